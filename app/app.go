@@ -1,0 +1,151 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"stepboard/config"
+	"stepboard/handlers"
+	"stepboard/models"
+	"stepboard/services/board"
+	"stepboard/services/catalog"
+	"stepboard/services/friends"
+	"stepboard/services/ingest"
+	"stepboard/services/ranking"
+	"stepboard/services/users"
+)
+
+const (
+	// drainTimeout bounds how long requests under way may take to finish once
+	// the service is told to stop.
+	drainTimeout = 15 * time.Second
+
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 15 * time.Second
+	writeTimeout      = 30 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 32 << 10
+)
+
+// Options is what an App is made of.
+type Options struct {
+	Config   config.Config
+	Stores   *Stores
+	Clock    models.Clock
+	Log      *slog.Logger
+	Verifier *handlers.Verifier
+	// Extra adds routes, for `demo`.
+	Extra func(*gin.Engine)
+}
+
+// App is the service, wired. Tests, `demo` and `serve` use the same one.
+type App struct {
+	Catalog *catalog.Catalog
+	Boards  *board.Store
+	Friends *friends.Service
+	Users   *users.Service
+	Ranking *ranking.Service
+	Ingest  *ingest.Service
+	Handler http.Handler
+
+	log      *slog.Logger
+	stores   *Stores
+	verifier *handlers.Verifier
+	writes   *ingest.Group[models.Raise]
+	stop     context.CancelFunc // ends the background work
+	running  sync.WaitGroup
+}
+
+// New wires the service and stores its boards' definitions. The App owns the
+// stores from then on: Close closes them. On an error the caller still does.
+func New(ctx context.Context, o Options) (*App, error) {
+	keys := models.Keys{Prefix: o.Config.Redis.KeyPrefix}
+	a := &App{
+		Catalog:  catalog.New(o.Stores.Gorm, o.Clock, o.Log),
+		Boards:   board.NewStore(o.Stores.Redis, keys),
+		Friends:  friends.New(o.Stores.Gorm, o.Stores.Redis, keys, o.Log),
+		Users:    users.New(o.Stores.Gorm, o.Log),
+		log:      o.Log,
+		stores:   o.Stores,
+		verifier: o.Verifier,
+	}
+	if err := a.Catalog.Define(ctx, o.Config.BoardDefinitions()); err != nil {
+		a.Users.Close()
+		return nil, err
+	}
+	a.writes = ingest.NewGroup(o.Config.Ingest.BatchSize, a.Boards.Raise)
+	a.Ingest = ingest.New(a.Catalog, a.writes, o.Clock)
+	a.Ranking = ranking.New(a.Catalog, a.Boards, a.Friends, a.Users, o.Clock)
+	a.Handler = handlers.New(handlers.Deps{
+		Catalog: a.Catalog, Ingest: a.Ingest, Ranking: a.Ranking, Friends: a.Friends, Users: a.Users,
+		Verifier: o.Verifier, Ready: o.Stores.Ready, Clock: o.Clock,
+		Registry: newRegistry(o.Stores), Log: o.Log, Version: Version, Extra: o.Extra,
+	})
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	a.stop = stop
+	a.running.Go(func() { a.Catalog.Run(background) })
+	return a, nil
+}
+
+// newRegistry measures the process and its connection pools.
+func newRegistry(stores *Stores) *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewDBStatsCollector(stores.SQL, "stepboard"),
+		newRedisCollector(stores.Redis),
+	)
+	return registry
+}
+
+// Serve answers requests on the listener until ctx ends, then stops taking
+// new ones and lets those under way finish.
+func (a *App) Serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler:           a.Handler,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	if err := server.Shutdown(drain); err != nil {
+		a.log.Warn("requests were cut off", "error", err)
+		return errors.Join(server.Close(), <-failed)
+	}
+	<-failed
+	return nil
+}
+
+// Close ends the service, in this order: writes that were accepted are
+// flushed, background work stops, caches stop, then Redis and Postgres close.
+// Serve must have returned.
+func (a *App) Close() error {
+	a.writes.Close()
+	a.stop()
+	a.running.Wait()
+	a.Users.Close()
+	a.verifier.Close()
+	return a.stores.Close()
+}

@@ -1,0 +1,195 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"stepboard/config"
+	"stepboard/handlers"
+	"stepboard/migrations"
+	"stepboard/models"
+)
+
+// Version is this release.
+const Version = "0.1.0"
+
+func (p *program) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print version, commit and Go version",
+		Args:  cobra.NoArgs,
+		RunE: p.run(func(context.Context, []string) error {
+			commit := "unknown"
+			if info, ok := debug.ReadBuildInfo(); ok {
+				for _, s := range info.Settings {
+					if s.Key == "vcs.revision" {
+						commit = s.Value
+					}
+				}
+			}
+			fmt.Fprintf(p.stdout, "stepboard %s, commit %s, %s\n", Version, commit, runtime.Version())
+			return nil
+		}),
+	}
+}
+
+func (p *program) configCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "config", Short: "Check or print the settings", Args: cobra.NoArgs, RunE: needsSubcommand}
+	check := &cobra.Command{
+		Use:   "check",
+		Short: "Check the settings as serve would",
+		Args:  cobra.NoArgs,
+		RunE: p.run(func(context.Context, []string) error {
+			cfg, err := p.load()
+			if err != nil {
+				return err
+			}
+			if err := cfg.RequireServe(); err != nil {
+				return err
+			}
+			fmt.Fprintln(p.stdout, "the settings are good")
+			return nil
+		}),
+	}
+	show := &cobra.Command{
+		Use:   "print",
+		Short: "Print the settings in force, with secrets hidden",
+		Args:  cobra.NoArgs,
+		RunE: p.run(func(context.Context, []string) error {
+			cfg, err := p.load()
+			if err != nil {
+				return err
+			}
+			return yaml.NewEncoder(p.stdout).Encode(cfg.Printable())
+		}),
+	}
+	cmd.AddCommand(p.withSettings(check), p.withSettings(show))
+	return cmd
+}
+
+func needsSubcommand(cmd *cobra.Command, _ []string) error {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		names = append(names, sub.Name())
+	}
+	return fmt.Errorf("%s needs one of %s", cmd.Name(), strings.Join(names, ", "))
+}
+
+func (p *program) tokenCommand() *cobra.Command {
+	var (
+		user, scope string
+		ttl         time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "token --user ID",
+		Short: "Print a signed token, where auth.hs256_secret is set",
+		Args:  cobra.NoArgs,
+		RunE: p.run(func(context.Context, []string) error {
+			cfg, err := p.load()
+			if err != nil {
+				return err
+			}
+			token, err := signToken(cfg.Auth, user, scope, ttl)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(p.stdout, token)
+			return nil
+		}),
+	}
+	cmd.Flags().StringVar(&user, "user", "", "the user's id")
+	cmd.Flags().StringVar(&scope, "scope", "", "service, admin, both separated by a space, or nothing for a user")
+	cmd.Flags().DurationVar(&ttl, "ttl", 24*time.Hour, "how long the token is good for")
+	if err := cmd.MarkFlagRequired("user"); err != nil {
+		panic(err) // the flag is defined above
+	}
+	return cmd
+}
+
+func signToken(auth config.Auth, user, scope string, ttl time.Duration) (string, error) {
+	if auth.HS256Secret == "" {
+		return "", errors.New("auth.hs256_secret: must be set to sign tokens")
+	}
+	id, err := models.ParseUserID(user)
+	if err != nil {
+		return "", fmt.Errorf("--user %q: %w", user, err)
+	}
+	for _, s := range strings.Fields(scope) {
+		if s != handlers.ScopeService && s != handlers.ScopeAdmin {
+			return "", fmt.Errorf("--scope %q: use service, admin or both", s)
+		}
+	}
+	if ttl <= 0 {
+		return "", fmt.Errorf("--ttl %v: must be more than 0", ttl)
+	}
+	return handlers.SignToken([]byte(auth.HS256Secret), id, scope, auth.Issuer, auth.Audience, time.Now(), ttl)
+}
+
+func (p *program) migrateCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "migrate", Short: "Bring the schema up to date, or tell its version", Args: cobra.NoArgs, RunE: needsSubcommand}
+	up := &cobra.Command{
+		Use:   "up",
+		Short: "Apply the migrations that are pending",
+		Args:  cobra.NoArgs,
+		RunE: p.run(func(ctx context.Context, _ []string) error {
+			return p.withDatabase(func(s *Stores) error {
+				applied, err := s.migrate(ctx)
+				if err != nil {
+					return err
+				}
+				for _, m := range applied {
+					fmt.Fprintf(p.stdout, "applied %s\n", m.Name)
+				}
+				if len(applied) == 0 {
+					fmt.Fprintln(p.stdout, "the schema is up to date")
+				}
+				return nil
+			})
+		}),
+	}
+	status := &cobra.Command{
+		Use:   "status",
+		Short: "Tell the schema's version and the one that this binary needs",
+		Args:  cobra.NoArgs,
+		RunE: p.run(func(ctx context.Context, _ []string) error {
+			return p.withDatabase(func(s *Stores) error {
+				m, err := migrations.New(ctx, s.SQL, s.Dialect)
+				if err != nil {
+					return err
+				}
+				current, newest, err := m.Status(ctx)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(p.stdout, "the schema is at version %d; this binary needs %d\n", current, newest)
+				return nil
+			})
+		}),
+	}
+	cmd.AddCommand(p.withSettings(up), p.withSettings(status))
+	return cmd
+}
+
+// withDatabase runs work on the database of the settings.
+func (p *program) withDatabase(work func(*Stores) error) error {
+	cfg, err := p.load()
+	if err != nil {
+		return err
+	}
+	if err := cfg.RequirePostgres(); err != nil {
+		return err
+	}
+	s, err := openStores(cfg, clockOf(cfg))
+	if err != nil {
+		return err
+	}
+	return errors.Join(work(s), s.Close())
+}

@@ -1,0 +1,77 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/glebarez/sqlite"
+
+	"stepboard/config"
+	"stepboard/migrations"
+	"stepboard/models"
+)
+
+// expireEvery is how often the embedded Redis looks for keys that are past
+// their time; it does so only when told.
+const expireEvery = time.Second
+
+// openEmbedded starts an in-process Redis and an SQL database in memory, with
+// the schema applied. They serve the same code as the real ones and lose
+// everything when they close.
+func openEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
+	server := miniredis.NewMiniRedis()
+	if err := server.Start(); err != nil {
+		return nil, fmt.Errorf("start embedded redis: %w", err)
+	}
+	g, err := openGorm(sqlite.Open("file::memory:"), clock)
+	if err != nil {
+		server.Close()
+		return nil, fmt.Errorf("open embedded database: %w", err)
+	}
+	db, err := g.DB()
+	if err != nil {
+		server.Close()
+		return nil, fmt.Errorf("open embedded database: %w", err)
+	}
+	// A database in memory belongs to its connection.
+	db.SetMaxOpenConns(1)
+	db.SetConnMaxLifetime(0)
+
+	stopClock := make(chan struct{})
+	clockStopped := make(chan struct{})
+	go func() {
+		defer close(clockStopped)
+		runExpiry(server, stopClock)
+	}()
+	s := &Stores{
+		Redis:   openRedis(config.Redis{Addrs: []string{server.Addr()}}),
+		Gorm:    g,
+		SQL:     db,
+		Dialect: migrations.SQLite,
+		closeSQL: func() {
+			close(stopClock)
+			<-clockStopped
+			server.Close()
+		},
+	}
+	if _, err := s.migrate(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func runExpiry(server *miniredis.Miniredis, stop <-chan struct{}) {
+	ticker := time.NewTicker(expireEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			server.FastForward(expireEvery)
+		case <-stop:
+			return
+		}
+	}
+}

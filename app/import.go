@@ -1,0 +1,158 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+
+	"stepboard/handlers"
+	"stepboard/models"
+)
+
+func (p *program) importCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "import", Short: "Read friendships or steps from a file", Args: cobra.NoArgs, RunE: needsSubcommand}
+	var offset int64
+	friends := &cobra.Command{
+		Use:   "friends FILE",
+		Short: "Read friendships: two user numbers a line, by space, tab or comma",
+		Args:  cobra.ExactArgs(1),
+		RunE: p.run(func(ctx context.Context, args []string) error {
+			return p.importFile(ctx, args[0], func(a *App, r *report, f io.Reader) error {
+				return importFriends(ctx, a, f, offset, r)
+			})
+		}),
+	}
+	friends.Flags().Int64Var(&offset, "offset", 0, "added to each user number")
+	var board string
+	steps := &cobra.Command{
+		Use:   "steps FILE",
+		Short: "Read step totals: CSV user_id,date,steps or hourly Id,ActivityHour,StepTotal",
+		Args:  cobra.ExactArgs(1),
+		RunE: p.run(func(ctx context.Context, args []string) error {
+			return p.importFile(ctx, args[0], func(a *App, r *report, f io.Reader) error {
+				return importSteps(ctx, a, f, board, r)
+			})
+		}),
+	}
+	steps.Flags().StringVar(&board, "board", "steps", "the board that the steps are for")
+	cmd.AddCommand(p.withSettings(friends), p.withSettings(steps))
+	return cmd
+}
+
+// importFile runs an import of one file against the stores of the settings.
+func (p *program) importFile(ctx context.Context, path string, work func(*App, *report, io.Reader) error) (err error) {
+	cfg, err := p.load()
+	if err != nil {
+		return err
+	}
+	if err := cfg.RequirePostgres(); err != nil {
+		return err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+
+	log, clock := newLogger(p.stderr, cfg.Log), clockOf(cfg)
+	stores, err := openStores(cfg, clock)
+	if err != nil {
+		return err
+	}
+	if err := prepare(ctx, cfg, stores, log); err != nil {
+		return errors.Join(err, stores.Close())
+	}
+	verifier := handlers.NewVerifier(handlers.VerifierConfig{})
+	a, err := New(ctx, Options{Config: cfg, Stores: stores, Clock: clock, Log: log, Verifier: verifier})
+	if err != nil {
+		verifier.Close()
+		return errors.Join(err, stores.Close())
+	}
+	r := &report{out: p.stdout, err: p.stderr, tty: isTerminal(p.stderr), start: time.Now(), hotDays: cfg.HotDays, clock: clock}
+	err = work(a, r, file)
+	return errors.Join(r.finish(err), a.Close())
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
+
+// report tells what an import does, while it does it and at the end.
+type report struct {
+	out, err io.Writer
+	tty      bool
+	start    time.Time
+	shown    time.Time
+	hotDays  int
+	clock    models.Clock
+
+	lines, bad int
+	counts     []count
+}
+
+// count is a number of the summary.
+type count struct {
+	label string
+	n     int
+}
+
+// progressEvery is how often the progress line is drawn on a terminal.
+const progressEvery = 100 * time.Millisecond
+
+// line counts a line that was read and draws the progress.
+func (r *report) line() {
+	r.lines++
+	if r.tty && time.Since(r.shown) >= progressEvery {
+		r.shown = time.Now()
+		fmt.Fprintf(r.err, "\r%d lines, %d bad", r.lines, r.bad)
+	}
+}
+
+// reject reports a line that was skipped.
+func (r *report) reject(line int, err error) {
+	r.bad++
+	if r.tty {
+		fmt.Fprint(r.err, "\r\x1b[K")
+	}
+	fmt.Fprintf(r.err, "line %d: %s\n", line, publicMessage(err))
+}
+
+// publicMessage is an error without the code around it.
+func publicMessage(err error) string {
+	var known *models.Error
+	if errors.As(err, &known) {
+		return known.Message
+	}
+	return err.Error()
+}
+
+// add puts a number into the summary.
+func (r *report) add(label string, n int) { r.counts = append(r.counts, count{label, n}) }
+
+// finish prints the summary. Bad lines are a failure, though the others were
+// imported.
+func (r *report) finish(err error) error {
+	if r.tty {
+		fmt.Fprint(r.err, "\r\x1b[K")
+	}
+	if err != nil {
+		return fmt.Errorf("after %d lines: %w", r.lines, err)
+	}
+	summary := strconv.Itoa(r.lines) + " lines"
+	for _, c := range r.counts {
+		summary += fmt.Sprintf(", %d %s", c.n, c.label)
+	}
+	fmt.Fprintf(r.out, "%s, %d bad lines, in %v\n", summary, r.bad, time.Since(r.start).Round(time.Millisecond))
+	if r.bad > 0 {
+		return fmt.Errorf("%d bad lines were skipped; the others were imported", r.bad)
+	}
+	return nil
+}

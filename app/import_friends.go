@@ -1,0 +1,106 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"stepboard/models"
+)
+
+const (
+	// edgeBatch is how many friendships one transaction adds.
+	edgeBatch = 2000
+	// maxLine bounds a line of an import file, in bytes.
+	maxLine = 1 << 20
+)
+
+// importFriends reads an edge list. Blank lines and those that begin with #
+// are passed over.
+func importFriends(ctx context.Context, a *App, in io.Reader, offset int64, r *report) error {
+	var (
+		edges []models.Edge
+		at    []int // line numbers
+		added int
+	)
+	flush := func() error {
+		n, rejected, err := a.Friends.Import(ctx, edges)
+		if err != nil {
+			return err
+		}
+		added += n
+		for _, bad := range rejected {
+			r.reject(at[bad.Index], bad.Err)
+		}
+		edges, at = edges[:0], at[:0]
+		return nil
+	}
+	number := 0
+	err := eachLine(in, func(line string) error {
+		number++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			return nil
+		}
+		r.line()
+		edge, err := parseEdge(line, offset)
+		if err != nil {
+			r.reject(number, err)
+			return nil
+		}
+		edges, at = append(edges, edge), append(at, number)
+		if len(edges) == edgeBatch {
+			return flush()
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	r.add("new friendships", added)
+	return nil
+}
+
+// parseEdge reads two user numbers, separated by spaces, a tab or a comma.
+func parseEdge(line string, offset int64) (models.Edge, error) {
+	fields := strings.FieldsFunc(line, func(c rune) bool { return c == ' ' || c == '\t' || c == ',' })
+	if len(fields) != 2 {
+		return models.Edge{}, fmt.Errorf("%d fields instead of two user numbers", len(fields))
+	}
+	var ids [2]models.UserID
+	for i, field := range fields {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return models.Edge{}, fmt.Errorf("%q is not a user number", field)
+		}
+		ids[i] = models.UserID(n + offset)
+		if n > int64(models.MaxUserID) || !ids[i].Valid() {
+			return models.Edge{}, fmt.Errorf("user number %s with offset %d is outside 1 … %d", field, offset, models.MaxUserID)
+		}
+	}
+	return models.Edge{A: ids[0], B: ids[1]}, nil
+}
+
+// eachLine reads a text line by line.
+func eachLine(in io.Reader, do func(line string) error) error {
+	scanner := bufio.NewScanner(in)
+	scanner.Buffer(make([]byte, 0, 64<<10), maxLine)
+	for scanner.Scan() {
+		if err := do(scanner.Text()); err != nil {
+			return err
+		}
+	}
+	if err := scanner.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return fmt.Errorf("a line is longer than %d bytes: this is no import file", maxLine)
+	} else if err != nil {
+		return fmt.Errorf("read file: %w", err)
+	}
+	return nil
+}

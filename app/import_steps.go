@@ -1,0 +1,274 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"stepboard/models"
+	"stepboard/services/catalog"
+	"stepboard/services/score"
+)
+
+// raiseBatch is how many totals one round trip to Redis raises.
+const raiseBatch = 5000
+
+// maxSteps keeps the sum of a day's hours far from overflow.
+const maxSteps = 1 << 40
+
+// total is a user's total for a day, as an import found it.
+type total struct {
+	user      models.UserID
+	date      models.Date
+	score     int64
+	reachedAt time.Time
+	line      int
+}
+
+// stepsImport writes the totals of one file.
+type stepsImport struct {
+	app    *App
+	board  *catalog.Board
+	report *report
+	now    time.Time
+
+	raises []models.Raise
+	users  map[models.UserID]models.Profile // of this batch
+	raised int
+}
+
+// importSteps reads daily or hourly totals, as the file's header says.
+func importSteps(ctx context.Context, a *App, in io.Reader, boardName string, r *report) error {
+	b, err := a.Catalog.Board(boardName)
+	if err != nil {
+		return fmt.Errorf("--board %s: %w", boardName, err)
+	}
+	s := &stepsImport{app: a, board: b, report: r, now: r.clock(), users: make(map[models.UserID]models.Profile)}
+	read := func([]string, int) error { return nil }
+	finish := func() error { return nil }
+	number := 0
+	err = eachLine(in, func(line string) error {
+		number++
+		line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
+		if line == "" {
+			return nil
+		}
+		if number == 1 {
+			var err error
+			read, finish, err = s.format(ctx, line)
+			return err
+		}
+		r.line()
+		fields := strings.Split(line, ",")
+		if len(fields) != 3 {
+			r.reject(number, fmt.Errorf("%d fields instead of 3", len(fields)))
+			return nil
+		}
+		return read(fields, number)
+	})
+	if err != nil {
+		return err
+	}
+	if number == 0 {
+		return errors.New("the file is empty: its first line must name the columns")
+	}
+	if err := errors.Join(finish(), s.flush(ctx)); err != nil {
+		return err
+	}
+	r.add("totals raised", s.raised)
+	return nil
+}
+
+// format picks the reader for a header: what to do with each line and at the
+// end.
+func (s *stepsImport) format(ctx context.Context, header string) (read func([]string, int) error, finish func() error, err error) {
+	switch strings.ToLower(strings.ReplaceAll(header, " ", "")) {
+	case "user_id,date,steps":
+		read = func(fields []string, line int) error { return s.daily(ctx, fields, line) }
+		return read, func() error { return nil }, nil
+	case "id,activityhour,steptotal":
+		h := &hourly{imp: s, days: make(map[userDay]*dayTotal)}
+		read = func(fields []string, line int) error { return h.read(ctx, fields, line) }
+		return read, func() error { return h.finish(ctx) }, nil
+	default:
+		return nil, nil, fmt.Errorf("the first line is %q: it must be user_id,date,steps or Id,ActivityHour,StepTotal", header)
+	}
+}
+
+// daily takes a line user_id,date,steps. The file does not say when the total
+// was reached, so it counts as reached at the day's end.
+func (s *stepsImport) daily(ctx context.Context, fields []string, line int) error {
+	user, err := models.ParseUserID(strings.TrimSpace(fields[0]))
+	if err != nil {
+		s.report.reject(line, fmt.Errorf("%q: %w", fields[0], err))
+		return nil
+	}
+	date, err := models.ParseDate(strings.TrimSpace(fields[1]))
+	if err != nil {
+		s.report.reject(line, fmt.Errorf("%q: %w", fields[1], err))
+		return nil
+	}
+	steps, err := parseSteps(fields[2])
+	if err != nil {
+		s.report.reject(line, err)
+		return nil
+	}
+	return s.raise(ctx, total{user: user, date: date, score: steps, line: line})
+}
+
+func parseSteps(field string) (int64, error) {
+	steps, err := strconv.ParseInt(strings.TrimSpace(field), 10, 64)
+	if err != nil || steps < 0 || steps > maxSteps {
+		return 0, fmt.Errorf("%q is not a whole number of steps from 0 to %d", field, maxSteps)
+	}
+	return steps, nil
+}
+
+// bucket finds the bucket of a line's day; nil if the line was reported.
+func (s *stepsImport) bucket(ctx context.Context, date models.Date, line int) (*models.Bucket, error) {
+	bucket, err := s.app.Catalog.Hot(ctx, s.board, date, s.report.hotDays, s.now)
+	if models.CodeOf(err) == models.CodeUnavailable {
+		return nil, err
+	}
+	if err != nil {
+		s.report.reject(line, err)
+		return nil, nil //nolint:nilnil // reported: nothing to raise and nothing wrong here
+	}
+	return bucket, nil
+}
+
+// raise sends a total on its way, or reports its line. A total without a time
+// was reached on the day's last tick; none later than now.
+func (s *stepsImport) raise(ctx context.Context, t total) error {
+	bucket, err := s.bucket(ctx, t.date, t.line)
+	if bucket == nil {
+		return err
+	}
+	if t.score > bucket.MaxScore {
+		s.report.reject(t.line, fmt.Errorf("%d steps on %v are more than the board's largest score, %d", t.score, t.date, bucket.MaxScore))
+		return nil
+	}
+	codec := score.Of(bucket)
+	reachedAt := t.reachedAt
+	if reachedAt.IsZero() {
+		reachedAt = bucket.EndsAt.Add(-time.Millisecond)
+	}
+	if reachedAt.After(s.now) {
+		reachedAt = s.now
+	}
+	composite, err := codec.Encode(t.score, codec.Cut(models.TimestampOf(reachedAt)))
+	if err != nil {
+		s.report.reject(t.line, err)
+		return nil
+	}
+	s.raises = append(s.raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: t.user, Composite: composite}})
+	s.users[t.user] = models.Profile{}
+	if len(s.raises) == raiseBatch {
+		return s.flush(ctx)
+	}
+	return nil
+}
+
+// flush writes the batch: the users first, so that nobody has steps without
+// existing.
+func (s *stepsImport) flush(ctx context.Context) error {
+	if len(s.raises) == 0 {
+		return nil
+	}
+	if err := s.app.Users.Create(ctx, s.users); err != nil {
+		return err
+	}
+	if errs := s.app.Boards.Raise(ctx, s.raises); errs != nil {
+		return errors.Join(errs...)
+	}
+	s.raised += len(s.raises)
+	s.raises = s.raises[:0]
+	clear(s.users)
+	return nil
+}
+
+type userDay struct {
+	user models.UserID
+	date models.Date
+}
+
+// dayTotal adds up the hours of a user's day.
+type dayTotal struct {
+	score int64
+	// rose is the end of the last hour with steps, first that of the first
+	// hour with a row: a day of 0 was reached then.
+	rose, first time.Time
+	line        int
+}
+
+// hourly reads lines Id,ActivityHour,StepTotal. Hours come in any order, so
+// the days of the whole file are kept until its end: about 150 bytes for each
+// user and day.
+type hourly struct {
+	imp  *stepsImport
+	days map[userDay]*dayTotal
+}
+
+func (h *hourly) read(ctx context.Context, fields []string, line int) error {
+	user, err := models.ParseUserID(strings.TrimSpace(fields[0]))
+	if err != nil {
+		h.imp.report.reject(line, fmt.Errorf("%q: %w", fields[0], err))
+		return nil
+	}
+	// ActivityHour is the hour's start on the wall clock of the board's zone.
+	start, err := time.ParseInLocation("2006-1-2 15:04", strings.TrimSpace(fields[1]), h.imp.board.Zone())
+	if err != nil {
+		h.imp.report.reject(line, fmt.Errorf("%q is not an hour such as 2016-4-12 13:00", fields[1]))
+		return nil
+	}
+	steps, err := parseSteps(fields[2])
+	if err != nil {
+		h.imp.report.reject(line, err)
+		return nil
+	}
+	bucket, err := h.imp.bucket(ctx, models.DateOf(start), line)
+	if bucket == nil {
+		return err
+	}
+	end := start.Add(time.Hour)
+	key := userDay{user, models.DateOf(start)}
+	day := h.days[key]
+	if day == nil {
+		day = &dayTotal{first: end}
+		h.days[key] = day
+	}
+	day.score += steps
+	day.line = line
+	if end.Before(day.first) {
+		day.first = end
+	}
+	if steps > 0 && end.After(day.rose) {
+		day.rose = end
+	}
+	return nil
+}
+
+// finish raises the days in the order of their lines, so that reports come in
+// that order too.
+func (h *hourly) finish(ctx context.Context) error {
+	totals := make([]total, 0, len(h.days))
+	for key, day := range h.days {
+		reachedAt := day.rose
+		if day.score == 0 {
+			reachedAt = day.first
+		}
+		totals = append(totals, total{user: key.user, date: key.date, score: day.score, reachedAt: reachedAt, line: day.line})
+	}
+	slices.SortFunc(totals, func(a, b total) int { return a.line - b.line })
+	for _, t := range totals {
+		if err := h.imp.raise(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+// Package app is the program around the services: command line, wiring,
+// running and stopping.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+	// Boards have time zones, on machines without a zone database too.
+	_ "time/tzdata"
+
+	"github.com/spf13/cobra"
+
+	"stepboard/config"
+	"stepboard/models"
+)
+
+// Exit statuses.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// program is one run of the command line.
+type program struct {
+	stdout, stderr io.Writer
+	// started is set once a command's own work begins: errors before are
+	// wrong usage.
+	started bool
+	file    string
+	flags   map[string]string
+}
+
+// Main runs the command line and answers the exit status: 0, 1 for a failure,
+// 2 for wrong usage. SIGINT and SIGTERM stop it in good order; a second one
+// stops it at once.
+func Main(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // from now on a signal has its default effect
+
+	p := &program{stdout: stdout, stderr: stderr, flags: make(map[string]string)}
+	root := p.root()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return exitOK
+	case !p.started:
+		fmt.Fprintf(stderr, "stepboard: %s (see --help)\n", oneLine(err))
+		return exitUsage
+	default:
+		fmt.Fprintf(stderr, "stepboard: %s\n", oneLine(err))
+		return exitFailed
+	}
+}
+
+// oneLine keeps an error readable where several are joined.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+func (p *program) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "stepboard",
+		Short:         "A friends-leaderboard backend",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return errors.New("name a command: demo, serve, migrate, import, token, config or version")
+		},
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	root.AddCommand(
+		p.demoCommand(),
+		p.withSettings(p.serveCommand()),
+		p.migrateCommand(),
+		p.importCommand(),
+		p.withSettings(p.tokenCommand()),
+		p.configCommand(),
+		p.versionCommand(),
+	)
+	return root
+}
+
+// run adapts a command's work to cobra and marks that usage was right.
+func (p *program) run(work func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		p.started = true
+		return work(cmd.Context(), args)
+	}
+}
+
+// withSettings gives a command --config and a flag for each setting.
+func (p *program) withSettings(cmd *cobra.Command) *cobra.Command {
+	flags := cmd.Flags()
+	flags.StringVar(&p.file, "config", "", "settings file (default "+config.DefaultFile+", if present)")
+	for _, s := range config.Settings() {
+		doc := s.Doc
+		if s.Default != "" && s.Default != "0" && s.Default != "false" {
+			doc += " (default " + s.Default + ")"
+		}
+		flags.String(s.Key, "", doc)
+	}
+	// Only flags that were given count, so that an empty one can be given.
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		for _, s := range config.Settings() {
+			if f := cmd.Flags().Lookup(s.Key); f.Changed {
+				p.flags[s.Key] = f.Value.String()
+			}
+		}
+		return run(cmd, args)
+	}
+	return cmd
+}
+
+// load reads the settings of this run.
+func (p *program) load() (config.Config, error) {
+	return config.Load(config.Sources{File: p.file, Env: os.Environ(), Flags: p.flags})
+}
+
+// newLogger writes structured lines to w.
+func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
+		level = slog.LevelInfo // the settings were checked
+	}
+	options := &slog.HandlerOptions{Level: level}
+	if cfg.Format == "text" {
+		return slog.New(slog.NewTextHandler(w, options))
+	}
+	return slog.New(slog.NewJSONHandler(w, options))
+}
+
+// clockOf is the service's clock: the real one, shifted.
+func clockOf(cfg config.Config) models.Clock {
+	offset := cfg.Clock.Offset
+	return func() time.Time { return time.Now().Add(offset) }
+}

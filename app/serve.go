@@ -1,0 +1,103 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+
+	"github.com/MicahParks/keyfunc/v3"
+	"github.com/spf13/cobra"
+
+	"stepboard/config"
+	"stepboard/handlers"
+)
+
+func (p *program) serveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "serve",
+		Short: "Run the service against Redis and Postgres",
+		Args:  cobra.NoArgs,
+		RunE: p.run(func(ctx context.Context, _ []string) error {
+			cfg, err := p.load()
+			if err != nil {
+				return err
+			}
+			if err := cfg.RequireServe(); err != nil {
+				return err
+			}
+			return serve(ctx, cfg, p.stderr)
+		}),
+	}
+}
+
+// serve runs the service until ctx ends.
+func serve(ctx context.Context, cfg config.Config, logTo io.Writer) error {
+	log := newLogger(logTo, cfg.Log)
+	clock := clockOf(cfg)
+	stores, err := openStores(cfg, clock)
+	if err != nil {
+		return err
+	}
+	if err := prepare(ctx, cfg, stores, log); err != nil {
+		return errors.Join(err, stores.Close())
+	}
+	verifier, err := newVerifier(ctx, cfg.Auth)
+	if err != nil {
+		return errors.Join(err, stores.Close())
+	}
+	a, err := New(ctx, Options{Config: cfg, Stores: stores, Clock: clock, Log: log, Verifier: verifier})
+	if err != nil {
+		verifier.Close()
+		return errors.Join(err, stores.Close())
+	}
+	listener, err := net.Listen("tcp", cfg.HTTP.Addr)
+	if err != nil {
+		return errors.Join(fmt.Errorf("http.addr: %w", err), a.Close())
+	}
+	log.Info("serving", "addr", listener.Addr().String(), "version", Version)
+	err = a.Serve(ctx, listener)
+	log.Info("stopping")
+	return errors.Join(err, a.Close())
+}
+
+// prepare checks that the stores can be relied on.
+func prepare(ctx context.Context, cfg config.Config, stores *Stores, log *slog.Logger) error {
+	if err := stores.SQL.PingContext(ctx); err != nil {
+		return fmt.Errorf("connect to postgres: %w", err)
+	}
+	if cfg.Postgres.AutoMigrate {
+		applied, err := stores.migrate(ctx)
+		if err != nil {
+			return err
+		}
+		for _, m := range applied {
+			log.Info("migrated", "version", m.Version)
+		}
+	}
+	if err := stores.checkSchema(ctx); err != nil {
+		return err
+	}
+	err := checkRedis(ctx, stores.Redis)
+	if errors.Is(err, errMayNotAsk) {
+		log.Warn("redis does not tell its maxmemory-policy: make sure that it is noeviction, or boards may be thrown away")
+		return nil
+	}
+	return err
+}
+
+// newVerifier checks tokens by the secret, the JWKS, or both. The JWKS is
+// fetched in the background until ctx ends.
+func newVerifier(ctx context.Context, cfg config.Auth) (*handlers.Verifier, error) {
+	v := handlers.VerifierConfig{Secret: []byte(cfg.HS256Secret), Issuer: cfg.Issuer, Audience: cfg.Audience}
+	if cfg.JWKSURL != "" {
+		keys, err := keyfunc.NewDefaultCtx(ctx, []string{cfg.JWKSURL})
+		if err != nil {
+			return nil, fmt.Errorf("auth.jwks_url: %w", err)
+		}
+		v.Keys = keys.Keyfunc
+	}
+	return handlers.NewVerifier(v), nil
+}

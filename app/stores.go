@@ -1,0 +1,179 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/redis/go-redis/v9"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"stepboard/config"
+	"stepboard/migrations"
+	"stepboard/models"
+)
+
+const (
+	// Redis answers in well under a millisecond; a second without an answer
+	// is an outage, and waiting longer only piles up requests.
+	redisTimeout = time.Second
+	// redisRetries is how often a command is tried again on another
+	// connection. Every command may be: raising again changes nothing.
+	redisRetries = 1
+
+	// idleTransaction ends a transaction whose process has stalled. It must
+	// stay below the minute that a friend set's mark stands.
+	idleTransaction = 20 * time.Second
+	// statementTimeout bounds a statement.
+	statementTimeout = 30 * time.Second
+)
+
+// Stores are the connections that everything shares.
+type Stores struct {
+	Redis   redis.UniversalClient
+	Gorm    *gorm.DB
+	SQL     *sql.DB
+	Dialect migrations.Dialect
+	// closeSQL closes what is under SQL.
+	closeSQL func()
+}
+
+// openStores connects to Redis and Postgres, lazily: nothing is asked yet.
+func openStores(cfg config.Config, clock models.Clock) (*Stores, error) {
+	s, err := openPostgres(cfg, clock)
+	if err != nil {
+		return nil, err
+	}
+	s.Redis = openRedis(cfg.Redis)
+	return s, nil
+}
+
+func openRedis(cfg config.Redis) redis.UniversalClient {
+	options := &redis.UniversalOptions{
+		Addrs:        cfg.Addrs,
+		Username:     cfg.Username,
+		Password:     cfg.Password,
+		DialTimeout:  redisTimeout,
+		ReadTimeout:  redisTimeout,
+		WriteTimeout: redisTimeout,
+		PoolTimeout:  redisTimeout,
+		MaxRetries:   redisRetries,
+	}
+	if cfg.TLS {
+		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return redis.NewUniversalClient(options)
+}
+
+func openPostgres(cfg config.Config, clock models.Clock) (*Stores, error) {
+	pgConfig, err := pgxpool.ParseConfig(cfg.Postgres.DSN)
+	if err != nil {
+		return nil, fmt.Errorf("postgres.dsn: %w", err)
+	}
+	pgConfig.MaxConns = int32(cfg.Postgres.MaxConns)
+	params := pgConfig.ConnConfig.RuntimeParams
+	params["timezone"] = "UTC"
+	params["idle_in_transaction_session_timeout"] = millis(idleTransaction)
+	params["statement_timeout"] = millis(statementTimeout)
+	if params["application_name"] == "" {
+		params["application_name"] = "stepboard"
+	}
+	pool, err := pgxpool.NewWithConfig(context.Background(), pgConfig)
+	if err != nil {
+		return nil, fmt.Errorf("open postgres: %w", err)
+	}
+	db := stdlib.OpenDBFromPool(pool)
+	g, err := openGorm(postgres.New(postgres.Config{Conn: db}), clock)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open postgres: %w", err), db.Close())
+	}
+	return &Stores{Gorm: g, SQL: db, Dialect: migrations.Postgres, closeSQL: pool.Close}, nil
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// openGorm sets what holds for every query: the service's clock, no
+// transaction around single statements, no log of its own.
+func openGorm(dialector gorm.Dialector, clock models.Clock) (*gorm.DB, error) {
+	return gorm.Open(dialector, &gorm.Config{
+		// Microseconds, as Postgres keeps them.
+		NowFunc:                func() time.Time { return clock().UTC().Truncate(time.Microsecond) },
+		TranslateError:         true,
+		SkipDefaultTransaction: true,
+		DisableAutomaticPing:   true,
+		Logger:                 logger.Discard,
+	})
+}
+
+// Close closes Redis first, then SQL.
+func (s *Stores) Close() error {
+	errs := []error{s.Redis.Close(), s.SQL.Close()}
+	if s.closeSQL != nil {
+		s.closeSQL()
+	}
+	return errors.Join(errs...)
+}
+
+// Ready asks both stores whether they answer.
+func (s *Stores) Ready(ctx context.Context) map[string]error {
+	sqlDone := make(chan error, 1)
+	go func() { sqlDone <- s.SQL.PingContext(ctx) }()
+	return map[string]error{"redis": s.Redis.Ping(ctx).Err(), "postgres": <-sqlDone}
+}
+
+// migrate brings the schema up to date.
+func (s *Stores) migrate(ctx context.Context) ([]migrations.Applied, error) {
+	m, err := migrations.New(ctx, s.SQL, s.Dialect)
+	if err != nil {
+		return nil, err
+	}
+	return m.Up(ctx)
+}
+
+// checkSchema refuses a schema that is behind this binary.
+func (s *Stores) checkSchema(ctx context.Context) error {
+	m, err := migrations.New(ctx, s.SQL, s.Dialect)
+	if err != nil {
+		return err
+	}
+	current, newest, err := m.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if current < newest {
+		return fmt.Errorf("the database's schema is at version %d and this binary needs %d: run stepboard migrate up, or set postgres.auto_migrate", current, newest)
+	}
+	return nil
+}
+
+// errMayNotAsk says that Redis keeps its configuration to itself.
+var errMayNotAsk = errors.New("redis does not tell its maxmemory-policy")
+
+// checkRedis refuses a Redis that may throw boards away. errMayNotAsk where
+// the server does not tell.
+func checkRedis(ctx context.Context, rdb redis.UniversalClient) error {
+	if err := rdb.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("connect to redis: %w", err)
+	}
+	values, err := rdb.ConfigGet(ctx, "maxmemory-policy").Result()
+	var refused redis.Error
+	if errors.As(err, &refused) || (err == nil && len(values) == 0) {
+		return errMayNotAsk
+	}
+	if err != nil {
+		return fmt.Errorf("read redis configuration: %w", err)
+	}
+	if policy := values["maxmemory-policy"]; !strings.EqualFold(policy, "noeviction") {
+		return fmt.Errorf("redis has maxmemory-policy %s and may throw boards away: set it to noeviction", policy)
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+// Package config holds the service's settings: defaults, overlaid by a YAML
+// file, the environment and the command line, in this order, and checked as a
+// whole before anything starts.
+package config
+
+import (
+	"time"
+)
+
+// Config is every setting. The `doc` of a field is what --help, the README
+// and `config print` say of it; `secret` fields are never printed.
+type Config struct {
+	HTTP     HTTP     `koanf:"http"`
+	Redis    Redis    `koanf:"redis"`
+	Postgres Postgres `koanf:"postgres"`
+	Auth     Auth     `koanf:"auth"`
+	Ingest   Ingest   `koanf:"ingest"`
+	Boards   []Board  `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"the boards; see the example file"`
+	HotDays  int      `koanf:"hot_days" validate:"min=2,max=30" doc:"days after its own that a day stays in Redis"`
+	Clock    Clock    `koanf:"clock"`
+	Log      Log      `koanf:"log"`
+}
+
+// HTTP is where the API listens.
+type HTTP struct {
+	Addr string `koanf:"addr" validate:"hostport" doc:"address to listen on"`
+}
+
+// Redis is where the boards are.
+type Redis struct {
+	Mode      string   `koanf:"mode" validate:"oneof=single" doc:"single: one Redis server"`
+	Addrs     []string `koanf:"addrs" validate:"len=1,dive,hostport" doc:"address of the server"`
+	Username  string   `koanf:"username" doc:"ACL user; empty for the default one"`
+	Password  string   `koanf:"password" secret:"true" doc:"password; empty for none"`
+	TLS       bool     `koanf:"tls" doc:"connect with TLS, checked against the system's certificates"`
+	KeyPrefix string   `koanf:"key_prefix" validate:"max=40,excludesall={}" doc:"put before every key, to share a server"`
+}
+
+// Postgres is where everything is that must outlive Redis.
+type Postgres struct {
+	DSN         string `koanf:"dsn" secret:"dsn" doc:"connection string, as a URL or as keywords; required by serve"`
+	MaxConns    int    `koanf:"max_conns" validate:"min=2,max=1000" doc:"most connections of one process"`
+	AutoMigrate bool   `koanf:"auto_migrate" doc:"let serve bring the schema up to date"`
+}
+
+// Auth says whose tokens are taken. serve requires a secret or a JWKS.
+type Auth struct {
+	HS256Secret string `koanf:"hs256_secret" validate:"omitempty,min=32" secret:"true" doc:"secret of HS256 tokens, 32 bytes or more"`
+	JWKSURL     string `koanf:"jwks_url" validate:"omitempty,http_url" doc:"address of the keys of RS256, ES256 and EdDSA tokens"`
+	Issuer      string `koanf:"issuer" doc:"iss that a token must have; empty: not checked"`
+	Audience    string `koanf:"audience" doc:"aud that a token must have; empty: not checked"`
+}
+
+// Ingest says how uploads reach the boards.
+type Ingest struct {
+	Mode      string `koanf:"mode" validate:"oneof=direct" doc:"direct: an upload is in Redis before it is answered"`
+	BatchSize int    `koanf:"batch_size" validate:"min=1,max=100000" doc:"most updates gathered into one write"`
+}
+
+// Board is a board's definition. It takes effect with the next bucket; what a
+// bucket was made with never changes.
+type Board struct {
+	Name     string `koanf:"name" validate:"required" doc:"1 to 40 of a-z, 0-9 and -"`
+	Kind     string `koanf:"kind" validate:"oneof=daily" doc:"daily: a total for each day, the highest counts"`
+	TimeZone string `koanf:"time_zone" doc:"IANA zone that fixes the day"`
+	MaxScore int64  `koanf:"max_score" doc:"largest score that is accepted"`
+	Shards   int    `koanf:"shards" doc:"sorted sets that a bucket is split into"`
+	Global   string `koanf:"global" validate:"oneof=users service" doc:"who may read top and around: users or service"`
+}
+
+// Clock shifts the service's time, for replays and trials.
+type Clock struct {
+	Offset time.Duration `koanf:"offset" doc:"added to the clock; tokens are checked against the real time"`
+}
+
+// Log says what is logged, to standard error.
+type Log struct {
+	Level  string `koanf:"level" validate:"oneof=debug info warn error" doc:"debug, info, warn or error"`
+	Format string `koanf:"format" validate:"oneof=json text" doc:"json or text"`
+}
+
+// Default is what holds where nothing else is said.
+func Default() Config {
+	return Config{
+		HTTP:     HTTP{Addr: "127.0.0.1:8080"},
+		Redis:    Redis{Mode: "single", Addrs: []string{"127.0.0.1:6379"}},
+		Postgres: Postgres{MaxConns: 20},
+		Ingest:   Ingest{Mode: "direct", BatchSize: 1000},
+		Boards:   []Board{defaultBoard("steps")},
+		HotDays:  3,
+		Log:      Log{Level: "info", Format: "json"},
+	}
+}
+
+// defaultBoard is what a board of the file is where it says nothing.
+func defaultBoard(name string) Board {
+	return Board{Name: name, Kind: "daily", TimeZone: "Asia/Shanghai", MaxScore: 100_000, Shards: 1, Global: "users"}
+}

@@ -1,0 +1,224 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/go-playground/validator/v10"
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+
+	"stepboard/models"
+	"stepboard/services/catalog"
+)
+
+const (
+	// DefaultFile is read if it is there and no other is named.
+	DefaultFile = "stepboard.yaml"
+	// EnvPrefix begins every environment variable; __ stands between levels.
+	EnvPrefix = "STEPBOARD_"
+)
+
+// Sources is where settings come from, weakest first.
+type Sources struct {
+	// File is the path of the YAML file; empty means DefaultFile, if present.
+	File string
+	// Env is the environment, as os.Environ gives it.
+	Env []string
+	// Flags maps keys such as http.addr to what the command line says.
+	Flags map[string]string
+}
+
+// Load reads and checks the settings. The error names every key that is
+// unknown or whose value is bad.
+func Load(src Sources) (Config, error) {
+	k := koanf.New(".")
+	if err := loadFile(k, src.File); err != nil {
+		return Config{}, err
+	}
+	env, err := envValues(src.Env)
+	if err != nil {
+		return Config{}, err
+	}
+	for _, values := range []map[string]any{env, flagValues(src.Flags)} {
+		if err := k.Load(confmap.Provider(values, "."), nil); err != nil {
+			return Config{}, fmt.Errorf("read settings: %w", err)
+		}
+	}
+	if err := fillBoards(k); err != nil {
+		return Config{}, err
+	}
+	cfg := Default()
+	if k.Exists("boards") {
+		cfg.Boards = nil
+	}
+	if err := unmarshal(k, &cfg); err != nil {
+		return Config{}, err
+	}
+	return cfg, cfg.validate()
+}
+
+func loadFile(k *koanf.Koanf, path string) error {
+	named := path != ""
+	if !named {
+		path = DefaultFile
+	}
+	err := k.Load(file.Provider(path), yaml.Parser())
+	if errors.Is(err, fs.ErrNotExist) && !named {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read settings from %s: %w", path, err)
+	}
+	return nil
+}
+
+// envValues picks the settings out of the environment. A variable that is no
+// setting is an error: it is a mistyped one.
+func envValues(environ []string) (map[string]any, error) {
+	known := make(map[string]string)
+	for _, s := range Settings() {
+		known[s.Env()] = s.Key
+	}
+	values := make(map[string]any)
+	var unknown []string
+	for _, pair := range environ {
+		name, value, _ := strings.Cut(pair, "=")
+		if !strings.HasPrefix(name, EnvPrefix) {
+			continue
+		}
+		key, ok := known[name]
+		if !ok {
+			unknown = append(unknown, name)
+			continue
+		}
+		values[key] = value
+	}
+	if len(unknown) > 0 {
+		slices.Sort(unknown)
+		return nil, fmt.Errorf("unknown setting in the environment: %s", strings.Join(unknown, ", "))
+	}
+	return values, nil
+}
+
+func flagValues(flags map[string]string) map[string]any {
+	values := make(map[string]any, len(flags))
+	for key, value := range flags {
+		values[key] = value
+	}
+	return values
+}
+
+// fillBoards gives each board its defaults, and reads boards that the
+// environment or the command line gives as YAML.
+func fillBoards(k *koanf.Koanf) error {
+	raw := k.Get("boards")
+	if text, ok := raw.(string); ok {
+		parsed, err := yaml.Parser().Unmarshal([]byte("boards: " + text))
+		if err != nil {
+			return fmt.Errorf("boards: not a YAML list: %w", err)
+		}
+		raw = parsed["boards"]
+	}
+	list, ok := raw.([]any)
+	if !ok {
+		if raw != nil {
+			return errors.New("boards: must be a list")
+		}
+		return nil
+	}
+	filled := make([]any, len(list))
+	for i, item := range list {
+		given, ok := item.(map[string]any)
+		if !ok {
+			return fmt.Errorf("boards[%d]: must have a name", i)
+		}
+		board := structMap(reflect.ValueOf(defaultBoard("")))
+		for key, value := range given {
+			board[key] = value
+		}
+		filled[i] = board
+	}
+	return k.Set("boards", filled)
+}
+
+func unmarshal(k *koanf.Koanf, cfg *Config) error {
+	err := k.UnmarshalWithConf("", cfg, koanf.UnmarshalConf{
+		Tag: "koanf",
+		DecoderConfig: &mapstructure.DecoderConfig{
+			Result:           cfg,
+			ErrorUnused:      true,
+			WeaklyTypedInput: true,
+			TagName:          "koanf",
+			DecodeHook: mapstructure.ComposeDecodeHookFunc(
+				mapstructure.StringToTimeDurationHookFunc(),
+				mapstructure.StringToSliceHookFunc(","),
+			),
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("bad settings: %w", err)
+	}
+	return nil
+}
+
+// validate checks the settings against each other and against what the boards
+// can hold.
+func (c *Config) validate() error {
+	v := validator.New(validator.WithRequiredStructEnabled())
+	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("koanf") })
+	if err := v.RegisterValidation("hostport", isHostPort); err != nil {
+		return err
+	}
+	var failed validator.ValidationErrors
+	if err := v.Struct(c); errors.As(err, &failed) {
+		messages := make([]error, len(failed))
+		for i, f := range failed {
+			messages[i] = errors.New(explain(f))
+		}
+		return errors.Join(messages...)
+	} else if err != nil {
+		return err
+	}
+	for _, def := range c.BoardDefinitions() {
+		if _, err := catalog.NewBoard(def); err != nil {
+			return fmt.Errorf("boards: %w", err)
+		}
+	}
+	return nil
+}
+
+// BoardDefinitions are the boards as the catalog stores them.
+func (c *Config) BoardDefinitions() []models.Board {
+	defs := make([]models.Board, len(c.Boards))
+	for i, b := range c.Boards {
+		defs[i] = models.Board{
+			Name: b.Name, Kind: models.Kind(b.Kind), TimeZone: b.TimeZone,
+			MaxScore: b.MaxScore, Shards: b.Shards, Global: models.Audience(b.Global),
+		}
+	}
+	return defs
+}
+
+// RequireServe checks what serving needs beyond the settings being right.
+func (c *Config) RequireServe() error {
+	if c.Auth.HS256Secret == "" && c.Auth.JWKSURL == "" {
+		return errors.New("auth: set auth.hs256_secret or auth.jwks_url, so that tokens can be checked")
+	}
+	return c.RequirePostgres()
+}
+
+// RequirePostgres checks that there is a database to connect to.
+func (c *Config) RequirePostgres() error {
+	if c.Postgres.DSN == "" {
+		return errors.New("postgres.dsn: must be set, such as postgres://user:password@host:5432/stepboard")
+	}
+	return nil
+}

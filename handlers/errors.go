@@ -1,0 +1,170 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humagin"
+	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json"
+
+	"stepboard/models"
+)
+
+// statusOf gives each code its HTTP status.
+var statusOf = map[models.Code]int{
+	models.CodeInvalidRequest:   http.StatusBadRequest,
+	models.CodeInvalidCursor:    http.StatusBadRequest,
+	models.CodeUnauthenticated:  http.StatusUnauthorized,
+	models.CodeForbidden:        http.StatusForbidden,
+	models.CodeBoardNotFound:    http.StatusNotFound,
+	models.CodeUserNotFound:     http.StatusNotFound,
+	models.CodeNotFound:         http.StatusNotFound,
+	models.CodeMethodNotAllowed: http.StatusMethodNotAllowed,
+	models.CodeFriendLimit:      http.StatusConflict,
+	models.CodeBodyTooLarge:     http.StatusRequestEntityTooLarge,
+	models.CodeValidationFailed: http.StatusUnprocessableEntity,
+	models.CodeScoreOutOfRange:  http.StatusUnprocessableEntity,
+	models.CodeDateInFuture:     http.StatusUnprocessableEntity,
+	models.CodeDateClosed:       http.StatusUnprocessableEntity,
+	models.CodeUnavailable:      http.StatusServiceUnavailable,
+	models.CodeInternal:         http.StatusInternalServerError,
+}
+
+// retryAfter is how many seconds a client waits after a 503.
+const retryAfter = 2
+
+// statusClientGone is what is logged where nobody was left to answer.
+const statusClientGone = 499
+
+// Problem is every error's body (RFC 9457).
+type Problem struct {
+	Type      string              `json:"type" doc:"about:blank: the status says what kind of problem it is"`
+	Title     string              `json:"title" doc:"The status in words"`
+	Status    int                 `json:"status" doc:"The HTTP status"`
+	Detail    string              `json:"detail" doc:"What a person should know and do"`
+	Code      models.Code         `json:"code" doc:"What a program branches on"`
+	RequestID string              `json:"request_id" doc:"Names the request in the service's log"`
+	Errors    []models.FieldError `json:"errors,omitempty" doc:"The parts of the request that are wrong"`
+
+	cause error
+}
+
+// Error is the detail.
+func (p *Problem) Error() string { return p.Detail }
+
+// GetStatus is the HTTP status.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// GetHeaders asks the client to wait where waiting helps.
+func (p *Problem) GetHeaders() http.Header {
+	switch p.Status {
+	case http.StatusServiceUnavailable:
+		return http.Header{"Retry-After": {strconv.Itoa(retryAfter)}}
+	case http.StatusUnauthorized:
+		return http.Header{"Www-Authenticate": {"Bearer"}}
+	default:
+		return nil
+	}
+}
+
+// ContentType marks the body as a problem.
+func (p *Problem) ContentType(string) string { return "application/problem+json" }
+
+// problemOf is the body for an error.
+func problemOf(err error) *Problem {
+	var known *models.Error
+	if !errors.As(err, &known) {
+		known = &models.Error{Code: models.CodeInternal, Message: "something went wrong here; the log knows this request's id"}
+	}
+	status := statusOf[known.Code]
+	return &Problem{
+		Type: "about:blank", Title: http.StatusText(status), Status: status,
+		Detail: known.Message, Code: known.Code, Errors: known.Fields, cause: err,
+	}
+}
+
+// writeProblem answers an error outside Huma's operations.
+func writeProblem(c *gin.Context, err error) {
+	p := problemOf(err)
+	p.RequestID = requestID(c)
+	for name, values := range p.GetHeaders() {
+		c.Writer.Header()[name] = values
+	}
+	noteError(c, err)
+	c.Header("Content-Type", "application/problem+json")
+	c.Status(p.Status)
+	if err := json.MarshalWrite(c.Writer, p); err != nil {
+		noteError(c, err)
+	}
+	c.Abort()
+}
+
+// useProblems makes Huma answer its own errors and the handlers' as problems.
+// Huma keeps the function for this in a variable of its package; every
+// handler that is built sets the same one.
+func useProblems() {
+	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
+		return problemFor(status, msg, errs)
+	}
+	huma.NewErrorWithContext = func(hctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
+		p := problemFor(status, msg, errs)
+		c := humagin.Unwrap(hctx)
+		p.RequestID = requestID(c)
+		noteError(c, p.cause)
+		for name, values := range p.GetHeaders() {
+			c.Writer.Header()[name] = values
+		}
+		return p
+	}
+}
+
+// problemFor translates what Huma reports: an error of a handler, or a fault
+// that Huma itself has found in the request.
+func problemFor(status int, msg string, errs []error) *Problem {
+	var known *models.Error
+	for _, err := range errs {
+		if errors.As(err, &known) {
+			return problemOf(err)
+		}
+	}
+	switch status {
+	case http.StatusInternalServerError:
+		return problemOf(errors.Join(errs...))
+	case http.StatusRequestEntityTooLarge:
+		return problemOf(models.Errorf(models.CodeBodyTooLarge, "a body has at most %d bytes", maxBody))
+	case http.StatusUnprocessableEntity:
+		return problemOf(validationFailed(errs))
+	default:
+		return problemOf(&models.Error{
+			Code:    models.CodeInvalidRequest,
+			Message: "the request can't be read: " + msg,
+			Err:     errors.Join(errs...),
+		})
+	}
+}
+
+func validationFailed(errs []error) *models.Error {
+	invalid := &models.Error{Code: models.CodeValidationFailed, Message: "the request is not valid"}
+	for _, err := range errs {
+		var detailer huma.ErrorDetailer
+		if errors.As(err, &detailer) {
+			detail := detailer.ErrorDetail()
+			invalid.Fields = append(invalid.Fields, models.FieldError{Location: detail.Location, Message: detail.Message})
+		} else {
+			invalid.Fields = append(invalid.Fields, models.FieldError{Location: "body", Message: "can't be read as this call's body"})
+		}
+	}
+	if len(invalid.Fields) > 0 {
+		invalid.Message = invalid.Fields[0].Location + ": " + invalid.Fields[0].Message
+	}
+	return invalid
+}
+
+// clientGone tells whether an error only says that nobody listens any more.
+func clientGone(ctx context.Context, err error) bool {
+	return err != nil && errors.Is(ctx.Err(), context.Canceled)
+}

@@ -1,0 +1,133 @@
+package handlers
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stepboard/models"
+)
+
+const (
+	requestIDHeader = "X-Request-Id"
+	requestIDKey    = "request_id"
+	errorKey        = "error"
+)
+
+// metrics counts what the API does.
+type metrics struct {
+	duration *prometheus.HistogramVec
+	uploads  *prometheus.CounterVec
+}
+
+func newMetrics(registry *prometheus.Registry) *metrics {
+	m := &metrics{
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "stepboard_http_request_duration_seconds",
+			Help:    "Time to answer an HTTP request, by method, route and status.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"method", "route", "status"}),
+		uploads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stepboard_uploads_accepted_total",
+			Help: "Score updates that were acknowledged, by board.",
+		}, []string{"board"}),
+	}
+	registry.MustRegister(m.duration, m.uploads)
+	return m
+}
+
+// observe wraps every request: it names it, survives its panics, and leaves
+// one log line and one measurement.
+func (a *api) observe(c *gin.Context) {
+	start := time.Now()
+	id := c.GetHeader(requestIDHeader)
+	if !validRequestID(id) {
+		id = strconv.FormatUint(rand.Uint64(), 36)
+	}
+	c.Set(requestIDKey, id)
+	c.Header(requestIDHeader, id)
+	// Bodies are JSON whatever the header says: curl's default says otherwise.
+	if c.Request.ContentLength != 0 {
+		c.Request.Header["Content-Type"] = jsonContentType
+	}
+	defer a.finish(c, start, id)
+	c.Next()
+}
+
+var jsonContentType = []string{"application/json"}
+
+func (a *api) finish(c *gin.Context, start time.Time, id string) {
+	if crash := recover(); crash != nil {
+		a.Log.ErrorContext(c.Request.Context(), "panic", "request_id", id, "panic", fmt.Sprint(crash), "stack", string(debug.Stack()))
+		if !c.Writer.Written() {
+			writeProblem(c, models.Errorf(models.CodeInternal, "something went wrong here; the log knows this request's id"))
+		}
+	}
+	status := c.Writer.Status()
+	err, _ := c.Value(errorKey).(error)
+	if clientGone(c.Request.Context(), err) {
+		status = statusClientGone
+	}
+	route := c.FullPath()
+	if route == "" {
+		route = "none"
+	}
+	elapsed := time.Since(start)
+	a.metrics.duration.WithLabelValues(c.Request.Method, route, strconv.Itoa(status)).Observe(elapsed.Seconds())
+
+	level := slog.LevelInfo
+	if status >= http.StatusInternalServerError {
+		level = slog.LevelError
+	}
+	if !a.Log.Enabled(c.Request.Context(), level) {
+		return
+	}
+	attrs := make([]slog.Attr, 0, 7)
+	attrs = append(attrs,
+		slog.String("request_id", id),
+		slog.String("method", c.Request.Method),
+		slog.String("route", route),
+		slog.Int("status", status),
+		slog.Float64("ms", float64(elapsed.Microseconds())/1000),
+		slog.Int("bytes", max(0, c.Writer.Size())),
+	)
+	if err != nil {
+		attrs = append(attrs, slog.String("code", string(models.CodeOf(err))))
+	}
+	// What was wrong with a request may name people; what is wrong with the
+	// service does not.
+	if err != nil && level == slog.LevelError {
+		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	a.Log.LogAttrs(c.Request.Context(), level, "request", attrs...)
+}
+
+// noteError keeps an error for the request's log line.
+func noteError(c *gin.Context, err error) {
+	if err != nil {
+		c.Set(errorKey, err)
+	}
+}
+
+func requestID(c *gin.Context) string { return c.GetString(requestIDKey) }
+
+// validRequestID takes what fits in a log line: 1 to 64 visible ASCII
+// characters.
+func validRequestID(id string) bool {
+	if id == "" || len(id) > 64 {
+		return false
+	}
+	for i := 0; i < len(id); i++ {
+		if id[i] <= ' ' || id[i] > '~' {
+			return false
+		}
+	}
+	return true
+}

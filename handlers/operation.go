@@ -1,0 +1,147 @@
+package handlers
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"stepboard/models"
+)
+
+// maxBody is the largest request body, in bytes.
+const maxBody = 1 << 20
+
+// adjust changes an operation before it is registered.
+type adjust func(huma.API, *huma.Operation)
+
+// register binds a call of the API to its handler and describes it.
+func register[I, O any](h huma.API, method, path string, by audience, summary string, handler func(context.Context, *I) (*O, error), adjustments ...adjust) {
+	op := huma.Operation{
+		OperationID:  operationID(handlerNoun(path), method),
+		Method:       method,
+		Path:         path,
+		Summary:      summary,
+		Description:  by.describe(),
+		Tags:         []string{tagOf(path)},
+		Security:     []map[string][]string{{"bearer": {}}},
+		Metadata:     map[string]any{audienceKey: by},
+		MaxBodyBytes: maxBody + 1, // Huma refuses what reaches its limit
+		Errors:       []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable},
+	}
+	if method == http.MethodDelete {
+		op.DefaultStatus = http.StatusNoContent
+	}
+	for _, a := range adjustments {
+		a(h, &op)
+	}
+	huma.Register(h, op, handler)
+}
+
+// body describes a request body that the handler decodes itself.
+func body[T any](h huma.API, op *huma.Operation) {
+	t := reflect.TypeFor[T]()
+	op.RequestBody = &huma.RequestBody{
+		Required: true,
+		Content: map[string]*huma.MediaType{
+			"application/json": {Schema: h.OpenAPI().Components.Schemas.Schema(t, true, t.Name())},
+		},
+	}
+	op.SkipValidateBody = true
+}
+
+// handlerNoun is the path without its version and parameters.
+func handlerNoun(path string) string {
+	var parts []string
+	for _, part := range strings.Split(strings.TrimPrefix(path, "/v1/"), "/") {
+		if !strings.HasPrefix(part, "{") {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, "-")
+}
+
+func operationID(noun, method string) string { return strings.ToLower(method) + "-" + noun }
+
+func tagOf(path string) string {
+	tag, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
+	return tag
+}
+
+// decodeBody reads a JSON body strictly: no key twice, no unknown key, no
+// trailing data, valid UTF-8.
+func decodeBody(data []byte, into any) error {
+	if err := json.Unmarshal(data, into, json.RejectUnknownMembers(true)); err != nil {
+		return bodyError("body", err)
+	}
+	return nil
+}
+
+// bodyError turns a decoder's error into one that points at the place, which
+// is below root.
+func bodyError(root string, err error) error {
+	semantic, ok := err.(*json.SemanticError) //nolint:errorlint // the decoder answers it bare
+	if !ok {
+		return &models.Error{
+			Code:    models.CodeInvalidRequest,
+			Message: "the body is not JSON, or names a key twice",
+			Err:     err,
+		}
+	}
+	switch {
+	case semantic.Err == json.ErrUnknownName:
+		return models.Invalid(location(root, semantic.JSONPointer), "is not a field of this call")
+	case semantic.Err != nil && semantic.JSONKind == '"':
+		return models.Invalid(location(root, semantic.JSONPointer), semantic.Err.Error())
+	default:
+		return models.Invalid(location(root, semantic.JSONPointer), "has the wrong type")
+	}
+}
+
+// location writes a JSON pointer as the API's errors do: /scores/0/date is
+// body.scores[0].date.
+func location(root string, p jsontext.Pointer) string {
+	var b strings.Builder
+	b.WriteString(root)
+	for token := range p.Tokens() {
+		if _, err := strconv.Atoi(token); err == nil {
+			b.WriteString("[" + token + "]")
+		} else {
+			b.WriteString("." + token)
+		}
+	}
+	return b.String()
+}
+
+// jsonAppender is a value that writes itself faster than reflection does.
+type jsonAppender interface {
+	AppendJSON(buf []byte) []byte
+}
+
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// jsonFormat is how bodies are written and read.
+var jsonFormat = huma.Format{
+	Marshal: func(w io.Writer, v any) error {
+		a, ok := v.(jsonAppender)
+		if !ok {
+			return json.MarshalWrite(w, v, json.FormatNilSliceAsNull(false))
+		}
+		buf := buffers.Get().(*[]byte)
+		defer buffers.Put(buf)
+		*buf = a.AppendJSON((*buf)[:0])
+		if rw, ok := w.(http.ResponseWriter); ok {
+			rw.Header().Set("Content-Length", strconv.Itoa(len(*buf)))
+		}
+		_, err := w.Write(*buf)
+		return err
+	},
+	Unmarshal: func(data []byte, v any) error { return json.Unmarshal(data, v) },
+}

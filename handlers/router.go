@@ -1,0 +1,120 @@
+// Package handlers is the HTTP API. A handler decodes, makes one service
+// call, and answers; rules are in services, and errors.go alone knows what
+// status an error has.
+package handlers
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humagin"
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"stepboard/models"
+	"stepboard/services/catalog"
+	"stepboard/services/friends"
+	"stepboard/services/ingest"
+	"stepboard/services/ranking"
+	"stepboard/services/users"
+	"stepboard/web"
+)
+
+// Deps is what the handlers call.
+type Deps struct {
+	Catalog  *catalog.Catalog
+	Ingest   *ingest.Service
+	Ranking  *ranking.Service
+	Friends  *friends.Service
+	Users    *users.Service
+	Verifier *Verifier
+	// Ready names the stores that don't answer, with the reason.
+	Ready    ReadyCheck
+	Clock    models.Clock
+	Registry *prometheus.Registry
+	Log      *slog.Logger
+	Version  string
+	// Extra adds routes to the engine, for `demo`.
+	Extra func(*gin.Engine)
+}
+
+// api holds what the routes share.
+type api struct {
+	Deps
+	metrics *metrics
+}
+
+// New builds the service's HTTP handler.
+func New(deps Deps) http.Handler {
+	a := &api{Deps: deps, metrics: newMetrics(deps.Registry)}
+	gin.SetMode(gin.ReleaseMode)
+	engine := gin.New()
+	engine.HandleMethodNotAllowed = true
+	engine.RedirectTrailingSlash = false
+	engine.Use(a.observe)
+	engine.NoRoute(func(c *gin.Context) {
+		writeProblem(c, models.Errorf(models.CodeNotFound, "there is nothing at this path; GET /openapi.json lists what there is"))
+	})
+	engine.NoMethod(func(c *gin.Context) {
+		writeProblem(c, models.Errorf(models.CodeMethodNotAllowed, "this path does not take %s", c.Request.Method))
+	})
+	a.routes(newHuma(engine, deps.Version))
+	a.outside(engine)
+	if deps.Extra != nil {
+		deps.Extra(engine)
+	}
+	return engine
+}
+
+// routes is every call under /v1.
+func (a *api) routes(h huma.API) {
+	h.UseMiddleware(a.authenticate)
+
+	register(h, http.MethodPost, "/v1/boards/{board}/scores", byUser, "Upload step totals", a.uploadScores, body[uploadBody])
+	register(h, http.MethodPost, "/v1/boards/{board}/scores/batch", byService, "Upload step totals of many users", a.uploadBatch, body[batchBody])
+
+	register(h, http.MethodGet, "/v1/boards", byAny, "List the boards", a.listBoards)
+	register(h, http.MethodGet, "/v1/boards/{board}/friends", byUser, "Rank oneself among one's friends", a.friendsRanking)
+	register(h, http.MethodGet, "/v1/boards/{board}/top", byAny, "Rank everybody", a.topRanking)
+	register(h, http.MethodGet, "/v1/boards/{board}/around", byUser, "Rank one's neighbours among everybody", a.aroundRanking)
+	register(h, http.MethodGet, "/v1/boards/{board}/me", byUser, "Tell where one stands", a.standing)
+
+	register(h, http.MethodGet, "/v1/friends", byUser, "List one's friends", a.listFriends)
+	register(h, http.MethodDelete, "/v1/friends/{id}", byUser, "End a friendship", a.removeFriend)
+	register(h, http.MethodGet, "/v1/friends/requests", byUser, "List one's friend requests", a.listRequests)
+	register(h, http.MethodPost, "/v1/friends/requests", byUser, "Ask somebody to be friends", a.askFriend)
+	register(h, http.MethodPost, "/v1/friends/requests/{id}/accept", byUser, "Accept a request", a.acceptFriend)
+	register(h, http.MethodDelete, "/v1/friends/requests/{id}", byUser, "Decline or withdraw a request", a.declineFriend)
+
+	register(h, http.MethodPut, "/v1/me", byUser, "Set one's profile", a.putOwnProfile)
+	register(h, http.MethodPut, "/v1/users/{id}", byService, "Set a user's profile", a.putProfile)
+	register(h, http.MethodPut, "/v1/users/{id}/friends", byService, "Replace a user's friends", a.replaceFriends)
+}
+
+// outside is every path that is no call of the API.
+func (a *api) outside(engine *gin.Engine) {
+	engine.GET("/healthz", a.healthz)
+	engine.GET("/readyz", a.readyz)
+	engine.GET("/metrics", gin.WrapH(promhttp.HandlerFor(a.Registry, promhttp.HandlerOpts{Registry: a.Registry})))
+	engine.GET("/docs", gin.WrapH(web.Docs()))
+	engine.GET("/docs/*file", gin.WrapH(web.Docs()))
+	engine.GET("/assets/*file", gin.WrapH(web.Assets()))
+	engine.GET("/", gin.WrapH(web.Page()))
+}
+
+// newHuma makes the API description and binds it to the engine.
+func newHuma(engine *gin.Engine, version string) huma.API {
+	useProblems()
+	config := huma.DefaultConfig("Stepboard", version)
+	config.Info.Description = "Rankings among friends, today or on any past day."
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "JWT"},
+	}
+	config.CreateHooks = nil // no $schema links in answers
+	config.DocsPath, config.SchemasPath = "", ""
+	config.RejectUnknownQueryParameters = true
+	config.Formats = map[string]huma.Format{"application/json": jsonFormat, "json": jsonFormat}
+	return humagin.New(engine, config)
+}

@@ -1,0 +1,286 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"stepboard/models"
+	"stepboard/services/ingest"
+)
+
+const (
+	maxUploads = 7
+	maxBatch   = 1000
+)
+
+// wholeNumber reads a JSON number without fraction or exponent. One that no
+// int64 holds becomes the nearest that does, which no board takes either.
+type wholeNumber int64
+
+// UnmarshalJSON refuses everything that is not written as a whole number.
+func (n *wholeNumber) UnmarshalJSON(text []byte) error {
+	value, err := strconv.ParseInt(string(text), 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange) && text[0] == '-':
+		value = math.MinInt64
+	case errors.Is(err, strconv.ErrRange):
+		value = math.MaxInt64
+	case err != nil:
+		return errors.New("must be a whole number")
+	}
+	*n = wholeNumber(value)
+	return nil
+}
+
+// uploadItem is a day's total.
+type uploadItem struct {
+	Date  *string      `json:"date" doc:"The day, YYYY-MM-DD in the board's zone: today or one of the two days before" example:"2026-11-20" required:"true" nullable:"false"`
+	Score *wholeNumber `json:"score" doc:"The user's total for that day so far" example:"12345" minimum:"0" required:"true" nullable:"false"`
+}
+
+// uploadBody is one day's total, or those of several days.
+type uploadBody struct {
+	Date   *string       `json:"date,omitempty" doc:"The day, YYYY-MM-DD in the board's zone: today or one of the two days before" example:"2026-11-20" nullable:"false"`
+	Score  *wholeNumber  `json:"score,omitempty" doc:"The user's total for that day so far" example:"12345" minimum:"0" nullable:"false"`
+	Scores *[]uploadItem `json:"scores,omitempty" doc:"Instead of date and score: up to 7 days that were kept offline" minItems:"1" maxItems:"7" nullable:"false"`
+}
+
+type uploadInput struct {
+	Board string `path:"board" doc:"The board's name" example:"steps"`
+	OnBehalf
+	RawBody []byte
+}
+
+// acceptedItem is an upload as it was taken.
+type acceptedItem struct {
+	Date      string           `json:"date" doc:"The day"`
+	Score     int64            `json:"score" doc:"The total"`
+	ReachedAt models.Timestamp `json:"reached_at" format:"date-time" doc:"The server's time on accepting it; the tie-break if no better total stands there already"`
+}
+
+type uploadOutput struct {
+	Body uploadAnswer
+}
+
+type uploadAnswer struct {
+	Accepted []acceptedItem `json:"accepted" nullable:"false" doc:"What was taken, in the order in which it was sent"`
+}
+
+// AppendJSON writes the answer as encoding/json would.
+func (a uploadAnswer) AppendJSON(buf []byte) []byte {
+	buf = append(buf, `{"accepted":[`...)
+	for i, item := range a.Accepted {
+		if i > 0 {
+			buf = append(buf, ',')
+		}
+		buf = append(buf, `{"date":"`...)
+		buf = append(buf, item.Date...)
+		buf = append(buf, `","score":`...)
+		buf = strconv.AppendInt(buf, item.Score, 10)
+		buf = append(buf, `,"reached_at":"`...)
+		buf, _ = item.ReachedAt.AppendText(buf) //nolint:errcheck // it has no error to report
+		buf = append(buf, `"}`...)
+	}
+	return append(buf, `]}`...)
+}
+
+func (a *api) uploadScores(ctx context.Context, in *uploadInput) (*uploadOutput, error) {
+	user, err := in.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	uploads, err := parseUploads(in.RawBody, user)
+	if err != nil {
+		return nil, err
+	}
+	accepted, err := a.Ingest.Accept(ctx, in.Board, uploads.items)
+	if err != nil {
+		return nil, uploads.locate(err)
+	}
+	a.metrics.uploads.WithLabelValues(in.Board).Add(float64(len(accepted)))
+	out := &uploadOutput{Body: uploadAnswer{Accepted: make([]acceptedItem, len(accepted))}}
+	for i, item := range accepted {
+		out.Body.Accepted[i] = acceptedItem{Date: item.Date.String(), Score: item.Score, ReachedAt: item.ReachedAt}
+	}
+	return out, nil
+}
+
+// uploads is a decoded upload body.
+type uploads struct {
+	items []ingest.Upload
+	list  bool // sent as {"scores":[…]}
+}
+
+func parseUploads(body []byte, user models.UserID) (*uploads, error) {
+	var in uploadBody
+	if err := decodeBody(body, &in); err != nil {
+		return nil, err
+	}
+	u := &uploads{list: in.Scores != nil}
+	items := []uploadItem{{Date: in.Date, Score: in.Score}}
+	if u.list {
+		if in.Date != nil || in.Score != nil {
+			return nil, models.Invalid("body", "send date and score, or scores, not both")
+		}
+		items = *in.Scores
+		if len(items) < 1 || len(items) > maxUploads {
+			return nil, models.Invalid("body.scores", fmt.Sprintf("has 1 to %d items", maxUploads))
+		}
+	}
+	u.items = make([]ingest.Upload, len(items))
+	for i, item := range items {
+		upload, err := parseUpload(item.Date, item.Score, u.at(i))
+		if err != nil {
+			return nil, err
+		}
+		upload.User = user
+		u.items[i] = upload
+	}
+	return u, nil
+}
+
+// at is the place of an item in the body.
+func (u *uploads) at(i int) string {
+	if u.list {
+		return "body.scores[" + strconv.Itoa(i) + "]"
+	}
+	return "body"
+}
+
+// locate adds the place in the body to an error about one upload.
+func (u *uploads) locate(err error) error {
+	var item *ingest.ItemError
+	var known *models.Error
+	if !errors.As(err, &item) || !errors.As(err, &known) {
+		return err
+	}
+	switch known.Code {
+	case models.CodeScoreOutOfRange:
+		return known.At(u.at(item.Index) + ".score")
+	case models.CodeDateInFuture, models.CodeDateClosed:
+		return known.At(u.at(item.Index) + ".date")
+	default:
+		return err
+	}
+}
+
+func parseUpload(date *string, score *wholeNumber, at string) (ingest.Upload, error) {
+	if date == nil {
+		return ingest.Upload{}, models.Invalid(at+".date", "is required")
+	}
+	if score == nil {
+		return ingest.Upload{}, models.Invalid(at+".score", "is required")
+	}
+	day, err := models.ParseDate(*date)
+	if err != nil {
+		return ingest.Upload{}, models.Invalid(at+".date", err.Error())
+	}
+	return ingest.Upload{Date: day, Score: int64(*score)}, nil
+}
+
+// batchItem is a user's total for a day.
+type batchItem struct {
+	UserID *models.UserID `json:"user_id" doc:"The user" example:"1001" required:"true" nullable:"false"`
+	Date   *string        `json:"date" doc:"The day, as for a single upload" example:"2026-11-20" required:"true" nullable:"false"`
+	Score  *wholeNumber   `json:"score" doc:"The user's total for that day so far" example:"12345" minimum:"0" required:"true" nullable:"false"`
+}
+
+// batchBody describes the batch call's body; it is decoded item by item.
+type batchBody struct {
+	Scores []batchItem `json:"scores" doc:"Up to 1,000 totals" minItems:"1" maxItems:"1000" nullable:"false"`
+}
+
+type rejectedItem struct {
+	Index  int         `json:"index" doc:"The item's position, from 0"`
+	Code   models.Code `json:"code" doc:"What is wrong with it"`
+	Detail string      `json:"detail" doc:"What a person should know and do"`
+}
+
+type batchOutput struct {
+	Body struct {
+		Accepted int            `json:"accepted" doc:"How many totals were taken"`
+		Rejected []rejectedItem `json:"rejected" nullable:"false" doc:"The items that were not taken"`
+	}
+}
+
+type batchInput struct {
+	Board   string `path:"board" doc:"The board's name" example:"steps"`
+	RawBody []byte
+}
+
+func (a *api) uploadBatch(ctx context.Context, in *batchInput) (*batchOutput, error) {
+	items, err := splitBatch(in.RawBody)
+	if err != nil {
+		return nil, err
+	}
+	out := &batchOutput{}
+	out.Body.Rejected = []rejectedItem{}
+	reject := func(index int, err error) error {
+		var known *models.Error
+		if !errors.As(err, &known) {
+			return err
+		}
+		out.Body.Rejected = append(out.Body.Rejected, rejectedItem{Index: index, Code: known.Code, Detail: known.Message})
+		return nil
+	}
+	uploads := make([]ingest.Upload, 0, len(items))
+	at := make([]int, 0, len(items)) // positions in the body
+	for i, raw := range items {
+		upload, err := parseBatchItem(raw, i)
+		if err != nil {
+			if err := reject(i, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		uploads, at = append(uploads, upload), append(at, i)
+	}
+	rejected, err := a.Ingest.AcceptValid(ctx, in.Board, uploads)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rejected {
+		if err := reject(at[r.Index], r.Err); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(out.Body.Rejected, func(a, b rejectedItem) int { return a.Index - b.Index })
+	out.Body.Accepted = len(items) - len(out.Body.Rejected)
+	a.metrics.uploads.WithLabelValues(in.Board).Add(float64(out.Body.Accepted))
+	return out, nil
+}
+
+// splitBatch cuts a batch into its items, so that each stands for itself.
+func splitBatch(body []byte) ([]jsontext.Value, error) {
+	var in struct {
+		Scores *[]jsontext.Value `json:"scores"`
+	}
+	if err := decodeBody(body, &in); err != nil {
+		return nil, err
+	}
+	if in.Scores == nil || len(*in.Scores) < 1 || len(*in.Scores) > maxBatch {
+		return nil, models.Invalid("body.scores", fmt.Sprintf("has 1 to %d items", maxBatch))
+	}
+	return *in.Scores, nil
+}
+
+func parseBatchItem(raw jsontext.Value, i int) (ingest.Upload, error) {
+	at := "body.scores[" + strconv.Itoa(i) + "]"
+	var item batchItem
+	if err := json.Unmarshal(raw, &item, json.RejectUnknownMembers(true)); err != nil {
+		return ingest.Upload{}, bodyError(at, err)
+	}
+	if item.UserID == nil {
+		return ingest.Upload{}, models.Invalid(at+".user_id", "is required")
+	}
+	upload, err := parseUpload(item.Date, item.Score, at)
+	upload.User = *item.UserID
+	return upload, err
+}

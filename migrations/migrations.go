@@ -1,0 +1,102 @@
+// Package migrations holds the schema: numbered, immutable SQL, one directory
+// for each dialect with the same numbers.
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed postgres/*.sql sqlite/*.sql
+var files embed.FS
+
+// Dialect chooses the directory and the SQL that goose speaks.
+type Dialect string
+
+// The dialects that the schema is written in.
+const (
+	Postgres Dialect = "postgres"
+	SQLite   Dialect = "sqlite"
+)
+
+// Migrator applies the schema to one database.
+type Migrator struct {
+	provider *goose.Provider
+}
+
+// New makes a migrator. On Postgres a session lock lets one of several
+// concurrent starters apply the schema while the others wait.
+func New(ctx context.Context, db *sql.DB, dialect Dialect) (*Migrator, error) {
+	dir, err := fs.Sub(files, string(dialect))
+	if err != nil {
+		return nil, fmt.Errorf("open migrations: %w", err)
+	}
+	var options []goose.ProviderOption
+	gooseDialect := goose.DialectSQLite3
+	if dialect == Postgres {
+		gooseDialect = goose.DialectPostgres
+		locker, err := sessionLocker(ctx, db)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, goose.WithSessionLocker(locker))
+	}
+	provider, err := goose.NewProvider(gooseDialect, db, dir, options...)
+	if err != nil {
+		return nil, fmt.Errorf("open migrations: %w", err)
+	}
+	return &Migrator{provider: provider}, nil
+}
+
+// sessionLocker makes the lock of one schema: installations that share a
+// database don't wait for each other.
+func sessionLocker(ctx context.Context, db *sql.DB) (lock.SessionLocker, error) {
+	var schema string
+	if err := db.QueryRowContext(ctx, "SELECT coalesce(current_schema(), '')").Scan(&schema); err != nil {
+		return nil, fmt.Errorf("find the schema to migrate: %w", err)
+	}
+	id := fnv.New32a()
+	id.Write([]byte("stepboard/" + schema))
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(int64(id.Sum32())))
+	if err != nil {
+		return nil, fmt.Errorf("open migrations: %w", err)
+	}
+	return locker, nil
+}
+
+// Applied is one migration that Up applied.
+type Applied struct {
+	Version int64
+	Name    string
+}
+
+// Up applies what is pending, oldest first, each in a transaction of its own.
+func (m *Migrator) Up(ctx context.Context) ([]Applied, error) {
+	results, err := m.provider.Up(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("migrate: %w", err)
+	}
+	applied := make([]Applied, len(results))
+	for i, r := range results {
+		applied[i] = Applied{Version: r.Source.Version, Name: r.Source.Path}
+	}
+	return applied, nil
+}
+
+// Status tells the database's version and the newest that this binary knows.
+// Equal means up to date; a database ahead of the binary is fine to serve, as
+// migrations only add.
+func (m *Migrator) Status(ctx context.Context) (current, newest int64, err error) {
+	current, newest, err = m.provider.GetVersions(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("read schema version: %w", err)
+	}
+	return current, newest, nil
+}

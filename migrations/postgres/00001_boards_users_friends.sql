@@ -1,0 +1,63 @@
+-- The ground: board definitions, the nature of every bucket, users and the
+-- friend graph. New tables only, so nothing is locked.
+--
+-- Tables about people are keyed by user first, so that a distributed Postgres
+-- can spread them by user. A friendship stands twice, once for each side, so
+-- that either side's list is one range of the primary key.
+
+-- +goose Up
+CREATE TABLE boards (
+    name       text        PRIMARY KEY,
+    kind       text        NOT NULL,
+    time_zone  text        NOT NULL,
+    max_score  bigint      NOT NULL CHECK (max_score >= 1),
+    shards     integer     NOT NULL CHECK (shards >= 1),
+    global     text        NOT NULL,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL
+);
+
+-- Written once, on a bucket's first use, and never changed: what Redis and the
+-- archive hold is decoded by this row and by nothing else.
+CREATE TABLE board_buckets (
+    board      text        NOT NULL,
+    bucket     text        NOT NULL,
+    starts_at  timestamptz NOT NULL,
+    ends_at    timestamptz NOT NULL,
+    closes_at  timestamptz NOT NULL,
+    tick_ms    bigint      NOT NULL CHECK (tick_ms >= 1),
+    time_bits  integer     NOT NULL CHECK (time_bits BETWEEN 1 AND 52),
+    max_score  bigint      NOT NULL CHECK (max_score >= 1),
+    shards     integer     NOT NULL CHECK (shards >= 1),
+    created_at timestamptz NOT NULL,
+    PRIMARY KEY (board, bucket)
+);
+
+-- friend_count is kept by the transactions that change friendships, under a
+-- lock on the row, so that the limit holds without counting.
+CREATE TABLE users (
+    user_id      bigint      PRIMARY KEY CHECK (user_id BETWEEN 1 AND 9007199254740991),
+    nickname     text        NOT NULL DEFAULT '',
+    avatar_url   text        NOT NULL DEFAULT '',
+    friend_count integer     NOT NULL DEFAULT 0 CHECK (friend_count BETWEEN 0 AND 5000),
+    created_at   timestamptz NOT NULL,
+    updated_at   timestamptz NOT NULL
+);
+
+CREATE TABLE friendships (
+    user_id    bigint      NOT NULL,
+    friend_id  bigint      NOT NULL CHECK (friend_id <> user_id),
+    created_at timestamptz NOT NULL,
+    PRIMARY KEY (user_id, friend_id)
+);
+
+CREATE TABLE friend_requests (
+    user_id    bigint      NOT NULL,
+    other_id   bigint      NOT NULL CHECK (other_id <> user_id),
+    incoming   boolean     NOT NULL,
+    created_at timestamptz NOT NULL,
+    PRIMARY KEY (user_id, other_id)
+);
+
+-- A user's requests are listed newest first.
+CREATE INDEX friend_requests_newest ON friend_requests (user_id, created_at DESC, other_id DESC);

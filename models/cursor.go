@@ -1,0 +1,70 @@
+package models
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"strings"
+)
+
+// Place is a position in an ordered list: the sort key of the last entry that
+// a page showed, and its user. The key is a composite in rankings, a time in
+// lists of requests.
+type Place struct {
+	Key  int64
+	User UserID
+}
+
+const (
+	cursorVersion   = 1
+	cursorSumBytes  = 8
+	cursorTextLimit = 64
+)
+
+// EncodeCursor writes a place for the client to carry to its next call. The
+// scope names everything else that the next call must agree on (call, board,
+// bucket, viewer); only its checksum travels.
+func EncodeCursor(p Place, scope ...string) string {
+	buf := make([]byte, 0, 32)
+	buf = append(buf, cursorVersion)
+	buf = binary.AppendUvarint(buf, uint64(p.Key))
+	buf = binary.AppendUvarint(buf, uint64(p.User))
+	buf = append(buf, cursorSum(buf, scope)...)
+	return base64.RawURLEncoding.EncodeToString(buf)
+}
+
+// DecodeCursor reads a cursor of the same scope. A tampered one, or one from
+// another scope, is CodeInvalidCursor.
+func DecodeCursor(cursor string, scope ...string) (Place, error) {
+	invalid := Errorf(CodeInvalidCursor, "this cursor is not of this list; start again without one")
+	if len(cursor) > cursorTextLimit {
+		return Place{}, invalid
+	}
+	buf, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+	if err != nil || len(buf) < 1+cursorSumBytes || buf[0] != cursorVersion {
+		return Place{}, invalid
+	}
+	body, sum := buf[:len(buf)-cursorSumBytes], buf[len(buf)-cursorSumBytes:]
+	if string(sum) != string(cursorSum(body, scope)) {
+		return Place{}, invalid
+	}
+	key, n := binary.Uvarint(body[1:])
+	if n <= 0 {
+		return Place{}, invalid
+	}
+	user, m := binary.Uvarint(body[1+n:])
+	if m <= 0 || 1+n+m != len(body) || !UserID(user).Valid() {
+		return Place{}, invalid
+	}
+	return Place{Key: int64(key), User: UserID(user)}, nil
+}
+
+// cursorSum tells a cursor from a damaged one or one of another list. It is no
+// secret: a forged cursor gives nobody more than a page they may read anyway.
+func cursorSum(body []byte, scope []string) []byte {
+	h := sha256.New()
+	h.Write(body)
+	h.Write([]byte{0})
+	h.Write([]byte(strings.Join(scope, "\x00")))
+	return h.Sum(nil)[:cursorSumBytes]
+}

@@ -1,0 +1,104 @@
+package models
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code names a kind of failure. Codes are part of the contract with clients:
+// they are answered as `code`, and handlers/errors.go gives each its status.
+type Code string
+
+// The codes of the API.
+const (
+	CodeInvalidRequest   Code = "invalid_request"
+	CodeInvalidCursor    Code = "invalid_cursor"
+	CodeUnauthenticated  Code = "unauthenticated"
+	CodeForbidden        Code = "forbidden"
+	CodeBoardNotFound    Code = "board_not_found"
+	CodeUserNotFound     Code = "user_not_found"
+	CodeNotFound         Code = "not_found"
+	CodeMethodNotAllowed Code = "method_not_allowed"
+	CodeFriendLimit      Code = "friend_limit"
+	CodeBodyTooLarge     Code = "body_too_large"
+	CodeValidationFailed Code = "validation_failed"
+	CodeScoreOutOfRange  Code = "score_out_of_range"
+	CodeDateInFuture     Code = "date_in_future"
+	CodeDateClosed       Code = "date_closed"
+	CodeUnavailable      Code = "unavailable"
+	CodeInternal         Code = "internal"
+)
+
+// Error is a failure that a client is told about: a code for its program, a
+// message for the person who reads its log. Anything else that reaches a
+// handler is internal and shown only as a request id.
+type Error struct {
+	Code Code
+	// Message tells a person what to do. It never holds internals.
+	Message string
+	// Fields point at the parts of the request that are wrong, if any.
+	Fields []FieldError
+	// Err is the cause, for the log only.
+	Err error
+}
+
+// FieldError is one wrong part of a request, such as body.scores[2].date.
+type FieldError struct {
+	Location string `json:"location" doc:"Where in the request, such as body.scores[2].date"`
+	Message  string `json:"message" doc:"What is wrong there"`
+}
+
+// Error joins the message with its cause, for the log.
+func (e *Error) Error() string {
+	if e.Err != nil {
+		return e.Message + ": " + e.Err.Error()
+	}
+	return e.Message
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Errorf makes an Error with a formatted message.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Invalid is a validation failure at one place of the request.
+func Invalid(location, message string) *Error {
+	return &Error{
+		Code:    CodeValidationFailed,
+		Message: location + ": " + message,
+		Fields:  []FieldError{{Location: location, Message: message}},
+	}
+}
+
+// At adds the place in the request that e is about.
+func (e *Error) At(location string) *Error {
+	located := *e
+	located.Fields = []FieldError{{Location: location, Message: e.Message}}
+	return &located
+}
+
+// Unavailable says that a store could not answer, so nothing is promised. The
+// cause goes to the log.
+func Unavailable(operation string, err error) *Error {
+	return &Error{
+		Code:    CodeUnavailable,
+		Message: "the service can't answer this right now; try again shortly",
+		Err:     fmt.Errorf("%s: %w", operation, err),
+	}
+}
+
+// CodeOf is the code of the first Error in err's chain, CodeInternal where
+// there is none, and "" for nil.
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return CodeInternal
+}

@@ -1,0 +1,36 @@
+package models
+
+import "time"
+
+// MaxFriends is how many friends a user may have.
+const MaxFriends = 5000
+
+// User is a row of table users. A user exists after a profile, a request, an
+// import or a friends replacement; uploading scores needs no row.
+type User struct {
+	UserID      UserID `gorm:"primaryKey;autoIncrement:false"`
+	Nickname    string
+	AvatarURL   string
+	FriendCount int
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+}
+
+// Friendship is one side of a friendship: it stands once for each of the two.
+type Friendship struct {
+	UserID    UserID `gorm:"primaryKey;autoIncrement:false"`
+	FriendID  UserID `gorm:"primaryKey;autoIncrement:false"`
+	CreatedAt time.Time
+}
+
+// FriendRequest is one side of a pending request: incoming for the user who
+// is asked, outgoing for the one who asks.
+type FriendRequest struct {
+	UserID    UserID `gorm:"primaryKey;autoIncrement:false"`
+	OtherID   UserID `gorm:"primaryKey;autoIncrement:false"`
+	Incoming  bool
+	CreatedAt time.Time
+}
+
+// Edge is a friendship between two users, in either order.
+type Edge struct{ A, B UserID }

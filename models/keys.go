@@ -1,0 +1,74 @@
+package models
+
+import "strconv"
+
+// Keys names every key that Stepboard keeps in Redis. Prefix stands before
+// each of them; it is empty in production, and lets tests and other tenants
+// share a server. Keys that one command or script touches together share a
+// hash tag, the part in braces, so that a cluster keeps them in one slot.
+type Keys struct {
+	Prefix string
+}
+
+// Board is one shard of a bucket.
+//
+//	example   board:{steps.07}:20261120
+//	type      sorted set: member = user id, score = composite
+//	writer    services/board, with ZADD GT only
+//	lifetime  until the bucket is archived; never expires, must not be evicted
+//	truth     this key itself, where no ingest log is configured
+//
+// The tag names the shard and not the bucket, so that one shard's buckets
+// share a slot.
+func (k Keys) Board(bucket *Bucket, shard int) string {
+	buf := make([]byte, 0, 64)
+	buf = append(buf, k.Prefix...)
+	buf = append(buf, "board:{"...)
+	buf = append(buf, bucket.Board...)
+	buf = append(buf, '.')
+	if shard < 10 {
+		buf = append(buf, '0')
+	}
+	buf = strconv.AppendInt(buf, int64(shard), 10)
+	buf = append(buf, "}:"...)
+	buf = append(buf, bucket.Name...)
+	return string(buf)
+}
+
+// Friends is the set of a user's friends.
+//
+//	example   friends:{1001}
+//	type      set of user ids; the single member 0 means "loaded, no friends"
+//	writer    services/friends, loading on a miss
+//	lifetime  an hour or so; removed by every change
+//	truth     table friendships
+func (k Keys) Friends(user UserID) string { return k.user("friends:{", user) }
+
+// FriendsChanging marks that a change of the user's friends is under way, so
+// that nobody stores a set read before it was committed.
+//
+//	example   friends-changing:{1001}
+//	type      set of the writers' tokens
+//	writer    services/friends, around every change
+//	lifetime  removed after the commit; a minute where the writer died
+//	truth     none needed: while it stands, reads go to Postgres
+func (k Keys) FriendsChanging(user UserID) string { return k.user("friends-changing:{", user) }
+
+// FriendsLoading holds the token of the one reader that may store the user's
+// set. A change removes it, so that what was read before is not stored.
+//
+//	example   friends-loading:{1001}
+//	type      string: the reader's token
+//	writer    services/friends, on a miss
+//	lifetime  until the set is stored; ten seconds where the reader died
+//	truth     none needed: without it a set is read but not stored
+func (k Keys) FriendsLoading(user UserID) string { return k.user("friends-loading:{", user) }
+
+func (k Keys) user(head string, user UserID) string {
+	buf := make([]byte, 0, 64)
+	buf = append(buf, k.Prefix...)
+	buf = append(buf, head...)
+	buf = strconv.AppendInt(buf, int64(user), 10)
+	buf = append(buf, '}')
+	return string(buf)
+}

@@ -1,0 +1,102 @@
+package models
+
+import (
+	"errors"
+	"math/bits"
+	"strconv"
+)
+
+// UserID identifies a user: a whole number from 1 to MaxUserID. In JSON it is
+// always a string, because numbers past 2^53 lose digits in many clients.
+type UserID int64
+
+// MaxUserID is the largest user id, 2^53 - 1.
+const MaxUserID UserID = 1<<53 - 1
+
+// errUserID is what every malformed id is answered with.
+var errUserID = errors.New("a user id is a whole number from 1 to 9007199254740991, without sign, spaces or leading zeros")
+
+// ParseUserID reads the decimal form of a user id, and nothing that merely
+// resembles it: no sign, no space, no leading zero.
+func ParseUserID(s string) (UserID, error) {
+	if len(s) == 0 || len(s) > 16 || s[0] == '0' {
+		return 0, errUserID
+	}
+	var n int64
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c < '0' || c > '9' {
+			return 0, errUserID
+		}
+		n = n*10 + int64(c-'0')
+	}
+	if UserID(n) > MaxUserID {
+		return 0, errUserID
+	}
+	return UserID(n), nil
+}
+
+// Valid reports whether id lies in 1 … MaxUserID.
+func (id UserID) Valid() bool { return id >= 1 && id <= MaxUserID }
+
+// String is the decimal form: the member of every sorted set, the id in JSON.
+func (id UserID) String() string { return strconv.FormatInt(int64(id), 10) }
+
+// MarshalText makes an id a JSON string.
+func (id UserID) MarshalText() ([]byte, error) {
+	return strconv.AppendInt(nil, int64(id), 10), nil
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (id *UserID) UnmarshalText(text []byte) error {
+	parsed, err := ParseUserID(string(text))
+	if err != nil {
+		return err
+	}
+	*id = parsed
+	return nil
+}
+
+// pow10 holds the powers of ten that CompareText scales by.
+var pow10 = [...]int64{
+	1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+}
+
+// CompareText orders two ids by their decimal text, bytewise, as Redis orders
+// the members of a sorted set: "9" is greater than "10". It answers -1, 0 or
+// 1 without building the texts.
+func (id UserID) CompareText(other UserID) int {
+	if id == other {
+		return 0
+	}
+	a, b := int64(id), int64(other)
+	la, lb := digits(a), digits(b)
+	// Padding the shorter with zeros makes the numeric order the textual one;
+	// where that leaves a tie, the shorter is a prefix and comes first.
+	switch {
+	case la < lb:
+		a *= pow10[lb-la]
+	case lb < la:
+		b *= pow10[la-lb]
+	}
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	case la < lb:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// digits is the length of the decimal text of n, for n ≥ 1.
+func digits(n int64) int {
+	// log10(2) ≈ 1233/4096, exact enough below 2^53.
+	d := bits.Len64(uint64(n)) * 1233 >> 12
+	if n >= pow10[d] {
+		d++
+	}
+	return d
+}

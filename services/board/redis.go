@@ -1,0 +1,226 @@
+package board
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/models"
+)
+
+// Store reads and writes buckets. Safe for concurrent use. Its errors are
+// CodeUnavailable: Redis did not answer, or not all of it did.
+type Store struct {
+	rdb  redis.UniversalClient
+	keys models.Keys
+}
+
+// NewStore makes a store over the client.
+func NewStore(rdb redis.UniversalClient, keys models.Keys) *Store {
+	return &Store{rdb: rdb, keys: keys}
+}
+
+// Raise applies updates: each user's composite becomes the larger of the given
+// one and the one that stands there. One variadic ZADD GT for each key, all in
+// one round trip. It answers nil if every update is in Redis, else one error
+// for each update, nil for those that are.
+func (s *Store) Raise(ctx context.Context, raises []models.Raise) []error {
+	type shardKey struct {
+		bucket *models.Bucket
+		shard  int
+	}
+	type group struct {
+		args []any
+		at   []int // positions in raises
+	}
+	groups := make(map[shardKey]*group, 1)
+	var order []*group
+	for i, r := range raises {
+		k := shardKey{r.Bucket, r.Bucket.Shard(r.User)}
+		g := groups[k]
+		if g == nil {
+			g = &group{args: []any{"zadd", s.keys.Board(k.bucket, k.shard), "gt"}}
+			groups[k] = g
+			order = append(order, g)
+		}
+		g.args = append(g.args, int64(r.Composite), int64(r.User))
+		g.at = append(g.at, i)
+	}
+	pipe := s.rdb.Pipeline()
+	cmds := make([]*redis.Cmd, len(order))
+	for i, g := range order {
+		cmds[i] = pipe.Do(ctx, g.args...)
+	}
+	if _, err := pipe.Exec(ctx); err == nil {
+		return nil
+	}
+	errs := make([]error, len(raises))
+	for i, g := range order {
+		if err := cmds[i].Err(); err != nil {
+			for _, at := range g.at {
+				errs[at] = models.Unavailable("raise", err)
+			}
+		}
+	}
+	return errs
+}
+
+// Composites looks up the users' composites in the bucket, 0 for a user
+// without one, in the order of the users. One ZMSCORE for each shard that has
+// any of them, all in one round trip.
+func (s *Store) Composites(ctx context.Context, bucket *models.Bucket, users []models.UserID) ([]models.Composite, error) {
+	composites := make([]models.Composite, len(users))
+	if len(users) == 0 {
+		return composites, nil
+	}
+	if bucket.Shards == 1 {
+		cmd := redis.NewFloatSliceCmd(ctx, s.zmscore(bucket, 0, users)...)
+		if err := s.rdb.Process(ctx, cmd); err != nil {
+			return nil, models.Unavailable("read scores", err)
+		}
+		for i, c := range cmd.Val() {
+			composites[i] = models.Composite(c)
+		}
+		return composites, nil
+	}
+	members := make([][]models.UserID, bucket.Shards)
+	at := make([][]int, bucket.Shards)
+	for i, user := range users {
+		shard := bucket.Shard(user)
+		members[shard] = append(members[shard], user)
+		at[shard] = append(at[shard], i)
+	}
+	pipe := s.rdb.Pipeline()
+	cmds := make([]*redis.FloatSliceCmd, bucket.Shards)
+	for shard, m := range members {
+		if len(m) > 0 {
+			cmds[shard] = redis.NewFloatSliceCmd(ctx, s.zmscore(bucket, shard, m)...)
+			if err := pipe.Process(ctx, cmds[shard]); err != nil {
+				return nil, models.Unavailable("read scores", err)
+			}
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, models.Unavailable("read scores", err)
+	}
+	for shard, cmd := range cmds {
+		if cmd == nil {
+			continue
+		}
+		for i, c := range cmd.Val() {
+			composites[at[shard][i]] = models.Composite(c)
+		}
+	}
+	return composites, nil
+}
+
+// zmscore builds the command. go-redis answers 0 for a member that is not
+// there, which no composite is.
+func (s *Store) zmscore(bucket *models.Bucket, shard int, users []models.UserID) []any {
+	args := make([]any, 2, 2+len(users))
+	args[0], args[1] = "zmscore", s.keys.Board(bucket, shard)
+	for _, user := range users {
+		args = append(args, int64(user))
+	}
+	return args
+}
+
+// windowScript reads the entries around a place of one shard.
+//
+//	KEYS[1]  the shard's key
+//	ARGV     composite and member of the place; how many entries to read
+//	         before it and from it on
+//	result   {entries in the shard, entries before the place, entries read
+//	         before it, [member, composite, …] in ranking order}
+//
+// The place need not be in the shard. Entries with a larger composite rank
+// before it, and those on the same composite with a greater member: among
+// these a binary search finds where it stands. O(log N · log ties + read).
+const windowScript = `
+local key, composite, member = KEYS[1], ARGV[1], ARGV[2]
+local back, forward = tonumber(ARGV[3]), tonumber(ARGV[4])
+local before = redis.call('ZCOUNT', key, '(' .. composite, '+inf')
+local upto = before + redis.call('ZCOUNT', key, composite, composite)
+while before < upto do
+  local middle = math.floor((before + upto) / 2)
+  if redis.call('ZREVRANGE', key, middle, middle)[1] > member then
+    before = middle + 1
+  else
+    upto = middle
+  end
+end
+local ahead = math.min(before, back)
+local entries = {}
+if ahead + forward > 0 then
+  entries = redis.call('ZREVRANGE', key, before - ahead, before + forward - 1, 'WITHSCORES')
+end
+return {redis.call('ZCARD', key), before, ahead, entries}
+`
+
+// Window reads the stretch of the bucket around a place, which may be an
+// entry, a place where one stood, or Top: up to `back` entries before it and
+// up to `forward` from it on. One script for each shard, all in one round
+// trip; O(log N) beside the entries read.
+func (s *Store) Window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (Window, error) {
+	pipe := s.rdb.Pipeline()
+	cmds := make([]*redis.Cmd, bucket.Shards)
+	for shard := range cmds {
+		cmds[shard] = pipe.Eval(ctx, windowScript, []string{s.keys.Board(bucket, shard)},
+			int64(at.Composite), int64(at.User), back, forward)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return Window{}, models.Unavailable("read window", err)
+	}
+	parts := make([]slice, len(cmds))
+	for i, cmd := range cmds {
+		part, err := parseSlice(cmd.Val())
+		if err != nil {
+			return Window{}, fmt.Errorf("read window of %s %s: %w", bucket.Board, bucket.Name, err)
+		}
+		parts[i] = part
+	}
+	return merge(parts, back, forward), nil
+}
+
+// parseSlice reads the result of windowScript.
+func parseSlice(reply any) (slice, error) {
+	fields, ok := reply.([]any)
+	if !ok || len(fields) != 4 {
+		return slice{}, fmt.Errorf("unexpected reply %T", reply)
+	}
+	total, ok1 := fields[0].(int64)
+	before, ok2 := fields[1].(int64)
+	ahead, ok3 := fields[2].(int64)
+	flat, ok4 := fields[3].([]any)
+	if !ok1 || !ok2 || !ok3 || !ok4 || len(flat)%2 != 0 || ahead < 0 || int(ahead) > len(flat)/2 {
+		return slice{}, fmt.Errorf("unexpected reply %v", reply)
+	}
+	entries := make([]models.Entry, len(flat)/2)
+	for i := range entries {
+		entry, err := parseEntry(flat[2*i], flat[2*i+1])
+		if err != nil {
+			return slice{}, err
+		}
+		entries[i] = entry
+	}
+	return slice{total: total, before: before, ahead: int(ahead), entries: entries}, nil
+}
+
+func parseEntry(member, composite any) (models.Entry, error) {
+	m, ok1 := member.(string)
+	c, ok2 := composite.(string)
+	if !ok1 || !ok2 {
+		return models.Entry{}, fmt.Errorf("unexpected entry %v %v", member, composite)
+	}
+	user, err := models.ParseUserID(m)
+	if err != nil {
+		return models.Entry{}, fmt.Errorf("member %q: %w", m, err)
+	}
+	value, err := strconv.ParseFloat(c, 64)
+	if err != nil {
+		return models.Entry{}, fmt.Errorf("composite %q: %w", c, err)
+	}
+	return models.Entry{User: user, Composite: models.Composite(value)}, nil
+}

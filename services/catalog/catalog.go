@@ -1,0 +1,254 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gorm.io/gorm"
+
+	"stepboard/models"
+)
+
+const (
+	// refreshEvery bounds how long a definition or a new day goes unnoticed.
+	refreshEvery = 10 * time.Second
+	// prepareAhead is how long before its day begins a bucket is made, so that
+	// uploads go on when Postgres is away at midnight. It is short because a
+	// changed definition takes effect with the next bucket that is made.
+	prepareAhead = 10 * time.Minute
+)
+
+// Catalog serves definitions and buckets from memory. A bucket never changes,
+// so it is cached for good; definitions are read again every ten seconds.
+// Safe for concurrent use.
+type Catalog struct {
+	store  store
+	clock  models.Clock
+	log    *slog.Logger
+	boards atomic.Pointer[map[string]*Board]
+	// buckets maps bucketKey to *models.Bucket. It grows by a few hundred bytes
+	// for each bucket that is read or written.
+	buckets sync.Map
+}
+
+type bucketKey struct{ board, name string }
+
+// New makes a catalog over the tables boards and board_buckets. Load fills it.
+func New(db *gorm.DB, clock models.Clock, log *slog.Logger) *Catalog {
+	c := &Catalog{store: store{db: db}, clock: clock, log: log}
+	c.boards.Store(&map[string]*Board{})
+	return c
+}
+
+// Define stores the definitions, each checked before any is stored, and loads
+// the catalog. A definition that can't be is an error that names it. Boards
+// that are stored but not among the given ones stay as they are.
+func (c *Catalog) Define(ctx context.Context, defs []models.Board) error {
+	for _, def := range defs {
+		if _, err := NewBoard(def); err != nil {
+			return err
+		}
+	}
+	if err := c.store.define(ctx, defs); err != nil {
+		return err
+	}
+	return c.Refresh(ctx)
+}
+
+// Refresh reads the definitions again and makes the buckets that are current
+// or about to be. Two queries, and two more for each bucket that is new.
+func (c *Catalog) Refresh(ctx context.Context) error {
+	stored, err := c.store.boards(ctx)
+	if err != nil {
+		return err
+	}
+	boards := make(map[string]*Board, len(stored))
+	for _, def := range stored {
+		b, err := NewBoard(def)
+		if err != nil {
+			return err
+		}
+		boards[b.Name] = b
+	}
+	c.boards.Store(&boards)
+
+	now := c.clock()
+	var failed error
+	for _, b := range boards {
+		for d := b.Today(now); d <= b.Today(now.Add(prepareAhead)); d++ {
+			_, err := c.ensure(ctx, b, d)
+			failed = errors.Join(failed, err)
+		}
+		// The open days are looked up so that they are at hand when Postgres
+		// is not; they are not made before somebody uploads to them.
+		for d := b.Today(now) - lateDays; d < b.Today(now); d++ {
+			if _, err := c.Find(ctx, b, d); err != nil && !errors.Is(err, ErrNoBucket) {
+				failed = errors.Join(failed, err)
+			}
+		}
+	}
+	return failed
+}
+
+// Run refreshes the catalog until ctx ends. A failed refresh is logged and
+// tried again; until then the catalog serves what it knows.
+func (c *Catalog) Run(ctx context.Context) {
+	ticker := time.NewTicker(refreshEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if err := c.Refresh(ctx); err != nil && ctx.Err() == nil {
+				c.log.WarnContext(ctx, "the board catalog could not be refreshed", "error", err)
+			}
+		}
+	}
+}
+
+// Board finds a definition; CodeBoardNotFound where there is none. No I/O.
+func (c *Catalog) Board(name string) (*Board, error) {
+	b, ok := (*c.boards.Load())[name]
+	if !ok {
+		return nil, models.Errorf(models.CodeBoardNotFound, "there is no board of this name; GET /v1/boards lists them")
+	}
+	return b, nil
+}
+
+// Boards lists the definitions by name. No I/O.
+func (c *Catalog) Boards() []*Board {
+	boards := *c.boards.Load()
+	list := make([]*Board, 0, len(boards))
+	for _, b := range boards {
+		list = append(list, b)
+	}
+	slices.SortFunc(list, func(a, b *Board) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return list
+}
+
+// Current is the day's bucket, or what it would be made as. No I/O.
+func (c *Catalog) Current(b *Board, d models.Date) *models.Bucket {
+	if bucket, ok := c.cached(b.Name, dailyName(d)); ok {
+		return bucket
+	}
+	return dailyBucket(b, d)
+}
+
+// Find is the day's bucket for reading: ErrNoBucket where nothing was ever
+// written to it, CodeDateInFuture for a day that has not begun,
+// CodeUnavailable where Postgres must be asked and is away. From memory once
+// the bucket was seen, one query otherwise.
+func (c *Catalog) Find(ctx context.Context, b *Board, d models.Date) (*models.Bucket, error) {
+	if bucket, ok := c.cached(b.Name, dailyName(d)); ok {
+		return bucket, c.begun(bucket.StartsAt, d)
+	}
+	if err := c.begun(startOfDay(d, b.zone), d); err != nil {
+		return nil, err
+	}
+	bucket, err := c.store.bucket(ctx, b.Name, dailyName(d))
+	if errors.Is(err, ErrNoBucket) {
+		return nil, ErrNoBucket
+	}
+	if err != nil {
+		return nil, models.Unavailable("find bucket", err)
+	}
+	return c.keep(bucket), nil
+}
+
+func (c *Catalog) begun(start time.Time, d models.Date) error {
+	if c.clock().Before(start) {
+		return models.Errorf(models.CodeDateInFuture, "%v has not begun on this board", d)
+	}
+	return nil
+}
+
+// Accepting is the day's bucket for an update accepted now; it is made on its
+// first use. CodeDateInFuture or CodeDateClosed where it takes no updates,
+// CodeUnavailable where Postgres must be asked and is away. From memory once
+// the bucket was seen, two queries otherwise.
+func (c *Catalog) Accepting(ctx context.Context, b *Board, d models.Date, now time.Time) (*models.Bucket, error) {
+	bucket, ok := c.cached(b.Name, dailyName(d))
+	if !ok {
+		proposed := dailyBucket(b, d)
+		// Whether the day is open is asked before the row is made, so that
+		// refused dates leave no rows behind.
+		if err := accepts(proposed, d, now); err != nil {
+			return nil, err
+		}
+		var err error
+		if bucket, err = c.make(ctx, proposed); err != nil {
+			return nil, err
+		}
+	}
+	if err := accepts(bucket, d, now); err != nil {
+		return nil, err
+	}
+	return bucket, nil
+}
+
+// Hot is the day's bucket for an import: today and the hotDays days before
+// it, whether or not uploads for them are closed. Errors as of Accepting.
+func (c *Catalog) Hot(ctx context.Context, b *Board, d models.Date, hotDays int, now time.Time) (*models.Bucket, error) {
+	switch today := b.Today(now); {
+	case d > today:
+		return nil, models.Errorf(models.CodeDateInFuture, "%v has not begun on this board", d)
+	case d < today-models.Date(hotDays):
+		return nil, models.Errorf(models.CodeDateClosed, "%v is more than %d days past", d, hotDays)
+	}
+	return c.ensure(ctx, b, d)
+}
+
+// accepts is the rule of when a bucket takes updates: from its start until
+// its window for late uploads closes.
+func accepts(bucket *models.Bucket, d models.Date, now time.Time) error {
+	switch {
+	case now.Before(bucket.StartsAt):
+		return models.Errorf(models.CodeDateInFuture, "%v has not begun on this board", d)
+	case !bucket.Open(now):
+		return models.Errorf(models.CodeDateClosed, "uploads for %v closed at %s", d,
+			bucket.ClosesAt.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// ensure makes the day's bucket unless it exists.
+func (c *Catalog) ensure(ctx context.Context, b *Board, d models.Date) (*models.Bucket, error) {
+	if bucket, ok := c.cached(b.Name, dailyName(d)); ok {
+		return bucket, nil
+	}
+	return c.make(ctx, dailyBucket(b, d))
+}
+
+// make stores the proposed bucket and keeps what stands there then, which may
+// be another replica's.
+func (c *Catalog) make(ctx context.Context, proposed *models.Bucket) (*models.Bucket, error) {
+	bucket, err := c.store.ensure(ctx, *proposed)
+	if err != nil {
+		return nil, models.Unavailable("make bucket", err)
+	}
+	return c.keep(bucket), nil
+}
+
+func (c *Catalog) cached(board, name string) (*models.Bucket, bool) {
+	v, ok := c.buckets.Load(bucketKey{board, name})
+	if !ok {
+		return nil, false
+	}
+	return v.(*models.Bucket), true
+}
+
+func (c *Catalog) keep(bucket *models.Bucket) *models.Bucket {
+	v, _ := c.buckets.LoadOrStore(bucketKey{bucket.Board, bucket.Name}, bucket)
+	return v.(*models.Bucket)
+}

@@ -1,0 +1,263 @@
+package friends
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"stepboard/models"
+)
+
+// insertRows bounds the rows of one statement, and with it the number of its
+// parameters (Postgres takes 65,535, SQLite 32,766).
+const insertRows = 4000
+
+// store keeps friendships and requests in SQL. Safe for concurrent use.
+type store struct {
+	db *gorm.DB
+}
+
+// ids lists a user's friends, ordered by id. One query.
+func (s *store) ids(ctx context.Context, user models.UserID) ([]models.UserID, error) {
+	return friendIDs(s.db.WithContext(ctx), user)
+}
+
+func friendIDs(db *gorm.DB, user models.UserID) ([]models.UserID, error) {
+	var ids []models.UserID
+	err := db.Model(&models.Friendship{}).Where("user_id = ?", user).Order("friend_id").Pluck("friend_id", &ids).Error
+	if err != nil {
+		return nil, fmt.Errorf("read friends: %w", err)
+	}
+	return ids, nil
+}
+
+// Friend is one line of a friend list.
+type Friend struct {
+	UserID    models.UserID `gorm:"column:friend_id"`
+	Nickname  string
+	AvatarURL string
+	CreatedAt time.Time
+}
+
+// list reads a page of a user's friends by id, behind the given one. One query.
+func (s *store) list(ctx context.Context, user, after models.UserID, limit int) ([]Friend, error) {
+	var page []Friend
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT f.friend_id, coalesce(u.nickname, '') AS nickname, coalesce(u.avatar_url, '') AS avatar_url, f.created_at
+		FROM friendships f LEFT JOIN users u ON u.user_id = f.friend_id
+		WHERE f.user_id = ? AND f.friend_id > ?
+		ORDER BY f.friend_id LIMIT ?`, user, after, limit).Scan(&page).Error
+	if err != nil {
+		return nil, fmt.Errorf("list friends: %w", err)
+	}
+	return page, nil
+}
+
+// Request is one line of a list of requests.
+type Request struct {
+	UserID    models.UserID `gorm:"column:other_id"`
+	Nickname  string
+	AvatarURL string
+	Incoming  bool
+	CreatedAt time.Time
+}
+
+// requests reads a page of a user's requests, newest first, behind the given
+// time and user; a zero time begins at the newest. One query.
+func (s *store) requests(ctx context.Context, user models.UserID, before time.Time, after models.UserID, limit int) ([]Request, error) {
+	query := `
+		SELECT r.other_id, coalesce(u.nickname, '') AS nickname, coalesce(u.avatar_url, '') AS avatar_url, r.incoming, r.created_at
+		FROM friend_requests r LEFT JOIN users u ON u.user_id = r.other_id
+		WHERE r.user_id = ?`
+	args := []any{user}
+	if !before.IsZero() {
+		query += ` AND (r.created_at < ? OR (r.created_at = ? AND r.other_id < ?))`
+		args = append(args, before, before, after)
+	}
+	query += ` ORDER BY r.created_at DESC, r.other_id DESC LIMIT ?`
+	var page []Request
+	if err := s.db.WithContext(ctx).Raw(query, append(args, limit)...).Scan(&page).Error; err != nil {
+		return nil, fmt.Errorf("list friend requests: %w", err)
+	}
+	return page, nil
+}
+
+// transact runs one change. What fn answers rolls it back.
+func (s *store) transact(ctx context.Context, fn func(*tx) error) error {
+	return s.db.WithContext(ctx).Transaction(func(db *gorm.DB) error { return fn(&tx{db: db}) })
+}
+
+// tx is a change under way.
+type tx struct {
+	db *gorm.DB
+}
+
+// create makes rows for users that have none. Ascending ids keep concurrent
+// changes from waiting for each other in a circle.
+func (t *tx) create(users []models.UserID) error {
+	for chunk := range slices.Chunk(users, insertRows) {
+		rows := make([]models.User, len(chunk))
+		for i, id := range chunk {
+			rows[i].UserID = id
+		}
+		if err := t.db.Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error; err != nil {
+			return fmt.Errorf("create users: %w", err)
+		}
+	}
+	return nil
+}
+
+// lock locks the users' rows until the change ends and answers how many
+// friends each has; a user without a row is not in the answer. The ids are
+// ascending, as for create.
+func (t *tx) lock(users []models.UserID) (map[models.UserID]int, error) {
+	counts := make(map[models.UserID]int, len(users))
+	for chunk := range slices.Chunk(users, insertRows) {
+		var rows []models.User
+		err := t.db.Select("user_id", "friend_count").Where("user_id IN ?", chunk).Order("user_id").
+			Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Find(&rows).Error
+		if err != nil {
+			return nil, fmt.Errorf("lock users: %w", err)
+		}
+		for _, row := range rows {
+			counts[row.UserID] = row.FriendCount
+		}
+	}
+	return counts, nil
+}
+
+// friends tells whether two users are friends.
+func (t *tx) friends(a, b models.UserID) (bool, error) {
+	var n int64
+	err := t.db.Model(&models.Friendship{}).Where("user_id = ? AND friend_id = ?", a, b).Count(&n).Error
+	if err != nil {
+		return false, fmt.Errorf("look up friendship: %w", err)
+	}
+	return n > 0, nil
+}
+
+// request reads the request that stands between two users, from the first
+// one's side; nil if there is none.
+func (t *tx) request(user, other models.UserID) (*models.FriendRequest, error) {
+	var r models.FriendRequest
+	err := t.db.Take(&r, "user_id = ? AND other_id = ?", user, other).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return nil, errNoRequest
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up friend request: %w", err)
+	}
+	return &r, nil
+}
+
+// addRequest stores both sides of a request.
+func (t *tx) addRequest(from, to models.UserID) error {
+	rows := []models.FriendRequest{
+		{UserID: from, OtherID: to, Incoming: false},
+		{UserID: to, OtherID: from, Incoming: true},
+	}
+	if err := t.db.Create(&rows).Error; err != nil {
+		return fmt.Errorf("store friend request: %w", err)
+	}
+	return nil
+}
+
+// removeRequest removes both sides of a request, if it stands.
+func (t *tx) removeRequest(a, b models.UserID) error {
+	err := t.db.Where("(user_id = ? AND other_id = ?) OR (user_id = ? AND other_id = ?)", a, b, b, a).
+		Delete(&models.FriendRequest{}).Error
+	if err != nil {
+		return fmt.Errorf("remove friend request: %w", err)
+	}
+	return nil
+}
+
+// befriend stores both sides of the friendships that are new and counts them
+// for their users, who are locked. Requests that stood between them are
+// settled. It answers how many were new.
+func (t *tx) befriend(edges []models.Edge) (added int, err error) {
+	for chunk := range slices.Chunk(edges, insertRows/2) {
+		rows := make([]string, 0, 2*len(chunk))
+		args := make([]any, 0, 6*len(chunk))
+		now := t.db.NowFunc()
+		for _, e := range chunk {
+			rows = append(rows, "(?,?,?)", "(?,?,?)")
+			args = append(args, e.A, e.B, now, e.B, e.A, now)
+		}
+		var gained []models.UserID
+		err := t.db.Raw(`INSERT INTO friendships (user_id, friend_id, created_at) VALUES `+strings.Join(rows, ",")+`
+			ON CONFLICT DO NOTHING RETURNING user_id`, args...).Scan(&gained).Error
+		if err != nil {
+			return added, fmt.Errorf("store friendships: %w", err)
+		}
+		if err := t.count(gained, +1); err != nil {
+			return added, err
+		}
+		if err := t.settle(gained); err != nil {
+			return added, err
+		}
+		added += len(gained) / 2
+	}
+	return added, nil
+}
+
+// part removes both sides of the friendships between a user and the others
+// and counts them. It answers how many there were.
+func (t *tx) part(user models.UserID, others []models.UserID) (removed int, err error) {
+	for chunk := range slices.Chunk(others, insertRows) {
+		var lost []models.UserID
+		err := t.db.Raw(`DELETE FROM friendships
+			WHERE (user_id = ? AND friend_id IN ?) OR (friend_id = ? AND user_id IN ?)
+			RETURNING user_id`, user, chunk, user, chunk).Scan(&lost).Error
+		if err != nil {
+			return removed, fmt.Errorf("remove friendships: %w", err)
+		}
+		if err := t.count(lost, -1); err != nil {
+			return removed, err
+		}
+		removed += len(lost) / 2
+	}
+	return removed, nil
+}
+
+// count adds sign to a user's friend count for each time the user occurs.
+func (t *tx) count(users []models.UserID, sign int) error {
+	times := make(map[models.UserID]int, len(users))
+	for _, id := range users {
+		times[id]++
+	}
+	byTimes := make(map[int][]models.UserID)
+	for id, n := range times {
+		byTimes[n] = append(byTimes[n], id)
+	}
+	for n, ids := range byTimes {
+		err := t.db.Model(&models.User{}).Where("user_id IN ?", ids).
+			Update("friend_count", gorm.Expr("friend_count + ?", sign*n)).Error
+		if err != nil {
+			return fmt.Errorf("count friends: %w", err)
+		}
+	}
+	return nil
+}
+
+// settle removes the requests that stand between friends.
+func (t *tx) settle(users []models.UserID) error {
+	slices.Sort(users)
+	users = slices.Compact(users)
+	if len(users) == 0 {
+		return nil
+	}
+	err := t.db.Exec(`DELETE FROM friend_requests WHERE user_id IN ? AND EXISTS (
+		SELECT 1 FROM friendships f
+		WHERE f.user_id = friend_requests.user_id AND f.friend_id = friend_requests.other_id)`, users).Error
+	if err != nil {
+		return fmt.Errorf("settle friend requests: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"stepboard/models"
+)
+
+const (
+	// queueLength bounds the calls that wait for the next flush.
+	queueLength = 4096
+	// flushTimeout bounds one flush. It runs without any caller's context: a
+	// client that hangs up must not cancel the others' writes, nor its own.
+	flushTimeout = 3 * time.Second
+	// queueTimeout bounds how long a call waits for a place in the queue.
+	queueTimeout = time.Second
+)
+
+// ErrClosed is what a call hears that comes after Close.
+var ErrClosed = errors.New("closed")
+
+// Group is a group commit: calls that arrive while a flush is under way are
+// gathered and make up the next one. With nothing to gather a call is flushed
+// at once; there is no timer to wait for. Safe for concurrent use.
+type Group[T any] struct {
+	flush func(context.Context, []T) []error
+	limit int
+
+	calls chan *call[T]
+	done  chan struct{} // closed when the flusher has stopped
+
+	mu     sync.RWMutex // held for reading while a call enters the queue
+	closed bool
+}
+
+type call[T any] struct {
+	items []T
+	// result has room for the one answer, so the flusher never waits for a
+	// caller that has left.
+	result chan error
+}
+
+// NewGroup starts a group. flush applies the items of several calls, in order;
+// it answers nil if all are applied, else one error for each item. A flush is
+// given up to limit items, more where a single call brings more. Close stops
+// the group.
+func NewGroup[T any](limit int, flush func(context.Context, []T) []error) *Group[T] {
+	g := &Group[T]{
+		flush: flush,
+		limit: limit,
+		calls: make(chan *call[T], queueLength),
+		done:  make(chan struct{}),
+	}
+	go g.run()
+	return g
+}
+
+// Do applies the items with the next flush and answers their own result: nil
+// only if every one of them is applied. An error may also mean that nobody
+// knows; the caller tries again. Once the call is in the queue its items are
+// flushed, whether or not ctx ends meanwhile.
+func (g *Group[T]) Do(ctx context.Context, items []T) error {
+	c := &call[T]{items: items, result: make(chan error, 1)}
+	if err := g.enqueue(ctx, c); err != nil {
+		return err
+	}
+	select {
+	case err := <-c.result:
+		return err
+	case <-ctx.Done():
+		return models.Unavailable("wait for the flush", ctx.Err())
+	}
+}
+
+func (g *Group[T]) enqueue(ctx context.Context, c *call[T]) error {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if g.closed {
+		return models.Unavailable("join the flush", ErrClosed)
+	}
+	select {
+	case g.calls <- c:
+		return nil
+	default:
+	}
+	timeout := time.NewTimer(queueTimeout)
+	defer timeout.Stop()
+	select {
+	case g.calls <- c:
+		return nil
+	case <-timeout.C:
+		return models.Unavailable("join the flush", errors.New("the queue is full"))
+	case <-ctx.Done():
+		return models.Unavailable("join the flush", ctx.Err())
+	}
+}
+
+// Close lets no more calls in, flushes what is queued, and returns when all
+// callers have their answer.
+func (g *Group[T]) Close() {
+	g.mu.Lock()
+	if !g.closed {
+		g.closed = true
+		close(g.calls)
+	}
+	g.mu.Unlock()
+	<-g.done
+}
+
+func (g *Group[T]) run() {
+	defer close(g.done)
+	var (
+		batch []*call[T]
+		items []T
+	)
+	for first := range g.calls {
+		batch = append(batch[:0], first)
+		items = append(items[:0], first.items...)
+		for len(items) < g.limit {
+			more, ok := g.next()
+			if !ok {
+				break
+			}
+			batch = append(batch, more)
+			items = append(items, more.items...)
+		}
+		g.commit(batch, items)
+		clear(batch)
+	}
+}
+
+// next takes a call that waits already.
+func (g *Group[T]) next() (*call[T], bool) {
+	select {
+	case c, ok := <-g.calls:
+		return c, ok
+	default:
+		return nil, false
+	}
+}
+
+// commit flushes the items and tells each call what became of its own.
+func (g *Group[T]) commit(batch []*call[T], items []T) {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	defer cancel()
+	errs := g.flush(ctx, items)
+	at := 0
+	for _, c := range batch {
+		var err error
+		if errs != nil {
+			err = firstError(errs[at : at+len(c.items)])
+		}
+		at += len(c.items)
+		c.result <- err
+	}
+}
+
+func firstError(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

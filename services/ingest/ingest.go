@@ -1,0 +1,132 @@
+// Package ingest accepts score updates: it checks them against the board and
+// its open days, stamps them with the server's time, and hands them on. An
+// update that was accepted is applied, whatever happens to its client.
+package ingest
+
+import (
+	"context"
+	"fmt"
+
+	"stepboard/models"
+	"stepboard/services/catalog"
+	"stepboard/services/score"
+)
+
+// Upload is a user's own total for a day, as a client reports it.
+type Upload struct {
+	User models.UserID
+	Date models.Date
+	// Score is whatever the client sent; Accept checks it.
+	Score int64
+}
+
+// Accepted is an upload that was taken.
+type Accepted struct {
+	Date      models.Date
+	Score     int64
+	ReachedAt models.Timestamp
+}
+
+// Sink takes updates that were accepted. A nil error is the promise that they
+// are kept.
+type Sink interface {
+	Do(ctx context.Context, raises []models.Raise) error
+}
+
+// Service accepts uploads. Safe for concurrent use.
+type Service struct {
+	catalog *catalog.Catalog
+	sink    Sink
+	clock   models.Clock
+}
+
+// New makes a service that hands what it accepts to the sink.
+func New(c *catalog.Catalog, sink Sink, clock models.Clock) *Service {
+	return &Service{catalog: c, sink: sink, clock: clock}
+}
+
+// Accept takes all uploads or none: every one is checked before any is handed
+// on, and the error points at the first that is wrong. One call of the sink.
+func (s *Service) Accept(ctx context.Context, board string, uploads []Upload) ([]Accepted, error) {
+	b, err := s.catalog.Board(board)
+	if err != nil {
+		return nil, err
+	}
+	now := models.TimestampOf(s.clock())
+	raises := make([]models.Raise, len(uploads))
+	accepted := make([]Accepted, len(uploads))
+	for i, u := range uploads {
+		if raises[i], accepted[i], err = s.check(ctx, b, u, now); err != nil {
+			return nil, &ItemError{Index: i, Err: err}
+		}
+	}
+	if err := s.sink.Do(ctx, raises); err != nil {
+		return nil, err
+	}
+	return accepted, nil
+}
+
+// AcceptValid takes the uploads that are right and answers for the others, by
+// their position. One call of the sink. An error means that nothing was
+// promised for any of them.
+func (s *Service) AcceptValid(ctx context.Context, board string, uploads []Upload) ([]*ItemError, error) {
+	b, err := s.catalog.Board(board)
+	if err != nil {
+		return nil, err
+	}
+	now := models.TimestampOf(s.clock())
+	raises := make([]models.Raise, 0, len(uploads))
+	var rejected []*ItemError
+	for i, u := range uploads {
+		raise, _, err := s.check(ctx, b, u, now)
+		if models.CodeOf(err) == models.CodeUnavailable {
+			return nil, err
+		}
+		if err != nil {
+			rejected = append(rejected, &ItemError{Index: i, Err: err})
+			continue
+		}
+		raises = append(raises, raise)
+	}
+	if len(raises) == 0 {
+		return rejected, nil
+	}
+	if err := s.sink.Do(ctx, raises); err != nil {
+		return nil, err
+	}
+	return rejected, nil
+}
+
+// check is the rule for one upload: an open day and a score that its bucket
+// takes.
+func (s *Service) check(ctx context.Context, b *catalog.Board, u Upload, now models.Timestamp) (models.Raise, Accepted, error) {
+	bucket, err := s.catalog.Accepting(ctx, b, u.Date, now.Time())
+	if err != nil {
+		return models.Raise{}, Accepted{}, err
+	}
+	if u.Score < 0 || u.Score > bucket.MaxScore {
+		return models.Raise{}, Accepted{}, models.Errorf(models.CodeScoreOutOfRange,
+			"a score on this board is a whole number from 0 to %d", bucket.MaxScore)
+	}
+	codec := score.Of(bucket)
+	reachedAt := codec.Cut(now)
+	composite, err := codec.Encode(u.Score, reachedAt)
+	if err != nil {
+		return models.Raise{}, Accepted{}, fmt.Errorf("encode an upload to %s %s: %w", bucket.Board, bucket.Name, err)
+	}
+	raise := models.Raise{Bucket: bucket, Entry: models.Entry{User: u.User, Composite: composite}}
+	return raise, Accepted{Date: u.Date, Score: u.Score, ReachedAt: reachedAt}, nil
+}
+
+// ItemError is what is wrong with one upload of several.
+type ItemError struct {
+	// Index is the upload's position, from 0.
+	Index int
+	Err   error
+}
+
+// Error names the position.
+func (e *ItemError) Error() string { return fmt.Sprintf("upload %d: %v", e.Index, e.Err) }
+
+// Unwrap gives what is wrong.
+func (e *ItemError) Unwrap() error { return e.Err }

@@ -1,0 +1,317 @@
+// Package ranking joins friends with a board: it reads a user's friends and
+// their scores, ranks them, and answers one page. Global lists come from the
+// board itself.
+package ranking
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"stepboard/models"
+	"stepboard/services/board"
+	"stepboard/services/catalog"
+	"stepboard/services/score"
+)
+
+// Boards reads buckets.
+type Boards interface {
+	Composites(ctx context.Context, bucket *models.Bucket, users []models.UserID) ([]models.Composite, error)
+	Window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (board.Window, error)
+}
+
+// Friends lists a user's friends.
+type Friends interface {
+	IDs(ctx context.Context, user models.UserID) ([]models.UserID, error)
+}
+
+// Profiles names users.
+type Profiles interface {
+	Profiles(ctx context.Context, ids []models.UserID) []models.Profile
+}
+
+// Service answers rankings. Safe for concurrent use.
+type Service struct {
+	catalog  *catalog.Catalog
+	boards   Boards
+	friends  Friends
+	profiles Profiles
+	clock    models.Clock
+}
+
+// New makes a service.
+func New(c *catalog.Catalog, boards Boards, friends Friends, profiles Profiles, clock models.Clock) *Service {
+	return &Service{catalog: c, boards: boards, friends: friends, profiles: profiles, clock: clock}
+}
+
+// Query asks for a ranking of one day of a board.
+type Query struct {
+	Board string
+	// Date is the day; nil means today.
+	Date *models.Date
+	// Viewer is the user whose own line is answered; 0 for nobody's.
+	Viewer models.UserID
+	// Limit is the size of a page.
+	Limit int
+	// Cursor is where the page begins; empty for the top.
+	Cursor string
+}
+
+// Friends ranks a user and the user's friends among themselves. Two round
+// trips to Redis on a hot bucket, however many friends there are.
+func (s *Service) Friends(ctx context.Context, q Query) (*models.Ranking, error) {
+	v, err := s.open(ctx, q, "friends", q.Viewer.String())
+	if err != nil || v.bucket == nil {
+		return v.answer, err
+	}
+	circle, err := s.circle(ctx, v.bucket, q.Viewer)
+	if err != nil {
+		return nil, err
+	}
+	page := Rank(circle, q.Viewer, v.after, q.Limit)
+	v.answer.Total = int64(page.Total)
+	s.fill(ctx, v, page.Entries, int64(page.FirstRank), page.Mine, int64(page.MyRank))
+	if page.More {
+		v.next(page.Entries)
+	}
+	return v.answer, nil
+}
+
+// Top ranks everybody. One round trip to Redis, two with a viewer or a
+// cursor.
+func (s *Service) Top(ctx context.Context, q Query) (*models.Ranking, error) {
+	v, err := s.open(ctx, q, "top")
+	if err != nil || v.bucket == nil {
+		return v.answer, err
+	}
+	at := v.after
+	if at.Composite == 0 {
+		at = board.Top
+	}
+	// Two more than the page: one that may be the cursor's own entry, which
+	// the page before has shown, and one that tells whether a page follows.
+	w, err := s.boards.Window(ctx, v.bucket, at, 0, q.Limit+2)
+	if err != nil {
+		return nil, err
+	}
+	entries, first := w.Behind, w.Before+1
+	if len(entries) > 0 && entries[0] == at {
+		entries, first = entries[1:], first+1
+	}
+	mine, myRank, err := s.own(ctx, v.bucket, q.Viewer)
+	if err != nil {
+		return nil, err
+	}
+	v.answer.Total = w.Total
+	page := entries[:min(len(entries), q.Limit)]
+	s.fill(ctx, v, page, first, mine, myRank)
+	if len(entries) > len(page) {
+		v.next(page)
+	}
+	return v.answer, nil
+}
+
+// Around ranks a user's neighbours among everybody: the radius best on either
+// side, more on one side where the other ends. Empty if the user has no
+// score. Two round trips to Redis.
+func (s *Service) Around(ctx context.Context, q Query, radius int) (*models.Ranking, error) {
+	v, err := s.open(ctx, q, "around")
+	if err != nil || v.bucket == nil {
+		return v.answer, err
+	}
+	mine, err := s.entry(ctx, v.bucket, q.Viewer)
+	if err != nil || mine.Composite == 0 {
+		return v.answer, err
+	}
+	w, err := s.boards.Window(ctx, v.bucket, mine, 2*radius, 2*radius+1)
+	if err != nil {
+		return nil, err
+	}
+	// Which entries to show, counted from the user's own place.
+	ahead := min(radius, len(w.Ahead))
+	behind := min(2*radius-ahead, max(0, len(w.Behind)-1))
+	ahead = min(2*radius-behind, len(w.Ahead))
+	entries := append(w.Ahead[len(w.Ahead)-ahead:len(w.Ahead):len(w.Ahead)], w.Behind[:min(len(w.Behind), behind+1)]...)
+	v.answer.Total = w.Total
+	s.fill(ctx, v, entries, w.Before-int64(ahead)+1, mine, w.Before+1)
+	return v.answer, nil
+}
+
+// Standing is where a user stands in a bucket. Without a score all but the
+// totals are nil.
+type Standing struct {
+	Score        *int64
+	ReachedAt    *models.Timestamp
+	GlobalRank   *int64
+	GlobalTotal  int64
+	FriendsRank  *int64
+	FriendsTotal int64
+	Percentile   *float64
+}
+
+// Me tells where a user stands today, among everybody and among friends.
+// Three round trips to Redis.
+func (s *Service) Me(ctx context.Context, q Query) (*Standing, error) {
+	v, err := s.open(ctx, q, "me")
+	if err != nil || v.bucket == nil {
+		return &Standing{}, err
+	}
+	circle, err := s.circle(ctx, v.bucket, q.Viewer)
+	if err != nil {
+		return nil, err
+	}
+	page := Rank(circle, q.Viewer, models.Entry{}, 0)
+	at := page.Mine
+	if page.MyRank == 0 {
+		at = board.Top
+	}
+	w, err := s.boards.Window(ctx, v.bucket, at, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	standing := &Standing{GlobalTotal: w.Total, FriendsTotal: int64(page.Total)}
+	if page.MyRank == 0 {
+		return standing, nil
+	}
+	points, reachedAt := score.Of(v.bucket).Decode(page.Mine.Composite)
+	globalRank, friendsRank := w.Before+1, int64(page.MyRank)
+	percentile := Percentile(globalRank, w.Total)
+	standing.Score, standing.ReachedAt = &points, &reachedAt
+	standing.GlobalRank, standing.FriendsRank = &globalRank, &friendsRank
+	standing.Percentile = &percentile
+	return standing, nil
+}
+
+// Percentile is 100 × those ranked below ÷ all others, rounded down to 0.1;
+// 100 for who is alone.
+func Percentile(rank, total int64) float64 {
+	if total <= 1 {
+		return 100
+	}
+	return math.Floor(float64(1000*(total-rank))/float64(total-1)) / 10
+}
+
+// view is a query on its way to an answer.
+type view struct {
+	bucket *models.Bucket
+	codec  score.Codec
+	after  models.Entry
+	scope  []string
+	answer *models.Ranking
+}
+
+// open resolves a query: board, day, cursor. The view has no bucket where
+// nothing was ever written to the day; then its answer is complete.
+func (s *Service) open(ctx context.Context, q Query, call string, scope ...string) (*view, error) {
+	b, err := s.catalog.Board(q.Board)
+	if err != nil {
+		return &view{}, err
+	}
+	now := s.clock()
+	date := b.Today(now)
+	if q.Date != nil {
+		date = *q.Date
+	}
+	text := date.String()
+	v := &view{
+		scope:  append([]string{call, b.Name, text}, scope...),
+		answer: &models.Ranking{Board: b.Name, Date: &text, Source: models.SourceHot, Entries: []models.RankedEntry{}},
+	}
+	if q.Cursor != "" {
+		place, err := models.DecodeCursor(q.Cursor, v.scope...)
+		if err != nil {
+			return &view{}, err
+		}
+		v.after = models.Entry{User: place.User, Composite: models.Composite(place.Key)}
+	}
+	bucket, err := s.catalog.Find(ctx, b, date)
+	if errors.Is(err, catalog.ErrNoBucket) {
+		v.answer.Final = b.Closed(date, now)
+		return v, nil
+	}
+	if err != nil {
+		return &view{}, err
+	}
+	v.bucket, v.codec = bucket, score.Of(bucket)
+	v.answer.Final = bucket.Final(now)
+	return v, nil
+}
+
+// circle reads the composites of a user and the user's friends.
+func (s *Service) circle(ctx context.Context, bucket *models.Bucket, user models.UserID) ([]models.Entry, error) {
+	ids, err := s.friends.IDs(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	ids = append(ids, user)
+	composites, err := s.boards.Composites(ctx, bucket, ids)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]models.Entry, len(ids))
+	for i, id := range ids {
+		entries[i] = models.Entry{User: id, Composite: composites[i]}
+	}
+	return entries, nil
+}
+
+// entry reads one user's entry; without a score its composite is 0.
+func (s *Service) entry(ctx context.Context, bucket *models.Bucket, user models.UserID) (models.Entry, error) {
+	composites, err := s.boards.Composites(ctx, bucket, []models.UserID{user})
+	if err != nil {
+		return models.Entry{}, err
+	}
+	return models.Entry{User: user, Composite: composites[0]}, nil
+}
+
+// own reads one user's entry and global rank; 0 without a score or a user.
+func (s *Service) own(ctx context.Context, bucket *models.Bucket, user models.UserID) (models.Entry, int64, error) {
+	if user == 0 {
+		return models.Entry{}, 0, nil
+	}
+	mine, err := s.entry(ctx, bucket, user)
+	if err != nil || mine.Composite == 0 {
+		return models.Entry{}, 0, err
+	}
+	w, err := s.boards.Window(ctx, bucket, mine, 0, 0)
+	if err != nil {
+		return models.Entry{}, 0, err
+	}
+	return mine, w.Before + 1, nil
+}
+
+// fill turns a page and the viewer's entry into lines with names. Names are
+// looked up for what is shown and nothing else.
+func (s *Service) fill(ctx context.Context, v *view, page []models.Entry, first int64, mine models.Entry, myRank int64) {
+	ids := make([]models.UserID, 0, len(page)+1)
+	for _, e := range page {
+		ids = append(ids, e.User)
+	}
+	if myRank != 0 {
+		ids = append(ids, mine.User)
+	}
+	profiles := s.profiles.Profiles(ctx, ids)
+	v.answer.Entries = make([]models.RankedEntry, len(page))
+	for i, e := range page {
+		v.line(&v.answer.Entries[i], e, first+int64(i), profiles[i])
+	}
+	if myRank != 0 {
+		v.answer.Me = new(models.RankedEntry)
+		v.line(v.answer.Me, mine, myRank, profiles[len(page)])
+	}
+}
+
+func (v *view) line(line *models.RankedEntry, e models.Entry, rank int64, p models.Profile) {
+	points, reachedAt := v.codec.Decode(e.Composite)
+	*line = models.RankedEntry{
+		Rank: rank, User: e.User, Nickname: p.Nickname, AvatarURL: p.AvatarURL,
+		Score: points, ReachedAt: reachedAt,
+	}
+}
+
+// next sets the cursor behind the page's last entry.
+func (v *view) next(page []models.Entry) {
+	last := page[len(page)-1]
+	cursor := models.EncodeCursor(models.Place{Key: int64(last.Composite), User: last.User}, v.scope...)
+	v.answer.NextCursor = &cursor
+}

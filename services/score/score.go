@@ -1,0 +1,138 @@
+// Package score packs a score and the time at which it was reached into one
+// whole number that a double holds exactly, so that a sorted set orders by
+// score first and by "who came first" second. It is pure: no I/O, no clock.
+//
+//	composite = score << T | (2^T - 1 - t)      t = ticks since the epoch, 0 <= t < 2^T - 1
+//
+// T is the smallest number of bits that covers the bucket's time; the score
+// gets the other 53 - T. Both halves are whole numbers, so nothing is ever
+// rounded: the order of composites is the ranking order for every score and
+// every time, and both can be read back.
+package score
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+	"time"
+
+	"stepboard/models"
+)
+
+// Bits is the width of a composite: whole numbers below 2^53 are exact in the
+// double that Redis keeps a sorted set's score in.
+const Bits = 53
+
+// The resolutions of reached-at, finest first.
+const (
+	Millisecond = time.Millisecond
+	Second      = time.Second
+)
+
+// Codec converts between (score, reached at) and composites for one bucket.
+// The zero Codec is not usable. Codecs are values, safe to copy and to share.
+type Codec struct {
+	epoch    int64 // Unix milliseconds of tick 0
+	tick     int64 // milliseconds
+	timeBits int
+}
+
+// New makes a codec that counts ticks of the given length from epoch in
+// timeBits bits (1 … 52). The tick is a whole number of milliseconds.
+func New(epoch time.Time, tick time.Duration, timeBits int) (Codec, error) {
+	if tick < Millisecond || tick%Millisecond != 0 {
+		return Codec{}, fmt.Errorf("a tick of %v is not a whole number of milliseconds", tick)
+	}
+	if timeBits < 1 || timeBits >= Bits {
+		return Codec{}, fmt.Errorf("%d time bits leave no room in the %d bits of a composite", timeBits, Bits)
+	}
+	return Codec{epoch: epoch.UnixMilli(), tick: tick.Milliseconds(), timeBits: timeBits}, nil
+}
+
+// Of is the codec that the bucket was made with.
+func Of(b *models.Bucket) Codec {
+	return Codec{epoch: b.StartsAt.UnixMilli(), tick: b.TickMS, timeBits: b.TimeBits}
+}
+
+// Fit picks the finest tick, millisecond or second, at which a bucket that
+// takes updates for the given span can hold scores up to maxScore, and the
+// number of time bits that this takes. Where neither fits, the error states
+// the figures.
+func Fit(span time.Duration, maxScore int64) (tick time.Duration, timeBits int, err error) {
+	if span <= 0 {
+		return 0, 0, fmt.Errorf("a bucket must last longer than %v", span)
+	}
+	if maxScore < 1 {
+		return 0, 0, fmt.Errorf("the largest score must be 1 or more, not %d", maxScore)
+	}
+	for _, tick := range []time.Duration{Millisecond, Second} {
+		if timeBits := bitsFor(span, tick); maxScore <= capacity(timeBits) {
+			return tick, timeBits, nil
+		}
+	}
+	return 0, 0, fmt.Errorf(
+		"a largest score of %s does not fit: over %v a composite holds scores up to %s in milliseconds and up to %s in seconds",
+		grouped(maxScore), span,
+		grouped(capacity(bitsFor(span, Millisecond))), grouped(capacity(bitsFor(span, Second))))
+}
+
+// bitsFor is the smallest T with every tick of the span below 2^T - 1.
+func bitsFor(span, tick time.Duration) int {
+	ticks := (span + tick - 1) / tick
+	return bits.Len64(uint64(ticks))
+}
+
+// capacity is the largest score beside timeBits bits of time; below 1 where
+// time takes everything.
+func capacity(timeBits int) int64 {
+	if timeBits >= Bits {
+		return 0
+	}
+	return 1<<(Bits-timeBits) - 1
+}
+
+// MaxScore is the largest score that the codec can hold.
+func (c Codec) MaxScore() int64 { return capacity(c.timeBits) }
+
+// Cut rounds a moment down to the codec's tick. Reached-at is cut before it is
+// stored or answered anywhere, so that every store agrees on it.
+func (c Codec) Cut(t models.Timestamp) models.Timestamp {
+	since := int64(t) - c.epoch
+	rest := since % c.tick
+	if rest < 0 {
+		rest += c.tick
+	}
+	return t - models.Timestamp(rest)
+}
+
+// Encode packs a score from 0 to MaxScore that was reached at the given
+// moment. A score or moment that the codec can't hold is an error, never a
+// rounded composite.
+func (c Codec) Encode(score int64, reachedAt models.Timestamp) (models.Composite, error) {
+	if score < 0 || score > c.MaxScore() {
+		return 0, fmt.Errorf("score %d is outside 0 … %d", score, c.MaxScore())
+	}
+	since := int64(reachedAt) - c.epoch
+	last := int64(1)<<c.timeBits - 1
+	if since < 0 || since/c.tick >= last {
+		return 0, fmt.Errorf("%v is outside the bucket's time, %v to %v", reachedAt.Time(),
+			models.Timestamp(c.epoch).Time(), models.Timestamp(c.epoch+(last-1)*c.tick).Time())
+	}
+	return models.Composite(score<<c.timeBits | (last - since/c.tick)), nil
+}
+
+// Decode is the inverse of Encode, with the moment cut to the tick.
+func (c Codec) Decode(composite models.Composite) (score int64, reachedAt models.Timestamp) {
+	last := int64(1)<<c.timeBits - 1
+	t := last - int64(composite)&last
+	return int64(composite) >> c.timeBits, models.Timestamp(c.epoch + t*c.tick)
+}
+
+// grouped writes a number with commas between its thousands.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
