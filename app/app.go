@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"stepboard/app/stores"
 	"stepboard/config"
 	"stepboard/handlers"
 	"stepboard/models"
@@ -40,7 +41,7 @@ const (
 // Options is what an App is made of.
 type Options struct {
 	Config   config.Config
-	Stores   *Stores
+	Stores   *stores.Stores
 	Clock    models.Clock
 	Log      *slog.Logger
 	Verifier *handlers.Verifier
@@ -59,7 +60,7 @@ type App struct {
 	Handler http.Handler
 
 	log      *slog.Logger
-	stores   *Stores
+	stores   *stores.Stores
 	verifier *handlers.Verifier
 	writes   *ingest.Group[models.Raise]
 	stop     context.CancelFunc // ends the background work
@@ -98,13 +99,13 @@ func New(ctx context.Context, o Options) (*App, error) {
 }
 
 // newRegistry measures the process and its connection pools.
-func newRegistry(stores *Stores) *prometheus.Registry {
+func newRegistry(st *stores.Stores) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		collectors.NewDBStatsCollector(stores.SQL, "stepboard"),
-		newRedisCollector(stores.Redis),
+		collectors.NewDBStatsCollector(st.SQL, "stepboard"),
+		newRedisCollector(st.Redis),
 	)
 	return registry
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/spf13/cobra"
 
+	"stepboard/app/stores"
 	"stepboard/config"
 	"stepboard/handlers"
 	"stepboard/models"
@@ -69,7 +70,7 @@ func demo(ctx context.Context, o demoOptions, out, logTo io.Writer) error {
 	cfg.Log = config.Log{Level: "warn", Format: "text"}
 	clock := clockOf(cfg)
 	log := newLogger(logTo, cfg.Log)
-	stores, err := openEmbedded(ctx, clock)
+	st, err := stores.OpenEmbedded(ctx, clock)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -78,12 +79,12 @@ func demo(ctx context.Context, o demoOptions, out, logTo io.Writer) error {
 		return handlers.SignToken([]byte(cfg.Auth.HS256Secret), user, "", "", "", time.Now(), demoTokenTTL)
 	}
 	a, err := New(ctx, Options{
-		Config: cfg, Stores: stores, Clock: clock, Log: log, Verifier: verifier,
+		Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier,
 		Extra: func(engine *gin.Engine) { engine.GET("/demo/people", demoPeople(people, sign)) },
 	})
 	if err != nil {
 		verifier.Close()
-		return errors.Join(err, stores.Close(), listener.Close())
+		return errors.Join(err, st.Close(), listener.Close())
 	}
 	if err := people.moveIn(ctx, a, clock); err != nil {
 		return errors.Join(err, a.Close(), listener.Close())

@@ -12,6 +12,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
+	"stepboard/app/stores"
 	"stepboard/handlers"
 	"stepboard/models"
 )
@@ -62,18 +63,18 @@ func (p *program) importFile(ctx context.Context, path string, work func(*App, *
 	defer func() { err = errors.Join(err, file.Close()) }()
 
 	log, clock := newLogger(p.stderr, cfg.Log), clockOf(cfg)
-	stores, err := openStores(cfg, clock)
+	st, err := stores.Open(cfg, clock)
 	if err != nil {
 		return err
 	}
-	if err := prepare(ctx, cfg, stores, log); err != nil {
-		return errors.Join(err, stores.Close())
+	if err := prepare(ctx, cfg, st, log); err != nil {
+		return errors.Join(err, st.Close())
 	}
 	verifier := handlers.NewVerifier(handlers.VerifierConfig{})
-	a, err := New(ctx, Options{Config: cfg, Stores: stores, Clock: clock, Log: log, Verifier: verifier})
+	a, err := New(ctx, Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier})
 	if err != nil {
 		verifier.Close()
-		return errors.Join(err, stores.Close())
+		return errors.Join(err, st.Close())
 	}
 	r := &report{out: p.stdout, err: p.stderr, tty: isTerminal(p.stderr), start: time.Now(), hotDays: cfg.HotDays, clock: clock}
 	err = work(a, r, file)

@@ -11,6 +11,7 @@ import (
 	"github.com/MicahParks/keyfunc/v3"
 	"github.com/spf13/cobra"
 
+	"stepboard/app/stores"
 	"stepboard/config"
 	"stepboard/handlers"
 )
@@ -37,21 +38,21 @@ func (p *program) serveCommand() *cobra.Command {
 func serve(ctx context.Context, cfg config.Config, logTo io.Writer) error {
 	log := newLogger(logTo, cfg.Log)
 	clock := clockOf(cfg)
-	stores, err := openStores(cfg, clock)
+	st, err := stores.Open(cfg, clock)
 	if err != nil {
 		return err
 	}
-	if err := prepare(ctx, cfg, stores, log); err != nil {
-		return errors.Join(err, stores.Close())
+	if err := prepare(ctx, cfg, st, log); err != nil {
+		return errors.Join(err, st.Close())
 	}
 	verifier, err := newVerifier(ctx, cfg.Auth)
 	if err != nil {
-		return errors.Join(err, stores.Close())
+		return errors.Join(err, st.Close())
 	}
-	a, err := New(ctx, Options{Config: cfg, Stores: stores, Clock: clock, Log: log, Verifier: verifier})
+	a, err := New(ctx, Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier})
 	if err != nil {
 		verifier.Close()
-		return errors.Join(err, stores.Close())
+		return errors.Join(err, st.Close())
 	}
 	listener, err := net.Listen("tcp", cfg.HTTP.Addr)
 	if err != nil {
@@ -64,12 +65,12 @@ func serve(ctx context.Context, cfg config.Config, logTo io.Writer) error {
 }
 
 // prepare checks that the stores can be relied on.
-func prepare(ctx context.Context, cfg config.Config, stores *Stores, log *slog.Logger) error {
-	if err := stores.SQL.PingContext(ctx); err != nil {
+func prepare(ctx context.Context, cfg config.Config, st *stores.Stores, log *slog.Logger) error {
+	if err := st.SQL.PingContext(ctx); err != nil {
 		return fmt.Errorf("connect to postgres: %w", err)
 	}
 	if cfg.Postgres.AutoMigrate {
-		applied, err := stores.migrate(ctx)
+		applied, err := st.Migrate(ctx)
 		if err != nil {
 			return err
 		}
@@ -77,11 +78,11 @@ func prepare(ctx context.Context, cfg config.Config, stores *Stores, log *slog.L
 			log.Info("migrated", "version", m.Version)
 		}
 	}
-	if err := stores.checkSchema(ctx); err != nil {
+	if err := st.CheckSchema(ctx); err != nil {
 		return err
 	}
-	err := checkRedis(ctx, stores.Redis)
-	if errors.Is(err, errMayNotAsk) {
+	err := stores.CheckRedis(ctx, st.Redis)
+	if errors.Is(err, stores.ErrMayNotAsk) {
 		log.Warn("redis does not tell its maxmemory-policy: make sure that it is noeviction, or boards may be thrown away")
 		return nil
 	}

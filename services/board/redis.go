@@ -23,48 +23,62 @@ func NewStore(rdb redis.UniversalClient, keys models.Keys) *Store {
 }
 
 // Raise applies updates: each user's composite becomes the larger of the given
-// one and the one that stands there. One variadic ZADD GT for each key, all in
-// one round trip. It answers nil if every update is in Redis, else one error
-// for each update, nil for those that are.
+// one and the one that stands there. Of several updates of one user only the
+// largest is sent, by one variadic ZADD GT for each key, all in one round
+// trip. It answers nil if every update is in Redis, else one error for each
+// update, nil for those that are.
 func (s *Store) Raise(ctx context.Context, raises []models.Raise) []error {
-	type shardKey struct {
-		bucket *models.Bucket
-		shard  int
-	}
-	type group struct {
-		args []any
-		at   []int // positions in raises
-	}
-	groups := make(map[shardKey]*group, 1)
-	var order []*group
-	for i, r := range raises {
-		k := shardKey{r.Bucket, r.Bucket.Shard(r.User)}
-		g := groups[k]
-		if g == nil {
-			g = &group{args: []any{"zadd", s.keys.Board(k.bucket, k.shard), "gt"}}
-			groups[k] = g
-			order = append(order, g)
-		}
-		g.args = append(g.args, int64(r.Composite), int64(r.User))
-		g.at = append(g.at, i)
-	}
+	commands, commandOf := s.raiseCommands(raises)
 	pipe := s.rdb.Pipeline()
-	cmds := make([]*redis.Cmd, len(order))
-	for i, g := range order {
-		cmds[i] = pipe.Do(ctx, g.args...)
+	cmds := make([]*redis.Cmd, len(commands))
+	for i, args := range commands {
+		cmds[i] = pipe.Do(ctx, args...)
 	}
 	if _, err := pipe.Exec(ctx); err == nil {
 		return nil
 	}
 	errs := make([]error, len(raises))
-	for i, g := range order {
-		if err := cmds[i].Err(); err != nil {
-			for _, at := range g.at {
-				errs[at] = models.Unavailable("raise", err)
-			}
+	for i, command := range commandOf {
+		if err := cmds[command].Err(); err != nil {
+			errs[i] = models.Unavailable("raise", err)
 		}
 	}
 	return errs
+}
+
+// raiseCommands merges updates into one command for each key, and tells which
+// command carries each update.
+func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandOf []int) {
+	type key struct {
+		bucket *models.Bucket
+		shard  int
+	}
+	type member struct {
+		command int
+		user    models.UserID
+	}
+	commandOf = make([]int, len(raises))
+	ofKey := make(map[key]int, 1)
+	at := make(map[member]int, len(raises)) // where the member's composite stands in its command
+	for i, r := range raises {
+		k := key{r.Bucket, r.Bucket.Shard(r.User)}
+		command, ok := ofKey[k]
+		if !ok {
+			command = len(commands)
+			ofKey[k] = command
+			commands = append(commands, []any{"zadd", s.keys.Board(k.bucket, k.shard), "gt"})
+		}
+		commandOf[i] = command
+		args := commands[command]
+		m := member{command, r.User}
+		if j, ok := at[m]; ok {
+			args[j] = max(args[j].(int64), int64(r.Composite))
+			continue
+		}
+		at[m] = len(args)
+		commands[command] = append(args, int64(r.Composite), int64(r.User))
+	}
+	return commands, commandOf
 }
 
 // Composites looks up the users' composites in the bucket, 0 for a user

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -197,9 +198,14 @@ func (s *Service) Remove(ctx context.Context, user, other models.UserID) error {
 // errMoved says that a list changed between looking and locking.
 var errMoved = errors.New("the friend list changed meanwhile")
 
-// replaceTries bounds how often Replace looks again at a list that others
-// keep changing.
-const replaceTries = 5
+const (
+	// replaceTries bounds how often Replace looks again at a list that others
+	// keep changing.
+	replaceTries = 10
+	// replacePause is how long it waits at the most before the second try; each
+	// further one waits longer.
+	replacePause = 5 * time.Millisecond
+)
 
 // Replace makes the user's friends exactly those given, in both directions.
 // Users that do not exist yet are made. The ids are distinct and not the
@@ -210,7 +216,7 @@ func (s *Service) Replace(ctx context.Context, user models.UserID, friends []mod
 		return models.Errorf(models.CodeFriendLimit, "a user has at most %d friends", models.MaxFriends)
 	}
 	wanted := sorted(friends)
-	for range replaceTries {
+	for try := range replaceTries {
 		had, err := s.store.ids(ctx, user)
 		if err != nil {
 			return models.Unavailable("replace friends", err)
@@ -218,6 +224,11 @@ func (s *Service) Replace(ctx context.Context, user models.UserID, friends []mod
 		err = s.change(ctx, func(c *change) error { return c.replace(user, had, wanted) })
 		if !errors.Is(err, errMoved) {
 			return err
+		}
+		select {
+		case <-ctx.Done():
+			return models.Unavailable("replace friends", ctx.Err())
+		case <-time.After(rand.N(replacePause * time.Duration(try+1))):
 		}
 	}
 	return models.Unavailable("replace friends", errMoved)

@@ -98,6 +98,9 @@ func (g *Group[T]) enqueue(ctx context.Context, c *call[T]) error {
 	}
 }
 
+// Waiting is the number of calls that wait for the next flush.
+func (g *Group[T]) Waiting() int { return len(g.calls) }
+
 // Close lets no more calls in, flushes what is queued, and returns when all
 // callers have their answer.
 func (g *Group[T]) Close() {

@@ -1,4 +1,4 @@
-package app
+package stores
 
 import (
 	"context"
@@ -18,10 +18,10 @@ import (
 // their time; it does so only when told.
 const expireEvery = time.Second
 
-// openEmbedded starts an in-process Redis and an SQL database in memory, with
+// OpenEmbedded starts an in-process Redis and an SQL database in memory, with
 // the schema applied. They serve the same code as the real ones and lose
 // everything when they close.
-func openEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
+func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 	server := miniredis.NewMiniRedis()
 	if err := server.Start(); err != nil {
 		return nil, fmt.Errorf("start embedded redis: %w", err)
@@ -51,13 +51,13 @@ func openEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 		Gorm:    g,
 		SQL:     db,
 		Dialect: migrations.SQLite,
-		closeSQL: func() {
+		closeUnder: func() {
 			close(stopClock)
 			<-clockStopped
 			server.Close()
 		},
 	}
-	if _, err := s.migrate(ctx); err != nil {
+	if _, err := s.Migrate(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil

@@ -1,4 +1,6 @@
-package app
+// Package stores opens what the services keep their data in: Redis and
+// Postgres, or their embedded stand-ins for trying things out.
+package stores
 
 import (
 	"context"
@@ -13,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/redis/go-redis/v9/maintnotifications"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -43,12 +47,13 @@ type Stores struct {
 	Gorm    *gorm.DB
 	SQL     *sql.DB
 	Dialect migrations.Dialect
-	// closeSQL closes what is under SQL.
-	closeSQL func()
+	// closeUnder closes what lies under the connections.
+	closeUnder func()
 }
 
-// openStores connects to Redis and Postgres, lazily: nothing is asked yet.
-func openStores(cfg config.Config, clock models.Clock) (*Stores, error) {
+// Open makes the connections to Redis and Postgres; they connect when they are
+// used.
+func Open(cfg config.Config, clock models.Clock) (*Stores, error) {
 	s, err := openPostgres(cfg, clock)
 	if err != nil {
 		return nil, err
@@ -58,15 +63,23 @@ func openStores(cfg config.Config, clock models.Clock) (*Stores, error) {
 }
 
 func openRedis(cfg config.Redis) redis.UniversalClient {
+	// What it would print is answered as an error too, and logged with the
+	// request that met it.
+	redis.SetLogger(&logging.VoidLogger{})
 	options := &redis.UniversalOptions{
-		Addrs:        cfg.Addrs,
-		Username:     cfg.Username,
-		Password:     cfg.Password,
-		DialTimeout:  redisTimeout,
-		ReadTimeout:  redisTimeout,
-		WriteTimeout: redisTimeout,
-		PoolTimeout:  redisTimeout,
-		MaxRetries:   redisRetries,
+		Addrs:       cfg.Addrs,
+		Username:    cfg.Username,
+		Password:    cfg.Password,
+		DialTimeout: redisTimeout,
+		// A refused connection is an answer: the command is tried again anyway.
+		DialerRetries: 1,
+		ReadTimeout:   redisTimeout,
+		WriteTimeout:  redisTimeout,
+		PoolTimeout:   redisTimeout,
+		MaxRetries:    redisRetries,
+		// Announced maintenance is a feature of hosted servers; asking for it
+		// costs every new connection a command that Redis itself refuses.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	if cfg.TLS {
 		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -96,7 +109,7 @@ func openPostgres(cfg config.Config, clock models.Clock) (*Stores, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open postgres: %w", err), db.Close())
 	}
-	return &Stores{Gorm: g, SQL: db, Dialect: migrations.Postgres, closeSQL: pool.Close}, nil
+	return &Stores{Gorm: g, SQL: db, Dialect: migrations.Postgres, closeUnder: pool.Close}, nil
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
@@ -117,8 +130,8 @@ func openGorm(dialector gorm.Dialector, clock models.Clock) (*gorm.DB, error) {
 // Close closes Redis first, then SQL.
 func (s *Stores) Close() error {
 	errs := []error{s.Redis.Close(), s.SQL.Close()}
-	if s.closeSQL != nil {
-		s.closeSQL()
+	if s.closeUnder != nil {
+		s.closeUnder()
 	}
 	return errors.Join(errs...)
 }
@@ -130,8 +143,8 @@ func (s *Stores) Ready(ctx context.Context) map[string]error {
 	return map[string]error{"redis": s.Redis.Ping(ctx).Err(), "postgres": <-sqlDone}
 }
 
-// migrate brings the schema up to date.
-func (s *Stores) migrate(ctx context.Context) ([]migrations.Applied, error) {
+// Migrate brings the schema up to date.
+func (s *Stores) Migrate(ctx context.Context) ([]migrations.Applied, error) {
 	m, err := migrations.New(ctx, s.SQL, s.Dialect)
 	if err != nil {
 		return nil, err
@@ -139,8 +152,8 @@ func (s *Stores) migrate(ctx context.Context) ([]migrations.Applied, error) {
 	return m.Up(ctx)
 }
 
-// checkSchema refuses a schema that is behind this binary.
-func (s *Stores) checkSchema(ctx context.Context) error {
+// CheckSchema refuses a schema that is behind this binary.
+func (s *Stores) CheckSchema(ctx context.Context) error {
 	m, err := migrations.New(ctx, s.SQL, s.Dialect)
 	if err != nil {
 		return err
@@ -155,19 +168,19 @@ func (s *Stores) checkSchema(ctx context.Context) error {
 	return nil
 }
 
-// errMayNotAsk says that Redis keeps its configuration to itself.
-var errMayNotAsk = errors.New("redis does not tell its maxmemory-policy")
+// ErrMayNotAsk says that Redis keeps its configuration to itself.
+var ErrMayNotAsk = errors.New("redis does not tell its maxmemory-policy")
 
-// checkRedis refuses a Redis that may throw boards away. errMayNotAsk where
+// CheckRedis refuses a Redis that may throw boards away. ErrMayNotAsk where
 // the server does not tell.
-func checkRedis(ctx context.Context, rdb redis.UniversalClient) error {
+func CheckRedis(ctx context.Context, rdb redis.UniversalClient) error {
 	if err := rdb.Ping(ctx).Err(); err != nil {
 		return fmt.Errorf("connect to redis: %w", err)
 	}
 	values, err := rdb.ConfigGet(ctx, "maxmemory-policy").Result()
 	var refused redis.Error
 	if errors.As(err, &refused) || (err == nil && len(values) == 0) {
-		return errMayNotAsk
+		return ErrMayNotAsk
 	}
 	if err != nil {
 		return fmt.Errorf("read redis configuration: %w", err)

@@ -1,0 +1,50 @@
+package testenv
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// RoundTrips is a go-redis hook that counts how often Redis is waited for,
+// and for how many commands.
+type RoundTrips struct {
+	trips, commands atomic.Int64
+}
+
+// Trips is the number of round trips since the last Reset.
+func (r *RoundTrips) Trips() int { return int(r.trips.Load()) }
+
+// Commands is the number of commands since the last Reset.
+func (r *RoundTrips) Commands() int { return int(r.commands.Load()) }
+
+// Reset begins to count anew.
+func (r *RoundTrips) Reset() {
+	r.trips.Store(0)
+	r.commands.Store(0)
+}
+
+// DialHook is part of redis.Hook.
+func (r *RoundTrips) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+// ProcessHook is part of redis.Hook.
+func (r *RoundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		r.trips.Add(1)
+		r.commands.Add(1)
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook is part of redis.Hook.
+func (r *RoundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		r.trips.Add(1)
+		r.commands.Add(int64(len(cmds)))
+		return next(ctx, cmds)
+	}
+}

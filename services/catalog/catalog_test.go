@@ -1,0 +1,285 @@
+package catalog_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/catalog"
+)
+
+func steps() models.Board {
+	return models.Board{
+		Name: "steps", Kind: models.KindDaily, TimeZone: "Asia/Shanghai",
+		MaxScore: 100_000, Shards: 1, Global: models.AudienceUsers,
+	}
+}
+
+func day(t testing.TB, text string) models.Date {
+	t.Helper()
+	d, err := models.ParseDate(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// open makes a catalog with the board in the test's database.
+func open(t testing.TB, env *testenv.Env, def models.Board) (*catalog.Catalog, *catalog.Board) {
+	t.Helper()
+	c := catalog.New(env.Gorm, env.Clock.Now, env.Log)
+	if err := c.Define(t.Context(), []models.Board{def}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := c.Board(def.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, b
+}
+
+func TestDefinitionsAreChecked(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		change func(*models.Board)
+		want   string
+	}{
+		{"as they should be", func(*models.Board) {}, ""},
+		{"no name", func(b *models.Board) { b.Name = "" }, "name"},
+		{"a name with a brace", func(b *models.Board) { b.Name = "a{b" }, "name"},
+		{"a name too long", func(b *models.Board) { b.Name = strings.Repeat("a", 41) }, "name"},
+		{"an unknown kind", func(b *models.Board) { b.Kind = "weekly" }, "kind"},
+		{"no zone", func(b *models.Board) { b.TimeZone = "" }, "time_zone"},
+		{"the machine's own zone", func(b *models.Board) { b.TimeZone = "Local" }, "time_zone"},
+		{"a zone that is none", func(b *models.Board) { b.TimeZone = "Mars/Olympus" }, "time_zone"},
+		{"a largest score of 0", func(b *models.Board) { b.MaxScore = 0 }, "max_score"},
+		{"a largest score that fits no tick", func(b *models.Board) { b.MaxScore = 1 << 34 }, "17,179,869,183"},
+		{"no shards", func(b *models.Board) { b.Shards = 0 }, "shards"},
+		{"too many shards", func(b *models.Board) { b.Shards = catalog.MaxShards + 1 }, "shards"},
+		{"an unknown audience", func(b *models.Board) { b.Global = "everybody" }, "global"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			def := steps()
+			tt.change(&def)
+			_, err := catalog.NewBoard(def)
+			if (err == nil) != (tt.want == "") || (err != nil && !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("error %v, want one about %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestWhenADayTakesUploads(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		c, b := open(t, env, steps())
+		tests := []struct {
+			now, date string
+			want      models.Code
+		}{
+			{"2026-11-20T13:00:00Z", "2026-11-20", ""},
+			{"2026-11-20T13:00:00Z", "2026-11-19", ""},
+			{"2026-11-20T13:00:00Z", "2026-11-18", ""},
+			{"2026-11-20T13:00:00Z", "2026-11-17", models.CodeDateClosed},
+			{"2026-11-20T13:00:00Z", "2026-11-21", models.CodeDateInFuture},
+			{"2026-11-20T13:00:00Z", "9999-12-31", models.CodeDateInFuture},
+			{"2026-11-20T13:00:00Z", "0001-01-01", models.CodeDateClosed},
+			{"2026-11-20T15:59:59.999Z", "2026-11-21", models.CodeDateInFuture},
+			{"2026-11-20T16:00:00Z", "2026-11-21", ""},
+			{"2026-11-20T15:59:59.999Z", "2026-11-18", ""},
+			{"2026-11-20T16:00:00Z", "2026-11-18", models.CodeDateClosed},
+		}
+		for _, tt := range tests {
+			now, err := time.Parse(time.RFC3339, tt.now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bucket, err := c.Accepting(t.Context(), b, day(t, tt.date), now)
+			if models.CodeOf(err) != tt.want {
+				t.Errorf("at %s for %s: %v, want %q", tt.now, tt.date, err, tt.want)
+			}
+			if (bucket == nil) != (tt.want != "") {
+				t.Errorf("at %s for %s: bucket %v", tt.now, tt.date, bucket)
+			}
+		}
+	})
+}
+
+// A refused date leaves no row behind: nobody can fill the table by asking.
+func TestRefusedDatesMakeNoBuckets(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		c, b := open(t, env, steps())
+		count := func() (n int64) {
+			if err := env.Gorm.Model(&models.Bucket{}).Count(&n).Error; err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		before := count()
+		for _, d := range []string{"2026-11-21", "2026-11-10"} {
+			if _, err := c.Accepting(t.Context(), b, day(t, d), env.Clock.Now()); err == nil {
+				t.Errorf("%s was taken", d)
+			}
+			if _, err := c.Find(t.Context(), b, day(t, d)); err == nil {
+				t.Errorf("%s was found", d)
+			}
+		}
+		if after := count(); after != before {
+			t.Errorf("%d buckets became %d", before, after)
+		}
+	})
+}
+
+// What a bucket was made with never changes, whatever becomes of the
+// definition; the next bucket is made as the definition says then.
+func TestABucketKeepsItsNature(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		c, b := open(t, env, steps())
+		today := day(t, "2026-11-20")
+		made, err := c.Accepting(t.Context(), b, today, env.Clock.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		changed := steps()
+		changed.Shards, changed.MaxScore, changed.TimeZone = 16, 1<<33, "America/New_York"
+		later, lb := open(t, env, changed)
+		again, err := later.Find(t.Context(), lb, today)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(made, again, cmp.Comparer(time.Time.Equal)); diff != "" {
+			t.Errorf("the bucket has changed:\n%s", diff)
+		}
+
+		env.Clock.Advance(24 * time.Hour)
+		next, err := later.Accepting(t.Context(), lb, today+1, env.Clock.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next.Shards != 16 || next.TickMS != 1000 || next.StartsAt.UTC().Hour() != 5 {
+			t.Errorf("the next bucket is %+v", next)
+		}
+	})
+}
+
+// Whoever is first makes the bucket; all others get the same.
+func TestConcurrentMakersAgree(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		open(t, env, steps())
+		yesterday := day(t, "2026-11-19")
+		var (
+			wg      sync.WaitGroup
+			mu      sync.Mutex
+			buckets []*models.Bucket
+		)
+		for i := range 8 {
+			// Each replica would make it otherwise, and has it not cached.
+			def := steps()
+			def.Shards = i + 1
+			c := catalog.New(env.Gorm, env.Clock.Now, env.Log)
+			b, err := catalog.NewBoard(def)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wg.Go(func() {
+				bucket, err := c.Accepting(t.Context(), b, yesterday, env.Clock.Now())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				buckets = append(buckets, bucket)
+			})
+		}
+		wg.Wait()
+		for _, bucket := range buckets {
+			if bucket.Shards != buckets[0].Shards {
+				t.Errorf("one replica has %d shards, another %d", bucket.Shards, buckets[0].Shards)
+			}
+		}
+	})
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		c, b := open(t, env, steps())
+		if _, err := c.Find(t.Context(), b, day(t, "2026-11-20")); err != nil {
+			t.Errorf("today has no bucket: %v", err)
+		}
+		if _, err := c.Find(t.Context(), b, day(t, "2020-01-01")); !errors.Is(err, catalog.ErrNoBucket) {
+			t.Errorf("a day without scores: %v", err)
+		}
+		if _, err := c.Find(t.Context(), b, day(t, "2026-11-21")); models.CodeOf(err) != models.CodeDateInFuture {
+			t.Errorf("tomorrow: %v", err)
+		}
+	})
+}
+
+// The next day's bucket is made shortly before its time, so that midnight
+// needs no Postgres.
+func TestTheNextDayIsPrepared(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		c, b := open(t, env, steps())
+		tomorrow := day(t, "2026-11-21")
+		env.Clock.Set(time.Date(2026, 11, 20, 15, 55, 0, 0, time.UTC))
+		if err := c.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Find(t.Context(), b, tomorrow); models.CodeOf(err) != models.CodeDateInFuture {
+			t.Errorf("five minutes before midnight: %v", err)
+		}
+		if err := env.SQL.Close(); err != nil {
+			t.Fatal(err)
+		}
+		env.Clock.Set(time.Date(2026, 11, 20, 16, 0, 0, 0, time.UTC))
+		if _, err := c.Accepting(t.Context(), b, tomorrow, env.Clock.Now()); err != nil {
+			t.Errorf("at midnight, with the database away: %v", err)
+		}
+		if _, err := c.Accepting(t.Context(), b, tomorrow-2, env.Clock.Now()); models.CodeOf(err) != models.CodeUnavailable {
+			t.Errorf("a day that nobody has seen, with the database away: %v", err)
+		}
+	})
+}
+
+func TestAKindCannotChange(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		c, _ := open(t, env, steps())
+		if err := env.Gorm.Model(&models.Board{}).Where("name = ?", "steps").Update("kind", "event").Error; err != nil {
+			t.Fatal(err)
+		}
+		err := c.Define(t.Context(), []models.Board{steps()})
+		if err == nil || !strings.Contains(err.Error(), "can't become daily") {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestUnknownBoard(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		c, _ := open(t, env, steps())
+		if _, err := c.Board("nix"); models.CodeOf(err) != models.CodeBoardNotFound {
+			t.Errorf("error %v", err)
+		}
+		if boards := c.Boards(); len(boards) != 1 || boards[0].Name != "steps" {
+			t.Errorf("boards %v", boards)
+		}
+	})
+}

@@ -1,0 +1,525 @@
+package friends_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/friends"
+	"stepboard/services/users"
+)
+
+func newService(t testing.TB, env *testenv.Env) *friends.Service {
+	t.Helper()
+	return friends.New(env.Gorm, env.Redis, env.Keys, env.Log)
+}
+
+// exist makes users.
+func exist(t testing.TB, env *testenv.Env, ids ...models.UserID) {
+	t.Helper()
+	service := users.New(env.Gorm, env.Log)
+	defer service.Close()
+	for _, id := range ids {
+		if err := service.Put(t.Context(), id, models.Profile{Nickname: "user " + id.String()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func sortedIDs(t testing.TB, service *friends.Service, user models.UserID) []models.UserID {
+	t.Helper()
+	ids, err := service.IDs(t.Context(), user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// checkGraph compares the stored graph with what each user's friends should
+// be: both sides, the counts, and the answers.
+func checkGraph(t testing.TB, env *testenv.Env, service *friends.Service, want map[models.UserID][]models.UserID) {
+	t.Helper()
+	var rows []models.User
+	if err := env.Gorm.Find(&rows).Error; err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		expected := slices.Clone(want[row.UserID])
+		slices.Sort(expected)
+		if got := sortedIDs(t, service, row.UserID); !slices.Equal(got, expected) {
+			t.Errorf("user %v has friends %v, want %v", row.UserID, got, expected)
+		}
+		if row.FriendCount != len(expected) {
+			t.Errorf("user %v counts %d friends, want %d", row.UserID, row.FriendCount, len(expected))
+		}
+		for _, friend := range expected {
+			if !slices.Contains(want[friend], row.UserID) {
+				t.Fatalf("the test expects one half of a friendship: %v and %v", row.UserID, friend)
+			}
+		}
+	}
+}
+
+func TestFromRequestToFriendsAndBack(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		service, ctx := newService(t, env), t.Context()
+		exist(t, env, 1, 2, 3)
+		ask := func(from, to models.UserID, wantStatus friends.Status, wantCreated bool) {
+			t.Helper()
+			status, created, err := service.Ask(ctx, from, to)
+			if err != nil || status != wantStatus || created != wantCreated {
+				t.Errorf("%v asks %v: %q, %v, %v", from, to, status, created, err)
+			}
+		}
+		ask(1, 2, friends.StatusPending, true)
+		ask(1, 2, friends.StatusPending, false)
+		checkGraph(t, env, service, nil)
+
+		if err := service.Accept(ctx, 1, 2); models.CodeOf(err) != models.CodeNotFound {
+			t.Errorf("who asked accepts: %v", err)
+		}
+		if err := service.Accept(ctx, 2, 3); models.CodeOf(err) != models.CodeNotFound {
+			t.Errorf("accepting what nobody asked: %v", err)
+		}
+		for range 2 { // accepting again changes nothing
+			if err := service.Accept(ctx, 2, 1); err != nil {
+				t.Error(err)
+			}
+		}
+		ask(1, 2, friends.StatusFriends, false)
+		checkGraph(t, env, service, map[models.UserID][]models.UserID{1: {2}, 2: {1}})
+
+		ask(3, 1, friends.StatusPending, true)
+		ask(1, 3, friends.StatusFriends, true) // two requests that meet
+		checkGraph(t, env, service, map[models.UserID][]models.UserID{1: {2, 3}, 2: {1}, 3: {1}})
+
+		ask(2, 3, friends.StatusPending, true)
+		for range 2 {
+			if err := service.Decline(ctx, 3, 2); err != nil {
+				t.Error(err)
+			}
+		}
+		ask(2, 3, friends.StatusPending, true)
+		if err := service.Decline(ctx, 2, 3); err != nil { // withdrawn by who asked
+			t.Error(err)
+		}
+		if err := service.Accept(ctx, 3, 2); models.CodeOf(err) != models.CodeNotFound {
+			t.Errorf("accepting what was withdrawn: %v", err)
+		}
+		for range 2 {
+			if err := service.Remove(ctx, 1, 2); err != nil {
+				t.Error(err)
+			}
+		}
+		checkGraph(t, env, service, map[models.UserID][]models.UserID{1: {3}, 3: {1}})
+
+		requests, err := service.Requests(ctx, 1, time.Time{}, 0, 10)
+		if err != nil || len(requests) != 0 {
+			t.Errorf("requests are left: %v, %v", requests, err)
+		}
+	})
+}
+
+func TestAskRefuses(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		service := newService(t, env)
+		exist(t, env, 1)
+		if _, _, err := service.Ask(t.Context(), 1, 1); models.CodeOf(err) != models.CodeValidationFailed {
+			t.Errorf("oneself: %v", err)
+		}
+		if _, _, err := service.Ask(t.Context(), 1, 99); models.CodeOf(err) != models.CodeUserNotFound {
+			t.Errorf("nobody: %v", err)
+		}
+		// Who asks comes into being by asking, so that others can answer.
+		if _, _, err := service.Ask(t.Context(), 77, 1); err != nil {
+			t.Error(err)
+		}
+		if err := service.Accept(t.Context(), 1, 77); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestFriendLimit(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		service, ctx := newService(t, env), t.Context()
+		full := make([]models.UserID, models.MaxFriends)
+		for i := range full {
+			full[i] = models.UserID(10_000 + i)
+		}
+		if err := service.Replace(ctx, 1, full); err != nil {
+			t.Fatal(err)
+		}
+		if got := sortedIDs(t, service, 1); !slices.Equal(got, full) {
+			t.Fatalf("%d friends, want %d", len(got), len(full))
+		}
+		exist(t, env, 2)
+		if _, _, err := service.Ask(ctx, 1, 2); models.CodeOf(err) != models.CodeFriendLimit {
+			t.Errorf("a full user asks: %v", err)
+		}
+		if _, _, err := service.Ask(ctx, 2, 1); models.CodeOf(err) != models.CodeFriendLimit {
+			t.Errorf("a full user is asked: %v", err)
+		}
+		if err := service.Replace(ctx, 2, []models.UserID{1, 3}); models.CodeOf(err) != models.CodeFriendLimit {
+			t.Errorf("a list with a full user: %v", err)
+		}
+		if got := sortedIDs(t, service, 2); len(got) != 0 {
+			t.Errorf("the refused list left %v", got)
+		}
+		if err := service.Replace(ctx, 2, append(full, 3)); models.CodeOf(err) != models.CodeFriendLimit {
+			t.Errorf("a list too long: %v", err)
+		}
+		added, rejected, err := service.Import(ctx, []models.Edge{{A: 2, B: 3}, {A: 1, B: 4}, {A: 10_000, B: 1}, {A: 5, B: 5}})
+		if err != nil || added != 1 {
+			t.Errorf("import: %d added, %v", added, err)
+		}
+		slices.SortFunc(rejected, func(a, b friends.Rejected) int { return a.Index - b.Index })
+		if len(rejected) != 2 || rejected[0].Index != 1 || models.CodeOf(rejected[0].Err) != models.CodeFriendLimit || rejected[1].Index != 3 {
+			t.Errorf("rejected %v", rejected)
+		}
+		// A place that is freed can be taken; accepting finds the limit too.
+		if err := service.Remove(ctx, 1, 10_000); err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range []models.UserID{2, 3} {
+			if _, _, err := service.Ask(ctx, other, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := service.Accept(ctx, 1, 2); err != nil {
+			t.Error(err)
+		}
+		if err := service.Accept(ctx, 1, 3); models.CodeOf(err) != models.CodeFriendLimit {
+			t.Errorf("accepting one too many: %v", err)
+		}
+	})
+}
+
+// Random changes, each through its own call, leave the graph that they should.
+func TestGraphAgreesWithAModel(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		service, ctx := newService(t, env), t.Context()
+		round := models.UserID(0)
+		rapid.Check(t, func(rt *rapid.T) {
+			round++
+			const people = 6
+			base := round * 100
+			user := func(label string) models.UserID {
+				return base + models.UserID(rapid.IntRange(1, people).Draw(rt, label))
+			}
+			want := make(map[models.UserID]map[models.UserID]bool)
+			set := func(a, b models.UserID, friends bool) {
+				for _, e := range []models.Edge{{A: a, B: b}, {A: b, B: a}} {
+					if want[e.A] == nil {
+						want[e.A] = make(map[models.UserID]bool)
+					}
+					if friends {
+						want[e.A][e.B] = true
+					} else {
+						delete(want[e.A], e.B)
+					}
+				}
+			}
+			for range rapid.IntRange(1, 6).Draw(rt, "changes") {
+				a := user("a")
+				switch rapid.SampledFrom([]string{"import", "replace", "remove"}).Draw(rt, "change") {
+				case "import":
+					var edges []models.Edge
+					for range rapid.IntRange(1, 5).Draw(rt, "edges") {
+						e := models.Edge{A: user("edge"), B: user("edge")}
+						edges = append(edges, e)
+						if e.A != e.B {
+							set(e.A, e.B, true)
+						}
+					}
+					if _, _, err := service.Import(ctx, edges); err != nil {
+						rt.Fatal(err)
+					}
+				case "replace":
+					var list []models.UserID
+					for i := models.UserID(1); i <= people; i++ {
+						in := rapid.Bool().Draw(rt, "in")
+						if base+i != a {
+							set(a, base+i, in)
+						}
+						if in && base+i != a {
+							list = append(list, base+i)
+						}
+					}
+					if err := service.Replace(ctx, a, list); err != nil {
+						rt.Fatal(err)
+					}
+				case "remove":
+					b := user("b")
+					set(a, b, false)
+					if err := service.Remove(ctx, a, b); err != nil {
+						rt.Fatal(err)
+					}
+				}
+				who := user("who") // reading fills the cache, which the next change must empty
+				got, err := service.IDs(ctx, who)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				if len(got) != len(want[who]) {
+					rt.Fatalf("user %v has friends %v, want %v", who, got, want[who])
+				}
+			}
+			var rows []models.User
+			if err := env.Gorm.Where("user_id BETWEEN ? AND ?", base, base+99).Find(&rows).Error; err != nil {
+				rt.Fatal(err)
+			}
+			for _, row := range rows {
+				if row.FriendCount != len(want[row.UserID]) {
+					rt.Fatalf("user %v counts %d, want %d", row.UserID, row.FriendCount, len(want[row.UserID]))
+				}
+			}
+		})
+	})
+}
+
+// Importing the same edges again, turned round and repeated, changes nothing.
+func TestImportIsRepeatable(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		service := newService(t, env)
+		edges := []models.Edge{{A: 1, B: 2}, {A: 2, B: 3}, {A: 2, B: 1}, {A: 2, B: 3}}
+		turned := []models.Edge{{A: 3, B: 2}, {A: 2, B: 1}}
+		for i, list := range [][]models.Edge{edges, edges, turned} {
+			added, rejected, err := service.Import(t.Context(), list)
+			if err != nil || len(rejected) != 0 || (added != 0) != (i == 0) {
+				t.Errorf("time %d: %d added, %v, %v", i, added, rejected, err)
+			}
+		}
+		checkGraph(t, env, service, map[models.UserID][]models.UserID{1: {2}, 2: {1, 3}, 3: {2}})
+	})
+}
+
+// A replacement settles requests that stood between the two.
+func TestReplaceSettlesRequests(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		service := newService(t, env)
+		exist(t, env, 1, 2, 3)
+		for _, to := range []models.UserID{2, 3} {
+			if _, _, err := service.Ask(t.Context(), 1, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := service.Replace(t.Context(), 1, []models.UserID{2}); err != nil {
+			t.Fatal(err)
+		}
+		for user, want := range map[models.UserID]int{1: 1, 2: 0, 3: 1} {
+			requests, err := service.Requests(t.Context(), user, time.Time{}, 0, 10)
+			if err != nil || len(requests) != want {
+				t.Errorf("user %v has requests %v, %v, want %d", user, requests, err, want)
+			}
+		}
+	})
+}
+
+func TestPages(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		service, ctx := newService(t, env), t.Context()
+		var others []models.UserID
+		for id := models.UserID(2); id <= 12; id++ {
+			others = append(others, id)
+		}
+		exist(t, env, others...)
+		for _, id := range others {
+			env.Clock.Advance(time.Millisecond)
+			if _, _, err := service.Ask(ctx, id, 2+(id-1)%11); err != nil {
+				t.Fatal(err)
+			}
+		}
+		exist(t, env, 1)
+		for i, id := range others {
+			if i%3 != 0 { // some of them at the same moment
+				env.Clock.Advance(time.Millisecond)
+			}
+			if _, _, err := service.Ask(ctx, id, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var seen []models.UserID
+		var before time.Time
+		var after models.UserID
+		for {
+			page, err := service.Requests(ctx, 1, before, after, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			for _, r := range page {
+				if !r.Incoming || r.Nickname != "user "+r.UserID.String() {
+					t.Errorf("request %+v", r)
+				}
+				seen = append(seen, r.UserID)
+				before, after = r.CreatedAt, r.UserID
+			}
+		}
+		slices.Reverse(seen)
+		if !slices.Equal(seen, others) {
+			t.Errorf("requests, oldest first: %v, want %v", seen, others)
+		}
+
+		if err := service.Replace(ctx, 1, others); err != nil {
+			t.Fatal(err)
+		}
+		seen, after = nil, 0
+		for {
+			page, err := service.List(ctx, 1, after, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			for _, f := range page {
+				seen, after = append(seen, f.UserID), f.UserID
+			}
+		}
+		if !slices.Equal(seen, others) {
+			t.Errorf("friends %v, want %v", seen, others)
+		}
+	})
+}
+
+// Two people who do everything at the same time neither deadlock nor end up
+// with half a friendship.
+func TestConcurrentChangesOfAPair(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		service, ctx := newService(t, env), t.Context()
+		exist(t, env, 1, 2, 3, 4)
+		var wg sync.WaitGroup
+		do := func(change func() error) {
+			wg.Go(func() {
+				for range 15 {
+					if err := change(); err != nil && models.CodeOf(err) != models.CodeNotFound {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		for _, p := range []models.Edge{{A: 1, B: 2}, {A: 2, B: 1}, {A: 2, B: 3}, {A: 3, B: 1}} {
+			do(func() error { _, _, err := service.Ask(ctx, p.A, p.B); return err })
+			do(func() error { return service.Accept(ctx, p.A, p.B) })
+			do(func() error { return service.Remove(ctx, p.A, p.B) })
+			do(func() error {
+				err := service.Replace(ctx, p.A, []models.UserID{p.B, 4})
+				if models.CodeOf(err) == models.CodeUnavailable {
+					return nil // it gives up on a list that never holds still
+				}
+				return err
+			})
+		}
+		wg.Wait()
+		var links []models.Friendship
+		if err := env.Gorm.Find(&links).Error; err != nil {
+			t.Fatal(err)
+		}
+		want := make(map[models.UserID][]models.UserID)
+		for _, link := range links {
+			want[link.UserID] = append(want[link.UserID], link.FriendID)
+		}
+		checkGraph(t, env, service, want)
+	})
+}
+
+// With Redis away lists are read from SQL, and changes are refused: nobody
+// could be told of them.
+func TestRedisAway(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		service := newService(t, env)
+		if err := service.Replace(t.Context(), 1, []models.UserID{2}); err != nil {
+			t.Fatal(err)
+		}
+		if err := env.Redis.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := sortedIDs(t, service, 1); !slices.Equal(got, []models.UserID{2}) {
+			t.Errorf("friends %v", got)
+		}
+		if err := service.Remove(t.Context(), 1, 2); models.CodeOf(err) != models.CodeUnavailable {
+			t.Errorf("a change: %v", err)
+		}
+		if got := sortedIDs(t, service, 1); !slices.Equal(got, []models.UserID{2}) {
+			t.Errorf("the refused change left %v", got)
+		}
+	})
+}
+
+// With Postgres away the lists that are in Redis still answer.
+func TestPostgresAway(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		service := newService(t, env)
+		if err := service.Replace(t.Context(), 1, []models.UserID{2}); err != nil {
+			t.Fatal(err)
+		}
+		sortedIDs(t, service, 1)
+		if err := env.SQL.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := sortedIDs(t, service, 1); !slices.Equal(got, []models.UserID{2}) {
+			t.Errorf("friends %v", got)
+		}
+		if _, err := service.IDs(t.Context(), 2); models.CodeOf(err) != models.CodeUnavailable {
+			t.Errorf("a list that is not in Redis: %v", err)
+		}
+	})
+}
+
+// The set costs one round trip, keeps Redis's compact encoding at any size,
+// and remembers that a list is empty.
+func TestTheSetInRedis(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	service, ctx := newService(t, env), t.Context()
+	for n, user := range map[int]models.UserID{0: 1, 1: 2, 200: 3, models.MaxFriends: 4} {
+		list := make([]models.UserID, n)
+		for i := range list {
+			list[i] = models.UserID(100_000*int(user) + i)
+		}
+		if err := service.Replace(ctx, user, list); err != nil {
+			t.Fatal(err)
+		}
+		if got := sortedIDs(t, service, user); !slices.Equal(got, list) {
+			t.Errorf("loaded %d friends, want %d", len(got), n)
+		}
+		key := env.Keys.Friends(user)
+		if encoding := env.Redis.ObjectEncoding(ctx, key).Val(); encoding != "intset" {
+			t.Errorf("%d friends are kept as %s", n, encoding)
+		}
+		if ttl := env.Redis.PTTL(ctx, key).Val(); ttl <= 50*time.Minute || ttl > time.Hour {
+			t.Errorf("%d friends are kept for %v", n, ttl)
+		}
+		counter := &testenv.RoundTrips{}
+		env.Redis.AddHook(counter)
+		if got := sortedIDs(t, service, user); !slices.Equal(got, list) {
+			t.Errorf("read %d friends, want %d", len(got), n)
+		}
+		if counter.Trips() != 1 {
+			t.Errorf("%d friends cost %d round trips", n, counter.Trips())
+		}
+	}
+	if n := fmt.Sprint(env.Redis.Exists(ctx, env.Keys.FriendsLoading(1)).Val()); n != "0" {
+		t.Error("a reader's token was left behind")
+	}
+}

@@ -1,0 +1,198 @@
+package friends
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"stepboard/internal/testenv"
+	"stepboard/models"
+)
+
+// protocol is the copy of one user's list and what may happen to it.
+type protocol struct {
+	t     *testing.T
+	cache cache
+	user  models.UserID
+}
+
+func (p *protocol) begin() string {
+	p.t.Helper()
+	token, granted := p.cache.begin(p.t.Context(), p.user)
+	if !granted {
+		p.t.Fatal("the reader may not load")
+	}
+	return token
+}
+
+func (p *protocol) mark(token string) {
+	p.t.Helper()
+	if err := p.cache.mark(p.t.Context(), token, []models.UserID{p.user}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *protocol) clear(token string) {
+	p.t.Helper()
+	if err := p.cache.clear(p.t.Context(), token, []models.UserID{p.user}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// store tries to keep a list and tells whether it may.
+func (p *protocol) store(token string, want bool) {
+	p.t.Helper()
+	stored, err := p.cache.store(p.t.Context(), p.user, token, []models.UserID{7, 8})
+	if err != nil || stored != want {
+		p.t.Fatalf("stored %v, %v, want %v", stored, err, want)
+	}
+	if _, found, err := p.cache.get(p.t.Context(), p.user); err != nil || found != want {
+		p.t.Fatalf("found %v, %v, want %v", found, err, want)
+	}
+}
+
+// Every way in which a reader and writers can overlap, step by step.
+func TestAReaderStoresOnlyWhatIsStillTrue(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		run  func(*protocol)
+	}{
+		{"nobody changes it", func(p *protocol) {
+			p.store(p.begin(), true)
+		}},
+		{"a change is under way when the reader begins", func(p *protocol) {
+			p.mark("writer")
+			p.store(p.begin(), false)
+		}},
+		{"a change begins after the reader", func(p *protocol) {
+			reader := p.begin()
+			p.mark("writer")
+			p.store(reader, false)
+		}},
+		{"a change begins and ends after the reader began", func(p *protocol) {
+			reader := p.begin()
+			p.mark("writer")
+			p.clear("writer")
+			p.store(reader, false)
+		}},
+		{"a second reader begins after the change", func(p *protocol) {
+			first := p.begin()
+			p.mark("writer")
+			p.clear("writer")
+			second := p.begin()
+			p.store(first, false)
+			p.store(second, true)
+		}},
+		{"one of two changes ends", func(p *protocol) {
+			p.mark("first")
+			p.mark("second")
+			p.clear("second")
+			reader := p.begin()
+			p.store(reader, false)
+			p.clear("first")
+			p.store(reader, false)
+			p.store(p.begin(), true)
+		}},
+		{"a change removes what was stored", func(p *protocol) {
+			p.store(p.begin(), true)
+			p.mark("writer")
+			if _, found, err := p.cache.get(p.t.Context(), p.user); err != nil || found {
+				p.t.Fatalf("the set stands beside the mark: %v", err)
+			}
+		}},
+		{"a writer dies and its mark expires", func(p *protocol) {
+			p.mark("writer")
+			key := p.cache.keys.FriendsChanging(p.user)
+			ttl := p.cache.rdb.PTTL(p.t.Context(), key).Val()
+			if ttl <= 0 || ttl > markTTL {
+				p.t.Fatalf("the mark stands for %v", ttl)
+			}
+			p.store(p.begin(), false)
+			p.clear("")                            // gives the reader's place free, as its expiry would
+			p.cache.rdb.Unlink(p.t.Context(), key) // the minute is over
+			p.store(p.begin(), true)
+		}},
+		{"two readers at once", func(p *protocol) {
+			first := p.begin()
+			if _, granted := p.cache.begin(p.t.Context(), p.user); granted {
+				p.t.Fatal("both may load")
+			}
+			p.store("somebody else", false)
+			p.store(first, true)
+		}},
+	}
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		for i, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				tt.run(&protocol{t: t, cache: cache{rdb: env.Redis, keys: env.Keys}, user: models.UserID(i + 1)})
+			})
+		}
+	})
+}
+
+// While readers load as fast as they can, on two replicas, and copies vanish
+// at random as if they expired, every change is seen by all from the moment
+// that it is acknowledged.
+func TestReadersRacingWriters(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	replicas := []*Service{
+		New(env.Gorm, env.Redis, env.Keys, env.Log),
+		New(env.Gorm, env.Redis, env.Keys, env.Log),
+	}
+	const user, changes = models.UserID(1), 300
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	for i := range 6 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if _, err := replicas[i%2].IDs(t.Context(), user); err != nil {
+					t.Error(err)
+					return
+				}
+				if rand.IntN(4) == 0 {
+					env.Redis.Unlink(t.Context(), env.Keys.Friends(user))
+				}
+			}
+		})
+	}
+	for n := range changes {
+		friend := models.UserID(100 + n)
+		if err := replicas[n%2].Replace(t.Context(), user, []models.UserID{friend}); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			for i, replica := range replicas {
+				if ids, err := replica.IDs(t.Context(), user); err != nil || !slices.Equal(ids, []models.UserID{friend}) {
+					t.Fatalf("after change %d replica %d answers %v, %v", n, i, ids, err)
+				}
+			}
+		}
+	}
+	close(stop)
+	readers.Wait()
+}
+
+// A change must be over, one way or the other, well before its marks expire.
+func TestChangesEndBeforeTheirMarks(t *testing.T) {
+	t.Parallel()
+	if changeTimeout > markTTL/2 {
+		t.Errorf("a change may take %v, its marks stand for %v", changeTimeout, markTTL)
+	}
+	env := testenv.Real(t)
+	var idle string
+	if err := env.Gorm.Raw("SHOW idle_in_transaction_session_timeout").Scan(&idle).Error; err != nil {
+		t.Fatal(err)
+	}
+	if d, err := time.ParseDuration(idle); err != nil || d <= 0 || d > markTTL/2 {
+		t.Errorf("a stalled transaction lives for %q", idle)
+	}
+}

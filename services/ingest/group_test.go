@@ -1,0 +1,173 @@
+package ingest_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/ingest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// gate is a flush that reports what it was given and waits to be let through.
+type gate struct {
+	entered chan []int
+	pass    chan []error
+}
+
+func newGate() *gate { return &gate{entered: make(chan []int), pass: make(chan []error)} }
+
+func (g *gate) flush(_ context.Context, items []int) []error {
+	g.entered <- slices.Clone(items)
+	return <-g.pass
+}
+
+// A call that comes alone is flushed at once; those that come while it is
+// under way make up the next flush, and each hears its own result.
+func TestGroupGathersWhatWaits(t *testing.T) {
+	t.Parallel()
+	gate := newGate()
+	group := ingest.NewGroup(100, gate.flush)
+	results := make([]error, 4)
+	var wg sync.WaitGroup
+	call := func(i int, items ...int) { wg.Go(func() { results[i] = group.Do(t.Context(), items) }) }
+
+	call(0, 10)
+	if got := <-gate.entered; !slices.Equal(got, []int{10}) {
+		t.Errorf("first flush: %v", got)
+	}
+	call(1, 11)
+	testenv.Eventually(t, "the second call waits", func() bool { return group.Waiting() == 1 })
+	call(2, 12, 13)
+	testenv.Eventually(t, "the third call waits", func() bool { return group.Waiting() == 2 })
+	call(3, 14)
+	testenv.Eventually(t, "the fourth call waits", func() bool { return group.Waiting() == 3 })
+	gate.pass <- nil
+	if got := <-gate.entered; !slices.Equal(got, []int{11, 12, 13, 14}) {
+		t.Errorf("second flush: %v", got)
+	}
+	broken := errors.New("broken")
+	gate.pass <- []error{nil, nil, broken, nil}
+	wg.Wait()
+	if results[0] != nil || results[1] != nil || !errors.Is(results[2], broken) || results[3] != nil {
+		t.Errorf("results %v", results)
+	}
+	group.Close()
+}
+
+// A client that hangs up does not take its write back, nor anybody else's.
+func TestGroupGoesOnWhenClientsHangUp(t *testing.T) {
+	t.Parallel()
+	gate := newGate()
+	group := ingest.NewGroup(100, gate.flush)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := group.Do(t.Context(), []int{1}); err != nil {
+			t.Error(err)
+		}
+	})
+	<-gate.entered
+	ctx, hangUp := context.WithCancel(t.Context())
+	gone := make(chan error)
+	go func() { gone <- group.Do(ctx, []int{2}) }()
+	testenv.Eventually(t, "the call waits", func() bool { return group.Waiting() == 1 })
+	wg.Go(func() {
+		if err := group.Do(t.Context(), []int{3}); err != nil {
+			t.Error(err)
+		}
+	})
+	testenv.Eventually(t, "both calls wait", func() bool { return group.Waiting() == 2 })
+	hangUp()
+	if err := <-gone; models.CodeOf(err) != models.CodeUnavailable {
+		t.Errorf("who hung up heard %v", err)
+	}
+	gate.pass <- nil
+	if got := <-gate.entered; !slices.Equal(got, []int{2, 3}) {
+		t.Errorf("flushed %v", got)
+	}
+	gate.pass <- nil
+	wg.Wait()
+	group.Close()
+}
+
+// Close flushes what is queued and refuses what comes after.
+func TestGroupClose(t *testing.T) {
+	t.Parallel()
+	gate := newGate()
+	group := ingest.NewGroup(1, gate.flush) // one call a flush
+	var wg sync.WaitGroup
+	for i := range 3 {
+		wg.Go(func() {
+			if err := group.Do(t.Context(), []int{i}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	var flushed []int
+	flushed = append(flushed, <-gate.entered...)
+	testenv.Eventually(t, "two calls wait", func() bool { return group.Waiting() == 2 })
+	closed := make(chan struct{})
+	go func() {
+		group.Close()
+		close(closed)
+	}()
+	for range 2 {
+		gate.pass <- nil
+		flushed = append(flushed, <-gate.entered...)
+	}
+	gate.pass <- nil
+	<-closed
+	wg.Wait()
+	slices.Sort(flushed)
+	if !slices.Equal(flushed, []int{0, 1, 2}) {
+		t.Errorf("flushed %v", flushed)
+	}
+	if err := group.Do(t.Context(), []int{4}); models.CodeOf(err) != models.CodeUnavailable || !errors.Is(err, ingest.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	group.Close() // again changes nothing
+}
+
+// Whatever the load, every item is flushed exactly once and every caller
+// hears of its own.
+func TestGroupUnderLoad(t *testing.T) {
+	t.Parallel()
+	odd := errors.New("odd")
+	var seen []int
+	group := ingest.NewGroup(64, func(_ context.Context, items []int) []error {
+		errs := make([]error, len(items))
+		for i, item := range items {
+			seen = append(seen, item) // one flush at a time
+			if item%2 == 1 {
+				errs[i] = odd
+			}
+		}
+		return errs
+	})
+	const callers, calls = 32, 200
+	var wg sync.WaitGroup
+	for c := range callers {
+		wg.Go(func() {
+			for i := range calls {
+				item := c*calls + i
+				err := group.Do(t.Context(), []int{item})
+				if (item%2 == 1) != errors.Is(err, odd) {
+					t.Errorf("item %d: %v", item, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	group.Close()
+	slices.Sort(seen)
+	if len(seen) != callers*calls || len(slices.Compact(seen)) != callers*calls {
+		t.Errorf("%d items were flushed, %d of them distinct", len(seen), len(slices.Compact(seen)))
+	}
+}
