@@ -36,7 +36,7 @@ type pageInput struct {
 // Paging picks a page of a list.
 type Paging struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"Most entries of a page"`
-	Cursor string `query:"cursor" doc:"next_cursor of the page before" maxLength:"64"`
+	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
 }
 
 func (in *pageInput) query(viewer models.UserID) (ranking.Query, error) {

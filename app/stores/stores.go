@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -49,6 +50,7 @@ type Stores struct {
 	Dialect migrations.Dialect
 	// closeUnder closes what lies under the connections.
 	closeUnder func()
+	closing    sync.Once
 }
 
 // Open makes the connections to Redis and Postgres; they connect when they are
@@ -127,13 +129,13 @@ func openGorm(dialector gorm.Dialector, clock models.Clock) (*gorm.DB, error) {
 	})
 }
 
-// Close closes Redis first, then SQL.
-func (s *Stores) Close() error {
-	errs := []error{s.Redis.Close(), s.SQL.Close()}
-	if s.closeUnder != nil {
+// Close closes Redis first, then SQL. Closing again does nothing.
+func (s *Stores) Close() (err error) {
+	s.closing.Do(func() {
+		err = errors.Join(s.Redis.Close(), s.SQL.Close())
 		s.closeUnder()
-	}
-	return errors.Join(errs...)
+	})
+	return err
 }
 
 // Ready asks both stores whether they answer.

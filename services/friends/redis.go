@@ -3,10 +3,9 @@ package friends
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
-	"strconv"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -68,11 +67,6 @@ func (c *cache) begin(ctx context.Context, user models.UserID) (token string, gr
 	return token, err == nil
 }
 
-// userKeys are the keys of the scripts below, in this order.
-func (c *cache) userKeys(user models.UserID) []string {
-	return []string{c.keys.FriendsChanging(user), c.keys.Friends(user), c.keys.FriendsLoading(user)}
-}
-
 // storeScript stores a set that was read from SQL, unless a change is under
 // way or came about since the reader began.
 //
@@ -103,65 +97,52 @@ func (c *cache) store(ctx context.Context, user models.UserID, token string, ids
 	if len(ids) == 0 {
 		args = append(args, noFriends)
 	}
-	n, err := c.rdb.Eval(ctx, storeScript, c.userKeys(user), args...).Int()
+	keys := []string{c.keys.FriendsChanging(user), c.keys.Friends(user), c.keys.FriendsLoading(user)}
+	n, err := c.rdb.Eval(ctx, storeScript, keys, args...).Int()
 	if err != nil {
 		return false, fmt.Errorf("store friend set: %w", err)
 	}
 	return n == 1, nil
 }
 
-// markScript announces a change: nobody stores the set from here on, and what
-// stands there is removed.
-//
-//	KEYS  changing, friends, loading
-//	ARGV  the writer's token, the mark's lifetime in ms
+// mark announces a change: nobody stores the users' sets from here on, and
+// what stands there is removed. It must succeed before the change commits.
 //
 // Each writer's token is a member of its own, so that one that is done does
-// not clear the mark of another that is not.
-const markScript = `
-redis.call('SADD', KEYS[1], ARGV[1])
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-redis.call('DEL', KEYS[2], KEYS[3])
-return 1
-`
-
-// mark must succeed before a change of the users' lists commits. One round
-// trip for all users.
+// not lift the mark of another that is not. A mark and its expiry come in one
+// MULTI, so that none can be left without. One round trip for a thousand
+// users.
 func (c *cache) mark(ctx context.Context, token string, users []models.UserID) error {
-	return c.each(ctx, users, markScript, token, strconv.FormatInt(markTTL.Milliseconds(), 10))
+	return c.each(ctx, users, func(pipe redis.Pipeliner, user models.UserID) {
+		changing := c.keys.FriendsChanging(user)
+		pipe.SAdd(ctx, changing, token)
+		pipe.PExpire(ctx, changing, markTTL)
+		pipe.Del(ctx, c.keys.Friends(user), c.keys.FriendsLoading(user))
+	})
 }
 
-// clearScript ends a change: the set is removed once more, in case the mark
-// was lost with a Redis that restarted, and the writer's mark is lifted.
-//
-//	KEYS  changing, friends, loading
-//	ARGV  the writer's token
-const clearScript = `
-redis.call('DEL', KEYS[2], KEYS[3])
-redis.call('SREM', KEYS[1], ARGV[1])
-return 1
-`
-
-// clear comes after the commit. Where it fails, the marks expire by
-// themselves. One round trip for all users.
+// clear comes after the commit. The sets are removed once more, in case the
+// marks were lost with a Redis that restarted, and the writer's marks are
+// lifted. Where it fails, the marks expire by themselves. Cost as of mark.
 func (c *cache) clear(ctx context.Context, token string, users []models.UserID) error {
-	return c.each(ctx, users, clearScript, token)
+	return c.each(ctx, users, func(pipe redis.Pipeliner, user models.UserID) {
+		pipe.Del(ctx, c.keys.Friends(user), c.keys.FriendsLoading(user))
+		pipe.SRem(ctx, c.keys.FriendsChanging(user), token)
+	})
 }
 
-// eachBatch bounds the commands of one pipeline.
+// eachBatch bounds the users of one round trip.
 const eachBatch = 1000
 
-func (c *cache) each(ctx context.Context, users []models.UserID, script string, args ...any) error {
-	for len(users) > 0 {
-		n := min(len(users), eachBatch)
-		pipe := c.rdb.Pipeline()
-		for _, user := range users[:n] {
-			pipe.Eval(ctx, script, c.userKeys(user), args...)
+func (c *cache) each(ctx context.Context, users []models.UserID, queue func(redis.Pipeliner, models.UserID)) error {
+	for chunk := range slices.Chunk(users, eachBatch) {
+		pipe := c.rdb.TxPipeline()
+		for _, user := range chunk {
+			queue(pipe, user)
 		}
-		if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		if _, err := pipe.Exec(ctx); err != nil {
 			return fmt.Errorf("announce friend change: %w", err)
 		}
-		users = users[n:]
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ package ranking
 import (
 	"context"
 	"errors"
-	"math"
 
 	"stepboard/models"
 	"stepboard/services/board"
@@ -77,8 +76,7 @@ func (s *Service) Friends(ctx context.Context, q Query) (*models.Ranking, error)
 	return v.answer, nil
 }
 
-// Top ranks everybody. One round trip to Redis, two with a viewer or a
-// cursor.
+// Top ranks everybody. One round trip to Redis, three with a viewer.
 func (s *Service) Top(ctx context.Context, q Query) (*models.Ranking, error) {
 	v, err := s.open(ctx, q, "top")
 	if err != nil || v.bucket == nil {
@@ -98,9 +96,16 @@ func (s *Service) Top(ctx context.Context, q Query) (*models.Ranking, error) {
 	if len(entries) > 0 && entries[0] == at {
 		entries, first = entries[1:], first+1
 	}
-	mine, myRank, err := s.own(ctx, v.bucket, q.Viewer)
-	if err != nil {
-		return nil, err
+	var (
+		mine   models.Entry
+		myRank int64
+	)
+	if q.Viewer != 0 {
+		around, err := s.locate(ctx, v.bucket, q.Viewer, 0, 1)
+		if err != nil {
+			return nil, err
+		}
+		mine, myRank = around.entry, around.rank
 	}
 	v.answer.Total = w.Total
 	page := entries[:min(len(entries), q.Limit)]
@@ -119,21 +124,20 @@ func (s *Service) Around(ctx context.Context, q Query, radius int) (*models.Rank
 	if err != nil || v.bucket == nil {
 		return v.answer, err
 	}
-	mine, err := s.entry(ctx, v.bucket, q.Viewer)
-	if err != nil || mine.Composite == 0 {
-		return v.answer, err
-	}
-	w, err := s.boards.Window(ctx, v.bucket, mine, 2*radius, 2*radius+1)
+	w, err := s.locate(ctx, v.bucket, q.Viewer, 2*radius, 2*radius+1)
 	if err != nil {
 		return nil, err
+	}
+	v.answer.Total = w.Total
+	if w.rank == 0 {
+		return v.answer, nil
 	}
 	// Which entries to show, counted from the user's own place.
 	ahead := min(radius, len(w.Ahead))
 	behind := min(2*radius-ahead, max(0, len(w.Behind)-1))
 	ahead = min(2*radius-behind, len(w.Ahead))
 	entries := append(w.Ahead[len(w.Ahead)-ahead:len(w.Ahead):len(w.Ahead)], w.Behind[:min(len(w.Behind), behind+1)]...)
-	v.answer.Total = w.Total
-	s.fill(ctx, v, entries, w.Before-int64(ahead)+1, mine, w.Before+1)
+	s.fill(ctx, v, entries, w.rank-int64(ahead), w.entry, w.rank)
 	return v.answer, nil
 }
 
@@ -150,7 +154,7 @@ type Standing struct {
 }
 
 // Me tells where a user stands today, among everybody and among friends.
-// Three round trips to Redis.
+// Four round trips to Redis.
 func (s *Service) Me(ctx context.Context, q Query) (*Standing, error) {
 	v, err := s.open(ctx, q, "me")
 	if err != nil || v.bucket == nil {
@@ -161,23 +165,18 @@ func (s *Service) Me(ctx context.Context, q Query) (*Standing, error) {
 		return nil, err
 	}
 	page := Rank(circle, q.Viewer, models.Entry{}, 0)
-	at := page.Mine
-	if page.MyRank == 0 {
-		at = board.Top
-	}
-	w, err := s.boards.Window(ctx, v.bucket, at, 0, 0)
+	w, err := s.locate(ctx, v.bucket, q.Viewer, 0, 1)
 	if err != nil {
 		return nil, err
 	}
 	standing := &Standing{GlobalTotal: w.Total, FriendsTotal: int64(page.Total)}
-	if page.MyRank == 0 {
+	if page.MyRank == 0 || w.rank == 0 {
 		return standing, nil
 	}
-	points, reachedAt := score.Of(v.bucket).Decode(page.Mine.Composite)
-	globalRank, friendsRank := w.Before+1, int64(page.MyRank)
-	percentile := Percentile(globalRank, w.Total)
+	points, reachedAt := score.Of(v.bucket).Decode(w.entry.Composite)
+	friendsRank, percentile := int64(page.MyRank), Percentile(w.rank, w.Total)
 	standing.Score, standing.ReachedAt = &points, &reachedAt
-	standing.GlobalRank, standing.FriendsRank = &globalRank, &friendsRank
+	standing.GlobalRank, standing.FriendsRank = &w.rank, &friendsRank
 	standing.Percentile = &percentile
 	return standing, nil
 }
@@ -188,7 +187,7 @@ func Percentile(rank, total int64) float64 {
 	if total <= 1 {
 		return 100
 	}
-	return math.Floor(float64(1000*(total-rank))/float64(total-1)) / 10
+	return float64(1000*(total-rank)/(total-1)) / 10
 }
 
 // view is a query on its way to an answer.
@@ -255,29 +254,45 @@ func (s *Service) circle(ctx context.Context, bucket *models.Bucket, user models
 	return entries, nil
 }
 
-// entry reads one user's entry; without a score its composite is 0.
-func (s *Service) entry(ctx context.Context, bucket *models.Bucket, user models.UserID) (models.Entry, error) {
-	composites, err := s.boards.Composites(ctx, bucket, []models.UserID{user})
-	if err != nil {
-		return models.Entry{}, err
-	}
-	return models.Entry{User: user, Composite: composites[0]}, nil
+// located is a user's entry with what stands around it. Without a score the
+// entry is empty and the rank 0.
+type located struct {
+	entry models.Entry
+	rank  int64
+	board.Window
 }
 
-// own reads one user's entry and global rank; 0 without a score or a user.
-func (s *Service) own(ctx context.Context, bucket *models.Bucket, user models.UserID) (models.Entry, int64, error) {
-	if user == 0 {
-		return models.Entry{}, 0, nil
+// locateTries bounds how often a user who keeps moving is looked for.
+const locateTries = 4
+
+// locate reads a user's entry and, around it, up to `back` entries before it
+// and `forward` (1 or more) from it on. Two round trips to Redis. Should the
+// user move between them, it looks again, so that rank and entry belong
+// together.
+func (s *Service) locate(ctx context.Context, bucket *models.Bucket, user models.UserID, back, forward int) (located, error) {
+	var l located
+	for range locateTries {
+		composites, err := s.boards.Composites(ctx, bucket, []models.UserID{user})
+		if err != nil {
+			return located{}, err
+		}
+		l = located{entry: models.Entry{User: user, Composite: composites[0]}}
+		at := l.entry
+		if at.Composite == 0 {
+			at, back, forward = board.Top, 0, 0
+		}
+		if l.Window, err = s.boards.Window(ctx, bucket, at, back, forward); err != nil {
+			return located{}, err
+		}
+		if at == board.Top {
+			break
+		}
+		l.rank = l.Before + 1
+		if len(l.Behind) > 0 && l.Behind[0] == l.entry {
+			break
+		}
 	}
-	mine, err := s.entry(ctx, bucket, user)
-	if err != nil || mine.Composite == 0 {
-		return models.Entry{}, 0, err
-	}
-	w, err := s.boards.Window(ctx, bucket, mine, 0, 0)
-	if err != nil {
-		return models.Entry{}, 0, err
-	}
-	return mine, w.Before + 1, nil
+	return l, nil
 }
 
 // fill turns a page and the viewer's entry into lines with names. Names are

@@ -1,0 +1,118 @@
+package ranking_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"stepboard/models"
+	"stepboard/services/ranking"
+)
+
+func drawEntries(t *rapid.T) []models.Entry {
+	users := rapid.SliceOfNDistinct(rapid.Int64Range(1, 2000), 0, 60, rapid.ID).Draw(t, "users")
+	entries := make([]models.Entry, len(users))
+	for i, user := range users {
+		entries[i] = models.Entry{
+			User:      models.UserID(user),
+			Composite: models.Composite(rapid.Int64Range(0, 5).Draw(t, "composite")), // 0: no score
+		}
+	}
+	return entries
+}
+
+// bruteForce ranks as the rule says, in the plainest way.
+func bruteForce(entries []models.Entry) []models.Entry {
+	var ranked []models.Entry
+	for _, e := range entries {
+		if e.Composite != 0 {
+			ranked = append(ranked, e)
+		}
+	}
+	slices.SortStableFunc(ranked, func(a, b models.Entry) int {
+		if a.Composite != b.Composite {
+			return int(b.Composite - a.Composite)
+		}
+		return strings.Compare(b.User.String(), a.User.String())
+	})
+	return ranked
+}
+
+// Page by page, in pages of any size, the list is the brute-force one.
+func TestPagesMakeUpTheRankedList(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		entries := drawEntries(t)
+		want := bruteForce(entries)
+		viewer := models.UserID(rapid.Int64Range(1, 2000).Draw(t, "viewer"))
+		if len(want) > 0 && rapid.Bool().Draw(t, "viewer is ranked") {
+			viewer = rapid.SampledFrom(want).Draw(t, "viewer").User
+		}
+		limit := rapid.IntRange(1, 20).Draw(t, "limit")
+		var got []models.Entry
+		var after models.Entry
+		for {
+			p := ranking.Rank(slices.Clone(entries), viewer, after, limit)
+			if p.Total != len(want) {
+				t.Fatalf("total %d, want %d", p.Total, len(want))
+			}
+			if p.FirstRank != len(got)+1 {
+				t.Fatalf("page begins with rank %d, want %d", p.FirstRank, len(got)+1)
+			}
+			myRank := 1 + slices.IndexFunc(want, func(e models.Entry) bool { return e.User == viewer })
+			if p.MyRank != myRank || (myRank > 0 && p.Mine != want[myRank-1]) {
+				t.Fatalf("viewer %v: rank %d with %v, want %d", viewer, p.MyRank, p.Mine, myRank)
+			}
+			got = append(got, p.Entries...)
+			if !p.More {
+				break
+			}
+			if len(p.Entries) != limit {
+				t.Fatalf("a page of %d with more behind it", len(p.Entries))
+			}
+			after = p.Entries[len(p.Entries)-1]
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("ranked %v, want %v", got, want)
+		}
+	})
+}
+
+// A page begins behind the place, whether or not its entry still stands there.
+func TestAPageBehindAPlaceThatIsGone(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		entries := drawEntries(t)
+		place := models.Entry{
+			User:      models.UserID(rapid.Int64Range(1, 2000).Draw(t, "user")),
+			Composite: models.Composite(rapid.Int64Range(1, 5).Draw(t, "composite")),
+		}
+		var want []models.Entry
+		for _, e := range bruteForce(entries) {
+			if e.Compare(place) > 0 {
+				want = append(want, e)
+			}
+		}
+		p := ranking.Rank(slices.Clone(entries), 0, place, 1000)
+		if !slices.Equal(p.Entries, want) || p.FirstRank != p.Total-len(want)+1 {
+			t.Fatalf("behind %v: %v from rank %d, want %v", place, p.Entries, p.FirstRank, want)
+		}
+	})
+}
+
+func TestPercentile(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		rank, total int64
+		want        float64
+	}{
+		{1, 1, 100}, {1, 2, 100}, {2, 2, 0}, {2, 3, 50}, {2, 4, 66.6}, {3, 4, 33.3}, {1, 1_000_000, 100}, {2, 1_000_000, 99.9}, {1_000_000, 1_000_000, 0},
+	}
+	for _, tt := range tests {
+		if got := ranking.Percentile(tt.rank, tt.total); got != tt.want {
+			t.Errorf("rank %d of %d: %v, want %v", tt.rank, tt.total, got, tt.want)
+		}
+	}
+}

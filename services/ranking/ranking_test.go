@@ -1,0 +1,381 @@
+package ranking_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/board"
+	"stepboard/services/catalog"
+	"stepboard/services/friends"
+	"stepboard/services/ranking"
+	"stepboard/services/score"
+	"stepboard/services/users"
+)
+
+// world is the services around a ranking.
+type world struct {
+	t       testing.TB
+	env     *testenv.Env
+	catalog *catalog.Catalog
+	boards  *board.Store
+	friends *friends.Service
+	users   *users.Service
+	ranking *ranking.Service
+}
+
+func newWorld(t testing.TB, env *testenv.Env, shards int) *world {
+	t.Helper()
+	env.Config.Boards[0].Shards = shards
+	w := &world{
+		t: t, env: env,
+		catalog: catalog.New(env.Gorm, env.Clock.Now, env.Log),
+		boards:  board.NewStore(env.Redis, env.Keys),
+		friends: friends.New(env.Gorm, env.Redis, env.Keys, env.Log),
+		users:   users.New(env.Gorm, env.Log),
+	}
+	t.Cleanup(w.users.Close)
+	if err := w.catalog.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
+		t.Fatal(err)
+	}
+	w.ranking = ranking.New(w.catalog, w.boards, w.friends, w.users, env.Clock.Now)
+	return w
+}
+
+// raise puts a score on a day's board.
+func (w *world) raise(date models.Date, user models.UserID, points int64, at time.Time) {
+	w.t.Helper()
+	b := testenv.Must(w.catalog.Board("steps"))
+	bucket, err := w.catalog.Hot(w.t.Context(), b, date, 3, w.env.Clock.Now())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	composite, err := score.Of(bucket).Encode(points, models.TimestampOf(at))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if errs := w.boards.Raise(w.t.Context(), []models.Raise{{Bucket: bucket, Entry: models.Entry{User: user, Composite: composite}}}); errs != nil {
+		w.t.Fatal(errs)
+	}
+}
+
+func (w *world) befriend(user models.UserID, others ...models.UserID) {
+	w.t.Helper()
+	if err := w.friends.Replace(w.t.Context(), user, others); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// lines is a ranking in short: rank, user, score.
+func lines(r *models.Ranking) []string {
+	var out []string
+	for _, e := range r.Entries {
+		out = append(out, fmt.Sprintf("%d. %v %d", e.Rank, e.User, e.Score))
+	}
+	return out
+}
+
+var today = testenv.Must(models.ParseDate("2026-11-20"))
+
+func query(viewer models.UserID) ranking.Query {
+	return ranking.Query{Board: "steps", Viewer: viewer, Limit: 50}
+}
+
+// Higher score first; on equal scores who was first; on the same millisecond
+// the id as text, descending.
+func TestTheRankingRule(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		for _, shards := range []int{1, 3} {
+			w := newWorld(t, env, shards)
+			env.Clock.Advance(24 * time.Hour) // a bucket of its own for each number of shards
+			day := testenv.Must(w.catalog.Board("steps")).Today(env.Clock.Now())
+			now := env.Clock.Now()
+			w.befriend(1, 2, 9, 10, 100, 77)
+			w.raise(day, 1, 500, now)
+			w.raise(day, 2, 500, now.Add(-time.Millisecond))
+			w.raise(day, 9, 900, now)
+			w.raise(day, 10, 900, now)
+			w.raise(day, 100, 900, now)
+			w.raise(day, 5000, 10_000, now) // a stranger
+			w.raise(day, 2, 0, now)         // less than stands there already
+			want := []string{"1. 9 900", "2. 100 900", "3. 10 900", "4. 2 500", "5. 1 500"}
+
+			r, err := w.ranking.Friends(t.Context(), query(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := lines(r); !slices.Equal(got, want) {
+				t.Errorf("%d shards, friends: %v, want %v", shards, got, want)
+			}
+			if r.Total != 5 || r.Me == nil || r.Me.Rank != 5 || r.NextCursor != nil || r.Source != models.SourceHot || r.Final || *r.Date != day.String() {
+				t.Errorf("%d shards, friends: %+v, me %+v", shards, r, r.Me)
+			}
+
+			top, err := w.ranking.Top(t.Context(), query(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := lines(top); got[0] != "1. 5000 10000" || got[5] != "6. 1 500" || top.Total != 6 || top.Me.Rank != 6 {
+				t.Errorf("%d shards, top: %v, me %+v", shards, got, top.Me)
+			}
+		}
+	})
+}
+
+func TestWithoutFriendsOrScores(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		w := newWorld(t, env, 1)
+		r, err := w.ranking.Friends(t.Context(), query(1))
+		if err != nil || r.Total != 0 || r.Me != nil || len(r.Entries) != 0 || r.Entries == nil {
+			t.Errorf("nobody has a score: %+v, %v", r, err)
+		}
+		w.raise(today, 1, 0, env.Clock.Now()) // a score of 0 is a score
+		r, err = w.ranking.Friends(t.Context(), query(1))
+		if err != nil || r.Total != 1 || r.Me == nil || r.Me.Rank != 1 || r.Me.Score != 0 {
+			t.Errorf("oneself alone: %+v, %v", r, err)
+		}
+		w.befriend(2, 1)
+		r, err = w.ranking.Friends(t.Context(), query(2))
+		if err != nil || r.Total != 1 || r.Me != nil || r.Entries[0].User != 1 {
+			t.Errorf("only a friend has a score: %+v, %v", r, err)
+		}
+		old := today - 400
+		q := query(1)
+		q.Date = &old
+		r, err = w.ranking.Friends(t.Context(), q)
+		if err != nil || r.Total != 0 || !r.Final || *r.Date != old.String() {
+			t.Errorf("a day without data: %+v, %v", r, err)
+		}
+		future := today + 1
+		q.Date = &future
+		if _, err := w.ranking.Friends(t.Context(), q); models.CodeOf(err) != models.CodeDateInFuture {
+			t.Errorf("tomorrow: %v", err)
+		}
+		q.Board = "nix"
+		if _, err := w.ranking.Friends(t.Context(), q); models.CodeOf(err) != models.CodeBoardNotFound {
+			t.Errorf("an unknown board: %v", err)
+		}
+	})
+}
+
+// Pages of every list make it up, whatever the page size and the ties.
+func TestPagesOfFriendsAndTop(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		w := newWorld(t, env, 3)
+		var others []models.UserID
+		for id := models.UserID(1); id <= 60; id++ {
+			w.raise(today, id, int64(id%4), env.Clock.Now())
+			if id > 1 {
+				others = append(others, id)
+			}
+		}
+		w.befriend(1, others...)
+		for _, call := range []func(q ranking.Query) (*models.Ranking, error){
+			func(q ranking.Query) (*models.Ranking, error) { return w.ranking.Friends(t.Context(), q) },
+			func(q ranking.Query) (*models.Ranking, error) { return w.ranking.Top(t.Context(), q) },
+		} {
+			whole, err := call(query(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := lines(whole)
+			q := query(1)
+			q.Limit, q.Cursor = 50, *whole.NextCursor
+			rest, err := call(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, lines(rest)...)
+			if len(all) != 60 || rest.NextCursor != nil || *rest.Me != *whole.Me {
+				t.Fatalf("%d lines in two pages", len(all))
+			}
+			for _, limit := range []int{1, 7, 60, 200} {
+				var got []string
+				q := query(1)
+				q.Limit = limit
+				for {
+					page, err := call(q)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got = append(got, lines(page)...)
+					if page.NextCursor == nil {
+						break
+					}
+					q.Cursor = *page.NextCursor
+				}
+				if !slices.Equal(got, all) {
+					t.Errorf("in pages of %d: %v, want %v", limit, got, all)
+				}
+			}
+		}
+	})
+}
+
+// A cursor is good for its own list only.
+func TestForeignCursors(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		w := newWorld(t, env, 1)
+		for id := models.UserID(1); id <= 3; id++ {
+			w.raise(today, id, int64(id), env.Clock.Now())
+			w.raise(today-1, id, int64(id), env.Clock.Now())
+		}
+		w.befriend(1, 2, 3)
+		w.befriend(2, 1, 3)
+		q := query(1)
+		q.Limit = 1
+		page, err := w.ranking.Friends(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Cursor = *page.NextCursor
+		if _, err := w.ranking.Friends(t.Context(), q); err != nil {
+			t.Errorf("its own list: %v", err)
+		}
+		if _, err := w.ranking.Top(t.Context(), q); models.CodeOf(err) != models.CodeInvalidCursor {
+			t.Errorf("another call: %v", err)
+		}
+		other := q
+		other.Viewer = 2
+		if _, err := w.ranking.Friends(t.Context(), other); models.CodeOf(err) != models.CodeInvalidCursor {
+			t.Errorf("another user: %v", err)
+		}
+		yesterday := today - 1
+		other = q
+		other.Date = &yesterday
+		if _, err := w.ranking.Friends(t.Context(), other); models.CodeOf(err) != models.CodeInvalidCursor {
+			t.Errorf("another day: %v", err)
+		}
+	})
+}
+
+func TestAround(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		w := newWorld(t, env, 3)
+		for id := models.UserID(1); id <= 20; id++ {
+			w.raise(today, id, 1000-int64(id), env.Clock.Now()) // user n has rank n
+		}
+		tests := []struct {
+			user     models.UserID
+			radius   int
+			from, to int64
+		}{
+			{10, 2, 8, 12}, {1, 2, 1, 5}, {2, 2, 1, 5}, {20, 2, 16, 20}, {19, 2, 16, 20}, {10, 50, 1, 20}, {1, 1, 1, 3},
+		}
+		for _, tt := range tests {
+			r, err := w.ranking.Around(t.Context(), query(tt.user), tt.radius)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ranks []int64
+			for _, e := range r.Entries {
+				ranks = append(ranks, e.Rank)
+				if int64(e.User) != e.Rank {
+					t.Errorf("user %v has rank %d", e.User, e.Rank)
+				}
+			}
+			if ranks[0] != tt.from || ranks[len(ranks)-1] != tt.to || len(ranks) != int(tt.to-tt.from+1) {
+				t.Errorf("%d around user %v: ranks %v, want %d to %d", tt.radius, tt.user, ranks, tt.from, tt.to)
+			}
+			if r.Me == nil || r.Me.Rank != int64(tt.user) || r.Total != 20 || r.NextCursor != nil {
+				t.Errorf("around user %v: me %+v, total %d", tt.user, r.Me, r.Total)
+			}
+		}
+		r, err := w.ranking.Around(t.Context(), query(99), 5)
+		if err != nil || len(r.Entries) != 0 || r.Entries == nil || r.Me != nil {
+			t.Errorf("around nobody: %+v, %v", r, err)
+		}
+	})
+}
+
+func TestMe(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		w := newWorld(t, env, 3)
+		for id := models.UserID(1); id <= 10; id++ {
+			w.raise(today, id, 1000-int64(id), env.Clock.Now())
+		}
+		w.befriend(4, 1, 9, 77)
+		s, err := w.ranking.Me(t.Context(), query(4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if *s.Score != 996 || *s.GlobalRank != 4 || s.GlobalTotal != 10 || *s.FriendsRank != 2 || s.FriendsTotal != 3 ||
+			*s.Percentile != 66.6 || *s.ReachedAt != models.TimestampOf(env.Clock.Now()) {
+			t.Errorf("standing %+v", s)
+		}
+		w.befriend(88, 1)
+		s, err = w.ranking.Me(t.Context(), query(88))
+		if err != nil || s.Score != nil || s.GlobalRank != nil || s.FriendsRank != nil || s.Percentile != nil || s.ReachedAt != nil ||
+			s.GlobalTotal != 10 || s.FriendsTotal != 1 {
+			t.Errorf("without a score: %+v, %v", s, err)
+		}
+	})
+}
+
+// A friend ranking waits for Redis twice, whether there are 3 friends or
+// 3,000, and looks up the names of the page only.
+func TestAFriendRankingCostsTwoRoundTrips(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	w := newWorld(t, env, 1)
+	for _, n := range []int{3, 3000} {
+		user := models.UserID(n)
+		others := make([]models.UserID, n)
+		for i := range others {
+			others[i] = models.UserID(1_000_000*n + i)
+		}
+		w.befriend(user, others...)
+		w.raise(today, others[0], 7, env.Clock.Now())
+		w.raise(today, user, 9, env.Clock.Now())
+		if _, err := w.ranking.Friends(t.Context(), query(user)); err != nil { // loads the set
+			t.Fatal(err)
+		}
+		counter := &testenv.RoundTrips{}
+		env.Redis.AddHook(counter)
+		r, err := w.ranking.Friends(t.Context(), query(user))
+		if err != nil || r.Total != 2 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if counter.Trips() != 2 || counter.Commands() != 2 {
+			t.Errorf("%d friends cost %d round trips and %d commands", n, counter.Trips(), counter.Commands())
+		}
+	}
+}
+
+// A board keeps answering while Postgres is away, for those whose friends are
+// in Redis; names that are not cached are left out.
+func TestHotRankingsGoOnWithoutPostgres(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		w := newWorld(t, env, 1)
+		w.befriend(1, 2)
+		w.raise(today, 1, 5, env.Clock.Now())
+		w.raise(today, 2, 6, env.Clock.Now())
+		if err := w.users.Put(t.Context(), 1, models.Profile{Nickname: "Ann"}); err != nil {
+			t.Fatal(err)
+		}
+		w.users.Profiles(t.Context(), []models.UserID{1})
+		if _, err := w.friends.IDs(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := env.SQL.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r, err := w.ranking.Friends(t.Context(), query(1))
+		if err != nil || len(r.Entries) != 2 || r.Me.Nickname != "Ann" || r.Entries[0].Nickname != "" {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if _, err := w.ranking.Friends(t.Context(), query(2)); models.CodeOf(err) != models.CodeUnavailable {
+			t.Errorf("whose friends are not in Redis: %v", err)
+		}
+	})
+}
