@@ -72,10 +72,10 @@ type App struct {
 func New(ctx context.Context, o Options) (*App, error) {
 	keys := models.Keys{Prefix: o.Config.Redis.KeyPrefix}
 	a := &App{
-		Catalog:  catalog.New(o.Stores.Gorm, o.Clock, o.Log),
+		Catalog:  catalog.New(catalog.NewStore(o.Stores.Gorm), o.Clock, o.Log),
 		Boards:   board.NewStore(o.Stores.Redis, keys),
-		Friends:  friends.New(o.Stores.Gorm, o.Stores.Redis, keys, o.Log),
-		Users:    users.New(o.Stores.Gorm, o.Log),
+		Friends:  friends.New(friends.NewStore(o.Stores.Gorm), friends.NewCache(o.Stores.Redis, keys), o.Log),
+		Users:    users.New(users.NewStore(o.Stores.Gorm), o.Log),
 		log:      o.Log,
 		stores:   o.Stores,
 		verifier: o.Verifier,
@@ -133,9 +133,11 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	defer cancel()
 	if err := server.Shutdown(drain); err != nil {
 		a.log.Warn("requests were cut off", "error", err)
-		return errors.Join(server.Close(), <-failed)
+		return server.Close()
 	}
-	<-failed
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve: %w", err)
+	}
 	return nil
 }
 

@@ -141,7 +141,7 @@ func (p *program) migrateCommand() *cobra.Command {
 		Short: "Apply the migrations that are pending",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
-			return p.withDatabase(func(s *stores.Stores) error {
+			return p.withDatabase(ctx, func(s *stores.Stores) error {
 				applied, err := s.Migrate(ctx)
 				if err != nil {
 					return err
@@ -161,7 +161,7 @@ func (p *program) migrateCommand() *cobra.Command {
 		Short: "Tell the schema's version and the one that this binary needs",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
-			return p.withDatabase(func(s *stores.Stores) error {
+			return p.withDatabase(ctx, func(s *stores.Stores) error {
 				m, err := migrations.New(ctx, s.SQL, s.Dialect)
 				if err != nil {
 					return err
@@ -180,7 +180,7 @@ func (p *program) migrateCommand() *cobra.Command {
 }
 
 // withDatabase runs work on the database of the settings.
-func (p *program) withDatabase(work func(*stores.Stores) error) error {
+func (p *program) withDatabase(ctx context.Context, work func(*stores.Stores) error) error {
 	cfg, err := p.load()
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (p *program) withDatabase(work func(*stores.Stores) error) error {
 	if err := cfg.RequirePostgres(); err != nil {
 		return err
 	}
-	s, err := stores.Open(cfg, clockOf(cfg))
+	s, err := stores.Open(ctx, cfg, clockOf(cfg))
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func demo(ctx context.Context, o demoOptions, out, logTo io.Writer) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", o.addr)
+	listener, err := listen(ctx, o.addr)
 	if err != nil {
 		return fmt.Errorf("--addr: %w", err)
 	}

@@ -63,7 +63,7 @@ func (p *program) importFile(ctx context.Context, path string, work func(*App, *
 	defer func() { err = errors.Join(err, file.Close()) }()
 
 	log, clock := newLogger(p.stderr, cfg.Log), clockOf(cfg)
-	st, err := stores.Open(cfg, clock)
+	st, err := stores.Open(ctx, cfg, clock)
 	if err != nil {
 		return err
 	}
@@ -117,13 +117,16 @@ func (r *report) line() {
 	}
 }
 
-// reject reports a line that was skipped.
-func (r *report) reject(line int, err error) {
+// skip reports a line that is not imported. It fails only if that can't be
+// told.
+func (r *report) skip(line int, why error) error {
 	r.bad++
+	clearLine := ""
 	if r.tty {
-		fmt.Fprint(r.err, "\r\x1b[K")
+		clearLine = "\r\x1b[K"
 	}
-	fmt.Fprintf(r.err, "line %d: %s\n", line, publicMessage(err))
+	_, err := fmt.Fprintf(r.err, "%sline %d: %s\n", clearLine, line, publicMessage(why))
+	return err
 }
 
 // publicMessage is an error without the code around it.

@@ -34,7 +34,9 @@ func importFriends(ctx context.Context, a *App, in io.Reader, offset int64, r *r
 		}
 		added += n
 		for _, bad := range rejected {
-			r.reject(at[bad.Index], bad.Err)
+			if err := r.skip(at[bad.Index], bad.Err); err != nil {
+				return err
+			}
 		}
 		edges, at = edges[:0], at[:0]
 		return nil
@@ -49,8 +51,7 @@ func importFriends(ctx context.Context, a *App, in io.Reader, offset int64, r *r
 		r.line()
 		edge, err := parseEdge(line, offset)
 		if err != nil {
-			r.reject(number, err)
-			return nil
+			return r.skip(number, err)
 		}
 		edges, at = append(edges, edge), append(at, number)
 		if len(edges) == edgeBatch {

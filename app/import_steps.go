@@ -66,8 +66,7 @@ func importSteps(ctx context.Context, a *App, in io.Reader, boardName string, r 
 		r.line()
 		fields := strings.Split(line, ",")
 		if len(fields) != 3 {
-			r.reject(number, fmt.Errorf("%d fields instead of 3", len(fields)))
-			return nil
+			return r.skip(number, fmt.Errorf("%d fields instead of 3", len(fields)))
 		}
 		return read(fields, number)
 	})
@@ -105,18 +104,15 @@ func (s *stepsImport) format(ctx context.Context, header string) (read func([]st
 func (s *stepsImport) daily(ctx context.Context, fields []string, line int) error {
 	user, err := models.ParseUserID(strings.TrimSpace(fields[0]))
 	if err != nil {
-		s.report.reject(line, fmt.Errorf("%q: %w", fields[0], err))
-		return nil
+		return s.report.skip(line, fmt.Errorf("%q: %w", fields[0], err))
 	}
 	date, err := models.ParseDate(strings.TrimSpace(fields[1]))
 	if err != nil {
-		s.report.reject(line, fmt.Errorf("%q: %w", fields[1], err))
-		return nil
+		return s.report.skip(line, fmt.Errorf("%q: %w", fields[1], err))
 	}
 	steps, err := parseSteps(fields[2])
 	if err != nil {
-		s.report.reject(line, err)
-		return nil
+		return s.report.skip(line, err)
 	}
 	return s.raise(ctx, total{user: user, date: date, score: steps, line: line})
 }
@@ -136,8 +132,7 @@ func (s *stepsImport) bucket(ctx context.Context, date models.Date, line int) (*
 		return nil, err
 	}
 	if err != nil {
-		s.report.reject(line, err)
-		return nil, nil //nolint:nilnil // reported: nothing to raise and nothing wrong here
+		return nil, s.report.skip(line, err)
 	}
 	return bucket, nil
 }
@@ -150,8 +145,7 @@ func (s *stepsImport) raise(ctx context.Context, t total) error {
 		return err
 	}
 	if t.score > bucket.MaxScore {
-		s.report.reject(t.line, fmt.Errorf("%d steps on %v are more than the board's largest score, %d", t.score, t.date, bucket.MaxScore))
-		return nil
+		return s.report.skip(t.line, fmt.Errorf("%d steps on %v are more than the board's largest score, %d", t.score, t.date, bucket.MaxScore))
 	}
 	codec := score.Of(bucket)
 	reachedAt := t.reachedAt
@@ -163,8 +157,7 @@ func (s *stepsImport) raise(ctx context.Context, t total) error {
 	}
 	composite, err := codec.Encode(t.score, codec.Cut(models.TimestampOf(reachedAt)))
 	if err != nil {
-		s.report.reject(t.line, err)
-		return nil
+		return s.report.skip(t.line, err)
 	}
 	s.raises = append(s.raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: t.user, Composite: composite}})
 	s.users[t.user] = models.Profile{}
@@ -217,19 +210,16 @@ type hourly struct {
 func (h *hourly) read(ctx context.Context, fields []string, line int) error {
 	user, err := models.ParseUserID(strings.TrimSpace(fields[0]))
 	if err != nil {
-		h.imp.report.reject(line, fmt.Errorf("%q: %w", fields[0], err))
-		return nil
+		return h.imp.report.skip(line, fmt.Errorf("%q: %w", fields[0], err))
 	}
 	// ActivityHour is the hour's start on the wall clock of the board's zone.
 	start, err := time.ParseInLocation("2006-1-2 15:04", strings.TrimSpace(fields[1]), h.imp.board.Zone())
 	if err != nil {
-		h.imp.report.reject(line, fmt.Errorf("%q is not an hour such as 2016-4-12 13:00", fields[1]))
-		return nil
+		return h.imp.report.skip(line, fmt.Errorf("%q is not an hour such as 2016-4-12 13:00", fields[1]))
 	}
 	steps, err := parseSteps(fields[2])
 	if err != nil {
-		h.imp.report.reject(line, err)
-		return nil
+		return h.imp.report.skip(line, err)
 	}
 	bucket, err := h.imp.bucket(ctx, models.DateOf(start), line)
 	if bucket == nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
 	// Boards have time zones, on machines without a zone database too.
 	_ "time/tzdata"
 

@@ -38,7 +38,7 @@ func (p *program) serveCommand() *cobra.Command {
 func serve(ctx context.Context, cfg config.Config, logTo io.Writer) error {
 	log := newLogger(logTo, cfg.Log)
 	clock := clockOf(cfg)
-	st, err := stores.Open(cfg, clock)
+	st, err := stores.Open(ctx, cfg, clock)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func serve(ctx context.Context, cfg config.Config, logTo io.Writer) error {
 		verifier.Close()
 		return errors.Join(err, st.Close())
 	}
-	listener, err := net.Listen("tcp", cfg.HTTP.Addr)
+	listener, err := listen(ctx, cfg.HTTP.Addr)
 	if err != nil {
 		return errors.Join(fmt.Errorf("http.addr: %w", err), a.Close())
 	}
@@ -62,6 +62,11 @@ func serve(ctx context.Context, cfg config.Config, logTo io.Writer) error {
 	err = a.Serve(ctx, listener)
 	log.Info("stopping")
 	return errors.Join(err, a.Close())
+}
+
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	var config net.ListenConfig
+	return config.Listen(ctx, "tcp", addr)
 }
 
 // prepare checks that the stores can be relied on.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humagin"
@@ -103,10 +104,14 @@ func writeProblem(c *gin.Context, err error) {
 	c.Abort()
 }
 
+// problemsInUse guards variables of Huma's package, the only way in which it
+// can be told how errors look.
+var problemsInUse sync.Once
+
 // useProblems makes Huma answer its own errors and the handlers' as problems.
-// Huma keeps the function for this in a variable of its package; every
-// handler that is built sets the same one.
-func useProblems() {
+func useProblems() { problemsInUse.Do(setProblems) }
+
+func setProblems() {
 	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
 		return problemFor(status, msg, errs)
 	}

@@ -124,7 +124,7 @@ func validRequestID(id string) bool {
 	if id == "" || len(id) > 64 {
 		return false
 	}
-	for i := 0; i < len(id); i++ {
+	for i := range len(id) {
 		if id[i] <= ' ' || id[i] > '~' {
 			return false
 		}

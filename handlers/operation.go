@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"reflect"
@@ -87,8 +88,8 @@ func decodeBody(data []byte, into any) error {
 // bodyError turns a decoder's error into one that points at the place, which
 // is below root.
 func bodyError(root string, err error) error {
-	semantic, ok := err.(*json.SemanticError) //nolint:errorlint // the decoder answers it bare
-	if !ok {
+	var semantic *json.SemanticError
+	if !errors.As(err, &semantic) {
 		return &models.Error{
 			Code:    models.CodeInvalidRequest,
 			Message: "the body is not JSON, or names a key twice",
@@ -96,7 +97,7 @@ func bodyError(root string, err error) error {
 		}
 	}
 	switch {
-	case semantic.Err == json.ErrUnknownName:
+	case errors.Is(semantic.Err, json.ErrUnknownName):
 		return models.Invalid(location(root, semantic.JSONPointer), "is not a field of this call")
 	case semantic.Err != nil && semantic.JSONKind == '"':
 		return models.Invalid(location(root, semantic.JSONPointer), semantic.Err.Error())

@@ -85,7 +85,7 @@ func (a uploadAnswer) AppendJSON(buf []byte) []byte {
 		buf = append(buf, `","score":`...)
 		buf = strconv.AppendInt(buf, item.Score, 10)
 		buf = append(buf, `,"reached_at":"`...)
-		buf, _ = item.ReachedAt.AppendText(buf) //nolint:errcheck // it has no error to report
+		buf = item.ReachedAt.AppendTo(buf)
 		buf = append(buf, `"}`...)
 	}
 	return append(buf, `]}`...)

@@ -1,3 +1,5 @@
+// Package models holds the types that cross packages: ids, boards, buckets,
+// entries, rankings, errors, and the name of every key.
 package models
 
 import "time"

@@ -77,7 +77,7 @@ func (e *RankedEntry) appendJSON(buf []byte) []byte {
 	buf = append(buf, `,"score":`...)
 	buf = strconv.AppendInt(buf, e.Score, 10)
 	buf = append(buf, `,"reached_at":"`...)
-	buf, _ = e.ReachedAt.AppendText(buf) //nolint:errcheck // it has no error to report
+	buf = e.ReachedAt.AppendTo(buf)
 	return append(buf, `"}`...)
 }
 

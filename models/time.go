@@ -19,13 +19,13 @@ func TimestampOf(t time.Time) Timestamp { return Timestamp(t.UnixMilli()) }
 // Time is the same moment, in UTC.
 func (t Timestamp) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
 
-// AppendText appends the RFC 3339 text to buf.
-func (t Timestamp) AppendText(buf []byte) ([]byte, error) {
-	return t.Time().AppendFormat(buf, "2006-01-02T15:04:05.000Z"), nil
+// AppendTo appends the RFC 3339 text to buf.
+func (t Timestamp) AppendTo(buf []byte) []byte {
+	return t.Time().AppendFormat(buf, "2006-01-02T15:04:05.000Z")
 }
 
 // MarshalText makes a timestamp a JSON string.
-func (t Timestamp) MarshalText() ([]byte, error) { return t.AppendText(make([]byte, 0, 24)) }
+func (t Timestamp) MarshalText() ([]byte, error) { return t.AppendTo(make([]byte, 0, 24)), nil }
 
 // UnmarshalText reads any RFC 3339 time.
 func (t *Timestamp) UnmarshalText(text []byte) error {

@@ -23,7 +23,7 @@ func ParseUserID(s string) (UserID, error) {
 		return 0, errUserID
 	}
 	var n int64
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		c := s[i]
 		if c < '0' || c > '9' {
 			return 0, errUserID

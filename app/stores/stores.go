@@ -55,8 +55,8 @@ type Stores struct {
 
 // Open makes the connections to Redis and Postgres; they connect when they are
 // used.
-func Open(cfg config.Config, clock models.Clock) (*Stores, error) {
-	s, err := openPostgres(cfg, clock)
+func Open(ctx context.Context, cfg config.Config, clock models.Clock) (*Stores, error) {
+	s, err := openPostgres(ctx, cfg, clock)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func openRedis(cfg config.Redis) redis.UniversalClient {
 	return redis.NewUniversalClient(options)
 }
 
-func openPostgres(cfg config.Config, clock models.Clock) (*Stores, error) {
+func openPostgres(ctx context.Context, cfg config.Config, clock models.Clock) (*Stores, error) {
 	pgConfig, err := pgxpool.ParseConfig(cfg.Postgres.DSN)
 	if err != nil {
 		return nil, fmt.Errorf("postgres.dsn: %w", err)
@@ -102,7 +102,7 @@ func openPostgres(cfg config.Config, clock models.Clock) (*Stores, error) {
 	if params["application_name"] == "" {
 		params["application_name"] = "stepboard"
 	}
-	pool, err := pgxpool.NewWithConfig(context.Background(), pgConfig)
+	pool, err := pgxpool.NewWithConfig(ctx, pgConfig)
 	if err != nil {
 		return nil, fmt.Errorf("open postgres: %w", err)
 	}

@@ -94,7 +94,7 @@ func Embedded(t testing.TB) *Env {
 func Real(t testing.TB) *Env {
 	t.Helper()
 	env := RealConfig(t)
-	s, err := stores.Open(env.Config, env.Clock.Now)
+	s, err := stores.Open(context.Background(), env.Config, env.Clock.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

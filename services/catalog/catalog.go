@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gorm.io/gorm"
-
 	"stepboard/models"
 )
 
@@ -27,7 +25,7 @@ const (
 // so it is cached for good; definitions are read again every ten seconds.
 // Safe for concurrent use.
 type Catalog struct {
-	store  store
+	store  *Store
 	clock  models.Clock
 	log    *slog.Logger
 	boards atomic.Pointer[map[string]*Board]
@@ -38,9 +36,9 @@ type Catalog struct {
 
 type bucketKey struct{ board, name string }
 
-// New makes a catalog over the tables boards and board_buckets. Load fills it.
-func New(db *gorm.DB, clock models.Clock, log *slog.Logger) *Catalog {
-	c := &Catalog{store: store{db: db}, clock: clock, log: log}
+// New makes an empty catalog; Define fills it.
+func New(store *Store, clock models.Clock, log *slog.Logger) *Catalog {
+	c := &Catalog{store: store, clock: clock, log: log}
 	c.boards.Store(&map[string]*Board{})
 	return c
 }

@@ -15,14 +15,18 @@ import (
 // an empty list.
 var ErrNoBucket = errors.New("no such bucket")
 
-// store keeps definitions and buckets in SQL. Safe for concurrent use.
-type store struct {
+// Store keeps definitions and buckets in the tables boards and board_buckets.
+// Safe for concurrent use.
+type Store struct {
 	db *gorm.DB
 }
 
+// NewStore makes a store over the database.
+func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
+
 // define inserts the definitions or brings them up to date, in one
 // transaction. A board's kind can't change: its buckets would lie.
-func (s *store) define(ctx context.Context, boards []models.Board) error {
+func (s *Store) define(ctx context.Context, boards []models.Board) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		for i := range boards {
 			b := boards[i]
@@ -50,7 +54,7 @@ func (s *store) define(ctx context.Context, boards []models.Board) error {
 }
 
 // boards reads every definition.
-func (s *store) boards(ctx context.Context) ([]models.Board, error) {
+func (s *Store) boards(ctx context.Context) ([]models.Board, error) {
 	var boards []models.Board
 	if err := s.db.WithContext(ctx).Order("name").Find(&boards).Error; err != nil {
 		return nil, fmt.Errorf("read boards: %w", err)
@@ -59,7 +63,7 @@ func (s *store) boards(ctx context.Context) ([]models.Board, error) {
 }
 
 // bucket reads one bucket; ErrNoBucket where it was never written to.
-func (s *store) bucket(ctx context.Context, board, name string) (*models.Bucket, error) {
+func (s *Store) bucket(ctx context.Context, board, name string) (*models.Bucket, error) {
 	var bucket models.Bucket
 	err := s.db.WithContext(ctx).Where("board = ? AND bucket = ?", board, name).Take(&bucket).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
@@ -73,7 +77,7 @@ func (s *store) bucket(ctx context.Context, board, name string) (*models.Bucket,
 
 // ensure inserts the proposed bucket unless it exists, and reads what stands
 // there: with several writers, all get the same.
-func (s *store) ensure(ctx context.Context, proposed models.Bucket) (*models.Bucket, error) {
+func (s *Store) ensure(ctx context.Context, proposed models.Bucket) (*models.Bucket, error) {
 	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&proposed).Error
 	if err != nil {
 		return nil, fmt.Errorf("store bucket %s of board %s: %w", proposed.Name, proposed.Board, err)

@@ -17,9 +17,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"gorm.io/gorm"
-
 	"stepboard/models"
 )
 
@@ -32,15 +29,14 @@ var errNoRequest = errors.New("no such friend request")
 
 // Service is the friend graph. Safe for concurrent use.
 type Service struct {
-	store store
-	cache cache
+	store *Store
+	cache *Cache
 	log   *slog.Logger
 }
 
-// New makes a service over the tables users, friendships and friend_requests
-// and over Redis.
-func New(db *gorm.DB, rdb redis.UniversalClient, keys models.Keys, log *slog.Logger) *Service {
-	return &Service{store: store{db: db}, cache: cache{rdb: rdb, keys: keys}, log: log}
+// New makes a service.
+func New(store *Store, cache *Cache, log *slog.Logger) *Service {
+	return &Service{store: store, cache: cache, log: log}
 }
 
 // IDs lists a user's friends, in no particular order. One round trip to Redis
@@ -106,7 +102,7 @@ func (s *Service) Ask(ctx context.Context, from, to models.UserID) (status Statu
 	if from == to {
 		return "", false, models.Invalid("body.user_id", "nobody can be a friend of oneself")
 	}
-	err = s.change(ctx, func(c *change) error {
+	err = s.change(ctx, func(ctx context.Context, c *change) error {
 		// Who asks must be there to be found by who answers.
 		if err := c.create([]models.UserID{from}); err != nil {
 			return err
@@ -136,7 +132,7 @@ func (s *Service) Ask(ctx context.Context, from, to models.UserID) (status Statu
 		created = true
 		if request != nil {
 			status = StatusFriends
-			return c.befriendPair(from, to)
+			return c.befriendPair(ctx, from, to)
 		}
 		status = StatusPending
 		return c.addRequest(from, to)
@@ -148,7 +144,7 @@ func (s *Service) Ask(ctx context.Context, from, to models.UserID) (status Statu
 // nothing. CodeNotFound if the other has not asked, CodeFriendLimit if either
 // side is full.
 func (s *Service) Accept(ctx context.Context, user, other models.UserID) error {
-	return s.change(ctx, func(c *change) error {
+	return s.change(ctx, func(ctx context.Context, c *change) error {
 		counts, err := c.lock(pair(user, other))
 		if err != nil {
 			return err
@@ -166,14 +162,14 @@ func (s *Service) Accept(ctx context.Context, user, other models.UserID) error {
 		if err := room(counts, user, other); err != nil {
 			return err
 		}
-		return c.befriendPair(user, other)
+		return c.befriendPair(ctx, user, other)
 	})
 }
 
 // Decline removes the request between two users, whoever asked; without one
 // it changes nothing.
 func (s *Service) Decline(ctx context.Context, user, other models.UserID) error {
-	return s.change(ctx, func(c *change) error {
+	return s.change(ctx, func(_ context.Context, c *change) error {
 		if _, err := c.lock(pair(user, other)); err != nil {
 			return err
 		}
@@ -183,15 +179,14 @@ func (s *Service) Decline(ctx context.Context, user, other models.UserID) error 
 
 // Remove ends a friendship; without one it changes nothing.
 func (s *Service) Remove(ctx context.Context, user, other models.UserID) error {
-	return s.change(ctx, func(c *change) error {
+	return s.change(ctx, func(ctx context.Context, c *change) error {
 		if _, err := c.lock(pair(user, other)); err != nil {
 			return err
 		}
-		if err := c.mark(pair(user, other)); err != nil {
+		if err := c.mark(ctx, pair(user, other)); err != nil {
 			return err
 		}
-		_, err := c.part(user, []models.UserID{other})
-		return err
+		return c.part(user, []models.UserID{other})
 	})
 }
 
@@ -221,7 +216,7 @@ func (s *Service) Replace(ctx context.Context, user models.UserID, friends []mod
 		if err != nil {
 			return models.Unavailable("replace friends", err)
 		}
-		err = s.change(ctx, func(c *change) error { return c.replace(user, had, wanted) })
+		err = s.change(ctx, func(ctx context.Context, c *change) error { return c.replace(ctx, user, had, wanted) })
 		if !errors.Is(err, errMoved) {
 			return err
 		}
@@ -237,21 +232,20 @@ func (s *Service) Replace(ctx context.Context, user models.UserID, friends []mod
 // change is one transaction with the marks that it set.
 type change struct {
 	*tx
-	ctx    context.Context
-	cache  *cache
+	cache  *Cache
 	token  string
 	marked []models.UserID
 }
 
 // change runs fn in a transaction and keeps the copies in Redis true. It goes
 // on when the client hangs up: half a change is no use to anybody.
-func (s *Service) change(ctx context.Context, fn func(*change) error) error {
+func (s *Service) change(ctx context.Context, fn func(context.Context, *change) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
 	defer cancel()
-	c := &change{ctx: ctx, cache: &s.cache, token: newToken()}
+	c := &change{cache: s.cache, token: newToken()}
 	err := s.store.transact(ctx, func(t *tx) error {
 		c.tx = t
-		return fn(c)
+		return fn(ctx, c)
 	})
 	var refused *models.Error
 	if err != nil && !errors.As(err, &refused) && !errors.Is(err, errMoved) {
@@ -269,17 +263,17 @@ func (s *Service) change(ctx context.Context, fn func(*change) error) error {
 
 // mark announces that the users' lists change. It comes before the change's
 // commit; a Redis that can't be told stops the change.
-func (c *change) mark(users []models.UserID) error {
+func (c *change) mark(ctx context.Context, users []models.UserID) error {
 	// Should the pipeline break half way, some marks may stand.
 	c.marked = append(c.marked, users...)
-	if err := c.cache.mark(c.ctx, c.token, users); err != nil {
+	if err := c.cache.mark(ctx, c.token, users); err != nil {
 		return models.Unavailable("change friends", err)
 	}
 	return nil
 }
 
-func (c *change) befriendPair(a, b models.UserID) error {
-	if err := c.mark(pair(a, b)); err != nil {
+func (c *change) befriendPair(ctx context.Context, a, b models.UserID) error {
+	if err := c.mark(ctx, pair(a, b)); err != nil {
 		return err
 	}
 	_, err := c.befriend([]models.Edge{{A: a, B: b}})
@@ -288,7 +282,7 @@ func (c *change) befriendPair(a, b models.UserID) error {
 
 // replace moves a user from the list that it had to the wanted one, both
 // ascending; errMoved if it no longer had that list.
-func (c *change) replace(user models.UserID, had, wanted []models.UserID) error {
+func (c *change) replace(ctx context.Context, user models.UserID, had, wanted []models.UserID) error {
 	gained, lost := without(wanted, had), without(had, wanted)
 	touched := sorted(append(append([]models.UserID{user}, gained...), lost...))
 	if err := c.create(touched); err != nil {
@@ -310,10 +304,10 @@ func (c *change) replace(user models.UserID, had, wanted []models.UserID) error 
 			return models.Errorf(models.CodeFriendLimit, "user %v has %d friends already", id, models.MaxFriends)
 		}
 	}
-	if err := c.mark(touched); err != nil {
+	if err := c.mark(ctx, touched); err != nil {
 		return err
 	}
-	if _, err := c.part(user, lost); err != nil {
+	if err := c.part(user, lost); err != nil {
 		return err
 	}
 	edges := make([]models.Edge, len(gained))
@@ -379,7 +373,7 @@ func (s *Service) Import(ctx context.Context, edges []models.Edge) (added int, r
 	if len(users) == 0 {
 		return 0, rejected, nil
 	}
-	err = s.change(ctx, func(c *change) error {
+	err = s.change(ctx, func(ctx context.Context, c *change) error {
 		if err := c.create(users); err != nil {
 			return err
 		}
@@ -387,7 +381,7 @@ func (s *Service) Import(ctx context.Context, edges []models.Edge) (added int, r
 		if err != nil {
 			return err
 		}
-		if err := c.mark(users); err != nil {
+		if err := c.mark(ctx, users); err != nil {
 			return err
 		}
 		var full []Rejected

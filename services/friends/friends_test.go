@@ -17,13 +17,13 @@ import (
 
 func newService(t testing.TB, env *testenv.Env) *friends.Service {
 	t.Helper()
-	return friends.New(env.Gorm, env.Redis, env.Keys, env.Log)
+	return friends.New(friends.NewStore(env.Gorm), friends.NewCache(env.Redis, env.Keys), env.Log)
 }
 
 // exist makes users.
 func exist(t testing.TB, env *testenv.Env, ids ...models.UserID) {
 	t.Helper()
-	service := users.New(env.Gorm, env.Log)
+	service := users.New(users.NewStore(env.Gorm), env.Log)
 	defer service.Close()
 	for _, id := range ids {
 		if err := service.Put(t.Context(), id, models.Profile{Nickname: "user " + id.String()}); err != nil {

@@ -27,17 +27,22 @@ const (
 	noFriends = "0"
 )
 
-// cache keeps friend sets in Redis. Safe for concurrent use.
-type cache struct {
+// Cache keeps friend sets in Redis. Safe for concurrent use.
+type Cache struct {
 	rdb  redis.UniversalClient
 	keys models.Keys
+}
+
+// NewCache makes a cache over the client.
+func NewCache(rdb redis.UniversalClient, keys models.Keys) *Cache {
+	return &Cache{rdb: rdb, keys: keys}
 }
 
 // newToken names one writer or one reader.
 func newToken() string { return rand.Text() }
 
 // get reads a user's set; ok is false if there is none. One round trip.
-func (c *cache) get(ctx context.Context, user models.UserID) (ids []models.UserID, ok bool, err error) {
+func (c *Cache) get(ctx context.Context, user models.UserID) (ids []models.UserID, ok bool, err error) {
 	members, err := c.rdb.SMembers(ctx, c.keys.Friends(user)).Result()
 	if err != nil {
 		return nil, false, fmt.Errorf("read friend set: %w", err)
@@ -61,7 +66,7 @@ func (c *cache) get(ctx context.Context, user models.UserID) (ids []models.UserI
 
 // begin asks to be the one reader that may store the user's set. It must come
 // before the list is read from SQL. One round trip.
-func (c *cache) begin(ctx context.Context, user models.UserID) (token string, granted bool) {
+func (c *Cache) begin(ctx context.Context, user models.UserID) (token string, granted bool) {
 	token = newToken()
 	err := c.rdb.SetArgs(ctx, c.keys.FriendsLoading(user), token, redis.SetArgs{Mode: "NX", TTL: loadingTTL}).Err()
 	return token, err == nil
@@ -87,7 +92,7 @@ return 1
 
 // store keeps the list that the reader with the token has read, if it may. A
 // set that was not stored is read again next time. One round trip.
-func (c *cache) store(ctx context.Context, user models.UserID, token string, ids []models.UserID) (stored bool, err error) {
+func (c *Cache) store(ctx context.Context, user models.UserID, token string, ids []models.UserID) (stored bool, err error) {
 	ttl := setTTL - mathrand.N(setTTL/10)
 	args := make([]any, 0, 3+len(ids))
 	args = append(args, token, ttl.Milliseconds())
@@ -112,7 +117,7 @@ func (c *cache) store(ctx context.Context, user models.UserID, token string, ids
 // not lift the mark of another that is not. A mark and its expiry come in one
 // MULTI, so that none can be left without. One round trip for a thousand
 // users.
-func (c *cache) mark(ctx context.Context, token string, users []models.UserID) error {
+func (c *Cache) mark(ctx context.Context, token string, users []models.UserID) error {
 	return c.each(ctx, users, func(pipe redis.Pipeliner, user models.UserID) {
 		changing := c.keys.FriendsChanging(user)
 		pipe.SAdd(ctx, changing, token)
@@ -124,7 +129,7 @@ func (c *cache) mark(ctx context.Context, token string, users []models.UserID) e
 // clear comes after the commit. The sets are removed once more, in case the
 // marks were lost with a Redis that restarted, and the writer's marks are
 // lifted. Where it fails, the marks expire by themselves. Cost as of mark.
-func (c *cache) clear(ctx context.Context, token string, users []models.UserID) error {
+func (c *Cache) clear(ctx context.Context, token string, users []models.UserID) error {
 	return c.each(ctx, users, func(pipe redis.Pipeliner, user models.UserID) {
 		pipe.Del(ctx, c.keys.Friends(user), c.keys.FriendsLoading(user))
 		pipe.SRem(ctx, c.keys.FriendsChanging(user), token)
@@ -134,7 +139,7 @@ func (c *cache) clear(ctx context.Context, token string, users []models.UserID) 
 // eachBatch bounds the users of one round trip.
 const eachBatch = 1000
 
-func (c *cache) each(ctx context.Context, users []models.UserID, queue func(redis.Pipeliner, models.UserID)) error {
+func (c *Cache) each(ctx context.Context, users []models.UserID, queue func(redis.Pipeliner, models.UserID)) error {
 	for chunk := range slices.Chunk(users, eachBatch) {
 		pipe := c.rdb.TxPipeline()
 		for _, user := range chunk {

@@ -15,16 +15,21 @@ import (
 )
 
 // insertRows bounds the rows of one statement, and with it the number of its
-// parameters (Postgres takes 65,535, SQLite 32,766).
-const insertRows = 4000
+// parameters: Postgres takes 65,535, and the embedded database's driver needs
+// time that grows with their square.
+const insertRows = 1000
 
-// store keeps friendships and requests in SQL. Safe for concurrent use.
-type store struct {
+// Store keeps the graph in the tables users, friendships and friend_requests.
+// Safe for concurrent use.
+type Store struct {
 	db *gorm.DB
 }
 
+// NewStore makes a store over the database.
+func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
+
 // ids lists a user's friends, ordered by id. One query.
-func (s *store) ids(ctx context.Context, user models.UserID) ([]models.UserID, error) {
+func (s *Store) ids(ctx context.Context, user models.UserID) ([]models.UserID, error) {
 	return friendIDs(s.db.WithContext(ctx), user)
 }
 
@@ -46,7 +51,7 @@ type Friend struct {
 }
 
 // list reads a page of a user's friends by id, behind the given one. One query.
-func (s *store) list(ctx context.Context, user, after models.UserID, limit int) ([]Friend, error) {
+func (s *Store) list(ctx context.Context, user, after models.UserID, limit int) ([]Friend, error) {
 	var page []Friend
 	err := s.db.WithContext(ctx).Raw(`
 		SELECT f.friend_id, coalesce(u.nickname, '') AS nickname, coalesce(u.avatar_url, '') AS avatar_url, f.created_at
@@ -70,7 +75,7 @@ type Request struct {
 
 // requests reads a page of a user's requests, newest first, behind the given
 // time and user; a zero time begins at the newest. One query.
-func (s *store) requests(ctx context.Context, user models.UserID, before time.Time, after models.UserID, limit int) ([]Request, error) {
+func (s *Store) requests(ctx context.Context, user models.UserID, before time.Time, after models.UserID, limit int) ([]Request, error) {
 	query := `
 		SELECT r.other_id, coalesce(u.nickname, '') AS nickname, coalesce(u.avatar_url, '') AS avatar_url, r.incoming, r.created_at
 		FROM friend_requests r LEFT JOIN users u ON u.user_id = r.other_id
@@ -89,7 +94,7 @@ func (s *store) requests(ctx context.Context, user models.UserID, before time.Ti
 }
 
 // transact runs one change. What fn answers rolls it back.
-func (s *store) transact(ctx context.Context, fn func(*tx) error) error {
+func (s *Store) transact(ctx context.Context, fn func(*tx) error) error {
 	return s.db.WithContext(ctx).Transaction(func(db *gorm.DB) error { return fn(&tx{db: db}) })
 }
 
@@ -208,22 +213,21 @@ func (t *tx) befriend(edges []models.Edge) (added int, err error) {
 }
 
 // part removes both sides of the friendships between a user and the others
-// and counts them. It answers how many there were.
-func (t *tx) part(user models.UserID, others []models.UserID) (removed int, err error) {
+// and counts them.
+func (t *tx) part(user models.UserID, others []models.UserID) error {
 	for chunk := range slices.Chunk(others, insertRows) {
 		var lost []models.UserID
 		err := t.db.Raw(`DELETE FROM friendships
 			WHERE (user_id = ? AND friend_id IN ?) OR (friend_id = ? AND user_id IN ?)
 			RETURNING user_id`, user, chunk, user, chunk).Scan(&lost).Error
 		if err != nil {
-			return removed, fmt.Errorf("remove friendships: %w", err)
+			return fmt.Errorf("remove friendships: %w", err)
 		}
 		if err := t.count(lost, -1); err != nil {
-			return removed, err
+			return err
 		}
-		removed += len(lost) / 2
 	}
-	return removed, nil
+	return nil
 }
 
 // count adds sign to a user's friend count for each time the user occurs.

@@ -14,7 +14,7 @@ import (
 // protocol is the copy of one user's list and what may happen to it.
 type protocol struct {
 	t     *testing.T
-	cache cache
+	cache *Cache
 	user  models.UserID
 }
 
@@ -127,7 +127,7 @@ func TestAReaderStoresOnlyWhatIsStillTrue(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		for i, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
-				tt.run(&protocol{t: t, cache: cache{rdb: env.Redis, keys: env.Keys}, user: models.UserID(i + 1)})
+				tt.run(&protocol{t: t, cache: NewCache(env.Redis, env.Keys), user: models.UserID(i + 1)})
 			})
 		}
 	})
@@ -140,8 +140,8 @@ func TestReadersRacingWriters(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	replicas := []*Service{
-		New(env.Gorm, env.Redis, env.Keys, env.Log),
-		New(env.Gorm, env.Redis, env.Keys, env.Log),
+		New(NewStore(env.Gorm), NewCache(env.Redis, env.Keys), env.Log),
+		New(NewStore(env.Gorm), NewCache(env.Redis, env.Keys), env.Log),
 	}
 	const user, changes = models.UserID(1), 300
 	stop := make(chan struct{})

@@ -32,10 +32,10 @@ func newWorld(t testing.TB, env *testenv.Env, shards int) *world {
 	env.Config.Boards[0].Shards = shards
 	w := &world{
 		t: t, env: env,
-		catalog: catalog.New(env.Gorm, env.Clock.Now, env.Log),
+		catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, env.Log),
 		boards:  board.NewStore(env.Redis, env.Keys),
-		friends: friends.New(env.Gorm, env.Redis, env.Keys, env.Log),
-		users:   users.New(env.Gorm, env.Log),
+		friends: friends.New(friends.NewStore(env.Gorm), friends.NewCache(env.Redis, env.Keys), env.Log),
+		users:   users.New(users.NewStore(env.Gorm), env.Log),
 	}
 	t.Cleanup(w.users.Close)
 	if err := w.catalog.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {

@@ -10,13 +10,16 @@ import (
 	"stepboard/models"
 )
 
-// store keeps profiles in SQL. Safe for concurrent use.
-type store struct {
+// Store keeps profiles in table users. Safe for concurrent use.
+type Store struct {
 	db *gorm.DB
 }
 
+// NewStore makes a store over the database.
+func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
+
 // put writes a profile, making the user if need be. One statement.
-func (s *store) put(ctx context.Context, user models.UserID, p models.Profile) error {
+func (s *Store) put(ctx context.Context, user models.UserID, p models.Profile) error {
 	row := models.User{UserID: user, Nickname: p.Nickname, AvatarURL: p.AvatarURL}
 	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{
 		Columns:   []clause.Column{{Name: "user_id"}},
@@ -30,7 +33,7 @@ func (s *store) put(ctx context.Context, user models.UserID, p models.Profile) e
 
 // profiles reads the profiles of users; one that does not exist is not in the
 // answer. One query.
-func (s *store) profiles(ctx context.Context, ids []models.UserID) (map[models.UserID]models.Profile, error) {
+func (s *Store) profiles(ctx context.Context, ids []models.UserID) (map[models.UserID]models.Profile, error) {
 	var rows []models.User
 	err := s.db.WithContext(ctx).Select("user_id", "nickname", "avatar_url").Where("user_id IN ?", ids).Find(&rows).Error
 	if err != nil {
@@ -44,9 +47,9 @@ func (s *store) profiles(ctx context.Context, ids []models.UserID) (map[models.U
 }
 
 // create makes users that do not exist yet, with their profiles. Users that
-// exist keep theirs. One statement for every few thousand.
-func (s *store) create(ctx context.Context, rows []models.User) error {
-	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).CreateInBatches(rows, 2000).Error
+// exist keep theirs. One statement for every few hundred.
+func (s *Store) create(ctx context.Context, rows []models.User) error {
+	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).CreateInBatches(rows, 500).Error
 	if err != nil {
 		return fmt.Errorf("create users: %w", err)
 	}

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/maypok86/otter/v2"
-	"gorm.io/gorm"
 
 	"stepboard/models"
 )
@@ -35,16 +34,16 @@ const (
 
 // Service keeps profiles. Safe for concurrent use. Close stops it.
 type Service struct {
-	store  store
+	store  *Store
 	cache  *otter.Cache[models.UserID, models.Profile]
 	log    *slog.Logger
 	paused atomic.Int64 // Unix nanoseconds until which nothing is loaded
 }
 
-// New makes a service over table users.
-func New(db *gorm.DB, log *slog.Logger) *Service {
+// New makes a service.
+func New(store *Store, log *slog.Logger) *Service {
 	return &Service{
-		store: store{db: db},
+		store: store,
 		cache: otter.Must(&otter.Options[models.UserID, models.Profile]{
 			MaximumSize:      cacheSize,
 			ExpiryCalculator: otter.ExpiryWriting[models.UserID, models.Profile](cacheTTL),
