@@ -128,8 +128,9 @@ func signToken(auth config.Auth, user, scope string, ttl time.Duration) (string,
 			return "", fmt.Errorf("--scope %q: use service, admin or both", s)
 		}
 	}
-	if ttl <= 0 {
-		return "", fmt.Errorf("--ttl %v: must be more than 0", ttl)
+	// A token's times are whole seconds: a shorter one is expired at once.
+	if ttl < time.Second {
+		return "", fmt.Errorf("--ttl %v: must be 1s or more", ttl)
 	}
 	return handlers.SignToken([]byte(auth.HS256Secret), id, scope, auth.Issuer, auth.Audience, time.Now(), ttl)
 }

@@ -23,15 +23,11 @@ import (
 const secret = "a secret for tests, 32 bytes or more"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == reexec {
-		os.Exit(app.Main(os.Args[2:], os.Stdout, os.Stderr))
-	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
+		testenv.RemoveBinary()
+		os.Exit(status)
+	}))
 }
-
-// reexec makes the test binary behave as the program, so that tests can start
-// and kill it.
-const reexec = "run-stepboard"
 
 // server is the service over one test's stores.
 type server struct {

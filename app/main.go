@@ -66,8 +66,24 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// oneLine keeps an error readable where several are joined.
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+// oneLine keeps an error readable where several are joined, or where one comes
+// in indented lines.
+func oneLine(err error) string {
+	var text strings.Builder
+	for line := range strings.Lines(err.Error()) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "":
+			continue
+		case strings.HasSuffix(text.String(), ":"):
+			text.WriteByte(' ')
+		case text.Len() > 0:
+			text.WriteString("; ")
+		}
+		text.WriteString(line)
+	}
+	return text.String()
+}
 
 func (p *program) root() *cobra.Command {
 	root := &cobra.Command{

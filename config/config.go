@@ -45,7 +45,7 @@ type Postgres struct {
 
 // Auth says whose tokens are taken. serve requires a secret or a JWKS.
 type Auth struct {
-	HS256Secret string `koanf:"hs256_secret" validate:"omitempty,min=32" secret:"true" doc:"secret of HS256 tokens, 32 bytes or more"`
+	HS256Secret string `koanf:"hs256_secret" validate:"omitempty,minbytes=32" secret:"true" doc:"secret of HS256 tokens, 32 bytes or more"`
 	JWKSURL     string `koanf:"jwks_url" validate:"omitempty,http_url" doc:"address of the keys of RS256, ES256 and EdDSA tokens"`
 	Issuer      string `koanf:"issuer" doc:"iss that a token must have; empty: not checked"`
 	Audience    string `koanf:"audience" doc:"aud that a token must have; empty: not checked"`

@@ -9,11 +9,11 @@ import (
 	"strings"
 
 	"github.com/go-playground/validator/v10"
-	"github.com/go-viper/mapstructure/v2"
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
+	yamlv3 "go.yaml.in/yaml/v3"
 
 	"stepboard/models"
 	"stepboard/services/catalog"
@@ -119,20 +119,19 @@ func flagValues(flags map[string]string) map[string]any {
 // fillBoards gives each board its defaults, and reads boards that the
 // environment or the command line gives as YAML.
 func fillBoards(k *koanf.Koanf) error {
+	if !k.Exists("boards") {
+		return nil
+	}
 	raw := k.Get("boards")
 	if text, ok := raw.(string); ok {
-		parsed, err := yaml.Parser().Unmarshal([]byte("boards: " + text))
-		if err != nil {
+		raw = nil
+		if err := yamlv3.Unmarshal([]byte(text), &raw); err != nil {
 			return fmt.Errorf("boards: not a YAML list: %w", err)
 		}
-		raw = parsed["boards"]
 	}
 	list, ok := raw.([]any)
-	if !ok {
-		if raw != nil {
-			return errors.New("boards: must be a list")
-		}
-		return nil
+	if !ok && raw != nil {
+		return errors.New("boards: must be a list")
 	}
 	filled := make([]any, len(list))
 	for i, item := range list {
@@ -149,33 +148,15 @@ func fillBoards(k *koanf.Koanf) error {
 	return k.Set("boards", filled)
 }
 
-func unmarshal(k *koanf.Koanf, cfg *Config) error {
-	err := k.UnmarshalWithConf("", cfg, koanf.UnmarshalConf{
-		Tag: "koanf",
-		DecoderConfig: &mapstructure.DecoderConfig{
-			Result:           cfg,
-			ErrorUnused:      true,
-			WeaklyTypedInput: true,
-			TagName:          "koanf",
-			DecodeHook: mapstructure.ComposeDecodeHookFunc(
-				mapstructure.StringToTimeDurationHookFunc(),
-				mapstructure.StringToSliceHookFunc(","),
-			),
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("bad settings: %w", err)
-	}
-	return nil
-}
-
 // validate checks the settings against each other and against what the boards
 // can hold.
 func (c *Config) validate() error {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("koanf") })
-	if err := v.RegisterValidation("hostport", isHostPort); err != nil {
-		return err
+	for tag, check := range map[string]validator.Func{"hostport": isHostPort, "minbytes": hasMinBytes} {
+		if err := v.RegisterValidation(tag, check); err != nil {
+			return err
+		}
 	}
 	var failed validator.ValidationErrors
 	if err := v.Struct(c); errors.As(err, &failed) {

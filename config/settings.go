@@ -88,32 +88,56 @@ func plain(v reflect.Value) any {
 
 const hidden = "********"
 
-// dsnPassword finds the password in a DSN of keywords.
-var dsnPassword = regexp.MustCompile(`(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)`)
-
 func hide(text, secret string) string {
 	switch secret {
 	case "":
 		return text
 	case "dsn":
-		u, err := url.Parse(text)
-		if err != nil {
-			return hidden
-		}
-		if u.Scheme == "" {
-			return dsnPassword.ReplaceAllString(text, "${1}"+hidden)
-		}
-		if _, has := u.User.Password(); has {
-			u.User = url.UserPassword(u.User.Username(), hidden)
-		}
-		if q := u.Query(); q.Has("password") {
-			q.Set("password", hidden)
-			u.RawQuery = q.Encode()
-		}
-		return u.String()
+		return hideDSN(text)
 	default:
 		return hidden
 	}
+}
+
+var (
+	// dsnPair is key=value of a DSN of keywords; a value may be in quotes.
+	dsnPair = regexp.MustCompile(`(?s)([^\s=]+)(\s*=\s*)('(?:[^'\\]|\\.)*'|(?:[^\s'\\]|\\.)(?:[^\s\\]|\\.)*|)`)
+	// dsnPairs is a DSN that consists of nothing else.
+	dsnPairs = regexp.MustCompile(`^\s*(?:` + dsnPair.String() + `(?:\s+|$))+$`)
+)
+
+// hideDSN hides the passwords of a DSN, and all of one that it does not
+// understand.
+func hideDSN(text string) string {
+	if strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://") {
+		return hideURL(text)
+	}
+	if !dsnPairs.MatchString(text) {
+		return hidden
+	}
+	return dsnPair.ReplaceAllStringFunc(text, func(pair string) string {
+		m := dsnPair.FindStringSubmatch(pair)
+		if key, equals := m[1], m[2]; strings.Contains(key, "password") {
+			return key + equals + hidden
+		}
+		return pair
+	})
+}
+
+func hideURL(text string) string {
+	u, err := url.Parse(text)
+	// A password with an unescaped / or # ends up behind the host.
+	if err != nil || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
+		return hidden
+	}
+	q := u.Query()
+	for key := range q {
+		if strings.Contains(key, "password") {
+			q.Set(key, "xxxxx") // as Redacted writes it
+		}
+	}
+	u.RawQuery = q.Encode()
+	return u.Redacted()
 }
 
 // isHostPort accepts host:port with an empty host and a port of 0.
@@ -126,6 +150,12 @@ func isHostPort(fl validator.FieldLevel) bool {
 	return err == nil && n >= 0 && n <= 65535
 }
 
+// hasMinBytes counts bytes, where the validator's own min counts characters.
+func hasMinBytes(fl validator.FieldLevel) bool {
+	least, err := strconv.Atoi(fl.Param())
+	return err == nil && len(fl.Field().String()) >= least
+}
+
 // explain says in a sentence what is wrong with a setting.
 func explain(f validator.FieldError) string {
 	_, key, _ := strings.Cut(f.Namespace(), ".")
@@ -136,6 +166,10 @@ func explain(f validator.FieldError) string {
 		return fmt.Sprintf("%s: must be one of %s, not %q", key, strings.ReplaceAll(f.Param(), " ", ", "), fmt.Sprint(f.Value()))
 	case "min", "max":
 		return fmt.Sprintf("%s: %s", key, explainBound(f))
+	case "minbytes":
+		return fmt.Sprintf("%s: must have at least %s bytes", key, f.Param())
+	case "excludesall":
+		return fmt.Sprintf("%s: must have none of %s in it", key, f.Param())
 	case "len":
 		return fmt.Sprintf("%s: must be a list of %s", key, f.Param())
 	case "hostport":
@@ -153,7 +187,7 @@ func explainBound(f validator.FieldError) string {
 	word := map[string]string{"min": "at least", "max": "at most"}[f.Tag()]
 	switch f.Kind() {
 	case reflect.String:
-		return fmt.Sprintf("must have %s %s bytes", word, f.Param())
+		return fmt.Sprintf("must have %s %s characters", word, f.Param())
 	case reflect.Slice:
 		return fmt.Sprintf("must have %s %s of them", word, f.Param())
 	default:

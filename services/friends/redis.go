@@ -73,16 +73,21 @@ func (c *Cache) begin(ctx context.Context, user models.UserID) (token string, gr
 }
 
 // storeScript stores a set that was read from SQL, unless a change is under
-// way or came about since the reader began.
+// way or came about since the reader began. Either way the reader is done, and
+// the next may load.
 //
 //	KEYS    changing, friends, loading
 //	ARGV    the reader's token, the set's lifetime in ms, members…
 //	result  1 if stored, 0 if not
 const storeScript = `
-if redis.call('EXISTS', KEYS[1]) == 1 or redis.call('GET', KEYS[3]) ~= ARGV[1] then
+if redis.call('GET', KEYS[3]) ~= ARGV[1] then
   return 0
 end
-redis.call('DEL', KEYS[2], KEYS[3])
+redis.call('DEL', KEYS[3])
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  return 0
+end
+redis.call('DEL', KEYS[2])
 for i = 3, #ARGV, 1000 do
   redis.call('SADD', KEYS[2], unpack(ARGV, i, math.min(i + 999, #ARGV)))
 end

@@ -90,8 +90,8 @@ func TestAReaderStoresOnlyWhatIsStillTrue(t *testing.T) {
 			p.mark("first")
 			p.mark("second")
 			p.clear("second")
+			p.store(p.begin(), false)
 			reader := p.begin()
-			p.store(reader, false)
 			p.clear("first")
 			p.store(reader, false)
 			p.store(p.begin(), true)
@@ -111,7 +111,6 @@ func TestAReaderStoresOnlyWhatIsStillTrue(t *testing.T) {
 				p.t.Fatalf("the mark stands for %v", ttl)
 			}
 			p.store(p.begin(), false)
-			p.clear("")                            // gives the reader's place free, as its expiry would
 			p.cache.rdb.Unlink(p.t.Context(), key) // the minute is over
 			p.store(p.begin(), true)
 		}},

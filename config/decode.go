@@ -1,0 +1,97 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/knadh/koanf/v2"
+)
+
+// unmarshal puts what was read into cfg. Its error names every key that is
+// unknown or has a value of the wrong type.
+func unmarshal(k *koanf.Koanf, cfg *Config) error {
+	var seen mapstructure.Metadata
+	err := k.UnmarshalWithConf("", cfg, koanf.UnmarshalConf{
+		Tag: "koanf",
+		DecoderConfig: &mapstructure.DecoderConfig{
+			Metadata:   &seen,
+			DecodeHook: strict,
+			// A key in capitals would be another key to the environment and
+			// the command line, and win over them.
+			MatchName: func(key, field string) bool { return key == field },
+		},
+	})
+	errs := wrongTypes(err)
+	if len(seen.Unused) > 0 {
+		slices.Sort(seen.Unused)
+		errs = append(errs, fmt.Errorf("unknown setting: %s", strings.Join(seen.Unused, ", ")))
+	}
+	return errors.Join(errs...)
+}
+
+// wrongTypes takes the decoder's error apart into one for each key.
+func wrongTypes(err error) []error {
+	switch e := err.(type) { //nolint:errorlint // walks the tree itself
+	case nil:
+		return nil
+	case *mapstructure.DecodeError:
+		return []error{fmt.Errorf("%s: %w", e.Name(), e.Unwrap())}
+	case interface{ Unwrap() []error }:
+		var errs []error
+		for _, one := range e.Unwrap() {
+			errs = append(errs, wrongTypes(one)...)
+		}
+		return errs
+	case interface{ Unwrap() error }:
+		return wrongTypes(e.Unwrap())
+	default:
+		return []error{err}
+	}
+}
+
+// strict is the decoder's hook. The environment and the command line give
+// text; all else must have the setting's own type, as a guess goes wrong
+// silently: the password 0123 would be 83, the offset 5 five nanoseconds. No
+// message shows the value, which may be a secret.
+func strict(from, to reflect.Value) (any, error) {
+	value := from.Interface()
+	text, isText := value.(string)
+	switch to.Interface().(type) {
+	case time.Duration:
+		if d, err := time.ParseDuration(text); err == nil {
+			return d, nil
+		}
+		return nil, errors.New("must be a duration with its unit, such as 90m")
+	case []string:
+		if isText {
+			return strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' }), nil
+		}
+	}
+	switch kind := to.Kind(); {
+	case kind == reflect.String && !isText:
+		return nil, errors.New("must be text: put it in quotes")
+	case kind == reflect.Bool && isText:
+		if value, err := strconv.ParseBool(text); err == nil {
+			return value, nil
+		}
+		return nil, errors.New("must be true or false")
+	case kind == reflect.Bool && from.Kind() != reflect.Bool:
+		return nil, errors.New("must be true or false")
+	case to.CanInt() && !from.CanInt():
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n, nil
+		}
+		return nil, errors.New("must be a whole number")
+	case kind == reflect.Slice && from.Kind() != reflect.Slice:
+		return nil, errors.New("must be a list")
+	case kind == reflect.Struct && from.Kind() != reflect.Map:
+		return nil, errors.New("must hold settings, not a value")
+	}
+	return value, nil
+}

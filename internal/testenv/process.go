@@ -1,0 +1,171 @@
+package testenv
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"stepboard/config"
+)
+
+// folder is where the program was built, if it was.
+var folder string
+
+// binary builds the program once for all tests of a process.
+var binary = sync.OnceValues(func() (path string, err error) {
+	if folder, err = os.MkdirTemp("", "stepboard-binary"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(folder, "stepboard")
+	build := exec.Command("go", "build", "-trimpath", "-o", path, "stepboard")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w: %s", err, out)
+	}
+	return path, nil
+})
+
+// RemoveBinary removes what the tests have built; a TestMain calls it last.
+func RemoveBinary() {
+	if folder == "" {
+		return
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+// Flags are the settings as command-line flags, for a process of the test.
+func Flags(cfg config.Config) []string {
+	return []string{
+		"--redis.addrs=" + cfg.Redis.Addrs[0],
+		"--redis.key_prefix=" + cfg.Redis.KeyPrefix,
+		"--postgres.dsn=" + cfg.Postgres.DSN,
+		"--clock.offset=" + cfg.Clock.Offset.String(),
+		"--auth.hs256_secret=" + cfg.Auth.HS256Secret,
+		"--http.addr=127.0.0.1:0",
+		"--log.level=info",
+	}
+}
+
+// Run runs the program to its end and answers what it printed.
+func Run(t testing.TB, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, errOut bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd.Dir = t.TempDir() // no settings file of whoever runs the tests
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
+}
+
+// Process is a running `serve`.
+type Process struct {
+	t   testing.TB
+	cmd *exec.Cmd
+	// URL is where it answers.
+	URL string
+
+	logged chan struct{} // closed at the end of its log
+	mu     sync.Mutex
+	log    bytes.Buffer
+}
+
+// Serve starts `serve` with the settings and waits until it answers. The test
+// kills it at its end, unless it has ended.
+func Serve(t testing.TB, cfg config.Config, more ...string) *Process {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Process{t: t, logged: make(chan struct{})}
+	p.cmd = exec.Command(path, append(append([]string{"serve"}, Flags(cfg)...), more...)...)
+	p.cmd.Dir = t.TempDir()
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	serving := make(chan string, 1)
+	go p.readLog(stderr, serving)
+	select {
+	case addr := <-serving:
+		p.URL = "http://" + addr
+	case <-p.logged:
+		t.Fatalf("serve did not start: %s", p.Log())
+	}
+	return p
+}
+
+// readLog keeps the log and finds the address in it.
+func (p *Process) readLog(stderr io.Reader, serving chan<- string) {
+	defer close(p.logged)
+	scanner := bufio.NewScanner(stderr)
+	for scanner.Scan() {
+		var line struct{ Msg, Addr string }
+		if json.Unmarshal(scanner.Bytes(), &line) == nil && line.Msg == "serving" {
+			serving <- line.Addr
+		}
+		p.mu.Lock()
+		p.log.Write(append(scanner.Bytes(), '\n'))
+		p.mu.Unlock()
+	}
+}
+
+// Log is what the process has logged so far.
+func (p *Process) Log() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+// Kill ends the process at once, as a crash does.
+func (p *Process) Kill() {
+	if p.cmd.ProcessState == nil {
+		p.signal(syscall.SIGKILL)
+	}
+}
+
+// Stop ends the process in good order and answers its exit status.
+func (p *Process) Stop() int {
+	p.t.Helper()
+	p.signal(syscall.SIGTERM)
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Pid is the process's id.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+func (p *Process) signal(s syscall.Signal) {
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.t.Error(err)
+	}
+	<-p.logged
+	if err := p.cmd.Wait(); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			p.t.Error(err)
+		}
+	}
+}
