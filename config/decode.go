@@ -13,8 +13,8 @@ import (
 	"github.com/knadh/koanf/v2"
 )
 
-// unmarshal puts what was read into cfg. Its error names every key that is
-// unknown or has a value of the wrong type.
+// unmarshal puts what was read into cfg. Its error names the keys that are
+// unknown or have values of the wrong type.
 func unmarshal(k *koanf.Koanf, cfg *Config) error {
 	var seen mapstructure.Metadata
 	err := k.UnmarshalWithConf("", cfg, koanf.UnmarshalConf{

@@ -36,8 +36,8 @@ type Sources struct {
 	Flags map[string]string
 }
 
-// Load reads and checks the settings. The error names every key that is
-// unknown or whose value is bad.
+// Load reads and checks the settings. The error names the keys that are
+// unknown or whose values are bad, a line each.
 func Load(src Sources) (Config, error) {
 	k := koanf.New(".")
 	if err := loadFile(k, src.File); err != nil {

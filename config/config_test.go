@@ -1,0 +1,687 @@
+package config_test
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+	"pgregory.net/rapid"
+
+	"stepboard/config"
+)
+
+// settingsFile writes a settings file.
+func settingsFile(t testing.TB, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// given is what each of the sources says.
+type given struct {
+	file  string
+	env   []string
+	flags map[string]string
+}
+
+func (g given) load(t testing.TB) (config.Config, error) {
+	t.Helper()
+	return config.Load(config.Sources{File: settingsFile(t, g.file), Env: g.env, Flags: g.flags})
+}
+
+func TestWhereNothingIsSaidTheDefaultsHold(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		given given
+	}{
+		{"an empty file", given{}},
+		{"only comments", given{file: "# nothing\n"}},
+		{"sections without settings", given{file: "http:\nredis: {}\nauth:\n"}},
+		{"keys without a value", given{file: "http: {addr: }\nhot_days:\nclock: {offset: ~}\nredis: {addrs: }\n"}},
+		{"the environment of other programs", given{env: []string{"PATH=/bin", "stepboard_hot_days=5", "XSTEPBOARD_HOT_DAYS=5", "odd"}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			cfg, err := tt.given.load(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(config.Default(), cfg); diff != "" {
+				t.Errorf("not the defaults (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheCommandLineWinsOverTheEnvironmentOverTheFile(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		given given
+		want  int
+	}{
+		{"nothing", given{}, 3},
+		{"file", given{file: "hot_days: 4"}, 4},
+		{"environment", given{env: []string{"STEPBOARD_HOT_DAYS=5"}}, 5},
+		{"flag", given{flags: map[string]string{"hot_days": "6"}}, 6},
+		{"file and environment", given{file: "hot_days: 4", env: []string{"STEPBOARD_HOT_DAYS=5"}}, 5},
+		{"file and flag", given{file: "hot_days: 4", flags: map[string]string{"hot_days": "6"}}, 6},
+		{"all", given{file: "hot_days: 4", env: []string{"STEPBOARD_HOT_DAYS=5"}, flags: map[string]string{"hot_days": "6"}}, 6},
+		{"a bad value that is overlaid", given{file: "hot_days: 99", flags: map[string]string{"hot_days": "6"}}, 6},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			// A neighbour in another source stays.
+			tt.given.file += "\nlog: {format: text}"
+			cfg, err := tt.given.load(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cfg.HotDays != tt.want || cfg.Log.Format != "text" || cfg.Log.Level != "info" {
+				t.Errorf("hot_days %d, log %+v", cfg.HotDays, cfg.Log)
+			}
+		})
+	}
+}
+
+func TestValuesOfEveryType(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		given given
+		set   func(*config.Config)
+	}{
+		{"a number in the file", given{file: "postgres: {max_conns: 7}"}, func(c *config.Config) { c.Postgres.MaxConns = 7 }},
+		{"a number as text", given{env: []string{"STEPBOARD_POSTGRES__MAX_CONNS=7"}}, func(c *config.Config) { c.Postgres.MaxConns = 7 }},
+		{"a zero in front is decimal", given{env: []string{"STEPBOARD_POSTGRES__MAX_CONNS=010"}}, func(c *config.Config) { c.Postgres.MaxConns = 10 }},
+		{"yes or no in the file", given{file: "redis: {tls: true}"}, func(c *config.Config) { c.Redis.TLS = true }},
+		{"yes or no as text", given{flags: map[string]string{"redis.tls": "true"}}, func(c *config.Config) { c.Redis.TLS = true }},
+		{"no over yes", given{file: "redis: {tls: true}", flags: map[string]string{"redis.tls": "false"}}, func(*config.Config) {}},
+		{"a duration in the file", given{file: "clock: {offset: -36h}"}, func(c *config.Config) { c.Clock.Offset = -36 * time.Hour }},
+		{"a duration as text", given{env: []string{"STEPBOARD_CLOCK__OFFSET=1h30m"}}, func(c *config.Config) { c.Clock.Offset = 90 * time.Minute }},
+		{"a list in the file", given{file: "redis: {addrs: ['redis:1']}"}, func(c *config.Config) { c.Redis.Addrs = []string{"redis:1"} }},
+		{"a list of one as text", given{file: "redis: {addrs: 'redis:1'}"}, func(c *config.Config) { c.Redis.Addrs = []string{"redis:1"} }},
+		{"a list from the environment", given{env: []string{"STEPBOARD_REDIS__ADDRS=redis:1, "}}, func(c *config.Config) { c.Redis.Addrs = []string{"redis:1"} }},
+		{"text", given{file: `redis: {password: "0123", username: ""}`}, func(c *config.Config) { c.Redis.Password = "0123" }},
+		{"text of digits", given{env: []string{"STEPBOARD_REDIS__PASSWORD=0123"}}, func(c *config.Config) { c.Redis.Password = "0123" }},
+		{"text with an equals sign", given{env: []string{"STEPBOARD_REDIS__PASSWORD=a=b="}}, func(c *config.Config) { c.Redis.Password = "a=b=" }},
+		{"text that is taken back", given{file: "auth: {issuer: me}", flags: map[string]string{"auth.issuer": ""}}, func(*config.Config) {}},
+		{"every address", given{file: "http: {addr: ':8080'}"}, func(c *config.Config) { c.HTTP.Addr = ":8080" }},
+		{"an IPv6 address", given{file: "http: {addr: '[::1]:0'}"}, func(c *config.Config) { c.HTTP.Addr = "[::1]:0" }},
+		{"a secret of 32 bytes", given{flags: map[string]string{"auth.hs256_secret": strings.Repeat("x", 32)}}, func(c *config.Config) { c.Auth.HS256Secret = strings.Repeat("x", 32) }},
+		{"a secret of 32 bytes in 16 characters", given{flags: map[string]string{"auth.hs256_secret": strings.Repeat("ä", 16)}}, func(c *config.Config) { c.Auth.HS256Secret = strings.Repeat("ä", 16) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			cfg, err := tt.given.load(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := config.Default()
+			tt.set(&want)
+			if diff := cmp.Diff(want, cfg); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestUnknownSettingsAreNamed(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		given given
+		want  string
+	}{
+		{"a section", given{file: "htp: {addr: ':1'}"}, "unknown setting: htp"},
+		{"a key", given{file: "http: {adr: ':1'}"}, "unknown setting: http.adr"},
+		{"several", given{file: "http: {adr: ':1'}\nhotdays: 3"}, "unknown setting: hotdays, http.adr"},
+		{"one in capitals", given{file: "HTTP: {addr: ':1'}"}, "unknown setting: HTTP"},
+		{"one in capitals beside its flag", given{file: "http: {Addr: ':1'}", flags: map[string]string{"http.addr": ":2"}}, "unknown setting: http.Addr"},
+		{"one of a board", given{file: "boards: [{name: a}, {name: b, maxscore: 5}]"}, "unknown setting: boards[1].maxscore"},
+		{"a variable", given{env: []string{"STEPBOARD_HTTP__ADR=:1"}}, "unknown setting in the environment: STEPBOARD_HTTP__ADR"},
+		{"a variable with one underscore", given{env: []string{"STEPBOARD_HTTP_ADDR=:1"}}, "unknown setting in the environment: STEPBOARD_HTTP_ADDR"},
+		{"a variable in small letters", given{env: []string{"STEPBOARD_http__addr=:1"}}, "unknown setting in the environment: STEPBOARD_http__addr"},
+		{"a section as a variable", given{env: []string{"STEPBOARD_REDIS=:1"}}, "unknown setting in the environment: STEPBOARD_REDIS"},
+		{"several variables", given{env: []string{"STEPBOARD_B=", "STEPBOARD_A="}}, "unknown setting in the environment: STEPBOARD_A, STEPBOARD_B"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := tt.given.load(t); err == nil || err.Error() != tt.want {
+				t.Errorf("error %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestBadValuesNameTheKey(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ file, want string }{
+		{"http: 5", "http: must hold settings"},
+		{"http: []", "http: must hold settings"},
+		{"http: {addr: 8080}", "http.addr: must be text"},
+		{"http: {addr: localhost}", `http.addr: must be host:port, not "localhost"`},
+		{"http: {addr: 'localhost:http'}", "http.addr: must be host:port"},
+		{"http: {addr: ':65536'}", "http.addr: must be host:port"},
+		{"http: {addr: ':-1'}", "http.addr: must be host:port"},
+		{"http: {addr: ''}", "http.addr: must be host:port"},
+		{"redis: {mode: cluster}", "redis.mode: must be one of single"},
+		{"redis: {addrs: []}", "redis.addrs: must be a list of 1"},
+		{"redis: {addrs: ['a:1', 'b:1']}", "redis.addrs: must be a list of 1"},
+		{"redis: {addrs: 'a:1,b:1'}", "redis.addrs: must be a list of 1"},
+		{"redis: {addrs: [a]}", "redis.addrs[0]: must be host:port"},
+		{"redis: {addrs: [5]}", "redis.addrs[0]: must be text"},
+		{"redis: {addrs: 5}", "redis.addrs: must be a list"},
+		{"redis: {password: 0123}", "redis.password: must be text"},
+		{"redis: {tls: maybe}", "redis.tls: must be true or false"},
+		{"redis: {tls: 1}", "redis.tls: must be true or false"},
+		{"redis: {tls: ''}", "redis.tls: must be true or false"},
+		{"redis: {key_prefix: 'a{b}'}", "redis.key_prefix: must have none of {}"},
+		{"redis: {key_prefix: " + strings.Repeat("x", 41) + "}", "redis.key_prefix: must have at most 40 characters"},
+		{"postgres: {max_conns: 1}", "postgres.max_conns: must be at least 2, not 1"},
+		{"postgres: {max_conns: 1001}", "postgres.max_conns: must be at most 1000, not 1001"},
+		{"postgres: {max_conns: many}", "postgres.max_conns: must be a whole number"},
+		{"postgres: {dsn: {host: a}}", "postgres.dsn: must be text"},
+		{"auth: {hs256_secret: " + strings.Repeat("x", 31) + "}", "auth.hs256_secret: must have at least 32 bytes"},
+		{"auth: {hs256_secret: 12345678901234567}", "auth.hs256_secret: must be text"},
+		{"auth: {jwks_url: login.example.com}", "auth.jwks_url: must be an http or https address"},
+		{"auth: {jwks_url: 'file:///etc/keys'}", "auth.jwks_url: must be an http or https address"},
+		{"ingest: {mode: kafka}", "ingest.mode: must be one of direct"},
+		{"ingest: {batch_size: 0}", "ingest.batch_size: must be at least 1"},
+		{"ingest: {batch_size: 100001}", "ingest.batch_size: must be at most 100000"},
+		{"hot_days: 1", "hot_days: must be at least 2, not 1"},
+		{"hot_days: 31", "hot_days: must be at most 30, not 31"},
+		{"hot_days: -3", "hot_days: must be at least 2, not -3"},
+		{"hot_days: 3.9", "hot_days: must be a whole number"},
+		{"hot_days: true", "hot_days: must be a whole number"},
+		{"hot_days: ''", "hot_days: must be a whole number"},
+		{"hot_days: 3 days", "hot_days: must be a whole number"},
+		{"hot_days: 99999999999999999999", "hot_days: must be a whole number"},
+		{"hot_days: [3]", "hot_days: must be a whole number"},
+		{"clock: {offset: 5}", "clock.offset: must be a duration with its unit"},
+		{"clock: {offset: '5'}", "clock.offset: must be a duration with its unit"},
+		{"clock: {offset: 1d}", "clock.offset: must be a duration with its unit"},
+		{"log: {level: loud}", `log.level: must be one of debug, info, warn, error, not "loud"`},
+		{"log: {format: xml}", "log.format: must be one of json, text"},
+		{"boards:", "boards: must have at least 1"},
+		{"boards: []", "boards: must have at least 1"},
+		{"boards: steps", "boards: must be a list"},
+		{"boards: {name: steps}", "boards: must be a list"},
+		{"boards: 5", "boards: must be a list"},
+		{"boards: '[{name'", "boards: not a YAML list"},
+		{"boards: [steps]", "boards[0]: must have a name"},
+		{"boards: [{}]", "boards[0].name: must be set"},
+		{"boards: [{name: a}, {shards: 2}]", "boards[1].name: must be set"},
+		{"boards: [{name: a}, {name: b}, {name: a}]", "boards: two of them have the same name"},
+		{"boards: [{name: Steps}]", `boards: board name "Steps"`},
+		{"boards: [{name: 'a:b'}]", `boards: board name "a:b"`},
+		{"boards: [{name: 5}]", "boards[0].name: must be text"},
+		{"boards: [{name: " + strings.Repeat("a", 41) + "}]", "boards: board name"},
+		{"boards: [{name: a}, {name: b, kind: event}]", "boards[1].kind: must be one of daily"},
+		{"boards: [{name: a, time_zone: Asia/Nowhere}]", "boards: board a: time_zone:"},
+		{"boards: [{name: a, time_zone: ''}]", "boards: board a: time_zone:"},
+		{"boards: [{name: a, time_zone: Local}]", "boards: board a: time_zone:"},
+		{"boards: [{name: a, time_zone: ../zone}]", "boards: board a: time_zone:"},
+		{"boards: [{name: a, max_score: 0}]", "boards: board a: max_score:"},
+		{"boards: [{name: a, max_score: -1}]", "boards: board a: max_score:"},
+		{"boards: [{name: a, max_score: 17179869184}]", "boards: board a: max_score:"},
+		{"boards: [{name: a, max_score: 1.5}]", "boards[0].max_score: must be a whole number"},
+		{"boards: [{name: a, shards: 0}]", "boards: board a: shards:"},
+		{"boards: [{name: a, shards: 1025}]", "boards: board a: shards:"},
+		{"boards: [{name: a, global: all}]", "boards[0].global: must be one of users, service"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.file, func(t *testing.T) {
+			t.Parallel()
+			if _, err := (given{file: tt.file}).load(t); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("error %v, want %s…", err, tt.want)
+			}
+		})
+	}
+}
+
+// Nobody should have to start it again for each mistake.
+func TestAllBadValuesAreNamedAtOnce(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, file string
+		want       []string
+	}{
+		{"out of range", "hot_days: 99\nlog: {level: loud}\npostgres: {max_conns: 0}", []string{"hot_days", "log.level", "postgres.max_conns"}},
+		{"of the wrong type", "hot_days: x\nredis: {tls: x}\nboards: [{name: a, shards: x}]", []string{"boards[0].shards", "hot_days", "redis.tls"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := given{file: tt.file}.load(t)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			var keys []string
+			for line := range strings.Lines(err.Error()) {
+				key, _, _ := strings.Cut(line, ":")
+				keys = append(keys, key)
+			}
+			slices.Sort(keys)
+			if diff := cmp.Diff(tt.want, keys); diff != "" {
+				t.Errorf("-want +got:\n%s\n%v", diff, err)
+			}
+		})
+	}
+}
+
+// A message goes to logs and screens: no secret may be in it.
+func TestErrorsShowNoSecret(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{
+		"auth: {hs256_secret: hunter22}",
+		"auth: {hs256_secret: [hunter22]}",
+		"redis: {password: [hunter22]}",
+		"postgres: {dsn: {password: hunter22}}",
+		"redis: {password: {hunter22: hunter22}}",
+	} {
+		if _, err := (given{file: file}).load(t); err == nil || strings.Contains(err.Error(), "hunter22") {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+func TestBoards(t *testing.T) {
+	t.Parallel()
+	steps := config.Board{Name: "steps", Kind: "daily", TimeZone: "Asia/Shanghai", MaxScore: 100_000, Shards: 1, Global: "users"}
+	bare := func(name string) config.Board {
+		b := steps
+		b.Name = name
+		return b
+	}
+	full := config.Board{Name: "walk-2", Kind: "daily", TimeZone: "Europe/Berlin", MaxScore: 17_179_869_183, Shards: 1024, Global: "service"}
+	const fullText = "{name: walk-2, kind: daily, time_zone: Europe/Berlin, max_score: 17_179_869_183, shards: 1024, global: service}"
+	tests := []struct {
+		name  string
+		given given
+		want  []config.Board
+	}{
+		{"none", given{}, []config.Board{steps}},
+		{"a name is enough", given{file: "boards: [{name: a}]"}, []config.Board{bare("a")}},
+		{"all said", given{file: "boards: [" + fullText + "]"}, []config.Board{full}},
+		{"more than the default's one", given{file: "boards: [{name: a}, " + fullText + ", {name: c}]"}, []config.Board{bare("a"), full, bare("c")}},
+		{"from the environment", given{env: []string{"STEPBOARD_BOARDS=[{name: a}, " + fullText + "]"}}, []config.Board{bare("a"), full}},
+		{"from the environment, as JSON", given{env: []string{`STEPBOARD_BOARDS=[{"name":"a"}]`}}, []config.Board{bare("a")}},
+		{"from the environment, over lines", given{env: []string{"STEPBOARD_BOARDS=- name: a\n- name: b\n  shards: 1\n"}}, []config.Board{bare("a"), bare("b")}},
+		{"from the command line", given{flags: map[string]string{"boards": "[{name: a}]"}}, []config.Board{bare("a")}},
+		{"they replace those of the file", given{file: "boards: [{name: a}, {name: b}]", flags: map[string]string{"boards": "[{name: c}]"}}, []config.Board{bare("c")}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			cfg, err := tt.given.load(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, cfg.Boards); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			for i, def := range cfg.BoardDefinitions() {
+				b := tt.want[i]
+				if def.Name != b.Name || string(def.Kind) != b.Kind || def.TimeZone != b.TimeZone ||
+					def.MaxScore != b.MaxScore || def.Shards != b.Shards || string(def.Global) != b.Global {
+					t.Errorf("defined as %+v, want %+v", def, b)
+				}
+			}
+		})
+	}
+}
+
+func TestFilesThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	tests := []struct{ name, path, text string }{
+		{"missing", filepath.Join(folder, "nix.yaml"), ""},
+		{"a folder", folder, ""},
+		{"no YAML", "", "http: [unclosed"},
+		{"a list", "", "[http]"},
+		{"text", "", "http"},
+		{"a key twice", "", "log: {level: info}\nlog: {level: warn}"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			path := tt.path
+			if path == "" {
+				path = settingsFile(t, tt.text)
+			}
+			if _, err := config.Load(config.Sources{File: path}); err == nil || !strings.Contains(err.Error(), path) {
+				t.Errorf("error %v does not name %s", err, path)
+			}
+		})
+	}
+}
+
+// Not parallel: the default file is looked for in the working folder.
+func TestTheDefaultFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	cfg, err := config.Load(config.Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(config.Default(), cfg); diff != "" {
+		t.Errorf("without a file not the defaults (-want +got):\n%s", diff)
+	}
+	if err := os.WriteFile(config.DefaultFile, []byte("hot_days: 7"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if cfg, err = config.Load(config.Sources{}); err != nil || cfg.HotDays != 7 {
+		t.Errorf("hot_days %d, %v: the file was not read", cfg.HotDays, err)
+	}
+	if cfg, err = config.Load(config.Sources{File: settingsFile(t, "hot_days: 8")}); err != nil || cfg.HotDays != 8 {
+		t.Errorf("hot_days %d, %v: the named file was not read alone", cfg.HotDays, err)
+	}
+	if err := os.WriteFile(config.DefaultFile, []byte("hot_days: 99"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = config.Load(config.Sources{}); err == nil {
+		t.Error("a bad default file is passed over")
+	}
+}
+
+func TestWhatServingNeeds(t *testing.T) {
+	t.Parallel()
+	secret := strings.Repeat("s", 32)
+	tests := []struct {
+		name, secret, jwks, dsn string
+		want                    []string
+	}{
+		{"nothing is there", "", "", "", []string{"auth.hs256_secret", "auth.jwks_url"}},
+		{"no way to check tokens", "", "", "host=db", []string{"auth.hs256_secret", "auth.jwks_url"}},
+		{"no database", secret, "", "", []string{"postgres.dsn"}},
+		{"no database, with a JWKS", "", "https://login.example/keys", "", []string{"postgres.dsn"}},
+		{"a secret", secret, "", "host=db", nil},
+		{"a JWKS", "", "https://login.example/keys", "host=db", nil},
+		{"both", secret, "https://login.example/keys", "host=db", nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := config.Default()
+			cfg.Auth.HS256Secret, cfg.Auth.JWKSURL, cfg.Postgres.DSN = tt.secret, tt.jwks, tt.dsn
+			err := cfg.RequireServe()
+			if (err != nil) != (tt.want != nil) {
+				t.Fatalf("error %v, want %v", err, tt.want)
+			}
+			for _, key := range tt.want {
+				if !strings.Contains(err.Error(), key) {
+					t.Errorf("error %v does not name %s", err, key)
+				}
+			}
+			if err := cfg.RequirePostgres(); (err != nil) != (tt.dsn == "") {
+				t.Errorf("DSN %q: %v", tt.dsn, err)
+			}
+		})
+	}
+}
+
+// printed is the value of a key in what config print shows.
+func printed(t testing.TB, cfg config.Config, section, key string) any {
+	t.Helper()
+	values, ok := cfg.Printable()[section].(map[string]any)
+	if !ok {
+		t.Fatalf("no section %s", section)
+	}
+	return values[key]
+}
+
+func TestPrintedSettings(t *testing.T) {
+	t.Parallel()
+	cfg := config.Default()
+	cfg.Clock.Offset = -90 * time.Minute
+	text, err := yaml.Marshal(cfg.Printable())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := given{file: string(text)}.load(t)
+	if err != nil {
+		t.Fatalf("what is printed can't be read: %v\n%s", err, text)
+	}
+	if diff := cmp.Diff(cfg, again); diff != "" {
+		t.Errorf("-printed +read:\n%s", diff)
+	}
+	cfg.Auth.HS256Secret, cfg.Redis.Password = "hunter22", "hunter22"
+	for _, secret := range [][2]string{{"auth", "hs256_secret"}, {"redis", "password"}} {
+		if got := printed(t, cfg, secret[0], secret[1]); got != "********" {
+			t.Errorf("%v is printed as %v", secret, got)
+		}
+	}
+}
+
+func TestADSNIsPrintedWithoutItsPassword(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ dsn, want string }{
+		{"", ""},
+		{"postgres://u@db/stepboard", "postgres://u@db/stepboard"},
+		{"postgres://u:hunter22@db:5432/stepboard?sslmode=disable", "postgres://u:xxxxx@db:5432/stepboard?sslmode=disable"},
+		{"postgresql://u:hunter22@db/stepboard", "postgresql://u:xxxxx@db/stepboard"},
+		{"postgres:///stepboard?host=/run&user=u&password=hunter22", "postgres:///stepboard?host=%2Frun&password=xxxxx&user=u"},
+		{"postgres://u:hunter22@db/stepboard?password=hunter22&sslpassword=hunter22", "postgres://u:xxxxx@db/stepboard?password=xxxxx&sslpassword=xxxxx"},
+		{"postgres://db/stepboard?password=a;b=hunter22", "postgres://db/stepboard"},
+		{"postgres://u:12/hunter22@db/stepboard", "********"},
+		{"postgres://u:12#hunter22@db/stepboard", "********"},
+		{"postgres://u:12?hunter22@db/stepboard", "********"},
+		{"postgres://u:%zzhunter22@db/stepboard", "********"},
+		{"u:hunter22@db/stepboard", "********"},
+		{"hunter22", "********"},
+		{"host=db user=u dbname=stepboard", "host=db user=u dbname=stepboard"},
+		{"host=db password=hunter22 user=u", "host=db password=******** user=u"},
+		{"host=db password = hunter22", "host=db password = ********"},
+		{"password='a hunter22' host=db", "password=******** host=db"},
+		{`password='a \' hunter22' host=db`, "password=******** host=db"},
+		{`password=a\ hunter22 host=db`, "password=******** host=db"},
+		{"password=a'hunter22 host=db", "password=******** host=db"},
+		{"host=db sslpassword=hunter22", "host=db sslpassword=********"},
+		{"user='x password=' password='a hunter22'", "user='x password=' password=********"},
+		{"host=db password=", "host=db password=********"},
+		{"host=db password='hunter22", "********"},
+		{"host=db password=a hunter22", "********"},
+		{"host=db\npassword=hunter22\n", "host=db\npassword=********\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.dsn, func(t *testing.T) {
+			t.Parallel()
+			cfg := config.Default()
+			cfg.Postgres.DSN = tt.dsn
+			if got := printed(t, cfg, "postgres", "dsn"); got != tt.want {
+				t.Errorf("printed as %v, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// Whatever stands around it, and whether or not it is written as it should
+// be, a password is not printed.
+func TestNoPasswordOfADSNIsPrinted(t *testing.T) {
+	t.Parallel()
+	around := rapid.StringOfN(rapid.RuneFrom([]rune(`ab1'"\=@:/?#%&;[]`)), 0, 5, -1)
+	rapid.Check(t, func(t *rapid.T) {
+		password := around.Draw(t, "before") + "hunter22" + around.Draw(t, "after")
+		quoted := "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(password) + "'"
+		cfg := config.Default()
+		cfg.Postgres.DSN = rapid.SampledFrom([]string{
+			"postgres://" + url.UserPassword("u", password).String() + "@db/d",
+			"postgres://u:" + password + "@db/d",
+			"postgres://db/d?password=" + url.QueryEscape(password),
+			"host=db password=" + quoted + " user=u",
+			"host=db user=u password=" + password,
+		}).Draw(t, "dsn")
+		if got := fmt.Sprint(cfg.Printable()); strings.Contains(got, "hunter22") {
+			t.Fatalf("%s is printed as %s", cfg.Postgres.DSN, got)
+		}
+	})
+}
+
+const exampleFile = "../stepboard.example.yaml"
+
+func TestTheExampleIsTheDefaults(t *testing.T) {
+	t.Parallel()
+	cfg, err := config.Load(config.Sources{File: exampleFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(config.Default(), cfg); diff != "" {
+		t.Errorf("the example differs from the defaults (-default +example):\n%s", diff)
+	}
+}
+
+// commentedOut is a setting of the example that has no default.
+var commentedOut = regexp.MustCompile(`(?m)^( *)#([a-z])`)
+
+// example is the example file with every setting in force.
+func example(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile(exampleFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return commentedOut.ReplaceAllString(string(text), "$1$2")
+}
+
+// leaf is a field of the settings that holds a value.
+type leaf struct{ key, doc string }
+
+func leaves(prefix string, structType reflect.Type) []leaf {
+	var list []leaf
+	for f := range structType.Fields() {
+		key := prefix + f.Tag.Get("koanf")
+		switch {
+		case f.Type.Kind() == reflect.Struct:
+			list = append(list, leaves(key+".", f.Type)...)
+			continue
+		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
+			list = append(list, leaves(key+".0.", f.Type.Elem())...)
+		}
+		list = append(list, leaf{key, f.Tag.Get("doc")})
+	}
+	return list
+}
+
+func TestEverySettingIsDocumented(t *testing.T) {
+	t.Parallel()
+	var inForce any
+	if err := yaml.Unmarshal([]byte(example(t)), &inForce); err != nil {
+		t.Fatal(err)
+	}
+	listed := make(map[string]bool)
+	for _, s := range config.Settings() {
+		listed[s.Key] = true
+	}
+	for _, l := range leaves("", reflect.TypeFor[config.Config]()) {
+		if l.doc == "" {
+			t.Errorf("%s has no doc", l.key)
+		}
+		if !strings.HasPrefix(l.key, "boards.") && !listed[l.key] {
+			t.Errorf("%s is not listed", l.key)
+		}
+		delete(listed, l.key)
+		at := inForce
+		for part := range strings.SplitSeq(l.key, ".") {
+			switch v := at.(type) {
+			case map[string]any:
+				at = v[part]
+			case []any:
+				at = v[0]
+			default:
+				at = nil
+			}
+		}
+		if at == nil {
+			t.Errorf("%s is not in %s", l.key, exampleFile)
+		}
+	}
+	if len(listed) > 0 {
+		t.Errorf("listed, but no settings: %v", listed)
+	}
+}
+
+// A secret that everyone can read here must not reach production.
+func TestTheExamplesSecretIsRefused(t *testing.T) {
+	t.Parallel()
+	_, err := given{file: example(t)}.load(t)
+	if err == nil || err.Error() != "auth.hs256_secret: must have at least 32 bytes" {
+		t.Fatalf("error %v", err)
+	}
+	cfg, err := given{file: example(t), flags: map[string]string{"auth.hs256_secret": strings.Repeat("s", 32)}}.load(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cfg.RequireServe(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestListedSettings(t *testing.T) {
+	t.Parallel()
+	found := make(map[string]config.Setting)
+	for _, s := range config.Settings() {
+		if _, twice := found[s.Env()]; twice {
+			t.Errorf("%s is listed twice", s.Env())
+		}
+		found[s.Env()] = s
+	}
+	tests := []struct{ env, key, value string }{
+		{"STEPBOARD_HTTP__ADDR", "http.addr", "127.0.0.1:8080"},
+		{"STEPBOARD_REDIS__ADDRS", "redis.addrs", "127.0.0.1:6379"},
+		{"STEPBOARD_AUTH__HS256_SECRET", "auth.hs256_secret", ""},
+		{"STEPBOARD_BOARDS", "boards", "one board, steps"},
+		{"STEPBOARD_HOT_DAYS", "hot_days", "3"},
+		{"STEPBOARD_CLOCK__OFFSET", "clock.offset", "0s"},
+	}
+	for _, tt := range tests {
+		if s := found[tt.env]; s.Key != tt.key || s.Default != tt.value {
+			t.Errorf("%s is %s with default %q, want %s with %q", tt.env, s.Key, s.Default, tt.key, tt.value)
+		}
+	}
+}
+
+// Whatever a file says, it is refused or understood: what is printed of it is
+// read as the same.
+func FuzzLoad(f *testing.F) {
+	for _, text := range []string{
+		"hot_days: 5", "boards: [{name: a, max_score: 5}]", "boards: [{1: a}]", "1: 2", "http: {1: 2}", "? [a]\n: b",
+		"redis: &r {addrs: ['a:1']}", "http: {<<: {addr: ':1'}}", "clock: {offset: 1h}", "http.addr: ':1'", "? {a: b}\n: c",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		cfg, err := given{file: text}.load(t)
+		if err != nil {
+			return
+		}
+		cfg.Auth.HS256Secret, cfg.Redis.Password, cfg.Postgres.DSN = "", "", ""
+		printed, err := yaml.Marshal(cfg.Printable())
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := given{file: string(printed)}.load(t)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, printed)
+		}
+		if diff := cmp.Diff(cfg, again); diff != "" {
+			t.Errorf("-printed +read:\n%s", diff)
+		}
+	})
+}
