@@ -127,6 +127,9 @@ func (p *program) withSettings(cmd *cobra.Command) *cobra.Command {
 			doc += " (default " + s.Default + ")"
 		}
 		flags.String(s.Key, "", doc)
+		if s.Switch {
+			flags.Lookup(s.Key).NoOptDefVal = "true"
+		}
 	}
 	// Only flags that were given count, so that an empty one can be given.
 	run := cmd.RunE

@@ -685,3 +685,16 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// Kubernetes tells every container where a service named stepboard is, in
+// variables that look like settings.
+func TestServiceLinksAreNoSettings(t *testing.T) {
+	t.Parallel()
+	_, err := config.Load(config.Sources{File: "../stepboard.example.yaml", Env: []string{
+		"STEPBOARD_SERVICE_HOST=10.0.0.1", "STEPBOARD_SERVICE_PORT=80", "STEPBOARD_SERVICE_PORT_HTTP=80",
+		"STEPBOARD_PORT=tcp://10.0.0.1:80", "STEPBOARD_PORT_80_TCP=tcp://10.0.0.1:80", "STEPBOARD_PORT_80_TCP_ADDR=10.0.0.1",
+	}})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -80,6 +81,9 @@ func loadFile(k *koanf.Koanf, path string) error {
 	return nil
 }
 
+// serviceLink matches what Kubernetes sets for a service named stepboard.
+var serviceLink = regexp.MustCompile(`^STEPBOARD_(SERVICE_(HOST|PORT(_.*)?)|PORT(_[0-9]+_.*)?)$`)
+
 // envValues picks the settings out of the environment. A variable that is no
 // setting is an error: it is a mistyped one.
 func envValues(environ []string) (map[string]any, error) {
@@ -95,6 +99,9 @@ func envValues(environ []string) (map[string]any, error) {
 			continue
 		}
 		key, ok := known[name]
+		if !ok && serviceLink.MatchString(name) {
+			continue
+		}
 		if !ok {
 			unknown = append(unknown, name)
 			continue

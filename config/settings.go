@@ -21,6 +21,9 @@ type Setting struct {
 	Default string
 	// Doc says what it does.
 	Doc string
+	// Switch says that the value is true or false, and true where the command
+	// line gives none.
+	Switch bool
 }
 
 // Env is the setting's environment variable.
@@ -46,7 +49,7 @@ func settings(prefix string, v reflect.Value) []Setting {
 		if key == "boards" {
 			text = "one board, steps"
 		}
-		list = append(list, Setting{Key: key, Default: strings.Trim(text, "[]"), Doc: f.Tag.Get("doc")})
+		list = append(list, Setting{Key: key, Default: strings.Trim(text, "[]"), Doc: f.Tag.Get("doc"), Switch: f.Type.Kind() == reflect.Bool})
 	}
 	return list
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/redis/go-redis/v9"
@@ -92,7 +93,7 @@ func openRedis(cfg config.Redis) redis.UniversalClient {
 func openPostgres(ctx context.Context, cfg config.Config, clock models.Clock) (*Stores, error) {
 	pgConfig, err := pgxpool.ParseConfig(cfg.Postgres.DSN)
 	if err != nil {
-		return nil, fmt.Errorf("postgres.dsn: %w", err)
+		return nil, fmt.Errorf("postgres.dsn: %w", withoutDSN(err))
 	}
 	pgConfig.MaxConns = int32(cfg.Postgres.MaxConns)
 	params := pgConfig.ConnConfig.RuntimeParams
@@ -112,6 +113,19 @@ func openPostgres(ctx context.Context, cfg config.Config, clock models.Clock) (*
 		return nil, errors.Join(fmt.Errorf("open postgres: %w", err), db.Close())
 	}
 	return &Stores{Gorm: g, SQL: db, Dialect: migrations.Postgres, closeUnder: pool.Close}, nil
+}
+
+// withoutDSN keeps what is wrong with a DSN and leaves out the DSN, which the
+// driver quotes with only some of its passwords hidden.
+func withoutDSN(err error) error {
+	var parse *pgconn.ParseConfigError
+	if !errors.As(err, &parse) {
+		return err
+	}
+	if cause := parse.Unwrap(); cause != nil {
+		return cause
+	}
+	return errors.New("is no connection string")
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/models"
+	"stepboard/services/score"
+)
+
+// bareLine and bareAnswer are the service's answer, for encoding/json.
+type bareLine struct {
+	Rank      int    `json:"rank"`
+	UserID    string `json:"user_id"`
+	Nickname  string `json:"nickname"`
+	AvatarURL string `json:"avatar_url"`
+	Score     int64  `json:"score"`
+	ReachedAt string `json:"reached_at"`
+}
+
+type bareAnswer struct {
+	Board      string     `json:"board"`
+	Date       string     `json:"date"`
+	Source     string     `json:"source"`
+	Final      bool       `json:"final"`
+	Total      int        `json:"total"`
+	Me         *bareLine  `json:"me"`
+	Entries    []bareLine `json:"entries"`
+	NextCursor *string    `json:"next_cursor"`
+}
+
+// bare is what somebody would write in an afternoon: no token, no log, no
+// checks, stock JSON.
+type bare struct {
+	rdb   redis.UniversalClient
+	codec score.Codec
+	limit int
+}
+
+// serveBare answers on a free port, which it prints, until ctx ends.
+func serveBare(ctx context.Context, redisAddr string, limit int) error {
+	codec, err := score.New(time.Now().Truncate(24*time.Hour), score.Millisecond, 28)
+	if err != nil {
+		return err
+	}
+	b := &bare{rdb: redis.NewClient(&redis.Options{Addr: redisAddr}), codec: codec, limit: limit}
+	gin.SetMode(gin.ReleaseMode)
+	engine := gin.New()
+	engine.GET("/rank/:user", b.rank)
+	engine.POST("/score/:user", b.score)
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.Addr())
+	server := &http.Server{Handler: engine, ReadHeaderTimeout: time.Second}
+	context.AfterFunc(ctx, func() {
+		if err := server.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	})
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// rank is SMEMBERS, ZMSCORE, sort, answer.
+func (b *bare) rank(c *gin.Context) {
+	ctx, user := c.Request.Context(), c.Param("user")
+	members, err := b.rdb.SMembers(ctx, friendsKey(user)).Result()
+	if err != nil {
+		c.Status(http.StatusInternalServerError)
+		return
+	}
+	members = append(members, user)
+	scores, err := b.rdb.ZMScore(ctx, boardKey, members...).Result()
+	if err != nil {
+		c.Status(http.StatusInternalServerError)
+		return
+	}
+	lines := make([]bareLine, 0, len(members))
+	order := make([]int, 0, len(members))
+	for i := range members {
+		if scores[i] != 0 {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(x, y int) int {
+		return cmp.Or(cmp.Compare(scores[y], scores[x]), cmp.Compare(members[y], members[x]))
+	})
+	answer := bareAnswer{Board: "steps", Date: "2026-11-20", Source: "hot", Total: len(order)}
+	for rank, i := range order {
+		if rank >= b.limit && members[i] != user {
+			continue
+		}
+		points, at := b.codec.Decode(models.Composite(scores[i]))
+		line := bareLine{Rank: rank + 1, UserID: members[i], Nickname: "user " + members[i], Score: points, ReachedAt: at.Time().Format("2006-01-02T15:04:05.000Z")}
+		if members[i] == user {
+			answer.Me = &line
+		}
+		if rank < b.limit {
+			lines = append(lines, line)
+		}
+	}
+	answer.Entries = lines
+	c.JSON(http.StatusOK, answer)
+}
+
+// score is one ZADD.
+func (b *bare) score(c *gin.Context) {
+	var in struct {
+		Date  string `json:"date"`
+		Score int64  `json:"score"`
+	}
+	if err := json.NewDecoder(c.Request.Body).Decode(&in); err != nil {
+		c.Status(http.StatusBadRequest)
+		return
+	}
+	if err := b.rdb.ZAdd(c.Request.Context(), uploadKey, redis.Z{Score: float64(in.Score), Member: c.Param("user")}).Err(); err != nil {
+		c.Status(http.StatusInternalServerError)
+		return
+	}
+	c.JSON(http.StatusOK, gin.H{"accepted": []gin.H{{"date": in.Date, "score": in.Score, "reached_at": time.Now().UTC().Format("2006-01-02T15:04:05.000Z")}}})
+}
+
+// The bare handler's own keys hold the same numbers as the service's.
+const (
+	boardKey  = "bare:board"
+	uploadKey = "bare:uploads"
+)
+
+func friendsKey(user string) string { return "bare:friends:" + user }
+
+func userText(n int) string { return strconv.Itoa(n) }

@@ -1,0 +1,102 @@
+// Command bench measures the service against the raw commands that it is made
+// of, on one machine, in one run: rates, ratios, and memory. `make bench`
+// starts the servers for it; docs/performance.md says what the figures mean.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// settings is what a run is made with.
+type settings struct {
+	board, viewers, friends, limit int
+	rounds                         int
+	seconds                        time.Duration
+}
+
+func main() {
+	var s settings
+	flag.IntVar(&s.board, "board", 1_000_000, "users on the board")
+	flag.IntVar(&s.viewers, "viewers", 1000, "users who look at their ranking")
+	flag.IntVar(&s.friends, "friends", 200, "friends of each")
+	flag.IntVar(&s.limit, "limit", 50, "lines of a page")
+	flag.IntVar(&s.rounds, "rounds", 5, "rounds; of each figure the median counts")
+	flag.DurationVar(&s.seconds, "time", 4*time.Second, "time of each measurement")
+	bare := flag.String("bare", "", "be the bare handler that the service is compared with: the address of its Redis")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	run := func() error { return bench(ctx, s) }
+	if *bare != "" {
+		run = func() error { return serveBare(ctx, *bare, s.limit) }
+	}
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// bench makes the data, starts the servers and prints the tables.
+func bench(ctx context.Context, s settings) (err error) {
+	w, err := newWorld(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	fmt.Printf("%d cores, %s; Redis %s; board of %d, %d viewers with %d friends each, pages of %d; %d rounds of %v, medians\n\n",
+		runtime.NumCPU(), runtime.Version(), w.redisVersion(ctx), s.board, s.viewers, s.friends, s.limit, s.rounds, s.seconds)
+
+	rows := []row{
+		{name: "friend ranking: go-redis loop, SMEMBERS + ZMSCORE, 32 goroutines", measure: w.redisRanking},
+		{name: "friend ranking: bare Gin handler, 32 connections", measure: w.bareRanking},
+		{name: "friend ranking: Stepboard, 32 connections", measure: w.serviceRanking},
+		{name: "upload: bare Gin handler, one ZADD a request, 64 connections", measure: w.bareUpload},
+		{name: "upload: Stepboard, 64 connections", measure: w.serviceUpload},
+	}
+	// Round by round, so that what else the machine does falls on all alike.
+	for range s.rounds {
+		for i := range rows {
+			rate, err := rows[i].measure(ctx)
+			if err != nil {
+				return fmt.Errorf("%s: %w", rows[i].name, err)
+			}
+			rows[i].rates = append(rows[i].rates, rate)
+		}
+	}
+	fmt.Println("| what | a second | ratio |")
+	fmt.Println("| --- | ---: | --- |")
+	loop, bareRank, bareUp := rows[0].median(), rows[1].median(), rows[3].median()
+	ratios := []string{
+		"1",
+		fmt.Sprintf("%.2f of the loop", bareRank/loop),
+		fmt.Sprintf("%.2f of the loop, %.2f of the bare handler", rows[2].median()/loop, rows[2].median()/bareRank),
+		"1",
+		fmt.Sprintf("%.2f of the bare handler", rows[4].median()/bareUp),
+	}
+	for i, r := range rows {
+		fmt.Printf("| %s | %.0f | %s |\n", r.name, r.median(), ratios[i])
+	}
+	fmt.Println()
+	return w.printMemory(ctx)
+}
+
+// row is one measured thing.
+type row struct {
+	name    string
+	measure func(context.Context) (float64, error)
+	rates   []float64
+}
+
+func (r *row) median() float64 {
+	sorted := slices.Sorted(slices.Values(r.rates))
+	return sorted[len(sorted)/2]
+}

@@ -1,0 +1,415 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/app"
+	"stepboard/app/stores"
+	"stepboard/config"
+	"stepboard/handlers"
+	"stepboard/models"
+	"stepboard/services/score"
+)
+
+// firstUser makes ids of seven digits, as a million users have.
+const firstUser = 1_000_001
+
+// world is the data, the servers and the requests.
+type world struct {
+	settings
+	rdb     *redis.Client
+	stores  *stores.Stores
+	config  config.Config
+	folder  string
+	service *process
+	bare    *process
+
+	rankings   [][]byte
+	uploads    [][]byte
+	bareRanks  [][]byte
+	bareScores [][]byte
+
+	boardBytes, friendBytes int64
+	rssRanking, rssUpload   int64
+}
+
+func newWorld(ctx context.Context, s settings) (*world, error) {
+	w := &world{settings: s, config: config.Default()}
+	redisAddr, dsn := os.Getenv("TEST_REDIS_ADDR"), os.Getenv("TEST_POSTGRES_DSN")
+	if redisAddr == "" || dsn == "" {
+		return nil, errors.New("TEST_REDIS_ADDR and TEST_POSTGRES_DSN are not set: run make bench, which starts the servers")
+	}
+	schema := "bench_" + strings.ToLower(rand.Text()[:8])
+	if err := makeSchema(ctx, dsn, schema); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return nil, err
+	}
+	q := u.Query()
+	q.Set("search_path", schema)
+	u.RawQuery = q.Encode()
+	w.config.Postgres.DSN = u.String()
+	w.config.Redis.Addrs = []string{redisAddr}
+	w.config.Redis.KeyPrefix = schema + ":"
+	w.config.Auth.HS256Secret = rand.Text() + rand.Text()
+	if w.stores, err = stores.Open(ctx, w.config, time.Now); err != nil {
+		return nil, err
+	}
+	w.rdb = redis.NewClient(&redis.Options{Addr: redisAddr, PoolSize: 64})
+	if w.folder, err = os.MkdirTemp("", "stepboard-bench"); err != nil {
+		return nil, err
+	}
+	for _, step := range []func(context.Context) error{w.fill, w.startServers, w.makeRequests} {
+		if err := step(ctx); err != nil {
+			return nil, errors.Join(err, w.close())
+		}
+	}
+	return w, nil
+}
+
+func makeSchema(ctx context.Context, dsn, schema string) (err error) {
+	db, err := sql.Open("pgx", dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	_, err = db.ExecContext(ctx, "CREATE SCHEMA "+schema)
+	return err
+}
+
+// close ends the servers.
+func (w *world) close() error {
+	var errs []error
+	for _, p := range []*process{w.service, w.bare} {
+		if p != nil {
+			errs = append(errs, p.stop())
+		}
+	}
+	errs = append(errs, w.rdb.Close(), w.stores.Close(), os.RemoveAll(w.folder))
+	return errors.Join(errs...)
+}
+
+// fill makes the board and the friendships, through the service's own code.
+func (w *world) fill(ctx context.Context) (err error) {
+	if _, err := w.stores.Migrate(ctx); err != nil {
+		return err
+	}
+	embedded, err := stores.Open(ctx, w.config, time.Now)
+	if err != nil {
+		return err
+	}
+	a, err := app.New(ctx, app.Options{
+		Config: w.config, Stores: embedded, Clock: time.Now,
+		Log: w.log(), Verifier: handlers.NewVerifier(handlers.VerifierConfig{}),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	if w.boardBytes, err = w.grown(ctx, func() error { return w.fillBoard(ctx, a) }); err != nil {
+		return err
+	}
+	return w.fillFriends(ctx, a)
+}
+
+// fillBoard gives everybody a score, on the service's board and on the bare
+// one.
+func (w *world) fillBoard(ctx context.Context, a *app.App) error {
+	b, err := a.Catalog.Board("steps")
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	bucket, err := a.Catalog.Accepting(ctx, b, b.Today(now), now)
+	if err != nil {
+		return err
+	}
+	rng := mathrand.New(mathrand.NewPCG(1, 2))
+	const batch = 10_000
+	for from := 0; from < w.board; from += batch {
+		var raises []models.Raise
+		for i := from; i < min(from+batch, w.board); i++ {
+			composite, err := score.Of(bucket).Encode(int64(rng.IntN(30_000)), models.TimestampOf(now)-models.Timestamp(rng.IntN(1000)))
+			if err != nil {
+				return err
+			}
+			raises = append(raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: models.UserID(firstUser + i), Composite: composite}})
+		}
+		if errs := a.Boards.Raise(ctx, raises); errs != nil {
+			return errors.Join(errs...)
+		}
+	}
+	return nil
+}
+
+// fillFriends gives the viewers friends and names, and the bare handler a copy
+// of its own.
+func (w *world) fillFriends(ctx context.Context, a *app.App) error {
+	rng := mathrand.New(mathrand.NewPCG(3, 4))
+	names := make(map[models.UserID]models.Profile)
+	var edges []models.Edge
+	for v := range w.viewers {
+		names[viewer(v)] = models.Profile{Nickname: "user " + viewer(v).String()}
+		seen := make(map[models.UserID]bool)
+		for len(seen) < w.friends {
+			// Friends are nobody's viewers, so that each viewer has exactly so many.
+			id := models.UserID(firstUser + w.viewers + rng.IntN(w.board-w.viewers))
+			if !seen[id] {
+				seen[id] = true
+				names[id] = models.Profile{Nickname: "user " + id.String()}
+				edges = append(edges, models.Edge{A: viewer(v), B: id})
+			}
+		}
+	}
+	if err := a.Users.Create(ctx, names); err != nil {
+		return err
+	}
+	for chunk := range slices.Chunk(edges, 2000) {
+		if _, _, err := a.Friends.Import(ctx, chunk); err != nil {
+			return err
+		}
+	}
+	var err error
+	w.friendBytes, err = w.grown(ctx, func() error {
+		for v := range w.viewers {
+			if _, err := a.Friends.IDs(ctx, viewer(v)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	b, err := a.Catalog.Board("steps")
+	if err != nil {
+		return err
+	}
+	keys := models.Keys{Prefix: w.config.Redis.KeyPrefix}
+	pipe := w.rdb.Pipeline()
+	pipe.Copy(ctx, keys.Board(a.Catalog.Current(b, b.Today(time.Now())), 0), boardKey, 0, true)
+	for v := range w.viewers {
+		pipe.Copy(ctx, keys.Friends(viewer(v)), friendsKey(viewer(v).String()), 0, true)
+	}
+	_, err = pipe.Exec(ctx)
+	return err
+}
+
+func viewer(v int) models.UserID { return models.UserID(firstUser + v) }
+
+// usedMemory is what Redis says that its data takes.
+var usedMemory = regexp.MustCompile(`used_memory_dataset:(\d+)`)
+
+// grown tells by how many bytes Redis grows while work is done.
+func (w *world) grown(ctx context.Context, work func() error) (int64, error) {
+	size := func() (n int64, err error) {
+		info, err := w.rdb.Info(ctx, "memory").Result()
+		if err != nil {
+			return 0, err
+		}
+		m := usedMemory.FindStringSubmatch(info)
+		if m == nil {
+			return 0, errors.New("redis does not tell its memory")
+		}
+		_, err = fmt.Sscan(m[1], &n)
+		return n, err
+	}
+	before, err := size()
+	if err != nil {
+		return 0, err
+	}
+	if err := work(); err != nil {
+		return 0, err
+	}
+	after, err := size()
+	return after - before, err
+}
+
+func (w *world) redisVersion(ctx context.Context) string {
+	info, err := w.rdb.Info(ctx, "server").Result()
+	if err != nil {
+		return "unknown"
+	}
+	_, rest, _ := strings.Cut(info, "redis_version:")
+	version, _, _ := strings.Cut(rest, "\r")
+	return version
+}
+
+// startServers starts the service and the bare handler, each a process of its
+// own.
+func (w *world) startServers(ctx context.Context) error {
+	binary := filepath.Join(w.folder, "stepboard")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, ".").CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w: %s", err, out)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(w.folder, "log"))
+	if err != nil {
+		return err
+	}
+	// Its log goes to a file, line by line, as it would to a collector.
+	serve := exec.Command(binary, "serve", "--http.addr=127.0.0.1:0", "--redis.addrs="+w.config.Redis.Addrs[0],
+		"--redis.key_prefix="+w.config.Redis.KeyPrefix, "--postgres.dsn="+w.config.Postgres.DSN, "--auth.hs256_secret="+w.config.Auth.HS256Secret)
+	serve.Stderr = log
+	if w.service, err = startProcess(serve, func() (string, error) { return awaitServing(ctx, log.Name()) }); err != nil {
+		return err
+	}
+	handler := exec.Command(self, "-bare", w.config.Redis.Addrs[0], "-limit", fmt.Sprint(w.limit))
+	out, err := handler.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	w.bare, err = startProcess(handler, func() (string, error) { return bufio.NewReader(out).ReadString('\n') })
+	return err
+}
+
+// process is a server that was started.
+type process struct {
+	cmd  *exec.Cmd
+	addr string
+}
+
+func startProcess(cmd *exec.Cmd, addr func() (string, error)) (*process, error) {
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p := &process{cmd: cmd}
+	text, err := addr()
+	p.addr = strings.TrimSpace(text)
+	if err != nil {
+		return nil, errors.Join(err, p.stop())
+	}
+	return p, nil
+}
+
+func (p *process) stop() error {
+	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		return err
+	}
+	return p.cmd.Wait()
+}
+
+// rss is the process's resident memory in bytes.
+func (p *process) rss() int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), "VmRSS:")
+	var kb int64
+	if _, err := fmt.Sscan(rest, &kb); err != nil {
+		return 0
+	}
+	return kb << 10
+}
+
+var serving = regexp.MustCompile(`"msg":"serving","addr":"([^"]+)"`)
+
+// awaitServing finds the service's address in its log.
+func awaitServing(ctx context.Context, path string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		if m := serving.FindSubmatch(text); m != nil {
+			return string(m[1]), nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("the service did not start: %s", text)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// makeRequests writes every request's bytes before anything is measured.
+func (w *world) makeRequests(context.Context) error {
+	zone, err := time.LoadLocation("Asia/Shanghai")
+	if err != nil {
+		return err
+	}
+	today := time.Now().In(zone).Format(time.DateOnly)
+	for v := range w.viewers {
+		token, err := handlers.SignToken([]byte(w.config.Auth.HS256Secret), viewer(v), "", "", "", time.Now(), time.Hour)
+		if err != nil {
+			return err
+		}
+		w.rankings = append(w.rankings, httpRequest("GET", fmt.Sprintf("/v1/boards/steps/friends?limit=%d", w.limit), token, ""))
+		w.bareRanks = append(w.bareRanks, httpRequest("GET", "/rank/"+viewer(v).String(), "", ""))
+		body := fmt.Sprintf(`{"date":%q,"score":%d}`, today, 100+v)
+		w.uploads = append(w.uploads, httpRequest("POST", "/v1/boards/steps/scores", token, body))
+		w.bareScores = append(w.bareScores, httpRequest("POST", "/score/"+viewer(v).String(), "", body))
+	}
+	return nil
+}
+
+func (w *world) redisRanking(ctx context.Context) (float64, error) {
+	return loop(ctx, 32, w.seconds, func(ctx context.Context, i int) error {
+		user := viewer(i % w.viewers).String()
+		members, err := w.rdb.SMembers(ctx, friendsKey(user)).Result()
+		if err != nil {
+			return err
+		}
+		return w.rdb.ZMScore(ctx, boardKey, members...).Err()
+	})
+}
+
+func (w *world) bareRanking(ctx context.Context) (float64, error) {
+	return load(ctx, w.bare.addr, 32, w.seconds, w.bareRanks)
+}
+
+func (w *world) serviceRanking(ctx context.Context) (float64, error) {
+	rate, err := load(ctx, w.service.addr, 32, w.seconds, w.rankings)
+	w.rssRanking = max(w.rssRanking, w.service.rss())
+	return rate, err
+}
+
+func (w *world) bareUpload(ctx context.Context) (float64, error) {
+	return load(ctx, w.bare.addr, 64, w.seconds, w.bareScores)
+}
+
+func (w *world) serviceUpload(ctx context.Context) (float64, error) {
+	rate, err := load(ctx, w.service.addr, 64, w.seconds, w.uploads)
+	w.rssUpload = max(w.rssUpload, w.service.rss())
+	return rate, err
+}
+
+func (w *world) printMemory(context.Context) error {
+	fmt.Println("| memory | bytes |")
+	fmt.Println("| --- | ---: |")
+	fmt.Printf("| Redis, for each user of a board | %.1f |\n", float64(w.boardBytes)/float64(w.board))
+	fmt.Printf("| Redis, for each friend in a set of %d | %.1f |\n", w.friends, float64(w.friendBytes)/float64(w.viewers*w.friends))
+	fmt.Printf("| service, resident, under rankings | %d |\n", w.rssRanking)
+	_, err := fmt.Printf("| service, resident, under uploads | %d |\n", w.rssUpload)
+	return err
+}
+
+// log drops what the service's own code would log while it fills the stores.
+func (w *world) log() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
