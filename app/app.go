@@ -47,6 +47,9 @@ type Options struct {
 	Verifier *handlers.Verifier
 	// Extra adds routes, for `demo`.
 	Extra func(*gin.Engine)
+	// Beside says that a service may be running: its boards stay as it has
+	// defined them.
+	Beside bool
 }
 
 // App is the service, wired. Tests, `demo` and `serve` use the same one.
@@ -80,7 +83,11 @@ func New(ctx context.Context, o Options) (*App, error) {
 		stores:   o.Stores,
 		verifier: o.Verifier,
 	}
-	if err := a.Catalog.Define(ctx, o.Config.BoardDefinitions()); err != nil {
+	define := a.Catalog.Define
+	if o.Beside {
+		define = a.Catalog.Introduce
+	}
+	if err := define(ctx, o.Config.BoardDefinitions()); err != nil {
 		a.Users.Close()
 		return nil, err
 	}

@@ -47,6 +47,9 @@ func (p *program) importCommand() *cobra.Command {
 	return cmd
 }
 
+// errInterrupted says what an import leaves behind that is stopped half way.
+var errInterrupted = errors.New("interrupted: what was imported stays, and importing the file again adds the rest")
+
 // importFile runs an import of one file against the stores of the settings.
 func (p *program) importFile(ctx context.Context, path string, work func(*App, *report, io.Reader) error) (err error) {
 	cfg, err := p.load()
@@ -71,13 +74,20 @@ func (p *program) importFile(ctx context.Context, path string, work func(*App, *
 		return errors.Join(err, st.Close())
 	}
 	verifier := handlers.NewVerifier(handlers.VerifierConfig{})
-	a, err := New(ctx, Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier})
+	a, err := New(ctx, Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier, Beside: true})
 	if err != nil {
 		verifier.Close()
 		return errors.Join(err, st.Close())
 	}
+	// A read from a pipe or a terminal waits for as long as nothing comes; the
+	// deadline ends it. A plain file takes none and never waits.
+	defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Now()) })()
 	r := &report{out: p.stdout, err: p.stderr, tty: isTerminal(p.stderr), start: time.Now(), hotDays: cfg.HotDays, clock: clock}
 	err = work(a, r, file)
+	if err != nil && ctx.Err() != nil {
+		// Whatever failed did so because it was stopped.
+		err = errInterrupted
+	}
 	return errors.Join(r.finish(err), a.Close())
 }
 

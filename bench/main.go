@@ -52,28 +52,30 @@ func bench(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
+	version, err := serverInfo(ctx, w.rdb, "redis_version")
+	if err != nil {
+		return err
+	}
 	fmt.Printf("%d cores, %s; Redis %s; board of %d, %d viewers with %d friends each, pages of %d; %d rounds of %v, medians\n\n",
-		runtime.NumCPU(), runtime.Version(), w.redisVersion(ctx), s.board, s.viewers, s.friends, s.limit, s.rounds, s.seconds)
+		runtime.NumCPU(), runtime.Version(), version, s.board, s.viewers, s.friends, s.limit, s.rounds, s.seconds)
 
 	rows := []row{
 		{name: "friend ranking: go-redis loop, SMEMBERS + ZMSCORE, 32 goroutines", measure: w.redisRanking},
-		{name: "friend ranking: bare Gin handler, 32 connections", measure: w.bareRanking},
-		{name: "friend ranking: Stepboard, 32 connections", measure: w.serviceRanking},
-		{name: "upload: bare Gin handler, one ZADD a request, 64 connections", measure: w.bareUpload},
-		{name: "upload: Stepboard, 64 connections", measure: w.serviceUpload},
+		{name: "friend ranking: bare Gin handler, 32 connections", measure: w.bareRanking, process: w.bare},
+		{name: "friend ranking: Stepboard, 32 connections", measure: w.serviceRanking, process: w.service},
+		{name: "upload: bare Gin handler, one ZADD a request, 64 connections", measure: w.bareUpload, process: w.bare},
+		{name: "upload: Stepboard, 64 connections", measure: w.serviceUpload, process: w.service},
 	}
 	// Round by round, so that what else the machine does falls on all alike.
 	for range s.rounds {
 		for i := range rows {
-			rate, err := rows[i].measure(ctx)
-			if err != nil {
+			if err := rows[i].run(ctx, w); err != nil {
 				return fmt.Errorf("%s: %w", rows[i].name, err)
 			}
-			rows[i].rates = append(rows[i].rates, rate)
 		}
 	}
-	fmt.Println("| what | a second | ratio |")
-	fmt.Println("| --- | ---: | --- |")
+	fmt.Println("| what | a second | ratio | Redis, µs of CPU each | server | client |")
+	fmt.Println("| --- | ---: | --- | ---: | ---: | ---: |")
 	loop, bareRank, bareUp := rows[0].median(), rows[1].median(), rows[3].median()
 	ratios := []string{
 		"1",
@@ -83,7 +85,7 @@ func bench(ctx context.Context, s settings) (err error) {
 		fmt.Sprintf("%.2f of the bare handler", rows[4].median()/bareUp),
 	}
 	for i, r := range rows {
-		fmt.Printf("| %s | %.0f | %s |\n", r.name, r.median(), ratios[i])
+		fmt.Printf("| %s | %.0f | %s | %.0f | %.0f | %.0f |\n", r.name, r.median(), ratios[i], r.redis.each(), r.server.each(), r.client.each())
 	}
 	fmt.Println()
 	return w.printMemory(ctx)
@@ -93,7 +95,41 @@ func bench(ctx context.Context, s settings) (err error) {
 type row struct {
 	name    string
 	measure func(context.Context) (float64, error)
+	process *process // the server, if there is one
 	rates   []float64
+
+	redis, server, client share
+}
+
+// share is the CPU time that one side has spent, and on how much.
+type share struct {
+	spent time.Duration
+	ops   float64
+}
+
+// each is what one operation has cost, in microseconds.
+func (s share) each() float64 { return float64(s.spent.Microseconds()) / s.ops }
+
+func (s *share) add(spent time.Duration, ops float64) {
+	s.spent += spent
+	s.ops += ops
+}
+
+// run measures once.
+func (r *row) run(ctx context.Context, w *world) error {
+	self := &process{pid: os.Getpid()}
+	before := []time.Duration{w.redisServer.cpu(), r.process.cpu(), self.cpu()}
+	start := time.Now()
+	rate, err := r.measure(ctx)
+	if err != nil {
+		return err
+	}
+	ops := rate * time.Since(start).Seconds()
+	r.rates = append(r.rates, rate)
+	r.redis.add(w.redisServer.cpu()-before[0], ops)
+	r.server.add(r.process.cpu()-before[1], ops)
+	r.client.add(self.cpu()-before[2], ops)
+	return nil
 }
 
 func (r *row) median() float64 {

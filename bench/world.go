@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -42,6 +43,8 @@ type world struct {
 	folder  string
 	service *process
 	bare    *process
+	// redisServer is the server's process, where it runs on this machine.
+	redisServer *process
 
 	rankings   [][]byte
 	uploads    [][]byte
@@ -77,6 +80,9 @@ func newWorld(ctx context.Context, s settings) (*world, error) {
 		return nil, err
 	}
 	w.rdb = redis.NewClient(&redis.Options{Addr: redisAddr, PoolSize: 64})
+	if w.redisServer, err = findRedis(ctx, w.rdb); err != nil {
+		return nil, err
+	}
 	if w.folder, err = os.MkdirTemp("", "stepboard-bench"); err != nil {
 		return nil, err
 	}
@@ -207,8 +213,9 @@ func (w *world) fillFriends(ctx context.Context, a *app.App) error {
 		return err
 	}
 	keys := models.Keys{Prefix: w.config.Redis.KeyPrefix}
+	_, bucket := a.Catalog.Current(b, time.Now())
 	pipe := w.rdb.Pipeline()
-	pipe.Copy(ctx, keys.Board(a.Catalog.Current(b, b.Today(time.Now())), 0), boardKey, 0, true)
+	pipe.Copy(ctx, keys.Board(bucket, 0), boardKey, 0, true)
 	for v := range w.viewers {
 		pipe.Copy(ctx, keys.Friends(viewer(v)), friendsKey(viewer(v).String()), 0, true)
 	}
@@ -246,14 +253,25 @@ func (w *world) grown(ctx context.Context, work func() error) (int64, error) {
 	return after - before, err
 }
 
-func (w *world) redisVersion(ctx context.Context) string {
-	info, err := w.rdb.Info(ctx, "server").Result()
+// serverInfo is one field of what Redis says of itself.
+func serverInfo(ctx context.Context, rdb *redis.Client, field string) (string, error) {
+	info, err := rdb.Info(ctx, "server").Result()
 	if err != nil {
-		return "unknown"
+		return "", err
 	}
-	_, rest, _ := strings.Cut(info, "redis_version:")
-	version, _, _ := strings.Cut(rest, "\r")
-	return version
+	_, rest, _ := strings.Cut(info, field+":")
+	value, _, _ := strings.Cut(rest, "\r")
+	return value, nil
+}
+
+// findRedis finds the server's process.
+func findRedis(ctx context.Context, rdb *redis.Client) (*process, error) {
+	pid, err := serverInfo(ctx, rdb, "process_id")
+	if err != nil {
+		return nil, err
+	}
+	n, err := strconv.Atoi(pid)
+	return &process{pid: n}, err
 }
 
 // startServers starts the service and the bare handler, each a process of its
@@ -287,17 +305,40 @@ func (w *world) startServers(ctx context.Context) error {
 	return err
 }
 
-// process is a server that was started.
+// process is a server; cmd is nil unless it was started here.
 type process struct {
 	cmd  *exec.Cmd
+	pid  int
 	addr string
+}
+
+// ticksPerSecond is the unit of CPU time in /proc.
+const ticksPerSecond = 100
+
+// cpu is the CPU time that the process has spent; 0 without a process.
+func (p *process) cpu() time.Duration {
+	if p == nil {
+		return 0
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+	if err != nil {
+		return 0
+	}
+	// The name, in parentheses, may hold anything; utime and stime are the 12th
+	// and 13th fields behind it.
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	var user, system int64
+	if _, err := fmt.Sscan(fields[11]+" "+fields[12], &user, &system); err != nil {
+		return 0
+	}
+	return time.Duration(user+system) * time.Second / ticksPerSecond
 }
 
 func startProcess(cmd *exec.Cmd, addr func() (string, error)) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &process{cmd: cmd}
+	p := &process{cmd: cmd, pid: cmd.Process.Pid}
 	text, err := addr()
 	p.addr = strings.TrimSpace(text)
 	if err != nil {
@@ -315,7 +356,7 @@ func (p *process) stop() error {
 
 // rss is the process's resident memory in bytes.
 func (p *process) rss() int64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
 	if err != nil {
 		return 0
 	}

@@ -34,8 +34,7 @@ func (a *api) listBoards(context.Context, *struct{ OnBehalf }) (*boardsOutput, e
 	out := &boardsOutput{}
 	out.Body.Boards = []boardAnswer{}
 	for _, b := range a.Catalog.Boards() {
-		day := b.Today(now)
-		current := a.Catalog.Current(b, day)
+		day, current := a.Catalog.Current(b, now)
 		out.Body.Boards = append(out.Body.Boards, boardAnswer{
 			Name: b.Name, Kind: b.Kind, TimeZone: b.TimeZone, MaxScore: b.MaxScore, Global: b.Global,
 			Current: currentBucket{

@@ -36,6 +36,12 @@ const (
 	// connection. Every command may be: raising again changes nothing.
 	redisRetries = 1
 
+	// postgresDial bounds a connection attempt, where the DSN does not.
+	postgresDial = 3 * time.Second
+	// closeTimeout bounds how long closing waits for connections that are in
+	// use or half open: a Postgres that hangs must not keep the process alive.
+	closeTimeout = 5 * time.Second
+
 	// idleTransaction ends a transaction whose process has stalled. It must
 	// stay below the minute that a friend set's mark stands.
 	idleTransaction = 20 * time.Second
@@ -49,6 +55,9 @@ type Stores struct {
 	Gorm    *gorm.DB
 	SQL     *sql.DB
 	Dialect migrations.Dialect
+	// Pool is what lies under SQL where that is Postgres, else nil.
+	Pool  *pgxpool.Pool
+	reads *gather
 	// closeUnder closes what lies under the connections.
 	closeUnder func()
 	closing    sync.Once
@@ -62,6 +71,7 @@ func Open(ctx context.Context, cfg config.Config, clock models.Clock) (*Stores, 
 		return nil, err
 	}
 	s.Redis = openRedis(cfg.Redis)
+	s.reads = gatherReads(s.Redis)
 	return s, nil
 }
 
@@ -95,6 +105,9 @@ func openPostgres(ctx context.Context, cfg config.Config, clock models.Clock) (*
 	if err != nil {
 		return nil, fmt.Errorf("postgres.dsn: %w", withoutDSN(err))
 	}
+	if pgConfig.ConnConfig.ConnectTimeout == 0 {
+		pgConfig.ConnConfig.ConnectTimeout = postgresDial
+	}
 	pgConfig.MaxConns = int32(cfg.Postgres.MaxConns)
 	params := pgConfig.ConnConfig.RuntimeParams
 	params["timezone"] = "UTC"
@@ -112,7 +125,20 @@ func openPostgres(ctx context.Context, cfg config.Config, clock models.Clock) (*
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open postgres: %w", err), db.Close())
 	}
-	return &Stores{Gorm: g, SQL: db, Dialect: migrations.Postgres, closeUnder: pool.Close}, nil
+	return &Stores{Gorm: g, SQL: db, Dialect: migrations.Postgres, Pool: pool, closeUnder: func() { closePool(pool) }}, nil
+}
+
+// closePool closes the pool, or leaves it to the end of the process.
+func closePool(pool *pgxpool.Pool) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		pool.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closeTimeout):
+	}
 }
 
 // withoutDSN keeps what is wrong with a DSN and leaves out the DSN, which the
@@ -146,6 +172,7 @@ func openGorm(dialector gorm.Dialector, clock models.Clock) (*gorm.DB, error) {
 // Close closes Redis first, then SQL. Closing again does nothing.
 func (s *Stores) Close() (err error) {
 	s.closing.Do(func() {
+		s.reads.close()
 		err = errors.Join(s.Redis.Close(), s.SQL.Close())
 		s.closeUnder()
 	})

@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"sync"
@@ -17,7 +18,8 @@ type Proxy struct {
 	mu       sync.Mutex
 	listener net.Listener
 	conns    map[net.Conn]bool
-	held     chan struct{} // closed by Release; nil while nothing is held
+	last     []byte        // what is let through last
+	held     chan struct{} // closed by Cut; nil while nothing is held
 	wg       sync.WaitGroup
 }
 
@@ -76,11 +78,12 @@ func (p *Proxy) Cut() {
 	p.wg.Wait()
 }
 
-// Hold stops everything on its way to the server, until the proxy is cut.
-func (p *Proxy) Hold() {
+// HoldAfter lets through what holds the text, and from then on nothing more to
+// the server, until the proxy is cut.
+func (p *Proxy) HoldAfter(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.held = make(chan struct{})
+	p.last = []byte(text)
 }
 
 func (p *Proxy) connect(client net.Conn) {
@@ -114,6 +117,9 @@ func (p *Proxy) copy(to, from net.Conn, upward bool) {
 		if upward {
 			p.mu.Lock()
 			held := p.held
+			if held == nil && p.last != nil && bytes.Contains(buf[:n], p.last) {
+				p.held = make(chan struct{})
+			}
 			p.mu.Unlock()
 			if held != nil {
 				<-held

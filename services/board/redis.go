@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stepboard/internal/resp"
 	"stepboard/models"
 )
 
@@ -86,57 +87,67 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandO
 // any of them, all in one round trip.
 func (s *Store) Composites(ctx context.Context, bucket *models.Bucket, users []models.UserID) ([]models.Composite, error) {
 	composites := make([]models.Composite, len(users))
-	if len(users) == 0 {
-		return composites, nil
-	}
+	members := make([][]int64, bucket.Shards)
+	at := make([][]int, bucket.Shards) // positions in users
 	if bucket.Shards == 1 {
-		cmd := redis.NewFloatSliceCmd(ctx, s.zmscore(bucket, 0, users)...)
-		if err := s.rdb.Process(ctx, cmd); err != nil {
-			return nil, models.Unavailable("read scores", err)
-		}
-		for i, c := range cmd.Val() {
-			composites[i] = models.Composite(c)
-		}
-		return composites, nil
+		members[0] = make([]int64, 0, len(users))
+		at[0] = make([]int, 0, len(users))
 	}
-	members := make([][]models.UserID, bucket.Shards)
-	at := make([][]int, bucket.Shards)
 	for i, user := range users {
 		shard := bucket.Shard(user)
-		members[shard] = append(members[shard], user)
+		members[shard] = append(members[shard], int64(user))
 		at[shard] = append(at[shard], i)
 	}
-	pipe := s.rdb.Pipeline()
-	cmds := make([]*redis.FloatSliceCmd, bucket.Shards)
-	for shard, m := range members {
-		if len(m) > 0 {
-			cmds[shard] = redis.NewFloatSliceCmd(ctx, s.zmscore(bucket, shard, m)...)
-			if err := pipe.Process(ctx, cmds[shard]); err != nil {
-				return nil, models.Unavailable("read scores", err)
-			}
+	cmds := make([]*redis.RawCmd, bucket.Shards)
+	var queued []redis.Cmder
+	for shard := range cmds {
+		if len(members[shard]) > 0 {
+			cmds[shard] = redis.NewRawCmd(ctx, zmscore(s.keys.Board(bucket, shard), members[shard])...)
+			queued = append(queued, cmds[shard])
 		}
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	if err := s.send(ctx, queued); err != nil {
 		return nil, models.Unavailable("read scores", err)
 	}
 	for shard, cmd := range cmds {
 		if cmd == nil {
 			continue
 		}
-		for i, c := range cmd.Val() {
-			composites[at[shard][i]] = models.Composite(c)
+		values, err := resp.Numbers(cmd.Val())
+		if err != nil || len(values) != len(at[shard]) {
+			return nil, fmt.Errorf("read scores of %s %s: %d for %d users: %w", bucket.Board, bucket.Name, len(values), len(at[shard]), err)
+		}
+		for i, value := range values {
+			composites[at[shard][i]] = models.Composite(value)
 		}
 	}
 	return composites, nil
 }
 
-// zmscore builds the command. go-redis answers 0 for a member that is not
-// there, which no composite is.
-func (s *Store) zmscore(bucket *models.Bucket, shard int, users []models.UserID) []any {
-	args := make([]any, 2, 2+len(users))
-	args[0], args[1] = "zmscore", s.keys.Board(bucket, shard)
-	for _, user := range users {
-		args = append(args, int64(user))
+// send runs commands in one round trip.
+func (s *Store) send(ctx context.Context, cmds []redis.Cmder) error {
+	switch len(cmds) {
+	case 0:
+		return nil
+	case 1:
+		// A single one may share its round trip with those of other calls.
+		return s.rdb.Process(ctx, cmds[0])
+	}
+	pipe := s.rdb.Pipeline()
+	if err := pipe.BatchProcess(ctx, cmds...); err != nil {
+		return err
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// zmscore builds the command. Pointers into the members spare an allocation
+// for each.
+func zmscore(key string, members []int64) []any {
+	args := make([]any, 2+len(members))
+	args[0], args[1] = "zmscore", key
+	for i := range members {
+		args[2+i] = &members[i]
 	}
 	return args
 }

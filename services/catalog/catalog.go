@@ -15,10 +15,12 @@ import (
 const (
 	// refreshEvery bounds how long a definition or a new day goes unnoticed.
 	refreshEvery = 10 * time.Second
+	// refreshTimeout bounds a refresh: a database that hangs must not end it.
+	refreshTimeout = 5 * time.Second
 	// prepareAhead is how long before its day begins a bucket is made, so that
-	// uploads go on when Postgres is away at midnight. It is short because a
-	// changed definition takes effect with the next bucket that is made.
-	prepareAhead = 10 * time.Minute
+	// uploads go on when Postgres is away at midnight. It is no longer, because
+	// a changed definition takes effect with the next bucket that is made.
+	prepareAhead = 2 * time.Hour
 )
 
 // Catalog serves definitions and buckets from memory. A bucket never changes,
@@ -43,51 +45,77 @@ func New(store *Store, clock models.Clock, log *slog.Logger) *Catalog {
 	return c
 }
 
-// Define stores the definitions, each checked before any is stored, and loads
-// the catalog. A definition that can't be is an error that names it. Boards
-// that are stored but not among the given ones stay as they are.
+// Define stores the definitions of a service's settings, each checked before
+// any is stored, and loads the catalog. A definition that can't be is an error
+// that names it. Boards that are stored but not among the given ones stay as
+// they are.
 func (c *Catalog) Define(ctx context.Context, defs []models.Board) error {
+	return c.define(ctx, defs, true)
+}
+
+// Introduce is Define for a command beside the service: boards that are stored
+// already stay as the service has defined them.
+func (c *Catalog) Introduce(ctx context.Context, defs []models.Board) error {
+	return c.define(ctx, defs, false)
+}
+
+func (c *Catalog) define(ctx context.Context, defs []models.Board, update bool) error {
 	for _, def := range defs {
 		if _, err := NewBoard(def); err != nil {
 			return err
 		}
 	}
-	if err := c.store.define(ctx, defs); err != nil {
+	if err := c.store.define(ctx, defs, update); err != nil {
 		return err
 	}
 	return c.Refresh(ctx)
 }
 
 // Refresh reads the definitions again and makes the buckets that are current
-// or about to be. Two queries, and two more for each bucket that is new.
+// or about to be. Two queries, and two more for each bucket that is new. It is
+// given up after refreshTimeout.
 func (c *Catalog) Refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
 	stored, err := c.store.boards(ctx)
 	if err != nil {
 		return err
 	}
+	known := *c.boards.Load()
 	boards := make(map[string]*Board, len(stored))
 	for _, def := range stored {
 		b, err := NewBoard(def)
 		if err != nil {
-			return err
+			// A newer replica may define what this one does not know.
+			c.log.WarnContext(ctx, "a board's definition can't be used here; it stays as it was", "board", def.Name, "error", err)
+			b = known[def.Name]
 		}
-		boards[b.Name] = b
+		if b != nil {
+			boards[b.Name] = b
+		}
 	}
 	c.boards.Store(&boards)
-
-	now := c.clock()
 	var failed error
 	for _, b := range boards {
-		for d := b.Today(now); d <= b.Today(now.Add(prepareAhead)); d++ {
-			_, err := c.ensure(ctx, b, d)
+		failed = errors.Join(failed, c.prepare(ctx, b))
+	}
+	return failed
+}
+
+// prepare makes the board's buckets that are current or about to be, and looks
+// up those that still take uploads, so that they are at hand when Postgres is
+// not; those are not made before somebody uploads to them.
+func (c *Catalog) prepare(ctx context.Context, b *Board) error {
+	now := c.clock()
+	today := b.Today(now)
+	var failed error
+	for d := today; d <= b.Today(now.Add(prepareAhead)); d++ {
+		_, err := c.ensure(ctx, b, d)
+		failed = errors.Join(failed, err)
+	}
+	for d := today - lateDays; d < today; d++ {
+		if _, err := c.Find(ctx, b, d); err != nil && !errors.Is(err, ErrNoBucket) {
 			failed = errors.Join(failed, err)
-		}
-		// The open days are looked up so that they are at hand when Postgres
-		// is not; they are not made before somebody uploads to them.
-		for d := b.Today(now) - lateDays; d < b.Today(now); d++ {
-			if _, err := c.Find(ctx, b, d); err != nil && !errors.Is(err, ErrNoBucket) {
-				failed = errors.Join(failed, err)
-			}
 		}
 	}
 	return failed
@@ -135,12 +163,20 @@ func (c *Catalog) Boards() []*Board {
 	return list
 }
 
-// Current is the day's bucket, or what it would be made as. No I/O.
-func (c *Catalog) Current(b *Board, d models.Date) *models.Bucket {
-	if bucket, ok := c.cached(b.Name, dailyName(d)); ok {
-		return bucket
+// Current is the board's current day with its bucket, or what that would be
+// made as. A bucket that exists decides when its day begins and ends: after a
+// change of the zone the definition says otherwise. No I/O.
+func (c *Catalog) Current(b *Board, now time.Time) (models.Date, *models.Bucket) {
+	today := b.Today(now)
+	for _, d := range []models.Date{today, today - 1, today + 1} {
+		if bucket, ok := c.cached(b.Name, dailyName(d)); ok && !now.Before(bucket.StartsAt) && now.Before(bucket.EndsAt) {
+			return d, bucket
+		}
 	}
-	return dailyBucket(b, d)
+	if bucket, ok := c.cached(b.Name, dailyName(today)); ok {
+		return today, bucket
+	}
+	return today, dailyBucket(b, today)
 }
 
 // Find is the day's bucket for reading: ErrNoBucket where nothing was ever

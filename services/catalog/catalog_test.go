@@ -237,12 +237,12 @@ func TestTheNextDayIsPrepared(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		c, b := open(t, env, steps())
 		tomorrow := day(t, "2026-11-21")
-		env.Clock.Set(time.Date(2026, 11, 20, 15, 55, 0, 0, time.UTC))
+		env.Clock.Set(time.Date(2026, 11, 20, 14, 5, 0, 0, time.UTC))
 		if err := c.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.Find(t.Context(), b, tomorrow); models.CodeOf(err) != models.CodeDateInFuture {
-			t.Errorf("five minutes before midnight: %v", err)
+			t.Errorf("two hours before midnight: %v", err)
 		}
 		if err := env.SQL.Close(); err != nil {
 			t.Fatal(err)
@@ -280,6 +280,95 @@ func TestUnknownBoard(t *testing.T) {
 		}
 		if boards := c.Boards(); len(boards) != 1 || boards[0].Name != "steps" {
 			t.Errorf("boards %v", boards)
+		}
+	})
+}
+
+// A command beside the service leaves its definitions alone, and brings those
+// that are missing.
+func TestIntroduceChangesNothing(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		served := steps()
+		served.Shards, served.TimeZone = 4, "America/New_York"
+		open(t, env, served)
+		other := steps()
+		other.Name = "other"
+		beside := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, env.Log)
+		if err := beside.Introduce(t.Context(), []models.Board{steps(), other}); err != nil {
+			t.Fatal(err)
+		}
+		b, err := beside.Board("steps")
+		if err != nil || b.Shards != 4 || b.TimeZone != "America/New_York" {
+			t.Errorf("the service's board became %+v, %v", b, err)
+		}
+		if b, err := beside.Board("other"); err != nil || b.Shards != 1 {
+			t.Errorf("the missing board: %+v, %v", b, err)
+		}
+	})
+}
+
+// A definition of a kind that this version does not know, as a newer replica
+// may store, does not keep the others from their days.
+func TestAnUnknownDefinitionIsPassedOver(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		c, b := open(t, env, steps())
+		newer := steps()
+		newer.Name, newer.Kind = "gifts", "event"
+		if err := env.Gorm.Create(&newer).Error; err != nil {
+			t.Fatal(err)
+		}
+		env.Clock.Advance(24 * time.Hour)
+		if err := c.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Board("gifts"); models.CodeOf(err) != models.CodeBoardNotFound {
+			t.Errorf("the unknown board: %v", err)
+		}
+		if _, err := c.Find(t.Context(), b, day(t, "2026-11-21")); err != nil {
+			t.Errorf("the next day: %v", err)
+		}
+		// One that was known stays as it was.
+		if err := env.Gorm.Model(&models.Board{}).Where("name = ?", "steps").Update("time_zone", "Mars/Olympus").Error; err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := c.Board("steps"); err != nil || b.TimeZone != "Asia/Shanghai" {
+			t.Errorf("the known board: %+v, %v", b, err)
+		}
+	})
+}
+
+// After a change of the zone the day goes on as it was made, and the next one
+// begins where the new zone says.
+func TestTodayAfterAChangeOfZone(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		open(t, env, steps())
+		moved := steps()
+		moved.TimeZone = "America/New_York"
+		c, b := open(t, env, moved) // 2026-11-20 08:00 there, 21:00 in Shanghai
+		for _, tt := range []struct{ now, want string }{
+			{"2026-11-20T13:00:00Z", "2026-11-20"},
+			{"2026-11-20T15:59:59Z", "2026-11-20"},
+			{"2026-11-20T16:00:00Z", "2026-11-20"}, // over in Shanghai, not in New York
+			{"2026-11-21T05:00:00Z", "2026-11-21"},
+		} {
+			now, err := time.Parse(time.RFC3339, tt.now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			env.Clock.Set(now)
+			if err := c.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			today, bucket := c.Current(b, now)
+			if today.String() != tt.want || now.Before(bucket.StartsAt) {
+				t.Errorf("at %s it is %v, from %v; want %s", tt.now, today, bucket.StartsAt, tt.want)
+			}
 		}
 	})
 }

@@ -24,16 +24,21 @@ type Store struct {
 // NewStore makes a store over the database.
 func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
 
-// define inserts the definitions or brings them up to date, in one
-// transaction. A board's kind can't change: its buckets would lie.
-func (s *Store) define(ctx context.Context, boards []models.Board) error {
+// define inserts the definitions, in one transaction. Those that exist are
+// brought up to date, or left as they are. A board's kind can't change: its
+// buckets would lie.
+func (s *Store) define(ctx context.Context, boards []models.Board, update bool) error {
+	onConflict := clause.OnConflict{DoNothing: true}
+	if update {
+		onConflict = clause.OnConflict{
+			Columns:   []clause.Column{{Name: "name"}},
+			DoUpdates: clause.AssignmentColumns([]string{"time_zone", "max_score", "shards", "global", "updated_at"}),
+		}
+	}
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		for i := range boards {
 			b := boards[i]
-			err := tx.Clauses(clause.OnConflict{
-				Columns:   []clause.Column{{Name: "name"}},
-				DoUpdates: clause.AssignmentColumns([]string{"time_zone", "max_score", "shards", "global", "updated_at"}),
-			}).Create(&b).Error
+			err := tx.Clauses(onConflict).Create(&b).Error
 			if err != nil {
 				return err
 			}

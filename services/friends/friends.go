@@ -22,7 +22,7 @@ import (
 
 // changeTimeout bounds a change, well below markTTL: its marks must stand
 // until it has committed or can't any more.
-const changeTimeout = 20 * time.Second
+const changeTimeout = 10 * time.Second
 
 // errNoRequest says that no request stands between two users.
 var errNoRequest = errors.New("no such friend request")
@@ -40,8 +40,9 @@ func New(store *Store, cache *Cache, log *slog.Logger) *Service {
 }
 
 // IDs lists a user's friends, in no particular order. One round trip to Redis
-// if the set is there; on a miss one query and two round trips more. With
-// Redis away it answers from SQL; CodeUnavailable if that is away too.
+// if the set is there; on a miss one query and two round trips more, by one
+// reader at a time. With Redis away it answers from SQL; CodeUnavailable if
+// that is away too.
 func (s *Service) IDs(ctx context.Context, user models.UserID) ([]models.UserID, error) {
 	ids, ok, cacheErr := s.cache.get(ctx, user)
 	if ok {
@@ -52,7 +53,12 @@ func (s *Service) IDs(ctx context.Context, user models.UserID) ([]models.UserID,
 		granted bool
 	)
 	if cacheErr == nil {
-		token, granted = s.cache.begin(ctx, user)
+		token, granted, cacheErr = s.cache.begin(ctx, user)
+	}
+	if cacheErr == nil && !granted {
+		if ids, ok, cacheErr = s.cache.await(ctx, user); ok {
+			return ids, nil
+		}
 	}
 	ids, err := s.store.ids(ctx, user)
 	if err != nil {
@@ -102,23 +108,23 @@ func (s *Service) Ask(ctx context.Context, from, to models.UserID) (status Statu
 	if from == to {
 		return "", false, models.Invalid("body.user_id", "nobody can be a friend of oneself")
 	}
-	err = s.change(ctx, func(ctx context.Context, c *change) error {
+	err = s.change(ctx, func(t *tx) error {
 		// Who asks must be there to be found by who answers.
-		if err := c.create([]models.UserID{from}); err != nil {
+		if err := t.create([]models.UserID{from}); err != nil {
 			return err
 		}
-		counts, err := c.lock(pair(from, to))
+		counts, err := t.lock(pair(from, to))
 		if err != nil {
 			return err
 		}
 		if _, ok := counts[to]; !ok {
 			return models.Errorf(models.CodeUserNotFound, "there is no user %v", to)
 		}
-		if already, err := c.friends(from, to); err != nil || already {
+		if already, err := t.friends(from, to); err != nil || already {
 			status = StatusFriends
 			return err
 		}
-		request, err := c.request(from, to)
+		request, err := t.request(from, to)
 		if err != nil && !errors.Is(err, errNoRequest) {
 			return err
 		}
@@ -132,10 +138,11 @@ func (s *Service) Ask(ctx context.Context, from, to models.UserID) (status Statu
 		created = true
 		if request != nil {
 			status = StatusFriends
-			return c.befriendPair(ctx, from, to)
+			_, err := t.befriend([]models.Edge{{A: from, B: to}})
+			return err
 		}
 		status = StatusPending
-		return c.addRequest(from, to)
+		return t.addRequest(from, to)
 	})
 	return status, created, err
 }
@@ -144,15 +151,15 @@ func (s *Service) Ask(ctx context.Context, from, to models.UserID) (status Statu
 // nothing. CodeNotFound if the other has not asked, CodeFriendLimit if either
 // side is full.
 func (s *Service) Accept(ctx context.Context, user, other models.UserID) error {
-	return s.change(ctx, func(ctx context.Context, c *change) error {
-		counts, err := c.lock(pair(user, other))
+	return s.change(ctx, func(t *tx) error {
+		counts, err := t.lock(pair(user, other))
 		if err != nil {
 			return err
 		}
-		if already, err := c.friends(user, other); err != nil || already {
+		if already, err := t.friends(user, other); err != nil || already {
 			return err
 		}
-		request, err := c.request(user, other)
+		request, err := t.request(user, other)
 		if errors.Is(err, errNoRequest) || (err == nil && !request.Incoming) {
 			return models.Errorf(models.CodeNotFound, "user %v has not asked", other)
 		}
@@ -162,31 +169,29 @@ func (s *Service) Accept(ctx context.Context, user, other models.UserID) error {
 		if err := room(counts, user, other); err != nil {
 			return err
 		}
-		return c.befriendPair(ctx, user, other)
+		_, err = t.befriend([]models.Edge{{A: user, B: other}})
+		return err
 	})
 }
 
 // Decline removes the request between two users, whoever asked; without one
 // it changes nothing.
 func (s *Service) Decline(ctx context.Context, user, other models.UserID) error {
-	return s.change(ctx, func(_ context.Context, c *change) error {
-		if _, err := c.lock(pair(user, other)); err != nil {
+	return s.change(ctx, func(t *tx) error {
+		if _, err := t.lock(pair(user, other)); err != nil {
 			return err
 		}
-		return c.removeRequest(user, other)
+		return t.removeRequest(user, other)
 	})
 }
 
 // Remove ends a friendship; without one it changes nothing.
 func (s *Service) Remove(ctx context.Context, user, other models.UserID) error {
-	return s.change(ctx, func(ctx context.Context, c *change) error {
-		if _, err := c.lock(pair(user, other)); err != nil {
+	return s.change(ctx, func(t *tx) error {
+		if _, err := t.lock(pair(user, other)); err != nil {
 			return err
 		}
-		if err := c.mark(ctx, pair(user, other)); err != nil {
-			return err
-		}
-		return c.part(user, []models.UserID{other})
+		return t.part(user, []models.UserID{other})
 	})
 }
 
@@ -216,7 +221,7 @@ func (s *Service) Replace(ctx context.Context, user models.UserID, friends []mod
 		if err != nil {
 			return models.Unavailable("replace friends", err)
 		}
-		err = s.change(ctx, func(ctx context.Context, c *change) error { return c.replace(ctx, user, had, wanted) })
+		err = s.change(ctx, func(t *tx) error { return t.replace(user, had, wanted) })
 		if !errors.Is(err, errMoved) {
 			return err
 		}
@@ -229,23 +234,24 @@ func (s *Service) Replace(ctx context.Context, user models.UserID, friends []mod
 	return models.Unavailable("replace friends", errMoved)
 }
 
-// change is one transaction with the marks that it set.
-type change struct {
-	*tx
-	cache  *Cache
-	token  string
-	marked []models.UserID
-}
-
-// change runs fn in a transaction and keeps the copies in Redis true. It goes
-// on when the client hangs up: half a change is no use to anybody.
-func (s *Service) change(ctx context.Context, fn func(context.Context, *change) error) error {
+// change runs fn in a transaction and keeps the copies in Redis true: whose
+// lists it has changed is marked before the commit and cleared after it. It
+// goes on when the client hangs up: half a change is no use to anybody.
+func (s *Service) change(ctx context.Context, fn func(*tx) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
 	defer cancel()
-	c := &change{cache: s.cache, token: newToken()}
+	token := newToken()
+	var marked []models.UserID
 	err := s.store.transact(ctx, func(t *tx) error {
-		c.tx = t
-		return fn(ctx, c)
+		if err := fn(t); err != nil {
+			return err
+		}
+		// Should the marking break half way, some marks may stand.
+		marked = sorted(t.touched)
+		if err := s.cache.mark(ctx, token, marked); err != nil {
+			return models.Unavailable("change friends", err)
+		}
+		return nil
 	})
 	var refused *models.Error
 	if err != nil && !errors.As(err, &refused) && !errors.Is(err, errMoved) {
@@ -253,46 +259,25 @@ func (s *Service) change(ctx context.Context, fn func(context.Context, *change) 
 		// stay until they expire, and the sets out of Redis with them.
 		return models.Unavailable("change friends", err)
 	}
-	if len(c.marked) > 0 {
-		if err := s.cache.clear(ctx, c.token, c.marked); err != nil {
-			s.log.WarnContext(ctx, "friend sets stay uncached until their marks expire", "error", err)
-		}
+	if err := s.cache.clear(ctx, token, marked); err != nil {
+		s.log.WarnContext(ctx, "friend sets stay uncached until their marks expire", "error", err)
 	}
-	return err
-}
-
-// mark announces that the users' lists change. It comes before the change's
-// commit; a Redis that can't be told stops the change.
-func (c *change) mark(ctx context.Context, users []models.UserID) error {
-	// Should the pipeline break half way, some marks may stand.
-	c.marked = append(c.marked, users...)
-	if err := c.cache.mark(ctx, c.token, users); err != nil {
-		return models.Unavailable("change friends", err)
-	}
-	return nil
-}
-
-func (c *change) befriendPair(ctx context.Context, a, b models.UserID) error {
-	if err := c.mark(ctx, pair(a, b)); err != nil {
-		return err
-	}
-	_, err := c.befriend([]models.Edge{{A: a, B: b}})
 	return err
 }
 
 // replace moves a user from the list that it had to the wanted one, both
 // ascending; errMoved if it no longer had that list.
-func (c *change) replace(ctx context.Context, user models.UserID, had, wanted []models.UserID) error {
+func (t *tx) replace(user models.UserID, had, wanted []models.UserID) error {
 	gained, lost := without(wanted, had), without(had, wanted)
-	touched := sorted(append(append([]models.UserID{user}, gained...), lost...))
-	if err := c.create(touched); err != nil {
+	involved := sorted(append(append([]models.UserID{user}, gained...), lost...))
+	if err := t.create(involved); err != nil {
 		return err
 	}
-	counts, err := c.lock(touched)
+	counts, err := t.lock(involved)
 	if err != nil {
 		return err
 	}
-	now, err := friendIDs(c.db, user)
+	now, err := friendIDs(t.db, user)
 	if err != nil {
 		return err
 	}
@@ -304,17 +289,14 @@ func (c *change) replace(ctx context.Context, user models.UserID, had, wanted []
 			return models.Errorf(models.CodeFriendLimit, "user %v has %d friends already", id, models.MaxFriends)
 		}
 	}
-	if err := c.mark(ctx, touched); err != nil {
-		return err
-	}
-	if err := c.part(user, lost); err != nil {
+	if err := t.part(user, lost); err != nil {
 		return err
 	}
 	edges := make([]models.Edge, len(gained))
 	for i, id := range gained {
 		edges[i] = models.Edge{A: user, B: id}
 	}
-	_, err = c.befriend(edges)
+	_, err = t.befriend(edges)
 	return err
 }
 
@@ -373,19 +355,16 @@ func (s *Service) Import(ctx context.Context, edges []models.Edge) (added int, r
 	if len(users) == 0 {
 		return 0, rejected, nil
 	}
-	err = s.change(ctx, func(ctx context.Context, c *change) error {
-		if err := c.create(users); err != nil {
+	err = s.change(ctx, func(t *tx) error {
+		if err := t.create(users); err != nil {
 			return err
 		}
-		counts, err := c.lock(users)
+		counts, err := t.lock(users)
 		if err != nil {
 			return err
 		}
-		if err := c.mark(ctx, users); err != nil {
-			return err
-		}
 		var full []Rejected
-		added, full, err = c.importEdges(edges, counts)
+		added, full, err = t.importEdges(edges, counts)
 		rejected = append(rejected, full...)
 		return err
 	})
@@ -397,7 +376,7 @@ func (s *Service) Import(ctx context.Context, edges []models.Edge) (added int, r
 
 // importEdges adds in one go the edges of users that are far from the limit,
 // and the others one by one.
-func (c *change) importEdges(edges []models.Edge, counts map[models.UserID]int) (added int, full []Rejected, err error) {
+func (t *tx) importEdges(edges []models.Edge, counts map[models.UserID]int) (added int, full []Rejected, err error) {
 	most := make(map[models.UserID]int, len(counts))
 	for id, n := range counts {
 		most[id] = n
@@ -415,7 +394,7 @@ func (c *change) importEdges(edges []models.Edge, counts map[models.UserID]int) 
 			bulk = append(bulk, e)
 			continue
 		}
-		already, err := c.friends(e.A, e.B)
+		already, err := t.friends(e.A, e.B)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -426,13 +405,13 @@ func (c *change) importEdges(edges []models.Edge, counts map[models.UserID]int) 
 			full = append(full, Rejected{i, err})
 			continue
 		}
-		if _, err := c.befriend([]models.Edge{e}); err != nil {
+		if _, err := t.befriend([]models.Edge{e}); err != nil {
 			return 0, nil, err
 		}
 		counts[e.A]++
 		counts[e.B]++
 		added++
 	}
-	n, err := c.befriend(bulk)
+	n, err := t.befriend(bulk)
 	return added + n, full, err
 }

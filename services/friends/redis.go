@@ -3,6 +3,7 @@ package friends
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stepboard/internal/resp"
 	"stepboard/models"
 )
 
@@ -24,7 +26,7 @@ const (
 	setTTL = time.Hour
 	// noFriends is the member that stands for an empty list. It is a number,
 	// as are ids, so that Redis keeps the set in its compact encoding.
-	noFriends = "0"
+	noFriends = 0
 )
 
 // Cache keeps friend sets in Redis. Safe for concurrent use.
@@ -43,33 +45,61 @@ func newToken() string { return rand.Text() }
 
 // get reads a user's set; ok is false if there is none. One round trip.
 func (c *Cache) get(ctx context.Context, user models.UserID) (ids []models.UserID, ok bool, err error) {
-	members, err := c.rdb.SMembers(ctx, c.keys.Friends(user)).Result()
+	cmd := redis.NewRawCmd(ctx, "smembers", c.keys.Friends(user))
+	if err := c.rdb.Process(ctx, cmd); err != nil {
+		return nil, false, fmt.Errorf("read friend set: %w", err)
+	}
+	members, err := resp.Numbers(cmd.Val())
 	if err != nil {
 		return nil, false, fmt.Errorf("read friend set: %w", err)
 	}
 	if len(members) == 0 {
 		return nil, false, nil
 	}
-	ids = make([]models.UserID, 0, len(members))
-	for _, m := range members {
-		if m == noFriends {
-			continue
+	ids = make([]models.UserID, 0, len(members)+1) // the caller may add the user
+	for _, member := range members {
+		if member != noFriends {
+			ids = append(ids, models.UserID(member))
 		}
-		id, err := models.ParseUserID(m)
-		if err != nil {
-			return nil, false, fmt.Errorf("friend set of %v has member %q: %w", user, m, err)
-		}
-		ids = append(ids, id)
 	}
 	return ids, true, nil
 }
 
+const (
+	// awaitPause and awaitTries bound how long a reader that may not load waits
+	// for the set that another one loads.
+	awaitPause = 5 * time.Millisecond
+	awaitTries = 20
+)
+
+// await waits for the set that another reader is loading; ok is false if it
+// does not come.
+func (c *Cache) await(ctx context.Context, user models.UserID) (ids []models.UserID, ok bool, err error) {
+	for range awaitTries {
+		select {
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		case <-time.After(awaitPause):
+		}
+		if ids, ok, err = c.get(ctx, user); ok || err != nil {
+			break
+		}
+	}
+	return ids, ok, err
+}
+
 // begin asks to be the one reader that may store the user's set. It must come
 // before the list is read from SQL. One round trip.
-func (c *Cache) begin(ctx context.Context, user models.UserID) (token string, granted bool) {
+func (c *Cache) begin(ctx context.Context, user models.UserID) (token string, granted bool, err error) {
 	token = newToken()
-	err := c.rdb.SetArgs(ctx, c.keys.FriendsLoading(user), token, redis.SetArgs{Mode: "NX", TTL: loadingTTL}).Err()
-	return token, err == nil
+	err = c.rdb.SetArgs(ctx, c.keys.FriendsLoading(user), token, redis.SetArgs{Mode: "NX", TTL: loadingTTL}).Err()
+	if errors.Is(err, redis.Nil) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("ask to load friends: %w", err)
+	}
+	return token, true, nil
 }
 
 // storeScript stores a set that was read from SQL, unless a change is under
@@ -107,52 +137,69 @@ func (c *Cache) store(ctx context.Context, user models.UserID, token string, ids
 	if len(ids) == 0 {
 		args = append(args, noFriends)
 	}
-	keys := []string{c.keys.FriendsChanging(user), c.keys.Friends(user), c.keys.FriendsLoading(user)}
-	n, err := c.rdb.Eval(ctx, storeScript, keys, args...).Int()
+	n, err := c.rdb.Eval(ctx, storeScript, c.userKeys(user), args...).Int()
 	if err != nil {
 		return false, fmt.Errorf("store friend set: %w", err)
 	}
 	return n == 1, nil
 }
 
-// mark announces a change: nobody stores the users' sets from here on, and
-// what stands there is removed. It must succeed before the change commits.
+// markScript announces a change of one user's list.
+//
+//	KEYS  changing, friends, loading
+//	ARGV  the writer's token, the mark's lifetime in ms
 //
 // Each writer's token is a member of its own, so that one that is done does
-// not lift the mark of another that is not. A mark and its expiry come in one
-// MULTI, so that none can be left without. One round trip for a thousand
-// users.
+// not lift the mark of another that is not. Mark and expiry come in one script,
+// so that no mark can be left without.
+const markScript = `
+redis.call('SADD', KEYS[1], ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return redis.call('DEL', KEYS[2], KEYS[3])
+`
+
+// mark announces a change: nobody stores the users' sets from here on, and
+// what stands there is removed. It must succeed before the change commits. One
+// round trip for a thousand users.
 func (c *Cache) mark(ctx context.Context, token string, users []models.UserID) error {
-	return c.each(ctx, users, func(pipe redis.Pipeliner, user models.UserID) {
-		changing := c.keys.FriendsChanging(user)
-		pipe.SAdd(ctx, changing, token)
-		pipe.PExpire(ctx, changing, markTTL)
-		pipe.Del(ctx, c.keys.Friends(user), c.keys.FriendsLoading(user))
-	})
+	return c.each(ctx, users, markScript, token, markTTL.Milliseconds())
 }
 
-// clear comes after the commit. The sets are removed once more, in case the
-// marks were lost with a Redis that restarted, and the writer's marks are
-// lifted. Where it fails, the marks expire by themselves. Cost as of mark.
+// clearScript ends a change of one user's list. The set is removed once more,
+// in case the mark was lost with a Redis that restarted.
+//
+//	KEYS  changing, friends, loading
+//	ARGV  the writer's token
+const clearScript = `
+redis.call('DEL', KEYS[2], KEYS[3])
+return redis.call('SREM', KEYS[1], ARGV[1])
+`
+
+// clear comes after the commit and lifts the writer's marks. Where it fails,
+// they expire by themselves. Cost as of mark.
 func (c *Cache) clear(ctx context.Context, token string, users []models.UserID) error {
-	return c.each(ctx, users, func(pipe redis.Pipeliner, user models.UserID) {
-		pipe.Del(ctx, c.keys.Friends(user), c.keys.FriendsLoading(user))
-		pipe.SRem(ctx, c.keys.FriendsChanging(user), token)
-	})
+	return c.each(ctx, users, clearScript, token)
 }
 
 // eachBatch bounds the users of one round trip.
 const eachBatch = 1000
 
-func (c *Cache) each(ctx context.Context, users []models.UserID, queue func(redis.Pipeliner, models.UserID)) error {
+// each runs a script for each user. It is one script a user and not one
+// transaction for all, because a cluster keeps users in different slots.
+func (c *Cache) each(ctx context.Context, users []models.UserID, script string, args ...any) error {
 	for chunk := range slices.Chunk(users, eachBatch) {
-		pipe := c.rdb.TxPipeline()
+		pipe := c.rdb.Pipeline()
 		for _, user := range chunk {
-			queue(pipe, user)
+			pipe.Eval(ctx, script, c.userKeys(user), args...)
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
 			return fmt.Errorf("announce friend change: %w", err)
 		}
 	}
 	return nil
+}
+
+// userKeys are the keys of every script here, in this order.
+func (c *Cache) userKeys(user models.UserID) []string {
+	return []string{c.keys.FriendsChanging(user), c.keys.Friends(user), c.keys.FriendsLoading(user)}
 }

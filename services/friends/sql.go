@@ -101,6 +101,8 @@ func (s *Store) transact(ctx context.Context, fn func(*tx) error) error {
 // tx is a change under way.
 type tx struct {
 	db *gorm.DB
+	// touched is whose lists the change has changed so far.
+	touched []models.UserID
 }
 
 // create makes rows for users that have none. Ascending ids keep concurrent
@@ -201,6 +203,7 @@ func (t *tx) befriend(edges []models.Edge) (added int, err error) {
 		if err != nil {
 			return added, fmt.Errorf("store friendships: %w", err)
 		}
+		t.touched = append(t.touched, gained...)
 		if err := t.count(gained, +1); err != nil {
 			return added, err
 		}
@@ -223,6 +226,7 @@ func (t *tx) part(user models.UserID, others []models.UserID) error {
 		if err != nil {
 			return fmt.Errorf("remove friendships: %w", err)
 		}
+		t.touched = append(t.touched, lost...)
 		if err := t.count(lost, -1); err != nil {
 			return err
 		}

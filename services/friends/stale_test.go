@@ -20,9 +20,9 @@ type protocol struct {
 
 func (p *protocol) begin() string {
 	p.t.Helper()
-	token, granted := p.cache.begin(p.t.Context(), p.user)
-	if !granted {
-		p.t.Fatal("the reader may not load")
+	token, granted, err := p.cache.begin(p.t.Context(), p.user)
+	if err != nil || !granted {
+		p.t.Fatalf("the reader may not load: %v", err)
 	}
 	return token
 }
@@ -116,8 +116,8 @@ func TestAReaderStoresOnlyWhatIsStillTrue(t *testing.T) {
 		}},
 		{"two readers at once", func(p *protocol) {
 			first := p.begin()
-			if _, granted := p.cache.begin(p.t.Context(), p.user); granted {
-				p.t.Fatal("both may load")
+			if _, granted, err := p.cache.begin(p.t.Context(), p.user); err != nil || granted {
+				p.t.Fatalf("both may load: %v", err)
 			}
 			p.store("somebody else", false)
 			p.store(first, true)

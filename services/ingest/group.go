@@ -4,23 +4,31 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"stepboard/models"
 )
 
 const (
-	// queueLength bounds the calls that wait for the next flush.
+	// queueLength and queueItems bound the calls that wait for the next flush,
+	// and the items that these bring: about 4 MB.
 	queueLength = 4096
+	queueItems  = 50_000
+	// callTimeout bounds how long a call waits for its answer. One that has
+	// waited longer is not flushed any more: nobody was promised anything.
+	callTimeout = 5 * time.Second
 	// flushTimeout bounds one flush. It runs without any caller's context: a
 	// client that hangs up must not cancel the others' writes, nor its own.
 	flushTimeout = 3 * time.Second
-	// queueTimeout bounds how long a call waits for a place in the queue.
-	queueTimeout = time.Second
 )
 
-// ErrClosed is what a call hears that comes after Close.
-var ErrClosed = errors.New("closed")
+// What a call may hear that is not flushed.
+var (
+	ErrClosed  = errors.New("closed")
+	errFull    = errors.New("the queue is full")
+	errExpired = errors.New("waited too long")
+)
 
 // Group is a group commit: calls that arrive while a flush is under way are
 // gathered and make up the next one. With nothing to gather a call is flushed
@@ -29,15 +37,17 @@ type Group[T any] struct {
 	flush func(context.Context, []T) []error
 	limit int
 
-	calls chan *call[T]
-	done  chan struct{} // closed when the flusher has stopped
+	calls  chan *call[T]
+	queued atomic.Int64  // items in calls
+	done   chan struct{} // closed when the flusher has stopped
 
 	mu     sync.RWMutex // held for reading while a call enters the queue
 	closed bool
 }
 
 type call[T any] struct {
-	items []T
+	items   []T
+	expires time.Time
 	// result has room for the one answer, so the flusher never waits for a
 	// caller that has left.
 	result chan error
@@ -63,38 +73,41 @@ func NewGroup[T any](limit int, flush func(context.Context, []T) []error) *Group
 // knows; the caller tries again. Once the call is in the queue its items are
 // flushed, whether or not ctx ends meanwhile.
 func (g *Group[T]) Do(ctx context.Context, items []T) error {
-	c := &call[T]{items: items, result: make(chan error, 1)}
-	if err := g.enqueue(ctx, c); err != nil {
-		return err
+	c := &call[T]{items: items, expires: time.Now().Add(callTimeout), result: make(chan error, 1)}
+	if err := g.enqueue(c); err != nil {
+		return models.Unavailable("join the flush", err)
 	}
+	timeout := time.NewTimer(callTimeout)
+	defer timeout.Stop()
 	select {
 	case err := <-c.result:
 		return err
 	case <-ctx.Done():
 		return models.Unavailable("wait for the flush", ctx.Err())
+	case <-timeout.C:
+		return models.Unavailable("wait for the flush", errExpired)
 	}
 }
 
-func (g *Group[T]) enqueue(ctx context.Context, c *call[T]) error {
+// enqueue puts a call into the queue, or refuses it at once: where the queue
+// is full the store is slow, and waiting would only make it fuller.
+func (g *Group[T]) enqueue(c *call[T]) error {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	if g.closed {
-		return models.Unavailable("join the flush", ErrClosed)
+		return ErrClosed
+	}
+	n := int64(len(c.items))
+	if g.queued.Add(n) > queueItems {
+		g.queued.Add(-n)
+		return errFull
 	}
 	select {
 	case g.calls <- c:
 		return nil
 	default:
-	}
-	timeout := time.NewTimer(queueTimeout)
-	defer timeout.Stop()
-	select {
-	case g.calls <- c:
-		return nil
-	case <-timeout.C:
-		return models.Unavailable("join the flush", errors.New("the queue is full"))
-	case <-ctx.Done():
-		return models.Unavailable("join the flush", ctx.Err())
+		g.queued.Add(-n)
+		return errFull
 	}
 }
 
@@ -102,7 +115,7 @@ func (g *Group[T]) enqueue(ctx context.Context, c *call[T]) error {
 func (g *Group[T]) Waiting() int { return len(g.calls) }
 
 // Close lets no more calls in, flushes what is queued, and returns when all
-// callers have their answer.
+// callers have their answer: callTimeout and one flush later at the latest.
 func (g *Group[T]) Close() {
 	g.mu.Lock()
 	if !g.closed {
@@ -120,17 +133,22 @@ func (g *Group[T]) run() {
 		items []T
 	)
 	for first := range g.calls {
-		batch = append(batch[:0], first)
-		items = append(items[:0], first.items...)
-		for len(items) < g.limit {
-			more, ok := g.next()
-			if !ok {
+		batch, items = batch[:0], items[:0]
+		for c, ok := first, true; ok; c, ok = g.next() {
+			g.queued.Add(-int64(len(c.items)))
+			if time.Now().After(c.expires) {
+				c.result <- models.Unavailable("flush", errExpired)
+				continue
+			}
+			batch = append(batch, c)
+			items = append(items, c.items...)
+			if len(items) >= g.limit {
 				break
 			}
-			batch = append(batch, more)
-			items = append(items, more.items...)
 		}
-		g.commit(batch, items)
+		if len(batch) > 0 {
+			g.commit(batch, items)
+		}
 		clear(batch)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -170,4 +172,71 @@ func TestGroupUnderLoad(t *testing.T) {
 	if len(seen) != callers*calls || len(slices.Compact(seen)) != callers*calls {
 		t.Errorf("%d items were flushed, %d of them distinct", len(seen), len(slices.Compact(seen)))
 	}
+}
+
+// A full queue refuses at once: its memory is bounded, and so is the wait.
+func TestGroupRefusesWhenFull(t *testing.T) {
+	t.Parallel()
+	gate := newGate()
+	group := ingest.NewGroup(1_000_000, gate.flush)
+	var wg sync.WaitGroup
+	call := func(n int) {
+		wg.Go(func() {
+			if err := group.Do(t.Context(), make([]int, n)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	call(1)
+	<-gate.entered
+	for i := range 50 {
+		call(1000)
+		testenv.Eventually(t, "the call waits", func() bool { return group.Waiting() == i+1 })
+	}
+	if err := group.Do(t.Context(), []int{1}); models.CodeOf(err) != models.CodeUnavailable {
+		t.Errorf("one more: %v", err)
+	}
+	gate.pass <- nil
+	if got := <-gate.entered; len(got) != 50_000 {
+		t.Errorf("%d items are flushed", len(got))
+	}
+	gate.pass <- nil
+	wg.Wait()
+	group.Close()
+}
+
+// While flushes are slow nobody waits for ever, and what nobody waits for any
+// more is not flushed.
+func TestGroupDropsWhatHasWaitedTooLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var flushed []int
+		group := ingest.NewGroup(1, func(_ context.Context, items []int) []error {
+			flushed = append(flushed, items...)
+			<-time.After(3 * time.Second)
+			return nil
+		})
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				err := group.Do(t.Context(), []int{i})
+				if waited := time.Since(start); waited > 5*time.Second {
+					t.Errorf("call %d waited for %v", i, waited)
+				}
+				if (i == 0) != (err == nil) {
+					t.Errorf("call %d: %v", i, err)
+				}
+			})
+			synctest.Wait() // in this order
+		}
+		wg.Wait()
+		group.Close()
+		if !slices.Equal(flushed, []int{0, 1}) {
+			t.Errorf("flushed %v", flushed)
+		}
+		if waited := time.Since(start); waited > 8*time.Second {
+			t.Errorf("Close took until %v", waited)
+		}
+	})
 }

@@ -207,7 +207,7 @@ func (s *Service) open(ctx context.Context, q Query, call string, scope ...strin
 		return &view{}, err
 	}
 	now := s.clock()
-	date := b.Today(now)
+	date, _ := s.catalog.Current(b, now)
 	if q.Date != nil {
 		date = *q.Date
 	}

@@ -2,9 +2,11 @@
 package users
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -70,7 +72,7 @@ func (s *Service) Put(ctx context.Context, user models.UserID, p models.Profile)
 }
 
 // Create makes users that do not exist yet, with the given profiles, which may
-// be empty; users that exist keep theirs.
+// be empty; users that exist keep theirs. One statement for every few hundred.
 func (s *Service) Create(ctx context.Context, profiles map[models.UserID]models.Profile) error {
 	rows := make([]models.User, 0, len(profiles))
 	for id, p := range profiles {
@@ -79,6 +81,9 @@ func (s *Service) Create(ctx context.Context, profiles map[models.UserID]models.
 		}
 		rows = append(rows, models.User{UserID: id, Nickname: p.Nickname, AvatarURL: p.AvatarURL})
 	}
+	// Ascending ids keep concurrent calls from waiting for each other in a
+	// circle.
+	slices.SortFunc(rows, func(a, b models.User) int { return cmp.Compare(a.UserID, b.UserID) })
 	if err := s.store.create(ctx, rows); err != nil {
 		return models.Unavailable("create users", err)
 	}

@@ -2,6 +2,7 @@ package users_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 
 	"stepboard/internal/testenv"
@@ -95,5 +96,30 @@ func TestProfileRules(t *testing.T) {
 		if tt.ok != (err == nil) || (err != nil && models.CodeOf(err) != models.CodeValidationFailed) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
+	}
+}
+
+// Two imports that make the same users, each in an order of its own, would
+// wait for each other in a circle, and Postgres would end one of them.
+func TestCreateAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	service := users.New(users.NewStore(env.Gorm), env.Log)
+	defer service.Close()
+	const writers, each = 4, 400
+	for round := range 5 {
+		var wg sync.WaitGroup
+		for range writers {
+			profiles := make(map[models.UserID]models.Profile)
+			for i := range each {
+				profiles[models.UserID(round*each+i+1)] = models.Profile{}
+			}
+			wg.Go(func() {
+				if err := service.Create(t.Context(), profiles); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
 	}
 }

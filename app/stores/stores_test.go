@@ -1,0 +1,132 @@
+package stores_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"stepboard/app/stores"
+	"stepboard/config"
+	"stepboard/internal/testenv"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Reads that come together each hear their own result and their own error.
+func TestGatheredReadsHearTheirOwnResults(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		ctx := t.Context()
+		key := func(i int) string { return fmt.Sprintf("%sset%d", env.Keys.Prefix, i) }
+		for i := range 20 {
+			if err := env.Redis.SAdd(ctx, key(i), i, 1000+i).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := env.Redis.Set(ctx, key(20), "no set", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for worker := range 16 {
+			wg.Go(func() {
+				for n := range 50 {
+					i := (worker + n) % 21
+					members, err := env.Redis.SMembers(ctx, key(i)).Result()
+					if i == 20 {
+						if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+							t.Errorf("a key of another type: %v, %v", members, err)
+						}
+						continue
+					}
+					slices.Sort(members)
+					if want := []string{fmt.Sprint(i), fmt.Sprint(1000 + i)}; err != nil || !slices.Equal(members, slices.Sorted(slices.Values(want))) {
+						t.Errorf("set %d: %v, %v", i, members, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// A reader that has hung up gets no answer, and neither does one that comes
+// after the end.
+func TestGatheredReadsEnd(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		if err := env.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := env.Redis.SMembers(t.Context(), "key").Err(); !errors.Is(err, redis.ErrClosed) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+func TestCheckRedis(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	if err := stores.CheckRedis(t.Context(), env.Redis); err != nil {
+		t.Errorf("a Redis as it should be: %v", err)
+	}
+	server := testenv.StartRedis(t)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer func() {
+		if err := rdb.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := rdb.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := stores.CheckRedis(t.Context(), rdb); err == nil || !strings.Contains(err.Error(), "allkeys-lru") || !strings.Contains(err.Error(), "noeviction") {
+		t.Errorf("a Redis that evicts: %v", err)
+	}
+	if err := rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-config").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := stores.CheckRedis(t.Context(), rdb); !errors.Is(err, stores.ErrMayNotAsk) {
+		t.Errorf("a Redis that does not tell: %v", err)
+	}
+	server.Kill()
+	if err := stores.CheckRedis(t.Context(), rdb); err == nil || errors.Is(err, stores.ErrMayNotAsk) {
+		t.Errorf("a Redis that is away: %v", err)
+	}
+}
+
+// What is wrong with a DSN is said without the DSN, which may hold a password.
+func TestABadDSNIsNotPrinted(t *testing.T) {
+	t.Parallel()
+	for _, dsn := range []string{
+		"password = hunter22 host=a port=x", "postgres://u:hunter22@host:port/db", "postgres://u:hunter22@host/db?sslmode=hunter22",
+	} {
+		cfg := config.Default()
+		cfg.Postgres.DSN = dsn
+		_, err := stores.Open(t.Context(), cfg, time.Now)
+		if err == nil || !strings.HasPrefix(err.Error(), "postgres.dsn: ") || strings.Contains(err.Error(), ":hunter22") || strings.Contains(err.Error(), "= hunter22") {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
+// A Postgres that hangs does not keep the process from ending.
+func TestClosingWithAConnectionInUse(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	conn, err := env.Pool.Acquire(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Close(); err != nil {
+		t.Error(err)
+	}
+	conn.Release()
+}
