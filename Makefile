@@ -1,5 +1,5 @@
-# make test needs nothing but Go: it finds or installs Redis and Postgres,
-# starts its own, and stops them.
+# make test needs Go with a C compiler, for the race detector. It finds or
+# installs Redis and Postgres, starts its own, and stops them.
 
 GO ?= go
 LINT = $(GO) tool -modfile=tools/go.mod golangci-lint

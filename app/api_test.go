@@ -1,17 +1,23 @@
 package app_test
 
 import (
+	"bufio"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
+	"io"
+	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/google/go-cmp/cmp"
 
 	"stepboard/config"
 	"stepboard/handlers"
@@ -218,6 +224,13 @@ func TestParametersThatAreRefused(t *testing.T) {
 			{"/v1/boards/steps", 404, models.CodeNotFound},
 			{"/v1/nothing", 404, models.CodeNotFound},
 			{"/nothing", 404, models.CodeNotFound},
+			{"/docs/nope", 404, models.CodeNotFound},
+			{"/docs/swagger-ui", 404, models.CodeNotFound},
+			{"/docs/swagger-ui/", 404, models.CodeNotFound},
+			{"/docs/..%2fpage/index.html", 404, models.CodeNotFound},
+			{"/assets/nope", 404, models.CodeNotFound},
+			{"/assets/", 404, models.CodeNotFound},
+			{"/assets", 404, models.CodeNotFound},
 			{"/v1/boards/steps/scores", 405, models.CodeMethodNotAllowed},
 			{"/v1/me", 405, models.CodeMethodNotAllowed},
 		}
@@ -267,6 +280,134 @@ func TestIDsThatAreRefused(t *testing.T) {
 			s.refuse(s.as(1, "POST", "/v1/friends/requests", body), 400, models.CodeInvalidRequest)
 		}
 	})
+}
+
+// A key in other letters is another key: it is refused, and nothing changes.
+func TestMistypedKeys(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		s := newServer(t, env)
+		s.want(s.service("PUT", "/v1/users/1", `{"nickname":"Ann","avatar_url":"https://example.com/1"}`), 200, nil)
+		s.want(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2"]}`), 200, nil)
+		before := [][]byte{
+			s.as(1, "GET", "/v1/friends", nil).body, s.as(2, "GET", "/v1/friends", nil).body, s.as(1, "GET", "/v1/friends/requests", nil).body,
+		}
+		for _, tt := range []struct{ method, path, body, location string }{
+			{"POST", "/v1/friends/requests", `{"User_ID":"3"}`, "body.User_ID"},
+			{"POST", "/v1/friends/requests", `{"user_id":"3","USER_ID":"4"}`, "body.USER_ID"},
+			{"PUT", "/v1/me", `{"Nickname":"Eve"}`, "body.Nickname"},
+			{"PUT", "/v1/me", `{"nickname":"Eve","Avatar_URL":"https://example.com/2"}`, "body.Avatar_URL"},
+			{"PUT", "/v1/users/1", `{"NICKNAME":"Eve"}`, "body.NICKNAME"},
+			{"PUT", "/v1/users/1", `{"nickname":"Eve","avatar_Url":""}`, "body.avatar_Url"},
+			{"PUT", "/v1/users/1/friends", `{"Friend_IDs":["2"]}`, "body.Friend_IDs"},
+			{"PUT", "/v1/users/1/friends", `{"friend_ids":["2"],"friend_Ids":[]}`, "body.friend_Ids"},
+		} {
+			call := s.as
+			if strings.HasPrefix(tt.path, "/v1/users/") {
+				call = func(_ models.UserID, method, path string, body any) answer { return s.service(method, path, body) }
+			}
+			a := call(1, tt.method, tt.path, tt.body)
+			s.refuse(a, 422, models.CodeValidationFailed)
+			if !strings.Contains(string(a.body), `"location":"`+tt.location+`"`) {
+				t.Errorf("%s: %s does not name %s", tt.body, a.body, tt.location)
+			}
+		}
+		for i, call := range []struct {
+			user models.UserID
+			path string
+		}{{1, "/v1/friends"}, {2, "/v1/friends"}, {1, "/v1/friends/requests"}} {
+			if after := s.as(call.user, "GET", call.path, nil).body; string(after) != string(before[i]) {
+				t.Errorf("%s of %v was %s, is %s", call.path, call.user, before[i], after)
+			}
+		}
+	})
+}
+
+// What is wrong with a body is said in the API's own words, at its place.
+func TestFaultsOfBodies(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	s := newServer(t, env)
+	const badID = "a user id is a whole number from 1 to 9007199254740991, without sign, spaces or leading zeros"
+	const notJSON = "the body is not JSON, or names a key twice"
+	for _, tt := range []struct {
+		path, body string
+		status     int
+		code       models.Code
+		location   string
+		message    string
+	}{
+		{"/v1/friends/requests", `{"user_id":"01002"}`, 422, models.CodeValidationFailed, "body.user_id", badID},
+		{"/v1/friends/requests", `{"user_id":"5","user_id":"6"}`, 400, models.CodeInvalidRequest, "", notJSON},
+		{"/v1/friends/requests", `{"user_id":"5"`, 400, models.CodeInvalidRequest, "", notJSON},
+		{"/v1/friends/requests", `{"user_id":1e999}`, 422, models.CodeValidationFailed, "body.user_id", "has the wrong type"},
+		{"/v1/friends/requests", `{"user_id":"5"}{}`, 400, models.CodeInvalidRequest, "", notJSON},
+		{"/v1/friends/requests", ``, 400, models.CodeInvalidRequest, "", "the request can't be read: request body is required"},
+		{"/v1/users/1/friends", `{"friend_ids":["2","x"]}`, 422, models.CodeValidationFailed, "body.friend_ids[1]", badID},
+		{"/v1/users/1/friends", `{"friend_ids":["2"],"friend_ids":[]}`, 400, models.CodeInvalidRequest, "", notJSON},
+		{"/v1/users/1", `{"nickname":"a","nickname":"b"}`, 400, models.CodeInvalidRequest, "", notJSON},
+		{"/v1/me?user_id=1", "{\"nickname\":\"\xff\"}", 400, models.CodeInvalidRequest, "", notJSON},
+		{"/v1/boards/steps/scores?user_id=1", `{"date":"2026-11-20","score":1,"score":2}`, 400, models.CodeInvalidRequest, "", notJSON},
+	} {
+		method := "PUT"
+		if strings.HasSuffix(tt.path, "/requests") {
+			method, tt.path = "POST", tt.path+"?user_id=1"
+		} else if strings.Contains(tt.path, "/scores") {
+			method = "POST"
+		}
+		a := s.service(method, tt.path, tt.body)
+		s.refuse(a, tt.status, tt.code)
+		var p struct {
+			Detail string
+			Errors []models.FieldError
+		}
+		if err := json.Unmarshal(a.body, &p); err != nil {
+			t.Fatal(err)
+		}
+		want := tt.message
+		if tt.location != "" {
+			want = tt.location + ": " + tt.message
+			if len(p.Errors) != 1 || p.Errors[0] != (models.FieldError{Location: tt.location, Message: tt.message}) {
+				t.Errorf("%s: errors %+v", tt.body, p.Errors)
+			}
+		}
+		if p.Detail != want {
+			t.Errorf("%s: %q, want %q", tt.body, p.Detail, want)
+		}
+	}
+}
+
+// A body that breaks off is the client's fault, not the service's.
+func TestABodyThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	s := newServer(t, env)
+	for name, rest := range map[string]string{
+		"shorter than it said": "Content-Length: 100\r\n\r\n{",
+		"a chunk that is none": "Transfer-Encoding: chunked\r\n\r\nnone\r\n",
+	} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		head := "PUT /v1/me HTTP/1.1\r\nHost: stepboard\r\nAuthorization: Bearer " + token(t, 1, "") + "\r\n"
+		if _, err := conn.Write([]byte(head + rest)); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		if err := errors.Join(err, res.Body.Close(), conn.Close()); err != nil {
+			t.Fatal(err)
+		}
+		t.Log(name)
+		s.refuse(answer{status: res.StatusCode, header: res.Header, body: body}, 400, models.CodeInvalidRequest)
+	}
 }
 
 func TestFriendsOverHTTP(t *testing.T) {
@@ -454,13 +595,39 @@ func TestOutside(t *testing.T) {
 				t.Errorf("%s: %d, without %s", path, a.status, part)
 			}
 		}
+		pool := "go_sql_open_connections"
+		if env.Pool != nil {
+			pool = "stepboard_postgres_pool_connections"
+		}
 		for _, part := range []string{
 			`stepboard_http_request_duration_seconds_count{method="POST",route="/v1/boards/:board/scores",status="200"} 1`,
-			"stepboard_redis_pool_connections", "go_sql_open_connections",
+			"stepboard_redis_pool_connections", pool,
 		} {
 			if a := s.call("", "GET", "/metrics", nil); !strings.Contains(string(a.body), part) {
 				t.Errorf("the metrics lack %s", part)
 			}
+		}
+		// A client can't make up time series.
+		for _, method := range []string{"BREW", "get", "PROPFIND"} {
+			s.refuse(s.call("", method, "/healthz", nil), 405, models.CodeMethodNotAllowed)
+		}
+		metrics := string(s.call("", "GET", "/metrics", nil).body)
+		if !strings.Contains(metrics, `count{method="other",route="none",status="405"} 3`) || strings.Contains(metrics, "BREW") {
+			t.Error("methods are counted by any name")
+		}
+		// A range that is not there is no error: files are sent whole.
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/assets/page.css", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Range", "bytes=99999999-")
+		r.Header.Set("If-Match", `"nix"`)
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := res.Body.Close(); err != nil || res.StatusCode != 200 {
+			t.Errorf("a range that is not there: %d, %v", res.StatusCode, err)
 		}
 		// Nothing that a browser gets names another server.
 		for _, path := range []string{"/", "/docs", "/docs/docs.js", "/assets/page.js", "/assets/page.css"} {
@@ -485,10 +652,23 @@ func TestOpenAPI(t *testing.T) {
 		Paths   map[string]map[string]struct {
 			OperationID string `json:"operationId"`
 			Summary     string `json:"summary"`
+			Description string `json:"description"`
 			Responses   map[string]struct {
 				Content map[string]any `json:"content"`
 			} `json:"responses"`
 		} `json:"paths"`
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct {
+					Type  any
+					Ref   string `json:"$ref"`
+					OneOf []struct {
+						Type any
+						Ref  string `json:"$ref"`
+					} `json:"oneOf"`
+				} `json:"properties"`
+			} `json:"schemas"`
+		} `json:"components"`
 	}
 	if err := json.Unmarshal(s.call("", "GET", "/openapi.json", nil).body, &spec); err != nil {
 		t.Fatal(err)
@@ -507,6 +687,9 @@ func TestOpenAPI(t *testing.T) {
 			t.Errorf("%s: %+v", route, op)
 		}
 		seen[op.OperationID] = true
+		if text, who, ok := strings.Cut(op.Description, "\n\n"); !ok || text == "" || who == "" {
+			t.Errorf("%s is described as %q", route, op.Description)
+		}
 		if _, ok := op.Responses["503"].Content["application/problem+json"]; !ok {
 			t.Errorf("%s does not describe its errors: %v", route, op.Responses)
 		}
@@ -517,6 +700,29 @@ func TestOpenAPI(t *testing.T) {
 	}
 	if count != len(want) || spec.OpenAPI != "3.1.0" {
 		t.Errorf("%d operations are described, want %d", count, len(want))
+	}
+	if _, ok := spec.Paths["/v1/friends/requests"]["post"].Responses["201"].Content["application/json"]; !ok {
+		t.Error("asking does not describe 201")
+	}
+	// What may be null says so, and nothing else does.
+	nullable := make(map[string]bool)
+	for name, schema := range spec.Components.Schemas {
+		for property, p := range schema.Properties {
+			if types, ok := p.Type.([]any); ok && slices.Contains(types, any("null")) {
+				nullable[name+"."+property] = true
+			}
+			if len(p.OneOf) == 2 && p.OneOf[0].Ref == "#/components/schemas/RankedEntry" && p.OneOf[1].Type == "null" && p.Ref == "" {
+				nullable[name+"."+property] = true
+			}
+		}
+	}
+	wantNull := map[string]bool{
+		"Ranking.me": true, "Ranking.date": true, "Ranking.next_cursor": true, "FriendsOutputBody.next_cursor": true, "RequestsOutputBody.next_cursor": true,
+		"StandingAnswer.score": true, "StandingAnswer.reached_at": true, "StandingAnswer.global_rank": true, "StandingAnswer.friends_rank": true,
+		"StandingAnswer.percentile": true,
+	}
+	if diff := cmp.Diff(wantNull, nullable); diff != "" {
+		t.Errorf("nullable -want +got:\n%s", diff)
 	}
 }
 

@@ -111,9 +111,13 @@ func newRegistry(st *stores.Stores) *prometheus.Registry {
 	registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		collectors.NewDBStatsCollector(st.SQL, "stepboard"),
 		newRedisCollector(st.Redis),
 	)
+	if st.Pool != nil {
+		registry.MustRegister(newPostgresCollector(st.Pool))
+	} else {
+		registry.MustRegister(collectors.NewDBStatsCollector(st.SQL, "stepboard"))
+	}
 	return registry
 }
 

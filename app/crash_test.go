@@ -317,3 +317,36 @@ func TestPostgresCutOff(t *testing.T) {
 		return status == 200
 	})
 }
+
+// A Postgres that hangs, and does not refuse, is answered for in time; it does
+// not keep the process from stopping either.
+func TestPostgresHangs(t *testing.T) {
+	t.Parallel()
+	env := prepared(t)
+	link := testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN))
+	env.Config.Postgres.DSN = testenv.WithAddress(t, env.Config.Postgres.DSN, link.Addr())
+	p := testenv.Serve(t, env.Config)
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	link.Hold()
+	var wg sync.WaitGroup
+	for _, call := range []struct{ method, path, body string }{
+		{"GET", "/v1/boards/steps/friends", ""},
+		{"GET", "/v1/boards/steps/top?date=2020-01-01", ""},
+		{"GET", "/v1/friends", ""},
+		{"PUT", "/v1/me", `{"nickname":"Ann"}`},
+		{"DELETE", "/v1/friends/2", ""},
+		{"GET", "/readyz", ""},
+	} {
+		wg.Go(func() {
+			status, text, err := request(t.Context(), client, token(t, 1, ""), call.method, p.URL+call.path, call.body)
+			if err != nil || status != http.StatusServiceUnavailable {
+				t.Errorf("%s %s: %d %s %v", call.method, call.path, status, text, err)
+			}
+		})
+	}
+	wg.Wait()
+	if status := p.Stop(); status != 0 {
+		t.Errorf("stopped with status %d: %s", status, p.Log())
+	}
+}

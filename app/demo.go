@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -48,7 +51,7 @@ func (p *program) demoCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.addr, "addr", config.Default().HTTP.Addr, "address to listen on")
-	flags.IntVar(&o.users, "users", 2000, "how many people there are")
+	flags.IntVar(&o.users, "users", 2000, "how many people there are, where no graph says it")
 	flags.Uint64Var(&o.seed, "seed", 1, "the same seed makes the same people, friendships and steps")
 	flags.StringVar(&o.graph, "graph", "", "take the friendships from this file: two user numbers a line, from 0")
 	flags.StringVar(&o.steps, "steps", "", "take the steps from this file: Id,ActivityHour,StepTotal; its people are dealt out to the users in turn")
@@ -57,62 +60,120 @@ func (p *program) demoCommand() *cobra.Command {
 
 // demo runs the service on embedded stores until ctx ends.
 func demo(ctx context.Context, o demoOptions, out, logTo io.Writer) error {
-	people, err := newPeople(o)
+	w, err := openWorld(ctx, o, logTo)
+	if err == nil {
+		err = w.settle(ctx, out, logTo)
+	}
 	if err != nil {
-		return err
+		return unlessStopped(ctx, err)
+	}
+	return w.run(ctx)
+}
+
+// unlessStopped drops an error that came of stopping the demo, which is no
+// failure, however early it comes.
+func unlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// world is a service on embedded stores and the people who use it.
+type world struct {
+	app      *App
+	people   *people
+	listener net.Listener
+	clock    models.Clock
+	log      *slog.Logger
+	sign     func(models.UserID) (string, error)
+}
+
+// openWorld wires a demo. What is wrong with its files and address shows
+// before anything takes time.
+func openWorld(ctx context.Context, o demoOptions, logTo io.Writer) (*world, error) {
+	people, err := newPeople(ctx, o)
+	if err != nil {
+		return nil, err
 	}
 	listener, err := listen(ctx, o.addr)
 	if err != nil {
-		return fmt.Errorf("--addr: %w", err)
+		return nil, fmt.Errorf("--addr: %w", err)
 	}
 	cfg := config.Default()
 	cfg.Auth.HS256Secret = rand.Text() + rand.Text()
 	cfg.Log = config.Log{Level: "warn", Format: "text"}
-	clock := clockOf(cfg)
-	log := newLogger(logTo, cfg.Log)
-	st, err := stores.OpenEmbedded(ctx, clock)
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	verifier := handlers.NewVerifier(handlers.VerifierConfig{Secret: []byte(cfg.Auth.HS256Secret)})
-	sign := func(user models.UserID) (string, error) {
+	w := &world{people: people, listener: listener, clock: clockOf(cfg), log: newLogger(logTo, cfg.Log)}
+	w.sign = func(user models.UserID) (string, error) {
 		return handlers.SignToken([]byte(cfg.Auth.HS256Secret), user, "", "", "", time.Now(), demoTokenTTL)
 	}
-	a, err := New(ctx, Options{
-		Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier,
-		Extra: func(engine *gin.Engine) { engine.GET("/demo/people", demoPeople(people, sign)) },
+	st, err := stores.OpenEmbedded(ctx, w.clock)
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	verifier := handlers.NewVerifier(handlers.VerifierConfig{Secret: []byte(cfg.Auth.HS256Secret)})
+	w.app, err = New(ctx, Options{
+		Config: cfg, Stores: st, Clock: w.clock, Log: w.log, Verifier: verifier,
+		Extra: func(engine *gin.Engine) { engine.GET("/demo/people", demoPeople(people, w.sign)) },
 	})
 	if err != nil {
 		verifier.Close()
-		return errors.Join(err, st.Close(), listener.Close())
+		return nil, errors.Join(err, st.Close(), listener.Close())
 	}
-	if err := people.moveIn(ctx, a, clock); err != nil {
-		return errors.Join(err, a.Close(), listener.Close())
+	return w, nil
+}
+
+// settle lets the people move in and says how to call them. On an error the
+// world is closed.
+func (w *world) settle(ctx context.Context, out, progressTo io.Writer) error {
+	err := w.people.moveIn(ctx, w.app, w.clock, progressOn(progressTo))
+	if err == nil {
+		err = w.welcome(out)
 	}
-	if err := welcome(out, listener.Addr(), people, a, clock, sign); err != nil {
-		return errors.Join(err, a.Close(), listener.Close())
+	if err != nil {
+		return errors.Join(err, w.app.Close(), w.listener.Close())
 	}
+	return nil
+}
+
+// run answers requests while people walk, until ctx ends, and closes the
+// world.
+func (w *world) run(ctx context.Context) error {
 	var walking sync.WaitGroup
 	walkCtx, stopWalking := context.WithCancel(ctx)
-	walking.Go(func() { people.walk(walkCtx, a, clock, log) })
-	err = a.Serve(ctx, listener)
+	walking.Go(func() { w.people.walk(walkCtx, w.app, w.clock, w.log) })
+	err := w.app.Serve(ctx, w.listener)
 	stopWalking()
 	walking.Wait()
-	return errors.Join(err, a.Close())
+	return errors.Join(err, w.app.Close())
+}
+
+// progressOn draws how far the moving in is, where a person watches.
+func progressOn(w io.Writer) func(done, all int) {
+	if !isTerminal(w) {
+		return func(int, int) {}
+	}
+	return func(done, all int) {
+		if done == all {
+			fmt.Fprint(w, "\r\x1b[K")
+			return
+		}
+		fmt.Fprintf(w, "\rmoving in: %d of %d friendships", done, all)
+	}
 }
 
 // welcome says where to look and what to type.
-func welcome(out io.Writer, addr net.Addr, people *people, a *App, clock models.Clock, sign func(models.UserID) (string, error)) error {
-	board, err := a.Catalog.Board(demoBoard)
+func (w *world) welcome(out io.Writer) error {
+	board, err := w.app.Catalog.Board(demoBoard)
 	if err != nil {
 		return err
 	}
-	me := people.ids[0]
-	token, err := sign(me)
+	me := w.people.ids[0]
+	token, err := w.sign(me)
 	if err != nil {
 		return err
 	}
-	base := "http://" + addr.String()
+	base := "http://" + reachable(w.listener.Addr())
 	_, err = fmt.Fprintf(out, `Stepboard demo: %d people and %d friendships, in memory. All of it is gone when you stop it.
 
   page  %[3]s/
@@ -124,8 +185,18 @@ You are user %[4]v, %[5]s. Your ranking, and a walk of yours:
   curl -H "Authorization: Bearer $TOKEN" '%[3]s/v1/boards/steps/friends?limit=5'
   curl -H "Authorization: Bearer $TOKEN" -d '{"date":"%[7]v","score":20000}' %[3]s/v1/boards/steps/scores
 
-`, len(people.ids), len(people.edges), base, me, people.profile(me).Nickname, token, board.Today(clock()))
+`, len(w.people.ids), len(w.people.edges), base, me, w.people.profile(me).Nickname, token, board.Today(w.clock()))
 	return err
+}
+
+// reachable is where a listener can be called from this machine: one that
+// listens everywhere names an address that some clients refuse.
+func reachable(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return addr.String()
+	}
+	return net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
 }
 
 // demoPeople offers the page some people to be, with their tokens.
@@ -149,14 +220,20 @@ func demoPeople(people *people, sign func(models.UserID) (string, error)) gin.Ha
 	}
 }
 
-// uploadAll reports totals of many people at once, as a trusted backend does.
+// uploadAll reports totals of many people, as a trusted backend does, in
+// batches that the service has room for.
 func uploadAll(ctx context.Context, a *App, uploads []ingest.Upload) error {
-	rejected, err := a.Ingest.AcceptValid(ctx, demoBoard, uploads)
-	if err != nil {
-		return err
-	}
-	if len(rejected) > 0 {
-		return rejected[0]
+	for batch := range slices.Chunk(uploads, raiseBatch) {
+		rejected, err := a.Ingest.AcceptValid(ctx, demoBoard, batch)
+		if err != nil {
+			return err
+		}
+		for _, r := range rejected {
+			// A midnight has just passed, and with it the day's last chance.
+			if models.CodeOf(r) != models.CodeDateClosed {
+				return r
+			}
+		}
 	}
 	return nil
 }

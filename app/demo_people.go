@@ -2,15 +2,11 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"stepboard/models"
@@ -26,8 +22,10 @@ const (
 	demoStartHour = 8
 	// demoReports is the part of the people whose phones report in one tick.
 	demoReports = 1.0 / 20
-	// demoMost is where the people of a demo that runs for hours stop.
-	demoMost = 60_000
+	// A day of more steps than demoFresh tires the people of a demo that runs
+	// for hours: each step counts for less, and nobody gets to demoMost.
+	demoFresh = 40_000
+	demoMost  = 90_000
 
 	// Each person of the small world knows this many neighbours on either
 	// side, and each friendship leads elsewhere with this probability.
@@ -35,23 +33,30 @@ const (
 	smallWorldRewire     = 0.15
 
 	maxDemoUsers = 100_000
+	// demoEdges is how many friendships are stored at once: far more than in
+	// an import, because the embedded Redis is slow at each user's marks and
+	// nobody else waits for the users' rows.
+	demoEdges = 20_000
 )
 
 // people are the inhabitants of a demo.
 type people struct {
-	ids   []models.UserID
-	edges []models.Edge
-	// hours holds, for each kind of person, the steps of each hour since
-	// midnight of the first day; it begins again at its end.
-	hours [][]float64
+	ids   []models.UserID // ascending
+	edges []models.Edge   // each friendship once
+	// sums holds, for each kind of person, the steps since midnight of the
+	// first day: after no hour, after the first, and so on for whole days. It
+	// begins again at its end.
+	sums  [][]float64
 	rng   *rand.Rand
 	names []string // by position in ids
+	// stroll begins when the people have moved in.
+	stroll stroll
 }
 
 // newPeople makes the people of a demo, from files where they are named.
-func newPeople(o demoOptions) (*people, error) {
+func newPeople(ctx context.Context, o demoOptions) (*people, error) {
 	p := &people{rng: rand.New(rand.NewPCG(o.seed, o.seed^0x9e3779b97f4a7c15))}
-	if err := p.meet(o); err != nil {
+	if err := p.meet(ctx, o); err != nil {
 		return nil, err
 	}
 	p.names = make([]string, len(p.ids))
@@ -62,13 +67,13 @@ func newPeople(o demoOptions) (*people, error) {
 		p.generateHours()
 		return p, nil
 	}
-	return p, readFile(o.steps, p.readHours)
+	return p, readFile(ctx, o.steps, p.readHours)
 }
 
 // meet makes users and friendships.
-func (p *people) meet(o demoOptions) error {
+func (p *people) meet(ctx context.Context, o demoOptions) error {
 	if o.graph != "" {
-		return readFile(o.graph, p.readGraph)
+		return readFile(ctx, o.graph, p.readGraph)
 	}
 	if o.users < 1 || o.users > maxDemoUsers {
 		return fmt.Errorf("--users %d: must be from 1 to %d", o.users, maxDemoUsers)
@@ -80,64 +85,34 @@ func (p *people) meet(o demoOptions) error {
 	return nil
 }
 
-func readFile(path string, read func(io.Reader) error) (err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	if err := read(file); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
 // smallWorld makes friends of neighbours on a ring and leads some of the
 // friendships elsewhere (Watts and Strogatz, "Collective dynamics of
 // 'small-world' networks", Nature 393, 1998).
 func (p *people) smallWorld() {
 	n := len(p.ids)
-	seen := make(map[models.Edge]bool)
+	befriend := p.befriender()
 	for i := range n {
 		for k := 1; k <= smallWorldNeighbours && k < n; k++ {
 			j := (i + k) % n
 			if p.rng.Float64() < smallWorldRewire {
 				j = p.rng.IntN(n)
 			}
-			e := models.Edge{A: min(p.ids[i], p.ids[j]), B: max(p.ids[i], p.ids[j])}
-			if e.A != e.B && !seen[e] {
-				seen[e] = true
-				p.edges = append(p.edges, e)
-			}
+			befriend(p.ids[i], p.ids[j])
 		}
 	}
 }
 
-// readGraph reads friendships between users numbered from 0.
-func (p *people) readGraph(in io.Reader) error {
-	known := make(map[models.UserID]bool)
-	err := eachLine(in, func(line string) error {
-		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
-			return nil
+// befriender answers what adds a friendship, unless it is there already or
+// with oneself.
+func (p *people) befriender() func(a, b models.UserID) {
+	seen := make(map[models.Edge]bool)
+	return func(a, b models.UserID) {
+		e := models.Edge{A: min(a, b), B: max(a, b)}
+		if e.A != e.B && !seen[e] {
+			seen[e] = true
+			p.edges = append(p.edges, e)
 		}
-		e, err := parseEdge(line, 1)
-		if err != nil {
-			return err
-		}
-		p.edges = append(p.edges, e)
-		for _, id := range []models.UserID{e.A, e.B} {
-			if !known[id] {
-				known[id] = true
-				p.ids = append(p.ids, id)
-			}
-		}
-		return nil
-	})
-	if err == nil && len(p.ids) == 0 {
-		return errors.New("there are no friendships in it")
 	}
-	slices.Sort(p.ids)
-	return err
 }
 
 // generateHours makes kinds of people by their day: when they walk and how
@@ -156,54 +131,21 @@ func (p *people) generateHours() {
 		for h := range day {
 			day[h] *= daily / sum
 		}
-		p.hours = append(p.hours, day)
+		p.addKind(day)
 	}
+}
+
+// addKind adds a kind of person by the steps of each hour.
+func (p *people) addKind(hours []float64) {
+	sums := make([]float64, len(hours)+1)
+	for h, steps := range hours {
+		sums[h+1] = sums[h] + steps
+	}
+	p.sums = append(p.sums, sums)
 }
 
 func bell(x, mean, width float64) float64 {
 	return math.Exp(-(x - mean) * (x - mean) / (2 * width * width))
-}
-
-// readHours reads Id,ActivityHour,StepTotal; the people of the file, by
-// ascending id, become kinds of people.
-func (p *people) readHours(in io.Reader) error {
-	byID := make(map[models.UserID][]float64)
-	header := true
-	err := eachLine(in, func(line string) error {
-		if header {
-			header = false
-			return nil
-		}
-		fields := strings.Split(strings.TrimSpace(line), ",")
-		if len(fields) != 3 {
-			return fmt.Errorf("%q is not Id,ActivityHour,StepTotal", line)
-		}
-		id, err := models.ParseUserID(fields[0])
-		if err != nil {
-			return fmt.Errorf("%q: %w", fields[0], err)
-		}
-		steps, err := parseSteps(fields[2])
-		if err != nil {
-			return err
-		}
-		byID[id] = append(byID[id], float64(steps))
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	ids := make([]models.UserID, 0, len(byID))
-	for id := range byID {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	for _, id := range ids {
-		p.hours = append(p.hours, byID[id])
-	}
-	if len(p.hours) == 0 {
-		return errors.New("there are no steps in it")
-	}
-	return nil
 }
 
 // profile is what others see of a person.
@@ -215,22 +157,43 @@ func (p *people) profile(id models.UserID) models.Profile {
 // walked is how many steps the person at a position has walked after so many
 // hours since the first midnight.
 func (p *people) walked(at int, hours float64) float64 {
-	kind := p.hours[at%len(p.hours)]
-	var sum, round float64
-	for _, steps := range kind {
-		round += steps
+	sums := p.sums[at%len(p.sums)]
+	length := len(sums) - 1
+	rounds := math.Floor(hours / float64(length))
+	rest := hours - rounds*float64(length)
+	h := min(int(rest), length-1)
+	return rounds*sums[length] + sums[h] + (sums[h+1]-sums[h])*(rest-float64(h))
+}
+
+// tired is the score of so many steps on one day.
+func tired(steps float64) int64 {
+	if steps > demoFresh {
+		const rest = demoMost - demoFresh
+		steps = demoFresh + rest*(1-math.Exp((demoFresh-steps)/rest))
 	}
-	length := float64(len(kind))
-	sum = math.Floor(hours/length) * round
-	rest := math.Mod(hours, length)
-	for h := 0; float64(h) < rest; h++ {
-		sum += kind[h] * min(1, rest-float64(h))
+	return int64(steps)
+}
+
+// stroll tells which part of their day a demo's people have walked.
+type stroll struct {
+	start time.Time   // when the demo began
+	day   models.Date // of the board
+	began float64     // in demo hours, when that day began
+}
+
+// at moves on to a moment and answers the demo hours between which the steps
+// of its day lie. They count from the midnight of the board's zone, as
+// everywhere.
+func (s *stroll) at(now time.Time, today models.Date) (from, to float64) {
+	to = demoStartHour + float64(now.Sub(s.start))/float64(demoHour)
+	if today != s.day {
+		s.day, s.began = today, to
 	}
-	return sum
+	return s.began, to
 }
 
 // moveIn stores the people, their friendships and the days that are past.
-func (p *people) moveIn(ctx context.Context, a *App, clock models.Clock) error {
+func (p *people) moveIn(ctx context.Context, a *App, clock models.Clock, progress func(done, all int)) error {
 	profiles := make(map[models.UserID]models.Profile, len(p.ids))
 	for _, id := range p.ids {
 		profiles[id] = p.profile(id)
@@ -238,16 +201,16 @@ func (p *people) moveIn(ctx context.Context, a *App, clock models.Clock) error {
 	if err := a.Users.Create(ctx, profiles); err != nil {
 		return err
 	}
-	for chunk := range slices.Chunk(p.edges, edgeBatch) {
-		if _, _, err := a.Friends.Import(ctx, chunk); err != nil {
-			return err
-		}
+	if err := p.storeFriends(ctx, a, progress); err != nil {
+		return err
 	}
 	board, err := a.Catalog.Board(demoBoard)
 	if err != nil {
 		return err
 	}
-	today := board.Today(clock())
+	now := clock()
+	today := board.Today(now)
+	p.stroll = stroll{start: now, day: today}
 	uploads := make([]ingest.Upload, 0, 3*len(p.ids))
 	for at, id := range p.ids {
 		for ago := range 3 {
@@ -255,14 +218,34 @@ func (p *people) moveIn(ctx context.Context, a *App, clock models.Clock) error {
 			if ago == 0 {
 				score = p.walked(at, demoStartHour)
 			}
-			uploads = append(uploads, ingest.Upload{User: id, Date: today - models.Date(ago), Score: int64(min(score, demoMost))})
+			uploads = append(uploads, ingest.Upload{User: id, Date: today - models.Date(ago), Score: tired(score)})
 		}
 	}
 	return uploadAll(ctx, a, uploads)
 }
 
-// walk lets people walk, at a pace that can be seen, until ctx ends. Their
-// steps count from the midnight of the board's zone, as everywhere.
+func (p *people) storeFriends(ctx context.Context, a *App, progress func(done, all int)) error {
+	defer progress(len(p.edges), len(p.edges))
+	done := 0
+	for chunk := range slices.Chunk(p.edges, demoEdges) {
+		// A change of the graph goes on to its end once it has begun.
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		progress(done, len(p.edges))
+		_, rejected, err := a.Friends.Import(ctx, chunk)
+		if err != nil {
+			return err
+		}
+		if len(rejected) > 0 {
+			return rejected[0].Err
+		}
+		done += len(chunk)
+	}
+	return nil
+}
+
+// walk lets people walk, at a pace that can be seen, until ctx ends.
 func (p *people) walk(ctx context.Context, a *App, clock models.Clock, log *slog.Logger) {
 	board, err := a.Catalog.Board(demoBoard)
 	if err != nil {
@@ -271,8 +254,6 @@ func (p *people) walk(ctx context.Context, a *App, clock models.Clock, log *slog
 	}
 	ticker := time.NewTicker(demoTick)
 	defer ticker.Stop()
-	start := clock()
-	day, dayBegan := board.Today(start), 0.0 // in demo hours
 	for {
 		select {
 		case <-ctx.Done():
@@ -280,15 +261,12 @@ func (p *people) walk(ctx context.Context, a *App, clock models.Clock, log *slog
 		case <-ticker.C:
 		}
 		now := clock()
-		hours := demoStartHour + float64(now.Sub(start))/float64(demoHour)
-		if today := board.Today(now); today != day {
-			day, dayBegan = today, hours
-		}
+		from, to := p.stroll.at(now, board.Today(now))
 		var uploads []ingest.Upload
 		for at, id := range p.ids {
 			if p.rng.Float64() < demoReports {
-				score := p.walked(at, hours) - p.walked(at, dayBegan)
-				uploads = append(uploads, ingest.Upload{User: id, Date: day, Score: int64(min(score, demoMost))})
+				score := tired(p.walked(at, to) - p.walked(at, from))
+				uploads = append(uploads, ingest.Upload{User: id, Date: p.stroll.day, Score: score})
 			}
 		}
 		if err := uploadAll(ctx, a, uploads); err != nil && ctx.Err() == nil {

@@ -28,6 +28,10 @@ func importFriends(ctx context.Context, a *App, in io.Reader, offset int64, r *r
 		added int
 	)
 	flush := func() error {
+		// A batch goes on to its end once it has begun.
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		n, rejected, err := a.Friends.Import(ctx, edges)
 		if err != nil {
 			return err
@@ -41,10 +45,7 @@ func importFriends(ctx context.Context, a *App, in io.Reader, offset int64, r *r
 		edges, at = edges[:0], at[:0]
 		return nil
 	}
-	number := 0
-	err := eachLine(in, func(line string) error {
-		number++
-		line = strings.TrimSpace(line)
+	err := eachLine(ctx, in, func(number int, line string) error {
 		if line == "" || line[0] == '#' {
 			return nil
 		}
@@ -82,19 +83,29 @@ func parseEdge(line string, offset int64) (models.Edge, error) {
 			return models.Edge{}, fmt.Errorf("%q is not a user number", field)
 		}
 		ids[i] = models.UserID(n + offset)
-		if n > int64(models.MaxUserID) || !ids[i].Valid() {
+		// Both bounds, so that the sum can't wrap around into the range.
+		if n > int64(models.MaxUserID) || n < -int64(models.MaxUserID) || !ids[i].Valid() {
 			return models.Edge{}, fmt.Errorf("user number %s with offset %d is outside 1 … %d", field, offset, models.MaxUserID)
 		}
 	}
 	return models.Edge{A: ids[0], B: ids[1]}, nil
 }
 
-// eachLine reads a text line by line.
-func eachLine(in io.Reader, do func(line string) error) error {
+// eachLine reads a text line by line until ctx ends. Lines are counted from 1
+// and come without the spaces around them, and without the mark of UTF-8 that
+// some programs put before the first.
+func eachLine(ctx context.Context, in io.Reader, do func(number int, line string) error) error {
 	scanner := bufio.NewScanner(in)
 	scanner.Buffer(make([]byte, 0, 64<<10), maxLine)
-	for scanner.Scan() {
-		if err := do(scanner.Text()); err != nil {
+	for number := 1; scanner.Scan(); number++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		line := scanner.Text()
+		if number == 1 {
+			line = strings.TrimPrefix(line, "\ufeff")
+		}
+		if err := do(number, strings.TrimSpace(line)); err != nil {
 			return err
 		}
 	}

@@ -49,16 +49,15 @@ func importSteps(ctx context.Context, a *App, in io.Reader, boardName string, r 
 		return fmt.Errorf("--board %s: %w", boardName, err)
 	}
 	s := &stepsImport{app: a, board: b, report: r, now: r.clock(), users: make(map[models.UserID]models.Profile)}
-	read := func([]string, int) error { return nil }
-	finish := func() error { return nil }
-	number := 0
-	err = eachLine(in, func(line string) error {
-		number++
-		line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
+	var (
+		read   func([]string, int) error // nil until the header was read
+		finish func() error
+	)
+	err = eachLine(ctx, in, func(number int, line string) error {
 		if line == "" {
 			return nil
 		}
-		if number == 1 {
+		if read == nil {
 			var err error
 			read, finish, err = s.format(ctx, line)
 			return err
@@ -73,10 +72,13 @@ func importSteps(ctx context.Context, a *App, in io.Reader, boardName string, r 
 	if err != nil {
 		return err
 	}
-	if number == 0 {
+	if read == nil {
 		return errors.New("the file is empty: its first line must name the columns")
 	}
-	if err := errors.Join(finish(), s.flush(ctx)); err != nil {
+	if err := finish(); err != nil {
+		return err
+	}
+	if err := s.flush(ctx); err != nil {
 		return err
 	}
 	r.add("totals raised", s.raised)
@@ -86,11 +88,11 @@ func importSteps(ctx context.Context, a *App, in io.Reader, boardName string, r 
 // format picks the reader for a header: what to do with each line and at the
 // end.
 func (s *stepsImport) format(ctx context.Context, header string) (read func([]string, int) error, finish func() error, err error) {
-	switch strings.ToLower(strings.ReplaceAll(header, " ", "")) {
-	case "user_id,date,steps":
+	switch columns(header) {
+	case dailyColumns:
 		read = func(fields []string, line int) error { return s.daily(ctx, fields, line) }
 		return read, func() error { return nil }, nil
-	case "id,activityhour,steptotal":
+	case hourlyColumns:
 		h := &hourly{imp: s, days: make(map[userDay]*dayTotal)}
 		read = func(fields []string, line int) error { return h.read(ctx, fields, line) }
 		return read, func() error { return h.finish(ctx) }, nil
@@ -98,6 +100,15 @@ func (s *stepsImport) format(ctx context.Context, header string) (read func([]st
 		return nil, nil, fmt.Errorf("the first line is %q: it must be user_id,date,steps or Id,ActivityHour,StepTotal", header)
 	}
 }
+
+// The headers of step files, as columns answers them.
+const (
+	dailyColumns  = "user_id,date,steps"
+	hourlyColumns = "id,activityhour,steptotal"
+)
+
+// columns is a header without what writers of such files differ in.
+func columns(header string) string { return strings.ToLower(strings.ReplaceAll(header, " ", "")) }
 
 // daily takes a line user_id,date,steps. The file does not say when the total
 // was reached, so it counts as reached at the day's end.
@@ -170,19 +181,36 @@ func (s *stepsImport) raise(ctx context.Context, t total) error {
 // flush writes the batch: the users first, so that nobody has steps without
 // existing.
 func (s *stepsImport) flush(ctx context.Context) error {
-	if len(s.raises) == 0 {
-		return nil
+	if err := ctx.Err(); err != nil || len(s.raises) == 0 {
+		return err
 	}
 	if err := s.app.Users.Create(ctx, s.users); err != nil {
 		return err
 	}
 	if errs := s.app.Boards.Raise(ctx, s.raises); errs != nil {
-		return errors.Join(errs...)
+		return notRaised(errs)
 	}
 	s.raised += len(s.raises)
 	s.raises = s.raises[:0]
 	clear(s.users)
 	return nil
+}
+
+// notRaised sums up what became of a batch: its updates share a few commands,
+// so their errors are a few, each repeated thousands of times.
+func notRaised(errs []error) error {
+	var first error
+	failed := 0
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		failed++
+		if first == nil {
+			first = err
+		}
+	}
+	return fmt.Errorf("%d of %d totals were not raised: %w", failed, len(errs), first)
 }
 
 type userDay struct {
@@ -212,10 +240,9 @@ func (h *hourly) read(ctx context.Context, fields []string, line int) error {
 	if err != nil {
 		return h.imp.report.skip(line, fmt.Errorf("%q: %w", fields[0], err))
 	}
-	// ActivityHour is the hour's start on the wall clock of the board's zone.
-	start, err := time.ParseInLocation("2006-1-2 15:04", strings.TrimSpace(fields[1]), h.imp.board.Zone())
+	start, err := parseHour(fields[1], h.imp.board.Zone())
 	if err != nil {
-		return h.imp.report.skip(line, fmt.Errorf("%q is not an hour such as 2016-4-12 13:00", fields[1]))
+		return h.imp.report.skip(line, err)
 	}
 	steps, err := parseSteps(fields[2])
 	if err != nil {
@@ -241,6 +268,15 @@ func (h *hourly) read(ctx context.Context, fields []string, line int) error {
 		day.rose = end
 	}
 	return nil
+}
+
+// parseHour reads ActivityHour: an hour's start on the wall clock of a zone.
+func parseHour(field string, zone *time.Location) (time.Time, error) {
+	start, err := time.ParseInLocation("2006-1-2 15:04", strings.TrimSpace(field), zone)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%q is not an hour such as 2016-4-12 13:00", field)
+	}
+	return start, nil
 }
 
 // finish raises the days in the order of their lines, so that reports come in

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -202,6 +203,8 @@ func TestImportRefuses(t *testing.T) {
 	i := newImporter(t)
 	for name, tt := range map[string]struct{ what, text, want string }{
 		"an empty file":      {"steps", "", "the file is empty"},
+		"a file of blanks":   {"steps", "\ufeff\n  \r\n\n", "the file is empty: its first line must name the columns"},
+		"no header":          {"steps", "\n1001,2026-11-19,5\n", "the first line is"},
 		"unknown columns":    {"steps", "who,when,what\n1,2,3\n", "user_id,date,steps or Id,ActivityHour,StepTotal"},
 		"a line without end": {"friends", strings.Repeat("1", 2<<20), "longer than"},
 		"binary for friends": {"friends", "\x00\x01\x02\n", "line 1"},
@@ -210,6 +213,11 @@ func TestImportRefuses(t *testing.T) {
 		if status, said, _ := i.run(tt.what, tt.text); status != 1 || !strings.Contains(said, tt.want) {
 			t.Errorf("%s: status %d: %s", name, status, said)
 		}
+	}
+	// Sums that wrap around into the range are outside of it all the same.
+	status, said, _ := i.run("friends", "-9223372036854775808 -9223372036854775807\n", "--offset=-9223372036854775800")
+	if status != 1 || !strings.Contains(said, "outside 1") {
+		t.Errorf("an offset that wraps around: status %d: %s", status, said)
 	}
 	if status, said, _ := i.run("steps", "user_id,date,steps\n", "--board", "nix"); status != 1 || !strings.Contains(said, "--board nix") {
 		t.Errorf("an unknown board: status %d: %s", status, said)
@@ -222,4 +230,117 @@ func TestImportRefuses(t *testing.T) {
 	if status != 2 {
 		t.Errorf("without a file: status %d: %s", status, stderr)
 	}
+}
+
+// What editors put before the header is no reason to drop the file.
+func TestImportHeader(t *testing.T) {
+	t.Parallel()
+	i := newImporter(t)
+	for n, before := range []string{"\n", "\ufeff", "\ufeff\r\n \t\r\n"} {
+		status, said, _ := i.run("steps", fmt.Sprintf("%sUser_ID, Date, Steps\n%d,2026-11-19,5\n\n", before, n+1))
+		if status != 0 || !strings.Contains(said, "1 totals raised") {
+			t.Errorf("%q before the header: status %d: %s", before, status, said)
+		}
+		// The lines still have the numbers that an editor shows.
+		status, said, lines := i.run("steps", before+"user_id,date,steps\nann,2026-11-19,5\n")
+		want := strconv.Itoa(strings.Count(before, "\n") + 2)
+		if status != 1 || !slices.Equal(lines, []string{want}) {
+			t.Errorf("%q before the header: status %d: %s", before, status, said)
+		}
+	}
+	if got := i.board("2026-11-19"); len(got) != 3 {
+		t.Errorf("the day holds %q", got)
+	}
+	status, said, _ := i.run("friends", "\ufeff1 2\n")
+	if status != 0 || !strings.Contains(said, "1 new friendships") {
+		t.Errorf("friends: status %d: %s", status, said)
+	}
+}
+
+// A batch that Redis refuses is one error, however many totals it has.
+func TestImportWithRedisFailing(t *testing.T) {
+	t.Parallel()
+	for name, header := range map[string]string{"daily": "user_id,date,steps", "hourly": "Id,ActivityHour,StepTotal"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := newImporter(t)
+			// A key of another type refuses every raise.
+			if err := i.env.Redis.Set(t.Context(), i.env.Keys.Board(testenv.Bucket(1), 0), "x", 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			day := map[string]string{"daily": "2026-11-20", "hourly": "2026-11-20 7:00"}[name]
+			var text strings.Builder
+			text.WriteString(header + "\n")
+			for id := range 5001 {
+				fmt.Fprintf(&text, "%d,%s,5\n", id+1, day)
+			}
+			status, said, _ := i.run("steps", text.String())
+			if status != 1 || strings.Count(said, "WRONGTYPE") != 1 || !strings.Contains(said, "5000 of 5000 totals were not raised") {
+				t.Errorf("status %d: %.1000s", status, said)
+			}
+		})
+	}
+}
+
+// interrupted starts an import, waits until a part of it is stored, and stops
+// it as Ctrl-C does.
+func (i *importer) interrupted(stored any, feed string, args ...string) {
+	i.t.Helper()
+	c := testenv.Start(i.t, append(append([]string{"import"}, args...), testenv.Flags(i.env.Config)...)...)
+	c.Feed(feed)
+	var n int64
+	count := func() {
+		if err := i.env.Gorm.Model(stored).Count(&n).Error; err != nil {
+			i.t.Fatal(err)
+		}
+	}
+	testenv.Eventually(i.t, "something is imported", func() bool {
+		if c.Ended() {
+			i.t.Fatalf("the import ended: %s", c.Log())
+		}
+		count()
+		return n > 0
+	})
+	before := n
+	status := c.Interrupt()
+	if said := c.Log(); status != 1 || c.Printed() != "" || strings.Count(said, "\n") != 1 ||
+		!regexp.MustCompile(`^stepboard: after \d+ lines: interrupted: what was imported stays`).MatchString(said) {
+		i.t.Errorf("%v: status %d: %s%.1000s", args, status, c.Printed(), said)
+	}
+	if count(); n < before {
+		i.t.Errorf("%v: %d rows of %d stay", args, n, before)
+	}
+}
+
+func TestImportIsInterrupted(t *testing.T) {
+	t.Parallel()
+	const lines = 300_000
+	var friends, daily, hourly strings.Builder
+	daily.WriteString("user_id,date,steps\n")
+	hourly.WriteString("Id,ActivityHour,StepTotal\n")
+	for n := 1; n <= lines; n++ {
+		fmt.Fprintf(&friends, "%d %d\n", n, n+1)
+		fmt.Fprintf(&daily, "%d,2026-11-19,5\n", n)
+		fmt.Fprintf(&hourly, "%d,2026-11-19 7:00,5\n", n)
+	}
+	for name, text := range map[string]string{"friends": friends.String(), "daily steps": daily.String(), "hourly steps": hourly.String()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := newImporter(t)
+			path := filepath.Join(t.TempDir(), "file")
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if name == "friends" {
+				i.interrupted(&models.Friendship{}, "", "friends", path)
+			} else {
+				i.interrupted(&models.User{}, "", "steps", path)
+			}
+		})
+	}
+	// A pipe from which nothing more comes is not waited for.
+	t.Run("a pipe", func(t *testing.T) {
+		t.Parallel()
+		newImporter(t).interrupted(&models.Friendship{}, friends.String()[:40_000], "friends", "/dev/stdin")
+	})
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 )
@@ -36,4 +37,48 @@ func (c *redisCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(c.hits, prometheus.CounterValue, float64(s.Hits))
 	ch <- prometheus.MustNewConstMetric(c.misses, prometheus.CounterValue, float64(s.Misses))
 	ch <- prometheus.MustNewConstMetric(c.expiry, prometheus.CounterValue, float64(s.Timeouts))
+}
+
+// postgresCollector reports the Postgres connection pool. The database/sql
+// over it keeps no connections of its own, so its figures say nothing.
+type postgresCollector struct {
+	pool                     *pgxpool.Pool
+	limit, total, idle, used *prometheus.Desc
+	acquires, empty, gaveUp  *prometheus.Desc
+	waited                   *prometheus.Desc
+}
+
+func newPostgresCollector(pool *pgxpool.Pool) *postgresCollector {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("stepboard_postgres_pool_"+name, help, nil, nil)
+	}
+	return &postgresCollector{
+		pool:     pool,
+		limit:    desc("max_connections", "Connections to Postgres that there may be."),
+		total:    desc("connections", "Connections to Postgres, idle ones included."),
+		idle:     desc("idle_connections", "Connections to Postgres that wait for work."),
+		used:     desc("acquired_connections", "Connections to Postgres that are at work."),
+		acquires: desc("acquires_total", "Times that a connection was taken."),
+		empty:    desc("empty_acquires_total", "Times that a connection was taken after waiting for one to be free or made."),
+		gaveUp:   desc("canceled_acquires_total", "Times that somebody gave up waiting for a connection."),
+		waited:   desc("acquire_wait_seconds_total", "Time spent waiting for connections that were then taken."),
+	}
+}
+
+// Describe is part of prometheus.Collector.
+func (c *postgresCollector) Describe(ch chan<- *prometheus.Desc) {
+	prometheus.DescribeByCollect(c, ch)
+}
+
+// Collect is part of prometheus.Collector.
+func (c *postgresCollector) Collect(ch chan<- prometheus.Metric) {
+	s := c.pool.Stat()
+	ch <- prometheus.MustNewConstMetric(c.limit, prometheus.GaugeValue, float64(s.MaxConns()))
+	ch <- prometheus.MustNewConstMetric(c.total, prometheus.GaugeValue, float64(s.TotalConns()))
+	ch <- prometheus.MustNewConstMetric(c.idle, prometheus.GaugeValue, float64(s.IdleConns()))
+	ch <- prometheus.MustNewConstMetric(c.used, prometheus.GaugeValue, float64(s.AcquiredConns()))
+	ch <- prometheus.MustNewConstMetric(c.acquires, prometheus.CounterValue, float64(s.AcquireCount()))
+	ch <- prometheus.MustNewConstMetric(c.empty, prometheus.CounterValue, float64(s.EmptyAcquireCount()))
+	ch <- prometheus.MustNewConstMetric(c.gaveUp, prometheus.CounterValue, float64(s.CanceledAcquireCount()))
+	ch <- prometheus.MustNewConstMetric(c.waited, prometheus.CounterValue, s.EmptyAcquireWaitTime().Seconds())
 }

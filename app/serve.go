@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 
-	"github.com/MicahParks/keyfunc/v3"
 	"github.com/spf13/cobra"
 
 	"stepboard/app/stores"
@@ -45,10 +44,7 @@ func serve(ctx context.Context, cfg config.Config, logTo io.Writer) error {
 	if err := prepare(ctx, cfg, st, log); err != nil {
 		return errors.Join(err, st.Close())
 	}
-	verifier, err := newVerifier(ctx, cfg.Auth)
-	if err != nil {
-		return errors.Join(err, st.Close())
-	}
+	verifier := newVerifier(ctx, cfg.Auth, log)
 	a, err := New(ctx, Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier})
 	if err != nil {
 		verifier.Close()
@@ -94,16 +90,12 @@ func prepare(ctx context.Context, cfg config.Config, st *stores.Stores, log *slo
 	return err
 }
 
-// newVerifier checks tokens by the secret, the JWKS, or both. The JWKS is
-// fetched in the background until ctx ends.
-func newVerifier(ctx context.Context, cfg config.Auth) (*handlers.Verifier, error) {
+// newVerifier checks tokens by the secret, the JWKS, or both. Where the JWKS
+// does not answer, it goes on trying in the background.
+func newVerifier(ctx context.Context, cfg config.Auth, log *slog.Logger) *handlers.Verifier {
 	v := handlers.VerifierConfig{Secret: []byte(cfg.HS256Secret), Issuer: cfg.Issuer, Audience: cfg.Audience}
 	if cfg.JWKSURL != "" {
-		keys, err := keyfunc.NewDefaultCtx(ctx, []string{cfg.JWKSURL})
-		if err != nil {
-			return nil, fmt.Errorf("auth.jwks_url: %w", err)
-		}
-		v.Keys = keys.Keyfunc
+		v.Keys = handlers.NewKeySet(ctx, cfg.JWKSURL, log)
 	}
-	return handlers.NewVerifier(v), nil
+	return handlers.NewVerifier(v)
 }

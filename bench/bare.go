@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -144,5 +143,3 @@ const (
 )
 
 func friendsKey(user string) string { return "bare:friends:" + user }
-
-func userText(n int) string { return strconv.Itoa(n) }

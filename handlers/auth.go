@@ -23,7 +23,8 @@ const (
 
 const (
 	// rememberToken is how long a checked token is taken without checking its
-	// signature again; a key that is withdrawn works no longer than that.
+	// signature again; a key that is withdrawn works no longer than that once
+	// its withdrawal is known.
 	rememberToken = 5 * time.Minute
 	// rememberedTokens bounds the memory for it, at about half a kilobyte each.
 	rememberedTokens = 100_000
@@ -41,8 +42,9 @@ type Caller struct {
 type VerifierConfig struct {
 	// Secret signs HS256 tokens; empty takes none.
 	Secret []byte
-	// Keys finds the key of RS256, ES256 and EdDSA tokens; nil takes none.
-	Keys jwt.Keyfunc
+	// Keys checks RS256, ES256 and EdDSA tokens; nil takes none. They are the
+	// Verifier's from then on: Close closes them.
+	Keys *KeySet
 	// Issuer and Audience are checked where they are set.
 	Issuer, Audience string
 }
@@ -87,8 +89,13 @@ func NewVerifier(config VerifierConfig) *Verifier {
 	}
 }
 
-// Close stops the memory's goroutines.
-func (v *Verifier) Close() { v.known.StopAllGoroutines() }
+// Close stops the goroutines of the memory and of the keys.
+func (v *Verifier) Close() {
+	if v.config.Keys != nil {
+		v.config.Keys.Close()
+	}
+	v.known.StopAllGoroutines()
+}
 
 // claims is what a token says.
 type claims struct {
@@ -97,13 +104,17 @@ type claims struct {
 }
 
 // Verify tells who holds the token; CodeUnauthenticated if it is not to be
-// taken.
+// taken, CodeUnavailable while the keys to tell are missing. It waits for a
+// new key for a second at most.
 func (v *Verifier) Verify(token string) (*Caller, error) {
 	if k, ok := v.known.GetIfPresent(token); ok && time.Now().Unix() < k.expires {
 		return k.caller, nil
 	}
 	var c claims
 	if _, err := v.parser.ParseWithClaims(token, &c, v.key); err != nil {
+		if models.CodeOf(err) == models.CodeUnavailable {
+			return nil, err
+		}
 		return nil, unauthenticated("the token is not valid; get a new one", err)
 	}
 	caller, err := callerOf(&c)
@@ -120,7 +131,7 @@ func (v *Verifier) key(t *jwt.Token) (any, error) {
 	if t.Method == jwt.SigningMethodHS256 {
 		return v.config.Secret, nil
 	}
-	return v.config.Keys(t)
+	return v.config.Keys.find(t)
 }
 
 func callerOf(c *claims) (*Caller, error) {

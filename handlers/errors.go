@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -49,7 +51,7 @@ type Problem struct {
 	Detail    string              `json:"detail" doc:"What a person should know and do"`
 	Code      models.Code         `json:"code" doc:"What a program branches on"`
 	RequestID string              `json:"request_id" doc:"Names the request in the service's log"`
-	Errors    []models.FieldError `json:"errors,omitempty" doc:"The parts of the request that are wrong"`
+	Errors    []models.FieldError `json:"errors,omitempty" nullable:"false" doc:"The parts of the request that are wrong"`
 
 	cause error
 }
@@ -112,6 +114,9 @@ var problemsInUse sync.Once
 func useProblems() { problemsInUse.Do(setProblems) }
 
 func setProblems() {
+	// The decoder tells Nickname from nickname: so must the check before it,
+	// or a mistyped key would count as sent and be read as empty.
+	huma.ValidateStrictCasing = true
 	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
 		return problemFor(status, msg, errs)
 	}
@@ -136,12 +141,20 @@ func problemFor(status int, msg string, errs []error) *Problem {
 			return problemOf(err)
 		}
 	}
-	switch status {
-	case http.StatusInternalServerError:
+	switch {
+	case msg == bodyCutOff:
+		return problemOf(&models.Error{
+			Code:    models.CodeInvalidRequest,
+			Message: "the body ends too early, or its chunks are broken",
+			Err:     errors.Join(errs...),
+		})
+	case status == http.StatusInternalServerError:
 		return problemOf(errors.Join(errs...))
-	case http.StatusRequestEntityTooLarge:
+	case status == http.StatusRequestEntityTooLarge:
 		return problemOf(models.Errorf(models.CodeBodyTooLarge, "a body has at most %d bytes", maxBody))
-	case http.StatusUnprocessableEntity:
+	case status == http.StatusBadRequest && slices.ContainsFunc(errs, isNotJSON):
+		return problemOf(models.Errorf(models.CodeInvalidRequest, notJSON))
+	case status == http.StatusUnprocessableEntity || status == http.StatusBadRequest && len(errs) > 0:
 		return problemOf(validationFailed(errs))
 	default:
 		return problemOf(&models.Error{
@@ -152,21 +165,38 @@ func problemFor(status int, msg string, errs []error) *Problem {
 	}
 }
 
+// bodyCutOff is what Huma says of a body that it could not read to its end. It
+// takes that for the server's fault; it is the client's.
+const bodyCutOff = "cannot read request body"
+
+func isNotJSON(err error) bool {
+	var detailer huma.ErrorDetailer
+	return errors.As(err, &detailer) && detailer.ErrorDetail().Message == notJSON
+}
+
 func validationFailed(errs []error) *models.Error {
 	invalid := &models.Error{Code: models.CodeValidationFailed, Message: "the request is not valid"}
 	for _, err := range errs {
-		var detailer huma.ErrorDetailer
-		if errors.As(err, &detailer) {
-			detail := detailer.ErrorDetail()
-			invalid.Fields = append(invalid.Fields, models.FieldError{Location: detail.Location, Message: detail.Message})
-		} else {
-			invalid.Fields = append(invalid.Fields, models.FieldError{Location: "body", Message: "can't be read as this call's body"})
-		}
+		invalid.Fields = append(invalid.Fields, fieldError(err))
 	}
 	if len(invalid.Fields) > 0 {
 		invalid.Message = invalid.Fields[0].Location + ": " + invalid.Fields[0].Message
 	}
 	return invalid
+}
+
+// fieldError is a fault that Huma has found. What decodeTyped reports has its
+// place in its text.
+func fieldError(err error) models.FieldError {
+	var detailer huma.ErrorDetailer
+	if !errors.As(err, &detailer) {
+		return models.FieldError{Location: "body", Message: "can't be read as this call's body"}
+	}
+	detail := detailer.ErrorDetail()
+	if place, message, ok := strings.Cut(detail.Message, ": "); ok && detail.Location == "body" && strings.HasPrefix(place, "body") {
+		return models.FieldError{Location: place, Message: message}
+	}
+	return models.FieldError{Location: detail.Location, Message: detail.Message}
 }
 
 // clientGone tells whether an error only says that nobody listens any more.

@@ -196,7 +196,7 @@ func (a *api) removeFriend(ctx context.Context, in *otherInput) (*struct{}, erro
 type replaceInput struct {
 	ID   string `path:"id" doc:"The user" example:"1001"`
 	Body struct {
-		FriendIDs []models.UserID `json:"friend_ids" nullable:"false" doc:"Exactly these become the user's friends; at most 5,000"`
+		FriendIDs []models.UserID `json:"friend_ids" nullable:"false" doc:"Exactly these become the user's friends; at most 5,000, none of them twice" example:"[\"1002\",\"1003\"]"`
 	}
 }
 

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -14,6 +15,10 @@ import (
 
 	"stepboard/models"
 )
+
+// requestTimeout bounds a request's reads of the stores, well before the
+// server gives up on writing the answer. Changes that have begun go on.
+const requestTimeout = 6 * time.Second
 
 const (
 	requestIDHeader = "X-Request-Id"
@@ -57,6 +62,10 @@ func (a *api) observe(c *gin.Context) {
 	if c.Request.ContentLength != 0 {
 		c.Request.Header["Content-Type"] = jsonContentType
 	}
+	// A store that hangs is answered for while somebody still listens.
+	ctx, cancel := context.WithTimeout(c.Request.Context(), requestTimeout)
+	defer cancel()
+	c.Request = c.Request.WithContext(ctx)
 	defer a.finish(c, start, id)
 	c.Next()
 }
@@ -80,7 +89,7 @@ func (a *api) finish(c *gin.Context, start time.Time, id string) {
 		route = "none"
 	}
 	elapsed := time.Since(start)
-	a.metrics.duration.WithLabelValues(c.Request.Method, route, strconv.Itoa(status)).Observe(elapsed.Seconds())
+	a.metrics.duration.WithLabelValues(methodLabel(c.Request.Method), route, strconv.Itoa(status)).Observe(elapsed.Seconds())
 
 	level := slog.LevelInfo
 	if status >= http.StatusInternalServerError {
@@ -107,6 +116,17 @@ func (a *api) finish(c *gin.Context, start time.Time, id string) {
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}
 	a.Log.LogAttrs(c.Request.Context(), level, "request", attrs...)
+}
+
+// methodLabel keeps the number of time series small: a client may send any
+// word as a method.
+func methodLabel(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return method
+	default:
+		return "other"
+	}
 }
 
 // noteError keeps an error for the request's log line.

@@ -25,17 +25,18 @@ type adjust func(huma.API, *huma.Operation)
 
 // register binds a call of the API to its handler and describes it.
 func register[I, O any](h huma.API, method, path string, by audience, summary string, handler func(context.Context, *I) (*O, error), adjustments ...adjust) {
+	about := calls[method+" "+path]
 	op := huma.Operation{
 		OperationID:  operationID(handlerNoun(path), method),
 		Method:       method,
 		Path:         path,
 		Summary:      summary,
-		Description:  by.describe(),
+		Description:  about.text + "\n\n" + by.describe(),
 		Tags:         []string{tagOf(path)},
 		Security:     []map[string][]string{{"bearer": {}}},
 		Metadata:     map[string]any{audienceKey: by},
 		MaxBodyBytes: maxBody + 1, // Huma refuses what reaches its limit
-		Errors:       []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable},
+		Errors:       append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable}, about.errors...),
 	}
 	if method == http.MethodDelete {
 		op.DefaultStatus = http.StatusNoContent
@@ -85,16 +86,15 @@ func decodeBody(data []byte, into any) error {
 	return nil
 }
 
+// notJSON is what a body is answered with that no decoder reads.
+const notJSON = "the body is not JSON, or names a key twice"
+
 // bodyError turns a decoder's error into one that points at the place, which
 // is below root.
-func bodyError(root string, err error) error {
+func bodyError(root string, err error) *models.Error {
 	var semantic *json.SemanticError
 	if !errors.As(err, &semantic) {
-		return &models.Error{
-			Code:    models.CodeInvalidRequest,
-			Message: "the body is not JSON, or names a key twice",
-			Err:     err,
-		}
+		return &models.Error{Code: models.CodeInvalidRequest, Message: notJSON, Err: err}
 	}
 	switch {
 	case errors.Is(semantic.Err, json.ErrUnknownName):
@@ -104,6 +104,16 @@ func bodyError(root string, err error) error {
 	default:
 		return models.Invalid(location(root, semantic.JSONPointer), "has the wrong type")
 	}
+}
+
+// decodeTyped reads a body for Huma, as strictly as decodeBody. Of an error
+// Huma passes on the text alone, and that text is answered: so it is our own
+// message, "location: what is wrong", which fieldError reads again.
+func decodeTyped(data []byte, into any) error {
+	if err := json.Unmarshal(data, into, json.RejectUnknownMembers(true)); err != nil {
+		return errors.New(bodyError("body", err).Message)
+	}
+	return nil
 }
 
 // location writes a JSON pointer as the API's errors do: /scores/0/date is
@@ -144,5 +154,5 @@ var jsonFormat = huma.Format{
 		_, err := w.Write(*buf)
 		return err
 	},
-	Unmarshal: func(data []byte, v any) error { return json.Unmarshal(data, v) },
+	Unmarshal: decodeTyped,
 }

@@ -54,13 +54,13 @@ func New(deps Deps) http.Handler {
 	engine.HandleMethodNotAllowed = true
 	engine.RedirectTrailingSlash = false
 	engine.Use(a.observe)
-	engine.NoRoute(func(c *gin.Context) {
-		writeProblem(c, models.Errorf(models.CodeNotFound, "there is nothing at this path; GET /openapi.json lists what there is"))
-	})
+	engine.NoRoute(nothingHere)
 	engine.NoMethod(func(c *gin.Context) {
 		writeProblem(c, models.Errorf(models.CodeMethodNotAllowed, "this path does not take %s", c.Request.Method))
 	})
-	a.routes(newHuma(engine, deps.Version))
+	h := newHuma(engine, deps.Version)
+	a.routes(h)
+	describeMore(h.OpenAPI())
 	a.outside(engine)
 	if deps.Extra != nil {
 		deps.Extra(engine)
@@ -98,10 +98,25 @@ func (a *api) outside(engine *gin.Engine) {
 	engine.GET("/healthz", a.healthz)
 	engine.GET("/readyz", a.readyz)
 	engine.GET("/metrics", gin.WrapH(promhttp.HandlerFor(a.Registry, promhttp.HandlerOpts{Registry: a.Registry})))
-	engine.GET("/docs", gin.WrapH(web.Docs()))
-	engine.GET("/docs/*file", gin.WrapH(web.Docs()))
-	engine.GET("/assets/*file", gin.WrapH(web.Assets()))
-	engine.GET("/", gin.WrapH(web.Page()))
+	for _, path := range []string{"/", "/assets/*file", "/docs", "/docs/*file"} {
+		engine.GET(path, file)
+	}
+}
+
+// file answers a file for a browser.
+func file(c *gin.Context) {
+	found, ok := web.Find(c.Request.URL.Path)
+	if !ok {
+		nothingHere(c)
+		return
+	}
+	c.Header("Content-Security-Policy", found.Policy)
+	c.Header("X-Content-Type-Options", "nosniff")
+	c.Data(http.StatusOK, found.ContentType, found.Body)
+}
+
+func nothingHere(c *gin.Context) {
+	writeProblem(c, models.Errorf(models.CodeNotFound, "there is nothing at this path; GET /openapi.json lists what there is"))
 }
 
 // newHuma makes the API description and binds it to the engine.

@@ -171,3 +171,24 @@ func TestTimestampText(t *testing.T) {
 		t.Fatalf("%v, %v", back, err)
 	}
 }
+
+// The text is the library's, on every day of the calendar and beyond.
+func TestTimestampTextIsTheLibrarys(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		at := models.Timestamp(rapid.OneOf(
+			rapid.Int64Range(-62_200_000_000_000, 253_500_000_000_000), // around the years 0 to 10,000
+			rapid.Int64Range(1_700_000_000_000, 1_900_000_000_000),
+		).Draw(t, "at"))
+		want := at.Time().Format("2006-01-02T15:04:05.000Z")
+		if got := string(at.AppendTo(nil)); got != want {
+			t.Fatalf("%d is %s, want %s", int64(at), got, want)
+		}
+	})
+	for d := models.Date(-1000); d < 100_000; d++ {
+		at := models.TimestampOf(d.UTC())
+		if got := string(at.AppendTo(nil)); got != d.String()+"T00:00:00.000Z" {
+			t.Fatalf("%v is %s", d, got)
+		}
+	}
+}

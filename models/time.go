@@ -19,9 +19,70 @@ func TimestampOf(t time.Time) Timestamp { return Timestamp(t.UnixMilli()) }
 // Time is the same moment, in UTC.
 func (t Timestamp) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
 
-// AppendTo appends the RFC 3339 text to buf.
+// AppendTo appends the RFC 3339 text to buf. A page of a ranking holds many of
+// these, and the general formatting would take a tenth of its time; years
+// outside 0 … 9999 are left to it.
 func (t Timestamp) AppendTo(buf []byte) []byte {
-	return t.Time().AppendFormat(buf, "2006-01-02T15:04:05.000Z")
+	days, ms := int64(t)/msPerDay, int64(t)%msPerDay
+	if ms < 0 {
+		days, ms = days-1, ms+msPerDay
+	}
+	year, month, day := civil(days)
+	if year < 0 || year > 9999 {
+		return t.Time().AppendFormat(buf, "2006-01-02T15:04:05.000Z")
+	}
+	buf = appendDigits(buf, year, 4)
+	buf = append(buf, '-')
+	buf = appendDigits(buf, month, 2)
+	buf = append(buf, '-')
+	buf = appendDigits(buf, day, 2)
+	buf = append(buf, 'T')
+	buf = appendDigits(buf, ms/3_600_000, 2)
+	buf = append(buf, ':')
+	buf = appendDigits(buf, ms/60_000%60, 2)
+	buf = append(buf, ':')
+	buf = appendDigits(buf, ms/1000%60, 2)
+	buf = append(buf, '.')
+	buf = appendDigits(buf, ms%1000, 3)
+	return append(buf, 'Z')
+}
+
+const msPerDay = secondsPerDay * 1000
+
+// civil is the calendar date so many days after 1970-01-01 (Howard Hinnant,
+// "chrono-Compatible Low-Level Date Algorithms", civil_from_days). Its years
+// begin in March, so that a leap day is the last of its year.
+func civil(days int64) (year, month, day int64) {
+	const perEra, epoch = 146_097, 719_468 // days of 400 years; from 0000-03-01 to 1970-01-01
+	days += epoch
+	era := days / perEra
+	if days < 0 {
+		era = (days - perEra + 1) / perEra
+	}
+	dayOfEra := days - era*perEra
+	yearOfEra := (dayOfEra - dayOfEra/1460 + dayOfEra/36_524 - dayOfEra/146_096) / 365
+	dayOfYear := dayOfEra - (365*yearOfEra + yearOfEra/4 - yearOfEra/100)
+	marchMonth := (5*dayOfYear + 2) / 153
+	day = dayOfYear - (153*marchMonth+2)/5 + 1
+	month = marchMonth + 3
+	if month > 12 {
+		month -= 12
+	}
+	year = yearOfEra + era*400
+	if month <= 2 {
+		year++
+	}
+	return year, month, day
+}
+
+// appendDigits appends n with so many digits.
+func appendDigits(buf []byte, n int64, digits int) []byte {
+	var text [4]byte
+	for i := digits - 1; i >= 0; i-- {
+		text[i] = byte('0' + n%10)
+		n /= 10
+	}
+	return append(buf, text[:digits]...)
 }
 
 // MarshalText makes a timestamp a JSON string.

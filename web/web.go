@@ -4,54 +4,55 @@ package web
 
 import (
 	"embed"
-	"io/fs"
-	"net/http"
+	"mime"
+	"path"
+	"strings"
 )
 
 //go:embed page docs
 var files embed.FS
 
-// policy lets pages load from this service and nowhere else.
-const policy = "default-src 'self'; img-src 'self' data: https:; style-src 'self'; script-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+// pagePolicy lets the page load from this service and nowhere else.
+const pagePolicy = "default-src 'self'; img-src 'self' data: https:; style-src 'self'; script-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // docsPolicy also allows the inline styles that Swagger UI sets.
 const docsPolicy = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; script-src 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// Page is the page at /.
-func Page() http.Handler {
-	return withPolicy(policy, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.ServeFileFS(w, r, files, "page/index.html")
-	}))
+// File is a file for a browser.
+type File struct {
+	// ContentType and Policy are the headers Content-Type and
+	// Content-Security-Policy.
+	ContentType, Policy string
+	Body                []byte
 }
 
-// Assets is what the page loads, under /assets/.
-func Assets() http.Handler { return withPolicy(policy, under("/assets/", "page")) }
-
-// Docs is the API reference, under /docs.
-func Docs() http.Handler {
-	assets := under("/docs/", "docs")
-	return withPolicy(docsPolicy, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/docs" || r.URL.Path == "/docs/" {
-			http.ServeFileFS(w, r, files, "docs/index.html")
-			return
-		}
-		assets.ServeHTTP(w, r)
-	}))
-}
-
-// under serves the files of an embedded folder below a path.
-func under(path, folder string) http.Handler {
-	sub, err := fs.Sub(files, folder)
-	if err != nil {
-		panic(err) // the folder is embedded above
+// Find looks up the file at a path of the service: the page at /, what it
+// loads under /assets/, the API reference at /docs and below. It finds files
+// only, never a folder.
+func Find(urlPath string) (*File, bool) {
+	name, policy := "", pagePolicy
+	switch {
+	case urlPath == "/":
+		name = "page/index.html"
+	case urlPath == "/docs" || urlPath == "/docs/":
+		name, policy = "docs/index.html", docsPolicy
+	case strings.HasPrefix(urlPath, "/assets/"):
+		name = "page/" + strings.TrimPrefix(urlPath, "/assets/")
+	case strings.HasPrefix(urlPath, "/docs/"):
+		name, policy = strings.TrimPrefix(urlPath, "/"), docsPolicy
 	}
-	return http.StripPrefix(path, http.FileServerFS(sub))
+	// ReadFile refuses folders and every name that is not a plain path.
+	body, err := files.ReadFile(name)
+	if err != nil {
+		return nil, false
+	}
+	return &File{ContentType: contentType(name), Policy: policy, Body: body}, true
 }
 
-func withPolicy(policy string, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Security-Policy", policy)
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		next.ServeHTTP(w, r)
-	})
+// contentType goes by the file's name; licences and the like have no ending.
+func contentType(name string) string {
+	if known := mime.TypeByExtension(path.Ext(name)); known != "" {
+		return known
+	}
+	return "text/plain; charset=utf-8"
 }

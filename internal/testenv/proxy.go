@@ -78,6 +78,14 @@ func (p *Proxy) Cut() {
 	p.wg.Wait()
 }
 
+// Hold stops everything on its way to the server, until the proxy is cut: the
+// server hangs, as far as anybody can tell.
+func (p *Proxy) Hold() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held = make(chan struct{})
+}
+
 // HoldAfter lets through what holds the text, and from then on nothing more to
 // the server, until the proxy is cut.
 func (p *Proxy) HoldAfter(text string) {

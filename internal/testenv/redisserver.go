@@ -3,7 +3,6 @@ package testenv
 import (
 	"context"
 	"net"
-	"os"
 	"os/exec"
 	"strconv"
 	"testing"
@@ -24,17 +23,8 @@ type RedisServer struct {
 // StartRedis starts a Redis for the test, which is killed at its end.
 func StartRedis(t testing.TB) *RedisServer {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "stepboard-redis")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &RedisServer{t: t, dir: dir, port: freePort(t)}
-	t.Cleanup(func() {
-		s.Kill()
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	s := &RedisServer{t: t, dir: t.TempDir(), port: freePort(t)}
+	t.Cleanup(s.Kill)
 	s.Start()
 	return s
 }

@@ -107,18 +107,22 @@ func (c *Cache) begin(ctx context.Context, user models.UserID) (token string, gr
 // the next may load.
 //
 //	KEYS    changing, friends, loading
-//	ARGV    the reader's token, the set's lifetime in ms, members…
+//	ARGV    the reader's token, the set's lifetime and a mark's in ms, members…
 //	result  1 if stored, 0 if not
 const storeScript = `
 if redis.call('GET', KEYS[3]) ~= ARGV[1] then
   return 0
 end
 redis.call('DEL', KEYS[3])
-if redis.call('EXISTS', KEYS[1]) == 1 then
+local mark = redis.call('PTTL', KEYS[1])
+if mark == -1 then
+  redis.call('PEXPIRE', KEYS[1], ARGV[3])
+end
+if mark ~= -2 then
   return 0
 end
 redis.call('DEL', KEYS[2])
-for i = 3, #ARGV, 1000 do
+for i = 4, #ARGV, 1000 do
   redis.call('SADD', KEYS[2], unpack(ARGV, i, math.min(i + 999, #ARGV)))
 end
 redis.call('PEXPIRE', KEYS[2], ARGV[2])
@@ -129,77 +133,60 @@ return 1
 // set that was not stored is read again next time. One round trip.
 func (c *Cache) store(ctx context.Context, user models.UserID, token string, ids []models.UserID) (stored bool, err error) {
 	ttl := setTTL - mathrand.N(setTTL/10)
-	args := make([]any, 0, 3+len(ids))
-	args = append(args, token, ttl.Milliseconds())
+	args := make([]any, 0, 4+len(ids))
+	args = append(args, token, ttl.Milliseconds(), markTTL.Milliseconds())
 	for _, id := range ids {
 		args = append(args, int64(id))
 	}
 	if len(ids) == 0 {
 		args = append(args, noFriends)
 	}
-	n, err := c.rdb.Eval(ctx, storeScript, c.userKeys(user), args...).Int()
+	keys := []string{c.keys.FriendsChanging(user), c.keys.Friends(user), c.keys.FriendsLoading(user)}
+	n, err := c.rdb.Eval(ctx, storeScript, keys, args...).Int()
 	if err != nil {
 		return false, fmt.Errorf("store friend set: %w", err)
 	}
 	return n == 1, nil
 }
 
-// markScript announces a change of one user's list.
-//
-//	KEYS  changing, friends, loading
-//	ARGV  the writer's token, the mark's lifetime in ms
+// mark announces a change: nobody stores the users' sets from here on, and
+// what stands there is removed. It must succeed before the change commits.
 //
 // Each writer's token is a member of its own, so that one that is done does
-// not lift the mark of another that is not. Mark and expiry come in one script,
-// so that no mark can be left without.
-const markScript = `
-redis.call('SADD', KEYS[1], ARGV[1])
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-return redis.call('DEL', KEYS[2], KEYS[3])
-`
-
-// mark announces a change: nobody stores the users' sets from here on, and
-// what stands there is removed. It must succeed before the change commits. One
-// round trip for a thousand users.
+// not lift the mark of another that is not. Should the connection break before
+// a mark has its expiry, the next reader gives it one (storeScript). One round
+// trip for a thousand users.
 func (c *Cache) mark(ctx context.Context, token string, users []models.UserID) error {
-	return c.each(ctx, users, markScript, token, markTTL.Milliseconds())
+	return c.each(ctx, users, func(pipe redis.Pipeliner, user models.UserID) {
+		changing := c.keys.FriendsChanging(user)
+		pipe.SAdd(ctx, changing, token)
+		pipe.PExpire(ctx, changing, markTTL)
+		pipe.Del(ctx, c.keys.Friends(user), c.keys.FriendsLoading(user))
+	})
 }
 
-// clearScript ends a change of one user's list. The set is removed once more,
-// in case the mark was lost with a Redis that restarted.
-//
-//	KEYS  changing, friends, loading
-//	ARGV  the writer's token
-const clearScript = `
-redis.call('DEL', KEYS[2], KEYS[3])
-return redis.call('SREM', KEYS[1], ARGV[1])
-`
-
-// clear comes after the commit and lifts the writer's marks. Where it fails,
-// they expire by themselves. Cost as of mark.
+// clear comes after the commit. The sets are removed once more, in case the
+// marks were lost with a Redis that restarted, and the writer's marks are
+// lifted. Where it fails, they expire by themselves. Cost as of mark.
 func (c *Cache) clear(ctx context.Context, token string, users []models.UserID) error {
-	return c.each(ctx, users, clearScript, token)
+	return c.each(ctx, users, func(pipe redis.Pipeliner, user models.UserID) {
+		pipe.Del(ctx, c.keys.Friends(user), c.keys.FriendsLoading(user))
+		pipe.SRem(ctx, c.keys.FriendsChanging(user), token)
+	})
 }
 
 // eachBatch bounds the users of one round trip.
 const eachBatch = 1000
 
-// each runs a script for each user. It is one script a user and not one
-// transaction for all, because a cluster keeps users in different slots.
-func (c *Cache) each(ctx context.Context, users []models.UserID, script string, args ...any) error {
+func (c *Cache) each(ctx context.Context, users []models.UserID, queue func(redis.Pipeliner, models.UserID)) error {
 	for chunk := range slices.Chunk(users, eachBatch) {
 		pipe := c.rdb.Pipeline()
 		for _, user := range chunk {
-			pipe.Eval(ctx, script, c.userKeys(user), args...)
+			queue(pipe, user)
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
 			return fmt.Errorf("announce friend change: %w", err)
 		}
 	}
 	return nil
-}
-
-// userKeys are the keys of every script here, in this order.
-func (c *Cache) userKeys(user models.UserID) []string {
-	return []string{c.keys.FriendsChanging(user), c.keys.Friends(user), c.keys.FriendsLoading(user)}
 }

@@ -114,6 +114,14 @@ func TestAReaderStoresOnlyWhatIsStillTrue(t *testing.T) {
 			p.cache.rdb.Unlink(p.t.Context(), key) // the minute is over
 			p.store(p.begin(), true)
 		}},
+		{"a mark was left without an expiry", func(p *protocol) {
+			key := p.cache.keys.FriendsChanging(p.user)
+			p.cache.rdb.SAdd(p.t.Context(), key, "writer")
+			p.store(p.begin(), false)
+			if ttl := p.cache.rdb.PTTL(p.t.Context(), key).Val(); ttl <= 0 || ttl > markTTL {
+				p.t.Fatalf("the mark stands for %v", ttl)
+			}
+		}},
 		{"two readers at once", func(p *protocol) {
 			first := p.begin()
 			if _, granted, err := p.cache.begin(p.t.Context(), p.user); err != nil || granted {

@@ -1,0 +1,254 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"stepboard/config"
+	"stepboard/handlers"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/ingest"
+)
+
+func fileOf(t testing.TB, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// described is all that a seed decides about people before they walk.
+func described(t testing.TB, o demoOptions) map[string]any {
+	t.Helper()
+	p, err := newPeople(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]any{"ids": p.ids, "friendships": p.edges, "steps": p.sums, "names": p.names}
+}
+
+func TestDemoPeopleComeFromTheSeed(t *testing.T) {
+	t.Parallel()
+	first := described(t, demoOptions{users: 300, seed: 7})
+	if diff := cmp.Diff(first, described(t, demoOptions{users: 300, seed: 7})); diff != "" {
+		t.Errorf("the same seed makes others: %s", diff)
+	}
+	other := described(t, demoOptions{users: 300, seed: 8})
+	for _, what := range []string{"friendships", "steps", "names"} {
+		if cmp.Equal(first[what], other[what]) {
+			t.Errorf("another seed makes the same %s", what)
+		}
+	}
+}
+
+func TestDemoPeopleInAnyNumber(t *testing.T) {
+	t.Parallel()
+	for users := 1; users <= 30; users++ {
+		p, err := newPeople(t.Context(), demoOptions{users: users, seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := make(map[models.Edge]bool)
+		for _, e := range p.edges {
+			if e.A >= e.B || e.A < 1 || e.B > models.UserID(users) || seen[e] {
+				t.Errorf("%d users: friendship %v", users, e)
+			}
+			seen[e] = true
+		}
+		if len(p.ids) != users || (users > 1 && len(p.edges) == 0) {
+			t.Errorf("%d users: %d ids, %d friendships", users, len(p.ids), len(p.edges))
+		}
+	}
+}
+
+func TestDemoPeopleFromFiles(t *testing.T) {
+	t.Parallel()
+	graph := fileOf(t, "\ufeff# who knows whom\n\n 4 0\n0,1\n1\t0\n2 2\n")
+	steps := fileOf(t, strings.Join([]string{
+		"", " Id, ActivityHour, StepTotal",
+		"20,2016-4-12 1:00,7",
+		"10,2016-4-13 1:00,500", // out of order; the hours before have no row
+		"10,2016-4-12 2:00,100", "10,2016-4-12 2:00,11",
+	}, "\r\n"))
+	p, err := newPeople(t.Context(), demoOptions{graph: graph, steps: steps})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []models.UserID{1, 2, 3, 5}; !slices.Equal(p.ids, want) {
+		t.Errorf("users %v, want %v", p.ids, want)
+	}
+	if want := []models.Edge{{A: 1, B: 5}, {A: 1, B: 2}}; !slices.Equal(p.edges, want) {
+		t.Errorf("friendships %v, want %v", p.edges, want)
+	}
+	for _, tt := range []struct {
+		at          int // 0 and 2 walk as user 10, 1 and 3 as user 20
+		hours, want float64
+	}{
+		{0, 0, 0}, {0, 2, 0}, {0, 2.5, 55.5}, {0, 3, 111}, {0, 24, 111}, {0, 25, 111}, {0, 26, 611}, {0, 48, 611}, {0, 51, 722},
+		{1, 1, 0}, {1, 2, 7}, {1, 24, 7}, {1, 26, 14}, {1, 240, 70}, {2, 3, 111}, {3, 2, 7},
+	} {
+		if got := p.walked(tt.at, tt.hours); got != tt.want {
+			t.Errorf("after %v hours person %d has walked %v, want %v", tt.hours, tt.at, got, tt.want)
+		}
+	}
+}
+
+// A score never falls within a day, and says what was walked until its person
+// tires.
+func TestDemoScores(t *testing.T) {
+	t.Parallel()
+	p, err := newPeople(t.Context(), demoOptions{users: 10, seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		at := rapid.IntRange(0, 9).Draw(t, "person")
+		from := rapid.Float64Range(0, 5000).Draw(t, "from")
+		to := from + rapid.Float64Range(0, 5000).Draw(t, "for")
+		later := to + rapid.Float64Range(0, 100).Draw(t, "and")
+		a := tired(p.walked(at, to) - p.walked(at, from))
+		b := tired(p.walked(at, later) - p.walked(at, from))
+		if a < 0 || b < a || b > demoMost {
+			t.Fatalf("a score of %d is followed by %d", a, b)
+		}
+	})
+	for steps, want := range map[float64]int64{0: 0, 0.9: 0, 12_345: 12_345, demoFresh: demoFresh, 1e15: demoMost} {
+		if got := tired(steps); got != want {
+			t.Errorf("%v steps are a score of %d, want %d", steps, got, want)
+		}
+	}
+	if tired(100_000) >= tired(101_000) {
+		t.Error("after some hours nobody moves any more")
+	}
+}
+
+// At midnight the day's steps begin at 0, and the demo's hours go on.
+func TestDemoMidnight(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 11, 20, 15, 59, 0, 0, time.UTC)
+	s := stroll{start: start, day: 100}
+	for _, tt := range []struct {
+		after    time.Duration
+		today    models.Date
+		from, to float64
+	}{
+		{0, 100, 0, 8}, {30 * time.Second, 100, 0, 9}, {time.Minute, 101, 10, 10}, {2 * time.Minute, 101, 10, 12}, {24*time.Hour + time.Minute, 102, 2890, 2890},
+	} {
+		from, to := s.at(start.Add(tt.after), tt.today)
+		if from != tt.from || to != tt.to || s.day != tt.today {
+			t.Errorf("after %v: hours %v to %v of day %d, want %v to %v of day %d", tt.after, from, to, s.day, tt.from, tt.to, tt.today)
+		}
+	}
+}
+
+// embeddedApp is the service on the test's embedded stores.
+func embeddedApp(t testing.TB, env *testenv.Env) *App {
+	t.Helper()
+	a, err := New(context.Background(), Options{
+		Config: config.Default(), Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log,
+		Verifier: handlers.NewVerifier(handlers.VerifierConfig{}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a
+}
+
+// Moving in stops between two batches of friendships.
+func TestDemoMovingInIsStopped(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	a := embeddedApp(t, env)
+	p, err := newPeople(t.Context(), demoOptions{users: 4000, seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	err = p.moveIn(ctx, a, env.Clock.Now, func(int, int) { stop() })
+	var n int64
+	if err := env.Gorm.Model(&models.Friendship{}).Count(&n).Error; err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, context.Canceled) || n != 2*demoEdges {
+		t.Errorf("%v, after %d friendships of %d", err, n/2, len(p.edges))
+	}
+}
+
+// A demo of many people reports more totals at once than the service takes,
+// and a day that closes meanwhile is no failure.
+func TestDemoUploads(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	a := embeddedApp(t, env)
+	board := testenv.Must(a.Catalog.Board(demoBoard))
+	today, bucket := a.Catalog.Current(board, env.Clock.Now())
+	uploads := make([]ingest.Upload, 60_000)
+	for i := range uploads {
+		uploads[i] = ingest.Upload{User: models.UserID(i + 1), Date: today, Score: 1}
+	}
+	uploads[0].Date = today - 3
+	if err := uploadAll(t.Context(), a, uploads); err != nil {
+		t.Fatal(err)
+	}
+	if n := env.Redis.ZCard(t.Context(), env.Keys.Board(bucket, 0)).Val(); n != int64(len(uploads)-1) {
+		t.Errorf("%d of %d totals arrived", n, len(uploads)-1)
+	}
+	uploads[0].Date = today + 1
+	if err := uploadAll(t.Context(), a, uploads[:1]); models.CodeOf(err) != models.CodeDateInFuture {
+		t.Errorf("a future day: %v", err)
+	}
+}
+
+func TestDemoFilesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	var crowd strings.Builder
+	for n := range maxDemoUsers {
+		fmt.Fprintf(&crowd, "%d %d\n", n, n+1)
+	}
+	for name, tt := range map[string]struct{ graph, steps, want string }{
+		"an empty graph":        {graph: " \n# nobody\n", want: "no friendships"},
+		"only oneself":          {graph: "1 1\n", want: "no friendships"},
+		"no pair":               {graph: "1 2\n3\n", want: "line 2: 1 fields instead of two user numbers"},
+		"a graph of names":      {graph: "ann ben\n", want: `line 1: "ann" is not a user number`},
+		"too many people":       {graph: crowd.String(), want: "more than 100000 people"},
+		"no steps at all":       {steps: "\n", want: "no steps"},
+		"a header and no steps": {steps: "Id,ActivityHour,StepTotal\n", want: "no steps"},
+		"daily steps":           {steps: "user_id,date,steps\n1,2016-04-12,5\n", want: "line 1: "},
+		"no header":             {steps: "1,2016-4-12 1:00,5\n", want: "line 1: "},
+		"no id":                 {steps: "Id,ActivityHour,StepTotal\n\nx,2016-4-12 1:00,5\n", want: `line 3: "x"`},
+		"no hour":               {steps: "Id,ActivityHour,StepTotal\n1,noon,5\n", want: `line 2: "noon" is not an hour`},
+		"no number":             {steps: "Id,ActivityHour,StepTotal\n1,2016-4-12 1:00,-5\n", want: `line 2: "-5" is not a whole number`},
+		"two columns":           {steps: "Id,ActivityHour,StepTotal\n1,2\n", want: "line 2: 2 fields"},
+		"a gap of years":        {steps: "Id,ActivityHour,StepTotal\n1,2016-4-12 1:00,5\n1,9999-4-12 1:00,5\n", want: "user 1: "},
+	} {
+		o := demoOptions{users: 10}
+		if tt.graph != "" {
+			o.graph = fileOf(t, tt.graph)
+		}
+		if tt.steps != "" {
+			o.steps = fileOf(t, tt.steps)
+		}
+		if _, err := newPeople(t.Context(), o); err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), o.graph+o.steps) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package handlers
+
+import (
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// about is what the description of a call says beyond its summary, who may
+// make it, and the errors that every call has.
+type about struct {
+	text   string
+	errors []int
+}
+
+// calls has an entry for each call of the API, by method and path.
+var calls = map[string]about{
+	"POST /v1/boards/{board}/scores": {
+		"Send the user's total for a day, such as `{\"date\":\"2026-11-20\",\"score\":12345}`, or up to seven days that were kept offline, as " +
+			"`{\"scores\":[{\"date\":\"2026-11-19\",\"score\":8000},{\"date\":\"2026-11-20\",\"score\":12345}]}`. " +
+			"The highest total of a day counts, so sending one again changes nothing. Either all items are taken or none.",
+		[]int{http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge},
+	},
+	"POST /v1/boards/{board}/scores/batch": {
+		"Send totals of up to 1,000 users, such as `{\"scores\":[{\"user_id\":\"1001\",\"date\":\"2026-11-20\",\"score\":12345}]}`. " +
+			"Each item stands for itself: the answer counts those that were taken and says of the others what is wrong.",
+		[]int{http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge},
+	},
+	"GET /v1/boards": {
+		"Every board with its limits, its time zone, and the day that it is there now.",
+		nil,
+	},
+	"GET /v1/boards/{board}/friends": {
+		"One page of the user and the user's friends, best first. Who has no score that day is not listed. " +
+			"The first page of a past day is `?date=2026-11-19&limit=50`; the next one adds `&cursor=` with the page's next_cursor.",
+		[]int{http.StatusBadRequest, http.StatusNotFound},
+	},
+	"GET /v1/boards/{board}/top": {
+		"One page of everybody, best first, with the caller's own line in me. " +
+			"The ten best of today are `?limit=10`; the next ten add `&cursor=` with the page's next_cursor.",
+		[]int{http.StatusBadRequest, http.StatusNotFound},
+	},
+	"GET /v1/boards/{board}/around": {
+		"The user with the neighbours above and below: `?radius=2` gives up to five lines. Empty for a user without a score that day.",
+		[]int{http.StatusNotFound},
+	},
+	"GET /v1/boards/{board}/me": {
+		"The user's score and places on one day, such as `?date=2026-11-19`. Without a score they are null.",
+		[]int{http.StatusNotFound},
+	},
+	"GET /v1/friends": {
+		"One page of the user's friends by id: `?limit=50`, then `&cursor=` with the page's next_cursor.",
+		[]int{http.StatusBadRequest},
+	},
+	"DELETE /v1/friends/{id}": {
+		"Ends the friendship on both sides. Where there is none, nothing changes.",
+		nil,
+	},
+	"GET /v1/friends/requests": {
+		"One page of the requests that wait for an answer, incoming and outgoing, newest first.",
+		[]int{http.StatusBadRequest},
+	},
+	"POST /v1/friends/requests": {
+		"Ask a user, such as `{\"user_id\":\"1002\"}`. 201 says that this call made the request, or the friendship where the other had asked already; " +
+			"200 that it stood before.",
+		[]int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge},
+	},
+	"POST /v1/friends/requests/{id}/accept": {
+		"Accept what the user {id} has asked: /v1/friends/requests/1002/accept makes 1002 a friend.",
+		[]int{http.StatusNotFound, http.StatusConflict},
+	},
+	"DELETE /v1/friends/requests/{id}": {
+		"Decline what the user {id} has asked, or withdraw what that user was asked. Where there is no request, nothing changes.",
+		nil,
+	},
+	"PUT /v1/me": {
+		"Set the whole profile, such as `{\"nickname\":\"Ann\",\"avatar_url\":\"https://example.com/ann.png\"}`. What is left out becomes empty.",
+		[]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge},
+	},
+	"PUT /v1/users/{id}": {
+		"Set a user's whole profile, such as `{\"nickname\":\"Ann\"}`, making the user if need be. What is left out becomes empty.",
+		[]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge},
+	},
+	"PUT /v1/users/{id}/friends": {
+		"For apps that keep friendships elsewhere: `{\"friend_ids\":[\"1002\",\"1003\"]}` makes these the user's friends, on both sides, and nobody else. " +
+			"An empty list ends all of the user's friendships.",
+		[]int{http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge},
+	},
+}
+
+// describeMore adds what can't be said by the types of the calls.
+func describeMore(spec *huma.OpenAPI) {
+	// A reference to an object can't be marked nullable.
+	me := spec.Components.Schemas.Map()["Ranking"].Properties["me"]
+	me.OneOf = []*huma.Schema{{Ref: me.Ref}, {Type: "null"}}
+	me.Ref = ""
+	// A call may answer one of two statuses with the same body.
+	ask := spec.Paths["/v1/friends/requests"].Post.Responses
+	ask["201"] = &huma.Response{Description: http.StatusText(http.StatusCreated), Content: ask["200"].Content}
+}

@@ -1,0 +1,112 @@
+package testenv
+
+import (
+	"bytes"
+	"io"
+	"os/exec"
+	"regexp"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// Command is a running command of the program, and what it has printed.
+type Command struct {
+	*Process
+	stdin io.WriteCloser
+	out   buffer
+}
+
+// Start starts a command with a pipe as its standard input. The test kills it
+// at its end, unless it has ended.
+func Start(t testing.TB, args ...string) *Command {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Command{Process: &Process{t: t, logged: make(chan struct{})}}
+	c.cmd = exec.CommandContext(t.Context(), path, args...)
+	c.cmd.Dir = t.TempDir()
+	c.cmd.Stdout = &c.out
+	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	stderr, err := c.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Kill)
+	go c.readLog(stderr, nil)
+	return c
+}
+
+// Feed writes to the command's standard input, which stays open.
+func (c *Command) Feed(text string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.stdin, text); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Printed is what the command has printed on its standard output so far.
+func (c *Command) Printed() string { return c.out.String() }
+
+// Ended tells whether the command has ended by itself.
+func (c *Command) Ended() bool {
+	select {
+	case <-c.logged:
+		return true
+	default:
+		return false
+	}
+}
+
+// Interrupt ends the command as Ctrl-C does, and answers its exit status.
+func (c *Command) Interrupt() int {
+	c.t.Helper()
+	c.signal(syscall.SIGINT)
+	return c.cmd.ProcessState.ExitCode()
+}
+
+// lastCall is how the last line ends that a demo prints.
+var lastCall = regexp.MustCompile(`(?m)^  curl .* (http://\S+)/v1/boards/steps/scores\n`)
+
+// Demo starts `demo` on a free port and waits until it says how to call it.
+func Demo(t testing.TB, args ...string) *Command {
+	t.Helper()
+	c := Start(t, append([]string{"demo", "--addr", "127.0.0.1:0"}, args...)...)
+	Eventually(t, "the demo says how to call it", func() bool {
+		m := lastCall.FindStringSubmatch(c.Printed())
+		if m == nil {
+			if c.Ended() {
+				t.Fatalf("demo did not start: %s", c.Log())
+			}
+			return false
+		}
+		c.URL = m[1]
+		return true
+	})
+	return c
+}
+
+// buffer keeps what is written to it. Safe for concurrent use.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}

@@ -1,0 +1,36 @@
+package web_test
+
+import (
+	"strings"
+	"testing"
+
+	"stepboard/web"
+)
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/":                                     "text/html",
+		"/docs":                                 "text/html",
+		"/docs/":                                "text/html",
+		"/docs/docs.js":                         "javascript",
+		"/docs/swagger-ui/swagger-ui.css":       "text/css",
+		"/docs/swagger-ui/LICENSE":              "text/plain",
+		"/assets/page.js":                       "javascript",
+		"/assets/page.css":                      "text/css",
+		"/docs/swagger-ui/swagger-ui-bundle.js": "javascript",
+	} {
+		file, ok := web.Find(path)
+		if !ok || len(file.Body) == 0 || !strings.Contains(file.ContentType, want) || file.Policy == "" {
+			t.Errorf("%s: %v %+v, want %s", path, ok, file, want)
+		}
+	}
+	for _, path := range []string{
+		"", "/nope", "/docs/nope", "/assets/nope", "/assets", "/assets/", "/docs/swagger-ui", "/docs/swagger-ui/",
+		"/docs//docs.js", "/assets/../docs/docs.js", "/assets/./page.js", "/docs/../page/index.html", "/assets/\x00",
+	} {
+		if file, ok := web.Find(path); ok {
+			t.Errorf("%q has a file of %d bytes", path, len(file.Body))
+		}
+	}
+}
