@@ -73,10 +73,12 @@ func demo(ctx context.Context, o demoOptions, out, logTo io.Writer) error {
 // unlessStopped drops an error that came of stopping the demo, which is no
 // failure, however early it comes.
 func unlessStopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // world is a service on embedded stores and the people who use it.

@@ -33,10 +33,10 @@ const (
 	smallWorldRewire     = 0.15
 
 	maxDemoUsers = 100_000
-	// demoEdges is how many friendships are stored at once: far more than in
-	// an import, because the embedded Redis is slow at each user's marks and
-	// nobody else waits for the users' rows.
-	demoEdges = 20_000
+	// demoEdges is how many friendships are stored at once: more than in an
+	// import, because the embedded Redis is slow at each user's marks and
+	// nobody waits for the users' rows.
+	demoEdges = 5000
 )
 
 // people are the inhabitants of a demo.

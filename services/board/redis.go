@@ -7,7 +7,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"stepboard/internal/resp"
 	"stepboard/models"
 )
 
@@ -98,11 +97,11 @@ func (s *Store) Composites(ctx context.Context, bucket *models.Bucket, users []m
 		members[shard] = append(members[shard], int64(user))
 		at[shard] = append(at[shard], i)
 	}
-	cmds := make([]*redis.RawCmd, bucket.Shards)
+	cmds := make([]*redis.FloatSliceCmd, bucket.Shards)
 	var queued []redis.Cmder
 	for shard := range cmds {
 		if len(members[shard]) > 0 {
-			cmds[shard] = redis.NewRawCmd(ctx, zmscore(s.keys.Board(bucket, shard), members[shard])...)
+			cmds[shard] = redis.NewFloatSliceCmd(ctx, zmscore(s.keys.Board(bucket, shard), members[shard])...)
 			queued = append(queued, cmds[shard])
 		}
 	}
@@ -113,11 +112,7 @@ func (s *Store) Composites(ctx context.Context, bucket *models.Bucket, users []m
 		if cmd == nil {
 			continue
 		}
-		values, err := resp.Numbers(cmd.Val())
-		if err != nil || len(values) != len(at[shard]) {
-			return nil, fmt.Errorf("read scores of %s %s: %d for %d users: %w", bucket.Board, bucket.Name, len(values), len(at[shard]), err)
-		}
-		for i, value := range values {
+		for i, value := range cmd.Val() {
 			composites[at[shard][i]] = models.Composite(value)
 		}
 	}
@@ -141,7 +136,8 @@ func (s *Store) send(ctx context.Context, cmds []redis.Cmder) error {
 	return err
 }
 
-// zmscore builds the command. Pointers into the members spare an allocation
+// zmscore builds the command; go-redis answers 0 for a member that is not
+// there, which no composite is. Pointers into the members spare an allocation
 // for each.
 func zmscore(key string, members []int64) []any {
 	args := make([]any, 2+len(members))

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"stepboard/internal/resp"
 	"stepboard/models"
 )
 
@@ -26,7 +25,7 @@ const (
 	setTTL = time.Hour
 	// noFriends is the member that stands for an empty list. It is a number,
 	// as are ids, so that Redis keeps the set in its compact encoding.
-	noFriends = 0
+	noFriends = "0"
 )
 
 // Cache keeps friend sets in Redis. Safe for concurrent use.
@@ -45,11 +44,7 @@ func newToken() string { return rand.Text() }
 
 // get reads a user's set; ok is false if there is none. One round trip.
 func (c *Cache) get(ctx context.Context, user models.UserID) (ids []models.UserID, ok bool, err error) {
-	cmd := redis.NewRawCmd(ctx, "smembers", c.keys.Friends(user))
-	if err := c.rdb.Process(ctx, cmd); err != nil {
-		return nil, false, fmt.Errorf("read friend set: %w", err)
-	}
-	members, err := resp.Numbers(cmd.Val())
+	members, err := c.rdb.SMembers(ctx, c.keys.Friends(user)).Result()
 	if err != nil {
 		return nil, false, fmt.Errorf("read friend set: %w", err)
 	}
@@ -58,9 +53,14 @@ func (c *Cache) get(ctx context.Context, user models.UserID) (ids []models.UserI
 	}
 	ids = make([]models.UserID, 0, len(members)+1) // the caller may add the user
 	for _, member := range members {
-		if member != noFriends {
-			ids = append(ids, models.UserID(member))
+		if member == noFriends {
+			continue
 		}
+		id, err := models.ParseUserID(member)
+		if err != nil {
+			return nil, false, fmt.Errorf("friend set of %v has member %q: %w", user, member, err)
+		}
+		ids = append(ids, id)
 	}
 	return ids, true, nil
 }
