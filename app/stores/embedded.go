@@ -2,6 +2,7 @@ package stores
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -26,7 +27,8 @@ func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 	if err := server.Start(); err != nil {
 		return nil, fmt.Errorf("start embedded redis: %w", err)
 	}
-	g, err := openGorm(sqlite.Open("file::memory:"), clock)
+	// The database has a name, so that a second connection finds it.
+	g, err := openGorm(sqlite.Open("file:"+rand.Text()+"?mode=memory&cache=shared"), clock)
 	if err != nil {
 		server.Close()
 		return nil, fmt.Errorf("open embedded database: %w", err)
@@ -36,9 +38,15 @@ func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 		server.Close()
 		return nil, fmt.Errorf("open embedded database: %w", err)
 	}
-	// A database in memory belongs to its connection.
-	db.SetMaxOpenConns(1)
-	db.SetConnMaxLifetime(0)
+	// A database in memory lives as long as it has a connection: one is kept
+	// aside, as a transaction that is cancelled takes its own with it. With the
+	// other one, work is done one thing at a time.
+	db.SetMaxOpenConns(2)
+	anchor, err := db.Conn(ctx)
+	if err != nil {
+		server.Close()
+		return nil, fmt.Errorf("open embedded database: %w", err)
+	}
 
 	stopClock := make(chan struct{})
 	clockStopped := make(chan struct{})
@@ -52,6 +60,7 @@ func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 		SQL:     db,
 		Dialect: migrations.SQLite,
 		closeUnder: func() {
+			anchor.Close() // its database has closed it
 			close(stopClock)
 			<-clockStopped
 			server.Close()

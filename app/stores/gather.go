@@ -11,7 +11,7 @@ import (
 const (
 	// gatherers is how many pipelines of gathered reads are under way at once:
 	// while one's answers are read, another keeps Redis busy.
-	gatherers = 3
+	gatherers = 2
 	// gatherLimit bounds the reads of one pipeline, so that none waits long for
 	// the others' answers.
 	gatherLimit = 32

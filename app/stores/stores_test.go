@@ -12,10 +12,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
+	"gorm.io/gorm"
 
 	"stepboard/app/stores"
 	"stepboard/config"
 	"stepboard/internal/testenv"
+	"stepboard/models"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -129,4 +131,23 @@ func TestClosingWithAConnectionInUse(t *testing.T) {
 		t.Error(err)
 	}
 	conn.Release()
+}
+
+// A transaction that is cancelled takes its connection with it, but not the
+// embedded database.
+func TestTheEmbeddedDatabaseSurvivesACancelledTransaction(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := env.Gorm.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		cancel()
+		return tx.Exec("SELECT 1").Error
+	})
+	if err == nil {
+		t.Error("the transaction was not cancelled")
+	}
+	var n int64
+	if err := env.Gorm.WithContext(t.Context()).Model(&models.User{}).Count(&n).Error; err != nil {
+		t.Error(err)
+	}
 }
