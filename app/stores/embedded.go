@@ -66,7 +66,6 @@ func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 			server.Close()
 		},
 	}
-	s.reads = gatherReads(s.Redis)
 	if _, err := s.Migrate(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

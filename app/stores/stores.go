@@ -56,8 +56,7 @@ type Stores struct {
 	SQL     *sql.DB
 	Dialect migrations.Dialect
 	// Pool is what lies under SQL where that is Postgres, else nil.
-	Pool  *pgxpool.Pool
-	reads *gather
+	Pool *pgxpool.Pool
 	// closeUnder closes what lies under the connections.
 	closeUnder func()
 	closing    sync.Once
@@ -71,7 +70,6 @@ func Open(ctx context.Context, cfg config.Config, clock models.Clock) (*Stores, 
 		return nil, err
 	}
 	s.Redis = openRedis(cfg.Redis)
-	s.reads = gatherReads(s.Redis)
 	return s, nil
 }
 
@@ -172,7 +170,6 @@ func openGorm(dialector gorm.Dialector, clock models.Clock) (*gorm.DB, error) {
 // Close closes Redis first, then SQL. Closing again does nothing.
 func (s *Stores) Close() (err error) {
 	s.closing.Do(func() {
-		s.reads.close()
 		err = errors.Join(s.Redis.Close(), s.SQL.Close())
 		s.closeUnder()
 	})

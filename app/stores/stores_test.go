@@ -3,10 +3,7 @@ package stores_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,57 +18,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// Reads that come together each hear their own result and their own error.
-func TestGatheredReadsHearTheirOwnResults(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		ctx := t.Context()
-		key := func(i int) string { return fmt.Sprintf("%sset%d", env.Keys.Prefix, i) }
-		for i := range 20 {
-			if err := env.Redis.SAdd(ctx, key(i), i, 1000+i).Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := env.Redis.Set(ctx, key(20), "no set", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
-		var wg sync.WaitGroup
-		for worker := range 16 {
-			wg.Go(func() {
-				for n := range 50 {
-					i := (worker + n) % 21
-					members, err := env.Redis.SMembers(ctx, key(i)).Result()
-					if i == 20 {
-						if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
-							t.Errorf("a key of another type: %v, %v", members, err)
-						}
-						continue
-					}
-					slices.Sort(members)
-					if want := []string{fmt.Sprint(i), fmt.Sprint(1000 + i)}; err != nil || !slices.Equal(members, slices.Sorted(slices.Values(want))) {
-						t.Errorf("set %d: %v, %v", i, members, err)
-					}
-				}
-			})
-		}
-		wg.Wait()
-	})
-}
-
-// A reader that has hung up gets no answer, and neither does one that comes
-// after the end.
-func TestGatheredReadsEnd(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		if err := env.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := env.Redis.SMembers(t.Context(), "key").Err(); !errors.Is(err, redis.ErrClosed) {
-			t.Errorf("after the end: %v", err)
-		}
-	})
-}
 
 func TestCheckRedis(t *testing.T) {
 	t.Parallel()

@@ -125,7 +125,6 @@ func (s *Store) send(ctx context.Context, cmds []redis.Cmder) error {
 	case 0:
 		return nil
 	case 1:
-		// A single one may share its round trip with those of other calls.
 		return s.rdb.Process(ctx, cmds[0])
 	}
 	pipe := s.rdb.Pipeline()
