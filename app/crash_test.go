@@ -226,7 +226,7 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Its mark arrives, and nothing after it: not its clean-up.
-	link.HoldAfter("SADD")
+	link.HoldAfter("friends-changing:")
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	done := make(chan struct{})

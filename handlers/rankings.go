@@ -14,9 +14,12 @@ type DayInput struct {
 	OnBehalf
 }
 
-// query is what the services are asked.
-func (in *DayInput) query(viewer models.UserID) (ranking.Query, error) {
+// query is what the services are asked for a viewer, who is found or not.
+func (in *DayInput) query(viewer models.UserID, err error) (ranking.Query, error) {
 	q := ranking.Query{Board: in.Board, Viewer: viewer}
+	if err != nil {
+		return q, err
+	}
 	if in.Date != "" {
 		day, err := models.ParseDate(in.Date)
 		if err != nil {
@@ -39,8 +42,8 @@ type Paging struct {
 	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
 }
 
-func (in *pageInput) query(viewer models.UserID) (ranking.Query, error) {
-	q, err := in.DayInput.query(viewer)
+func (in *pageInput) query(viewer models.UserID, err error) (ranking.Query, error) {
+	q, err := in.DayInput.query(viewer, err)
 	q.Limit, q.Cursor = in.Limit, in.Cursor
 	return q, err
 }
@@ -49,39 +52,31 @@ type rankingOutput struct {
 	Body *models.Ranking
 }
 
-func (a *api) friendsRanking(ctx context.Context, in *pageInput) (*rankingOutput, error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
-	q, err := in.query(user)
-	if err != nil {
-		return nil, err
-	}
-	r, err := a.Ranking.Friends(ctx, q)
+// ranked answers what a service answered.
+func ranked(r *models.Ranking, err error) (*rankingOutput, error) {
 	if err != nil {
 		return nil, err
 	}
 	return &rankingOutput{Body: r}, nil
 }
 
+func (a *api) friendsRanking(ctx context.Context, in *pageInput) (*rankingOutput, error) {
+	q, err := in.query(in.user(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return ranked(a.Ranking.Friends(ctx, q))
+}
+
 func (a *api) topRanking(ctx context.Context, in *pageInput) (*rankingOutput, error) {
 	if err := a.mayReadGlobal(ctx, in.Board); err != nil {
 		return nil, err
 	}
-	user, err := in.userIfAny(ctx)
+	q, err := in.query(in.userIfAny(ctx))
 	if err != nil {
 		return nil, err
 	}
-	q, err := in.query(user)
-	if err != nil {
-		return nil, err
-	}
-	r, err := a.Ranking.Top(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return &rankingOutput{Body: r}, nil
+	return ranked(a.Ranking.Top(ctx, q))
 }
 
 type aroundInput struct {
@@ -93,19 +88,11 @@ func (a *api) aroundRanking(ctx context.Context, in *aroundInput) (*rankingOutpu
 	if err := a.mayReadGlobal(ctx, in.Board); err != nil {
 		return nil, err
 	}
-	user, err := in.user(ctx)
+	q, err := in.query(in.user(ctx))
 	if err != nil {
 		return nil, err
 	}
-	q, err := in.query(user)
-	if err != nil {
-		return nil, err
-	}
-	r, err := a.Ranking.Around(ctx, q, in.Radius)
-	if err != nil {
-		return nil, err
-	}
-	return &rankingOutput{Body: r}, nil
+	return ranked(a.Ranking.Around(ctx, q, in.Radius))
 }
 
 // mayReadGlobal refuses a board's lists of strangers to those that its
@@ -138,11 +125,7 @@ type standingOutput struct {
 }
 
 func (a *api) standing(ctx context.Context, in *DayInput) (*standingOutput, error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
-	q, err := in.query(user)
+	q, err := in.query(in.user(ctx))
 	if err != nil {
 		return nil, err
 	}
