@@ -14,10 +14,14 @@ import (
 	"stepboard/models"
 )
 
-// insertRows bounds the rows of one statement, and with it the number of its
-// parameters: Postgres takes 65,535, and the embedded database's driver needs
-// time that grows with their square.
-const insertRows = 1000
+const (
+	// insertRows and listIDs bound the rows that one statement inserts and the
+	// ids that it lists, and with them the number of its parameters: Postgres
+	// takes 65,535, and the embedded database's driver needs time that grows
+	// with their square.
+	insertRows = 200
+	listIDs    = 1000
+)
 
 // Store keeps the graph in the tables users, friendships and friend_requests.
 // Safe for concurrent use.
@@ -125,7 +129,7 @@ func (t *tx) create(users []models.UserID) error {
 // ascending, as for create.
 func (t *tx) lock(users []models.UserID) (map[models.UserID]int, error) {
 	counts := make(map[models.UserID]int, len(users))
-	for chunk := range slices.Chunk(users, insertRows) {
+	for chunk := range slices.Chunk(users, listIDs) {
 		var rows []models.User
 		err := t.db.Select("user_id", "friend_count").Where("user_id IN ?", chunk).Order("user_id").
 			Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Find(&rows).Error
@@ -189,6 +193,7 @@ func (t *tx) removeRequest(a, b models.UserID) error {
 // for their users, who are locked. Requests that stood between them are
 // settled. It answers how many were new.
 func (t *tx) befriend(edges []models.Edge) (added int, err error) {
+	var all []models.UserID
 	for chunk := range slices.Chunk(edges, insertRows/2) {
 		rows := make([]string, 0, 2*len(chunk))
 		args := make([]any, 0, 6*len(chunk))
@@ -201,24 +206,21 @@ func (t *tx) befriend(edges []models.Edge) (added int, err error) {
 		err := t.db.Raw(`INSERT INTO friendships (user_id, friend_id, created_at) VALUES `+strings.Join(rows, ",")+`
 			ON CONFLICT DO NOTHING RETURNING user_id`, args...).Scan(&gained).Error
 		if err != nil {
-			return added, fmt.Errorf("store friendships: %w", err)
+			return 0, fmt.Errorf("store friendships: %w", err)
 		}
-		t.touched = append(t.touched, gained...)
-		if err := t.count(gained, +1); err != nil {
-			return added, err
-		}
-		if err := t.settle(gained); err != nil {
-			return added, err
-		}
-		added += len(gained) / 2
+		all = append(all, gained...)
 	}
-	return added, nil
+	t.touched = append(t.touched, all...)
+	if err := t.count(all, +1); err != nil {
+		return 0, err
+	}
+	return len(all) / 2, t.settle(all)
 }
 
 // part removes both sides of the friendships between a user and the others
 // and counts them.
 func (t *tx) part(user models.UserID, others []models.UserID) error {
-	for chunk := range slices.Chunk(others, insertRows) {
+	for chunk := range slices.Chunk(others, listIDs) {
 		var lost []models.UserID
 		err := t.db.Raw(`DELETE FROM friendships
 			WHERE (user_id = ? AND friend_id IN ?) OR (friend_id = ? AND user_id IN ?)
@@ -245,10 +247,12 @@ func (t *tx) count(users []models.UserID, sign int) error {
 		byTimes[n] = append(byTimes[n], id)
 	}
 	for n, ids := range byTimes {
-		err := t.db.Model(&models.User{}).Where("user_id IN ?", ids).
-			Update("friend_count", gorm.Expr("friend_count + ?", sign*n)).Error
-		if err != nil {
-			return fmt.Errorf("count friends: %w", err)
+		for chunk := range slices.Chunk(ids, listIDs) {
+			err := t.db.Model(&models.User{}).Where("user_id IN ?", chunk).
+				Update("friend_count", gorm.Expr("friend_count + ?", sign*n)).Error
+			if err != nil {
+				return fmt.Errorf("count friends: %w", err)
+			}
 		}
 	}
 	return nil
@@ -258,14 +262,13 @@ func (t *tx) count(users []models.UserID, sign int) error {
 func (t *tx) settle(users []models.UserID) error {
 	slices.Sort(users)
 	users = slices.Compact(users)
-	if len(users) == 0 {
-		return nil
-	}
-	err := t.db.Exec(`DELETE FROM friend_requests WHERE user_id IN ? AND EXISTS (
-		SELECT 1 FROM friendships f
-		WHERE f.user_id = friend_requests.user_id AND f.friend_id = friend_requests.other_id)`, users).Error
-	if err != nil {
-		return fmt.Errorf("settle friend requests: %w", err)
+	for chunk := range slices.Chunk(users, listIDs) {
+		err := t.db.Exec(`DELETE FROM friend_requests WHERE user_id IN ? AND EXISTS (
+			SELECT 1 FROM friendships f
+			WHERE f.user_id = friend_requests.user_id AND f.friend_id = friend_requests.other_id)`, chunk).Error
+		if err != nil {
+			return fmt.Errorf("settle friend requests: %w", err)
+		}
 	}
 	return nil
 }

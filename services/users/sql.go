@@ -49,7 +49,7 @@ func (s *Store) profiles(ctx context.Context, ids []models.UserID) (map[models.U
 // create makes users that do not exist yet, with their profiles. Users that
 // exist keep theirs. One statement for every few hundred.
 func (s *Store) create(ctx context.Context, rows []models.User) error {
-	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).CreateInBatches(rows, 500).Error
+	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).CreateInBatches(rows, 200).Error
 	if err != nil {
 		return fmt.Errorf("create users: %w", err)
 	}
