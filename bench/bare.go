@@ -45,16 +45,17 @@ type bareAnswer struct {
 type bare struct {
 	rdb   redis.UniversalClient
 	codec score.Codec
+	keys  sharedKeys
 	limit int
 }
 
 // serveBare answers on a free port, which it prints, until ctx ends.
-func serveBare(ctx context.Context, redisAddr string, limit int) error {
+func serveBare(ctx context.Context, redisAddr string, keys sharedKeys, limit int) error {
 	codec, err := score.New(time.Now().Truncate(24*time.Hour), score.Millisecond, 28)
 	if err != nil {
 		return err
 	}
-	b := &bare{rdb: redis.NewClient(&redis.Options{Addr: redisAddr}), codec: codec, limit: limit}
+	b := &bare{rdb: redis.NewClient(&redis.Options{Addr: redisAddr}), codec: codec, keys: keys, limit: limit}
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
 	engine.GET("/rank/:user", b.rank)
@@ -80,13 +81,13 @@ func serveBare(ctx context.Context, redisAddr string, limit int) error {
 // rank is SMEMBERS, ZMSCORE, sort, answer.
 func (b *bare) rank(c *gin.Context) {
 	ctx, user := c.Request.Context(), c.Param("user")
-	members, err := b.rdb.SMembers(ctx, friendsKey(user)).Result()
+	members, err := b.rdb.SMembers(ctx, b.keys.friends(user)).Result()
 	if err != nil {
 		c.Status(http.StatusInternalServerError)
 		return
 	}
 	members = append(members, user)
-	scores, err := b.rdb.ZMScore(ctx, boardKey, members...).Result()
+	scores, err := b.rdb.ZMScore(ctx, b.keys.board, members...).Result()
 	if err != nil {
 		c.Status(http.StatusInternalServerError)
 		return
@@ -136,10 +137,13 @@ func (b *bare) score(c *gin.Context) {
 	c.JSON(http.StatusOK, gin.H{"accepted": []gin.H{{"date": in.Date, "score": in.Score, "reached_at": time.Now().UTC().Format("2006-01-02T15:04:05.000Z")}}})
 }
 
-// The bare handler's own keys hold the same numbers as the service's.
-const (
-	boardKey  = "bare:board"
-	uploadKey = "bare:uploads"
-)
+// sharedKeys are the service's own keys: the loop, the bare handler and the
+// service read the very same sets, as a copy would lie better in memory.
+type sharedKeys struct {
+	prefix, board string
+}
 
-func friendsKey(user string) string { return "bare:friends:" + user }
+func (k sharedKeys) friends(user string) string { return k.prefix + "friends:{" + user + "}" }
+
+// uploadKey is a copy of the board, which the bare handler's uploads may spoil.
+const uploadKey = "bare:uploads"

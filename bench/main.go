@@ -31,13 +31,16 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 5, "rounds; of each figure the median counts")
 	flag.DurationVar(&s.seconds, "time", 4*time.Second, "time of each measurement")
 	bare := flag.String("bare", "", "be the bare handler that the service is compared with: the address of its Redis")
+	var keys sharedKeys
+	flag.StringVar(&keys.prefix, "prefix", "", "with -bare: what stands before the service's keys")
+	flag.StringVar(&keys.board, "key", "", "with -bare: the service's board")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	run := func() error { return bench(ctx, s) }
 	if *bare != "" {
-		run = func() error { return serveBare(ctx, *bare, s.limit) }
+		run = func() error { return serveBare(ctx, *bare, keys, s.limit) }
 	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

@@ -41,6 +41,7 @@ type world struct {
 	stores  *stores.Stores
 	config  config.Config
 	folder  string
+	keys    sharedKeys
 	service *process
 	bare    *process
 	// redisServer is the server's process, where it runs on this machine.
@@ -139,8 +140,7 @@ func (w *world) fill(ctx context.Context) (err error) {
 	return w.fillFriends(ctx, a)
 }
 
-// fillBoard gives everybody a score, on the service's board and on the bare
-// one.
+// fillBoard gives everybody a score.
 func (w *world) fillBoard(ctx context.Context, a *app.App) error {
 	b, err := a.Catalog.Board("steps")
 	if err != nil {
@@ -169,8 +169,7 @@ func (w *world) fillBoard(ctx context.Context, a *app.App) error {
 	return nil
 }
 
-// fillFriends gives the viewers friends and names, and the bare handler a copy
-// of its own.
+// fillFriends gives the viewers friends and names.
 func (w *world) fillFriends(ctx context.Context, a *app.App) error {
 	rng := mathrand.New(mathrand.NewPCG(3, 4))
 	names := make(map[models.UserID]models.Profile)
@@ -214,13 +213,8 @@ func (w *world) fillFriends(ctx context.Context, a *app.App) error {
 	}
 	keys := models.Keys{Prefix: w.config.Redis.KeyPrefix}
 	_, bucket := a.Catalog.Current(b, time.Now())
-	pipe := w.rdb.Pipeline()
-	pipe.Copy(ctx, keys.Board(bucket, 0), boardKey, 0, true)
-	for v := range w.viewers {
-		pipe.Copy(ctx, keys.Friends(viewer(v)), friendsKey(viewer(v).String()), 0, true)
-	}
-	_, err = pipe.Exec(ctx)
-	return err
+	w.keys = sharedKeys{prefix: w.config.Redis.KeyPrefix, board: keys.Board(bucket, 0)}
+	return w.rdb.Copy(ctx, w.keys.board, uploadKey, 0, true).Err()
 }
 
 func viewer(v int) models.UserID { return models.UserID(firstUser + v) }
@@ -296,7 +290,7 @@ func (w *world) startServers(ctx context.Context) error {
 	if w.service, err = startProcess(serve, func() (string, error) { return awaitServing(ctx, log.Name()) }); err != nil {
 		return err
 	}
-	handler := exec.Command(self, "-bare", w.config.Redis.Addrs[0], "-limit", fmt.Sprint(w.limit))
+	handler := exec.Command(self, "-bare", w.config.Redis.Addrs[0], "-limit", fmt.Sprint(w.limit), "-prefix", w.keys.prefix, "-key", w.keys.board)
 	out, err := handler.StdoutPipe()
 	if err != nil {
 		return err
@@ -414,11 +408,11 @@ func (w *world) makeRequests(context.Context) error {
 func (w *world) redisRanking(ctx context.Context) (float64, error) {
 	return loop(ctx, 32, w.seconds, func(ctx context.Context, i int) error {
 		user := viewer(i % w.viewers).String()
-		members, err := w.rdb.SMembers(ctx, friendsKey(user)).Result()
+		members, err := w.rdb.SMembers(ctx, w.keys.friends(user)).Result()
 		if err != nil {
 			return err
 		}
-		return w.rdb.ZMScore(ctx, boardKey, members...).Err()
+		return w.rdb.ZMScore(ctx, w.keys.board, members...).Err()
 	})
 }
 
