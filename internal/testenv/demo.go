@@ -17,30 +17,17 @@ type Command struct {
 	out   buffer
 }
 
-// Start starts a command with a pipe as its standard input. The test kills it
-// at its end, unless it has ended.
+// Start starts a command with a pipe as its standard input.
 func Start(t testing.TB, args ...string) *Command {
 	t.Helper()
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &Command{Process: &Process{t: t, logged: make(chan struct{})}}
-	c.cmd = exec.CommandContext(t.Context(), path, args...)
-	c.cmd.Dir = t.TempDir()
-	c.cmd.Stdout = &c.out
-	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	stderr, err := c.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Kill)
-	go c.readLog(stderr, nil)
+	c := &Command{}
+	c.Process = start(t, nil, func(cmd *exec.Cmd) {
+		var err error
+		cmd.Stdout = &c.out
+		if c.stdin, err = cmd.StdinPipe(); err != nil {
+			t.Fatal(err)
+		}
+	}, args...)
 	return c
 }
 

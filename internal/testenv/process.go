@@ -76,7 +76,7 @@ func Run(t testing.TB, args ...string) (stdout, stderr string, status int) {
 	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
 }
 
-// Process is a running `serve`.
+// Process is the program, running.
 type Process struct {
 	t   testing.TB
 	cmd *exec.Cmd
@@ -84,21 +84,21 @@ type Process struct {
 	URL string
 
 	logged chan struct{} // closed at the end of its log
-	mu     sync.Mutex
-	log    bytes.Buffer
+	log    buffer
 }
 
-// Serve starts `serve` with the settings and waits until it answers. The test
+// start starts the program, once prepare has seen to what it reads and prints,
+// and keeps its log. Should it log where it answers, serving hears it. The test
 // kills it at its end, unless it has ended.
-func Serve(t testing.TB, cfg config.Config, more ...string) *Process {
+func start(t testing.TB, serving chan<- string, prepare func(*exec.Cmd), args ...string) *Process {
 	t.Helper()
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Process{t: t, logged: make(chan struct{})}
-	p.cmd = exec.Command(path, append(append([]string{"serve"}, Flags(cfg)...), more...)...)
-	p.cmd.Dir = t.TempDir()
+	p := &Process{t: t, cmd: exec.Command(path, args...), logged: make(chan struct{})}
+	p.cmd.Dir = t.TempDir() // no settings file of whoever runs the tests
+	prepare(p.cmd)
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -107,8 +107,15 @@ func Serve(t testing.TB, cfg config.Config, more ...string) *Process {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Kill)
-	serving := make(chan string, 1)
 	go p.readLog(stderr, serving)
+	return p
+}
+
+// Serve starts `serve` with the settings and waits until it answers.
+func Serve(t testing.TB, cfg config.Config, more ...string) *Process {
+	t.Helper()
+	serving := make(chan string, 1)
+	p := start(t, serving, func(*exec.Cmd) {}, append(append([]string{"serve"}, Flags(cfg)...), more...)...)
 	select {
 	case addr := <-serving:
 		p.URL = "http://" + addr
@@ -127,16 +134,12 @@ func (p *Process) readLog(stderr io.Reader, serving chan<- string) {
 		if json.Unmarshal(scanner.Bytes(), &line) == nil && line.Msg == "serving" {
 			serving <- line.Addr
 		}
-		p.mu.Lock()
-		p.log.Write(append(scanner.Bytes(), '\n'))
-		p.mu.Unlock()
+		fmt.Fprintf(&p.log, "%s\n", scanner.Bytes())
 	}
 }
 
 // Log is what the process has logged so far.
 func (p *Process) Log() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	return p.log.String()
 }
 

@@ -121,10 +121,7 @@ func (s *Store) Composites(ctx context.Context, bucket *models.Bucket, users []m
 
 // send runs commands in one round trip.
 func (s *Store) send(ctx context.Context, cmds []redis.Cmder) error {
-	switch len(cmds) {
-	case 0:
-		return nil
-	case 1:
+	if len(cmds) == 1 {
 		return s.rdb.Process(ctx, cmds[0])
 	}
 	pipe := s.rdb.Pipeline()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -154,12 +155,7 @@ func (c *Catalog) Boards() []*Board {
 	for _, b := range boards {
 		list = append(list, b)
 	}
-	slices.SortFunc(list, func(a, b *Board) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(list, func(a, b *Board) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 

@@ -284,10 +284,8 @@ func (t *tx) replace(user models.UserID, had, wanted []models.UserID) error {
 	if !slices.Equal(now, had) {
 		return errMoved
 	}
-	for _, id := range gained {
-		if counts[id] >= models.MaxFriends {
-			return models.Errorf(models.CodeFriendLimit, "user %v has %d friends already", id, models.MaxFriends)
-		}
+	if err := room(counts, gained...); err != nil {
+		return err
 	}
 	if err := t.part(user, lost); err != nil {
 		return err
@@ -300,7 +298,7 @@ func (t *tx) replace(user models.UserID, had, wanted []models.UserID) error {
 	return err
 }
 
-// room refuses a friendship if either side has no place for it.
+// room refuses a friendship if one of its users has no place for it.
 func room(counts map[models.UserID]int, users ...models.UserID) error {
 	for _, id := range users {
 		if counts[id] >= models.MaxFriends {
