@@ -1,0 +1,251 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"go.uber.org/goleak"
+
+	"stepboard/internal/testenv"
+	"stepboard/services/lease"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// each runs a test of two replicas, over Postgres and within one process.
+func each(t *testing.T, test func(t *testing.T, one, two *lease.Service)) {
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		config := testenv.Real(t).Pool.Config().ConnConfig
+		test(t, lease.NewPostgres(config), lease.NewPostgres(config))
+	})
+	t.Run("local", func(t *testing.T) {
+		t.Parallel()
+		leases := lease.NewLocal()
+		test(t, leases, leases)
+	})
+}
+
+func nothing(context.Context) error { return nil }
+
+func TestOneHolderAtATime(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, one, two *lease.Service) {
+		err := one.Hold(t.Context(), "archive", func(ctx context.Context) error {
+			if err := two.Hold(ctx, "archive", nothing); !errors.Is(err, lease.ErrHeld) || !strings.Contains(err.Error(), "archive") {
+				t.Errorf("the second holder: %v", err)
+			}
+			if err := one.Hold(ctx, "archive", nothing); !errors.Is(err, lease.ErrHeld) {
+				t.Errorf("the holder once more: %v", err)
+			}
+			if err := two.Hold(ctx, "reconcile", nothing); err != nil {
+				t.Errorf("another name: %v", err)
+			}
+			return ctx.Err()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := two.Hold(t.Context(), "archive", nothing); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
+}
+
+// The lease is free as soon as Hold has ended, however fn did.
+func TestTheLeaseIsGivenUp(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("failed")
+	each(t, func(t *testing.T, one, two *lease.Service) {
+		if err := one.Hold(t.Context(), "archive", func(context.Context) error { return failed }); !errors.Is(err, failed) {
+			t.Errorf("fn failed, Hold says %v", err)
+		}
+		if err := two.Hold(t.Context(), "archive", nothing); err != nil {
+			t.Errorf("after a failure: %v", err)
+		}
+		func() {
+			defer func() {
+				if crash := recover(); crash != "crash" {
+					t.Errorf("recovered %v", crash)
+				}
+			}()
+			_ = one.Hold(t.Context(), "archive", func(context.Context) error { panic("crash") })
+		}()
+		if err := two.Hold(t.Context(), "archive", nothing); err != nil {
+			t.Errorf("after a panic: %v", err)
+		}
+	})
+}
+
+// Work that winds up after the end of its context still holds the lease.
+func TestTheLeaseOutlastsItsContext(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, one, two *lease.Service) {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := one.Hold(ctx, "archive", func(ctx context.Context) error {
+			cancel()
+			<-ctx.Done()
+			if err := two.Hold(t.Context(), "archive", nothing); !errors.Is(err, lease.ErrHeld) {
+				t.Errorf("while fn winds up: %v", err)
+			}
+			return ctx.Err()
+		})
+		if !errors.Is(err, context.Canceled) || errors.Is(err, lease.ErrLost) {
+			t.Errorf("Hold says %v", err)
+		}
+		if err := two.Hold(t.Context(), "archive", nothing); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
+}
+
+// Installations in two schemas of one database don't share leases.
+func TestSchemas(t *testing.T) {
+	t.Parallel()
+	here := lease.NewPostgres(testenv.Real(t).Pool.Config().ConnConfig)
+	there := lease.NewPostgres(testenv.Real(t).Pool.Config().ConnConfig)
+	err := here.Hold(t.Context(), "archive", func(ctx context.Context) error {
+		return there.Hold(ctx, "archive", nothing)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A holder whose session ends hears of it at once, and the lease is free.
+func TestLostSession(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	config := env.Pool.Config().ConnConfig
+	leases := lease.NewPostgres(config)
+	err := leases.Hold(t.Context(), "archive", func(ctx context.Context) error {
+		var application string
+		var ended bool
+		err := env.Pool.QueryRow(ctx, `
+			SELECT application_name, pg_terminate_backend(pid)
+			FROM pg_locks JOIN pg_stat_activity USING (pid)
+			WHERE locktype = 'advisory' AND (classid::bigint << 32) | objid::bigint = `+lease.Key, "archive").Scan(&application, &ended)
+		if err != nil {
+			return err
+		}
+		if application != "stepboard lease" || !ended {
+			t.Errorf("the session of %q has ended: %v", application, ended)
+		}
+		<-ctx.Done()
+		if cause := context.Cause(ctx); !errors.Is(cause, lease.ErrLost) || !strings.Contains(cause.Error(), "lease archive") {
+			t.Errorf("the context has ended by %v", cause)
+		}
+		testenv.Eventually(t, "somebody else takes the lease", func() bool {
+			return lease.NewPostgres(config).Hold(t.Context(), "archive", nothing) == nil
+		})
+		return ctx.Err()
+	})
+	if !errors.Is(err, lease.ErrLost) || !errors.Is(err, context.Canceled) {
+		t.Errorf("Hold says %v", err)
+	}
+}
+
+// A server that hangs keeps nobody: not who takes a lease, not who holds one,
+// not who gives one up.
+func TestHungServer(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		// hang runs under the lease of a service that asks for its server at
+		// this interval.
+		pingEvery time.Duration
+		hang      func(ctx context.Context, t *testing.T, proxy *testenv.Proxy)
+	}{
+		{"while the lease is held", time.Millisecond, func(ctx context.Context, t *testing.T, proxy *testenv.Proxy) {
+			proxy.Hold()
+			<-ctx.Done()
+			if cause := context.Cause(ctx); !errors.Is(cause, lease.ErrLost) {
+				t.Errorf("the context has ended by %v", cause)
+			}
+		}},
+		{"while the lease is given up", time.Hour, func(_ context.Context, _ *testing.T, proxy *testenv.Proxy) {
+			proxy.Hold()
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			env := testenv.Real(t)
+			proxy := testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN))
+			config := testenv.Must(pgx.ParseConfig(testenv.WithAddress(t, env.Config.Postgres.DSN, proxy.Addr())))
+			leases := lease.NewPostgresWith(config, test.pingEvery, 2*time.Second)
+			err := leases.Hold(t.Context(), "archive", func(ctx context.Context) error {
+				test.hang(ctx, t, proxy)
+				return nil
+			})
+			if err != nil {
+				t.Errorf("Hold says %v", err)
+			}
+			err = leases.Hold(t.Context(), "archive", nothing)
+			if err == nil || errors.Is(err, lease.ErrHeld) || !strings.Contains(err.Error(), "take lease archive") {
+				t.Errorf("with a server that hangs a lease is taken: %v", err)
+			}
+			proxy.Cut()
+			proxy.Start()
+			testenv.Eventually(t, "the lease is free", func() bool {
+				return leases.Hold(t.Context(), "archive", nothing) == nil
+			})
+		})
+	}
+}
+
+// A store that is away is no lease that somebody else holds.
+func TestNoServer(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	proxy := testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN))
+	config := testenv.Must(pgx.ParseConfig(testenv.WithAddress(t, env.Config.Postgres.DSN, proxy.Addr())))
+	proxy.Cut()
+	err := lease.NewPostgres(config).Hold(t.Context(), "archive", nothing)
+	var refused *pgconn.ConnectError
+	if errors.Is(err, lease.ErrHeld) || !errors.As(err, &refused) || !strings.HasPrefix(err.Error(), "take lease archive: ") {
+		t.Errorf("Hold says %v", err)
+	}
+}
+
+// The session is set up so that the server misses a holder whose machine is
+// gone, and the caller's settings stay as they are.
+func TestSession(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	config := testenv.Must(pgx.ParseConfig(env.Config.Postgres.DSN))
+	config.RuntimeParams["statement_timeout"] = "30000"
+	settings := make(map[string]string)
+	config.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		for name := range settings {
+			result := conn.ExecParams(ctx, "SELECT current_setting($1)", [][]byte{[]byte(name)}, nil, nil, nil).Read()
+			if result.Err != nil {
+				return result.Err
+			}
+			settings[name] = string(result.Rows[0][0])
+		}
+		return nil
+	}
+	want := map[string]string{
+		"application_name": "stepboard lease", "statement_timeout": "0",
+		"tcp_keepalives_idle": "15", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3", "tcp_user_timeout": "30000",
+	}
+	for name := range want {
+		settings[name] = ""
+	}
+	if err := lease.NewPostgres(config).Hold(t.Context(), "archive", nothing); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, settings); diff != "" {
+		t.Error(diff)
+	}
+	if got := config.RuntimeParams["statement_timeout"]; got != "30000" {
+		t.Errorf("the caller's statement_timeout became %q", got)
+	}
+}
