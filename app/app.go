@@ -17,11 +17,14 @@ import (
 	"stepboard/app/stores"
 	"stepboard/config"
 	"stepboard/handlers"
+	"stepboard/jobs"
 	"stepboard/models"
+	"stepboard/services/archive"
 	"stepboard/services/board"
 	"stepboard/services/catalog"
 	"stepboard/services/friends"
 	"stepboard/services/ingest"
+	"stepboard/services/lease"
 	"stepboard/services/ranking"
 	"stepboard/services/users"
 )
@@ -59,6 +62,7 @@ type App struct {
 	Friends *friends.Service
 	Users   *users.Service
 	Ranking *ranking.Service
+	Archive *archive.Service
 	Ingest  *ingest.Service
 	Handler http.Handler
 
@@ -75,8 +79,8 @@ type App struct {
 func New(ctx context.Context, o Options) (*App, error) {
 	keys := models.Keys{Prefix: o.Config.Redis.KeyPrefix}
 	a := &App{
-		Catalog:  catalog.New(catalog.NewStore(o.Stores.Gorm), o.Clock, o.Log),
-		Boards:   board.NewStore(o.Stores.Redis, keys),
+		Catalog:  catalog.New(catalog.NewStore(o.Stores.Gorm), o.Clock, o.Config.HotDays, o.Log),
+		Boards:   board.NewStore(o.Stores.Redis, keys, o.Clock),
 		Friends:  friends.New(friends.NewStore(o.Stores.Gorm), friends.NewCache(o.Stores.Redis, keys), o.Log),
 		Users:    users.New(users.NewStore(o.Stores.Gorm), o.Log),
 		log:      o.Log,
@@ -91,18 +95,49 @@ func New(ctx context.Context, o Options) (*App, error) {
 		a.Users.Close()
 		return nil, err
 	}
+	leases := newLeases(o.Stores)
+	a.Archive = archive.New(archive.NewStore(o.Stores.Gorm, o.Stores.Pool), a.Boards, leases, o.Clock, o.Log)
+	registry := newRegistry(o.Stores)
+	registry.MustRegister(newArchiveCollector(a.Archive))
+	scheduler, err := a.newScheduler(o, leases, registry)
+	if err != nil {
+		a.Users.Close()
+		return nil, err
+	}
 	a.writes = ingest.NewGroup(o.Config.Ingest.BatchSize, a.Boards.Raise)
 	a.Ingest = ingest.New(a.Catalog, a.writes, o.Clock)
-	a.Ranking = ranking.New(a.Catalog, a.Boards, a.Friends, a.Users, o.Clock)
+	a.Ranking = ranking.New(a.Catalog, a.Boards, a.Archive, a.Friends, a.Users, o.Clock)
 	a.Handler = handlers.New(handlers.Deps{
-		Catalog: a.Catalog, Ingest: a.Ingest, Ranking: a.Ranking, Friends: a.Friends, Users: a.Users,
+		Catalog: a.Catalog, Ingest: a.Ingest, Ranking: a.Ranking, Archive: a.Archive, Friends: a.Friends, Users: a.Users,
 		Verifier: o.Verifier, Ready: o.Stores.Ready, Clock: o.Clock,
-		Registry: newRegistry(o.Stores), Log: o.Log, Version: Version, Extra: o.Extra,
+		Registry: registry, Log: o.Log, Version: Version, Extra: o.Extra,
 	})
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	a.stop = stop
 	a.running.Go(func() { a.Catalog.Run(background) })
+	if !o.Beside {
+		a.running.Go(func() { scheduler.Run(background) })
+	}
 	return a, nil
+}
+
+// newScheduler plans the jobs, in the zones of the boards.
+func (a *App) newScheduler(o Options, leases jobs.Leases, registry prometheus.Registerer) (*jobs.Scheduler, error) {
+	nightly, err := jobs.Zoned(o.Config.Jobs.ArchiveCron, a.Catalog.Zones, o.Clock)
+	if err != nil {
+		return nil, fmt.Errorf("jobs.archive_cron: %w", err)
+	}
+	return jobs.New(leases, o.Clock, o.Log, registry,
+		jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths),
+	), nil
+}
+
+// newLeases gives leases by the database that everybody shares.
+func newLeases(st *stores.Stores) *lease.Service {
+	if st.Pool == nil {
+		return lease.NewLocal()
+	}
+	return lease.NewPostgres(st.Pool.Config().ConnConfig)
 }
 
 // newRegistry measures the process and its connection pools.
@@ -159,6 +194,7 @@ func (a *App) Close() error {
 	a.writes.Close()
 	a.stop()
 	a.running.Wait()
+	a.Archive.Close()
 	a.Users.Close()
 	a.verifier.Close()
 	return a.stores.Close()

@@ -362,7 +362,7 @@ func TestServeRefusesToStart(t *testing.T) {
 
 func TestOtherCommandsNeedADatabase(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"migrate up", "migrate status", "import friends FILE", "import steps FILE"} {
+	for _, name := range []string{"migrate up", "migrate status", "archive", "import friends FILE", "import steps FILE"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			command(strings.Fields(name)...).fails(t, 1, "postgres.dsn")

@@ -180,6 +180,26 @@ func (p *program) migrateCommand() *cobra.Command {
 	return cmd
 }
 
+// beside runs work with the services that serve has, on the stores of the
+// settings, while serve may be running too.
+func (p *program) beside(ctx context.Context, cfg config.Config, work func(*App, models.Clock) error) error {
+	log, clock := newLogger(p.stderr, cfg.Log), clockOf(cfg)
+	st, err := stores.Open(ctx, cfg, clock)
+	if err != nil {
+		return err
+	}
+	if err := prepare(ctx, cfg, st, log); err != nil {
+		return errors.Join(err, st.Close())
+	}
+	verifier := handlers.NewVerifier(handlers.VerifierConfig{})
+	a, err := New(ctx, Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier, Beside: true})
+	if err != nil {
+		verifier.Close()
+		return errors.Join(err, st.Close())
+	}
+	return errors.Join(work(a, clock), a.Close())
+}
+
 // withDatabase runs work on the database of the settings.
 func (p *program) withDatabase(ctx context.Context, work func(*stores.Stores) error) error {
 	cfg, err := p.load()

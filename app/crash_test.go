@@ -124,7 +124,7 @@ func (u *uploaders) count() (promised, refused int) {
 func (u *uploaders) check(t testing.TB, env *testenv.Env, rdb redis.UniversalClient) {
 	t.Helper()
 	u.wg.Wait()
-	c := catalog.New(catalog.NewStore(env.Gorm), time.Now, env.Log)
+	c := catalog.New(catalog.NewStore(env.Gorm), time.Now, 3, env.Log)
 	if err := c.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,6 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
-	"stepboard/app/stores"
-	"stepboard/handlers"
 	"stepboard/models"
 )
 
@@ -64,31 +62,18 @@ func (p *program) importFile(ctx context.Context, path string, work func(*App, *
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-
-	log, clock := newLogger(p.stderr, cfg.Log), clockOf(cfg)
-	st, err := stores.Open(ctx, cfg, clock)
-	if err != nil {
-		return err
-	}
-	if err := prepare(ctx, cfg, st, log); err != nil {
-		return errors.Join(err, st.Close())
-	}
-	verifier := handlers.NewVerifier(handlers.VerifierConfig{})
-	a, err := New(ctx, Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier, Beside: true})
-	if err != nil {
-		verifier.Close()
-		return errors.Join(err, st.Close())
-	}
-	// A read from a pipe or a terminal waits for as long as nothing comes; the
-	// deadline ends it. A plain file takes none and never waits.
-	defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Now()) })()
-	r := &report{out: p.stdout, err: p.stderr, tty: isTerminal(p.stderr), start: time.Now(), hotDays: cfg.HotDays, clock: clock}
-	err = work(a, r, file)
-	if err != nil && ctx.Err() != nil {
-		// Whatever failed did so because it was stopped.
-		err = errInterrupted
-	}
-	return errors.Join(r.finish(err), a.Close())
+	return p.beside(ctx, cfg, func(a *App, clock models.Clock) error {
+		// A read from a pipe or a terminal waits for as long as nothing comes;
+		// the deadline ends it. A plain file takes none and never waits.
+		defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Now()) })()
+		r := &report{out: p.stdout, err: p.stderr, tty: isTerminal(p.stderr), start: time.Now(), clock: clock}
+		err := work(a, r, file)
+		if err != nil && ctx.Err() != nil {
+			// Whatever failed did so because it was stopped.
+			err = errInterrupted
+		}
+		return r.finish(err)
+	})
 }
 
 func isTerminal(w io.Writer) bool {
@@ -102,7 +87,6 @@ type report struct {
 	tty      bool
 	start    time.Time
 	shown    time.Time
-	hotDays  int
 	clock    models.Clock
 
 	lines, bad int

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,10 @@ import (
 
 // raiseBatch is how many totals one round trip to Redis raises.
 const raiseBatch = 5000
+
+// coldBatch is how many totals of cold days are in Redis at most before they
+// are archived: about 100 MB.
+const coldBatch = 1_000_000
 
 // maxSteps keeps the sum of a day's hours far from overflow.
 const maxSteps = 1 << 40
@@ -40,6 +45,12 @@ type stepsImport struct {
 	raises []models.Raise
 	users  map[models.UserID]models.Profile // of this batch
 	raised int
+
+	// cold is the buckets that have turned cold and were raised since the last
+	// archival, and coldRaised how many totals that were.
+	cold              map[*models.Bucket]bool
+	coldRaised        int
+	archived, waiting int
 }
 
 // importSteps reads daily or hourly totals, as the file's header says.
@@ -48,7 +59,10 @@ func importSteps(ctx context.Context, a *App, in io.Reader, boardName string, r 
 	if err != nil {
 		return fmt.Errorf("--board %s: %w", boardName, err)
 	}
-	s := &stepsImport{app: a, board: b, report: r, now: r.clock(), users: make(map[models.UserID]models.Profile)}
+	s := &stepsImport{
+		app: a, board: b, report: r, now: r.clock(),
+		users: make(map[models.UserID]models.Profile), cold: make(map[*models.Bucket]bool),
+	}
 	var (
 		read   func([]string, int) error // nil until the header was read
 		finish func() error
@@ -81,7 +95,16 @@ func importSteps(ctx context.Context, a *App, in io.Reader, boardName string, r 
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
+	if err := s.archive(ctx); err != nil {
+		return err
+	}
 	r.add("totals raised", s.raised)
+	if s.archived > 0 {
+		r.add("days archived", s.archived)
+	}
+	if s.waiting > 0 {
+		r.add("days left to the next archival", s.waiting)
+	}
 	return nil
 }
 
@@ -138,7 +161,7 @@ func parseSteps(field string) (int64, error) {
 
 // bucket finds the bucket of a line's day; nil if the line was reported.
 func (s *stepsImport) bucket(ctx context.Context, date models.Date, line int) (*models.Bucket, error) {
-	bucket, err := s.app.Catalog.Hot(ctx, s.board, date, s.report.hotDays, s.now)
+	bucket, err := s.app.Catalog.Past(ctx, s.board, date, s.now)
 	if models.CodeOf(err) == models.CodeUnavailable {
 		return nil, err
 	}
@@ -172,6 +195,10 @@ func (s *stepsImport) raise(ctx context.Context, t total) error {
 	}
 	s.raises = append(s.raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: t.user, Composite: composite}})
 	s.users[t.user] = models.Profile{}
+	if bucket.Cold(s.now) {
+		s.cold[bucket] = true
+		s.coldRaised++
+	}
 	if len(s.raises) == raiseBatch {
 		return s.flush(ctx)
 	}
@@ -193,6 +220,29 @@ func (s *stepsImport) flush(ctx context.Context) error {
 	s.raised += len(s.raises)
 	s.raises = s.raises[:0]
 	clear(s.users)
+	if s.coldRaised >= coldBatch {
+		return s.archive(ctx)
+	}
+	return nil
+}
+
+// archive moves the cold days that were raised to where they belong, by the
+// nightly path: what was raised stands in Redis as if it had come late.
+func (s *stepsImport) archive(ctx context.Context) error {
+	buckets := slices.SortedFunc(maps.Keys(s.cold), func(a, b *models.Bucket) int { return int(a.Day - b.Day) })
+	for _, bucket := range buckets {
+		_, err := s.app.Archive.Archive(ctx, bucket, func(int64) {})
+		switch models.CodeOf(err) {
+		case "":
+			s.archived++
+		case models.CodeBucketHot, models.CodeArchiveRunning:
+			s.waiting++
+		default:
+			return err
+		}
+	}
+	clear(s.cold)
+	s.coldRaised = 0
 	return nil
 }
 

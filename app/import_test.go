@@ -49,7 +49,7 @@ func (i *importer) run(what, text string, more ...string) (status int, stdout st
 // board is what a day holds: "user score reached-at", best first.
 func (i *importer) board(date string) []string {
 	i.t.Helper()
-	c := catalog.New(catalog.NewStore(i.env.Gorm), i.env.Clock.Now, i.env.Log)
+	c := catalog.New(catalog.NewStore(i.env.Gorm), i.env.Clock.Now, 3, i.env.Log)
 	if err := c.Refresh(i.t.Context()); err != nil {
 		i.t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestImportDailySteps(t *testing.T) {
 		"1002,2026-11-19,0",
 		"1003,2026-11-20,700",    // today: reached no later than now
 		"1003,2026-11-17,800",    // hot, though uploads for it are closed
-		"1003,2026-11-16,800",    // line 6: not hot any more
+		"1003,1969-12-31,800",    // line 6: before there is anything
 		"1003,2026-11-21,800",    // future
 		"1003,2026-11-19,-1",     // negative
 		"1003,2026-11-19,1.5",    // a fraction
@@ -137,7 +137,7 @@ func TestImportHourlySteps(t *testing.T) {
 		"1004,2026-11-20 20:00,7", // this hour is not over: reached now
 		"1005,2026-11-19 25:00,1", // line 10
 		"1005,2026-11-21 0:00,1",
-		"1005,2026-11-15 0:00,1",
+		"1005,1969-12-31 0:00,1",
 		"1005,2026-11-19 5:00,-1",
 		"1006,2026-11-19 5:00,60000",
 		"1006,2026-11-19 6:00,60000", // together more than the board takes

@@ -93,7 +93,7 @@ func (p *program) root() *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("name a command: demo, serve, migrate, import, token, config or version")
+			return errors.New("name a command: demo, serve, migrate, archive, import, token, config or version")
 		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
@@ -101,6 +101,7 @@ func (p *program) root() *cobra.Command {
 		p.demoCommand(),
 		p.withSettings(p.serveCommand()),
 		p.migrateCommand(),
+		p.withSettings(p.archiveCommand()),
 		p.importCommand(),
 		p.withSettings(p.tokenCommand()),
 		p.configCommand(),

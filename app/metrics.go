@@ -4,6 +4,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+
+	"stepboard/models"
+	"stepboard/services/archive"
 )
 
 // redisCollector reports the Redis connection pool.
@@ -37,6 +40,41 @@ func (c *redisCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(c.hits, prometheus.CounterValue, float64(s.Hits))
 	ch <- prometheus.MustNewConstMetric(c.misses, prometheus.CounterValue, float64(s.Misses))
 	ch <- prometheus.MustNewConstMetric(c.expiry, prometheus.CounterValue, float64(s.Timeouts))
+}
+
+// archiveCollector reports what this process has archived.
+type archiveCollector struct {
+	stats                   *archive.Stats
+	runs, unverified, moved *prometheus.Desc
+	due                     *prometheus.Desc
+}
+
+func newArchiveCollector(a *archive.Service) *archiveCollector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("stepboard_archive_"+name, help, labels, nil)
+	}
+	return &archiveCollector{
+		stats:      a.Stats(),
+		runs:       desc("runs_total", "Runs of the archive that have ended, by their state.", "state"),
+		unverified: desc("verification_failures_total", "Runs that failed because what was stored was not what was read."),
+		moved:      desc("entries_moved_total", "Entries moved from Redis to the archive."),
+		due:        desc("due_buckets", "Buckets that were due when the last archival began."),
+	}
+}
+
+// Describe is part of prometheus.Collector.
+func (c *archiveCollector) Describe(ch chan<- *prometheus.Desc) {
+	prometheus.DescribeByCollect(c, ch)
+}
+
+// Collect is part of prometheus.Collector.
+func (c *archiveCollector) Collect(ch chan<- prometheus.Metric) {
+	s := c.stats
+	ch <- prometheus.MustNewConstMetric(c.runs, prometheus.CounterValue, float64(s.Complete.Load()), string(models.ArchiveComplete))
+	ch <- prometheus.MustNewConstMetric(c.runs, prometheus.CounterValue, float64(s.Failed.Load()), string(models.ArchiveFailed))
+	ch <- prometheus.MustNewConstMetric(c.unverified, prometheus.CounterValue, float64(s.Unverified.Load()))
+	ch <- prometheus.MustNewConstMetric(c.moved, prometheus.CounterValue, float64(s.Moved.Load()))
+	ch <- prometheus.MustNewConstMetric(c.due, prometheus.GaugeValue, float64(s.Due.Load()))
 }
 
 // postgresCollector reports the Postgres connection pool. The database/sql

@@ -27,6 +27,11 @@ func TestPostgresPoolMetrics(t *testing.T) {
 		}
 		return values
 	}
+	// The jobs that run at the start need connections too.
+	testenv.Eventually(t, "the archive was looked after", func() bool {
+		text := string(s.call("", "GET", "/metrics", nil).body)
+		return regexp.MustCompile(`stepboard_job_last_success_timestamp_seconds\{job="archive"\} [1-9]`).MatchString(text)
+	})
 	before := figures()
 
 	limit := env.Config.Postgres.MaxConns

@@ -17,6 +17,8 @@ type Config struct {
 	Ingest   Ingest   `koanf:"ingest"`
 	Boards   []Board  `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"the boards; see the example file"`
 	HotDays  int      `koanf:"hot_days" validate:"min=2,max=30" doc:"days after its own that a day stays in Redis"`
+	Archive  Archive  `koanf:"archive"`
+	Jobs     Jobs     `koanf:"jobs"`
 	Clock    Clock    `koanf:"clock"`
 	Log      Log      `koanf:"log"`
 }
@@ -68,6 +70,16 @@ type Board struct {
 	Global   string `koanf:"global" validate:"oneof=users service" doc:"who may read top and around: users or service"`
 }
 
+// Archive says how long archived days are kept.
+type Archive struct {
+	RetainMonths int `koanf:"retain_months" validate:"min=0,max=1200" doc:"whole months that archived days are kept after their own; 0: for ever"`
+}
+
+// Jobs says when what is done again and again is done.
+type Jobs struct {
+	ArchiveCron string `koanf:"archive_cron" validate:"cron_spec" doc:"when days are archived, as minute, hour, day, month and weekday in the board's zone"`
+}
+
 // Clock shifts the service's time, for replays and trials.
 type Clock struct {
 	Offset time.Duration `koanf:"offset" doc:"added to the clock; tokens are checked against the real time"`
@@ -88,6 +100,7 @@ func Default() Config {
 		Ingest:   Ingest{Mode: "direct", BatchSize: 1000},
 		Boards:   []Board{defaultBoard("steps")},
 		HotDays:  3,
+		Jobs:     Jobs{ArchiveCron: "30 3 * * *"},
 		Log:      Log{Level: "info", Format: "json"},
 	}
 }

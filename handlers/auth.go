@@ -163,6 +163,8 @@ const (
 	byUser audience = iota + 1
 	// byService takes a service's token.
 	byService
+	// byAdmin takes an operator's token.
+	byAdmin
 	// byAny takes every token.
 	byAny
 )
@@ -175,6 +177,8 @@ func (a audience) describe() string {
 		return "With a user's token; with a service token on behalf of ?user_id=."
 	case byService:
 		return "With a token of scope service."
+	case byAdmin:
+		return "With a token of scope admin."
 	default:
 		return "With any token."
 	}
@@ -209,7 +213,7 @@ func (a *api) admit(hctx huma.Context) (*Caller, error) {
 		return caller, nil
 	case by == byUser && (caller.User != 0 || caller.Service):
 		return caller, nil
-	case by == byService && caller.Service:
+	case by == byService && caller.Service, by == byAdmin && caller.Admin:
 		return caller, nil
 	default:
 		return nil, models.Errorf(models.CodeForbidden, "this token may not make this call")

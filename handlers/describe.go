@@ -48,6 +48,21 @@ var calls = map[string]about{
 		"The user's score and places on one day, such as `?date=2026-11-19`. Without a score they are null.",
 		[]int{http.StatusNotFound},
 	},
+	"GET /v1/boards/{board}/history": {
+		"The user's days, newest first, wherever they are; days without a score are left out. " +
+			"A month is `?from=2026-10-01&to=2026-10-31`, at most 366 days; without both it is the last 31 days. " +
+			"`&for=1002` answers a friend's days.",
+		[]int{http.StatusNotFound},
+	},
+	"GET /v1/admin/archives": {
+		"The runs of the nightly archival, newest first, with their figures; `?state=failed` lists what went wrong and why.",
+		[]int{http.StatusBadRequest},
+	},
+	"POST /v1/admin/archives": {
+		"Archive a day that is past its hot days, such as `{\"board\":\"steps\",\"bucket\":\"2026-11-16\"}`, or merge what came since. " +
+			"The run goes on behind the answer; GET /v1/admin/archives tells how far it is. bucket_hot: it is too early; archive_running: somebody is at it.",
+		[]int{http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge},
+	},
 	"GET /v1/friends": {
 		"One page of the user's friends by id: `?limit=50`, then `&cursor=` with the page's next_cursor.",
 		[]int{http.StatusBadRequest},

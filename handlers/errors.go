@@ -28,6 +28,8 @@ var statusOf = map[models.Code]int{
 	models.CodeNotFound:         http.StatusNotFound,
 	models.CodeMethodNotAllowed: http.StatusMethodNotAllowed,
 	models.CodeFriendLimit:      http.StatusConflict,
+	models.CodeBucketHot:        http.StatusConflict,
+	models.CodeArchiveRunning:   http.StatusConflict,
 	models.CodeBodyTooLarge:     http.StatusRequestEntityTooLarge,
 	models.CodeValidationFailed: http.StatusUnprocessableEntity,
 	models.CodeScoreOutOfRange:  http.StatusUnprocessableEntity,

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"stepboard/models"
+	"stepboard/services/archive"
 	"stepboard/services/catalog"
 	"stepboard/services/friends"
 	"stepboard/services/ingest"
@@ -27,6 +28,7 @@ type Deps struct {
 	Catalog  *catalog.Catalog
 	Ingest   *ingest.Service
 	Ranking  *ranking.Service
+	Archive  *archive.Service
 	Friends  *friends.Service
 	Users    *users.Service
 	Verifier *Verifier
@@ -80,6 +82,7 @@ func (a *api) routes(h huma.API) {
 	register(h, http.MethodGet, "/v1/boards/{board}/top", byAny, "Rank everybody", a.topRanking)
 	register(h, http.MethodGet, "/v1/boards/{board}/around", byUser, "Rank one's neighbours among everybody", a.aroundRanking)
 	register(h, http.MethodGet, "/v1/boards/{board}/me", byUser, "Tell where one stands", a.standing)
+	register(h, http.MethodGet, "/v1/boards/{board}/history", byUser, "List one's days", a.history)
 
 	register(h, http.MethodGet, "/v1/friends", byUser, "List one's friends", a.listFriends)
 	register(h, http.MethodDelete, "/v1/friends/{id}", byUser, "End a friendship", a.removeFriend)
@@ -91,6 +94,9 @@ func (a *api) routes(h huma.API) {
 	register(h, http.MethodPut, "/v1/me", byUser, "Set one's profile", a.putOwnProfile)
 	register(h, http.MethodPut, "/v1/users/{id}", byService, "Set a user's profile", a.putProfile)
 	register(h, http.MethodPut, "/v1/users/{id}/friends", byService, "Replace a user's friends", a.replaceFriends)
+
+	register(h, http.MethodGet, "/v1/admin/archives", byAdmin, "List the runs of the archive", a.listArchives)
+	register(h, http.MethodPost, "/v1/admin/archives", byAdmin, "Archive a day now", a.startArchive, accepted)
 }
 
 // outside is every path that is no call of the API.

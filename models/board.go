@@ -63,7 +63,13 @@ type Bucket struct {
 	// MaxScore is the largest score that the bucket accepts.
 	MaxScore int64
 	// Shards is the number of sorted sets that hold the bucket.
-	Shards    int
+	Shards int
+	// Day is the day that the archive files the bucket under: its own.
+	Day Date
+	// ColdAt is from when on the bucket belongs to the archive: what is applied
+	// later is kept aside until the archive merges it. The archive waits an
+	// hour more, so that clocks need not agree.
+	ColdAt    time.Time
 	CreatedAt time.Time
 }
 
@@ -77,6 +83,10 @@ func (b *Bucket) Shard(user UserID) int { return int(int64(user) % int64(b.Shard
 func (b *Bucket) Open(now time.Time) bool {
 	return !now.Before(b.StartsAt) && now.Before(b.ClosesAt)
 }
+
+// Cold reports whether the bucket belongs to the archive at the given moment:
+// it is there, or on its way.
+func (b *Bucket) Cold(now time.Time) bool { return !now.Before(b.ColdAt) }
 
 // Final reports whether the bucket's standings can no longer change by new
 // uploads.

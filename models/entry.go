@@ -37,3 +37,13 @@ type Profile struct {
 	Nickname  string
 	AvatarURL string
 }
+
+// Piece is a part of a bucket that a run of its archival has set aside.
+type Piece struct {
+	Shard int
+	Run   int
+	// Late says that it was applied after the bucket had turned cold.
+	Late bool
+	// Entries is the number of entries in it.
+	Entries int64
+}

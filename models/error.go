@@ -20,6 +20,8 @@ const (
 	CodeNotFound         Code = "not_found"
 	CodeMethodNotAllowed Code = "method_not_allowed"
 	CodeFriendLimit      Code = "friend_limit"
+	CodeBucketHot        Code = "bucket_hot"
+	CodeArchiveRunning   Code = "archive_running"
 	CodeBodyTooLarge     Code = "body_too_large"
 	CodeValidationFailed Code = "validation_failed"
 	CodeScoreOutOfRange  Code = "score_out_of_range"

@@ -21,6 +21,10 @@ type Keys struct {
 // The tag names the shard and not the bucket, so that one shard's buckets
 // share a slot.
 func (k Keys) Board(bucket *Bucket, shard int) string {
+	return string(k.board(bucket, shard))
+}
+
+func (k Keys) board(bucket *Bucket, shard int) []byte {
 	buf := make([]byte, 0, 64)
 	buf = append(buf, k.Prefix...)
 	buf = append(buf, "board:{"...)
@@ -31,8 +35,36 @@ func (k Keys) Board(bucket *Bucket, shard int) string {
 	}
 	buf = strconv.AppendInt(buf, int64(shard), 10)
 	buf = append(buf, "}:"...)
-	buf = append(buf, bucket.Name...)
-	return string(buf)
+	return append(buf, bucket.Name...)
+}
+
+// Late is what was applied to one shard of a bucket after it had turned cold.
+// No reader sees it; the next archival merges it.
+//
+//	example   board:{steps.07}:20261120:late
+//	type      sorted set, as Board
+//	writer    services/board, with ZADD GT only
+//	lifetime  until the next archival
+//	truth     this key itself, where no ingest log is configured
+func (k Keys) Late(bucket *Bucket, shard int) string {
+	return string(append(k.board(bucket, shard), ":late"...))
+}
+
+// Aside is a Board, or where late is set a Late, that a run of the archival
+// has taken over; nobody writes to it any more.
+//
+//	example   board:{steps.07}:20261120:aside:1, board:{steps.07}:20261120:late:aside:1
+//	type      sorted set, as Board
+//	writer    services/board, with RENAMENX only
+//	lifetime  until the run has committed
+//	truth     this key itself, until the run has committed; then archived_scores
+func (k Keys) Aside(bucket *Bucket, shard, run int, late bool) string {
+	buf := k.board(bucket, shard)
+	if late {
+		buf = append(buf, ":late"...)
+	}
+	buf = append(buf, ":aside:"...)
+	return string(strconv.AppendInt(buf, int64(run), 10))
 }
 
 // Friends is the set of a user's friends.

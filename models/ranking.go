@@ -8,8 +8,13 @@ import (
 // Source says which store answered: a bucket is whole in one of them.
 type Source string
 
-// SourceHot is Redis.
-const SourceHot Source = "hot"
+// The sources of an answer.
+const (
+	// SourceHot is Redis.
+	SourceHot Source = "hot"
+	// SourceArchive is SQL.
+	SourceArchive Source = "archive"
+)
 
 // RankedEntry is one line of a ranking.
 type RankedEntry struct {

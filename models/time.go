@@ -1,7 +1,9 @@
 package models
 
 import (
+	"database/sql/driver"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -123,6 +125,22 @@ func DateOf(t time.Time) Date {
 
 // UTC is the day's midnight in UTC.
 func (d Date) UTC() time.Time { return time.Unix(int64(d)*secondsPerDay, 0).UTC() }
+
+// Value makes a day an SQL date.
+func (d Date) Value() (driver.Value, error) { return d.String(), nil }
+
+// Scan reads an SQL date.
+func (d *Date) Scan(value any) (err error) {
+	switch value := value.(type) {
+	case time.Time:
+		*d = DateOf(value)
+	case string:
+		*d, err = ParseDate(value)
+	default:
+		err = fmt.Errorf("a date can't be read from %T", value)
+	}
+	return err
+}
 
 // String is the day as YYYY-MM-DD.
 func (d Date) String() string { return d.UTC().Format(time.DateOnly) }

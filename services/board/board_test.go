@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
@@ -63,7 +64,7 @@ func (m model) window(at models.Entry, back, forward int) board.Window {
 func TestBucketsAgreeWithASortedList(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		store := board.NewStore(env.Redis, env.Keys)
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
 		ctx := t.Context()
 		round := 0
 		rapid.Check(t, func(t *rapid.T) {
@@ -125,7 +126,7 @@ func checkComposites(ctx context.Context, t *rapid.T, store *board.Store, bucket
 func TestWindowAmongManyTies(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		store := board.NewStore(env.Redis, env.Keys)
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
 		for _, shards := range []int{1, 3} {
 			bucket := testenv.Bucket(shards)
 			bucket.Name = fmt.Sprintf("ties%d", shards)
@@ -157,7 +158,7 @@ func TestWindowAmongManyTies(t *testing.T) {
 func TestRaiseTellsWhatFailed(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		store := board.NewStore(env.Redis, env.Keys)
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
 		bucket := testenv.Bucket(2)
 		// Shard 1 is no sorted set: updates of odd users fail.
 		if err := env.Redis.Set(t.Context(), env.Keys.Board(bucket, 1), "x", 0).Err(); err != nil {
@@ -188,7 +189,7 @@ func TestRoundTrips(t *testing.T) {
 	env := testenv.Real(t)
 	counter := &testenv.RoundTrips{}
 	env.Redis.AddHook(counter)
-	store := board.NewStore(env.Redis, env.Keys)
+	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
 	for _, shards := range []int{1, 4} {
 		bucket := testenv.Bucket(shards)
 		bucket.Name = fmt.Sprintf("trips%d", shards)
@@ -235,7 +236,7 @@ func TestRedisAway(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	store := board.NewStore(rdb, models.Keys{})
+	store := board.NewStore(rdb, models.Keys{}, time.Now)
 	bucket := testenv.Bucket(1)
 	entry := models.Entry{User: 1, Composite: 1}
 	if errs := store.Raise(t.Context(), []models.Raise{{Bucket: bucket, Entry: entry}}); models.CodeOf(errs[0]) != models.CodeUnavailable {

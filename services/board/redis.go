@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,20 +14,22 @@ import (
 // Store reads and writes buckets. Safe for concurrent use. Its errors are
 // CodeUnavailable: Redis did not answer, or not all of it did.
 type Store struct {
-	rdb  redis.UniversalClient
-	keys models.Keys
+	rdb   redis.UniversalClient
+	keys  models.Keys
+	clock models.Clock
 }
 
 // NewStore makes a store over the client.
-func NewStore(rdb redis.UniversalClient, keys models.Keys) *Store {
-	return &Store{rdb: rdb, keys: keys}
+func NewStore(rdb redis.UniversalClient, keys models.Keys, clock models.Clock) *Store {
+	return &Store{rdb: rdb, keys: keys, clock: clock}
 }
 
 // Raise applies updates: each user's composite becomes the larger of the given
 // one and the one that stands there. Of several updates of one user only the
 // largest is sent, by one variadic ZADD GT for each key, all in one round
-// trip. It answers nil if every update is in Redis, else one error for each
-// update, nil for those that are.
+// trip. What comes for a bucket that has turned cold waits, unseen, for the
+// archive. It answers nil if every update is in Redis, else one error for
+// each update, nil for those that are.
 func (s *Store) Raise(ctx context.Context, raises []models.Raise) []error {
 	commands, commandOf := s.raiseCommands(raises)
 	pipe := s.rdb.Pipeline()
@@ -60,13 +63,14 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandO
 	commandOf = make([]int, len(raises))
 	ofKey := make(map[key]int, 1)
 	at := make(map[member]int, len(raises)) // where the member's composite stands in its command
+	now := s.clock()
 	for i, r := range raises {
 		k := key{r.Bucket, r.Bucket.Shard(r.User)}
 		command, ok := ofKey[k]
 		if !ok {
 			command = len(commands)
 			ofKey[k] = command
-			commands = append(commands, []any{"zadd", s.keys.Board(k.bucket, k.shard), "gt"})
+			commands = append(commands, []any{"zadd", s.writeKey(k.bucket, k.shard, now), "gt"})
 		}
 		commandOf[i] = command
 		args := commands[command]
@@ -80,6 +84,34 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandO
 	}
 	return commands, commandOf
 }
+
+// writeKey is where updates of a shard go.
+func (s *Store) writeKey(bucket *models.Bucket, shard int, now time.Time) string {
+	if bucket.Cold(now) {
+		return s.keys.Late(bucket, shard)
+	}
+	return s.keys.Board(bucket, shard)
+}
+
+// readKeys is where a shard is read: the first of these that exists. Once the
+// bucket is cold the archive's first run may have set the shard aside; what
+// appears under the live key from then on came too late and waits for the
+// archive.
+func (s *Store) readKeys(bucket *models.Bucket, shard int, now time.Time) []string {
+	live := s.keys.Board(bucket, shard)
+	if bucket.Cold(now) {
+		return []string{s.keys.Aside(bucket, shard, 1, false), live}
+	}
+	return []string{live}
+}
+
+// pickKey begins every script that reads a shard by its readKeys.
+const pickKey = `
+local key = KEYS[1]
+if KEYS[2] and redis.call('EXISTS', key) == 0 then
+  key = KEYS[2]
+end
+`
 
 // Composites looks up the users' composites in the bucket, 0 for a user
 // without one, in the order of the users. One ZMSCORE for each shard that has
@@ -99,9 +131,10 @@ func (s *Store) Composites(ctx context.Context, bucket *models.Bucket, users []m
 	}
 	cmds := make([]*redis.FloatSliceCmd, bucket.Shards)
 	var queued []redis.Cmder
+	now := s.clock()
 	for shard := range cmds {
 		if len(members[shard]) > 0 {
-			cmds[shard] = redis.NewFloatSliceCmd(ctx, zmscore(s.keys.Board(bucket, shard), members[shard])...)
+			cmds[shard] = redis.NewFloatSliceCmd(ctx, zmscore(s.readKeys(bucket, shard, now), members[shard])...)
 			queued = append(queued, cmds[shard])
 		}
 	}
@@ -132,31 +165,53 @@ func (s *Store) send(ctx context.Context, cmds []redis.Cmder) error {
 	return err
 }
 
+// zmscoreScript is ZMSCORE of a shard by its readKeys.
+//
+//	KEYS    the shard's readKeys
+//	ARGV    members
+//	result  the composite of each, nil where there is none
+//
+// Lua takes only so many arguments of one call.
+const zmscoreScript = pickKey + `
+local composites = {}
+for from = 1, #ARGV, 1000 do
+  local part = redis.call('ZMSCORE', key, unpack(ARGV, from, math.min(from + 999, #ARGV)))
+  for i = 1, math.min(1000, #ARGV - from + 1) do
+    composites[from + i - 1] = part[i]
+  end
+end
+return composites
+`
+
 // zmscore builds the command; go-redis answers 0 for a member that is not
 // there, which no composite is. Pointers into the members spare an allocation
 // for each.
-func zmscore(key string, members []int64) []any {
-	args := make([]any, 2+len(members))
-	args[0], args[1] = "zmscore", key
+func zmscore(keys []string, members []int64) []any {
+	args := make([]any, 0, 3+len(keys)+len(members))
+	if len(keys) == 1 {
+		args = append(args, "zmscore", keys[0])
+	} else {
+		args = append(args, "eval", zmscoreScript, len(keys), keys[0], keys[1])
+	}
 	for i := range members {
-		args[2+i] = &members[i]
+		args = append(args, &members[i])
 	}
 	return args
 }
 
 // windowScript reads the entries around a place of one shard.
 //
-//	KEYS[1]  the shard's key
-//	ARGV     composite and member of the place; how many entries to read
-//	         before it and from it on
-//	result   {entries in the shard, entries before the place, entries read
-//	         before it, [member, composite, …] in ranking order}
+//	KEYS    the shard's readKeys
+//	ARGV    composite and member of the place; how many entries to read
+//	        before it and from it on
+//	result  {entries in the shard, entries before the place, entries read
+//	        before it, [member, composite, …] in ranking order}
 //
 // The place need not be in the shard. Entries with a larger composite rank
 // before it, and those on the same composite with a greater member: among
 // these a binary search finds where it stands. O(log N · log ties + read).
-const windowScript = `
-local key, composite, member = KEYS[1], ARGV[1], ARGV[2]
+const windowScript = pickKey + `
+local composite, member = ARGV[1], ARGV[2]
 local back, forward = tonumber(ARGV[3]), tonumber(ARGV[4])
 local before = redis.call('ZCOUNT', key, '(' .. composite, '+inf')
 local upto = before + redis.call('ZCOUNT', key, composite, composite)
@@ -183,8 +238,9 @@ return {redis.call('ZCARD', key), before, ahead, entries}
 func (s *Store) Window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (Window, error) {
 	pipe := s.rdb.Pipeline()
 	cmds := make([]*redis.Cmd, bucket.Shards)
+	now := s.clock()
 	for shard := range cmds {
-		cmds[shard] = pipe.Eval(ctx, windowScript, []string{s.keys.Board(bucket, shard)},
+		cmds[shard] = pipe.Eval(ctx, windowScript, s.readKeys(bucket, shard, now),
 			int64(at.Composite), int64(at.User), back, forward)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {

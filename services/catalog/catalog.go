@@ -28,10 +28,12 @@ const (
 // so it is cached for good; definitions are read again every ten seconds.
 // Safe for concurrent use.
 type Catalog struct {
-	store  *Store
-	clock  models.Clock
-	log    *slog.Logger
-	boards atomic.Pointer[map[string]*Board]
+	store *Store
+	clock models.Clock
+	// hotDays is how many days after its own a new bucket stays in Redis.
+	hotDays int
+	log     *slog.Logger
+	boards  atomic.Pointer[map[string]*Board]
 	// buckets maps bucketKey to *models.Bucket. It grows by a few hundred bytes
 	// for each bucket that is read or written.
 	buckets sync.Map
@@ -39,9 +41,10 @@ type Catalog struct {
 
 type bucketKey struct{ board, name string }
 
-// New makes an empty catalog; Define fills it.
-func New(store *Store, clock models.Clock, log *slog.Logger) *Catalog {
-	c := &Catalog{store: store, clock: clock, log: log}
+// New makes an empty catalog; Define fills it. Buckets that it makes stay in
+// Redis for hotDays days after their own.
+func New(store *Store, clock models.Clock, hotDays int, log *slog.Logger) *Catalog {
+	c := &Catalog{store: store, clock: clock, hotDays: hotDays, log: log}
 	c.boards.Store(&map[string]*Board{})
 	return c
 }
@@ -159,6 +162,17 @@ func (c *Catalog) Boards() []*Board {
 	return list
 }
 
+// Zones lists the zones of the boards, each once. No I/O.
+func (c *Catalog) Zones() []*time.Location {
+	var zones []*time.Location
+	for _, b := range c.Boards() {
+		if !slices.ContainsFunc(zones, func(z *time.Location) bool { return z.String() == b.zone.String() }) {
+			zones = append(zones, b.zone)
+		}
+	}
+	return zones
+}
+
 // Current is the board's current day with its bucket, or what that would be
 // made as. A bucket that exists decides when its day begins and ends: after a
 // change of the zone the definition says otherwise. No I/O.
@@ -172,7 +186,7 @@ func (c *Catalog) Current(b *Board, now time.Time) (models.Date, *models.Bucket)
 	if bucket, ok := c.cached(b.Name, dailyName(today)); ok {
 		return today, bucket
 	}
-	return today, dailyBucket(b, today)
+	return today, dailyBucket(b, today, c.hotDays)
 }
 
 // Find is the day's bucket for reading: ErrNoBucket where nothing was ever
@@ -210,7 +224,7 @@ func (c *Catalog) begun(start time.Time, d models.Date) error {
 func (c *Catalog) Accepting(ctx context.Context, b *Board, d models.Date, now time.Time) (*models.Bucket, error) {
 	bucket, ok := c.cached(b.Name, dailyName(d))
 	if !ok {
-		proposed := dailyBucket(b, d)
+		proposed := dailyBucket(b, d, c.hotDays)
 		// Whether the day is open is asked before the row is made, so that
 		// refused dates leave no rows behind.
 		if err := accepts(proposed, d, now); err != nil {
@@ -227,14 +241,18 @@ func (c *Catalog) Accepting(ctx context.Context, b *Board, d models.Date, now ti
 	return bucket, nil
 }
 
-// Hot is the day's bucket for an import: today and the hotDays days before
-// it, whether or not uploads for them are closed. Errors as of Accepting.
-func (c *Catalog) Hot(ctx context.Context, b *Board, d models.Date, hotDays int, now time.Time) (*models.Bucket, error) {
-	switch today := b.Today(now); {
-	case d > today:
+// firstDay is the first that can be imported: there is no older step count,
+// and every store counts from here.
+const firstDay models.Date = 0
+
+// Past is the day's bucket for an import: today or any day before it, whether
+// or not uploads for it are closed. Errors as of Accepting.
+func (c *Catalog) Past(ctx context.Context, b *Board, d models.Date, now time.Time) (*models.Bucket, error) {
+	switch {
+	case d > b.Today(now):
 		return nil, models.Errorf(models.CodeDateInFuture, "%v has not begun on this board", d)
-	case d < today-models.Date(hotDays):
-		return nil, models.Errorf(models.CodeDateClosed, "%v is more than %d days past", d, hotDays)
+	case d < firstDay:
+		return nil, models.Errorf(models.CodeDateClosed, "days before %v are not kept", firstDay)
 	}
 	return c.ensure(ctx, b, d)
 }
@@ -257,7 +275,7 @@ func (c *Catalog) ensure(ctx context.Context, b *Board, d models.Date) (*models.
 	if bucket, ok := c.cached(b.Name, dailyName(d)); ok {
 		return bucket, nil
 	}
-	return c.make(ctx, dailyBucket(b, d))
+	return c.make(ctx, dailyBucket(b, d, c.hotDays))
 }
 
 // make stores the proposed bucket and keeps what stands there then, which may

@@ -33,7 +33,7 @@ func day(t testing.TB, text string) models.Date {
 // open makes a catalog with the board in the test's database.
 func open(t testing.TB, env *testenv.Env, def models.Board) (*catalog.Catalog, *catalog.Board) {
 	t.Helper()
-	c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, env.Log)
+	c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
 	if err := c.Define(t.Context(), []models.Board{def}); err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestConcurrentMakersAgree(t *testing.T) {
 			// Each replica would make it otherwise, and has it not cached.
 			def := steps()
 			def.Shards = i + 1
-			c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, env.Log)
+			c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
 			b, err := catalog.NewBoard(def)
 			if err != nil {
 				t.Fatal(err)
@@ -294,7 +294,7 @@ func TestIntroduceChangesNothing(t *testing.T) {
 		open(t, env, served)
 		other := steps()
 		other.Name = "other"
-		beside := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, env.Log)
+		beside := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
 		if err := beside.Introduce(t.Context(), []models.Board{steps(), other}); err != nil {
 			t.Fatal(err)
 		}

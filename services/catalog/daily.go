@@ -19,8 +19,9 @@ const (
 // dailyName is the name of the day's bucket, such as 20261120.
 func dailyName(d models.Date) string { return d.UTC().Format("20060102") }
 
-// dailyBucket is the day's bucket as the definition would make it now.
-func dailyBucket(b *Board, d models.Date) *models.Bucket {
+// dailyBucket is the day's bucket as the definition would make it now. It
+// turns cold once the day is more than hotDays days old.
+func dailyBucket(b *Board, d models.Date, hotDays int) *models.Bucket {
 	start := startOfDay(d, b.zone)
 	closes := startOfDay(d+1+lateDays, b.zone)
 	if limit := start.Add(dailySpan); closes.After(limit) {
@@ -36,5 +37,7 @@ func dailyBucket(b *Board, d models.Date) *models.Bucket {
 		TimeBits: b.timeBits,
 		MaxScore: b.MaxScore,
 		Shards:   b.Shards,
+		Day:      d,
+		ColdAt:   startOfDay(d+1+models.Date(hotDays), b.zone),
 	}
 }

@@ -28,7 +28,7 @@ func (s *sink) Do(_ context.Context, raises []models.Raise) error {
 
 func newService(t *testing.T, env *testenv.Env) (*ingest.Service, *sink) {
 	t.Helper()
-	c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, env.Log)
+	c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
 	if err := c.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
 		t.Fatal(err)
 	}

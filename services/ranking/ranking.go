@@ -1,22 +1,37 @@
 // Package ranking joins friends with a board: it reads a user's friends and
 // their scores, ranks them, and answers one page. Global lists come from the
-// board itself.
+// board itself. A bucket is read where it is, in Redis or in the archive.
 package ranking
 
 import (
 	"context"
 	"errors"
+	"time"
 
 	"stepboard/models"
+	"stepboard/services/archive"
 	"stepboard/services/board"
 	"stepboard/services/catalog"
 	"stepboard/services/score"
 )
 
-// Boards reads buckets.
-type Boards interface {
+// Reader reads buckets from one store.
+type Reader interface {
 	Composites(ctx context.Context, bucket *models.Bucket, users []models.UserID) ([]models.Composite, error)
 	Window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (board.Window, error)
+}
+
+// Boards reads buckets that are in Redis.
+type Boards interface {
+	Reader
+	Standings(ctx context.Context, buckets []*models.Bucket, user models.UserID) ([]board.Standing, error)
+}
+
+// Archive reads buckets that have left it.
+type Archive interface {
+	Reader
+	Complete(ctx context.Context, bucket *models.Bucket) (bool, error)
+	Days(ctx context.Context, board string, user models.UserID, from, to models.Date) ([]archive.Day, error)
 }
 
 // Friends lists a user's friends.
@@ -33,14 +48,15 @@ type Profiles interface {
 type Service struct {
 	catalog  *catalog.Catalog
 	boards   Boards
+	archive  Archive
 	friends  Friends
 	profiles Profiles
 	clock    models.Clock
 }
 
 // New makes a service.
-func New(c *catalog.Catalog, boards Boards, friends Friends, profiles Profiles, clock models.Clock) *Service {
-	return &Service{catalog: c, boards: boards, friends: friends, profiles: profiles, clock: clock}
+func New(c *catalog.Catalog, boards Boards, archive Archive, friends Friends, profiles Profiles, clock models.Clock) *Service {
+	return &Service{catalog: c, boards: boards, archive: archive, friends: friends, profiles: profiles, clock: clock}
 }
 
 // Query asks for a ranking of one day of a board.
@@ -57,13 +73,14 @@ type Query struct {
 }
 
 // Friends ranks a user and the user's friends among themselves. Two round
-// trips to Redis on a hot bucket, however many friends there are.
+// trips to Redis on a hot bucket, however many friends there are; one and a
+// query on an archived one.
 func (s *Service) Friends(ctx context.Context, q Query) (*models.Ranking, error) {
 	v, err := s.open(ctx, q, "friends", q.Viewer.String())
 	if err != nil || v.bucket == nil {
 		return v.answer, err
 	}
-	circle, err := s.circle(ctx, v.bucket, q.Viewer)
+	circle, err := s.circle(ctx, v, q.Viewer)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +105,17 @@ func (s *Service) Top(ctx context.Context, q Query) (*models.Ranking, error) {
 	}
 	// Two more than the page: one that may be the cursor's own entry, which
 	// the page before has shown, and one that tells whether a page follows.
-	w, err := s.boards.Window(ctx, v.bucket, at, 0, q.Limit+2)
+	var (
+		w    board.Window
+		mine located
+	)
+	err = s.read(ctx, v, func(from Reader) (err error) {
+		if w, err = from.Window(ctx, v.bucket, at, 0, q.Limit+2); err != nil || q.Viewer == 0 {
+			return err
+		}
+		mine, err = locate(ctx, from, v.bucket, q.Viewer, 0, 1)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -96,20 +123,9 @@ func (s *Service) Top(ctx context.Context, q Query) (*models.Ranking, error) {
 	if len(entries) > 0 && entries[0] == at {
 		entries, first = entries[1:], first+1
 	}
-	var (
-		mine   models.Entry
-		myRank int64
-	)
-	if q.Viewer != 0 {
-		around, err := s.locate(ctx, v.bucket, q.Viewer, 0, 1)
-		if err != nil {
-			return nil, err
-		}
-		mine, myRank = around.entry, around.rank
-	}
 	v.answer.Total = w.Total
 	page := entries[:min(len(entries), q.Limit)]
-	s.fill(ctx, v, page, first, mine, myRank)
+	s.fill(ctx, v, page, first, mine.entry, mine.rank)
 	if len(entries) > len(page) {
 		v.next(page)
 	}
@@ -124,7 +140,11 @@ func (s *Service) Around(ctx context.Context, q Query, radius int) (*models.Rank
 	if err != nil || v.bucket == nil {
 		return v.answer, err
 	}
-	w, err := s.locate(ctx, v.bucket, q.Viewer, 2*radius, 2*radius+1)
+	var w located
+	err = s.read(ctx, v, func(from Reader) (err error) {
+		w, err = locate(ctx, from, v.bucket, q.Viewer, 2*radius, 2*radius+1)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -160,12 +180,16 @@ func (s *Service) Me(ctx context.Context, q Query) (*Standing, error) {
 	if err != nil || v.bucket == nil {
 		return &Standing{}, err
 	}
-	circle, err := s.circle(ctx, v.bucket, q.Viewer)
+	circle, err := s.circle(ctx, v, q.Viewer)
 	if err != nil {
 		return nil, err
 	}
 	page := Rank(circle, q.Viewer, models.Entry{}, 0)
-	w, err := s.locate(ctx, v.bucket, q.Viewer, 0, 1)
+	var w located
+	err = s.read(ctx, v, func(from Reader) (err error) {
+		w, err = locate(ctx, from, v.bucket, q.Viewer, 0, 1)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -192,6 +216,7 @@ func Percentile(rank, total int64) float64 {
 
 // view is a query on its way to an answer.
 type view struct {
+	now    time.Time
 	bucket *models.Bucket
 	codec  score.Codec
 	after  models.Entry
@@ -213,6 +238,7 @@ func (s *Service) open(ctx context.Context, q Query, call string, scope ...strin
 	}
 	text := date.String()
 	v := &view{
+		now:    now,
 		scope:  append([]string{call, b.Name, text}, scope...),
 		answer: &models.Ranking{Board: b.Name, Date: &text, Source: models.SourceHot, Entries: []models.RankedEntry{}},
 	}
@@ -236,14 +262,42 @@ func (s *Service) open(ctx context.Context, q Query, call string, scope ...strin
 	return v, nil
 }
 
+// read lets fn read the view's bucket where it is. A cold bucket is in the
+// archive, whole, or still in Redis, whole. Who reads it in Redis looks again:
+// if the archive has completed it meanwhile, some of it may have been gone
+// already, and fn reads it a second time.
+func (s *Service) read(ctx context.Context, v *view, fn func(Reader) error) error {
+	if !v.bucket.Cold(v.now) {
+		return fn(s.boards)
+	}
+	archived, err := s.archive.Complete(ctx, v.bucket)
+	if err != nil {
+		return err
+	}
+	if !archived {
+		if err := fn(s.boards); err != nil {
+			return err
+		}
+		if archived, err = s.archive.Complete(ctx, v.bucket); err != nil || !archived {
+			return err
+		}
+	}
+	v.answer.Source = models.SourceArchive
+	return fn(s.archive)
+}
+
 // circle reads the composites of a user and the user's friends.
-func (s *Service) circle(ctx context.Context, bucket *models.Bucket, user models.UserID) ([]models.Entry, error) {
+func (s *Service) circle(ctx context.Context, v *view, user models.UserID) ([]models.Entry, error) {
 	ids, err := s.friends.IDs(ctx, user)
 	if err != nil {
 		return nil, err
 	}
 	ids = append(ids, user)
-	composites, err := s.boards.Composites(ctx, bucket, ids)
+	var composites []models.Composite
+	err = s.read(ctx, v, func(from Reader) (err error) {
+		composites, err = from.Composites(ctx, v.bucket, ids)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -266,13 +320,12 @@ type located struct {
 const locateTries = 4
 
 // locate reads a user's entry and, around it, up to `back` entries before it
-// and `forward` (1 or more) from it on. Two round trips to Redis. Should the
-// user move between them, it looks again, so that rank and entry belong
-// together.
-func (s *Service) locate(ctx context.Context, bucket *models.Bucket, user models.UserID, back, forward int) (located, error) {
+// and `forward` (1 or more) from it on. Two round trips. Should the user move
+// between them, it looks again, so that rank and entry belong together.
+func locate(ctx context.Context, from Reader, bucket *models.Bucket, user models.UserID, back, forward int) (located, error) {
 	var l located
 	for range locateTries {
-		composites, err := s.boards.Composites(ctx, bucket, []models.UserID{user})
+		composites, err := from.Composites(ctx, bucket, []models.UserID{user})
 		if err != nil {
 			return located{}, err
 		}
@@ -281,7 +334,7 @@ func (s *Service) locate(ctx context.Context, bucket *models.Bucket, user models
 		if at.Composite == 0 {
 			at, back, forward = board.Top, 0, 0
 		}
-		if l.Window, err = s.boards.Window(ctx, bucket, at, back, forward); err != nil {
+		if l.Window, err = from.Window(ctx, bucket, at, back, forward); err != nil {
 			return located{}, err
 		}
 		if at == board.Top {

@@ -8,9 +8,11 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/archive"
 	"stepboard/services/board"
 	"stepboard/services/catalog"
 	"stepboard/services/friends"
+	"stepboard/services/lease"
 	"stepboard/services/ranking"
 	"stepboard/services/score"
 	"stepboard/services/users"
@@ -22,6 +24,7 @@ type world struct {
 	env     *testenv.Env
 	catalog *catalog.Catalog
 	boards  *board.Store
+	archive *archive.Service
 	friends *friends.Service
 	users   *users.Service
 	ranking *ranking.Service
@@ -32,8 +35,8 @@ func newWorld(t testing.TB, env *testenv.Env, shards int) *world {
 	env.Config.Boards[0].Shards = shards
 	w := &world{
 		t: t, env: env,
-		catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, env.Log),
-		boards:  board.NewStore(env.Redis, env.Keys),
+		catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
+		boards:  board.NewStore(env.Redis, env.Keys, env.Clock.Now),
 		friends: friends.New(friends.NewStore(env.Gorm), friends.NewCache(env.Redis, env.Keys), env.Log),
 		users:   users.New(users.NewStore(env.Gorm), env.Log),
 	}
@@ -41,7 +44,9 @@ func newWorld(t testing.TB, env *testenv.Env, shards int) *world {
 	if err := w.catalog.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
 		t.Fatal(err)
 	}
-	w.ranking = ranking.New(w.catalog, w.boards, w.friends, w.users, env.Clock.Now)
+	w.archive = archive.New(archive.NewStore(env.Gorm, env.Pool), w.boards, lease.NewLocal(), env.Clock.Now, env.Log)
+	t.Cleanup(w.archive.Close)
+	w.ranking = ranking.New(w.catalog, w.boards, w.archive, w.friends, w.users, env.Clock.Now)
 	return w
 }
 
@@ -49,7 +54,7 @@ func newWorld(t testing.TB, env *testenv.Env, shards int) *world {
 func (w *world) raise(date models.Date, user models.UserID, points int64, at time.Time) {
 	w.t.Helper()
 	b := testenv.Must(w.catalog.Board("steps"))
-	bucket, err := w.catalog.Hot(w.t.Context(), b, date, 3, w.env.Clock.Now())
+	bucket, err := w.catalog.Past(w.t.Context(), b, date, w.env.Clock.Now())
 	if err != nil {
 		w.t.Fatal(err)
 	}

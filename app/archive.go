@@ -1,0 +1,126 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stepboard/models"
+	"stepboard/services/catalog"
+)
+
+func (p *program) archiveCommand() *cobra.Command {
+	var board, bucket string
+	cmd := &cobra.Command{
+		Use:   "archive",
+		Short: "Move days that are past their hot days to Postgres, now",
+		Long: "Move days that are past their hot days to Postgres, now: every day that is due, or one day.\n" +
+			"A day that is archived already is looked at for what came late.",
+		Args: cobra.NoArgs,
+		RunE: p.run(func(ctx context.Context, _ []string) error {
+			cfg, err := p.load()
+			if err != nil {
+				return err
+			}
+			if err := cfg.RequirePostgres(); err != nil {
+				return err
+			}
+			return p.beside(ctx, cfg, func(a *App, _ models.Clock) error {
+				buckets, err := a.dueOrNamed(ctx, board, bucket)
+				if err != nil {
+					return err
+				}
+				return p.archive(ctx, a, buckets)
+			})
+		}),
+	}
+	cmd.Flags().StringVar(&board, "board", "", "days of this board only")
+	cmd.Flags().StringVar(&bucket, "bucket", "", "this day only, YYYY-MM-DD; needs --board where there are several boards")
+	return cmd
+}
+
+// dueOrNamed lists what a person asks to be archived.
+func (a *App) dueOrNamed(ctx context.Context, boardName, day string) ([]*models.Bucket, error) {
+	if boardName != "" {
+		if _, err := a.Catalog.Board(boardName); err != nil {
+			return nil, fmt.Errorf("--board %s: %s", boardName, publicMessage(err))
+		}
+	}
+	if day != "" {
+		bucket, err := a.namedBucket(ctx, boardName, day)
+		if err != nil {
+			return nil, fmt.Errorf("--bucket %s: %s", day, publicMessage(err))
+		}
+		return []*models.Bucket{bucket}, nil
+	}
+	due, err := a.Archive.Due(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var buckets []*models.Bucket
+	for _, b := range due {
+		if boardName == "" || b.Board == boardName {
+			buckets = append(buckets, b)
+		}
+	}
+	return buckets, nil
+}
+
+func (a *App) namedBucket(ctx context.Context, boardName, day string) (*models.Bucket, error) {
+	if boardName == "" {
+		boards := a.Catalog.Boards()
+		if len(boards) != 1 {
+			return nil, errors.New("there are several boards: name one by --board")
+		}
+		boardName = boards[0].Name
+	}
+	b, err := a.Catalog.Board(boardName)
+	if err != nil {
+		return nil, err
+	}
+	date, err := models.ParseDate(day)
+	if err != nil {
+		return nil, err
+	}
+	bucket, err := a.Catalog.Find(ctx, b, date)
+	if errors.Is(err, catalog.ErrNoBucket) {
+		return nil, fmt.Errorf("nothing was ever uploaded for this day of board %s", boardName)
+	}
+	return bucket, err
+}
+
+// archive moves the buckets one by one and says what became of each. It goes
+// on behind one that fails.
+func (p *program) archive(ctx context.Context, a *App, buckets []*models.Bucket) error {
+	if len(buckets) == 0 {
+		fmt.Fprintln(p.stdout, "nothing is due")
+		return nil
+	}
+	tty := isTerminal(p.stderr)
+	var failed []error
+	for _, b := range buckets {
+		start := time.Now()
+		name := fmt.Sprintf("%s %v", b.Board, b.Day)
+		run, err := a.Archive.Archive(ctx, b, func(moved int64) {
+			if tty {
+				fmt.Fprintf(p.stderr, "\r%s: %d entries", name, moved)
+			}
+		})
+		if tty {
+			fmt.Fprint(p.stderr, "\r\x1b[K")
+		}
+		if err != nil {
+			failed = append(failed, err)
+			if ctx.Err() != nil {
+				break
+			}
+			continue
+		}
+		fmt.Fprintf(p.stdout, "%s: run %d moved %d entries; the archive holds %d, sum of scores %d, in %v\n",
+			name, run.Run, run.Moved, run.Entries, run.ScoreSum, time.Since(start).Round(time.Millisecond))
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,60 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"stepboard/models"
+)
+
+// archiveDeadline bounds a night's archival. What is left over is taken up by
+// the next one.
+const archiveDeadline = 6 * time.Hour
+
+// Archiver is the archive.
+type Archiver interface {
+	Prepare(ctx context.Context) error
+	Due(ctx context.Context) ([]*models.Bucket, error)
+	Archive(ctx context.Context, bucket *models.Bucket, progress func(moved int64)) (models.ArchiveRun, error)
+	Expire(ctx context.Context, months int) (int, error)
+}
+
+// Archive moves every bucket that is due, and drops the months that are kept
+// no longer; its rows are the entries moved. A bucket that fails does not keep
+// the others from moving.
+func Archive(archiver Archiver, schedule cron.Schedule, retainMonths int) Job {
+	return Job{
+		Name: "archive", Schedule: schedule, Deadline: archiveDeadline, AtStart: true,
+		Run: func(ctx context.Context) (int64, error) {
+			rows, err := archiveDue(ctx, archiver)
+			_, expireErr := archiver.Expire(ctx, retainMonths)
+			return rows, errors.Join(err, expireErr)
+		},
+	}
+}
+
+func archiveDue(ctx context.Context, archiver Archiver) (rows int64, err error) {
+	if err := archiver.Prepare(ctx); err != nil {
+		return 0, err
+	}
+	due, err := archiver.Due(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var failed []error
+	for _, bucket := range due {
+		if ctx.Err() != nil {
+			return rows, errors.Join(append(failed, context.Cause(ctx))...)
+		}
+		run, err := archiver.Archive(ctx, bucket, func(int64) {})
+		// Somebody who has asked for it is at it already.
+		if err != nil && models.CodeOf(err) != models.CodeArchiveRunning {
+			failed = append(failed, err)
+		}
+		rows += run.Moved
+	}
+	return rows, errors.Join(failed...)
+}

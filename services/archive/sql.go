@@ -1,0 +1,231 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"stepboard/models"
+	"stepboard/services/board"
+	"stepboard/services/score"
+)
+
+// errNoRun says that a bucket's archival has never begun.
+var errNoRun = errors.New("no run of the archive")
+
+// Store keeps runs in table board_archives and rows in archived_scores. Safe
+// for concurrent use.
+type Store struct {
+	db    *gorm.DB
+	vault vault
+}
+
+// NewStore makes a store over the database. pool is what lies under it where
+// that is Postgres, nil for the embedded one.
+func NewStore(db *gorm.DB, pool *pgxpool.Pool) *Store {
+	if pool == nil {
+		return &Store{db: db, vault: &sqlite{db: db}}
+	}
+	return &Store{db: db, vault: &postgres{pool: pool}}
+}
+
+// last is the bucket's latest run; errNoRun where there is none.
+func (s *Store) last(ctx context.Context, boardName, bucket string) (models.ArchiveRun, error) {
+	var run models.ArchiveRun
+	err := s.db.WithContext(ctx).Where("board = ? AND bucket = ?", boardName, bucket).Order("run DESC").Take(&run).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return run, errNoRun
+	}
+	if err != nil {
+		return run, fmt.Errorf("read runs: %w", err)
+	}
+	return run, nil
+}
+
+// put records a run that begins, be it for the first time or again.
+func (s *Store) put(ctx context.Context, run *models.ArchiveRun) error {
+	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{
+		Columns:   []clause.Column{{Name: "board"}, {Name: "bucket"}, {Name: "run"}},
+		DoUpdates: clause.AssignmentColumns([]string{"state", "attempts", "moved", "started_at", "finished_at", "error"}),
+	}).Create(run).Error
+	if err != nil {
+		return fmt.Errorf("record run: %w", err)
+	}
+	return nil
+}
+
+// fail notes why a run has failed, unless it has committed after all.
+func (s *Store) fail(ctx context.Context, run *models.ArchiveRun) error {
+	return s.db.WithContext(ctx).Model(run).Where("state = ?", models.ArchiveRunning).
+		Select("state", "moved", "finished_at", "error").Updates(run).Error
+}
+
+// complete reports whether a run of the bucket has completed.
+func (s *Store) complete(ctx context.Context, boardName, bucket string) (bool, error) {
+	var n int64
+	err := s.db.WithContext(ctx).Model(&models.ArchiveRun{}).
+		Where("board = ? AND bucket = ? AND state = ?", boardName, bucket, models.ArchiveComplete).Count(&n).Error
+	return n > 0, err
+}
+
+// unfinished lists the buckets that turned cold before the given moment and
+// have no complete run, oldest first.
+func (s *Store) unfinished(ctx context.Context, coldBefore time.Time) ([]*models.Bucket, error) {
+	var buckets []*models.Bucket
+	err := s.db.WithContext(ctx).
+		Where(`cold_at <= ? AND NOT EXISTS (SELECT 1 FROM board_archives a
+			WHERE a.board = board_buckets.board AND a.bucket = board_buckets.bucket AND a.state = ?)`, coldBefore, models.ArchiveComplete).
+		Order("starts_at, board").Find(&buckets).Error
+	if err != nil {
+		return nil, fmt.Errorf("list what is not archived: %w", err)
+	}
+	return buckets, nil
+}
+
+// archived lists the buckets that have a complete run, with the number of
+// their latest run.
+func (s *Store) archived(ctx context.Context) ([]*models.Bucket, []int, error) {
+	var rows []struct {
+		models.Bucket
+		Runs int
+	}
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT b.*, a.runs
+		FROM board_buckets b
+		JOIN (SELECT board, bucket, max(run) AS runs FROM board_archives GROUP BY board, bucket HAVING max(CASE state WHEN ? THEN 1 ELSE 0 END) = 1) a
+			ON a.board = b.board AND a.bucket = b.bucket
+		ORDER BY b.starts_at, b.board`, models.ArchiveComplete).Scan(&rows).Error
+	if err != nil {
+		return nil, nil, fmt.Errorf("list what is archived: %w", err)
+	}
+	buckets, runs := make([]*models.Bucket, len(rows)), make([]int, len(rows))
+	for i := range rows {
+		buckets[i], runs[i] = &rows[i].Bucket, rows[i].Runs
+	}
+	return buckets, runs, nil
+}
+
+// RunsQuery asks for a page of runs.
+type RunsQuery struct {
+	// Board and State narrow the list; empty for all.
+	Board string
+	State models.ArchiveState
+	// Before is the id of the last run of the page before; 0 begins at the
+	// newest.
+	Before int64
+	Limit  int
+}
+
+func (s *Store) runs(ctx context.Context, q RunsQuery) ([]models.ArchiveRun, error) {
+	db := s.db.WithContext(ctx)
+	if q.Board != "" {
+		db = db.Where("board = ?", q.Board)
+	}
+	if q.State != "" {
+		db = db.Where("state = ?", q.State)
+	}
+	if q.Before != 0 {
+		db = db.Where("id < ?", q.Before)
+	}
+	var runs []models.ArchiveRun
+	if err := db.Order("id DESC").Limit(q.Limit).Find(&runs).Error; err != nil {
+		return nil, models.Unavailable("list runs of the archive", err)
+	}
+	return runs, nil
+}
+
+// windowQuery reads the stretch of a bucket around a place. A binary search
+// over the ranks finds how many entries stand before the place, whether or not
+// it is an entry; %s compares user ids as text.
+const windowQuery = `
+	WITH RECURSIVE bucket (total) AS (
+		SELECT coalesce(max(rank), 0) FROM archived_scores WHERE board = @board AND day = @day
+	), search (low, high) AS (
+		SELECT 0, total FROM bucket
+		UNION ALL
+		SELECT CASE WHEN %[1]s THEN s.rank ELSE low END, CASE WHEN %[1]s THEN high ELSE s.rank - 1 END
+		FROM search JOIN archived_scores s ON s.board = @board AND s.day = @day AND s.rank = (low + high) / 2 + 1
+		WHERE low < high
+	), place (before) AS (
+		SELECT max(low) FROM search
+	)
+	SELECT total, before, coalesce(s.rank, 0) AS rank, coalesce(s.user_id, 0) AS user_id, coalesce(s.score, 0) AS score, s.reached_at
+	FROM bucket CROSS JOIN place
+	LEFT JOIN archived_scores s ON s.board = @board AND s.day = @day AND s.rank > before - @back AND s.rank <= before + @forward
+	ORDER BY s.rank`
+
+// aheadOfPlace tells whether a row ranks before the place.
+const aheadOfPlace = `(s.score > @score OR (s.score = @score AND (s.reached_at < @reached OR (s.reached_at = @reached AND %s > @user))))`
+
+func (s *Store) window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (board.Window, error) {
+	codec := score.Of(bucket)
+	points, reachedAt := codec.Decode(at.Composite)
+	var rows []struct {
+		Total, Before, Rank int64
+		UserID              models.UserID
+		Score               int64
+		ReachedAt           *time.Time
+	}
+	query := fmt.Sprintf(windowQuery, fmt.Sprintf(aheadOfPlace, s.vault.userText()))
+	err := s.db.WithContext(ctx).Raw(query, map[string]any{
+		"board": bucket.Board, "day": bucket.Day, "score": points, "reached": reachedAt.Time(), "user": at.User.String(),
+		"back": back, "forward": forward,
+	}).Scan(&rows).Error
+	if err != nil {
+		return board.Window{}, err
+	}
+	var w board.Window
+	for _, r := range rows {
+		w.Total, w.Before = r.Total, r.Before
+		if r.ReachedAt == nil {
+			continue // nothing is there
+		}
+		composite, err := composite(codec, r.Score, *r.ReachedAt)
+		if err != nil {
+			return board.Window{}, err
+		}
+		entry := models.Entry{User: r.UserID, Composite: composite}
+		if r.Rank <= r.Before {
+			w.Ahead = append(w.Ahead, entry)
+		} else {
+			w.Behind = append(w.Behind, entry)
+		}
+	}
+	return w, nil
+}
+
+func (s *Store) days(ctx context.Context, boardName string, user models.UserID, from, to models.Date) ([]Day, error) {
+	var rows []struct {
+		models.Bucket
+		Total     *int64
+		Score     *int64
+		ReachedAt *time.Time
+		Rank      *int64
+	}
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT b.*, s.score, s.reached_at, s.rank, (
+			SELECT a.entries FROM board_archives a
+			WHERE a.board = b.board AND a.bucket = b.bucket AND a.state = ?
+			ORDER BY a.run DESC LIMIT 1) AS total
+		FROM board_buckets b
+		LEFT JOIN archived_scores s ON s.board = b.board AND s.day = b.day AND s.user_id = ?
+		WHERE b.board = ? AND b.day BETWEEN ? AND ?
+		ORDER BY b.day DESC`, models.ArchiveComplete, user, boardName, from, to).Scan(&rows).Error
+	if err != nil {
+		return nil, err
+	}
+	days := make([]Day, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		days[i] = Day{Bucket: &r.Bucket, Archived: r.Total != nil}
+		if r.Total != nil && r.Rank != nil {
+			days[i].Score, days[i].ReachedAt, days[i].Rank, days[i].Total = *r.Score, models.TimestampOf(*r.ReachedAt), *r.Rank, *r.Total
+		}
+	}
+	return days, nil
+}

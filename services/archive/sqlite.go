@@ -1,0 +1,166 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"stepboard/models"
+	"stepboard/services/score"
+)
+
+// sqliteRows is how many rows one statement inserts: the driver needs time
+// that grows with the square of the parameters.
+const sqliteRows = 100
+
+// sqlite keeps rows in one table. It is for small boards that are gone soon:
+// a bucket is held in memory while it moves.
+type sqlite struct {
+	db *gorm.DB
+}
+
+// sqliteScore is a row of archived_scores.
+type sqliteScore struct {
+	UserID    models.UserID
+	Score     int64
+	ReachedAt time.Time
+	Rank      int64
+	Day       models.Date
+	Board     string
+}
+
+// TableName is the archive's table.
+func (sqliteScore) TableName() string { return "archived_scores" }
+
+func (s *sqlite) userText() string { return `CAST(s.user_id AS TEXT)` }
+
+func (s *sqlite) note(ctx context.Context, run *models.ArchiveRun, moved int64) {
+	s.db.WithContext(ctx).Model(run).Update("moved", moved)
+}
+
+// prepare: one table takes every day.
+func (s *sqlite) prepare(context.Context, models.Date) error { return nil }
+
+// keep: see vault. The rows are read before the transaction begins, as the
+// database does one thing at a time.
+func (s *sqlite) keep(ctx context.Context, bucket *models.Bucket, run int, rows *stream, _ bool, now time.Time) (kept totals, err error) {
+	best := make(map[models.UserID]models.Composite)
+	for {
+		r, ok, err := rows.next()
+		if err != nil {
+			return totals{}, err
+		}
+		if !ok {
+			break
+		}
+		c, err := rows.codec.Encode(r.score, r.reachedAt)
+		if err != nil {
+			return totals{}, err
+		}
+		best[r.user] = max(best[r.user], c)
+	}
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := s.join(tx, bucket, best); err != nil {
+			return err
+		}
+		expected, err := s.replace(tx, bucket, best)
+		if err != nil {
+			return err
+		}
+		if kept, err = s.sum(tx, bucket); err != nil {
+			return err
+		}
+		if kept != expected {
+			return fmt.Errorf("%w: read %v; the archive would hold %v", ErrVerification, expected, kept)
+		}
+		return tx.Model(&models.ArchiveRun{}).Where("board = ? AND bucket = ? AND run = ?", bucket.Board, bucket.Name, run).Updates(map[string]any{
+			"state": models.ArchiveComplete, "moved": rows.totals.rows, "entries": kept.rows, "score_sum": kept.scoreSum,
+			"hash": kept.hash, "finished_at": now, "error": "",
+		}).Error
+	})
+	return kept, err
+}
+
+func (s *sqlite) rows(db *gorm.DB, bucket *models.Bucket) ([]sqliteScore, error) {
+	var rows []sqliteScore
+	err := db.Where("board = ? AND day = ?", bucket.Board, bucket.Day).Find(&rows).Error
+	return rows, err
+}
+
+// join adds what the archive has of the bucket, the better entry of each user.
+func (s *sqlite) join(tx *gorm.DB, bucket *models.Bucket, best map[models.UserID]models.Composite) error {
+	there, err := s.rows(tx, bucket)
+	if err != nil {
+		return err
+	}
+	for _, r := range there {
+		c, err := composite(score.Of(bucket), r.Score, r.ReachedAt)
+		if err != nil {
+			return err
+		}
+		best[r.UserID] = max(best[r.UserID], c)
+	}
+	return nil
+}
+
+// replace stores the bucket anew, in ranking order.
+func (s *sqlite) replace(tx *gorm.DB, bucket *models.Bucket, best map[models.UserID]models.Composite) (expected totals, err error) {
+	entries := make([]models.Entry, 0, len(best))
+	for user, c := range best {
+		entries = append(entries, models.Entry{User: user, Composite: c})
+	}
+	slices.SortFunc(entries, models.Entry.Compare)
+	if err := tx.Where("board = ? AND day = ?", bucket.Board, bucket.Day).Delete(&sqliteScore{}).Error; err != nil {
+		return totals{}, err
+	}
+	codec := score.Of(bucket)
+	rows := make([]sqliteScore, len(entries))
+	for i, e := range entries {
+		points, reachedAt := codec.Decode(e.Composite)
+		expected.add(row{rank: int64(i + 1), user: e.User, score: points, reachedAt: reachedAt})
+		rows[i] = sqliteScore{UserID: e.User, Score: points, ReachedAt: reachedAt.Time(), Rank: int64(i + 1), Day: bucket.Day, Board: bucket.Board}
+	}
+	if len(rows) == 0 {
+		return expected, nil
+	}
+	return expected, tx.CreateInBatches(rows, sqliteRows).Error
+}
+
+func (s *sqlite) sum(tx *gorm.DB, bucket *models.Bucket) (totals, error) {
+	var t totals
+	rows, err := s.rows(tx, bucket)
+	for _, r := range rows {
+		t.add(row{rank: r.Rank, user: r.UserID, score: r.Score, reachedAt: models.TimestampOf(r.ReachedAt)})
+	}
+	return t, err
+}
+
+// composites: see vault.
+func (s *sqlite) composites(ctx context.Context, bucket *models.Bucket, users []models.UserID) ([]models.Composite, error) {
+	at := make(map[models.UserID]int, len(users))
+	for i, user := range users {
+		at[user] = i
+	}
+	composites := make([]models.Composite, len(users))
+	for chunk := range slices.Chunk(users, 1000) {
+		rows, err := s.rows(s.db.WithContext(ctx).Where("user_id IN ?", chunk), bucket)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			if composites[at[r.UserID]], err = composite(score.Of(bucket), r.Score, r.ReachedAt); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return composites, nil
+}
+
+// expire: see vault. Without partitions rows are deleted.
+func (s *sqlite) expire(ctx context.Context, before models.Date) (int, error) {
+	d := s.db.WithContext(ctx).Where("day < ?", models.DateOf(monthOf(before))).Delete(&sqliteScore{})
+	return int(d.RowsAffected), d.Error
+}

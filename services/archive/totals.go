@@ -1,0 +1,101 @@
+package archive
+
+import (
+	"fmt"
+	"math/bits"
+
+	"stepboard/models"
+)
+
+// row is one entry of an archived bucket.
+type row struct {
+	rank      int64
+	user      models.UserID
+	score     int64
+	reachedAt models.Timestamp
+}
+
+// totals sums up rows in any order, so that two stores can be compared without
+// sorting either.
+type totals struct {
+	rows, scoreSum int64
+	// hash is the exclusive or of the rows' hashes.
+	hash int64
+}
+
+func (t *totals) add(r row) {
+	t.rows++
+	t.scoreSum += r.score
+	t.hash ^= r.hash()
+}
+
+func (t totals) String() string {
+	return fmt.Sprintf("%d rows, sum of scores %d, hash %016x", t.rows, t.scoreSum, uint64(t.hash))
+}
+
+// hash is what totalsQuery computes in Postgres.
+func (r row) hash() int64 {
+	return hash64(int64(r.user), hash64(r.score, hash64(int64(r.reachedAt), hash64(r.rank, 0))))
+}
+
+// hash64 is Postgres's hashint8extended: both halves of the value folded into
+// 32 bits, then Bob Jenkins's lookup3 (2006) with a seed of 64 bits. Postgres
+// keeps it as it is, because hash partitions lie on disks by it.
+func hash64(value, seed int64) int64 {
+	low, high := uint32(value), uint32(uint64(value)>>32)
+	if value < 0 {
+		high = ^high
+	}
+	low ^= high
+
+	a := uint32(0x9e3779b9) + 4 + 3923095 // 4 bytes are hashed
+	b, c := a, a
+	if seed != 0 {
+		a += uint32(uint64(seed) >> 32)
+		b += uint32(seed)
+		a, b, c = mix(a, b, c)
+	}
+	a += low
+	_, b, c = final(a, b, c)
+	return int64(uint64(b)<<32 | uint64(c))
+}
+
+func mix(a, b, c uint32) (uint32, uint32, uint32) {
+	a -= c
+	a ^= bits.RotateLeft32(c, 4)
+	c += b
+	b -= a
+	b ^= bits.RotateLeft32(a, 6)
+	a += c
+	c -= b
+	c ^= bits.RotateLeft32(b, 8)
+	b += a
+	a -= c
+	a ^= bits.RotateLeft32(c, 16)
+	c += b
+	b -= a
+	b ^= bits.RotateLeft32(a, 19)
+	a += c
+	c -= b
+	c ^= bits.RotateLeft32(b, 4)
+	b += a
+	return a, b, c
+}
+
+func final(a, b, c uint32) (uint32, uint32, uint32) {
+	c ^= b
+	c -= bits.RotateLeft32(b, 14)
+	a ^= c
+	a -= bits.RotateLeft32(c, 11)
+	b ^= a
+	b -= bits.RotateLeft32(a, 25)
+	c ^= b
+	c -= bits.RotateLeft32(b, 16)
+	a ^= c
+	a -= bits.RotateLeft32(c, 4)
+	b ^= a
+	b -= bits.RotateLeft32(a, 14)
+	c ^= b
+	c -= bits.RotateLeft32(b, 24)
+	return a, b, c
+}

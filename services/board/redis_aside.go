@@ -1,0 +1,133 @@
+package board
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/models"
+)
+
+// SetAside takes a bucket over for a run of its archival: what is there of
+// each shard, in time and late, is renamed, so that nobody writes to it any
+// more. A key that was set aside before is left as it is, and so is what has
+// come since. O(1) for each shard, all in one round trip.
+func (s *Store) SetAside(ctx context.Context, bucket *models.Bucket, run int) error {
+	pipe := s.rdb.Pipeline()
+	for shard := range bucket.Shards {
+		pipe.RenameNX(ctx, s.keys.Board(bucket, shard), s.keys.Aside(bucket, shard, run, false))
+		pipe.RenameNX(ctx, s.keys.Late(bucket, shard), s.keys.Aside(bucket, shard, run, true))
+	}
+	cmds, err := pipe.Exec(ctx)
+	if err == nil {
+		return nil
+	}
+	for _, cmd := range cmds {
+		if err := cmd.Err(); err != nil && !isNoSuchKey(err) {
+			return models.Unavailable("set aside", err)
+		}
+	}
+	return nil
+}
+
+// isNoSuchKey tells that there was nothing to rename.
+func isNoSuchKey(err error) bool { return redis.HasErrorPrefix(err, "no such key") }
+
+// Pieces lists what the runs up to the given one have set aside of a bucket.
+// Two commands for each shard and run, all in one round trip.
+func (s *Store) Pieces(ctx context.Context, bucket *models.Bucket, upto int) ([]models.Piece, error) {
+	pipe := s.rdb.Pipeline()
+	var (
+		pieces []models.Piece
+		cmds   []*redis.IntCmd
+	)
+	for shard := range bucket.Shards {
+		for run := 1; run <= upto; run++ {
+			for _, late := range []bool{false, true} {
+				pieces = append(pieces, models.Piece{Shard: shard, Run: run, Late: late})
+				cmds = append(cmds, pipe.ZCard(ctx, s.keys.Aside(bucket, shard, run, late)))
+			}
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, models.Unavailable("list what is set aside", err)
+	}
+	for i, cmd := range cmds {
+		pieces[i].Entries = cmd.Val()
+	}
+	return slices.DeleteFunc(pieces, func(p models.Piece) bool { return p.Entries == 0 }), nil
+}
+
+// Chunk reads n entries of a piece in ranking order, the first at the given
+// index. One round trip, O(log N + n).
+func (s *Store) Chunk(ctx context.Context, bucket *models.Bucket, p models.Piece, from int64, n int) ([]models.Entry, error) {
+	zs, err := s.rdb.ZRevRangeWithScores(ctx, s.asideKey(bucket, p), from, from+int64(n)-1).Result()
+	if err != nil {
+		return nil, models.Unavailable("read what is set aside", err)
+	}
+	entries := make([]models.Entry, len(zs))
+	for i, z := range zs {
+		user, err := models.ParseUserID(z.Member.(string))
+		if err != nil {
+			return nil, fmt.Errorf("member %q of %s: %w", z.Member, s.asideKey(bucket, p), err)
+		}
+		entries[i] = models.Entry{User: user, Composite: models.Composite(z.Score)}
+	}
+	return entries, nil
+}
+
+// Drop removes pieces, in the background of Redis. One round trip.
+func (s *Store) Drop(ctx context.Context, bucket *models.Bucket, pieces []models.Piece) error {
+	pipe := s.rdb.Pipeline()
+	for _, p := range pieces {
+		pipe.Unlink(ctx, s.asideKey(bucket, p))
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return models.Unavailable("drop what is archived", err)
+	}
+	return nil
+}
+
+func (s *Store) asideKey(bucket *models.Bucket, p models.Piece) string {
+	return s.keys.Aside(bucket, p.Shard, p.Run, p.Late)
+}
+
+// leftoverShards is how many shards one round trip looks at.
+const leftoverShards = 1000
+
+// Leftovers tells of each bucket whether Redis holds anything of it, late or
+// set aside by one of the given number of runs. One command for each shard, a
+// thousand in a round trip.
+func (s *Store) Leftovers(ctx context.Context, buckets []*models.Bucket, runs []int) ([]bool, error) {
+	type shardOf struct{ bucket, shard int }
+	var shards []shardOf
+	for i, b := range buckets {
+		for shard := range b.Shards {
+			shards = append(shards, shardOf{i, shard})
+		}
+	}
+	found := make([]bool, len(buckets))
+	for chunk := range slices.Chunk(shards, leftoverShards) {
+		pipe := s.rdb.Pipeline()
+		cmds := make([]*redis.IntCmd, len(chunk))
+		for i, at := range chunk {
+			b := buckets[at.bucket]
+			keys := []string{s.keys.Board(b, at.shard), s.keys.Late(b, at.shard)}
+			for run := 1; run <= runs[at.bucket]; run++ {
+				keys = append(keys, s.keys.Aside(b, at.shard, run, false), s.keys.Aside(b, at.shard, run, true))
+			}
+			cmds[i] = pipe.Exists(ctx, keys...)
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return nil, models.Unavailable("look for leftovers", err)
+		}
+		for i, cmd := range cmds {
+			if cmd.Val() > 0 {
+				found[chunk[i].bucket] = true
+			}
+		}
+	}
+	return found, nil
+}
