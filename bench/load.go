@@ -30,7 +30,7 @@ func load(ctx context.Context, addr string, connections int, d time.Duration, re
 	start := time.Now()
 	for range connections {
 		wg.Go(func() {
-			err := converse(ctx, addr, func() []byte { return requests[int(next.Add(1))%len(requests)] }, &done)
+			err := converse(ctx, addr, func() []byte { return requests[int(next.Add(1))%len(requests)] }, func() { done.Add(1) })
 			if err != nil {
 				mu.Lock()
 				defer mu.Unlock()
@@ -42,8 +42,47 @@ func load(ctx context.Context, addr string, connections int, d time.Duration, re
 	return float64(done.Load()) / time.Since(start).Seconds(), failed
 }
 
+// steady sends requests at a constant rate until ctx ends, over as many
+// connections as that needs, and tells how long each took from the moment at
+// which it was due: who is kept waiting by a slow answer before is counted too.
+func steady(ctx context.Context, addr string, connections, rate int, requests [][]byte) ([]time.Duration, error) {
+	var (
+		next   atomic.Int64
+		wg     sync.WaitGroup
+		mu     sync.Mutex
+		all    []time.Duration
+		failed error
+	)
+	start := time.Now()
+	for range connections {
+		wg.Go(func() {
+			var due time.Time
+			var took []time.Duration
+			var done counter = func() { took = append(took, time.Since(due)) }
+			err := converse(ctx, addr, func() []byte {
+				i := next.Add(1)
+				due = start.Add(time.Duration(i) * time.Second / time.Duration(rate))
+				select {
+				case <-time.After(time.Until(due)):
+				case <-ctx.Done():
+				}
+				return requests[int(i)%len(requests)]
+			}, done)
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, took...)
+			failed = errors.Join(failed, err)
+		})
+	}
+	wg.Wait()
+	return all, failed
+}
+
+// counter is told of every answer.
+type counter func()
+
 // converse is one connection's requests and answers.
-func converse(ctx context.Context, addr string, next func() []byte, done *atomic.Int64) (err error) {
+func converse(ctx context.Context, addr string, next func() []byte, done counter) (err error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -58,7 +97,7 @@ func converse(ctx context.Context, addr string, next func() []byte, done *atomic
 		if err := readAnswer(in); err != nil {
 			return err
 		}
-		done.Add(1)
+		done()
 	}
 	return nil
 }

@@ -349,12 +349,17 @@ func (p *process) stop() error {
 }
 
 // rss is the process's resident memory in bytes.
-func (p *process) rss() int64 {
+func (p *process) rss() int64 { return p.memory("VmRSS:") }
+
+// peak is the most that it ever had.
+func (p *process) peak() int64 { return p.memory("VmHWM:") }
+
+func (p *process) memory(field string) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(text), "VmRSS:")
+	_, rest, _ := strings.Cut(string(text), field)
 	var kb int64
 	if _, err := fmt.Sscan(rest, &kb); err != nil {
 		return 0
