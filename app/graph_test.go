@@ -192,12 +192,13 @@ func TestEveryFriendRankingOfTheRealGraph(t *testing.T) {
 	}
 
 	p := testenv.Serve(t, cfg)
-	answers := checkRankings(t, p.URL, day.Format(time.DateOnly), friends, scores)
+	asked := askedDay{day.Format(time.DateOnly), models.SourceHot, false}
+	answers := checkRankings(t, p.URL, asked, friends, scores)
 	again := importAll()
 	if !strings.Contains(again, " 0 new friendships") {
 		t.Errorf("the second import said %q", again)
 	}
-	if repeated := checkRankings(t, p.URL, day.Format(time.DateOnly), friends, scores); !slices.Equal(answers, repeated) {
+	if repeated := checkRankings(t, p.URL, asked, friends, scores); !slices.Equal(answers, repeated) {
 		t.Error("importing again has changed an answer")
 	}
 	if status := p.Stop(); status != 0 {
@@ -205,9 +206,26 @@ func TestEveryFriendRankingOfTheRealGraph(t *testing.T) {
 	}
 }
 
+// askedDay is a day whose rankings are read, and what is answered of the day
+// itself.
+type askedDay struct {
+	date   string
+	source models.Source
+	final  bool
+}
+
+// readers is how many users read at the same time.
+const readers = 4
+
+// newClient is a client that keeps its connections; close its idle ones in the
+// end.
+func newClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: readers}}
+}
+
 // checkRankings compares every user's ranking with the brute-force one and
 // gives back the answers, to compare them again.
-func checkRankings(t *testing.T, url, date string, friends graph, scores map[int]dayScore) []string {
+func checkRankings(t *testing.T, url string, asked askedDay, friends graph, scores map[int]dayScore) []string {
 	t.Helper()
 	users := make([]int, 0, len(friends))
 	for user := range friends {
@@ -215,33 +233,40 @@ func checkRankings(t *testing.T, url, date string, friends graph, scores map[int
 	}
 	slices.Sort(users)
 	answers := make([]string, len(users))
-	client := &http.Client{}
+	client := newClient()
 	defer client.CloseIdleConnections()
-	var wg sync.WaitGroup
-	work := make(chan int)
-	for range 4 {
-		wg.Go(func() {
-			for i := range work {
-				answers[i] = checkRanking(t, client, url, date, users[i], bruteForce(users[i], friends[users[i]], scores))
-			}
-		})
-	}
-	for i := range users {
-		work <- i
-	}
-	close(work)
-	wg.Wait()
+	atOnce(len(users), func(i int) {
+		answers[i] = checkRanking(t, client, url, asked, users[i], bruteForce(users[i], friends[users[i]], scores))
+	})
 	return answers
 }
 
+// atOnce calls work for 0 … n-1, a few at the same time.
+func atOnce(n int, work func(i int)) {
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range readers {
+		wg.Go(func() {
+			for i := range next {
+				work(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+}
+
 // checkRanking reads one user's ranking page by page.
-func checkRanking(t *testing.T, client *http.Client, url, date string, user int, want []ranked) string {
+func checkRanking(t *testing.T, client *http.Client, url string, asked askedDay, user int, want []ranked) string {
 	bearer := token(t, models.UserID(user), "")
 	var got []models.RankedEntry
 	var all strings.Builder
 	cursor := ""
 	for {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/v1/boards/steps/friends?limit=100&date="+date+"&cursor="+cursor, nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/v1/boards/steps/friends?limit=100&date="+asked.date+"&cursor="+cursor, nil)
 		if err != nil {
 			t.Error(err)
 			return ""
@@ -261,6 +286,9 @@ func checkRanking(t *testing.T, client *http.Client, url, date string, user int,
 		}
 		all.Write(body)
 		got = append(got, page.Entries...)
+		if page.Source != asked.source || page.Final != asked.final || *page.Date != asked.date {
+			t.Errorf("user %d: %s, %s, final %v, want %+v", user, *page.Date, page.Source, page.Final, asked)
+		}
 		checkOwn(t, user, page, want)
 		if page.NextCursor == nil {
 			break

@@ -126,31 +126,39 @@ func (s *Service) Archive(ctx context.Context, bucket *models.Bucket, progress f
 }
 
 // Start is Archive in the background. It answers once the run has begun, or
-// could not.
-func (s *Service) Start(ctx context.Context, bucket *models.Bucket) (models.ArchiveRun, error) {
+// could not; CodeUnavailable where a store did not answer.
+func (s *Service) Start(ctx context.Context, bucket *models.Bucket) (run models.ArchiveRun, err error) {
 	// The run goes on when the caller has gone.
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	begun := make(chan error, 1)
 	s.running.Go(func() {
 		defer cancel()
 		var once sync.Once
-		_, err := s.Archive(ctx, bucket, func(int64) { once.Do(func() { begun <- nil }) })
-		if err != nil {
-			s.log.ErrorContext(ctx, "a bucket could not be archived", "board", bucket.Board, "bucket", bucket.Name, "error", err)
+		_, err := s.Archive(running, bucket, func(int64) { once.Do(func() { begun <- nil }) })
+		told := false
+		once.Do(func() {
+			begun <- err
+			told = true
+		})
+		if err != nil && !told {
+			s.log.ErrorContext(running, "a bucket could not be archived", "board", bucket.Board, "bucket", bucket.Name, "error", err)
 		}
-		once.Do(func() { begun <- err })
 	})
 	s.running.Go(func() {
 		select {
 		case <-s.stop:
 			cancel()
-		case <-ctx.Done():
+		case <-running.Done():
 		}
 	})
-	if err := <-begun; err != nil {
-		return models.ArchiveRun{}, err
+	if err = <-begun; err == nil {
+		// It may be over by now.
+		run, err = s.store.last(ctx, bucket.Board, bucket.Name)
 	}
-	return s.store.last(ctx, bucket.Board, bucket.Name)
+	if models.CodeOf(err) == models.CodeInternal {
+		err = models.Unavailable("start the archival", err)
+	}
+	return run, err
 }
 
 // move makes one run, under the bucket's lease.
@@ -207,7 +215,12 @@ func (s *Service) begin(ctx context.Context, bucket *models.Bucket) (models.Arch
 		next.Run, next.Attempts = last.Run+1, 1
 	}
 	next.State, next.StartedAt = models.ArchiveRunning, s.clock().UTC()
-	return next, s.store.put(ctx, &next)
+	recorded, err := s.store.put(ctx, &next)
+	if err == nil && !recorded {
+		// Somebody who has lost the lease has completed the run meanwhile.
+		return s.begin(ctx, bucket)
+	}
+	return next, err
 }
 
 // moveRun does the run's work up to its commit, and answers what may be
@@ -255,14 +268,19 @@ func mayRepeat(pieces []models.Piece) bool {
 	return false
 }
 
-// fail notes why a run has failed, also when its context has ended.
+// fail notes why a run has failed, also when its context has ended. Where that
+// can't be noted the run looks as if its process had died, and is taken up all
+// the same.
 func (s *Service) fail(ctx context.Context, run *models.ArchiveRun, cause error) {
+	if why := context.Cause(ctx); why != nil && !errors.Is(cause, why) {
+		cause = fmt.Errorf("%w: %w", why, cause)
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failTimeout)
 	defer cancel()
 	now := s.clock().UTC()
 	run.State, run.FinishedAt, run.Error = models.ArchiveFailed, &now, cause.Error()
 	if err := s.store.fail(ctx, run); err != nil {
-		s.log.WarnContext(ctx, "that a run of the archive has failed could not be noted", "board", run.Board, "bucket", run.Bucket, "run", run.Run, "error", err)
+		s.log.DebugContext(ctx, "that a run of the archive has failed could not be noted", "board", run.Board, "bucket", run.Bucket, "run", run.Run, "error", err)
 	}
 }
 

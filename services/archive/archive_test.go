@@ -386,3 +386,46 @@ func TestAMoveIsTakenUpAfterEachStep(t *testing.T) {
 		}
 	})
 }
+
+// freely gives every lease to everybody, as a server does that has failed
+// over.
+type freely struct{}
+
+func (freely) Hold(ctx context.Context, _ string, fn func(context.Context) error) error {
+	return fn(ctx)
+}
+
+// What is complete stays so, also where somebody who has lost the lease
+// completes a run that another one is about to take up: readers must not be
+// sent back to Redis, where nothing is left.
+func TestWhatIsCompleteStaysSo(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		w := newWorld(t, env, 1)
+		b := w.today()
+		entries := crowd(t, b, 100, 1)
+		w.raise(b, entries...)
+		w.due(b)
+		calls := 0
+		clock := func() time.Time {
+			if calls++; calls == 2 { // it has seen that there is no run
+				w.move(b)
+			}
+			return env.Clock.Now()
+		}
+		// Whatever it does then, it does not get far.
+		broken := errors.New("stopped")
+		second := archive.New(w.store, &stopper{w.boards, func(string) error { return broken }}, freely{}, clock, env.Log)
+		defer second.Close()
+		if run, err := second.Archive(t.Context(), b, func(int64) {}); err != nil || run.State != models.ArchiveComplete || run.Attempts != 1 {
+			t.Errorf("run %+v, %v", run, err)
+		}
+		if calls < 2 {
+			t.Fatalf("the clock was asked %d times", calls)
+		}
+		if done, err := w.with(w.boards).Complete(t.Context(), b); err != nil || !done {
+			t.Errorf("complete: %v, %v", done, err)
+		}
+		w.check(b, ranked(entries))
+	})
+}

@@ -111,6 +111,7 @@ func (p *postgres) attached(ctx context.Context, q queryRower, name string) (boo
 // keep: see vault. The staging table is the transaction's own, so that nothing
 // of a run that died can be in it.
 func (p *postgres) keep(ctx context.Context, bucket *models.Bucket, run int, rows *stream, merge bool, now time.Time) (kept totals, err error) {
+	done := false
 	err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		if err := p.stage(ctx, tx, bucket, rows); err != nil {
 			return err
@@ -146,8 +147,12 @@ func (p *postgres) keep(ctx context.Context, bucket *models.Bucket, run int, row
 		if err != nil {
 			return fmt.Errorf("complete run: %w", err)
 		}
+		done = true
 		return nil
 	})
+	if err != nil && done {
+		err = fmt.Errorf("commit: %w", err)
+	}
 	return kept, err
 }
 
@@ -272,9 +277,9 @@ func (p *postgres) composites(ctx context.Context, bucket *models.Bucket, users 
 	return composites, rows.Err()
 }
 
-// expire: see vault. Each month is dropped in a transaction of its own; a
-// month that is being read is waited for no longer than readers behind it can
-// bear, and left to the next time.
+// expire: see vault. Each month is dropped in a transaction of its own, which
+// waits for who reads the archive, and keeps who comes later waiting: no longer
+// than readers can bear. What was not dropped is left to the next time.
 func (p *postgres) expire(ctx context.Context, before models.Date) (int, error) {
 	rows, err := p.pool.Query(ctx, `
 		SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid

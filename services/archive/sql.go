@@ -47,16 +47,19 @@ func (s *Store) last(ctx context.Context, boardName, bucket string) (models.Arch
 	return run, nil
 }
 
-// put records a run that begins, be it for the first time or again.
-func (s *Store) put(ctx context.Context, run *models.ArchiveRun) error {
-	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{
+// put records a run that begins, be it for the first time or again. It answers
+// false, and records nothing, where the run is complete by now: what has been
+// completed stays so.
+func (s *Store) put(ctx context.Context, run *models.ArchiveRun) (bool, error) {
+	result := s.db.WithContext(ctx).Clauses(clause.OnConflict{
 		Columns:   []clause.Column{{Name: "board"}, {Name: "bucket"}, {Name: "run"}},
 		DoUpdates: clause.AssignmentColumns([]string{"state", "attempts", "moved", "started_at", "finished_at", "error"}),
-	}).Create(run).Error
-	if err != nil {
-		return fmt.Errorf("record run: %w", err)
+		Where:     clause.Where{Exprs: []clause.Expression{clause.Neq{Column: clause.Column{Table: run.TableName(), Name: "state"}, Value: models.ArchiveComplete}}},
+	}).Create(run)
+	if result.Error != nil {
+		return false, fmt.Errorf("record run: %w", result.Error)
 	}
-	return nil
+	return result.RowsAffected > 0, nil
 }
 
 // fail notes why a run has failed, unless it has committed after all.
