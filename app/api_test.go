@@ -678,7 +678,8 @@ func TestOpenAPI(t *testing.T) {
 		"GET /v1/boards/{board}/top", "GET /v1/boards/{board}/around", "GET /v1/boards/{board}/me", "GET /v1/friends", "GET /v1/friends/requests",
 		"POST /v1/friends/requests", "POST /v1/friends/requests/{id}/accept", "DELETE /v1/friends/requests/{id}", "DELETE /v1/friends/{id}",
 		"PUT /v1/me", "PUT /v1/users/{id}", "PUT /v1/users/{id}/friends", "GET /v1/boards/{board}/history",
-		"GET /v1/admin/archives", "POST /v1/admin/archives",
+		"GET /v1/admin/archives", "POST /v1/admin/archives", "GET /v1/admin/dead-letters", "POST /v1/admin/dead-letters/{id}/replay",
+		"DELETE /v1/admin/dead-letters/{id}",
 	}
 	seen := make(map[string]bool)
 	for _, route := range want {
@@ -720,7 +721,7 @@ func TestOpenAPI(t *testing.T) {
 	wantNull := map[string]bool{
 		"Ranking.me": true, "Ranking.date": true, "Ranking.next_cursor": true, "FriendsOutputBody.next_cursor": true, "RequestsOutputBody.next_cursor": true,
 		"StandingAnswer.score": true, "StandingAnswer.reached_at": true, "StandingAnswer.global_rank": true, "StandingAnswer.friends_rank": true,
-		"StandingAnswer.percentile": true, "ArchiveRun.finished_at": true, "ArchivesOutputBody.next_cursor": true,
+		"StandingAnswer.percentile": true, "ArchiveRun.finished_at": true, "ArchivesOutputBody.next_cursor": true, "DeadLettersOutputBody.next_cursor": true,
 	}
 	if diff := cmp.Diff(wantNull, nullable); diff != "" {
 		t.Errorf("nullable -want +got:\n%s", diff)

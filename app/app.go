@@ -51,9 +51,20 @@ type Options struct {
 	// Extra adds routes, for `demo`.
 	Extra func(*gin.Engine)
 	// Beside says that a service may be running: its boards stay as it has
-	// defined them.
+	// defined them. It takes no roles then.
 	Beside bool
+	Roles  Roles
 }
+
+// Roles is what a process does; several may share the work.
+type Roles struct {
+	// API answers requests, Consumer brings queued updates to the boards, Jobs
+	// does what is done again and again.
+	API, Consumer, Jobs bool
+}
+
+// AllRoles is what a process does unless it is told to do less.
+func AllRoles() Roles { return Roles{API: true, Consumer: true, Jobs: true} }
 
 // App is the service, wired. Tests, `demo` and `serve` use the same one.
 type App struct {
@@ -64,12 +75,15 @@ type App struct {
 	Ranking *ranking.Service
 	Archive *archive.Service
 	Ingest  *ingest.Service
+	Letters *ingest.DeadLetters
+	Guard   *ingest.Guard // nil without a queue
 	Handler http.Handler
 
 	log      *slog.Logger
 	stores   *stores.Stores
 	verifier *handlers.Verifier
 	writes   *ingest.Group[models.Raise]
+	queue    ingest.Queue       // nil in direct mode
 	stop     context.CancelFunc // ends the background work
 	running  sync.WaitGroup
 }
@@ -95,30 +109,70 @@ func New(ctx context.Context, o Options) (*App, error) {
 		a.Users.Close()
 		return nil, err
 	}
+	queue, err := newQueue(ctx, o.Config, o.Log)
+	if err != nil {
+		a.Users.Close()
+		return nil, err
+	}
+	a.queue = queue
 	leases := newLeases(o.Stores)
 	a.Archive = archive.New(archive.NewStore(o.Stores.Gorm, o.Stores.Pool), a.Boards, leases, o.Clock, o.Log)
 	registry := newRegistry(o.Stores)
 	registry.MustRegister(newArchiveCollector(a.Archive))
 	scheduler, err := a.newScheduler(o, leases, registry)
 	if err != nil {
+		a.closeQueue()
 		a.Users.Close()
 		return nil, err
 	}
-	a.writes = ingest.NewGroup(o.Config.Ingest.BatchSize, a.Boards.Raise)
-	a.Ingest = ingest.New(a.Catalog, a.writes, o.Clock)
+	a.writes = ingest.NewGroup(directBatch, a.Boards.Raise)
+	if queue != nil {
+		a.writes = ingest.NewGroup(queueBatch, ingest.Enqueue(queue))
+		a.Guard = a.newGuard(o, leases)
+		registry.MustRegister(newQueueCollector(queue))
+	}
+	a.Ingest = ingest.New(a.Catalog, a.writes, queue != nil, o.Clock)
+	a.Letters = ingest.NewDeadLetters(ingest.NewLetterStore(o.Stores.Gorm), a.Catalog, a.Boards)
 	a.Ranking = ranking.New(a.Catalog, a.Boards, a.Archive, a.Friends, a.Users, o.Clock)
 	a.Handler = handlers.New(handlers.Deps{
-		Catalog: a.Catalog, Ingest: a.Ingest, Ranking: a.Ranking, Archive: a.Archive, Friends: a.Friends, Users: a.Users,
-		Verifier: o.Verifier, Ready: o.Stores.Ready, Clock: o.Clock,
+		Catalog: a.Catalog, Ingest: a.Ingest, Ranking: a.Ranking, Archive: a.Archive, Letters: a.Letters,
+		Friends: a.Friends, Users: a.Users, ProbesOnly: !o.Roles.API,
+		Verifier: o.Verifier, Ready: a.ready, Clock: o.Clock,
 		Registry: registry, Log: o.Log, Version: Version, Extra: o.Extra,
 	})
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	a.stop = stop
 	a.running.Go(func() { a.Catalog.Run(background) })
-	if !o.Beside {
+	if o.Roles.Jobs {
 		a.running.Go(func() { scheduler.Run(background) })
 	}
+	if o.Roles.Consumer && queue != nil {
+		consumer := a.newConsumer(o, registry)
+		a.running.Go(func() { consumer.Run(background) })
+		a.running.Go(func() { a.Guard.Run(background) })
+	}
 	return a, nil
+}
+
+// ready asks the stores and the queue whether they answer.
+func (a *App) ready(ctx context.Context) map[string]error {
+	if a.queue == nil {
+		return a.stores.Ready(ctx)
+	}
+	asked := make(chan error, 1)
+	go func() {
+		_, err := a.queue.Lag(ctx)
+		asked <- err
+	}()
+	checks := a.stores.Ready(ctx)
+	checks["queue"] = <-asked
+	return checks
+}
+
+func (a *App) closeQueue() {
+	if a.queue != nil {
+		a.queue.Close()
+	}
 }
 
 // newScheduler plans the jobs, in the zones of the boards.
@@ -188,8 +242,8 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 }
 
 // Close ends the service, in this order: writes that were accepted are
-// flushed, background work stops, caches stop, then Redis and Postgres close.
-// Serve must have returned.
+// flushed, background work stops (a consumer applies what it holds), caches
+// stop, then the queue, Redis and Postgres close. Serve must have returned.
 func (a *App) Close() error {
 	a.writes.Close()
 	a.stop()
@@ -197,5 +251,6 @@ func (a *App) Close() error {
 	a.Archive.Close()
 	a.Users.Close()
 	a.verifier.Close()
+	a.closeQueue()
 	return a.stores.Close()
 }

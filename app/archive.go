@@ -21,14 +21,7 @@ func (p *program) archiveCommand() *cobra.Command {
 			"A day that is archived already is looked at for what came late.",
 		Args: cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
-			cfg, err := p.load()
-			if err != nil {
-				return err
-			}
-			if err := cfg.RequirePostgres(); err != nil {
-				return err
-			}
-			return p.beside(ctx, cfg, func(a *App, _ models.Clock) error {
+			return p.withApp(ctx, func(a *App) error {
 				buckets, err := a.dueOrNamed(ctx, board, bucket)
 				if err != nil {
 					return err

@@ -200,6 +200,18 @@ func (p *program) beside(ctx context.Context, cfg config.Config, work func(*App,
 	return errors.Join(work(a, clock), a.Close())
 }
 
+// withApp is beside for commands that need nothing else of the settings.
+func (p *program) withApp(ctx context.Context, work func(*App) error) error {
+	cfg, err := p.load()
+	if err != nil {
+		return err
+	}
+	if err := cfg.RequirePostgres(); err != nil {
+		return err
+	}
+	return p.beside(ctx, cfg, func(a *App, _ models.Clock) error { return work(a) })
+}
+
 // withDatabase runs work on the database of the settings.
 func (p *program) withDatabase(ctx context.Context, work func(*stores.Stores) error) error {
 	cfg, err := p.load()

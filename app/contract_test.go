@@ -48,7 +48,7 @@ func newServer(t testing.TB, env *testenv.Env, change ...func(*config.Config)) *
 	}
 	a, err := app.New(context.Background(), app.Options{
 		Config: cfg, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log,
-		Verifier: handlers.NewVerifier(handlers.VerifierConfig{Secret: []byte(secret), Issuer: cfg.Auth.Issuer, Audience: cfg.Auth.Audience}),
+		Verifier: handlers.NewVerifier(handlers.VerifierConfig{Secret: []byte(secret), Issuer: cfg.Auth.Issuer, Audience: cfg.Auth.Audience}), Roles: app.AllRoles(),
 	})
 	if err != nil {
 		t.Fatal(err)

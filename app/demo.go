@@ -115,7 +115,7 @@ func openWorld(ctx context.Context, o demoOptions, logTo io.Writer) (*world, err
 	}
 	verifier := handlers.NewVerifier(handlers.VerifierConfig{Secret: []byte(cfg.Auth.HS256Secret)})
 	w.app, err = New(ctx, Options{
-		Config: cfg, Stores: st, Clock: w.clock, Log: w.log, Verifier: verifier,
+		Config: cfg, Stores: st, Clock: w.clock, Log: w.log, Verifier: verifier, Roles: AllRoles(),
 		Extra: func(engine *gin.Engine) { engine.GET("/demo/people", demoPeople(people, w.sign)) },
 	})
 	if err != nil {

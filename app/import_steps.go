@@ -214,7 +214,20 @@ func (s *stepsImport) flush(ctx context.Context) error {
 	if err := s.app.Users.Create(ctx, s.users); err != nil {
 		return err
 	}
-	if errs := s.app.Boards.Raise(ctx, s.raises); errs != nil {
+	// Hot days go where uploads go. Cold ones are archived at the end, and wait
+	// for no queue.
+	var hot, cold []models.Raise
+	for _, r := range s.raises {
+		if r.Bucket.Cold(s.now) {
+			cold = append(cold, r)
+		} else {
+			hot = append(hot, r)
+		}
+	}
+	if errs := s.app.Boards.Raise(ctx, cold); errs != nil {
+		return notRaised(errs)
+	}
+	if errs := s.app.keep(ctx, hot); errs != nil {
 		return notRaised(errs)
 	}
 	s.raised += len(s.raises)
@@ -238,7 +251,7 @@ func (s *stepsImport) archive(ctx context.Context) error {
 		case models.CodeBucketHot, models.CodeArchiveRunning:
 			s.waiting++
 		default:
-			return err
+			return fmt.Errorf("the totals are kept, and the next archival brings them to where they are read: %w", err)
 		}
 	}
 	clear(s.cold)

@@ -93,7 +93,7 @@ func (p *program) root() *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("name a command: demo, serve, migrate, archive, import, token, config or version")
+			return errors.New("name a command: demo, serve, migrate, archive, import, rebuild, dead-letters, token, config or version")
 		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
@@ -103,6 +103,8 @@ func (p *program) root() *cobra.Command {
 		p.migrateCommand(),
 		p.withSettings(p.archiveCommand()),
 		p.importCommand(),
+		p.withSettings(p.rebuildCommand()),
+		p.deadLettersCommand(),
 		p.withSettings(p.tokenCommand()),
 		p.configCommand(),
 		p.versionCommand(),

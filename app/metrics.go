@@ -1,12 +1,16 @@
 package app
 
 import (
+	"context"
+	"time"
+
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/models"
 	"stepboard/services/archive"
+	"stepboard/services/ingest"
 )
 
 // redisCollector reports the Redis connection pool.
@@ -75,6 +79,49 @@ func (c *archiveCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(c.unverified, prometheus.CounterValue, float64(s.Unverified.Load()))
 	ch <- prometheus.MustNewConstMetric(c.moved, prometheus.CounterValue, float64(s.Moved.Load()))
 	ch <- prometheus.MustNewConstMetric(c.due, prometheus.GaugeValue, float64(s.Due.Load()))
+}
+
+// queueCollector reports how far the consumers are behind. It asks the queue
+// whenever it is asked.
+type queueCollector struct {
+	queue        ingest.Queue
+	lag, age, up *prometheus.Desc
+}
+
+// lagTimeout bounds how long a scrape waits for the queue.
+const lagTimeout = 2 * time.Second
+
+func newQueueCollector(queue ingest.Queue) *queueCollector {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("stepboard_ingest_"+name, help, nil, nil)
+	}
+	return &queueCollector{
+		queue: queue,
+		lag:   desc("lag_messages", "Messages that are not acknowledged yet, or come behind one that is not."),
+		age:   desc("lag_seconds", "How long the oldest message has waited that is not acknowledged yet."),
+		up:    desc("queue_up", "1 where the queue answers, else 0."),
+	}
+}
+
+// Describe is part of prometheus.Collector.
+func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- c.lag
+	ch <- c.age
+	ch <- c.up
+}
+
+// Collect is part of prometheus.Collector.
+func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), lagTimeout)
+	defer cancel()
+	lag, err := c.queue.Lag(ctx)
+	if err != nil {
+		ch <- prometheus.MustNewConstMetric(c.up, prometheus.GaugeValue, 0)
+		return
+	}
+	ch <- prometheus.MustNewConstMetric(c.up, prometheus.GaugeValue, 1)
+	ch <- prometheus.MustNewConstMetric(c.lag, prometheus.GaugeValue, float64(lag.Messages))
+	ch <- prometheus.MustNewConstMetric(c.age, prometheus.GaugeValue, lag.Oldest.Seconds())
 }
 
 // postgresCollector reports the Postgres connection pool. The database/sql

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"stepboard/app/stores"
@@ -18,7 +19,8 @@ import (
 )
 
 func (p *program) serveCommand() *cobra.Command {
-	return &cobra.Command{
+	var only []string
+	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the service against Redis and Postgres",
 		Args:  cobra.NoArgs,
@@ -30,9 +32,39 @@ func (p *program) serveCommand() *cobra.Command {
 			if err := cfg.RequireServe(); err != nil {
 				return err
 			}
-			return serve(ctx, cfg, p.stderr)
+			roles, err := rolesOf(only, cfg.Ingest.Mode)
+			if err != nil {
+				return err
+			}
+			return serve(ctx, cfg, roles, p.stderr)
 		}),
 	}
+	cmd.Flags().StringSliceVar(&only, "only", nil, "of api, consumer and jobs do these alone; health and metrics are answered in any case")
+	return cmd
+}
+
+// rolesOf reads --only.
+func rolesOf(only []string, mode string) (Roles, error) {
+	if len(only) == 0 {
+		return AllRoles(), nil
+	}
+	var roles Roles
+	for _, role := range only {
+		switch role {
+		case "api":
+			roles.API = true
+		case "consumer":
+			roles.Consumer = true
+		case "jobs":
+			roles.Jobs = true
+		default:
+			return roles, fmt.Errorf("--only %q: use api, consumer or jobs, or several with commas between them", role)
+		}
+	}
+	if mode == "direct" && !roles.API && !roles.Jobs {
+		return roles, errors.New("--only consumer: with ingest.mode direct there is no queue to consume")
+	}
+	return roles, nil
 }
 
 // gcPercent lets the heap grow further between two collections than Go's
@@ -41,7 +73,7 @@ func (p *program) serveCommand() *cobra.Command {
 const gcPercent = 300
 
 // serve runs the service until ctx ends.
-func serve(ctx context.Context, cfg config.Config, logTo io.Writer) error {
+func serve(ctx context.Context, cfg config.Config, roles Roles, logTo io.Writer) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -55,7 +87,7 @@ func serve(ctx context.Context, cfg config.Config, logTo io.Writer) error {
 		return errors.Join(err, st.Close())
 	}
 	verifier := newVerifier(ctx, cfg.Auth, log)
-	a, err := New(ctx, Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier})
+	a, err := New(ctx, Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier, Roles: roles})
 	if err != nil {
 		verifier.Close()
 		return errors.Join(err, st.Close())
@@ -92,7 +124,12 @@ func prepare(ctx context.Context, cfg config.Config, st *stores.Stores, log *slo
 	if err := st.CheckSchema(ctx); err != nil {
 		return err
 	}
-	err := stores.CheckRedis(ctx, st.Redis)
+	return checkRedis(ctx, st.Redis, log)
+}
+
+// checkRedis refuses a Redis that may throw away what it must keep.
+func checkRedis(ctx context.Context, rdb redis.UniversalClient, log *slog.Logger) error {
+	err := stores.CheckRedis(ctx, rdb)
 	if errors.Is(err, stores.ErrMayNotAsk) {
 		log.Warn("redis does not tell its maxmemory-policy: make sure that it is noeviction, or boards may be thrown away")
 		return nil

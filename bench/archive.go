@@ -34,9 +34,12 @@ type moves struct {
 }
 
 // archiveBench measures the nightly move of a day, and what it means for who
-// reads meanwhile. saturation is how many friend rankings a second the service
-// answers at most.
-func (w *world) archiveBench(ctx context.Context, saturation float64) error {
+// reads meanwhile.
+func (w *world) archiveBench(ctx context.Context) error {
+	saturation, err := w.serviceRanking(ctx)
+	if err != nil {
+		return err
+	}
 	pool, err := pgxpool.New(ctx, w.config.Postgres.DSN)
 	if err != nil {
 		return err

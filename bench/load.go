@@ -104,13 +104,13 @@ func converse(ctx context.Context, addr string, next func() []byte, done counter
 
 var contentLength = []byte("Content-Length: ")
 
-// readAnswer reads one answer of status 200 with a length or in chunks.
+// readAnswer reads one answer of status 200 or 202 with a length or in chunks.
 func readAnswer(in *bufio.Reader) error {
 	status, err := in.ReadSlice('\n')
 	if err != nil {
 		return err
 	}
-	if !bytes.HasPrefix(status, []byte("HTTP/1.1 200")) {
+	if !bytes.HasPrefix(status, []byte("HTTP/1.1 20")) {
 		rest, _ := in.Peek(in.Buffered())
 		return fmt.Errorf("answered %s%s", status, rest)
 	}

@@ -31,7 +31,7 @@ func main() {
 	flag.IntVar(&s.limit, "limit", 50, "lines of a page")
 	flag.IntVar(&s.rounds, "rounds", 5, "rounds; of each figure the median counts")
 	flag.DurationVar(&s.seconds, "time", 4*time.Second, "time of each measurement")
-	flag.StringVar(&s.only, "only", "", "serving or archive; empty for both")
+	flag.StringVar(&s.only, "only", "", "serving, ingest or archive; empty for all")
 	bare := flag.String("bare", "", "be the bare handler that the service is compared with: the address of its Redis")
 	var keys sharedKeys
 	flag.StringVar(&keys.prefix, "prefix", "", "with -bare: what stands before the service's keys")
@@ -64,23 +64,19 @@ func bench(ctx context.Context, s settings) (err error) {
 	fmt.Printf("%d cores, %s; Redis %s; board of %d, %d viewers with %d friends each, pages of %d; %d rounds of %v, medians\n\n",
 		runtime.NumCPU(), runtime.Version(), version, s.board, s.viewers, s.friends, s.limit, s.rounds, s.seconds)
 
-	saturation := 0.0
-	if s.only == "archive" {
-		if saturation, err = w.serviceRanking(ctx); err != nil {
-			return err
+	parts := map[string]func(context.Context) error{"serving": w.servingBench, "ingest": w.ingestBench, "archive": w.archiveBench}
+	for _, name := range []string{"serving", "ingest", "archive"} {
+		if s.only == "" || s.only == name {
+			if err := parts[name](ctx); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
 		}
-	} else if saturation, err = w.servingBench(ctx, s); err != nil {
-		return err
 	}
-	if s.only == "serving" {
-		return nil
-	}
-	return w.archiveBench(ctx, saturation)
+	return nil
 }
 
-// servingBench measures rankings and uploads, and tells how many rankings a
-// second the service answers.
-func (w *world) servingBench(ctx context.Context, s settings) (saturation float64, err error) {
+// servingBench measures rankings and uploads.
+func (w *world) servingBench(ctx context.Context) error {
 	rows := []row{
 		{name: "friend ranking: go-redis loop, SMEMBERS + ZMSCORE, 32 goroutines", measure: w.redisRanking},
 		{name: "friend ranking: bare Gin handler, 32 connections", measure: w.bareRanking, process: w.bare},
@@ -89,10 +85,10 @@ func (w *world) servingBench(ctx context.Context, s settings) (saturation float6
 		{name: "upload: Stepboard, 64 connections", measure: w.serviceUpload, process: w.service},
 	}
 	// Round by round, so that what else the machine does falls on all alike.
-	for range s.rounds {
+	for range w.rounds {
 		for i := range rows {
 			if err := rows[i].run(ctx, w); err != nil {
-				return 0, fmt.Errorf("%s: %w", rows[i].name, err)
+				return fmt.Errorf("%s: %w", rows[i].name, err)
 			}
 		}
 	}
@@ -110,7 +106,7 @@ func (w *world) servingBench(ctx context.Context, s settings) (saturation float6
 		fmt.Printf("| %s | %.0f | %s | %.0f | %.0f | %.0f |\n", r.name, r.median(), ratios[i], r.redis.each(), r.server.each(), r.client.each())
 	}
 	fmt.Println()
-	return rows[2].median(), w.printMemory(ctx)
+	return w.printMemory(ctx)
 }
 
 // row is one measured thing.

@@ -128,7 +128,7 @@ func (w *world) fill(ctx context.Context) (err error) {
 	}
 	a, err := app.New(ctx, app.Options{
 		Config: w.config, Stores: embedded, Clock: time.Now,
-		Log: w.log(), Verifier: handlers.NewVerifier(handlers.VerifierConfig{}),
+		Log: w.log(), Verifier: handlers.NewVerifier(handlers.VerifierConfig{}), Roles: app.AllRoles(),
 	})
 	if err != nil {
 		return err
@@ -284,8 +284,7 @@ func (w *world) startServers(ctx context.Context) error {
 		return err
 	}
 	// Its log goes to a file, line by line, as it would to a collector.
-	serve := exec.Command(binary, "serve", "--http.addr=127.0.0.1:0", "--redis.addrs="+w.config.Redis.Addrs[0],
-		"--redis.key_prefix="+w.config.Redis.KeyPrefix, "--postgres.dsn="+w.config.Postgres.DSN, "--auth.hs256_secret="+w.config.Auth.HS256Secret)
+	serve := exec.Command(binary, w.flags()...)
 	serve.Stderr = log
 	if w.service, err = startProcess(serve, func() (string, error) { return awaitServing(ctx, log.Name()) }); err != nil {
 		return err
@@ -297,6 +296,14 @@ func (w *world) startServers(ctx context.Context) error {
 	}
 	w.bare, err = startProcess(handler, func() (string, error) { return bufio.NewReader(out).ReadString('\n') })
 	return err
+}
+
+// flags are those of a service on the world's stores.
+func (w *world) flags() []string {
+	return []string{
+		"serve", "--http.addr=127.0.0.1:0", "--redis.addrs=" + w.config.Redis.Addrs[0], "--redis.key_prefix=" + w.config.Redis.KeyPrefix,
+		"--postgres.dsn=" + w.config.Postgres.DSN, "--auth.hs256_secret=" + w.config.Auth.HS256Secret,
+	}
 }
 
 // process is a server; cmd is nil unless it was started here.

@@ -55,8 +55,34 @@ type Auth struct {
 
 // Ingest says how uploads reach the boards.
 type Ingest struct {
-	Mode      string `koanf:"mode" validate:"oneof=direct" doc:"direct: an upload is in Redis before it is answered"`
-	BatchSize int    `koanf:"batch_size" validate:"min=1,max=100000" doc:"most updates gathered into one write"`
+	Mode          string        `koanf:"mode" validate:"oneof=direct redis kafka" doc:"direct: an upload is on its board before it is answered; redis or kafka: it is in a queue"`
+	FlushInterval time.Duration `koanf:"flush_interval" validate:"min=1ms,max=1h" doc:"how long a consumer gathers updates before it raises the boards"`
+	BatchSize     int           `koanf:"batch_size" validate:"min=1,max=10000000" doc:"most updates that a consumer gathers"`
+	Rewind        time.Duration `koanf:"rewind" validate:"min=1s,max=24h" doc:"how much of the queue is applied again when the boards' Redis has restarted"`
+	Redis         IngestRedis   `koanf:"redis"`
+	Kafka         IngestKafka   `koanf:"kafka"`
+}
+
+// IngestRedis is the queue of mode redis, a stream.
+type IngestRedis struct {
+	Addrs      []string      `koanf:"addrs" validate:"max=1,dive,hostport" doc:"address of its server; empty: the boards' own"`
+	Username   string        `koanf:"username" doc:"ACL user; empty for the default one"`
+	Password   string        `koanf:"password" secret:"true" doc:"password; empty for none"`
+	TLS        bool          `koanf:"tls" doc:"connect with TLS, checked against the system's certificates"`
+	MaxUpdates int64         `koanf:"max_updates" validate:"min=1000" doc:"most updates in the stream, of some 40 bytes each; more are refused"`
+	Keep       time.Duration `koanf:"keep" validate:"min=1s" doc:"how long applied updates stay in the stream, at least ingest.rewind"`
+	ClaimAfter time.Duration `koanf:"claim_after" validate:"min=1s,max=1h" doc:"how long a consumer may hold updates before another takes them over"`
+}
+
+// IngestKafka is the queue of mode kafka, a topic.
+type IngestKafka struct {
+	Brokers  []string `koanf:"brokers" validate:"dive,hostport" doc:"addresses of brokers to ask first; required in mode kafka"`
+	Topic    string   `koanf:"topic" validate:"required" doc:"the topic; not compacted, kept for hot_days + 2 days or more"`
+	Group    string   `koanf:"group" validate:"required" doc:"the consumer group"`
+	TLS      bool     `koanf:"tls" doc:"connect with TLS, checked against the system's certificates"`
+	SASL     string   `koanf:"sasl" validate:"omitempty,oneof=plain scram-sha-256 scram-sha-512" doc:"plain, scram-sha-256 or scram-sha-512; empty for none"`
+	Username string   `koanf:"username" doc:"SASL user"`
+	Password string   `koanf:"password" secret:"true" doc:"SASL password"`
 }
 
 // Board is a board's definition. It takes effect with the next bucket; what a
@@ -97,11 +123,15 @@ func Default() Config {
 		HTTP:     HTTP{Addr: "127.0.0.1:8080"},
 		Redis:    Redis{Mode: "single", Addrs: []string{"127.0.0.1:6379"}},
 		Postgres: Postgres{MaxConns: 20},
-		Ingest:   Ingest{Mode: "direct", BatchSize: 1000},
-		Boards:   []Board{defaultBoard("steps")},
-		HotDays:  3,
-		Jobs:     Jobs{ArchiveCron: "30 3 * * *"},
-		Log:      Log{Level: "info", Format: "json"},
+		Ingest: Ingest{
+			Mode: "direct", FlushInterval: time.Second, BatchSize: 100_000, Rewind: 10 * time.Minute,
+			Redis: IngestRedis{Addrs: []string{}, MaxUpdates: 50_000_000, Keep: time.Hour, ClaimAfter: time.Minute},
+			Kafka: IngestKafka{Brokers: []string{}, Topic: "stepboard-updates", Group: "stepboard"},
+		},
+		Boards:  []Board{defaultBoard("steps")},
+		HotDays: 3,
+		Jobs:    Jobs{ArchiveCron: "30 3 * * *"},
+		Log:     Log{Level: "info", Format: "json"},
 	}
 }
 

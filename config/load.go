@@ -175,6 +175,12 @@ func (c *Config) validate() error {
 	} else if err != nil {
 		return err
 	}
+	if c.Ingest.Redis.Keep < c.Ingest.Rewind {
+		return fmt.Errorf("ingest.redis.keep: must be at least ingest.rewind, %v, not %v", c.Ingest.Rewind, c.Ingest.Redis.Keep)
+	}
+	if c.Ingest.Mode == "kafka" && len(c.Ingest.Kafka.Brokers) == 0 {
+		return errors.New("ingest.kafka.brokers: must be set in mode kafka")
+	}
 	for _, def := range c.BoardDefinitions() {
 		if _, err := catalog.NewBoard(def); err != nil {
 			return fmt.Errorf("boards: %w", err)

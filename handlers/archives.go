@@ -74,8 +74,7 @@ func (a *api) listArchives(ctx context.Context, in *listArchivesInput) (*archive
 		out.Body.Runs[i] = archiveRunOf(r)
 	}
 	if len(list) > len(page) {
-		// A place has a user; here it stands for nobody.
-		cursor := models.EncodeCursor(models.Place{Key: page[len(page)-1].ID, User: 1}, scope...)
+		cursor := nextByID(page[len(page)-1].ID, scope...)
 		out.Body.NextCursor = &cursor
 	}
 	return out, nil

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -63,6 +64,18 @@ var calls = map[string]about{
 			"The run goes on behind the answer; GET /v1/admin/archives tells how far it is. bucket_hot: it is too early; archive_running: somebody is at it.",
 		[]int{http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge},
 	},
+	"GET /v1/admin/dead-letters": {
+		"Updates that were accepted into the queue and can't be applied, newest first, with the reason.",
+		[]int{http.StatusBadRequest},
+	},
+	"POST /v1/admin/dead-letters/{id}/replay": {
+		"Applies the update and removes it from the list, once what was wrong is mended. Where it still can't be applied, validation_failed says why.",
+		[]int{http.StatusNotFound},
+	},
+	"DELETE /v1/admin/dead-letters/{id}": {
+		"Gives the update up, for good. Where there is none, nothing changes.",
+		nil,
+	},
 	"GET /v1/friends": {
 		"One page of the user's friends by id: `?limit=50`, then `&cursor=` with the page's next_cursor.",
 		[]int{http.StatusBadRequest},
@@ -110,6 +123,11 @@ func describeMore(spec *huma.OpenAPI) {
 	me.OneOf = []*huma.Schema{{Ref: me.Ref}, {Type: "null"}}
 	me.Ref = ""
 	// A call may answer one of two statuses with the same body.
-	ask := spec.Paths["/v1/friends/requests"].Post.Responses
-	ask["201"] = &huma.Response{Description: http.StatusText(http.StatusCreated), Content: ask["200"].Content}
+	also := func(path string, status int) {
+		responses := spec.Paths[path].Post.Responses
+		responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: responses["200"].Content}
+	}
+	also("/v1/friends/requests", http.StatusCreated)
+	also("/v1/boards/{board}/scores", http.StatusAccepted)
+	also("/v1/boards/{board}/scores/batch", http.StatusAccepted)
 }

@@ -29,6 +29,7 @@ type Deps struct {
 	Ingest   *ingest.Service
 	Ranking  *ranking.Service
 	Archive  *archive.Service
+	Letters  *ingest.DeadLetters
 	Friends  *friends.Service
 	Users    *users.Service
 	Verifier *Verifier
@@ -38,6 +39,8 @@ type Deps struct {
 	Registry *prometheus.Registry
 	Log      *slog.Logger
 	Version  string
+	// ProbesOnly leaves out everything but health and metrics.
+	ProbesOnly bool
 	// Extra adds routes to the engine, for `demo`.
 	Extra func(*gin.Engine)
 }
@@ -60,10 +63,14 @@ func New(deps Deps) http.Handler {
 	engine.NoMethod(func(c *gin.Context) {
 		writeProblem(c, models.Errorf(models.CodeMethodNotAllowed, "this path does not take %s", c.Request.Method))
 	})
+	a.probes(engine)
+	if deps.ProbesOnly {
+		return engine
+	}
 	h := newHuma(engine, deps.Version)
 	a.routes(h)
 	describeMore(h.OpenAPI())
-	a.outside(engine)
+	pages(engine)
 	if deps.Extra != nil {
 		deps.Extra(engine)
 	}
@@ -97,13 +104,20 @@ func (a *api) routes(h huma.API) {
 
 	register(h, http.MethodGet, "/v1/admin/archives", byAdmin, "List the runs of the archive", a.listArchives)
 	register(h, http.MethodPost, "/v1/admin/archives", byAdmin, "Archive a day now", a.startArchive, accepted)
+	register(h, http.MethodGet, "/v1/admin/dead-letters", byAdmin, "List what could not be applied", a.listDeadLetters)
+	register(h, http.MethodPost, "/v1/admin/dead-letters/{id}/replay", byAdmin, "Apply a dead letter after all", a.replayDeadLetter, noContent)
+	register(h, http.MethodDelete, "/v1/admin/dead-letters/{id}", byAdmin, "Give up a dead letter", a.deleteDeadLetter)
 }
 
-// outside is every path that is no call of the API.
-func (a *api) outside(engine *gin.Engine) {
+// probes is what machines ask of every process.
+func (a *api) probes(engine *gin.Engine) {
 	engine.GET("/healthz", a.healthz)
 	engine.GET("/readyz", a.readyz)
 	engine.GET("/metrics", gin.WrapH(promhttp.HandlerFor(a.Registry, promhttp.HandlerOpts{Registry: a.Registry})))
+}
+
+// pages is what is for browsers.
+func pages(engine *gin.Engine) {
 	for _, path := range []string{"/", "/assets/*file", "/docs", "/docs/*file"} {
 		engine.GET(path, file)
 	}

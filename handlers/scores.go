@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 
@@ -66,7 +67,8 @@ type acceptedItem struct {
 }
 
 type uploadOutput struct {
-	Body uploadAnswer
+	Status int
+	Body   uploadAnswer
 }
 
 type uploadAnswer struct {
@@ -105,11 +107,20 @@ func (a *api) uploadScores(ctx context.Context, in *uploadInput) (*uploadOutput,
 		return nil, uploads.locate(err)
 	}
 	a.metrics.uploads.WithLabelValues(in.Board).Add(float64(len(accepted)))
-	out := &uploadOutput{Body: uploadAnswer{Accepted: make([]acceptedItem, len(accepted))}}
+	out := &uploadOutput{Status: a.uploadStatus(), Body: uploadAnswer{Accepted: make([]acceptedItem, len(accepted))}}
 	for i, item := range accepted {
 		out.Body.Accepted[i] = acceptedItem{Date: item.Date.String(), Score: item.Score, ReachedAt: item.ReachedAt}
 	}
 	return out, nil
+}
+
+// uploadStatus is what an upload that was taken is answered with: that it is on
+// its board, or that it will be.
+func (a *api) uploadStatus() int {
+	if a.Ingest.Queued() {
+		return http.StatusAccepted
+	}
+	return http.StatusOK
 }
 
 // uploads is a decoded upload body.
@@ -204,7 +215,8 @@ type rejectedItem struct {
 }
 
 type batchOutput struct {
-	Body struct {
+	Status int
+	Body   struct {
 		Accepted int            `json:"accepted" doc:"How many totals were taken"`
 		Rejected []rejectedItem `json:"rejected" nullable:"false" doc:"The items that were not taken"`
 	}
@@ -220,7 +232,7 @@ func (a *api) uploadBatch(ctx context.Context, in *batchInput) (*batchOutput, er
 	if err != nil {
 		return nil, err
 	}
-	out := &batchOutput{}
+	out := &batchOutput{Status: a.uploadStatus()}
 	out.Body.Rejected = []rejectedItem{}
 	reject := func(index int, err error) error {
 		var known *models.Error

@@ -67,6 +67,15 @@ func (k Keys) Aside(bucket *Bucket, shard, run int, late bool) string {
 	return string(strconv.AppendInt(buf, int64(run), 10))
 }
 
+// BoardsNoted says that the boards' Redis had everything at a moment.
+//
+//	example   boards-noted
+//	type      hash: server = run id of the server, at = Unix milliseconds
+//	writer    services/board, every few seconds where there is a queue
+//	lifetime  never expires
+//	truth     none needed: where it is missing the queue is applied again
+func (k Keys) BoardsNoted() string { return k.Prefix + "boards-noted" }
+
 // Friends is the set of a user's friends.
 //
 //	example   friends:{1001}
@@ -104,3 +113,26 @@ func (k Keys) user(head string, user UserID) string {
 	buf = append(buf, '}')
 	return string(buf)
 }
+
+// IngestStream holds accepted updates until they are applied, and for a while
+// after.
+//
+//	example   ingest:{stream}
+//	type      stream: n = number of updates in the entry, c = number of updates
+//	          appended so far, these included, u = their encodings, each behind
+//	          its length
+//	writer    services/ingest, with its append script; trimmed by consumers
+//	lifetime  never expires; entries as long as ingest.redis.keep says, and
+//	          until they are acknowledged
+//	truth     this key itself; it may be on another server than the boards
+func (k Keys) IngestStream() string { return k.Prefix + "ingest:{stream}" }
+
+// IngestCounts counts the updates of IngestStream.
+//
+//	example   ingest:{stream}:counts
+//	type      hash: appended = updates that were ever appended, trimmed = those
+//	          of them that are gone
+//	writer    services/ingest: its append script, and consumers that trim
+//	lifetime  never expires
+//	truth     this key itself; where it is lost, counting begins anew
+func (k Keys) IngestCounts() string { return k.Prefix + "ingest:{stream}:counts" }

@@ -55,7 +55,7 @@ func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 		runExpiry(server, stopClock)
 	}()
 	s := &Stores{
-		Redis:   openRedis(config.Redis{Addrs: []string{server.Addr()}}),
+		Redis:   OpenRedis(config.Redis{Addrs: []string{server.Addr()}}),
 		Gorm:    g,
 		SQL:     db,
 		Dialect: migrations.SQLite,

@@ -69,11 +69,12 @@ func Open(ctx context.Context, cfg config.Config, clock models.Clock) (*Stores, 
 	if err != nil {
 		return nil, err
 	}
-	s.Redis = openRedis(cfg.Redis)
+	s.Redis = OpenRedis(cfg.Redis)
 	return s, nil
 }
 
-func openRedis(cfg config.Redis) redis.UniversalClient {
+// OpenRedis makes a client of a Redis; it connects when it is used.
+func OpenRedis(cfg config.Redis) redis.UniversalClient {
 	// What it would print is answered as an error too, and logged with the
 	// request that met it.
 	redis.SetLogger(&logging.VoidLogger{})

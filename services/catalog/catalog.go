@@ -200,7 +200,17 @@ func (c *Catalog) Find(ctx context.Context, b *Board, d models.Date) (*models.Bu
 	if err := c.begun(startOfDay(d, b.zone), d); err != nil {
 		return nil, err
 	}
-	bucket, err := c.store.bucket(ctx, b.Name, dailyName(d))
+	return c.Bucket(ctx, b.Name, dailyName(d))
+}
+
+// Bucket is a bucket by its name, whatever the time: ErrNoBucket where there
+// is none, CodeUnavailable where Postgres must be asked and is away. From
+// memory once the bucket was seen, one query otherwise.
+func (c *Catalog) Bucket(ctx context.Context, board, name string) (*models.Bucket, error) {
+	if bucket, ok := c.cached(board, name); ok {
+		return bucket, nil
+	}
+	bucket, err := c.store.bucket(ctx, board, name)
 	if errors.Is(err, ErrNoBucket) {
 		return nil, ErrNoBucket
 	}

@@ -37,13 +37,18 @@ type Sink interface {
 type Service struct {
 	catalog *catalog.Catalog
 	sink    Sink
+	queued  bool
 	clock   models.Clock
 }
 
-// New makes a service that hands what it accepts to the sink.
-func New(c *catalog.Catalog, sink Sink, clock models.Clock) *Service {
-	return &Service{catalog: c, sink: sink, clock: clock}
+// New makes a service that hands what it accepts to the sink: the boards, or a
+// queue before them where queued is set.
+func New(c *catalog.Catalog, sink Sink, queued bool, clock models.Clock) *Service {
+	return &Service{catalog: c, sink: sink, queued: queued, clock: clock}
 }
+
+// Queued reports whether what is accepted reaches its board some time later.
+func (s *Service) Queued() bool { return s.queued }
 
 // Accept takes all uploads or none: every one is checked before any is handed
 // on, and the error points at the first that is wrong. One call of the sink.

@@ -1,0 +1,82 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stepboard/app/stores"
+	"stepboard/config"
+	"stepboard/models"
+	"stepboard/services/ingest"
+)
+
+// directBatch is how many updates one write to the boards gathers where there
+// is no queue: a millisecond of Redis.
+const directBatch = 1000
+
+// queueBatch is how many updates one write to a queue gathers.
+const queueBatch = 1000
+
+// newQueue makes the queue of the settings; nil in direct mode.
+func newQueue(ctx context.Context, cfg config.Config, log *slog.Logger) (ingest.Queue, error) {
+	o := cfg.Ingest
+	switch o.Mode {
+	case "redis":
+		server := cfg.Redis
+		if len(o.Redis.Addrs) > 0 {
+			server = config.Redis{Addrs: o.Redis.Addrs, Username: o.Redis.Username, Password: o.Redis.Password, TLS: o.Redis.TLS}
+		}
+		rdb := stores.OpenRedis(server)
+		if err := checkRedis(ctx, rdb, log); err != nil {
+			return nil, errors.Join(fmt.Errorf("ingest.redis: %w", err), rdb.Close())
+		}
+		return ingest.NewStream(rdb, models.Keys{Prefix: cfg.Redis.KeyPrefix}, ingest.StreamOptions{
+			MaxUpdates: o.Redis.MaxUpdates, Keep: o.Redis.Keep, ClaimAfter: o.Redis.ClaimAfter,
+		}), nil
+	case "kafka":
+		queue, err := ingest.NewKafka(ctx, ingest.KafkaOptions{
+			Brokers: o.Kafka.Brokers, Topic: o.Kafka.Topic, Group: o.Kafka.Group, TLS: o.Kafka.TLS,
+			SASL: o.Kafka.SASL, Username: o.Kafka.Username, Password: o.Kafka.Password,
+			ClientID: "stepboard", Retention: time.Duration(cfg.HotDays+2) * 24 * time.Hour, Log: log,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("ingest: %w", err)
+		}
+		return queue, nil
+	default:
+		return nil, nil //nolint:nilnil // without a queue, updates go straight to the boards
+	}
+}
+
+// keep takes updates that were accepted, one by one: into the queue, or to the
+// boards where there is none.
+func (a *App) keep(ctx context.Context, raises []models.Raise) []error {
+	if len(raises) == 0 {
+		return nil
+	}
+	if a.queue == nil {
+		return a.Boards.Raise(ctx, raises)
+	}
+	return ingest.Enqueue(a.queue)(ctx, raises)
+}
+
+// newConsumer makes what applies the queue's updates.
+func (a *App) newConsumer(o Options, registry prometheus.Registerer) *ingest.Consumer {
+	return ingest.NewConsumer(ingest.ConsumerOptions{
+		Queue: a.queue, Buckets: a.Catalog, Boards: a.Boards, Letters: ingest.NewLetterStore(o.Stores.Gorm),
+		Clock: o.Clock, Log: o.Log, Interval: o.Config.Ingest.FlushInterval, Batch: o.Config.Ingest.BatchSize, Registry: registry,
+	})
+}
+
+// newGuard makes what applies the queue's updates again where the boards have
+// forgotten them.
+func (a *App) newGuard(o Options, leases ingest.Leases) *ingest.Guard {
+	return ingest.NewGuard(ingest.GuardOptions{
+		Queue: a.queue, Memory: a.Boards, Buckets: a.Catalog, Boards: a.Boards, Leases: leases, Log: o.Log, Rewind: o.Config.Ingest.Rewind,
+	})
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"stepboard/app/stores"
+	"stepboard/handlers"
+	"stepboard/models"
+	"stepboard/services/ingest"
+)
+
+const (
+	// batchScores is how many scores a batch call brings.
+	batchScores = 1000
+	// batchCallers is how many backends call at the same time.
+	batchCallers = 8
+	// mergeUsers upload mergeTimes within one interval.
+	mergeUsers, mergeTimes = 100_000, 10
+)
+
+// ingestBench measures uploads by the ways that they may take.
+func (w *world) ingestBench(ctx context.Context) (err error) {
+	const topic = "bench"
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(8, topic))
+	if err != nil {
+		return err
+	}
+	defer broker.Close()
+	modes := []*mode{
+		{name: "direct", process: w.service},
+		{name: "redis", flags: []string{"--ingest.mode=redis"}},
+		{name: "kafka", flags: []string{"--ingest.mode=kafka", "--ingest.kafka.topic=" + topic, "--ingest.kafka.brokers=" + strings.Join(broker.ListenAddrs(), ",")}},
+	}
+	for _, m := range modes[1:] {
+		if m.process, err = w.serve(ctx, m.name, m.flags...); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, m.process.stop()) }()
+	}
+	single := make([]row, len(modes))
+	for i, m := range modes {
+		single[i] = row{name: m.name, process: m.process, measure: func(ctx context.Context) (float64, error) {
+			return load(ctx, m.process.addr, 64, w.seconds, w.uploads)
+		}}
+	}
+	bodies, err := w.batches()
+	if err != nil {
+		return err
+	}
+	bare := row{name: "go-redis loop of variadic ZADD GT", measure: w.bareBatches}
+	batch := make([]row, len(modes))
+	for i, m := range modes {
+		batch[i] = row{name: m.name, process: m.process, measure: func(ctx context.Context) (float64, error) {
+			calls, err := load(ctx, m.process.addr, batchCallers, w.seconds, bodies)
+			return calls * batchScores, err
+		}}
+	}
+	rows := slices.Concat(single, []row{bare}, batch)
+	for range w.rounds {
+		for i := range rows {
+			if err := rows[i].run(ctx, w); err != nil {
+				return fmt.Errorf("%s: %w", rows[i].name, err)
+			}
+		}
+	}
+	direct, loop := rows[0].median(), rows[len(single)].median()
+	fmt.Printf("\n| uploads | scores a second | ratio | Redis, µs of CPU each | server | client |\n| --- | ---: | --- | ---: | ---: | ---: |\n")
+	for i, r := range rows {
+		what, ratio := "one a request, 64 connections: "+r.name, r.median()/direct
+		if i >= len(single) {
+			what, ratio = fmt.Sprintf("%d a request, %d connections: %s", batchScores, batchCallers, r.name), r.median()/loop
+		}
+		fmt.Printf("| %s | %.0f | %.2f | %.2f | %.2f | %.2f |\n", what, r.median(), ratio, r.redis.each(), r.server.each(), r.client.each())
+	}
+	return w.mergeBench(ctx)
+}
+
+// mode is a way that uploads take.
+type mode struct {
+	name    string
+	flags   []string
+	process *process
+}
+
+// serve starts another service on the same stores.
+func (w *world) serve(ctx context.Context, name string, more ...string) (*process, error) {
+	log, err := os.Create(filepath.Join(w.folder, name+".log"))
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(filepath.Join(w.folder, "stepboard"), append(w.flags(), more...)...)
+	cmd.Stderr = log
+	return startProcess(cmd, func() (string, error) { return awaitServing(ctx, log.Name()) })
+}
+
+// batches is the requests of trusted backends.
+func (w *world) batches() ([][]byte, error) {
+	token, err := handlers.SignToken([]byte(w.config.Auth.HS256Secret), 1, handlers.ScopeService, "", "", time.Now(), time.Hour)
+	if err != nil {
+		return nil, err
+	}
+	zone, err := time.LoadLocation("Asia/Shanghai")
+	if err != nil {
+		return nil, err
+	}
+	today := time.Now().In(zone).Format(time.DateOnly)
+	rng := mathrand.New(mathrand.NewPCG(7, 8))
+	requests := make([][]byte, 64)
+	for i := range requests {
+		items := make([]string, batchScores)
+		for j := range items {
+			items[j] = fmt.Sprintf(`{"user_id":"%d","date":%q,"score":%d}`, firstUser+rng.IntN(w.board), today, 30_000+rng.IntN(1000))
+		}
+		requests[i] = httpRequest("POST", "/v1/boards/steps/scores/batch", token, `{"scores":[`+strings.Join(items, ",")+`]}`)
+	}
+	return requests, nil
+}
+
+// bareBatches sends what a batch call comes to, and nothing else.
+func (w *world) bareBatches(ctx context.Context) (float64, error) {
+	rng := mathrand.New(mathrand.NewPCG(7, 8))
+	commands := make([][]any, 64)
+	for i := range commands {
+		commands[i] = []any{"zadd", w.keys.prefix + "bare-batches", "gt"}
+		for range batchScores {
+			commands[i] = append(commands[i], int64(30_000+rng.IntN(1000))<<28, firstUser+rng.IntN(w.board))
+		}
+	}
+	rate, err := loop(ctx, batchCallers, w.seconds, func(ctx context.Context, i int) error {
+		return w.rdb.Do(ctx, commands[i%len(commands)]...).Err()
+	})
+	return rate * batchScores, err
+}
+
+// mergeBench counts what reaches the boards when everybody uploads several
+// times within one interval.
+func (w *world) mergeBench(ctx context.Context) (err error) {
+	prefix := w.config.Redis.KeyPrefix + "merge:"
+	stream := ingest.NewStream(stores.OpenRedis(w.config.Redis), models.Keys{Prefix: prefix},
+		ingest.StreamOptions{MaxUpdates: 10_000_000, Keep: time.Hour, ClaimAfter: time.Hour})
+	defer stream.Close()
+	_, bucketName, _ := strings.Cut(w.keys.board, "}:")
+	now := models.TimestampOf(time.Now())
+	for t := range mergeTimes {
+		for from := 0; from < mergeUsers; from += batchScores {
+			updates := make([]ingest.Update, batchScores)
+			for i := range updates {
+				updates[i] = ingest.Update{Board: "steps", Bucket: bucketName, User: models.UserID(firstUser + from + i), Score: int64(50_000 + t), ReachedAt: now}
+			}
+			if errs := stream.Append(ctx, updates); errs != nil {
+				return errs[0]
+			}
+		}
+	}
+	consumer, err := w.serve(ctx, "consumer", "--only=consumer", "--ingest.mode=redis", "--redis.key_prefix="+prefix,
+		"--ingest.flush_interval=30s", "--ingest.batch_size="+strconv.Itoa(mergeUsers*mergeTimes))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, consumer.stop()) }()
+	start := time.Now()
+	for {
+		messages, raises, err := consumed(ctx, consumer.addr)
+		if err != nil {
+			return err
+		}
+		if messages >= mergeUsers*mergeTimes {
+			fmt.Printf("\n%d users who upload %d times within one interval: %.3f raises each, applied in %v, %d bytes resident\n",
+				mergeUsers, mergeTimes, raises/mergeUsers, time.Since(start).Round(100*time.Millisecond), consumer.peak())
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+var consumedLine = regexp.MustCompile(`(?m)^stepboard_ingest_(messages|raises)_total (\S+)$`)
+
+// consumed is how many messages a consumer has applied, and with how many
+// raises.
+func consumed(ctx context.Context, addr string) (messages, raises float64, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, 0, err
+	}
+	text, err := io.ReadAll(res.Body)
+	if err := errors.Join(err, res.Body.Close()); err != nil {
+		return 0, 0, err
+	}
+	for _, m := range consumedLine.FindAllStringSubmatch(string(text), -1) {
+		value, err := strconv.ParseFloat(m[2], 64)
+		if err != nil {
+			return 0, 0, err
+		}
+		if m[1] == "messages" {
+			messages = value
+		} else {
+			raises = value
+		}
+	}
+	return messages, raises, nil
+}

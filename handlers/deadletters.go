@@ -1,0 +1,78 @@
+package handlers
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"stepboard/models"
+)
+
+type deadLetter struct {
+	ID       string           `json:"id" doc:"Names it in other calls"`
+	Position string           `json:"position" doc:"Where in the queue it was"`
+	Reason   string           `json:"reason" doc:"Why it can't be applied"`
+	Payload  []byte           `json:"payload" contentEncoding:"base64" doc:"The message as it was"`
+	QueuedAt models.Timestamp `json:"queued_at" format:"date-time" doc:"When it was accepted into the queue"`
+	FailedAt models.Timestamp `json:"failed_at" format:"date-time" doc:"When it could not be applied"`
+}
+
+type deadLettersOutput struct {
+	Body struct {
+		DeadLetters []deadLetter `json:"dead_letters" nullable:"false" doc:"This page, newest first"`
+		NextCursor  *string      `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
+	}
+}
+
+func (a *api) listDeadLetters(ctx context.Context, in *struct{ Paging }) (*deadLettersOutput, error) {
+	const scope = "dead-letters"
+	var before int64
+	if in.Cursor != "" {
+		place, err := models.DecodeCursor(in.Cursor, scope)
+		if err != nil {
+			return nil, err
+		}
+		before = place.Key
+	}
+	list, err := a.Letters.List(ctx, before, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	out := &deadLettersOutput{}
+	page := list[:min(len(list), in.Limit)]
+	out.Body.DeadLetters = make([]deadLetter, len(page))
+	for i, l := range page {
+		out.Body.DeadLetters[i] = deadLetter{
+			ID: strconv.FormatInt(l.ID, 10), Position: l.Position, Reason: l.Reason, Payload: l.Payload,
+			QueuedAt: models.TimestampOf(l.QueuedAt), FailedAt: models.TimestampOf(l.FailedAt),
+		}
+	}
+	if len(list) > len(page) {
+		cursor := nextByID(page[len(page)-1].ID, scope)
+		out.Body.NextCursor = &cursor
+	}
+	return out, nil
+}
+
+// nextByID is the cursor behind a row of a list that is ordered by its id.
+func nextByID(id int64, scope ...string) string {
+	// A place has a user; here it stands for nobody.
+	return models.EncodeCursor(models.Place{Key: id, User: 1}, scope...)
+}
+
+type deadLetterInput struct {
+	ID int64 `path:"id" minimum:"1" doc:"The dead letter's id"`
+}
+
+func (a *api) replayDeadLetter(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
+	return nil, a.Letters.Replay(ctx, in.ID)
+}
+
+func (a *api) deleteDeadLetter(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
+	return nil, a.Letters.Delete(ctx, in.ID)
+}
+
+// noContent makes a call answer 204.
+func noContent(_ huma.API, op *huma.Operation) { op.DefaultStatus = http.StatusNoContent }

@@ -1,0 +1,12 @@
+-- Updates that can't be applied, as in the migration of the same number for
+-- Postgres.
+
+-- +goose Up
+CREATE TABLE dead_letters (
+    id        integer  PRIMARY KEY AUTOINCREMENT,
+    position  text     NOT NULL UNIQUE,
+    reason    text     NOT NULL,
+    payload   blob     NOT NULL,
+    queued_at datetime NOT NULL,
+    failed_at datetime NOT NULL
+);

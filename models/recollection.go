@@ -1,0 +1,26 @@
+package models
+
+import "time"
+
+// Loss is what a store may have forgotten.
+type Loss int
+
+// From nothing to everything.
+const (
+	NothingLost Loss = iota
+	// LastWritesLost is a server that has restarted, or another one in its
+	// place.
+	LastWritesLost
+	// AllLost is a server that has nothing of what was there.
+	AllLost
+)
+
+// Recollection is what a store knows of what it may have forgotten.
+type Recollection struct {
+	Lost Loss
+	// Server names the server, for the time from its start to its end.
+	Server string
+	// Noted is when it, or the one before it, was last known to have everything;
+	// the zero time where all is lost.
+	Noted time.Time
+}

@@ -1,0 +1,116 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"stepboard/models"
+	"stepboard/services/catalog"
+	"stepboard/services/score"
+)
+
+// Buckets finds what updates are for.
+type Buckets interface {
+	// Bucket is a bucket by its name; catalog.ErrNoBucket where there is none.
+	Bucket(ctx context.Context, board, name string) (*models.Bucket, error)
+}
+
+// Boards raises buckets.
+type Boards interface {
+	Raise(ctx context.Context, raises []models.Raise) []error
+}
+
+// raiseChunk is how many updates one call raises: a few milliseconds of Redis.
+const raiseChunk = 5000
+
+// merged is the best composite of each user in each bucket, of any number of
+// updates.
+type merged map[member]models.Composite
+
+type member struct {
+	bucket *models.Bucket
+	user   models.UserID
+}
+
+func (m merged) add(r models.Raise) {
+	key := member{r.Bucket, r.User}
+	m[key] = max(m[key], r.Composite)
+}
+
+// poison is a message that can't be applied, whatever is done.
+type poison struct {
+	Message
+	reason error
+}
+
+// read decodes messages and merges them; what can't be applied is answered. An
+// error means that a store is needed to tell and does not answer.
+func (m merged) read(ctx context.Context, buckets Buckets, messages []Message) ([]poison, error) {
+	var bad []poison
+	for _, message := range messages {
+		raise, err := resolve(ctx, buckets, message.Payload)
+		switch {
+		case err == nil:
+			m.add(raise)
+		case models.CodeOf(err) == models.CodeUnavailable || ctx.Err() != nil:
+			return nil, err
+		default:
+			bad = append(bad, poison{message, err})
+		}
+	}
+	return bad, nil
+}
+
+// resolve turns a payload into the raise that it asks for. CodeUnavailable
+// where its bucket can't be looked up now; any other error is for good.
+func resolve(ctx context.Context, buckets Buckets, payload []byte) (models.Raise, error) {
+	u, err := DecodeUpdate(payload)
+	if err != nil {
+		return models.Raise{}, err
+	}
+	bucket, err := buckets.Bucket(ctx, u.Board, u.Bucket)
+	if errors.Is(err, catalog.ErrNoBucket) {
+		return models.Raise{}, fmt.Errorf("there is no bucket %q of a board %q", u.Bucket, u.Board)
+	}
+	if err != nil {
+		return models.Raise{}, err
+	}
+	if u.Score > bucket.MaxScore {
+		return models.Raise{}, fmt.Errorf("score %d is more than the bucket's largest, %d", u.Score, bucket.MaxScore)
+	}
+	codec := score.Of(bucket)
+	composite, err := codec.Encode(u.Score, codec.Cut(u.ReachedAt))
+	if err != nil {
+		return models.Raise{}, err
+	}
+	return models.Raise{Bucket: bucket, Entry: models.Entry{User: u.User, Composite: composite}}, nil
+}
+
+// raise applies what is merged and empties it. After an error the rest is
+// still there.
+func (m merged) raise(ctx context.Context, boards Boards) error {
+	chunk := make([]models.Raise, 0, min(raiseChunk, len(m)))
+	flush := func() error {
+		if len(chunk) == 0 {
+			return nil
+		}
+		if err := firstError(boards.Raise(ctx, chunk)); err != nil {
+			return err
+		}
+		for _, r := range chunk {
+			delete(m, member{r.Bucket, r.User})
+		}
+		chunk = chunk[:0]
+		return nil
+	}
+	for key, composite := range m {
+		chunk = append(chunk, models.Raise{Bucket: key.bucket, Entry: models.Entry{User: key.user, Composite: composite}})
+		if len(chunk) == raiseChunk {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}

@@ -1,0 +1,252 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const (
+	// replayBatch is how many messages Replay hands on together.
+	replayBatch = 5000
+	// replayWait is how long Replay waits before it looks whether anything is
+	// left to come, and replayStalls how often it does so in vain.
+	replayWait   = time.Second
+	replayStalls = 30
+
+	// lookTimeout bounds one look at the offsets of a topic.
+	lookTimeout = 5 * time.Second
+	// ageFirst is the age that Lag asks about first, and ageMost the last.
+	ageFirst = time.Second
+	ageMost  = 64 * 24 * time.Hour
+)
+
+// Replay is part of Queue, over a client of its own and without any group.
+// What it holds is bounded as what waits to be received is.
+func (k *Kafka) Replay(ctx context.Context, since time.Time, apply func(context.Context, []Message) error) error {
+	left, from, err := k.stretch(ctx, since)
+	if err != nil {
+		return fmt.Errorf("find where to begin: %w", err)
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	reader, err := k.connect(
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{k.options.Topic: from}),
+		// Markers of transactions, too, say how far the reader is.
+		kgo.KeepControlRecords(),
+		kgo.FetchMaxWait(replayWait),
+		kgo.FetchMaxBytes(fetchBytes),
+		kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
+		kgo.MaxConcurrentFetches(fetches),
+	)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	for stalls := 0; len(left) > 0; {
+		messages, moved, err := k.read(ctx, reader, left)
+		if err != nil {
+			return fmt.Errorf("read the topic: %w", err)
+		}
+		if len(messages) > 0 {
+			if err := apply(ctx, messages); err != nil {
+				return err
+			}
+		}
+		if moved {
+			stalls = 0
+			continue
+		}
+		if stalls++; stalls > replayStalls {
+			return fmt.Errorf("read the topic: nothing comes of partitions %v", slices.Sorted(maps.Keys(left)))
+		}
+		if err := k.passDeleted(ctx, left); err != nil {
+			return fmt.Errorf("find what is left: %w", err)
+		}
+	}
+	return nil
+}
+
+// stretch is what there is to replay: where each partition ends and begins,
+// those without anything left out. Two or three requests to each broker.
+func (k *Kafka) stretch(ctx context.Context, since time.Time) (ends map[int32]int64, from map[int32]kgo.Offset, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	if ends, err = k.offsets(k.admin.ListEndOffsets(ctx, k.options.Topic)); err != nil {
+		return nil, nil, err
+	}
+	begins, err := k.begins(ctx, since)
+	if err != nil {
+		return nil, nil, err
+	}
+	from = make(map[int32]kgo.Offset, len(ends))
+	for p, end := range ends {
+		begin, ok := begins[p]
+		if !ok || begin >= end {
+			delete(ends, p)
+			continue
+		}
+		from[p] = kgo.NewOffset().At(begin)
+	}
+	return ends, from, nil
+}
+
+// begins is where each partition has its first record of a moment or later, or
+// ends; the zero time means its first record.
+func (k *Kafka) begins(ctx context.Context, since time.Time) (map[int32]int64, error) {
+	if since.IsZero() {
+		return k.offsets(k.admin.ListStartOffsets(ctx, k.options.Topic))
+	}
+	return k.offsets(k.admin.ListOffsetsAfterMilli(ctx, since.UnixMilli(), k.options.Topic))
+}
+
+// offsets are the topic's, by partition.
+func (k *Kafka) offsets(listed kadm.ListedOffsets, err error) (map[int32]int64, error) {
+	if err = errors.Join(err, listed.Error()); err != nil {
+		return nil, err
+	}
+	offsets := make(map[int32]int64, len(listed[k.options.Topic]))
+	for p, o := range listed[k.options.Topic] {
+		offsets[p] = o.Offset
+	}
+	return offsets, nil
+}
+
+// read takes a batch and removes partitions from left that are done. moved is
+// false where nothing came.
+func (k *Kafka) read(ctx context.Context, reader *kgo.Client, left map[int32]int64) (messages []Message, moved bool, err error) {
+	polling, cancel := context.WithTimeout(ctx, replayWait)
+	defer cancel()
+	got := reader.PollRecords(polling, replayBatch)
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
+	if err := k.failure(polling, got); err != nil {
+		return nil, false, err
+	}
+	messages = make([]Message, 0, got.NumRecords())
+	for r := range got.RecordsAll() {
+		end, ok := left[r.Partition]
+		if !ok {
+			continue
+		}
+		moved = true
+		if r.Offset < end && !r.Attrs.IsControl() {
+			messages = append(messages, messageOf(r))
+		}
+		if r.Offset+1 >= end {
+			delete(left, r.Partition)
+			reader.PauseFetchPartitions(map[string][]int32{k.options.Topic: {r.Partition}})
+		}
+	}
+	return messages, moved, nil
+}
+
+// passDeleted removes partitions from left whose records were all deleted
+// meanwhile: a reader waits in vain for what comes next there.
+func (k *Kafka) passDeleted(ctx context.Context, left map[int32]int64) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	begins, err := k.begins(ctx, time.Time{})
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(left, func(p int32, end int64) bool { return begins[p] >= end })
+	return nil
+}
+
+// Lag is part of Queue. It counts what lies behind the committed offsets, also
+// where no consumer runs. The age of the oldest is right to an eighth, and to a
+// quarter of a second; see oldest. Three requests to each broker and, where
+// anything waits, some five more; fifteen if it has waited for weeks.
+func (k *Kafka) Lag(ctx context.Context) (Lag, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	committed, err := k.admin.FetchOffsets(ctx, k.options.Group)
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		return Lag{}, fmt.Errorf("ask for committed offsets: %w", err)
+	}
+	begins, err := k.begins(ctx, time.Time{})
+	if err != nil {
+		return Lag{}, fmt.Errorf("ask for first offsets: %w", err)
+	}
+	ends, err := k.offsets(k.admin.ListEndOffsets(ctx, k.options.Topic))
+	if err != nil {
+		return Lag{}, fmt.Errorf("ask for last offsets: %w", err)
+	}
+	var lag Lag
+	behind := make(map[int32]int64)
+	for p, end := range ends {
+		next := begins[p] // without a commit, and where the rest was deleted
+		if c, ok := committed.Lookup(k.options.Topic, p); ok {
+			if c.Err != nil {
+				return Lag{}, fmt.Errorf("ask for the committed offset of partition %d: %w", p, c.Err)
+			}
+			next = max(next, c.At)
+		}
+		if next < end {
+			lag.Messages += end - next
+			behind[p] = next
+		}
+	}
+	if len(behind) == 0 {
+		return lag, nil
+	}
+	if lag.Oldest, err = k.oldest(ctx, behind); err != nil {
+		return Lag{}, fmt.Errorf("ask for the oldest message: %w", err)
+	}
+	return lag, nil
+}
+
+// oldest is about how long the oldest of the given records has waited. No
+// record is read for it: brokers know the first record of any moment or later,
+// so the age is found by asking about ages, first four times as long each, then
+// halfway between.
+func (k *Kafka) oldest(ctx context.Context, behind map[int32]int64) (time.Duration, error) {
+	now := time.Now() // the clock of records
+	older := func(age time.Duration) (bool, error) {
+		first, err := k.begins(ctx, now.Add(-age))
+		if err != nil {
+			return false, err
+		}
+		for p, at := range behind {
+			if first[p] > at {
+				return true, nil
+			}
+		}
+		return false, nil
+	}
+	var under time.Duration
+	over := ageFirst
+	for over < ageMost {
+		yes, err := older(over)
+		if err != nil {
+			return 0, err
+		}
+		if !yes {
+			break
+		}
+		under, over = over, 4*over
+	}
+	for over-under > max(over/8, ageFirst/4) {
+		middle := under + (over-under)/2
+		yes, err := older(middle)
+		if err != nil {
+			return 0, err
+		}
+		if yes {
+			under = middle
+		} else {
+			over = middle
+		}
+	}
+	return over, nil
+}

@@ -1,0 +1,549 @@
+package ingest_test
+
+import (
+	stdcmp "cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/ingest"
+)
+
+const (
+	kafkaTopic = "updates"
+	kafkaGroup = "boards"
+)
+
+// topic is a Kafka with a topic.
+type topic struct {
+	*testenv.KafkaServer
+	t       *testing.T
+	options ingest.KafkaOptions
+}
+
+func newTopic(t *testing.T, partitions int) *topic {
+	t.Helper()
+	server := testenv.StartKafka(t)
+	server.CreateTopic(kafkaTopic, partitions, nil)
+	return &topic{KafkaServer: server, t: t, options: ingest.KafkaOptions{
+		Brokers: server.Addrs(), Topic: kafkaTopic, Group: kafkaGroup, ClientID: "test", Retention: 24 * time.Hour, Log: testenv.Log(),
+	}}
+}
+
+// open opens the queue; the test closes it at its end.
+func (p *topic) open() *ingest.Kafka {
+	p.t.Helper()
+	q, err := ingest.NewKafka(p.t.Context(), p.options)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(q.Close)
+	return q
+}
+
+// client is a client of the test's own.
+func (p *topic) client(opts ...kgo.Opt) *kgo.Client {
+	p.t.Helper()
+	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(p.Addrs()...), kgo.DefaultProduceTopic(kafkaTopic),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DisableClientMetrics())...)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(client.Close)
+	return client
+}
+
+// write puts records into the topic as they are.
+func (p *topic) write(records ...*kgo.Record) {
+	p.t.Helper()
+	client := p.client()
+	defer client.Close()
+	if err := client.ProduceSync(p.t.Context(), records...).FirstErr(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// committed is what the group has acknowledged of each partition.
+func (p *topic) committed() map[int32]int64 {
+	offsets := make(map[int32]int64)
+	if group := p.Cluster().GroupInfo(kafkaGroup); group != nil {
+		for partition, c := range group.Commits[kafkaTopic] {
+			offsets[partition] = c.Offset
+		}
+	}
+	return offsets
+}
+
+// shared tells whether so many consumers have a share of all partitions each.
+func (p *topic) shared(consumers, partitions int) bool {
+	g := p.Cluster().GroupInfo(kafkaGroup)
+	return g != nil && g.State == "Stable" && len(g.Members) == consumers && g.NumAssigned() == partitions &&
+		!slices.ContainsFunc(g.Members, func(m kfake.GroupMember) bool { return m.NumAssigned() == 0 })
+}
+
+// acknowledged tells whether the group is past a message.
+func (p *topic) acknowledged(position string) bool {
+	var partition int32
+	var offset int64
+	if _, err := fmt.Sscanf(position, "kafka "+kafkaTopic+"/%d/%d", &partition, &offset); err != nil {
+		p.t.Fatal(err)
+	}
+	return offset < p.committed()[partition]
+}
+
+// countAcknowledged is how many of the inbox's messages the group is past.
+func (p *topic) countAcknowledged(b *inbox) int {
+	n := 0
+	for position := range b.messages {
+		if p.acknowledged(position) {
+			n++
+		}
+	}
+	return n
+}
+
+// updatesOf are updates of n users, of the given score.
+func updatesOf(n int, score int64) []ingest.Update {
+	updates := make([]ingest.Update, n)
+	for i := range updates {
+		updates[i] = ingest.Update{
+			Board: "steps", Bucket: "20261120", User: models.UserID(1 + i*i), Score: score, ReachedAt: models.TimestampOf(testenv.Noon),
+		}
+	}
+	return updates
+}
+
+func appendAll(t *testing.T, q ingest.Queue, updates []ingest.Update) {
+	t.Helper()
+	if errs := q.Append(t.Context(), updates); errs != nil {
+		t.Fatal(errs)
+	}
+}
+
+// inbox collects what queues deliver.
+type inbox struct {
+	t          *testing.T
+	messages   map[string]ingest.Message // by position
+	deliveries []ingest.Delivery
+}
+
+func newInbox(t *testing.T) *inbox { return &inbox{t: t, messages: make(map[string]ingest.Message)} }
+
+func (b *inbox) take(q ingest.Queue) {
+	b.t.Helper()
+	d, err := q.Receive(b.t.Context(), 100)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.add(d)
+}
+
+func (b *inbox) add(d ingest.Delivery) {
+	if len(d.Messages) == 0 {
+		return
+	}
+	b.deliveries = append(b.deliveries, d)
+	for _, m := range d.Messages {
+		b.messages[m.Position] = m
+	}
+}
+
+// fill receives until there are so many messages.
+func (b *inbox) fill(q ingest.Queue, n int) {
+	b.t.Helper()
+	for len(b.messages) < n {
+		b.take(q)
+	}
+	if len(b.messages) > n {
+		b.t.Errorf("%d messages were received, and there are %d", len(b.messages), n)
+	}
+}
+
+func (b *inbox) acknowledge(q ingest.Queue) {
+	b.t.Helper()
+	if err := q.Acknowledge(b.t.Context(), b.deliveries); err != nil {
+		b.t.Fatal(err)
+	}
+	b.deliveries = nil
+}
+
+// updates decodes what was received, ordered by user and score.
+func (b *inbox) updates() []ingest.Update {
+	b.t.Helper()
+	return decode(b.t, slices.Collect(maps.Values(b.messages)))
+}
+
+func decode(t *testing.T, messages []ingest.Message) []ingest.Update {
+	t.Helper()
+	updates := make([]ingest.Update, len(messages))
+	for i, m := range messages {
+		u, err := ingest.DecodeUpdate(m.Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		updates[i] = u
+	}
+	slices.SortFunc(updates, func(a, b ingest.Update) int { return stdcmp.Or(byUser(a, b), int(a.Score-b.Score)) })
+	return updates
+}
+
+func byUser(a, b ingest.Update) int { return int(a.User - b.User) }
+
+// What is appended comes out as it was, and a user's updates are in one
+// partition, in their order.
+func TestKafkaRoundTrip(t *testing.T) {
+	t.Parallel()
+	p := newTopic(t, 4)
+	q := p.open()
+	var want []ingest.Update
+	for score := range int64(3) {
+		appendAll(t, q, updatesOf(500, score))
+		want = append(want, updatesOf(500, score)...)
+	}
+	got := newInbox(t)
+	got.fill(q, len(want))
+	slices.SortStableFunc(want, byUser)
+	if diff := cmp.Diff(want, got.updates()); diff != "" {
+		t.Error(diff)
+	}
+	for position, m := range got.messages {
+		if !strings.HasPrefix(position, "kafka updates/") || m.At.IsZero() {
+			t.Fatalf("a message at %q, of %v", position, m.At)
+		}
+	}
+
+	raw := p.client(kgo.ConsumeTopics(kafkaTopic))
+	home := make(map[string]int32)
+	score := make(map[string]int64)
+	for n := 0; n < len(want); {
+		fetched := raw.PollRecords(t.Context(), 100)
+		for r := range fetched.RecordsAll() {
+			n++
+			u, err := ingest.DecodeUpdate(r.Value)
+			key := string(r.Key)
+			if err != nil || key != fmt.Sprint(int64(u.User)) {
+				t.Fatalf("key %q of %+v, %v", key, u, err)
+			}
+			if at, ok := home[key]; ok && (at != r.Partition || u.Score <= score[key]) {
+				t.Fatalf("user %s: score %d in partition %d after %d in %d", key, u.Score, r.Partition, score[key], at)
+			}
+			home[key], score[key] = r.Partition, u.Score
+		}
+	}
+}
+
+// What is no update is delivered like any other; the consumer deals with it.
+func TestKafkaDeliversGarbage(t *testing.T) {
+	t.Parallel()
+	p := newTopic(t, 1)
+	q := p.open()
+	p.write(
+		&kgo.Record{Value: []byte("garbage")},
+		&kgo.Record{Key: []byte("17")},
+		&kgo.Record{Value: []byte{}},
+	)
+	got := newInbox(t)
+	got.fill(q, 3)
+	for position, want := range map[string]string{"kafka updates/0/0": "garbage", "kafka updates/0/1": "", "kafka updates/0/2": ""} {
+		if m, ok := got.messages[position]; !ok || string(m.Payload) != want {
+			t.Errorf("%s: %q", position, m.Payload)
+		}
+	}
+	got.acknowledge(q)
+}
+
+// What was not acknowledged comes again, to another process and from another
+// life of the brokers; what was does not.
+func TestKafkaDeliversAgainWhatWasNotAcknowledged(t *testing.T) {
+	t.Parallel()
+	p := newTopic(t, 3)
+	q := p.open()
+	appendAll(t, q, updatesOf(100, 1))
+	first := newInbox(t)
+	first.fill(q, 100)
+	first.acknowledge(q)
+	appendAll(t, q, updatesOf(100, 2))
+	unacknowledged := newInbox(t)
+	unacknowledged.fill(q, 100)
+	q.Close()
+
+	again := newInbox(t)
+	q = p.open()
+	again.fill(q, 100)
+	if diff := cmp.Diff(updatesOf(100, 2), again.updates()); diff != "" {
+		t.Error(diff)
+	}
+	q.Close()
+
+	p.Stop()
+	p.Start()
+	again = newInbox(t)
+	q = p.open()
+	again.fill(q, 100)
+	again.acknowledge(q)
+	appendAll(t, q, updatesOf(10, 3))
+	last := newInbox(t)
+	last.fill(q, 10)
+	if diff := cmp.Diff(updatesOf(10, 3), last.updates()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Two consumers share the partitions. What one of them has not acknowledged
+// when it leaves goes to the other at once, and nothing is lost.
+func TestKafkaConsumersShareAndTakeOver(t *testing.T) {
+	t.Parallel()
+	p := newTopic(t, 6)
+	a, b := p.open(), p.open()
+	ofA, ofB := newInbox(t), newInbox(t)
+	appendAll(t, a, updatesOf(300, 1))
+	for !p.shared(2, 6) {
+		ofA.take(a)
+		ofB.take(b)
+	}
+	ofA.acknowledge(a)
+	ofB.acknowledge(b)
+	appendAll(t, a, updatesOf(300, 2))
+	for len(ofA.deliveries) == 0 || len(ofB.deliveries) == 0 {
+		ofA.take(a)
+		ofB.take(b)
+	}
+	a.Close()
+	appendAll(t, b, updatesOf(300, 3))
+	for sum(p.committed()) < 900 {
+		ofB.take(b)
+		ofB.acknowledge(b)
+	}
+	for _, d := range ofA.deliveries {
+		for _, m := range d.Messages {
+			if _, ok := ofB.messages[m.Position]; !ok {
+				t.Errorf("%s was left behind", m.Position)
+			}
+		}
+	}
+	maps.Copy(ofB.messages, ofA.messages)
+	want := slices.Concat(updatesOf(300, 1), updatesOf(300, 2), updatesOf(300, 3))
+	slices.SortStableFunc(want, byUser)
+	if diff := cmp.Diff(want, ofB.updates()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func sum(offsets map[int32]int64) (n int64) {
+	for _, offset := range offsets {
+		n += offset
+	}
+	return n
+}
+
+// A consumer that gathers for long loses partitions to one that comes. It
+// acknowledges what it still has, without an error, and nothing of what it has
+// not: that is received again.
+func TestKafkaAcknowledgesOnlyWhatItStillHas(t *testing.T) {
+	t.Parallel()
+	p := newTopic(t, 4)
+	a := p.open()
+	appendAll(t, a, updatesOf(200, 1))
+	ofA := newInbox(t)
+	ofA.fill(a, 200)
+
+	b := p.open()
+	ofB := newInbox(t)
+	for !p.shared(2, 4) || len(ofB.messages) == 0 { // a does nothing meanwhile, and is in nobody's way
+		ofB.take(b)
+	}
+	if got := p.committed(); len(got) != 0 {
+		t.Errorf("committed when partitions changed hands: %v", got)
+	}
+	ofA.acknowledge(a)
+	if n := p.countAcknowledged(ofB); n != 0 {
+		t.Errorf("%d messages were acknowledged by who has lost them", n)
+	}
+	theirs := 200 - p.countAcknowledged(ofA)
+	if theirs == 0 || theirs == 200 {
+		t.Fatalf("%d of 200 messages are with the second consumer", theirs)
+	}
+	ofB.fill(b, theirs)
+	ofB.acknowledge(b)
+	if n := p.countAcknowledged(ofA); n != 200 {
+		t.Errorf("%d of 200 messages are acknowledged in the end", n)
+	}
+}
+
+// A consumer that the group has given up for dead is back soon: it hears no
+// errors for ever, and what it can't acknowledge any more comes again.
+func TestKafkaConsumerThatWasGivenUp(t *testing.T) {
+	t.Parallel()
+	p := newTopic(t, 2)
+	q := p.open()
+	appendAll(t, q, updatesOf(50, 1))
+	got := newInbox(t)
+	got.fill(q, 50)
+	p.giveUp()
+	testenv.Eventually(t, "the acknowledgement ends", func() bool { return q.Acknowledge(t.Context(), got.deliveries) == nil })
+	appendAll(t, q, updatesOf(50, 2))
+	testenv.Eventually(t, "all are received and acknowledged", func() bool {
+		d, err := q.Receive(t.Context(), 100)
+		if err != nil { // it may say that it was given up
+			return false
+		}
+		got.add(d)
+		return q.Acknowledge(t.Context(), got.deliveries) == nil && p.countAcknowledged(got) == 100
+	})
+}
+
+// giveUp takes all consumers out of the group.
+func (p *topic) giveUp() {
+	p.t.Helper()
+	leave := kmsg.NewPtrLeaveGroupRequest()
+	leave.Group = kafkaGroup
+	for _, m := range p.Cluster().GroupInfo(kafkaGroup).Members {
+		member := kmsg.NewLeaveGroupRequestMember()
+		member.MemberID = m.MemberID
+		leave.Members = append(leave.Members, member)
+	}
+	if _, err := leave.RequestWith(p.t.Context(), p.client()); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Without brokers nothing is promised, soon; with them back it is again.
+func TestKafkaAppendWithoutBrokers(t *testing.T) {
+	t.Parallel()
+	p := newTopic(t, 2)
+	q := p.open()
+	appendAll(t, q, updatesOf(10, 1))
+	p.Stop()
+	for _, timeout := range []time.Duration{100 * time.Millisecond, time.Minute} {
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		errs := q.Append(ctx, updatesOf(10, 2))
+		cancel()
+		if len(errs) != 10 || slices.Contains(errs, nil) {
+			t.Errorf("in %v: %v", timeout, errs)
+		}
+	}
+	if _, err := q.Lag(t.Context()); err == nil {
+		t.Error("the queue answers")
+	}
+	p.Start()
+	testenv.Eventually(t, "the queue takes updates again", func() bool { return q.Append(t.Context(), updatesOf(10, 3)) == nil })
+	got := newInbox(t)
+	for !slices.ContainsFunc(got.updates(), func(u ingest.Update) bool { return u.Score == 3 }) {
+		got.take(q)
+	}
+}
+
+// A broker that hangs keeps a call no longer than it may take, and the next
+// one not at all.
+func TestKafkaAppendToABrokerThatHangs(t *testing.T) {
+	t.Parallel()
+	p := newTopic(t, 2)
+	q := p.open()
+	appendAll(t, q, updatesOf(10, 1))
+	p.Cluster().ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		return nil, nil, true //nolint:nilnil // no answer, once
+	})
+	errs := q.Append(t.Context(), updatesOf(1, 2))
+	if len(errs) != 1 || !errors.Is(errs[0], context.DeadlineExceeded) {
+		t.Errorf("the broker hangs: %v", errs)
+	}
+	appendAll(t, q, updatesOf(10, 3))
+	got := newInbox(t)
+	got.fill(q, 20)
+}
+
+// Closing ends, also where nobody hears that a consumer leaves.
+func TestKafkaClosesWithoutBrokers(t *testing.T) {
+	t.Parallel()
+	p := newTopic(t, 2)
+	q := p.open()
+	appendAll(t, q, updatesOf(10, 1))
+	got := newInbox(t)
+	got.fill(q, 10)
+	p.Stop()
+	q.Close()
+}
+
+// Only the updates whose partition fails are refused.
+func TestKafkaAppendAnswersForEachUpdate(t *testing.T) {
+	t.Parallel()
+	p := newTopic(t, 2)
+	q := p.open()
+	p.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: kafkaTopic, Partitions: []int32{1}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	updates := updatesOf(100, 1)
+	errs := q.Append(t.Context(), updates)
+	if len(errs) != len(updates) {
+		t.Fatal(errs)
+	}
+	var want []ingest.Update
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			want = append(want, updates[i])
+		case !errors.Is(err, kerr.TopicAuthorizationFailed):
+			t.Fatal(err)
+		}
+	}
+	got := newInbox(t)
+	got.fill(q, len(want))
+	if diff := cmp.Diff(want, got.updates()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Where the group refuses a consumer, Receive says so, and goes on once it is
+// let in.
+func TestKafkaReceivesOnceItMay(t *testing.T) {
+	t.Parallel()
+	p := newTopic(t, 2)
+	q := p.open()
+	appendAll(t, q, updatesOf(10, 1))
+	refusal := p.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.GroupAuthorizationFailed, Count: -1})
+	testenv.Eventually(t, "the refusal is heard", func() bool {
+		_, err := q.Receive(t.Context(), 100)
+		return errors.Is(err, kerr.GroupAuthorizationFailed)
+	})
+	refusal.Remove()
+	got := newInbox(t)
+	testenv.Eventually(t, "the messages come", func() bool {
+		d, _ := q.Receive(t.Context(), 100) // an earlier refusal may be heard late
+		got.add(d)
+		return len(got.messages) == 10
+	})
+}
+
+// A process that only appends is no member of the group, and one that is
+// closed does nothing.
+func TestKafkaJoinsNoGroupToAppend(t *testing.T) {
+	t.Parallel()
+	p := newTopic(t, 2)
+	q := p.open()
+	appendAll(t, q, updatesOf(10, 1))
+	if _, err := q.Lag(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if group := p.Cluster().GroupInfo(kafkaGroup); group != nil {
+		t.Errorf("a group %+v", group)
+	}
+	q.Close()
+	if errs := q.Append(t.Context(), updatesOf(2, 2)); len(errs) != 2 || !errors.Is(errs[1], ingest.ErrClosed) {
+		t.Errorf("after Close: %v", errs)
+	}
+	if _, err := q.Receive(t.Context(), 1); !errors.Is(err, ingest.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	q.Close() // again changes nothing
+}

@@ -1,0 +1,413 @@
+package ingest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"stepboard/app/stores"
+	"stepboard/config"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/board"
+	"stepboard/services/catalog"
+	"stepboard/services/ingest"
+	"stepboard/services/lease"
+	"stepboard/services/score"
+)
+
+func drawUpdate(t *rapid.T) ingest.Update {
+	return ingest.Update{
+		Board: rapid.StringMatching(`[a-z0-9-]{1,40}`).Draw(t, "board"), Bucket: rapid.StringMatching(`[0-9a-z]{0,20}`).Draw(t, "bucket"),
+		User:  models.UserID(rapid.Int64Range(1, int64(models.MaxUserID)).Draw(t, "user")),
+		Score: rapid.Int64Range(0, 1<<52).Draw(t, "score"), ReachedAt: models.Timestamp(rapid.Int64Range(0, 1<<50).Draw(t, "at")),
+	}
+}
+
+func TestUpdatesAreReadAsTheyWereWritten(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		u := drawUpdate(t)
+		data := u.AppendTo(nil)
+		got, err := ingest.DecodeUpdate(data)
+		if err != nil || got != u {
+			t.Fatalf("%+v came back as %+v, %v", u, got, err)
+		}
+		// A byte that changes, or is missing, is noticed.
+		at := rapid.IntRange(0, len(data)-1).Draw(t, "byte")
+		damaged := bytes.Clone(data)
+		damaged[at] ^= byte(rapid.IntRange(1, 255).Draw(t, "by"))
+		if got, err := ingest.DecodeUpdate(damaged); err == nil {
+			t.Fatalf("damaged at %d: %+v", at, got)
+		}
+		if got, err := ingest.DecodeUpdate(data[:at]); err == nil {
+			t.Fatalf("cut off at %d: %+v", at, got)
+		}
+	})
+}
+
+func FuzzDecodeUpdate(f *testing.F) {
+	f.Add(ingest.Update{Board: "steps", Bucket: "20261120", User: 1001, Score: 5, ReachedAt: 1_700_000_000_000}.AppendTo(nil))
+	f.Add([]byte{1, 0, 0, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		u, err := ingest.DecodeUpdate(data)
+		if err != nil {
+			return
+		}
+		again, err := ingest.DecodeUpdate(u.AppendTo(nil))
+		if err != nil || again != u {
+			t.Errorf("%+v came back as %+v, %v", u, again, err)
+		}
+	})
+}
+
+// plant is a stream, its consumers and the boards behind them.
+type plant struct {
+	t       *testing.T
+	env     *testenv.Env
+	catalog *catalog.Catalog
+	boards  *board.Store
+	letters *ingest.LetterStore
+	bucket  *models.Bucket
+	options ingest.StreamOptions
+}
+
+func newPlant(t *testing.T, env *testenv.Env) *plant {
+	t.Helper()
+	p := &plant{
+		t: t, env: env, catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
+		boards: board.NewStore(env.Redis, env.Keys, env.Clock.Now), letters: ingest.NewLetterStore(env.Gorm),
+		options: ingest.StreamOptions{MaxUpdates: 1_000_000, Keep: time.Hour, ClaimAfter: time.Hour},
+	}
+	if err := p.catalog.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
+		t.Fatal(err)
+	}
+	b := testenv.Must(p.catalog.Board("steps"))
+	now := env.Clock.Now()
+	bucket, err := p.catalog.Accepting(t.Context(), b, b.Today(now), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.bucket = bucket
+	return p
+}
+
+// stream is the queue, over a client of its own.
+func (p *plant) stream() *ingest.Stream {
+	return ingest.NewStream(stores.OpenRedis(p.env.Config.Redis), p.env.Keys, p.options)
+}
+
+func (p *plant) consumer(q ingest.Queue, boards ingest.Boards) *ingest.Consumer {
+	return ingest.NewConsumer(ingest.ConsumerOptions{
+		Queue: q, Buckets: p.catalog, Boards: boards, Letters: p.letters, Clock: p.env.Clock.Now, Log: p.env.Log,
+		Interval: time.Millisecond, Batch: 1000, Registry: prometheus.NewRegistry(),
+	})
+}
+
+// run runs a consumer until the test says so; the function waits for its end.
+func (p *plant) run(c *ingest.Consumer) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(p.t.Context()))
+	var wg sync.WaitGroup
+	wg.Go(func() { c.Run(ctx) })
+	stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
+	p.t.Cleanup(stop)
+	return stop
+}
+
+func (p *plant) update(user models.UserID, points int64) ingest.Update {
+	return ingest.Update{Board: "steps", Bucket: p.bucket.Name, User: user, Score: points, ReachedAt: models.TimestampOf(p.bucket.StartsAt) + models.Timestamp(points)}
+}
+
+func (p *plant) append(q ingest.Queue, updates ...ingest.Update) {
+	p.t.Helper()
+	for _, err := range q.Append(p.t.Context(), updates) {
+		if err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// scores is what the board holds.
+func (p *plant) scores() map[models.UserID]int64 {
+	p.t.Helper()
+	w, err := p.boards.Window(p.t.Context(), p.bucket, board.Top, 0, 100_000)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	scores := make(map[models.UserID]int64)
+	for _, e := range w.Behind {
+		scores[e.User], _ = score.Of(p.bucket).Decode(e.Composite)
+	}
+	return scores
+}
+
+// drained waits until everything is acknowledged.
+func (p *plant) drained(q ingest.Queue) {
+	p.t.Helper()
+	testenv.Eventually(p.t, "the queue is drained", func() bool {
+		lag, err := q.Lag(p.t.Context())
+		return err == nil && lag.Messages == 0
+	})
+}
+
+// Whatever is appended reaches the boards, the largest total of each user.
+func TestAStreamReachesTheBoards(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		p := newPlant(t, env)
+		q := ingest.NewStream(stores.OpenRedis(p.redis()), env.Keys, p.options)
+		defer q.Close()
+		rng := rand.New(rand.NewPCG(1, 2))
+		want := make(map[models.UserID]int64)
+		var updates []ingest.Update
+		for range 3000 {
+			u := p.update(models.UserID(1+rng.IntN(200)), rng.Int64N(1000))
+			want[u.User] = max(want[u.User], u.Score)
+			updates = append(updates, u)
+		}
+		for i := 0; i < len(updates); i += 100 {
+			p.append(q, updates[i:i+100]...)
+			if i%1000 == 0 {
+				p.append(q, updates[max(0, i-100):i+1]...) // again
+			}
+		}
+		stop := p.run(p.consumer(q, p.boards))
+		p.drained(q)
+		stop()
+		if got := p.scores(); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("the board holds\n%v, want\n%v", got, want)
+		}
+	})
+}
+
+// redis is how the test's Redis is reached.
+func (p *plant) redis() (cfg config.Redis) {
+	cfg = p.env.Config.Redis
+	if rdb, ok := p.env.Redis.(*redis.Client); ok {
+		cfg.Addrs = []string{rdb.Options().Addr}
+	}
+	return cfg
+}
+
+// failing is a board store that is away until it is told to be back.
+type failing struct {
+	*board.Store
+	mu    sync.Mutex
+	tries int
+	back  bool
+}
+
+func (f *failing) Raise(ctx context.Context, raises []models.Raise) []error {
+	f.mu.Lock()
+	f.tries++
+	back := f.back
+	f.mu.Unlock()
+	if !back {
+		errs := make([]error, len(raises))
+		for i := range errs {
+			errs[i] = models.Unavailable("raise", errors.New("away"))
+		}
+		return errs
+	}
+	return f.Store.Raise(ctx, raises)
+}
+
+// While the boards are away the consumer waits, loses nothing, and makes no
+// dead letters.
+func TestAConsumerWaitsForTheBoards(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t, testenv.Real(t))
+	q := p.stream()
+	defer q.Close()
+	p.append(q, p.update(1, 5), p.update(2, 6))
+	away := &failing{Store: p.boards}
+	p.run(p.consumer(q, away))
+	testenv.Eventually(t, "it tries again", func() bool {
+		away.mu.Lock()
+		defer away.mu.Unlock()
+		return away.tries > 2
+	})
+	if lag, err := q.Lag(t.Context()); err != nil || lag.Messages != 2 {
+		t.Errorf("lag %+v, %v", lag, err)
+	}
+	away.mu.Lock()
+	away.back = true
+	away.mu.Unlock()
+	p.drained(q)
+	if got := p.scores(); len(got) != 2 || got[1] != 5 || got[2] != 6 {
+		t.Errorf("the board holds %v", got)
+	}
+	if letters, err := ingest.NewDeadLetters(p.letters, p.catalog, p.boards).List(t.Context(), 0, 10); err != nil || len(letters) != 0 {
+		t.Errorf("dead letters %v, %v", letters, err)
+	}
+}
+
+// What can't be applied becomes a dead letter, once, and blocks nobody.
+func TestPoisonBecomesDeadLetters(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	p := newPlant(t, env)
+	q := p.stream()
+	defer q.Close()
+	gone := p.update(3, 1)
+	gone.Bucket = "20200101"
+	tooMuch := p.update(4, 1)
+	tooMuch.Score = 200_000
+	early := p.update(5, 1)
+	early.ReachedAt = 0
+	p.append(q, p.update(1, 5), gone, tooMuch, early, p.update(2, 6))
+	for _, values := range []any{map[string]any{"n": 1, "c": 6, "u": "garbage"}, map[string]any{"x": "y"}} {
+		if err := env.Redis.XAdd(t.Context(), &redis.XAddArgs{Stream: env.Keys.IngestStream(), Values: values}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.append(q, p.update(7, 7))
+	stop := p.run(p.consumer(q, p.boards))
+	p.drained(q)
+	stop()
+	if got := p.scores(); len(got) != 3 || got[1] != 5 || got[2] != 6 || got[7] != 7 {
+		t.Errorf("the board holds %v", got)
+	}
+	service := ingest.NewDeadLetters(p.letters, p.catalog, p.boards)
+	letters, err := service.List(t.Context(), 0, 10)
+	if err != nil || len(letters) != 5 {
+		t.Fatalf("dead letters %+v, %v", letters, err)
+	}
+	for _, l := range letters {
+		if l.Reason == "" || l.Position == "" || l.QueuedAt.IsZero() || !l.FailedAt.Equal(testenv.Noon) {
+			t.Errorf("letter %+v", l)
+		}
+		if err := service.Replay(t.Context(), l.ID); models.CodeOf(err) != models.CodeValidationFailed {
+			t.Errorf("replayed %q: %v", l.Reason, err)
+		}
+	}
+	// Its bucket appears: then it can be applied, once.
+	old := *p.bucket
+	old.Name, old.StartsAt, old.ColdAt = "20200101", p.bucket.StartsAt.Add(-time.Hour), p.bucket.ColdAt
+	if err := env.Gorm.Create(&old).Error; err != nil {
+		t.Fatal(err)
+	}
+	var replayed int
+	for _, l := range letters {
+		if err := service.Replay(t.Context(), l.ID); err == nil {
+			replayed++
+		}
+	}
+	rest, err := service.List(t.Context(), 0, 10)
+	if err != nil || replayed != 1 || len(rest) != 4 {
+		t.Errorf("%d replayed, %d left, %v", replayed, len(rest), err)
+	}
+	for _, l := range rest {
+		if err := service.Delete(t.Context(), l.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := service.Replay(t.Context(), rest[0].ID); models.CodeOf(err) != models.CodeNotFound {
+		t.Errorf("replayed what is deleted: %v", err)
+	}
+}
+
+// A consumer that died is taken over from.
+func TestWhatADeadConsumerHeldIsTakenOver(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t, testenv.Real(t))
+	p.options.ClaimAfter = time.Millisecond
+	dead := p.stream()
+	p.append(dead, p.update(1, 5))
+	if d, err := dead.Receive(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	} else if len(d.Messages) == 0 { // the group was made
+		if d, err = dead.Receive(t.Context(), 10); err != nil || len(d.Messages) != 1 {
+			t.Fatalf("received %v, %v", d, err)
+		}
+	}
+	q := p.stream()
+	defer q.Close()
+	p.run(p.consumer(q, p.boards))
+	p.drained(q)
+	if got := p.scores(); got[1] != 5 {
+		t.Errorf("the board holds %v", got)
+	}
+	dead.Close()
+}
+
+// A stream takes only so much, and says so.
+func TestAFullStreamRefuses(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t, testenv.Real(t))
+	p.options.MaxUpdates = 3
+	q := p.stream()
+	defer q.Close()
+	p.append(q, p.update(1, 1), p.update(2, 1), p.update(3, 1))
+	errs := q.Append(t.Context(), []ingest.Update{p.update(4, 1)})
+	if len(errs) != 1 || errs[0] == nil {
+		t.Fatalf("a full stream answered %v", errs)
+	}
+	group := ingest.NewGroup(10, ingest.Enqueue(q))
+	defer group.Close()
+	entry := models.Entry{User: 4, Composite: 1 << 30}
+	if err := group.Do(t.Context(), []models.Raise{{Bucket: p.bucket, Entry: entry}}); models.CodeOf(err) != models.CodeUnavailable {
+		t.Errorf("the upload is answered %v", err)
+	}
+}
+
+// A Redis that was flushed, or has restarted, gets everything again.
+func TestTheGuardAppliesAgain(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	p := newPlant(t, env)
+	q := p.stream()
+	defer q.Close()
+	guard := ingest.NewGuard(ingest.GuardOptions{
+		Queue: q, Memory: p.boards, Buckets: p.catalog, Boards: p.boards, Leases: lease.NewLocal(), Log: env.Log, Rewind: time.Minute,
+	})
+	look := func() {
+		t.Helper()
+		if err := guard.Look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look() // a Redis that was never seen
+	p.append(q, p.update(1, 5), p.update(2, 6))
+	stop := p.run(p.consumer(q, p.boards))
+	p.drained(q)
+	stop()
+	look()
+
+	forget := func() {
+		t.Helper()
+		if err := env.Redis.Del(t.Context(), env.Keys.Board(p.bucket, 0)).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forget()
+	look()
+	if got := p.scores(); len(got) != 0 {
+		t.Errorf("the same server gets %v again", got)
+	}
+	// Another server says so by its run id.
+	if err := env.Redis.HSet(t.Context(), env.Keys.BoardsNoted(), "server", "another").Err(); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if got := p.scores(); len(got) != 2 || got[1] != 5 || got[2] != 6 {
+		t.Errorf("after a restart the board holds %v", got)
+	}
+	forget()
+	if err := env.Redis.Del(t.Context(), env.Keys.BoardsNoted()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if got := p.scores(); len(got) != 2 {
+		t.Errorf("after a flush the board holds %v", got)
+	}
+}
