@@ -3,7 +3,9 @@ package testenv
 import (
 	"context"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -59,6 +61,24 @@ func (s *RedisServer) Start() {
 	Eventually(s.t, "redis answers", func() bool { return rdb.Ping(context.Background()).Err() == nil })
 	if err := rdb.Close(); err != nil {
 		s.t.Error(err)
+	}
+}
+
+// Forget makes a server that was killed forget the last bytes of its log, as a
+// crash of the machine does to what was written and not synced yet.
+func (s *RedisServer) Forget(bytes int64) {
+	s.t.Helper()
+	// Redis rewrites no log that is as short as a test's: this is all of it.
+	logs, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof"))
+	if err != nil || len(logs) != 1 {
+		s.t.Fatalf("the logs are %v, %v, want one", logs, err)
+	}
+	info, err := os.Stat(logs[0])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Truncate(logs[0], max(0, info.Size()-bytes)); err != nil {
+		s.t.Fatal(err)
 	}
 }
 

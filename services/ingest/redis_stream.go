@@ -43,6 +43,13 @@ type Stream struct {
 
 	housekept time.Time // of the goroutine that receives
 	claimFrom string    // where the next look for abandoned entries begins
+	horizons  []horizon // of the last options.Keep
+}
+
+// horizon is the oldest entry that was not acknowledged at a moment.
+type horizon struct {
+	at     time.Time
+	oldest string
 }
 
 // StreamOptions bounds a stream.
@@ -50,7 +57,8 @@ type StreamOptions struct {
 	// MaxUpdates is how many updates the stream holds at most: about 40 bytes
 	// each. More are refused.
 	MaxUpdates int64
-	// Keep is how long applied entries are kept, to be applied again.
+	// Keep is how long entries are kept after they were acknowledged, to be
+	// applied again. A consumer trims once it has run for so long itself.
 	Keep time.Duration
 	// ClaimAfter is how long a consumer may hold an entry before another one
 	// takes it over.
@@ -228,19 +236,15 @@ func (s *Stream) unacknowledged(ctx context.Context) (id string, updates int64, 
 	groups := pipe.XInfoGroups(ctx, key)
 	pending := pipe.XPending(ctx, key, streamGroup)
 	appended := pipe.HGet(ctx, s.keys.IngestCounts(), "appended")
-	_, err = pipe.Exec(ctx)
-	if isMissing(err) {
-		return "", 0, nil // nothing was appended yet
-	}
-	if err != nil {
+	if _, err := pipe.Exec(ctx); err != nil && !isMissing(err) {
 		return "", 0, err
 	}
-	from := pending.Val().Lower
-	if pending.Val().Count == 0 {
-		at := slices.IndexFunc(groups.Val(), func(g redis.XInfoGroup) bool { return g.Name == streamGroup })
-		if at < 0 {
-			return "", 0, nil
-		}
+	from := "-" // without a group nothing was ever received
+	at := slices.IndexFunc(groups.Val(), func(g redis.XInfoGroup) bool { return g.Name == streamGroup })
+	switch {
+	case pending.Err() == nil && pending.Val().Count > 0:
+		from = pending.Val().Lower
+	case at >= 0:
 		from = "(" + groups.Val()[at].LastDeliveredID
 	}
 	first, err := s.rdb.XRangeN(ctx, key, from, "+", 1).Result()
@@ -248,7 +252,7 @@ func (s *Stream) unacknowledged(ctx context.Context) (id string, updates int64, 
 		return "", 0, err
 	}
 	all, err := appended.Int64()
-	if err != nil {
+	if err != nil && !errors.Is(err, redis.Nil) {
 		return "", 0, err
 	}
 	return first[0].ID, max(all-before(first[0]), 1), nil
@@ -270,8 +274,8 @@ func isMissing(err error) bool {
 	return errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "NOGROUP") || redis.HasErrorPrefix(err, "no such key")
 }
 
-// trim removes entries that were acknowledged and are older than they are
-// kept, and consumers that are long gone.
+// trim removes entries that were acknowledged as long ago as they are kept, and
+// consumers that are long gone.
 func (s *Stream) trim(ctx context.Context) error {
 	oldest, _, err := s.unacknowledged(ctx)
 	if err != nil {
@@ -281,10 +285,18 @@ func (s *Stream) trim(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("ask the stream's time: %w", err)
 	}
-	kept := now.Add(-s.options.Keep)
-	minID := strconv.FormatInt(kept.UnixMilli(), 10)
-	if oldest != "" && idTime(oldest).Before(kept) {
-		minID = oldest
+	if oldest == "" {
+		oldest = strconv.FormatInt(now.UnixMilli(), 10)
+	}
+	// What is acknowledged is kept from then on, however long it had waited: what
+	// was the oldest of the others so long ago is the first that stays.
+	s.horizons = append(s.horizons, horizon{now, oldest})
+	minID := ""
+	for len(s.horizons) > 0 && now.Sub(s.horizons[0].at) >= s.options.Keep {
+		minID, s.horizons = s.horizons[0].oldest, s.horizons[1:]
+	}
+	if minID == "" {
+		return nil
 	}
 	pipe := s.rdb.Pipeline()
 	pipe.XTrimMinIDApprox(ctx, s.keys.IngestStream(), minID, 0)
