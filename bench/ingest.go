@@ -131,12 +131,17 @@ func (w *world) batches() ([][]byte, error) {
 	return requests, nil
 }
 
-// bareBatches sends what a batch call comes to, and nothing else.
+// bareBatches sends what a batch call comes to, and nothing else, to a board of
+// the same size.
 func (w *world) bareBatches(ctx context.Context) (float64, error) {
 	rng := mathrand.New(mathrand.NewPCG(7, 8))
+	key := w.keys.prefix + "bare-batches"
+	if err := w.rdb.Copy(ctx, w.keys.board, key, 0, true).Err(); err != nil {
+		return 0, err
+	}
 	commands := make([][]any, 64)
 	for i := range commands {
-		commands[i] = []any{"zadd", w.keys.prefix + "bare-batches", "gt"}
+		commands[i] = []any{"zadd", key, "gt"}
 		for range batchScores {
 			commands[i] = append(commands[i], int64(30_000+rng.IntN(1000))<<28, firstUser+rng.IntN(w.board))
 		}

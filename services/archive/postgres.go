@@ -163,6 +163,9 @@ func (p *postgres) stage(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, 
 		`SET LOCAL statement_timeout = 0`, // a bucket takes as long as it takes; the job has a deadline
 		`SET LOCAL lock_timeout = '20s'`,
 		`SET LOCAL work_mem = '32MB'`,
+		// One core is enough for it: the others are for who reads meanwhile.
+		`SET LOCAL max_parallel_workers_per_gather = 0`,
+		`SET LOCAL jit = off`,
 		`CREATE TEMP TABLE archive_staging (rank integer, user_id bigint, score bigint, reached_at timestamptz) ON COMMIT DROP`,
 	} {
 		if _, err := tx.Exec(ctx, statement); err != nil {

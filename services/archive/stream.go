@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"stepboard/models"
 	"stepboard/services/score"
@@ -14,7 +15,7 @@ import (
 const (
 	// chunkEntries is how many entries one command reads: a fraction of a
 	// millisecond of Redis, so that rankings hardly wait for it.
-	chunkEntries = 1000
+	chunkEntries = 500
 	// progressEvery is how many rows lie between two reports of progress.
 	progressEvery = 100_000
 )
@@ -73,11 +74,14 @@ func (s *stream) close() {
 }
 
 // readPiece reads a piece from its first entry to its last, one chunk ahead of
-// who takes them.
+// who takes them. It rests after each for as long as that has taken: whoever
+// reads boards meanwhile gets at least half of Redis, and of this process.
 func readPiece(ctx context.Context, hot Hot, bucket *models.Bucket, p models.Piece, chunks chan<- chunk) {
 	defer close(chunks)
 	for from := int64(0); from < p.Entries; {
+		start := time.Now()
 		entries, err := hot.Chunk(ctx, bucket, p, from, chunkEntries)
+		rest := time.NewTimer(time.Since(start))
 		if err == nil && len(entries) == 0 {
 			err = fmt.Errorf("shard %d, set aside by run %d, has lost entries: %d of %d are left", p.Shard, p.Run, from, p.Entries)
 		}
@@ -90,6 +94,11 @@ func readPiece(ctx context.Context, hot Hot, bucket *models.Bucket, p models.Pie
 			return
 		}
 		from += int64(len(entries))
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
