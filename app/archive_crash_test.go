@@ -44,7 +44,7 @@ type standing struct {
 }
 
 const (
-	dayUsers   = 7500 // three chunks for each shard, and some 345 kB to copy
+	dayUsers   = 7500 // five chunks for each shard, and some 345 kB to copy
 	lateUsers  = 300
 	dayShards  = 3
 	boardsFlag = "--boards=[{name: steps, shards: 3}]"
@@ -397,7 +397,7 @@ const (
 // The places that several tests need.
 var (
 	inTheCopy    = toPostgres(200_000, "PGCOPY")
-	thirdChunk   = toRedis(0, "\r\n2000\r\n")
+	thirdChunk   = toRedis(0, "\r\n1000\r\n")
 	beforeCommit = toPostgres(0, completes, "commit\x00")
 	afterCommit  = fromPostgres("UPDATE 1\x00", "COMMIT\x00")
 )
@@ -410,7 +410,7 @@ var firstRun = []step{
 	{"all shards are set aside", toRedis(0, "zcard"), stillRunning, 2},
 	{"in the making of the month", toPostgres(0, "ATTACH PARTITION"), stillRunning, 2},
 	{"before the first chunk", toRedis(0, "zrevrange"), stillRunning, 2},
-	{"before the second chunk", toRedis(0, "\r\n1000\r\n"), stillRunning, 2},
+	{"before the second chunk", toRedis(0, "\r\n500\r\n"), stillRunning, 2},
 	{"before the third chunk", thirdChunk, stillRunning, 2},
 	{"before staging", toPostgres(0, "CREATE TEMP TABLE archive_staging"), stillRunning, 2},
 	{"before the rows are locked", toPostgres(0, "archive_staging", "pg_advisory_xact_lock"), stillRunning, 2},
