@@ -82,10 +82,13 @@ type App struct {
 	log      *slog.Logger
 	stores   *stores.Stores
 	verifier *handlers.Verifier
-	writes   *ingest.Group[models.Raise]
-	queue    ingest.Queue       // nil in direct mode
-	stop     context.CancelFunc // ends the background work
-	running  sync.WaitGroup
+	// keep takes updates that were accepted: into the queue, or to the boards
+	// where there is none. It answers as board.Store.Raise does.
+	keep    func(context.Context, []models.Raise) []error
+	writes  *ingest.Group[models.Raise]
+	queue   ingest.Queue       // nil in direct mode
+	stop    context.CancelFunc // ends the background work
+	running sync.WaitGroup
 }
 
 // New wires the service and stores its boards' definitions. The App owns the
@@ -125,14 +128,16 @@ func New(ctx context.Context, o Options) (*App, error) {
 		a.Users.Close()
 		return nil, err
 	}
-	a.writes = ingest.NewGroup(directBatch, a.Boards.Raise)
+	a.keep = a.Boards.Raise
 	if queue != nil {
-		a.writes = ingest.NewGroup(queueBatch, ingest.Enqueue(queue))
+		a.keep = ingest.Enqueue(queue)
 		a.Guard = a.newGuard(o, leases)
 		registry.MustRegister(newQueueCollector(queue))
 	}
+	a.writes = ingest.NewGroup(writeBatch, a.keep)
 	a.Ingest = ingest.New(a.Catalog, a.writes, queue != nil, o.Clock)
-	a.Letters = ingest.NewDeadLetters(ingest.NewLetterStore(o.Stores.Gorm), a.Catalog, a.Boards)
+	letters := ingest.NewLetterStore(o.Stores.Gorm)
+	a.Letters = ingest.NewDeadLetters(letters, a.Catalog, a.Boards)
 	a.Ranking = ranking.New(a.Catalog, a.Boards, a.Archive, a.Friends, a.Users, o.Clock)
 	a.Handler = handlers.New(handlers.Deps{
 		Catalog: a.Catalog, Ingest: a.Ingest, Ranking: a.Ranking, Archive: a.Archive, Letters: a.Letters,
@@ -147,7 +152,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		a.running.Go(func() { scheduler.Run(background) })
 	}
 	if o.Roles.Consumer && queue != nil {
-		consumer := a.newConsumer(o, registry)
+		consumer := a.newConsumer(o, letters, registry)
 		a.running.Go(func() { consumer.Run(background) })
 		a.running.Go(func() { a.Guard.Run(background) })
 	}

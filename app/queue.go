@@ -15,12 +15,9 @@ import (
 	"stepboard/services/ingest"
 )
 
-// directBatch is how many updates one write to the boards gathers where there
-// is no queue: a millisecond of Redis.
-const directBatch = 1000
-
-// queueBatch is how many updates one write to a queue gathers.
-const queueBatch = 1000
+// writeBatch is how many updates one write gathers, to the queue or to the
+// boards: about a millisecond of Redis.
+const writeBatch = 1000
 
 // newQueue makes the queue of the settings; nil in direct mode.
 func newQueue(ctx context.Context, cfg config.Config, log *slog.Logger) (ingest.Queue, error) {
@@ -53,22 +50,10 @@ func newQueue(ctx context.Context, cfg config.Config, log *slog.Logger) (ingest.
 	}
 }
 
-// keep takes updates that were accepted, one by one: into the queue, or to the
-// boards where there is none.
-func (a *App) keep(ctx context.Context, raises []models.Raise) []error {
-	if len(raises) == 0 {
-		return nil
-	}
-	if a.queue == nil {
-		return a.Boards.Raise(ctx, raises)
-	}
-	return ingest.Enqueue(a.queue)(ctx, raises)
-}
-
 // newConsumer makes what applies the queue's updates.
-func (a *App) newConsumer(o Options, registry prometheus.Registerer) *ingest.Consumer {
+func (a *App) newConsumer(o Options, letters ingest.Letters, registry prometheus.Registerer) *ingest.Consumer {
 	return ingest.NewConsumer(ingest.ConsumerOptions{
-		Queue: a.queue, Buckets: a.Catalog, Boards: a.Boards, Letters: ingest.NewLetterStore(o.Stores.Gorm),
+		Queue: a.queue, Buckets: a.Catalog, Boards: a.Boards, Letters: letters,
 		Clock: o.Clock, Log: o.Log, Interval: o.Config.Ingest.FlushInterval, Batch: o.Config.Ingest.BatchSize, Registry: registry,
 	})
 }

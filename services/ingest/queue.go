@@ -59,6 +59,9 @@ type Lag struct {
 // Enqueue is what a Group flushes with a queue: the updates of the raises.
 func Enqueue(q Queue) func(context.Context, []models.Raise) []error {
 	return func(ctx context.Context, raises []models.Raise) []error {
+		if len(raises) == 0 {
+			return nil
+		}
 		updates := make([]Update, len(raises))
 		for i, r := range raises {
 			updates[i] = updateOf(r)
