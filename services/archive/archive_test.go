@@ -79,15 +79,38 @@ func (w *world) due(b *models.Bucket) { w.env.Clock.Set(b.ColdAt.Add(time.Hour))
 
 func (w *world) raise(b *models.Bucket, entries ...models.Entry) {
 	w.t.Helper()
+	raise(w.t, w.boards, b, entries)
+}
+
+func raise(t testing.TB, boards *board.Store, b *models.Bucket, entries []models.Entry) {
+	t.Helper()
 	raises := make([]models.Raise, len(entries))
 	for i, e := range entries {
 		raises[i] = models.Raise{Bucket: b, Entry: e}
 	}
-	for _, err := range w.boards.Raise(w.t.Context(), raises) {
+	for _, err := range boards.Raise(t.Context(), raises) {
 		if err != nil {
-			w.t.Fatal(err)
+			t.Fatal(err)
 		}
 	}
+}
+
+// filled is a bucket of n users that may be archived, and what it holds.
+func (w *world) filled(n int) (*models.Bucket, []models.Entry) {
+	w.t.Helper()
+	b := w.today()
+	entries := crowd(w.t, b, n, 1)
+	w.raise(b, entries...)
+	w.due(b)
+	return b, entries
+}
+
+// oversleep raises a bucket as a process does that has not noticed that it is
+// cold.
+func (w *world) oversleep(b *models.Bucket, entries ...models.Entry) {
+	w.t.Helper()
+	asleep := board.NewStore(w.env.Redis, w.env.Keys, func() time.Time { return b.StartsAt })
+	raise(w.t, asleep, b, entries)
 }
 
 // move archives the bucket.
@@ -233,16 +256,11 @@ func TestALiveKeyThatAppearsAfterwards(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		w := newWorld(t, env, 2)
 		b := w.today()
-		asleep := board.NewStore(env.Redis, env.Keys, func() time.Time { return b.StartsAt })
 		entries, late := crowd(t, b, 100, 1), crowd(t, b, 100, 2)
 		w.raise(b, entries...)
 		w.due(b)
 		w.move(b)
-		for _, e := range late {
-			if errs := asleep.Raise(t.Context(), []models.Raise{{Bucket: b, Entry: e}}); errs != nil {
-				t.Fatal(errs)
-			}
-		}
+		w.oversleep(b, late...)
 		w.move(b)
 		w.check(b, ranked(entries, late))
 	})
@@ -284,10 +302,7 @@ func TestTwoArchivers(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		w := newWorld(t, env, 1)
-		b := w.today()
-		entries := crowd(t, b, 100, 1)
-		w.raise(b, entries...)
-		w.due(b)
+		b, entries := w.filled(100)
 		begun, goOn := make(chan struct{}), make(chan struct{})
 		var once sync.Once
 		var working sync.WaitGroup
@@ -353,12 +368,7 @@ func TestAMoveIsTakenUpAfterEachStep(t *testing.T) {
 				if at == step {
 					once.Do(func() {
 						w.raise(b, late...)
-						sleeper := board.NewStore(env.Redis, env.Keys, func() time.Time { return b.StartsAt })
-						for _, e := range asleep {
-							if errs := sleeper.Raise(t.Context(), []models.Raise{{Bucket: b, Entry: e}}); errs != nil {
-								t.Error(errs)
-							}
-						}
+						w.oversleep(b, asleep...)
 					})
 					return broken
 				}
@@ -402,10 +412,7 @@ func TestWhatIsCompleteStaysSo(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		w := newWorld(t, env, 1)
-		b := w.today()
-		entries := crowd(t, b, 100, 1)
-		w.raise(b, entries...)
-		w.due(b)
+		b, entries := w.filled(100)
 		calls := 0
 		clock := func() time.Time {
 			if calls++; calls == 2 { // it has seen that there is no run

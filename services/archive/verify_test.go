@@ -240,10 +240,7 @@ func TestAnEmbeddedMoveThatIsNotWhatWasRead(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
 	w := newWorld(t, env, 3)
-	b := w.today()
-	entries := crowd(t, b, 20, 1)
-	w.raise(b, entries...)
-	w.due(b)
+	b, entries := w.filled(20)
 	statement := fmt.Sprintf(`CREATE TRIGGER spoil BEFORE INSERT ON archived_scores WHEN NEW.user_id = %v BEGIN SELECT RAISE(IGNORE); END`, entries[0].User)
 	if err := env.Gorm.Exec(statement).Error; err != nil {
 		t.Fatal(err)
@@ -388,10 +385,7 @@ func TestARunThatFailsAgain(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		w := newWorld(t, env, 1)
-		b := w.today()
-		entries := crowd(t, b, 10, 1)
-		w.raise(b, entries...)
-		w.due(b)
+		b, entries := w.filled(10)
 		// Another process died at another bucket.
 		dead := models.ArchiveRun{Board: "steps", Bucket: "20260101", Run: 1, Shards: 1, State: models.ArchiveRunning, Attempts: 1, StartedAt: env.Clock.Now()}
 		if err := env.Gorm.Create(&dead).Error; err != nil {
@@ -431,10 +425,7 @@ func TestMakingRoomAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	w := newWorld(t, env, 1)
-	b := w.today()
-	entries := crowd(t, b, 50, 1)
-	w.raise(b, entries...)
-	w.due(b)
+	b, entries := w.filled(50)
 	for range 2 {
 		var making sync.WaitGroup
 		for i := range 8 {
