@@ -30,6 +30,10 @@ const settle = time.Hour
 // failTimeout bounds the note that a run has failed.
 const failTimeout = 5 * time.Second
 
+// ErrVerification says that what was stored is not what was read. Nothing was
+// committed, and Redis still has all of it.
+var ErrVerification = errors.New("verification failed")
+
 // Hot is where cold buckets still are.
 type Hot interface {
 	SetAside(ctx context.Context, bucket *models.Bucket, run int) error
@@ -316,11 +320,16 @@ func (s *Service) Runs(ctx context.Context, q RunsQuery) ([]models.ArchiveRun, e
 	return s.store.runs(ctx, q)
 }
 
+// monthOf is the first day of the day's month.
+func monthOf(day models.Date) time.Time {
+	t := day.UTC()
+	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
+}
+
 // Prepare makes room ahead of need, for this month and the next. Cheap where
 // it is there already.
 func (s *Service) Prepare(ctx context.Context) error {
-	now := s.clock().UTC()
-	first := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+	first := monthOf(models.DateOf(s.clock().UTC()))
 	for _, month := range []time.Time{first, first.AddDate(0, 1, 0)} {
 		if err := s.store.vault.prepare(ctx, models.DateOf(month)); err != nil {
 			return err
@@ -335,7 +344,6 @@ func (s *Service) Expire(ctx context.Context, months int) (int, error) {
 	if months == 0 {
 		return 0, nil
 	}
-	now := s.clock().UTC()
-	first := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+	first := monthOf(models.DateOf(s.clock().UTC()))
 	return s.store.vault.expire(ctx, models.DateOf(first.AddDate(0, -months, 0)))
 }

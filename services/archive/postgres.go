@@ -16,10 +16,6 @@ import (
 	"stepboard/services/score"
 )
 
-// ErrVerification says that what was stored is not what was read. Nothing was
-// committed, and Redis still has all of it.
-var ErrVerification = errors.New("verification failed")
-
 // postgres keeps rows in monthly partitions.
 type postgres struct {
 	pool *pgxpool.Pool
@@ -37,12 +33,6 @@ func (p *postgres) note(ctx context.Context, run *models.ArchiveRun, moved int64
 
 // partition is the name of a month's part of archived_scores.
 func partition(month time.Time) string { return "archived_scores_" + month.Format("200601") }
-
-// monthOf is the first day of the day's month.
-func monthOf(day models.Date) time.Time {
-	t := day.UTC()
-	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
-}
 
 // partitionQuery tells whether a table of the name exists, and whether it is a
 // partition of archived_scores.
