@@ -3,9 +3,6 @@ package handlers
 import (
 	"context"
 	"errors"
-	"net/http"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"stepboard/models"
 	"stepboard/services/archive"
@@ -55,14 +52,11 @@ type archivesOutput struct {
 
 func (a *api) listArchives(ctx context.Context, in *listArchivesInput) (*archivesOutput, error) {
 	scope := []string{"archives", in.Board, in.State}
-	q := archive.RunsQuery{Board: in.Board, State: models.ArchiveState(in.State), Limit: in.Limit + 1}
-	if in.Cursor != "" {
-		place, err := models.DecodeCursor(in.Cursor, scope...)
-		if err != nil {
-			return nil, err
-		}
-		q.Before = place.Key
+	before, err := in.beforeID(scope...)
+	if err != nil {
+		return nil, err
 	}
+	q := archive.RunsQuery{Board: in.Board, State: models.ArchiveState(in.State), Before: before, Limit: in.Limit + 1}
 	list, err := a.Archive.Runs(ctx, q)
 	if err != nil {
 		return nil, err
@@ -113,6 +107,3 @@ func (a *api) startArchive(ctx context.Context, in *startArchiveInput) (*archive
 	}
 	return &archiveOutput{Body: archiveRunOf(run)}, nil
 }
-
-// accepted makes a call answer 202: what it asks for goes on behind it.
-func accepted(_ huma.API, op *huma.Operation) { op.DefaultStatus = http.StatusAccepted }

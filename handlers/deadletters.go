@@ -2,10 +2,7 @@ package handlers
 
 import (
 	"context"
-	"net/http"
 	"strconv"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"stepboard/models"
 )
@@ -28,13 +25,9 @@ type deadLettersOutput struct {
 
 func (a *api) listDeadLetters(ctx context.Context, in *struct{ Paging }) (*deadLettersOutput, error) {
 	const scope = "dead-letters"
-	var before int64
-	if in.Cursor != "" {
-		place, err := models.DecodeCursor(in.Cursor, scope)
-		if err != nil {
-			return nil, err
-		}
-		before = place.Key
+	before, err := in.beforeID(scope)
+	if err != nil {
+		return nil, err
 	}
 	list, err := a.Letters.List(ctx, before, in.Limit+1)
 	if err != nil {
@@ -62,6 +55,16 @@ func nextByID(id int64, scope ...string) string {
 	return models.EncodeCursor(models.Place{Key: id, User: 1}, scope...)
 }
 
+// beforeID is the id behind which a page of such a list begins; 0 at its
+// newest.
+func (p Paging) beforeID(scope ...string) (int64, error) {
+	if p.Cursor == "" {
+		return 0, nil
+	}
+	place, err := models.DecodeCursor(p.Cursor, scope...)
+	return place.Key, err
+}
+
 type deadLetterInput struct {
 	ID int64 `path:"id" minimum:"1" doc:"The dead letter's id"`
 }
@@ -73,6 +76,3 @@ func (a *api) replayDeadLetter(ctx context.Context, in *deadLetterInput) (*struc
 func (a *api) deleteDeadLetter(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
 	return nil, a.Letters.Delete(ctx, in.ID)
 }
-
-// noContent makes a call answer 204.
-func noContent(_ huma.API, op *huma.Operation) { op.DefaultStatus = http.StatusNoContent }

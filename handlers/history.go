@@ -63,15 +63,3 @@ func (a *api) history(ctx context.Context, in *historyInput) (*historyOutput, er
 	}
 	return out, nil
 }
-
-// optionalDate reads a date of the query that may be left out.
-func optionalDate(location, text string) (*models.Date, error) {
-	if text == "" {
-		return nil, nil //nolint:nilnil // a date that was left out is no error
-	}
-	day, err := models.ParseDate(text)
-	if err != nil {
-		return nil, models.Invalid(location, err.Error())
-	}
-	return &day, nil
-}

@@ -39,12 +39,17 @@ func register[I, O any](h huma.API, method, path string, by audience, summary st
 		Errors:       append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable}, about.errors...),
 	}
 	if method == http.MethodDelete {
-		op.DefaultStatus = http.StatusNoContent
+		answers(http.StatusNoContent)(h, &op)
 	}
 	for _, a := range adjustments {
 		a(h, &op)
 	}
 	huma.Register(h, op, handler)
+}
+
+// answers says what a call answers that goes well, where that is not 200.
+func answers(status int) adjust {
+	return func(_ huma.API, op *huma.Operation) { op.DefaultStatus = status }
 }
 
 // body describes a request body that the handler decodes itself.

@@ -20,14 +20,20 @@ func (in *DayInput) query(viewer models.UserID, err error) (ranking.Query, error
 	if err != nil {
 		return q, err
 	}
-	if in.Date != "" {
-		day, err := models.ParseDate(in.Date)
-		if err != nil {
-			return q, models.Invalid("query.date", err.Error())
-		}
-		q.Date = &day
+	q.Date, err = optionalDate("query.date", in.Date)
+	return q, err
+}
+
+// optionalDate reads a date of the query that may be left out.
+func optionalDate(location, text string) (*models.Date, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // a date that was left out is no error
 	}
-	return q, nil
+	day, err := models.ParseDate(text)
+	if err != nil {
+		return nil, models.Invalid(location, err.Error())
+	}
+	return &day, nil
 }
 
 // pageInput picks a page of a ranking.

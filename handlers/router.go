@@ -103,9 +103,9 @@ func (a *api) routes(h huma.API) {
 	register(h, http.MethodPut, "/v1/users/{id}/friends", byService, "Replace a user's friends", a.replaceFriends)
 
 	register(h, http.MethodGet, "/v1/admin/archives", byAdmin, "List the runs of the archive", a.listArchives)
-	register(h, http.MethodPost, "/v1/admin/archives", byAdmin, "Archive a day now", a.startArchive, accepted)
+	register(h, http.MethodPost, "/v1/admin/archives", byAdmin, "Archive a day now", a.startArchive, answers(http.StatusAccepted))
 	register(h, http.MethodGet, "/v1/admin/dead-letters", byAdmin, "List what could not be applied", a.listDeadLetters)
-	register(h, http.MethodPost, "/v1/admin/dead-letters/{id}/replay", byAdmin, "Apply a dead letter after all", a.replayDeadLetter, noContent)
+	register(h, http.MethodPost, "/v1/admin/dead-letters/{id}/replay", byAdmin, "Apply a dead letter after all", a.replayDeadLetter, answers(http.StatusNoContent))
 	register(h, http.MethodDelete, "/v1/admin/dead-letters/{id}", byAdmin, "Give up a dead letter", a.deleteDeadLetter)
 }
 
