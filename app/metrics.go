@@ -13,72 +13,74 @@ import (
 	"stepboard/services/ingest"
 )
 
-// redisCollector reports the Redis connection pool.
-type redisCollector struct {
-	rdb                               redis.UniversalClient
-	total, idle, hits, misses, expiry *prometheus.Desc
+// figure is a metric that is read off something when it is asked for.
+type figure[S any] struct {
+	name, help string
+	kind       prometheus.ValueType
+	value      func(S) float64
+	labels     prometheus.Labels
 }
 
-func newRedisCollector(rdb redis.UniversalClient) *redisCollector {
-	desc := func(name, help string) *prometheus.Desc {
-		return prometheus.NewDesc("stepboard_redis_pool_"+name, help, nil, nil)
+// collector reports figures that are all read off at once.
+type collector[S any] struct {
+	read    func() S
+	figures []figure[S]
+	descs   []*prometheus.Desc
+}
+
+// newCollector makes a collector. The names of its figures begin with prefix.
+func newCollector[S any](prefix string, read func() S, figures ...figure[S]) *collector[S] {
+	c := &collector[S]{read: read, figures: figures}
+	for _, f := range figures {
+		c.descs = append(c.descs, prometheus.NewDesc(prefix+f.name, f.help, nil, f.labels))
 	}
-	return &redisCollector{
-		rdb:    rdb,
-		total:  desc("connections", "Connections to Redis, idle ones included."),
-		idle:   desc("idle_connections", "Connections to Redis that wait for work."),
-		hits:   desc("hits_total", "Commands that found an idle connection."),
-		misses: desc("misses_total", "Commands that found none."),
-		expiry: desc("timeouts_total", "Commands that waited for a connection in vain."),
-	}
+	return c
 }
 
 // Describe is part of prometheus.Collector.
-func (c *redisCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
-
-// Collect is part of prometheus.Collector.
-func (c *redisCollector) Collect(ch chan<- prometheus.Metric) {
-	s := c.rdb.PoolStats()
-	ch <- prometheus.MustNewConstMetric(c.total, prometheus.GaugeValue, float64(s.TotalConns))
-	ch <- prometheus.MustNewConstMetric(c.idle, prometheus.GaugeValue, float64(s.IdleConns))
-	ch <- prometheus.MustNewConstMetric(c.hits, prometheus.CounterValue, float64(s.Hits))
-	ch <- prometheus.MustNewConstMetric(c.misses, prometheus.CounterValue, float64(s.Misses))
-	ch <- prometheus.MustNewConstMetric(c.expiry, prometheus.CounterValue, float64(s.Timeouts))
-}
-
-// archiveCollector reports what this process has archived.
-type archiveCollector struct {
-	stats                   *archive.Stats
-	runs, unverified, moved *prometheus.Desc
-	due                     *prometheus.Desc
-}
-
-func newArchiveCollector(a *archive.Service) *archiveCollector {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("stepboard_archive_"+name, help, labels, nil)
-	}
-	return &archiveCollector{
-		stats:      a.Stats(),
-		runs:       desc("runs_total", "Runs of the archive that have ended, by their state.", "state"),
-		unverified: desc("verification_failures_total", "Runs that failed because what was stored was not what was read."),
-		moved:      desc("entries_moved_total", "Entries moved from Redis to the archive."),
-		due:        desc("due_buckets", "Buckets that were due when the last archival began."),
+func (c *collector[S]) Describe(ch chan<- *prometheus.Desc) {
+	for _, desc := range c.descs {
+		ch <- desc
 	}
 }
 
-// Describe is part of prometheus.Collector.
-func (c *archiveCollector) Describe(ch chan<- *prometheus.Desc) {
-	prometheus.DescribeByCollect(c, ch)
+// Collect is part of prometheus.Collector.
+func (c *collector[S]) Collect(ch chan<- prometheus.Metric) {
+	s := c.read()
+	for i, f := range c.figures {
+		ch <- prometheus.MustNewConstMetric(c.descs[i], f.kind, f.value(s))
+	}
 }
 
-// Collect is part of prometheus.Collector.
-func (c *archiveCollector) Collect(ch chan<- prometheus.Metric) {
-	s := c.stats
-	ch <- prometheus.MustNewConstMetric(c.runs, prometheus.CounterValue, float64(s.Complete.Load()), string(models.ArchiveComplete))
-	ch <- prometheus.MustNewConstMetric(c.runs, prometheus.CounterValue, float64(s.Failed.Load()), string(models.ArchiveFailed))
-	ch <- prometheus.MustNewConstMetric(c.unverified, prometheus.CounterValue, float64(s.Unverified.Load()))
-	ch <- prometheus.MustNewConstMetric(c.moved, prometheus.CounterValue, float64(s.Moved.Load()))
-	ch <- prometheus.MustNewConstMetric(c.due, prometheus.GaugeValue, float64(s.Due.Load()))
+const (
+	gauge   = prometheus.GaugeValue
+	counter = prometheus.CounterValue
+)
+
+// newRedisCollector reports the Redis connection pool.
+func newRedisCollector(rdb redis.UniversalClient) prometheus.Collector {
+	type stats = *redis.PoolStats
+	return newCollector("stepboard_redis_pool_", rdb.PoolStats,
+		figure[stats]{"connections", "Connections to Redis, idle ones included.", gauge, func(s stats) float64 { return float64(s.TotalConns) }, nil},
+		figure[stats]{"idle_connections", "Connections to Redis that wait for work.", gauge, func(s stats) float64 { return float64(s.IdleConns) }, nil},
+		figure[stats]{"hits_total", "Commands that found an idle connection.", counter, func(s stats) float64 { return float64(s.Hits) }, nil},
+		figure[stats]{"misses_total", "Commands that found none.", counter, func(s stats) float64 { return float64(s.Misses) }, nil},
+		figure[stats]{"timeouts_total", "Commands that waited for a connection in vain.", counter, func(s stats) float64 { return float64(s.Timeouts) }, nil},
+	)
+}
+
+// newArchiveCollector reports what this process has archived.
+func newArchiveCollector(a *archive.Service) prometheus.Collector {
+	type stats = *archive.Stats
+	ended := func(state models.ArchiveState) prometheus.Labels { return prometheus.Labels{"state": string(state)} }
+	const runs = "Runs of the archive that have ended, by their state."
+	return newCollector("stepboard_archive_", a.Stats,
+		figure[stats]{"runs_total", runs, counter, func(s stats) float64 { return float64(s.Complete.Load()) }, ended(models.ArchiveComplete)},
+		figure[stats]{"runs_total", runs, counter, func(s stats) float64 { return float64(s.Failed.Load()) }, ended(models.ArchiveFailed)},
+		figure[stats]{"verification_failures_total", "Runs that failed because what was stored was not what was read.", counter, func(s stats) float64 { return float64(s.Unverified.Load()) }, nil},
+		figure[stats]{"entries_moved_total", "Entries moved from Redis to the archive.", counter, func(s stats) float64 { return float64(s.Moved.Load()) }, nil},
+		figure[stats]{"due_buckets", "Buckets that were due when the last archival began.", gauge, func(s stats) float64 { return float64(s.Due.Load()) }, nil},
+	)
 }
 
 // queueCollector reports how far the consumers are behind. It asks the queue
@@ -124,46 +126,18 @@ func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(c.age, prometheus.GaugeValue, lag.Oldest.Seconds())
 }
 
-// postgresCollector reports the Postgres connection pool. The database/sql
+// newPostgresCollector reports the Postgres connection pool. The database/sql
 // over it keeps no connections of its own, so its figures say nothing.
-type postgresCollector struct {
-	pool                     *pgxpool.Pool
-	limit, total, idle, used *prometheus.Desc
-	acquires, empty, gaveUp  *prometheus.Desc
-	waited                   *prometheus.Desc
-}
-
-func newPostgresCollector(pool *pgxpool.Pool) *postgresCollector {
-	desc := func(name, help string) *prometheus.Desc {
-		return prometheus.NewDesc("stepboard_postgres_pool_"+name, help, nil, nil)
-	}
-	return &postgresCollector{
-		pool:     pool,
-		limit:    desc("max_connections", "Connections to Postgres that there may be."),
-		total:    desc("connections", "Connections to Postgres, idle ones included."),
-		idle:     desc("idle_connections", "Connections to Postgres that wait for work."),
-		used:     desc("acquired_connections", "Connections to Postgres that are at work."),
-		acquires: desc("acquires_total", "Times that a connection was taken."),
-		empty:    desc("empty_acquires_total", "Times that a connection was taken after waiting for one to be free or made."),
-		gaveUp:   desc("canceled_acquires_total", "Times that somebody gave up waiting for a connection."),
-		waited:   desc("acquire_wait_seconds_total", "Time spent waiting for connections that were then taken."),
-	}
-}
-
-// Describe is part of prometheus.Collector.
-func (c *postgresCollector) Describe(ch chan<- *prometheus.Desc) {
-	prometheus.DescribeByCollect(c, ch)
-}
-
-// Collect is part of prometheus.Collector.
-func (c *postgresCollector) Collect(ch chan<- prometheus.Metric) {
-	s := c.pool.Stat()
-	ch <- prometheus.MustNewConstMetric(c.limit, prometheus.GaugeValue, float64(s.MaxConns()))
-	ch <- prometheus.MustNewConstMetric(c.total, prometheus.GaugeValue, float64(s.TotalConns()))
-	ch <- prometheus.MustNewConstMetric(c.idle, prometheus.GaugeValue, float64(s.IdleConns()))
-	ch <- prometheus.MustNewConstMetric(c.used, prometheus.GaugeValue, float64(s.AcquiredConns()))
-	ch <- prometheus.MustNewConstMetric(c.acquires, prometheus.CounterValue, float64(s.AcquireCount()))
-	ch <- prometheus.MustNewConstMetric(c.empty, prometheus.CounterValue, float64(s.EmptyAcquireCount()))
-	ch <- prometheus.MustNewConstMetric(c.gaveUp, prometheus.CounterValue, float64(s.CanceledAcquireCount()))
-	ch <- prometheus.MustNewConstMetric(c.waited, prometheus.CounterValue, s.EmptyAcquireWaitTime().Seconds())
+func newPostgresCollector(pool *pgxpool.Pool) prometheus.Collector {
+	type stats = *pgxpool.Stat
+	return newCollector("stepboard_postgres_pool_", pool.Stat,
+		figure[stats]{"max_connections", "Connections to Postgres that there may be.", gauge, func(s stats) float64 { return float64(s.MaxConns()) }, nil},
+		figure[stats]{"connections", "Connections to Postgres, idle ones included.", gauge, func(s stats) float64 { return float64(s.TotalConns()) }, nil},
+		figure[stats]{"idle_connections", "Connections to Postgres that wait for work.", gauge, func(s stats) float64 { return float64(s.IdleConns()) }, nil},
+		figure[stats]{"acquired_connections", "Connections to Postgres that are at work.", gauge, func(s stats) float64 { return float64(s.AcquiredConns()) }, nil},
+		figure[stats]{"acquires_total", "Times that a connection was taken.", counter, func(s stats) float64 { return float64(s.AcquireCount()) }, nil},
+		figure[stats]{"empty_acquires_total", "Times that a connection was taken after waiting for one to be free or made.", counter, func(s stats) float64 { return float64(s.EmptyAcquireCount()) }, nil},
+		figure[stats]{"canceled_acquires_total", "Times that somebody gave up waiting for a connection.", counter, func(s stats) float64 { return float64(s.CanceledAcquireCount()) }, nil},
+		figure[stats]{"acquire_wait_seconds_total", "Time spent waiting for connections that were then taken.", counter, func(s stats) float64 { return s.EmptyAcquireWaitTime().Seconds() }, nil},
+	)
 }
