@@ -178,7 +178,7 @@ func makeMonth(ctx context.Context, conn *pgxpool.Conn, day models.Date) error {
 
 // moveDay lets the service move a day and tells how long its run took.
 func (w *world) moveDay(ctx context.Context, pool *pgxpool.Pool, bucket *models.Bucket) (time.Duration, error) {
-	token, err := handlers.SignToken([]byte(w.config.Auth.HS256Secret), 1, handlers.ScopeAdmin, "", "", time.Now(), time.Hour)
+	token, err := w.token(1, handlers.ScopeAdmin)
 	if err != nil {
 		return 0, err
 	}
@@ -267,11 +267,11 @@ func (w *world) p99(ctx context.Context, rate int, work func(stop func()) error)
 func (w *world) alone(ctx context.Context, query string) (time.Duration, error) {
 	requests := make([][]byte, w.viewers)
 	for v := range requests {
-		token, err := handlers.SignToken([]byte(w.config.Auth.HS256Secret), viewer(v), "", "", "", time.Now(), time.Hour)
+		token, err := w.token(viewer(v), "")
 		if err != nil {
 			return 0, err
 		}
-		requests[v] = httpRequest("GET", fmt.Sprintf("/v1/boards/steps/friends?limit=%d%s", w.limit, query), token, "")
+		requests[v] = w.rankingRequest(token, query)
 	}
 	if _, err := load(ctx, w.service.addr, 1, w.seconds/2, requests); err != nil { // warm
 		return 0, err

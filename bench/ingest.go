@@ -110,7 +110,7 @@ func (w *world) serve(ctx context.Context, name string, more ...string) (*proces
 
 // batches is the requests of trusted backends.
 func (w *world) batches() ([][]byte, error) {
-	token, err := handlers.SignToken([]byte(w.config.Auth.HS256Secret), 1, handlers.ScopeService, "", "", time.Now(), time.Hour)
+	token, err := w.token(1, handlers.ScopeService)
 	if err != nil {
 		return nil, err
 	}

@@ -404,17 +404,27 @@ func (w *world) makeRequests(context.Context) error {
 	}
 	today := time.Now().In(zone).Format(time.DateOnly)
 	for v := range w.viewers {
-		token, err := handlers.SignToken([]byte(w.config.Auth.HS256Secret), viewer(v), "", "", "", time.Now(), time.Hour)
+		token, err := w.token(viewer(v), "")
 		if err != nil {
 			return err
 		}
-		w.rankings = append(w.rankings, httpRequest("GET", fmt.Sprintf("/v1/boards/steps/friends?limit=%d", w.limit), token, ""))
+		w.rankings = append(w.rankings, w.rankingRequest(token, ""))
 		w.bareRanks = append(w.bareRanks, httpRequest("GET", "/rank/"+viewer(v).String(), "", ""))
 		body := fmt.Sprintf(`{"date":%q,"score":%d}`, today, 100+v)
 		w.uploads = append(w.uploads, httpRequest("POST", "/v1/boards/steps/scores", token, body))
 		w.bareScores = append(w.bareScores, httpRequest("POST", "/score/"+viewer(v).String(), "", body))
 	}
 	return nil
+}
+
+// token lets a user, or who has a scope, call the service for the time of a run.
+func (w *world) token(user models.UserID, scope string) (string, error) {
+	return handlers.SignToken([]byte(w.config.Auth.HS256Secret), user, scope, "", "", time.Now(), time.Hour)
+}
+
+// rankingRequest asks for a friend ranking, with more parameters if need be.
+func (w *world) rankingRequest(token, more string) []byte {
+	return httpRequest("GET", fmt.Sprintf("/v1/boards/steps/friends?limit=%d%s", w.limit, more), token, "")
 }
 
 func (w *world) redisRanking(ctx context.Context) (float64, error) {
