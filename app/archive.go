@@ -92,19 +92,13 @@ func (p *program) archive(ctx context.Context, a *App, buckets []*models.Bucket)
 		fmt.Fprintln(p.stdout, "nothing is due")
 		return nil
 	}
-	tty := isTerminal(p.stderr)
+	line := progressOn(p.stderr)
 	var failed []error
 	for _, b := range buckets {
 		start := time.Now()
 		name := fmt.Sprintf("%s %v", b.Board, b.Day)
-		run, err := a.Archive.Archive(ctx, b, func(moved int64) {
-			if tty {
-				fmt.Fprintf(p.stderr, "\r%s: %d entries", name, moved)
-			}
-		})
-		if tty {
-			fmt.Fprint(p.stderr, "\r\x1b[K")
-		}
+		run, err := a.Archive.Archive(ctx, b, func(moved int64) { line.show("%s: %d entries", name, moved) })
+		line.clear()
 		if err != nil {
 			failed = append(failed, err)
 			if ctx.Err() != nil {

@@ -49,11 +49,7 @@ func (p *program) configCommand() *cobra.Command {
 		Short: "Check the settings as serve would",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(context.Context, []string) error {
-			cfg, err := p.load()
-			if err != nil {
-				return err
-			}
-			if err := cfg.RequireServe(); err != nil {
+			if _, err := p.loadFor((*config.Config).RequireServe); err != nil {
 				return err
 			}
 			fmt.Fprintln(p.stdout, "the settings are good")
@@ -182,7 +178,7 @@ func (p *program) migrateCommand() *cobra.Command {
 
 // beside runs work with the services that serve has, on the stores of the
 // settings, while serve may be running too.
-func (p *program) beside(ctx context.Context, cfg config.Config, work func(*App, models.Clock) error) error {
+func (p *program) beside(ctx context.Context, cfg config.Config, work func(*App) error) error {
 	log, clock := newLogger(p.stderr, cfg.Log), clockOf(cfg)
 	st, err := stores.Open(ctx, cfg, clock)
 	if err != nil {
@@ -197,28 +193,22 @@ func (p *program) beside(ctx context.Context, cfg config.Config, work func(*App,
 		verifier.Close()
 		return errors.Join(err, st.Close())
 	}
-	return errors.Join(work(a, clock), a.Close())
+	return errors.Join(work(a), a.Close())
 }
 
 // withApp is beside for commands that need nothing else of the settings.
 func (p *program) withApp(ctx context.Context, work func(*App) error) error {
-	cfg, err := p.load()
+	cfg, err := p.loadFor((*config.Config).RequirePostgres)
 	if err != nil {
 		return err
 	}
-	if err := cfg.RequirePostgres(); err != nil {
-		return err
-	}
-	return p.beside(ctx, cfg, func(a *App, _ models.Clock) error { return work(a) })
+	return p.beside(ctx, cfg, work)
 }
 
 // withDatabase runs work on the database of the settings.
 func (p *program) withDatabase(ctx context.Context, work func(*stores.Stores) error) error {
-	cfg, err := p.load()
+	cfg, err := p.loadFor((*config.Config).RequirePostgres)
 	if err != nil {
-		return err
-	}
-	if err := cfg.RequirePostgres(); err != nil {
 		return err
 	}
 	s, err := stores.Open(ctx, cfg, clockOf(cfg))

@@ -150,20 +150,6 @@ func (w *world) run(ctx context.Context) error {
 	return errors.Join(err, w.app.Close())
 }
 
-// progressOn draws how far the moving in is, where a person watches.
-func progressOn(w io.Writer) func(done, all int) {
-	if !isTerminal(w) {
-		return func(int, int) {}
-	}
-	return func(done, all int) {
-		if done == all {
-			fmt.Fprint(w, "\r\x1b[K")
-			return
-		}
-		fmt.Fprintf(w, "\rmoving in: %d of %d friendships", done, all)
-	}
-}
-
 // welcome says where to look and what to type.
 func (w *world) welcome(out io.Writer) error {
 	board, err := w.app.Catalog.Board(demoBoard)

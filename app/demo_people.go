@@ -193,7 +193,7 @@ func (s *stroll) at(now time.Time, today models.Date) (from, to float64) {
 }
 
 // moveIn stores the people, their friendships and the days that are past.
-func (p *people) moveIn(ctx context.Context, a *App, clock models.Clock, progress func(done, all int)) error {
+func (p *people) moveIn(ctx context.Context, a *App, clock models.Clock, line progress) error {
 	profiles := make(map[models.UserID]models.Profile, len(p.ids))
 	for _, id := range p.ids {
 		profiles[id] = p.profile(id)
@@ -201,7 +201,7 @@ func (p *people) moveIn(ctx context.Context, a *App, clock models.Clock, progres
 	if err := a.Users.Create(ctx, profiles); err != nil {
 		return err
 	}
-	if err := p.storeFriends(ctx, a, progress); err != nil {
+	if err := p.storeFriends(ctx, a, line); err != nil {
 		return err
 	}
 	board, err := a.Catalog.Board(demoBoard)
@@ -224,15 +224,15 @@ func (p *people) moveIn(ctx context.Context, a *App, clock models.Clock, progres
 	return uploadAll(ctx, a, uploads)
 }
 
-func (p *people) storeFriends(ctx context.Context, a *App, progress func(done, all int)) error {
-	defer progress(len(p.edges), len(p.edges))
+func (p *people) storeFriends(ctx context.Context, a *App, line progress) error {
+	defer line.clear()
 	done := 0
 	for chunk := range slices.Chunk(p.edges, demoEdges) {
 		// A change of the graph goes on to its end once it has begun.
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		progress(done, len(p.edges))
+		line.show("moving in: %d of %d friendships", done, len(p.edges))
 		_, rejected, err := a.Friends.Import(ctx, chunk)
 		if err != nil {
 			return err

@@ -183,7 +183,7 @@ func TestDemoMovingInIsStopped(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	err = p.storeFriends(ctx, a, func(int, int) {})
+	err = p.storeFriends(ctx, a, progress{})
 	var n int64
 	if err := env.Gorm.Model(&models.Friendship{}).Count(&n).Error; err != nil {
 		t.Fatal(err)

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
+	"stepboard/config"
 	"stepboard/models"
 )
 
@@ -50,11 +50,8 @@ var errInterrupted = errors.New("interrupted: what was imported stays, and impor
 
 // importFile runs an import of one file against the stores of the settings.
 func (p *program) importFile(ctx context.Context, path string, work func(*App, *report, io.Reader) error) (err error) {
-	cfg, err := p.load()
+	cfg, err := p.loadFor((*config.Config).RequirePostgres)
 	if err != nil {
-		return err
-	}
-	if err := cfg.RequirePostgres(); err != nil {
 		return err
 	}
 	file, err := os.Open(path)
@@ -62,11 +59,11 @@ func (p *program) importFile(ctx context.Context, path string, work func(*App, *
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	return p.beside(ctx, cfg, func(a *App, clock models.Clock) error {
+	return p.beside(ctx, cfg, func(a *App) error {
 		// A read from a pipe or a terminal waits for as long as nothing comes;
 		// the deadline ends it. A plain file takes none and never waits.
 		defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Now()) })()
-		r := &report{out: p.stdout, err: p.stderr, tty: isTerminal(p.stderr), start: time.Now(), clock: clock}
+		r := &report{out: p.stdout, err: p.stderr, progress: progressOn(p.stderr), start: time.Now(), clock: clockOf(cfg)}
 		err := work(a, r, file)
 		if err != nil && ctx.Err() != nil {
 			// Whatever failed did so because it was stopped.
@@ -76,15 +73,10 @@ func (p *program) importFile(ctx context.Context, path string, work func(*App, *
 	})
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && isatty.IsTerminal(f.Fd())
-}
-
 // report tells what an import does, while it does it and at the end.
 type report struct {
 	out, err io.Writer
-	tty      bool
+	progress progress
 	start    time.Time
 	shown    time.Time
 	clock    models.Clock
@@ -105,9 +97,9 @@ const progressEvery = 100 * time.Millisecond
 // line counts a line that was read and draws the progress.
 func (r *report) line() {
 	r.lines++
-	if r.tty && time.Since(r.shown) >= progressEvery {
+	if r.progress.watched() && time.Since(r.shown) >= progressEvery {
 		r.shown = time.Now()
-		fmt.Fprintf(r.err, "\r%d lines, %d bad", r.lines, r.bad)
+		r.progress.show("%d lines, %d bad", r.lines, r.bad)
 	}
 }
 
@@ -115,11 +107,8 @@ func (r *report) line() {
 // told.
 func (r *report) skip(line int, why error) error {
 	r.bad++
-	clearLine := ""
-	if r.tty {
-		clearLine = "\r\x1b[K"
-	}
-	_, err := fmt.Fprintf(r.err, "%sline %d: %s\n", clearLine, line, publicMessage(why))
+	r.progress.clear()
+	_, err := fmt.Fprintf(r.err, "line %d: %s\n", line, publicMessage(why))
 	return err
 }
 
@@ -138,9 +127,7 @@ func (r *report) add(label string, n int) { r.counts = append(r.counts, count{la
 // finish prints the summary. Bad lines are a failure, though the others were
 // imported.
 func (r *report) finish(err error) error {
-	if r.tty {
-		fmt.Fprint(r.err, "\r\x1b[K")
-	}
+	r.progress.clear()
 	if err != nil {
 		return fmt.Errorf("after %d lines: %w", r.lines, err)
 	}

@@ -152,6 +152,16 @@ func (p *program) load() (config.Config, error) {
 	return config.Load(config.Sources{File: p.file, Env: os.Environ(), Flags: p.flags})
 }
 
+// loadFor reads the settings of this run, which must have what the command
+// needs.
+func (p *program) loadFor(require func(*config.Config) error) (config.Config, error) {
+	cfg, err := p.load()
+	if err != nil {
+		return cfg, err
+	}
+	return cfg, require(&cfg)
+}
+
 // newLogger writes structured lines to w.
 func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
 	var level slog.Level

@@ -29,15 +29,9 @@ func (p *program) rebuildCommand() *cobra.Command {
 }
 
 func (p *program) rebuild(ctx context.Context, a *App) error {
-	tty, start := isTerminal(p.stderr), time.Now()
-	n, err := a.Guard.Again(ctx, time.Time{}, func(applied int64) {
-		if tty {
-			fmt.Fprintf(p.stderr, "\r%d updates", applied)
-		}
-	})
-	if tty {
-		fmt.Fprint(p.stderr, "\r\x1b[K")
-	}
+	line, start := progressOn(p.stderr), time.Now()
+	n, err := a.Guard.Again(ctx, time.Time{}, func(applied int64) { line.show("%d updates", applied) })
+	line.clear()
 	if err != nil {
 		return fmt.Errorf("after %d updates: %w", n, err)
 	}

@@ -25,11 +25,8 @@ func (p *program) serveCommand() *cobra.Command {
 		Short: "Run the service against Redis and Postgres",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
-			cfg, err := p.load()
+			cfg, err := p.loadFor((*config.Config).RequireServe)
 			if err != nil {
-				return err
-			}
-			if err := cfg.RequireServe(); err != nil {
 				return err
 			}
 			roles, err := rolesOf(only, cfg.Ingest.Mode)
