@@ -173,6 +173,11 @@ func TestWhoMayCallWhat(t *testing.T) {
 			{admin, "GET", "/v1/boards/steps/friends", "", 403},
 			{admin, "PUT", "/v1/users/1", `{"nickname":"x"}`, 403},
 			{both, "PUT", "/v1/users/1", `{"nickname":"x"}`, 200},
+			{user, "POST", "/v1/boards/gifts/increments", `{"user_id":"1","delta":1,"event_id":"a"}`, 403},
+			{admin, "POST", "/v1/boards/gifts/increments", `{"user_id":"1","delta":1,"event_id":"a"}`, 403},
+			{user, "GET", "/v1/admin/boards/steps", "", 403},
+			{service, "GET", "/v1/admin/boards/steps", "", 403},
+			{admin, "GET", "/v1/admin/boards/steps", "", 200},
 			{"", "GET", "/v1/boards", "", 401},
 		}
 		for _, tt := range tests {
@@ -674,12 +679,12 @@ func TestOpenAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"POST /v1/boards/{board}/scores", "POST /v1/boards/{board}/scores/batch", "GET /v1/boards", "GET /v1/boards/{board}/friends",
+		"POST /v1/boards/{board}/scores", "POST /v1/boards/{board}/scores/batch", "GET /v1/boards", "GET /v1/boards/{board}/friends", "GET /v1/boards/{board}/friends/stream",
 		"GET /v1/boards/{board}/top", "GET /v1/boards/{board}/around", "GET /v1/boards/{board}/me", "GET /v1/friends", "GET /v1/friends/requests",
 		"POST /v1/friends/requests", "POST /v1/friends/requests/{id}/accept", "DELETE /v1/friends/requests/{id}", "DELETE /v1/friends/{id}",
 		"PUT /v1/me", "PUT /v1/users/{id}", "PUT /v1/users/{id}/friends", "GET /v1/boards/{board}/history",
 		"GET /v1/admin/archives", "POST /v1/admin/archives", "GET /v1/admin/dead-letters", "POST /v1/admin/dead-letters/{id}/replay",
-		"DELETE /v1/admin/dead-letters/{id}",
+		"DELETE /v1/admin/dead-letters/{id}", "POST /v1/boards/{board}/increments", "POST /v1/admin/boards", "GET /v1/admin/boards/{board}",
 	}
 	seen := make(map[string]bool)
 	for _, route := range want {
@@ -722,6 +727,8 @@ func TestOpenAPI(t *testing.T) {
 		"Ranking.me": true, "Ranking.date": true, "Ranking.next_cursor": true, "FriendsOutputBody.next_cursor": true, "RequestsOutputBody.next_cursor": true,
 		"StandingAnswer.score": true, "StandingAnswer.reached_at": true, "StandingAnswer.global_rank": true, "StandingAnswer.friends_rank": true,
 		"StandingAnswer.percentile": true, "ArchiveRun.finished_at": true, "ArchivesOutputBody.next_cursor": true, "DeadLettersOutputBody.next_cursor": true,
+		"BoardAnswer.window_hours": true, "CurrentBucket.date": true, "CurrentBucket.starts_at": true, "CurrentBucket.ends_at": true, "CurrentBucket.closes_at": true,
+		"DefinitionAnswer.window_hours": true, "IncrementResult.score": true, "IncrementResult.reached_at": true,
 	}
 	if diff := cmp.Diff(wantNull, nullable); diff != "" {
 		t.Errorf("nullable -want +got:\n%s", diff)

@@ -23,8 +23,11 @@ import (
 	"stepboard/services/board"
 	"stepboard/services/catalog"
 	"stepboard/services/friends"
+	"stepboard/services/group"
 	"stepboard/services/ingest"
 	"stepboard/services/lease"
+	"stepboard/services/ledger"
+	"stepboard/services/live"
 	"stepboard/services/ranking"
 	"stepboard/services/users"
 )
@@ -33,6 +36,10 @@ const (
 	// drainTimeout bounds how long requests under way may take to finish once
 	// the service is told to stop.
 	drainTimeout = 15 * time.Second
+
+	// rewind is how far the ledger's reconciler goes back, always: longer than
+	// any transaction takes, and than Redis forgets by restarting.
+	rewind = 10 * time.Minute
 
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
@@ -48,6 +55,8 @@ type Options struct {
 	Clock    models.Clock
 	Log      *slog.Logger
 	Verifier *handlers.Verifier
+	// Live bounds those who watch rankings; it may be empty.
+	Live live.Limits
 	// Extra adds routes, for `demo`.
 	Extra func(*gin.Engine)
 	// Beside says that a service may be running: its boards stay as it has
@@ -73,11 +82,15 @@ type App struct {
 	Friends *friends.Service
 	Users   *users.Service
 	Ranking *ranking.Service
+	Live    *live.Service
 	Archive *archive.Service
 	Ingest  *ingest.Service
+	Ledger  *ledger.Service
 	Letters *ingest.DeadLetters
 	Guard   *ingest.Guard // nil without a queue
-	Handler http.Handler
+	// Reconciler brings to the boards what they lack of the ledger.
+	Reconciler *ledger.Reconciler
+	Handler    http.Handler
 
 	log      *slog.Logger
 	stores   *stores.Stores
@@ -85,7 +98,7 @@ type App struct {
 	// keep takes updates that were accepted: into the queue, or to the boards
 	// where there is none. It answers as board.Store.Raise does.
 	keep    func(context.Context, []models.Raise) []error
-	writes  *ingest.Group[models.Raise]
+	writes  *group.Group[models.Raise]
 	queue   ingest.Queue       // nil in direct mode
 	stop    context.CancelFunc // ends the background work
 	running sync.WaitGroup
@@ -122,7 +135,11 @@ func New(ctx context.Context, o Options) (*App, error) {
 	a.Archive = archive.New(archive.NewStore(o.Stores.Gorm, o.Stores.Pool), a.Boards, leases, o.Clock, o.Log)
 	registry := newRegistry(o.Stores)
 	registry.MustRegister(newArchiveCollector(a.Archive))
-	scheduler, err := a.newScheduler(o, leases, registry)
+	increments := ledger.NewStore(o.Stores.Gorm, o.Stores.Pool)
+	a.Reconciler = ledger.NewReconciler(ledger.ReconcilerOptions{
+		Store: increments, Slots: a.Catalog, Boards: a.Boards, Memory: a.Boards.Memory("ledger"), Clock: o.Clock, Log: o.Log, Rewind: rewind,
+	})
+	scheduler, err := a.newScheduler(o, leases, registry, ledger.NewPurger(increments, a.Catalog, o.Clock))
 	if err != nil {
 		a.closeQueue()
 		a.Users.Close()
@@ -134,13 +151,17 @@ func New(ctx context.Context, o Options) (*App, error) {
 		a.Guard = a.newGuard(o, leases)
 		registry.MustRegister(newQueueCollector(queue))
 	}
-	a.writes = ingest.NewGroup(writeBatch, a.keep)
+	a.writes = group.New(writeBatch, 1, a.keep)
 	a.Ingest = ingest.New(a.Catalog, a.writes, queue != nil, o.Clock)
+	a.Ledger = ledger.New(increments, a.Catalog, a.Boards, o.Clock, o.Log)
+	registry.MustRegister(newLedgerCollector(a.Ledger))
 	letters := ingest.NewLetterStore(o.Stores.Gorm)
 	a.Letters = ingest.NewDeadLetters(letters, a.Catalog, a.Boards)
 	a.Ranking = ranking.New(a.Catalog, a.Boards, a.Archive, a.Friends, a.Users, o.Clock)
+	a.Live = live.New(a.Ranking, o.Live)
 	a.Handler = handlers.New(handlers.Deps{
-		Catalog: a.Catalog, Ingest: a.Ingest, Ranking: a.Ranking, Archive: a.Archive, Letters: a.Letters,
+		Live:    a.Live,
+		Catalog: a.Catalog, Ingest: a.Ingest, Ranking: a.Ranking, Archive: a.Archive, Ledger: a.Ledger, Letters: a.Letters,
 		Friends: a.Friends, Users: a.Users, ProbesOnly: !o.Roles.API,
 		Verifier: o.Verifier, Ready: a.ready, Clock: o.Clock,
 		Registry: registry, Log: o.Log, Version: Version, Extra: o.Extra,
@@ -181,13 +202,16 @@ func (a *App) closeQueue() {
 }
 
 // newScheduler plans the jobs, in the zones of the boards.
-func (a *App) newScheduler(o Options, leases jobs.Leases, registry prometheus.Registerer) (*jobs.Scheduler, error) {
+func (a *App) newScheduler(o Options, leases jobs.Leases, registry prometheus.Registerer, purger *ledger.Purger) (*jobs.Scheduler, error) {
 	nightly, err := jobs.Zoned(o.Config.Jobs.ArchiveCron, a.Catalog.Zones, o.Clock)
 	if err != nil {
 		return nil, fmt.Errorf("jobs.archive_cron: %w", err)
 	}
 	return jobs.New(leases, o.Clock, o.Log, registry,
 		jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths),
+		jobs.Reconcile(a.Reconciler, a.Catalog, a.Boards, o.Clock, o.Log, registry),
+		jobs.Roll(a.Catalog, a.Boards, o.Clock),
+		jobs.Purge(func(ctx context.Context) (int64, error) { return purger.Purge(ctx, o.Config.Ledger.Retain) }),
 	), nil
 }
 
@@ -227,6 +251,8 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
+	// Streams never finish by themselves, and Shutdown would wait for them.
+	server.RegisterOnShutdown(a.Live.Close)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	select {
@@ -250,7 +276,9 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 // flushed, background work stops (a consumer applies what it holds), caches
 // stop, then the queue, Redis and Postgres close. Serve must have returned.
 func (a *App) Close() error {
+	a.Live.Close()
 	a.writes.Close()
+	a.Ledger.Close()
 	a.stop()
 	a.running.Wait()
 	a.Archive.Close()

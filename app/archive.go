@@ -31,7 +31,7 @@ func (p *program) archiveCommand() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&board, "board", "", "days of this board only")
-	cmd.Flags().StringVar(&bucket, "bucket", "", "this day only, YYYY-MM-DD; needs --board where there are several boards")
+	cmd.Flags().StringVar(&bucket, "bucket", "", "this day only, YYYY-MM-DD, or event; needs --board where there are several boards")
 	return cmd
 }
 
@@ -62,7 +62,7 @@ func (a *App) dueOrNamed(ctx context.Context, boardName, day string) ([]*models.
 	return buckets, nil
 }
 
-func (a *App) namedBucket(ctx context.Context, boardName, day string) (*models.Bucket, error) {
+func (a *App) namedBucket(ctx context.Context, boardName, name string) (*models.Bucket, error) {
 	if boardName == "" {
 		boards := a.Catalog.Boards()
 		if len(boards) != 1 {
@@ -74,13 +74,9 @@ func (a *App) namedBucket(ctx context.Context, boardName, day string) (*models.B
 	if err != nil {
 		return nil, err
 	}
-	date, err := models.ParseDate(day)
-	if err != nil {
-		return nil, err
-	}
-	bucket, err := a.Catalog.Find(ctx, b, date)
+	bucket, err := a.Catalog.Named(ctx, b, name)
 	if errors.Is(err, catalog.ErrNoBucket) {
-		return nil, fmt.Errorf("nothing was ever uploaded for this day of board %s", boardName)
+		return nil, fmt.Errorf("nothing was ever written to this bucket of board %s", boardName)
 	}
 	return bucket, err
 }

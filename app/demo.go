@@ -85,6 +85,7 @@ func unlessStopped(ctx context.Context, err error) error {
 type world struct {
 	app      *App
 	people   *people
+	gifts    gifts
 	listener net.Listener
 	clock    models.Clock
 	log      *slog.Logger
@@ -105,6 +106,7 @@ func openWorld(ctx context.Context, o demoOptions, logTo io.Writer) (*world, err
 	cfg := config.Default()
 	cfg.Auth.HS256Secret = rand.Text() + rand.Text()
 	cfg.Log = config.Log{Level: "warn", Format: "text"}
+	cfg.Boards = append(cfg.Boards, demoBoards(clockOf(cfg)())...)
 	w := &world{people: people, listener: listener, clock: clockOf(cfg), log: newLogger(logTo, cfg.Log)}
 	w.sign = func(user models.UserID) (string, error) {
 		return handlers.SignToken([]byte(cfg.Auth.HS256Secret), user, "", "", "", time.Now(), demoTokenTTL)
@@ -116,7 +118,10 @@ func openWorld(ctx context.Context, o demoOptions, logTo io.Writer) (*world, err
 	verifier := handlers.NewVerifier(handlers.VerifierConfig{Secret: []byte(cfg.Auth.HS256Secret)})
 	w.app, err = New(ctx, Options{
 		Config: cfg, Stores: st, Clock: w.clock, Log: w.log, Verifier: verifier, Roles: AllRoles(),
-		Extra: func(engine *gin.Engine) { engine.GET("/demo/people", demoPeople(people, w.sign)) },
+		Extra: func(engine *gin.Engine) {
+			engine.GET("/demo/people", demoPeople(people, w.sign))
+			engine.POST("/demo/gift", w.giveGift)
+		},
 	})
 	if err != nil {
 		verifier.Close()
@@ -129,6 +134,9 @@ func openWorld(ctx context.Context, o demoOptions, logTo io.Writer) (*world, err
 // world is closed.
 func (w *world) settle(ctx context.Context, out, progressTo io.Writer) error {
 	err := w.people.moveIn(ctx, w.app, w.clock, progressOn(progressTo))
+	if err == nil {
+		err = w.gifts.begin(ctx, w.app, w.people)
+	}
 	if err == nil {
 		err = w.welcome(out)
 	}
@@ -144,6 +152,7 @@ func (w *world) run(ctx context.Context) error {
 	var walking sync.WaitGroup
 	walkCtx, stopWalking := context.WithCancel(ctx)
 	walking.Go(func() { w.people.walk(walkCtx, w.app, w.clock, w.log) })
+	walking.Go(func() { w.gifts.run(walkCtx, w.app, w.people, w.log) })
 	err := w.app.Serve(ctx, w.listener)
 	stopWalking()
 	walking.Wait()

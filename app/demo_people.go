@@ -20,6 +20,8 @@ const (
 	demoHour = 30 * time.Second
 	// demoStartHour is the hour of the day at which the demo begins.
 	demoStartHour = 8
+	// demoOpenDays is how many days take uploads, today included.
+	demoOpenDays = 3
 	// demoReports is the part of the people whose phones report in one tick.
 	demoReports = 1.0 / 20
 	// A day of more steps than demoFresh tires the people of a demo that runs
@@ -211,17 +213,45 @@ func (p *people) moveIn(ctx context.Context, a *App, clock models.Clock, line pr
 	now := clock()
 	today := board.Today(now)
 	p.stroll = stroll{start: now, day: today}
-	uploads := make([]ingest.Upload, 0, 3*len(p.ids))
+	if err := p.remember(ctx, a, board, now, line); err != nil {
+		return err
+	}
+	uploads := make([]ingest.Upload, 0, demoOpenDays*len(p.ids))
 	for at, id := range p.ids {
-		for ago := range 3 {
-			score := p.walked(at+ago, 24)
+		for ago := range demoOpenDays {
+			score := p.walked(at, 24) * (0.45 + 1.1*p.rng.Float64())
 			if ago == 0 {
 				score = p.walked(at, demoStartHour)
 			}
 			uploads = append(uploads, ingest.Upload{User: id, Date: today - models.Date(ago), Score: tired(score)})
 		}
 	}
-	return uploadAll(ctx, a, uploads)
+	if err := uploadAll(ctx, a, uploads); err != nil {
+		return err
+	}
+	return p.ask(ctx, a)
+}
+
+// ask lets those whom the page offers to be have requests to answer, and one
+// that they wait for. Who happens to be a friend already asks nobody.
+func (p *people) ask(ctx context.Context, a *App) error {
+	n := len(p.ids)
+	if n < 4*smallWorldNeighbours {
+		return nil // everybody knows everybody
+	}
+	for at := range min(n, demoChoices) {
+		me, strangers := p.ids[at], [3]models.UserID{p.ids[(at+n/2)%n], p.ids[(at+n/3)%n], p.ids[(at+n/4)%n]}
+		for i, from := range strangers {
+			to := me
+			if i == 2 {
+				from, to = me, from
+			}
+			if _, _, err := a.Friends.Ask(ctx, from, to); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (p *people) storeFriends(ctx context.Context, a *App, line progress) error {

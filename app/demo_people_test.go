@@ -200,7 +200,8 @@ func TestDemoUploads(t *testing.T) {
 	env := testenv.Embedded(t)
 	a := embeddedApp(t, env)
 	board := testenv.Must(a.Catalog.Board(demoBoard))
-	today, bucket := a.Catalog.Current(board, env.Clock.Now())
+	bucket := a.Catalog.Current(board, env.Clock.Now())
+	today := bucket.Day
 	uploads := make([]ingest.Upload, 60_000)
 	for i := range uploads {
 		uploads[i] = ingest.Upload{User: models.UserID(i + 1), Date: today, Score: 1}

@@ -11,6 +11,7 @@ import (
 	"stepboard/models"
 	"stepboard/services/archive"
 	"stepboard/services/ingest"
+	"stepboard/services/ledger"
 )
 
 // figure is a metric that is read off something when it is asked for.
@@ -80,6 +81,21 @@ func newArchiveCollector(a *archive.Service) prometheus.Collector {
 		figure[stats]{"verification_failures_total", "Runs that failed because what was stored was not what was read.", counter, func(s stats) float64 { return float64(s.Unverified.Load()) }, nil},
 		figure[stats]{"entries_moved_total", "Entries moved from Redis to the archive.", counter, func(s stats) float64 { return float64(s.Moved.Load()) }, nil},
 		figure[stats]{"due_buckets", "Buckets that were due when the last archival began.", gauge, func(s stats) float64 { return float64(s.Due.Load()) }, nil},
+	)
+}
+
+// newLedgerCollector reports what this process has counted.
+func newLedgerCollector(l *ledger.Service) prometheus.Collector {
+	type stats = *ledger.Stats
+	status := func(s ledger.Status) prometheus.Labels { return prometheus.Labels{"status": string(s)} }
+	const increments = "Increments that were answered, by what became of them; malformed ones are not among them."
+	return newCollector("stepboard_ledger_", l.Stats,
+		figure[stats]{"increments_total", increments, counter, func(s stats) float64 { return float64(s.Applied.Load()) }, status(ledger.Applied)},
+		figure[stats]{"increments_total", increments, counter, func(s stats) float64 { return float64(s.Duplicates.Load()) }, status(ledger.Duplicate)},
+		figure[stats]{"increments_total", increments, counter, func(s stats) float64 { return float64(s.Rejected.Load()) }, status(ledger.Rejected)},
+		figure[stats]{"flushes_total", "Transactions of increments.", counter, func(s stats) float64 { return float64(s.Flushes.Load()) }, nil},
+		figure[stats]{"retries_total", "Transactions that were made again, as they had met others.", counter, func(s stats) float64 { return float64(s.Retries.Load()) }, nil},
+		figure[stats]{"unraised_total", "Totals that did not reach Redis at once and were left to the reconciler.", counter, func(s stats) float64 { return float64(s.Unraised.Load()) }, nil},
 	)
 }
 

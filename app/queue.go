@@ -26,7 +26,7 @@ func newQueue(ctx context.Context, cfg config.Config, log *slog.Logger) (ingest.
 	case "redis":
 		server := cfg.Redis
 		if len(o.Redis.Addrs) > 0 {
-			server = config.Redis{Addrs: o.Redis.Addrs, Username: o.Redis.Username, Password: o.Redis.Password, TLS: o.Redis.TLS}
+			server = o.Redis.Server()
 		}
 		rdb := stores.OpenRedis(server)
 		if err := checkRedis(ctx, rdb, log); err != nil {
@@ -62,6 +62,6 @@ func (a *App) newConsumer(o Options, letters ingest.Letters, registry prometheus
 // forgotten them.
 func (a *App) newGuard(o Options, leases ingest.Leases) *ingest.Guard {
 	return ingest.NewGuard(ingest.GuardOptions{
-		Queue: a.queue, Memory: a.Boards, Buckets: a.Catalog, Boards: a.Boards, Leases: leases, Log: o.Log, Rewind: o.Config.Ingest.Rewind,
+		Queue: a.queue, Memory: a.Boards.Memory("queue"), Buckets: a.Catalog, Boards: a.Boards, Leases: leases, Log: o.Log, Rewind: o.Config.Ingest.Rewind,
 	})
 }

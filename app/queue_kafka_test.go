@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"stepboard/internal/testenv"
 )
@@ -37,8 +38,8 @@ func TestSoakQueueKafkaConsumersKilled(t *testing.T) {
 	}
 }
 
-// The brokers are away under load: uploads are refused, and the same process
-// goes on when they are back.
+// The brokers are away under load, in a soak for half a minute each time:
+// uploads are refused, and the same process goes on when they are back.
 func TestSoakQueueKafkaAway(t *testing.T) {
 	t.Parallel()
 	env := prepared(t)
@@ -49,10 +50,12 @@ func TestSoakQueueKafkaAway(t *testing.T) {
 		u.more(t, 100)
 		_, refused := u.count()
 		server.Stop()
+		away := time.After(time.Duration(rounds(0, 30)) * time.Second)
 		testenv.Eventually(t, "uploads are refused", func() bool { _, n := u.count(); return n > refused })
 		if status, text := get(t, p, "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, `"queue":"unavailable"`) {
 			t.Errorf("readyz: %d %s", status, text)
 		}
+		<-away
 		server.Start()
 	}
 	u.more(t, 50)

@@ -273,10 +273,10 @@ func (w *world) alone(ctx context.Context, query string) (time.Duration, error) 
 		}
 		requests[v] = w.rankingRequest(token, query)
 	}
-	if _, err := load(ctx, w.service.addr, 1, w.seconds/2, requests); err != nil { // warm
+	if _, err := load(ctx, w.service.addr, 1, w.seconds/2, rotate(requests)); err != nil { // warm
 		return 0, err
 	}
-	rate, err := load(ctx, w.service.addr, 1, w.seconds, requests)
+	rate, err := load(ctx, w.service.addr, 1, w.seconds, rotate(requests))
 	return time.Duration(float64(time.Second) / rate), err
 }
 

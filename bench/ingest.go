@@ -55,7 +55,7 @@ func (w *world) ingestBench(ctx context.Context) (err error) {
 	single := make([]row, len(modes))
 	for i, m := range modes {
 		single[i] = row{name: m.name, process: m.process, measure: func(ctx context.Context) (float64, error) {
-			return load(ctx, m.process.addr, 64, w.seconds, w.uploads)
+			return load(ctx, m.process.addr, 64, w.seconds, rotate(w.uploads))
 		}}
 	}
 	bodies, err := w.batches()
@@ -66,7 +66,7 @@ func (w *world) ingestBench(ctx context.Context) (err error) {
 	batch := make([]row, len(modes))
 	for i, m := range modes {
 		batch[i] = row{name: m.name, process: m.process, measure: func(ctx context.Context) (float64, error) {
-			calls, err := load(ctx, m.process.addr, batchCallers, w.seconds, bodies)
+			calls, err := load(ctx, m.process.addr, batchCallers, w.seconds, rotate(bodies))
 			return calls * batchScores, err
 		}}
 	}
@@ -119,31 +119,42 @@ func (w *world) batches() ([][]byte, error) {
 		return nil, err
 	}
 	today := time.Now().In(zone).Format(time.DateOnly)
-	rng := mathrand.New(mathrand.NewPCG(7, 8))
 	requests := make([][]byte, 64)
-	for i := range requests {
-		items := make([]string, batchScores)
-		for j := range items {
-			items[j] = fmt.Sprintf(`{"user_id":"%d","date":%q,"score":%d}`, firstUser+rng.IntN(w.board), today, 30_000+rng.IntN(1000))
+	for i, scores := range w.drawBatches(len(requests)) {
+		items := make([]string, len(scores))
+		for j, s := range scores {
+			items[j] = fmt.Sprintf(`{"user_id":"%d","date":%q,"score":%d}`, s.user, today, s.score)
 		}
 		requests[i] = httpRequest("POST", "/v1/boards/steps/scores/batch", token, `{"scores":[`+strings.Join(items, ",")+`]}`)
 	}
 	return requests, nil
 }
 
-// bareBatches sends what a batch call comes to, and nothing else, to a board of
-// the same size.
-func (w *world) bareBatches(ctx context.Context) (float64, error) {
+// userScore is one score of a batch.
+type userScore struct{ user, score int64 }
+
+// drawBatches draws so many batches, the same ones every time.
+func (w *world) drawBatches(n int) [][]userScore {
 	rng := mathrand.New(mathrand.NewPCG(7, 8))
-	key := w.keys.prefix + "bare-batches"
-	if err := w.rdb.Copy(ctx, w.keys.board, key, 0, true).Err(); err != nil {
-		return 0, err
+	batches := make([][]userScore, n)
+	for i := range batches {
+		batches[i] = make([]userScore, batchScores)
+		for j := range batches[i] {
+			batches[i][j] = userScore{user: int64(firstUser + rng.IntN(w.board)), score: int64(30_000 + rng.IntN(1000))}
+		}
 	}
+	return batches
+}
+
+// bareBatches sends what the batch calls come to, and nothing else: the same
+// scores of the same users, to the service's own board, as a copy of it would
+// lie better in memory. The composites are as long as the service's.
+func (w *world) bareBatches(ctx context.Context) (float64, error) {
 	commands := make([][]any, 64)
-	for i := range commands {
-		commands[i] = []any{"zadd", key, "gt"}
-		for range batchScores {
-			commands[i] = append(commands[i], int64(30_000+rng.IntN(1000))<<28, firstUser+rng.IntN(w.board))
+	for i, scores := range w.drawBatches(len(commands)) {
+		commands[i] = []any{"zadd", w.keys.board, "gt"}
+		for _, s := range scores {
+			commands[i] = append(commands[i], s.score<<28, s.user)
 		}
 	}
 	rate, err := loop(ctx, batchCallers, w.seconds, func(ctx context.Context, i int) error {

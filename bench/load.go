@@ -14,23 +14,29 @@ import (
 	"time"
 )
 
+// rotate gives requests that were made before, again and again.
+func rotate(requests [][]byte) func() []byte {
+	var next atomic.Int64
+	return func() []byte { return requests[int(next.Add(1))%len(requests)] }
+}
+
 // load sends requests over so many connections for a while, each connection
 // the next as soon as it has its answer, and tells how many were answered a
-// second. It writes bytes that were made before and reads no more of an answer
+// second. It makes next to nothing of a request and reads no more of an answer
 // than it must, so that it takes little of the machine from what is measured.
-func load(ctx context.Context, addr string, connections int, d time.Duration, requests [][]byte) (float64, error) {
+func load(ctx context.Context, addr string, connections int, d time.Duration, next func() []byte) (float64, error) {
 	var (
-		next, done atomic.Int64
-		wg         sync.WaitGroup
-		mu         sync.Mutex
-		failed     error
+		done   atomic.Int64
+		wg     sync.WaitGroup
+		mu     sync.Mutex
+		failed error
 	)
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	start := time.Now()
 	for range connections {
 		wg.Go(func() {
-			err := converse(ctx, addr, func() []byte { return requests[int(next.Add(1))%len(requests)] }, func() { done.Add(1) })
+			err := converse(ctx, addr, next, func() { done.Add(1) })
 			if err != nil {
 				mu.Lock()
 				defer mu.Unlock()

@@ -37,13 +37,15 @@ const firstUser = 1_000_001
 // world is the data, the servers and the requests.
 type world struct {
 	settings
-	rdb     *redis.Client
-	stores  *stores.Stores
-	config  config.Config
-	folder  string
-	keys    sharedKeys
-	service *process
-	bare    *process
+	rdb    *redis.Client
+	stores *stores.Stores
+	config config.Config
+	folder string
+	// eventStart is when the event `gifts` has started.
+	eventStart time.Time
+	keys       sharedKeys
+	service    *process
+	bare       *process
 	// redisServer is the server's process, where it runs on this machine.
 	redisServer *process
 
@@ -57,7 +59,7 @@ type world struct {
 }
 
 func newWorld(ctx context.Context, s settings) (*world, error) {
-	w := &world{settings: s, config: config.Default()}
+	w := &world{settings: s, config: config.Default(), eventStart: time.Now().Add(-time.Hour).Truncate(time.Second)}
 	redisAddr, dsn := os.Getenv("TEST_REDIS_ADDR"), os.Getenv("TEST_POSTGRES_DSN")
 	if redisAddr == "" || dsn == "" {
 		return nil, errors.New("TEST_REDIS_ADDR and TEST_POSTGRES_DSN are not set: run make bench, which starts the servers")
@@ -212,7 +214,7 @@ func (w *world) fillFriends(ctx context.Context, a *app.App) error {
 		return err
 	}
 	keys := models.Keys{Prefix: w.config.Redis.KeyPrefix}
-	_, bucket := a.Catalog.Current(b, time.Now())
+	bucket := a.Catalog.Current(b, time.Now())
 	w.keys = sharedKeys{prefix: w.config.Redis.KeyPrefix, board: keys.Board(bucket, 0)}
 	return w.rdb.Copy(ctx, w.keys.board, uploadKey, 0, true).Err()
 }
@@ -303,6 +305,8 @@ func (w *world) flags() []string {
 	return []string{
 		"serve", "--http.addr=127.0.0.1:0", "--redis.addrs=" + w.config.Redis.Addrs[0], "--redis.key_prefix=" + w.config.Redis.KeyPrefix,
 		"--postgres.dsn=" + w.config.Postgres.DSN, "--auth.hs256_secret=" + w.config.Auth.HS256Secret,
+		fmt.Sprintf(`--boards=[{name: steps}, {name: gifts, kind: event, max_score: 1000000000, start: %q, end: %q}, {name: active, kind: rolling, max_score: 8000000}]`,
+			w.eventStart.Format(time.RFC3339), w.eventStart.AddDate(0, 0, 30).Format(time.RFC3339)),
 	}
 }
 
@@ -439,21 +443,21 @@ func (w *world) redisRanking(ctx context.Context) (float64, error) {
 }
 
 func (w *world) bareRanking(ctx context.Context) (float64, error) {
-	return load(ctx, w.bare.addr, 32, w.seconds, w.bareRanks)
+	return load(ctx, w.bare.addr, 32, w.seconds, rotate(w.bareRanks))
 }
 
 func (w *world) serviceRanking(ctx context.Context) (float64, error) {
-	rate, err := load(ctx, w.service.addr, 32, w.seconds, w.rankings)
+	rate, err := load(ctx, w.service.addr, 32, w.seconds, rotate(w.rankings))
 	w.rssRanking = max(w.rssRanking, w.service.rss())
 	return rate, err
 }
 
 func (w *world) bareUpload(ctx context.Context) (float64, error) {
-	return load(ctx, w.bare.addr, 64, w.seconds, w.bareScores)
+	return load(ctx, w.bare.addr, 64, w.seconds, rotate(w.bareScores))
 }
 
 func (w *world) serviceUpload(ctx context.Context) (float64, error) {
-	rate, err := load(ctx, w.service.addr, 64, w.seconds, w.uploads)
+	rate, err := load(ctx, w.service.addr, 64, w.seconds, rotate(w.uploads))
 	w.rssUpload = max(w.rssUpload, w.service.rss())
 	return rate, err
 }

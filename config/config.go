@@ -18,6 +18,7 @@ type Config struct {
 	Boards   []Board  `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"the boards; see the example file"`
 	HotDays  int      `koanf:"hot_days" validate:"min=2,max=30" doc:"days after its own that a day stays in Redis"`
 	Archive  Archive  `koanf:"archive"`
+	Ledger   Ledger   `koanf:"ledger"`
 	Jobs     Jobs     `koanf:"jobs"`
 	Clock    Clock    `koanf:"clock"`
 	Log      Log      `koanf:"log"`
@@ -30,12 +31,15 @@ type HTTP struct {
 
 // Redis is where the boards are.
 type Redis struct {
-	Mode      string   `koanf:"mode" validate:"oneof=single" doc:"single: one Redis server"`
-	Addrs     []string `koanf:"addrs" validate:"len=1,dive,hostport" doc:"address of the server"`
-	Username  string   `koanf:"username" doc:"ACL user; empty for the default one"`
-	Password  string   `koanf:"password" secret:"true" doc:"password; empty for none"`
-	TLS       bool     `koanf:"tls" doc:"connect with TLS, checked against the system's certificates"`
-	KeyPrefix string   `koanf:"key_prefix" validate:"max=40,excludesall={}" doc:"put before every key, to share a server"`
+	Mode             string   `koanf:"mode" validate:"oneof=single sentinel cluster" doc:"single: one server; sentinel: a master and its replicas, found by Sentinels; cluster: Redis Cluster"`
+	Addrs            []string `koanf:"addrs" validate:"min=1,dive,hostport" doc:"address of the server, or of Sentinels or nodes of the cluster to ask first"`
+	MasterName       string   `koanf:"master_name" doc:"mode sentinel: the name by which Sentinels know the master"`
+	Username         string   `koanf:"username" doc:"ACL user; empty for the default one"`
+	Password         string   `koanf:"password" secret:"true" doc:"password; empty for none"`
+	SentinelUsername string   `koanf:"sentinel_username" doc:"mode sentinel: ACL user of the Sentinels"`
+	SentinelPassword string   `koanf:"sentinel_password" secret:"true" doc:"mode sentinel: password of the Sentinels; empty for none"`
+	TLS              bool     `koanf:"tls" doc:"connect with TLS, checked against the system's certificates"`
+	KeyPrefix        string   `koanf:"key_prefix" validate:"max=40,excludesall={}" doc:"put before every key, to share a server"`
 }
 
 // Postgres is where everything is that must outlive Redis.
@@ -65,13 +69,20 @@ type Ingest struct {
 
 // IngestRedis is the queue of mode redis, a stream.
 type IngestRedis struct {
-	Addrs      []string      `koanf:"addrs" validate:"max=1,dive,hostport" doc:"address of its server; empty: the boards' own"`
+	Mode       string        `koanf:"mode" validate:"oneof=single sentinel cluster" doc:"as redis.mode, where addrs is set"`
+	Addrs      []string      `koanf:"addrs" validate:"dive,hostport" doc:"as redis.addrs; empty: the boards' own Redis"`
+	MasterName string        `koanf:"master_name" doc:"as redis.master_name"`
 	Username   string        `koanf:"username" doc:"ACL user; empty for the default one"`
 	Password   string        `koanf:"password" secret:"true" doc:"password; empty for none"`
 	TLS        bool          `koanf:"tls" doc:"connect with TLS, checked against the system's certificates"`
 	MaxUpdates int64         `koanf:"max_updates" validate:"min=1000" doc:"most updates in the stream, of some 40 bytes each; more are refused"`
 	Keep       time.Duration `koanf:"keep" validate:"min=1s" doc:"how long applied updates stay in the stream, at least ingest.rewind"`
 	ClaimAfter time.Duration `koanf:"claim_after" validate:"min=1s,max=1h" doc:"how long a consumer may hold updates before another takes them over"`
+}
+
+// Server is the Redis that the stream is in, where that is not the boards' own.
+func (r IngestRedis) Server() Redis {
+	return Redis{Mode: r.Mode, Addrs: r.Addrs, MasterName: r.MasterName, Username: r.Username, Password: r.Password, TLS: r.TLS}
 }
 
 // IngestKafka is the queue of mode kafka, a topic.
@@ -88,17 +99,25 @@ type IngestKafka struct {
 // Board is a board's definition. It takes effect with the next bucket; what a
 // bucket was made with never changes.
 type Board struct {
-	Name     string `koanf:"name" validate:"required" doc:"1 to 40 of a-z, 0-9 and -"`
-	Kind     string `koanf:"kind" validate:"oneof=daily" doc:"daily: a total for each day, the highest counts"`
-	TimeZone string `koanf:"time_zone" doc:"IANA zone that fixes the day"`
-	MaxScore int64  `koanf:"max_score" doc:"largest score that is accepted"`
-	Shards   int    `koanf:"shards" doc:"sorted sets that a bucket is split into"`
-	Global   string `koanf:"global" validate:"oneof=users service" doc:"who may read top and around: users or service"`
+	Name     string    `koanf:"name" validate:"required" doc:"1 to 40 of a-z, 0-9 and -"`
+	Kind     string    `koanf:"kind" doc:"daily: a total for each day, the highest counts; event: increments add up from start to end; rolling: those of the last hours add up"`
+	TimeZone string    `koanf:"time_zone" doc:"IANA zone that fixes the day"`
+	MaxScore int64     `koanf:"max_score" doc:"largest score that is accepted"`
+	Shards   int       `koanf:"shards" doc:"sorted sets that a bucket is split into"`
+	Global   string    `koanf:"global" validate:"oneof=users service" doc:"who may read top and around: users or service"`
+	Start    time.Time `koanf:"start" doc:"when an event starts, in RFC 3339"`
+	End      time.Time `koanf:"end" doc:"when it is over, in RFC 3339"`
+	Window   int       `koanf:"window" doc:"hours that count on a rolling board, the current one included, 1 to 168; 0: 24"`
 }
 
 // Archive says how long archived days are kept.
 type Archive struct {
 	RetainMonths int `koanf:"retain_months" validate:"min=0,max=1200" doc:"whole months that archived days are kept after their own; 0: for ever"`
+}
+
+// Ledger says how long increments are kept.
+type Ledger struct {
+	Retain time.Duration `koanf:"retain" validate:"min=24h" doc:"how long increments are kept, so that the same event_id counts once; at least 24h"`
 }
 
 // Jobs says when what is done again and again is done.
@@ -125,9 +144,10 @@ func Default() Config {
 		Postgres: Postgres{MaxConns: 20},
 		Ingest: Ingest{
 			Mode: "direct", FlushInterval: time.Second, BatchSize: 100_000, Rewind: 10 * time.Minute,
-			Redis: IngestRedis{Addrs: []string{}, MaxUpdates: 50_000_000, Keep: time.Hour, ClaimAfter: time.Minute},
+			Redis: IngestRedis{Mode: "single", Addrs: []string{}, MaxUpdates: 50_000_000, Keep: time.Hour, ClaimAfter: time.Minute},
 			Kafka: IngestKafka{Brokers: []string{}, Topic: "stepboard-updates", Group: "stepboard"},
 		},
+		Ledger:  Ledger{Retain: 400 * 24 * time.Hour},
 		Boards:  []Board{defaultBoard("steps")},
 		HotDays: 3,
 		Jobs:    Jobs{ArchiveCron: "30 3 * * *"},

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -182,8 +183,12 @@ func TestBadValuesNameTheKey(t *testing.T) {
 		{"http: {addr: ':65536'}", "http.addr: must be host:port"},
 		{"http: {addr: ':-1'}", "http.addr: must be host:port"},
 		{"http: {addr: ''}", "http.addr: must be host:port"},
-		{"redis: {mode: cluster}", "redis.mode: must be one of single"},
-		{"redis: {addrs: []}", "redis.addrs: must be a list of 1"},
+		{"redis: {mode: many}", "redis.mode: must be one of single, sentinel, cluster"},
+		{"redis: {mode: sentinel}", "redis.master_name: must be set in mode sentinel"},
+		{"redis: {mode: cluster, master_name: a}", "redis.master_name: is for mode sentinel only"},
+		{"ingest: {redis: {mode: sentinel, addrs: ['a:1']}}", "ingest.redis.master_name: must be set in mode sentinel"},
+		{"ingest: {redis: {addrs: ['a:1', 'b:1']}}", "ingest.redis.addrs: must be a list of 1 in mode single"},
+		{"redis: {addrs: []}", "redis.addrs: must have at least 1"},
 		{"redis: {addrs: ['a:1', 'b:1']}", "redis.addrs: must be a list of 1"},
 		{"redis: {addrs: 'a:1,b:1'}", "redis.addrs: must be a list of 1"},
 		{"redis: {addrs: [a]}", "redis.addrs[0]: must be host:port"},
@@ -236,7 +241,13 @@ func TestBadValuesNameTheKey(t *testing.T) {
 		{"boards: [{name: 'a:b'}]", `boards: board name "a:b"`},
 		{"boards: [{name: 5}]", "boards[0].name: must be text"},
 		{"boards: [{name: " + strings.Repeat("a", 41) + "}]", "boards: board name"},
-		{"boards: [{name: a}, {name: b, kind: event}]", "boards[1].kind: must be one of daily"},
+		{"boards: [{name: a}, {name: b, kind: yearly}]", `boards: board b: kind: "yearly" is not a kind of board`},
+		{"boards: [{name: a}, {name: b, kind: event}]", "boards: board b: start: an event has a start"},
+		{"boards: [{name: b, kind: event, start: 2026-12-01}]", "boards[0].start: must be a time with its zone, in quotes"},
+		{"boards: [{name: b, kind: event, start: soon}]", "boards[0].start: must be a time with its zone, in quotes"},
+		{`boards: [{name: b, kind: event, start: "2026-12-02T00:00:00Z", end: "2026-12-01T00:00:00Z"}]`, "boards: board b: end: "},
+		{"boards: [{name: b, kind: rolling, window: 200}]", "boards: board b: window: 200 is outside 1 … 168 hours"},
+		{"ledger: {retain: 1h}", "ledger.retain: must be at least 24h"},
 		{"boards: [{name: a, time_zone: Asia/Nowhere}]", "boards: board a: time_zone:"},
 		{"boards: [{name: a, time_zone: ''}]", "boards: board a: time_zone:"},
 		{"boards: [{name: a, time_zone: Local}]", "boards: board a: time_zone:"},
@@ -550,7 +561,7 @@ func TestTheExampleIsTheDefaults(t *testing.T) {
 }
 
 // commentedOut is a setting of the example that has no default.
-var commentedOut = regexp.MustCompile(`(?m)^( *)#([a-z])`)
+var commentedOut = regexp.MustCompile(`(?m)^( *)#([a-z]|- |  )`)
 
 // example is the example file with every setting in force.
 func example(t testing.TB) string {
@@ -570,7 +581,7 @@ func leaves(prefix string, structType reflect.Type) []leaf {
 	for f := range structType.Fields() {
 		key := prefix + f.Tag.Get("koanf")
 		switch {
-		case f.Type.Kind() == reflect.Struct:
+		case f.Type.Kind() == reflect.Struct && f.Type != reflect.TypeFor[time.Time]():
 			list = append(list, leaves(key+".", f.Type)...)
 			continue
 		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
@@ -605,7 +616,11 @@ func TestEverySettingIsDocumented(t *testing.T) {
 			case map[string]any:
 				at = v[part]
 			case []any:
-				at = v[0]
+				all := make(map[string]any)
+				for _, item := range v {
+					maps.Copy(all, item.(map[string]any))
+				}
+				at = all
 			default:
 				at = nil
 			}
@@ -622,11 +637,11 @@ func TestEverySettingIsDocumented(t *testing.T) {
 // A secret that everyone can read here must not reach production.
 func TestTheExamplesSecretIsRefused(t *testing.T) {
 	t.Parallel()
-	_, err := given{file: example(t)}.load(t)
+	_, err := given{file: example(t), flags: map[string]string{"redis.mode": "sentinel"}}.load(t)
 	if err == nil || err.Error() != "auth.hs256_secret: must have at least 32 bytes" {
 		t.Fatalf("error %v", err)
 	}
-	cfg, err := given{file: example(t), flags: map[string]string{"auth.hs256_secret": strings.Repeat("s", 32)}}.load(t)
+	cfg, err := given{file: example(t), flags: map[string]string{"redis.mode": "sentinel", "auth.hs256_secret": strings.Repeat("s", 32)}}.load(t)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,6 +68,16 @@ func strict(from, to reflect.Value) (any, error) {
 			return d, nil
 		}
 		return nil, errors.New("must be a duration with its unit, such as 90m")
+	case time.Time:
+		if isText && text == "" {
+			return time.Time{}, nil
+		}
+		// Without quotes YAML makes a time of a mere date, in a zone that nobody
+		// has named.
+		if at, err := time.Parse(time.RFC3339, text); err == nil {
+			return at, nil
+		}
+		return nil, errors.New(`must be a time with its zone, in quotes: "2026-12-01T20:00:00+08:00"`)
 	case []string:
 		if isText {
 			return strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' }), nil

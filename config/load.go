@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-playground/validator/v10"
 	"github.com/knadh/koanf/parsers/yaml"
@@ -175,6 +176,14 @@ func (c *Config) validate() error {
 	} else if err != nil {
 		return err
 	}
+	if err := c.Redis.check("redis"); err != nil {
+		return err
+	}
+	if len(c.Ingest.Redis.Addrs) > 0 {
+		if err := c.Ingest.Redis.Server().check("ingest.redis"); err != nil {
+			return err
+		}
+	}
 	if c.Ingest.Redis.Keep < c.Ingest.Rewind {
 		return fmt.Errorf("ingest.redis.keep: must be at least ingest.rewind, %v, not %v", c.Ingest.Rewind, c.Ingest.Redis.Keep)
 	}
@@ -189,6 +198,19 @@ func (c *Config) validate() error {
 	return nil
 }
 
+// check is whether the addresses fit the mode.
+func (r Redis) check(key string) error {
+	switch {
+	case r.Mode == "single" && len(r.Addrs) > 1:
+		return fmt.Errorf("%s.addrs: must be a list of 1 in mode single; set %s.mode", key, key)
+	case r.Mode == "sentinel" && r.MasterName == "":
+		return fmt.Errorf("%s.master_name: must be set in mode sentinel", key)
+	case r.Mode != "sentinel" && r.MasterName != "":
+		return fmt.Errorf("%s.master_name: is for mode sentinel only", key)
+	}
+	return nil
+}
+
 // BoardDefinitions are the boards as the catalog stores them.
 func (c *Config) BoardDefinitions() []models.Board {
 	defs := make([]models.Board, len(c.Boards))
@@ -196,9 +218,18 @@ func (c *Config) BoardDefinitions() []models.Board {
 		defs[i] = models.Board{
 			Name: b.Name, Kind: models.Kind(b.Kind), TimeZone: b.TimeZone,
 			MaxScore: b.MaxScore, Shards: b.Shards, Global: models.Audience(b.Global),
+			StartsAt: optional(b.Start), EndsAt: optional(b.End), WindowHours: b.Window,
 		}
 	}
 	return defs
+}
+
+// optional is nil for a time that was not given.
+func optional(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }
 
 // RequireServe checks what serving needs beyond the settings being right.

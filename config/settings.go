@@ -77,6 +77,11 @@ func plain(v reflect.Value) any {
 	switch value := v.Interface().(type) {
 	case time.Duration:
 		return value.String()
+	case time.Time:
+		if value.IsZero() {
+			return ""
+		}
+		return value.Format(time.RFC3339)
 	case []Board:
 		list := make([]any, len(value))
 		for i := range value {

@@ -12,7 +12,7 @@ import (
 // archiveRun is one run of a bucket's archival.
 type archiveRun struct {
 	Board      string              `json:"board" doc:"The board's name"`
-	Bucket     string              `json:"bucket" doc:"The bucket: 20261120 for a day"`
+	Bucket     string              `json:"bucket" doc:"The bucket: 20261120 for a day, event for an event"`
 	Run        int                 `json:"run" doc:"1 moves the bucket; later runs merge what came after it"`
 	State      models.ArchiveState `json:"state" enum:"running,failed,complete" doc:"A run that is not complete is taken up by the next archival"`
 	Attempts   int                 `json:"attempts" doc:"How often it was begun"`
@@ -77,7 +77,7 @@ func (a *api) listArchives(ctx context.Context, in *listArchivesInput) (*archive
 type startArchiveInput struct {
 	Body struct {
 		Board  string `json:"board" doc:"The board's name" example:"steps"`
-		Bucket string `json:"bucket" doc:"The day, YYYY-MM-DD" example:"2026-11-16"`
+		Bucket string `json:"bucket" doc:"The day, YYYY-MM-DD, or event" example:"2026-11-16"`
 	}
 }
 
@@ -90,13 +90,12 @@ func (a *api) startArchive(ctx context.Context, in *startArchiveInput) (*archive
 	if err != nil {
 		return nil, err
 	}
-	day, err := models.ParseDate(in.Body.Bucket)
-	if err != nil {
-		return nil, models.Invalid("body.bucket", err.Error())
-	}
-	bucket, err := a.Catalog.Find(ctx, b, day)
+	bucket, err := a.Catalog.Named(ctx, b, in.Body.Bucket)
 	if errors.Is(err, catalog.ErrNoBucket) {
-		return nil, models.Errorf(models.CodeNotFound, "nothing was ever uploaded for %v of this board", day)
+		return nil, models.Errorf(models.CodeNotFound, "nothing was ever written to %s of this board", in.Body.Bucket)
+	}
+	if models.CodeOf(err) == models.CodeValidationFailed {
+		return nil, models.Invalid("body.bucket", err.Error())
 	}
 	if err != nil {
 		return nil, err

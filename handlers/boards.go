@@ -2,46 +2,121 @@ package handlers
 
 import (
 	"context"
+	"time"
 
 	"stepboard/models"
+	"stepboard/services/catalog"
 )
 
-type boardAnswer struct {
-	Name     string          `json:"name" doc:"The board's name"`
-	Kind     models.Kind     `json:"kind" enum:"daily" doc:"daily: a total for each day, the highest counts"`
-	TimeZone string          `json:"time_zone" doc:"The zone that fixes its days" example:"Asia/Shanghai"`
-	MaxScore int64           `json:"max_score" doc:"The largest score that is taken"`
-	Global   models.Audience `json:"global" enum:"users,service" doc:"Who may read top and around"`
-	Current  currentBucket   `json:"current" doc:"The day that it is now"`
-	Final    bool            `json:"final" doc:"True once the board takes no more updates"`
+// BoardAnswer is a board as every caller sees it.
+type BoardAnswer struct {
+	Name        string          `json:"name" doc:"The board's name"`
+	Kind        models.Kind     `json:"kind" enum:"daily,event,rolling" doc:"daily: a total for each day, the highest counts; event: increments add up from its start to its end; rolling: those of the last hours add up"`
+	TimeZone    string          `json:"time_zone" doc:"The zone that fixes its days" example:"Asia/Shanghai"`
+	MaxScore    int64           `json:"max_score" doc:"The largest score that is taken"`
+	Global      models.Audience `json:"global" enum:"users,service" doc:"Who may read top and around"`
+	WindowHours *int            `json:"window_hours" doc:"How many hours count on a rolling board, the current one included; null on others"`
+	Current     currentBucket   `json:"current" doc:"The stretch of time that counts now: a day, or all of an event"`
+	Final       bool            `json:"final" doc:"True once the board takes no more updates"`
 }
 
 type currentBucket struct {
-	Date     string           `json:"date" doc:"Today, in the board's zone"`
-	StartsAt models.Timestamp `json:"starts_at" format:"date-time" doc:"When the day began"`
-	EndsAt   models.Timestamp `json:"ends_at" format:"date-time" doc:"When the next day begins"`
-	ClosesAt models.Timestamp `json:"closes_at" format:"date-time" doc:"Until when uploads for it are taken"`
+	Date     *string           `json:"date" nullable:"true" doc:"Today, in the board's zone; null where the board has no days"`
+	StartsAt *models.Timestamp `json:"starts_at" format:"date-time" nullable:"true" doc:"When it began or begins; null on a rolling board"`
+	EndsAt   *models.Timestamp `json:"ends_at" format:"date-time" nullable:"true" doc:"When it is over; null on a rolling board"`
+	ClosesAt *models.Timestamp `json:"closes_at" format:"date-time" nullable:"true" doc:"Until when updates for it are taken; null on a rolling board"`
+}
+
+func boardOf(c *catalog.Catalog, b *catalog.Board, now time.Time) BoardAnswer {
+	bucket := c.Current(b, now)
+	answer := BoardAnswer{
+		Name: b.Name, Kind: b.Kind, TimeZone: b.TimeZone, MaxScore: b.MaxScore, Global: b.Global, Final: bucket.Final(now),
+	}
+	if d := b.Date(bucket); d != nil {
+		text := d.String()
+		answer.Current.Date = &text
+	}
+	if bucket.WindowHours > 0 {
+		answer.WindowHours = &bucket.WindowHours
+		return answer
+	}
+	starts, ends, closes := models.TimestampOf(bucket.StartsAt), models.TimestampOf(bucket.EndsAt), models.TimestampOf(bucket.ClosesAt)
+	answer.Current.StartsAt, answer.Current.EndsAt, answer.Current.ClosesAt = &starts, &ends, &closes
+	return answer
 }
 
 type boardsOutput struct {
 	Body struct {
-		Boards []boardAnswer `json:"boards" nullable:"false" doc:"By name"`
+		Boards []BoardAnswer `json:"boards" nullable:"false" doc:"By name"`
 	}
 }
 
 func (a *api) listBoards(context.Context, *struct{ OnBehalf }) (*boardsOutput, error) {
 	now := a.Clock()
 	out := &boardsOutput{}
-	out.Body.Boards = []boardAnswer{}
+	out.Body.Boards = []BoardAnswer{}
 	for _, b := range a.Catalog.Boards() {
-		day, current := a.Catalog.Current(b, now)
-		out.Body.Boards = append(out.Body.Boards, boardAnswer{
-			Name: b.Name, Kind: b.Kind, TimeZone: b.TimeZone, MaxScore: b.MaxScore, Global: b.Global,
-			Current: currentBucket{
-				Date:     day.String(),
-				StartsAt: models.TimestampOf(current.StartsAt), EndsAt: models.TimestampOf(current.EndsAt), ClosesAt: models.TimestampOf(current.ClosesAt),
-			},
-		})
+		out.Body.Boards = append(out.Body.Boards, boardOf(a.Catalog, b, now))
 	}
 	return out, nil
+}
+
+// definitionBody defines a board.
+type definitionBody struct {
+	Name        string          `json:"name" minLength:"1" maxLength:"40" pattern:"^[a-z0-9-]+$" doc:"The board's name" example:"gifts-spring"`
+	Kind        models.Kind     `json:"kind" enum:"daily,event,rolling" doc:"daily, event or rolling"`
+	TimeZone    string          `json:"time_zone,omitempty" default:"Asia/Shanghai" doc:"IANA zone that fixes its days" example:"Asia/Shanghai"`
+	MaxScore    int64           `json:"max_score" minimum:"1" doc:"The largest score that is taken" example:"10000000"`
+	Shards      int             `json:"shards,omitempty" minimum:"1" maximum:"1024" default:"1" doc:"Sorted sets that a bucket is split into"`
+	Global      models.Audience `json:"global,omitempty" enum:"users,service" default:"users" doc:"Who may read top and around"`
+	StartsAt    *time.Time      `json:"start,omitempty" format:"date-time" doc:"When an event starts; events only" example:"2026-12-01T12:00:00Z"`
+	EndsAt      *time.Time      `json:"end,omitempty" format:"date-time" doc:"When it is over; events only" example:"2026-12-24T15:00:00Z"`
+	WindowHours int             `json:"window,omitempty" minimum:"1" maximum:"168" doc:"How many hours count on a rolling board, the current one included; 24 where it is left out; rolling boards only"`
+}
+
+type defineInput struct {
+	Body definitionBody
+}
+
+// definitionAnswer is a definition with what it comes to.
+type definitionAnswer struct {
+	BoardAnswer
+	Shards    int              `json:"shards" doc:"Sorted sets that its next bucket is split into"`
+	TickMS    int64            `json:"tick_ms" doc:"The resolution of reached_at, in milliseconds"`
+	CreatedAt models.Timestamp `json:"created_at" format:"date-time" doc:"When the board was defined first"`
+}
+
+type definitionOutput struct {
+	Body definitionAnswer
+}
+
+func (a *api) definition(b *catalog.Board) *definitionOutput {
+	now := a.Clock()
+	return &definitionOutput{Body: definitionAnswer{
+		BoardAnswer: boardOf(a.Catalog, b, now), Shards: b.Shards, TickMS: a.Catalog.Current(b, now).TickMS, CreatedAt: models.TimestampOf(b.CreatedAt),
+	}}
+}
+
+func (a *api) defineBoard(ctx context.Context, in *defineInput) (*definitionOutput, error) {
+	d := in.Body
+	b, err := a.Catalog.Add(ctx, models.Board{
+		Name: d.Name, Kind: d.Kind, TimeZone: d.TimeZone, MaxScore: d.MaxScore, Shards: d.Shards, Global: d.Global,
+		StartsAt: d.StartsAt, EndsAt: d.EndsAt, WindowHours: d.WindowHours,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.definition(b), nil
+}
+
+type boardInput struct {
+	Board string `path:"board" doc:"The board's name" example:"gifts-spring"`
+}
+
+func (a *api) showBoard(_ context.Context, in *boardInput) (*definitionOutput, error) {
+	b, err := a.Catalog.Board(in.Board)
+	if err != nil {
+		return nil, err
+	}
+	return a.definition(b), nil
 }

@@ -27,6 +27,15 @@ var calls = map[string]about{
 			"Each item stands for itself: the answer counts those that were taken and says of the others what is wrong.",
 		[]int{http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge},
 	},
+	"POST /v1/boards/{board}/increments": {
+		"Add to scores on event and rolling boards: `{\"user_id\":\"1001\",\"delta\":5,\"event_id\":\"gift-2381\"}`, or up to 1,000 as " +
+			"`{\"increments\":[{\"user_id\":\"1001\",\"delta\":5,\"event_id\":\"gift-2381\"}]}`. " +
+			"An event_id counts once on a board: sent again as it was, it is answered duplicate, with what it led to the first time, also after the event; " +
+			"with another user_id or delta it is rejected as event_id_conflict. So after a time-out or a 503 send the same again. " +
+			"Of a list each item stands for itself, and what is wrong with one is in its result; one that is sent alone is refused with the error's own status. " +
+			"Increments of a user that are counted together all have the reached_at of the latest.",
+		[]int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge},
+	},
 	"GET /v1/boards": {
 		"Every board with its limits, its time zone, and the day that it is there now.",
 		nil,
@@ -35,6 +44,13 @@ var calls = map[string]about{
 		"One page of the user and the user's friends, best first. Who has no score that day is not listed. " +
 			"The first page of a past day is `?date=2026-11-19&limit=50`; the next one adds `&cursor=` with the page's next_cursor.",
 		[]int{http.StatusBadRequest, http.StatusNotFound},
+	},
+	"GET /v1/boards/{board}/friends/stream": {
+		"The first page of the user and the user's friends as server-sent events: one at once, and one whenever it has changed. " +
+			"Each `ranking` event's data is what GET /v1/boards/{board}/friends answers; `?limit=` is the size of the page. " +
+			"A comment every 15 seconds says that the connection lives. An `error` event with a problem ends the stream; it also ends when the service stops, " +
+			"and after five minutes, so that the token is checked again. Connect again then. A user may have five streams at once.",
+		[]int{http.StatusBadRequest, http.StatusNotFound, http.StatusTooManyRequests},
 	},
 	"GET /v1/boards/{board}/top": {
 		"One page of everybody, best first, with the caller's own line in me. " +
@@ -53,6 +69,15 @@ var calls = map[string]about{
 		"The user's days, newest first, wherever they are; days without a score are left out. " +
 			"A month is `?from=2026-10-01&to=2026-10-31`, at most 366 days; without both it is the last 31 days. " +
 			"`&for=1002` answers a friend's days.",
+		[]int{http.StatusNotFound},
+	},
+	"POST /v1/admin/boards": {
+		"Defines a board while the service runs, such as `{\"name\":\"gifts-spring\",\"kind\":\"event\",\"max_score\":10000000,\"start\":\"2026-12-01T12:00:00Z\",\"end\":\"2026-12-24T15:00:00Z\"}`. " +
+			"This process knows it at once, others within seconds. What the board's buckets are made with never changes.",
+		[]int{http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge},
+	},
+	"GET /v1/admin/boards/{board}": {
+		"The definition as it is stored, with the resolution that it comes to.",
 		[]int{http.StatusNotFound},
 	},
 	"GET /v1/admin/archives": {

@@ -27,7 +27,10 @@ var statusOf = map[models.Code]int{
 	models.CodeUserNotFound:     http.StatusNotFound,
 	models.CodeNotFound:         http.StatusNotFound,
 	models.CodeMethodNotAllowed: http.StatusMethodNotAllowed,
+	models.CodeEventIDConflict:  http.StatusConflict,
 	models.CodeFriendLimit:      http.StatusConflict,
+	models.CodeBoardKind:        http.StatusConflict,
+	models.CodeBoardExists:      http.StatusConflict,
 	models.CodeBucketHot:        http.StatusConflict,
 	models.CodeArchiveRunning:   http.StatusConflict,
 	models.CodeBodyTooLarge:     http.StatusRequestEntityTooLarge,
@@ -35,11 +38,13 @@ var statusOf = map[models.Code]int{
 	models.CodeScoreOutOfRange:  http.StatusUnprocessableEntity,
 	models.CodeDateInFuture:     http.StatusUnprocessableEntity,
 	models.CodeDateClosed:       http.StatusUnprocessableEntity,
+	models.CodeEventNotOpen:     http.StatusUnprocessableEntity,
+	models.CodeRateLimited:      http.StatusTooManyRequests,
 	models.CodeUnavailable:      http.StatusServiceUnavailable,
 	models.CodeInternal:         http.StatusInternalServerError,
 }
 
-// retryAfter is how many seconds a client waits after a 503.
+// retryAfter is how many seconds a client waits after a 429 or 503.
 const retryAfter = 2
 
 // statusClientGone is what is logged where nobody was left to answer.
@@ -67,7 +72,7 @@ func (p *Problem) GetStatus() int { return p.Status }
 // GetHeaders asks the client to wait where waiting helps.
 func (p *Problem) GetHeaders() http.Header {
 	switch p.Status {
-	case http.StatusServiceUnavailable:
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		return http.Header{"Retry-After": {strconv.Itoa(retryAfter)}}
 	case http.StatusUnauthorized:
 		return http.Header{"Www-Authenticate": {"Bearer"}}

@@ -63,9 +63,11 @@ func (a *api) observe(c *gin.Context) {
 		c.Request.Header["Content-Type"] = jsonContentType
 	}
 	// A store that hangs is answered for while somebody still listens.
-	ctx, cancel := context.WithTimeout(c.Request.Context(), requestTimeout)
-	defer cancel()
-	c.Request = c.Request.WithContext(ctx)
+	if c.FullPath() != streamRoute {
+		ctx, cancel := context.WithTimeout(c.Request.Context(), requestTimeout)
+		defer cancel()
+		c.Request = c.Request.WithContext(ctx)
+	}
 	defer a.finish(c, start, id)
 	c.Next()
 }

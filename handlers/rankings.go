@@ -10,7 +10,7 @@ import (
 // DayInput picks a board's day on somebody's behalf.
 type DayInput struct {
 	Board string `path:"board" doc:"The board's name" example:"steps"`
-	Date  string `query:"date" doc:"The day, YYYY-MM-DD in the board's zone; today where it is left out" example:"2026-11-20"`
+	Date  string `query:"date" doc:"The day, YYYY-MM-DD in the board's zone; today where it is left out. Event and rolling boards take none" example:"2026-11-20"`
 	OnBehalf
 }
 

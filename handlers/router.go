@@ -18,6 +18,8 @@ import (
 	"stepboard/services/catalog"
 	"stepboard/services/friends"
 	"stepboard/services/ingest"
+	"stepboard/services/ledger"
+	"stepboard/services/live"
 	"stepboard/services/ranking"
 	"stepboard/services/users"
 	"stepboard/web"
@@ -27,7 +29,9 @@ import (
 type Deps struct {
 	Catalog  *catalog.Catalog
 	Ingest   *ingest.Service
+	Ledger   *ledger.Service
 	Ranking  *ranking.Service
+	Live     *live.Service
 	Archive  *archive.Service
 	Letters  *ingest.DeadLetters
 	Friends  *friends.Service
@@ -70,7 +74,7 @@ func New(deps Deps) http.Handler {
 	h := newHuma(engine, deps.Version)
 	a.routes(h)
 	describeMore(h.OpenAPI())
-	pages(engine)
+	pages(engine, web.New(deps.Extra != nil))
 	if deps.Extra != nil {
 		deps.Extra(engine)
 	}
@@ -83,9 +87,11 @@ func (a *api) routes(h huma.API) {
 
 	register(h, http.MethodPost, "/v1/boards/{board}/scores", byUser, "Upload step totals", a.uploadScores, body[uploadBody])
 	register(h, http.MethodPost, "/v1/boards/{board}/scores/batch", byService, "Upload step totals of many users", a.uploadBatch, body[batchBody])
+	register(h, http.MethodPost, "/v1/boards/{board}/increments", byService, "Add to scores", a.addIncrements, body[incrementsBody])
 
 	register(h, http.MethodGet, "/v1/boards", byAny, "List the boards", a.listBoards)
 	register(h, http.MethodGet, "/v1/boards/{board}/friends", byUser, "Rank oneself among one's friends", a.friendsRanking)
+	register(h, http.MethodGet, "/v1/boards/{board}/friends/stream", byUser, "Watch oneself among one's friends", a.streamFriends, eventStream)
 	register(h, http.MethodGet, "/v1/boards/{board}/top", byAny, "Rank everybody", a.topRanking)
 	register(h, http.MethodGet, "/v1/boards/{board}/around", byUser, "Rank one's neighbours among everybody", a.aroundRanking)
 	register(h, http.MethodGet, "/v1/boards/{board}/me", byUser, "Tell where one stands", a.standing)
@@ -102,6 +108,8 @@ func (a *api) routes(h huma.API) {
 	register(h, http.MethodPut, "/v1/users/{id}", byService, "Set a user's profile", a.putProfile)
 	register(h, http.MethodPut, "/v1/users/{id}/friends", byService, "Replace a user's friends", a.replaceFriends)
 
+	register(h, http.MethodPost, "/v1/admin/boards", byAdmin, "Define a board", a.defineBoard, answers(http.StatusCreated))
+	register(h, http.MethodGet, "/v1/admin/boards/{board}", byAdmin, "Show a board's definition", a.showBoard)
 	register(h, http.MethodGet, "/v1/admin/archives", byAdmin, "List the runs of the archive", a.listArchives)
 	register(h, http.MethodPost, "/v1/admin/archives", byAdmin, "Archive a day now", a.startArchive, answers(http.StatusAccepted))
 	register(h, http.MethodGet, "/v1/admin/dead-letters", byAdmin, "List what could not be applied", a.listDeadLetters)
@@ -114,25 +122,6 @@ func (a *api) probes(engine *gin.Engine) {
 	engine.GET("/healthz", a.healthz)
 	engine.GET("/readyz", a.readyz)
 	engine.GET("/metrics", gin.WrapH(promhttp.HandlerFor(a.Registry, promhttp.HandlerOpts{Registry: a.Registry})))
-}
-
-// pages is what is for browsers.
-func pages(engine *gin.Engine) {
-	for _, path := range []string{"/", "/assets/*file", "/docs", "/docs/*file"} {
-		engine.GET(path, file)
-	}
-}
-
-// file answers a file for a browser.
-func file(c *gin.Context) {
-	found, ok := web.Find(c.Request.URL.Path)
-	if !ok {
-		nothingHere(c)
-		return
-	}
-	c.Header("Content-Security-Policy", found.Policy)
-	c.Header("X-Content-Type-Options", "nosniff")
-	c.Data(http.StatusOK, found.ContentType, found.Body)
 }
 
 func nothingHere(c *gin.Context) {

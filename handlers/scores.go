@@ -228,45 +228,79 @@ type batchInput struct {
 }
 
 func (a *api) uploadBatch(ctx context.Context, in *batchInput) (*batchOutput, error) {
-	items, err := splitBatch(in.RawBody)
+	batch, err := parseBatch(in.RawBody)
 	if err != nil {
 		return nil, err
 	}
-	out := &batchOutput{Status: a.uploadStatus()}
-	out.Body.Rejected = []rejectedItem{}
-	reject := func(index int, err error) error {
-		var known *models.Error
-		if !errors.As(err, &known) {
-			return err
-		}
-		out.Body.Rejected = append(out.Body.Rejected, rejectedItem{Index: index, Code: known.Code, Detail: known.Message})
-		return nil
-	}
-	uploads := make([]ingest.Upload, 0, len(items))
-	at := make([]int, 0, len(items)) // positions in the body
-	for i, raw := range items {
-		upload, err := parseBatchItem(raw, i)
-		if err != nil {
-			if err := reject(i, err); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		uploads, at = append(uploads, upload), append(at, i)
-	}
-	rejected, err := a.Ingest.AcceptValid(ctx, in.Board, uploads)
+	rejected, err := a.Ingest.AcceptValid(ctx, in.Board, batch.uploads)
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range rejected {
-		if err := reject(at[r.Index], r.Err); err != nil {
+		if err := batch.reject(batch.place(r.Index), r.Err); err != nil {
 			return nil, err
 		}
 	}
+	out := &batchOutput{Status: a.uploadStatus()}
+	out.Body.Accepted = len(batch.uploads) - len(rejected)
+	out.Body.Rejected = batch.rejected
 	slices.SortFunc(out.Body.Rejected, func(a, b rejectedItem) int { return a.Index - b.Index })
-	out.Body.Accepted = len(items) - len(out.Body.Rejected)
 	a.metrics.uploads.WithLabelValues(in.Board).Add(float64(out.Body.Accepted))
 	return out, nil
+}
+
+// batch is a decoded batch: the items that could be read, and the others.
+type batch struct {
+	uploads []ingest.Upload
+	// at is the uploads' positions in the body; nil where all items are uploads.
+	at       []int
+	rejected []rejectedItem
+}
+
+// place is the position of an upload in the body.
+func (b *batch) place(upload int) int {
+	if b.at == nil {
+		return upload
+	}
+	return b.at[upload]
+}
+
+// reject answers for one item, unless the error is about more than that.
+func (b *batch) reject(index int, err error) error {
+	var known *models.Error
+	if !errors.As(err, &known) {
+		return err
+	}
+	b.rejected = append(b.rejected, rejectedItem{Index: index, Code: known.Code, Detail: known.Message})
+	return nil
+}
+
+// parseBatch reads a batch of up to maxBatch items, each for itself.
+func parseBatch(body []byte) (*batch, error) {
+	if uploads, ok := plainBatch(body); ok {
+		return &batch{uploads: uploads, rejected: []rejectedItem{}}, nil
+	}
+	return decodeBatch(body)
+}
+
+// decodeBatch is parseBatch for whatever is not plain.
+func decodeBatch(body []byte) (*batch, error) {
+	items, err := splitBatch(body)
+	if err != nil {
+		return nil, err
+	}
+	b := &batch{uploads: make([]ingest.Upload, 0, len(items)), at: make([]int, 0, len(items)), rejected: []rejectedItem{}}
+	for i, raw := range items {
+		upload, err := parseBatchItem(raw, i)
+		if err != nil {
+			if err := b.reject(i, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		b.uploads, b.at = append(b.uploads, upload), append(b.at, i)
+	}
+	return b, nil
 }
 
 // splitBatch cuts a batch into its items, so that each stands for itself.

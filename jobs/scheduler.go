@@ -30,6 +30,8 @@ type Job struct {
 	Deadline time.Duration
 	// AtStart runs it also once when the service starts.
 	AtStart bool
+	// Frequent says that a run which had nothing to do is no news.
+	Frequent bool
 	// Run does the work and answers how many rows of whatever it works on were
 	// done, also where it fails. It ends soon after ctx.
 	Run func(ctx context.Context) (rows int64, err error)
@@ -112,16 +114,19 @@ func (s *Scheduler) run(ctx context.Context, t *task) {
 	if failed {
 		s.metrics.failures.WithLabelValues(t.Name).Inc()
 	}
-	s.report(ctx, t.Name, elapsed, o, failed)
+	s.report(ctx, t.Job, elapsed, o, failed)
 }
 
-func (s *Scheduler) report(ctx context.Context, name string, elapsed time.Duration, o outcome, failed bool) {
+func (s *Scheduler) report(ctx context.Context, job Job, elapsed time.Duration, o outcome, failed bool) {
 	level := slog.LevelInfo
-	if failed {
+	switch {
+	case failed:
 		level = slog.LevelError
+	case job.Frequent && o.rows == 0:
+		level = slog.LevelDebug
 	}
 	attrs := []slog.Attr{
-		slog.String("job", name),
+		slog.String("job", job.Name),
 		slog.Float64("ms", float64(elapsed.Microseconds())/1000),
 		slog.Int64("rows", o.rows),
 	}

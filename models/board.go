@@ -8,9 +8,17 @@ import "time"
 // services/catalog and nowhere else.
 type Kind string
 
-// KindDaily is a board on which a client reports its own total for a day, and
-// the highest total of the day counts.
-const KindDaily Kind = "daily"
+// The kinds of board.
+const (
+	// KindDaily is a board on which a client reports its own total for a day,
+	// and the highest total of the day counts.
+	KindDaily Kind = "daily"
+	// KindEvent is a board on which increments add up over one fixed stretch of
+	// time.
+	KindEvent Kind = "event"
+	// KindRolling is a board on which the increments of the last hours add up.
+	KindRolling Kind = "rolling"
+)
 
 // Audience says who may read the lists of a board that show strangers.
 type Audience string
@@ -30,6 +38,13 @@ type Board struct {
 	Kind Kind
 	// TimeZone is the IANA name of the zone that fixes the board's days.
 	TimeZone string
+	// StartsAt and EndsAt bound an event, [StartsAt, EndsAt); nil for other
+	// kinds.
+	StartsAt *time.Time
+	EndsAt   *time.Time
+	// WindowHours is how many hours count on a rolling board, the current one
+	// included; 0 for other kinds.
+	WindowHours int
 	// MaxScore is the largest score that is accepted, 1 or more.
 	MaxScore int64
 	// Shards is the number of sorted sets that a bucket is split into.
@@ -48,7 +63,8 @@ func (Board) TableName() string { return "boards" }
 // board_buckets, and never decoded by today's settings.
 type Bucket struct {
 	Board string `gorm:"primaryKey"`
-	// Name tells the board's buckets apart: 20261120 for a day.
+	// Name tells the board's buckets apart: 20261120 for a day, "event" for the
+	// one of an event, "live" for the one of a rolling board.
 	Name string `gorm:"primaryKey;column:bucket"`
 	// StartsAt and EndsAt bound the bucket: [StartsAt, EndsAt).
 	StartsAt time.Time
@@ -64,6 +80,10 @@ type Bucket struct {
 	MaxScore int64
 	// Shards is the number of sorted sets that hold the bucket.
 	Shards int
+	// WindowHours, where it is not 0, says that a score of the bucket is the sum
+	// of a user's totals of so many hours, the current one included. What raises
+	// such a bucket is the total of one hour: of that in which it was reached.
+	WindowHours int
 	// Day is the day that the archive files the bucket under: its own.
 	Day Date
 	// ColdAt is from when on the bucket belongs to the archive: what is applied

@@ -38,6 +38,45 @@ func (k Keys) board(bucket *Bucket, shard int) []byte {
 	return append(buf, bucket.Name...)
 }
 
+// BoardHour is what the users of one shard of a rolling board have reached in
+// one hour of UTC. A user's composite in Board is, at every moment, that of the
+// sum of these and of the last moment in any of them.
+//
+//	example   board:{active-24h.00}:live:2026112013
+//	type      sorted set: member = user id, score = composite, as Board
+//	writer    services/board, with its scripts for rolling boards
+//	lifetime  until the hour has left the window and was drained
+//	truth     table score_totals
+func (k Keys) BoardHour(bucket *Bucket, shard int, hour Hour) string {
+	buf := append(k.board(bucket, shard), ':')
+	return string(append(buf, hour.String()...))
+}
+
+// BoardHours lists the hours of which one shard of a rolling board has a
+// BoardHour, so that what is left to drain is found whenever that may be.
+//
+//	example   board:{active-24h.00}:live:hours
+//	type      sorted set: member = hour, such as 2026112013, score = hours since
+//	          the Unix epoch
+//	writer    services/board, with its scripts for rolling boards
+//	lifetime  never expires
+//	truth     table score_totals
+func (k Keys) BoardHours(bucket *Bucket, shard int) string {
+	return string(append(k.board(bucket, shard), ":hours"...))
+}
+
+// BoardNow is the latest hour that one shard of a rolling board was told of. It
+// never goes back: an hour that was drained once is not raised again.
+//
+//	example   board:{active-24h.00}:live:now
+//	type      string: hours since the Unix epoch
+//	writer    services/board, with its scripts for rolling boards
+//	lifetime  never expires
+//	truth     none needed: without it the next caller's hour counts
+func (k Keys) BoardNow(bucket *Bucket, shard int) string {
+	return string(append(k.board(bucket, shard), ":now"...))
+}
+
 // Late is what was applied to one shard of a bucket after it had turned cold.
 // No reader sees it; the next archival merges it.
 //
@@ -67,14 +106,17 @@ func (k Keys) Aside(bucket *Bucket, shard, run int, late bool) string {
 	return string(strconv.AppendInt(buf, int64(run), 10))
 }
 
-// BoardsNoted says that the boards' Redis had everything at a moment.
+// BoardsNoted says that the boards' Redis had everything at a moment: all that
+// the queue or the ledger has, whichever the watcher is.
 //
-//	example   boards-noted
-//	type      hash: server = run id of the server, at = Unix milliseconds
-//	writer    services/board, every few seconds where there is a queue
+//	example   boards-noted:queue, boards-noted:ledger
+//	type      hash: server = run id of the server, at = Unix milliseconds, mark =
+//	          while what another server than this one may have forgotten is made
+//	          good, its run id and a token
+//	writer    services/board, every few seconds
 //	lifetime  never expires
-//	truth     none needed: where it is missing the queue is applied again
-func (k Keys) BoardsNoted() string { return k.Prefix + "boards-noted" }
+//	truth     none needed: where it is missing everything is applied again
+func (k Keys) BoardsNoted(watcher string) string { return k.Prefix + "boards-noted:" + watcher }
 
 // Friends is the set of a user's friends.
 //
@@ -136,3 +178,14 @@ func (k Keys) IngestStream() string { return k.Prefix + "ingest:{stream}" }
 //	lifetime  never expires
 //	truth     this key itself; where it is lost, counting begins anew
 func (k Keys) IngestCounts() string { return k.Prefix + "ingest:{stream}:counts" }
+
+// IngestHorizons is how far IngestStream was acknowledged at some moments of the
+// time for which its entries are kept.
+//
+//	example   ingest:{stream}:horizons
+//	type      sorted set: member = id of the oldest entry that was not
+//	          acknowledged, score = the moment, Unix milliseconds
+//	writer    services/ingest, its consumers before they trim
+//	lifetime  never expires; about a hundred members
+//	truth     none needed: without it entries are kept for as long once more
+func (k Keys) IngestHorizons() string { return k.Prefix + "ingest:{stream}:horizons" }

@@ -29,9 +29,10 @@ type RankedEntry struct {
 // Ranking is a page of a ranked list.
 type Ranking struct {
 	Board      string        `json:"board" doc:"The board's name"`
-	Date       *string       `json:"date" nullable:"true" doc:"The day, in the board's zone"`
+	Date       *string       `json:"date" nullable:"true" doc:"The day, in the board's zone; null where the board has no days"`
 	Source     Source        `json:"source" enum:"hot,archive" doc:"Where the answer comes from"`
-	Final      bool          `json:"final" doc:"True once uploads for it are closed"`
+	Final      bool          `json:"final" doc:"True once no more updates are taken for it"`
+	Settling   *bool         `json:"settling,omitempty" doc:"Rolling boards only: true for a moment after the hour, while scores may still hold what has just left the window"`
 	Total      int64         `json:"total" doc:"How many entries are ranked, on all pages together"`
 	Me         *RankedEntry  `json:"me" doc:"The caller's own line, on every page; null without a score"`
 	Entries    []RankedEntry `json:"entries" nullable:"false" doc:"This page, best first"`
@@ -50,6 +51,10 @@ func (r *Ranking) AppendJSON(buf []byte) []byte {
 	buf = appendString(buf, string(r.Source))
 	buf = append(buf, `,"final":`...)
 	buf = strconv.AppendBool(buf, r.Final)
+	if r.Settling != nil {
+		buf = append(buf, `,"settling":`...)
+		buf = strconv.AppendBool(buf, *r.Settling)
+	}
 	buf = append(buf, `,"total":`...)
 	buf = strconv.AppendInt(buf, r.Total, 10)
 	buf = append(buf, `,"me":`...)

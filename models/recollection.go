@@ -23,4 +23,7 @@ type Recollection struct {
 	// Noted is when it, or the one before it, was last known to have everything;
 	// the zero time where all is lost.
 	Noted time.Time
+	// Mark stands in the store since the loss was first asked about, and goes
+	// with whatever else is lost from then on; empty where nothing was lost.
+	Mark string
 }

@@ -9,6 +9,7 @@ import (
 
 func TestFind(t *testing.T) {
 	t.Parallel()
+	site := web.New(false)
 	for path, want := range map[string]string{
 		"/":                                     "text/html",
 		"/docs":                                 "text/html",
@@ -16,20 +17,23 @@ func TestFind(t *testing.T) {
 		"/docs/docs.js":                         "javascript",
 		"/docs/swagger-ui/swagger-ui.css":       "text/css",
 		"/docs/swagger-ui/LICENSE":              "text/plain",
-		"/assets/page.js":                       "javascript",
+		"/assets/app.js":                        "javascript",
+		"/assets/icon.svg":                      "image/svg+xml",
+		"/assets/vendor/uPlot.js":               "javascript",
+		"/assets/vendor/LICENSE.uPlot":          "text/plain",
 		"/assets/page.css":                      "text/css",
 		"/docs/swagger-ui/swagger-ui-bundle.js": "javascript",
 	} {
-		file, ok := web.Find(path)
+		file, ok := site.Find(path)
 		if !ok || len(file.Body) == 0 || !strings.Contains(file.ContentType, want) || file.Policy == "" {
 			t.Errorf("%s: %v %+v, want %s", path, ok, file, want)
 		}
 	}
 	for _, path := range []string{
 		"", "/nope", "/docs/nope", "/assets/nope", "/assets", "/assets/", "/docs/swagger-ui", "/docs/swagger-ui/",
-		"/docs//docs.js", "/assets/../docs/docs.js", "/assets/./page.js", "/docs/../page/index.html", "/assets/\x00",
+		"/docs//docs.js", "/assets/../docs/docs.js", "/assets/./app.js", "/docs/../page/index.html", "/assets/vendor", "/assets/\x00",
 	} {
-		if file, ok := web.Find(path); ok {
+		if file, ok := site.Find(path); ok {
 			t.Errorf("%q has a file of %d bytes", path, len(file.Body))
 		}
 	}

@@ -79,10 +79,14 @@ func OpenRedis(cfg config.Redis) redis.UniversalClient {
 	// request that met it.
 	redis.SetLogger(&logging.VoidLogger{})
 	options := &redis.UniversalOptions{
-		Addrs:       cfg.Addrs,
-		Username:    cfg.Username,
-		Password:    cfg.Password,
-		DialTimeout: redisTimeout,
+		Addrs:            cfg.Addrs,
+		MasterName:       cfg.MasterName,
+		IsClusterMode:    cfg.Mode == "cluster",
+		Username:         cfg.Username,
+		Password:         cfg.Password,
+		SentinelUsername: cfg.SentinelUsername,
+		SentinelPassword: cfg.SentinelPassword,
+		DialTimeout:      redisTimeout,
 		// A refused connection is an answer: the command is tried again anyway.
 		DialerRetries: 1,
 		ReadTimeout:   redisTimeout,
@@ -212,9 +216,16 @@ func (s *Stores) CheckSchema(ctx context.Context) error {
 // ErrMayNotAsk says that Redis keeps its configuration to itself.
 var ErrMayNotAsk = errors.New("redis does not tell its maxmemory-policy")
 
-// CheckRedis refuses a Redis that may throw boards away. ErrMayNotAsk where
-// the server does not tell.
+// CheckRedis refuses a Redis that may throw boards away, be it any master of a
+// cluster. ErrMayNotAsk where a server does not tell.
 func CheckRedis(ctx context.Context, rdb redis.UniversalClient) error {
+	if cluster, ok := rdb.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, checkServer)
+	}
+	return checkServer(ctx, rdb)
+}
+
+func checkServer[C redis.Cmdable](ctx context.Context, rdb C) error {
 	if err := rdb.Ping(ctx).Err(); err != nil {
 		return fmt.Errorf("connect to redis: %w", err)
 	}

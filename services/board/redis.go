@@ -3,6 +3,7 @@ package board
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,16 +29,14 @@ func NewStore(rdb redis.UniversalClient, keys models.Keys, clock models.Clock) *
 // one and the one that stands there. Of several updates of one user only the
 // largest is sent, by one variadic ZADD GT for each key, all in one round
 // trip. What comes for a bucket that has turned cold waits, unseen, for the
-// archive. It answers nil if every update is in Redis, else one error for
-// each update, nil for those that are.
+// archive. What carries a total of an hour, of a rolling bucket, goes by
+// raiseHourScript; one for an hour that has left the window changes nothing.
+// It answers nil if every update is in Redis, else one error for each update,
+// nil for those that are.
 func (s *Store) Raise(ctx context.Context, raises []models.Raise) []error {
 	commands, commandOf := s.raiseCommands(raises)
-	pipe := s.rdb.Pipeline()
-	cmds := make([]*redis.Cmd, len(commands))
-	for i, args := range commands {
-		cmds[i] = pipe.Do(ctx, args...)
-	}
-	if _, err := pipe.Exec(ctx); err == nil {
+	cmds, err := s.do(ctx, commands)
+	if err == nil {
 		return nil
 	}
 	errs := make([]error, len(raises))
@@ -49,38 +48,88 @@ func (s *Store) Raise(ctx context.Context, raises []models.Raise) []error {
 	return errs
 }
 
+// mendAtOnce is how many updates Mend sends at once.
+const mendAtOnce = 5000
+
+// Mend is Raise for who has very many updates, most of which are there. It
+// tells how many entries were changed, or fewer where a connection broke and
+// updates were sent again. On an error any part of them is in Redis. One round
+// trip for each 5,000.
+func (s *Store) Mend(ctx context.Context, raises []models.Raise) (changed int64, err error) {
+	for chunk := range slices.Chunk(raises, mendAtOnce) {
+		commands, _ := s.raiseCommands(chunk)
+		cmds, err := s.do(ctx, commands)
+		if err != nil {
+			return changed, models.Unavailable("mend", err)
+		}
+		for _, cmd := range cmds {
+			n, err := cmd.Int64()
+			if err != nil {
+				return changed, fmt.Errorf("mend: %w", err)
+			}
+			changed += n
+		}
+	}
+	return changed, nil
+}
+
+// do runs commands in one round trip.
+func (s *Store) do(ctx context.Context, commands [][]any) ([]*redis.Cmd, error) {
+	pipe := s.rdb.Pipeline()
+	cmds := make([]*redis.Cmd, len(commands))
+	for i, args := range commands {
+		cmds[i] = pipe.Do(ctx, args...)
+	}
+	_, err := pipe.Exec(ctx)
+	return cmds, err
+}
+
 // raiseCommands merges updates into one command for each key, and tells which
-// command carries each update.
+// command carries each update. Pointers into the raises spare an allocation for
+// each argument.
 func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandOf []int) {
 	type key struct {
 		bucket *models.Bucket
 		shard  int
 	}
-	type member struct {
-		command int
-		user    models.UserID
-	}
 	commandOf = make([]int, len(raises))
 	ofKey := make(map[key]int, 1)
-	at := make(map[member]int, len(raises)) // where the member's composite stands in its command
+	var at []map[models.UserID]int // where a user's composite stands in each command
 	now := s.clock()
-	for i, r := range raises {
-		k := key{r.Bucket, r.Bucket.Shard(r.User)}
-		command, ok := ofKey[k]
-		if !ok {
-			command = len(commands)
-			ofKey[k] = command
-			commands = append(commands, []any{"zadd", s.writeKey(k.bucket, k.shard, now), "gt"})
+	var last key // often the next one's too
+	command := -1
+	var hourly []int // updates of rolling buckets
+	for i := range raises {
+		r := &raises[i]
+		if r.Bucket.WindowHours > 0 {
+			hourly = append(hourly, i)
+			continue
+		}
+		if k := (key{r.Bucket, r.Bucket.Shard(r.User)}); command < 0 || k != last {
+			var ok bool
+			if command, ok = ofKey[k]; !ok {
+				command = len(commands)
+				ofKey[k] = command
+				expected := (len(raises) - i) / r.Bucket.Shards
+				args := make([]any, 0, 4+2*expected)
+				commands = append(commands, append(args, "zadd", s.writeKey(k.bucket, k.shard, now), "gt", "ch"))
+				at = append(at, make(map[models.UserID]int, expected))
+			}
+			last = k
 		}
 		commandOf[i] = command
 		args := commands[command]
-		m := member{command, r.User}
-		if j, ok := at[m]; ok {
-			args[j] = max(args[j].(int64), int64(r.Composite))
+		if j, ok := at[command][r.User]; ok {
+			if int64(r.Composite) > *args[j].(*int64) {
+				args[j] = (*int64)(&r.Composite)
+			}
 			continue
 		}
-		at[m] = len(args)
-		commands[command] = append(args, int64(r.Composite), int64(r.User))
+		at[command][r.User] = len(args)
+		commands[command] = append(args, (*int64)(&r.Composite), (*int64)(&r.User))
+	}
+	if hourly != nil {
+		commands = s.addHourRaises(commands, commandOf, raises, hourly)
 	}
 	return commands, commandOf
 }

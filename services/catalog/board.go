@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"stepboard/models"
-	"stepboard/services/score"
 )
 
 // MaxShards bounds how many sorted sets one bucket may be split into.
@@ -21,13 +20,14 @@ var namePattern = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
 // Board is a checked definition with its zone loaded.
 type Board struct {
 	models.Board
+	kind     kind
 	zone     *time.Location
 	tick     time.Duration
 	timeBits int
 }
 
-// NewBoard checks a definition. The error names the setting that is wrong and
-// what it may be.
+// NewBoard checks a definition and fills in what its kind has a default for.
+// The error names the setting that is wrong and what it may be.
 func NewBoard(def models.Board) (*Board, error) {
 	if !namePattern.MatchString(def.Name) {
 		return nil, fmt.Errorf("board name %q: use 1 to 40 of a-z, 0-9 and -", def.Name)
@@ -35,8 +35,9 @@ func NewBoard(def models.Board) (*Board, error) {
 	fail := func(setting, format string, args ...any) (*Board, error) {
 		return nil, fmt.Errorf("board %s: %s: %s", def.Name, setting, fmt.Sprintf(format, args...))
 	}
-	if def.Kind != models.KindDaily {
-		return fail("kind", "%q is not a kind of board; use daily", def.Kind)
+	k, ok := kinds[def.Kind]
+	if !ok {
+		return fail("kind", "%q is not a kind of board; use daily, event or rolling", def.Kind)
 	}
 	// LoadLocation takes "" and "Local" for zones; neither names one.
 	if def.TimeZone == "" || def.TimeZone == "Local" {
@@ -46,9 +47,12 @@ func NewBoard(def models.Board) (*Board, error) {
 	if err != nil {
 		return fail("time_zone", "%q is not an IANA zone, such as Asia/Shanghai", def.TimeZone)
 	}
-	tick, timeBits, err := score.Fit(dailySpan, def.MaxScore)
+	if def.WindowHours == 0 {
+		def.WindowHours = k.window()
+	}
+	tick, timeBits, setting, err := k.fit(def)
 	if err != nil {
-		return fail("max_score", "%v", err)
+		return fail(setting, "%v", err)
 	}
 	if def.Shards < 1 || def.Shards > MaxShards {
 		return fail("shards", "%d is outside 1 … %d", def.Shards, MaxShards)
@@ -56,7 +60,7 @@ func NewBoard(def models.Board) (*Board, error) {
 	if def.Global != models.AudienceUsers && def.Global != models.AudienceService {
 		return fail("global", "%q is neither users nor service", def.Global)
 	}
-	return &Board{Board: def, zone: zone, tick: tick, timeBits: timeBits}, nil
+	return &Board{Board: def, kind: k, zone: zone, tick: tick, timeBits: timeBits}, nil
 }
 
 // Zone is the zone that fixes the board's days.
@@ -65,8 +69,28 @@ func (b *Board) Zone() *time.Location { return b.zone }
 // Today is the board's current day.
 func (b *Board) Today(now time.Time) models.Date { return dayAt(now, b.zone) }
 
-// Closed reports whether uploads for the day are over, for a day without a
-// bucket.
-func (b *Board) Closed(d models.Date, now time.Time) bool {
-	return !now.Before(startOfDay(d+1+lateDays, b.zone))
+// Date is the day that answers name the bucket by; nil where the board's
+// buckets are no days.
+func (b *Board) Date(bucket *models.Bucket) *models.Date { return b.kind.date(bucket) }
+
+// only is the bucket of a board that has no other, ever; nil of one that has
+// many.
+func (b *Board) only() *models.Bucket {
+	first := b.kind.at(b, time.Unix(0, 0), 0)
+	if b.kind.at(b, first.EndsAt, 0).Name != first.Name {
+		return nil
+	}
+	return first
+}
+
+// bucket fills in what every bucket has from its definition.
+func (b *Board) bucket(name string) *models.Bucket {
+	return &models.Bucket{
+		Board:    b.Name,
+		Name:     name,
+		TickMS:   b.tick.Milliseconds(),
+		TimeBits: b.timeBits,
+		MaxScore: b.MaxScore,
+		Shards:   b.Shards,
+	}
 }

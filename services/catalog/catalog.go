@@ -15,7 +15,7 @@ import (
 
 const (
 	// refreshEvery bounds how long a definition or a new day goes unnoticed.
-	refreshEvery = 10 * time.Second
+	refreshEvery = 3 * time.Second
 	// refreshTimeout bounds a refresh: a database that hangs must not end it.
 	refreshTimeout = 5 * time.Second
 	// prepareAhead is how long before its day begins a bucket is made, so that
@@ -25,7 +25,7 @@ const (
 )
 
 // Catalog serves definitions and buckets from memory. A bucket never changes,
-// so it is cached for good; definitions are read again every ten seconds.
+// so it is cached for good; definitions are read again every few seconds.
 // Safe for concurrent use.
 type Catalog struct {
 	store *Store
@@ -64,15 +64,39 @@ func (c *Catalog) Introduce(ctx context.Context, defs []models.Board) error {
 }
 
 func (c *Catalog) define(ctx context.Context, defs []models.Board, update bool) error {
-	for _, def := range defs {
-		if _, err := NewBoard(def); err != nil {
+	boards := make([]*Board, len(defs))
+	for i, def := range defs {
+		b, err := NewBoard(def)
+		if err != nil {
 			return err
 		}
+		boards[i] = b
 	}
-	if err := c.store.define(ctx, defs, update); err != nil {
+	if err := c.store.define(ctx, boards, update); err != nil {
 		return err
 	}
 	return c.Refresh(ctx)
+}
+
+// Add stores the definition of a new board. CodeValidationFailed for one that
+// can't be, CodeBoardExists, CodeUnavailable. Other replicas know the board
+// within refreshEvery.
+func (c *Catalog) Add(ctx context.Context, def models.Board) (*Board, error) {
+	b, err := NewBoard(def)
+	if err != nil {
+		return nil, models.Errorf(models.CodeValidationFailed, "%v", err)
+	}
+	added, err := c.store.add(ctx, b.Board)
+	if err != nil {
+		return nil, models.Unavailable("store board", err)
+	}
+	if !added {
+		return nil, models.Errorf(models.CodeBoardExists, "there is a board %s already; GET /v1/admin/boards/%s shows it", def.Name, def.Name)
+	}
+	if err := c.Refresh(ctx); err != nil {
+		return nil, models.Unavailable("load board", err)
+	}
+	return c.Board(def.Name)
 }
 
 // Refresh reads the definitions again and makes the buckets that are current
@@ -107,23 +131,34 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 }
 
 // prepare makes the board's buckets that are current or about to be, and looks
-// up those that still take uploads, so that they are at hand when Postgres is
-// not; those are not made before somebody uploads to them.
+// up those before that still take updates, so that they are at hand when
+// Postgres is not; those are not made before somebody writes to them.
 func (c *Catalog) prepare(ctx context.Context, b *Board) error {
 	now := c.clock()
-	today := b.Today(now)
 	var failed error
-	for d := today; d <= b.Today(now.Add(prepareAhead)); d++ {
-		_, err := c.ensure(ctx, b, d)
+	for bucket := c.at(b, now); !bucket.StartsAt.After(now.Add(prepareAhead)); {
+		_, err := c.ensure(ctx, bucket)
 		failed = errors.Join(failed, err)
+		next := c.at(b, bucket.EndsAt)
+		if next.Name == bucket.Name {
+			break
+		}
+		bucket = next
 	}
-	for d := today - lateDays; d < today; d++ {
-		if _, err := c.Find(ctx, b, d); err != nil && !errors.Is(err, ErrNoBucket) {
+	for bucket := c.at(b, now); ; {
+		before := c.at(b, bucket.StartsAt.Add(-time.Millisecond))
+		if before.Name == bucket.Name || before.Final(now) {
+			return failed
+		}
+		if _, err := c.Bucket(ctx, b.Name, before.Name); err != nil && !errors.Is(err, ErrNoBucket) {
 			failed = errors.Join(failed, err)
 		}
+		bucket = before
 	}
-	return failed
 }
+
+// at is the bucket of a moment as the definition would make it.
+func (c *Catalog) at(b *Board, now time.Time) *models.Bucket { return b.kind.at(b, now, c.hotDays) }
 
 // Run refreshes the catalog until ctx ends. A failed refresh is logged and
 // tried again; until then the catalog serves what it knows.
@@ -173,34 +208,81 @@ func (c *Catalog) Zones() []*time.Location {
 	return zones
 }
 
-// Current is the board's current day with its bucket, or what that would be
-// made as. A bucket that exists decides when its day begins and ends: after a
-// change of the zone the definition says otherwise. No I/O.
-func (c *Catalog) Current(b *Board, now time.Time) (models.Date, *models.Bucket) {
-	today := b.Today(now)
-	for _, d := range []models.Date{today, today - 1, today + 1} {
-		if bucket, ok := c.cached(b.Name, dailyName(d)); ok && !now.Before(bucket.StartsAt) && now.Before(bucket.EndsAt) {
-			return d, bucket
+// Current is the board's current bucket, or what that would be made as; of a
+// board with a single bucket that one, whenever it is. A bucket that exists
+// decides when it begins and ends: after a change of the zone the definition
+// says otherwise. No I/O.
+func (c *Catalog) Current(b *Board, now time.Time) *models.Bucket {
+	bucket := c.at(b, now)
+	for _, t := range []time.Time{now, bucket.StartsAt.Add(-time.Millisecond), bucket.EndsAt} {
+		found, ok := c.cached(b.Name, c.at(b, t).Name)
+		if ok && !now.Before(found.StartsAt) && now.Before(found.EndsAt) {
+			return found
 		}
 	}
-	if bucket, ok := c.cached(b.Name, dailyName(today)); ok {
-		return today, bucket
-	}
-	return today, dailyBucket(b, today, c.hotDays)
+	return c.known(bucket)
 }
 
-// Find is the day's bucket for reading: ErrNoBucket where nothing was ever
-// written to it, CodeDateInFuture for a day that has not begun,
-// CodeUnavailable where Postgres must be asked and is away. From memory once
-// the bucket was seen, one query otherwise.
-func (c *Catalog) Find(ctx context.Context, b *Board, d models.Date) (*models.Bucket, error) {
-	if bucket, ok := c.cached(b.Name, dailyName(d)); ok {
-		return bucket, c.begun(bucket.StartsAt, d)
+// known is the bucket that exists in the place of a proposed one, as far as
+// memory tells.
+func (c *Catalog) known(proposed *models.Bucket) *models.Bucket {
+	if bucket, ok := c.cached(proposed.Board, proposed.Name); ok {
+		return bucket
 	}
-	if err := c.begun(startOfDay(d, b.zone), d); err != nil {
+	return proposed
+}
+
+// Asked is the bucket that a reader asks for, or what it would be made as: of
+// a day, or the current one where that is nil. CodeDateInFuture for a day that
+// has not begun, CodeBoardKind where the board has no days. No I/O; Stored
+// tells whether it exists.
+func (c *Catalog) Asked(b *Board, d *models.Date, now time.Time) (*models.Bucket, error) {
+	if d == nil {
+		return c.Current(b, now), nil
+	}
+	proposed, err := b.kind.on(b, *d, c.hotDays)
+	if err != nil {
 		return nil, err
 	}
-	return c.Bucket(ctx, b.Name, dailyName(d))
+	bucket := c.known(proposed)
+	return bucket, begun(bucket, *d, now)
+}
+
+// Stored is the bucket that exists in the place of what Asked has answered:
+// ErrNoBucket where nothing was ever written to it, CodeUnavailable where
+// Postgres must be asked and is away. From memory once the bucket was seen,
+// one query otherwise.
+func (c *Catalog) Stored(ctx context.Context, asked *models.Bucket) (*models.Bucket, error) {
+	return c.Bucket(ctx, asked.Board, asked.Name)
+}
+
+// Find is Asked and Stored for a day.
+func (c *Catalog) Find(ctx context.Context, b *Board, d models.Date) (*models.Bucket, error) {
+	asked, err := c.Asked(b, &d, c.clock())
+	if err != nil {
+		return nil, err
+	}
+	return c.Stored(ctx, asked)
+}
+
+// Named is the bucket that an operator names: a day as YYYY-MM-DD, or "event".
+// CodeValidationFailed or CodeNotFound where no bucket of the board can have
+// that name; otherwise as of Find.
+func (c *Catalog) Named(ctx context.Context, b *Board, name string) (*models.Bucket, error) {
+	proposed, err := b.kind.named(b, name, c.hotDays)
+	if err != nil {
+		return nil, err
+	}
+	if d := b.Date(proposed); d != nil {
+		return c.Find(ctx, b, *d)
+	}
+	return c.Stored(ctx, proposed)
+}
+
+// HasDays is nil where the board's buckets are days, CodeBoardKind otherwise.
+func (c *Catalog) HasDays(b *Board) error {
+	_, err := b.kind.on(b, 0, c.hotDays)
+	return err
 }
 
 // Bucket is a bucket by its name, whatever the time: ErrNoBucket where there
@@ -220,35 +302,106 @@ func (c *Catalog) Bucket(ctx context.Context, board, name string) (*models.Bucke
 	return c.keep(bucket), nil
 }
 
-func (c *Catalog) begun(start time.Time, d models.Date) error {
-	if c.clock().Before(start) {
+func begun(bucket *models.Bucket, d models.Date, now time.Time) error {
+	if now.Before(bucket.StartsAt) {
 		return models.Errorf(models.CodeDateInFuture, "%v has not begun on this board", d)
 	}
 	return nil
 }
 
-// Accepting is the day's bucket for an update accepted now; it is made on its
-// first use. CodeDateInFuture or CodeDateClosed where it takes no updates,
-// CodeUnavailable where Postgres must be asked and is away. From memory once
-// the bucket was seen, two queries otherwise.
+// Accepting is the day's bucket for a total accepted now; it is made on its
+// first use. CodeDateInFuture or CodeDateClosed where it takes none,
+// CodeBoardKind where the board takes increments, CodeUnavailable where
+// Postgres must be asked and is away. From memory once the bucket was seen,
+// two queries otherwise.
 func (c *Catalog) Accepting(ctx context.Context, b *Board, d models.Date, now time.Time) (*models.Bucket, error) {
-	bucket, ok := c.cached(b.Name, dailyName(d))
-	if !ok {
-		proposed := dailyBucket(b, d, c.hotDays)
-		// Whether the day is open is asked before the row is made, so that
-		// refused dates leave no rows behind.
-		if err := accepts(proposed, d, now); err != nil {
-			return nil, err
-		}
-		var err error
-		if bucket, err = c.make(ctx, proposed); err != nil {
-			return nil, err
-		}
-	}
-	if err := accepts(bucket, d, now); err != nil {
+	proposed, err := b.kind.on(b, d, c.hotDays)
+	if err != nil {
 		return nil, err
 	}
-	return bucket, nil
+	// Whether the day is open is asked before the row is made, so that refused
+	// dates leave no rows behind.
+	if err := accepts(c.known(proposed), d, now); err != nil {
+		return nil, err
+	}
+	bucket, err := c.ensure(ctx, proposed)
+	if err != nil {
+		return nil, err
+	}
+	return bucket, accepts(bucket, d, now)
+}
+
+// Counting is where increments count that are accepted now. CodeBoardNotFound;
+// CodeBoardKind where the board takes none; CodeEventNotOpen, with the slot
+// all the same, outside an event's time; CodeUnavailable where Postgres must
+// be asked and is away. From memory once the bucket was seen, two queries
+// otherwise.
+func (c *Catalog) Counting(ctx context.Context, board string, now time.Time) (models.Slot, error) {
+	b, err := c.Board(board)
+	if err != nil {
+		return models.Slot{}, err
+	}
+	proposed := c.at(b, now)
+	if slot, err := b.kind.slot(c.known(proposed), now); err != nil {
+		return slot, err
+	}
+	bucket, err := c.ensure(ctx, proposed)
+	if err != nil {
+		return models.Slot{}, err
+	}
+	return b.kind.slot(bucket, now)
+}
+
+// Slots lists where the running totals of increments may be missing from
+// Redis: a slot for every board that takes increments, once its bucket exists.
+// CodeUnavailable where Postgres must be asked and is away.
+func (c *Catalog) Slots(ctx context.Context, now time.Time) ([]models.Slot, error) {
+	return c.slots(ctx, now, func(k kind, bucket *models.Bucket) (models.Slot, bool) {
+		slot, err := k.slot(bucket, now)
+		return slot, models.CodeOf(err) != models.CodeBoardKind
+	})
+}
+
+// Expired lists the running totals that nobody asks for any more, where
+// increments are kept for so long: of each slot those from Since to Total.
+// Errors as of Slots.
+func (c *Catalog) Expired(ctx context.Context, now time.Time, retain time.Duration) ([]models.Slot, error) {
+	return c.slots(ctx, now, func(k kind, bucket *models.Bucket) (models.Slot, bool) { return k.expired(bucket, now, retain) })
+}
+
+func (c *Catalog) slots(ctx context.Context, now time.Time, slotOf func(kind, *models.Bucket) (models.Slot, bool)) ([]models.Slot, error) {
+	var slots []models.Slot
+	for _, b := range c.Boards() {
+		proposed := c.at(b, now)
+		if _, ok := slotOf(b.kind, proposed); !ok {
+			continue
+		}
+		bucket, err := c.Stored(ctx, proposed)
+		if errors.Is(err, ErrNoBucket) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if slot, ok := slotOf(b.kind, bucket); ok {
+			slots = append(slots, slot)
+		}
+	}
+	return slots, nil
+}
+
+// Totalled is the bucket that a running total raises; ErrNoBucket for one that
+// raises none. Otherwise as of Bucket.
+func (c *Catalog) Totalled(ctx context.Context, board, total string) (*models.Bucket, error) {
+	b, err := c.Board(board)
+	if err != nil {
+		return nil, err
+	}
+	name := b.kind.raised(total)
+	if name == "" {
+		return nil, ErrNoBucket
+	}
+	return c.Bucket(ctx, board, name)
 }
 
 // firstDay is the first that can be imported: there is no older step count,
@@ -258,39 +411,37 @@ const firstDay models.Date = 0
 // Past is the day's bucket for an import: today or any day before it, whether
 // or not uploads for it are closed. Errors as of Accepting.
 func (c *Catalog) Past(ctx context.Context, b *Board, d models.Date, now time.Time) (*models.Bucket, error) {
+	proposed, err := b.kind.on(b, d, c.hotDays)
 	switch {
+	case err != nil:
+		return nil, err
 	case d > b.Today(now):
 		return nil, models.Errorf(models.CodeDateInFuture, "%v has not begun on this board", d)
 	case d < firstDay:
 		return nil, models.Errorf(models.CodeDateClosed, "days before %v are not kept", firstDay)
 	}
-	return c.ensure(ctx, b, d)
+	return c.ensure(ctx, proposed)
 }
 
 // accepts is the rule of when a bucket takes updates: from its start until
 // its window for late uploads closes.
 func accepts(bucket *models.Bucket, d models.Date, now time.Time) error {
-	switch {
-	case now.Before(bucket.StartsAt):
-		return models.Errorf(models.CodeDateInFuture, "%v has not begun on this board", d)
-	case !bucket.Open(now):
+	if err := begun(bucket, d, now); err != nil {
+		return err
+	}
+	if !bucket.Open(now) {
 		return models.Errorf(models.CodeDateClosed, "uploads for %v closed at %s", d,
 			bucket.ClosesAt.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
 
-// ensure makes the day's bucket unless it exists.
-func (c *Catalog) ensure(ctx context.Context, b *Board, d models.Date) (*models.Bucket, error) {
-	if bucket, ok := c.cached(b.Name, dailyName(d)); ok {
+// ensure makes the proposed bucket unless it exists, and keeps what stands
+// there then, which may be another replica's.
+func (c *Catalog) ensure(ctx context.Context, proposed *models.Bucket) (*models.Bucket, error) {
+	if bucket, ok := c.cached(proposed.Board, proposed.Name); ok {
 		return bucket, nil
 	}
-	return c.make(ctx, dailyBucket(b, d, c.hotDays))
-}
-
-// make stores the proposed bucket and keeps what stands there then, which may
-// be another replica's.
-func (c *Catalog) make(ctx context.Context, proposed *models.Bucket) (*models.Bucket, error) {
 	bucket, err := c.store.ensure(ctx, *proposed)
 	if err != nil {
 		return nil, models.Unavailable("make bucket", err)

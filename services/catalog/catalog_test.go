@@ -21,6 +21,30 @@ func steps() models.Board {
 	}
 }
 
+// at is a moment.
+func at(text string) *time.Time {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		panic(err)
+	}
+	return &t
+}
+
+// gifts is an event of ten days.
+func gifts() models.Board {
+	return models.Board{
+		Name: "gifts", Kind: models.KindEvent, TimeZone: "Asia/Shanghai", MaxScore: 1_000_000, Shards: 2,
+		Global: models.AudienceUsers, StartsAt: at("2026-12-01T12:00:00Z"), EndsAt: at("2026-12-11T12:00:00Z"),
+	}
+}
+
+func active() models.Board {
+	return models.Board{
+		Name: "active", Kind: models.KindRolling, TimeZone: "Asia/Shanghai", MaxScore: 1_000_000, Shards: 1,
+		Global: models.AudienceUsers,
+	}
+}
+
 func day(t testing.TB, text string) models.Date {
 	t.Helper()
 	d, err := models.ParseDate(text)
@@ -55,7 +79,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		{"no name", func(b *models.Board) { b.Name = "" }, "name"},
 		{"a name with a brace", func(b *models.Board) { b.Name = "a{b" }, "name"},
 		{"a name too long", func(b *models.Board) { b.Name = strings.Repeat("a", 41) }, "name"},
-		{"an unknown kind", func(b *models.Board) { b.Kind = "weekly" }, "kind"},
+		{"an unknown kind", func(b *models.Board) { b.Kind = "yearly" }, "kind"},
 		{"no zone", func(b *models.Board) { b.TimeZone = "" }, "time_zone"},
 		{"the machine's own zone", func(b *models.Board) { b.TimeZone = "Local" }, "time_zone"},
 		{"a zone that is none", func(b *models.Board) { b.TimeZone = "Mars/Olympus" }, "time_zone"},
@@ -64,6 +88,34 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		{"no shards", func(b *models.Board) { b.Shards = 0 }, "shards"},
 		{"too many shards", func(b *models.Board) { b.Shards = catalog.MaxShards + 1 }, "shards"},
 		{"an unknown audience", func(b *models.Board) { b.Global = "everybody" }, "global"},
+		{"a day with a start", func(b *models.Board) { b.StartsAt = at("2026-12-01T12:00:00Z") }, "start"},
+		{"a day with a window", func(b *models.Board) { b.WindowHours = 24 }, "window"},
+		{"an event", func(b *models.Board) { *b = gifts() }, ""},
+		{"an event without a start", func(b *models.Board) { *b = gifts(); b.StartsAt = nil }, "start"},
+		{"an event without an end", func(b *models.Board) { *b = gifts(); b.EndsAt = nil }, "end"},
+		{"an event that ends as it starts", func(b *models.Board) { *b = gifts(); b.EndsAt = b.StartsAt }, "end"},
+		{"an event that ends before it starts", func(b *models.Board) { *b = gifts(); b.StartsAt, b.EndsAt = b.EndsAt, b.StartsAt }, "end"},
+		{"92 days in seconds", func(b *models.Board) {
+			*b = gifts()
+			b.EndsAt, b.MaxScore = at("2027-03-03T12:00:00Z"), 1_073_741_823
+		}, ""},
+		{"92 days with one more", func(b *models.Board) {
+			*b = gifts()
+			b.EndsAt, b.MaxScore = at("2027-03-03T12:00:00Z"), 1_073_741_824
+		}, "1,073,741,823"},
+		{"an event longer than any resolution holds", func(b *models.Board) {
+			*b = gifts()
+			b.EndsAt = at("9999-12-31T12:00:00Z")
+			b.MaxScore = 1 << 40
+		}, "max_score"},
+		{"an event before time began", func(b *models.Board) { *b = gifts(); b.StartsAt = at("1960-01-01T00:00:00Z") }, "start"},
+		{"an event with a window", func(b *models.Board) { *b = gifts(); b.WindowHours = 1 }, "window"},
+		{"a rolling board", func(b *models.Board) { *b = active() }, ""},
+		{"a rolling board of a week", func(b *models.Board) { *b = active(); b.WindowHours = 168 }, ""},
+		{"a rolling board of longer", func(b *models.Board) { *b = active(); b.WindowHours = 169 }, "window"},
+		{"a rolling board of less than nothing", func(b *models.Board) { *b = active(); b.WindowHours = -1 }, "window"},
+		{"a rolling board with an end", func(b *models.Board) { *b = active(); b.EndsAt = at("2026-12-24T15:00:00Z") }, "start"},
+		{"a rolling board with a sum too large", func(b *models.Board) { *b = active(); b.MaxScore = 8_388_608 }, "8388607"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -365,7 +417,8 @@ func TestTodayAfterAChangeOfZone(t *testing.T) {
 			if err := c.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			today, bucket := c.Current(b, now)
+			bucket := c.Current(b, now)
+			today := bucket.Day
 			if today.String() != tt.want || now.Before(bucket.StartsAt) {
 				t.Errorf("at %s it is %v, from %v; want %s", tt.now, today, bucket.StartsAt, tt.want)
 			}

@@ -1,9 +1,11 @@
 package catalog
 
 import (
+	"errors"
 	"time"
 
 	"stepboard/models"
+	"stepboard/services/score"
 )
 
 const (
@@ -16,28 +18,66 @@ const (
 	dailySpan = 74 * time.Hour
 )
 
-// dailyName is the name of the day's bucket, such as 20261120.
-func dailyName(d models.Date) string { return d.UTC().Format("20060102") }
+// errOnlyEvents and errOnlyRolling are about settings of other kinds.
+var (
+	errOnlyEvents  = errors.New("only boards of kind event have a start and an end")
+	errOnlyRolling = errors.New("only boards of kind rolling have a window")
+)
 
-// dailyBucket is the day's bucket as the definition would make it now. It
-// turns cold once the day is more than hotDays days old.
-func dailyBucket(b *Board, d models.Date, hotDays int) *models.Bucket {
-	start := startOfDay(d, b.zone)
-	closes := startOfDay(d+1+lateDays, b.zone)
-	if limit := start.Add(dailySpan); closes.After(limit) {
-		closes = limit
+// daily has a bucket for each day of the board's zone, to which clients report
+// their totals.
+type daily struct{ noWindow }
+
+func (daily) fit(def models.Board) (tick time.Duration, timeBits int, setting string, err error) {
+	switch {
+	case def.StartsAt != nil || def.EndsAt != nil:
+		return 0, 0, "start", errOnlyEvents
+	case def.WindowHours != 0:
+		return 0, 0, "window", errOnlyRolling
 	}
-	return &models.Bucket{
-		Board:    b.Name,
-		Name:     dailyName(d),
-		StartsAt: start,
-		EndsAt:   startOfDay(d+1, b.zone),
-		ClosesAt: closes,
-		TickMS:   b.tick.Milliseconds(),
-		TimeBits: b.timeBits,
-		MaxScore: b.MaxScore,
-		Shards:   b.Shards,
-		Day:      d,
-		ColdAt:   startOfDay(d+1+models.Date(hotDays), b.zone),
-	}
+	tick, timeBits, err = score.Fit(dailySpan, def.MaxScore)
+	return tick, timeBits, "max_score", err
 }
+
+func (k daily) at(b *Board, now time.Time, hotDays int) *models.Bucket {
+	return k.of(b, b.Today(now), hotDays)
+}
+
+func (k daily) on(b *Board, d models.Date, hotDays int) (*models.Bucket, error) {
+	return k.of(b, d, hotDays), nil
+}
+
+// of is the day's bucket. It turns cold once the day is more than hotDays days
+// old.
+func (daily) of(b *Board, d models.Date, hotDays int) *models.Bucket {
+	bucket := b.bucket(d.UTC().Format("20060102"))
+	bucket.StartsAt = startOfDay(d, b.zone)
+	bucket.EndsAt = startOfDay(d+1, b.zone)
+	bucket.ClosesAt = startOfDay(d+1+lateDays, b.zone)
+	if limit := bucket.StartsAt.Add(dailySpan); bucket.ClosesAt.After(limit) {
+		bucket.ClosesAt = limit
+	}
+	bucket.Day = d
+	bucket.ColdAt = startOfDay(d+1+models.Date(hotDays), b.zone)
+	return bucket
+}
+
+func (daily) date(bucket *models.Bucket) *models.Date { return &bucket.Day }
+
+func (k daily) named(b *Board, name string, hotDays int) (*models.Bucket, error) {
+	d, err := models.ParseDate(name)
+	if err != nil {
+		return nil, models.Errorf(models.CodeValidationFailed, "%v", err)
+	}
+	return k.of(b, d, hotDays), nil
+}
+
+func (daily) slot(bucket *models.Bucket, _ time.Time) (models.Slot, error) {
+	return models.Slot{}, models.Errorf(models.CodeBoardKind, "%s takes totals of days: send scores instead of increments", bucket.Board)
+}
+
+func (daily) expired(*models.Bucket, time.Time, time.Duration) (models.Slot, bool) {
+	return models.Slot{}, false
+}
+
+func (daily) raised(string) string { return "" }

@@ -25,21 +25,21 @@ type Store struct {
 func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
 
 // define inserts the definitions, in one transaction. Those that exist are
-// brought up to date, or left as they are. A board's kind can't change: its
-// buckets would lie.
-func (s *Store) define(ctx context.Context, boards []models.Board, update bool) error {
+// brought up to date, or left as they are.
+func (s *Store) define(ctx context.Context, boards []*Board, update bool) error {
 	onConflict := clause.OnConflict{DoNothing: true}
 	if update {
 		onConflict = clause.OnConflict{
-			Columns:   []clause.Column{{Name: "name"}},
-			DoUpdates: clause.AssignmentColumns([]string{"time_zone", "max_score", "shards", "global", "updated_at"}),
+			Columns: []clause.Column{{Name: "name"}},
+			DoUpdates: clause.AssignmentColumns([]string{
+				"time_zone", "max_score", "shards", "global", "starts_at", "ends_at", "window_hours", "updated_at",
+			}),
 		}
 	}
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		for i := range boards {
-			b := boards[i]
-			err := tx.Clauses(onConflict).Create(&b).Error
-			if err != nil {
+		for _, b := range boards {
+			def := b.Board
+			if err := tx.Clauses(onConflict).Create(&def).Error; err != nil {
 				return err
 			}
 			var stored models.Board
@@ -49,6 +49,9 @@ func (s *Store) define(ctx context.Context, boards []models.Board, update bool) 
 			if stored.Kind != b.Kind {
 				return fmt.Errorf("board %s is %s and can't become %s; choose another name", b.Name, stored.Kind, b.Kind)
 			}
+			if err := underWay(ctx, NewStore(tx), b); err != nil && update {
+				return err
+			}
 		}
 		return nil
 	})
@@ -56,6 +59,37 @@ func (s *Store) define(ctx context.Context, boards []models.Board, update bool) 
 		return fmt.Errorf("store boards: %w", err)
 	}
 	return nil
+}
+
+// underWay is an error where the board's only bucket exists, and was made by
+// another definition. New days are made by the new definition, but such a
+// bucket is never made again.
+func underWay(ctx context.Context, s *Store, b *Board) error {
+	only := b.only()
+	if only == nil {
+		return nil
+	}
+	made, err := s.bucket(ctx, b.Name, only.Name)
+	if errors.Is(err, ErrNoBucket) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if made.StartsAt.Equal(only.StartsAt) && made.EndsAt.Equal(only.EndsAt) && made.MaxScore == only.MaxScore &&
+		made.Shards == only.Shards && made.WindowHours == only.WindowHours {
+		return nil
+	}
+	return fmt.Errorf("board %s is under way: its start, end, window, max_score and shards can't change any more; another board needs another name", b.Name)
+}
+
+// add inserts a definition; false where there is one of this name.
+func (s *Store) add(ctx context.Context, def models.Board) (bool, error) {
+	result := s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&def)
+	if result.Error != nil {
+		return false, fmt.Errorf("store board %s: %w", def.Name, result.Error)
+	}
+	return result.RowsAffected > 0, nil
 }
 
 // boards reads every definition.

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,7 +96,7 @@ func (m merged) raise(ctx context.Context, boards Boards) error {
 		if len(chunk) == 0 {
 			return nil
 		}
-		if err := firstError(boards.Raise(ctx, chunk)); err != nil {
+		if err := cmp.Or(boards.Raise(ctx, chunk)...); err != nil {
 			return err
 		}
 		for _, r := range chunk {

@@ -23,8 +23,8 @@ type Memory interface {
 	// Recall asks what Redis may have forgotten.
 	Recall(ctx context.Context) (models.Recollection, error)
 	// Remember notes that the server of the recollection has everything up to a
-	// moment. Where nothing was lost it only moves the note on: a note that is
-	// gone meanwhile stays away.
+	// moment, unless it has forgotten something since Recall: that is an error
+	// where something was lost before.
 	Remember(ctx context.Context, r models.Recollection, upto time.Time) error
 }
 
@@ -97,8 +97,11 @@ func (g *Guard) Look(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := g.remember(ctx, r); err != nil {
+			return err
+		}
 		g.Log.InfoContext(ctx, "updates were applied again", "updates", n)
-		return g.remember(ctx, r)
+		return nil
 	})
 }
 

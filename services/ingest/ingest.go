@@ -6,6 +6,7 @@ package ingest
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"stepboard/models"
 	"stepboard/services/catalog"
@@ -58,10 +59,11 @@ func (s *Service) Accept(ctx context.Context, board string, uploads []Upload) ([
 		return nil, err
 	}
 	now := models.TimestampOf(s.clock())
+	open := &openDays{catalog: s.catalog, board: b, now: now.Time()}
 	raises := make([]models.Raise, len(uploads))
 	accepted := make([]Accepted, len(uploads))
 	for i, u := range uploads {
-		if raises[i], accepted[i], err = s.check(ctx, b, u, now); err != nil {
+		if raises[i], accepted[i], err = check(ctx, open, u, now); err != nil {
 			return nil, &ItemError{Index: i, Err: err}
 		}
 	}
@@ -80,10 +82,11 @@ func (s *Service) AcceptValid(ctx context.Context, board string, uploads []Uploa
 		return nil, err
 	}
 	now := models.TimestampOf(s.clock())
+	open := &openDays{catalog: s.catalog, board: b, now: now.Time()}
 	raises := make([]models.Raise, 0, len(uploads))
 	var rejected []*ItemError
 	for i, u := range uploads {
-		raise, _, err := s.check(ctx, b, u, now)
+		raise, _, err := check(ctx, open, u, now)
 		if models.CodeOf(err) == models.CodeUnavailable {
 			return nil, err
 		}
@@ -104,8 +107,8 @@ func (s *Service) AcceptValid(ctx context.Context, board string, uploads []Uploa
 
 // check is the rule for one upload: an open day and a score that its bucket
 // takes.
-func (s *Service) check(ctx context.Context, b *catalog.Board, u Upload, now models.Timestamp) (models.Raise, Accepted, error) {
-	bucket, err := s.catalog.Accepting(ctx, b, u.Date, now.Time())
+func check(ctx context.Context, open *openDays, u Upload, now models.Timestamp) (models.Raise, Accepted, error) {
+	bucket, err := open.find(ctx, u.Date)
 	if err != nil {
 		return models.Raise{}, Accepted{}, err
 	}
@@ -121,6 +124,25 @@ func (s *Service) check(ctx context.Context, b *catalog.Board, u Upload, now mod
 	}
 	raise := models.Raise{Bucket: bucket, Entry: models.Entry{User: u.User, Composite: composite}}
 	return raise, Accepted{Date: u.Date, Score: u.Score, ReachedAt: reachedAt}, nil
+}
+
+// openDays finds the buckets of one call's uploads. It remembers the last one:
+// most uploads of a batch are for the same day.
+type openDays struct {
+	catalog *catalog.Catalog
+	board   *catalog.Board
+	now     time.Time
+
+	date   models.Date
+	bucket *models.Bucket
+}
+
+func (o *openDays) find(ctx context.Context, d models.Date) (_ *models.Bucket, err error) {
+	if o.bucket == nil || o.date != d {
+		o.date = d
+		o.bucket, err = o.catalog.Accepting(ctx, o.board, d, o.now)
+	}
+	return o.bucket, err
 }
 
 // ItemError is what is wrong with one upload of several.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
@@ -14,6 +15,8 @@ import (
 	"stepboard/services/ingest"
 	"stepboard/services/score"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // sink records what it is handed, or refuses it.
 type sink struct {

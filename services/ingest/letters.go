@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 
 	"stepboard/models"
@@ -41,7 +42,7 @@ func (d *DeadLetters) Replay(ctx context.Context, id int64) error {
 	if err != nil {
 		return models.Errorf(models.CodeValidationFailed, "it still can't be applied: %v", err)
 	}
-	if err := firstError(d.boards.Raise(ctx, []models.Raise{raise})); err != nil {
+	if err := cmp.Or(d.boards.Raise(ctx, []models.Raise{raise})...); err != nil {
 		return err
 	}
 	return d.store.remove(ctx, id)

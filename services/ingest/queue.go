@@ -2,10 +2,14 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"stepboard/models"
 )
+
+// ErrClosed is what a queue answers after Close.
+var ErrClosed = errors.New("closed")
 
 // Queue keeps accepted updates until they are applied, and for a while after.
 // Safe for concurrent use, except that one goroutine receives.
@@ -56,7 +60,7 @@ type Lag struct {
 	Oldest time.Duration
 }
 
-// Enqueue is what a Group flushes with a queue: the updates of the raises.
+// Enqueue is what a group commit flushes with a queue: the updates of the raises.
 func Enqueue(q Queue) func(context.Context, []models.Raise) []error {
 	return func(ctx context.Context, raises []models.Raise) []error {
 		if len(raises) == 0 {

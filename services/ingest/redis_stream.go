@@ -43,13 +43,6 @@ type Stream struct {
 
 	housekept time.Time // of the goroutine that receives
 	claimFrom string    // where the next look for abandoned entries begins
-	horizons  []horizon // of the last options.Keep
-}
-
-// horizon is the oldest entry that was not acknowledged at a moment.
-type horizon struct {
-	at     time.Time
-	oldest string
 }
 
 // StreamOptions bounds a stream.
@@ -58,7 +51,7 @@ type StreamOptions struct {
 	// each. More are refused.
 	MaxUpdates int64
 	// Keep is how long entries are kept after they were acknowledged, to be
-	// applied again. A consumer trims once it has run for so long itself.
+	// applied again.
 	Keep time.Duration
 	// ClaimAfter is how long a consumer may hold an entry before another one
 	// takes it over.
@@ -274,26 +267,50 @@ func isMissing(err error) bool {
 	return errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "NOGROUP") || redis.HasErrorPrefix(err, "no such key")
 }
 
+// horizonScript writes down which entry is the oldest that is not acknowledged,
+// and tells which one was as long ago as entries are kept.
+//
+//	KEYS    the horizons
+//	ARGV    the time and how long entries are kept, in milliseconds; the oldest
+//	        entry's id
+//	result  an id before which all entries have been kept for long enough, or ''
+//
+// A hundred horizons are enough, however often this is asked. One that does not
+// move stays with its first moment.
+const horizonScript = `
+local now, keep = tonumber(ARGV[1]), tonumber(ARGV[2])
+local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+if not last[2] or now - tonumber(last[2]) >= keep / 100 then
+  redis.call('ZADD', KEYS[1], 'NX', ARGV[1], ARGV[3])
+end
+local upto = string.format('%.0f', now - keep)
+local due = redis.call('ZREVRANGEBYSCORE', KEYS[1], upto, '-inf', 'LIMIT', 0, 1)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', upto)
+return due[1] or ''
+`
+
+var moveHorizon = redis.NewScript(horizonScript)
+
 // trim removes entries that were acknowledged as long ago as they are kept, and
 // consumers that are long gone.
 func (s *Stream) trim(ctx context.Context) error {
-	oldest, _, err := s.unacknowledged(ctx)
-	if err != nil {
-		return fmt.Errorf("look at the stream: %w", err)
-	}
+	// In this order: what comes in between is behind the horizon.
 	now, err := s.rdb.Time(ctx).Result()
 	if err != nil {
 		return fmt.Errorf("ask the stream's time: %w", err)
+	}
+	oldest, _, err := s.unacknowledged(ctx)
+	if err != nil {
+		return fmt.Errorf("look at the stream: %w", err)
 	}
 	if oldest == "" {
 		oldest = strconv.FormatInt(now.UnixMilli(), 10)
 	}
 	// What is acknowledged is kept from then on, however long it had waited: what
 	// was the oldest of the others so long ago is the first that stays.
-	s.horizons = append(s.horizons, horizon{now, oldest})
-	minID := ""
-	for len(s.horizons) > 0 && now.Sub(s.horizons[0].at) >= s.options.Keep {
-		minID, s.horizons = s.horizons[0].oldest, s.horizons[1:]
+	minID, err := moveHorizon.Run(ctx, s.rdb, []string{s.keys.IngestHorizons()}, now.UnixMilli(), s.options.Keep.Milliseconds(), oldest).Text()
+	if err != nil {
+		return fmt.Errorf("look how far the stream was acknowledged: %w", err)
 	}
 	if minID == "" {
 		return nil

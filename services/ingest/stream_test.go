@@ -20,6 +20,7 @@ import (
 	"stepboard/models"
 	"stepboard/services/board"
 	"stepboard/services/catalog"
+	"stepboard/services/group"
 	"stepboard/services/ingest"
 	"stepboard/services/lease"
 	"stepboard/services/score"
@@ -352,10 +353,10 @@ func TestAFullStreamRefuses(t *testing.T) {
 	if len(errs) != 1 || errs[0] == nil {
 		t.Fatalf("a full stream answered %v", errs)
 	}
-	group := ingest.NewGroup(10, ingest.Enqueue(q))
-	defer group.Close()
+	g := group.New(10, 1, ingest.Enqueue(q))
+	defer g.Close()
 	entry := models.Entry{User: 4, Composite: 1 << 30}
-	if err := group.Do(t.Context(), []models.Raise{{Bucket: p.bucket, Entry: entry}}); models.CodeOf(err) != models.CodeUnavailable {
+	if err := g.Do(t.Context(), []models.Raise{{Bucket: p.bucket, Entry: entry}}); models.CodeOf(err) != models.CodeUnavailable {
 		t.Errorf("the upload is answered %v", err)
 	}
 }
@@ -368,7 +369,7 @@ func TestTheGuardAppliesAgain(t *testing.T) {
 	q := p.stream()
 	defer q.Close()
 	guard := ingest.NewGuard(ingest.GuardOptions{
-		Queue: q, Memory: p.boards, Buckets: p.catalog, Boards: p.boards, Leases: lease.NewLocal(), Log: env.Log, Rewind: time.Minute,
+		Queue: q, Memory: p.boards.Memory("queue"), Buckets: p.catalog, Boards: p.boards, Leases: lease.NewLocal(), Log: env.Log, Rewind: time.Minute,
 	})
 	look := func() {
 		t.Helper()
@@ -395,7 +396,7 @@ func TestTheGuardAppliesAgain(t *testing.T) {
 		t.Errorf("the same server gets %v again", got)
 	}
 	// Another server says so by its run id.
-	if err := env.Redis.HSet(t.Context(), env.Keys.BoardsNoted(), "server", "another").Err(); err != nil {
+	if err := env.Redis.HSet(t.Context(), env.Keys.BoardsNoted("queue"), "server", "another").Err(); err != nil {
 		t.Fatal(err)
 	}
 	look()
@@ -403,7 +404,7 @@ func TestTheGuardAppliesAgain(t *testing.T) {
 		t.Errorf("after a restart the board holds %v", got)
 	}
 	forget()
-	if err := env.Redis.Del(t.Context(), env.Keys.BoardsNoted()).Err(); err != nil {
+	if err := env.Redis.Del(t.Context(), env.Keys.BoardsNoted("queue")).Err(); err != nil {
 		t.Fatal(err)
 	}
 	look()

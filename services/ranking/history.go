@@ -51,14 +51,16 @@ type History struct {
 // History answers a user's days over hot and archived ones alike. One query
 // for all of them, and one round trip to Redis where any is hot, two if it has
 // shards; for a friend's days one more for the friends. CodeNotFound where Of
-// is no friend.
+// is no friend, CodeBoardKind where the board has no days.
 func (s *Service) History(ctx context.Context, q HistoryQuery) (*History, error) {
 	b, err := s.catalog.Board(q.Board)
 	if err != nil {
 		return nil, err
 	}
-	today, _ := s.catalog.Current(b, s.clock())
-	from, to, err := historyRange(q.From, q.To, today)
+	if err := s.catalog.HasDays(b); err != nil {
+		return nil, err
+	}
+	from, to, err := historyRange(q.From, q.To, s.catalog.Current(b, s.clock()).Day)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,9 @@ type Reader interface {
 type Boards interface {
 	Reader
 	Standings(ctx context.Context, buckets []*models.Bucket, user models.UserID) ([]board.Standing, error)
+	// Settling reports whether scores of a bucket with a window still hold
+	// hours that have left it.
+	Settling(ctx context.Context, bucket *models.Bucket) (bool, error)
 }
 
 // Archive reads buckets that have left it.
@@ -59,10 +62,10 @@ func New(c *catalog.Catalog, boards Boards, archive Archive, friends Friends, pr
 	return &Service{catalog: c, boards: boards, archive: archive, friends: friends, profiles: profiles, clock: clock}
 }
 
-// Query asks for a ranking of one day of a board.
+// Query asks for a ranking of one bucket of a board.
 type Query struct {
 	Board string
-	// Date is the day; nil means today.
+	// Date is the day; nil means the board's current bucket.
 	Date *models.Date
 	// Viewer is the user whose own line is answered; 0 for nobody's.
 	Viewer models.UserID
@@ -224,23 +227,27 @@ type view struct {
 	answer *models.Ranking
 }
 
-// open resolves a query: board, day, cursor. The view has no bucket where
-// nothing was ever written to the day; then its answer is complete.
+// open resolves a query: board, bucket, cursor. The view has no bucket where
+// nothing was ever written to it; then its answer is complete. One round trip
+// to Redis where scores have a window, none otherwise.
 func (s *Service) open(ctx context.Context, q Query, call string, scope ...string) (*view, error) {
 	b, err := s.catalog.Board(q.Board)
 	if err != nil {
 		return &view{}, err
 	}
 	now := s.clock()
-	date, _ := s.catalog.Current(b, now)
-	if q.Date != nil {
-		date = *q.Date
+	asked, err := s.catalog.Asked(b, q.Date, now)
+	if err != nil {
+		return &view{}, err
 	}
-	text := date.String()
 	v := &view{
 		now:    now,
-		scope:  append([]string{call, b.Name, text}, scope...),
-		answer: &models.Ranking{Board: b.Name, Date: &text, Source: models.SourceHot, Entries: []models.RankedEntry{}},
+		scope:  append([]string{call, b.Name, asked.Name}, scope...),
+		answer: &models.Ranking{Board: b.Name, Source: models.SourceHot, Final: asked.Final(now), Entries: []models.RankedEntry{}},
+	}
+	if d := b.Date(asked); d != nil {
+		text := d.String()
+		v.answer.Date = &text
 	}
 	if q.Cursor != "" {
 		place, err := models.DecodeCursor(q.Cursor, v.scope...)
@@ -249,9 +256,8 @@ func (s *Service) open(ctx context.Context, q Query, call string, scope ...strin
 		}
 		v.after = models.Entry{User: place.User, Composite: models.Composite(place.Key)}
 	}
-	bucket, err := s.catalog.Find(ctx, b, date)
+	bucket, err := s.catalog.Stored(ctx, asked)
 	if errors.Is(err, catalog.ErrNoBucket) {
-		v.answer.Final = b.Closed(date, now)
 		return v, nil
 	}
 	if err != nil {
@@ -259,6 +265,13 @@ func (s *Service) open(ctx context.Context, q Query, call string, scope ...strin
 	}
 	v.bucket, v.codec = bucket, score.Of(bucket)
 	v.answer.Final = bucket.Final(now)
+	if bucket.WindowHours > 0 {
+		settling, err := s.boards.Settling(ctx, bucket)
+		if err != nil {
+			return &view{}, err
+		}
+		v.answer.Settling = &settling
+	}
 	return v, nil
 }
 

@@ -1,6 +1,9 @@
-package ingest
+// Package group gathers calls that come at the same time, so that one write of
+// a store serves many of them.
+package group
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -23,23 +26,25 @@ const (
 	flushTimeout = 3 * time.Second
 )
 
-// What a call may hear that is not flushed.
+// ErrClosed is why a call is refused after Close.
+var ErrClosed = errors.New("closed")
+
+// What else a call may hear that is not flushed.
 var (
-	ErrClosed  = errors.New("closed")
 	errFull    = errors.New("the queue is full")
 	errExpired = errors.New("waited too long")
 )
 
-// Group is a group commit: calls that arrive while a flush is under way are
-// gathered and make up the next one. With nothing to gather a call is flushed
-// at once; there is no timer to wait for. Safe for concurrent use.
+// Group is a group commit: calls that arrive while every worker is at a flush
+// are gathered and make up the next one. With nothing to gather a call is
+// flushed at once; there is no timer to wait for. Safe for concurrent use.
 type Group[T any] struct {
 	flush func(context.Context, []T) []error
 	limit int
 
-	calls  chan *call[T]
-	queued atomic.Int64  // items in calls
-	done   chan struct{} // closed when the flusher has stopped
+	calls   chan *call[T]
+	queued  atomic.Int64 // items in calls
+	workers sync.WaitGroup
 
 	mu     sync.RWMutex // held for reading while a call enters the queue
 	closed bool
@@ -48,23 +53,21 @@ type Group[T any] struct {
 type call[T any] struct {
 	items   []T
 	expires time.Time
-	// result has room for the one answer, so the flusher never waits for a
-	// caller that has left.
+	// result has room for the one answer, so that no worker waits for a caller
+	// that has left.
 	result chan error
 }
 
-// NewGroup starts a group. flush applies the items of several calls, in order;
-// it answers nil if all are applied, else one error for each item. A flush is
-// given up to limit items, more where a single call brings more. Close stops
-// the group.
-func NewGroup[T any](limit int, flush func(context.Context, []T) []error) *Group[T] {
-	g := &Group[T]{
-		flush: flush,
-		limit: limit,
-		calls: make(chan *call[T], queueLength),
-		done:  make(chan struct{}),
+// New starts a group with so many workers: that is how many flushes may be under
+// way at the same time. flush applies the items of several calls, in order, and
+// those of one call are never parted; it answers nil if all are applied, else
+// one error for each item. It is given up to limit items, more where a single
+// call brings more, in a slice that it must not keep. Close stops the group.
+func New[T any](limit, workers int, flush func(context.Context, []T) []error) *Group[T] {
+	g := &Group[T]{flush: flush, limit: limit, calls: make(chan *call[T], queueLength)}
+	for range workers {
+		g.workers.Go(g.run)
 	}
-	go g.run()
 	return g
 }
 
@@ -123,11 +126,10 @@ func (g *Group[T]) Close() {
 		close(g.calls)
 	}
 	g.mu.Unlock()
-	<-g.done
+	g.workers.Wait()
 }
 
 func (g *Group[T]) run() {
-	defer close(g.done)
 	var (
 		batch []*call[T]
 		items []T
@@ -150,6 +152,7 @@ func (g *Group[T]) run() {
 			g.commit(batch, items)
 		}
 		clear(batch)
+		clear(items)
 	}
 }
 
@@ -172,18 +175,9 @@ func (g *Group[T]) commit(batch []*call[T], items []T) {
 	for _, c := range batch {
 		var err error
 		if errs != nil {
-			err = firstError(errs[at : at+len(c.items)])
+			err = cmp.Or(errs[at : at+len(c.items)]...)
 		}
 		at += len(c.items)
 		c.result <- err
 	}
-}
-
-func firstError(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

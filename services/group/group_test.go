@@ -1,4 +1,4 @@
-package ingest_test
+package group_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/ingest"
+	"stepboard/services/group"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,21 +36,21 @@ func (g *gate) flush(_ context.Context, items []int) []error {
 func TestGroupGathersWhatWaits(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
-	group := ingest.NewGroup(100, gate.flush)
+	g := group.New(100, 1, gate.flush)
 	results := make([]error, 4)
 	var wg sync.WaitGroup
-	call := func(i int, items ...int) { wg.Go(func() { results[i] = group.Do(t.Context(), items) }) }
+	call := func(i int, items ...int) { wg.Go(func() { results[i] = g.Do(t.Context(), items) }) }
 
 	call(0, 10)
 	if got := <-gate.entered; !slices.Equal(got, []int{10}) {
 		t.Errorf("first flush: %v", got)
 	}
 	call(1, 11)
-	testenv.Eventually(t, "the second call waits", func() bool { return group.Waiting() == 1 })
+	testenv.Eventually(t, "the second call waits", func() bool { return g.Waiting() == 1 })
 	call(2, 12, 13)
-	testenv.Eventually(t, "the third call waits", func() bool { return group.Waiting() == 2 })
+	testenv.Eventually(t, "the third call waits", func() bool { return g.Waiting() == 2 })
 	call(3, 14)
-	testenv.Eventually(t, "the fourth call waits", func() bool { return group.Waiting() == 3 })
+	testenv.Eventually(t, "the fourth call waits", func() bool { return g.Waiting() == 3 })
 	gate.pass <- nil
 	if got := <-gate.entered; !slices.Equal(got, []int{11, 12, 13, 14}) {
 		t.Errorf("second flush: %v", got)
@@ -61,31 +61,31 @@ func TestGroupGathersWhatWaits(t *testing.T) {
 	if results[0] != nil || results[1] != nil || !errors.Is(results[2], broken) || results[3] != nil {
 		t.Errorf("results %v", results)
 	}
-	group.Close()
+	g.Close()
 }
 
 // A client that hangs up does not take its write back, nor anybody else's.
 func TestGroupGoesOnWhenClientsHangUp(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
-	group := ingest.NewGroup(100, gate.flush)
+	g := group.New(100, 1, gate.flush)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := group.Do(t.Context(), []int{1}); err != nil {
+		if err := g.Do(t.Context(), []int{1}); err != nil {
 			t.Error(err)
 		}
 	})
 	<-gate.entered
 	ctx, hangUp := context.WithCancel(t.Context())
 	gone := make(chan error)
-	go func() { gone <- group.Do(ctx, []int{2}) }()
-	testenv.Eventually(t, "the call waits", func() bool { return group.Waiting() == 1 })
+	go func() { gone <- g.Do(ctx, []int{2}) }()
+	testenv.Eventually(t, "the call waits", func() bool { return g.Waiting() == 1 })
 	wg.Go(func() {
-		if err := group.Do(t.Context(), []int{3}); err != nil {
+		if err := g.Do(t.Context(), []int{3}); err != nil {
 			t.Error(err)
 		}
 	})
-	testenv.Eventually(t, "both calls wait", func() bool { return group.Waiting() == 2 })
+	testenv.Eventually(t, "both calls wait", func() bool { return g.Waiting() == 2 })
 	hangUp()
 	if err := <-gone; models.CodeOf(err) != models.CodeUnavailable {
 		t.Errorf("who hung up heard %v", err)
@@ -96,28 +96,28 @@ func TestGroupGoesOnWhenClientsHangUp(t *testing.T) {
 	}
 	gate.pass <- nil
 	wg.Wait()
-	group.Close()
+	g.Close()
 }
 
 // Close flushes what is queued and refuses what comes after.
 func TestGroupClose(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
-	group := ingest.NewGroup(1, gate.flush) // one call a flush
+	g := group.New(1, 1, gate.flush) // one call a flush
 	var wg sync.WaitGroup
 	for i := range 3 {
 		wg.Go(func() {
-			if err := group.Do(t.Context(), []int{i}); err != nil {
+			if err := g.Do(t.Context(), []int{i}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	var flushed []int
 	flushed = append(flushed, <-gate.entered...)
-	testenv.Eventually(t, "two calls wait", func() bool { return group.Waiting() == 2 })
+	testenv.Eventually(t, "two calls wait", func() bool { return g.Waiting() == 2 })
 	closed := make(chan struct{})
 	go func() {
-		group.Close()
+		g.Close()
 		close(closed)
 	}()
 	for range 2 {
@@ -131,10 +131,10 @@ func TestGroupClose(t *testing.T) {
 	if !slices.Equal(flushed, []int{0, 1, 2}) {
 		t.Errorf("flushed %v", flushed)
 	}
-	if err := group.Do(t.Context(), []int{4}); models.CodeOf(err) != models.CodeUnavailable || !errors.Is(err, ingest.ErrClosed) {
+	if err := g.Do(t.Context(), []int{4}); models.CodeOf(err) != models.CodeUnavailable || !errors.Is(err, group.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
-	group.Close() // again changes nothing
+	g.Close() // again changes nothing
 }
 
 // Whatever the load, every item is flushed exactly once and every caller
@@ -143,7 +143,7 @@ func TestGroupUnderLoad(t *testing.T) {
 	t.Parallel()
 	odd := errors.New("odd")
 	var seen []int
-	group := ingest.NewGroup(64, func(_ context.Context, items []int) []error {
+	g := group.New(64, 1, func(_ context.Context, items []int) []error {
 		errs := make([]error, len(items))
 		for i, item := range items {
 			seen = append(seen, item) // one flush at a time
@@ -159,7 +159,7 @@ func TestGroupUnderLoad(t *testing.T) {
 		wg.Go(func() {
 			for i := range calls {
 				item := c*calls + i
-				err := group.Do(t.Context(), []int{item})
+				err := g.Do(t.Context(), []int{item})
 				if (item%2 == 1) != errors.Is(err, odd) {
 					t.Errorf("item %d: %v", item, err)
 				}
@@ -167,22 +167,62 @@ func TestGroupUnderLoad(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	group.Close()
+	g.Close()
 	slices.Sort(seen)
 	if len(seen) != callers*calls || len(slices.Compact(seen)) != callers*calls {
 		t.Errorf("%d items were flushed, %d of them distinct", len(seen), len(slices.Compact(seen)))
 	}
 }
 
+// With two workers two flushes are under way, never more, and what comes
+// meanwhile is gathered as before.
+func TestGroupWithTwoWorkers(t *testing.T) {
+	t.Parallel()
+	gate := newGate()
+	g := group.New(100, 2, gate.flush)
+	var wg sync.WaitGroup
+	call := func(items ...int) {
+		wg.Go(func() {
+			if err := g.Do(t.Context(), items); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	call(1)
+	first := <-gate.entered
+	call(2)
+	second := <-gate.entered // before the first has passed
+	if !slices.Equal(first, []int{1}) || !slices.Equal(second, []int{2}) {
+		t.Errorf("flushed %v and %v", first, second)
+	}
+	call(3, 4)
+	testenv.Eventually(t, "the third call waits", func() bool { return g.Waiting() == 1 })
+	call(5)
+	testenv.Eventually(t, "the fourth call waits", func() bool { return g.Waiting() == 2 })
+	select {
+	case third := <-gate.entered:
+		t.Errorf("a third flush begins with %v", third)
+	default:
+	}
+	gate.pass <- nil
+	if got := <-gate.entered; !slices.Equal(got, []int{3, 4, 5}) {
+		t.Errorf("the next flush: %v", got)
+	}
+	gate.pass <- nil
+	gate.pass <- nil
+	wg.Wait()
+	g.Close()
+}
+
 // A full queue refuses at once: its memory is bounded, and so is the wait.
 func TestGroupRefusesWhenFull(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
-	group := ingest.NewGroup(1_000_000, gate.flush)
+	g := group.New(1_000_000, 1, gate.flush)
 	var wg sync.WaitGroup
 	call := func(n int) {
 		wg.Go(func() {
-			if err := group.Do(t.Context(), make([]int, n)); err != nil {
+			if err := g.Do(t.Context(), make([]int, n)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -191,9 +231,9 @@ func TestGroupRefusesWhenFull(t *testing.T) {
 	<-gate.entered
 	for i := range 50 {
 		call(1000)
-		testenv.Eventually(t, "the call waits", func() bool { return group.Waiting() == i+1 })
+		testenv.Eventually(t, "the call waits", func() bool { return g.Waiting() == i+1 })
 	}
-	if err := group.Do(t.Context(), []int{1}); models.CodeOf(err) != models.CodeUnavailable {
+	if err := g.Do(t.Context(), []int{1}); models.CodeOf(err) != models.CodeUnavailable {
 		t.Errorf("one more: %v", err)
 	}
 	gate.pass <- nil
@@ -202,7 +242,7 @@ func TestGroupRefusesWhenFull(t *testing.T) {
 	}
 	gate.pass <- nil
 	wg.Wait()
-	group.Close()
+	g.Close()
 }
 
 // While flushes are slow nobody waits for ever, and what nobody waits for any
@@ -211,7 +251,7 @@ func TestGroupDropsWhatHasWaitedTooLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var flushed []int
-		group := ingest.NewGroup(1, func(_ context.Context, items []int) []error {
+		g := group.New(1, 1, func(_ context.Context, items []int) []error {
 			flushed = append(flushed, items...)
 			<-time.After(3 * time.Second)
 			return nil
@@ -220,7 +260,7 @@ func TestGroupDropsWhatHasWaitedTooLong(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 4 {
 			wg.Go(func() {
-				err := group.Do(t.Context(), []int{i})
+				err := g.Do(t.Context(), []int{i})
 				if waited := time.Since(start); waited > 5*time.Second {
 					t.Errorf("call %d waited for %v", i, waited)
 				}
@@ -231,7 +271,7 @@ func TestGroupDropsWhatHasWaitedTooLong(t *testing.T) {
 			synctest.Wait() // in this order
 		}
 		wg.Wait()
-		group.Close()
+		g.Close()
 		if !slices.Equal(flushed, []int{0, 1}) {
 			t.Errorf("flushed %v", flushed)
 		}

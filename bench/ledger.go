@@ -1,0 +1,290 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	mathrand "math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/handlers"
+	"stepboard/models"
+	"stepboard/services/board"
+	"stepboard/services/catalog"
+	"stepboard/services/group"
+	"stepboard/services/score"
+)
+
+const (
+	// ledgerUsers get increments.
+	ledgerUsers = 100_000
+	// ledgerList is how many increments a list call brings, and ledgerCallers
+	// how many backends send lists at the same time.
+	ledgerList, ledgerCallers = 1000, 8
+	// ledgerWorkers is how many transactions the bare side makes at a time.
+	ledgerWorkers = 2
+	// rollingUsers are in each hour of the rolling board that is drained.
+	rollingUsers, rollingHours = 200_000, 24
+	// idDigits is the width of what tells event ids apart.
+	idDigits = 12
+)
+
+// bareIncrement is what the bare side counts.
+type bareIncrement struct {
+	id          string
+	user, delta int64
+}
+
+// ledgerBench measures increments beside bare transactions of the same two
+// statements.
+func (w *world) ledgerBench(ctx context.Context) error {
+	bare, err := w.newBareLedger(ctx)
+	if err != nil {
+		return err
+	}
+	defer bare.group.Close()
+	token, err := w.token(1, handlers.ScopeService)
+	if err != nil {
+		return err
+	}
+	var ids atomic.Int64
+	single := func(name string) func() []byte { return w.increments(&ids, name, token, 1) }
+	list := func(name string) func() []byte { return w.increments(&ids, name, token, ledgerList) }
+	rows := []row{
+		{name: "bare pgx, one an increment, gathered", measure: func(ctx context.Context) (float64, error) {
+			return loop(ctx, 64, w.seconds, func(ctx context.Context, i int) error { return bare.group.Do(ctx, bare.some(&ids, i, 1)) })
+		}},
+		{name: "event: one a request, 64 connections", process: w.service, measure: func(ctx context.Context) (float64, error) {
+			return load(ctx, w.service.addr, 64, w.seconds, single("gifts"))
+		}},
+		{name: "rolling: one a request, 64 connections", process: w.service, measure: func(ctx context.Context) (float64, error) {
+			return load(ctx, w.service.addr, 64, w.seconds, single("active"))
+		}},
+		{name: "daily upload: one a request, 64 connections", process: w.service, measure: w.serviceUpload},
+		{name: "bare pgx, 1000 a transaction", measure: func(ctx context.Context) (float64, error) {
+			calls, err := loop(ctx, ledgerCallers, w.seconds, func(ctx context.Context, i int) error {
+				return bare.count(ctx, bare.some(&ids, i, ledgerList))
+			})
+			return calls * ledgerList, err
+		}},
+		{name: "event: 1000 a request, 8 connections", process: w.service, measure: func(ctx context.Context) (float64, error) {
+			calls, err := load(ctx, w.service.addr, ledgerCallers, w.seconds, list("gifts"))
+			return calls * ledgerList, err
+		}},
+		{name: "rolling: 1000 a request, 8 connections", process: w.service, measure: func(ctx context.Context) (float64, error) {
+			calls, err := load(ctx, w.service.addr, ledgerCallers, w.seconds, list("active"))
+			return calls * ledgerList, err
+		}},
+	}
+	for range w.rounds {
+		for i := range rows {
+			if err := rows[i].run(ctx, w); err != nil {
+				return fmt.Errorf("%s: %w", rows[i].name, err)
+			}
+		}
+	}
+	fmt.Printf("\n| increments | a second | ratio | Redis, µs of CPU each | server | client |\n| --- | ---: | --- | ---: | ---: | ---: |\n")
+	for i, r := range rows {
+		base := rows[0].median()
+		if i >= 4 {
+			base = rows[4].median()
+		}
+		fmt.Printf("| %s | %.0f | %.2f | %.2f | %.2f | %.2f |\n", r.name, r.median(), r.median()/base, r.redis.each(), r.server.each(), r.client.each())
+	}
+	return w.drainBench(ctx)
+}
+
+// increments makes requests of n increments of random users, each with an id
+// that was never used.
+func (w *world) increments(ids *atomic.Int64, board, token string, n int) func() []byte {
+	mark := strings.Repeat("#", idDigits)
+	var templates [][]byte
+	rng := mathrand.New(mathrand.NewPCG(9, 10))
+	for range 64 {
+		items := make([]string, n)
+		for i := range items {
+			items[i] = fmt.Sprintf(`{"user_id":"%d","delta":%d,"event_id":"%s"}`, firstUser+rng.IntN(ledgerUsers), 1+rng.IntN(9), mark)
+		}
+		body := items[0]
+		if n > 1 {
+			body = `{"increments":[` + strings.Join(items, ",") + `]}`
+		}
+		templates = append(templates, httpRequest("POST", "/v1/boards/"+board+"/increments", token, body))
+	}
+	next := rotate(templates)
+	return func() []byte {
+		request := slices.Clone(next())
+		id := ids.Add(int64(n))
+		for at := 0; ; id-- {
+			i := bytes.Index(request[at:], []byte(mark))
+			if i < 0 {
+				return request
+			}
+			at += i
+			copy(request[at:], fmt.Sprintf("%0*d", idDigits, id))
+		}
+	}
+}
+
+// bareLedger does what the ledger must at least do.
+type bareLedger struct {
+	pool  *pgxpool.Pool
+	group *group.Group[bareIncrement]
+}
+
+func (w *world) newBareLedger(ctx context.Context) (*bareLedger, error) {
+	b := &bareLedger{pool: w.stores.Pool}
+	for _, statement := range []string{
+		`CREATE TABLE bare_events (LIKE score_events INCLUDING ALL)`,
+		`CREATE TABLE bare_totals (LIKE score_totals INCLUDING ALL) WITH (fillfactor = 70)`,
+	} {
+		if _, err := b.pool.Exec(ctx, statement); err != nil {
+			return nil, err
+		}
+	}
+	b.group = group.New(ledgerList, ledgerWorkers, func(ctx context.Context, items []bareIncrement) []error {
+		if err := b.count(ctx, items); err != nil {
+			return slices.Repeat([]error{err}, len(items))
+		}
+		return nil
+	})
+	return b, nil
+}
+
+// some makes increments of random users.
+func (b *bareLedger) some(ids *atomic.Int64, seed, n int) []bareIncrement {
+	rng := mathrand.New(mathrand.NewPCG(11, uint64(seed)))
+	list := make([]bareIncrement, n)
+	for i := range list {
+		list[i] = bareIncrement{id: strconv.FormatInt(ids.Add(1), 10), user: int64(firstUser + rng.IntN(ledgerUsers)), delta: int64(1 + rng.IntN(9))}
+	}
+	return list
+}
+
+// count is one transaction of two statements.
+func (b *bareLedger) count(ctx context.Context, items []bareIncrement) error {
+	sums := make(map[int64]int64, len(items))
+	ids, users, deltas := make([]string, len(items)), make([]int64, len(items)), make([]int64, len(items))
+	for i, item := range items {
+		ids[i], users[i], deltas[i] = item.id, item.user, item.delta
+		sums[item.user] += item.delta
+	}
+	// In order, or concurrent transactions deadlock.
+	rows := make([]int64, 0, len(sums))
+	for user := range sums {
+		rows = append(rows, user)
+	}
+	slices.Sort(rows)
+	added := make([]int64, len(rows))
+	for i, user := range rows {
+		added[i] = sums[user]
+	}
+	now := time.Now()
+	return pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+		batch := &pgx.Batch{}
+		batch.Queue(`
+			INSERT INTO bare_totals AS t (board, user_id, total, score, reached_at)
+			SELECT 'gifts', u, 'event', s, $3 FROM unnest($1::bigint[], $2::bigint[]) AS x (u, s)
+			ON CONFLICT (board, user_id, total) DO UPDATE
+			SET score = t.score + excluded.score, reached_at = GREATEST(t.reached_at, excluded.reached_at)`, rows, added, now)
+		batch.Queue(`
+			INSERT INTO bare_events (board, event_id, total, user_id, delta, accepted_at, score, reached_at)
+			SELECT 'gifts', id, 'event', u, d, $4, d, $4 FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS x (id, u, d)
+			ON CONFLICT DO NOTHING`, ids, users, deltas, now)
+		return tx.SendBatch(ctx, batch).Close()
+	})
+}
+
+// drainBench measures how long an hour that leaves the window keeps Redis busy
+// at a time, beside recomputing the whole window at once.
+func (w *world) drainBench(ctx context.Context) error {
+	b, err := catalog.NewBoard(models.Board{
+		Name: "drained", Kind: models.KindRolling, TimeZone: "UTC", MaxScore: 8_000_000, Shards: 1, Global: models.AudienceUsers, WindowHours: rollingHours,
+	})
+	if err != nil {
+		return err
+	}
+	now := time.Now().Truncate(time.Hour)
+	bucket := catalog.New(nil, time.Now, 3, w.log()).Current(b, now)
+	keys := models.Keys{Prefix: w.config.Redis.KeyPrefix}
+	codec := score.Of(bucket)
+	at := now
+	store := board.NewStore(w.rdb, keys, func() time.Time { return at })
+	var hours []string
+	for h := range rollingHours {
+		at = now.Add(time.Duration(h-rollingHours+1) * time.Hour)
+		hours = append(hours, keys.BoardHour(bucket, 0, models.HourOf(at)))
+		for from := 0; from < rollingUsers; from += 10_000 {
+			raises := make([]models.Raise, 10_000)
+			for i := range raises {
+				composite, err := codec.Encode(int64(1+(from+i+h)%1000), codec.Cut(models.TimestampOf(at.Add(time.Duration(i%3600)*time.Second))))
+				if err != nil {
+					return err
+				}
+				raises[i] = models.Raise{Bucket: bucket, Entry: models.Entry{User: models.UserID(firstUser + from + i), Composite: composite}}
+			}
+			if _, err := store.Mend(ctx, raises); err != nil {
+				return err
+			}
+		}
+	}
+	union, err := w.longest(ctx, func() error {
+		return w.rdb.ZUnionStore(ctx, keys.Prefix+"union:{drained.00}", &redis.ZStore{Keys: hours}).Err()
+	})
+	if err != nil {
+		return err
+	}
+	at = now.Add(time.Hour)
+	start := time.Now()
+	var drained int64
+	chunk, err := w.longest(ctx, func() (err error) {
+		drained, err = store.Drain(ctx, bucket)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\nan hour of %d users leaves a window of %d hours: %d totals in %v, longest command %v = 1/%.0f of one ZUNIONSTORE over the window, %v\n",
+		rollingUsers, rollingHours, drained, time.Since(start).Round(time.Millisecond), chunk, float64(union)/float64(chunk), union)
+	return nil
+}
+
+// longest is how long Redis was busy with the longest single command of some
+// work, as it says itself.
+func (w *world) longest(ctx context.Context, work func() error) (time.Duration, error) {
+	before, err := w.rdb.ConfigGet(ctx, "slowlog-*").Result()
+	if err != nil {
+		return 0, err
+	}
+	set := func(values map[string]string) error {
+		for name, value := range values {
+			if err := w.rdb.ConfigSet(ctx, name, value).Err(); err != nil {
+				return err
+			}
+		}
+		return w.rdb.SlowLogReset(ctx).Err()
+	}
+	if err := set(map[string]string{"slowlog-log-slower-than": "0", "slowlog-max-len": "100000"}); err != nil {
+		return 0, err
+	}
+	if err := work(); err != nil {
+		return 0, err
+	}
+	log, err := w.rdb.SlowLogGet(ctx, -1).Result()
+	if err != nil {
+		return 0, err
+	}
+	var longest time.Duration
+	for _, entry := range log {
+		longest = max(longest, entry.Duration)
+	}
+	return longest, set(before)
+}

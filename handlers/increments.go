@@ -1,0 +1,248 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"stepboard/models"
+	"stepboard/services/ledger"
+)
+
+// maxIncrements is how many increments one call may bring.
+const maxIncrements = 1000
+
+// incrementItem is something that is added to a user's score.
+type incrementItem struct {
+	UserID  *models.UserID `json:"user_id" doc:"The user" example:"1001" required:"true" nullable:"false"`
+	Delta   *wholeNumber   `json:"delta" doc:"What is added, 1 or more" example:"5" minimum:"1" required:"true" nullable:"false"`
+	EventID *string        `json:"event_id" doc:"Names the increment: the same id counts once on a board. 1 to 64 visible ASCII characters" example:"gift-2381" minLength:"1" maxLength:"64" required:"true" nullable:"false"`
+}
+
+// incrementsBody describes the call's body, one increment or several; it is
+// decoded item by item.
+type incrementsBody struct {
+	UserID     *models.UserID   `json:"user_id,omitempty" doc:"The user" example:"1001" nullable:"false"`
+	Delta      *wholeNumber     `json:"delta,omitempty" doc:"What is added, 1 or more" example:"5" minimum:"1" nullable:"false"`
+	EventID    *string          `json:"event_id,omitempty" doc:"Names the increment: the same id counts once on a board. 1 to 64 visible ASCII characters" example:"gift-2381" minLength:"1" maxLength:"64" nullable:"false"`
+	Increments *[]incrementItem `json:"increments,omitempty" doc:"Instead of the others: up to 1,000 increments" minItems:"1" maxItems:"1000" nullable:"false"`
+}
+
+type incrementsInput struct {
+	Board   string `path:"board" doc:"The board's name" example:"gifts-spring"`
+	RawBody []byte
+}
+
+type incrementsOutput struct {
+	Body incrementsAnswer
+}
+
+// incrementResult is what became of one increment.
+type incrementResult struct {
+	EventID   string            `json:"event_id" doc:"The increment's id; empty where none could be read"`
+	Status    ledger.Status     `json:"status" enum:"applied,duplicate,rejected" doc:"applied: it is counted; duplicate: it was counted before, as it is; rejected: it is not counted"`
+	Score     *int64            `json:"score" nullable:"true" doc:"The user's score that it led to; of a duplicate, the first time; null where it was rejected"`
+	ReachedAt *models.Timestamp `json:"reached_at" nullable:"true" format:"date-time" doc:"The server's time at which that score was reached; null where it was rejected"`
+	Code      models.Code       `json:"code,omitempty" doc:"Why it was rejected"`
+	Detail    string            `json:"detail,omitempty" doc:"What a person should know and do about it"`
+}
+
+type incrementsAnswer struct {
+	Results []incrementResult `json:"results" nullable:"false" doc:"What became of each increment, in their order"`
+}
+
+// AppendJSON writes the answer as encoding/json would.
+func (a incrementsAnswer) AppendJSON(buf []byte) []byte {
+	buf = append(buf, `{"results":[`...)
+	for i := range a.Results {
+		if i > 0 {
+			buf = append(buf, ',')
+		}
+		buf = a.Results[i].appendJSON(buf)
+	}
+	return append(buf, `]}`...)
+}
+
+func (r *incrementResult) appendJSON(buf []byte) []byte {
+	buf = appendText(append(buf, `{"event_id":`...), r.EventID)
+	buf = appendText(append(buf, `,"status":`...), string(r.Status))
+	buf = append(buf, `,"score":`...)
+	if r.Score == nil {
+		buf = append(buf, `null,"reached_at":null`...)
+	} else {
+		buf = strconv.AppendInt(buf, *r.Score, 10)
+		buf = r.ReachedAt.AppendTo(append(buf, `,"reached_at":"`...))
+		buf = append(buf, '"')
+	}
+	if r.Code != "" {
+		buf = appendText(append(buf, `,"code":`...), string(r.Code))
+		buf = appendText(append(buf, `,"detail":`...), r.Detail)
+	}
+	return append(buf, '}')
+}
+
+// appendText appends a JSON string.
+func appendText(buf []byte, text string) []byte {
+	quoted, err := jsontext.AppendQuote(buf, text)
+	if err != nil { // not UTF-8, which no body that was read can be
+		return append(buf, `""`...)
+	}
+	return quoted
+}
+
+func (a *api) addIncrements(ctx context.Context, in *incrementsInput) (*incrementsOutput, error) {
+	body, err := parseIncrements(in.RawBody)
+	if err != nil {
+		return nil, err
+	}
+	results, err := a.Ledger.Add(ctx, in.Board, body.items)
+	if err != nil {
+		return nil, err
+	}
+	if !body.list && results[0].Err != nil {
+		return nil, locateIncrement(results[0].Err, "body")
+	}
+	out := &incrementsOutput{}
+	out.Body.Results = body.results
+	applied := 0
+	for i := range results {
+		if err := body.answer(i, &results[i]); err != nil {
+			return nil, err
+		}
+		if results[i].Status == ledger.Applied {
+			applied++
+		}
+	}
+	a.metrics.uploads.WithLabelValues(in.Board).Add(float64(applied))
+	return out, nil
+}
+
+// incrementList is a decoded body.
+type incrementList struct {
+	list bool // sent as {"increments":[…]}
+	// items are those that could be read; at is their positions in the body.
+	items []ledger.Increment
+	at    []int
+	// results has a place for every item, and says already what is wrong with
+	// those that could not be read.
+	results []incrementResult
+}
+
+// answer puts down what became of an item.
+func (l *incrementList) answer(i int, r *ledger.Result) error {
+	at := l.at[i]
+	if r.Err != nil {
+		return l.reject(at, r.EventID, locateIncrement(r.Err, incrementPlace(at)))
+	}
+	l.results[at] = incrementResult{EventID: r.EventID, Status: r.Status, Score: &r.Score, ReachedAt: &r.ReachedAt}
+	return nil
+}
+
+// reject puts down what is wrong with an item, unless the error is about more
+// than that.
+func (l *incrementList) reject(at int, eventID string, err error) error {
+	var known *models.Error
+	if !errors.As(err, &known) {
+		return err
+	}
+	l.results[at] = incrementResult{EventID: eventID, Status: ledger.Rejected, Code: known.Code, Detail: known.Message}
+	return nil
+}
+
+func incrementPlace(i int) string { return "body.increments[" + strconv.Itoa(i) + "]" }
+
+// parseIncrements reads one increment, which has no fault, or a list, of which
+// each item stands for itself.
+func parseIncrements(body []byte) (*incrementList, error) {
+	var in struct {
+		Increments *[]jsontext.Value `json:"increments"`
+		UserID     *jsontext.Value   `json:"user_id"`
+		Delta      *jsontext.Value   `json:"delta"`
+		EventID    *jsontext.Value   `json:"event_id"`
+	}
+	if err := decodeBody(body, &in); err != nil {
+		return nil, err
+	}
+	if in.Increments == nil {
+		item, err := parseIncrement(body, "body")
+		if err != nil {
+			return nil, err
+		}
+		return &incrementList{items: []ledger.Increment{item}, at: []int{0}, results: make([]incrementResult, 1)}, nil
+	}
+	if in.UserID != nil || in.Delta != nil || in.EventID != nil {
+		return nil, models.Invalid("body", "send user_id, delta and event_id, or increments, not both")
+	}
+	raw := *in.Increments
+	if len(raw) < 1 || len(raw) > maxIncrements {
+		return nil, models.Invalid("body.increments", fmt.Sprintf("has 1 to %d items", maxIncrements))
+	}
+	l := &incrementList{
+		list: true, results: make([]incrementResult, len(raw)),
+		items: make([]ledger.Increment, 0, len(raw)), at: make([]int, 0, len(raw)),
+	}
+	for i, value := range raw {
+		item, err := parseIncrement(value, incrementPlace(i))
+		if err != nil {
+			if err := l.reject(i, eventIDOf(value), err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		l.items, l.at = append(l.items, item), append(l.at, i)
+	}
+	return l, nil
+}
+
+func parseIncrement(raw []byte, at string) (ledger.Increment, error) {
+	var item incrementItem
+	if err := json.Unmarshal(raw, &item, json.RejectUnknownMembers(true)); err != nil {
+		return ledger.Increment{}, bodyError(at, err)
+	}
+	switch {
+	case item.UserID == nil:
+		return ledger.Increment{}, models.Invalid(at+".user_id", "is required")
+	case item.Delta == nil:
+		return ledger.Increment{}, models.Invalid(at+".delta", "is required")
+	case item.EventID == nil:
+		return ledger.Increment{}, models.Invalid(at+".event_id", "is required")
+	}
+	return ledger.Increment{User: *item.UserID, Delta: int64(*item.Delta), EventID: *item.EventID}, nil
+}
+
+// eventIDOf is the id of an item that can't be read otherwise, "" where it has
+// none.
+func eventIDOf(raw jsontext.Value) string {
+	var item struct {
+		EventID jsontext.Value `json:"event_id"`
+	}
+	var id string
+	if json.Unmarshal(raw, &item) != nil || json.Unmarshal(item.EventID, &id) != nil {
+		return ""
+	}
+	return id
+}
+
+// locateIncrement adds the place in the body to what is wrong with an
+// increment.
+func locateIncrement(err error, at string) error {
+	var known *models.Error
+	if !errors.As(err, &known) {
+		return err
+	}
+	switch known.Code {
+	case models.CodeValidationFailed:
+		for _, f := range known.Fields {
+			return models.Invalid(at+"."+f.Location, f.Message)
+		}
+	case models.CodeScoreOutOfRange:
+		return known.At(at + ".delta")
+	case models.CodeEventIDConflict:
+		return known.At(at + ".event_id")
+	}
+	return err
+}

@@ -1,0 +1,56 @@
+package handlers
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"stepboard/web"
+)
+
+// pages is what is for browsers.
+func pages(engine *gin.Engine, site *web.Site) {
+	for _, path := range []string{"/", "/assets/*file", "/docs", "/docs/*file"} {
+		engine.GET(path, func(c *gin.Context) { file(c, site) })
+	}
+}
+
+// file answers a file for a browser, which asks each time whether it is still
+// the same: a new version of the service brings all of its page.
+func file(c *gin.Context, site *web.Site) {
+	found, ok := site.Find(c.Request.URL.Path)
+	if !ok {
+		nothingHere(c)
+		return
+	}
+	c.Header("Content-Security-Policy", found.Policy)
+	c.Header("X-Content-Type-Options", "nosniff")
+	c.Header("Referrer-Policy", "no-referrer")
+	c.Header("Cache-Control", "no-cache")
+	c.Header("Vary", "Accept-Encoding")
+	body, tag := found.Body, found.ETag
+	if found.Gzipped != nil && takesGzip(c.GetHeader("Accept-Encoding")) {
+		c.Header("Content-Encoding", "gzip")
+		body, tag = found.Gzipped, strings.TrimSuffix(tag, `"`)+`-gz"`
+	}
+	c.Header("ETag", tag)
+	if c.GetHeader("If-None-Match") == tag {
+		c.Status(http.StatusNotModified)
+		return
+	}
+	c.Data(http.StatusOK, found.ContentType, body)
+}
+
+// takesGzip reads Accept-Encoding as browsers and proxies write it; who
+// refuses gzip by a weight of 0 gets none.
+func takesGzip(accept string) bool {
+	for part := range strings.SplitSeq(accept, ",") {
+		name, weight, _ := strings.Cut(strings.TrimSpace(part), ";")
+		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			weight = strings.ReplaceAll(weight, " ", "")
+			return weight != "q=0" && !strings.HasPrefix(weight, "q=0.0")
+		}
+	}
+	return false
+}

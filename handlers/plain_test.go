@@ -1,0 +1,140 @@
+package handlers
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"stepboard/models"
+	"stepboard/services/ingest"
+)
+
+// agree checks that a batch that plainBatch takes is decoded to the same
+// uploads, with nothing rejected; it answers whether it was taken.
+func agree(t interface {
+	Errorf(format string, args ...any)
+	Helper()
+}, body []byte) bool {
+	t.Helper()
+	uploads, plain := plainBatch(body)
+	if !plain {
+		return false
+	}
+	want, err := decodeBatch(body)
+	if err != nil {
+		t.Errorf("%s: taken, though the decoder says %v", body, err)
+		return true
+	}
+	if diff := cmp.Diff(want.uploads, uploads); diff != "" || len(want.rejected) > 0 {
+		t.Errorf("%s: rejected %v, (-decoder +plain):\n%s", body, want.rejected, diff)
+	}
+	return true
+}
+
+func TestPlainBatchTakesWhatProgramsWrite(t *testing.T) {
+	t.Parallel()
+	want := []ingest.Upload{{User: 1, Date: 20412, Score: 0}, {User: models.MaxUserID, Date: 20413, Score: 999_999_999_999_999_999}}
+	for name, body := range map[string]string{
+		"compact":   `{"scores":[{"user_id":"1","date":"2025-11-20","score":0},{"user_id":"9007199254740991","date":"2025-11-21","score":999999999999999999}]}`,
+		"spaced":    `{"scores": [{"user_id": "1", "date": "2025-11-20", "score": 0}, {"user_id": "9007199254740991", "date": "2025-11-21", "score": 999999999999999999}]}`,
+		"indented":  "\r\n{\t\"scores\" :\n[ { \"user_id\" : \"1\" ,\n\"date\" : \"2025-11-20\" ,\n\"score\" : 0\n}\n,\n{\"user_id\":\"9007199254740991\",\"date\":\"2025-11-21\",\"score\":999999999999999999\n} ]\n}\n",
+		"reordered": `{"scores":[{"score":0,"user_id":"1","date":"2025-11-20"},{"date":"2025-11-21","score":999999999999999999,"user_id":"9007199254740991"}]}`,
+	} {
+		got, ok := plainBatch([]byte(body))
+		if diff := cmp.Diff(want, got); !ok || diff != "" {
+			t.Errorf("%s: taken %v\n%s", name, ok, diff)
+		}
+		agree(t, []byte(body))
+	}
+}
+
+func TestPlainBatchLeavesTheRestToTheDecoder(t *testing.T) {
+	t.Parallel()
+	const item = `{"user_id":"1","date":"2025-11-20","score":5}`
+	for _, body := range []string{
+		``, `{`, `null`, `[]`, `{}`, `{"scores":null}`, `{"scores":[]}`, `{"scores":[` + item, `{"scores":[` + item + `]`,
+		`{"scores":[` + item + `,]}`, `{"scores":[,` + item + `]}`, `{"scores":[` + item + item + `]}`,
+		`{"scores":[` + item + `]}x`, `{"scores":[` + item + `]}{}`, `{"scores":[` + item + `],"a":1}`,
+		`{"Scores":[` + item + `]}`, `{"scores":[` + strings.Repeat(item+",", maxBatch) + item + `]}`,
+	} {
+		if _, ok := plainBatch([]byte(body)); ok {
+			t.Errorf("%.80s is taken", body)
+		}
+	}
+	for _, odd := range []string{
+		`null`, `1`, `{}`, `[]`, `"x"`,
+		`{"user_id":"1","date":"2025-11-20"}`, `{"user_id":"1","score":5}`, `{"date":"2025-11-20","score":5}`,
+		`{"user_id":"1","date":"2025-11-20","score":5,}`, `{,"user_id":"1","date":"2025-11-20","score":5}`,
+		`{"user_id":"1","date":"2025-11-20","score":5,"x":1}`, `{"user_id":"1","date":"2025-11-20","steps":5}`,
+		`{"user_id":"1","user_id":"1","score":5}`, `{"user_id":"1","date":"2025-11-20","score":5,"score":5}`,
+		`{"user_id":"0","user_id":"1","date":"2025-11-20"}`,
+		`{"user_id":1,"date":"2025-11-20","score":5}`, `{"user_id":"01","date":"2025-11-20","score":5}`,
+		`{"user_id":"\u0031","date":"2025-11-20","score":5}`, `{"user\u005fid":"1","date":"2025-11-20","score":5}`,
+		`{"user_id":"1\"","date":"2025-11-20","score":5}`, `{"user_id":"","date":"2025-11-20","score":5}`,
+		`{"user_id":"9007199254740992","date":"2025-11-20","score":5}`, `{user_id:"1","date":"2025-11-20","score":5}`,
+		`{"user_id":"1","date":"2025-11-31","score":5}`, `{"user_id":"1","date":"","score":5}`, `{"user_id":"1","date":null,"score":5}`,
+		`{"user_id":"1","date":"2025-11-20","score":05}`, `{"user_id":"1","date":"2025-11-20","score":-5}`,
+		`{"user_id":"1","date":"2025-11-20","score":5.0}`, `{"user_id":"1","date":"2025-11-20","score":5e1}`,
+		`{"user_id":"1","date":"2025-11-20","score":"5"}`, `{"user_id":"1","date":"2025-11-20","score":null}`,
+		`{"user_id":"1","date":"2025-11-20","score":1000000000000000000}`, `{"user_id":"1","date":"2025-11-20","score":}`,
+		"{\"user_id\":\"1\",\"date\":\"2025-11-20\",\"score\":5,\"\xff\":1}", "{\"user_id\":\"1\xff\",\"date\":\"2025-11-20\",\"score\":5}",
+		"{\"user_id\":\"1\",\v\"date\":\"2025-11-20\",\"score\":5}", "{\"user_id\":\"1\",\"date\":\"2025-11-20\",\"score\":5\x00}",
+	} {
+		if _, ok := plainBatch([]byte(`{"scores":[` + item + `,` + odd + `]}`)); ok {
+			t.Errorf("%s is taken", odd)
+		}
+	}
+}
+
+// Batches with one or two bytes changed, left out or put in are read as the
+// decoder reads them, or left to it.
+func TestPlainBatchAgreesWithTheDecoder(t *testing.T) {
+	t.Parallel()
+	taken := 0
+	rapid.Check(t, func(t *rapid.T) {
+		body := drawBatch(t)
+		for range rapid.IntRange(0, 2).Draw(t, "mutations") {
+			body = mutate(t, body)
+		}
+		if agree(t, body) {
+			taken++
+		}
+	})
+	if taken == 0 {
+		t.Error("no batch was plain")
+	}
+}
+
+// drawBatch writes a batch in one of many ways, all of them right.
+func drawBatch(t *rapid.T) []byte {
+	space := rapid.SampledFrom([]string{"", "", "", " ", "\n\t"})
+	items := make([]string, rapid.IntRange(1, 3).Draw(t, "items"))
+	for i := range items {
+		user := rapid.Int64Range(1, int64(models.MaxUserID)).Draw(t, "user")
+		date := models.Date(rapid.IntRange(20_400, 20_420).Draw(t, "date"))
+		score := rapid.OneOf(rapid.Int64Range(0, 100_000), rapid.Int64()).Draw(t, "score")
+		fields := rapid.Permutation([]string{
+			`"user_id":` + space.Draw(t, "space") + `"` + strconv.FormatInt(user, 10) + `"`,
+			`"date":` + space.Draw(t, "space") + `"` + date.String() + `"`,
+			`"score":` + space.Draw(t, "space") + strconv.FormatInt(score, 10),
+		}).Draw(t, "fields")
+		items[i] = "{" + strings.Join(fields, ","+space.Draw(t, "space")) + "}"
+	}
+	return []byte(`{"scores":[` + strings.Join(items, ","+space.Draw(t, "space")) + "]}" + space.Draw(t, "space"))
+}
+
+func mutate(t *rapid.T, body []byte) []byte {
+	at := rapid.IntRange(0, len(body)-1).Draw(t, "at")
+	piece := rapid.SampledFrom([]string{"", " ", `"`, `\`, ",", ":", "{", "}", "[", "]", "0", "1", "9", "-", ".", "e", "x", "\x00", "\xff", "é", `"score":1,`, `,"x":2`}).Draw(t, "piece")
+	gone := rapid.IntRange(0, 1).Draw(t, "gone")
+	return []byte(string(body[:at]) + piece + string(body[at+gone:]))
+}
+
+func FuzzPlainBatch(f *testing.F) {
+	f.Add([]byte(`{"scores":[{"user_id":"1","date":"2025-11-20","score":5}]}`))
+	f.Add([]byte(`{ "scores" : [ {"score":0,"date":"2025-11-20","user_id":"12"} , {"user_id":"3","date":"2025-11-21","score":007} ] }`))
+	f.Fuzz(func(t *testing.T, body []byte) { agree(t, body) })
+}

@@ -1,0 +1,131 @@
+package handlers
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humagin"
+	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json"
+
+	"stepboard/services/live"
+)
+
+// streamRoute is the only route whose requests last.
+const streamRoute = "/v1/boards/:board/friends/stream"
+
+// streamWrite bounds the writing of one event: who does not read for so long
+// is gone.
+const streamWrite = 10 * time.Second
+
+// eventStream describes the answer of a call that streams.
+func eventStream(h huma.API, op *huma.Operation) {
+	op.Responses = map[string]*huma.Response{"200": {
+		Description: "A stream of `ranking` events whose data is a Ranking, of comments, and of at most one `error` event, the last",
+		Content: map[string]*huma.MediaType{"text/event-stream": {
+			Schema:  &huma.Schema{Type: huma.TypeString},
+			Example: "event: ranking\ndata: {\"board\":\"steps\",\"date\":\"2026-11-20\",…}\n\n: still here\n\n",
+		}},
+	}}
+}
+
+type streamInput struct {
+	Board string `path:"board" doc:"The board's name" example:"steps"`
+	Limit int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"Most entries of an event"`
+	OnBehalf
+}
+
+func (a *api) streamFriends(ctx context.Context, in *streamInput) (*huma.StreamResponse, error) {
+	viewer, err := in.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	beginning, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	w, err := a.Live.Watch(beginning, live.Query{Board: in.Board, Viewer: viewer, Limit: in.Limit})
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(hctx huma.Context) {
+		defer w.Stop()
+		c := humagin.Unwrap(hctx)
+		s := &stream{c: c, control: http.NewResponseController(c.Writer)}
+		s.run(w, a.Live.Limits())
+	}}, nil
+}
+
+// stream writes server-sent events.
+type stream struct {
+	c       *gin.Context
+	control *http.ResponseController
+}
+
+// run sends what the watcher brings until one side ends.
+func (s *stream) run(w *live.Watcher, limits live.Limits) {
+	header := s.c.Writer.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Accel-Buffering", "no") // nginx passes events on at once
+	// The server's time to read a request is over some seconds from now; that
+	// it was read whole does not matter to it.
+	if err := s.control.SetReadDeadline(time.Time{}); err != nil {
+		noteError(s.c, err)
+		return
+	}
+	heartbeat := time.NewTicker(limits.Heartbeat)
+	defer heartbeat.Stop()
+	life := time.NewTimer(limits.Life)
+	defer life.Stop()
+	ok := s.event("ranking", w.First)
+	for ok {
+		select {
+		case <-s.c.Request.Context().Done():
+			return
+		case <-life.C:
+			return
+		case <-heartbeat.C:
+			ok = s.send([]byte(": still here\n\n"))
+		case update, open := <-w.Updates:
+			if !open {
+				s.end(w.Err())
+				return
+			}
+			heartbeat.Reset(limits.Heartbeat)
+			ok = s.event("ranking", update)
+		}
+	}
+}
+
+// end says what went wrong, if anything did.
+func (s *stream) end(err error) {
+	if err == nil {
+		return
+	}
+	noteError(s.c, err)
+	p := problemOf(err)
+	p.RequestID = requestID(s.c)
+	if text, err := json.Marshal(p); err == nil {
+		s.event("error", text)
+	}
+}
+
+// event sends one event; its data is JSON, which is one line. It answers false where
+// nobody reads.
+func (s *stream) event(name string, data []byte) bool {
+	text := make([]byte, 0, len(data)+len(name)+20)
+	text = append(append(text, "event: "...), name...)
+	text = append(append(text, "\ndata: "...), data...)
+	return s.send(append(text, "\n\n"...))
+}
+
+func (s *stream) send(text []byte) bool {
+	if err := s.control.SetWriteDeadline(time.Now().Add(streamWrite)); err != nil {
+		return false
+	}
+	if _, err := s.c.Writer.Write(text); err != nil {
+		return false
+	}
+	return s.control.Flush() == nil
+}

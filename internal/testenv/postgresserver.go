@@ -1,0 +1,121 @@
+package testenv
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// PostgresServer is a Postgres of the test's own, to be crashed and started
+// again.
+type PostgresServer struct {
+	t    testing.TB
+	dir  string
+	port int
+	cmd  *exec.Cmd
+}
+
+// StartPostgres starts a Postgres for the test, which is crashed at its end.
+func StartPostgres(t testing.TB) *PostgresServer {
+	t.Helper()
+	s := &PostgresServer{t: t, port: freePort(t)}
+	dir, err := os.MkdirTemp("", "stepboard-postgres") //nolint:usetesting // the server's user can't reach the test's folder
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	s.dir = filepath.Join(dir, "data")
+	initdb := s.command("initdb", "--pgdata", s.dir, "--username", "postgres", "--auth", "trust", "--no-sync")
+	if owner := initdb.SysProcAttr; owner != nil {
+		if err := os.Chown(dir, int(owner.Credential.Uid), int(owner.Credential.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := initdb.CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	t.Cleanup(s.Crash)
+	s.Start()
+	return s
+}
+
+// command is one of Postgres's programs, which refuse to run as root.
+func (s *PostgresServer) command(name string, args ...string) *exec.Cmd {
+	s.t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		// Debian keeps them off the path.
+		found, globErr := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+		if globErr != nil || len(found) == 0 {
+			s.t.Fatalf("%v: install Postgres (Debian's package is postgresql)", err)
+		}
+		path = found[len(found)-1]
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Dir = "/"
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: Must(credential("postgres"))}
+	}
+	return cmd
+}
+
+func credential(name string) (*syscall.Credential, error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, err
+}
+
+// DSN is where it answers, also while it does not run.
+func (s *PostgresServer) DSN() string {
+	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", s.port)
+}
+
+// Start starts it on the data that it had, and waits until it answers.
+func (s *PostgresServer) Start() {
+	s.t.Helper()
+	s.cmd = s.command("postgres", "-D", s.dir, "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1",
+		"-c", "unix_socket_directories=", "-c", "shared_buffers=16MB")
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	db, err := sql.Open("pgx", s.DSN())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	Eventually(s.t, "postgres answers", func() bool { return db.PingContext(context.Background()) == nil })
+	if err := db.Close(); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// Crash ends it at once, without a checkpoint: the next start recovers what was
+// committed from its log.
+func (s *PostgresServer) Crash() {
+	if s.cmd == nil {
+		return
+	}
+	// SIGKILL would leave its children behind; on SIGQUIT they all exit at once.
+	if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		s.t.Error(err)
+	}
+	_ = s.cmd.Wait() // how it ends is no news
+	s.cmd = nil
+}

@@ -1,0 +1,39 @@
+package models
+
+import (
+	"fmt"
+	"time"
+)
+
+// Hour is an hour of UTC, counted from the Unix epoch.
+type Hour int64
+
+const (
+	hourFormat  = "2006010215"
+	secondsHour = 3600
+)
+
+// HourOf is the hour that the moment lies in.
+func HourOf(t time.Time) Hour {
+	seconds := t.Unix()
+	hour := seconds / secondsHour
+	if seconds < hour*secondsHour {
+		hour-- // before 1970
+	}
+	return Hour(hour)
+}
+
+// ParseHour reads what String has written.
+func ParseHour(text string) (Hour, error) {
+	t, err := time.Parse(hourFormat, text)
+	if err != nil {
+		return 0, fmt.Errorf("hour %q: %w", text, err)
+	}
+	return HourOf(t), nil
+}
+
+// Start is the hour's first moment.
+func (h Hour) Start() time.Time { return time.Unix(int64(h)*secondsHour, 0).UTC() }
+
+// String is the hour's name, such as 2026112013. Names order as hours do.
+func (h Hour) String() string { return h.Start().Format(hourFormat) }

@@ -1,0 +1,290 @@
+package catalog_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/catalog"
+	"stepboard/services/score"
+)
+
+// An event takes increments from its start to its end, whatever was asked
+// before, and its bucket is made within the two hours before it.
+func TestWhenAnEventTakesIncrements(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		c, b := open(t, env, gifts())
+		for _, tt := range []struct {
+			now  string
+			made bool
+			want models.Code
+		}{
+			{"2026-11-20T13:00:00Z", false, models.CodeEventNotOpen},
+			{"2026-12-01T09:59:59Z", false, models.CodeEventNotOpen},
+			{"2026-12-01T10:00:00Z", true, models.CodeEventNotOpen},
+			{"2026-12-01T11:59:59.999Z", true, models.CodeEventNotOpen},
+			{"2026-12-01T12:00:00Z", true, ""},
+			{"2026-12-11T11:59:59.999Z", true, ""},
+			{"2026-12-11T12:00:00Z", true, models.CodeEventNotOpen},
+			{"2027-12-11T12:00:00Z", true, models.CodeEventNotOpen},
+		} {
+			now := *at(tt.now)
+			env.Clock.Set(now)
+			if err := c.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			slot, err := c.Counting(t.Context(), b.Name, now)
+			if models.CodeOf(err) != tt.want {
+				t.Errorf("at %s: %v, want %q", tt.now, err, tt.want)
+			}
+			if slot.Bucket == nil || slot.Total != "event" || slot.Since != "event" {
+				t.Errorf("at %s: %+v", tt.now, slot)
+			}
+			asked, err := c.Asked(b, nil, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored, err := c.Stored(t.Context(), asked)
+			if (err == nil) != tt.made || (err != nil && !errors.Is(err, catalog.ErrNoBucket)) {
+				t.Errorf("at %s the bucket is %v, %v", tt.now, stored, err)
+			}
+			if final := asked.Final(now); final != !now.Before(*gifts().EndsAt) {
+				t.Errorf("at %s: final is %t", tt.now, final)
+			}
+		}
+	})
+}
+
+// An event is filed under its last day in its zone, and turns cold hotDays days
+// after its end.
+func TestWhereAnEventIsFiled(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		def := gifts()
+		def.EndsAt = at("2026-12-11T16:00:00Z") // midnight in Shanghai
+		c, b := open(t, env, def)
+		bucket := c.Current(b, env.Clock.Now())
+		if bucket.Day.String() != "2026-12-11" || !bucket.ColdAt.Equal(*at("2026-12-14T16:00:00Z")) {
+			t.Errorf("filed under %v, cold at %v", bucket.Day, bucket.ColdAt)
+		}
+		if b.Date(bucket) != nil {
+			t.Error("an event has no date")
+		}
+	})
+}
+
+// A short event is told to the millisecond, a long one with large scores to
+// the second.
+func TestResolutionFollowsTheDefinition(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		end  string
+		max  int64
+		tick int64
+	}{
+		{"2026-12-01T15:00:00Z", 100_000_000, 1},
+		{"2026-12-11T12:00:00Z", 1_000_000, 1},
+		{"2027-03-03T12:00:00Z", 1_073_741_823, 1000},
+	} {
+		def := gifts()
+		def.EndsAt, def.MaxScore = at(tt.end), tt.max
+		b, err := catalog.NewBoard(def)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bucket := catalog.New(nil, time.Now, 3, nil).Current(b, time.Now())
+		if bucket.TickMS != tt.tick {
+			t.Errorf("until %s, %d: ticks of %d ms", tt.end, tt.max, bucket.TickMS)
+		}
+		codec := score.Of(bucket)
+		last := models.TimestampOf(def.EndsAt.Add(-time.Millisecond))
+		if _, err := codec.Encode(tt.max, codec.Cut(last)); err != nil {
+			t.Errorf("until %s, %d: %v", tt.end, tt.max, err)
+		}
+	}
+}
+
+// A rolling board counts by the hours of UTC, of which the window's first one
+// is the oldest that counts.
+func TestSlotsOfARollingBoard(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		c, b := open(t, env, active())
+		now := env.Clock.Now()
+		slot, err := c.Counting(t.Context(), b.Name, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slot.Bucket.Name != "live" || slot.Bucket.WindowHours != 24 || slot.Total != "2026112013" || slot.Since != "2026111914" {
+			t.Errorf("%+v of %+v", slot, slot.Bucket)
+		}
+		for total, want := range map[string]string{"2026112013": "live", "live": ""} {
+			bucket, err := c.Totalled(t.Context(), b.Name, total)
+			if (want == "") != errors.Is(err, catalog.ErrNoBucket) || (err == nil && bucket.Name != want) {
+				t.Errorf("total %s raises %v, %v", total, bucket, err)
+			}
+		}
+		if !slot.Bucket.Open(now.AddDate(30, 0, 0)) || slot.Bucket.Cold(now.AddDate(30, 0, 0)) {
+			t.Error("it must stay open and hot for decades")
+		}
+		slots, err := c.Slots(t.Context(), now)
+		if err != nil || len(slots) != 1 || slots[0] != slot {
+			t.Errorf("slots %+v, %v", slots, err)
+		}
+	})
+}
+
+// Each call says which boards it does not fit.
+func TestCallsThatDoNotFitTheKind(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
+		if err := c.Define(t.Context(), []models.Board{steps(), gifts(), active()}); err != nil {
+			t.Fatal(err)
+		}
+		now := env.Clock.Now()
+		today := day(t, "2026-11-20")
+		if _, err := c.Counting(t.Context(), "steps", now); models.CodeOf(err) != models.CodeBoardKind {
+			t.Errorf("increments of a daily board: %v", err)
+		}
+		for _, name := range []string{"gifts", "active"} {
+			b := testenv.Must(c.Board(name))
+			_, accepting := c.Accepting(t.Context(), b, today, now)
+			_, asked := c.Asked(b, &today, now)
+			_, past := c.Past(t.Context(), b, today, now)
+			for what, err := range map[string]error{"scores": accepting, "a date": asked, "an import": past, "days": c.HasDays(b)} {
+				if models.CodeOf(err) != models.CodeBoardKind {
+					t.Errorf("%s of %s: %v", what, name, err)
+				}
+			}
+		}
+		if _, err := c.Counting(t.Context(), "nothing", now); models.CodeOf(err) != models.CodeBoardNotFound {
+			t.Errorf("no board: %v", err)
+		}
+		for name, want := range map[string]models.Code{"event": "", "live": models.CodeNotFound, "2026-11-20": models.CodeNotFound} {
+			env.Clock.Set(*gifts().StartsAt)
+			if err := c.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Named(t.Context(), testenv.Must(c.Board("gifts")), name); models.CodeOf(err) != want {
+				t.Errorf("bucket %s: %v", name, err)
+			}
+		}
+	})
+}
+
+// What a board's only bucket was made with can't change; until it is made, and
+// in all other respects, the definition can.
+func TestABoardUnderWayCannotChange(t *testing.T) {
+	t.Parallel()
+	changes := map[string]func(*models.Board){
+		"start":     func(b *models.Board) { b.StartsAt = at("2026-12-01T12:00:01Z") },
+		"end":       func(b *models.Board) { b.EndsAt = at("2026-12-12T12:00:00Z") },
+		"max_score": func(b *models.Board) { b.MaxScore++ },
+		"shards":    func(b *models.Board) { b.Shards++ },
+	}
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		c, _ := open(t, env, gifts())
+		for name, change := range changes {
+			def := gifts()
+			change(&def)
+			if err := c.Define(t.Context(), []models.Board{def}); err != nil {
+				t.Errorf("%s before it is made: %v", name, err)
+			}
+		}
+		if err := c.Define(t.Context(), []models.Board{gifts(), active()}); err != nil {
+			t.Fatal(err)
+		}
+		env.Clock.Set(*gifts().StartsAt)
+		if err := c.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for name, change := range changes {
+			def := gifts()
+			change(&def)
+			if err := c.Define(t.Context(), []models.Board{def}); err == nil || !strings.Contains(err.Error(), "under way") {
+				t.Errorf("%s under way: %v", name, err)
+			}
+			if err := c.Introduce(t.Context(), []models.Board{def}); err != nil {
+				t.Errorf("%s beside the service: %v", name, err)
+			}
+		}
+		wider := active()
+		wider.WindowHours = 48
+		if err := c.Define(t.Context(), []models.Board{wider}); err == nil || !strings.Contains(err.Error(), "under way") {
+			t.Errorf("the window: %v", err)
+		}
+		def := gifts()
+		def.Global = models.AudienceService
+		if err := c.Define(t.Context(), []models.Board{def}); err != nil {
+			t.Errorf("the audience: %v", err)
+		}
+		if b := testenv.Must(c.Board("gifts")); b.Global != models.AudienceService || !b.StartsAt.Equal(*gifts().StartsAt) {
+			t.Errorf("it became %+v", b.Board)
+		}
+	})
+}
+
+// A board can be added once; other replicas learn of it.
+func TestAdd(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		c, _ := open(t, env, steps())
+		other, _ := open(t, env, steps())
+		b, err := c.Add(t.Context(), gifts())
+		if err != nil || b.Name != "gifts" || b.CreatedAt.IsZero() {
+			t.Fatalf("%+v, %v", b, err)
+		}
+		if _, err := c.Add(t.Context(), gifts()); models.CodeOf(err) != models.CodeBoardExists {
+			t.Errorf("again: %v", err)
+		}
+		bad := gifts()
+		bad.Name, bad.EndsAt = "other", nil
+		if _, err := c.Add(t.Context(), bad); models.CodeOf(err) != models.CodeValidationFailed || !strings.Contains(err.Error(), "end") {
+			t.Errorf("without an end: %v", err)
+		}
+		if err := other.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Board("gifts"); err != nil {
+			t.Errorf("the other replica: %v", err)
+		}
+	})
+}
+
+// Totals are kept as long as somebody may need them.
+func TestExpiredTotals(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		env.Clock.Set(*gifts().StartsAt)
+		c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
+		if err := c.Define(t.Context(), []models.Board{steps(), gifts(), active()}); err != nil {
+			t.Fatal(err)
+		}
+		const retain = 60 * 24 * time.Hour
+		for _, tt := range []struct {
+			now  time.Time
+			want []string
+		}{
+			{*gifts().StartsAt, []string{"active 1970010100-2026112812"}},
+			{gifts().EndsAt.Add(retain), []string{"active 1970010100-2027020612"}},
+			{gifts().EndsAt.Add(retain + 1), []string{"active 1970010100-2027020612", "gifts event-event"}},
+		} {
+			slots, err := c.Expired(t.Context(), tt.now, retain)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, s := range slots {
+				got = append(got, s.Bucket.Board+" "+s.Since+"-"+s.Total)
+			}
+			if strings.Join(got, ", ") != strings.Join(tt.want, ", ") {
+				t.Errorf("at %v: %v, want %v", tt.now, got, tt.want)
+			}
+		}
+	})
+}

@@ -1,0 +1,79 @@
+package catalog
+
+import (
+	"fmt"
+	"time"
+
+	"stepboard/models"
+	"stepboard/services/score"
+)
+
+const (
+	// rollingName is the name of a rolling board's only bucket.
+	rollingName = "live"
+	// rollingBits is how many bits the seconds since rollingEpoch take in a
+	// rolling board's composites: 34 years.
+	rollingBits = 30
+	// rollingWindow is how many hours count where nothing is said, and
+	// maxWindow how many at most: a week.
+	rollingWindow, maxWindow = 24, 168
+	// keepHours is how much longer than they count hours are kept.
+	keepHours = 48
+)
+
+// rollingEpoch is where the time of rolling boards begins.
+var rollingEpoch = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// rolling has one bucket for good, in which the increments of the last hours
+// add up. It is never archived.
+type rolling struct{ noDays }
+
+func (rolling) window() int { return rollingWindow }
+
+func (rolling) fit(def models.Board) (tick time.Duration, timeBits int, setting string, err error) {
+	const largest = 1<<(score.Bits-rollingBits) - 1
+	switch {
+	case def.StartsAt != nil || def.EndsAt != nil:
+		return 0, 0, "start", errOnlyEvents
+	case def.WindowHours < 1 || def.WindowHours > maxWindow:
+		return 0, 0, "window", fmt.Errorf("%d is outside 1 … %d hours", def.WindowHours, maxWindow)
+	case def.MaxScore < 1 || def.MaxScore > largest:
+		return 0, 0, "max_score", fmt.Errorf("%d is outside 1 … %d, the largest sum that fits beside the time", def.MaxScore, largest)
+	}
+	return score.Second, rollingBits, "", nil
+}
+
+func (rolling) at(b *Board, _ time.Time, _ int) *models.Bucket {
+	bucket := b.bucket(rollingName)
+	bucket.WindowHours = b.WindowHours
+	bucket.StartsAt = rollingEpoch
+	bucket.EndsAt = rollingEpoch.Add((1<<rollingBits - 1) * time.Second)
+	bucket.ClosesAt, bucket.ColdAt = bucket.EndsAt, bucket.EndsAt
+	bucket.Day = models.DateOf(bucket.EndsAt)
+	return bucket
+}
+
+func (k rolling) named(b *Board, name string, hotDays int) (*models.Bucket, error) {
+	return theOnly(k.at(b, time.Time{}, hotDays), name)
+}
+
+func (rolling) slot(bucket *models.Bucket, now time.Time) (models.Slot, error) {
+	hour := models.HourOf(now)
+	return models.Slot{
+		Bucket: bucket, Total: hour.String(), Since: (hour - models.Hour(bucket.WindowHours) + 1).String(),
+	}, nil
+}
+
+func (rolling) expired(bucket *models.Bucket, now time.Time, _ time.Duration) (models.Slot, bool) {
+	last := models.HourOf(now) - models.Hour(bucket.WindowHours) - keepHours
+	return models.Slot{Bucket: bucket, Total: last.String(), Since: models.Hour(0).String()}, true
+}
+
+// raised: the hours raise the bucket; the total of the same name as the bucket
+// is the sum of all increments, and is there to be locked.
+func (rolling) raised(total string) string {
+	if total == rollingName {
+		return ""
+	}
+	return rollingName
+}

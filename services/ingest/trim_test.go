@@ -1,0 +1,106 @@
+package ingest_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/ingest"
+)
+
+// Entries are kept for their time after they were acknowledged and then go,
+// however short the lives of the consumers; what is not acknowledged stays.
+func TestShortLivedConsumersTrim(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	p := newPlant(t, env)
+	horizons := env.Keys.IngestHorizons()
+	// pass lets time pass, for the horizons.
+	pass := func(d time.Duration) {
+		t.Helper()
+		for _, z := range env.Redis.ZRangeWithScores(t.Context(), horizons, 0, -1).Val() {
+			z.Score -= float64(d.Milliseconds())
+			if err := env.Redis.ZAdd(t.Context(), horizons, z).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// live is the life of a consumer: it may trim, and holds what it receives.
+	live := func(acknowledge bool) {
+		t.Helper()
+		q := p.stream()
+		defer q.Close()
+		d, err := q.Receive(t.Context(), 1000)
+		if err == nil && acknowledge && len(d.Messages) > 0 {
+			err = q.Acknowledge(t.Context(), []ingest.Delivery{d})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// holds checks how many entries there are.
+	holds := func(want int64) {
+		t.Helper()
+		if got := env.Redis.XLen(t.Context(), env.Keys.IngestStream()).Val(); got != want {
+			t.Errorf("the stream holds %d entries, want %d", got, want)
+		}
+	}
+	// An entry of so many is a node of the stream, and goes by itself.
+	entry := make([]ingest.Update, 500)
+	for i := range entry {
+		entry[i] = p.update(models.UserID(i+1), 5)
+	}
+	q := p.stream()
+	defer q.Close()
+
+	p.append(q, entry...)
+	live(true)
+	pass(time.Minute)
+	live(false) // sees that the first is acknowledged
+	pass(30 * time.Minute)
+	p.append(q, entry...)
+	live(false)
+	holds(2)
+	pass(29 * time.Minute)
+	live(false)
+	holds(2) // the first was acknowledged less than an hour ago
+	pass(2 * time.Minute)
+	live(false)
+	holds(1)
+	for range 3 {
+		pass(2 * time.Hour)
+		live(false)
+	}
+	holds(1) // it was never acknowledged
+	if n := env.Redis.ZCard(t.Context(), horizons).Val(); n > 4 {
+		t.Errorf("%d horizons are left", n)
+	}
+	counts, err := env.Redis.HMGet(t.Context(), env.Keys.IngestCounts(), "appended", "trimmed").Result()
+	if err != nil || counts[0] != "1000" || counts[1] != "500" {
+		t.Errorf("counts %v, %v", counts, err)
+	}
+	if err := env.Redis.XAck(t.Context(), env.Keys.IngestStream(), "boards", pendingID(t, env)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	live(true)
+	pass(2 * time.Hour)
+	live(true)
+	pass(2 * time.Hour)
+	live(true)
+	holds(0)
+}
+
+// pendingID is the only entry that is held and not acknowledged.
+func pendingID(t *testing.T, env *testenv.Env) string {
+	t.Helper()
+	pending, err := env.Redis.XPendingExt(t.Context(), &redis.XPendingExtArgs{
+		Stream: env.Keys.IngestStream(), Group: "boards", Start: "-", End: "+", Count: 10,
+	}).Result()
+	if err != nil || len(pending) != 1 {
+		t.Fatalf("pending %v, %v", pending, err)
+	}
+	return pending[0].ID
+}

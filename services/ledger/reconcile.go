@@ -1,0 +1,231 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"stepboard/models"
+	"stepboard/services/catalog"
+	"stepboard/services/score"
+)
+
+const (
+	// pageTotals is how many totals are read at a time, a few megabytes.
+	pageTotals = 20_000
+	// mendTotals is how many are brought to Redis at a time.
+	mendTotals = 5000
+)
+
+// Slots knows which totals are in which buckets.
+type Slots interface {
+	// Slots lists where totals may be missing from Redis: of each slot those
+	// from Since to Total.
+	Slots(ctx context.Context, now time.Time) ([]models.Slot, error)
+	// Totalled is the bucket that a total raises; catalog.ErrNoBucket for one
+	// that raises none.
+	Totalled(ctx context.Context, board, total string) (*models.Bucket, error)
+}
+
+// Mender brings totals to the buckets in Redis.
+type Mender interface {
+	// Mend raises buckets, all or an error, and tells how many entries have
+	// changed.
+	Mend(ctx context.Context, raises []models.Raise) (changed int64, err error)
+}
+
+// Memory is what the boards' Redis knows of itself. Its note is the
+// reconciler's own.
+type Memory interface {
+	// Recall asks what Redis may have forgotten.
+	Recall(ctx context.Context) (models.Recollection, error)
+	// Remember notes that the server of the recollection has everything up to a
+	// moment. Where nothing was lost it only moves the note on: a note that is
+	// gone meanwhile stays away.
+	Remember(ctx context.Context, r models.Recollection, upto time.Time) error
+}
+
+// Reconciler brings to Redis what it lacks of the running totals: what a crash
+// between the commit and the raise has left behind, what Redis has forgotten,
+// or everything.
+type Reconciler struct {
+	ReconcilerOptions
+}
+
+// ReconcilerOptions is what a reconciler is made of.
+type ReconcilerOptions struct {
+	Store  *Store
+	Slots  Slots
+	Boards Mender
+	Memory Memory
+	Clock  models.Clock
+	Log    *slog.Logger
+	// Rewind is how far a restarted Redis may be behind, and longer than any
+	// transaction takes.
+	Rewind time.Duration
+}
+
+// NewReconciler makes a reconciler.
+func NewReconciler(o ReconcilerOptions) *Reconciler { return &Reconciler{ReconcilerOptions: o} }
+
+// Reconcile makes one pass, and tells how many entries it has mended. It raises
+// again every total that was added to since Redis was last known to have
+// everything, and for Rewind before that: the order in which transactions were
+// committed does not matter then, nor how long Redis was away. A Redis that has
+// lost everything gets everything. Safe to run twice at once, and to break off:
+// the note is moved at the end.
+//
+// The note counts in the service's time, as increments do.
+func (r *Reconciler) Reconcile(ctx context.Context) (mended int64, err error) {
+	found, err := r.Memory.Recall(ctx)
+	if err != nil {
+		return 0, err
+	}
+	now := r.Clock()
+	p := &pass{Reconciler: r, buckets: make(map[slotName]*models.Bucket), progress: func(int64) {}}
+	switch found.Lost {
+	case models.AllLost:
+		r.Log.WarnContext(ctx, "the boards' Redis has nothing of the ledger; it gets everything")
+		err = p.all(ctx, now)
+	default:
+		since := found.Noted
+		if since.After(now) {
+			since = now // the clock was set back
+		}
+		since = since.Add(-r.Rewind)
+		if found.Lost == models.LastWritesLost {
+			r.Log.WarnContext(ctx, "the boards' Redis may have forgotten increments; they are applied again", "since", since)
+		}
+		err = p.since(ctx, since)
+	}
+	if err != nil {
+		return p.mended, fmt.Errorf("reconcile the boards with the ledger: %w", err)
+	}
+	if found.Lost != models.NothingLost {
+		r.Log.InfoContext(ctx, "the boards have what the ledger has", "totals", p.totals, "mended", p.mended)
+	}
+	return p.mended, r.Memory.Remember(ctx, found, now)
+}
+
+// Rebuild brings every total to Redis that may be missing there, and tells how
+// many that were; progress is told on the way.
+func (r *Reconciler) Rebuild(ctx context.Context, progress func(totals int64)) (totals int64, err error) {
+	p := &pass{Reconciler: r, buckets: make(map[slotName]*models.Bucket), progress: progress}
+	if err := p.all(ctx, r.Clock()); err != nil {
+		return p.totals, fmt.Errorf("rebuild the boards from the ledger: %w", err)
+	}
+	return p.totals, nil
+}
+
+// pass is one pass over totals.
+type pass struct {
+	*Reconciler
+	// buckets is what each total raises, nil for nothing.
+	buckets        map[slotName]*models.Bucket
+	progress       func(totals int64)
+	totals, mended int64
+}
+
+type slotName struct{ board, total string }
+
+// all mends every slot.
+func (p *pass) all(ctx context.Context, now time.Time) error {
+	slots, err := p.Slots.Slots(ctx, now)
+	if err != nil {
+		return err
+	}
+	for _, slot := range slots {
+		err := p.each(ctx, func(after totalKey) ([]models.ScoreTotal, error) {
+			return p.Store.page(ctx, slot, after, pageTotals)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// since mends the totals that were added to since a moment.
+func (p *pass) since(ctx context.Context, moment time.Time) error {
+	return p.each(ctx, func(after totalKey) ([]models.ScoreTotal, error) {
+		return p.Store.recent(ctx, moment, after, pageTotals)
+	})
+}
+
+// each mends page after page.
+func (p *pass) each(ctx context.Context, read func(after totalKey) ([]models.ScoreTotal, error)) error {
+	var after totalKey
+	for {
+		page, err := read(after)
+		if err != nil {
+			return err
+		}
+		for chunk := range slices.Chunk(page, mendTotals) {
+			if err := p.mend(ctx, chunk); err != nil {
+				return err
+			}
+		}
+		if len(page) < pageTotals {
+			return nil
+		}
+		after = keyOf(page[len(page)-1])
+	}
+}
+
+func keyOf(t models.ScoreTotal) totalKey { return totalKey{t.Board, t.User, t.Total} }
+
+// mend brings some totals to Redis. One that can't be there does not keep the
+// others away.
+func (p *pass) mend(ctx context.Context, totals []models.ScoreTotal) error {
+	raises := make([]models.Raise, 0, len(totals))
+	for _, t := range totals {
+		bucket, err := p.bucket(ctx, t)
+		if models.CodeOf(err) == models.CodeUnavailable {
+			return err
+		}
+		if bucket == nil || t.Score == 0 {
+			continue
+		}
+		composite, err := score.Of(bucket).Encode(t.Score, models.TimestampOf(t.ReachedAt))
+		if err != nil {
+			p.Log.ErrorContext(ctx, "a total of the ledger can't be in its bucket", "board", t.Board, "total", t.Total, "error", err)
+			continue
+		}
+		raises = append(raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: t.User, Composite: composite}})
+	}
+	if len(raises) > 0 {
+		changed, err := p.Boards.Mend(ctx, raises)
+		if err != nil {
+			return err
+		}
+		p.mended += changed
+	}
+	p.totals += int64(len(raises))
+	p.progress(p.totals)
+	return nil
+}
+
+// bucket is what the total raises, nil for nothing, or for what nobody knows
+// here: that is said once a pass.
+func (p *pass) bucket(ctx context.Context, t models.ScoreTotal) (*models.Bucket, error) {
+	name := slotName{t.Board, t.Total}
+	bucket, ok := p.buckets[name]
+	if ok {
+		return bucket, nil
+	}
+	bucket, err := p.Slots.Totalled(ctx, t.Board, t.Total)
+	switch {
+	case models.CodeOf(err) == models.CodeUnavailable:
+		return nil, err
+	case errors.Is(err, catalog.ErrNoBucket):
+		bucket = nil
+	case err != nil:
+		p.Log.WarnContext(ctx, "the ledger has totals of a board that can't be used here", "board", t.Board, "total", t.Total, "error", err)
+		bucket = nil
+	}
+	p.buckets[name] = bucket
+	return bucket, nil
+}

@@ -1,0 +1,344 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/catalog"
+	"stepboard/services/ledger"
+)
+
+// memory is a note of what Redis may have forgotten, as the test says.
+type memory struct {
+	found models.Recollection
+	noted []time.Time
+	err   error
+}
+
+func (m *memory) Recall(context.Context) (models.Recollection, error) { return m.found, m.err }
+
+func (m *memory) Remember(_ context.Context, r models.Recollection, upto time.Time) error {
+	if r != m.found {
+		return fmt.Errorf("remembers %+v", r)
+	}
+	m.noted = append(m.noted, upto)
+	m.found = models.Recollection{Server: r.Server, Noted: upto}
+	return nil
+}
+
+func (p *plant) reconciler(m ledger.Memory) *ledger.Reconciler {
+	return ledger.NewReconciler(ledger.ReconcilerOptions{
+		Store: p.store, Slots: p.catalog, Boards: p.boards, Memory: m, Clock: p.env.Clock.Now, Log: p.env.Log, Rewind: 10 * time.Minute,
+	})
+}
+
+// wipe empties the test's part of Redis.
+func (p *plant) wipe() {
+	p.t.Helper()
+	ctx := p.t.Context()
+	iter := p.env.Redis.Scan(ctx, 0, p.env.Keys.Prefix+"*", 1000).Iterator()
+	for iter.Next(ctx) {
+		if err := p.env.Redis.Del(ctx, iter.Val()).Err(); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	if err := iter.Err(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// A Redis that is empty gets everything that it had, and a second pass finds
+// nothing to mend.
+func TestAnEmptyRedisGetsEverything(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		p := newPlant(t, env, 100_000)
+		for hour := range 4 { // the first of them has left the window in the end
+			env.Clock.Set(testenv.Noon.Add(time.Duration(hour) * time.Hour))
+			var items []ledger.Increment
+			for user := range 50 {
+				items = append(items, inc(models.UserID(user+1), int64(1+user*hour), fmt.Sprintf("%d-%d", hour, user)))
+			}
+			p.add("gifts", items...)
+			p.add("active", items...)
+		}
+		for _, board := range []string{"active"} {
+			if _, err := p.boards.Drain(t.Context(), p.bucket(board)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		gifts, active := p.onBoard("gifts"), p.onBoard("active")
+		if len(gifts) != 50 || gifts[2] != "10 at 16:00:00.000" || active[2] != "9 at 16:00:00.000" {
+			t.Fatalf("%v, %v", gifts, active)
+		}
+		m := &memory{found: models.Recollection{Lost: models.AllLost, Server: "new"}}
+		r := p.reconciler(m)
+		p.wipe()
+		env.Clock.Advance(time.Minute)
+		for pass, want := range []int64{50 + 3*50, 0} {
+			m.found.Lost = models.AllLost
+			mended, err := r.Reconcile(t.Context())
+			if err != nil || mended != want {
+				t.Errorf("pass %d mended %d, %v, want %d", pass, mended, err, want)
+			}
+			if diff := cmp.Diff(gifts, p.onBoard("gifts")); diff != "" {
+				t.Errorf("gifts (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(active, p.onBoard("active")); diff != "" {
+				t.Errorf("active (-want +got):\n%s", diff)
+			}
+		}
+		if len(m.noted) != 2 || !m.noted[0].Equal(env.Clock.Now()) {
+			t.Errorf("noted %v", m.noted)
+		}
+		p.wipe()
+		var told int64
+		if n, err := r.Rebuild(t.Context(), func(n int64) { told = n }); err != nil || n != 200 || told != n {
+			t.Errorf("rebuilt %d totals, told of %d, %v", n, told, err)
+		}
+		if !maps.Equal(gifts, p.onBoard("gifts")) || !maps.Equal(active, p.onBoard("active")) {
+			t.Errorf("rebuilt %v and %v", p.onBoard("gifts"), p.onBoard("active"))
+		}
+	})
+}
+
+// What did not reach Redis after it was counted is brought there by the next
+// pass, however long Redis was away; what Redis is known to have is not looked
+// at again.
+func TestWhatDidNotReachRedisIsMended(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		p := newPlant(t, env, 1000)
+		boards := &lossy{Boards: p.boards, away: true}
+		s := p.replica(boards, env.Clock.Now)
+		add := func(user models.UserID, id string) {
+			t.Helper()
+			for _, board := range []string{"gifts", "active"} {
+				if results, err := s.Add(t.Context(), board, []ledger.Increment{inc(user, 5, id)}); err != nil || results[0].Status != ledger.Applied {
+					t.Fatalf("%v, %v", results, err)
+				}
+			}
+		}
+		want := func(what string, users ...models.UserID) {
+			t.Helper()
+			for _, board := range []string{"gifts", "active"} {
+				if got := slices.Sorted(maps.Keys(p.onBoard(board))); !slices.Equal(got, users) {
+					t.Errorf("%s: %v on %s, want %v", what, got, board, users)
+				}
+			}
+		}
+		m := &memory{found: models.Recollection{Server: "one", Noted: env.Clock.Now()}}
+		pass := func(mended int64) {
+			t.Helper()
+			if n, err := p.reconciler(m).Reconcile(t.Context()); err != nil || n != mended {
+				t.Errorf("mended %d, %v, want %d", n, err, mended)
+			}
+		}
+		add(1, "a")
+		env.Clock.Advance(9 * time.Minute)
+		add(2, "b")
+		want("nothing was raised")
+		pass(4)
+		want("what was left behind", 1, 2)
+		pass(0)
+
+		// Redis is away for half an hour, and says that it has lost nothing.
+		env.Clock.Advance(5 * time.Minute)
+		add(3, "c")
+		env.Clock.Advance(25 * time.Minute)
+		pass(2)
+		want("after an outage", 1, 2, 3)
+
+		// What was noted as being there is trusted.
+		p.wipe()
+		env.Clock.Advance(10*time.Minute + time.Second)
+		add(4, "d")
+		pass(2)
+		want("the same server", 4)
+
+		// A server that has restarted lacks what came shortly before it was
+		// noted last.
+		p.wipe()
+		m.found = models.Recollection{Lost: models.LastWritesLost, Server: "two", Noted: env.Clock.Now().Add(-30 * time.Minute)}
+		pass(4)
+		want("a restarted server", 3, 4)
+
+		// A note of the future does not keep what is new from being looked at.
+		p.wipe()
+		m.found = models.Recollection{Server: "two", Noted: env.Clock.Now().Add(time.Hour)}
+		pass(2)
+		want("a clock that was set back", 4)
+	})
+}
+
+// Where a pass fails nothing is noted.
+func TestAPassThatFails(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t, testenv.Embedded(t), 1000)
+	p.add("gifts", inc(1, 1, "a"))
+	m := &memory{found: models.Recollection{Lost: models.AllLost}}
+	broken := errors.New("broken")
+	r := ledger.NewReconciler(ledger.ReconcilerOptions{
+		Store: p.store, Slots: p.catalog, Boards: mender{broken}, Memory: m, Clock: p.env.Clock.Now, Log: p.env.Log,
+	})
+	if _, err := r.Reconcile(t.Context()); !errors.Is(err, broken) || len(m.noted) != 0 {
+		t.Errorf("%v, noted %v", err, m.noted)
+	}
+	m.err = broken
+	if _, err := p.reconciler(m).Reconcile(t.Context()); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+}
+
+type mender struct{ err error }
+
+func (m mender) Mend(context.Context, []models.Raise) (int64, error) { return 0, m.err }
+
+// Rows that nobody can make sense of do not keep the others from Redis.
+func TestRowsThatCanNotBeMended(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		p := newPlant(t, env, 1000)
+		p.add("gifts", inc(1, 1, "a"), inc(5, 2, "b"), inc(6, 1, "c"))
+		for _, change := range []string{
+			`UPDATE score_totals SET score = 9007199254740993 WHERE user_id = 1`,
+			`INSERT INTO score_events SELECT 'nix', event_id, total, user_id, delta, accepted_at, score, reached_at FROM score_events WHERE event_id = 'a'`,
+			`INSERT INTO score_totals SELECT 'nix', user_id, total, score, reached_at FROM score_totals WHERE user_id = 5`,
+			`DELETE FROM score_totals WHERE user_id = 6`,
+		} {
+			if err := env.Gorm.Exec(change).Error; err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, lost := range []models.Loss{models.AllLost, models.LastWritesLost} {
+			p.wipe()
+			m := &memory{found: models.Recollection{Lost: lost, Noted: env.Clock.Now()}}
+			if n, err := p.reconciler(m).Reconcile(t.Context()); err != nil || n != 1 {
+				t.Errorf("mended %d, %v", n, err)
+			}
+			if got := p.onBoard("gifts"); len(got) != 1 || got[5] == "" {
+				t.Errorf("on the board: %v", got)
+			}
+		}
+	})
+}
+
+// More than a page is read page by page, without leaving anybody out.
+func TestManyTotalsAreMended(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	p := newPlant(t, env, 1000)
+	p.bucket("gifts")
+	const users = 45_001
+	for _, fill := range []string{
+		`INSERT INTO score_totals SELECT 'gifts', u, 'event', 1 + u % 7, '2026-11-20 12:30:00Z' FROM generate_series(1, 45001) u`,
+		`INSERT INTO score_events SELECT 'gifts', u::text, 'event', u, 1 + u % 7, '2026-11-20 12:55:00Z', 1 + u % 7, '2026-11-20 12:30:00Z' FROM generate_series(1, 45001) u`,
+	} {
+		if err := env.Gorm.Exec(fill).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, lost := range []models.Loss{models.AllLost, models.LastWritesLost} {
+		p.wipe()
+		m := &memory{found: models.Recollection{Lost: lost, Noted: env.Clock.Now()}}
+		if n, err := p.reconciler(m).Reconcile(t.Context()); err != nil || n != users {
+			t.Errorf("mended %d, %v", n, err)
+		}
+		if got := p.onBoard("gifts"); len(got) != users {
+			t.Errorf("%d users on the board", len(got))
+		}
+	}
+	if rows, err := p.purger().Purge(t.Context(), 4*time.Minute); err != nil || rows != users {
+		t.Errorf("purged %d rows, %v", rows, err)
+	}
+	env.Clock.Set(start.AddDate(0, 0, 12))
+	if rows, err := p.purger().Purge(t.Context(), 24*time.Hour); err != nil || rows != users {
+		t.Errorf("purged %d rows, %v", rows, err)
+	}
+}
+
+// expiries says that the hours of the rolling board expire two days after they
+// have left the window, and the event after the time for which increments are
+// kept.
+type expiries struct {
+	*catalog.Catalog
+	end time.Time
+}
+
+func (e expiries) Expired(ctx context.Context, now time.Time, retain time.Duration) (expired []models.Slot, err error) {
+	slots, err := e.Slots(ctx, now)
+	for _, slot := range slots {
+		if slot.Bucket.WindowHours > 0 {
+			first, err := models.ParseHour(slot.Since)
+			if err != nil {
+				return nil, err
+			}
+			slot.Since, slot.Total = "", (first - 49).String()
+			expired = append(expired, slot)
+		} else if retain > 0 && now.After(e.end.Add(retain)) {
+			expired = append(expired, slot)
+		}
+	}
+	return expired, err
+}
+
+func (p *plant) purger() *ledger.Purger {
+	return ledger.NewPurger(p.store, expiries{p.catalog, start.AddDate(0, 0, 10)}, p.env.Clock.Now)
+}
+
+// What is old is deleted, and nothing else.
+func TestPurge(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		p := newPlant(t, env, 1000)
+		at := func(d time.Duration) { env.Clock.Set(testenv.Noon.Add(d)) }
+		for i := range 5 { // one a day
+			at(time.Duration(i) * 24 * time.Hour)
+			p.add("gifts", inc(1, 1, fmt.Sprint("g-", i)), inc(2, 1, fmt.Sprint("h-", i)))
+			p.add("active", inc(1, 1, fmt.Sprint("a-", i)))
+		}
+		names := func() (events, totals []string) {
+			for _, board := range []string{"active", "gifts"} {
+				for _, e := range p.events(board) {
+					events = append(events, e.EventID)
+				}
+				for _, t := range p.totals(board) {
+					totals = append(totals, fmt.Sprint(t.Board, " ", t.User, " ", t.Total, " ", t.Score))
+				}
+			}
+			return events, totals
+		}
+		purge := func(retain time.Duration, rows int64, wantEvents, wantTotals []string) {
+			t.Helper()
+			if n, err := p.purger().Purge(t.Context(), retain); err != nil || n != rows {
+				t.Errorf("%d rows, %v, want %d", n, err, rows)
+			}
+			events, totals := names()
+			if diff := cmp.Diff([][]string{wantEvents, wantTotals}, [][]string{events, totals}); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		}
+		events, totals := names()
+		if len(events) != 15 || len(totals) != 5+1+2 {
+			t.Fatalf("%v, %v", events, totals)
+		}
+		left := []string{"active 1 2026112213 1", "active 1 2026112313 1", "active 1 2026112413 1", "active 1 live 5", "gifts 1 event 5", "gifts 2 event 5"}
+		purge(0, 2, events, left) // hours only
+		purge(48*time.Hour, 6, []string{"a-2", "a-3", "a-4", "g-2", "g-3", "g-4", "h-2", "h-3", "h-4"}, left)
+		if got := brief(p.add("gifts", inc(1, 1, "g-2"))[0]); got != "g-2 duplicate 3 at 13:00:00.000" {
+			t.Error(got)
+		}
+		at(20 * 24 * time.Hour)
+		purge(48*time.Hour, 9+3+2, nil, []string{"active 1 live 5"})
+		purge(48*time.Hour, 0, nil, []string{"active 1 live 5"})
+	})
+}
