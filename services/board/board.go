@@ -1,7 +1,8 @@
 // Package board keeps buckets in Redis: one sorted set for each shard, with
 // the user id as member and the composite as score. Everything that changes a
 // bucket is ZADD GT of an absolute composite, so updates may be repeated,
-// reordered or replayed without changing the outcome.
+// reordered or replayed without changing the outcome. Buckets with a window hold
+// sums of such sets, kept in step with them by scripts: redis_rolling.go.
 package board
 
 import (

@@ -25,15 +25,9 @@ export function Icon({ name }) {
   return html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d=${paths[name]} /></svg>`;
 }
 
-// hue picks a colour for somebody, always the same: FNV-1a of the id, stirred,
-// as neighbouring ids are common.
-function hue(id) {
-  let hash = 0x811c9dc5;
-  for (const c of id) hash = Math.imul(hash ^ c.charCodeAt(0), 0x01000193);
-  hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d);
-  hash = Math.imul(hash ^ (hash >>> 12), 0x297a2d39);
-  return ((hash ^ (hash >>> 15)) >>> 0) % 360;
-}
+// hue picks a colour for somebody, always the same. Neighbouring ids, which
+// are common, are far apart: by the golden angle.
+const hue = (id) => Math.round(((Number(id) % 3600) * 137.508) % 360);
 
 const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
 const first = (text) => graphemes.segment(text)[Symbol.iterator]().next().value?.segment ?? '';
