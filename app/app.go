@@ -37,8 +37,9 @@ const (
 	// the service is told to stop.
 	drainTimeout = 15 * time.Second
 
-	// rewind is how far the ledger's reconciler goes back, always: longer than
-	// any transaction takes, and than Redis forgets by restarting.
+	// rewind is how far the ledger's reconciler goes back when Redis may have
+	// forgotten something, and from time to time: longer than any transaction
+	// takes, than Redis forgets by restarting, and than clocks differ.
 	rewind = 10 * time.Minute
 
 	readHeaderTimeout = 5 * time.Second
@@ -151,7 +152,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		a.Guard = a.newGuard(o, leases)
 		registry.MustRegister(newQueueCollector(queue))
 	}
-	a.writes = group.New(writeBatch, 1, a.keep)
+	a.writes = group.New(writeBatch, writers, a.keep)
 	a.Ingest = ingest.New(a.Catalog, a.writes, queue != nil, o.Clock)
 	a.Ledger = ledger.New(increments, a.Catalog, a.Boards, o.Clock, o.Log)
 	registry.MustRegister(newLedgerCollector(a.Ledger))

@@ -71,7 +71,8 @@ type events struct {
 	close func()
 }
 
-func (w *watched) open(user models.UserID, query string) (*events, *http.Response) {
+// open opens a stream and answers its status and type.
+func (w *watched) open(user models.UserID, query string) (e *events, status int, kind string) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+"/v1/boards/steps/friends/stream"+query, nil)
@@ -79,26 +80,26 @@ func (w *watched) open(user models.UserID, query string) (*events, *http.Respons
 		w.t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+token(w.t, user, ""))
-	res, err := http.DefaultClient.Do(r)
+	res, err := http.DefaultClient.Do(r) //nolint:bodyclose // events.close does
 	if err != nil {
 		cancel()
 		w.t.Fatal(err)
 	}
 	body := res.Body
-	e := &events{t: w.t, lines: bufio.NewScanner(body), close: func() {
+	e = &events{t: w.t, lines: bufio.NewScanner(body), close: func() {
 		cancel()
 		body.Close() // it may have ended
 	}}
 	w.t.Cleanup(e.close)
-	return e, res
+	return e, res.StatusCode, res.Header.Get("Content-Type")
 }
 
 // watch opens a stream that must begin.
 func (w *watched) watch(user models.UserID) *events {
 	w.t.Helper()
-	e, res := w.open(user, "")
-	if kind := res.Header.Get("Content-Type"); res.StatusCode != http.StatusOK || kind != "text/event-stream" {
-		w.t.Fatalf("status %d, %s", res.StatusCode, kind)
+	e, status, kind := w.open(user, "")
+	if status != http.StatusOK || kind != "text/event-stream" {
+		w.t.Fatalf("status %d, %s", status, kind)
 	}
 	return e
 }
@@ -180,8 +181,8 @@ func TestStream(t *testing.T) {
 			t.Errorf("streamed %s, answered %s", got, want)
 		}
 		// Two who watch the same see the same; a short page is another stream.
-		also, short := w.watch(1), (*events)(nil)
-		short, _ = w.open(1, "?limit=1")
+		also := w.watch(1)
+		short, _, _ := w.open(1, "?limit=1")
 		if a, b := scores(also.ranking()), scores(short.ranking()); a != "1:200 2:100" || b != "1:200" {
 			t.Errorf("late: %s; short: %s", a, b)
 		}

@@ -21,7 +21,7 @@ const streamRoute = "/v1/boards/:board/friends/stream"
 const streamWrite = 10 * time.Second
 
 // eventStream describes the answer of a call that streams.
-func eventStream(h huma.API, op *huma.Operation) {
+func eventStream(_ huma.API, op *huma.Operation) {
 	op.Responses = map[string]*huma.Response{"200": {
 		Description: "A stream of `ranking` events whose data is a Ranking, of comments, and of at most one `error` event, the last",
 		Content: map[string]*huma.MediaType{"text/event-stream": {

@@ -353,12 +353,12 @@ func (c *Catalog) Counting(ctx context.Context, board string, now time.Time) (mo
 }
 
 // Slots lists where the running totals of increments may be missing from
-// Redis: a slot for every board that takes increments, once its bucket exists.
-// CodeUnavailable where Postgres must be asked and is away.
+// Redis: a slot for every board that takes increments, once its bucket exists
+// and until the archive must have had it. CodeUnavailable where Postgres must be asked and is away.
 func (c *Catalog) Slots(ctx context.Context, now time.Time) ([]models.Slot, error) {
 	return c.slots(ctx, now, func(k kind, bucket *models.Bucket) (models.Slot, bool) {
 		slot, err := k.slot(bucket, now)
-		return slot, models.CodeOf(err) != models.CodeBoardKind
+		return slot, models.CodeOf(err) != models.CodeBoardKind && now.Before(bucket.ColdAt.Add(archiveGrace))
 	})
 }
 

@@ -349,7 +349,7 @@ func TestAgainstAReference(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		for _, board := range []string{"gifts", "active"} {
-			const largest = 300
+			const largest = 250
 			p := newPlant(t, env, largest)
 			env.Clock.Set(testenv.Noon)
 			m := &reference{
@@ -361,7 +361,7 @@ func TestAgainstAReference(t *testing.T) {
 			statuses := make(map[string]int)
 			calls := 150
 			if env.Pool == nil {
-				calls = 50
+				calls = 30
 			}
 			for call := range calls {
 				env.Clock.Advance(time.Duration(rng.IntN(400_000)) * time.Millisecond)
@@ -395,12 +395,12 @@ func TestConcurrentIncrements(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		for _, board := range []string{"gifts", "active"} {
-			const largest = 300
+			const largest = 250
 			p := newPlant(t, env, largest)
 			services := []*ledger.Service{p.ledger, p.replica(p.boards, env.Clock.Now)}
 			callers, calls := 16, 40
 			if env.Pool == nil {
-				callers, calls = 4, 20
+				callers, calls = 4, 15
 			}
 			var (
 				wg  sync.WaitGroup

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"stepboard/models"
@@ -14,10 +15,14 @@ import (
 )
 
 const (
-	// pageTotals is how many totals are read at a time, a few megabytes.
-	pageTotals = 20_000
+	// pageTotals is how many totals are read at a time, ten megabytes. Each page
+	// of recent ones costs a look at all recent increments.
+	pageTotals = 100_000
 	// mendTotals is how many are brought to Redis at a time.
 	mendTotals = 5000
+	// quickRewind is how far a quick pass goes back: further than any transaction
+	// takes, as the flush and the server's statement_timeout end it before.
+	quickRewind = time.Minute
 )
 
 // Slots knows which totals are in which buckets.
@@ -53,6 +58,10 @@ type Memory interface {
 // or everything.
 type Reconciler struct {
 	ReconcilerOptions
+	page int // how many totals are read at a time
+	// thorough is when the last pass began that went back for Rewind, in
+	// milliseconds.
+	thorough atomic.Int64
 }
 
 // ReconcilerOptions is what a reconciler is made of.
@@ -63,20 +72,23 @@ type ReconcilerOptions struct {
 	Memory Memory
 	Clock  models.Clock
 	Log    *slog.Logger
-	// Rewind is how far a restarted Redis may be behind, and longer than any
-	// transaction takes.
+	// Rewind is how far a restarted Redis may be behind, and how much the clocks
+	// of replicas may differ.
 	Rewind time.Duration
 }
 
 // NewReconciler makes a reconciler.
-func NewReconciler(o ReconcilerOptions) *Reconciler { return &Reconciler{ReconcilerOptions: o} }
+func NewReconciler(o ReconcilerOptions) *Reconciler {
+	return &Reconciler{ReconcilerOptions: o, page: pageTotals}
+}
 
 // Reconcile makes one pass, and tells how many entries it has mended. It raises
 // again every total that was added to since Redis was last known to have
 // everything, and for Rewind before that: the order in which transactions were
-// committed does not matter then, nor how long Redis was away. A Redis that has
-// lost everything gets everything. Safe to run twice at once, and to break off:
-// the note is moved at the end.
+// committed does not matter then, nor how long Redis was away. While Redis
+// loses nothing, most passes go back for a minute only. A Redis that has lost
+// everything gets everything. Safe to run twice at once, and to break off: the
+// note is moved at the end.
 //
 // The note counts in the service's time, as increments do.
 func (r *Reconciler) Reconcile(ctx context.Context) (mended int64, err error) {
@@ -85,17 +97,21 @@ func (r *Reconciler) Reconcile(ctx context.Context) (mended int64, err error) {
 		return 0, err
 	}
 	now := r.Clock()
-	p := &pass{Reconciler: r, buckets: make(map[slotName]*models.Bucket), progress: func(int64) {}}
-	switch found.Lost {
-	case models.AllLost:
+	ago := now.Sub(time.UnixMilli(r.thorough.Load()))
+	quick := found.Lost == models.NothingLost && ago >= 0 && ago < r.Rewind/2
+	p := r.pass(func(int64) {})
+	if found.Lost == models.AllLost {
 		r.Log.WarnContext(ctx, "the boards' Redis has nothing of the ledger; it gets everything")
 		err = p.all(ctx, now)
-	default:
+	} else {
 		since := found.Noted
 		if since.After(now) {
 			since = now // the clock was set back
 		}
 		since = since.Add(-r.Rewind)
+		if quick {
+			since = since.Add(r.Rewind - min(r.Rewind, quickRewind))
+		}
 		if found.Lost == models.LastWritesLost {
 			r.Log.WarnContext(ctx, "the boards' Redis may have forgotten increments; they are applied again", "since", since)
 		}
@@ -103,6 +119,9 @@ func (r *Reconciler) Reconcile(ctx context.Context) (mended int64, err error) {
 	}
 	if err != nil {
 		return p.mended, fmt.Errorf("reconcile the boards with the ledger: %w", err)
+	}
+	if !quick {
+		r.thorough.Store(now.UnixMilli())
 	}
 	if found.Lost != models.NothingLost {
 		r.Log.InfoContext(ctx, "the boards have what the ledger has", "totals", p.totals, "mended", p.mended)
@@ -113,7 +132,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) (mended int64, err error) {
 // Rebuild brings every total to Redis that may be missing there, and tells how
 // many that were; progress is told on the way.
 func (r *Reconciler) Rebuild(ctx context.Context, progress func(totals int64)) (totals int64, err error) {
-	p := &pass{Reconciler: r, buckets: make(map[slotName]*models.Bucket), progress: progress}
+	p := r.pass(progress)
 	if err := p.all(ctx, r.Clock()); err != nil {
 		return p.totals, fmt.Errorf("rebuild the boards from the ledger: %w", err)
 	}
@@ -129,6 +148,10 @@ type pass struct {
 	totals, mended int64
 }
 
+func (r *Reconciler) pass(progress func(totals int64)) *pass {
+	return &pass{Reconciler: r, buckets: make(map[slotName]*models.Bucket), progress: progress}
+}
+
 type slotName struct{ board, total string }
 
 // all mends every slot.
@@ -139,7 +162,7 @@ func (p *pass) all(ctx context.Context, now time.Time) error {
 	}
 	for _, slot := range slots {
 		err := p.each(ctx, func(after totalKey) ([]models.ScoreTotal, error) {
-			return p.Store.page(ctx, slot, after, pageTotals)
+			return p.Store.page(ctx, slot, after, p.page)
 		})
 		if err != nil {
 			return err
@@ -151,7 +174,7 @@ func (p *pass) all(ctx context.Context, now time.Time) error {
 // since mends the totals that were added to since a moment.
 func (p *pass) since(ctx context.Context, moment time.Time) error {
 	return p.each(ctx, func(after totalKey) ([]models.ScoreTotal, error) {
-		return p.Store.recent(ctx, moment, after, pageTotals)
+		return p.Store.recent(ctx, moment, after, p.page)
 	})
 }
 
@@ -168,7 +191,7 @@ func (p *pass) each(ctx context.Context, read func(after totalKey) ([]models.Sco
 				return err
 			}
 		}
-		if len(page) < pageTotals {
+		if len(page) < p.page {
 			return nil
 		}
 		after = keyOf(page[len(page)-1])

@@ -180,6 +180,39 @@ func TestWhatDidNotReachRedisIsMended(t *testing.T) {
 	})
 }
 
+// Most passes look at the last minute, and every few minutes one looks back for
+// all of Rewind: for what a replica has counted whose clock is behind.
+func TestWhatASlowClockCountsIsMended(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t, testenv.Embedded(t), 1000)
+	slow := testenv.NewClock(p.env.Clock.Now())
+	s := p.replica(&lossy{Boards: p.boards, away: true}, slow.Now)
+	add := func(behind time.Duration, user models.UserID) {
+		t.Helper()
+		slow.Set(p.env.Clock.Now().Add(-behind))
+		if results, err := s.Add(t.Context(), "gifts", []ledger.Increment{inc(user, 1, fmt.Sprint(user))}); err != nil || results[0].Status != ledger.Applied {
+			t.Fatalf("%v, %v", results, err)
+		}
+	}
+	r := p.reconciler(&memory{found: models.Recollection{Server: "one", Noted: p.env.Clock.Now()}})
+	var mended []int64
+	for pass := range 7 { // one a minute
+		if pass == 2 {
+			add(4*time.Minute, 1)
+			add(time.Minute, 2)
+		}
+		n, err := r.Reconcile(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		mended = append(mended, n)
+		p.env.Clock.Advance(time.Minute)
+	}
+	if want := []int64{0, 0, 1, 0, 0, 1, 0}; !slices.Equal(mended, want) {
+		t.Errorf("mended %v, want %v", mended, want)
+	}
+}
+
 // Where a pass fails nothing is noted.
 func TestAPassThatFails(t *testing.T) {
 	t.Parallel()
@@ -249,8 +282,9 @@ func TestManyTotalsAreMended(t *testing.T) {
 	}
 	for _, lost := range []models.Loss{models.AllLost, models.LastWritesLost} {
 		p.wipe()
-		m := &memory{found: models.Recollection{Lost: lost, Noted: env.Clock.Now()}}
-		if n, err := p.reconciler(m).Reconcile(t.Context()); err != nil || n != users {
+		r := p.reconciler(&memory{found: models.Recollection{Lost: lost, Noted: env.Clock.Now()}})
+		r.ReadPages(20_000)
+		if n, err := r.Reconcile(t.Context()); err != nil || n != users {
 			t.Errorf("mended %d, %v", n, err)
 		}
 		if got := p.onBoard("gifts"); len(got) != users {

@@ -12,9 +12,8 @@ import (
 type pending struct {
 	Increment
 	board string
-	// slot is where it counts; the zero Slot where closed is set.
-	slot models.Slot
-	// closed says why it is rejected unless its id is known.
+	slot  models.Slot // where it counts
+	// closed says why it is rejected unless its id is known, and otherwise is nil.
 	closed                *models.Error
 	acceptedAt, reachedAt models.Timestamp
 	// result is written by the flush, and read by nobody before it is over.

@@ -75,11 +75,14 @@ func (s *Store) within(ctx context.Context, slot models.Slot) *gorm.DB {
 // total is gone has a score of 0.
 func (s *Store) recent(ctx context.Context, since time.Time, after totalKey, limit int) ([]models.ScoreTotal, error) {
 	var totals []models.ScoreTotal
+	// MATERIALIZED keeps Postgres from reading all increments there are, in the
+	// order of their key, for the sake of the order of the totals.
 	err := s.db.WithContext(ctx).Raw(`
+		WITH recent AS MATERIALIZED (SELECT board, user_id, total FROM score_events WHERE accepted_at >= ?)
 		SELECT e.board, e.user_id, e.total, coalesce(t.score, 0) AS score, t.reached_at
 		FROM (
-			SELECT DISTINCT board, user_id, total FROM score_events
-			WHERE accepted_at >= ? AND (board, user_id, total) > (?, ?, ?)
+			SELECT DISTINCT board, user_id, total FROM recent
+			WHERE (board, user_id, total) > (?, ?, ?)
 			ORDER BY board, user_id, total LIMIT ?
 		) e
 		LEFT JOIN score_totals t ON t.board = e.board AND t.user_id = e.user_id AND t.total = e.total

@@ -156,7 +156,7 @@ func (s *Service) Watch(ctx context.Context, q Query) (*Watcher, error) {
 		return nil, err
 	}
 	w.First, w.last = first, first
-	s.join(q, w)
+	s.join(q, w) //nolint:contextcheck // what is begun there outlives the request
 	return w, nil
 }
 

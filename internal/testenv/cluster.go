@@ -1,0 +1,312 @@
+package testenv
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/config"
+)
+
+const (
+	clusterMasters = 3
+	clusterSlots   = 16384
+	// failAfter is how soon nodes and Sentinels take one of theirs for dead, in
+	// milliseconds.
+	failAfter = 1000
+)
+
+// Node is one of several Redis processes of a test, to be killed and started
+// again.
+type Node struct {
+	t    testing.TB
+	args []string
+	port int
+	cmd  *exec.Cmd
+}
+
+func startNode(t testing.TB, program string, port int, args ...string) *Node {
+	t.Helper()
+	n := &Node{t: t, port: port, args: append([]string{program}, args...)}
+	t.Cleanup(n.Kill)
+	n.Start()
+	return n
+}
+
+// Addr is where it listens, also while it does not run.
+func (n *Node) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)) }
+
+// Start starts it and waits until it answers.
+func (n *Node) Start() {
+	n.t.Helper()
+	n.cmd = exec.Command(n.args[0], n.args[1:]...)
+	if err := n.cmd.Start(); err != nil {
+		n.t.Fatalf("start %s (Debian's package is redis-server): %v", n.args[0], err)
+	}
+	n.with(func(rdb *redis.Client) {
+		Eventually(n.t, "redis answers", func() bool { return rdb.Ping(context.Background()).Err() == nil })
+	})
+}
+
+// Kill ends it at once, as a crash does.
+func (n *Node) Kill() {
+	if n.cmd == nil {
+		return
+	}
+	if err := n.cmd.Process.Kill(); err != nil {
+		n.t.Error(err)
+	}
+	_ = n.cmd.Wait() // it was killed
+	n.cmd = nil
+}
+
+// with calls with a client of the node alone.
+func (n *Node) with(do func(*redis.Client)) {
+	rdb := redis.NewClient(&redis.Options{Addr: n.Addr(), DialTimeout: time.Second})
+	do(rdb)
+	if err := rdb.Close(); err != nil {
+		n.t.Error(err)
+	}
+}
+
+// ask sends one command to the node alone, as text.
+func (n *Node) ask(args ...any) (text string, err error) {
+	n.with(func(rdb *redis.Client) { text, err = rdb.Do(context.Background(), args...).Text() })
+	return text, err
+}
+
+func (n *Node) must(args ...any) string {
+	n.t.Helper()
+	text, err := n.ask(args...)
+	if err != nil {
+		n.t.Fatalf("%v: %v", args, err)
+	}
+	return text
+}
+
+// Cluster is a Redis Cluster of the test's own: three masters, and a replica of
+// each.
+type Cluster struct {
+	t     testing.TB
+	Nodes []*Node
+}
+
+// StartCluster starts a cluster for the test and waits until all of it serves.
+func StartCluster(t testing.TB) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t}
+	for range 2 * clusterMasters {
+		port := freePort(t)
+		c.Nodes = append(c.Nodes, startNode(t, "redis-server", port, "--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", t.TempDir(),
+			"--cluster-port", strconv.Itoa(freePort(t)), "--cluster-enabled", "yes", "--cluster-node-timeout", strconv.Itoa(failAfter),
+			"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
+			"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--set-max-intset-entries", "5000"))
+	}
+	for i, n := range c.Nodes[:clusterMasters] {
+		n.must("cluster", "addslotsrange", i*clusterSlots/clusterMasters, (i+1)*clusterSlots/clusterMasters-1)
+		n.must("cluster", "set-config-epoch", i+1)
+	}
+	for _, n := range c.Nodes[1:] {
+		c.Nodes[0].must("cluster", "meet", "127.0.0.1", n.port, c.busPort(n))
+	}
+	for i, n := range c.Nodes[clusterMasters:] {
+		master := c.Nodes[i].must("cluster", "myid")
+		Eventually(t, "the nodes know each other", func() bool {
+			_, err := n.ask("cluster", "replicate", master)
+			return err == nil
+		})
+	}
+	c.AwaitWhole()
+	return c
+}
+
+// busPort is where the node talks with others.
+func (c *Cluster) busPort(n *Node) string {
+	return n.args[slices.Index(n.args, "--cluster-port")+1]
+}
+
+// Use makes settings that connect to it.
+func (c *Cluster) Use(cfg *config.Redis) {
+	cfg.Mode = "cluster"
+	cfg.Addrs = nil
+	for _, n := range c.Nodes {
+		cfg.Addrs = append(cfg.Addrs, n.Addr())
+	}
+}
+
+// AwaitWhole waits until every slot is served and every master has a replica
+// that is in step, as each node sees it.
+func (c *Cluster) AwaitWhole() {
+	c.t.Helper()
+	Eventually(c.t, "the cluster is whole", func() bool {
+		return !slices.ContainsFunc(c.Nodes, func(n *Node) bool { return n.cmd != nil && !n.whole() })
+	})
+}
+
+func (n *Node) whole() bool {
+	if info, err := n.ask("cluster", "info"); err != nil || field(info, "cluster_state") != "ok" || field(info, "cluster_known_nodes") != strconv.Itoa(2*clusterMasters) {
+		return false
+	}
+	info, err := n.ask("info", "replication")
+	if err != nil {
+		return false
+	}
+	if field(info, "role") == "master" {
+		return field(info, "connected_slaves") != "0"
+	}
+	return field(info, "master_link_status") == "up"
+}
+
+// field is a value of what INFO answers.
+func field(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// Masters are the nodes that serve slots now.
+func (c *Cluster) Masters() []*Node {
+	var masters []*Node
+	for _, n := range c.Nodes {
+		if n.cmd == nil {
+			continue
+		}
+		if info, err := n.ask("info", "replication"); err == nil && field(info, "role") == "master" {
+			masters = append(masters, n)
+		}
+	}
+	return masters
+}
+
+// MoveSlot moves one slot with all its keys from one master to another, as
+// resharding does.
+func (c *Cluster) MoveSlot(slot int, from, to *Node) {
+	c.t.Helper()
+	fromID, toID := from.must("cluster", "myid"), to.must("cluster", "myid")
+	to.must("cluster", "setslot", slot, "importing", fromID)
+	from.must("cluster", "setslot", slot, "migrating", toID)
+	from.with(func(rdb *redis.Client) {
+		for {
+			keys, err := rdb.ClusterGetKeysInSlot(context.Background(), slot, 10).Result()
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			if len(keys) == 0 {
+				return
+			}
+			for _, key := range keys {
+				if err := rdb.Migrate(context.Background(), "127.0.0.1", strconv.Itoa(to.port), key, 0, 10*time.Second).Err(); err != nil {
+					c.t.Fatal(err)
+				}
+			}
+		}
+	})
+	for _, n := range append([]*Node{to, from}, c.Masters()...) {
+		n.must("cluster", "setslot", slot, "node", toID)
+	}
+}
+
+// Sentinels are a master, two replicas and three Sentinels of the test's own.
+type Sentinels struct {
+	t         testing.TB
+	Servers   []*Node
+	Sentinels []*Node
+}
+
+const sentinelMaster = "stepboard"
+
+// StartSentinels starts them and waits until all are known to each other.
+func StartSentinels(t testing.TB) *Sentinels {
+	t.Helper()
+	s := &Sentinels{t: t}
+	for i := range 3 {
+		port := freePort(t)
+		args := []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", t.TempDir(), "--repl-diskless-sync-delay", "0",
+			"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--set-max-intset-entries", "5000"}
+		if i > 0 {
+			args = append(args, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Servers[0].port))
+		}
+		s.Servers = append(s.Servers, startNode(t, "redis-server", port, args...))
+	}
+	for range 3 {
+		port := freePort(t)
+		file := filepath.Join(t.TempDir(), "sentinel.conf")
+		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor %[3]s 127.0.0.1 %[4]d 2\n"+
+			"sentinel down-after-milliseconds %[3]s %[5]d\nsentinel failover-timeout %[3]s 5000\n",
+			port, filepath.Dir(file), sentinelMaster, s.Servers[0].port, failAfter)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.Sentinels = append(s.Sentinels, startNode(t, "redis-server", port, file, "--sentinel"))
+	}
+	s.AwaitWhole()
+	return s
+}
+
+// Use makes settings that connect to it.
+func (s *Sentinels) Use(cfg *config.Redis) {
+	cfg.Mode, cfg.MasterName, cfg.Addrs = "sentinel", sentinelMaster, nil
+	for _, n := range s.Sentinels {
+		cfg.Addrs = append(cfg.Addrs, n.Addr())
+	}
+}
+
+// Master is the server that the Sentinels agree on now; nil where they do not.
+func (s *Sentinels) Master() *Node {
+	var port string
+	for _, n := range s.Sentinels {
+		var addr []string
+		var err error
+		n.with(func(rdb *redis.Client) {
+			cmd := redis.NewStringSliceCmd(context.Background(), "sentinel", "get-master-addr-by-name", sentinelMaster)
+			err = rdb.Process(context.Background(), cmd)
+			addr = cmd.Val()
+		})
+		if err != nil || len(addr) != 2 || (port != "" && addr[1] != port) {
+			return nil
+		}
+		port = addr[1]
+	}
+	i := slices.IndexFunc(s.Servers, func(n *Node) bool { return strconv.Itoa(n.port) == port })
+	if i < 0 {
+		return nil
+	}
+	return s.Servers[i]
+}
+
+// AwaitWhole waits until the Sentinels know each other, the master and its
+// replicas, and these are in step.
+func (s *Sentinels) AwaitWhole() {
+	s.t.Helper()
+	Eventually(s.t, "the Sentinels know everybody", func() bool {
+		master := s.Master()
+		if master == nil || master.cmd == nil {
+			return false
+		}
+		info, err := master.ask("info", "replication")
+		if err != nil || field(info, "role") != "master" || field(info, "connected_slaves") != "2" {
+			return false
+		}
+		return !slices.ContainsFunc(s.Sentinels, func(n *Node) bool {
+			_, err := n.ask("sentinel", "ckquorum", sentinelMaster)
+			if err != nil {
+				return true
+			}
+			info, err := n.ask("info", "sentinel")
+			return err != nil || !strings.Contains(info, "slaves=2,sentinels=3")
+		})
+	})
+}
