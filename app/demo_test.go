@@ -131,6 +131,24 @@ func TestDemo(t *testing.T) {
 		t.Errorf("%d people are offered", len(seen))
 	}
 
+	// There are days behind the people, and two boards beside the daily one.
+	var history struct{ Entries []struct{ Source string } }
+	d.call(bearer, "", d.URL+"/v1/boards/steps/history", &history)
+	if n := len(history.Entries); n < 25 || history.Entries[n-1].Source != "archive" {
+		t.Errorf("the history has %d days: %+v", n, history)
+	}
+	var gift struct{ Coins, Score int64 }
+	d.call("", `{"user_id":"`+choices.People[0].UserID+`"}`, d.URL+"/demo/gift", &gift)
+	var events models.Ranking
+	d.call(bearer, "", d.URL+"/v1/boards/gifts/friends", &events)
+	if events.Me == nil || events.Me.Score < gift.Score || gift.Coins < 1 || events.Total < 5 {
+		t.Errorf("after a gift of %+v: %+v", gift, events)
+	}
+	d.call(bearer, "", d.URL+"/v1/boards/active-24h/top", &events)
+	if events.Settling == nil || events.Total < 20 {
+		t.Errorf("the rolling board is %+v", events)
+	}
+
 	before := d.ranking(bearer, "")
 	testenv.Eventually(t, "somebody walks", func() bool { return !cmp.Equal(before, d.ranking(bearer, "")) })
 	d.ends()

@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/pprof"
 	"os"
 	"runtime/debug"
 
@@ -93,10 +95,44 @@ func serve(ctx context.Context, cfg config.Config, roles Roles, logTo io.Writer)
 	if err != nil {
 		return errors.Join(fmt.Errorf("http.addr: %w", err), a.Close())
 	}
+	profiles, err := serveProfiles(ctx, cfg.HTTP.PprofAddr)
+	if err != nil {
+		return errors.Join(fmt.Errorf("http.pprof_addr: %w", err), listener.Close(), a.Close())
+	}
+	defer profiles()
 	log.Info("serving", "addr", listener.Addr().String(), "version", Version)
 	err = a.Serve(ctx, listener)
 	log.Info("stopping")
 	return errors.Join(err, a.Close())
+}
+
+// serveProfiles answers profiles on an address of their own, if there is one,
+// until the answered function is called.
+func serveProfiles(ctx context.Context, addr string) (stop func(), err error) {
+	if addr == "" {
+		return func() {}, nil
+	}
+	listener, err := listen(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	// A profile is written for as long as it is asked for.
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: readHeaderTimeout}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener) // it ends when it is closed
+	}()
+	return func() {
+		_ = server.Close()
+		<-done
+	}, nil
 }
 
 func listen(ctx context.Context, addr string) (net.Listener, error) {

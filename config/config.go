@@ -26,7 +26,8 @@ type Config struct {
 
 // HTTP is where the API listens.
 type HTTP struct {
-	Addr string `koanf:"addr" validate:"hostport" doc:"address to listen on"`
+	Addr      string `koanf:"addr" validate:"hostport" doc:"address to listen on"`
+	PprofAddr string `koanf:"pprof_addr" validate:"omitempty,loopback" doc:"address of this machine alone on which profiles are answered; empty: nowhere"`
 }
 
 // Redis is where the boards are.

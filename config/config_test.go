@@ -183,6 +183,8 @@ func TestBadValuesNameTheKey(t *testing.T) {
 		{"http: {addr: ':65536'}", "http.addr: must be host:port"},
 		{"http: {addr: ':-1'}", "http.addr: must be host:port"},
 		{"http: {addr: ''}", "http.addr: must be host:port"},
+		{"http: {pprof_addr: ':6060'}", "http.pprof_addr: must be an address of this machine alone"},
+		{"http: {pprof_addr: '10.0.0.1:6060'}", "http.pprof_addr: must be an address of this machine alone"},
 		{"redis: {mode: many}", "redis.mode: must be one of single, sentinel, cluster"},
 		{"redis: {mode: sentinel}", "redis.master_name: must be set in mode sentinel"},
 		{"redis: {mode: cluster, master_name: a}", "redis.master_name: is for mode sentinel only"},

@@ -161,7 +161,7 @@ func fillBoards(k *koanf.Koanf) error {
 func (c *Config) validate() error {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("koanf") })
-	for tag, check := range map[string]validator.Func{"hostport": isHostPort, "minbytes": hasMinBytes, "cron_spec": isCronSpec} {
+	for tag, check := range map[string]validator.Func{"hostport": isHostPort, "loopback": isLoopback, "minbytes": hasMinBytes, "cron_spec": isCronSpec} {
 		if err := v.RegisterValidation(tag, check); err != nil {
 			return err
 		}

@@ -160,6 +160,12 @@ func isHostPort(fl validator.FieldLevel) bool {
 	return err == nil && n >= 0 && n <= 65535
 }
 
+// isLoopback accepts host:port where the host is this machine, as a number.
+func isLoopback(fl validator.FieldLevel) bool {
+	host, _, err := net.SplitHostPort(fl.Field().String())
+	return err == nil && isHostPort(fl) && net.ParseIP(host).IsLoopback()
+}
+
 // hasMinBytes counts bytes, where the validator's own min counts characters.
 func hasMinBytes(fl validator.FieldLevel) bool {
 	least, err := strconv.Atoi(fl.Param())
@@ -187,6 +193,8 @@ func explain(f validator.FieldError) string {
 		return fmt.Sprintf("%s: must be a list of %s", key, f.Param())
 	case "hostport":
 		return fmt.Sprintf("%s: must be host:port, not %q", key, f.Value())
+	case "loopback":
+		return fmt.Sprintf("%s: must be an address of this machine alone, such as 127.0.0.1:6060, not %q", key, f.Value())
 	case "http_url":
 		return fmt.Sprintf("%s: must be an http or https address, not %q", key, f.Value())
 	case "cron_spec":

@@ -109,14 +109,17 @@ func (k Keys) Aside(bucket *Bucket, shard, run int, late bool) string {
 // BoardsNoted says that the boards' Redis had everything at a moment: all that
 // the queue or the ledger has, whichever the watcher is.
 //
-//	example   boards-noted:queue, boards-noted:ledger
+//	example   boards-noted:queue:{0}, boards-noted:ledger:{0}; in a cluster {0}
+//	          to {127}, so that every master has some
 //	type      hash: server = run id of the server, at = Unix milliseconds, mark =
 //	          while what another server than this one may have forgotten is made
 //	          good, its run id and a token
 //	writer    services/board, every few seconds
 //	lifetime  never expires
 //	truth     none needed: where it is missing everything is applied again
-func (k Keys) BoardsNoted(watcher string) string { return k.Prefix + "boards-noted:" + watcher }
+func (k Keys) BoardsNoted(watcher string, note int) string {
+	return k.Prefix + "boards-noted:" + watcher + ":{" + strconv.Itoa(note) + "}"
+}
 
 // Friends is the set of a user's friends.
 //

@@ -18,11 +18,18 @@ const (
 // Recollection is what a store knows of what it may have forgotten.
 type Recollection struct {
 	Lost Loss
+	// Noted is when it, or the server before it, was last known to have
+	// everything; the zero time where all is lost.
+	Noted time.Time
+	// Notes tell it from what it is later: one, or several where the store is
+	// several servers.
+	Notes []Note
+}
+
+// Note is what a server says of itself.
+type Note struct {
 	// Server names the server, for the time from its start to its end.
 	Server string
-	// Noted is when it, or the one before it, was last known to have everything;
-	// the zero time where all is lost.
-	Noted time.Time
 	// Mark stands in the store since the loss was first asked about, and goes
 	// with whatever else is lost from then on; empty where nothing was lost.
 	Mark string

@@ -17,21 +17,36 @@ import (
 // was just made good.
 var errForgotAgain = errors.New("redis has restarted or was emptied meanwhile")
 
+// clusterNotes is how many notes there are in a cluster. They lie in slots all
+// over it, so that every master has some, unless it serves next to none.
+const clusterNotes = 128
+
 // Memory is what the boards' Redis knows of itself, for one of those that
-// watch over it: each has a note of its own, as each makes good other updates.
+// watch over it: each has notes of its own, as each makes good other updates.
 type Memory struct {
-	rdb redis.Scripter
-	key string
+	rdb  redis.UniversalClient
+	keys []string
 }
 
 // Memory is the memory of a watcher.
 func (s *Store) Memory(watcher string) *Memory {
-	return &Memory{rdb: s.rdb, key: s.keys.BoardsNoted(watcher)}
+	m := &Memory{rdb: s.rdb}
+	notes := 1
+	if _, ok := s.rdb.(*redis.ClusterClient); ok {
+		notes = clusterNotes
+	}
+	for i := range notes {
+		m.keys = append(m.keys, s.keys.BoardsNoted(watcher, i))
+	}
+	return m
 }
 
 // serverRunID begins the scripts that need to know on which server they run.
+// One that does not tell, such as the embedded one, looks as if it never
+// restarted; that it is empty is noticed all the same.
 const serverRunID = `
-local server = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+local info = redis.pcall('INFO', 'server')
+local server = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or 'unknown'
 `
 
 // recallScript compares the server with the one that was noted last. Where they
@@ -54,32 +69,44 @@ end
 return {server, note[1] or '', note[2] or '', mark}
 `
 
-var recall = redis.NewScript(recallScript)
-
-// Recall compares the server with the one that was noted last. Where it has
+// Recall compares each server with the one that was noted last. Where one has
 // forgotten something it also leaves a mark, and what the mark is for: see
-// Remember. One round trip.
+// Remember. What is answered holds for all servers together: the worst loss,
+// the oldest note. One round trip.
 func (m *Memory) Recall(ctx context.Context) (models.Recollection, error) {
-	fields, err := recall.Run(ctx, m.rdb, []string{m.key}, rand.Text()).StringSlice()
-	if err != nil {
+	token := rand.Text()
+	pipe := m.rdb.Pipeline()
+	cmds := make([]*redis.Cmd, len(m.keys))
+	for i, key := range m.keys {
+		cmds[i] = pipe.Eval(ctx, recallScript, []string{key}, token)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
 		return models.Recollection{}, models.Unavailable("ask which Redis it is", err)
 	}
-	if len(fields) != 4 {
-		return models.Recollection{}, fmt.Errorf("read %s: unexpected reply %v", m.key, fields)
+	var all models.Recollection
+	for i, cmd := range cmds {
+		fields, err := cmd.StringSlice()
+		if err != nil || len(fields) != 4 {
+			return all, fmt.Errorf("read %s: unexpected reply %v", m.keys[i], cmd.Val())
+		}
+		lost, noted := models.AllLost, time.Time{}
+		if fields[2] != "" {
+			at, err := strconv.ParseInt(fields[2], 10, 64)
+			if err != nil {
+				return all, fmt.Errorf("read %s: %w", m.keys[i], err)
+			}
+			noted = time.UnixMilli(at)
+			if lost = models.LastWritesLost; fields[1] == fields[0] {
+				lost = models.NothingLost
+			}
+		}
+		all.Lost = max(all.Lost, lost)
+		if i == 0 || noted.Before(all.Noted) {
+			all.Noted = noted
+		}
+		all.Notes = append(all.Notes, models.Note{Server: fields[0], Mark: fields[3]})
 	}
-	r := models.Recollection{Server: fields[0], Lost: models.AllLost, Mark: fields[3]}
-	if fields[2] == "" {
-		return r, nil
-	}
-	at, err := strconv.ParseInt(fields[2], 10, 64)
-	if err != nil {
-		return r, fmt.Errorf("read %s: %w", m.key, err)
-	}
-	r.Noted = time.UnixMilli(at)
-	if r.Lost = models.LastWritesLost; fields[1] == r.Server {
-		r.Lost = models.NothingLost
-	}
-	return r, nil
+	return all, nil
 }
 
 // rememberScript notes that the server has everything up to a moment, unless it
@@ -100,20 +127,28 @@ redis.call('HDEL', KEYS[1], 'mark')
 return 1
 `
 
-var remember = redis.NewScript(rememberScript)
-
-// Remember notes that the server has everything up to a moment. It must be the
-// server that Recall has seen, and must have forgotten nothing since then: what
+// Remember notes that the servers have everything up to a moment. They must be
+// those that Recall has seen, and must have forgotten nothing since then: what
 // was made good meanwhile would else be missing, and nobody would know. Where
 // something was lost before and has been again, that is an error, and Recall
 // goes on to tell of the loss. One round trip.
 func (m *Memory) Remember(ctx context.Context, r models.Recollection, upto time.Time) error {
-	noted, err := remember.Run(ctx, m.rdb, []string{m.key}, r.Server, r.Mark, upto.UnixMilli()).Bool()
-	if err != nil {
+	pipe := m.rdb.Pipeline()
+	cmds := make([]*redis.Cmd, len(m.keys))
+	for i, key := range m.keys {
+		cmds[i] = pipe.Eval(ctx, rememberScript, []string{key}, r.Notes[i].Server, r.Notes[i].Mark, upto.UnixMilli())
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
 		return models.Unavailable("note which Redis it is", err)
 	}
-	if !noted && r.Lost != models.NothingLost {
-		return models.Unavailable("note which Redis it is", errForgotAgain)
+	for _, cmd := range cmds {
+		noted, err := cmd.Bool()
+		if err != nil {
+			return models.Unavailable("note which Redis it is", err)
+		}
+		if !noted && r.Lost != models.NothingLost {
+			return models.Unavailable("note which Redis it is", errForgotAgain)
+		}
 	}
 	return nil
 }

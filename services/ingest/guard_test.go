@@ -41,7 +41,7 @@ func TestALossWhileTheGuardAppliesAgain(t *testing.T) {
 		return testenv.Must(p.boards.Memory("queue").Recall(t.Context())).Lost
 	}
 	forget := func() {
-		if err := env.Redis.Del(t.Context(), env.Keys.Board(p.bucket, 0), env.Keys.BoardsNoted("queue")).Err(); err != nil {
+		if err := env.Redis.Del(t.Context(), env.Keys.Board(p.bucket, 0), env.Keys.BoardsNoted("queue", 0)).Err(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -396,7 +396,7 @@ func TestTheGuardAppliesAgain(t *testing.T) {
 		t.Errorf("the same server gets %v again", got)
 	}
 	// Another server says so by its run id.
-	if err := env.Redis.HSet(t.Context(), env.Keys.BoardsNoted("queue"), "server", "another").Err(); err != nil {
+	if err := env.Redis.HSet(t.Context(), env.Keys.BoardsNoted("queue", 0), "server", "another").Err(); err != nil {
 		t.Fatal(err)
 	}
 	look()
@@ -404,7 +404,7 @@ func TestTheGuardAppliesAgain(t *testing.T) {
 		t.Errorf("after a restart the board holds %v", got)
 	}
 	forget()
-	if err := env.Redis.Del(t.Context(), env.Keys.BoardsNoted("queue")).Err(); err != nil {
+	if err := env.Redis.Del(t.Context(), env.Keys.BoardsNoted("queue", 0)).Err(); err != nil {
 		t.Fatal(err)
 	}
 	look()

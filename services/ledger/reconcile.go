@@ -101,7 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) (mended int64, err error) {
 	quick := found.Lost == models.NothingLost && ago >= 0 && ago < r.Rewind/2
 	p := r.pass(func(int64) {})
 	if found.Lost == models.AllLost {
-		r.Log.WarnContext(ctx, "the boards' Redis has nothing of the ledger; it gets everything")
+		r.Log.InfoContext(ctx, "the boards' Redis has nothing of the ledger; it gets everything")
 		err = p.all(ctx, now)
 	} else {
 		since := found.Noted
@@ -124,7 +124,12 @@ func (r *Reconciler) Reconcile(ctx context.Context) (mended int64, err error) {
 		r.thorough.Store(now.UnixMilli())
 	}
 	if found.Lost != models.NothingLost {
-		r.Log.InfoContext(ctx, "the boards have what the ledger has", "totals", p.totals, "mended", p.mended)
+		// On an empty database the first start finds nothing to mend.
+		level := slog.LevelInfo
+		if p.mended > 0 {
+			level = slog.LevelWarn
+		}
+		r.Log.Log(ctx, level, "what the boards' Redis had forgotten of the ledger was made good", "totals", p.totals, "mended", p.mended)
 	}
 	return p.mended, r.Memory.Remember(ctx, found, now)
 }

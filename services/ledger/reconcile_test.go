@@ -27,11 +27,11 @@ type memory struct {
 func (m *memory) Recall(context.Context) (models.Recollection, error) { return m.found, m.err }
 
 func (m *memory) Remember(_ context.Context, r models.Recollection, upto time.Time) error {
-	if r != m.found {
+	if !cmp.Equal(r, m.found) {
 		return fmt.Errorf("remembers %+v", r)
 	}
 	m.noted = append(m.noted, upto)
-	m.found = models.Recollection{Server: r.Server, Noted: upto}
+	m.found = models.Recollection{Notes: r.Notes, Noted: upto}
 	return nil
 }
 
@@ -80,7 +80,7 @@ func TestAnEmptyRedisGetsEverything(t *testing.T) {
 		if len(gifts) != 50 || gifts[2] != "10 at 16:00:00.000" || active[2] != "9 at 16:00:00.000" {
 			t.Fatalf("%v, %v", gifts, active)
 		}
-		m := &memory{found: models.Recollection{Lost: models.AllLost, Server: "new"}}
+		m := &memory{found: models.Recollection{Lost: models.AllLost, Notes: []models.Note{{Server: "new"}}}}
 		r := p.reconciler(m)
 		p.wipe()
 		env.Clock.Advance(time.Minute)
@@ -136,7 +136,7 @@ func TestWhatDidNotReachRedisIsMended(t *testing.T) {
 				}
 			}
 		}
-		m := &memory{found: models.Recollection{Server: "one", Noted: env.Clock.Now()}}
+		m := &memory{found: models.Recollection{Notes: []models.Note{{Server: "one"}}, Noted: env.Clock.Now()}}
 		pass := func(mended int64) {
 			t.Helper()
 			if n, err := p.reconciler(m).Reconcile(t.Context()); err != nil || n != mended {
@@ -168,13 +168,13 @@ func TestWhatDidNotReachRedisIsMended(t *testing.T) {
 		// A server that has restarted lacks what came shortly before it was
 		// noted last.
 		p.wipe()
-		m.found = models.Recollection{Lost: models.LastWritesLost, Server: "two", Noted: env.Clock.Now().Add(-30 * time.Minute)}
+		m.found = models.Recollection{Lost: models.LastWritesLost, Notes: []models.Note{{Server: "two"}}, Noted: env.Clock.Now().Add(-30 * time.Minute)}
 		pass(4)
 		want("a restarted server", 3, 4)
 
 		// A note of the future does not keep what is new from being looked at.
 		p.wipe()
-		m.found = models.Recollection{Server: "two", Noted: env.Clock.Now().Add(time.Hour)}
+		m.found = models.Recollection{Notes: []models.Note{{Server: "two"}}, Noted: env.Clock.Now().Add(time.Hour)}
 		pass(2)
 		want("a clock that was set back", 4)
 	})
@@ -194,7 +194,7 @@ func TestWhatASlowClockCountsIsMended(t *testing.T) {
 			t.Fatalf("%v, %v", results, err)
 		}
 	}
-	r := p.reconciler(&memory{found: models.Recollection{Server: "one", Noted: p.env.Clock.Now()}})
+	r := p.reconciler(&memory{found: models.Recollection{Notes: []models.Note{{Server: "one"}}, Noted: p.env.Clock.Now()}})
 	var mended []int64
 	for pass := range 7 { // one a minute
 		if pass == 2 {

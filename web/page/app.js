@@ -34,17 +34,18 @@ function useRoute() {
   return [tab, rest.map(decodeURIComponent)];
 }
 
-// useMessages shows one message at a time. say tells something to see and
-// hear; those of changing ranks are only heard.
+// useMessages shows one message at a time: say tells something to see and to
+// hear, hear what is only heard.
 function useMessages() {
   const [message, set] = useState(null);
+  const [heard, hear] = useState('');
   const timer = useRef(0);
-  const tell = (text, quiet) => {
+  const say = useCallback((text) => {
     clearTimeout(timer.current);
-    set({ text, quiet, id: Date.now() });
+    set({ text, id: Date.now() });
     timer.current = setTimeout(() => set(null), messageTime);
-  };
-  return [message, useCallback((text) => tell(text, false), []), useCallback((text) => tell(text, true), [])];
+  }, []);
+  return [html`<${Message} message=${message} heard=${heard} />`, say, hear];
 }
 
 // useArrival moves the focus to a screen's heading when one goes there.
@@ -125,7 +126,7 @@ function App() {
   return html`<${Bars} session=${session} tab=${shown} choose=${choose} signOut=${() => { setWho(null); location.hash = '#/'; }}>
       <${Screens} session=${session} route=${route} say=${say} hear=${hear} onProblem=${onProblem} onToday=${setToday} />
     <//>
-    <${Message} message=${message} />`;
+    ${message}`;
 }
 
 render(html`<${App} />`, document.getElementById('app'));

@@ -9,8 +9,13 @@ export function DayStrip({ today, selected }) {
   const strip = useRef(null);
   const picker = useRef(null);
   useLayoutEffect(() => {
-    const current = strip.current?.querySelector('[aria-current]');
-    if (current) strip.current.scrollLeft = current.offsetLeft - (strip.current.clientWidth - current.offsetWidth) / 2;
+    const center = () => {
+      const current = strip.current?.querySelector('[aria-current]');
+      if (current) strip.current.scrollLeft = current.offsetLeft - (strip.current.clientWidth - current.offsetWidth) / 2;
+    };
+    center();
+    addEventListener('resize', center);
+    return () => removeEventListener('resize', center);
   }, [today, selected]);
   if (!today) return html`<div class="days" aria-hidden="true"></div>`;
   const days = Array.from({ length: shown }, (_, i) => addDays(today, i - shown + 1));

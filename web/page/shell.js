@@ -1,5 +1,5 @@
 // What is around every screen: bars, sign-in, messages.
-import { plain, t } from './language.js';
+import { parts, plain, t } from './language.js';
 import { Avatar, Icon, nameOf } from './parts.js';
 import { html, useState } from './view.js';
 
@@ -37,7 +37,7 @@ export function SignIn({ signIn, message }) {
       <input id="token" type="password" autocomplete="off" spellcheck=${false} required value=${token} onInput=${(event) => setToken(event.target.value)} aria-describedby="token-hint" />
       <p class="wrong" role="alert">${message}</p>
       <button class="button strong">${t('signIn')}</button>
-      <p id="token-hint" class="hint">${t('tokenHint')}</p>
+      <p id="token-hint" class="hint">${parts('tokenHint', { command: html`<code>stepboard token --user 9</code>` })}</p>
     </form>
     <a class="docs" href="/docs">${t('docs')}</a>
   </main>`;
@@ -45,6 +45,7 @@ export function SignIn({ signIn, message }) {
 
 // Message says something for a while; screen readers hear it when they are
 // free.
-export function Message({ message }) {
-  return html`<div class="message" role="status" aria-live="polite">${message && html`<p key=${message.id} class=${message.quiet ? 'unseen' : ''}>${message.text}</p>`}</div>`;
+export function Message({ message, heard }) {
+  return html`<div class="message" role="status" aria-live="polite">${message && html`<p key=${message.id}>${message.text}</p>`}</div>
+    <div class="unseen" role="status" aria-live="polite">${heard}</div>`;
 }

@@ -30,7 +30,7 @@ function Goal({ ranking, unit, past }) {
 function Champion({ person, mine, final }) {
   return html`<div class="champion">
     <span class="crowned"><${Avatar} person=${person} /><span class="crown"><${Icon} name="crown" /></span></span>
-    <span class="champion-text"><span class="label">${t(mine ? 'championYou' : final ? 'champion' : 'leading')}</span><${Name} person=${person} /></span>
+    <span class="champion-text"><span class="label">${t(`${final ? 'champion' : 'leading'}${mine ? 'You' : ''}`)}</span><${Name} person=${person} /></span>
     <span class="champion-score">${number(person.score)}</span>
   </div>`;
 }
@@ -39,8 +39,8 @@ export function Hero({ ranking, state, unit, empty, past }) {
   const { me, entries, total, final } = ranking;
   const champion = entries[0];
   if (!me) {
-    return html`<section class="hero quiet"><div class="hero-top"><span class="label">${past ? longDay(ranking.date) : t('amongFriends')}</span><${Status} state=${state} final=${final} /></div>
-      <h2>${empty[0]}</h2><p class="goal">${empty[1]}</p>
+    return html`<section class=${champion ? 'hero quiet' : 'hero quiet bare'}><div class="hero-top"><span class="label">${past ? longDay(ranking.date) : t('amongFriends')}</span><${Status} state=${state} final=${final} /></div>
+      <div>${!champion && html`<${Icon} name="walk" />`}<h2>${empty[0]}</h2><p class="goal">${empty[1]}</p></div>
       ${champion && html`<${Champion} person=${champion} final=${final} />`}</section>`;
   }
   const [before, figure, after] = place(me.rank);

@@ -1,0 +1,334 @@
+// Package browser tests the page in Chromium, as people see it.
+package browser
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"go.uber.org/goleak"
+
+	"stepboard/internal/testenv"
+	"stepboard/models"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
+		testenv.RemoveBinary()
+		os.Exit(status)
+	}))
+}
+
+// screenshots is where pictures of the page are left to look at.
+var screenshots = filepath.Join("..", "..", "build", "screenshots")
+
+// view is how somebody looks at the page.
+type view struct {
+	width, height int64
+	dark          bool
+	language      string // en-US where it is empty
+}
+
+var (
+	phone   = view{width: 390, height: 844}
+	narrow  = view{width: 360, height: 740}
+	desktop = view{width: 1280, height: 800}
+)
+
+// browserSlots bounds the browsers that run at once: each wants a core.
+var browserSlots = make(chan struct{}, 2)
+
+// page is a page in a browser of its own.
+type page struct {
+	t   testing.TB
+	ctx context.Context //nolint:containedctx // chromedp keeps the browser in it
+
+	mu       sync.Mutex
+	faults   []string
+	requests map[network.RequestID]string // address by request
+	order    []string
+	bytes    map[string]float64 // received by address, compressed, with headers
+}
+
+// newPage starts a browser. What the page complains of fails the test, unless
+// it was expected.
+func newPage(t testing.TB, v view) *page {
+	t.Helper()
+	browserSlots <- struct{}{}
+	t.Cleanup(func() { <-browserSlots })
+	if v.language == "" {
+		v.language = "en-US"
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.Flag("lang", v.language), chromedp.Flag("accept-lang", v.language), chromedp.Flag("hide-scrollbars", true))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // Chromium's sandbox is not for root
+	}
+	allocated, end := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, closeBrowser := chromedp.NewContext(allocated)
+	p := &page{t: t, ctx: ctx, requests: make(map[network.RequestID]string), bytes: make(map[string]float64)}
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(ctx); err != nil {
+			t.Logf("close browser: %v", err)
+		}
+		closeBrowser()
+		end()
+		for _, fault := range p.faults {
+			t.Error(fault)
+		}
+	})
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start chromium (Debian's package is chromium): %v", err)
+	}
+	p.must(chromedp.Listen(ctx, p.hear))
+	_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
+	p.must(err)
+	p.look(v)
+	return p
+}
+
+func (p *page) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// look changes the size and the colours.
+func (p *page) look(v view) {
+	p.t.Helper()
+	scheme := "light"
+	if v.dark {
+		scheme = "dark"
+	}
+	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
+	p.must(err)
+	options := []chromedp.EmulateViewportOption{chromedp.EmulateScale(2)}
+	if v.width < 700 {
+		options = append(options, chromedp.EmulateMobile, chromedp.EmulateTouch)
+	}
+	p.must(chromedp.Do(p.ctx, chromedp.EmulateViewport(v.width, v.height, options...)))
+}
+
+// hear notes what the browser tells. It must not wait for the browser.
+func (p *page) hear(event any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e := event.(type) {
+	case *log.EventEntryAdded:
+		p.faults = append(p.faults, fmt.Sprintf("%s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL))
+	case *runtime.EventConsoleAPICalled:
+		p.faults = append(p.faults, fmt.Sprintf("console: %s", e.Type))
+	case *runtime.EventExceptionThrown:
+		p.faults = append(p.faults, "exception: "+e.ExceptionDetails.Text)
+	case *network.EventRequestWillBeSent:
+		p.requests[e.RequestID] = e.Request.URL
+		p.order = append(p.order, e.Request.URL)
+	case *network.EventLoadingFinished:
+		p.bytes[p.requests[e.RequestID]] += e.EncodedDataLength
+	}
+}
+
+// expectFaults takes back the complaints that hold a text.
+func (p *page) expectFaults(text string) {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var kept []string
+	for _, fault := range p.faults {
+		if !strings.Contains(fault, text) {
+			kept = append(kept, fault)
+		}
+	}
+	p.faults = kept
+}
+
+// asked is the addresses asked for so far that hold a text.
+func (p *page) asked(text string) (found []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, address := range p.order {
+		if strings.Contains(address, text) {
+			found = append(found, address)
+		}
+	}
+	return found
+}
+
+func (p *page) open(url string) {
+	p.t.Helper()
+	p.must(chromedp.Do(p.ctx, chromedp.Navigate(url)))
+}
+
+// goTo shows another screen of the page.
+func (p *page) goTo(hash string) {
+	p.t.Helper()
+	eval[any](p, fmt.Sprintf("location.hash = %q", hash))
+}
+
+func eval[T any](p *page, js string) T {
+	p.t.Helper()
+	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](js))
+	p.must(err)
+	return v
+}
+
+// until waits until an expression is true.
+func (p *page) until(what, js string) {
+	p.t.Helper()
+	testenv.Eventually(p.t, what, func() bool { return eval[bool](p, js) })
+}
+
+func (p *page) click(selector string) {
+	p.t.Helper()
+	p.until(selector+" can be clicked", fmt.Sprintf("!!document.querySelector(%[1]q) && !document.querySelector(%[1]q).disabled", selector))
+	eval[any](p, fmt.Sprintf("document.querySelector(%q).click()", selector))
+}
+
+func (p *page) typeIn(selector, text string) {
+	p.t.Helper()
+	p.must(chromedp.Do(p.ctx, chromedp.SendKeys(selector, text)))
+}
+
+// line is a line of a ranked list, as it is read on the page.
+type line struct {
+	User, Name string
+	Rank       int64
+	Score      int64
+}
+
+// lines reads the ranked list.
+func (p *page) lines() []line {
+	p.t.Helper()
+	return eval[[]line](p, `[...document.querySelectorAll('.ranking > li')].map((li) => ({
+		User: li.dataset.user, Name: li.querySelector('.name').textContent,
+		Rank: Number(li.querySelector('.rank').textContent.replace(/,/g, '')), Score: Number(li.querySelector('.score').textContent.replace(/,/g, '')),
+	}))`)
+}
+
+// linesOf is what the page shows of a ranking.
+func linesOf(r models.Ranking) []line {
+	lines := []line{}
+	for _, e := range r.Entries {
+		name := e.Nickname
+		if name == "" {
+			name = "#" + e.User.String()
+		}
+		lines = append(lines, line{User: e.User.String(), Name: name, Rank: e.Rank, Score: e.Score})
+	}
+	return lines
+}
+
+// shot leaves a picture of what is seen.
+func (p *page) shot(name string) {
+	p.t.Helper()
+	png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	p.must(err)
+	p.must(os.MkdirAll(screenshots, 0o755))
+	p.must(os.WriteFile(filepath.Join(screenshots, name+".png"), png, 0o600))
+}
+
+// settled waits until nothing moves on the page any more, but for what always
+// does.
+func (p *page) settled() {
+	p.t.Helper()
+	p.until("the page settles", `document.getAnimations().every((a) => a.playState !== 'running' || a.effect.getComputedTiming().iterations === Infinity)`)
+}
+
+// holds checks the layout: nothing sticks out, and the own line is on the
+// screen.
+func (p *page) holds(where string) {
+	p.t.Helper()
+	p.settled()
+	type layout struct {
+		Wide    []string
+		Scrolls bool
+		Own     bool
+	}
+	l := eval[layout](p, `(() => {
+		const tabs = document.querySelector('.tabs').getBoundingClientRect();
+		const bottom = tabs.top > 100 ? tabs.top : innerHeight;
+		const own = document.querySelector('.ranking .own')?.getBoundingClientRect();
+		const out = (e) => { const r = e.getBoundingClientRect(); return r.left < -0.5 || r.right > document.documentElement.clientWidth + 0.5; };
+		return {
+			Wide: [...document.querySelectorAll('.card, .hero, .row, .row .score, .top, .button, h1')].filter((e) => !e.classList.contains('unseen') && out(e)).map((e) => e.className + ' ' + e.tagName),
+			Scrolls: document.documentElement.scrollWidth > document.documentElement.clientWidth,
+			Own: !own || (own.top >= 0 && own.bottom <= bottom + 1),
+		};
+	})()`)
+	if len(l.Wide) > 0 || l.Scrolls || !l.Own {
+		p.t.Errorf("%s: %+v", where, l)
+	}
+}
+
+// ask makes a call of the API.
+func ask(t testing.TB, bearer, method, url string, body, answer any) {
+	t.Helper()
+	var reader io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader = bytes.NewReader(text)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, url, reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bearer != "" {
+		r.Header.Set("Authorization", "Bearer "+bearer)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(res.Body)
+	if err == nil {
+		err = res.Body.Close()
+	}
+	if err != nil || res.StatusCode >= 300 {
+		t.Fatalf("%s %s: %d %v: %s", method, url, res.StatusCode, err, text)
+	}
+	if answer == nil {
+		return
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		t.Fatalf("%s %s: %v: %s", method, url, err, text)
+	}
+}
+
+func rankingOf(t testing.TB, base, bearer, query string) (r models.Ranking) {
+	t.Helper()
+	ask(t, bearer, http.MethodGet, base+"/v1/boards/steps/friends"+query, nil, &r)
+	return r
+}
+
+// daysAgo is a day before one that is written YYYY-MM-DD.
+func daysAgo(t testing.TB, day string, n int) string {
+	t.Helper()
+	d, err := models.ParseDate(day)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return (d - models.Date(n)).String()
+}
+
+func count(n int) string { return strconv.Itoa(n) }
