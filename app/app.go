@@ -100,6 +100,7 @@ type App struct {
 	// where there is none. It answers as board.Store.Raise does.
 	keep    func(context.Context, []models.Raise) []error
 	writes  *group.Group[models.Raise]
+	batches *group.Group[models.Raise]
 	queue   ingest.Queue       // nil in direct mode
 	stop    context.CancelFunc // ends the background work
 	running sync.WaitGroup
@@ -153,7 +154,8 @@ func New(ctx context.Context, o Options) (*App, error) {
 		registry.MustRegister(newQueueCollector(queue))
 	}
 	a.writes = group.New(writeBatch, writers, a.keep)
-	a.Ingest = ingest.New(a.Catalog, a.writes, queue != nil, o.Clock)
+	a.batches = group.New(writeBatch, batchWriters, a.keep)
+	a.Ingest = ingest.New(a.Catalog, a.writes, a.batches, queue != nil, o.Clock)
 	a.Ledger = ledger.New(increments, a.Catalog, a.Boards, o.Clock, o.Log)
 	registry.MustRegister(newLedgerCollector(a.Ledger))
 	letters := ingest.NewLetterStore(o.Stores.Gorm)
@@ -279,6 +281,7 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 func (a *App) Close() error {
 	a.Live.Close()
 	a.writes.Close()
+	a.batches.Close()
 	a.Ledger.Close()
 	a.stop()
 	a.running.Wait()

@@ -19,9 +19,10 @@ import (
 // boards: about a millisecond of Redis.
 const writeBatch = 1000
 
-// writers is how many of these writes may be under way: while Redis works on
-// one, the next is encoded.
-const writers = 2
+// writers is how many writes of phones' uploads may be under way: one, as the
+// next is the larger for waiting. Of batches, which are large by themselves,
+// batchWriters may be: while Redis works on one, the next is encoded.
+const writers, batchWriters = 1, 2
 
 // newQueue makes the queue of the settings; nil in direct mode.
 func newQueue(ctx context.Context, cfg config.Config, log *slog.Logger) (ingest.Queue, error) {

@@ -38,14 +38,16 @@ type Sink interface {
 type Service struct {
 	catalog *catalog.Catalog
 	sink    Sink
+	batches Sink
 	queued  bool
 	clock   models.Clock
 }
 
-// New makes a service that hands what it accepts to the sink: the boards, or a
-// queue before them where queued is set.
-func New(c *catalog.Catalog, sink Sink, queued bool, clock models.Clock) *Service {
-	return &Service{catalog: c, sink: sink, queued: queued, clock: clock}
+// New makes a service that hands what it accepts to a sink, and batches to
+// another: both lead to the boards, or to a queue before them where queued is
+// set.
+func New(c *catalog.Catalog, sink, batches Sink, queued bool, clock models.Clock) *Service {
+	return &Service{catalog: c, sink: sink, batches: batches, queued: queued, clock: clock}
 }
 
 // Queued reports whether what is accepted reaches its board some time later.
@@ -99,7 +101,7 @@ func (s *Service) AcceptValid(ctx context.Context, board string, uploads []Uploa
 	if len(raises) == 0 {
 		return rejected, nil
 	}
-	if err := s.sink.Do(ctx, raises); err != nil {
+	if err := s.batches.Do(ctx, raises); err != nil {
 		return nil, err
 	}
 	return rejected, nil

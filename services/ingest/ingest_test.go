@@ -36,7 +36,7 @@ func newService(t *testing.T, env *testenv.Env) (*ingest.Service, *sink) {
 		t.Fatal(err)
 	}
 	s := &sink{}
-	return ingest.New(c, s, false, env.Clock.Now), s
+	return ingest.New(c, s, s, false, env.Clock.Now), s
 }
 
 func day(text string) models.Date { return testenv.Must(models.ParseDate(text)) }
