@@ -25,9 +25,13 @@ import (
 const (
 	// flushItems is how many increments one transaction takes of several calls.
 	flushItems = 1000
-	// flushWorkers is how many transactions may be under way: while one waits
-	// for the database's disk, the other one's work is done.
-	flushWorkers = 2
+	// flushWorkers is how many transactions of short calls may be under way: one,
+	// as the next is the larger for waiting, and cheaper for each increment. Of
+	// lists from listItems on, listWorkers may be: while one waits for the
+	// database's disk, the other one's work is done.
+	flushWorkers = 1
+	listWorkers  = 2
+	listItems    = 100
 	// attempts bounds how often a transaction is tried: again where another
 	// replica was faster, which it can't be for ever.
 	attempts = 10
@@ -102,6 +106,7 @@ type Service struct {
 	log     *slog.Logger
 	stats   Stats
 	flushes *group.Group[*pending]
+	lists   *group.Group[*pending]
 
 	// raising has a place for each call of Boards.Raise that is under way.
 	raising chan struct{}
@@ -128,8 +133,9 @@ func (s *Service) Stats() *Stats { return &s.stats }
 
 // New makes a service; Close must follow.
 func New(store *Store, catalog Catalog, boards Boards, clock models.Clock, log *slog.Logger) *Service {
-	s := &Service{catalog: catalog, boards: boards, store: store, clock: clock, log: log, raising: make(chan struct{}, flushWorkers)}
+	s := &Service{catalog: catalog, boards: boards, store: store, clock: clock, log: log, raising: make(chan struct{}, flushWorkers+listWorkers)}
 	s.flushes = group.New(flushItems, flushWorkers, s.flush)
+	s.lists = group.New(flushItems, listWorkers, s.flush)
 	return s
 }
 
@@ -137,6 +143,7 @@ func New(store *Store, catalog Catalog, boards Boards, clock models.Clock, log *
 // to be raised.
 func (s *Service) Close() {
 	s.flushes.Close()
+	s.lists.Close()
 	s.raises.Wait()
 }
 
@@ -177,7 +184,11 @@ func (s *Service) Add(ctx context.Context, board string, items []Increment) ([]R
 	if len(flushed) == 0 {
 		return results, nil
 	}
-	if err := s.flushes.Do(ctx, flushed); err != nil {
+	flushes := s.flushes
+	if len(flushed) >= listItems {
+		flushes = s.lists
+	}
+	if err := flushes.Do(ctx, flushed); err != nil {
 		return nil, err // the results may still be written to
 	}
 	return results, nil
@@ -370,4 +381,4 @@ func (s *Service) noteRaised(ctx context.Context, errs []error) {
 }
 
 // Waiting is the number of calls that wait for the next transaction.
-func (s *Service) Waiting() int { return s.flushes.Waiting() }
+func (s *Service) Waiting() int { return s.flushes.Waiting() + s.lists.Waiting() }
