@@ -93,13 +93,14 @@ func (p *program) root() *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("name a command: demo, serve, migrate, archive, import, rebuild, dead-letters, token, config or version")
+			return errors.New("name a command: demo, serve, health, migrate, archive, import, rebuild, dead-letters, token, config or version")
 		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	root.AddCommand(
 		p.demoCommand(),
 		p.withSettings(p.serveCommand()),
+		p.withSettings(p.healthCommand()),
 		p.migrateCommand(),
 		p.withSettings(p.archiveCommand()),
 		p.importCommand(),

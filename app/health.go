@@ -1,0 +1,62 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// healthTimeout bounds how long a process may take to say how it is.
+const healthTimeout = 4 * time.Second
+
+func (p *program) healthCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "health",
+		Short: "Ask the service on this machine whether it is ready",
+		Long:  "Ask the service that listens on http.addr whether it is ready, for health checks of containers, which have no curl.",
+		Args:  cobra.NoArgs,
+		RunE: p.run(func(ctx context.Context, _ []string) error {
+			cfg, err := p.load()
+			if err != nil {
+				return err
+			}
+			return p.askReady(ctx, cfg.HTTP.Addr)
+		}),
+	}
+}
+
+// askReady prints what the service says; an error where it is not ready.
+func (p *program) askReady(ctx context.Context, addr string) (err error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return err
+	}
+	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		host = "localhost"
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return fmt.Errorf("the service does not answer: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))
+	if err != nil {
+		return fmt.Errorf("the service does not answer: %w", err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("the service is not ready: %s", text)
+	}
+	_, err = fmt.Fprintf(p.stdout, "%s\n", text)
+	return err
+}
