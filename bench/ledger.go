@@ -99,7 +99,23 @@ func (w *world) ledgerBench(ctx context.Context) error {
 		}
 		fmt.Printf("| %s | %.0f | %.2f | %.2f | %.2f | %.2f |\n", r.name, r.median(), r.median()/base, r.redis.each(), r.server.each(), r.client.each())
 	}
+	if err := w.ledgerBytes(ctx); err != nil {
+		return err
+	}
 	return w.drainBench(ctx)
+}
+
+// ledgerBytes measures what increments take in Postgres.
+func (w *world) ledgerBytes(ctx context.Context) error {
+	var events, totals float64
+	err := w.stores.Pool.QueryRow(ctx, `
+		SELECT pg_total_relation_size('score_events')::float8 / (SELECT count(*) FROM score_events),
+			pg_total_relation_size('score_totals')::float8 / (SELECT count(*) FROM score_totals)`).Scan(&events, &totals)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\nPostgres, with indexes: %.0f bytes for each increment, %.0f for each running total\n", events, totals)
+	return nil
 }
 
 // increments makes requests of n increments of random users, each with an id
