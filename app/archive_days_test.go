@@ -52,8 +52,8 @@ func TestArchiveCommand(t *testing.T) {
 	}{
 		{[]string{"--bucket", "2026-11-18"}, []string{"2026-11-18 of board steps stays in Redis until 2026-11-21T17:00:00Z"}},
 		{[]string{"--bucket", "2026-11-22"}, []string{"--bucket 2026-11-22", "has not begun"}},
-		{[]string{"--bucket", "2026-11-16"}, []string{"--bucket 2026-11-16", "nothing was ever uploaded for this day of board steps"}},
-		{[]string{"--bucket", "2016-04-12", "--board", "steps"}, []string{"--bucket 2016-04-12", "nothing was ever uploaded"}},
+		{[]string{"--bucket", "2026-11-16"}, []string{"--bucket 2026-11-16", "nothing was ever written to this bucket of board steps"}},
+		{[]string{"--bucket", "2016-04-12", "--board", "steps"}, []string{"--bucket 2016-04-12", "nothing was ever written"}},
 		{[]string{"--bucket", "2026-02-30"}, []string{"--bucket 2026-02-30", "YYYY-MM-DD"}},
 		{[]string{"--bucket", "20261117"}, []string{"--bucket 20261117", "YYYY-MM-DD"}},
 		{[]string{"--board", "nix"}, []string{"--board nix", "no board of this name"}},

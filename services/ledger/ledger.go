@@ -38,6 +38,9 @@ const (
 	// raisePatience is how long an answer waits for the buckets to be raised. A
 	// Redis that hangs must not hold up what is counted already.
 	raisePatience = 500 * time.Millisecond
+	// raisesAtOnce is how many raises may hang; those behind them are left to the
+	// reconciler.
+	raisesAtOnce = 2
 	// raiseTimeout bounds raising the buckets.
 	raiseTimeout = 5 * time.Second
 )
@@ -133,7 +136,7 @@ func (s *Service) Stats() *Stats { return &s.stats }
 
 // New makes a service; Close must follow.
 func New(store *Store, catalog Catalog, boards Boards, clock models.Clock, log *slog.Logger) *Service {
-	s := &Service{catalog: catalog, boards: boards, store: store, clock: clock, log: log, raising: make(chan struct{}, flushWorkers+listWorkers)}
+	s := &Service{catalog: catalog, boards: boards, store: store, clock: clock, log: log, raising: make(chan struct{}, raisesAtOnce)}
 	s.flushes = group.New(flushItems, flushWorkers, s.flush)
 	s.lists = group.New(flushItems, listWorkers, s.flush)
 	return s
