@@ -27,6 +27,7 @@ import (
 	"stepboard/services/ingest"
 	"stepboard/services/lease"
 	"stepboard/services/ledger"
+	"stepboard/services/limit"
 	"stepboard/services/live"
 	"stepboard/services/ranking"
 	"stepboard/services/users"
@@ -162,13 +163,24 @@ func New(ctx context.Context, o Options) (*App, error) {
 	a.Letters = ingest.NewDeadLetters(letters, a.Catalog, a.Boards)
 	a.Ranking = ranking.New(a.Catalog, a.Boards, a.Archive, a.Friends, a.Users, o.Clock)
 	a.Live = live.New(a.Ranking, o.Live)
-	a.Handler = handlers.New(handlers.Deps{
-		Live:    a.Live,
+	registry.MustRegister(newLiveCollector(a.Live))
+	limits := limit.New(limit.Limits{User: o.Config.Limits.UserPerMinute, Address: o.Config.Limits.AddressPerMinute}, limit.NewRedisCounter(o.Stores.Redis, keys))
+	registry.MustRegister(newLimitCollector(limits))
+	a.Handler, err = handlers.New(handlers.Deps{
+		Live: a.Live, Limits: limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
 		Catalog: a.Catalog, Ingest: a.Ingest, Ranking: a.Ranking, Archive: a.Archive, Ledger: a.Ledger, Letters: a.Letters,
 		Friends: a.Friends, Users: a.Users, ProbesOnly: !o.Roles.API,
 		Verifier: o.Verifier, Ready: a.ready, Clock: o.Clock,
 		Registry: registry, Log: o.Log, Version: Version, Extra: o.Extra,
 	})
+	if err != nil {
+		a.writes.Close()
+		a.batches.Close()
+		a.Ledger.Close()
+		a.closeQueue()
+		a.Users.Close()
+		return nil, err
+	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	a.stop = stop
 	a.running.Go(func() { a.Catalog.Run(background) })

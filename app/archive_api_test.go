@@ -115,109 +115,115 @@ func newHistory(t testing.TB, env *testenv.Env) (s *server, without []models.Dat
 
 func TestHistoryOverHTTP(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s, without := newHistory(t, env)
-		cold := noonDay - hotDays - 1 // the last archived day
-		const path = "/v1/boards/steps/history"
-		for _, tt := range []struct {
-			name, query string
-			want        []string
-		}{
-			{"the last 31 days", "", sources(noonDay-30, noonDay, cold, without...)},
-			{"with empty parameters", "?from=&to=&for=", sources(noonDay-30, noonDay, cold, without...)},
-			{"all days", "?from=2026-10-01&to=2026-11-20", sources(noonDay-39, noonDay, cold, without...)},
-			{"from a day on", "?from=2026-11-15", sources(noonDay-5, noonDay, cold, without...)},
-			{"up to a day", "?to=2026-11-15", sources(noonDay-35, noonDay-5, cold, without...)},
-			{"one archived day", "?from=2026-11-10&to=2026-11-10", sources(noonDay-10, noonDay-10, cold)},
-			{"one hot day", "?from=2026-11-17&to=2026-11-17", sources(noonDay-3, noonDay-3, cold)},
-			{"a day without a score", "?from=2026-11-18&to=2026-11-18", []string{}},
-			{"before anything", "?from=2020-01-01&to=2020-12-31", []string{}},
-			{"days to come", "?from=2026-11-19&to=2026-12-31", sources(noonDay-1, noonDay, cold)},
-			{"366 days", "?from=2025-11-20&to=2026-11-20", sources(noonDay-39, noonDay, cold, without...)},
-			{"oneself", "?for=1", sources(noonDay-30, noonDay, cold, without...)},
-			{"a friend", "?for=2", sources(noonDay-30, noonDay, cold)},
-		} {
-			var h history
-			a := s.as(1, "GET", path+tt.query, nil)
-			s.want(a, http.StatusOK, &h)
-			if diff := cmp.Diff(tt.want, h.dates()); diff != "" || h.Partial {
-				t.Errorf("%s: partial %v, -want +got:\n%s", tt.name, h.Partial, diff)
-			}
-			if len(tt.want) == 0 && !strings.Contains(string(a.body), `"entries":[]`) {
-				t.Errorf("%s: %s", tt.name, a.body)
-			}
+	testenv.Each(t, testHistoryOverHTTP)
+}
+
+func testHistoryOverHTTP(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	s, without := newHistory(t, env)
+	cold := noonDay - hotDays - 1 // the last archived day
+	const path = "/v1/boards/steps/history"
+	for _, tt := range []struct {
+		name, query string
+		want        []string
+	}{
+		{"the last 31 days", "", sources(noonDay-30, noonDay, cold, without...)},
+		{"with empty parameters", "?from=&to=&for=", sources(noonDay-30, noonDay, cold, without...)},
+		{"all days", "?from=2026-10-01&to=2026-11-20", sources(noonDay-39, noonDay, cold, without...)},
+		{"from a day on", "?from=2026-11-15", sources(noonDay-5, noonDay, cold, without...)},
+		{"up to a day", "?to=2026-11-15", sources(noonDay-35, noonDay-5, cold, without...)},
+		{"one archived day", "?from=2026-11-10&to=2026-11-10", sources(noonDay-10, noonDay-10, cold)},
+		{"one hot day", "?from=2026-11-17&to=2026-11-17", sources(noonDay-3, noonDay-3, cold)},
+		{"a day without a score", "?from=2026-11-18&to=2026-11-18", []string{}},
+		{"before anything", "?from=2020-01-01&to=2020-12-31", []string{}},
+		{"days to come", "?from=2026-11-19&to=2026-12-31", sources(noonDay-1, noonDay, cold)},
+		{"366 days", "?from=2025-11-20&to=2026-11-20", sources(noonDay-39, noonDay, cold, without...)},
+		{"oneself", "?for=1", sources(noonDay-30, noonDay, cold, without...)},
+		{"a friend", "?for=2", sources(noonDay-30, noonDay, cold)},
+	} {
+		var h history
+		a := s.as(1, "GET", path+tt.query, nil)
+		s.want(a, http.StatusOK, &h)
+		if diff := cmp.Diff(tt.want, h.dates()); diff != "" || h.Partial {
+			t.Errorf("%s: partial %v, -want +got:\n%s", tt.name, h.Partial, diff)
 		}
-		var got map[string]any
-		s.want(s.as(1, "GET", path+"?from=2026-11-16&to=2026-11-17", nil), http.StatusOK, &got)
-		if !equalJSON(t, got, map[string]any{"partial": false, "entries": []any{
-			map[string]any{
-				"date": "2026-11-17", "score": 997, "reached_at": "2026-11-17T13:00:00.000Z", "global_rank": 2, "global_total": 2, "source": "hot",
-			},
-			map[string]any{
-				"date": "2026-11-16", "score": 996, "reached_at": "2026-11-16T13:00:00.000Z", "global_rank": 2, "global_total": 2, "source": "archive",
-			},
-		}}) {
-			t.Errorf("got %v", got)
+		if len(tt.want) == 0 && !strings.Contains(string(a.body), `"entries":[]`) {
+			t.Errorf("%s: %s", tt.name, a.body)
 		}
-		// A backend acts for a user, and may see what that user may.
-		var own, friends history
-		s.want(s.service("GET", path+"?user_id=1", nil), http.StatusOK, &own)
-		s.want(s.service("GET", path+"?user_id=1&for=2", nil), http.StatusOK, &friends)
-		if len(own.Entries) != 29 || len(friends.Entries) != 31 || friends.Entries[0].Score != 2000 || friends.Entries[0].GlobalRank != 1 {
-			t.Errorf("a backend sees %+v and %+v", own, friends)
-		}
-		s.refuse(s.service("GET", path+"?user_id=3&for=1", nil), 404, models.CodeNotFound)
-		s.refuse(s.service("GET", path, nil), 422, models.CodeValidationFailed)
-		s.refuse(s.as(1, "GET", path+"?user_id=2", nil), 403, models.CodeForbidden)
-		s.refuse(s.admin("GET", path+"?user_id=1", nil), 403, models.CodeForbidden)
-		s.refuse(s.call("", "GET", path, nil), 401, models.CodeUnauthenticated)
-		// Who is no friend is nobody, whether or not there is such a user.
-		for _, stranger := range []string{"3", "4", "9007199254740991"} {
-			s.refuse(s.as(1, "GET", path+"?for="+stranger, nil), 404, models.CodeNotFound)
-		}
-		s.want(s.as(2, "DELETE", "/v1/friends/1", nil), http.StatusNoContent, nil)
-		s.refuse(s.as(1, "GET", path+"?for=2", nil), 404, models.CodeNotFound)
-		s.want(s.as(1, "GET", "/v1/boards/private/history", nil), http.StatusOK, &own)
-		if len(own.Entries) != 0 {
-			t.Errorf("another board shows %+v", own)
-		}
-	})
+	}
+	var got map[string]any
+	s.want(s.as(1, "GET", path+"?from=2026-11-16&to=2026-11-17", nil), http.StatusOK, &got)
+	if !equalJSON(t, got, map[string]any{"partial": false, "entries": []any{
+		map[string]any{
+			"date": "2026-11-17", "score": 997, "reached_at": "2026-11-17T13:00:00.000Z", "global_rank": 2, "global_total": 2, "source": "hot",
+		},
+		map[string]any{
+			"date": "2026-11-16", "score": 996, "reached_at": "2026-11-16T13:00:00.000Z", "global_rank": 2, "global_total": 2, "source": "archive",
+		},
+	}}) {
+		t.Errorf("got %v", got)
+	}
+	// A backend acts for a user, and may see what that user may.
+	var own, friends history
+	s.want(s.service("GET", path+"?user_id=1", nil), http.StatusOK, &own)
+	s.want(s.service("GET", path+"?user_id=1&for=2", nil), http.StatusOK, &friends)
+	if len(own.Entries) != 29 || len(friends.Entries) != 31 || friends.Entries[0].Score != 2000 || friends.Entries[0].GlobalRank != 1 {
+		t.Errorf("a backend sees %+v and %+v", own, friends)
+	}
+	s.refuse(s.service("GET", path+"?user_id=3&for=1", nil), 404, models.CodeNotFound)
+	s.refuse(s.service("GET", path, nil), 422, models.CodeValidationFailed)
+	s.refuse(s.as(1, "GET", path+"?user_id=2", nil), 403, models.CodeForbidden)
+	s.refuse(s.admin("GET", path+"?user_id=1", nil), 403, models.CodeForbidden)
+	s.refuse(s.call("", "GET", path, nil), 401, models.CodeUnauthenticated)
+	// Who is no friend is nobody, whether or not there is such a user.
+	for _, stranger := range []string{"3", "4", "9007199254740991"} {
+		s.refuse(s.as(1, "GET", path+"?for="+stranger, nil), 404, models.CodeNotFound)
+	}
+	s.want(s.as(2, "DELETE", "/v1/friends/1", nil), http.StatusNoContent, nil)
+	s.refuse(s.as(1, "GET", path+"?for=2", nil), 404, models.CodeNotFound)
+	s.want(s.as(1, "GET", "/v1/boards/private/history", nil), http.StatusOK, &own)
+	if len(own.Entries) != 0 {
+		t.Errorf("another board shows %+v", own)
+	}
 }
 
 func TestHistoriesThatAreRefused(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newServer(t, env)
-		for query, location := range map[string]string{
-			"from=2026-11-20&to=2026-11-19": "query.from",
-			"from=2026-11-21":               "query.from", // after today
-			"from=2025-11-19&to=2026-11-20": "query.from", // 367 days
-			"from=0001-01-01":               "query.from",
-			"from=2026-02-30":               "query.from",
-			"from=yesterday":                "query.from",
-			"from=2026-1-1":                 "query.from",
-			"from=20261101":                 "query.from",
-			"to=2026-11-31":                 "query.to",
-			"to=2026-11-20T00:00:00Z":       "query.to",
-			"to=99999-01-01":                "query.to",
-			"for=0":                         "query.for",
-			"for=01":                        "query.for",
-			"for=-1":                        "query.for",
-			"for=ann":                       "query.for",
-			"for=9007199254740992":          "query.for",
-			"form=2026-11-01":               "query.form",
-			"limit=5":                       "query.limit",
-			"date=2026-11-20":               "query.date",
-		} {
-			a := s.as(1, "GET", "/v1/boards/steps/history?"+query, nil)
-			s.refuse(a, 422, models.CodeValidationFailed)
-			if !strings.Contains(string(a.body), `"location":"`+location+`"`) {
-				t.Errorf("%s: %s does not name %s", query, a.body, location)
-			}
+	testenv.Each(t, testHistoriesThatAreRefused)
+}
+
+func testHistoriesThatAreRefused(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	s := newServer(t, env)
+	for query, location := range map[string]string{
+		"from=2026-11-20&to=2026-11-19": "query.from",
+		"from=2026-11-21":               "query.from", // after today
+		"from=2025-11-19&to=2026-11-20": "query.from", // 367 days
+		"from=0001-01-01":               "query.from",
+		"from=2026-02-30":               "query.from",
+		"from=yesterday":                "query.from",
+		"from=2026-1-1":                 "query.from",
+		"from=20261101":                 "query.from",
+		"to=2026-11-31":                 "query.to",
+		"to=2026-11-20T00:00:00Z":       "query.to",
+		"to=99999-01-01":                "query.to",
+		"for=0":                         "query.for",
+		"for=01":                        "query.for",
+		"for=-1":                        "query.for",
+		"for=ann":                       "query.for",
+		"for=9007199254740992":          "query.for",
+		"form=2026-11-01":               "query.form",
+		"limit=5":                       "query.limit",
+		"date=2026-11-20":               "query.date",
+	} {
+		a := s.as(1, "GET", "/v1/boards/steps/history?"+query, nil)
+		s.refuse(a, 422, models.CodeValidationFailed)
+		if !strings.Contains(string(a.body), `"location":"`+location+`"`) {
+			t.Errorf("%s: %s does not name %s", query, a.body, location)
 		}
-		s.refuse(s.as(1, "GET", "/v1/boards/nix/history", nil), 404, models.CodeBoardNotFound)
-		s.refuse(s.as(1, "POST", "/v1/boards/steps/history", nil), 405, models.CodeMethodNotAllowed)
-	})
+	}
+	s.refuse(s.as(1, "GET", "/v1/boards/nix/history", nil), 404, models.CodeBoardNotFound)
+	s.refuse(s.as(1, "POST", "/v1/boards/steps/history", nil), 405, models.CodeMethodNotAllowed)
 }
 
 // archivedGoesOn checks what is answered of archived days while Redis is away,
@@ -257,13 +263,16 @@ func archivedGoesOn(s *server) {
 
 func TestArchivedDaysWithoutRedis(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s, _ := newHistory(t, env)
-		if err := env.Redis.Close(); err != nil {
-			t.Fatal(err)
-		}
-		archivedGoesOn(s)
-	})
+	testenv.Each(t, testArchivedDaysWithoutRedis)
+}
+
+func testArchivedDaysWithoutRedis(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	s, _ := newHistory(t, env)
+	if err := env.Redis.Close(); err != nil {
+		t.Fatal(err)
+	}
+	archivedGoesOn(s)
 }
 
 // The same with the program, and a Redis that is killed and comes back.
@@ -355,180 +364,186 @@ func bucketOf(board, day string) string { return fmt.Sprintf(`{"board":%q,"bucke
 // An administrator starts the archival of a day, and sees what became of it.
 func TestArchivesOverHTTP(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		const path = "/v1/admin/archives"
-		s := newServer(t, env)
-		s.settle()
-		s.live(noonDay, map[models.UserID]int{1: 10, 2: 20, 3: 0})
-		for _, bearer := range []string{token(t, 1, ""), token(t, 1, handlers.ScopeService)} {
-			s.refuse(s.call(bearer, "GET", path, nil), 403, models.CodeForbidden)
-			s.refuse(s.call(bearer, "POST", path, bucketOf("steps", "2026-11-20")), 403, models.CodeForbidden)
-		}
-		s.refuse(s.call("", "GET", path, nil), 401, models.CodeUnauthenticated)
-		if page := s.list(""); page.Runs == nil || len(page.Runs) != 0 || page.NextCursor != nil {
-			t.Errorf("before any run: %+v", page)
-		}
+	testenv.Each(t, testArchivesOverHTTP)
+}
 
-		env.Clock.Advance(24 * time.Hour)
-		for _, tt := range []struct {
-			name, body string
-			status     int
-			code       models.Code
-		}{
-			{"a hot day", bucketOf("steps", "2026-11-20"), 409, models.CodeBucketHot},
-			{"a hot day without data", bucketOf("steps", "2026-11-19"), 404, models.CodeNotFound},
-			{"a future day", bucketOf("steps", "2026-11-22"), 422, models.CodeDateInFuture},
-			{"an unknown board", bucketOf("nix", "2026-11-20"), 404, models.CodeBoardNotFound},
-			{"an unknown board and day", bucketOf("nix", "nix"), 404, models.CodeBoardNotFound},
-			{"an old day without data", bucketOf("steps", "2016-04-12"), 404, models.CodeNotFound},
-			{"a day that is none", bucketOf("steps", "2026-02-30"), 422, models.CodeValidationFailed},
-			{"a bucket's name", bucketOf("steps", "20261120"), 422, models.CodeValidationFailed},
-			{"no day", `{"board":"steps"}`, 422, models.CodeValidationFailed},
-			{"no board", `{"bucket":"2026-11-20"}`, 422, models.CodeValidationFailed},
-			{"nothing", `{}`, 422, models.CodeValidationFailed},
-			{"an unknown field", `{"board":"steps","bucket":"2026-11-20","force":true}`, 422, models.CodeValidationFailed},
-			{"a number", `{"board":"steps","bucket":20261120}`, 422, models.CodeValidationFailed},
-			{"not JSON", `board=steps`, 400, models.CodeInvalidRequest},
-			{"no body", ``, 400, models.CodeInvalidRequest},
-		} {
-			t.Run(tt.name, func(t *testing.T) {
-				s := *s
-				s.t = t
-				s.refuse(s.admin("POST", path, tt.body), tt.status, tt.code)
-			})
-		}
-		if page := s.list(""); len(page.Runs) != 0 {
-			t.Errorf("refused calls have left %+v", page)
-		}
+func testArchivesOverHTTP(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	const path = "/v1/admin/archives"
+	s := newServer(t, env)
+	s.settle()
+	s.live(noonDay, map[models.UserID]int{1: 10, 2: 20, 3: 0})
+	for _, bearer := range []string{token(t, 1, ""), token(t, 1, handlers.ScopeService)} {
+		s.refuse(s.call(bearer, "GET", path, nil), 403, models.CodeForbidden)
+		s.refuse(s.call(bearer, "POST", path, bucketOf("steps", "2026-11-20")), 403, models.CodeForbidden)
+	}
+	s.refuse(s.call("", "GET", path, nil), 401, models.CodeUnauthenticated)
+	if page := s.list(""); page.Runs == nil || len(page.Runs) != 0 || page.NextCursor != nil {
+		t.Errorf("before any run: %+v", page)
+	}
 
-		// Due at last.
-		env.Clock.Set(noonDay.UTC().Add(4*24*time.Hour - 8*time.Hour)) // the 24th, midnight in Shanghai
-		s.refuse(s.admin("POST", path, bucketOf("steps", "2026-11-20")), 409, models.CodeBucketHot)
-		env.Clock.Advance(time.Hour)
-		var run archiveRun
-		s.want(s.admin("POST", path, bucketOf("steps", "2026-11-20")), http.StatusAccepted, &run)
-		if run.Board != "steps" || run.Bucket != "20261120" || run.Run != 1 || run.Attempts != 1 || run.State == models.ArchiveFailed {
-			t.Errorf("begun: %+v", run)
-		}
-		testenv.Eventually(t, "the run is complete", func() bool {
-			page := s.list("?state=complete")
-			return len(page.Runs) == 1
+	env.Clock.Advance(24 * time.Hour)
+	for _, tt := range []struct {
+		name, body string
+		status     int
+		code       models.Code
+	}{
+		{"a hot day", bucketOf("steps", "2026-11-20"), 409, models.CodeBucketHot},
+		{"a hot day without data", bucketOf("steps", "2026-11-19"), 404, models.CodeNotFound},
+		{"a future day", bucketOf("steps", "2026-11-22"), 422, models.CodeDateInFuture},
+		{"an unknown board", bucketOf("nix", "2026-11-20"), 404, models.CodeBoardNotFound},
+		{"an unknown board and day", bucketOf("nix", "nix"), 404, models.CodeBoardNotFound},
+		{"an old day without data", bucketOf("steps", "2016-04-12"), 404, models.CodeNotFound},
+		{"a day that is none", bucketOf("steps", "2026-02-30"), 422, models.CodeValidationFailed},
+		{"a bucket's name", bucketOf("steps", "20261120"), 422, models.CodeValidationFailed},
+		{"no day", `{"board":"steps"}`, 422, models.CodeValidationFailed},
+		{"no board", `{"bucket":"2026-11-20"}`, 422, models.CodeValidationFailed},
+		{"nothing", `{}`, 422, models.CodeValidationFailed},
+		{"an unknown field", `{"board":"steps","bucket":"2026-11-20","force":true}`, 422, models.CodeValidationFailed},
+		{"a number", `{"board":"steps","bucket":20261120}`, 422, models.CodeValidationFailed},
+		{"not JSON", `board=steps`, 400, models.CodeInvalidRequest},
+		{"no body", ``, 400, models.CodeInvalidRequest},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := *s
+			s.t = t
+			s.refuse(s.admin("POST", path, tt.body), tt.status, tt.code)
 		})
-		now := "2026-11-23T17:00:00.000Z"
-		want := archiveRun{
-			Board: "steps", Bucket: "20261120", Run: 1, State: models.ArchiveComplete, Attempts: 1, Shards: 1,
-			Moved: 3, Entries: 3, ScoreSum: 30, StartedAt: now, FinishedAt: &now,
-		}
-		if diff := cmp.Diff(archiveRuns{Runs: []archiveRun{want}}, s.list("")); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
-		}
-		// The run is complete before it is over: it still drops what it has moved.
-		testenv.Eventually(t, "the run is over", func() bool {
-			return s.admin("POST", path, bucketOf("steps", "2026-11-20")).code() != models.CodeArchiveRunning
-		})
-		// Once more there is nothing to do, however often that is asked.
-		for range 50 {
-			s.want(s.admin("POST", path, bucketOf("steps", "2026-11-20")), http.StatusAccepted, &run)
-			if diff := cmp.Diff(want, run); diff != "" {
-				t.Errorf("again -want +got:\n%s", diff)
-			}
-		}
-		var r models.Ranking
-		s.want(s.as(2, "GET", "/v1/boards/steps/top?date=2026-11-20", nil), http.StatusOK, &r)
-		if r.Source != models.SourceArchive || r.Total != 3 || r.Me.Rank != 1 || !r.Final {
-			t.Errorf("the day is answered as %+v", r)
-		}
+	}
+	if page := s.list(""); len(page.Runs) != 0 {
+		t.Errorf("refused calls have left %+v", page)
+	}
+
+	// Due at last.
+	env.Clock.Set(noonDay.UTC().Add(4*24*time.Hour - 8*time.Hour)) // the 24th, midnight in Shanghai
+	s.refuse(s.admin("POST", path, bucketOf("steps", "2026-11-20")), 409, models.CodeBucketHot)
+	env.Clock.Advance(time.Hour)
+	var run archiveRun
+	s.want(s.admin("POST", path, bucketOf("steps", "2026-11-20")), http.StatusAccepted, &run)
+	if run.Board != "steps" || run.Bucket != "20261120" || run.Run != 1 || run.Attempts != 1 || run.State == models.ArchiveFailed {
+		t.Errorf("begun: %+v", run)
+	}
+	testenv.Eventually(t, "the run is complete", func() bool {
+		page := s.list("?state=complete")
+		return len(page.Runs) == 1
 	})
+	now := "2026-11-23T17:00:00.000Z"
+	want := archiveRun{
+		Board: "steps", Bucket: "20261120", Run: 1, State: models.ArchiveComplete, Attempts: 1, Shards: env.Config.Boards[0].Shards,
+		Moved: 3, Entries: 3, ScoreSum: 30, StartedAt: now, FinishedAt: &now,
+	}
+	if diff := cmp.Diff(archiveRuns{Runs: []archiveRun{want}}, s.list("")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	// The run is complete before it is over: it still drops what it has moved.
+	testenv.Eventually(t, "the run is over", func() bool {
+		return s.admin("POST", path, bucketOf("steps", "2026-11-20")).code() != models.CodeArchiveRunning
+	})
+	// Once more there is nothing to do, however often that is asked.
+	for range 50 {
+		s.want(s.admin("POST", path, bucketOf("steps", "2026-11-20")), http.StatusAccepted, &run)
+		if diff := cmp.Diff(want, run); diff != "" {
+			t.Errorf("again -want +got:\n%s", diff)
+		}
+	}
+	var r models.Ranking
+	s.want(s.as(2, "GET", "/v1/boards/steps/top?date=2026-11-20", nil), http.StatusOK, &r)
+	if r.Source != models.SourceArchive || r.Total != 3 || r.Me.Rank != 1 || !r.Final {
+		t.Errorf("the day is answered as %+v", r)
+	}
 }
 
 // The list of runs comes in pages, of one board or state or of all.
 func TestPagesOfArchives(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newServer(t, env)
-		s.settle()
-		for i := range 7 {
-			s.live(noonDay+models.Date(i), map[models.UserID]int{1: i})
-			s.want(s.as(1, "POST", "/v1/boards/private/scores", fmt.Sprintf(`{"date":%q,"score":1}`, noonDay+models.Date(i))), 200, nil)
-		}
-		env.Clock.Advance(4 * 24 * time.Hour)
-		s.archiveDue() // 2026-11-20 to 2026-11-26, of two boards
-		failed := models.ArchiveRun{
-			Board: "steps", Bucket: "20261127", Run: 1, Shards: 1, State: models.ArchiveFailed, Attempts: 2, StartedAt: env.Clock.Now(), Error: "why",
-		}
-		if err := env.Gorm.Create(&failed).Error; err != nil {
-			t.Fatal(err)
-		}
-		name := func(r archiveRun) string { return r.Board + " " + r.Bucket }
-		read := func(query string, limit int) (names []string, pages int) {
-			t.Helper()
-			cursor := ""
-			for {
-				page := s.list(fmt.Sprintf("?limit=%d&cursor=%s%s", limit, cursor, query))
-				pages++
-				for _, r := range page.Runs {
-					names = append(names, name(r))
-				}
-				if page.NextCursor == nil {
-					return names, pages
-				}
-				cursor = *page.NextCursor
-			}
-		}
-		all, _ := read("", 200)
-		if len(all) != 15 || all[0] != "steps 20261127" {
-			t.Fatalf("runs %v", all)
-		}
-		// Newest first: the days were archived in their order.
-		days := slices.DeleteFunc(slices.Clone(all), func(n string) bool { return !strings.HasPrefix(n, "private") })
-		if want := []string{"26", "25", "24", "23", "22", "21", "20"}; !slices.EqualFunc(days, want, func(n, day string) bool { return n == "private 202611"+day }) {
-			t.Errorf("of one board %v", days)
-		}
-		for _, limit := range []int{1, 2, 5, 14, 15} {
-			got, pages := read("", limit)
-			if !slices.Equal(got, all) || pages != (15+limit-1)/limit {
-				t.Errorf("in %d pages of %d: %v", pages, limit, got)
-			}
-			if got, _ := read("&board=private", limit); !slices.Equal(got, days) {
-				t.Errorf("of one board in pages of %d: %v", limit, got)
-			}
-			if got, _ := read("&state=complete", limit); !slices.Equal(got, all[1:]) {
-				t.Errorf("complete ones in pages of %d: %v", limit, got)
-			}
-		}
-		if got, _ := read("&board=steps&state=failed", 50); !slices.Equal(got, all[:1]) {
-			t.Errorf("failed: %v", got)
-		}
-		for _, query := range []string{"&state=running", "&board=nix", "&board=private&state=failed"} {
-			if got, pages := read(query, 50); len(got) != 0 || pages != 1 {
-				t.Errorf("%s: %v", query, got)
-			}
-		}
-		page := s.list("?state=failed")
-		if r := page.Runs[0]; r.Error != "why" || r.Attempts != 2 || r.FinishedAt != nil || r.Entries != 0 {
-			t.Errorf("the failed run is %+v", r)
-		}
+	testenv.Each(t, testPagesOfArchives)
+}
 
-		const path = "/v1/admin/archives?limit=2&cursor="
-		cursor := *s.list("?limit=2").NextCursor
-		s.want(s.admin("GET", path+cursor, nil), http.StatusOK, nil)
-		flip := func(at int) string {
-			other := byte('A')
-			if cursor[at] == other {
-				other = 'B'
+func testPagesOfArchives(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	s := newServer(t, env)
+	s.settle()
+	for i := range 7 {
+		s.live(noonDay+models.Date(i), map[models.UserID]int{1: i})
+		s.want(s.as(1, "POST", "/v1/boards/private/scores", fmt.Sprintf(`{"date":%q,"score":1}`, noonDay+models.Date(i))), 200, nil)
+	}
+	env.Clock.Advance(4 * 24 * time.Hour)
+	s.archiveDue() // 2026-11-20 to 2026-11-26, of two boards
+	failed := models.ArchiveRun{
+		Board: "steps", Bucket: "20261127", Run: 1, Shards: 1, State: models.ArchiveFailed, Attempts: 2, StartedAt: env.Clock.Now(), Error: "why",
+	}
+	if err := env.Gorm.Create(&failed).Error; err != nil {
+		t.Fatal(err)
+	}
+	name := func(r archiveRun) string { return r.Board + " " + r.Bucket }
+	read := func(query string, limit int) (names []string, pages int) {
+		t.Helper()
+		cursor := ""
+		for {
+			page := s.list(fmt.Sprintf("?limit=%d&cursor=%s%s", limit, cursor, query))
+			pages++
+			for _, r := range page.Runs {
+				names = append(names, name(r))
 			}
-			return cursor[:at] + string(other) + cursor[at+1:]
+			if page.NextCursor == nil {
+				return names, pages
+			}
+			cursor = *page.NextCursor
 		}
-		for _, bad := range []string{
-			flip(0), flip(2), flip(len(cursor) - 3), cursor[1:], cursor + "A", "nix", "%00",
-			cursor + "&board=steps", cursor + "&state=complete", // of another list
-		} {
-			s.refuse(s.admin("GET", path+bad, nil), 400, models.CodeInvalidCursor)
+	}
+	all, _ := read("", 200)
+	if len(all) != 15 || all[0] != "steps 20261127" {
+		t.Fatalf("runs %v", all)
+	}
+	// Newest first: the days were archived in their order.
+	days := slices.DeleteFunc(slices.Clone(all), func(n string) bool { return !strings.HasPrefix(n, "private") })
+	if want := []string{"26", "25", "24", "23", "22", "21", "20"}; !slices.EqualFunc(days, want, func(n, day string) bool { return n == "private 202611"+day }) {
+		t.Errorf("of one board %v", days)
+	}
+	for _, limit := range []int{1, 2, 5, 14, 15} {
+		got, pages := read("", limit)
+		if !slices.Equal(got, all) || pages != (15+limit-1)/limit {
+			t.Errorf("in %d pages of %d: %v", pages, limit, got)
 		}
-		for _, bad := range []string{"?limit=0", "?limit=201", "?state=done", "?state=FAILED", "?bucket=20261120"} {
-			s.refuse(s.admin("GET", "/v1/admin/archives"+bad, nil), 422, models.CodeValidationFailed)
+		if got, _ := read("&board=private", limit); !slices.Equal(got, days) {
+			t.Errorf("of one board in pages of %d: %v", limit, got)
 		}
-	})
+		if got, _ := read("&state=complete", limit); !slices.Equal(got, all[1:]) {
+			t.Errorf("complete ones in pages of %d: %v", limit, got)
+		}
+	}
+	if got, _ := read("&board=steps&state=failed", 50); !slices.Equal(got, all[:1]) {
+		t.Errorf("failed: %v", got)
+	}
+	for _, query := range []string{"&state=running", "&board=nix", "&board=private&state=failed"} {
+		if got, pages := read(query, 50); len(got) != 0 || pages != 1 {
+			t.Errorf("%s: %v", query, got)
+		}
+	}
+	page := s.list("?state=failed")
+	if r := page.Runs[0]; r.Error != "why" || r.Attempts != 2 || r.FinishedAt != nil || r.Entries != 0 {
+		t.Errorf("the failed run is %+v", r)
+	}
+
+	const path = "/v1/admin/archives?limit=2&cursor="
+	cursor := *s.list("?limit=2").NextCursor
+	s.want(s.admin("GET", path+cursor, nil), http.StatusOK, nil)
+	flip := func(at int) string {
+		other := byte('A')
+		if cursor[at] == other {
+			other = 'B'
+		}
+		return cursor[:at] + string(other) + cursor[at+1:]
+	}
+	for _, bad := range []string{
+		flip(0), flip(2), flip(len(cursor) - 3), cursor[1:], cursor + "A", "nix", "%00",
+		cursor + "&board=steps", cursor + "&state=complete", // of another list
+	} {
+		s.refuse(s.admin("GET", path+bad, nil), 400, models.CodeInvalidCursor)
+	}
+	for _, bad := range []string{"?limit=0", "?limit=201", "?state=done", "?state=FAILED", "?bucket=20261120"} {
+		s.refuse(s.admin("GET", "/v1/admin/archives"+bad, nil), 422, models.CodeValidationFailed)
+	}
 }
 
 // A day that somebody else is archiving is refused, and a database that does

@@ -40,9 +40,10 @@ type givers struct {
 	url atomic.Pointer[string]
 	wg  sync.WaitGroup
 
-	stop  chan struct{}
-	done  atomic.Int64
-	tries atomic.Int64
+	stop    chan struct{}
+	done    atomic.Int64
+	tries   atomic.Int64
+	refused atomic.Int64 // tries that were answered 503, or not at all
 
 	mu sync.Mutex
 	// given is what each board's users must have: the sum of what was
@@ -112,6 +113,7 @@ func (g *givers) send(client *http.Client, bearer, board string, items []string)
 		case g.t.Context().Err() != nil:
 			return nil
 		case err != nil || status == http.StatusServiceUnavailable:
+			g.refused.Add(1)
 			<-time.After(10 * time.Millisecond) // somebody is away
 			continue
 		case status != http.StatusOK:

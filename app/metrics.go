@@ -12,6 +12,8 @@ import (
 	"stepboard/services/archive"
 	"stepboard/services/ingest"
 	"stepboard/services/ledger"
+	"stepboard/services/limit"
+	"stepboard/services/live"
 )
 
 // figure is a metric that is read off something when it is asked for.
@@ -96,6 +98,25 @@ func newLedgerCollector(l *ledger.Service) prometheus.Collector {
 		figure[stats]{"flushes_total", "Transactions of increments.", counter, func(s stats) float64 { return float64(s.Flushes.Load()) }, nil},
 		figure[stats]{"retries_total", "Transactions that were made again, as they had met others.", counter, func(s stats) float64 { return float64(s.Retries.Load()) }, nil},
 		figure[stats]{"unraised_total", "Totals that did not reach Redis at once and were left to the reconciler.", counter, func(s stats) float64 { return float64(s.Unraised.Load()) }, nil},
+	)
+}
+
+// newLiveCollector reports who watches rankings.
+func newLiveCollector(l *live.Service) prometheus.Collector {
+	return newCollector("stepboard_streams_", l.Watchers,
+		figure[int]{"open", "Streams of rankings that are open.", gauge, func(n int) float64 { return float64(n) }, nil},
+	)
+}
+
+// newLimitCollector reports the calls that were one too many.
+func newLimitCollector(l *limit.Service) prometheus.Collector {
+	type stats = *limit.Stats
+	by := func(whose string) prometheus.Labels { return prometheus.Labels{"limit": whose} }
+	const refused = "Calls that were refused as one too many, by the limit."
+	return newCollector("stepboard_limits_", l.Stats,
+		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Users.Load()) }, by("user")},
+		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Addresses.Load()) }, by("address")},
+		figure[stats]{"uncounted_total", "Calls that were let through uncounted, as Redis did not answer.", counter, func(s stats) float64 { return float64(s.Uncounted.Load()) }, nil},
 	)
 }
 

@@ -23,32 +23,35 @@ type accepted struct {
 
 func TestUploads(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newServer(t, env)
-		var got accepted
-		s.want(s.as(1001, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":12345}`), http.StatusOK, &got)
-		if len(got.Accepted) != 1 || got.Accepted[0].Date != "2026-11-20" || got.Accepted[0].Score != 12345 || got.Accepted[0].ReachedAt != "2026-11-20T13:00:00.000Z" {
-			t.Errorf("accepted %+v", got)
+	testenv.Each(t, testUploads)
+}
+
+func testUploads(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	s := newServer(t, env)
+	var got accepted
+	s.want(s.as(1001, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":12345}`), http.StatusOK, &got)
+	if len(got.Accepted) != 1 || got.Accepted[0].Date != "2026-11-20" || got.Accepted[0].Score != 12345 || got.Accepted[0].ReachedAt != "2026-11-20T13:00:00.000Z" {
+		t.Errorf("accepted %+v", got)
+	}
+	// A phone that was offline, and a total that is not the best any more.
+	env.Clock.Advance(time.Minute)
+	body := `{"scores":[{"date":"2026-11-18","score":7},{"date":"2026-11-19","score":0},{"date":"2026-11-20","score":12000}]}`
+	s.want(s.as(1001, "POST", "/v1/boards/steps/scores", body), http.StatusOK, &got)
+	if len(got.Accepted) != 3 {
+		t.Errorf("accepted %+v", got)
+	}
+	for date, want := range map[string]int64{"2026-11-18": 7, "2026-11-19": 0, "2026-11-20": 12345} {
+		var r models.Ranking
+		s.want(s.as(1001, "GET", "/v1/boards/steps/friends?date="+date, nil), http.StatusOK, &r)
+		if r.Me == nil || r.Me.Score != want {
+			t.Errorf("on %s: %+v, want %d", date, r.Me, want)
 		}
-		// A phone that was offline, and a total that is not the best any more.
-		env.Clock.Advance(time.Minute)
-		body := `{"scores":[{"date":"2026-11-18","score":7},{"date":"2026-11-19","score":0},{"date":"2026-11-20","score":12000}]}`
-		s.want(s.as(1001, "POST", "/v1/boards/steps/scores", body), http.StatusOK, &got)
-		if len(got.Accepted) != 3 {
-			t.Errorf("accepted %+v", got)
-		}
-		for date, want := range map[string]int64{"2026-11-18": 7, "2026-11-19": 0, "2026-11-20": 12345} {
-			var r models.Ranking
-			s.want(s.as(1001, "GET", "/v1/boards/steps/friends?date="+date, nil), http.StatusOK, &r)
-			if r.Me == nil || r.Me.Score != want {
-				t.Errorf("on %s: %+v, want %d", date, r.Me, want)
-			}
-		}
-		// A backend uploads on behalf of a user, who may name oneself too.
-		s.want(s.service("POST", "/v1/boards/steps/scores?user_id=7", `{"date":"2026-11-20","score":1}`), http.StatusOK, &got)
-		s.want(s.as(7, "POST", "/v1/boards/steps/scores?user_id=7", `{"date":"2026-11-20","score":2}`), http.StatusOK, &got)
-		s.want(s.as(7, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":100000}`), http.StatusOK, &got)
-	})
+	}
+	// A backend uploads on behalf of a user, who may name oneself too.
+	s.want(s.service("POST", "/v1/boards/steps/scores?user_id=7", `{"date":"2026-11-20","score":1}`), http.StatusOK, &got)
+	s.want(s.as(7, "POST", "/v1/boards/steps/scores?user_id=7", `{"date":"2026-11-20","score":2}`), http.StatusOK, &got)
+	s.want(s.as(7, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":100000}`), http.StatusOK, &got)
 }
 
 func TestUploadsThatAreRefused(t *testing.T) {
@@ -141,97 +144,103 @@ func TestRefusalsPointAtThePlace(t *testing.T) {
 
 func TestBatch(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newServer(t, env)
-		type rejected struct {
-			Index  int         `json:"index"`
-			Code   models.Code `json:"code"`
-			Detail string      `json:"detail"`
-		}
-		var got struct {
-			Accepted int        `json:"accepted"`
-			Rejected []rejected `json:"rejected"`
-		}
-		body := `{"scores":[
-			{"user_id":"1","date":"2026-11-20","score":10},
-			{"user_id":"01","date":"2026-11-20","score":10},
-			{"user_id":"2","date":"2026-11-20","score":1.5},
-			{"user_id":"3","date":"2026-11-20","score":-5},
-			{"user_id":"4","date":"2026-11-25","score":5},
-			{"user_id":"5","date":"yesterday","score":5},
-			{"user_id":6,"date":"2026-11-20","score":5},
-			{"user_id":"9007199254740992","date":"2026-11-20","score":5},
-			{"date":"2026-11-20","score":5},
-			{"user_id":"8","date":"2026-11-20","score":5,"x":1},
-			{"user_id":"9","date":"2026-11-20","score":20},
-			"nothing"
-		]}`
-		s.want(s.service("POST", "/v1/boards/steps/scores/batch", body), http.StatusOK, &got)
-		want := map[int]models.Code{
-			1: models.CodeValidationFailed, 2: models.CodeValidationFailed, 3: models.CodeScoreOutOfRange, 4: models.CodeDateInFuture,
-			5: models.CodeValidationFailed, 6: models.CodeValidationFailed, 7: models.CodeValidationFailed, 8: models.CodeValidationFailed,
-			9: models.CodeValidationFailed, 11: models.CodeValidationFailed,
-		}
-		if got.Accepted != 2 || len(got.Rejected) != len(want) {
-			t.Errorf("accepted %d, rejected %+v", got.Accepted, got.Rejected)
-		}
-		last := -1
-		for _, r := range got.Rejected {
-			if r.Code != want[r.Index] || r.Detail == "" || r.Index <= last {
-				t.Errorf("item %d: %s %q, want %s", r.Index, r.Code, r.Detail, want[r.Index])
-			}
-			last = r.Index
-		}
-		var top models.Ranking
-		s.want(s.service("GET", "/v1/boards/steps/top", nil), http.StatusOK, &top)
-		var users []models.UserID
-		for _, e := range top.Entries {
-			users = append(users, e.User)
-		}
-		if diff := cmp.Diff([]models.UserID{9, 1}, users); diff != "" {
-			t.Error(diff)
-		}
+	testenv.Each(t, testBatch)
+}
 
-		item := `{"user_id":"1","date":"2026-11-20","score":10}`
-		s.refuse(s.as(1, "POST", "/v1/boards/steps/scores/batch", `{"scores":[`+item+`]}`), 403, models.CodeForbidden)
-		for body, code := range map[string]models.Code{
-			`{"scores":[]}`:       models.CodeValidationFailed,
-			`{}`:                  models.CodeValidationFailed,
-			`{"scores":null}`:     models.CodeValidationFailed,
-			`{"scores":[1,2],}`:   models.CodeInvalidRequest,
-			`{"scores":{},"a":1}`: models.CodeValidationFailed,
-			`{"scores":[` + strings.Repeat(item+",", 1000) + item + `]}`: models.CodeValidationFailed,
-		} {
-			a := s.service("POST", "/v1/boards/steps/scores/batch", body)
-			if a.code() != code {
-				t.Errorf("%.40s: %d %s", body, a.status, a.body)
-			}
+func testBatch(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	s := newServer(t, env)
+	type rejected struct {
+		Index  int         `json:"index"`
+		Code   models.Code `json:"code"`
+		Detail string      `json:"detail"`
+	}
+	var got struct {
+		Accepted int        `json:"accepted"`
+		Rejected []rejected `json:"rejected"`
+	}
+	body := `{"scores":[
+		{"user_id":"1","date":"2026-11-20","score":10},
+		{"user_id":"01","date":"2026-11-20","score":10},
+		{"user_id":"2","date":"2026-11-20","score":1.5},
+		{"user_id":"3","date":"2026-11-20","score":-5},
+		{"user_id":"4","date":"2026-11-25","score":5},
+		{"user_id":"5","date":"yesterday","score":5},
+		{"user_id":6,"date":"2026-11-20","score":5},
+		{"user_id":"9007199254740992","date":"2026-11-20","score":5},
+		{"date":"2026-11-20","score":5},
+		{"user_id":"8","date":"2026-11-20","score":5,"x":1},
+		{"user_id":"9","date":"2026-11-20","score":20},
+		"nothing"
+	]}`
+	s.want(s.service("POST", "/v1/boards/steps/scores/batch", body), http.StatusOK, &got)
+	want := map[int]models.Code{
+		1: models.CodeValidationFailed, 2: models.CodeValidationFailed, 3: models.CodeScoreOutOfRange, 4: models.CodeDateInFuture,
+		5: models.CodeValidationFailed, 6: models.CodeValidationFailed, 7: models.CodeValidationFailed, 8: models.CodeValidationFailed,
+		9: models.CodeValidationFailed, 11: models.CodeValidationFailed,
+	}
+	if got.Accepted != 2 || len(got.Rejected) != len(want) {
+		t.Errorf("accepted %d, rejected %+v", got.Accepted, got.Rejected)
+	}
+	last := -1
+	for _, r := range got.Rejected {
+		if r.Code != want[r.Index] || r.Detail == "" || r.Index <= last {
+			t.Errorf("item %d: %s %q, want %s", r.Index, r.Code, r.Detail, want[r.Index])
 		}
-		s.want(s.service("POST", "/v1/boards/steps/scores/batch", `{"scores":[`+strings.Repeat(item+",", 999)+item+`]}`), http.StatusOK, &got)
-		if got.Accepted != 1000 {
-			t.Errorf("accepted %d of 1000", got.Accepted)
+		last = r.Index
+	}
+	var top models.Ranking
+	s.want(s.service("GET", "/v1/boards/steps/top", nil), http.StatusOK, &top)
+	var users []models.UserID
+	for _, e := range top.Entries {
+		users = append(users, e.User)
+	}
+	if diff := cmp.Diff([]models.UserID{9, 1}, users); diff != "" {
+		t.Error(diff)
+	}
+
+	item := `{"user_id":"1","date":"2026-11-20","score":10}`
+	s.refuse(s.as(1, "POST", "/v1/boards/steps/scores/batch", `{"scores":[`+item+`]}`), 403, models.CodeForbidden)
+	for body, code := range map[string]models.Code{
+		`{"scores":[]}`:       models.CodeValidationFailed,
+		`{}`:                  models.CodeValidationFailed,
+		`{"scores":null}`:     models.CodeValidationFailed,
+		`{"scores":[1,2],}`:   models.CodeInvalidRequest,
+		`{"scores":{},"a":1}`: models.CodeValidationFailed,
+		`{"scores":[` + strings.Repeat(item+",", 1000) + item + `]}`: models.CodeValidationFailed,
+	} {
+		a := s.service("POST", "/v1/boards/steps/scores/batch", body)
+		if a.code() != code {
+			t.Errorf("%.40s: %d %s", body, a.status, a.body)
 		}
-		s.refuse(s.service("POST", "/v1/boards/nix/scores/batch", `{"scores":[`+item+`]}`), 404, models.CodeBoardNotFound)
-	})
+	}
+	s.want(s.service("POST", "/v1/boards/steps/scores/batch", `{"scores":[`+strings.Repeat(item+",", 999)+item+`]}`), http.StatusOK, &got)
+	if got.Accepted != 1000 {
+		t.Errorf("accepted %d of 1000", got.Accepted)
+	}
+	s.refuse(s.service("POST", "/v1/boards/nix/scores/batch", `{"scores":[`+item+`]}`), 404, models.CodeBoardNotFound)
 }
 
 // What the board's Redis can't take is not acknowledged, and reading it fails
 // as clearly.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newServer(t, env)
-		if err := env.Redis.Close(); err != nil {
-			t.Fatal(err)
-		}
-		s.refuse(s.as(1, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":1}`), 503, models.CodeUnavailable)
-		s.refuse(s.service("POST", "/v1/boards/steps/scores/batch", `{"scores":[{"user_id":"1","date":"2026-11-20","score":1}]}`), 503, models.CodeUnavailable)
-		for _, path := range []string{"friends", "top", "around", "me"} {
-			s.refuse(s.as(1, "GET", "/v1/boards/steps/"+path, nil), 503, models.CodeUnavailable)
-		}
-		if a := s.call("", "GET", "/readyz", nil); a.status != 503 || !strings.Contains(string(a.body), `"redis":"unavailable"`) {
-			t.Errorf("readyz: %d %s", a.status, a.body)
-		}
-		s.want(s.call("", "GET", "/healthz", nil), http.StatusOK, nil)
-	})
+	testenv.Each(t, testRedisAway)
+}
+
+func testRedisAway(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	s := newServer(t, env)
+	if err := env.Redis.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.refuse(s.as(1, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":1}`), 503, models.CodeUnavailable)
+	s.refuse(s.service("POST", "/v1/boards/steps/scores/batch", `{"scores":[{"user_id":"1","date":"2026-11-20","score":1}]}`), 503, models.CodeUnavailable)
+	for _, path := range []string{"friends", "top", "around", "me"} {
+		s.refuse(s.as(1, "GET", "/v1/boards/steps/"+path, nil), 503, models.CodeUnavailable)
+	}
+	if a := s.call("", "GET", "/readyz", nil); a.status != 503 || !strings.Contains(string(a.body), `"redis":"unavailable"`) {
+		t.Errorf("readyz: %d %s", a.status, a.body)
+	}
+	s.want(s.call("", "GET", "/healthz", nil), http.StatusOK, nil)
 }

@@ -156,46 +156,49 @@ func (w *watched) walk(user models.UserID, steps int) {
 // nothing else.
 func TestStream(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newWatched(t, env, live.Limits{})
-		e := w.watch(1)
-		if r := e.ranking(); r.Total != 0 || r.Me != nil || *r.Date != "2026-11-20" {
-			t.Errorf("it begins with %+v", r)
-		}
-		w.walk(2, 100)
-		if got := scores(e.ranking()); got != "2:100" {
-			t.Errorf("a friend's steps: %s", got)
-		}
-		// Who is nobody's friend changes nothing, and neither does a total that
-		// was better before: the next event is the next change.
-		w.walk(9, 500)
-		w.walk(2, 50)
-		w.walk(1, 200)
-		r := e.ranking()
-		if got := scores(r); got != "1:200 2:100" || r.Me == nil || r.Me.Rank != 1 {
-			t.Errorf("own steps: %s, %+v", got, r.Me)
-		}
-		var page models.Ranking
-		w.want(w.as(1, "GET", "/v1/boards/steps/friends", nil), http.StatusOK, &page)
-		if got, want := string(r.AppendJSON(nil)), string(page.AppendJSON(nil)); got != want {
-			t.Errorf("streamed %s, answered %s", got, want)
-		}
-		// Two who watch the same see the same; a short page is another stream.
-		also := w.watch(1)
-		short, _, _ := w.open(1, "?limit=1")
-		if a, b := scores(also.ranking()), scores(short.ranking()); a != "1:200 2:100" || b != "1:200" {
-			t.Errorf("late: %s; short: %s", a, b)
-		}
-		w.walk(3, 300)
-		if a, b, c := scores(e.ranking()), scores(also.ranking()), scores(short.ranking()); a != "3:300 1:200 2:100" || b != a || c != "3:300" {
-			t.Errorf("%s; %s; %s", a, b, c)
-		}
-		// Friends come and go.
-		w.want(w.as(1, "DELETE", "/v1/friends/3", nil), http.StatusNoContent, nil)
-		if got := scores(e.ranking()); got != "1:200 2:100" {
-			t.Errorf("without 3: %s", got)
-		}
-	})
+	testenv.Each(t, testStream)
+}
+
+func testStream(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	w := newWatched(t, env, live.Limits{})
+	e := w.watch(1)
+	if r := e.ranking(); r.Total != 0 || r.Me != nil || *r.Date != "2026-11-20" {
+		t.Errorf("it begins with %+v", r)
+	}
+	w.walk(2, 100)
+	if got := scores(e.ranking()); got != "2:100" {
+		t.Errorf("a friend's steps: %s", got)
+	}
+	// Who is nobody's friend changes nothing, and neither does a total that
+	// was better before: the next event is the next change.
+	w.walk(9, 500)
+	w.walk(2, 50)
+	w.walk(1, 200)
+	r := e.ranking()
+	if got := scores(r); got != "1:200 2:100" || r.Me == nil || r.Me.Rank != 1 {
+		t.Errorf("own steps: %s, %+v", got, r.Me)
+	}
+	var page models.Ranking
+	w.want(w.as(1, "GET", "/v1/boards/steps/friends", nil), http.StatusOK, &page)
+	if got, want := string(r.AppendJSON(nil)), string(page.AppendJSON(nil)); got != want {
+		t.Errorf("streamed %s, answered %s", got, want)
+	}
+	// Two who watch the same see the same; a short page is another stream.
+	also := w.watch(1)
+	short, _, _ := w.open(1, "?limit=1")
+	if a, b := scores(also.ranking()), scores(short.ranking()); a != "1:200 2:100" || b != "1:200" {
+		t.Errorf("late: %s; short: %s", a, b)
+	}
+	w.walk(3, 300)
+	if a, b, c := scores(e.ranking()), scores(also.ranking()), scores(short.ranking()); a != "3:300 1:200 2:100" || b != a || c != "3:300" {
+		t.Errorf("%s; %s; %s", a, b, c)
+	}
+	// Friends come and go.
+	w.want(w.as(1, "DELETE", "/v1/friends/3", nil), http.StatusNoContent, nil)
+	if got := scores(e.ranking()); got != "1:200 2:100" {
+		t.Errorf("without 3: %s", got)
+	}
 }
 
 // Where nothing changes, comments alone are sent, each after a pause.

@@ -14,6 +14,7 @@ type Config struct {
 	Redis    Redis    `koanf:"redis"`
 	Postgres Postgres `koanf:"postgres"`
 	Auth     Auth     `koanf:"auth"`
+	Limits   Limits   `koanf:"limits"`
 	Ingest   Ingest   `koanf:"ingest"`
 	Boards   []Board  `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"the boards; see the example file"`
 	HotDays  int      `koanf:"hot_days" validate:"min=2,max=30" doc:"days after its own that a day stays in Redis"`
@@ -28,6 +29,8 @@ type Config struct {
 type HTTP struct {
 	Addr      string `koanf:"addr" validate:"hostport" doc:"address to listen on"`
 	PprofAddr string `koanf:"pprof_addr" validate:"omitempty,loopback" doc:"address of this machine alone on which profiles are answered; empty: nowhere"`
+	// TrustedProxies are believed in what they say of others' addresses.
+	TrustedProxies []string `koanf:"trusted_proxies" validate:"dive,cidr|ip" doc:"addresses or networks of proxies whose X-Forwarded-For says who calls; empty: it is not read"`
 }
 
 // Redis is where the boards are.
@@ -56,6 +59,12 @@ type Auth struct {
 	JWKSURL     string `koanf:"jwks_url" validate:"omitempty,http_url" doc:"address of the keys of RS256, ES256 and EdDSA tokens"`
 	Issuer      string `koanf:"issuer" doc:"iss that a token must have; empty: not checked"`
 	Audience    string `koanf:"audience" doc:"aud that a token must have; empty: not checked"`
+}
+
+// Limits is how often somebody may call.
+type Limits struct {
+	UserPerMinute    int `koanf:"user_per_minute" validate:"min=0,max=1000000" doc:"most calls of a user in a minute, counted by all processes together; 0: any number"`
+	AddressPerMinute int `koanf:"address_per_minute" validate:"min=0,max=10000000" doc:"most calls from an address in a minute, those of backends and operators apart; 0: any number"`
 }
 
 // Ingest says how uploads reach the boards.
@@ -140,7 +149,7 @@ type Log struct {
 // Default is what holds where nothing else is said.
 func Default() Config {
 	return Config{
-		HTTP:     HTTP{Addr: "127.0.0.1:8080"},
+		HTTP:     HTTP{Addr: "127.0.0.1:8080", TrustedProxies: []string{}},
 		Redis:    Redis{Mode: "single", Addrs: []string{"127.0.0.1:6379"}},
 		Postgres: Postgres{MaxConns: 20},
 		Ingest: Ingest{

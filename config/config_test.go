@@ -185,6 +185,8 @@ func TestBadValuesNameTheKey(t *testing.T) {
 		{"http: {addr: ''}", "http.addr: must be host:port"},
 		{"http: {pprof_addr: ':6060'}", "http.pprof_addr: must be an address of this machine alone"},
 		{"http: {pprof_addr: '10.0.0.1:6060'}", "http.pprof_addr: must be an address of this machine alone"},
+		{"http: {trusted_proxies: [nix]}", "http.trusted_proxies[0]: "},
+		{"limits: {user_per_minute: -1}", "limits.user_per_minute: must be at least 0"},
 		{"redis: {mode: many}", "redis.mode: must be one of single, sentinel, cluster"},
 		{"redis: {mode: sentinel}", "redis.master_name: must be set in mode sentinel"},
 		{"redis: {mode: cluster, master_name: a}", "redis.master_name: is for mode sentinel only"},

@@ -195,6 +195,8 @@ func explain(f validator.FieldError) string {
 		return fmt.Sprintf("%s: must be host:port, not %q", key, f.Value())
 	case "loopback":
 		return fmt.Sprintf("%s: must be an address of this machine alone, such as 127.0.0.1:6060, not %q", key, f.Value())
+	case "cidr|ip":
+		return fmt.Sprintf("%s: must be an address or a network such as 10.0.0.0/8, not %q", key, f.Value())
 	case "http_url":
 		return fmt.Sprintf("%s: must be an http or https address, not %q", key, f.Value())
 	case "cron_spec":

@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humagin"
+	"github.com/gin-gonic/gin"
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/maypok86/otter/v2"
 
@@ -187,17 +188,23 @@ func (a audience) describe() string {
 // callerKey is where the context keeps the Caller.
 type callerKey struct{}
 
-// authenticate lets a request through to its call if its token may make it.
+// authenticate lets a request through to its call if its token may make it,
+// and whoever makes it has not made too many.
 func (a *api) authenticate(hctx huma.Context, next func(huma.Context)) {
 	caller, err := a.admit(hctx)
+	c := humagin.Unwrap(hctx)
+	if limited := a.limit(c, caller); limited != nil {
+		err = limited
+	}
 	if err != nil {
-		c := humagin.Unwrap(hctx)
 		writeProblem(c, err)
 		return
 	}
 	next(huma.WithValue(hctx, callerKey{}, caller))
 }
 
+// admit tells who makes a request, as far as the token says, and whether the
+// token may.
 func (a *api) admit(hctx huma.Context) (*Caller, error) {
 	scheme, token, _ := strings.Cut(hctx.Header("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
@@ -216,8 +223,37 @@ func (a *api) admit(hctx huma.Context) (*Caller, error) {
 	case by == byService && caller.Service, by == byAdmin && caller.Admin:
 		return caller, nil
 	default:
-		return nil, models.Errorf(models.CodeForbidden, "this token may not make this call")
+		return caller, models.Errorf(models.CodeForbidden, "this token may not make this call")
 	}
+}
+
+// limit counts a call, whether it may be made or not. Backends and operators are
+// trusted: one address of theirs may speak for every user.
+func (a *api) limit(c *gin.Context, caller *Caller) error {
+	var user models.UserID
+	if caller != nil {
+		if caller.Service || caller.Admin {
+			return nil
+		}
+		user = caller.User
+	}
+	var address string
+	if a.Limits.Addresses() {
+		address = addressOf(c)
+	}
+	return a.Limits.Take(c.Request.Context(), user, address)
+}
+
+const forwardedFor = "X-Forwarded-For"
+
+// addressOf is the address that calls: the peer's, or what a trusted proxy says
+// in the last place of X-Forwarded-For. Gin reads the first header of this name
+// alone; a proxy may add another one behind what the caller has sent.
+func addressOf(c *gin.Context) string {
+	if values := c.Request.Header.Values(forwardedFor); len(values) > 1 {
+		c.Request.Header.Set(forwardedFor, strings.Join(values, ", "))
+	}
+	return c.ClientIP()
 }
 
 func callerFrom(ctx context.Context) *Caller { return ctx.Value(callerKey{}).(*Caller) }

@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -44,7 +45,7 @@ var statusOf = map[models.Code]int{
 	models.CodeInternal:         http.StatusInternalServerError,
 }
 
-// retryAfter is how many seconds a client waits after a 429 or 503.
+// retryAfter is how many seconds a client waits after a 503.
 const retryAfter = 2
 
 // statusClientGone is what is logged where nobody was left to answer.
@@ -60,6 +61,7 @@ type Problem struct {
 	RequestID string              `json:"request_id" doc:"Names the request in the service's log"`
 	Errors    []models.FieldError `json:"errors,omitempty" nullable:"false" doc:"The parts of the request that are wrong"`
 
+	wait  int // seconds before a client tries again
 	cause error
 }
 
@@ -73,7 +75,7 @@ func (p *Problem) GetStatus() int { return p.Status }
 func (p *Problem) GetHeaders() http.Header {
 	switch p.Status {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-		return http.Header{"Retry-After": {strconv.Itoa(retryAfter)}}
+		return http.Header{"Retry-After": {strconv.Itoa(p.wait)}}
 	case http.StatusUnauthorized:
 		return http.Header{"Www-Authenticate": {"Bearer"}}
 	default:
@@ -91,9 +93,13 @@ func problemOf(err error) *Problem {
 		known = &models.Error{Code: models.CodeInternal, Message: "something went wrong here; the log knows this request's id"}
 	}
 	status := statusOf[known.Code]
+	wait := retryAfter
+	if known.Wait > 0 {
+		wait = int(math.Ceil(known.Wait.Seconds()))
+	}
 	return &Problem{
 		Type: "about:blank", Title: http.StatusText(status), Status: status,
-		Detail: known.Message, Code: known.Code, Errors: known.Fields, cause: err,
+		Detail: known.Message, Code: known.Code, Errors: known.Fields, wait: wait, cause: err,
 	}
 }
 

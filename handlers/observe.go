@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -58,6 +59,7 @@ func (a *api) observe(c *gin.Context) {
 	}
 	c.Set(requestIDKey, id)
 	c.Header(requestIDHeader, id)
+	secure(c)
 	// Bodies are JSON whatever the header says: curl's default says otherwise.
 	if c.Request.ContentLength != 0 {
 		c.Request.Header["Content-Type"] = jsonContentType
@@ -71,6 +73,32 @@ func (a *api) observe(c *gin.Context) {
 	defer a.finish(c, start, id)
 	c.Next()
 }
+
+// apiPolicy is for what is no page: it shows and loads nothing, in no frame.
+const apiPolicy = "default-src 'none'; frame-ancestors 'none'"
+
+// secure tells browsers to take an answer for what it is and nothing more. A
+// page's own policy replaces apiPolicy. Answers of the API are about one user at
+// one moment: no cache keeps them.
+func secure(c *gin.Context) {
+	h := c.Writer.Header()
+	h["X-Content-Type-Options"] = nosniff
+	h["Referrer-Policy"] = noReferrer
+	h["X-Frame-Options"] = deny
+	h["Content-Security-Policy"] = apiCSP
+	if strings.HasPrefix(c.Request.URL.Path, "/v1/") {
+		h["Cache-Control"] = noStore
+	}
+}
+
+// Headers that every answer has share their values: nobody appends to them.
+var (
+	nosniff    = []string{"nosniff"}
+	noReferrer = []string{"no-referrer"}
+	deny       = []string{"DENY"}
+	apiCSP     = []string{apiPolicy}
+	noStore    = []string{"no-store"}
+)
 
 var jsonContentType = []string{"application/json"}
 

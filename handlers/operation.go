@@ -36,7 +36,7 @@ func register[I, O any](h huma.API, method, path string, by audience, summary st
 		Security:     []map[string][]string{{"bearer": {}}},
 		Metadata:     map[string]any{audienceKey: by},
 		MaxBodyBytes: maxBody + 1, // Huma refuses what reaches its limit
-		Errors:       append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable}, about.errors...),
+		Errors:       append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable}, about.errors...),
 	}
 	if method == http.MethodDelete {
 		answers(http.StatusNoContent)(h, &op)

@@ -25,8 +25,6 @@ func file(c *gin.Context, site *web.Site) {
 		return
 	}
 	c.Header("Content-Security-Policy", found.Policy)
-	c.Header("X-Content-Type-Options", "nosniff")
-	c.Header("Referrer-Policy", "no-referrer")
 	c.Header("Cache-Control", "no-cache")
 	c.Header("Vary", "Accept-Encoding")
 	body, tag := found.Body, found.ETag

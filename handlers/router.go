@@ -4,6 +4,7 @@
 package handlers
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 
@@ -19,6 +20,7 @@ import (
 	"stepboard/services/friends"
 	"stepboard/services/ingest"
 	"stepboard/services/ledger"
+	"stepboard/services/limit"
 	"stepboard/services/live"
 	"stepboard/services/ranking"
 	"stepboard/services/users"
@@ -36,7 +38,11 @@ type Deps struct {
 	Letters  *ingest.DeadLetters
 	Friends  *friends.Service
 	Users    *users.Service
+	Limits   *limit.Service
 	Verifier *Verifier
+	// TrustedProxies are the addresses and networks whose X-Forwarded-For is
+	// believed.
+	TrustedProxies []string
 	// Ready names the stores that don't answer, with the reason.
 	Ready    ReadyCheck
 	Clock    models.Clock
@@ -55,13 +61,18 @@ type api struct {
 	metrics *metrics
 }
 
-// New builds the service's HTTP handler.
-func New(deps Deps) http.Handler {
+// New builds the service's HTTP handler. It fails where a trusted proxy is no
+// address.
+func New(deps Deps) (http.Handler, error) {
 	a := &api{Deps: deps, metrics: newMetrics(deps.Registry)}
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
 	engine.HandleMethodNotAllowed = true
 	engine.RedirectTrailingSlash = false
+	engine.RemoteIPHeaders = []string{forwardedFor}
+	if err := engine.SetTrustedProxies(deps.TrustedProxies); err != nil {
+		return nil, fmt.Errorf("trusted proxies: %w", err)
+	}
 	engine.Use(a.observe)
 	engine.NoRoute(nothingHere)
 	engine.NoMethod(func(c *gin.Context) {
@@ -69,7 +80,7 @@ func New(deps Deps) http.Handler {
 	})
 	a.probes(engine)
 	if deps.ProbesOnly {
-		return engine
+		return engine, nil
 	}
 	h := newHuma(engine, deps.Version)
 	a.routes(h)
@@ -78,7 +89,7 @@ func New(deps Deps) http.Handler {
 	if deps.Extra != nil {
 		deps.Extra(engine)
 	}
-	return engine
+	return engine, nil
 }
 
 // routes is every call under /v1.

@@ -66,7 +66,6 @@ type stream struct {
 func (s *stream) run(w *live.Watcher, limits live.Limits) {
 	header := s.c.Writer.Header()
 	header.Set("Content-Type", "text/event-stream")
-	header.Set("Cache-Control", "no-store")
 	header.Set("X-Accel-Buffering", "no") // nginx passes events on at once
 	// The server's time to read a request is over some seconds from now; that
 	// it was read whole does not matter to it.

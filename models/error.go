@@ -3,6 +3,7 @@ package models
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Code names a kind of failure. Codes are part of the contract with clients:
@@ -45,6 +46,8 @@ type Error struct {
 	Message string
 	// Fields point at the parts of the request that are wrong, if any.
 	Fields []FieldError
+	// Wait is how long to wait before trying again, where that is known.
+	Wait time.Duration
 	// Err is the cause, for the log only.
 	Err error
 }

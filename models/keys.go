@@ -159,6 +159,27 @@ func (k Keys) user(head string, user UserID) string {
 	return string(buf)
 }
 
+// UserCalls is when the next call of a user would be in step with the limit: the
+// theoretical arrival time of the GCRA.
+//
+//	example   calls:{1001}
+//	type      string: seconds since 2017, with a fraction
+//	writer    services/limit, with the script of redis_rate
+//	lifetime  a minute at most
+//	truth     none needed: without it counting begins anew
+func (k Keys) UserCalls(user UserID) string { return k.user("calls:{", user) }
+
+// AddressCalls is the same of an address; of IPv6 it is the /64 network.
+//
+//	example   calls-from:{203.0.113.7}, calls-from:{2001:db8::/64}
+//	type      string, as UserCalls
+//	writer    services/limit, with the script of redis_rate
+//	lifetime  a minute at most
+//	truth     none needed: without it counting begins anew
+func (k Keys) AddressCalls(address string) string {
+	return k.Prefix + "calls-from:{" + address + "}"
+}
+
 // IngestStream holds accepted updates until they are applied, and for a while
 // after.
 //

@@ -100,7 +100,11 @@ func OpenRedis(cfg config.Redis) redis.UniversalClient {
 	if cfg.TLS {
 		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	return redis.NewUniversalClient(options)
+	rdb := redis.NewUniversalClient(options)
+	if cluster, ok := rdb.(*redis.ClusterClient); ok {
+		cluster.AddHook(slots{cluster})
+	}
+	return rdb
 }
 
 func openPostgres(ctx context.Context, cfg config.Config, clock models.Clock) (*Stores, error) {

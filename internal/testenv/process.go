@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -47,7 +48,9 @@ func RemoveBinary() {
 // Flags are the settings as command-line flags, for a process of the test.
 func Flags(cfg config.Config) []string {
 	return []string{
-		"--redis.addrs=" + cfg.Redis.Addrs[0],
+		"--redis.mode=" + cfg.Redis.Mode,
+		"--redis.master_name=" + cfg.Redis.MasterName,
+		"--redis.addrs=" + strings.Join(cfg.Redis.Addrs, ","),
 		"--redis.key_prefix=" + cfg.Redis.KeyPrefix,
 		"--postgres.dsn=" + cfg.Postgres.DSN,
 		"--clock.offset=" + cfg.Clock.Offset.String(),

@@ -96,7 +96,18 @@ func Embedded(t testing.TB) *Env {
 // TEST_POSTGRES_DSN, which `make test` starts.
 func Real(t testing.TB) *Env {
 	t.Helper()
-	env := RealConfig(t)
+	return open(t, RealConfig(t))
+}
+
+// RealOn opens the test's part of the Postgres and of another Redis, which use
+// makes the settings connect to. What is in that one stays.
+func RealOn(t testing.TB, use func(*config.Redis)) *Env {
+	t.Helper()
+	return open(t, realConfig(t, use))
+}
+
+func open(t testing.TB, env *Env) *Env {
+	t.Helper()
 	s, err := stores.Open(context.Background(), env.Config, env.Clock.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -113,18 +124,23 @@ func Real(t testing.TB) *Env {
 // the schema is empty.
 func RealConfig(t testing.TB) *Env {
 	t.Helper()
+	env := realConfig(t, func(cfg *config.Redis) { cfg.Addrs = []string{need(t, "TEST_REDIS_ADDR")} })
+	cfg := env.Config.Redis // the test may change its own
+	t.Cleanup(func() { removeKeys(t, cfg) })
+	return env
+}
+
+func realConfig(t testing.TB, use func(*config.Redis)) *Env {
+	t.Helper()
 	name := "t_" + strings.ToLower(rand.Text()[:12])
 	cfg := config.Default()
-	cfg.Redis.Addrs = []string{need(t, "TEST_REDIS_ADDR")}
+	use(&cfg.Redis)
 	cfg.Redis.KeyPrefix = name + ":"
 	dsn := need(t, "TEST_POSTGRES_DSN")
 	cfg.Postgres.DSN = WithSchema(dsn, name)
 	cfg.Postgres.MaxConns = 8
 	execute(t, dsn, "CREATE SCHEMA "+name)
-	t.Cleanup(func() {
-		execute(t, dsn, "DROP SCHEMA "+name+" CASCADE")
-		removeKeys(t, cfg.Redis)
-	})
+	t.Cleanup(func() { execute(t, dsn, "DROP SCHEMA "+name+" CASCADE") })
 	return &Env{Keys: models.Keys{Prefix: cfg.Redis.KeyPrefix}, Config: cfg, Clock: NewClock(Noon), Log: Log()}
 }
 
