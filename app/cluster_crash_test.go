@@ -1,0 +1,292 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/config"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/board"
+	"stepboard/services/catalog"
+	"stepboard/services/friends"
+	"stepboard/services/score"
+)
+
+const (
+	shardedUsers = 40
+	fixedScore   = 1000 // of the users above, who upload nothing
+)
+
+// shardedBoards is the flag that defines boards of 16 shards.
+func shardedBoards() string {
+	start := time.Now().Add(-time.Hour).UTC()
+	return fmt.Sprintf(`--boards=[{name: steps, shards: 16}, {name: gifts, kind: event, max_score: 100000000, shards: 16, start: %q, end: %q}, {name: active, kind: rolling, shards: 16, max_score: 8000000}]`,
+		start.Format(time.RFC3339), start.AddDate(0, 0, 2).Format(time.RFC3339))
+}
+
+// steppers upload growing totals to a sharded board, and read the ranking of
+// their friends and their own place, until they are told to stop.
+type steppers struct {
+	t    testing.TB
+	url  string
+	wg   sync.WaitGroup
+	stop chan struct{}
+
+	done, refused atomic.Int64
+	// strict takes no refusal.
+	strict bool
+
+	mu             sync.Mutex
+	promised, sent map[models.UserID]int64
+}
+
+func startSteppers(t testing.TB, url string, strict bool) *steppers {
+	s := &steppers{t: t, url: url, stop: make(chan struct{}), strict: strict, promised: make(map[models.UserID]int64), sent: make(map[models.UserID]int64)}
+	for id := range models.UserID(6) {
+		bearer := token(t, id+1, "")
+		s.wg.Go(func() { s.run(id+1, bearer) })
+	}
+	return s
+}
+
+func (s *steppers) run(id models.UserID, bearer string) {
+	client := &http.Client{Transport: &http.Transport{}, Timeout: 20 * time.Second}
+	defer client.CloseIdleConnections()
+	date := shanghaiToday()
+	for total := int64(1); ; total++ {
+		select {
+		case <-s.stop:
+			return
+		default:
+		}
+		s.mu.Lock()
+		s.sent[id] = total
+		s.mu.Unlock()
+		if _, ok := s.ask(client, bearer, "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":%q,"score":%d}`, date, total)); ok {
+			s.mu.Lock()
+			s.promised[id] = total
+			s.mu.Unlock()
+		}
+		if text, ok := s.ask(client, bearer, "GET", "/v1/boards/steps/friends?limit=100&date="+date, ""); ok {
+			// All friends who upload nothing have what they had, on every shard.
+			if n := strings.Count(text, fmt.Sprintf(`"score":%d,`, fixedScore)); n < shardedUsers {
+				s.t.Errorf("%d of %d friends have their score: %s", n, shardedUsers, text)
+				return
+			}
+		}
+		s.ask(client, bearer, "GET", "/v1/boards/steps/around?date="+date, "")
+	}
+}
+
+func (s *steppers) ask(client *http.Client, bearer, method, path, body string) (text string, ok bool) {
+	status, text, err := request(s.t.Context(), client, bearer, method, s.url+path, body)
+	switch {
+	case err == nil && (status == http.StatusOK || status == http.StatusAccepted):
+		s.done.Add(1)
+		return text, true
+	case err == nil && status == http.StatusServiceUnavailable && !s.strict:
+		s.refused.Add(1)
+		<-time.After(5 * time.Millisecond)
+	default:
+		s.t.Errorf("%s %s: %d %s %v", method, path, status, text, err)
+	}
+	return "", false
+}
+
+func (s *steppers) progress(n int64) {
+	s.t.Helper()
+	from := s.done.Load()
+	testenv.Eventually(s.t, "uploads and rankings go on", func() bool { return s.done.Load() >= from+n || s.t.Failed() })
+}
+
+func (s *steppers) end() {
+	close(s.stop)
+	s.wg.Wait()
+}
+
+// today is the day's bucket of the board of steps.
+func today(t testing.TB, env *testenv.Env) *models.Bucket {
+	t.Helper()
+	c := catalog.New(catalog.NewStore(env.Gorm), time.Now, 3, env.Log)
+	if err := c.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return testenv.Must(c.Find(t.Context(), testenv.Must(c.Board("steps")), testenv.Must(models.ParseDate(shanghaiToday()))))
+}
+
+// check compares the board with what was promised; exactly so where Redis has
+// forgotten nothing.
+func (s *steppers) check(env *testenv.Env) {
+	s.t.Helper()
+	bucket := today(s.t, env)
+	users := make([]models.UserID, 0, len(s.sent))
+	for user := range s.sent {
+		users = append(users, user)
+	}
+	composites, err := board.NewStore(env.Redis, env.Keys, time.Now).Composites(s.t.Context(), bucket, users)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i, user := range users {
+		if total, _ := score.Of(bucket).Decode(composites[i]); total < s.promised[user] || total > s.sent[user] {
+			s.t.Errorf("user %v was promised %d of %d and has %d", user, s.promised[user], s.sent[user], total)
+		}
+	}
+}
+
+// sharded is a process on another Redis with boards of 16 shards, on which the
+// steppers' friends have their scores.
+func sharded(t testing.TB, use func(*config.Redis)) (*testenv.Env, *testenv.Process) {
+	t.Helper()
+	env := testenv.RealOn(t, use)
+	env.Config.Auth.HS256Secret = secret
+	f := friends.New(friends.NewStore(env.Gorm), friends.NewCache(env.Redis, env.Keys), env.Log)
+	still := make([]models.UserID, shardedUsers)
+	for i := range still {
+		still[i] = models.UserID(100 + i)
+	}
+	for id := range models.UserID(6) {
+		if err := f.Replace(t.Context(), id+1, still); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := testenv.Serve(t, env.Config, shardedBoards())
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for _, user := range still {
+		body := fmt.Sprintf(`{"date":%q,"score":%d}`, shanghaiToday(), fixedScore)
+		if status, text, err := request(t.Context(), client, token(t, user, ""), "POST", p.URL+"/v1/boards/steps/scores", body); status != 200 {
+			t.Fatal(status, text, err)
+		}
+	}
+	return env, p
+}
+
+// failovers kills masters under load. What Redis replicated a moment ago may be
+// gone with a master, which is why the daily board's own promise is checked
+// only where nobody died: the ledger's boards are filled again.
+func failovers(t *testing.T, use func(*config.Redis), master func() *testenv.Node, whole func()) {
+	t.Helper()
+	env, p := sharded(t, use)
+	g := startGivers(t, p.URL)
+	s := startSteppers(t, p.URL, false)
+	s.progress(100)
+	// Replicas have the scores of those who upload nothing.
+	whole()
+	for range rounds(1, 20) {
+		g.progress(30)
+		s.progress(100)
+		refused, began := s.refused.Load(), time.Now()
+		dead := master()
+		dead.Kill()
+		testenv.Eventually(t, "somebody is refused", func() bool { return s.refused.Load() > refused || t.Failed() })
+		testenv.Eventually(t, "another one is master", func() bool {
+			n := master()
+			return n != nil && n != dead
+		})
+		s.progress(100)
+		g.progress(30)
+		t.Logf("all goes on %v after the kill; %d of %d answers so far were 503", time.Since(began), s.refused.Load(), s.refused.Load()+s.done.Load())
+		began = time.Now()
+		dead.Start()
+		whole()
+		t.Logf("whole again %v after the start", time.Since(began))
+	}
+	g.end()
+	s.end()
+	began := time.Now()
+	g.check(env.Stores, env.Keys)
+	t.Logf("the ledger's boards are whole %v later", time.Since(began))
+	if status := p.Stop(); status != 0 {
+		t.Errorf("stopped with status %d: %s", status, p.Log())
+	}
+}
+
+// A master of a cluster dies under load.
+func TestSoakClusterMasterKilled(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartCluster(t)
+	failovers(t, cluster.Use, func() *testenv.Node {
+		masters := cluster.Masters()
+		if len(masters) < 3 {
+			return nil
+		}
+		return masters[len(masters)-1]
+	}, cluster.AwaitWhole)
+}
+
+// The master that Sentinels watch over dies under load.
+func TestSoakSentinelMasterKilled(t *testing.T) {
+	t.Parallel()
+	sentinels := testenv.StartSentinels(t)
+	failovers(t, sentinels.Use, sentinels.Master, sentinels.AwaitWhole)
+}
+
+// Slots move while all is read and written: nobody notices.
+func TestSoakSlotsMove(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartCluster(t)
+	env, p := sharded(t, cluster.Use)
+	g := startGivers(t, p.URL)
+	s := startSteppers(t, p.URL, true)
+	bucket := today(t, env)
+	rdb := env.Redis.(*redis.ClusterClient)
+	for range rounds(10, 500) {
+		g.progress(5)
+		s.progress(20)
+		gifts := &models.Bucket{Board: []string{"steps", "gifts", "active"}[rand.IntN(3)], Name: bucket.Name}
+		key := env.Keys.Board(gifts, rand.IntN(16))
+		if rand.IntN(4) == 0 {
+			key = env.Keys.Friends(models.UserID(1 + rand.IntN(6)))
+		}
+		slot := int(testenv.Must(rdb.ClusterKeySlot(t.Context(), key).Result()))
+		from, to := owners(t, cluster, slot)
+		cluster.MoveSlot(slot, from, to)
+	}
+	g.progress(5)
+	s.progress(20)
+	g.end()
+	s.end()
+	if g.refused.Load() > 0 {
+		t.Errorf("%d increments were refused or broke off", g.refused.Load())
+	}
+	s.check(env)
+	g.check(env.Stores, env.Keys)
+	if status := p.Stop(); status != 0 {
+		t.Errorf("stopped with status %d: %s", status, p.Log())
+	}
+}
+
+// owners are the master that serves a slot, and another one.
+func owners(t testing.TB, cluster *testenv.Cluster, slot int) (from, to *testenv.Node) {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: cluster.Nodes[0].Addr()})
+	defer func() {
+		if err := rdb.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	masters := cluster.Masters()
+	for _, stretch := range testenv.Must(rdb.ClusterSlots(context.Background()).Result()) { //nolint:staticcheck // the plainer answer of the two
+		if slot < stretch.Start || slot > stretch.End {
+			continue
+		}
+		for i, m := range masters {
+			if m.Addr() == stretch.Nodes[0].Addr {
+				return m, masters[(i+1+rand.IntN(len(masters)-1))%len(masters)]
+			}
+		}
+	}
+	t.Fatalf("nobody serves slot %d", slot)
+	return nil, nil
+}
