@@ -68,8 +68,8 @@ func (a incrementsAnswer) AppendJSON(buf []byte) []byte {
 }
 
 func (r *incrementResult) appendJSON(buf []byte) []byte {
-	buf = appendText(append(buf, `{"event_id":`...), r.EventID)
-	buf = appendText(append(buf, `,"status":`...), string(r.Status))
+	buf = models.AppendString(append(buf, `{"event_id":`...), r.EventID)
+	buf = models.AppendString(append(buf, `,"status":`...), string(r.Status))
 	buf = append(buf, `,"score":`...)
 	if r.Score == nil {
 		buf = append(buf, `null,"reached_at":null`...)
@@ -79,19 +79,10 @@ func (r *incrementResult) appendJSON(buf []byte) []byte {
 		buf = append(buf, '"')
 	}
 	if r.Code != "" {
-		buf = appendText(append(buf, `,"code":`...), string(r.Code))
-		buf = appendText(append(buf, `,"detail":`...), r.Detail)
+		buf = models.AppendString(append(buf, `,"code":`...), string(r.Code))
+		buf = models.AppendString(append(buf, `,"detail":`...), r.Detail)
 	}
 	return append(buf, '}')
-}
-
-// appendText appends a JSON string.
-func appendText(buf []byte, text string) []byte {
-	quoted, err := jsontext.AppendQuote(buf, text)
-	if err != nil { // not UTF-8, which no body that was read can be
-		return append(buf, `""`...)
-	}
-	return quoted
 }
 
 func (a *api) addIncrements(ctx context.Context, in *incrementsInput) (*incrementsOutput, error) {

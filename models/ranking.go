@@ -44,11 +44,11 @@ type Ranking struct {
 // the answer that the service spends its life writing.
 func (r *Ranking) AppendJSON(buf []byte) []byte {
 	buf = append(buf, `{"board":`...)
-	buf = appendString(buf, r.Board)
+	buf = AppendString(buf, r.Board)
 	buf = append(buf, `,"date":`...)
 	buf = appendNullable(buf, r.Date)
 	buf = append(buf, `,"source":`...)
-	buf = appendString(buf, string(r.Source))
+	buf = AppendString(buf, string(r.Source))
 	buf = append(buf, `,"final":`...)
 	buf = strconv.AppendBool(buf, r.Final)
 	if r.Settling != nil {
@@ -81,9 +81,9 @@ func (e *RankedEntry) appendJSON(buf []byte) []byte {
 	buf = append(buf, `,"user_id":"`...)
 	buf = strconv.AppendInt(buf, int64(e.User), 10)
 	buf = append(buf, `","nickname":`...)
-	buf = appendString(buf, e.Nickname)
+	buf = AppendString(buf, e.Nickname)
 	buf = append(buf, `,"avatar_url":`...)
-	buf = appendString(buf, e.AvatarURL)
+	buf = AppendString(buf, e.AvatarURL)
 	buf = append(buf, `,"score":`...)
 	buf = strconv.AppendInt(buf, e.Score, 10)
 	buf = append(buf, `,"reached_at":"`...)
@@ -95,15 +95,15 @@ func appendNullable(buf []byte, s *string) []byte {
 	if s == nil {
 		return append(buf, "null"...)
 	}
-	return appendString(buf, *s)
+	return AppendString(buf, *s)
 }
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends s as a JSON string. Control characters, the quote, the
+// AppendString appends s as a JSON string. Control characters, the quote, the
 // backslash and the two line separators that JavaScript stumbles over are
 // escaped; bytes that are no UTF-8 become the replacement character.
-func appendString(buf []byte, s string) []byte {
+func AppendString(buf []byte, s string) []byte {
 	buf = append(buf, '"')
 	start := 0
 	for i := 0; i < len(s); {
