@@ -26,8 +26,7 @@ const (
 	failAfter = 1000
 )
 
-// Node is one of several Redis processes of a test, to be killed and started
-// again.
+// Node is a Redis process of a test, to be killed and started again.
 type Node struct {
 	t    testing.TB
 	args []string
@@ -35,9 +34,9 @@ type Node struct {
 	cmd  *exec.Cmd
 }
 
-func startNode(t testing.TB, program string, port int, args ...string) *Node {
+func startNode(t testing.TB, port int, args ...string) *Node {
 	t.Helper()
-	n := &Node{t: t, port: port, args: append([]string{program}, args...)}
+	n := &Node{t: t, port: port, args: args}
 	t.Cleanup(n.Kill)
 	n.Start()
 	return n
@@ -49,9 +48,9 @@ func (n *Node) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa
 // Start starts it and waits until it answers.
 func (n *Node) Start() {
 	n.t.Helper()
-	n.cmd = exec.Command(n.args[0], n.args[1:]...)
+	n.cmd = exec.Command("redis-server", n.args...)
 	if err := n.cmd.Start(); err != nil {
-		n.t.Fatalf("start %s (Debian's package is redis-server): %v", n.args[0], err)
+		n.t.Fatalf("start redis-server (Debian's package is redis-server): %v", err)
 	}
 	n.with(func(rdb *redis.Client) {
 		Eventually(n.t, "redis answers", func() bool { return rdb.Ping(context.Background()).Err() == nil })
@@ -66,7 +65,10 @@ func (n *Node) Kill() {
 	if err := n.cmd.Process.Kill(); err != nil {
 		n.t.Error(err)
 	}
-	_ = n.cmd.Wait() // it was killed
+	// It was killed: that it did not end well is no news.
+	if err := n.cmd.Wait(); err == nil {
+		n.t.Error("redis ended by itself")
+	}
 	n.cmd = nil
 }
 
@@ -107,7 +109,7 @@ func StartCluster(t testing.TB) *Cluster {
 	c := &Cluster{t: t}
 	for range 2 * clusterMasters {
 		port := freePort(t)
-		c.Nodes = append(c.Nodes, startNode(t, "redis-server", port, "--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", t.TempDir(),
+		c.Nodes = append(c.Nodes, startNode(t, port, "--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", t.TempDir(),
 			"--cluster-port", strconv.Itoa(freePort(t)), "--cluster-enabled", "yes", "--cluster-node-timeout", strconv.Itoa(failAfter),
 			"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
 			"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--set-max-intset-entries", "5000"))
@@ -239,7 +241,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 		if i > 0 {
 			args = append(args, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Servers[0].port))
 		}
-		s.Servers = append(s.Servers, startNode(t, "redis-server", port, args...))
+		s.Servers = append(s.Servers, startNode(t, port, args...))
 	}
 	for range 3 {
 		port := freePort(t)
@@ -250,7 +252,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s.Sentinels = append(s.Sentinels, startNode(t, "redis-server", port, file, "--sentinel"))
+		s.Sentinels = append(s.Sentinels, startNode(t, port, file, "--sentinel"))
 	}
 	s.AwaitWhole()
 	return s
