@@ -120,18 +120,21 @@ func New(ctx context.Context, o Options) (*App, error) {
 		stores:   o.Stores,
 		verifier: o.Verifier,
 	}
+	failed := func(err error) (*App, error) {
+		a.closeQueue()
+		a.Users.Close()
+		return nil, err
+	}
 	define := a.Catalog.Define
 	if o.Beside {
 		define = a.Catalog.Introduce
 	}
 	if err := define(ctx, o.Config.BoardDefinitions()); err != nil {
-		a.Users.Close()
-		return nil, err
+		return failed(err)
 	}
 	queue, err := newQueue(ctx, o.Config, o.Log)
 	if err != nil {
-		a.Users.Close()
-		return nil, err
+		return failed(err)
 	}
 	a.queue = queue
 	leases := newLeases(o.Stores)
@@ -144,9 +147,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	})
 	scheduler, err := a.newScheduler(o, leases, registry, ledger.NewPurger(increments, a.Catalog, o.Clock))
 	if err != nil {
-		a.closeQueue()
-		a.Users.Close()
-		return nil, err
+		return failed(err)
 	}
 	a.keep = a.Boards.Raise
 	if queue != nil {
@@ -177,9 +178,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		a.writes.Close()
 		a.batches.Close()
 		a.Ledger.Close()
-		a.closeQueue()
-		a.Users.Close()
-		return nil, err
+		return failed(err)
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	a.stop = stop

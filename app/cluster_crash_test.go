@@ -16,23 +16,13 @@ import (
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/board"
-	"stepboard/services/catalog"
 	"stepboard/services/friends"
-	"stepboard/services/score"
 )
 
 const (
 	shardedUsers = 40
 	fixedScore   = 1000 // of the users above, who upload nothing
 )
-
-// shardedBoards is the flag that defines boards of 16 shards.
-func shardedBoards() string {
-	start := time.Now().Add(-time.Hour).UTC()
-	return fmt.Sprintf(`--boards=[{name: steps, shards: 16}, {name: gifts, kind: event, max_score: 100000000, shards: 16, start: %q, end: %q}, {name: active, kind: rolling, shards: 16, max_score: 8000000}]`,
-		start.Format(time.RFC3339), start.AddDate(0, 0, 2).Format(time.RFC3339))
-}
 
 // steppers upload growing totals to a sharded board, and read the ranking of
 // their friends and their own place, until they are told to stop.
@@ -114,34 +104,11 @@ func (s *steppers) end() {
 	s.wg.Wait()
 }
 
-// today is the day's bucket of the board of steps.
-func today(t testing.TB, env *testenv.Env) *models.Bucket {
-	t.Helper()
-	c := catalog.New(catalog.NewStore(env.Gorm), time.Now, 3, env.Log)
-	if err := c.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return testenv.Must(c.Find(t.Context(), testenv.Must(c.Board("steps")), testenv.Must(models.ParseDate(shanghaiToday()))))
-}
-
 // check compares the board with what was promised; exactly so where Redis has
 // forgotten nothing.
 func (s *steppers) check(env *testenv.Env) {
 	s.t.Helper()
-	bucket := today(s.t, env)
-	users := make([]models.UserID, 0, len(s.sent))
-	for user := range s.sent {
-		users = append(users, user)
-	}
-	composites, err := board.NewStore(env.Redis, env.Keys, time.Now).Composites(s.t.Context(), bucket, users)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for i, user := range users {
-		if total, _ := score.Of(bucket).Decode(composites[i]); total < s.promised[user] || total > s.sent[user] {
-			s.t.Errorf("user %v was promised %d of %d and has %d", user, s.promised[user], s.sent[user], total)
-		}
-	}
+	checkPromised(s.t, env, env.Redis, dayBucket(s.t, env, shanghaiToday()), s.promised, s.sent)
 }
 
 // sharded is a process on another Redis with boards of 16 shards, on which the
@@ -160,7 +127,7 @@ func sharded(t testing.TB, use func(*config.Redis)) (*testenv.Env, *testenv.Proc
 			t.Fatal(err)
 		}
 	}
-	p := testenv.Serve(t, env.Config, shardedBoards())
+	p := testenv.Serve(t, env.Config, giftBoards(16))
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	for _, user := range still {
@@ -239,7 +206,7 @@ func TestSoakSlotsMove(t *testing.T) {
 	env, p := sharded(t, cluster.Use)
 	g := startGivers(t, p.URL)
 	s := startSteppers(t, p.URL, true)
-	bucket := today(t, env)
+	bucket := dayBucket(t, env, shanghaiToday())
 	rdb := env.Redis.(*redis.ClusterClient)
 	for range rounds(10, 500) {
 		g.progress(5)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -16,7 +17,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/catalog"
+	"stepboard/services/board"
 	"stepboard/services/friends"
 	"stepboard/services/score"
 )
@@ -139,23 +140,21 @@ func (u *uploaders) count() (promised, refused int) {
 func (u *uploaders) check(t testing.TB, env *testenv.Env, rdb redis.UniversalClient) {
 	t.Helper()
 	u.wg.Wait()
-	c := catalog.New(catalog.NewStore(env.Gorm), time.Now, 3, env.Log)
-	if err := c.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b := testenv.Must(c.Board("steps"))
-	bucket, err := c.Find(t.Context(), b, testenv.Must(models.ParseDate(u.date)))
+	checkPromised(t, env, rdb, dayBucket(t, env, u.date), u.promised, u.sent)
+}
+
+// checkPromised compares what is on a day's board with what users were promised
+// and with what they have sent.
+func checkPromised(t testing.TB, env *testenv.Env, rdb redis.UniversalClient, bucket *models.Bucket, promised, sent map[models.UserID]int64) {
+	t.Helper()
+	users := slices.Collect(maps.Keys(sent))
+	composites, err := board.NewStore(rdb, env.Keys, time.Now).Composites(t.Context(), bucket, users)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for user, promised := range u.promised {
-		composite, err := rdb.ZScore(t.Context(), env.Keys.Board(bucket, 0), user.String()).Result()
-		if err != nil {
-			t.Errorf("user %v was promised %d: %v", user, promised, err)
-			continue
-		}
-		if total, _ := score.Of(bucket).Decode(models.Composite(composite)); total < promised || total > u.sent[user] {
-			t.Errorf("user %v was promised %d of %d and has %d", user, promised, u.sent[user], total)
+	for i, user := range users {
+		if total, _ := score.Of(bucket).Decode(composites[i]); total < promised[user] || total > sent[user] {
+			t.Errorf("user %v was promised %d of %d and has %d", user, promised[user], sent[user], total)
 		}
 	}
 }

@@ -25,11 +25,12 @@ import (
 	"stepboard/services/score"
 )
 
-// giftBoards is the flag that defines an event under way and a rolling board.
-func giftBoards() string {
+// giftBoards is the flag that defines a daily board, an event under way and a
+// rolling board, all of so many shards.
+func giftBoards(shards int) string {
 	start := time.Now().Add(-time.Hour).UTC()
-	return fmt.Sprintf(`--boards=[{name: steps}, {name: gifts, kind: event, max_score: 100000000, shards: 2, start: %q, end: %q}, {name: active, kind: rolling, max_score: 8000000}]`,
-		start.Format(time.RFC3339), start.AddDate(0, 0, 2).Format(time.RFC3339))
+	return fmt.Sprintf(`--boards=[{name: steps, shards: %[1]d}, {name: gifts, kind: event, max_score: 100000000, shards: %[1]d, start: %[2]q, end: %[3]q}, {name: active, kind: rolling, shards: %[1]d, max_score: 8000000}]`,
+		shards, start.Format(time.RFC3339), start.AddDate(0, 0, 2).Format(time.RFC3339))
 }
 
 // givers send increments until they are told to stop. Each sends an increment
@@ -215,7 +216,7 @@ func TestSoakIncrementsSurviveKills(t *testing.T) {
 	real := env.Config
 	proxy := testenv.NewProxy(t, env.Config.Redis.Addrs[0])
 	env.Config.Redis.Addrs = []string{proxy.Addr()}
-	boards := giftBoards()
+	boards := giftBoards(2)
 	p := testenv.Serve(t, env.Config, boards)
 	g := startGivers(t, p.URL)
 	for round := range rounds(4, 50) {
@@ -250,7 +251,7 @@ func TestIncrementsFillAnEmptyRedis(t *testing.T) {
 	env := prepared(t)
 	server := testenv.StartRedis(t)
 	env.Config.Redis.Addrs = []string{server.Addr()}
-	boards := giftBoards()
+	boards := giftBoards(2)
 	p := testenv.Serve(t, env.Config, boards)
 	g := startGivers(t, p.URL)
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
@@ -302,7 +303,7 @@ func TestIncrementsSurviveAPostgresRestart(t *testing.T) {
 	if _, stderr, status := testenv.Run(t, append([]string{"migrate", "up"}, testenv.Flags(env.Config)...)...); status != 0 {
 		t.Fatal(stderr)
 	}
-	boards := giftBoards()
+	boards := giftBoards(2)
 	p := testenv.Serve(t, env.Config, boards)
 	g := startGivers(t, p.URL)
 	for range rounds(2, 10) {

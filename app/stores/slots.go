@@ -23,11 +23,11 @@ const (
 // master, and it would go on asking the dead one for up to a minute: whenever
 // a node does not answer, it asks the others who serves what.
 //
-// While a slot moves it sends commands of several keys to a cluster again for as long as
-// some of these have moved to another node and others have not yet: nobody can
-// run them meanwhile. The client does so by itself a few times only, and in a
-// pipeline for its first command alone. What was refused has changed nothing:
-// scripts read all keys before they write.
+// While a slot moves, a command of several keys is sent again for as long as some
+// of these have moved to another node and others have not yet: nobody can run it
+// meanwhile. The client does so by itself a few times only, and in a pipeline for
+// its first command alone. What was refused has changed nothing: scripts read all
+// keys before they write.
 type slots struct{ cluster *redis.ClusterClient }
 
 // look asks who serves what, in the background, where a node did not answer.
