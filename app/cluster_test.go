@@ -21,6 +21,13 @@ func TestTheContractOnSentinel(t *testing.T) {
 	testContract(t, sentinels.Use)
 }
 
+// A board on a cluster gets more shards from one day to the next.
+func TestMoreShardsOnACluster(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartCluster(t)
+	testMoreShards(t, testenv.RealOn(t, cluster.Use))
+}
+
 // testContract runs what testenv.Each runs on one server on another kind of
 // Redis.
 func testContract(t *testing.T, use func(*config.Redis)) {
