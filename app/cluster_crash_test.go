@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/config"
+	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/friends"
@@ -229,6 +230,83 @@ func TestSoakSlotsMove(t *testing.T) {
 	}
 	s.check(env)
 	g.check(env.Stores, env.Keys)
+	met := 0
+	for _, n := range cluster.Nodes {
+		met += n.Refused("TRYAGAIN") + n.Refused("ASK")
+	}
+	t.Logf("%d commands met a slot on the move", met)
+	if status := p.Stop(); status != 0 {
+		t.Errorf("stopped with status %d: %s", status, p.Log())
+	}
+}
+
+// Calls that come while a slot's keys lie on two masters are answered once they
+// lie on one.
+func TestCallsWaitForAHalfMovedSlot(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartCluster(t)
+	env, p := sharded(t, cluster.Use)
+	service, first := token(t, 1, handlers.ScopeService), token(t, 1, "")
+	call := func(bearer, method, path, body string) string {
+		status, text, err := request(t.Context(), http.DefaultClient, bearer, method, p.URL+path, body)
+		if err != nil || status != http.StatusOK {
+			t.Errorf("%s %s: %d %s %v", method, path, status, text, err)
+		}
+		return text
+	}
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	const path = "/v1/boards/active/"
+	call(service, "POST", path+"increments", increment(1, 5, "a"))
+	call(first, "GET", "/v1/boards/steps/friends", "")
+	live := &models.Bucket{Board: "active", Name: "live"}
+	for name, tt := range map[string]struct {
+		key   string
+		while func() (check func())
+	}{
+		"an increment": {env.Keys.Board(live, 1), func() func() {
+			text := call(service, "POST", path+"increments", increment(17, 7, "b"))
+			return func() {
+				if !strings.Contains(text, `"score":7`) {
+					t.Errorf("the increment is answered %s", text)
+				}
+				if text := call(token(t, 17, ""), "GET", path+"around", ""); !strings.Contains(text, `"score":7`) {
+					t.Errorf("the board has %s", text)
+				}
+			}
+		}},
+		"a friendship that ends": {env.Keys.Friends(1), func() func() {
+			status, text, err := request(t.Context(), http.DefaultClient, first, "DELETE", p.URL+"/v1/friends/100", "")
+			return func() {
+				if err != nil || status != http.StatusNoContent {
+					t.Errorf("the friendship's end is answered %d %s %v", status, text, err)
+				}
+				if text := call(first, "GET", "/v1/boards/steps/friends", ""); strings.Contains(text, `"user_id":"100"`) {
+					t.Errorf("who is no friend any more is in %s", text)
+				}
+			}
+		}},
+	} {
+		slot := int(testenv.Must(env.Redis.(*redis.ClusterClient).ClusterKeySlot(t.Context(), tt.key).Result()))
+		from, to := owners(t, cluster, slot)
+		cluster.BeginMove(slot, from, to)
+		if !cluster.MoveKey(slot, from, to) {
+			t.Fatal("there is nothing to move")
+		}
+		refused := func() int { return from.Refused("TRYAGAIN") + to.Refused("TRYAGAIN") }
+		before := refused()
+		answered := make(chan func(), 1)
+		go func() { answered <- tt.while() }()
+		testenv.Eventually(t, name+" meets the slot", func() bool { return refused() > before+10 })
+		select {
+		case <-answered:
+			t.Errorf("%s was answered while nobody could", name)
+		default:
+		}
+		for cluster.MoveKey(slot, from, to) {
+		}
+		cluster.EndMove(slot, from, to)
+		(<-answered)()
+	}
 	if status := p.Stop(); status != 0 {
 		t.Errorf("stopped with status %d: %s", status, p.Log())
 	}

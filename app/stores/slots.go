@@ -26,8 +26,9 @@ const (
 // While a slot moves, a command of several keys is sent again for as long as some
 // of these have moved to another node and others have not yet: nobody can run it
 // meanwhile. The client does so by itself a few times only, and in a pipeline for
-// its first command alone. What was refused has changed nothing: scripts read all
-// keys before they write.
+// its first command alone; when these are used up it may not follow the slot to
+// where it has just got. What was refused has changed nothing: scripts read all keys
+// before they write.
 type slots struct{ cluster *redis.ClusterClient }
 
 // look asks who serves what, in the background, where a node did not answer.
@@ -88,10 +89,15 @@ func firstError(cmds []redis.Cmder) error {
 	return nil
 }
 
-// isMoving tells that a command met a slot of which some keys have moved; a
-// script that names further keys finds that out for itself.
+// isMoving tells that a command met a slot of which some keys have moved, or all
+// of them just now; a script that names further keys finds that out for itself.
 func isMoving(err error) bool {
-	return err != nil && (redis.IsTryAgainError(err) || strings.Contains(err.Error(), "Script attempted to access a non local key"))
+	if err == nil {
+		return false
+	}
+	_, moved := redis.IsMovedError(err)
+	_, ask := redis.IsAskError(err)
+	return moved || ask || redis.IsTryAgainError(err) || strings.Contains(err.Error(), "Script attempted to access a non local key")
 }
 
 // rest pauses; false if there is no time left.

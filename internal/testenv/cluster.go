@@ -197,28 +197,54 @@ func (c *Cluster) Masters() []*Node {
 // resharding does.
 func (c *Cluster) MoveSlot(slot int, from, to *Node) {
 	c.t.Helper()
-	fromID, toID := from.must("cluster", "myid"), to.must("cluster", "myid")
-	to.must("cluster", "setslot", slot, "importing", fromID)
-	from.must("cluster", "setslot", slot, "migrating", toID)
+	c.BeginMove(slot, from, to)
+	for c.MoveKey(slot, from, to) {
+	}
+	c.EndMove(slot, from, to)
+}
+
+// BeginMove announces that a slot is going to move.
+func (c *Cluster) BeginMove(slot int, from, to *Node) {
+	c.t.Helper()
+	to.must("cluster", "setslot", slot, "importing", from.must("cluster", "myid"))
+	from.must("cluster", "setslot", slot, "migrating", to.must("cluster", "myid"))
+}
+
+// MoveKey moves a key of a slot that moves; false if there is none left.
+func (c *Cluster) MoveKey(slot int, from, to *Node) (moved bool) {
+	c.t.Helper()
 	from.with(func(rdb *redis.Client) {
-		for {
-			keys, err := rdb.ClusterGetKeysInSlot(context.Background(), slot, 10).Result()
-			if err != nil {
+		keys, err := rdb.ClusterGetKeysInSlot(context.Background(), slot, 1).Result()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for _, key := range keys {
+			if err := rdb.Migrate(context.Background(), "127.0.0.1", strconv.Itoa(to.port), key, 0, 10*time.Second).Err(); err != nil {
 				c.t.Fatal(err)
 			}
-			if len(keys) == 0 {
-				return
-			}
-			for _, key := range keys {
-				if err := rdb.Migrate(context.Background(), "127.0.0.1", strconv.Itoa(to.port), key, 0, 10*time.Second).Err(); err != nil {
-					c.t.Fatal(err)
-				}
-			}
+			moved = true
 		}
 	})
+	return moved
+}
+
+// EndMove tells every master who serves the slot from now on.
+func (c *Cluster) EndMove(slot int, from, to *Node) {
+	c.t.Helper()
+	id := to.must("cluster", "myid")
 	for _, n := range append([]*Node{to, from}, c.Masters()...) {
-		n.must("cluster", "setslot", slot, "node", toID)
+		n.must("cluster", "setslot", slot, "node", id)
 	}
+}
+
+// Refused counts how often a node has answered with an error of this kind.
+func (n *Node) Refused(kind string) (count int) {
+	n.t.Helper()
+	_, text, _ := strings.Cut(field(n.must("info", "errorstats"), "errorstat_"+kind), "=")
+	if text == "" {
+		return 0
+	}
+	return Must(strconv.Atoi(text))
 }
 
 // Sentinels are a master, two replicas and three Sentinels of the test's own.
