@@ -160,6 +160,8 @@ func (s *Scheduler) attempt(ctx context.Context, job Job) (o outcome) {
 	began := false
 	o.err = s.leases.Hold(ctx, "job/"+job.Name, func(ctx context.Context) (err error) {
 		began = true
+		s.log.DebugContext(ctx, "job begins", "job", job.Name)
+		defer s.log.DebugContext(ctx, "job ends", "job", job.Name)
 		o.rows, err = job.Run(ctx)
 		return err
 	})

@@ -134,7 +134,7 @@ func TestMetricsFromTheStart(t *testing.T) {
 	})
 }
 
-// Each run leaves one line and its figures.
+// Each run leaves one line and its figures, besides those for debugging.
 func TestOneRun(t *testing.T) {
 	t.Parallel()
 	noon := float64(testenv.Noon.Unix())
@@ -183,10 +183,10 @@ func TestOneRun(t *testing.T) {
 				}
 				stop()
 				lines := s.lines()
-				if len(lines) != 1 {
+				if len(lines) != 3 || lines[0]["msg"] != "job begins" || lines[1]["msg"] != "job ends" {
 					t.Fatalf("logged %v", lines)
 				}
-				line := lines[0]
+				line := lines[2]
 				if line["msg"] != "job" || line["job"] != "archive" || line["level"] != test.level || line["rows"] != test.want.rows || line["ms"] != took.Seconds()*1000 {
 					t.Errorf("logged %v", line)
 				}
