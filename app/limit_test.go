@@ -49,6 +49,12 @@ func testLimitOfAUser(t *testing.T, env *testenv.Env) {
 	s := newServer(t, env, func(c *config.Config) { c.Limits.UserPerMinute = 3 })
 	mine := func() answer { return s.as(1, "GET", "/v1/boards/steps/me", nil) }
 	s.refusedForAWhile(exhaust(t, 3, mine))
+	// What was called here counts on other replicas.
+	other, n := newServer(t, env, func(c *config.Config) { c.Limits.UserPerMinute = 3 }), 0
+	exhaust(t, 0, func() answer { n++; return other.as(1, "GET", "/v1/boards", nil) })
+	if n > 3 {
+		t.Errorf("another replica refuses call %d", n)
+	}
 	// Others are not affected, nor are backends that speak for this user.
 	s.want(s.as(2, "GET", "/v1/boards/steps/me", nil), http.StatusOK, nil)
 	for range 10 {
