@@ -221,10 +221,12 @@ func (a *App) newScheduler(o Options, leases jobs.Leases, registry prometheus.Re
 	if err != nil {
 		return nil, fmt.Errorf("jobs.archive_cron: %w", err)
 	}
+	noted := a.Boards.Memory("friends")
 	return jobs.New(leases, o.Clock, o.Log, registry,
 		jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths),
 		jobs.Reconcile(a.Reconciler, a.Catalog, a.Boards, o.Clock, o.Log, registry),
 		jobs.Roll(a.Catalog, a.Boards, o.Clock),
+		jobs.Friends(func(ctx context.Context) (int64, error) { return a.Friends.Doubt(ctx, noted, o.Clock()) }),
 		jobs.Purge(func(ctx context.Context) (int64, error) { return purger.Purge(ctx, o.Config.Ledger.Retain) }),
 	), nil
 }

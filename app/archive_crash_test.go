@@ -275,9 +275,9 @@ func (d *coldDay) keys() []string {
 	var keys []string
 	iter := d.env.Redis.Scan(d.t.Context(), 0, d.env.Keys.Prefix+"*", 1000).Iterator()
 	for iter.Next(d.t.Context()) {
-		// The reconciler's note is no part of a day.
-		if key := iter.Val(); key != d.env.Keys.BoardsNoted("ledger", 0) {
-			keys = append(keys, strings.TrimPrefix(key, d.env.Keys.Prefix))
+		// What jobs note is no part of a day.
+		if key := strings.TrimPrefix(iter.Val(), d.env.Keys.Prefix); !strings.HasPrefix(key, "boards-noted:") {
+			keys = append(keys, key)
 		}
 	}
 	if err := iter.Err(); err != nil {

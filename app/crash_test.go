@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -285,6 +286,59 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 			t.Fatalf("friends %v, %v, want 3 alone", ids, err)
 		}
 		return env.Redis.Exists(ctx, env.Keys.Friends(1)).Val() == 1
+	})
+}
+
+// A Redis that comes back from an earlier state has a friend list from before a
+// change. It is not believed for longer than it takes to notice the restart.
+func TestAFriendListFromBeforeARestart(t *testing.T) {
+	t.Parallel()
+	env := prepared(t)
+	server := testenv.StartRedis(t)
+	env.Config.Redis.Addrs = []string{server.Addr()}
+	rdb := clientOf(t, server)
+	p := testenv.Serve(t, env.Config)
+	testenv.Eventually(t, "somebody watches", func() bool { return rdb.Exists(t.Context(), env.Keys.BoardsNoted("friends", 0)).Val() == 1 })
+	call := func(method, path, body string) (status int, text string) {
+		t.Helper()
+		status, text, err := request(t.Context(), http.DefaultClient, token(t, 1, ""), method, p.URL+path, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status, text
+	}
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	f := friends.New(friends.NewStore(env.Gorm), friends.NewCache(rdb, env.Keys), env.Log)
+	if err := f.Replace(t.Context(), 1, []models.UserID{2}); err != nil {
+		t.Fatal(err)
+	}
+	status, text, err := request(t.Context(), http.DefaultClient, token(t, 2, ""), "POST", p.URL+"/v1/boards/steps/scores", fmt.Sprintf(`{"date":%q,"score":5}`, shanghaiToday()))
+	if err != nil || status != http.StatusOK {
+		t.Fatal(status, text, err)
+	}
+	listed := func() bool {
+		t.Helper()
+		status, text := call("GET", "/v1/boards/steps/friends", "")
+		return status == http.StatusOK && strings.Contains(text, `"user_id":"2"`)
+	}
+	if !listed() {
+		t.Fatal("the friend is not listed")
+	}
+	old := rdb.Dump(t.Context(), env.Keys.Friends(1)).Val()
+	if status, text := call("DELETE", "/v1/friends/2", ""); status != http.StatusNoContent || listed() {
+		t.Fatalf("%d %s", status, text)
+	}
+	if err := rdb.RestoreReplace(t.Context(), env.Keys.Friends(1), time.Hour, old).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if !listed() {
+		t.Fatal("the list in Redis is not read")
+	}
+	server.Kill()
+	server.Start()
+	testenv.Eventually(t, "the old list is dropped", func() bool {
+		status, text := call("GET", "/v1/boards/steps/friends", "")
+		return status == http.StatusOK && !strings.Contains(text, `"user_id":"2"`)
 	})
 }
 

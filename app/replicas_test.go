@@ -112,7 +112,7 @@ func (p *pair) checkJobs(t *testing.T) {
 	for _, process := range p.now {
 		readRuns(t, process, time.Now(), runs)
 	}
-	for _, name := range []string{"archive", "reconcile", "roll", "purge"} {
+	for _, name := range []string{"archive", "friends", "reconcile", "roll", "purge"} {
 		if len(runs[name]) < 2 {
 			t.Errorf("%s ran %d times", name, len(runs[name]))
 		}

@@ -107,16 +107,18 @@ func (k Keys) Aside(bucket *Bucket, shard, run int, late bool) string {
 }
 
 // BoardsNoted says that the boards' Redis had everything at a moment: all that
-// the queue or the ledger has, whichever the watcher is.
+// the queue or the ledger has, or every change of friends, whichever the watcher
+// is.
 //
-//	example   boards-noted:queue:{0}, boards-noted:ledger:{0}; in a cluster {0}
-//	          to {127}, so that every master has some
+//	example   boards-noted:queue:{0}, boards-noted:ledger:{0},
+//	          boards-noted:friends:{0}; in a cluster {0} to {127}, so that every
+//	          master has some
 //	type      hash: server = run id of the server, at = Unix milliseconds, mark =
 //	          while what another server than this one may have forgotten is made
 //	          good, its run id and a token
 //	writer    services/board, every few seconds
 //	lifetime  never expires
-//	truth     none needed: where it is missing everything is applied again
+//	truth     none needed: where it is missing everything is applied or loaded again
 func (k Keys) BoardsNoted(watcher string, note int) string {
 	return k.Prefix + "boards-noted:" + watcher + ":{" + strconv.Itoa(note) + "}"
 }
@@ -128,7 +130,12 @@ func (k Keys) BoardsNoted(watcher string, note int) string {
 //	writer    services/friends, loading on a miss
 //	lifetime  an hour or so; removed by every change
 //	truth     table friendships
-func (k Keys) Friends(user UserID) string { return k.user("friends:{", user) }
+func (k Keys) Friends(user UserID) string { return k.user(friendsBegin, user) }
+
+const friendsBegin = "friends:{"
+
+// FriendsBegin is what every key of Friends begins with, and no other key.
+func (k Keys) FriendsBegin() string { return k.Prefix + friendsBegin }
 
 // FriendsChanging marks that a change of the user's friends is under way, so
 // that nobody stores a set read before it was committed.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -189,4 +191,45 @@ func (c *Cache) each(ctx context.Context, users []models.UserID, queue func(redi
 		}
 	}
 	return nil
+}
+
+// globSpecial are the characters that mean something in a pattern of keys.
+var globSpecial = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+// dropAll removes every user's set, and tells how many there were. It walks over
+// all keys, in steps of a millisecond or so.
+func (c *Cache) dropAll(ctx context.Context) (dropped int64, err error) {
+	cluster, ok := c.rdb.(*redis.ClusterClient)
+	if !ok {
+		return c.dropOn(ctx, c.rdb)
+	}
+	var total atomic.Int64
+	err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		n, err := c.dropOn(ctx, node)
+		total.Add(n)
+		return err
+	})
+	return total.Load(), err
+}
+
+// dropOn removes the sets that are on one server.
+func (c *Cache) dropOn(ctx context.Context, node redis.Cmdable) (dropped int64, err error) {
+	pattern := globSpecial.Replace(c.keys.FriendsBegin()) + "*"
+	for cursor := uint64(0); ; {
+		keys, next, err := node.Scan(ctx, cursor, pattern, eachBatch).Result()
+		if err != nil {
+			return dropped, fmt.Errorf("look for friend sets: %w", err)
+		}
+		pipe := node.Pipeline()
+		for _, key := range keys {
+			pipe.Unlink(ctx, key)
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return dropped, fmt.Errorf("drop friend sets: %w", err)
+		}
+		dropped += int64(len(keys))
+		if cursor = next; cursor == 0 {
+			return dropped, nil
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/board"
 )
 
 // protocol is the copy of one user's list and what may happen to it.
@@ -202,4 +203,64 @@ func TestChangesEndBeforeTheirMarks(t *testing.T) {
 	if d, err := time.ParseDuration(idle); err != nil || d <= 0 || d > markTTL/2 {
 		t.Errorf("a stalled transaction lives for %q", idle)
 	}
+}
+
+// Sets are dropped, all of this prefix and nothing else, when Redis may have
+// forgotten something, and not otherwise.
+func TestSetsThatMayBeOldAreDropped(t *testing.T) {
+	t.Parallel()
+	t.Run("one server", func(t *testing.T) { t.Parallel(); testDoubt(t, testenv.Real(t)) })
+	t.Run("embedded", func(t *testing.T) { t.Parallel(); testDoubt(t, testenv.Embedded(t)) })
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		cluster := testenv.StartCluster(t)
+		testDoubt(t, testenv.RealOn(t, cluster.Use))
+	})
+}
+
+func testDoubt(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	const users = 3000 // several steps of the walk
+	// Of two prefixes one matches the other as a pattern.
+	wild, plain := models.Keys{Prefix: env.Keys.Prefix + `a*[b]?\`}, models.Keys{Prefix: env.Keys.Prefix + "axb1"}
+	s := New(NewStore(env.Gorm), NewCache(env.Redis, wild), env.Log)
+	memory := board.NewStore(env.Redis, wild, env.Clock.Now).Memory("friends")
+	fill := func() {
+		pipe := env.Redis.Pipeline()
+		for user := range models.UserID(users) {
+			pipe.SAdd(t.Context(), wild.Friends(user+1), 7)
+		}
+		pipe.SAdd(t.Context(), plain.Friends(1), 7)
+		pipe.SAdd(t.Context(), wild.FriendsChanging(1), "writer")
+		if _, err := pipe.Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	doubt := func(want int64) {
+		t.Helper()
+		fill()
+		if dropped, err := s.Doubt(t.Context(), memory, env.Clock.Now()); err != nil || dropped != want {
+			t.Errorf("%d sets dropped, %v, want %d", dropped, err, want)
+		}
+		for key, want := range map[string]int64{
+			wild.Friends(1): min(1, users-want), wild.Friends(users): min(1, users-want), plain.Friends(1): 1, wild.FriendsChanging(1): 1,
+		} {
+			if found, err := env.Redis.Exists(t.Context(), key).Result(); err != nil || found != want {
+				t.Errorf("%s is there: %d, %v, want %d", key, found, err, want)
+			}
+		}
+	}
+	doubt(users) // of this Redis nothing is known
+	doubt(0)
+	doubt(0)
+	note := wild.BoardsNoted("friends", 0)
+	if err := env.Redis.HSet(t.Context(), note, "server", "another").Err(); err != nil {
+		t.Fatal(err)
+	}
+	doubt(users)
+	doubt(0)
+	if err := env.Redis.Del(t.Context(), note).Err(); err != nil {
+		t.Fatal(err)
+	}
+	doubt(users)
 }
