@@ -271,7 +271,7 @@ func (w *world) alone(ctx context.Context, query string) (time.Duration, error) 
 		if err != nil {
 			return 0, err
 		}
-		requests[v] = w.rankingRequest(token, query)
+		requests[v] = w.rankingRequest("steps", token, query)
 	}
 	if _, err := load(ctx, w.service.addr, 1, w.seconds/2, rotate(requests)); err != nil { // warm
 		return 0, err
@@ -282,13 +282,13 @@ func (w *world) alone(ctx context.Context, query string) (time.Duration, error) 
 
 func (w *world) printMoves(ctx context.Context, pool *pgxpool.Pool, m moves) error {
 	rate := func(d time.Duration) float64 { return float64(w.board) / d.Seconds() }
-	bare, service := middle(m.bare), middle(m.service)
+	bare, service := median(m.bare), median(m.service)
 	fmt.Printf("\n| moving a day of %d | rows a second | ratio |\n| --- | ---: | --- |\n", w.board)
 	fmt.Printf("| bare COPY, rows made before and sorted by key | %.0f | 1 |\n", rate(bare))
 	fmt.Printf("| Stepboard, from Redis, verified | %.0f | %.2f |\n", rate(service), rate(service)/rate(bare))
 	fmt.Printf("\nresident memory of the service at most: %d bytes\n", m.peak)
 	fmt.Printf("\n| friend rankings | time | ratio |\n| --- | ---: | --- |\n")
-	calm, busy := middle(m.calm), middle(m.busy)
+	calm, busy := median(m.calm), median(m.busy)
 	fmt.Printf("| p99 at %d a second | %v | 1 |\n", m.rate, calm.Round(10*time.Microsecond))
 	fmt.Printf("| p99 at %d a second while a day moves | %v | %.2f |\n", m.rate, busy.Round(10*time.Microsecond), busy.Seconds()/calm.Seconds())
 	fmt.Printf("| one client, today | %v | 1 |\n", m.hot.Round(10*time.Microsecond))
@@ -303,9 +303,4 @@ func (w *world) printMoves(ctx context.Context, pool *pgxpool.Pool, m moves) err
 	}
 	fmt.Printf("\nPostgres, for each user and day: %.0f bytes of rows, %.0f of keys\n", heap, keys)
 	return nil
-}
-
-func middle(list []time.Duration) time.Duration {
-	sorted := slices.Sorted(slices.Values(list))
-	return sorted[len(sorted)/2]
 }

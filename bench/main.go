@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -29,9 +30,9 @@ func main() {
 	flag.IntVar(&s.viewers, "viewers", 1000, "users who look at their ranking")
 	flag.IntVar(&s.friends, "friends", 200, "friends of each")
 	flag.IntVar(&s.limit, "limit", 50, "lines of a page")
-	flag.IntVar(&s.rounds, "rounds", 5, "rounds; of each figure the median counts")
+	flag.IntVar(&s.rounds, "rounds", 3, "rounds; of each figure the median counts")
 	flag.DurationVar(&s.seconds, "time", 4*time.Second, "time of each measurement")
-	flag.StringVar(&s.only, "only", "", "serving, ingest, ledger, capacity or archive; empty for all")
+	flag.StringVar(&s.only, "only", "", "serving, cost, ingest, ledger, capacity or archive; empty for all")
 	bare := flag.String("bare", "", "be the bare handler that the service is compared with: the address of its Redis")
 	var keys sharedKeys
 	flag.StringVar(&keys.prefix, "prefix", "", "with -bare: what stands before the service's keys")
@@ -64,8 +65,8 @@ func bench(ctx context.Context, s settings) (err error) {
 	fmt.Printf("%d cores, %s; Redis %s; board of %d, %d viewers with %d friends each, pages of %d; %d rounds of %v, medians\n\n",
 		runtime.NumCPU(), runtime.Version(), version, s.board, s.viewers, s.friends, s.limit, s.rounds, s.seconds)
 
-	parts := map[string]func(context.Context) error{"serving": w.servingBench, "ingest": w.ingestBench, "ledger": w.ledgerBench, "capacity": w.capacityBench, "archive": w.archiveBench}
-	for _, name := range []string{"serving", "ingest", "ledger", "capacity", "archive"} {
+	parts := map[string]func(context.Context) error{"serving": w.servingBench, "cost": w.costBench, "ingest": w.ingestBench, "ledger": w.ledgerBench, "capacity": w.capacityBench, "archive": w.archiveBench}
+	for _, name := range []string{"serving", "cost", "ingest", "ledger", "capacity", "archive"} {
 		if s.only == "" || s.only == name {
 			if err := parts[name](ctx); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
@@ -114,6 +115,8 @@ type row struct {
 	name    string
 	measure func(context.Context) (float64, error)
 	process *process // the server, if there is one
+	// redises are its Redis, where that is not the world's.
+	redises []*process
 	rates   []float64
 
 	redis, server, client share
@@ -136,7 +139,11 @@ func (s *share) add(spent time.Duration, ops float64) {
 // run measures once.
 func (r *row) run(ctx context.Context, w *world) error {
 	self := &process{pid: os.Getpid()}
-	before := []time.Duration{w.redisServer.cpu(), r.process.cpu(), self.cpu()}
+	redises := r.redises
+	if redises == nil {
+		redises = []*process{w.redisServer}
+	}
+	before := []time.Duration{cpuOf(redises), r.process.cpu(), self.cpu()}
 	start := time.Now()
 	rate, err := r.measure(ctx)
 	if err != nil {
@@ -144,13 +151,23 @@ func (r *row) run(ctx context.Context, w *world) error {
 	}
 	ops := rate * time.Since(start).Seconds()
 	r.rates = append(r.rates, rate)
-	r.redis.add(w.redisServer.cpu()-before[0], ops)
+	r.redis.add(cpuOf(redises)-before[0], ops)
 	r.server.add(r.process.cpu()-before[1], ops)
 	r.client.add(self.cpu()-before[2], ops)
 	return nil
 }
 
-func (r *row) median() float64 {
-	sorted := slices.Sorted(slices.Values(r.rates))
+// cpuOf is the CPU time that processes have spent together.
+func cpuOf(processes []*process) (sum time.Duration) {
+	for _, p := range processes {
+		sum += p.cpu()
+	}
+	return sum
+}
+
+func (r *row) median() float64 { return median(r.rates) }
+
+func median[T cmp.Ordered](values []T) T {
+	sorted := slices.Sorted(slices.Values(values))
 	return sorted[len(sorted)/2]
 }

@@ -65,17 +65,10 @@ func newWorld(ctx context.Context, s settings) (*world, error) {
 		return nil, errors.New("TEST_REDIS_ADDR and TEST_POSTGRES_DSN are not set: run make bench, which starts the servers")
 	}
 	schema := "bench_" + strings.ToLower(rand.Text()[:8])
-	if err := makeSchema(ctx, dsn, schema); err != nil {
+	var err error
+	if w.config.Postgres.DSN, err = makeSchema(ctx, dsn, schema); err != nil {
 		return nil, err
 	}
-	u, err := url.Parse(dsn)
-	if err != nil {
-		return nil, err
-	}
-	q := u.Query()
-	q.Set("search_path", schema)
-	u.RawQuery = q.Encode()
-	w.config.Postgres.DSN = u.String()
 	w.config.Redis.Addrs = []string{redisAddr}
 	w.config.Redis.KeyPrefix = schema + ":"
 	w.config.Auth.HS256Secret = rand.Text() + rand.Text()
@@ -97,14 +90,25 @@ func newWorld(ctx context.Context, s settings) (*world, error) {
 	return w, nil
 }
 
-func makeSchema(ctx context.Context, dsn, schema string) (err error) {
+// makeSchema makes a schema of the run's own and answers the DSN that leads
+// there.
+func makeSchema(ctx context.Context, dsn, schema string) (own string, err error) {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return "", err
+	}
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	_, err = db.ExecContext(ctx, "CREATE SCHEMA "+schema)
-	return err
+	if _, err := db.ExecContext(ctx, "CREATE SCHEMA "+schema); err != nil {
+		return "", err
+	}
+	q := u.Query()
+	q.Set("search_path", schema)
+	u.RawQuery = q.Encode()
+	return u.String(), nil
 }
 
 // close ends the servers.
@@ -124,27 +128,36 @@ func (w *world) fill(ctx context.Context) (err error) {
 	if _, err := w.stores.Migrate(ctx); err != nil {
 		return err
 	}
-	embedded, err := stores.Open(ctx, w.config, time.Now)
-	if err != nil {
-		return err
-	}
-	a, err := app.New(ctx, app.Options{
-		Config: w.config, Stores: embedded, Clock: time.Now,
-		Log: w.log(), Verifier: handlers.NewVerifier(handlers.VerifierConfig{}), Roles: app.AllRoles(),
-	})
+	a, err := w.open(ctx, w.config)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	if w.boardBytes, err = w.grown(ctx, func() error { return w.fillBoard(ctx, a) }); err != nil {
+	if w.boardBytes, err = w.grown(ctx, func() error { return fillBoard(ctx, a, "steps", w.board) }); err != nil {
 		return err
 	}
 	return w.fillFriends(ctx, a)
 }
 
-// fillBoard gives everybody a score.
-func (w *world) fillBoard(ctx context.Context, a *app.App) error {
-	b, err := a.Catalog.Board("steps")
+// open makes the service's own code run in this process, to fill stores by.
+func (w *world) open(ctx context.Context, cfg config.Config) (*app.App, error) {
+	st, err := stores.Open(ctx, cfg, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	a, err := app.New(ctx, app.Options{
+		Config: cfg, Stores: st, Clock: time.Now,
+		Log: w.log(), Verifier: handlers.NewVerifier(handlers.VerifierConfig{}), Roles: app.AllRoles(),
+	})
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	return a, nil
+}
+
+// fillBoard gives so many users a score of today.
+func fillBoard(ctx context.Context, a *app.App, name string, users int) error {
+	b, err := a.Catalog.Board(name)
 	if err != nil {
 		return err
 	}
@@ -155,9 +168,9 @@ func (w *world) fillBoard(ctx context.Context, a *app.App) error {
 	}
 	rng := mathrand.New(mathrand.NewPCG(1, 2))
 	const batch = 10_000
-	for from := 0; from < w.board; from += batch {
+	for from := 0; from < users; from += batch {
 		var raises []models.Raise
-		for i := from; i < min(from+batch, w.board); i++ {
+		for i := from; i < min(from+batch, users); i++ {
 			composite, err := score.Of(bucket).Encode(int64(rng.IntN(30_000)), models.TimestampOf(now)-models.Timestamp(rng.IntN(1000)))
 			if err != nil {
 				return err
@@ -412,7 +425,7 @@ func (w *world) makeRequests(context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.rankings = append(w.rankings, w.rankingRequest(token, ""))
+		w.rankings = append(w.rankings, w.rankingRequest("steps", token, ""))
 		w.bareRanks = append(w.bareRanks, httpRequest("GET", "/rank/"+viewer(v).String(), "", ""))
 		body := fmt.Sprintf(`{"date":%q,"score":%d}`, today, 100+v)
 		w.uploads = append(w.uploads, httpRequest("POST", "/v1/boards/steps/scores", token, body))
@@ -427,8 +440,8 @@ func (w *world) token(user models.UserID, scope string) (string, error) {
 }
 
 // rankingRequest asks for a friend ranking, with more parameters if need be.
-func (w *world) rankingRequest(token, more string) []byte {
-	return httpRequest("GET", fmt.Sprintf("/v1/boards/steps/friends?limit=%d%s", w.limit, more), token, "")
+func (w *world) rankingRequest(board, token, more string) []byte {
+	return httpRequest("GET", fmt.Sprintf("/v1/boards/%s/friends?limit=%d%s", board, w.limit, more), token, "")
 }
 
 func (w *world) redisRanking(ctx context.Context) (float64, error) {

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	clusterMasters = 3
+	clusterSlots   = 16384
+	// redisPatience bounds how long a Redis may take to start, and a cluster to
+	// know itself.
+	redisPatience = 30 * time.Second
+)
+
+// startRedis starts a Redis of the benchmark's own, with the settings of
+// scripts/with-servers and more.
+func startRedis(ctx context.Context, folder string, more ...string) (*process, error) {
+	dir, err := os.MkdirTemp(folder, "redis")
+	if err != nil {
+		return nil, err
+	}
+	addr, err := freeAddr(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("redis-server", append([]string{
+		"--bind", "127.0.0.1", "--port", port, "--dir", dir, "--save", "", "--appendonly", "no", "--set-max-intset-entries", "5000",
+	}, more...)...)
+	cmd.Stdout = log
+	return startProcess(cmd, func() (string, error) {
+		return addr, with(addr, func(rdb *redis.Client) error {
+			return await(ctx, "redis answers", func() bool { return rdb.Ping(ctx).Err() == nil })
+		})
+	})
+}
+
+// startCluster starts a Redis Cluster of masters without replicas and waits
+// until all of it serves.
+func startCluster(ctx context.Context, folder string) (nodes []*process, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, stopAll(nodes))
+		}
+	}()
+	var buses []string
+	for range clusterMasters {
+		bus, err := freeAddr(ctx)
+		if err != nil {
+			return nodes, err
+		}
+		_, port, err := net.SplitHostPort(bus)
+		if err != nil {
+			return nodes, err
+		}
+		node, err := startRedis(ctx, folder, "--cluster-enabled", "yes", "--cluster-port", port)
+		if err != nil {
+			return nodes, err
+		}
+		nodes, buses = append(nodes, node), append(buses, port)
+	}
+	for i, node := range nodes {
+		if err := with(node.addr, func(rdb *redis.Client) error { return join(ctx, rdb, i, nodes, buses) }); err != nil {
+			return nodes, err
+		}
+	}
+	for _, node := range nodes {
+		err := with(node.addr, func(rdb *redis.Client) error {
+			return await(ctx, "the cluster is whole", func() bool {
+				info := rdb.ClusterInfo(ctx).Val()
+				return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:"+strconv.Itoa(clusterMasters))
+			})
+		})
+		if err != nil {
+			return nodes, err
+		}
+	}
+	return nodes, nil
+}
+
+// join gives the i-th node its part of the slots and lets it meet the others.
+func join(ctx context.Context, rdb *redis.Client, i int, nodes []*process, buses []string) error {
+	errs := []error{
+		rdb.ClusterAddSlotsRange(ctx, i*clusterSlots/clusterMasters, (i+1)*clusterSlots/clusterMasters-1).Err(),
+		rdb.Do(ctx, "cluster", "set-config-epoch", i+1).Err(),
+	}
+	for j, other := range nodes[:i] {
+		host, port, err := net.SplitHostPort(other.addr)
+		errs = append(errs, err, rdb.Do(ctx, "cluster", "meet", host, port, buses[j]).Err())
+	}
+	return errors.Join(errs...)
+}
+
+func stopAll(processes []*process) error {
+	var errs []error
+	for _, p := range processes {
+		errs = append(errs, p.stop())
+	}
+	return errors.Join(errs...)
+}
+
+// with calls with a client of one server.
+func with(addr string, do func(*redis.Client) error) error {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	return errors.Join(do(rdb), rdb.Close())
+}
+
+// await waits for something that comes about soon.
+func await(ctx context.Context, what string, is func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, redisPatience)
+	defer cancel()
+	for !is() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waited for: %s: %w", what, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// freeAddr is an address of the loopback where nobody listens.
+func freeAddr(ctx context.Context) (string, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"stepboard/app/stores"
+	"stepboard/config"
+)
+
+// starts is how often the service is started on each amount of data; of each
+// figure the median counts.
+const starts = 10
+
+// began is what starts have taken.
+type began struct {
+	users     int
+	flags     []string
+	wall, cpu []time.Duration
+}
+
+// startBench measures how long the service takes from its start until it is
+// ready, with few users and with many, each on a Redis of their own.
+func (w *world) startBench(ctx context.Context) (err error) {
+	server, err := startRedis(ctx, w.folder)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.stop()) }()
+	few, err := w.fillFew(ctx, server.addr)
+	if err != nil {
+		return err
+	}
+	if err := fillFriendships(ctx, w.stores, w.board); err != nil {
+		return err
+	}
+	sizes := []*began{
+		{users: costSmallest, flags: append(w.flags(), "--redis.addrs="+server.addr, "--postgres.dsn="+few)},
+		{users: w.board, flags: w.flags()},
+	}
+	for range starts {
+		for _, b := range sizes {
+			if err := b.start(ctx, w.folder); err != nil {
+				return err
+			}
+		}
+	}
+	fmt.Printf("\n| start of the service, until it is ready | time | ratio | its CPU | ratio |\n| --- | ---: | ---: | ---: | ---: |\n")
+	for _, b := range sizes {
+		wall, cpu := median(b.wall), median(b.cpu)
+		fmt.Printf("| %d users with a score, a name and friends | %v | %.2f | %v | %.2f |\n", b.users,
+			wall.Round(100*time.Microsecond), float64(wall)/float64(median(sizes[0].wall)),
+			cpu.Round(100*time.Microsecond), float64(cpu)/float64(median(sizes[0].cpu)))
+	}
+	return nil
+}
+
+// fillFew fills another Redis and another schema, with few users, and answers
+// the schema's DSN.
+func (w *world) fillFew(ctx context.Context, redisAddr string) (dsn string, err error) {
+	cfg := w.config
+	cfg.Boards = slices.Clone(config.Default().Boards)
+	cfg.Redis.Addrs = []string{redisAddr}
+	if cfg.Postgres.DSN, err = makeSchema(ctx, os.Getenv("TEST_POSTGRES_DSN"), "bench_"+strings.ToLower(rand.Text()[:8])); err != nil {
+		return "", err
+	}
+	st, err := stores.Open(ctx, cfg, time.Now)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	if _, err := st.Migrate(ctx); err != nil {
+		return "", err
+	}
+	a, err := w.open(ctx, cfg)
+	if err != nil {
+		return "", err
+	}
+	err = errors.Join(fillBoard(ctx, a, "steps", costSmallest), a.Close(), fillUsers(ctx, st, costSmallest), fillFriendships(ctx, st, costSmallest))
+	return cfg.Postgres.DSN, err
+}
+
+// fillFriendships makes every user a friend of the next one.
+func fillFriendships(ctx context.Context, st *stores.Stores, users int) error {
+	_, err := st.Pool.Exec(ctx, `
+		INSERT INTO friendships (user_id, friend_id, created_at)
+		SELECT side, 2 * i + 1 - side, now()
+		FROM generate_series($1::bigint, $1 + $2 - 2) AS i, generate_series(i, i + 1) AS side
+		ON CONFLICT DO NOTHING`, firstUser, users)
+	if err != nil {
+		return err
+	}
+	_, err = st.Pool.Exec(ctx, "VACUUM ANALYZE friendships")
+	return err
+}
+
+// start starts the service, waits until it is ready, and kills it, so that its
+// CPU time is that of the start.
+func (b *began) start(ctx context.Context, folder string) (err error) {
+	addr, err := freeAddr(ctx)
+	if err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(folder, "start.log"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	cmd := exec.Command(filepath.Join(folder, "stepboard"), append(slices.Clone(b.flags), "--http.addr="+addr)...)
+	cmd.Stderr = log
+	from := time.Now()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	readyErr := awaitReady(ctx, addr)
+	b.wall = append(b.wall, time.Since(from))
+	if err := errors.Join(readyErr, cmd.Process.Kill()); err != nil {
+		return err
+	}
+	// It was killed: that it did not end well is no news.
+	var killed *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &killed) {
+		return fmt.Errorf("the service ended by itself: %w", err)
+	}
+	b.cpu = append(b.cpu, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
+	return nil
+}
+
+// awaitReady asks every millisecond, over connections of their own.
+func awaitReady(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		if res, err := client.Do(r); err == nil {
+			if err := res.Body.Close(); err != nil {
+				return err
+			}
+			if res.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the service did not become ready: %w", ctx.Err())
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
