@@ -59,6 +59,9 @@ type Options struct {
 	Verifier *handlers.Verifier
 	// Live bounds those who watch rankings; it may be empty.
 	Live live.Limits
+	// Traces gets traces of the calls, unless it is nil. It stays open: spans may
+	// end until Close has returned.
+	Traces *Traces
 	// Extra adds routes, for `demo`.
 	Extra func(*gin.Engine)
 	// Beside says that a service may be running: its boards stay as it has
@@ -132,7 +135,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if err := define(ctx, o.Config.BoardDefinitions()); err != nil {
 		return failed(err)
 	}
-	queue, err := newQueue(ctx, o.Config, o.Log)
+	queue, err := newQueue(ctx, o)
 	if err != nil {
 		return failed(err)
 	}
@@ -155,6 +158,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		a.Guard = a.newGuard(o, leases)
 		registry.MustRegister(newQueueCollector(queue))
 	}
+	a.keep = o.Traces.flushes(a.keep)
 	a.writes = group.New(writeBatch, writers, a.keep)
 	a.batches = group.New(writeBatch, batchWriters, a.keep)
 	a.Ingest = ingest.New(a.Catalog, a.writes, a.batches, queue != nil, o.Clock)
@@ -173,6 +177,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		Friends: a.Friends, Users: a.Users, ProbesOnly: !o.Roles.API,
 		Verifier: o.Verifier, Ready: a.ready, Clock: o.Clock,
 		Registry: registry, Log: o.Log, Version: Version, Extra: o.Extra,
+		Traces: o.Traces.Provider(), TraceRatio: o.Traces.Ratio(),
 	})
 	if err != nil {
 		a.writes.Close()
@@ -222,13 +227,13 @@ func (a *App) newScheduler(o Options, leases jobs.Leases, registry prometheus.Re
 		return nil, fmt.Errorf("jobs.archive_cron: %w", err)
 	}
 	noted := a.Boards.Memory("friends")
-	return jobs.New(leases, o.Clock, o.Log, registry,
+	return jobs.New(leases, o.Clock, o.Log, registry, o.Traces.jobs(
 		jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths),
 		jobs.Reconcile(a.Reconciler, a.Catalog, a.Boards, o.Clock, o.Log, registry),
 		jobs.Roll(a.Catalog, a.Boards, o.Clock),
 		jobs.Friends(func(ctx context.Context) (int64, error) { return a.Friends.Doubt(ctx, noted, o.Clock()) }),
 		jobs.Purge(func(ctx context.Context) (int64, error) { return purger.Purge(ctx, o.Config.Ledger.Retain) }),
-	), nil
+	)...), nil
 }
 
 // newLeases gives leases by the database that everybody shares.

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stepboard/app/stores"
-	"stepboard/config"
 	"stepboard/models"
 	"stepboard/services/ingest"
 )
@@ -25,7 +23,8 @@ const writeBatch = 1000
 const writers, batchWriters = 1, 2
 
 // newQueue makes the queue of the settings; nil in direct mode.
-func newQueue(ctx context.Context, cfg config.Config, log *slog.Logger) (ingest.Queue, error) {
+func newQueue(ctx context.Context, opts Options) (ingest.Queue, error) {
+	cfg, log := opts.Config, opts.Log
 	o := cfg.Ingest
 	switch o.Mode {
 	case "redis":
@@ -33,7 +32,10 @@ func newQueue(ctx context.Context, cfg config.Config, log *slog.Logger) (ingest.
 		if len(o.Redis.Addrs) > 0 {
 			server = o.Redis.Server()
 		}
-		rdb := stores.OpenRedis(server)
+		rdb, err := stores.OpenTracedRedis(server, opts.Traces.Provider())
+		if err != nil {
+			return nil, fmt.Errorf("ingest.redis: %w", err)
+		}
 		if err := checkRedis(ctx, rdb, log); err != nil {
 			return nil, errors.Join(fmt.Errorf("ingest.redis: %w", err), rdb.Close())
 		}

@@ -78,7 +78,12 @@ func serve(ctx context.Context, cfg config.Config, roles Roles, logTo io.Writer)
 	}
 	log := newLogger(logTo, cfg.Log)
 	clock := clockOf(cfg)
-	st, err := stores.Open(ctx, cfg, clock)
+	traces, err := NewTraces(ctx, cfg.Traces, log)
+	if err != nil {
+		return err
+	}
+	defer traces.Close() //nolint:contextcheck // the last thing, when ctx has ended: until then there are spans
+	st, err := stores.OpenTraced(ctx, cfg, clock, traces.Provider())
 	if err != nil {
 		return err
 	}
@@ -86,7 +91,7 @@ func serve(ctx context.Context, cfg config.Config, roles Roles, logTo io.Writer)
 		return errors.Join(err, st.Close())
 	}
 	verifier := newVerifier(ctx, cfg.Auth, log)
-	a, err := New(ctx, Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier, Roles: roles})
+	a, err := New(ctx, Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier, Roles: roles, Traces: traces})
 	if err != nil {
 		verifier.Close()
 		return errors.Join(err, st.Close())

@@ -23,6 +23,7 @@ type Config struct {
 	Jobs     Jobs     `koanf:"jobs"`
 	Clock    Clock    `koanf:"clock"`
 	Log      Log      `koanf:"log"`
+	Traces   Traces   `koanf:"traces"`
 }
 
 // HTTP is where the API listens.
@@ -146,6 +147,13 @@ type Log struct {
 	Format string `koanf:"format" validate:"oneof=json text" doc:"json or text"`
 }
 
+// Traces says where traces go, and of how many calls. Off by default.
+type Traces struct {
+	Endpoint string `koanf:"endpoint" validate:"omitempty,http_url" doc:"address of a collector that takes traces by OTLP over HTTP, such as http://127.0.0.1:4318; empty: nothing is traced"`
+	// Ratio is 0.01 by default: of a service under load that is plenty.
+	Ratio float64 `koanf:"ratio" validate:"gt=0,max=1" doc:"share of the calls that are traced, more than 0 and at most 1"`
+}
+
 // Default is what holds where nothing else is said.
 func Default() Config {
 	return Config{
@@ -162,6 +170,7 @@ func Default() Config {
 		HotDays: 3,
 		Jobs:    Jobs{ArchiveCron: "30 3 * * *"},
 		Log:     Log{Level: "info", Format: "json"},
+		Traces:  Traces{Ratio: 0.01},
 	}
 }
 

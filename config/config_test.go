@@ -115,6 +115,9 @@ func TestValuesOfEveryType(t *testing.T) {
 		{"no over yes", given{file: "redis: {tls: true}", flags: map[string]string{"redis.tls": "false"}}, func(*config.Config) {}},
 		{"a duration in the file", given{file: "clock: {offset: -36h}"}, func(c *config.Config) { c.Clock.Offset = -36 * time.Hour }},
 		{"a duration as text", given{env: []string{"STEPBOARD_CLOCK__OFFSET=1h30m"}}, func(c *config.Config) { c.Clock.Offset = 90 * time.Minute }},
+		{"a fraction in the file", given{file: "traces: {ratio: 0.25}"}, func(c *config.Config) { c.Traces.Ratio = 0.25 }},
+		{"a whole number for a fraction", given{file: "traces: {ratio: 1}"}, func(c *config.Config) { c.Traces.Ratio = 1 }},
+		{"a fraction as text", given{env: []string{"STEPBOARD_TRACES__RATIO=0.25"}}, func(c *config.Config) { c.Traces.Ratio = 0.25 }},
 		{"a list in the file", given{file: "redis: {addrs: ['redis:1']}"}, func(c *config.Config) { c.Redis.Addrs = []string{"redis:1"} }},
 		{"a list of one as text", given{file: "redis: {addrs: 'redis:1'}"}, func(c *config.Config) { c.Redis.Addrs = []string{"redis:1"} }},
 		{"a list from the environment", given{env: []string{"STEPBOARD_REDIS__ADDRS=redis:1, "}}, func(c *config.Config) { c.Redis.Addrs = []string{"redis:1"} }},
@@ -231,6 +234,16 @@ func TestBadValuesNameTheKey(t *testing.T) {
 		{"clock: {offset: 1d}", "clock.offset: must be a duration with its unit"},
 		{"log: {level: loud}", `log.level: must be one of debug, info, warn, error, not "loud"`},
 		{"log: {format: xml}", "log.format: must be one of json, text"},
+		{"traces: {endpoint: 'collector:4318'}", "traces.endpoint: must be an http or https address"},
+		{"traces: {endpoint: 'http://u:hunter22@collector:4318'}", "traces.endpoint: must have no user"},
+		{"traces: {endpoint: 'http://collector:4318/?key=hunter22'}", "traces.endpoint: must have no user, query"},
+		{"traces: {ratio: 0}", "traces.ratio: must be more than 0, not 0"},
+		{"traces: {ratio: 1.5}", "traces.ratio: must be at most 1, not 1.5"},
+		{"traces: {ratio: .nan}", "traces.ratio: must be "},
+		{"traces: {ratio: 'nan'}", "traces.ratio: must be "},
+		{"traces: {ratio: 1 %}", "traces.ratio: must be a number"},
+		{"traces: {ratio: true}", "traces.ratio: must be a number"},
+		{"traces: {ratio: ''}", "traces.ratio: must be a number"},
 		{"boards:", "boards: must have at least 1"},
 		{"boards: []", "boards: must have at least 1"},
 		{"boards: steps", "boards: must be a list"},
@@ -309,6 +322,7 @@ func TestErrorsShowNoSecret(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{
 		"auth: {hs256_secret: hunter22}",
+		"traces: {endpoint: 'http://u:hunter22@collector:4318'}",
 		"auth: {hs256_secret: [hunter22]}",
 		"redis: {password: [hunter22]}",
 		"postgres: {dsn: {password: hunter22}}",
@@ -684,6 +698,7 @@ func FuzzLoad(f *testing.F) {
 	for _, text := range []string{
 		"hot_days: 5", "boards: [{name: a, max_score: 5}]", "boards: [{1: a}]", "1: 2", "http: {1: 2}", "? [a]\n: b",
 		"redis: &r {addrs: ['a:1']}", "http: {<<: {addr: ':1'}}", "clock: {offset: 1h}", "http.addr: ':1'", "? {a: b}\n: c",
+		"traces: {endpoint: 'http://a:4318', ratio: 1e-3}",
 	} {
 		f.Add(text)
 	}

@@ -98,6 +98,11 @@ func strict(from, to reflect.Value) (any, error) {
 			return n, nil
 		}
 		return nil, errors.New("must be a whole number")
+	case kind == reflect.Float64 && !from.CanInt() && !from.CanFloat():
+		if n, err := strconv.ParseFloat(text, 64); err == nil {
+			return n, nil
+		}
+		return nil, errors.New("must be a number")
 	case kind == reflect.Slice && from.Kind() != reflect.Slice:
 		return nil, errors.New("must be a list")
 	case kind == reflect.Struct && from.Kind() != reflect.Map:

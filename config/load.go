@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
@@ -189,6 +190,10 @@ func (c *Config) validate() error {
 	}
 	if c.Ingest.Mode == "kafka" && len(c.Ingest.Kafka.Brokers) == 0 {
 		return errors.New("ingest.kafka.brokers: must be set in mode kafka")
+	}
+	// A password in it would be dropped in silence, and printed.
+	if u, err := url.Parse(c.Traces.Endpoint); err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("traces.endpoint: must have no user, query or fragment")
 	}
 	for _, def := range c.BoardDefinitions() {
 		if _, err := catalog.NewBoard(def); err != nil {

@@ -185,6 +185,8 @@ func explain(f validator.FieldError) string {
 		return fmt.Sprintf("%s: must be one of %s, not %q", key, strings.ReplaceAll(f.Param(), " ", ", "), fmt.Sprint(f.Value()))
 	case "min", "max":
 		return fmt.Sprintf("%s: %s", key, explainBound(f))
+	case "gt":
+		return fmt.Sprintf("%s: must be more than %s, not %v", key, f.Param(), f.Value())
 	case "minbytes":
 		return fmt.Sprintf("%s: must have at least %s bytes", key, f.Param())
 	case "excludesall":

@@ -137,6 +137,9 @@ func (a *api) finish(c *gin.Context, start time.Time, id string) {
 		slog.Float64("ms", float64(elapsed.Microseconds())/1000),
 		slog.Int("bytes", max(0, c.Writer.Size())),
 	)
+	if traceID := c.GetString(traceIDKey); traceID != "" {
+		attrs = append(attrs, slog.String(traceIDKey, traceID))
+	}
 	if err != nil {
 		attrs = append(attrs, slog.String("code", string(models.CodeOf(err))))
 	}

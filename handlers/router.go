@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/trace"
 
 	"stepboard/models"
 	"stepboard/services/archive"
@@ -53,6 +54,9 @@ type Deps struct {
 	ProbesOnly bool
 	// Extra adds routes to the engine, for `demo`.
 	Extra func(*gin.Engine)
+	// Traces gets a trace of so many calls, 0 to 1; nil: nothing is traced.
+	Traces     trace.TracerProvider
+	TraceRatio float64
 }
 
 // api holds what the routes share.
@@ -73,7 +77,11 @@ func New(deps Deps) (http.Handler, error) {
 	if err := engine.SetTrustedProxies(deps.TrustedProxies); err != nil {
 		return nil, fmt.Errorf("trusted proxies: %w", err)
 	}
-	engine.Use(a.observe)
+	if deps.Traces != nil {
+		engine.Use(a.traced(), a.observe, describeSpan)
+	} else {
+		engine.Use(a.observe)
+	}
 	engine.NoRoute(nothingHere)
 	engine.NoMethod(func(c *gin.Context) {
 		writeProblem(c, models.Errorf(models.CodeMethodNotAllowed, "this path does not take %s", c.Request.Method))

@@ -13,12 +13,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/redis/go-redis/extra/redisotel/v9"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/trace"
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
@@ -65,12 +69,38 @@ type Stores struct {
 // Open makes the connections to Redis and Postgres; they connect when they are
 // used.
 func Open(ctx context.Context, cfg config.Config, clock models.Clock) (*Stores, error) {
-	s, err := openPostgres(ctx, cfg, clock)
+	return OpenTraced(ctx, cfg, clock, nil)
+}
+
+// OpenTraced is Open with a span for every call that belongs to a trace. A nil
+// provider traces nothing.
+func OpenTraced(ctx context.Context, cfg config.Config, clock models.Clock, traces trace.TracerProvider) (*Stores, error) {
+	rdb, err := OpenTracedRedis(cfg.Redis, traces)
 	if err != nil {
 		return nil, err
 	}
-	s.Redis = OpenRedis(cfg.Redis)
+	s, err := openPostgres(ctx, cfg, clock, traces)
+	if err != nil {
+		return nil, errors.Join(err, rdb.Close())
+	}
+	s.Redis = rdb
 	return s, nil
+}
+
+// OpenTracedRedis is OpenRedis with a span for every command or pipeline that
+// belongs to a trace. A nil provider traces nothing.
+func OpenTracedRedis(cfg config.Redis, traces trace.TracerProvider) (redis.UniversalClient, error) {
+	rdb := OpenRedis(cfg)
+	if traces == nil {
+		return rdb, nil
+	}
+	// Arguments are left out: keys and members are users.
+	err := redisotel.InstrumentTracing(rdb, redisotel.WithTracerProvider(traces),
+		redisotel.WithDBStatement(false), redisotel.WithCallerEnabled(false), redisotel.WithDialFilter(true))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("trace redis: %w", err), rdb.Close())
+	}
+	return rdb, nil
 }
 
 // OpenRedis makes a client of a Redis; it connects when it is used.
@@ -107,7 +137,7 @@ func OpenRedis(cfg config.Redis) redis.UniversalClient {
 	return rdb
 }
 
-func openPostgres(ctx context.Context, cfg config.Config, clock models.Clock) (*Stores, error) {
+func openPostgres(ctx context.Context, cfg config.Config, clock models.Clock, traces trace.TracerProvider) (*Stores, error) {
 	pgConfig, err := pgxpool.ParseConfig(cfg.Postgres.DSN)
 	if err != nil {
 		return nil, fmt.Errorf("postgres.dsn: %w", withoutDSN(err))
@@ -122,6 +152,11 @@ func openPostgres(ctx context.Context, cfg config.Config, clock models.Clock) (*
 	params["statement_timeout"] = millis(statementTimeout)
 	if params["application_name"] == "" {
 		params["application_name"] = "stepboard"
+	}
+	if traces != nil {
+		// Statements are recorded, what stands for their $1 is not.
+		pgConfig.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(traces),
+			otelpgx.WithMeterProvider(noop.NewMeterProvider()), otelpgx.WithQuerySpanNamePrefix())
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, pgConfig)
 	if err != nil {
