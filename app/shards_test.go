@@ -103,7 +103,7 @@ func (d dayOfScores) check(s *server, day models.Date, source models.Source) {
 	})
 	want := make([]string, len(sorted))
 	for i, n := range sorted {
-		want[i] = fmt.Sprintf("%d. %v %d %v", i+1, n.user, n.points, n.at)
+		want[i] = fmt.Sprintf("%d. %d: %d at %s", i+1, n.user, n.points, n.at.Time().Format("15:04:05.000"))
 	}
 	for _, call := range []string{"friends", "top"} {
 		var got []string
@@ -113,7 +113,7 @@ func (d dayOfScores) check(s *server, day models.Date, source models.Source) {
 			if r.Source != source || int(r.Total) != len(want) {
 				s.t.Errorf("%s of %s: %d entries from %s, want %d from %s", call, day, r.Total, r.Source, len(want), source)
 			}
-			got = append(got, lines(r.Entries)...)
+			got = append(got, standings(r)...)
 			page = ""
 			if r.NextCursor != nil {
 				page = "?limit=7&date=" + day.String() + "&cursor=" + *r.NextCursor
@@ -127,16 +127,8 @@ func (d dayOfScores) check(s *server, day models.Date, source models.Source) {
 		var r models.Ranking
 		s.want(s.as(n.user, "GET", "/v1/boards/steps/around?radius=2&date="+day.String(), nil), http.StatusOK, &r)
 		first := min(max(0, i-2), len(want)-5) // at the ends of the list nobody is in the middle
-		if diff := cmp.Diff(want[first:first+5], lines(r.Entries)); diff != "" {
+		if diff := cmp.Diff(want[first:first+5], standings(r)); diff != "" {
 			s.t.Errorf("around %v on %s -want +got:\n%s", n.user, day, diff)
 		}
 	}
-}
-
-func lines(entries []models.RankedEntry) []string {
-	text := make([]string, len(entries))
-	for i, e := range entries {
-		text[i] = fmt.Sprintf("%d. %v %d %v", e.Rank, e.User, e.Score, e.ReachedAt)
-	}
-	return text
 }

@@ -32,7 +32,7 @@ func main() {
 	flag.IntVar(&s.limit, "limit", 50, "lines of a page")
 	flag.IntVar(&s.rounds, "rounds", 3, "rounds; of each figure the median counts")
 	flag.DurationVar(&s.seconds, "time", 4*time.Second, "time of each measurement")
-	flag.StringVar(&s.only, "only", "", "serving, cost, ingest, ledger, capacity or archive; empty for all")
+	flag.StringVar(&s.only, "only", "", "serving, cost, ingest, ledger, capacity, archive or reasons; empty for all")
 	bare := flag.String("bare", "", "be the bare handler that the service is compared with: the address of its Redis")
 	var keys sharedKeys
 	flag.StringVar(&keys.prefix, "prefix", "", "with -bare: what stands before the service's keys")
@@ -65,8 +65,8 @@ func bench(ctx context.Context, s settings) (err error) {
 	fmt.Printf("%d cores, %s; Redis %s; board of %d, %d viewers with %d friends each, pages of %d; %d rounds of %v, medians\n\n",
 		runtime.NumCPU(), runtime.Version(), version, s.board, s.viewers, s.friends, s.limit, s.rounds, s.seconds)
 
-	parts := map[string]func(context.Context) error{"serving": w.servingBench, "cost": w.costBench, "ingest": w.ingestBench, "ledger": w.ledgerBench, "capacity": w.capacityBench, "archive": w.archiveBench}
-	for _, name := range []string{"serving", "cost", "ingest", "ledger", "capacity", "archive"} {
+	parts := map[string]func(context.Context) error{"serving": w.servingBench, "cost": w.costBench, "ingest": w.ingestBench, "ledger": w.ledgerBench, "capacity": w.capacityBench, "archive": w.archiveBench, "reasons": w.reasonsBench}
+	for _, name := range []string{"serving", "cost", "ingest", "ledger", "capacity", "archive", "reasons"} {
 		if s.only == "" || s.only == name {
 			if err := parts[name](ctx); err != nil {
 				return fmt.Errorf("%s: %w", name, err)

@@ -328,6 +328,8 @@ type process struct {
 	cmd  *exec.Cmd
 	pid  int
 	addr string
+	// family says that its children work too, as those of Postgres do.
+	family bool
 }
 
 // ticksPerSecond is the unit of CPU time in /proc.
@@ -338,18 +340,44 @@ func (p *process) cpu() time.Duration {
 	if p == nil {
 		return 0
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+	spent := cpuTime(p.pid, p.family)
+	if !p.family {
+		return spent
+	}
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", p.pid, p.pid))
+	if err != nil {
+		return spent
+	}
+	for _, child := range strings.Fields(string(children)) {
+		if pid, err := strconv.Atoi(child); err == nil {
+			spent += cpuTime(pid, false)
+		}
+	}
+	return spent
+}
+
+// cpuTime is what a process has spent, and if asked its children that have
+// ended.
+func cpuTime(pid int, ended bool) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
 	// The name, in parentheses, may hold anything; utime and stime are the 12th
-	// and 13th fields behind it.
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	var user, system int64
-	if _, err := fmt.Sscan(fields[11]+" "+fields[12], &user, &system); err != nil {
-		return 0
+	// and 13th fields behind it, those of ended children the next two.
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))[11:15]
+	if !ended {
+		fields = fields[:2]
 	}
-	return time.Duration(user+system) * time.Second / ticksPerSecond
+	var spent time.Duration
+	for _, field := range fields {
+		ticks, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0
+		}
+		spent += time.Duration(ticks) * time.Second / ticksPerSecond
+	}
+	return spent
 }
 
 func startProcess(cmd *exec.Cmd, addr func() (string, error)) (*process, error) {

@@ -35,6 +35,16 @@ var binary = sync.OnceValues(func() (path string, err error) {
 	return path, nil
 })
 
+// Binary is the program's path.
+func Binary(t testing.TB) string {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // RemoveBinary removes what the tests have built; a TestMain calls it last.
 func RemoveBinary() {
 	if folder == "" {
@@ -63,15 +73,12 @@ func Flags(cfg config.Config) []string {
 // Run runs the program to its end and answers what it printed.
 func Run(t testing.TB, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := Binary(t)
 	var out, errOut bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	cmd.Dir = t.TempDir() // no settings file of whoever runs the tests
 	cmd.Stdout, cmd.Stderr = &out, &errOut
-	err = cmd.Run()
+	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
@@ -95,11 +102,7 @@ type Process struct {
 // kills it at its end, unless it has ended.
 func start(t testing.TB, serving chan<- string, prepare func(*exec.Cmd), args ...string) *Process {
 	t.Helper()
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Process{t: t, cmd: exec.Command(path, args...), logged: make(chan struct{})}
+	p := &Process{t: t, cmd: exec.Command(Binary(t), args...), logged: make(chan struct{})}
 	p.cmd.Dir = t.TempDir() // no settings file of whoever runs the tests
 	prepare(p.cmd)
 	stderr, err := p.cmd.StderrPipe()

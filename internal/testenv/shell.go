@@ -1,0 +1,87 @@
+package testenv
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Shell is a bash that is told one command after another, as somebody types
+// them. What a command leaves running dies with it at the end of the test.
+type Shell struct {
+	t     testing.TB
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	out   *bufio.Reader
+	errs  buffer
+	asked int
+}
+
+// StartShell starts a shell in a folder, with an environment of its own.
+func StartShell(t testing.TB, dir string, env []string) *Shell {
+	t.Helper()
+	s := &Shell{t: t, cmd: exec.Command("bash", "--norc")}
+	s.cmd.Dir, s.cmd.Env, s.cmd.Stderr = dir, env, &s.errs
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stdout, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.out = bufio.NewReader(stdout)
+	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.kill)
+	return s
+}
+
+// Do runs a command and answers what it printed on its standard output, and
+// its exit status. A command that is itself a shell is told what comes next.
+func (s *Shell) Do(command string) (printed string, status int) {
+	s.t.Helper()
+	s.asked++
+	// By eval, so that a command that is cut short fails, and does not wait for
+	// the rest.
+	quoted := "'" + strings.ReplaceAll(command, "'", `'\''`) + "'"
+	end := fmt.Sprintf("end of command %d: ", s.asked)
+	if _, err := fmt.Fprintf(s.stdin, "eval %s\nprintf '\\n%s%%d\\n' $?\n", quoted, end); err != nil {
+		s.t.Fatalf("%s: %v: %s", command, err, s.Complaints())
+	}
+	var text strings.Builder
+	for {
+		line, err := s.out.ReadString('\n')
+		if err != nil {
+			s.t.Fatalf("%s: the shell ended: %v: %s%s", command, err, text.String(), s.Complaints())
+		}
+		if number, ended := strings.CutPrefix(line, end); ended {
+			return strings.TrimSuffix(text.String(), "\n"), Must(strconv.Atoi(strings.TrimSpace(number)))
+		}
+		text.WriteString(line)
+	}
+}
+
+// Complaints is what commands have printed on their standard error so far.
+func (s *Shell) Complaints() string { return s.errs.String() }
+
+// kill ends the shell and all that it has started.
+func (s *Shell) kill() {
+	if err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		s.t.Error(err)
+	}
+	if _, err := io.Copy(io.Discard, s.out); err != nil {
+		s.t.Error(err)
+	}
+	var exit *exec.ExitError
+	if err := s.cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		s.t.Error(err)
+	}
+}
