@@ -360,8 +360,10 @@ func (w *walk) live(day int) *testenv.Process {
 	w.upload(p.URL, day)
 	var runs []walkRun
 	testenv.Eventually(w.t, "the archive has what is due", func() bool {
+		// A run is complete before its keys are dropped; the job ends after that.
+		ended, _ := metric(w.t, p, `stepboard_job_duration_seconds_count{job="archive"}`)
 		runs = w.runs(p.URL)
-		return len(runs) > due && !slices.ContainsFunc(runs, func(r walkRun) bool { return r.State == "running" })
+		return ended > 0 && len(runs) > due && !slices.ContainsFunc(runs, func(r walkRun) bool { return r.State == "running" })
 	})
 	if want := w.wantRuns(due); !slices.Equal(runs, want) {
 		w.t.Fatalf("on %s the runs are %+v, want %+v", w.date(day), runs, want)
