@@ -33,6 +33,8 @@ type issuer struct {
 	keys jwkset.Storage
 	away bool
 	held chan struct{} // answers wait for it; nil while they don't
+
+	asked, answered int // how often
 }
 
 func newIssuer(t testing.TB) *issuer {
@@ -47,7 +49,13 @@ func newIssuer(t testing.TB) *issuer {
 func (i *issuer) serve(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	away, held := i.away, i.held
+	i.asked++
 	i.mu.Unlock()
+	defer func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.answered++
+	}()
 	if held != nil {
 		select {
 		case <-held:
@@ -72,6 +80,13 @@ func (i *issuer) set(away bool, held chan struct{}) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.away, i.held = away, held
+}
+
+// count tells how often it was asked, and how often that is over.
+func (i *issuer) count() (asked, answered int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.asked, i.answered
 }
 
 // publish adds a key.
@@ -200,23 +215,19 @@ func TestAnIssuerChangesItsKey(t *testing.T) {
 	}
 	wait.Wait()
 
-	// No fetch follows so soon: an issuer that hangs holds nobody.
-	hang := make(chan struct{})
-	i.set(false, hang)
-	defer close(hang)
-	began := time.Now()
+	// Other keys don't make it ask each time.
+	earlier, _ := i.count()
 	for range 10 {
 		if _, err := v.Verify(sign(t, jwt.SigningMethodRS256, "nix", before)); models.CodeOf(err) != models.CodeUnauthenticated {
 			t.Errorf("an unknown key: %v", err)
 		}
 	}
-	if took := time.Since(began); took > 500*time.Millisecond {
-		t.Errorf("ten unknown keys took %v", took)
+	if later, _ := i.count(); later > earlier+1 { // one where the machine slept
+		t.Errorf("the issuer was asked %d times for ten unknown keys", later-earlier)
 	}
 }
 
-// An issuer that hangs holds a request for about a second, not until it
-// answers.
+// A request does not wait until an issuer that hangs has answered.
 func TestAnUnknownKeyDoesNotHoldARequest(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -226,12 +237,11 @@ func TestAnUnknownKeyDoesNotHoldARequest(t *testing.T) {
 	hang := make(chan struct{})
 	i.set(false, hang)
 	defer close(hang)
-	began := time.Now()
 	if _, err := v.Verify(sign(t, jwt.SigningMethodRS256, "unknown", key)); models.CodeOf(err) != models.CodeUnauthenticated {
 		t.Errorf("an unknown key: %v", err)
 	}
-	if took := time.Since(began); took > 3*time.Second {
-		t.Errorf("an unknown key took %v", took)
+	if asked, answered := i.count(); asked != 2 || answered != 1 {
+		t.Errorf("the issuer was asked %d times, and has answered %d", asked, answered)
 	}
 	if _, err := v.Verify(sign(t, jwt.SigningMethodRS256, "known", key)); err != nil {
 		t.Errorf("a known key, while a fetch is under way: %v", err)
@@ -247,12 +257,7 @@ func TestServeWithoutItsIssuer(t *testing.T) {
 	i.publish("key", key)
 	i.set(true, nil)
 	env := testenv.Real(t)
-	succeed(t, "version") // the program is built: that is no part of its start
-	began := time.Now()
 	p := testenv.Serve(t, env.Config, "--auth.jwks_url="+i.url)
-	if took := time.Since(began); took > 20*time.Second {
-		t.Errorf("starting took %v", took)
-	}
 	s := &server{t: t, env: env, url: p.URL}
 	text := sign(t, jwt.SigningMethodRS256, "key", key)
 	s.refuse(s.call(text, "GET", "/v1/boards", nil), 503, models.CodeUnavailable)
