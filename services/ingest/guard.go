@@ -73,8 +73,10 @@ func (g *Guard) Run(ctx context.Context) {
 // nothing is missing. lease.ErrHeld where another replica is at it.
 //
 // The notes are in that Redis itself, so that the last one it has says since
-// when to worry, however long it was away. They count in real time, as queues
-// do.
+// when to worry, however long it was away. And they are written after what they
+// vouch for: a server that comes back without its last writes, whichever way it
+// kept them, comes back without the notes of these. They count in real time, as
+// queues do.
 func (g *Guard) Look(ctx context.Context) error {
 	r, err := g.recall(ctx)
 	if err != nil {
