@@ -3,6 +3,7 @@ package testenv
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -201,6 +202,28 @@ func (c *Cluster) MoveSlot(slot int, from, to *Node) {
 	for c.MoveKey(slot, from, to) {
 	}
 	c.EndMove(slot, from, to)
+}
+
+// Owners are the master that serves a slot, and another one.
+func (c *Cluster) Owners(slot int) (from, to *Node) {
+	c.t.Helper()
+	masters := c.Masters()
+	var stretches []redis.ClusterSlot
+	c.Nodes[0].with(func(rdb *redis.Client) {
+		stretches = Must(rdb.ClusterSlots(context.Background()).Result()) //nolint:staticcheck // the plainer answer of the two
+	})
+	for _, stretch := range stretches {
+		if slot < stretch.Start || slot > stretch.End {
+			continue
+		}
+		for i, m := range masters {
+			if m.Addr() == stretch.Nodes[0].Addr {
+				return m, masters[(i+1+rand.IntN(len(masters)-1))%len(masters)]
+			}
+		}
+	}
+	c.t.Fatalf("nobody serves slot %d", slot)
+	return nil, nil
 }
 
 // BeginMove announces that a slot is going to move.

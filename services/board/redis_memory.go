@@ -84,11 +84,17 @@ func (m *Memory) Recall(ctx context.Context) (models.Recollection, error) {
 		return models.Recollection{}, models.Unavailable("ask which Redis it is", err)
 	}
 	var all models.Recollection
+	notes := make([][]string, len(cmds))
+	steady := make(map[string]bool) // servers that some note names and lies on
 	for i, cmd := range cmds {
 		fields, err := cmd.StringSlice()
 		if err != nil || len(fields) != 4 {
 			return all, fmt.Errorf("read %s: unexpected reply %v", m.keys[i], cmd.Val())
 		}
+		notes[i] = fields
+		steady[fields[0]] = steady[fields[0]] || fields[0] == fields[1]
+	}
+	for i, fields := range notes {
 		lost, noted := models.AllLost, time.Time{}
 		if fields[2] != "" {
 			at, err := strconv.ParseInt(fields[2], 10, 64)
@@ -96,7 +102,9 @@ func (m *Memory) Recall(ctx context.Context) (models.Recollection, error) {
 				return all, fmt.Errorf("read %s: %w", m.keys[i], err)
 			}
 			noted = time.UnixMilli(at)
-			if lost = models.LastWritesLost; fields[1] == fields[0] {
+			// A note whose slot has moved lies on another server than the one that
+			// it names, and neither has restarted.
+			if lost = models.LastWritesLost; steady[fields[0]] && steady[fields[1]] {
 				lost = models.NothingLost
 			}
 		}

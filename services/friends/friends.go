@@ -426,15 +426,17 @@ type Memory interface {
 // has restarted, another server has taken its place, or somebody has put back an
 // earlier state. Otherwise such a set would be believed until it expires. It tells
 // how many sets it has dropped; they are loaded again when they are asked for.
-// One round trip where nothing was forgotten. Safe to run twice at once, and to
+// Two round trips where nothing was forgotten. Safe to run twice at once, and to
 // break off.
 func (s *Service) Doubt(ctx context.Context, memory Memory, now time.Time) (dropped int64, err error) {
 	found, err := memory.Recall(ctx)
-	if err != nil || found.Lost == models.NothingLost {
+	if err != nil {
 		return 0, err
 	}
-	if dropped, err = s.cache.dropAll(ctx); err != nil {
-		return dropped, err
+	if found.Lost != models.NothingLost {
+		if dropped, err = s.cache.dropAll(ctx); err != nil {
+			return dropped, err
+		}
 	}
 	return dropped, memory.Remember(ctx, found, now)
 }

@@ -220,7 +220,7 @@ func (c *Cache) dropOn(ctx context.Context, node redis.Cmdable) (dropped int64, 
 		if err != nil {
 			return dropped, fmt.Errorf("look for friend sets: %w", err)
 		}
-		pipe := node.Pipeline()
+		pipe := c.rdb.Pipeline() // not the node's: a key's slot may be on the move
 		for _, key := range keys {
 			pipe.Unlink(ctx, key)
 		}

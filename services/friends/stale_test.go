@@ -218,6 +218,60 @@ func TestSetsThatMayBeOldAreDropped(t *testing.T) {
 	})
 }
 
+// A slot on the move keeps no set, and its note on another server is no restart.
+func TestSetsAreDroppedWhileASlotMoves(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartCluster(t)
+	env := testenv.RealOn(t, cluster.Use)
+	s := New(NewStore(env.Gorm), NewCache(env.Redis, env.Keys), env.Log)
+	memory := board.NewStore(env.Redis, env.Keys, env.Clock.Now).Memory("friends")
+	doubt := func(want int64) {
+		t.Helper()
+		if dropped, err := s.Doubt(t.Context(), memory, env.Clock.Now()); err != nil || dropped != want {
+			t.Errorf("%d sets dropped, %v, want %d", dropped, err, want)
+		}
+	}
+	fill := func() {
+		for user := range models.UserID(50) {
+			if err := env.Redis.SAdd(t.Context(), env.Keys.Friends(user+1), 7).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	slotOf := func(key string) int {
+		return int(testenv.Must(env.Redis.ClusterKeySlot(t.Context(), key).Result()))
+	}
+	doubt(0) // of this Redis nothing is known
+	fill()
+	slot := slotOf(env.Keys.BoardsNoted("friends", 5))
+	from, to := cluster.Owners(slot)
+	cluster.MoveSlot(slot, from, to)
+	doubt(0)
+	if marked := testenv.Must(env.Redis.HExists(t.Context(), env.Keys.BoardsNoted("friends", 5), "mark").Result()); marked {
+		t.Error("the note that has moved does not name its server")
+	}
+
+	slot = slotOf(env.Keys.Friends(1))
+	if err := env.Redis.SAdd(t.Context(), env.Keys.FriendsChanging(1), "writer").Err(); err != nil {
+		t.Fatal(err)
+	}
+	from, to = cluster.Owners(slot)
+	cluster.BeginMove(slot, from, to)
+	if !cluster.MoveKey(slot, from, to) {
+		t.Fatal("there is nothing to move")
+	}
+	for i := range 128 {
+		if err := env.Redis.HSet(t.Context(), env.Keys.BoardsNoted("friends", i), "server", "another").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	doubt(50)
+	doubt(0)
+	for cluster.MoveKey(slot, from, to) {
+	}
+	cluster.EndMove(slot, from, to)
+}
+
 func testDoubt(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	const users = 3000 // several steps of the walk
