@@ -97,14 +97,17 @@ func TestImportDailySteps(t *testing.T) {
 		"1001,2026-11-19,4000", // less than stands there
 		"ann,2026-11-19,1",
 		"1003,2026-11-19,99999999999999999999",
+		`"1002","2026-11-18","900"`, // quoted
+		`"1002,2026-11-18,901`,
 	}, "\r\n"))
-	if status != 1 || !slices.Equal(lines, []string{"6", "7", "8", "9", "10", "11", "12", "13", "16", "17"}) {
+	if status != 1 || !slices.Equal(lines, []string{"6", "7", "8", "9", "10", "11", "12", "13", "16", "17", "19"}) {
 		t.Errorf("status %d, lines %v: %s", status, lines, said)
 	}
-	if !strings.Contains(said, "10 bad lines") {
+	if !strings.Contains(said, "11 bad lines") {
 		t.Errorf("said %s", said)
 	}
 	i.want("2026-11-19", "1001 5000 2026-11-19T15:59:59.999Z", "1002 0 2026-11-19T15:59:59.999Z")
+	i.want("2026-11-18", "1002 900 2026-11-18T15:59:59.999Z")
 	i.want("2026-11-17", "1003 800 2026-11-17T15:59:59.999Z")
 	today := i.board("2026-11-20")
 	if len(today) != 1 || !strings.HasPrefix(today[0], "1003 700 2026-11-20T13:0") {
