@@ -94,7 +94,11 @@ func (g *Guard) Look(ctx context.Context) error {
 		if r.Lost == models.LastWritesLost {
 			since = r.Noted.Add(-g.Rewind)
 		}
-		g.Log.WarnContext(ctx, "the boards' Redis may have forgotten updates; they are applied again", "since", since)
+		if r.Lost == models.AllLost { // or has just been installed
+			g.Log.InfoContext(ctx, "the boards' Redis has nothing of the queue; it gets all that the queue has kept")
+		} else {
+			g.Log.WarnContext(ctx, "the boards' Redis may have forgotten updates; they are applied again", "since", since)
+		}
 		n, err := g.Again(ctx, since, func(int64) {})
 		if err != nil {
 			return err
