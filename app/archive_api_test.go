@@ -222,6 +222,14 @@ func testHistoriesThatAreRefused(t *testing.T, env *testenv.Env) {
 			t.Errorf("%s: %s does not name %s", query, a.body, location)
 		}
 	}
+	// Long ago there is nothing, and that is no error.
+	for _, query := range []string{"to=0001-01-15", "to=0001-01-01", "from=0000-01-01&to=0000-02-01", "to=1969-12-31", "to=1970-01-01"} {
+		var h history
+		s.want(s.as(1, "GET", "/v1/boards/steps/history?"+query, nil), http.StatusOK, &h)
+		if len(h.Entries) != 0 || h.Entries == nil || h.Partial {
+			t.Errorf("%s: %+v", query, h)
+		}
+	}
 	s.refuse(s.as(1, "GET", "/v1/boards/nix/history", nil), 404, models.CodeBoardNotFound)
 	s.refuse(s.as(1, "POST", "/v1/boards/steps/history", nil), 405, models.CodeMethodNotAllowed)
 }

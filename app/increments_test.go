@@ -234,12 +234,15 @@ func testCallsOfOtherKinds(t *testing.T, env *testenv.Env) {
 	for _, board := range []string{"gifts", "active"} {
 		path := "/v1/boards/" + board
 		s.refuse(s.as(1, "POST", path+"/scores", `{"date":"2026-11-20","score":1}`), 409, models.CodeBoardKind)
+		s.refuse(s.service("POST", path+"/scores/batch", `{"scores":[{"user_id":"1","date":"2026-11-20","score":1}]}`), 409, models.CodeBoardKind)
 		for _, call := range []string{"friends", "top", "around", "me"} {
 			s.refuse(s.as(1, "GET", path+"/"+call+"?date=2026-11-20", nil), 409, models.CodeBoardKind)
 			s.want(s.as(1, "GET", path+"/"+call, nil), 200, nil)
 		}
 		s.refuse(s.as(1, "GET", path+"/history", nil), 409, models.CodeBoardKind)
 	}
+	s.refuse(s.admin("POST", "/v1/admin/archives", bucketOf("active", "live")), 409, models.CodeBoardKind)
+	s.refuse(s.admin("POST", "/v1/admin/archives", bucketOf("gifts", "event")), 409, models.CodeBucketHot)
 	var list struct {
 		Boards []struct {
 			Name        string `json:"name"`

@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -196,11 +197,32 @@ func (a *api) authenticate(hctx huma.Context, next func(huma.Context)) {
 	if limited := a.limit(c, caller); limited != nil {
 		err = limited
 	}
+	if err == nil {
+		err = checkQuery(c.Request.URL.RawQuery)
+	}
 	if err != nil {
 		writeProblem(c, err)
 		return
 	}
 	next(huma.WithValue(hctx, callerKey{}, caller))
+}
+
+// checkQuery refuses what would be passed over where parameters are read:
+// pairs that can't be decoded, and all but the first of a name.
+func checkQuery(raw string) error {
+	if raw == "" {
+		return nil
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return models.Invalid("query", "can't be read: encode what stands in it")
+	}
+	for name, given := range values {
+		if len(given) > 1 {
+			return models.Invalid("query."+name, "is given more than once")
+		}
+	}
+	return nil
 }
 
 // admit tells who makes a request, as far as the token says, and whether the

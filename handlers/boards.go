@@ -51,7 +51,10 @@ type boardsOutput struct {
 	}
 }
 
-func (a *api) listBoards(context.Context, *struct{ OnBehalf }) (*boardsOutput, error) {
+func (a *api) listBoards(ctx context.Context, in *struct{ OnBehalf }) (*boardsOutput, error) {
+	if _, err := in.userIfAny(ctx); err != nil {
+		return nil, err
+	}
 	now := a.Clock()
 	out := &boardsOutput{}
 	out.Body.Boards = []BoardAnswer{}

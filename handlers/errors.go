@@ -28,6 +28,7 @@ var statusOf = map[models.Code]int{
 	models.CodeUserNotFound:     http.StatusNotFound,
 	models.CodeNotFound:         http.StatusNotFound,
 	models.CodeMethodNotAllowed: http.StatusMethodNotAllowed,
+	models.CodeRequestTimeout:   http.StatusRequestTimeout,
 	models.CodeEventIDConflict:  http.StatusConflict,
 	models.CodeFriendLimit:      http.StatusConflict,
 	models.CodeBoardKind:        http.StatusConflict,
@@ -163,6 +164,8 @@ func problemFor(status int, msg string, errs []error) *Problem {
 		})
 	case status == http.StatusInternalServerError:
 		return problemOf(errors.Join(errs...))
+	case status == http.StatusRequestTimeout:
+		return problemOf(models.Errorf(models.CodeRequestTimeout, "the body did not arrive in time; send the request again"))
 	case status == http.StatusRequestEntityTooLarge:
 		return problemOf(models.Errorf(models.CodeBodyTooLarge, "a body has at most %d bytes", maxBody))
 	case status == http.StatusBadRequest && slices.ContainsFunc(errs, isNotJSON):

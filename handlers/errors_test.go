@@ -23,8 +23,8 @@ func TestProblemFor(t *testing.T) {
 		code   models.Code
 	}{
 		{"no body", 400, "request body is required", nil, 400, models.CodeInvalidRequest},
-		{"a body that came too slowly", 408, "request body read timeout", nil, 400, models.CodeInvalidRequest},
-		{"one after a bad parameter", 408, "request body read timeout", []error{&huma.ErrorDetail{Location: "query.limit", Message: "invalid integer"}}, 400, models.CodeInvalidRequest},
+		{"a body that came too slowly", 408, "request body read timeout", nil, 408, models.CodeRequestTimeout},
+		{"one after a bad parameter", 408, "request body read timeout", []error{&huma.ErrorDetail{Location: "query.limit", Message: "invalid integer"}}, 408, models.CodeRequestTimeout},
 		{"a body that breaks off", 500, "cannot read request body", []error{errors.New("unexpected EOF")}, 400, models.CodeInvalidRequest},
 		{"a body too large", 413, "request body is too large limit=1048577 bytes", nil, 413, models.CodeBodyTooLarge},
 		{"another content type", 415, "validation failed", []error{&huma.ErrorDetail{Location: "body", Message: "unknown content type"}}, 400, models.CodeInvalidRequest},

@@ -192,7 +192,7 @@ func parseIncrements(body []byte) (*incrementList, error) {
 func parseIncrement(raw []byte, at string) (ledger.Increment, error) {
 	var item incrementItem
 	if err := json.Unmarshal(raw, &item, json.RejectUnknownMembers(true)); err != nil {
-		return ledger.Increment{}, bodyError(at, err)
+		return ledger.Increment{}, bodyError(at, raw, err)
 	}
 	switch {
 	case item.UserID == nil:

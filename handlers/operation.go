@@ -86,7 +86,7 @@ func tagOf(path string) string {
 // trailing data, valid UTF-8.
 func decodeBody(data []byte, into any) error {
 	if err := json.Unmarshal(data, into, json.RejectUnknownMembers(true)); err != nil {
-		return bodyError("body", err)
+		return bodyError("body", data, err)
 	}
 	return nil
 }
@@ -95,10 +95,11 @@ func decodeBody(data []byte, into any) error {
 const notJSON = "the body is not JSON, or names a key twice"
 
 // bodyError turns a decoder's error into one that points at the place, which
-// is below root.
-func bodyError(root string, err error) *models.Error {
+// is below root. The decoder stops at the first fault: of data that is no JSON
+// further on that is said, whatever the fault.
+func bodyError(root string, data []byte, err error) *models.Error {
 	var semantic *json.SemanticError
-	if !errors.As(err, &semantic) {
+	if !errors.As(err, &semantic) || !jsontext.Value(data).IsValid() {
 		return &models.Error{Code: models.CodeInvalidRequest, Message: notJSON, Err: err}
 	}
 	switch {
@@ -116,7 +117,7 @@ func bodyError(root string, err error) *models.Error {
 // message, "location: what is wrong", which fieldError reads again.
 func decodeTyped(data []byte, into any) error {
 	if err := json.Unmarshal(data, into, json.RejectUnknownMembers(true)); err != nil {
-		return errors.New(bodyError("body", err).Message)
+		return errors.New(bodyError("body", data, err).Message)
 	}
 	return nil
 }

@@ -321,7 +321,7 @@ func parseBatchItem(raw jsontext.Value, i int) (ingest.Upload, error) {
 	at := "body.scores[" + strconv.Itoa(i) + "]"
 	var item batchItem
 	if err := json.Unmarshal(raw, &item, json.RejectUnknownMembers(true)); err != nil {
-		return ingest.Upload{}, bodyError(at, err)
+		return ingest.Upload{}, bodyError(at, raw, err)
 	}
 	if item.UserID == nil {
 		return ingest.Upload{}, models.Invalid(at+".user_id", "is required")

@@ -20,6 +20,7 @@ const (
 	CodeUserNotFound     Code = "user_not_found"
 	CodeNotFound         Code = "not_found"
 	CodeMethodNotAllowed Code = "method_not_allowed"
+	CodeRequestTimeout   Code = "request_timeout"
 	CodeEventIDConflict  Code = "event_id_conflict"
 	CodeFriendLimit      Code = "friend_limit"
 	CodeBoardKind        Code = "board_kind"

@@ -110,11 +110,14 @@ func (s *Service) Close() {
 }
 
 // Archive moves one bucket, or merges what has come since it was moved; where
-// there is nothing to do it answers the last run. Errors: CodeBucketHot before
-// its time, CodeArchiveRunning if somebody else is at it, ErrVerification if
+// there is nothing to do it answers the last run. Errors: CodeBoardKind for a
+// bucket that is never archived, CodeBucketHot for one before its time, CodeArchiveRunning if somebody else is at it, ErrVerification if
 // what was stored is not what was read; then, and on any other error, Redis
 // still has all of it. progress is told how many entries have moved. Reads the bucket once; memory does not grow with it.
 func (s *Service) Archive(ctx context.Context, bucket *models.Bucket, progress func(moved int64)) (run models.ArchiveRun, err error) {
+	if bucket.WindowHours > 0 {
+		return run, models.Errorf(models.CodeBoardKind, "board %s is a rolling one: its hours are dropped, not archived", bucket.Board)
+	}
 	if from := bucket.ColdAt.Add(settle); s.clock().Before(from) {
 		return run, models.Errorf(models.CodeBucketHot, "%s of board %s stays in Redis until %s",
 			bucket.Day, bucket.Board, from.UTC().Format(time.RFC3339))

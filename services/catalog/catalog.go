@@ -404,9 +404,9 @@ func (c *Catalog) Totalled(ctx context.Context, board, total string) (*models.Bu
 	return c.Bucket(ctx, board, name)
 }
 
-// firstDay is the first that can be imported: there is no older step count,
+// FirstDay is the first that can be imported: there is no older step count,
 // and every store counts from here.
-const firstDay models.Date = 0
+const FirstDay models.Date = 0
 
 // Past is the day's bucket for an import: today or any day before it, whether
 // or not uploads for it are closed. Errors as of Accepting.
@@ -417,8 +417,8 @@ func (c *Catalog) Past(ctx context.Context, b *Board, d models.Date, now time.Ti
 		return nil, err
 	case d > b.Today(now):
 		return nil, models.Errorf(models.CodeDateInFuture, "%v has not begun on this board", d)
-	case d < firstDay:
-		return nil, models.Errorf(models.CodeDateClosed, "days before %v are not kept", firstDay)
+	case d < FirstDay:
+		return nil, models.Errorf(models.CodeDateClosed, "days before %v are not kept", FirstDay)
 	}
 	return c.ensure(ctx, proposed)
 }

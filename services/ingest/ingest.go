@@ -83,6 +83,9 @@ func (s *Service) AcceptValid(ctx context.Context, board string, uploads []Uploa
 	if err != nil {
 		return nil, err
 	}
+	if err := s.catalog.HasDays(b); err != nil {
+		return nil, err
+	}
 	now := models.TimestampOf(s.clock())
 	open := &openDays{catalog: s.catalog, board: b, now: now.Time()}
 	raises := make([]models.Raise, 0, len(uploads))

@@ -7,6 +7,7 @@ import (
 	"stepboard/models"
 	"stepboard/services/archive"
 	"stepboard/services/board"
+	"stepboard/services/catalog"
 	"stepboard/services/score"
 )
 
@@ -73,10 +74,14 @@ func (s *Service) History(ctx context.Context, q HistoryQuery) (*History, error)
 			return nil, models.Errorf(models.CodeNotFound, "there is no friend of this id")
 		}
 	}
+	if to < from {
+		return &History{}, nil
+	}
 	return s.history(ctx, b.Name, q.Of, from, to)
 }
 
-// historyRange is the rule of which days are answered.
+// historyRange is the rule of which days are answered: none where the last lies
+// before the first.
 func historyRange(from, to *models.Date, today models.Date) (first, last models.Date, err error) {
 	last = today
 	if to != nil {
@@ -92,7 +97,8 @@ func historyRange(from, to *models.Date, today models.Date) (first, last models.
 	case last-first >= maxHistoryDays:
 		return 0, 0, models.Invalid("query.from", "more than 366 days lie between the first and the last")
 	}
-	return first, last, nil
+	// Nothing is older, and not every store knows of all that a date can be.
+	return max(first, catalog.FirstDay), last, nil
 }
 
 func (s *Service) history(ctx context.Context, boardName string, user models.UserID, from, to models.Date) (*History, error) {
