@@ -227,6 +227,12 @@ func testParametersThatAreRefused(t *testing.T, env *testenv.Env) {
 		{"/v1/boards/steps/top?cursor=AAAA", 400, models.CodeInvalidCursor},
 		{"/v1/friends?cursor=AAAA", 400, models.CodeInvalidCursor},
 		{"/v1/friends/requests?cursor=%00", 400, models.CodeInvalidCursor},
+		{"/v1/boards/steps/top?date=2026-11-1%", 422, models.CodeValidationFailed},
+		{"/v1/boards/steps/top?limit=1;date=2026-11-19", 422, models.CodeValidationFailed},
+		{"/v1/boards/steps/me?user_id=1&nix=%zz", 422, models.CodeValidationFailed},
+		{"/v1/boards/steps/top?date=2026-11-19&date=2026-11-18", 422, models.CodeValidationFailed},
+		{"/v1/boards?user_id=ann", 422, models.CodeValidationFailed},
+		{"/v1/boards?user_id=2", 403, models.CodeForbidden},
 		{"/v1/boards/steps/around?radius=0", 422, models.CodeValidationFailed},
 		{"/v1/boards/steps/around?radius=51", 422, models.CodeValidationFailed},
 		{"/v1/boards/nix/friends", 404, models.CodeBoardNotFound},
@@ -632,6 +638,11 @@ func testOutside(t *testing.T, env *testenv.Env) {
 	} {
 		if a := s.call("", "GET", "/metrics", nil); !strings.Contains(string(a.body), part) {
 			t.Errorf("the metrics lack %s", part)
+		}
+	}
+	for _, path := range []string{"/healthz", "/readyz"} { // as some load balancers ask
+		if a := s.call("", "HEAD", path, nil); a.status != 200 || len(a.body) != 0 {
+			t.Errorf("HEAD %s: %d %s", path, a.status, a.body)
 		}
 	}
 	// A client can't make up time series.

@@ -177,7 +177,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		Friends: a.Friends, Users: a.Users, ProbesOnly: !o.Roles.API,
 		Verifier: o.Verifier, Ready: a.ready, Clock: o.Clock,
 		Registry: registry, Log: o.Log, Version: Version, Extra: o.Extra,
-		Traces: o.Traces.Provider(), TraceRatio: o.Traces.Ratio(),
+		Traces: o.Traces.Provider(), Sampled: o.Traces.sampled,
 	})
 	if err != nil {
 		a.writes.Close()

@@ -180,7 +180,7 @@ func (p *program) migrateCommand() *cobra.Command {
 // settings, while serve may be running too.
 func (p *program) beside(ctx context.Context, cfg config.Config, work func(*App) error) error {
 	log, clock := newLogger(p.stderr, cfg.Log), clockOf(cfg)
-	st, err := stores.Open(ctx, cfg, clock)
+	st, err := stores.Open(ctx, cfg, clock, nil)
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (p *program) withDatabase(ctx context.Context, work func(*stores.Stores) er
 	if err != nil {
 		return err
 	}
-	s, err := stores.Open(ctx, cfg, clockOf(cfg))
+	s, err := stores.Open(ctx, cfg, clockOf(cfg), nil)
 	if err != nil {
 		return err
 	}

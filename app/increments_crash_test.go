@@ -323,7 +323,7 @@ func TestIncrementsSurviveAPostgresRestart(t *testing.T) {
 // openStores opens stores of a test's own servers.
 func openStores(t testing.TB, cfg config.Config) *stores.Stores {
 	t.Helper()
-	st, err := stores.Open(t.Context(), cfg, time.Now)
+	st, err := stores.Open(t.Context(), cfg, time.Now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

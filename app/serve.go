@@ -83,7 +83,7 @@ func serve(ctx context.Context, cfg config.Config, roles Roles, logTo io.Writer)
 		return err
 	}
 	defer traces.Close() //nolint:contextcheck // the last thing, when ctx has ended: until then there are spans
-	st, err := stores.OpenTraced(ctx, cfg, clock, traces.Provider())
+	st, err := stores.Open(ctx, cfg, clock, traces.Provider())
 	if err != nil {
 		return err
 	}

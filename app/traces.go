@@ -1,12 +1,14 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -27,13 +29,13 @@ const (
 	// is left at the end.
 	exportTimeout = 5 * time.Second
 	flushTimeout  = 3 * time.Second
-	// spanQueue is how many spans wait to be sent, of some 2 KB each: further
-	// ones are dropped. Nobody ever waits for the collector.
+	// spanQueue is how many spans wait until they have been sent, of some 2 KB
+	// each: further ones are dropped. Nobody ever waits for the collector.
 	spanQueue = 2048
 	// spanText is the longest text of a span: of a statement with thousands of
 	// placeholders the beginning will do.
 	spanText = 1000
-	// complainEvery is how often the log says that spans are lost.
+	// complainEvery is how often the log says that spans are lost, before Close.
 	complainEvery = time.Minute
 )
 
@@ -41,6 +43,7 @@ const (
 type Traces struct {
 	provider    *sdktrace.TracerProvider
 	exporter    *otlptrace.Exporter
+	outlet      *outlet
 	connections *http.Transport
 	ratio       float64
 }
@@ -72,13 +75,14 @@ func NewTraces(ctx context.Context, cfg config.Traces, log *slog.Logger) (*Trace
 	}
 	limits := sdktrace.NewSpanLimits()
 	limits.AttributeValueLengthLimit = spanText
+	out := &outlet{SpanExporter: exporter, log: log}
+	batches := sdktrace.NewBatchSpanProcessor(out, sdktrace.WithMaxQueueSize(spanQueue), sdktrace.WithExportTimeout(exportTimeout))
 	return &Traces{
-		exporter: exporter, connections: connections, ratio: cfg.Ratio,
+		exporter: exporter, outlet: out, connections: connections, ratio: cfg.Ratio,
 		provider: sdktrace.NewTracerProvider(
 			sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits),
 			sdktrace.WithSampler(sdktrace.ParentBased(roots{sdktrace.AlwaysSample()})),
-			sdktrace.WithBatcher(&outlet{SpanExporter: exporter, log: log},
-				sdktrace.WithMaxQueueSize(spanQueue), sdktrace.WithExportTimeout(exportTimeout)),
+			sdktrace.WithSpanProcessor(inlet{SpanProcessor: batches, outlet: out}),
 		),
 	}, nil
 }
@@ -91,16 +95,11 @@ func (t *Traces) Provider() trace.TracerProvider {
 	return t.provider
 }
 
-// Ratio is the share of requests, flushes and jobs that are traced.
-func (t *Traces) Ratio() float64 {
-	if t == nil {
-		return 0
-	}
-	return t.ratio
-}
+// sampled decides, by chance, whether a request, a flush or a job is traced.
+func (t *Traces) sampled() bool { return rand.Float64() < t.ratio }
 
-// Close sends what is left, for flushTimeout at most. What is lost has been
-// logged.
+// Close sends what is left, for flushTimeout at most, and logs how many spans
+// are lost that the log does not know of.
 func (t *Traces) Close() {
 	if t == nil {
 		return
@@ -109,12 +108,14 @@ func (t *Traces) Close() {
 	enough := time.AfterFunc(flushTimeout, func() { _ = t.exporter.Shutdown(context.Background()) })
 	defer enough.Stop()
 	_ = t.provider.Shutdown(context.Background())
+	t.outlet.lost.Add(t.outlet.waiting.Swap(0)) // what ended after all
+	t.outlet.complain()
 	t.connections.CloseIdleConnections()
 }
 
 // begin begins a trace, for the share of calls that is traced. end ends it.
 func (t *Traces) begin(ctx context.Context, name string, about ...attribute.KeyValue) (traced context.Context, end func(failed bool)) {
-	if rand.Float64() >= t.ratio {
+	if !t.sampled() {
 		return ctx, func(bool) {}
 	}
 	ctx, span := t.provider.Tracer("stepboard").Start(ctx, name, trace.WithNewRoot(), trace.WithAttributes(about...))
@@ -167,15 +168,37 @@ func (r roots) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResu
 	return r.Sampler.ShouldSample(p)
 }
 
+// inlet lets no more than spanQueue spans wait for the outlet, so that none is
+// dropped without being counted.
+type inlet struct {
+	sdktrace.SpanProcessor
+	outlet *outlet
+}
+
+// OnEnd takes a span or drops it.
+func (i inlet) OnEnd(span sdktrace.ReadOnlySpan) {
+	if i.outlet.waiting.Add(1) > spanQueue {
+		i.outlet.waiting.Add(-1)
+		i.outlet.lost.Add(1)
+		return
+	}
+	i.SpanProcessor.OnEnd(span)
+}
+
 // outlet sends what may leave the process, and tells the log, not the
-// libraries' global handler, what could not be sent. ExportSpans is called by one
+// libraries' global handler, what is lost. ExportSpans is called by one
 // goroutine at a time.
 type outlet struct {
 	sdktrace.SpanExporter
 	log        *slog.Logger
-	lost       int // spans since the log was told
+	waiting    atomic.Int64 // spans that the inlet took, until they are sent or lost
+	lost       atomic.Int64 // spans since the log was told
+	failure    error        // why they could not be sent; nil if none of them was tried
 	complained time.Time
 }
+
+// errFull is why spans are lost that the outlet never saw.
+var errFull = fmt.Errorf("more than %d wait to be sent", spanQueue)
 
 // ExportSpans never fails, as far as its caller knows.
 func (o *outlet) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
@@ -183,16 +206,25 @@ func (o *outlet) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan)
 	for i, span := range spans {
 		clean[i] = cleanSpan{span}
 	}
-	err := o.SpanExporter.ExportSpans(ctx, clean)
-	if err == nil {
-		return nil
+	if err := o.SpanExporter.ExportSpans(ctx, clean); err != nil {
+		o.lost.Add(int64(len(spans)))
+		o.failure = err
 	}
-	o.lost += len(spans)
-	if now := time.Now(); now.Sub(o.complained) >= complainEvery {
-		o.log.WarnContext(ctx, "traces are lost", "spans", o.lost, "error", err)
-		o.lost, o.complained = 0, now
+	o.waiting.Add(-int64(len(spans)))
+	if time.Since(o.complained) >= complainEvery {
+		o.complain()
 	}
 	return nil
+}
+
+// complain tells the log how many spans are lost, if any are.
+func (o *outlet) complain() {
+	lost := o.lost.Swap(0)
+	if lost == 0 {
+		return
+	}
+	o.log.Warn("traces are lost", "spans", lost, "error", cmp.Or(o.failure, errFull))
+	o.failure, o.complained = nil, time.Now()
 }
 
 // cleanSpan is a span without anything personal: paths, addresses and errors

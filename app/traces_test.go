@@ -18,6 +18,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -112,6 +114,8 @@ type tracedServer struct {
 	traces *app.Traces
 	stores *stores.Stores
 	log    *lines
+	// recorded has all spans that ended.
+	recorded *tracetest.SpanRecorder
 	// stop ends the service and sends what is left. It may be called again.
 	stop func()
 }
@@ -146,7 +150,11 @@ func newTracedServer(t testing.TB, env *testenv.Env, settings config.Traces) *tr
 	cfg.Traces = settings
 	log := slog.New(slog.NewJSONHandler(text, nil))
 	traces := testenv.Must(app.NewTraces(t.Context(), settings, log))
-	st := testenv.Must(stores.OpenTraced(context.Background(), cfg, env.Clock.Now, traces.Provider()))
+	recorded := tracetest.NewSpanRecorder()
+	if provider, ok := traces.Provider().(*sdktrace.TracerProvider); ok {
+		provider.RegisterSpanProcessor(recorded)
+	}
+	st := testenv.Must(stores.Open(context.Background(), cfg, env.Clock.Now, traces.Provider()))
 	a, err := app.New(context.Background(), app.Options{
 		Config: cfg, Stores: st, Clock: env.Clock.Now, Log: log, Traces: traces,
 		Verifier: handlers.NewVerifier(handlers.VerifierConfig{Secret: []byte(secret)}), Roles: app.AllRoles(),
@@ -155,7 +163,7 @@ func newTracedServer(t testing.TB, env *testenv.Env, settings config.Traces) *tr
 		t.Fatal(err)
 	}
 	ts := httptest.NewServer(a.Handler)
-	s := &tracedServer{server: &server{t: t, env: env, app: a, url: ts.URL}, traces: traces, stores: st, log: text}
+	s := &tracedServer{server: &server{t: t, env: env, app: a, url: ts.URL}, traces: traces, stores: st, log: text, recorded: recorded}
 	s.stop = sync.OnceFunc(func() {
 		ts.Close()
 		if err := a.Close(); err != nil {
@@ -373,35 +381,64 @@ func TestWithoutTraces(t *testing.T) {
 	}
 }
 
-// Promise: a collector that is away or hangs is not waited for, by calls or, for
-// long, by the end; and the log says so once.
+// late is a collector that takes nothing before it is told to.
+type late struct {
+	*collector
+	url   string
+	asked chan struct{} // has something once it has been sent something
+	take  chan struct{} // closed to tell it
+}
+
+func newLate(t testing.TB) *late {
+	t.Helper()
+	l := &late{collector: newCollector(t), asked: make(chan struct{}, 1), take: make(chan struct{})}
+	ts := httptest.NewServer(l)
+	t.Cleanup(ts.Close)
+	l.url = ts.URL
+	return l
+}
+
+func (l *late) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	select {
+	case l.asked <- struct{}{}:
+	default:
+	}
+	select {
+	case <-r.Context().Done(): // the sender has given up
+	case <-l.take:
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		l.collector.ServeHTTP(w, r)
+	}
+}
+
+// Promise: a collector that is away, hangs or is slow is not waited for, by
+// calls or, for long, by the end; and the log says, at most once a minute and at
+// the end, how many spans are lost: all that did not arrive.
 func TestACollectorThatDoesNotTakeTraces(t *testing.T) {
 	t.Parallel()
 	refusing := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(refusing.Close)
 	away := httptest.NewServer(http.NotFoundHandler())
 	away.Close()
-	asked, done := make(chan struct{}, 1), make(chan struct{})
-	hanging := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if _, err := io.Copy(io.Discard, r.Body); err != nil {
-			return
-		}
-		select {
-		case asked <- struct{}{}:
-		default:
-		}
-		select {
-		case <-r.Context().Done():
-		case <-done:
-		}
-	}))
-	t.Cleanup(hanging.Close)
-	t.Cleanup(func() { close(done) }) // before it closes, which waits for it
+	hanging, slow := newLate(t), newLate(t)
 
 	env := testenv.Real(t)
-	for name, url := range map[string]string{"away": away.URL, "refusing": refusing.URL, "hanging": hanging.URL} {
-		t.Run(name, func(t *testing.T) {
-			s := newTracedServer(t, env, config.Traces{Endpoint: url, Ratio: 1})
+	tests := []struct {
+		name, url string
+		late      *late
+	}{
+		{"away", away.URL, nil},
+		{"refusing", refusing.URL, nil},
+		{"hanging", hanging.url, hanging},
+		{"slow", slow.url, slow},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newTracedServer(t, env, config.Traces{Endpoint: tt.url, Ratio: 1})
 			// More than what waits and is being sent.
 			for range 4000 {
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/boards", nil)
@@ -415,12 +452,37 @@ func TestACollectorThatDoesNotTakeTraces(t *testing.T) {
 					t.Fatalf("status %d", w.Code)
 				}
 			}
-			if name == "hanging" {
-				<-asked
+			arrived := 0
+			if tt.late != nil {
+				<-tt.late.asked
+			}
+			if tt.late == slow {
+				close(slow.take)
 			}
 			s.stop()
-			if n := len(s.log.with("traces are lost")); n != 1 {
-				t.Errorf("the log says %d times that traces are lost", n)
+			if tt.late != nil {
+				arrived = len(tt.late.spans)
+			}
+			if (arrived > 0) != (tt.late == slow) {
+				t.Errorf("%d spans arrived", arrived)
+			}
+			lost, said := 0, s.log.with("traces are lost")
+			for _, text := range said {
+				var line struct {
+					Spans int
+					Error string
+				}
+				if err := json.Unmarshal([]byte(text), &line); err != nil || line.Spans == 0 || line.Error == "" {
+					t.Errorf("%v: %s", err, text)
+				}
+				lost += line.Spans
+			}
+			ended := len(s.recorded.Ended())
+			if lost == 0 || lost != ended-arrived {
+				t.Errorf("%d spans ended, %d arrived, and the log says that %d are lost", ended, arrived, lost)
+			}
+			if len(said) > 2 {
+				t.Errorf("the log says so %d times: %s", len(said), said)
 			}
 		})
 	}

@@ -58,7 +58,7 @@ func startRedis(ctx context.Context, folder string, more ...string) (*process, e
 func startCluster(ctx context.Context, folder string) (nodes []*process, err error) {
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, stopAll(nodes))
+			nodes, err = nil, errors.Join(err, stopAll(nodes))
 		}
 	}()
 	var buses []string

@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// costShards is how many shards the sharded board has.
-	costShards = 16
+	// costShards is how many shards the sharded board has, mostShards the one
+	// that is in the cluster alone.
+	costShards, mostShards = 16, 128
 	// costSmallest is the smallest board; each larger one is ten times the one
 	// before.
 	costSmallest = 10_000
@@ -104,11 +105,14 @@ type costBoard struct {
 	shards, users int
 }
 
-const shardedBoard = "sharded"
+const shardedBoard, mostShardedBoard = "sharded", "sharded-128"
 
-// boards are the run's own, the same in shards, and smaller ones.
+// boards are the run's own in mostShards, whole and in costShards, and smaller
+// ones. The cluster has the first three.
 func (c *costs) boards() []costBoard {
-	return append([]costBoard{{"steps", 1, c.board}, {shardedBoard, costShards, c.board}}, c.smaller()...)
+	return append([]costBoard{
+		{mostShardedBoard, mostShards, c.board}, {"steps", 1, c.board}, {shardedBoard, costShards, c.board},
+	}, c.smaller()...)
 }
 
 func (c *costs) smaller() (boards []costBoard) {
@@ -127,8 +131,8 @@ func (c *costs) start(ctx context.Context) (err error) {
 	if c.nodes, err = startCluster(ctx, c.folder); err != nil {
 		return err
 	}
-	// One Redis has the first of the boards already.
-	if c.single, err = c.newSite(ctx, "single", c.config.Redis, []*process{c.redisServer}, c.boards()[1:]); err != nil {
+	// One Redis has the run's own already, and needs no board in most shards.
+	if c.single, err = c.newSite(ctx, "single", c.config.Redis, []*process{c.redisServer}, c.boards()[2:]); err != nil {
 		return err
 	}
 	cfg := c.config.Redis
@@ -136,7 +140,7 @@ func (c *costs) start(ctx context.Context) (err error) {
 	for _, node := range c.nodes {
 		cfg.Addrs = append(cfg.Addrs, node.addr)
 	}
-	c.cluster, err = c.newSite(ctx, "cluster", cfg, c.nodes, c.boards()[:2])
+	c.cluster, err = c.newSite(ctx, "cluster", cfg, c.nodes, c.boards()[:3])
 	return err
 }
 
@@ -314,7 +318,8 @@ func (c *costs) newShapes(ctx context.Context) ([]*costRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	whole, sharded := "one Redis, 1 shard", fmt.Sprintf("cluster of %d masters, %d shards", clusterMasters, costShards)
+	inCluster := fmt.Sprintf("cluster of %d masters, ", clusterMasters)
+	whole, sharded := "one Redis, 1 shard", fmt.Sprintf("%s%d shards", inCluster, costShards)
 	var rows []*costRow
 	for _, shape := range []struct {
 		name        string
@@ -324,8 +329,9 @@ func (c *costs) newShapes(ctx context.Context) ([]*costRow, error) {
 	}{
 		{whole, c.single, "steps", costConnections},
 		{fmt.Sprintf("one Redis, %d shards", costShards), c.single, shardedBoard, costConnections},
-		{fmt.Sprintf("cluster of %d masters, 1 shard", clusterMasters), c.cluster, "steps", costConnections},
+		{inCluster + "1 shard", c.cluster, "steps", costConnections},
 		{sharded, c.cluster, shardedBoard, costConnections},
+		{fmt.Sprintf("%s%d shards", inCluster, mostShards), c.cluster, mostShardedBoard, costConnections},
 		{whole + ", one client", c.single, "steps", 1},
 		{sharded + ", one client", c.cluster, shardedBoard, 1},
 	} {

@@ -73,7 +73,7 @@ func (w *world) fillFew(ctx context.Context, redisAddr string) (dsn string, err 
 	if cfg.Postgres.DSN, err = makeSchema(ctx, os.Getenv("TEST_POSTGRES_DSN"), "bench_"+strings.ToLower(rand.Text()[:8])); err != nil {
 		return "", err
 	}
-	st, err := stores.Open(ctx, cfg, time.Now)
+	st, err := stores.Open(ctx, cfg, time.Now, nil)
 	if err != nil {
 		return "", err
 	}
@@ -123,13 +123,14 @@ func (b *began) start(ctx context.Context, folder string) (err error) {
 	}
 	readyErr := awaitReady(ctx, addr)
 	b.wall = append(b.wall, time.Since(from))
-	if err := errors.Join(readyErr, cmd.Process.Kill()); err != nil {
+	killErr, waitErr := cmd.Process.Kill(), cmd.Wait()
+	if err := errors.Join(readyErr, killErr); err != nil {
 		return err
 	}
 	// It was killed: that it did not end well is no news.
 	var killed *exec.ExitError
-	if err := cmd.Wait(); !errors.As(err, &killed) {
-		return fmt.Errorf("the service ended by itself: %w", err)
+	if !errors.As(waitErr, &killed) {
+		return fmt.Errorf("the service ended by itself: %w", waitErr)
 	}
 	b.cpu = append(b.cpu, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
 	return nil

@@ -72,7 +72,7 @@ func newWorld(ctx context.Context, s settings) (*world, error) {
 	w.config.Redis.Addrs = []string{redisAddr}
 	w.config.Redis.KeyPrefix = schema + ":"
 	w.config.Auth.HS256Secret = rand.Text() + rand.Text()
-	if w.stores, err = stores.Open(ctx, w.config, time.Now); err != nil {
+	if w.stores, err = stores.Open(ctx, w.config, time.Now, nil); err != nil {
 		return nil, err
 	}
 	w.rdb = redis.NewClient(&redis.Options{Addr: redisAddr, PoolSize: 64})
@@ -141,7 +141,7 @@ func (w *world) fill(ctx context.Context) (err error) {
 
 // open makes the service's own code run in this process, to fill stores by.
 func (w *world) open(ctx context.Context, cfg config.Config) (*app.App, error) {
-	st, err := stores.Open(ctx, cfg, time.Now)
+	st, err := stores.Open(ctx, cfg, time.Now, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -54,9 +54,10 @@ type Deps struct {
 	ProbesOnly bool
 	// Extra adds routes to the engine, for `demo`.
 	Extra func(*gin.Engine)
-	// Traces gets a trace of so many calls, 0 to 1; nil: nothing is traced.
-	Traces     trace.TracerProvider
-	TraceRatio float64
+	// Traces gets a trace of the calls that Sampled, asked once for each, says
+	// yes to; nil: nothing is traced, and Sampled not asked.
+	Traces  trace.TracerProvider
+	Sampled func() bool
 }
 
 // api holds what the routes share.
@@ -138,8 +139,10 @@ func (a *api) routes(h huma.API) {
 
 // probes is what machines ask of every process.
 func (a *api) probes(engine *gin.Engine) {
-	engine.GET("/healthz", a.healthz)
-	engine.GET("/readyz", a.readyz)
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		engine.Handle(method, "/healthz", a.healthz)
+		engine.Handle(method, "/readyz", a.readyz)
+	}
 	engine.GET("/metrics", gin.WrapH(promhttp.HandlerFor(a.Registry, promhttp.HandlerOpts{Registry: a.Registry})))
 }
 

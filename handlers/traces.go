@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"math/rand/v2"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -25,7 +24,7 @@ func (a *api) traced() gin.HandlerFunc {
 		otelgin.WithPropagators(propagation.NewCompositeTextMapPropagator()), // none
 		otelgin.WithGinFilter(func(c *gin.Context) bool {
 			// Before anything is made for a span: most calls have none.
-			return rand.Float64() < a.TraceRatio && strings.HasPrefix(c.FullPath(), "/v1/") && c.FullPath() != streamRoute
+			return a.Sampled() && strings.HasPrefix(c.FullPath(), "/v1/") && c.FullPath() != streamRoute
 		}))
 }
 

@@ -67,14 +67,9 @@ type Stores struct {
 }
 
 // Open makes the connections to Redis and Postgres; they connect when they are
-// used.
-func Open(ctx context.Context, cfg config.Config, clock models.Clock) (*Stores, error) {
-	return OpenTraced(ctx, cfg, clock, nil)
-}
-
-// OpenTraced is Open with a span for every call that belongs to a trace. A nil
-// provider traces nothing.
-func OpenTraced(ctx context.Context, cfg config.Config, clock models.Clock, traces trace.TracerProvider) (*Stores, error) {
+// used. Every call that belongs to a trace gets a span there; a nil provider
+// traces nothing.
+func Open(ctx context.Context, cfg config.Config, clock models.Clock, traces trace.TracerProvider) (*Stores, error) {
 	rdb, err := OpenTracedRedis(cfg.Redis, traces)
 	if err != nil {
 		return nil, err

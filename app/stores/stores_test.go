@@ -58,7 +58,7 @@ func TestABadDSNIsNotPrinted(t *testing.T) {
 	} {
 		cfg := config.Default()
 		cfg.Postgres.DSN = dsn
-		_, err := stores.Open(t.Context(), cfg, time.Now)
+		_, err := stores.Open(t.Context(), cfg, time.Now, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), "postgres.dsn: ") || strings.Contains(err.Error(), ":hunter22") || strings.Contains(err.Error(), "= hunter22") {
 			t.Errorf("error %v", err)
 		}

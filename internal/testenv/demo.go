@@ -55,8 +55,7 @@ func (c *Command) Ended() bool {
 // Interrupt ends the command as Ctrl-C does, and answers its exit status.
 func (c *Command) Interrupt() int {
 	c.t.Helper()
-	c.signal(syscall.SIGINT)
-	return c.cmd.ProcessState.ExitCode()
+	return c.end(syscall.SIGINT)
 }
 
 // lastCall is how the last line ends that a demo prints.

@@ -3,6 +3,7 @@ package testenv
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -122,11 +123,15 @@ func Serve(t testing.TB, cfg config.Config, more ...string) *Process {
 	t.Helper()
 	serving := make(chan string, 1)
 	p := start(t, serving, func(*exec.Cmd) {}, append(append([]string{"serve"}, Flags(cfg)...), more...)...)
+	ctx, cancel := patience(t)
+	defer cancel()
 	select {
 	case addr := <-serving:
 		p.URL = "http://" + addr
 	case <-p.logged:
 		t.Fatalf("serve did not start: %s", p.Log())
+	case <-ctx.Done():
+		t.Fatalf("never: serve answers: %s", p.Log())
 	}
 	return p
 }
@@ -159,7 +164,19 @@ func (p *Process) Kill() {
 // Stop ends the process in good order and answers its exit status.
 func (p *Process) Stop() int {
 	p.t.Helper()
-	p.signal(syscall.SIGTERM)
+	return p.end(syscall.SIGTERM)
+}
+
+// end asks the process to end, and waits until it does.
+func (p *Process) end(s syscall.Signal) (status int) {
+	p.t.Helper()
+	ctx, cancel := patience(p.t)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		p.t.Errorf("never: the process ends: %s", p.Log())
+		_ = p.cmd.Process.Kill() // or it has ended after all
+	})()
+	p.signal(s)
 	return p.cmd.ProcessState.ExitCode()
 }
 

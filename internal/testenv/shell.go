@@ -2,6 +2,8 @@ package testenv
 
 import (
 	"bufio"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -45,9 +47,14 @@ func StartShell(t testing.TB, dir string, env []string) *Shell {
 }
 
 // Do runs a command and answers what it printed on its standard output, and
-// its exit status. A command that is itself a shell is told what comes next.
+// its exit status. A command that is itself a shell is told what comes next. A
+// little before the test's own deadline, it fails and ends the shell.
 func (s *Shell) Do(command string) (printed string, status int) {
 	s.t.Helper()
+	ctx, cancel := patience(s.t)
+	defer cancel()
+	stop := context.AfterFunc(ctx, s.signal)
+	defer stop()
 	s.asked++
 	// By eval, so that a command that is cut short fails, and does not wait for
 	// the rest.
@@ -60,7 +67,7 @@ func (s *Shell) Do(command string) (printed string, status int) {
 	for {
 		line, err := s.out.ReadString('\n')
 		if err != nil {
-			s.t.Fatalf("%s: the shell ended: %v: %s%s", command, err, text.String(), s.Complaints())
+			s.t.Fatalf("%s: the shell ended: %v: %s%s", command, cmp.Or(ctx.Err(), err), text.String(), s.Complaints())
 		}
 		if number, ended := strings.CutPrefix(line, end); ended {
 			return strings.TrimSuffix(text.String(), "\n"), Must(strconv.Atoi(strings.TrimSpace(number)))
@@ -72,11 +79,16 @@ func (s *Shell) Do(command string) (printed string, status int) {
 // Complaints is what commands have printed on their standard error so far.
 func (s *Shell) Complaints() string { return s.errs.String() }
 
-// kill ends the shell and all that it has started.
-func (s *Shell) kill() {
+// signal kills the shell and all that it has started.
+func (s *Shell) signal() {
 	if err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		s.t.Error(err)
 	}
+}
+
+// kill ends the shell and all that it has started, and waits for it.
+func (s *Shell) kill() {
+	s.signal()
 	if _, err := io.Copy(io.Discard, s.out); err != nil {
 		s.t.Error(err)
 	}

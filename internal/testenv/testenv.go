@@ -108,7 +108,7 @@ func RealOn(t testing.TB, use func(*config.Redis)) *Env {
 
 func open(t testing.TB, env *Env) *Env {
 	t.Helper()
-	s, err := stores.Open(context.Background(), env.Config, env.Clock.Now)
+	s, err := stores.Open(context.Background(), env.Config, env.Clock.Now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,14 +255,31 @@ func Bucket(shards int) *models.Bucket {
 	}
 }
 
-// Eventually waits until a condition holds; the test's own deadline bounds it.
+// endingTime is what a test that waited in vain has left to end its servers.
+// At its deadline go test panics, and they would stay.
+const endingTime = 20 * time.Second
+
+// patience ends endingTime before the test's own deadline, if it has one, and
+// with the test.
+func patience(t testing.TB) (context.Context, context.CancelFunc) {
+	if test, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if deadline, ok := test.Deadline(); ok {
+			return context.WithDeadline(t.Context(), deadline.Add(-endingTime))
+		}
+	}
+	return context.WithCancel(t.Context())
+}
+
+// Eventually waits until a condition holds, and fails a little before the
+// test's own deadline.
 func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	ctx := t.Context()
+	ctx, cancel := patience(t)
+	defer cancel()
 	for !condition() {
 		select {
 		case <-ctx.Done():
-			t.Fatal("never: " + what)
+			t.Fatalf("never: %s", what)
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
