@@ -3,6 +3,7 @@ package app_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"regexp"
@@ -33,7 +34,7 @@ type coldDay struct {
 	// inTime writes where the day is while it is hot, as a process that has
 	// slept still does; late writes where the processes of this test do.
 	inTime, late *board.Store
-	best         map[models.UserID]standing
+	best         dayOfScores
 }
 
 // standing is what a user has reached.
@@ -67,7 +68,7 @@ func newColdDay(t testing.TB) *coldDay {
 		redis:    testenv.NewProxy(t, env.Config.Redis.Addrs[0]),
 		postgres: testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN)),
 		bucket:   testenv.Must(c.Accepting(t.Context(), b, b.Today(now), now)),
-		best:     make(map[models.UserID]standing),
+		best:     make(dayOfScores),
 	}
 	due := d.bucket.ColdAt.Add(2 * time.Hour)
 	env.Config.Clock.Offset = time.Until(due).Truncate(time.Second)
@@ -90,9 +91,7 @@ func (d *coldDay) write(store *board.Store, n int) {
 			at:     models.TimestampOf(d.bucket.StartsAt.Add(rand.N(3 * time.Second).Truncate(time.Second))),
 		}
 		raises[i] = models.Raise{Bucket: d.bucket, Entry: models.Entry{User: s.user, Composite: testenv.Must(codec.Encode(s.points, s.at))}}
-		if old, ok := d.best[s.user]; !ok || s.before(old) {
-			d.best[s.user] = s
-		}
+		d.best.add(s)
 	}
 	for _, err := range store.Raise(d.t.Context(), raises) {
 		if err != nil {
@@ -101,9 +100,24 @@ func (d *coldDay) write(store *board.Store, n int) {
 	}
 }
 
-// before tells whether a standing ranks before another one.
-func (s standing) before(other standing) bool {
-	return cmp.Or(cmp.Compare(other.points, s.points), cmp.Compare(s.at, other.at), strings.Compare(other.user.String(), s.user.String())) < 0
+// compare is less than 0 where a standing ranks before another one.
+func (s standing) compare(other standing) int {
+	return cmp.Or(cmp.Compare(other.points, s.points), cmp.Compare(s.at, other.at), strings.Compare(other.user.String(), s.user.String()))
+}
+
+// dayOfScores is the best that users have reached on a day.
+type dayOfScores map[models.UserID]standing
+
+// add adds what a user has reached.
+func (d dayOfScores) add(s standing) {
+	if old, ok := d[s.user]; !ok || s.compare(old) < 0 {
+		d[s.user] = s
+	}
+}
+
+// sorted is the ranking.
+func (d dayOfScores) sorted() []standing {
+	return slices.SortedFunc(maps.Values(d), standing.compare)
 }
 
 // writeLate writes what comes after the day has turned cold, both ways.
@@ -329,16 +343,7 @@ func (d *coldDay) checkRows() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	want := make([]standing, 0, len(d.best))
-	for _, s := range d.best {
-		want = append(want, s)
-	}
-	slices.SortFunc(want, func(a, b standing) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
-	})
+	want := d.best.sorted()
 	if len(got) != len(want) {
 		d.t.Errorf("%d rows, want %d", len(got), len(want))
 	}

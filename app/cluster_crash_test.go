@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,12 +26,7 @@ const (
 // steppers upload growing totals to a sharded board, and read the ranking of
 // their friends and their own place, until they are told to stop.
 type steppers struct {
-	t    testing.TB
-	url  atomic.Pointer[string]
-	wg   sync.WaitGroup
-	stop chan struct{}
-
-	done, refused atomic.Int64
+	*traffic
 	// may tells which failures are no wonder.
 	may func(status int, err error) bool
 
@@ -41,8 +35,7 @@ type steppers struct {
 }
 
 func startSteppers(t testing.TB, url string, may func(status int, err error) bool) *steppers {
-	s := &steppers{t: t, stop: make(chan struct{}), may: may, promised: make(map[models.UserID]int64), sent: make(map[models.UserID]int64)}
-	s.url.Store(&url)
+	s := &steppers{traffic: newTraffic(t, url), may: may, promised: make(map[models.UserID]int64), sent: make(map[models.UserID]int64)}
 	for id := range models.UserID(6) {
 		bearer := token(t, id+1, "")
 		s.wg.Go(func() { s.run(id+1, bearer) })
@@ -101,17 +94,6 @@ func refusals(status int, err error) bool {
 	return err == nil && status == http.StatusServiceUnavailable
 }
 func brokenCalls(status int, err error) bool { return err != nil || refusals(status, err) }
-
-func (s *steppers) progress(n int64) {
-	s.t.Helper()
-	from := s.done.Load()
-	testenv.Eventually(s.t, "uploads and rankings go on", func() bool { return s.done.Load() >= from+n || s.t.Failed() })
-}
-
-func (s *steppers) end() {
-	close(s.stop)
-	s.wg.Wait()
-}
 
 // check compares the board with what was promised; exactly so where Redis has
 // forgotten nothing.

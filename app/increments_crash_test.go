@@ -33,18 +33,44 @@ func giftBoards(shards int) string {
 		shards, start.Format(time.RFC3339), start.AddDate(0, 0, 2).Format(time.RFC3339))
 }
 
+// traffic is calls of workers that go on until they are told to stop.
+type traffic struct {
+	t    testing.TB
+	url  atomic.Pointer[string]
+	wg   sync.WaitGroup
+	stop chan struct{}
+	// done were answered well, refused were not, or not at all.
+	done, refused atomic.Int64
+}
+
+func newTraffic(t testing.TB, url string) *traffic {
+	tr := &traffic{t: t, stop: make(chan struct{})}
+	tr.to(url)
+	return tr
+}
+
+// to says where to call from now on.
+func (tr *traffic) to(url string) { tr.url.Store(&url) }
+
+// progress waits until some more calls were answered well.
+func (tr *traffic) progress(n int64) {
+	tr.t.Helper()
+	from := tr.done.Load()
+	testenv.Eventually(tr.t, "calls go on", func() bool { return tr.done.Load() >= from+n || tr.t.Failed() })
+}
+
+// end stops the workers, each with an answer to what it has sent.
+func (tr *traffic) end() {
+	close(tr.stop)
+	tr.wg.Wait()
+}
+
 // givers send increments until they are told to stop. Each sends an increment
 // again, with the same id, until it hears what became of it; one in ten it
 // sends once more after that.
 type givers struct {
-	t   testing.TB
-	url atomic.Pointer[string]
-	wg  sync.WaitGroup
-
-	stop    chan struct{}
-	done    atomic.Int64
-	tries   atomic.Int64
-	refused atomic.Int64 // tries that were answered 503, or not at all
+	*traffic
+	tries atomic.Int64
 
 	mu sync.Mutex
 	// given is what each board's users must have: the sum of what was
@@ -55,8 +81,7 @@ type givers struct {
 var giverBoards = []string{"gifts", "active"}
 
 func startGivers(t testing.TB, url string) *givers {
-	g := &givers{t: t, stop: make(chan struct{}), given: make(map[string]map[models.UserID]int64)}
-	g.url.Store(&url)
+	g := &givers{traffic: newTraffic(t, url), given: make(map[string]map[models.UserID]int64)}
 	bearer := token(t, 1, handlers.ScopeService)
 	for _, name := range giverBoards {
 		g.given[name] = make(map[models.UserID]int64)
@@ -133,19 +158,6 @@ func (g *givers) send(client *http.Client, bearer, board string, items []string)
 		}
 		return got.Results
 	}
-}
-
-// progress waits until some more increments were acknowledged.
-func (g *givers) progress(n int64) {
-	g.t.Helper()
-	from := g.done.Load()
-	testenv.Eventually(g.t, "increments go on", func() bool { return g.done.Load() >= from+n || g.t.Failed() })
-}
-
-// end stops the givers, each with an answer to what it has sent.
-func (g *givers) end() {
-	close(g.stop)
-	g.wg.Wait()
 }
 
 // sums are the sums of a query's rows, by user.
@@ -233,7 +245,7 @@ func TestSoakIncrementsSurviveKills(t *testing.T) {
 		proxy.Cut()
 		proxy.Start()
 		p = testenv.Serve(t, env.Config, boards)
-		g.url.Store(&p.URL)
+		g.to(p.URL)
 	}
 	g.progress(20)
 	g.end()

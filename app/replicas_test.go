@@ -50,6 +50,7 @@ func TestSoakTwoOfEachRole(t *testing.T) {
 	befriend(t, env, api.now[0].URL)
 	drained(t, api.now[0])
 	g, s, a := startGivers(t, api.now[0].URL), startSteppers(t, api.now[0].URL, brokenCalls), newColdDays(t, env)
+	call := func(p *testenv.Process) { g.to(p.URL); s.to(p.URL) }
 	kills, began := 0, time.Now()
 	for ; kills < 6 || (os.Getenv("SOAK") != "" && time.Since(began) < 2*time.Minute); kills++ {
 		a.write()
@@ -60,20 +61,15 @@ func TestSoakTwoOfEachRole(t *testing.T) {
 		if kills >= len(crews) {
 			crew = crews[rand.IntN(len(crews))]
 		}
-		dying := crew.now[i]
-		if crew == api {
-			g.url.Store(&api.now[1-i].URL)
-			s.url.Store(&api.now[1-i].URL)
-			if rand.IntN(2) == 0 { // with calls under way, which break off
-				g.url.Store(&dying.URL)
-				s.url.Store(&dying.URL)
-				g.progress(1)
-			}
+		dying, other := crew.now[i], api.now[1-i]
+		call(other)
+		if crew == api && rand.IntN(2) == 0 { // with calls under way, which break off
+			call(dying)
+			g.progress(1)
 		}
 		crew.dead[dying] = time.Now()
 		dying.Kill()
-		g.url.Store(&api.now[(i+1)%2].URL)
-		s.url.Store(&api.now[(i+1)%2].URL)
+		call(other)
 		g.progress(10)
 		s.progress(50)
 		crew.now[i] = crew.start()

@@ -63,9 +63,6 @@ func testMoreShards(t *testing.T, env *testenv.Env) {
 	}
 }
 
-// dayOfScores is what users have reached on a day.
-type dayOfScores map[models.UserID]standing
-
 // upload uploads scores of half of the users, few scores, so that many tie and
 // some are no better than what stands there.
 func (d dayOfScores) upload(s *server, day models.Date) {
@@ -74,9 +71,7 @@ func (d dayOfScores) upload(s *server, day models.Date) {
 	for _, user := range rand.Perm(shardedUsers)[:shardedUsers/2] {
 		n := standing{user: models.UserID(user + 1), points: rand.Int64N(10), at: models.TimestampOf(s.env.Clock.Now())}
 		items = append(items, fmt.Sprintf(`{"user_id":"%d","date":%q,"score":%d}`, n.user, day, n.points))
-		if old, ok := d[n.user]; !ok || n.before(old) {
-			d[n.user] = n
-		}
+		d.add(n)
 	}
 	var got struct {
 		Accepted int        `json:"accepted"`
@@ -91,16 +86,7 @@ func (d dayOfScores) upload(s *server, day models.Date) {
 // check compares every list of the day with the scores, sorted.
 func (d dayOfScores) check(s *server, day models.Date, source models.Source) {
 	s.t.Helper()
-	var sorted []standing
-	for _, n := range d {
-		sorted = append(sorted, n)
-	}
-	slices.SortFunc(sorted, func(a, b standing) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
-	})
+	sorted := d.sorted()
 	want := make([]string, len(sorted))
 	for i, n := range sorted {
 		want[i] = fmt.Sprintf("%d. %d: %d at %s", i+1, n.user, n.points, n.at.Time().Format("15:04:05.000"))

@@ -120,23 +120,12 @@ type tracedServer struct {
 	stop func()
 }
 
-// lines keeps a log. Safe for concurrent use.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
+// lines keeps a log.
+type lines struct{ testenv.Buffer }
 
 func (l *lines) with(text string) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	var found []string
-	for line := range strings.Lines(l.text.String()) {
+	for line := range strings.Lines(l.String()) {
 		if strings.Contains(line, text) {
 			found = append(found, line)
 		}

@@ -3,14 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -18,9 +16,6 @@ import (
 const (
 	clusterMasters = 3
 	clusterSlots   = 16384
-	// redisPatience bounds how long a Redis may take to start, and a cluster to
-	// know itself.
-	redisPatience = 30 * time.Second
 )
 
 // startRedis starts a Redis of the benchmark's own, with the settings of
@@ -48,7 +43,7 @@ func startRedis(ctx context.Context, folder string, more ...string) (*process, e
 	cmd.Stdout = log
 	return startProcess(cmd, func() (string, error) {
 		return addr, with(addr, func(rdb *redis.Client) error {
-			return await(ctx, "redis answers", func() bool { return rdb.Ping(ctx).Err() == nil })
+			return await(ctx, "redis answers", func() (bool, error) { return rdb.Ping(ctx).Err() == nil, nil })
 		})
 	})
 }
@@ -84,9 +79,9 @@ func startCluster(ctx context.Context, folder string) (nodes []*process, err err
 	}
 	for _, node := range nodes {
 		err := with(node.addr, func(rdb *redis.Client) error {
-			return await(ctx, "the cluster is whole", func() bool {
+			return await(ctx, "the cluster is whole", func() (bool, error) {
 				info := rdb.ClusterInfo(ctx).Val()
-				return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:"+strconv.Itoa(clusterMasters))
+				return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:"+strconv.Itoa(clusterMasters)), nil
 			})
 		})
 		if err != nil {
@@ -121,20 +116,6 @@ func stopAll(processes []*process) error {
 func with(addr string, do func(*redis.Client) error) error {
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	return errors.Join(do(rdb), rdb.Close())
-}
-
-// await waits for something that comes about soon.
-func await(ctx context.Context, what string, is func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, redisPatience)
-	defer cancel()
-	for !is() {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waited for: %s: %w", what, ctx.Err())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	return nil
 }
 
 // freeAddr is an address of the loopback where nobody listens.

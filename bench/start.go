@@ -136,28 +136,18 @@ func (b *began) start(ctx context.Context, folder string) (err error) {
 	return nil
 }
 
-// awaitReady asks every millisecond, over connections of their own.
+// awaitReady asks again and again, over connections of their own.
 func awaitReady(ctx context.Context, addr string) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: startPatience}
+	return await(ctx, "the service is ready", func() (bool, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", nil)
 		if err != nil {
-			return err
+			return false, err
 		}
-		if res, err := client.Do(r); err == nil {
-			if err := res.Body.Close(); err != nil {
-				return err
-			}
-			if res.StatusCode == http.StatusOK {
-				return nil
-			}
+		res, err := client.Do(r)
+		if err != nil {
+			return false, nil // it does not listen yet
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the service did not become ready: %w", ctx.Err())
-		case <-time.After(time.Millisecond):
-		}
-	}
+		return res.StatusCode == http.StatusOK, res.Body.Close()
+	})
 }

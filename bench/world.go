@@ -421,24 +421,44 @@ func (p *process) memory(field string) int64 {
 
 var serving = regexp.MustCompile(`"msg":"serving","addr":"([^"]+)"`)
 
-// awaitServing finds the service's address in its log.
-func awaitServing(ctx context.Context, path string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+// startPatience bounds how long a process may take to start, and a cluster to
+// know itself.
+const startPatience = 30 * time.Second
+
+// await looks every millisecond whether something has come about, and ends when
+// looking fails.
+func await(ctx context.Context, what string, is func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	for {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return "", err
-		}
-		if m := serving.FindSubmatch(text); m != nil {
-			return string(m[1]), nil
+		if done, err := is(); done || err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return "", fmt.Errorf("the service did not start: %s", text)
-		case <-time.After(20 * time.Millisecond):
+			return fmt.Errorf("waited for: %s: %w", what, ctx.Err())
+		case <-time.After(time.Millisecond):
 		}
 	}
+}
+
+// awaitServing finds the service's address in its log.
+func awaitServing(ctx context.Context, path string) (addr string, err error) {
+	var text []byte
+	waited := await(ctx, "the service answers", func() (bool, error) {
+		if text, err = os.ReadFile(path); err != nil {
+			return false, err
+		}
+		m := serving.FindSubmatch(text)
+		if m != nil {
+			addr = string(m[1])
+		}
+		return m != nil, nil
+	})
+	if waited != nil {
+		return "", fmt.Errorf("%w: %s", waited, text)
+	}
+	return addr, nil
 }
 
 // makeRequests writes every request's bytes before anything is measured.

@@ -14,7 +14,7 @@ import (
 type Command struct {
 	*Process
 	stdin io.WriteCloser
-	out   buffer
+	out   Buffer
 }
 
 // Start starts a command with a pipe as its standard input.
@@ -79,19 +79,21 @@ func Demo(t testing.TB, args ...string) *Command {
 	return c
 }
 
-// buffer keeps what is written to it. Safe for concurrent use.
-type buffer struct {
+// Buffer keeps what is written to it. Safe for concurrent use.
+type Buffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (b *buffer) Write(p []byte) (int, error) {
+// Write never fails.
+func (b *Buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.Write(p)
 }
 
-func (b *buffer) String() string {
+// String is all that was written so far.
+func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.String()

@@ -95,7 +95,7 @@ type Process struct {
 	URL string
 
 	logged chan struct{} // closed at the end of its log
-	log    buffer
+	log    Buffer
 }
 
 // start starts the program, once prepare has seen to what it reads and prints,

@@ -21,7 +21,7 @@ type Shell struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	out   *bufio.Reader
-	errs  buffer
+	errs  Buffer
 	asked int
 }
 
