@@ -14,23 +14,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"stepboard/app/stores"
 	"stepboard/config"
 	"stepboard/handlers"
+	"stepboard/internal/stores"
 	"stepboard/jobs"
 	"stepboard/models"
 	"stepboard/services/archive"
+	"stepboard/services/batch"
 	"stepboard/services/board"
 	"stepboard/services/catalog"
+	"stepboard/services/directory"
 	"stepboard/services/friends"
-	"stepboard/services/group"
 	"stepboard/services/ingest"
 	"stepboard/services/lease"
 	"stepboard/services/ledger"
 	"stepboard/services/limit"
-	"stepboard/services/live"
 	"stepboard/services/ranking"
-	"stepboard/services/users"
+	"stepboard/services/stream"
 )
 
 const (
@@ -58,7 +58,7 @@ type Options struct {
 	Log      *slog.Logger
 	Verifier *handlers.Verifier
 	// Live bounds those who watch rankings; it may be empty.
-	Live live.Limits
+	Live stream.Limits
 	// Traces gets traces of the calls, unless it is nil. It stays open: spans may
 	// end until Close has returned.
 	Traces *Traces
@@ -85,9 +85,9 @@ type App struct {
 	Catalog *catalog.Catalog
 	Boards  *board.Store
 	Friends *friends.Service
-	Users   *users.Service
+	Users   *directory.Service
 	Ranking *ranking.Service
-	Live    *live.Service
+	Live    *stream.Service
 	Archive *archive.Service
 	Ingest  *ingest.Service
 	Ledger  *ledger.Service
@@ -103,8 +103,8 @@ type App struct {
 	// keep takes updates that were accepted: into the queue, or to the boards
 	// where there is none. It answers as board.Store.Raise does.
 	keep    func(context.Context, []models.Raise) []error
-	writes  *group.Group[models.Raise]
-	batches *group.Group[models.Raise]
+	writes  *batch.Group[models.Raise]
+	batches *batch.Group[models.Raise]
 	queue   ingest.Queue       // nil in direct mode
 	stop    context.CancelFunc // ends the background work
 	running sync.WaitGroup
@@ -118,7 +118,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		Catalog:  catalog.New(catalog.NewStore(o.Stores.Gorm), o.Clock, o.Config.HotDays, o.Log),
 		Boards:   board.NewStore(o.Stores.Redis, keys, o.Clock),
 		Friends:  friends.New(friends.NewStore(o.Stores.Gorm), friends.NewCache(o.Stores.Redis, keys), o.Log),
-		Users:    users.New(users.NewStore(o.Stores.Gorm), o.Log),
+		Users:    directory.New(directory.NewStore(o.Stores.Gorm), o.Log),
 		log:      o.Log,
 		stores:   o.Stores,
 		verifier: o.Verifier,
@@ -159,15 +159,15 @@ func New(ctx context.Context, o Options) (*App, error) {
 		registry.MustRegister(newQueueCollector(queue))
 	}
 	a.keep = o.Traces.flushes(a.keep)
-	a.writes = group.New(writeBatch, writers, a.keep)
-	a.batches = group.New(writeBatch, batchWriters, a.keep)
+	a.writes = batch.New(writeBatch, writers, a.keep)
+	a.batches = batch.New(writeBatch, batchWriters, a.keep)
 	a.Ingest = ingest.New(a.Catalog, a.writes, a.batches, queue != nil, o.Clock)
 	a.Ledger = ledger.New(increments, a.Catalog, a.Boards, o.Clock, o.Log)
 	registry.MustRegister(newLedgerCollector(a.Ledger))
 	letters := ingest.NewLetterStore(o.Stores.Gorm)
 	a.Letters = ingest.NewDeadLetters(letters, a.Catalog, a.Boards)
 	a.Ranking = ranking.New(a.Catalog, a.Boards, a.Archive, a.Friends, a.Users, o.Clock)
-	a.Live = live.New(a.Ranking, o.Live)
+	a.Live = stream.New(a.Ranking, o.Live)
 	registry.MustRegister(newLiveCollector(a.Live))
 	limits := limit.New(limit.Limits{User: o.Config.Limits.UserPerMinute, Address: o.Config.Limits.AddressPerMinute}, limit.NewRedisCounter(o.Stores.Redis, keys))
 	registry.MustRegister(newLimitCollector(limits))

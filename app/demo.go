@@ -17,9 +17,9 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/spf13/cobra"
 
-	"stepboard/app/stores"
 	"stepboard/config"
 	"stepboard/handlers"
+	"stepboard/internal/stores"
 	"stepboard/models"
 	"stepboard/services/ingest"
 )

@@ -15,9 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
-	"stepboard/app/stores"
 	"stepboard/config"
 	"stepboard/handlers"
+	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/board"

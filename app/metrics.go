@@ -13,7 +13,7 @@ import (
 	"stepboard/services/ingest"
 	"stepboard/services/ledger"
 	"stepboard/services/limit"
-	"stepboard/services/live"
+	"stepboard/services/stream"
 )
 
 // figure is a metric that is read off something when it is asked for.
@@ -102,7 +102,7 @@ func newLedgerCollector(l *ledger.Service) prometheus.Collector {
 }
 
 // newLiveCollector reports who watches rankings.
-func newLiveCollector(l *live.Service) prometheus.Collector {
+func newLiveCollector(l *stream.Service) prometheus.Collector {
 	return newCollector("stepboard_streams_", l.Watchers,
 		figure[int]{"open", "Streams of rankings that are open.", gauge, func(n int) float64 { return float64(n) }, nil},
 	)

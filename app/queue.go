@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"stepboard/app/stores"
+	"stepboard/internal/stores"
 	"stepboard/models"
 	"stepboard/services/ingest"
 )

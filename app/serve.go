@@ -15,9 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
-	"stepboard/app/stores"
 	"stepboard/config"
 	"stepboard/handlers"
+	"stepboard/internal/stores"
 )
 
 func (p *program) serveCommand() *cobra.Command {

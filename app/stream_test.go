@@ -17,7 +17,7 @@ import (
 	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/live"
+	"stepboard/services/stream"
 )
 
 // watched is a service that is really served, and quick to look.
@@ -27,7 +27,7 @@ type watched struct {
 	ended chan error
 }
 
-func newWatched(t *testing.T, env *testenv.Env, limits live.Limits) *watched {
+func newWatched(t *testing.T, env *testenv.Env, limits stream.Limits) *watched {
 	t.Helper()
 	if limits.Every == 0 {
 		limits.Every = 2 * time.Millisecond
@@ -161,7 +161,7 @@ func TestStream(t *testing.T) {
 
 func testStream(t *testing.T, env *testenv.Env) {
 	t.Helper()
-	w := newWatched(t, env, live.Limits{})
+	w := newWatched(t, env, stream.Limits{})
 	e := w.watch(1)
 	if r := e.ranking(); r.Total != 0 || r.Me != nil || *r.Date != "2026-11-20" {
 		t.Errorf("it begins with %+v", r)
@@ -204,7 +204,7 @@ func testStream(t *testing.T, env *testenv.Env) {
 // Where nothing changes, comments alone are sent, each after a pause.
 func TestStreamHeartbeat(t *testing.T) {
 	t.Parallel()
-	w := newWatched(t, testenv.Embedded(t), live.Limits{Heartbeat: 10 * time.Millisecond})
+	w := newWatched(t, testenv.Embedded(t), stream.Limits{Heartbeat: 10 * time.Millisecond})
 	e := w.watch(1)
 	e.ranking()
 	for range 5 {
@@ -226,7 +226,7 @@ func TestStreamHeartbeat(t *testing.T) {
 
 func TestStreamIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWatched(t, testenv.Embedded(t), live.Limits{PerUser: 2, Total: 3})
+	w := newWatched(t, testenv.Embedded(t), stream.Limits{PerUser: 2, Total: 3})
 	const path = "/v1/boards/steps/friends/stream"
 	w.refuse(w.call("", "GET", path, nil), http.StatusUnauthorized, models.CodeUnauthenticated)
 	w.refuse(w.as(1, "GET", "/v1/boards/nope/friends/stream", nil), http.StatusNotFound, models.CodeBoardNotFound)
@@ -253,7 +253,7 @@ func TestStreamIsRefused(t *testing.T) {
 func TestStreamEnds(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
-	w := newWatched(t, env, live.Limits{})
+	w := newWatched(t, env, stream.Limits{})
 	streams := []*events{w.watch(1), w.watch(1), w.watch(2)}
 	for _, e := range streams {
 		e.ranking()
@@ -272,7 +272,7 @@ func TestStreamEnds(t *testing.T) {
 	}
 	w.ended <- nil
 
-	brief := newWatched(t, testenv.Embedded(t), live.Limits{Life: time.Millisecond})
+	brief := newWatched(t, testenv.Embedded(t), stream.Limits{Life: time.Millisecond})
 	e := brief.watch(1)
 	e.ranking()
 	if name, data, ok := e.next(); ok || e.lines.Err() != nil {
@@ -284,7 +284,7 @@ func TestStreamEnds(t *testing.T) {
 func TestStreamWithoutStore(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
-	w := newWatched(t, env, live.Limits{})
+	w := newWatched(t, env, stream.Limits{})
 	e := w.watch(1)
 	e.ranking()
 	if err := env.Redis.Close(); err != nil {

@@ -26,9 +26,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"stepboard/app"
-	"stepboard/app/stores"
 	"stepboard/config"
 	"stepboard/handlers"
+	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 )

@@ -16,8 +16,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"stepboard/app/stores"
 	"stepboard/config"
+	"stepboard/internal/stores"
 	"stepboard/models"
 )
 

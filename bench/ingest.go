@@ -18,8 +18,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"stepboard/app/stores"
 	"stepboard/handlers"
+	"stepboard/internal/stores"
 	"stepboard/models"
 	"stepboard/services/ingest"
 )

@@ -17,9 +17,9 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
+	"stepboard/services/batch"
 	"stepboard/services/board"
 	"stepboard/services/catalog"
-	"stepboard/services/group"
 	"stepboard/services/score"
 )
 
@@ -153,7 +153,7 @@ func (w *world) increments(ids *atomic.Int64, board, token string, n int) func()
 // bareLedger does what the ledger must at least do.
 type bareLedger struct {
 	pool  *pgxpool.Pool
-	group *group.Group[bareIncrement]
+	group *batch.Group[bareIncrement]
 }
 
 func (w *world) newBareLedger(ctx context.Context) (*bareLedger, error) {
@@ -166,7 +166,7 @@ func (w *world) newBareLedger(ctx context.Context) (*bareLedger, error) {
 			return nil, err
 		}
 	}
-	b.group = group.New(ledgerList, ledgerWorkers, func(ctx context.Context, items []bareIncrement) []error {
+	b.group = batch.New(ledgerList, ledgerWorkers, func(ctx context.Context, items []bareIncrement) []error {
 		if err := b.count(ctx, items); err != nil {
 			return slices.Repeat([]error{err}, len(items))
 		}

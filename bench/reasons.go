@@ -278,8 +278,8 @@ func (r *reasons) standing(ctx context.Context, user models.UserID) (answer, err
 	return answer{rank: s[0].Rank}, nil
 }
 
-// batch is a raise of some users to a score that nobody had.
-type batch struct {
+// raiseBatch raises some users to a score that nobody had.
+type raiseBatch struct {
 	users  []int64
 	points int64
 	at     time.Time
@@ -287,13 +287,13 @@ type batch struct {
 
 // raises raises users who follow each other, batch by batch, and tells how many
 // users a second.
-func (r *reasons) raises(raise func(context.Context, batch) error) func(context.Context) (float64, error) {
+func (r *reasons) raises(raise func(context.Context, raiseBatch) error) func(context.Context) (float64, error) {
 	began := time.Now()
 	batches := max(1, r.board/reasonBatch)
 	return func(ctx context.Context) (float64, error) {
 		calls, err := loop(ctx, reasonWriters, r.seconds, func(ctx context.Context, i int) error {
 			at := time.Now()
-			b := batch{users: make([]int64, reasonBatch), points: 30_000 + at.Sub(began).Milliseconds(), at: at.Truncate(time.Millisecond)}
+			b := raiseBatch{users: make([]int64, reasonBatch), points: 30_000 + at.Sub(began).Milliseconds(), at: at.Truncate(time.Millisecond)}
 			for n := range b.users {
 				b.users[n] = int64(firstUser + (i%batches)*reasonBatch + n)
 			}
@@ -304,7 +304,7 @@ func (r *reasons) raises(raise func(context.Context, batch) error) func(context.
 }
 
 // zadd raises a copy of the board.
-func (r *reasons) zadd(ctx context.Context, b batch) error {
+func (r *reasons) zadd(ctx context.Context, b raiseBatch) error {
 	args := make([]any, 0, 3+2*len(b.users))
 	args = append(args, "zadd", uploadKey, "gt")
 	composite, err := r.codec.Encode(b.points, models.TimestampOf(b.at))

@@ -129,12 +129,12 @@ func (q *reasonsSQL) ahead(ctx context.Context, user models.UserID) (answer, err
 }
 
 // upsert raises users to a score, unless a better one stands there.
-func (q *reasonsSQL) upsert(table string) func(context.Context, batch) error {
+func (q *reasonsSQL) upsert(table string) func(context.Context, raiseBatch) error {
 	statement := `INSERT INTO ` + table + ` AS t (day, user_id, score, reached_at)
 		SELECT $4, u, $2, $3 FROM unnest($1::bigint[]) AS u
 		ON CONFLICT (day, user_id) DO UPDATE SET score = excluded.score, reached_at = excluded.reached_at
 		WHERE excluded.score > t.score OR excluded.score = t.score AND excluded.reached_at < t.reached_at`
-	return func(ctx context.Context, b batch) error {
+	return func(ctx context.Context, b raiseBatch) error {
 		_, err := q.pool.Exec(ctx, statement, b.users, b.points, b.at, q.day)
 		return err
 	}

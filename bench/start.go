@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"stepboard/app/stores"
 	"stepboard/config"
+	"stepboard/internal/stores"
 )
 
 // starts is how often the service is started on each amount of data; of each

@@ -24,9 +24,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/app"
-	"stepboard/app/stores"
 	"stepboard/config"
 	"stepboard/handlers"
+	"stepboard/internal/stores"
 	"stepboard/models"
 	"stepboard/services/score"
 )

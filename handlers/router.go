@@ -18,13 +18,13 @@ import (
 	"stepboard/models"
 	"stepboard/services/archive"
 	"stepboard/services/catalog"
+	"stepboard/services/directory"
 	"stepboard/services/friends"
 	"stepboard/services/ingest"
 	"stepboard/services/ledger"
 	"stepboard/services/limit"
-	"stepboard/services/live"
 	"stepboard/services/ranking"
-	"stepboard/services/users"
+	"stepboard/services/stream"
 	"stepboard/web"
 )
 
@@ -34,11 +34,11 @@ type Deps struct {
 	Ingest   *ingest.Service
 	Ledger   *ledger.Service
 	Ranking  *ranking.Service
-	Live     *live.Service
+	Live     *stream.Service
 	Archive  *archive.Service
 	Letters  *ingest.DeadLetters
 	Friends  *friends.Service
-	Users    *users.Service
+	Users    *directory.Service
 	Limits   *limit.Service
 	Verifier *Verifier
 	// TrustedProxies are the addresses and networks whose X-Forwarded-For is

@@ -10,7 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
 
-	"stepboard/services/live"
+	"stepboard/services/stream"
 )
 
 // streamRoute is the only route whose requests last.
@@ -44,26 +44,26 @@ func (a *api) streamFriends(ctx context.Context, in *streamInput) (*huma.StreamR
 	}
 	beginning, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	w, err := a.Live.Watch(beginning, live.Query{Board: in.Board, Viewer: viewer, Limit: in.Limit})
+	w, err := a.Live.Watch(beginning, stream.Query{Board: in.Board, Viewer: viewer, Limit: in.Limit})
 	if err != nil {
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
 		defer w.Stop()
 		c := humagin.Unwrap(hctx)
-		s := &stream{c: c, control: http.NewResponseController(c.Writer)}
+		s := &eventWriter{c: c, control: http.NewResponseController(c.Writer)}
 		s.run(w, a.Live.Limits())
 	}}, nil
 }
 
-// stream writes server-sent events.
-type stream struct {
+// eventWriter writes server-sent events.
+type eventWriter struct {
 	c       *gin.Context
 	control *http.ResponseController
 }
 
 // run sends what the watcher brings until one side ends.
-func (s *stream) run(w *live.Watcher, limits live.Limits) {
+func (s *eventWriter) run(w *stream.Watcher, limits stream.Limits) {
 	header := s.c.Writer.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("X-Accel-Buffering", "no") // nginx passes events on at once
@@ -98,7 +98,7 @@ func (s *stream) run(w *live.Watcher, limits live.Limits) {
 }
 
 // end says what went wrong, if anything did.
-func (s *stream) end(err error) {
+func (s *eventWriter) end(err error) {
 	if err == nil {
 		return
 	}
@@ -112,14 +112,14 @@ func (s *stream) end(err error) {
 
 // event sends one event; its data is JSON, which is one line. It answers false where
 // nobody reads.
-func (s *stream) event(name string, data []byte) bool {
+func (s *eventWriter) event(name string, data []byte) bool {
 	text := make([]byte, 0, len(data)+len(name)+20)
 	text = append(append(text, "event: "...), name...)
 	text = append(append(text, "\ndata: "...), data...)
 	return s.send(append(text, "\n\n"...))
 }
 
-func (s *stream) send(text []byte) bool {
+func (s *eventWriter) send(text []byte) bool {
 	if err := s.control.SetWriteDeadline(time.Now().Add(streamWrite)); err != nil {
 		return false
 	}

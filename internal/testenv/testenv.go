@@ -21,8 +21,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/redis/go-redis/v9"
 
-	"stepboard/app/stores"
 	"stepboard/config"
+	"stepboard/internal/stores"
 	"stepboard/models"
 )
 

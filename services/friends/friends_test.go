@@ -11,8 +11,8 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/directory"
 	"stepboard/services/friends"
-	"stepboard/services/users"
 )
 
 func newService(t testing.TB, env *testenv.Env) *friends.Service {
@@ -23,7 +23,7 @@ func newService(t testing.TB, env *testenv.Env) *friends.Service {
 // exist makes users.
 func exist(t testing.TB, env *testenv.Env, ids ...models.UserID) {
 	t.Helper()
-	service := users.New(users.NewStore(env.Gorm), env.Log)
+	service := directory.New(directory.NewStore(env.Gorm), env.Log)
 	defer service.Close()
 	for _, id := range ids {
 		if err := service.Put(t.Context(), id, models.Profile{Nickname: "user " + id.String()}); err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
-	"stepboard/app/stores"
 	"stepboard/config"
+	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/batch"
 	"stepboard/services/board"
 	"stepboard/services/catalog"
-	"stepboard/services/group"
 	"stepboard/services/ingest"
 	"stepboard/services/lease"
 	"stepboard/services/score"
@@ -353,7 +353,7 @@ func TestAFullStreamRefuses(t *testing.T) {
 	if len(errs) != 1 || errs[0] == nil {
 		t.Fatalf("a full stream answered %v", errs)
 	}
-	g := group.New(10, 1, ingest.Enqueue(q))
+	g := batch.New(10, 1, ingest.Enqueue(q))
 	defer g.Close()
 	entry := models.Entry{User: 4, Composite: 1 << 30}
 	if err := g.Do(t.Context(), []models.Raise{{Bucket: p.bucket, Entry: entry}}); models.CodeOf(err) != models.CodeUnavailable {

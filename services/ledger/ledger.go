@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"stepboard/models"
-	"stepboard/services/group"
+	"stepboard/services/batch"
 	"stepboard/services/score"
 )
 
@@ -108,8 +108,8 @@ type Service struct {
 	clock   models.Clock
 	log     *slog.Logger
 	stats   Stats
-	flushes *group.Group[*pending]
-	lists   *group.Group[*pending]
+	flushes *batch.Group[*pending]
+	lists   *batch.Group[*pending]
 
 	// raising has a place for each call of Boards.Raise that is under way.
 	raising chan struct{}
@@ -137,8 +137,8 @@ func (s *Service) Stats() *Stats { return &s.stats }
 // New makes a service; Close must follow.
 func New(store *Store, catalog Catalog, boards Boards, clock models.Clock, log *slog.Logger) *Service {
 	s := &Service{catalog: catalog, boards: boards, store: store, clock: clock, log: log, raising: make(chan struct{}, raisesAtOnce)}
-	s.flushes = group.New(flushItems, flushWorkers, s.flush)
-	s.lists = group.New(flushItems, listWorkers, s.flush)
+	s.flushes = batch.New(flushItems, flushWorkers, s.flush)
+	s.lists = batch.New(flushItems, listWorkers, s.flush)
 	return s
 }
 

@@ -13,7 +13,7 @@ import (
 	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 
-	"stepboard/app/stores"
+	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/ranking"

@@ -11,11 +11,11 @@ import (
 	"stepboard/services/archive"
 	"stepboard/services/board"
 	"stepboard/services/catalog"
+	"stepboard/services/directory"
 	"stepboard/services/friends"
 	"stepboard/services/lease"
 	"stepboard/services/ranking"
 	"stepboard/services/score"
-	"stepboard/services/users"
 )
 
 // world is the services around a ranking.
@@ -26,7 +26,7 @@ type world struct {
 	boards  *board.Store
 	archive *archive.Service
 	friends *friends.Service
-	users   *users.Service
+	users   *directory.Service
 	ranking *ranking.Service
 }
 
@@ -38,7 +38,7 @@ func newWorld(t testing.TB, env *testenv.Env, shards int) *world {
 		catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
 		boards:  board.NewStore(env.Redis, env.Keys, env.Clock.Now),
 		friends: friends.New(friends.NewStore(env.Gorm), friends.NewCache(env.Redis, env.Keys), env.Log),
-		users:   users.New(users.NewStore(env.Gorm), env.Log),
+		users:   directory.New(directory.NewStore(env.Gorm), env.Log),
 	}
 	t.Cleanup(w.users.Close)
 	if err := w.catalog.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {

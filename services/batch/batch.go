@@ -1,6 +1,6 @@
-// Package group gathers calls that come at the same time, so that one write of
+// Package batch gathers calls that come at the same time, so that one write of
 // a store serves many of them.
-package group
+package batch
 
 import (
 	"cmp"

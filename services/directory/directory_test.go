@@ -1,4 +1,4 @@
-package users_test
+package directory_test
 
 import (
 	"strings"
@@ -7,13 +7,13 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/users"
+	"stepboard/services/directory"
 )
 
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		service := users.New(users.NewStore(env.Gorm), env.Log)
+		service := directory.New(directory.NewStore(env.Gorm), env.Log)
 		defer service.Close()
 		ctx := t.Context()
 		ann := models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a.png"}
@@ -49,7 +49,7 @@ func TestProfiles(t *testing.T) {
 func TestProfilesAreCached(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		service := users.New(users.NewStore(env.Gorm), env.Log)
+		service := directory.New(directory.NewStore(env.Gorm), env.Log)
 		defer service.Close()
 		if err := service.Put(t.Context(), 1, models.Profile{Nickname: "Ann"}); err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func TestProfilesAreCached(t *testing.T) {
 func TestProfileRules(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
-	service := users.New(users.NewStore(env.Gorm), env.Log)
+	service := directory.New(directory.NewStore(env.Gorm), env.Log)
 	defer service.Close()
 	tests := []struct {
 		name    string
@@ -104,7 +104,7 @@ func TestProfileRules(t *testing.T) {
 func TestCreateAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	service := users.New(users.NewStore(env.Gorm), env.Log)
+	service := directory.New(directory.NewStore(env.Gorm), env.Log)
 	defer service.Close()
 	const writers, each = 4, 400
 	for round := range 5 {

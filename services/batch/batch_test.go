@@ -1,4 +1,4 @@
-package group_test
+package batch_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/group"
+	"stepboard/services/batch"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,7 +36,7 @@ func (g *gate) flush(_ context.Context, items []int) []error {
 func TestGroupGathersWhatWaits(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
-	g := group.New(100, 1, gate.flush)
+	g := batch.New(100, 1, gate.flush)
 	results := make([]error, 4)
 	var wg sync.WaitGroup
 	call := func(i int, items ...int) { wg.Go(func() { results[i] = g.Do(t.Context(), items) }) }
@@ -68,7 +68,7 @@ func TestGroupGathersWhatWaits(t *testing.T) {
 func TestGroupGoesOnWhenClientsHangUp(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
-	g := group.New(100, 1, gate.flush)
+	g := batch.New(100, 1, gate.flush)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := g.Do(t.Context(), []int{1}); err != nil {
@@ -103,7 +103,7 @@ func TestGroupGoesOnWhenClientsHangUp(t *testing.T) {
 func TestGroupClose(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
-	g := group.New(1, 1, gate.flush) // one call a flush
+	g := batch.New(1, 1, gate.flush) // one call a flush
 	var wg sync.WaitGroup
 	for i := range 3 {
 		wg.Go(func() {
@@ -131,7 +131,7 @@ func TestGroupClose(t *testing.T) {
 	if !slices.Equal(flushed, []int{0, 1, 2}) {
 		t.Errorf("flushed %v", flushed)
 	}
-	if err := g.Do(t.Context(), []int{4}); models.CodeOf(err) != models.CodeUnavailable || !errors.Is(err, group.ErrClosed) {
+	if err := g.Do(t.Context(), []int{4}); models.CodeOf(err) != models.CodeUnavailable || !errors.Is(err, batch.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 	g.Close() // again changes nothing
@@ -143,7 +143,7 @@ func TestGroupUnderLoad(t *testing.T) {
 	t.Parallel()
 	odd := errors.New("odd")
 	var seen []int
-	g := group.New(64, 1, func(_ context.Context, items []int) []error {
+	g := batch.New(64, 1, func(_ context.Context, items []int) []error {
 		errs := make([]error, len(items))
 		for i, item := range items {
 			seen = append(seen, item) // one flush at a time
@@ -179,7 +179,7 @@ func TestGroupUnderLoad(t *testing.T) {
 func TestGroupWithTwoWorkers(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
-	g := group.New(100, 2, gate.flush)
+	g := batch.New(100, 2, gate.flush)
 	var wg sync.WaitGroup
 	call := func(items ...int) {
 		wg.Go(func() {
@@ -218,7 +218,7 @@ func TestGroupWithTwoWorkers(t *testing.T) {
 func TestGroupRefusesWhenFull(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
-	g := group.New(1_000_000, 1, gate.flush)
+	g := batch.New(1_000_000, 1, gate.flush)
 	var wg sync.WaitGroup
 	call := func(n int) {
 		wg.Go(func() {
@@ -251,7 +251,7 @@ func TestGroupDropsWhatHasWaitedTooLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var flushed []int
-		g := group.New(1, 1, func(_ context.Context, items []int) []error {
+		g := batch.New(1, 1, func(_ context.Context, items []int) []error {
 			flushed = append(flushed, items...)
 			<-time.After(3 * time.Second)
 			return nil

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/goleak"
 	"gorm.io/gorm"
 
-	"stepboard/app/stores"
 	"stepboard/config"
+	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 )

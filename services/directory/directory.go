@@ -1,5 +1,5 @@
-// Package users keeps profiles: the nickname and avatar that others see.
-package users
+// Package directory keeps profiles: the nickname and avatar that others see.
+package directory
 
 import (
 	"cmp"

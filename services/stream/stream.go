@@ -1,7 +1,7 @@
-// Package live follows rankings among friends for those who watch them: it
+// Package stream follows rankings among friends for those who watch them: it
 // asks again and again, once for all who watch the same, and passes on what
 // has changed.
-package live
+package stream
 
 import (
 	"bytes"
