@@ -16,6 +16,7 @@ import (
 
 	"stepboard/config"
 	"stepboard/handlers"
+	"stepboard/internal/keys"
 	"stepboard/internal/stores"
 	"stepboard/jobs"
 	"stepboard/models"
@@ -113,7 +114,7 @@ type App struct {
 // New wires the service and stores its boards' definitions. The App owns the
 // stores from then on: Close closes them. On an error the caller still does.
 func New(ctx context.Context, o Options) (*App, error) {
-	keys := models.Keys{Prefix: o.Config.Redis.KeyPrefix}
+	keys := keys.Builder{Prefix: o.Config.Redis.KeyPrefix}
 	a := &App{
 		Catalog:  catalog.New(catalog.NewStore(o.Stores.Gorm), o.Clock, o.Config.HotDays, o.Log),
 		Boards:   board.NewStore(o.Stores.Redis, keys, o.Clock),

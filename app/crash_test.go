@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/board"
@@ -291,7 +292,7 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 
 // friendsNoted waits until the first look after friend sets, of a Redis that is
 // new, is over: it drops them.
-func friendsNoted(t testing.TB, rdb redis.UniversalClient, keys models.Keys) {
+func friendsNoted(t testing.TB, rdb redis.UniversalClient, keys keys.Builder) {
 	t.Helper()
 	testenv.Eventually(t, "it is noted which Redis has the friend sets", func() bool {
 		return rdb.HExists(t.Context(), keys.BoardsNoted("friends", 0), "at").Val()

@@ -17,6 +17,7 @@ import (
 
 	"stepboard/config"
 	"stepboard/handlers"
+	"stepboard/internal/keys"
 	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
 	"stepboard/models"
@@ -185,7 +186,7 @@ func sums(t testing.TB, st *stores.Stores, query string, args ...any) map[models
 
 // check compares, at rest, what was given, the increments in Postgres, the
 // running totals, and the scores in Redis.
-func (g *givers) check(st *stores.Stores, keys models.Keys) {
+func (g *givers) check(st *stores.Stores, keys keys.Builder) {
 	g.t.Helper()
 	c := catalog.New(catalog.NewStore(st.Gorm), time.Now, 3, testenv.Log())
 	for name, total := range map[string]string{"gifts": "event", "active": "live"} {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"stepboard/internal/keys"
 	"stepboard/internal/stores"
-	"stepboard/models"
 	"stepboard/services/ingest"
 )
 
@@ -39,7 +39,7 @@ func newQueue(ctx context.Context, opts Options) (ingest.Queue, error) {
 		if err := checkRedis(ctx, rdb, log); err != nil {
 			return nil, errors.Join(fmt.Errorf("ingest.redis: %w", err), rdb.Close())
 		}
-		return ingest.NewStream(rdb, models.Keys{Prefix: cfg.Redis.KeyPrefix}, ingest.StreamOptions{
+		return ingest.NewStream(rdb, keys.Builder{Prefix: cfg.Redis.KeyPrefix}, ingest.StreamOptions{
 			MaxUpdates: o.Redis.MaxUpdates, Keep: o.Redis.Keep, ClaimAfter: o.Redis.ClaimAfter,
 		}), nil
 	case "kafka":

@@ -19,6 +19,7 @@ import (
 
 	"stepboard/config"
 	"stepboard/handlers"
+	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/catalog"
@@ -300,7 +301,7 @@ func twoRedises(t testing.TB, env *testenv.Env) (server *testenv.RedisServer, cf
 }
 
 // noted tells whether the guard has looked at the boards' Redis.
-func noted(ctx context.Context, rdb redis.UniversalClient, keys models.Keys) func() bool {
+func noted(ctx context.Context, rdb redis.UniversalClient, keys keys.Builder) func() bool {
 	return func() bool { return rdb.HExists(ctx, keys.BoardsNoted("queue", 0), "at").Val() }
 }
 

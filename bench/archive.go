@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"stepboard/handlers"
+	"stepboard/internal/keys"
 	"stepboard/models"
 	"stepboard/services/board"
 	"stepboard/services/catalog"
@@ -103,7 +104,7 @@ func (w *world) fillDay(ctx context.Context, ago int) (*models.Bucket, []dayRow,
 	if err != nil {
 		return nil, nil, err
 	}
-	then := board.NewStore(w.rdb, models.Keys{Prefix: w.config.Redis.KeyPrefix}, func() time.Time { return bucket.StartsAt })
+	then := board.NewStore(w.rdb, keys.Builder{Prefix: w.config.Redis.KeyPrefix}, func() time.Time { return bucket.StartsAt })
 	rng := mathrand.New(mathrand.NewPCG(5, uint64(-ago)))
 	codec := score.Of(bucket)
 	entries := make([]models.Entry, w.board)

@@ -8,6 +8,7 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
+	"stepboard/internal/keys"
 	"stepboard/models"
 	"stepboard/services/board"
 	"stepboard/services/score"
@@ -39,7 +40,7 @@ func (w *world) capacityOf(ctx context.Context, digits, shards int) (float64, er
 		Board: "capacity", Name: "20260101", StartsAt: now.Add(-time.Hour), EndsAt: now.Add(time.Hour), ClosesAt: now.Add(time.Hour),
 		ColdAt: now.Add(24 * time.Hour), TickMS: 1, TimeBits: 28, MaxScore: 100_000, Shards: shards,
 	}
-	keys := models.Keys{Prefix: w.config.Redis.KeyPrefix}
+	keys := keys.Builder{Prefix: w.config.Redis.KeyPrefix}
 	store := board.NewStore(w.rdb, keys, time.Now)
 	rng := mathrand.New(mathrand.NewPCG(5, 6))
 	first := int64(math.Pow10(digits - 1))

@@ -17,8 +17,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/config"
+	"stepboard/internal/keys"
 	"stepboard/internal/stores"
-	"stepboard/models"
 )
 
 const (
@@ -214,7 +214,7 @@ func (c *costs) draw(ctx context.Context, friends, among int, sites ...*site) (*
 	if c.used > costSmallest {
 		return nil, fmt.Errorf("-viewers is too much for a board of %d", costSmallest)
 	}
-	keys := models.Keys{Prefix: c.keys.prefix}
+	keys := keys.Builder{Prefix: c.keys.prefix}
 	for _, s := range sites {
 		rng := mathrand.New(mathrand.NewPCG(13, uint64(f.first)))
 		for v := range f.viewers {

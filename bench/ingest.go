@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"stepboard/handlers"
+	"stepboard/internal/keys"
 	"stepboard/internal/stores"
 	"stepboard/models"
 	"stepboard/services/ingest"
@@ -167,7 +168,7 @@ func (w *world) bareBatches(ctx context.Context) (float64, error) {
 // times within one interval.
 func (w *world) mergeBench(ctx context.Context) (err error) {
 	prefix := w.config.Redis.KeyPrefix + "merge:"
-	stream := ingest.NewStream(stores.OpenRedis(w.config.Redis), models.Keys{Prefix: prefix},
+	stream := ingest.NewStream(stores.OpenRedis(w.config.Redis), keys.Builder{Prefix: prefix},
 		ingest.StreamOptions{MaxUpdates: 10_000_000, Keep: time.Hour, ClaimAfter: time.Hour})
 	defer stream.Close()
 	_, bucketName, _ := strings.Cut(w.keys.board, "}:")

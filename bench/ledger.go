@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/handlers"
+	"stepboard/internal/keys"
 	"stepboard/models"
 	"stepboard/services/batch"
 	"stepboard/services/board"
@@ -230,7 +231,7 @@ func (w *world) drainBench(ctx context.Context) error {
 	}
 	now := time.Now().Truncate(time.Hour)
 	bucket := catalog.New(nil, time.Now, 3, w.log()).Current(b, now)
-	keys := models.Keys{Prefix: w.config.Redis.KeyPrefix}
+	keys := keys.Builder{Prefix: w.config.Redis.KeyPrefix}
 	codec := score.Of(bucket)
 	at := now
 	store := board.NewStore(w.rdb, keys, func() time.Time { return at })

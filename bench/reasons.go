@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stepboard/internal/keys"
 	"stepboard/models"
 	"stepboard/services/board"
 	"stepboard/services/catalog"
@@ -91,7 +92,7 @@ func (w *world) newReasons(ctx context.Context) (*reasons, error) {
 		return nil, err
 	}
 	bucket := c.Current(b, time.Now())
-	r := &reasons{world: w, bucket: bucket, codec: score.Of(bucket), store: board.NewStore(w.rdb, models.Keys{Prefix: w.config.Redis.KeyPrefix}, time.Now)}
+	r := &reasons{world: w, bucket: bucket, codec: score.Of(bucket), store: board.NewStore(w.rdb, keys.Builder{Prefix: w.config.Redis.KeyPrefix}, time.Now)}
 	for v := range w.viewers {
 		// An intersection ranks who is in the set, and so the viewer must be.
 		user := viewer(v).String()

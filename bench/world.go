@@ -26,6 +26,7 @@ import (
 	"stepboard/app"
 	"stepboard/config"
 	"stepboard/handlers"
+	"stepboard/internal/keys"
 	"stepboard/internal/stores"
 	"stepboard/models"
 	"stepboard/services/score"
@@ -226,7 +227,7 @@ func (w *world) fillFriends(ctx context.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	keys := models.Keys{Prefix: w.config.Redis.KeyPrefix}
+	keys := keys.Builder{Prefix: w.config.Redis.KeyPrefix}
 	bucket := a.Catalog.Current(b, time.Now())
 	w.keys = sharedKeys{prefix: w.config.Redis.KeyPrefix, board: keys.Board(bucket, 0)}
 	return w.rdb.Copy(ctx, w.keys.board, uploadKey, 0, true).Err()

@@ -22,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/config"
+	"stepboard/internal/keys"
 	"stepboard/internal/stores"
 	"stepboard/models"
 )
@@ -59,7 +60,7 @@ var Noon = time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC)
 type Env struct {
 	*stores.Stores
 	// Keys has the test's prefix.
-	Keys models.Keys
+	Keys keys.Builder
 	// Config connects to the same part of the same servers; without servers
 	// (embedded) it has no address.
 	Config config.Config
@@ -141,7 +142,7 @@ func realConfig(t testing.TB, use func(*config.Redis)) *Env {
 	cfg.Postgres.MaxConns = 8
 	execute(t, dsn, "CREATE SCHEMA "+name)
 	t.Cleanup(func() { execute(t, dsn, "DROP SCHEMA "+name+" CASCADE") })
-	return &Env{Keys: models.Keys{Prefix: cfg.Redis.KeyPrefix}, Config: cfg, Clock: NewClock(Noon), Log: Log()}
+	return &Env{Keys: keys.Builder{Prefix: cfg.Redis.KeyPrefix}, Config: cfg, Clock: NewClock(Noon), Log: Log()}
 }
 
 // Log drops what is logged.

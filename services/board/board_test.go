@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
+	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/board"
@@ -236,7 +237,7 @@ func TestRedisAway(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	store := board.NewStore(rdb, models.Keys{}, time.Now)
+	store := board.NewStore(rdb, keys.Builder{}, time.Now)
 	bucket := testenv.Bucket(1)
 	entry := models.Entry{User: 1, Composite: 1}
 	if errs := store.Raise(t.Context(), []models.Raise{{Bucket: bucket, Entry: entry}}); models.CodeOf(errs[0]) != models.CodeUnavailable {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/board"
@@ -27,7 +28,7 @@ func newMemory(t *testing.T) *memory {
 			t.Error(err)
 		}
 	})
-	return &memory{t: t, server: server, rdb: rdb, notes: board.NewStore(rdb, models.Keys{}, time.Now).Memory("queue")}
+	return &memory{t: t, server: server, rdb: rdb, notes: board.NewStore(rdb, keys.Builder{}, time.Now).Memory("queue")}
 }
 
 func (m *memory) recall() models.Recollection {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stepboard/internal/keys"
 	"stepboard/models"
 )
 
@@ -16,12 +17,12 @@ import (
 // CodeUnavailable: Redis did not answer, or not all of it did.
 type Store struct {
 	rdb   redis.UniversalClient
-	keys  models.Keys
+	keys  keys.Builder
 	clock models.Clock
 }
 
 // NewStore makes a store over the client.
-func NewStore(rdb redis.UniversalClient, keys models.Keys, clock models.Clock) *Store {
+func NewStore(rdb redis.UniversalClient, keys keys.Builder, clock models.Clock) *Store {
 	return &Store{rdb: rdb, keys: keys, clock: clock}
 }
 

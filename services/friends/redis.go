@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stepboard/internal/keys"
 	"stepboard/models"
 )
 
@@ -33,11 +34,11 @@ const (
 // Cache keeps friend sets in Redis. Safe for concurrent use.
 type Cache struct {
 	rdb  redis.UniversalClient
-	keys models.Keys
+	keys keys.Builder
 }
 
 // NewCache makes a cache over the client.
-func NewCache(rdb redis.UniversalClient, keys models.Keys) *Cache {
+func NewCache(rdb redis.UniversalClient, keys keys.Builder) *Cache {
 	return &Cache{rdb: rdb, keys: keys}
 }
 

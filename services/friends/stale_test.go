@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/board"
@@ -276,7 +277,7 @@ func testDoubt(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	const users = 3000 // several steps of the walk
 	// Of two prefixes one matches the other as a pattern.
-	wild, plain := models.Keys{Prefix: env.Keys.Prefix + `a*[b]?\`}, models.Keys{Prefix: env.Keys.Prefix + "axb1"}
+	wild, plain := keys.Builder{Prefix: env.Keys.Prefix + `a*[b]?\`}, keys.Builder{Prefix: env.Keys.Prefix + "axb1"}
 	s := New(NewStore(env.Gorm), NewCache(env.Redis, wild), env.Log)
 	memory := board.NewStore(env.Redis, wild, env.Clock.Now).Memory("friends")
 	fill := func() {

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"stepboard/internal/keys"
 
-	"stepboard/models"
+	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -37,7 +37,7 @@ const (
 // see its appendfsync.
 type Stream struct {
 	rdb      redis.UniversalClient
-	keys     models.Keys
+	keys     keys.Builder
 	options  StreamOptions
 	consumer string
 
@@ -59,7 +59,7 @@ type StreamOptions struct {
 }
 
 // NewStream makes a queue over the client, which it closes.
-func NewStream(rdb redis.UniversalClient, keys models.Keys, o StreamOptions) *Stream {
+func NewStream(rdb redis.UniversalClient, keys keys.Builder, o StreamOptions) *Stream {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"

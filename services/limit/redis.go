@@ -8,6 +8,7 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
+	"stepboard/internal/keys"
 	"stepboard/models"
 )
 
@@ -15,11 +16,11 @@ import (
 // key, so that it works in a cluster, and one script. Time is that of Redis.
 type RedisCounter struct {
 	limiter *redis_rate.Limiter
-	keys    models.Keys
+	keys    keys.Builder
 }
 
 // NewRedisCounter makes a counter.
-func NewRedisCounter(rdb redis.UniversalClient, keys models.Keys) *RedisCounter {
+func NewRedisCounter(rdb redis.UniversalClient, keys keys.Builder) *RedisCounter {
 	return &RedisCounter{limiter: redis_rate.NewLimiter(ownKeys{rdb}), keys: keys}
 }
 
@@ -44,7 +45,7 @@ func (c *RedisCounter) take(ctx context.Context, key string, perMinute int) (tim
 // ratePrefix is what redis_rate puts before every key.
 const ratePrefix = "rate:"
 
-// ownKeys undoes that: every key of ours begins with the prefix of models.Keys,
+// ownKeys undoes that: every key of ours begins with the prefix of keys.Builder,
 // which a shared server's ACL may ask for.
 type ownKeys struct{ redis.UniversalClient }
 

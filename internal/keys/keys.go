@@ -1,12 +1,17 @@
-package models
+// Package keys builds the name of every key that Stepboard keeps in Redis.
+package keys
 
-import "strconv"
+import (
+	"strconv"
 
-// Keys names every key that Stepboard keeps in Redis. Prefix stands before
+	"stepboard/models"
+)
+
+// Builder names every key that Stepboard keeps in Redis. Prefix stands before
 // each of them; it is empty in production, and lets tests and other tenants
 // share a server. Keys that one command or script touches together share a
 // hash tag, the part in braces, so that a cluster keeps them in one slot.
-type Keys struct {
+type Builder struct {
 	Prefix string
 }
 
@@ -20,11 +25,11 @@ type Keys struct {
 //
 // The tag names the shard and not the bucket, so that one shard's buckets
 // share a slot.
-func (k Keys) Board(bucket *Bucket, shard int) string {
+func (k Builder) Board(bucket *models.Bucket, shard int) string {
 	return string(k.board(bucket, shard))
 }
 
-func (k Keys) board(bucket *Bucket, shard int) []byte {
+func (k Builder) board(bucket *models.Bucket, shard int) []byte {
 	buf := make([]byte, 0, 64)
 	buf = append(buf, k.Prefix...)
 	buf = append(buf, "board:{"...)
@@ -47,7 +52,7 @@ func (k Keys) board(bucket *Bucket, shard int) []byte {
 //	writer    services/board, with its scripts for rolling boards
 //	lifetime  until the hour has left the window and was drained
 //	truth     table score_totals
-func (k Keys) BoardHour(bucket *Bucket, shard int, hour Hour) string {
+func (k Builder) BoardHour(bucket *models.Bucket, shard int, hour models.Hour) string {
 	buf := append(k.board(bucket, shard), ':')
 	return string(append(buf, hour.String()...))
 }
@@ -61,7 +66,7 @@ func (k Keys) BoardHour(bucket *Bucket, shard int, hour Hour) string {
 //	writer    services/board, with its scripts for rolling boards
 //	lifetime  never expires
 //	truth     table score_totals
-func (k Keys) BoardHours(bucket *Bucket, shard int) string {
+func (k Builder) BoardHours(bucket *models.Bucket, shard int) string {
 	return string(append(k.board(bucket, shard), ":hours"...))
 }
 
@@ -73,7 +78,7 @@ func (k Keys) BoardHours(bucket *Bucket, shard int) string {
 //	writer    services/board, with its scripts for rolling boards
 //	lifetime  never expires
 //	truth     none needed: without it the next caller's hour counts
-func (k Keys) BoardNow(bucket *Bucket, shard int) string {
+func (k Builder) BoardNow(bucket *models.Bucket, shard int) string {
 	return string(append(k.board(bucket, shard), ":now"...))
 }
 
@@ -85,7 +90,7 @@ func (k Keys) BoardNow(bucket *Bucket, shard int) string {
 //	writer    services/board, with ZADD GT only
 //	lifetime  until the next archival
 //	truth     this key itself, where no ingest log is configured
-func (k Keys) Late(bucket *Bucket, shard int) string {
+func (k Builder) Late(bucket *models.Bucket, shard int) string {
 	return string(append(k.board(bucket, shard), ":late"...))
 }
 
@@ -97,7 +102,7 @@ func (k Keys) Late(bucket *Bucket, shard int) string {
 //	writer    services/board, with RENAMENX only
 //	lifetime  until the run has committed
 //	truth     this key itself, until the run has committed; then archived_scores
-func (k Keys) Aside(bucket *Bucket, shard, run int, late bool) string {
+func (k Builder) Aside(bucket *models.Bucket, shard, run int, late bool) string {
 	buf := k.board(bucket, shard)
 	if late {
 		buf = append(buf, ":late"...)
@@ -119,7 +124,7 @@ func (k Keys) Aside(bucket *Bucket, shard, run int, late bool) string {
 //	writer    services/board, every few seconds
 //	lifetime  never expires
 //	truth     none needed: where it is missing everything is applied or loaded again
-func (k Keys) BoardsNoted(watcher string, note int) string {
+func (k Builder) BoardsNoted(watcher string, note int) string {
 	return k.Prefix + "boards-noted:" + watcher + ":{" + strconv.Itoa(note) + "}"
 }
 
@@ -130,12 +135,12 @@ func (k Keys) BoardsNoted(watcher string, note int) string {
 //	writer    services/friends, loading on a miss
 //	lifetime  an hour or so; removed by every change
 //	truth     table friendships
-func (k Keys) Friends(user UserID) string { return k.user(friendsBegin, user) }
+func (k Builder) Friends(user models.UserID) string { return k.user(friendsBegin, user) }
 
 const friendsBegin = "friends:{"
 
 // FriendsBegin is what every key of Friends begins with, and no other key.
-func (k Keys) FriendsBegin() string { return k.Prefix + friendsBegin }
+func (k Builder) FriendsBegin() string { return k.Prefix + friendsBegin }
 
 // FriendsChanging marks that a change of the user's friends is under way, so
 // that nobody stores a set read before it was committed.
@@ -145,7 +150,9 @@ func (k Keys) FriendsBegin() string { return k.Prefix + friendsBegin }
 //	writer    services/friends, around every change
 //	lifetime  removed after the commit; a minute where the writer died
 //	truth     none needed: while it stands, reads go to Postgres
-func (k Keys) FriendsChanging(user UserID) string { return k.user("friends-changing:{", user) }
+func (k Builder) FriendsChanging(user models.UserID) string {
+	return k.user("friends-changing:{", user)
+}
 
 // FriendsLoading holds the token of the one reader that may store the user's
 // set. A change removes it, so that what was read before is not stored.
@@ -155,9 +162,9 @@ func (k Keys) FriendsChanging(user UserID) string { return k.user("friends-chang
 //	writer    services/friends, on a miss
 //	lifetime  until the set is stored; ten seconds where the reader died
 //	truth     none needed: without it a set is read but not stored
-func (k Keys) FriendsLoading(user UserID) string { return k.user("friends-loading:{", user) }
+func (k Builder) FriendsLoading(user models.UserID) string { return k.user("friends-loading:{", user) }
 
-func (k Keys) user(head string, user UserID) string {
+func (k Builder) user(head string, user models.UserID) string {
 	buf := make([]byte, 0, 64)
 	buf = append(buf, k.Prefix...)
 	buf = append(buf, head...)
@@ -174,7 +181,7 @@ func (k Keys) user(head string, user UserID) string {
 //	writer    services/limit, with the script of redis_rate
 //	lifetime  a minute at most
 //	truth     none needed: without it counting begins anew
-func (k Keys) UserCalls(user UserID) string { return k.user("calls:{", user) }
+func (k Builder) UserCalls(user models.UserID) string { return k.user("calls:{", user) }
 
 // AddressCalls is the same of an address; of IPv6 it is the /64 network.
 //
@@ -183,7 +190,7 @@ func (k Keys) UserCalls(user UserID) string { return k.user("calls:{", user) }
 //	writer    services/limit, with the script of redis_rate
 //	lifetime  a minute at most
 //	truth     none needed: without it counting begins anew
-func (k Keys) AddressCalls(address string) string {
+func (k Builder) AddressCalls(address string) string {
 	return k.Prefix + "calls-from:{" + address + "}"
 }
 
@@ -198,7 +205,7 @@ func (k Keys) AddressCalls(address string) string {
 //	lifetime  never expires; entries as long as ingest.redis.keep says, and
 //	          until they are acknowledged
 //	truth     this key itself; it may be on another server than the boards
-func (k Keys) IngestStream() string { return k.Prefix + "ingest:{stream}" }
+func (k Builder) IngestStream() string { return k.Prefix + "ingest:{stream}" }
 
 // IngestCounts counts the updates of IngestStream.
 //
@@ -208,7 +215,7 @@ func (k Keys) IngestStream() string { return k.Prefix + "ingest:{stream}" }
 //	writer    services/ingest: its append script, and consumers that trim
 //	lifetime  never expires
 //	truth     this key itself; where it is lost, counting begins anew
-func (k Keys) IngestCounts() string { return k.Prefix + "ingest:{stream}:counts" }
+func (k Builder) IngestCounts() string { return k.Prefix + "ingest:{stream}:counts" }
 
 // IngestHorizons is how far IngestStream was acknowledged at some moments of the
 // time for which its entries are kept.
@@ -219,4 +226,4 @@ func (k Keys) IngestCounts() string { return k.Prefix + "ingest:{stream}:counts"
 //	writer    services/ingest, its consumers before they trim
 //	lifetime  never expires; about a hundred members
 //	truth     none needed: without it entries are kept for as long once more
-func (k Keys) IngestHorizons() string { return k.Prefix + "ingest:{stream}:horizons" }
+func (k Builder) IngestHorizons() string { return k.Prefix + "ingest:{stream}:horizons" }
