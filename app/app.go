@@ -58,17 +58,17 @@ type Options struct {
 	Clock    models.Clock
 	Log      *slog.Logger
 	Verifier *handlers.Verifier
-	// Live bounds those who watch rankings; it may be empty.
-	Live stream.Limits
+	// StreamLimits bounds those who watch rankings; it may be empty.
+	StreamLimits stream.Limits
 	// Traces gets traces of the calls, unless it is nil. It stays open: spans may
 	// end until Close has returned.
 	Traces *Traces
 	// Extra adds routes, for `demo`.
 	Extra func(*gin.Engine)
-	// Beside says that a service may be running: its boards stay as it has
+	// KeepStoredBoards says that a service may be running: its boards stay as it has
 	// defined them. It takes no roles then.
-	Beside bool
-	Roles  Roles
+	KeepStoredBoards bool
+	Roles            Roles
 }
 
 // Roles is what a process does; several may share the work.
@@ -83,17 +83,17 @@ func AllRoles() Roles { return Roles{API: true, Consumer: true, Jobs: true} }
 
 // App is the service, wired. Tests, `demo` and `serve` use the same one.
 type App struct {
-	Catalog *catalog.Catalog
-	Boards  *board.Store
-	Friends *friends.Service
-	Users   *directory.Service
-	Ranking *ranking.Service
-	Live    *stream.Service
-	Archive *archive.Service
-	Ingest  *ingest.Service
-	Ledger  *ledger.Service
-	Letters *ingest.DeadLetters
-	Guard   *ingest.Guard // nil without a queue
+	Catalog     *catalog.Catalog
+	Boards      *board.Store
+	Friends     *friends.Service
+	Users       *directory.Service
+	Ranking     *ranking.Service
+	Streams     *stream.Service
+	Archive     *archive.Service
+	Ingest      *ingest.Service
+	Ledger      *ledger.Service
+	DeadLetters *ingest.DeadLetters
+	Guard       *ingest.Guard // nil without a queue
 	// Reconciler brings to the boards what they lack of the ledger.
 	Reconciler *ledger.Reconciler
 	Handler    http.Handler
@@ -101,11 +101,11 @@ type App struct {
 	log      *slog.Logger
 	stores   *stores.Stores
 	verifier *handlers.Verifier
-	// keep takes updates that were accepted: into the queue, or to the boards
+	// persist takes updates that were accepted: into the queue, or to the boards
 	// where there is none. It answers as board.Store.Raise does.
-	keep    func(context.Context, []models.Raise) []error
-	writes  *batch.Group[models.Raise]
-	batches *batch.Group[models.Raise]
+	persist func(context.Context, []models.Raise) []error
+	writes  *batch.Batcher[models.Raise]
+	batches *batch.Batcher[models.Raise]
 	queue   ingest.Queue       // nil in direct mode
 	stop    context.CancelFunc // ends the background work
 	running sync.WaitGroup
@@ -130,8 +130,8 @@ func New(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	define := a.Catalog.Define
-	if o.Beside {
-		define = a.Catalog.Introduce
+	if o.KeepStoredBoards {
+		define = a.Catalog.DefineMissing
 	}
 	if err := define(ctx, o.Config.BoardDefinitions()); err != nil {
 		return failed(err)
@@ -147,34 +147,34 @@ func New(ctx context.Context, o Options) (*App, error) {
 	registry.MustRegister(newArchiveCollector(a.Archive))
 	increments := ledger.NewStore(o.Stores.Gorm, o.Stores.Pool)
 	a.Reconciler = ledger.NewReconciler(ledger.ReconcilerOptions{
-		Store: increments, Slots: a.Catalog, Boards: a.Boards, Memory: a.Boards.Memory("ledger"), Clock: o.Clock, Log: o.Log, Rewind: rewind,
+		Store: increments, Totals: a.Catalog, Boards: a.Boards, Detector: a.Boards.LossDetector("ledger"), Clock: o.Clock, Log: o.Log, Rewind: rewind,
 	})
 	scheduler, err := a.newScheduler(o, leases, registry, ledger.NewPurger(increments, a.Catalog, o.Clock))
 	if err != nil {
 		return failed(err)
 	}
-	a.keep = a.Boards.Raise
+	a.persist = a.Boards.Raise
 	if queue != nil {
-		a.keep = ingest.Enqueue(queue)
+		a.persist = ingest.Enqueue(queue)
 		a.Guard = a.newGuard(o, leases)
 		registry.MustRegister(newQueueCollector(queue))
 	}
-	a.keep = o.Traces.flushes(a.keep)
-	a.writes = batch.New(writeBatch, writers, a.keep)
-	a.batches = batch.New(writeBatch, batchWriters, a.keep)
+	a.persist = o.Traces.flushes(a.persist)
+	a.writes = batch.New(writeBatch, writers, a.persist)
+	a.batches = batch.New(writeBatch, batchWriters, a.persist)
 	a.Ingest = ingest.New(a.Catalog, a.writes, a.batches, queue != nil, o.Clock)
 	a.Ledger = ledger.New(increments, a.Catalog, a.Boards, o.Clock, o.Log)
 	registry.MustRegister(newLedgerCollector(a.Ledger))
-	letters := ingest.NewLetterStore(o.Stores.Gorm)
-	a.Letters = ingest.NewDeadLetters(letters, a.Catalog, a.Boards)
+	letters := ingest.NewDeadLetterStore(o.Stores.Gorm)
+	a.DeadLetters = ingest.NewDeadLetters(letters, a.Catalog, a.Boards)
 	a.Ranking = ranking.New(a.Catalog, a.Boards, a.Archive, a.Friends, a.Users, o.Clock)
-	a.Live = stream.New(a.Ranking, o.Live)
-	registry.MustRegister(newLiveCollector(a.Live))
+	a.Streams = stream.New(a.Ranking, o.StreamLimits)
+	registry.MustRegister(newLiveCollector(a.Streams))
 	limits := limit.New(limit.Limits{User: o.Config.Limits.UserPerMinute, Address: o.Config.Limits.AddressPerMinute}, limit.NewRedisCounter(o.Stores.Redis, keys))
 	registry.MustRegister(newLimitCollector(limits))
 	a.Handler, err = handlers.New(handlers.Deps{
-		Live: a.Live, Limits: limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
-		Catalog: a.Catalog, Ingest: a.Ingest, Ranking: a.Ranking, Archive: a.Archive, Ledger: a.Ledger, Letters: a.Letters,
+		Streams: a.Streams, Limits: limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
+		Catalog: a.Catalog, Ingest: a.Ingest, Ranking: a.Ranking, Archive: a.Archive, Ledger: a.Ledger, DeadLetters: a.DeadLetters,
 		Friends: a.Friends, Users: a.Users, ProbesOnly: !o.Roles.API,
 		Verifier: o.Verifier, Ready: a.ready, Clock: o.Clock,
 		Registry: registry, Log: o.Log, Version: Version, Extra: o.Extra,
@@ -227,12 +227,12 @@ func (a *App) newScheduler(o Options, leases jobs.Leases, registry prometheus.Re
 	if err != nil {
 		return nil, fmt.Errorf("jobs.archive_cron: %w", err)
 	}
-	noted := a.Boards.Memory("friends")
+	noted := a.Boards.LossDetector("friends")
 	return jobs.New(leases, o.Clock, o.Log, registry, o.Traces.jobs(
 		jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths),
 		jobs.Reconcile(a.Reconciler, a.Catalog, a.Boards, o.Clock, o.Log, registry),
 		jobs.Roll(a.Catalog, a.Boards, o.Clock),
-		jobs.Friends(func(ctx context.Context) (int64, error) { return a.Friends.Doubt(ctx, noted, o.Clock()) }),
+		jobs.Friends(func(ctx context.Context) (int64, error) { return a.Friends.DropStale(ctx, noted, o.Clock()) }),
 		jobs.Purge(func(ctx context.Context) (int64, error) { return purger.Purge(ctx, o.Config.Ledger.Retain) }),
 	)...), nil
 }
@@ -274,7 +274,7 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
 	// Streams never finish by themselves, and Shutdown would wait for them.
-	server.RegisterOnShutdown(a.Live.Close)
+	server.RegisterOnShutdown(a.Streams.Close)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	select {
@@ -298,7 +298,7 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 // flushed, background work stops (a consumer applies what it holds), caches
 // stop, then the queue, Redis and Postgres close. Serve must have returned.
 func (a *App) Close() error {
-	a.Live.Close()
+	a.Streams.Close()
 	a.writes.Close()
 	a.batches.Close()
 	a.Ledger.Close()

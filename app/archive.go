@@ -74,7 +74,7 @@ func (a *App) namedBucket(ctx context.Context, boardName, name string) (*models.
 	if err != nil {
 		return nil, err
 	}
-	bucket, err := a.Catalog.Named(ctx, b, name)
+	bucket, err := a.Catalog.ByName(ctx, b, name)
 	if errors.Is(err, catalog.ErrNoBucket) {
 		return nil, fmt.Errorf("nothing was ever written to this bucket of board %s", boardName)
 	}

@@ -20,9 +20,9 @@ import (
 	"stepboard/services/lease"
 )
 
-// settle waits until the job that runs at the start is over, so that it does
+// waitForStartJobs waits until the job that runs at the start is over, so that it does
 // not archive what a test is about to.
-func (s *server) settle() {
+func (s *server) waitForStartJobs() {
 	s.t.Helper()
 	testenv.Eventually(s.t, "the archive was looked after", func() bool {
 		text := string(s.call("", "GET", "/metrics", nil).body)
@@ -98,7 +98,7 @@ func sources(from, to, archived models.Date, without ...models.Date) []string {
 func newHistory(t testing.TB, env *testenv.Env) (s *server, without []models.Date) {
 	t.Helper()
 	s = newServer(t, env)
-	s.settle()
+	s.waitForStartJobs()
 	s.want(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2"]}`), 200, nil)
 	s.want(s.service("PUT", "/v1/users/3", `{"nickname":"Cho"}`), 200, nil)
 	without = []models.Date{noonDay - 20, noonDay - 2}
@@ -379,7 +379,7 @@ func testArchivesOverHTTP(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	const path = "/v1/admin/archives"
 	s := newServer(t, env)
-	s.settle()
+	s.waitForStartJobs()
 	s.live(noonDay, map[models.UserID]int{1: 10, 2: 20, 3: 0})
 	for _, bearer := range []string{token(t, 1, ""), token(t, 1, handlers.ScopeService)} {
 		s.refuse(s.call(bearer, "GET", path, nil), 403, models.CodeForbidden)
@@ -470,7 +470,7 @@ func TestPagesOfArchives(t *testing.T) {
 func testPagesOfArchives(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env)
-	s.settle()
+	s.waitForStartJobs()
 	for i := range 7 {
 		s.live(noonDay+models.Date(i), map[models.UserID]int{1: i})
 		s.want(s.as(1, "POST", "/v1/boards/private/scores", fmt.Sprintf(`{"date":%q,"score":1}`, noonDay+models.Date(i))), 200, nil)
@@ -560,7 +560,7 @@ func TestAnArchivalThatCantBegin(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	s := newServer(t, env)
-	s.settle()
+	s.waitForStartJobs()
 	s.live(noonDay, map[models.UserID]int{1: 10})
 	env.Clock.Advance(5 * 24 * time.Hour)
 	elsewhere := lease.NewPostgres(testenv.Must(pgx.ParseConfig(env.Config.Postgres.DSN)))

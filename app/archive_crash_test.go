@@ -67,7 +67,7 @@ func newColdDay(t testing.TB) *coldDay {
 		t: t, env: env,
 		redis:    testenv.NewProxy(t, env.Config.Redis.Addrs[0]),
 		postgres: testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN)),
-		bucket:   testenv.Must(c.Accepting(t.Context(), b, b.Today(now), now)),
+		bucket:   testenv.Must(c.ForUpload(t.Context(), b, b.Today(now), now)),
 		best:     make(dayOfScores),
 	}
 	due := d.bucket.ColdAt.Add(2 * time.Hour)
@@ -550,7 +550,7 @@ func TestArchiveKeepsTheDayThatIsSetAside(t *testing.T) {
 	want := []string{}
 	for shard := range d.bucket.Shards {
 		for _, key := range []string{
-			d.env.Keys.Board(d.bucket, shard), d.env.Keys.Late(d.bucket, shard), d.env.Keys.Aside(d.bucket, shard, 1, false),
+			d.env.Keys.Board(d.bucket, shard), d.env.Keys.Late(d.bucket, shard), d.env.Keys.Frozen(d.bucket, shard, 1, false),
 		} {
 			want = append(want, strings.TrimPrefix(key, d.env.Keys.Prefix))
 		}

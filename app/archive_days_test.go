@@ -156,7 +156,7 @@ func TestImportOfOldDays(t *testing.T) {
 	t.Parallel()
 	i := newImporter(t)
 	s := newServer(t, i.env) // has been running all the time
-	s.settle()
+	s.waitForStartJobs()
 	want := func(when, date string, source models.Source, lines ...string) {
 		t.Helper()
 		if diff := cmp.Diff(lines, s.day(date, source)); diff != "" {
@@ -232,7 +232,7 @@ func TestImportIntoADayOnItsWay(t *testing.T) {
 	t.Parallel()
 	i := newImporter(t)
 	s := newServer(t, i.env)
-	s.settle()
+	s.waitForStartJobs()
 	imports := func(now time.Time, text, word string) {
 		t.Helper()
 		i.env.Config.Clock.Offset = time.Until(now)
@@ -280,7 +280,7 @@ func TestDaysThatAreKeptNoLonger(t *testing.T) {
 		i.env.Config.Clock.Offset = time.Until(testenv.Noon)
 		p := testenv.Serve(t, i.env.Config, "--archive.retain_months=1")
 		s := &server{t: t, env: i.env, url: p.URL}
-		s.settle()
+		s.waitForStartJobs()
 		if got := i.partitions(); !slices.Equal(got, left) {
 			t.Errorf("partitions %v, want %v", got, left)
 		}
@@ -341,7 +341,7 @@ func TestAMonthThatWasTakenOut(t *testing.T) {
 		t.Errorf("archive: status %d, %q, %q", o.status, o.stdout, o.stderr)
 	}
 	s := newServer(t, i.env)
-	s.settle() // its job fails too
+	s.waitForStartJobs() // its job fails too
 	failed := make(map[string]bool)
 	for _, r := range s.list("?state=failed").Runs {
 		failed[r.Bucket] = strings.Contains(r.Error, complaint) && r.FinishedAt != nil

@@ -188,7 +188,7 @@ func (p *program) beside(ctx context.Context, cfg config.Config, work func(*App)
 		return errors.Join(err, st.Close())
 	}
 	verifier := handlers.NewVerifier(handlers.VerifierConfig{})
-	a, err := New(ctx, Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier, Beside: true})
+	a, err := New(ctx, Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier, KeepStoredBoards: true})
 	if err != nil {
 		verifier.Close()
 		return errors.Join(err, st.Close())

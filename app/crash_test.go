@@ -295,7 +295,7 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 func friendsNoted(t testing.TB, rdb redis.UniversalClient, keys keys.Builder) {
 	t.Helper()
 	testenv.Eventually(t, "it is noted which Redis has the friend sets", func() bool {
-		return rdb.HExists(t.Context(), keys.BoardsNoted("friends", 0), "at").Val()
+		return rdb.HExists(t.Context(), keys.LossCheckpoint("friends", 0), "at").Val()
 	})
 }
 

@@ -46,7 +46,7 @@ func (p *program) demoCommand() *cobra.Command {
 		Short: "Try it out: everything in one process, with generated people who walk",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
-			return demo(ctx, o, p.stdout, p.stderr)
+			return runDemo(ctx, o, p.stdout, p.stderr)
 		}),
 	}
 	flags := cmd.Flags()
@@ -58,11 +58,11 @@ func (p *program) demoCommand() *cobra.Command {
 	return cmd
 }
 
-// demo runs the service on embedded stores until ctx ends.
-func demo(ctx context.Context, o demoOptions, out, logTo io.Writer) error {
+// runDemo runs the service on embedded stores until ctx ends.
+func runDemo(ctx context.Context, o demoOptions, out, logTo io.Writer) error {
 	w, err := openWorld(ctx, o, logTo)
 	if err == nil {
-		err = w.settle(ctx, out, logTo)
+		err = w.populate(ctx, out, logTo)
 	}
 	if err != nil {
 		return unlessStopped(ctx, err)
@@ -81,8 +81,8 @@ func unlessStopped(ctx context.Context, err error) error {
 	}
 }
 
-// world is a service on embedded stores and the people who use it.
-type world struct {
+// demo is a service on embedded stores and the people who use it.
+type demo struct {
 	app      *App
 	people   *people
 	gifts    gifts
@@ -94,7 +94,7 @@ type world struct {
 
 // openWorld wires a demo. What is wrong with its files and address shows
 // before anything takes time.
-func openWorld(ctx context.Context, o demoOptions, logTo io.Writer) (*world, error) {
+func openWorld(ctx context.Context, o demoOptions, logTo io.Writer) (*demo, error) {
 	people, err := newPeople(ctx, o)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func openWorld(ctx context.Context, o demoOptions, logTo io.Writer) (*world, err
 	cfg.Auth.HS256Secret = rand.Text() + rand.Text()
 	cfg.Log = config.Log{Level: "warn", Format: "text"}
 	cfg.Boards = append(cfg.Boards, demoBoards(clockOf(cfg)())...)
-	w := &world{people: people, listener: listener, clock: clockOf(cfg), log: newLogger(logTo, cfg.Log)}
+	w := &demo{people: people, listener: listener, clock: clockOf(cfg), log: newLogger(logTo, cfg.Log)}
 	w.sign = func(user models.UserID) (string, error) {
 		return handlers.SignToken([]byte(cfg.Auth.HS256Secret), user, "", "", "", time.Now(), demoTokenTTL)
 	}
@@ -130,9 +130,9 @@ func openWorld(ctx context.Context, o demoOptions, logTo io.Writer) (*world, err
 	return w, nil
 }
 
-// settle lets the people move in and says how to call them. On an error the
+// populate lets the people move in and says how to call them. On an error the
 // world is closed.
-func (w *world) settle(ctx context.Context, out, progressTo io.Writer) error {
+func (w *demo) populate(ctx context.Context, out, progressTo io.Writer) error {
 	err := w.people.moveIn(ctx, w.app, w.clock, progressOn(progressTo))
 	if err == nil {
 		err = w.gifts.begin(ctx, w.app, w.people)
@@ -148,7 +148,7 @@ func (w *world) settle(ctx context.Context, out, progressTo io.Writer) error {
 
 // run answers requests while people walk, until ctx ends, and closes the
 // world.
-func (w *world) run(ctx context.Context) error {
+func (w *demo) run(ctx context.Context) error {
 	var walking sync.WaitGroup
 	walkCtx, stopWalking := context.WithCancel(ctx)
 	walking.Go(func() { w.people.walk(walkCtx, w.app, w.clock, w.log) })
@@ -160,7 +160,7 @@ func (w *world) run(ctx context.Context) error {
 }
 
 // welcome says where to look and what to type.
-func (w *world) welcome(out io.Writer) error {
+func (w *demo) welcome(out io.Writer) error {
 	board, err := w.app.Catalog.Board(demoBoard)
 	if err != nil {
 		return err

@@ -103,7 +103,7 @@ func (g *gifts) run(ctx context.Context, a *App, p *people, log *slog.Logger) {
 
 // giveGift lets a visitor give one: a demo has no wallets and asks for no
 // token.
-func (w *world) giveGift(c *gin.Context) {
+func (w *demo) giveGift(c *gin.Context) {
 	var body struct {
 		UserID models.UserID `json:"user_id"`
 	}

@@ -179,7 +179,7 @@ func parseSteps(field string) (int64, error) {
 
 // bucket finds the bucket of a line's day; nil if the line was reported.
 func (s *stepsImport) bucket(ctx context.Context, date models.Date, line int) (*models.Bucket, error) {
-	bucket, err := s.app.Catalog.Past(ctx, s.board, date, s.now)
+	bucket, err := s.app.Catalog.ForImport(ctx, s.board, date, s.now)
 	if models.CodeOf(err) == models.CodeUnavailable {
 		return nil, err
 	}
@@ -245,7 +245,7 @@ func (s *stepsImport) flush(ctx context.Context) error {
 	if errs := s.app.Boards.Raise(ctx, cold); errs != nil {
 		return notRaised(errs)
 	}
-	if errs := s.app.keep(ctx, hot); errs != nil {
+	if errs := s.app.persist(ctx, hot); errs != nil {
 		return notRaised(errs)
 	}
 	s.raised += len(s.raises)

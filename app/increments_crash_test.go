@@ -274,7 +274,9 @@ func TestIncrementsFillAnEmptyRedis(t *testing.T) {
 		}
 	})
 	st := &stores.Stores{Redis: rdb, Gorm: env.Gorm, Pool: env.Pool}
-	noted := func() bool { return rdb.HExists(context.Background(), env.Keys.BoardsNoted("ledger", 0), "at").Val() }
+	noted := func() bool {
+		return rdb.HExists(context.Background(), env.Keys.LossCheckpoint("ledger", 0), "at").Val()
+	}
 	for range rounds(1, 10) {
 		g.progress(30)
 		testenv.Eventually(t, "the reconciler has made its note", noted)

@@ -58,9 +58,9 @@ func newQueue(ctx context.Context, opts Options) (ingest.Queue, error) {
 }
 
 // newConsumer makes what applies the queue's updates.
-func (a *App) newConsumer(o Options, letters ingest.Letters, registry prometheus.Registerer) *ingest.Consumer {
+func (a *App) newConsumer(o Options, letters ingest.DeadLetterWriter, registry prometheus.Registerer) *ingest.Consumer {
 	return ingest.NewConsumer(ingest.ConsumerOptions{
-		Queue: a.queue, Buckets: a.Catalog, Boards: a.Boards, Letters: letters,
+		Queue: a.queue, Buckets: a.Catalog, Boards: a.Boards, DeadLetters: letters,
 		Clock: o.Clock, Log: o.Log, Interval: o.Config.Ingest.FlushInterval, Batch: o.Config.Ingest.BatchSize, Registry: registry,
 	})
 }
@@ -69,6 +69,6 @@ func (a *App) newConsumer(o Options, letters ingest.Letters, registry prometheus
 // forgotten them.
 func (a *App) newGuard(o Options, leases ingest.Leases) *ingest.Guard {
 	return ingest.NewGuard(ingest.GuardOptions{
-		Queue: a.queue, Memory: a.Boards.Memory("queue"), Buckets: a.Catalog, Boards: a.Boards, Leases: leases, Log: o.Log, Rewind: o.Config.Ingest.Rewind,
+		Queue: a.queue, Detector: a.Boards.LossDetector("queue"), Buckets: a.Catalog, Boards: a.Boards, Leases: leases, Log: o.Log, Rewind: o.Config.Ingest.Rewind,
 	})
 }

@@ -302,7 +302,7 @@ func twoRedises(t testing.TB, env *testenv.Env) (server *testenv.RedisServer, cf
 
 // noted tells whether the guard has looked at the boards' Redis.
 func noted(ctx context.Context, rdb redis.UniversalClient, keys keys.Builder) func() bool {
-	return func() bool { return rdb.HExists(ctx, keys.BoardsNoted("queue", 0), "at").Val() }
+	return func() bool { return rdb.HExists(ctx, keys.LossCheckpoint("queue", 0), "at").Val() }
 }
 
 // lastWrites is more, in bytes, than the last update of each user in a Redis's
@@ -404,7 +404,7 @@ func TestQueueBacklogIsNotNoted(t *testing.T) {
 	// looked waits until the guard has noted something anew.
 	looked := func() (upto int64) {
 		t.Helper()
-		key := env.Keys.BoardsNoted("queue", 0)
+		key := env.Keys.LossCheckpoint("queue", 0)
 		if err := rdb.HSet(t.Context(), key, "at", 1).Err(); err != nil {
 			t.Fatal(err)
 		}

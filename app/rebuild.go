@@ -29,7 +29,7 @@ func (p *program) rebuild(ctx context.Context, a *App) error {
 	if err != nil || a.Guard == nil {
 		return err
 	}
-	return p.again("updates", func(progress func(int64)) (int64, error) { return a.Guard.Again(ctx, time.Time{}, progress) })
+	return p.again("updates", func(progress func(int64)) (int64, error) { return a.Guard.ReplaySince(ctx, time.Time{}, progress) })
 }
 
 // again applies something again and says how much of it.
@@ -59,7 +59,7 @@ func (p *program) deadLettersCommand() *cobra.Command {
 		Short: "Apply one after all, and remove it from the list",
 		Args:  cobra.ExactArgs(1),
 		RunE: p.run(func(ctx context.Context, args []string) error {
-			return p.withLetter(ctx, args[0], func(a *App, id int64) error { return a.Letters.Replay(ctx, id) })
+			return p.withLetter(ctx, args[0], func(a *App, id int64) error { return a.DeadLetters.Replay(ctx, id) })
 		}),
 	}
 	remove := &cobra.Command{
@@ -67,7 +67,7 @@ func (p *program) deadLettersCommand() *cobra.Command {
 		Short: "Give one up, for good",
 		Args:  cobra.ExactArgs(1),
 		RunE: p.run(func(ctx context.Context, args []string) error {
-			return p.withLetter(ctx, args[0], func(a *App, id int64) error { return a.Letters.Delete(ctx, id) })
+			return p.withLetter(ctx, args[0], func(a *App, id int64) error { return a.DeadLetters.Delete(ctx, id) })
 		}),
 	}
 	cmd.AddCommand(p.withSettings(list), p.withSettings(replay), p.withSettings(remove))
@@ -80,7 +80,7 @@ const lettersPage = 500
 func (p *program) listLetters(ctx context.Context, a *App) error {
 	before := int64(0)
 	for {
-		page, err := a.Letters.List(ctx, before, lettersPage)
+		page, err := a.DeadLetters.List(ctx, before, lettersPage)
 		if err != nil {
 			return err
 		}

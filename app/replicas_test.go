@@ -176,7 +176,7 @@ func newColdDays(t testing.TB, env *testenv.Env) *coldDays {
 func (c *coldDays) write() {
 	c.t.Helper()
 	day := noonDay - 100 - models.Date(len(c.sums))
-	bucket, err := c.catalog.Past(c.t.Context(), testenv.Must(c.catalog.Board("steps")), day, time.Now())
+	bucket, err := c.catalog.ForImport(c.t.Context(), testenv.Must(c.catalog.Board("steps")), day, time.Now())
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func TestMoreShards(t *testing.T) {
 func testMoreShards(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	one := newServer(t, env, func(c *config.Config) { c.Boards[0].Shards = 1 })
-	one.settle()
+	one.waitForStartJobs()
 	friends := make([]string, shardedUsers-1)
 	for i := range friends {
 		friends[i] = fmt.Sprintf("%q", fmt.Sprint(i+2))
@@ -37,7 +37,7 @@ func testMoreShards(t *testing.T, env *testenv.Env) {
 
 	// The settings change under a process that goes on.
 	sixteen := newServer(t, env, func(c *config.Config) { c.Boards[0].Shards = 16 })
-	sixteen.settle()
+	sixteen.waitForStartJobs()
 	env.Clock.Advance(24 * time.Hour)
 	after.upload(sixteen, noonDay+1)
 	var shards []int

@@ -33,7 +33,7 @@ func newWatched(t *testing.T, env *testenv.Env, limits stream.Limits) *watched {
 		limits.Every = 2 * time.Millisecond
 	}
 	a, err := app.New(t.Context(), app.Options{
-		Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log, Live: limits,
+		Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log, StreamLimits: limits,
 		Verifier: handlers.NewVerifier(handlers.VerifierConfig{Secret: []byte(secret)}), Roles: app.AllRoles(),
 	})
 	if err != nil {
@@ -244,7 +244,7 @@ func TestStreamIsRefused(t *testing.T) {
 	w.refuse(w.as(3, "GET", path, nil), http.StatusTooManyRequests, models.CodeRateLimited)
 	// A place is free again once a client has gone.
 	first.close()
-	testenv.Eventually(t, "the place is free", func() bool { return w.app.Live.Watchers() == 2 })
+	testenv.Eventually(t, "the place is free", func() bool { return w.app.Streams.Watchers() == 2 })
 	w.watch(3)
 }
 
@@ -264,7 +264,7 @@ func TestStreamEnds(t *testing.T) {
 			t.Errorf("after the stop: %s %s, %v", name, data, e.lines.Err())
 		}
 	}
-	if n := w.app.Live.Watchers(); n != 0 {
+	if n := w.app.Streams.Watchers(); n != 0 {
 		t.Errorf("%d watch on", n)
 	}
 	if err := <-w.ended; err != nil {
@@ -298,6 +298,6 @@ func TestStreamWithoutStore(t *testing.T) {
 	if _, _, ok := e.next(); ok {
 		t.Error("it goes on")
 	}
-	testenv.Eventually(t, "nobody watches", func() bool { return w.app.Live.Watchers() == 0 })
+	testenv.Eventually(t, "nobody watches", func() bool { return w.app.Streams.Watchers() == 0 })
 	w.refuse(w.as(1, "GET", "/v1/boards/steps/friends/stream", nil), http.StatusServiceUnavailable, models.CodeUnavailable)
 }

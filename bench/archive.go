@@ -36,7 +36,7 @@ type moves struct {
 
 // archiveBench measures the nightly move of a day, and what it means for who
 // reads meanwhile.
-func (w *world) archiveBench(ctx context.Context) error {
+func (w *setup) archiveBench(ctx context.Context) error {
 	saturation, err := w.serviceRanking(ctx)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ type dayRow struct {
 
 // fillDay puts a whole day into Redis, so many days from today, as its
 // uploads would have, and answers its rows by user.
-func (w *world) fillDay(ctx context.Context, ago int) (*models.Bucket, []dayRow, error) {
+func (w *setup) fillDay(ctx context.Context, ago int) (*models.Bucket, []dayRow, error) {
 	c := catalog.New(catalog.NewStore(w.stores.Gorm), time.Now, w.config.HotDays, w.log())
 	if err := c.Refresh(ctx); err != nil {
 		return nil, nil, err
@@ -100,7 +100,7 @@ func (w *world) fillDay(ctx context.Context, ago int) (*models.Bucket, []dayRow,
 	if err != nil {
 		return nil, nil, err
 	}
-	bucket, err := c.Past(ctx, b, b.Today(time.Now())+models.Date(ago), time.Now())
+	bucket, err := c.ForImport(ctx, b, b.Today(time.Now())+models.Date(ago), time.Now())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -178,7 +178,7 @@ func makeMonth(ctx context.Context, conn *pgxpool.Conn, day models.Date) error {
 }
 
 // moveDay lets the service move a day and tells how long its run took.
-func (w *world) moveDay(ctx context.Context, pool *pgxpool.Pool, bucket *models.Bucket) (time.Duration, error) {
+func (w *setup) moveDay(ctx context.Context, pool *pgxpool.Pool, bucket *models.Bucket) (time.Duration, error) {
 	token, err := w.token(1, handlers.ScopeAdmin)
 	if err != nil {
 		return 0, err
@@ -224,7 +224,7 @@ func (w *world) moveDay(ctx context.Context, pool *pgxpool.Pool, bucket *models.
 
 // moveUnderLoad reads friend rankings at a constant rate, first while nothing
 // else happens, then while a day moves.
-func (w *world) moveUnderLoad(ctx context.Context, pool *pgxpool.Pool, m *moves, ago int) error {
+func (w *setup) moveUnderLoad(ctx context.Context, pool *pgxpool.Pool, m *moves, ago int) error {
 	bucket, _, err := w.fillDay(ctx, ago)
 	if err != nil {
 		return err
@@ -252,7 +252,7 @@ func (w *world) moveUnderLoad(ctx context.Context, pool *pgxpool.Pool, m *moves,
 // p99 reads friend rankings at a constant rate, whether or not they are
 // answered in time, while work is done, and tells the 99th percentile of how
 // long they took.
-func (w *world) p99(ctx context.Context, rate int, work func(stop func()) error) (time.Duration, error) {
+func (w *setup) p99(ctx context.Context, rate int, work func(stop func()) error) (time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	worked := make(chan error, 1)
 	go func() { worked <- work(cancel) }()
@@ -265,7 +265,7 @@ func (w *world) p99(ctx context.Context, rate int, work func(stop func()) error)
 }
 
 // alone is how long a friend ranking takes where nobody else asks: the median.
-func (w *world) alone(ctx context.Context, query string) (time.Duration, error) {
+func (w *setup) alone(ctx context.Context, query string) (time.Duration, error) {
 	requests := make([][]byte, w.viewers)
 	for v := range requests {
 		token, err := w.token(viewer(v), "")
@@ -281,7 +281,7 @@ func (w *world) alone(ctx context.Context, query string) (time.Duration, error) 
 	return time.Duration(float64(time.Second) / rate), err
 }
 
-func (w *world) printMoves(ctx context.Context, pool *pgxpool.Pool, m moves) error {
+func (w *setup) printMoves(ctx context.Context, pool *pgxpool.Pool, m moves) error {
 	rate := func(d time.Duration) float64 { return float64(w.board) / d.Seconds() }
 	bare, service := median(m.bare), median(m.service)
 	fmt.Printf("\n| moving a day of %d | rows a second | ratio |\n| --- | ---: | --- |\n", w.board)

@@ -19,7 +19,7 @@ const capacityUsers = 500_000
 
 // capacityBench measures what a user and day takes in Redis, by the length of
 // the ids and the number of shards.
-func (w *world) capacityBench(ctx context.Context) error {
+func (w *setup) capacityBench(ctx context.Context) error {
 	fmt.Printf("\n| %d users on a day | shards | bytes of Redis each |\n| --- | ---: | ---: |\n", capacityUsers)
 	for _, digits := range []int{7, 10, 16} {
 		for _, shards := range []int{1, 16, 128} {
@@ -34,7 +34,7 @@ func (w *world) capacityBench(ctx context.Context) error {
 }
 
 // capacityOf is how many bytes of Redis one user of a day takes.
-func (w *world) capacityOf(ctx context.Context, digits, shards int) (float64, error) {
+func (w *setup) capacityOf(ctx context.Context, digits, shards int) (float64, error) {
 	now := time.Now()
 	bucket := &models.Bucket{
 		Board: "capacity", Name: "20260101", StartsAt: now.Add(-time.Hour), EndsAt: now.Add(time.Hour), ClosesAt: now.Add(time.Hour),

@@ -54,7 +54,7 @@ type circle struct {
 
 // costs are the sites and who looks at boards there.
 type costs struct {
-	*world
+	*setup
 	nodes   []*process // of the cluster
 	single  *site
 	cluster *site
@@ -64,11 +64,11 @@ type costs struct {
 // costBench measures what a friend ranking costs, in a cluster beside one
 // Redis, by the number of friends and by the size of the board, and what it
 // takes to start the service.
-func (w *world) costBench(ctx context.Context) (err error) {
+func (w *setup) costBench(ctx context.Context) (err error) {
 	if w.board <= costSmallest {
 		return fmt.Errorf("-board must be more than %d", costSmallest)
 	}
-	c := &costs{world: w, used: w.viewers}
+	c := &costs{setup: w, used: w.viewers}
 	defer func() { err = errors.Join(err, c.close()) }()
 	if err := c.start(ctx); err != nil {
 		return err
@@ -301,7 +301,7 @@ func firstRanking(ctx context.Context, addr string, request []byte) (s shown, er
 
 // round measures once, after a while that brings the names into the service's
 // cache, which keeps them for a minute.
-func (r *costRow) round(ctx context.Context, w *world) error {
+func (r *costRow) round(ctx context.Context, w *setup) error {
 	if _, err := r.ask(ctx, w.seconds/4); err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ const (
 )
 
 // ingestBench measures uploads by the ways that they may take.
-func (w *world) ingestBench(ctx context.Context) (err error) {
+func (w *setup) ingestBench(ctx context.Context) (err error) {
 	const topic = "bench"
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(8, topic))
 	if err != nil {
@@ -99,7 +99,7 @@ type mode struct {
 }
 
 // serve starts another service on the same stores.
-func (w *world) serve(ctx context.Context, name string, more ...string) (*process, error) {
+func (w *setup) serve(ctx context.Context, name string, more ...string) (*process, error) {
 	log, err := os.Create(filepath.Join(w.folder, name+".log"))
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (w *world) serve(ctx context.Context, name string, more ...string) (*proces
 }
 
 // batches is the requests of trusted backends.
-func (w *world) batches() ([][]byte, error) {
+func (w *setup) batches() ([][]byte, error) {
 	token, err := w.token(1, handlers.ScopeService)
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (w *world) batches() ([][]byte, error) {
 type userScore struct{ user, score int64 }
 
 // drawBatches draws so many batches, the same ones every time.
-func (w *world) drawBatches(n int) [][]userScore {
+func (w *setup) drawBatches(n int) [][]userScore {
 	rng := mathrand.New(mathrand.NewPCG(7, 8))
 	batches := make([][]userScore, n)
 	for i := range batches {
@@ -150,7 +150,7 @@ func (w *world) drawBatches(n int) [][]userScore {
 // bareBatches sends what the batch calls come to, and nothing else: the same
 // scores of the same users, to the service's own board, as a copy of it would
 // lie better in memory. The composites are as long as the service's.
-func (w *world) bareBatches(ctx context.Context) (float64, error) {
+func (w *setup) bareBatches(ctx context.Context) (float64, error) {
 	commands := make([][]any, 64)
 	for i, scores := range w.drawBatches(len(commands)) {
 		commands[i] = []any{"zadd", w.keys.board, "gt"}
@@ -166,7 +166,7 @@ func (w *world) bareBatches(ctx context.Context) (float64, error) {
 
 // mergeBench counts what reaches the boards when everybody uploads several
 // times within one interval.
-func (w *world) mergeBench(ctx context.Context) (err error) {
+func (w *setup) mergeBench(ctx context.Context) (err error) {
 	prefix := w.config.Redis.KeyPrefix + "merge:"
 	stream := ingest.NewStream(stores.OpenRedis(w.config.Redis), keys.Builder{Prefix: prefix},
 		ingest.StreamOptions{MaxUpdates: 10_000_000, Keep: time.Hour, ClaimAfter: time.Hour})

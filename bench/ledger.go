@@ -46,7 +46,7 @@ type bareIncrement struct {
 
 // ledgerBench measures increments beside bare transactions of the same two
 // statements.
-func (w *world) ledgerBench(ctx context.Context) error {
+func (w *setup) ledgerBench(ctx context.Context) error {
 	bare, err := w.newBareLedger(ctx)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (w *world) ledgerBench(ctx context.Context) error {
 	list := func(name string) func() []byte { return w.increments(&ids, name, token, ledgerList) }
 	rows := []row{
 		{name: "bare pgx, one an increment, gathered", measure: func(ctx context.Context) (float64, error) {
-			return loop(ctx, 64, w.seconds, func(ctx context.Context, i int) error { return bare.group.Do(ctx, bare.some(&ids, i, 1)) })
+			return loop(ctx, 64, w.seconds, func(ctx context.Context, i int) error { return bare.group.Submit(ctx, bare.some(&ids, i, 1)) })
 		}},
 		{name: "event: one a request, 64 connections", process: w.service, measure: func(ctx context.Context) (float64, error) {
 			return load(ctx, w.service.addr, 64, w.seconds, single("gifts"))
@@ -107,7 +107,7 @@ func (w *world) ledgerBench(ctx context.Context) error {
 }
 
 // ledgerBytes measures what increments take in Postgres.
-func (w *world) ledgerBytes(ctx context.Context) error {
+func (w *setup) ledgerBytes(ctx context.Context) error {
 	var events, totals float64
 	err := w.stores.Pool.QueryRow(ctx, `
 		SELECT pg_total_relation_size('score_events')::float8 / (SELECT count(*) FROM score_events),
@@ -121,7 +121,7 @@ func (w *world) ledgerBytes(ctx context.Context) error {
 
 // increments makes requests of n increments of random users, each with an id
 // that was never used.
-func (w *world) increments(ids *atomic.Int64, board, token string, n int) func() []byte {
+func (w *setup) increments(ids *atomic.Int64, board, token string, n int) func() []byte {
 	mark := strings.Repeat("#", idDigits)
 	var templates [][]byte
 	rng := mathrand.New(mathrand.NewPCG(9, 10))
@@ -154,10 +154,10 @@ func (w *world) increments(ids *atomic.Int64, board, token string, n int) func()
 // bareLedger does what the ledger must at least do.
 type bareLedger struct {
 	pool  *pgxpool.Pool
-	group *batch.Group[bareIncrement]
+	group *batch.Batcher[bareIncrement]
 }
 
-func (w *world) newBareLedger(ctx context.Context) (*bareLedger, error) {
+func (w *setup) newBareLedger(ctx context.Context) (*bareLedger, error) {
 	b := &bareLedger{pool: w.stores.Pool}
 	for _, statement := range []string{
 		`CREATE TABLE bare_events (LIKE score_events INCLUDING ALL)`,
@@ -222,7 +222,7 @@ func (b *bareLedger) count(ctx context.Context, items []bareIncrement) error {
 
 // drainBench measures how long an hour that leaves the window keeps Redis busy
 // at a time, beside recomputing the whole window at once.
-func (w *world) drainBench(ctx context.Context) error {
+func (w *setup) drainBench(ctx context.Context) error {
 	b, err := catalog.NewBoard(models.Board{
 		Name: "drained", Kind: models.KindRolling, TimeZone: "UTC", MaxScore: 8_000_000, Shards: 1, Global: models.AudienceUsers, WindowHours: rollingHours,
 	})
@@ -248,7 +248,7 @@ func (w *world) drainBench(ctx context.Context) error {
 				}
 				raises[i] = models.Raise{Bucket: bucket, Entry: models.Entry{User: models.UserID(firstUser + from + i), Composite: composite}}
 			}
-			if _, err := store.Mend(ctx, raises); err != nil {
+			if _, err := store.RaiseAll(ctx, raises); err != nil {
 				return err
 			}
 		}
@@ -276,7 +276,7 @@ func (w *world) drainBench(ctx context.Context) error {
 
 // longest is how long Redis was busy with the longest single command of some
 // work, as it says itself.
-func (w *world) longest(ctx context.Context, work func() error) (time.Duration, error) {
+func (w *setup) longest(ctx context.Context, work func() error) (time.Duration, error) {
 	before, err := w.rdb.ConfigGet(ctx, "slowlog-*").Result()
 	if err != nil {
 		return 0, err

@@ -53,7 +53,7 @@ func main() {
 
 // bench makes the data, starts the servers and prints the tables.
 func bench(ctx context.Context, s settings) (err error) {
-	w, err := newWorld(ctx, s)
+	w, err := newSetup(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func bench(ctx context.Context, s settings) (err error) {
 }
 
 // servingBench measures rankings and uploads.
-func (w *world) servingBench(ctx context.Context) error {
+func (w *setup) servingBench(ctx context.Context) error {
 	rows := []row{
 		{name: "friend ranking: go-redis loop, SMEMBERS + ZMSCORE, 32 goroutines", measure: w.redisRanking},
 		{name: "friend ranking: bare Gin handler, 32 connections", measure: w.bareRanking, process: w.bare},
@@ -137,7 +137,7 @@ func (s *share) add(spent time.Duration, ops float64) {
 }
 
 // run measures once.
-func (r *row) run(ctx context.Context, w *world) error {
+func (r *row) run(ctx context.Context, w *setup) error {
 	self := &process{pid: os.Getpid()}
 	redises := r.redises
 	if redises == nil {

@@ -29,7 +29,7 @@ const (
 // reasons is the same day in Redis and in Postgres, to be asked the same
 // questions in several ways.
 type reasons struct {
-	*world
+	*setup
 	bucket *models.Bucket
 	codec  score.Codec
 	store  *board.Store
@@ -38,7 +38,7 @@ type reasons struct {
 
 // reasonsBench measures the ways that were not taken beside those that were:
 // docs/design.md argues with its figures.
-func (w *world) reasonsBench(ctx context.Context) (err error) {
+func (w *setup) reasonsBench(ctx context.Context) (err error) {
 	r, err := w.newReasons(ctx)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (w *world) reasonsBench(ctx context.Context) (err error) {
 }
 
 // newReasons copies the day and the friend sets to where they are asked.
-func (w *world) newReasons(ctx context.Context) (*reasons, error) {
+func (w *setup) newReasons(ctx context.Context) (*reasons, error) {
 	c := catalog.New(catalog.NewStore(w.stores.Gorm), time.Now, w.config.HotDays, w.log())
 	if err := c.Refresh(ctx); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (w *world) newReasons(ctx context.Context) (*reasons, error) {
 		return nil, err
 	}
 	bucket := c.Current(b, time.Now())
-	r := &reasons{world: w, bucket: bucket, codec: score.Of(bucket), store: board.NewStore(w.rdb, keys.Builder{Prefix: w.config.Redis.KeyPrefix}, time.Now)}
+	r := &reasons{setup: w, bucket: bucket, codec: score.Of(bucket), store: board.NewStore(w.rdb, keys.Builder{Prefix: w.config.Redis.KeyPrefix}, time.Now)}
 	for v := range w.viewers {
 		// An intersection ranks who is in the set, and so the viewer must be.
 		user := viewer(v).String()
@@ -272,7 +272,7 @@ func (r *reasons) interStore(ctx context.Context, user models.UserID) (answer, e
 
 // standing is the service's own.
 func (r *reasons) standing(ctx context.Context, user models.UserID) (answer, error) {
-	s, err := r.store.Standings(ctx, []*models.Bucket{r.bucket}, user)
+	s, err := r.store.Positions(ctx, []*models.Bucket{r.bucket}, user)
 	if err != nil {
 		return answer{}, err
 	}

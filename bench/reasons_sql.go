@@ -25,7 +25,7 @@ type reasonsSQL struct {
 
 // newReasonsSQL fills two tables with a day: reason_scores with an index for
 // ranks among everybody, reason_plain without.
-func (w *world) newReasonsSQL(ctx context.Context, day models.Date, entries func(context.Context, func(models.UserID, int64, time.Time) error) error) (*reasonsSQL, error) {
+func (w *setup) newReasonsSQL(ctx context.Context, day models.Date, entries func(context.Context, func(models.UserID, int64, time.Time) error) error) (*reasonsSQL, error) {
 	cfg, err := pgxpool.ParseConfig(w.config.Postgres.DSN)
 	if err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ type began struct {
 
 // startBench measures how long the service takes from its start until it is
 // ready, with few users and with many, each on a Redis of their own.
-func (w *world) startBench(ctx context.Context) (err error) {
+func (w *setup) startBench(ctx context.Context) (err error) {
 	server, err := startRedis(ctx, w.folder)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (w *world) startBench(ctx context.Context) (err error) {
 
 // fillFew fills another Redis and another schema, with few users, and answers
 // the schema's DSN.
-func (w *world) fillFew(ctx context.Context, redisAddr string) (dsn string, err error) {
+func (w *setup) fillFew(ctx context.Context, redisAddr string) (dsn string, err error) {
 	cfg := w.config
 	cfg.Boards = slices.Clone(config.Default().Boards)
 	cfg.Redis.Addrs = []string{redisAddr}

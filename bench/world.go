@@ -35,8 +35,8 @@ import (
 // firstUser makes ids of seven digits, as a million users have.
 const firstUser = 1_000_001
 
-// world is the data, the servers and the requests.
-type world struct {
+// setup is the data, the servers and the requests.
+type setup struct {
 	settings
 	rdb    *redis.Client
 	stores *stores.Stores
@@ -59,8 +59,8 @@ type world struct {
 	rssRanking, rssUpload   int64
 }
 
-func newWorld(ctx context.Context, s settings) (*world, error) {
-	w := &world{settings: s, config: config.Default(), eventStart: time.Now().Add(-time.Hour).Truncate(time.Second)}
+func newSetup(ctx context.Context, s settings) (*setup, error) {
+	w := &setup{settings: s, config: config.Default(), eventStart: time.Now().Add(-time.Hour).Truncate(time.Second)}
 	redisAddr, dsn := os.Getenv("TEST_REDIS_ADDR"), os.Getenv("TEST_POSTGRES_DSN")
 	if redisAddr == "" || dsn == "" {
 		return nil, errors.New("TEST_REDIS_ADDR and TEST_POSTGRES_DSN are not set: run make bench, which starts the servers")
@@ -113,7 +113,7 @@ func makeSchema(ctx context.Context, dsn, schema string) (own string, err error)
 }
 
 // close ends the servers.
-func (w *world) close() error {
+func (w *setup) close() error {
 	var errs []error
 	for _, p := range []*process{w.service, w.bare} {
 		if p != nil {
@@ -125,7 +125,7 @@ func (w *world) close() error {
 }
 
 // fill makes the board and the friendships, through the service's own code.
-func (w *world) fill(ctx context.Context) (err error) {
+func (w *setup) fill(ctx context.Context) (err error) {
 	if _, err := w.stores.Migrate(ctx); err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (w *world) fill(ctx context.Context) (err error) {
 }
 
 // open makes the service's own code run in this process, to fill stores by.
-func (w *world) open(ctx context.Context, cfg config.Config) (*app.App, error) {
+func (w *setup) open(ctx context.Context, cfg config.Config) (*app.App, error) {
 	st, err := stores.Open(ctx, cfg, time.Now, nil)
 	if err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func fillBoard(ctx context.Context, a *app.App, name string, users int) error {
 		return err
 	}
 	now := time.Now()
-	bucket, err := a.Catalog.Accepting(ctx, b, b.Today(now), now)
+	bucket, err := a.Catalog.ForUpload(ctx, b, b.Today(now), now)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func fillBoard(ctx context.Context, a *app.App, name string, users int) error {
 }
 
 // fillFriends gives the viewers friends and names.
-func (w *world) fillFriends(ctx context.Context, a *app.App) error {
+func (w *setup) fillFriends(ctx context.Context, a *app.App) error {
 	rng := mathrand.New(mathrand.NewPCG(3, 4))
 	names := make(map[models.UserID]models.Profile)
 	var edges []models.Edge
@@ -239,7 +239,7 @@ func viewer(v int) models.UserID { return models.UserID(firstUser + v) }
 var usedMemory = regexp.MustCompile(`used_memory_dataset:(\d+)`)
 
 // grown tells by how many bytes Redis grows while work is done.
-func (w *world) grown(ctx context.Context, work func() error) (int64, error) {
+func (w *setup) grown(ctx context.Context, work func() error) (int64, error) {
 	size := func() (n int64, err error) {
 		info, err := w.rdb.Info(ctx, "memory").Result()
 		if err != nil {
@@ -286,7 +286,7 @@ func findRedis(ctx context.Context, rdb *redis.Client) (*process, error) {
 
 // startServers starts the service and the bare handler, each a process of its
 // own.
-func (w *world) startServers(ctx context.Context) error {
+func (w *setup) startServers(ctx context.Context) error {
 	binary := filepath.Join(w.folder, "stepboard")
 	if out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, ".").CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w: %s", err, out)
@@ -315,7 +315,7 @@ func (w *world) startServers(ctx context.Context) error {
 }
 
 // flags are those of a service on the world's stores.
-func (w *world) flags() []string {
+func (w *setup) flags() []string {
 	return []string{
 		"serve", "--http.addr=127.0.0.1:0", "--redis.addrs=" + w.config.Redis.Addrs[0], "--redis.key_prefix=" + w.config.Redis.KeyPrefix,
 		"--postgres.dsn=" + w.config.Postgres.DSN, "--auth.hs256_secret=" + w.config.Auth.HS256Secret,
@@ -463,7 +463,7 @@ func awaitServing(ctx context.Context, path string) (addr string, err error) {
 }
 
 // makeRequests writes every request's bytes before anything is measured.
-func (w *world) makeRequests(context.Context) error {
+func (w *setup) makeRequests(context.Context) error {
 	zone, err := time.LoadLocation("Asia/Shanghai")
 	if err != nil {
 		return err
@@ -484,16 +484,16 @@ func (w *world) makeRequests(context.Context) error {
 }
 
 // token lets a user, or who has a scope, call the service for the time of a run.
-func (w *world) token(user models.UserID, scope string) (string, error) {
+func (w *setup) token(user models.UserID, scope string) (string, error) {
 	return handlers.SignToken([]byte(w.config.Auth.HS256Secret), user, scope, "", "", time.Now(), time.Hour)
 }
 
 // rankingRequest asks for a friend ranking, with more parameters if need be.
-func (w *world) rankingRequest(board, token, more string) []byte {
+func (w *setup) rankingRequest(board, token, more string) []byte {
 	return httpRequest("GET", fmt.Sprintf("/v1/boards/%s/friends?limit=%d%s", board, w.limit, more), token, "")
 }
 
-func (w *world) redisRanking(ctx context.Context) (float64, error) {
+func (w *setup) redisRanking(ctx context.Context) (float64, error) {
 	return loop(ctx, 32, w.seconds, func(ctx context.Context, i int) error {
 		user := viewer(i % w.viewers).String()
 		members, err := w.rdb.SMembers(ctx, w.keys.friends(user)).Result()
@@ -504,27 +504,27 @@ func (w *world) redisRanking(ctx context.Context) (float64, error) {
 	})
 }
 
-func (w *world) bareRanking(ctx context.Context) (float64, error) {
+func (w *setup) bareRanking(ctx context.Context) (float64, error) {
 	return load(ctx, w.bare.addr, 32, w.seconds, rotate(w.bareRanks))
 }
 
-func (w *world) serviceRanking(ctx context.Context) (float64, error) {
+func (w *setup) serviceRanking(ctx context.Context) (float64, error) {
 	rate, err := load(ctx, w.service.addr, 32, w.seconds, rotate(w.rankings))
 	w.rssRanking = max(w.rssRanking, w.service.rss())
 	return rate, err
 }
 
-func (w *world) bareUpload(ctx context.Context) (float64, error) {
+func (w *setup) bareUpload(ctx context.Context) (float64, error) {
 	return load(ctx, w.bare.addr, 64, w.seconds, rotate(w.bareScores))
 }
 
-func (w *world) serviceUpload(ctx context.Context) (float64, error) {
+func (w *setup) serviceUpload(ctx context.Context) (float64, error) {
 	rate, err := load(ctx, w.service.addr, 64, w.seconds, rotate(w.uploads))
 	w.rssUpload = max(w.rssUpload, w.service.rss())
 	return rate, err
 }
 
-func (w *world) printMemory(context.Context) error {
+func (w *setup) printMemory(context.Context) error {
 	fmt.Println("| memory | bytes |")
 	fmt.Println("| --- | ---: |")
 	fmt.Printf("| Redis, for each user of a board | %.1f |\n", float64(w.boardBytes)/float64(w.board))
@@ -535,4 +535,4 @@ func (w *world) printMemory(context.Context) error {
 }
 
 // log drops what the service's own code would log while it fills the stores.
-func (w *world) log() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func (w *setup) log() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }

@@ -90,7 +90,7 @@ func (a *api) startArchive(ctx context.Context, in *startArchiveInput) (*archive
 	if err != nil {
 		return nil, err
 	}
-	bucket, err := a.Catalog.Named(ctx, b, in.Body.Bucket)
+	bucket, err := a.Catalog.ByName(ctx, b, in.Body.Bucket)
 	if errors.Is(err, catalog.ErrNoBucket) {
 		return nil, models.Errorf(models.CodeNotFound, "nothing was ever written to %s of this board", in.Body.Bucket)
 	}

@@ -48,17 +48,17 @@ func (a *api) listFriends(ctx context.Context, in *listFriendsInput) (*friendsOu
 		}
 	}
 	if len(list) > len(page) {
-		cursor := models.EncodeCursor(models.Place{User: page[len(page)-1].UserID}, "friend-list", user.String())
+		cursor := models.EncodeCursor(models.Cursor{User: page[len(page)-1].UserID}, "friend-list", user.String())
 		out.Body.NextCursor = &cursor
 	}
 	return out, nil
 }
 
 // place resolves the caller and the cursor of a list.
-func (in *listFriendsInput) place(ctx context.Context, call string) (models.UserID, models.Place, error) {
+func (in *listFriendsInput) place(ctx context.Context, call string) (models.UserID, models.Cursor, error) {
 	user, err := in.user(ctx)
 	if err != nil || in.Cursor == "" {
-		return user, models.Place{}, err
+		return user, models.Cursor{}, err
 	}
 	place, err := models.DecodeCursor(in.Cursor, call, user.String())
 	return user, place, err
@@ -106,7 +106,7 @@ func (a *api) listRequests(ctx context.Context, in *listFriendsInput) (*requests
 	}
 	if len(list) > len(page) {
 		last := page[len(page)-1]
-		cursor := models.EncodeCursor(models.Place{Key: last.CreatedAt.UnixMicro(), User: last.UserID}, "friend-requests", user.String())
+		cursor := models.EncodeCursor(models.Cursor{Key: last.CreatedAt.UnixMicro(), User: last.UserID}, "friend-requests", user.String())
 		out.Body.NextCursor = &cursor
 	}
 	return out, nil

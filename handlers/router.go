@@ -30,17 +30,17 @@ import (
 
 // Deps is what the handlers call.
 type Deps struct {
-	Catalog  *catalog.Catalog
-	Ingest   *ingest.Service
-	Ledger   *ledger.Service
-	Ranking  *ranking.Service
-	Live     *stream.Service
-	Archive  *archive.Service
-	Letters  *ingest.DeadLetters
-	Friends  *friends.Service
-	Users    *directory.Service
-	Limits   *limit.Service
-	Verifier *Verifier
+	Catalog     *catalog.Catalog
+	Ingest      *ingest.Service
+	Ledger      *ledger.Service
+	Ranking     *ranking.Service
+	Streams     *stream.Service
+	Archive     *archive.Service
+	DeadLetters *ingest.DeadLetters
+	Friends     *friends.Service
+	Users       *directory.Service
+	Limits      *limit.Service
+	Verifier    *Verifier
 	// TrustedProxies are the addresses and networks whose X-Forwarded-For is
 	// believed.
 	TrustedProxies []string

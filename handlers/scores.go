@@ -277,7 +277,7 @@ func (b *batch) reject(index int, err error) error {
 
 // parseBatch reads a batch of up to maxBatch items, each for itself.
 func parseBatch(body []byte) (*batch, error) {
-	if uploads, ok := plainBatch(body); ok {
+	if uploads, ok := parseBatchFast(body); ok {
 		return &batch{uploads: uploads, rejected: []rejectedItem{}}, nil
 	}
 	return decodeBatch(body)

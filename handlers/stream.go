@@ -44,7 +44,7 @@ func (a *api) streamFriends(ctx context.Context, in *streamInput) (*huma.StreamR
 	}
 	beginning, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	w, err := a.Live.Watch(beginning, stream.Query{Board: in.Board, Viewer: viewer, Limit: in.Limit})
+	w, err := a.Streams.Watch(beginning, stream.Query{Board: in.Board, Viewer: viewer, Limit: in.Limit})
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (a *api) streamFriends(ctx context.Context, in *streamInput) (*huma.StreamR
 		defer w.Stop()
 		c := humagin.Unwrap(hctx)
 		s := &eventWriter{c: c, control: http.NewResponseController(c.Writer)}
-		s.run(w, a.Live.Limits())
+		s.run(w, a.Streams.Limits())
 	}}, nil
 }
 

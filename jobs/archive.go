@@ -16,10 +16,10 @@ const archiveDeadline = 6 * time.Hour
 
 // Archiver is the archive.
 type Archiver interface {
-	Prepare(ctx context.Context) error
+	EnsurePartitions(ctx context.Context) error
 	Due(ctx context.Context) ([]*models.Bucket, error)
 	Archive(ctx context.Context, bucket *models.Bucket, progress func(moved int64)) (models.ArchiveRun, error)
-	Expire(ctx context.Context, months int) (int, error)
+	DropExpired(ctx context.Context, months int) (int, error)
 }
 
 // Archive moves every bucket that is due, and drops the months that are kept
@@ -30,14 +30,14 @@ func Archive(archiver Archiver, schedule cron.Schedule, retainMonths int) Job {
 		Name: "archive", Schedule: schedule, Deadline: archiveDeadline, AtStart: true,
 		Run: func(ctx context.Context) (int64, error) {
 			rows, err := archiveDue(ctx, archiver)
-			_, expireErr := archiver.Expire(ctx, retainMonths)
+			_, expireErr := archiver.DropExpired(ctx, retainMonths)
 			return rows, errors.Join(err, expireErr)
 		},
 	}
 }
 
 func archiveDue(ctx context.Context, archiver Archiver) (rows int64, err error) {
-	if err := archiver.Prepare(ctx); err != nil {
+	if err := archiver.EnsurePartitions(ctx); err != nil {
 		return 0, err
 	}
 	due, err := archiver.Due(ctx)

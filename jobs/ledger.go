@@ -33,9 +33,9 @@ type Reconciler interface {
 	Reconcile(ctx context.Context) (mended int64, err error)
 }
 
-// Slots lists the boards that take increments.
-type Slots interface {
-	Slots(ctx context.Context, now time.Time) ([]models.Slot, error)
+// Totals lists the boards that take increments.
+type Totals interface {
+	TotalRanges(ctx context.Context, now time.Time) ([]models.TotalRange, error)
 }
 
 // Windows are the buckets with a window.
@@ -49,7 +49,7 @@ type Windows interface {
 // Reconcile mends boards that take increments; its rows are the entries that
 // had to be mended. It also recomputes a sample of the scores of rolling
 // boards, and reports those that are not the sum of their hours.
-func Reconcile(ledger Reconciler, slots Slots, windows Windows, clock models.Clock, log *slog.Logger, registry prometheus.Registerer) Job {
+func Reconcile(ledger Reconciler, slots Totals, windows Windows, clock models.Clock, log *slog.Logger, registry prometheus.Registerer) Job {
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "stepboard_rolling_" + name, Help: help})
 		registry.MustRegister(c)
@@ -76,7 +76,7 @@ func Reconcile(ledger Reconciler, slots Slots, windows Windows, clock models.Clo
 
 // Roll settles rolling boards after the hour; its rows are the totals that it
 // has taken out.
-func Roll(slots Slots, windows Windows, clock models.Clock) Job {
+func Roll(slots Totals, windows Windows, clock models.Clock) Job {
 	return Job{
 		Name: "roll", Schedule: cron.Every(rollEvery), Deadline: rollDeadline, AtStart: true, Frequent: true,
 		Run: func(ctx context.Context) (rows int64, err error) {
@@ -92,8 +92,8 @@ func Roll(slots Slots, windows Windows, clock models.Clock) Job {
 
 // eachWindow does something to every bucket with a window. One that fails does
 // not stand in the others' way.
-func eachWindow(ctx context.Context, slots Slots, clock models.Clock, do func(*models.Bucket) error) error {
-	list, err := slots.Slots(ctx, clock())
+func eachWindow(ctx context.Context, slots Totals, clock models.Clock, do func(*models.Bucket) error) error {
+	list, err := slots.TotalRanges(ctx, clock())
 	failed := []error{err}
 	for _, slot := range list {
 		if slot.Bucket.WindowHours > 0 {

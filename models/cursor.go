@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Place is a position in an ordered list: the sort key of the last entry that
+// Cursor is a position in an ordered list: the sort key of the last entry that
 // a page showed, and its user. The key is a composite in rankings, a time in
 // lists of requests.
-type Place struct {
+type Cursor struct {
 	Key  int64
 	User UserID
 }
@@ -24,7 +24,7 @@ const (
 // EncodeCursor writes a place for the client to carry to its next call. The
 // scope names everything else that the next call must agree on (call, board,
 // bucket, viewer); only its checksum travels.
-func EncodeCursor(p Place, scope ...string) string {
+func EncodeCursor(p Cursor, scope ...string) string {
 	buf := make([]byte, 0, 32)
 	buf = append(buf, cursorVersion)
 	buf = binary.AppendUvarint(buf, uint64(p.Key))
@@ -35,28 +35,28 @@ func EncodeCursor(p Place, scope ...string) string {
 
 // DecodeCursor reads a cursor of the same scope. A tampered one, or one from
 // another scope, is CodeInvalidCursor.
-func DecodeCursor(cursor string, scope ...string) (Place, error) {
+func DecodeCursor(cursor string, scope ...string) (Cursor, error) {
 	invalid := Errorf(CodeInvalidCursor, "this cursor is not of this list; start again without one")
 	if len(cursor) > cursorTextLimit {
-		return Place{}, invalid
+		return Cursor{}, invalid
 	}
 	buf, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
 	if err != nil || len(buf) < 1+cursorSumBytes || buf[0] != cursorVersion {
-		return Place{}, invalid
+		return Cursor{}, invalid
 	}
 	body, sum := buf[:len(buf)-cursorSumBytes], buf[len(buf)-cursorSumBytes:]
 	if string(sum) != string(cursorSum(body, scope)) {
-		return Place{}, invalid
+		return Cursor{}, invalid
 	}
 	key, n := binary.Uvarint(body[1:])
 	if n <= 0 {
-		return Place{}, invalid
+		return Cursor{}, invalid
 	}
 	user, m := binary.Uvarint(body[1+n:])
 	if m <= 0 || 1+n+m != len(body) || !UserID(user).Valid() {
-		return Place{}, invalid
+		return Cursor{}, invalid
 	}
-	return Place{Key: int64(key), User: UserID(user)}, nil
+	return Cursor{Key: int64(key), User: UserID(user)}, nil
 }
 
 // cursorSum tells a cursor from a damaged one or one of another list. It is no

@@ -38,8 +38,8 @@ type Profile struct {
 	AvatarURL string
 }
 
-// Piece is a part of a bucket that a run of its archival has set aside.
-type Piece struct {
+// FrozenPart is a part of a bucket that a run of its archival has set aside.
+type FrozenPart struct {
 	Shard int
 	Run   int
 	// Late says that it was applied after the bucket had turned cold.

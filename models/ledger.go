@@ -37,8 +37,8 @@ type ScoreTotal struct {
 // TableName is the running totals' table.
 func (ScoreTotal) TableName() string { return "score_totals" }
 
-// Slot is where an increment counts.
-type Slot struct {
+// TotalRange is where an increment counts.
+type TotalRange struct {
 	// Bucket is what is raised.
 	Bucket *Bucket
 	// Total names the running total that the increment is added to.

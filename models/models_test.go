@@ -75,7 +75,7 @@ func TestParseDate(t *testing.T) {
 func TestCursorsCarryTheirPlaceAndNothingElse(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		place := models.Place{Key: rapid.Int64Min(0).Draw(t, "key"), User: drawUser(t, "user")}
+		place := models.Cursor{Key: rapid.Int64Min(0).Draw(t, "key"), User: drawUser(t, "user")}
 		scope := rapid.SliceOfN(rapid.StringN(0, 8, -1), 1, 4).Draw(t, "scope")
 		cursor := models.EncodeCursor(place, scope...)
 		got, err := models.DecodeCursor(cursor, scope...)
@@ -97,7 +97,7 @@ func TestCursorsCarryTheirPlaceAndNothingElse(t *testing.T) {
 }
 
 func FuzzDecodeCursor(f *testing.F) {
-	f.Add(models.EncodeCursor(models.Place{Key: 1 << 52, User: 1001}, "friends", "steps"))
+	f.Add(models.EncodeCursor(models.Cursor{Key: 1 << 52, User: 1001}, "friends", "steps"))
 	f.Add("")
 	f.Add("AQ")
 	f.Fuzz(func(t *testing.T, cursor string) {

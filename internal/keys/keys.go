@@ -94,7 +94,7 @@ func (k Builder) Late(bucket *models.Bucket, shard int) string {
 	return string(append(k.board(bucket, shard), ":late"...))
 }
 
-// Aside is a Board, or where late is set a Late, that a run of the archival
+// Frozen is a Board, or where late is set a Late, that a run of the archival
 // has taken over; nobody writes to it any more.
 //
 //	example   board:{steps.07}:20261120:aside:1, board:{steps.07}:20261120:late:aside:1
@@ -102,7 +102,7 @@ func (k Builder) Late(bucket *models.Bucket, shard int) string {
 //	writer    services/board, with RENAMENX only
 //	lifetime  until the run has committed
 //	truth     this key itself, until the run has committed; then archived_scores
-func (k Builder) Aside(bucket *models.Bucket, shard, run int, late bool) string {
+func (k Builder) Frozen(bucket *models.Bucket, shard, run int, late bool) string {
 	buf := k.board(bucket, shard)
 	if late {
 		buf = append(buf, ":late"...)
@@ -111,7 +111,7 @@ func (k Builder) Aside(bucket *models.Bucket, shard, run int, late bool) string 
 	return string(strconv.AppendInt(buf, int64(run), 10))
 }
 
-// BoardsNoted says that the boards' Redis had everything at a moment: all that
+// LossCheckpoint says that the boards' Redis had everything at a moment: all that
 // the queue or the ledger has, or every change of friends, whichever the watcher
 // is.
 //
@@ -124,7 +124,7 @@ func (k Builder) Aside(bucket *models.Bucket, shard, run int, late bool) string 
 //	writer    services/board, every few seconds
 //	lifetime  never expires
 //	truth     none needed: where it is missing everything is applied or loaded again
-func (k Builder) BoardsNoted(watcher string, note int) string {
+func (k Builder) LossCheckpoint(watcher string, note int) string {
 	return k.Prefix + "boards-noted:" + watcher + ":{" + strconv.Itoa(note) + "}"
 }
 

@@ -23,9 +23,9 @@ import (
 	"stepboard/services/lease"
 )
 
-// settle is how long after it has turned cold a bucket is left alone, so that
+// archiveDelay is how long after it has turned cold a bucket is left alone, so that
 // processes whose clocks are behind have turned away from it too.
-const settle = time.Hour
+const archiveDelay = time.Hour
 
 // failTimeout bounds the note that a run has failed.
 const failTimeout = 5 * time.Second
@@ -34,13 +34,13 @@ const failTimeout = 5 * time.Second
 // committed, and Redis still has all of it.
 var ErrVerification = errors.New("verification failed")
 
-// Hot is where cold buckets still are.
-type Hot interface {
-	SetAside(ctx context.Context, bucket *models.Bucket, run int) error
-	Pieces(ctx context.Context, bucket *models.Bucket, upto int) ([]models.Piece, error)
-	Chunk(ctx context.Context, bucket *models.Bucket, p models.Piece, from int64, n int) ([]models.Entry, error)
-	Drop(ctx context.Context, bucket *models.Bucket, pieces []models.Piece) error
-	Leftovers(ctx context.Context, buckets []*models.Bucket, runs []int) ([]bool, error)
+// HotStore is where cold buckets still are.
+type HotStore interface {
+	Freeze(ctx context.Context, bucket *models.Bucket, run int) error
+	FrozenParts(ctx context.Context, bucket *models.Bucket, upto int) ([]models.FrozenPart, error)
+	ReadFrozen(ctx context.Context, bucket *models.Bucket, p models.FrozenPart, from int64, n int) ([]models.Entry, error)
+	DropFrozen(ctx context.Context, bucket *models.Bucket, pieces []models.FrozenPart) error
+	Unarchived(ctx context.Context, buckets []*models.Bucket, runs []int) ([]bool, error)
 }
 
 // Leases let one replica at a time work on a bucket.
@@ -48,20 +48,20 @@ type Leases interface {
 	Hold(ctx context.Context, name string, fn func(context.Context) error) error
 }
 
-// vault is what differs by database.
-type vault interface {
-	// prepare makes room for a day.
-	prepare(ctx context.Context, day models.Date) error
-	// keep stores the rows of a run, merging them with what the archive has of
+// storage is what differs by database.
+type storage interface {
+	// ensurePartition makes room for a day.
+	ensurePartition(ctx context.Context, day models.Date) error
+	// storeRun stores the rows of a run, merging them with what the archive has of
 	// the bucket, verifies them and completes the run, all as one. Where merge
 	// is not set, no user comes twice.
-	keep(ctx context.Context, bucket *models.Bucket, run int, rows *stream, merge bool, now time.Time) (totals, error)
+	storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, merge bool, now time.Time) (totals, error)
 	// composites looks up users in a bucket, in their order.
 	composites(ctx context.Context, bucket *models.Bucket, users []models.UserID) ([]models.Composite, error)
-	// expire drops the months before the given day's and tells how many.
-	expire(ctx context.Context, before models.Date) (int, error)
-	// note shows how far a run has come, if it can.
-	note(ctx context.Context, run *models.ArchiveRun, moved int64)
+	// dropMonths drops the months before the given day's and tells how many.
+	dropMonths(ctx context.Context, before models.Date) (int, error)
+	// reportProgress shows how far a run has come, if it can.
+	reportProgress(ctx context.Context, run *models.ArchiveRun, moved int64)
 	// userText is the user id of row s as text, in the order of ties.
 	userText() string
 }
@@ -69,7 +69,7 @@ type vault interface {
 // Service is the archive. Safe for concurrent use.
 type Service struct {
 	store  *Store
-	hot    Hot
+	hot    HotStore
 	leases Leases
 	clock  models.Clock
 	log    *slog.Logger
@@ -98,7 +98,7 @@ func (s *Service) Stats() *Stats { return &s.stats }
 type bucketKey struct{ board, name string }
 
 // New makes a service; Close must follow.
-func New(store *Store, hot Hot, leases Leases, clock models.Clock, log *slog.Logger) *Service {
+func New(store *Store, hot HotStore, leases Leases, clock models.Clock, log *slog.Logger) *Service {
 	return &Service{store: store, hot: hot, leases: leases, clock: clock, log: log, stop: make(chan struct{})}
 }
 
@@ -118,7 +118,7 @@ func (s *Service) Archive(ctx context.Context, bucket *models.Bucket, progress f
 	if bucket.WindowHours > 0 {
 		return run, models.Errorf(models.CodeBoardKind, "board %s is a rolling one: its hours are dropped, not archived", bucket.Board)
 	}
-	if from := bucket.ColdAt.Add(settle); s.clock().Before(from) {
+	if from := bucket.ColdAt.Add(archiveDelay); s.clock().Before(from) {
 		return run, models.Errorf(models.CodeBucketHot, "%s of board %s stays in Redis until %s",
 			bucket.Day, bucket.Board, from.UTC().Format(time.RFC3339))
 	}
@@ -185,7 +185,7 @@ func (s *Service) move(ctx context.Context, bucket *models.Bucket, progress func
 	if len(pieces) > 0 {
 		// What can't be dropped now is merged again by the next run, which
 		// changes nothing, and dropped then.
-		if err := s.hot.Drop(ctx, bucket, pieces); err != nil {
+		if err := s.hot.DropFrozen(ctx, bucket, pieces); err != nil {
 			return run, fmt.Errorf("archive %s of board %s: it is archived, but: %w", bucket.Day, bucket.Board, err)
 		}
 	}
@@ -215,7 +215,7 @@ func (s *Service) begin(ctx context.Context, bucket *models.Bucket) (models.Arch
 	}
 	next := models.ArchiveRun{Board: bucket.Board, Bucket: bucket.Name, Run: max(1, last.Run), Shards: bucket.Shards, Attempts: last.Attempts + 1}
 	if last.State == models.ArchiveComplete {
-		found, err := s.hot.Leftovers(ctx, []*models.Bucket{bucket}, []int{last.Run})
+		found, err := s.hot.Unarchived(ctx, []*models.Bucket{bucket}, []int{last.Run})
 		if err != nil || !found[0] {
 			return last, err
 		}
@@ -232,27 +232,27 @@ func (s *Service) begin(ctx context.Context, bucket *models.Bucket) (models.Arch
 
 // moveRun does the run's work up to its commit, and answers what may be
 // dropped then.
-func (s *Service) moveRun(ctx context.Context, bucket *models.Bucket, run *models.ArchiveRun, progress func(moved int64)) ([]models.Piece, error) {
-	if err := s.hot.SetAside(ctx, bucket, run.Run); err != nil {
+func (s *Service) moveRun(ctx context.Context, bucket *models.Bucket, run *models.ArchiveRun, progress func(moved int64)) ([]models.FrozenPart, error) {
+	if err := s.hot.Freeze(ctx, bucket, run.Run); err != nil {
 		return nil, err
 	}
-	pieces, err := s.hot.Pieces(ctx, bucket, run.Run)
+	pieces, err := s.hot.FrozenParts(ctx, bucket, run.Run)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.store.vault.prepare(ctx, bucket.Day); err != nil {
+	if err := s.store.storage.ensurePartition(ctx, bucket.Day); err != nil {
 		return nil, err
 	}
-	rows, err := open(ctx, s.hot, bucket, pieces, func(moved int64) {
+	rows, err := openRows(ctx, s.hot, bucket, pieces, func(moved int64) {
 		progress(moved)
-		s.store.vault.note(ctx, run, moved)
+		s.store.storage.reportProgress(ctx, run, moved)
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer rows.close()
 	now := s.clock().UTC()
-	kept, err := s.store.vault.keep(ctx, bucket, run.Run, rows, mayRepeat(pieces), now)
+	kept, err := s.store.storage.storeRun(ctx, bucket, run.Run, rows, mayRepeat(pieces), now)
 	run.Moved = rows.totals.rows
 	if err != nil {
 		return nil, err
@@ -264,7 +264,7 @@ func (s *Service) moveRun(ctx context.Context, bucket *models.Bucket, run *model
 
 // mayRepeat tells whether a user may come twice: only where several pieces of
 // one shard were set aside.
-func mayRepeat(pieces []models.Piece) bool {
+func mayRepeat(pieces []models.FrozenPart) bool {
 	seen := make(map[int]bool, len(pieces))
 	for _, p := range pieces {
 		if seen[p.Shard] {
@@ -296,7 +296,7 @@ func (s *Service) fail(ctx context.Context, run *models.ArchiveRun, cause error)
 // holds something that came late. Two queries, and a look at every shard of
 // every archived bucket.
 func (s *Service) Due(ctx context.Context) ([]*models.Bucket, error) {
-	unfinished, err := s.store.unfinished(ctx, s.clock().Add(-settle))
+	unfinished, err := s.store.unfinished(ctx, s.clock().Add(-archiveDelay))
 	if err != nil {
 		return nil, err
 	}
@@ -304,7 +304,7 @@ func (s *Service) Due(ctx context.Context) ([]*models.Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	late, err := s.hot.Leftovers(ctx, archived, runs)
+	late, err := s.hot.Unarchived(ctx, archived, runs)
 	if err != nil {
 		return nil, err
 	}
@@ -329,24 +329,24 @@ func monthOf(day models.Date) time.Time {
 	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
 }
 
-// Prepare makes room ahead of need, for this month and the next. Cheap where
+// EnsurePartitions makes room ahead of need, for this month and the next. Cheap where
 // it is there already.
-func (s *Service) Prepare(ctx context.Context) error {
+func (s *Service) EnsurePartitions(ctx context.Context) error {
 	first := monthOf(models.DateOf(s.clock().UTC()))
 	for _, month := range []time.Time{first, first.AddDate(0, 1, 0)} {
-		if err := s.store.vault.prepare(ctx, models.DateOf(month)); err != nil {
+		if err := s.store.storage.ensurePartition(ctx, models.DateOf(month)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Expire drops the months that are more than `months` months past, whole, and
+// DropExpired drops the months that are more than `months` months past, whole, and
 // tells how many. 0 keeps everything.
-func (s *Service) Expire(ctx context.Context, months int) (int, error) {
+func (s *Service) DropExpired(ctx context.Context, months int) (int, error) {
 	if months == 0 {
 		return 0, nil
 	}
 	first := monthOf(models.DateOf(s.clock().UTC()))
-	return s.store.vault.expire(ctx, models.DateOf(first.AddDate(0, -months, 0)))
+	return s.store.storage.dropMonths(ctx, models.DateOf(first.AddDate(0, -months, 0)))
 }

@@ -24,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is an archive over a test's stores.
-type world struct {
+// fixture is an archive over a test's stores.
+type fixture struct {
 	t       testing.TB
 	env     *testenv.Env
 	catalog *catalog.Catalog
@@ -35,9 +35,9 @@ type world struct {
 	archive *archive.Service
 }
 
-func newWorld(t testing.TB, env *testenv.Env, shards int) *world {
+func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 	t.Helper()
-	w := &world{
+	w := &fixture{
 		t: t, env: env,
 		catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
 		boards:  board.NewStore(env.Redis, env.Keys, env.Clock.Now),
@@ -56,18 +56,18 @@ func newWorld(t testing.TB, env *testenv.Env, shards int) *world {
 }
 
 // with is the archive over another view of Redis.
-func (w *world) with(hot archive.Hot) *archive.Service {
+func (w *fixture) with(hot archive.HotStore) *archive.Service {
 	s := archive.New(w.store, hot, w.leases, w.env.Clock.Now, w.env.Log)
 	w.t.Cleanup(s.Close)
 	return s
 }
 
 // today is a bucket that takes updates now.
-func (w *world) today() *models.Bucket {
+func (w *fixture) today() *models.Bucket {
 	w.t.Helper()
 	b := testenv.Must(w.catalog.Board("steps"))
 	now := w.env.Clock.Now()
-	bucket, err := w.catalog.Accepting(w.t.Context(), b, b.Today(now), now)
+	bucket, err := w.catalog.ForUpload(w.t.Context(), b, b.Today(now), now)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -75,9 +75,9 @@ func (w *world) today() *models.Bucket {
 }
 
 // due moves the clock to when the bucket may be archived.
-func (w *world) due(b *models.Bucket) { w.env.Clock.Set(b.ColdAt.Add(time.Hour)) }
+func (w *fixture) due(b *models.Bucket) { w.env.Clock.Set(b.ColdAt.Add(time.Hour)) }
 
-func (w *world) raise(b *models.Bucket, entries ...models.Entry) {
+func (w *fixture) raise(b *models.Bucket, entries ...models.Entry) {
 	w.t.Helper()
 	raise(w.t, w.boards, b, entries)
 }
@@ -96,7 +96,7 @@ func raise(t testing.TB, boards *board.Store, b *models.Bucket, entries []models
 }
 
 // filled is a bucket of n users that may be archived, and what it holds.
-func (w *world) filled(n int) (*models.Bucket, []models.Entry) {
+func (w *fixture) filled(n int) (*models.Bucket, []models.Entry) {
 	w.t.Helper()
 	b := w.today()
 	entries := crowd(w.t, b, n, 1)
@@ -107,14 +107,14 @@ func (w *world) filled(n int) (*models.Bucket, []models.Entry) {
 
 // oversleep raises a bucket as a process does that has not noticed that it is
 // cold.
-func (w *world) oversleep(b *models.Bucket, entries ...models.Entry) {
+func (w *fixture) oversleep(b *models.Bucket, entries ...models.Entry) {
 	w.t.Helper()
 	asleep := board.NewStore(w.env.Redis, w.env.Keys, func() time.Time { return b.StartsAt })
 	raise(w.t, asleep, b, entries)
 }
 
 // move archives the bucket.
-func (w *world) move(b *models.Bucket) models.ArchiveRun {
+func (w *fixture) move(b *models.Bucket) models.ArchiveRun {
 	w.t.Helper()
 	run, err := w.archive.Archive(w.t.Context(), b, func(int64) {})
 	if err != nil {
@@ -165,7 +165,7 @@ func ranked(entries ...[]models.Entry) []models.Entry {
 }
 
 // check compares the archive with what it should hold, and Redis with nothing.
-func (w *world) check(b *models.Bucket, want []models.Entry) {
+func (w *fixture) check(b *models.Bucket, want []models.Entry) {
 	w.t.Helper()
 	ctx := w.t.Context()
 	done, err := w.archive.Complete(ctx, b)
@@ -182,7 +182,7 @@ func (w *world) check(b *models.Bucket, want []models.Entry) {
 	if diff := cmp.Diff(fmt.Sprint(want), fmt.Sprint(got.Behind)); diff != "" {
 		w.t.Errorf("archived entries:\n%s", diff)
 	}
-	left, err := w.boards.Leftovers(ctx, []*models.Bucket{b}, []int{9})
+	left, err := w.boards.Unarchived(ctx, []*models.Bucket{b}, []int{9})
 	if err != nil || left[0] {
 		w.t.Errorf("left in Redis: %v, %v", left, err)
 	}
@@ -193,7 +193,7 @@ func TestABucketMoves(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		for _, shards := range []int{1, 3, 16} {
-			w := newWorld(t, env, shards)
+			w := newFixture(t, env, shards)
 			env.Clock.Advance(24 * time.Hour) // a day of its own for each
 			b := w.today()
 			if b.Shards != shards {
@@ -223,7 +223,7 @@ func TestABucketMoves(t *testing.T) {
 func TestLateUpdatesAreMerged(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newWorld(t, env, 3)
+		w := newFixture(t, env, 3)
 		b := w.today()
 		first, second, third := crowd(t, b, 300, 1), crowd(t, b, 200, 2), crowd(t, b, 50, 3)
 		w.raise(b, first...)
@@ -254,7 +254,7 @@ func TestLateUpdatesAreMerged(t *testing.T) {
 func TestALiveKeyThatAppearsAfterwards(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newWorld(t, env, 2)
+		w := newFixture(t, env, 2)
 		b := w.today()
 		entries, late := crowd(t, b, 100, 1), crowd(t, b, 100, 2)
 		w.raise(b, entries...)
@@ -271,7 +271,7 @@ func TestALiveKeyThatAppearsAfterwards(t *testing.T) {
 func TestAnEmptyBucket(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newWorld(t, env, 1)
+		w := newFixture(t, env, 1)
 		b := w.today()
 		w.due(b)
 		if run := w.move(b); run.Entries != 0 || run.State != models.ArchiveComplete {
@@ -284,7 +284,7 @@ func TestAnEmptyBucket(t *testing.T) {
 func TestABucketIsLeftAloneBeforeItsTime(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	w := newWorld(t, env, 1)
+	w := newFixture(t, env, 1)
 	b := w.today()
 	for _, at := range []time.Time{env.Clock.Now(), b.ColdAt, b.ColdAt.Add(time.Hour - time.Second)} {
 		env.Clock.Set(at)
@@ -301,7 +301,7 @@ func TestABucketIsLeftAloneBeforeItsTime(t *testing.T) {
 func TestTwoArchivers(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newWorld(t, env, 1)
+		w := newFixture(t, env, 1)
 		b, entries := w.filled(100)
 		begun, goOn := make(chan struct{}), make(chan struct{})
 		var once sync.Once
@@ -328,25 +328,25 @@ type stopper struct {
 	after func(step string) error
 }
 
-func (s *stopper) SetAside(ctx context.Context, b *models.Bucket, run int) error {
-	return errors.Join(s.Store.SetAside(ctx, b, run), s.after("set aside"))
+func (s *stopper) Freeze(ctx context.Context, b *models.Bucket, run int) error {
+	return errors.Join(s.Store.Freeze(ctx, b, run), s.after("set aside"))
 }
 
-func (s *stopper) Pieces(ctx context.Context, b *models.Bucket, upto int) ([]models.Piece, error) {
-	pieces, err := s.Store.Pieces(ctx, b, upto)
+func (s *stopper) FrozenParts(ctx context.Context, b *models.Bucket, upto int) ([]models.FrozenPart, error) {
+	pieces, err := s.Store.FrozenParts(ctx, b, upto)
 	return pieces, errors.Join(err, s.after("listed"))
 }
 
-func (s *stopper) Chunk(ctx context.Context, b *models.Bucket, p models.Piece, from int64, n int) ([]models.Entry, error) {
-	entries, err := s.Store.Chunk(ctx, b, p, from, n)
+func (s *stopper) ReadFrozen(ctx context.Context, b *models.Bucket, p models.FrozenPart, from int64, n int) ([]models.Entry, error) {
+	entries, err := s.Store.ReadFrozen(ctx, b, p, from, n)
 	return entries, errors.Join(err, s.after("read"))
 }
 
-func (s *stopper) Drop(ctx context.Context, b *models.Bucket, pieces []models.Piece) error {
+func (s *stopper) DropFrozen(ctx context.Context, b *models.Bucket, pieces []models.FrozenPart) error {
 	if err := s.after("stored"); err != nil {
 		return err
 	}
-	return errors.Join(s.Store.Drop(ctx, b, pieces), s.after("dropped"))
+	return errors.Join(s.Store.DropFrozen(ctx, b, pieces), s.after("dropped"))
 }
 
 // Wherever a move stops and whatever is written there, in time or late, the
@@ -354,7 +354,7 @@ func (s *stopper) Drop(ctx context.Context, b *models.Bucket, pieces []models.Pi
 func TestAMoveIsTakenUpAfterEachStep(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newWorld(t, env, 3)
+		w := newFixture(t, env, 3)
 		start := env.Clock.Now()
 		for i, step := range []string{"set aside", "listed", "read", "stored", "dropped"} {
 			env.Clock.Set(start.AddDate(0, 0, i+1))
@@ -411,7 +411,7 @@ func (freely) Hold(ctx context.Context, _ string, fn func(context.Context) error
 func TestWhatIsCompleteStaysSo(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newWorld(t, env, 1)
+		w := newFixture(t, env, 1)
 		b, entries := w.filled(100)
 		calls := 0
 		clock := func() time.Time {

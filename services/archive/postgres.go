@@ -24,8 +24,8 @@ type postgres struct {
 // userText is the order of user ids on equal scores.
 func (p *postgres) userText() string { return `s.user_id::text COLLATE "C"` }
 
-// note shows how far a run has come while its transaction goes on.
-func (p *postgres) note(ctx context.Context, run *models.ArchiveRun, moved int64) {
+// reportProgress shows how far a run has come while its transaction goes on.
+func (p *postgres) reportProgress(ctx context.Context, run *models.ArchiveRun, moved int64) {
 	// What is shown is stale without it, and nothing else.
 	_, _ = p.pool.Exec(ctx, `UPDATE board_archives SET moved = $4 WHERE board = $1 AND bucket = $2 AND run = $3 AND state = 'running'`,
 		run.Board, run.Bucket, run.Run, moved)
@@ -40,9 +40,9 @@ const partitionQuery = `
 	SELECT EXISTS (SELECT FROM pg_inherits WHERE inhrelid = c.oid AND inhparent = 'archived_scores'::regclass)
 	FROM pg_class c WHERE c.oid = to_regclass($1)`
 
-// prepare makes the day's month if it is not there. It is made apart and then
+// ensurePartition makes the day's month if it is not there. It is made apart and then
 // attached, which does not keep readers of other months waiting.
-func (p *postgres) prepare(ctx context.Context, day models.Date) error {
+func (p *postgres) ensurePartition(ctx context.Context, day models.Date) error {
 	month := monthOf(day)
 	name := partition(month)
 	there, err := p.attached(ctx, p.pool, name)
@@ -98,9 +98,9 @@ func (p *postgres) attached(ctx context.Context, q queryRower, name string) (boo
 	return true, nil
 }
 
-// keep: see vault. The staging table is the transaction's own, so that nothing
+// storeRun: see vault. The staging table is the transaction's own, so that nothing
 // of a run that died can be in it.
-func (p *postgres) keep(ctx context.Context, bucket *models.Bucket, run int, rows *stream, merge bool, now time.Time) (kept totals, err error) {
+func (p *postgres) storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, merge bool, now time.Time) (kept totals, err error) {
 	done := false
 	err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		if err := p.stage(ctx, tx, bucket, rows); err != nil {
@@ -148,7 +148,7 @@ func (p *postgres) keep(ctx context.Context, bucket *models.Bucket, run int, row
 
 // stage copies the rows into the staging table. The lock keeps a process that
 // has lost its lease and does not know it yet from working on the same rows.
-func (p *postgres) stage(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, rows *stream) error {
+func (p *postgres) stage(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, rows *rowReader) error {
 	for _, statement := range []string{
 		`SET LOCAL statement_timeout = 0`, // a bucket takes as long as it takes; the job has a deadline
 		`SET LOCAL lock_timeout = '20s'`,
@@ -270,10 +270,10 @@ func (p *postgres) composites(ctx context.Context, bucket *models.Bucket, users 
 	return composites, rows.Err()
 }
 
-// expire: see vault. Each month is dropped in a transaction of its own, which
+// dropMonths: see vault. Each month is dropped in a transaction of its own, which
 // waits for who reads the archive, and keeps who comes later waiting: no longer
 // than readers can bear. What was not dropped is left to the next time.
-func (p *postgres) expire(ctx context.Context, before models.Date) (int, error) {
+func (p *postgres) dropMonths(ctx context.Context, before models.Date) (int, error) {
 	rows, err := p.pool.Query(ctx, `
 		SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 		WHERE i.inhparent = 'archived_scores'::regclass AND c.relname ~ '^archived_scores_[0-9]{6}$' AND c.relname < $1
@@ -303,7 +303,7 @@ func (p *postgres) expire(ctx context.Context, before models.Date) (int, error) 
 // copyReader writes rows in the binary format of COPY: a header, for each row
 // the number of its fields and each field behind its length, and a trailer.
 type copyReader struct {
-	rows *stream
+	rows *rowReader
 	buf  []byte
 	out  []byte // what of buf was not read yet
 	done bool

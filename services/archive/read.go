@@ -29,7 +29,7 @@ func (s *Service) Complete(ctx context.Context, bucket *models.Bucket) (bool, er
 // Composites looks up the users' composites in an archived bucket, 0 for a
 // user without one, in the order of the users. One query.
 func (s *Service) Composites(ctx context.Context, bucket *models.Bucket, users []models.UserID) ([]models.Composite, error) {
-	composites, err := s.store.vault.composites(ctx, bucket, users)
+	composites, err := s.store.storage.composites(ctx, bucket, users)
 	if err != nil {
 		return nil, models.Unavailable("read archived scores", err)
 	}

@@ -21,17 +21,17 @@ var errNoRun = errors.New("no run of the archive")
 // Store keeps runs in table board_archives and rows in archived_scores. Safe
 // for concurrent use.
 type Store struct {
-	db    *gorm.DB
-	vault vault
+	db      *gorm.DB
+	storage storage
 }
 
 // NewStore makes a store over the database. pool is what lies under it where
 // that is Postgres, nil for the embedded one.
 func NewStore(db *gorm.DB, pool *pgxpool.Pool) *Store {
 	if pool == nil {
-		return &Store{db: db, vault: &sqlite{db: db}}
+		return &Store{db: db, storage: &sqlite{db: db}}
 	}
-	return &Store{db: db, vault: &postgres{pool: pool}}
+	return &Store{db: db, storage: &postgres{pool: pool}}
 }
 
 // last is the bucket's latest run; errNoRun where there is none.
@@ -174,7 +174,7 @@ func (s *Store) window(ctx context.Context, bucket *models.Bucket, at models.Ent
 		Score               int64
 		ReachedAt           *time.Time
 	}
-	query := fmt.Sprintf(windowQuery, fmt.Sprintf(aheadOfPlace, s.vault.userText()))
+	query := fmt.Sprintf(windowQuery, fmt.Sprintf(aheadOfPlace, s.storage.userText()))
 	err := s.db.WithContext(ctx).Raw(query, map[string]any{
 		"board": bucket.Board, "day": bucket.Day, "score": points, "reached": reachedAt.Time(), "user": at.User.String(),
 		"back": back, "forward": forward,

@@ -37,16 +37,16 @@ func (sqliteScore) TableName() string { return "archived_scores" }
 
 func (s *sqlite) userText() string { return `CAST(s.user_id AS TEXT)` }
 
-func (s *sqlite) note(ctx context.Context, run *models.ArchiveRun, moved int64) {
+func (s *sqlite) reportProgress(ctx context.Context, run *models.ArchiveRun, moved int64) {
 	s.db.WithContext(ctx).Model(run).Update("moved", moved)
 }
 
-// prepare: one table takes every day.
-func (s *sqlite) prepare(context.Context, models.Date) error { return nil }
+// ensurePartition: one table takes every day.
+func (s *sqlite) ensurePartition(context.Context, models.Date) error { return nil }
 
-// keep: see vault. The rows are read before the transaction begins, as the
+// storeRun: see vault. The rows are read before the transaction begins, as the
 // database does one thing at a time.
-func (s *sqlite) keep(ctx context.Context, bucket *models.Bucket, run int, rows *stream, _ bool, now time.Time) (kept totals, err error) {
+func (s *sqlite) storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, _ bool, now time.Time) (kept totals, err error) {
 	best := make(map[models.UserID]models.Composite)
 	for {
 		r, ok, err := rows.next()
@@ -159,8 +159,8 @@ func (s *sqlite) composites(ctx context.Context, bucket *models.Bucket, users []
 	return composites, nil
 }
 
-// expire: see vault. Without partitions rows are deleted.
-func (s *sqlite) expire(ctx context.Context, before models.Date) (int, error) {
+// dropMonths: see vault. Without partitions rows are deleted.
+func (s *sqlite) dropMonths(ctx context.Context, before models.Date) (int, error) {
 	d := s.db.WithContext(ctx).Where("day < ?", models.DateOf(monthOf(before))).Delete(&sqliteScore{})
 	return int(d.RowsAffected), d.Error
 }

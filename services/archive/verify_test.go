@@ -23,7 +23,7 @@ import (
 )
 
 // exec runs a statement in the test's schema.
-func (w *world) exec(statement string) {
+func (w *fixture) exec(statement string) {
 	w.t.Helper()
 	if _, err := w.env.Pool.Exec(w.t.Context(), statement); err != nil {
 		w.t.Fatalf("%s: %v", statement, err)
@@ -31,7 +31,7 @@ func (w *world) exec(statement string) {
 }
 
 // column runs a query that answers one column of text.
-func (w *world) column(query string) []string {
+func (w *fixture) column(query string) []string {
 	w.t.Helper()
 	var list []string
 	if err := w.env.Gorm.WithContext(w.t.Context()).Raw(query).Scan(&list).Error; err != nil {
@@ -41,7 +41,7 @@ func (w *world) column(query string) []string {
 }
 
 // partitions lists the months that there is room for.
-func (w *world) partitions() []string {
+func (w *fixture) partitions() []string {
 	w.t.Helper()
 	names := w.column(`
 		SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
@@ -54,7 +54,7 @@ func (w *world) partitions() []string {
 
 // spoil lets the database do something to every row of a user that is stored,
 // until mend.
-func (w *world) spoil(user models.UserID, how string) {
+func (w *fixture) spoil(user models.UserID, how string) {
 	w.t.Helper()
 	w.exec(fmt.Sprintf(`
 		CREATE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -65,17 +65,17 @@ func (w *world) spoil(user models.UserID, how string) {
 	w.exec(`CREATE TRIGGER spoil BEFORE INSERT ON archived_scores FOR EACH ROW EXECUTE FUNCTION spoil()`)
 }
 
-func (w *world) mend() {
+func (w *fixture) mend() {
 	w.t.Helper()
 	w.exec(`DROP TRIGGER spoil ON archived_scores`)
 	w.exec(`DROP FUNCTION spoil`)
 }
 
 // aside is how many entries a run has set aside in Redis.
-func (w *world) aside(b *models.Bucket, run int, late bool) (n int64) {
+func (w *fixture) aside(b *models.Bucket, run int, late bool) (n int64) {
 	w.t.Helper()
 	for shard := range b.Shards {
-		entries, err := w.env.Redis.ZCard(w.t.Context(), w.env.Keys.Aside(b, shard, run, late)).Result()
+		entries, err := w.env.Redis.ZCard(w.t.Context(), w.env.Keys.Frozen(b, shard, run, late)).Result()
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ type windows interface {
 }
 
 // reads compares what one side answers with what it should.
-func (w *world) reads(when string, from windows, b *models.Bucket, want []models.Entry) {
+func (w *fixture) reads(when string, from windows, b *models.Bucket, want []models.Entry) {
 	w.t.Helper()
 	got, err := from.Window(w.t.Context(), b, board.Top, 0, len(want)+10)
 	if err != nil {
@@ -102,7 +102,7 @@ func (w *world) reads(when string, from windows, b *models.Bucket, want []models
 }
 
 // run is the run that was begun last of all.
-func (w *world) run() models.ArchiveRun {
+func (w *fixture) run() models.ArchiveRun {
 	w.t.Helper()
 	runs, err := w.archive.Runs(w.t.Context(), archive.RunsQuery{Limit: 1})
 	if err != nil || len(runs) != 1 {
@@ -112,7 +112,7 @@ func (w *world) run() models.ArchiveRun {
 }
 
 // fails expects the archival to fail.
-func (w *world) fails(b *models.Bucket) error {
+func (w *fixture) fails(b *models.Bucket) error {
 	w.t.Helper()
 	_, err := w.archive.Archive(w.t.Context(), b, func(int64) {})
 	if err == nil {
@@ -182,14 +182,14 @@ func TestAMoveThatIsNotWhatWasRead(t *testing.T) {
 	for _, tt := range spoiled {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, testenv.Real(t), 3)
+			w := newFixture(t, testenv.Real(t), 3)
 			b := w.today()
 			const points = 50
 			unlucky := entry(t, b, 5000, points, b.StartsAt.Add(time.Second))
 			entries := append(crowd(t, b, 300, 1), unlucky)
 			w.raise(b, entries...)
 			w.due(b)
-			if err := w.archive.Prepare(t.Context()); err != nil {
+			if err := w.archive.EnsurePartitions(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			w.spoil(unlucky.User, tt.how)
@@ -239,7 +239,7 @@ func TestAMoveThatIsNotWhatWasRead(t *testing.T) {
 func TestAnEmbeddedMoveThatIsNotWhatWasRead(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
-	w := newWorld(t, env, 3)
+	w := newFixture(t, env, 3)
 	b, entries := w.filled(20)
 	statement := fmt.Sprintf(`CREATE TRIGGER spoil BEFORE INSERT ON archived_scores WHEN NEW.user_id = %v BEGIN SELECT RAISE(IGNORE); END`, entries[0].User)
 	if err := env.Gorm.Exec(statement).Error; err != nil {
@@ -269,7 +269,7 @@ func TestAMergeThatIsNotWhatWasRead(t *testing.T) {
 	for _, tt := range spoiled {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, testenv.Real(t), 3)
+			w := newFixture(t, testenv.Real(t), 3)
 			b := w.today()
 			const old, points = 40, 50
 			first := append(crowd(t, b, 300, 1), entry(t, b, 5000, old, b.StartsAt))
@@ -333,12 +333,12 @@ func TestEntriesThatVanishWhileTheyAreRead(t *testing.T) {
 			{"one of many shards", 3, "listed", 5, "shard 0, set aside by run 1, has lost entries"},
 			{"the whole key", 1, "read", -1, "500 of 1100 are left"},
 		} {
-			w := newWorld(t, env, tt.shards)
+			w := newFixture(t, env, tt.shards)
 			env.Clock.Set(start.AddDate(0, 0, i+1))
 			b := w.today()
 			w.raise(b, crowd(t, b, 1100, uint64(i))...)
 			w.due(b)
-			key := env.Keys.Aside(b, 0, 1, false)
+			key := env.Keys.Frozen(b, 0, 1, false)
 			var once sync.Once
 			losing := w.with(&stopper{w.boards, func(step string) error {
 				if step != tt.after {
@@ -384,7 +384,7 @@ func TestEntriesThatVanishWhileTheyAreRead(t *testing.T) {
 func TestARunThatFailsAgain(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newWorld(t, env, 1)
+		w := newFixture(t, env, 1)
 		b, entries := w.filled(10)
 		// Another process died at another bucket.
 		dead := models.ArchiveRun{Board: "steps", Bucket: "20260101", Run: 1, Shards: 1, State: models.ArchiveRunning, Attempts: 1, StartedAt: env.Clock.Now()}
@@ -424,7 +424,7 @@ func TestARunThatFailsAgain(t *testing.T) {
 func TestMakingRoomAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	w := newWorld(t, env, 1)
+	w := newFixture(t, env, 1)
 	b, entries := w.filled(50)
 	for range 2 {
 		var making sync.WaitGroup
@@ -433,7 +433,7 @@ func TestMakingRoomAtTheSameTime(t *testing.T) {
 			s := archive.New(w.store, w.boards, lease.NewLocal(), env.Clock.Now, env.Log)
 			t.Cleanup(s.Close)
 			making.Go(func() {
-				if err := s.Prepare(t.Context()); err != nil {
+				if err := s.EnsurePartitions(t.Context()); err != nil {
 					t.Error(err)
 				}
 				if i == 0 {
@@ -459,7 +459,7 @@ func TestMakingRoomAtTheSameTime(t *testing.T) {
 		t.Errorf("%d rows, %v", n, err)
 	}
 	env.Clock.Advance(31 * 24 * time.Hour)
-	if err := w.archive.Prepare(t.Context()); err != nil {
+	if err := w.archive.EnsurePartitions(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if got, want := w.partitions(), []string{"202611", "202612", "202701"}; !slices.Equal(got, want) {
@@ -474,7 +474,7 @@ func TestMakingRoomAtTheSameTime(t *testing.T) {
 func TestDaysAtTheEndsOfMonths(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	w := newWorld(t, env, 1)
+	w := newFixture(t, env, 1)
 	days := []string{"2026-11-30", "2026-12-01", "2026-12-31", "2027-01-01", "2027-01-31", "2027-02-01", "2028-02-28", "2028-02-29", "2028-03-01"}
 	stored := make(map[*models.Bucket][]models.Entry)
 	var want []string
@@ -507,7 +507,7 @@ func TestDaysAtTheEndsOfMonths(t *testing.T) {
 func TestMonthsThatAreKeptNoLonger(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newWorld(t, env, 1)
+		w := newFixture(t, env, 1)
 		empty := w.today() // was made with the world
 		w.due(empty)
 		w.move(empty)
@@ -541,7 +541,7 @@ func TestMonthsThatAreKeptNoLonger(t *testing.T) {
 			{"2027-02-28T00:00:00Z", 1, 1, nil},
 		} {
 			env.Clock.Set(testenv.Must(time.Parse(time.RFC3339, tt.now)))
-			dropped, err := w.archive.Expire(t.Context(), tt.months)
+			dropped, err := w.archive.DropExpired(t.Context(), tt.months)
 			want := tt.drops
 			if env.Pool == nil {
 				want *= 10 // it counts rows
@@ -581,10 +581,10 @@ func TestMonthsThatAreKeptNoLonger(t *testing.T) {
 func TestTablesThatAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	w := newWorld(t, env, 1)
+	w := newFixture(t, env, 1)
 	for _, now := range []time.Time{testenv.Noon.AddDate(0, -6, 0), testenv.Noon.AddDate(0, -4, 0), testenv.Noon} {
 		env.Clock.Set(now)
-		if err := w.archive.Prepare(t.Context()); err != nil {
+		if err := w.archive.EnsurePartitions(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -599,14 +599,14 @@ func TestTablesThatAreLeftAlone(t *testing.T) {
 	if err := tx.QueryRow(t.Context(), `SELECT count(*) FROM archived_scores_202607`).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
-	dropped, err := w.archive.Expire(t.Context(), 1)
+	dropped, err := w.archive.DropExpired(t.Context(), 1)
 	if dropped != 1 || err == nil || !strings.Contains(err.Error(), "drop partition archived_scores_202607: ") {
 		t.Errorf("while a month is read: %d dropped, %v", dropped, err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if dropped, err := w.archive.Expire(t.Context(), 1); dropped != 2 || err != nil {
+	if dropped, err := w.archive.DropExpired(t.Context(), 1); dropped != 2 || err != nil {
 		t.Errorf("%d dropped, %v", dropped, err)
 	}
 	if got, want := w.partitions(), []string{"2020", "202611", "202612"}; !slices.Equal(got, want) {

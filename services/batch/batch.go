@@ -35,10 +35,10 @@ var (
 	errExpired = errors.New("waited too long")
 )
 
-// Group is a group commit: calls that arrive while every worker is at a flush
+// Batcher is a group commit: calls that arrive while every worker is at a flush
 // are gathered and make up the next one. With nothing to gather a call is
 // flushed at once; there is no timer to wait for. Safe for concurrent use.
-type Group[T any] struct {
+type Batcher[T any] struct {
 	flush func(context.Context, []T) []error
 	limit int
 
@@ -63,19 +63,19 @@ type call[T any] struct {
 // those of one call are never parted; it answers nil if all are applied, else
 // one error for each item. It is given up to limit items, more where a single
 // call brings more, in a slice that it must not keep. Close stops the group.
-func New[T any](limit, workers int, flush func(context.Context, []T) []error) *Group[T] {
-	g := &Group[T]{flush: flush, limit: limit, calls: make(chan *call[T], queueLength)}
+func New[T any](limit, workers int, flush func(context.Context, []T) []error) *Batcher[T] {
+	g := &Batcher[T]{flush: flush, limit: limit, calls: make(chan *call[T], queueLength)}
 	for range workers {
 		g.workers.Go(g.run)
 	}
 	return g
 }
 
-// Do applies the items with the next flush and answers their own result: nil
+// Submit applies the items with the next flush and answers their own result: nil
 // only if every one of them is applied. An error may also mean that nobody
 // knows; the caller tries again. Once the call is in the queue its items are
 // flushed, whether or not ctx ends meanwhile.
-func (g *Group[T]) Do(ctx context.Context, items []T) error {
+func (g *Batcher[T]) Submit(ctx context.Context, items []T) error {
 	c := &call[T]{items: items, expires: time.Now().Add(callTimeout), result: make(chan error, 1)}
 	if err := g.enqueue(c); err != nil {
 		return models.Unavailable("join the flush", err)
@@ -94,7 +94,7 @@ func (g *Group[T]) Do(ctx context.Context, items []T) error {
 
 // enqueue puts a call into the queue, or refuses it at once: where the queue
 // is full the store is slow, and waiting would only make it fuller.
-func (g *Group[T]) enqueue(c *call[T]) error {
+func (g *Batcher[T]) enqueue(c *call[T]) error {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	if g.closed {
@@ -115,11 +115,11 @@ func (g *Group[T]) enqueue(c *call[T]) error {
 }
 
 // Waiting is the number of calls that wait for the next flush.
-func (g *Group[T]) Waiting() int { return len(g.calls) }
+func (g *Batcher[T]) Waiting() int { return len(g.calls) }
 
 // Close lets no more calls in, flushes what is queued, and returns when all
 // callers have their answer: callTimeout and one flush later at the latest.
-func (g *Group[T]) Close() {
+func (g *Batcher[T]) Close() {
 	g.mu.Lock()
 	if !g.closed {
 		g.closed = true
@@ -129,7 +129,7 @@ func (g *Group[T]) Close() {
 	g.workers.Wait()
 }
 
-func (g *Group[T]) run() {
+func (g *Batcher[T]) run() {
 	var (
 		batch []*call[T]
 		items []T
@@ -157,7 +157,7 @@ func (g *Group[T]) run() {
 }
 
 // next takes a call that waits already.
-func (g *Group[T]) next() (*call[T], bool) {
+func (g *Batcher[T]) next() (*call[T], bool) {
 	select {
 	case c, ok := <-g.calls:
 		return c, ok
@@ -167,7 +167,7 @@ func (g *Group[T]) next() (*call[T], bool) {
 }
 
 // commit flushes the items and tells each call what became of its own.
-func (g *Group[T]) commit(batch []*call[T], items []T) {
+func (g *Batcher[T]) commit(batch []*call[T], items []T) {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	errs := g.flush(ctx, items)

@@ -39,7 +39,7 @@ func TestGroupGathersWhatWaits(t *testing.T) {
 	g := batch.New(100, 1, gate.flush)
 	results := make([]error, 4)
 	var wg sync.WaitGroup
-	call := func(i int, items ...int) { wg.Go(func() { results[i] = g.Do(t.Context(), items) }) }
+	call := func(i int, items ...int) { wg.Go(func() { results[i] = g.Submit(t.Context(), items) }) }
 
 	call(0, 10)
 	if got := <-gate.entered; !slices.Equal(got, []int{10}) {
@@ -71,17 +71,17 @@ func TestGroupGoesOnWhenClientsHangUp(t *testing.T) {
 	g := batch.New(100, 1, gate.flush)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := g.Do(t.Context(), []int{1}); err != nil {
+		if err := g.Submit(t.Context(), []int{1}); err != nil {
 			t.Error(err)
 		}
 	})
 	<-gate.entered
 	ctx, hangUp := context.WithCancel(t.Context())
 	gone := make(chan error)
-	go func() { gone <- g.Do(ctx, []int{2}) }()
+	go func() { gone <- g.Submit(ctx, []int{2}) }()
 	testenv.Eventually(t, "the call waits", func() bool { return g.Waiting() == 1 })
 	wg.Go(func() {
-		if err := g.Do(t.Context(), []int{3}); err != nil {
+		if err := g.Submit(t.Context(), []int{3}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -107,7 +107,7 @@ func TestGroupClose(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 3 {
 		wg.Go(func() {
-			if err := g.Do(t.Context(), []int{i}); err != nil {
+			if err := g.Submit(t.Context(), []int{i}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -131,7 +131,7 @@ func TestGroupClose(t *testing.T) {
 	if !slices.Equal(flushed, []int{0, 1, 2}) {
 		t.Errorf("flushed %v", flushed)
 	}
-	if err := g.Do(t.Context(), []int{4}); models.CodeOf(err) != models.CodeUnavailable || !errors.Is(err, batch.ErrClosed) {
+	if err := g.Submit(t.Context(), []int{4}); models.CodeOf(err) != models.CodeUnavailable || !errors.Is(err, batch.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 	g.Close() // again changes nothing
@@ -159,7 +159,7 @@ func TestGroupUnderLoad(t *testing.T) {
 		wg.Go(func() {
 			for i := range calls {
 				item := c*calls + i
-				err := g.Do(t.Context(), []int{item})
+				err := g.Submit(t.Context(), []int{item})
 				if (item%2 == 1) != errors.Is(err, odd) {
 					t.Errorf("item %d: %v", item, err)
 				}
@@ -183,7 +183,7 @@ func TestGroupWithTwoWorkers(t *testing.T) {
 	var wg sync.WaitGroup
 	call := func(items ...int) {
 		wg.Go(func() {
-			if err := g.Do(t.Context(), items); err != nil {
+			if err := g.Submit(t.Context(), items); err != nil {
 				t.Error(err)
 			}
 		})
@@ -222,7 +222,7 @@ func TestGroupRefusesWhenFull(t *testing.T) {
 	var wg sync.WaitGroup
 	call := func(n int) {
 		wg.Go(func() {
-			if err := g.Do(t.Context(), make([]int, n)); err != nil {
+			if err := g.Submit(t.Context(), make([]int, n)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -233,7 +233,7 @@ func TestGroupRefusesWhenFull(t *testing.T) {
 		call(1000)
 		testenv.Eventually(t, "the call waits", func() bool { return g.Waiting() == i+1 })
 	}
-	if err := g.Do(t.Context(), []int{1}); models.CodeOf(err) != models.CodeUnavailable {
+	if err := g.Submit(t.Context(), []int{1}); models.CodeOf(err) != models.CodeUnavailable {
 		t.Errorf("one more: %v", err)
 	}
 	gate.pass <- nil
@@ -260,7 +260,7 @@ func TestGroupDropsWhatHasWaitedTooLong(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 4 {
 			wg.Go(func() {
-				err := g.Do(t.Context(), []int{i})
+				err := g.Submit(t.Context(), []int{i})
 				if waited := time.Since(start); waited > 5*time.Second {
 					t.Errorf("call %d waited for %v", i, waited)
 				}

@@ -49,15 +49,15 @@ func (s *Store) Raise(ctx context.Context, raises []models.Raise) []error {
 	return errs
 }
 
-// mendAtOnce is how many updates Mend sends at once.
-const mendAtOnce = 5000
+// raiseAllChunk is how many updates Mend sends at once.
+const raiseAllChunk = 5000
 
-// Mend is Raise for who has very many updates, most of which are there. It
+// RaiseAll is Raise for who has very many updates, most of which are there. It
 // tells how many entries were changed, or fewer where a connection broke and
 // updates were sent again. On an error any part of them is in Redis. One round
 // trip for each 5,000.
-func (s *Store) Mend(ctx context.Context, raises []models.Raise) (changed int64, err error) {
-	for chunk := range slices.Chunk(raises, mendAtOnce) {
+func (s *Store) RaiseAll(ctx context.Context, raises []models.Raise) (changed int64, err error) {
+	for chunk := range slices.Chunk(raises, raiseAllChunk) {
 		commands, _ := s.raiseCommands(chunk)
 		cmds, err := s.do(ctx, commands)
 		if err != nil {
@@ -150,7 +150,7 @@ func (s *Store) writeKey(bucket *models.Bucket, shard int, now time.Time) string
 func (s *Store) readKeys(bucket *models.Bucket, shard int, now time.Time) []string {
 	live := s.keys.Board(bucket, shard)
 	if bucket.Cold(now) {
-		return []string{s.keys.Aside(bucket, shard, 1, false), live}
+		return []string{s.keys.Frozen(bucket, shard, 1, false), live}
 	}
 	return []string{live}
 }

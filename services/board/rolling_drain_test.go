@@ -284,7 +284,7 @@ func TestMend(t *testing.T) {
 		for _, bucket := range []*models.Bucket{testenv.Bucket(3), rollingBucket(24, 3, 1000)} {
 			mend := func(what string, want int64, raises []models.Raise) {
 				t.Helper()
-				if changed, err := store.Mend(ctx, raises); err != nil || changed != want {
+				if changed, err := store.RaiseAll(ctx, raises); err != nil || changed != want {
 					t.Errorf("%s, %s: %d changed, %v, want %d", bucket.Board, what, changed, err, want)
 				}
 			}
@@ -304,7 +304,7 @@ func TestMend(t *testing.T) {
 			if err := env.Redis.Set(ctx, env.Keys.Board(bucket, 1), "x", 0).Err(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := store.Mend(ctx, []models.Raise{hourly(bucket, 3, 6, env.Clock.Now()), hourly(bucket, 4, 6, env.Clock.Now())}); models.CodeOf(err) != models.CodeUnavailable {
+			if _, err := store.RaiseAll(ctx, []models.Raise{hourly(bucket, 3, 6, env.Clock.Now()), hourly(bucket, 4, 6, env.Clock.Now())}); models.CodeOf(err) != models.CodeUnavailable {
 				t.Errorf("%s: %v", bucket.Board, err)
 			}
 		}
@@ -375,7 +375,7 @@ func TestRollingRoundTrips(t *testing.T) {
 		raises = append(raises, hourly(bucket, user, 9, env.Clock.Now()))
 	}
 	counter.Reset()
-	if changed, err := store.Mend(ctx, raises); err != nil || changed != 12_000 || counter.Trips() != 3 {
+	if changed, err := store.RaiseAll(ctx, raises); err != nil || changed != 12_000 || counter.Trips() != 3 {
 		t.Errorf("%d changed, %v, in %d round trips, want 12,000 in 3", changed, err, counter.Trips())
 	}
 }

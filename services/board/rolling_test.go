@@ -305,11 +305,11 @@ func (w *week) turn(t *testing.T, at func(time.Duration)) {
 	w.increase(0, 2)
 	w.increase(1, 2)
 	w.flush(t)
-	w.settle(t)
+	w.drainAndCompare(t)
 }
 
-// settle drains, and compares.
-func (w *week) settle(t *testing.T) {
+// drainAndCompare drains, and compares.
+func (w *week) drainAndCompare(t *testing.T) {
 	t.Helper()
 	ctx, now := t.Context(), w.env.Clock.Now()
 	left, stays := false, make(map[models.UserID]bool)
@@ -373,7 +373,7 @@ func (w *week) rebuild(t *testing.T) {
 		if hour < w.first(now) {
 			want = 0
 		}
-		if changed, err := w.replicas[0].Mend(ctx, of); err != nil || changed != want {
+		if changed, err := w.replicas[0].RaiseAll(ctx, of); err != nil || changed != want {
 			t.Errorf("%v: %d of %d totals changed, %v, want %d", hour, changed, len(of), err, want)
 		}
 	}
@@ -391,5 +391,5 @@ func (w *week) recover(t *testing.T) {
 		t.Fatal("not settling after an outage")
 	}
 	w.flush(t)
-	w.settle(t)
+	w.drainAndCompare(t)
 }

@@ -57,9 +57,9 @@ func (c *Catalog) Define(ctx context.Context, defs []models.Board) error {
 	return c.define(ctx, defs, true)
 }
 
-// Introduce is Define for a command beside the service: boards that are stored
+// DefineMissing is Define for a command beside the service: boards that are stored
 // already stay as the service has defined them.
-func (c *Catalog) Introduce(ctx context.Context, defs []models.Board) error {
+func (c *Catalog) DefineMissing(ctx context.Context, defs []models.Board) error {
 	return c.define(ctx, defs, false)
 }
 
@@ -232,11 +232,11 @@ func (c *Catalog) known(proposed *models.Bucket) *models.Bucket {
 	return proposed
 }
 
-// Asked is the bucket that a reader asks for, or what it would be made as: of
+// Resolve is the bucket that a reader asks for, or what it would be made as: of
 // a day, or the current one where that is nil. CodeDateInFuture for a day that
 // has not begun, CodeBoardKind where the board has no days. No I/O; Stored
 // tells whether it exists.
-func (c *Catalog) Asked(b *Board, d *models.Date, now time.Time) (*models.Bucket, error) {
+func (c *Catalog) Resolve(b *Board, d *models.Date, now time.Time) (*models.Bucket, error) {
 	if d == nil {
 		return c.Current(b, now), nil
 	}
@@ -248,27 +248,27 @@ func (c *Catalog) Asked(b *Board, d *models.Date, now time.Time) (*models.Bucket
 	return bucket, begun(bucket, *d, now)
 }
 
-// Stored is the bucket that exists in the place of what Asked has answered:
+// Load is the bucket that exists in the place of what Asked has answered:
 // ErrNoBucket where nothing was ever written to it, CodeUnavailable where
 // Postgres must be asked and is away. From memory once the bucket was seen,
 // one query otherwise.
-func (c *Catalog) Stored(ctx context.Context, asked *models.Bucket) (*models.Bucket, error) {
+func (c *Catalog) Load(ctx context.Context, asked *models.Bucket) (*models.Bucket, error) {
 	return c.Bucket(ctx, asked.Board, asked.Name)
 }
 
 // Find is Asked and Stored for a day.
 func (c *Catalog) Find(ctx context.Context, b *Board, d models.Date) (*models.Bucket, error) {
-	asked, err := c.Asked(b, &d, c.clock())
+	asked, err := c.Resolve(b, &d, c.clock())
 	if err != nil {
 		return nil, err
 	}
-	return c.Stored(ctx, asked)
+	return c.Load(ctx, asked)
 }
 
-// Named is the bucket that an operator names: a day as YYYY-MM-DD, or "event".
+// ByName is the bucket that an operator names: a day as YYYY-MM-DD, or "event".
 // CodeValidationFailed or CodeNotFound where no bucket of the board can have
 // that name; otherwise as of Find.
-func (c *Catalog) Named(ctx context.Context, b *Board, name string) (*models.Bucket, error) {
+func (c *Catalog) ByName(ctx context.Context, b *Board, name string) (*models.Bucket, error) {
 	proposed, err := b.kind.named(b, name, c.hotDays)
 	if err != nil {
 		return nil, err
@@ -276,7 +276,7 @@ func (c *Catalog) Named(ctx context.Context, b *Board, name string) (*models.Buc
 	if d := b.Date(proposed); d != nil {
 		return c.Find(ctx, b, *d)
 	}
-	return c.Stored(ctx, proposed)
+	return c.Load(ctx, proposed)
 }
 
 // HasDays is nil where the board's buckets are days, CodeBoardKind otherwise.
@@ -299,7 +299,7 @@ func (c *Catalog) Bucket(ctx context.Context, board, name string) (*models.Bucke
 	if err != nil {
 		return nil, models.Unavailable("find bucket", err)
 	}
-	return c.keep(bucket), nil
+	return c.remember(bucket), nil
 }
 
 func begun(bucket *models.Bucket, d models.Date, now time.Time) error {
@@ -309,12 +309,12 @@ func begun(bucket *models.Bucket, d models.Date, now time.Time) error {
 	return nil
 }
 
-// Accepting is the day's bucket for a total accepted now; it is made on its
+// ForUpload is the day's bucket for a total accepted now; it is made on its
 // first use. CodeDateInFuture or CodeDateClosed where it takes none,
 // CodeBoardKind where the board takes increments, CodeUnavailable where
 // Postgres must be asked and is away. From memory once the bucket was seen,
 // two queries otherwise.
-func (c *Catalog) Accepting(ctx context.Context, b *Board, d models.Date, now time.Time) (*models.Bucket, error) {
+func (c *Catalog) ForUpload(ctx context.Context, b *Board, d models.Date, now time.Time) (*models.Bucket, error) {
 	proposed, err := b.kind.on(b, d, c.hotDays)
 	if err != nil {
 		return nil, err
@@ -331,52 +331,52 @@ func (c *Catalog) Accepting(ctx context.Context, b *Board, d models.Date, now ti
 	return bucket, accepts(bucket, d, now)
 }
 
-// Counting is where increments count that are accepted now. CodeBoardNotFound;
+// ForIncrement is where increments count that are accepted now. CodeBoardNotFound;
 // CodeBoardKind where the board takes none; CodeEventNotOpen, with the slot
 // all the same, outside an event's time; CodeUnavailable where Postgres must
 // be asked and is away. From memory once the bucket was seen, two queries
 // otherwise.
-func (c *Catalog) Counting(ctx context.Context, board string, now time.Time) (models.Slot, error) {
+func (c *Catalog) ForIncrement(ctx context.Context, board string, now time.Time) (models.TotalRange, error) {
 	b, err := c.Board(board)
 	if err != nil {
-		return models.Slot{}, err
+		return models.TotalRange{}, err
 	}
 	proposed := c.at(b, now)
-	if slot, err := b.kind.slot(c.known(proposed), now); err != nil {
+	if slot, err := b.kind.totals(c.known(proposed), now); err != nil {
 		return slot, err
 	}
 	bucket, err := c.ensure(ctx, proposed)
 	if err != nil {
-		return models.Slot{}, err
+		return models.TotalRange{}, err
 	}
-	return b.kind.slot(bucket, now)
+	return b.kind.totals(bucket, now)
 }
 
-// Slots lists where the running totals of increments may be missing from
+// TotalRanges lists where the running totals of increments may be missing from
 // Redis: a slot for every board that takes increments, once its bucket exists
 // and until the archive must have had it. CodeUnavailable where Postgres must be asked and is away.
-func (c *Catalog) Slots(ctx context.Context, now time.Time) ([]models.Slot, error) {
-	return c.slots(ctx, now, func(k kind, bucket *models.Bucket) (models.Slot, bool) {
-		slot, err := k.slot(bucket, now)
+func (c *Catalog) TotalRanges(ctx context.Context, now time.Time) ([]models.TotalRange, error) {
+	return c.totalRanges(ctx, now, func(k kind, bucket *models.Bucket) (models.TotalRange, bool) {
+		slot, err := k.totals(bucket, now)
 		return slot, models.CodeOf(err) != models.CodeBoardKind && now.Before(bucket.ColdAt.Add(archiveGrace))
 	})
 }
 
-// Expired lists the running totals that nobody asks for any more, where
+// ExpiredTotals lists the running totals that nobody asks for any more, where
 // increments are kept for so long: of each slot those from Since to Total.
 // Errors as of Slots.
-func (c *Catalog) Expired(ctx context.Context, now time.Time, retain time.Duration) ([]models.Slot, error) {
-	return c.slots(ctx, now, func(k kind, bucket *models.Bucket) (models.Slot, bool) { return k.expired(bucket, now, retain) })
+func (c *Catalog) ExpiredTotals(ctx context.Context, now time.Time, retain time.Duration) ([]models.TotalRange, error) {
+	return c.totalRanges(ctx, now, func(k kind, bucket *models.Bucket) (models.TotalRange, bool) { return k.expired(bucket, now, retain) })
 }
 
-func (c *Catalog) slots(ctx context.Context, now time.Time, slotOf func(kind, *models.Bucket) (models.Slot, bool)) ([]models.Slot, error) {
-	var slots []models.Slot
+func (c *Catalog) totalRanges(ctx context.Context, now time.Time, slotOf func(kind, *models.Bucket) (models.TotalRange, bool)) ([]models.TotalRange, error) {
+	var slots []models.TotalRange
 	for _, b := range c.Boards() {
 		proposed := c.at(b, now)
 		if _, ok := slotOf(b.kind, proposed); !ok {
 			continue
 		}
-		bucket, err := c.Stored(ctx, proposed)
+		bucket, err := c.Load(ctx, proposed)
 		if errors.Is(err, ErrNoBucket) {
 			continue
 		}
@@ -390,9 +390,9 @@ func (c *Catalog) slots(ctx context.Context, now time.Time, slotOf func(kind, *m
 	return slots, nil
 }
 
-// Totalled is the bucket that a running total raises; ErrNoBucket for one that
+// ForTotal is the bucket that a running total raises; ErrNoBucket for one that
 // raises none. Otherwise as of Bucket.
-func (c *Catalog) Totalled(ctx context.Context, board, total string) (*models.Bucket, error) {
+func (c *Catalog) ForTotal(ctx context.Context, board, total string) (*models.Bucket, error) {
 	b, err := c.Board(board)
 	if err != nil {
 		return nil, err
@@ -408,9 +408,9 @@ func (c *Catalog) Totalled(ctx context.Context, board, total string) (*models.Bu
 // and every store counts from here.
 const FirstDay models.Date = 0
 
-// Past is the day's bucket for an import: today or any day before it, whether
+// ForImport is the day's bucket for an import: today or any day before it, whether
 // or not uploads for it are closed. Errors as of Accepting.
-func (c *Catalog) Past(ctx context.Context, b *Board, d models.Date, now time.Time) (*models.Bucket, error) {
+func (c *Catalog) ForImport(ctx context.Context, b *Board, d models.Date, now time.Time) (*models.Bucket, error) {
 	proposed, err := b.kind.on(b, d, c.hotDays)
 	switch {
 	case err != nil:
@@ -446,7 +446,7 @@ func (c *Catalog) ensure(ctx context.Context, proposed *models.Bucket) (*models.
 	if err != nil {
 		return nil, models.Unavailable("make bucket", err)
 	}
-	return c.keep(bucket), nil
+	return c.remember(bucket), nil
 }
 
 func (c *Catalog) cached(board, name string) (*models.Bucket, bool) {
@@ -457,7 +457,7 @@ func (c *Catalog) cached(board, name string) (*models.Bucket, bool) {
 	return v.(*models.Bucket), true
 }
 
-func (c *Catalog) keep(bucket *models.Bucket) *models.Bucket {
+func (c *Catalog) remember(bucket *models.Bucket) *models.Bucket {
 	v, _ := c.buckets.LoadOrStore(bucketKey{bucket.Board, bucket.Name}, bucket)
 	return v.(*models.Bucket)
 }

@@ -155,7 +155,7 @@ func TestWhenADayTakesUploads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			bucket, err := c.Accepting(t.Context(), b, day(t, tt.date), now)
+			bucket, err := c.ForUpload(t.Context(), b, day(t, tt.date), now)
 			if models.CodeOf(err) != tt.want {
 				t.Errorf("at %s for %s: %v, want %q", tt.now, tt.date, err, tt.want)
 			}
@@ -179,7 +179,7 @@ func TestRefusedDatesMakeNoBuckets(t *testing.T) {
 		}
 		before := count()
 		for _, d := range []string{"2026-11-21", "2026-11-10"} {
-			if _, err := c.Accepting(t.Context(), b, day(t, d), env.Clock.Now()); err == nil {
+			if _, err := c.ForUpload(t.Context(), b, day(t, d), env.Clock.Now()); err == nil {
 				t.Errorf("%s was taken", d)
 			}
 			if _, err := c.Find(t.Context(), b, day(t, d)); err == nil {
@@ -199,7 +199,7 @@ func TestABucketKeepsItsNature(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		c, b := open(t, env, steps())
 		today := day(t, "2026-11-20")
-		made, err := c.Accepting(t.Context(), b, today, env.Clock.Now())
+		made, err := c.ForUpload(t.Context(), b, today, env.Clock.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,7 @@ func TestABucketKeepsItsNature(t *testing.T) {
 		}
 
 		env.Clock.Advance(24 * time.Hour)
-		next, err := later.Accepting(t.Context(), lb, today+1, env.Clock.Now())
+		next, err := later.ForUpload(t.Context(), lb, today+1, env.Clock.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +247,7 @@ func TestConcurrentMakersAgree(t *testing.T) {
 				t.Fatal(err)
 			}
 			wg.Go(func() {
-				bucket, err := c.Accepting(t.Context(), b, yesterday, env.Clock.Now())
+				bucket, err := c.ForUpload(t.Context(), b, yesterday, env.Clock.Now())
 				if err != nil {
 					t.Error(err)
 					return
@@ -300,10 +300,10 @@ func TestTheNextDayIsPrepared(t *testing.T) {
 			t.Fatal(err)
 		}
 		env.Clock.Set(time.Date(2026, 11, 20, 16, 0, 0, 0, time.UTC))
-		if _, err := c.Accepting(t.Context(), b, tomorrow, env.Clock.Now()); err != nil {
+		if _, err := c.ForUpload(t.Context(), b, tomorrow, env.Clock.Now()); err != nil {
 			t.Errorf("at midnight, with the database away: %v", err)
 		}
-		if _, err := c.Accepting(t.Context(), b, tomorrow-2, env.Clock.Now()); models.CodeOf(err) != models.CodeUnavailable {
+		if _, err := c.ForUpload(t.Context(), b, tomorrow-2, env.Clock.Now()); models.CodeOf(err) != models.CodeUnavailable {
 			t.Errorf("a day that nobody has seen, with the database away: %v", err)
 		}
 	})
@@ -347,7 +347,7 @@ func TestIntroduceChangesNothing(t *testing.T) {
 		other := steps()
 		other.Name = "other"
 		beside := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
-		if err := beside.Introduce(t.Context(), []models.Board{steps(), other}); err != nil {
+		if err := beside.DefineMissing(t.Context(), []models.Board{steps(), other}); err != nil {
 			t.Fatal(err)
 		}
 		b, err := beside.Board("steps")

@@ -72,12 +72,12 @@ func (k daily) named(b *Board, name string, hotDays int) (*models.Bucket, error)
 	return k.of(b, d, hotDays), nil
 }
 
-func (daily) slot(bucket *models.Bucket, _ time.Time) (models.Slot, error) {
-	return models.Slot{}, models.Errorf(models.CodeBoardKind, "%s takes totals of days: send scores instead of increments", bucket.Board)
+func (daily) totals(bucket *models.Bucket, _ time.Time) (models.TotalRange, error) {
+	return models.TotalRange{}, models.Errorf(models.CodeBoardKind, "%s takes totals of days: send scores instead of increments", bucket.Board)
 }
 
-func (daily) expired(*models.Bucket, time.Time, time.Duration) (models.Slot, bool) {
-	return models.Slot{}, false
+func (daily) expired(*models.Bucket, time.Time, time.Duration) (models.TotalRange, bool) {
+	return models.TotalRange{}, false
 }
 
 func (daily) raised(string) string { return "" }

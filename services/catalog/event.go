@@ -50,8 +50,8 @@ func (k event) named(b *Board, name string, hotDays int) (*models.Bucket, error)
 	return theOnly(k.at(b, time.Time{}, hotDays), name)
 }
 
-func (event) slot(bucket *models.Bucket, now time.Time) (models.Slot, error) {
-	slot := models.Slot{Bucket: bucket, Total: eventName, Since: eventName}
+func (event) totals(bucket *models.Bucket, now time.Time) (models.TotalRange, error) {
+	slot := models.TotalRange{Bucket: bucket, Total: eventName, Since: eventName}
 	if !bucket.Open(now) {
 		return slot, models.Errorf(models.CodeEventNotOpen, "%s takes increments from %s to %s", bucket.Board,
 			bucket.StartsAt.UTC().Format(time.RFC3339), bucket.EndsAt.UTC().Format(time.RFC3339))
@@ -59,9 +59,9 @@ func (event) slot(bucket *models.Bucket, now time.Time) (models.Slot, error) {
 	return slot, nil
 }
 
-func (event) expired(bucket *models.Bucket, now time.Time, retain time.Duration) (models.Slot, bool) {
+func (event) expired(bucket *models.Bucket, now time.Time, retain time.Duration) (models.TotalRange, bool) {
 	over := now.After(bucket.EndsAt.Add(retain)) && now.After(bucket.ColdAt.Add(archiveGrace))
-	return models.Slot{Bucket: bucket, Total: eventName, Since: eventName}, over
+	return models.TotalRange{Bucket: bucket, Total: eventName, Since: eventName}, over
 }
 
 func (event) raised(total string) string { return total }

@@ -30,12 +30,12 @@ type kind interface {
 	// named is the bucket that an operator names; CodeValidationFailed or
 	// CodeNotFound where the name can't be one's.
 	named(b *Board, name string, hotDays int) (*models.Bucket, error)
-	// slot is where increments count that are accepted now; CodeBoardKind
+	// totals is where increments count that are accepted now; CodeBoardKind
 	// where there are none.
-	slot(bucket *models.Bucket, now time.Time) (models.Slot, error)
+	totals(bucket *models.Bucket, now time.Time) (models.TotalRange, error)
 	// expired are the running totals of the bucket that nobody asks for any
 	// more, where increments are kept for so long; false for none.
-	expired(bucket *models.Bucket, now time.Time, retain time.Duration) (models.Slot, bool)
+	expired(bucket *models.Bucket, now time.Time, retain time.Duration) (models.TotalRange, bool)
 	// raised is the name of the bucket that a running total raises; empty for
 	// one that is kept for other reasons.
 	raised(total string) string

@@ -37,18 +37,18 @@ func TestWhenAnEventTakesIncrements(t *testing.T) {
 			if err := c.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			slot, err := c.Counting(t.Context(), b.Name, now)
+			slot, err := c.ForIncrement(t.Context(), b.Name, now)
 			if models.CodeOf(err) != tt.want {
 				t.Errorf("at %s: %v, want %q", tt.now, err, tt.want)
 			}
 			if slot.Bucket == nil || slot.Total != "event" || slot.Since != "event" {
 				t.Errorf("at %s: %+v", tt.now, slot)
 			}
-			asked, err := c.Asked(b, nil, now)
+			asked, err := c.Resolve(b, nil, now)
 			if err != nil {
 				t.Fatal(err)
 			}
-			stored, err := c.Stored(t.Context(), asked)
+			stored, err := c.Load(t.Context(), asked)
 			if (err == nil) != tt.made || (err != nil && !errors.Is(err, catalog.ErrNoBucket)) {
 				t.Errorf("at %s the bucket is %v, %v", tt.now, stored, err)
 			}
@@ -115,7 +115,7 @@ func TestSlotsOfARollingBoard(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		c, b := open(t, env, active())
 		now := env.Clock.Now()
-		slot, err := c.Counting(t.Context(), b.Name, now)
+		slot, err := c.ForIncrement(t.Context(), b.Name, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestSlotsOfARollingBoard(t *testing.T) {
 			t.Errorf("%+v of %+v", slot, slot.Bucket)
 		}
 		for total, want := range map[string]string{"2026112013": "live", "live": ""} {
-			bucket, err := c.Totalled(t.Context(), b.Name, total)
+			bucket, err := c.ForTotal(t.Context(), b.Name, total)
 			if (want == "") != errors.Is(err, catalog.ErrNoBucket) || (err == nil && bucket.Name != want) {
 				t.Errorf("total %s raises %v, %v", total, bucket, err)
 			}
@@ -131,7 +131,7 @@ func TestSlotsOfARollingBoard(t *testing.T) {
 		if !slot.Bucket.Open(now.AddDate(30, 0, 0)) || slot.Bucket.Cold(now.AddDate(30, 0, 0)) {
 			t.Error("it must stay open and hot for decades")
 		}
-		slots, err := c.Slots(t.Context(), now)
+		slots, err := c.TotalRanges(t.Context(), now)
 		if err != nil || len(slots) != 1 || slots[0] != slot {
 			t.Errorf("slots %+v, %v", slots, err)
 		}
@@ -148,21 +148,21 @@ func TestCallsThatDoNotFitTheKind(t *testing.T) {
 		}
 		now := env.Clock.Now()
 		today := day(t, "2026-11-20")
-		if _, err := c.Counting(t.Context(), "steps", now); models.CodeOf(err) != models.CodeBoardKind {
+		if _, err := c.ForIncrement(t.Context(), "steps", now); models.CodeOf(err) != models.CodeBoardKind {
 			t.Errorf("increments of a daily board: %v", err)
 		}
 		for _, name := range []string{"gifts", "active"} {
 			b := testenv.Must(c.Board(name))
-			_, accepting := c.Accepting(t.Context(), b, today, now)
-			_, asked := c.Asked(b, &today, now)
-			_, past := c.Past(t.Context(), b, today, now)
+			_, accepting := c.ForUpload(t.Context(), b, today, now)
+			_, asked := c.Resolve(b, &today, now)
+			_, past := c.ForImport(t.Context(), b, today, now)
 			for what, err := range map[string]error{"scores": accepting, "a date": asked, "an import": past, "days": c.HasDays(b)} {
 				if models.CodeOf(err) != models.CodeBoardKind {
 					t.Errorf("%s of %s: %v", what, name, err)
 				}
 			}
 		}
-		if _, err := c.Counting(t.Context(), "nothing", now); models.CodeOf(err) != models.CodeBoardNotFound {
+		if _, err := c.ForIncrement(t.Context(), "nothing", now); models.CodeOf(err) != models.CodeBoardNotFound {
 			t.Errorf("no board: %v", err)
 		}
 		for name, want := range map[string]models.Code{"event": "", "live": models.CodeNotFound, "2026-11-20": models.CodeNotFound} {
@@ -170,7 +170,7 @@ func TestCallsThatDoNotFitTheKind(t *testing.T) {
 			if err := c.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.Named(t.Context(), testenv.Must(c.Board("gifts")), name); models.CodeOf(err) != want {
+			if _, err := c.ByName(t.Context(), testenv.Must(c.Board("gifts")), name); models.CodeOf(err) != want {
 				t.Errorf("bucket %s: %v", name, err)
 			}
 		}
@@ -209,7 +209,7 @@ func TestABoardUnderWayCannotChange(t *testing.T) {
 			if err := c.Define(t.Context(), []models.Board{def}); err == nil || !strings.Contains(err.Error(), "under way") {
 				t.Errorf("%s under way: %v", name, err)
 			}
-			if err := c.Introduce(t.Context(), []models.Board{def}); err != nil {
+			if err := c.DefineMissing(t.Context(), []models.Board{def}); err != nil {
 				t.Errorf("%s beside the service: %v", name, err)
 			}
 		}
@@ -274,7 +274,7 @@ func TestExpiredTotals(t *testing.T) {
 			{gifts().EndsAt.Add(retain), []string{"active 1970010100-2027020612"}},
 			{gifts().EndsAt.Add(retain + 1), []string{"active 1970010100-2027020612", "gifts event-event"}},
 		} {
-			slots, err := c.Expired(t.Context(), tt.now, retain)
+			slots, err := c.ExpiredTotals(t.Context(), tt.now, retain)
 			if err != nil {
 				t.Fatal(err)
 			}

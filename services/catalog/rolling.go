@@ -57,16 +57,16 @@ func (k rolling) named(b *Board, name string, hotDays int) (*models.Bucket, erro
 	return theOnly(k.at(b, time.Time{}, hotDays), name)
 }
 
-func (rolling) slot(bucket *models.Bucket, now time.Time) (models.Slot, error) {
+func (rolling) totals(bucket *models.Bucket, now time.Time) (models.TotalRange, error) {
 	hour := models.HourOf(now)
-	return models.Slot{
+	return models.TotalRange{
 		Bucket: bucket, Total: hour.String(), Since: (hour - models.Hour(bucket.WindowHours) + 1).String(),
 	}, nil
 }
 
-func (rolling) expired(bucket *models.Bucket, now time.Time, _ time.Duration) (models.Slot, bool) {
+func (rolling) expired(bucket *models.Bucket, now time.Time, _ time.Duration) (models.TotalRange, bool) {
 	last := models.HourOf(now) - models.Hour(bucket.WindowHours) - keepHours
-	return models.Slot{Bucket: bucket, Total: last.String(), Since: models.Hour(0).String()}, true
+	return models.TotalRange{Bucket: bucket, Total: last.String(), Since: models.Hour(0).String()}, true
 }
 
 // raised: the hours raise the bucket; the total of the same name as the bucket

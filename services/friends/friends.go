@@ -414,29 +414,29 @@ func (t *tx) importEdges(edges []models.Edge, counts map[models.UserID]int) (add
 	return added + n, full, err
 }
 
-// Memory is what the boards' Redis, which the sets are in, knows of itself.
-type Memory interface {
-	// Recall asks what Redis may have forgotten.
-	Recall(ctx context.Context) (models.Recollection, error)
-	// Remember notes that the servers of the recollection were looked after.
-	Remember(ctx context.Context, r models.Recollection, upto time.Time) error
+// LossDetector is what the boards' Redis, which the sets are in, knows of itself.
+type LossDetector interface {
+	// Detect asks what Redis may have forgotten.
+	Detect(ctx context.Context) (models.LossReport, error)
+	// Checkpoint notes that the servers of the recollection were looked after.
+	Checkpoint(ctx context.Context, r models.LossReport, upto time.Time) error
 }
 
-// Doubt drops all sets where Redis may have forgotten that one was removed: it
+// DropStale drops all sets where Redis may have forgotten that one was removed: it
 // has restarted, another server has taken its place, or somebody has put back an
 // earlier state. Otherwise such a set would be believed until it expires. It tells
 // how many sets it has dropped; they are loaded again when they are asked for.
 // Two round trips where nothing was forgotten. Safe to run twice at once, and to
 // break off.
-func (s *Service) Doubt(ctx context.Context, memory Memory, now time.Time) (dropped int64, err error) {
-	found, err := memory.Recall(ctx)
+func (s *Service) DropStale(ctx context.Context, memory LossDetector, now time.Time) (dropped int64, err error) {
+	found, err := memory.Detect(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if found.Lost != models.NothingLost {
+	if found.Extent != models.NothingLost {
 		if dropped, err = s.cache.dropAll(ctx); err != nil {
 			return dropped, err
 		}
 	}
-	return dropped, memory.Remember(ctx, found, now)
+	return dropped, memory.Checkpoint(ctx, found, now)
 }

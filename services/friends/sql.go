@@ -214,7 +214,7 @@ func (t *tx) befriend(edges []models.Edge) (added int, err error) {
 	if err := t.count(all, +1); err != nil {
 		return 0, err
 	}
-	return len(all) / 2, t.settle(all)
+	return len(all) / 2, t.removeAnsweredRequests(all)
 }
 
 // part removes both sides of the friendships between a user and the others
@@ -258,8 +258,8 @@ func (t *tx) count(users []models.UserID, sign int) error {
 	return nil
 }
 
-// settle removes the requests that stand between friends.
-func (t *tx) settle(users []models.UserID) error {
+// removeAnsweredRequests removes the requests that stand between friends.
+func (t *tx) removeAnsweredRequests(users []models.UserID) error {
 	slices.Sort(users)
 	users = slices.Compact(users)
 	for chunk := range slices.Chunk(users, listIDs) {

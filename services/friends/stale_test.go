@@ -225,10 +225,10 @@ func TestSetsAreDroppedWhileASlotMoves(t *testing.T) {
 	cluster := testenv.StartCluster(t)
 	env := testenv.RealOn(t, cluster.Use)
 	s := New(NewStore(env.Gorm), NewCache(env.Redis, env.Keys), env.Log)
-	memory := board.NewStore(env.Redis, env.Keys, env.Clock.Now).Memory("friends")
+	memory := board.NewStore(env.Redis, env.Keys, env.Clock.Now).LossDetector("friends")
 	doubt := func(want int64) {
 		t.Helper()
-		if dropped, err := s.Doubt(t.Context(), memory, env.Clock.Now()); err != nil || dropped != want {
+		if dropped, err := s.DropStale(t.Context(), memory, env.Clock.Now()); err != nil || dropped != want {
 			t.Errorf("%d sets dropped, %v, want %d", dropped, err, want)
 		}
 	}
@@ -244,11 +244,11 @@ func TestSetsAreDroppedWhileASlotMoves(t *testing.T) {
 	}
 	doubt(0) // of this Redis nothing is known
 	fill()
-	slot := slotOf(env.Keys.BoardsNoted("friends", 5))
+	slot := slotOf(env.Keys.LossCheckpoint("friends", 5))
 	from, to := cluster.Owners(slot)
 	cluster.MoveSlot(slot, from, to)
 	doubt(0)
-	if marked := testenv.Must(env.Redis.HExists(t.Context(), env.Keys.BoardsNoted("friends", 5), "mark").Result()); marked {
+	if marked := testenv.Must(env.Redis.HExists(t.Context(), env.Keys.LossCheckpoint("friends", 5), "mark").Result()); marked {
 		t.Error("the note that has moved does not name its server")
 	}
 
@@ -262,7 +262,7 @@ func TestSetsAreDroppedWhileASlotMoves(t *testing.T) {
 		t.Fatal("there is nothing to move")
 	}
 	for i := range 128 {
-		if err := env.Redis.HSet(t.Context(), env.Keys.BoardsNoted("friends", i), "server", "another").Err(); err != nil {
+		if err := env.Redis.HSet(t.Context(), env.Keys.LossCheckpoint("friends", i), "server", "another").Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -279,7 +279,7 @@ func testDoubt(t *testing.T, env *testenv.Env) {
 	// Of two prefixes one matches the other as a pattern.
 	wild, plain := keys.Builder{Prefix: env.Keys.Prefix + `a*[b]?\`}, keys.Builder{Prefix: env.Keys.Prefix + "axb1"}
 	s := New(NewStore(env.Gorm), NewCache(env.Redis, wild), env.Log)
-	memory := board.NewStore(env.Redis, wild, env.Clock.Now).Memory("friends")
+	memory := board.NewStore(env.Redis, wild, env.Clock.Now).LossDetector("friends")
 	fill := func() {
 		pipe := env.Redis.Pipeline()
 		for user := range models.UserID(users) {
@@ -294,7 +294,7 @@ func testDoubt(t *testing.T, env *testenv.Env) {
 	doubt := func(want int64) {
 		t.Helper()
 		fill()
-		if dropped, err := s.Doubt(t.Context(), memory, env.Clock.Now()); err != nil || dropped != want {
+		if dropped, err := s.DropStale(t.Context(), memory, env.Clock.Now()); err != nil || dropped != want {
 			t.Errorf("%d sets dropped, %v, want %d", dropped, err, want)
 		}
 		for key, want := range map[string]int64{
@@ -308,7 +308,7 @@ func testDoubt(t *testing.T, env *testenv.Env) {
 	doubt(users) // of this Redis nothing is known
 	doubt(0)
 	doubt(0)
-	note := wild.BoardsNoted("friends", 0)
+	note := wild.LossCheckpoint("friends", 0)
 	if err := env.Redis.HSet(t.Context(), note, "server", "another").Err(); err != nil {
 		t.Fatal(err)
 	}

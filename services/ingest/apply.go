@@ -39,16 +39,16 @@ func (m merged) add(r models.Raise) {
 	m[key] = max(m[key], r.Composite)
 }
 
-// poison is a message that can't be applied, whatever is done.
-type poison struct {
+// badMessage is a message that can't be applied, whatever is done.
+type badMessage struct {
 	Message
 	reason error
 }
 
 // read decodes messages and merges them; what can't be applied is answered. An
 // error means that a store is needed to tell and does not answer.
-func (m merged) read(ctx context.Context, buckets Buckets, messages []Message) ([]poison, error) {
-	var bad []poison
+func (m merged) read(ctx context.Context, buckets Buckets, messages []Message) ([]badMessage, error) {
+	var bad []badMessage
 	for _, message := range messages {
 		raise, err := resolve(ctx, buckets, message.Payload)
 		switch {
@@ -57,7 +57,7 @@ func (m merged) read(ctx context.Context, buckets Buckets, messages []Message) (
 		case models.CodeOf(err) == models.CodeUnavailable || ctx.Err() != nil:
 			return nil, err
 		default:
-			bad = append(bad, poison{message, err})
+			bad = append(bad, badMessage{message, err})
 		}
 	}
 	return bad, nil

@@ -24,10 +24,10 @@ const (
 	finishTimeout = 5 * time.Second
 )
 
-// Letters keeps what can't be applied.
-type Letters interface {
-	// Keep stores letters; one that is there already stays as it is.
-	Keep(ctx context.Context, letters []models.DeadLetter) error
+// DeadLetterWriter keeps what can't be applied.
+type DeadLetterWriter interface {
+	// Write stores letters; one that is there already stays as it is.
+	Write(ctx context.Context, letters []models.DeadLetter) error
 }
 
 // Consumer applies what a queue delivers: it reads a batch, merges it, raises
@@ -40,12 +40,12 @@ type Consumer struct {
 
 // ConsumerOptions is what a consumer is made of.
 type ConsumerOptions struct {
-	Queue   Queue
-	Buckets Buckets
-	Boards  Boards
-	Letters Letters
-	Clock   models.Clock
-	Log     *slog.Logger
+	Queue       Queue
+	Buckets     Buckets
+	Boards      Boards
+	DeadLetters DeadLetterWriter
+	Clock       models.Clock
+	Log         *slog.Logger
 	// Interval is how long messages are gathered before they are raised, and
 	// Batch how many of them at most.
 	Interval time.Duration
@@ -77,7 +77,7 @@ func (c *Consumer) Run(ctx context.Context) {
 // messages but those that can't be applied.
 type batch struct {
 	merged   merged
-	bad      []poison
+	bad      []badMessage
 	received []Delivery
 	messages int
 }
@@ -147,8 +147,8 @@ func (c *Consumer) finish(ctx context.Context, b batch) error {
 		return err
 	}
 	if len(b.bad) > 0 {
-		letters := c.letters(b.bad)
-		if err := c.retry(working, "keep dead letters", func() error { return c.Letters.Keep(working, letters) }); err != nil {
+		letters := c.deadLetters(b.bad)
+		if err := c.retry(working, "keep dead letters", func() error { return c.DeadLetters.Write(working, letters) }); err != nil {
 			return err
 		}
 	}
@@ -159,7 +159,7 @@ func (c *Consumer) finish(ctx context.Context, b batch) error {
 	return nil
 }
 
-func (c *Consumer) letters(bad []poison) []models.DeadLetter {
+func (c *Consumer) deadLetters(bad []badMessage) []models.DeadLetter {
 	now := c.Clock().UTC()
 	letters := make([]models.DeadLetter, len(bad))
 	for i, p := range bad {

@@ -28,20 +28,20 @@ func (f forgetful) Raise(ctx context.Context, raises []models.Raise) []error {
 func TestALossWhileTheGuardAppliesAgain(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	p := newPlant(t, env)
+	p := newFixture(t, env)
 	q := p.stream()
 	defer q.Close()
 	look := func(boards ingest.Boards) error {
 		return ingest.NewGuard(ingest.GuardOptions{
-			Queue: q, Memory: p.boards.Memory("queue"), Buckets: p.catalog, Boards: boards, Leases: lease.NewLocal(), Log: env.Log, Rewind: time.Minute,
-		}).Look(t.Context())
+			Queue: q, Detector: p.boards.LossDetector("queue"), Buckets: p.catalog, Boards: boards, Leases: lease.NewLocal(), Log: env.Log, Rewind: time.Minute,
+		}).RecoverOnce(t.Context())
 	}
-	lost := func() models.Loss {
+	lost := func() models.LossExtent {
 		t.Helper()
-		return testenv.Must(p.boards.Memory("queue").Recall(t.Context())).Lost
+		return testenv.Must(p.boards.LossDetector("queue").Detect(t.Context())).Extent
 	}
 	forget := func() {
-		if err := env.Redis.Del(t.Context(), env.Keys.Board(p.bucket, 0), env.Keys.BoardsNoted("queue", 0)).Err(); err != nil {
+		if err := env.Redis.Del(t.Context(), env.Keys.Board(p.bucket, 0), env.Keys.LossCheckpoint("queue", 0)).Err(); err != nil {
 			t.Error(err)
 		}
 	}

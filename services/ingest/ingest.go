@@ -28,26 +28,26 @@ type Accepted struct {
 	ReachedAt models.Timestamp
 }
 
-// Sink takes updates that were accepted. A nil error is the promise that they
+// Writer takes updates that were accepted. A nil error is the promise that they
 // are kept.
-type Sink interface {
-	Do(ctx context.Context, raises []models.Raise) error
+type Writer interface {
+	Submit(ctx context.Context, raises []models.Raise) error
 }
 
 // Service accepts uploads. Safe for concurrent use.
 type Service struct {
-	catalog *catalog.Catalog
-	sink    Sink
-	batches Sink
-	queued  bool
-	clock   models.Clock
+	catalog     *catalog.Catalog
+	writer      Writer
+	batchWriter Writer
+	queued      bool
+	clock       models.Clock
 }
 
 // New makes a service that hands what it accepts to a sink, and batches to
 // another: both lead to the boards, or to a queue before them where queued is
 // set.
-func New(c *catalog.Catalog, sink, batches Sink, queued bool, clock models.Clock) *Service {
-	return &Service{catalog: c, sink: sink, batches: batches, queued: queued, clock: clock}
+func New(c *catalog.Catalog, sink, batches Writer, queued bool, clock models.Clock) *Service {
+	return &Service{catalog: c, writer: sink, batchWriter: batches, queued: queued, clock: clock}
 }
 
 // Queued reports whether what is accepted reaches its board some time later.
@@ -69,7 +69,7 @@ func (s *Service) Accept(ctx context.Context, board string, uploads []Upload) ([
 			return nil, &ItemError{Index: i, Err: err}
 		}
 	}
-	if err := s.sink.Do(ctx, raises); err != nil {
+	if err := s.writer.Submit(ctx, raises); err != nil {
 		return nil, err
 	}
 	return accepted, nil
@@ -104,7 +104,7 @@ func (s *Service) AcceptValid(ctx context.Context, board string, uploads []Uploa
 	if len(raises) == 0 {
 		return rejected, nil
 	}
-	if err := s.batches.Do(ctx, raises); err != nil {
+	if err := s.batchWriter.Submit(ctx, raises); err != nil {
 		return nil, err
 	}
 	return rejected, nil
@@ -145,7 +145,7 @@ type openDays struct {
 func (o *openDays) find(ctx context.Context, d models.Date) (_ *models.Bucket, err error) {
 	if o.bucket == nil || o.date != d {
 		o.date = d
-		o.bucket, err = o.catalog.Accepting(ctx, o.board, d, o.now)
+		o.bucket, err = o.catalog.ForUpload(ctx, o.board, d, o.now)
 	}
 	return o.bucket, err
 }

@@ -19,23 +19,23 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // sink records what it is handed, or refuses it.
-type sink struct {
+type writer struct {
 	got [][]models.Raise
 	err error
 }
 
-func (s *sink) Do(_ context.Context, raises []models.Raise) error {
+func (s *writer) Submit(_ context.Context, raises []models.Raise) error {
 	s.got = append(s.got, raises)
 	return s.err
 }
 
-func newService(t *testing.T, env *testenv.Env) (*ingest.Service, *sink) {
+func newService(t *testing.T, env *testenv.Env) (*ingest.Service, *writer) {
 	t.Helper()
 	c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
 	if err := c.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
 		t.Fatal(err)
 	}
-	s := &sink{}
+	s := &writer{}
 	return ingest.New(c, s, s, false, env.Clock.Now), s
 }
 

@@ -57,11 +57,11 @@ type Kafka struct {
 
 	appends sync.WaitGroup // calls that have not heard of all their records
 
-	mu       sync.Mutex
-	closed   bool
-	consumer *kgo.Client     // a member of the group; nil until something is received
-	tenures  map[int32]int64 // partitions that the consumer has, and which time that is
-	tenure   int64           // the latest
+	mu          sync.Mutex
+	closed      bool
+	consumer    *kgo.Client     // a member of the group; nil until something is received
+	assignments map[int32]int64 // partitions that the consumer has, and which time that is
+	assignment  int64           // the latest
 }
 
 // KafkaOptions says where a topic is and what it must do.
@@ -91,7 +91,7 @@ func NewKafka(ctx context.Context, o KafkaOptions) (*Kafka, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kafka: %w", err)
 	}
-	k := &Kafka{options: o, base: base, tenures: make(map[int32]int64)}
+	k := &Kafka{options: o, base: base, assignments: make(map[int32]int64)}
 	k.client, err = k.connect(
 		kgo.DefaultProduceTopic(o.Topic),
 		kgo.RequiredAcks(kgo.AllISRAcks()),

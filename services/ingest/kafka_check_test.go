@@ -123,7 +123,7 @@ func TestKafkaLogsIn(t *testing.T) {
 			continue
 		}
 		appendAll(t, q, updatesOf(1, 1))
-		got := newInbox(t)
+		got := newCollector(t)
 		got.take(q)
 		q.Close()
 	}

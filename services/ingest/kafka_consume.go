@@ -40,14 +40,14 @@ const (
 	fetches             = 2
 )
 
-// marks is the receipt of a delivery: how far it goes in each partition.
-type marks map[int32]mark
+// offsetMarks is the receipt of a delivery: how far it goes in each partition.
+type offsetMarks map[int32]offsetMark
 
-type mark struct {
-	// tenure is the time that the consumer had the partition, one of several
+type offsetMark struct {
+	// assignment is the time that the consumer had the partition, one of several
 	// perhaps.
-	tenure int64
-	next   kgo.EpochOffset
+	assignment int64
+	next       kgo.EpochOffset
 }
 
 // Receive is part of Queue. The first call joins the group; the group may take
@@ -115,8 +115,8 @@ func (k *Kafka) assigned(_ context.Context, _ *kgo.Client, partitions map[string
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, p := range partitions[k.options.Topic] {
-		k.tenure++
-		k.tenures[p] = k.tenure
+		k.assignment++
+		k.assignments[p] = k.assignment
 	}
 }
 
@@ -126,7 +126,7 @@ func (k *Kafka) lost(_ context.Context, _ *kgo.Client, partitions map[string][]i
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, p := range partitions[k.options.Topic] {
-		delete(k.tenures, p)
+		delete(k.assignments, p)
 	}
 }
 
@@ -154,10 +154,10 @@ func (k *Kafka) delivery(got kgo.Fetches) Delivery {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	d := Delivery{Messages: make([]Message, 0, got.NumRecords())}
-	receipt := make(marks)
+	receipt := make(offsetMarks)
 	for r := range got.RecordsAll() {
 		d.Messages = append(d.Messages, messageOf(r))
-		receipt[r.Partition] = mark{k.tenures[r.Partition], kgo.EpochOffset{Epoch: r.LeaderEpoch, Offset: r.Offset + 1}}
+		receipt[r.Partition] = offsetMark{k.assignments[r.Partition], kgo.EpochOffset{Epoch: r.LeaderEpoch, Offset: r.Offset + 1}}
 	}
 	d.receipt = receipt
 	return d
@@ -200,9 +200,9 @@ func (k *Kafka) owned(received []Delivery) (*kgo.Client, map[int32]kgo.EpochOffs
 	defer k.mu.Unlock()
 	offsets := make(map[int32]kgo.EpochOffset)
 	for _, d := range received {
-		receipt, _ := d.receipt.(marks)
+		receipt, _ := d.receipt.(offsetMarks)
 		for p, m := range receipt {
-			if tenure, ok := k.tenures[p]; ok && tenure == m.tenure && m.next.Offset > offsets[p].Offset {
+			if tenure, ok := k.assignments[p]; ok && tenure == m.assignment && m.next.Offset > offsets[p].Offset {
 				offsets[p] = m.next
 			}
 		}

@@ -43,7 +43,7 @@ func TestKafkaReplaysEverything(t *testing.T) {
 	}
 	want := updatesOf(12_000, 1)
 	appendAll(t, q, want)
-	received := newInbox(t)
+	received := newCollector(t)
 	for len(received.messages) < 6000 {
 		received.take(q)
 	}
@@ -205,7 +205,7 @@ func TestKafkaLag(t *testing.T) {
 		if got := lag(); got.Messages != 3 || got.Oldest < age || got.Oldest > time.Since(at)*8/7 {
 			t.Errorf("of %v: %+v", age, got)
 		}
-		more := newInbox(t)
+		more := newCollector(t)
 		more.fill(q, 3)
 		more.acknowledge(q)
 	}
@@ -213,7 +213,7 @@ func TestKafkaLag(t *testing.T) {
 	if got := lag(); got.Messages != 100 || got.Oldest <= 0 {
 		t.Errorf("before anybody consumes: %+v", got)
 	}
-	received := newInbox(t)
+	received := newCollector(t)
 	received.fill(q, 100)
 	if got := lag(); got.Messages != 100 {
 		t.Errorf("before it is acknowledged: %+v", got)

@@ -105,7 +105,7 @@ func (p *topic) acknowledged(position string) bool {
 }
 
 // countAcknowledged is how many of the inbox's messages the group is past.
-func (p *topic) countAcknowledged(b *inbox) int {
+func (p *topic) countAcknowledged(b *collector) int {
 	n := 0
 	for position := range b.messages {
 		if p.acknowledged(position) {
@@ -133,16 +133,18 @@ func appendAll(t *testing.T, q ingest.Queue, updates []ingest.Update) {
 	}
 }
 
-// inbox collects what queues deliver.
-type inbox struct {
+// collector collects what queues deliver.
+type collector struct {
 	t          *testing.T
 	messages   map[string]ingest.Message // by position
 	deliveries []ingest.Delivery
 }
 
-func newInbox(t *testing.T) *inbox { return &inbox{t: t, messages: make(map[string]ingest.Message)} }
+func newCollector(t *testing.T) *collector {
+	return &collector{t: t, messages: make(map[string]ingest.Message)}
+}
 
-func (b *inbox) take(q ingest.Queue) {
+func (b *collector) take(q ingest.Queue) {
 	b.t.Helper()
 	d, err := q.Receive(b.t.Context(), 100)
 	if err != nil {
@@ -151,7 +153,7 @@ func (b *inbox) take(q ingest.Queue) {
 	b.add(d)
 }
 
-func (b *inbox) add(d ingest.Delivery) {
+func (b *collector) add(d ingest.Delivery) {
 	if len(d.Messages) == 0 {
 		return
 	}
@@ -162,7 +164,7 @@ func (b *inbox) add(d ingest.Delivery) {
 }
 
 // fill receives until there are so many messages.
-func (b *inbox) fill(q ingest.Queue, n int) {
+func (b *collector) fill(q ingest.Queue, n int) {
 	b.t.Helper()
 	for len(b.messages) < n {
 		b.take(q)
@@ -172,7 +174,7 @@ func (b *inbox) fill(q ingest.Queue, n int) {
 	}
 }
 
-func (b *inbox) acknowledge(q ingest.Queue) {
+func (b *collector) acknowledge(q ingest.Queue) {
 	b.t.Helper()
 	if err := q.Acknowledge(b.t.Context(), b.deliveries); err != nil {
 		b.t.Fatal(err)
@@ -181,7 +183,7 @@ func (b *inbox) acknowledge(q ingest.Queue) {
 }
 
 // updates decodes what was received, ordered by user and score.
-func (b *inbox) updates() []ingest.Update {
+func (b *collector) updates() []ingest.Update {
 	b.t.Helper()
 	return decode(b.t, slices.Collect(maps.Values(b.messages)))
 }
@@ -213,7 +215,7 @@ func TestKafkaRoundTrip(t *testing.T) {
 		appendAll(t, q, updatesOf(500, score))
 		want = append(want, updatesOf(500, score)...)
 	}
-	got := newInbox(t)
+	got := newCollector(t)
 	got.fill(q, len(want))
 	slices.SortStableFunc(want, byUser)
 	if diff := cmp.Diff(want, got.updates()); diff != "" {
@@ -255,7 +257,7 @@ func TestKafkaDeliversGarbage(t *testing.T) {
 		&kgo.Record{Key: []byte("17")},
 		&kgo.Record{Value: []byte{}},
 	)
-	got := newInbox(t)
+	got := newCollector(t)
 	got.fill(q, 3)
 	for position, want := range map[string]string{"kafka updates/0/0": "garbage", "kafka updates/0/1": "", "kafka updates/0/2": ""} {
 		if m, ok := got.messages[position]; !ok || string(m.Payload) != want {
@@ -272,15 +274,15 @@ func TestKafkaDeliversAgainWhatWasNotAcknowledged(t *testing.T) {
 	p := newTopic(t, 3)
 	q := p.open()
 	appendAll(t, q, updatesOf(100, 1))
-	first := newInbox(t)
+	first := newCollector(t)
 	first.fill(q, 100)
 	first.acknowledge(q)
 	appendAll(t, q, updatesOf(100, 2))
-	unacknowledged := newInbox(t)
+	unacknowledged := newCollector(t)
 	unacknowledged.fill(q, 100)
 	q.Close()
 
-	again := newInbox(t)
+	again := newCollector(t)
 	q = p.open()
 	again.fill(q, 100)
 	if diff := cmp.Diff(updatesOf(100, 2), again.updates()); diff != "" {
@@ -290,12 +292,12 @@ func TestKafkaDeliversAgainWhatWasNotAcknowledged(t *testing.T) {
 
 	p.Stop()
 	p.Start()
-	again = newInbox(t)
+	again = newCollector(t)
 	q = p.open()
 	again.fill(q, 100)
 	again.acknowledge(q)
 	appendAll(t, q, updatesOf(10, 3))
-	last := newInbox(t)
+	last := newCollector(t)
 	last.fill(q, 10)
 	if diff := cmp.Diff(updatesOf(10, 3), last.updates()); diff != "" {
 		t.Error(diff)
@@ -308,7 +310,7 @@ func TestKafkaConsumersShareAndTakeOver(t *testing.T) {
 	t.Parallel()
 	p := newTopic(t, 6)
 	a, b := p.open(), p.open()
-	ofA, ofB := newInbox(t), newInbox(t)
+	ofA, ofB := newCollector(t), newCollector(t)
 	appendAll(t, a, updatesOf(300, 1))
 	for !p.shared(2, 6) {
 		ofA.take(a)
@@ -357,11 +359,11 @@ func TestKafkaAcknowledgesOnlyWhatItStillHas(t *testing.T) {
 	p := newTopic(t, 4)
 	a := p.open()
 	appendAll(t, a, updatesOf(200, 1))
-	ofA := newInbox(t)
+	ofA := newCollector(t)
 	ofA.fill(a, 200)
 
 	b := p.open()
-	ofB := newInbox(t)
+	ofB := newCollector(t)
 	for !p.shared(2, 4) || len(ofB.messages) == 0 { // a does nothing meanwhile, and is in nobody's way
 		ofB.take(b)
 	}
@@ -390,7 +392,7 @@ func TestKafkaConsumerThatWasGivenUp(t *testing.T) {
 	p := newTopic(t, 2)
 	q := p.open()
 	appendAll(t, q, updatesOf(50, 1))
-	got := newInbox(t)
+	got := newCollector(t)
 	got.fill(q, 50)
 	p.giveUp()
 	testenv.Eventually(t, "the acknowledgement ends", func() bool { return q.Acknowledge(t.Context(), got.deliveries) == nil })
@@ -440,7 +442,7 @@ func TestKafkaAppendWithoutBrokers(t *testing.T) {
 	}
 	p.Start()
 	testenv.Eventually(t, "the queue takes updates again", func() bool { return q.Append(t.Context(), updatesOf(10, 3)) == nil })
-	got := newInbox(t)
+	got := newCollector(t)
 	for !slices.ContainsFunc(got.updates(), func(u ingest.Update) bool { return u.Score == 3 }) {
 		got.take(q)
 	}
@@ -461,7 +463,7 @@ func TestKafkaAppendToABrokerThatHangs(t *testing.T) {
 		t.Errorf("the broker hangs: %v", errs)
 	}
 	appendAll(t, q, updatesOf(10, 3))
-	got := newInbox(t)
+	got := newCollector(t)
 	got.fill(q, 20)
 }
 
@@ -471,7 +473,7 @@ func TestKafkaClosesWithoutBrokers(t *testing.T) {
 	p := newTopic(t, 2)
 	q := p.open()
 	appendAll(t, q, updatesOf(10, 1))
-	got := newInbox(t)
+	got := newCollector(t)
 	got.fill(q, 10)
 	p.Stop()
 	q.Close()
@@ -497,7 +499,7 @@ func TestKafkaAppendAnswersForEachUpdate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := newInbox(t)
+	got := newCollector(t)
 	got.fill(q, len(want))
 	if diff := cmp.Diff(want, got.updates()); diff != "" {
 		t.Error(diff)
@@ -517,7 +519,7 @@ func TestKafkaReceivesOnceItMay(t *testing.T) {
 		return errors.Is(err, kerr.GroupAuthorizationFailed)
 	})
 	refusal.Remove()
-	got := newInbox(t)
+	got := newCollector(t)
 	testenv.Eventually(t, "the messages come", func() bool {
 		d, _ := q.Receive(t.Context(), 100) // an earlier refusal may be heard late
 		got.add(d)

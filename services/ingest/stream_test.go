@@ -71,22 +71,22 @@ func FuzzDecodeUpdate(f *testing.F) {
 	})
 }
 
-// plant is a stream, its consumers and the boards behind them.
-type plant struct {
+// fixture is a stream, its consumers and the boards behind them.
+type fixture struct {
 	t       *testing.T
 	env     *testenv.Env
 	catalog *catalog.Catalog
 	boards  *board.Store
-	letters *ingest.LetterStore
+	letters *ingest.DeadLetterStore
 	bucket  *models.Bucket
 	options ingest.StreamOptions
 }
 
-func newPlant(t *testing.T, env *testenv.Env) *plant {
+func newFixture(t *testing.T, env *testenv.Env) *fixture {
 	t.Helper()
-	p := &plant{
+	p := &fixture{
 		t: t, env: env, catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
-		boards: board.NewStore(env.Redis, env.Keys, env.Clock.Now), letters: ingest.NewLetterStore(env.Gorm),
+		boards: board.NewStore(env.Redis, env.Keys, env.Clock.Now), letters: ingest.NewDeadLetterStore(env.Gorm),
 		options: ingest.StreamOptions{MaxUpdates: 1_000_000, Keep: time.Hour, ClaimAfter: time.Hour},
 	}
 	if err := p.catalog.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
@@ -94,7 +94,7 @@ func newPlant(t *testing.T, env *testenv.Env) *plant {
 	}
 	b := testenv.Must(p.catalog.Board("steps"))
 	now := env.Clock.Now()
-	bucket, err := p.catalog.Accepting(t.Context(), b, b.Today(now), now)
+	bucket, err := p.catalog.ForUpload(t.Context(), b, b.Today(now), now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,19 +103,19 @@ func newPlant(t *testing.T, env *testenv.Env) *plant {
 }
 
 // stream is the queue, over a client of its own.
-func (p *plant) stream() *ingest.Stream {
+func (p *fixture) stream() *ingest.Stream {
 	return ingest.NewStream(stores.OpenRedis(p.env.Config.Redis), p.env.Keys, p.options)
 }
 
-func (p *plant) consumer(q ingest.Queue, boards ingest.Boards) *ingest.Consumer {
+func (p *fixture) consumer(q ingest.Queue, boards ingest.Boards) *ingest.Consumer {
 	return ingest.NewConsumer(ingest.ConsumerOptions{
-		Queue: q, Buckets: p.catalog, Boards: boards, Letters: p.letters, Clock: p.env.Clock.Now, Log: p.env.Log,
+		Queue: q, Buckets: p.catalog, Boards: boards, DeadLetters: p.letters, Clock: p.env.Clock.Now, Log: p.env.Log,
 		Interval: time.Millisecond, Batch: 1000, Registry: prometheus.NewRegistry(),
 	})
 }
 
 // run runs a consumer until the test says so; the function waits for its end.
-func (p *plant) run(c *ingest.Consumer) (stop func()) {
+func (p *fixture) run(c *ingest.Consumer) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.t.Context()))
 	var wg sync.WaitGroup
 	wg.Go(func() { c.Run(ctx) })
@@ -124,11 +124,11 @@ func (p *plant) run(c *ingest.Consumer) (stop func()) {
 	return stop
 }
 
-func (p *plant) update(user models.UserID, points int64) ingest.Update {
+func (p *fixture) update(user models.UserID, points int64) ingest.Update {
 	return ingest.Update{Board: "steps", Bucket: p.bucket.Name, User: user, Score: points, ReachedAt: models.TimestampOf(p.bucket.StartsAt) + models.Timestamp(points)}
 }
 
-func (p *plant) append(q ingest.Queue, updates ...ingest.Update) {
+func (p *fixture) append(q ingest.Queue, updates ...ingest.Update) {
 	p.t.Helper()
 	for _, err := range q.Append(p.t.Context(), updates) {
 		if err != nil {
@@ -138,7 +138,7 @@ func (p *plant) append(q ingest.Queue, updates ...ingest.Update) {
 }
 
 // scores is what the board holds.
-func (p *plant) scores() map[models.UserID]int64 {
+func (p *fixture) scores() map[models.UserID]int64 {
 	p.t.Helper()
 	w, err := p.boards.Window(p.t.Context(), p.bucket, board.Top, 0, 100_000)
 	if err != nil {
@@ -152,7 +152,7 @@ func (p *plant) scores() map[models.UserID]int64 {
 }
 
 // drained waits until everything is acknowledged.
-func (p *plant) drained(q ingest.Queue) {
+func (p *fixture) drained(q ingest.Queue) {
 	p.t.Helper()
 	testenv.Eventually(p.t, "the queue is drained", func() bool {
 		lag, err := q.Lag(p.t.Context())
@@ -164,7 +164,7 @@ func (p *plant) drained(q ingest.Queue) {
 func TestAStreamReachesTheBoards(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		p := newPlant(t, env)
+		p := newFixture(t, env)
 		q := ingest.NewStream(stores.OpenRedis(p.redis()), env.Keys, p.options)
 		defer q.Close()
 		rng := rand.New(rand.NewPCG(1, 2))
@@ -191,7 +191,7 @@ func TestAStreamReachesTheBoards(t *testing.T) {
 }
 
 // redis is how the test's Redis is reached.
-func (p *plant) redis() (cfg config.Redis) {
+func (p *fixture) redis() (cfg config.Redis) {
 	cfg = p.env.Config.Redis
 	if rdb, ok := p.env.Redis.(*redis.Client); ok {
 		cfg.Addrs = []string{rdb.Options().Addr}
@@ -226,7 +226,7 @@ func (f *failing) Raise(ctx context.Context, raises []models.Raise) []error {
 // dead letters.
 func TestAConsumerWaitsForTheBoards(t *testing.T) {
 	t.Parallel()
-	p := newPlant(t, testenv.Real(t))
+	p := newFixture(t, testenv.Real(t))
 	q := p.stream()
 	defer q.Close()
 	p.append(q, p.update(1, 5), p.update(2, 6))
@@ -256,7 +256,7 @@ func TestAConsumerWaitsForTheBoards(t *testing.T) {
 func TestPoisonBecomesDeadLetters(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	p := newPlant(t, env)
+	p := newFixture(t, env)
 	q := p.stream()
 	defer q.Close()
 	gone := p.update(3, 1)
@@ -320,7 +320,7 @@ func TestPoisonBecomesDeadLetters(t *testing.T) {
 // A consumer that died is taken over from.
 func TestWhatADeadConsumerHeldIsTakenOver(t *testing.T) {
 	t.Parallel()
-	p := newPlant(t, testenv.Real(t))
+	p := newFixture(t, testenv.Real(t))
 	p.options.ClaimAfter = time.Millisecond
 	dead := p.stream()
 	p.append(dead, p.update(1, 5))
@@ -344,7 +344,7 @@ func TestWhatADeadConsumerHeldIsTakenOver(t *testing.T) {
 // A stream takes only so much, and says so.
 func TestAFullStreamRefuses(t *testing.T) {
 	t.Parallel()
-	p := newPlant(t, testenv.Real(t))
+	p := newFixture(t, testenv.Real(t))
 	p.options.MaxUpdates = 3
 	q := p.stream()
 	defer q.Close()
@@ -356,7 +356,7 @@ func TestAFullStreamRefuses(t *testing.T) {
 	g := batch.New(10, 1, ingest.Enqueue(q))
 	defer g.Close()
 	entry := models.Entry{User: 4, Composite: 1 << 30}
-	if err := g.Do(t.Context(), []models.Raise{{Bucket: p.bucket, Entry: entry}}); models.CodeOf(err) != models.CodeUnavailable {
+	if err := g.Submit(t.Context(), []models.Raise{{Bucket: p.bucket, Entry: entry}}); models.CodeOf(err) != models.CodeUnavailable {
 		t.Errorf("the upload is answered %v", err)
 	}
 }
@@ -365,15 +365,15 @@ func TestAFullStreamRefuses(t *testing.T) {
 func TestTheGuardAppliesAgain(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	p := newPlant(t, env)
+	p := newFixture(t, env)
 	q := p.stream()
 	defer q.Close()
 	guard := ingest.NewGuard(ingest.GuardOptions{
-		Queue: q, Memory: p.boards.Memory("queue"), Buckets: p.catalog, Boards: p.boards, Leases: lease.NewLocal(), Log: env.Log, Rewind: time.Minute,
+		Queue: q, Detector: p.boards.LossDetector("queue"), Buckets: p.catalog, Boards: p.boards, Leases: lease.NewLocal(), Log: env.Log, Rewind: time.Minute,
 	})
 	look := func() {
 		t.Helper()
-		if err := guard.Look(t.Context()); err != nil {
+		if err := guard.RecoverOnce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -396,7 +396,7 @@ func TestTheGuardAppliesAgain(t *testing.T) {
 		t.Errorf("the same server gets %v again", got)
 	}
 	// Another server says so by its run id.
-	if err := env.Redis.HSet(t.Context(), env.Keys.BoardsNoted("queue", 0), "server", "another").Err(); err != nil {
+	if err := env.Redis.HSet(t.Context(), env.Keys.LossCheckpoint("queue", 0), "server", "another").Err(); err != nil {
 		t.Fatal(err)
 	}
 	look()
@@ -404,7 +404,7 @@ func TestTheGuardAppliesAgain(t *testing.T) {
 		t.Errorf("after a restart the board holds %v", got)
 	}
 	forget()
-	if err := env.Redis.Del(t.Context(), env.Keys.BoardsNoted("queue", 0)).Err(); err != nil {
+	if err := env.Redis.Del(t.Context(), env.Keys.LossCheckpoint("queue", 0)).Err(); err != nil {
 		t.Fatal(err)
 	}
 	look()

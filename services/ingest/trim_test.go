@@ -16,7 +16,7 @@ import (
 func TestShortLivedConsumersTrim(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	p := newPlant(t, env)
+	p := newFixture(t, env)
 	horizons := env.Keys.IngestHorizons()
 	// pass lets time pass, for the horizons.
 	pass := func(d time.Duration) {

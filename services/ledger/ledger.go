@@ -87,10 +87,10 @@ type Result struct {
 
 // Catalog knows where increments count.
 type Catalog interface {
-	// Counting is where an increment counts that is accepted now.
+	// ForIncrement is where an increment counts that is accepted now.
 	// CodeBoardNotFound, CodeBoardKind on a board that takes none,
 	// CodeEventNotOpen outside of the event's time, CodeUnavailable.
-	Counting(ctx context.Context, board string, now time.Time) (models.Slot, error)
+	ForIncrement(ctx context.Context, board string, now time.Time) (models.TotalRange, error)
 }
 
 // Boards are the buckets in Redis.
@@ -108,8 +108,8 @@ type Service struct {
 	clock   models.Clock
 	log     *slog.Logger
 	stats   Stats
-	flushes *batch.Group[*pending]
-	lists   *batch.Group[*pending]
+	flushes *batch.Batcher[*pending]
+	lists   *batch.Batcher[*pending]
 
 	// raising has a place for each call of Boards.Raise that is under way.
 	raising chan struct{}
@@ -160,7 +160,7 @@ func (s *Service) Close() {
 // duplicates all the same; CodeUnavailable.
 func (s *Service) Add(ctx context.Context, board string, items []Increment) ([]Result, error) {
 	now := models.TimestampOf(s.clock())
-	slot, err := s.catalog.Counting(ctx, board, now.Time())
+	slot, err := s.catalog.ForIncrement(ctx, board, now.Time())
 	var closed *models.Error
 	if err != nil && (!errors.As(err, &closed) || closed.Code != models.CodeEventNotOpen) {
 		return nil, err
@@ -179,7 +179,7 @@ func (s *Service) Add(ctx context.Context, board string, items []Increment) ([]R
 			continue
 		}
 		queued = append(queued, pending{
-			Increment: item, board: board, slot: slot, closed: closed,
+			Increment: item, board: board, totals: slot, closed: closed,
 			acceptedAt: now, reachedAt: reachedAt, result: &results[i],
 		})
 		flushed = append(flushed, &queued[len(queued)-1])
@@ -191,7 +191,7 @@ func (s *Service) Add(ctx context.Context, board string, items []Increment) ([]R
 	if len(flushed) >= listItems {
 		flushes = s.lists
 	}
-	if err := flushes.Do(ctx, flushed); err != nil {
+	if err := flushes.Submit(ctx, flushed); err != nil {
 		return nil, err // the results may still be written to
 	}
 	return results, nil
@@ -257,28 +257,28 @@ func (s *Stats) count(items []*pending) {
 }
 
 var (
-	// errTaken says that an id of the transaction was counted meanwhile.
-	errTaken = errors.New("an event id was counted by somebody else meanwhile")
-	// errCollided says that the database has ended a transaction because of
+	// errDuplicateID says that an id of the transaction was counted meanwhile.
+	errDuplicateID = errors.New("an event id was counted by somebody else meanwhile")
+	// errConflict says that the database has ended a transaction because of
 	// another one.
-	errCollided = errors.New("the transaction has met another one")
-	// errPast says that a score would pass the largest.
-	errPast = errors.New("a score passes the largest")
+	errConflict = errors.New("the transaction has met another one")
+	// errOverMax says that a score would pass the largest.
+	errOverMax = errors.New("a score passes the largest")
 )
 
 // count writes the increments down and their results.
-func (s *Service) count(ctx context.Context, items []*pending) (*sheet, error) {
+func (s *Service) count(ctx context.Context, items []*pending) (*plan, error) {
 	careful := false
 	var err error
 	for range attempts {
-		var f *sheet
+		var f *plan
 		f, err = s.attempt(ctx, items, careful)
 		switch {
 		case err == nil:
 			return f, nil
-		case errors.Is(err, errPast):
+		case errors.Is(err, errOverMax):
 			careful = true
-		case !errors.Is(err, errTaken) && !errors.Is(err, errCollided):
+		case !errors.Is(err, errDuplicateID) && !errors.Is(err, errConflict):
 			return nil, err
 		}
 		s.stats.Retries.Add(1)
@@ -289,26 +289,26 @@ func (s *Service) count(ctx context.Context, items []*pending) (*sheet, error) {
 // attempt writes the increments down in one transaction. It takes for granted
 // that none of them passes the largest score, and answers errPast where one
 // does; a careful attempt looks at the totals first, and rejects such ones.
-func (s *Service) attempt(ctx context.Context, items []*pending, careful bool) (f *sheet, err error) {
-	err = s.store.books.transact(ctx, func(tx transaction) error {
+func (s *Service) attempt(ctx context.Context, items []*pending, careful bool) (f *plan, err error) {
+	err = s.store.transactor.transact(ctx, func(tx transaction) error {
 		known, err := tx.known(ctx, keysOf(items))
 		if err != nil {
 			return fmt.Errorf("look for known event ids: %w", err)
 		}
-		f = newSheet(items, known)
+		f = newPlan(items, known)
 		if careful {
 			if err := tx.lock(ctx, f.sortedRows(), f.windows); err != nil {
 				return fmt.Errorf("lock totals: %w", err)
 			}
 		}
-		if f.choose(careful); len(f.counted) == 0 {
+		if f.accept(careful); len(f.accepted) == 0 {
 			return nil
 		}
 		if err := tx.add(ctx, f.sortedRows(), f.windows); err != nil {
 			return fmt.Errorf("add to totals: %w", err)
 		}
-		if !f.settle() {
-			return errPast
+		if !f.assignScores() {
+			return errOverMax
 		}
 		if err := tx.finish(ctx, f.events()); err != nil {
 			return fmt.Errorf("store increments: %w", err)
@@ -320,7 +320,7 @@ func (s *Service) attempt(ctx context.Context, items []*pending, careful bool) (
 
 // raisesOf is what the flush makes of the buckets: of each total that has
 // changed, all of it, so that it may be raised in any order and again.
-func (s *Service) raisesOf(ctx context.Context, f *sheet) []models.Raise {
+func (s *Service) raisesOf(ctx context.Context, f *plan) []models.Raise {
 	raises := make([]models.Raise, 0, len(f.rows))
 	for _, r := range f.rows {
 		if r.added == 0 || r.sumUp {
@@ -355,7 +355,7 @@ func (s *Service) raise(ctx context.Context, raises []models.Raise) {
 		// The answer may be given up; the raise goes on.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), raiseTimeout)
 		defer cancel()
-		s.noteRaised(ctx, s.boards.Raise(ctx, raises))
+		s.recordRaise(ctx, s.boards.Raise(ctx, raises))
 	})
 	patience := time.NewTimer(raisePatience)
 	defer patience.Stop()
@@ -365,8 +365,8 @@ func (s *Service) raise(ctx context.Context, raises []models.Raise) {
 	}
 }
 
-// noteRaised counts what was not raised, and says so once until it works again.
-func (s *Service) noteRaised(ctx context.Context, errs []error) {
+// recordRaise counts what was not raised, and says so once until it works again.
+func (s *Service) recordRaise(ctx context.Context, errs []error) {
 	var failed int64
 	var first error
 	for _, err := range errs {

@@ -30,9 +30,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // start is when the tests' event starts; it lasts for ten days.
 var start = testenv.Noon.Add(-time.Hour)
 
-// plant is a ledger on an event board, "gifts", and a rolling one, "active",
+// fixture is a ledger on an event board, "gifts", and a rolling one, "active",
 // of three hours.
-type plant struct {
+type fixture struct {
 	t       *testing.T
 	env     *testenv.Env
 	catalog *catalog.Catalog
@@ -41,10 +41,10 @@ type plant struct {
 	ledger  *ledger.Service
 }
 
-func newPlant(t *testing.T, env *testenv.Env, largest int64) *plant {
+func newFixture(t *testing.T, env *testenv.Env, largest int64) *fixture {
 	t.Helper()
 	end := start.AddDate(0, 0, 10)
-	p := &plant{
+	p := &fixture{
 		t: t, env: env, catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
 		boards: board.NewStore(env.Redis, env.Keys, env.Clock.Now), store: ledger.NewStore(env.Gorm, env.Pool),
 	}
@@ -61,13 +61,13 @@ func newPlant(t *testing.T, env *testenv.Env, largest int64) *plant {
 }
 
 // replica is another process on the same stores.
-func (p *plant) replica(boards ledger.Boards, clock models.Clock) *ledger.Service {
+func (p *fixture) replica(boards ledger.Boards, clock models.Clock) *ledger.Service {
 	s := ledger.New(p.store, p.catalog, boards, clock, p.env.Log)
 	p.t.Cleanup(s.Close)
 	return s
 }
 
-func (p *plant) add(board string, items ...ledger.Increment) []ledger.Result {
+func (p *fixture) add(board string, items ...ledger.Increment) []ledger.Result {
 	p.t.Helper()
 	results, err := p.ledger.Add(p.t.Context(), board, items)
 	if err != nil {
@@ -76,9 +76,9 @@ func (p *plant) add(board string, items ...ledger.Increment) []ledger.Result {
 	return results
 }
 
-func (p *plant) bucket(board string) *models.Bucket {
+func (p *fixture) bucket(board string) *models.Bucket {
 	p.t.Helper()
-	slot, err := p.catalog.Counting(p.t.Context(), board, p.env.Clock.Now())
+	slot, err := p.catalog.ForIncrement(p.t.Context(), board, p.env.Clock.Now())
 	if err != nil && models.CodeOf(err) != models.CodeEventNotOpen {
 		p.t.Fatal(err)
 	}
@@ -86,12 +86,12 @@ func (p *plant) bucket(board string) *models.Bucket {
 }
 
 // onBoard is what the bucket in Redis holds.
-func (p *plant) onBoard(board string) map[models.UserID]string {
+func (p *fixture) onBoard(board string) map[models.UserID]string {
 	p.t.Helper()
 	return read(p, p.bucket(board))
 }
 
-func read(p *plant, bucket *models.Bucket) map[models.UserID]string {
+func read(p *fixture, bucket *models.Bucket) map[models.UserID]string {
 	p.t.Helper()
 	w, err := p.boards.Window(p.t.Context(), bucket, board.Top, 0, 100_000)
 	if err != nil {
@@ -110,7 +110,7 @@ func standing(points int64, at models.Timestamp) string {
 }
 
 // totals is the rows of a board's running totals.
-func (p *plant) totals(board string) []models.ScoreTotal {
+func (p *fixture) totals(board string) []models.ScoreTotal {
 	p.t.Helper()
 	var totals []models.ScoreTotal
 	if err := p.env.Gorm.Where("board = ?", board).Order("user_id, total").Find(&totals).Error; err != nil {
@@ -120,7 +120,7 @@ func (p *plant) totals(board string) []models.ScoreTotal {
 }
 
 // events is the increments of a board.
-func (p *plant) events(board string) []models.ScoreEvent {
+func (p *fixture) events(board string) []models.ScoreEvent {
 	p.t.Helper()
 	var events []models.ScoreEvent
 	if err := p.env.Gorm.Where("board = ?", board).Order("event_id").Find(&events).Error; err != nil {
@@ -132,7 +132,7 @@ func (p *plant) events(board string) []models.ScoreEvent {
 // balanced checks the books: every total is the sum of its increments, the
 // total named like the bucket is the sum of all, and no increment has a total
 // that it is not in.
-func (p *plant) balanced(board string) {
+func (p *fixture) balanced(board string) {
 	p.t.Helper()
 	bucket := p.bucket(board)
 	type key struct {
@@ -179,7 +179,7 @@ func TestAdd(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		for _, board := range []string{"gifts", "active"} {
-			p := newPlant(t, env, 100)
+			p := newFixture(t, env, 100)
 			env.Clock.Set(testenv.Noon)
 			var got []string
 			call := func(items ...ledger.Increment) { got = append(got, briefs(p.add(board, items...))...) }
@@ -223,7 +223,7 @@ func TestAdd(t *testing.T) {
 // Malformed increments are rejected alone, and nothing is asked of anybody.
 func TestMalformedIncrements(t *testing.T) {
 	t.Parallel()
-	p := newPlant(t, testenv.Embedded(t), 100)
+	p := newFixture(t, testenv.Embedded(t), 100)
 	bad := []ledger.Increment{
 		inc(0, 1, "x"), inc(models.MaxUserID+1, 1, "x"), inc(1, 0, "x"), inc(1, -1, "x"), inc(1, math.MinInt64, "x"),
 		inc(1, 1, ""), inc(1, 1, strings.Repeat("x", 65)), inc(1, 1, "a b"), inc(1, 1, "a\x7f"), inc(1, 1, "a\n"), inc(1, 1, "ä"),
@@ -247,7 +247,7 @@ func TestMalformedIncrements(t *testing.T) {
 func TestOutsideTheEvent(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		p := newPlant(t, env, 100)
+		p := newFixture(t, env, 100)
 		env.Clock.Set(start.Add(-time.Millisecond))
 		var got []string
 		call := func(items ...ledger.Increment) { got = append(got, briefs(p.add("gifts", items...))...) }
@@ -286,7 +286,7 @@ func TestOutsideTheEvent(t *testing.T) {
 func TestReachedAtNeverGoesBackwards(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		p := newPlant(t, env, 100)
+		p := newFixture(t, env, 100)
 		for _, board := range []string{"gifts", "active"} {
 			env.Clock.Set(testenv.Noon.Add(1500 * time.Millisecond))
 			p.add(board, inc(1, 1, "a"))
@@ -350,7 +350,7 @@ func TestAgainstAReference(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		for _, board := range []string{"gifts", "active"} {
 			const largest = 250
-			p := newPlant(t, env, largest)
+			p := newFixture(t, env, largest)
 			env.Clock.Set(testenv.Noon)
 			m := &reference{
 				largest: largest, known: make(map[string]known),
@@ -396,7 +396,7 @@ func TestConcurrentIncrements(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		for _, board := range []string{"gifts", "active"} {
 			const largest = 250
-			p := newPlant(t, env, largest)
+			p := newFixture(t, env, largest)
 			services := []*ledger.Service{p.ledger, p.replica(p.boards, env.Clock.Now)}
 			callers, calls := 16, 40
 			if env.Pool == nil {
@@ -498,7 +498,7 @@ func TestOverlappingListsDoNotBlockEachOther(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	for _, board := range []string{"gifts", "active"} {
-		p := newPlant(t, env, 1_000_000)
+		p := newFixture(t, env, 1_000_000)
 		services := []*ledger.Service{p.ledger, p.replica(p.boards, env.Clock.Now), p.replica(p.boards, env.Clock.Now)}
 		before := deadlocks(t, env)
 		for round := range 10 {
@@ -547,7 +547,7 @@ func TestTheTurnOfTheHour(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	const largest = 60
-	p := newPlant(t, env, largest)
+	p := newFixture(t, env, largest)
 	env.Clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	for user := range models.UserID(20) {
 		p.add("active", inc(user+1, 5, fmt.Sprint("before-", user)))
@@ -577,14 +577,14 @@ func TestTheTurnOfTheHour(t *testing.T) {
 }
 
 // atTheTurn is two replicas, of which the second one's clock is in the next hour.
-func (p *plant) atTheTurn() [2]*ledger.Service {
+func (p *fixture) atTheTurn() [2]*ledger.Service {
 	slow := testenv.NewClock(time.Date(2026, 11, 20, 14, 59, 59, 0, time.UTC))
 	fast := testenv.NewClock(time.Date(2026, 11, 20, 15, 0, 1, 0, time.UTC))
 	return [2]*ledger.Service{p.replica(p.boards, slow.Now), p.replica(p.boards, fast.Now)}
 }
 
 // sumOf is what a user has at the two hours around the turn.
-func (p *plant) sumOf(user models.UserID) (sum int64) {
+func (p *fixture) sumOf(user models.UserID) (sum int64) {
 	p.t.Helper()
 	for _, total := range p.totals("active") {
 		if total.User == user && (total.Total == "2026112014" || total.Total == "2026112015") {
@@ -599,7 +599,7 @@ func (p *plant) sumOf(user models.UserID) (sum int64) {
 func TestHoursTakeTurns(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	p := newPlant(t, env, 10)
+	p := newFixture(t, env, 10)
 	p.bucket("active")
 	services := p.atTheTurn()
 	results := make([]string, 2)
@@ -666,7 +666,7 @@ func backend(tx *gorm.DB) (pid int) {
 func TestCallsShareTransactions(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	p := newPlant(t, env, 1000)
+	p := newFixture(t, env, 1000)
 	p.add("gifts", inc(1, 1, "one"), inc(2, 1, "two"))
 	const calls = 50
 	var wg sync.WaitGroup
@@ -710,7 +710,7 @@ func TestCallsShareTransactions(t *testing.T) {
 func TestADatabaseThatIsAway(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		p := newPlant(t, env, 100)
+		p := newFixture(t, env, 100)
 		p.add("gifts", inc(1, 1, "a"))
 		if err := env.Close(); err != nil {
 			t.Fatal(err)
@@ -747,7 +747,7 @@ func (l *lossy) Raise(ctx context.Context, raises []models.Raise) []error {
 func TestWithoutRedis(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		p := newPlant(t, env, 100)
+		p := newFixture(t, env, 100)
 		boards := &lossy{Boards: p.boards, away: true}
 		s := p.replica(boards, env.Clock.Now)
 		add := func(want string, i ledger.Increment) {

@@ -45,7 +45,7 @@ func (p *postgres) transact(ctx context.Context, fn func(transaction) error) err
 	}
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && (refused.Code == serializationFailure || refused.Code == deadlockDetected) {
-		return fmt.Errorf("%w: %w", errCollided, err)
+		return fmt.Errorf("%w: %w", errConflict, err)
 	}
 	return err
 }
@@ -242,7 +242,7 @@ func (t *postgresTx) finish(ctx context.Context, events []models.ScoreEvent) err
 	err := t.conn.SendBatch(ctx, b).Close()
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code == uniqueViolation {
-		return errTaken
+		return errDuplicateID
 	}
 	return err
 }

@@ -12,11 +12,11 @@ const purgeRows = 5000
 
 // Expiries knows which totals nobody asks for any more.
 type Expiries interface {
-	// Expired lists them: of each slot the totals from Since to Total. These are
+	// ExpiredTotals lists them: of each slot the totals from Since to Total. These are
 	// the hours of rolling boards that have left the window days ago, and events
 	// that have ended more than retain ago and are archived; none of these where
 	// retain is 0.
-	Expired(ctx context.Context, now time.Time, retain time.Duration) ([]models.Slot, error)
+	ExpiredTotals(ctx context.Context, now time.Time, retain time.Duration) ([]models.TotalRange, error)
 }
 
 // Purger deletes what the ledger need not keep.
@@ -39,13 +39,13 @@ func (p *Purger) Purge(ctx context.Context, retain time.Duration) (rows int64, e
 	now := p.clock()
 	if retain > 0 {
 		for n := int64(purgeRows); n == purgeRows; {
-			if n, err = p.store.forget(ctx, now.Add(-retain), purgeRows); err != nil {
+			if n, err = p.store.deleteIncrements(ctx, now.Add(-retain), purgeRows); err != nil {
 				return rows, err
 			}
 			rows += n
 		}
 	}
-	slots, err := p.catalog.Expired(ctx, now, retain)
+	slots, err := p.catalog.ExpiredTotals(ctx, now, retain)
 	if err != nil {
 		return rows, err
 	}
@@ -61,7 +61,7 @@ func (p *Purger) Purge(ctx context.Context, retain time.Duration) (rows int64, e
 
 // drop deletes a slot's totals, in the order of their names, so that none of
 // those that are gone is looked at again.
-func (p *Purger) drop(ctx context.Context, slot models.Slot) (rows int64, err error) {
+func (p *Purger) drop(ctx context.Context, slot models.TotalRange) (rows int64, err error) {
 	var after totalKey
 	for {
 		page, err := p.store.page(ctx, slot, after, purgeRows)
@@ -69,7 +69,7 @@ func (p *Purger) drop(ctx context.Context, slot models.Slot) (rows int64, err er
 			return rows, err
 		}
 		upto := keyOf(page[len(page)-1])
-		n, err := p.store.drop(ctx, slot, after, upto)
+		n, err := p.store.deleteTotals(ctx, slot, after, upto)
 		rows += n
 		if err != nil || len(page) < purgeRows {
 			return rows, err

@@ -25,32 +25,32 @@ const (
 	quickRewind = time.Minute
 )
 
-// Slots knows which totals are in which buckets.
-type Slots interface {
-	// Slots lists where totals may be missing from Redis: of each slot those
+// Totals knows which totals are in which buckets.
+type Totals interface {
+	// TotalRanges lists where totals may be missing from Redis: of each slot those
 	// from Since to Total.
-	Slots(ctx context.Context, now time.Time) ([]models.Slot, error)
-	// Totalled is the bucket that a total raises; catalog.ErrNoBucket for one
+	TotalRanges(ctx context.Context, now time.Time) ([]models.TotalRange, error)
+	// ForTotal is the bucket that a total raises; catalog.ErrNoBucket for one
 	// that raises none.
-	Totalled(ctx context.Context, board, total string) (*models.Bucket, error)
+	ForTotal(ctx context.Context, board, total string) (*models.Bucket, error)
 }
 
-// Mender brings totals to the buckets in Redis.
-type Mender interface {
-	// Mend raises buckets, all or an error, and tells how many entries have
+// Raiser brings totals to the buckets in Redis.
+type Raiser interface {
+	// RaiseAll raises buckets, all or an error, and tells how many entries have
 	// changed.
-	Mend(ctx context.Context, raises []models.Raise) (changed int64, err error)
+	RaiseAll(ctx context.Context, raises []models.Raise) (changed int64, err error)
 }
 
-// Memory is what the boards' Redis knows of itself. Its note is the
+// LossDetector is what the boards' Redis knows of itself. Its note is the
 // reconciler's own.
-type Memory interface {
-	// Recall asks what Redis may have forgotten.
-	Recall(ctx context.Context) (models.Recollection, error)
-	// Remember notes that the server of the recollection has everything up to a
+type LossDetector interface {
+	// Detect asks what Redis may have forgotten.
+	Detect(ctx context.Context) (models.LossReport, error)
+	// Checkpoint notes that the server of the recollection has everything up to a
 	// moment. Where nothing was lost it only moves the note on: a note that is
 	// gone meanwhile stays away.
-	Remember(ctx context.Context, r models.Recollection, upto time.Time) error
+	Checkpoint(ctx context.Context, r models.LossReport, upto time.Time) error
 }
 
 // Reconciler brings to Redis what it lacks of the running totals: what a crash
@@ -66,12 +66,12 @@ type Reconciler struct {
 
 // ReconcilerOptions is what a reconciler is made of.
 type ReconcilerOptions struct {
-	Store  *Store
-	Slots  Slots
-	Boards Mender
-	Memory Memory
-	Clock  models.Clock
-	Log    *slog.Logger
+	Store    *Store
+	Totals   Totals
+	Boards   Raiser
+	Detector LossDetector
+	Clock    models.Clock
+	Log      *slog.Logger
 	// Rewind is how far a restarted Redis may be behind, and how much the clocks
 	// of replicas may differ.
 	Rewind time.Duration
@@ -92,19 +92,19 @@ func NewReconciler(o ReconcilerOptions) *Reconciler {
 //
 // The note counts in the service's time, as increments do.
 func (r *Reconciler) Reconcile(ctx context.Context) (mended int64, err error) {
-	found, err := r.Memory.Recall(ctx)
+	found, err := r.Detector.Detect(ctx)
 	if err != nil {
 		return 0, err
 	}
 	now := r.Clock()
 	ago := now.Sub(time.UnixMilli(r.thorough.Load()))
-	quick := found.Lost == models.NothingLost && ago >= 0 && ago < r.Rewind/2
+	quick := found.Extent == models.NothingLost && ago >= 0 && ago < r.Rewind/2
 	p := r.pass(func(int64) {})
-	if found.Lost == models.AllLost {
+	if found.Extent == models.AllLost {
 		r.Log.InfoContext(ctx, "the boards' Redis has nothing of the ledger; it gets everything")
 		err = p.all(ctx, now)
 	} else {
-		since := found.Noted
+		since := found.CheckpointedAt
 		if since.After(now) {
 			since = now // the clock was set back
 		}
@@ -112,7 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) (mended int64, err error) {
 		if quick {
 			since = since.Add(r.Rewind - min(r.Rewind, quickRewind))
 		}
-		if found.Lost == models.LastWritesLost {
+		if found.Extent == models.LastWritesLost {
 			r.Log.WarnContext(ctx, "the boards' Redis may have forgotten increments; they are applied again", "since", since)
 		}
 		err = p.since(ctx, since)
@@ -123,7 +123,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) (mended int64, err error) {
 	if !quick {
 		r.thorough.Store(now.UnixMilli())
 	}
-	if found.Lost != models.NothingLost {
+	if found.Extent != models.NothingLost {
 		// On an empty database the first start finds nothing to mend.
 		level := slog.LevelInfo
 		if p.mended > 0 {
@@ -131,7 +131,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) (mended int64, err error) {
 		}
 		r.Log.Log(ctx, level, "what the boards' Redis had forgotten of the ledger was made good", "totals", p.totals, "mended", p.mended)
 	}
-	return p.mended, r.Memory.Remember(ctx, found, now)
+	return p.mended, r.Detector.Checkpoint(ctx, found, now)
 }
 
 // Rebuild brings every total to Redis that may be missing there, and tells how
@@ -148,20 +148,20 @@ func (r *Reconciler) Rebuild(ctx context.Context, progress func(totals int64)) (
 type pass struct {
 	*Reconciler
 	// buckets is what each total raises, nil for nothing.
-	buckets        map[slotName]*models.Bucket
+	buckets        map[totalName]*models.Bucket
 	progress       func(totals int64)
 	totals, mended int64
 }
 
 func (r *Reconciler) pass(progress func(totals int64)) *pass {
-	return &pass{Reconciler: r, buckets: make(map[slotName]*models.Bucket), progress: progress}
+	return &pass{Reconciler: r, buckets: make(map[totalName]*models.Bucket), progress: progress}
 }
 
-type slotName struct{ board, total string }
+type totalName struct{ board, total string }
 
 // all mends every slot.
 func (p *pass) all(ctx context.Context, now time.Time) error {
-	slots, err := p.Slots.Slots(ctx, now)
+	slots, err := p.Totals.TotalRanges(ctx, now)
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (p *pass) mend(ctx context.Context, totals []models.ScoreTotal) error {
 		raises = append(raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: t.User, Composite: composite}})
 	}
 	if len(raises) > 0 {
-		changed, err := p.Boards.Mend(ctx, raises)
+		changed, err := p.Boards.RaiseAll(ctx, raises)
 		if err != nil {
 			return err
 		}
@@ -239,12 +239,12 @@ func (p *pass) mend(ctx context.Context, totals []models.ScoreTotal) error {
 // bucket is what the total raises, nil for nothing, or for what nobody knows
 // here: that is said once a pass.
 func (p *pass) bucket(ctx context.Context, t models.ScoreTotal) (*models.Bucket, error) {
-	name := slotName{t.Board, t.Total}
+	name := totalName{t.Board, t.Total}
 	bucket, ok := p.buckets[name]
 	if ok {
 		return bucket, nil
 	}
-	bucket, err := p.Slots.Totalled(ctx, t.Board, t.Total)
+	bucket, err := p.Totals.ForTotal(ctx, t.Board, t.Total)
 	switch {
 	case models.CodeOf(err) == models.CodeUnavailable:
 		return nil, err

@@ -17,32 +17,32 @@ import (
 	"stepboard/services/ledger"
 )
 
-// memory is a note of what Redis may have forgotten, as the test says.
-type memory struct {
-	found models.Recollection
+// detector is a note of what Redis may have forgotten, as the test says.
+type detector struct {
+	found models.LossReport
 	noted []time.Time
 	err   error
 }
 
-func (m *memory) Recall(context.Context) (models.Recollection, error) { return m.found, m.err }
+func (m *detector) Detect(context.Context) (models.LossReport, error) { return m.found, m.err }
 
-func (m *memory) Remember(_ context.Context, r models.Recollection, upto time.Time) error {
+func (m *detector) Checkpoint(_ context.Context, r models.LossReport, upto time.Time) error {
 	if !cmp.Equal(r, m.found) {
 		return fmt.Errorf("remembers %+v", r)
 	}
 	m.noted = append(m.noted, upto)
-	m.found = models.Recollection{Notes: r.Notes, Noted: upto}
+	m.found = models.LossReport{Servers: r.Servers, CheckpointedAt: upto}
 	return nil
 }
 
-func (p *plant) reconciler(m ledger.Memory) *ledger.Reconciler {
+func (p *fixture) reconciler(m ledger.LossDetector) *ledger.Reconciler {
 	return ledger.NewReconciler(ledger.ReconcilerOptions{
-		Store: p.store, Slots: p.catalog, Boards: p.boards, Memory: m, Clock: p.env.Clock.Now, Log: p.env.Log, Rewind: 10 * time.Minute,
+		Store: p.store, Totals: p.catalog, Boards: p.boards, Detector: m, Clock: p.env.Clock.Now, Log: p.env.Log, Rewind: 10 * time.Minute,
 	})
 }
 
 // wipe empties the test's part of Redis.
-func (p *plant) wipe() {
+func (p *fixture) wipe() {
 	p.t.Helper()
 	ctx := p.t.Context()
 	iter := p.env.Redis.Scan(ctx, 0, p.env.Keys.Prefix+"*", 1000).Iterator()
@@ -61,7 +61,7 @@ func (p *plant) wipe() {
 func TestAnEmptyRedisGetsEverything(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		p := newPlant(t, env, 100_000)
+		p := newFixture(t, env, 100_000)
 		for hour := range 4 { // the first of them has left the window in the end
 			env.Clock.Set(testenv.Noon.Add(time.Duration(hour) * time.Hour))
 			var items []ledger.Increment
@@ -80,12 +80,12 @@ func TestAnEmptyRedisGetsEverything(t *testing.T) {
 		if len(gifts) != 50 || gifts[2] != "10 at 16:00:00.000" || active[2] != "9 at 16:00:00.000" {
 			t.Fatalf("%v, %v", gifts, active)
 		}
-		m := &memory{found: models.Recollection{Lost: models.AllLost, Notes: []models.Note{{Server: "new"}}}}
+		m := &detector{found: models.LossReport{Extent: models.AllLost, Servers: []models.ServerState{{RunID: "new"}}}}
 		r := p.reconciler(m)
 		p.wipe()
 		env.Clock.Advance(time.Minute)
 		for pass, want := range []int64{50 + 3*50, 0} {
-			m.found.Lost = models.AllLost
+			m.found.Extent = models.AllLost
 			mended, err := r.Reconcile(t.Context())
 			if err != nil || mended != want {
 				t.Errorf("pass %d mended %d, %v, want %d", pass, mended, err, want)
@@ -117,7 +117,7 @@ func TestAnEmptyRedisGetsEverything(t *testing.T) {
 func TestWhatDidNotReachRedisIsMended(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		p := newPlant(t, env, 1000)
+		p := newFixture(t, env, 1000)
 		boards := &lossy{Boards: p.boards, away: true}
 		s := p.replica(boards, env.Clock.Now)
 		add := func(user models.UserID, id string) {
@@ -136,7 +136,7 @@ func TestWhatDidNotReachRedisIsMended(t *testing.T) {
 				}
 			}
 		}
-		m := &memory{found: models.Recollection{Notes: []models.Note{{Server: "one"}}, Noted: env.Clock.Now()}}
+		m := &detector{found: models.LossReport{Servers: []models.ServerState{{RunID: "one"}}, CheckpointedAt: env.Clock.Now()}}
 		pass := func(mended int64) {
 			t.Helper()
 			if n, err := p.reconciler(m).Reconcile(t.Context()); err != nil || n != mended {
@@ -168,13 +168,13 @@ func TestWhatDidNotReachRedisIsMended(t *testing.T) {
 		// A server that has restarted lacks what came shortly before it was
 		// noted last.
 		p.wipe()
-		m.found = models.Recollection{Lost: models.LastWritesLost, Notes: []models.Note{{Server: "two"}}, Noted: env.Clock.Now().Add(-30 * time.Minute)}
+		m.found = models.LossReport{Extent: models.LastWritesLost, Servers: []models.ServerState{{RunID: "two"}}, CheckpointedAt: env.Clock.Now().Add(-30 * time.Minute)}
 		pass(4)
 		want("a restarted server", 3, 4)
 
 		// A note of the future does not keep what is new from being looked at.
 		p.wipe()
-		m.found = models.Recollection{Notes: []models.Note{{Server: "two"}}, Noted: env.Clock.Now().Add(time.Hour)}
+		m.found = models.LossReport{Servers: []models.ServerState{{RunID: "two"}}, CheckpointedAt: env.Clock.Now().Add(time.Hour)}
 		pass(2)
 		want("a clock that was set back", 4)
 	})
@@ -184,7 +184,7 @@ func TestWhatDidNotReachRedisIsMended(t *testing.T) {
 // all of Rewind: for what a replica has counted whose clock is behind.
 func TestWhatASlowClockCountsIsMended(t *testing.T) {
 	t.Parallel()
-	p := newPlant(t, testenv.Embedded(t), 1000)
+	p := newFixture(t, testenv.Embedded(t), 1000)
 	slow := testenv.NewClock(p.env.Clock.Now())
 	s := p.replica(&lossy{Boards: p.boards, away: true}, slow.Now)
 	add := func(behind time.Duration, user models.UserID) {
@@ -194,7 +194,7 @@ func TestWhatASlowClockCountsIsMended(t *testing.T) {
 			t.Fatalf("%v, %v", results, err)
 		}
 	}
-	r := p.reconciler(&memory{found: models.Recollection{Notes: []models.Note{{Server: "one"}}, Noted: p.env.Clock.Now()}})
+	r := p.reconciler(&detector{found: models.LossReport{Servers: []models.ServerState{{RunID: "one"}}, CheckpointedAt: p.env.Clock.Now()}})
 	var mended []int64
 	for pass := range 7 { // one a minute
 		if pass == 2 {
@@ -216,12 +216,12 @@ func TestWhatASlowClockCountsIsMended(t *testing.T) {
 // Where a pass fails nothing is noted.
 func TestAPassThatFails(t *testing.T) {
 	t.Parallel()
-	p := newPlant(t, testenv.Embedded(t), 1000)
+	p := newFixture(t, testenv.Embedded(t), 1000)
 	p.add("gifts", inc(1, 1, "a"))
-	m := &memory{found: models.Recollection{Lost: models.AllLost}}
+	m := &detector{found: models.LossReport{Extent: models.AllLost}}
 	broken := errors.New("broken")
 	r := ledger.NewReconciler(ledger.ReconcilerOptions{
-		Store: p.store, Slots: p.catalog, Boards: mender{broken}, Memory: m, Clock: p.env.Clock.Now, Log: p.env.Log,
+		Store: p.store, Totals: p.catalog, Boards: mender{broken}, Detector: m, Clock: p.env.Clock.Now, Log: p.env.Log,
 	})
 	if _, err := r.Reconcile(t.Context()); !errors.Is(err, broken) || len(m.noted) != 0 {
 		t.Errorf("%v, noted %v", err, m.noted)
@@ -234,13 +234,13 @@ func TestAPassThatFails(t *testing.T) {
 
 type mender struct{ err error }
 
-func (m mender) Mend(context.Context, []models.Raise) (int64, error) { return 0, m.err }
+func (m mender) RaiseAll(context.Context, []models.Raise) (int64, error) { return 0, m.err }
 
 // Rows that nobody can make sense of do not keep the others from Redis.
 func TestRowsThatCanNotBeMended(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		p := newPlant(t, env, 1000)
+		p := newFixture(t, env, 1000)
 		p.add("gifts", inc(1, 1, "a"), inc(5, 2, "b"), inc(6, 1, "c"))
 		for _, change := range []string{
 			`UPDATE score_totals SET score = 9007199254740993 WHERE user_id = 1`,
@@ -252,9 +252,9 @@ func TestRowsThatCanNotBeMended(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, lost := range []models.Loss{models.AllLost, models.LastWritesLost} {
+		for _, lost := range []models.LossExtent{models.AllLost, models.LastWritesLost} {
 			p.wipe()
-			m := &memory{found: models.Recollection{Lost: lost, Noted: env.Clock.Now()}}
+			m := &detector{found: models.LossReport{Extent: lost, CheckpointedAt: env.Clock.Now()}}
 			if n, err := p.reconciler(m).Reconcile(t.Context()); err != nil || n != 1 {
 				t.Errorf("mended %d, %v", n, err)
 			}
@@ -269,7 +269,7 @@ func TestRowsThatCanNotBeMended(t *testing.T) {
 func TestManyTotalsAreMended(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	p := newPlant(t, env, 1000)
+	p := newFixture(t, env, 1000)
 	p.bucket("gifts")
 	const users = 45_001
 	for _, fill := range []string{
@@ -280,9 +280,9 @@ func TestManyTotalsAreMended(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, lost := range []models.Loss{models.AllLost, models.LastWritesLost} {
+	for _, lost := range []models.LossExtent{models.AllLost, models.LastWritesLost} {
 		p.wipe()
-		r := p.reconciler(&memory{found: models.Recollection{Lost: lost, Noted: env.Clock.Now()}})
+		r := p.reconciler(&detector{found: models.LossReport{Extent: lost, CheckpointedAt: env.Clock.Now()}})
 		r.ReadPages(20_000)
 		if n, err := r.Reconcile(t.Context()); err != nil || n != users {
 			t.Errorf("mended %d, %v", n, err)
@@ -308,8 +308,8 @@ type expiries struct {
 	end time.Time
 }
 
-func (e expiries) Expired(ctx context.Context, now time.Time, retain time.Duration) (expired []models.Slot, err error) {
-	slots, err := e.Slots(ctx, now)
+func (e expiries) ExpiredTotals(ctx context.Context, now time.Time, retain time.Duration) (expired []models.TotalRange, err error) {
+	slots, err := e.TotalRanges(ctx, now)
 	for _, slot := range slots {
 		if slot.Bucket.WindowHours > 0 {
 			first, err := models.ParseHour(slot.Since)
@@ -325,7 +325,7 @@ func (e expiries) Expired(ctx context.Context, now time.Time, retain time.Durati
 	return expired, err
 }
 
-func (p *plant) purger() *ledger.Purger {
+func (p *fixture) purger() *ledger.Purger {
 	return ledger.NewPurger(p.store, expiries{p.catalog, start.AddDate(0, 0, 10)}, p.env.Clock.Now)
 }
 
@@ -333,7 +333,7 @@ func (p *plant) purger() *ledger.Purger {
 func TestPurge(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		p := newPlant(t, env, 1000)
+		p := newFixture(t, env, 1000)
 		at := func(d time.Duration) { env.Clock.Set(testenv.Noon.Add(d)) }
 		for i := range 5 { // one a day
 			at(time.Duration(i) * 24 * time.Hour)

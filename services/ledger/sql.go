@@ -14,21 +14,21 @@ import (
 // Store keeps increments in table score_events and running totals in
 // score_totals. Safe for concurrent use.
 type Store struct {
-	db    *gorm.DB
-	books books
+	db         *gorm.DB
+	transactor transactor
 }
 
 // NewStore makes a store over the database. pool is what lies under it where
 // that is Postgres, nil for the embedded one.
 func NewStore(db *gorm.DB, pool *pgxpool.Pool) *Store {
 	if pool == nil {
-		return &Store{db: db, books: &sqlite{db: db}}
+		return &Store{db: db, transactor: &sqlite{db: db}}
 	}
-	return &Store{db: db, books: &postgres{pool: pool}}
+	return &Store{db: db, transactor: &postgres{pool: pool}}
 }
 
-// books is what differs by database.
-type books interface {
+// transactor is what differs by database.
+type transactor interface {
 	// transact runs fn in a transaction, of which each statement sees what
 	// others have committed before it. Where fn answers nil and has called
 	// finish, it is committed; otherwise nothing has happened. errCollided where
@@ -55,7 +55,7 @@ type transaction interface {
 
 // page reads the totals of a slot behind the given one, in the order of their
 // names: those from Since to Total.
-func (s *Store) page(ctx context.Context, slot models.Slot, after totalKey, limit int) ([]models.ScoreTotal, error) {
+func (s *Store) page(ctx context.Context, slot models.TotalRange, after totalKey, limit int) ([]models.ScoreTotal, error) {
 	var totals []models.ScoreTotal
 	err := s.within(ctx, slot).Where("(board, user_id, total) > (?, ?, ?)", after.board, after.user, after.total).
 		Order("board, user_id, total").Limit(limit).Find(&totals).Error
@@ -66,7 +66,7 @@ func (s *Store) page(ctx context.Context, slot models.Slot, after totalKey, limi
 }
 
 // within narrows a query to the totals of a slot.
-func (s *Store) within(ctx context.Context, slot models.Slot) *gorm.DB {
+func (s *Store) within(ctx context.Context, slot models.TotalRange) *gorm.DB {
 	return s.db.WithContext(ctx).Where("board = ? AND total BETWEEN ? AND ?", slot.Bucket.Board, slot.Since, slot.Total)
 }
 
@@ -93,9 +93,9 @@ func (s *Store) recent(ctx context.Context, since time.Time, after totalKey, lim
 	return totals, nil
 }
 
-// forget deletes some of the increments that were accepted before a moment, and
+// deleteIncrements deletes some of the increments that were accepted before a moment, and
 // tells how many.
-func (s *Store) forget(ctx context.Context, before time.Time, limit int) (int64, error) {
+func (s *Store) deleteIncrements(ctx context.Context, before time.Time, limit int) (int64, error) {
 	deleted := s.db.WithContext(ctx).Exec(`
 		DELETE FROM score_events WHERE (board, event_id) IN (
 			SELECT board, event_id FROM score_events WHERE accepted_at < ? LIMIT ?)`, before.UTC(), limit)
@@ -105,8 +105,8 @@ func (s *Store) forget(ctx context.Context, before time.Time, limit int) (int64,
 	return deleted.RowsAffected, nil
 }
 
-// drop deletes the totals of a slot behind one and up to another.
-func (s *Store) drop(ctx context.Context, slot models.Slot, after, upto totalKey) (int64, error) {
+// deleteTotals deletes the totals of a slot behind one and up to another.
+func (s *Store) deleteTotals(ctx context.Context, slot models.TotalRange, after, upto totalKey) (int64, error) {
 	deleted := s.within(ctx, slot).
 		Where("(board, user_id, total) > (?, ?, ?) AND (board, user_id, total) <= (?, ?, ?)",
 			after.board, after.user, after.total, upto.board, upto.user, upto.total).

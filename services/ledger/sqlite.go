@@ -107,7 +107,7 @@ func (t *sqliteTx) sum(windows []*window) error {
 func (t *sqliteTx) finish(_ context.Context, events []models.ScoreEvent) error {
 	err := t.db.CreateInBatches(events, sqliteKeys).Error
 	if errors.Is(err, gorm.ErrDuplicatedKey) {
-		return errTaken
+		return errDuplicateID
 	}
 	return err
 }

@@ -64,7 +64,7 @@ func counted(t testing.TB) (*testenv.Env, *statements) {
 func TestWhatArchivedDaysCost(t *testing.T) {
 	t.Parallel()
 	env, sql := counted(t)
-	w := newWorld(t, env, 1)
+	w := newFixture(t, env, 1)
 	friends := make([]models.UserID, 3000)
 	for i := range friends {
 		friends[i] = models.UserID(10 + i)

@@ -116,9 +116,9 @@ func (s *Service) history(ctx context.Context, boardName string, user models.Use
 			cold = cold || d.Bucket.Cold(now)
 		}
 	}
-	places := make(map[string]board.Standing, len(hot))
+	places := make(map[string]board.Position, len(hot))
 	if len(hot) > 0 {
-		standings, err := s.boards.Standings(ctx, hot, user)
+		standings, err := s.boards.Positions(ctx, hot, user)
 		if err != nil && models.CodeOf(err) != models.CodeUnavailable {
 			return nil, err
 		}
@@ -142,7 +142,7 @@ func (s *Service) history(ctx context.Context, boardName string, user models.Use
 }
 
 // historyLine is a day from the side that has it.
-func historyLine(d archive.Day, place board.Standing) (Day, bool) {
+func historyLine(d archive.Day, place board.Position) (Day, bool) {
 	if d.Archived {
 		return Day{
 			Date: d.Bucket.Day, Score: d.Score, ReachedAt: d.ReachedAt, Rank: d.Rank, Total: d.Total, Source: models.SourceArchive,

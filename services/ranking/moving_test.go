@@ -27,7 +27,7 @@ import (
 
 // walkers is how many have a score on a day that moves. From the real Redis
 // the archive reads them in three chunks; the embedded one is slow.
-func (w *world) walkers() models.UserID {
+func (w *fixture) walkers() models.UserID {
 	if w.env.Pool == nil {
 		return 120
 	}
@@ -42,7 +42,7 @@ const (
 
 // filled makes a board on which everybody has a score on the given days, with
 // many ties, and the viewers have friends. It answers the days' buckets.
-func (w *world) filled(days ...models.Date) []*models.Bucket {
+func (w *fixture) filled(days ...models.Date) []*models.Bucket {
 	w.t.Helper()
 	var friends []models.UserID
 	for id := models.UserID(1); id <= w.walkers(); id += 9 {
@@ -63,11 +63,11 @@ func (w *world) filled(days ...models.Date) []*models.Bucket {
 }
 
 // open moves the clock to a day's noon and answers its bucket.
-func (w *world) open(day models.Date) *models.Bucket {
+func (w *fixture) open(day models.Date) *models.Bucket {
 	w.t.Helper()
 	b := testenv.Must(w.catalog.Board("steps"))
 	w.env.Clock.Set(day.UTC().Add(4 * time.Hour)) // noon in Shanghai
-	bucket, err := w.catalog.Accepting(w.t.Context(), b, day, w.env.Clock.Now())
+	bucket, err := w.catalog.ForUpload(w.t.Context(), b, day, w.env.Clock.Now())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func (w *world) open(day models.Date) *models.Bucket {
 }
 
 // update is a total that was reached so many seconds after the day's noon.
-func (w *world) update(b *models.Bucket, user models.UserID, points int64, second int) models.Raise {
+func (w *fixture) update(b *models.Bucket, user models.UserID, points int64, second int) models.Raise {
 	w.t.Helper()
 	at := b.StartsAt.Add(12*time.Hour + time.Duration(second)*time.Second)
 	composite, err := score.Of(b).Encode(points, models.TimestampOf(at))
@@ -85,7 +85,7 @@ func (w *world) update(b *models.Bucket, user models.UserID, points int64, secon
 	return models.Raise{Bucket: b, Entry: models.Entry{User: user, Composite: composite}}
 }
 
-func (w *world) apply(raises ...models.Raise) {
+func (w *fixture) apply(raises ...models.Raise) {
 	w.t.Helper()
 	if errs := w.boards.Raise(w.t.Context(), raises); errs != nil {
 		w.t.Fatal(errs)
@@ -93,17 +93,17 @@ func (w *world) apply(raises ...models.Raise) {
 }
 
 // due moves the clock to when the bucket may be archived.
-func (w *world) due(b *models.Bucket) { w.env.Clock.Set(b.ColdAt.Add(time.Hour)) }
+func (w *fixture) due(b *models.Bucket) { w.env.Clock.Set(b.ColdAt.Add(time.Hour)) }
 
 // mover is the archive of another process, which reads Redis in its own way.
-func (w *world) mover(hot archive.Hot) *archive.Service {
+func (w *fixture) mover(hot archive.HotStore) *archive.Service {
 	s := archive.New(archive.NewStore(w.env.Gorm, w.env.Pool), hot, lease.NewLocal(), w.env.Clock.Now, w.env.Log)
 	w.t.Cleanup(s.Close)
 	return s
 }
 
 // moves archives a bucket. Any goroutine may call it.
-func (w *world) moves(a *archive.Service, b *models.Bucket) {
+func (w *fixture) moves(a *archive.Service, b *models.Bucket) {
 	w.t.Helper()
 	run, err := a.Archive(w.t.Context(), b, func(int64) {})
 	if err != nil || run.State != models.ArchiveComplete {
@@ -130,7 +130,7 @@ type asker struct {
 	after func()
 }
 
-func (w *world) asker(day models.Date) asker {
+func (w *fixture) asker(day models.Date) asker {
 	return asker{ranking: w.ranking, day: day, last: w.walkers(), after: func() {}}
 }
 
@@ -241,29 +241,29 @@ type stepper struct {
 	at func(step string)
 }
 
-func (s *stepper) SetAside(ctx context.Context, b *models.Bucket, run int) error {
-	err := s.Store.SetAside(ctx, b, run)
+func (s *stepper) Freeze(ctx context.Context, b *models.Bucket, run int) error {
+	err := s.Store.Freeze(ctx, b, run)
 	s.at("set aside")
 	return err
 }
 
-func (s *stepper) Pieces(ctx context.Context, b *models.Bucket, upto int) ([]models.Piece, error) {
-	pieces, err := s.Store.Pieces(ctx, b, upto)
+func (s *stepper) FrozenParts(ctx context.Context, b *models.Bucket, upto int) ([]models.FrozenPart, error) {
+	pieces, err := s.Store.FrozenParts(ctx, b, upto)
 	s.at("listed")
 	return pieces, err
 }
 
 // Chunk is called by a goroutine for each piece.
-func (s *stepper) Chunk(ctx context.Context, b *models.Bucket, p models.Piece, from int64, n int) ([]models.Entry, error) {
+func (s *stepper) ReadFrozen(ctx context.Context, b *models.Bucket, p models.FrozenPart, from int64, n int) ([]models.Entry, error) {
 	s.at("before a chunk")
-	entries, err := s.Store.Chunk(ctx, b, p, from, n)
+	entries, err := s.Store.ReadFrozen(ctx, b, p, from, n)
 	s.at("after a chunk")
 	return entries, err
 }
 
-func (s *stepper) Drop(ctx context.Context, b *models.Bucket, pieces []models.Piece) error {
+func (s *stepper) DropFrozen(ctx context.Context, b *models.Bucket, pieces []models.FrozenPart) error {
 	s.at("stored")
-	err := s.Store.Drop(ctx, b, pieces)
+	err := s.Store.DropFrozen(ctx, b, pieces)
 	s.at("dropped")
 	return err
 }
@@ -278,24 +278,24 @@ func sourceAt(step string) models.Source {
 
 // eachStores runs a test against both kinds of stores with one shard and with
 // several.
-func eachStores(t *testing.T, test func(*testing.T, *world)) {
+func eachStores(t *testing.T, test func(*testing.T, *fixture)) {
 	t.Helper()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		for _, shards := range []int{1, 4} {
 			env.Clock.Set(testenv.Noon.AddDate(0, shards, 0)) // days of their own
-			t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) { test(t, newWorld(t, env, shards)) })
+			t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) { test(t, newFixture(t, env, shards)) })
 		}
 	})
 }
 
 // noonDate is the day that the clock shows at noon.
-func (w *world) noonDate() models.Date { return models.DateOf(w.env.Clock.Now()) }
+func (w *fixture) noonDate() models.Date { return models.DateOf(w.env.Clock.Now()) }
 
 // Between any two steps of a move every answer is the one before it, from one
 // side alone; who began to read a list before goes on with the same cursor.
 func TestEveryAnswerStaysWhileADayMoves(t *testing.T) {
 	t.Parallel()
-	eachStores(t, func(t *testing.T, w *world) {
+	eachStores(t, func(t *testing.T, w *fixture) {
 		day := w.noonDate()
 		buckets := w.filled(day-1, day, day+1)
 		w.due(buckets[0])
@@ -351,7 +351,7 @@ func TestEveryAnswerStaysWhileADayMoves(t *testing.T) {
 // Readers that never pause see the same, wherever the move has come to.
 func TestReadersRaceWithAMove(t *testing.T) {
 	t.Parallel()
-	eachStores(t, func(t *testing.T, w *world) {
+	eachStores(t, func(t *testing.T, w *fixture) {
 		day := w.noonDate()
 		buckets := w.filled(day-1, day, day+1)
 		w.due(buckets[2])
@@ -456,7 +456,7 @@ func TestAReaderThatSleptThroughTheMove(t *testing.T) {
 		"me":      func(ctx context.Context, a asker) (answered, error) { return a.me(ctx, walker) },
 		"history": func(ctx context.Context, a asker) (answered, error) { return a.history(ctx, walker) },
 	}
-	eachStores(t, func(t *testing.T, w *world) {
+	eachStores(t, func(t *testing.T, w *fixture) {
 		day := w.noonDate()
 		// How often each call asks Redis, with one shard and with several.
 		trips := map[string]int{"friends": 1, "top": 3, "around": 2, "me": 3, "history": 1}
@@ -537,7 +537,7 @@ func ranks(day map[models.UserID]standing, users []models.UserID, first int) []s
 // where it stood.
 func TestRanksAndCursorsAfterALateMerge(t *testing.T) {
 	t.Parallel()
-	eachStores(t, func(t *testing.T, w *world) {
+	eachStores(t, func(t *testing.T, w *fixture) {
 		day := w.noonDate()
 		b := w.open(day)
 		truth := make(map[models.UserID]standing)

@@ -24,7 +24,7 @@ type Reader interface {
 // Boards reads buckets that are in Redis.
 type Boards interface {
 	Reader
-	Standings(ctx context.Context, buckets []*models.Bucket, user models.UserID) ([]board.Standing, error)
+	Positions(ctx context.Context, buckets []*models.Bucket, user models.UserID) ([]board.Position, error)
 	// Settling reports whether scores of a bucket with a window still hold
 	// hours that have left it.
 	Settling(ctx context.Context, bucket *models.Bucket) (bool, error)
@@ -79,17 +79,17 @@ type Query struct {
 // trips to Redis on a hot bucket, however many friends there are; one and a
 // query on an archived one.
 func (s *Service) Friends(ctx context.Context, q Query) (*models.Ranking, error) {
-	v, err := s.open(ctx, q, "friends", q.Viewer.String())
+	v, err := s.resolve(ctx, q, "friends", q.Viewer.String())
 	if err != nil || v.bucket == nil {
 		return v.answer, err
 	}
-	circle, err := s.circle(ctx, v, q.Viewer)
+	circle, err := s.entries(ctx, v, q.Viewer)
 	if err != nil {
 		return nil, err
 	}
 	page := Rank(circle, q.Viewer, v.after, q.Limit)
 	v.answer.Total = int64(page.Total)
-	s.fill(ctx, v, page.Entries, int64(page.FirstRank), page.Mine, int64(page.MyRank))
+	s.render(ctx, v, page.Entries, int64(page.FirstRank), page.Mine, int64(page.MyRank))
 	if page.More {
 		v.next(page.Entries)
 	}
@@ -98,7 +98,7 @@ func (s *Service) Friends(ctx context.Context, q Query) (*models.Ranking, error)
 
 // Top ranks everybody. One round trip to Redis, three with a viewer.
 func (s *Service) Top(ctx context.Context, q Query) (*models.Ranking, error) {
-	v, err := s.open(ctx, q, "top")
+	v, err := s.resolve(ctx, q, "top")
 	if err != nil || v.bucket == nil {
 		return v.answer, err
 	}
@@ -128,7 +128,7 @@ func (s *Service) Top(ctx context.Context, q Query) (*models.Ranking, error) {
 	}
 	v.answer.Total = w.Total
 	page := entries[:min(len(entries), q.Limit)]
-	s.fill(ctx, v, page, first, mine.entry, mine.rank)
+	s.render(ctx, v, page, first, mine.entry, mine.rank)
 	if len(entries) > len(page) {
 		v.next(page)
 	}
@@ -139,7 +139,7 @@ func (s *Service) Top(ctx context.Context, q Query) (*models.Ranking, error) {
 // side, more on one side where the other ends. Empty if the user has no
 // score. Two round trips to Redis.
 func (s *Service) Around(ctx context.Context, q Query, radius int) (*models.Ranking, error) {
-	v, err := s.open(ctx, q, "around")
+	v, err := s.resolve(ctx, q, "around")
 	if err != nil || v.bucket == nil {
 		return v.answer, err
 	}
@@ -160,13 +160,13 @@ func (s *Service) Around(ctx context.Context, q Query, radius int) (*models.Rank
 	behind := min(2*radius-ahead, max(0, len(w.Behind)-1))
 	ahead = min(2*radius-behind, len(w.Ahead))
 	entries := append(w.Ahead[len(w.Ahead)-ahead:len(w.Ahead):len(w.Ahead)], w.Behind[:min(len(w.Behind), behind+1)]...)
-	s.fill(ctx, v, entries, w.rank-int64(ahead), w.entry, w.rank)
+	s.render(ctx, v, entries, w.rank-int64(ahead), w.entry, w.rank)
 	return v.answer, nil
 }
 
-// Standing is where a user stands in a bucket. Without a score all but the
+// Summary is where a user stands in a bucket. Without a score all but the
 // totals are nil.
-type Standing struct {
+type Summary struct {
 	Score        *int64
 	ReachedAt    *models.Timestamp
 	GlobalRank   *int64
@@ -178,12 +178,12 @@ type Standing struct {
 
 // Me tells where a user stands today, among everybody and among friends.
 // Four round trips to Redis.
-func (s *Service) Me(ctx context.Context, q Query) (*Standing, error) {
-	v, err := s.open(ctx, q, "me")
+func (s *Service) Me(ctx context.Context, q Query) (*Summary, error) {
+	v, err := s.resolve(ctx, q, "me")
 	if err != nil || v.bucket == nil {
-		return &Standing{}, err
+		return &Summary{}, err
 	}
-	circle, err := s.circle(ctx, v, q.Viewer)
+	circle, err := s.entries(ctx, v, q.Viewer)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func (s *Service) Me(ctx context.Context, q Query) (*Standing, error) {
 	if err != nil {
 		return nil, err
 	}
-	standing := &Standing{GlobalTotal: w.Total, FriendsTotal: int64(page.Total)}
+	standing := &Summary{GlobalTotal: w.Total, FriendsTotal: int64(page.Total)}
 	if page.MyRank == 0 || w.rank == 0 {
 		return standing, nil
 	}
@@ -217,8 +217,8 @@ func Percentile(rank, total int64) float64 {
 	return float64(1000*(total-rank)/(total-1)) / 10
 }
 
-// view is a query on its way to an answer.
-type view struct {
+// request is a query on its way to an answer.
+type request struct {
 	now    time.Time
 	bucket *models.Bucket
 	codec  score.Codec
@@ -227,20 +227,20 @@ type view struct {
 	answer *models.Ranking
 }
 
-// open resolves a query: board, bucket, cursor. The view has no bucket where
+// resolve resolves a query: board, bucket, cursor. The view has no bucket where
 // nothing was ever written to it; then its answer is complete. One round trip
 // to Redis where scores have a window, none otherwise.
-func (s *Service) open(ctx context.Context, q Query, call string, scope ...string) (*view, error) {
+func (s *Service) resolve(ctx context.Context, q Query, call string, scope ...string) (*request, error) {
 	b, err := s.catalog.Board(q.Board)
 	if err != nil {
-		return &view{}, err
+		return &request{}, err
 	}
 	now := s.clock()
-	asked, err := s.catalog.Asked(b, q.Date, now)
+	asked, err := s.catalog.Resolve(b, q.Date, now)
 	if err != nil {
-		return &view{}, err
+		return &request{}, err
 	}
-	v := &view{
+	v := &request{
 		now:    now,
 		scope:  append([]string{call, b.Name, asked.Name}, scope...),
 		answer: &models.Ranking{Board: b.Name, Source: models.SourceHot, Final: asked.Final(now), Entries: []models.RankedEntry{}},
@@ -252,23 +252,23 @@ func (s *Service) open(ctx context.Context, q Query, call string, scope ...strin
 	if q.Cursor != "" {
 		place, err := models.DecodeCursor(q.Cursor, v.scope...)
 		if err != nil {
-			return &view{}, err
+			return &request{}, err
 		}
 		v.after = models.Entry{User: place.User, Composite: models.Composite(place.Key)}
 	}
-	bucket, err := s.catalog.Stored(ctx, asked)
+	bucket, err := s.catalog.Load(ctx, asked)
 	if errors.Is(err, catalog.ErrNoBucket) {
 		return v, nil
 	}
 	if err != nil {
-		return &view{}, err
+		return &request{}, err
 	}
 	v.bucket, v.codec = bucket, score.Of(bucket)
 	v.answer.Final = bucket.Final(now)
 	if bucket.WindowHours > 0 {
 		settling, err := s.boards.Settling(ctx, bucket)
 		if err != nil {
-			return &view{}, err
+			return &request{}, err
 		}
 		v.answer.Settling = &settling
 	}
@@ -279,7 +279,7 @@ func (s *Service) open(ctx context.Context, q Query, call string, scope ...strin
 // archive, whole, or still in Redis, whole. Who reads it in Redis looks again:
 // if the archive has completed it meanwhile, some of it may have been gone
 // already, and fn reads it a second time.
-func (s *Service) read(ctx context.Context, v *view, fn func(Reader) error) error {
+func (s *Service) read(ctx context.Context, v *request, fn func(Reader) error) error {
 	if !v.bucket.Cold(v.now) {
 		return fn(s.boards)
 	}
@@ -299,8 +299,8 @@ func (s *Service) read(ctx context.Context, v *view, fn func(Reader) error) erro
 	return fn(s.archive)
 }
 
-// circle reads the composites of a user and the user's friends.
-func (s *Service) circle(ctx context.Context, v *view, user models.UserID) ([]models.Entry, error) {
+// entries reads the composites of a user and the user's friends.
+func (s *Service) entries(ctx context.Context, v *request, user models.UserID) ([]models.Entry, error) {
 	ids, err := s.friends.IDs(ctx, user)
 	if err != nil {
 		return nil, err
@@ -361,9 +361,9 @@ func locate(ctx context.Context, from Reader, bucket *models.Bucket, user models
 	return l, nil
 }
 
-// fill turns a page and the viewer's entry into lines with names. Names are
+// render turns a page and the viewer's entry into lines with names. Names are
 // looked up for what is shown and nothing else.
-func (s *Service) fill(ctx context.Context, v *view, page []models.Entry, first int64, mine models.Entry, myRank int64) {
+func (s *Service) render(ctx context.Context, v *request, page []models.Entry, first int64, mine models.Entry, myRank int64) {
 	ids := make([]models.UserID, 0, len(page)+1)
 	for _, e := range page {
 		ids = append(ids, e.User)
@@ -374,15 +374,15 @@ func (s *Service) fill(ctx context.Context, v *view, page []models.Entry, first 
 	profiles := s.profiles.Profiles(ctx, ids)
 	v.answer.Entries = make([]models.RankedEntry, len(page))
 	for i, e := range page {
-		v.line(&v.answer.Entries[i], e, first+int64(i), profiles[i])
+		v.renderEntry(&v.answer.Entries[i], e, first+int64(i), profiles[i])
 	}
 	if myRank != 0 {
 		v.answer.Me = new(models.RankedEntry)
-		v.line(v.answer.Me, mine, myRank, profiles[len(page)])
+		v.renderEntry(v.answer.Me, mine, myRank, profiles[len(page)])
 	}
 }
 
-func (v *view) line(line *models.RankedEntry, e models.Entry, rank int64, p models.Profile) {
+func (v *request) renderEntry(line *models.RankedEntry, e models.Entry, rank int64, p models.Profile) {
 	points, reachedAt := v.codec.Decode(e.Composite)
 	*line = models.RankedEntry{
 		Rank: rank, User: e.User, Nickname: p.Nickname, AvatarURL: p.AvatarURL,
@@ -391,8 +391,8 @@ func (v *view) line(line *models.RankedEntry, e models.Entry, rank int64, p mode
 }
 
 // next sets the cursor behind the page's last entry.
-func (v *view) next(page []models.Entry) {
+func (v *request) next(page []models.Entry) {
 	last := page[len(page)-1]
-	cursor := models.EncodeCursor(models.Place{Key: int64(last.Composite), User: last.User}, v.scope...)
+	cursor := models.EncodeCursor(models.Cursor{Key: int64(last.Composite), User: last.User}, v.scope...)
 	v.answer.NextCursor = &cursor
 }

@@ -18,8 +18,8 @@ import (
 	"stepboard/services/score"
 )
 
-// world is the services around a ranking.
-type world struct {
+// fixture is the services around a ranking.
+type fixture struct {
 	t       testing.TB
 	env     *testenv.Env
 	catalog *catalog.Catalog
@@ -30,10 +30,10 @@ type world struct {
 	ranking *ranking.Service
 }
 
-func newWorld(t testing.TB, env *testenv.Env, shards int) *world {
+func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 	t.Helper()
 	env.Config.Boards[0].Shards = shards
-	w := &world{
+	w := &fixture{
 		t: t, env: env,
 		catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
 		boards:  board.NewStore(env.Redis, env.Keys, env.Clock.Now),
@@ -51,10 +51,10 @@ func newWorld(t testing.TB, env *testenv.Env, shards int) *world {
 }
 
 // raise puts a score on a day's board.
-func (w *world) raise(date models.Date, user models.UserID, points int64, at time.Time) {
+func (w *fixture) raise(date models.Date, user models.UserID, points int64, at time.Time) {
 	w.t.Helper()
 	b := testenv.Must(w.catalog.Board("steps"))
-	bucket, err := w.catalog.Past(w.t.Context(), b, date, w.env.Clock.Now())
+	bucket, err := w.catalog.ForImport(w.t.Context(), b, date, w.env.Clock.Now())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func (w *world) raise(date models.Date, user models.UserID, points int64, at tim
 	}
 }
 
-func (w *world) befriend(user models.UserID, others ...models.UserID) {
+func (w *fixture) befriend(user models.UserID, others ...models.UserID) {
 	w.t.Helper()
 	if err := w.friends.Replace(w.t.Context(), user, others); err != nil {
 		w.t.Fatal(err)
@@ -95,7 +95,7 @@ func TestTheRankingRule(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		for _, shards := range []int{1, 3} {
-			w := newWorld(t, env, shards)
+			w := newFixture(t, env, shards)
 			env.Clock.Advance(24 * time.Hour) // a bucket of its own for each number of shards
 			day := testenv.Must(w.catalog.Board("steps")).Today(env.Clock.Now())
 			now := env.Clock.Now()
@@ -134,7 +134,7 @@ func TestTheRankingRule(t *testing.T) {
 func TestWithoutFriendsOrScores(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newWorld(t, env, 1)
+		w := newFixture(t, env, 1)
 		r, err := w.ranking.Friends(t.Context(), query(1))
 		if err != nil || r.Total != 0 || r.Me != nil || len(r.Entries) != 0 || r.Entries == nil {
 			t.Errorf("nobody has a score: %+v, %v", r, err)
@@ -172,7 +172,7 @@ func TestWithoutFriendsOrScores(t *testing.T) {
 func TestPagesOfFriendsAndTop(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newWorld(t, env, 3)
+		w := newFixture(t, env, 3)
 		var others []models.UserID
 		for id := models.UserID(1); id <= 60; id++ {
 			w.raise(today, id, int64(id%4), env.Clock.Now())
@@ -227,7 +227,7 @@ func TestPagesOfFriendsAndTop(t *testing.T) {
 func TestForeignCursors(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newWorld(t, env, 1)
+		w := newFixture(t, env, 1)
 		for id := models.UserID(1); id <= 3; id++ {
 			w.raise(today, id, int64(id), env.Clock.Now())
 			w.raise(today-1, id, int64(id), env.Clock.Now())
@@ -264,7 +264,7 @@ func TestForeignCursors(t *testing.T) {
 func TestAround(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newWorld(t, env, 3)
+		w := newFixture(t, env, 3)
 		for id := models.UserID(1); id <= 20; id++ {
 			w.raise(today, id, 1000-int64(id), env.Clock.Now()) // user n has rank n
 		}
@@ -304,7 +304,7 @@ func TestAround(t *testing.T) {
 func TestMe(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newWorld(t, env, 3)
+		w := newFixture(t, env, 3)
 		for id := models.UserID(1); id <= 10; id++ {
 			w.raise(today, id, 1000-int64(id), env.Clock.Now())
 		}
@@ -331,7 +331,7 @@ func TestMe(t *testing.T) {
 func TestAFriendRankingCostsTwoRoundTrips(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	w := newWorld(t, env, 1)
+	w := newFixture(t, env, 1)
 	for _, n := range []int{3, 3000} {
 		user := models.UserID(n)
 		others := make([]models.UserID, n)
@@ -361,7 +361,7 @@ func TestAFriendRankingCostsTwoRoundTrips(t *testing.T) {
 func TestHotRankingsGoOnWithoutPostgres(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newWorld(t, env, 1)
+		w := newFixture(t, env, 1)
 		w.befriend(1, 2)
 		w.raise(today, 1, 5, env.Clock.Now())
 		w.raise(today, 2, 6, env.Clock.Now())

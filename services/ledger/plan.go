@@ -11,8 +11,8 @@ import (
 // pending is an increment on its way.
 type pending struct {
 	Increment
-	board string
-	slot  models.Slot // where it counts
+	board  string
+	totals models.TotalRange // where it counts
 	// closed says why it is rejected unless its id is known, and otherwise is nil.
 	closed                *models.Error
 	acceptedAt, reachedAt models.Timestamp
@@ -22,7 +22,7 @@ type pending struct {
 	// Where it is counted, in the attempt that is under way.
 	row    *row
 	window *window
-	user   *account
+	user   *userWindows
 }
 
 // eventKey names an increment.
@@ -84,83 +84,83 @@ type window struct {
 // windowed tells whether the database has to add totals up.
 func (w *window) windowed() bool { return w.row.bucket.WindowHours > 0 }
 
-// account is a user on a board, with the windows of the increments of a flush:
+// userWindows is a user on a board, with the windows of the increments of a flush:
 // one, or two at the turn of the hour.
-type account struct {
+type userWindows struct {
 	windows []*window
 }
 
-type accountKey struct {
+type userKey struct {
 	board string
 	user  models.UserID
 }
 
-// sheet works out one attempt of a flush. It knows no database: it is told what
+// plan works out one attempt of a flush. It knows no database: it is told what
 // stands there, and tells what to write.
-type sheet struct {
-	// open is the increments whose ids are not known, in order.
-	open []*pending
-	// counted is those of them that count; repeats are those with the id of
+type plan struct {
+	// candidates is the increments whose ids are not known, in order.
+	candidates []*pending
+	// accepted is those of them that count; repeats are those with the id of
 	// another one before them.
-	counted []*pending
-	repeats []repeat
-	rows    []*row
+	accepted []*pending
+	repeats  []repeat
+	rows     []*row
 	// windows is those that the database has to add up.
 	windows []*window
 	byKey   map[totalKey]*row
-	users   map[accountKey]*account
+	users   map[userKey]*userWindows
 }
 
 type repeat struct{ again, first *pending }
 
-// newSheet answers the increments that are known, and opens accounts for the
+// newPlan answers the increments that are known, and opens accounts for the
 // others.
-func newSheet(items []*pending, known map[eventKey]models.ScoreEvent) *sheet {
-	f := &sheet{
-		open:  make([]*pending, 0, len(items)),
-		rows:  make([]*row, 0, len(items)),
-		byKey: make(map[totalKey]*row, len(items)),
-		users: make(map[accountKey]*account, len(items)),
+func newPlan(items []*pending, known map[eventKey]models.ScoreEvent) *plan {
+	f := &plan{
+		candidates: make([]*pending, 0, len(items)),
+		rows:       make([]*row, 0, len(items)),
+		byKey:      make(map[totalKey]*row, len(items)),
+		users:      make(map[userKey]*userWindows, len(items)),
 	}
 	for _, p := range items {
 		if first, ok := known[p.key()]; ok {
 			p.repeat(Increment{User: first.User, Delta: first.Delta, EventID: first.EventID}, first.Score, models.TimestampOf(first.ReachedAt))
 			continue
 		}
-		f.open = append(f.open, p)
+		f.candidates = append(f.candidates, p)
 		if p.closed == nil {
-			f.enter(p)
+			f.place(p)
 		}
 	}
 	return f
 }
 
-// enter finds where an increment counts.
-func (f *sheet) enter(p *pending) {
-	bucket := p.slot.Bucket
-	p.row = f.row(totalKey{p.board, p.User, p.slot.Total}, bucket, false)
+// place finds where an increment counts.
+func (f *plan) place(p *pending) {
+	bucket := p.totals.Bucket
+	p.row = f.row(totalKey{p.board, p.User, p.totals.Total}, bucket, false)
 	if bucket.WindowHours > 0 {
 		f.row(totalKey{p.board, p.User, bucket.Name}, bucket, true)
 	}
-	key := accountKey{p.board, p.User}
+	key := userKey{p.board, p.User}
 	if p.user = f.users[key]; p.user == nil {
-		p.user = &account{}
+		p.user = &userWindows{}
 		f.users[key] = p.user
 	}
 	for _, w := range p.user.windows {
-		if w.since == p.slot.Since {
+		if w.since == p.totals.Since {
 			p.window = w
 			return
 		}
 	}
-	p.window = &window{row: p.row, since: p.slot.Since}
+	p.window = &window{row: p.row, since: p.totals.Since}
 	p.user.windows = append(p.user.windows, p.window)
 	if p.window.windowed() {
 		f.windows = append(f.windows, p.window)
 	}
 }
 
-func (f *sheet) row(key totalKey, bucket *models.Bucket, sumUp bool) *row {
+func (f *plan) row(key totalKey, bucket *models.Bucket, sumUp bool) *row {
 	r := f.byKey[key]
 	if r == nil {
 		r = &row{totalKey: key, bucket: bucket, sumUp: sumUp}
@@ -170,15 +170,15 @@ func (f *sheet) row(key totalKey, bucket *models.Bucket, sumUp bool) *row {
 	return r
 }
 
-// choose decides which increments count, in their order, and adds them up. A
+// accept decides which increments count, in their order, and adds them up. A
 // careful choice knows the sums of the windows, and rejects what would pass the
 // largest score.
-func (f *sheet) choose(careful bool) {
+func (f *plan) accept(careful bool) {
 	if careful {
-		f.read()
+		f.loadSums()
 	}
-	first := make(map[eventKey]*pending, len(f.open))
-	for _, p := range f.open {
+	first := make(map[eventKey]*pending, len(f.candidates))
+	for _, p := range f.candidates {
 		if earlier := first[p.key()]; earlier != nil {
 			f.repeats = append(f.repeats, repeat{p, earlier})
 			continue
@@ -187,18 +187,18 @@ func (f *sheet) choose(careful bool) {
 			p.result.reject(p.closed)
 			continue
 		}
-		if largest := p.slot.Bucket.MaxScore; p.Delta > largest || careful && p.window.sum > largest-p.Delta {
+		if largest := p.totals.Bucket.MaxScore; p.Delta > largest || careful && p.window.sum > largest-p.Delta {
 			p.result.reject(models.Errorf(models.CodeScoreOutOfRange, "the score would pass %d, the largest on this board", largest))
 			continue
 		}
 		first[p.key()] = p
-		f.counted = append(f.counted, p)
+		f.accepted = append(f.accepted, p)
 		p.row.add(p)
 		if p.window.windowed() {
-			f.byKey[totalKey{p.board, p.User, p.slot.Bucket.Name}].add(p)
+			f.byKey[totalKey{p.board, p.User, p.totals.Bucket.Name}].add(p)
 		}
 		for _, w := range p.user.windows {
-			if p.slot.Total >= w.since {
+			if p.totals.Total >= w.since {
 				w.sum += p.Delta
 			}
 		}
@@ -206,9 +206,9 @@ func (f *sheet) choose(careful bool) {
 	f.rows = slices.DeleteFunc(f.rows, func(r *row) bool { return r.added == 0 })
 }
 
-// read takes over the totals that the database did not have to add up.
-func (f *sheet) read() {
-	for _, p := range f.open {
+// loadSums takes over the totals that the database did not have to add up.
+func (f *plan) loadSums() {
+	for _, p := range f.candidates {
 		if p.window != nil && !p.window.windowed() {
 			p.window.sum = p.row.score
 		}
@@ -220,19 +220,19 @@ func (r *row) add(p *pending) {
 	r.reachedAt = max(r.reachedAt, p.reachedAt)
 }
 
-// settle gives each increment that counts the score that it led to, now that the
+// assignScores gives each increment that counts the score that it led to, now that the
 // database has the totals: last to first, as of each the later ones are taken
 // off. It answers false where a score passes the largest.
-func (f *sheet) settle() bool {
-	f.read()
-	for _, p := range slices.Backward(f.counted) {
+func (f *plan) assignScores() bool {
+	f.loadSums()
+	for _, p := range slices.Backward(f.accepted) {
 		points := p.window.sum - p.window.later
-		if points > p.slot.Bucket.MaxScore {
+		if points > p.totals.Bucket.MaxScore {
 			return false
 		}
 		*p.result = Result{EventID: p.EventID, Status: Applied, Score: points, ReachedAt: p.row.reachedAt}
 		for _, w := range p.user.windows {
-			if p.slot.Total >= w.since {
+			if p.totals.Total >= w.since {
 				w.later += p.Delta
 			}
 		}
@@ -253,18 +253,18 @@ func (p *pending) repeat(first Increment, points int64, reachedAt models.Timesta
 }
 
 // sortedRows is the totals in the order in which they are locked.
-func (f *sheet) sortedRows() []*row {
+func (f *plan) sortedRows() []*row {
 	slices.SortFunc(f.rows, func(a, b *row) int { return a.compare(b.totalKey) })
 	return f.rows
 }
 
 // events is what is stored of the increments that count, in the order in which
 // their rows are locked.
-func (f *sheet) events() []models.ScoreEvent {
-	events := make([]models.ScoreEvent, len(f.counted))
-	for i, p := range f.counted {
+func (f *plan) events() []models.ScoreEvent {
+	events := make([]models.ScoreEvent, len(f.accepted))
+	for i, p := range f.accepted {
 		events[i] = models.ScoreEvent{
-			Board: p.board, EventID: p.EventID, Total: p.slot.Total, User: p.User, Delta: p.Delta,
+			Board: p.board, EventID: p.EventID, Total: p.totals.Total, User: p.User, Delta: p.Delta,
 			AcceptedAt: p.acceptedAt.Time(), Score: p.result.Score, ReachedAt: p.result.ReachedAt.Time(),
 		}
 	}

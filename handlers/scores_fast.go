@@ -7,13 +7,13 @@ import (
 	"stepboard/services/ingest"
 )
 
-// plainBatch reads a batch as programs write it: nothing but items with
+// parseBatchFast reads a batch as programs write it: nothing but items with
 // user_id, date and score, each once, in any order, without escapes. It knows
 // no errors: of whatever else there is, right or wrong, it answers false and
 // leaves it to the decoder, which takes ten times as long. What it does read
 // it reads as the decoder would.
-func plainBatch(body []byte) ([]ingest.Upload, bool) {
-	r := &plainReader{rest: body}
+func parseBatchFast(body []byte) ([]ingest.Upload, bool) {
+	r := &batchReader{rest: body}
 	if !r.take('{') || string(r.text()) != "scores" || !r.take(':') || !r.take('[') {
 		return nil, false
 	}
@@ -28,9 +28,9 @@ func plainBatch(body []byte) ([]ingest.Upload, bool) {
 	return uploads, r.take(']') && r.take('}') && r.end()
 }
 
-// plainReader reads the JSON of plainBatch. After something else what it
+// batchReader reads the JSON of plainBatch. After something else what it
 // answers means nothing, but never anything that would be taken for an item.
-type plainReader struct {
+type batchReader struct {
 	rest []byte
 
 	// The date that was read last: most items of a batch have the same.
@@ -39,7 +39,7 @@ type plainReader struct {
 }
 
 // item reads one item: three keys, of which none was missing at the end.
-func (r *plainReader) item() (upload ingest.Upload, ok bool) {
+func (r *batchReader) item() (upload ingest.Upload, ok bool) {
 	var user, date, score bool
 	for _, before := range []byte("{,,") {
 		if !r.take(before) {
@@ -63,12 +63,12 @@ func (r *plainReader) item() (upload ingest.Upload, ok bool) {
 	return upload, user && date && score && r.take('}')
 }
 
-func (r *plainReader) user() (models.UserID, bool) {
+func (r *batchReader) user() (models.UserID, bool) {
 	id, err := models.ParseUserID(string(r.text()))
 	return id, err == nil
 }
 
-func (r *plainReader) day() (models.Date, bool) {
+func (r *batchReader) day() (models.Date, bool) {
 	text := r.text()
 	if len(text) == 0 || !bytes.Equal(text, r.dateText) {
 		date, err := models.ParseDate(string(text))
@@ -81,7 +81,7 @@ func (r *plainReader) day() (models.Date, bool) {
 }
 
 // score reads a whole number without sign, of as many digits as surely fit.
-func (r *plainReader) score() (n int64, ok bool) {
+func (r *batchReader) score() (n int64, ok bool) {
 	r.space()
 	i := 0
 	for i < len(r.rest) && r.rest[i] >= '0' && r.rest[i] <= '9' {
@@ -97,7 +97,7 @@ func (r *plainReader) score() (n int64, ok bool) {
 
 // text reads a string. One with an escape ends too early or late, and is then
 // no id, date or key.
-func (r *plainReader) text() []byte {
+func (r *batchReader) text() []byte {
 	if !r.take('"') {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (r *plainReader) text() []byte {
 }
 
 // take reads one character, if it comes next.
-func (r *plainReader) take(c byte) bool {
+func (r *batchReader) take(c byte) bool {
 	r.space()
 	if len(r.rest) == 0 || r.rest[0] != c {
 		return false
@@ -120,12 +120,12 @@ func (r *plainReader) take(c byte) bool {
 	return true
 }
 
-func (r *plainReader) end() bool {
+func (r *batchReader) end() bool {
 	r.space()
 	return len(r.rest) == 0
 }
 
-func (r *plainReader) space() {
+func (r *batchReader) space() {
 	for len(r.rest) > 0 && (r.rest[0] == ' ' || r.rest[0] == '\n' || r.rest[0] == '\t' || r.rest[0] == '\r') {
 		r.rest = r.rest[1:]
 	}

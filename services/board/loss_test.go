@@ -17,7 +17,7 @@ type memory struct {
 	t      *testing.T
 	server *testenv.RedisServer
 	rdb    *redis.Client
-	notes  *board.Memory
+	notes  *board.LossDetector
 }
 
 func newMemory(t *testing.T) *memory {
@@ -28,12 +28,12 @@ func newMemory(t *testing.T) *memory {
 			t.Error(err)
 		}
 	})
-	return &memory{t: t, server: server, rdb: rdb, notes: board.NewStore(rdb, keys.Builder{}, time.Now).Memory("queue")}
+	return &memory{t: t, server: server, rdb: rdb, notes: board.NewStore(rdb, keys.Builder{}, time.Now).LossDetector("queue")}
 }
 
-func (m *memory) recall() models.Recollection {
+func (m *memory) recall() models.LossReport {
 	m.t.Helper()
-	return testenv.Must(m.notes.Recall(m.t.Context()))
+	return testenv.Must(m.notes.Detect(m.t.Context()))
 }
 
 // asked is somebody else who looks.
@@ -42,7 +42,7 @@ func (m *memory) asked() { m.recall() }
 // noted is somebody who looks, and makes good what was lost.
 func (m *memory) noted() {
 	m.t.Helper()
-	if err := m.notes.Remember(m.t.Context(), m.recall(), testenv.Noon); err != nil {
+	if err := m.notes.Checkpoint(m.t.Context(), m.recall(), testenv.Noon); err != nil {
 		m.t.Fatal(err)
 	}
 }
@@ -71,10 +71,10 @@ func TestOnlyWhatWasNotForgottenMeanwhileIsNoted(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		before    events // before Recall
-		found     models.Loss
+		found     models.LossExtent
 		meanwhile events // before Remember
 		refused   bool
-		left      models.Loss
+		left      models.LossExtent
 	}{
 		{"nothing was lost", events{noted}, nothing, nil, false, nothing},
 		{"nothing was lost, then all", events{noted}, nothing, events{emptied}, false, all},
@@ -99,17 +99,17 @@ func TestOnlyWhatWasNotForgottenMeanwhileIsNoted(t *testing.T) {
 				event(m)
 			}
 			found := m.recall()
-			if found.Lost != tt.found || tt.found != all && !found.Noted.Equal(testenv.Noon) {
+			if found.Extent != tt.found || tt.found != all && !found.CheckpointedAt.Equal(testenv.Noon) {
 				t.Errorf("found %+v, want %v", found, tt.found)
 			}
 			for _, event := range tt.meanwhile {
 				event(m)
 			}
-			err := m.notes.Remember(t.Context(), found, testenv.Noon.Add(time.Minute))
+			err := m.notes.Checkpoint(t.Context(), found, testenv.Noon.Add(time.Minute))
 			if tt.refused != (models.CodeOf(err) == models.CodeUnavailable) || !tt.refused && err != nil {
 				t.Errorf("remembering is answered %v", err)
 			}
-			if left := m.recall(); left.Lost != tt.left {
+			if left := m.recall(); left.Extent != tt.left {
 				t.Errorf("left %+v, want %v", left, tt.left)
 			}
 		})

@@ -10,13 +10,13 @@ import (
 // DeadLetters lets an operator see and settle what could not be applied. Safe
 // for concurrent use.
 type DeadLetters struct {
-	store   *LetterStore
+	store   *DeadLetterStore
 	buckets Buckets
 	boards  Boards
 }
 
 // NewDeadLetters makes a service.
-func NewDeadLetters(store *LetterStore, buckets Buckets, boards Boards) *DeadLetters {
+func NewDeadLetters(store *DeadLetterStore, buckets Buckets, boards Boards) *DeadLetters {
 	return &DeadLetters{store: store, buckets: buckets, boards: boards}
 }
 

@@ -10,15 +10,15 @@ import (
 	"stepboard/models"
 )
 
-// SetAside takes a bucket over for a run of its archival: what is there of
+// Freeze takes a bucket over for a run of its archival: what is there of
 // each shard, in time and late, is renamed, so that nobody writes to it any
 // more. A key that was set aside before is left as it is, and so is what has
 // come since. O(1) for each shard, all in one round trip.
-func (s *Store) SetAside(ctx context.Context, bucket *models.Bucket, run int) error {
+func (s *Store) Freeze(ctx context.Context, bucket *models.Bucket, run int) error {
 	pipe := s.rdb.Pipeline()
 	for shard := range bucket.Shards {
-		pipe.RenameNX(ctx, s.keys.Board(bucket, shard), s.keys.Aside(bucket, shard, run, false))
-		pipe.RenameNX(ctx, s.keys.Late(bucket, shard), s.keys.Aside(bucket, shard, run, true))
+		pipe.RenameNX(ctx, s.keys.Board(bucket, shard), s.keys.Frozen(bucket, shard, run, false))
+		pipe.RenameNX(ctx, s.keys.Late(bucket, shard), s.keys.Frozen(bucket, shard, run, true))
 	}
 	cmds, err := pipe.Exec(ctx)
 	if err == nil {
@@ -35,19 +35,19 @@ func (s *Store) SetAside(ctx context.Context, bucket *models.Bucket, run int) er
 // isNoSuchKey tells that there was nothing to rename.
 func isNoSuchKey(err error) bool { return redis.HasErrorPrefix(err, "no such key") }
 
-// Pieces lists what the runs up to the given one have set aside of a bucket.
+// FrozenParts lists what the runs up to the given one have set aside of a bucket.
 // Two commands for each shard and run, all in one round trip.
-func (s *Store) Pieces(ctx context.Context, bucket *models.Bucket, upto int) ([]models.Piece, error) {
+func (s *Store) FrozenParts(ctx context.Context, bucket *models.Bucket, upto int) ([]models.FrozenPart, error) {
 	pipe := s.rdb.Pipeline()
 	var (
-		pieces []models.Piece
+		pieces []models.FrozenPart
 		cmds   []*redis.IntCmd
 	)
 	for shard := range bucket.Shards {
 		for run := 1; run <= upto; run++ {
 			for _, late := range []bool{false, true} {
-				pieces = append(pieces, models.Piece{Shard: shard, Run: run, Late: late})
-				cmds = append(cmds, pipe.ZCard(ctx, s.keys.Aside(bucket, shard, run, late)))
+				pieces = append(pieces, models.FrozenPart{Shard: shard, Run: run, Late: late})
+				cmds = append(cmds, pipe.ZCard(ctx, s.keys.Frozen(bucket, shard, run, late)))
 			}
 		}
 	}
@@ -57,13 +57,13 @@ func (s *Store) Pieces(ctx context.Context, bucket *models.Bucket, upto int) ([]
 	for i, cmd := range cmds {
 		pieces[i].Entries = cmd.Val()
 	}
-	return slices.DeleteFunc(pieces, func(p models.Piece) bool { return p.Entries == 0 }), nil
+	return slices.DeleteFunc(pieces, func(p models.FrozenPart) bool { return p.Entries == 0 }), nil
 }
 
-// Chunk reads n entries of a piece in ranking order, the first at the given
+// ReadFrozen reads n entries of a piece in ranking order, the first at the given
 // index. One round trip, O(log N + n).
-func (s *Store) Chunk(ctx context.Context, bucket *models.Bucket, p models.Piece, from int64, n int) ([]models.Entry, error) {
-	zs, err := s.rdb.ZRevRangeWithScores(ctx, s.asideKey(bucket, p), from, from+int64(n)-1).Result()
+func (s *Store) ReadFrozen(ctx context.Context, bucket *models.Bucket, p models.FrozenPart, from int64, n int) ([]models.Entry, error) {
+	zs, err := s.rdb.ZRevRangeWithScores(ctx, s.frozenKey(bucket, p), from, from+int64(n)-1).Result()
 	if err != nil {
 		return nil, models.Unavailable("read what is set aside", err)
 	}
@@ -71,18 +71,18 @@ func (s *Store) Chunk(ctx context.Context, bucket *models.Bucket, p models.Piece
 	for i, z := range zs {
 		user, err := models.ParseUserID(z.Member.(string))
 		if err != nil {
-			return nil, fmt.Errorf("member %q of %s: %w", z.Member, s.asideKey(bucket, p), err)
+			return nil, fmt.Errorf("member %q of %s: %w", z.Member, s.frozenKey(bucket, p), err)
 		}
 		entries[i] = models.Entry{User: user, Composite: models.Composite(z.Score)}
 	}
 	return entries, nil
 }
 
-// Drop removes pieces, in the background of Redis. One round trip.
-func (s *Store) Drop(ctx context.Context, bucket *models.Bucket, pieces []models.Piece) error {
+// DropFrozen removes pieces, in the background of Redis. One round trip.
+func (s *Store) DropFrozen(ctx context.Context, bucket *models.Bucket, pieces []models.FrozenPart) error {
 	pipe := s.rdb.Pipeline()
 	for _, p := range pieces {
-		pipe.Unlink(ctx, s.asideKey(bucket, p))
+		pipe.Unlink(ctx, s.frozenKey(bucket, p))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return models.Unavailable("drop what is archived", err)
@@ -90,17 +90,17 @@ func (s *Store) Drop(ctx context.Context, bucket *models.Bucket, pieces []models
 	return nil
 }
 
-func (s *Store) asideKey(bucket *models.Bucket, p models.Piece) string {
-	return s.keys.Aside(bucket, p.Shard, p.Run, p.Late)
+func (s *Store) frozenKey(bucket *models.Bucket, p models.FrozenPart) string {
+	return s.keys.Frozen(bucket, p.Shard, p.Run, p.Late)
 }
 
-// leftoverShards is how many shards one round trip looks at.
-const leftoverShards = 1000
+// unarchivedShards is how many shards one round trip looks at.
+const unarchivedShards = 1000
 
-// Leftovers tells of each bucket whether Redis holds anything of it, late or
+// Unarchived tells of each bucket whether Redis holds anything of it, late or
 // set aside by one of the given number of runs. One command for each shard, a
 // thousand in a round trip.
-func (s *Store) Leftovers(ctx context.Context, buckets []*models.Bucket, runs []int) ([]bool, error) {
+func (s *Store) Unarchived(ctx context.Context, buckets []*models.Bucket, runs []int) ([]bool, error) {
 	type shardOf struct{ bucket, shard int }
 	var shards []shardOf
 	for i, b := range buckets {
@@ -109,14 +109,14 @@ func (s *Store) Leftovers(ctx context.Context, buckets []*models.Bucket, runs []
 		}
 	}
 	found := make([]bool, len(buckets))
-	for chunk := range slices.Chunk(shards, leftoverShards) {
+	for chunk := range slices.Chunk(shards, unarchivedShards) {
 		pipe := s.rdb.Pipeline()
 		cmds := make([]*redis.IntCmd, len(chunk))
 		for i, at := range chunk {
 			b := buckets[at.bucket]
 			keys := []string{s.keys.Board(b, at.shard), s.keys.Late(b, at.shard)}
 			for run := 1; run <= runs[at.bucket]; run++ {
-				keys = append(keys, s.keys.Aside(b, at.shard, run, false), s.keys.Aside(b, at.shard, run, true))
+				keys = append(keys, s.keys.Frozen(b, at.shard, run, false), s.keys.Frozen(b, at.shard, run, true))
 			}
 			cmds[i] = pipe.Exists(ctx, keys...)
 		}

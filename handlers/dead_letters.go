@@ -29,7 +29,7 @@ func (a *api) listDeadLetters(ctx context.Context, in *struct{ Paging }) (*deadL
 	if err != nil {
 		return nil, err
 	}
-	list, err := a.Letters.List(ctx, before, in.Limit+1)
+	list, err := a.DeadLetters.List(ctx, before, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (a *api) listDeadLetters(ctx context.Context, in *struct{ Paging }) (*deadL
 // nextByID is the cursor behind a row of a list that is ordered by its id.
 func nextByID(id int64, scope ...string) string {
 	// A place has a user; here it stands for nobody.
-	return models.EncodeCursor(models.Place{Key: id, User: 1}, scope...)
+	return models.EncodeCursor(models.Cursor{Key: id, User: 1}, scope...)
 }
 
 // beforeID is the id behind which a page of such a list begins; 0 at its
@@ -70,9 +70,9 @@ type deadLetterInput struct {
 }
 
 func (a *api) replayDeadLetter(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
-	return nil, a.Letters.Replay(ctx, in.ID)
+	return nil, a.DeadLetters.Replay(ctx, in.ID)
 }
 
 func (a *api) deleteDeadLetter(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
-	return nil, a.Letters.Delete(ctx, in.ID)
+	return nil, a.DeadLetters.Delete(ctx, in.ID)
 }

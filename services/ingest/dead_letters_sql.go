@@ -12,21 +12,21 @@ import (
 	"stepboard/models"
 )
 
-// letterRows is how many dead letters one statement stores.
-const letterRows = 200
+// deadLetterRows is how many dead letters one statement stores.
+const deadLetterRows = 200
 
-// LetterStore keeps dead letters in table dead_letters. Safe for concurrent
+// DeadLetterStore keeps dead letters in table dead_letters. Safe for concurrent
 // use.
-type LetterStore struct {
+type DeadLetterStore struct {
 	db *gorm.DB
 }
 
-// NewLetterStore makes a store over the database.
-func NewLetterStore(db *gorm.DB) *LetterStore { return &LetterStore{db: db} }
+// NewDeadLetterStore makes a store over the database.
+func NewDeadLetterStore(db *gorm.DB) *DeadLetterStore { return &DeadLetterStore{db: db} }
 
-// Keep is part of Letters.
-func (s *LetterStore) Keep(ctx context.Context, letters []models.DeadLetter) error {
-	for chunk := range slices.Chunk(letters, letterRows) {
+// Write is part of Letters.
+func (s *DeadLetterStore) Write(ctx context.Context, letters []models.DeadLetter) error {
+	for chunk := range slices.Chunk(letters, deadLetterRows) {
 		err := s.db.WithContext(ctx).Clauses(clause.OnConflict{Columns: []clause.Column{{Name: "position"}}, DoNothing: true}).Create(&chunk).Error
 		if err != nil {
 			return fmt.Errorf("store dead letters: %w", err)
@@ -37,7 +37,7 @@ func (s *LetterStore) Keep(ctx context.Context, letters []models.DeadLetter) err
 
 // list reads a page, newest first, behind the given id; 0 begins at the
 // newest.
-func (s *LetterStore) list(ctx context.Context, before int64, limit int) ([]models.DeadLetter, error) {
+func (s *DeadLetterStore) list(ctx context.Context, before int64, limit int) ([]models.DeadLetter, error) {
 	db := s.db.WithContext(ctx)
 	if before != 0 {
 		db = db.Where("id < ?", before)
@@ -50,7 +50,7 @@ func (s *LetterStore) list(ctx context.Context, before int64, limit int) ([]mode
 }
 
 // find reads one; CodeNotFound where there is none.
-func (s *LetterStore) find(ctx context.Context, id int64) (models.DeadLetter, error) {
+func (s *DeadLetterStore) find(ctx context.Context, id int64) (models.DeadLetter, error) {
 	var letter models.DeadLetter
 	err := s.db.WithContext(ctx).Take(&letter, "id = ?", id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
@@ -63,7 +63,7 @@ func (s *LetterStore) find(ctx context.Context, id int64) (models.DeadLetter, er
 }
 
 // remove deletes one, if it is there.
-func (s *LetterStore) remove(ctx context.Context, id int64) error {
+func (s *DeadLetterStore) remove(ctx context.Context, id int64) error {
 	if err := s.db.WithContext(ctx).Delete(&models.DeadLetter{}, "id = ?", id).Error; err != nil {
 		return models.Unavailable("delete a dead letter", err)
 	}

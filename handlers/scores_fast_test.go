@@ -19,7 +19,7 @@ func agree(t interface {
 	Helper()
 }, body []byte) bool {
 	t.Helper()
-	uploads, plain := plainBatch(body)
+	uploads, plain := parseBatchFast(body)
 	if !plain {
 		return false
 	}
@@ -43,7 +43,7 @@ func TestPlainBatchTakesWhatProgramsWrite(t *testing.T) {
 		"indented":  "\r\n{\t\"scores\" :\n[ { \"user_id\" : \"1\" ,\n\"date\" : \"2025-11-20\" ,\n\"score\" : 0\n}\n,\n{\"user_id\":\"9007199254740991\",\"date\":\"2025-11-21\",\"score\":999999999999999999\n} ]\n}\n",
 		"reordered": `{"scores":[{"score":0,"user_id":"1","date":"2025-11-20"},{"date":"2025-11-21","score":999999999999999999,"user_id":"9007199254740991"}]}`,
 	} {
-		got, ok := plainBatch([]byte(body))
+		got, ok := parseBatchFast([]byte(body))
 		if diff := cmp.Diff(want, got); !ok || diff != "" {
 			t.Errorf("%s: taken %v\n%s", name, ok, diff)
 		}
@@ -60,7 +60,7 @@ func TestPlainBatchLeavesTheRestToTheDecoder(t *testing.T) {
 		`{"scores":[` + item + `]}x`, `{"scores":[` + item + `]}{}`, `{"scores":[` + item + `],"a":1}`,
 		`{"Scores":[` + item + `]}`, `{"scores":[` + strings.Repeat(item+",", maxBatch) + item + `]}`,
 	} {
-		if _, ok := plainBatch([]byte(body)); ok {
+		if _, ok := parseBatchFast([]byte(body)); ok {
 			t.Errorf("%.80s is taken", body)
 		}
 	}
@@ -83,7 +83,7 @@ func TestPlainBatchLeavesTheRestToTheDecoder(t *testing.T) {
 		"{\"user_id\":\"1\",\"date\":\"2025-11-20\",\"score\":5,\"\xff\":1}", "{\"user_id\":\"1\xff\",\"date\":\"2025-11-20\",\"score\":5}",
 		"{\"user_id\":\"1\",\v\"date\":\"2025-11-20\",\"score\":5}", "{\"user_id\":\"1\",\"date\":\"2025-11-20\",\"score\":5\x00}",
 	} {
-		if _, ok := plainBatch([]byte(`{"scores":[` + item + `,` + odd + `]}`)); ok {
+		if _, ok := parseBatchFast([]byte(`{"scores":[` + item + `,` + odd + `]}`)); ok {
 			t.Errorf("%s is taken", odd)
 		}
 	}

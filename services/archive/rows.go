@@ -20,9 +20,9 @@ const (
 	progressEvery = 100_000
 )
 
-// stream reads the pieces of a bucket as rows in ranking order. Of each piece
+// rowReader reads the pieces of a bucket as rows in ranking order. Of each piece
 // it holds two chunks, whatever the bucket's size. One goroutine may use it.
-type stream struct {
+type rowReader struct {
 	codec    score.Codec
 	heads    heads
 	totals   totals
@@ -48,13 +48,13 @@ type chunk struct {
 	err     error
 }
 
-// open begins to read the pieces; close must follow.
-func open(ctx context.Context, hot Hot, bucket *models.Bucket, pieces []models.Piece, progress func(moved int64)) (*stream, error) {
+// openRows begins to read the pieces; close must follow.
+func openRows(ctx context.Context, hot HotStore, bucket *models.Bucket, pieces []models.FrozenPart, progress func(moved int64)) (*rowReader, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &stream{codec: score.Of(bucket), progress: progress, cancel: cancel}
+	s := &rowReader{codec: score.Of(bucket), progress: progress, cancel: cancel}
 	for _, p := range pieces {
 		h := &head{chunks: make(chan chunk, 1), left: p.Entries}
-		s.readers.Go(func() { readPiece(ctx, hot, bucket, p, h.chunks) })
+		s.readers.Go(func() { readPart(ctx, hot, bucket, p, h.chunks) })
 		s.heads = append(s.heads, h)
 	}
 	for _, h := range s.heads {
@@ -68,19 +68,19 @@ func open(ctx context.Context, hot Hot, bucket *models.Bucket, pieces []models.P
 }
 
 // close ends the reading and waits for it.
-func (s *stream) close() {
+func (s *rowReader) close() {
 	s.cancel()
 	s.readers.Wait()
 }
 
-// readPiece reads a piece from its first entry to its last, one chunk ahead of
+// readPart reads a piece from its first entry to its last, one chunk ahead of
 // who takes them. It rests after each for as long as that has taken: whoever
 // reads boards meanwhile gets at least half of Redis, and of this process.
-func readPiece(ctx context.Context, hot Hot, bucket *models.Bucket, p models.Piece, chunks chan<- chunk) {
+func readPart(ctx context.Context, hot HotStore, bucket *models.Bucket, p models.FrozenPart, chunks chan<- chunk) {
 	defer close(chunks)
 	for from := int64(0); from < p.Entries; {
 		start := time.Now()
-		entries, err := hot.Chunk(ctx, bucket, p, from, chunkEntries)
+		entries, err := hot.ReadFrozen(ctx, bucket, p, from, chunkEntries)
 		rest := time.NewTimer(time.Since(start))
 		if err == nil && len(entries) == 0 {
 			err = fmt.Errorf("shard %d, set aside by run %d, has lost entries: %d of %d are left", p.Shard, p.Run, from, p.Entries)
@@ -103,7 +103,7 @@ func readPiece(ctx context.Context, hot Hot, bucket *models.Bucket, p models.Pie
 }
 
 // next is the next row; ok is false behind the last one.
-func (s *stream) next() (r row, ok bool, err error) {
+func (s *rowReader) next() (r row, ok bool, err error) {
 	if len(s.heads) == 0 {
 		return row{}, false, nil
 	}

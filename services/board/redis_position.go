@@ -11,21 +11,21 @@ import (
 	"stepboard/models"
 )
 
-// Standing is a user's place in a bucket.
-type Standing struct {
+// Position is a user's place in a bucket.
+type Position struct {
 	// Composite is 0 without a score; the rest says nothing then.
 	Composite models.Composite
 	Rank      int64
 	Total     int64
 }
 
-// standingScript reads a member's place in its own shard.
+// positionScript reads a member's place in its own shard.
 //
 //	KEYS    the shard's readKeys
 //	ARGV    the member
 //	result  {composite, entries before the member, entries in the shard}; nil
 //	        for who is not there
-const standingScript = pickKey + `
+const positionScript = pickKey + `
 local composite = redis.call('ZSCORE', key, ARGV[1])
 if not composite then
   return false
@@ -33,21 +33,21 @@ end
 return {composite, redis.call('ZREVRANK', key, ARGV[1]), redis.call('ZCARD', key)}
 `
 
-// Standings reads a user's place in each of the buckets. One round trip; one
+// Positions reads a user's place in each of the buckets. One round trip; one
 // more where a bucket in which the user has a score has other shards, which
 // are asked how many stand before it. Between the two the user may have moved
 // on: the rank is then that of the score that is answered.
-func (s *Store) Standings(ctx context.Context, buckets []*models.Bucket, user models.UserID) ([]Standing, error) {
+func (s *Store) Positions(ctx context.Context, buckets []*models.Bucket, user models.UserID) ([]Position, error) {
 	pipe := s.rdb.Pipeline()
 	own := make([]*redis.Cmd, len(buckets))
 	now := s.clock()
 	for i, b := range buckets {
-		own[i] = pipe.Eval(ctx, standingScript, s.readKeys(b, b.Shard(user), now), int64(user))
+		own[i] = pipe.Eval(ctx, positionScript, s.readKeys(b, b.Shard(user), now), int64(user))
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, models.Unavailable("read standings", err)
 	}
-	standings := make([]Standing, len(buckets))
+	standings := make([]Position, len(buckets))
 	others := s.rdb.Pipeline()
 	elsewhere := make([][]*redis.Cmd, len(buckets))
 	for i, b := range buckets {
@@ -58,7 +58,7 @@ func (s *Store) Standings(ctx context.Context, buckets []*models.Bucket, user mo
 		if err != nil {
 			return nil, models.Unavailable("read standings", err)
 		}
-		if standings[i], err = parseStanding(own[i].Val()); err != nil {
+		if standings[i], err = parsePosition(own[i].Val()); err != nil {
 			return nil, fmt.Errorf("read standing in %s %s: %w", b.Board, b.Name, err)
 		}
 		for shard := range b.Shards {
@@ -87,18 +87,18 @@ func (s *Store) Standings(ctx context.Context, buckets []*models.Bucket, user mo
 	return standings, nil
 }
 
-// parseStanding reads the result of standingScript.
-func parseStanding(reply any) (Standing, error) {
+// parsePosition reads the result of standingScript.
+func parsePosition(reply any) (Position, error) {
 	fields, ok := reply.([]any)
 	if !ok || len(fields) != 3 {
-		return Standing{}, fmt.Errorf("unexpected reply %v", reply)
+		return Position{}, fmt.Errorf("unexpected reply %v", reply)
 	}
 	text, ok1 := fields[0].(string)
 	before, ok2 := fields[1].(int64)
 	total, ok3 := fields[2].(int64)
 	composite, err := strconv.ParseFloat(text, 64)
 	if !ok1 || !ok2 || !ok3 || err != nil {
-		return Standing{}, fmt.Errorf("unexpected reply %v", reply)
+		return Position{}, fmt.Errorf("unexpected reply %v", reply)
 	}
-	return Standing{Composite: models.Composite(composite), Rank: before + 1, Total: total}, nil
+	return Position{Composite: models.Composite(composite), Rank: before + 1, Total: total}, nil
 }

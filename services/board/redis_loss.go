@@ -13,30 +13,30 @@ import (
 	"stepboard/models"
 )
 
-// errForgotAgain is what Remember answers where Redis has lost more than what
+// errLostAgain is what Remember answers where Redis has lost more than what
 // was just made good.
-var errForgotAgain = errors.New("redis has restarted or was emptied meanwhile")
+var errLostAgain = errors.New("redis has restarted or was emptied meanwhile")
 
-// clusterNotes is how many notes there are in a cluster. They lie in slots all
+// clusterCheckpoints is how many notes there are in a cluster. They lie in slots all
 // over it, so that every master has some, unless it serves next to none.
-const clusterNotes = 128
+const clusterCheckpoints = 128
 
-// Memory is what the boards' Redis knows of itself, for one of those that
+// LossDetector is what the boards' Redis knows of itself, for one of those that
 // watch over it: each has notes of its own, as each makes good other updates.
-type Memory struct {
+type LossDetector struct {
 	rdb  redis.UniversalClient
 	keys []string
 }
 
-// Memory is the memory of a watcher.
-func (s *Store) Memory(watcher string) *Memory {
-	m := &Memory{rdb: s.rdb}
+// LossDetector is the memory of a watcher.
+func (s *Store) LossDetector(watcher string) *LossDetector {
+	m := &LossDetector{rdb: s.rdb}
 	notes := 1
 	if _, ok := s.rdb.(*redis.ClusterClient); ok {
-		notes = clusterNotes
+		notes = clusterCheckpoints
 	}
 	for i := range notes {
-		m.keys = append(m.keys, s.keys.BoardsNoted(watcher, i))
+		m.keys = append(m.keys, s.keys.LossCheckpoint(watcher, i))
 	}
 	return m
 }
@@ -49,14 +49,14 @@ local info = redis.pcall('INFO', 'server')
 local server = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or 'unknown'
 `
 
-// recallScript compares the server with the one that was noted last. Where they
+// detectScript compares the server with the one that was noted last. Where they
 // differ it leaves a mark, unless one of this server stands already.
 //
 //	KEYS    the note
 //	ARGV    a token that nobody else has
 //	result  {the server's run id, that of the note, its moment in milliseconds
 //	        since the epoch, the mark}, '' for what there is not
-const recallScript = serverRunID + `
+const detectScript = serverRunID + `
 local note = redis.call('HMGET', KEYS[1], 'server', 'at', 'mark')
 if note[1] == server then
   return {server, server, note[2], ''}
@@ -69,21 +69,21 @@ end
 return {server, note[1] or '', note[2] or '', mark}
 `
 
-// Recall compares each server with the one that was noted last. Where one has
+// Detect compares each server with the one that was noted last. Where one has
 // forgotten something it also leaves a mark, and what the mark is for: see
 // Remember. What is answered holds for all servers together: the worst loss,
 // the oldest note. One round trip.
-func (m *Memory) Recall(ctx context.Context) (models.Recollection, error) {
+func (m *LossDetector) Detect(ctx context.Context) (models.LossReport, error) {
 	token := rand.Text()
 	pipe := m.rdb.Pipeline()
 	cmds := make([]*redis.Cmd, len(m.keys))
 	for i, key := range m.keys {
-		cmds[i] = pipe.Eval(ctx, recallScript, []string{key}, token)
+		cmds[i] = pipe.Eval(ctx, detectScript, []string{key}, token)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return models.Recollection{}, models.Unavailable("ask which Redis it is", err)
+		return models.LossReport{}, models.Unavailable("ask which Redis it is", err)
 	}
-	var all models.Recollection
+	var all models.LossReport
 	notes := make([][]string, len(cmds))
 	steady := make(map[string]bool) // servers that some note names and lies on
 	for i, cmd := range cmds {
@@ -108,16 +108,16 @@ func (m *Memory) Recall(ctx context.Context) (models.Recollection, error) {
 				lost = models.NothingLost
 			}
 		}
-		all.Lost = max(all.Lost, lost)
-		if i == 0 || noted.Before(all.Noted) {
-			all.Noted = noted
+		all.Extent = max(all.Extent, lost)
+		if i == 0 || noted.Before(all.CheckpointedAt) {
+			all.CheckpointedAt = noted
 		}
-		all.Notes = append(all.Notes, models.Note{Server: fields[0], Mark: fields[3]})
+		all.Servers = append(all.Servers, models.ServerState{RunID: fields[0], Token: fields[3]})
 	}
 	return all, nil
 }
 
-// rememberScript notes that the server has everything up to a moment, unless it
+// checkpointScript notes that the server has everything up to a moment, unless it
 // has forgotten something since Recall: then it is another server, or the mark
 // is gone, or where there was none the note itself.
 //
@@ -125,7 +125,7 @@ func (m *Memory) Recall(ctx context.Context) (models.Recollection, error) {
 //	ARGV    the server's run id; the mark or ''; the moment, in milliseconds
 //	        since the epoch
 //	result  1, or 0 where nothing was noted
-const rememberScript = serverRunID + `
+const checkpointScript = serverRunID + `
 local note = redis.call('HMGET', KEYS[1], 'server', 'mark')
 if server ~= ARGV[1] or (ARGV[2] == '' and note[1] ~= server) or (ARGV[2] ~= '' and note[2] ~= ARGV[2]) then
   return 0
@@ -135,16 +135,16 @@ redis.call('HDEL', KEYS[1], 'mark')
 return 1
 `
 
-// Remember notes that the servers have everything up to a moment. They must be
+// Checkpoint notes that the servers have everything up to a moment. They must be
 // those that Recall has seen, and must have forgotten nothing since then: what
 // was made good meanwhile would else be missing, and nobody would know. Where
 // something was lost before and has been again, that is an error, and Recall
 // goes on to tell of the loss. One round trip.
-func (m *Memory) Remember(ctx context.Context, r models.Recollection, upto time.Time) error {
+func (m *LossDetector) Checkpoint(ctx context.Context, r models.LossReport, upto time.Time) error {
 	pipe := m.rdb.Pipeline()
 	cmds := make([]*redis.Cmd, len(m.keys))
 	for i, key := range m.keys {
-		cmds[i] = pipe.Eval(ctx, rememberScript, []string{key}, r.Notes[i].Server, r.Notes[i].Mark, upto.UnixMilli())
+		cmds[i] = pipe.Eval(ctx, checkpointScript, []string{key}, r.Servers[i].RunID, r.Servers[i].Token, upto.UnixMilli())
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return models.Unavailable("note which Redis it is", err)
@@ -154,8 +154,8 @@ func (m *Memory) Remember(ctx context.Context, r models.Recollection, upto time.
 		if err != nil {
 			return models.Unavailable("note which Redis it is", err)
 		}
-		if !noted && r.Lost != models.NothingLost {
-			return models.Unavailable("note which Redis it is", errForgotAgain)
+		if !noted && r.Extent != models.NothingLost {
+			return models.Unavailable("note which Redis it is", errLostAgain)
 		}
 	}
 	return nil
