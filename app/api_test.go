@@ -20,9 +20,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"stepboard/config"
-	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/auth"
 )
 
 func TestTokens(t *testing.T) {
@@ -108,9 +108,9 @@ func TestTokens(t *testing.T) {
 // A token that expires stops being taken, though it is remembered.
 func TestARememberedTokenExpires(t *testing.T) {
 	t.Parallel()
-	v := handlers.NewVerifier(handlers.VerifierConfig{Secret: []byte(secret)})
+	v := auth.NewVerifier(auth.VerifierConfig{Secret: []byte(secret)})
 	defer v.Close()
-	text, err := handlers.SignToken([]byte(secret), 1, "", "", "", time.Now(), 2*time.Second)
+	text, err := auth.SignToken([]byte(secret), 1, "", "", "", time.Now(), 2*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +135,8 @@ func testWhoMayCallWhat(t *testing.T, env *testenv.Env) {
 	for _, id := range []string{"1", "2"} {
 		s.want(s.service("PUT", "/v1/users/"+id, `{"nickname":"n"}`), http.StatusOK, nil)
 	}
-	user, admin := token(t, 1, ""), token(t, 1, handlers.ScopeAdmin)
-	service, both := token(t, 1, handlers.ScopeService), token(t, 1, "admin service")
+	user, admin := token(t, 1, ""), token(t, 1, auth.ScopeAdmin)
+	service, both := token(t, 1, auth.ScopeService), token(t, 1, "admin service")
 	tests := []struct {
 		token, method, path, body string
 		status                    int

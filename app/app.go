@@ -21,6 +21,7 @@ import (
 	"stepboard/jobs"
 	"stepboard/models"
 	"stepboard/services/archive"
+	"stepboard/services/auth"
 	"stepboard/services/batch"
 	"stepboard/services/board"
 	"stepboard/services/catalog"
@@ -57,7 +58,7 @@ type Options struct {
 	Stores   *stores.Stores
 	Clock    models.Clock
 	Log      *slog.Logger
-	Verifier *handlers.Verifier
+	Verifier *auth.Verifier
 	// StreamLimits bounds those who watch rankings; it may be empty.
 	StreamLimits stream.Limits
 	// Traces gets traces of the calls, unless it is nil. It stays open: spans may
@@ -100,7 +101,7 @@ type App struct {
 
 	log      *slog.Logger
 	stores   *stores.Stores
-	verifier *handlers.Verifier
+	verifier *auth.Verifier
 	// persist takes updates that were accepted: into the queue, or to the boards
 	// where there is none. It answers as board.Store.Raise does.
 	persist func(context.Context, []models.Raise) []error

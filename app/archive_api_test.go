@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
-	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/auth"
 	"stepboard/services/lease"
 )
 
@@ -33,7 +33,7 @@ func (s *server) waitForStartJobs() {
 // admin calls as an administrator.
 func (s *server) admin(method, path string, body any) answer {
 	s.t.Helper()
-	return s.call(token(s.t, 1, handlers.ScopeAdmin), method, path, body)
+	return s.call(token(s.t, 1, auth.ScopeAdmin), method, path, body)
 }
 
 // live sets the clock to the evening of a day and uploads scores for it.
@@ -381,7 +381,7 @@ func testArchivesOverHTTP(t *testing.T, env *testenv.Env) {
 	s := newServer(t, env)
 	s.waitForStartJobs()
 	s.live(noonDay, map[models.UserID]int{1: 10, 2: 20, 3: 0})
-	for _, bearer := range []string{token(t, 1, ""), token(t, 1, handlers.ScopeService)} {
+	for _, bearer := range []string{token(t, 1, ""), token(t, 1, auth.ScopeService)} {
 		s.refuse(s.call(bearer, "GET", path, nil), 403, models.CodeForbidden)
 		s.refuse(s.call(bearer, "POST", path, bucketOf("steps", "2026-11-20")), 403, models.CodeForbidden)
 	}

@@ -19,9 +19,9 @@ import (
 	"github.com/MicahParks/jwkset"
 	"github.com/golang-jwt/jwt/v5"
 
-	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/auth"
 )
 
 // issuer serves a JWKS, as a login service does.
@@ -126,10 +126,10 @@ func newRSA(t testing.TB) *rsa.PrivateKey {
 
 // verifierOf takes the issuer's tokens, and those of our own secret if there
 // is one.
-func verifierOf(t testing.TB, i *issuer, secret []byte) *handlers.Verifier {
+func verifierOf(t testing.TB, i *issuer, secret []byte) *auth.Verifier {
 	t.Helper()
-	v := handlers.NewVerifier(handlers.VerifierConfig{
-		Secret: secret, Keys: handlers.NewKeySet(context.Background(), i.url, testenv.Log()),
+	v := auth.NewVerifier(auth.VerifierConfig{
+		Secret: secret, Keys: auth.NewKeySet(context.Background(), i.url, testenv.Log()),
 	})
 	t.Cleanup(v.Close)
 	return v
@@ -155,7 +155,7 @@ func TestTokensOfAnIssuer(t *testing.T) {
 		t.Fatal(err)
 	}
 	public := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
-	for name, v := range map[string]*handlers.Verifier{
+	for name, v := range map[string]*auth.Verifier{
 		"by the JWKS":                 verifierOf(t, i, nil),
 		"by the JWKS and by a secret": verifierOf(t, i, []byte(secret)),
 	} {

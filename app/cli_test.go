@@ -18,9 +18,9 @@ import (
 
 	"stepboard/app"
 	"stepboard/config"
-	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/auth"
 )
 
 // withSecret is the flag without which no token is signed.
@@ -157,18 +157,18 @@ func TestTokenCommand(t *testing.T) {
 	tests := []struct {
 		name string
 		args []string
-		want handlers.Caller
+		want auth.Caller
 		ttl  time.Duration
 	}{
-		{"a user's", nil, handlers.Caller{User: 1001}, 24 * time.Hour},
-		{"an empty scope is a user's", []string{"--scope="}, handlers.Caller{User: 1001}, 24 * time.Hour},
-		{"a backend's", []string{"--scope=service"}, handlers.Caller{Service: true}, 24 * time.Hour},
-		{"an administrator's", []string{"--scope=admin"}, handlers.Caller{Admin: true}, 24 * time.Hour},
-		{"one for all", []string{"--scope=service admin"}, handlers.Caller{Service: true, Admin: true}, 24 * time.Hour},
-		{"a short one", []string{"--ttl=90s"}, handlers.Caller{User: 1001}, 90 * time.Second},
-		{"the shortest", []string{"--ttl=1s"}, handlers.Caller{User: 1001}, time.Second},
-		{"the largest user", []string{"--user=9007199254740991"}, handlers.Caller{User: models.MaxUserID}, 24 * time.Hour},
-		{"with issuer and audience", []string{"--auth.issuer=https://issuer.example", "--auth.audience=stepboard"}, handlers.Caller{User: 1001}, 24 * time.Hour},
+		{"a user's", nil, auth.Caller{User: 1001}, 24 * time.Hour},
+		{"an empty scope is a user's", []string{"--scope="}, auth.Caller{User: 1001}, 24 * time.Hour},
+		{"a backend's", []string{"--scope=service"}, auth.Caller{Service: true}, 24 * time.Hour},
+		{"an administrator's", []string{"--scope=admin"}, auth.Caller{Admin: true}, 24 * time.Hour},
+		{"one for all", []string{"--scope=service admin"}, auth.Caller{Service: true, Admin: true}, 24 * time.Hour},
+		{"a short one", []string{"--ttl=90s"}, auth.Caller{User: 1001}, 90 * time.Second},
+		{"the shortest", []string{"--ttl=1s"}, auth.Caller{User: 1001}, time.Second},
+		{"the largest user", []string{"--user=9007199254740991"}, auth.Caller{User: models.MaxUserID}, 24 * time.Hour},
+		{"with issuer and audience", []string{"--auth.issuer=https://issuer.example", "--auth.audience=stepboard"}, auth.Caller{User: 1001}, 24 * time.Hour},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -182,11 +182,11 @@ func TestTokenCommand(t *testing.T) {
 			if tt.ttl == time.Second {
 				return // it may be over by now
 			}
-			verify := handlers.VerifierConfig{Secret: []byte(secret)}
+			verify := auth.VerifierConfig{Secret: []byte(secret)}
 			if strings.Contains(tt.name, "issuer") {
 				verify.Issuer, verify.Audience = "https://issuer.example", "stepboard"
 			}
-			v := handlers.NewVerifier(verify)
+			v := auth.NewVerifier(verify)
 			defer v.Close()
 			caller, err := v.Verify(text)
 			if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/config"
-	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/auth"
 	"stepboard/services/friends"
 )
 
@@ -241,7 +241,7 @@ func TestCallsWaitForAHalfMovedSlot(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCluster(t)
 	env, p := sharded(t, cluster.Use)
-	service, first := token(t, 1, handlers.ScopeService), token(t, 1, "")
+	service, first := token(t, 1, auth.ScopeService), token(t, 1, "")
 	call := func(bearer, method, path, body string) string {
 		status, text, err := request(t.Context(), http.DefaultClient, bearer, method, p.URL+path, body)
 		if err != nil || status != http.StatusOK {

@@ -13,10 +13,10 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"stepboard/config"
-	"stepboard/handlers"
 	"stepboard/internal/stores"
 	"stepboard/migrations"
 	"stepboard/models"
+	"stepboard/services/auth"
 )
 
 // Version is this release.
@@ -111,8 +111,8 @@ func (p *program) tokenCommand() *cobra.Command {
 	return cmd
 }
 
-func signToken(auth config.Auth, user, scope string, ttl time.Duration) (string, error) {
-	if auth.HS256Secret == "" {
+func signToken(settings config.Auth, user, scope string, ttl time.Duration) (string, error) {
+	if settings.HS256Secret == "" {
 		return "", errors.New("auth.hs256_secret: must be set to sign tokens")
 	}
 	id, err := models.ParseUserID(user)
@@ -120,7 +120,7 @@ func signToken(auth config.Auth, user, scope string, ttl time.Duration) (string,
 		return "", fmt.Errorf("--user %q: %w", user, err)
 	}
 	for _, s := range strings.Fields(scope) {
-		if s != handlers.ScopeService && s != handlers.ScopeAdmin {
+		if s != auth.ScopeService && s != auth.ScopeAdmin {
 			return "", fmt.Errorf("--scope %q: use service, admin or both", s)
 		}
 	}
@@ -128,7 +128,7 @@ func signToken(auth config.Auth, user, scope string, ttl time.Duration) (string,
 	if ttl < time.Second {
 		return "", fmt.Errorf("--ttl %v: must be 1s or more", ttl)
 	}
-	return handlers.SignToken([]byte(auth.HS256Secret), id, scope, auth.Issuer, auth.Audience, time.Now(), ttl)
+	return auth.SignToken([]byte(settings.HS256Secret), id, scope, settings.Issuer, settings.Audience, time.Now(), ttl)
 }
 
 func (p *program) migrateCommand() *cobra.Command {
@@ -187,7 +187,7 @@ func (p *program) beside(ctx context.Context, cfg config.Config, work func(*App)
 	if err := prepare(ctx, cfg, st, log); err != nil {
 		return errors.Join(err, st.Close())
 	}
-	verifier := handlers.NewVerifier(handlers.VerifierConfig{})
+	verifier := auth.NewVerifier(auth.VerifierConfig{})
 	a, err := New(ctx, Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier, KeepStoredBoards: true})
 	if err != nil {
 		verifier.Close()

@@ -15,9 +15,9 @@ import (
 
 	"stepboard/app"
 	"stepboard/config"
-	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/auth"
 )
 
 const secret = "a secret for tests, 32 bytes or more"
@@ -48,7 +48,7 @@ func newServer(t testing.TB, env *testenv.Env, change ...func(*config.Config)) *
 	}
 	a, err := app.New(context.Background(), app.Options{
 		Config: cfg, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log,
-		Verifier: handlers.NewVerifier(handlers.VerifierConfig{Secret: []byte(secret), Issuer: cfg.Auth.Issuer, Audience: cfg.Auth.Audience}), Roles: app.AllRoles(),
+		Verifier: auth.NewVerifier(auth.VerifierConfig{Secret: []byte(secret), Issuer: cfg.Auth.Issuer, Audience: cfg.Auth.Audience}), Roles: app.AllRoles(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func newServer(t testing.TB, env *testenv.Env, change ...func(*config.Config)) *
 // token signs a token that is good now.
 func token(t testing.TB, user models.UserID, scope string) string {
 	t.Helper()
-	text, err := handlers.SignToken([]byte(secret), user, scope, "", "", time.Now(), time.Hour)
+	text, err := auth.SignToken([]byte(secret), user, scope, "", "", time.Now(), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func (s *server) as(user models.UserID, method, path string, body any) answer {
 // service calls as a trusted backend.
 func (s *server) service(method, path string, body any) answer {
 	s.t.Helper()
-	return s.call(token(s.t, 1, handlers.ScopeService), method, path, body)
+	return s.call(token(s.t, 1, auth.ScopeService), method, path, body)
 }
 
 // want checks a status and reads the body.

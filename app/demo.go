@@ -18,9 +18,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"stepboard/config"
-	"stepboard/handlers"
 	"stepboard/internal/stores"
 	"stepboard/models"
+	"stepboard/services/auth"
 	"stepboard/services/ingest"
 )
 
@@ -109,13 +109,13 @@ func openWorld(ctx context.Context, o demoOptions, logTo io.Writer) (*demo, erro
 	cfg.Boards = append(cfg.Boards, demoBoards(clockOf(cfg)())...)
 	w := &demo{people: people, listener: listener, clock: clockOf(cfg), log: newLogger(logTo, cfg.Log)}
 	w.sign = func(user models.UserID) (string, error) {
-		return handlers.SignToken([]byte(cfg.Auth.HS256Secret), user, "", "", "", time.Now(), demoTokenTTL)
+		return auth.SignToken([]byte(cfg.Auth.HS256Secret), user, "", "", "", time.Now(), demoTokenTTL)
 	}
 	st, err := stores.OpenEmbedded(ctx, w.clock)
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	verifier := handlers.NewVerifier(handlers.VerifierConfig{Secret: []byte(cfg.Auth.HS256Secret)})
+	verifier := auth.NewVerifier(auth.VerifierConfig{Secret: []byte(cfg.Auth.HS256Secret)})
 	w.app, err = New(ctx, Options{
 		Config: cfg, Stores: st, Clock: w.clock, Log: w.log, Verifier: verifier, Roles: AllRoles(),
 		Extra: func(engine *gin.Engine) {

@@ -15,9 +15,9 @@ import (
 	"pgregory.net/rapid"
 
 	"stepboard/config"
-	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/auth"
 	"stepboard/services/ingest"
 )
 
@@ -159,7 +159,7 @@ func embeddedApp(t testing.TB, env *testenv.Env) *App {
 	t.Helper()
 	a, err := New(context.Background(), Options{
 		Config: config.Default(), Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log,
-		Verifier: handlers.NewVerifier(handlers.VerifierConfig{}),
+		Verifier: auth.NewVerifier(auth.VerifierConfig{}),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -16,11 +16,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/config"
-	"stepboard/handlers"
 	"stepboard/internal/keys"
 	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/auth"
 	"stepboard/services/board"
 	"stepboard/services/catalog"
 	"stepboard/services/score"
@@ -83,7 +83,7 @@ var giverBoards = []string{"gifts", "active"}
 
 func startGivers(t testing.TB, url string) *givers {
 	g := &givers{traffic: newTraffic(t, url), given: make(map[string]map[models.UserID]int64)}
-	bearer := token(t, 1, handlers.ScopeService)
+	bearer := token(t, 1, auth.ScopeService)
 	for _, name := range giverBoards {
 		g.given[name] = make(map[models.UserID]int64)
 	}

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"stepboard/config"
-	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/auth"
 )
 
 // exhaust calls until it is refused, which is not before a number of calls. How
@@ -59,7 +59,7 @@ func testLimitOfAUser(t *testing.T, env *testenv.Env) {
 	s.want(s.as(2, "GET", "/v1/boards/steps/me", nil), http.StatusOK, nil)
 	for range 10 {
 		s.want(s.service("GET", "/v1/boards/steps/me?user_id=1", nil), http.StatusOK, nil)
-		s.want(s.call(token(t, 1, handlers.ScopeAdmin), "GET", "/v1/boards", nil), http.StatusOK, nil)
+		s.want(s.call(token(t, 1, auth.ScopeAdmin), "GET", "/v1/boards", nil), http.StatusOK, nil)
 		s.want(s.call("", "GET", "/healthz", nil), http.StatusOK, nil)
 	}
 	// Calls that the token may not make count as well.

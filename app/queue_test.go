@@ -18,10 +18,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/config"
-	"stepboard/handlers"
 	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/auth"
 	"stepboard/services/catalog"
 	"stepboard/services/ingest"
 	"stepboard/services/score"
@@ -562,7 +562,7 @@ func settleLetters(t *testing.T, env *testenv.Env, p *testenv.Process, like *mod
 	}
 	call := func(method, path string, want int) string {
 		t.Helper()
-		status, text, err := request(t.Context(), http.DefaultClient, token(t, 1, handlers.ScopeAdmin), method, p.URL+"/v1/admin/dead-letters"+path, "")
+		status, text, err := request(t.Context(), http.DefaultClient, token(t, 1, auth.ScopeAdmin), method, p.URL+"/v1/admin/dead-letters"+path, "")
 		if err != nil || status != want {
 			t.Errorf("%s %s: %d %s %v, want %d", method, path, status, text, err, want)
 		}
@@ -689,7 +689,7 @@ func TestQueueFull(t *testing.T) {
 		}
 		return res.StatusCode, res.Header.Get("Retry-After")
 	}
-	status, _ := send(token(t, 1, handlers.ScopeService), "scores/batch", `{"scores":[`+strings.Join(items, ",")+`]}`)
+	status, _ := send(token(t, 1, auth.ScopeService), "scores/batch", `{"scores":[`+strings.Join(items, ",")+`]}`)
 	if status != http.StatusAccepted {
 		t.Fatalf("batch: %d", status)
 	}

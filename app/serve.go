@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"stepboard/config"
-	"stepboard/handlers"
 	"stepboard/internal/stores"
+	"stepboard/services/auth"
 )
 
 func (p *program) serveCommand() *cobra.Command {
@@ -177,10 +177,10 @@ func checkRedis(ctx context.Context, rdb redis.UniversalClient, log *slog.Logger
 
 // newVerifier checks tokens by the secret, the JWKS, or both. Where the JWKS
 // does not answer, it goes on trying in the background.
-func newVerifier(ctx context.Context, cfg config.Auth, log *slog.Logger) *handlers.Verifier {
-	v := handlers.VerifierConfig{Secret: []byte(cfg.HS256Secret), Issuer: cfg.Issuer, Audience: cfg.Audience}
+func newVerifier(ctx context.Context, cfg config.Auth, log *slog.Logger) *auth.Verifier {
+	v := auth.VerifierConfig{Secret: []byte(cfg.HS256Secret), Issuer: cfg.Issuer, Audience: cfg.Audience}
 	if cfg.JWKSURL != "" {
-		v.Keys = handlers.NewKeySet(ctx, cfg.JWKSURL, log)
+		v.Keys = auth.NewKeySet(ctx, cfg.JWKSURL, log)
 	}
-	return handlers.NewVerifier(v)
+	return auth.NewVerifier(v)
 }

@@ -17,6 +17,7 @@ import (
 	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/auth"
 	"stepboard/services/stream"
 )
 
@@ -34,7 +35,7 @@ func newWatched(t *testing.T, env *testenv.Env, limits stream.Limits) *watched {
 	}
 	a, err := app.New(t.Context(), app.Options{
 		Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log, StreamLimits: limits,
-		Verifier: handlers.NewVerifier(handlers.VerifierConfig{Secret: []byte(secret)}), Roles: app.AllRoles(),
+		Verifier: auth.NewVerifier(auth.VerifierConfig{Secret: []byte(secret)}), Roles: app.AllRoles(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -27,10 +27,10 @@ import (
 
 	"stepboard/app"
 	"stepboard/config"
-	"stepboard/handlers"
 	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/auth"
 )
 
 // collector takes traces as OpenTelemetry's does.
@@ -146,7 +146,7 @@ func newTracedServer(t testing.TB, env *testenv.Env, settings config.Traces) *tr
 	st := testenv.Must(stores.Open(context.Background(), cfg, env.Clock.Now, traces.Provider()))
 	a, err := app.New(context.Background(), app.Options{
 		Config: cfg, Stores: st, Clock: env.Clock.Now, Log: log, Traces: traces,
-		Verifier: handlers.NewVerifier(handlers.VerifierConfig{Secret: []byte(secret)}), Roles: app.AllRoles(),
+		Verifier: auth.NewVerifier(auth.VerifierConfig{Secret: []byte(secret)}), Roles: app.AllRoles(),
 	})
 	if err != nil {
 		t.Fatal(err)

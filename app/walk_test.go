@@ -15,9 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/config"
-	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/auth"
 )
 
 // walkDays is how many days the step counts have.
@@ -47,7 +47,7 @@ func newWalk(t *testing.T) *walk {
 	t.Helper()
 	w := &walk{
 		t: t, env: testenv.RealConfig(t), zone: testenv.Must(time.LoadLocation("Asia/Shanghai")),
-		client: newClient(), service: token(t, 1, handlers.ScopeService), admin: token(t, 1, handlers.ScopeAdmin),
+		client: newClient(), service: token(t, 1, auth.ScopeService), admin: token(t, 1, auth.ScopeAdmin),
 		phones: make(map[int]string), friends: readGraph(t),
 	}
 	t.Cleanup(w.client.CloseIdleConnections)

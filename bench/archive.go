@@ -14,9 +14,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"stepboard/handlers"
 	"stepboard/internal/keys"
 	"stepboard/models"
+	"stepboard/services/auth"
 	"stepboard/services/board"
 	"stepboard/services/catalog"
 	"stepboard/services/score"
@@ -179,7 +179,7 @@ func makeMonth(ctx context.Context, conn *pgxpool.Conn, day models.Date) error {
 
 // moveDay lets the service move a day and tells how long its run took.
 func (w *setup) moveDay(ctx context.Context, pool *pgxpool.Pool, bucket *models.Bucket) (time.Duration, error) {
-	token, err := w.token(1, handlers.ScopeAdmin)
+	token, err := w.token(1, auth.ScopeAdmin)
 	if err != nil {
 		return 0, err
 	}

@@ -18,10 +18,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"stepboard/handlers"
 	"stepboard/internal/keys"
 	"stepboard/internal/stores"
 	"stepboard/models"
+	"stepboard/services/auth"
 	"stepboard/services/ingest"
 )
 
@@ -111,7 +111,7 @@ func (w *setup) serve(ctx context.Context, name string, more ...string) (*proces
 
 // batches is the requests of trusted backends.
 func (w *setup) batches() ([][]byte, error) {
-	token, err := w.token(1, handlers.ScopeService)
+	token, err := w.token(1, auth.ScopeService)
 	if err != nil {
 		return nil, err
 	}

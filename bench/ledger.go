@@ -15,9 +15,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
-	"stepboard/handlers"
 	"stepboard/internal/keys"
 	"stepboard/models"
+	"stepboard/services/auth"
 	"stepboard/services/batch"
 	"stepboard/services/board"
 	"stepboard/services/catalog"
@@ -52,7 +52,7 @@ func (w *setup) ledgerBench(ctx context.Context) error {
 		return err
 	}
 	defer bare.group.Close()
-	token, err := w.token(1, handlers.ScopeService)
+	token, err := w.token(1, auth.ScopeService)
 	if err != nil {
 		return err
 	}

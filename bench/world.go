@@ -25,10 +25,10 @@ import (
 
 	"stepboard/app"
 	"stepboard/config"
-	"stepboard/handlers"
 	"stepboard/internal/keys"
 	"stepboard/internal/stores"
 	"stepboard/models"
+	"stepboard/services/auth"
 	"stepboard/services/score"
 )
 
@@ -148,7 +148,7 @@ func (w *setup) open(ctx context.Context, cfg config.Config) (*app.App, error) {
 	}
 	a, err := app.New(ctx, app.Options{
 		Config: cfg, Stores: st, Clock: time.Now,
-		Log: w.log(), Verifier: handlers.NewVerifier(handlers.VerifierConfig{}), Roles: app.AllRoles(),
+		Log: w.log(), Verifier: auth.NewVerifier(auth.VerifierConfig{}), Roles: app.AllRoles(),
 	})
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
@@ -485,7 +485,7 @@ func (w *setup) makeRequests(context.Context) error {
 
 // token lets a user, or who has a scope, call the service for the time of a run.
 func (w *setup) token(user models.UserID, scope string) (string, error) {
-	return handlers.SignToken([]byte(w.config.Auth.HS256Secret), user, scope, "", "", time.Now(), time.Hour)
+	return auth.SignToken([]byte(w.config.Auth.HS256Secret), user, scope, "", "", time.Now(), time.Hour)
 }
 
 // rankingRequest asks for a friend ranking, with more parameters if need be.

@@ -17,6 +17,7 @@ import (
 
 	"stepboard/models"
 	"stepboard/services/archive"
+	"stepboard/services/auth"
 	"stepboard/services/catalog"
 	"stepboard/services/directory"
 	"stepboard/services/friends"
@@ -40,7 +41,7 @@ type Deps struct {
 	Friends     *friends.Service
 	Users       *directory.Service
 	Limits      *limit.Service
-	Verifier    *Verifier
+	Verifier    *auth.Verifier
 	// TrustedProxies are the addresses and networks whose X-Forwarded-For is
 	// believed.
 	TrustedProxies []string

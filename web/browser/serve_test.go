@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/auth"
 )
 
 const secret = "a secret for tests, 32 bytes or more"
@@ -32,7 +32,7 @@ var hostile = map[models.UserID]string{
 
 func sign(t testing.TB, user models.UserID, scope string) string {
 	t.Helper()
-	text, err := handlers.SignToken([]byte(secret), user, scope, "", "", time.Now(), time.Hour)
+	text, err := auth.SignToken([]byte(secret), user, scope, "", "", time.Now(), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func startService(t *testing.T) (service *testenv.Process, flags []string, today
 	var boards struct {
 		Boards []struct{ Current struct{ Date string } }
 	}
-	backend := sign(t, 1, handlers.ScopeService)
+	backend := sign(t, 1, auth.ScopeService)
 	ask(t, backend, http.MethodGet, service.URL+"/v1/boards", nil, &boards)
 	today = boards.Boards[0].Current.Date
 	ids := []string{}
