@@ -1,0 +1,236 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stepboard/internal/testenv"
+	"stepboard/models"
+)
+
+// demo is a running demo and a client of it.
+type demo struct {
+	t testing.TB
+	*testenv.Command
+	client *http.Client
+}
+
+func newDemo(t testing.TB, args ...string) *demo {
+	t.Helper()
+	d := &demo{t: t, Command: testenv.Demo(t, args...), client: &http.Client{Transport: &http.Transport{}}}
+	t.Cleanup(d.client.CloseIdleConnections)
+	return d
+}
+
+// call makes a request as curl does, and reads its answer into v.
+func (d *demo) call(bearer, body, url string, v any) {
+	d.t.Helper()
+	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if body != "" {
+		r.Method, r.Body = http.MethodPost, io.NopCloser(strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if bearer != "" {
+		r.Header.Set("Authorization", "Bearer "+bearer)
+	}
+	res, err := d.client.Do(r)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	text, err := io.ReadAll(res.Body)
+	if err := errors.Join(err, res.Body.Close()); err != nil {
+		d.t.Fatal(err)
+	}
+	if res.StatusCode != http.StatusOK {
+		d.t.Fatalf("%s: %d: %s", url, res.StatusCode, text)
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		d.t.Fatalf("%s: %v: %s", url, err, text)
+	}
+}
+
+// bearer is the token that the demo prints.
+func (d *demo) bearer() string {
+	d.t.Helper()
+	m := regexp.MustCompile(`(?m)^  TOKEN=(\S+)$`).FindStringSubmatch(d.Printed())
+	if m == nil {
+		d.t.Fatalf("no token in %s", d.Printed())
+	}
+	return m[1]
+}
+
+// ranking is what the friends of a token's owner have.
+func (d *demo) ranking(bearer, query string) models.Ranking {
+	d.t.Helper()
+	var r models.Ranking
+	d.call(bearer, "", d.URL+"/v1/boards/steps/friends"+query, &r)
+	return r
+}
+
+// ends stops the demo, which has nothing to complain of.
+func (d *demo) ends() {
+	d.t.Helper()
+	if status := d.Stop(); status != 0 || d.Log() != "" {
+		d.t.Errorf("status %d: %s", status, d.Log())
+	}
+}
+
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	d := newDemo(t, "--users", "300")
+	bearer := d.bearer()
+
+	// The printed calls work as they stand.
+	calls := regexp.MustCompile(`(?m)^  curl -H "Authorization: Bearer \$TOKEN"(?: -d '([^']+)')? '?([^'\s]+)'?$`).FindAllStringSubmatch(d.Printed(), -1)
+	if len(calls) != 2 {
+		t.Fatalf("%d calls are printed: %s", len(calls), d.Printed())
+	}
+	var r models.Ranking
+	d.call(bearer, calls[0][1], calls[0][2], &r)
+	if r.Source != "hot" || len(r.Entries) != 5 || r.Total < 10 || r.Me == nil || r.Entries[0].Nickname == "" {
+		t.Errorf("the first call answers %+v", r)
+	}
+	var taken struct{ Accepted []struct{ Score int64 } }
+	d.call(bearer, calls[1][1], calls[1][2], &taken)
+	if len(taken.Accepted) != 1 || taken.Accepted[0].Score != 20_000 {
+		t.Errorf("the second call answers %+v", taken)
+	}
+	if me := d.ranking(bearer, "").Me; me == nil || me.Score != 20_000 {
+		t.Errorf("after it I have %+v", me)
+	}
+
+	var choices struct {
+		People []struct {
+			UserID   string `json:"user_id"`
+			Nickname string
+			Token    string
+		}
+	}
+	d.call("", "", d.URL+"/demo/people", &choices)
+	seen := make(map[string]bool)
+	for _, person := range choices.People {
+		me := d.ranking(person.Token, "").Me
+		if me == nil || me.User.String() != person.UserID || me.Nickname != person.Nickname || seen[person.UserID] {
+			t.Errorf("%+v is %+v", person, me)
+		}
+		seen[person.UserID] = true
+	}
+	if len(seen) != 20 {
+		t.Errorf("%d people are offered", len(seen))
+	}
+
+	// There are days behind the people, and two boards beside the daily one.
+	var history struct{ Entries []struct{ Source string } }
+	d.call(bearer, "", d.URL+"/v1/boards/steps/history", &history)
+	if n := len(history.Entries); n < 25 || history.Entries[n-1].Source != "archive" {
+		t.Errorf("the history has %d days: %+v", n, history)
+	}
+	var gift struct{ Coins, Score int64 }
+	d.call("", `{"user_id":"`+choices.People[0].UserID+`"}`, d.URL+"/demo/gift", &gift)
+	var events models.Ranking
+	d.call(bearer, "", d.URL+"/v1/boards/gifts/friends", &events)
+	if events.Me == nil || events.Me.Score < gift.Score || gift.Coins < 1 || events.Total < 5 {
+		t.Errorf("after a gift of %+v: %+v", gift, events)
+	}
+	d.call(bearer, "", d.URL+"/v1/boards/active-24h/top", &events)
+	if events.Settling == nil || events.Total < 20 {
+		t.Errorf("the rolling board is %+v", events)
+	}
+
+	before := d.ranking(bearer, "")
+	testenv.Eventually(t, "somebody walks", func() bool { return !cmp.Equal(before, d.ranking(bearer, "")) })
+	d.ends()
+}
+
+func TestDemoOfOne(t *testing.T) {
+	t.Parallel()
+	d := newDemo(t, "--users", "1")
+	if r := d.ranking(d.bearer(), ""); r.Total != 1 || r.Me == nil || r.Me.Rank != 1 {
+		t.Errorf("the ranking is %+v", r)
+	}
+	d.ends()
+}
+
+// A demo of the real graph and steps: 4,039 people, of whom user 1 knows 347.
+func TestDemoFromFiles(t *testing.T) {
+	t.Parallel()
+	readData(t, "ego-facebook-edges.txt")
+	readData(t, "fitbit-hourly-steps.csv")
+	var args []string
+	for flag, name := range map[string]string{"--graph": "ego-facebook-edges.txt", "--steps": "fitbit-hourly-steps.csv"} {
+		args = append(args, flag, testenv.Must(filepath.Abs(filepath.Join(data, name))))
+	}
+	d := newDemo(t, args...)
+	if !strings.Contains(d.Printed(), "4039 people and 88234 friendships") {
+		t.Errorf("prints %s", d.Printed())
+	}
+	bearer := d.bearer()
+	before := d.ranking(bearer, "?limit=200")
+	if before.Total != 348 {
+		t.Errorf("%d are ranked", before.Total)
+	}
+	testenv.Eventually(t, "somebody walks", func() bool { return !cmp.Equal(before, d.ranking(bearer, "?limit=200")) })
+	d.ends()
+}
+
+// A demo of many people takes a while to start, and stops at once all the
+// same.
+func TestDemoIsStoppedWhileItStarts(t *testing.T) {
+	t.Parallel()
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := testenv.Start(t, "demo", "--users", "20000", "--addr", addr)
+	testenv.Eventually(t, "the demo listens", func() bool {
+		if c.Ended() {
+			t.Fatalf("demo did not start: %s", c.Log())
+		}
+		var dialer net.Dialer
+		conn, err := dialer.DialContext(t.Context(), "tcp", addr)
+		return err == nil && conn.Close() == nil
+	})
+	if status := c.Interrupt(); status != 0 || c.Log() != "" || c.Printed() != "" {
+		t.Errorf("status %d: %s%s", status, c.Printed(), c.Log())
+	}
+}
+
+func TestDemoRefuses(t *testing.T) {
+	t.Parallel()
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for name, tt := range map[string]struct{ args, words []string }{
+		"a port in use": {[]string{"--users", "1", "--addr", l.Addr().String()}, []string{"--addr", "in use"}},
+		"a folder":      {[]string{"--graph", t.TempDir()}, []string{"is a directory"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			command(append([]string{"demo"}, tt.args...)...).fails(t, 1, tt.words...)
+		})
+	}
+	command("demo", "--users", "many").fails(t, 2, "--users")
+}

@@ -1,0 +1,284 @@
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"stepboard/internal/testenv"
+	"stepboard/models"
+)
+
+// reader follows a document in a shell.
+type reader struct {
+	*testenv.Shell
+	t   testing.TB
+	doc string
+	tmp string
+	// What stands here for an address or a cursor of the document.
+	real map[string]string
+	// later is how many days after the document's today is.
+	later int
+	sent  string // the commands so far
+	began time.Time
+}
+
+// newReader opens a shell in a copy of the checkout, with servers of its own:
+// a Redis with nothing else in it, and a schema of Postgres.
+func newReader(t testing.TB, doc string) *reader {
+	t.Helper()
+	folder := t.TempDir()
+	r := &reader{t: t, doc: doc, tmp: filepath.Join(folder, "tmp"), real: make(map[string]string), began: time.Now()}
+	checkout, bin := filepath.Join(folder, "checkout"), filepath.Join(folder, "bin")
+	for _, dir := range []string{checkout, r.tmp, bin} {
+		if err := os.Mkdir(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyCheckout(t, checkout)
+	rdb, dsn := testenv.StartRedis(t).Addr(), testenv.RealConfig(t).Config.Postgres.DSN
+	fillBin(t, bin, rdb)
+	pg := testenv.Must(pgconn.ParseConfig(dsn))
+	env := append(ownEnvironment(),
+		"PATH="+bin+":"+os.Getenv("PATH"), "TMPDIR="+r.tmp, "CURL_HOME="+bin,
+		// What make build has compiled serves go run as well, and nobody debugs it.
+		"CGO_ENABLED=0", "GOFLAGS=-trimpath -ldflags=-w",
+		"TEST_REDIS_ADDR="+rdb, "TEST_POSTGRES_DSN="+dsn, "STEPBOARD_HTTP__ADDR=127.0.0.1:0",
+		"PGHOST="+pg.Host, fmt.Sprintf("PGPORT=%d", pg.Port), "PGUSER="+pg.User, "PGPASSWORD="+pg.Password,
+		"PGDATABASE="+pg.Database, "PGOPTIONS=-c search_path="+pg.RuntimeParams["search_path"])
+	if doc == "docs/operations.md" {
+		now := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC) // what is today in that document
+		env = append(env, "STEPBOARD_REDIS__ADDRS="+rdb, "STEPBOARD_POSTGRES__DSN="+dsn, "STEPBOARD_CLOCK__OFFSET="+time.Until(now).String())
+	}
+	r.Shell = testenv.StartShell(t, checkout, env)
+	if doc == "docs/operations.md" {
+		r.types(shownBlock{lines: strings.Split(operated, "\n")}.typed())
+	}
+	return r
+}
+
+// fillBin makes the programs that a reader has and a test has not: stepboard,
+// and a redis-cli for a server on another port, as there is no variable for it.
+// curl is told to draw no progress.
+func fillBin(t testing.TB, bin, rdb string) {
+	t.Helper()
+	_, port, err := net.SplitHostPort(rdb)
+	cli := fmt.Sprintf("#!/bin/sh\nexec %s -p %s \"$@\"\n", testenv.Must(exec.LookPath("redis-cli")), port)
+	err = errors.Join(err,
+		os.Symlink(testenv.Binary(t), filepath.Join(bin, "stepboard")),
+		os.WriteFile(filepath.Join(bin, "redis-cli"), []byte(cli), 0o777),
+		os.WriteFile(filepath.Join(bin, ".curlrc"), []byte("silent\nshow-error\n"), 0o666))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ownEnvironment is the environment without what a stranger's would not have.
+func ownEnvironment() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "STEPBOARD_") || strings.HasPrefix(v, "TEST_") || strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS")
+	})
+}
+
+// copyCheckout copies the sources, so that commands that write there do no harm.
+func copyCheckout(t testing.TB, to string) {
+	t.Helper()
+	for _, entry := range testenv.Must(os.ReadDir("../..")) {
+		name := entry.Name()
+		if name == ".git" || name == "build" || name == ".build" || name == "stepboard" || name == ".env" || name == "stepboard.yaml" {
+			continue
+		}
+		var err error
+		if from := filepath.Join("../..", name); entry.IsDir() {
+			err = os.CopyFS(filepath.Join(to, name), os.DirFS(from))
+		} else {
+			info := testenv.Must(entry.Info())
+			err = os.WriteFile(filepath.Join(to, name), testenv.Must(os.ReadFile(from)), info.Mode())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// types types the commands, and compares what they print.
+func (r *reader) types(commands []typed) {
+	r.t.Helper()
+	var demo string // what it has printed
+	for _, c := range commands {
+		r.sent += c.text + "\n"
+		printed, status := r.Do(r.here(c))
+		if status != 0 {
+			r.t.Fatalf("line %d: %s: status %d: %s%s", c.number, c.text, status, printed, r.Complaints())
+		}
+		switch {
+		case strings.HasPrefix(c.text, startDemo):
+			demo = r.demoStarted(c)
+			printed = demo
+		case strings.Contains(c.text, "stepboard serve "):
+			log := regexp.MustCompile(`2>(\S+)`).FindStringSubmatch(r.here(c))
+			r.real[documentedAddr] = r.awaits(log[1], regexp.MustCompile(`"msg":"serving","addr":"([^"]+)"`))
+		}
+		if c.output != nil {
+			r.compare(c, printed)
+		}
+	}
+	if demo != "" {
+		r.copies(demo)
+	}
+}
+
+// copies runs what a demo prints: that is to be copied too.
+func (r *reader) copies(demo string) {
+	r.t.Helper()
+	calls := strings.Join(regexp.MustCompile(`(?m)^  (TOKEN=|curl ).*$`).FindAllString(demo, -1), "\n")
+	printed, status := r.Do("(set -e; " + calls + ")")
+	if status != 0 || strings.Count(printed, `"source":"hot"`) != 1 || strings.Count(printed, `"accepted":`) != 1 {
+		r.t.Errorf("%s: status %d: %s%s", calls, status, printed, r.Complaints())
+	}
+}
+
+const startDemo = "go run . demo"
+
+// demoFile is where what a demo prints is kept.
+func (c typed) demoFile() string { return fmt.Sprintf("demo-%d.txt", c.number) }
+
+// here is a command as it must be typed here.
+func (r *reader) here(c typed) string {
+	text := c.text
+	if strings.HasPrefix(text, startDemo) {
+		// On a free port, and in what stands for another terminal.
+		text += " --addr 127.0.0.1:0 >/tmp/" + c.demoFile() + " 2>&1 &"
+	}
+	if c.isSQL() {
+		text = `psql --quiet --set ON_ERROR_STOP=1 --command "` + text + `"`
+	}
+	text = strings.ReplaceAll(text, "/tmp/", r.tmp+"/")
+	for shown, real := range r.real {
+		text = strings.ReplaceAll(text, shown, real)
+	}
+	return r.shifted(text)
+}
+
+var isoDate = regexp.MustCompile(`\b\d{4}-\d\d-\d\d`)
+
+// shifted is a text of the document with its dates as they are today.
+func (r *reader) shifted(text string) string {
+	return isoDate.ReplaceAllStringFunc(text, func(date string) string {
+		d, err := models.ParseDate(date)
+		if err != nil {
+			return date
+		}
+		return (d + models.Date(r.later)).String()
+	})
+}
+
+// demoStarted waits for a demo, copies the token that it prints, and answers
+// all that it prints. From now on the demo's day stands for the document's.
+func (r *reader) demoStarted(c typed) string {
+	r.t.Helper()
+	path := filepath.Join(r.tmp, c.demoFile())
+	r.real[documentedAddr] = r.awaits(path, regexp.MustCompile(`(?m)^  curl .* http://(\S+)/v1/boards/steps/scores\n\n`))
+	printed := string(testenv.Must(os.ReadFile(path)))
+	day := regexp.MustCompile(`{"date":"([\d-]+)","score":20000}`)
+	if c.output != nil {
+		m := day.FindStringSubmatch(*c.output)
+		if m == nil {
+			r.t.Fatalf("line %d: what the demo prints is shown without the upload", c.number)
+		}
+		r.later = int(testenv.Must(models.ParseDate(day.FindStringSubmatch(printed)[1])) - testenv.Must(models.ParseDate(m[1])))
+	}
+	r.Do(regexp.MustCompile(`TOKEN=\S+`).FindString(printed))
+	return printed
+}
+
+// documentedAddr is where everything answers in the documents.
+const documentedAddr = "127.0.0.1:8080"
+
+// awaits waits until a file has what is looked for, while the last command
+// that was sent to the background runs.
+func (r *reader) awaits(path string, what *regexp.Regexp) (found string) {
+	r.t.Helper()
+	testenv.Eventually(r.t, what.String(), func() bool {
+		_, status := r.Do("kill -0 $!")
+		text, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			r.t.Fatal(err)
+		}
+		if m := what.FindSubmatch(text); m != nil {
+			found = string(m[1])
+			return true
+		}
+		if status != 0 {
+			r.t.Fatalf("it has ended: %s", text)
+		}
+		return false
+	})
+	return found
+}
+
+// varies is what differs from one run to the next, in an output.
+var varies = []struct {
+	what *regexp.Regexp
+	as   string
+}{
+	{regexp.MustCompile(`"(nickname|user_id|next_cursor|request_id)":"[^"]*"`), `"$1":"·"`},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
+	{regexp.MustCompile(`eyJ[\w.-]+…?`), "TOKEN"},
+	{regexp.MustCompile(`\b\d+(\.\d+)?(µs|ms|s)\b`), "DURATION"},
+	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDRESS"},
+}
+
+var (
+	numberField = regexp.MustCompile(`"(\w+)":\d+(\.\d+)?`)
+	cursorField = regexp.MustCompile(`"next_cursor":"([^"…]+)"`)
+)
+
+// shape is an output without what differs from one run to the next. A number
+// stays where it is a status, or where one of the commands has sent it.
+func (r *reader) shape(output string) string {
+	for _, v := range varies {
+		output = v.what.ReplaceAllString(output, v.as)
+	}
+	output = numberField.ReplaceAllStringFunc(output, func(field string) string {
+		name, _, _ := strings.Cut(field, ":")
+		if name == `"status"` || strings.Contains(r.sent, field+"}") {
+			return field
+		}
+		return name + ":0"
+	})
+	return strings.TrimSpace(output)
+}
+
+// compare compares what came with what the document shows, and takes note of
+// the cursor that came in place of the document's.
+func (r *reader) compare(c typed, printed string) {
+	r.t.Helper()
+	shown := cursorField.FindAllStringSubmatch(*c.output, -1)
+	for i, real := range cursorField.FindAllStringSubmatch(printed, -1) {
+		if i < len(shown) {
+			r.real[shown[i][1]] = real[1]
+		}
+	}
+	parts := strings.Split(r.shape(r.shifted(*c.output)), "…")
+	for i := range parts {
+		parts[i] = regexp.QuoteMeta(parts[i])
+	}
+	if want := regexp.MustCompile(`(?s)\A` + strings.Join(parts, ".*") + `\z`); !want.MatchString(r.shape(printed)) {
+		if time.Now().Truncate(time.Hour).After(r.began) {
+			r.t.Skip("an hour has ended meanwhile, and perhaps a day: the demo is not what it was")
+		}
+		r.t.Errorf("%s:%d: %s\nprints    %s\nand not   %s\nbecause   %s\nis unlike %s", r.doc, c.number, c.text,
+			strings.TrimSpace(printed), strings.TrimSpace(*c.output), r.shape(printed), r.shape(r.shifted(*c.output)))
+	}
+}

@@ -1,0 +1,199 @@
+package e2e_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"stepboard/internal/testenv"
+)
+
+// The documents are read as somebody at a terminal would: from top to bottom,
+// in one shell, every block that is indented by four spaces being commands.
+//
+// Every line of a block is a command, until one has a prompt (`$ `): from there
+// on commands have prompts, and what stands below each is its output. It must be
+// what really comes: the same text and the same JSON, up to times, numbers,
+// names, cursors and durations, and what `…` stands for. A line that ends in `\`
+// goes on in the next, and so does SQL until its semicolon; psql is given it.
+//
+// Commands run as they stand, but for what reader.here says.
+
+// notCommands are the blocks that show something else, by their first line.
+var notCommands = []struct{ doc, line, why string }{
+	{"README.md", `{"rank":1,"user_id":"1002","score":12000,`, "lines of an answer that is shown whole in Running it"},
+	{"docs/guide.md", "const response = await fetch(", "JavaScript; the page's own reader is tested in a browser"},
+	{"docs/architecture.md", "composite = score × 2^T + (2^T - 1 - t)", "a formula"},
+}
+
+// notAsTheyStand are the commands that can't run here, and what runs instead.
+var notAsTheyStand = []struct{ doc, command, instead, why string }{
+	{"README.md", "make test", "make --dry-run test", "it runs this test"},
+	{"README.md", "docker compose up --detach --build", "", "there may be no Docker; TestComposeFiles reads the files"},
+	{"CONTRIBUTING.md", "make test", "make --dry-run test", "it runs this test"},
+	{"CONTRIBUTING.md", "scripts/with-servers go test -race ./services/friends", "scripts/with-servers go list ./services/friends", "make test does"},
+	{"CONTRIBUTING.md", "make soak", "make --dry-run soak", "it takes an hour"},
+	{"CONTRIBUTING.md", "make bench", "make --dry-run bench", "it takes minutes and all cores"},
+	{"CONTRIBUTING.md", "make lint", "make --dry-run lint", "make test does"},
+	{"docs/performance.md", "make bench", "make --dry-run bench", "it takes minutes and all cores"},
+	{"docs/performance.md", "scripts/with-servers go run ./bench -board 50000 -rounds 1 -time 1s", "go run ./bench -board 50000 -rounds 1 -time 1s -h", "it takes a minute and all cores"},
+}
+
+// operated is what docs/operations.md finds: days that were archived, one of a
+// month that somebody has detached, and what a corrected day should be.
+const operated = `
+stepboard migrate up
+printf '%s\n' user_id,date,steps 1,2016-04-12,7000 1,2025-01-20,8000 1,2026-11-16,9000 1,2026-11-20,500 >steps.csv
+printf '%s\n' user_id,date,steps 1,2026-11-16,6000 >corrected.csv
+stepboard import steps steps.csv
+ALTER TABLE archived_scores DETACH PARTITION archived_scores_201604;
+redis-cli SADD 'friends:{1}' 2
+`
+
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	used := make(map[string]bool)
+	docs := append([]string{"../../README.md", "../../CONTRIBUTING.md"}, testenv.Must(filepath.Glob("../../docs/*.md"))...)
+	for _, path := range docs {
+		doc := strings.TrimPrefix(path, "../../")
+		text := string(testenv.Must(os.ReadFile(path)))
+		commands := commandsOf(doc, text, used)
+		t.Run(doc, func(t *testing.T) {
+			t.Parallel()
+			mentioned(t, doc, text)
+			if len(commands) > 0 {
+				newReader(t, doc).types(commands)
+			}
+		})
+	}
+	for _, n := range notCommands {
+		if !used[n.doc+n.line] {
+			t.Errorf("%s has no block %s any more", n.doc, n.line)
+		}
+	}
+	for _, n := range notAsTheyStand {
+		if !used[n.doc+n.command] {
+			t.Errorf("%s has no command %s any more", n.doc, n.command)
+		}
+	}
+}
+
+// commandsOf reads a document's commands, as they are to be run, and takes note
+// of what the lists above were used for.
+func commandsOf(doc, text string, used map[string]bool) []typed {
+	var commands []typed
+blocks:
+	for _, b := range indented(text) {
+		for _, n := range notCommands {
+			if n.doc == doc && strings.HasPrefix(b.lines[0], n.line) {
+				used[doc+n.line] = true
+				continue blocks
+			}
+		}
+		commands = append(commands, b.typed()...)
+	}
+	for i, c := range commands {
+		for _, n := range notAsTheyStand {
+			if n.doc == doc && n.command == c.text {
+				used[doc+n.command] = true
+				commands[i].text = n.instead
+			}
+		}
+	}
+	return slices.DeleteFunc(commands, func(c typed) bool { return c.text == "" })
+}
+
+// shownBlock is an indented block of a document.
+type shownBlock struct {
+	number int // of its first line
+	lines  []string
+}
+
+// indented finds the blocks that are indented by four spaces or more.
+func indented(text string) []shownBlock {
+	var blocks []shownBlock
+	inside, blank := false, true
+	for i, line := range strings.Split(text, "\n") {
+		code, is := strings.CutPrefix(line, "    ")
+		switch {
+		case is && (inside || blank):
+			if !inside {
+				blocks = append(blocks, shownBlock{number: i + 1})
+			}
+			inside = true
+			b := &blocks[len(blocks)-1]
+			b.lines = append(b.lines, code)
+		case line == "" && inside:
+			b := &blocks[len(blocks)-1]
+			b.lines = append(b.lines, "")
+		case line != "":
+			inside = false
+		}
+		blank = line == ""
+	}
+	return blocks
+}
+
+// typed is a command and, where a document shows it, its output.
+type typed struct {
+	number int
+	text   string
+	output *string
+}
+
+// goesOn tells whether a command needs the next line.
+func (c typed) goesOn() bool {
+	return strings.HasSuffix(c.text, `\`) || c.isSQL() && !strings.HasSuffix(c.text, ";")
+}
+
+func (c typed) isSQL() bool { return regexp.MustCompile(`^[A-Z]+ [A-Z]`).MatchString(c.text) }
+
+// typed reads the block's commands.
+func (b shownBlock) typed() []typed {
+	var all []typed
+	for i, line := range b.lines {
+		command, prompted := strings.CutPrefix(line, "$ ")
+		last := len(all) - 1
+		switch {
+		case last >= 0 && all[last].goesOn():
+			all[last].text += "\n" + line
+		case prompted:
+			all = append(all, typed{number: b.number + i, text: command, output: new(string)})
+		case last >= 0 && all[last].output != nil:
+			*all[last].output += line + "\n"
+		case strings.TrimSpace(line) != "":
+			all = append(all, typed{number: b.number + i, text: strings.TrimSpace(line)})
+		}
+	}
+	return all
+}
+
+// mentioned checks the commands that a text mentions: that there are such.
+func mentioned(t *testing.T, doc, text string) {
+	t.Helper()
+	for _, m := range regexp.MustCompile("`(stepboard|make)\\s([^`]+)`").FindAllStringSubmatch(text, -1) {
+		words := strings.Fields(m[2])
+		if m[1] == "make" {
+			cmd := exec.CommandContext(t.Context(), "make", append([]string{"--dry-run", "-C", "../.."}, words...)...)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s mentions make %s: %v: %s", doc, m[2], err, out)
+			}
+			continue
+		}
+		help, complaint, status := testenv.Run(t, append(words, "--help")...)
+		name := words[:1]
+		for _, w := range words[1:] {
+			if w != strings.ToLower(w) || strings.HasPrefix(w, "-") {
+				break
+			}
+			name = append(name, w)
+		}
+		if status != 0 || !strings.Contains(help, "\n  stepboard "+strings.Join(name, " ")) {
+			t.Errorf("%s mentions stepboard %s: status %d: %s%s", doc, m[2], status, help, complaint)
+		}
+	}
+}

@@ -1,0 +1,332 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"stepboard/internal/testenv"
+	"stepboard/models"
+)
+
+// data is where the real friendship graph and step counts are, beside a
+// checkout.
+const data = "../../../shared/data"
+
+func readData(t testing.TB, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(data, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skipf("%s is not beside this checkout: the comparison over the real graph can't be made", name)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// graph is who is whose friend, by user id.
+type graph map[int][]int
+
+func readGraph(t testing.TB) graph {
+	t.Helper()
+	g := make(graph)
+	for line := range strings.Lines(readData(t, "ego-facebook-edges.txt")) {
+		var a, b int
+		if _, err := fmt.Sscan(line, &a, &b); err != nil {
+			t.Fatal(err)
+		}
+		g[a+1] = append(g[a+1], b+1)
+		g[b+1] = append(g[b+1], a+1)
+	}
+	return g
+}
+
+// walker is one person of the step counts: the steps of each hour.
+type walker map[time.Time]int
+
+// readWalkers reads the step counts; people are sorted by id.
+func readWalkers(t testing.TB, zone *time.Location) []walker {
+	t.Helper()
+	byID := make(map[int]walker)
+	first := true
+	for line := range strings.Lines(readData(t, "fitbit-hourly-steps.csv")) {
+		if first {
+			first = false
+			continue
+		}
+		fields := strings.Split(strings.TrimSpace(line), ",")
+		id, err1 := strconv.Atoi(fields[0])
+		hour, err2 := time.ParseInLocation("2006-1-2 15:04", fields[1], zone)
+		steps, err3 := strconv.Atoi(fields[2])
+		if err := errors.Join(err1, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+		if byID[id] == nil {
+			byID[id] = make(walker)
+		}
+		byID[id][hour] += steps
+	}
+	var ids []int
+	for id := range byID {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	walkers := make([]walker, len(ids))
+	for i, id := range ids {
+		walkers[i] = byID[id]
+	}
+	return walkers
+}
+
+// dayScore is a walker's total for a day and when it was reached.
+type dayScore struct {
+	score     int
+	reachedAt time.Time
+}
+
+// day adds up a walker's day; ok is false without any row.
+func (w walker) day(start, end time.Time) (d dayScore, ok bool) {
+	var first time.Time
+	for hour, steps := range w {
+		if hour.Before(start) || !hour.Before(end) {
+			continue
+		}
+		ok = true
+		d.score += steps
+		over := hour.Add(time.Hour)
+		if steps > 0 && over.After(d.reachedAt) {
+			d.reachedAt = over
+		}
+		if first.IsZero() || over.Before(first) {
+			first = over
+		}
+	}
+	if d.score == 0 {
+		d.reachedAt = first
+	}
+	return d, ok
+}
+
+// ranked is a line of the brute-force ranking.
+type ranked struct {
+	user int
+	dayScore
+}
+
+// bruteForce ranks a user and friends in the plainest way.
+func bruteForce(user int, friends []int, scores map[int]dayScore) []ranked {
+	var list []ranked
+	for _, u := range append([]int{user}, friends...) {
+		if d, ok := scores[u]; ok {
+			list = append(list, ranked{u, d})
+		}
+	}
+	slices.SortFunc(list, func(a, b ranked) int {
+		if a.score != b.score {
+			return b.score - a.score
+		}
+		if !a.reachedAt.Equal(b.reachedAt) {
+			return a.reachedAt.Compare(b.reachedAt)
+		}
+		return strings.Compare(strconv.Itoa(b.user), strconv.Itoa(a.user))
+	})
+	return list
+}
+
+// The whole path on real input: the program imports a real friendship graph
+// and real steps, twice, and the friend ranking of every user, page by page,
+// is the brute-force one. With 33 walkers behind 4,039 users there are about
+// 120 equal scores for each, so the whole order counts, ties too.
+func TestEveryFriendRankingOfTheRealGraph(t *testing.T) {
+	t.Parallel()
+	zone := testenv.Must(time.LoadLocation("Asia/Shanghai"))
+	friends := readGraph(t)
+	walkers := readWalkers(t, zone)
+	day := time.Date(2016, 4, 20, 0, 0, 0, 0, zone)
+	next := day.AddDate(0, 0, 1)
+
+	scores := make(map[int]dayScore)
+	var csv strings.Builder
+	csv.WriteString("Id,ActivityHour,StepTotal\n")
+	for user := range friends {
+		w := walkers[(user-1)%len(walkers)]
+		if d, ok := w.day(day, next); ok {
+			scores[user] = d
+		}
+		for hour, steps := range w {
+			if !hour.Before(day) && hour.Before(next) {
+				fmt.Fprintf(&csv, "%d,%s,%d\n", user, hour.Format("2006-1-2 15:04"), steps)
+			}
+		}
+	}
+	steps := filepath.Join(t.TempDir(), "steps.csv")
+	if err := os.WriteFile(steps, []byte(csv.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	cfg := testenv.RealConfig(t).Config
+	cfg.Auth.HS256Secret = secret
+	cfg.Clock.Offset = time.Until(next.Add(12 * time.Hour)).Round(time.Second)
+	settings := testenv.Flags(cfg)
+	succeed(t, append([]string{"migrate", "up"}, settings...)...)
+	edges := testenv.Must(filepath.Abs(filepath.Join(data, "ego-facebook-edges.txt")))
+	importAll := func() string {
+		said := succeed(t, append([]string{"import", "friends", edges, "--offset", "1"}, settings...)...)
+		return said + succeed(t, append([]string{"import", "steps", steps}, settings...)...)
+	}
+	first := importAll()
+	if !strings.Contains(first, "88234 new friendships") {
+		t.Errorf("import said %q", first)
+	}
+
+	p := testenv.Serve(t, cfg)
+	asked := askedDay{day.Format(time.DateOnly), models.SourceHot, false}
+	answers := checkRankings(t, p.URL, asked, friends, scores)
+	again := importAll()
+	if !strings.Contains(again, " 0 new friendships") {
+		t.Errorf("the second import said %q", again)
+	}
+	if repeated := checkRankings(t, p.URL, asked, friends, scores); !slices.Equal(answers, repeated) {
+		t.Error("importing again has changed an answer")
+	}
+	if status := p.Stop(); status != 0 {
+		t.Errorf("stopped with status %d: %s", status, p.Log())
+	}
+}
+
+// askedDay is a day whose rankings are read, and what is answered of the day
+// itself.
+type askedDay struct {
+	date   string
+	source models.Source
+	final  bool
+}
+
+// readers is how many users read at the same time.
+const readers = 4
+
+// newClient is a client that keeps its connections; close its idle ones in the
+// end.
+func newClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: readers}}
+}
+
+// checkRankings compares every user's ranking with the brute-force one and
+// gives back the answers, to compare them again.
+func checkRankings(t *testing.T, url string, asked askedDay, friends graph, scores map[int]dayScore) []string {
+	t.Helper()
+	users := make([]int, 0, len(friends))
+	for user := range friends {
+		users = append(users, user)
+	}
+	slices.Sort(users)
+	answers := make([]string, len(users))
+	client := newClient()
+	defer client.CloseIdleConnections()
+	atOnce(len(users), func(i int) {
+		answers[i] = checkRanking(t, client, url, asked, users[i], bruteForce(users[i], friends[users[i]], scores))
+	})
+	return answers
+}
+
+// atOnce calls work for 0 … n-1, a few at the same time.
+func atOnce(n int, work func(i int)) {
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range readers {
+		wg.Go(func() {
+			for i := range next {
+				work(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+}
+
+// checkRanking reads one user's ranking page by page.
+func checkRanking(t *testing.T, client *http.Client, url string, asked askedDay, user int, want []ranked) string {
+	bearer := token(t, models.UserID(user), "")
+	var got []models.RankedEntry
+	var all strings.Builder
+	cursor := ""
+	for {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/v1/boards/steps/friends?limit=100&date="+asked.date+"&cursor="+cursor, nil)
+		if err != nil {
+			t.Error(err)
+			return ""
+		}
+		r.Header.Set("Authorization", "Bearer "+bearer)
+		res, err := client.Do(r)
+		if err != nil {
+			t.Error(err)
+			return ""
+		}
+		var page models.Ranking
+		body, err := io.ReadAll(res.Body)
+		err = errors.Join(err, res.Body.Close(), json.Unmarshal(body, &page))
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Errorf("user %d: %d %s %v", user, res.StatusCode, body, err)
+			return ""
+		}
+		all.Write(body)
+		got = append(got, page.Entries...)
+		if page.Source != asked.source || page.Final != asked.final || *page.Date != asked.date {
+			t.Errorf("user %d: %s, %s, final %v, want %+v", user, *page.Date, page.Source, page.Final, asked)
+		}
+		checkOwn(t, user, page, want)
+		if page.NextCursor == nil {
+			break
+		}
+		cursor = *page.NextCursor
+	}
+	if len(got) != len(want) {
+		t.Errorf("user %d: %d lines, want %d", user, len(got), len(want))
+		return ""
+	}
+	for i, e := range got {
+		if e.Rank != int64(i+1) || e.User != models.UserID(want[i].user) || e.Score != int64(want[i].score) || !e.ReachedAt.Time().Equal(want[i].reachedAt) {
+			t.Errorf("user %d: line %d is %+v, want %+v", user, i+1, e, want[i])
+			return ""
+		}
+	}
+	return all.String()
+}
+
+// checkOwn compares what every page says of the viewer and the whole list.
+func checkOwn(t *testing.T, user int, page models.Ranking, want []ranked) {
+	own := 1 + slices.IndexFunc(want, func(r ranked) bool { return r.user == user })
+	switch {
+	case page.Total != int64(len(want)):
+		t.Errorf("user %d: total %d, want %d", user, page.Total, len(want))
+	case own == 0 && page.Me != nil:
+		t.Errorf("user %d: has no score, but the line %+v", user, page.Me)
+	case own > 0 && (page.Me == nil || page.Me.Rank != int64(own)):
+		t.Errorf("user %d: own line %+v, want rank %d", user, page.Me, own)
+	}
+}
+
+// succeed runs the program and gives back what it printed.
+func succeed(t testing.TB, args ...string) string {
+	t.Helper()
+	stdout, stderr, status := testenv.Run(t, args...)
+	if status != 0 {
+		t.Fatalf("%v: status %d: %s", args, status, stderr)
+	}
+	return stdout
+}

@@ -1,0 +1,349 @@
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/catalog"
+	"stepboard/services/score"
+)
+
+// importer imports files into a test's stores, at 2026-11-20 13:00 UTC.
+type importer struct {
+	t   testing.TB
+	env *testenv.Env
+}
+
+func newImporter(t testing.TB) *importer {
+	t.Helper()
+	env := prepared(t)
+	env.Config.Clock.Offset = time.Until(testenv.Noon)
+	return &importer{t: t, env: env}
+}
+
+// run imports a text and answers the exit status, what was printed, and the
+// numbers of the lines that were reported.
+func (i *importer) run(what, text string, more ...string) (status int, stdout string, lines []string) {
+	i.t.Helper()
+	path := filepath.Join(i.t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		i.t.Fatal(err)
+	}
+	args := append([]string{"import", what, path}, testenv.Flags(i.env.Config)...)
+	stdout, stderr, status := testenv.Run(i.t, append(args, more...)...)
+	for _, m := range regexp.MustCompile(`(?m)^line (\d+): .+$`).FindAllStringSubmatch(stderr, -1) {
+		lines = append(lines, m[1])
+	}
+	return status, stdout + stderr, lines
+}
+
+// board is what a day holds: "user score reached-at", best first.
+func (i *importer) board(date string) []string {
+	i.t.Helper()
+	c := catalog.New(catalog.NewStore(i.env.Gorm), i.env.Clock.Now, 3, i.env.Log)
+	if err := c.Refresh(i.t.Context()); err != nil {
+		i.t.Fatal(err)
+	}
+	bucket, err := c.Find(i.t.Context(), testenv.Must(c.Board("steps")), testenv.Must(models.ParseDate(date)))
+	if err != nil {
+		return nil
+	}
+	entries, err := i.env.Redis.ZRevRangeWithScores(i.t.Context(), i.env.Keys.Board(bucket, 0), 0, -1).Result()
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	var lines []string
+	for _, e := range entries {
+		points, at := score.Of(bucket).Decode(models.Composite(e.Score))
+		lines = append(lines, fmt.Sprintf("%v %d %s", e.Member, points, testenv.Must(at.MarshalText())))
+	}
+	return lines
+}
+
+func (i *importer) want(date string, want ...string) {
+	i.t.Helper()
+	if got := i.board(date); !slices.Equal(got, want) {
+		i.t.Errorf("%s holds %q, want %q", date, got, want)
+	}
+}
+
+func TestImportDailySteps(t *testing.T) {
+	t.Parallel()
+	i := newImporter(t)
+	status, said, lines := i.run("steps", strings.Join([]string{
+		"user_id,date,steps",
+		"1001,2026-11-19,5000",
+		"1002,2026-11-19,0",
+		"1003,2026-11-20,700",    // today: reached no later than now
+		"1003,2026-11-17,800",    // hot, though uploads for it are closed
+		"1003,1969-12-31,800",    // line 6: before there is anything
+		"1003,2026-11-21,800",    // future
+		"1003,2026-11-19,-1",     // negative
+		"1003,2026-11-19,1.5",    // a fraction
+		"1003,2026-11-19,100001", // too large
+		"01003,2026-11-19,1",
+		"1003,2026-11-31,1",
+		"1003,2026-11-19",
+		"",
+		"1001,2026-11-19,4000", // less than stands there
+		"ann,2026-11-19,1",
+		"1003,2026-11-19,99999999999999999999",
+		`"1002","2026-11-18","900"`, // quoted
+		`"1002,2026-11-18,901`,
+	}, "\r\n"))
+	if status != 1 || !slices.Equal(lines, []string{"6", "7", "8", "9", "10", "11", "12", "13", "16", "17", "19"}) {
+		t.Errorf("status %d, lines %v: %s", status, lines, said)
+	}
+	if !strings.Contains(said, "11 bad lines") {
+		t.Errorf("said %s", said)
+	}
+	i.want("2026-11-19", "1001 5000 2026-11-19T15:59:59.999Z", "1002 0 2026-11-19T15:59:59.999Z")
+	i.want("2026-11-18", "1002 900 2026-11-18T15:59:59.999Z")
+	i.want("2026-11-17", "1003 800 2026-11-17T15:59:59.999Z")
+	today := i.board("2026-11-20")
+	if len(today) != 1 || !strings.HasPrefix(today[0], "1003 700 2026-11-20T13:0") {
+		t.Errorf("today holds %q", today)
+	}
+	// A second file: the larger total counts, the same changes nothing.
+	status, said, _ = i.run("steps", "user_id,date,steps\n1001,2026-11-19,5000\n1002,2026-11-19,10\n")
+	if status != 0 {
+		t.Errorf("status %d: %s", status, said)
+	}
+	i.want("2026-11-19", "1001 5000 2026-11-19T15:59:59.999Z", "1002 10 2026-11-19T15:59:59.999Z")
+	var n int64
+	if err := i.env.Gorm.Model(&models.User{}).Count(&n).Error; err != nil || n != 3 {
+		t.Errorf("%d users exist, %v", n, err)
+	}
+}
+
+func TestImportHourlySteps(t *testing.T) {
+	t.Parallel()
+	i := newImporter(t)
+	status, said, lines := i.run("steps", strings.Join([]string{
+		"Id,ActivityHour,StepTotal",
+		"1001,2026-11-19 22:00,0", // after the last step
+		"1001,2026-11-19 8:00,100",
+		"1001,2026-11-19 13:00,250", // the total last rose by 14:00
+		"1001,2026-11-19 8:00,50",   // the same hour again adds up
+		"1002,2026-11-19 9:00,0",    // a day of 0 is a score, reached by its first hour
+		"1002,2026-11-19 7:00,0",
+		"1003,2026-11-19 23:00,9", // reached at midnight
+		"1004,2026-11-20 20:00,7", // this hour is not over: reached now
+		"1005,2026-11-19 25:00,1", // line 10
+		"1005,2026-11-21 0:00,1",
+		"1005,1969-12-31 0:00,1",
+		"1005,2026-11-19 5:00,-1",
+		"1006,2026-11-19 5:00,60000",
+		"1006,2026-11-19 6:00,60000", // together more than the board takes
+	}, "\n"))
+	if status != 1 || !slices.Equal(lines, []string{"10", "11", "12", "13", "15"}) {
+		t.Errorf("status %d, lines %v: %s", status, lines, said)
+	}
+	want := []string{
+		"1001 400 2026-11-19T06:00:00.000Z",
+		"1003 9 2026-11-19T16:00:00.000Z",
+		"1002 0 2026-11-19T00:00:00.000Z",
+	}
+	i.want("2026-11-19", want...)
+	if today := i.board("2026-11-20"); len(today) != 1 || !strings.HasPrefix(today[0], "1004 7 2026-11-20T13:0") {
+		t.Errorf("today holds %q", today)
+	}
+	// Between files the larger total counts, though their hours differ.
+	if status, said, _ := i.run("steps", "Id,ActivityHour,StepTotal\n1001,2026-11-19 1:00,399\n1003,2026-11-19 1:00,9\n"); status != 0 {
+		t.Errorf("status %d: %s", status, said)
+	}
+	want[1] = "1003 9 2026-11-18T18:00:00.000Z" // the same total, reached earlier
+	i.want("2026-11-19", want...)
+}
+
+func TestImportFriends(t *testing.T) {
+	t.Parallel()
+	i := newImporter(t)
+	text := strings.Join([]string{
+		"# a comment", "", "0 1", "1\t2", "2,3", "  3   0  ",
+		"1 0",                // known already, the other way round
+		"4 4",                // line 8: oneself
+		"5",                  // one number
+		"5 6 7",              // three
+		"a 6",                // no number
+		"-2 6",               // below 1 with the offset
+		"9007199254740991 6", // beyond the last id with the offset
+		"99999999999999999999 6",
+	}, "\n")
+	status, said, lines := i.run("friends", text, "--offset", "1")
+	slices.Sort(lines)
+	if status != 1 || !slices.Equal(lines, []string{"10", "11", "12", "13", "14", "8", "9"}) || !strings.Contains(said, "4 new friendships") {
+		t.Errorf("status %d, lines %v: %s", status, lines, said)
+	}
+	status, said, _ = i.run("friends", "0 1\n1 2\n2 3\n3 0\n", "--offset", "1")
+	if status != 0 || !strings.Contains(said, " 0 new friendships") {
+		t.Errorf("again: status %d: %s", status, said)
+	}
+	var links []models.Friendship
+	if err := i.env.Gorm.Order("user_id, friend_id").Find(&links).Error; err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range links {
+		got = append(got, fmt.Sprintf("%v-%v", l.UserID, l.FriendID))
+	}
+	if want := []string{"1-2", "1-4", "2-1", "2-3", "3-2", "3-4", "4-1", "4-3"}; !slices.Equal(got, want) {
+		t.Errorf("friendships %v, want %v", got, want)
+	}
+}
+
+func TestImportRefuses(t *testing.T) {
+	t.Parallel()
+	i := newImporter(t)
+	for name, tt := range map[string]struct{ what, text, want string }{
+		"an empty file":      {"steps", "", "the file is empty"},
+		"a file of blanks":   {"steps", "\ufeff\n  \r\n\n", "the file is empty: its first line must name the columns"},
+		"no header":          {"steps", "\n1001,2026-11-19,5\n", "the first line is"},
+		"unknown columns":    {"steps", "who,when,what\n1,2,3\n", "user_id,date,steps or Id,ActivityHour,StepTotal"},
+		"a line without end": {"friends", strings.Repeat("1", 2<<20), "longer than"},
+		"binary for friends": {"friends", "\x00\x01\x02\n", "line 1"},
+		"binary for steps":   {"steps", "\x00\x01\x02\n", "the first line is"},
+	} {
+		if status, said, _ := i.run(tt.what, tt.text); status != 1 || !strings.Contains(said, tt.want) {
+			t.Errorf("%s: status %d: %s", name, status, said)
+		}
+	}
+	// Sums that wrap around into the range are outside of it all the same.
+	status, said, _ := i.run("friends", "-9223372036854775808 -9223372036854775807\n", "--offset=-9223372036854775800")
+	if status != 1 || !strings.Contains(said, "outside 1") {
+		t.Errorf("an offset that wraps around: status %d: %s", status, said)
+	}
+	if status, said, _ := i.run("steps", "user_id,date,steps\n", "--board", "nix"); status != 1 || !strings.Contains(said, "--board nix") {
+		t.Errorf("an unknown board: status %d: %s", status, said)
+	}
+	_, stderr, status := testenv.Run(t, append([]string{"import", "steps", "no-such-file"}, testenv.Flags(i.env.Config)...)...)
+	if status != 1 || !strings.Contains(stderr, "no-such-file") {
+		t.Errorf("a missing file: status %d: %s", status, stderr)
+	}
+	_, stderr, status = testenv.Run(t, "import", "steps")
+	if status != 2 {
+		t.Errorf("without a file: status %d: %s", status, stderr)
+	}
+}
+
+// What editors put before the header is no reason to drop the file.
+func TestImportHeader(t *testing.T) {
+	t.Parallel()
+	i := newImporter(t)
+	for n, before := range []string{"\n", "\ufeff", "\ufeff\r\n \t\r\n"} {
+		status, said, _ := i.run("steps", fmt.Sprintf("%sUser_ID, Date, Steps\n%d,2026-11-19,5\n\n", before, n+1))
+		if status != 0 || !strings.Contains(said, "1 totals raised") {
+			t.Errorf("%q before the header: status %d: %s", before, status, said)
+		}
+		// The lines still have the numbers that an editor shows.
+		status, said, lines := i.run("steps", before+"user_id,date,steps\nann,2026-11-19,5\n")
+		want := strconv.Itoa(strings.Count(before, "\n") + 2)
+		if status != 1 || !slices.Equal(lines, []string{want}) {
+			t.Errorf("%q before the header: status %d: %s", before, status, said)
+		}
+	}
+	if got := i.board("2026-11-19"); len(got) != 3 {
+		t.Errorf("the day holds %q", got)
+	}
+	status, said, _ := i.run("friends", "\ufeff1 2\n")
+	if status != 0 || !strings.Contains(said, "1 new friendships") {
+		t.Errorf("friends: status %d: %s", status, said)
+	}
+}
+
+// A batch that Redis refuses is one error, however many totals it has.
+func TestImportWithRedisFailing(t *testing.T) {
+	t.Parallel()
+	for name, header := range map[string]string{"daily": "user_id,date,steps", "hourly": "Id,ActivityHour,StepTotal"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := newImporter(t)
+			// A key of another type refuses every raise.
+			if err := i.env.Redis.Set(t.Context(), i.env.Keys.Board(testenv.Bucket(1), 0), "x", 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			day := map[string]string{"daily": "2026-11-20", "hourly": "2026-11-20 7:00"}[name]
+			var text strings.Builder
+			text.WriteString(header + "\n")
+			for id := range 5001 {
+				fmt.Fprintf(&text, "%d,%s,5\n", id+1, day)
+			}
+			status, said, _ := i.run("steps", text.String())
+			if status != 1 || strings.Count(said, "WRONGTYPE") != 1 || !strings.Contains(said, "5000 of 5000 totals were not raised") {
+				t.Errorf("status %d: %.1000s", status, said)
+			}
+		})
+	}
+}
+
+// interrupted starts an import, waits until a part of it is stored, and stops
+// it as Ctrl-C does.
+func (i *importer) interrupted(stored any, feed string, args ...string) {
+	i.t.Helper()
+	c := testenv.Start(i.t, append(append([]string{"import"}, args...), testenv.Flags(i.env.Config)...)...)
+	c.Feed(feed)
+	var n int64
+	count := func() {
+		if err := i.env.Gorm.Model(stored).Count(&n).Error; err != nil {
+			i.t.Fatal(err)
+		}
+	}
+	testenv.Eventually(i.t, "something is imported", func() bool {
+		if c.Ended() {
+			i.t.Fatalf("the import ended: %s", c.Log())
+		}
+		count()
+		return n > 0
+	})
+	before := n
+	status := c.Interrupt()
+	if said := c.Log(); status != 1 || c.Printed() != "" || strings.Count(said, "\n") != 1 ||
+		!regexp.MustCompile(`^stepboard: after \d+ lines: interrupted: what was imported stays`).MatchString(said) {
+		i.t.Errorf("%v: status %d: %s%.1000s", args, status, c.Printed(), said)
+	}
+	if count(); n < before {
+		i.t.Errorf("%v: %d rows of %d stay", args, n, before)
+	}
+}
+
+func TestImportIsInterrupted(t *testing.T) {
+	t.Parallel()
+	const lines = 300_000
+	var friends, daily, hourly strings.Builder
+	daily.WriteString("user_id,date,steps\n")
+	hourly.WriteString("Id,ActivityHour,StepTotal\n")
+	for n := 1; n <= lines; n++ {
+		fmt.Fprintf(&friends, "%d %d\n", n, n+1)
+		fmt.Fprintf(&daily, "%d,2026-11-19,5\n", n)
+		fmt.Fprintf(&hourly, "%d,2026-11-19 7:00,5\n", n)
+	}
+	for name, text := range map[string]string{"friends": friends.String(), "daily steps": daily.String(), "hourly steps": hourly.String()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := newImporter(t)
+			path := filepath.Join(t.TempDir(), "file")
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if name == "friends" {
+				i.interrupted(&models.Friendship{}, "", "friends", path)
+			} else {
+				i.interrupted(&models.User{}, "", "steps", path)
+			}
+		})
+	}
+	// A pipe from which nothing more comes is not waited for.
+	t.Run("a pipe", func(t *testing.T) {
+		t.Parallel()
+		newImporter(t).interrupted(&models.Friendship{}, friends.String()[:40_000], "friends", "/dev/stdin")
+	})
+}

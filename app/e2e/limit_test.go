@@ -1,0 +1,179 @@
+package e2e_test
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"stepboard/config"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/auth"
+)
+
+// exhaust calls until it is refused, which is not before a number of calls. How
+// many more there are depends on how fast the machine is.
+func exhaust(t *testing.T, least int, call func() answer) answer {
+	t.Helper()
+	for n := range 100 {
+		a := call()
+		if a.status != http.StatusTooManyRequests {
+			continue
+		}
+		if n < least {
+			t.Fatalf("call %d is refused", n+1)
+		}
+		return a
+	}
+	t.Fatal("nothing is refused")
+	return answer{}
+}
+
+// refusedForAWhile wants a refusal that says for how long.
+func (s *server) refusedForAWhile(a answer) {
+	s.t.Helper()
+	s.refuse(a, http.StatusTooManyRequests, models.CodeRateLimited)
+	if wait, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || wait < 1 || wait > 60 {
+		s.t.Errorf("Retry-After is %q", a.header.Get("Retry-After"))
+	}
+}
+
+func TestLimitOfAUser(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, testLimitOfAUser)
+}
+
+func testLimitOfAUser(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	s := newServer(t, env, func(c *config.Config) { c.Limits.UserPerMinute = 3 })
+	mine := func() answer { return s.as(1, "GET", "/v1/boards/steps/me", nil) }
+	s.refusedForAWhile(exhaust(t, 3, mine))
+	// What was called here counts on other replicas.
+	other, n := newServer(t, env, func(c *config.Config) { c.Limits.UserPerMinute = 3 }), 0
+	exhaust(t, 0, func() answer { n++; return other.as(1, "GET", "/v1/boards", nil) })
+	if n > 3 {
+		t.Errorf("another replica refuses call %d", n)
+	}
+	// Others are not affected, nor are backends that speak for this user.
+	s.want(s.as(2, "GET", "/v1/boards/steps/me", nil), http.StatusOK, nil)
+	for range 10 {
+		s.want(s.service("GET", "/v1/boards/steps/me?user_id=1", nil), http.StatusOK, nil)
+		s.want(s.call(token(t, 1, auth.ScopeAdmin), "GET", "/v1/boards", nil), http.StatusOK, nil)
+		s.want(s.call("", "GET", "/healthz", nil), http.StatusOK, nil)
+	}
+	// Calls that the token may not make count as well.
+	forbidden := func() answer { return s.as(3, "GET", "/v1/admin/archives", nil) }
+	s.refusedForAWhile(exhaust(t, 3, forbidden))
+
+	// Without Redis nobody is refused.
+	if err := env.Redis.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.want(s.as(1, "GET", "/v1/boards", nil), http.StatusOK, nil)
+}
+
+func TestLimitOfAnAddress(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, testLimitOfAnAddress)
+}
+
+func testLimitOfAnAddress(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	from := func(s *server, user models.UserID, forwarded ...string) answer {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/v1/boards", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if user != 0 {
+			r.Header.Set("Authorization", "Bearer "+token(t, user, ""))
+		}
+		r.Header["X-Forwarded-For"] = forwarded
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		return answer{status: res.StatusCode, header: res.Header}
+	}
+	limited := func(a answer) bool { return a.status == http.StatusTooManyRequests }
+
+	// Behind a proxy: whom it names is counted, whatever the caller has sent
+	// before, in the same header or in one of its own.
+	behind := newServer(t, env, func(c *config.Config) {
+		c.Limits.AddressPerMinute, c.HTTP.TrustedProxies = 3, []string{"127.0.0.0/8", "::1"}
+	})
+	user := models.UserID(0)
+	exhaust(t, 3, func() answer { user++; return from(behind, user, "203.0.113.7") })
+	if !limited(from(behind, 50, "198.51.100.1, 203.0.113.7")) || !limited(from(behind, 51, "198.51.100.2", "203.0.113.7")) {
+		t.Error("an address that the caller has made up is believed")
+	}
+	if limited(from(behind, 52, "203.0.113.8")) {
+		t.Error("another address is refused")
+	}
+	// Who has one address of IPv6 has a network of them.
+	host := 0
+	exhaust(t, 3, func() answer { host++; return from(behind, 53, "2001:db8::"+strconv.Itoa(host)) })
+	// Calls without a token count too.
+	if a := from(behind, 0, "203.0.113.9"); a.status != http.StatusUnauthorized {
+		t.Errorf("status %d without a token", a.status)
+	}
+	exhaust(t, 2, func() answer { return from(behind, 0, "203.0.113.9") })
+
+	// Without one, X-Forwarded-For is not read.
+	bare := newServer(t, env, func(c *config.Config) { c.Limits.AddressPerMinute = 3 })
+	n := 0
+	exhaust(t, 3, func() answer { n++; return from(bare, 54, "203.0.113."+strconv.Itoa(100+n)) })
+	for range 10 {
+		bare.want(bare.service("GET", "/v1/boards", nil), http.StatusOK, nil)
+	}
+}
+
+// Without a limit Redis is not asked, and with both it is waited for once, for
+// one key each.
+func TestWhatLimitsCost(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{0, 1000} {
+		env := testenv.Real(t)
+		s := newServer(t, env, func(c *config.Config) { c.Limits.UserPerMinute, c.Limits.AddressPerMinute = limit, limit })
+		s.want(s.as(1, "GET", "/v1/boards", nil), http.StatusOK, nil) // loads the script
+		keys, err := env.Redis.Keys(t.Context(), env.Keys.Prefix+"calls*").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := min(limit, 1) * 2; len(keys) != want {
+			t.Errorf("limit %d: keys %v, want %d", limit, keys, want)
+		}
+	}
+}
+
+func TestSecurityHeaders(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, testenv.Embedded(t))
+	for path, cache := range map[string]string{
+		"/v1/boards": "no-store", "/v1/boards/nix/me": "no-store", "/v1/nix": "no-store",
+		"/healthz": "", "/metrics": "", "/nix": "", "/openapi.json": "", "/": "no-cache", "/docs": "no-cache",
+	} {
+		a := s.as(1, "GET", path, nil)
+		for name, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY", "Cache-Control": cache,
+		} {
+			if got := a.header.Values(name); len(got) > 1 || a.header.Get(name) != want {
+				t.Errorf("%s: %s is %q, want %q", path, name, got, want)
+			}
+		}
+		if policy := a.header.Get("Content-Security-Policy"); !containsAll(policy, "default-src '", "frame-ancestors 'none'") {
+			t.Errorf("%s has policy %q", path, policy)
+		}
+	}
+}
+
+func containsAll(text string, parts ...string) bool {
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,66 @@
+package e2e_test
+
+import (
+	"context"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"stepboard/internal/testenv"
+)
+
+// The figures are those of the pool that connects, for a waiting caller too.
+func TestPostgresPoolMetrics(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	s := newServer(t, env)
+	figures := func() map[string]float64 {
+		text := string(s.call("", "GET", "/metrics", nil).body)
+		if strings.Contains(text, "go_sql_") {
+			t.Error("the metrics tell of a pool that keeps no connections")
+		}
+		values := make(map[string]float64)
+		for _, m := range regexp.MustCompile(`(?m)^stepboard_postgres_pool_(\w+) (\S+)$`).FindAllStringSubmatch(text, -1) {
+			values[m[1]] = testenv.Must(strconv.ParseFloat(m[2], 64))
+		}
+		return values
+	}
+	// The jobs that run at the start need connections too.
+	testenv.Eventually(t, "the archive was looked after", func() bool {
+		text := string(s.call("", "GET", "/metrics", nil).body)
+		return regexp.MustCompile(`stepboard_job_last_success_timestamp_seconds\{job="archive"\} [1-9]`).MatchString(text)
+	})
+	before := figures()
+
+	limit := env.Config.Postgres.MaxConns
+	for range limit {
+		conn, err := env.Pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Release()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := env.Pool.Acquire(ctx); err == nil {
+		t.Fatal("the pool has no limit")
+	}
+
+	after := figures()
+	all := float64(limit)
+	for name, want := range map[string]float64{
+		"max_connections": all, "connections": all, "acquired_connections": all, "idle_connections": 0,
+		"acquires_total": before["acquires_total"] + all, "canceled_acquires_total": before["canceled_acquires_total"] + 1,
+	} {
+		if got, ok := after[name]; !ok || got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	for _, name := range []string{"empty_acquires_total", "acquire_wait_seconds_total"} {
+		if after[name] <= before[name] {
+			t.Errorf("%s was %v, is %v", name, before[name], after[name])
+		}
+	}
+}

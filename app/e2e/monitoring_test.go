@@ -1,0 +1,139 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"stepboard/config"
+	"stepboard/internal/testenv"
+)
+
+var (
+	metricName = regexp.MustCompile(`\b(?:stepboard|redis|process|go)_[a-z_]+\b`)
+	// sampleName is at the beginning of each line of /metrics that is a figure.
+	sampleName = regexp.MustCompile(`(?m)^([a-z_]+)[ {]`)
+)
+
+// ofRedisExporter are metrics of redis_exporter, which the files say they need.
+var ofRedisExporter = []string{"redis_memory_used_bytes", "redis_memory_max_bytes"}
+
+// dashboard is what a test reads of Grafana's file.
+type dashboard struct {
+	UID    string
+	Panels []struct {
+		Title   string
+		Targets []struct{ Expr string }
+	}
+}
+
+// rules is a file of alert rules.
+type rules struct {
+	Groups []struct {
+		Name  string `yaml:"name"`
+		Rules []struct {
+			Alert       string            `yaml:"alert"`
+			Expr        string            `yaml:"expr"`
+			For         string            `yaml:"for"`
+			Labels      map[string]string `yaml:"labels"`
+			Annotations map[string]string `yaml:"annotations"`
+		} `yaml:"rules"`
+	} `yaml:"groups"`
+}
+
+// expressions are all queries of the files under deploy, by what asks them.
+func expressions(t *testing.T) map[string]string {
+	t.Helper()
+	found := make(map[string]string)
+	var board dashboard
+	if err := json.Unmarshal(testenv.Must(os.ReadFile("../../deploy/grafana/stepboard.json")), &board); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range board.Panels {
+		if len(p.Targets) == 0 {
+			t.Errorf("panel %s shows nothing", p.Title)
+		}
+		for _, target := range p.Targets {
+			found[p.Title+": "+target.Expr] = target.Expr
+		}
+	}
+	var alerts rules
+	decoder := yaml.NewDecoder(strings.NewReader(string(testenv.Must(os.ReadFile("../../deploy/prometheus/alerts.yml")))))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&alerts); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range alerts.Groups {
+		for _, r := range g.Rules {
+			if r.Alert == "" || r.Annotations["summary"] == "" || r.Annotations["description"] == "" || r.Labels["severity"] == "" {
+				t.Errorf("alert %q lacks its name, severity, summary or description", r.Alert)
+			}
+			found[r.Alert] = r.Expr
+		}
+	}
+	return found
+}
+
+// asRules writes the queries of the dashboard to a file of rules, which .ci/run
+// has Prometheus's own tool read.
+func asRules(t *testing.T, queries map[string]string) {
+	t.Helper()
+	type rule struct {
+		Record string `yaml:"record"`
+		Expr   string `yaml:"expr"`
+	}
+	var list []rule
+	for _, query := range slices.Sorted(maps.Values(queries)) {
+		query = regexp.MustCompile(`\$__\w+`).ReplaceAllString(query, "5m")
+		list = append(list, rule{fmt.Sprintf("query:%d", len(list)), query})
+	}
+	text := testenv.Must(yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": list}}}))
+	if err := os.MkdirAll("../../build", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("../../build/dashboard.yml", text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What the dashboard and the alert rules ask for is what the service answers.
+func TestMonitoringNamesMetricsThatAreThere(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	s := newServer(t, env, func(c *config.Config) { c.Ingest.Mode = "redis" })
+	s.want(s.as(1, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":1}`), 202, nil)
+	queries := expressions(t)
+	asRules(t, queries)
+	if len(queries) < 30 {
+		t.Fatalf("only %d queries are read", len(queries))
+	}
+	var missing []string
+	defer func() {
+		if t.Failed() {
+			t.Log("missing: ", missing)
+		}
+	}()
+	// Some figures begin with the first thing that they count.
+	testenv.Eventually(t, "every metric is there", func() bool {
+		there := slices.Clone(ofRedisExporter)
+		for _, m := range sampleName.FindAllStringSubmatch(string(s.call("", "GET", "/metrics", nil).body), -1) {
+			there = append(there, m[1])
+		}
+		missing = nil
+		for from, query := range queries {
+			for _, name := range metricName.FindAllString(query, -1) {
+				if !slices.Contains(there, name) {
+					missing = append(missing, name+" of "+from)
+				}
+			}
+		}
+		return len(missing) == 0
+	})
+}

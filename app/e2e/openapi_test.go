@@ -1,0 +1,198 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stepboard/internal/testenv"
+	"stepboard/models"
+)
+
+// openAPI is as much of the API's description as these tests read.
+type openAPI struct {
+	Paths map[string]map[string]struct {
+		RequestBody *described           `json:"requestBody"`
+		Responses   map[string]described `json:"responses"`
+	} `json:"paths"`
+	Components struct {
+		Schemas map[string]any `json:"schemas"`
+	} `json:"components"`
+}
+
+// described is a body by its content type.
+type described struct {
+	Content map[string]struct {
+		Schema any `json:"schema"`
+	} `json:"content"`
+}
+
+func (s *server) openAPI() *openAPI {
+	s.t.Helper()
+	spec := &openAPI{}
+	if err := json.Unmarshal(s.call("", "GET", "/openapi.json", nil).body, spec); err != nil {
+		s.t.Fatal(err)
+	}
+	return spec
+}
+
+// objects notes of each schema of an object below v whether it is closed, by
+// the place at which it is found first. References are followed.
+func (spec *openAPI) objects(at string, v any, closed map[string]bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		if ref, ok := v["$ref"].(string); ok {
+			name := ref[strings.LastIndex(ref, "/")+1:]
+			if _, known := closed[name]; !known {
+				spec.objects(name, spec.Components.Schemas[name], closed)
+			}
+			return
+		}
+		if v["type"] == "object" {
+			closed[at] = v["additionalProperties"] == false
+		}
+		for key, below := range v {
+			spec.objects(at+"."+key, below, closed)
+		}
+	case []any:
+		for i, below := range v {
+			spec.objects(at+"."+strconv.Itoa(i), below, closed)
+		}
+	}
+}
+
+// Answers may get new fields, so generated clients must let them pass; unknown
+// fields of a request are refused.
+func TestOpenAPIClosesRequestsAndOpensAnswers(t *testing.T) {
+	t.Parallel()
+	spec := newServer(t, testenv.Embedded(t)).openAPI()
+	requests, answers := make(map[string]bool), make(map[string]bool)
+	for path, methods := range spec.Paths {
+		for method, op := range methods {
+			at := method + " " + path
+			if op.RequestBody != nil {
+				for _, content := range op.RequestBody.Content {
+					spec.objects(at, content.Schema, requests)
+				}
+			}
+			for status, response := range op.Responses {
+				for _, content := range response.Content {
+					spec.objects(at+" "+status, content.Schema, answers)
+				}
+			}
+		}
+	}
+	for name, closed := range requests {
+		if !closed {
+			t.Errorf("%s of a request takes unknown fields", name)
+		}
+	}
+	for name, closed := range answers {
+		if closed {
+			t.Errorf("%s of an answer may have no new fields", name)
+		}
+	}
+	for _, name := range []string{"UploadBody", "UploadItem", "BatchItem", "IncrementItem", "DefinitionBody", "ProfileBody"} {
+		if _, ok := requests[name]; !ok {
+			t.Errorf("%s was not found below the requests", name)
+		}
+	}
+	for _, name := range []string{"Ranking", "RankedEntry", "CurrentBucket", "Problem", "FieldError", "ArchiveRun"} {
+		if _, ok := answers[name]; !ok {
+			t.Errorf("%s was not found below the answers", name)
+		}
+	}
+}
+
+// What a call answers beyond the errors that every call has.
+func TestOpenAPIListsTheStatuses(t *testing.T) {
+	t.Parallel()
+	spec := newServer(t, testenv.Embedded(t)).openAPI()
+	every := []string{"401", "403", "422", "429", "500", "503"}
+	want := map[string]string{
+		"post /v1/boards/{board}/scores":          "200 202 400 404 408 409 413",
+		"post /v1/boards/{board}/scores/batch":    "200 202 400 404 408 409 413",
+		"post /v1/boards/{board}/increments":      "200 400 404 408 409 413",
+		"get /v1/boards":                          "200",
+		"get /v1/boards/{board}/friends":          "200 400 404 409",
+		"get /v1/boards/{board}/friends/stream":   "200 400 404",
+		"get /v1/boards/{board}/top":              "200 400 404 409",
+		"get /v1/boards/{board}/around":           "200 404 409",
+		"get /v1/boards/{board}/me":               "200 404 409",
+		"get /v1/boards/{board}/history":          "200 404 409",
+		"get /v1/friends":                         "200 400",
+		"delete /v1/friends/{id}":                 "204",
+		"get /v1/friends/requests":                "200 400",
+		"post /v1/friends/requests":               "200 201 400 404 408 409 413",
+		"post /v1/friends/requests/{id}/accept":   "200 404 409",
+		"delete /v1/friends/requests/{id}":        "204",
+		"put /v1/me":                              "200 400 408 413",
+		"put /v1/users/{id}":                      "200 400 408 413",
+		"put /v1/users/{id}/friends":              "200 400 408 409 413",
+		"post /v1/admin/boards":                   "201 400 408 409 413",
+		"get /v1/admin/boards/{board}":            "200 404",
+		"get /v1/admin/archives":                  "200 400",
+		"post /v1/admin/archives":                 "202 400 404 408 409 413",
+		"get /v1/admin/dead-letters":              "200 400",
+		"post /v1/admin/dead-letters/{id}/replay": "204 404",
+		"delete /v1/admin/dead-letters/{id}":      "204",
+	}
+	got := make(map[string]string)
+	for path, methods := range spec.Paths {
+		for method, op := range methods {
+			var own []string
+			for status := range op.Responses {
+				if !slices.Contains(every, status) {
+					own = append(own, status)
+				}
+			}
+			for _, status := range every {
+				if _, ok := op.Responses[status]; !ok {
+					t.Errorf("%s %s does not list %s", method, path, status)
+				}
+			}
+			slices.Sort(own)
+			got[method+" "+path] = strings.Join(own, " ")
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// A call that does not fit the board's kind says so with a status that its
+// description lists.
+func TestOpenAPIListsTheBoardsKind(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, testenv.Embedded(t), withEvents)
+	spec := s.openAPI()
+	for _, c := range []struct{ method, call, board, query, body string }{
+		{"POST", "scores", "gifts", "", `{"date":"2026-11-20","score":1}`},
+		{"POST", "scores/batch", "gifts", "", `{"scores":[{"user_id":"1","date":"2026-11-20","score":1}]}`},
+		{"POST", "increments", "steps", "", increments(increment(1, 1, "a"))},
+		{"GET", "friends", "gifts", "?date=2026-11-20", ""},
+		{"GET", "top", "gifts", "?date=2026-11-20", ""},
+		{"GET", "around", "active", "?date=2026-11-20", ""},
+		{"GET", "me", "active", "?date=2026-11-20", ""},
+		{"GET", "history", "gifts", "", ""},
+	} {
+		var body any
+		if c.body != "" {
+			body = c.body
+		}
+		path := "/v1/boards/" + c.board + "/" + c.call + c.query
+		if c.call == "scores/batch" || c.call == "increments" {
+			s.refuse(s.service(c.method, path, body), http.StatusConflict, models.CodeBoardKind)
+		} else {
+			s.refuse(s.as(1, c.method, path, body), http.StatusConflict, models.CodeBoardKind)
+		}
+		if _, ok := spec.Paths["/v1/boards/{board}/"+c.call][strings.ToLower(c.method)].Responses["409"]; !ok {
+			t.Errorf("%s %s does not list 409", c.method, c.call)
+		}
+	}
+}

@@ -1,0 +1,304 @@
+package e2e_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"stepboard/app"
+	"stepboard/handlers"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/auth"
+	"stepboard/services/stream"
+)
+
+// watched is a service that is really served, and quick to look.
+type watched struct {
+	*server
+	stop  func()
+	ended chan error
+}
+
+func newWatched(t *testing.T, env *testenv.Env, limits stream.Limits) *watched {
+	t.Helper()
+	if limits.Every == 0 {
+		limits.Every = 2 * time.Millisecond
+	}
+	a, err := app.New(t.Context(), app.Options{
+		Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log, StreamLimits: limits,
+		Verifier: auth.NewVerifier(auth.VerifierConfig{Secret: []byte(secret)}), Roles: app.AllRoles(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	w := &watched{
+		server: &server{t: t, env: env, app: a, url: "http://" + listener.Addr().String()},
+		stop:   stop, ended: make(chan error, 1),
+	}
+	go func() { w.ended <- a.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-w.ended; err != nil {
+			t.Error(err)
+		}
+		if err := a.Close(); err != nil {
+			t.Logf("close: %v", err) // the test may have closed a store
+		}
+		http.DefaultClient.CloseIdleConnections()
+	})
+	w.want(w.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2","3"]}`), http.StatusOK, nil)
+	return w
+}
+
+// events is a stream as a client reads it.
+type events struct {
+	t     testing.TB
+	lines *bufio.Scanner
+	close func()
+}
+
+// open opens a stream and answers its status and type.
+func (w *watched) open(user models.UserID, query string) (e *events, status int, kind string) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+"/v1/boards/steps/friends/stream"+query, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token(w.t, user, ""))
+	res, err := http.DefaultClient.Do(r) //nolint:bodyclose // events.close does
+	if err != nil {
+		cancel()
+		w.t.Fatal(err)
+	}
+	body := res.Body
+	e = &events{t: w.t, lines: bufio.NewScanner(body), close: func() {
+		cancel()
+		body.Close() // it may have ended
+	}}
+	w.t.Cleanup(e.close)
+	return e, res.StatusCode, res.Header.Get("Content-Type")
+}
+
+// watch opens a stream that must begin.
+func (w *watched) watch(user models.UserID) *events {
+	w.t.Helper()
+	e, status, kind := w.open(user, "")
+	if status != http.StatusOK || kind != "text/event-stream" {
+		w.t.Fatalf("status %d, %s", status, kind)
+	}
+	return e
+}
+
+// next reads the next event or comment; it answers false at the end.
+func (e *events) next() (name, data string, ok bool) {
+	e.t.Helper()
+	for e.lines.Scan() {
+		line := e.lines.Text()
+		if comment, is := strings.CutPrefix(line, ": "); is {
+			name = "comment"
+			data = comment
+		}
+		if text, is := strings.CutPrefix(line, "event: "); is {
+			name = text
+		}
+		if text, is := strings.CutPrefix(line, "data: "); is {
+			data = text
+		}
+		if line == "" {
+			return name, data, true
+		}
+	}
+	return "", "", false
+}
+
+// ranking reads the next event, which must be a ranking.
+func (e *events) ranking() (r models.Ranking) {
+	e.t.Helper()
+	name, data, ok := e.next()
+	if !ok || name != "ranking" {
+		e.t.Fatalf("%v, %s: %s", ok, name, data)
+	}
+	if err := json.Unmarshal([]byte(data), &r); err != nil {
+		e.t.Fatal(err)
+	}
+	return r
+}
+
+func scores(r models.Ranking) string {
+	var b strings.Builder
+	for _, e := range r.Entries {
+		fmt.Fprintf(&b, "%v:%d ", e.User, e.Score)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func (w *watched) walk(user models.UserID, steps int) {
+	w.t.Helper()
+	w.want(w.as(user, "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":"2026-11-20","score":%d}`, steps)), http.StatusOK, nil)
+}
+
+// A stream begins with the ranking and goes on with each change, and with
+// nothing else.
+func TestStream(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, testStream)
+}
+
+func testStream(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	w := newWatched(t, env, stream.Limits{})
+	e := w.watch(1)
+	if r := e.ranking(); r.Total != 0 || r.Me != nil || *r.Date != "2026-11-20" {
+		t.Errorf("it begins with %+v", r)
+	}
+	w.walk(2, 100)
+	if got := scores(e.ranking()); got != "2:100" {
+		t.Errorf("a friend's steps: %s", got)
+	}
+	// Who is nobody's friend changes nothing, and neither does a total that
+	// was better before: the next event is the next change.
+	w.walk(9, 500)
+	w.walk(2, 50)
+	w.walk(1, 200)
+	r := e.ranking()
+	if got := scores(r); got != "1:200 2:100" || r.Me == nil || r.Me.Rank != 1 {
+		t.Errorf("own steps: %s, %+v", got, r.Me)
+	}
+	var page models.Ranking
+	w.want(w.as(1, "GET", "/v1/boards/steps/friends", nil), http.StatusOK, &page)
+	if got, want := string(r.AppendJSON(nil)), string(page.AppendJSON(nil)); got != want {
+		t.Errorf("streamed %s, answered %s", got, want)
+	}
+	// Two who watch the same see the same; a short page is another stream.
+	also := w.watch(1)
+	short, _, _ := w.open(1, "?limit=1")
+	if a, b := scores(also.ranking()), scores(short.ranking()); a != "1:200 2:100" || b != "1:200" {
+		t.Errorf("late: %s; short: %s", a, b)
+	}
+	w.walk(3, 300)
+	if a, b, c := scores(e.ranking()), scores(also.ranking()), scores(short.ranking()); a != "3:300 1:200 2:100" || b != a || c != "3:300" {
+		t.Errorf("%s; %s; %s", a, b, c)
+	}
+	// Friends come and go.
+	w.want(w.as(1, "DELETE", "/v1/friends/3", nil), http.StatusNoContent, nil)
+	if got := scores(e.ranking()); got != "1:200 2:100" {
+		t.Errorf("without 3: %s", got)
+	}
+}
+
+// Where nothing changes, comments alone are sent, each after a pause.
+func TestStreamHeartbeat(t *testing.T) {
+	t.Parallel()
+	w := newWatched(t, testenv.Embedded(t), stream.Limits{Heartbeat: 10 * time.Millisecond})
+	e := w.watch(1)
+	e.ranking()
+	for range 5 {
+		if name, data, ok := e.next(); !ok || name != "comment" || data == "" {
+			t.Errorf("%v, %s: %s", ok, name, data)
+		}
+	}
+	w.walk(1, 5)
+	for {
+		name, _, ok := e.next()
+		if !ok {
+			t.Fatal("it ended")
+		}
+		if name == "ranking" {
+			break
+		}
+	}
+}
+
+func TestStreamIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWatched(t, testenv.Embedded(t), stream.Limits{PerUser: 2, Total: 3})
+	const path = "/v1/boards/steps/friends/stream"
+	w.refuse(w.call("", "GET", path, nil), http.StatusUnauthorized, models.CodeUnauthenticated)
+	w.refuse(w.as(1, "GET", "/v1/boards/nope/friends/stream", nil), http.StatusNotFound, models.CodeBoardNotFound)
+	w.refuse(w.as(1, "GET", path+"?limit=0", nil), http.StatusUnprocessableEntity, models.CodeValidationFailed)
+	w.refuse(w.as(1, "GET", path+"?user_id=2", nil), http.StatusForbidden, models.CodeForbidden)
+
+	first := w.watch(1)
+	w.watch(1)
+	a := w.as(1, "GET", path, nil)
+	w.refuse(a, http.StatusTooManyRequests, models.CodeRateLimited)
+	if a.header.Get("Retry-After") == "" {
+		t.Error("it does not say when to try again")
+	}
+	w.watch(2)
+	w.refuse(w.as(3, "GET", path, nil), http.StatusTooManyRequests, models.CodeRateLimited)
+	// A place is free again once a client has gone.
+	first.close()
+	testenv.Eventually(t, "the place is free", func() bool { return w.app.Streams.Watchers() == 2 })
+	w.watch(3)
+}
+
+// A stop ends streams at once and in order; so does the end of a stream's
+// life.
+func TestStreamEnds(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	w := newWatched(t, env, stream.Limits{})
+	streams := []*events{w.watch(1), w.watch(1), w.watch(2)}
+	for _, e := range streams {
+		e.ranking()
+	}
+	w.stop()
+	for _, e := range streams {
+		if name, data, ok := e.next(); ok || !errors.Is(errors.Join(e.lines.Err(), io.EOF), io.EOF) || e.lines.Err() != nil {
+			t.Errorf("after the stop: %s %s, %v", name, data, e.lines.Err())
+		}
+	}
+	if n := w.app.Streams.Watchers(); n != 0 {
+		t.Errorf("%d watch on", n)
+	}
+	if err := <-w.ended; err != nil {
+		t.Error(err)
+	}
+	w.ended <- nil
+
+	brief := newWatched(t, testenv.Embedded(t), stream.Limits{Life: time.Millisecond})
+	e := brief.watch(1)
+	e.ranking()
+	if name, data, ok := e.next(); ok || e.lines.Err() != nil {
+		t.Errorf("after its life: %s %s, %v", name, data, e.lines.Err())
+	}
+}
+
+// A store that fails for a while ends the stream with an error event.
+func TestStreamWithoutStore(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	w := newWatched(t, env, stream.Limits{})
+	e := w.watch(1)
+	e.ranking()
+	if err := env.Redis.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name, data, ok := e.next()
+	var p handlers.Problem
+	if err := json.Unmarshal([]byte(data), &p); err != nil || !ok || name != "error" || p.Code != models.CodeUnavailable || p.RequestID == "" {
+		t.Errorf("%v, %s: %s, %v", ok, name, data, err)
+	}
+	if _, _, ok := e.next(); ok {
+		t.Error("it goes on")
+	}
+	testenv.Eventually(t, "nobody watches", func() bool { return w.app.Streams.Watchers() == 0 })
+	w.refuse(w.as(1, "GET", "/v1/boards/steps/friends/stream", nil), http.StatusServiceUnavailable, models.CodeUnavailable)
+}

@@ -1,0 +1,494 @@
+package e2e_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/config"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/auth"
+)
+
+// walkDays is how many days the step counts have.
+const walkDays = 31
+
+// walk is the real step counts on their way through the service, day by day.
+type walk struct {
+	t       *testing.T
+	env     *testenv.Env
+	cfg     config.Config
+	zone    *time.Location
+	client  *http.Client
+	service string // tokens
+	admin   string
+	phones  map[int]string // token of each user who uploads by phone
+
+	friends graph
+	users   []int // ascending
+	// walked is the file's totals: by day, then walker; nil without any row.
+	walked [walkDays][]*dayScore
+	// days is what must come out: what each user's upload was and when it was
+	// accepted.
+	days [walkDays]map[int]dayScore
+}
+
+func newWalk(t *testing.T) *walk {
+	t.Helper()
+	w := &walk{
+		t: t, env: testenv.RealConfig(t), zone: testenv.Must(time.LoadLocation("Asia/Shanghai")),
+		client: newClient(), service: token(t, 1, auth.ScopeService), admin: token(t, 1, auth.ScopeAdmin),
+		phones: make(map[int]string), friends: readGraph(t),
+	}
+	t.Cleanup(w.client.CloseIdleConnections)
+	w.users = slices.Sorted(maps.Keys(w.friends))
+	for _, user := range w.users {
+		if user%20 == 7 {
+			w.phones[user] = token(t, models.UserID(user), "")
+		}
+	}
+	walkers := readWalkers(t, w.zone)
+	for day := range walkDays {
+		w.days[day] = make(map[int]dayScore)
+		w.walked[day] = make([]*dayScore, len(walkers))
+		for i, walker := range walkers {
+			if d, ok := walker.day(w.start(day), w.start(day+1)); ok {
+				w.walked[day][i] = &d
+			}
+		}
+	}
+	w.cfg = w.env.Config
+	w.cfg.Auth.HS256Secret = secret
+	return w
+}
+
+// start is when a day begins; day 0 is the first of the step counts.
+func (w *walk) start(day int) time.Time { return time.Date(2016, 4, 12+day, 0, 0, 0, 0, w.zone) }
+
+func (w *walk) date(day int) string { return w.start(day).Format(time.DateOnly) }
+
+// steps is a user's total for a day in the file; ok is false where there is
+// none.
+func (w *walk) steps(user, day int) (score int, ok bool) {
+	if day < 0 {
+		return 0, false
+	}
+	d := w.walked[day][(user-1)%len(w.walked[day])]
+	if d == nil {
+		return 0, false
+	}
+	return d.score, true
+}
+
+// shift sets the clock of the processes that are started from now on.
+func (w *walk) shift(to time.Time) { w.cfg.Clock.Offset = time.Until(to).Round(time.Millisecond) }
+
+// run runs a command of the program, with the settings, and answers what it
+// printed.
+func (w *walk) run(args ...string) string {
+	w.t.Helper()
+	return succeed(w.t, append(args, testenv.Flags(w.cfg)...)...)
+}
+
+// call makes a request that succeeds, and reads the answer.
+func (w *walk) call(bearer, method, url, body string, into any) {
+	status, text, err := request(w.t.Context(), w.client, bearer, method, url, body)
+	if err == nil && status == http.StatusOK {
+		err = json.Unmarshal([]byte(text), into)
+	}
+	if err != nil || status != http.StatusOK {
+		w.t.Errorf("%s %s: %d %s, %v", method, url, status, text, err)
+	}
+}
+
+// accept notes an upload: the larger total counts, and of equal ones the first.
+func (w *walk) accept(user, day int, d dayScore) {
+	if before, ok := w.days[day][user]; !ok || d.score > before.score {
+		w.days[day][user] = d
+	}
+}
+
+// total is what is uploaded for a user's day.
+type total struct{ user, day, score int }
+
+// onTime tells whether a time lies between two moments of the test, on the
+// clock of the processes.
+func (w *walk) onTime(at, from, to time.Time) bool {
+	from, to = from.Add(w.cfg.Clock.Offset-time.Millisecond), to.Add(w.cfg.Clock.Offset+time.Millisecond)
+	return !at.Before(from) && !at.After(to)
+}
+
+// byPhone uploads one user's totals in one request. The answer says when they
+// were accepted.
+func (w *walk) byPhone(url string, totals ...total) []dayScore {
+	items := make([]string, len(totals))
+	for i, t := range totals {
+		items[i] = fmt.Sprintf(`{"date":%q,"score":%d}`, w.date(t.day), t.score)
+	}
+	body := items[0]
+	if len(items) > 1 {
+		body = `{"scores":[` + strings.Join(items, ",") + `]}`
+	}
+	var answer struct {
+		Accepted []struct {
+			Date      string
+			Score     int
+			ReachedAt models.Timestamp `json:"reached_at"`
+		}
+	}
+	from := time.Now()
+	w.call(w.phones[totals[0].user], "POST", url+"/v1/boards/steps/scores", body, &answer)
+	echoed := make([]dayScore, len(totals))
+	for i, t := range totals {
+		if len(answer.Accepted) != len(totals) || answer.Accepted[i].Date != w.date(t.day) || answer.Accepted[i].Score != t.score {
+			w.t.Errorf("%s was accepted as %+v", body, answer)
+			continue
+		}
+		echoed[i] = dayScore{t.score, answer.Accepted[i].ReachedAt.Time()}
+		if !w.onTime(echoed[i].reachedAt, from, time.Now()) {
+			w.t.Errorf("%s was accepted at %v", body, echoed[i].reachedAt)
+		}
+	}
+	return echoed
+}
+
+// batch uploads totals of many users in one request.
+func (w *walk) batch(url string, totals []total) {
+	var body bytes.Buffer
+	for i, t := range totals {
+		body.WriteString([]string{`{"scores":[`, `,`}[min(i, 1)])
+		fmt.Fprintf(&body, `{"user_id":"%d","date":%q,"score":%d}`, t.user, w.date(t.day), t.score)
+	}
+	body.WriteString("]}")
+	var answer struct {
+		Accepted int
+		Rejected []any
+	}
+	w.call(w.service, "POST", url+"/v1/boards/steps/scores/batch", body.String(), &answer)
+	if answer.Accepted != len(totals) || len(answer.Rejected) != 0 {
+		w.t.Errorf("of %d totals %d were accepted: %v", len(totals), answer.Accepted, answer.Rejected)
+	}
+}
+
+// byBatch uploads first totals of users' days. All of a batch are accepted at
+// one moment, which is read off one of them.
+func (w *walk) byBatch(url string, totals []total) {
+	for batch := range slices.Chunk(totals, 1000) {
+		from := time.Now()
+		w.batch(url, batch)
+		to := time.Now()
+		one := batch[len(batch)/2]
+		var me struct {
+			Score     int
+			ReachedAt models.Timestamp `json:"reached_at"`
+		}
+		w.call(w.service, "GET", fmt.Sprintf("%s/v1/boards/steps/me?user_id=%d&date=%s", url, one.user, w.date(one.day)), "", &me)
+		if me.Score != one.score || !w.onTime(me.ReachedAt.Time(), from, to) {
+			w.t.Errorf("%+v is answered as %d, accepted at %v", one, me.Score, me.ReachedAt.Time())
+		}
+		for _, t := range batch {
+			w.accept(t.user, t.day, dayScore{t.score, me.ReachedAt.Time()})
+		}
+	}
+}
+
+// offline tells whether a phone has no connection on a day. It sends that
+// day's total on the next.
+func (w *walk) offline(user, day int) bool {
+	return day < walkDays-1 && (user/20+day)%5 == 0
+}
+
+// late tells whether a backend sends a user's total a day late.
+func (w *walk) late(user, day int) bool {
+	return day < walkDays-1 && (user+day)%11 == 0
+}
+
+// upload uploads a day, with what was left over from the day before.
+func (w *walk) upload(url string, day int) {
+	var totals []total
+	var phones []int
+	for _, user := range w.users {
+		if w.phones[user] != "" {
+			phones = append(phones, user)
+			continue
+		}
+		if score, ok := w.steps(user, day-1); ok && w.late(user, day-1) {
+			totals = append(totals, total{user, day - 1, score})
+		}
+		if score, ok := w.steps(user, day); ok && !w.late(user, day) {
+			totals = append(totals, total{user, day, score})
+		}
+	}
+	w.byBatch(url, totals)
+	if day%4 >= 2 {
+		// Sent again, and on some days less than was sent: it changes nothing.
+		again := slices.Clone(totals[:min(len(totals), 1000)])
+		for i := range again {
+			again[i].score = max(0, again[i].score-day%4+2)
+		}
+		w.batch(url, again)
+	}
+	sent := make([]phoneDay, len(phones))
+	atOnce(len(phones), func(i int) { sent[i] = w.phone(url, phones[i], day) })
+	for i, user := range phones {
+		for _, upload := range sent[i] {
+			w.accept(user, upload.day, upload.dayScore)
+		}
+	}
+}
+
+// phoneDay is what a phone has sent on a day, in its order.
+type phoneDay []struct {
+	day int
+	dayScore
+}
+
+// phone uploads a phone's day, in different ways.
+func (w *walk) phone(url string, user, day int) (sent phoneDay) {
+	send := func(totals ...total) {
+		for i, d := range w.byPhone(url, totals...) {
+			sent = append(sent, struct {
+				day int
+				dayScore
+			}{totals[i].day, d})
+		}
+	}
+	yesterday, walked := w.steps(user, day-1)
+	kept := walked && w.offline(user, day-1)
+	today, walked := w.steps(user, day)
+	walks := walked && !w.offline(user, day)
+	switch {
+	case kept && walks:
+		send(total{user, day - 1, yesterday}, total{user, day, today})
+		return sent
+	case kept:
+		send(total{user, day - 1, yesterday})
+	}
+	if !walks {
+		return sent
+	}
+	how := (user/20 + day) % 4
+	if how == 1 {
+		send(total{user, day, today / 2})
+	}
+	send(total{user, day, today})
+	if how == 2 {
+		send(total{user, day, today})
+		send(total{user, day, today / 2})
+	}
+	return sent
+}
+
+// figures is how many have a score on a day, and their sum.
+func (w *walk) figures(day int) (entries, sum int) {
+	for _, d := range w.days[day] {
+		sum += d.score
+	}
+	return len(w.days[day]), sum
+}
+
+// byCommand archives the day that is due by the command, in its two forms.
+func (w *walk) byCommand(due int) {
+	w.t.Helper()
+	var args []string
+	if due%2 == 0 {
+		args = []string{"--board", "steps", "--bucket", w.date(due)}
+	}
+	entries, sum := w.figures(due)
+	said := w.run(append([]string{"archive"}, args...)...)
+	want := fmt.Sprintf("steps %s: run 1 moved %d entries; the archive holds %d, sum of scores %d, in ", w.date(due), entries, entries, sum)
+	if !strings.HasPrefix(said, want) || strings.Count(said, "\n") != 1 {
+		w.t.Errorf("archive printed %q, want %q", said, want)
+	}
+	if said := w.run("archive"); said != "nothing is due\n" {
+		w.t.Errorf("archive again printed %q", said)
+	}
+}
+
+// walkRun is a run of the archive, as an administrator is told.
+type walkRun struct {
+	Board, Bucket, State, Error string
+	Run, Attempts               int
+	Moved, Entries              int
+	ScoreSum                    int `json:"score_sum"`
+}
+
+// runs lists the runs of the archive, newest first.
+func (w *walk) runs(url string) []walkRun {
+	var answer struct{ Runs []walkRun }
+	w.call(w.admin, "GET", url+"/v1/admin/archives?limit=200", "", &answer)
+	return answer.Runs
+}
+
+// wantRuns is the runs that there must be when the given day is archived.
+func (w *walk) wantRuns(last int) []walkRun {
+	var want []walkRun
+	for day := last; day >= 0; day-- {
+		entries, sum := w.figures(day)
+		want = append(want, walkRun{
+			Board: "steps", Bucket: w.start(day).Format("20060102"), State: "complete",
+			Run: 1, Attempts: 1, Moved: entries, Entries: entries, ScoreSum: sum,
+		})
+	}
+	return want
+}
+
+// hotDays is how many days after its own a day stays in Redis.
+const hotDays = 3
+
+// live lets a day pass: the service starts in its evening, archives what is
+// due unless the command has done so, and takes the uploads. It goes on
+// running.
+func (w *walk) live(day int) *testenv.Process {
+	w.t.Helper()
+	w.shift(w.start(day).Add(21*time.Hour + time.Duration(day)*4*time.Minute))
+	due := day - hotDays - 1
+	if slices.Contains([]int{5, 14, 20, 26}, due) {
+		w.byCommand(due)
+	}
+	p := testenv.Serve(w.t, w.cfg)
+	w.upload(p.URL, day)
+	var runs []walkRun
+	testenv.Eventually(w.t, "the archive has what is due", func() bool {
+		// A run is complete before its keys are dropped; the job ends after that.
+		ended, _ := metric(w.t, p, `stepboard_job_duration_seconds_count{job="archive"}`)
+		runs = w.runs(p.URL)
+		return ended > 0 && len(runs) > due && !slices.ContainsFunc(runs, func(r walkRun) bool { return r.State == "running" })
+	})
+	if want := w.wantRuns(due); !slices.Equal(runs, want) {
+		w.t.Fatalf("on %s the runs are %+v, want %+v", w.date(day), runs, want)
+	}
+	return p
+}
+
+func (w *walk) stop(p *testenv.Process) {
+	w.t.Helper()
+	if status := p.Stop(); status != 0 {
+		w.t.Errorf("stopped with status %d: %s", status, p.Log())
+	}
+}
+
+// A month of real steps: every day its uploads, of phones and of a backend,
+// early, late, again and too low; every night a day on its way to the archive.
+// In the end every user's rankings and every user's history are the brute-force
+// ones, wherever a day is by then.
+func TestAMonthOfTheRealGraph(t *testing.T) {
+	t.Parallel()
+	w := newWalk(t)
+	w.run("migrate", "up")
+	edges := testenv.Must(filepath.Abs(filepath.Join(data, "ego-facebook-edges.txt")))
+	succeed(t, append([]string{"import", "friends", edges, "--offset", "1"}, testenv.Flags(w.cfg)...)...)
+	for day := range walkDays - 1 {
+		w.stop(w.live(day))
+	}
+	last := walkDays - 1
+	p := w.live(last)
+	w.checkUploads()
+	w.checkRedis(last)
+	for day, asked := range map[int]askedDay{
+		0:               {source: models.SourceArchive, final: true},
+		18:              {source: models.SourceArchive, final: true}, // the last of April
+		last - 4:        {source: models.SourceArchive, final: true},
+		last - hotDays:  {source: models.SourceHot, final: true},
+		last - lateDays: {source: models.SourceHot, final: false},
+	} {
+		asked.date = w.date(day)
+		checkRankings(t, p.URL, asked, w.friends, w.days[day])
+	}
+	w.checkHistories(p.URL, last)
+	w.stop(p)
+}
+
+// lateDays is how many days after its own a day takes uploads.
+const lateDays = 2
+
+// checkUploads compares what was uploaded with the file.
+func (w *walk) checkUploads() {
+	w.t.Helper()
+	for day := range walkDays {
+		for _, user := range w.users {
+			score, walked := w.steps(user, day)
+			if sent, ok := w.days[day][user]; ok != walked || sent.score != score {
+				w.t.Fatalf("user %d has sent %+v for %s, and walked %d", user, sent, w.date(day), score)
+			}
+		}
+	}
+}
+
+// checkRedis expects the hot days in Redis, and nothing of the others.
+func (w *walk) checkRedis(today int) {
+	w.t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: w.cfg.Redis.Addrs[0]})
+	defer func() {
+		if err := rdb.Close(); err != nil {
+			w.t.Error(err)
+		}
+	}()
+	keys, err := rdb.Keys(w.t.Context(), w.cfg.Redis.KeyPrefix+"board:*").Result()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var want []string
+	for day := today - hotDays; day <= today; day++ {
+		want = append(want, w.cfg.Redis.KeyPrefix+"board:{steps.00}:"+w.start(day).Format("20060102"))
+	}
+	slices.Sort(keys)
+	if !slices.Equal(keys, want) {
+		w.t.Errorf("Redis holds %q, want %q", keys, want)
+	}
+}
+
+// place is a day of a history.
+type place struct {
+	Date        string
+	Score       int
+	ReachedAt   models.Timestamp `json:"reached_at"`
+	GlobalRank  int              `json:"global_rank"`
+	GlobalTotal int              `json:"global_total"`
+	Source      models.Source
+}
+
+// histories is every user's days, by brute force.
+func (w *walk) histories(today int) map[int][]place {
+	histories := make(map[int][]place)
+	for day := walkDays - 1; day >= 0; day-- {
+		source := models.SourceArchive
+		if day >= today-hotDays {
+			source = models.SourceHot
+		}
+		everybody := bruteForce(w.users[0], w.users[1:], w.days[day])
+		for i, r := range everybody {
+			histories[r.user] = append(histories[r.user], place{
+				w.date(day), r.score, models.TimestampOf(r.reachedAt), i + 1, len(everybody), source,
+			})
+		}
+	}
+	return histories
+}
+
+// checkHistories compares every user's history with the brute-force one.
+func (w *walk) checkHistories(url string, today int) {
+	histories := w.histories(today)
+	atOnce(len(w.users), func(i int) {
+		user := w.users[i]
+		var answer struct {
+			Entries []place
+			Partial *bool
+		}
+		w.call(token(w.t, models.UserID(user), ""), "GET",
+			fmt.Sprintf("%s/v1/boards/steps/history?from=%s&to=%s", url, w.date(0), w.date(walkDays-1)), "", &answer)
+		if answer.Partial == nil || *answer.Partial || !slices.Equal(answer.Entries, histories[user]) {
+			w.t.Errorf("user %d: history %+v, want %+v", user, answer, histories[user])
+		}
+	})
+}
