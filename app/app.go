@@ -2,10 +2,8 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -35,22 +33,10 @@ import (
 	"stepboard/services/stream"
 )
 
-const (
-	// drainTimeout bounds how long requests under way may take to finish once
-	// the service is told to stop.
-	drainTimeout = 15 * time.Second
-
-	// rewind is how far the ledger's reconciler goes back when Redis may have
-	// forgotten something, and from time to time: longer than any transaction
-	// takes, than Redis forgets by restarting, and than clocks differ.
-	rewind = 10 * time.Minute
-
-	readHeaderTimeout = 5 * time.Second
-	readTimeout       = 15 * time.Second
-	writeTimeout      = 30 * time.Second
-	idleTimeout       = 2 * time.Minute
-	maxHeaderBytes    = 32 << 10
-)
+// rewind is how far the ledger's reconciler goes back when Redis may have
+// forgotten something, and from time to time: longer than any transaction takes,
+// than Redis forgets by restarting, and than clocks differ.
+const rewind = 10 * time.Minute
 
 // Options is what an App is made of.
 type Options struct {
@@ -103,139 +89,145 @@ type App struct {
 	stores   *stores.Stores
 	verifier *auth.Verifier
 	// persist takes updates that were accepted: into the queue, or to the boards
-	// where there is none. It answers as board.Store.Raise does.
+	// without a queue. It returns what board.Store.Raise does.
 	persist func(context.Context, []models.Raise) []error
-	writes  *batch.Batcher[models.Raise]
-	batches *batch.Batcher[models.Raise]
-	queue   ingest.Queue       // nil in direct mode
-	stop    context.CancelFunc // ends the background work
-	running sync.WaitGroup
+	// uploads batches what users upload, batches what backends upload.
+	uploads, batches *batch.Batcher[models.Raise]
+	increments       *ledger.Store
+	leases           *lease.Service
+	registry         *prometheus.Registry
+	queue            ingest.Queue     // nil in direct mode
+	consumer         *ingest.Consumer // nil without a queue or the role
+	scheduler        *jobs.Scheduler  // nil without the role
+
+	starting sync.Once
+	stop     context.CancelFunc // ends the background work; nil before Start
+	running  sync.WaitGroup     // the background work
 }
 
-// New wires the service and stores its boards' definitions. The App owns the
-// stores from then on: Close closes them. On an error the caller still does.
-func New(ctx context.Context, o Options) (*App, error) {
-	keys := keys.Builder{Prefix: o.Config.Redis.KeyPrefix}
+// Build constructs the service and stores its boards' definitions. Nothing runs
+// in the background before Start. The App owns the stores and the verifier from
+// then on: Close closes them. On an error they remain the caller's.
+func Build(ctx context.Context, o Options) (*App, error) {
 	a := &App{
-		Catalog:  catalog.New(catalog.NewStore(o.Stores.Gorm), o.Clock, o.Config.HotDays, o.Log),
-		Boards:   board.NewStore(o.Stores.Redis, keys, o.Clock),
-		Friends:  friends.New(friends.NewStore(o.Stores.Gorm), friends.NewCache(o.Stores.Redis, keys), o.Log),
-		Users:    directory.New(directory.NewStore(o.Stores.Gorm), o.Log),
-		log:      o.Log,
-		stores:   o.Stores,
-		verifier: o.Verifier,
+		log: o.Log, stores: o.Stores, verifier: o.Verifier,
+		leases: newLeases(o.Stores), registry: newRegistry(o.Stores),
 	}
-	failed := func(err error) (*App, error) {
-		a.closeQueue()
+	if err := a.build(ctx, o); err != nil {
 		a.Users.Close()
+		a.closeQueue()
 		return nil, err
 	}
-	define := a.Catalog.Define
-	if o.KeepStoredBoards {
-		define = a.Catalog.DefineMissing
+	return a, nil
+}
+
+// build constructs the services, each after those that it depends on.
+func (a *App) build(ctx context.Context, o Options) error {
+	names := keys.Builder{Prefix: o.Config.Redis.KeyPrefix}
+	a.buildBoards(o, names)
+	if err := a.defineBoards(ctx, o); err != nil {
+		return err
 	}
-	if err := define(ctx, o.Config.BoardDefinitions()); err != nil {
-		return failed(err)
+	a.buildLedger(o)
+	if err := a.buildIngest(ctx, o); err != nil {
+		return err
 	}
-	queue, err := newQueue(ctx, o)
-	if err != nil {
-		return failed(err)
+	if err := a.buildJobs(o); err != nil {
+		return err
 	}
-	a.queue = queue
-	leases := newLeases(o.Stores)
-	a.Archive = archive.New(archive.NewStore(o.Stores.Gorm, o.Stores.Pool), a.Boards, leases, o.Clock, o.Log)
-	registry := newRegistry(o.Stores)
-	registry.MustRegister(newArchiveCollector(a.Archive))
-	increments := ledger.NewStore(o.Stores.Gorm, o.Stores.Pool)
-	a.Reconciler = ledger.NewReconciler(ledger.ReconcilerOptions{
-		Store: increments, Totals: a.Catalog, Boards: a.Boards, Detector: a.Boards.LossDetector("ledger"), Clock: o.Clock, Log: o.Log, Rewind: rewind,
-	})
-	scheduler, err := a.newScheduler(o, leases, registry, ledger.NewPurger(increments, a.Catalog, o.Clock))
-	if err != nil {
-		return failed(err)
-	}
-	a.persist = a.Boards.Raise
-	if queue != nil {
-		a.persist = ingest.Enqueue(queue)
-		a.Guard = a.newGuard(o, leases)
-		registry.MustRegister(newQueueCollector(queue))
-	}
-	a.persist = o.Traces.flushes(a.persist)
-	a.writes = batch.New(writeBatch, writers, a.persist)
-	a.batches = batch.New(writeBatch, batchWriters, a.persist)
-	a.Ingest = ingest.New(a.Catalog, a.writes, a.batches, queue != nil, o.Clock)
-	a.Ledger = ledger.New(increments, a.Catalog, a.Boards, o.Clock, o.Log)
-	registry.MustRegister(newLedgerCollector(a.Ledger))
-	letters := ingest.NewDeadLetterStore(o.Stores.Gorm)
-	a.DeadLetters = ingest.NewDeadLetters(letters, a.Catalog, a.Boards)
 	a.Ranking = ranking.New(a.Catalog, a.Boards, a.Archive, a.Friends, a.Users, o.Clock)
 	a.Streams = stream.New(a.Ranking, o.StreamLimits)
-	registry.MustRegister(newLiveCollector(a.Streams))
-	limits := limit.New(limit.Limits{User: o.Config.Limits.UserPerMinute, Address: o.Config.Limits.AddressPerMinute}, limit.NewRedisCounter(o.Stores.Redis, keys))
-	registry.MustRegister(newLimitCollector(limits))
+	a.registry.MustRegister(newStreamCollector(a.Streams))
+	return a.buildHandler(o, names)
+}
+
+// buildBoards constructs what keeps boards, users and friendships.
+func (a *App) buildBoards(o Options, names keys.Builder) {
+	a.Catalog = catalog.New(catalog.NewStore(o.Stores.Gorm), o.Clock, o.Config.HotDays, o.Log)
+	a.Boards = board.NewStore(o.Stores.Redis, names, o.Clock)
+	a.Friends = friends.New(friends.NewStore(o.Stores.Gorm), friends.NewCache(o.Stores.Redis, names), o.Log)
+	a.Users = directory.New(directory.NewStore(o.Stores.Gorm), o.Log)
+	a.Archive = archive.New(archive.NewStore(o.Stores.Gorm, o.Stores.Pool), a.Boards, a.leases, o.Clock, o.Log)
+	a.registry.MustRegister(newArchiveCollector(a.Archive))
+}
+
+// defineBoards stores the definitions of the settings' boards.
+func (a *App) defineBoards(ctx context.Context, o Options) error {
+	if o.KeepStoredBoards {
+		return a.Catalog.DefineMissing(ctx, o.Config.BoardDefinitions())
+	}
+	return a.Catalog.Define(ctx, o.Config.BoardDefinitions())
+}
+
+// buildLedger constructs what counts increments.
+func (a *App) buildLedger(o Options) {
+	a.increments = ledger.NewStore(o.Stores.Gorm, o.Stores.Pool)
+	a.Ledger = ledger.New(a.increments, a.Catalog, a.Boards, o.Clock, o.Log)
+	a.Reconciler = ledger.NewReconciler(ledger.ReconcilerOptions{
+		Store: a.increments, Totals: a.Catalog, Boards: a.Boards, Detector: a.Boards.LossDetector("ledger"), Clock: o.Clock, Log: o.Log, Rewind: rewind,
+	})
+	a.registry.MustRegister(newLedgerCollector(a.Ledger))
+}
+
+// buildIngest constructs what takes uploads: straight to the boards, or to the
+// queue and from there to the boards.
+func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
+	if a.queue, err = newQueue(ctx, o); err != nil {
+		return err
+	}
+	deadLetters := ingest.NewDeadLetterStore(o.Stores.Gorm)
+	a.DeadLetters = ingest.NewDeadLetters(deadLetters, a.Catalog, a.Boards)
+	a.persist = a.Boards.Raise
+	if a.queue != nil {
+		a.persist = ingest.Enqueue(a.queue)
+		a.Guard = a.newGuard(o)
+		a.registry.MustRegister(newQueueCollector(a.queue))
+		if o.Roles.Consumer {
+			a.consumer = a.newConsumer(o, deadLetters)
+		}
+	}
+	a.persist = o.Traces.flushes(a.persist)
+	a.uploads = batch.New(writeBatch, uploadWriters, a.persist)
+	a.batches = batch.New(writeBatch, batchWriters, a.persist)
+	a.Ingest = ingest.New(a.Catalog, a.uploads, a.batches, a.queue != nil, o.Clock)
+	return nil
+}
+
+// buildJobs constructs the scheduler and its jobs, in the time zones of the
+// boards.
+func (a *App) buildJobs(o Options) error {
+	nightly, err := jobs.Zoned(o.Config.Jobs.ArchiveCron, a.Catalog.Zones, o.Clock)
+	if err != nil {
+		return fmt.Errorf("jobs.archive_cron: %w", err)
+	}
+	detector := a.Boards.LossDetector("friends")
+	purger := ledger.NewPurger(a.increments, a.Catalog, o.Clock)
+	scheduler := jobs.New(a.leases, o.Clock, o.Log, a.registry, o.Traces.jobs(
+		jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths),
+		jobs.Reconcile(a.Reconciler, a.Catalog, a.Boards, o.Clock, o.Log, a.registry),
+		jobs.Roll(a.Catalog, a.Boards, o.Clock),
+		jobs.Friends(func(ctx context.Context) (int64, error) { return a.Friends.DropStale(ctx, detector, o.Clock()) }),
+		jobs.Purge(func(ctx context.Context) (int64, error) { return purger.Purge(ctx, o.Config.Ledger.Retain) }),
+	)...)
+	if o.Roles.Jobs {
+		a.scheduler = scheduler
+	}
+	return nil
+}
+
+// buildHandler constructs the HTTP handler and its rate limits.
+func (a *App) buildHandler(o Options, names keys.Builder) (err error) {
+	limits := limit.New(limit.Limits{User: o.Config.Limits.UserPerMinute, Address: o.Config.Limits.AddressPerMinute}, limit.NewRedisCounter(o.Stores.Redis, names))
+	a.registry.MustRegister(newLimitCollector(limits))
 	a.Handler, err = handlers.New(handlers.Deps{
 		Streams: a.Streams, Limits: limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
 		Catalog: a.Catalog, Ingest: a.Ingest, Ranking: a.Ranking, Archive: a.Archive, Ledger: a.Ledger, DeadLetters: a.DeadLetters,
 		Friends: a.Friends, Users: a.Users, ProbesOnly: !o.Roles.API,
 		Verifier: o.Verifier, Ready: a.ready, Clock: o.Clock,
-		Registry: registry, Log: o.Log, Version: Version, Extra: o.Extra,
+		Registry: a.registry, Log: o.Log, Version: Version, Extra: o.Extra,
 		Traces: o.Traces.Provider(), Sampled: o.Traces.sampled,
 	})
-	if err != nil {
-		a.writes.Close()
-		a.batches.Close()
-		a.Ledger.Close()
-		return failed(err)
-	}
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	a.stop = stop
-	a.running.Go(func() { a.Catalog.Run(background) })
-	if o.Roles.Jobs {
-		a.running.Go(func() { scheduler.Run(background) })
-	}
-	if o.Roles.Consumer && queue != nil {
-		consumer := a.newConsumer(o, letters, registry)
-		a.running.Go(func() { consumer.Run(background) })
-		a.running.Go(func() { a.Guard.Run(background) })
-	}
-	return a, nil
-}
-
-// ready asks the stores and the queue whether they answer.
-func (a *App) ready(ctx context.Context) map[string]error {
-	if a.queue == nil {
-		return a.stores.Ready(ctx)
-	}
-	asked := make(chan error, 1)
-	go func() {
-		_, err := a.queue.Lag(ctx)
-		asked <- err
-	}()
-	checks := a.stores.Ready(ctx)
-	checks["queue"] = <-asked
-	return checks
-}
-
-func (a *App) closeQueue() {
-	if a.queue != nil {
-		a.queue.Close()
-	}
-}
-
-// newScheduler plans the jobs, in the zones of the boards.
-func (a *App) newScheduler(o Options, leases jobs.Leases, registry prometheus.Registerer, purger *ledger.Purger) (*jobs.Scheduler, error) {
-	nightly, err := jobs.Zoned(o.Config.Jobs.ArchiveCron, a.Catalog.Zones, o.Clock)
-	if err != nil {
-		return nil, fmt.Errorf("jobs.archive_cron: %w", err)
-	}
-	noted := a.Boards.LossDetector("friends")
-	return jobs.New(leases, o.Clock, o.Log, registry, o.Traces.jobs(
-		jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths),
-		jobs.Reconcile(a.Reconciler, a.Catalog, a.Boards, o.Clock, o.Log, registry),
-		jobs.Roll(a.Catalog, a.Boards, o.Clock),
-		jobs.Friends(func(ctx context.Context) (int64, error) { return a.Friends.DropStale(ctx, noted, o.Clock()) }),
-		jobs.Purge(func(ctx context.Context) (int64, error) { return purger.Purge(ctx, o.Config.Ledger.Retain) }),
-	)...), nil
+	return err
 }
 
 // newLeases gives leases by the database that everybody shares.
@@ -260,54 +252,4 @@ func newRegistry(st *stores.Stores) *prometheus.Registry {
 		registry.MustRegister(collectors.NewDBStatsCollector(st.SQL, "stepboard"))
 	}
 	return registry
-}
-
-// Serve answers requests on the listener until ctx ends, then stops taking
-// new ones and lets those under way finish.
-func (a *App) Serve(ctx context.Context, listener net.Listener) error {
-	server := &http.Server{
-		Handler:           a.Handler,
-		ReadHeaderTimeout: readHeaderTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
-	}
-	// Streams never finish by themselves, and Shutdown would wait for them.
-	server.RegisterOnShutdown(a.Streams.Close)
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
-	select {
-	case err := <-failed:
-		return fmt.Errorf("serve: %w", err)
-	case <-ctx.Done():
-	}
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
-	defer cancel()
-	if err := server.Shutdown(drain); err != nil {
-		a.log.Warn("requests were cut off", "error", err)
-		return server.Close()
-	}
-	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve: %w", err)
-	}
-	return nil
-}
-
-// Close ends the service, in this order: writes that were accepted are
-// flushed, background work stops (a consumer applies what it holds), caches
-// stop, then the queue, Redis and Postgres close. Serve must have returned.
-func (a *App) Close() error {
-	a.Streams.Close()
-	a.writes.Close()
-	a.batches.Close()
-	a.Ledger.Close()
-	a.stop()
-	a.running.Wait()
-	a.Archive.Close()
-	a.Users.Close()
-	a.verifier.Close()
-	a.closeQueue()
-	return a.stores.Close()
 }

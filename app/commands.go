@@ -188,11 +188,12 @@ func (p *program) beside(ctx context.Context, cfg config.Config, work func(*App)
 		return errors.Join(err, st.Close())
 	}
 	verifier := auth.NewVerifier(auth.VerifierConfig{})
-	a, err := New(ctx, Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier, KeepStoredBoards: true})
+	a, err := Build(ctx, Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier, KeepStoredBoards: true})
 	if err != nil {
 		verifier.Close()
 		return errors.Join(err, st.Close())
 	}
+	a.Start(ctx)
 	return errors.Join(work(a), a.Close())
 }
 

@@ -116,7 +116,7 @@ func openWorld(ctx context.Context, o demoOptions, logTo io.Writer) (*demo, erro
 		return nil, errors.Join(err, listener.Close())
 	}
 	verifier := auth.NewVerifier(auth.VerifierConfig{Secret: []byte(cfg.Auth.HS256Secret)})
-	w.app, err = New(ctx, Options{
+	w.app, err = Build(ctx, Options{
 		Config: cfg, Stores: st, Clock: w.clock, Log: w.log, Verifier: verifier, Roles: AllRoles(),
 		Extra: func(engine *gin.Engine) {
 			engine.GET("/demo/people", demoPeople(people, w.sign))
@@ -133,6 +133,7 @@ func openWorld(ctx context.Context, o demoOptions, logTo io.Writer) (*demo, erro
 // populate lets the people move in and says how to call them. On an error the
 // world is closed.
 func (w *demo) populate(ctx context.Context, out, progressTo io.Writer) error {
+	w.app.Start(ctx)
 	err := w.people.moveIn(ctx, w.app, w.clock, progressOn(progressTo))
 	if err == nil {
 		err = w.gifts.begin(ctx, w.app, w.people)
@@ -153,7 +154,7 @@ func (w *demo) run(ctx context.Context) error {
 	walkCtx, stopWalking := context.WithCancel(ctx)
 	walking.Go(func() { w.people.walk(walkCtx, w.app, w.clock, w.log) })
 	walking.Go(func() { w.gifts.run(walkCtx, w.app, w.people, w.log) })
-	err := w.app.Serve(ctx, w.listener)
+	err := w.app.Run(ctx, w.listener)
 	stopWalking()
 	walking.Wait()
 	return errors.Join(err, w.app.Close())

@@ -157,13 +157,14 @@ func TestDemoMidnight(t *testing.T) {
 // embeddedApp is the service on the test's embedded stores.
 func embeddedApp(t testing.TB, env *testenv.Env) *App {
 	t.Helper()
-	a, err := New(context.Background(), Options{
+	a, err := Build(context.Background(), Options{
 		Config: config.Default(), Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log,
 		Verifier: auth.NewVerifier(auth.VerifierConfig{}),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	a.Start(context.Background())
 	t.Cleanup(func() {
 		if err := a.Close(); err != nil {
 			t.Error(err)

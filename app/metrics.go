@@ -101,8 +101,8 @@ func newLedgerCollector(l *ledger.Service) prometheus.Collector {
 	)
 }
 
-// newLiveCollector reports who watches rankings.
-func newLiveCollector(l *stream.Service) prometheus.Collector {
+// newStreamCollector reports who watches rankings.
+func newStreamCollector(l *stream.Service) prometheus.Collector {
 	return newCollector("stepboard_streams_", l.Watchers,
 		figure[int]{"open", "Streams of rankings that are open.", gauge, func(n int) float64 { return float64(n) }, nil},
 	)

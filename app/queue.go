@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"stepboard/internal/keys"
 	"stepboard/internal/stores"
 	"stepboard/services/ingest"
@@ -17,10 +15,14 @@ import (
 // boards: about a millisecond of Redis.
 const writeBatch = 1000
 
-// writers is how many writes of phones' uploads may be under way: one, as the
-// next is the larger for waiting. Of batches, which are large by themselves,
-// batchWriters may be: while Redis works on one, the next is encoded.
-const writers, batchWriters = 1, 2
+const (
+	// uploadWriters is how many writes of users' uploads may run at the same
+	// time. With one, the next write is larger for having waited.
+	uploadWriters = 1
+	// batchWriters is how many writes of batches may run at the same time. They
+	// are large by themselves: while Redis executes one, the next is encoded.
+	batchWriters = 2
+)
 
 // newQueue makes the queue of the settings; nil in direct mode.
 func newQueue(ctx context.Context, opts Options) (ingest.Queue, error) {
@@ -58,17 +60,17 @@ func newQueue(ctx context.Context, opts Options) (ingest.Queue, error) {
 }
 
 // newConsumer makes what applies the queue's updates.
-func (a *App) newConsumer(o Options, letters ingest.DeadLetterWriter, registry prometheus.Registerer) *ingest.Consumer {
+func (a *App) newConsumer(o Options, deadLetters ingest.DeadLetterWriter) *ingest.Consumer {
 	return ingest.NewConsumer(ingest.ConsumerOptions{
-		Queue: a.queue, Buckets: a.Catalog, Boards: a.Boards, DeadLetters: letters,
-		Clock: o.Clock, Log: o.Log, Interval: o.Config.Ingest.FlushInterval, Batch: o.Config.Ingest.BatchSize, Registry: registry,
+		Queue: a.queue, Buckets: a.Catalog, Boards: a.Boards, DeadLetters: deadLetters,
+		Clock: o.Clock, Log: o.Log, Interval: o.Config.Ingest.FlushInterval, Batch: o.Config.Ingest.BatchSize, Registry: a.registry,
 	})
 }
 
 // newGuard makes what applies the queue's updates again where the boards have
 // forgotten them.
-func (a *App) newGuard(o Options, leases ingest.Leases) *ingest.Guard {
+func (a *App) newGuard(o Options) *ingest.Guard {
 	return ingest.NewGuard(ingest.GuardOptions{
-		Queue: a.queue, Detector: a.Boards.LossDetector("queue"), Buckets: a.Catalog, Boards: a.Boards, Leases: leases, Log: o.Log, Rewind: o.Config.Ingest.Rewind,
+		Queue: a.queue, Detector: a.Boards.LossDetector("queue"), Buckets: a.Catalog, Boards: a.Boards, Leases: a.leases, Log: o.Log, Rewind: o.Config.Ingest.Rewind,
 	})
 }

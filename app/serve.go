@@ -91,7 +91,7 @@ func serve(ctx context.Context, cfg config.Config, roles Roles, logTo io.Writer)
 		return errors.Join(err, st.Close())
 	}
 	verifier := newVerifier(ctx, cfg.Auth, log)
-	a, err := New(ctx, Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier, Roles: roles, Traces: traces})
+	a, err := Build(ctx, Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier, Roles: roles, Traces: traces})
 	if err != nil {
 		verifier.Close()
 		return errors.Join(err, st.Close())
@@ -106,7 +106,7 @@ func serve(ctx context.Context, cfg config.Config, roles Roles, logTo io.Writer)
 	}
 	defer profiles()
 	log.Info("serving", "addr", listener.Addr().String(), "version", Version)
-	err = a.Serve(ctx, listener)
+	err = a.Run(ctx, listener)
 	log.Info("stopping")
 	return errors.Join(err, a.Close())
 }

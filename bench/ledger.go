@@ -173,6 +173,7 @@ func (w *setup) newBareLedger(ctx context.Context) (*bareLedger, error) {
 		}
 		return nil
 	})
+	b.group.Start()
 	return b, nil
 }
 

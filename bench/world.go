@@ -146,13 +146,14 @@ func (w *setup) open(ctx context.Context, cfg config.Config) (*app.App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := app.New(ctx, app.Options{
+	a, err := app.Build(ctx, app.Options{
 		Config: cfg, Stores: st, Clock: time.Now,
 		Log: w.log(), Verifier: auth.NewVerifier(auth.VerifierConfig{}), Roles: app.AllRoles(),
 	})
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
+	a.Start(ctx)
 	return a, nil
 }
 

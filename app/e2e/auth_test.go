@@ -131,6 +131,7 @@ func verifierOf(t testing.TB, i *issuer, secret []byte) *auth.Verifier {
 	v := auth.NewVerifier(auth.VerifierConfig{
 		Secret: secret, Keys: auth.NewKeySet(context.Background(), i.url, testenv.Log()),
 	})
+	v.Start(context.Background())
 	t.Cleanup(v.Close)
 	return v
 }

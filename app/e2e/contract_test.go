@@ -46,13 +46,14 @@ func newServer(t testing.TB, env *testenv.Env, change ...func(*config.Config)) *
 	for _, c := range change {
 		c(&cfg)
 	}
-	a, err := app.New(context.Background(), app.Options{
+	a, err := app.Build(context.Background(), app.Options{
 		Config: cfg, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log,
 		Verifier: auth.NewVerifier(auth.VerifierConfig{Secret: []byte(secret), Issuer: cfg.Auth.Issuer, Audience: cfg.Auth.Audience}), Roles: app.AllRoles(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	a.Start(context.Background())
 	ts := httptest.NewServer(a.Handler)
 	t.Cleanup(func() {
 		ts.Close()

@@ -33,7 +33,7 @@ func newWatched(t *testing.T, env *testenv.Env, limits stream.Limits) *watched {
 	if limits.Every == 0 {
 		limits.Every = 2 * time.Millisecond
 	}
-	a, err := app.New(t.Context(), app.Options{
+	a, err := app.Build(t.Context(), app.Options{
 		Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log, StreamLimits: limits,
 		Verifier: auth.NewVerifier(auth.VerifierConfig{Secret: []byte(secret)}), Roles: app.AllRoles(),
 	})
@@ -50,7 +50,7 @@ func newWatched(t *testing.T, env *testenv.Env, limits stream.Limits) *watched {
 		server: &server{t: t, env: env, app: a, url: "http://" + listener.Addr().String()},
 		stop:   stop, ended: make(chan error, 1),
 	}
-	go func() { w.ended <- a.Serve(ctx, listener) }()
+	go func() { w.ended <- a.Run(ctx, listener) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-w.ended; err != nil {

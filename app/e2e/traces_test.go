@@ -144,13 +144,14 @@ func newTracedServer(t testing.TB, env *testenv.Env, settings config.Traces) *tr
 		provider.RegisterSpanProcessor(recorded)
 	}
 	st := testenv.Must(stores.Open(context.Background(), cfg, env.Clock.Now, traces.Provider()))
-	a, err := app.New(context.Background(), app.Options{
+	a, err := app.Build(context.Background(), app.Options{
 		Config: cfg, Stores: st, Clock: env.Clock.Now, Log: log, Traces: traces,
 		Verifier: auth.NewVerifier(auth.VerifierConfig{Secret: []byte(secret)}), Roles: app.AllRoles(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	a.Start(context.Background())
 	ts := httptest.NewServer(a.Handler)
 	s := &tracedServer{server: &server{t: t, env: env, app: a, url: ts.URL}, traces: traces, stores: st, log: text, recorded: recorded}
 	s.stop = sync.OnceFunc(func() {

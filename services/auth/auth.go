@@ -2,6 +2,7 @@
 package auth
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,6 +85,14 @@ func NewVerifier(config VerifierConfig) *Verifier {
 			MaximumSize:      rememberedTokens,
 			ExpiryCalculator: otter.ExpiryWriting[string, knownToken](rememberToken),
 		}),
+	}
+}
+
+// Start keeps the keys fresh, if the verifier has any, until Close. It must be
+// called once.
+func (v *Verifier) Start(ctx context.Context) {
+	if v.config.Keys != nil {
+		v.config.Keys.Start(ctx)
 	}
 }
 

@@ -48,30 +48,38 @@ type KeySet struct {
 	log     *slog.Logger
 	keys    atomic.Pointer[jwt.Keyfunc] // nil while there are none
 	wanted  chan chan struct{}          // asks run to fetch; it closes what it gets
-	stop    context.CancelFunc
+	pause   time.Duration               // from Start to the next fetch
+	stop    context.CancelFunc          // ends run; nil before Start
 	running sync.WaitGroup
 }
 
-// NewKeySet fetches the keys, which takes five seconds at most, and goes on in
-// the background where that fails.
+// NewKeySet fetches the keys, which takes at most five seconds. If that fails,
+// the key set has no keys yet. Start fetches them again in the background.
 func NewKeySet(ctx context.Context, url string, log *slog.Logger) *KeySet {
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	k := &KeySet{
 		url: url,
 		// An idle connection would outlive the KeySet.
 		client: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}},
 		log:    log,
 		wanted: make(chan chan struct{}),
-		stop:   stop,
 	}
-	pause := k.fetch(ctx)
-	k.running.Go(func() { k.run(background, pause) })
+	k.pause = k.fetch(ctx)
 	return k
+}
+
+// Start fetches the keys every five minutes, and when a token names an unknown
+// key, until Close; ctx ending does not stop it. It must be called once.
+func (k *KeySet) Start(ctx context.Context) {
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	k.stop = stop
+	k.running.Go(func() { k.run(background, k.pause) })
 }
 
 // Close ends the fetching. Nobody may be looking for a key any more.
 func (k *KeySet) Close() {
-	k.stop()
+	if k.stop != nil {
+		k.stop()
+	}
 	k.running.Wait()
 }
 

@@ -39,12 +39,12 @@ var (
 // are gathered and make up the next one. With nothing to gather a call is
 // flushed at once; there is no timer to wait for. Safe for concurrent use.
 type Batcher[T any] struct {
-	flush func(context.Context, []T) []error
-	limit int
+	flush          func(context.Context, []T) []error
+	limit, workers int
 
 	calls   chan *call[T]
 	queued  atomic.Int64 // items in calls
-	workers sync.WaitGroup
+	running sync.WaitGroup
 
 	mu     sync.RWMutex // held for reading while a call enters the queue
 	closed bool
@@ -58,17 +58,21 @@ type call[T any] struct {
 	result chan error
 }
 
-// New starts a group with so many workers: that is how many flushes may be under
-// way at the same time. flush applies the items of several calls, in order, and
-// those of one call are never parted; it answers nil if all are applied, else
-// one error for each item. It is given up to limit items, more where a single
-// call brings more, in a slice that it must not keep. Close stops the group.
+// New returns a batcher, whose workers Start starts. workers is the number of
+// flushes that may run at the same time. flush applies the items of several
+// calls in order and never splits the items of one call. It returns nil if all
+// items are applied, otherwise one error for each item. It receives up to limit
+// items, or more if a single call has more, in a slice that it must not retain.
 func New[T any](limit, workers int, flush func(context.Context, []T) []error) *Batcher[T] {
-	g := &Batcher[T]{flush: flush, limit: limit, calls: make(chan *call[T], queueLength)}
-	for range workers {
-		g.workers.Go(g.run)
+	return &Batcher[T]{flush: flush, limit: limit, workers: workers, calls: make(chan *call[T], queueLength)}
+}
+
+// Start starts the workers, which run until Close. It must be called once; calls
+// submitted before it wait for it.
+func (g *Batcher[T]) Start() {
+	for range g.workers {
+		g.running.Go(g.run)
 	}
-	return g
 }
 
 // Submit applies the items with the next flush and answers their own result: nil
@@ -126,7 +130,7 @@ func (g *Batcher[T]) Close() {
 		close(g.calls)
 	}
 	g.mu.Unlock()
-	g.workers.Wait()
+	g.running.Wait()
 }
 
 func (g *Batcher[T]) run() {

@@ -37,6 +37,7 @@ func TestGroupGathersWhatWaits(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
 	g := batch.New(100, 1, gate.flush)
+	g.Start()
 	results := make([]error, 4)
 	var wg sync.WaitGroup
 	call := func(i int, items ...int) { wg.Go(func() { results[i] = g.Submit(t.Context(), items) }) }
@@ -69,6 +70,7 @@ func TestGroupGoesOnWhenClientsHangUp(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
 	g := batch.New(100, 1, gate.flush)
+	g.Start()
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := g.Submit(t.Context(), []int{1}); err != nil {
@@ -104,6 +106,7 @@ func TestGroupClose(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
 	g := batch.New(1, 1, gate.flush) // one call a flush
+	g.Start()
 	var wg sync.WaitGroup
 	for i := range 3 {
 		wg.Go(func() {
@@ -153,6 +156,7 @@ func TestGroupUnderLoad(t *testing.T) {
 		}
 		return errs
 	})
+	g.Start()
 	const callers, calls = 32, 200
 	var wg sync.WaitGroup
 	for c := range callers {
@@ -180,6 +184,7 @@ func TestGroupWithTwoWorkers(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
 	g := batch.New(100, 2, gate.flush)
+	g.Start()
 	var wg sync.WaitGroup
 	call := func(items ...int) {
 		wg.Go(func() {
@@ -219,6 +224,7 @@ func TestGroupRefusesWhenFull(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
 	g := batch.New(1_000_000, 1, gate.flush)
+	g.Start()
 	var wg sync.WaitGroup
 	call := func(n int) {
 		wg.Go(func() {
@@ -256,6 +262,7 @@ func TestGroupDropsWhatHasWaitedTooLong(t *testing.T) {
 			<-time.After(3 * time.Second)
 			return nil
 		})
+		g.Start()
 		start := time.Now()
 		var wg sync.WaitGroup
 		for i := range 4 {

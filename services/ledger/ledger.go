@@ -134,12 +134,19 @@ type Stats struct {
 // Stats is what this process has done so far.
 func (s *Service) Stats() *Stats { return &s.stats }
 
-// New makes a service; Close must follow.
+// New returns a service. Add waits until Start has been called.
 func New(store *Store, catalog Catalog, boards Boards, clock models.Clock, log *slog.Logger) *Service {
 	s := &Service{catalog: catalog, boards: boards, store: store, clock: clock, log: log, raising: make(chan struct{}, raisesAtOnce)}
 	s.flushes = batch.New(flushItems, flushWorkers, s.flush)
 	s.lists = batch.New(flushItems, listWorkers, s.flush)
 	return s
+}
+
+// Start starts the workers that flush increments, which run until Close. It must
+// be called once.
+func (s *Service) Start() {
+	s.flushes.Start()
+	s.lists.Start()
 }
 
 // Close counts what was let in, lets nothing more in, and waits for the buckets

@@ -63,6 +63,7 @@ func newFixture(t *testing.T, env *testenv.Env, largest int64) *fixture {
 // replica is another process on the same stores.
 func (p *fixture) replica(boards ledger.Boards, clock models.Clock) *ledger.Service {
 	s := ledger.New(p.store, p.catalog, boards, clock, p.env.Log)
+	s.Start()
 	p.t.Cleanup(s.Close)
 	return s
 }

@@ -1,0 +1,128 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	// drainTimeout bounds how long requests under way may take to finish once
+	// the service is told to stop.
+	drainTimeout = 15 * time.Second
+
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 15 * time.Second
+	writeTimeout      = 30 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 32 << 10
+)
+
+// Start starts the background work, which runs until Close whether or not ctx
+// ends: batchers, the refresh of the catalog and of the keys of tokens and, as
+// the roles say, jobs and consumers. Only its first call does something. It must
+// precede requests, uploads and increments.
+func (a *App) Start(ctx context.Context) {
+	a.starting.Do(func() {
+		background, stop := context.WithCancel(context.WithoutCancel(ctx))
+		a.stop = stop
+		a.verifier.Start(background)
+		a.uploads.Start()
+		a.batches.Start()
+		a.Ledger.Start()
+		a.running.Go(func() { a.Catalog.Run(background) })
+		if a.scheduler != nil {
+			a.running.Go(func() { a.scheduler.Run(background) })
+		}
+		if a.consumer != nil {
+			a.running.Go(func() { a.consumer.Run(background) })
+			a.running.Go(func() { a.Guard.Run(background) })
+		}
+	})
+}
+
+// Run starts the background work, if Start has not done so, and serves requests
+// on the listener until ctx ends. Then it accepts no new requests and waits for
+// those in progress, at most drainTimeout. Close must follow.
+func (a *App) Run(ctx context.Context, listener net.Listener) error {
+	a.Start(ctx)
+	server := &http.Server{
+		Handler:           a.Handler,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+	}
+	// Streams never finish by themselves, and Shutdown would wait for them.
+	server.RegisterOnShutdown(a.Streams.Close)
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	if err := server.Shutdown(drain); err != nil {
+		a.log.Warn("requests were cut off", "error", err)
+		return server.Close()
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
+}
+
+// Close stops the service and releases what it holds. Run must have returned.
+// The order is:
+//
+//  1. streams of rankings end
+//  2. accepted uploads and increments are flushed
+//  3. background work stops: a consumer applies the updates that it has read
+//  4. the archive stops
+//  5. the caches of profiles, tokens and keys stop
+//  6. the queue closes
+//  7. Redis and then Postgres close
+func (a *App) Close() error {
+	a.Streams.Close()
+	a.uploads.Close()
+	a.batches.Close()
+	a.Ledger.Close()
+	if a.stop != nil {
+		a.stop()
+	}
+	a.running.Wait()
+	a.Archive.Close()
+	a.Users.Close()
+	a.verifier.Close()
+	a.closeQueue()
+	return a.stores.Close()
+}
+
+// ready asks the stores and the queue whether they answer.
+func (a *App) ready(ctx context.Context) map[string]error {
+	if a.queue == nil {
+		return a.stores.Ready(ctx)
+	}
+	asked := make(chan error, 1)
+	go func() {
+		_, err := a.queue.Lag(ctx)
+		asked <- err
+	}()
+	checks := a.stores.Ready(ctx)
+	checks["queue"] = <-asked
+	return checks
+}
+
+func (a *App) closeQueue() {
+	if a.queue != nil {
+		a.queue.Close()
+	}
+}
