@@ -1,13 +1,14 @@
 // Package archive moves buckets that have turned cold from Redis to SQL, and
 // reads them back.
 //
-// A bucket moves in runs. A run is recorded, then the bucket's keys are set
-// aside under the run's number, so that nobody writes to them any more; they
-// are read in ranking order, stored, compared with what was read, and
-// committed as one; only then are the keys dropped. Whoever finds a run that
-// was not finished takes it up: nothing was dropped, and storing again changes
-// nothing. What came late is set aside and merged by a later run, where the
-// larger composite of a user wins and ranks are made right again.
+// A bucket is archived in runs. A run is recorded first. Then the bucket's keys
+// are frozen, that is, renamed under the run's number, so that no process
+// writes to them any more. The frozen entries are read in ranking order,
+// stored, compared with what was read, and committed in one transaction. Only
+// then are the frozen keys dropped. A run that was not finished is resumed by
+// the next caller: nothing was dropped, and storing the same entries again
+// changes nothing. Entries that arrive later are frozen and merged by a later
+// run, which takes the larger composite of each user and assigns all ranks anew.
 package archive
 
 import (
@@ -23,46 +24,50 @@ import (
 	"stepboard/services/lease"
 )
 
-// archiveDelay is how long after it has turned cold a bucket is left alone, so that
-// processes whose clocks are behind have turned away from it too.
+// archiveDelay is the time between the moment when a bucket turns cold and its
+// first run. In this time processes with slow clocks also stop writing to it.
 const archiveDelay = time.Hour
 
-// failTimeout bounds the note that a run has failed.
+// failTimeout bounds the statement that records the failure of a run.
 const failTimeout = 5 * time.Second
 
-// ErrVerification says that what was stored is not what was read. Nothing was
-// committed, and Redis still has all of it.
+// ErrVerification reports that the stored rows differ from the entries read.
+// Nothing was committed, and Redis still has all entries.
 var ErrVerification = errors.New("verification failed")
 
-// HotStore is where cold buckets still are.
+// HotStore is the store that holds buckets until they are archived.
 type HotStore interface {
 	Freeze(ctx context.Context, bucket *models.Bucket, run int) error
 	FrozenParts(ctx context.Context, bucket *models.Bucket, upto int) ([]models.FrozenPart, error)
 	ReadFrozen(ctx context.Context, bucket *models.Bucket, p models.FrozenPart, from int64, n int) ([]models.Entry, error)
-	DropFrozen(ctx context.Context, bucket *models.Bucket, pieces []models.FrozenPart) error
+	DropFrozen(ctx context.Context, bucket *models.Bucket, parts []models.FrozenPart) error
 	Unarchived(ctx context.Context, buckets []*models.Bucket, runs []int) ([]bool, error)
 }
 
-// Leases let one replica at a time work on a bucket.
+// Leases lets one replica at a time work on a bucket.
 type Leases interface {
 	Hold(ctx context.Context, name string, fn func(context.Context) error) error
 }
 
-// storage is what differs by database.
+// storage is the part of the archive that differs between databases.
 type storage interface {
-	// ensurePartition makes room for a day.
+	// ensurePartition creates the partition of the day's month if it does not
+	// exist.
 	ensurePartition(ctx context.Context, day models.Date) error
-	// storeRun stores the rows of a run, merging them with what the archive has of
-	// the bucket, verifies them and completes the run, all as one. Where merge
-	// is not set, no user comes twice.
+	// storeRun stores the rows of a run, merges them with the bucket's archived
+	// rows, verifies the result and completes the run, all in one transaction. If
+	// merge is false, no user occurs twice in rows.
 	storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, merge bool, now time.Time) (totals, error)
-	// composites looks up users in a bucket, in their order.
+	// composites returns the users' composites in a bucket, in the order of users.
 	composites(ctx context.Context, bucket *models.Bucket, users []models.UserID) ([]models.Composite, error)
-	// dropMonths drops the months before the given day's and tells how many.
+	// dropMonths drops the months before that of the given day. It returns how
+	// many partitions it dropped, or how many rows if the database has none.
 	dropMonths(ctx context.Context, before models.Date) (int, error)
-	// reportProgress shows how far a run has come, if it can.
+	// reportProgress stores how many entries a run has read so far. It ignores
+	// errors.
 	reportProgress(ctx context.Context, run *models.ArchiveRun, moved int64)
-	// userText is the user id of row s as text, in the order of ties.
+	// userText returns an SQL expression for the user id of row s as text, which
+	// orders equal entries.
 	userText() string
 }
 
@@ -73,7 +78,8 @@ type Service struct {
 	leases Leases
 	clock  models.Clock
 	log    *slog.Logger
-	// complete maps bucketKey to true: what is archived stays so.
+	// complete maps the bucketKey of each bucket known to be archived to true.
+	// An archived bucket stays archived.
 	complete sync.Map
 	stats    Stats
 
@@ -81,49 +87,54 @@ type Service struct {
 	running sync.WaitGroup
 }
 
-// Stats counts what this process has done.
+// Stats counts the work of this process.
 type Stats struct {
-	// Complete and Failed are runs; Unverified are those of the failed ones in
-	// which the two sides did not agree.
+	// Complete and Failed count runs. Unverified counts the failed runs whose
+	// verification failed.
 	Complete, Failed, Unverified atomic.Int64
-	// Moved is the number of entries moved by complete runs.
+	// Moved counts the entries moved by complete runs.
 	Moved atomic.Int64
-	// Due is how many buckets were due when that was asked last.
+	// Due is the number of buckets that the last call of Due found.
 	Due atomic.Int64
 }
 
-// Stats is what this process has done so far.
+// Stats returns the counters of this process.
 func (s *Service) Stats() *Stats { return &s.stats }
 
 type bucketKey struct{ board, name string }
 
-// New makes a service; Close must follow.
+// New returns a service. The caller must call Close.
 func New(store *Store, hot HotStore, leases Leases, clock models.Clock, log *slog.Logger) *Service {
 	return &Service{store: store, hot: hot, leases: leases, clock: clock, log: log, stop: make(chan struct{})}
 }
 
-// Close ends what Start has started, and waits for it. The next run takes it
-// up.
+// Close cancels the runs begun by Start and waits for them. The next call of
+// Archive resumes them.
 func (s *Service) Close() {
 	close(s.stop)
 	s.running.Wait()
 }
 
-// Archive moves one bucket, or merges what has come since it was moved; where
-// there is nothing to do it answers the last run. Errors: CodeBoardKind for a
-// bucket that is never archived, CodeBucketHot for one before its time, CodeArchiveRunning if somebody else is at it, ErrVerification if
-// what was stored is not what was read; then, and on any other error, Redis
-// still has all of it. progress is told how many entries have moved. Reads the bucket once; memory does not grow with it.
+// Archive archives one bucket, or merges the entries that arrived since it was
+// archived. It returns the run; if nothing is left to do, that is the last run.
+// It calls progress with the number of entries moved so far. It reads the bucket
+// once, and its memory does not grow with the bucket.
+//
+// Errors: CodeBoardKind for a bucket of a rolling board, which is never
+// archived; CodeBucketHot for a bucket that may not be archived yet;
+// CodeArchiveRunning if another caller is archiving it; ErrVerification if the
+// stored rows differ from the entries read. After any error Redis still has
+// every entry that was not committed.
 func (s *Service) Archive(ctx context.Context, bucket *models.Bucket, progress func(moved int64)) (run models.ArchiveRun, err error) {
 	if bucket.WindowHours > 0 {
-		return run, models.Errorf(models.CodeBoardKind, "board %s is a rolling one: its hours are dropped, not archived", bucket.Board)
+		return run, models.Errorf(models.CodeBoardKind, "board %s is a rolling board: its hours are dropped, not archived", bucket.Board)
 	}
 	if from := bucket.ColdAt.Add(archiveDelay); s.clock().Before(from) {
 		return run, models.Errorf(models.CodeBucketHot, "%s of board %s stays in Redis until %s",
 			bucket.Day, bucket.Board, from.UTC().Format(time.RFC3339))
 	}
 	err = s.leases.Hold(ctx, "archive/"+bucket.Board+"/"+bucket.Name, func(ctx context.Context) error {
-		run, err = s.move(ctx, bucket, progress)
+		run, err = s.archive(ctx, bucket, progress)
 		return err
 	})
 	if errors.Is(err, lease.ErrHeld) {
@@ -132,22 +143,22 @@ func (s *Service) Archive(ctx context.Context, bucket *models.Bucket, progress f
 	return run, err
 }
 
-// Start is Archive in the background. It answers once the run has begun, or
-// could not; CodeUnavailable where a store did not answer.
+// Start runs Archive in the background. It returns once the run has begun or
+// has failed to begin. CodeUnavailable if a store did not answer.
 func (s *Service) Start(ctx context.Context, bucket *models.Bucket) (run models.ArchiveRun, err error) {
-	// The run goes on when the caller has gone.
+	// The run continues after the caller's request has ended.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	begun := make(chan error, 1)
 	s.running.Go(func() {
 		defer cancel()
 		var once sync.Once
 		_, err := s.Archive(running, bucket, func(int64) { once.Do(func() { begun <- nil }) })
-		told := false
+		returned := false // whether Start returns err
 		once.Do(func() {
 			begun <- err
-			told = true
+			returned = true
 		})
-		if err != nil && !told {
+		if err != nil && !returned {
 			s.log.ErrorContext(running, "a bucket could not be archived", "board", bucket.Board, "bucket", bucket.Name, "error", err)
 		}
 	})
@@ -159,8 +170,8 @@ func (s *Service) Start(ctx context.Context, bucket *models.Bucket) (run models.
 		}
 	})
 	if err = <-begun; err == nil {
-		// It may be over by now.
-		run, err = s.store.last(ctx, bucket.Board, bucket.Name)
+		// The run may have ended already, so its row is read.
+		run, err = s.store.lastRun(ctx, bucket.Board, bucket.Name)
 	}
 	if models.CodeOf(err) == models.CodeInternal {
 		err = models.Unavailable("start the archival", err)
@@ -168,24 +179,24 @@ func (s *Service) Start(ctx context.Context, bucket *models.Bucket) (run models.
 	return run, err
 }
 
-// move makes one run, under the bucket's lease.
-func (s *Service) move(ctx context.Context, bucket *models.Bucket, progress func(moved int64)) (models.ArchiveRun, error) {
-	run, err := s.begin(ctx, bucket)
+// archive makes one run. The caller holds the bucket's lease.
+func (s *Service) archive(ctx context.Context, bucket *models.Bucket, progress func(moved int64)) (models.ArchiveRun, error) {
+	run, err := s.beginRun(ctx, bucket)
 	if err != nil || run.State == models.ArchiveComplete {
 		return run, err
 	}
 	progress(0)
-	pieces, err := s.moveRun(ctx, bucket, &run, progress)
+	parts, err := s.executeRun(ctx, bucket, &run, progress)
 	s.stats.count(run, err)
 	if err != nil {
-		s.fail(ctx, &run, err)
+		s.recordFailure(ctx, &run, err)
 		return run, fmt.Errorf("archive %s of board %s: %w", bucket.Day, bucket.Board, err)
 	}
 	s.complete.Store(bucketKey{bucket.Board, bucket.Name}, true)
-	if len(pieces) > 0 {
-		// What can't be dropped now is merged again by the next run, which
-		// changes nothing, and dropped then.
-		if err := s.hot.DropFrozen(ctx, bucket, pieces); err != nil {
+	if len(parts) > 0 {
+		// If the parts can't be dropped now, the next run merges them again,
+		// which changes nothing, and then drops them.
+		if err := s.hot.DropFrozen(ctx, bucket, parts); err != nil {
 			return run, fmt.Errorf("archive %s of board %s: it is archived, but: %w", bucket.Day, bucket.Board, err)
 		}
 	}
@@ -205,45 +216,45 @@ func (s *Stats) count(run models.ArchiveRun, err error) {
 	}
 }
 
-// begin records the run that is next: the last one again if it was not
-// finished, a new one if something has come since. Where there is nothing to
-// do it answers the last run, which is complete.
-func (s *Service) begin(ctx context.Context, bucket *models.Bucket) (models.ArchiveRun, error) {
-	last, err := s.store.last(ctx, bucket.Board, bucket.Name)
+// beginRun records the next run and returns it: the last run again if it was
+// not finished, or a new run if entries have arrived since. If nothing is left
+// to do, it returns the last run, which is complete.
+func (s *Service) beginRun(ctx context.Context, bucket *models.Bucket) (models.ArchiveRun, error) {
+	last, err := s.store.lastRun(ctx, bucket.Board, bucket.Name)
 	if err != nil && !errors.Is(err, errNoRun) {
 		return last, err
 	}
 	next := models.ArchiveRun{Board: bucket.Board, Bucket: bucket.Name, Run: max(1, last.Run), Shards: bucket.Shards, Attempts: last.Attempts + 1}
 	if last.State == models.ArchiveComplete {
-		found, err := s.hot.Unarchived(ctx, []*models.Bucket{bucket}, []int{last.Run})
-		if err != nil || !found[0] {
+		unarchived, err := s.hot.Unarchived(ctx, []*models.Bucket{bucket}, []int{last.Run})
+		if err != nil || !unarchived[0] {
 			return last, err
 		}
 		next.Run, next.Attempts = last.Run+1, 1
 	}
 	next.State, next.StartedAt = models.ArchiveRunning, s.clock().UTC()
-	recorded, err := s.store.put(ctx, &next)
+	recorded, err := s.store.recordRun(ctx, &next)
 	if err == nil && !recorded {
-		// Somebody who has lost the lease has completed the run meanwhile.
-		return s.begin(ctx, bucket)
+		// Meanwhile a process that has lost its lease completed the run.
+		return s.beginRun(ctx, bucket)
 	}
 	return next, err
 }
 
-// moveRun does the run's work up to its commit, and answers what may be
-// dropped then.
-func (s *Service) moveRun(ctx context.Context, bucket *models.Bucket, run *models.ArchiveRun, progress func(moved int64)) ([]models.FrozenPart, error) {
+// executeRun carries out the run up to and including its commit. It returns the
+// frozen parts, which may be dropped then.
+func (s *Service) executeRun(ctx context.Context, bucket *models.Bucket, run *models.ArchiveRun, progress func(moved int64)) ([]models.FrozenPart, error) {
 	if err := s.hot.Freeze(ctx, bucket, run.Run); err != nil {
 		return nil, err
 	}
-	pieces, err := s.hot.FrozenParts(ctx, bucket, run.Run)
+	parts, err := s.hot.FrozenParts(ctx, bucket, run.Run)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.store.storage.ensurePartition(ctx, bucket.Day); err != nil {
 		return nil, err
 	}
-	rows, err := openRows(ctx, s.hot, bucket, pieces, func(moved int64) {
+	rows, err := openRows(ctx, s.hot, bucket, parts, func(moved int64) {
 		progress(moved)
 		s.store.storage.reportProgress(ctx, run, moved)
 	})
@@ -252,21 +263,21 @@ func (s *Service) moveRun(ctx context.Context, bucket *models.Bucket, run *model
 	}
 	defer rows.close()
 	now := s.clock().UTC()
-	kept, err := s.store.storage.storeRun(ctx, bucket, run.Run, rows, mayRepeat(pieces), now)
+	stored, err := s.store.storage.storeRun(ctx, bucket, run.Run, rows, mayRepeat(parts), now)
 	run.Moved = rows.totals.rows
 	if err != nil {
 		return nil, err
 	}
 	run.State, run.FinishedAt = models.ArchiveComplete, &now
-	run.Entries, run.ScoreSum, run.Hash = kept.rows, kept.scoreSum, kept.hash
-	return pieces, nil
+	run.Entries, run.ScoreSum, run.Hash = stored.rows, stored.scoreSum, stored.hash
+	return parts, nil
 }
 
-// mayRepeat tells whether a user may come twice: only where several pieces of
-// one shard were set aside.
-func mayRepeat(pieces []models.FrozenPart) bool {
-	seen := make(map[int]bool, len(pieces))
-	for _, p := range pieces {
+// mayRepeat reports whether a user may occur in more than one part. That
+// requires several parts of one shard.
+func mayRepeat(parts []models.FrozenPart) bool {
+	seen := make(map[int]bool, len(parts))
+	for _, p := range parts {
 		if seen[p.Shard] {
 			return true
 		}
@@ -275,10 +286,10 @@ func mayRepeat(pieces []models.FrozenPart) bool {
 	return false
 }
 
-// fail notes why a run has failed, also when its context has ended. Where that
-// can't be noted the run looks as if its process had died, and is taken up all
-// the same.
-func (s *Service) fail(ctx context.Context, run *models.ArchiveRun, cause error) {
+// recordFailure records why a run has failed, even if ctx has ended. If it
+// can't be recorded, the run looks as if its process had died, and is resumed
+// all the same.
+func (s *Service) recordFailure(ctx context.Context, run *models.ArchiveRun, cause error) {
 	if why := context.Cause(ctx); why != nil && !errors.Is(cause, why) {
 		cause = fmt.Errorf("%w: %w", why, cause)
 	}
@@ -286,17 +297,17 @@ func (s *Service) fail(ctx context.Context, run *models.ArchiveRun, cause error)
 	defer cancel()
 	now := s.clock().UTC()
 	run.State, run.FinishedAt, run.Error = models.ArchiveFailed, &now, cause.Error()
-	if err := s.store.fail(ctx, run); err != nil {
-		s.log.DebugContext(ctx, "that a run of the archive has failed could not be noted", "board", run.Board, "bucket", run.Bucket, "run", run.Run, "error", err)
+	if err := s.store.recordFailure(ctx, run); err != nil {
+		s.log.DebugContext(ctx, "the failure of an archive run could not be recorded", "board", run.Board, "bucket", run.Bucket, "run", run.Run, "error", err)
 	}
 }
 
-// Due lists the buckets that are to be archived now: those that are cold for
-// an hour and not complete, oldest first, then those of which Redis still
-// holds something that came late. Two queries, and a look at every shard of
-// every archived bucket.
+// Due returns the buckets that Archive has work for: first those that have been
+// cold for an hour and are not complete, oldest first, then archived buckets
+// of which Redis holds entries that arrived later. Two queries, and one
+// command for each shard of every archived bucket.
 func (s *Service) Due(ctx context.Context) ([]*models.Bucket, error) {
-	unfinished, err := s.store.unfinished(ctx, s.clock().Add(-archiveDelay))
+	due, err := s.store.unfinished(ctx, s.clock().Add(-archiveDelay))
 	if err != nil {
 		return nil, err
 	}
@@ -304,13 +315,12 @@ func (s *Service) Due(ctx context.Context) ([]*models.Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	late, err := s.hot.Unarchived(ctx, archived, runs)
+	unarchived, err := s.hot.Unarchived(ctx, archived, runs)
 	if err != nil {
 		return nil, err
 	}
-	due := unfinished
 	for i, b := range archived {
-		if late[i] {
+		if unarchived[i] {
 			due = append(due, b)
 		}
 	}
@@ -318,19 +328,19 @@ func (s *Service) Due(ctx context.Context) ([]*models.Bucket, error) {
 	return due, nil
 }
 
-// Runs lists runs, newest first, behind the given one. One query.
+// Runs returns a page of runs, newest first. One query.
 func (s *Service) Runs(ctx context.Context, q RunsQuery) ([]models.ArchiveRun, error) {
 	return s.store.runs(ctx, q)
 }
 
-// monthOf is the first day of the day's month.
+// monthOf returns the first day of the day's month.
 func monthOf(day models.Date) time.Time {
 	t := day.UTC()
 	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
 }
 
-// EnsurePartitions makes room ahead of need, for this month and the next. Cheap where
-// it is there already.
+// EnsurePartitions creates the partitions of this month and the next, so that
+// no run has to wait for them. Partitions that exist cost one query each.
 func (s *Service) EnsurePartitions(ctx context.Context) error {
 	first := monthOf(models.DateOf(s.clock().UTC()))
 	for _, month := range []time.Time{first, first.AddDate(0, 1, 0)} {
@@ -341,8 +351,9 @@ func (s *Service) EnsurePartitions(ctx context.Context) error {
 	return nil
 }
 
-// DropExpired drops the months that are more than `months` months past, whole, and
-// tells how many. 0 keeps everything.
+// DropExpired drops whole months, those more than the given number of months
+// before this one. It returns how many it dropped; embedded stores count rows.
+// If months is 0, it drops nothing.
 func (s *Service) DropExpired(ctx context.Context, months int) (int, error) {
 	if months == 0 {
 		return 0, nil

@@ -9,8 +9,8 @@ import (
 	"stepboard/services/score"
 )
 
-// Complete reports whether the archive has the bucket, whole. Once it has, the
-// answer comes from memory; until then each call is one query.
+// Complete reports whether the archive has the whole bucket. Each call is one
+// query until it does; then the answer comes from memory.
 func (s *Service) Complete(ctx context.Context, bucket *models.Bucket) (bool, error) {
 	key := bucketKey{bucket.Board, bucket.Name}
 	if _, ok := s.complete.Load(key); ok {
@@ -18,7 +18,7 @@ func (s *Service) Complete(ctx context.Context, bucket *models.Bucket) (bool, er
 	}
 	done, err := s.store.complete(ctx, bucket.Board, bucket.Name)
 	if err != nil {
-		return false, models.Unavailable("ask whether a bucket is archived", err)
+		return false, models.Unavailable("read archive runs", err)
 	}
 	if done {
 		s.complete.Store(key, true)
@@ -26,8 +26,8 @@ func (s *Service) Complete(ctx context.Context, bucket *models.Bucket) (bool, er
 	return done, nil
 }
 
-// Composites looks up the users' composites in an archived bucket, 0 for a
-// user without one, in the order of the users. One query.
+// Composites returns the users' composites in an archived bucket, in the order
+// of users; 0 for a user without one. One query.
 func (s *Service) Composites(ctx context.Context, bucket *models.Bucket, users []models.UserID) ([]models.Composite, error) {
 	composites, err := s.store.storage.composites(ctx, bucket, users)
 	if err != nil {
@@ -36,9 +36,9 @@ func (s *Service) Composites(ctx context.Context, bucket *models.Bucket, users [
 	return composites, nil
 }
 
-// Window reads the stretch of an archived bucket around a place, as
-// board.Store.Window does for one in Redis. One query, with log N steps to
-// find the place by rank.
+// Window reads the entries of an archived bucket around a position, as
+// board.Store.Window does for a bucket in Redis. One query, which finds the
+// position among N entries in log N steps.
 func (s *Service) Window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (board.Window, error) {
 	w, err := s.store.window(ctx, bucket, at, back, forward)
 	if err != nil {
@@ -50,8 +50,8 @@ func (s *Service) Window(ctx context.Context, bucket *models.Bucket, at models.E
 // Day is one day of a user's history.
 type Day struct {
 	Bucket *models.Bucket
-	// Archived says that the archive has the bucket; the rest is empty
-	// otherwise, and where the user has no score.
+	// Archived reports whether the archive has the bucket. The fields below are
+	// zero if it does not, or if the user has no score.
 	Archived  bool
 	Score     int64
 	ReachedAt models.Timestamp
@@ -59,8 +59,8 @@ type Day struct {
 	Total     int64
 }
 
-// Days lists a board's buckets from one day to another, newest first, with the
-// user's place in those that are archived. One query.
+// Days returns a board's buckets from one day to another, both included, newest
+// first, with the user's rank in archived ones. One query.
 func (s *Service) Days(ctx context.Context, boardName string, user models.UserID, from, to models.Date) ([]Day, error) {
 	days, err := s.store.days(ctx, boardName, user, from, to)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Service) Days(ctx context.Context, boardName string, user models.UserID
 	return days, nil
 }
 
-// composite packs what a row says of a user, as it was before it was archived.
+// composite encodes the score and time of a row, as they were before archiving.
 func composite(codec score.Codec, points int64, reachedAt time.Time) (models.Composite, error) {
 	return codec.Encode(points, models.TimestampOf(reachedAt))
 }

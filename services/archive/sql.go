@@ -15,18 +15,18 @@ import (
 	"stepboard/services/score"
 )
 
-// errNoRun says that a bucket's archival has never begun.
+// errNoRun reports that no run of a bucket has ever begun.
 var errNoRun = errors.New("no run of the archive")
 
-// Store keeps runs in table board_archives and rows in archived_scores. Safe
+// Store stores runs in table board_archives and rows in archived_scores. Safe
 // for concurrent use.
 type Store struct {
 	db      *gorm.DB
 	storage storage
 }
 
-// NewStore makes a store over the database. pool is what lies under it where
-// that is Postgres, nil for the embedded one.
+// NewStore returns a store on the database. pool is the connection pool under db
+// if that is Postgres, nil for the embedded database.
 func NewStore(db *gorm.DB, pool *pgxpool.Pool) *Store {
 	if pool == nil {
 		return &Store{db: db, storage: &sqlite{db: db}}
@@ -34,8 +34,8 @@ func NewStore(db *gorm.DB, pool *pgxpool.Pool) *Store {
 	return &Store{db: db, storage: &postgres{pool: pool}}
 }
 
-// last is the bucket's latest run; errNoRun where there is none.
-func (s *Store) last(ctx context.Context, boardName, bucket string) (models.ArchiveRun, error) {
+// lastRun returns the bucket's latest run, or errNoRun.
+func (s *Store) lastRun(ctx context.Context, boardName, bucket string) (models.ArchiveRun, error) {
 	var run models.ArchiveRun
 	err := s.db.WithContext(ctx).Where("board = ? AND bucket = ?", boardName, bucket).Order("run DESC").Take(&run).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
@@ -47,10 +47,10 @@ func (s *Store) last(ctx context.Context, boardName, bucket string) (models.Arch
 	return run, nil
 }
 
-// put records a run that begins, be it for the first time or again. It answers
-// false, and records nothing, where the run is complete by now: what has been
-// completed stays so.
-func (s *Store) put(ctx context.Context, run *models.ArchiveRun) (bool, error) {
+// recordRun records that a run begins, for the first time or again. If the run
+// is complete by now, it returns false and changes nothing: a complete run stays
+// complete.
+func (s *Store) recordRun(ctx context.Context, run *models.ArchiveRun) (bool, error) {
 	result := s.db.WithContext(ctx).Clauses(clause.OnConflict{
 		Columns:   []clause.Column{{Name: "board"}, {Name: "bucket"}, {Name: "run"}},
 		DoUpdates: clause.AssignmentColumns([]string{"state", "attempts", "moved", "started_at", "finished_at", "error"}),
@@ -62,8 +62,8 @@ func (s *Store) put(ctx context.Context, run *models.ArchiveRun) (bool, error) {
 	return result.RowsAffected > 0, nil
 }
 
-// fail notes why a run has failed, unless it has committed after all.
-func (s *Store) fail(ctx context.Context, run *models.ArchiveRun) error {
+// recordFailure records why a run has failed, unless it has committed after all.
+func (s *Store) recordFailure(ctx context.Context, run *models.ArchiveRun) error {
 	return s.db.WithContext(ctx).Model(run).Where("state = ?", models.ArchiveRunning).
 		Select("state", "moved", "finished_at", "error").Updates(run).Error
 }
@@ -85,13 +85,13 @@ func (s *Store) unfinished(ctx context.Context, coldBefore time.Time) ([]*models
 			WHERE a.board = board_buckets.board AND a.bucket = board_buckets.bucket AND a.state = ?)`, coldBefore, models.ArchiveComplete).
 		Order("starts_at, board").Find(&buckets).Error
 	if err != nil {
-		return nil, fmt.Errorf("list what is not archived: %w", err)
+		return nil, fmt.Errorf("list buckets to archive: %w", err)
 	}
 	return buckets, nil
 }
 
-// archived lists the buckets that have a complete run, with the number of
-// their latest run.
+// archived lists the buckets that have a complete run, each with the number of
+// its latest run.
 func (s *Store) archived(ctx context.Context) ([]*models.Bucket, []int, error) {
 	var rows []struct {
 		models.Bucket
@@ -104,7 +104,7 @@ func (s *Store) archived(ctx context.Context) ([]*models.Bucket, []int, error) {
 			ON a.board = b.board AND a.bucket = b.bucket
 		ORDER BY b.starts_at, b.board`, models.ArchiveComplete).Scan(&rows).Error
 	if err != nil {
-		return nil, nil, fmt.Errorf("list what is archived: %w", err)
+		return nil, nil, fmt.Errorf("list archived buckets: %w", err)
 	}
 	buckets, runs := make([]*models.Bucket, len(rows)), make([]int, len(rows))
 	for i := range rows {
@@ -113,13 +113,13 @@ func (s *Store) archived(ctx context.Context) ([]*models.Bucket, []int, error) {
 	return buckets, runs, nil
 }
 
-// RunsQuery asks for a page of runs.
+// RunsQuery selects a page of runs.
 type RunsQuery struct {
-	// Board and State narrow the list; empty for all.
+	// Board and State filter the list; empty selects all.
 	Board string
 	State models.ArchiveState
-	// Before is the id of the last run of the page before; 0 begins at the
-	// newest.
+	// Before is the id of the last run of the previous page; 0 begins at the
+	// newest run.
 	Before int64
 	Limit  int
 }
@@ -137,14 +137,14 @@ func (s *Store) runs(ctx context.Context, q RunsQuery) ([]models.ArchiveRun, err
 	}
 	var runs []models.ArchiveRun
 	if err := db.Order("id DESC").Limit(q.Limit).Find(&runs).Error; err != nil {
-		return nil, models.Unavailable("list runs of the archive", err)
+		return nil, models.Unavailable("list archive runs", err)
 	}
 	return runs, nil
 }
 
-// windowQuery reads the stretch of a bucket around a place. A binary search
-// over the ranks finds how many entries stand before the place, whether or not
-// it is an entry; %s compares user ids as text.
+// windowQuery reads the entries of a bucket around a position. A binary search
+// over the ranks finds the number of entries before the position, whether or not
+// an entry has it. %[1]s is the condition aheadOfPosition.
 const windowQuery = `
 	WITH RECURSIVE bucket (total) AS (
 		SELECT coalesce(max(rank), 0) FROM archived_scores WHERE board = @board AND day = @day
@@ -154,16 +154,17 @@ const windowQuery = `
 		SELECT CASE WHEN %[1]s THEN s.rank ELSE low END, CASE WHEN %[1]s THEN high ELSE s.rank - 1 END
 		FROM search JOIN archived_scores s ON s.board = @board AND s.day = @day AND s.rank = (low + high) / 2 + 1
 		WHERE low < high
-	), place (before) AS (
+	), boundary (before) AS (
 		SELECT max(low) FROM search
 	)
 	SELECT total, before, coalesce(s.rank, 0) AS rank, coalesce(s.user_id, 0) AS user_id, coalesce(s.score, 0) AS score, s.reached_at
-	FROM bucket CROSS JOIN place
+	FROM bucket CROSS JOIN boundary
 	LEFT JOIN archived_scores s ON s.board = @board AND s.day = @day AND s.rank > before - @back AND s.rank <= before + @forward
 	ORDER BY s.rank`
 
-// aheadOfPlace tells whether a row ranks before the place.
-const aheadOfPlace = `(s.score > @score OR (s.score = @score AND (s.reached_at < @reached OR (s.reached_at = @reached AND %s > @user))))`
+// aheadOfPosition is true for a row that ranks before the position. %s is
+// storage.userText.
+const aheadOfPosition = `(s.score > @score OR (s.score = @score AND (s.reached_at < @reached OR (s.reached_at = @reached AND %s > @user))))`
 
 func (s *Store) window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (board.Window, error) {
 	codec := score.Of(bucket)
@@ -174,7 +175,7 @@ func (s *Store) window(ctx context.Context, bucket *models.Bucket, at models.Ent
 		Score               int64
 		ReachedAt           *time.Time
 	}
-	query := fmt.Sprintf(windowQuery, fmt.Sprintf(aheadOfPlace, s.storage.userText()))
+	query := fmt.Sprintf(windowQuery, fmt.Sprintf(aheadOfPosition, s.storage.userText()))
 	err := s.db.WithContext(ctx).Raw(query, map[string]any{
 		"board": bucket.Board, "day": bucket.Day, "score": points, "reached": reachedAt.Time(), "user": at.User.String(),
 		"back": back, "forward": forward,
@@ -186,7 +187,7 @@ func (s *Store) window(ctx context.Context, bucket *models.Bucket, at models.Ent
 	for _, r := range rows {
 		w.Total, w.Before = r.Total, r.Before
 		if r.ReachedAt == nil {
-			continue // nothing is there
+			continue // the window is empty
 		}
 		composite, err := composite(codec, r.Score, *r.ReachedAt)
 		if err != nil {

@@ -12,12 +12,12 @@ import (
 	"stepboard/services/score"
 )
 
-// sqliteRows is how many rows one statement inserts: the driver needs time
-// that grows with the square of the parameters.
+// sqliteRows is the number of rows that one statement inserts. The driver's time
+// grows with the square of the number of parameters.
 const sqliteRows = 100
 
-// sqlite keeps rows in one table. It is for small boards that are gone soon:
-// a bucket is held in memory while it moves.
+// sqlite stores rows in one table. It is meant for small, short-lived boards: a
+// bucket is held in memory while it is archived.
 type sqlite struct {
 	db *gorm.DB
 }
@@ -32,7 +32,7 @@ type sqliteScore struct {
 	Board     string
 }
 
-// TableName is the archive's table.
+// TableName returns the name of the archive's table.
 func (sqliteScore) TableName() string { return "archived_scores" }
 
 func (s *sqlite) userText() string { return `CAST(s.user_id AS TEXT)` }
@@ -41,12 +41,12 @@ func (s *sqlite) reportProgress(ctx context.Context, run *models.ArchiveRun, mov
 	s.db.WithContext(ctx).Model(run).Update("moved", moved)
 }
 
-// ensurePartition: one table takes every day.
+// ensurePartition implements storage. One table holds every day.
 func (s *sqlite) ensurePartition(context.Context, models.Date) error { return nil }
 
-// storeRun: see vault. The rows are read before the transaction begins, as the
-// database does one thing at a time.
-func (s *sqlite) storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, _ bool, now time.Time) (kept totals, err error) {
+// storeRun implements storage. It reads all rows before the transaction begins,
+// because the database runs one transaction at a time.
+func (s *sqlite) storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, _ bool, now time.Time) (stored totals, err error) {
 	best := make(map[models.UserID]models.Composite)
 	for {
 		r, ok, err := rows.next()
@@ -63,25 +63,25 @@ func (s *sqlite) storeRun(ctx context.Context, bucket *models.Bucket, run int, r
 		best[r.user] = max(best[r.user], c)
 	}
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if err := s.join(tx, bucket, best); err != nil {
+		if err := s.merge(tx, bucket, best); err != nil {
 			return err
 		}
 		expected, err := s.replace(tx, bucket, best)
 		if err != nil {
 			return err
 		}
-		if kept, err = s.sum(tx, bucket); err != nil {
+		if stored, err = s.sum(tx, bucket); err != nil {
 			return err
 		}
-		if kept != expected {
-			return fmt.Errorf("%w: read %v; the archive would hold %v", ErrVerification, expected, kept)
+		if stored != expected {
+			return fmt.Errorf("%w: read %v; the archive would hold %v", ErrVerification, expected, stored)
 		}
 		return tx.Model(&models.ArchiveRun{}).Where("board = ? AND bucket = ? AND run = ?", bucket.Board, bucket.Name, run).Updates(map[string]any{
-			"state": models.ArchiveComplete, "moved": rows.totals.rows, "entries": kept.rows, "score_sum": kept.scoreSum,
-			"hash": kept.hash, "finished_at": now, "error": "",
+			"state": models.ArchiveComplete, "moved": rows.totals.rows, "entries": stored.rows, "score_sum": stored.scoreSum,
+			"hash": stored.hash, "finished_at": now, "error": "",
 		}).Error
 	})
-	return kept, err
+	return stored, err
 }
 
 func (s *sqlite) rows(db *gorm.DB, bucket *models.Bucket) ([]sqliteScore, error) {
@@ -90,13 +90,14 @@ func (s *sqlite) rows(db *gorm.DB, bucket *models.Bucket) ([]sqliteScore, error)
 	return rows, err
 }
 
-// join adds what the archive has of the bucket, the better entry of each user.
-func (s *sqlite) join(tx *gorm.DB, bucket *models.Bucket, best map[models.UserID]models.Composite) error {
-	there, err := s.rows(tx, bucket)
+// merge adds the bucket's archived rows to best, which holds the better entry of
+// each user.
+func (s *sqlite) merge(tx *gorm.DB, bucket *models.Bucket, best map[models.UserID]models.Composite) error {
+	archived, err := s.rows(tx, bucket)
 	if err != nil {
 		return err
 	}
-	for _, r := range there {
+	for _, r := range archived {
 		c, err := composite(score.Of(bucket), r.Score, r.ReachedAt)
 		if err != nil {
 			return err
@@ -106,7 +107,8 @@ func (s *sqlite) join(tx *gorm.DB, bucket *models.Bucket, best map[models.UserID
 	return nil
 }
 
-// replace stores the bucket anew, in ranking order.
+// replace deletes the bucket's rows and stores the given entries in ranking
+// order. It returns the totals of the new rows.
 func (s *sqlite) replace(tx *gorm.DB, bucket *models.Bucket, best map[models.UserID]models.Composite) (expected totals, err error) {
 	entries := make([]models.Entry, 0, len(best))
 	for user, c := range best {
@@ -138,11 +140,11 @@ func (s *sqlite) sum(tx *gorm.DB, bucket *models.Bucket) (totals, error) {
 	return t, err
 }
 
-// composites: see vault.
+// composites implements storage.
 func (s *sqlite) composites(ctx context.Context, bucket *models.Bucket, users []models.UserID) ([]models.Composite, error) {
-	at := make(map[models.UserID]int, len(users))
+	index := make(map[models.UserID]int, len(users))
 	for i, user := range users {
-		at[user] = i
+		index[user] = i
 	}
 	composites := make([]models.Composite, len(users))
 	for chunk := range slices.Chunk(users, 1000) {
@@ -151,7 +153,7 @@ func (s *sqlite) composites(ctx context.Context, bucket *models.Bucket, users []
 			return nil, err
 		}
 		for _, r := range rows {
-			if composites[at[r.UserID]], err = composite(score.Of(bucket), r.Score, r.ReachedAt); err != nil {
+			if composites[index[r.UserID]], err = composite(score.Of(bucket), r.Score, r.ReachedAt); err != nil {
 				return nil, err
 			}
 		}
@@ -159,7 +161,7 @@ func (s *sqlite) composites(ctx context.Context, bucket *models.Bucket, users []
 	return composites, nil
 }
 
-// dropMonths: see vault. Without partitions rows are deleted.
+// dropMonths implements storage. It deletes rows, as there are no partitions.
 func (s *sqlite) dropMonths(ctx context.Context, before models.Date) (int, error) {
 	d := s.db.WithContext(ctx).Where("day < ?", models.DateOf(monthOf(before))).Delete(&sqliteScore{})
 	return int(d.RowsAffected), d.Error

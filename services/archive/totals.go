@@ -15,8 +15,8 @@ type row struct {
 	reachedAt models.Timestamp
 }
 
-// totals sums up rows in any order, so that two stores can be compared without
-// sorting either.
+// totals is a checksum of rows that does not depend on their order, so that two
+// stores can be compared without sorting.
 type totals struct {
 	rows, scoreSum int64
 	// hash is the exclusive or of the rows' hashes.
@@ -33,14 +33,15 @@ func (t totals) String() string {
 	return fmt.Sprintf("%d rows, sum of scores %d, hash %016x", t.rows, t.scoreSum, uint64(t.hash))
 }
 
-// hash is what totalsQuery computes in Postgres.
+// hash returns the hash of a row that postgres.sum computes in SQL.
 func (r row) hash() int64 {
 	return hash64(int64(r.user), hash64(r.score, hash64(int64(r.reachedAt), hash64(r.rank, 0))))
 }
 
-// hash64 is Postgres's hashint8extended: both halves of the value folded into
-// 32 bits, then Bob Jenkins's lookup3 (2006) with a seed of 64 bits. Postgres
-// keeps it as it is, because hash partitions lie on disks by it.
+// hash64 returns what Postgres's hashint8extended returns: both halves of the
+// value folded into 32 bits, then hashed by Bob Jenkins's lookup3 (2006) with a
+// seed of 64 bits. Postgres can't change it, because it places rows in hash
+// partitions by it.
 func hash64(value, seed int64) int64 {
 	low, high := uint32(value), uint32(uint64(value)>>32)
 	if value < 0 {
@@ -48,7 +49,7 @@ func hash64(value, seed int64) int64 {
 	}
 	low ^= high
 
-	a := uint32(0x9e3779b9) + 4 + 3923095 // 4 bytes are hashed
+	a := uint32(0x9e3779b9) + 4 + 3923095 // 4 is the number of bytes hashed
 	b, c := a, a
 	if seed != 0 {
 		a += uint32(uint64(seed) >> 32)

@@ -8,8 +8,8 @@ import (
 	"stepboard/internal/testenv"
 )
 
-// Both sides of a move sum up alike.
-func TestHashIsPostgress(t *testing.T) {
+// Go and Postgres compute the same hash.
+func TestHash64MatchesPostgres(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -24,8 +24,8 @@ func TestHashIsPostgress(t *testing.T) {
 	})
 }
 
-// A row that differs in anything is another row.
-func TestTotalsTellRowsApart(t *testing.T) {
+// Rows that differ in any field have different hashes.
+func TestRowHashesDiffer(t *testing.T) {
 	t.Parallel()
 	one := row{rank: 1, user: 1001, score: 5, reachedAt: 1_700_000_000_000}
 	seen := make(map[int64]row)
