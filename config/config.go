@@ -7,88 +7,91 @@ import (
 	"time"
 )
 
-// Config is every setting. The `doc` of a field is what --help, the README
-// and `config print` say of it; `secret` fields are never printed.
+//go:generate go run ./gen ..
+
+// Config holds every setting. The tag `doc` of a field describes it in --help,
+// docs/settings.md and stepboard.example.yaml. The value of a `secret` field is
+// never printed. A setting without a default may have an `example`.
 type Config struct {
-	HTTP     HTTP     `koanf:"http"`
-	Redis    Redis    `koanf:"redis"`
-	Postgres Postgres `koanf:"postgres"`
-	Auth     Auth     `koanf:"auth"`
-	Limits   Limits   `koanf:"limits"`
-	Ingest   Ingest   `koanf:"ingest"`
-	Boards   []Board  `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"the boards; see the example file"`
-	HotDays  int      `koanf:"hot_days" validate:"min=2,max=30" doc:"days after its own that a day stays in Redis"`
-	Archive  Archive  `koanf:"archive"`
-	Ledger   Ledger   `koanf:"ledger"`
-	Jobs     Jobs     `koanf:"jobs"`
-	Clock    Clock    `koanf:"clock"`
-	Log      Log      `koanf:"log"`
-	Traces   Traces   `koanf:"traces"`
+	HTTP     HTTP     `koanf:"http" doc:"Where the API listens."`
+	Redis    Redis    `koanf:"redis" doc:"Redis holds the boards of the last days. Its maxmemory-policy must be noeviction, or serve refuses to start."`
+	Postgres Postgres `koanf:"postgres" doc:"Postgres holds everything that must outlive Redis."`
+	Auth     Auth     `koanf:"auth" doc:"Which tokens are accepted. serve requires a secret or a JWKS, and accepts the tokens of both."`
+	Limits   Limits   `koanf:"limits" doc:"How often somebody may call. All processes count together, in the boards' Redis, so each call waits for Redis once more. Calls over a limit get 429 with Retry-After. If Redis does not answer in time, calls pass uncounted. Tokens of scope service or admin have no limit."`
+	Ingest   Ingest   `koanf:"ingest" doc:"How uploads reach the boards."`
+	Boards   []Board  `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"A list of boards, each with a name of its own."`
+	HotDays  int      `koanf:"hot_days" validate:"min=2,max=30" doc:"For how many days after its own a day stays in Redis, 2 to 30. A change takes effect with the next day that is made."`
+	Archive  Archive  `koanf:"archive" doc:"Days that have left Redis are in Postgres."`
+	Ledger   Ledger   `koanf:"ledger" doc:"Increments of event and rolling boards are in Postgres, each with its event_id."`
+	Jobs     Jobs     `koanf:"jobs" doc:"Recurring work, done by one process at a time."`
+	Clock    Clock    `koanf:"clock" doc:"The clock of the service."`
+	Log      Log      `koanf:"log" doc:"The log, which goes to standard error."`
+	Traces   Traces   `koanf:"traces" doc:"OpenTelemetry traces, which show what a call has waited for. docs/operations.md describes them."`
 }
 
 // HTTP is where the API listens.
 type HTTP struct {
-	Addr      string `koanf:"addr" validate:"hostport" doc:"address to listen on"`
-	PprofAddr string `koanf:"pprof_addr" validate:"omitempty,loopback" doc:"address of this machine alone on which profiles are answered; empty: nowhere"`
+	Addr      string `koanf:"addr" validate:"hostport" doc:"Address to listen on, as host:port. Without a host (:8080) it is every address of the machine."`
+	PprofAddr string `koanf:"pprof_addr" validate:"omitempty,loopback" doc:"Address for profiles (/debug/pprof/, for go tool pprof). It must be an address of this machine alone, such as 127.0.0.1:6060. Empty: no profiles."`
 	// TrustedProxies are believed in what they say of others' addresses.
-	TrustedProxies []string `koanf:"trusted_proxies" validate:"dive,cidr|ip" doc:"addresses or networks of proxies whose X-Forwarded-For says who calls; empty: it is not read"`
+	TrustedProxies []string `koanf:"trusted_proxies" validate:"dive,cidr|ip" doc:"Addresses or networks (10.0.0.0/8) of the proxies in front of the service. Only their X-Forwarded-For is read, to find the caller's address. limits.address_per_minute needs this behind a proxy."`
 }
 
 // Redis is where the boards are.
 type Redis struct {
-	Mode             string   `koanf:"mode" validate:"oneof=single sentinel cluster" doc:"single: one server; sentinel: a master and its replicas, found by Sentinels; cluster: Redis Cluster"`
-	Addrs            []string `koanf:"addrs" validate:"min=1,dive,hostport" doc:"address of the server, or of Sentinels or nodes of the cluster to ask first"`
-	MasterName       string   `koanf:"master_name" doc:"mode sentinel: the name by which Sentinels know the master"`
-	Username         string   `koanf:"username" doc:"ACL user; empty for the default one"`
-	Password         string   `koanf:"password" secret:"true" doc:"password; empty for none"`
-	SentinelUsername string   `koanf:"sentinel_username" doc:"mode sentinel: ACL user of the Sentinels"`
-	SentinelPassword string   `koanf:"sentinel_password" secret:"true" doc:"mode sentinel: password of the Sentinels; empty for none"`
-	TLS              bool     `koanf:"tls" doc:"connect with TLS, checked against the system's certificates"`
-	KeyPrefix        string   `koanf:"key_prefix" validate:"max=40,excludesall={}" doc:"put before every key, to share a server"`
+	Mode             string   `koanf:"mode" validate:"oneof=single sentinel cluster" doc:"single: one server. sentinel: a master and its replicas, which Sentinels watch. cluster: Redis Cluster."`
+	Addrs            []string `koanf:"addrs" validate:"min=1,dive,hostport" doc:"host:port of the server, or of the Sentinels or cluster nodes to ask first."`
+	MasterName       string   `koanf:"master_name" example:"stepboard" doc:"Mode sentinel: the master's name. Required in this mode."`
+	Username         string   `koanf:"username" doc:"ACL user. Empty: the default user."`
+	Password         string   `koanf:"password" secret:"true" example:"change-me" doc:"Password. Empty: none."`
+	SentinelUsername string   `koanf:"sentinel_username" doc:"Mode sentinel: ACL user of the Sentinels."`
+	SentinelPassword string   `koanf:"sentinel_password" secret:"true" example:"change-me" doc:"Mode sentinel: password of the Sentinels. Empty: none."`
+	TLS              bool     `koanf:"tls" doc:"Connect with TLS. The certificate is checked against the system's."`
+	KeyPrefix        string   `koanf:"key_prefix" validate:"max=40,excludesall={}" doc:"Prefix of every key, to share a server with other programs. At most 40 characters, without { and }."`
 }
 
 // Postgres is where everything is that must outlive Redis.
 type Postgres struct {
-	DSN         string `koanf:"dsn" secret:"dsn" doc:"connection string, as a URL or as keywords; required by serve"`
-	MaxConns    int    `koanf:"max_conns" validate:"min=2,max=1000" doc:"most connections of one process"`
-	AutoMigrate bool   `koanf:"auto_migrate" doc:"let serve bring the schema up to date"`
+	DSN         string `koanf:"dsn" secret:"dsn" example:"postgres://stepboard:change-me@127.0.0.1:5432/stepboard" doc:"Connection string, as a URL or as keywords (host=db user=stepboard dbname=stepboard). Required by every command that uses Postgres, serve included."`
+	MaxConns    int    `koanf:"max_conns" validate:"min=2,max=1000" doc:"Most connections of one process, 2 to 1000. Jobs take up to eight more. The sum over all processes must stay below the server's max_connections."`
+	AutoMigrate bool   `koanf:"auto_migrate" doc:"Let serve, archive and import bring the schema up to date. Otherwise they refuse a schema that is behind, and stepboard migrate up must run first."`
 }
 
 // Auth says whose tokens are taken. serve requires a secret or a JWKS.
 type Auth struct {
-	HS256Secret string `koanf:"hs256_secret" validate:"omitempty,minbytes=32" secret:"true" doc:"secret of HS256 tokens, 32 bytes or more"`
-	JWKSURL     string `koanf:"jwks_url" validate:"omitempty,http_url" doc:"address of the keys of RS256, ES256 and EdDSA tokens"`
-	Issuer      string `koanf:"issuer" doc:"iss that a token must have; empty: not checked"`
-	Audience    string `koanf:"audience" doc:"aud that a token must have; empty: not checked"`
+	HS256Secret string `koanf:"hs256_secret" validate:"omitempty,minbytes=32" secret:"true" example:"change-me" doc:"Secret of HS256 tokens, 32 bytes or more; openssl rand -hex 32 makes one. stepboard token signs with it."`
+	JWKSURL     string `koanf:"jwks_url" validate:"omitempty,http_url" example:"https://login.example.com/.well-known/jwks.json" doc:"Address of the public keys of RS256, ES256 and EdDSA tokens."`
+	Issuer      string `koanf:"issuer" doc:"The iss that tokens must have. Empty: not checked."`
+	Audience    string `koanf:"audience" doc:"The aud that tokens must have. Empty: not checked."`
 }
 
 // Limits is how often somebody may call.
 type Limits struct {
-	UserPerMinute    int `koanf:"user_per_minute" validate:"min=0,max=1000000" doc:"most calls of a user in a minute, counted by all processes together; 0: any number"`
-	AddressPerMinute int `koanf:"address_per_minute" validate:"min=0,max=10000000" doc:"most calls from an address in a minute, those of backends and operators apart; 0: any number"`
+	UserPerMinute    int `koanf:"user_per_minute" validate:"min=0,max=1000000" doc:"Most calls of a user in a minute, at once or one by one. 0: no limit. 600 is far above what a person's phone needs."`
+	AddressPerMinute int `koanf:"address_per_minute" validate:"min=0,max=10000000" doc:"Most calls from an address in a minute, with or without a good token. 0: no limit. Many phones share an address, so 6000 or more. Behind a proxy, set http.trusted_proxies."`
 }
 
 // Ingest says how uploads reach the boards.
 type Ingest struct {
-	Mode          string        `koanf:"mode" validate:"oneof=direct redis kafka" doc:"direct: an upload is on its board before it is answered; redis or kafka: it is in a queue"`
-	FlushInterval time.Duration `koanf:"flush_interval" validate:"min=1ms,max=1h" doc:"how long a consumer gathers updates before it raises the boards"`
-	BatchSize     int           `koanf:"batch_size" validate:"min=1,max=10000000" doc:"most updates that a consumer gathers"`
-	Rewind        time.Duration `koanf:"rewind" validate:"min=1s,max=24h" doc:"how much of the queue is applied again when the boards' Redis has restarted"`
-	Redis         IngestRedis   `koanf:"redis"`
-	Kafka         IngestKafka   `koanf:"kafka"`
+	Mode          string        `koanf:"mode" validate:"oneof=direct redis kafka" doc:"direct: an upload is on its board before it is answered with 200. redis, kafka: an upload is in a queue before it is answered with 202, and a consumer applies it. A queue absorbs peaks and outlives the boards' Redis; boards lag by flush_interval."`
+	FlushInterval time.Duration `koanf:"flush_interval" validate:"min=1ms,max=1h" doc:"How long a consumer gathers updates before it raises the boards, 1ms to 1h. Of several updates of a user only the largest is applied."`
+	BatchSize     int           `koanf:"batch_size" validate:"min=1,max=10000000" doc:"Most updates that a consumer gathers, 1 to 10000000, of about 100 bytes each."`
+	Rewind        time.Duration `koanf:"rewind" validate:"min=1s,max=24h" doc:"How much of the queue is applied again after the boards' Redis has restarted or failed over, because it may have forgotten its last writes. 1s to 24h."`
+	Redis         IngestRedis   `koanf:"redis" doc:"The queue of mode redis: a stream."`
+	Kafka         IngestKafka   `koanf:"kafka" doc:"The queue of mode kafka: a topic. It must exist, must not be compacted, and must keep its records for hot_days + 2 days or longer."`
 }
 
 // IngestRedis is the queue of mode redis, a stream.
 type IngestRedis struct {
-	Mode       string        `koanf:"mode" validate:"oneof=single sentinel cluster" doc:"as redis.mode, where addrs is set"`
-	Addrs      []string      `koanf:"addrs" validate:"dive,hostport" doc:"as redis.addrs; empty: the boards' own Redis"`
-	MasterName string        `koanf:"master_name" doc:"as redis.master_name"`
-	Username   string        `koanf:"username" doc:"ACL user; empty for the default one"`
-	Password   string        `koanf:"password" secret:"true" doc:"password; empty for none"`
-	TLS        bool          `koanf:"tls" doc:"connect with TLS, checked against the system's certificates"`
-	MaxUpdates int64         `koanf:"max_updates" validate:"min=1000" doc:"most updates in the stream, of some 40 bytes each; more are refused"`
-	Keep       time.Duration `koanf:"keep" validate:"min=1s" doc:"how long applied updates stay in the stream, at least ingest.rewind"`
-	ClaimAfter time.Duration `koanf:"claim_after" validate:"min=1s,max=1h" doc:"how long a consumer may hold updates before another takes them over"`
+	Mode       string        `koanf:"mode" validate:"oneof=single sentinel cluster" doc:"As redis.mode, if addrs is set."`
+	Addrs      []string      `koanf:"addrs" validate:"dive,hostport" doc:"As redis.addrs. Empty: the boards' own Redis. On a server of its own the queue outlives the boards' server."`
+	MasterName string        `koanf:"master_name" example:"stepboard" doc:"As redis.master_name."`
+	Username   string        `koanf:"username" doc:"ACL user. Empty: the default user."`
+	Password   string        `koanf:"password" secret:"true" example:"change-me" doc:"Password. Empty: none."`
+	TLS        bool          `koanf:"tls" doc:"Connect with TLS. The certificate is checked against the system's."`
+	MaxUpdates int64         `koanf:"max_updates" validate:"min=1000" doc:"Most updates in the stream, at least 1000, of about 40 bytes each. While it is full, uploads get 503."`
+	Keep       time.Duration `koanf:"keep" validate:"min=1s" doc:"How long applied updates stay in the stream, at least ingest.rewind."`
+	ClaimAfter time.Duration `koanf:"claim_after" validate:"min=1s,max=1h" doc:"How long a consumer may hold updates before another one takes them over, 1s to 1h. Longer than ingest.flush_interval."`
 }
 
 // Server is the Redis that the stream is in, where that is not the boards' own.
@@ -98,60 +101,60 @@ func (r IngestRedis) Server() Redis {
 
 // IngestKafka is the queue of mode kafka, a topic.
 type IngestKafka struct {
-	Brokers  []string `koanf:"brokers" validate:"dive,hostport" doc:"addresses of brokers to ask first; required in mode kafka"`
-	Topic    string   `koanf:"topic" validate:"required" doc:"the topic; not compacted, kept for hot_days + 2 days or more"`
-	Group    string   `koanf:"group" validate:"required" doc:"the consumer group"`
-	TLS      bool     `koanf:"tls" doc:"connect with TLS, checked against the system's certificates"`
-	SASL     string   `koanf:"sasl" validate:"omitempty,oneof=plain scram-sha-256 scram-sha-512" doc:"plain, scram-sha-256 or scram-sha-512; empty for none"`
-	Username string   `koanf:"username" doc:"SASL user"`
-	Password string   `koanf:"password" secret:"true" doc:"SASL password"`
+	Brokers  []string `koanf:"brokers" validate:"dive,hostport" doc:"Brokers to ask first, as host:port. Required in mode kafka."`
+	Topic    string   `koanf:"topic" validate:"required" doc:"The topic."`
+	Group    string   `koanf:"group" validate:"required" doc:"The consumer group."`
+	TLS      bool     `koanf:"tls" doc:"Connect with TLS. The certificate is checked against the system's."`
+	SASL     string   `koanf:"sasl" validate:"omitempty,oneof=plain scram-sha-256 scram-sha-512" doc:"plain, scram-sha-256 or scram-sha-512. Empty: no SASL."`
+	Username string   `koanf:"username" doc:"SASL user."`
+	Password string   `koanf:"password" secret:"true" example:"change-me" doc:"SASL password."`
 }
 
 // Board is a board's definition. It takes effect with the next bucket; what a
 // bucket was made with never changes.
 type Board struct {
-	Name     string    `koanf:"name" validate:"required" doc:"1 to 40 of a-z, 0-9 and -"`
-	Kind     string    `koanf:"kind" doc:"daily: a total for each day, the highest counts; event: increments add up from start to end; rolling: those of the last hours add up"`
-	TimeZone string    `koanf:"time_zone" doc:"IANA zone that fixes the day"`
-	MaxScore int64     `koanf:"max_score" doc:"largest score that is accepted"`
-	Shards   int       `koanf:"shards" doc:"sorted sets that a bucket is split into"`
-	Global   string    `koanf:"global" validate:"oneof=users service" doc:"who may read top and around: users or service"`
-	Start    time.Time `koanf:"start" doc:"when an event starts, in RFC 3339"`
-	End      time.Time `koanf:"end" doc:"when it is over, in RFC 3339"`
-	Window   int       `koanf:"window" doc:"hours that count on a rolling board, the current one included, 1 to 168; 0: 24"`
+	Name     string    `koanf:"name" validate:"required" doc:"1 to 40 of a-z, 0-9 and -."`
+	Kind     string    `koanf:"kind" doc:"daily: clients report their total for a day, and the highest counts. event: a backend sends increments, which add up from start to end. rolling: the increments of the last hours add up."`
+	TimeZone string    `koanf:"time_zone" doc:"IANA zone in which days begin and end."`
+	MaxScore int64     `koanf:"max_score" doc:"Largest score that is accepted. On a daily board ties are decided to the millisecond up to 33554431, and to the second up to 17179869183. An event of 92 days takes up to 1073741823, to the second, and a shorter one more. A rolling board takes sums up to 8388607. A larger value stops the start."`
+	Shards   int       `koanf:"shards" doc:"Sorted sets that a bucket is split into by user id, 1 to 1024."`
+	Global   string    `koanf:"global" validate:"oneof=users service" doc:"Who may read top and around, the lists that show strangers: users, or service for backends only."`
+	Start    time.Time `koanf:"start" doc:"When an event begins, in quotes and with its offset from UTC. Required by events."`
+	End      time.Time `koanf:"end" doc:"When an event ends. How long it may last depends on max_score: a largest score of n bits leaves 2^(53 - n) seconds, which is 97 days for 1073741823, 34 years for 8388607 and centuries for 100000. Ties are decided to the millisecond if the event lasts less than a thousandth of that, and otherwise to the second."`
+	Window   int       `koanf:"window" doc:"Hours that count on a rolling board, the current hour included, 1 to 168. 0: 24."`
 }
 
 // Archive says how long archived days are kept.
 type Archive struct {
-	RetainMonths int `koanf:"retain_months" validate:"min=0,max=1200" doc:"whole months that archived days are kept after their own; 0: for ever"`
+	RetainMonths int `koanf:"retain_months" validate:"min=0,max=1200" doc:"For how many whole months after its own an archived day is kept, 0 to 1200. Older months are dropped. 0: for ever."`
 }
 
 // Ledger says how long increments are kept.
 type Ledger struct {
-	Retain time.Duration `koanf:"retain" validate:"min=24h" doc:"how long increments are kept, so that the same event_id counts once; at least 24h"`
+	Retain time.Duration `koanf:"retain" validate:"min=24h" doc:"How long increments are kept, at least 24h. For that long the same event_id counts once."`
 }
 
 // Jobs says when what is done again and again is done.
 type Jobs struct {
-	ArchiveCron string `koanf:"archive_cron" validate:"cron_spec" doc:"when days are archived, as minute, hour, day, month and weekday in the board's zone"`
+	ArchiveCron string `koanf:"archive_cron" validate:"cron_spec" doc:"When days are archived, in the zone of each board: minute, hour, day of the month, month, day of the week. A run that was missed is made up for."`
 }
 
 // Clock shifts the service's time, for replays and trials.
 type Clock struct {
-	Offset time.Duration `koanf:"offset" doc:"added to the clock; tokens are checked against the real time"`
+	Offset time.Duration `koanf:"offset" doc:"Added to the clock, for replays and trials, such as -36h. Tokens are checked against the real time."`
 }
 
 // Log says what is logged, to standard error.
 type Log struct {
-	Level  string `koanf:"level" validate:"oneof=debug info warn error" doc:"debug, info, warn or error"`
-	Format string `koanf:"format" validate:"oneof=json text" doc:"json or text"`
+	Level  string `koanf:"level" validate:"oneof=debug info warn error" doc:"debug, info, warn or error."`
+	Format string `koanf:"format" validate:"oneof=json text" doc:"json or text."`
 }
 
 // Traces says where traces go, and of how many calls. Off by default.
 type Traces struct {
-	Endpoint string `koanf:"endpoint" validate:"omitempty,http_url" doc:"address of a collector that takes traces by OTLP over HTTP, such as http://127.0.0.1:4318; empty: nothing is traced"`
+	Endpoint string `koanf:"endpoint" validate:"omitempty,http_url" doc:"Address of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318; /v1/traces is added. Headers for it are set in OTEL_EXPORTER_OTLP_HEADERS=name=value. Empty: nothing is traced."`
 	// Ratio is 0.01 by default: of a service under load that is plenty.
-	Ratio float64 `koanf:"ratio" validate:"gt=0,max=1" doc:"share of the calls that are traced, more than 0 and at most 1"`
+	Ratio float64 `koanf:"ratio" validate:"gt=0,max=1" doc:"Share of the calls that are traced, more than 0 and at most 1. The caller's traceparent does not count."`
 }
 
 // Default is what holds where nothing else is said.
