@@ -17,6 +17,29 @@ import (
 	"stepboard/models"
 )
 
+// A demo that can't start says which flag is wrong.
+func TestDemoFlags(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"nobody", []string{"--users=0"}, "--users 0"},
+		{"a negative number", []string{"--users=-1"}, "--users -1"},
+		{"more than fit", []string{"--users=1000000"}, "--users 1000000"},
+		{"no address", []string{"--addr=nowhere"}, "--addr"},
+		{"a graph that is not there", []string{"--graph=nix.txt"}, "nix.txt"},
+		{"steps that are not there", []string{"--steps=nix.csv"}, "nix.csv"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			command(append([]string{"demo"}, tt.args...)...).Fails(t, 1, tt.want)
+		})
+	}
+}
+
 // demo is a running demo and a client of it.
 type demo struct {
 	t testing.TB
@@ -229,8 +252,8 @@ func TestDemoRefuses(t *testing.T) {
 		"a folder":      {[]string{"--graph", t.TempDir()}, []string{"is a directory"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			command(append([]string{"demo"}, tt.args...)...).fails(t, 1, tt.words...)
+			command(append([]string{"demo"}, tt.args...)...).Fails(t, 1, tt.words...)
 		})
 	}
-	command("demo", "--users", "many").fails(t, 2, "--users")
+	command("demo", "--users", "many").Fails(t, 2, "--users")
 }

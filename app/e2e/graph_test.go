@@ -5,145 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 )
-
-// data is where the real friendship graph and step counts are, beside a
-// checkout.
-const data = "../../../shared/data"
-
-func readData(t testing.TB, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(data, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("%s is not beside this checkout: the comparison over the real graph can't be made", name)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-// graph is who is whose friend, by user id.
-type graph map[int][]int
-
-func readGraph(t testing.TB) graph {
-	t.Helper()
-	g := make(graph)
-	for line := range strings.Lines(readData(t, "ego-facebook-edges.txt")) {
-		var a, b int
-		if _, err := fmt.Sscan(line, &a, &b); err != nil {
-			t.Fatal(err)
-		}
-		g[a+1] = append(g[a+1], b+1)
-		g[b+1] = append(g[b+1], a+1)
-	}
-	return g
-}
-
-// walker is one person of the step counts: the steps of each hour.
-type walker map[time.Time]int
-
-// readWalkers reads the step counts; people are sorted by id.
-func readWalkers(t testing.TB, zone *time.Location) []walker {
-	t.Helper()
-	byID := make(map[int]walker)
-	first := true
-	for line := range strings.Lines(readData(t, "fitbit-hourly-steps.csv")) {
-		if first {
-			first = false
-			continue
-		}
-		fields := strings.Split(strings.TrimSpace(line), ",")
-		id, err1 := strconv.Atoi(fields[0])
-		hour, err2 := time.ParseInLocation("2006-1-2 15:04", fields[1], zone)
-		steps, err3 := strconv.Atoi(fields[2])
-		if err := errors.Join(err1, err2, err3); err != nil {
-			t.Fatal(err)
-		}
-		if byID[id] == nil {
-			byID[id] = make(walker)
-		}
-		byID[id][hour] += steps
-	}
-	var ids []int
-	for id := range byID {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	walkers := make([]walker, len(ids))
-	for i, id := range ids {
-		walkers[i] = byID[id]
-	}
-	return walkers
-}
-
-// dayScore is a walker's total for a day and when it was reached.
-type dayScore struct {
-	score     int
-	reachedAt time.Time
-}
-
-// day adds up a walker's day; ok is false without any row.
-func (w walker) day(start, end time.Time) (d dayScore, ok bool) {
-	var first time.Time
-	for hour, steps := range w {
-		if hour.Before(start) || !hour.Before(end) {
-			continue
-		}
-		ok = true
-		d.score += steps
-		over := hour.Add(time.Hour)
-		if steps > 0 && over.After(d.reachedAt) {
-			d.reachedAt = over
-		}
-		if first.IsZero() || over.Before(first) {
-			first = over
-		}
-	}
-	if d.score == 0 {
-		d.reachedAt = first
-	}
-	return d, ok
-}
-
-// ranked is a line of the brute-force ranking.
-type ranked struct {
-	user int
-	dayScore
-}
-
-// bruteForce ranks a user and friends in the plainest way.
-func bruteForce(user int, friends []int, scores map[int]dayScore) []ranked {
-	var list []ranked
-	for _, u := range append([]int{user}, friends...) {
-		if d, ok := scores[u]; ok {
-			list = append(list, ranked{u, d})
-		}
-	}
-	slices.SortFunc(list, func(a, b ranked) int {
-		if a.score != b.score {
-			return b.score - a.score
-		}
-		if !a.reachedAt.Equal(b.reachedAt) {
-			return a.reachedAt.Compare(b.reachedAt)
-		}
-		return strings.Compare(strconv.Itoa(b.user), strconv.Itoa(a.user))
-	})
-	return list
-}
 
 // The whole path on real input: the program imports a real friendship graph
 // and real steps, twice, and the friend ranking of every user, page by page,
@@ -177,7 +50,7 @@ func TestEveryFriendRankingOfTheRealGraph(t *testing.T) {
 	}
 
 	cfg := testenv.RealConfig(t).Config
-	cfg.Auth.HS256Secret = secret
+	cfg.Auth.HS256Secret = harness.Secret
 	cfg.Clock.Offset = time.Until(next.Add(12 * time.Hour)).Round(time.Second)
 	settings := testenv.Flags(cfg)
 	succeed(t, append([]string{"migrate", "up"}, settings...)...)
@@ -214,15 +87,6 @@ type askedDay struct {
 	final  bool
 }
 
-// readers is how many users read at the same time.
-const readers = 4
-
-// newClient is a client that keeps its connections; close its idle ones in the
-// end.
-func newClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: readers}}
-}
-
 // checkRankings compares every user's ranking with the brute-force one and
 // gives back the answers, to compare them again.
 func checkRankings(t *testing.T, url string, asked askedDay, friends graph, scores map[int]dayScore) []string {
@@ -241,27 +105,9 @@ func checkRankings(t *testing.T, url string, asked askedDay, friends graph, scor
 	return answers
 }
 
-// atOnce calls work for 0 … n-1, a few at the same time.
-func atOnce(n int, work func(i int)) {
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range readers {
-		wg.Go(func() {
-			for i := range next {
-				work(i)
-			}
-		})
-	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-}
-
 // checkRanking reads one user's ranking page by page.
 func checkRanking(t *testing.T, client *http.Client, url string, asked askedDay, user int, want []ranked) string {
-	bearer := token(t, models.UserID(user), "")
+	bearer := harness.Token(t, models.UserID(user), "")
 	var got []models.RankedEntry
 	var all strings.Builder
 	cursor := ""
@@ -319,14 +165,4 @@ func checkOwn(t *testing.T, user int, page models.Ranking, want []ranked) {
 	case own > 0 && (page.Me == nil || page.Me.Rank != int64(own)):
 		t.Errorf("user %d: own line %+v, want rank %d", user, page.Me, own)
 	}
-}
-
-// succeed runs the program and gives back what it printed.
-func succeed(t testing.TB, args ...string) string {
-	t.Helper()
-	stdout, stderr, status := testenv.Run(t, args...)
-	if status != 0 {
-		t.Fatalf("%v: status %d: %s", args, status, stderr)
-	}
-	return stdout
 }

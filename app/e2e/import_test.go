@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/catalog"
@@ -25,7 +26,7 @@ type importer struct {
 
 func newImporter(t testing.TB) *importer {
 	t.Helper()
-	env := prepared(t)
+	env := harness.Real(t)
 	env.Config.Clock.Offset = time.Until(testenv.Noon)
 	return &importer{t: t, env: env}
 }

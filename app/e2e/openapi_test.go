@@ -10,9 +10,98 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 )
+
+// Every route is described, with its errors as problems.
+func TestOpenAPI(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	s := newServer(t, env)
+	var spec struct {
+		OpenAPI string `json:"openapi"`
+		Paths   map[string]map[string]struct {
+			OperationID string `json:"operationId"`
+			Summary     string `json:"summary"`
+			Description string `json:"description"`
+			Responses   map[string]struct {
+				Content map[string]any `json:"content"`
+			} `json:"responses"`
+		} `json:"paths"`
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct {
+					Type  any
+					Ref   string `json:"$ref"`
+					OneOf []struct {
+						Type any
+						Ref  string `json:"$ref"`
+					} `json:"oneOf"`
+				} `json:"properties"`
+			} `json:"schemas"`
+		} `json:"components"`
+	}
+	if err := json.Unmarshal(s.call("", "GET", "/openapi.json", nil).body, &spec); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"POST /v1/boards/{board}/scores", "POST /v1/boards/{board}/scores/batch", "GET /v1/boards", "GET /v1/boards/{board}/friends", "GET /v1/boards/{board}/friends/stream",
+		"GET /v1/boards/{board}/top", "GET /v1/boards/{board}/around", "GET /v1/boards/{board}/me", "GET /v1/friends", "GET /v1/friends/requests",
+		"POST /v1/friends/requests", "POST /v1/friends/requests/{id}/accept", "DELETE /v1/friends/requests/{id}", "DELETE /v1/friends/{id}",
+		"PUT /v1/me", "PUT /v1/users/{id}", "PUT /v1/users/{id}/friends", "GET /v1/boards/{board}/history",
+		"GET /v1/admin/archives", "POST /v1/admin/archives", "GET /v1/admin/dead-letters", "POST /v1/admin/dead-letters/{id}/replay",
+		"DELETE /v1/admin/dead-letters/{id}", "POST /v1/boards/{board}/increments", "POST /v1/admin/boards", "GET /v1/admin/boards/{board}",
+	}
+	seen := make(map[string]bool)
+	for _, route := range want {
+		method, path, _ := strings.Cut(route, " ")
+		op, ok := spec.Paths[path][strings.ToLower(method)]
+		if !ok || op.Summary == "" || op.OperationID == "" || seen[op.OperationID] {
+			t.Errorf("%s: %+v", route, op)
+		}
+		seen[op.OperationID] = true
+		if text, who, ok := strings.Cut(op.Description, "\n\n"); !ok || text == "" || who == "" {
+			t.Errorf("%s is described as %q", route, op.Description)
+		}
+		if _, ok := op.Responses["503"].Content["application/problem+json"]; !ok {
+			t.Errorf("%s does not describe its errors: %v", route, op.Responses)
+		}
+	}
+	count := 0
+	for _, methods := range spec.Paths {
+		count += len(methods)
+	}
+	if count != len(want) || spec.OpenAPI != "3.1.0" {
+		t.Errorf("%d operations are described, want %d", count, len(want))
+	}
+	if _, ok := spec.Paths["/v1/friends/requests"]["post"].Responses["201"].Content["application/json"]; !ok {
+		t.Error("asking does not describe 201")
+	}
+	// What may be null says so, and nothing else does.
+	nullable := make(map[string]bool)
+	for name, schema := range spec.Components.Schemas {
+		for property, p := range schema.Properties {
+			if types, ok := p.Type.([]any); ok && slices.Contains(types, any("null")) {
+				nullable[name+"."+property] = true
+			}
+			if len(p.OneOf) == 2 && p.OneOf[0].Ref == "#/components/schemas/RankedEntry" && p.OneOf[1].Type == "null" && p.Ref == "" {
+				nullable[name+"."+property] = true
+			}
+		}
+	}
+	wantNull := map[string]bool{
+		"Ranking.me": true, "Ranking.date": true, "Ranking.next_cursor": true, "FriendsOutputBody.next_cursor": true, "RequestsOutputBody.next_cursor": true,
+		"StandingAnswer.score": true, "StandingAnswer.reached_at": true, "StandingAnswer.global_rank": true, "StandingAnswer.friends_rank": true,
+		"StandingAnswer.percentile": true, "ArchiveRun.finished_at": true, "ArchivesOutputBody.next_cursor": true, "DeadLettersOutputBody.next_cursor": true,
+		"BoardAnswer.window_hours": true, "CurrentBucket.date": true, "CurrentBucket.starts_at": true, "CurrentBucket.ends_at": true, "CurrentBucket.closes_at": true,
+		"DefinitionAnswer.window_hours": true, "IncrementResult.score": true, "IncrementResult.reached_at": true,
+	}
+	if diff := cmp.Diff(wantNull, nullable); diff != "" {
+		t.Errorf("nullable -want +got:\n%s", diff)
+	}
+}
 
 // openAPI is as much of the API's description as these tests read.
 type openAPI struct {
@@ -174,7 +263,7 @@ func TestOpenAPIListsTheBoardsKind(t *testing.T) {
 	for _, c := range []struct{ method, call, board, query, body string }{
 		{"POST", "scores", "gifts", "", `{"date":"2026-11-20","score":1}`},
 		{"POST", "scores/batch", "gifts", "", `{"scores":[{"user_id":"1","date":"2026-11-20","score":1}]}`},
-		{"POST", "increments", "steps", "", increments(increment(1, 1, "a"))},
+		{"POST", "increments", "steps", "", harness.IncrementsJSON(harness.IncrementJSON(1, 1, "a"))},
 		{"GET", "friends", "gifts", "?date=2026-11-20", ""},
 		{"GET", "top", "gifts", "?date=2026-11-20", ""},
 		{"GET", "around", "active", "?date=2026-11-20", ""},

@@ -8,7 +8,85 @@ import (
 	"testing"
 
 	"stepboard/internal/testenv"
+	"stepboard/models"
 )
+
+// What stands outside of the API.
+func TestOutside(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, testOutside)
+}
+
+func testOutside(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	s := newServer(t, env)
+	s.want(s.as(1, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":1}`), 200, nil)
+	for path, part := range map[string]string{
+		"/healthz":                              `"status":"ok"`,
+		"/readyz":                               `"redis":"ok"`,
+		"/metrics":                              `stepboard_uploads_accepted_total{board="steps"} 1`,
+		"/openapi.json":                         `"openapi":"3.1.0"`,
+		"/docs":                                 `/docs/swagger-ui/swagger-ui-bundle.js`,
+		"/docs/docs.js":                         `/openapi.json`,
+		"/":                                     `Stepboard`,
+		"/assets/live.js":                       `/friends`,
+		"/docs/swagger-ui/swagger-ui-bundle.js": `SwaggerUIBundle`,
+	} {
+		a := s.call("", "GET", path, nil)
+		if a.status != 200 || !strings.Contains(string(a.body), part) {
+			t.Errorf("%s: %d, without %s", path, a.status, part)
+		}
+	}
+	pool := "go_sql_open_connections"
+	if env.Pool != nil {
+		pool = "stepboard_postgres_pool_connections"
+	}
+	for _, part := range []string{
+		`stepboard_http_request_duration_seconds_count{method="POST",route="/v1/boards/:board/scores",status="200"} 1`,
+		"stepboard_redis_pool_connections", pool,
+	} {
+		if a := s.call("", "GET", "/metrics", nil); !strings.Contains(string(a.body), part) {
+			t.Errorf("the metrics lack %s", part)
+		}
+	}
+	for _, path := range []string{"/healthz", "/readyz"} { // as some load balancers ask
+		if a := s.call("", "HEAD", path, nil); a.status != 200 || len(a.body) != 0 {
+			t.Errorf("HEAD %s: %d %s", path, a.status, a.body)
+		}
+	}
+	// A client can't make up time series.
+	for _, method := range []string{"BREW", "get", "PROPFIND"} {
+		s.refuse(s.call("", method, "/healthz", nil), 405, models.CodeMethodNotAllowed)
+	}
+	metrics := string(s.call("", "GET", "/metrics", nil).body)
+	if !strings.Contains(metrics, `count{method="other",route="none",status="405"} 3`) || strings.Contains(metrics, "BREW") {
+		t.Error("methods are counted by any name")
+	}
+	// A range that is not there is no error: files are sent whole.
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/assets/page.css", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Range", "bytes=99999999-")
+	r.Header.Set("If-Match", `"nix"`)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := res.Body.Close(); err != nil || res.StatusCode != 200 {
+		t.Errorf("a range that is not there: %d, %v", res.StatusCode, err)
+	}
+	// Nothing that a browser gets names another server.
+	for _, path := range []string{"/", "/docs", "/docs/docs.js", "/assets/app.js", "/assets/page.css"} {
+		a := s.call("", "GET", path, nil)
+		if strings.Contains(string(a.body), "https://") || strings.Contains(string(a.body), "http://") {
+			t.Errorf("%s names another address", path)
+		}
+		if !strings.HasPrefix(path, "/docs") && !strings.Contains(a.header.Get("Content-Security-Policy"), "script-src 'self'") {
+			t.Errorf("%s has policy %q", path, a.header.Get("Content-Security-Policy"))
+		}
+	}
+}
 
 // Files for browsers come compressed to who takes that, and not at all to who
 // has them already.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"stepboard/app"
+	"stepboard/app/e2e/harness"
 	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
@@ -35,7 +36,7 @@ func newWatched(t *testing.T, env *testenv.Env, limits stream.Limits) *watched {
 	}
 	a, err := app.Build(t.Context(), app.Options{
 		Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log, StreamLimits: limits,
-		Verifier: auth.NewVerifier(auth.VerifierConfig{Secret: []byte(secret)}), Roles: app.AllRoles(),
+		Verifier: auth.NewVerifier(auth.VerifierConfig{Secret: []byte(harness.Secret)}), Roles: app.AllRoles(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +81,7 @@ func (w *watched) open(user models.UserID, query string) (e *events, status int,
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+token(w.t, user, ""))
+	r.Header.Set("Authorization", "Bearer "+harness.Token(w.t, user, ""))
 	res, err := http.DefaultClient.Do(r) //nolint:bodyclose // events.close does
 	if err != nil {
 		cancel()

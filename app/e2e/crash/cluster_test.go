@@ -1,139 +1,20 @@
-package e2e_test
+package crash_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"stepboard/app/e2e/harness"
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/auth"
-	"stepboard/services/friends"
 )
-
-const (
-	shardedUsers = 40
-	fixedScore   = 1000 // of the users above, who upload nothing
-)
-
-// steppers upload growing totals to a sharded board, and read the ranking of
-// their friends and their own place, until they are told to stop.
-type steppers struct {
-	*traffic
-	// may tells which failures are no wonder.
-	may func(status int, err error) bool
-
-	mu             sync.Mutex
-	promised, sent map[models.UserID]int64
-}
-
-func startSteppers(t testing.TB, url string, may func(status int, err error) bool) *steppers {
-	s := &steppers{traffic: newTraffic(t, url), may: may, promised: make(map[models.UserID]int64), sent: make(map[models.UserID]int64)}
-	for id := range models.UserID(6) {
-		bearer := token(t, id+1, "")
-		s.wg.Go(func() { s.run(id+1, bearer) })
-	}
-	return s
-}
-
-func (s *steppers) run(id models.UserID, bearer string) {
-	client := &http.Client{Transport: &http.Transport{}, Timeout: 20 * time.Second}
-	defer client.CloseIdleConnections()
-	date := shanghaiToday()
-	for total := int64(1); ; total++ {
-		select {
-		case <-s.stop:
-			return
-		default:
-		}
-		s.mu.Lock()
-		s.sent[id] = total
-		s.mu.Unlock()
-		if _, ok := s.ask(client, bearer, "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":%q,"score":%d}`, date, total)); ok {
-			s.mu.Lock()
-			s.promised[id] = total
-			s.mu.Unlock()
-		}
-		if text, ok := s.ask(client, bearer, "GET", "/v1/boards/steps/friends?limit=100&date="+date, ""); ok {
-			// All friends who upload nothing have what they had, on every shard.
-			if n := strings.Count(text, fmt.Sprintf(`"score":%d,`, fixedScore)); n < shardedUsers {
-				s.t.Errorf("%d of %d friends have their score: %s", n, shardedUsers, text)
-				return
-			}
-		}
-		s.ask(client, bearer, "GET", "/v1/boards/steps/around?date="+date, "")
-	}
-}
-
-func (s *steppers) ask(client *http.Client, bearer, method, path, body string) (text string, ok bool) {
-	status, text, err := request(s.t.Context(), client, bearer, method, *s.url.Load()+path, body)
-	switch {
-	case err == nil && (status == http.StatusOK || status == http.StatusAccepted):
-		s.done.Add(1)
-		return text, true
-	case s.may(status, err):
-		s.refused.Add(1)
-		<-time.After(5 * time.Millisecond)
-	default:
-		s.t.Errorf("%s %s: %d %s %v", method, path, status, text, err)
-	}
-	return "", false
-}
-
-// What may fail where nothing does, where a store does, and where a process of
-// ours does as well.
-func nothing(int, error) bool { return false }
-func refusals(status int, err error) bool {
-	return err == nil && status == http.StatusServiceUnavailable
-}
-func brokenCalls(status int, err error) bool { return err != nil || refusals(status, err) }
-
-// check compares the board with what was promised; exactly so where Redis has
-// forgotten nothing.
-func (s *steppers) check(env *testenv.Env) {
-	s.t.Helper()
-	checkPromised(s.t, env, env.Redis, dayBucket(s.t, env, shanghaiToday()), s.promised, s.sent)
-}
-
-// sharded is a process on another Redis with boards of 16 shards, on which the
-// steppers' friends have their scores.
-func sharded(t testing.TB, use func(*config.Redis)) (*testenv.Env, *testenv.Process) {
-	t.Helper()
-	env := testenv.RealOn(t, use)
-	env.Config.Auth.HS256Secret = secret
-	p := testenv.Serve(t, env.Config, giftBoards(16))
-	befriend(t, env, p.URL)
-	return env, p
-}
-
-// befriend gives the steppers their friends, and those a score.
-func befriend(t testing.TB, env *testenv.Env, url string) {
-	t.Helper()
-	f := friends.New(friends.NewStore(env.Gorm), friends.NewCache(env.Redis, env.Keys), env.Log)
-	client := &http.Client{Transport: &http.Transport{}}
-	defer client.CloseIdleConnections()
-	still := make([]models.UserID, shardedUsers)
-	for i := range still {
-		still[i] = models.UserID(100 + i)
-		body := fmt.Sprintf(`{"date":%q,"score":%d}`, shanghaiToday(), fixedScore)
-		status, text, err := request(t.Context(), client, token(t, still[i], ""), "POST", url+"/v1/boards/steps/scores", body)
-		if err != nil || (status != http.StatusOK && status != http.StatusAccepted) {
-			t.Fatal(status, text, err)
-		}
-	}
-	for id := range models.UserID(6) {
-		if err := f.Replace(t.Context(), id+1, still); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 // failovers kills masters under load. What Redis replicated a moment ago may be
 // gone with a master, which is why the daily board's own promise is checked
@@ -202,7 +83,7 @@ func TestSoakSlotsMove(t *testing.T) {
 	env, p := sharded(t, cluster.Use)
 	g := startGivers(t, p.URL)
 	s := startSteppers(t, p.URL, nothing)
-	bucket := dayBucket(t, env, shanghaiToday())
+	bucket := harness.DayBucket(t, env, harness.Today())
 	rdb := env.Redis.(*redis.ClusterClient)
 	for range rounds(10, 500) {
 		g.progress(5)
@@ -241,9 +122,9 @@ func TestCallsWaitForAHalfMovedSlot(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCluster(t)
 	env, p := sharded(t, cluster.Use)
-	service, first := token(t, 1, auth.ScopeService), token(t, 1, "")
+	service, first := harness.Token(t, 1, auth.ScopeService), harness.Token(t, 1, "")
 	call := func(bearer, method, path, body string) string {
-		status, text, err := request(t.Context(), http.DefaultClient, bearer, method, p.URL+path, body)
+		status, text, err := harness.Request(t.Context(), http.DefaultClient, bearer, method, p.URL+path, body)
 		if err != nil || status != http.StatusOK {
 			t.Errorf("%s %s: %d %s %v", method, path, status, text, err)
 		}
@@ -251,7 +132,7 @@ func TestCallsWaitForAHalfMovedSlot(t *testing.T) {
 	}
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	const path = "/v1/boards/active/"
-	call(service, "POST", path+"increments", increment(1, 5, "a"))
+	call(service, "POST", path+"increments", harness.IncrementJSON(1, 5, "a"))
 	call(first, "GET", "/v1/boards/steps/friends", "")
 	live := &models.Bucket{Board: "active", Name: "live"}
 	for name, tt := range map[string]struct {
@@ -259,14 +140,14 @@ func TestCallsWaitForAHalfMovedSlot(t *testing.T) {
 		while func() (check func())
 	}{
 		"an increment": {env.Keys.Board(live, 1), func() func() {
-			text := call(service, "POST", path+"increments", increment(17, 7, "b"))
+			text := call(service, "POST", path+"increments", harness.IncrementJSON(17, 7, "b"))
 			return func() {
 				if !strings.Contains(text, `"score":7`) {
 					t.Errorf("the increment is answered %s", text)
 				}
 				// The answer waits for Redis only so long.
 				testenv.Eventually(t, "it is on the board", func() bool {
-					return strings.Contains(call(token(t, 17, ""), "GET", path+"around", ""), `"score":7`)
+					return strings.Contains(call(harness.Token(t, 17, ""), "GET", path+"around", ""), `"score":7`)
 				})
 				if log := p.Log(); strings.Contains(log, "MOVED") {
 					t.Errorf("a command did not follow the slot: %s", log)
@@ -274,7 +155,7 @@ func TestCallsWaitForAHalfMovedSlot(t *testing.T) {
 			}
 		}},
 		"a friendship that ends": {env.Keys.Friends(1), func() func() {
-			status, text, err := request(t.Context(), http.DefaultClient, first, "DELETE", p.URL+"/v1/friends/100", "")
+			status, text, err := harness.Request(t.Context(), http.DefaultClient, first, "DELETE", p.URL+"/v1/friends/100", "")
 			return func() {
 				if err != nil || status != http.StatusNoContent {
 					t.Errorf("the friendship's end is answered %d %s %v", status, text, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/MicahParks/jwkset"
 	"github.com/golang-jwt/jwt/v5"
 
+	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/auth"
@@ -158,7 +159,7 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	public := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 	for name, v := range map[string]*auth.Verifier{
 		"by the JWKS":                 verifierOf(t, i, nil),
-		"by the JWKS and by a secret": verifierOf(t, i, []byte(secret)),
+		"by the JWKS and by a secret": verifierOf(t, i, []byte(harness.Secret)),
 	} {
 		for _, tt := range []struct {
 			what string
@@ -186,7 +187,7 @@ func TestTokensOfAnIssuer(t *testing.T) {
 				t.Errorf("%s, %s: %+v, %v", name, tt.what, caller, err)
 			}
 		}
-		_, err := v.Verify(token(t, 1, ""))
+		_, err := v.Verify(harness.Token(t, 1, ""))
 		if taken := err == nil; taken != (name == "by the JWKS and by a secret") {
 			t.Errorf("%s: a token of the secret: %v", name, err)
 		}

@@ -3,9 +3,9 @@ package e2e_test
 import (
 	"net/http"
 	"strconv"
-	"strings"
 	"testing"
 
+	"stepboard/app/e2e/harness"
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
@@ -59,7 +59,7 @@ func testLimitOfAUser(t *testing.T, env *testenv.Env) {
 	s.want(s.as(2, "GET", "/v1/boards/steps/me", nil), http.StatusOK, nil)
 	for range 10 {
 		s.want(s.service("GET", "/v1/boards/steps/me?user_id=1", nil), http.StatusOK, nil)
-		s.want(s.call(token(t, 1, auth.ScopeAdmin), "GET", "/v1/boards", nil), http.StatusOK, nil)
+		s.want(s.call(harness.Token(t, 1, auth.ScopeAdmin), "GET", "/v1/boards", nil), http.StatusOK, nil)
 		s.want(s.call("", "GET", "/healthz", nil), http.StatusOK, nil)
 	}
 	// Calls that the token may not make count as well.
@@ -87,7 +87,7 @@ func testLimitOfAnAddress(t *testing.T, env *testenv.Env) {
 			t.Fatal(err)
 		}
 		if user != 0 {
-			r.Header.Set("Authorization", "Bearer "+token(t, user, ""))
+			r.Header.Set("Authorization", "Bearer "+harness.Token(t, user, ""))
 		}
 		r.Header["X-Forwarded-For"] = forwarded
 		res, err := http.DefaultClient.Do(r)
@@ -146,34 +146,4 @@ func TestWhatLimitsCost(t *testing.T) {
 			t.Errorf("limit %d: keys %v, want %d", limit, keys, want)
 		}
 	}
-}
-
-func TestSecurityHeaders(t *testing.T) {
-	t.Parallel()
-	s := newServer(t, testenv.Embedded(t))
-	for path, cache := range map[string]string{
-		"/v1/boards": "no-store", "/v1/boards/nix/me": "no-store", "/v1/nix": "no-store",
-		"/healthz": "", "/metrics": "", "/nix": "", "/openapi.json": "", "/": "no-cache", "/docs": "no-cache",
-	} {
-		a := s.as(1, "GET", path, nil)
-		for name, want := range map[string]string{
-			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY", "Cache-Control": cache,
-		} {
-			if got := a.header.Values(name); len(got) > 1 || a.header.Get(name) != want {
-				t.Errorf("%s: %s is %q, want %q", path, name, got, want)
-			}
-		}
-		if policy := a.header.Get("Content-Security-Policy"); !containsAll(policy, "default-src '", "frame-ancestors 'none'") {
-			t.Errorf("%s has policy %q", path, policy)
-		}
-	}
-}
-
-func containsAll(text string, parts ...string) bool {
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			return false
-		}
-	}
-	return true
 }

@@ -4,23 +4,130 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"stepboard/app"
+	"stepboard/app/e2e/harness"
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/auth"
 )
 
-const secret = "a secret for tests, 32 bytes or more"
+func equalJSON(t testing.TB, a, b any) bool {
+	t.Helper()
+	x, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := json.Marshal(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(x) == string(y)
+}
+
+// waitForStartJobs waits until the job that runs at the start is over, so that it does
+// not archive what a test is about to.
+func (s *server) waitForStartJobs() {
+	s.t.Helper()
+	testenv.Eventually(s.t, "the archive was looked after", func() bool {
+		text := string(s.call("", "GET", "/metrics", nil).body)
+		return strings.Contains(text, `stepboard_job_duration_seconds_count{job="archive"} 1`)
+	})
+}
+
+// admin calls as an administrator.
+func (s *server) admin(method, path string, body any) answer {
+	s.t.Helper()
+	return s.call(harness.Token(s.t, 1, auth.ScopeAdmin), method, path, body)
+}
+
+// live sets the clock to the evening of a day and uploads scores for it.
+func (s *server) live(day models.Date, scores map[models.UserID]int) {
+	s.t.Helper()
+	s.env.Clock.Set(day.UTC().Add(13 * time.Hour))
+	for user, score := range scores {
+		s.want(s.as(user, "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":%q,"score":%d}`, day, score)), http.StatusOK, nil)
+	}
+}
+
+// archiveDue moves what is due, as the job does.
+func (s *server) archiveDue() {
+	s.t.Helper()
+	due, err := s.app.Archive.Due(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, b := range due {
+		if _, err := s.app.Archive.Archive(s.t.Context(), b, func(int64) {}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// file writes a file of the test.
+func file(t testing.TB, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// readers is how many users read at the same time.
+const readers = 4
+
+// newClient is a client that keeps its connections; close its idle ones in the
+// end.
+func newClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: readers}}
+}
+
+// atOnce calls work for 0 … n-1, a few at the same time.
+func atOnce(n int, work func(i int)) {
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range readers {
+		wg.Go(func() {
+			for i := range next {
+				work(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+}
+
+// succeed runs the program and gives back what it printed.
+func succeed(t testing.TB, args ...string) string {
+	t.Helper()
+	stdout, stderr, status := testenv.Run(t, args...)
+	if status != 0 {
+		t.Fatalf("%v: status %d: %s", args, status, stderr)
+	}
+	return stdout
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
@@ -48,7 +155,7 @@ func newServer(t testing.TB, env *testenv.Env, change ...func(*config.Config)) *
 	}
 	a, err := app.Build(context.Background(), app.Options{
 		Config: cfg, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log,
-		Verifier: auth.NewVerifier(auth.VerifierConfig{Secret: []byte(secret), Issuer: cfg.Auth.Issuer, Audience: cfg.Auth.Audience}), Roles: app.AllRoles(),
+		Verifier: auth.NewVerifier(auth.VerifierConfig{Secret: []byte(harness.Secret), Issuer: cfg.Auth.Issuer, Audience: cfg.Auth.Audience}), Roles: app.AllRoles(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -63,16 +170,6 @@ func newServer(t testing.TB, env *testenv.Env, change ...func(*config.Config)) *
 		http.DefaultClient.CloseIdleConnections()
 	})
 	return &server{t: t, env: env, app: a, url: ts.URL}
-}
-
-// token signs a token that is good now.
-func token(t testing.TB, user models.UserID, scope string) string {
-	t.Helper()
-	text, err := auth.SignToken([]byte(secret), user, scope, "", "", time.Now(), time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
 }
 
 // answer is a response that was read.
@@ -136,13 +233,13 @@ func (s *server) call(token, method, path string, body any) answer {
 // as calls as a user.
 func (s *server) as(user models.UserID, method, path string, body any) answer {
 	s.t.Helper()
-	return s.call(token(s.t, user, ""), method, path, body)
+	return s.call(harness.Token(s.t, user, ""), method, path, body)
 }
 
 // service calls as a trusted backend.
 func (s *server) service(method, path string, body any) answer {
 	s.t.Helper()
-	return s.call(token(s.t, 1, auth.ScopeService), method, path, body)
+	return s.call(harness.Token(s.t, 1, auth.ScopeService), method, path, body)
 }
 
 // want checks a status and reads the body.

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -27,7 +26,7 @@ var summary = regexp.MustCompile(`(?m), in [0-9.]+(µs|ms|s)$`)
 func TestArchiveCommand(t *testing.T) {
 	t.Parallel()
 	i := newImporter(t)
-	if text := command(i.at(testenv.Noon, "archive")...).succeeds(t); text != "nothing is due\n" {
+	if text := command(i.at(testenv.Noon, "archive")...).Succeeds(t); text != "nothing is due\n" {
 		t.Errorf("with nothing due it prints %q", text)
 	}
 	if status, said, _ := i.run("steps", "user_id,date,steps\n1,2026-11-17,100\n2,2026-11-17,250\n1,2026-11-18,7\n1,2026-11-19,8\n"); status != 0 {
@@ -35,7 +34,7 @@ func TestArchiveCommand(t *testing.T) {
 	}
 	archive := func(now time.Time, args ...string) string {
 		t.Helper()
-		return summary.ReplaceAllString(command(i.at(now, append([]string{"archive"}, args...)...)...).succeeds(t), "")
+		return summary.ReplaceAllString(command(i.at(now, append([]string{"archive"}, args...)...)...).Succeeds(t), "")
 	}
 	// One day later the 17th has turned cold, and it is due an hour after.
 	midnight := time.Date(2026, 11, 20, 16, 0, 0, 0, time.UTC)
@@ -59,9 +58,9 @@ func TestArchiveCommand(t *testing.T) {
 		{[]string{"--board", "nix"}, []string{"--board nix", "no board of this name"}},
 		{[]string{"--board", "nix", "--bucket", "2026-11-17"}, []string{"--board nix"}},
 	} {
-		command(i.at(midnight.Add(2*time.Hour), append([]string{"archive"}, tt.args...)...)...).fails(t, 1, tt.words...)
+		command(i.at(midnight.Add(2*time.Hour), append([]string{"archive"}, tt.args...)...)...).Fails(t, 1, tt.words...)
 	}
-	command("archive", "now").fails(t, 2, "--help")
+	command("archive", "now").Fails(t, 2, "--help")
 	// A day that is archived already is looked at again, and that is all.
 	if text := archive(midnight.Add(2*time.Hour), "--bucket", "2026-11-17"); text != first {
 		t.Errorf("again it prints %q", text)
@@ -77,7 +76,7 @@ func TestArchiveCommand(t *testing.T) {
 	// With several boards a day needs the name of one.
 	boards := `--boards=[{name: steps}, {name: walk}]`
 	later := midnight.Add(3*24*time.Hour + time.Hour)
-	command(i.at(later, "archive", "--bucket", "2026-11-17", boards)...).fails(t, 1, "--bucket 2026-11-17", "--board")
+	command(i.at(later, "archive", "--bucket", "2026-11-17", boards)...).Fails(t, 1, "--bucket 2026-11-17", "--board")
 	if text := archive(later, "--bucket", "2026-11-17", "--board", "steps", boards); text != first {
 		t.Errorf("of one of two boards it prints %q", text)
 	}
@@ -102,17 +101,17 @@ func TestArchiveCommandGoesOnBehindAFailure(t *testing.T) {
 	}
 	args := i.at(testenv.Noon.AddDate(0, 0, 3).Add(5*time.Hour), "archive")
 	o := command(args...)
-	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
+	lines := strings.Split(strings.TrimSpace(o.Stdout), "\n")
 	// Of the 20th there is nothing, and that is archived too.
-	if o.status != 1 || len(lines) != 3 || !strings.HasPrefix(lines[0], "steps 2026-11-17: run 1 moved 1") ||
+	if o.Status != 1 || len(lines) != 3 || !strings.HasPrefix(lines[0], "steps 2026-11-17: run 1 moved 1") ||
 		!strings.HasPrefix(lines[1], "steps 2026-11-19: run 1 moved 1") || !strings.HasPrefix(lines[2], "steps 2026-11-20: run 1 moved 0") {
-		t.Errorf("status %d: %q", o.status, o.stdout)
+		t.Errorf("status %d: %q", o.Status, o.Stdout)
 	}
-	if !regexp.MustCompile(`^stepboard: archive 2026-11-18 of board steps: verification failed: read 1 rows, .*; the archive would hold 0 rows, .*\n$`).MatchString(o.stderr) {
-		t.Errorf("it says %q", o.stderr)
+	if !regexp.MustCompile(`^stepboard: archive 2026-11-18 of board steps: verification failed: read 1 rows, .*; the archive would hold 0 rows, .*\n$`).MatchString(o.Stderr) {
+		t.Errorf("it says %q", o.Stderr)
 	}
 	i.exec(`DROP TRIGGER refuse ON archived_scores`)
-	if text := command(args...).succeeds(t); !strings.HasPrefix(text, "steps 2026-11-18: run 1 moved 1 entries; the archive holds 1, sum of scores 2, in ") {
+	if text := command(args...).Succeeds(t); !strings.HasPrefix(text, "steps 2026-11-18: run 1 moved 1 entries; the archive holds 1, sum of scores 2, in ") {
 		t.Errorf("mended, it prints %q", text)
 	}
 }
@@ -135,138 +134,6 @@ func (i *importer) partitions() (months []string) {
 		i.t.Fatal(err)
 	}
 	return months
-}
-
-// day is what is answered of a day: "rank user score reached-at" of everybody.
-func (s *server) day(date string, source models.Source) (lines []string) {
-	s.t.Helper()
-	var r models.Ranking
-	s.want(s.as(1, "GET", "/v1/boards/steps/top?limit=200&date="+date, nil), http.StatusOK, &r)
-	if r.Source != source || int(r.Total) != len(r.Entries) {
-		s.t.Errorf("%s: %d entries from %s, want %s", date, r.Total, r.Source, source)
-	}
-	for _, e := range r.Entries {
-		lines = append(lines, fmt.Sprintf("%d. %v %d %s", e.Rank, e.User, e.Score, testenv.Must(e.ReachedAt.MarshalText())))
-	}
-	return lines
-}
-
-// Old days go straight to the archive, in as many goes as it takes.
-func TestImportOfOldDays(t *testing.T) {
-	t.Parallel()
-	i := newImporter(t)
-	s := newServer(t, i.env) // has been running all the time
-	s.waitForStartJobs()
-	want := func(when, date string, source models.Source, lines ...string) {
-		t.Helper()
-		if diff := cmp.Diff(lines, s.day(date, source)); diff != "" {
-			t.Errorf("%s, %s -want +got:\n%s", when, date, diff)
-		}
-	}
-	imports := func(text string, words ...string) {
-		t.Helper()
-		status, said, _ := i.run("steps", text)
-		if status != 0 {
-			t.Errorf("status %d: %s", status, said)
-		}
-		for _, word := range words {
-			if !strings.Contains(said, word) {
-				t.Errorf("%q does not say %q", said, word)
-			}
-		}
-	}
-	want("before", "2016-04-30", models.SourceHot)
-	daily := "user_id,date,steps\n" +
-		"9,2016-04-30,500\n10,2016-04-30,500\n1,2016-04-30,700\n2,2016-04-30,0\n" +
-		"1,2016-05-01,30\n2,2016-02-29,40\n1,2026-11-19,50\n"
-	imports(daily, "7 totals raised", "3 days archived")
-	const april, may, leap = "2016-04-30T15:59:59.999Z", "2016-05-01T15:59:59.999Z", "2016-02-29T15:59:59.999Z"
-	first := []string{"1. 1 700 " + april, "2. 9 500 " + april, "3. 10 500 " + april, "4. 2 0 " + april}
-	whole := func(when string) {
-		t.Helper()
-		want(when, "2016-04-30", models.SourceArchive, first...)
-		want(when, "2016-05-01", models.SourceArchive, "1. 1 30 "+may)
-		want(when, "2016-02-29", models.SourceArchive, "1. 2 40 "+leap)
-		want(when, "2026-11-19", models.SourceHot, "1. 1 50 2026-11-19T15:59:59.999Z")
-		want(when, "2016-04-29", models.SourceHot) // nobody has uploaded anything
-	}
-	whole("imported")
-	if got, want := i.partitions(), []string{"201602", "201604", "201605", "202611", "202612"}; !slices.Equal(got, want) {
-		t.Errorf("partitions %v, want %v", got, want)
-	}
-	var h history
-	s.want(s.as(1, "GET", "/v1/boards/steps/history?from=2016-04-01&to=2016-05-31", nil), http.StatusOK, &h)
-	if diff := cmp.Diff([]string{"2016-05-01 archive", "2016-04-30 archive"}, h.dates()); diff != "" || h.Entries[1].GlobalRank != 1 || h.Entries[1].GlobalTotal != 4 {
-		t.Errorf("history %+v", h)
-	}
-
-	imports(daily, "7 totals raised", "3 days archived")
-	whole("imported again")
-
-	// The second go has more users, better and worse totals, and the hours of a
-	// day.
-	imports("user_id,date,steps\n3,2016-04-30,600\n2,2016-04-30,800\n1,2016-04-30,650\n", "1 days archived")
-	first = []string{"1. 2 800 " + april, "2. 1 700 " + april, "3. 3 600 " + april, "4. 9 500 " + april, "5. 10 500 " + april}
-	whole("the second go")
-	imports("Id,ActivityHour,StepTotal\n10,2016-4-30 8:00,400\n10,2016-4-30 9:00,100\n4,2016-4-30 23:00,500\n", "2 totals raised", "1 days archived")
-	first = []string{
-		"1. 2 800 " + april, "2. 1 700 " + april, "3. 3 600 " + april,
-		"4. 10 500 2016-04-30T02:00:00.000Z", "5. 9 500 " + april, "6. 4 500 2016-04-30T16:00:00.000Z",
-	}
-	whole("the hours")
-	imports(daily)
-	whole("the first again")
-	if left := i.keys("board:*2016*"); len(left) != 0 {
-		t.Errorf("Redis still has %v", left)
-	}
-	for _, r := range s.list("?limit=200").Runs {
-		if r.State != models.ArchiveComplete || r.Attempts != 1 {
-			t.Errorf("run %+v", r)
-		}
-	}
-}
-
-// What is imported into a day that is cold, and still in Redis, comes late: it
-// is not seen before the archive has merged it.
-func TestImportIntoADayOnItsWay(t *testing.T) {
-	t.Parallel()
-	i := newImporter(t)
-	s := newServer(t, i.env)
-	s.waitForStartJobs()
-	imports := func(now time.Time, text, word string) {
-		t.Helper()
-		i.env.Config.Clock.Offset = time.Until(now)
-		if status, said, _ := i.run("steps", "user_id,date,steps\n"+text); status != 0 || !strings.Contains(said, word) {
-			t.Errorf("status %d: %s", status, said)
-		}
-	}
-	const at = "2026-11-17T15:59:59.999Z"
-	imports(testenv.Noon, "1,2026-11-17,100\n2,2026-11-17,250\n", "2 totals raised, 0 bad lines")
-	midnight := time.Date(2026, 11, 20, 16, 0, 0, 0, time.UTC)
-	imports(midnight.Add(30*time.Minute), "3,2026-11-17,300\n1,2026-11-17,400\n", "1 days left to the next archival")
-	i.env.Clock.Set(midnight.Add(30 * time.Minute))
-	if diff := cmp.Diff([]string{"1. 2 250 " + at, "2. 1 100 " + at}, s.day("2026-11-17", models.SourceHot)); diff != "" {
-		t.Errorf("before it is archived -want +got:\n%s", diff)
-	}
-	i.env.Clock.Set(midnight.Add(time.Hour))
-	imports(midnight.Add(time.Hour), "4,2026-11-17,350\n", "1 days archived")
-	want := []string{"1. 1 400 " + at, "2. 4 350 " + at, "3. 3 300 " + at, "4. 2 250 " + at}
-	if diff := cmp.Diff(want, s.day("2026-11-17", models.SourceArchive)); diff != "" {
-		t.Errorf("archived -want +got:\n%s", diff)
-	}
-	if left := i.keys("board:*20261117*"); len(left) != 0 {
-		t.Errorf("Redis still has %v", left)
-	}
-}
-
-// keys lists keys of the test's Redis.
-func (i *importer) keys(pattern string) []string {
-	i.t.Helper()
-	keys, err := i.env.Redis.Keys(i.t.Context(), i.env.Keys.Prefix+pattern).Result()
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	return keys
 }
 
 // Months that are kept no longer are dropped by the job; their days are empty
@@ -337,8 +204,8 @@ func TestAMonthThatWasTakenOut(t *testing.T) {
 		t.Errorf("status %d: %s", status, said)
 	}
 	o := command(i.at(testenv.Noon, "archive")...)
-	if o.status != 1 || strings.Count(o.stderr, complaint) != 2 || !strings.HasPrefix(o.stdout, "steps 2016-05-01: run 1 moved 1 entries") {
-		t.Errorf("archive: status %d, %q, %q", o.status, o.stdout, o.stderr)
+	if o.Status != 1 || strings.Count(o.Stderr, complaint) != 2 || !strings.HasPrefix(o.Stdout, "steps 2016-05-01: run 1 moved 1 entries") {
+		t.Errorf("archive: status %d, %q, %q", o.Status, o.Stdout, o.Stderr)
 	}
 	s := newServer(t, i.env)
 	s.waitForStartJobs() // its job fails too
@@ -355,7 +222,7 @@ func TestAMonthThatWasTakenOut(t *testing.T) {
 		t.Errorf("without its month the day is answered as %+v", r)
 	}
 	i.exec(`ALTER TABLE archived_scores ATTACH PARTITION archived_scores_201604 FOR VALUES FROM ('2016-04-01') TO ('2016-05-01')`)
-	if text := command(i.at(testenv.Noon, "archive")...).succeeds(t); strings.Count(text, "\n") != 2 {
+	if text := command(i.at(testenv.Noon, "archive")...).Succeeds(t); strings.Count(text, "\n") != 2 {
 		t.Errorf("mended, it prints %q", text)
 	}
 	if diff := cmp.Diff([]string{"1. 1 6 2016-04-20T15:59:59.999Z"}, s.day("2016-04-20", models.SourceArchive)); diff != "" {

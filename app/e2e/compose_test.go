@@ -102,18 +102,3 @@ func TestComposeFiles(t *testing.T) {
 		}
 	}
 }
-
-// The health check of containers.
-func TestHealth(t *testing.T) {
-	t.Parallel()
-	env := prepared(t)
-	p := testenv.Serve(t, env.Config)
-	addr := "--http.addr=" + strings.TrimPrefix(p.URL, "http://")
-	if stdout, stderr, status := testenv.Run(t, "health", addr); status != 0 || !strings.Contains(stdout, "postgres") {
-		t.Errorf("status %d, %q %q", status, stdout, stderr)
-	}
-	p.Stop()
-	if stdout, stderr, status := testenv.Run(t, "health", addr); status != 1 || !strings.Contains(stderr, "the service does not answer") {
-		t.Errorf("stopped: status %d, %q %q", status, stdout, stderr)
-	}
-}

@@ -1,0 +1,265 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"stepboard/app/e2e/harness"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/auth"
+	"stepboard/services/lease"
+)
+
+// archiveRun is a run as an administrator is told.
+type archiveRun struct {
+	Board      string              `json:"board"`
+	Bucket     string              `json:"bucket"`
+	Run        int                 `json:"run"`
+	State      models.ArchiveState `json:"state"`
+	Attempts   int                 `json:"attempts"`
+	Shards     int                 `json:"shards"`
+	Moved      int64               `json:"moved"`
+	Entries    int64               `json:"entries"`
+	ScoreSum   int64               `json:"score_sum"`
+	Error      string              `json:"error"`
+	StartedAt  string              `json:"started_at"`
+	FinishedAt *string             `json:"finished_at"`
+}
+
+// archiveRuns is a page of them.
+type archiveRuns struct {
+	Runs       []archiveRun `json:"runs"`
+	NextCursor *string      `json:"next_cursor"`
+}
+
+// list reads a page of the runs.
+func (s *server) list(query string) archiveRuns {
+	s.t.Helper()
+	var page archiveRuns
+	s.want(s.admin("GET", "/v1/admin/archives"+query, nil), http.StatusOK, &page)
+	return page
+}
+
+// bucketOf is the body that asks for a day to be archived.
+func bucketOf(board, day string) string { return fmt.Sprintf(`{"board":%q,"bucket":%q}`, board, day) }
+
+// An administrator starts the archival of a day, and sees what became of it.
+func TestArchivesOverHTTP(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, testArchivesOverHTTP)
+}
+
+func testArchivesOverHTTP(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	const path = "/v1/admin/archives"
+	s := newServer(t, env)
+	s.waitForStartJobs()
+	s.live(harness.NoonDay, map[models.UserID]int{1: 10, 2: 20, 3: 0})
+	for _, bearer := range []string{harness.Token(t, 1, ""), harness.Token(t, 1, auth.ScopeService)} {
+		s.refuse(s.call(bearer, "GET", path, nil), 403, models.CodeForbidden)
+		s.refuse(s.call(bearer, "POST", path, bucketOf("steps", "2026-11-20")), 403, models.CodeForbidden)
+	}
+	s.refuse(s.call("", "GET", path, nil), 401, models.CodeUnauthenticated)
+	if page := s.list(""); page.Runs == nil || len(page.Runs) != 0 || page.NextCursor != nil {
+		t.Errorf("before any run: %+v", page)
+	}
+
+	env.Clock.Advance(24 * time.Hour)
+	for _, tt := range []struct {
+		name, body string
+		status     int
+		code       models.Code
+	}{
+		{"a hot day", bucketOf("steps", "2026-11-20"), 409, models.CodeBucketHot},
+		{"a hot day without data", bucketOf("steps", "2026-11-19"), 404, models.CodeNotFound},
+		{"a future day", bucketOf("steps", "2026-11-22"), 422, models.CodeDateInFuture},
+		{"an unknown board", bucketOf("nix", "2026-11-20"), 404, models.CodeBoardNotFound},
+		{"an unknown board and day", bucketOf("nix", "nix"), 404, models.CodeBoardNotFound},
+		{"an old day without data", bucketOf("steps", "2016-04-12"), 404, models.CodeNotFound},
+		{"a day that is none", bucketOf("steps", "2026-02-30"), 422, models.CodeValidationFailed},
+		{"a bucket's name", bucketOf("steps", "20261120"), 422, models.CodeValidationFailed},
+		{"no day", `{"board":"steps"}`, 422, models.CodeValidationFailed},
+		{"no board", `{"bucket":"2026-11-20"}`, 422, models.CodeValidationFailed},
+		{"nothing", `{}`, 422, models.CodeValidationFailed},
+		{"an unknown field", `{"board":"steps","bucket":"2026-11-20","force":true}`, 422, models.CodeValidationFailed},
+		{"a number", `{"board":"steps","bucket":20261120}`, 422, models.CodeValidationFailed},
+		{"not JSON", `board=steps`, 400, models.CodeInvalidRequest},
+		{"no body", ``, 400, models.CodeInvalidRequest},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := *s
+			s.t = t
+			s.refuse(s.admin("POST", path, tt.body), tt.status, tt.code)
+		})
+	}
+	if page := s.list(""); len(page.Runs) != 0 {
+		t.Errorf("refused calls have left %+v", page)
+	}
+
+	// Due at last.
+	env.Clock.Set(harness.NoonDay.UTC().Add(4*24*time.Hour - 8*time.Hour)) // the 24th, midnight in Shanghai
+	s.refuse(s.admin("POST", path, bucketOf("steps", "2026-11-20")), 409, models.CodeBucketHot)
+	env.Clock.Advance(time.Hour)
+	var run archiveRun
+	s.want(s.admin("POST", path, bucketOf("steps", "2026-11-20")), http.StatusAccepted, &run)
+	if run.Board != "steps" || run.Bucket != "20261120" || run.Run != 1 || run.Attempts != 1 || run.State == models.ArchiveFailed {
+		t.Errorf("begun: %+v", run)
+	}
+	testenv.Eventually(t, "the run is complete", func() bool {
+		page := s.list("?state=complete")
+		return len(page.Runs) == 1
+	})
+	now := "2026-11-23T17:00:00.000Z"
+	want := archiveRun{
+		Board: "steps", Bucket: "20261120", Run: 1, State: models.ArchiveComplete, Attempts: 1, Shards: env.Config.Boards[0].Shards,
+		Moved: 3, Entries: 3, ScoreSum: 30, StartedAt: now, FinishedAt: &now,
+	}
+	if diff := cmp.Diff(archiveRuns{Runs: []archiveRun{want}}, s.list("")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	// The run is complete before it is over: it still drops what it has moved.
+	testenv.Eventually(t, "the run is over", func() bool {
+		return s.admin("POST", path, bucketOf("steps", "2026-11-20")).code() != models.CodeArchiveRunning
+	})
+	// Once more there is nothing to do, however often that is asked.
+	for range 50 {
+		s.want(s.admin("POST", path, bucketOf("steps", "2026-11-20")), http.StatusAccepted, &run)
+		if diff := cmp.Diff(want, run); diff != "" {
+			t.Errorf("again -want +got:\n%s", diff)
+		}
+	}
+	var r models.Ranking
+	s.want(s.as(2, "GET", "/v1/boards/steps/top?date=2026-11-20", nil), http.StatusOK, &r)
+	if r.Source != models.SourceArchive || r.Total != 3 || r.Me.Rank != 1 || !r.Final {
+		t.Errorf("the day is answered as %+v", r)
+	}
+}
+
+// The list of runs comes in pages, of one board or state or of all.
+func TestPagesOfArchives(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, testPagesOfArchives)
+}
+
+func testPagesOfArchives(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	s := newServer(t, env)
+	s.waitForStartJobs()
+	for i := range 7 {
+		s.live(harness.NoonDay+models.Date(i), map[models.UserID]int{1: i})
+		s.want(s.as(1, "POST", "/v1/boards/private/scores", fmt.Sprintf(`{"date":%q,"score":1}`, harness.NoonDay+models.Date(i))), 200, nil)
+	}
+	env.Clock.Advance(4 * 24 * time.Hour)
+	s.archiveDue() // 2026-11-20 to 2026-11-26, of two boards
+	failed := models.ArchiveRun{
+		Board: "steps", Bucket: "20261127", Run: 1, Shards: 1, State: models.ArchiveFailed, Attempts: 2, StartedAt: env.Clock.Now(), Error: "why",
+	}
+	if err := env.Gorm.Create(&failed).Error; err != nil {
+		t.Fatal(err)
+	}
+	name := func(r archiveRun) string { return r.Board + " " + r.Bucket }
+	read := func(query string, limit int) (names []string, pages int) {
+		t.Helper()
+		cursor := ""
+		for {
+			page := s.list(fmt.Sprintf("?limit=%d&cursor=%s%s", limit, cursor, query))
+			pages++
+			for _, r := range page.Runs {
+				names = append(names, name(r))
+			}
+			if page.NextCursor == nil {
+				return names, pages
+			}
+			cursor = *page.NextCursor
+		}
+	}
+	all, _ := read("", 200)
+	if len(all) != 15 || all[0] != "steps 20261127" {
+		t.Fatalf("runs %v", all)
+	}
+	// Newest first: the days were archived in their order.
+	days := slices.DeleteFunc(slices.Clone(all), func(n string) bool { return !strings.HasPrefix(n, "private") })
+	if want := []string{"26", "25", "24", "23", "22", "21", "20"}; !slices.EqualFunc(days, want, func(n, day string) bool { return n == "private 202611"+day }) {
+		t.Errorf("of one board %v", days)
+	}
+	for _, limit := range []int{1, 2, 5, 14, 15} {
+		got, pages := read("", limit)
+		if !slices.Equal(got, all) || pages != (15+limit-1)/limit {
+			t.Errorf("in %d pages of %d: %v", pages, limit, got)
+		}
+		if got, _ := read("&board=private", limit); !slices.Equal(got, days) {
+			t.Errorf("of one board in pages of %d: %v", limit, got)
+		}
+		if got, _ := read("&state=complete", limit); !slices.Equal(got, all[1:]) {
+			t.Errorf("complete ones in pages of %d: %v", limit, got)
+		}
+	}
+	if got, _ := read("&board=steps&state=failed", 50); !slices.Equal(got, all[:1]) {
+		t.Errorf("failed: %v", got)
+	}
+	for _, query := range []string{"&state=running", "&board=nix", "&board=private&state=failed"} {
+		if got, pages := read(query, 50); len(got) != 0 || pages != 1 {
+			t.Errorf("%s: %v", query, got)
+		}
+	}
+	page := s.list("?state=failed")
+	if r := page.Runs[0]; r.Error != "why" || r.Attempts != 2 || r.FinishedAt != nil || r.Entries != 0 {
+		t.Errorf("the failed run is %+v", r)
+	}
+
+	const path = "/v1/admin/archives?limit=2&cursor="
+	cursor := *s.list("?limit=2").NextCursor
+	s.want(s.admin("GET", path+cursor, nil), http.StatusOK, nil)
+	flip := func(at int) string {
+		other := byte('A')
+		if cursor[at] == other {
+			other = 'B'
+		}
+		return cursor[:at] + string(other) + cursor[at+1:]
+	}
+	for _, bad := range []string{
+		flip(0), flip(2), flip(len(cursor) - 3), cursor[1:], cursor + "A", "nix", "%00",
+		cursor + "&board=steps", cursor + "&state=complete", // of another list
+	} {
+		s.refuse(s.admin("GET", path+bad, nil), 400, models.CodeInvalidCursor)
+	}
+	for _, bad := range []string{"?limit=0", "?limit=201", "?state=done", "?state=FAILED", "?bucket=20261120"} {
+		s.refuse(s.admin("GET", "/v1/admin/archives"+bad, nil), 422, models.CodeValidationFailed)
+	}
+}
+
+// A day that somebody else is archiving is refused, and a database that does
+// not answer is no fault of who asks.
+func TestAnArchivalThatCantBegin(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	s := newServer(t, env)
+	s.waitForStartJobs()
+	s.live(harness.NoonDay, map[models.UserID]int{1: 10})
+	env.Clock.Advance(5 * 24 * time.Hour)
+	elsewhere := lease.NewPostgres(testenv.Must(pgx.ParseConfig(env.Config.Postgres.DSN)))
+	err := elsewhere.Hold(t.Context(), "archive/steps/20261120", func(context.Context) error {
+		s.refuse(s.admin("POST", "/v1/admin/archives", bucketOf("steps", "2026-11-20")), 409, models.CodeArchiveRunning)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := env.SQL.Close(); err != nil {
+		t.Fatal(err)
+	}
+	env.Pool.Close()
+	s.refuse(s.admin("GET", "/v1/admin/archives", nil), 503, models.CodeUnavailable)
+	s.refuse(s.admin("POST", "/v1/admin/archives", bucketOf("steps", "2026-11-20")), 503, models.CodeUnavailable)
+	s.refuse(s.as(1, "GET", "/v1/boards/steps/history", nil), 503, models.CodeUnavailable)
+	s.refuse(s.as(1, "GET", "/v1/boards/steps/top?date=2026-11-20", nil), 503, models.CodeUnavailable)
+}

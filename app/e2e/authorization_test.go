@@ -1,0 +1,82 @@
+package e2e_test
+
+import (
+	"net/http"
+	"testing"
+
+	"stepboard/app/e2e/harness"
+	"stepboard/internal/testenv"
+	"stepboard/services/auth"
+)
+
+// Who may make which call: a user, a backend, an administrator, a stranger.
+func TestWhoMayCallWhat(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, testWhoMayCallWhat)
+}
+
+func testWhoMayCallWhat(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	s := newServer(t, env)
+	for _, id := range []string{"1", "2"} {
+		s.want(s.service("PUT", "/v1/users/"+id, `{"nickname":"n"}`), http.StatusOK, nil)
+	}
+	user, admin := harness.Token(t, 1, ""), harness.Token(t, 1, auth.ScopeAdmin)
+	service, both := harness.Token(t, 1, auth.ScopeService), harness.Token(t, 1, "admin service")
+	tests := []struct {
+		token, method, path, body string
+		status                    int
+	}{
+		{user, "GET", "/v1/boards", "", 200},
+		{service, "GET", "/v1/boards", "", 200},
+		{admin, "GET", "/v1/boards", "", 200},
+		{user, "GET", "/v1/boards/steps/top", "", 200},
+		{admin, "GET", "/v1/boards/steps/top", "", 200},
+		{user, "GET", "/v1/boards/private/top", "", 403},
+		{user, "GET", "/v1/boards/private/around", "", 403},
+		{user, "GET", "/v1/boards/private/friends", "", 200},
+		{user, "GET", "/v1/boards/private/me", "", 200},
+		{service, "GET", "/v1/boards/private/top", "", 200},
+		{service, "GET", "/v1/boards/private/around?user_id=1", "", 200},
+		// Someone else's id.
+		{user, "GET", "/v1/boards/steps/friends?user_id=2", "", 403},
+		{user, "GET", "/v1/boards/steps/top?user_id=2", "", 403},
+		{user, "GET", "/v1/boards/steps/around?user_id=2", "", 403},
+		{user, "GET", "/v1/boards/steps/me?user_id=2", "", 403},
+		{user, "POST", "/v1/boards/steps/scores?user_id=2", `{"date":"2026-11-20","score":1}`, 403},
+		{user, "GET", "/v1/friends?user_id=2", "", 403},
+		{user, "GET", "/v1/friends/requests?user_id=2", "", 403},
+		{user, "POST", "/v1/friends/requests?user_id=2", `{"user_id":"1"}`, 403},
+		{user, "POST", "/v1/friends/requests/1/accept?user_id=2", "", 403},
+		{user, "DELETE", "/v1/friends/requests/1?user_id=2", "", 403},
+		{user, "DELETE", "/v1/friends/1?user_id=2", "", 403},
+		{user, "PUT", "/v1/me?user_id=2", `{"nickname":"x"}`, 403},
+		{user, "PUT", "/v1/users/1", `{"nickname":"x"}`, 403},
+		{user, "PUT", "/v1/users/1/friends", `{"friend_ids":[]}`, 403},
+		{user, "GET", "/v1/boards/steps/me?user_id=1", "", 200},
+		// A backend says for whom; an administrator is neither.
+		{service, "GET", "/v1/boards/steps/friends", "", 422},
+		{service, "GET", "/v1/boards/steps/friends?user_id=2", "", 200},
+		{service, "PUT", "/v1/me?user_id=2", `{"nickname":"x"}`, 200},
+		{service, "GET", "/v1/boards/steps/friends?user_id=02", "", 422},
+		{service, "GET", "/v1/boards/steps/friends?user_id=9007199254740992", "", 422},
+		{admin, "GET", "/v1/boards/steps/friends", "", 403},
+		{admin, "PUT", "/v1/users/1", `{"nickname":"x"}`, 403},
+		{both, "PUT", "/v1/users/1", `{"nickname":"x"}`, 200},
+		{user, "POST", "/v1/boards/gifts/increments", `{"user_id":"1","delta":1,"event_id":"a"}`, 403},
+		{admin, "POST", "/v1/boards/gifts/increments", `{"user_id":"1","delta":1,"event_id":"a"}`, 403},
+		{user, "GET", "/v1/admin/boards/steps", "", 403},
+		{service, "GET", "/v1/admin/boards/steps", "", 403},
+		{admin, "GET", "/v1/admin/boards/steps", "", 200},
+		{"", "GET", "/v1/boards", "", 401},
+	}
+	for _, tt := range tests {
+		var body any
+		if tt.body != "" {
+			body = tt.body
+		}
+		if a := s.call(tt.token, tt.method, tt.path, body); a.status != tt.status {
+			t.Errorf("%s %s: %d, want %d: %s", tt.method, tt.path, a.status, tt.status, a.body)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package e2e_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stepboard/app/e2e/harness"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+)
+
+// Calls of one kind do not fit boards of another.
+func TestCallsOfOtherKinds(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, testCallsOfOtherKinds)
+}
+
+func testCallsOfOtherKinds(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	s := newServer(t, env, withEvents)
+	for _, board := range []string{"gifts", "active"} {
+		path := "/v1/boards/" + board
+		s.refuse(s.as(1, "POST", path+"/scores", `{"date":"2026-11-20","score":1}`), 409, models.CodeBoardKind)
+		s.refuse(s.service("POST", path+"/scores/batch", `{"scores":[{"user_id":"1","date":"2026-11-20","score":1}]}`), 409, models.CodeBoardKind)
+		for _, call := range []string{"friends", "top", "around", "me"} {
+			s.refuse(s.as(1, "GET", path+"/"+call+"?date=2026-11-20", nil), 409, models.CodeBoardKind)
+			s.want(s.as(1, "GET", path+"/"+call, nil), 200, nil)
+		}
+		s.refuse(s.as(1, "GET", path+"/history", nil), 409, models.CodeBoardKind)
+	}
+	s.refuse(s.admin("POST", "/v1/admin/archives", bucketOf("active", "live")), 409, models.CodeBoardKind)
+	s.refuse(s.admin("POST", "/v1/admin/archives", bucketOf("gifts", "event")), 409, models.CodeBucketHot)
+	var list struct {
+		Boards []struct {
+			Name        string `json:"name"`
+			Kind        string `json:"kind"`
+			TimeZone    string `json:"time_zone"`
+			MaxScore    int64  `json:"max_score"`
+			Global      string `json:"global"`
+			WindowHours *int   `json:"window_hours"`
+			Current     struct {
+				Date     *string `json:"date"`
+				StartsAt *string `json:"starts_at"`
+				EndsAt   *string `json:"ends_at"`
+				ClosesAt *string `json:"closes_at"`
+			} `json:"current"`
+			Final bool `json:"final"`
+		} `json:"boards"`
+	}
+	env.Clock.Set(giftsStart.Add(3 * time.Hour))
+	s.want(s.as(1, "GET", "/v1/boards", nil), 200, &list)
+	var got []string
+	for _, b := range list.Boards {
+		line := fmt.Sprintf("%s %s final=%t", b.Name, b.Kind, b.Final)
+		if b.Current.Date != nil {
+			line += " on " + *b.Current.Date
+		}
+		if b.Current.EndsAt != nil {
+			line += " until " + *b.Current.EndsAt
+		}
+		if b.WindowHours != nil {
+			line += fmt.Sprintf(" of %d hours", *b.WindowHours)
+		}
+		got = append(got, line)
+	}
+	if diff := cmp.Diff([]string{
+		"active rolling final=false of 24 hours",
+		"gifts event final=false until 2027-02-20T12:00:00.000Z",
+		"private daily final=false on 2026-11-20 until 2026-11-20T16:00:00.000Z",
+		"sprint event final=true until 2026-11-20T14:00:00.000Z",
+		"steps daily final=false on 2026-11-20 until 2026-11-20T16:00:00.000Z",
+	}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A board defined while the service runs is there at once.
+func TestBoardsDefinedWhileRunning(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, testBoardsDefinedWhileRunning)
+}
+
+func testBoardsDefinedWhileRunning(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	s := newServer(t, env)
+	admin := harness.Token(t, 1, "admin")
+	const body = `{"name":"gala","kind":"event","max_score":1000,"start":"2026-11-20T12:00:00Z","end":"2026-11-21T20:00:00+08:00"}`
+	var made map[string]any
+	s.want(s.call(admin, "POST", "/v1/admin/boards", body), 201, &made)
+	if made["name"] != "gala" || made["kind"] != "event" || made["tick_ms"] != 1.0 || made["shards"] != 1.0 || made["global"] != "users" {
+		t.Errorf("made %v", made)
+	}
+	s.want(s.service("POST", "/v1/boards/gala/increments", harness.IncrementJSON(1, 5, "a")), 200, nil)
+	var shown map[string]any
+	s.want(s.call(admin, "GET", "/v1/admin/boards/gala", nil), 200, &shown)
+	if diff := cmp.Diff(made, shown); diff != "" {
+		t.Errorf("(-made +shown):\n%s", diff)
+	}
+	s.refuse(s.call(admin, "POST", "/v1/admin/boards", body), 409, models.CodeBoardExists)
+	s.refuse(s.call(admin, "GET", "/v1/admin/boards/nix", nil), 404, models.CodeBoardNotFound)
+	s.refuse(s.service("POST", "/v1/admin/boards", body), 403, models.CodeForbidden)
+	for _, bad := range []string{
+		`{"name":"x","kind":"event","max_score":1000,"start":"2026-11-20T12:00:00Z"}`,
+		`{"name":"x","kind":"event","max_score":1000,"start":"2026-11-20T12:00:00Z","end":"2026-11-20T12:00:00Z"}`,
+		`{"name":"x","kind":"event","max_score":1000,"start":"tomorrow","end":"2026-11-21T12:00:00Z"}`,
+		`{"name":"x","kind":"event","max_score":99999999999999,"start":"2026-11-20T12:00:00Z","end":"2026-11-21T12:00:00Z"}`,
+		`{"name":"x","kind":"yearly","max_score":1000}`,
+		`{"name":"X","kind":"daily","max_score":1000}`,
+		`{"name":"x","kind":"daily","max_score":0}`,
+		`{"name":"x","kind":"daily","max_score":10,"time_zone":"Mars/Olympus"}`,
+		`{"name":"x","kind":"rolling","max_score":10,"window":200}`,
+		`{"name":"x","kind":"daily","max_score":10,"window":24}`,
+		`{"kind":"daily","max_score":10}`,
+	} {
+		s.refuse(s.call(admin, "POST", "/v1/admin/boards", bad), 422, models.CodeValidationFailed)
+	}
+}

@@ -1,0 +1,269 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"stepboard/app"
+	"stepboard/app/e2e/harness"
+	"stepboard/config"
+	"stepboard/internal/stores"
+	"stepboard/internal/testenv"
+	"stepboard/services/auth"
+)
+
+// collector takes traces as OpenTelemetry's does.
+type collector struct {
+	t   testing.TB
+	url string
+
+	mu    sync.Mutex
+	spans []*tracepb.Span
+	bytes []byte // all that was sent
+}
+
+func newCollector(t testing.TB) *collector {
+	t.Helper()
+	c := &collector{t: t}
+	ts := httptest.NewServer(c)
+	t.Cleanup(ts.Close)
+	c.url = ts.URL
+	return c
+}
+
+func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		c.t.Error(err)
+	}
+	if r.URL.Path != "/v1/traces" {
+		c.t.Errorf("traces are sent to %s", r.URL.Path)
+	}
+	var sent collectorpb.ExportTraceServiceRequest
+	if err := proto.Unmarshal(body, &sent); err != nil {
+		c.t.Error(err)
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bytes = append(c.bytes, body...)
+	for _, ofProcess := range sent.ResourceSpans {
+		for _, ofLibrary := range ofProcess.ScopeSpans {
+			c.spans = append(c.spans, ofLibrary.Spans...)
+		}
+	}
+}
+
+// named are the spans that were sent with a name.
+func (c *collector) named(name string) []*tracepb.Span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(c.spans), func(s *tracepb.Span) bool { return s.Name != name })
+}
+
+// children are the names of the spans right under a span.
+func (c *collector) children(parent *tracepb.Span) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var names []string
+	for _, s := range c.spans {
+		if bytes.Equal(s.ParentSpanId, parent.SpanId) && bytes.Equal(s.TraceId, parent.TraceId) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+func attributeOf(s *tracepb.Span, key string) string {
+	for _, a := range s.Attributes {
+		if a.Key == key {
+			if n := a.Value.GetIntValue(); n != 0 {
+				return strconv.FormatInt(n, 10)
+			}
+			return a.Value.GetStringValue()
+		}
+	}
+	return ""
+}
+
+// tracedServer is a service whose traces go to an endpoint.
+type tracedServer struct {
+	*server
+	traces *app.Traces
+	stores *stores.Stores
+	log    *lines
+	// recorded has all spans that ended.
+	recorded *tracetest.SpanRecorder
+	// stop ends the service and sends what is left. It may be called again.
+	stop func()
+}
+
+// lines keeps a log.
+type lines struct{ testenv.Buffer }
+
+func (l *lines) with(text string) []string {
+	var found []string
+	for line := range strings.Lines(l.String()) {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+func newTracedServer(t testing.TB, env *testenv.Env, settings config.Traces) *tracedServer {
+	t.Helper()
+	cfg, text := env.Config, &lines{}
+	cfg.Traces = settings
+	log := slog.New(slog.NewJSONHandler(text, nil))
+	traces := testenv.Must(app.NewTraces(t.Context(), settings, log))
+	recorded := tracetest.NewSpanRecorder()
+	if provider, ok := traces.Provider().(*sdktrace.TracerProvider); ok {
+		provider.RegisterSpanProcessor(recorded)
+	}
+	st := testenv.Must(stores.Open(context.Background(), cfg, env.Clock.Now, traces.Provider()))
+	a, err := app.Build(context.Background(), app.Options{
+		Config: cfg, Stores: st, Clock: env.Clock.Now, Log: log, Traces: traces,
+		Verifier: auth.NewVerifier(auth.VerifierConfig{Secret: []byte(harness.Secret)}), Roles: app.AllRoles(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Start(context.Background())
+	ts := httptest.NewServer(a.Handler)
+	s := &tracedServer{server: &server{t: t, env: env, app: a, url: ts.URL}, traces: traces, stores: st, log: text, recorded: recorded}
+	s.stop = sync.OnceFunc(func() {
+		ts.Close()
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		traces.Close()
+		http.DefaultClient.CloseIdleConnections()
+	})
+	t.Cleanup(s.stop)
+	return s
+}
+
+// late is a collector that takes nothing before it is told to.
+type late struct {
+	*collector
+	url   string
+	asked chan struct{} // has something once it has been sent something
+	take  chan struct{} // closed to tell it
+}
+
+func newLate(t testing.TB) *late {
+	t.Helper()
+	l := &late{collector: newCollector(t), asked: make(chan struct{}, 1), take: make(chan struct{})}
+	ts := httptest.NewServer(l)
+	t.Cleanup(ts.Close)
+	l.url = ts.URL
+	return l
+}
+
+func (l *late) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	select {
+	case l.asked <- struct{}{}:
+	default:
+	}
+	select {
+	case <-r.Context().Done(): // the sender has given up
+	case <-l.take:
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		l.collector.ServeHTTP(w, r)
+	}
+}
+
+// Promise: a collector that is away, hangs or is slow is not waited for, by
+// calls or, for long, by the end; and the log says, at most once a minute and at
+// the end, how many spans are lost: all that did not arrive.
+func TestACollectorThatDoesNotTakeTraces(t *testing.T) {
+	t.Parallel()
+	refusing := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(refusing.Close)
+	away := httptest.NewServer(http.NotFoundHandler())
+	away.Close()
+	hanging, slow := newLate(t), newLate(t)
+
+	env := testenv.Real(t)
+	tests := []struct {
+		name, url string
+		late      *late
+	}{
+		{"away", away.URL, nil},
+		{"refusing", refusing.URL, nil},
+		{"hanging", hanging.url, hanging},
+		{"slow", slow.url, slow},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newTracedServer(t, env, config.Traces{Endpoint: tt.url, Ratio: 1})
+			// More than what waits and is being sent.
+			for range 4000 {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/boards", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header.Set("Authorization", "Bearer "+harness.Token(t, 1, ""))
+				w := httptest.NewRecorder()
+				s.app.Handler.ServeHTTP(w, r)
+				if w.Code != http.StatusOK {
+					t.Fatalf("status %d", w.Code)
+				}
+			}
+			arrived := 0
+			if tt.late != nil {
+				<-tt.late.asked
+			}
+			if tt.late == slow {
+				close(slow.take)
+			}
+			s.stop()
+			if tt.late != nil {
+				arrived = len(tt.late.spans)
+			}
+			if (arrived > 0) != (tt.late == slow) {
+				t.Errorf("%d spans arrived", arrived)
+			}
+			lost, said := 0, s.log.with("traces are lost")
+			for _, text := range said {
+				var line struct {
+					Spans int
+					Error string
+				}
+				if err := json.Unmarshal([]byte(text), &line); err != nil || line.Spans == 0 || line.Error == "" {
+					t.Errorf("%v: %s", err, text)
+				}
+				lost += line.Spans
+			}
+			ended := len(s.recorded.Ended())
+			if lost == 0 || lost != ended-arrived {
+				t.Errorf("%d spans ended, %d arrived, and the log says that %d are lost", ended, arrived, lost)
+			}
+			if len(said) > 2 {
+				t.Errorf("the log says so %d times: %s", len(said), said)
+			}
+		})
+	}
+}

@@ -1,0 +1,214 @@
+package crash_test
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"stepboard/app/e2e/harness"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+)
+
+// A process that slept writes where the day was while the day is set aside.
+// The next run must not put that in the place of the day.
+func TestArchiveKeepsTheDayThatIsSetAside(t *testing.T) {
+	t.Parallel()
+	d := newColdDay(t)
+	d.killAt(toRedis(0, "zcard"))
+	want := []string{}
+	for shard := range d.bucket.Shards {
+		for _, key := range []string{
+			d.env.Keys.Board(d.bucket, shard), d.env.Keys.Late(d.bucket, shard), d.env.Keys.Frozen(d.bucket, shard, 1, false),
+		} {
+			want = append(want, strings.TrimPrefix(key, d.env.Keys.Prefix))
+		}
+	}
+	slices.Sort(want)
+	if keys := d.keys(); !slices.Equal(keys, want) {
+		t.Fatalf("Redis has %v, want %v", keys, want)
+	}
+	// The first run moves the day as it was, with what came late; the second one
+	// what the sleeper wrote.
+	for run, moved := range []int{dayUsers + lateUsers, lateUsers} {
+		moved := fmt.Sprintf("run %d moved %d entries", run+1, moved)
+		if text := d.archive().Succeeds(t); !strings.Contains(text, moved) {
+			t.Errorf("run %d: %s", run+1, text)
+		}
+	}
+	d.finish(0)
+	d.check()
+}
+
+// A process that was slow to set the day aside is dead, and another one has
+// moved the day, when what it has sent arrives.
+func TestArchiveSetsAsideForTheDead(t *testing.T) {
+	t.Parallel()
+	d := newColdDay(t)
+	d.redis.HoldAt(0, "renamenx")
+	c := d.start()
+	d.await(d.redis, c)
+	c.Kill()
+	d.finish(1)
+	d.writeLate()
+	d.redis.Release()
+	testenv.Eventually(t, "all is set aside for the run that is over", func() bool {
+		return !slices.ContainsFunc(d.keys(), func(key string) bool { return !strings.HasSuffix(key, ":aside:1") })
+	})
+	d.finish(1)
+	d.check()
+}
+
+// The same with its commit, which the next process waits for: the dead one
+// holds its lease no more, but what it has written.
+func TestArchiveCommitsForTheDead(t *testing.T) {
+	t.Parallel()
+	d := newColdDay(t)
+	link, c := beforeCommit(d), d.start()
+	d.await(link, c)
+	c.Kill()
+	d.writeLate()
+	testenv.Eventually(t, "the server notices", func() bool { return len(d.holders(leaseLock, d.lease())) == 0 })
+	next := d.begin(d.env.Config)
+	testenv.Eventually(t, "the next process waits", func() bool {
+		if next.Ended() {
+			t.Fatalf("it did not wait: %+v", next.Outcome)
+		}
+		return d.waiting(d.holders(rowsLock, d.lease())[0]) == 1
+	})
+	link.Release()
+	next.wait().Succeeds(t)
+	d.finish(0)
+	d.check()
+}
+
+// Of two processes one works, and the other one says so.
+func TestArchiveTwoProcesses(t *testing.T) {
+	t.Parallel()
+	d := newColdDay(t)
+	d.postgres.HoldAt(0, "INSERT INTO archived_scores")
+	first := d.begin(d.linked())
+	d.await(d.postgres, first)
+	d.archive().Fails(t, 1, "2026-11-20 of board steps is being archived already")
+	d.postgres.Release()
+	if text := first.wait().Succeeds(t); !strings.Contains(text, fmt.Sprintf("run 1 moved %d entries", dayUsers)) {
+		t.Error(text)
+	}
+	d.finish(0)
+	d.check()
+}
+
+// A Redis that goes away in the middle ends the command; the run is noted as
+// failed, and the next one does its work.
+func TestArchiveLosesRedis(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		hold halt
+		why  string
+		left models.ArchiveState
+	}{
+		{"while it is set aside", toRedis(0, "renamenx"), "set aside", models.ArchiveFailed},
+		{"while it is listed", toRedis(0, "zcard"), "list what is set aside", models.ArchiveFailed},
+		{"while it is read", thirdChunk, "read what is set aside", models.ArchiveFailed},
+		{"while it is dropped", toRedis(0, "unlink"), "drop what is archived", committed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := newColdDay(t)
+			link, r := tt.hold(d), d.begin(d.linked())
+			d.await(link, r)
+			link.Cut()
+			r.wait().Fails(t, 1, "archive 2026-11-20 of board steps", tt.why)
+			d.left(tt.left, tt.why)
+			d.finish(1)
+			d.check()
+		})
+	}
+}
+
+// So does a Postgres that goes away, whole or one connection of it.
+func TestArchiveLosesPostgres(t *testing.T) {
+	t.Parallel()
+	cut := func(d *coldDay) { d.postgres.Cut() }
+	for _, tt := range []struct {
+		name string
+		hold halt
+		lose func(d *coldDay)
+		why  string // as the command says
+		left models.ArchiveState
+		note string // as the run says, where it could be told
+	}{
+		{"in the middle of the copy", inTheCopy, cut, "copy into staging", stillRunning, ""},
+		{"before the commit", beforeCommit, cut, "commit", stillRunning, ""},
+		{"the commit is not answered", afterCommit, cut, "commit", committed, ""},
+		{"the transaction's connection alone", inTheCopy, func(d *coldDay) {
+			d.hangUp(rowsLock)
+			d.postgres.Release()
+		}, "copy into staging", models.ArchiveFailed, "copy into staging"},
+		{"the lease's connection alone", thirdChunk, func(d *coldDay) {
+			d.hangUp(leaseLock)
+		}, "the lease was lost", models.ArchiveFailed, "the lease was lost"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := newColdDay(t)
+			link, r := tt.hold(d), d.begin(d.linked())
+			d.await(link, r)
+			tt.lose(d)
+			r.wait().Fails(t, 1, "archive 2026-11-20 of board steps", tt.why)
+			d.left(tt.left, tt.note)
+			d.finish(1)
+			d.check()
+		})
+	}
+}
+
+// lastSuccess finds when the archive's job has succeeded last, in seconds.
+var lastSuccess = regexp.MustCompile(`(?m)^stepboard_job_last_success_timestamp_seconds\{job="archive"\} (\S+)$`)
+
+// A service that is started after another one has died in the middle takes up
+// its work by itself.
+func TestArchiveIsTakenUpByServe(t *testing.T) {
+	t.Parallel()
+	d := newColdDay(t)
+	d.postgres.HoldAt(0, "INSERT INTO archived_scores")
+	dying := testenv.Serve(t, d.linked(), boardsFlag)
+	testenv.Eventually(t, "its job is held", d.postgres.Holding)
+	d.writeLate()
+	dying.Kill()
+	d.cut()
+	testenv.Eventually(t, "the server notices", func() bool {
+		return len(d.holders(leaseLock, d.lease()))+len(d.holders(leaseLock, "job/archive")) == 0
+	})
+	p := testenv.Serve(t, d.env.Config, boardsFlag)
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	success := func() float64 {
+		_, text, err := harness.Request(t.Context(), client, "", "GET", p.URL+"/metrics", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := lastSuccess.FindStringSubmatch(text)
+		if m == nil {
+			t.Fatalf("no such metric: %s", text)
+		}
+		return testenv.Must(strconv.ParseFloat(m[1], 64))
+	}
+	testenv.Eventually(t, "the day is archived", func() bool { return d.lastRun().State == models.ArchiveComplete })
+	testenv.Eventually(t, "the job has succeeded", func() bool { return success() > 0 })
+	if run := d.lastRun(); run.Run != 1 || run.Attempts != 2 || run.Moved != dayUsers+lateUsers {
+		t.Errorf("run %+v", run)
+	}
+	if status := p.Stop(); status != 0 {
+		t.Errorf("status %d: %s", status, p.Log())
+	}
+	// What the sleeper wrote waits for the next night, or the next start.
+	p = testenv.Serve(t, d.env.Config, boardsFlag)
+	testenv.Eventually(t, "what came late is merged", func() bool { return success() > 0 })
+	d.check()
+}

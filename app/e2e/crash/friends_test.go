@@ -1,0 +1,148 @@
+package crash_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/app/e2e/harness"
+	"stepboard/internal/keys"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/friends"
+)
+
+// A process dies after its change of the friend graph has committed and before
+// it has told Redis. Nobody is answered with the old list, and nothing is
+// stored while the dead writer's mark stands; it expires within a minute.
+func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
+	t.Parallel()
+	env := harness.Real(t)
+	link := testenv.NewProxy(t, env.Config.Redis.Addrs[0])
+	dying := env.Config
+	dying.Redis.Addrs = []string{link.Addr()}
+	writer := testenv.Serve(t, dying)
+	reader := friends.New(friends.NewStore(env.Gorm), friends.NewCache(env.Redis, env.Keys), env.Log)
+
+	ctx := t.Context()
+	if err := reader.Replace(ctx, 1, []models.UserID{2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reader.IDs(ctx, 1); err != nil { // the old list is in Redis
+		t.Fatal(err)
+	}
+	// Its mark arrives, and nothing after it: not its clean-up.
+	link.HoldAfter("friends-changing:")
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	done := make(chan struct{})
+	bearer := harness.Token(t, 1, "")
+	go func() {
+		defer close(done)
+		if status, text, err := harness.Request(ctx, client, bearer, http.MethodDelete, writer.URL+"/v1/friends/2", ""); err == nil {
+			t.Errorf("the dying writer answered %d: %s", status, text)
+		}
+	}()
+	testenv.Eventually(t, "the change is committed", func() bool {
+		var n int64
+		if err := env.Gorm.Model(&models.Friendship{}).Where("user_id = 1").Count(&n).Error; err != nil {
+			t.Fatal(err)
+		}
+		return n == 1
+	})
+	writer.Kill()
+	link.Cut()
+	<-done
+
+	mark := env.Keys.FriendsChanging(1)
+	ttl := env.Redis.PTTL(ctx, mark).Val()
+	if ttl <= 0 || ttl > time.Minute {
+		t.Fatalf("the dead writer's mark stands for %v: the clean-up was not cut off", ttl)
+	}
+	for range 3 {
+		ids, err := reader.IDs(ctx, 1)
+		if err != nil || !slices.Equal(ids, []models.UserID{3}) {
+			t.Errorf("friends %v, %v, want 3 alone", ids, err)
+		}
+	}
+	if n := env.Redis.Exists(ctx, env.Keys.Friends(1)).Val(); n != 0 {
+		t.Error("a set was stored beside the mark")
+	}
+	if err := env.Redis.PExpire(ctx, mark, time.Millisecond).Err(); err != nil { // the minute is over
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, "the list is stored again", func() bool {
+		ids, err := reader.IDs(ctx, 1)
+		if err != nil || !slices.Equal(ids, []models.UserID{3}) {
+			t.Fatalf("friends %v, %v, want 3 alone", ids, err)
+		}
+		return env.Redis.Exists(ctx, env.Keys.Friends(1)).Val() == 1
+	})
+}
+
+// friendsNoted waits until the first look after friend sets, of a Redis that is
+// new, is over: it drops them.
+func friendsNoted(t testing.TB, rdb redis.UniversalClient, keys keys.Builder) {
+	t.Helper()
+	testenv.Eventually(t, "it is noted which Redis has the friend sets", func() bool {
+		return rdb.HExists(t.Context(), keys.LossCheckpoint("friends", 0), "at").Val()
+	})
+}
+
+// A Redis that comes back from an earlier state has a friend list from before a
+// change. It is not believed for longer than it takes to notice the restart.
+func TestAFriendListFromBeforeARestart(t *testing.T) {
+	t.Parallel()
+	env := harness.Real(t)
+	server := testenv.StartRedis(t)
+	env.Config.Redis.Addrs = []string{server.Addr()}
+	rdb := harness.RedisClient(t, server)
+	p := testenv.Serve(t, env.Config)
+	friendsNoted(t, rdb, env.Keys)
+	call := func(method, path, body string) (status int, text string) {
+		t.Helper()
+		status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, 1, ""), method, p.URL+path, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status, text
+	}
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	f := friends.New(friends.NewStore(env.Gorm), friends.NewCache(rdb, env.Keys), env.Log)
+	if err := f.Replace(t.Context(), 1, []models.UserID{2}); err != nil {
+		t.Fatal(err)
+	}
+	status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, 2, ""), "POST", p.URL+"/v1/boards/steps/scores", fmt.Sprintf(`{"date":%q,"score":5}`, harness.Today()))
+	if err != nil || status != http.StatusOK {
+		t.Fatal(status, text, err)
+	}
+	listed := func() bool {
+		t.Helper()
+		status, text := call("GET", "/v1/boards/steps/friends", "")
+		return status == http.StatusOK && strings.Contains(text, `"user_id":"2"`)
+	}
+	if !listed() {
+		t.Fatal("the friend is not listed")
+	}
+	old := rdb.Dump(t.Context(), env.Keys.Friends(1)).Val()
+	if status, text := call("DELETE", "/v1/friends/2", ""); status != http.StatusNoContent || listed() {
+		t.Fatalf("%d %s", status, text)
+	}
+	if err := rdb.RestoreReplace(t.Context(), env.Keys.Friends(1), time.Hour, old).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if !listed() {
+		t.Fatal("the list in Redis is not read")
+	}
+	server.Kill()
+	server.Start()
+	testenv.Eventually(t, "the old list is dropped", func() bool {
+		status, text := call("GET", "/v1/boards/steps/friends", "")
+		return status == http.StatusOK && !strings.Contains(text, `"user_id":"2"`)
+	})
+}

@@ -1,0 +1,179 @@
+package crash_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stepboard/app/e2e/harness"
+	"stepboard/internal/keys"
+	"stepboard/internal/stores"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/auth"
+	"stepboard/services/board"
+	"stepboard/services/catalog"
+	"stepboard/services/score"
+)
+
+// givers send increments until they are told to stop. Each sends an increment
+// again, with the same id, until it hears what became of it; one in ten it
+// sends once more after that.
+type givers struct {
+	*traffic
+	tries atomic.Int64
+
+	mu sync.Mutex
+	// given is what each board's users must have: the sum of what was
+	// acknowledged, which is all that was ever sent.
+	given map[string]map[models.UserID]int64
+}
+
+var giverBoards = []string{"gifts", "active"}
+
+func startGivers(t testing.TB, url string) *givers {
+	g := &givers{traffic: newTraffic(t, url), given: make(map[string]map[models.UserID]int64)}
+	bearer := harness.Token(t, 1, auth.ScopeService)
+	for _, name := range giverBoards {
+		g.given[name] = make(map[models.UserID]int64)
+	}
+	for worker := range 8 {
+		g.wg.Go(func() { g.run(worker, bearer) })
+	}
+	return g
+}
+
+func (g *givers) run(worker int, bearer string) {
+	client := &http.Client{Transport: &http.Transport{}, Timeout: 20 * time.Second}
+	defer client.CloseIdleConnections()
+	rng := rand.New(rand.NewPCG(uint64(worker), 1))
+	for n := 0; ; n++ {
+		select {
+		case <-g.stop:
+			return
+		default:
+		}
+		board := giverBoards[n%len(giverBoards)]
+		items := make([]string, 1+rng.IntN(4))
+		users, deltas := make([]models.UserID, len(items)), make([]int64, len(items))
+		for i := range items {
+			users[i], deltas[i] = models.UserID(1+rng.IntN(20)), int64(1+rng.IntN(9))
+			items[i] = harness.IncrementJSON(int(users[i]), int(deltas[i]), fmt.Sprintf("w%d-%d-%d", worker, n, i))
+		}
+		first := g.send(client, bearer, board, items)
+		if first == nil {
+			return
+		}
+		if rng.IntN(10) == 0 {
+			again := g.send(client, bearer, board, items)
+			for i := range again {
+				if again[i].Status != "duplicate" || *again[i].Score != *first[i].Score || *again[i].ReachedAt != *first[i].ReachedAt {
+					g.t.Errorf("first %s, then %s", first[i].Brief(), again[i].Brief())
+				}
+			}
+		}
+		g.mu.Lock()
+		for i := range items {
+			g.given[board][users[i]] += deltas[i]
+		}
+		g.mu.Unlock()
+		g.done.Add(1)
+	}
+}
+
+// send sends increments until it hears what became of them.
+func (g *givers) send(client *http.Client, bearer, board string, items []string) []harness.IncrementResult {
+	for {
+		g.tries.Add(1)
+		status, text, err := harness.Request(g.t.Context(), client, bearer, "POST", *g.url.Load()+"/v1/boards/"+board+"/increments", harness.IncrementsJSON(items...))
+		switch {
+		case g.t.Context().Err() != nil:
+			return nil
+		case err != nil || status == http.StatusServiceUnavailable:
+			g.refused.Add(1)
+			<-time.After(10 * time.Millisecond) // somebody is away
+			continue
+		case status != http.StatusOK:
+			g.t.Errorf("status %d: %s", status, text)
+			return nil
+		}
+		var got harness.IncrementResults
+		if err := json.Unmarshal([]byte(text), &got); err != nil || len(got.Results) != len(items) {
+			g.t.Errorf("%v: %s", err, text)
+			return nil
+		}
+		for _, r := range got.Results {
+			if r.Status == "rejected" {
+				g.t.Errorf("%+v", r)
+			}
+		}
+		return got.Results
+	}
+}
+
+// sums are the sums of a query's rows, by user.
+func sums(t testing.TB, st *stores.Stores, query string, args ...any) map[models.UserID]int64 {
+	t.Helper()
+	rows, err := st.Pool.Query(t.Context(), query, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	got := make(map[models.UserID]int64)
+	for rows.Next() {
+		var user models.UserID
+		var sum int64
+		if err := rows.Scan(&user, &sum); err != nil {
+			t.Fatal(err)
+		}
+		got[user] = sum
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// check compares, at rest, what was given, the increments in Postgres, the
+// running totals, and the scores in Redis.
+func (g *givers) check(st *stores.Stores, keys keys.Builder) {
+	g.t.Helper()
+	c := catalog.New(catalog.NewStore(st.Gorm), time.Now, 3, testenv.Log())
+	for name, total := range map[string]string{"gifts": "event", "active": "live"} {
+		want := g.given[name]
+		if diff := cmp.Diff(want, sums(g.t, st, `SELECT user_id, sum(delta)::bigint FROM score_events WHERE board = $1 GROUP BY 1`, name)); diff != "" {
+			g.t.Errorf("%s: increments (-given +stored):\n%s", name, diff)
+		}
+		if diff := cmp.Diff(want, sums(g.t, st, `SELECT user_id, score FROM score_totals WHERE board = $1 AND total = $2`, name, total)); diff != "" {
+			g.t.Errorf("%s: totals (-given +stored):\n%s", name, diff)
+		}
+		bucket := testenv.Must(c.Bucket(g.t.Context(), name, total))
+		s := board.NewStore(st.Redis, keys, time.Now)
+		users := make([]models.UserID, 0, len(want))
+		for user := range want {
+			users = append(users, user)
+		}
+		read := func() map[models.UserID]int64 {
+			got := make(map[models.UserID]int64)
+			composites, err := s.Composites(g.t.Context(), bucket, users)
+			if err != nil {
+				g.t.Fatal(err)
+			}
+			for i, user := range users {
+				if points, _ := score.Of(bucket).Decode(composites[i]); points > 0 {
+					got[user] = points
+				}
+			}
+			return got
+		}
+		// The reconciler has up to its next pass.
+		testenv.Eventually(g.t, name+" has what the ledger has", func() bool { return cmp.Equal(want, read()) || g.t.Failed() })
+	}
+}

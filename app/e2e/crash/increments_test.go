@@ -1,0 +1,144 @@
+package crash_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/app/e2e/harness"
+	"stepboard/config"
+	"stepboard/internal/stores"
+	"stepboard/internal/testenv"
+)
+
+// openStores opens stores of a test's own servers.
+func openStores(t testing.TB, cfg config.Config) *stores.Stores {
+	t.Helper()
+	st, err := stores.Open(t.Context(), cfg, time.Now, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return st
+}
+
+// A process dies between the commit and the raise, again and again: nothing is
+// lost or doubled, in Postgres at once, on the boards by the reconciler.
+func TestSoakIncrementsSurviveKills(t *testing.T) {
+	t.Parallel()
+	env := harness.Real(t)
+	real := env.Config
+	proxy := testenv.NewProxy(t, env.Config.Redis.Addrs[0])
+	env.Config.Redis.Addrs = []string{proxy.Addr()}
+	boards := giftBoards(2)
+	p := testenv.Serve(t, env.Config, boards)
+	g := startGivers(t, p.URL)
+	for round := range rounds(4, 50) {
+		g.progress(20)
+		// In turns before either board is raised, and before its answer.
+		switch round % 4 {
+		case 0, 1:
+			proxy.HoldAt(0, []string{"zadd", "{active.00}:live"}[round%4])
+		default:
+			proxy.HoldReply([]string{":", "*"}[round%2])
+		}
+		testenv.Eventually(t, "a raise is held", func() bool { return proxy.Holding() })
+		p.Kill()
+		proxy.Cut()
+		proxy.Start()
+		p = testenv.Serve(t, env.Config, boards)
+		g.to(p.URL)
+	}
+	g.progress(20)
+	g.end()
+	env.Config = real
+	g.check(env.Stores, env.Keys)
+	if status := p.Stop(); status != 0 {
+		t.Errorf("stopped with status %d: %s", status, p.Log())
+	}
+}
+
+// The boards' Redis is emptied, and restarted with the end of its log gone,
+// under load: both boards are filled again.
+func TestIncrementsFillAnEmptyRedis(t *testing.T) {
+	t.Parallel()
+	env := harness.Real(t)
+	server := testenv.StartRedis(t)
+	env.Config.Redis.Addrs = []string{server.Addr()}
+	boards := giftBoards(2)
+	p := testenv.Serve(t, env.Config, boards)
+	g := startGivers(t, p.URL)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() {
+		if err := rdb.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	st := &stores.Stores{Redis: rdb, Gorm: env.Gorm, Pool: env.Pool}
+	noted := func() bool {
+		return rdb.HExists(context.Background(), env.Keys.LossCheckpoint("ledger", 0), "at").Val()
+	}
+	for range rounds(1, 10) {
+		g.progress(30)
+		testenv.Eventually(t, "the reconciler has made its note", noted)
+		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		g.progress(30)
+		testenv.Eventually(t, "the reconciler has made its note", noted)
+		server.Kill()
+		server.Forget(5000)
+		server.Start()
+		g.progress(30)
+	}
+	g.end()
+	g.check(st, env.Keys)
+
+	// By hand too, where nobody serves.
+	if status := p.Stop(); status != 0 {
+		t.Errorf("stopped with status %d: %s", status, p.Log())
+	}
+	if err := rdb.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, status := testenv.Run(t, append(append([]string{"rebuild"}, testenv.Flags(env.Config)...), boards)...)
+	if status != 0 || !strings.Contains(stdout, " totals applied again") {
+		t.Errorf("rebuild: %d %q %q", status, stdout, stderr)
+	}
+	g.check(st, env.Keys)
+}
+
+// Postgres crashes under load and recovers: what was acknowledged is there, and
+// what was not is sent again and counts once.
+func TestIncrementsSurviveAPostgresRestart(t *testing.T) {
+	t.Parallel()
+	env := testenv.RealConfig(t)
+	server := testenv.StartPostgres(t)
+	env.Config.Postgres.DSN = server.DSN()
+	env.Config.Auth.HS256Secret = harness.Secret
+	if _, stderr, status := testenv.Run(t, append([]string{"migrate", "up"}, testenv.Flags(env.Config)...)...); status != 0 {
+		t.Fatal(stderr)
+	}
+	boards := giftBoards(2)
+	p := testenv.Serve(t, env.Config, boards)
+	g := startGivers(t, p.URL)
+	for range rounds(2, 10) {
+		g.progress(30)
+		server.Crash()
+		server.Start()
+	}
+	g.progress(30)
+	g.end()
+	st := openStores(t, env.Config)
+	g.check(st, env.Keys)
+	if status := p.Stop(); status != 0 {
+		t.Errorf("stopped with status %d: %s", status, p.Log())
+	}
+}

@@ -1,0 +1,97 @@
+package crash_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"stepboard/app/e2e/harness"
+	"stepboard/internal/testenv"
+)
+
+// startKafka starts a Kafka with the topic that the settings name.
+func startKafka(t testing.TB, env *testenv.Env) *testenv.KafkaServer {
+	t.Helper()
+	server := testenv.StartKafka(t)
+	server.CreateTopic(env.Config.Ingest.Kafka.Topic, 4, nil)
+	return server
+}
+
+// Consumers of a topic die under load, and others go on with their partitions.
+func TestSoakQueueKafkaConsumersKilled(t *testing.T) {
+	t.Parallel()
+	env := harness.Real(t)
+	flags := harness.KafkaQueue(startKafka(t, env))
+	api := testenv.Serve(t, env.Config, append(flags, "--only=api")...)
+	consumers := killConsumers(t, env, api, rounds(2, 10), append(flags, "--only=consumer"))
+	for _, p := range append(consumers, api) {
+		if status := p.Stop(); status != 0 {
+			t.Errorf("stopped with status %d: %s", status, p.Log())
+		}
+	}
+}
+
+// The brokers are away under load, in a soak for half a minute each time:
+// uploads are refused, and the same process goes on when they are back.
+func TestSoakQueueKafkaAway(t *testing.T) {
+	t.Parallel()
+	env := harness.Real(t)
+	server := startKafka(t, env)
+	p := testenv.Serve(t, env.Config, harness.KafkaQueue(server)...)
+	u := harness.Enqueue(t, p)
+	for range rounds(1, 10) {
+		u.AwaitMore(t, 100)
+		_, refused := u.Counts()
+		server.Stop()
+		away := time.After(time.Duration(rounds(0, 30)) * time.Second)
+		testenv.Eventually(t, "uploads are refused", func() bool { _, n := u.Counts(); return n > refused })
+		if status, text := harness.Get(t, p, "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, `"queue":"unavailable"`) {
+			t.Errorf("readyz: %d %s", status, text)
+		}
+		<-away
+		server.Start()
+	}
+	u.AwaitMore(t, 50)
+	u.End()
+	harness.AwaitDrained(t, p)
+	u.Check(t, env, env.Redis)
+}
+
+// The boards' Redis is emptied. The topic has everything, for the guard and for
+// the command.
+func TestQueueKafkaBoardsFlushed(t *testing.T) {
+	t.Parallel()
+	env := harness.Real(t)
+	kafka := startKafka(t, env)
+	server := testenv.StartRedis(t)
+	rdb := harness.RedisClient(t, server)
+	cfg := env.Config
+	cfg.Redis.Addrs = []string{server.Addr()}
+	p := testenv.Serve(t, cfg, harness.KafkaQueue(kafka)...)
+	testenv.Eventually(t, "the guard has looked", harness.Noted(t.Context(), rdb, env.Keys))
+	u := harness.Enqueue(t, p)
+	u.AwaitMore(t, 300)
+	u.End()
+	harness.AwaitDrained(t, p)
+	flush := func() {
+		t.Helper()
+		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flush()
+	testenv.Eventually(t, "what was forgotten is applied again", u.Applied(t, env, rdb))
+	u.Check(t, env, rdb)
+	if status := p.Stop(); status != 0 {
+		t.Errorf("stopped with status %d: %s", status, p.Log())
+	}
+	flush()
+	for range 2 {
+		stdout, stderr, status := testenv.Run(t, append(append([]string{"rebuild"}, testenv.Flags(cfg)...), harness.KafkaQueue(kafka)...)...)
+		if status != 0 || !strings.Contains(stdout, " updates applied again") {
+			t.Errorf("rebuild: %d %q %q", status, stdout, stderr)
+		}
+		u.Check(t, env, rdb)
+	}
+}

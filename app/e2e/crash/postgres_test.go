@@ -1,0 +1,90 @@
+package crash_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+
+	"stepboard/app/e2e/harness"
+	"stepboard/internal/testenv"
+)
+
+// With Postgres cut off, uploads and hot rankings go on, changes are refused,
+// and readyz says which store is away; afterwards the same process goes on.
+func TestPostgresCutOff(t *testing.T) {
+	t.Parallel()
+	env := harness.Real(t)
+	link := testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN))
+	cut := env.Config
+	cut.Postgres.DSN = testenv.WithAddress(t, cut.Postgres.DSN, link.Addr())
+	p := testenv.Serve(t, cut)
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	call := func(method, path, body string) (int, string) {
+		t.Helper()
+		status, text, err := harness.Request(t.Context(), client, harness.Token(t, 1, ""), method, p.URL+path, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status, text
+	}
+	want := func(status int, method, path, body string) {
+		t.Helper()
+		if got, text := call(method, path, body); got != status {
+			t.Errorf("%s %s: %d, want %d: %s", method, path, got, status, text)
+		}
+	}
+	friendsNoted(t, env.Redis, env.Keys)
+	upload := fmt.Sprintf(`{"date":%q,"score":5}`, harness.Today())
+	want(200, "POST", "/v1/boards/steps/scores", upload)
+	want(200, "GET", "/v1/boards/steps/friends", "")
+	link.Cut()
+	want(200, "POST", "/v1/boards/steps/scores", upload)
+	want(200, "GET", "/v1/boards/steps/friends", "")
+	want(503, "PUT", "/v1/me", `{"nickname":"Ann"}`)
+	want(503, "GET", "/v1/friends", "")
+	want(503, "DELETE", "/v1/friends/2", "")
+	if status, text := call("GET", "/readyz", ""); status != 503 || !bytes.Contains([]byte(text), []byte(`"postgres":"unavailable"`)) {
+		t.Errorf("readyz: %d %s", status, text)
+	}
+	link.Start()
+	testenv.Eventually(t, "profiles can be set again", func() bool {
+		status, _ := call("PUT", "/v1/me", `{"nickname":"Ann"}`)
+		return status == 200
+	})
+}
+
+// A Postgres that hangs, and does not refuse, is answered for in time; it does
+// not keep the process from stopping either.
+func TestPostgresHangs(t *testing.T) {
+	t.Parallel()
+	env := harness.Real(t)
+	link := testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN))
+	env.Config.Postgres.DSN = testenv.WithAddress(t, env.Config.Postgres.DSN, link.Addr())
+	p := testenv.Serve(t, env.Config)
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	link.Hold()
+	var wg sync.WaitGroup
+	for _, call := range []struct{ method, path, body string }{
+		{"GET", "/v1/boards/steps/friends", ""},
+		{"GET", "/v1/boards/steps/top?date=2020-01-01", ""},
+		{"GET", "/v1/friends", ""},
+		{"PUT", "/v1/me", `{"nickname":"Ann"}`},
+		{"DELETE", "/v1/friends/2", ""},
+		{"GET", "/readyz", ""},
+	} {
+		wg.Go(func() {
+			status, text, err := harness.Request(t.Context(), client, harness.Token(t, 1, ""), call.method, p.URL+call.path, call.body)
+			if err != nil || status != http.StatusServiceUnavailable {
+				t.Errorf("%s %s: %d %s %v", call.method, call.path, status, text, err)
+			}
+		})
+	}
+	wg.Wait()
+	if status := p.Stop(); status != 0 {
+		t.Errorf("stopped with status %d: %s", status, p.Log())
+	}
+}

@@ -1,0 +1,184 @@
+package crash_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"stepboard/app/e2e/harness"
+	"stepboard/internal/testenv"
+)
+
+// Consumers die under load, again and again, and others go on with what they
+// held.
+func TestSoakQueueConsumersKilled(t *testing.T) {
+	t.Parallel()
+	env := harness.Real(t)
+	api := testenv.Serve(t, env.Config, harness.Role("api")...)
+	killConsumers(t, env, api, rounds(3, 50), harness.Role("consumer"))
+}
+
+// killConsumers kills one of two consumers after another under load and starts
+// another one each time. It gives back those that run in the end, when all
+// that was promised was found on the board.
+func killConsumers(t *testing.T, env *testenv.Env, api *testenv.Process, kills int, flags []string) []*testenv.Process {
+	t.Helper()
+	consumers := []*testenv.Process{testenv.Serve(t, env.Config, flags...), testenv.Serve(t, env.Config, flags...)}
+	u := harness.Enqueue(t, api)
+	for i := range kills {
+		dying := &consumers[i%len(consumers)]
+		testenv.Eventually(t, "it has work", func() bool {
+			n, _ := harness.Metric(t, *dying, "stepboard_ingest_messages_total")
+			return n > 0
+		})
+		u.AwaitMore(t, 50)
+		(*dying).Kill()
+		u.AwaitMore(t, 50)
+		*dying = testenv.Serve(t, env.Config, flags...)
+	}
+	u.End()
+	harness.AwaitDrained(t, api)
+	u.Check(t, env, env.Redis)
+	return consumers
+}
+
+// Consumers are replaced one after another under load, and end well.
+func TestSoakQueueRollingRestart(t *testing.T) {
+	t.Parallel()
+	env := harness.Real(t)
+	api := testenv.Serve(t, env.Config, harness.Role("api")...)
+	consumers := []*testenv.Process{testenv.Serve(t, env.Config, harness.Role("consumer")...), testenv.Serve(t, env.Config, harness.Role("consumer")...)}
+	u := harness.Enqueue(t, api)
+	for i := range 2 * rounds(1, 20) {
+		old := &consumers[i%len(consumers)]
+		u.AwaitMore(t, 50)
+		if status := (*old).Stop(); status != 0 {
+			t.Errorf("stopped with status %d: %s", status, (*old).Log())
+		}
+		*old = testenv.Serve(t, env.Config, harness.Role("consumer")...)
+	}
+	u.End()
+	harness.AwaitDrained(t, api)
+	u.Check(t, env, env.Redis)
+}
+
+// lastWrites is more, in bytes, than the last update of each user in a Redis's
+// log.
+const lastWrites = 8 << 10
+
+// The boards' Redis dies under load and forgets its last writes, which had
+// been acknowledged to the queue. They are applied again.
+func TestSoakQueueBoardsForget(t *testing.T) {
+	t.Parallel()
+	env := harness.Real(t)
+	server, cfg, stream := harness.SeparateRedis(t, env)
+	rdb := harness.RedisClient(t, server)
+	api := testenv.Serve(t, cfg, harness.Role("api", stream)...)
+	testenv.Serve(t, cfg, harness.Role("consumer", stream)...)
+	testenv.Serve(t, cfg, harness.Role("consumer", stream)...)
+	testenv.Eventually(t, "the guard has looked", harness.Noted(t.Context(), rdb, env.Keys))
+	u := harness.Enqueue(t, api)
+	for range rounds(2, 10) {
+		u.AwaitMore(t, 500)
+		server.Kill()
+		server.Forget(lastWrites)
+		u.AwaitMore(t, 100) // the queue takes them meanwhile
+		server.Start()
+	}
+	u.AwaitMore(t, 50)
+	u.End()
+	harness.AwaitDrained(t, api)
+	testenv.Eventually(t, "what was forgotten is applied again", u.Applied(t, env, rdb))
+	// Now nothing comes after it that would make it good.
+	for range rounds(1, 10) {
+		server.Kill()
+		server.Forget(lastWrites)
+		server.Start()
+		testenv.Eventually(t, "what was forgotten is applied again", u.Applied(t, env, rdb))
+	}
+	u.Check(t, env, rdb)
+}
+
+// The boards' Redis is emptied under load. Everything is applied again, and a
+// rebuild finds nothing to change.
+func TestSoakQueueBoardsFlushed(t *testing.T) {
+	t.Parallel()
+	env := harness.Real(t)
+	server, cfg, stream := harness.SeparateRedis(t, env)
+	rdb := harness.RedisClient(t, server)
+	api := testenv.Serve(t, cfg, harness.Role("api", stream)...)
+	consumer := testenv.Serve(t, cfg, harness.Role("consumer", stream)...)
+	u := harness.Enqueue(t, api)
+	for range rounds(1, 10) {
+		u.AwaitMore(t, 300)
+		testenv.Eventually(t, "the guard has looked", harness.Noted(t.Context(), rdb, env.Keys))
+		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u.AwaitMore(t, 50)
+	u.End()
+	harness.AwaitDrained(t, api)
+	testenv.Eventually(t, "what was forgotten is applied again", u.Applied(t, env, rdb))
+	// Now nothing comes after it that would make it good.
+	for range rounds(1, 10) {
+		testenv.Eventually(t, "the guard has looked", harness.Noted(t.Context(), rdb, env.Keys))
+		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		testenv.Eventually(t, "what was forgotten is applied again", u.Applied(t, env, rdb))
+	}
+	u.Check(t, env, rdb)
+
+	// The same by the command, with nobody else at it.
+	if status := consumer.Stop(); status != 0 {
+		t.Errorf("stopped with status %d: %s", status, consumer.Log())
+	}
+	board := env.Keys.Board(harness.DayBucket(t, env, u.Date), 0)
+	before := rdb.ZRangeWithScores(t.Context(), board, 0, -1).Val()
+	if err := rdb.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		stdout, stderr, status := testenv.Run(t, append(append([]string{"rebuild"}, testenv.Flags(cfg)...), harness.RedisQueue(stream)...)...)
+		if status != 0 || !strings.Contains(stdout, "updates applied again") {
+			t.Fatalf("rebuild: %d %q %q", status, stdout, stderr)
+		}
+		if after := rdb.ZRangeWithScores(t.Context(), board, 0, -1).Val(); len(before) != 8 || fmt.Sprint(after) != fmt.Sprint(before) {
+			t.Errorf("after the rebuild the board is\n%v, want\n%v", after, before)
+		}
+	}
+}
+
+// The stream's Redis is away, or hangs, under load: uploads are refused, and
+// the same processes go on when it is back.
+func TestSoakQueueStreamCutOff(t *testing.T) {
+	t.Parallel()
+	env := harness.Real(t)
+	link := testenv.NewProxy(t, env.Config.Redis.Addrs[0])
+	p := testenv.Serve(t, env.Config, harness.RedisQueue("--ingest.redis.addrs="+link.Addr())...)
+	u := harness.Enqueue(t, p)
+	for i := range rounds(2, 10) {
+		u.AwaitMore(t, 100)
+		_, refused := u.Counts()
+		if i%2 == 0 {
+			link.Cut()
+		} else {
+			link.Hold()
+		}
+		testenv.Eventually(t, "uploads are refused", func() bool { _, n := u.Counts(); return n > refused })
+		if status, text := harness.Get(t, p, "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, `"queue":"unavailable"`) {
+			t.Errorf("readyz: %d %s", status, text)
+		}
+		if i%2 == 0 {
+			link.Start()
+		} else {
+			link.Release() // what was refused may happen after all
+		}
+	}
+	u.AwaitMore(t, 50)
+	u.End()
+	harness.AwaitDrained(t, p)
+	u.Check(t, env, env.Redis)
+}

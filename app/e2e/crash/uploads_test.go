@@ -1,0 +1,73 @@
+package crash_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/app/e2e/harness"
+	"stepboard/internal/testenv"
+)
+
+// upload starts the users' uploads to a process without a queue.
+func upload(t testing.TB, url, date string, users int) *harness.Uploads {
+	t.Helper()
+	return harness.StartUploads(t, http.StatusOK, url, date, users)
+}
+
+// What was acknowledged is on the board, whenever the process is killed.
+func TestSoakAcknowledgedUploadsSurviveAKill(t *testing.T) {
+	t.Parallel()
+	for range rounds(2, 50) {
+		env := harness.Real(t)
+		p := testenv.Serve(t, env.Config)
+		u := upload(t, p.URL, harness.Today(), 8)
+		testenv.Eventually(t, "uploads are under way", func() bool { n, _ := u.Counts(); return n > 200 })
+		p.Kill()
+		u.Check(t, env, env.Redis)
+	}
+}
+
+// A process that is told to stop finishes what it has begun, and ends well.
+func TestSoakStoppingUnderLoad(t *testing.T) {
+	t.Parallel()
+	for range rounds(1, 20) {
+		env := harness.Real(t)
+		p := testenv.Serve(t, env.Config)
+		u := upload(t, p.URL, harness.Today(), 8)
+		testenv.Eventually(t, "uploads are under way", func() bool { n, _ := u.Counts(); return n > 200 })
+		if status := p.Stop(); status != 0 {
+			t.Errorf("status %d: %s", status, p.Log())
+		}
+		u.Check(t, env, env.Redis)
+	}
+}
+
+// While Redis is away uploads are refused, not lost; when it is back the same
+// process goes on, and every promise is kept.
+func TestSoakRedisKilledUnderLoad(t *testing.T) {
+	t.Parallel()
+	env := harness.Real(t)
+	server := testenv.StartRedis(t)
+	env.Config.Redis.Addrs = []string{server.Addr()}
+	p := testenv.Serve(t, env.Config)
+	u := upload(t, p.URL, harness.Today(), 8)
+	for range rounds(2, 20) {
+		promised, refused := u.Counts()
+		testenv.Eventually(t, "uploads are under way", func() bool { n, _ := u.Counts(); return n > promised+200 })
+		server.Kill()
+		testenv.Eventually(t, "uploads are refused", func() bool { _, n := u.Counts(); return n > refused+20 })
+		server.Start()
+	}
+	promised, _ := u.Counts()
+	testenv.Eventually(t, "uploads go on", func() bool { n, _ := u.Counts(); return n > promised+50 })
+	u.End()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer func() {
+		if err := rdb.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	u.Check(t, env, rdb)
+}

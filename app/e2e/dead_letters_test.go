@@ -1,0 +1,212 @@
+package e2e_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/app/e2e/harness"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/auth"
+	"stepboard/services/ingest"
+	"stepboard/services/score"
+)
+
+// frames is an entry's payload, of messages as they are.
+func frames(messages ...[]byte) (payload []byte) {
+	for _, m := range messages {
+		payload = append(binary.AppendUvarint(payload, uint64(len(m))), m...)
+	}
+	return payload
+}
+
+// addEntry appends to the stream as the service does, whatever the payload is.
+func addEntry(t testing.TB, env *testenv.Env, updates int, payload []byte) {
+	t.Helper()
+	ctx := t.Context()
+	count := testenv.Must(env.Redis.HIncrBy(ctx, env.Keys.IngestCounts(), "appended", int64(updates)).Result())
+	values := map[string]any{"n": updates, "c": count, "u": payload}
+	if err := env.Redis.XAdd(ctx, &redis.XAddArgs{Stream: env.Keys.IngestStream(), Values: values}).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// disorder is what a stream may hold at worst: every tenth update twice, all of
+// them shuffled among the 1,000 beside them, and every hundredth unreadable.
+func disorder(rng *rand.Rand, bucket *models.Bucket, updates int) (messages [][]byte, unreadable int) {
+	for i := range updates {
+		u := ingest.Update{
+			Board: bucket.Board, Bucket: bucket.Name, User: models.UserID(1 + rng.IntN(300)), Score: rng.Int64N(200),
+			ReachedAt: models.TimestampOf(bucket.StartsAt) + models.Timestamp(rng.Int64N(3_600_000)),
+		}
+		encoded := u.AppendTo(nil)
+		messages = append(messages, encoded)
+		switch {
+		case i%10 == 0:
+			messages = append(messages, encoded)
+		case i%100 == 1:
+			damaged := bytes.Clone(encoded)
+			damaged[rng.IntN(len(damaged))] ^= 0x40
+			messages = append(messages, damaged)
+			unreadable++
+		}
+	}
+	for near := range slices.Chunk(messages, 1000) {
+		rng.Shuffle(len(near), func(i, j int) { near[i], near[j] = near[j], near[i] })
+	}
+	return messages, unreadable
+}
+
+// best is the largest composite of each user in a bucket, of the messages that
+// can be read.
+func best(t testing.TB, bucket *models.Bucket, messages [][]byte) map[models.UserID]models.Composite {
+	t.Helper()
+	codec, largest := score.Of(bucket), make(map[models.UserID]models.Composite)
+	for _, m := range messages {
+		if u, err := ingest.DecodeUpdate(m); err == nil {
+			composite, err := codec.Encode(u.Score, codec.Cut(u.ReachedAt))
+			if err != nil {
+				t.Fatal(err)
+			}
+			largest[u.User] = max(largest[u.User], composite)
+		}
+	}
+	return largest
+}
+
+// boardOf is everything on an unsharded board.
+func boardOf(t testing.TB, rdb redis.UniversalClient, key string) map[models.UserID]models.Composite {
+	t.Helper()
+	held := make(map[models.UserID]models.Composite)
+	for _, z := range testenv.Must(rdb.ZRangeWithScores(t.Context(), key, 0, -1).Result()) {
+		id := testenv.Must(strconv.ParseInt(z.Member.(string), 10, 64))
+		held[models.UserID(id)] = models.Composite(z.Score)
+	}
+	return held
+}
+
+// Updates that come twice, in any order, and among bytes that are none, end as
+// the largest of each user; what can't be read is kept for a person to see.
+func TestQueueDisorder(t *testing.T) {
+	t.Parallel()
+	env := harness.Real(t)
+	p := testenv.Serve(t, env.Config, harness.RedisQueue()...)
+	first := fmt.Sprintf(`{"date":%q,"score":1}`, harness.Today())
+	if status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, 1, ""), "POST", p.URL+"/v1/boards/steps/scores", first); err != nil || status != http.StatusAccepted {
+		t.Fatalf("%d %s %v", status, text, err)
+	}
+	harness.AwaitDrained(t, p)
+	bucket := harness.DayBucket(t, env, harness.Today())
+	key := env.Keys.Board(bucket, 0)
+	mine := boardOf(t, env.Redis, key)[1]
+
+	messages, unreadable := disorder(rand.New(rand.NewPCG(1, 2)), bucket, 10_000)
+	for some := range slices.Chunk(messages, 100) {
+		addEntry(t, env, len(some), frames(some...))
+	}
+	// One that can't even be taken apart, and two for days that nobody knows.
+	addEntry(t, env, 1, []byte("garbage"))
+	unreadable++
+	early := ingest.Update{Board: "steps", Bucket: "20200101", User: 7, Score: 7, ReachedAt: models.TimestampOf(bucket.StartsAt) + 7}
+	addEntry(t, env, 2, frames(early.AppendTo(nil), func() []byte { early.User = 8; return early.AppendTo(nil) }()))
+	harness.AwaitDrained(t, p)
+
+	want := best(t, bucket, messages)
+	want[1] = max(want[1], mine)
+	if got := boardOf(t, env.Redis, key); !maps.Equal(got, want) {
+		t.Errorf("the board holds\n%v, want\n%v", got, want)
+	}
+	if n, _ := harness.Metric(t, p, "stepboard_ingest_dead_letters_total"); int(n) != unreadable+2 {
+		t.Errorf("%v dead letters are counted, want %d", n, unreadable+2)
+	}
+	settleLetters(t, env, p, bucket, unreadable)
+}
+
+// settleLetters settles dead letters of messages that can't be read, and, newer
+// than those, of users 7 and 8 on 2020-01-01: by the API and by the command.
+func settleLetters(t *testing.T, env *testenv.Env, p *testenv.Process, like *models.Bucket, unreadable int) {
+	t.Helper()
+	command := func(args ...string) (stdout, stderr string, status int) {
+		t.Helper()
+		return testenv.Run(t, append(append(append([]string{"dead-letters"}, args[0]), testenv.Flags(env.Config)...), append(harness.RedisQueue(), args[1:]...)...)...)
+	}
+	call := func(method, path string, want int) string {
+		t.Helper()
+		status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, 1, auth.ScopeAdmin), method, p.URL+"/v1/admin/dead-letters"+path, "")
+		if err != nil || status != want {
+			t.Errorf("%s %s: %d %s %v, want %d", method, path, status, text, err, want)
+		}
+		return text
+	}
+	var ids []string
+	for cursor := ""; ; {
+		var page struct {
+			Letters []struct{ ID, Reason, Position string } `json:"dead_letters"`
+			Next    *string                                 `json:"next_cursor"`
+		}
+		if err := json.Unmarshal([]byte(call("GET", "?limit=30"+cursor, 200)), &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range page.Letters {
+			if l.Reason == "" || !strings.HasPrefix(l.Position, "stream ") {
+				t.Errorf("letter %+v", l)
+			}
+			ids = append(ids, l.ID)
+		}
+		if page.Next == nil {
+			break
+		}
+		cursor = "&cursor=" + *page.Next
+	}
+	stdout, stderr, status := command("list")
+	if lines := strings.Count(stdout, "\n"); status != 0 || lines != unreadable+2 || len(ids) != lines {
+		t.Fatalf("list: %d, %d lines, %d by the API, want %d: %s", status, lines, len(ids), unreadable+2, stderr)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(stdout), "\n") {
+		if !strings.HasPrefix(line, ids[i]+"\t") {
+			t.Errorf("line %q, want letter %s", line, ids[i])
+		}
+	}
+	// Nothing makes these readable.
+	if _, stderr, status := command("replay", ids[2]); status != 1 || !strings.Contains(stderr, "still can't be applied") {
+		t.Errorf("replay: %d %q", status, stderr)
+	}
+	call("POST", "/"+ids[3]+"/replay", http.StatusUnprocessableEntity)
+	// The day appears, and these can be applied.
+	day := *like
+	day.Name = "20200101"
+	if err := env.Gorm.Create(&day).Error; err != nil {
+		t.Fatal(err)
+	}
+	if stdout, stderr, status := command("replay", ids[0]); status != 0 || stdout != "done\n" {
+		t.Errorf("replay: %d %q %q", status, stdout, stderr)
+	}
+	call("POST", "/"+ids[1]+"/replay", http.StatusNoContent)
+	if held := boardOf(t, env.Redis, env.Keys.Board(&day, 0)); len(held) != 2 || held[7] == 0 || held[8] == 0 {
+		t.Errorf("what was replayed is %v", held)
+	}
+	call("POST", "/"+ids[1]+"/replay", http.StatusNotFound)
+	if stdout, stderr, status := command("delete", ids[2]); status != 0 || stdout != "done\n" {
+		t.Errorf("delete: %d %q %q", status, stdout, stderr)
+	}
+	for _, id := range ids[3:] {
+		call("DELETE", "/"+id, http.StatusNoContent)
+	}
+	if stdout, stderr, status := command("list"); status != 0 || stdout != "" {
+		t.Errorf("list: %d %q %q", status, stdout, stderr)
+	}
+	if _, stderr, status := command("replay", "nix"); status != 1 || !strings.Contains(stderr, `"nix" is no id`) {
+		t.Errorf("replay: %d %q", status, stderr)
+	}
+}

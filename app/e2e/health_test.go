@@ -1,0 +1,24 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+
+	"stepboard/app/e2e/harness"
+	"stepboard/internal/testenv"
+)
+
+// The health check of containers.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	env := harness.Real(t)
+	p := testenv.Serve(t, env.Config)
+	addr := "--http.addr=" + strings.TrimPrefix(p.URL, "http://")
+	if stdout, stderr, status := testenv.Run(t, "health", addr); status != 0 || !strings.Contains(stdout, "postgres") {
+		t.Errorf("status %d, %q %q", status, stdout, stderr)
+	}
+	p.Stop()
+	if stdout, stderr, status := testenv.Run(t, "health", addr); status != 1 || !strings.Contains(stderr, "the service does not answer") {
+		t.Errorf("stopped: status %d, %q %q", status, stdout, stderr)
+	}
+}

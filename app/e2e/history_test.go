@@ -1,0 +1,290 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stepboard/app/e2e/harness"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+)
+
+// history is what the call answers.
+type history struct {
+	Entries []place `json:"entries"`
+	Partial bool    `json:"partial"`
+}
+
+// dates lists the days of a history, each with its source.
+func (h history) dates() []string {
+	dates := []string{}
+	for _, e := range h.Entries {
+		dates = append(dates, e.Date+" "+string(e.Source))
+	}
+	return dates
+}
+
+// sources lists days downward, from one to the other, as dates does: those
+// after the given one are hot. without leaves days out.
+func sources(from, to, archived models.Date, without ...models.Date) []string {
+	dates := []string{}
+	for day := to; day >= from; day-- {
+		source := models.SourceArchive
+		if day > archived {
+			source = models.SourceHot
+		}
+		if !slices.Contains(without, day) {
+			dates = append(dates, day.String()+" "+string(source))
+		}
+	}
+	return dates
+}
+
+// newHistory is a server with 40 days of users 1 and 2, who are friends; user 1
+// did not walk on two of them. User 3 is a stranger.
+func newHistory(t testing.TB, env *testenv.Env) (s *server, without []models.Date) {
+	t.Helper()
+	s = newServer(t, env)
+	s.waitForStartJobs()
+	s.want(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2"]}`), 200, nil)
+	s.want(s.service("PUT", "/v1/users/3", `{"nickname":"Cho"}`), 200, nil)
+	without = []models.Date{harness.NoonDay - 20, harness.NoonDay - 2}
+	for day := harness.NoonDay - 39; day <= harness.NoonDay; day++ {
+		scores := map[models.UserID]int{1: 1000 + int(day-harness.NoonDay), 2: 2000}
+		if slices.Contains(without, day) {
+			delete(scores, 1)
+		}
+		s.live(day, scores)
+	}
+	s.archiveDue()
+	return s, without
+}
+
+func TestHistoryOverHTTP(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, testHistoryOverHTTP)
+}
+
+func testHistoryOverHTTP(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	s, without := newHistory(t, env)
+	cold := harness.NoonDay - hotDays - 1 // the last archived day
+	const path = "/v1/boards/steps/history"
+	for _, tt := range []struct {
+		name, query string
+		want        []string
+	}{
+		{"the last 31 days", "", sources(harness.NoonDay-30, harness.NoonDay, cold, without...)},
+		{"with empty parameters", "?from=&to=&for=", sources(harness.NoonDay-30, harness.NoonDay, cold, without...)},
+		{"all days", "?from=2026-10-01&to=2026-11-20", sources(harness.NoonDay-39, harness.NoonDay, cold, without...)},
+		{"from a day on", "?from=2026-11-15", sources(harness.NoonDay-5, harness.NoonDay, cold, without...)},
+		{"up to a day", "?to=2026-11-15", sources(harness.NoonDay-35, harness.NoonDay-5, cold, without...)},
+		{"one archived day", "?from=2026-11-10&to=2026-11-10", sources(harness.NoonDay-10, harness.NoonDay-10, cold)},
+		{"one hot day", "?from=2026-11-17&to=2026-11-17", sources(harness.NoonDay-3, harness.NoonDay-3, cold)},
+		{"a day without a score", "?from=2026-11-18&to=2026-11-18", []string{}},
+		{"before anything", "?from=2020-01-01&to=2020-12-31", []string{}},
+		{"days to come", "?from=2026-11-19&to=2026-12-31", sources(harness.NoonDay-1, harness.NoonDay, cold)},
+		{"366 days", "?from=2025-11-20&to=2026-11-20", sources(harness.NoonDay-39, harness.NoonDay, cold, without...)},
+		{"oneself", "?for=1", sources(harness.NoonDay-30, harness.NoonDay, cold, without...)},
+		{"a friend", "?for=2", sources(harness.NoonDay-30, harness.NoonDay, cold)},
+	} {
+		var h history
+		a := s.as(1, "GET", path+tt.query, nil)
+		s.want(a, http.StatusOK, &h)
+		if diff := cmp.Diff(tt.want, h.dates()); diff != "" || h.Partial {
+			t.Errorf("%s: partial %v, -want +got:\n%s", tt.name, h.Partial, diff)
+		}
+		if len(tt.want) == 0 && !strings.Contains(string(a.body), `"entries":[]`) {
+			t.Errorf("%s: %s", tt.name, a.body)
+		}
+	}
+	var got map[string]any
+	s.want(s.as(1, "GET", path+"?from=2026-11-16&to=2026-11-17", nil), http.StatusOK, &got)
+	if !equalJSON(t, got, map[string]any{"partial": false, "entries": []any{
+		map[string]any{
+			"date": "2026-11-17", "score": 997, "reached_at": "2026-11-17T13:00:00.000Z", "global_rank": 2, "global_total": 2, "source": "hot",
+		},
+		map[string]any{
+			"date": "2026-11-16", "score": 996, "reached_at": "2026-11-16T13:00:00.000Z", "global_rank": 2, "global_total": 2, "source": "archive",
+		},
+	}}) {
+		t.Errorf("got %v", got)
+	}
+	// A backend acts for a user, and may see what that user may.
+	var own, friends history
+	s.want(s.service("GET", path+"?user_id=1", nil), http.StatusOK, &own)
+	s.want(s.service("GET", path+"?user_id=1&for=2", nil), http.StatusOK, &friends)
+	if len(own.Entries) != 29 || len(friends.Entries) != 31 || friends.Entries[0].Score != 2000 || friends.Entries[0].GlobalRank != 1 {
+		t.Errorf("a backend sees %+v and %+v", own, friends)
+	}
+	s.refuse(s.service("GET", path+"?user_id=3&for=1", nil), 404, models.CodeNotFound)
+	s.refuse(s.service("GET", path, nil), 422, models.CodeValidationFailed)
+	s.refuse(s.as(1, "GET", path+"?user_id=2", nil), 403, models.CodeForbidden)
+	s.refuse(s.admin("GET", path+"?user_id=1", nil), 403, models.CodeForbidden)
+	s.refuse(s.call("", "GET", path, nil), 401, models.CodeUnauthenticated)
+	// Who is no friend is nobody, whether or not there is such a user.
+	for _, stranger := range []string{"3", "4", "9007199254740991"} {
+		s.refuse(s.as(1, "GET", path+"?for="+stranger, nil), 404, models.CodeNotFound)
+	}
+	s.want(s.as(2, "DELETE", "/v1/friends/1", nil), http.StatusNoContent, nil)
+	s.refuse(s.as(1, "GET", path+"?for=2", nil), 404, models.CodeNotFound)
+	s.want(s.as(1, "GET", "/v1/boards/private/history", nil), http.StatusOK, &own)
+	if len(own.Entries) != 0 {
+		t.Errorf("another board shows %+v", own)
+	}
+}
+
+func TestHistoriesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, testHistoriesThatAreRefused)
+}
+
+func testHistoriesThatAreRefused(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	s := newServer(t, env)
+	for query, location := range map[string]string{
+		"from=2026-11-20&to=2026-11-19": "query.from",
+		"from=2026-11-21":               "query.from", // after today
+		"from=2025-11-19&to=2026-11-20": "query.from", // 367 days
+		"from=0001-01-01":               "query.from",
+		"from=2026-02-30":               "query.from",
+		"from=yesterday":                "query.from",
+		"from=2026-1-1":                 "query.from",
+		"from=20261101":                 "query.from",
+		"to=2026-11-31":                 "query.to",
+		"to=2026-11-20T00:00:00Z":       "query.to",
+		"to=99999-01-01":                "query.to",
+		"for=0":                         "query.for",
+		"for=01":                        "query.for",
+		"for=-1":                        "query.for",
+		"for=ann":                       "query.for",
+		"for=9007199254740992":          "query.for",
+		"form=2026-11-01":               "query.form",
+		"limit=5":                       "query.limit",
+		"date=2026-11-20":               "query.date",
+	} {
+		a := s.as(1, "GET", "/v1/boards/steps/history?"+query, nil)
+		s.refuse(a, 422, models.CodeValidationFailed)
+		if !strings.Contains(string(a.body), `"location":"`+location+`"`) {
+			t.Errorf("%s: %s does not name %s", query, a.body, location)
+		}
+	}
+	// Long ago there is nothing, and that is no error.
+	for _, query := range []string{"to=0001-01-15", "to=0001-01-01", "from=0000-01-01&to=0000-02-01", "to=1969-12-31", "to=1970-01-01"} {
+		var h history
+		s.want(s.as(1, "GET", "/v1/boards/steps/history?"+query, nil), http.StatusOK, &h)
+		if len(h.Entries) != 0 || h.Entries == nil || h.Partial {
+			t.Errorf("%s: %+v", query, h)
+		}
+	}
+	s.refuse(s.as(1, "GET", "/v1/boards/nix/history", nil), 404, models.CodeBoardNotFound)
+	s.refuse(s.as(1, "POST", "/v1/boards/steps/history", nil), 405, models.CodeMethodNotAllowed)
+}
+
+// archivedGoesOn checks what is answered of archived days while Redis is away,
+// and that the rest is refused.
+func archivedGoesOn(s *server) {
+	s.t.Helper()
+	cold := harness.NoonDay - hotDays - 1
+	var h history
+	for query, want := range map[string][]string{
+		"":       sources(harness.NoonDay-30, cold, cold, harness.NoonDay-20),
+		"?for=2": sources(harness.NoonDay-30, cold, cold),
+	} {
+		s.want(s.as(1, "GET", "/v1/boards/steps/history"+query, nil), http.StatusOK, &h)
+		if diff := cmp.Diff(want, h.dates()); diff != "" || !h.Partial {
+			s.t.Errorf("%q: partial %v, -want +got:\n%s", query, h.Partial, diff)
+		}
+	}
+	s.want(s.as(1, "GET", "/v1/boards/steps/history?to="+cold.String(), nil), http.StatusOK, &h)
+	if h.Partial || len(h.Entries) != 30 {
+		s.t.Errorf("of archived days alone %d are there, partial %v", len(h.Entries), h.Partial)
+	}
+	for _, call := range []string{"friends", "top", "around"} {
+		var r models.Ranking
+		s.want(s.as(1, "GET", "/v1/boards/steps/"+call+"?date="+cold.String(), nil), http.StatusOK, &r)
+		if r.Source != models.SourceArchive || r.Total != 2 || len(r.Entries) != 2 || r.Me == nil || r.Me.Rank != 2 {
+			s.t.Errorf("%s of an archived day: %+v", call, r)
+		}
+		s.refuse(s.as(1, "GET", "/v1/boards/steps/"+call, nil), 503, models.CodeUnavailable)
+	}
+	s.want(s.as(1, "GET", "/v1/boards/steps/me?date="+cold.String(), nil), http.StatusOK, nil)
+	s.refuse(s.as(1, "GET", "/v1/boards/steps/me", nil), 503, models.CodeUnavailable)
+	// What is archived is known without Redis; whether anything came late is
+	// not.
+	s.want(s.admin("GET", "/v1/admin/archives", nil), http.StatusOK, nil)
+	s.refuse(s.admin("POST", "/v1/admin/archives", fmt.Sprintf(`{"board":"steps","bucket":%q}`, cold)), 503, models.CodeUnavailable)
+}
+
+func TestArchivedDaysWithoutRedis(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, testArchivedDaysWithoutRedis)
+}
+
+func testArchivedDaysWithoutRedis(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	s, _ := newHistory(t, env)
+	if err := env.Redis.Close(); err != nil {
+		t.Fatal(err)
+	}
+	archivedGoesOn(s)
+}
+
+// The same with the program, and a Redis that is killed and comes back.
+func TestArchivedDaysWhileRedisIsDown(t *testing.T) {
+	t.Parallel()
+	env := harness.Real(t)
+	rdb := testenv.StartRedis(t)
+	cfg := env.Config
+	cfg.Redis.Addrs = []string{rdb.Addr()}
+	cfg.Clock.Offset = time.Until(testenv.Noon)
+	var csv strings.Builder
+	csv.WriteString("user_id,date,steps\n")
+	for day := harness.NoonDay - 39; day <= harness.NoonDay; day++ {
+		if day != harness.NoonDay-20 {
+			fmt.Fprintf(&csv, "1,%v,1000\n", day)
+		}
+		fmt.Fprintf(&csv, "2,%v,2000\n", day)
+	}
+	for what, text := range map[string]string{"steps": csv.String(), "friends": "1 2\n"} {
+		succeed(t, append([]string{"import", what, file(t, text)}, testenv.Flags(cfg)...)...)
+	}
+	p := testenv.Serve(t, cfg)
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	s := &server{t: t, env: env, url: p.URL}
+	whole := func() bool {
+		var h history
+		a := s.as(1, "GET", "/v1/boards/steps/history", nil)
+		s.want(a, http.StatusOK, &h)
+		if !h.Partial && len(h.Entries) != 30 {
+			t.Errorf("the whole history is %s", a.body)
+		}
+		return !h.Partial
+	}
+	if !whole() {
+		t.Error("with Redis, days are missing")
+	}
+	rdb.Kill()
+	archivedGoesOn(s)
+	rdb.Start()
+	testenv.Eventually(t, "the hot days are back", whole)
+	if status := p.Stop(); status != 0 {
+		t.Errorf("stopped with status %d: %s", status, p.Log())
+	}
+}
+
+// place is a day of a history.
+type place struct {
+	Date        string
+	Score       int
+	ReachedAt   models.Timestamp `json:"reached_at"`
+	GlobalRank  int              `json:"global_rank"`
+	GlobalTotal int              `json:"global_total"`
+	Source      models.Source
+}

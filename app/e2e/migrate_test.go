@@ -1,0 +1,73 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+
+	"stepboard/internal/testenv"
+)
+
+// statusLine is what migrate status prints.
+var statusLine = regexp.MustCompile(`^the schema is at version (\d+); this binary needs (\d+)\n$`)
+
+// schemaStatus runs migrate status.
+func schemaStatus(t testing.TB, args ...string) (current, newest string) {
+	t.Helper()
+	text := command(append([]string{"migrate", "status"}, args...)...).Succeeds(t)
+	m := statusLine.FindStringSubmatch(text)
+	if m == nil {
+		t.Fatalf("prints %q", text)
+	}
+	return m[1], m[2]
+}
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	env := testenv.RealConfig(t)
+	dsn := "--postgres.dsn=" + env.Config.Postgres.DSN
+	serve := []string{"serve", withSecret, dsn, "--redis.addrs=" + env.Config.Redis.Addrs[0], "--redis.key_prefix=" + env.Config.Redis.KeyPrefix}
+
+	current, newest := schemaStatus(t, dsn)
+	if current != "0" || newest == "0" {
+		t.Errorf("an empty schema is at %s of %s", current, newest)
+	}
+	command(serve...).Fails(t, 1, "version 0", "needs "+newest, "stepboard migrate up", "postgres.auto_migrate")
+
+	applied := command("migrate", "up", dsn).Succeeds(t)
+	if lines := strings.Count(applied, "\n"); fmt.Sprint(lines) != newest || strings.Count(applied, "applied ") != lines {
+		t.Errorf("%s migrations, and it prints %q", newest, applied)
+	}
+	if current, _ := schemaStatus(t, dsn); current != newest {
+		t.Errorf("migrated, the schema is at %s of %s", current, newest)
+	}
+	if text := command("migrate", "up", dsn).Succeeds(t); text != "the schema is up to date\n" {
+		t.Errorf("the second time it prints %q", text)
+	}
+	// It gets past the schema now: what stops it is an address that is taken.
+	var listen net.ListenConfig
+	taken, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := taken.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	o := command(append(serve, "--log.level=error", "--http.addr="+taken.Addr().String())...)
+	o.Fails(t, 1, "http.addr", taken.Addr().String())
+}
+
+// A new binary on the tables of an old one.
+func TestServeRefusesASchemaThatIsBehind(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	if _, err := env.SQL.ExecContext(t.Context(), "DELETE FROM goose_db_version WHERE version_id = (SELECT max(version_id) FROM goose_db_version)"); err != nil {
+		t.Fatal(err)
+	}
+	command("serve", withSecret, "--postgres.dsn="+env.Config.Postgres.DSN, "--redis.addrs="+env.Config.Redis.Addrs[0]).
+		Fails(t, 1, "stepboard migrate up")
+}
