@@ -1,15 +1,15 @@
 # syntax=docker/dockerfile:1
-# Two stages: the second holds the static binary, time zones are inside it, and
-# the base brings certificates and a user without rights.
+# The first stage builds a static binary, which contains the time zones. The
+# base of the second has root certificates and a user without privileges.
 FROM golang:1.26-bookworm AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o /stepboard .
+RUN make build
 
 FROM gcr.io/distroless/static-debian12:nonroot
-COPY --from=build /stepboard /stepboard
+COPY --from=build /src/stepboard /stepboard
 USER nonroot
 EXPOSE 8080
 ENTRYPOINT ["/stepboard"]

@@ -36,9 +36,13 @@ var binary = sync.OnceValues(func() (path string, err error) {
 	return path, nil
 })
 
-// Binary is the program's path.
+// Binary returns the program's path: TEST_BINARY if that is set, otherwise that
+// of a program that it builds.
 func Binary(t testing.TB) string {
 	t.Helper()
+	if path := os.Getenv("TEST_BINARY"); path != "" {
+		return path
+	}
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
