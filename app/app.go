@@ -154,17 +154,17 @@ func (a *App) buildBoards(o Options, names keys.Builder) {
 // defineBoards stores the definitions of the settings' boards.
 func (a *App) defineBoards(ctx context.Context, o Options) error {
 	if o.KeepStoredBoards {
-		return a.Catalog.DefineMissing(ctx, o.Config.BoardDefinitions())
+		return a.Catalog.Definitions.DefineMissing(ctx, o.Config.BoardDefinitions())
 	}
-	return a.Catalog.Define(ctx, o.Config.BoardDefinitions())
+	return a.Catalog.Definitions.Define(ctx, o.Config.BoardDefinitions())
 }
 
 // buildLedger constructs what counts increments.
 func (a *App) buildLedger(o Options) {
 	a.increments = ledger.NewStore(o.Stores.Gorm, o.Stores.Pool)
-	a.Ledger = ledger.New(a.increments, a.Catalog, a.Boards, o.Clock, o.Log)
+	a.Ledger = ledger.New(a.increments, a.Catalog.Buckets, a.Boards, o.Clock, o.Log)
 	a.Reconciler = ledger.NewReconciler(ledger.ReconcilerOptions{
-		Store: a.increments, Totals: a.Catalog, Boards: a.Boards, Detector: a.Boards.LossDetector("ledger"), Clock: o.Clock, Log: o.Log, Rewind: rewind,
+		Store: a.increments, Totals: a.Catalog.Buckets, Boards: a.Boards, Detector: a.Boards.LossDetector("ledger"), Clock: o.Clock, Log: o.Log, Rewind: rewind,
 	})
 	a.registry.MustRegister(newLedgerCollector(a.Ledger))
 }
@@ -176,7 +176,7 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	deadLetters := ingest.NewDeadLetterStore(o.Stores.Gorm)
-	a.DeadLetters = ingest.NewDeadLetters(deadLetters, a.Catalog, a.Boards)
+	a.DeadLetters = ingest.NewDeadLetters(deadLetters, a.Catalog.Buckets, a.Boards)
 	a.persist = a.Boards.Raise
 	if a.queue != nil {
 		a.persist = ingest.Enqueue(a.queue)
@@ -196,16 +196,16 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 // buildJobs constructs the scheduler and its jobs, in the time zones of the
 // boards.
 func (a *App) buildJobs(o Options) error {
-	nightly, err := jobs.Zoned(o.Config.Jobs.ArchiveCron, a.Catalog.Zones, o.Clock)
+	nightly, err := jobs.Zoned(o.Config.Jobs.ArchiveCron, a.Catalog.Definitions.Zones, o.Clock)
 	if err != nil {
 		return fmt.Errorf("jobs.archive_cron: %w", err)
 	}
 	detector := a.Boards.LossDetector("friends")
-	purger := ledger.NewPurger(a.increments, a.Catalog, o.Clock)
+	purger := ledger.NewPurger(a.increments, a.Catalog.Buckets, o.Clock)
 	scheduler := jobs.New(a.leases, o.Clock, o.Log, a.registry, o.Traces.jobs(
 		jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths),
-		jobs.Reconcile(a.Reconciler, a.Catalog, a.Boards, o.Clock, o.Log, a.registry),
-		jobs.Roll(a.Catalog, a.Boards, o.Clock),
+		jobs.Reconcile(a.Reconciler, a.Catalog.Buckets, a.Boards, o.Clock, o.Log, a.registry),
+		jobs.Roll(a.Catalog.Buckets, a.Boards, o.Clock),
 		jobs.Friends(func(ctx context.Context) (int64, error) { return a.Friends.DropStale(ctx, detector, o.Clock()) }),
 		jobs.Purge(func(ctx context.Context) (int64, error) { return purger.Purge(ctx, o.Config.Ledger.Retain) }),
 	)...)

@@ -38,7 +38,7 @@ func (p *program) archiveCommand() *cobra.Command {
 // dueOrNamed lists what a person asks to be archived.
 func (a *App) dueOrNamed(ctx context.Context, boardName, day string) ([]*models.Bucket, error) {
 	if boardName != "" {
-		if _, err := a.Catalog.Board(boardName); err != nil {
+		if _, err := a.Catalog.Definitions.Board(boardName); err != nil {
 			return nil, fmt.Errorf("--board %s: %s", boardName, publicMessage(err))
 		}
 	}
@@ -64,17 +64,17 @@ func (a *App) dueOrNamed(ctx context.Context, boardName, day string) ([]*models.
 
 func (a *App) namedBucket(ctx context.Context, boardName, name string) (*models.Bucket, error) {
 	if boardName == "" {
-		boards := a.Catalog.Boards()
+		boards := a.Catalog.Definitions.Boards()
 		if len(boards) != 1 {
 			return nil, errors.New("there are several boards: name one by --board")
 		}
 		boardName = boards[0].Name
 	}
-	b, err := a.Catalog.Board(boardName)
+	b, err := a.Catalog.Definitions.Board(boardName)
 	if err != nil {
 		return nil, err
 	}
-	bucket, err := a.Catalog.ByName(ctx, b, name)
+	bucket, err := a.Catalog.Buckets.ByName(ctx, b, name)
 	if errors.Is(err, catalog.ErrNoBucket) {
 		return nil, fmt.Errorf("nothing was ever written to this bucket of board %s", boardName)
 	}

@@ -162,7 +162,7 @@ func (w *demo) run(ctx context.Context) error {
 
 // welcome says where to look and what to type.
 func (w *demo) welcome(out io.Writer) error {
-	board, err := w.app.Catalog.Board(demoBoard)
+	board, err := w.app.Catalog.Definitions.Board(demoBoard)
 	if err != nil {
 		return err
 	}

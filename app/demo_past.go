@@ -30,7 +30,7 @@ func (p *people) remember(ctx context.Context, a *App, board *catalog.Board, now
 			return err
 		}
 		line.show("remembering: day %d of %d", ago, demoDays)
-		bucket, err := a.Catalog.ForImport(ctx, board, today-models.Date(ago), now)
+		bucket, err := a.Catalog.Buckets.ForImport(ctx, board, today-models.Date(ago), now)
 		if err != nil {
 			return err
 		}

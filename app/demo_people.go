@@ -206,7 +206,7 @@ func (p *people) moveIn(ctx context.Context, a *App, clock models.Clock, line pr
 	if err := p.storeFriends(ctx, a, line); err != nil {
 		return err
 	}
-	board, err := a.Catalog.Board(demoBoard)
+	board, err := a.Catalog.Definitions.Board(demoBoard)
 	if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func (p *people) storeFriends(ctx context.Context, a *App, line progress) error 
 
 // walk lets people walk, at a pace that can be seen, until ctx ends.
 func (p *people) walk(ctx context.Context, a *App, clock models.Clock, log *slog.Logger) {
-	board, err := a.Catalog.Board(demoBoard)
+	board, err := a.Catalog.Definitions.Board(demoBoard)
 	if err != nil {
 		log.Error("nobody walks", "error", err)
 		return

@@ -200,8 +200,8 @@ func TestDemoUploads(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
 	a := embeddedApp(t, env)
-	board := testenv.Must(a.Catalog.Board(demoBoard))
-	bucket := a.Catalog.Current(board, env.Clock.Now())
+	board := testenv.Must(a.Catalog.Definitions.Board(demoBoard))
+	bucket := a.Catalog.Buckets.Current(board, env.Clock.Now())
 	today := bucket.Day
 	uploads := make([]ingest.Upload, 60_000)
 	for i := range uploads {

@@ -56,7 +56,7 @@ type stepsImport struct {
 
 // importSteps reads daily or hourly totals, as the file's header says.
 func importSteps(ctx context.Context, a *App, in io.Reader, boardName string, r *report) error {
-	b, err := a.Catalog.Board(boardName)
+	b, err := a.Catalog.Definitions.Board(boardName)
 	if err != nil {
 		return fmt.Errorf("--board %s: %w", boardName, err)
 	}
@@ -179,7 +179,7 @@ func parseSteps(field string) (int64, error) {
 
 // bucket finds the bucket of a line's day; nil if the line was reported.
 func (s *stepsImport) bucket(ctx context.Context, date models.Date, line int) (*models.Bucket, error) {
-	bucket, err := s.app.Catalog.ForImport(ctx, s.board, date, s.now)
+	bucket, err := s.app.Catalog.Buckets.ForImport(ctx, s.board, date, s.now)
 	if models.CodeOf(err) == models.CodeUnavailable {
 		return nil, err
 	}

@@ -62,7 +62,7 @@ func newQueue(ctx context.Context, opts Options) (ingest.Queue, error) {
 // newConsumer makes what applies the queue's updates.
 func (a *App) newConsumer(o Options, deadLetters ingest.DeadLetterWriter) *ingest.Consumer {
 	return ingest.NewConsumer(ingest.ConsumerOptions{
-		Queue: a.queue, Buckets: a.Catalog, Boards: a.Boards, DeadLetters: deadLetters,
+		Queue: a.queue, Buckets: a.Catalog.Buckets, Boards: a.Boards, DeadLetters: deadLetters,
 		Clock: o.Clock, Log: o.Log, Interval: o.Config.Ingest.FlushInterval, Batch: o.Config.Ingest.BatchSize, Registry: a.registry,
 	})
 }
@@ -71,6 +71,6 @@ func (a *App) newConsumer(o Options, deadLetters ingest.DeadLetterWriter) *inges
 // forgotten them.
 func (a *App) newGuard(o Options) *ingest.Guard {
 	return ingest.NewGuard(ingest.GuardOptions{
-		Queue: a.queue, Detector: a.Boards.LossDetector("queue"), Buckets: a.Catalog, Boards: a.Boards, Leases: a.leases, Log: o.Log, Rewind: o.Config.Ingest.Rewind,
+		Queue: a.queue, Detector: a.Boards.LossDetector("queue"), Buckets: a.Catalog.Buckets, Boards: a.Boards, Leases: a.leases, Log: o.Log, Rewind: o.Config.Ingest.Rewind,
 	})
 }

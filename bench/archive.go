@@ -93,14 +93,14 @@ type dayRow struct {
 // uploads would have, and answers its rows by user.
 func (w *setup) fillDay(ctx context.Context, ago int) (*models.Bucket, []dayRow, error) {
 	c := catalog.New(catalog.NewStore(w.stores.Gorm), time.Now, w.config.HotDays, w.log())
-	if err := c.Refresh(ctx); err != nil {
+	if err := c.Definitions.Refresh(ctx); err != nil {
 		return nil, nil, err
 	}
-	b, err := c.Board("steps")
+	b, err := c.Definitions.Board("steps")
 	if err != nil {
 		return nil, nil, err
 	}
-	bucket, err := c.ForImport(ctx, b, b.Today(time.Now())+models.Date(ago), time.Now())
+	bucket, err := c.Buckets.ForImport(ctx, b, b.Today(time.Now())+models.Date(ago), time.Now())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -231,7 +231,7 @@ func (w *setup) drainBench(ctx context.Context) error {
 		return err
 	}
 	now := time.Now().Truncate(time.Hour)
-	bucket := catalog.New(nil, time.Now, 3, w.log()).Current(b, now)
+	bucket := catalog.New(nil, time.Now, 3, w.log()).Buckets.Current(b, now)
 	keys := keys.Builder{Prefix: w.config.Redis.KeyPrefix}
 	codec := score.Of(bucket)
 	at := now

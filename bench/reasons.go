@@ -84,14 +84,14 @@ func (w *setup) reasonsBench(ctx context.Context) (err error) {
 // newReasons copies the day and the friend sets to where they are asked.
 func (w *setup) newReasons(ctx context.Context) (*reasons, error) {
 	c := catalog.New(catalog.NewStore(w.stores.Gorm), time.Now, w.config.HotDays, w.log())
-	if err := c.Refresh(ctx); err != nil {
+	if err := c.Definitions.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	b, err := c.Board("steps")
+	b, err := c.Definitions.Board("steps")
 	if err != nil {
 		return nil, err
 	}
-	bucket := c.Current(b, time.Now())
+	bucket := c.Buckets.Current(b, time.Now())
 	r := &reasons{setup: w, bucket: bucket, codec: score.Of(bucket), store: board.NewStore(w.rdb, keys.Builder{Prefix: w.config.Redis.KeyPrefix}, time.Now)}
 	for v := range w.viewers {
 		// An intersection ranks who is in the set, and so the viewer must be.

@@ -159,12 +159,12 @@ func (w *setup) open(ctx context.Context, cfg config.Config) (*app.App, error) {
 
 // fillBoard gives so many users a score of today.
 func fillBoard(ctx context.Context, a *app.App, name string, users int) error {
-	b, err := a.Catalog.Board(name)
+	b, err := a.Catalog.Definitions.Board(name)
 	if err != nil {
 		return err
 	}
 	now := time.Now()
-	bucket, err := a.Catalog.ForUpload(ctx, b, b.Today(now), now)
+	bucket, err := a.Catalog.Buckets.ForUpload(ctx, b, b.Today(now), now)
 	if err != nil {
 		return err
 	}
@@ -224,12 +224,12 @@ func (w *setup) fillFriends(ctx context.Context, a *app.App) error {
 	if err != nil {
 		return err
 	}
-	b, err := a.Catalog.Board("steps")
+	b, err := a.Catalog.Definitions.Board("steps")
 	if err != nil {
 		return err
 	}
 	keys := keys.Builder{Prefix: w.config.Redis.KeyPrefix}
-	bucket := a.Catalog.Current(b, time.Now())
+	bucket := a.Catalog.Buckets.Current(b, time.Now())
 	w.keys = sharedKeys{prefix: w.config.Redis.KeyPrefix, board: keys.Board(bucket, 0)}
 	return w.rdb.Copy(ctx, w.keys.board, uploadKey, 0, true).Err()
 }

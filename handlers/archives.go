@@ -86,11 +86,11 @@ type archiveOutput struct {
 }
 
 func (a *api) startArchive(ctx context.Context, in *startArchiveInput) (*archiveOutput, error) {
-	b, err := a.Catalog.Board(in.Body.Board)
+	b, err := a.Catalog.Definitions.Board(in.Body.Board)
 	if err != nil {
 		return nil, err
 	}
-	bucket, err := a.Catalog.ByName(ctx, b, in.Body.Bucket)
+	bucket, err := a.Catalog.Buckets.ByName(ctx, b, in.Body.Bucket)
 	if errors.Is(err, catalog.ErrNoBucket) {
 		return nil, models.Errorf(models.CodeNotFound, "nothing was ever written to %s of this board", in.Body.Bucket)
 	}

@@ -27,8 +27,8 @@ type currentBucket struct {
 	ClosesAt *models.Timestamp `json:"closes_at" format:"date-time" nullable:"true" doc:"Until when updates for it are taken; null on a rolling board"`
 }
 
-func boardOf(c *catalog.Catalog, b *catalog.Board, now time.Time) BoardAnswer {
-	bucket := c.Current(b, now)
+func boardOf(buckets *catalog.Buckets, b *catalog.Board, now time.Time) BoardAnswer {
+	bucket := buckets.Current(b, now)
 	answer := BoardAnswer{
 		Name: b.Name, Kind: b.Kind, TimeZone: b.TimeZone, MaxScore: b.MaxScore, Global: b.Global, Final: bucket.Final(now),
 	}
@@ -58,8 +58,8 @@ func (a *api) listBoards(ctx context.Context, in *struct{ OnBehalf }) (*boardsOu
 	now := a.Clock()
 	out := &boardsOutput{}
 	out.Body.Boards = []BoardAnswer{}
-	for _, b := range a.Catalog.Boards() {
-		out.Body.Boards = append(out.Body.Boards, boardOf(a.Catalog, b, now))
+	for _, b := range a.Catalog.Definitions.Boards() {
+		out.Body.Boards = append(out.Body.Boards, boardOf(a.Catalog.Buckets, b, now))
 	}
 	return out, nil
 }
@@ -96,13 +96,13 @@ type definitionOutput struct {
 func (a *api) definition(b *catalog.Board) *definitionOutput {
 	now := a.Clock()
 	return &definitionOutput{Body: definitionAnswer{
-		BoardAnswer: boardOf(a.Catalog, b, now), Shards: b.Shards, TickMS: a.Catalog.Current(b, now).TickMS, CreatedAt: models.TimestampOf(b.CreatedAt),
+		BoardAnswer: boardOf(a.Catalog.Buckets, b, now), Shards: b.Shards, TickMS: a.Catalog.Buckets.Current(b, now).TickMS, CreatedAt: models.TimestampOf(b.CreatedAt),
 	}}
 }
 
 func (a *api) defineBoard(ctx context.Context, in *defineInput) (*definitionOutput, error) {
 	d := in.Body
-	b, err := a.Catalog.Add(ctx, models.Board{
+	b, err := a.Catalog.Definitions.Add(ctx, models.Board{
 		Name: d.Name, Kind: d.Kind, TimeZone: d.TimeZone, MaxScore: d.MaxScore, Shards: d.Shards, Global: d.Global,
 		StartsAt: d.StartsAt, EndsAt: d.EndsAt, WindowHours: d.WindowHours,
 	})
@@ -117,7 +117,7 @@ type boardInput struct {
 }
 
 func (a *api) showBoard(_ context.Context, in *boardInput) (*definitionOutput, error) {
-	b, err := a.Catalog.Board(in.Board)
+	b, err := a.Catalog.Definitions.Board(in.Board)
 	if err != nil {
 		return nil, err
 	}

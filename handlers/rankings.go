@@ -104,7 +104,7 @@ func (a *api) aroundRanking(ctx context.Context, in *aroundInput) (*rankingOutpu
 // mayReadGlobal refuses a board's lists of strangers to those that its
 // definition keeps them from.
 func (a *api) mayReadGlobal(ctx context.Context, board string) error {
-	b, err := a.Catalog.Board(board)
+	b, err := a.Catalog.Definitions.Board(board)
 	if err != nil {
 		return err
 	}

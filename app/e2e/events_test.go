@@ -118,7 +118,7 @@ func testAPrize(t *testing.T, env *testenv.Env) {
 		hot := order()
 		env.Clock.Set(tt.end)
 		final := order()
-		bucket := testenv.Must(s.app.Catalog.Bucket(t.Context(), tt.board, "event"))
+		bucket := testenv.Must(s.app.Catalog.Buckets.Load(t.Context(), tt.board, "event"))
 		env.Clock.Set(tt.end.AddDate(0, 0, 3).Add(time.Hour - time.Millisecond))
 		if _, err := s.app.Archive.Archive(t.Context(), bucket, func(int64) {}); models.CodeOf(err) != models.CodeBucketHot {
 			t.Errorf("%s before its time: %v", tt.board, err)

@@ -51,10 +51,10 @@ func (i *importer) run(what, text string, more ...string) (status int, stdout st
 func (i *importer) board(date string) []string {
 	i.t.Helper()
 	c := catalog.New(catalog.NewStore(i.env.Gorm), i.env.Clock.Now, 3, i.env.Log)
-	if err := c.Refresh(i.t.Context()); err != nil {
+	if err := c.Definitions.Refresh(i.t.Context()); err != nil {
 		i.t.Fatal(err)
 	}
-	bucket, err := c.Find(i.t.Context(), testenv.Must(c.Board("steps")), testenv.Must(models.ParseDate(date)))
+	bucket, err := c.Buckets.Find(i.t.Context(), testenv.Must(c.Definitions.Board("steps")), testenv.Must(models.ParseDate(date)))
 	if err != nil {
 		return nil
 	}

@@ -43,7 +43,7 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 	}
 	defs := env.Config.BoardDefinitions()
 	defs[0].Shards = shards
-	if err := f.catalog.Define(t.Context(), defs); err != nil {
+	if err := f.catalog.Definitions.Define(t.Context(), defs); err != nil {
 		t.Fatal(err)
 	}
 	f.store, f.leases = archive.NewStore(env.Gorm, env.Pool), lease.NewLocal()
@@ -64,9 +64,9 @@ func (f *fixture) archiveOver(hot archive.HotStore) *archive.Service {
 // today returns the bucket of the current day.
 func (f *fixture) today() *models.Bucket {
 	f.t.Helper()
-	b := testenv.Must(f.catalog.Board("steps"))
+	b := testenv.Must(f.catalog.Definitions.Board("steps"))
 	now := f.env.Clock.Now()
-	bucket, err := f.catalog.ForUpload(f.t.Context(), b, b.Today(now), now)
+	bucket, err := f.catalog.Buckets.ForUpload(f.t.Context(), b, b.Today(now), now)
 	if err != nil {
 		f.t.Fatal(err)
 	}

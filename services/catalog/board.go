@@ -1,6 +1,3 @@
-// Package catalog knows the boards and their buckets: definitions, what
-// differs by kind, the days of a board's zone, and the table board_buckets,
-// where a bucket's nature is written down on its first use and never changes.
 package catalog
 
 import (
@@ -72,6 +69,13 @@ func (b *Board) Today(now time.Time) models.Date { return dayAt(now, b.zone) }
 // Date is the day that answers name the bucket by; nil where the board's
 // buckets are no days.
 func (b *Board) Date(bucket *models.Bucket) *models.Date { return b.kind.date(bucket) }
+
+// RequireDays returns nil if the board's buckets are days, CodeBoardKind
+// otherwise.
+func (b *Board) RequireDays() error {
+	_, err := b.kind.on(b, 0, 0)
+	return err
+}
 
 // only is the bucket of a board that has no other, ever; nil of one that has
 // many.

@@ -58,10 +58,10 @@ func day(t testing.TB, text string) models.Date {
 func open(t testing.TB, env *testenv.Env, def models.Board) (*catalog.Catalog, *catalog.Board) {
 	t.Helper()
 	c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
-	if err := c.Define(t.Context(), []models.Board{def}); err != nil {
+	if err := c.Definitions.Define(t.Context(), []models.Board{def}); err != nil {
 		t.Fatal(err)
 	}
-	b, err := c.Board(def.Name)
+	b, err := c.Definitions.Board(def.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestWhenADayTakesUploads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			bucket, err := c.ForUpload(t.Context(), b, day(t, tt.date), now)
+			bucket, err := c.Buckets.ForUpload(t.Context(), b, day(t, tt.date), now)
 			if models.CodeOf(err) != tt.want {
 				t.Errorf("at %s for %s: %v, want %q", tt.now, tt.date, err, tt.want)
 			}
@@ -179,10 +179,10 @@ func TestRefusedDatesMakeNoBuckets(t *testing.T) {
 		}
 		before := count()
 		for _, d := range []string{"2026-11-21", "2026-11-10"} {
-			if _, err := c.ForUpload(t.Context(), b, day(t, d), env.Clock.Now()); err == nil {
+			if _, err := c.Buckets.ForUpload(t.Context(), b, day(t, d), env.Clock.Now()); err == nil {
 				t.Errorf("%s was taken", d)
 			}
-			if _, err := c.Find(t.Context(), b, day(t, d)); err == nil {
+			if _, err := c.Buckets.Find(t.Context(), b, day(t, d)); err == nil {
 				t.Errorf("%s was found", d)
 			}
 		}
@@ -199,7 +199,7 @@ func TestABucketKeepsItsNature(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		c, b := open(t, env, steps())
 		today := day(t, "2026-11-20")
-		made, err := c.ForUpload(t.Context(), b, today, env.Clock.Now())
+		made, err := c.Buckets.ForUpload(t.Context(), b, today, env.Clock.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +207,7 @@ func TestABucketKeepsItsNature(t *testing.T) {
 		changed := steps()
 		changed.Shards, changed.MaxScore, changed.TimeZone = 16, 1<<33, "America/New_York"
 		later, lb := open(t, env, changed)
-		again, err := later.Find(t.Context(), lb, today)
+		again, err := later.Buckets.Find(t.Context(), lb, today)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,7 @@ func TestABucketKeepsItsNature(t *testing.T) {
 		}
 
 		env.Clock.Advance(24 * time.Hour)
-		next, err := later.ForUpload(t.Context(), lb, today+1, env.Clock.Now())
+		next, err := later.Buckets.ForUpload(t.Context(), lb, today+1, env.Clock.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +247,7 @@ func TestConcurrentMakersAgree(t *testing.T) {
 				t.Fatal(err)
 			}
 			wg.Go(func() {
-				bucket, err := c.ForUpload(t.Context(), b, yesterday, env.Clock.Now())
+				bucket, err := c.Buckets.ForUpload(t.Context(), b, yesterday, env.Clock.Now())
 				if err != nil {
 					t.Error(err)
 					return
@@ -270,13 +270,13 @@ func TestFind(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		c, b := open(t, env, steps())
-		if _, err := c.Find(t.Context(), b, day(t, "2026-11-20")); err != nil {
+		if _, err := c.Buckets.Find(t.Context(), b, day(t, "2026-11-20")); err != nil {
 			t.Errorf("today has no bucket: %v", err)
 		}
-		if _, err := c.Find(t.Context(), b, day(t, "2020-01-01")); !errors.Is(err, catalog.ErrNoBucket) {
+		if _, err := c.Buckets.Find(t.Context(), b, day(t, "2020-01-01")); !errors.Is(err, catalog.ErrNoBucket) {
 			t.Errorf("a day without scores: %v", err)
 		}
-		if _, err := c.Find(t.Context(), b, day(t, "2026-11-21")); models.CodeOf(err) != models.CodeDateInFuture {
+		if _, err := c.Buckets.Find(t.Context(), b, day(t, "2026-11-21")); models.CodeOf(err) != models.CodeDateInFuture {
 			t.Errorf("tomorrow: %v", err)
 		}
 	})
@@ -290,20 +290,20 @@ func TestTheNextDayIsPrepared(t *testing.T) {
 		c, b := open(t, env, steps())
 		tomorrow := day(t, "2026-11-21")
 		env.Clock.Set(time.Date(2026, 11, 20, 14, 5, 0, 0, time.UTC))
-		if err := c.Refresh(t.Context()); err != nil {
+		if err := c.Definitions.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Find(t.Context(), b, tomorrow); models.CodeOf(err) != models.CodeDateInFuture {
+		if _, err := c.Buckets.Find(t.Context(), b, tomorrow); models.CodeOf(err) != models.CodeDateInFuture {
 			t.Errorf("two hours before midnight: %v", err)
 		}
 		if err := env.SQL.Close(); err != nil {
 			t.Fatal(err)
 		}
 		env.Clock.Set(time.Date(2026, 11, 20, 16, 0, 0, 0, time.UTC))
-		if _, err := c.ForUpload(t.Context(), b, tomorrow, env.Clock.Now()); err != nil {
+		if _, err := c.Buckets.ForUpload(t.Context(), b, tomorrow, env.Clock.Now()); err != nil {
 			t.Errorf("at midnight, with the database away: %v", err)
 		}
-		if _, err := c.ForUpload(t.Context(), b, tomorrow-2, env.Clock.Now()); models.CodeOf(err) != models.CodeUnavailable {
+		if _, err := c.Buckets.ForUpload(t.Context(), b, tomorrow-2, env.Clock.Now()); models.CodeOf(err) != models.CodeUnavailable {
 			t.Errorf("a day that nobody has seen, with the database away: %v", err)
 		}
 	})
@@ -316,7 +316,7 @@ func TestAKindCannotChange(t *testing.T) {
 		if err := env.Gorm.Model(&models.Board{}).Where("name = ?", "steps").Update("kind", "event").Error; err != nil {
 			t.Fatal(err)
 		}
-		err := c.Define(t.Context(), []models.Board{steps()})
+		err := c.Definitions.Define(t.Context(), []models.Board{steps()})
 		if err == nil || !strings.Contains(err.Error(), "can't become daily") {
 			t.Errorf("error %v", err)
 		}
@@ -327,10 +327,10 @@ func TestUnknownBoard(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		c, _ := open(t, env, steps())
-		if _, err := c.Board("nix"); models.CodeOf(err) != models.CodeBoardNotFound {
+		if _, err := c.Definitions.Board("nix"); models.CodeOf(err) != models.CodeBoardNotFound {
 			t.Errorf("error %v", err)
 		}
-		if boards := c.Boards(); len(boards) != 1 || boards[0].Name != "steps" {
+		if boards := c.Definitions.Boards(); len(boards) != 1 || boards[0].Name != "steps" {
 			t.Errorf("boards %v", boards)
 		}
 	})
@@ -347,14 +347,14 @@ func TestIntroduceChangesNothing(t *testing.T) {
 		other := steps()
 		other.Name = "other"
 		beside := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
-		if err := beside.DefineMissing(t.Context(), []models.Board{steps(), other}); err != nil {
+		if err := beside.Definitions.DefineMissing(t.Context(), []models.Board{steps(), other}); err != nil {
 			t.Fatal(err)
 		}
-		b, err := beside.Board("steps")
+		b, err := beside.Definitions.Board("steps")
 		if err != nil || b.Shards != 4 || b.TimeZone != "America/New_York" {
 			t.Errorf("the service's board became %+v, %v", b, err)
 		}
-		if b, err := beside.Board("other"); err != nil || b.Shards != 1 {
+		if b, err := beside.Definitions.Board("other"); err != nil || b.Shards != 1 {
 			t.Errorf("the missing board: %+v, %v", b, err)
 		}
 	})
@@ -372,23 +372,23 @@ func TestAnUnknownDefinitionIsPassedOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		env.Clock.Advance(24 * time.Hour)
-		if err := c.Refresh(t.Context()); err != nil {
+		if err := c.Definitions.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Board("gifts"); models.CodeOf(err) != models.CodeBoardNotFound {
+		if _, err := c.Definitions.Board("gifts"); models.CodeOf(err) != models.CodeBoardNotFound {
 			t.Errorf("the unknown board: %v", err)
 		}
-		if _, err := c.Find(t.Context(), b, day(t, "2026-11-21")); err != nil {
+		if _, err := c.Buckets.Find(t.Context(), b, day(t, "2026-11-21")); err != nil {
 			t.Errorf("the next day: %v", err)
 		}
 		// One that was known stays as it was.
 		if err := env.Gorm.Model(&models.Board{}).Where("name = ?", "steps").Update("time_zone", "Mars/Olympus").Error; err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Refresh(t.Context()); err != nil {
+		if err := c.Definitions.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if b, err := c.Board("steps"); err != nil || b.TimeZone != "Asia/Shanghai" {
+		if b, err := c.Definitions.Board("steps"); err != nil || b.TimeZone != "Asia/Shanghai" {
 			t.Errorf("the known board: %+v, %v", b, err)
 		}
 	})
@@ -414,10 +414,10 @@ func TestTodayAfterAChangeOfZone(t *testing.T) {
 				t.Fatal(err)
 			}
 			env.Clock.Set(now)
-			if err := c.Refresh(t.Context()); err != nil {
+			if err := c.Definitions.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			bucket := c.Current(b, now)
+			bucket := c.Buckets.Current(b, now)
 			today := bucket.Day
 			if today.String() != tt.want || now.Before(bucket.StartsAt) {
 				t.Errorf("at %s it is %v, from %v; want %s", tt.now, today, bucket.StartsAt, tt.want)

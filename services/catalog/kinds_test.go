@@ -34,21 +34,21 @@ func TestWhenAnEventTakesIncrements(t *testing.T) {
 		} {
 			now := *at(tt.now)
 			env.Clock.Set(now)
-			if err := c.Refresh(t.Context()); err != nil {
+			if err := c.Definitions.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			slot, err := c.ForIncrement(t.Context(), b.Name, now)
+			slot, err := c.Buckets.ForIncrement(t.Context(), b.Name, now)
 			if models.CodeOf(err) != tt.want {
 				t.Errorf("at %s: %v, want %q", tt.now, err, tt.want)
 			}
 			if slot.Bucket == nil || slot.Total != "event" || slot.Since != "event" {
 				t.Errorf("at %s: %+v", tt.now, slot)
 			}
-			asked, err := c.Resolve(b, nil, now)
+			asked, err := c.Buckets.Resolve(b, nil, now)
 			if err != nil {
 				t.Fatal(err)
 			}
-			stored, err := c.Load(t.Context(), asked)
+			stored, err := c.Buckets.Load(t.Context(), asked.Board, asked.Name)
 			if (err == nil) != tt.made || (err != nil && !errors.Is(err, catalog.ErrNoBucket)) {
 				t.Errorf("at %s the bucket is %v, %v", tt.now, stored, err)
 			}
@@ -67,7 +67,7 @@ func TestWhereAnEventIsFiled(t *testing.T) {
 		def := gifts()
 		def.EndsAt = at("2026-12-11T16:00:00Z") // midnight in Shanghai
 		c, b := open(t, env, def)
-		bucket := c.Current(b, env.Clock.Now())
+		bucket := c.Buckets.Current(b, env.Clock.Now())
 		if bucket.Day.String() != "2026-12-11" || !bucket.ColdAt.Equal(*at("2026-12-14T16:00:00Z")) {
 			t.Errorf("filed under %v, cold at %v", bucket.Day, bucket.ColdAt)
 		}
@@ -96,7 +96,7 @@ func TestResolutionFollowsTheDefinition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bucket := catalog.New(nil, time.Now, 3, nil).Current(b, time.Now())
+		bucket := catalog.New(nil, time.Now, 3, nil).Buckets.Current(b, time.Now())
 		if bucket.TickMS != tt.tick {
 			t.Errorf("until %s, %d: ticks of %d ms", tt.end, tt.max, bucket.TickMS)
 		}
@@ -115,7 +115,7 @@ func TestSlotsOfARollingBoard(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		c, b := open(t, env, active())
 		now := env.Clock.Now()
-		slot, err := c.ForIncrement(t.Context(), b.Name, now)
+		slot, err := c.Buckets.ForIncrement(t.Context(), b.Name, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestSlotsOfARollingBoard(t *testing.T) {
 			t.Errorf("%+v of %+v", slot, slot.Bucket)
 		}
 		for total, want := range map[string]string{"2026112013": "live", "live": ""} {
-			bucket, err := c.ForTotal(t.Context(), b.Name, total)
+			bucket, err := c.Buckets.ForTotal(t.Context(), b.Name, total)
 			if (want == "") != errors.Is(err, catalog.ErrNoBucket) || (err == nil && bucket.Name != want) {
 				t.Errorf("total %s raises %v, %v", total, bucket, err)
 			}
@@ -131,7 +131,7 @@ func TestSlotsOfARollingBoard(t *testing.T) {
 		if !slot.Bucket.Open(now.AddDate(30, 0, 0)) || slot.Bucket.Cold(now.AddDate(30, 0, 0)) {
 			t.Error("it must stay open and hot for decades")
 		}
-		slots, err := c.TotalRanges(t.Context(), now)
+		slots, err := c.Buckets.TotalRanges(t.Context(), now)
 		if err != nil || len(slots) != 1 || slots[0] != slot {
 			t.Errorf("slots %+v, %v", slots, err)
 		}
@@ -143,34 +143,34 @@ func TestCallsThatDoNotFitTheKind(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
-		if err := c.Define(t.Context(), []models.Board{steps(), gifts(), active()}); err != nil {
+		if err := c.Definitions.Define(t.Context(), []models.Board{steps(), gifts(), active()}); err != nil {
 			t.Fatal(err)
 		}
 		now := env.Clock.Now()
 		today := day(t, "2026-11-20")
-		if _, err := c.ForIncrement(t.Context(), "steps", now); models.CodeOf(err) != models.CodeBoardKind {
+		if _, err := c.Buckets.ForIncrement(t.Context(), "steps", now); models.CodeOf(err) != models.CodeBoardKind {
 			t.Errorf("increments of a daily board: %v", err)
 		}
 		for _, name := range []string{"gifts", "active"} {
-			b := testenv.Must(c.Board(name))
-			_, accepting := c.ForUpload(t.Context(), b, today, now)
-			_, asked := c.Resolve(b, &today, now)
-			_, past := c.ForImport(t.Context(), b, today, now)
-			for what, err := range map[string]error{"scores": accepting, "a date": asked, "an import": past, "days": c.HasDays(b)} {
+			b := testenv.Must(c.Definitions.Board(name))
+			_, accepting := c.Buckets.ForUpload(t.Context(), b, today, now)
+			_, asked := c.Buckets.Resolve(b, &today, now)
+			_, past := c.Buckets.ForImport(t.Context(), b, today, now)
+			for what, err := range map[string]error{"scores": accepting, "a date": asked, "an import": past, "days": b.RequireDays()} {
 				if models.CodeOf(err) != models.CodeBoardKind {
 					t.Errorf("%s of %s: %v", what, name, err)
 				}
 			}
 		}
-		if _, err := c.ForIncrement(t.Context(), "nothing", now); models.CodeOf(err) != models.CodeBoardNotFound {
+		if _, err := c.Buckets.ForIncrement(t.Context(), "nothing", now); models.CodeOf(err) != models.CodeBoardNotFound {
 			t.Errorf("no board: %v", err)
 		}
 		for name, want := range map[string]models.Code{"event": "", "live": models.CodeNotFound, "2026-11-20": models.CodeNotFound} {
 			env.Clock.Set(*gifts().StartsAt)
-			if err := c.Refresh(t.Context()); err != nil {
+			if err := c.Definitions.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.ByName(t.Context(), testenv.Must(c.Board("gifts")), name); models.CodeOf(err) != want {
+			if _, err := c.Buckets.ByName(t.Context(), testenv.Must(c.Definitions.Board("gifts")), name); models.CodeOf(err) != want {
 				t.Errorf("bucket %s: %v", name, err)
 			}
 		}
@@ -192,38 +192,38 @@ func TestABoardUnderWayCannotChange(t *testing.T) {
 		for name, change := range changes {
 			def := gifts()
 			change(&def)
-			if err := c.Define(t.Context(), []models.Board{def}); err != nil {
+			if err := c.Definitions.Define(t.Context(), []models.Board{def}); err != nil {
 				t.Errorf("%s before it is made: %v", name, err)
 			}
 		}
-		if err := c.Define(t.Context(), []models.Board{gifts(), active()}); err != nil {
+		if err := c.Definitions.Define(t.Context(), []models.Board{gifts(), active()}); err != nil {
 			t.Fatal(err)
 		}
 		env.Clock.Set(*gifts().StartsAt)
-		if err := c.Refresh(t.Context()); err != nil {
+		if err := c.Definitions.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for name, change := range changes {
 			def := gifts()
 			change(&def)
-			if err := c.Define(t.Context(), []models.Board{def}); err == nil || !strings.Contains(err.Error(), "under way") {
+			if err := c.Definitions.Define(t.Context(), []models.Board{def}); err == nil || !strings.Contains(err.Error(), "under way") {
 				t.Errorf("%s under way: %v", name, err)
 			}
-			if err := c.DefineMissing(t.Context(), []models.Board{def}); err != nil {
+			if err := c.Definitions.DefineMissing(t.Context(), []models.Board{def}); err != nil {
 				t.Errorf("%s beside the service: %v", name, err)
 			}
 		}
 		wider := active()
 		wider.WindowHours = 48
-		if err := c.Define(t.Context(), []models.Board{wider}); err == nil || !strings.Contains(err.Error(), "under way") {
+		if err := c.Definitions.Define(t.Context(), []models.Board{wider}); err == nil || !strings.Contains(err.Error(), "under way") {
 			t.Errorf("the window: %v", err)
 		}
 		def := gifts()
 		def.Global = models.AudienceService
-		if err := c.Define(t.Context(), []models.Board{def}); err != nil {
+		if err := c.Definitions.Define(t.Context(), []models.Board{def}); err != nil {
 			t.Errorf("the audience: %v", err)
 		}
-		if b := testenv.Must(c.Board("gifts")); b.Global != models.AudienceService || !b.StartsAt.Equal(*gifts().StartsAt) {
+		if b := testenv.Must(c.Definitions.Board("gifts")); b.Global != models.AudienceService || !b.StartsAt.Equal(*gifts().StartsAt) {
 			t.Errorf("it became %+v", b.Board)
 		}
 	})
@@ -235,22 +235,22 @@ func TestAdd(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		c, _ := open(t, env, steps())
 		other, _ := open(t, env, steps())
-		b, err := c.Add(t.Context(), gifts())
+		b, err := c.Definitions.Add(t.Context(), gifts())
 		if err != nil || b.Name != "gifts" || b.CreatedAt.IsZero() {
 			t.Fatalf("%+v, %v", b, err)
 		}
-		if _, err := c.Add(t.Context(), gifts()); models.CodeOf(err) != models.CodeBoardExists {
+		if _, err := c.Definitions.Add(t.Context(), gifts()); models.CodeOf(err) != models.CodeBoardExists {
 			t.Errorf("again: %v", err)
 		}
 		bad := gifts()
 		bad.Name, bad.EndsAt = "other", nil
-		if _, err := c.Add(t.Context(), bad); models.CodeOf(err) != models.CodeValidationFailed || !strings.Contains(err.Error(), "end") {
+		if _, err := c.Definitions.Add(t.Context(), bad); models.CodeOf(err) != models.CodeValidationFailed || !strings.Contains(err.Error(), "end") {
 			t.Errorf("without an end: %v", err)
 		}
-		if err := other.Refresh(t.Context()); err != nil {
+		if err := other.Definitions.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := other.Board("gifts"); err != nil {
+		if _, err := other.Definitions.Board("gifts"); err != nil {
 			t.Errorf("the other replica: %v", err)
 		}
 	})
@@ -262,7 +262,7 @@ func TestExpiredTotals(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		env.Clock.Set(*gifts().StartsAt)
 		c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
-		if err := c.Define(t.Context(), []models.Board{steps(), gifts(), active()}); err != nil {
+		if err := c.Definitions.Define(t.Context(), []models.Board{steps(), gifts(), active()}); err != nil {
 			t.Fatal(err)
 		}
 		const retain = 60 * 24 * time.Hour
@@ -274,7 +274,7 @@ func TestExpiredTotals(t *testing.T) {
 			{gifts().EndsAt.Add(retain), []string{"active 1970010100-2027020612"}},
 			{gifts().EndsAt.Add(retain + 1), []string{"active 1970010100-2027020612", "gifts event-event"}},
 		} {
-			slots, err := c.ExpiredTotals(t.Context(), tt.now, retain)
+			slots, err := c.Buckets.ExpiredTotals(t.Context(), tt.now, retain)
 			if err != nil {
 				t.Fatal(err)
 			}

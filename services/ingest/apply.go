@@ -13,8 +13,8 @@ import (
 
 // Buckets finds what updates are for.
 type Buckets interface {
-	// Bucket is a bucket by its name; catalog.ErrNoBucket where there is none.
-	Bucket(ctx context.Context, board, name string) (*models.Bucket, error)
+	// Load returns the bucket of this name, or catalog.ErrNoBucket.
+	Load(ctx context.Context, board, name string) (*models.Bucket, error)
 }
 
 // Boards raises buckets.
@@ -70,7 +70,7 @@ func resolve(ctx context.Context, buckets Buckets, payload []byte) (models.Raise
 	if err != nil {
 		return models.Raise{}, err
 	}
-	bucket, err := buckets.Bucket(ctx, u.Board, u.Bucket)
+	bucket, err := buckets.Load(ctx, u.Board, u.Bucket)
 	if errors.Is(err, catalog.ErrNoBucket) {
 		return models.Raise{}, fmt.Errorf("there is no bucket %q of a board %q", u.Bucket, u.Board)
 	}

@@ -33,7 +33,7 @@ func TestALossWhileTheGuardAppliesAgain(t *testing.T) {
 	defer q.Close()
 	look := func(boards ingest.Boards) error {
 		return ingest.NewGuard(ingest.GuardOptions{
-			Queue: q, Detector: p.boards.LossDetector("queue"), Buckets: p.catalog, Boards: boards, Leases: lease.NewLocal(), Log: env.Log, Rewind: time.Minute,
+			Queue: q, Detector: p.boards.LossDetector("queue"), Buckets: p.catalog.Buckets, Boards: boards, Leases: lease.NewLocal(), Log: env.Log, Rewind: time.Minute,
 		}).RecoverOnce(t.Context())
 	}
 	lost := func() models.LossExtent {

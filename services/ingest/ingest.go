@@ -56,12 +56,12 @@ func (s *Service) Queued() bool { return s.queued }
 // Accept takes all uploads or none: every one is checked before any is handed
 // on, and the error points at the first that is wrong. One call of the sink.
 func (s *Service) Accept(ctx context.Context, board string, uploads []Upload) ([]Accepted, error) {
-	b, err := s.catalog.Board(board)
+	b, err := s.catalog.Definitions.Board(board)
 	if err != nil {
 		return nil, err
 	}
 	now := models.TimestampOf(s.clock())
-	open := &openDays{catalog: s.catalog, board: b, now: now.Time()}
+	open := &openDays{buckets: s.catalog.Buckets, board: b, now: now.Time()}
 	raises := make([]models.Raise, len(uploads))
 	accepted := make([]Accepted, len(uploads))
 	for i, u := range uploads {
@@ -79,15 +79,15 @@ func (s *Service) Accept(ctx context.Context, board string, uploads []Upload) ([
 // their position. One call of the sink. An error means that nothing was
 // promised for any of them.
 func (s *Service) AcceptValid(ctx context.Context, board string, uploads []Upload) ([]*ItemError, error) {
-	b, err := s.catalog.Board(board)
+	b, err := s.catalog.Definitions.Board(board)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.catalog.HasDays(b); err != nil {
+	if err := b.RequireDays(); err != nil {
 		return nil, err
 	}
 	now := models.TimestampOf(s.clock())
-	open := &openDays{catalog: s.catalog, board: b, now: now.Time()}
+	open := &openDays{buckets: s.catalog.Buckets, board: b, now: now.Time()}
 	raises := make([]models.Raise, 0, len(uploads))
 	var rejected []*ItemError
 	for i, u := range uploads {
@@ -134,7 +134,7 @@ func check(ctx context.Context, open *openDays, u Upload, now models.Timestamp) 
 // openDays finds the buckets of one call's uploads. It remembers the last one:
 // most uploads of a batch are for the same day.
 type openDays struct {
-	catalog *catalog.Catalog
+	buckets *catalog.Buckets
 	board   *catalog.Board
 	now     time.Time
 
@@ -145,7 +145,7 @@ type openDays struct {
 func (o *openDays) find(ctx context.Context, d models.Date) (_ *models.Bucket, err error) {
 	if o.bucket == nil || o.date != d {
 		o.date = d
-		o.bucket, err = o.catalog.ForUpload(ctx, o.board, d, o.now)
+		o.bucket, err = o.buckets.ForUpload(ctx, o.board, d, o.now)
 	}
 	return o.bucket, err
 }

@@ -32,7 +32,7 @@ func (s *writer) Submit(_ context.Context, raises []models.Raise) error {
 func newService(t *testing.T, env *testenv.Env) (*ingest.Service, *writer) {
 	t.Helper()
 	c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
-	if err := c.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
+	if err := c.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
 		t.Fatal(err)
 	}
 	s := &writer{}

@@ -89,12 +89,12 @@ func newFixture(t *testing.T, env *testenv.Env) *fixture {
 		boards: board.NewStore(env.Redis, env.Keys, env.Clock.Now), letters: ingest.NewDeadLetterStore(env.Gorm),
 		options: ingest.StreamOptions{MaxUpdates: 1_000_000, Keep: time.Hour, ClaimAfter: time.Hour},
 	}
-	if err := p.catalog.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
+	if err := p.catalog.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
 		t.Fatal(err)
 	}
-	b := testenv.Must(p.catalog.Board("steps"))
+	b := testenv.Must(p.catalog.Definitions.Board("steps"))
 	now := env.Clock.Now()
-	bucket, err := p.catalog.ForUpload(t.Context(), b, b.Today(now), now)
+	bucket, err := p.catalog.Buckets.ForUpload(t.Context(), b, b.Today(now), now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func (p *fixture) stream() *ingest.Stream {
 
 func (p *fixture) consumer(q ingest.Queue, boards ingest.Boards) *ingest.Consumer {
 	return ingest.NewConsumer(ingest.ConsumerOptions{
-		Queue: q, Buckets: p.catalog, Boards: boards, DeadLetters: p.letters, Clock: p.env.Clock.Now, Log: p.env.Log,
+		Queue: q, Buckets: p.catalog.Buckets, Boards: boards, DeadLetters: p.letters, Clock: p.env.Clock.Now, Log: p.env.Log,
 		Interval: time.Millisecond, Batch: 1000, Registry: prometheus.NewRegistry(),
 	})
 }
@@ -247,7 +247,7 @@ func TestAConsumerWaitsForTheBoards(t *testing.T) {
 	if got := p.scores(); len(got) != 2 || got[1] != 5 || got[2] != 6 {
 		t.Errorf("the board holds %v", got)
 	}
-	if letters, err := ingest.NewDeadLetters(p.letters, p.catalog, p.boards).List(t.Context(), 0, 10); err != nil || len(letters) != 0 {
+	if letters, err := ingest.NewDeadLetters(p.letters, p.catalog.Buckets, p.boards).List(t.Context(), 0, 10); err != nil || len(letters) != 0 {
 		t.Errorf("dead letters %v, %v", letters, err)
 	}
 }
@@ -278,7 +278,7 @@ func TestPoisonBecomesDeadLetters(t *testing.T) {
 	if got := p.scores(); len(got) != 3 || got[1] != 5 || got[2] != 6 || got[7] != 7 {
 		t.Errorf("the board holds %v", got)
 	}
-	service := ingest.NewDeadLetters(p.letters, p.catalog, p.boards)
+	service := ingest.NewDeadLetters(p.letters, p.catalog.Buckets, p.boards)
 	letters, err := service.List(t.Context(), 0, 10)
 	if err != nil || len(letters) != 5 {
 		t.Fatalf("dead letters %+v, %v", letters, err)
@@ -370,7 +370,7 @@ func TestTheGuardAppliesAgain(t *testing.T) {
 	q := p.stream()
 	defer q.Close()
 	guard := ingest.NewGuard(ingest.GuardOptions{
-		Queue: q, Detector: p.boards.LossDetector("queue"), Buckets: p.catalog, Boards: p.boards, Leases: lease.NewLocal(), Log: env.Log, Rewind: time.Minute,
+		Queue: q, Detector: p.boards.LossDetector("queue"), Buckets: p.catalog.Buckets, Boards: p.boards, Leases: lease.NewLocal(), Log: env.Log, Rewind: time.Minute,
 	})
 	look := func() {
 		t.Helper()

@@ -53,7 +53,7 @@ func newFixture(t *testing.T, env *testenv.Env, largest int64) *fixture {
 	}
 	gifts, active := def("gifts", models.KindEvent), def("active", models.KindRolling)
 	gifts.StartsAt, gifts.EndsAt, active.WindowHours = &start, &end, 3
-	if err := p.catalog.Define(t.Context(), []models.Board{gifts, active}); err != nil {
+	if err := p.catalog.Definitions.Define(t.Context(), []models.Board{gifts, active}); err != nil {
 		t.Fatal(err)
 	}
 	p.ledger = p.replica(p.boards, env.Clock.Now)
@@ -62,7 +62,7 @@ func newFixture(t *testing.T, env *testenv.Env, largest int64) *fixture {
 
 // replica is another process on the same stores.
 func (p *fixture) replica(boards ledger.Boards, clock models.Clock) *ledger.Service {
-	s := ledger.New(p.store, p.catalog, boards, clock, p.env.Log)
+	s := ledger.New(p.store, p.catalog.Buckets, boards, clock, p.env.Log)
 	s.Start()
 	p.t.Cleanup(s.Close)
 	return s
@@ -79,7 +79,7 @@ func (p *fixture) add(board string, items ...ledger.Increment) []ledger.Result {
 
 func (p *fixture) bucket(board string) *models.Bucket {
 	p.t.Helper()
-	slot, err := p.catalog.ForIncrement(p.t.Context(), board, p.env.Clock.Now())
+	slot, err := p.catalog.Buckets.ForIncrement(p.t.Context(), board, p.env.Clock.Now())
 	if err != nil && models.CodeOf(err) != models.CodeEventNotOpen {
 		p.t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestOutsideTheEvent(t *testing.T) {
 		}
 		for board, want := range map[string]models.Code{"nix": models.CodeBoardNotFound, "steps": models.CodeBoardKind} {
 			if board == "steps" {
-				if err := p.catalog.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
+				if err := p.catalog.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -37,7 +37,7 @@ func (m *detector) Checkpoint(_ context.Context, r models.LossReport, upto time.
 
 func (p *fixture) reconciler(m ledger.LossDetector) *ledger.Reconciler {
 	return ledger.NewReconciler(ledger.ReconcilerOptions{
-		Store: p.store, Totals: p.catalog, Boards: p.boards, Detector: m, Clock: p.env.Clock.Now, Log: p.env.Log, Rewind: 10 * time.Minute,
+		Store: p.store, Totals: p.catalog.Buckets, Boards: p.boards, Detector: m, Clock: p.env.Clock.Now, Log: p.env.Log, Rewind: 10 * time.Minute,
 	})
 }
 
@@ -221,7 +221,7 @@ func TestAPassThatFails(t *testing.T) {
 	m := &detector{found: models.LossReport{Extent: models.AllLost}}
 	broken := errors.New("broken")
 	r := ledger.NewReconciler(ledger.ReconcilerOptions{
-		Store: p.store, Totals: p.catalog, Boards: mender{broken}, Detector: m, Clock: p.env.Clock.Now, Log: p.env.Log,
+		Store: p.store, Totals: p.catalog.Buckets, Boards: mender{broken}, Detector: m, Clock: p.env.Clock.Now, Log: p.env.Log,
 	})
 	if _, err := r.Reconcile(t.Context()); !errors.Is(err, broken) || len(m.noted) != 0 {
 		t.Errorf("%v, noted %v", err, m.noted)
@@ -304,7 +304,7 @@ func TestManyTotalsAreMended(t *testing.T) {
 // have left the window, and the event after the time for which increments are
 // kept.
 type expiries struct {
-	*catalog.Catalog
+	*catalog.Buckets
 	end time.Time
 }
 
@@ -326,7 +326,7 @@ func (e expiries) ExpiredTotals(ctx context.Context, now time.Time, retain time.
 }
 
 func (p *fixture) purger() *ledger.Purger {
-	return ledger.NewPurger(p.store, expiries{p.catalog, start.AddDate(0, 0, 10)}, p.env.Clock.Now)
+	return ledger.NewPurger(p.store, expiries{p.catalog.Buckets, start.AddDate(0, 0, 10)}, p.env.Clock.Now)
 }
 
 // What is old is deleted, and nothing else.

@@ -54,14 +54,14 @@ type History struct {
 // shards; for a friend's days one more for the friends. CodeNotFound where Of
 // is no friend, CodeBoardKind where the board has no days.
 func (s *Service) History(ctx context.Context, q HistoryQuery) (*History, error) {
-	b, err := s.catalog.Board(q.Board)
+	b, err := s.catalog.Definitions.Board(q.Board)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.catalog.HasDays(b); err != nil {
+	if err := b.RequireDays(); err != nil {
 		return nil, err
 	}
-	from, to, err := historyRange(q.From, q.To, s.catalog.Current(b, s.clock()).Day)
+	from, to, err := historyRange(q.From, q.To, s.catalog.Buckets.Current(b, s.clock()).Day)
 	if err != nil {
 		return nil, err
 	}

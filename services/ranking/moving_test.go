@@ -65,9 +65,9 @@ func (w *fixture) filled(days ...models.Date) []*models.Bucket {
 // open moves the clock to a day's noon and answers its bucket.
 func (w *fixture) open(day models.Date) *models.Bucket {
 	w.t.Helper()
-	b := testenv.Must(w.catalog.Board("steps"))
+	b := testenv.Must(w.catalog.Definitions.Board("steps"))
 	w.env.Clock.Set(day.UTC().Add(4 * time.Hour)) // noon in Shanghai
-	bucket, err := w.catalog.ForUpload(w.t.Context(), b, day, w.env.Clock.Now())
+	bucket, err := w.catalog.Buckets.ForUpload(w.t.Context(), b, day, w.env.Clock.Now())
 	if err != nil {
 		w.t.Fatal(err)
 	}

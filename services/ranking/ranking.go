@@ -231,12 +231,12 @@ type request struct {
 // nothing was ever written to it; then its answer is complete. One round trip
 // to Redis where scores have a window, none otherwise.
 func (s *Service) resolve(ctx context.Context, q Query, call string, scope ...string) (*request, error) {
-	b, err := s.catalog.Board(q.Board)
+	b, err := s.catalog.Definitions.Board(q.Board)
 	if err != nil {
 		return &request{}, err
 	}
 	now := s.clock()
-	asked, err := s.catalog.Resolve(b, q.Date, now)
+	asked, err := s.catalog.Buckets.Resolve(b, q.Date, now)
 	if err != nil {
 		return &request{}, err
 	}
@@ -256,7 +256,7 @@ func (s *Service) resolve(ctx context.Context, q Query, call string, scope ...st
 		}
 		v.after = models.Entry{User: place.User, Composite: models.Composite(place.Key)}
 	}
-	bucket, err := s.catalog.Load(ctx, asked)
+	bucket, err := s.catalog.Buckets.Load(ctx, asked.Board, asked.Name)
 	if errors.Is(err, catalog.ErrNoBucket) {
 		return v, nil
 	}

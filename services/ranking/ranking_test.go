@@ -41,7 +41,7 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 		users:   directory.New(directory.NewStore(env.Gorm), env.Log),
 	}
 	t.Cleanup(w.users.Close)
-	if err := w.catalog.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
+	if err := w.catalog.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
 		t.Fatal(err)
 	}
 	w.archive = archive.New(archive.NewStore(env.Gorm, env.Pool), w.boards, lease.NewLocal(), env.Clock.Now, env.Log)
@@ -53,8 +53,8 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 // raise puts a score on a day's board.
 func (w *fixture) raise(date models.Date, user models.UserID, points int64, at time.Time) {
 	w.t.Helper()
-	b := testenv.Must(w.catalog.Board("steps"))
-	bucket, err := w.catalog.ForImport(w.t.Context(), b, date, w.env.Clock.Now())
+	b := testenv.Must(w.catalog.Definitions.Board("steps"))
+	bucket, err := w.catalog.Buckets.ForImport(w.t.Context(), b, date, w.env.Clock.Now())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestTheRankingRule(t *testing.T) {
 		for _, shards := range []int{1, 3} {
 			w := newFixture(t, env, shards)
 			env.Clock.Advance(24 * time.Hour) // a bucket of its own for each number of shards
-			day := testenv.Must(w.catalog.Board("steps")).Today(env.Clock.Now())
+			day := testenv.Must(w.catalog.Definitions.Board("steps")).Today(env.Clock.Now())
 			now := env.Clock.Now()
 			w.befriend(1, 2, 9, 10, 100, 77)
 			w.raise(day, 1, 500, now)

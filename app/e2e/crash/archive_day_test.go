@@ -46,16 +46,16 @@ func newColdDay(t testing.TB) *coldDay {
 	c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, env.Config.HotDays, env.Log)
 	defs := env.Config.BoardDefinitions()
 	defs[0].Shards = dayShards
-	if err := c.Define(t.Context(), defs); err != nil {
+	if err := c.Definitions.Define(t.Context(), defs); err != nil {
 		t.Fatal(err)
 	}
-	b := testenv.Must(c.Board("steps"))
+	b := testenv.Must(c.Definitions.Board("steps"))
 	now := env.Clock.Now()
 	d := &coldDay{
 		t: t, env: env,
 		redis:    testenv.NewProxy(t, env.Config.Redis.Addrs[0]),
 		postgres: testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN)),
-		bucket:   testenv.Must(c.ForUpload(t.Context(), b, b.Today(now), now)),
+		bucket:   testenv.Must(c.Buckets.ForUpload(t.Context(), b, b.Today(now), now)),
 		best:     make(harness.DayScores),
 	}
 	due := d.bucket.ColdAt.Add(2 * time.Hour)

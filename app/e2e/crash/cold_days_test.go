@@ -31,7 +31,7 @@ const coldUsers = 3000
 func newColdDays(t testing.TB, env *testenv.Env) *coldDays {
 	t.Helper()
 	c := catalog.New(catalog.NewStore(env.Gorm), time.Now, env.Config.HotDays, env.Log)
-	if err := c.Refresh(t.Context()); err != nil {
+	if err := c.Definitions.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return &coldDays{t: t, env: env, catalog: c, store: board.NewStore(env.Redis, env.Keys, time.Now), sums: make(map[string]int64)}
@@ -41,7 +41,7 @@ func newColdDays(t testing.TB, env *testenv.Env) *coldDays {
 func (c *coldDays) write() {
 	c.t.Helper()
 	day := harness.NoonDay - 100 - models.Date(len(c.sums))
-	bucket, err := c.catalog.ForImport(c.t.Context(), testenv.Must(c.catalog.Board("steps")), day, time.Now())
+	bucket, err := c.catalog.Buckets.ForImport(c.t.Context(), testenv.Must(c.catalog.Definitions.Board("steps")), day, time.Now())
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -154,7 +154,7 @@ func (g *givers) check(st *stores.Stores, keys keys.Builder) {
 		if diff := cmp.Diff(want, sums(g.t, st, `SELECT user_id, score FROM score_totals WHERE board = $1 AND total = $2`, name, total)); diff != "" {
 			g.t.Errorf("%s: totals (-given +stored):\n%s", name, diff)
 		}
-		bucket := testenv.Must(c.Bucket(g.t.Context(), name, total))
+		bucket := testenv.Must(c.Buckets.Load(g.t.Context(), name, total))
 		s := board.NewStore(st.Redis, keys, time.Now)
 		users := make([]models.UserID, 0, len(want))
 		for user := range want {

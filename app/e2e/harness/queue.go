@@ -44,10 +44,10 @@ func AwaitDrained(t testing.TB, p *testenv.Process) {
 func DayBucket(t testing.TB, env *testenv.Env, date string) *models.Bucket {
 	t.Helper()
 	c := catalog.New(catalog.NewStore(env.Gorm), time.Now, 3, env.Log)
-	if err := c.Refresh(t.Context()); err != nil {
+	if err := c.Definitions.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	bucket, err := c.Find(t.Context(), testenv.Must(c.Board("steps")), testenv.Must(models.ParseDate(date)))
+	bucket, err := c.Buckets.Find(t.Context(), testenv.Must(c.Definitions.Board("steps")), testenv.Must(models.ParseDate(date)))
 	if err != nil {
 		t.Fatal(err)
 	}

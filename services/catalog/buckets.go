@@ -1,0 +1,171 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"stepboard/models"
+)
+
+// prepareAhead is how long before its day begins a bucket is made, so that
+// uploads go on if Postgres is away at midnight. It is short because a changed
+// definition only applies to buckets that are not made yet.
+const prepareAhead = 2 * time.Hour
+
+// Buckets finds and makes the buckets of boards. A bucket never changes, so it
+// stays in memory once it was read. Safe for concurrent use.
+//
+// Methods that take updates (ForUpload, ForImport, ForIncrement) make the bucket
+// on its first use. All others only find buckets that exist.
+type Buckets struct {
+	store *Store
+	index *index
+	clock models.Clock
+	// hotDays is how many days after its own a new bucket stays in Redis.
+	hotDays int
+	// cache maps bucketKey to *models.Bucket. It grows by a few hundred bytes
+	// for each bucket that is read or written.
+	cache sync.Map
+}
+
+type bucketKey struct{ board, name string }
+
+// Load returns the bucket of this name, whatever the time. Errors: ErrNoBucket
+// if nothing was ever written to it, CodeUnavailable if Postgres must be asked
+// and is away. One query the first time, none afterwards.
+func (s *Buckets) Load(ctx context.Context, board, name string) (*models.Bucket, error) {
+	if bucket, ok := s.cached(board, name); ok {
+		return bucket, nil
+	}
+	bucket, err := s.store.bucket(ctx, board, name)
+	if errors.Is(err, ErrNoBucket) {
+		return nil, ErrNoBucket
+	}
+	if err != nil {
+		return nil, models.Unavailable("find bucket", err)
+	}
+	return s.remember(bucket), nil
+}
+
+// Current returns the board's current bucket, or the bucket that would be made
+// now if it does not exist. A board with a single bucket always has that one.
+// No I/O.
+//
+// An existing bucket decides itself when it begins and ends: after a change of
+// the board's time zone the definition gives other times.
+func (s *Buckets) Current(b *Board, now time.Time) *models.Bucket {
+	bucket := s.at(b, now)
+	for _, t := range []time.Time{now, bucket.StartsAt.Add(-time.Millisecond), bucket.EndsAt} {
+		found, ok := s.cached(b.Name, s.at(b, t).Name)
+		if ok && !now.Before(found.StartsAt) && now.Before(found.EndsAt) {
+			return found
+		}
+	}
+	return s.known(bucket)
+}
+
+// Resolve returns the bucket of a day, or the current one if d is nil; if it does
+// not exist, the bucket that would be made. Errors: CodeDateInFuture if the day
+// has not begun, CodeBoardKind if the board's buckets are not days. No I/O; Load
+// reports whether the bucket exists.
+func (s *Buckets) Resolve(b *Board, d *models.Date, now time.Time) (*models.Bucket, error) {
+	if d == nil {
+		return s.Current(b, now), nil
+	}
+	proposed, err := b.kind.on(b, *d, s.hotDays)
+	if err != nil {
+		return nil, err
+	}
+	bucket := s.known(proposed)
+	return bucket, begun(bucket, *d, now)
+}
+
+// Find returns the existing bucket of a day. Errors: those of Resolve and Load.
+func (s *Buckets) Find(ctx context.Context, b *Board, d models.Date) (*models.Bucket, error) {
+	asked, err := s.Resolve(b, &d, s.clock())
+	if err != nil {
+		return nil, err
+	}
+	return s.Load(ctx, asked.Board, asked.Name)
+}
+
+// ByName returns the bucket that an operator names: a day as YYYY-MM-DD, or
+// "event". Errors: CodeValidationFailed or CodeNotFound if no bucket of the
+// board can have that name, otherwise those of Find.
+func (s *Buckets) ByName(ctx context.Context, b *Board, name string) (*models.Bucket, error) {
+	proposed, err := b.kind.named(b, name, s.hotDays)
+	if err != nil {
+		return nil, err
+	}
+	if d := b.Date(proposed); d != nil {
+		return s.Find(ctx, b, *d)
+	}
+	return s.Load(ctx, proposed.Board, proposed.Name)
+}
+
+// prepare makes the board's buckets that are current or will be soon. It also
+// loads earlier ones that still take updates, so that they are in memory when
+// Postgres is away; these are not made before somebody writes to them.
+func (s *Buckets) prepare(ctx context.Context, b *Board) error {
+	now := s.clock()
+	var failed error
+	for bucket := s.at(b, now); !bucket.StartsAt.After(now.Add(prepareAhead)); {
+		_, err := s.ensure(ctx, bucket)
+		failed = errors.Join(failed, err)
+		next := s.at(b, bucket.EndsAt)
+		if next.Name == bucket.Name {
+			break
+		}
+		bucket = next
+	}
+	for bucket := s.at(b, now); ; {
+		before := s.at(b, bucket.StartsAt.Add(-time.Millisecond))
+		if before.Name == bucket.Name || before.Final(now) {
+			return failed
+		}
+		if _, err := s.Load(ctx, b.Name, before.Name); err != nil && !errors.Is(err, ErrNoBucket) {
+			failed = errors.Join(failed, err)
+		}
+		bucket = before
+	}
+}
+
+// at returns the bucket of a moment as the definition would make it.
+func (s *Buckets) at(b *Board, now time.Time) *models.Bucket { return b.kind.at(b, now, s.hotDays) }
+
+// ensure makes the proposed bucket unless it exists, and returns the stored one,
+// which another replica may have made differently.
+func (s *Buckets) ensure(ctx context.Context, proposed *models.Bucket) (*models.Bucket, error) {
+	if bucket, ok := s.cached(proposed.Board, proposed.Name); ok {
+		return bucket, nil
+	}
+	bucket, err := s.store.ensure(ctx, *proposed)
+	if err != nil {
+		return nil, models.Unavailable("make bucket", err)
+	}
+	return s.remember(bucket), nil
+}
+
+// known returns the cached bucket of the proposed one's name, or the proposed
+// one.
+func (s *Buckets) known(proposed *models.Bucket) *models.Bucket {
+	if bucket, ok := s.cached(proposed.Board, proposed.Name); ok {
+		return bucket
+	}
+	return proposed
+}
+
+func (s *Buckets) cached(board, name string) (*models.Bucket, bool) {
+	v, ok := s.cache.Load(bucketKey{board, name})
+	if !ok {
+		return nil, false
+	}
+	return v.(*models.Bucket), true
+}
+
+func (s *Buckets) remember(bucket *models.Bucket) *models.Bucket {
+	v, _ := s.cache.LoadOrStore(bucketKey{bucket.Board, bucket.Name}, bucket)
+	return v.(*models.Bucket)
+}

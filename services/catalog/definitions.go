@@ -1,0 +1,178 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"stepboard/models"
+)
+
+const (
+	// refreshEvery is the longest time until a process notices a new definition
+	// or a new day.
+	refreshEvery = 3 * time.Second
+	// refreshTimeout bounds one refresh, so that a database that hangs does not
+	// stop all later ones.
+	refreshTimeout = 5 * time.Second
+)
+
+// index holds the boards in memory, by name. Safe for concurrent use.
+type index struct {
+	boards atomic.Pointer[map[string]*Board]
+}
+
+func newIndex() *index {
+	x := &index{}
+	x.boards.Store(&map[string]*Board{})
+	return x
+}
+
+// board returns the board of this name, or CodeBoardNotFound.
+func (x *index) board(name string) (*Board, error) {
+	b, ok := (*x.boards.Load())[name]
+	if !ok {
+		return nil, models.Errorf(models.CodeBoardNotFound, "there is no board of this name; GET /v1/boards lists them")
+	}
+	return b, nil
+}
+
+// list returns all boards, ordered by name.
+func (x *index) list() []*Board {
+	boards := *x.boards.Load()
+	list := make([]*Board, 0, len(boards))
+	for _, b := range boards {
+		list = append(list, b)
+	}
+	slices.SortFunc(list, func(a, b *Board) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// Definitions serves the definitions of boards from memory and reads them again
+// every few seconds. Safe for concurrent use.
+type Definitions struct {
+	store   *Store
+	index   *index
+	buckets *Buckets
+	log     *slog.Logger
+}
+
+// Define stores the definitions of a service's settings and loads the catalog.
+// Nothing is stored unless all of them are valid; the error names the first
+// that is not. Stored boards that are not among the given ones stay as they
+// are.
+func (d *Definitions) Define(ctx context.Context, defs []models.Board) error {
+	return d.define(ctx, defs, true)
+}
+
+// DefineMissing is like Define, but leaves boards that are stored already as
+// they are. Commands that run beside a service use it.
+func (d *Definitions) DefineMissing(ctx context.Context, defs []models.Board) error {
+	return d.define(ctx, defs, false)
+}
+
+func (d *Definitions) define(ctx context.Context, defs []models.Board, update bool) error {
+	boards := make([]*Board, len(defs))
+	for i, def := range defs {
+		b, err := NewBoard(def)
+		if err != nil {
+			return err
+		}
+		boards[i] = b
+	}
+	if err := d.store.define(ctx, boards, update); err != nil {
+		return err
+	}
+	return d.Refresh(ctx)
+}
+
+// Add stores the definition of a new board. Errors: CodeValidationFailed if the
+// definition is invalid, CodeBoardExists, CodeUnavailable. Other replicas notice
+// the board within refreshEvery.
+func (d *Definitions) Add(ctx context.Context, def models.Board) (*Board, error) {
+	b, err := NewBoard(def)
+	if err != nil {
+		return nil, models.Errorf(models.CodeValidationFailed, "%v", err)
+	}
+	added, err := d.store.add(ctx, b.Board)
+	if err != nil {
+		return nil, models.Unavailable("store board", err)
+	}
+	if !added {
+		return nil, models.Errorf(models.CodeBoardExists, "there is a board %s already; GET /v1/admin/boards/%s shows it", def.Name, def.Name)
+	}
+	if err := d.Refresh(ctx); err != nil {
+		return nil, models.Unavailable("load board", err)
+	}
+	return d.Board(def.Name)
+}
+
+// Refresh reads all definitions and makes the buckets that are current or will
+// be soon. It takes two queries, and two more for each new bucket, and ends
+// after refreshTimeout at the latest.
+func (d *Definitions) Refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	stored, err := d.store.boards(ctx)
+	if err != nil {
+		return err
+	}
+	known := *d.index.boards.Load()
+	boards := make(map[string]*Board, len(stored))
+	for _, def := range stored {
+		b, err := NewBoard(def)
+		if err != nil {
+			// A newer version of the service may define boards that this one can't
+			// use.
+			d.log.WarnContext(ctx, "a board's definition can't be used here; it stays as it was", "board", def.Name, "error", err)
+			b = known[def.Name]
+		}
+		if b != nil {
+			boards[b.Name] = b
+		}
+	}
+	d.index.boards.Store(&boards)
+	var failed error
+	for _, b := range boards {
+		failed = errors.Join(failed, d.buckets.prepare(ctx, b))
+	}
+	return failed
+}
+
+// Run refreshes the definitions until ctx ends. A failed refresh is logged and
+// tried again; meanwhile the catalog serves the definitions that it has.
+func (d *Definitions) Run(ctx context.Context) {
+	ticker := time.NewTicker(refreshEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if err := d.Refresh(ctx); err != nil && ctx.Err() == nil {
+				d.log.WarnContext(ctx, "the board catalog could not be refreshed", "error", err)
+			}
+		}
+	}
+}
+
+// Board returns the board of this name, or CodeBoardNotFound. No I/O.
+func (d *Definitions) Board(name string) (*Board, error) { return d.index.board(name) }
+
+// Boards returns all boards, ordered by name. No I/O.
+func (d *Definitions) Boards() []*Board { return d.index.list() }
+
+// Zones returns the time zones of the boards, each once. No I/O.
+func (d *Definitions) Zones() []*time.Location {
+	var zones []*time.Location
+	for _, b := range d.Boards() {
+		if !slices.ContainsFunc(zones, func(z *time.Location) bool { return z.String() == b.zone.String() }) {
+			zones = append(zones, b.zone)
+		}
+	}
+	return zones
+}

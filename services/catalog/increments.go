@@ -1,0 +1,85 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"stepboard/models"
+)
+
+// ForIncrement returns where an increment counts that is accepted now, and makes
+// the bucket on its first use. Errors: CodeBoardNotFound, CodeBoardKind if the
+// board takes no increments, CodeEventNotOpen outside the event's time (the
+// range is returned nevertheless), CodeUnavailable if Postgres must be asked and
+// is away. Two queries the first time, none afterwards.
+func (s *Buckets) ForIncrement(ctx context.Context, board string, now time.Time) (models.TotalRange, error) {
+	b, err := s.index.board(board)
+	if err != nil {
+		return models.TotalRange{}, err
+	}
+	proposed := s.at(b, now)
+	if totals, err := b.kind.totals(s.known(proposed), now); err != nil {
+		return totals, err
+	}
+	bucket, err := s.ensure(ctx, proposed)
+	if err != nil {
+		return models.TotalRange{}, err
+	}
+	return b.kind.totals(bucket, now)
+}
+
+// ForTotal returns the bucket that a running total raises. Errors: ErrNoBucket if
+// it raises none, CodeBoardNotFound, and those of Load.
+func (s *Buckets) ForTotal(ctx context.Context, board, total string) (*models.Bucket, error) {
+	b, err := s.index.board(board)
+	if err != nil {
+		return nil, err
+	}
+	name := b.kind.raised(total)
+	if name == "" {
+		return nil, ErrNoBucket
+	}
+	return s.Load(ctx, board, name)
+}
+
+// TotalRanges returns the running totals that Redis may lack: one range for each
+// board that takes increments, from when its bucket exists until the archive
+// must have it. CodeUnavailable if Postgres must be asked and is away.
+func (s *Buckets) TotalRanges(ctx context.Context, now time.Time) ([]models.TotalRange, error) {
+	return s.totalRanges(ctx, now, func(k kind, bucket *models.Bucket) (models.TotalRange, bool) {
+		totals, err := k.totals(bucket, now)
+		return totals, models.CodeOf(err) != models.CodeBoardKind && now.Before(bucket.ColdAt.Add(archiveGrace))
+	})
+}
+
+// ExpiredTotals returns the running totals that nobody reads any more if
+// increments are kept for the given time. Each range covers the totals from
+// Since to Total. Errors: those of TotalRanges.
+func (s *Buckets) ExpiredTotals(ctx context.Context, now time.Time, retain time.Duration) ([]models.TotalRange, error) {
+	return s.totalRanges(ctx, now, func(k kind, bucket *models.Bucket) (models.TotalRange, bool) { return k.expired(bucket, now, retain) })
+}
+
+// totalRanges collects one range for each board for which rangeOf returns one.
+// rangeOf is asked about the bucket that would be made first, so that boards
+// without increments cost no query.
+func (s *Buckets) totalRanges(ctx context.Context, now time.Time, rangeOf func(kind, *models.Bucket) (models.TotalRange, bool)) ([]models.TotalRange, error) {
+	var ranges []models.TotalRange
+	for _, b := range s.index.list() {
+		proposed := s.at(b, now)
+		if _, ok := rangeOf(b.kind, proposed); !ok {
+			continue
+		}
+		bucket, err := s.Load(ctx, proposed.Board, proposed.Name)
+		if errors.Is(err, ErrNoBucket) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if totals, ok := rangeOf(b.kind, bucket); ok {
+			ranges = append(ranges, totals)
+		}
+	}
+	return ranges, nil
+}

@@ -1,0 +1,70 @@
+package catalog
+
+import (
+	"context"
+	"time"
+
+	"stepboard/models"
+)
+
+// FirstDay is the first day that can be imported. There are no older step
+// counts, and every store counts days from here.
+const FirstDay models.Date = 0
+
+// ForUpload returns the day's bucket for a total that is accepted now, and makes
+// it on its first use. Errors: CodeDateInFuture or CodeDateClosed if the day
+// takes no totals, CodeBoardKind if the board takes increments, CodeUnavailable
+// if Postgres must be asked and is away. Two queries the first time, none
+// afterwards.
+func (s *Buckets) ForUpload(ctx context.Context, b *Board, d models.Date, now time.Time) (*models.Bucket, error) {
+	proposed, err := b.kind.on(b, d, s.hotDays)
+	if err != nil {
+		return nil, err
+	}
+	// This is checked before the row is made, so that refused dates leave no
+	// rows behind.
+	if err := accepts(s.known(proposed), d, now); err != nil {
+		return nil, err
+	}
+	bucket, err := s.ensure(ctx, proposed)
+	if err != nil {
+		return nil, err
+	}
+	return bucket, accepts(bucket, d, now)
+}
+
+// ForImport returns the day's bucket for an import, and makes it on its first
+// use: today's or any before it, whether or not the day is closed for uploads.
+// Errors: those of ForUpload.
+func (s *Buckets) ForImport(ctx context.Context, b *Board, d models.Date, now time.Time) (*models.Bucket, error) {
+	proposed, err := b.kind.on(b, d, s.hotDays)
+	switch {
+	case err != nil:
+		return nil, err
+	case d > b.Today(now):
+		return nil, models.Errorf(models.CodeDateInFuture, "%v has not begun on this board", d)
+	case d < FirstDay:
+		return nil, models.Errorf(models.CodeDateClosed, "days before %v are not kept", FirstDay)
+	}
+	return s.ensure(ctx, proposed)
+}
+
+// accepts returns an error unless the day's bucket takes totals: from its start
+// until its time for late uploads is over.
+func accepts(bucket *models.Bucket, d models.Date, now time.Time) error {
+	if err := begun(bucket, d, now); err != nil {
+		return err
+	}
+	if !bucket.Open(now) {
+		return models.Errorf(models.CodeDateClosed, "uploads for %v closed at %s", d,
+			bucket.ClosesAt.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+func begun(bucket *models.Bucket, d models.Date, now time.Time) error {
+	if now.Before(bucket.StartsAt) {
+		return models.Errorf(models.CodeDateInFuture, "%v has not begun on this board", d)
+	}
+	return nil
+}
