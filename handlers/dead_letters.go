@@ -49,22 +49,6 @@ func (a *api) listDeadLetters(ctx context.Context, in *struct{ Paging }) (*deadL
 	return out, nil
 }
 
-// nextByID is the cursor behind a row of a list that is ordered by its id.
-func nextByID(id int64, scope ...string) string {
-	// A place has a user; here it stands for nobody.
-	return models.EncodeCursor(models.Cursor{Key: id, User: 1}, scope...)
-}
-
-// beforeID is the id behind which a page of such a list begins; 0 at its
-// newest.
-func (p Paging) beforeID(scope ...string) (int64, error) {
-	if p.Cursor == "" {
-		return 0, nil
-	}
-	place, err := models.DecodeCursor(p.Cursor, scope...)
-	return place.Key, err
-}
-
 type deadLetterInput struct {
 	ID int64 `path:"id" minimum:"1" doc:"The dead letter's id"`
 }

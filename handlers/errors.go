@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"context"
 	"errors"
 	"math"
 	"net/http"
@@ -215,7 +214,6 @@ func fieldError(err error) models.FieldError {
 	return models.FieldError{Location: detail.Location, Message: detail.Message}
 }
 
-// clientGone tells whether an error only says that nobody listens any more.
-func clientGone(ctx context.Context, err error) bool {
-	return err != nil && errors.Is(ctx.Err(), context.Canceled)
+func nothingHere(c *gin.Context) {
+	writeProblem(c, models.Errorf(models.CodeNotFound, "there is nothing at this path; GET /openapi.json lists what there is"))
 }

@@ -17,16 +17,6 @@ import (
 	"stepboard/models"
 )
 
-// requestTimeout bounds a request's reads of the stores, well before the
-// server gives up on writing the answer. Changes that have begun go on.
-const requestTimeout = 6 * time.Second
-
-const (
-	requestIDHeader = "X-Request-Id"
-	requestIDKey    = "request_id"
-	errorKey        = "error"
-)
-
 // metrics counts what the API does.
 type metrics struct {
 	duration *prometheus.HistogramVec
@@ -160,27 +150,4 @@ func methodLabel(method string) string {
 	default:
 		return "other"
 	}
-}
-
-// noteError keeps an error for the request's log line.
-func noteError(c *gin.Context, err error) {
-	if err != nil {
-		c.Set(errorKey, err)
-	}
-}
-
-func requestID(c *gin.Context) string { return c.GetString(requestIDKey) }
-
-// validRequestID takes what fits in a log line: 1 to 64 visible ASCII
-// characters.
-func validRequestID(id string) bool {
-	if id == "" || len(id) > 64 {
-		return false
-	}
-	for i := range len(id) {
-		if id[i] <= ' ' || id[i] > '~' {
-			return false
-		}
-	}
-	return true
 }

@@ -24,28 +24,10 @@ func (in *DayInput) query(viewer models.UserID, err error) (ranking.Query, error
 	return q, err
 }
 
-// optionalDate reads a date of the query that may be left out.
-func optionalDate(location, text string) (*models.Date, error) {
-	if text == "" {
-		return nil, nil //nolint:nilnil // a date that was left out is no error
-	}
-	day, err := models.ParseDate(text)
-	if err != nil {
-		return nil, models.Invalid(location, err.Error())
-	}
-	return &day, nil
-}
-
 // pageInput picks a page of a ranking.
 type pageInput struct {
 	DayInput
 	Paging
-}
-
-// Paging picks a page of a list.
-type Paging struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"Most entries of a page"`
-	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
 }
 
 func (in *pageInput) query(viewer models.UserID, err error) (ranking.Query, error) {

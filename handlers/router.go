@@ -9,7 +9,6 @@ import (
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humagin"
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -145,23 +144,4 @@ func (a *api) probes(engine *gin.Engine) {
 		engine.Handle(method, "/readyz", a.readyz)
 	}
 	engine.GET("/metrics", gin.WrapH(promhttp.HandlerFor(a.Registry, promhttp.HandlerOpts{Registry: a.Registry})))
-}
-
-func nothingHere(c *gin.Context) {
-	writeProblem(c, models.Errorf(models.CodeNotFound, "there is nothing at this path; GET /openapi.json lists what there is"))
-}
-
-// newHuma makes the API description and binds it to the engine.
-func newHuma(engine *gin.Engine, version string) huma.API {
-	useProblems()
-	config := huma.DefaultConfig("Stepboard", version)
-	config.Info.Description = "Rankings among friends, today or on any past day."
-	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "JWT"},
-	}
-	config.CreateHooks = nil // no $schema links in answers
-	config.DocsPath, config.SchemasPath = "", ""
-	config.RejectUnknownQueryParameters = true
-	config.Formats = map[string]huma.Format{"application/json": jsonFormat, "json": jsonFormat}
-	return humagin.New(engine, config)
 }

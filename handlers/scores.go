@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -20,25 +19,6 @@ const (
 	maxUploads = 7
 	maxBatch   = 1000
 )
-
-// wholeNumber reads a JSON number without fraction or exponent. One that no
-// int64 holds becomes the nearest that does, which no board takes either.
-type wholeNumber int64
-
-// UnmarshalJSON refuses everything that is not written as a whole number.
-func (n *wholeNumber) UnmarshalJSON(text []byte) error {
-	value, err := strconv.ParseInt(string(text), 10, 64)
-	switch {
-	case errors.Is(err, strconv.ErrRange) && text[0] == '-':
-		value = math.MinInt64
-	case errors.Is(err, strconv.ErrRange):
-		value = math.MaxInt64
-	case err != nil:
-		return errors.New("must be a whole number")
-	}
-	*n = wholeNumber(value)
-	return nil
-}
 
 // uploadItem is a day's total.
 type uploadItem struct {

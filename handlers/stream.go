@@ -13,9 +13,6 @@ import (
 	"stepboard/services/stream"
 )
 
-// streamRoute is the only route whose requests last.
-const streamRoute = "/v1/boards/:board/friends/stream"
-
 // streamWrite bounds the writing of one event: who does not read for so long
 // is gone.
 const streamWrite = 10 * time.Second

@@ -11,8 +11,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-const traceIDKey = "trace_id"
-
 // traced begins a trace for a share of the calls under /v1. Whoever calls does
 // not decide which: anybody may send a traceparent, and proxies pass it on, so
 // a phone could have all of its calls traced. A stream is left out: it would be

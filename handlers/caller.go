@@ -1,0 +1,54 @@
+package handlers
+
+import (
+	"context"
+
+	"stepboard/models"
+	"stepboard/services/auth"
+)
+
+// callerKey is where the context keeps the Caller.
+type callerKey struct{}
+
+func callerFrom(ctx context.Context) *auth.Caller { return ctx.Value(callerKey{}).(*auth.Caller) }
+
+// OnBehalf is the parameter by which a service names the user that it acts
+// for.
+type OnBehalf struct {
+	UserID string `query:"user_id" doc:"The user that a service acts for; a user's own id may be given too" example:"1001"`
+}
+
+// user is the user that the request acts for.
+func (o OnBehalf) user(ctx context.Context) (models.UserID, error) {
+	user, err := o.userIfAny(ctx)
+	if err == nil && user == 0 {
+		return 0, models.Invalid("query.user_id", "a service token must name the user that it acts for")
+	}
+	return user, err
+}
+
+// userIfAny is the user that the request acts for; 0 for a backend that names
+// none.
+func (o OnBehalf) userIfAny(ctx context.Context) (models.UserID, error) {
+	caller := callerFrom(ctx)
+	if o.UserID == "" {
+		return caller.User, nil
+	}
+	user, err := models.ParseUserID(o.UserID)
+	if err != nil {
+		return 0, models.Invalid("query.user_id", err.Error())
+	}
+	if !caller.Service && caller.User != user {
+		return 0, models.Errorf(models.CodeForbidden, "a user acts only for oneself")
+	}
+	return user, nil
+}
+
+// pathUser reads the user of a path.
+func pathUser(id string) (models.UserID, error) {
+	user, err := models.ParseUserID(id)
+	if err != nil {
+		return 0, models.Invalid("path.id", err.Error())
+	}
+	return user, nil
+}

@@ -1,0 +1,79 @@
+package handlers
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humagin"
+	"github.com/gin-gonic/gin"
+)
+
+// newHuma makes the API description and binds it to the engine.
+func newHuma(engine *gin.Engine, version string) huma.API {
+	useProblems()
+	config := huma.DefaultConfig("Stepboard", version)
+	config.Info.Description = "Rankings among friends, today or on any past day."
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "JWT"},
+	}
+	config.CreateHooks = nil // no $schema links in answers
+	config.DocsPath, config.SchemasPath = "", ""
+	config.RejectUnknownQueryParameters = true
+	config.Formats = map[string]huma.Format{"application/json": jsonFormat, "json": jsonFormat}
+	return humagin.New(engine, config)
+}
+
+// describeMore adds what can't be said by the types of the calls.
+func describeMore(spec *huma.OpenAPI) {
+	// A reference to an object can't be marked nullable.
+	me := spec.Components.Schemas.Map()["Ranking"].Properties["me"]
+	me.OneOf = []*huma.Schema{{Ref: me.Ref}, {Type: "null"}}
+	me.Ref = ""
+	// A call may answer one of two statuses with the same body.
+	also := func(path string, status int) {
+		responses := spec.Paths[path].Post.Responses
+		responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: responses["200"].Content}
+	}
+	also("/v1/friends/requests", http.StatusCreated)
+	also("/v1/boards/{board}/scores", http.StatusAccepted)
+	also("/v1/boards/{board}/scores/batch", http.StatusAccepted)
+	openAnswers(spec)
+}
+
+// openAnswers lets the bodies of answers have fields that are not described
+// yet. Those of requests stay closed: they share no schema with answers.
+func openAnswers(spec *huma.OpenAPI) {
+	for _, path := range spec.Paths {
+		for _, op := range []*huma.Operation{path.Get, path.Post, path.Put, path.Delete} {
+			if op == nil {
+				continue
+			}
+			for _, response := range op.Responses {
+				for _, content := range response.Content {
+					open(spec.Components.Schemas, content.Schema)
+				}
+			}
+		}
+	}
+}
+
+// open lets a schema, and what it consists of, have more fields.
+func open(registry huma.Registry, s *huma.Schema) {
+	if s == nil {
+		return
+	}
+	if s.Ref != "" {
+		s = registry.SchemaFromRef(s.Ref)
+	}
+	if s.AdditionalProperties == false {
+		s.AdditionalProperties = nil
+	}
+	open(registry, s.Items)
+	for _, property := range s.Properties {
+		open(registry, property)
+	}
+	for _, one := range s.OneOf {
+		open(registry, one)
+	}
+}
