@@ -219,11 +219,13 @@ func (a *App) buildJobs(o Options) error {
 func (a *App) buildHandler(o Options, names keys.Builder) (err error) {
 	limits := limit.New(limit.Limits{User: o.Config.Limits.UserPerMinute, Address: o.Config.Limits.AddressPerMinute}, limit.NewRedisCounter(o.Stores.Redis, names))
 	a.registry.MustRegister(newLimitCollector(limits))
-	a.Handler, err = handlers.New(handlers.Deps{
-		Streams: a.Streams, Limits: limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
-		Catalog: a.Catalog, Ingest: a.Ingest, Ranking: a.Ranking, Archive: a.Archive, Ledger: a.Ledger, DeadLetters: a.DeadLetters,
-		Friends: a.Friends, Users: a.Users, ProbesOnly: !o.Roles.API,
-		Verifier: o.Verifier, Ready: a.ready, Clock: o.Clock,
+	a.Handler, err = handlers.New(handlers.Config{
+		Scores: a.Ingest, Increments: a.Ledger, Boards: a.Catalog.Definitions, Buckets: a.Catalog.Buckets,
+		Rankings: a.Ranking, History: a.Ranking, Streams: a.Streams,
+		Friends: a.Friends, FriendRequests: a.Friends, Profiles: a.Users,
+		Archives: a.Archive, DeadLetters: a.DeadLetters,
+		Tokens: o.Verifier, Limits: limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
+		ProbesOnly: !o.Roles.API, Ready: a.ready, Clock: o.Clock,
 		Registry: a.registry, Log: o.Log, Version: Version, Extra: o.Extra,
 		Traces: o.Traces.Provider(), Sampled: o.Traces.sampled,
 	})

@@ -3,25 +3,44 @@ package handlers
 import (
 	"context"
 	"errors"
+	"net/http"
 
 	"stepboard/models"
 	"stepboard/services/archive"
 	"stepboard/services/catalog"
 )
 
+// ArchiveService moves buckets to the archive.
+type ArchiveService interface {
+	Runs(ctx context.Context, q archive.RunsQuery) ([]models.ArchiveRun, error)
+	Start(ctx context.Context, bucket *models.Bucket) (models.ArchiveRun, error)
+}
+
+// BucketFinder finds a board's bucket by the name that an operator gives.
+type BucketFinder interface {
+	ByName(ctx context.Context, b *catalog.Board, name string) (*models.Bucket, error)
+}
+
+// archiveHandlers serves the archive's runs to operators.
+type archiveHandlers struct {
+	archive ArchiveService
+	boards  BoardFinder
+	buckets BucketFinder
+}
+
 // archiveRun is one run of a bucket's archival.
 type archiveRun struct {
 	Board      string              `json:"board" doc:"The board's name"`
 	Bucket     string              `json:"bucket" doc:"The bucket: 20261120 for a day, event for an event"`
-	Run        int                 `json:"run" doc:"1 moves the bucket; later runs merge what came after it"`
-	State      models.ArchiveState `json:"state" enum:"running,failed,complete" doc:"A run that is not complete is taken up by the next archival"`
-	Attempts   int                 `json:"attempts" doc:"How often it was begun"`
+	Run        int                 `json:"run" doc:"1 moves the bucket; later runs merge updates that came after it"`
+	State      models.ArchiveState `json:"state" enum:"running,failed,complete" doc:"A run that is not complete is resumed by the next archival"`
+	Attempts   int                 `json:"attempts" doc:"How often it was started"`
 	Shards     int                 `json:"shards" doc:"Sorted sets that held the bucket"`
 	Moved      int64               `json:"moved" doc:"Entries read from Redis so far"`
-	Entries    int64               `json:"entries" doc:"Entries of the bucket in the archive as the run left it; 0 until it is complete"`
+	Entries    int64               `json:"entries" doc:"Entries of the bucket in the archive when the run completed; 0 until then"`
 	ScoreSum   int64               `json:"score_sum" doc:"The sum of their scores"`
 	Error      string              `json:"error" doc:"Why the run failed; empty otherwise"`
-	StartedAt  models.Timestamp    `json:"started_at" format:"date-time" doc:"When it was begun last"`
+	StartedAt  models.Timestamp    `json:"started_at" format:"date-time" doc:"When it was started last"`
 	FinishedAt *models.Timestamp   `json:"finished_at" format:"date-time" doc:"When it ended; null while it runs"`
 }
 
@@ -37,6 +56,12 @@ func archiveRunOf(r models.ArchiveRun) archiveRun {
 	return answer
 }
 
+var listArchives = call{
+	summary:     "List the runs of the archive",
+	description: "The runs of the nightly archival, newest first, with their figures; `?state=failed` lists the runs that failed and why.",
+	errors:      []int{http.StatusBadRequest},
+}
+
 type listArchivesInput struct {
 	Board string `query:"board" doc:"Runs of this board only"`
 	State string `query:"state" enum:"running,failed,complete" doc:"Runs in this state only"`
@@ -50,28 +75,37 @@ type archivesOutput struct {
 	}
 }
 
-func (a *api) listArchives(ctx context.Context, in *listArchivesInput) (*archivesOutput, error) {
+func (h *archiveHandlers) list(ctx context.Context, in *listArchivesInput) (*archivesOutput, error) {
 	scope := []string{"archives", in.Board, in.State}
 	before, err := in.beforeID(scope...)
 	if err != nil {
 		return nil, err
 	}
-	q := archive.RunsQuery{Board: in.Board, State: models.ArchiveState(in.State), Before: before, Limit: in.Limit + 1}
-	list, err := a.Archive.Runs(ctx, q)
+	list, err := h.archive.Runs(ctx, archive.RunsQuery{
+		Board: in.Board, State: models.ArchiveState(in.State), Before: before, Limit: in.Limit + 1,
+	})
 	if err != nil {
 		return nil, err
 	}
 	out := &archivesOutput{}
-	page := list[:min(len(list), in.Limit)]
+	page, more := cutPage(list, in.Limit)
 	out.Body.Runs = make([]archiveRun, len(page))
 	for i, r := range page {
 		out.Body.Runs[i] = archiveRunOf(r)
 	}
-	if len(list) > len(page) {
-		cursor := nextByID(page[len(page)-1].ID, scope...)
+	if more {
+		cursor := cursorAfterID(page[len(page)-1].ID, scope...)
 		out.Body.NextCursor = &cursor
 	}
 	return out, nil
+}
+
+var startArchive = call{
+	summary: "Archive a day now",
+	description: "Archive a day that is past its hot days, such as `{\"board\":\"steps\",\"bucket\":\"2026-11-16\"}`, or merge updates that came after its archival. " +
+		"The run continues after the answer; GET /v1/admin/archives shows its progress. bucket_hot: it is too early; archive_running: a run is under way.",
+	status: http.StatusAccepted,
+	errors: bodyErrors(http.StatusNotFound, http.StatusConflict),
 }
 
 type startArchiveInput struct {
@@ -85,12 +119,12 @@ type archiveOutput struct {
 	Body archiveRun
 }
 
-func (a *api) startArchive(ctx context.Context, in *startArchiveInput) (*archiveOutput, error) {
-	b, err := a.Catalog.Definitions.Board(in.Body.Board)
+func (h *archiveHandlers) start(ctx context.Context, in *startArchiveInput) (*archiveOutput, error) {
+	b, err := h.boards.Board(in.Body.Board)
 	if err != nil {
 		return nil, err
 	}
-	bucket, err := a.Catalog.Buckets.ByName(ctx, b, in.Body.Bucket)
+	bucket, err := h.buckets.ByName(ctx, b, in.Body.Bucket)
 	if errors.Is(err, catalog.ErrNoBucket) {
 		return nil, models.Errorf(models.CodeNotFound, "nothing was ever written to %s of this board", in.Body.Bucket)
 	}
@@ -100,7 +134,7 @@ func (a *api) startArchive(ctx context.Context, in *startArchiveInput) (*archive
 	if err != nil {
 		return nil, err
 	}
-	run, err := a.Archive.Start(ctx, bucket)
+	run, err := h.archive.Start(ctx, bucket)
 	if err != nil {
 		return nil, err
 	}

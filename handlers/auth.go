@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"net/url"
 	"strings"
 
@@ -41,12 +42,29 @@ func (a audience) describe() string {
 	}
 }
 
+// TokenVerifier checks tokens.
+type TokenVerifier interface {
+	Verify(token string) (*auth.Caller, error)
+}
+
+// RateLimiter counts the calls of users and addresses.
+type RateLimiter interface {
+	Addresses() bool
+	Take(ctx context.Context, user models.UserID, address string) error
+}
+
+// authenticator decides which calls go through to their handlers.
+type authenticator struct {
+	tokens TokenVerifier
+	limits RateLimiter
+}
+
 // authenticate lets a request through to its call if its token may make it,
 // and whoever makes it has not made too many.
-func (a *api) authenticate(hctx huma.Context, next func(huma.Context)) {
+func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context)) {
 	caller, err := a.admit(hctx)
 	c := humagin.Unwrap(hctx)
-	if limited := a.limit(c, caller); limited != nil {
+	if limited := a.countCall(c, caller); limited != nil {
 		err = limited
 	}
 	if err == nil {
@@ -79,12 +97,12 @@ func checkQuery(raw string) error {
 
 // admit tells who makes a request, as far as the token says, and whether the
 // token may.
-func (a *api) admit(hctx huma.Context) (*auth.Caller, error) {
+func (a *authenticator) admit(hctx huma.Context) (*auth.Caller, error) {
 	scheme, token, _ := strings.Cut(hctx.Header("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return nil, auth.Unauthenticated("send a token: Authorization: Bearer …", nil)
 	}
-	caller, err := a.Verifier.Verify(token)
+	caller, err := a.tokens.Verify(token)
 	if err != nil {
 		return nil, err
 	}
@@ -101,9 +119,9 @@ func (a *api) admit(hctx huma.Context) (*auth.Caller, error) {
 	}
 }
 
-// limit counts a call, whether it may be made or not. Backends and operators are
+// countCall counts a call, whether it may be made or not. Backends and operators are
 // trusted: one address of theirs may speak for every user.
-func (a *api) limit(c *gin.Context, caller *auth.Caller) error {
+func (a *authenticator) countCall(c *gin.Context, caller *auth.Caller) error {
 	var user models.UserID
 	if caller != nil {
 		if caller.Service || caller.Admin {
@@ -112,10 +130,10 @@ func (a *api) limit(c *gin.Context, caller *auth.Caller) error {
 		user = caller.User
 	}
 	var address string
-	if a.Limits.Addresses() {
+	if a.limits.Addresses() {
 		address = addressOf(c)
 	}
-	return a.Limits.Take(c.Request.Context(), user, address)
+	return a.limits.Take(c.Request.Context(), user, address)
 }
 
 const forwardedFor = "X-Forwarded-For"

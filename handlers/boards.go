@@ -2,11 +2,36 @@ package handlers
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"stepboard/models"
 	"stepboard/services/catalog"
 )
+
+// BoardFinder finds a board by its name.
+type BoardFinder interface {
+	Board(name string) (*catalog.Board, error)
+}
+
+// BoardService lists and defines boards.
+type BoardService interface {
+	BoardFinder
+	Boards() []*catalog.Board
+	Add(ctx context.Context, def models.Board) (*catalog.Board, error)
+}
+
+// CurrentBuckets returns the bucket of a board that counts at a moment.
+type CurrentBuckets interface {
+	Current(b *catalog.Board, now time.Time) *models.Bucket
+}
+
+// boardHandlers serves the definitions of boards.
+type boardHandlers struct {
+	boards  BoardService
+	buckets CurrentBuckets
+	clock   models.Clock
+}
 
 // BoardAnswer is a board as every caller sees it.
 type BoardAnswer struct {
@@ -27,8 +52,7 @@ type currentBucket struct {
 	ClosesAt *models.Timestamp `json:"closes_at" format:"date-time" nullable:"true" doc:"Until when updates for it are taken; null on a rolling board"`
 }
 
-func boardOf(buckets *catalog.Buckets, b *catalog.Board, now time.Time) BoardAnswer {
-	bucket := buckets.Current(b, now)
+func boardOf(b *catalog.Board, bucket *models.Bucket, now time.Time) BoardAnswer {
 	answer := BoardAnswer{
 		Name: b.Name, Kind: b.Kind, TimeZone: b.TimeZone, MaxScore: b.MaxScore, Global: b.Global, Final: bucket.Final(now),
 	}
@@ -45,23 +69,36 @@ func boardOf(buckets *catalog.Buckets, b *catalog.Board, now time.Time) BoardAns
 	return answer
 }
 
+var listBoards = call{
+	summary:     "List the boards",
+	description: "Every board with its limits, its time zone and its current day.",
+}
+
 type boardsOutput struct {
 	Body struct {
 		Boards []BoardAnswer `json:"boards" nullable:"false" doc:"By name"`
 	}
 }
 
-func (a *api) listBoards(ctx context.Context, in *struct{ OnBehalf }) (*boardsOutput, error) {
+func (h *boardHandlers) list(ctx context.Context, in *struct{ OnBehalf }) (*boardsOutput, error) {
 	if _, err := in.userIfAny(ctx); err != nil {
 		return nil, err
 	}
-	now := a.Clock()
+	now := h.clock()
 	out := &boardsOutput{}
 	out.Body.Boards = []BoardAnswer{}
-	for _, b := range a.Catalog.Definitions.Boards() {
-		out.Body.Boards = append(out.Body.Boards, boardOf(a.Catalog.Buckets, b, now))
+	for _, b := range h.boards.Boards() {
+		out.Body.Boards = append(out.Body.Boards, boardOf(b, h.buckets.Current(b, now), now))
 	}
 	return out, nil
+}
+
+var defineBoard = call{
+	summary: "Define a board",
+	description: "Defines a board while the service runs, such as `{\"name\":\"gifts-spring\",\"kind\":\"event\",\"max_score\":10000000,\"start\":\"2026-12-01T12:00:00Z\",\"end\":\"2026-12-24T15:00:00Z\"}`. " +
+		"The process that takes the call uses it at once, the others within seconds. The properties of a bucket never change once it exists.",
+	status: http.StatusCreated,
+	errors: bodyErrors(http.StatusConflict),
 }
 
 // definitionBody defines a board.
@@ -93,33 +130,40 @@ type definitionOutput struct {
 	Body definitionAnswer
 }
 
-func (a *api) definition(b *catalog.Board) *definitionOutput {
-	now := a.Clock()
+func (h *boardHandlers) definition(b *catalog.Board) *definitionOutput {
+	now := h.clock()
+	bucket := h.buckets.Current(b, now)
 	return &definitionOutput{Body: definitionAnswer{
-		BoardAnswer: boardOf(a.Catalog.Buckets, b, now), Shards: b.Shards, TickMS: a.Catalog.Buckets.Current(b, now).TickMS, CreatedAt: models.TimestampOf(b.CreatedAt),
+		BoardAnswer: boardOf(b, bucket, now), Shards: b.Shards, TickMS: bucket.TickMS, CreatedAt: models.TimestampOf(b.CreatedAt),
 	}}
 }
 
-func (a *api) defineBoard(ctx context.Context, in *defineInput) (*definitionOutput, error) {
+func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*definitionOutput, error) {
 	d := in.Body
-	b, err := a.Catalog.Definitions.Add(ctx, models.Board{
+	b, err := h.boards.Add(ctx, models.Board{
 		Name: d.Name, Kind: d.Kind, TimeZone: d.TimeZone, MaxScore: d.MaxScore, Shards: d.Shards, Global: d.Global,
 		StartsAt: d.StartsAt, EndsAt: d.EndsAt, WindowHours: d.WindowHours,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return a.definition(b), nil
+	return h.definition(b), nil
+}
+
+var showBoard = call{
+	summary:     "Show a board's definition",
+	description: "The definition as it is stored, with the resolution that follows from it.",
+	errors:      []int{http.StatusNotFound},
 }
 
 type boardInput struct {
 	Board string `path:"board" doc:"The board's name" example:"gifts-spring"`
 }
 
-func (a *api) showBoard(_ context.Context, in *boardInput) (*definitionOutput, error) {
-	b, err := a.Catalog.Definitions.Board(in.Board)
+func (h *boardHandlers) show(_ context.Context, in *boardInput) (*definitionOutput, error) {
+	b, err := h.boards.Board(in.Board)
 	if err != nil {
 		return nil, err
 	}
-	return a.definition(b), nil
+	return h.definition(b), nil
 }

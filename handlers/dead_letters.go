@@ -2,18 +2,38 @@ package handlers
 
 import (
 	"context"
+	"net/http"
 	"strconv"
 
 	"stepboard/models"
 )
 
+// DeadLetterService keeps updates that were accepted into the queue and could
+// not be applied.
+type DeadLetterService interface {
+	List(ctx context.Context, before int64, limit int) ([]models.DeadLetter, error)
+	Replay(ctx context.Context, id int64) error
+	Delete(ctx context.Context, id int64) error
+}
+
+// deadLetterHandlers serves the dead letters to operators.
+type deadLetterHandlers struct {
+	deadLetters DeadLetterService
+}
+
+var listDeadLetters = call{
+	summary:     "List what could not be applied",
+	description: "Updates that were accepted into the queue and can't be applied, newest first, with the reason.",
+	errors:      []int{http.StatusBadRequest},
+}
+
 type deadLetter struct {
-	ID       string           `json:"id" doc:"Names it in other calls"`
-	Position string           `json:"position" doc:"Where in the queue it was"`
+	ID       string           `json:"id" doc:"The dead letter's id in other calls"`
+	Position string           `json:"position" doc:"Its position in the queue"`
 	Reason   string           `json:"reason" doc:"Why it can't be applied"`
-	Payload  []byte           `json:"payload" contentEncoding:"base64" doc:"The message as it was"`
+	Payload  []byte           `json:"payload" contentEncoding:"base64" doc:"The message as it was queued"`
 	QueuedAt models.Timestamp `json:"queued_at" format:"date-time" doc:"When it was accepted into the queue"`
-	FailedAt models.Timestamp `json:"failed_at" format:"date-time" doc:"When it could not be applied"`
+	FailedAt models.Timestamp `json:"failed_at" format:"date-time" doc:"When applying it failed"`
 }
 
 type deadLettersOutput struct {
@@ -23,18 +43,18 @@ type deadLettersOutput struct {
 	}
 }
 
-func (a *api) listDeadLetters(ctx context.Context, in *struct{ Paging }) (*deadLettersOutput, error) {
+func (h *deadLetterHandlers) list(ctx context.Context, in *struct{ Paging }) (*deadLettersOutput, error) {
 	const scope = "dead-letters"
 	before, err := in.beforeID(scope)
 	if err != nil {
 		return nil, err
 	}
-	list, err := a.DeadLetters.List(ctx, before, in.Limit+1)
+	list, err := h.deadLetters.List(ctx, before, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
 	out := &deadLettersOutput{}
-	page := list[:min(len(list), in.Limit)]
+	page, more := cutPage(list, in.Limit)
 	out.Body.DeadLetters = make([]deadLetter, len(page))
 	for i, l := range page {
 		out.Body.DeadLetters[i] = deadLetter{
@@ -42,8 +62,8 @@ func (a *api) listDeadLetters(ctx context.Context, in *struct{ Paging }) (*deadL
 			QueuedAt: models.TimestampOf(l.QueuedAt), FailedAt: models.TimestampOf(l.FailedAt),
 		}
 	}
-	if len(list) > len(page) {
-		cursor := nextByID(page[len(page)-1].ID, scope)
+	if more {
+		cursor := cursorAfterID(page[len(page)-1].ID, scope)
 		out.Body.NextCursor = &cursor
 	}
 	return out, nil
@@ -53,10 +73,24 @@ type deadLetterInput struct {
 	ID int64 `path:"id" minimum:"1" doc:"The dead letter's id"`
 }
 
-func (a *api) replayDeadLetter(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
-	return nil, a.DeadLetters.Replay(ctx, in.ID)
+var replayDeadLetter = call{
+	summary: "Apply a dead letter after all",
+	description: "Applies the update and removes it from the list, once the reason for its failure is repaired. " +
+		"If it still can't be applied, validation_failed says why.",
+	status: http.StatusNoContent,
+	errors: []int{http.StatusNotFound},
 }
 
-func (a *api) deleteDeadLetter(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
-	return nil, a.DeadLetters.Delete(ctx, in.ID)
+func (h *deadLetterHandlers) replay(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
+	return nil, h.deadLetters.Replay(ctx, in.ID)
+}
+
+var deleteDeadLetter = call{
+	summary:     "Delete a dead letter",
+	description: "Deletes the update for good. If it does not exist, nothing changes.",
+	status:      http.StatusNoContent,
+}
+
+func (h *deadLetterHandlers) delete(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
+	return nil, h.deadLetters.Delete(ctx, in.ID)
 }

@@ -214,6 +214,12 @@ func fieldError(err error) models.FieldError {
 	return models.FieldError{Location: detail.Location, Message: detail.Message}
 }
 
+// methodNotAllowed is the answer to a path that does not take the method.
+func methodNotAllowed(c *gin.Context) {
+	writeProblem(c, models.Errorf(models.CodeMethodNotAllowed, "this path does not take %s", c.Request.Method))
+}
+
+// nothingHere is the answer to an unknown path.
 func nothingHere(c *gin.Context) {
 	writeProblem(c, models.Errorf(models.CodeNotFound, "there is nothing at this path; GET /openapi.json lists what there is"))
 }

@@ -9,15 +9,34 @@ import (
 	"stepboard/services/friends"
 )
 
-// direction says who asked.
+// FriendRequestService lists, sends and settles friend requests.
+type FriendRequestService interface {
+	Requests(ctx context.Context, user models.UserID, before time.Time, after models.UserID, limit int) ([]friends.Request, error)
+	Ask(ctx context.Context, from, to models.UserID) (status friends.Status, created bool, err error)
+	Accept(ctx context.Context, user, other models.UserID) error
+	Decline(ctx context.Context, user, other models.UserID) error
+}
+
+// friendRequestHandlers serves friend requests.
+type friendRequestHandlers struct {
+	service FriendRequestService
+}
+
+var listFriendRequests = call{
+	summary:     "List one's friend requests",
+	description: "One page of the pending requests, incoming and outgoing, newest first.",
+	errors:      []int{http.StatusBadRequest},
+}
+
+// direction says which of two users has sent a request.
 type direction string
 
 type requestAnswer struct {
 	UserID    models.UserID    `json:"user_id" doc:"The other user"`
-	Nickname  string           `json:"nickname" doc:"Empty where the user has set none"`
-	AvatarURL string           `json:"avatar_url" doc:"Empty where the user has set none"`
-	Direction direction        `json:"direction" enum:"incoming,outgoing" doc:"incoming: the other asks; outgoing: oneself asks"`
-	CreatedAt models.Timestamp `json:"created_at" format:"date-time" doc:"When it was asked"`
+	Nickname  string           `json:"nickname" doc:"Empty if the user has set none"`
+	AvatarURL string           `json:"avatar_url" doc:"Empty if the user has set none"`
+	Direction direction        `json:"direction" enum:"incoming,outgoing" doc:"incoming: the other user has sent it; outgoing: the user has sent it"`
+	CreatedAt models.Timestamp `json:"created_at" format:"date-time" doc:"When it was sent"`
 }
 
 type requestsOutput struct {
@@ -27,8 +46,9 @@ type requestsOutput struct {
 	}
 }
 
-func (a *api) listRequests(ctx context.Context, in *listFriendsInput) (*requestsOutput, error) {
-	user, after, err := in.place(ctx, "friend-requests")
+func (h *friendRequestHandlers) list(ctx context.Context, in *listFriendsInput) (*requestsOutput, error) {
+	const scope = "friend-requests"
+	user, after, err := in.page(ctx, scope)
 	if err != nil {
 		return nil, err
 	}
@@ -36,12 +56,12 @@ func (a *api) listRequests(ctx context.Context, in *listFriendsInput) (*requests
 	if after.Key != 0 {
 		before = time.UnixMicro(after.Key).UTC()
 	}
-	list, err := a.Friends.Requests(ctx, user, before, after.User, in.Limit+1)
+	list, err := h.service.Requests(ctx, user, before, after.User, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
 	out := &requestsOutput{}
-	page := list[:min(len(list), in.Limit)]
+	page, more := cutPage(list, in.Limit)
 	out.Body.Requests = make([]requestAnswer, len(page))
 	for i, r := range page {
 		out.Body.Requests[i] = requestAnswer{
@@ -49,9 +69,9 @@ func (a *api) listRequests(ctx context.Context, in *listFriendsInput) (*requests
 			Direction: directionOf(r), CreatedAt: models.TimestampOf(r.CreatedAt),
 		}
 	}
-	if len(list) > len(page) {
+	if more {
 		last := page[len(page)-1]
-		cursor := models.EncodeCursor(models.Cursor{Key: last.CreatedAt.UnixMicro(), User: last.UserID}, "friend-requests", user.String())
+		cursor := models.EncodeCursor(models.Cursor{Key: last.CreatedAt.UnixMicro(), User: last.UserID}, scope, user.String())
 		out.Body.NextCursor = &cursor
 	}
 	return out, nil
@@ -64,26 +84,34 @@ func directionOf(r friends.Request) direction {
 	return "outgoing"
 }
 
+var sendFriendRequest = call{
+	summary: "Ask somebody to be friends",
+	description: "Send a request to a user, such as `{\"user_id\":\"1002\"}`. If that user has sent one to the caller before, the two are friends at once. " +
+		"201 means that this call created the request or the friendship, 200 that it existed before.",
+	otherStatus: http.StatusCreated,
+	errors:      bodyErrors(http.StatusNotFound, http.StatusConflict),
+}
+
 type askInput struct {
 	OnBehalf
 	Body struct {
-		UserID models.UserID `json:"user_id" doc:"Whom to ask" example:"1002"`
+		UserID models.UserID `json:"user_id" doc:"The user that the request is sent to" example:"1002"`
 	}
 }
 
 type statusOutput struct {
 	Status int
 	Body   struct {
-		Status friends.Status `json:"status" enum:"pending,friends" doc:"pending: asked; friends: the other had asked already"`
+		Status friends.Status `json:"status" enum:"pending,friends" doc:"pending: the request waits for an answer; friends: the two are friends"`
 	}
 }
 
-func (a *api) askFriend(ctx context.Context, in *askInput) (*statusOutput, error) {
+func (h *friendRequestHandlers) send(ctx context.Context, in *askInput) (*statusOutput, error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
 	}
-	status, created, err := a.Friends.Ask(ctx, user, in.Body.UserID)
+	status, created, err := h.service.Ask(ctx, user, in.Body.UserID)
 	if err != nil {
 		return nil, err
 	}
@@ -95,12 +123,18 @@ func (a *api) askFriend(ctx context.Context, in *askInput) (*statusOutput, error
 	return out, nil
 }
 
-func (a *api) acceptFriend(ctx context.Context, in *otherInput) (*statusOutput, error) {
+var acceptFriendRequest = call{
+	summary:     "Accept a request",
+	description: "Accept the request that the user {id} has sent: /v1/friends/requests/1002/accept makes 1002 a friend.",
+	errors:      []int{http.StatusNotFound, http.StatusConflict},
+}
+
+func (h *friendRequestHandlers) accept(ctx context.Context, in *otherInput) (*statusOutput, error) {
 	user, other, err := in.users(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Friends.Accept(ctx, user, other); err != nil {
+	if err := h.service.Accept(ctx, user, other); err != nil {
 		return nil, err
 	}
 	out := &statusOutput{Status: http.StatusOK}
@@ -108,10 +142,16 @@ func (a *api) acceptFriend(ctx context.Context, in *otherInput) (*statusOutput, 
 	return out, nil
 }
 
-func (a *api) declineFriend(ctx context.Context, in *otherInput) (*struct{}, error) {
+var declineFriendRequest = call{
+	summary:     "Decline or withdraw a request",
+	description: "Decline the request that the user {id} has sent, or withdraw the one sent to that user. If there is no request, nothing changes.",
+	status:      http.StatusNoContent,
+}
+
+func (h *friendRequestHandlers) decline(ctx context.Context, in *otherInput) (*struct{}, error) {
 	user, other, err := in.users(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return nil, a.Friends.Decline(ctx, user, other)
+	return nil, h.service.Decline(ctx, user, other)
 }

@@ -2,21 +2,59 @@ package handlers
 
 import (
 	"context"
+	"net/http"
 	"slices"
 
 	"stepboard/models"
+	"stepboard/services/friends"
 )
 
-type friendAnswer struct {
-	UserID    models.UserID    `json:"user_id" doc:"The friend"`
-	Nickname  string           `json:"nickname" doc:"Empty where the user has set none"`
-	AvatarURL string           `json:"avatar_url" doc:"Empty where the user has set none"`
-	Since     models.Timestamp `json:"since" format:"date-time" doc:"When they became friends"`
+// FriendService lists, ends and replaces friendships.
+type FriendService interface {
+	List(ctx context.Context, user, after models.UserID, limit int) ([]friends.Friend, error)
+	Remove(ctx context.Context, user, other models.UserID) error
+	Replace(ctx context.Context, user models.UserID, ids []models.UserID) error
+}
+
+// friendHandlers serves friendships.
+type friendHandlers struct {
+	service FriendService
+}
+
+var listFriends = call{
+	summary:     "List one's friends",
+	description: "One page of the user's friends by id: `?limit=50`, then `&cursor=` with the page's next_cursor.",
+	errors:      []int{http.StatusBadRequest},
 }
 
 type listFriendsInput struct {
 	OnBehalf
 	Paging
+}
+
+// page returns the user that the request acts for and the cursor behind which
+// the page begins; a zero cursor means the first page. list names the list
+// that the cursor must be of.
+func (in *listFriendsInput) page(ctx context.Context, list string) (models.UserID, models.Cursor, error) {
+	user, err := in.user(ctx)
+	if err != nil {
+		return 0, models.Cursor{}, err
+	}
+	if in.Cursor == "" {
+		return user, models.Cursor{}, nil
+	}
+	after, err := models.DecodeCursor(in.Cursor, list, user.String())
+	if err != nil {
+		return 0, models.Cursor{}, err
+	}
+	return user, after, nil
+}
+
+type friendAnswer struct {
+	UserID    models.UserID    `json:"user_id" doc:"The friend"`
+	Nickname  string           `json:"nickname" doc:"Empty if the user has set none"`
+	AvatarURL string           `json:"avatar_url" doc:"Empty if the user has set none"`
+	Since     models.Timestamp `json:"since" format:"date-time" doc:"When they became friends"`
 }
 
 type friendsOutput struct {
@@ -26,47 +64,67 @@ type friendsOutput struct {
 	}
 }
 
-func (a *api) listFriends(ctx context.Context, in *listFriendsInput) (*friendsOutput, error) {
-	user, after, err := in.place(ctx, "friend-list")
+func (h *friendHandlers) list(ctx context.Context, in *listFriendsInput) (*friendsOutput, error) {
+	const scope = "friend-list"
+	user, after, err := in.page(ctx, scope)
 	if err != nil {
 		return nil, err
 	}
-	// One more than the page tells whether another follows.
-	list, err := a.Friends.List(ctx, user, after.User, in.Limit+1)
+	list, err := h.service.List(ctx, user, after.User, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
 	out := &friendsOutput{}
-	page := list[:min(len(list), in.Limit)]
+	page, more := cutPage(list, in.Limit)
 	out.Body.Friends = make([]friendAnswer, len(page))
 	for i, f := range page {
 		out.Body.Friends[i] = friendAnswer{
 			UserID: f.UserID, Nickname: f.Nickname, AvatarURL: f.AvatarURL, Since: models.TimestampOf(f.CreatedAt),
 		}
 	}
-	if len(list) > len(page) {
-		cursor := models.EncodeCursor(models.Cursor{User: page[len(page)-1].UserID}, "friend-list", user.String())
+	if more {
+		cursor := models.EncodeCursor(models.Cursor{User: page[len(page)-1].UserID}, scope, user.String())
 		out.Body.NextCursor = &cursor
 	}
 	return out, nil
 }
 
-// place resolves the caller and the cursor of a list.
-func (in *listFriendsInput) place(ctx context.Context, call string) (models.UserID, models.Cursor, error) {
-	user, err := in.user(ctx)
-	if err != nil || in.Cursor == "" {
-		return user, models.Cursor{}, err
-	}
-	place, err := models.DecodeCursor(in.Cursor, call, user.String())
-	return user, place, err
+var removeFriend = call{
+	summary:     "End a friendship",
+	description: "Ends the friendship on both sides. If the two are not friends, nothing changes.",
+	status:      http.StatusNoContent,
 }
 
-func (a *api) removeFriend(ctx context.Context, in *otherInput) (*struct{}, error) {
+// otherInput names another user in the path.
+type otherInput struct {
+	ID string `path:"id" doc:"The other user" example:"1002"`
+	OnBehalf
+}
+
+// users returns the user that the request acts for and the other user.
+func (in *otherInput) users(ctx context.Context) (user, other models.UserID, err error) {
+	if user, err = in.user(ctx); err != nil {
+		return 0, 0, err
+	}
+	if other, err = pathUser(in.ID); err != nil {
+		return 0, 0, err
+	}
+	return user, other, nil
+}
+
+func (h *friendHandlers) remove(ctx context.Context, in *otherInput) (*struct{}, error) {
 	user, other, err := in.users(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return nil, a.Friends.Remove(ctx, user, other)
+	return nil, h.service.Remove(ctx, user, other)
+}
+
+var replaceFriends = call{
+	summary: "Replace a user's friends",
+	description: "For apps that keep friendships elsewhere: `{\"friend_ids\":[\"1002\",\"1003\"]}` makes these the user's friends, on both sides, and nobody else. " +
+		"An empty list ends all of the user's friendships.",
+	errors: bodyErrors(http.StatusConflict),
 }
 
 type replaceInput struct {
@@ -83,7 +141,7 @@ type replaceOutput struct {
 	}
 }
 
-func (a *api) replaceFriends(ctx context.Context, in *replaceInput) (*replaceOutput, error) {
+func (h *friendHandlers) replace(ctx context.Context, in *replaceInput) (*replaceOutput, error) {
 	user, err := pathUser(in.ID)
 	if err != nil {
 		return nil, err
@@ -96,24 +154,10 @@ func (a *api) replaceFriends(ctx context.Context, in *replaceInput) (*replaceOut
 	if slices.Contains(ids, user) {
 		return nil, models.Invalid("body.friend_ids", "nobody can be a friend of oneself")
 	}
-	if err := a.Friends.Replace(ctx, user, in.Body.FriendIDs); err != nil {
+	if err := h.service.Replace(ctx, user, in.Body.FriendIDs); err != nil {
 		return nil, err
 	}
 	out := &replaceOutput{}
 	out.Body.UserID, out.Body.Friends = user, len(in.Body.FriendIDs)
 	return out, nil
-}
-
-type otherInput struct {
-	ID string `path:"id" doc:"The other user" example:"1002"`
-	OnBehalf
-}
-
-// users resolves the caller and the other user.
-func (in *otherInput) users(ctx context.Context) (user, other models.UserID, err error) {
-	if user, err = in.user(ctx); err != nil {
-		return 0, 0, err
-	}
-	other, err = pathUser(in.ID)
-	return user, other, err
 }

@@ -2,17 +2,59 @@ package handlers
 
 import (
 	"context"
+	"net/http"
 
 	"stepboard/models"
 	"stepboard/services/ranking"
 )
 
+// HistoryService reads a user's scores and places over many days.
+type HistoryService interface {
+	History(ctx context.Context, q ranking.HistoryQuery) (*ranking.History, error)
+}
+
+// historyHandlers serves histories.
+type historyHandlers struct {
+	history HistoryService
+}
+
+var listHistory = call{
+	summary: "List one's days",
+	description: "The user's days, newest first, hot and archived ones alike; days without a score are left out. " +
+		"A month is `?from=2026-10-01&to=2026-10-31`, at most 366 days; without both it is the last 31 days. " +
+		"`&for=1002` returns a friend's days.",
+	errors: []int{http.StatusNotFound, http.StatusConflict},
+}
+
 type historyInput struct {
 	Board string `path:"board" doc:"The board's name" example:"steps"`
-	From  string `query:"from" doc:"The first day, YYYY-MM-DD; 30 days before the last where it is left out" example:"2026-10-21"`
-	To    string `query:"to" doc:"The last day; today where it is left out" example:"2026-11-20"`
-	For   string `query:"for" doc:"A friend's id; one's own days where it is left out" example:"1002"`
+	From  string `query:"from" doc:"The first day, YYYY-MM-DD; 30 days before the last if it is left out" example:"2026-10-21"`
+	To    string `query:"to" doc:"The last day; today if it is left out" example:"2026-11-20"`
+	For   string `query:"for" doc:"A friend's id; one's own days if it is left out" example:"1002"`
 	OnBehalf
+}
+
+// query returns the query of the user that the request acts for.
+func (in *historyInput) query(ctx context.Context) (ranking.HistoryQuery, error) {
+	viewer, err := in.user(ctx)
+	if err != nil {
+		return ranking.HistoryQuery{}, err
+	}
+	from, err := optionalDate("query.from", in.From)
+	if err != nil {
+		return ranking.HistoryQuery{}, err
+	}
+	to, err := optionalDate("query.to", in.To)
+	if err != nil {
+		return ranking.HistoryQuery{}, err
+	}
+	of := viewer
+	if in.For != "" {
+		if of, err = models.ParseUserID(in.For); err != nil {
+			return ranking.HistoryQuery{}, models.Invalid("query.for", err.Error())
+		}
+	}
+	return ranking.HistoryQuery{Board: in.Board, Viewer: viewer, Of: of, From: from, To: to}, nil
 }
 
 type historyEntry struct {
@@ -20,42 +62,30 @@ type historyEntry struct {
 	Score       int64            `json:"score" doc:"Steps, coins or points"`
 	ReachedAt   models.Timestamp `json:"reached_at" format:"date-time" doc:"When the user reached this score"`
 	GlobalRank  int64            `json:"global_rank" doc:"Place among everybody"`
-	GlobalTotal int64            `json:"global_total" doc:"How many had a score"`
-	Source      models.Source    `json:"source" enum:"hot,archive" doc:"Where the day is"`
+	GlobalTotal int64            `json:"global_total" doc:"How many users had a score"`
+	Source      models.Source    `json:"source" enum:"hot,archive" doc:"Where the day is stored"`
 }
 
 type historyOutput struct {
 	Body struct {
 		Entries []historyEntry `json:"entries" nullable:"false" doc:"Newest first; days without a score are left out"`
-		Partial bool           `json:"partial" doc:"True where days are missing that can't be read right now: those of the last days"`
+		Partial bool           `json:"partial" doc:"True if the most recent days are missing because they can't be read right now"`
 	}
 }
 
-func (a *api) history(ctx context.Context, in *historyInput) (*historyOutput, error) {
-	viewer, err := in.user(ctx)
+func (h *historyHandlers) list(ctx context.Context, in *historyInput) (*historyOutput, error) {
+	q, err := in.query(ctx)
 	if err != nil {
 		return nil, err
 	}
-	q := ranking.HistoryQuery{Board: in.Board, Viewer: viewer, Of: viewer}
-	if q.From, err = optionalDate("query.from", in.From); err != nil {
-		return nil, err
-	}
-	if q.To, err = optionalDate("query.to", in.To); err != nil {
-		return nil, err
-	}
-	if in.For != "" {
-		if q.Of, err = models.ParseUserID(in.For); err != nil {
-			return nil, models.Invalid("query.for", err.Error())
-		}
-	}
-	h, err := a.Ranking.History(ctx, q)
+	history, err := h.history.History(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	out := &historyOutput{}
-	out.Body.Partial = h.Partial
-	out.Body.Entries = make([]historyEntry, len(h.Days))
-	for i, d := range h.Days {
+	out.Body.Partial = history.Partial
+	out.Body.Entries = make([]historyEntry, len(history.Days))
+	for i, d := range history.Days {
 		out.Body.Entries[i] = historyEntry{
 			Date: d.Date.String(), Score: d.Score, ReachedAt: d.ReachedAt,
 			GlobalRank: d.Rank, GlobalTotal: d.Total, Source: d.Source,

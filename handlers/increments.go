@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"stepboard/models"
 	"stepboard/services/ledger"
@@ -30,6 +32,29 @@ type incrementsBody struct {
 	Delta      *wholeNumber     `json:"delta,omitempty" doc:"What is added, 1 or more" example:"5" minimum:"1" nullable:"false"`
 	EventID    *string          `json:"event_id,omitempty" doc:"Names the increment: the same id counts once on a board. 1 to 64 visible ASCII characters" example:"gift-2381" minLength:"1" maxLength:"64" nullable:"false"`
 	Increments *[]incrementItem `json:"increments,omitempty" doc:"Instead of the others: up to 1,000 increments" minItems:"1" maxItems:"1000" nullable:"false"`
+}
+
+// IncrementService counts increments.
+type IncrementService interface {
+	Add(ctx context.Context, board string, items []ledger.Increment) ([]ledger.Result, error)
+}
+
+// incrementHandlers serves increments.
+type incrementHandlers struct {
+	increments IncrementService
+	accepted   *prometheus.CounterVec // by board
+}
+
+var addIncrements = call{
+	summary: "Add to scores",
+	description: "Add to scores on event and rolling boards: `{\"user_id\":\"1001\",\"delta\":5,\"event_id\":\"gift-2381\"}`, or up to 1,000 increments as " +
+		"`{\"increments\":[{\"user_id\":\"1001\",\"delta\":5,\"event_id\":\"gift-2381\"}]}`. " +
+		"An event_id counts once on a board. If the same increment is sent again, even after the event, its result is duplicate, with the score of the first time; " +
+		"with another user_id or delta it is rejected as event_id_conflict. So after a time-out or a 503, send the same increments again. " +
+		"In a list, each item is counted or rejected on its own, and its result says what is wrong with it; a single increment is refused with the status of its error. " +
+		"Increments of one user that are counted together all have the reached_at of the latest.",
+	body:   incrementsBody{},
+	errors: bodyErrors(http.StatusNotFound, http.StatusConflict),
 }
 
 type incrementsInput struct {
@@ -85,12 +110,12 @@ func (r *incrementResult) appendJSON(buf []byte) []byte {
 	return append(buf, '}')
 }
 
-func (a *api) addIncrements(ctx context.Context, in *incrementsInput) (*incrementsOutput, error) {
+func (h *incrementHandlers) add(ctx context.Context, in *incrementsInput) (*incrementsOutput, error) {
 	body, err := parseIncrements(in.RawBody)
 	if err != nil {
 		return nil, err
 	}
-	results, err := a.Ledger.Add(ctx, in.Board, body.items)
+	results, err := h.increments.Add(ctx, in.Board, body.items)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +133,7 @@ func (a *api) addIncrements(ctx context.Context, in *incrementsInput) (*incremen
 			applied++
 		}
 	}
-	a.metrics.uploads.WithLabelValues(in.Board).Add(float64(applied))
+	h.accepted.WithLabelValues(in.Board).Add(float64(applied))
 	return out, nil
 }
 

@@ -39,9 +39,15 @@ func newMetrics(registry *prometheus.Registry) *metrics {
 	return m
 }
 
+// observer measures and logs requests.
+type observer struct {
+	duration *prometheus.HistogramVec // by method, route and status
+	log      *slog.Logger
+}
+
 // observe wraps every request: it names it, survives its panics, and leaves
 // one log line and one measurement.
-func (a *api) observe(c *gin.Context) {
+func (o *observer) observe(c *gin.Context) {
 	start := time.Now()
 	id := c.GetHeader(requestIDHeader)
 	if !validRequestID(id) {
@@ -60,7 +66,7 @@ func (a *api) observe(c *gin.Context) {
 		defer cancel()
 		c.Request = c.Request.WithContext(ctx)
 	}
-	defer a.finish(c, start, id)
+	defer o.finish(c, start, id)
 	c.Next()
 }
 
@@ -92,9 +98,9 @@ var (
 
 var jsonContentType = []string{"application/json"}
 
-func (a *api) finish(c *gin.Context, start time.Time, id string) {
+func (o *observer) finish(c *gin.Context, start time.Time, id string) {
 	if crash := recover(); crash != nil {
-		a.Log.ErrorContext(c.Request.Context(), "panic", "request_id", id, "panic", fmt.Sprint(crash), "stack", string(debug.Stack()))
+		o.log.ErrorContext(c.Request.Context(), "panic", "request_id", id, "panic", fmt.Sprint(crash), "stack", string(debug.Stack()))
 		if !c.Writer.Written() {
 			writeProblem(c, models.Errorf(models.CodeInternal, "something went wrong here; the log knows this request's id"))
 		}
@@ -109,13 +115,13 @@ func (a *api) finish(c *gin.Context, start time.Time, id string) {
 		route = "none"
 	}
 	elapsed := time.Since(start)
-	a.metrics.duration.WithLabelValues(methodLabel(c.Request.Method), route, strconv.Itoa(status)).Observe(elapsed.Seconds())
+	o.duration.WithLabelValues(methodLabel(c.Request.Method), route, strconv.Itoa(status)).Observe(elapsed.Seconds())
 
 	level := slog.LevelInfo
 	if status >= http.StatusInternalServerError {
 		level = slog.LevelError
 	}
-	if !a.Log.Enabled(c.Request.Context(), level) {
+	if !o.log.Enabled(c.Request.Context(), level) {
 		return
 	}
 	attrs := make([]slog.Attr, 0, 7)
@@ -138,7 +144,7 @@ func (a *api) finish(c *gin.Context, start time.Time, id string) {
 	if err != nil && level == slog.LevelError {
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}
-	a.Log.LogAttrs(c.Request.Context(), level, "request", attrs...)
+	o.log.LogAttrs(c.Request.Context(), level, "request", attrs...)
 }
 
 // methodLabel keeps the number of time series small: a client may send any

@@ -1,9 +1,6 @@
 package handlers
 
 import (
-	"net/http"
-	"strconv"
-
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humagin"
 	"github.com/gin-gonic/gin"
@@ -30,14 +27,6 @@ func describeMore(spec *huma.OpenAPI) {
 	me := spec.Components.Schemas.Map()["Ranking"].Properties["me"]
 	me.OneOf = []*huma.Schema{{Ref: me.Ref}, {Type: "null"}}
 	me.Ref = ""
-	// A call may answer one of two statuses with the same body.
-	also := func(path string, status int) {
-		responses := spec.Paths[path].Post.Responses
-		responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: responses["200"].Content}
-	}
-	also("/v1/friends/requests", http.StatusCreated)
-	also("/v1/boards/{board}/scores", http.StatusAccepted)
-	also("/v1/boards/{board}/scores/batch", http.StatusAccepted)
 	openAnswers(spec)
 }
 

@@ -4,58 +4,85 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// adjust changes an operation before it is registered.
-type adjust func(huma.API, *huma.Operation)
+// call describes one call of the API to its clients. It is declared next to
+// the handler that serves the call; router.go gives the call its path.
+type call struct {
+	summary     string
+	description string
+	// status is the status on success; 0 means 200.
+	status int
+	// otherStatus is a second status on success, with the same body; 0 if none.
+	otherStatus int
+	// errors are the statuses of errors, except those that every call may return.
+	errors []int
+	// body is a zero value of the request body, if the handler decodes the body
+	// itself; otherwise nil.
+	body any
+	// responses replaces the generated description of the responses, if not nil.
+	responses map[string]*huma.Response
+}
 
-// register binds a call of the API to its handler and describes it.
-func register[I, O any](h huma.API, method, path string, by audience, summary string, handler func(context.Context, *I) (*O, error), adjustments ...adjust) {
-	about := calls[method+" "+path]
+// bodyErrors returns the error statuses of a call that takes a body: those of
+// every body, and more.
+func bodyErrors(more ...int) []int {
+	return append([]int{http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge}, more...)
+}
+
+// register adds a call to the API: its route, such as "GET /v1/boards", the
+// audience that may make it, the handler that serves it, and its description.
+func register[I, O any](api huma.API, route string, by audience, handler func(context.Context, *I) (*O, error), c call) {
+	method, path, _ := strings.Cut(route, " ")
 	op := huma.Operation{
-		OperationID:  operationID(handlerNoun(path), method),
-		Method:       method,
-		Path:         path,
-		Summary:      summary,
-		Description:  about.text + "\n\n" + by.describe(),
-		Tags:         []string{tagOf(path)},
-		Security:     []map[string][]string{{"bearer": {}}},
-		Metadata:     map[string]any{audienceKey: by},
-		MaxBodyBytes: maxBody + 1, // Huma refuses what reaches its limit
-		Errors:       append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable}, about.errors...),
+		OperationID:   operationID(method, path),
+		Method:        method,
+		Path:          path,
+		Summary:       c.summary,
+		Description:   c.description + "\n\n" + by.describe(),
+		Tags:          []string{tagOf(path)},
+		Security:      []map[string][]string{{"bearer": {}}},
+		Metadata:      map[string]any{audienceKey: by},
+		MaxBodyBytes:  maxBody + 1, // Huma refuses a body that reaches its limit
+		DefaultStatus: c.status,
+		Responses:     c.responses,
+		Errors:        append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable}, c.errors...),
 	}
-	if method == http.MethodDelete {
-		answers(http.StatusNoContent)(h, &op)
+	if c.body != nil {
+		op.RequestBody = bodyOf(api, c.body)
+		op.SkipValidateBody = true
 	}
-	for _, a := range adjustments {
-		a(h, &op)
+	if c.otherStatus != 0 {
+		op.Responses = map[string]*huma.Response{}
 	}
-	huma.Register(h, op, handler)
+	huma.Register(api, op, handler)
+	if c.otherStatus != 0 {
+		// Huma has filled in the map.
+		op.Responses[strconv.Itoa(c.otherStatus)] = &huma.Response{
+			Description: http.StatusText(c.otherStatus), Content: op.Responses["200"].Content,
+		}
+	}
 }
 
-// answers says what a call answers that goes well, where that is not 200.
-func answers(status int) adjust {
-	return func(_ huma.API, op *huma.Operation) { op.DefaultStatus = status }
-}
-
-// body describes a request body that the handler decodes itself.
-func body[T any](h huma.API, op *huma.Operation) {
-	t := reflect.TypeFor[T]()
-	op.RequestBody = &huma.RequestBody{
+// bodyOf describes a request body that the handler decodes itself.
+func bodyOf(api huma.API, body any) *huma.RequestBody {
+	t := reflect.TypeOf(body)
+	return &huma.RequestBody{
 		Required: true,
 		Content: map[string]*huma.MediaType{
-			"application/json": {Schema: h.OpenAPI().Components.Schemas.Schema(t, true, t.Name())},
+			"application/json": {Schema: api.OpenAPI().Components.Schemas.Schema(t, true, t.Name())},
 		},
 	}
-	op.SkipValidateBody = true
 }
 
-// handlerNoun is the path without its version and parameters.
-func handlerNoun(path string) string {
-	var parts []string
+// operationID returns the method and the path without version and parameters:
+// post-boards-scores.
+func operationID(method, path string) string {
+	parts := []string{strings.ToLower(method)}
 	for _, part := range strings.Split(strings.TrimPrefix(path, "/v1/"), "/") {
 		if !strings.HasPrefix(part, "{") {
 			parts = append(parts, part)
@@ -64,8 +91,7 @@ func handlerNoun(path string) string {
 	return strings.Join(parts, "-")
 }
 
-func operationID(noun, method string) string { return strings.ToLower(method) + "-" + noun }
-
+// tagOf returns the first part of the path behind the version.
 func tagOf(path string) string {
 	tag, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
 	return tag

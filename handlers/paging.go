@@ -1,11 +1,39 @@
 package handlers
 
-import "stepboard/models"
+import (
+	"stepboard/models"
+)
 
-// optionalDate reads a date of the query that may be left out.
+// Paging picks a page of a list.
+type Paging struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"Most entries of a page"`
+	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
+}
+
+// beforeID returns the id before which the page of a list begins that is
+// ordered by descending id; 0 means that it begins with the newest.
+func (p Paging) beforeID(scope ...string) (int64, error) {
+	if p.Cursor == "" {
+		return 0, nil
+	}
+	cursor, err := models.DecodeCursor(p.Cursor, scope...)
+	if err != nil {
+		return 0, err
+	}
+	return cursor.Key, nil
+}
+
+// cursorAfterID returns the cursor behind a row of a list that is ordered by
+// descending id.
+func cursorAfterID(id int64, scope ...string) string {
+	// A cursor must hold a user; here it means nothing.
+	return models.EncodeCursor(models.Cursor{Key: id, User: 1}, scope...)
+}
+
+// optionalDate parses a date of the query. It returns nil if text is empty.
 func optionalDate(location, text string) (*models.Date, error) {
 	if text == "" {
-		return nil, nil //nolint:nilnil // a date that was left out is no error
+		return nil, nil //nolint:nilnil // a date that is left out is no error
 	}
 	day, err := models.ParseDate(text)
 	if err != nil {
@@ -14,24 +42,11 @@ func optionalDate(location, text string) (*models.Date, error) {
 	return &day, nil
 }
 
-// Paging picks a page of a list.
-type Paging struct {
-	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"Most entries of a page"`
-	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
-}
-
-// nextByID is the cursor behind a row of a list that is ordered by its id.
-func nextByID(id int64, scope ...string) string {
-	// A place has a user; here it stands for nobody.
-	return models.EncodeCursor(models.Cursor{Key: id, User: 1}, scope...)
-}
-
-// beforeID is the id behind which a page of such a list begins; 0 at its
-// newest.
-func (p Paging) beforeID(scope ...string) (int64, error) {
-	if p.Cursor == "" {
-		return 0, nil
+// cutPage returns a page of at most limit entries of a list that was read up
+// to limit+1, and whether another page follows.
+func cutPage[T any](list []T, limit int) (page []T, more bool) {
+	if len(list) > limit {
+		return list[:limit], true
 	}
-	place, err := models.DecodeCursor(p.Cursor, scope...)
-	return place.Key, err
+	return list, false
 }

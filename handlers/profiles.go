@@ -6,10 +6,35 @@ import (
 	"stepboard/models"
 )
 
-// profileBody is a whole profile; what it leaves out becomes empty.
+// ProfileService stores profiles.
+type ProfileService interface {
+	Put(ctx context.Context, user models.UserID, p models.Profile) error
+}
+
+// profileHandlers serves users' profiles.
+type profileHandlers struct {
+	profiles ProfileService
+}
+
+// profileBody is a whole profile; a field that is left out becomes empty.
 type profileBody struct {
 	Nickname  string `json:"nickname" doc:"1 to 64 characters, none of them a control character" example:"Ann"`
 	AvatarURL string `json:"avatar_url,omitempty" doc:"An http or https address; empty for none" example:"https://example.com/ann.png"`
+}
+
+type profileOutput struct {
+	Body struct {
+		UserID    models.UserID `json:"user_id" doc:"The user"`
+		Nickname  string        `json:"nickname" doc:"The name that others see"`
+		AvatarURL string        `json:"avatar_url" doc:"The picture that others see; empty for none"`
+	}
+}
+
+var putOwnProfile = call{
+	summary: "Set one's profile",
+	description: "Set the whole profile, such as `{\"nickname\":\"Ann\",\"avatar_url\":\"https://example.com/ann.png\"}`. " +
+		"The nickname is required and not empty; an avatar_url that is left out becomes empty.",
+	errors: bodyErrors(),
 }
 
 type ownProfileInput struct {
@@ -17,37 +42,36 @@ type ownProfileInput struct {
 	Body profileBody
 }
 
+func (h *profileHandlers) putOwn(ctx context.Context, in *ownProfileInput) (*profileOutput, error) {
+	user, err := in.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return h.store(ctx, user, in.Body)
+}
+
+var putProfile = call{
+	summary: "Set a user's profile",
+	description: "Set a user's whole profile, such as `{\"nickname\":\"Ann\"}`. A user that does not exist yet is created. " +
+		"The nickname is required and not empty; an avatar_url that is left out becomes empty.",
+	errors: bodyErrors(),
+}
+
 type profileInput struct {
 	ID   string `path:"id" doc:"The user" example:"1001"`
 	Body profileBody
 }
 
-type profileOutput struct {
-	Body struct {
-		UserID    models.UserID `json:"user_id" doc:"The user"`
-		Nickname  string        `json:"nickname" doc:"What others see"`
-		AvatarURL string        `json:"avatar_url" doc:"What others see; empty for none"`
-	}
-}
-
-func (a *api) putOwnProfile(ctx context.Context, in *ownProfileInput) (*profileOutput, error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return a.setProfile(ctx, user, in.Body)
-}
-
-func (a *api) putProfile(ctx context.Context, in *profileInput) (*profileOutput, error) {
+func (h *profileHandlers) put(ctx context.Context, in *profileInput) (*profileOutput, error) {
 	user, err := pathUser(in.ID)
 	if err != nil {
 		return nil, err
 	}
-	return a.setProfile(ctx, user, in.Body)
+	return h.store(ctx, user, in.Body)
 }
 
-func (a *api) setProfile(ctx context.Context, user models.UserID, p profileBody) (*profileOutput, error) {
-	if err := a.Users.Put(ctx, user, models.Profile{Nickname: p.Nickname, AvatarURL: p.AvatarURL}); err != nil {
+func (h *profileHandlers) store(ctx context.Context, user models.UserID, p profileBody) (*profileOutput, error) {
+	if err := h.profiles.Put(ctx, user, models.Profile{Nickname: p.Nickname, AvatarURL: p.AvatarURL}); err != nil {
 		return nil, err
 	}
 	out := &profileOutput{}

@@ -2,26 +2,49 @@ package handlers
 
 import (
 	"context"
+	"net/http"
 
 	"stepboard/models"
 	"stepboard/services/ranking"
 )
 
-// DayInput picks a board's day on somebody's behalf.
+// RankingService ranks users on one bucket of a board.
+type RankingService interface {
+	Friends(ctx context.Context, q ranking.Query) (*models.Ranking, error)
+	Top(ctx context.Context, q ranking.Query) (*models.Ranking, error)
+	Around(ctx context.Context, q ranking.Query, radius int) (*models.Ranking, error)
+	Me(ctx context.Context, q ranking.Query) (*ranking.Summary, error)
+}
+
+// rankingHandlers serves rankings and a user's own place in them.
+type rankingHandlers struct {
+	rankings RankingService
+	boards   BoardFinder
+}
+
+// DayInput picks a day of a board and the user that the request acts for.
 type DayInput struct {
 	Board string `path:"board" doc:"The board's name" example:"steps"`
-	Date  string `query:"date" doc:"The day, YYYY-MM-DD in the board's zone; today where it is left out. Event and rolling boards take none" example:"2026-11-20"`
+	Date  string `query:"date" doc:"The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none" example:"2026-11-20"`
 	OnBehalf
 }
 
-// query is what the services are asked for a viewer, who is found or not.
-func (in *DayInput) query(viewer models.UserID, err error) (ranking.Query, error) {
-	q := ranking.Query{Board: in.Board, Viewer: viewer}
+// query returns the query of a viewer for the picked day.
+func (in *DayInput) query(viewer models.UserID) (ranking.Query, error) {
+	date, err := optionalDate("query.date", in.Date)
 	if err != nil {
-		return q, err
+		return ranking.Query{}, err
 	}
-	q.Date, err = optionalDate("query.date", in.Date)
-	return q, err
+	return ranking.Query{Board: in.Board, Viewer: viewer, Date: date}, nil
+}
+
+// userQuery returns the query of the user that the request acts for.
+func (in *DayInput) userQuery(ctx context.Context) (ranking.Query, error) {
+	viewer, err := in.user(ctx)
+	if err != nil {
+		return ranking.Query{}, err
+	}
+	return in.query(viewer)
 }
 
 // pageInput picks a page of a ranking.
@@ -30,41 +53,61 @@ type pageInput struct {
 	Paging
 }
 
-func (in *pageInput) query(viewer models.UserID, err error) (ranking.Query, error) {
-	q, err := in.DayInput.query(viewer, err)
-	q.Limit, q.Cursor = in.Limit, in.Cursor
-	return q, err
-}
-
 type rankingOutput struct {
 	Body *models.Ranking
 }
 
-// ranked answers what a service answered.
-func ranked(r *models.Ranking, err error) (*rankingOutput, error) {
+// rankingOf wraps what a RankingService returned.
+func rankingOf(r *models.Ranking, err error) (*rankingOutput, error) {
 	if err != nil {
 		return nil, err
 	}
 	return &rankingOutput{Body: r}, nil
 }
 
-func (a *api) friendsRanking(ctx context.Context, in *pageInput) (*rankingOutput, error) {
-	q, err := in.query(in.user(ctx))
-	if err != nil {
-		return nil, err
-	}
-	return ranked(a.Ranking.Friends(ctx, q))
+var rankFriends = call{
+	summary: "Rank oneself among one's friends",
+	description: "One page of the user and the user's friends, best first. Users without a score that day are not listed. " +
+		"The first page of a past day is `?date=2026-11-19&limit=50`; for the next one, add `&cursor=` with the page's next_cursor.",
+	errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict},
 }
 
-func (a *api) topRanking(ctx context.Context, in *pageInput) (*rankingOutput, error) {
-	if err := a.mayReadGlobal(ctx, in.Board); err != nil {
-		return nil, err
-	}
-	q, err := in.query(in.userIfAny(ctx))
+func (h *rankingHandlers) friends(ctx context.Context, in *pageInput) (*rankingOutput, error) {
+	q, err := in.userQuery(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return ranked(a.Ranking.Top(ctx, q))
+	q.Limit, q.Cursor = in.Limit, in.Cursor
+	return rankingOf(h.rankings.Friends(ctx, q))
+}
+
+var rankTop = call{
+	summary: "Rank everybody",
+	description: "One page of everybody, best first, with the caller's own entry in me. " +
+		"The ten best of today are `?limit=10`; for the next ten, add `&cursor=` with the page's next_cursor.",
+	errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict},
+}
+
+func (h *rankingHandlers) top(ctx context.Context, in *pageInput) (*rankingOutput, error) {
+	if err := h.mayReadGlobal(ctx, in.Board); err != nil {
+		return nil, err
+	}
+	viewer, err := in.userIfAny(ctx)
+	if err != nil {
+		return nil, err
+	}
+	q, err := in.query(viewer)
+	if err != nil {
+		return nil, err
+	}
+	q.Limit, q.Cursor = in.Limit, in.Cursor
+	return rankingOf(h.rankings.Top(ctx, q))
+}
+
+var rankAround = call{
+	summary:     "Rank one's neighbours among everybody",
+	description: "The user with the neighbours above and below: `?radius=2` returns up to five entries. Empty for a user without a score that day.",
+	errors:      []int{http.StatusNotFound, http.StatusConflict},
 }
 
 type aroundInput struct {
@@ -72,21 +115,21 @@ type aroundInput struct {
 	Radius int `query:"radius" minimum:"1" maximum:"50" default:"5" doc:"Neighbours on either side"`
 }
 
-func (a *api) aroundRanking(ctx context.Context, in *aroundInput) (*rankingOutput, error) {
-	if err := a.mayReadGlobal(ctx, in.Board); err != nil {
+func (h *rankingHandlers) around(ctx context.Context, in *aroundInput) (*rankingOutput, error) {
+	if err := h.mayReadGlobal(ctx, in.Board); err != nil {
 		return nil, err
 	}
-	q, err := in.query(in.user(ctx))
+	q, err := in.userQuery(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return ranked(a.Ranking.Around(ctx, q, in.Radius))
+	return rankingOf(h.rankings.Around(ctx, q, in.Radius))
 }
 
-// mayReadGlobal refuses a board's lists of strangers to those that its
-// definition keeps them from.
-func (a *api) mayReadGlobal(ctx context.Context, board string) error {
-	b, err := a.Catalog.Definitions.Board(board)
+// mayReadGlobal returns CodeForbidden if the board shows its global rankings
+// to services only and the caller is not one.
+func (h *rankingHandlers) mayReadGlobal(ctx context.Context, board string) error {
+	b, err := h.boards.Board(board)
 	if err != nil {
 		return err
 	}
@@ -96,28 +139,34 @@ func (a *api) mayReadGlobal(ctx context.Context, board string) error {
 	return nil
 }
 
-// standingAnswer is where a user stands; without a score its own fields are
-// null.
+var rankMe = call{
+	summary:     "Show one's own place",
+	description: "The user's score and places on one day, such as `?date=2026-11-19`. Without a score they are null.",
+	errors:      []int{http.StatusNotFound, http.StatusConflict},
+}
+
+// standingAnswer is a user's score and places. The user's own fields are null
+// if the user has no score.
 type standingAnswer struct {
 	Score        *int64            `json:"score" doc:"The user's score"`
 	ReachedAt    *models.Timestamp `json:"reached_at" format:"date-time" doc:"When it was reached"`
 	GlobalRank   *int64            `json:"global_rank" doc:"Place among everybody"`
-	GlobalTotal  int64             `json:"global_total" doc:"How many have a score"`
-	FriendsRank  *int64            `json:"friends_rank" doc:"Place among oneself and one's friends"`
+	GlobalTotal  int64             `json:"global_total" doc:"How many users have a score"`
+	FriendsRank  *int64            `json:"friends_rank" doc:"Place among the user and the user's friends"`
 	FriendsTotal int64             `json:"friends_total" doc:"How many of these have a score"`
-	Percentile   *float64          `json:"percentile" doc:"100 × others below ÷ others, rounded down to 0.1; 100 for who is alone"`
+	Percentile   *float64          `json:"percentile" doc:"100 × others below ÷ others, rounded down to 0.1; 100 if there are no others"`
 }
 
 type standingOutput struct {
 	Body standingAnswer
 }
 
-func (a *api) standing(ctx context.Context, in *DayInput) (*standingOutput, error) {
-	q, err := in.query(in.user(ctx))
+func (h *rankingHandlers) me(ctx context.Context, in *DayInput) (*standingOutput, error) {
+	q, err := in.userQuery(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s, err := a.Ranking.Me(ctx, q)
+	s, err := h.rankings.Me(ctx, q)
 	if err != nil {
 		return nil, err
 	}

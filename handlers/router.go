@@ -1,6 +1,6 @@
-// Package handlers is the HTTP API. A handler decodes, makes one service
-// call, and answers; rules are in services, and errors.go alone knows what
-// status an error has.
+// Package handlers is the HTTP API. A handler decodes the request, makes one
+// call of a service and encodes the answer. Rules are in the services, and
+// errors.go gives each error its status.
 package handlers
 
 import (
@@ -15,133 +15,148 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"stepboard/models"
-	"stepboard/services/archive"
-	"stepboard/services/auth"
-	"stepboard/services/catalog"
-	"stepboard/services/directory"
-	"stepboard/services/friends"
-	"stepboard/services/ingest"
-	"stepboard/services/ledger"
-	"stepboard/services/limit"
-	"stepboard/services/ranking"
-	"stepboard/services/stream"
 	"stepboard/web"
 )
 
-// Deps is what the handlers call.
-type Deps struct {
-	Catalog     *catalog.Catalog
-	Ingest      *ingest.Service
-	Ledger      *ledger.Service
-	Ranking     *ranking.Service
-	Streams     *stream.Service
-	Archive     *archive.Service
-	DeadLetters *ingest.DeadLetters
-	Friends     *friends.Service
-	Users       *directory.Service
-	Limits      *limit.Service
-	Verifier    *auth.Verifier
-	// TrustedProxies are the addresses and networks whose X-Forwarded-For is
-	// believed.
+// Config holds what New builds the API from. New gives each handler only the
+// service that it calls.
+type Config struct {
+	// The services behind the calls under /v1.
+	Scores         ScoreService
+	Increments     IncrementService
+	Boards         BoardService
+	Rankings       RankingService
+	History        HistoryService
+	Streams        StreamService
+	Friends        FriendService
+	FriendRequests FriendRequestService
+	Profiles       ProfileService
+	Archives       ArchiveService
+	DeadLetters    DeadLetterService
+	Buckets        interface {
+		CurrentBuckets
+		BucketFinder
+	}
+
+	// Tokens checks the token of every call under /v1, and Limits counts the
+	// call.
+	Tokens TokenVerifier
+	Limits RateLimiter
+	// TrustedProxies are the addresses and networks of proxies whose
+	// X-Forwarded-For is believed.
 	TrustedProxies []string
-	// Ready names the stores that don't answer, with the reason.
+
 	Ready    ReadyCheck
 	Clock    models.Clock
 	Registry *prometheus.Registry
 	Log      *slog.Logger
 	Version  string
-	// ProbesOnly leaves out everything but health and metrics.
-	ProbesOnly bool
-	// Extra adds routes to the engine, for `demo`.
-	Extra func(*gin.Engine)
-	// Traces gets a trace of the calls that Sampled, asked once for each, says
-	// yes to; nil: nothing is traced, and Sampled not asked.
+	// Traces receives a trace of each call for which Sampled returns true. If
+	// Traces is nil, nothing is traced and Sampled is not called.
 	Traces  trace.TracerProvider
 	Sampled func() bool
+
+	// ProbesOnly leaves out everything but health and metrics.
+	ProbesOnly bool
+	// Extra adds routes to the engine; nil adds none. It is used by `demo`.
+	Extra func(*gin.Engine)
 }
 
-// api holds what the routes share.
-type api struct {
-	Deps
-	metrics *metrics
+// routes registers every call under /v1.
+func (c *Config) routes(api huma.API, m *metrics) {
+	scores := &scoreHandlers{c.Scores, m.uploads}
+	register(api, "POST /v1/boards/{board}/scores", byUser, scores.upload, uploadScores)
+	register(api, "POST /v1/boards/{board}/scores/batch", byService, scores.uploadBatch, uploadBatch)
+	increments := &incrementHandlers{c.Increments, m.uploads}
+	register(api, "POST /v1/boards/{board}/increments", byService, increments.add, addIncrements)
+
+	boards := &boardHandlers{c.Boards, c.Buckets, c.Clock}
+	register(api, "GET /v1/boards", byAny, boards.list, listBoards)
+	rankings := &rankingHandlers{c.Rankings, c.Boards}
+	register(api, "GET /v1/boards/{board}/friends", byUser, rankings.friends, rankFriends)
+	streams := &streamHandlers{c.Streams}
+	register(api, "GET /v1/boards/{board}/friends/stream", byUser, streams.friends, streamFriends)
+	register(api, "GET /v1/boards/{board}/top", byAny, rankings.top, rankTop)
+	register(api, "GET /v1/boards/{board}/around", byUser, rankings.around, rankAround)
+	register(api, "GET /v1/boards/{board}/me", byUser, rankings.me, rankMe)
+	history := &historyHandlers{c.History}
+	register(api, "GET /v1/boards/{board}/history", byUser, history.list, listHistory)
+
+	friends := &friendHandlers{c.Friends}
+	register(api, "GET /v1/friends", byUser, friends.list, listFriends)
+	register(api, "DELETE /v1/friends/{id}", byUser, friends.remove, removeFriend)
+	requests := &friendRequestHandlers{c.FriendRequests}
+	register(api, "GET /v1/friends/requests", byUser, requests.list, listFriendRequests)
+	register(api, "POST /v1/friends/requests", byUser, requests.send, sendFriendRequest)
+	register(api, "POST /v1/friends/requests/{id}/accept", byUser, requests.accept, acceptFriendRequest)
+	register(api, "DELETE /v1/friends/requests/{id}", byUser, requests.decline, declineFriendRequest)
+
+	profiles := &profileHandlers{c.Profiles}
+	register(api, "PUT /v1/me", byUser, profiles.putOwn, putOwnProfile)
+	register(api, "PUT /v1/users/{id}", byService, profiles.put, putProfile)
+	register(api, "PUT /v1/users/{id}/friends", byService, friends.replace, replaceFriends)
+
+	register(api, "POST /v1/admin/boards", byAdmin, boards.define, defineBoard)
+	register(api, "GET /v1/admin/boards/{board}", byAdmin, boards.show, showBoard)
+	archives := &archiveHandlers{c.Archives, c.Boards, c.Buckets}
+	register(api, "GET /v1/admin/archives", byAdmin, archives.list, listArchives)
+	register(api, "POST /v1/admin/archives", byAdmin, archives.start, startArchive)
+	deadLetters := &deadLetterHandlers{c.DeadLetters}
+	register(api, "GET /v1/admin/dead-letters", byAdmin, deadLetters.list, listDeadLetters)
+	register(api, "POST /v1/admin/dead-letters/{id}/replay", byAdmin, deadLetters.replay, replayDeadLetter)
+	register(api, "DELETE /v1/admin/dead-letters/{id}", byAdmin, deadLetters.delete, deleteDeadLetter)
 }
 
-// New builds the service's HTTP handler. It fails where a trusted proxy is no
-// address.
-func New(deps Deps) (http.Handler, error) {
-	a := &api{Deps: deps, metrics: newMetrics(deps.Registry)}
+// probes adds what orchestrators and Prometheus ask of every process.
+func (c *Config) probes(engine *gin.Engine) {
+	health := &healthHandlers{c.Ready, c.Log}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		engine.Handle(method, "/healthz", health.live)
+		engine.Handle(method, "/readyz", health.ready)
+	}
+	engine.GET("/metrics", gin.WrapH(promhttp.HandlerFor(c.Registry, promhttp.HandlerOpts{Registry: c.Registry})))
+}
+
+// New builds the service's HTTP handler. It returns an error if a trusted
+// proxy is neither an address nor a network.
+func New(c Config) (http.Handler, error) {
+	m := newMetrics(c.Registry)
+	engine, err := newEngine(c.TrustedProxies)
+	if err != nil {
+		return nil, err
+	}
+	observer := &observer{m.duration, c.Log}
+	if c.Traces != nil {
+		engine.Use(traced(c.Traces, c.Sampled), observer.observe, describeSpan)
+	} else {
+		engine.Use(observer.observe)
+	}
+	c.probes(engine)
+	if c.ProbesOnly {
+		return engine, nil
+	}
+	authenticator := &authenticator{c.Tokens, c.Limits}
+	api := newHuma(engine, c.Version)
+	api.UseMiddleware(authenticator.authenticate)
+	c.routes(api, m)
+	describeMore(api.OpenAPI())
+	pages(engine, web.New(c.Extra != nil))
+	if c.Extra != nil {
+		c.Extra(engine)
+	}
+	return engine, nil
+}
+
+func newEngine(trustedProxies []string) (*gin.Engine, error) {
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
 	engine.HandleMethodNotAllowed = true
 	engine.RedirectTrailingSlash = false
 	engine.RemoteIPHeaders = []string{forwardedFor}
-	if err := engine.SetTrustedProxies(deps.TrustedProxies); err != nil {
+	if err := engine.SetTrustedProxies(trustedProxies); err != nil {
 		return nil, fmt.Errorf("trusted proxies: %w", err)
 	}
-	if deps.Traces != nil {
-		engine.Use(a.traced(), a.observe, describeSpan)
-	} else {
-		engine.Use(a.observe)
-	}
 	engine.NoRoute(nothingHere)
-	engine.NoMethod(func(c *gin.Context) {
-		writeProblem(c, models.Errorf(models.CodeMethodNotAllowed, "this path does not take %s", c.Request.Method))
-	})
-	a.probes(engine)
-	if deps.ProbesOnly {
-		return engine, nil
-	}
-	h := newHuma(engine, deps.Version)
-	a.routes(h)
-	describeMore(h.OpenAPI())
-	pages(engine, web.New(deps.Extra != nil))
-	if deps.Extra != nil {
-		deps.Extra(engine)
-	}
+	engine.NoMethod(methodNotAllowed)
 	return engine, nil
-}
-
-// routes is every call under /v1.
-func (a *api) routes(h huma.API) {
-	h.UseMiddleware(a.authenticate)
-
-	register(h, http.MethodPost, "/v1/boards/{board}/scores", byUser, "Upload step totals", a.uploadScores, body[uploadBody])
-	register(h, http.MethodPost, "/v1/boards/{board}/scores/batch", byService, "Upload step totals of many users", a.uploadBatch, body[batchBody])
-	register(h, http.MethodPost, "/v1/boards/{board}/increments", byService, "Add to scores", a.addIncrements, body[incrementsBody])
-
-	register(h, http.MethodGet, "/v1/boards", byAny, "List the boards", a.listBoards)
-	register(h, http.MethodGet, "/v1/boards/{board}/friends", byUser, "Rank oneself among one's friends", a.friendsRanking)
-	register(h, http.MethodGet, "/v1/boards/{board}/friends/stream", byUser, "Watch oneself among one's friends", a.streamFriends, eventStream)
-	register(h, http.MethodGet, "/v1/boards/{board}/top", byAny, "Rank everybody", a.topRanking)
-	register(h, http.MethodGet, "/v1/boards/{board}/around", byUser, "Rank one's neighbours among everybody", a.aroundRanking)
-	register(h, http.MethodGet, "/v1/boards/{board}/me", byUser, "Tell where one stands", a.standing)
-	register(h, http.MethodGet, "/v1/boards/{board}/history", byUser, "List one's days", a.history)
-
-	register(h, http.MethodGet, "/v1/friends", byUser, "List one's friends", a.listFriends)
-	register(h, http.MethodDelete, "/v1/friends/{id}", byUser, "End a friendship", a.removeFriend)
-	register(h, http.MethodGet, "/v1/friends/requests", byUser, "List one's friend requests", a.listRequests)
-	register(h, http.MethodPost, "/v1/friends/requests", byUser, "Ask somebody to be friends", a.askFriend)
-	register(h, http.MethodPost, "/v1/friends/requests/{id}/accept", byUser, "Accept a request", a.acceptFriend)
-	register(h, http.MethodDelete, "/v1/friends/requests/{id}", byUser, "Decline or withdraw a request", a.declineFriend)
-
-	register(h, http.MethodPut, "/v1/me", byUser, "Set one's profile", a.putOwnProfile)
-	register(h, http.MethodPut, "/v1/users/{id}", byService, "Set a user's profile", a.putProfile)
-	register(h, http.MethodPut, "/v1/users/{id}/friends", byService, "Replace a user's friends", a.replaceFriends)
-
-	register(h, http.MethodPost, "/v1/admin/boards", byAdmin, "Define a board", a.defineBoard, answers(http.StatusCreated))
-	register(h, http.MethodGet, "/v1/admin/boards/{board}", byAdmin, "Show a board's definition", a.showBoard)
-	register(h, http.MethodGet, "/v1/admin/archives", byAdmin, "List the runs of the archive", a.listArchives)
-	register(h, http.MethodPost, "/v1/admin/archives", byAdmin, "Archive a day now", a.startArchive, answers(http.StatusAccepted))
-	register(h, http.MethodGet, "/v1/admin/dead-letters", byAdmin, "List what could not be applied", a.listDeadLetters)
-	register(h, http.MethodPost, "/v1/admin/dead-letters/{id}/replay", byAdmin, "Apply a dead letter after all", a.replayDeadLetter, answers(http.StatusNoContent))
-	register(h, http.MethodDelete, "/v1/admin/dead-letters/{id}", byAdmin, "Give up a dead letter", a.deleteDeadLetter)
-}
-
-// probes is what machines ask of every process.
-func (a *api) probes(engine *gin.Engine) {
-	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		engine.Handle(method, "/healthz", a.healthz)
-		engine.Handle(method, "/readyz", a.readyz)
-	}
-	engine.GET("/metrics", gin.WrapH(promhttp.HandlerFor(a.Registry, promhttp.HandlerOpts{Registry: a.Registry})))
 }

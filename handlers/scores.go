@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"stepboard/models"
 	"stepboard/services/ingest"
@@ -31,6 +32,29 @@ type uploadBody struct {
 	Date   *string       `json:"date,omitempty" doc:"The day, YYYY-MM-DD in the board's zone: today or one of the two days before" example:"2026-11-20" nullable:"false"`
 	Score  *wholeNumber  `json:"score,omitempty" doc:"The user's total for that day so far" example:"12345" minimum:"0" nullable:"false"`
 	Scores *[]uploadItem `json:"scores,omitempty" doc:"Instead of date and score: up to 7 days that were kept offline" minItems:"1" maxItems:"7" nullable:"false"`
+}
+
+// ScoreService accepts score updates.
+type ScoreService interface {
+	Accept(ctx context.Context, board string, uploads []ingest.Upload) ([]ingest.Accepted, error)
+	AcceptValid(ctx context.Context, board string, uploads []ingest.Upload) ([]*ingest.ItemError, error)
+	Queued() bool
+}
+
+// scoreHandlers serves uploads of score totals.
+type scoreHandlers struct {
+	scores   ScoreService
+	accepted *prometheus.CounterVec // by board
+}
+
+var uploadScores = call{
+	summary: "Upload step totals",
+	description: "Send the user's total for a day, such as `{\"date\":\"2026-11-20\",\"score\":12345}`, or up to seven days that were kept offline, as " +
+		"`{\"scores\":[{\"date\":\"2026-11-19\",\"score\":8000},{\"date\":\"2026-11-20\",\"score\":12345}]}`. " +
+		"The highest total of a day counts, so sending one again changes nothing. Either all items are accepted or none.",
+	body:        uploadBody{},
+	otherStatus: http.StatusAccepted,
+	errors:      bodyErrors(http.StatusNotFound, http.StatusConflict),
 }
 
 type uploadInput struct {
@@ -73,7 +97,7 @@ func (a uploadAnswer) AppendJSON(buf []byte) []byte {
 	return append(buf, `]}`...)
 }
 
-func (a *api) uploadScores(ctx context.Context, in *uploadInput) (*uploadOutput, error) {
+func (h *scoreHandlers) upload(ctx context.Context, in *uploadInput) (*uploadOutput, error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
@@ -82,22 +106,22 @@ func (a *api) uploadScores(ctx context.Context, in *uploadInput) (*uploadOutput,
 	if err != nil {
 		return nil, err
 	}
-	accepted, err := a.Ingest.Accept(ctx, in.Board, uploads.items)
+	accepted, err := h.scores.Accept(ctx, in.Board, uploads.items)
 	if err != nil {
 		return nil, uploads.locate(err)
 	}
-	a.metrics.uploads.WithLabelValues(in.Board).Add(float64(len(accepted)))
-	out := &uploadOutput{Status: a.uploadStatus(), Body: uploadAnswer{Accepted: make([]acceptedItem, len(accepted))}}
+	h.accepted.WithLabelValues(in.Board).Add(float64(len(accepted)))
+	out := &uploadOutput{Status: h.status(), Body: uploadAnswer{Accepted: make([]acceptedItem, len(accepted))}}
 	for i, item := range accepted {
 		out.Body.Accepted[i] = acceptedItem{Date: item.Date.String(), Score: item.Score, ReachedAt: item.ReachedAt}
 	}
 	return out, nil
 }
 
-// uploadStatus is what an upload that was taken is answered with: that it is on
+// status is what an upload that was taken is answered with: that it is on
 // its board, or that it will be.
-func (a *api) uploadStatus() int {
-	if a.Ingest.Queued() {
+func (h *scoreHandlers) status() int {
+	if h.scores.Queued() {
 		return http.StatusAccepted
 	}
 	return http.StatusOK
@@ -202,17 +226,26 @@ type batchOutput struct {
 	}
 }
 
+var uploadBatch = call{
+	summary: "Upload step totals of many users",
+	description: "Send totals of up to 1,000 users, such as `{\"scores\":[{\"user_id\":\"1001\",\"date\":\"2026-11-20\",\"score\":12345}]}`. " +
+		"Each item is accepted or rejected on its own: the answer counts the accepted ones and says what is wrong with the others.",
+	body:        batchBody{},
+	otherStatus: http.StatusAccepted,
+	errors:      bodyErrors(http.StatusNotFound, http.StatusConflict),
+}
+
 type batchInput struct {
 	Board   string `path:"board" doc:"The board's name" example:"steps"`
 	RawBody []byte
 }
 
-func (a *api) uploadBatch(ctx context.Context, in *batchInput) (*batchOutput, error) {
+func (h *scoreHandlers) uploadBatch(ctx context.Context, in *batchInput) (*batchOutput, error) {
 	batch, err := parseBatch(in.RawBody)
 	if err != nil {
 		return nil, err
 	}
-	rejected, err := a.Ingest.AcceptValid(ctx, in.Board, batch.uploads)
+	rejected, err := h.scores.AcceptValid(ctx, in.Board, batch.uploads)
 	if err != nil {
 		return nil, err
 	}
@@ -221,11 +254,11 @@ func (a *api) uploadBatch(ctx context.Context, in *batchInput) (*batchOutput, er
 			return nil, err
 		}
 	}
-	out := &batchOutput{Status: a.uploadStatus()}
+	out := &batchOutput{Status: h.status()}
 	out.Body.Accepted = len(batch.uploads) - len(rejected)
 	out.Body.Rejected = batch.rejected
 	slices.SortFunc(out.Body.Rejected, func(a, b rejectedItem) int { return a.Index - b.Index })
-	a.metrics.uploads.WithLabelValues(in.Board).Add(float64(out.Body.Accepted))
+	h.accepted.WithLabelValues(in.Board).Add(float64(out.Body.Accepted))
 	return out, nil
 }
 

@@ -13,19 +13,35 @@ import (
 	"stepboard/services/stream"
 )
 
+// StreamService follows rankings among friends.
+type StreamService interface {
+	Watch(ctx context.Context, q stream.Query) (*stream.Watcher, error)
+	Limits() stream.Limits
+}
+
+// streamHandlers serves rankings as server-sent events.
+type streamHandlers struct {
+	streams StreamService
+}
+
 // streamWrite bounds the writing of one event: who does not read for so long
 // is gone.
 const streamWrite = 10 * time.Second
 
-// eventStream describes the answer of a call that streams.
-func eventStream(_ huma.API, op *huma.Operation) {
-	op.Responses = map[string]*huma.Response{"200": {
+var streamFriends = call{
+	summary: "Watch oneself among one's friends",
+	description: "The first page of the user and the user's friends as server-sent events: one event at once, and one whenever the page has changed. " +
+		"Each `ranking` event's data is what GET /v1/boards/{board}/friends answers; `?limit=` is the size of the page. " +
+		"A comment every 15 seconds keeps the connection open. An `error` event with a problem ends the stream. It also ends when the service stops, " +
+		"and after five minutes, so that the token is checked again; connect again then. A user may have five streams at once.",
+	errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusTooManyRequests},
+	responses: map[string]*huma.Response{"200": {
 		Description: "A stream of `ranking` events whose data is a Ranking, of comments, and of at most one `error` event, the last",
 		Content: map[string]*huma.MediaType{"text/event-stream": {
 			Schema:  &huma.Schema{Type: huma.TypeString},
 			Example: "event: ranking\ndata: {\"board\":\"steps\",\"date\":\"2026-11-20\",…}\n\n: still here\n\n",
 		}},
-	}}
+	}},
 }
 
 type streamInput struct {
@@ -34,14 +50,14 @@ type streamInput struct {
 	OnBehalf
 }
 
-func (a *api) streamFriends(ctx context.Context, in *streamInput) (*huma.StreamResponse, error) {
+func (h *streamHandlers) friends(ctx context.Context, in *streamInput) (*huma.StreamResponse, error) {
 	viewer, err := in.user(ctx)
 	if err != nil {
 		return nil, err
 	}
 	beginning, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	w, err := a.Streams.Watch(beginning, stream.Query{Board: in.Board, Viewer: viewer, Limit: in.Limit})
+	w, err := h.streams.Watch(beginning, stream.Query{Board: in.Board, Viewer: viewer, Limit: in.Limit})
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +65,7 @@ func (a *api) streamFriends(ctx context.Context, in *streamInput) (*huma.StreamR
 		defer w.Stop()
 		c := humagin.Unwrap(hctx)
 		s := &eventWriter{c: c, control: http.NewResponseController(c.Writer)}
-		s.run(w, a.Streams.Limits())
+		s.run(w, h.streams.Limits())
 	}}, nil
 }
 

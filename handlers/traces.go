@@ -15,14 +15,14 @@ import (
 // not decide which: anybody may send a traceparent, and proxies pass it on, so
 // a phone could have all of its calls traced. A stream is left out: it would be
 // one span of many minutes, and its reads are for all who watch.
-func (a *api) traced() gin.HandlerFunc {
+func traced(provider trace.TracerProvider, sampled func() bool) gin.HandlerFunc {
 	return otelgin.Middleware("stepboard",
-		otelgin.WithTracerProvider(a.Traces),
+		otelgin.WithTracerProvider(provider),
 		otelgin.WithMeterProvider(noop.NewMeterProvider()),
 		otelgin.WithPropagators(propagation.NewCompositeTextMapPropagator()), // none
 		otelgin.WithGinFilter(func(c *gin.Context) bool {
 			// Before anything is made for a span: most calls have none.
-			return a.Sampled() && strings.HasPrefix(c.FullPath(), "/v1/") && c.FullPath() != streamRoute
+			return sampled() && strings.HasPrefix(c.FullPath(), "/v1/") && c.FullPath() != streamRoute
 		}))
 }
 
