@@ -30,6 +30,7 @@ import (
 	"stepboard/services/ledger"
 	"stepboard/services/limit"
 	"stepboard/services/ranking"
+	"stepboard/services/recovery"
 	"stepboard/services/stream"
 )
 
@@ -37,6 +38,9 @@ import (
 // forgotten something, and from time to time: longer than any transaction takes,
 // than Redis forgets by restarting, and than clocks differ.
 const rewind = 10 * time.Minute
+
+// replayTimeout bounds each question to Redis whether the queue must be replayed.
+const replayTimeout = 2 * time.Second
 
 // Options is what an App is made of.
 type Options struct {
@@ -80,7 +84,7 @@ type App struct {
 	Ingest      *ingest.Service
 	Ledger      *ledger.Service
 	DeadLetters *ingest.DeadLetters
-	Guard       *ingest.Guard // nil without a queue
+	Replayer    *ingest.Replayer // nil without a queue
 	// Reconciler brings to the boards what they lack of the ledger.
 	Reconciler *ledger.Reconciler
 	Handler    http.Handler
@@ -98,7 +102,7 @@ type App struct {
 	registry         *prometheus.Registry
 	queue            ingest.Queue     // nil in direct mode
 	consumer         *ingest.Consumer // nil without a queue or the role
-	scheduler        *jobs.Scheduler  // nil without the role
+	scheduler        *jobs.Scheduler  // nil without a role that has jobs
 
 	starting sync.Once
 	stop     context.CancelFunc // ends the background work; nil before Start
@@ -164,7 +168,7 @@ func (a *App) buildLedger(o Options) {
 	a.increments = ledger.NewStore(o.Stores.Gorm, o.Stores.Pool)
 	a.Ledger = ledger.New(a.increments, a.Catalog.Buckets, a.Boards, o.Clock, o.Log)
 	a.Reconciler = ledger.NewReconciler(ledger.ReconcilerOptions{
-		Store: a.increments, Totals: a.Catalog.Buckets, Boards: a.Boards, Detector: a.Boards.LossDetector("ledger"), Clock: o.Clock, Log: o.Log, Rewind: rewind,
+		Store: a.increments, Totals: a.Catalog.Buckets, Boards: a.Boards, Clock: o.Clock, Log: o.Log, Rewind: rewind,
 	})
 	a.registry.MustRegister(newLedgerCollector(a.Ledger))
 }
@@ -180,7 +184,9 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 	a.persist = a.Boards.Raise
 	if a.queue != nil {
 		a.persist = ingest.Enqueue(a.queue)
-		a.Guard = a.newGuard(o)
+		a.Replayer = ingest.NewReplayer(ingest.ReplayerOptions{
+			Queue: a.queue, Buckets: a.Catalog.Buckets, Boards: a.Boards, Log: o.Log, Rewind: o.Config.Ingest.Rewind,
+		})
 		a.registry.MustRegister(newQueueCollector(a.queue))
 		if o.Roles.Consumer {
 			a.consumer = a.newConsumer(o, deadLetters)
@@ -193,26 +199,49 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
-// buildJobs constructs the scheduler and its jobs, in the time zones of the
-// boards.
+// buildJobs constructs the scheduler with the jobs of the process's roles. Their
+// schedules are in the time zones of the boards. The jobs of the other roles
+// only show their metrics.
 func (a *App) buildJobs(o Options) error {
 	nightly, err := jobs.Zoned(o.Config.Jobs.ArchiveCron, a.Catalog.Definitions.Zones, o.Clock)
 	if err != nil {
 		return fmt.Errorf("jobs.archive_cron: %w", err)
 	}
-	detector := a.Boards.LossDetector("friends")
 	purger := ledger.NewPurger(a.increments, a.Catalog.Buckets, o.Clock)
-	scheduler := jobs.New(a.leases, o.Clock, o.Log, a.registry, o.Traces.jobs(
+	list := o.Traces.jobs(
 		jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths),
-		jobs.Reconcile(a.Reconciler, a.Catalog.Buckets, a.Boards, o.Clock, o.Log, a.registry),
+		jobs.Reconcile(newRecovery(o, recovery.Ledger, a.Reconciler.Replay).Run, a.Catalog.Buckets, a.Boards, o.Clock, o.Log, a.registry),
 		jobs.Roll(a.Catalog.Buckets, a.Boards, o.Clock),
-		jobs.Friends(func(ctx context.Context) (int64, error) { return a.Friends.DropStale(ctx, detector, o.Clock()) }),
+		jobs.Friends(newRecovery(o, recovery.Friends, a.Friends.DropStale(o.Clock)).Run),
 		jobs.Purge(func(ctx context.Context) (int64, error) { return purger.Purge(ctx, o.Config.Ledger.Retain) }),
-	)...)
-	if o.Roles.Jobs {
+	)
+	for i := range list {
+		list[i].MetricsOnly = !o.Roles.Jobs
+	}
+	if a.Replayer != nil {
+		list = append(list, a.newReplayJob(o))
+	}
+	scheduler := jobs.New(a.leases, o.Clock, o.Log, a.registry, list...)
+	if o.Roles.Jobs || a.consumer != nil {
 		a.scheduler = scheduler
 	}
 	return nil
+}
+
+// newReplayJob returns the job that replays the queue after a loss. It is not
+// traced: it runs every two seconds, nearly always for nothing.
+func (a *App) newReplayJob(o Options) jobs.Job {
+	r := newRecovery(o, recovery.Queue, a.Replayer.Replay)
+	r.Lease, r.Leases, r.Timeout = "ingest/rewind", a.leases, replayTimeout
+	job := jobs.Replay(r.Run)
+	job.MetricsOnly = a.consumer == nil
+	return job
+}
+
+// newRecovery restores one kind of data after the boards' Redis has lost some.
+func newRecovery(o Options, watcher string, replay recovery.Replay) *recovery.Recovery {
+	names := keys.Builder{Prefix: o.Config.Redis.KeyPrefix}
+	return &recovery.Recovery{Detector: recovery.NewRedisDetector(o.Stores.Redis, names, watcher), Replay: replay}
 }
 
 // buildHandler constructs the HTTP handler and its rate limits.

@@ -66,11 +66,3 @@ func (a *App) newConsumer(o Options, deadLetters ingest.DeadLetterWriter) *inges
 		Clock: o.Clock, Log: o.Log, Interval: o.Config.Ingest.FlushInterval, Batch: o.Config.Ingest.BatchSize, Registry: a.registry,
 	})
 }
-
-// newGuard makes what applies the queue's updates again where the boards have
-// forgotten them.
-func (a *App) newGuard(o Options) *ingest.Guard {
-	return ingest.NewGuard(ingest.GuardOptions{
-		Queue: a.queue, Detector: a.Boards.LossDetector("queue"), Buckets: a.Catalog.Buckets, Boards: a.Boards, Leases: a.leases, Log: o.Log, Rewind: o.Config.Ingest.Rewind,
-	})
-}

@@ -26,10 +26,10 @@ func (p *program) rebuildCommand() *cobra.Command {
 
 func (p *program) rebuild(ctx context.Context, a *App) error {
 	err := p.again("totals", func(progress func(int64)) (int64, error) { return a.Reconciler.Rebuild(ctx, progress) })
-	if err != nil || a.Guard == nil {
+	if err != nil || a.Replayer == nil {
 		return err
 	}
-	return p.again("updates", func(progress func(int64)) (int64, error) { return a.Guard.ReplaySince(ctx, time.Time{}, progress) })
+	return p.again("updates", func(progress func(int64)) (int64, error) { return a.Replayer.ReplaySince(ctx, time.Time{}, progress) })
 }
 
 // again applies something again and says how much of it.

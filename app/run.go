@@ -40,7 +40,6 @@ func (a *App) Start(ctx context.Context) {
 		}
 		if a.consumer != nil {
 			a.running.Go(func() { a.consumer.Run(background) })
-			a.running.Go(func() { a.Guard.Run(background) })
 		}
 	})
 }

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// doubtEvery is how long a friend list may be believed that Redis has brought
-	// back from before a change.
-	doubtEvery = 5 * time.Second
-	// doubtDeadline leaves time to walk over all keys.
-	doubtDeadline = 10 * time.Minute
+	// staleFriendsEvery bounds how long a friend list is believed that Redis has
+	// restored from before a change.
+	staleFriendsEvery = 5 * time.Second
+	// staleFriendsDeadline leaves time to walk over all keys.
+	staleFriendsDeadline = 10 * time.Minute
 )
 
-// Friends drops what Redis keeps of friend lists where it may have forgotten
-// changes; its rows are the lists.
-func Friends(doubt func(ctx context.Context) (dropped int64, err error)) Job {
-	return Job{Name: "friends", Schedule: cron.Every(doubtEvery), Deadline: doubtDeadline, AtStart: true, Frequent: true, Run: doubt}
+// Friends returns the job that drops friend lists from Redis if Redis may have
+// forgotten changes to them. Its rows are the lists.
+func Friends(dropStale func(ctx context.Context) (dropped int64, err error)) Job {
+	return Job{Name: "friends", Schedule: cron.Every(staleFriendsEvery), Deadline: staleFriendsDeadline, AtStart: true, Frequent: true, Run: dropStale}
 }

@@ -28,11 +28,6 @@ const (
 	purgeDeadline = 2 * time.Hour
 )
 
-// Reconciler brings to the boards what they lack of the running totals.
-type Reconciler interface {
-	Reconcile(ctx context.Context) (mended int64, err error)
-}
-
 // Totals lists the boards that take increments.
 type Totals interface {
 	TotalRanges(ctx context.Context, now time.Time) ([]models.TotalRange, error)
@@ -49,7 +44,7 @@ type Windows interface {
 // Reconcile mends boards that take increments; its rows are the entries that
 // had to be mended. It also recomputes a sample of the scores of rolling
 // boards, and reports those that are not the sum of their hours.
-func Reconcile(ledger Reconciler, slots Totals, windows Windows, clock models.Clock, log *slog.Logger, registry prometheus.Registerer) Job {
+func Reconcile(reconcile func(ctx context.Context) (restored int64, err error), slots Totals, windows Windows, clock models.Clock, log *slog.Logger, registry prometheus.Registerer) Job {
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "stepboard_rolling_" + name, Help: help})
 		registry.MustRegister(c)
@@ -60,8 +55,8 @@ func Reconcile(ledger Reconciler, slots Totals, windows Windows, clock models.Cl
 	return Job{
 		Name: "reconcile", Schedule: cron.Every(reconcileEvery), Deadline: reconcileDeadline, AtStart: true, Frequent: true,
 		Run: func(ctx context.Context) (int64, error) {
-			mended, err := ledger.Reconcile(ctx)
-			return mended, errors.Join(err, eachWindow(ctx, slots, clock, func(bucket *models.Bucket) error {
+			restored, err := reconcile(ctx)
+			return restored, errors.Join(err, eachWindow(ctx, slots, clock, func(bucket *models.Bucket) error {
 				n, bad, err := windows.Drift(ctx, bucket, driftSample)
 				checked.Add(float64(n))
 				drifted.Add(float64(bad))

@@ -30,8 +30,19 @@ type Job struct {
 	Deadline time.Duration
 	// AtStart runs it also once when the service starts.
 	AtStart bool
-	// Frequent says that a run which had nothing to do is no news.
+	// Frequent logs a run that had nothing to do at debug level only.
 	Frequent bool
+	// Transient logs a failed run as a warning, because the next run follows
+	// within seconds.
+	Transient bool
+	// OwnLease means that Run takes a lease itself, and only if it has work. The
+	// scheduler then takes none, so a run without work costs no connection to
+	// Postgres, and every process runs the job. If Run returns lease.ErrHeld the
+	// job counts as running on another replica.
+	OwnLease bool
+	// MetricsOnly shows the job's metrics, all zero, and never runs it: the
+	// process has another role.
+	MetricsOnly bool
 	// Run does the work and answers how many rows of whatever it works on were
 	// done, also where it fails. It ends soon after ctx.
 	Run func(ctx context.Context) (rows int64, err error)
@@ -75,6 +86,9 @@ func (s *Scheduler) Run(ctx context.Context) {
 	timetable := cron.New(cron.WithLogger(cron.DiscardLogger))
 	var starting sync.WaitGroup
 	for _, t := range s.tasks {
+		if t.MetricsOnly {
+			continue
+		}
 		timetable.Schedule(t.Schedule, cron.FuncJob(func() { s.run(ctx, t) }))
 		if t.AtStart {
 			starting.Go(func() { s.run(ctx, t) })
@@ -120,6 +134,8 @@ func (s *Scheduler) run(ctx context.Context, t *task) {
 func (s *Scheduler) report(ctx context.Context, job Job, elapsed time.Duration, o outcome, failed bool) {
 	level := slog.LevelInfo
 	switch {
+	case failed && job.Transient:
+		level = slog.LevelWarn
 	case failed:
 		level = slog.LevelError
 	case job.Frequent && o.rows == 0:
@@ -147,8 +163,8 @@ type outcome struct {
 	elsewhere bool   // another replica holds the lease
 }
 
-// attempt does a job under its lease, within its deadline. A panic is an
-// error.
+// attempt runs a job within its deadline, under its lease unless the job takes
+// one itself. A panic becomes an error.
 func (s *Scheduler) attempt(ctx context.Context, job Job) (o outcome) {
 	defer func() {
 		if crash := recover(); crash != nil {
@@ -158,15 +174,20 @@ func (s *Scheduler) attempt(ctx context.Context, job Job) (o outcome) {
 	ctx, cancel := context.WithTimeout(ctx, job.Deadline)
 	defer cancel()
 	began := false
-	o.err = s.leases.Hold(ctx, "job/"+job.Name, func(ctx context.Context) (err error) {
+	run := func(ctx context.Context) (err error) {
 		began = true
 		s.log.DebugContext(ctx, "job begins", "job", job.Name)
 		defer s.log.DebugContext(ctx, "job ends", "job", job.Name)
 		o.rows, err = job.Run(ctx)
 		return err
-	})
-	// The job may take leases of its own: that one of them is held is its
-	// failure.
-	o.elsewhere = !began && errors.Is(o.err, lease.ErrHeld)
+	}
+	if job.OwnLease {
+		o.err = run(ctx)
+	} else {
+		o.err = s.leases.Hold(ctx, "job/"+job.Name, run)
+	}
+	// A job that takes a further lease below the scheduler's fails if that one is
+	// held.
+	o.elsewhere = errors.Is(o.err, lease.ErrHeld) && (!began || job.OwnLease)
 	return o
 }

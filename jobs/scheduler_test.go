@@ -317,3 +317,60 @@ func TestStopInTheMiddleOfARun(t *testing.T) {
 		})
 	}
 }
+
+// A job that takes its lease itself runs on every process. If the lease is held
+// the run counts as another replica's.
+func TestAJobWithALeaseOfItsOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		job := func(name, holds string) jobs.Job {
+			return jobs.Job{Name: name, Schedule: never, Deadline: time.Minute, AtStart: true, OwnLease: true, Run: func(ctx context.Context) (int64, error) {
+				return 1, s.leases.Hold(ctx, holds, func(context.Context) error { return nil })
+			}}
+		}
+		err := s.leases.Hold(t.Context(), "held", func(ctx context.Context) error {
+			return s.leases.Hold(ctx, "job/free", func(context.Context) error {
+				stop := s.start(job("free", "something"), job("refused", "held"))
+				synctest.Wait()
+				stop()
+				return nil
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := s.figures("free"), (figures{lastSuccess: float64(testenv.Noon.Unix()), durations: 1, rows: 1}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		if got := s.figures("refused"); got != (figures{}) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// A job of another role shows its metrics and never runs. A transient failure
+// is a warning, and counts.
+func TestOtherRolesAndTransientFailures(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		fail := func(context.Context) (int64, error) { return 0, errors.New("it went wrong") }
+		stop := s.start(
+			jobs.Job{Name: "elsewhere", Schedule: cron.Every(time.Second), Deadline: time.Minute, AtStart: true, MetricsOnly: true, Run: fail},
+			jobs.Job{Name: "transient", Schedule: never, Deadline: time.Minute, AtStart: true, Transient: true, Run: fail},
+		)
+		<-time.After(time.Minute)
+		stop()
+		if got := s.figures("elsewhere"); got != (figures{}) {
+			t.Errorf("%+v", got)
+		}
+		if got := s.figures("transient"); got != (figures{durations: 1, failures: 1}) {
+			t.Errorf("%+v", got)
+		}
+		lines := s.lines()
+		if line := lines[len(lines)-1]; line["level"] != "WARN" || line["job"] != "transient" || line["error"] != "it went wrong" {
+			t.Errorf("logged %v", line)
+		}
+	})
+}

@@ -121,7 +121,7 @@ func (k Builder) Frozen(bucket *models.Bucket, shard, run int, late bool) string
 //	type      hash: server = run id of the server, at = Unix milliseconds, mark =
 //	          while what another server than this one may have forgotten is made
 //	          good, its run id and a token
-//	writer    services/board, every few seconds
+//	writer    services/recovery, every few seconds
 //	lifetime  never expires
 //	truth     none needed: where it is missing everything is applied or loaded again
 func (k Builder) LossCheckpoint(watcher string, note int) string {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"stepboard/models"
+	"stepboard/services/recovery"
 )
 
 // changeTimeout bounds a change, well below markTTL: its marks must stand
@@ -414,29 +415,17 @@ func (t *tx) importEdges(edges []models.Edge, counts map[models.UserID]int) (add
 	return added + n, full, err
 }
 
-// LossDetector is what the boards' Redis, which the sets are in, knows of itself.
-type LossDetector interface {
-	// Detect asks what Redis may have forgotten.
-	Detect(ctx context.Context) (models.LossReport, error)
-	// Checkpoint notes that the servers of the recollection were looked after.
-	Checkpoint(ctx context.Context, r models.LossReport, upto time.Time) error
-}
-
-// DropStale drops all sets where Redis may have forgotten that one was removed: it
-// has restarted, another server has taken its place, or somebody has put back an
-// earlier state. Otherwise such a set would be believed until it expires. It tells
-// how many sets it has dropped; they are loaded again when they are asked for.
-// Two round trips where nothing was forgotten. Safe to run twice at once, and to
-// break off.
-func (s *Service) DropStale(ctx context.Context, memory LossDetector, now time.Time) (dropped int64, err error) {
-	found, err := memory.Detect(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if found.Extent != models.NothingLost {
-		if dropped, err = s.cache.dropAll(ctx); err != nil {
-			return dropped, err
+// DropStale returns the recovery.Replay of friend sets. It drops all sets if Redis
+// may have forgotten that one was removed: it has restarted, another server has
+// taken its place, or an earlier state was restored. Otherwise such a set would be
+// believed until it expires. Its rows are the sets that were dropped; they are
+// loaded again on their next read. Safe to run twice at once, and to cut off.
+func (s *Service) DropStale(clock models.Clock) recovery.Replay {
+	return func(ctx context.Context, loss recovery.Loss) (dropped int64, upto time.Time, err error) {
+		upto = clock()
+		if loss.Extent != recovery.NothingLost {
+			dropped, err = s.cache.dropAll(ctx)
 		}
+		return dropped, upto, err
 	}
-	return dropped, memory.Checkpoint(ctx, found, now)
 }

@@ -10,7 +10,7 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/board"
+	"stepboard/services/recovery"
 )
 
 // protocol is the copy of one user's list and what may happen to it.
@@ -206,6 +206,11 @@ func TestChangesEndBeforeTheirMarks(t *testing.T) {
 	}
 }
 
+// staleSets drops friend sets after a loss.
+func staleSets(s *Service, env *testenv.Env, k keys.Builder) *recovery.Recovery {
+	return &recovery.Recovery{Detector: recovery.NewRedisDetector(env.Redis, k, recovery.Friends), Replay: s.DropStale(env.Clock.Now)}
+}
+
 // Sets are dropped, all of this prefix and nothing else, when Redis may have
 // forgotten something, and not otherwise.
 func TestSetsThatMayBeOldAreDropped(t *testing.T) {
@@ -225,10 +230,10 @@ func TestSetsAreDroppedWhileASlotMoves(t *testing.T) {
 	cluster := testenv.StartCluster(t)
 	env := testenv.RealOn(t, cluster.Use)
 	s := New(NewStore(env.Gorm), NewCache(env.Redis, env.Keys), env.Log)
-	memory := board.NewStore(env.Redis, env.Keys, env.Clock.Now).LossDetector("friends")
+	stale := staleSets(s, env, env.Keys)
 	doubt := func(want int64) {
 		t.Helper()
-		if dropped, err := s.DropStale(t.Context(), memory, env.Clock.Now()); err != nil || dropped != want {
+		if dropped, err := stale.Run(t.Context()); err != nil || dropped != want {
 			t.Errorf("%d sets dropped, %v, want %d", dropped, err, want)
 		}
 	}
@@ -279,7 +284,7 @@ func testDoubt(t *testing.T, env *testenv.Env) {
 	// Of two prefixes one matches the other as a pattern.
 	wild, plain := keys.Builder{Prefix: env.Keys.Prefix + `a*[b]?\`}, keys.Builder{Prefix: env.Keys.Prefix + "axb1"}
 	s := New(NewStore(env.Gorm), NewCache(env.Redis, wild), env.Log)
-	memory := board.NewStore(env.Redis, wild, env.Clock.Now).LossDetector("friends")
+	stale := staleSets(s, env, wild)
 	fill := func() {
 		pipe := env.Redis.Pipeline()
 		for user := range models.UserID(users) {
@@ -294,7 +299,7 @@ func testDoubt(t *testing.T, env *testenv.Env) {
 	doubt := func(want int64) {
 		t.Helper()
 		fill()
-		if dropped, err := s.DropStale(t.Context(), memory, env.Clock.Now()); err != nil || dropped != want {
+		if dropped, err := stale.Run(t.Context()); err != nil || dropped != want {
 			t.Errorf("%d sets dropped, %v, want %d", dropped, err, want)
 		}
 		for key, want := range map[string]int64{

@@ -22,7 +22,6 @@ import (
 	"stepboard/services/board"
 	"stepboard/services/catalog"
 	"stepboard/services/ingest"
-	"stepboard/services/lease"
 	"stepboard/services/score"
 )
 
@@ -363,27 +362,25 @@ func TestAFullStreamRefuses(t *testing.T) {
 }
 
 // A Redis that was flushed, or has restarted, gets everything again.
-func TestTheGuardAppliesAgain(t *testing.T) {
+func TestReplayAfterALoss(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	p := newFixture(t, env)
 	q := p.stream()
 	defer q.Close()
-	guard := ingest.NewGuard(ingest.GuardOptions{
-		Queue: q, Detector: p.boards.LossDetector("queue"), Buckets: p.catalog.Buckets, Boards: p.boards, Leases: lease.NewLocal(), Log: env.Log, Rewind: time.Minute,
-	})
-	look := func() {
+	recovery := p.recovery(q, p.boards)
+	recoverOnce := func() {
 		t.Helper()
-		if err := guard.RecoverOnce(t.Context()); err != nil {
+		if _, err := recovery.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	look() // a Redis that was never seen
+	recoverOnce() // a Redis that was never seen
 	p.append(q, p.update(1, 5), p.update(2, 6))
 	stop := p.run(p.consumer(q, p.boards))
 	p.drained(q)
 	stop()
-	look()
+	recoverOnce()
 
 	forget := func() {
 		t.Helper()
@@ -392,7 +389,7 @@ func TestTheGuardAppliesAgain(t *testing.T) {
 		}
 	}
 	forget()
-	look()
+	recoverOnce()
 	if got := p.scores(); len(got) != 0 {
 		t.Errorf("the same server gets %v again", got)
 	}
@@ -400,7 +397,7 @@ func TestTheGuardAppliesAgain(t *testing.T) {
 	if err := env.Redis.HSet(t.Context(), env.Keys.LossCheckpoint("queue", 0), "server", "another").Err(); err != nil {
 		t.Fatal(err)
 	}
-	look()
+	recoverOnce()
 	if got := p.scores(); len(got) != 2 || got[1] != 5 || got[2] != 6 {
 		t.Errorf("after a restart the board holds %v", got)
 	}
@@ -408,7 +405,7 @@ func TestTheGuardAppliesAgain(t *testing.T) {
 	if err := env.Redis.Del(t.Context(), env.Keys.LossCheckpoint("queue", 0)).Err(); err != nil {
 		t.Fatal(err)
 	}
-	look()
+	recoverOnce()
 	if got := p.scores(); len(got) != 2 {
 		t.Errorf("after a flush the board holds %v", got)
 	}

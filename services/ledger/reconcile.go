@@ -11,6 +11,7 @@ import (
 
 	"stepboard/models"
 	"stepboard/services/catalog"
+	"stepboard/services/recovery"
 	"stepboard/services/score"
 )
 
@@ -42,17 +43,6 @@ type Raiser interface {
 	RaiseAll(ctx context.Context, raises []models.Raise) (changed int64, err error)
 }
 
-// LossDetector is what the boards' Redis knows of itself. Its note is the
-// reconciler's own.
-type LossDetector interface {
-	// Detect asks what Redis may have forgotten.
-	Detect(ctx context.Context) (models.LossReport, error)
-	// Checkpoint notes that the server of the recollection has everything up to a
-	// moment. Where nothing was lost it only moves the note on: a note that is
-	// gone meanwhile stays away.
-	Checkpoint(ctx context.Context, r models.LossReport, upto time.Time) error
-}
-
 // Reconciler brings to Redis what it lacks of the running totals: what a crash
 // between the commit and the raise has left behind, what Redis has forgotten,
 // or everything.
@@ -66,12 +56,11 @@ type Reconciler struct {
 
 // ReconcilerOptions is what a reconciler is made of.
 type ReconcilerOptions struct {
-	Store    *Store
-	Totals   Totals
-	Boards   Raiser
-	Detector LossDetector
-	Clock    models.Clock
-	Log      *slog.Logger
+	Store  *Store
+	Totals Totals
+	Boards Raiser
+	Clock  models.Clock
+	Log    *slog.Logger
 	// Rewind is how far a restarted Redis may be behind, and how much the clocks
 	// of replicas may differ.
 	Rewind time.Duration
@@ -82,56 +71,57 @@ func NewReconciler(o ReconcilerOptions) *Reconciler {
 	return &Reconciler{ReconcilerOptions: o, page: pageTotals}
 }
 
-// Reconcile makes one pass, and tells how many entries it has mended. It raises
-// again every total that was added to since Redis was last known to have
-// everything, and for Rewind before that: the order in which transactions were
-// committed does not matter then, nor how long Redis was away. While Redis
-// loses nothing, most passes go back for a minute only. A Redis that has lost
-// everything gets everything. Safe to run twice at once, and to break off: the
-// note is moved at the end.
+// Replay is the recovery.Replay of the ledger. It raises again every total that
+// was added to since the checkpoint, and for Rewind before that: neither the
+// order in which transactions were committed nor the length of an outage of
+// Redis matters then. While Redis loses nothing, most passes go back for a minute
+// only. If everything is lost, every total is raised. It returns how many entries
+// it has changed. Safe to run twice at once, and to cut off.
 //
-// The note counts in the service's time, as increments do.
-func (r *Reconciler) Reconcile(ctx context.Context) (mended int64, err error) {
-	found, err := r.Detector.Detect(ctx)
-	if err != nil {
-		return 0, err
-	}
+// The checkpoint counts in the service's time, as increments do.
+func (r *Reconciler) Replay(ctx context.Context, loss recovery.Loss) (restored int64, upto time.Time, err error) {
 	now := r.Clock()
 	ago := now.Sub(time.UnixMilli(r.thorough.Load()))
-	quick := found.Extent == models.NothingLost && ago >= 0 && ago < r.Rewind/2
+	quick := loss.Extent == recovery.NothingLost && ago >= 0 && ago < r.Rewind/2
 	p := r.pass(func(int64) {})
-	if found.Extent == models.AllLost {
+	if loss.Extent == recovery.EverythingLost {
 		r.Log.InfoContext(ctx, "the boards' Redis has nothing of the ledger; it gets everything")
 		err = p.all(ctx, now)
 	} else {
-		since := found.CheckpointedAt
-		if since.After(now) {
-			since = now // the clock was set back
-		}
-		since = since.Add(-r.Rewind)
-		if quick {
-			since = since.Add(r.Rewind - min(r.Rewind, quickRewind))
-		}
-		if found.Extent == models.LastWritesLost {
+		since := r.rewound(loss.CheckpointedAt, now, quick)
+		if loss.Extent == recovery.LastWritesLost {
 			r.Log.WarnContext(ctx, "the boards' Redis may have forgotten increments; they are applied again", "since", since)
 		}
 		err = p.since(ctx, since)
 	}
 	if err != nil {
-		return p.mended, fmt.Errorf("reconcile the boards with the ledger: %w", err)
+		return p.restored, now, fmt.Errorf("reconcile the boards with the ledger: %w", err)
 	}
 	if !quick {
 		r.thorough.Store(now.UnixMilli())
 	}
-	if found.Extent != models.NothingLost {
-		// On an empty database the first start finds nothing to mend.
+	if loss.Extent != recovery.NothingLost {
+		// On an empty database the first start finds nothing to restore.
 		level := slog.LevelInfo
-		if p.mended > 0 {
+		if p.restored > 0 {
 			level = slog.LevelWarn
 		}
-		r.Log.Log(ctx, level, "what the boards' Redis had forgotten of the ledger was made good", "totals", p.totals, "mended", p.mended)
+		r.Log.Log(ctx, level, "what the boards' Redis had forgotten of the ledger was restored", "totals", p.totals, "mended", p.restored)
 	}
-	return p.mended, r.Detector.Checkpoint(ctx, found, now)
+	return p.restored, now, nil
+}
+
+// rewound returns how far back a pass goes: for Rewind before the checkpoint, or
+// for quickRewind if that is less and the pass is a quick one. A checkpoint in
+// the future, left by a clock that was set back since, counts as now.
+func (r *Reconciler) rewound(checkpoint, now time.Time, quick bool) time.Time {
+	if checkpoint.After(now) {
+		checkpoint = now
+	}
+	if quick {
+		return checkpoint.Add(-min(r.Rewind, quickRewind))
+	}
+	return checkpoint.Add(-r.Rewind)
 }
 
 // Rebuild brings every total to Redis that may be missing there, and tells how
@@ -148,9 +138,9 @@ func (r *Reconciler) Rebuild(ctx context.Context, progress func(totals int64)) (
 type pass struct {
 	*Reconciler
 	// buckets is what each total raises, nil for nothing.
-	buckets        map[totalName]*models.Bucket
-	progress       func(totals int64)
-	totals, mended int64
+	buckets          map[totalName]*models.Bucket
+	progress         func(totals int64)
+	totals, restored int64
 }
 
 func (r *Reconciler) pass(progress func(totals int64)) *pass {
@@ -229,7 +219,7 @@ func (p *pass) mend(ctx context.Context, totals []models.ScoreTotal) error {
 		if err != nil {
 			return err
 		}
-		p.mended += changed
+		p.restored += changed
 	}
 	p.totals += int64(len(raises))
 	p.progress(p.totals)

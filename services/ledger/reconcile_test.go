@@ -15,30 +15,36 @@ import (
 	"stepboard/models"
 	"stepboard/services/catalog"
 	"stepboard/services/ledger"
+	"stepboard/services/recovery"
 )
 
-// detector is a note of what Redis may have forgotten, as the test says.
+// detector reports the loss that the test sets.
 type detector struct {
-	found models.LossReport
-	noted []time.Time
-	err   error
+	found       recovery.Loss
+	checkpoints []time.Time
+	err         error
 }
 
-func (m *detector) Detect(context.Context) (models.LossReport, error) { return m.found, m.err }
+func (d *detector) Detect(context.Context) (recovery.Loss, error) { return d.found, d.err }
 
-func (m *detector) Checkpoint(_ context.Context, r models.LossReport, upto time.Time) error {
-	if !cmp.Equal(r, m.found) {
-		return fmt.Errorf("remembers %+v", r)
+func (d *detector) Checkpoint(_ context.Context, r recovery.Loss, upto time.Time) error {
+	if !cmp.Equal(r, d.found) {
+		return fmt.Errorf("checkpoint of %+v", r)
 	}
-	m.noted = append(m.noted, upto)
-	m.found = models.LossReport{Servers: r.Servers, CheckpointedAt: upto}
+	d.checkpoints = append(d.checkpoints, upto)
+	d.found = recovery.Loss{Servers: r.Servers, CheckpointedAt: upto}
 	return nil
 }
 
-func (p *fixture) reconciler(m ledger.LossDetector) *ledger.Reconciler {
+func (p *fixture) reconciler() *ledger.Reconciler {
 	return ledger.NewReconciler(ledger.ReconcilerOptions{
-		Store: p.store, Totals: p.catalog.Buckets, Boards: p.boards, Detector: m, Clock: p.env.Clock.Now, Log: p.env.Log, Rewind: 10 * time.Minute,
+		Store: p.store, Totals: p.catalog.Buckets, Boards: p.boards, Clock: p.env.Clock.Now, Log: p.env.Log, Rewind: 10 * time.Minute,
 	})
+}
+
+// recovery runs passes of a reconciler.
+func (d *detector) recovery(r *ledger.Reconciler) *recovery.Recovery {
+	return &recovery.Recovery{Detector: d, Replay: r.Replay}
 }
 
 // wipe empties the test's part of Redis.
@@ -80,13 +86,13 @@ func TestAnEmptyRedisGetsEverything(t *testing.T) {
 		if len(gifts) != 50 || gifts[2] != "10 at 16:00:00.000" || active[2] != "9 at 16:00:00.000" {
 			t.Fatalf("%v, %v", gifts, active)
 		}
-		m := &detector{found: models.LossReport{Extent: models.AllLost, Servers: []models.ServerState{{RunID: "new"}}}}
-		r := p.reconciler(m)
+		m := &detector{found: recovery.Loss{Extent: recovery.EverythingLost, Servers: []recovery.ServerState{{RunID: "new"}}}}
+		r := p.reconciler()
 		p.wipe()
 		env.Clock.Advance(time.Minute)
 		for pass, want := range []int64{50 + 3*50, 0} {
-			m.found.Extent = models.AllLost
-			mended, err := r.Reconcile(t.Context())
+			m.found.Extent = recovery.EverythingLost
+			mended, err := m.recovery(r).Run(t.Context())
 			if err != nil || mended != want {
 				t.Errorf("pass %d mended %d, %v, want %d", pass, mended, err, want)
 			}
@@ -97,8 +103,8 @@ func TestAnEmptyRedisGetsEverything(t *testing.T) {
 				t.Errorf("active (-want +got):\n%s", diff)
 			}
 		}
-		if len(m.noted) != 2 || !m.noted[0].Equal(env.Clock.Now()) {
-			t.Errorf("noted %v", m.noted)
+		if len(m.checkpoints) != 2 || !m.checkpoints[0].Equal(env.Clock.Now()) {
+			t.Errorf("checkpoints %v", m.checkpoints)
 		}
 		p.wipe()
 		var told int64
@@ -136,10 +142,10 @@ func TestWhatDidNotReachRedisIsMended(t *testing.T) {
 				}
 			}
 		}
-		m := &detector{found: models.LossReport{Servers: []models.ServerState{{RunID: "one"}}, CheckpointedAt: env.Clock.Now()}}
+		m := &detector{found: recovery.Loss{Servers: []recovery.ServerState{{RunID: "one"}}, CheckpointedAt: env.Clock.Now()}}
 		pass := func(mended int64) {
 			t.Helper()
-			if n, err := p.reconciler(m).Reconcile(t.Context()); err != nil || n != mended {
+			if n, err := m.recovery(p.reconciler()).Run(t.Context()); err != nil || n != mended {
 				t.Errorf("mended %d, %v, want %d", n, err, mended)
 			}
 		}
@@ -168,13 +174,13 @@ func TestWhatDidNotReachRedisIsMended(t *testing.T) {
 		// A server that has restarted lacks what came shortly before it was
 		// noted last.
 		p.wipe()
-		m.found = models.LossReport{Extent: models.LastWritesLost, Servers: []models.ServerState{{RunID: "two"}}, CheckpointedAt: env.Clock.Now().Add(-30 * time.Minute)}
+		m.found = recovery.Loss{Extent: recovery.LastWritesLost, Servers: []recovery.ServerState{{RunID: "two"}}, CheckpointedAt: env.Clock.Now().Add(-30 * time.Minute)}
 		pass(4)
 		want("a restarted server", 3, 4)
 
 		// A note of the future does not keep what is new from being looked at.
 		p.wipe()
-		m.found = models.LossReport{Servers: []models.ServerState{{RunID: "two"}}, CheckpointedAt: env.Clock.Now().Add(time.Hour)}
+		m.found = recovery.Loss{Servers: []recovery.ServerState{{RunID: "two"}}, CheckpointedAt: env.Clock.Now().Add(time.Hour)}
 		pass(2)
 		want("a clock that was set back", 4)
 	})
@@ -194,14 +200,15 @@ func TestWhatASlowClockCountsIsMended(t *testing.T) {
 			t.Fatalf("%v, %v", results, err)
 		}
 	}
-	r := p.reconciler(&detector{found: models.LossReport{Servers: []models.ServerState{{RunID: "one"}}, CheckpointedAt: p.env.Clock.Now()}})
+	m := &detector{found: recovery.Loss{Servers: []recovery.ServerState{{RunID: "one"}}, CheckpointedAt: p.env.Clock.Now()}}
+	passes := m.recovery(p.reconciler())
 	var mended []int64
 	for pass := range 7 { // one a minute
 		if pass == 2 {
 			add(4*time.Minute, 1)
 			add(time.Minute, 2)
 		}
-		n, err := r.Reconcile(t.Context())
+		n, err := passes.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,16 +225,16 @@ func TestAPassThatFails(t *testing.T) {
 	t.Parallel()
 	p := newFixture(t, testenv.Embedded(t), 1000)
 	p.add("gifts", inc(1, 1, "a"))
-	m := &detector{found: models.LossReport{Extent: models.AllLost}}
+	m := &detector{found: recovery.Loss{Extent: recovery.EverythingLost}}
 	broken := errors.New("broken")
 	r := ledger.NewReconciler(ledger.ReconcilerOptions{
-		Store: p.store, Totals: p.catalog.Buckets, Boards: mender{broken}, Detector: m, Clock: p.env.Clock.Now, Log: p.env.Log,
+		Store: p.store, Totals: p.catalog.Buckets, Boards: mender{broken}, Clock: p.env.Clock.Now, Log: p.env.Log,
 	})
-	if _, err := r.Reconcile(t.Context()); !errors.Is(err, broken) || len(m.noted) != 0 {
-		t.Errorf("%v, noted %v", err, m.noted)
+	if _, err := m.recovery(r).Run(t.Context()); !errors.Is(err, broken) || len(m.checkpoints) != 0 {
+		t.Errorf("%v, checkpoints %v", err, m.checkpoints)
 	}
 	m.err = broken
-	if _, err := p.reconciler(m).Reconcile(t.Context()); !errors.Is(err, broken) {
+	if _, err := m.recovery(p.reconciler()).Run(t.Context()); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 }
@@ -252,10 +259,10 @@ func TestRowsThatCanNotBeMended(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, lost := range []models.LossExtent{models.AllLost, models.LastWritesLost} {
+		for _, lost := range []recovery.Extent{recovery.EverythingLost, recovery.LastWritesLost} {
 			p.wipe()
-			m := &detector{found: models.LossReport{Extent: lost, CheckpointedAt: env.Clock.Now()}}
-			if n, err := p.reconciler(m).Reconcile(t.Context()); err != nil || n != 1 {
+			m := &detector{found: recovery.Loss{Extent: lost, CheckpointedAt: env.Clock.Now()}}
+			if n, err := m.recovery(p.reconciler()).Run(t.Context()); err != nil || n != 1 {
 				t.Errorf("mended %d, %v", n, err)
 			}
 			if got := p.onBoard("gifts"); len(got) != 1 || got[5] == "" {
@@ -280,11 +287,11 @@ func TestManyTotalsAreMended(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, lost := range []models.LossExtent{models.AllLost, models.LastWritesLost} {
+	for _, lost := range []recovery.Extent{recovery.EverythingLost, recovery.LastWritesLost} {
 		p.wipe()
-		r := p.reconciler(&detector{found: models.LossReport{Extent: lost, CheckpointedAt: env.Clock.Now()}})
+		m, r := &detector{found: recovery.Loss{Extent: lost, CheckpointedAt: env.Clock.Now()}}, p.reconciler()
 		r.ReadPages(20_000)
-		if n, err := r.Reconcile(t.Context()); err != nil || n != users {
+		if n, err := m.recovery(r).Run(t.Context()); err != nil || n != users {
 			t.Errorf("mended %d, %v", n, err)
 		}
 		if got := p.onBoard("gifts"); len(got) != users {

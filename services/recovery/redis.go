@@ -1,0 +1,205 @@
+package recovery
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/internal/keys"
+	"stepboard/models"
+)
+
+// A watcher replays one kind of data after a loss. Each has checkpoints of its
+// own, because each replays other writes.
+const (
+	Queue   = "queue"
+	Ledger  = "ledger"
+	Friends = "friends"
+)
+
+// errLostAgain means that Redis has lost more than what was just replayed.
+var errLostAgain = errors.New("redis has restarted or was emptied meanwhile")
+
+// clusterCheckpoints is the number of checkpoints in a cluster. They are spread
+// over its slots, so that every master has some, unless it serves very few
+// slots.
+const clusterCheckpoints = 128
+
+// RedisDetector finds out that Redis restarted, failed over or was restored, and
+// so may have forgotten writes. Safe for concurrent use.
+//
+// Its checkpoints are in that same Redis: however long Redis was away, the last
+// checkpoint that it has is the moment from which writes may be missing. And a
+// checkpoint is written after the writes that it covers: a server that comes
+// back without its last writes, for whatever reason, comes back without their
+// checkpoint.
+type RedisDetector struct {
+	rdb  redis.UniversalClient
+	keys []string
+}
+
+// NewRedisDetector returns the detector of a watcher: Queue, Ledger or Friends.
+func NewRedisDetector(rdb redis.UniversalClient, k keys.Builder, watcher string) *RedisDetector {
+	d := &RedisDetector{rdb: rdb}
+	checkpoints := 1
+	if _, ok := rdb.(*redis.ClusterClient); ok {
+		checkpoints = clusterCheckpoints
+	}
+	for i := range checkpoints {
+		d.keys = append(d.keys, k.LossCheckpoint(watcher, i))
+	}
+	return d
+}
+
+// serverRunID begins the scripts that must know on which server they run. A
+// server that does not report its run id, such as the embedded one, looks as if
+// it never restarted. That it was emptied is noticed all the same.
+const serverRunID = `
+local info = redis.pcall('INFO', 'server')
+local server = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or 'unknown'
+`
+
+// detectScript compares the server with the one in the checkpoint. If they
+// differ it stores a token, unless one of this server is stored already.
+//
+//	KEYS    the checkpoint
+//	ARGV    a random token
+//	result  {the server's run id, the checkpoint's run id, the checkpoint's time
+//	        in milliseconds since the epoch, the token}, '' for each that does
+//	        not exist
+const detectScript = serverRunID + `
+local checkpoint = redis.call('HMGET', KEYS[1], 'server', 'at', 'mark')
+if checkpoint[1] == server then
+  return {server, server, checkpoint[2], ''}
+end
+local token = checkpoint[3]
+if not token or string.sub(token, 1, #server) ~= server then
+  token = server .. '.' .. ARGV[1]
+  redis.call('HSET', KEYS[1], 'mark', token)
+end
+return {server, checkpoint[1] or '', checkpoint[2] or '', token}
+`
+
+// Detect compares each server with the one that its checkpoints name. On a
+// server that has lost something it also stores a token; Checkpoint explains
+// what for. The result is for all servers together: the largest extent and the
+// oldest checkpoint. One round trip.
+func (d *RedisDetector) Detect(ctx context.Context) (Loss, error) {
+	token := rand.Text()
+	pipe := d.rdb.Pipeline()
+	cmds := make([]*redis.Cmd, len(d.keys))
+	for i, key := range d.keys {
+		cmds[i] = pipe.Eval(ctx, detectScript, []string{key}, token)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return Loss{}, models.Unavailable("detect what Redis has lost", err)
+	}
+	replies := make([]detectReply, len(cmds))
+	for i, cmd := range cmds {
+		var err error
+		if replies[i], err = parseDetectReply(cmd); err != nil {
+			return Loss{}, fmt.Errorf("read %s: %w", d.keys[i], err)
+		}
+	}
+	return combine(replies), nil
+}
+
+// detectReply is the result of detectScript.
+type detectReply struct {
+	runID        string
+	checkpointed string    // the run id in the checkpoint, "" if it has none
+	at           time.Time // the checkpoint's time, zero if it has none
+	token        string
+}
+
+func parseDetectReply(cmd *redis.Cmd) (detectReply, error) {
+	fields, err := cmd.StringSlice()
+	if err != nil || len(fields) != 4 {
+		return detectReply{}, fmt.Errorf("unexpected reply %v", cmd.Val())
+	}
+	r := detectReply{runID: fields[0], checkpointed: fields[1], token: fields[3]}
+	if fields[2] != "" {
+		ms, err := strconv.ParseInt(fields[2], 10, 64)
+		if err != nil {
+			return detectReply{}, err
+		}
+		r.at = time.UnixMilli(ms)
+	}
+	return r, nil
+}
+
+// combine returns the loss of all servers together.
+func combine(replies []detectReply) Loss {
+	var all Loss
+	running := make(map[string]bool) // servers that have a checkpoint of their own
+	for _, r := range replies {
+		running[r.runID] = running[r.runID] || r.runID == r.checkpointed
+	}
+	for i, r := range replies {
+		extent := LastWritesLost
+		switch {
+		case r.at.IsZero():
+			extent = EverythingLost
+		case running[r.runID] && running[r.checkpointed]:
+			// A checkpoint whose slot has moved is on another server than the one
+			// that it names, although neither has restarted.
+			extent = NothingLost
+		}
+		all.Extent = max(all.Extent, extent)
+		if i == 0 || r.at.Before(all.CheckpointedAt) {
+			all.CheckpointedAt = r.at
+		}
+		all.Servers = append(all.Servers, ServerState{RunID: r.runID, Token: r.token})
+	}
+	return all
+}
+
+// checkpointScript stores that the server is complete up to a moment, unless it
+// has forgotten something since it was last asked: then it is another server,
+// or the token is gone, or, if there was no token, the checkpoint itself.
+//
+//	KEYS    the checkpoint
+//	ARGV    the server's run id; the token or ''; the moment, in milliseconds
+//	        since the epoch
+//	result  1, or 0 if nothing was stored
+const checkpointScript = serverRunID + `
+local checkpoint = redis.call('HMGET', KEYS[1], 'server', 'mark')
+if server ~= ARGV[1] or (ARGV[2] == '' and checkpoint[1] ~= server) or (ARGV[2] ~= '' and checkpoint[2] ~= ARGV[2]) then
+  return 0
+end
+redis.call('HSET', KEYS[1], 'server', server, 'at', ARGV[3])
+redis.call('HDEL', KEYS[1], 'mark')
+return 1
+`
+
+// Checkpoint stores that the servers of a loss are complete up to a moment. If
+// one of them has forgotten something since Detect, its checkpoint stays as it
+// is: writes that were replayed before that would be missing, and nobody would
+// notice. That is an error (CodeUnavailable) if the loss had an extent, and
+// Detect goes on to report the loss. If nothing had been lost it is no error:
+// the next Detect reports it. One round trip.
+func (d *RedisDetector) Checkpoint(ctx context.Context, loss Loss, upto time.Time) error {
+	pipe := d.rdb.Pipeline()
+	cmds := make([]*redis.Cmd, len(d.keys))
+	for i, key := range d.keys {
+		cmds[i] = pipe.Eval(ctx, checkpointScript, []string{key}, loss.Servers[i].RunID, loss.Servers[i].Token, upto.UnixMilli())
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return models.Unavailable("checkpoint Redis", err)
+	}
+	for _, cmd := range cmds {
+		stored, err := cmd.Bool()
+		if err != nil {
+			return models.Unavailable("checkpoint Redis", err)
+		}
+		if !stored && loss.Extent != NothingLost {
+			return models.Unavailable("checkpoint Redis", errLostAgain)
+		}
+	}
+	return nil
+}
