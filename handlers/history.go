@@ -54,7 +54,7 @@ func (in *historyInput) query(ctx context.Context) (ranking.HistoryQuery, error)
 			return ranking.HistoryQuery{}, models.Invalid("query.for", err.Error())
 		}
 	}
-	return ranking.HistoryQuery{Board: in.Board, Viewer: viewer, Of: of, From: from, To: to}, nil
+	return ranking.HistoryQuery{Board: in.Board, Viewer: viewer, User: of, From: from, To: to}, nil
 }
 
 type historyEntry struct {

@@ -12,26 +12,25 @@ import (
 )
 
 const (
-	// historyDays is how many days a history shows where nothing else is asked
-	// for.
+	// historyDays is the number of days of a history without a first day.
 	historyDays = 31
-	// maxHistoryDays is the most that one call answers.
+	// maxHistoryDays is the maximal number of days of one call.
 	maxHistoryDays = 366
 )
 
-// HistoryQuery asks for the days of a user.
+// HistoryQuery selects days of a user.
 type HistoryQuery struct {
 	Board string
-	// Viewer is who asks.
+	// Viewer is the user who calls.
 	Viewer models.UserID
-	// Of is whose days are asked for: the viewer's, or a friend's.
-	Of models.UserID
-	// From and To bound the days, both included; nil means the last 31 days, up
-	// to today.
+	// User is the user whose days are returned: the viewer or a friend.
+	User models.UserID
+	// From and To bound the days, both included. A nil To means today; a nil From
+	// means 31 days.
 	From, To *models.Date
 }
 
-// Day is a user's place among everybody on one day.
+// Day is a user's position among all users on one day.
 type Day struct {
 	Date      models.Date
 	Score     int64
@@ -44,15 +43,16 @@ type Day struct {
 // History is a user's days, newest first; days without a score are left out.
 type History struct {
 	Days []Day
-	// Partial says that days which are still in Redis are missing, because it
-	// did not answer.
+	// Partial reports that the days still in Redis are missing, because Redis did
+	// not answer.
 	Partial bool
 }
 
-// History answers a user's days over hot and archived ones alike. One query
-// for all of them, and one round trip to Redis where any is hot, two if it has
-// shards; for a friend's days one more for the friends. CodeNotFound where Of
-// is no friend, CodeBoardKind where the board has no days.
+// History returns a user's hot and archived days. It makes one query for all of
+// them, one more if some of them may be archived meanwhile, and one round trip to
+// Redis if any day is hot, or two if the board has shards. For a friend's days it
+// makes one more round trip for the friends. CodeNotFound if the user is not a
+// friend, CodeBoardKind if the board has no days.
 func (s *Service) History(ctx context.Context, q HistoryQuery) (*History, error) {
 	b, err := s.catalog.Definitions.Board(q.Board)
 	if err != nil {
@@ -65,23 +65,23 @@ func (s *Service) History(ctx context.Context, q HistoryQuery) (*History, error)
 	if err != nil {
 		return nil, err
 	}
-	if q.Of != q.Viewer {
+	if q.User != q.Viewer {
 		ids, err := s.friends.IDs(ctx, q.Viewer)
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(ids, q.Of) {
-			return nil, models.Errorf(models.CodeNotFound, "there is no friend of this id")
+		if !slices.Contains(ids, q.User) {
+			return nil, models.Errorf(models.CodeNotFound, "no friend has this id")
 		}
 	}
 	if to < from {
 		return &History{}, nil
 	}
-	return s.history(ctx, b.Name, q.Of, from, to)
+	return s.history(ctx, b.Name, q.User, from, to)
 }
 
-// historyRange is the rule of which days are answered: none where the last lies
-// before the first.
+// historyRange returns the first and the last day of a history. It has no days if
+// the last is before the first.
 func historyRange(from, to *models.Date, today models.Date) (first, last models.Date, err error) {
 	last = today
 	if to != nil {
@@ -97,7 +97,8 @@ func historyRange(from, to *models.Date, today models.Date) (first, last models.
 	case last-first >= maxHistoryDays:
 		return 0, 0, models.Invalid("query.from", "more than 366 days lie between the first and the last")
 	}
-	// Nothing is older, and not every store knows of all that a date can be.
+	// No bucket is older than FirstDay, and not every database can represent
+	// all earlier dates.
 	return max(first, catalog.FirstDay), last, nil
 }
 
@@ -116,40 +117,41 @@ func (s *Service) history(ctx context.Context, boardName string, user models.Use
 			cold = cold || d.Bucket.Cold(now)
 		}
 	}
-	places := make(map[string]board.Position, len(hot))
+	positions := make(map[string]board.Position, len(hot)) // by bucket
 	if len(hot) > 0 {
-		standings, err := s.boards.Positions(ctx, hot, user)
+		list, err := s.boards.Positions(ctx, hot, user)
 		if err != nil && models.CodeOf(err) != models.CodeUnavailable {
 			return nil, err
 		}
 		h.Partial = err != nil
-		for i, standing := range standings {
-			places[hot[i].Name] = standing
+		for i, position := range list {
+			positions[hot[i].Name] = position
 		}
 	}
 	if cold {
-		// The archive may have taken some of them over meanwhile.
+		// Some of the cold days may have been archived meanwhile.
 		if days, err = s.archive.Days(ctx, boardName, user, from, to); err != nil {
 			return nil, err
 		}
 	}
 	for _, d := range days {
-		if line, ok := historyLine(d, places[d.Bucket.Name]); ok {
-			h.Days = append(h.Days, line)
+		if day, ok := historyDay(d, positions[d.Bucket.Name]); ok {
+			h.Days = append(h.Days, day)
 		}
 	}
 	return h, nil
 }
 
-// historyLine is a day from the side that has it.
-func historyLine(d archive.Day, place board.Position) (Day, bool) {
+// historyDay returns a day as the archive has it, or else as Redis has it. It
+// returns false if the user has no score on that day.
+func historyDay(d archive.Day, hot board.Position) (Day, bool) {
 	if d.Archived {
 		return Day{
 			Date: d.Bucket.Day, Score: d.Score, ReachedAt: d.ReachedAt, Rank: d.Rank, Total: d.Total, Source: models.SourceArchive,
 		}, d.Rank != 0
 	}
-	points, reachedAt := score.Of(d.Bucket).Decode(place.Composite)
+	points, reachedAt := score.Of(d.Bucket).Decode(hot.Composite)
 	return Day{
-		Date: d.Bucket.Day, Score: points, ReachedAt: reachedAt, Rank: place.Rank, Total: place.Total, Source: models.SourceHot,
-	}, place.Composite != 0
+		Date: d.Bucket.Day, Score: points, ReachedAt: reachedAt, Rank: hot.Rank, Total: hot.Total, Source: models.SourceHot,
+	}, hot.Composite != 0
 }

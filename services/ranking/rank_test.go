@@ -23,7 +23,7 @@ func drawEntries(t *rapid.T) []models.Entry {
 	return entries
 }
 
-// bruteForce ranks as the rule says, in the plainest way.
+// bruteForce ranks entries by the ranking rule, in the simplest way.
 func bruteForce(entries []models.Entry) []models.Entry {
 	var ranked []models.Entry
 	for _, e := range entries {
@@ -40,7 +40,7 @@ func bruteForce(entries []models.Entry) []models.Entry {
 	return ranked
 }
 
-// Page by page, in pages of any size, the list is the brute-force one.
+// The pages, of any size, make up the list that bruteForce returns.
 func TestPagesMakeUpTheRankedList(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -70,7 +70,7 @@ func TestPagesMakeUpTheRankedList(t *testing.T) {
 				break
 			}
 			if len(p.Entries) != limit {
-				t.Fatalf("a page of %d with more behind it", len(p.Entries))
+				t.Fatalf("a page of %d with more after it", len(p.Entries))
 			}
 			after = p.Entries[len(p.Entries)-1]
 		}
@@ -80,24 +80,24 @@ func TestPagesMakeUpTheRankedList(t *testing.T) {
 	})
 }
 
-// A page begins behind the place, whether or not its entry still stands there.
-func TestAPageBehindAPlaceThatIsGone(t *testing.T) {
+// A page begins after the cursor's position, whether or not its entry still exists.
+func TestAPageAfterAnEntryThatIsGone(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		entries := drawEntries(t)
-		place := models.Entry{
+		position := models.Entry{
 			User:      models.UserID(rapid.Int64Range(1, 2000).Draw(t, "user")),
 			Composite: models.Composite(rapid.Int64Range(1, 5).Draw(t, "composite")),
 		}
 		var want []models.Entry
 		for _, e := range bruteForce(entries) {
-			if e.Compare(place) > 0 {
+			if e.Compare(position) > 0 {
 				want = append(want, e)
 			}
 		}
-		p := ranking.Rank(slices.Clone(entries), 0, place, 1000)
+		p := ranking.Rank(slices.Clone(entries), 0, position, 1000)
 		if !slices.Equal(p.Entries, want) || p.FirstRank != p.Total-len(want)+1 {
-			t.Fatalf("behind %v: %v from rank %d, want %v", place, p.Entries, p.FirstRank, want)
+			t.Fatalf("after %v: %v from rank %d, want %v", position, p.Entries, p.FirstRank, want)
 		}
 	})
 }

@@ -1,115 +1,36 @@
 package ranking_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/archive"
-	"stepboard/services/board"
-	"stepboard/services/catalog"
-	"stepboard/services/directory"
-	"stepboard/services/friends"
-	"stepboard/services/lease"
 	"stepboard/services/ranking"
-	"stepboard/services/score"
 )
 
-// fixture is the services around a ranking.
-type fixture struct {
-	t       testing.TB
-	env     *testenv.Env
-	catalog *catalog.Catalog
-	boards  *board.Store
-	archive *archive.Service
-	friends *friends.Service
-	users   *directory.Service
-	ranking *ranking.Service
-}
-
-func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
-	t.Helper()
-	env.Config.Boards[0].Shards = shards
-	w := &fixture{
-		t: t, env: env,
-		catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
-		boards:  board.NewStore(env.Redis, env.Keys, env.Clock.Now),
-		friends: friends.New(friends.NewStore(env.Gorm), friends.NewCache(env.Redis, env.Keys), env.Log),
-		users:   directory.New(directory.NewStore(env.Gorm), env.Log),
-	}
-	t.Cleanup(w.users.Close)
-	if err := w.catalog.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
-		t.Fatal(err)
-	}
-	w.archive = archive.New(archive.NewStore(env.Gorm, env.Pool), w.boards, lease.NewLocal(), env.Clock.Now, env.Log)
-	t.Cleanup(w.archive.Close)
-	w.ranking = ranking.New(w.catalog, w.boards, w.archive, w.friends, w.users, env.Clock.Now)
-	return w
-}
-
-// raise puts a score on a day's board.
-func (w *fixture) raise(date models.Date, user models.UserID, points int64, at time.Time) {
-	w.t.Helper()
-	b := testenv.Must(w.catalog.Definitions.Board("steps"))
-	bucket, err := w.catalog.Buckets.ForImport(w.t.Context(), b, date, w.env.Clock.Now())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	composite, err := score.Of(bucket).Encode(points, models.TimestampOf(at))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if errs := w.boards.Raise(w.t.Context(), []models.Raise{{Bucket: bucket, Entry: models.Entry{User: user, Composite: composite}}}); errs != nil {
-		w.t.Fatal(errs)
-	}
-}
-
-func (w *fixture) befriend(user models.UserID, others ...models.UserID) {
-	w.t.Helper()
-	if err := w.friends.Replace(w.t.Context(), user, others); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// lines is a ranking in short: rank, user, score.
-func lines(r *models.Ranking) []string {
-	var out []string
-	for _, e := range r.Entries {
-		out = append(out, fmt.Sprintf("%d. %v %d", e.Rank, e.User, e.Score))
-	}
-	return out
-}
-
-var today = testenv.Must(models.ParseDate("2026-11-20"))
-
-func query(viewer models.UserID) ranking.Query {
-	return ranking.Query{Board: "steps", Viewer: viewer, Limit: 50}
-}
-
-// Higher score first; on equal scores who was first; on the same millisecond
-// the id as text, descending.
+// The higher score ranks first; of equal scores the one reached earlier; in the
+// same millisecond the id that is greater as text.
 func TestTheRankingRule(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		for _, shards := range []int{1, 3} {
-			w := newFixture(t, env, shards)
-			env.Clock.Advance(24 * time.Hour) // a bucket of its own for each number of shards
-			day := testenv.Must(w.catalog.Definitions.Board("steps")).Today(env.Clock.Now())
+			f := newFixture(t, env, shards)
+			env.Clock.Advance(24 * time.Hour) // each number of shards has its own bucket
+			day := testenv.Must(f.catalog.Definitions.Board("steps")).Today(env.Clock.Now())
 			now := env.Clock.Now()
-			w.befriend(1, 2, 9, 10, 100, 77)
-			w.raise(day, 1, 500, now)
-			w.raise(day, 2, 500, now.Add(-time.Millisecond))
-			w.raise(day, 9, 900, now)
-			w.raise(day, 10, 900, now)
-			w.raise(day, 100, 900, now)
-			w.raise(day, 5000, 10_000, now) // a stranger
-			w.raise(day, 2, 0, now)         // less than stands there already
+			f.befriend(1, 2, 9, 10, 100, 77)
+			f.raise(day, 1, 500, now)
+			f.raise(day, 2, 500, now.Add(-time.Millisecond))
+			f.raise(day, 9, 900, now)
+			f.raise(day, 10, 900, now)
+			f.raise(day, 100, 900, now)
+			f.raise(day, 5000, 10_000, now) // a stranger
+			f.raise(day, 2, 0, now)         // less than the score stored already
 			want := []string{"1. 9 900", "2. 100 900", "3. 10 900", "4. 2 500", "5. 1 500"}
 
-			r, err := w.ranking.Friends(t.Context(), query(1))
+			r, err := f.ranking.Friends(t.Context(), query(1))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +41,7 @@ func TestTheRankingRule(t *testing.T) {
 				t.Errorf("%d shards, friends: %+v, me %+v", shards, r, r.Me)
 			}
 
-			top, err := w.ranking.Top(t.Context(), query(1))
+			top, err := f.ranking.Top(t.Context(), query(1))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,56 +55,56 @@ func TestTheRankingRule(t *testing.T) {
 func TestWithoutFriendsOrScores(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newFixture(t, env, 1)
-		r, err := w.ranking.Friends(t.Context(), query(1))
+		f := newFixture(t, env, 1)
+		r, err := f.ranking.Friends(t.Context(), query(1))
 		if err != nil || r.Total != 0 || r.Me != nil || len(r.Entries) != 0 || r.Entries == nil {
-			t.Errorf("nobody has a score: %+v, %v", r, err)
+			t.Errorf("no scores: %+v, %v", r, err)
 		}
-		w.raise(today, 1, 0, env.Clock.Now()) // a score of 0 is a score
-		r, err = w.ranking.Friends(t.Context(), query(1))
+		f.raise(today, 1, 0, env.Clock.Now()) // a score of 0 is a score
+		r, err = f.ranking.Friends(t.Context(), query(1))
 		if err != nil || r.Total != 1 || r.Me == nil || r.Me.Rank != 1 || r.Me.Score != 0 {
 			t.Errorf("oneself alone: %+v, %v", r, err)
 		}
-		w.befriend(2, 1)
-		r, err = w.ranking.Friends(t.Context(), query(2))
+		f.befriend(2, 1)
+		r, err = f.ranking.Friends(t.Context(), query(2))
 		if err != nil || r.Total != 1 || r.Me != nil || r.Entries[0].User != 1 {
 			t.Errorf("only a friend has a score: %+v, %v", r, err)
 		}
 		old := today - 400
 		q := query(1)
 		q.Date = &old
-		r, err = w.ranking.Friends(t.Context(), q)
+		r, err = f.ranking.Friends(t.Context(), q)
 		if err != nil || r.Total != 0 || !r.Final || *r.Date != old.String() {
 			t.Errorf("a day without data: %+v, %v", r, err)
 		}
 		future := today + 1
 		q.Date = &future
-		if _, err := w.ranking.Friends(t.Context(), q); models.CodeOf(err) != models.CodeDateInFuture {
+		if _, err := f.ranking.Friends(t.Context(), q); models.CodeOf(err) != models.CodeDateInFuture {
 			t.Errorf("tomorrow: %v", err)
 		}
 		q.Board = "nix"
-		if _, err := w.ranking.Friends(t.Context(), q); models.CodeOf(err) != models.CodeBoardNotFound {
+		if _, err := f.ranking.Friends(t.Context(), q); models.CodeOf(err) != models.CodeBoardNotFound {
 			t.Errorf("an unknown board: %v", err)
 		}
 	})
 }
 
-// Pages of every list make it up, whatever the page size and the ties.
+// The pages of a list make up the whole list, for any page size and with ties.
 func TestPagesOfFriendsAndTop(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newFixture(t, env, 3)
+		f := newFixture(t, env, 3)
 		var others []models.UserID
 		for id := models.UserID(1); id <= 60; id++ {
-			w.raise(today, id, int64(id%4), env.Clock.Now())
+			f.raise(today, id, int64(id%4), env.Clock.Now())
 			if id > 1 {
 				others = append(others, id)
 			}
 		}
-		w.befriend(1, others...)
+		f.befriend(1, others...)
 		for _, call := range []func(q ranking.Query) (*models.Ranking, error){
-			func(q ranking.Query) (*models.Ranking, error) { return w.ranking.Friends(t.Context(), q) },
-			func(q ranking.Query) (*models.Ranking, error) { return w.ranking.Top(t.Context(), q) },
+			func(q ranking.Query) (*models.Ranking, error) { return f.ranking.Friends(t.Context(), q) },
+			func(q ranking.Query) (*models.Ranking, error) { return f.ranking.Top(t.Context(), q) },
 		} {
 			whole, err := call(query(1))
 			if err != nil {
@@ -223,39 +144,39 @@ func TestPagesOfFriendsAndTop(t *testing.T) {
 	})
 }
 
-// A cursor is good for its own list only.
+// A cursor is valid for its own list only.
 func TestForeignCursors(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newFixture(t, env, 1)
+		f := newFixture(t, env, 1)
 		for id := models.UserID(1); id <= 3; id++ {
-			w.raise(today, id, int64(id), env.Clock.Now())
-			w.raise(today-1, id, int64(id), env.Clock.Now())
+			f.raise(today, id, int64(id), env.Clock.Now())
+			f.raise(today-1, id, int64(id), env.Clock.Now())
 		}
-		w.befriend(1, 2, 3)
-		w.befriend(2, 1, 3)
+		f.befriend(1, 2, 3)
+		f.befriend(2, 1, 3)
 		q := query(1)
 		q.Limit = 1
-		page, err := w.ranking.Friends(t.Context(), q)
+		page, err := f.ranking.Friends(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}
 		q.Cursor = *page.NextCursor
-		if _, err := w.ranking.Friends(t.Context(), q); err != nil {
+		if _, err := f.ranking.Friends(t.Context(), q); err != nil {
 			t.Errorf("its own list: %v", err)
 		}
-		if _, err := w.ranking.Top(t.Context(), q); models.CodeOf(err) != models.CodeInvalidCursor {
+		if _, err := f.ranking.Top(t.Context(), q); models.CodeOf(err) != models.CodeInvalidCursor {
 			t.Errorf("another call: %v", err)
 		}
 		other := q
 		other.Viewer = 2
-		if _, err := w.ranking.Friends(t.Context(), other); models.CodeOf(err) != models.CodeInvalidCursor {
+		if _, err := f.ranking.Friends(t.Context(), other); models.CodeOf(err) != models.CodeInvalidCursor {
 			t.Errorf("another user: %v", err)
 		}
 		yesterday := today - 1
 		other = q
 		other.Date = &yesterday
-		if _, err := w.ranking.Friends(t.Context(), other); models.CodeOf(err) != models.CodeInvalidCursor {
+		if _, err := f.ranking.Friends(t.Context(), other); models.CodeOf(err) != models.CodeInvalidCursor {
 			t.Errorf("another day: %v", err)
 		}
 	})
@@ -264,9 +185,9 @@ func TestForeignCursors(t *testing.T) {
 func TestAround(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newFixture(t, env, 3)
+		f := newFixture(t, env, 3)
 		for id := models.UserID(1); id <= 20; id++ {
-			w.raise(today, id, 1000-int64(id), env.Clock.Now()) // user n has rank n
+			f.raise(today, id, 1000-int64(id), env.Clock.Now()) // user n has rank n
 		}
 		tests := []struct {
 			user     models.UserID
@@ -276,7 +197,7 @@ func TestAround(t *testing.T) {
 			{10, 2, 8, 12}, {1, 2, 1, 5}, {2, 2, 1, 5}, {20, 2, 16, 20}, {19, 2, 16, 20}, {10, 50, 1, 20}, {1, 1, 1, 3},
 		}
 		for _, tt := range tests {
-			r, err := w.ranking.Around(t.Context(), query(tt.user), tt.radius)
+			r, err := f.ranking.Around(t.Context(), query(tt.user), tt.radius)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -294,7 +215,7 @@ func TestAround(t *testing.T) {
 				t.Errorf("around user %v: me %+v, total %d", tt.user, r.Me, r.Total)
 			}
 		}
-		r, err := w.ranking.Around(t.Context(), query(99), 5)
+		r, err := f.ranking.Around(t.Context(), query(99), 5)
 		if err != nil || len(r.Entries) != 0 || r.Entries == nil || r.Me != nil {
 			t.Errorf("around nobody: %+v, %v", r, err)
 		}
@@ -304,21 +225,21 @@ func TestAround(t *testing.T) {
 func TestMe(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newFixture(t, env, 3)
+		f := newFixture(t, env, 3)
 		for id := models.UserID(1); id <= 10; id++ {
-			w.raise(today, id, 1000-int64(id), env.Clock.Now())
+			f.raise(today, id, 1000-int64(id), env.Clock.Now())
 		}
-		w.befriend(4, 1, 9, 77)
-		s, err := w.ranking.Me(t.Context(), query(4))
+		f.befriend(4, 1, 9, 77)
+		s, err := f.ranking.Me(t.Context(), query(4))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if *s.Score != 996 || *s.GlobalRank != 4 || s.GlobalTotal != 10 || *s.FriendsRank != 2 || s.FriendsTotal != 3 ||
 			*s.Percentile != 66.6 || *s.ReachedAt != models.TimestampOf(env.Clock.Now()) {
-			t.Errorf("standing %+v", s)
+			t.Errorf("summary %+v", s)
 		}
-		w.befriend(88, 1)
-		s, err = w.ranking.Me(t.Context(), query(88))
+		f.befriend(88, 1)
+		s, err = f.ranking.Me(t.Context(), query(88))
 		if err != nil || s.Score != nil || s.GlobalRank != nil || s.FriendsRank != nil || s.Percentile != nil || s.ReachedAt != nil ||
 			s.GlobalTotal != 10 || s.FriendsTotal != 1 {
 			t.Errorf("without a score: %+v, %v", s, err)
@@ -326,27 +247,27 @@ func TestMe(t *testing.T) {
 	})
 }
 
-// A friend ranking waits for Redis twice, whether there are 3 friends or
-// 3,000, and looks up the names of the page only.
+// A friend ranking makes two round trips to Redis for 3 friends and for 3,000
+// alike, and reads the names of the page only.
 func TestAFriendRankingCostsTwoRoundTrips(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	w := newFixture(t, env, 1)
+	f := newFixture(t, env, 1)
 	for _, n := range []int{3, 3000} {
 		user := models.UserID(n)
 		others := make([]models.UserID, n)
 		for i := range others {
 			others[i] = models.UserID(1_000_000*n + i)
 		}
-		w.befriend(user, others...)
-		w.raise(today, others[0], 7, env.Clock.Now())
-		w.raise(today, user, 9, env.Clock.Now())
-		if _, err := w.ranking.Friends(t.Context(), query(user)); err != nil { // loads the set
+		f.befriend(user, others...)
+		f.raise(today, others[0], 7, env.Clock.Now())
+		f.raise(today, user, 9, env.Clock.Now())
+		if _, err := f.ranking.Friends(t.Context(), query(user)); err != nil { // loads the set
 			t.Fatal(err)
 		}
 		counter := &testenv.RoundTrips{}
 		env.Redis.AddHook(counter)
-		r, err := w.ranking.Friends(t.Context(), query(user))
+		r, err := f.ranking.Friends(t.Context(), query(user))
 		if err != nil || r.Total != 2 {
 			t.Fatalf("%+v, %v", r, err)
 		}
@@ -356,31 +277,31 @@ func TestAFriendRankingCostsTwoRoundTrips(t *testing.T) {
 	}
 }
 
-// A board keeps answering while Postgres is away, for those whose friends are
-// in Redis; names that are not cached are left out.
-func TestHotRankingsGoOnWithoutPostgres(t *testing.T) {
+// Without Postgres, rankings of hot buckets work for users whose friends are in
+// Redis. Names that are not cached are left out.
+func TestHotRankingsWithoutPostgres(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		w := newFixture(t, env, 1)
-		w.befriend(1, 2)
-		w.raise(today, 1, 5, env.Clock.Now())
-		w.raise(today, 2, 6, env.Clock.Now())
-		if err := w.users.Put(t.Context(), 1, models.Profile{Nickname: "Ann"}); err != nil {
+		f := newFixture(t, env, 1)
+		f.befriend(1, 2)
+		f.raise(today, 1, 5, env.Clock.Now())
+		f.raise(today, 2, 6, env.Clock.Now())
+		if err := f.users.Put(t.Context(), 1, models.Profile{Nickname: "Ann"}); err != nil {
 			t.Fatal(err)
 		}
-		w.users.Profiles(t.Context(), []models.UserID{1})
-		if _, err := w.friends.IDs(t.Context(), 1); err != nil {
+		f.users.Profiles(t.Context(), []models.UserID{1})
+		if _, err := f.friends.IDs(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
 		if err := env.SQL.Close(); err != nil {
 			t.Fatal(err)
 		}
-		r, err := w.ranking.Friends(t.Context(), query(1))
+		r, err := f.ranking.Friends(t.Context(), query(1))
 		if err != nil || len(r.Entries) != 2 || r.Me.Nickname != "Ann" || r.Entries[0].Nickname != "" {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if _, err := w.ranking.Friends(t.Context(), query(2)); models.CodeOf(err) != models.CodeUnavailable {
-			t.Errorf("whose friends are not in Redis: %v", err)
+		if _, err := f.ranking.Friends(t.Context(), query(2)); models.CodeOf(err) != models.CodeUnavailable {
+			t.Errorf("friends that are not in Redis: %v", err)
 		}
 	})
 }

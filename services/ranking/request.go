@@ -1,0 +1,198 @@
+package ranking
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"stepboard/models"
+	"stepboard/services/board"
+	"stepboard/services/catalog"
+	"stepboard/services/score"
+)
+
+// request is a resolved query and the ranking that answers it.
+type request struct {
+	now time.Time
+	// bucket is nil if nothing was ever written to it. The ranking is complete
+	// then.
+	bucket *models.Bucket
+	codec  score.Codec
+	// after is the position of the cursor; zero for the top.
+	after models.Entry
+	// scope identifies the list that a cursor belongs to.
+	scope   []string
+	ranking *models.Ranking
+}
+
+// resolve finds the board, the bucket and the position that a query asks for. It
+// makes one round trip to Redis for a rolling board, none otherwise.
+func (s *Service) resolve(ctx context.Context, q Query, call string, scope ...string) (*request, error) {
+	b, err := s.catalog.Definitions.Board(q.Board)
+	if err != nil {
+		return nil, err
+	}
+	now := s.clock()
+	expected, err := s.catalog.Buckets.Resolve(b, q.Date, now)
+	if err != nil {
+		return nil, err
+	}
+	r := &request{
+		now:     now,
+		scope:   append([]string{call, b.Name, expected.Name}, scope...),
+		ranking: &models.Ranking{Board: b.Name, Source: models.SourceHot, Final: expected.Final(now), Entries: []models.RankedEntry{}},
+	}
+	if d := b.Date(expected); d != nil {
+		text := d.String()
+		r.ranking.Date = &text
+	}
+	if q.Cursor != "" {
+		cursor, err := models.DecodeCursor(q.Cursor, r.scope...)
+		if err != nil {
+			return nil, err
+		}
+		r.after = models.Entry{User: cursor.User, Composite: models.Composite(cursor.Key)}
+	}
+	bucket, err := s.catalog.Buckets.Load(ctx, expected.Board, expected.Name)
+	if errors.Is(err, catalog.ErrNoBucket) {
+		return r, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.bucket, r.codec = bucket, score.Of(bucket)
+	r.ranking.Final = bucket.Final(now)
+	if bucket.WindowHours > 0 {
+		settling, err := s.boards.Settling(ctx, bucket)
+		if err != nil {
+			return nil, err
+		}
+		r.ranking.Settling = &settling
+	}
+	return r, nil
+}
+
+// read calls fn with the store that has the request's bucket. A cold bucket is
+// either whole in the archive or still whole in Redis. After fn has read a cold
+// bucket in Redis, read checks the archive again: if the bucket was archived
+// meanwhile, some of its entries may have been dropped already, and fn is called
+// a second time, with the archive.
+func (s *Service) read(ctx context.Context, r *request, fn func(Reader) error) error {
+	if !r.bucket.Cold(r.now) {
+		return fn(s.boards)
+	}
+	archived, err := s.archive.Complete(ctx, r.bucket)
+	if err != nil {
+		return err
+	}
+	if !archived {
+		if err := fn(s.boards); err != nil {
+			return err
+		}
+		if archived, err = s.archive.Complete(ctx, r.bucket); err != nil || !archived {
+			return err
+		}
+	}
+	r.ranking.Source = models.SourceArchive
+	return fn(s.archive)
+}
+
+// circle reads the entries of a user and the user's friends, in no order. Those
+// without a score have composite 0.
+func (s *Service) circle(ctx context.Context, r *request, user models.UserID) ([]models.Entry, error) {
+	ids, err := s.friends.IDs(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	ids = append(ids, user)
+	var composites []models.Composite
+	err = s.read(ctx, r, func(from Reader) (err error) {
+		composites, err = from.Composites(ctx, r.bucket, ids)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]models.Entry, len(ids))
+	for i, id := range ids {
+		entries[i] = models.Entry{User: id, Composite: composites[i]}
+	}
+	return entries, nil
+}
+
+// userWindow is a user's entry, its rank, and the entries around it. Without a
+// score the composite and the rank are 0.
+type userWindow struct {
+	entry models.Entry
+	rank  int64
+	board.Window
+}
+
+// windowAttempts bounds how often windowAround reads a user whose score keeps
+// changing.
+const windowAttempts = 4
+
+// windowAround reads a user's entry, up to back entries before it, and up to
+// forward entries (1 or more) from it on. Two round trips. If the entry changes
+// between them, it reads both again, so that rank and entry belong together.
+func windowAround(ctx context.Context, from Reader, bucket *models.Bucket, user models.UserID, back, forward int) (userWindow, error) {
+	var w userWindow
+	for range windowAttempts {
+		composites, err := from.Composites(ctx, bucket, []models.UserID{user})
+		if err != nil {
+			return userWindow{}, err
+		}
+		w = userWindow{entry: models.Entry{User: user, Composite: composites[0]}}
+		at := w.entry
+		if at.Composite == 0 {
+			at, back, forward = board.Top, 0, 0
+		}
+		if w.Window, err = from.Window(ctx, bucket, at, back, forward); err != nil {
+			return userWindow{}, err
+		}
+		if at == board.Top {
+			break
+		}
+		w.rank = w.Before + 1
+		if len(w.Behind) > 0 && w.Behind[0] == w.entry {
+			break
+		}
+	}
+	return w, nil
+}
+
+// render sets the ranking's entries to the page and its Me to the viewer's entry,
+// if that has a rank. It reads the profiles of these users only.
+func (s *Service) render(ctx context.Context, r *request, page []models.Entry, firstRank int64, mine models.Entry, myRank int64) {
+	ids := make([]models.UserID, 0, len(page)+1)
+	for _, e := range page {
+		ids = append(ids, e.User)
+	}
+	if myRank != 0 {
+		ids = append(ids, mine.User)
+	}
+	profiles := s.profiles.Profiles(ctx, ids)
+	r.ranking.Entries = make([]models.RankedEntry, len(page))
+	for i, e := range page {
+		r.ranking.Entries[i] = r.renderEntry(e, firstRank+int64(i), profiles[i])
+	}
+	if myRank != 0 {
+		me := r.renderEntry(mine, myRank, profiles[len(page)])
+		r.ranking.Me = &me
+	}
+}
+
+func (r *request) renderEntry(e models.Entry, rank int64, p models.Profile) models.RankedEntry {
+	points, reachedAt := r.codec.Decode(e.Composite)
+	return models.RankedEntry{
+		Rank: rank, User: e.User, Nickname: p.Nickname, AvatarURL: p.AvatarURL,
+		Score: points, ReachedAt: reachedAt,
+	}
+}
+
+// setNextCursor sets the ranking's cursor to the page's last entry.
+func (r *request) setNextCursor(page []models.Entry) {
+	last := page[len(page)-1]
+	cursor := models.EncodeCursor(models.Cursor{Key: int64(last.Composite), User: last.User}, r.scope...)
+	r.ranking.NextCursor = &cursor
+}
