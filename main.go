@@ -4,7 +4,7 @@ package main
 import (
 	"os"
 
-	"stepboard/app"
+	"stepboard/app/cli"
 )
 
-func main() { os.Exit(app.Main(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr)) }

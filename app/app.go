@@ -1,6 +1,9 @@
 package app
 
 import (
+	// Boards have time zones, on machines without a zone database too.
+	_ "time/tzdata"
+
 	"context"
 	"fmt"
 	"log/slog"
@@ -25,6 +28,7 @@ import (
 	"stepboard/services/catalog"
 	"stepboard/services/directory"
 	"stepboard/services/friends"
+	"stepboard/services/importer"
 	"stepboard/services/ingest"
 	"stepboard/services/lease"
 	"stepboard/services/ledger"
@@ -83,6 +87,7 @@ type App struct {
 	Archive     *archive.Service
 	Ingest      *ingest.Service
 	Ledger      *ledger.Service
+	Importer    *importer.Service
 	DeadLetters *ingest.DeadLetters
 	Replayer    *ingest.Replayer // nil without a queue
 	// Reconciler brings to the boards what they lack of the ledger.
@@ -196,6 +201,10 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 	a.uploads = batch.New(writeBatch, uploadWriters, a.persist)
 	a.batches = batch.New(writeBatch, batchWriters, a.persist)
 	a.Ingest = ingest.New(a.Catalog, a.uploads, a.batches, a.queue != nil, o.Clock)
+	a.Importer = &importer.Service{
+		Friends: a.Friends, Users: a.Users, Buckets: a.Catalog.Buckets, Archive: a.Archive,
+		RaiseHot: a.persist, RaiseCold: a.Boards.Raise, Clock: o.Clock,
+	}
 	return nil
 }
 

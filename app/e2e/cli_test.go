@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"stepboard/app"
+	"stepboard/app/cli"
 	"stepboard/app/e2e/harness"
 	"stepboard/config"
 )
@@ -17,7 +18,7 @@ const withSecret = "--auth.hs256_secret=" + harness.Secret
 // command runs the command line in this process.
 func command(args ...string) harness.Outcome {
 	var stdout, stderr bytes.Buffer
-	status := app.Main(args, &stdout, &stderr)
+	status := cli.Main(args, &stdout, &stderr)
 	return harness.Outcome{Status: status, Stdout: stdout.String(), Stderr: stderr.String()}
 }
 

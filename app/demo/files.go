@@ -1,4 +1,4 @@
-package app
+package demo
 
 import (
 	"context"
@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"stepboard/models"
+	"stepboard/services/importer"
 )
 
-// maxDemoDays bounds the days of a file of steps, and with them the memory.
-const maxDemoDays = 366
+// maxDays bounds the days of a file of steps, and so the memory they take.
+const maxDays = 366
 
 func readFile(ctx context.Context, path string, read func(context.Context, io.Reader) error) (err error) {
 	file, err := os.Open(path)
@@ -29,10 +30,10 @@ func readFile(ctx context.Context, path string, read func(context.Context, io.Re
 	return nil
 }
 
-// eachEntry reads the lines that are not blank. Unlike an import, a demo has
-// no use for a part of a file: the first bad line is an error.
+// eachEntry calls do for each line that is not blank. Unlike an import, which
+// skips bad lines, it stops at the first error.
 func eachEntry(ctx context.Context, in io.Reader, do func(line string) error) error {
-	return eachLine(ctx, in, func(number int, line string) error {
+	return importer.EachLine(ctx, in, func(number int, line string) error {
 		if line == "" {
 			return nil
 		}
@@ -46,33 +47,34 @@ func eachEntry(ctx context.Context, in io.Reader, do func(line string) error) er
 // readGraph reads friendships between users numbered from 0.
 func (p *people) readGraph(ctx context.Context, in io.Reader) error {
 	known := make(map[models.UserID]bool)
-	befriend := p.befriender()
+	edges := newEdgeSet()
 	err := eachEntry(ctx, in, func(line string) error {
 		if line[0] == '#' {
 			return nil
 		}
-		e, err := parseEdge(line, 1)
+		e, err := importer.ParseEdge(line, 1)
 		if err != nil {
 			return err
 		}
-		befriend(e.A, e.B)
+		edges.add(e.A, e.B)
 		for _, id := range []models.UserID{e.A, e.B} {
 			if !known[id] {
 				known[id] = true
 				p.ids = append(p.ids, id)
 			}
 		}
-		if len(p.ids) > maxDemoUsers {
-			return fmt.Errorf("more than %d people are too many for a demo", maxDemoUsers)
+		if len(p.ids) > maxPeople {
+			return fmt.Errorf("more than %d people are too many for a demo", maxPeople)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if len(p.edges) == 0 {
-		return errors.New("there are no friendships in it")
+	if len(edges.list) == 0 {
+		return errors.New("the file has no friendships")
 	}
+	p.edges = edges.list
 	slices.Sort(p.ids)
 	return nil
 }
@@ -83,73 +85,58 @@ type hourOfSteps struct {
 	steps int64
 }
 
-// readHours reads Id,ActivityHour,StepTotal; the people of the file, by
-// ascending id, become kinds of people.
+// readHours reads lines Id,ActivityHour,StepTotal. Each user of the file, by
+// ascending id, becomes a walking pattern.
 func (p *people) readHours(ctx context.Context, in io.Reader) error {
-	byID := make(map[models.UserID][]hourOfSteps)
+	byUser := make(map[models.UserID][]hourOfSteps)
 	header := true
 	err := eachEntry(ctx, in, func(line string) error {
 		if header {
 			header = false
-			if columns(line) != hourlyColumns {
+			if importer.NormalizeHeader(line) != importer.HourlyHeader {
 				return fmt.Errorf("%q is not Id,ActivityHour,StepTotal", line)
 			}
 			return nil
 		}
-		id, row, err := parseHourOfSteps(line)
+		fields := strings.Split(line, ",")
+		if len(fields) != 3 {
+			return fmt.Errorf("%d fields instead of 3", len(fields))
+		}
+		// A day of a demo has 24 hours, as every day has in UTC.
+		user, start, steps, err := importer.ParseHour(fields, time.UTC)
 		if err != nil {
 			return err
 		}
-		byID[id] = append(byID[id], row)
+		byUser[user] = append(byUser[user], hourOfSteps{start, steps})
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if len(byID) == 0 {
-		return errors.New("there are no steps in it")
+	if len(byUser) == 0 {
+		return errors.New("the file has no steps")
 	}
-	for _, id := range slices.Sorted(maps.Keys(byID)) {
-		hours, err := wholeDays(byID[id])
+	for _, user := range slices.Sorted(maps.Keys(byUser)) {
+		hours, err := wholeDays(byUser[user])
 		if err != nil {
-			return fmt.Errorf("user %v: %w", id, err)
+			return fmt.Errorf("user %v: %w", user, err)
 		}
-		p.addKind(hours)
+		p.addPattern(hours)
 	}
 	return nil
 }
 
-func parseHourOfSteps(line string) (models.UserID, hourOfSteps, error) {
-	fields := strings.Split(line, ",")
-	if len(fields) != 3 {
-		return 0, hourOfSteps{}, fmt.Errorf("%d fields instead of 3", len(fields))
-	}
-	id, err := models.ParseUserID(strings.TrimSpace(fields[0]))
-	if err != nil {
-		return 0, hourOfSteps{}, fmt.Errorf("%q: %w", fields[0], err)
-	}
-	// In UTC every day has 24 hours, as the days of a demo have.
-	start, err := parseHour(fields[1], time.UTC)
-	if err != nil {
-		return 0, hourOfSteps{}, err
-	}
-	steps, err := parseSteps(fields[2])
-	if err != nil {
-		return 0, hourOfSteps{}, err
-	}
-	return id, hourOfSteps{start, steps}, nil
-}
-
-// wholeDays puts rows, in whatever order, into their hours from the first
-// day's midnight to the last day's end. Hours without a row have no steps.
+// wholeDays returns the steps of each hour from the first row's midnight to the
+// end of the last row's day. Rows may come in any order; hours without a row
+// have no steps.
 func wholeDays(rows []hourOfSteps) ([]float64, error) {
 	byTime := func(a, b hourOfSteps) int { return a.start.Compare(b.start) }
 	first, last := slices.MinFunc(rows, byTime).start, slices.MaxFunc(rows, byTime).start
 	const day = 24 * time.Hour
 	midnight := first.Truncate(day)
 	days := int(last.Sub(midnight)/day) + 1
-	if days > maxDemoDays {
-		return nil, fmt.Errorf("%d days lie between the first hour and the last: a demo takes %d", days, maxDemoDays)
+	if days > maxDays {
+		return nil, fmt.Errorf("%d days lie between the first hour and the last: a demo takes %d", days, maxDays)
 	}
 	hours := make([]float64, 24*days)
 	for _, row := range rows {

@@ -1,4 +1,4 @@
-package app
+package demo
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"stepboard/app"
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
@@ -31,22 +32,22 @@ func fileOf(t testing.TB, text string) string {
 }
 
 // described is all that a seed decides about people before they walk.
-func described(t testing.TB, o demoOptions) map[string]any {
+func described(t testing.TB, o Options) map[string]any {
 	t.Helper()
 	p, err := newPeople(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]any{"ids": p.ids, "friendships": p.edges, "steps": p.sums, "names": p.names}
+	return map[string]any{"ids": p.ids, "friendships": p.edges, "steps": p.patterns, "names": p.names}
 }
 
 func TestDemoPeopleComeFromTheSeed(t *testing.T) {
 	t.Parallel()
-	first := described(t, demoOptions{users: 300, seed: 7})
-	if diff := cmp.Diff(first, described(t, demoOptions{users: 300, seed: 7})); diff != "" {
+	first := described(t, Options{Users: 300, Seed: 7})
+	if diff := cmp.Diff(first, described(t, Options{Users: 300, Seed: 7})); diff != "" {
 		t.Errorf("the same seed makes others: %s", diff)
 	}
-	other := described(t, demoOptions{users: 300, seed: 8})
+	other := described(t, Options{Users: 300, Seed: 8})
 	for _, what := range []string{"friendships", "steps", "names"} {
 		if cmp.Equal(first[what], other[what]) {
 			t.Errorf("another seed makes the same %s", what)
@@ -57,7 +58,7 @@ func TestDemoPeopleComeFromTheSeed(t *testing.T) {
 func TestDemoPeopleInAnyNumber(t *testing.T) {
 	t.Parallel()
 	for users := 1; users <= 30; users++ {
-		p, err := newPeople(t.Context(), demoOptions{users: users, seed: 1})
+		p, err := newPeople(t.Context(), Options{Users: users, Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +84,7 @@ func TestDemoPeopleFromFiles(t *testing.T) {
 		"10,2016-4-13 1:00,500", // out of order; the hours before have no row
 		"10,2016-4-12 2:00,100", "10,2016-4-12 2:00,11",
 	}, "\r\n"))
-	p, err := newPeople(t.Context(), demoOptions{graph: graph, steps: steps})
+	p, err := newPeople(t.Context(), Options{Graph: graph, Steps: steps})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func TestDemoPeopleFromFiles(t *testing.T) {
 		{0, 0, 0}, {0, 2, 0}, {0, 2.5, 55.5}, {0, 3, 111}, {0, 24, 111}, {0, 25, 111}, {0, 26, 611}, {0, 48, 611}, {0, 51, 722},
 		{1, 1, 0}, {1, 2, 7}, {1, 24, 7}, {1, 26, 14}, {1, 240, 70}, {2, 3, 111}, {3, 2, 7},
 	} {
-		if got := p.walked(tt.at, tt.hours); got != tt.want {
+		if got := p.stepsAfter(tt.at, tt.hours); got != tt.want {
 			t.Errorf("after %v hours person %d has walked %v, want %v", tt.hours, tt.at, got, tt.want)
 		}
 	}
@@ -110,7 +111,7 @@ func TestDemoPeopleFromFiles(t *testing.T) {
 // tires.
 func TestDemoScores(t *testing.T) {
 	t.Parallel()
-	p, err := newPeople(t.Context(), demoOptions{users: 10, seed: 1})
+	p, err := newPeople(t.Context(), Options{Users: 10, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,18 +120,18 @@ func TestDemoScores(t *testing.T) {
 		from := rapid.Float64Range(0, 5000).Draw(t, "from")
 		to := from + rapid.Float64Range(0, 5000).Draw(t, "for")
 		later := to + rapid.Float64Range(0, 100).Draw(t, "and")
-		a := tired(p.walked(at, to) - p.walked(at, from))
-		b := tired(p.walked(at, later) - p.walked(at, from))
-		if a < 0 || b < a || b > demoMost {
+		a := dailyScore(p.stepsAfter(at, to) - p.stepsAfter(at, from))
+		b := dailyScore(p.stepsAfter(at, later) - p.stepsAfter(at, from))
+		if a < 0 || b < a || b > mostSteps {
 			t.Fatalf("a score of %d is followed by %d", a, b)
 		}
 	})
-	for steps, want := range map[float64]int64{0: 0, 0.9: 0, 12_345: 12_345, demoFresh: demoFresh, 1e15: demoMost} {
-		if got := tired(steps); got != want {
+	for steps, want := range map[float64]int64{0: 0, 0.9: 0, 12_345: 12_345, freshSteps: freshSteps, 1e15: mostSteps} {
+		if got := dailyScore(steps); got != want {
 			t.Errorf("%v steps are a score of %d, want %d", steps, got, want)
 		}
 	}
-	if tired(100_000) >= tired(101_000) {
+	if dailyScore(100_000) >= dailyScore(101_000) {
 		t.Error("after some hours nobody moves any more")
 	}
 }
@@ -139,7 +140,7 @@ func TestDemoScores(t *testing.T) {
 func TestDemoMidnight(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 11, 20, 15, 59, 0, 0, time.UTC)
-	s := stroll{start: start, day: 100}
+	s := walkDay{start: start, day: 100}
 	for _, tt := range []struct {
 		after    time.Duration
 		today    models.Date
@@ -147,7 +148,7 @@ func TestDemoMidnight(t *testing.T) {
 	}{
 		{0, 100, 0, 8}, {30 * time.Second, 100, 0, 9}, {time.Minute, 101, 10, 10}, {2 * time.Minute, 101, 10, 12}, {24*time.Hour + time.Minute, 102, 2890, 2890},
 	} {
-		from, to := s.at(start.Add(tt.after), tt.today)
+		from, to := s.advance(start.Add(tt.after), tt.today)
 		if from != tt.from || to != tt.to || s.day != tt.today {
 			t.Errorf("after %v: hours %v to %v of day %d, want %v to %v of day %d", tt.after, from, to, s.day, tt.from, tt.to, tt.today)
 		}
@@ -155,9 +156,9 @@ func TestDemoMidnight(t *testing.T) {
 }
 
 // embeddedApp is the service on the test's embedded stores.
-func embeddedApp(t testing.TB, env *testenv.Env) *App {
+func embeddedApp(t testing.TB, env *testenv.Env) *app.App {
 	t.Helper()
-	a, err := Build(context.Background(), Options{
+	a, err := app.Build(context.Background(), app.Options{
 		Config: config.Default(), Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log,
 		Verifier: auth.NewVerifier(auth.VerifierConfig{}),
 	})
@@ -178,13 +179,13 @@ func TestDemoMovingInIsStopped(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
 	a := embeddedApp(t, env)
-	p, err := newPeople(t.Context(), demoOptions{users: 10, seed: 1})
+	p, err := newPeople(t.Context(), Options{Users: 10, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	err = p.storeFriends(ctx, a, progress{})
+	err = p.storeFriends(ctx, a, noProgress{})
 	var n int64
 	if err := env.Gorm.Model(&models.Friendship{}).Count(&n).Error; err != nil {
 		t.Fatal(err)
@@ -200,7 +201,7 @@ func TestDemoUploads(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
 	a := embeddedApp(t, env)
-	board := testenv.Must(a.Catalog.Definitions.Board(demoBoard))
+	board := testenv.Must(a.Catalog.Definitions.Board(stepsBoard))
 	bucket := a.Catalog.Buckets.Current(board, env.Clock.Now())
 	today := bucket.Day
 	uploads := make([]ingest.Upload, 60_000)
@@ -223,7 +224,7 @@ func TestDemoUploads(t *testing.T) {
 func TestDemoFilesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	var crowd strings.Builder
-	for n := range maxDemoUsers {
+	for n := range maxPeople {
 		fmt.Fprintf(&crowd, "%d %d\n", n, n+1)
 	}
 	for name, tt := range map[string]struct{ graph, steps, want string }{
@@ -242,15 +243,21 @@ func TestDemoFilesThatAreRefused(t *testing.T) {
 		"two columns":           {steps: "Id,ActivityHour,StepTotal\n1,2\n", want: "line 2: 2 fields"},
 		"a gap of years":        {steps: "Id,ActivityHour,StepTotal\n1,2016-4-12 1:00,5\n1,9999-4-12 1:00,5\n", want: "user 1: "},
 	} {
-		o := demoOptions{users: 10}
+		o := Options{Users: 10}
 		if tt.graph != "" {
-			o.graph = fileOf(t, tt.graph)
+			o.Graph = fileOf(t, tt.graph)
 		}
 		if tt.steps != "" {
-			o.steps = fileOf(t, tt.steps)
+			o.Steps = fileOf(t, tt.steps)
 		}
-		if _, err := newPeople(t.Context(), o); err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), o.graph+o.steps) {
+		if _, err := newPeople(t.Context(), o); err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), o.Graph+o.Steps) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
+
+// noProgress shows nothing.
+type noProgress struct{}
+
+func (noProgress) Show(string, ...any) {}
+func (noProgress) Clear()              {}

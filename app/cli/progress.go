@@ -1,4 +1,4 @@
-package app
+package cli
 
 import (
 	"fmt"
@@ -25,11 +25,11 @@ func progressOn(w io.Writer) progress {
 func (p progress) watched() bool { return p.out != nil }
 
 // show draws the line anew.
-func (p progress) show(format string, args ...any) {
+func (p progress) Show(format string, args ...any) {
 	if p.watched() {
 		fmt.Fprintf(p.out, "\r"+format, args...)
 	}
 }
 
 // clear makes room for what is to stay.
-func (p progress) clear() { p.show("\x1b[K") }
+func (p progress) Clear() { p.Show("\x1b[K") }

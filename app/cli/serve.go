@@ -1,4 +1,4 @@
-package app
+package cli
 
 import (
 	"context"
@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
-	"net/http/pprof"
 	"os"
 	"runtime/debug"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"stepboard/app"
 	"stepboard/config"
 	"stepboard/internal/stores"
 	"stepboard/services/auth"
@@ -43,11 +40,11 @@ func (p *program) serveCommand() *cobra.Command {
 }
 
 // rolesOf reads --only.
-func rolesOf(only []string, mode string) (Roles, error) {
+func rolesOf(only []string, mode string) (app.Roles, error) {
 	if len(only) == 0 {
-		return AllRoles(), nil
+		return app.AllRoles(), nil
 	}
-	var roles Roles
+	var roles app.Roles
 	for _, role := range only {
 		switch role {
 		case "api":
@@ -72,13 +69,13 @@ func rolesOf(only []string, mode string) (Roles, error) {
 const gcPercent = 300
 
 // serve runs the service until ctx ends.
-func serve(ctx context.Context, cfg config.Config, roles Roles, logTo io.Writer) error {
+func serve(ctx context.Context, cfg config.Config, roles app.Roles, logTo io.Writer) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
 	log := newLogger(logTo, cfg.Log)
 	clock := clockOf(cfg)
-	traces, err := NewTraces(ctx, cfg.Traces, log)
+	traces, err := app.NewTraces(ctx, cfg.Traces, log)
 	if err != nil {
 		return err
 	}
@@ -87,11 +84,11 @@ func serve(ctx context.Context, cfg config.Config, roles Roles, logTo io.Writer)
 	if err != nil {
 		return err
 	}
-	if err := prepare(ctx, cfg, st, log); err != nil {
+	if err := app.CheckStores(ctx, cfg, st, log); err != nil {
 		return errors.Join(err, st.Close())
 	}
 	verifier := newVerifier(ctx, cfg.Auth, log)
-	a, err := Build(ctx, Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier, Roles: roles, Traces: traces})
+	a, err := app.Build(ctx, app.Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier, Roles: roles, Traces: traces})
 	if err != nil {
 		verifier.Close()
 		return errors.Join(err, st.Close())
@@ -105,74 +102,10 @@ func serve(ctx context.Context, cfg config.Config, roles Roles, logTo io.Writer)
 		return errors.Join(fmt.Errorf("http.pprof_addr: %w", err), listener.Close(), a.Close())
 	}
 	defer profiles()
-	log.Info("serving", "addr", listener.Addr().String(), "version", Version)
+	log.Info("serving", "addr", listener.Addr().String(), "version", app.Version)
 	err = a.Run(ctx, listener)
 	log.Info("stopping")
 	return errors.Join(err, a.Close())
-}
-
-// serveProfiles answers profiles on an address of their own, if there is one,
-// until the answered function is called.
-func serveProfiles(ctx context.Context, addr string) (stop func(), err error) {
-	if addr == "" {
-		return func() {}, nil
-	}
-	listener, err := listen(ctx, addr)
-	if err != nil {
-		return nil, err
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	// A profile is written for as long as it is asked for.
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: readHeaderTimeout}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(listener) // it ends when it is closed
-	}()
-	return func() {
-		_ = server.Close()
-		<-done
-	}, nil
-}
-
-func listen(ctx context.Context, addr string) (net.Listener, error) {
-	var config net.ListenConfig
-	return config.Listen(ctx, "tcp", addr)
-}
-
-// prepare checks that the stores can be relied on.
-func prepare(ctx context.Context, cfg config.Config, st *stores.Stores, log *slog.Logger) error {
-	if err := st.SQL.PingContext(ctx); err != nil {
-		return fmt.Errorf("connect to postgres: %w", err)
-	}
-	if cfg.Postgres.AutoMigrate {
-		applied, err := st.Migrate(ctx)
-		if err != nil {
-			return err
-		}
-		for _, m := range applied {
-			log.Info("migrated", "version", m.Version)
-		}
-	}
-	if err := st.CheckSchema(ctx); err != nil {
-		return err
-	}
-	return checkRedis(ctx, st.Redis, log)
-}
-
-// checkRedis refuses a Redis that may throw away what it must keep.
-func checkRedis(ctx context.Context, rdb redis.UniversalClient, log *slog.Logger) error {
-	err := stores.CheckRedis(ctx, rdb)
-	if errors.Is(err, stores.ErrMayNotAsk) {
-		log.Warn("redis does not tell its maxmemory-policy: make sure that it is noeviction, or boards may be thrown away")
-		return nil
-	}
-	return err
 }
 
 // newVerifier checks tokens by the secret, the JWKS, or both. Where the JWKS

@@ -1,4 +1,4 @@
-package app
+package cli
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stepboard/app"
 	"stepboard/models"
 	"stepboard/services/catalog"
 )
@@ -21,8 +22,8 @@ func (p *program) archiveCommand() *cobra.Command {
 			"A day that is archived already is looked at for what came late.",
 		Args: cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
-			return p.withApp(ctx, func(a *App) error {
-				buckets, err := a.dueOrNamed(ctx, board, bucket)
+			return p.withApp(ctx, func(a *app.App) error {
+				buckets, err := dueOrNamed(ctx, a, board, bucket)
 				if err != nil {
 					return err
 				}
@@ -36,14 +37,14 @@ func (p *program) archiveCommand() *cobra.Command {
 }
 
 // dueOrNamed lists what a person asks to be archived.
-func (a *App) dueOrNamed(ctx context.Context, boardName, day string) ([]*models.Bucket, error) {
+func dueOrNamed(ctx context.Context, a *app.App, boardName, day string) ([]*models.Bucket, error) {
 	if boardName != "" {
 		if _, err := a.Catalog.Definitions.Board(boardName); err != nil {
 			return nil, fmt.Errorf("--board %s: %s", boardName, publicMessage(err))
 		}
 	}
 	if day != "" {
-		bucket, err := a.namedBucket(ctx, boardName, day)
+		bucket, err := namedBucket(ctx, a, boardName, day)
 		if err != nil {
 			return nil, fmt.Errorf("--bucket %s: %s", day, publicMessage(err))
 		}
@@ -62,7 +63,7 @@ func (a *App) dueOrNamed(ctx context.Context, boardName, day string) ([]*models.
 	return buckets, nil
 }
 
-func (a *App) namedBucket(ctx context.Context, boardName, name string) (*models.Bucket, error) {
+func namedBucket(ctx context.Context, a *app.App, boardName, name string) (*models.Bucket, error) {
 	if boardName == "" {
 		boards := a.Catalog.Definitions.Boards()
 		if len(boards) != 1 {
@@ -83,7 +84,7 @@ func (a *App) namedBucket(ctx context.Context, boardName, name string) (*models.
 
 // archive moves the buckets one by one and says what became of each. It goes
 // on behind one that fails.
-func (p *program) archive(ctx context.Context, a *App, buckets []*models.Bucket) error {
+func (p *program) archive(ctx context.Context, a *app.App, buckets []*models.Bucket) error {
 	if len(buckets) == 0 {
 		fmt.Fprintln(p.stdout, "nothing is due")
 		return nil
@@ -93,8 +94,8 @@ func (p *program) archive(ctx context.Context, a *App, buckets []*models.Bucket)
 	for _, b := range buckets {
 		start := time.Now()
 		name := fmt.Sprintf("%s %v", b.Board, b.Day)
-		run, err := a.Archive.Archive(ctx, b, func(moved int64) { line.show("%s: %d entries", name, moved) })
-		line.clear()
+		run, err := a.Archive.Archive(ctx, b, func(moved int64) { line.Show("%s: %d entries", name, moved) })
+		line.Clear()
 		if err != nil {
 			failed = append(failed, err)
 			if ctx.Err() != nil {

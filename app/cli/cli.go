@@ -1,26 +1,19 @@
-// Package app is the program around the services: command line, wiring,
-// running and stopping.
-package app
+// Package cli is the command line: one file for each command.
+package cli
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
-
-	// Boards have time zones, on machines without a zone database too.
-	_ "time/tzdata"
 
 	"github.com/spf13/cobra"
 
 	"stepboard/config"
-	"stepboard/models"
 )
 
 // Exit statuses.
@@ -64,25 +57,6 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "stepboard: %s\n", oneLine(err))
 		return exitFailed
 	}
-}
-
-// oneLine keeps an error readable where several are joined, or where one comes
-// in indented lines.
-func oneLine(err error) string {
-	var text strings.Builder
-	for line := range strings.Lines(err.Error()) {
-		line = strings.TrimSpace(line)
-		switch {
-		case line == "":
-			continue
-		case strings.HasSuffix(text.String(), ":"):
-			text.WriteByte(' ')
-		case text.Len() > 0:
-			text.WriteString("; ")
-		}
-		text.WriteString(line)
-	}
-	return text.String()
 }
 
 func (p *program) root() *cobra.Command {
@@ -163,21 +137,10 @@ func (p *program) loadFor(require func(*config.Config) error) (config.Config, er
 	return cfg, require(&cfg)
 }
 
-// newLogger writes structured lines to w.
-func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
-		level = slog.LevelInfo // the settings were checked
+func needsSubcommand(cmd *cobra.Command, _ []string) error {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		names = append(names, sub.Name())
 	}
-	options := &slog.HandlerOptions{Level: level}
-	if cfg.Format == "text" {
-		return slog.New(slog.NewTextHandler(w, options))
-	}
-	return slog.New(slog.NewJSONHandler(w, options))
-}
-
-// clockOf is the service's clock: the real one, shifted.
-func clockOf(cfg config.Config) models.Clock {
-	offset := cfg.Clock.Offset
-	return func() time.Time { return time.Now().Add(offset) }
+	return fmt.Errorf("%s needs one of %s", cmd.Name(), strings.Join(names, ", "))
 }

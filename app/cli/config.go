@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"stepboard/config"
+)
+
+func (p *program) configCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "config", Short: "Check or print the settings", Args: cobra.NoArgs, RunE: needsSubcommand}
+	check := &cobra.Command{
+		Use:   "check",
+		Short: "Check the settings as serve would",
+		Args:  cobra.NoArgs,
+		RunE: p.run(func(context.Context, []string) error {
+			if _, err := p.loadFor((*config.Config).RequireServe); err != nil {
+				return err
+			}
+			fmt.Fprintln(p.stdout, "the settings are good")
+			return nil
+		}),
+	}
+	show := &cobra.Command{
+		Use:   "print",
+		Short: "Print the settings in force, with secrets hidden",
+		Args:  cobra.NoArgs,
+		RunE: p.run(func(context.Context, []string) error {
+			cfg, err := p.load()
+			if err != nil {
+				return err
+			}
+			return yaml.NewEncoder(p.stdout).Encode(cfg.Printable())
+		}),
+	}
+	cmd.AddCommand(p.withSettings(check), p.withSettings(show))
+	return cmd
+}

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stepboard/app"
+	"stepboard/config"
+)
+
+func (p *program) importCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "import", Short: "Read friendships or steps from a file", Args: cobra.NoArgs, RunE: needsSubcommand}
+	var offset int64
+	friends := &cobra.Command{
+		Use:   "friends FILE",
+		Short: "Read friendships: two user numbers a line, by space, tab or comma",
+		Args:  cobra.ExactArgs(1),
+		RunE: p.run(func(ctx context.Context, args []string) error {
+			return p.importFile(ctx, args[0], func(a *app.App, r *report, f io.Reader) error {
+				added, err := a.Importer.ImportFriends(ctx, f, offset, r)
+				r.add("new friendships", added)
+				return err
+			})
+		}),
+	}
+	friends.Flags().Int64Var(&offset, "offset", 0, "added to each user number")
+	var board string
+	steps := &cobra.Command{
+		Use:   "steps FILE",
+		Short: "Read step totals: CSV user_id,date,steps or hourly Id,ActivityHour,StepTotal",
+		Args:  cobra.ExactArgs(1),
+		RunE: p.run(func(ctx context.Context, args []string) error {
+			return p.importFile(ctx, args[0], func(a *app.App, r *report, f io.Reader) error {
+				b, err := a.Catalog.Definitions.Board(board)
+				if err != nil {
+					return fmt.Errorf("--board %s: %w", board, err)
+				}
+				result, err := a.Importer.ImportSteps(ctx, f, b, r)
+				r.add("totals raised", result.Raised)
+				if result.Archived > 0 {
+					r.add("days archived", result.Archived)
+				}
+				if result.Waiting > 0 {
+					r.add("days left to the next archival", result.Waiting)
+				}
+				return err
+			})
+		}),
+	}
+	steps.Flags().StringVar(&board, "board", "steps", "the board that the steps are for")
+	cmd.AddCommand(p.withSettings(friends), p.withSettings(steps))
+	return cmd
+}
+
+// errInterrupted says what an import leaves behind that is stopped half way.
+var errInterrupted = errors.New("interrupted: what was imported stays, and importing the file again adds the rest")
+
+// importFile runs an import of one file against the stores of the settings.
+func (p *program) importFile(ctx context.Context, path string, work func(*app.App, *report, io.Reader) error) (err error) {
+	cfg, err := p.loadFor((*config.Config).RequirePostgres)
+	if err != nil {
+		return err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return p.beside(ctx, cfg, func(a *app.App) error {
+		// A read from a pipe or a terminal waits for as long as nothing comes;
+		// the deadline ends it. A plain file takes none and never waits.
+		defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Now()) })()
+		r := &report{out: p.stdout, err: p.stderr, progress: progressOn(p.stderr), start: time.Now(), clock: clockOf(cfg)}
+		err := work(a, r, file)
+		if err != nil && ctx.Err() != nil {
+			// Whatever failed did so because it was stopped.
+			err = errInterrupted
+		}
+		return r.finish(err)
+	})
+}

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"stepboard/internal/stores"
+	"stepboard/migrations"
+)
+
+func (p *program) migrateCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "migrate", Short: "Bring the schema up to date, or tell its version", Args: cobra.NoArgs, RunE: needsSubcommand}
+	up := &cobra.Command{
+		Use:   "up",
+		Short: "Apply the migrations that are pending",
+		Args:  cobra.NoArgs,
+		RunE: p.run(func(ctx context.Context, _ []string) error {
+			return p.withDatabase(ctx, func(s *stores.Stores) error {
+				applied, err := s.Migrate(ctx)
+				if err != nil {
+					return err
+				}
+				for _, m := range applied {
+					fmt.Fprintf(p.stdout, "applied %s\n", m.Name)
+				}
+				if len(applied) == 0 {
+					fmt.Fprintln(p.stdout, "the schema is up to date")
+				}
+				return nil
+			})
+		}),
+	}
+	status := &cobra.Command{
+		Use:   "status",
+		Short: "Tell the schema's version and the one that this binary needs",
+		Args:  cobra.NoArgs,
+		RunE: p.run(func(ctx context.Context, _ []string) error {
+			return p.withDatabase(ctx, func(s *stores.Stores) error {
+				m, err := migrations.New(ctx, s.SQL, s.Dialect)
+				if err != nil {
+					return err
+				}
+				current, newest, err := m.Status(ctx)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(p.stdout, "the schema is at version %d; this binary needs %d\n", current, newest)
+				return nil
+			})
+		}),
+	}
+	cmd.AddCommand(p.withSettings(up), p.withSettings(status))
+	return cmd
+}

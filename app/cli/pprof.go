@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+)
+
+// readHeaderTimeout bounds the reading of a request's header.
+const readHeaderTimeout = 5 * time.Second
+
+// serveProfiles answers profiles on an address of their own, if there is one,
+// until the answered function is called.
+func serveProfiles(ctx context.Context, addr string) (stop func(), err error) {
+	if addr == "" {
+		return func() {}, nil
+	}
+	listener, err := listen(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	// A profile is written for as long as it is asked for.
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: readHeaderTimeout}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener) // it ends when it is closed
+	}()
+	return func() {
+		_ = server.Close()
+		<-done
+	}, nil
+}
+
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	var config net.ListenConfig
+	return config.Listen(ctx, "tcp", addr)
+}

@@ -1,0 +1,245 @@
+// Package demo runs the whole service on embedded stores, with simulated people
+// who walk and give gifts.
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"stepboard/app"
+	"stepboard/config"
+	"stepboard/internal/stores"
+	"stepboard/models"
+	"stepboard/services/auth"
+	"stepboard/services/ingest"
+)
+
+const (
+	// stepsBoard is the board of daily steps.
+	stepsBoard = "steps"
+	// tokenTTL is longer than any demo runs.
+	tokenTTL = 30 * 24 * time.Hour
+	// offeredPeople is how many people the page offers to sign in as.
+	offeredPeople = 20
+	// uploadBatch is how many totals are uploaded at once, so that the service's
+	// queue has room for them.
+	uploadBatch = 5000
+)
+
+// Options are the flags of the command.
+type Options struct {
+	// Addr is the address to listen on.
+	Addr string
+	// Graph is a file of friendships and Steps one of hourly steps. If empty,
+	// they are generated.
+	Graph, Steps string
+	// Users is the number of people, unless Graph is given.
+	Users int
+	// Seed makes the same people, friendships and steps again.
+	Seed uint64
+}
+
+// Progress shows what the demo is doing while it starts.
+type Progress interface {
+	// Show replaces what was shown before.
+	Show(format string, args ...any)
+	Clear()
+}
+
+// Run runs a demo until ctx ends. It prints to out how to use it.
+func Run(ctx context.Context, o Options, out io.Writer, log *slog.Logger, progress Progress) error {
+	s, err := newSimulation(ctx, o, log)
+	if err == nil {
+		err = s.populate(ctx, out, progress)
+	}
+	if err != nil {
+		return unlessStopped(ctx, err)
+	}
+	return s.run(ctx)
+}
+
+// unlessStopped returns err, or nil if ctx has ended: stopping a demo is not a
+// failure, however early.
+func unlessStopped(ctx context.Context, err error) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	default:
+		return err
+	}
+}
+
+// simulation is the service on embedded stores, and the people who use it.
+type simulation struct {
+	app      *app.App
+	people   *people
+	gifts    gifts
+	listener net.Listener
+	clock    models.Clock
+	log      *slog.Logger
+	sign     func(models.UserID) (string, error)
+}
+
+// newSimulation builds the service and the people. Errors in the files and the
+// address are found before anything takes time.
+func newSimulation(ctx context.Context, o Options, log *slog.Logger) (*simulation, error) {
+	people, err := newPeople(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	var listenConfig net.ListenConfig
+	listener, err := listenConfig.Listen(ctx, "tcp", o.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("--addr: %w", err)
+	}
+	s := &simulation{people: people, listener: listener, clock: time.Now, log: log}
+	if err := s.build(ctx); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return s, nil
+}
+
+// build builds the service on embedded stores.
+func (s *simulation) build(ctx context.Context) error {
+	cfg := config.Default()
+	cfg.Auth.HS256Secret = rand.Text() + rand.Text()
+	cfg.Boards = append(cfg.Boards, giftBoards(s.clock())...)
+	secret := []byte(cfg.Auth.HS256Secret)
+	s.sign = func(user models.UserID) (string, error) {
+		return auth.SignToken(secret, user, "", "", "", time.Now(), tokenTTL)
+	}
+	st, err := stores.OpenEmbedded(ctx, s.clock)
+	if err != nil {
+		return err
+	}
+	verifier := auth.NewVerifier(auth.VerifierConfig{Secret: secret})
+	s.app, err = app.Build(ctx, app.Options{
+		Config: cfg, Stores: st, Clock: s.clock, Log: s.log, Verifier: verifier, Roles: app.AllRoles(),
+		Extra: func(engine *gin.Engine) {
+			engine.GET("/demo/people", s.offerPeople)
+			engine.POST("/demo/gift", s.giveGift)
+		},
+	})
+	if err != nil {
+		verifier.Close()
+		return errors.Join(err, st.Close())
+	}
+	return nil
+}
+
+// populate starts the service, stores the people with their past, and prints
+// how to call the API. On an error everything is closed.
+func (s *simulation) populate(ctx context.Context, out io.Writer, progress Progress) error {
+	s.app.Start(ctx)
+	err := s.people.store(ctx, s.app, s.clock, progress)
+	if err == nil {
+		err = s.gifts.giveFirst(ctx, s.app, s.people)
+	}
+	if err == nil {
+		err = s.printWelcome(out)
+	}
+	if err != nil {
+		return errors.Join(err, s.app.Close(), s.listener.Close())
+	}
+	return nil
+}
+
+// run serves requests while people walk and give gifts, until ctx ends. Then it
+// closes everything.
+func (s *simulation) run(ctx context.Context) error {
+	var walking sync.WaitGroup
+	walkCtx, stopWalking := context.WithCancel(ctx)
+	walking.Go(func() { s.people.walk(walkCtx, s.app, s.clock, s.log) })
+	walking.Go(func() { s.gifts.run(walkCtx, s.app, s.people, s.log) })
+	err := s.app.Run(ctx, s.listener)
+	stopWalking()
+	walking.Wait()
+	return errors.Join(err, s.app.Close())
+}
+
+// printWelcome prints the page's address and calls to try.
+func (s *simulation) printWelcome(out io.Writer) error {
+	board, err := s.app.Catalog.Definitions.Board(stepsBoard)
+	if err != nil {
+		return err
+	}
+	me := s.people.ids[0]
+	token, err := s.sign(me)
+	if err != nil {
+		return err
+	}
+	base := "http://" + reachable(s.listener.Addr())
+	_, err = fmt.Fprintf(out, `Stepboard demo: %d people and %d friendships, in memory. All of it is gone when you stop it.
+
+  page  %[3]s/
+  API   %[3]s/docs
+
+You are user %[4]v, %[5]s. Your ranking, and a walk of yours:
+
+  TOKEN=%[6]s
+  curl -H "Authorization: Bearer $TOKEN" '%[3]s/v1/boards/steps/friends?limit=5'
+  curl -H "Authorization: Bearer $TOKEN" -d '{"date":"%[7]v","score":20000}' %[3]s/v1/boards/steps/scores
+
+`, len(s.people.ids), len(s.people.edges), base, me, s.people.profile(me).Nickname, token, board.Today(s.clock()))
+	return err
+}
+
+// reachable returns an address of this machine at which a listener can be
+// called. For a listener on all addresses that is localhost, because some
+// clients refuse 0.0.0.0.
+func reachable(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return addr.String()
+	}
+	return net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
+}
+
+// offerPeople serves the people that a visitor of the page can sign in as, with
+// their tokens.
+func (s *simulation) offerPeople(c *gin.Context) {
+	type choice struct {
+		UserID   models.UserID `json:"user_id"`
+		Nickname string        `json:"nickname"`
+		Token    string        `json:"token"`
+	}
+	choices := make([]choice, 0, offeredPeople)
+	for _, id := range s.people.ids[:min(len(s.people.ids), offeredPeople)] {
+		token, err := s.sign(id)
+		if err != nil {
+			c.AbortWithStatus(http.StatusInternalServerError)
+			return
+		}
+		choices = append(choices, choice{id, s.people.profile(id).Nickname, token})
+	}
+	c.JSON(http.StatusOK, gin.H{"people": choices})
+}
+
+// uploadAll uploads totals of many people in batches. Totals of a day that has
+// just closed, because midnight has passed, are dropped.
+func uploadAll(ctx context.Context, a *app.App, uploads []ingest.Upload) error {
+	for batch := range slices.Chunk(uploads, uploadBatch) {
+		rejected, err := a.Ingest.AcceptValid(ctx, stepsBoard, batch)
+		if err != nil {
+			return err
+		}
+		for _, r := range rejected {
+			if models.CodeOf(r) != models.CodeDateClosed {
+				return r
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package demo
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"stepboard/app"
+	"stepboard/config"
+	"stepboard/models"
+	"stepboard/services/ledger"
+)
+
+const (
+	// giftsBoard is the board of an event: whoever gives the most coins leads.
+	giftsBoard = "gifts"
+	// activeBoard is the rolling board: points of the last 24 hours.
+	activeBoard = "active-24h"
+	// eventBegan is how long before the demo the event began, eventLasts how long
+	// it lasts.
+	eventBegan = 2 * 24 * time.Hour
+	eventLasts = 9*24*time.Hour + 4*time.Hour
+	// giftInterval is how often somebody gives a gift and others are active.
+	giftInterval = 2 * time.Second
+	// firstGiftsBatch is how many gifts from before the demo are stored at once.
+	firstGiftsBatch = 500
+)
+
+// giftCoins are the prices of the gifts. Small ones are given more often.
+var giftCoins = []int64{1, 1, 1, 5, 5, 10, 10, 20, 66, 188}
+
+// giftBoards returns the boards that take increments.
+func giftBoards(now time.Time) []config.Board {
+	event, rolling := config.Default().Boards[0], config.Default().Boards[0]
+	event.Name, event.Kind, event.MaxScore = giftsBoard, string(models.KindEvent), 1_000_000
+	event.Start = now.Add(-eventBegan).Truncate(time.Hour)
+	event.End = event.Start.Add(eventLasts)
+	rolling.Name, rolling.Kind, rolling.MaxScore = activeBoard, string(models.KindRolling), 1_000_000
+	return []config.Board{event, rolling}
+}
+
+// gifts makes increments. Safe for concurrent use.
+type gifts struct {
+	given atomic.Int64
+}
+
+// increment returns an increment with an event id of its own.
+func (g *gifts) increment(user models.UserID, delta int64) ledger.Increment {
+	return ledger.Increment{User: user, Delta: delta, EventID: "demo-" + strconv.FormatInt(g.given.Add(1), 10)}
+}
+
+// giveFirst stores gifts and points from before the demo began.
+func (g *gifts) giveFirst(ctx context.Context, a *app.App, p *people) error {
+	for _, board := range []string{giftsBoard, activeBoard} {
+		var items []ledger.Increment
+		for _, id := range p.ids[:min(len(p.ids), peopleWithPast)] {
+			if p.rng.Float64() < 0.4 {
+				items = append(items, g.increment(id, 1+int64(300*p.rng.ExpFloat64())))
+			}
+		}
+		for chunk := range slices.Chunk(items, firstGiftsBatch) {
+			if _, err := a.Ledger.Add(ctx, board, chunk); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// run lets people give gifts and be active until ctx ends. Half of them are
+// among the first, whom the page offers, and their friends.
+func (g *gifts) run(ctx context.Context, a *app.App, p *people, log *slog.Logger) {
+	ticker := time.NewTicker(giftInterval)
+	defer ticker.Stop()
+	somebody := func() models.UserID {
+		n := len(p.ids)
+		if rand.IntN(2) == 0 {
+			n = min(n, 2*offeredPeople)
+		}
+		return p.ids[rand.IntN(n)]
+	}
+	points := func() ledger.Increment { return g.increment(somebody(), 1+rand.Int64N(9)) }
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		_, err := a.Ledger.Add(ctx, giftsBoard, []ledger.Increment{g.increment(somebody(), giftCoins[rand.IntN(len(giftCoins))])})
+		if err == nil {
+			_, err = a.Ledger.Add(ctx, activeBoard, []ledger.Increment{points(), points(), points()})
+		}
+		if err != nil && ctx.Err() == nil {
+			log.Warn("a gift was lost", "error", err)
+		}
+	}
+}
+
+// giveGift handles a visitor's gift. A demo has no wallets and needs no token.
+func (s *simulation) giveGift(c *gin.Context) {
+	var body struct {
+		UserID models.UserID `json:"user_id"`
+	}
+	if err := c.ShouldBindJSON(&body); err != nil {
+		c.AbortWithStatus(http.StatusBadRequest)
+		return
+	}
+	if _, known := slices.BinarySearch(s.people.ids, body.UserID); !known {
+		c.AbortWithStatus(http.StatusNotFound)
+		return
+	}
+	coins := giftCoins[rand.IntN(len(giftCoins))]
+	results, err := s.app.Ledger.Add(c, giftsBoard, []ledger.Increment{s.gifts.increment(body.UserID, coins)})
+	if err != nil || results[0].Err != nil {
+		c.AbortWithStatus(http.StatusServiceUnavailable)
+		return
+	}
+	c.JSON(http.StatusOK, gin.H{"coins": coins, "score": results[0].Score})
+}

@@ -1,0 +1,189 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"stepboard/models"
+)
+
+const (
+	// hourOfWalking is how long an hour of walking takes in the demo.
+	hourOfWalking = 30 * time.Second
+	// startHour is the hour of the day at which the demo begins.
+	startHour = 8
+	// Up to freshSteps, the score of a day is its steps. Beyond, each step counts
+	// for less, so that a demo that runs for hours never reaches mostSteps.
+	freshSteps = 40_000
+	mostSteps  = 90_000
+
+	// Each person of the small world knows this many neighbours on either side.
+	// Each friendship leads elsewhere with the probability smallWorldRewire.
+	smallWorldNeighbours = 10
+	smallWorldRewire     = 0.15
+
+	maxPeople = 100_000
+	// generatedPatterns is how many walking patterns are generated.
+	generatedPatterns = 200
+)
+
+// people are the simulated people of a demo.
+type people struct {
+	ids   []models.UserID // ascending
+	names []string        // by position in ids
+	edges []models.Edge   // each friendship once
+	// patterns holds the walking patterns that people follow in turn: the sum of
+	// steps from the first day's midnight to the end of each hour, beginning with
+	// 0, for whole days. At its end a pattern repeats.
+	patterns [][]float64
+	rng      *rand.Rand
+	walkDay  walkDay
+}
+
+// newPeople returns the people of a demo, from the files that are named and
+// generated otherwise.
+func newPeople(ctx context.Context, o Options) (*people, error) {
+	p := &people{rng: rand.New(rand.NewPCG(o.Seed, o.Seed^0x9e3779b97f4a7c15))}
+	if err := p.befriend(ctx, o); err != nil {
+		return nil, err
+	}
+	p.names = make([]string, len(p.ids))
+	for i := range p.names {
+		p.names[i] = givenNames[p.rng.IntN(len(givenNames))] + " " + familyNames[p.rng.IntN(len(familyNames))]
+	}
+	if o.Steps == "" {
+		p.generatePatterns()
+		return p, nil
+	}
+	return p, readFile(ctx, o.Steps, p.readHours)
+}
+
+// befriend sets the users and their friendships.
+func (p *people) befriend(ctx context.Context, o Options) error {
+	if o.Graph != "" {
+		return readFile(ctx, o.Graph, p.readGraph)
+	}
+	if o.Users < 1 || o.Users > maxPeople {
+		return fmt.Errorf("--users %d: must be from 1 to %d", o.Users, maxPeople)
+	}
+	for i := range o.Users {
+		p.ids = append(p.ids, models.UserID(i+1))
+	}
+	p.smallWorld()
+	return nil
+}
+
+// smallWorld makes friends of neighbours on a ring and leads some of the
+// friendships elsewhere (Watts and Strogatz, "Collective dynamics of
+// 'small-world' networks", Nature 393, 1998).
+func (p *people) smallWorld() {
+	n := len(p.ids)
+	edges := newEdgeSet()
+	for i := range n {
+		for k := 1; k <= smallWorldNeighbours && k < n; k++ {
+			j := (i + k) % n
+			if p.rng.Float64() < smallWorldRewire {
+				j = p.rng.IntN(n)
+			}
+			edges.add(p.ids[i], p.ids[j])
+		}
+	}
+	p.edges = edges.list
+}
+
+// edgeSet holds each friendship once, in the order of adding.
+type edgeSet struct {
+	list []models.Edge
+	seen map[models.Edge]bool
+}
+
+func newEdgeSet() *edgeSet { return &edgeSet{seen: make(map[models.Edge]bool)} }
+
+// add adds a friendship, unless it is in the set or with oneself.
+func (s *edgeSet) add(a, b models.UserID) {
+	e := models.Edge{A: min(a, b), B: max(a, b)}
+	if e.A != e.B && !s.seen[e] {
+		s.seen[e] = true
+		s.list = append(s.list, e)
+	}
+}
+
+// generatePatterns generates walking patterns of one day, which differ in how
+// much is walked and when.
+func (p *people) generatePatterns() {
+	for range generatedPatterns {
+		daily := 3000 + 9000*p.rng.Float64() + 4000*math.Abs(p.rng.NormFloat64())
+		morning, evening := 6+3*p.rng.Float64(), 16+4*p.rng.Float64()
+		day := make([]float64, 24)
+		var sum float64
+		for h := range day {
+			day[h] = bell(float64(h), morning, 1.5) + bell(float64(h), 12.5, 1) + 1.5*bell(float64(h), evening, 1.8) + 0.05
+			sum += day[h]
+		}
+		for h := range day {
+			day[h] *= daily / sum
+		}
+		p.addPattern(day)
+	}
+}
+
+// addPattern adds a walking pattern, given as the steps of each hour.
+func (p *people) addPattern(hours []float64) {
+	sums := make([]float64, len(hours)+1)
+	for h, steps := range hours {
+		sums[h+1] = sums[h] + steps
+	}
+	p.patterns = append(p.patterns, sums)
+}
+
+func bell(x, mean, width float64) float64 {
+	return math.Exp(-(x - mean) * (x - mean) / (2 * width * width))
+}
+
+// profile returns the public profile of a person.
+func (p *people) profile(id models.UserID) models.Profile {
+	at, _ := slices.BinarySearch(p.ids, id)
+	return models.Profile{Nickname: p.names[at]}
+}
+
+// stepsAfter returns how many steps the person at a position in ids has walked
+// in the given number of hours since the first midnight.
+func (p *people) stepsAfter(position int, hours float64) float64 {
+	sums := p.patterns[position%len(p.patterns)]
+	length := len(sums) - 1
+	rounds := math.Floor(hours / float64(length))
+	rest := hours - rounds*float64(length)
+	h := min(int(rest), length-1)
+	return rounds*sums[length] + sums[h] + (sums[h+1]-sums[h])*(rest-float64(h))
+}
+
+// dailyScore returns the score of a day with the given steps.
+func dailyScore(steps float64) int64 {
+	if steps > freshSteps {
+		const rest = mostSteps - freshSteps
+		steps = freshSteps + rest*(1-math.Exp((freshSteps-steps)/rest))
+	}
+	return int64(steps)
+}
+
+// walkDay finds which hours of walking belong to the board's current day.
+type walkDay struct {
+	start time.Time   // when the demo began
+	day   models.Date // the board's current day
+	began float64     // when that day began, in hours of walking
+}
+
+// advance moves on to now and returns the hours of walking between which the
+// current day's steps lie. They count from midnight in the board's time zone,
+// as on every board.
+func (d *walkDay) advance(now time.Time, today models.Date) (from, to float64) {
+	to = startHour + float64(now.Sub(d.start))/float64(hourOfWalking)
+	if today != d.day {
+		d.day, d.began = today, to
+	}
+	return d.began, to
+}

@@ -1,0 +1,172 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"stepboard/app"
+	"stepboard/models"
+	"stepboard/services/catalog"
+	"stepboard/services/ingest"
+	"stepboard/services/score"
+)
+
+const (
+	// pastDays is how many days of steps the people have, today included: as many
+	// as a history shows.
+	pastDays = 31
+	// openDays is how many days take uploads, today included.
+	openDays = 3
+	// peopleWithPast is how many people have steps of days that are closed: the
+	// first ones, among them those whom the page offers.
+	peopleWithPast = 2000
+	// edgeBatch is how many friendships are stored at once: more than in an
+	// import, because the embedded Redis is slow at each user's marks, and nobody
+	// waits for the users' rows.
+	edgeBatch = 5000
+)
+
+// store stores the people, their friendships, their past days and some friend
+// requests.
+func (p *people) store(ctx context.Context, a *app.App, clock models.Clock, progress Progress) error {
+	profiles := make(map[models.UserID]models.Profile, len(p.ids))
+	for _, id := range p.ids {
+		profiles[id] = p.profile(id)
+	}
+	if err := a.Users.Create(ctx, profiles); err != nil {
+		return err
+	}
+	if err := p.storeFriends(ctx, a, progress); err != nil {
+		return err
+	}
+	board, err := a.Catalog.Definitions.Board(stepsBoard)
+	if err != nil {
+		return err
+	}
+	now := clock()
+	p.walkDay = walkDay{start: now, day: board.Today(now)}
+	if err := p.storeClosedDays(ctx, a, board, now, progress); err != nil {
+		return err
+	}
+	if err := p.uploadOpenDays(ctx, a); err != nil {
+		return err
+	}
+	return p.requestFriends(ctx, a)
+}
+
+func (p *people) storeFriends(ctx context.Context, a *app.App, progress Progress) error {
+	defer progress.Clear()
+	done := 0
+	for chunk := range slices.Chunk(p.edges, edgeBatch) {
+		// A change of the graph can't be stopped once it has begun.
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		progress.Show("moving in: %d of %d friendships", done, len(p.edges))
+		_, rejected, err := a.Friends.Import(ctx, chunk)
+		if err != nil {
+			return err
+		}
+		if len(rejected) > 0 {
+			return rejected[0].Err
+		}
+		done += len(chunk)
+	}
+	return nil
+}
+
+// storeClosedDays stores the days that take no more uploads: in the archive, or
+// in Redis if they are still hot.
+func (p *people) storeClosedDays(ctx context.Context, a *app.App, board *catalog.Board, now time.Time, progress Progress) error {
+	defer progress.Clear()
+	today := board.Today(now)
+	for ago := openDays; ago < pastDays; ago++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		progress.Show("remembering: day %d of %d", ago, pastDays)
+		bucket, err := a.Catalog.Buckets.ForImport(ctx, board, today-models.Date(ago), now)
+		if err != nil {
+			return err
+		}
+		raises, err := p.closedDay(bucket)
+		if err != nil {
+			return err
+		}
+		if errs := a.Boards.Raise(ctx, raises); errs != nil {
+			return errors.Join(errs...)
+		}
+		if !bucket.Cold(now) {
+			continue
+		}
+		_, err = a.Archive.Archive(ctx, bucket, func(int64) {})
+		// For an hour after a bucket has turned cold, the archive refuses it.
+		if err != nil && models.CodeOf(err) != models.CodeBucketHot {
+			return err
+		}
+	}
+	return nil
+}
+
+// closedDay returns the totals of a closed day.
+func (p *people) closedDay(bucket *models.Bucket) ([]models.Raise, error) {
+	codec := score.Of(bucket)
+	n := min(len(p.ids), peopleWithPast)
+	raises := make([]models.Raise, 0, n)
+	for position, id := range p.ids[:n] {
+		factor := p.randomFactor()
+		reachedAt := bucket.EndsAt.Add(-time.Duration(p.rng.Int64N(int64(4 * time.Hour))))
+		if p.rng.Float64() < 0.03 {
+			continue // the phone stayed at home
+		}
+		composite, err := codec.Encode(dailyScore(p.stepsAfter(position, 24)*factor), codec.Cut(models.TimestampOf(reachedAt)))
+		if err != nil {
+			return nil, err
+		}
+		raises = append(raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: id, Composite: composite}})
+	}
+	return raises, nil
+}
+
+// randomFactor returns how much more or less than usual somebody walks on a day.
+func (p *people) randomFactor() float64 { return 0.45 + 1.1*p.rng.Float64() }
+
+// uploadOpenDays uploads the totals of the days that take uploads.
+func (p *people) uploadOpenDays(ctx context.Context, a *app.App) error {
+	uploads := make([]ingest.Upload, 0, openDays*len(p.ids))
+	for position, id := range p.ids {
+		for ago := range openDays {
+			steps := p.stepsAfter(position, 24) * p.randomFactor()
+			if ago == 0 {
+				steps = p.stepsAfter(position, startHour)
+			}
+			uploads = append(uploads, ingest.Upload{User: id, Date: p.walkDay.day - models.Date(ago), Score: dailyScore(steps)})
+		}
+	}
+	return uploadAll(ctx, a, uploads)
+}
+
+// requestFriends gives each person whom the page offers two friend requests to
+// decide on and one of their own. Requests among friends change nothing.
+func (p *people) requestFriends(ctx context.Context, a *app.App) error {
+	n := len(p.ids)
+	if n < 4*smallWorldNeighbours {
+		return nil // everybody knows everybody
+	}
+	for position := range min(n, offeredPeople) {
+		me := p.ids[position]
+		strangers := [3]models.UserID{p.ids[(position+n/2)%n], p.ids[(position+n/3)%n], p.ids[(position+n/4)%n]}
+		for i, from := range strangers {
+			to := me
+			if i == 2 {
+				from, to = me, from
+			}
+			if _, _, err := a.Friends.Ask(ctx, from, to); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
