@@ -12,7 +12,7 @@ import (
 // FriendRequestService lists, sends and settles friend requests.
 type FriendRequestService interface {
 	Requests(ctx context.Context, user models.UserID, before time.Time, after models.UserID, limit int) ([]friends.Request, error)
-	Ask(ctx context.Context, from, to models.UserID) (status friends.Status, created bool, err error)
+	SendRequest(ctx context.Context, from, to models.UserID) (status friends.Status, created bool, err error)
 	Accept(ctx context.Context, user, other models.UserID) error
 	Decline(ctx context.Context, user, other models.UserID) error
 }
@@ -111,7 +111,7 @@ func (h *friendRequestHandlers) send(ctx context.Context, in *askInput) (*status
 	if err != nil {
 		return nil, err
 	}
-	status, created, err := h.service.Ask(ctx, user, in.Body.UserID)
+	status, created, err := h.service.SendRequest(ctx, user, in.Body.UserID)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func Reconcile(reconcile func(ctx context.Context) (restored int64, err error), 
 		Name: "reconcile", Schedule: cron.Every(reconcileEvery), Deadline: reconcileDeadline, AtStart: true, Frequent: true,
 		Run: func(ctx context.Context) (int64, error) {
 			restored, err := reconcile(ctx)
-			return restored, errors.Join(err, eachWindow(ctx, slots, clock, func(bucket *models.Bucket) error {
+			return restored, errors.Join(err, eachRollingBucket(ctx, slots, clock, func(bucket *models.Bucket) error {
 				n, bad, err := windows.Drift(ctx, bucket, driftSample)
 				checked.Add(float64(n))
 				drifted.Add(float64(bad))
@@ -75,7 +75,7 @@ func Roll(slots Totals, windows Windows, clock models.Clock) Job {
 	return Job{
 		Name: "roll", Schedule: cron.Every(rollEvery), Deadline: rollDeadline, AtStart: true, Frequent: true,
 		Run: func(ctx context.Context) (rows int64, err error) {
-			err = eachWindow(ctx, slots, clock, func(bucket *models.Bucket) error {
+			err = eachRollingBucket(ctx, slots, clock, func(bucket *models.Bucket) error {
 				n, err := windows.Drain(ctx, bucket)
 				rows += n
 				return err
@@ -85,9 +85,9 @@ func Roll(slots Totals, windows Windows, clock models.Clock) Job {
 	}
 }
 
-// eachWindow does something to every bucket with a window. One that fails does
+// eachRollingBucket does something to every bucket with a window. One that fails does
 // not stand in the others' way.
-func eachWindow(ctx context.Context, slots Totals, clock models.Clock, do func(*models.Bucket) error) error {
+func eachRollingBucket(ctx context.Context, slots Totals, clock models.Clock, do func(*models.Bucket) error) error {
 	list, err := slots.TotalRanges(ctx, clock())
 	failed := []error{err}
 	for _, slot := range list {

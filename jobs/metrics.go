@@ -35,9 +35,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	return m
 }
 
-// introduce shows a job before its first run: an alert on what is absent, or
+// initialize shows a job before its first run: an alert on what is absent, or
 // on the first increase, needs the zero.
-func (m *metrics) introduce(job string) {
+func (m *metrics) initialize(job string) {
 	m.succeeded.WithLabelValues(job)
 	m.duration.WithLabelValues(job)
 	m.rows.WithLabelValues(job)

@@ -75,7 +75,7 @@ func New(leases Leases, clock models.Clock, log *slog.Logger, registry prometheu
 	s := &Scheduler{leases: leases, clock: clock, log: log, metrics: newMetrics(registry)}
 	for _, job := range jobs {
 		s.tasks = append(s.tasks, &task{Job: job})
-		s.metrics.introduce(job.Name)
+		s.metrics.initialize(job.Name)
 	}
 	return s
 }

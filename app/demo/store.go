@@ -163,7 +163,7 @@ func (p *people) requestFriends(ctx context.Context, a *app.App) error {
 			if i == 2 {
 				from, to = me, from
 			}
-			if _, _, err := a.Friends.Ask(ctx, from, to); err != nil {
+			if _, _, err := a.Friends.SendRequest(ctx, from, to); err != nil {
 				return err
 			}
 		}

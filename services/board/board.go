@@ -26,18 +26,18 @@ type Window struct {
 	Behind []models.Entry
 }
 
-// slice is one shard's part of a window: entries in ranking order, of which
+// shardWindow is one shard's part of a window: entries in ranking order, of which
 // the first `ahead` stand before the place.
-type slice struct {
+type shardWindow struct {
 	total, before int64
 	ahead         int
 	entries       []models.Entry
 }
 
-// merge joins the shards' parts. Ranks add up, because each shard counts only
+// mergeShards joins the shards' parts. Ranks add up, because each shard counts only
 // its own users; the nearest entries of the whole are among the nearest of
 // each shard.
-func merge(parts []slice, back, forward int) Window {
+func mergeShards(parts []shardWindow, back, forward int) Window {
 	var w Window
 	ahead := make([][]models.Entry, len(parts))
 	behind := make([][]models.Entry, len(parts))

@@ -36,7 +36,7 @@ func NewStore(rdb redis.UniversalClient, keys keys.Builder, clock models.Clock) 
 // nil for those that are.
 func (s *Store) Raise(ctx context.Context, raises []models.Raise) []error {
 	commands, commandOf := s.raiseCommands(raises)
-	cmds, err := s.do(ctx, commands)
+	cmds, err := s.doAll(ctx, commands)
 	if err == nil {
 		return nil
 	}
@@ -59,7 +59,7 @@ const raiseAllChunk = 5000
 func (s *Store) RaiseAll(ctx context.Context, raises []models.Raise) (changed int64, err error) {
 	for chunk := range slices.Chunk(raises, raiseAllChunk) {
 		commands, _ := s.raiseCommands(chunk)
-		cmds, err := s.do(ctx, commands)
+		cmds, err := s.doAll(ctx, commands)
 		if err != nil {
 			return changed, models.Unavailable("mend", err)
 		}
@@ -74,8 +74,8 @@ func (s *Store) RaiseAll(ctx context.Context, raises []models.Raise) (changed in
 	return changed, nil
 }
 
-// do runs commands in one round trip.
-func (s *Store) do(ctx context.Context, commands [][]any) ([]*redis.Cmd, error) {
+// doAll runs commands in one round trip.
+func (s *Store) doAll(ctx context.Context, commands [][]any) ([]*redis.Cmd, error) {
 	pipe := s.rdb.Pipeline()
 	cmds := make([]*redis.Cmd, len(commands))
 	for i, args := range commands {
@@ -155,8 +155,8 @@ func (s *Store) readKeys(bucket *models.Bucket, shard int, now time.Time) []stri
 	return []string{live}
 }
 
-// pickKey begins every script that reads a shard by its readKeys.
-const pickKey = `
+// selectKey begins every script that reads a shard by its readKeys.
+const selectKey = `
 local key = KEYS[1]
 if KEYS[2] and redis.call('EXISTS', key) == 0 then
   key = KEYS[2]
@@ -188,7 +188,7 @@ func (s *Store) Composites(ctx context.Context, bucket *models.Bucket, users []m
 			queued = append(queued, cmds[shard])
 		}
 	}
-	if err := s.send(ctx, queued); err != nil {
+	if err := s.process(ctx, queued); err != nil {
 		return nil, models.Unavailable("read scores", err)
 	}
 	for shard, cmd := range cmds {
@@ -202,8 +202,8 @@ func (s *Store) Composites(ctx context.Context, bucket *models.Bucket, users []m
 	return composites, nil
 }
 
-// send runs commands in one round trip.
-func (s *Store) send(ctx context.Context, cmds []redis.Cmder) error {
+// process runs commands in one round trip.
+func (s *Store) process(ctx context.Context, cmds []redis.Cmder) error {
 	if len(cmds) == 1 {
 		return s.rdb.Process(ctx, cmds[0])
 	}
@@ -222,7 +222,7 @@ func (s *Store) send(ctx context.Context, cmds []redis.Cmder) error {
 //	result  the composite of each, nil where there is none
 //
 // Lua takes only so many arguments of one call.
-const zmscoreScript = pickKey + `
+const zmscoreScript = selectKey + `
 local composites = {}
 for from = 1, #ARGV, 1000 do
   local part = redis.call('ZMSCORE', key, unpack(ARGV, from, math.min(from + 999, #ARGV)))
@@ -260,7 +260,7 @@ func zmscore(keys []string, members []int64) []any {
 // The place need not be in the shard. Entries with a larger composite rank
 // before it, and those on the same composite with a greater member: among
 // these a binary search finds where it stands. O(log N · log ties + read).
-const windowScript = pickKey + `
+const windowScript = selectKey + `
 local composite, member = ARGV[1], ARGV[2]
 local back, forward = tonumber(ARGV[3]), tonumber(ARGV[4])
 local before = redis.call('ZCOUNT', key, '(' .. composite, '+inf')
@@ -296,39 +296,39 @@ func (s *Store) Window(ctx context.Context, bucket *models.Bucket, at models.Ent
 	if _, err := pipe.Exec(ctx); err != nil {
 		return Window{}, models.Unavailable("read window", err)
 	}
-	parts := make([]slice, len(cmds))
+	parts := make([]shardWindow, len(cmds))
 	for i, cmd := range cmds {
-		part, err := parseSlice(cmd.Val())
+		part, err := parseShardWindow(cmd.Val())
 		if err != nil {
 			return Window{}, fmt.Errorf("read window of %s %s: %w", bucket.Board, bucket.Name, err)
 		}
 		parts[i] = part
 	}
-	return merge(parts, back, forward), nil
+	return mergeShards(parts, back, forward), nil
 }
 
-// parseSlice reads the result of windowScript.
-func parseSlice(reply any) (slice, error) {
+// parseShardWindow reads the result of windowScript.
+func parseShardWindow(reply any) (shardWindow, error) {
 	fields, ok := reply.([]any)
 	if !ok || len(fields) != 4 {
-		return slice{}, fmt.Errorf("unexpected reply %T", reply)
+		return shardWindow{}, fmt.Errorf("unexpected reply %T", reply)
 	}
 	total, ok1 := fields[0].(int64)
 	before, ok2 := fields[1].(int64)
 	ahead, ok3 := fields[2].(int64)
 	flat, ok4 := fields[3].([]any)
 	if !ok1 || !ok2 || !ok3 || !ok4 || len(flat)%2 != 0 || ahead < 0 || int(ahead) > len(flat)/2 {
-		return slice{}, fmt.Errorf("unexpected reply %v", reply)
+		return shardWindow{}, fmt.Errorf("unexpected reply %v", reply)
 	}
 	entries := make([]models.Entry, len(flat)/2)
 	for i := range entries {
 		entry, err := parseEntry(flat[2*i], flat[2*i+1])
 		if err != nil {
-			return slice{}, err
+			return shardWindow{}, err
 		}
 		entries[i] = entry
 	}
-	return slice{total: total, before: before, ahead: int(ahead), entries: entries}, nil
+	return shardWindow{total: total, before: before, ahead: int(ahead), entries: entries}, nil
 }
 
 func parseEntry(member, composite any) (models.Entry, error) {

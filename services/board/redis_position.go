@@ -25,7 +25,7 @@ type Position struct {
 //	ARGV    the member
 //	result  {composite, entries before the member, entries in the shard}; nil
 //	        for who is not there
-const positionScript = pickKey + `
+const positionScript = selectKey + `
 local composite = redis.call('ZSCORE', key, ARGV[1])
 if not composite then
   return false
@@ -76,7 +76,7 @@ func (s *Store) Positions(ctx context.Context, buckets []*models.Bucket, user mo
 	}
 	for i, cmds := range elsewhere {
 		for _, cmd := range cmds {
-			part, err := parseSlice(cmd.Val())
+			part, err := parseShardWindow(cmd.Val())
 			if err != nil {
 				return nil, fmt.Errorf("read standing in %s %s: %w", buckets[i].Board, buckets[i].Name, err)
 			}

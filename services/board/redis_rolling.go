@@ -232,7 +232,7 @@ var drain = redis.NewScript(drainScript)
 // one for each chunk of users; it rests after each for as long as that has
 // taken, so that whoever reads boards meanwhile gets at least half of Redis.
 func (s *Store) Drain(ctx context.Context, bucket *models.Bucket) (drained int64, err error) {
-	left, err := s.leftHours(ctx, bucket)
+	left, err := s.expiredHours(ctx, bucket)
 	if err != nil {
 		return 0, err
 	}
@@ -262,20 +262,20 @@ func (s *Store) Drain(ctx context.Context, bucket *models.Bucket) (drained int64
 // Settling tells whether an hour that has left the window is still counted for
 // anybody in a rolling bucket. One round trip, O(hours in the window).
 func (s *Store) Settling(ctx context.Context, bucket *models.Bucket) (bool, error) {
-	left, err := s.leftHours(ctx, bucket)
+	left, err := s.expiredHours(ctx, bucket)
 	return len(left) > 0, err
 }
 
-// leftHour is an hour that has left the window, in one shard.
-type leftHour struct {
+// expiredHour is an hour that has left the window, in one shard.
+type expiredHour struct {
 	shard int
 	hour  models.Hour
 	now   models.Hour // what the shard has seen, or the clock's
 }
 
-// leftHours finds the hours that have left the window, by the clock or by what
+// expiredHours finds the hours that have left the window, by the clock or by what
 // a shard has seen, and are still there: of each shard, oldest first.
-func (s *Store) leftHours(ctx context.Context, bucket *models.Bucket) ([]leftHour, error) {
+func (s *Store) expiredHours(ctx context.Context, bucket *models.Bucket) ([]expiredHour, error) {
 	if bucket.WindowHours == 0 {
 		return nil, nil
 	}
@@ -289,7 +289,7 @@ func (s *Store) leftHours(ctx context.Context, bucket *models.Bucket) ([]leftHou
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, models.Unavailable("look for hours to drain", err)
 	}
-	var left []leftHour
+	var left []expiredHour
 	for shard := range bucket.Shards {
 		if err := hours[shard].Err(); err != nil {
 			return nil, models.Unavailable("look for hours to drain", err)
@@ -303,7 +303,7 @@ func (s *Store) leftHours(ctx context.Context, bucket *models.Bucket) ([]leftHou
 		}
 		for _, z := range hours[shard].Val() {
 			if hour := models.Hour(z.Score); hour <= now-models.Hour(bucket.WindowHours) {
-				left = append(left, leftHour{shard, hour, now})
+				left = append(left, expiredHour{shard, hour, now})
 			}
 		}
 	}

@@ -54,10 +54,10 @@ func (s *Service) IDs(ctx context.Context, user models.UserID) ([]models.UserID,
 		granted bool
 	)
 	if cacheErr == nil {
-		token, granted, cacheErr = s.cache.begin(ctx, user)
+		token, granted, cacheErr = s.cache.beginLoad(ctx, user)
 	}
 	if cacheErr == nil && !granted {
-		if ids, ok, cacheErr = s.cache.await(ctx, user); ok {
+		if ids, ok, cacheErr = s.cache.awaitLoad(ctx, user); ok {
 			return ids, nil
 		}
 	}
@@ -101,11 +101,11 @@ const (
 	StatusFriends Status = "friends"
 )
 
-// Ask requests a friendship. It becomes one at once if the other has asked
+// SendRequest requests a friendship. It becomes one at once if the other has asked
 // already. created is false if nothing changed: it was asked before, or they
 // are friends. CodeValidationFailed for oneself, CodeUserNotFound for a user
 // that does not exist, CodeFriendLimit if either side is full.
-func (s *Service) Ask(ctx context.Context, from, to models.UserID) (status Status, created bool, err error) {
+func (s *Service) SendRequest(ctx context.Context, from, to models.UserID) (status Status, created bool, err error) {
 	if from == to {
 		return "", false, models.Invalid("body.user_id", "nobody can be a friend of oneself")
 	}
@@ -114,14 +114,14 @@ func (s *Service) Ask(ctx context.Context, from, to models.UserID) (status Statu
 		if err := t.create([]models.UserID{from}); err != nil {
 			return err
 		}
-		counts, err := t.lock(pair(from, to))
+		counts, err := t.lock(lockOrder(from, to))
 		if err != nil {
 			return err
 		}
 		if _, ok := counts[to]; !ok {
 			return models.Errorf(models.CodeUserNotFound, "there is no user %v", to)
 		}
-		if already, err := t.friends(from, to); err != nil || already {
+		if already, err := t.areFriends(from, to); err != nil || already {
 			status = StatusFriends
 			return err
 		}
@@ -133,7 +133,7 @@ func (s *Service) Ask(ctx context.Context, from, to models.UserID) (status Statu
 			status = StatusPending
 			return nil
 		}
-		if err := room(counts, from, to); err != nil {
+		if err := checkLimit(counts, from, to); err != nil {
 			return err
 		}
 		created = true
@@ -153,11 +153,11 @@ func (s *Service) Ask(ctx context.Context, from, to models.UserID) (status Statu
 // side is full.
 func (s *Service) Accept(ctx context.Context, user, other models.UserID) error {
 	return s.change(ctx, func(t *tx) error {
-		counts, err := t.lock(pair(user, other))
+		counts, err := t.lock(lockOrder(user, other))
 		if err != nil {
 			return err
 		}
-		if already, err := t.friends(user, other); err != nil || already {
+		if already, err := t.areFriends(user, other); err != nil || already {
 			return err
 		}
 		request, err := t.request(user, other)
@@ -167,7 +167,7 @@ func (s *Service) Accept(ctx context.Context, user, other models.UserID) error {
 		if err != nil {
 			return err
 		}
-		if err := room(counts, user, other); err != nil {
+		if err := checkLimit(counts, user, other); err != nil {
 			return err
 		}
 		_, err = t.befriend([]models.Edge{{A: user, B: other}})
@@ -179,7 +179,7 @@ func (s *Service) Accept(ctx context.Context, user, other models.UserID) error {
 // it changes nothing.
 func (s *Service) Decline(ctx context.Context, user, other models.UserID) error {
 	return s.change(ctx, func(t *tx) error {
-		if _, err := t.lock(pair(user, other)); err != nil {
+		if _, err := t.lock(lockOrder(user, other)); err != nil {
 			return err
 		}
 		return t.removeRequest(user, other)
@@ -189,15 +189,15 @@ func (s *Service) Decline(ctx context.Context, user, other models.UserID) error 
 // Remove ends a friendship; without one it changes nothing.
 func (s *Service) Remove(ctx context.Context, user, other models.UserID) error {
 	return s.change(ctx, func(t *tx) error {
-		if _, err := t.lock(pair(user, other)); err != nil {
+		if _, err := t.lock(lockOrder(user, other)); err != nil {
 			return err
 		}
-		return t.part(user, []models.UserID{other})
+		return t.unfriend(user, []models.UserID{other})
 	})
 }
 
-// errMoved says that a list changed between looking and locking.
-var errMoved = errors.New("the friend list changed meanwhile")
+// errListChanged says that a list changed between looking and locking.
+var errListChanged = errors.New("the friend list changed meanwhile")
 
 const (
 	// replaceTries bounds how often Replace looks again at a list that others
@@ -223,7 +223,7 @@ func (s *Service) Replace(ctx context.Context, user models.UserID, friends []mod
 			return models.Unavailable("replace friends", err)
 		}
 		err = s.change(ctx, func(t *tx) error { return t.replace(user, had, wanted) })
-		if !errors.Is(err, errMoved) {
+		if !errors.Is(err, errListChanged) {
 			return err
 		}
 		select {
@@ -232,7 +232,7 @@ func (s *Service) Replace(ctx context.Context, user models.UserID, friends []mod
 		case <-time.After(rand.N(replacePause * time.Duration(try+1))):
 		}
 	}
-	return models.Unavailable("replace friends", errMoved)
+	return models.Unavailable("replace friends", errListChanged)
 }
 
 // change runs fn in a transaction and keeps the copies in Redis true: whose
@@ -248,14 +248,14 @@ func (s *Service) change(ctx context.Context, fn func(*tx) error) error {
 			return err
 		}
 		// Should the marking break half way, some marks may stand.
-		marked = sorted(t.touched)
+		marked = sorted(t.changed)
 		if err := s.cache.mark(ctx, token, marked); err != nil {
 			return models.Unavailable("change friends", err)
 		}
 		return nil
 	})
 	var refused *models.Error
-	if err != nil && !errors.As(err, &refused) && !errors.Is(err, errMoved) {
+	if err != nil && !errors.As(err, &refused) && !errors.Is(err, errListChanged) {
 		// The transaction may yet commit, as far as anybody knows: the marks
 		// stay until they expire, and the sets out of Redis with them.
 		return models.Unavailable("change friends", err)
@@ -269,7 +269,7 @@ func (s *Service) change(ctx context.Context, fn func(*tx) error) error {
 // replace moves a user from the list that it had to the wanted one, both
 // ascending; errMoved if it no longer had that list.
 func (t *tx) replace(user models.UserID, had, wanted []models.UserID) error {
-	gained, lost := without(wanted, had), without(had, wanted)
+	gained, lost := difference(wanted, had), difference(had, wanted)
 	involved := sorted(append(append([]models.UserID{user}, gained...), lost...))
 	if err := t.create(involved); err != nil {
 		return err
@@ -283,12 +283,12 @@ func (t *tx) replace(user models.UserID, had, wanted []models.UserID) error {
 		return err
 	}
 	if !slices.Equal(now, had) {
-		return errMoved
+		return errListChanged
 	}
-	if err := room(counts, gained...); err != nil {
+	if err := checkLimit(counts, gained...); err != nil {
 		return err
 	}
-	if err := t.part(user, lost); err != nil {
+	if err := t.unfriend(user, lost); err != nil {
 		return err
 	}
 	edges := make([]models.Edge, len(gained))
@@ -299,8 +299,8 @@ func (t *tx) replace(user models.UserID, had, wanted []models.UserID) error {
 	return err
 }
 
-// room refuses a friendship if one of its users has no place for it.
-func room(counts map[models.UserID]int, users ...models.UserID) error {
+// checkLimit refuses a friendship if one of its users has no place for it.
+func checkLimit(counts map[models.UserID]int, users ...models.UserID) error {
 	for _, id := range users {
 		if counts[id] >= models.MaxFriends {
 			return models.Errorf(models.CodeFriendLimit, "user %v has %d friends already", id, models.MaxFriends)
@@ -309,8 +309,8 @@ func room(counts map[models.UserID]int, users ...models.UserID) error {
 	return nil
 }
 
-// pair is two users in the order in which rows are locked.
-func pair(a, b models.UserID) []models.UserID { return sorted([]models.UserID{a, b}) }
+// lockOrder is two users in the order in which rows are locked.
+func lockOrder(a, b models.UserID) []models.UserID { return sorted([]models.UserID{a, b}) }
 
 // sorted is a sorted copy without repetitions.
 func sorted(ids []models.UserID) []models.UserID {
@@ -319,8 +319,8 @@ func sorted(ids []models.UserID) []models.UserID {
 	return slices.Compact(ids)
 }
 
-// without is what a has and b has not; both are ascending.
-func without(a, b []models.UserID) []models.UserID {
+// difference is what a has and b has not; both are ascending.
+func difference(a, b []models.UserID) []models.UserID {
 	var out []models.UserID
 	for _, id := range a {
 		if _, found := slices.BinarySearch(b, id); !found {
@@ -393,14 +393,14 @@ func (t *tx) importEdges(edges []models.Edge, counts map[models.UserID]int) (add
 			bulk = append(bulk, e)
 			continue
 		}
-		already, err := t.friends(e.A, e.B)
+		already, err := t.areFriends(e.A, e.B)
 		if err != nil {
 			return 0, nil, err
 		}
 		if already {
 			continue
 		}
-		if err := room(counts, e.A, e.B); err != nil {
+		if err := checkLimit(counts, e.A, e.B); err != nil {
 			full = append(full, Rejected{i, err})
 			continue
 		}

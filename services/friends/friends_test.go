@@ -74,7 +74,7 @@ func TestFromRequestToFriendsAndBack(t *testing.T) {
 		exist(t, env, 1, 2, 3)
 		ask := func(from, to models.UserID, wantStatus friends.Status, wantCreated bool) {
 			t.Helper()
-			status, created, err := service.Ask(ctx, from, to)
+			status, created, err := service.SendRequest(ctx, from, to)
 			if err != nil || status != wantStatus || created != wantCreated {
 				t.Errorf("%v asks %v: %q, %v, %v", from, to, status, created, err)
 			}
@@ -133,14 +133,14 @@ func TestAskRefuses(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service := newService(t, env)
 		exist(t, env, 1)
-		if _, _, err := service.Ask(t.Context(), 1, 1); models.CodeOf(err) != models.CodeValidationFailed {
+		if _, _, err := service.SendRequest(t.Context(), 1, 1); models.CodeOf(err) != models.CodeValidationFailed {
 			t.Errorf("oneself: %v", err)
 		}
-		if _, _, err := service.Ask(t.Context(), 1, 99); models.CodeOf(err) != models.CodeUserNotFound {
+		if _, _, err := service.SendRequest(t.Context(), 1, 99); models.CodeOf(err) != models.CodeUserNotFound {
 			t.Errorf("nobody: %v", err)
 		}
 		// Who asks comes into being by asking, so that others can answer.
-		if _, _, err := service.Ask(t.Context(), 77, 1); err != nil {
+		if _, _, err := service.SendRequest(t.Context(), 77, 1); err != nil {
 			t.Error(err)
 		}
 		if err := service.Accept(t.Context(), 1, 77); err != nil {
@@ -175,10 +175,10 @@ func TestFriendLimit(t *testing.T) {
 			t.Fatalf("%d friends, want %d", len(got), len(full))
 		}
 		exist(t, env, 2)
-		if _, _, err := service.Ask(ctx, 1, 2); models.CodeOf(err) != models.CodeFriendLimit {
+		if _, _, err := service.SendRequest(ctx, 1, 2); models.CodeOf(err) != models.CodeFriendLimit {
 			t.Errorf("a full user asks: %v", err)
 		}
-		if _, _, err := service.Ask(ctx, 2, 1); models.CodeOf(err) != models.CodeFriendLimit {
+		if _, _, err := service.SendRequest(ctx, 2, 1); models.CodeOf(err) != models.CodeFriendLimit {
 			t.Errorf("a full user is asked: %v", err)
 		}
 		if err := service.Replace(ctx, 2, []models.UserID{1, 3}); models.CodeOf(err) != models.CodeFriendLimit {
@@ -203,7 +203,7 @@ func TestFriendLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, other := range []models.UserID{2, 3} {
-			if _, _, err := service.Ask(ctx, other, 1); err != nil {
+			if _, _, err := service.SendRequest(ctx, other, 1); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -324,7 +324,7 @@ func TestReplaceSettlesRequests(t *testing.T) {
 		service := newService(t, env)
 		exist(t, env, 1, 2, 3)
 		for _, to := range []models.UserID{2, 3} {
-			if _, _, err := service.Ask(t.Context(), 1, to); err != nil {
+			if _, _, err := service.SendRequest(t.Context(), 1, to); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -351,7 +351,7 @@ func TestPages(t *testing.T) {
 		exist(t, env, others...)
 		for _, id := range others {
 			env.Clock.Advance(time.Millisecond)
-			if _, _, err := service.Ask(ctx, id, 2+(id-1)%11); err != nil {
+			if _, _, err := service.SendRequest(ctx, id, 2+(id-1)%11); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -360,7 +360,7 @@ func TestPages(t *testing.T) {
 			if i%3 != 0 { // some of them at the same moment
 				env.Clock.Advance(time.Millisecond)
 			}
-			if _, _, err := service.Ask(ctx, id, 1); err != nil {
+			if _, _, err := service.SendRequest(ctx, id, 1); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -428,7 +428,7 @@ func TestConcurrentChangesOfAPair(t *testing.T) {
 			})
 		}
 		for _, p := range []models.Edge{{A: 1, B: 2}, {A: 2, B: 1}, {A: 2, B: 3}, {A: 3, B: 1}} {
-			do(func() error { _, _, err := service.Ask(ctx, p.A, p.B); return err })
+			do(func() error { _, _, err := service.SendRequest(ctx, p.A, p.B); return err })
 			do(func() error { return service.Accept(ctx, p.A, p.B) })
 			do(func() error { return service.Remove(ctx, p.A, p.B) })
 			do(func() error {

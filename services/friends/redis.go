@@ -75,9 +75,9 @@ const (
 	awaitTries = 20
 )
 
-// await waits for the set that another reader is loading; ok is false if it
+// awaitLoad waits for the set that another reader is loading; ok is false if it
 // does not come.
-func (c *Cache) await(ctx context.Context, user models.UserID) (ids []models.UserID, ok bool, err error) {
+func (c *Cache) awaitLoad(ctx context.Context, user models.UserID) (ids []models.UserID, ok bool, err error) {
 	for range awaitTries {
 		select {
 		case <-ctx.Done():
@@ -91,9 +91,9 @@ func (c *Cache) await(ctx context.Context, user models.UserID) (ids []models.Use
 	return ids, ok, err
 }
 
-// begin asks to be the one reader that may store the user's set. It must come
+// beginLoad asks to be the one reader that may store the user's set. It must come
 // before the list is read from SQL. One round trip.
-func (c *Cache) begin(ctx context.Context, user models.UserID) (token string, granted bool, err error) {
+func (c *Cache) beginLoad(ctx context.Context, user models.UserID) (token string, granted bool, err error) {
 	token = newToken()
 	err = c.rdb.SetArgs(ctx, c.keys.FriendsLoading(user), token, redis.SetArgs{Mode: "NX", TTL: loadingTTL}).Err()
 	if errors.Is(err, redis.Nil) {
@@ -160,7 +160,7 @@ func (c *Cache) store(ctx context.Context, user models.UserID, token string, ids
 // a mark has its expiry, the next reader gives it one (storeScript). One round
 // trip for a thousand users.
 func (c *Cache) mark(ctx context.Context, token string, users []models.UserID) error {
-	return c.each(ctx, users, func(pipe redis.Pipeliner, user models.UserID) {
+	return c.forEachUser(ctx, users, func(pipe redis.Pipeliner, user models.UserID) {
 		changing := c.keys.FriendsChanging(user)
 		pipe.SAdd(ctx, changing, token)
 		pipe.PExpire(ctx, changing, markTTL)
@@ -172,17 +172,17 @@ func (c *Cache) mark(ctx context.Context, token string, users []models.UserID) e
 // marks were lost with a Redis that restarted, and the writer's marks are
 // lifted. Where it fails, they expire by themselves. Cost as of mark.
 func (c *Cache) clear(ctx context.Context, token string, users []models.UserID) error {
-	return c.each(ctx, users, func(pipe redis.Pipeliner, user models.UserID) {
+	return c.forEachUser(ctx, users, func(pipe redis.Pipeliner, user models.UserID) {
 		pipe.Del(ctx, c.keys.Friends(user), c.keys.FriendsLoading(user))
 		pipe.SRem(ctx, c.keys.FriendsChanging(user), token)
 	})
 }
 
-// eachBatch bounds the users of one round trip.
-const eachBatch = 1000
+// cacheBatch bounds the users of one round trip.
+const cacheBatch = 1000
 
-func (c *Cache) each(ctx context.Context, users []models.UserID, queue func(redis.Pipeliner, models.UserID)) error {
-	for chunk := range slices.Chunk(users, eachBatch) {
+func (c *Cache) forEachUser(ctx context.Context, users []models.UserID, queue func(redis.Pipeliner, models.UserID)) error {
+	for chunk := range slices.Chunk(users, cacheBatch) {
 		pipe := c.rdb.Pipeline()
 		for _, user := range chunk {
 			queue(pipe, user)
@@ -202,22 +202,22 @@ var globSpecial = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`
 func (c *Cache) dropAll(ctx context.Context) (dropped int64, err error) {
 	cluster, ok := c.rdb.(*redis.ClusterClient)
 	if !ok {
-		return c.dropOn(ctx, c.rdb)
+		return c.dropAllOn(ctx, c.rdb)
 	}
 	var total atomic.Int64
 	err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		n, err := c.dropOn(ctx, node)
+		n, err := c.dropAllOn(ctx, node)
 		total.Add(n)
 		return err
 	})
 	return total.Load(), err
 }
 
-// dropOn removes the sets that are on one server.
-func (c *Cache) dropOn(ctx context.Context, node redis.Cmdable) (dropped int64, err error) {
+// dropAllOn removes the sets that are on one server.
+func (c *Cache) dropAllOn(ctx context.Context, node redis.Cmdable) (dropped int64, err error) {
 	pattern := globSpecial.Replace(c.keys.FriendsBegin()) + "*"
 	for cursor := uint64(0); ; {
-		keys, next, err := node.Scan(ctx, cursor, pattern, eachBatch).Result()
+		keys, next, err := node.Scan(ctx, cursor, pattern, cacheBatch).Result()
 		if err != nil {
 			return dropped, fmt.Errorf("look for friend sets: %w", err)
 		}

@@ -105,8 +105,8 @@ func (s *Store) transact(ctx context.Context, fn func(*tx) error) error {
 // tx is a change under way.
 type tx struct {
 	db *gorm.DB
-	// touched is whose lists the change has changed so far.
-	touched []models.UserID
+	// changed is whose lists the change has changed so far.
+	changed []models.UserID
 }
 
 // create makes rows for users that have none. Ascending ids keep concurrent
@@ -143,8 +143,8 @@ func (t *tx) lock(users []models.UserID) (map[models.UserID]int, error) {
 	return counts, nil
 }
 
-// friends tells whether two users are friends.
-func (t *tx) friends(a, b models.UserID) (bool, error) {
+// areFriends tells whether two users are friends.
+func (t *tx) areFriends(a, b models.UserID) (bool, error) {
 	var n int64
 	err := t.db.Model(&models.Friendship{}).Where("user_id = ? AND friend_id = ?", a, b).Count(&n).Error
 	if err != nil {
@@ -210,16 +210,16 @@ func (t *tx) befriend(edges []models.Edge) (added int, err error) {
 		}
 		all = append(all, gained...)
 	}
-	t.touched = append(t.touched, all...)
-	if err := t.count(all, +1); err != nil {
+	t.changed = append(t.changed, all...)
+	if err := t.addToCounts(all, +1); err != nil {
 		return 0, err
 	}
 	return len(all) / 2, t.removeAnsweredRequests(all)
 }
 
-// part removes both sides of the friendships between a user and the others
+// unfriend removes both sides of the friendships between a user and the others
 // and counts them.
-func (t *tx) part(user models.UserID, others []models.UserID) error {
+func (t *tx) unfriend(user models.UserID, others []models.UserID) error {
 	for chunk := range slices.Chunk(others, listIDs) {
 		var lost []models.UserID
 		err := t.db.Raw(`DELETE FROM friendships
@@ -228,16 +228,16 @@ func (t *tx) part(user models.UserID, others []models.UserID) error {
 		if err != nil {
 			return fmt.Errorf("remove friendships: %w", err)
 		}
-		t.touched = append(t.touched, lost...)
-		if err := t.count(lost, -1); err != nil {
+		t.changed = append(t.changed, lost...)
+		if err := t.addToCounts(lost, -1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// count adds sign to a user's friend count for each time the user occurs.
-func (t *tx) count(users []models.UserID, sign int) error {
+// addToCounts adds sign to a user's friend count for each time the user occurs.
+func (t *tx) addToCounts(users []models.UserID, sign int) error {
 	times := make(map[models.UserID]int, len(users))
 	for _, id := range users {
 		times[id]++

@@ -22,7 +22,7 @@ type protocol struct {
 
 func (p *protocol) begin() string {
 	p.t.Helper()
-	token, granted, err := p.cache.begin(p.t.Context(), p.user)
+	token, granted, err := p.cache.beginLoad(p.t.Context(), p.user)
 	if err != nil || !granted {
 		p.t.Fatalf("the reader may not load: %v", err)
 	}
@@ -126,7 +126,7 @@ func TestAReaderStoresOnlyWhatIsStillTrue(t *testing.T) {
 		}},
 		{"two readers at once", func(p *protocol) {
 			first := p.begin()
-			if _, granted, err := p.cache.begin(p.t.Context(), p.user); err != nil || granted {
+			if _, granted, err := p.cache.beginLoad(p.t.Context(), p.user); err != nil || granted {
 				p.t.Fatalf("both may load: %v", err)
 			}
 			p.store("somebody else", false)

@@ -42,12 +42,12 @@ func (m merged) add(r models.Raise) {
 // badMessage is a message that can't be applied, whatever is done.
 type badMessage struct {
 	Message
-	reason error
+	err error
 }
 
-// read decodes messages and merges them; what can't be applied is answered. An
+// addMessages decodes messages and merges them; what can't be applied is answered. An
 // error means that a store is needed to tell and does not answer.
-func (m merged) read(ctx context.Context, buckets Buckets, messages []Message) ([]badMessage, error) {
+func (m merged) addMessages(ctx context.Context, buckets Buckets, messages []Message) ([]badMessage, error) {
 	var bad []badMessage
 	for _, message := range messages {
 		raise, err := resolve(ctx, buckets, message.Payload)

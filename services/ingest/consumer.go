@@ -19,9 +19,9 @@ const (
 	// that does not answer. They double.
 	retryFirst = 50 * time.Millisecond
 	retryMost  = 5 * time.Second
-	// finishTimeout bounds what a consumer does with what it holds when it is
+	// stopTimeout bounds what a consumer does with what it holds when it is
 	// told to stop. What it can't finish is received again by somebody else.
-	finishTimeout = 5 * time.Second
+	stopTimeout = 5 * time.Second
 )
 
 // DeadLetterWriter keeps what can't be applied.
@@ -62,9 +62,9 @@ func NewConsumer(o ConsumerOptions) *Consumer {
 // can be done soon.
 func (c *Consumer) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		b, err := c.gather(ctx)
+		b, err := c.collect(ctx)
 		if err == nil && len(b.received) > 0 {
-			err = c.finish(ctx, b)
+			err = c.apply(ctx, b)
 		}
 		if err != nil {
 			c.Log.WarnContext(ctx, "what was received is left to another consumer", "error", err)
@@ -82,9 +82,9 @@ type batch struct {
 	messages int
 }
 
-// gather receives and merges until the interval is over or the batch is full.
+// collect receives and merges until the interval is over or the batch is full.
 // It answers early, with what there is, where the queue fails or ctx ends.
-func (c *Consumer) gather(ctx context.Context) (batch, error) {
+func (c *Consumer) collect(ctx context.Context) (batch, error) {
 	b := batch{merged: make(merged)}
 	window, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -109,18 +109,18 @@ func (c *Consumer) gather(ctx context.Context) (batch, error) {
 			// The interval begins with what comes first.
 			defer time.AfterFunc(c.Interval, cancel).Stop()
 		}
-		if err := c.take(ctx, &b, d); err != nil {
+		if err := c.merge(ctx, &b, d); err != nil {
 			return b, err
 		}
 	}
 	return b, nil
 }
 
-// take merges a delivery into the batch. It goes on trying while a store that
+// merge merges a delivery into the batch. It goes on trying while a store that
 // is needed for it does not answer.
-func (c *Consumer) take(ctx context.Context, b *batch, d Delivery) error {
+func (c *Consumer) merge(ctx context.Context, b *batch, d Delivery) error {
 	return c.retry(ctx, "look up buckets", func() error {
-		bad, err := b.merged.read(ctx, c.Buckets, d.Messages)
+		bad, err := b.merged.addMessages(ctx, c.Buckets, d.Messages)
 		if err != nil {
 			return err
 		}
@@ -132,13 +132,13 @@ func (c *Consumer) take(ctx context.Context, b *batch, d Delivery) error {
 	})
 }
 
-// finish applies a batch and acknowledges it. It goes on trying while stores
+// apply applies a batch and acknowledges it. It goes on trying while stores
 // do not answer; when ctx ends, for finishTimeout more.
-func (c *Consumer) finish(ctx context.Context, b batch) error {
+func (c *Consumer) apply(ctx context.Context, b batch) error {
 	working, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
-		timer := time.AfterFunc(finishTimeout, cancel)
+		timer := time.AfterFunc(stopTimeout, cancel)
 		context.AfterFunc(working, func() { timer.Stop() })
 	})()
 
@@ -164,9 +164,9 @@ func (c *Consumer) deadLetters(bad []badMessage) []models.DeadLetter {
 	letters := make([]models.DeadLetter, len(bad))
 	for i, p := range bad {
 		letters[i] = models.DeadLetter{
-			Position: p.Position, Reason: p.reason.Error(), Payload: p.Payload, QueuedAt: p.At.UTC(), FailedAt: now,
+			Position: p.Position, Reason: p.err.Error(), Payload: p.Payload, QueuedAt: p.At.UTC(), FailedAt: now,
 		}
-		c.Log.Warn("a message can't be applied and is kept as a dead letter", "position", p.Position, "reason", p.reason)
+		c.Log.Warn("a message can't be applied and is kept as a dead letter", "position", p.Position, "reason", p.err)
 	}
 	return letters
 }

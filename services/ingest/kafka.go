@@ -119,7 +119,7 @@ func (o KafkaOptions) common() ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(o.Brokers...),
 		kgo.WithLogger(kafkaLog{o.Log}),
-		kgo.WithHooks(&reachability{log: o.Log, away: make(map[string]bool)}),
+		kgo.WithHooks(&reachability{log: o.Log, unreachable: make(map[string]bool)}),
 		kgo.DisableClientMetrics(),
 		kgo.DialTimeout(kafkaDial),
 		kgo.RequestTimeoutOverhead(kafkaAnswer),
@@ -258,9 +258,9 @@ func (l kafkaLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 // reachability logs when a broker can't be reached any more and when it can
 // again, once each.
 type reachability struct {
-	log  *slog.Logger
-	mu   sync.Mutex
-	away map[string]bool
+	log         *slog.Logger
+	mu          sync.Mutex
+	unreachable map[string]bool
 }
 
 // OnBrokerConnect is part of kgo.HookBrokerConnect.
@@ -270,8 +270,8 @@ func (r *reachability) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duratio
 	}
 	addr := net.JoinHostPort(broker.Host, strconv.Itoa(int(broker.Port)))
 	r.mu.Lock()
-	was := r.away[addr]
-	r.away[addr] = err != nil
+	was := r.unreachable[addr]
+	r.unreachable[addr] = err != nil
 	r.mu.Unlock()
 	switch {
 	case err != nil && !was:

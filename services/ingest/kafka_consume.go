@@ -40,10 +40,10 @@ const (
 	fetches             = 2
 )
 
-// offsetMarks is the receipt of a delivery: how far it goes in each partition.
-type offsetMarks map[int32]offsetMark
+// kafkaReceipt is the receipt of a delivery: how far it goes in each partition.
+type kafkaReceipt map[int32]partitionOffset
 
-type offsetMark struct {
+type partitionOffset struct {
 	// assignment is the time that the consumer had the partition, one of several
 	// perhaps.
 	assignment int64
@@ -99,8 +99,8 @@ func (k *Kafka) join() (*kgo.Client, error) {
 		kgo.RebalanceTimeout(groupRebalance),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(k.assigned),
-		kgo.OnPartitionsRevoked(k.lost),
-		kgo.OnPartitionsLost(k.lost),
+		kgo.OnPartitionsRevoked(k.revoked),
+		kgo.OnPartitionsLost(k.revoked),
 		kgo.FetchMaxWait(receiveWait),
 		kgo.FetchMaxBytes(fetchBytes),
 		kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
@@ -120,9 +120,9 @@ func (k *Kafka) assigned(_ context.Context, _ *kgo.Client, partitions map[string
 	}
 }
 
-// lost ends tenures. It commits nothing: what was received and not
+// revoked ends tenures. It commits nothing: what was received and not
 // acknowledged is for whoever has the partition next.
-func (k *Kafka) lost(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+func (k *Kafka) revoked(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, p := range partitions[k.options.Topic] {
@@ -154,10 +154,10 @@ func (k *Kafka) delivery(got kgo.Fetches) Delivery {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	d := Delivery{Messages: make([]Message, 0, got.NumRecords())}
-	receipt := make(offsetMarks)
+	receipt := make(kafkaReceipt)
 	for r := range got.RecordsAll() {
 		d.Messages = append(d.Messages, messageOf(r))
-		receipt[r.Partition] = offsetMark{k.assignments[r.Partition], kgo.EpochOffset{Epoch: r.LeaderEpoch, Offset: r.Offset + 1}}
+		receipt[r.Partition] = partitionOffset{k.assignments[r.Partition], kgo.EpochOffset{Epoch: r.LeaderEpoch, Offset: r.Offset + 1}}
 	}
 	d.receipt = receipt
 	return d
@@ -176,7 +176,7 @@ func messageOf(r *kgo.Record) Message {
 // that have gone to another consumer nothing is acknowledged, and that is no
 // error. One request.
 func (k *Kafka) Acknowledge(ctx context.Context, received []Delivery) error {
-	consumer, offsets := k.owned(received)
+	consumer, offsets := k.committable(received)
 	if len(offsets) == 0 {
 		return nil
 	}
@@ -193,14 +193,14 @@ func (k *Kafka) Acknowledge(ctx context.Context, received []Delivery) error {
 	return nil
 }
 
-// owned is how far deliveries go in the partitions that the consumer has had
+// committable is how far deliveries go in the partitions that the consumer has had
 // ever since.
-func (k *Kafka) owned(received []Delivery) (*kgo.Client, map[int32]kgo.EpochOffset) {
+func (k *Kafka) committable(received []Delivery) (*kgo.Client, map[int32]kgo.EpochOffset) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	offsets := make(map[int32]kgo.EpochOffset)
 	for _, d := range received {
-		receipt, _ := d.receipt.(offsetMarks)
+		receipt, _ := d.receipt.(kafkaReceipt)
 		for p, m := range receipt {
 			if tenure, ok := k.assignments[p]; ok && tenure == m.assignment && m.next.Offset > offsets[p].Offset {
 				offsets[p] = m.next

@@ -21,8 +21,8 @@ const (
 	replayWait   = time.Second
 	replayStalls = 30
 
-	// lookTimeout bounds one look at the offsets of a topic.
-	lookTimeout = 5 * time.Second
+	// offsetTimeout bounds one look at the offsets of a topic.
+	offsetTimeout = 5 * time.Second
 	// ageFirst is the age that Lag asks about first, and ageMost the last.
 	ageFirst = time.Second
 	ageMost  = 64 * 24 * time.Hour
@@ -31,7 +31,7 @@ const (
 // Replay is part of Queue, over a client of its own and without any group.
 // What it holds is bounded as what waits to be received is.
 func (k *Kafka) Replay(ctx context.Context, since time.Time, apply func(context.Context, []Message) error) error {
-	left, from, err := k.stretch(ctx, since)
+	left, from, err := k.replayRange(ctx, since)
 	if err != nil {
 		return fmt.Errorf("find where to begin: %w", err)
 	}
@@ -52,7 +52,7 @@ func (k *Kafka) Replay(ctx context.Context, since time.Time, apply func(context.
 	}
 	defer reader.Close()
 	for stalls := 0; len(left) > 0; {
-		messages, moved, err := k.read(ctx, reader, left)
+		messages, moved, err := k.readReplay(ctx, reader, left)
 		if err != nil {
 			return fmt.Errorf("read the topic: %w", err)
 		}
@@ -68,22 +68,22 @@ func (k *Kafka) Replay(ctx context.Context, since time.Time, apply func(context.
 		if stalls++; stalls > replayStalls {
 			return fmt.Errorf("read the topic: nothing comes of partitions %v", slices.Sorted(maps.Keys(left)))
 		}
-		if err := k.passDeleted(ctx, left); err != nil {
+		if err := k.dropDeleted(ctx, left); err != nil {
 			return fmt.Errorf("find what is left: %w", err)
 		}
 	}
 	return nil
 }
 
-// stretch is what there is to replay: where each partition ends and begins,
+// replayRange is what there is to replay: where each partition ends and begins,
 // those without anything left out. Two or three requests to each broker.
-func (k *Kafka) stretch(ctx context.Context, since time.Time) (ends map[int32]int64, from map[int32]kgo.Offset, err error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+func (k *Kafka) replayRange(ctx context.Context, since time.Time) (ends map[int32]int64, from map[int32]kgo.Offset, err error) {
+	ctx, cancel := context.WithTimeout(ctx, offsetTimeout)
 	defer cancel()
 	if ends, err = k.offsets(k.admin.ListEndOffsets(ctx, k.options.Topic)); err != nil {
 		return nil, nil, err
 	}
-	begins, err := k.begins(ctx, since)
+	begins, err := k.startOffsets(ctx, since)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -99,9 +99,9 @@ func (k *Kafka) stretch(ctx context.Context, since time.Time) (ends map[int32]in
 	return ends, from, nil
 }
 
-// begins is where each partition has its first record of a moment or later, or
+// startOffsets is where each partition has its first record of a moment or later, or
 // ends; the zero time means its first record.
-func (k *Kafka) begins(ctx context.Context, since time.Time) (map[int32]int64, error) {
+func (k *Kafka) startOffsets(ctx context.Context, since time.Time) (map[int32]int64, error) {
 	if since.IsZero() {
 		return k.offsets(k.admin.ListStartOffsets(ctx, k.options.Topic))
 	}
@@ -120,9 +120,9 @@ func (k *Kafka) offsets(listed kadm.ListedOffsets, err error) (map[int32]int64, 
 	return offsets, nil
 }
 
-// read takes a batch and removes partitions from left that are done. moved is
+// readReplay takes a batch and removes partitions from left that are done. moved is
 // false where nothing came.
-func (k *Kafka) read(ctx context.Context, reader *kgo.Client, left map[int32]int64) (messages []Message, moved bool, err error) {
+func (k *Kafka) readReplay(ctx context.Context, reader *kgo.Client, left map[int32]int64) (messages []Message, moved bool, err error) {
 	polling, cancel := context.WithTimeout(ctx, replayWait)
 	defer cancel()
 	got := reader.PollRecords(polling, replayBatch)
@@ -150,12 +150,12 @@ func (k *Kafka) read(ctx context.Context, reader *kgo.Client, left map[int32]int
 	return messages, moved, nil
 }
 
-// passDeleted removes partitions from left whose records were all deleted
+// dropDeleted removes partitions from left whose records were all deleted
 // meanwhile: a reader waits in vain for what comes next there.
-func (k *Kafka) passDeleted(ctx context.Context, left map[int32]int64) error {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+func (k *Kafka) dropDeleted(ctx context.Context, left map[int32]int64) error {
+	ctx, cancel := context.WithTimeout(ctx, offsetTimeout)
 	defer cancel()
-	begins, err := k.begins(ctx, time.Time{})
+	begins, err := k.startOffsets(ctx, time.Time{})
 	if err != nil {
 		return err
 	}
@@ -168,13 +168,13 @@ func (k *Kafka) passDeleted(ctx context.Context, left map[int32]int64) error {
 // quarter of a second; see oldest. Three requests to each broker and, where
 // anything waits, some five more; fifteen if it has waited for weeks.
 func (k *Kafka) Lag(ctx context.Context) (Lag, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, offsetTimeout)
 	defer cancel()
 	committed, err := k.admin.FetchOffsets(ctx, k.options.Group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return Lag{}, fmt.Errorf("ask for committed offsets: %w", err)
 	}
-	begins, err := k.begins(ctx, time.Time{})
+	begins, err := k.startOffsets(ctx, time.Time{})
 	if err != nil {
 		return Lag{}, fmt.Errorf("ask for first offsets: %w", err)
 	}
@@ -213,7 +213,7 @@ func (k *Kafka) Lag(ctx context.Context) (Lag, error) {
 func (k *Kafka) oldest(ctx context.Context, behind map[int32]int64) (time.Duration, error) {
 	now := time.Now() // the clock of records
 	older := func(age time.Duration) (bool, error) {
-		first, err := k.begins(ctx, now.Add(-age))
+		first, err := k.startOffsets(ctx, now.Add(-age))
 		if err != nil {
 			return false, err
 		}

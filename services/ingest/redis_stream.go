@@ -28,9 +28,9 @@ const (
 	// housekeepEvery is how often a consumer takes over what others have died
 	// with, and trims.
 	housekeepEvery = 5 * time.Second
-	// forgetConsumer is how long a consumer may be gone that has left nothing
+	// idleConsumerLimit is how long a consumer may be gone that has left nothing
 	// behind.
-	forgetConsumer = 24 * time.Hour
+	idleConsumerLimit = 24 * time.Hour
 )
 
 // Stream is a Queue in Redis. What was appended is as durable as that Redis:
@@ -41,8 +41,8 @@ type Stream struct {
 	options  StreamOptions
 	consumer string
 
-	housekept time.Time // of the goroutine that receives
-	claimFrom string    // where the next look for abandoned entries begins
+	lastHousekeeping time.Time // of the goroutine that receives
+	claimFrom        string    // where the next look for abandoned entries begins
 }
 
 // StreamOptions bounds a stream.
@@ -110,12 +110,12 @@ func (s *Stream) Append(ctx context.Context, updates []Update) []error {
 // Receive is part of Queue. The entries of consumers that have died come
 // first.
 func (s *Stream) Receive(ctx context.Context, _ int) (Delivery, error) {
-	if time.Since(s.housekept) >= housekeepEvery {
+	if time.Since(s.lastHousekeeping) >= housekeepEvery {
 		entries, err := s.claim(ctx)
 		if err != nil || len(entries) > 0 {
 			return s.delivery(entries), err
 		}
-		s.housekept = time.Now()
+		s.lastHousekeeping = time.Now()
 		if err := s.trim(ctx); err != nil {
 			return Delivery{}, err
 		}
@@ -248,12 +248,12 @@ func (s *Stream) unacknowledged(ctx context.Context) (id string, updates int64, 
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return "", 0, err
 	}
-	return first[0].ID, max(all-before(first[0]), 1), nil
+	return first[0].ID, max(all-appendedBefore(first[0]), 1), nil
 }
 
-// before is how many updates were appended before an entry; 0 for one that
+// appendedBefore is how many updates were appended before an entry; 0 for one that
 // Append has not made.
-func before(e redis.XMessage) int64 {
+func appendedBefore(e redis.XMessage) int64 {
 	upto, err1 := strconv.ParseInt(fmt.Sprint(e.Values["c"]), 10, 64)
 	n, err2 := strconv.ParseInt(fmt.Sprint(e.Values["n"]), 10, 64)
 	if err1 != nil || err2 != nil {
@@ -324,7 +324,7 @@ func (s *Stream) trim(ctx context.Context) error {
 	}
 	trimmed := appended.Val()
 	if len(first.Val()) > 0 {
-		trimmed = strconv.FormatInt(before(first.Val()[0]), 10)
+		trimmed = strconv.FormatInt(appendedBefore(first.Val()[0]), 10)
 	}
 	if trimmed != "" {
 		if err := s.rdb.HSet(ctx, s.keys.IngestCounts(), "trimmed", trimmed).Err(); err != nil {
@@ -336,7 +336,7 @@ func (s *Stream) trim(ctx context.Context) error {
 		return fmt.Errorf("list consumers: %w", err)
 	}
 	for _, c := range consumers {
-		if c.Pending == 0 && c.Idle > forgetConsumer {
+		if c.Pending == 0 && c.Idle > idleConsumerLimit {
 			if err := s.rdb.XGroupDelConsumer(ctx, s.keys.IngestStream(), streamGroup, c.Name).Err(); err != nil {
 				return fmt.Errorf("forget a consumer: %w", err)
 			}

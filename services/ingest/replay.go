@@ -79,7 +79,7 @@ func (r *Replayer) appliedUpto(ctx context.Context) (time.Time, error) {
 func (r *Replayer) ReplaySince(ctx context.Context, since time.Time, progress func(applied int64)) (applied int64, err error) {
 	err = r.Queue.Replay(ctx, since, func(ctx context.Context, messages []Message) error {
 		m := make(merged)
-		bad, err := m.read(ctx, r.Buckets, messages)
+		bad, err := m.addMessages(ctx, r.Buckets, messages)
 		if err != nil {
 			return err
 		}

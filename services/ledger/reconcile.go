@@ -19,8 +19,8 @@ const (
 	// pageTotals is how many totals are read at a time, ten megabytes. Each page
 	// of recent ones costs a look at all recent increments.
 	pageTotals = 100_000
-	// mendTotals is how many are brought to Redis at a time.
-	mendTotals = 5000
+	// raiseTotals is how many are brought to Redis at a time.
+	raiseTotals = 5000
 	// quickRewind is how far a quick pass goes back: further than any transaction
 	// takes, as the flush and the server's statement_timeout end it before.
 	quickRewind = time.Minute
@@ -86,13 +86,13 @@ func (r *Reconciler) Replay(ctx context.Context, loss recovery.Loss) (restored i
 	p := r.pass(func(int64) {})
 	if loss.Extent == recovery.EverythingLost {
 		r.Log.InfoContext(ctx, "the boards' Redis has nothing of the ledger; it gets everything")
-		err = p.all(ctx, now)
+		err = p.raiseAll(ctx, now)
 	} else {
 		since := r.rewound(loss.CheckpointedAt, now, quick)
 		if loss.Extent == recovery.LastWritesLost {
 			r.Log.WarnContext(ctx, "the boards' Redis may have forgotten increments; they are applied again", "since", since)
 		}
-		err = p.since(ctx, since)
+		err = p.raiseSince(ctx, since)
 	}
 	if err != nil {
 		return p.restored, now, fmt.Errorf("reconcile the boards with the ledger: %w", err)
@@ -128,7 +128,7 @@ func (r *Reconciler) rewound(checkpoint, now time.Time, quick bool) time.Time {
 // many that were; progress is told on the way.
 func (r *Reconciler) Rebuild(ctx context.Context, progress func(totals int64)) (totals int64, err error) {
 	p := r.pass(progress)
-	if err := p.all(ctx, r.Clock()); err != nil {
+	if err := p.raiseAll(ctx, r.Clock()); err != nil {
 		return p.totals, fmt.Errorf("rebuild the boards from the ledger: %w", err)
 	}
 	return p.totals, nil
@@ -149,14 +149,14 @@ func (r *Reconciler) pass(progress func(totals int64)) *pass {
 
 type totalName struct{ board, total string }
 
-// all mends every slot.
-func (p *pass) all(ctx context.Context, now time.Time) error {
+// raiseAll mends every slot.
+func (p *pass) raiseAll(ctx context.Context, now time.Time) error {
 	slots, err := p.Totals.TotalRanges(ctx, now)
 	if err != nil {
 		return err
 	}
 	for _, slot := range slots {
-		err := p.each(ctx, func(after totalKey) ([]models.ScoreTotal, error) {
+		err := p.forEachPage(ctx, func(after totalKey) ([]models.ScoreTotal, error) {
 			return p.Store.page(ctx, slot, after, p.page)
 		})
 		if err != nil {
@@ -166,23 +166,23 @@ func (p *pass) all(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// since mends the totals that were added to since a moment.
-func (p *pass) since(ctx context.Context, moment time.Time) error {
-	return p.each(ctx, func(after totalKey) ([]models.ScoreTotal, error) {
+// raiseSince mends the totals that were added to since a moment.
+func (p *pass) raiseSince(ctx context.Context, moment time.Time) error {
+	return p.forEachPage(ctx, func(after totalKey) ([]models.ScoreTotal, error) {
 		return p.Store.recent(ctx, moment, after, p.page)
 	})
 }
 
-// each mends page after page.
-func (p *pass) each(ctx context.Context, read func(after totalKey) ([]models.ScoreTotal, error)) error {
+// forEachPage mends page after page.
+func (p *pass) forEachPage(ctx context.Context, read func(after totalKey) ([]models.ScoreTotal, error)) error {
 	var after totalKey
 	for {
 		page, err := read(after)
 		if err != nil {
 			return err
 		}
-		for chunk := range slices.Chunk(page, mendTotals) {
-			if err := p.mend(ctx, chunk); err != nil {
+		for chunk := range slices.Chunk(page, raiseTotals) {
+			if err := p.raise(ctx, chunk); err != nil {
 				return err
 			}
 		}
@@ -195,9 +195,9 @@ func (p *pass) each(ctx context.Context, read func(after totalKey) ([]models.Sco
 
 func keyOf(t models.ScoreTotal) totalKey { return totalKey{t.Board, t.User, t.Total} }
 
-// mend brings some totals to Redis. One that can't be there does not keep the
+// raise brings some totals to Redis. One that can't be there does not keep the
 // others away.
-func (p *pass) mend(ctx context.Context, totals []models.ScoreTotal) error {
+func (p *pass) raise(ctx context.Context, totals []models.ScoreTotal) error {
 	raises := make([]models.Raise, 0, len(totals))
 	for _, t := range totals {
 		bucket, err := p.bucket(ctx, t)
