@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-//go:generate go run ./gen ..
+//go:generate go run ../internal/settingsdoc ..
 
 // Config holds every setting. The tag `doc` of a field describes it in --help,
 // docs/settings.md and stepboard.example.yaml. The value of a `secret` field is

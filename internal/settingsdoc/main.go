@@ -1,6 +1,7 @@
-// Command gen writes the two documents that list every setting, docs/settings.md
-// and stepboard.example.yaml, from the tags and defaults in package config. Its
-// argument is the root of the checkout; go generate ./config runs it.
+// Command settingsdoc writes the two documents that list every setting,
+// docs/settings.md and stepboard.example.yaml, from the tags and defaults in
+// package config. Its argument is the root of the checkout; go generate ./config
+// runs it.
 package main
 
 import (
@@ -16,7 +17,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: gen ROOT")
+		fmt.Fprintln(os.Stderr, "usage: settingsdoc ROOT")
 		os.Exit(2)
 	}
 	for name, text := range documents() {
