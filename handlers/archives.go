@@ -56,7 +56,7 @@ func archiveRunOf(r models.ArchiveRun) archiveRun {
 	return answer
 }
 
-var listArchives = call{
+var listArchives = operation{
 	summary:     "List the runs of the archive",
 	description: "The runs of the nightly archival, newest first, with their figures; `?state=failed` lists the runs that failed and why.",
 	errors:      []int{http.StatusBadRequest},
@@ -100,7 +100,7 @@ func (h *archiveHandlers) list(ctx context.Context, in *listArchivesInput) (*arc
 	return out, nil
 }
 
-var startArchive = call{
+var startArchive = operation{
 	summary: "Archive a day now",
 	description: "Archive a day that is past its hot days, such as `{\"board\":\"steps\",\"bucket\":\"2026-11-16\"}`, or merge updates that came after its archival. " +
 		"The run continues after the answer; GET /v1/admin/archives shows its progress. bucket_hot: it is too early; archive_running: a run is under way.",

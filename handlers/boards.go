@@ -69,7 +69,7 @@ func boardOf(b *catalog.Board, bucket *models.Bucket, now time.Time) BoardAnswer
 	return answer
 }
 
-var listBoards = call{
+var listBoards = operation{
 	summary:     "List the boards",
 	description: "Every board with its limits, its time zone and its current day.",
 }
@@ -93,7 +93,7 @@ func (h *boardHandlers) list(ctx context.Context, in *struct{ OnBehalf }) (*boar
 	return out, nil
 }
 
-var defineBoard = call{
+var defineBoard = operation{
 	summary: "Define a board",
 	description: "Defines a board while the service runs, such as `{\"name\":\"gifts-spring\",\"kind\":\"event\",\"max_score\":10000000,\"start\":\"2026-12-01T12:00:00Z\",\"end\":\"2026-12-24T15:00:00Z\"}`. " +
 		"The process that takes the call uses it at once, the others within seconds. The properties of a bucket never change once it exists.",
@@ -150,7 +150,7 @@ func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*definitio
 	return h.definition(b), nil
 }
 
-var showBoard = call{
+var showBoard = operation{
 	summary:     "Show a board's definition",
 	description: "The definition as it is stored, with the resolution that follows from it.",
 	errors:      []int{http.StatusNotFound},

@@ -21,7 +21,7 @@ type deadLetterHandlers struct {
 	deadLetters DeadLetterService
 }
 
-var listDeadLetters = call{
+var listDeadLetters = operation{
 	summary:     "List what could not be applied",
 	description: "Updates that were accepted into the queue and can't be applied, newest first, with the reason.",
 	errors:      []int{http.StatusBadRequest},
@@ -73,7 +73,7 @@ type deadLetterInput struct {
 	ID int64 `path:"id" minimum:"1" doc:"The dead letter's id"`
 }
 
-var replayDeadLetter = call{
+var replayDeadLetter = operation{
 	summary: "Apply a dead letter after all",
 	description: "Applies the update and removes it from the list, once the reason for its failure is repaired. " +
 		"If it still can't be applied, validation_failed says why.",
@@ -85,7 +85,7 @@ func (h *deadLetterHandlers) replay(ctx context.Context, in *deadLetterInput) (*
 	return nil, h.deadLetters.Replay(ctx, in.ID)
 }
 
-var deleteDeadLetter = call{
+var deleteDeadLetter = operation{
 	summary:     "Delete a dead letter",
 	description: "Deletes the update for good. If it does not exist, nothing changes.",
 	status:      http.StatusNoContent,

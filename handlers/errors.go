@@ -110,23 +110,23 @@ func writeProblem(c *gin.Context, err error) {
 	for name, values := range p.GetHeaders() {
 		c.Writer.Header()[name] = values
 	}
-	noteError(c, err)
+	setError(c, err)
 	c.Header("Content-Type", "application/problem+json")
 	c.Status(p.Status)
 	if err := json.MarshalWrite(c.Writer, p); err != nil {
-		noteError(c, err)
+		setError(c, err)
 	}
 	c.Abort()
 }
 
-// problemsInUse guards variables of Huma's package, the only way in which it
+// problemsOnce guards variables of Huma's package, the only way in which it
 // can be told how errors look.
-var problemsInUse sync.Once
+var problemsOnce sync.Once
 
 // useProblems makes Huma answer its own errors and the handlers' as problems.
-func useProblems() { problemsInUse.Do(setProblems) }
+func useProblems() { problemsOnce.Do(installProblems) }
 
-func setProblems() {
+func installProblems() {
 	// The decoder tells Nickname from nickname: so must the check before it,
 	// or a mistyped key would count as sent and be read as empty.
 	huma.ValidateStrictCasing = true
@@ -137,7 +137,7 @@ func setProblems() {
 		p := problemFor(status, msg, errs)
 		c := humagin.Unwrap(hctx)
 		p.RequestID = requestID(c)
-		noteError(c, p.cause)
+		setError(c, p.cause)
 		for name, values := range p.GetHeaders() {
 			c.Writer.Header()[name] = values
 		}
@@ -219,7 +219,7 @@ func methodNotAllowed(c *gin.Context) {
 	writeProblem(c, models.Errorf(models.CodeMethodNotAllowed, "this path does not take %s", c.Request.Method))
 }
 
-// nothingHere is the answer to an unknown path.
-func nothingHere(c *gin.Context) {
+// notFound is the answer to an unknown path.
+func notFound(c *gin.Context) {
 	writeProblem(c, models.Errorf(models.CodeNotFound, "there is nothing at this path; GET /openapi.json lists what there is"))
 }

@@ -22,7 +22,7 @@ type friendRequestHandlers struct {
 	service FriendRequestService
 }
 
-var listFriendRequests = call{
+var listFriendRequests = operation{
 	summary:     "List one's friend requests",
 	description: "One page of the pending requests, incoming and outgoing, newest first.",
 	errors:      []int{http.StatusBadRequest},
@@ -84,7 +84,7 @@ func directionOf(r friends.Request) direction {
 	return "outgoing"
 }
 
-var sendFriendRequest = call{
+var sendFriendRequest = operation{
 	summary: "Ask somebody to be friends",
 	description: "Send a request to a user, such as `{\"user_id\":\"1002\"}`. If that user has sent one to the caller before, the two are friends at once. " +
 		"201 means that this call created the request or the friendship, 200 that it existed before.",
@@ -123,7 +123,7 @@ func (h *friendRequestHandlers) send(ctx context.Context, in *askInput) (*status
 	return out, nil
 }
 
-var acceptFriendRequest = call{
+var acceptFriendRequest = operation{
 	summary:     "Accept a request",
 	description: "Accept the request that the user {id} has sent: /v1/friends/requests/1002/accept makes 1002 a friend.",
 	errors:      []int{http.StatusNotFound, http.StatusConflict},
@@ -142,7 +142,7 @@ func (h *friendRequestHandlers) accept(ctx context.Context, in *otherInput) (*st
 	return out, nil
 }
 
-var declineFriendRequest = call{
+var declineFriendRequest = operation{
 	summary:     "Decline or withdraw a request",
 	description: "Decline the request that the user {id} has sent, or withdraw the one sent to that user. If there is no request, nothing changes.",
 	status:      http.StatusNoContent,

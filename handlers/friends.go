@@ -21,7 +21,7 @@ type friendHandlers struct {
 	service FriendService
 }
 
-var listFriends = call{
+var listFriends = operation{
 	summary:     "List one's friends",
 	description: "One page of the user's friends by id: `?limit=50`, then `&cursor=` with the page's next_cursor.",
 	errors:      []int{http.StatusBadRequest},
@@ -89,7 +89,7 @@ func (h *friendHandlers) list(ctx context.Context, in *listFriendsInput) (*frien
 	return out, nil
 }
 
-var removeFriend = call{
+var removeFriend = operation{
 	summary:     "End a friendship",
 	description: "Ends the friendship on both sides. If the two are not friends, nothing changes.",
 	status:      http.StatusNoContent,
@@ -120,7 +120,7 @@ func (h *friendHandlers) remove(ctx context.Context, in *otherInput) (*struct{},
 	return nil, h.service.Remove(ctx, user, other)
 }
 
-var replaceFriends = call{
+var replaceFriends = operation{
 	summary: "Replace a user's friends",
 	description: "For apps that keep friendships elsewhere: `{\"friend_ids\":[\"1002\",\"1003\"]}` makes these the user's friends, on both sides, and nobody else. " +
 		"An empty list ends all of the user's friendships.",

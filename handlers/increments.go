@@ -45,7 +45,7 @@ type incrementHandlers struct {
 	accepted   *prometheus.CounterVec // by board
 }
 
-var addIncrements = call{
+var addIncrements = operation{
 	summary: "Add to scores",
 	description: "Add to scores on event and rolling boards: `{\"user_id\":\"1001\",\"delta\":5,\"event_id\":\"gift-2381\"}`, or up to 1,000 increments as " +
 		"`{\"increments\":[{\"user_id\":\"1001\",\"delta\":5,\"event_id\":\"gift-2381\"}]}`. " +
@@ -126,7 +126,7 @@ func (h *incrementHandlers) add(ctx context.Context, in *incrementsInput) (*incr
 	out.Body.Results = body.results
 	applied := 0
 	for i := range results {
-		if err := body.answer(i, &results[i]); err != nil {
+		if err := body.record(i, &results[i]); err != nil {
 			return nil, err
 		}
 		if results[i].Status == ledger.Applied {
@@ -142,17 +142,17 @@ type incrementList struct {
 	list bool // sent as {"increments":[…]}
 	// items are those that could be read; at is their positions in the body.
 	items []ledger.Increment
-	at    []int
+	positions    []int
 	// results has a place for every item, and says already what is wrong with
 	// those that could not be read.
 	results []incrementResult
 }
 
-// answer puts down what became of an item.
-func (l *incrementList) answer(i int, r *ledger.Result) error {
-	at := l.at[i]
+// record puts down what became of an item.
+func (l *incrementList) record(i int, r *ledger.Result) error {
+	at := l.positions[i]
 	if r.Err != nil {
-		return l.reject(at, r.EventID, locateIncrement(r.Err, incrementPlace(at)))
+		return l.reject(at, r.EventID, locateIncrement(r.Err, incrementLocation(at)))
 	}
 	l.results[at] = incrementResult{EventID: r.EventID, Status: r.Status, Score: &r.Score, ReachedAt: &r.ReachedAt}
 	return nil
@@ -169,7 +169,7 @@ func (l *incrementList) reject(at int, eventID string, err error) error {
 	return nil
 }
 
-func incrementPlace(i int) string { return "body.increments[" + strconv.Itoa(i) + "]" }
+func incrementLocation(i int) string { return "body.increments[" + strconv.Itoa(i) + "]" }
 
 // parseIncrements reads one increment, which has no fault, or a list, of which
 // each item stands for itself.
@@ -188,7 +188,7 @@ func parseIncrements(body []byte) (*incrementList, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &incrementList{items: []ledger.Increment{item}, at: []int{0}, results: make([]incrementResult, 1)}, nil
+		return &incrementList{items: []ledger.Increment{item}, positions: []int{0}, results: make([]incrementResult, 1)}, nil
 	}
 	if in.UserID != nil || in.Delta != nil || in.EventID != nil {
 		return nil, models.Invalid("body", "send user_id, delta and event_id, or increments, not both")
@@ -199,17 +199,17 @@ func parseIncrements(body []byte) (*incrementList, error) {
 	}
 	l := &incrementList{
 		list: true, results: make([]incrementResult, len(raw)),
-		items: make([]ledger.Increment, 0, len(raw)), at: make([]int, 0, len(raw)),
+		items: make([]ledger.Increment, 0, len(raw)), positions: make([]int, 0, len(raw)),
 	}
 	for i, value := range raw {
-		item, err := parseIncrement(value, incrementPlace(i))
+		item, err := parseIncrement(value, incrementLocation(i))
 		if err != nil {
 			if err := l.reject(i, eventIDOf(value), err); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		l.items, l.at = append(l.items, item), append(l.at, i)
+		l.items, l.positions = append(l.items, item), append(l.positions, i)
 	}
 	return l, nil
 }

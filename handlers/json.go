@@ -41,11 +41,11 @@ func bodyError(root string, data []byte, err error) *models.Error {
 	}
 	switch {
 	case errors.Is(semantic.Err, json.ErrUnknownName):
-		return models.Invalid(location(root, semantic.JSONPointer), "is not a field of this call")
+		return models.Invalid(locationOf(root, semantic.JSONPointer), "is not a field of this call")
 	case semantic.Err != nil && semantic.JSONKind == '"':
-		return models.Invalid(location(root, semantic.JSONPointer), semantic.Err.Error())
+		return models.Invalid(locationOf(root, semantic.JSONPointer), semantic.Err.Error())
 	default:
-		return models.Invalid(location(root, semantic.JSONPointer), "has the wrong type")
+		return models.Invalid(locationOf(root, semantic.JSONPointer), "has the wrong type")
 	}
 }
 
@@ -59,9 +59,9 @@ func decodeTyped(data []byte, into any) error {
 	return nil
 }
 
-// location writes a JSON pointer as the API's errors do: /scores/0/date is
+// locationOf writes a JSON pointer as the API's errors do: /scores/0/date is
 // body.scores[0].date.
-func location(root string, p jsontext.Pointer) string {
+func locationOf(root string, p jsontext.Pointer) string {
 	var b strings.Builder
 	b.WriteString(root)
 	for token := range p.Tokens() {

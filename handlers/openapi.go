@@ -27,12 +27,12 @@ func describeMore(spec *huma.OpenAPI) {
 	me := spec.Components.Schemas.Map()["Ranking"].Properties["me"]
 	me.OneOf = []*huma.Schema{{Ref: me.Ref}, {Type: "null"}}
 	me.Ref = ""
-	openAnswers(spec)
+	openResponses(spec)
 }
 
-// openAnswers lets the bodies of answers have fields that are not described
+// openResponses lets the bodies of answers have fields that are not described
 // yet. Those of requests stay closed: they share no schema with answers.
-func openAnswers(spec *huma.OpenAPI) {
+func openResponses(spec *huma.OpenAPI) {
 	for _, path := range spec.Paths {
 		for _, op := range []*huma.Operation{path.Get, path.Post, path.Put, path.Delete} {
 			if op == nil {
@@ -40,15 +40,15 @@ func openAnswers(spec *huma.OpenAPI) {
 			}
 			for _, response := range op.Responses {
 				for _, content := range response.Content {
-					open(spec.Components.Schemas, content.Schema)
+					allowMoreFields(spec.Components.Schemas, content.Schema)
 				}
 			}
 		}
 	}
 }
 
-// open lets a schema, and what it consists of, have more fields.
-func open(registry huma.Registry, s *huma.Schema) {
+// allowMoreFields lets a schema, and what it consists of, have more fields.
+func allowMoreFields(registry huma.Registry, s *huma.Schema) {
 	if s == nil {
 		return
 	}
@@ -58,11 +58,11 @@ func open(registry huma.Registry, s *huma.Schema) {
 	if s.AdditionalProperties == false {
 		s.AdditionalProperties = nil
 	}
-	open(registry, s.Items)
+	allowMoreFields(registry, s.Items)
 	for _, property := range s.Properties {
-		open(registry, property)
+		allowMoreFields(registry, property)
 	}
 	for _, one := range s.OneOf {
-		open(registry, one)
+		allowMoreFields(registry, one)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// call describes one call of the API to its clients. It is declared next to
-// the handler that serves the call; router.go gives the call its path.
-type call struct {
+// operation describes a call to the clients of the API. It is declared next to
+// the handler that serves the call; router.go gives it a path.
+type operation struct {
 	summary     string
 	description string
 	// status is the status on success; 0 means 200.
@@ -21,8 +21,8 @@ type call struct {
 	otherStatus int
 	// errors are the statuses of errors, except those that every call may return.
 	errors []int
-	// body is a zero value of the request body, if the handler decodes the body
-	// itself; otherwise nil.
+	// body is a zero value of the request body if the handler decodes the body
+	// itself, otherwise nil.
 	body any
 	// responses replaces the generated description of the responses, if not nil.
 	responses map[string]*huma.Response
@@ -34,36 +34,40 @@ func bodyErrors(more ...int) []int {
 	return append([]int{http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge}, more...)
 }
 
+// commonErrors returns the error statuses of every call. Huma adds 422 and 500.
+func commonErrors() []int {
+	return []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable}
+}
+
 // register adds a call to the API: its route, such as "GET /v1/boards", the
 // audience that may make it, the handler that serves it, and its description.
-func register[I, O any](api huma.API, route string, by audience, handler func(context.Context, *I) (*O, error), c call) {
+func register[I, O any](api huma.API, route string, by audience, handler func(context.Context, *I) (*O, error), described operation) {
 	method, path, _ := strings.Cut(route, " ")
 	op := huma.Operation{
 		OperationID:   operationID(method, path),
 		Method:        method,
 		Path:          path,
-		Summary:       c.summary,
-		Description:   c.description + "\n\n" + by.describe(),
+		Summary:       described.summary,
+		Description:   described.description + "\n\n" + by.describe(),
 		Tags:          []string{tagOf(path)},
 		Security:      []map[string][]string{{"bearer": {}}},
 		Metadata:      map[string]any{audienceKey: by},
 		MaxBodyBytes:  maxBody + 1, // Huma refuses a body that reaches its limit
-		DefaultStatus: c.status,
-		Responses:     c.responses,
-		Errors:        append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable}, c.errors...),
+		DefaultStatus: described.status,
+		Errors:        append(commonErrors(), described.errors...),
+		Responses:     described.responses,
 	}
-	if c.body != nil {
-		op.RequestBody = bodyOf(api, c.body)
+	if op.Responses == nil {
+		op.Responses = make(map[string]*huma.Response)
+	}
+	if described.body != nil {
+		op.RequestBody = bodyOf(api, described.body)
 		op.SkipValidateBody = true
 	}
-	if c.otherStatus != 0 {
-		op.Responses = map[string]*huma.Response{}
-	}
-	huma.Register(api, op, handler)
-	if c.otherStatus != 0 {
-		// Huma has filled in the map.
-		op.Responses[strconv.Itoa(c.otherStatus)] = &huma.Response{
-			Description: http.StatusText(c.otherStatus), Content: op.Responses["200"].Content,
+	huma.Register(api, op, handler) // fills in op.Responses
+	if described.otherStatus != 0 {
+		op.Responses[strconv.Itoa(described.otherStatus)] = &huma.Response{
+			Description: http.StatusText(described.otherStatus), Content: op.Responses["200"].Content,
 		}
 	}
 }

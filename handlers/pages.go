@@ -21,7 +21,7 @@ func pages(engine *gin.Engine, site *web.Site) {
 func file(c *gin.Context, site *web.Site) {
 	found, ok := site.Find(c.Request.URL.Path)
 	if !ok {
-		nothingHere(c)
+		notFound(c)
 		return
 	}
 	c.Header("Content-Security-Policy", found.Policy)

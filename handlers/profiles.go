@@ -30,7 +30,7 @@ type profileOutput struct {
 	}
 }
 
-var putOwnProfile = call{
+var putOwnProfile = operation{
 	summary: "Set one's profile",
 	description: "Set the whole profile, such as `{\"nickname\":\"Ann\",\"avatar_url\":\"https://example.com/ann.png\"}`. " +
 		"The nickname is required and not empty; an avatar_url that is left out becomes empty.",
@@ -50,7 +50,7 @@ func (h *profileHandlers) putOwn(ctx context.Context, in *ownProfileInput) (*pro
 	return h.store(ctx, user, in.Body)
 }
 
-var putProfile = call{
+var putProfile = operation{
 	summary: "Set a user's profile",
 	description: "Set a user's whole profile, such as `{\"nickname\":\"Ann\"}`. A user that does not exist yet is created. " +
 		"The nickname is required and not empty; an avatar_url that is left out becomes empty.",

@@ -65,7 +65,7 @@ func rankingOf(r *models.Ranking, err error) (*rankingOutput, error) {
 	return &rankingOutput{Body: r}, nil
 }
 
-var rankFriends = call{
+var rankFriends = operation{
 	summary: "Rank oneself among one's friends",
 	description: "One page of the user and the user's friends, best first. Users without a score that day are not listed. " +
 		"The first page of a past day is `?date=2026-11-19&limit=50`; for the next one, add `&cursor=` with the page's next_cursor.",
@@ -81,7 +81,7 @@ func (h *rankingHandlers) friends(ctx context.Context, in *pageInput) (*rankingO
 	return rankingOf(h.rankings.Friends(ctx, q))
 }
 
-var rankTop = call{
+var rankTop = operation{
 	summary: "Rank everybody",
 	description: "One page of everybody, best first, with the caller's own entry in me. " +
 		"The ten best of today are `?limit=10`; for the next ten, add `&cursor=` with the page's next_cursor.",
@@ -104,7 +104,7 @@ func (h *rankingHandlers) top(ctx context.Context, in *pageInput) (*rankingOutpu
 	return rankingOf(h.rankings.Top(ctx, q))
 }
 
-var rankAround = call{
+var rankAround = operation{
 	summary:     "Rank one's neighbours among everybody",
 	description: "The user with the neighbours above and below: `?radius=2` returns up to five entries. Empty for a user without a score that day.",
 	errors:      []int{http.StatusNotFound, http.StatusConflict},
@@ -139,7 +139,7 @@ func (h *rankingHandlers) mayReadGlobal(ctx context.Context, board string) error
 	return nil
 }
 
-var rankMe = call{
+var rankMe = operation{
 	summary:     "Show one's own place",
 	description: "The user's score and places on one day, such as `?date=2026-11-19`. Without a score they are null.",
 	errors:      []int{http.StatusNotFound, http.StatusConflict},

@@ -18,8 +18,8 @@ const (
 	errorKey        = "error"
 )
 
-// noteError keeps an error for the request's log line.
-func noteError(c *gin.Context, err error) {
+// setError keeps an error for the request's log line.
+func setError(c *gin.Context, err error) {
 	if err != nil {
 		c.Set(errorKey, err)
 	}

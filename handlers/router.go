@@ -156,7 +156,7 @@ func newEngine(trustedProxies []string) (*gin.Engine, error) {
 	if err := engine.SetTrustedProxies(trustedProxies); err != nil {
 		return nil, fmt.Errorf("trusted proxies: %w", err)
 	}
-	engine.NoRoute(nothingHere)
+	engine.NoRoute(notFound)
 	engine.NoMethod(methodNotAllowed)
 	return engine, nil
 }

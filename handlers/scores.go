@@ -16,10 +16,8 @@ import (
 	"stepboard/services/ingest"
 )
 
-const (
-	maxUploads = 7
-	maxBatch   = 1000
-)
+// maxUploads is the largest number of totals in one call of a user.
+const maxUploads = 7
 
 // uploadItem is a day's total.
 type uploadItem struct {
@@ -47,7 +45,7 @@ type scoreHandlers struct {
 	accepted *prometheus.CounterVec // by board
 }
 
-var uploadScores = call{
+var uploadScores = operation{
 	summary: "Upload step totals",
 	description: "Send the user's total for a day, such as `{\"date\":\"2026-11-20\",\"score\":12345}`, or up to seven days that were kept offline, as " +
 		"`{\"scores\":[{\"date\":\"2026-11-19\",\"score\":8000},{\"date\":\"2026-11-20\",\"score\":12345}]}`. " +
@@ -151,7 +149,7 @@ func parseUploads(body []byte, user models.UserID) (*uploads, error) {
 	}
 	u.items = make([]ingest.Upload, len(items))
 	for i, item := range items {
-		upload, err := parseUpload(item.Date, item.Score, u.at(i))
+		upload, err := parseUpload(item.Date, item.Score, u.location(i))
 		if err != nil {
 			return nil, err
 		}
@@ -161,8 +159,8 @@ func parseUploads(body []byte, user models.UserID) (*uploads, error) {
 	return u, nil
 }
 
-// at is the place of an item in the body.
-func (u *uploads) at(i int) string {
+// location is the place of an item in the body.
+func (u *uploads) location(i int) string {
 	if u.list {
 		return "body.scores[" + strconv.Itoa(i) + "]"
 	}
@@ -178,9 +176,9 @@ func (u *uploads) locate(err error) error {
 	}
 	switch known.Code {
 	case models.CodeScoreOutOfRange:
-		return known.At(u.at(item.Index) + ".score")
+		return known.At(u.location(item.Index) + ".score")
 	case models.CodeDateInFuture, models.CodeDateClosed:
-		return known.At(u.at(item.Index) + ".date")
+		return known.At(u.location(item.Index) + ".date")
 	default:
 		return err
 	}
@@ -226,7 +224,7 @@ type batchOutput struct {
 	}
 }
 
-var uploadBatch = call{
+var uploadBatch = operation{
 	summary: "Upload step totals of many users",
 	description: "Send totals of up to 1,000 users, such as `{\"scores\":[{\"user_id\":\"1001\",\"date\":\"2026-11-20\",\"score\":12345}]}`. " +
 		"Each item is accepted or rejected on its own: the answer counts the accepted ones and says what is wrong with the others.",
@@ -250,7 +248,7 @@ func (h *scoreHandlers) uploadBatch(ctx context.Context, in *batchInput) (*batch
 		return nil, err
 	}
 	for _, r := range rejected {
-		if err := batch.reject(batch.place(r.Index), r.Err); err != nil {
+		if err := batch.reject(batch.position(r.Index), r.Err); err != nil {
 			return nil, err
 		}
 	}
@@ -265,17 +263,17 @@ func (h *scoreHandlers) uploadBatch(ctx context.Context, in *batchInput) (*batch
 // batch is a decoded batch: the items that could be read, and the others.
 type batch struct {
 	uploads []ingest.Upload
-	// at is the uploads' positions in the body; nil where all items are uploads.
-	at       []int
+	// positions is the uploads' positions in the body; nil where all items are uploads.
+	positions       []int
 	rejected []rejectedItem
 }
 
-// place is the position of an upload in the body.
-func (b *batch) place(upload int) int {
-	if b.at == nil {
+// position is the position of an upload in the body.
+func (b *batch) position(upload int) int {
+	if b.positions == nil {
 		return upload
 	}
-	return b.at[upload]
+	return b.positions[upload]
 }
 
 // reject answers for one item, unless the error is about more than that.
@@ -302,7 +300,7 @@ func decodeBatch(body []byte) (*batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &batch{uploads: make([]ingest.Upload, 0, len(items)), at: make([]int, 0, len(items)), rejected: []rejectedItem{}}
+	b := &batch{uploads: make([]ingest.Upload, 0, len(items)), positions: make([]int, 0, len(items)), rejected: []rejectedItem{}}
 	for i, raw := range items {
 		upload, err := parseBatchItem(raw, i)
 		if err != nil {
@@ -311,7 +309,7 @@ func decodeBatch(body []byte) (*batch, error) {
 			}
 			continue
 		}
-		b.uploads, b.at = append(b.uploads, upload), append(b.at, i)
+		b.uploads, b.positions = append(b.uploads, upload), append(b.positions, i)
 	}
 	return b, nil
 }

@@ -28,7 +28,7 @@ type streamHandlers struct {
 // is gone.
 const streamWrite = 10 * time.Second
 
-var streamFriends = call{
+var streamFriends = operation{
 	summary: "Watch oneself among one's friends",
 	description: "The first page of the user and the user's friends as server-sent events: one event at once, and one whenever the page has changed. " +
 		"Each `ranking` event's data is what GET /v1/boards/{board}/friends answers; `?limit=` is the size of the page. " +
@@ -83,7 +83,7 @@ func (s *eventWriter) run(w *stream.Watcher, limits stream.Limits) {
 	// The server's time to read a request is over some seconds from now; that
 	// it was read whole does not matter to it.
 	if err := s.control.SetReadDeadline(time.Time{}); err != nil {
-		noteError(s.c, err)
+		setError(s.c, err)
 		return
 	}
 	heartbeat := time.NewTicker(limits.Heartbeat)
@@ -115,7 +115,7 @@ func (s *eventWriter) end(err error) {
 	if err == nil {
 		return
 	}
-	noteError(s.c, err)
+	setError(s.c, err)
 	p := problemOf(err)
 	p.RequestID = requestID(s.c)
 	if text, err := json.Marshal(p); err == nil {
