@@ -141,8 +141,8 @@ func (h *incrementHandlers) add(ctx context.Context, in *incrementsInput) (*incr
 type incrementList struct {
 	list bool // sent as {"increments":[…]}
 	// items are those that could be read; at is their positions in the body.
-	items []ledger.Increment
-	positions    []int
+	items     []ledger.Increment
+	positions []int
 	// results has a place for every item, and says already what is wrong with
 	// those that could not be read.
 	results []incrementResult

@@ -79,7 +79,8 @@ type jsonAppender interface {
 	AppendJSON(buf []byte) []byte
 }
 
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
+// buffers holds *[]byte for jsonFormat.
+var buffers sync.Pool
 
 // jsonFormat is how bodies are written and read.
 var jsonFormat = huma.Format{
@@ -88,7 +89,10 @@ var jsonFormat = huma.Format{
 		if !ok {
 			return json.MarshalWrite(w, v, json.FormatNilSliceAsNull(false))
 		}
-		buf := buffers.Get().(*[]byte)
+		buf, _ := buffers.Get().(*[]byte)
+		if buf == nil {
+			buf = new([]byte)
+		}
 		defer buffers.Put(buf)
 		*buf = a.AppendJSON((*buf)[:0])
 		if rw, ok := w.(http.ResponseWriter); ok {

@@ -125,18 +125,18 @@ func (h *scoreHandlers) status() int {
 	return http.StatusOK
 }
 
-// uploads is a decoded upload body.
-type uploads struct {
+// uploadList is a decoded upload body.
+type uploadList struct {
 	items []ingest.Upload
 	list  bool // sent as {"scores":[…]}
 }
 
-func parseUploads(body []byte, user models.UserID) (*uploads, error) {
+func parseUploads(body []byte, user models.UserID) (*uploadList, error) {
 	var in uploadBody
 	if err := decodeBody(body, &in); err != nil {
 		return nil, err
 	}
-	u := &uploads{list: in.Scores != nil}
+	u := &uploadList{list: in.Scores != nil}
 	items := []uploadItem{{Date: in.Date, Score: in.Score}}
 	if u.list {
 		if in.Date != nil || in.Score != nil {
@@ -160,7 +160,7 @@ func parseUploads(body []byte, user models.UserID) (*uploads, error) {
 }
 
 // location is the place of an item in the body.
-func (u *uploads) location(i int) string {
+func (u *uploadList) location(i int) string {
 	if u.list {
 		return "body.scores[" + strconv.Itoa(i) + "]"
 	}
@@ -168,7 +168,7 @@ func (u *uploads) location(i int) string {
 }
 
 // locate adds the place in the body to an error about one upload.
-func (u *uploads) locate(err error) error {
+func (u *uploadList) locate(err error) error {
 	var item *ingest.ItemError
 	var known *models.Error
 	if !errors.As(err, &item) || !errors.As(err, &known) {
@@ -260,16 +260,16 @@ func (h *scoreHandlers) uploadBatch(ctx context.Context, in *batchInput) (*batch
 	return out, nil
 }
 
-// batch is a decoded batch: the items that could be read, and the others.
-type batch struct {
+// scoreBatch is a decoded batch: the items that could be read, and the others.
+type scoreBatch struct {
 	uploads []ingest.Upload
 	// positions is the uploads' positions in the body; nil where all items are uploads.
-	positions       []int
-	rejected []rejectedItem
+	positions []int
+	rejected  []rejectedItem
 }
 
 // position is the position of an upload in the body.
-func (b *batch) position(upload int) int {
+func (b *scoreBatch) position(upload int) int {
 	if b.positions == nil {
 		return upload
 	}
@@ -277,7 +277,7 @@ func (b *batch) position(upload int) int {
 }
 
 // reject answers for one item, unless the error is about more than that.
-func (b *batch) reject(index int, err error) error {
+func (b *scoreBatch) reject(index int, err error) error {
 	var known *models.Error
 	if !errors.As(err, &known) {
 		return err
@@ -287,20 +287,20 @@ func (b *batch) reject(index int, err error) error {
 }
 
 // parseBatch reads a batch of up to maxBatch items, each for itself.
-func parseBatch(body []byte) (*batch, error) {
+func parseBatch(body []byte) (*scoreBatch, error) {
 	if uploads, ok := parseBatchFast(body); ok {
-		return &batch{uploads: uploads, rejected: []rejectedItem{}}, nil
+		return &scoreBatch{uploads: uploads, rejected: []rejectedItem{}}, nil
 	}
 	return decodeBatch(body)
 }
 
 // decodeBatch is parseBatch for whatever is not plain.
-func decodeBatch(body []byte) (*batch, error) {
+func decodeBatch(body []byte) (*scoreBatch, error) {
 	items, err := splitBatch(body)
 	if err != nil {
 		return nil, err
 	}
-	b := &batch{uploads: make([]ingest.Upload, 0, len(items)), positions: make([]int, 0, len(items)), rejected: []rejectedItem{}}
+	b := &scoreBatch{uploads: make([]ingest.Upload, 0, len(items)), positions: make([]int, 0, len(items)), rejected: []rejectedItem{}}
 	for i, raw := range items {
 		upload, err := parseBatchItem(raw, i)
 		if err != nil {
