@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -218,6 +219,7 @@ func TestACollectorThatDoesNotTakeTraces(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			began := time.Now()
 			s := newTracedServer(t, env, config.Traces{Endpoint: tt.url, Ratio: 1})
 			// More than what waits and is being sent.
 			for range 4000 {
@@ -261,7 +263,7 @@ func TestACollectorThatDoesNotTakeTraces(t *testing.T) {
 			if lost == 0 || lost != ended-arrived {
 				t.Errorf("%d spans ended, %d arrived, and the log says that %d are lost", ended, arrived, lost)
 			}
-			if len(said) > 2 {
+			if len(said) > 2+int(time.Since(began)/time.Minute) {
 				t.Errorf("the log says so %d times: %s", len(said), said)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -212,15 +213,7 @@ func TestDemoFromFiles(t *testing.T) {
 // same.
 func TestDemoIsStoppedWhileItStarts(t *testing.T) {
 	t.Parallel()
-	var config net.ListenConfig
-	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(testenv.FreePort(t)))
 	c := testenv.Start(t, "demo", "--users", "20000", "--addr", addr)
 	testenv.Eventually(t, "the demo listens", func() bool {
 		if c.Ended() {

@@ -186,11 +186,12 @@ func TestQueueBacklogIsNotNoted(t *testing.T) {
 func TestQueueFull(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
+	today := harness.Today()
 	small := []string{"--ingest.redis.max_updates=1000", "--ingest.redis.keep=1s", "--ingest.rewind=1s"}
 	api := testenv.Serve(t, env.Config, harness.Role("api", small...)...)
 	items := make([]string, 1000)
 	for i := range items {
-		items[i] = fmt.Sprintf(`{"user_id":"%d","date":%q,"score":%d}`, i+1, harness.Today(), i+1)
+		items[i] = fmt.Sprintf(`{"user_id":"%d","date":%q,"score":%d}`, i+1, today, i+1)
 	}
 	send := func(bearer, path, body string) (status int, retryAfter string) {
 		t.Helper()
@@ -212,7 +213,7 @@ func TestQueueFull(t *testing.T) {
 	if status != http.StatusAccepted {
 		t.Fatalf("batch: %d", status)
 	}
-	one := fmt.Sprintf(`{"date":%q,"score":99999}`, harness.Today())
+	one := fmt.Sprintf(`{"date":%q,"score":99999}`, today)
 	if status, retryAfter := send(harness.Token(t, 1, ""), "scores", one); status != http.StatusServiceUnavailable || retryAfter == "" {
 		t.Fatalf("a full stream answers %d, Retry-After %q", status, retryAfter)
 	}
@@ -222,7 +223,7 @@ func TestQueueFull(t *testing.T) {
 		return status == http.StatusAccepted
 	})
 	harness.AwaitDrained(t, api)
-	bucket := harness.DayBucket(t, env, harness.Today())
+	bucket := harness.DayBucket(t, env, today)
 	held := boardOf(t, env.Redis, env.Keys.Board(bucket, 0))
 	if len(held) != len(items) {
 		t.Errorf("%d users on the board, want %d", len(held), len(items))

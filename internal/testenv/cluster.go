@@ -109,9 +109,9 @@ func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}
 	for range 2 * clusterMasters {
-		port := freePort(t)
+		port := FreePort(t)
 		c.Nodes = append(c.Nodes, startNode(t, port, "--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", t.TempDir(),
-			"--cluster-port", strconv.Itoa(freePort(t)), "--cluster-enabled", "yes", "--cluster-node-timeout", strconv.Itoa(failAfter),
+			"--cluster-port", strconv.Itoa(FreePort(t)), "--cluster-enabled", "yes", "--cluster-node-timeout", strconv.Itoa(failAfter),
 			"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
 			"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--set-max-intset-entries", "5000"))
 	}
@@ -284,7 +284,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 	t.Helper()
 	s := &Sentinels{t: t}
 	for i := range 3 {
-		port := freePort(t)
+		port := FreePort(t)
 		args := []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", t.TempDir(), "--repl-diskless-sync-delay", "0",
 			"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--set-max-intset-entries", "5000"}
 		if i > 0 {
@@ -293,7 +293,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 		s.Servers = append(s.Servers, startNode(t, port, args...))
 	}
 	for range 3 {
-		port := freePort(t)
+		port := FreePort(t)
 		file := filepath.Join(t.TempDir(), "sentinel.conf")
 		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor %[3]s 127.0.0.1 %[4]d 2\n"+
 			"sentinel down-after-milliseconds %[3]s %[5]d\nsentinel failover-timeout %[3]s 5000\n",

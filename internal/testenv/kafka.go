@@ -27,6 +27,9 @@ type KafkaServer struct {
 func StartKafka(t testing.TB) *KafkaServer {
 	t.Helper()
 	s := &KafkaServer{t: t, dir: t.TempDir()}
+	for range kafkaBrokers {
+		s.ports = append(s.ports, FreePort(t))
+	}
 	t.Cleanup(s.Stop)
 	s.Start()
 	return s
@@ -35,25 +38,11 @@ func StartKafka(t testing.TB) *KafkaServer {
 // Start starts it on the data that it had, at the addresses that it had.
 func (s *KafkaServer) Start() {
 	s.t.Helper()
-	where := kfake.NumBrokers(kafkaBrokers)
-	if s.ports != nil {
-		where = kfake.Ports(s.ports...)
-	}
-	cluster, err := kfake.NewCluster(where, kfake.DataDir(s.dir))
+	cluster, err := kfake.NewCluster(kfake.Ports(s.ports...), kfake.DataDir(s.dir))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.cluster = cluster
-	if s.ports != nil {
-		return
-	}
-	for _, addr := range cluster.ListenAddrs() {
-		_, port, err := net.SplitHostPort(addr)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		s.ports = append(s.ports, Must(strconv.Atoi(port)))
-	}
 }
 
 // Stop ends it: connections break, and new ones are refused.

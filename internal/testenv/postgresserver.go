@@ -25,7 +25,7 @@ type PostgresServer struct {
 // StartPostgres starts a Postgres for the test, which is crashed at its end.
 func StartPostgres(t testing.TB) *PostgresServer {
 	t.Helper()
-	s := &PostgresServer{t: t, port: freePort(t)}
+	s := &PostgresServer{t: t, port: FreePort(t)}
 	dir, err := os.MkdirTemp("", "stepboard-postgres") //nolint:usetesting // the server's user can't reach the test's folder
 	if err != nil {
 		t.Fatal(err)

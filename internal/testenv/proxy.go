@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"strconv"
 	"sync"
 	"testing"
 )
@@ -74,7 +75,7 @@ func (m *mark) in(next []byte) (at int, ok bool) {
 // NewProxy starts a proxy for a server. It ends with the test.
 func NewProxy(t testing.TB, upstream string) *Proxy {
 	t.Helper()
-	p := &Proxy{t: t, upstream: upstream, addr: "127.0.0.1:0", conns: make(map[net.Conn]bool)}
+	p := &Proxy{t: t, upstream: upstream, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(FreePort(t))), conns: make(map[net.Conn]bool)}
 	p.Start()
 	t.Cleanup(p.Cut)
 	return p
@@ -92,7 +93,7 @@ func (p *Proxy) Start() {
 		p.t.Fatal(err)
 	}
 	p.mu.Lock()
-	p.listener, p.addr = l, l.Addr().String()
+	p.listener = l
 	p.mu.Unlock()
 	p.wg.Go(func() {
 		for {

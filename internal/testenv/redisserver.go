@@ -1,8 +1,6 @@
 package testenv
 
 import (
-	"context"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,24 +17,9 @@ type RedisServer struct {
 // StartRedis starts a Redis for the test, which is killed at its end.
 func StartRedis(t testing.TB) *RedisServer {
 	t.Helper()
-	dir, port := t.TempDir(), freePort(t)
+	dir, port := t.TempDir(), FreePort(t)
 	return &RedisServer{dir: dir, Node: startNode(t, port, "--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir,
 		"--appendonly", "yes", "--appendfsync", "always", "--save", "", "--set-max-intset-entries", "5000")}
-}
-
-// freePort is a port that nobody listens on.
-func freePort(t testing.TB) int {
-	t.Helper()
-	var config net.ListenConfig
-	l, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // Forget makes a server that was killed forget the last bytes of its log, as a

@@ -180,10 +180,18 @@ func TestHungServer(t *testing.T) {
 			proxy := testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN))
 			config := testenv.Must(pgx.ParseConfig(testenv.WithAddress(t, env.Config.Postgres.DSN, proxy.Addr())))
 			leases := lease.NewPostgresWith(config, test.pingEvery, 2*time.Second)
-			err := leases.Hold(t.Context(), "archive", func(ctx context.Context) error {
-				test.hang(ctx, t, proxy)
-				return nil
-			})
+			// A busy server may seem to hang before it does.
+			var err error
+			for held := false; !held; {
+				err = leases.Hold(t.Context(), "archive", func(ctx context.Context) error {
+					held = true
+					test.hang(ctx, t, proxy)
+					return nil
+				})
+				if !held && !pgconn.Timeout(err) {
+					t.Fatalf("Hold says %v", err)
+				}
+			}
 			if err != nil {
 				t.Errorf("Hold says %v", err)
 			}

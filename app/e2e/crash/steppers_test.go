@@ -25,14 +25,15 @@ const (
 type steppers struct {
 	*traffic
 	// may tells which failures are no wonder.
-	may func(status int, err error) bool
+	may  func(status int, err error) bool
+	date string
 
 	mu             sync.Mutex
 	promised, sent map[models.UserID]int64
 }
 
 func startSteppers(t testing.TB, url string, may func(status int, err error) bool) *steppers {
-	s := &steppers{traffic: newTraffic(t, url), may: may, promised: make(map[models.UserID]int64), sent: make(map[models.UserID]int64)}
+	s := &steppers{traffic: newTraffic(t, url), may: may, date: harness.Today(), promised: make(map[models.UserID]int64), sent: make(map[models.UserID]int64)}
 	for id := range models.UserID(6) {
 		bearer := harness.Token(t, id+1, "")
 		s.wg.Go(func() { s.run(id+1, bearer) })
@@ -43,7 +44,6 @@ func startSteppers(t testing.TB, url string, may func(status int, err error) boo
 func (s *steppers) run(id models.UserID, bearer string) {
 	client := &http.Client{Transport: &http.Transport{}, Timeout: 20 * time.Second}
 	defer client.CloseIdleConnections()
-	date := harness.Today()
 	for total := int64(1); ; total++ {
 		select {
 		case <-s.stop:
@@ -53,19 +53,19 @@ func (s *steppers) run(id models.UserID, bearer string) {
 		s.mu.Lock()
 		s.sent[id] = total
 		s.mu.Unlock()
-		if _, ok := s.ask(client, bearer, "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":%q,"score":%d}`, date, total)); ok {
+		if _, ok := s.ask(client, bearer, "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":%q,"score":%d}`, s.date, total)); ok {
 			s.mu.Lock()
 			s.promised[id] = total
 			s.mu.Unlock()
 		}
-		if text, ok := s.ask(client, bearer, "GET", "/v1/boards/steps/friends?limit=100&date="+date, ""); ok {
+		if text, ok := s.ask(client, bearer, "GET", "/v1/boards/steps/friends?limit=100&date="+s.date, ""); ok {
 			// All friends who upload nothing have what they had, on every shard.
 			if n := strings.Count(text, fmt.Sprintf(`"score":%d,`, fixedScore)); n < shardedUsers {
 				s.t.Errorf("%d of %d friends have their score: %s", n, shardedUsers, text)
 				return
 			}
 		}
-		s.ask(client, bearer, "GET", "/v1/boards/steps/around?date="+date, "")
+		s.ask(client, bearer, "GET", "/v1/boards/steps/around?date="+s.date, "")
 	}
 }
 
@@ -88,7 +88,7 @@ func (s *steppers) ask(client *http.Client, bearer, method, path, body string) (
 // forgotten nothing.
 func (s *steppers) check(env *testenv.Env) {
 	s.t.Helper()
-	harness.CheckPromised(s.t, env, env.Redis, harness.DayBucket(s.t, env, harness.Today()), s.promised, s.sent)
+	harness.CheckPromised(s.t, env, env.Redis, harness.DayBucket(s.t, env, s.date), s.promised, s.sent)
 }
 
 // sharded is a process on another Redis with boards of 16 shards, on which the
