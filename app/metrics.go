@@ -103,7 +103,7 @@ func newLedgerCollector(l *ledger.Service) prometheus.Collector {
 
 // newStreamCollector reports who watches rankings.
 func newStreamCollector(l *stream.Service) prometheus.Collector {
-	return newCollector("stepboard_streams_", l.Watchers,
+	return newCollector("stepboard_streams_", l.Subscribers,
 		figure[int]{"open", "Streams of rankings that are open.", gauge, func(n int) float64 { return float64(n) }, nil},
 	)
 }

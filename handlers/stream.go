@@ -15,7 +15,7 @@ import (
 
 // StreamService follows rankings among friends.
 type StreamService interface {
-	Watch(ctx context.Context, q stream.Query) (*stream.Watcher, error)
+	Subscribe(ctx context.Context, q stream.Query) (*stream.Subscriber, error)
 	Limits() stream.Limits
 }
 
@@ -57,7 +57,7 @@ func (h *streamHandlers) friends(ctx context.Context, in *streamInput) (*huma.St
 	}
 	beginning, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	w, err := h.streams.Watch(beginning, stream.Query{Board: in.Board, Viewer: viewer, Limit: in.Limit})
+	w, err := h.streams.Subscribe(beginning, stream.Query{Board: in.Board, Viewer: viewer, Limit: in.Limit})
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ type eventWriter struct {
 }
 
 // run sends what the watcher brings until one side ends.
-func (s *eventWriter) run(w *stream.Watcher, limits stream.Limits) {
+func (s *eventWriter) run(w *stream.Subscriber, limits stream.Limits) {
 	header := s.c.Writer.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("X-Accel-Buffering", "no") // nginx passes events on at once
@@ -88,7 +88,7 @@ func (s *eventWriter) run(w *stream.Watcher, limits stream.Limits) {
 	}
 	heartbeat := time.NewTicker(limits.Heartbeat)
 	defer heartbeat.Stop()
-	life := time.NewTimer(limits.Life)
+	life := time.NewTimer(limits.MaxDuration)
 	defer life.Stop()
 	ok := s.event("ranking", w.First)
 	for ok {

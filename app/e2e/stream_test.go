@@ -31,8 +31,8 @@ type watched struct {
 
 func newWatched(t *testing.T, env *testenv.Env, limits stream.Limits) *watched {
 	t.Helper()
-	if limits.Every == 0 {
-		limits.Every = 2 * time.Millisecond
+	if limits.PollInterval == 0 {
+		limits.PollInterval = 2 * time.Millisecond
 	}
 	a, err := app.Build(t.Context(), app.Options{
 		Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log, StreamLimits: limits,
@@ -246,7 +246,7 @@ func TestStreamIsRefused(t *testing.T) {
 	w.refuse(w.as(3, "GET", path, nil), http.StatusTooManyRequests, models.CodeRateLimited)
 	// A place is free again once a client has gone.
 	first.close()
-	testenv.Eventually(t, "the place is free", func() bool { return w.app.Streams.Watchers() == 2 })
+	testenv.Eventually(t, "the place is free", func() bool { return w.app.Streams.Subscribers() == 2 })
 	w.watch(3)
 }
 
@@ -266,7 +266,7 @@ func TestStreamEnds(t *testing.T) {
 			t.Errorf("after the stop: %s %s, %v", name, data, e.lines.Err())
 		}
 	}
-	if n := w.app.Streams.Watchers(); n != 0 {
+	if n := w.app.Streams.Subscribers(); n != 0 {
 		t.Errorf("%d watch on", n)
 	}
 	if err := <-w.ended; err != nil {
@@ -274,7 +274,7 @@ func TestStreamEnds(t *testing.T) {
 	}
 	w.ended <- nil
 
-	brief := newWatched(t, testenv.Embedded(t), stream.Limits{Life: time.Millisecond})
+	brief := newWatched(t, testenv.Embedded(t), stream.Limits{MaxDuration: time.Millisecond})
 	e := brief.watch(1)
 	e.ranking()
 	if name, data, ok := e.next(); ok || e.lines.Err() != nil {
@@ -300,6 +300,6 @@ func TestStreamWithoutStore(t *testing.T) {
 	if _, _, ok := e.next(); ok {
 		t.Error("it goes on")
 	}
-	testenv.Eventually(t, "nobody watches", func() bool { return w.app.Streams.Watchers() == 0 })
+	testenv.Eventually(t, "nobody watches", func() bool { return w.app.Streams.Subscribers() == 0 })
 	w.refuse(w.as(1, "GET", "/v1/boards/steps/friends/stream", nil), http.StatusServiceUnavailable, models.CodeUnavailable)
 }

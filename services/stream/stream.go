@@ -1,6 +1,5 @@
-// Package stream follows rankings among friends for those who watch them: it
-// asks again and again, once for all who watch the same, and passes on what
-// has changed.
+// Package stream sends friend rankings to subscribers whenever they change. It
+// polls each ranking once for all its subscribers, and broadcasts changes.
 package stream
 
 import (
@@ -16,50 +15,50 @@ import (
 )
 
 const (
-	// pollTimeout bounds one look.
+	// pollTimeout bounds one poll.
 	pollTimeout = 5 * time.Second
-	// patience is how many looks in a row may fail before watchers are told.
-	patience = 3
+	// maxFailures is the number of failed polls in a row after which the
+	// subscriptions end with an error.
+	maxFailures = 3
 )
 
-// Rankings answers a ranking among friends.
+// Rankings computes friend rankings.
 type Rankings interface {
 	Friends(ctx context.Context, q ranking.Query) (*models.Ranking, error)
 }
 
-// Query says which ranking is watched: the one of the board's current bucket.
+// Query selects a ranking: the first page of the board's current bucket.
 type Query struct {
 	Board  string
 	Viewer models.UserID
-	// Limit is the size of the page, from the top.
+	// Limit is the size of the page.
 	Limit int
 }
 
-// Limits says how often is looked and for how many. A field that is 0 has its
-// default.
+// Limits bounds polls and subscriptions. A field that is 0 has its default.
 type Limits struct {
-	// Every is how long to wait between two looks: 1.5 s. A look costs two round
-	// trips to Redis.
-	Every time.Duration
-	// Heartbeat is how often a watcher hears something where nothing changes:
-	// 15 s, well within the time-outs of proxies.
+	// PollInterval is the time between two polls of a ranking: 1.5 s. A poll
+	// costs two round trips to Redis.
+	PollInterval time.Duration
+	// Heartbeat is the interval of heartbeats to a subscriber without updates:
+	// 15 s, well within the timeouts of proxies.
 	Heartbeat time.Duration
-	// Life is how long one may watch before asking again, with a token that is
-	// checked again: 5 minutes.
-	Life time.Duration
-	// PerUser and Total bound the watchers in this process: 5 and 2,000.
+	// MaxDuration bounds a subscription: 5 minutes. The client then subscribes
+	// again, and its token is checked again.
+	MaxDuration time.Duration
+	// PerUser and Total bound the subscribers in this process: 5 and 2,000.
 	PerUser, Total int
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.Every == 0 {
-		l.Every = 1500 * time.Millisecond
+	if l.PollInterval == 0 {
+		l.PollInterval = 1500 * time.Millisecond
 	}
 	if l.Heartbeat == 0 {
 		l.Heartbeat = 15 * time.Second
 	}
-	if l.Life == 0 {
-		l.Life = 5 * time.Minute
+	if l.MaxDuration == 0 {
+		l.MaxDuration = 5 * time.Minute
 	}
 	if l.PerUser == 0 {
 		l.PerUser = 5
@@ -70,7 +69,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Service follows rankings. Safe for concurrent use. Close ends it.
+// Service polls rankings for subscribers. Safe for concurrent use.
 type Service struct {
 	rankings Rankings
 	limits   Limits
@@ -79,54 +78,55 @@ type Service struct {
 	closed  bool
 	total   int
 	perUser map[models.UserID]int
-	feeds   map[Query]*feed
+	pollers map[Query]*poller
 	running sync.WaitGroup
 }
 
-// New makes a service; Close must follow.
+// New returns a service. The caller must call Close.
 func New(rankings Rankings, limits Limits) *Service {
 	return &Service{
 		rankings: rankings, limits: limits.withDefaults(),
-		perUser: make(map[models.UserID]int), feeds: make(map[Query]*feed),
+		perUser: make(map[models.UserID]int), pollers: make(map[Query]*poller),
 	}
 }
 
-// Limits are those in force.
+// Limits returns the limits with their defaults filled in. The caller of
+// Subscribe enforces Heartbeat and MaxDuration; the service enforces the others.
 func (s *Service) Limits() Limits { return s.limits }
 
-// Close ends all watching and waits for the looks that are under way. Whoever
-// watches sees Updates close. It may be called again.
+// Close ends all subscriptions, that is, closes their Updates, and waits for the
+// current polls. It may be called more than once.
 func (s *Service) Close() {
 	s.mu.Lock()
 	s.closed = true
-	for _, f := range s.feeds {
-		f.cancel()
+	for _, p := range s.pollers {
+		p.cancel()
 	}
 	s.mu.Unlock()
 	s.running.Wait()
 }
 
-// Watchers is how many watch in this process.
-func (s *Service) Watchers() int {
+// Subscribers returns the number of subscribers in this process.
+func (s *Service) Subscribers() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.total
 }
 
-// feed is one ranking that is looked at for all who watch it.
-type feed struct {
-	query    Query
-	cancel   context.CancelFunc
-	watchers map[*Watcher]bool
+// poller polls one ranking for all its subscribers.
+type poller struct {
+	query       Query
+	cancel      context.CancelFunc
+	subscribers map[*Subscriber]bool
 }
 
-// Watcher receives one ranking as it changes. Not safe for concurrent use.
-type Watcher struct {
-	// First is the ranking as it was when watching began, as JSON.
+// Subscriber receives one ranking as it changes. Not safe for concurrent use.
+type Subscriber struct {
+	// First is the ranking at the time of Subscribe, as JSON.
 	First []byte
-	// Updates brings each later state that differs from the one before, as JSON;
-	// who is slow misses some and gets the latest. It closes when watching ends;
-	// Err says why then.
+	// Updates delivers each later state that differs from the one before, as
+	// JSON. A slow subscriber misses some and gets the latest. It is closed when
+	// the subscription ends; Err then returns the reason.
 	Updates <-chan []byte
 
 	service *Service
@@ -135,48 +135,50 @@ type Watcher struct {
 	stopped bool
 
 	// Guarded by the service's mu, but for err once updates is closed.
-	feed *feed  // nil once it has ended
-	last []byte // what was sent last
-	err  error
+	poller *poller // nil once the subscription has ended
+	last   []byte  // the last state sent
+	err    error
 }
 
-// Watch looks at a ranking of a board's current bucket and goes on looking.
-// Stop must follow. Errors: those of the ranking; CodeRateLimited where the
-// user or everybody together watches as much as is allowed; CodeUnavailable
-// once the service is closed.
-func (s *Service) Watch(ctx context.Context, q Query) (*Watcher, error) {
-	if err := s.admit(q.Viewer); err != nil {
+// Subscribe reads the ranking once and subscribes to its changes. The caller must
+// call Stop. Errors: those of the ranking; CodeRateLimited if the user or all
+// users together have as many subscriptions as the limits allow; CodeUnavailable
+// if the service is closed.
+func (s *Service) Subscribe(ctx context.Context, q Query) (*Subscriber, error) {
+	if err := s.reserve(q.Viewer); err != nil {
 		return nil, err
 	}
-	w := &Watcher{service: s, user: q.Viewer, updates: make(chan []byte, 1)}
-	w.Updates = w.updates
-	first, err := s.look(ctx, q)
+	sub := &Subscriber{service: s, user: q.Viewer, updates: make(chan []byte, 1)}
+	sub.Updates = sub.updates
+	first, err := s.poll(ctx, q)
 	if err != nil {
-		s.leave(q.Viewer)
+		s.release(q.Viewer)
 		return nil, err
 	}
-	w.First, w.last = first, first
-	s.join(q, w) //nolint:contextcheck // what is begun there outlives the request
-	return w, nil
+	sub.First, sub.last = first, first
+	s.add(q, sub) //nolint:contextcheck // the poller outlives the request
+	return sub, nil
 }
 
-func (s *Service) admit(user models.UserID) error {
+// reserve counts a subscription of the user, within the limits.
+func (s *Service) reserve(user models.UserID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return models.Unavailable("watch", context.Canceled)
+		return models.Unavailable("subscribe", context.Canceled)
 	case s.perUser[user] >= s.limits.PerUser:
-		return models.Errorf(models.CodeRateLimited, "this user watches %d times already: end one of them first", s.perUser[user])
+		return models.Errorf(models.CodeRateLimited, "this user has %d streams already: close one of them first", s.perUser[user])
 	case s.total >= s.limits.Total:
-		return models.Errorf(models.CodeRateLimited, "too many are watching; ask for the ranking from time to time instead")
+		return models.Errorf(models.CodeRateLimited, "too many streams are open; poll the ranking instead")
 	}
 	s.total++
 	s.perUser[user]++
 	return nil
 }
 
-func (s *Service) leave(user models.UserID) {
+// release undoes reserve.
+func (s *Service) release(user models.UserID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.total--
@@ -185,8 +187,8 @@ func (s *Service) leave(user models.UserID) {
 	}
 }
 
-// look reads the ranking, as it is sent.
-func (s *Service) look(ctx context.Context, q Query) ([]byte, error) {
+// poll reads the ranking as JSON.
+func (s *Service) poll(ctx context.Context, q Query) ([]byte, error) {
 	r, err := s.rankings.Friends(ctx, ranking.Query{Board: q.Board, Viewer: q.Viewer, Limit: q.Limit})
 	if err != nil {
 		return nil, err
@@ -194,116 +196,121 @@ func (s *Service) look(ctx context.Context, q Query) ([]byte, error) {
 	return r.AppendJSON(nil), nil
 }
 
-// join adds a watcher to the feed of its query, which begins with the first.
-func (s *Service) join(q Query, w *Watcher) {
+// add adds a subscriber to the poller of its query, and starts the poller with
+// the first one.
+func (s *Service) add(q Query, sub *Subscriber) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		close(w.updates)
+		close(sub.updates)
 		return
 	}
-	f := s.feeds[q]
-	if f == nil {
-		// The looks belong to all who watch, not to the request of the first.
+	p := s.pollers[q]
+	if p == nil {
+		// The poller serves all subscribers, so it does not end with the request
+		// of the first.
 		ctx, cancel := context.WithCancel(context.Background())
-		f = &feed{query: q, cancel: cancel, watchers: make(map[*Watcher]bool)}
-		s.feeds[q] = f
-		s.running.Go(func() { s.follow(ctx, f) })
+		p = &poller{query: q, cancel: cancel, subscribers: make(map[*Subscriber]bool)}
+		s.pollers[q] = p
+		s.running.Go(func() { s.run(ctx, p) })
 	}
-	w.feed = f
-	f.watchers[w] = true
+	sub.poller = p
+	p.subscribers[sub] = true
 }
 
-// Stop ends watching. It may be called again.
-func (w *Watcher) Stop() {
-	if w.stopped {
+// Stop ends the subscription. It may be called more than once.
+func (sub *Subscriber) Stop() {
+	if sub.stopped {
 		return
 	}
-	w.stopped = true
-	s := w.service
+	sub.stopped = true
+	s := sub.service
 	s.mu.Lock()
-	if f := w.feed; f != nil {
-		w.feed = nil
-		delete(f.watchers, w)
-		if len(f.watchers) == 0 {
-			f.cancel()
-			// Whoever comes next begins another feed.
-			delete(s.feeds, f.query)
+	if p := sub.poller; p != nil {
+		sub.poller = nil
+		delete(p.subscribers, sub)
+		if len(p.subscribers) == 0 {
+			p.cancel()
+			// The next subscriber starts another poller.
+			delete(s.pollers, p.query)
 		}
 	}
 	s.mu.Unlock()
-	s.leave(w.user)
+	s.release(sub.user)
 }
 
-// Err says why watching has ended: nil where the service is closing. To be
-// asked once Updates is closed.
-func (w *Watcher) Err() error { return w.err }
+// Err returns why the subscription has ended: nil if the service was closed. It
+// must not be called before Updates is closed.
+func (sub *Subscriber) Err() error { return sub.err }
 
-// follow looks until nobody watches any more.
-func (s *Service) follow(ctx context.Context, f *feed) {
-	defer f.cancel()
-	ticker := time.NewTicker(s.limits.Every)
+// run polls until the poller is cancelled or has failed maxFailures times in a
+// row.
+func (s *Service) run(ctx context.Context, p *poller) {
+	defer p.cancel()
+	ticker := time.NewTicker(s.limits.PollInterval)
 	defer ticker.Stop()
 	failures := 0
 	for {
 		select {
 		case <-ctx.Done():
-			s.end(f, nil)
+			s.end(p, nil)
 			return
 		case <-ticker.C:
 		}
-		// Who comes while this look is under way has seen something newer.
-		present := s.present(f)
-		looking, cancel := context.WithTimeout(ctx, pollTimeout)
-		now, err := s.look(looking, f.query)
+		// A subscriber added during this poll has already read a newer state.
+		subscribers := s.subscribersOf(p)
+		pollCtx, cancel := context.WithTimeout(ctx, pollTimeout)
+		state, err := s.poll(pollCtx, p.query)
 		cancel()
 		if err == nil {
 			failures = 0
-			s.tell(f, present, now)
+			s.broadcast(p, subscribers, state)
 			continue
 		}
-		if failures++; failures >= patience && ctx.Err() == nil {
-			s.end(f, err)
+		if failures++; failures >= maxFailures && ctx.Err() == nil {
+			s.end(p, err)
 			return
 		}
 	}
 }
 
-// present is who watches now.
-func (s *Service) present(f *feed) []*Watcher {
+// subscribersOf returns the poller's current subscribers.
+func (s *Service) subscribersOf(p *poller) []*Subscriber {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(f.watchers))
+	return slices.Collect(maps.Keys(p.subscribers))
 }
 
-// tell passes a state on to those who have not seen it.
-func (s *Service) tell(f *feed, present []*Watcher, now []byte) {
+// broadcast sends a state to those of the given subscribers whose last state
+// differs, unless they have stopped.
+func (s *Service) broadcast(p *poller, subscribers []*Subscriber, state []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, w := range present {
-		if !f.watchers[w] || bytes.Equal(w.last, now) {
+	for _, sub := range subscribers {
+		if !p.subscribers[sub] || bytes.Equal(sub.last, state) {
 			continue
 		}
-		w.last = now
-		// The place is free, or holds an older state: nobody else fills it.
+		sub.last = state
+		// The channel's buffer is empty or holds an older state, which is
+		// replaced. Only broadcast sends to it, so the send does not block.
 		select {
-		case <-w.updates:
+		case <-sub.updates:
 		default:
 		}
-		w.updates <- now
+		sub.updates <- state
 	}
 }
 
-// end ends a feed for all who watch it.
-func (s *Service) end(f *feed, err error) {
+// end ends the subscriptions of a poller.
+func (s *Service) end(p *poller, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.feeds[f.query] == f {
-		delete(s.feeds, f.query)
+	if s.pollers[p.query] == p {
+		delete(s.pollers, p.query)
 	}
-	for w := range f.watchers {
-		w.feed, w.err = nil, err
-		close(w.updates)
+	for sub := range p.subscribers {
+		sub.poller, sub.err = nil, err
+		close(sub.updates)
 	}
-	clear(f.watchers)
+	clear(p.subscribers)
 }
