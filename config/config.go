@@ -136,7 +136,7 @@ type Ledger struct {
 
 // Jobs says when what is done again and again is done.
 type Jobs struct {
-	ArchiveCron string `koanf:"archive_cron" validate:"cron_spec" doc:"When days are archived, in the zone of each board: minute, hour, day of the month, month, day of the week. A run that was missed is made up for."`
+	ArchiveCron string `koanf:"archive_cron" doc:"When days are archived, in the zone of each board: minute, hour, day of the month, month, day of the week. A run that was missed is made up for."`
 }
 
 // Clock shifts the service's time, for replays and trials.

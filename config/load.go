@@ -19,7 +19,6 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 
 	"stepboard/models"
-	"stepboard/services/catalog"
 )
 
 const (
@@ -162,7 +161,7 @@ func fillBoards(k *koanf.Koanf) error {
 func (c *Config) validate() error {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("koanf") })
-	for tag, check := range map[string]validator.Func{"hostport": isHostPort, "loopback": isLoopback, "minbytes": hasMinBytes, "cron_spec": isCronSpec} {
+	for tag, check := range map[string]validator.Func{"hostport": isHostPort, "loopback": isLoopback, "minbytes": hasMinBytes} {
 		if err := v.RegisterValidation(tag, check); err != nil {
 			return err
 		}
@@ -194,11 +193,6 @@ func (c *Config) validate() error {
 	// A password in it would be dropped in silence, and printed.
 	if u, err := url.Parse(c.Traces.Endpoint); err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return errors.New("traces.endpoint: must have no user, query or fragment")
-	}
-	for _, def := range c.BoardDefinitions() {
-		if _, err := catalog.NewBoard(def); err != nil {
-			return fmt.Errorf("boards: %w", err)
-		}
 	}
 	return nil
 }

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/go-playground/validator/v10"
-
-	"stepboard/jobs"
 )
 
 // Setting is one key, for help texts and tables.
@@ -172,9 +170,6 @@ func hasMinBytes(fl validator.FieldLevel) bool {
 	return err == nil && len(fl.Field().String()) >= least
 }
 
-// isCronSpec accepts what the scheduler can read.
-func isCronSpec(fl validator.FieldLevel) bool { return jobs.CheckSpec(fl.Field().String()) == nil }
-
 // explain says in a sentence what is wrong with a setting.
 func explain(f validator.FieldError) string {
 	_, key, _ := strings.Cut(f.Namespace(), ".")
@@ -201,8 +196,6 @@ func explain(f validator.FieldError) string {
 		return fmt.Sprintf("%s: must be an address or a network such as 10.0.0.0/8, not %q", key, f.Value())
 	case "http_url":
 		return fmt.Sprintf("%s: must be an http or https address, not %q", key, f.Value())
-	case "cron_spec":
-		return fmt.Sprintf("%s: %v", key, jobs.CheckSpec(f.Value().(string)))
 	case "unique":
 		return key + ": two of them have the same name"
 	default:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"stepboard/app"
 	"stepboard/config"
 )
 
@@ -122,9 +123,13 @@ func (p *program) withSettings(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// load reads the settings of this run.
+// load reads and checks the settings of this run.
 func (p *program) load() (config.Config, error) {
-	return config.Load(config.Sources{File: p.file, Env: os.Environ(), Flags: p.flags})
+	cfg, err := config.Load(config.Sources{File: p.file, Env: os.Environ(), Flags: p.flags})
+	if err != nil {
+		return cfg, err
+	}
+	return cfg, app.CheckSettings(&cfg)
 }
 
 // loadFor reads the settings of this run, which must have what the command
