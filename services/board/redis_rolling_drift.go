@@ -1,0 +1,91 @@
+package board
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/models"
+)
+
+// driftLookups is how many scores one script call looks up: about a millisecond
+// of Redis.
+const driftLookups = 600
+
+// driftScript compares the live composites of a random sample of users with
+// what follows from their hours.
+//
+//	KEYS    Board, BoardHours
+//	ARGV    2^T; how many users of the live set; how many users of one of the
+//	        hours, who may be missing in the live set
+//	result  {users, those of them whose live composite is not what follows}
+const driftScript = `
+local unit = tonumber(ARGV[1])
+local hours = redis.call('ZRANGE', KEYS[2], 0, -1)
+local samples = {redis.call('ZRANDMEMBER', KEYS[1], ARGV[2])}
+for _, hour in ipairs(redis.call('ZRANDMEMBER', KEYS[2], 1)) do
+  samples[2] = redis.call('ZRANDMEMBER', KEYS[1] .. ':' .. hour, ARGV[3])
+end
+local members, known = {}, {}
+for _, sample in ipairs(samples) do
+  for _, member in ipairs(sample) do
+    if not known[member] then
+      known[member] = true
+      members[#members + 1] = member
+    end
+  end
+end
+if #members == 0 then
+  return {0, 0}
+end
+
+local points, times = {}, {}
+for _, hour in ipairs(hours) do
+  for i, total in ipairs(redis.call('ZMSCORE', KEYS[1] .. ':' .. hour, unpack(members))) do
+    if total then
+      total = tonumber(total)
+      points[i] = (points[i] or 0) + (total - total % unit)
+      times[i] = math.min(times[i] or unit, total % unit)
+    end
+  end
+end
+local drifted = 0
+for i, was in ipairs(redis.call('ZMSCORE', KEYS[1], unpack(members))) do
+  if tonumber(was or 0) ~= (points[i] or 0) + (times[i] or 0) then
+    drifted = drifted + 1
+  end
+end
+return {#members, drifted}
+`
+
+var drift = redis.NewScript(driftScript)
+
+// Drift compares a random sample of users of each shard of a rolling bucket,
+// half of them from the live set and half from an hour, with what follows from
+// their hours. It tells how many users it has checked, which are fewer where
+// the halves share some, and how many of them have a wrong live score: none,
+// ever. One round trip for each 600 lookups, of which a user takes as many as
+// there are hours.
+func (s *Store) Drift(ctx context.Context, bucket *models.Bucket, sample int) (checked, drifted int, err error) {
+	if bucket.WindowHours == 0 {
+		return 0, 0, nil
+	}
+	atOnce := max(1, driftLookups/(bucket.WindowHours+1))
+	for shard := range bucket.Shards {
+		keys := []string{s.keys.Board(bucket, shard), s.keys.BoardHours(bucket, shard)}
+		for rest := sample; rest > 0; rest -= atOnce {
+			n := min(rest, atOnce)
+			counts, err := drift.Run(ctx, s.rdb, keys, int64(1)<<bucket.TimeBits, (n+1)/2, n/2).Int64Slice()
+			if err != nil {
+				return 0, 0, models.Unavailable("look for drift", err)
+			}
+			if len(counts) != 2 {
+				return 0, 0, fmt.Errorf("look for drift in %s %s: unexpected reply %v", bucket.Board, bucket.Name, counts)
+			}
+			checked += int(counts[0])
+			drifted += int(counts[1])
+		}
+	}
+	return checked, drifted, nil
+}
