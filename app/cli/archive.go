@@ -17,13 +17,13 @@ func (p *program) archiveCommand() *cobra.Command {
 	var board, bucket string
 	cmd := &cobra.Command{
 		Use:   "archive",
-		Short: "Move days that are past their hot days to Postgres, now",
-		Long: "Move days that are past their hot days to Postgres, now: every day that is due, or one day.\n" +
-			"A day that is archived already is looked at for what came late.",
+		Short: "Move cold days to Postgres now",
+		Long: "Move cold days, which are older than hot_days, to Postgres now: every day that is due, or one day.\n" +
+			"Updates that arrived after a day was archived are merged into it.",
 		Args: cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
-			return p.withApp(ctx, func(a *app.App) error {
-				buckets, err := dueOrNamed(ctx, a, board, bucket)
+			return p.runOnApp(ctx, func(a *app.App) error {
+				buckets, err := bucketsToArchive(ctx, a, board, bucket)
 				if err != nil {
 					return err
 				}
@@ -31,13 +31,14 @@ func (p *program) archiveCommand() *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&board, "board", "", "days of this board only")
-	cmd.Flags().StringVar(&bucket, "bucket", "", "this day only, YYYY-MM-DD, or event; needs --board where there are several boards")
+	cmd.Flags().StringVar(&board, "board", "", "archive only days of this board")
+	cmd.Flags().StringVar(&bucket, "bucket", "", "archive only this day, YYYY-MM-DD, or event; needs --board if there are several boards")
 	return cmd
 }
 
-// dueOrNamed lists what a person asks to be archived.
-func dueOrNamed(ctx context.Context, a *app.App, boardName, day string) ([]*models.Bucket, error) {
+// bucketsToArchive returns the buckets that the flags ask for: the named one, or
+// all that are due.
+func bucketsToArchive(ctx context.Context, a *app.App, boardName, day string) ([]*models.Bucket, error) {
 	if boardName != "" {
 		if _, err := a.Catalog.Definitions.Board(boardName); err != nil {
 			return nil, fmt.Errorf("--board %s: %s", boardName, publicMessage(err))
@@ -63,11 +64,12 @@ func dueOrNamed(ctx context.Context, a *app.App, boardName, day string) ([]*mode
 	return buckets, nil
 }
 
+// namedBucket returns one bucket. Without a board name the only board is meant.
 func namedBucket(ctx context.Context, a *app.App, boardName, name string) (*models.Bucket, error) {
 	if boardName == "" {
 		boards := a.Catalog.Definitions.Boards()
 		if len(boards) != 1 {
-			return nil, errors.New("there are several boards: name one by --board")
+			return nil, errors.New("there are several boards: name one with --board")
 		}
 		boardName = boards[0].Name
 	}
@@ -82,14 +84,14 @@ func namedBucket(ctx context.Context, a *app.App, boardName, name string) (*mode
 	return bucket, err
 }
 
-// archive moves the buckets one by one and says what became of each. It goes
-// on behind one that fails.
+// archive archives the buckets one by one and prints the result of each. If one
+// fails, it goes on with the next.
 func (p *program) archive(ctx context.Context, a *app.App, buckets []*models.Bucket) error {
 	if len(buckets) == 0 {
 		fmt.Fprintln(p.stdout, "nothing is due")
 		return nil
 	}
-	line := progressOn(p.stderr)
+	line := newProgressLine(p.stderr)
 	var failed []error
 	for _, b := range buckets {
 		start := time.Now()

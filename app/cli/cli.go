@@ -1,4 +1,4 @@
-// Package cli is the command line: one file for each command.
+// Package cli implements the command line, one file for each command.
 package cli
 
 import (
@@ -27,20 +27,20 @@ const (
 // program is one run of the command line.
 type program struct {
 	stdout, stderr io.Writer
-	// started is set once a command's own work begins: errors before are
+	// started is set when a command's own work begins. Errors before that are
 	// wrong usage.
 	started bool
-	file    string
-	flags   map[string]string
+	file    string            // --config
+	flags   map[string]string // the settings given as flags, by key
 }
 
-// Main runs the command line and answers the exit status: 0, 1 for a failure,
-// 2 for wrong usage. SIGINT and SIGTERM stop it in good order; a second one
-// stops it at once.
+// Main runs the command line and returns the exit status: 0, 1 for a failure, 2
+// for wrong usage. SIGINT and SIGTERM shut it down gracefully; a second signal
+// ends the process at once.
 func Main(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // from now on a signal has its default effect
+	context.AfterFunc(ctx, stop) // a second signal has its default effect
 
 	p := &program{stdout: stdout, stderr: stderr, flags: make(map[string]string)}
 	root := p.root()
@@ -88,7 +88,7 @@ func (p *program) root() *cobra.Command {
 	return root
 }
 
-// run adapts a command's work to cobra and marks that usage was right.
+// run adapts a command's work to cobra and marks the usage as right.
 func (p *program) run(work func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		p.started = true
@@ -110,7 +110,7 @@ func (p *program) withSettings(cmd *cobra.Command) *cobra.Command {
 			flags.Lookup(s.Key).NoOptDefVal = "true"
 		}
 	}
-	// Only flags that were given count, so that an empty one can be given.
+	// A flag that was given counts even if its value is empty.
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, s := range config.Settings() {
@@ -132,8 +132,8 @@ func (p *program) load() (config.Config, error) {
 	return cfg, app.CheckSettings(&cfg)
 }
 
-// loadFor reads the settings of this run, which must have what the command
-// needs.
+// loadFor reads and checks the settings of this run, also by the given check of
+// what the command needs.
 func (p *program) loadFor(require func(*config.Config) error) (config.Config, error) {
 	cfg, err := p.load()
 	if err != nil {
@@ -142,6 +142,8 @@ func (p *program) loadFor(require func(*config.Config) error) (config.Config, er
 	return cfg, require(&cfg)
 }
 
+// needsSubcommand returns the error of a command that was called without one of its
+// subcommands.
 func needsSubcommand(cmd *cobra.Command, _ []string) error {
 	var names []string
 	for _, sub := range cmd.Commands() {

@@ -26,7 +26,7 @@ func (p *program) configCommand() *cobra.Command {
 	}
 	show := &cobra.Command{
 		Use:   "print",
-		Short: "Print the settings in force, with secrets hidden",
+		Short: "Print the effective settings, with secrets hidden",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(context.Context, []string) error {
 			cfg, err := p.load()

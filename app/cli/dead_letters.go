@@ -13,42 +13,42 @@ import (
 )
 
 func (p *program) deadLettersCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "dead-letters", Short: "See and settle updates that could not be applied", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "dead-letters", Short: "List, replay or delete updates that could not be applied", Args: cobra.NoArgs, RunE: needsSubcommand}
 	list := &cobra.Command{
 		Use:   "list",
-		Short: "List them, newest first",
+		Short: "List dead letters, newest first",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
-			return p.withApp(ctx, func(a *app.App) error { return p.listLetters(ctx, a) })
+			return p.runOnApp(ctx, func(a *app.App) error { return p.listDeadLetters(ctx, a) })
 		}),
 	}
 	replay := &cobra.Command{
 		Use:   "replay ID",
-		Short: "Apply one after all, and remove it from the list",
+		Short: "Apply the update of a dead letter, then delete the dead letter",
 		Args:  cobra.ExactArgs(1),
 		RunE: p.run(func(ctx context.Context, args []string) error {
-			return p.withLetter(ctx, args[0], func(a *app.App, id int64) error { return a.DeadLetters.Replay(ctx, id) })
+			return p.runOnDeadLetter(ctx, args[0], func(a *app.App, id int64) error { return a.DeadLetters.Replay(ctx, id) })
 		}),
 	}
 	remove := &cobra.Command{
 		Use:   "delete ID",
-		Short: "Give one up, for good",
+		Short: "Delete a dead letter without applying its update",
 		Args:  cobra.ExactArgs(1),
 		RunE: p.run(func(ctx context.Context, args []string) error {
-			return p.withLetter(ctx, args[0], func(a *app.App, id int64) error { return a.DeadLetters.Delete(ctx, id) })
+			return p.runOnDeadLetter(ctx, args[0], func(a *app.App, id int64) error { return a.DeadLetters.Delete(ctx, id) })
 		}),
 	}
 	cmd.AddCommand(p.withSettings(list), p.withSettings(replay), p.withSettings(remove))
 	return cmd
 }
 
-// lettersPage is how many dead letters are read at a time.
-const lettersPage = 500
+// deadLettersPage is how many dead letters are read at a time.
+const deadLettersPage = 500
 
-func (p *program) listLetters(ctx context.Context, a *app.App) error {
+func (p *program) listDeadLetters(ctx context.Context, a *app.App) error {
 	before := int64(0)
 	for {
-		page, err := a.DeadLetters.List(ctx, before, lettersPage)
+		page, err := a.DeadLetters.List(ctx, before, deadLettersPage)
 		if err != nil {
 			return err
 		}
@@ -56,18 +56,19 @@ func (p *program) listLetters(ctx context.Context, a *app.App) error {
 			fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%x\n", l.ID, l.FailedAt.UTC().Format(time.RFC3339), l.Position, l.Reason, l.Payload)
 			before = l.ID
 		}
-		if len(page) < lettersPage {
+		if len(page) < deadLettersPage {
 			return nil
 		}
 	}
 }
 
-func (p *program) withLetter(ctx context.Context, text string, work func(a *app.App, id int64) error) error {
+// runOnDeadLetter runs work with the id that a text holds.
+func (p *program) runOnDeadLetter(ctx context.Context, text string, work func(a *app.App, id int64) error) error {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 1 {
 		return fmt.Errorf("%q is no id of a dead letter", text)
 	}
-	return p.withApp(ctx, func(a *app.App) error {
+	return p.runOnApp(ctx, func(a *app.App) error {
 		if err := work(a, id); err != nil {
 			return errors.New(publicMessage(err))
 		}

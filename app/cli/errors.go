@@ -7,8 +7,8 @@ import (
 	"stepboard/models"
 )
 
-// oneLine keeps an error readable where several are joined, or where one comes
-// in indented lines.
+// oneLine returns the text of an error on one line. Joined errors, and errors
+// with indented lines, have several.
 func oneLine(err error) string {
 	var text strings.Builder
 	for line := range strings.Lines(err.Error()) {
@@ -26,7 +26,7 @@ func oneLine(err error) string {
 	return text.String()
 }
 
-// publicMessage is an error without the code around it.
+// publicMessage returns the text of an error without its code.
 func publicMessage(err error) string {
 	var known *models.Error
 	if errors.As(err, &known) {

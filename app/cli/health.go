@@ -11,14 +11,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// healthTimeout bounds how long a process may take to say how it is.
+// healthTimeout bounds how long the service may take to respond.
 const healthTimeout = 4 * time.Second
 
 func (p *program) healthCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "health",
 		Short: "Ask the service on this machine whether it is ready",
-		Long:  "Ask the service that listens on http.addr whether it is ready, for health checks of containers, which have no curl.",
+		Long:  "Ask the service that listens on http.addr whether it is ready. It is made for health checks of containers without curl.",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
 			cfg, err := p.load()
@@ -30,7 +30,8 @@ func (p *program) healthCommand() *cobra.Command {
 	}
 }
 
-// askReady prints what the service says; an error where it is not ready.
+// askReady prints the service's response. It returns an error if the service is not
+// ready.
 func (p *program) askReady(ctx context.Context, addr string) (err error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

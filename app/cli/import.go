@@ -24,7 +24,7 @@ func (p *program) importCommand() *cobra.Command {
 		RunE: p.run(func(ctx context.Context, args []string) error {
 			return p.importFile(ctx, args[0], func(a *app.App, r *report, f io.Reader) error {
 				added, err := a.Importer.ImportFriends(ctx, f, offset, r)
-				r.add("new friendships", added)
+				r.add(added, "new friendships")
 				return err
 			})
 		}),
@@ -42,12 +42,12 @@ func (p *program) importCommand() *cobra.Command {
 					return fmt.Errorf("--board %s: %w", board, err)
 				}
 				result, err := a.Importer.ImportSteps(ctx, f, b, r)
-				r.add("totals raised", result.Raised)
+				r.add(result.Raised, "totals raised")
 				if result.Archived > 0 {
-					r.add("days archived", result.Archived)
+					r.add(result.Archived, "days archived")
 				}
 				if result.Waiting > 0 {
-					r.add("days left to the next archival", result.Waiting)
+					r.add(result.Waiting, "days left to the next archive run")
 				}
 				return err
 			})
@@ -58,10 +58,10 @@ func (p *program) importCommand() *cobra.Command {
 	return cmd
 }
 
-// errInterrupted says what an import leaves behind that is stopped half way.
+// errInterrupted is the error of an import that was stopped.
 var errInterrupted = errors.New("interrupted: what was imported stays, and importing the file again adds the rest")
 
-// importFile runs an import of one file against the stores of the settings.
+// importFile imports one file into the stores of the settings.
 func (p *program) importFile(ctx context.Context, path string, work func(*app.App, *report, io.Reader) error) (err error) {
 	cfg, err := p.loadFor((*config.Config).RequirePostgres)
 	if err != nil {
@@ -72,16 +72,19 @@ func (p *program) importFile(ctx context.Context, path string, work func(*app.Ap
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	return p.beside(ctx, cfg, func(a *app.App) error {
-		// A read from a pipe or a terminal waits for as long as nothing comes;
-		// the deadline ends it. A plain file takes none and never waits.
-		defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Now()) })()
-		r := &report{out: p.stdout, err: p.stderr, progress: progressOn(p.stderr), start: time.Now(), clock: clockOf(cfg)}
-		err := work(a, r, file)
-		if err != nil && ctx.Err() != nil {
-			// Whatever failed did so because it was stopped.
-			err = errInterrupted
-		}
-		return r.finish(err)
-	})
+	a, err := p.openApp(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	// Reading from a pipe or a terminal blocks until something arrives; the
+	// deadline ends that. A regular file supports no deadline and never blocks.
+	defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Now()) })()
+	r := &report{out: p.stdout, err: p.stderr, line: newProgressLine(p.stderr), start: time.Now()}
+	err = work(a, r, file)
+	if err != nil && ctx.Err() != nil {
+		// The error is a consequence of stopping.
+		err = errInterrupted
+	}
+	return r.finish(err)
 }

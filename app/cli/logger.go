@@ -9,11 +9,11 @@ import (
 	"stepboard/models"
 )
 
-// newLogger writes structured lines to w.
+// newLogger returns a logger that writes structured lines to w.
 func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
-		level = slog.LevelInfo // the settings were checked
+		level = slog.LevelInfo // does not happen: the settings were checked
 	}
 	options := &slog.HandlerOptions{Level: level}
 	if cfg.Format == "text" {
@@ -22,8 +22,8 @@ func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, options))
 }
 
-// clockOf is the service's clock: the real one, shifted.
-func clockOf(cfg config.Config) models.Clock {
+// newClock returns the service's clock: the real time plus clock.offset.
+func newClock(cfg config.Config) models.Clock {
 	offset := cfg.Clock.Offset
 	return func() time.Time { return time.Now().Add(offset) }
 }

@@ -11,13 +11,13 @@ import (
 )
 
 func (p *program) migrateCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "migrate", Short: "Bring the schema up to date, or tell its version", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: "migrate", Short: "Bring the schema up to date, or print its version", Args: cobra.NoArgs, RunE: needsSubcommand}
 	up := &cobra.Command{
 		Use:   "up",
-		Short: "Apply the migrations that are pending",
+		Short: "Apply pending migrations",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
-			return p.withDatabase(ctx, func(s *stores.Stores) error {
+			return p.runOnStores(ctx, func(s *stores.Stores) error {
 				applied, err := s.Migrate(ctx)
 				if err != nil {
 					return err
@@ -34,10 +34,10 @@ func (p *program) migrateCommand() *cobra.Command {
 	}
 	status := &cobra.Command{
 		Use:   "status",
-		Short: "Tell the schema's version and the one that this binary needs",
+		Short: "Print the schema's version and the version that this binary needs",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
-			return p.withDatabase(ctx, func(s *stores.Stores) error {
+			return p.runOnStores(ctx, func(s *stores.Stores) error {
 				m, err := migrations.New(ctx, s.SQL, s.Dialect)
 				if err != nil {
 					return err

@@ -11,8 +11,8 @@ import (
 // readHeaderTimeout bounds the reading of a request's header.
 const readHeaderTimeout = 5 * time.Second
 
-// serveProfiles answers profiles on an address of their own, if there is one,
-// until the answered function is called.
+// serveProfiles serves profiles on an address of their own until stop is called.
+// If addr is empty, it does nothing.
 func serveProfiles(ctx context.Context, addr string) (stop func(), err error) {
 	if addr == "" {
 		return func() {}, nil
@@ -27,7 +27,7 @@ func serveProfiles(ctx context.Context, addr string) (stop func(), err error) {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	// A profile is written for as long as it is asked for.
+	// No write timeout: the client chooses how long a profile takes.
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: readHeaderTimeout}
 	done := make(chan struct{})
 	go func() {

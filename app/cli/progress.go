@@ -8,28 +8,28 @@ import (
 	"github.com/mattn/go-isatty"
 )
 
-// progress is a line that is drawn over and over, where a person watches;
-// elsewhere it draws nothing.
-type progress struct {
-	out io.Writer // nil where nobody watches
+// progressLine is a line on a terminal that is drawn again and again. If the
+// output is not a terminal, it draws nothing.
+type progressLine struct {
+	out io.Writer // nil if it is not a terminal
 }
 
-func progressOn(w io.Writer) progress {
+func newProgressLine(w io.Writer) progressLine {
 	if f, ok := w.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
-		return progress{out: w}
+		return progressLine{out: w}
 	}
-	return progress{}
+	return progressLine{}
 }
 
-// watched tells whether anybody sees what is drawn.
-func (p progress) watched() bool { return p.out != nil }
+// visible reports whether the line is drawn at all.
+func (p progressLine) visible() bool { return p.out != nil }
 
-// show draws the line anew.
-func (p progress) Show(format string, args ...any) {
-	if p.watched() {
+// Show draws the line anew.
+func (p progressLine) Show(format string, args ...any) {
+	if p.visible() {
 		fmt.Fprintf(p.out, "\r"+format, args...)
 	}
 }
 
-// clear makes room for what is to stay.
-func (p progress) Clear() { p.Show("\x1b[K") }
+// Clear erases the line.
+func (p progressLine) Clear() { p.Show("\x1b[K") }

@@ -4,64 +4,54 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
-
-	"stepboard/models"
 )
 
-// report tells what an import does, while it does it and at the end.
+// report prints the progress, the bad lines and the summary of an import. It
+// implements importer.Report.
 type report struct {
 	out, err io.Writer
-	progress progress
+	line     progressLine
 	start    time.Time
-	shown    time.Time
-	clock    models.Clock
+	shown    time.Time // when the progress was last drawn
 
 	lines, bad int
-	counts     []count
-}
-
-// count is a number of the summary.
-type count struct {
-	label string
-	n     int
+	counts     []string // of the summary
 }
 
 // progressEvery is how often the progress line is drawn on a terminal.
 const progressEvery = 100 * time.Millisecond
 
-// Line implements importer.Report: it counts a line and draws the progress.
+// Line counts a line and draws the progress.
 func (r *report) Line() {
 	r.lines++
-	if r.progress.watched() && time.Since(r.shown) >= progressEvery {
+	if r.line.visible() && time.Since(r.shown) >= progressEvery {
 		r.shown = time.Now()
-		r.progress.Show("%d lines, %d bad", r.lines, r.bad)
+		r.line.Show("%d lines, %d bad", r.lines, r.bad)
 	}
 }
 
-// BadLine implements importer.Report. It fails only if it can't print.
-func (r *report) BadLine(line int, why error) error {
+// BadLine counts and prints a bad line. It fails only if it can't print.
+func (r *report) BadLine(number int, reason error) error {
 	r.bad++
-	r.progress.Clear()
-	_, err := fmt.Fprintf(r.err, "line %d: %s\n", line, publicMessage(why))
+	r.line.Clear()
+	_, err := fmt.Fprintf(r.err, "line %d: %s\n", number, publicMessage(reason))
 	return err
 }
 
-// add puts a number into the summary.
-func (r *report) add(label string, n int) { r.counts = append(r.counts, count{label, n}) }
+// add adds a number to the summary.
+func (r *report) add(n int, label string) { r.counts = append(r.counts, strconv.Itoa(n)+" "+label) }
 
-// finish prints the summary. Bad lines are a failure, though the others were
-// imported.
+// finish prints the summary, unless err ended the import. If there were bad lines,
+// it returns an error, although the other lines were imported.
 func (r *report) finish(err error) error {
-	r.progress.Clear()
+	r.line.Clear()
 	if err != nil {
 		return fmt.Errorf("after %d lines: %w", r.lines, err)
 	}
-	summary := strconv.Itoa(r.lines) + " lines"
-	for _, c := range r.counts {
-		summary += fmt.Sprintf(", %d %s", c.n, c.label)
-	}
-	fmt.Fprintf(r.out, "%s, %d bad lines, in %v\n", summary, r.bad, time.Since(r.start).Round(time.Millisecond))
+	r.add(r.bad, "bad lines")
+	fmt.Fprintf(r.out, "%d lines, %s, in %v\n", r.lines, strings.Join(r.counts, ", "), time.Since(r.start).Round(time.Millisecond))
 	if r.bad > 0 {
 		return fmt.Errorf("%d bad lines were skipped; the others were imported", r.bad)
 	}

@@ -28,19 +28,19 @@ func (p *program) serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			roles, err := rolesOf(only, cfg.Ingest.Mode)
+			roles, err := parseRoles(only, cfg.Ingest.Mode)
 			if err != nil {
 				return err
 			}
 			return serve(ctx, cfg, roles, p.stderr)
 		}),
 	}
-	cmd.Flags().StringSliceVar(&only, "only", nil, "of api, consumer and jobs do these alone; health and metrics are answered in any case")
+	cmd.Flags().StringSliceVar(&only, "only", nil, "run only these of api, consumer and jobs; health and metrics are always served")
 	return cmd
 }
 
-// rolesOf reads --only.
-func rolesOf(only []string, mode string) (app.Roles, error) {
+// parseRoles returns the roles that --only names, all without it.
+func parseRoles(only []string, mode string) (app.Roles, error) {
 	if len(only) == 0 {
 		return app.AllRoles(), nil
 	}
@@ -63,9 +63,9 @@ func rolesOf(only []string, mode string) (app.Roles, error) {
 	return roles, nil
 }
 
-// gcPercent lets the heap grow further between two collections than Go's
-// default of 100: the service keeps little and throws away much, and memory of
-// some 150 MB is cheaper than the time. GOGC overrules it.
+// gcPercent lets the heap grow further between two collections than Go's default
+// of 100: the service keeps little memory and discards much, and some 150 MB cost
+// less than the time. GOGC overrides it.
 const gcPercent = 300
 
 // serve runs the service until ctx ends.
@@ -74,42 +74,53 @@ func serve(ctx context.Context, cfg config.Config, roles app.Roles, logTo io.Wri
 		debug.SetGCPercent(gcPercent)
 	}
 	log := newLogger(logTo, cfg.Log)
-	clock := clockOf(cfg)
 	traces, err := app.NewTraces(ctx, cfg.Traces, log)
 	if err != nil {
 		return err
 	}
-	defer traces.Close() //nolint:contextcheck // the last thing, when ctx has ended: until then there are spans
-	st, err := stores.Open(ctx, cfg, clock, traces.Provider())
+	defer traces.Close() //nolint:contextcheck // it comes last, after ctx has ended: until then spans end
+	a, err := buildApp(ctx, cfg, roles, log, traces)
 	if err != nil {
 		return err
-	}
-	if err := app.CheckStores(ctx, cfg, st, log); err != nil {
-		return errors.Join(err, st.Close())
-	}
-	verifier := newVerifier(ctx, cfg.Auth, log)
-	a, err := app.Build(ctx, app.Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier, Roles: roles, Traces: traces})
-	if err != nil {
-		verifier.Close()
-		return errors.Join(err, st.Close())
 	}
 	listener, err := listen(ctx, cfg.HTTP.Addr)
 	if err != nil {
 		return errors.Join(fmt.Errorf("http.addr: %w", err), a.Close())
 	}
-	profiles, err := serveProfiles(ctx, cfg.HTTP.PprofAddr)
+	stopProfiles, err := serveProfiles(ctx, cfg.HTTP.PprofAddr)
 	if err != nil {
 		return errors.Join(fmt.Errorf("http.pprof_addr: %w", err), listener.Close(), a.Close())
 	}
-	defer profiles()
+	defer stopProfiles()
 	log.Info("serving", "addr", listener.Addr().String(), "version", app.Version)
 	err = a.Run(ctx, listener)
 	log.Info("stopping")
 	return errors.Join(err, a.Close())
 }
 
-// newVerifier checks tokens by the secret, the JWKS, or both. Where the JWKS
-// does not answer, it goes on trying in the background.
+// buildApp builds the service on the stores of the settings, once they are
+// checked.
+func buildApp(ctx context.Context, cfg config.Config, roles app.Roles, log *slog.Logger, traces *app.Traces) (*app.App, error) {
+	clock := newClock(cfg)
+	st, err := stores.Open(ctx, cfg, clock, traces.Provider())
+	if err != nil {
+		return nil, err
+	}
+	if err := app.CheckStores(ctx, cfg, st, log); err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	verifier := newVerifier(ctx, cfg.Auth, log)
+	a, err := app.Build(ctx, app.Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier, Roles: roles, Traces: traces})
+	if err != nil {
+		verifier.Close()
+		return nil, errors.Join(err, st.Close())
+	}
+	return a, nil
+}
+
+// newVerifier returns a verifier that checks tokens with the secret, the JWKS, or
+// both. If the JWKS can't be fetched now, it is fetched in the background once
+// the service runs.
 func newVerifier(ctx context.Context, cfg config.Auth, log *slog.Logger) *auth.Verifier {
 	v := auth.VerifierConfig{Secret: []byte(cfg.HS256Secret), Issuer: cfg.Issuer, Audience: cfg.Audience}
 	if cfg.JWKSURL != "" {

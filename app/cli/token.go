@@ -21,7 +21,7 @@ func (p *program) tokenCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "token --user ID",
-		Short: "Print a signed token, where auth.hs256_secret is set",
+		Short: "Print a signed token; needs auth.hs256_secret",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(context.Context, []string) error {
 			cfg, err := p.load()
@@ -37,8 +37,8 @@ func (p *program) tokenCommand() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&user, "user", "", "the user's id")
-	cmd.Flags().StringVar(&scope, "scope", "", "service, admin, both separated by a space, or nothing for a user")
-	cmd.Flags().DurationVar(&ttl, "ttl", 24*time.Hour, "how long the token is good for")
+	cmd.Flags().StringVar(&scope, "scope", "", "service, admin or both, separated by a space; empty for a user")
+	cmd.Flags().DurationVar(&ttl, "ttl", 24*time.Hour, "how long the token is valid")
 	if err := cmd.MarkFlagRequired("user"); err != nil {
 		panic(err) // the flag is defined above
 	}
