@@ -38,45 +38,57 @@ import (
 	"stepboard/services/stream"
 )
 
-// rewind is how far the ledger's reconciler goes back when Redis may have
-// forgotten something, and from time to time: longer than any transaction takes,
-// than Redis forgets by restarting, and than clocks differ.
-const rewind = 10 * time.Minute
+const (
+	// rewind is how far back the ledger's reconciler starts after a possible loss
+	// in Redis, and at its regular runs: further than a transaction lasts, than a
+	// restart of Redis loses, and than clocks differ.
+	rewind = 10 * time.Minute
+	// replayTimeout bounds the check whether Redis has lost queued updates.
+	replayTimeout = 2 * time.Second
 
-// replayTimeout bounds each question to Redis whether the queue must be replayed.
-const replayTimeout = 2 * time.Second
+	// writeBatch is how many updates are written at once, to the queue or to the
+	// boards: about a millisecond of Redis.
+	writeBatch = 1000
+	// uploadWriters is how many writes of users' uploads may run at the same
+	// time. With one, the next write is larger for having waited.
+	uploadWriters = 1
+	// batchWriters is how many writes of batches may run at the same time. They
+	// are large by themselves: while Redis executes one, the next is encoded.
+	batchWriters = 2
+)
 
-// Options is what an App is made of.
+// Options holds what Build needs.
 type Options struct {
 	Config   config.Config
 	Stores   *stores.Stores
 	Clock    models.Clock
 	Log      *slog.Logger
 	Verifier *auth.Verifier
-	// StreamLimits bounds those who watch rankings; it may be empty.
+	// StreamLimits limits streams of rankings. The zero value means the defaults.
 	StreamLimits stream.Limits
-	// Traces gets traces of the calls, unless it is nil. It stays open: spans may
-	// end until Close has returned.
+	// Traces records traces, unless it is nil. The caller closes it after Close,
+	// because spans may end until then.
 	Traces *Traces
-	// Extra adds routes, for `demo`.
+	// Extra adds routes to the handler; may be nil. The demo uses it.
 	Extra func(*gin.Engine)
-	// KeepStoredBoards says that a service may be running: its boards stay as it has
-	// defined them. It takes no roles then.
+	// KeepStoredBoards keeps the definitions of boards that are stored already. It
+	// is for commands that may run at the same time as the service, with no roles.
 	KeepStoredBoards bool
 	Roles            Roles
 }
 
-// Roles is what a process does; several may share the work.
+// Roles says what a process does. Several processes may have the same role.
 type Roles struct {
-	// API answers requests, Consumer brings queued updates to the boards, Jobs
-	// does what is done again and again.
+	// API serves requests, Consumer applies queued updates to the boards, Jobs
+	// runs the scheduled jobs.
 	API, Consumer, Jobs bool
 }
 
-// AllRoles is what a process does unless it is told to do less.
+// AllRoles returns all roles, which a process has by default.
 func AllRoles() Roles { return Roles{API: true, Consumer: true, Jobs: true} }
 
-// App is the service, wired. Tests, `demo` and `serve` use the same one.
+// App holds the services and what they are built on. The commands, the demo and
+// the tests all use it. Its life is Build, Start or Run, Close.
 type App struct {
 	Catalog     *catalog.Catalog
 	Boards      *board.Store
@@ -90,17 +102,16 @@ type App struct {
 	Importer    *importer.Service
 	DeadLetters *ingest.DeadLetters
 	Replayer    *ingest.Replayer // nil without a queue
-	// Reconciler brings to the boards what they lack of the ledger.
-	Reconciler *ledger.Reconciler
-	Handler    http.Handler
+	Reconciler  *ledger.Reconciler
+	Handler     http.Handler
 
 	log      *slog.Logger
 	stores   *stores.Stores
 	verifier *auth.Verifier
-	// persist takes updates that were accepted: into the queue, or to the boards
-	// without a queue. It returns what board.Store.Raise does.
+	// persist stores accepted updates: in the queue, or without one on the boards.
+	// It returns nil if all are stored, otherwise one error for each.
 	persist func(context.Context, []models.Raise) []error
-	// uploads batches what users upload, batches what backends upload.
+	// uploads batches the uploads of users, batches those of backends.
 	uploads, batches *batch.Batcher[models.Raise]
 	increments       *ledger.Store
 	leases           *lease.Service
@@ -150,7 +161,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	return a.buildHandler(o, names)
 }
 
-// buildBoards constructs what keeps boards, users and friendships.
+// buildBoards constructs the services of boards, users, friendships and the archive.
 func (a *App) buildBoards(o Options, names keys.Builder) {
 	a.Catalog = catalog.New(catalog.NewStore(o.Stores.Gorm), o.Clock, o.Config.HotDays, o.Log)
 	a.Boards = board.NewStore(o.Stores.Redis, names, o.Clock)
@@ -168,7 +179,7 @@ func (a *App) defineBoards(ctx context.Context, o Options) error {
 	return a.Catalog.Definitions.Define(ctx, o.Config.BoardDefinitions())
 }
 
-// buildLedger constructs what counts increments.
+// buildLedger constructs the services of increments.
 func (a *App) buildLedger(o Options) {
 	a.increments = ledger.NewStore(o.Stores.Gorm, o.Stores.Pool)
 	a.Ledger = ledger.New(a.increments, a.Catalog.Buckets, a.Boards, o.Clock, o.Log)
@@ -178,10 +189,10 @@ func (a *App) buildLedger(o Options) {
 	a.registry.MustRegister(newLedgerCollector(a.Ledger))
 }
 
-// buildIngest constructs what takes uploads: straight to the boards, or to the
-// queue and from there to the boards.
+// buildIngest constructs the services of uploads, which go to the boards directly
+// or through the queue.
 func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
-	if a.queue, err = newQueue(ctx, o); err != nil {
+	if a.queue, err = newQueue(ctx, o.Config, o.Traces.Provider(), o.Log); err != nil {
 		return err
 	}
 	deadLetters := ingest.NewDeadLetterStore(o.Stores.Gorm)
@@ -194,7 +205,10 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 		})
 		a.registry.MustRegister(newQueueCollector(a.queue))
 		if o.Roles.Consumer {
-			a.consumer = a.newConsumer(o, deadLetters)
+			a.consumer = ingest.NewConsumer(ingest.ConsumerOptions{
+				Queue: a.queue, Buckets: a.Catalog.Buckets, Boards: a.Boards, DeadLetters: deadLetters, Clock: o.Clock, Log: o.Log,
+				Interval: o.Config.Ingest.FlushInterval, Batch: o.Config.Ingest.BatchSize, Registry: a.registry,
+			})
 		}
 	}
 	a.persist = o.Traces.flushes(a.persist)
@@ -270,7 +284,29 @@ func (a *App) buildHandler(o Options, names keys.Builder) (err error) {
 	return err
 }
 
-// newLeases gives leases by the database that everybody shares.
+// ready returns an error, or nil, for each store and for the queue.
+func (a *App) ready(ctx context.Context) map[string]error {
+	if a.queue == nil {
+		return a.stores.Ready(ctx)
+	}
+	lagErr := make(chan error, 1)
+	go func() {
+		_, err := a.queue.Lag(ctx)
+		lagErr <- err
+	}()
+	checks := a.stores.Ready(ctx)
+	checks["queue"] = <-lagErr
+	return checks
+}
+
+func (a *App) closeQueue() {
+	if a.queue != nil {
+		a.queue.Close()
+	}
+}
+
+// newLeases returns leases in Postgres, or in this process if the database is
+// embedded.
 func newLeases(st *stores.Stores) *lease.Service {
 	if st.Pool == nil {
 		return lease.NewLocal()
@@ -278,7 +314,8 @@ func newLeases(st *stores.Stores) *lease.Service {
 	return lease.NewPostgres(st.Pool.Config().ConnConfig)
 }
 
-// newRegistry measures the process and its connection pools.
+// newRegistry returns a registry with the metrics of the process and of its
+// connection pools.
 func newRegistry(st *stores.Stores) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(

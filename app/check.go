@@ -12,7 +12,9 @@ import (
 	"stepboard/internal/stores"
 )
 
-// CheckStores checks that the stores can be relied on.
+// CheckStores checks that Postgres responds and has the schema that this binary
+// needs, and that Redis evicts nothing. With postgres.auto_migrate it applies
+// pending migrations first.
 func CheckStores(ctx context.Context, cfg config.Config, st *stores.Stores, log *slog.Logger) error {
 	if err := st.SQL.PingContext(ctx); err != nil {
 		return fmt.Errorf("connect to postgres: %w", err)
@@ -32,11 +34,12 @@ func CheckStores(ctx context.Context, cfg config.Config, st *stores.Stores, log 
 	return checkRedis(ctx, st.Redis, log)
 }
 
-// checkRedis refuses a Redis that may throw away what it must keep.
+// checkRedis returns an error if Redis may evict keys. If Redis does not reveal its
+// policy, it logs a warning.
 func checkRedis(ctx context.Context, rdb redis.UniversalClient, log *slog.Logger) error {
 	err := stores.CheckRedis(ctx, rdb)
-	if errors.Is(err, stores.ErrMayNotAsk) {
-		log.Warn("redis does not tell its maxmemory-policy: make sure that it is noeviction, or boards may be thrown away")
+	if errors.Is(err, stores.ErrPolicyUnknown) {
+		log.Warn("redis does not reveal its maxmemory-policy: make sure that it is noeviction, or it may evict boards")
 		return nil
 	}
 	return err

@@ -4,29 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
+	"stepboard/config"
 	"stepboard/internal/keys"
 	"stepboard/internal/stores"
 	"stepboard/services/ingest"
 )
 
-// writeBatch is how many updates one write gathers, to the queue or to the
-// boards: about a millisecond of Redis.
-const writeBatch = 1000
-
-const (
-	// uploadWriters is how many writes of users' uploads may run at the same
-	// time. With one, the next write is larger for having waited.
-	uploadWriters = 1
-	// batchWriters is how many writes of batches may run at the same time. They
-	// are large by themselves: while Redis executes one, the next is encoded.
-	batchWriters = 2
-)
-
-// newQueue makes the queue of the settings; nil in direct mode.
-func newQueue(ctx context.Context, opts Options) (ingest.Queue, error) {
-	cfg, log := opts.Config, opts.Log
+// newQueue returns the queue of the settings, or nil in direct mode.
+func newQueue(ctx context.Context, cfg config.Config, traces trace.TracerProvider, log *slog.Logger) (ingest.Queue, error) {
 	o := cfg.Ingest
 	switch o.Mode {
 	case "redis":
@@ -34,7 +24,7 @@ func newQueue(ctx context.Context, opts Options) (ingest.Queue, error) {
 		if len(o.Redis.Addrs) > 0 {
 			server = o.Redis.Server()
 		}
-		rdb, err := stores.OpenTracedRedis(server, opts.Traces.Provider())
+		rdb, err := stores.OpenTracedRedis(server, traces)
 		if err != nil {
 			return nil, fmt.Errorf("ingest.redis: %w", err)
 		}
@@ -57,12 +47,4 @@ func newQueue(ctx context.Context, opts Options) (ingest.Queue, error) {
 	default:
 		return nil, nil //nolint:nilnil // without a queue, updates go straight to the boards
 	}
-}
-
-// newConsumer makes what applies the queue's updates.
-func (a *App) newConsumer(o Options, deadLetters ingest.DeadLetterWriter) *ingest.Consumer {
-	return ingest.NewConsumer(ingest.ConsumerOptions{
-		Queue: a.queue, Buckets: a.Catalog.Buckets, Boards: a.Boards, DeadLetters: deadLetters,
-		Clock: o.Clock, Log: o.Log, Interval: o.Config.Ingest.FlushInterval, Batch: o.Config.Ingest.BatchSize, Registry: a.registry,
-	})
 }

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// drainTimeout bounds how long requests under way may take to finish once
-	// the service is told to stop.
+	// drainTimeout bounds how long requests in progress may take once the service
+	// stops.
 	drainTimeout = 15 * time.Second
 
 	readHeaderTimeout = 5 * time.Second
@@ -22,10 +22,10 @@ const (
 	maxHeaderBytes    = 32 << 10
 )
 
-// Start starts the background work, which runs until Close whether or not ctx
-// ends: batchers, the refresh of the catalog and of the keys of tokens and, as
-// the roles say, jobs and consumers. Only its first call does something. It must
-// precede requests, uploads and increments.
+// Start starts the background work: batchers, the refresh of the catalog and of
+// the keys of tokens and, if the roles include them, jobs and the consumer. It
+// runs until Close, even if ctx ends before. Requests, uploads and increments
+// need it. Further calls do nothing.
 func (a *App) Start(ctx context.Context) {
 	a.starting.Do(func() {
 		background, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -58,7 +58,7 @@ func (a *App) Run(ctx context.Context, listener net.Listener) error {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
-	// Streams never finish by themselves, and Shutdown would wait for them.
+	// Streams do not end by themselves, and Shutdown would wait for them.
 	server.RegisterOnShutdown(a.Streams.Close)
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
@@ -103,25 +103,4 @@ func (a *App) Close() error {
 	a.verifier.Close()
 	a.closeQueue()
 	return a.stores.Close()
-}
-
-// ready asks the stores and the queue whether they answer.
-func (a *App) ready(ctx context.Context) map[string]error {
-	if a.queue == nil {
-		return a.stores.Ready(ctx)
-	}
-	asked := make(chan error, 1)
-	go func() {
-		_, err := a.queue.Lag(ctx)
-		asked <- err
-	}()
-	checks := a.stores.Ready(ctx)
-	checks["queue"] = <-asked
-	return checks
-}
-
-func (a *App) closeQueue() {
-	if a.queue != nil {
-		a.queue.Close()
-	}
 }

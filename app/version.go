@@ -1,4 +1,4 @@
 package app
 
-// Version is this release.
+// Version is the version of this release.
 const Version = "0.1.0"

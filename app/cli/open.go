@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"stepboard/app"
 	"stepboard/config"
@@ -10,23 +11,45 @@ import (
 	"stepboard/services/auth"
 )
 
-// openApp builds and starts the service on the stores of the settings, without
-// a role. serve may be running on them: its boards stay as it has defined them.
-// The caller closes the App.
-func (p *program) openApp(ctx context.Context, cfg config.Config) (*app.App, error) {
-	log, clock := newLogger(p.stderr, cfg.Log), newClock(cfg)
-	st, err := stores.Open(ctx, cfg, clock, nil)
+// buildApp opens and checks the stores of o.Config and builds the service on
+// them. It sets what o lacks: the stores, the clock and a verifier of tokens.
+func buildApp(ctx context.Context, o app.Options, tokens config.Auth) (*app.App, error) {
+	o.Clock = newClock(o.Config)
+	st, err := stores.Open(ctx, o.Config, o.Clock, o.Traces.Provider())
 	if err != nil {
 		return nil, err
 	}
-	if err := app.CheckStores(ctx, cfg, st, log); err != nil {
+	if err := app.CheckStores(ctx, o.Config, st, o.Log); err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
-	verifier := auth.NewVerifier(auth.VerifierConfig{})
-	a, err := app.Build(ctx, app.Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier, KeepStoredBoards: true})
+	o.Stores, o.Verifier = st, newVerifier(ctx, tokens, o.Log)
+	a, err := app.Build(ctx, o)
 	if err != nil {
-		verifier.Close()
+		o.Verifier.Close()
 		return nil, errors.Join(err, st.Close())
+	}
+	return a, nil
+}
+
+// newVerifier returns a verifier that checks tokens with the secret, the JWKS, or
+// both, or none. If the JWKS can't be fetched now, it is fetched in the background once
+// the service runs.
+func newVerifier(ctx context.Context, cfg config.Auth, log *slog.Logger) *auth.Verifier {
+	v := auth.VerifierConfig{Secret: []byte(cfg.HS256Secret), Issuer: cfg.Issuer, Audience: cfg.Audience}
+	if cfg.JWKSURL != "" {
+		v.Keys = auth.NewKeySet(ctx, cfg.JWKSURL, log)
+	}
+	return auth.NewVerifier(v)
+}
+
+// openApp builds and starts the service on the stores of the settings, without a
+// role and without tokens. serve may be running on them: its boards stay as it has
+// defined them. The caller closes the App.
+func (p *program) openApp(ctx context.Context, cfg config.Config) (*app.App, error) {
+	log := newLogger(p.stderr, cfg.Log)
+	a, err := buildApp(ctx, app.Options{Config: cfg, Log: log, KeepStoredBoards: true}, config.Auth{})
+	if err != nil {
+		return nil, err
 	}
 	a.Start(ctx)
 	return a, nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"runtime/debug"
 
@@ -13,8 +12,6 @@ import (
 
 	"stepboard/app"
 	"stepboard/config"
-	"stepboard/internal/stores"
-	"stepboard/services/auth"
 )
 
 func (p *program) serveCommand() *cobra.Command {
@@ -79,7 +76,7 @@ func serve(ctx context.Context, cfg config.Config, roles app.Roles, logTo io.Wri
 		return err
 	}
 	defer traces.Close() //nolint:contextcheck // it comes last, after ctx has ended: until then spans end
-	a, err := buildApp(ctx, cfg, roles, log, traces)
+	a, err := buildApp(ctx, app.Options{Config: cfg, Log: log, Roles: roles, Traces: traces}, cfg.Auth)
 	if err != nil {
 		return err
 	}
@@ -96,35 +93,4 @@ func serve(ctx context.Context, cfg config.Config, roles app.Roles, logTo io.Wri
 	err = a.Run(ctx, listener)
 	log.Info("stopping")
 	return errors.Join(err, a.Close())
-}
-
-// buildApp builds the service on the stores of the settings, once they are
-// checked.
-func buildApp(ctx context.Context, cfg config.Config, roles app.Roles, log *slog.Logger, traces *app.Traces) (*app.App, error) {
-	clock := newClock(cfg)
-	st, err := stores.Open(ctx, cfg, clock, traces.Provider())
-	if err != nil {
-		return nil, err
-	}
-	if err := app.CheckStores(ctx, cfg, st, log); err != nil {
-		return nil, errors.Join(err, st.Close())
-	}
-	verifier := newVerifier(ctx, cfg.Auth, log)
-	a, err := app.Build(ctx, app.Options{Config: cfg, Stores: st, Clock: clock, Log: log, Verifier: verifier, Roles: roles, Traces: traces})
-	if err != nil {
-		verifier.Close()
-		return nil, errors.Join(err, st.Close())
-	}
-	return a, nil
-}
-
-// newVerifier returns a verifier that checks tokens with the secret, the JWKS, or
-// both. If the JWKS can't be fetched now, it is fetched in the background once
-// the service runs.
-func newVerifier(ctx context.Context, cfg config.Auth, log *slog.Logger) *auth.Verifier {
-	v := auth.VerifierConfig{Secret: []byte(cfg.HS256Secret), Issuer: cfg.Issuer, Audience: cfg.Audience}
-	if cfg.JWKSURL != "" {
-		v.Keys = auth.NewKeySet(ctx, cfg.JWKSURL, log)
-	}
-	return auth.NewVerifier(v)
 }

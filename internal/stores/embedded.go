@@ -15,19 +15,19 @@ import (
 	"stepboard/models"
 )
 
-// expireEvery is how often the embedded Redis looks for keys that are past
-// their time; it does so only when told.
-const expireEvery = time.Second
+// expireInterval is how often the clock of the embedded Redis is moved forward.
+// Its keys expire only then.
+const expireInterval = time.Second
 
-// OpenEmbedded starts an in-process Redis and an SQL database in memory, with
-// the schema applied. They serve the same code as the real ones and lose
-// everything when they close.
+// OpenEmbedded starts a Redis in this process and an SQL database in memory, with
+// the schema applied. The services use them as they use the real ones. All data
+// is lost when they close.
 func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 	server := miniredis.NewMiniRedis()
 	if err := server.Start(); err != nil {
 		return nil, fmt.Errorf("start embedded redis: %w", err)
 	}
-	// The database has a name, so that a second connection finds it.
+	// The database has a name, so that a second connection reaches it.
 	g, err := openGorm(sqlite.Open("file:"+rand.Text()+"?mode=memory&cache=shared"), clock)
 	if err != nil {
 		server.Close()
@@ -38,11 +38,11 @@ func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 		server.Close()
 		return nil, fmt.Errorf("open embedded database: %w", err)
 	}
-	// A database in memory lives as long as it has a connection: one is kept
-	// aside, as a transaction that is cancelled takes its own with it. With the
-	// other one, work is done one thing at a time.
+	// A database in memory exists as long as it has a connection. One is held for
+	// that, because a cancelled transaction closes its own. The other one runs all
+	// statements, one at a time.
 	db.SetMaxOpenConns(2)
-	anchor, err := db.Conn(ctx)
+	held, err := db.Conn(ctx)
 	if err != nil {
 		server.Close()
 		return nil, fmt.Errorf("open embedded database: %w", err)
@@ -59,8 +59,8 @@ func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 		Gorm:    g,
 		SQL:     db,
 		Dialect: migrations.SQLite,
-		closeUnder: func() {
-			anchor.Close() // its database has closed it
+		closeServers: func() {
+			held.Close() // the error says that the database has closed it
 			close(stopClock)
 			<-clockStopped
 			server.Close()
@@ -73,12 +73,12 @@ func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 }
 
 func runExpiry(server *miniredis.Miniredis, stop <-chan struct{}) {
-	ticker := time.NewTicker(expireEvery)
+	ticker := time.NewTicker(expireInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			server.FastForward(expireEvery)
+			server.FastForward(expireInterval)
 		case <-stop:
 			return
 		}

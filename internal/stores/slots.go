@@ -10,53 +10,55 @@ import (
 )
 
 const (
-	// slotPause is how long a command rests that met a slot on the move.
+	// slotPause is the pause before a command that met a moving slot is sent again.
 	slotPause = 20 * time.Millisecond
-	// slotPatience bounds how long it goes on being sent again. A slot moves key
-	// by key, the largest of which may take a second or more.
+	// slotPatience bounds how long such a command is sent again. A slot moves key
+	// by key, and its largest key may take a second or more.
 	slotPatience = 10 * time.Second
 )
 
-// slots keeps a client of a cluster from failing where slots change hands.
+// slotHook makes a client of a cluster wait while slots move between nodes,
+// instead of failing.
 //
-// After a failover nobody is left to tell the client that a slot has another
-// master, and it would go on asking the dead one for up to a minute: whenever
-// a node does not answer, it asks the others who serves what.
+// After a failover the client would keep asking the dead master for up to a
+// minute. Whenever a node does not respond, the hook therefore makes it ask the
+// other nodes which of them serves which slots.
 //
-// While a slot moves, a command of several keys is sent again for as long as some
-// of these have moved to another node and others have not yet: nobody can run it
-// meanwhile. The client does so by itself a few times only, and in a pipeline for
-// its first command alone; when these are used up it may not follow the slot to
-// where it has just got. What was refused has changed nothing: scripts read all keys
-// before they write.
-type slots struct{ cluster *redis.ClusterClient }
+// While a slot moves, no node can run a command on several keys of which only
+// some have moved. The hook sends such a command again. The client itself does
+// so only a few times, and in a pipeline only for the first command; after that
+// it may not follow the slot to its new node. A refused command has changed
+// nothing, because scripts read all of their keys before they write.
+type slotHook struct{ cluster *redis.ClusterClient }
 
-// look asks who serves what, in the background, where a node did not answer.
-func (s slots) look(ctx context.Context, err error) {
-	var answered redis.Error
-	if err != nil && !errors.As(err, &answered) && ctx.Err() == nil {
-		s.cluster.ReloadState(ctx)
+// reloadIfUnreachable makes the client find out, in the background, which node
+// serves which slots, if err means that a node did not respond.
+func (h slotHook) reloadIfUnreachable(ctx context.Context, err error) {
+	var response redis.Error
+	if err != nil && !errors.As(err, &response) && ctx.Err() == nil {
+		h.cluster.ReloadState(ctx)
 	}
 }
 
-// DialHook is that of the client.
-func (slots) DialHook(next redis.DialHook) redis.DialHook { return next }
+// DialHook implements redis.Hook. It changes nothing.
+func (slotHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessHook sends a command again.
-func (s slots) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+// ProcessHook implements redis.Hook.
+func (h slotHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		for until := time.Now().Add(slotPatience); isMoving(err) && rest(ctx, until); {
+		for until := time.Now().Add(slotPatience); isMoving(err) && pause(ctx, until); {
 			cmd.SetErr(nil)
 			err = next(ctx, cmd)
 		}
-		s.look(ctx, err)
+		h.reloadIfUnreachable(ctx, err)
 		return err
 	}
 }
 
-// ProcessPipelineHook sends again those of the commands that were refused.
-func (s slots) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+// ProcessPipelineHook implements redis.Hook. It sends again only the commands that
+// were refused.
+func (h slotHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
 		for until := time.Now().Add(slotPatience); err != nil; {
@@ -66,16 +68,16 @@ func (s slots) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 					refused = append(refused, cmd)
 				}
 			}
-			if refused == nil || !rest(ctx, until) {
+			if refused == nil || !pause(ctx, until) {
 				break
 			}
 			for _, cmd := range refused {
 				cmd.SetErr(nil)
 			}
-			_ = next(ctx, refused) // each command has its own
+			_ = next(ctx, refused) // each command holds its own error
 			err = firstError(cmds)
 		}
-		s.look(ctx, err)
+		h.reloadIfUnreachable(ctx, err)
 		return err
 	}
 }
@@ -89,8 +91,8 @@ func firstError(cmds []redis.Cmder) error {
 	return nil
 }
 
-// isMoving tells that a command met a slot of which some keys have moved, or all
-// of them just now; a script that names further keys finds that out for itself.
+// isMoving reports whether a command met a slot of which some keys have moved, or
+// all of them just now. A script that names further keys detects that by itself.
 func isMoving(err error) bool {
 	if err == nil {
 		return false
@@ -100,8 +102,8 @@ func isMoving(err error) bool {
 	return moved || ask || redis.IsTryAgainError(err) || strings.Contains(err.Error(), "Script attempted to access a non local key")
 }
 
-// rest pauses; false if there is no time left.
-func rest(ctx context.Context, until time.Time) bool {
+// pause waits for slotPause. It returns false if until has passed or ctx ends.
+func pause(ctx context.Context, until time.Time) bool {
 	if !time.Now().Before(until) {
 		return false
 	}

@@ -1,5 +1,5 @@
-// Package stores opens what the services keep their data in: Redis and
-// Postgres, or their embedded stand-ins for trying things out.
+// Package stores opens the connections to Redis and Postgres, or embedded
+// replacements of both, for demos and tests.
 package stores
 
 import (
@@ -33,42 +33,43 @@ import (
 )
 
 const (
-	// Redis answers in well under a millisecond; a second without an answer
-	// is an outage, and waiting longer only piles up requests.
+	// redisTimeout bounds dialing, reading and writing. Redis responds in well
+	// under a millisecond: a second is an outage, and waiting longer only makes
+	// requests pile up.
 	redisTimeout = time.Second
-	// redisRetries is how often a command is tried again on another
-	// connection. Every command may be: raising again changes nothing.
+	// redisRetries is how often a command is retried on another connection. All
+	// commands can be: raising a score again changes nothing.
 	redisRetries = 1
 
-	// postgresDial bounds a connection attempt, where the DSN does not.
+	// postgresDial bounds a connection attempt, unless the DSN does.
 	postgresDial = 3 * time.Second
-	// closeTimeout bounds how long closing waits for connections that are in
-	// use or half open: a Postgres that hangs must not keep the process alive.
+	// closeTimeout bounds how long closing waits for connections that are in use
+	// or half open, so that a Postgres that hangs does not keep the process alive.
 	closeTimeout = 5 * time.Second
 
-	// idleTransaction ends a transaction whose process has stalled. It must
-	// stay below the minute that a friend set's mark stands.
+	// idleTransaction is how long a transaction may be idle before Postgres ends
+	// it, because its process has stalled. It must be less than the minute after
+	// which the mark of a friend set expires.
 	idleTransaction = 20 * time.Second
 	// statementTimeout bounds a statement.
 	statementTimeout = 30 * time.Second
 )
 
-// Stores are the connections that everything shares.
+// Stores holds the connections that all services share.
 type Stores struct {
 	Redis   redis.UniversalClient
 	Gorm    *gorm.DB
 	SQL     *sql.DB
 	Dialect migrations.Dialect
-	// Pool is what lies under SQL where that is Postgres, else nil.
+	// Pool is the pool under SQL; nil if the database is embedded.
 	Pool *pgxpool.Pool
-	// closeUnder closes what lies under the connections.
-	closeUnder func()
-	closing    sync.Once
+	// closeServers closes the pool or the embedded servers, after the connections.
+	closeServers func()
+	closing      sync.Once
 }
 
-// Open makes the connections to Redis and Postgres; they connect when they are
-// used. Every call that belongs to a trace gets a span there; a nil provider
-// traces nothing.
+// Open opens Redis and Postgres, which connect at their first use. Calls that
+// belong to a trace get a span from traces; if it is nil, nothing is traced.
 func Open(ctx context.Context, cfg config.Config, clock models.Clock, traces trace.TracerProvider) (*Stores, error) {
 	rdb, err := OpenTracedRedis(cfg.Redis, traces)
 	if err != nil {
@@ -82,14 +83,14 @@ func Open(ctx context.Context, cfg config.Config, clock models.Clock, traces tra
 	return s, nil
 }
 
-// OpenTracedRedis is OpenRedis with a span for every command or pipeline that
-// belongs to a trace. A nil provider traces nothing.
+// OpenTracedRedis is like OpenRedis with a span for every command or pipeline
+// that belongs to a trace. If traces is nil, nothing is traced.
 func OpenTracedRedis(cfg config.Redis, traces trace.TracerProvider) (redis.UniversalClient, error) {
 	rdb := OpenRedis(cfg)
 	if traces == nil {
 		return rdb, nil
 	}
-	// Arguments are left out: keys and members are users.
+	// Arguments are left out, because keys and members name users.
 	err := redisotel.InstrumentTracing(rdb, redisotel.WithTracerProvider(traces),
 		redisotel.WithDBStatement(false), redisotel.WithCallerEnabled(false), redisotel.WithDialFilter(true))
 	if err != nil {
@@ -98,10 +99,10 @@ func OpenTracedRedis(cfg config.Redis, traces trace.TracerProvider) (redis.Unive
 	return rdb, nil
 }
 
-// OpenRedis makes a client of a Redis; it connects when it is used.
+// OpenRedis returns a client of Redis, which connects at its first use.
 func OpenRedis(cfg config.Redis) redis.UniversalClient {
-	// What it would print is answered as an error too, and logged with the
-	// request that met it.
+	// The client also returns as errors what it would print. They are logged with
+	// their request.
 	redis.SetLogger(&logging.VoidLogger{})
 	options := &redis.UniversalOptions{
 		Addrs:            cfg.Addrs,
@@ -112,14 +113,14 @@ func OpenRedis(cfg config.Redis) redis.UniversalClient {
 		SentinelUsername: cfg.SentinelUsername,
 		SentinelPassword: cfg.SentinelPassword,
 		DialTimeout:      redisTimeout,
-		// A refused connection is an answer: the command is tried again anyway.
+		// Dialing is not retried, because the command is.
 		DialerRetries: 1,
 		ReadTimeout:   redisTimeout,
 		WriteTimeout:  redisTimeout,
 		PoolTimeout:   redisTimeout,
 		MaxRetries:    redisRetries,
-		// Announced maintenance is a feature of hosted servers; asking for it
-		// costs every new connection a command that Redis itself refuses.
+		// Maintenance notifications are a feature of hosted servers. Subscribing
+		// costs each new connection a command that Redis itself refuses.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	if cfg.TLS {
@@ -127,7 +128,7 @@ func OpenRedis(cfg config.Redis) redis.UniversalClient {
 	}
 	rdb := redis.NewUniversalClient(options)
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
-		cluster.AddHook(slots{cluster})
+		cluster.AddHook(slotHook{cluster})
 	}
 	return rdb
 }
@@ -149,7 +150,7 @@ func openPostgres(ctx context.Context, cfg config.Config, clock models.Clock, tr
 		params["application_name"] = "stepboard"
 	}
 	if traces != nil {
-		// Statements are recorded, what stands for their $1 is not.
+		// Spans have the statements without their arguments.
 		pgConfig.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(traces),
 			otelpgx.WithMeterProvider(noop.NewMeterProvider()), otelpgx.WithQuerySpanNamePrefix())
 	}
@@ -162,10 +163,11 @@ func openPostgres(ctx context.Context, cfg config.Config, clock models.Clock, tr
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open postgres: %w", err), db.Close())
 	}
-	return &Stores{Gorm: g, SQL: db, Dialect: migrations.Postgres, Pool: pool, closeUnder: func() { closePool(pool) }}, nil
+	return &Stores{Gorm: g, SQL: db, Dialect: migrations.Postgres, Pool: pool, closeServers: func() { closePool(pool) }}, nil
 }
 
-// closePool closes the pool, or leaves it to the end of the process.
+// closePool closes the pool. After closeTimeout it leaves that to the end of the
+// process.
 func closePool(pool *pgxpool.Pool) {
 	closed := make(chan struct{})
 	go func() {
@@ -178,8 +180,8 @@ func closePool(pool *pgxpool.Pool) {
 	}
 }
 
-// withoutDSN keeps what is wrong with a DSN and leaves out the DSN, which the
-// driver quotes with only some of its passwords hidden.
+// withoutDSN returns the cause of a parse error without the DSN. The driver
+// quotes the DSN and hides only some passwords.
 func withoutDSN(err error) error {
 	var parse *pgconn.ParseConfigError
 	if !errors.As(err, &parse) {
@@ -193,11 +195,11 @@ func withoutDSN(err error) error {
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// openGorm sets what holds for every query: the service's clock, no
-// transaction around single statements, no log of its own.
+// openGorm configures gorm for all queries: the service's clock, no transaction
+// around single statements, no log.
 func openGorm(dialector gorm.Dialector, clock models.Clock) (*gorm.DB, error) {
 	return gorm.Open(dialector, &gorm.Config{
-		// Microseconds, as Postgres keeps them.
+		// Postgres stores microseconds.
 		NowFunc:                func() time.Time { return clock().UTC().Truncate(time.Microsecond) },
 		TranslateError:         true,
 		SkipDefaultTransaction: true,
@@ -206,23 +208,23 @@ func openGorm(dialector gorm.Dialector, clock models.Clock) (*gorm.DB, error) {
 	})
 }
 
-// Close closes Redis first, then SQL. Closing again does nothing.
+// Close closes Redis first, then the database. Further calls do nothing.
 func (s *Stores) Close() (err error) {
 	s.closing.Do(func() {
 		err = errors.Join(s.Redis.Close(), s.SQL.Close())
-		s.closeUnder()
+		s.closeServers()
 	})
 	return err
 }
 
-// Ready asks both stores whether they answer.
+// Ready pings both stores and returns an error, or nil, for each.
 func (s *Stores) Ready(ctx context.Context) map[string]error {
 	sqlDone := make(chan error, 1)
 	go func() { sqlDone <- s.SQL.PingContext(ctx) }()
 	return map[string]error{"redis": s.Redis.Ping(ctx).Err(), "postgres": <-sqlDone}
 }
 
-// Migrate brings the schema up to date.
+// Migrate applies pending migrations and returns them.
 func (s *Stores) Migrate(ctx context.Context) ([]migrations.Applied, error) {
 	m, err := migrations.New(ctx, s.SQL, s.Dialect)
 	if err != nil {
@@ -231,7 +233,7 @@ func (s *Stores) Migrate(ctx context.Context) ([]migrations.Applied, error) {
 	return m.Up(ctx)
 }
 
-// CheckSchema refuses a schema that is behind this binary.
+// CheckSchema returns an error if the schema is older than this binary needs.
 func (s *Stores) CheckSchema(ctx context.Context) error {
 	m, err := migrations.New(ctx, s.SQL, s.Dialect)
 	if err != nil {
@@ -247,11 +249,12 @@ func (s *Stores) CheckSchema(ctx context.Context) error {
 	return nil
 }
 
-// ErrMayNotAsk says that Redis keeps its configuration to itself.
-var ErrMayNotAsk = errors.New("redis does not tell its maxmemory-policy")
+// ErrPolicyUnknown means that Redis does not let us read its configuration.
+var ErrPolicyUnknown = errors.New("redis does not reveal its maxmemory-policy")
 
-// CheckRedis refuses a Redis that may throw boards away, be it any master of a
-// cluster. ErrMayNotAsk where a server does not tell.
+// CheckRedis returns an error if Redis, or any master of a cluster, does not
+// respond or may evict boards. It returns ErrPolicyUnknown if a server does not
+// reveal its policy.
 func CheckRedis(ctx context.Context, rdb redis.UniversalClient) error {
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
 		return cluster.ForEachMaster(ctx, checkServer)
@@ -266,13 +269,13 @@ func checkServer[C redis.Cmdable](ctx context.Context, rdb C) error {
 	values, err := rdb.ConfigGet(ctx, "maxmemory-policy").Result()
 	var refused redis.Error
 	if errors.As(err, &refused) || (err == nil && len(values) == 0) {
-		return ErrMayNotAsk
+		return ErrPolicyUnknown
 	}
 	if err != nil {
 		return fmt.Errorf("read redis configuration: %w", err)
 	}
 	if policy := values["maxmemory-policy"]; !strings.EqualFold(policy, "noeviction") {
-		return fmt.Errorf("redis has maxmemory-policy %s and may throw boards away: set it to noeviction", policy)
+		return fmt.Errorf("redis has maxmemory-policy %s and may evict boards: set it to noeviction", policy)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func TestCheckRedis(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	if err := stores.CheckRedis(t.Context(), env.Redis); err != nil {
-		t.Errorf("a Redis as it should be: %v", err)
+		t.Errorf("a Redis that does not evict: %v", err)
 	}
 	server := testenv.StartRedis(t)
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
@@ -41,16 +41,16 @@ func TestCheckRedis(t *testing.T) {
 	if err := rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-config").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := stores.CheckRedis(t.Context(), rdb); !errors.Is(err, stores.ErrMayNotAsk) {
-		t.Errorf("a Redis that does not tell: %v", err)
+	if err := stores.CheckRedis(t.Context(), rdb); !errors.Is(err, stores.ErrPolicyUnknown) {
+		t.Errorf("a Redis that does not reveal its policy: %v", err)
 	}
 	server.Kill()
-	if err := stores.CheckRedis(t.Context(), rdb); err == nil || errors.Is(err, stores.ErrMayNotAsk) {
-		t.Errorf("a Redis that is away: %v", err)
+	if err := stores.CheckRedis(t.Context(), rdb); err == nil || errors.Is(err, stores.ErrPolicyUnknown) {
+		t.Errorf("a Redis that is down: %v", err)
 	}
 }
 
-// What is wrong with a DSN is said without the DSN, which may hold a password.
+// The error of a bad DSN does not quote the DSN, which may hold a password.
 func TestABadDSNIsNotPrinted(t *testing.T) {
 	t.Parallel()
 	for _, dsn := range []string{
@@ -65,7 +65,7 @@ func TestABadDSNIsNotPrinted(t *testing.T) {
 	}
 }
 
-// A Postgres that hangs does not keep the process from ending.
+// A connection in use does not keep the process from ending.
 func TestClosingWithAConnectionInUse(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
@@ -79,8 +79,7 @@ func TestClosingWithAConnectionInUse(t *testing.T) {
 	conn.Release()
 }
 
-// A transaction that is cancelled takes its connection with it, but not the
-// embedded database.
+// A cancelled transaction closes its connection, but the embedded database stays.
 func TestTheEmbeddedDatabaseSurvivesACancelledTransaction(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
