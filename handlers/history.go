@@ -48,13 +48,13 @@ func (in *historyInput) query(ctx context.Context) (ranking.HistoryQuery, error)
 	if err != nil {
 		return ranking.HistoryQuery{}, err
 	}
-	of := viewer
+	user := viewer
 	if in.For != "" {
-		if of, err = models.ParseUserID(in.For); err != nil {
+		if user, err = models.ParseUserID(in.For); err != nil {
 			return ranking.HistoryQuery{}, models.Invalid("query.for", err.Error())
 		}
 	}
-	return ranking.HistoryQuery{Board: in.Board, Viewer: viewer, User: of, From: from, To: to}, nil
+	return ranking.HistoryQuery{Board: in.Board, Viewer: viewer, User: user, From: from, To: to}, nil
 }
 
 type historyEntry struct {

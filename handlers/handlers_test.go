@@ -1,0 +1,196 @@
+package handlers_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stepboard/handlers"
+	"stepboard/models"
+	"stepboard/services/auth"
+)
+
+// noon is the time of every test's clock.
+var noon = time.Date(2026, 11, 20, 4, 0, 0, 0, time.UTC)
+
+// The errors that fakes return: one with a code, and one that clients must not
+// see.
+var (
+	errUnavailable = models.Unavailable("read", errors.New("connection refused"))
+	errUnknown     = errors.New("secret")
+)
+
+const (
+	wantUnavailable = "503 unavailable: the service can't answer this right now; try again shortly"
+	wantInternal    = "500 internal: something went wrong here; the log knows this request's id"
+)
+
+// testCase is one request and what must come of it.
+type testCase struct {
+	name string
+	// token names the caller: a user's id, "service" or "admin".
+	token string
+	// request is method and path.
+	request string
+	body    string
+	// err is what the fake service returns.
+	err error
+	// calls are the calls of services that the handler makes.
+	calls []string
+	// want is the status and the body; of a problem, the status, the code and
+	// the detail. An answer may continue after a want that ends in "…".
+	want string
+}
+
+// runCases sends the requests to an API built from a config, whose fake
+// services record their calls in the recorder.
+func runCases(t *testing.T, config func(*recorder) handlers.Config, cases []testCase) {
+	t.Helper()
+	for _, tt := range cases {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := &recorder{err: tt.err}
+			got := send(t, newAPI(t, config(r)), tt.token, tt.request, tt.body)
+			text := describe(t, got)
+			if start, open := strings.CutSuffix(tt.want, "…"); text != tt.want && !(open && strings.HasPrefix(text, start)) {
+				t.Errorf("answered\n\t%s\nwant\n\t%s", text, tt.want)
+			}
+			if diff := cmp.Diff(tt.calls, r.calls); diff != "" {
+				t.Errorf("calls of services (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// recorder records the calls of a fake service. Not safe for concurrent use.
+type recorder struct {
+	calls []string
+	err   error
+}
+
+// record notes a call and returns the error that the fake returns.
+func (r *recorder) record(method string, args ...any) error {
+	call := method
+	for _, arg := range args {
+		call += fmt.Sprintf(" %+v", arg)
+	}
+	r.calls = append(r.calls, call)
+	return r.err
+}
+
+// newAPI builds an API whose tokens are those of tokenNames. What the config
+// leaves out is filled in.
+func newAPI(t *testing.T, config handlers.Config) http.Handler {
+	t.Helper()
+	if config.Tokens == nil {
+		config.Tokens = tokenNames{}
+	}
+	if config.Limits == nil {
+		config.Limits = noLimits{}
+	}
+	if config.Registry == nil {
+		config.Registry = prometheus.NewRegistry()
+	}
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
+	}
+	config.Clock = func() time.Time { return noon }
+	api, err := handlers.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
+}
+
+// send makes one request. The request is method and path.
+func send(t *testing.T, api http.Handler, token, request, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	method, path, ok := strings.Cut(request, " ")
+	if !ok {
+		t.Fatalf("request %q: want method and path", request)
+	}
+	var r *http.Request
+	if body == "" {
+		r = httptest.NewRequestWithContext(t.Context(), method, path, nil)
+	} else {
+		r = httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	w := httptest.NewRecorder()
+	api.ServeHTTP(w, r)
+	return w
+}
+
+// describe writes an answer as testCase.want does.
+func describe(t *testing.T, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	status := strconv.Itoa(w.Code)
+	if w.Header().Get("Content-Type") != "application/problem+json" {
+		return strings.TrimSpace(status + " " + w.Body.String())
+	}
+	var p handlers.Problem
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+		t.Fatalf("%v: %s", err, w.Body)
+	}
+	if p.Status != w.Code || p.RequestID == "" || p.RequestID != w.Header().Get("X-Request-Id") {
+		t.Errorf("problem of status %d: %+v", w.Code, p)
+	}
+	return fmt.Sprintf("%s %s: %s", status, p.Code, p.Detail)
+}
+
+// tokenNames verifies tokens that name their caller.
+type tokenNames struct{}
+
+func (tokenNames) Verify(token string) (*auth.Caller, error) {
+	switch token {
+	case "service":
+		return &auth.Caller{Service: true}, nil
+	case "admin":
+		return &auth.Caller{Admin: true}, nil
+	}
+	user, err := models.ParseUserID(token)
+	if err != nil {
+		return nil, auth.Unauthenticated("the token is not valid; get a new one", err)
+	}
+	return &auth.Caller{User: user}, nil
+}
+
+// noLimits limits nobody.
+type noLimits struct{}
+
+func (noLimits) Addresses() bool { return false }
+
+func (noLimits) Take(context.Context, models.UserID, string) error { return nil }
+
+// accepted returns the value of stepboard_uploads_accepted_total for a board.
+func accepted(t *testing.T, registry *prometheus.Registry, board string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != "stepboard_uploads_accepted_total" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			if metric.GetLabel()[0].GetValue() == board {
+				return metric.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
+}

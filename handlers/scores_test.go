@@ -1,0 +1,164 @@
+package handlers_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stepboard/handlers"
+	"stepboard/models"
+	"stepboard/services/ingest"
+)
+
+// scores is a fake handlers.ScoreService that accepts every upload, except
+// those that rejected names.
+type scores struct {
+	*recorder
+	queued   bool
+	rejected []*ingest.ItemError
+}
+
+func (s scores) Accept(_ context.Context, board string, uploads []ingest.Upload) ([]ingest.Accepted, error) {
+	if err := s.record("Accept", board, uploads); err != nil {
+		return nil, err
+	}
+	accepted := make([]ingest.Accepted, len(uploads))
+	for i, u := range uploads {
+		accepted[i] = ingest.Accepted{Date: u.Date, Score: u.Score, ReachedAt: models.TimestampOf(noon)}
+	}
+	return accepted, nil
+}
+
+func (s scores) AcceptValid(_ context.Context, board string, uploads []ingest.Upload) ([]*ingest.ItemError, error) {
+	return s.rejected, s.record("AcceptValid", board, uploads)
+}
+
+func (s scores) Queued() bool { return s.queued }
+
+// itemError is the error of one upload.
+func itemError(index int, code models.Code) *ingest.ItemError {
+	return &ingest.ItemError{Index: index, Err: models.Errorf(code, "not this one")}
+}
+
+func TestUploadScores(t *testing.T) {
+	t.Parallel()
+	const (
+		request = "POST /v1/boards/steps/scores"
+		single  = `{"date":"2026-11-20","score":5}`
+		list    = `{"scores":[{"date":"2026-11-19","score":4},{"date":"2026-11-20","score":5}]}`
+		first   = `{"date":"2026-11-20","score":5,"reached_at":"2026-11-20T04:00:00.000Z"}`
+	)
+	config := func(r *recorder) handlers.Config { return handlers.Config{Scores: scores{recorder: r}} }
+	one := []string{"Accept steps [{User:1001 Date:2026-11-20 Score:5}]"}
+	two := []string{"Accept steps [{User:1001 Date:2026-11-19 Score:4} {User:1001 Date:2026-11-20 Score:5}]"}
+	runCases(t, config, []testCase{
+		{"one total", "1001", request, single, nil, one, `200 {"accepted":[` + first + `]}`},
+		{"two totals", "1001", request, list, nil, two,
+			`200 {"accepted":[{"date":"2026-11-19","score":4,"reached_at":"2026-11-20T04:00:00.000Z"},` + first + `]}`},
+		{"a service for a user", "service", request + "?user_id=1001", single, nil, one, `200 {"accepted":[` + first + `]}`},
+		{"a service for nobody", "service", request, single, nil, nil,
+			"422 validation_failed: query.user_id: a service token must name the user that it acts for"},
+		{"a user for another", "1001", request + "?user_id=1002", single, nil, nil, "403 forbidden: a user acts only for oneself"},
+		{"a user id that is none", "service", request + "?user_id=ann", single, nil, nil,
+			"422 validation_failed: query.user_id: …"},
+		{"no JSON", "1001", request, `{`, nil, nil, "400 invalid_request: the body is not JSON, or names a key twice"},
+		{"an unknown field", "1001", request, `{"steps":5}`, nil, nil, "422 validation_failed: body.steps: is not a field of this call"},
+		{"a fraction", "1001", request, `{"date":"2026-11-20","score":1.5}`, nil, nil, "422 validation_failed: body.score: has the wrong type"},
+		{"both forms", "1001", request, `{"date":"2026-11-20","scores":[]}`, nil, nil,
+			"422 validation_failed: body: send date and score, or scores, not both"},
+		{"no totals", "1001", request, `{"scores":[]}`, nil, nil, "422 validation_failed: body.scores: has 1 to 7 items"},
+		{"eight totals", "1001", request, `{"scores":[` + strings.Repeat(single+",", 7) + single + `]}`, nil, nil,
+			"422 validation_failed: body.scores: has 1 to 7 items"},
+		{"no date", "1001", request, `{"score":5}`, nil, nil, "422 validation_failed: body.date: is required"},
+		{"no score", "1001", request, `{"date":"2026-11-20"}`, nil, nil, "422 validation_failed: body.score: is required"},
+		{"a date that is none", "1001", request, `{"scores":[` + single + `,{"date":"2026-11-31","score":5}]}`, nil, nil,
+			"422 validation_failed: body.scores[1].date: …"},
+		{"the store is away", "1001", request, single, errUnavailable, one, wantUnavailable},
+		{"an unknown error", "1001", request, single, errUnknown, one, wantInternal},
+	})
+}
+
+// An error about one upload points at its place in the body.
+func TestUploadScoresLocatesErrors(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		code models.Code
+		body string
+		want string
+	}{
+		{models.CodeScoreOutOfRange, `{"date":"2026-11-20","score":5}`, `"location":"body.score"`},
+		{models.CodeDateClosed, `{"date":"2026-11-20","score":5}`, `"location":"body.date"`},
+		{models.CodeDateInFuture, `{"scores":[{"date":"2026-11-20","score":5}]}`, `"location":"body.scores[0].date"`},
+	} {
+		api := newAPI(t, handlers.Config{Scores: scores{recorder: &recorder{err: itemError(0, tt.code)}}})
+		got := send(t, api, "1001", "POST /v1/boards/steps/scores", tt.body)
+		if got.Code != 422 || !strings.Contains(got.Body.String(), tt.want) || !strings.Contains(got.Body.String(), string(tt.code)) {
+			t.Errorf("%s: %d %s, want %s", tt.code, got.Code, got.Body, tt.want)
+		}
+	}
+}
+
+func TestUploadBatch(t *testing.T) {
+	t.Parallel()
+	const (
+		request = "POST /v1/boards/steps/scores/batch"
+		ann     = `{"user_id":"1","date":"2026-11-20","score":5}`
+		bob     = `{"user_id":"2","date":"2026-11-20","score":6}`
+		broken  = `{"user_id":"3","date":"2026-11-20"}`
+	)
+	both := []string{"AcceptValid steps [{User:1 Date:2026-11-20 Score:5} {User:2 Date:2026-11-20 Score:6}]"}
+	config := func(r *recorder) handlers.Config { return handlers.Config{Scores: scores{recorder: r}} }
+	runCases(t, config, []testCase{
+		{"two totals", "service", request, `{"scores":[` + ann + `,` + bob + `]}`, nil, both, `200 {"accepted":2,"rejected":[]}`},
+		{"a broken item", "service", request, `{"scores":[` + ann + `,` + broken + `,` + bob + `]}`, nil, both,
+			`200 {"accepted":2,"rejected":[{"index":1,"code":"validation_failed","detail":"body.scores[1].score: is required"}]}`},
+		{"an item without a user", "service", request, `{"scores":[{"date":"2026-11-20","score":5},` + ann + `,` + bob + `]}`, nil, both,
+			`200 {"accepted":2,"rejected":[{"index":0,"code":"validation_failed","detail":"body.scores[0].user_id: is required"}]}`},
+		{"no totals", "service", request, `{"scores":[]}`, nil, nil, "422 validation_failed: body.scores: has 1 to 1000 items"},
+		{"too many totals", "service", request, `{"scores":[` + strings.Repeat(ann+",", 1000) + ann + `]}`, nil, nil,
+			"422 validation_failed: body.scores: has 1 to 1000 items"},
+		{"no JSON", "service", request, `[`, nil, nil, "400 invalid_request: the body is not JSON, or names a key twice"},
+		{"a user's token", "1001", request, `{"scores":[` + ann + `]}`, nil, nil, "403 forbidden: this token may not make this call"},
+		{"an unknown board", "service", request, `{"scores":[` + ann + `,` + bob + `]}`,
+			models.Errorf(models.CodeBoardNotFound, "no such board"), both, "404 board_not_found: no such board"},
+		{"an unknown error", "service", request, `{"scores":[` + ann + `,` + bob + `]}`, errUnknown, both, wantInternal},
+	})
+}
+
+// Rejected items are listed in the order of the body, whoever rejected them.
+func TestUploadBatchRejects(t *testing.T) {
+	t.Parallel()
+	const broken = `{"date":"2026-11-20","score":5}`
+	const item = `{"user_id":"1","date":"2026-11-20","score":5}`
+	fake := scores{recorder: &recorder{}, rejected: []*ingest.ItemError{itemError(0, models.CodeDateClosed), itemError(2, models.CodeScoreOutOfRange)}}
+	registry := prometheus.NewRegistry()
+	api := newAPI(t, handlers.Config{Scores: fake, Registry: registry})
+	got := send(t, api, "service", "POST /v1/boards/steps/scores/batch", `{"scores":[`+item+`,`+broken+`,`+item+`,`+item+`]}`)
+	want := `200 {"accepted":1,"rejected":[{"index":0,"code":"date_closed","detail":"not this one"},` +
+		`{"index":1,"code":"validation_failed","detail":"body.scores[1].user_id: is required"},` +
+		`{"index":3,"code":"score_out_of_range","detail":"not this one"}]}`
+	if text := describe(t, got); text != want {
+		t.Errorf("answered\n\t%s\nwant\n\t%s", text, want)
+	}
+	if n := accepted(t, registry, "steps"); n != 1 {
+		t.Errorf("%v uploads are counted as accepted, want 1", n)
+	}
+}
+
+// With a queue an upload is accepted, but not applied yet: 202.
+func TestUploadsIntoAQueue(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	api := newAPI(t, handlers.Config{Scores: scores{recorder: &recorder{}, queued: true}, Registry: registry})
+	if got := send(t, api, "1", "POST /v1/boards/steps/scores", `{"date":"2026-11-20","score":5}`); got.Code != 202 {
+		t.Errorf("a total: %d %s", got.Code, got.Body)
+	}
+	if got := send(t, api, "service", "POST /v1/boards/steps/scores/batch", `{"scores":[{"user_id":"1","date":"2026-11-20","score":5}]}`); got.Code != 202 {
+		t.Errorf("a batch: %d %s", got.Code, got.Body)
+	}
+	if n := accepted(t, registry, "steps"); n != 2 {
+		t.Errorf("%v uploads are counted as accepted, want 2", n)
+	}
+}
