@@ -194,3 +194,36 @@ func accepted(t *testing.T, registry *prometheus.Registry, board string) float64
 	}
 	return 0
 }
+
+// cursor returns a cursor of a list.
+func cursor(key int64, user models.UserID, scope ...string) string {
+	return models.EncodeCursor(models.Cursor{Key: key, User: user}, scope...)
+}
+
+// checkPages lists one entry at a time, following next_cursor, and compares
+// the calls of the service.
+func checkPages(t *testing.T, config func(*recorder) handlers.Config, token, request string, calls []string) {
+	t.Helper()
+	r := &recorder{}
+	api := newAPI(t, config(r))
+	next := ""
+	for range calls {
+		got := send(t, api, token, request+next, "")
+		if got.Code != 200 {
+			t.Fatalf("%s%s: %d %s", request, next, got.Code, got.Body)
+		}
+		_, text, found := strings.Cut(got.Body.String(), `"next_cursor":"`)
+		if !found {
+			next = ""
+			break
+		}
+		text, _, _ = strings.Cut(text, `"`)
+		next = "&cursor=" + text
+	}
+	if next != "" {
+		t.Errorf("another page follows: %s", next)
+	}
+	if diff := cmp.Diff(calls, r.calls); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,109 @@
+package handlers_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stepboard/handlers"
+	"stepboard/models"
+	"stepboard/services/catalog"
+)
+
+// limits is a fake handlers.RateLimiter.
+type limits struct {
+	*recorder
+	addresses bool
+}
+
+func (l limits) Addresses() bool { return l.addresses }
+
+func (l limits) Take(_ context.Context, user models.UserID, address string) error {
+	return l.record("Take", user, address)
+}
+
+const listBoards = "GET /v1/boards"
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	config := func(r *recorder) handlers.Config { return handlers.Config{Boards: boards{recorder: r}} }
+	const missing = "401 unauthenticated: send a token: Authorization: Bearer …"
+	runCases(t, config, []testCase{
+		{"no token", "", listBoards, "", nil, nil, missing},
+		{"a broken token", "ann", listBoards, "", nil, nil, "401 unauthenticated: the token is not valid; get a new one"},
+		{"a parameter twice", "1", listBoards + "?user_id=1&user_id=1", "", nil, nil, "422 validation_failed: query.user_id: is given more than once"},
+		{"a broken query", "1", listBoards + "?user_id=%zz", "", nil, nil, "422 validation_failed: query: …"},
+		{"an unknown path", "1", "GET /v1/nothing", "", nil, nil, "404 not_found: there is nothing at this path; GET /openapi.json lists what there is"},
+		{"another method", "1", "PATCH /v1/boards", "", nil, nil, "405 method_not_allowed: this path does not take PATCH"},
+	})
+	for _, header := range []string{"Basic dXNlcg==", "Bearer", "Bearer ", "1001"} {
+		if got := get(t, newAPI(t, handlers.Config{}), "/v1/boards", "Authorization", header); got.Code != 401 || got.Header().Get("Www-Authenticate") != "Bearer" {
+			t.Errorf("Authorization %q: %d %v", header, got.Code, got.Header())
+		}
+	}
+	if got := get(t, newAPI(t, config(&recorder{})), "/v1/boards", "Authorization", "bearer 1"); got.Code != 200 {
+		t.Errorf("a scheme in lower case: %d %s", got.Code, got.Body)
+	}
+}
+
+// Calls of users and of callers without a token are counted, those of services
+// and operators are not.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	limited := &models.Error{Code: models.CodeRateLimited, Message: "too often", Wait: 1500 * time.Millisecond}
+	const refused = "429 rate_limited: too often"
+	config := func(r *recorder) handlers.Config {
+		return handlers.Config{Limits: limits{recorder: r}, Boards: boards{list: []*catalog.Board{}}}
+	}
+	runCases(t, config, []testCase{
+		{"a user", "1001", listBoards, "", nil, []string{"Take 1001 "}, `200 {"boards":[]}`},
+		{"a user above the limit", "1001", listBoards, "", limited, []string{"Take 1001 "}, refused},
+		{"a broken token above the limit", "ann", listBoards, "", limited, []string{"Take 0 "}, refused},
+		{"a call that is forbidden, above the limit", "1001", "GET /v1/admin/archives", "", limited, []string{"Take 1001 "}, refused},
+		{"a service", "service", listBoards, "", limited, nil, `200 {"boards":[]}`},
+		{"an operator", "admin", listBoards, "", limited, nil, `200 {"boards":[]}`},
+	})
+	api := newAPI(t, config(&recorder{err: limited}))
+	if got := send(t, api, "1001", listBoards, "").Header().Get("Retry-After"); got != "2" {
+		t.Errorf("Retry-After is %q, want the seconds rounded up", got)
+	}
+}
+
+// The address that is counted is the peer's, or the last one that a trusted
+// proxy has seen.
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name      string
+		trusted   []string
+		forwarded []string
+		want      string
+	}{
+		{"no proxy", nil, nil, "Take 1001 192.0.2.1"},
+		{"a proxy that is not trusted", nil, []string{"203.0.113.9"}, "Take 1001 192.0.2.1"},
+		{"a trusted proxy", []string{"192.0.2.0/24"}, []string{"203.0.113.9"}, "Take 1001 203.0.113.9"},
+		{"a client that invents an address", []string{"192.0.2.1"}, []string{"10.0.0.1, 203.0.113.9"}, "Take 1001 203.0.113.9"},
+		{"a client that invents a header", []string{"192.0.2.1"}, []string{"10.0.0.1", "203.0.113.9"}, "Take 1001 203.0.113.9"},
+	} {
+		r := &recorder{}
+		api := newAPI(t, handlers.Config{Limits: limits{r, true}, Boards: boards{}, TrustedProxies: tt.trusted})
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/boards", nil)
+		request.Header.Set("Authorization", "Bearer 1001")
+		request.Header["X-Forwarded-For"] = tt.forwarded
+		api.ServeHTTP(httptest.NewRecorder(), request)
+		if diff := cmp.Diff([]string{tt.want}, r.calls); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
+func TestTrustedProxyThatIsNone(t *testing.T) {
+	t.Parallel()
+	if _, err := handlers.New(handlers.Config{Registry: registry(), TrustedProxies: []string{"proxy"}}); err == nil {
+		t.Error("a name is taken for an address")
+	}
+}

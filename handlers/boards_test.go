@@ -1,0 +1,90 @@
+package handlers_test
+
+import (
+	"testing"
+	"time"
+
+	"stepboard/handlers"
+	"stepboard/models"
+	"stepboard/services/catalog"
+)
+
+// buckets is a fake of handlers.CurrentBuckets and handlers.BucketFinder. The
+// board "old" ended yesterday, and window is a rolling one.
+type buckets struct{ *recorder }
+
+func (s buckets) Current(b *catalog.Board, now time.Time) *models.Bucket {
+	day := models.DateOf(now)
+	if b.Name == "old" {
+		day--
+	}
+	starts := day.UTC().Add(-8 * time.Hour)
+	return &models.Bucket{
+		Board: b.Name, Name: day.UTC().Format("20060102"), TickMS: 1, WindowHours: b.WindowHours, Day: day,
+		StartsAt: starts, EndsAt: starts.Add(24 * time.Hour), ClosesAt: starts.Add(24 * time.Hour),
+	}
+}
+
+const (
+	stepsBoard = `"name":"steps","kind":"daily","time_zone":"Asia/Shanghai","max_score":100000,"global":"users","window_hours":null,` +
+		`"current":{"date":"2026-11-20","starts_at":"2026-11-19T16:00:00.000Z","ends_at":"2026-11-20T16:00:00.000Z","closes_at":"2026-11-20T16:00:00.000Z"},"final":false`
+	oldBoard = `"name":"old","kind":"daily","time_zone":"Asia/Shanghai","max_score":100000,"global":"users","window_hours":null,` +
+		`"current":{"date":"2026-11-19","starts_at":"2026-11-18T16:00:00.000Z","ends_at":"2026-11-19T16:00:00.000Z","closes_at":"2026-11-19T16:00:00.000Z"},"final":true`
+	windowBoard = `"name":"window","kind":"rolling","time_zone":"Asia/Shanghai","max_score":100000,"global":"service","window_hours":24,` +
+		`"current":{"date":null,"starts_at":null,"ends_at":null,"closes_at":null},"final":false`
+)
+
+func TestListBoards(t *testing.T) {
+	t.Parallel()
+	list := []*catalog.Board{newBoard(t, "old", nil), newBoard(t, "steps", nil), newBoard(t, "window", func(b *models.Board) {
+		b.Kind, b.WindowHours, b.Global = models.KindRolling, 24, models.AudienceService
+	})}
+	config := func(r *recorder) handlers.Config {
+		return handlers.Config{Boards: boards{r, list}, Buckets: buckets{r}}
+	}
+	all := `200 {"boards":[{` + oldBoard + `},{` + stepsBoard + `},{` + windowBoard + `}]}`
+	runCases(t, config, []testCase{
+		{"a user", "1001", "GET /v1/boards", "", nil, nil, all},
+		{"a service", "service", "GET /v1/boards", "", nil, nil, all},
+		{"an operator", "admin", "GET /v1/boards", "", nil, nil, all},
+		{"nobody", "", "GET /v1/boards", "", nil, nil, "401 unauthenticated: send a token: Authorization: Bearer …"},
+		{"for another", "1001", "GET /v1/boards?user_id=1002", "", nil, nil, "403 forbidden: a user acts only for oneself"},
+	})
+}
+
+func TestListNoBoards(t *testing.T) {
+	t.Parallel()
+	config := func(r *recorder) handlers.Config { return handlers.Config{Boards: boards{recorder: r}} }
+	runCases(t, config, []testCase{{"none", "1001", "GET /v1/boards", "", nil, nil, `200 {"boards":[]}`}})
+}
+
+func TestDefineAndShowBoards(t *testing.T) {
+	t.Parallel()
+	config := func(r *recorder) handlers.Config {
+		return handlers.Config{Boards: boards{r, []*catalog.Board{newBoard(t, "steps", nil)}}, Buckets: buckets{r}}
+	}
+	const (
+		define = "POST /v1/admin/boards"
+		show   = "GET /v1/admin/boards/steps"
+		steps  = `{"name":"steps","kind":"daily","max_score":100000}`
+	)
+	add := []string{"Add steps daily Asia/Shanghai 100000 1 users <nil> <nil> 0"}
+	runCases(t, config, []testCase{
+		{"a daily board, with defaults", "admin", define, steps, nil, add,
+			`201 {` + stepsBoard + `,"shards":1,"tick_ms":1,"created_at":"0001-01-01T00:00:00.000Z"}`},
+		{"a rolling board", "admin", define, `{"name":"window","kind":"rolling","max_score":100000,"window":24,"global":"service"}`, nil,
+			[]string{"Add window rolling Asia/Shanghai 100000 1 service <nil> <nil> 24"}, `201 {` + windowBoard + `,…`},
+		{"no name", "admin", define, `{"kind":"daily","max_score":1}`, nil, nil, "422 validation_failed: body: …"},
+		{"another kind", "admin", define, `{"name":"a","kind":"weekly","max_score":1}`, nil, nil, "422 validation_failed: body.kind: …"},
+		{"no JSON", "admin", define, `{`, nil, nil, "400 invalid_request: the body is not JSON, or names a key twice"},
+		{"no body", "admin", define, "", nil, nil, "400 invalid_request: …"},
+		{"one that exists", "admin", define, steps, models.Errorf(models.CodeBoardExists, "it exists"), add, "409 board_exists: it exists"},
+		{"an unknown error", "admin", define, steps, errUnknown, add, wantInternal},
+		{"a user's token", "1001", define, steps, nil, nil, "403 forbidden: this token may not make this call"},
+		{"show a board", "admin", show, "", nil, nil,
+			`200 {` + stepsBoard + `,"shards":1,"tick_ms":1,"created_at":"2026-11-20T03:00:00.000Z"}`},
+		{"show an unknown board", "admin", "GET /v1/admin/boards/nix", "", nil, nil, "404 board_not_found: no board nix"},
+		{"show a board to a user", "1001", show, "", nil, nil, "403 forbidden: this token may not make this call"},
+		{"show a board to a service", "service", show, "", nil, nil, "403 forbidden: this token may not make this call"},
+	})
+}

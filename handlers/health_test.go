@@ -1,0 +1,62 @@
+package handlers_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"stepboard/handlers"
+)
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		redis  error
+		ready  string
+		logged string
+	}{
+		{"every store answers", nil, `200 {"checks":{"postgres":"ok","redis":"ok"},"status":"ok"}`, ""},
+		{"Redis is away", errors.New("connection refused"), `503 {"checks":{"postgres":"ok","redis":"unavailable"},"status":"unavailable"}`, "store=redis error=\"connection refused\""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var log bytes.Buffer
+			config := handlers.Config{
+				Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+				Ready: func(ctx context.Context) map[string]error {
+					if _, ok := ctx.Deadline(); !ok {
+						t.Error("the check has no deadline")
+					}
+					return map[string]error{"redis": tt.redis, "postgres": nil}
+				},
+				ProbesOnly: true,
+			}
+			api := newAPI(t, config)
+			if got := describe(t, send(t, api, "", "GET /healthz", "")); got != `200 {"status":"ok"}` {
+				t.Errorf("healthz: %s", got)
+			}
+			if got := describe(t, send(t, api, "", "GET /readyz", "")); got != tt.ready {
+				t.Errorf("readyz: %s, want %s", got, tt.ready)
+			}
+			if got := send(t, api, "", "HEAD /healthz", "").Code; got != 200 {
+				t.Errorf("HEAD: %d", got)
+			}
+			if !strings.Contains(log.String(), tt.logged) {
+				t.Errorf("the log lacks %s:\n%s", tt.logged, log.String())
+			}
+			// Nothing but probes and metrics.
+			for _, path := range []string{"/v1/boards", "/", "/openapi.json"} {
+				if got := send(t, api, "1", "GET "+path, "").Code; got != 404 {
+					t.Errorf("%s: %d", path, got)
+				}
+			}
+			if got := send(t, api, "", "GET /metrics", ""); got.Code != 200 || !strings.Contains(got.Body.String(), `route="/readyz"`) {
+				t.Errorf("metrics: %d %s", got.Code, got.Body)
+			}
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package handlers_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"stepboard/handlers"
+)
+
+// get requests a page with some headers, given as name and value in turn.
+func get(t *testing.T, api http.Handler, path string, headers ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	api.ServeHTTP(w, r)
+	return w
+}
+
+func TestPages(t *testing.T) {
+	t.Parallel()
+	api := newAPI(t, handlers.Config{})
+	plain := get(t, api, "/")
+	if plain.Code != 200 || !strings.HasPrefix(plain.Header().Get("Content-Type"), "text/html") || !strings.Contains(plain.Body.String(), "<html") {
+		t.Errorf("the page: %d %v", plain.Code, plain.Header())
+	}
+	header := plain.Header()
+	if header.Get("Cache-Control") != "no-cache" || header.Get("Vary") != "Accept-Encoding" || !strings.Contains(header.Get("Content-Security-Policy"), "script-src 'self'") {
+		t.Errorf("headers of the page: %v", header)
+	}
+	tag := header.Get("ETag")
+	if got := get(t, api, "/", "If-None-Match", tag); tag == "" || got.Code != 304 || got.Body.Len() != 0 {
+		t.Errorf("with its ETag %q: %d, %d bytes", tag, got.Code, got.Body.Len())
+	}
+	zipped := get(t, api, "/", "Accept-Encoding", "br, gzip")
+	reader, err := gzip.NewReader(bytes.NewReader(zipped.Body.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(reader)
+	if err != nil || string(text) != plain.Body.String() || zipped.Header().Get("Content-Encoding") != "gzip" || zipped.Header().Get("ETag") == tag {
+		t.Errorf("compressed: %v, %d bytes, %v", err, len(text), zipped.Header())
+	}
+	for _, accept := range []string{"gzip;q=0", "gzip; q=0.000", "identity", "x-gzip"} {
+		if got := get(t, api, "/", "Accept-Encoding", accept); got.Header().Get("Content-Encoding") != "" {
+			t.Errorf("Accept-Encoding %q is answered with gzip", accept)
+		}
+	}
+	for _, path := range []string{"/assets/nothing.js", "/docs/nothing", "/nothing"} {
+		if got := describe(t, get(t, api, path)); got != "404 not_found: there is nothing at this path; GET /openapi.json lists what there is" {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+}
+
+func TestExtraRoutes(t *testing.T) {
+	t.Parallel()
+	api := newAPI(t, handlers.Config{Extra: func(engine *gin.Engine) {
+		engine.GET("/extra", func(c *gin.Context) { c.String(http.StatusOK, "more") })
+	}})
+	if got := describe(t, get(t, api, "/extra")); got != "200 more" {
+		t.Errorf("an extra route: %s", got)
+	}
+}

@@ -1,0 +1,45 @@
+package handlers_test
+
+import (
+	"context"
+	"testing"
+
+	"stepboard/handlers"
+	"stepboard/models"
+)
+
+// profiles is a fake handlers.ProfileService.
+type profiles struct{ *recorder }
+
+func (s profiles) Put(_ context.Context, user models.UserID, p models.Profile) error {
+	return s.record("Put", user, p.Nickname, p.AvatarURL)
+}
+
+func TestProfiles(t *testing.T) {
+	t.Parallel()
+	config := func(r *recorder) handlers.Config { return handlers.Config{Profiles: profiles{r}} }
+	const (
+		own  = "PUT /v1/me"
+		of   = "PUT /v1/users/1001"
+		ann  = `{"nickname":"Ann","avatar_url":"https://example.com/a.png"}`
+		want = `200 {"user_id":"1001","nickname":"Ann","avatar_url":"https://example.com/a.png"}`
+	)
+	put := []string{"Put 1001 Ann https://example.com/a.png"}
+	runCases(t, config, []testCase{
+		{"one's own", "1001", own, ann, nil, put, want},
+		{"one's own, a service for a user", "service", own + "?user_id=1001", ann, nil, put, want},
+		{"one's own, a service for nobody", "service", own, ann, nil, nil,
+			"422 validation_failed: query.user_id: a service token must name the user that it acts for"},
+		{"one's own without a picture", "1001", own, `{"nickname":"Ann"}`, nil, []string{"Put 1001 Ann "},
+			`200 {"user_id":"1001","nickname":"Ann","avatar_url":""}`},
+		{"one's own without a name", "1001", own, `{"avatar_url":"x"}`, nil, nil, "422 validation_failed: …"},
+		{"one's own with an unknown field", "1001", own, `{"nickname":"Ann","steps":1}`, nil, nil, "422 validation_failed: …"},
+		{"one's own, refused by the service", "1001", own, ann, models.Invalid("body.nickname", "too long"), put,
+			"422 validation_failed: body.nickname: too long"},
+		{"one's own, an unknown error", "1001", own, ann, errUnknown, put, wantInternal},
+		{"a user's", "service", of, ann, nil, put, want},
+		{"a broken user's", "service", "PUT /v1/users/x", ann, nil, nil, "422 validation_failed: path.id: …"},
+		{"a user's, with a user's token", "1001", of, ann, nil, nil, "403 forbidden: this token may not make this call"},
+		{"a user's, the store is away", "service", of, ann, errUnavailable, put, wantUnavailable},
+	})
+}

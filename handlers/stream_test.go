@@ -1,0 +1,159 @@
+package handlers_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"stepboard/handlers"
+	"stepboard/models"
+	"stepboard/services/ranking"
+	"stepboard/services/stream"
+)
+
+// changing is a ranking whose total grows with every look; after fail looks
+// each one fails.
+type changing struct {
+	looks, fail atomic.Int64
+	query       atomic.Pointer[ranking.Query]
+}
+
+func (r *changing) Friends(_ context.Context, q ranking.Query) (*models.Ranking, error) {
+	r.query.Store(&q)
+	n := r.looks.Add(1)
+	if fail := r.fail.Load(); fail > 0 && n > fail {
+		return nil, errUnknown
+	}
+	return &models.Ranking{Board: q.Board, Source: "hot", Total: n, Entries: []models.RankedEntry{}}, nil
+}
+
+// watch opens a stream of an API with a real stream.Service on a real server,
+// and returns the answer and its lines.
+func watch(t *testing.T, source *changing, limits stream.Limits, query string) (*http.Response, *bufio.Scanner, *stream.Service) {
+	t.Helper()
+	service := stream.New(source, limits)
+	server := httptest.NewServer(newAPI(t, handlers.Config{Streams: service}))
+	t.Cleanup(server.Close)
+	t.Cleanup(service.Close) // before the server, which waits for its requests
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/v1/boards/steps/friends/stream"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer 1001")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := response.Body.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return response, bufio.NewScanner(response.Body), service
+}
+
+// expect reads lines until one has the prefix.
+func expect(t *testing.T, lines *bufio.Scanner, prefix string) string {
+	t.Helper()
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), prefix) {
+			return lines.Text()
+		}
+	}
+	t.Fatalf("the stream ended without %q: %v", prefix, lines.Err())
+	return ""
+}
+
+func TestStream(t *testing.T) {
+	t.Parallel()
+	source := &changing{}
+	response, lines, service := watch(t, source, stream.Limits{Every: time.Millisecond}, "?limit=7")
+	if response.StatusCode != 200 || response.Header.Get("Content-Type") != "text/event-stream" || response.Header.Get("X-Accel-Buffering") != "no" {
+		t.Errorf("answered %d %v", response.StatusCode, response.Header)
+	}
+	if !lines.Scan() || lines.Text() != "event: ranking" {
+		t.Errorf("the stream begins with %q", lines.Text())
+	}
+	expect(t, lines, `data: {"board":"steps","date":null,"source":"hot","final":false,"total":1,`)
+	expect(t, lines, `data: {"board":"steps",`) // one that has changed
+	if q := source.query.Load(); q.Board != "steps" || q.Viewer != 1001 || q.Limit != 7 {
+		t.Errorf("the service is asked for %+v", q)
+	}
+	service.Close()
+	for lines.Scan() {
+		if lines.Text() == "event: error" {
+			t.Error("a service that stops is reported as an error")
+		}
+	}
+}
+
+func TestStreamHeartbeat(t *testing.T) {
+	t.Parallel()
+	_, lines, _ := watch(t, &changing{}, stream.Limits{Every: time.Hour, Heartbeat: time.Millisecond}, "")
+	expect(t, lines, ": still here")
+}
+
+func TestStreamEndsAfterItsLife(t *testing.T) {
+	t.Parallel()
+	_, lines, _ := watch(t, &changing{}, stream.Limits{Every: time.Hour, Life: time.Millisecond}, "")
+	for lines.Scan() { // until the server ends it
+		if lines.Text() == "event: error" {
+			t.Error("the end of a stream's life is reported as an error")
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStreamEndsWithAnError(t *testing.T) {
+	t.Parallel()
+	source := &changing{}
+	source.fail.Store(1)
+	_, lines, _ := watch(t, source, stream.Limits{Every: time.Millisecond}, "")
+	expect(t, lines, "event: error")
+	if data := expect(t, lines, "data: "); !strings.Contains(data, `"code":`) || !strings.Contains(data, `"request_id":"`) || strings.Contains(data, "secret") {
+		t.Errorf("the error is %s", data)
+	}
+	for lines.Scan() {
+		if lines.Text() != "" {
+			t.Errorf("%q follows the error", lines.Text())
+		}
+	}
+}
+
+// refusing is a fake handlers.StreamService that refuses every watcher.
+type refusing struct{ *recorder }
+
+func (s refusing) Watch(_ context.Context, q stream.Query) (*stream.Watcher, error) {
+	err := s.record("Watch", q)
+	if err == nil {
+		err = errors.New("this fake always fails")
+	}
+	return nil, err
+}
+
+func (s refusing) Limits() stream.Limits { return stream.Limits{} }
+
+func TestStreamIsRefused(t *testing.T) {
+	t.Parallel()
+	const request = "GET /v1/boards/steps/friends/stream"
+	config := func(r *recorder) handlers.Config { return handlers.Config{Streams: refusing{r}} }
+	watched := []string{"Watch {Board:steps Viewer:1001 Limit:50}"}
+	runCases(t, config, []testCase{
+		{"too many streams", "1001", request, "", models.Errorf(models.CodeRateLimited, "enough"), watched, "429 rate_limited: enough"},
+		{"the store is away", "1001", request, "", errUnavailable, watched, wantUnavailable},
+		{"an unknown error", "1001", request, "", errUnknown, watched, wantInternal},
+		{"a service for a user", "service", request + "?user_id=1001&limit=7", "", errUnavailable, []string{"Watch {Board:steps Viewer:1001 Limit:7}"}, wantUnavailable},
+		{"a service for nobody", "service", request, "", nil, nil,
+			"422 validation_failed: query.user_id: a service token must name the user that it acts for"},
+		{"too large a page", "1001", request + "?limit=201", "", nil, nil, "422 validation_failed: query.limit: …"},
+		{"a day", "1001", request + "?date=2026-11-20", "", nil, nil, "422 validation_failed: query.date: …"},
+	})
+}
