@@ -13,7 +13,7 @@ import (
 	"stepboard/services/stream"
 )
 
-// StreamService follows rankings among friends.
+// StreamService polls rankings among friends for subscribers.
 type StreamService interface {
 	Subscribe(ctx context.Context, q stream.Query) (*stream.Subscriber, error)
 	Limits() stream.Limits
@@ -24,9 +24,9 @@ type streamHandlers struct {
 	streams StreamService
 }
 
-// streamWrite bounds the writing of one event: who does not read for so long
-// is gone.
-const streamWrite = 10 * time.Second
+// eventTimeout bounds the writing of one event. A client that takes longer is
+// regarded as gone.
+const eventTimeout = 10 * time.Second
 
 var streamFriends = operation{
 	summary: "Watch oneself among one's friends",
@@ -55,17 +55,17 @@ func (h *streamHandlers) friends(ctx context.Context, in *streamInput) (*huma.St
 	if err != nil {
 		return nil, err
 	}
-	beginning, cancel := context.WithTimeout(ctx, requestTimeout)
+	starting, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	w, err := h.streams.Subscribe(beginning, stream.Query{Board: in.Board, Viewer: viewer, Limit: in.Limit})
+	subscriber, err := h.streams.Subscribe(starting, stream.Query{Board: in.Board, Viewer: viewer, Limit: in.Limit})
 	if err != nil {
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
-		defer w.Stop()
+		defer subscriber.Stop()
 		c := humagin.Unwrap(hctx)
-		s := &eventWriter{c: c, control: http.NewResponseController(c.Writer)}
-		s.run(w, h.streams.Limits())
+		events := &eventWriter{c: c, control: http.NewResponseController(c.Writer)}
+		events.run(subscriber, h.streams.Limits())
 	}}, nil
 }
 
@@ -75,69 +75,70 @@ type eventWriter struct {
 	control *http.ResponseController
 }
 
-// run sends what the watcher brings until one side ends.
-func (s *eventWriter) run(w *stream.Subscriber, limits stream.Limits) {
-	header := s.c.Writer.Header()
+// run sends the subscriber's updates until the client, the subscription or the
+// service ends the stream.
+func (w *eventWriter) run(subscriber *stream.Subscriber, limits stream.Limits) {
+	header := w.c.Writer.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("X-Accel-Buffering", "no") // nginx passes events on at once
-	// The server's time to read a request is over some seconds from now; that
-	// it was read whole does not matter to it.
-	if err := s.control.SetReadDeadline(time.Time{}); err != nil {
-		setError(s.c, err)
+	// The server's deadline for reading the request would end the connection a
+	// few seconds from now, although the request was read completely.
+	if err := w.control.SetReadDeadline(time.Time{}); err != nil {
+		setError(w.c, err)
 		return
 	}
 	heartbeat := time.NewTicker(limits.Heartbeat)
 	defer heartbeat.Stop()
-	life := time.NewTimer(limits.MaxDuration)
-	defer life.Stop()
-	ok := s.event("ranking", w.First)
+	expired := time.NewTimer(limits.MaxDuration)
+	defer expired.Stop()
+	ok := w.event("ranking", subscriber.First)
 	for ok {
 		select {
-		case <-s.c.Request.Context().Done():
+		case <-w.c.Request.Context().Done():
 			return
-		case <-life.C:
+		case <-expired.C:
 			return
 		case <-heartbeat.C:
-			ok = s.send([]byte(": still here\n\n"))
-		case update, open := <-w.Updates:
+			ok = w.send([]byte(": still here\n\n"))
+		case update, open := <-subscriber.Updates:
 			if !open {
-				s.end(w.Err())
+				w.end(subscriber.Err())
 				return
 			}
 			heartbeat.Reset(limits.Heartbeat)
-			ok = s.event("ranking", update)
+			ok = w.event("ranking", update)
 		}
 	}
 }
 
-// end says what went wrong, if anything did.
-func (s *eventWriter) end(err error) {
+// end sends an error event if err is not nil.
+func (w *eventWriter) end(err error) {
 	if err == nil {
 		return
 	}
-	setError(s.c, err)
+	setError(w.c, err)
 	p := problemOf(err)
-	p.RequestID = requestID(s.c)
+	p.RequestID = requestID(w.c)
 	if text, err := json.Marshal(p); err == nil {
-		s.event("error", text)
+		w.event("error", text)
 	}
 }
 
-// event sends one event; its data is JSON, which is one line. It answers false where
-// nobody reads.
-func (s *eventWriter) event(name string, data []byte) bool {
+// event sends one event, whose data is one line. It returns false if the client
+// is gone.
+func (w *eventWriter) event(name string, data []byte) bool {
 	text := make([]byte, 0, len(data)+len(name)+20)
 	text = append(append(text, "event: "...), name...)
 	text = append(append(text, "\ndata: "...), data...)
-	return s.send(append(text, "\n\n"...))
+	return w.send(append(text, "\n\n"...))
 }
 
-func (s *eventWriter) send(text []byte) bool {
-	if err := s.control.SetWriteDeadline(time.Now().Add(streamWrite)); err != nil {
+func (w *eventWriter) send(text []byte) bool {
+	if err := w.control.SetWriteDeadline(time.Now().Add(eventTimeout)); err != nil {
 		return false
 	}
-	if _, err := s.c.Writer.Write(text); err != nil {
+	if _, err := w.c.Writer.Write(text); err != nil {
 		return false
 	}
-	return s.control.Flush() == nil
+	return w.control.Flush() == nil
 }

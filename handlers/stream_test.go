@@ -17,16 +17,16 @@ import (
 	"stepboard/services/stream"
 )
 
-// changing is a ranking whose total grows with every look; after fail looks
-// each one fails.
+// changing is a ranking whose total grows with every poll. After fail polls,
+// every poll fails.
 type changing struct {
-	looks, fail atomic.Int64
+	polls, fail atomic.Int64
 	query       atomic.Pointer[ranking.Query]
 }
 
 func (r *changing) Friends(_ context.Context, q ranking.Query) (*models.Ranking, error) {
 	r.query.Store(&q)
-	n := r.looks.Add(1)
+	n := r.polls.Add(1)
 	if fail := r.fail.Load(); fail > 0 && n > fail {
 		return nil, errUnknown
 	}
@@ -73,7 +73,7 @@ func expect(t *testing.T, lines *bufio.Scanner, prefix string) string {
 func TestStream(t *testing.T) {
 	t.Parallel()
 	source := &changing{}
-	response, lines, service := watch(t, source, stream.Limits{Every: time.Millisecond}, "?limit=7")
+	response, lines, service := watch(t, source, stream.Limits{PollInterval: time.Millisecond}, "?limit=7")
 	if response.StatusCode != 200 || response.Header.Get("Content-Type") != "text/event-stream" || response.Header.Get("X-Accel-Buffering") != "no" {
 		t.Errorf("answered %d %v", response.StatusCode, response.Header)
 	}
@@ -95,16 +95,16 @@ func TestStream(t *testing.T) {
 
 func TestStreamHeartbeat(t *testing.T) {
 	t.Parallel()
-	_, lines, _ := watch(t, &changing{}, stream.Limits{Every: time.Hour, Heartbeat: time.Millisecond}, "")
+	_, lines, _ := watch(t, &changing{}, stream.Limits{PollInterval: time.Hour, Heartbeat: time.Millisecond}, "")
 	expect(t, lines, ": still here")
 }
 
-func TestStreamEndsAfterItsLife(t *testing.T) {
+func TestStreamEndsAfterItsDuration(t *testing.T) {
 	t.Parallel()
-	_, lines, _ := watch(t, &changing{}, stream.Limits{Every: time.Hour, Life: time.Millisecond}, "")
+	_, lines, _ := watch(t, &changing{}, stream.Limits{PollInterval: time.Hour, MaxDuration: time.Millisecond}, "")
 	for lines.Scan() { // until the server ends it
 		if lines.Text() == "event: error" {
-			t.Error("the end of a stream's life is reported as an error")
+			t.Error("the end of a stream is reported as an error")
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -116,7 +116,7 @@ func TestStreamEndsWithAnError(t *testing.T) {
 	t.Parallel()
 	source := &changing{}
 	source.fail.Store(1)
-	_, lines, _ := watch(t, source, stream.Limits{Every: time.Millisecond}, "")
+	_, lines, _ := watch(t, source, stream.Limits{PollInterval: time.Millisecond}, "")
 	expect(t, lines, "event: error")
 	if data := expect(t, lines, "data: "); !strings.Contains(data, `"code":`) || !strings.Contains(data, `"request_id":"`) || strings.Contains(data, "secret") {
 		t.Errorf("the error is %s", data)
@@ -128,11 +128,11 @@ func TestStreamEndsWithAnError(t *testing.T) {
 	}
 }
 
-// refusing is a fake handlers.StreamService that refuses every watcher.
+// refusing is a fake handlers.StreamService that refuses every subscriber.
 type refusing struct{ *recorder }
 
-func (s refusing) Watch(_ context.Context, q stream.Query) (*stream.Watcher, error) {
-	err := s.record("Watch", q)
+func (s refusing) Subscribe(_ context.Context, q stream.Query) (*stream.Subscriber, error) {
+	err := s.record("Subscribe", q)
 	if err == nil {
 		err = errors.New("this fake always fails")
 	}
@@ -145,12 +145,12 @@ func TestStreamIsRefused(t *testing.T) {
 	t.Parallel()
 	const request = "GET /v1/boards/steps/friends/stream"
 	config := func(r *recorder) handlers.Config { return handlers.Config{Streams: refusing{r}} }
-	watched := []string{"Watch {Board:steps Viewer:1001 Limit:50}"}
+	subscribed := []string{"Subscribe {Board:steps Viewer:1001 Limit:50}"}
 	runCases(t, config, []testCase{
-		{"too many streams", "1001", request, "", models.Errorf(models.CodeRateLimited, "enough"), watched, "429 rate_limited: enough"},
-		{"the store is away", "1001", request, "", errUnavailable, watched, wantUnavailable},
-		{"an unknown error", "1001", request, "", errUnknown, watched, wantInternal},
-		{"a service for a user", "service", request + "?user_id=1001&limit=7", "", errUnavailable, []string{"Watch {Board:steps Viewer:1001 Limit:7}"}, wantUnavailable},
+		{"too many streams", "1001", request, "", models.Errorf(models.CodeRateLimited, "enough"), subscribed, "429 rate_limited: enough"},
+		{"the store is away", "1001", request, "", errUnavailable, subscribed, wantUnavailable},
+		{"an unknown error", "1001", request, "", errUnknown, subscribed, wantInternal},
+		{"a service for a user", "service", request + "?user_id=1001&limit=7", "", errUnavailable, []string{"Subscribe {Board:steps Viewer:1001 Limit:7}"}, wantUnavailable},
 		{"a service for nobody", "service", request, "", nil, nil,
 			"422 validation_failed: query.user_id: a service token must name the user that it acts for"},
 		{"too large a page", "1001", request + "?limit=201", "", nil, nil, "422 validation_failed: query.limit: …"},
