@@ -56,7 +56,7 @@ func (w *setup) reasonsBench(ctx context.Context) (err error) {
 	}
 	global := []row{
 		{name: "rank among everybody: the board's own, by ZREVRANK", measure: r.each(r.standing)},
-		{name: "rank among everybody: Postgres, count(*) of who is ahead, by an index", measure: r.each(r.sql.ahead), process: r.sql.server},
+		{name: "rank among everybody: Postgres, count(*) of those ahead, by an index", measure: r.each(r.sql.ahead), process: r.sql.server},
 	}
 	updates := []row{
 		{name: "raise 1000 users: one variadic ZADD GT", measure: r.raises(r.zadd)},
