@@ -29,15 +29,15 @@ type Config struct {
 	Traces   Traces   `koanf:"traces" doc:"OpenTelemetry traces, which show what a call has waited for. docs/operations.md describes them."`
 }
 
-// HTTP is where the API listens.
+// HTTP holds the settings of the listeners.
 type HTTP struct {
 	Addr      string `koanf:"addr" validate:"hostport" doc:"Address to listen on, as host:port. Without a host (:8080) it is every address of the machine."`
 	PprofAddr string `koanf:"pprof_addr" validate:"omitempty,loopback" doc:"Address for profiles (/debug/pprof/, for go tool pprof). It must be an address of this machine alone, such as 127.0.0.1:6060. Empty: no profiles."`
-	// TrustedProxies are believed in what they say of others' addresses.
+	// TrustedProxies are the only senders whose X-Forwarded-For is read.
 	TrustedProxies []string `koanf:"trusted_proxies" validate:"dive,cidr|ip" doc:"Addresses or networks (10.0.0.0/8) of the proxies in front of the service. Only their X-Forwarded-For is read, to find the caller's address. limits.address_per_minute needs this behind a proxy."`
 }
 
-// Redis is where the boards are.
+// Redis holds the connection to the boards' Redis.
 type Redis struct {
 	Mode             string   `koanf:"mode" validate:"oneof=single sentinel cluster" doc:"single: one server. sentinel: a master and its replicas, which Sentinels watch. cluster: Redis Cluster."`
 	Addrs            []string `koanf:"addrs" validate:"min=1,dive,hostport" doc:"host:port of the server, or of the Sentinels or cluster nodes to ask first."`
@@ -50,14 +50,15 @@ type Redis struct {
 	KeyPrefix        string   `koanf:"key_prefix" validate:"max=40,excludesall={}" doc:"Prefix of every key, to share a server with other programs. At most 40 characters, without { and }."`
 }
 
-// Postgres is where everything is that must outlive Redis.
+// Postgres holds the connection to Postgres.
 type Postgres struct {
 	DSN         string `koanf:"dsn" secret:"dsn" example:"postgres://stepboard:change-me@127.0.0.1:5432/stepboard" doc:"Connection string, as a URL or as keywords (host=db user=stepboard dbname=stepboard). Required by every command that uses Postgres, serve included."`
 	MaxConns    int    `koanf:"max_conns" validate:"min=2,max=1000" doc:"Most connections of one process, 2 to 1000. Jobs take up to eight more. The sum over all processes must stay below the server's max_connections."`
 	AutoMigrate bool   `koanf:"auto_migrate" doc:"Let serve, archive and import bring the schema up to date. Otherwise they refuse a schema that is behind, and stepboard migrate up must run first."`
 }
 
-// Auth says whose tokens are taken. serve requires a secret or a JWKS.
+// Auth holds the keys that tokens are checked with. serve requires a secret or a
+// JWKS.
 type Auth struct {
 	HS256Secret string `koanf:"hs256_secret" validate:"omitempty,minbytes=32" secret:"true" example:"change-me" doc:"Secret of HS256 tokens, 32 bytes or more; openssl rand -hex 32 makes one. stepboard token signs with it."`
 	JWKSURL     string `koanf:"jwks_url" validate:"omitempty,http_url" example:"https://login.example.com/.well-known/jwks.json" doc:"Address of the public keys of RS256, ES256 and EdDSA tokens."`
@@ -65,13 +66,13 @@ type Auth struct {
 	Audience    string `koanf:"audience" doc:"The aud that tokens must have. Empty: not checked."`
 }
 
-// Limits is how often somebody may call.
+// Limits holds the rate limits of callers.
 type Limits struct {
 	UserPerMinute    int `koanf:"user_per_minute" validate:"min=0,max=1000000" doc:"Most calls of a user in a minute, at once or one by one. 0: no limit. 600 is far above what a person's phone needs."`
 	AddressPerMinute int `koanf:"address_per_minute" validate:"min=0,max=10000000" doc:"Most calls from an address in a minute, with or without a good token. 0: no limit. Many phones share an address, so 6000 or more. Behind a proxy, set http.trusted_proxies."`
 }
 
-// Ingest says how uploads reach the boards.
+// Ingest holds the settings of uploads and queues.
 type Ingest struct {
 	Mode          string        `koanf:"mode" validate:"oneof=direct redis kafka" doc:"direct: an upload is on its board before it is answered with 200. redis, kafka: an upload is in a queue before it is answered with 202, and a consumer applies it. A queue absorbs peaks and outlives the boards' Redis; boards lag by flush_interval."`
 	FlushInterval time.Duration `koanf:"flush_interval" validate:"min=1ms,max=1h" doc:"How long a consumer gathers updates before it raises the boards, 1ms to 1h. Of several updates of a user only the largest is applied."`
@@ -81,7 +82,7 @@ type Ingest struct {
 	Kafka         IngestKafka   `koanf:"kafka" doc:"The queue of mode kafka: a topic. It must exist, must not be compacted, and must keep its records for hot_days + 2 days or longer."`
 }
 
-// IngestRedis is the queue of mode redis, a stream.
+// IngestRedis holds the settings of mode redis, whose queue is a stream.
 type IngestRedis struct {
 	Mode       string        `koanf:"mode" validate:"oneof=single sentinel cluster" doc:"As redis.mode, if addrs is set."`
 	Addrs      []string      `koanf:"addrs" validate:"dive,hostport" doc:"As redis.addrs. Empty: the boards' own Redis. On a server of its own the queue outlives the boards' server."`
@@ -94,12 +95,13 @@ type IngestRedis struct {
 	ClaimAfter time.Duration `koanf:"claim_after" validate:"min=1s,max=1h" doc:"How long a consumer may hold updates before another one takes them over, 1s to 1h. Longer than ingest.flush_interval."`
 }
 
-// Server is the Redis that the stream is in, where that is not the boards' own.
+// Server returns the connection to the stream's own Redis. It is meaningful only if
+// Addrs is set; otherwise the stream is in the boards' Redis.
 func (r IngestRedis) Server() Redis {
 	return Redis{Mode: r.Mode, Addrs: r.Addrs, MasterName: r.MasterName, Username: r.Username, Password: r.Password, TLS: r.TLS}
 }
 
-// IngestKafka is the queue of mode kafka, a topic.
+// IngestKafka holds the settings of mode kafka, whose queue is a topic.
 type IngestKafka struct {
 	Brokers  []string `koanf:"brokers" validate:"dive,hostport" doc:"Brokers to ask first, as host:port. Required in mode kafka."`
 	Topic    string   `koanf:"topic" validate:"required" doc:"The topic."`
@@ -110,8 +112,8 @@ type IngestKafka struct {
 	Password string   `koanf:"password" secret:"true" example:"change-me" doc:"SASL password."`
 }
 
-// Board is a board's definition. It takes effect with the next bucket; what a
-// bucket was made with never changes.
+// Board is a board's definition. It takes effect with the next bucket; the
+// parameters of an existing bucket never change.
 type Board struct {
 	Name     string    `koanf:"name" validate:"required" doc:"1 to 40 of a-z, 0-9 and -."`
 	Kind     string    `koanf:"kind" doc:"daily: clients report their total for a day, and the highest counts. event: a backend sends increments, which add up from start to end. rolling: the increments of the last hours add up."`
@@ -124,40 +126,40 @@ type Board struct {
 	Window   int       `koanf:"window" doc:"Hours that count on a rolling board, the current hour included, 1 to 168. 0: 24."`
 }
 
-// Archive says how long archived days are kept.
+// Archive holds the settings of the archive.
 type Archive struct {
 	RetainMonths int `koanf:"retain_months" validate:"min=0,max=1200" doc:"For how many whole months after its own an archived day is kept, 0 to 1200. Older months are dropped. 0: for ever."`
 }
 
-// Ledger says how long increments are kept.
+// Ledger holds the settings of increments.
 type Ledger struct {
 	Retain time.Duration `koanf:"retain" validate:"min=24h" doc:"How long increments are kept, at least 24h. For that long the same event_id counts once."`
 }
 
-// Jobs says when what is done again and again is done.
+// Jobs holds the schedules of recurring work.
 type Jobs struct {
 	ArchiveCron string `koanf:"archive_cron" doc:"When days are archived, in the zone of each board: minute, hour, day of the month, month, day of the week. A run that was missed is made up for."`
 }
 
-// Clock shifts the service's time, for replays and trials.
+// Clock holds the shift of the service's time.
 type Clock struct {
 	Offset time.Duration `koanf:"offset" doc:"Added to the clock, for replays and trials, such as -36h. Tokens are checked against the real time."`
 }
 
-// Log says what is logged, to standard error.
+// Log holds the settings of the log, which goes to standard error.
 type Log struct {
 	Level  string `koanf:"level" validate:"oneof=debug info warn error" doc:"debug, info, warn or error."`
 	Format string `koanf:"format" validate:"oneof=json text" doc:"json or text."`
 }
 
-// Traces says where traces go, and of how many calls. Off by default.
+// Traces holds the settings of OpenTelemetry traces, which are off by default.
 type Traces struct {
 	Endpoint string `koanf:"endpoint" validate:"omitempty,http_url" doc:"Address of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318; /v1/traces is added. Headers for it are set in OTEL_EXPORTER_OTLP_HEADERS=name=value. Empty: nothing is traced."`
-	// Ratio is 0.01 by default: of a service under load that is plenty.
+	// Ratio is 0.01 by default, which is enough for a service under load.
 	Ratio float64 `koanf:"ratio" validate:"gt=0,max=1" doc:"Share of the calls that are traced, more than 0 and at most 1. The caller's traceparent does not count."`
 }
 
-// Default is what holds where nothing else is said.
+// Default returns the settings used when nothing is configured.
 func Default() Config {
 	return Config{
 		HTTP:     HTTP{Addr: "127.0.0.1:8080", TrustedProxies: []string{}},
@@ -177,7 +179,7 @@ func Default() Config {
 	}
 }
 
-// defaultBoard is what a board of the file is where it says nothing.
+// defaultBoard returns the defaults of a board in the file.
 func defaultBoard(name string) Board {
 	return Board{Name: name, Kind: "daily", TimeZone: "Asia/Shanghai", MaxScore: 100_000, Shards: 1, Global: "users"}
 }

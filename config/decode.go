@@ -13,7 +13,7 @@ import (
 	"github.com/knadh/koanf/v2"
 )
 
-// unmarshal puts what was read into cfg. Its error names the keys that are
+// unmarshal decodes the loaded settings into cfg. Its error names the keys that are
 // unknown or have values of the wrong type.
 func unmarshal(k *koanf.Koanf, cfg *Config) error {
 	var seen mapstructure.Metadata
@@ -22,8 +22,8 @@ func unmarshal(k *koanf.Koanf, cfg *Config) error {
 		DecoderConfig: &mapstructure.DecoderConfig{
 			Metadata:   &seen,
 			DecodeHook: strict,
-			// A key in capitals would be another key to the environment and
-			// the command line, and win over them.
+			// To the environment and the command line, a key in capitals would be
+			// another key, and would override them.
 			MatchName: func(key, field string) bool { return key == field },
 		},
 	})
@@ -35,7 +35,7 @@ func unmarshal(k *koanf.Koanf, cfg *Config) error {
 	return errors.Join(errs...)
 }
 
-// wrongTypes takes the decoder's error apart into one for each key.
+// wrongTypes splits the decoder's error into one for each key.
 func wrongTypes(err error) []error {
 	switch e := err.(type) { //nolint:errorlint // walks the tree itself
 	case nil:
@@ -55,10 +55,10 @@ func wrongTypes(err error) []error {
 	}
 }
 
-// strict is the decoder's hook. The environment and the command line give
-// text; all else must have the setting's own type, as a guess goes wrong
-// silently: the password 0123 would be 83, the offset 5 five nanoseconds. No
-// message shows the value, which may be a secret.
+// strict is the decoder's hook. Values from the environment and the command line
+// are text. All others must have the setting's own type, because a wrong guess would
+// go unnoticed: the password 0123 would be 83, and the offset 5 would be five
+// nanoseconds. No message shows the value, which may be a secret.
 func strict(from, to reflect.Value) (any, error) {
 	value := from.Interface()
 	text, isText := value.(string)
@@ -72,8 +72,8 @@ func strict(from, to reflect.Value) (any, error) {
 		if isText && text == "" {
 			return time.Time{}, nil
 		}
-		// Without quotes YAML makes a time of a mere date, in a zone that nobody
-		// has named.
+		// Without quotes YAML turns a date into a time, in a zone that the file does
+		// not name.
 		if at, err := time.Parse(time.RFC3339, text); err == nil {
 			return at, nil
 		}

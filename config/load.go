@@ -22,19 +22,19 @@ import (
 )
 
 const (
-	// DefaultFile is read if it is there and no other is named.
+	// DefaultFile is read if it exists and no other file is named.
 	DefaultFile = "stepboard.yaml"
-	// EnvPrefix begins every environment variable; __ stands between levels.
+	// EnvPrefix begins every environment variable; __ separates levels.
 	EnvPrefix = "STEPBOARD_"
 )
 
-// Sources is where settings come from, weakest first.
+// Sources holds the sources of settings; later fields override earlier ones.
 type Sources struct {
 	// File is the path of the YAML file; empty means DefaultFile, if present.
 	File string
-	// Env is the environment, as os.Environ gives it.
+	// Env is the environment, as returned by os.Environ.
 	Env []string
-	// Flags maps keys such as http.addr to what the command line says.
+	// Flags maps keys such as http.addr to the values of the command line.
 	Flags map[string]string
 }
 
@@ -85,8 +85,8 @@ func loadFile(k *koanf.Koanf, path string) error {
 // serviceLink matches what Kubernetes sets for a service named stepboard.
 var serviceLink = regexp.MustCompile(`^STEPBOARD_(SERVICE_(HOST|PORT(_.*)?)|PORT(_[0-9]+_.*)?)$`)
 
-// envValues picks the settings out of the environment. A variable that is no
-// setting is an error: it is a mistyped one.
+// envValues returns the settings in the environment. A variable with the prefix
+// that is no setting is an error, because it is probably mistyped.
 func envValues(environ []string) (map[string]any, error) {
 	known := make(map[string]string)
 	for _, s := range Settings() {
@@ -124,8 +124,8 @@ func flagValues(flags map[string]string) map[string]any {
 	return values
 }
 
-// fillBoards gives each board its defaults, and reads boards that the
-// environment or the command line gives as YAML.
+// fillBoards gives each board its defaults. It parses boards that the environment or
+// the command line gives as YAML.
 func fillBoards(k *koanf.Koanf) error {
 	if !k.Exists("boards") {
 		return nil
@@ -156,8 +156,7 @@ func fillBoards(k *koanf.Koanf) error {
 	return k.Set("boards", filled)
 }
 
-// validate checks the settings against each other and against what the boards
-// can hold.
+// validate checks each setting, and the settings against each other.
 func (c *Config) validate() error {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("koanf") })
@@ -190,14 +189,14 @@ func (c *Config) validate() error {
 	if c.Ingest.Mode == "kafka" && len(c.Ingest.Kafka.Brokers) == 0 {
 		return errors.New("ingest.kafka.brokers: must be set in mode kafka")
 	}
-	// A password in it would be dropped in silence, and printed.
+	// A password in it would not be sent, but printed.
 	if u, err := url.Parse(c.Traces.Endpoint); err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return errors.New("traces.endpoint: must have no user, query or fragment")
 	}
 	return nil
 }
 
-// check is whether the addresses fit the mode.
+// check returns an error if the addresses don't fit the mode.
 func (r Redis) check(key string) error {
 	switch {
 	case r.Mode == "single" && len(r.Addrs) > 1:
@@ -210,7 +209,7 @@ func (r Redis) check(key string) error {
 	return nil
 }
 
-// BoardDefinitions are the boards as the catalog stores them.
+// BoardDefinitions returns the boards in the form that the catalog stores.
 func (c *Config) BoardDefinitions() []models.Board {
 	defs := make([]models.Board, len(c.Boards))
 	for i, b := range c.Boards {
@@ -223,7 +222,7 @@ func (c *Config) BoardDefinitions() []models.Board {
 	return defs
 }
 
-// optional is nil for a time that was not given.
+// optional returns nil for a zero time, and otherwise a pointer to it.
 func optional(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -231,7 +230,7 @@ func optional(t time.Time) *time.Time {
 	return &t
 }
 
-// RequireServe checks what serving needs beyond the settings being right.
+// RequireServe checks the settings that only serve needs.
 func (c *Config) RequireServe() error {
 	if c.Auth.HS256Secret == "" && c.Auth.JWKSURL == "" {
 		return errors.New("auth: set auth.hs256_secret or auth.jwks_url, so that tokens can be checked")
@@ -239,7 +238,7 @@ func (c *Config) RequireServe() error {
 	return c.RequirePostgres()
 }
 
-// RequirePostgres checks that there is a database to connect to.
+// RequirePostgres checks that a database is configured.
 func (c *Config) RequirePostgres() error {
 	if c.Postgres.DSN == "" {
 		return errors.New("postgres.dsn: must be set, such as postgres://user:password@host:5432/stepboard")

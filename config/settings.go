@@ -13,25 +13,25 @@ import (
 	"github.com/go-playground/validator/v10"
 )
 
-// Setting is one key, for help texts and tables.
+// Setting describes one key, for help texts and tables.
 type Setting struct {
-	// Key is the path in the file: http.addr.
+	// Key is the path in the file, such as http.addr.
 	Key string
 	// Default is the default value as text; empty for none.
 	Default string
-	// Doc says what it does.
+	// Doc describes the setting in one or more sentences.
 	Doc string
-	// Switch says that the value is true or false, and true where the command
-	// line gives none.
+	// Switch reports whether the setting is a boolean, which is true if the command
+	// line names it without a value.
 	Switch bool
 }
 
-// Env is the setting's environment variable.
+// Env returns the name of the setting's environment variable.
 func (s Setting) Env() string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(s.Key, ".", "__"))
 }
 
-// Settings lists every key, in the order of the struct.
+// Settings returns every setting, in the order of the struct.
 func Settings() []Setting {
 	return settings("", reflect.ValueOf(Default()))
 }
@@ -54,7 +54,7 @@ func settings(prefix string, v reflect.Value) []Setting {
 	return list
 }
 
-// Printable is the settings as nested maps, with secrets hidden.
+// Printable returns the settings as nested maps, with secrets hidden.
 func (c *Config) Printable() map[string]any { return structMap(reflect.ValueOf(*c)) }
 
 func structMap(v reflect.Value) map[string]any {
@@ -70,7 +70,7 @@ func structMap(v reflect.Value) map[string]any {
 	return m
 }
 
-// plain turns a field into what YAML prints well.
+// plain returns a field's value in a form that YAML prints well.
 func plain(v reflect.Value) any {
 	switch value := v.Interface().(type) {
 	case time.Duration:
@@ -108,14 +108,14 @@ func hide(text, secret string) string {
 }
 
 var (
-	// dsnPair is key=value of a DSN of keywords; a value may be in quotes.
+	// dsnPair matches key=value in a DSN of keywords; a value may be in quotes.
 	dsnPair = regexp.MustCompile(`(?s)([^\s=]+)(\s*=\s*)('(?:[^'\\]|\\.)*'|(?:[^\s'\\]|\\.)(?:[^\s\\]|\\.)*|)`)
-	// dsnPairs is a DSN that consists of nothing else.
+	// dsnPairs matches a DSN that consists of nothing else.
 	dsnPairs = regexp.MustCompile(`^\s*(?:` + dsnPair.String() + `(?:\s+|$))+$`)
 )
 
-// hideDSN hides the passwords of a DSN, and all of one that it does not
-// understand.
+// hideDSN hides the passwords of a DSN. A DSN that it can't parse is hidden as a
+// whole.
 func hideDSN(text string) string {
 	if strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://") {
 		return hideURL(text)
@@ -134,7 +134,7 @@ func hideDSN(text string) string {
 
 func hideURL(text string) string {
 	u, err := url.Parse(text)
-	// A password with an unescaped / or # ends up behind the host.
+	// A password with an unescaped / or # is parsed as a part after the host.
 	if err != nil || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
 		return hidden
 	}
@@ -148,7 +148,8 @@ func hideURL(text string) string {
 	return u.Redacted()
 }
 
-// isHostPort accepts host:port with an empty host and a port of 0.
+// isHostPort reports whether a field is host:port. The host may be empty, and the
+// port may be 0.
 func isHostPort(fl validator.FieldLevel) bool {
 	_, port, err := net.SplitHostPort(fl.Field().String())
 	if err != nil {
@@ -158,19 +159,21 @@ func isHostPort(fl validator.FieldLevel) bool {
 	return err == nil && n >= 0 && n <= 65535
 }
 
-// isLoopback accepts host:port where the host is this machine, as a number.
+// isLoopback reports whether a field is host:port with a loopback IP address as
+// the host.
 func isLoopback(fl validator.FieldLevel) bool {
 	host, _, err := net.SplitHostPort(fl.Field().String())
 	return err == nil && isHostPort(fl) && net.ParseIP(host).IsLoopback()
 }
 
-// hasMinBytes counts bytes, where the validator's own min counts characters.
+// hasMinBytes reports whether a field has at least as many bytes as its parameter
+// says. The validator's own min counts characters.
 func hasMinBytes(fl validator.FieldLevel) bool {
 	least, err := strconv.Atoi(fl.Param())
 	return err == nil && len(fl.Field().String()) >= least
 }
 
-// explain says in a sentence what is wrong with a setting.
+// explain returns a sentence about what is wrong with a setting.
 func explain(f validator.FieldError) string {
 	_, key, _ := strings.Cut(f.Namespace(), ".")
 	switch f.Tag() {
