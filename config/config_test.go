@@ -30,7 +30,7 @@ func settingsFile(t testing.TB, text string) string {
 	return path
 }
 
-// given is what each of the sources says.
+// given holds the input of each source.
 type given struct {
 	file  string
 	env   []string
@@ -42,7 +42,7 @@ func (g given) load(t testing.TB) (config.Config, error) {
 	return config.Load(config.Sources{File: settingsFile(t, g.file), Env: g.env, Flags: g.flags})
 }
 
-func TestWhereNothingIsSaidTheDefaultsHold(t *testing.T) {
+func TestDefaultsApplyWhenNothingIsConfigured(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
@@ -68,7 +68,7 @@ func TestWhereNothingIsSaidTheDefaultsHold(t *testing.T) {
 	}
 }
 
-func TestTheCommandLineWinsOverTheEnvironmentOverTheFile(t *testing.T) {
+func TestTheCommandLineOverridesTheEnvironmentOverridesTheFile(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
@@ -271,7 +271,7 @@ func TestBadValuesNameTheKey(t *testing.T) {
 	}
 }
 
-// Nobody should have to start it again for each mistake.
+// Operators should not have to start the service once for each mistake.
 func TestAllBadValuesAreNamedAtOnce(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -301,7 +301,7 @@ func TestAllBadValuesAreNamedAtOnce(t *testing.T) {
 	}
 }
 
-// A message goes to logs and screens: no secret may be in it.
+// Messages go to logs and screens, so they must not contain a secret.
 func TestErrorsShowNoSecret(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{
@@ -364,7 +364,7 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-func TestFilesThatCannotBeRead(t *testing.T) {
+func TestUnreadableFiles(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	tests := []struct{ name, path, text string }{
@@ -416,7 +416,7 @@ func TestTheDefaultFile(t *testing.T) {
 	}
 }
 
-func TestWhatServingNeeds(t *testing.T) {
+func TestRequireServe(t *testing.T) {
 	t.Parallel()
 	secret := strings.Repeat("s", 32)
 	tests := []struct {
@@ -452,7 +452,7 @@ func TestWhatServingNeeds(t *testing.T) {
 	}
 }
 
-// printed is the value of a key in what config print shows.
+// printed returns the value of a key in the output of config print.
 func printed(t testing.TB, cfg config.Config, section, key string) any {
 	t.Helper()
 	values, ok := cfg.Printable()[section].(map[string]any)
@@ -527,8 +527,8 @@ func TestADSNIsPrintedWithoutItsPassword(t *testing.T) {
 	}
 }
 
-// Whatever stands around it, and whether or not it is written as it should
-// be, a password is not printed.
+// A password is not printed, whatever surrounds it and whether or not the DSN is well
+// formed.
 func TestNoPasswordOfADSNIsPrinted(t *testing.T) {
 	t.Parallel()
 	around := rapid.StringOfN(rapid.RuneFrom([]rune(`ab1'"\=@:/?#%&;[]`)), 0, 5, -1)
@@ -562,10 +562,10 @@ func TestTheExampleIsTheDefaults(t *testing.T) {
 	}
 }
 
-// commentedOut is a setting of the example that has no default.
+// commentedOut matches a setting of the example that has no default.
 var commentedOut = regexp.MustCompile(`(?m)^( *)#([a-z]|- |  )`)
 
-// example is the example file with every setting in force.
+// example returns the example file with every setting uncommented.
 func example(t testing.TB) string {
 	t.Helper()
 	text, err := os.ReadFile(exampleFile)
@@ -609,7 +609,7 @@ func TestEverySettingIsDocumented(t *testing.T) {
 			t.Errorf("%s has no doc", l.key)
 		}
 		if !strings.HasPrefix(l.key, "boards.") && !listed[l.key] {
-			t.Errorf("%s is not listed", l.key)
+			t.Errorf("%s is not in Settings()", l.key)
 		}
 		delete(listed, l.key)
 		at := inForce
@@ -636,7 +636,7 @@ func TestEverySettingIsDocumented(t *testing.T) {
 	}
 }
 
-// A secret that everyone can read here must not reach production.
+// A secret that everybody can read in the example must not reach production.
 func TestTheExamplesSecretIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := given{file: example(t), flags: map[string]string{"redis.mode": "sentinel"}}.load(t)
@@ -676,8 +676,8 @@ func TestListedSettings(t *testing.T) {
 	}
 }
 
-// Whatever a file says, it is refused or understood: what is printed of it is
-// read as the same.
+// Every file is either refused or understood: the printed settings can be read again
+// and are the same.
 func FuzzLoad(f *testing.F) {
 	for _, text := range []string{
 		"hot_days: 5", "boards: [{name: a, max_score: 5}]", "boards: [{1: a}]", "1: 2", "http: {1: 2}", "? [a]\n: b",
@@ -706,8 +706,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// Kubernetes tells every container where a service named stepboard is, in
-// variables that look like settings.
+// Kubernetes sets variables in every container for a service named stepboard, which
+// look like settings.
 func TestServiceLinksAreNoSettings(t *testing.T) {
 	t.Parallel()
 	_, err := config.Load(config.Sources{File: "../stepboard.example.yaml", Env: []string{
