@@ -16,7 +16,7 @@ import (
 	"stepboard/services/stream"
 )
 
-// figure is a metric that is read off something when it is asked for.
+// figure is one metric of a snapshot S.
 type figure[S any] struct {
 	name, help string
 	kind       prometheus.ValueType
@@ -24,14 +24,14 @@ type figure[S any] struct {
 	labels     prometheus.Labels
 }
 
-// collector reports figures that are all read off at once.
+// collector reports figures of one snapshot, which it reads at each scrape.
 type collector[S any] struct {
 	read    func() S
 	figures []figure[S]
 	descs   []*prometheus.Desc
 }
 
-// newCollector makes a collector. The names of its figures begin with prefix.
+// newCollector returns a collector. prefix is put before the names of its figures.
 func newCollector[S any](prefix string, read func() S, figures ...figure[S]) *collector[S] {
 	c := &collector[S]{read: read, figures: figures}
 	for _, f := range figures {
@@ -40,14 +40,14 @@ func newCollector[S any](prefix string, read func() S, figures ...figure[S]) *co
 	return c
 }
 
-// Describe is part of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (c *collector[S]) Describe(ch chan<- *prometheus.Desc) {
 	for _, desc := range c.descs {
 		ch <- desc
 	}
 }
 
-// Collect is part of prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (c *collector[S]) Collect(ch chan<- prometheus.Metric) {
 	s := c.read()
 	for i, f := range c.figures {
@@ -64,64 +64,63 @@ const (
 func newRedisCollector(rdb redis.UniversalClient) prometheus.Collector {
 	type stats = *redis.PoolStats
 	return newCollector("stepboard_redis_pool_", rdb.PoolStats,
-		figure[stats]{"connections", "Connections to Redis, idle ones included.", gauge, func(s stats) float64 { return float64(s.TotalConns) }, nil},
-		figure[stats]{"idle_connections", "Connections to Redis that wait for work.", gauge, func(s stats) float64 { return float64(s.IdleConns) }, nil},
+		figure[stats]{"connections", "Open connections to Redis, idle ones included.", gauge, func(s stats) float64 { return float64(s.TotalConns) }, nil},
+		figure[stats]{"idle_connections", "Idle connections to Redis.", gauge, func(s stats) float64 { return float64(s.IdleConns) }, nil},
 		figure[stats]{"hits_total", "Commands that found an idle connection.", counter, func(s stats) float64 { return float64(s.Hits) }, nil},
-		figure[stats]{"misses_total", "Commands that found none.", counter, func(s stats) float64 { return float64(s.Misses) }, nil},
-		figure[stats]{"timeouts_total", "Commands that waited for a connection in vain.", counter, func(s stats) float64 { return float64(s.Timeouts) }, nil},
+		figure[stats]{"misses_total", "Commands that found no idle connection.", counter, func(s stats) float64 { return float64(s.Misses) }, nil},
+		figure[stats]{"timeouts_total", "Commands that timed out waiting for a connection.", counter, func(s stats) float64 { return float64(s.Timeouts) }, nil},
 	)
 }
 
-// newArchiveCollector reports what this process has archived.
+// newArchiveCollector reports the archive runs of this process.
 func newArchiveCollector(a *archive.Service) prometheus.Collector {
 	type stats = *archive.Stats
 	ended := func(state models.ArchiveState) prometheus.Labels { return prometheus.Labels{"state": string(state)} }
-	const runs = "Runs of the archive that have ended, by their state."
+	const runs = "Archive runs that have ended, by state."
 	return newCollector("stepboard_archive_", a.Stats,
 		figure[stats]{"runs_total", runs, counter, func(s stats) float64 { return float64(s.Complete.Load()) }, ended(models.ArchiveComplete)},
 		figure[stats]{"runs_total", runs, counter, func(s stats) float64 { return float64(s.Failed.Load()) }, ended(models.ArchiveFailed)},
-		figure[stats]{"verification_failures_total", "Runs that failed because what was stored was not what was read.", counter, func(s stats) float64 { return float64(s.Unverified.Load()) }, nil},
+		figure[stats]{"verification_failures_total", "Archive runs that failed because the stored entries differed from those read.", counter, func(s stats) float64 { return float64(s.Unverified.Load()) }, nil},
 		figure[stats]{"entries_moved_total", "Entries moved from Redis to the archive.", counter, func(s stats) float64 { return float64(s.Moved.Load()) }, nil},
-		figure[stats]{"due_buckets", "Buckets that were due when the last archival began.", gauge, func(s stats) float64 { return float64(s.Due.Load()) }, nil},
+		figure[stats]{"due_buckets", "Buckets that were due when the last archive job began.", gauge, func(s stats) float64 { return float64(s.Due.Load()) }, nil},
 	)
 }
 
-// newLedgerCollector reports what this process has counted.
+// newLedgerCollector reports the increments of this process.
 func newLedgerCollector(l *ledger.Service) prometheus.Collector {
 	type stats = *ledger.Stats
 	status := func(s ledger.Status) prometheus.Labels { return prometheus.Labels{"status": string(s)} }
-	const increments = "Increments that were answered, by what became of them; malformed ones are not among them."
+	const increments = "Increments that were answered, by status, without malformed ones."
 	return newCollector("stepboard_ledger_", l.Stats,
 		figure[stats]{"increments_total", increments, counter, func(s stats) float64 { return float64(s.Applied.Load()) }, status(ledger.Applied)},
 		figure[stats]{"increments_total", increments, counter, func(s stats) float64 { return float64(s.Duplicates.Load()) }, status(ledger.Duplicate)},
 		figure[stats]{"increments_total", increments, counter, func(s stats) float64 { return float64(s.Rejected.Load()) }, status(ledger.Rejected)},
-		figure[stats]{"flushes_total", "Transactions of increments.", counter, func(s stats) float64 { return float64(s.Flushes.Load()) }, nil},
-		figure[stats]{"retries_total", "Transactions that were made again, as they had met others.", counter, func(s stats) float64 { return float64(s.Retries.Load()) }, nil},
-		figure[stats]{"unraised_total", "Totals that did not reach Redis at once and were left to the reconciler.", counter, func(s stats) float64 { return float64(s.Unraised.Load()) }, nil},
+		figure[stats]{"flushes_total", "Transactions that counted increments.", counter, func(s stats) float64 { return float64(s.Flushes.Load()) }, nil},
+		figure[stats]{"retries_total", "Transactions that were retried after a conflict with another one.", counter, func(s stats) float64 { return float64(s.Retries.Load()) }, nil},
+		figure[stats]{"unraised_total", "Totals that did not reach Redis at once. The reconciler raises them later.", counter, func(s stats) float64 { return float64(s.Unraised.Load()) }, nil},
 	)
 }
 
-// newStreamCollector reports who watches rankings.
+// newStreamCollector reports the open streams of rankings.
 func newStreamCollector(l *stream.Service) prometheus.Collector {
 	return newCollector("stepboard_streams_", l.Subscribers,
-		figure[int]{"open", "Streams of rankings that are open.", gauge, func(n int) float64 { return float64(n) }, nil},
+		figure[int]{"open", "Open streams of rankings.", gauge, func(n int) float64 { return float64(n) }, nil},
 	)
 }
 
-// newLimitCollector reports the calls that were one too many.
+// newLimitCollector reports the calls above rate limits.
 func newLimitCollector(l *limit.Service) prometheus.Collector {
 	type stats = *limit.Stats
-	by := func(whose string) prometheus.Labels { return prometheus.Labels{"limit": whose} }
-	const refused = "Calls that were refused as one too many, by the limit."
+	by := func(kind string) prometheus.Labels { return prometheus.Labels{"limit": kind} }
+	const refused = "Calls that were refused because of a rate limit, by limit."
 	return newCollector("stepboard_limits_", l.Stats,
 		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Users.Load()) }, by("user")},
 		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Addresses.Load()) }, by("address")},
-		figure[stats]{"uncounted_total", "Calls that were let through uncounted, as Redis did not answer.", counter, func(s stats) float64 { return float64(s.Uncounted.Load()) }, nil},
+		figure[stats]{"uncounted_total", "Calls that were let through uncounted because Redis did not respond.", counter, func(s stats) float64 { return float64(s.Uncounted.Load()) }, nil},
 	)
 }
 
-// queueCollector reports how far the consumers are behind. It asks the queue
-// whenever it is asked.
+// queueCollector reports how far consumers are behind. Each scrape asks the queue.
 type queueCollector struct {
 	queue        ingest.Queue
 	lag, age, up *prometheus.Desc
@@ -136,20 +135,20 @@ func newQueueCollector(queue ingest.Queue) *queueCollector {
 	}
 	return &queueCollector{
 		queue: queue,
-		lag:   desc("lag_messages", "Messages that are not acknowledged yet, or come behind one that is not."),
-		age:   desc("lag_seconds", "How long the oldest message has waited that is not acknowledged yet."),
-		up:    desc("queue_up", "1 where the queue answers, else 0."),
+		lag:   desc("lag_messages", "Messages that are not acknowledged, or follow one that is not."),
+		age:   desc("lag_seconds", "Age of the oldest message that is not acknowledged."),
+		up:    desc("queue_up", "1 if the queue responds, otherwise 0."),
 	}
 }
 
-// Describe is part of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.lag
 	ch <- c.age
 	ch <- c.up
 }
 
-// Collect is part of prometheus.Collector.
+// Collect implements prometheus.Collector.
 func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), lagTimeout)
 	defer cancel()
@@ -163,18 +162,18 @@ func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(c.age, prometheus.GaugeValue, lag.Oldest.Seconds())
 }
 
-// newPostgresCollector reports the Postgres connection pool. The database/sql
-// over it keeps no connections of its own, so its figures say nothing.
+// newPostgresCollector reports the Postgres connection pool. The database/sql on
+// top of it keeps no connections, so its own figures mean nothing.
 func newPostgresCollector(pool *pgxpool.Pool) prometheus.Collector {
 	type stats = *pgxpool.Stat
 	return newCollector("stepboard_postgres_pool_", pool.Stat,
-		figure[stats]{"max_connections", "Connections to Postgres that there may be.", gauge, func(s stats) float64 { return float64(s.MaxConns()) }, nil},
-		figure[stats]{"connections", "Connections to Postgres, idle ones included.", gauge, func(s stats) float64 { return float64(s.TotalConns()) }, nil},
-		figure[stats]{"idle_connections", "Connections to Postgres that wait for work.", gauge, func(s stats) float64 { return float64(s.IdleConns()) }, nil},
-		figure[stats]{"acquired_connections", "Connections to Postgres that are at work.", gauge, func(s stats) float64 { return float64(s.AcquiredConns()) }, nil},
-		figure[stats]{"acquires_total", "Times that a connection was taken.", counter, func(s stats) float64 { return float64(s.AcquireCount()) }, nil},
-		figure[stats]{"empty_acquires_total", "Times that a connection was taken after waiting for one to be free or made.", counter, func(s stats) float64 { return float64(s.EmptyAcquireCount()) }, nil},
-		figure[stats]{"canceled_acquires_total", "Times that somebody gave up waiting for a connection.", counter, func(s stats) float64 { return float64(s.CanceledAcquireCount()) }, nil},
-		figure[stats]{"acquire_wait_seconds_total", "Time spent waiting for connections that were then taken.", counter, func(s stats) float64 { return s.EmptyAcquireWaitTime().Seconds() }, nil},
+		figure[stats]{"max_connections", "Largest number of connections to Postgres.", gauge, func(s stats) float64 { return float64(s.MaxConns()) }, nil},
+		figure[stats]{"connections", "Open connections to Postgres, idle ones included.", gauge, func(s stats) float64 { return float64(s.TotalConns()) }, nil},
+		figure[stats]{"idle_connections", "Idle connections to Postgres.", gauge, func(s stats) float64 { return float64(s.IdleConns()) }, nil},
+		figure[stats]{"acquired_connections", "Connections to Postgres that are in use.", gauge, func(s stats) float64 { return float64(s.AcquiredConns()) }, nil},
+		figure[stats]{"acquires_total", "Acquired connections.", counter, func(s stats) float64 { return float64(s.AcquireCount()) }, nil},
+		figure[stats]{"empty_acquires_total", "Acquired connections that had to be waited for.", counter, func(s stats) float64 { return float64(s.EmptyAcquireCount()) }, nil},
+		figure[stats]{"canceled_acquires_total", "Waits for a connection that were canceled.", counter, func(s stats) float64 { return float64(s.CanceledAcquireCount()) }, nil},
+		figure[stats]{"acquire_wait_seconds_total", "Time spent waiting for connections that were then acquired.", counter, func(s stats) float64 { return s.EmptyAcquireWaitTime().Seconds() }, nil},
 	)
 }

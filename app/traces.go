@@ -25,69 +25,68 @@ import (
 )
 
 const (
-	// exportTimeout bounds the sending of a batch, flushTimeout that of all that
-	// is left at the end.
+	// exportTimeout bounds sending one batch, flushTimeout sending all remaining
+	// spans in Close.
 	exportTimeout = 5 * time.Second
 	flushTimeout  = 3 * time.Second
-	// spanQueue is how many spans wait until they have been sent, of some 2 KB
-	// each: further ones are dropped. Nobody ever waits for the collector.
+	// spanQueue is how many spans may wait to be sent, of about 2 KB each. Further
+	// spans are dropped: no request ever waits for the collector.
 	spanQueue = 2048
-	// spanText is the longest text of a span: of a statement with thousands of
-	// placeholders the beginning will do.
+	// spanText is the longest text in a span, in bytes. Of a statement with
+	// thousands of placeholders the beginning is enough.
 	spanText = 1000
-	// complainEvery is how often the log says that spans are lost, before Close.
-	complainEvery = time.Minute
+	// lossLogInterval is how often, before Close, the log reports lost spans.
+	lossLogInterval = time.Minute
 )
 
-// Traces is where spans go. A nil Traces traces nothing.
+// Traces records and sends traces. A nil Traces records nothing.
 type Traces struct {
-	provider    *sdktrace.TracerProvider
-	exporter    *otlptrace.Exporter
-	outlet      *outlet
-	connections *http.Transport
-	ratio       float64
+	provider  *sdktrace.TracerProvider
+	otlp      *otlptrace.Exporter
+	exporter  *spanExporter
+	transport *http.Transport
+	ratio     float64
 }
 
-// NewTraces begins to send spans to the collector of the settings; nil where
-// there is none. It does not connect yet. Close it after everything that may
-// leave spans.
+// NewTraces returns traces that are sent to the collector of the settings, or nil
+// if none is set. It connects later. Close must follow the end of all spans.
 func NewTraces(ctx context.Context, cfg config.Traces, log *slog.Logger) (*Traces, error) {
 	if cfg.Endpoint == "" {
-		return nil, nil //nolint:nilnil // nil is what traces nothing
+		return nil, nil //nolint:nilnil // a nil Traces records nothing
 	}
 	target, err := url.JoinPath(cfg.Endpoint, "v1/traces")
 	if err != nil {
 		return nil, fmt.Errorf("traces.endpoint: %w", err)
 	}
-	about, err := resource.New(ctx, resource.WithHost(), resource.WithAttributes(
+	process, err := resource.New(ctx, resource.WithHost(), resource.WithAttributes(
 		attribute.String("service.name", "stepboard"), attribute.String("service.version", Version)))
 	if err != nil {
 		return nil, fmt.Errorf("describe the process to traces.endpoint: %w", err)
 	}
-	connections := http.DefaultTransport.(*http.Transport).Clone()
-	// A batch that is not taken is lost: trying again would only make others
-	// wait behind it.
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(target),
-		otlptracehttp.WithHTTPClient(&http.Client{Transport: connections, Timeout: exportTimeout}),
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	// A batch that can't be sent is lost: retrying would only make further ones
+	// wait.
+	otlp, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(target),
+		otlptracehttp.WithHTTPClient(&http.Client{Transport: transport, Timeout: exportTimeout}),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}))
 	if err != nil {
 		return nil, fmt.Errorf("traces.endpoint: %w", err)
 	}
 	limits := sdktrace.NewSpanLimits()
 	limits.AttributeValueLengthLimit = spanText
-	out := &outlet{SpanExporter: exporter, log: log}
-	batches := sdktrace.NewBatchSpanProcessor(out, sdktrace.WithMaxQueueSize(spanQueue), sdktrace.WithExportTimeout(exportTimeout))
+	exporter := &spanExporter{SpanExporter: otlp, log: log}
+	batches := sdktrace.NewBatchSpanProcessor(exporter, sdktrace.WithMaxQueueSize(spanQueue), sdktrace.WithExportTimeout(exportTimeout))
 	return &Traces{
-		exporter: exporter, outlet: out, connections: connections, ratio: cfg.Ratio,
+		otlp: otlp, exporter: exporter, transport: transport, ratio: cfg.Ratio,
 		provider: sdktrace.NewTracerProvider(
-			sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits),
-			sdktrace.WithSampler(sdktrace.ParentBased(roots{sdktrace.AlwaysSample()})),
-			sdktrace.WithSpanProcessor(inlet{SpanProcessor: batches, outlet: out}),
+			sdktrace.WithResource(process), sdktrace.WithRawSpanLimits(limits),
+			sdktrace.WithSampler(sdktrace.ParentBased(rootSampler{sdktrace.AlwaysSample()})),
+			sdktrace.WithSpanProcessor(boundedProcessor{SpanProcessor: batches, exporter: exporter}),
 		),
 	}, nil
 }
 
-// Provider makes tracers; nil where nothing is traced.
+// Provider returns the provider of tracers, or nil if nothing is traced.
 func (t *Traces) Provider() trace.TracerProvider {
 	if t == nil {
 		return nil
@@ -95,30 +94,30 @@ func (t *Traces) Provider() trace.TracerProvider {
 	return t.provider
 }
 
-// sampled decides, by chance, whether a request, a flush or a job is traced.
+// sampled decides at random whether a request, a flush or a job is traced.
 func (t *Traces) sampled() bool { return rand.Float64() < t.ratio }
 
-// Close sends what is left, for flushTimeout at most, and logs how many spans
-// are lost that the log does not know of.
+// Close sends the remaining spans, for at most flushTimeout, and logs how many are
+// lost.
 func (t *Traces) Close() {
 	if t == nil {
 		return
 	}
-	// Without its exporter the provider has nothing to wait for.
-	enough := time.AfterFunc(flushTimeout, func() { _ = t.exporter.Shutdown(context.Background()) })
-	defer enough.Stop()
+	// Once the exporter is shut down, the provider stops waiting for it.
+	timeout := time.AfterFunc(flushTimeout, func() { _ = t.otlp.Shutdown(context.Background()) })
+	defer timeout.Stop()
 	_ = t.provider.Shutdown(context.Background())
-	t.outlet.lost.Add(t.outlet.waiting.Swap(0)) // what ended after all
-	t.outlet.complain()
-	t.connections.CloseIdleConnections()
+	t.exporter.lost.Add(t.exporter.waiting.Swap(0)) // spans that ended after the shutdown
+	t.exporter.logLoss()
+	t.transport.CloseIdleConnections()
 }
 
-// begin begins a trace, for the share of calls that is traced. end ends it.
-func (t *Traces) begin(ctx context.Context, name string, about ...attribute.KeyValue) (traced context.Context, end func(failed bool)) {
+// begin begins a trace, if sampled. end ends it.
+func (t *Traces) begin(ctx context.Context, name string, attributes ...attribute.KeyValue) (traced context.Context, end func(failed bool)) {
 	if !t.sampled() {
 		return ctx, func(bool) {}
 	}
-	ctx, span := t.provider.Tracer("stepboard").Start(ctx, name, trace.WithNewRoot(), trace.WithAttributes(about...))
+	ctx, span := t.provider.Tracer("stepboard").Start(ctx, name, trace.WithNewRoot(), trace.WithAttributes(attributes...))
 	return ctx, func(failed bool) {
 		if failed {
 			span.SetStatus(codes.Error, "")
@@ -127,21 +126,21 @@ func (t *Traces) begin(ctx context.Context, name string, about ...attribute.KeyV
 	}
 }
 
-// flushes traces what takes updates. A flush serves many requests, and belongs
-// to the trace of none of them.
-func (t *Traces) flushes(keep func(context.Context, []models.Raise) []error) func(context.Context, []models.Raise) []error {
+// flushes returns persist with a trace for each call. A flush serves many requests
+// and so belongs to none of their traces.
+func (t *Traces) flushes(persist func(context.Context, []models.Raise) []error) func(context.Context, []models.Raise) []error {
 	if t == nil {
-		return keep
+		return persist
 	}
 	return func(ctx context.Context, raises []models.Raise) []error {
 		ctx, end := t.begin(ctx, "flush", attribute.Int("updates", len(raises)))
-		errs := keep(ctx, raises)
+		errs := persist(ctx, raises)
 		end(errs != nil)
 		return errs
 	}
 }
 
-// jobs traces the runs of jobs.
+// jobs returns the jobs with a trace for each run.
 func (t *Traces) jobs(list ...jobs.Job) []jobs.Job {
 	if t == nil {
 		return list
@@ -157,90 +156,91 @@ func (t *Traces) jobs(list ...jobs.Job) []jobs.Job {
 	return list
 }
 
-// roots lets no trace begin with a call of a store: what probes and consumers
-// ask is no request.
-type roots struct{ sdktrace.Sampler }
+// rootSampler drops traces that begin with a call of a store: the calls of probes
+// and consumers belong to no request.
+type rootSampler struct{ sdktrace.Sampler }
 
-func (r roots) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+// ShouldSample implements sdktrace.Sampler.
+func (r rootSampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
 	if p.Kind == trace.SpanKindClient {
 		return sdktrace.SamplingResult{Decision: sdktrace.Drop}
 	}
 	return r.Sampler.ShouldSample(p)
 }
 
-// inlet lets no more than spanQueue spans wait for the outlet, so that none is
-// dropped without being counted.
-type inlet struct {
+// boundedProcessor lets at most spanQueue spans wait for the exporter, so that
+// none is dropped without being counted.
+type boundedProcessor struct {
 	sdktrace.SpanProcessor
-	outlet *outlet
+	exporter *spanExporter
 }
 
-// OnEnd takes a span or drops it.
-func (i inlet) OnEnd(span sdktrace.ReadOnlySpan) {
-	if i.outlet.waiting.Add(1) > spanQueue {
-		i.outlet.waiting.Add(-1)
-		i.outlet.lost.Add(1)
+// OnEnd queues a span, or drops it if too many wait.
+func (p boundedProcessor) OnEnd(span sdktrace.ReadOnlySpan) {
+	if p.exporter.waiting.Add(1) > spanQueue {
+		p.exporter.waiting.Add(-1)
+		p.exporter.lost.Add(1)
 		return
 	}
-	i.SpanProcessor.OnEnd(span)
+	p.SpanProcessor.OnEnd(span)
 }
 
-// outlet sends what may leave the process, and tells the log, not the
-// libraries' global handler, what is lost. ExportSpans is called by one
-// goroutine at a time.
-type outlet struct {
+// spanExporter sends spans without personal data, and reports lost spans to the
+// log instead of the libraries' global error handler. ExportSpans is called by
+// one goroutine at a time.
+type spanExporter struct {
 	sdktrace.SpanExporter
-	log        *slog.Logger
-	waiting    atomic.Int64 // spans that the inlet took, until they are sent or lost
-	lost       atomic.Int64 // spans since the log was told
-	failure    error        // why they could not be sent; nil if none of them was tried
-	complained time.Time
+	log      *slog.Logger
+	waiting  atomic.Int64 // spans that are queued, until they are sent or lost
+	lost     atomic.Int64 // lost spans that the log has not reported
+	failure  error        // why they could not be sent; nil if none was tried
+	reported time.Time    // when the log last reported a loss
 }
 
-// errFull is why spans are lost that the outlet never saw.
+// errFull is the reason of spans that were lost without being tried.
 var errFull = fmt.Errorf("more than %d wait to be sent", spanQueue)
 
-// ExportSpans never fails, as far as its caller knows.
-func (o *outlet) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+// ExportSpans sends spans. It returns no error: it logs losses itself.
+func (e *spanExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	clean := make([]sdktrace.ReadOnlySpan, len(spans))
 	for i, span := range spans {
 		clean[i] = cleanSpan{span}
 	}
-	if err := o.SpanExporter.ExportSpans(ctx, clean); err != nil {
-		o.lost.Add(int64(len(spans)))
-		o.failure = err
+	if err := e.SpanExporter.ExportSpans(ctx, clean); err != nil {
+		e.lost.Add(int64(len(spans)))
+		e.failure = err
 	}
-	o.waiting.Add(-int64(len(spans)))
-	if time.Since(o.complained) >= complainEvery {
-		o.complain()
+	e.waiting.Add(-int64(len(spans)))
+	if time.Since(e.reported) >= lossLogInterval {
+		e.logLoss()
 	}
 	return nil
 }
 
-// complain tells the log how many spans are lost, if any are.
-func (o *outlet) complain() {
-	lost := o.lost.Swap(0)
+// logLoss logs how many spans are lost, if any are.
+func (e *spanExporter) logLoss() {
+	lost := e.lost.Swap(0)
 	if lost == 0 {
 		return
 	}
-	o.log.Warn("traces are lost", "spans", lost, "error", cmp.Or(o.failure, errFull))
-	o.failure, o.complained = nil, time.Now()
+	e.log.Warn("traces are lost", "spans", lost, "error", cmp.Or(e.failure, errFull))
+	e.failure, e.reported = nil, time.Now()
 }
 
-// cleanSpan is a span without anything personal: paths, addresses and errors
-// may name users. The log has the error, with the trace's id.
+// cleanSpan is a span without personal data: paths, addresses and errors may name
+// users. The log has the error, with the trace's id.
 type cleanSpan struct{ sdktrace.ReadOnlySpan }
 
-// Events are the texts of errors.
+// Events returns none: they would hold the texts of errors.
 func (cleanSpan) Events() []sdktrace.Event { return nil }
 
-// Status leaves out the description, which is an error's text too.
+// Status omits the description, which is the text of an error.
 func (s cleanSpan) Status() sdktrace.Status {
 	return sdktrace.Status{Code: s.ReadOnlySpan.Status().Code}
 }
 
-// Attributes are those of a list: what a library writes in its next version
-// stays here until somebody has looked at it.
+// Attributes returns only known attributes. What a library adds in a new version
+// is not sent until somebody has reviewed it.
 func (s cleanSpan) Attributes() []attribute.KeyValue {
 	var kept []attribute.KeyValue
 	for _, a := range s.ReadOnlySpan.Attributes() {
