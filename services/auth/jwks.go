@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// keysTimeout bounds one fetch, and with it how long the start may wait.
-	keysTimeout = 5 * time.Second
-	// keysRefresh is how often the keys are fetched again: how long a key that
-	// is withdrawn is still taken.
-	keysRefresh = 5 * time.Minute
-	// keysRetry is the pause between fetches while there are no keys at all.
-	keysRetry = 2 * time.Second
-	// keysPause lies between fetches for the sake of unknown keys, so that
-	// made-up key ids can't drive us to flood the issuer.
-	keysPause = 10 * time.Second
-	// keysWait is how long a request waits for the fetch that may bring its
-	// key.
-	keysWait = time.Second
+	// fetchTimeout bounds one fetch, and so how long the start of the service
+	// waits.
+	fetchTimeout = 5 * time.Second
+	// refreshInterval is the time between regular fetches, and so how long a
+	// withdrawn key is still accepted.
+	refreshInterval = 5 * time.Minute
+	// retryInterval is the time between fetches while no keys are known.
+	retryInterval = 2 * time.Second
+	// unknownKeyInterval is the shortest time between two fetches for unknown
+	// keys, so that tokens with made-up key ids can't flood the issuer.
+	unknownKeyInterval = 10 * time.Second
+	// unknownKeyWait bounds how long a request waits for the fetch of its key.
+	unknownKeyWait = time.Second
 )
 
 var (
@@ -38,44 +38,43 @@ var (
 	errNotLoaded = errors.New("the JWKS has not been fetched")
 )
 
-// KeySet holds the keys of a JWKS and keeps them fresh: they are fetched every
-// five minutes, and when a token names a key that is unknown. A key set that
-// has been fetched stays in use while its address does not answer. Safe for
-// concurrent use. Close stops it.
+// KeySet holds the keys of a JWKS. It fetches them every five minutes, and when
+// a token names an unknown key. Fetched keys stay in use while the issuer does
+// not answer. Safe for concurrent use. Close stops it.
 type KeySet struct {
 	url     string
 	client  *http.Client
 	log     *slog.Logger
-	keys    atomic.Pointer[jwt.Keyfunc] // nil while there are none
-	wanted  chan chan struct{}          // asks run to fetch; it closes what it gets
-	pause   time.Duration               // from Start to the next fetch
+	keys    atomic.Pointer[jwt.Keyfunc] // nil while no keys are known
+	fetches chan chan struct{}          // asks run to fetch; run closes the channel it receives
+	next    time.Duration               // from Start to the next fetch
 	stop    context.CancelFunc          // ends run; nil before Start
 	running sync.WaitGroup
 }
 
-// NewKeySet fetches the keys, which takes at most five seconds. If that fails,
-// the key set has no keys yet. Start fetches them again in the background.
+// NewKeySet fetches the keys, for at most five seconds. If that fails, the key
+// set has no keys until Start has fetched them.
 func NewKeySet(ctx context.Context, url string, log *slog.Logger) *KeySet {
 	k := &KeySet{
 		url: url,
 		// An idle connection would outlive the KeySet.
-		client: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}},
-		log:    log,
-		wanted: make(chan chan struct{}),
+		client:  &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}},
+		log:     log,
+		fetches: make(chan chan struct{}),
 	}
-	k.pause = k.fetch(ctx)
+	k.next = k.fetch(ctx)
 	return k
 }
 
-// Start fetches the keys every five minutes, and when a token names an unknown
-// key, until Close; ctx ending does not stop it. It must be called once.
+// Start fetches the keys in the background until Close. The end of ctx does not
+// stop it. It must be called once.
 func (k *KeySet) Start(ctx context.Context) {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	k.stop = stop
-	k.running.Go(func() { k.run(background, k.pause) })
+	k.running.Go(func() { k.run(background, k.next) })
 }
 
-// Close ends the fetching. Nobody may be looking for a key any more.
+// Close stops what Start has started. The KeySet must not be used any more.
 func (k *KeySet) Close() {
 	if k.stop != nil {
 		k.stop()
@@ -83,12 +82,12 @@ func (k *KeySet) Close() {
 	k.running.Wait()
 }
 
-// find is the key that a token names, or all keys if it names none; it is a
-// jwt.Keyfunc. CodeUnavailable while no key is known at all.
+// find returns the key that a token names, or all keys if it names none. It
+// returns CodeUnavailable while no key is known at all. It is a jwt.Keyfunc.
 func (k *KeySet) find(t *jwt.Token) (any, error) {
 	key, err := k.lookUp(t)
 	if errors.Is(err, jwkset.ErrKeyNotFound) {
-		k.askForMore()
+		k.fetchNow()
 		key, err = k.lookUp(t)
 	}
 	return key, err
@@ -102,72 +101,73 @@ func (k *KeySet) lookUp(t *jwt.Token) (any, error) {
 	return (*keys)(t)
 }
 
-// askForMore waits a moment for a fetch that begins now or is under way. It
-// answers at once if there has just been one.
-func (k *KeySet) askForMore() {
-	enough := time.NewTimer(keysWait)
-	defer enough.Stop()
+// fetchNow waits for a fetch that starts now or is under way, for at most
+// unknownKeyWait. It returns at once if the last such fetch was less than
+// unknownKeyInterval ago.
+func (k *KeySet) fetchNow() {
+	timeout := time.NewTimer(unknownKeyWait)
+	defer timeout.Stop()
 	fetched := make(chan struct{})
 	select {
-	case k.wanted <- fetched:
-	case <-enough.C:
+	case k.fetches <- fetched:
+	case <-timeout.C:
 		return
 	}
 	select {
 	case <-fetched:
-	case <-enough.C:
+	case <-timeout.C:
 	}
 }
 
-// run fetches the keys until ctx ends, the first time after the pause.
-func (k *KeySet) run(ctx context.Context, pause time.Duration) {
-	next := time.NewTimer(pause)
-	defer next.Stop()
-	var asked time.Time
+// run fetches the keys until ctx ends. The first regular fetch is after next.
+func (k *KeySet) run(ctx context.Context, next time.Duration) {
+	regular := time.NewTimer(next)
+	defer regular.Stop()
+	var lastUnknown time.Time // the last fetch for an unknown key
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-next.C:
-			next.Reset(k.fetch(ctx))
-		case fetched := <-k.wanted:
-			if time.Since(asked) >= keysPause {
-				next.Reset(k.fetch(ctx))
-				asked = time.Now()
+		case <-regular.C:
+			regular.Reset(k.fetch(ctx))
+		case fetched := <-k.fetches:
+			if time.Since(lastUnknown) >= unknownKeyInterval {
+				regular.Reset(k.fetch(ctx))
+				lastUnknown = time.Now()
 			}
 			close(fetched)
 		}
 	}
 }
 
-// fetch replaces the keys, and answers after which pause to do so again. While
-// the address does not answer, the former ones stay.
-func (k *KeySet) fetch(ctx context.Context) (pause time.Duration) {
+// fetch replaces the keys and returns the time until the next regular fetch. If
+// the issuer does not answer, the previous keys stay.
+func (k *KeySet) fetch(ctx context.Context) (next time.Duration) {
 	keys, err := k.load(ctx)
 	if err == nil {
 		if k.keys.Swap(&keys) == nil {
-			k.log.InfoContext(ctx, "the keys of tokens are there")
+			k.log.InfoContext(ctx, "the JWKS was fetched")
 		}
-		return keysRefresh
+		return refreshInterval
 	}
 	if errors.Is(err, errNoKeys) {
-		// All were withdrawn, or the answer is not what it should be: either
-		// way no token can be trusted, and none is to be called bad.
+		// Either all keys were withdrawn or the answer is wrong. No token can be
+		// trusted then, and none can be called invalid.
 		k.keys.Store(nil)
 	}
 	if ctx.Err() == nil {
-		k.log.ErrorContext(ctx, "the keys of tokens can't be fetched", "error", err)
+		k.log.ErrorContext(ctx, "the JWKS can't be fetched", "error", err)
 	}
 	if k.keys.Load() == nil {
-		return keysRetry
+		return retryInterval
 	}
-	return keysRefresh
+	return refreshInterval
 }
 
-// load makes one request. Keys of a kind that is not known are left out.
+// load fetches the JWKS once. It leaves out keys of unknown types.
 func (k *KeySet) load(ctx context.Context) (jwt.Keyfunc, error) {
 	storage, err := jwkset.NewStorageFromHTTP(k.url, jwkset.HTTPClientStorageOptions{
-		Client: k.client, Ctx: ctx, HTTPTimeout: keysTimeout,
+		Client: k.client, Ctx: ctx, HTTPTimeout: fetchTimeout,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("fetch JWKS: %w", err)

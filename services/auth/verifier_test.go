@@ -1,0 +1,154 @@
+package auth_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"stepboard/models"
+	"stepboard/services/auth"
+)
+
+var secret = []byte("a secret of 32 bytes for testing")
+
+// newVerifier returns a started verifier that is closed with the test.
+func newVerifier(t *testing.T, config auth.VerifierConfig) *auth.Verifier {
+	t.Helper()
+	v := auth.NewVerifier(config)
+	v.Start(t.Context())
+	t.Cleanup(v.Close)
+	return v
+}
+
+// signed returns a token of claims. Without an exp claim it expires in an hour.
+func signed(t *testing.T, method jwt.SigningMethod, key any, claims jwt.MapClaims) string {
+	t.Helper()
+	if _, ok := claims["exp"]; !ok {
+		claims["exp"] = time.Now().Add(time.Hour).Unix()
+	}
+	token, err := jwt.NewWithClaims(method, claims).SignedString(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func TestVerify(t *testing.T) {
+	t.Parallel()
+	v := newVerifier(t, auth.VerifierConfig{Secret: secret})
+	now := time.Now().Unix()
+	for _, tt := range []struct {
+		name   string
+		claims jwt.MapClaims
+		want   *auth.Caller // nil for a token that is refused
+	}{
+		{"a user", jwt.MapClaims{"sub": "1001"}, &auth.Caller{User: 1001}},
+		{"an unknown scope", jwt.MapClaims{"sub": "1001", "scope": "services administrator"}, &auth.Caller{User: 1001}},
+		{"a service", jwt.MapClaims{"sub": "1001", "scope": "service"}, &auth.Caller{Service: true}},
+		{"a service without a subject", jwt.MapClaims{"scope": "service"}, &auth.Caller{Service: true}},
+		{"an operator", jwt.MapClaims{"scope": "admin"}, &auth.Caller{Admin: true}},
+		{"both scopes", jwt.MapClaims{"scope": "openid admin  service"}, &auth.Caller{Service: true, Admin: true}},
+		{"no subject", jwt.MapClaims{}, nil},
+		{"a subject that is no user id", jwt.MapClaims{"sub": "ann"}, nil},
+		{"the user 0", jwt.MapClaims{"sub": "0"}, nil},
+		{"expired", jwt.MapClaims{"sub": "1001", "exp": now - 1}, nil},
+		{"not valid yet", jwt.MapClaims{"sub": "1001", "nbf": now + 3600}, nil},
+	} {
+		token := signed(t, jwt.SigningMethodHS256, secret, tt.claims)
+		for _, how := range []string{"first", "again"} { // again: from the cache
+			got, err := v.Verify(token)
+			switch {
+			case tt.want == nil && (got != nil || models.CodeOf(err) != models.CodeUnauthenticated):
+				t.Errorf("%s, %s: %+v, %v", tt.name, how, got, err)
+			case tt.want != nil && (err != nil || *got != *tt.want):
+				t.Errorf("%s, %s: %+v, %v, want %+v", tt.name, how, got, err, tt.want)
+			}
+		}
+	}
+}
+
+func TestVerifyRefuses(t *testing.T) {
+	t.Parallel()
+	v := newVerifier(t, auth.VerifierConfig{Secret: secret})
+	forever, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": "1001"}).SignedString(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid := signed(t, jwt.SigningMethodHS256, secret, jwt.MapClaims{"sub": "1001"})
+	if _, err := v.Verify(valid); err != nil {
+		t.Fatal(err)
+	}
+	for name, token := range map[string]string{
+		"no token":          "",
+		"text":              "no token",
+		"without exp":       forever,
+		"another secret":    signed(t, jwt.SigningMethodHS256, []byte("another secret"), jwt.MapClaims{"sub": "1001"}),
+		"another algorithm": signed(t, jwt.SigningMethodHS512, secret, jwt.MapClaims{"sub": "1001"}),
+		"no signature":      signed(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, jwt.MapClaims{"sub": "1001"}),
+		"cut off":           valid[:len(valid)-2],
+	} {
+		if caller, err := v.Verify(token); models.CodeOf(err) != models.CodeUnauthenticated {
+			t.Errorf("%s: %+v, %v", name, caller, err)
+		}
+	}
+}
+
+// A verifier without a secret and without keys accepts nothing, not even a
+// token that is signed with the empty secret.
+func TestVerifyWithoutKeys(t *testing.T) {
+	t.Parallel()
+	v := newVerifier(t, auth.VerifierConfig{})
+	for name, key := range map[string][]byte{"a secret": secret, "the empty secret": {}} {
+		token := signed(t, jwt.SigningMethodHS256, key, jwt.MapClaims{"sub": "1001"})
+		if caller, err := v.Verify(token); models.CodeOf(err) != models.CodeUnauthenticated {
+			t.Errorf("%s: %+v, %v", name, caller, err)
+		}
+	}
+}
+
+func TestIssuerAndAudience(t *testing.T) {
+	t.Parallel()
+	v := newVerifier(t, auth.VerifierConfig{Secret: secret, Issuer: "https://login.example", Audience: "stepboard"})
+	for _, tt := range []struct {
+		name, issuer, audience string
+		ok                     bool
+	}{
+		{"both", "https://login.example", "stepboard", true},
+		{"another issuer", "https://other.example", "stepboard", false},
+		{"another audience", "https://login.example", "other", false},
+		{"no issuer", "", "stepboard", false},
+		{"no audience", "https://login.example", "", false},
+	} {
+		token, err := auth.SignToken(secret, 1001, "", tt.issuer, tt.audience, time.Now(), time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = v.Verify(token)
+		if ok := err == nil; ok != tt.ok {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+func TestSignToken(t *testing.T) {
+	t.Parallel()
+	now := time.Now().Truncate(time.Second)
+	token, err := auth.SignToken(secret, 1001, "service admin", "issuer", "audience", now, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var claims struct {
+		jwt.RegisteredClaims
+		Scope string `json:"scope"`
+	}
+	if _, err := jwt.ParseWithClaims(token, &claims, func(*jwt.Token) (any, error) { return secret, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if claims.Subject != "1001" || claims.Scope != "service admin" || claims.Issuer != "issuer" || len(claims.Audience) != 1 || claims.Audience[0] != "audience" {
+		t.Errorf("claims %+v", claims)
+	}
+	if !claims.IssuedAt.Equal(now) || !claims.ExpiresAt.Equal(now.Add(time.Hour)) {
+		t.Errorf("valid from %v to %v, want an hour from %v", claims.IssuedAt, claims.ExpiresAt, now)
+	}
+}
