@@ -8,33 +8,34 @@ import (
 	"stepboard/models"
 )
 
-// pending is an increment on its way.
-type pending struct {
+// This file holds the rules of counting, as two pure functions. decide runs
+// before the totals are increased and says which increments count. assignScores
+// runs afterwards and says which score each of them led to. They are two because
+// the totals are increased without being read first: the statement that
+// increases them also returns them, which saves a round trip.
+
+// increment is an Increment together with where and when it counts.
+type increment struct {
 	Increment
-	board  string
-	totals models.TotalRange // where it counts
-	// closed says why it is rejected unless its id is known, and otherwise is nil.
+	board string
+	// totals is the running total that it is added to and the window that is its
+	// score.
+	totals models.TotalRange
+	// closed is the reason to reject it unless its id was counted before, or nil.
 	closed                *models.Error
 	acceptedAt, reachedAt models.Timestamp
-	// result is written by the flush, and read by nobody before it is over.
-	result *Result
-
-	// Where it is counted, in the attempt that is under way.
-	row    *row
-	window *window
-	user   *userWindows
 }
 
-// eventKey names an increment.
+// eventKey identifies an increment.
 type eventKey struct{ board, id string }
 
-func (p *pending) key() eventKey { return eventKey{p.board, p.EventID} }
+func (i *increment) key() eventKey { return eventKey{i.board, i.EventID} }
 
-// keysOf is the increments' names, each once and in order.
-func keysOf(items []*pending) []eventKey {
-	keys := make([]eventKey, len(items))
-	for i, p := range items {
-		keys[i] = p.key()
+// eventKeys returns the keys of the increments, each once and in order.
+func eventKeys(increments []*increment) []eventKey {
+	keys := make([]eventKey, len(increments))
+	for i, inc := range increments {
+		keys[i] = inc.key()
 	}
 	slices.SortFunc(keys, func(a, b eventKey) int {
 		return cmp.Or(strings.Compare(a.id, b.id), strings.Compare(a.board, b.board))
@@ -42,230 +43,177 @@ func keysOf(items []*pending) []eventKey {
 	return slices.Compact(keys)
 }
 
-// totalKey names a running total.
-type totalKey struct {
-	board string
-	user  models.UserID
-	total string
+// state holds what the database has when a flush is decided.
+type state struct {
+	// known holds those of the increments that were counted before.
+	known map[eventKey]models.ScoreEvent
+	// sums holds the score of each window that the other increments count in; a
+	// window that is missing has 0. It is nil if the totals were not read: then
+	// no increment is rejected because of them.
+	sums map[windowKey]int64
 }
 
-// compare is the order in which rows are locked.
-func (k totalKey) compare(other totalKey) int {
-	return cmp.Or(strings.Compare(k.board, other.board), cmp.Compare(k.user, other.user), strings.Compare(k.total, other.total))
+// decision says which increments of a flush count.
+type decision struct {
+	layout
+	// results has one result for each increment. It is final for those that were
+	// counted before or are rejected, and empty for all others.
+	results []Result
+	// accepted holds the positions of the increments that count, in order.
+	accepted []int
+	// repeats holds the increments with the id of an accepted one before them.
+	repeats []repeat
+	// additions says what to add to the totals, in the order in which their rows
+	// are locked.
+	additions []addition
 }
 
-// row is a running total that a flush adds to.
-type row struct {
-	totalKey
-	bucket *models.Bucket
-	// sumUp says that it is the sum of a windowed bucket's totals so far. It
-	// raises nothing: its lock makes the increments of a user in different hours
-	// take turns, so that the window's sum is read with all of them.
-	sumUp bool
-	// added is what the flush adds.
-	added int64
-	// score and reachedAt are as the database has them; before it is asked,
+// repeat holds the positions of an increment and of the accepted one whose id it
+// has.
+type repeat struct{ again, first int }
+
+// addition is what a flush adds to one running total.
+type addition struct {
+	*total
+	delta int64
 	// reachedAt is that of the latest increment.
+	reachedAt models.Timestamp
+}
+
+// decide decides which increments count, in their order.
+func decide(s state, increments []*increment) decision {
+	d := decision{layout: newLayout(increments, s.known), results: make([]Result, len(increments))}
+	first := make(map[eventKey]int, len(increments))
+	sums := make([]int64, len(d.windows)) // by window, with the increments before
+	for i, w := range d.windows {
+		sums[i] = s.sums[w.windowKey]
+	}
+	for i, inc := range increments {
+		if event, ok := s.known[inc.key()]; ok {
+			earlier := Increment{User: event.User, Delta: event.Delta, EventID: event.EventID}
+			d.results[i] = inc.repeatOf(earlier, event.Score, models.TimestampOf(event.ReachedAt))
+			continue
+		}
+		if earlier, ok := first[inc.key()]; ok {
+			d.repeats = append(d.repeats, repeat{i, earlier})
+			continue
+		}
+		if err := inc.rejection(d.places[i], s.sums != nil, sums); err != nil {
+			d.results[i] = rejected(inc.EventID, err)
+			continue
+		}
+		first[inc.key()] = i
+		d.accepted = append(d.accepted, i)
+		d.places[i].addTo(sums, inc.totals.Total, inc.Delta)
+	}
+	d.additions = d.additionsOf(increments, d.accepted)
+	return d
+}
+
+// rejection returns why an increment does not count, or nil.
+func (i *increment) rejection(p place, careful bool, sums []int64) *models.Error {
+	if i.closed != nil {
+		return i.closed
+	}
+	largest := i.totals.Bucket.MaxScore
+	if i.Delta > largest || careful && sums[p.window.index] > largest-i.Delta {
+		return models.Errorf(models.CodeScoreOutOfRange, "the score would pass %d, the largest on this board", largest)
+	}
+	return nil
+}
+
+// repeatOf returns the result of an increment whose id was counted already.
+func (i *increment) repeatOf(first Increment, points int64, reachedAt models.Timestamp) Result {
+	if first != i.Increment {
+		return rejected(i.EventID, models.Errorf(models.CodeEventIDConflict, "this event_id was counted already, with another user_id or delta"))
+	}
+	return Result{EventID: i.EventID, Status: Duplicate, Score: points, ReachedAt: reachedAt}
+}
+
+// additionsOf adds the accepted increments up by total.
+func (l *layout) additionsOf(increments []*increment, accepted []int) []addition {
+	additions := make([]addition, len(l.totals))
+	for _, i := range accepted {
+		for _, t := range [...]*total{l.places[i].total, l.places[i].sumRow} {
+			if t != nil {
+				a := &additions[t.index]
+				a.total = t
+				a.delta += increments[i].Delta
+				a.reachedAt = max(a.reachedAt, increments[i].reachedAt)
+			}
+		}
+	}
+	return slices.DeleteFunc(additions, func(a addition) bool { return a.delta == 0 })
+}
+
+// balances holds what the database has for totals and windows, in the order in
+// which it was asked for them.
+type balances struct {
+	totals  []balance
+	windows []int64
+}
+
+// balance is the state of one running total.
+type balance struct {
 	score     int64
 	reachedAt models.Timestamp
 }
 
-// window is a stretch of a user's totals that make up a score: since the given
-// one. Of a bucket without a window it is the total itself.
-type window struct {
-	row   *row
-	since string
-	// sum is what the database has.
-	sum int64
-	// later is what came after the increment that is looked at.
-	later int64
+// outcome is what a flush has led to.
+type outcome struct {
+	// results has one result for each increment.
+	results []Result
+	// events holds the increments that count, in the order in which their rows
+	// are locked.
+	events []models.ScoreEvent
+	// totals holds the totals that were increased, as they are now.
+	totals []changedTotal
 }
 
-// windowed tells whether the database has to add totals up.
-func (w *window) windowed() bool { return w.row.bucket.WindowHours > 0 }
-
-// userWindows is a user on a board, with the windows of the increments of a flush:
-// one, or two at the turn of the hour.
-type userWindows struct {
-	windows []*window
+type changedTotal struct {
+	*total
+	balance
 }
 
-type userKey struct {
-	board string
-	user  models.UserID
-}
-
-// plan works out one attempt of a flush. It knows no database: it is told what
-// stands there, and tells what to write.
-type plan struct {
-	// candidates is the increments whose ids are not known, in order.
-	candidates []*pending
-	// accepted is those of them that count; repeats are those with the id of
-	// another one before them.
-	accepted []*pending
-	repeats  []repeat
-	rows     []*row
-	// windows is those that the database has to add up.
-	windows []*window
-	byKey   map[totalKey]*row
-	users   map[userKey]*userWindows
-}
-
-type repeat struct{ again, first *pending }
-
-// newPlan answers the increments that are known, and opens accounts for the
-// others.
-func newPlan(items []*pending, known map[eventKey]models.ScoreEvent) *plan {
-	f := &plan{
-		candidates: make([]*pending, 0, len(items)),
-		rows:       make([]*row, 0, len(items)),
-		byKey:      make(map[totalKey]*row, len(items)),
-		users:      make(map[userKey]*userWindows, len(items)),
+// assignScores gives each increment that counts the score that it led to. after
+// holds the totals of d.additions and the sums of d.summed as they are with the
+// additions. It reports false if a score passes the largest of its board.
+func assignScores(increments []*increment, d decision, after balances) (outcome, bool) {
+	out := outcome{results: slices.Clone(d.results), totals: make([]changedTotal, len(d.additions))}
+	totals := make([]balance, len(d.totals))
+	for i, a := range d.additions {
+		out.totals[i] = changedTotal{a.total, after.totals[i]}
+		totals[a.index] = after.totals[i]
 	}
-	for _, p := range items {
-		if first, ok := known[p.key()]; ok {
-			p.repeat(Increment{User: first.User, Delta: first.Delta, EventID: first.EventID}, first.Score, models.TimestampOf(first.ReachedAt))
-			continue
+	// The database has the sums with all increments. Going from the last one to
+	// the first, and taking each off, gives the score after each.
+	sums := d.sums(totals, after.windows)
+	for _, i := range slices.Backward(d.accepted) {
+		inc, p := increments[i], d.places[i]
+		points := sums[p.window.index]
+		if points > inc.totals.Bucket.MaxScore {
+			return outcome{}, false
 		}
-		f.candidates = append(f.candidates, p)
-		if p.closed == nil {
-			f.place(p)
-		}
+		out.results[i] = Result{EventID: inc.EventID, Status: Applied, Score: points, ReachedAt: totals[p.total.index].reachedAt}
+		p.addTo(sums, inc.totals.Total, -inc.Delta)
 	}
-	return f
+	for _, r := range d.repeats {
+		first := out.results[r.first]
+		out.results[r.again] = increments[r.again].repeatOf(increments[r.first].Increment, first.Score, first.ReachedAt)
+	}
+	out.events = eventsOf(increments, d.accepted, out.results)
+	return out, true
 }
 
-// place finds where an increment counts.
-func (f *plan) place(p *pending) {
-	bucket := p.totals.Bucket
-	p.row = f.row(totalKey{p.board, p.User, p.totals.Total}, bucket, false)
-	if bucket.WindowHours > 0 {
-		f.row(totalKey{p.board, p.User, bucket.Name}, bucket, true)
-	}
-	key := userKey{p.board, p.User}
-	if p.user = f.users[key]; p.user == nil {
-		p.user = &userWindows{}
-		f.users[key] = p.user
-	}
-	for _, w := range p.user.windows {
-		if w.since == p.totals.Since {
-			p.window = w
-			return
-		}
-	}
-	p.window = &window{row: p.row, since: p.totals.Since}
-	p.user.windows = append(p.user.windows, p.window)
-	if p.window.windowed() {
-		f.windows = append(f.windows, p.window)
-	}
-}
-
-func (f *plan) row(key totalKey, bucket *models.Bucket, sumUp bool) *row {
-	r := f.byKey[key]
-	if r == nil {
-		r = &row{totalKey: key, bucket: bucket, sumUp: sumUp}
-		f.byKey[key] = r
-		f.rows = append(f.rows, r)
-	}
-	return r
-}
-
-// accept decides which increments count, in their order, and adds them up. A
-// careful choice knows the sums of the windows, and rejects what would pass the
-// largest score.
-func (f *plan) accept(careful bool) {
-	if careful {
-		f.loadSums()
-	}
-	first := make(map[eventKey]*pending, len(f.candidates))
-	for _, p := range f.candidates {
-		if earlier := first[p.key()]; earlier != nil {
-			f.repeats = append(f.repeats, repeat{p, earlier})
-			continue
-		}
-		if p.closed != nil {
-			p.result.reject(p.closed)
-			continue
-		}
-		if largest := p.totals.Bucket.MaxScore; p.Delta > largest || careful && p.window.sum > largest-p.Delta {
-			p.result.reject(models.Errorf(models.CodeScoreOutOfRange, "the score would pass %d, the largest on this board", largest))
-			continue
-		}
-		first[p.key()] = p
-		f.accepted = append(f.accepted, p)
-		p.row.add(p)
-		if p.window.windowed() {
-			f.byKey[totalKey{p.board, p.User, p.totals.Bucket.Name}].add(p)
-		}
-		for _, w := range p.user.windows {
-			if p.totals.Total >= w.since {
-				w.sum += p.Delta
-			}
-		}
-	}
-	f.rows = slices.DeleteFunc(f.rows, func(r *row) bool { return r.added == 0 })
-}
-
-// loadSums takes over the totals that the database did not have to add up.
-func (f *plan) loadSums() {
-	for _, p := range f.candidates {
-		if p.window != nil && !p.window.windowed() {
-			p.window.sum = p.row.score
-		}
-	}
-}
-
-func (r *row) add(p *pending) {
-	r.added += p.Delta
-	r.reachedAt = max(r.reachedAt, p.reachedAt)
-}
-
-// assignScores gives each increment that counts the score that it led to, now that the
-// database has the totals: last to first, as of each the later ones are taken
-// off. It answers false where a score passes the largest.
-func (f *plan) assignScores() bool {
-	f.loadSums()
-	for _, p := range slices.Backward(f.accepted) {
-		points := p.window.sum - p.window.later
-		if points > p.totals.Bucket.MaxScore {
-			return false
-		}
-		*p.result = Result{EventID: p.EventID, Status: Applied, Score: points, ReachedAt: p.row.reachedAt}
-		for _, w := range p.user.windows {
-			if p.totals.Total >= w.since {
-				w.later += p.Delta
-			}
-		}
-	}
-	for _, r := range f.repeats {
-		r.again.repeat(r.first.Increment, r.first.result.Score, r.first.result.ReachedAt)
-	}
-	return true
-}
-
-// repeat answers an increment whose id was counted.
-func (p *pending) repeat(first Increment, points int64, reachedAt models.Timestamp) {
-	if first != p.Increment {
-		p.result.reject(models.Errorf(models.CodeEventIDConflict, "this event_id was counted already, with another user_id or delta"))
-		return
-	}
-	*p.result = Result{EventID: p.EventID, Status: Duplicate, Score: points, ReachedAt: reachedAt}
-}
-
-// sortedRows is the totals in the order in which they are locked.
-func (f *plan) sortedRows() []*row {
-	slices.SortFunc(f.rows, func(a, b *row) int { return a.compare(b.totalKey) })
-	return f.rows
-}
-
-// events is what is stored of the increments that count, in the order in which
-// their rows are locked.
-func (f *plan) events() []models.ScoreEvent {
-	events := make([]models.ScoreEvent, len(f.accepted))
-	for i, p := range f.accepted {
-		events[i] = models.ScoreEvent{
-			Board: p.board, EventID: p.EventID, Total: p.totals.Total, User: p.User, Delta: p.Delta,
-			AcceptedAt: p.acceptedAt.Time(), Score: p.result.Score, ReachedAt: p.result.ReachedAt.Time(),
+// eventsOf returns the rows of the increments that count, in the order in which
+// they are locked.
+func eventsOf(increments []*increment, accepted []int, results []Result) []models.ScoreEvent {
+	events := make([]models.ScoreEvent, len(accepted))
+	for n, i := range accepted {
+		inc, result := increments[i], results[i]
+		events[n] = models.ScoreEvent{
+			Board: inc.board, EventID: inc.EventID, Total: inc.totals.Total, User: inc.User, Delta: inc.Delta,
+			AcceptedAt: inc.acceptedAt.Time(), Score: result.Score, ReachedAt: result.ReachedAt.Time(),
 		}
 	}
 	slices.SortFunc(events, func(a, b models.ScoreEvent) int {

@@ -14,27 +14,27 @@ import (
 	"stepboard/models"
 )
 
-// postgres counts in three round trips. Rows come as arrays, so that the
-// statements are always the same.
+// postgres counts in three round trips, and in four if the totals are locked
+// first. Rows are passed as arrays, so that the statements never change.
 type postgres struct {
 	pool *pgxpool.Pool
 }
 
-// Postgres's reasons to end a transaction or refuse a row.
+// SQLSTATE codes of errors that are expected.
 const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
 	uniqueViolation      = "23505"
 )
 
-// transact: see books. It begins with the first step and is committed with the
-// last one, so that neither takes a round trip of its own.
+// transact implements transactor. The transaction begins with the first step and
+// is committed with the last one, so that neither takes a round trip of its own.
 func (p *postgres) transact(ctx context.Context, fn func(transaction) error) error {
 	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	// A connection that is given back within a transaction is closed.
+	// The pool closes a connection that is released within a transaction.
 	defer conn.Release()
 	tx := &postgresTx{conn: conn.Conn()}
 	err = fn(tx)
@@ -50,27 +50,27 @@ func (p *postgres) transact(ctx context.Context, fn func(transaction) error) err
 	return err
 }
 
-// postgresTx is one transaction.
+// postgresTx is one transaction of postgres.
 type postgresTx struct {
 	conn             *pgx.Conn
 	begun, committed bool
 }
 
-// batch is the statements of a step.
+// batch returns an empty batch for a step, or one that begins the transaction.
 func (t *postgresTx) batch() *pgx.Batch {
 	b := &pgx.Batch{}
 	if !t.begun {
 		t.begun = true
 		b.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`)
-		// A plan that was made while the tables were small would read them whole,
-		// and be kept while they grow.
+		// A query plan that was made while the tables were small would read whole
+		// tables, and stay cached while they grow.
 		b.Queue(`SET LOCAL enable_seqscan = off`)
 	}
 	return b
 }
 
-// The statements look each key up by the primary key, in the order of the
-// arrays: a LATERAL with a limit is never joined in any other way.
+// The statements look each key up in the primary key's index, in the order of the
+// arrays: Postgres never joins a LATERAL with a limit in any other way.
 const (
 	knownQuery = `
 	SELECT e.board, e.event_id, e.user_id, e.delta, e.score, e.reached_at
@@ -98,7 +98,7 @@ const (
 	SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::timestamptz[], $7::bigint[], $8::timestamptz[])`
 )
 
-// known: see transaction.
+// known implements transaction.
 func (t *postgresTx) known(ctx context.Context, keys []eventKey) (map[eventKey]models.ScoreEvent, error) {
 	boards, ids := make([]string, len(keys)), make([]string, len(keys))
 	for i, k := range keys {
@@ -119,107 +119,121 @@ func (t *postgresTx) known(ctx context.Context, keys []eventKey) (map[eventKey]m
 	return known, t.conn.SendBatch(ctx, b).Close()
 }
 
-// lock: see transaction. The windows are read by a statement of their own: what
-// others have committed while this one waited for its locks is seen by the next.
-func (t *postgresTx) lock(ctx context.Context, rows []*row, windows []*window) error {
-	boards, users, totals := rowKeys(rows)
+// lock implements transaction. The windows are read by a statement of their own:
+// only a new statement sees commits that happened while the locks were awaited.
+func (t *postgresTx) lock(ctx context.Context, totals []*total, windows []*window) (balances, error) {
+	columns := newTotalColumns(len(totals))
+	for i, key := range totals {
+		columns.set(i, key.totalKey)
+	}
+	locked := balances{totals: make([]balance, len(totals)), windows: make([]int64, len(windows))}
 	b := t.batch()
-	b.Queue(lockQuery, boards, users, totals).Query(func(found pgx.Rows) error {
+	b.Queue(lockQuery, columns.boards, columns.users, columns.names).Query(func(found pgx.Rows) error {
 		at := 0
 		for found.Next() {
 			var (
 				key    totalKey
 				points int64
 			)
-			if err := found.Scan(&key.board, &key.user, &key.total, &points); err != nil {
+			if err := found.Scan(&key.board, &key.user, &key.name, &points); err != nil {
 				return err
 			}
-			for at < len(rows) && rows[at].compare(key) < 0 {
-				at++
+			for at < len(totals) && totals[at].compare(key) < 0 {
+				at++ // a total that does not exist
 			}
-			if at == len(rows) || rows[at].totalKey != key {
+			if at == len(totals) || totals[at].totalKey != key {
 				return errOrder
 			}
-			rows[at].score = points
+			locked.totals[at].score = points
 		}
 		return found.Err()
 	})
-	queueWindows(b, windows)
-	return t.conn.SendBatch(ctx, b).Close()
+	queueWindows(b, windows, locked.windows)
+	return locked, t.conn.SendBatch(ctx, b).Close()
 }
 
-// errOrder says that the database has answered rows otherwise than it was asked
-// for them.
+// errOrder means that the database has returned rows in another order than they
+// were asked for.
 var errOrder = errors.New("rows come out of order")
 
-// add: see transaction. A row that somebody else has locked is waited for, and
-// increased from what it is then.
-func (t *postgresTx) add(ctx context.Context, rows []*row, windows []*window) error {
-	boards, users, totals := rowKeys(rows)
-	added, reachedAt := make([]int64, len(rows)), make([]time.Time, len(rows))
-	for i, r := range rows {
-		added[i], reachedAt[i] = r.added, r.reachedAt.Time()
+// add implements transaction. It waits for a row that another transaction has
+// locked and adds to what that transaction leaves.
+func (t *postgresTx) add(ctx context.Context, additions []addition, windows []*window) (balances, error) {
+	columns := newTotalColumns(len(additions))
+	deltas, reachedAt := make([]int64, len(additions)), make([]time.Time, len(additions))
+	for i, a := range additions {
+		columns.set(i, a.totalKey)
+		deltas[i], reachedAt[i] = a.delta, a.reachedAt.Time()
 	}
+	after := balances{totals: make([]balance, len(additions)), windows: make([]int64, len(windows))}
 	b := t.batch()
-	b.Queue(addQuery, boards, users, totals, added, reachedAt).Query(func(found pgx.Rows) error {
+	b.Queue(addQuery, columns.boards, columns.users, columns.names, deltas, reachedAt).Query(func(found pgx.Rows) error {
 		n := 0
 		for ; found.Next(); n++ {
 			var (
-				key    totalKey
+				user   models.UserID
+				name   string
 				points int64
 				at     time.Time
 			)
-			if err := found.Scan(&key.user, &key.total, &points, &at); err != nil {
+			if err := found.Scan(&user, &name, &points, &at); err != nil {
 				return err
 			}
-			if n == len(rows) || rows[n].user != key.user || rows[n].total != key.total {
+			if n == len(additions) || additions[n].user != user || additions[n].name != name {
 				return errOrder
 			}
-			rows[n].score, rows[n].reachedAt = points, models.TimestampOf(at)
+			after.totals[n] = balance{points, models.TimestampOf(at)}
 		}
-		if n < len(rows) {
+		if n < len(additions) {
 			return cmp.Or(found.Err(), errOrder)
 		}
 		return found.Err()
 	})
-	queueWindows(b, windows)
-	return t.conn.SendBatch(ctx, b).Close()
+	queueWindows(b, windows, after.windows)
+	return after, t.conn.SendBatch(ctx, b).Close()
 }
 
-// rowKeys is the columns of the rows' names.
-func rowKeys(rows []*row) (boards []string, users []int64, totals []string) {
-	boards, users, totals = make([]string, len(rows)), make([]int64, len(rows)), make([]string, len(rows))
-	for i, r := range rows {
-		boards[i], users[i], totals[i] = r.board, int64(r.user), r.total
-	}
-	return boards, users, totals
+// totalColumns holds the keys of totals by column.
+type totalColumns struct {
+	boards []string
+	users  []int64
+	names  []string
 }
 
-// queueWindows reads the sums of windows, if there are any.
-func queueWindows(b *pgx.Batch, windows []*window) {
+func newTotalColumns(n int) totalColumns {
+	return totalColumns{boards: make([]string, n), users: make([]int64, n), names: make([]string, n)}
+}
+
+func (c totalColumns) set(i int, key totalKey) {
+	c.boards[i], c.users[i], c.names[i] = key.board, int64(key.user), key.name
+}
+
+// queueWindows queues the query for the sums of windows, if there are any. It
+// writes them to sums, in the order of the windows.
+func queueWindows(b *pgx.Batch, windows []*window, sums []int64) {
 	if len(windows) == 0 {
 		return
 	}
 	boards, users := make([]string, len(windows)), make([]int64, len(windows))
 	since, buckets := make([]string, len(windows)), make([]string, len(windows))
 	for i, w := range windows {
-		boards[i], users[i], since[i], buckets[i] = w.row.board, int64(w.row.user), w.since, w.row.bucket.Name
+		boards[i], users[i], since[i], buckets[i] = w.board, int64(w.user), w.since, w.total.bucket.Name
 	}
 	b.Queue(windowQuery, boards, users, since, buckets).Query(func(found pgx.Rows) error {
 		n := 0
-		for ; found.Next() && n < len(windows); n++ {
-			if err := found.Scan(&windows[n].sum); err != nil {
+		for ; found.Next() && n < len(sums); n++ {
+			if err := found.Scan(&sums[n]); err != nil {
 				return err
 			}
 		}
-		if n < len(windows) {
+		if n < len(sums) {
 			return cmp.Or(found.Err(), errOrder)
 		}
 		return found.Err()
 	})
 }
 
-// finish: see transaction.
+// finish implements transaction.
 func (t *postgresTx) finish(ctx context.Context, events []models.ScoreEvent) error {
 	var (
 		boards, ids, totals   = make([]string, len(events)), make([]string, len(events)), make([]string, len(events))

@@ -18,8 +18,8 @@ type Store struct {
 	transactor transactor
 }
 
-// NewStore makes a store over the database. pool is what lies under it where
-// that is Postgres, nil for the embedded one.
+// NewStore returns a store on the database. pool is the connection pool under db
+// if that is Postgres, and nil for the embedded database.
 func NewStore(db *gorm.DB, pool *pgxpool.Pool) *Store {
 	if pool == nil {
 		return &Store{db: db, transactor: &sqlite{db: db}}
@@ -27,37 +27,38 @@ func NewStore(db *gorm.DB, pool *pgxpool.Pool) *Store {
 	return &Store{db: db, transactor: &postgres{pool: pool}}
 }
 
-// transactor is what differs by database.
+// transactor runs transactions. There is one for each kind of database.
 type transactor interface {
-	// transact runs fn in a transaction, of which each statement sees what
-	// others have committed before it. Where fn answers nil and has called
-	// finish, it is committed; otherwise nothing has happened. errCollided where
-	// the database has ended it because of another one.
+	// transact runs fn in a transaction in which each statement sees the commits
+	// before it. It commits if fn returns nil and has called finish; otherwise it
+	// rolls back. It returns errConflict if the database has ended the
+	// transaction because of another one.
 	transact(ctx context.Context, fn func(transaction) error) error
 }
 
-// transaction is the steps of counting increments.
+// transaction holds the steps of counting increments. On Postgres each is one
+// round trip.
 type transaction interface {
-	// known finds the increments that were counted under the given names, which
-	// come in order. Of an increment it reads what was sent and what it led to.
+	// known returns those of the increments that are stored, with their user,
+	// delta, score and time. The keys are in order.
 	known(ctx context.Context, keys []eventKey) (map[eventKey]models.ScoreEvent, error)
-	// lock keeps others from the totals, in their order, and reads what the
-	// totals and the windows come to. Totals that don't exist are 0 and not
+	// lock locks the totals, in their order, and returns the scores of the totals
+	// and the sums of the windows. A total that does not exist has 0 and is not
 	// locked.
-	lock(ctx context.Context, rows []*row, windows []*window) error
-	// add adds to the totals, in their order, making those that don't exist,
-	// and reads what they and the windows come to.
-	add(ctx context.Context, rows []*row, windows []*window) error
-	// finish stores increments, in their order; it is the last step. errTaken
-	// where an id is there by now.
+	lock(ctx context.Context, totals []*total, windows []*window) (balances, error)
+	// add adds to the totals, in their order, and makes those that don't exist.
+	// It returns the totals and the sums of the windows as they are afterwards.
+	add(ctx context.Context, additions []addition, windows []*window) (balances, error)
+	// finish stores increments, in their order. It is the last step. It returns
+	// errDuplicateID if one of the ids is stored by now.
 	finish(ctx context.Context, events []models.ScoreEvent) error
 }
 
-// page reads the totals of a slot behind the given one, in the order of their
-// names: those from Since to Total.
-func (s *Store) page(ctx context.Context, slot models.TotalRange, after totalKey, limit int) ([]models.ScoreTotal, error) {
+// page returns the totals of a range that follow the given one, in the order of
+// their keys.
+func (s *Store) page(ctx context.Context, totalRange models.TotalRange, after totalKey, limit int) ([]models.ScoreTotal, error) {
 	var totals []models.ScoreTotal
-	err := s.within(ctx, slot).Where("(board, user_id, total) > (?, ?, ?)", after.board, after.user, after.total).
+	err := s.within(ctx, totalRange).Where("(board, user_id, total) > (?, ?, ?)", after.board, after.user, after.name).
 		Order("board, user_id, total").Limit(limit).Find(&totals).Error
 	if err != nil {
 		return nil, fmt.Errorf("read totals: %w", err)
@@ -65,18 +66,18 @@ func (s *Store) page(ctx context.Context, slot models.TotalRange, after totalKey
 	return totals, nil
 }
 
-// within narrows a query to the totals of a slot.
-func (s *Store) within(ctx context.Context, slot models.TotalRange) *gorm.DB {
-	return s.db.WithContext(ctx).Where("board = ? AND total BETWEEN ? AND ?", slot.Bucket.Board, slot.Since, slot.Total)
+// within returns a query for the totals from Since to Total.
+func (s *Store) within(ctx context.Context, r models.TotalRange) *gorm.DB {
+	return s.db.WithContext(ctx).Where("board = ? AND total BETWEEN ? AND ?", r.Bucket.Board, r.Since, r.Total)
 }
 
-// recent reads the totals behind the given one, in the order of their names,
-// that an increment was added to which was accepted since a moment. One whose
-// total is gone has a score of 0.
+// recent returns the totals that got an increment since a moment and follow the
+// given one, in the order of their keys. A total that was deleted has a score of
+// 0.
 func (s *Store) recent(ctx context.Context, since time.Time, after totalKey, limit int) ([]models.ScoreTotal, error) {
 	var totals []models.ScoreTotal
-	// MATERIALIZED keeps Postgres from reading all increments there are, in the
-	// order of their key, for the sake of the order of the totals.
+	// Without MATERIALIZED Postgres reads all increments in the order of their
+	// key, because the totals are wanted in order.
 	err := s.db.WithContext(ctx).Raw(`
 		WITH recent AS MATERIALIZED (SELECT board, user_id, total FROM score_events WHERE accepted_at >= ?)
 		SELECT e.board, e.user_id, e.total, coalesce(t.score, 0) AS score, t.reached_at
@@ -86,15 +87,15 @@ func (s *Store) recent(ctx context.Context, since time.Time, after totalKey, lim
 			ORDER BY board, user_id, total LIMIT ?
 		) e
 		LEFT JOIN score_totals t ON t.board = e.board AND t.user_id = e.user_id AND t.total = e.total
-		ORDER BY e.board, e.user_id, e.total`, since.UTC(), after.board, after.user, after.total, limit).Scan(&totals).Error
+		ORDER BY e.board, e.user_id, e.total`, since.UTC(), after.board, after.user, after.name, limit).Scan(&totals).Error
 	if err != nil {
 		return nil, fmt.Errorf("read recent totals: %w", err)
 	}
 	return totals, nil
 }
 
-// deleteIncrements deletes some of the increments that were accepted before a moment, and
-// tells how many.
+// deleteIncrements deletes up to limit of the increments that were accepted
+// before a moment, and returns how many.
 func (s *Store) deleteIncrements(ctx context.Context, before time.Time, limit int) (int64, error) {
 	deleted := s.db.WithContext(ctx).Exec(`
 		DELETE FROM score_events WHERE (board, event_id) IN (
@@ -105,11 +106,11 @@ func (s *Store) deleteIncrements(ctx context.Context, before time.Time, limit in
 	return deleted.RowsAffected, nil
 }
 
-// deleteTotals deletes the totals of a slot behind one and up to another.
-func (s *Store) deleteTotals(ctx context.Context, slot models.TotalRange, after, upto totalKey) (int64, error) {
-	deleted := s.within(ctx, slot).
+// deleteTotals deletes the totals of a range that follow one key, up to another.
+func (s *Store) deleteTotals(ctx context.Context, totalRange models.TotalRange, after, upto totalKey) (int64, error) {
+	deleted := s.within(ctx, totalRange).
 		Where("(board, user_id, total) > (?, ?, ?) AND (board, user_id, total) <= (?, ?, ?)",
-			after.board, after.user, after.total, upto.board, upto.user, upto.total).
+			after.board, after.user, after.name, upto.board, upto.user, upto.name).
 		Delete(&models.ScoreTotal{})
 	if deleted.Error != nil {
 		return 0, fmt.Errorf("delete totals: %w", deleted.Error)

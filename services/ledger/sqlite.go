@@ -11,27 +11,27 @@ import (
 	"stepboard/models"
 )
 
-// sqliteKeys is how many ids one statement looks for, and how many rows it
-// inserts: the driver needs time that grows with the square of the parameters.
+// sqliteKeys is how many ids one statement looks for, and how many rows one
+// inserts. The driver's time grows with the square of the parameters.
 const sqliteKeys = 100
 
-// sqlite counts one row at a time. The database does one thing at a time, so
-// nobody is ever met.
+// sqlite writes one row at a time. The database runs one transaction at a time,
+// so they never conflict.
 type sqlite struct {
 	db *gorm.DB
 }
 
-// transact: see books.
+// transact implements transactor.
 func (s *sqlite) transact(ctx context.Context, fn func(transaction) error) error {
 	return s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return fn(&sqliteTx{db: tx}) })
 }
 
-// sqliteTx is one transaction.
+// sqliteTx is one transaction of sqlite.
 type sqliteTx struct {
 	db *gorm.DB
 }
 
-// known: see transaction.
+// known implements transaction.
 func (t *sqliteTx) known(_ context.Context, keys []eventKey) (map[eventKey]models.ScoreEvent, error) {
 	known := make(map[eventKey]models.ScoreEvent)
 	for chunk := range slices.Chunk(keys, sqliteKeys) {
@@ -50,21 +50,24 @@ func (t *sqliteTx) known(_ context.Context, keys []eventKey) (map[eventKey]model
 	return known, nil
 }
 
-// lock: see transaction.
-func (t *sqliteTx) lock(_ context.Context, rows []*row, windows []*window) error {
-	for _, r := range rows {
-		stored, err := t.total(r)
+// lock implements transaction.
+func (t *sqliteTx) lock(_ context.Context, totals []*total, windows []*window) (balances, error) {
+	locked := balances{totals: make([]balance, len(totals))}
+	for i, key := range totals {
+		stored, err := t.total(key.totalKey)
 		if err != nil {
-			return err
+			return balances{}, err
 		}
-		r.score = stored.Score
+		locked.totals[i].score = stored.Score
 	}
-	return t.sum(windows)
+	var err error
+	locked.windows, err = t.sum(windows)
+	return locked, err
 }
 
-// total is the row as it stands.
-func (t *sqliteTx) total(r *row) (models.ScoreTotal, error) {
-	stored := models.ScoreTotal{Board: r.board, User: r.user, Total: r.total}
+// total returns the stored total, or one with a score of 0.
+func (t *sqliteTx) total(key totalKey) (models.ScoreTotal, error) {
+	stored := models.ScoreTotal{Board: key.board, User: key.user, Total: key.name}
 	err := t.db.Take(&stored).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		err = nil
@@ -72,38 +75,44 @@ func (t *sqliteTx) total(r *row) (models.ScoreTotal, error) {
 	return stored, err
 }
 
-// add: see transaction.
-func (t *sqliteTx) add(_ context.Context, rows []*row, windows []*window) error {
-	for _, r := range rows {
-		stored, err := t.total(r)
+// add implements transaction.
+func (t *sqliteTx) add(_ context.Context, additions []addition, windows []*window) (balances, error) {
+	after := balances{totals: make([]balance, len(additions))}
+	for i, a := range additions {
+		stored, err := t.total(a.totalKey)
 		if err != nil {
-			return err
+			return balances{}, err
 		}
-		r.score = stored.Score + r.added
+		reachedAt := a.reachedAt
 		if stored.Score > 0 {
-			r.reachedAt = max(r.reachedAt, models.TimestampOf(stored.ReachedAt))
+			reachedAt = max(reachedAt, models.TimestampOf(stored.ReachedAt))
 		}
-		stored.Score, stored.ReachedAt = r.score, r.reachedAt.Time()
+		stored.Score, stored.ReachedAt = stored.Score+a.delta, reachedAt.Time()
 		if err := t.db.Clauses(clause.OnConflict{UpdateAll: true}).Create(&stored).Error; err != nil {
-			return err
+			return balances{}, err
 		}
+		after.totals[i] = balance{stored.Score, reachedAt}
 	}
-	return t.sum(windows)
+	var err error
+	after.windows, err = t.sum(windows)
+	return after, err
 }
 
-func (t *sqliteTx) sum(windows []*window) error {
-	for _, w := range windows {
+// sum returns the sums of windows.
+func (t *sqliteTx) sum(windows []*window) ([]int64, error) {
+	sums := make([]int64, len(windows))
+	for i, w := range windows {
 		err := t.db.Model(&models.ScoreTotal{}).Select("coalesce(sum(score), 0)").
-			Where("board = ? AND user_id = ? AND total >= ? AND total <> ?", w.row.board, w.row.user, w.since, w.row.bucket.Name).
-			Scan(&w.sum).Error
+			Where("board = ? AND user_id = ? AND total >= ? AND total <> ?", w.board, w.user, w.since, w.total.bucket.Name).
+			Scan(&sums[i]).Error
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return sums, nil
 }
 
-// finish: see transaction.
+// finish implements transaction.
 func (t *sqliteTx) finish(_ context.Context, events []models.ScoreEvent) error {
 	err := t.db.CreateInBatches(events, sqliteKeys).Error
 	if errors.Is(err, gorm.ErrDuplicatedKey) {

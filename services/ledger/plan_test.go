@@ -1,0 +1,365 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"stepboard/models"
+)
+
+// testLargest is the largest score on the boards of these tests.
+const testLargest = 20
+
+var (
+	testEvent   = &models.Bucket{Board: "gifts", Name: "event", MaxScore: testLargest}
+	testRolling = &models.Bucket{Board: "active", Name: "live", MaxScore: testLargest, WindowHours: 3}
+	errClosed   = models.Errorf(models.CodeEventNotOpen, "closed")
+)
+
+// onEvent returns an increment on the event board, at a number of milliseconds.
+func onEvent(user models.UserID, delta int64, id string, at models.Timestamp) *increment {
+	return &increment{
+		Increment: Increment{User: user, Delta: delta, EventID: id}, board: testEvent.Board,
+		totals: models.TotalRange{Bucket: testEvent, Total: "event", Since: "event"}, acceptedAt: at, reachedAt: at,
+	}
+}
+
+// onRolling returns an increment on the rolling board, in an hour of two digits.
+func onRolling(user models.UserID, delta int64, id string, hour int) *increment {
+	at := models.Timestamp(hour * 1000)
+	return &increment{
+		Increment: Increment{User: user, Delta: delta, EventID: id}, board: testRolling.Board,
+		totals:     models.TotalRange{Bucket: testRolling, Total: fmt.Sprintf("%02d", hour), Since: fmt.Sprintf("%02d", hour-2)},
+		acceptedAt: at, reachedAt: at,
+	}
+}
+
+// onClosed returns an increment on the event board while it is closed.
+func onClosed(user models.UserID, delta int64, id string) *increment {
+	inc := onEvent(user, delta, id, 0)
+	inc.closed = errClosed
+	return inc
+}
+
+func knownEvents(events ...models.ScoreEvent) map[eventKey]models.ScoreEvent {
+	known := make(map[eventKey]models.ScoreEvent)
+	for _, e := range events {
+		known[eventKey{e.Board, e.EventID}] = e
+	}
+	return known
+}
+
+// describe writes a decision as text: one line for each increment and each
+// addition.
+func describe(d decision, increments []*increment) []string {
+	lines := make([]string, len(increments))
+	for i, r := range d.results {
+		lines[i] = describeResult(r)
+	}
+	for _, i := range d.accepted {
+		lines[i] = increments[i].EventID + " counts"
+	}
+	for _, r := range d.repeats {
+		lines[r.again] = fmt.Sprintf("%s repeats %d", increments[r.again].EventID, r.first)
+	}
+	for _, a := range d.additions {
+		lines = append(lines, fmt.Sprintf("%s %d %s +%d", a.board, a.user, a.name, a.delta))
+	}
+	return lines
+}
+
+func describeResult(r Result) string {
+	if r.Status == Rejected {
+		return fmt.Sprintf("%s rejected %s", r.EventID, models.CodeOf(r.Err))
+	}
+	return fmt.Sprintf("%s %s %d at %d", r.EventID, r.Status, r.Score, r.ReachedAt)
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	counted := models.ScoreEvent{Board: "gifts", EventID: "a", User: 1, Delta: 5, Score: 7, ReachedAt: time.UnixMilli(3)}
+	full := map[windowKey]int64{{"gifts", 1, "event"}: 18}
+	tests := []struct {
+		name       string
+		state      state
+		increments []*increment
+		want       []string
+	}{
+		{"nothing", state{}, nil, []string{}},
+		{
+			"new ids count, in the order of their totals", state{},
+			[]*increment{onEvent(2, 5, "a", 1), onEvent(1, 4, "b", 2), onEvent(2, 1, "c", 3)},
+			[]string{"a counts", "b counts", "c counts", "gifts 1 event +4", "gifts 2 event +6"},
+		},
+		{
+			"an id that was counted is a duplicate, or a conflict", state{known: knownEvents(counted)},
+			[]*increment{onEvent(1, 5, "a", 9), onEvent(1, 6, "a", 9), onEvent(2, 5, "a", 9)},
+			[]string{"a duplicate 7 at 3", "a rejected event_id_conflict", "a rejected event_id_conflict"},
+		},
+		{
+			"the second of an id repeats the first, whatever it holds", state{},
+			[]*increment{onEvent(1, 5, "b", 1), onEvent(1, 5, "b", 1), onEvent(2, 6, "b", 1)},
+			[]string{"b counts", "b repeats 0", "b repeats 0", "gifts 1 event +5"},
+		},
+		{
+			"the same id on two boards counts twice", state{},
+			[]*increment{onEvent(1, 5, "b", 1), onRolling(1, 5, "b", 12)},
+			[]string{"b counts", "b counts", "active 1 12 +5", "active 1 live +5", "gifts 1 event +5"},
+		},
+		{
+			"without sums only a delta can be too large", state{},
+			[]*increment{onEvent(1, testLargest, "b", 1), onEvent(1, 1, "c", 1), onEvent(1, testLargest+1, "d", 1), onEvent(2, math.MaxInt64, "e", 1)},
+			[]string{"b counts", "c counts", "d rejected score_out_of_range", "e rejected score_out_of_range", "gifts 1 event +21"},
+		},
+		{
+			"with sums no score passes the largest", state{sums: full},
+			[]*increment{onEvent(1, 3, "b", 1), onEvent(1, 2, "c", 1), onEvent(1, 1, "d", 1), onEvent(2, testLargest, "e", 1)},
+			[]string{"b rejected score_out_of_range", "c counts", "d rejected score_out_of_range", "e counts", "gifts 1 event +2", "gifts 2 event +20"},
+		},
+		{
+			"a rejected id may count when it comes again", state{sums: full},
+			[]*increment{onEvent(1, 3, "b", 1), onEvent(1, 2, "b", 1), onEvent(1, 2, "b", 1)},
+			[]string{"b rejected score_out_of_range", "b counts", "b repeats 1", "gifts 1 event +2"},
+		},
+		{
+			"while the board is closed only ids that were counted are duplicates", state{known: knownEvents(counted)},
+			[]*increment{onClosed(1, 5, "a"), onClosed(1, 5, "b"), onEvent(1, 5, "c", 1), onClosed(1, 5, "c")},
+			[]string{"a duplicate 7 at 3", "b rejected event_not_open", "c counts", "c repeats 2", "gifts 1 event +5"},
+		},
+		{
+			"hours count in every window that they lie in", state{sums: map[windowKey]int64{{"active", 1, "10"}: 10, {"active", 1, "11"}: 5}},
+			[]*increment{onRolling(1, 8, "a", 13), onRolling(1, 3, "b", 12), onRolling(1, 2, "c", 12), onRolling(1, 5, "d", 13)},
+			[]string{
+				"a counts", "b rejected score_out_of_range", "c counts", "d counts",
+				"active 1 12 +2", "active 1 13 +13", "active 1 live +15",
+			},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tt.want, describe(decide(tt.state, tt.increments), tt.increments)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAssignScores(t *testing.T) {
+	t.Parallel()
+	increments := []*increment{
+		onRolling(1, 5, "a", 12), onRolling(1, 3, "b", 13), onRolling(1, 5, "a", 12), onRolling(1, 1, "c", 12), onRolling(1, 9, "b", 13),
+	}
+	d := decide(state{}, increments)
+	// Totals 12, 13 and live; the windows from 10 and from 11 on.
+	after := balances{totals: []balance{{10, 12_500}, {3, 13_000}, {99, 13_000}}, windows: []int64{17, 14}}
+	out, ok := assignScores(increments, d, after)
+	var got []string
+	for _, r := range out.results {
+		got = append(got, describeResult(r))
+	}
+	want := []string{"a applied 13 at 12500", "b applied 13 at 13000", "a duplicate 13 at 12500", "c applied 17 at 12500", "b rejected event_id_conflict"}
+	if diff := cmp.Diff(want, got); diff != "" || !ok {
+		t.Errorf("%t (-want +got):\n%s", ok, diff)
+	}
+	after.windows[0] = testLargest + 1
+	if out, ok := assignScores(increments, d, after); ok {
+		t.Errorf("a score above the largest was assigned: %+v", out.results)
+	}
+}
+
+// books holds increments and running totals in memory.
+type books struct {
+	events map[eventKey]models.ScoreEvent
+	totals map[totalKey]balance
+}
+
+func newBooks() *books {
+	return &books{events: make(map[eventKey]models.ScoreEvent), totals: make(map[totalKey]balance)}
+}
+
+// sum returns the score of the window that an increment counts in.
+func (b *books) sum(inc *increment) (sum int64) {
+	for key, total := range b.totals {
+		if key.board == inc.board && key.user == inc.User && key.name >= inc.totals.Since && key.name != testRolling.Name {
+			sum += total.score
+		}
+	}
+	return sum
+}
+
+func (b *books) add(key totalKey, delta int64, at models.Timestamp) {
+	total := b.totals[key]
+	b.totals[key] = balance{total.score + delta, max(total.reachedAt, at)}
+}
+
+// attempt counts the increments with the functions under test, as
+// Service.attempt does with a database.
+func (b *books) attempt(t *rapid.T, increments []*increment, careful bool) (outcome, bool) {
+	s := state{known: maps.Clone(b.events)}
+	if careful {
+		s.sums = make(map[windowKey]int64)
+		for _, inc := range increments {
+			s.sums[windowKey{inc.board, inc.User, inc.totals.Since}] = b.sum(inc)
+		}
+	}
+	given := fmt.Sprintf("%+v", s)
+	d := decide(s, increments)
+	if given != fmt.Sprintf("%+v", s) {
+		t.Fatal("decide changes its state")
+	}
+	for i := 1; i < len(d.additions); i++ {
+		if d.additions[i-1].compare(d.additions[i].totalKey) >= 0 {
+			t.Fatalf("the additions are out of order: %v", describe(d, increments))
+		}
+	}
+	next := &books{events: maps.Clone(b.events), totals: maps.Clone(b.totals)}
+	after := balances{}
+	for _, a := range d.additions {
+		next.add(a.totalKey, a.delta, a.reachedAt)
+		after.totals = append(after.totals, next.totals[a.totalKey])
+	}
+	for _, w := range d.summed {
+		at := slices.IndexFunc(increments, func(inc *increment) bool {
+			return windowKey{inc.board, inc.User, inc.totals.Since} == w.windowKey
+		})
+		after.windows = append(after.windows, next.sum(increments[at]))
+	}
+	out, ok := assignScores(increments, d, after)
+	if !ok {
+		return out, false
+	}
+	for _, e := range out.events {
+		next.events[eventKey{e.Board, e.EventID}] = e
+	}
+	*b = *next
+	return out, true
+}
+
+// countOneByOne counts the increments without the functions under test. Only the
+// times are those of a flush: all increments that one total got have the latest.
+func (b *books) countOneByOne(increments []*increment) []Result {
+	results := make([]Result, len(increments))
+	first := make(map[eventKey]int)
+	again := func(i int, inc Increment, points int64, at models.Timestamp) {
+		if inc != increments[i].Increment {
+			results[i] = Result{EventID: inc.EventID, Status: Rejected, Err: models.Errorf(models.CodeEventIDConflict, "")}
+			return
+		}
+		results[i] = Result{EventID: inc.EventID, Status: Duplicate, Score: points, ReachedAt: at}
+	}
+	for i, inc := range increments {
+		event, stored := b.events[inc.key()]
+		_, repeated := first[inc.key()]
+		switch {
+		case stored:
+			again(i, Increment{event.User, event.Delta, event.EventID}, event.Score, models.TimestampOf(event.ReachedAt))
+		case repeated: // once all times are known
+		case inc.closed != nil:
+			results[i] = Result{EventID: inc.EventID, Status: Rejected, Err: inc.closed}
+		case b.sum(inc)+inc.Delta > testLargest:
+			results[i] = Result{EventID: inc.EventID, Status: Rejected, Err: models.Errorf(models.CodeScoreOutOfRange, "")}
+		default:
+			first[inc.key()] = i
+			b.add(totalKey{inc.board, inc.User, inc.totals.Total}, inc.Delta, inc.reachedAt)
+			if inc.board == testRolling.Board {
+				b.add(totalKey{inc.board, inc.User, testRolling.Name}, inc.Delta, inc.reachedAt)
+			}
+			results[i] = Result{EventID: inc.EventID, Status: Applied, Score: b.sum(inc)}
+		}
+	}
+	for i, inc := range increments {
+		if results[i].Status == Applied {
+			results[i].ReachedAt = b.totals[totalKey{inc.board, inc.User, inc.totals.Total}].reachedAt
+			b.events[inc.key()] = models.ScoreEvent{
+				Board: inc.board, EventID: inc.EventID, Total: inc.totals.Total, User: inc.User, Delta: inc.Delta,
+				AcceptedAt: inc.acceptedAt.Time(), Score: results[i].Score, ReachedAt: results[i].ReachedAt.Time(),
+			}
+		}
+	}
+	for i, inc := range increments {
+		if results[i].Status == "" {
+			earlier := results[first[inc.key()]]
+			again(i, increments[first[inc.key()]].Increment, earlier.Score, earlier.ReachedAt)
+		}
+	}
+	return results
+}
+
+func drawIncrement(t *rapid.T) *increment {
+	user := models.UserID(rapid.IntRange(1, 2).Draw(t, "user"))
+	delta := rapid.Int64Range(1, testLargest+1).Draw(t, "delta")
+	if rapid.IntRange(0, 3).Draw(t, "small") > 0 {
+		delta = 1 + delta%3
+	}
+	id := rapid.StringMatching("[a-h]").Draw(t, "id")
+	switch rapid.SampledFrom([]string{"event", "rolling", "rolling", "closed"}).Draw(t, "board") {
+	case "rolling":
+		return onRolling(user, delta, id, rapid.IntRange(12, 16).Draw(t, "hour"))
+	case "closed":
+		return onClosed(user, delta, id)
+	default:
+		return onEvent(user, delta, id, models.Timestamp(rapid.IntRange(1, 9).Draw(t, "at")))
+	}
+}
+
+// A flush leads to the same results and totals as counting its increments one by
+// one, whether it needs a careful attempt or not.
+func TestAFlushEqualsCountingOneByOne(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		flushed, reference := newBooks(), newBooks()
+		for range rapid.IntRange(1, 4).Draw(t, "flushes") {
+			increments := rapid.SliceOfN(rapid.Custom(drawIncrement), 1, 12).Draw(t, "increments")
+			out, ok := flushed.attempt(t, increments, false)
+			if !ok {
+				if out, ok = flushed.attempt(t, increments, true); !ok {
+					t.Fatal("a careful attempt passes the largest score")
+				}
+			}
+			want := reference.countOneByOne(increments)
+			for i := range want {
+				if want, got := describeResult(want[i]), describeResult(out.results[i]); want != got {
+					t.Fatalf("increment %d: %s, want %s", i, got, want)
+				}
+			}
+			for _, c := range out.totals {
+				if total := reference.totals[c.totalKey]; c.balance != total {
+					t.Fatalf("total %v is %v, want %v", c.totalKey, c.balance, total)
+				}
+			}
+			if !maps.Equal(flushed.totals, reference.totals) || !maps.Equal(flushed.events, reference.events) {
+				t.Fatalf("the books are\n%v, want\n%v", flushed, reference)
+			}
+		}
+	})
+}
+
+// A careful attempt leads to the same as an optimistic one that passes no
+// largest score.
+func TestACarefulAttemptEqualsAnOptimisticOne(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		optimistic, careful := newBooks(), newBooks()
+		for range rapid.IntRange(1, 3).Draw(t, "flushes") {
+			increments := rapid.SliceOfN(rapid.Custom(drawIncrement), 1, 8).Draw(t, "increments")
+			first, ok := optimistic.attempt(t, increments, false)
+			if !ok {
+				return
+			}
+			second, ok := careful.attempt(t, increments, true)
+			for i := range increments {
+				if a, b := describeResult(first.results[i]), describeResult(second.results[i]); a != b || !ok {
+					t.Fatalf("increment %d: %s, careful %s", i, a, b)
+				}
+			}
+		}
+	})
+}
