@@ -11,7 +11,7 @@ import (
 	"stepboard/services/score"
 )
 
-// Buckets finds what updates are for.
+// Buckets finds the buckets that updates are for.
 type Buckets interface {
 	// Load returns the bucket of this name, or catalog.ErrNoBucket.
 	Load(ctx context.Context, board, name string) (*models.Bucket, error)
@@ -19,14 +19,16 @@ type Buckets interface {
 
 // Boards raises buckets.
 type Boards interface {
+	// Raise applies updates. It returns nil if all of them are applied, otherwise
+	// one error for each, nil for those that are.
 	Raise(ctx context.Context, raises []models.Raise) []error
 }
 
 // raiseChunk is how many updates one call raises: a few milliseconds of Redis.
 const raiseChunk = 5000
 
-// merged is the best composite of each user in each bucket, of any number of
-// updates.
+// merged holds the best composite of each user in each bucket, out of any
+// number of updates.
 type merged map[member]models.Composite
 
 type member struct {
@@ -39,14 +41,15 @@ func (m merged) add(r models.Raise) {
 	m[key] = max(m[key], r.Composite)
 }
 
-// badMessage is a message that can't be applied, whatever is done.
+// badMessage is a message that can never be applied, and why.
 type badMessage struct {
 	Message
 	err error
 }
 
-// addMessages decodes messages and merges them; what can't be applied is answered. An
-// error means that a store is needed to tell and does not answer.
+// addMessages decodes messages and merges them. It returns the messages that
+// can never be applied. An error means that a store which is needed to decide
+// does not respond.
 func (m merged) addMessages(ctx context.Context, buckets Buckets, messages []Message) ([]badMessage, error) {
 	var bad []badMessage
 	for _, message := range messages {
@@ -63,8 +66,8 @@ func (m merged) addMessages(ctx context.Context, buckets Buckets, messages []Mes
 	return bad, nil
 }
 
-// resolve turns a payload into the raise that it asks for. CodeUnavailable
-// where its bucket can't be looked up now; any other error is for good.
+// resolve decodes a payload into the raise that it asks for. CodeUnavailable if
+// its bucket can't be looked up now; any other error is permanent.
 func resolve(ctx context.Context, buckets Buckets, payload []byte) (models.Raise, error) {
 	u, err := DecodeUpdate(payload)
 	if err != nil {
@@ -72,7 +75,7 @@ func resolve(ctx context.Context, buckets Buckets, payload []byte) (models.Raise
 	}
 	bucket, err := buckets.Load(ctx, u.Board, u.Bucket)
 	if errors.Is(err, catalog.ErrNoBucket) {
-		return models.Raise{}, fmt.Errorf("there is no bucket %q of a board %q", u.Bucket, u.Board)
+		return models.Raise{}, fmt.Errorf("no bucket %q of a board %q", u.Bucket, u.Board)
 	}
 	if err != nil {
 		return models.Raise{}, err
@@ -88,8 +91,8 @@ func resolve(ctx context.Context, buckets Buckets, payload []byte) (models.Raise
 	return models.Raise{Bucket: bucket, Entry: models.Entry{User: u.User, Composite: composite}}, nil
 }
 
-// raise applies what is merged and empties it. After an error the rest is
-// still there.
+// raise applies the merged updates and removes them. After an error those that
+// are left may be raised again.
 func (m merged) raise(ctx context.Context, boards Boards) error {
 	chunk := make([]models.Raise, 0, min(raiseChunk, len(m)))
 	flush := func() error {

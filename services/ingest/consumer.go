@@ -13,32 +13,34 @@ import (
 )
 
 const (
-	// receiveLimit is how many messages one call receives.
+	// receiveLimit is how many messages one call receives at most.
 	receiveLimit = 5000
-	// retryFirst and retryMost bound the waits between two attempts at a store
-	// that does not answer. They double.
+	// retryFirst and retryMost bound the pauses between two attempts at a store
+	// that does not respond. Each pause is twice the one before.
 	retryFirst = 50 * time.Millisecond
 	retryMost  = 5 * time.Second
-	// stopTimeout bounds what a consumer does with what it holds when it is
-	// told to stop. What it can't finish is received again by somebody else.
+	// stopTimeout bounds the work on received messages once a consumer is told
+	// to stop. Messages that it can't finish are received again by another
+	// consumer.
 	stopTimeout = 5 * time.Second
 )
 
-// DeadLetterWriter keeps what can't be applied.
+// DeadLetterWriter stores messages that can't be applied.
 type DeadLetterWriter interface {
-	// Write stores letters; one that is there already stays as it is.
-	Write(ctx context.Context, letters []models.DeadLetter) error
+	// Write stores dead letters. One that is stored already stays as it is.
+	Write(ctx context.Context, deadLetters []models.DeadLetter) error
 }
 
-// Consumer applies what a queue delivers: it reads a batch, merges it, raises
-// the boards, and only then acknowledges. Whatever is delivered twice, or was
-// applied before a crash kept it from being acknowledged, changes nothing.
+// Consumer applies the messages that a queue delivers: it receives a batch,
+// merges it, raises the boards, and only then acknowledges. Nothing changes if
+// a message is delivered twice, or was applied before a crash and not
+// acknowledged.
 type Consumer struct {
 	ConsumerOptions
 	metrics *consumerMetrics
 }
 
-// ConsumerOptions is what a consumer is made of.
+// ConsumerOptions holds the parts and settings of a consumer.
 type ConsumerOptions struct {
 	Queue       Queue
 	Buckets     Buckets
@@ -46,20 +48,20 @@ type ConsumerOptions struct {
 	DeadLetters DeadLetterWriter
 	Clock       models.Clock
 	Log         *slog.Logger
-	// Interval is how long messages are gathered before they are raised, and
-	// Batch how many of them at most.
+	// Interval is how long messages are collected before they are raised, and
+	// Batch is the largest number of them.
 	Interval time.Duration
 	Batch    int
 	Registry prometheus.Registerer
 }
 
-// NewConsumer makes a consumer and registers its metrics.
+// NewConsumer returns a consumer and registers its metrics.
 func NewConsumer(o ConsumerOptions) *Consumer {
 	return &Consumer{ConsumerOptions: o, metrics: newConsumerMetrics(o.Registry)}
 }
 
-// Run consumes until ctx ends; what was received by then is applied, if that
-// can be done soon.
+// Run consumes until ctx ends. Messages that were received by then are applied,
+// if that takes no longer than stopTimeout.
 func (c *Consumer) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		b, err := c.collect(ctx)
@@ -67,14 +69,14 @@ func (c *Consumer) Run(ctx context.Context) {
 			err = c.apply(ctx, b)
 		}
 		if err != nil {
-			c.Log.WarnContext(ctx, "what was received is left to another consumer", "error", err)
+			c.Log.WarnContext(ctx, "received messages are left to another consumer", "error", err)
 			return
 		}
 	}
 }
 
-// batch is what was received and merged, and not applied yet. It holds no
-// messages but those that can't be applied.
+// batch holds received messages that are merged and not applied yet. Of the
+// messages themselves it holds only those that can't be applied.
 type batch struct {
 	merged   merged
 	bad      []badMessage
@@ -83,7 +85,7 @@ type batch struct {
 }
 
 // collect receives and merges until the interval is over or the batch is full.
-// It answers early, with what there is, where the queue fails or ctx ends.
+// If the queue fails or ctx ends, it returns what it has so far.
 func (c *Consumer) collect(ctx context.Context) (batch, error) {
 	b := batch{merged: make(merged)}
 	window, cancel := context.WithCancel(ctx)
@@ -95,7 +97,7 @@ func (c *Consumer) collect(ctx context.Context) (batch, error) {
 				break
 			}
 			c.metrics.retries.Inc()
-			c.Log.WarnContext(ctx, "the queue does not answer", "error", err)
+			c.Log.WarnContext(ctx, "the queue does not respond", "error", err)
 			if len(b.received) > 0 {
 				break
 			}
@@ -106,7 +108,7 @@ func (c *Consumer) collect(ctx context.Context) (batch, error) {
 			continue
 		}
 		if len(b.received) == 0 {
-			// The interval begins with what comes first.
+			// The interval begins with the first delivery.
 			defer time.AfterFunc(c.Interval, cancel).Stop()
 		}
 		if err := c.merge(ctx, &b, d); err != nil {
@@ -116,8 +118,8 @@ func (c *Consumer) collect(ctx context.Context) (batch, error) {
 	return b, nil
 }
 
-// merge merges a delivery into the batch. It goes on trying while a store that
-// is needed for it does not answer.
+// merge adds a delivery to the batch. It retries as long as a store that it
+// needs does not respond.
 func (c *Consumer) merge(ctx context.Context, b *batch, d Delivery) error {
 	return c.retry(ctx, "look up buckets", func() error {
 		bad, err := b.merged.addMessages(ctx, c.Buckets, d.Messages)
@@ -132,8 +134,8 @@ func (c *Consumer) merge(ctx context.Context, b *batch, d Delivery) error {
 	})
 }
 
-// apply applies a batch and acknowledges it. It goes on trying while stores
-// do not answer; when ctx ends, for finishTimeout more.
+// apply raises a batch and acknowledges it. It retries as long as stores do not
+// respond, but once ctx has ended only for stopTimeout.
 func (c *Consumer) apply(ctx context.Context, b batch) error {
 	working, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -147,8 +149,8 @@ func (c *Consumer) apply(ctx context.Context, b batch) error {
 		return err
 	}
 	if len(b.bad) > 0 {
-		letters := c.deadLetters(b.bad)
-		if err := c.retry(working, "keep dead letters", func() error { return c.DeadLetters.Write(working, letters) }); err != nil {
+		deadLetters := c.deadLetters(b.bad)
+		if err := c.retry(working, "store dead letters", func() error { return c.DeadLetters.Write(working, deadLetters) }); err != nil {
 			return err
 		}
 	}
@@ -159,19 +161,21 @@ func (c *Consumer) apply(ctx context.Context, b batch) error {
 	return nil
 }
 
+// deadLetters turns messages that can't be applied into dead letters, and logs
+// each.
 func (c *Consumer) deadLetters(bad []badMessage) []models.DeadLetter {
 	now := c.Clock().UTC()
-	letters := make([]models.DeadLetter, len(bad))
-	for i, p := range bad {
-		letters[i] = models.DeadLetter{
-			Position: p.Position, Reason: p.err.Error(), Payload: p.Payload, QueuedAt: p.At.UTC(), FailedAt: now,
+	deadLetters := make([]models.DeadLetter, len(bad))
+	for i, m := range bad {
+		deadLetters[i] = models.DeadLetter{
+			Position: m.Position, Reason: m.err.Error(), Payload: m.Payload, QueuedAt: m.At.UTC(), FailedAt: now,
 		}
-		c.Log.Warn("a message can't be applied and is kept as a dead letter", "position", p.Position, "reason", p.err)
+		c.Log.Warn("a message can't be applied and becomes a dead letter", "position", m.Position, "reason", m.err)
 	}
-	return letters
+	return deadLetters
 }
 
-// retry tries until it succeeds or ctx ends.
+// retry calls try until it succeeds or ctx ends.
 func (c *Consumer) retry(ctx context.Context, what string, try func() error) error {
 	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
 		err := try()
@@ -182,12 +186,12 @@ func (c *Consumer) retry(ctx context.Context, what string, try func() error) err
 			return errors.Join(fmt.Errorf("%s: %w", what, err), ctx.Err())
 		}
 		c.metrics.retries.Inc()
-		c.Log.WarnContext(ctx, "the consumer waits for a store", "to", what, "error", err)
+		c.Log.WarnContext(ctx, "the consumer retries because a store does not respond", "to", what, "error", err)
 		pause(ctx, wait)
 	}
 }
 
-// pause waits, or until ctx ends.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -197,7 +201,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// consumerMetrics is what a consumer has done.
+// consumerMetrics counts what a consumer has done.
 type consumerMetrics struct {
 	messages, raises, dead, retries prometheus.Counter
 	batches                         prometheus.Histogram
@@ -210,12 +214,12 @@ func newConsumerMetrics(registry prometheus.Registerer) *consumerMetrics {
 		return c
 	}
 	m := &consumerMetrics{
-		messages: counter("messages_total", "Messages that were applied, or kept as dead letters."),
-		raises:   counter("raises_total", "Updates that were sent to the boards; messages divided by it is how well merging does."),
+		messages: counter("messages_total", "Messages that were applied, or stored as dead letters."),
+		raises:   counter("raises_total", "Updates that were sent to the boards. Messages divided by this is the gain of merging."),
 		dead:     counter("dead_letters_total", "Messages that could not be applied."),
-		retries:  counter("retries_total", "Attempts that failed because a store did not answer."),
+		retries:  counter("retries_total", "Attempts that failed because a store did not respond."),
 		batches: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "stepboard_ingest_batch_messages", Help: "Messages of a batch that was applied together.",
+			Name: "stepboard_ingest_batch_messages", Help: "Messages in each batch that was applied together.",
 			Buckets: prometheus.ExponentialBuckets(1, 4, 11),
 		}),
 	}

@@ -7,35 +7,35 @@ import (
 	"stepboard/models"
 )
 
-// DeadLetters lets an operator see and settle what could not be applied. Safe
-// for concurrent use.
+// DeadLetters lets operators list, replay and delete dead letters. Safe for
+// concurrent use.
 type DeadLetters struct {
 	store   *DeadLetterStore
 	buckets Buckets
 	boards  Boards
 }
 
-// NewDeadLetters makes a service.
+// NewDeadLetters returns the service over a store.
 func NewDeadLetters(store *DeadLetterStore, buckets Buckets, boards Boards) *DeadLetters {
 	return &DeadLetters{store: store, buckets: buckets, boards: boards}
 }
 
-// List is a page of letters, newest first, behind the given id; 0 begins at the
-// newest. One query.
+// List returns a page of dead letters, newest first, behind the given id. 0
+// begins at the newest. One query.
 func (d *DeadLetters) List(ctx context.Context, before int64, limit int) ([]models.DeadLetter, error) {
 	return d.store.list(ctx, before, limit)
 }
 
-// Replay applies a letter after all and deletes it: its bucket may be there by
-// now, or this version may know how to read it. CodeNotFound where there is no
-// such letter, CodeValidationFailed where it still can't be applied. A letter
-// that is applied twice changes nothing.
+// Replay applies a dead letter after all and deletes it: its bucket may exist
+// by now, or this version may be able to decode it. CodeNotFound if there is no
+// dead letter of this id, CodeValidationFailed if it still can't be applied.
+// Applying one twice changes nothing.
 func (d *DeadLetters) Replay(ctx context.Context, id int64) error {
-	letter, err := d.store.find(ctx, id)
+	deadLetter, err := d.store.find(ctx, id)
 	if err != nil {
 		return err
 	}
-	raise, err := resolve(ctx, d.buckets, letter.Payload)
+	raise, err := resolve(ctx, d.buckets, deadLetter.Payload)
 	if models.CodeOf(err) == models.CodeUnavailable {
 		return err
 	}
@@ -48,5 +48,5 @@ func (d *DeadLetters) Replay(ctx context.Context, id int64) error {
 	return d.store.remove(ctx, id)
 }
 
-// Delete gives a letter up, for good. Where there is none nothing changes.
+// Delete deletes a dead letter for good. Without one it changes nothing.
 func (d *DeadLetters) Delete(ctx context.Context, id int64) error { return d.store.remove(ctx, id) }

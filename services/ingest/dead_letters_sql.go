@@ -15,18 +15,18 @@ import (
 // deadLetterRows is how many dead letters one statement stores.
 const deadLetterRows = 200
 
-// DeadLetterStore keeps dead letters in table dead_letters. Safe for concurrent
-// use.
+// DeadLetterStore stores dead letters in table dead_letters. Safe for
+// concurrent use.
 type DeadLetterStore struct {
 	db *gorm.DB
 }
 
-// NewDeadLetterStore makes a store over the database.
+// NewDeadLetterStore returns a store over the database.
 func NewDeadLetterStore(db *gorm.DB) *DeadLetterStore { return &DeadLetterStore{db: db} }
 
-// Write is part of Letters.
-func (s *DeadLetterStore) Write(ctx context.Context, letters []models.DeadLetter) error {
-	for chunk := range slices.Chunk(letters, deadLetterRows) {
+// Write is part of DeadLetterWriter.
+func (s *DeadLetterStore) Write(ctx context.Context, deadLetters []models.DeadLetter) error {
+	for chunk := range slices.Chunk(deadLetters, deadLetterRows) {
 		err := s.db.WithContext(ctx).Clauses(clause.OnConflict{Columns: []clause.Column{{Name: "position"}}, DoNothing: true}).Create(&chunk).Error
 		if err != nil {
 			return fmt.Errorf("store dead letters: %w", err)
@@ -35,7 +35,7 @@ func (s *DeadLetterStore) Write(ctx context.Context, letters []models.DeadLetter
 	return nil
 }
 
-// list reads a page, newest first, behind the given id; 0 begins at the
+// list returns a page, newest first, behind the given id. 0 begins at the
 // newest.
 func (s *DeadLetterStore) list(ctx context.Context, before int64, limit int) ([]models.DeadLetter, error) {
 	db := s.db.WithContext(ctx)
@@ -49,20 +49,20 @@ func (s *DeadLetterStore) list(ctx context.Context, before int64, limit int) ([]
 	return page, nil
 }
 
-// find reads one; CodeNotFound where there is none.
+// find returns one dead letter, or CodeNotFound.
 func (s *DeadLetterStore) find(ctx context.Context, id int64) (models.DeadLetter, error) {
-	var letter models.DeadLetter
-	err := s.db.WithContext(ctx).Take(&letter, "id = ?", id).Error
+	var deadLetter models.DeadLetter
+	err := s.db.WithContext(ctx).Take(&deadLetter, "id = ?", id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return letter, models.Errorf(models.CodeNotFound, "there is no dead letter of this id")
+		return deadLetter, models.Errorf(models.CodeNotFound, "there is no dead letter of this id")
 	}
 	if err != nil {
-		return letter, models.Unavailable("read a dead letter", err)
+		return deadLetter, models.Unavailable("read a dead letter", err)
 	}
-	return letter, nil
+	return deadLetter, nil
 }
 
-// remove deletes one, if it is there.
+// remove deletes one dead letter, if it exists.
 func (s *DeadLetterStore) remove(ctx context.Context, id int64) error {
 	if err := s.db.WithContext(ctx).Delete(&models.DeadLetter{}, "id = ?", id).Error; err != nil {
 		return models.Unavailable("delete a dead letter", err)

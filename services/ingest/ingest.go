@@ -1,6 +1,7 @@
 // Package ingest accepts score updates: it checks them against the board and
-// its open days, stamps them with the server's time, and hands them on. An
-// update that was accepted is applied, whatever happens to its client.
+// its open days, stamps them with the server's time, and hands them on,
+// straight to the boards or to a queue. An update that was accepted is applied
+// even if its client disconnects.
 package ingest
 
 import (
@@ -17,19 +18,19 @@ import (
 type Upload struct {
 	User models.UserID
 	Date models.Date
-	// Score is whatever the client sent; Accept checks it.
+	// Score is the value that the client sent. Accept checks it.
 	Score int64
 }
 
-// Accepted is an upload that was taken.
+// Accepted is an upload as it was accepted.
 type Accepted struct {
 	Date      models.Date
 	Score     int64
 	ReachedAt models.Timestamp
 }
 
-// Writer takes updates that were accepted. A nil error is the promise that they
-// are kept.
+// Writer takes updates that were accepted. A nil error means that they are
+// stored and will be applied.
 type Writer interface {
 	Submit(ctx context.Context, raises []models.Raise) error
 }
@@ -43,18 +44,18 @@ type Service struct {
 	clock       models.Clock
 }
 
-// New makes a service that hands what it accepts to a sink, and batches to
-// another: both lead to the boards, or to a queue before them where queued is
-// set.
-func New(c *catalog.Catalog, sink, batches Writer, queued bool, clock models.Clock) *Service {
-	return &Service{catalog: c, writer: sink, batchWriter: batches, queued: queued, clock: clock}
+// New returns a service that hands single uploads to one writer and batches to
+// another. If queued is set, both lead to a queue before the boards, otherwise
+// to the boards.
+func New(c *catalog.Catalog, uploads, batches Writer, queued bool, clock models.Clock) *Service {
+	return &Service{catalog: c, writer: uploads, batchWriter: batches, queued: queued, clock: clock}
 }
 
-// Queued reports whether what is accepted reaches its board some time later.
+// Queued reports whether accepted updates reach their board some time later.
 func (s *Service) Queued() bool { return s.queued }
 
-// Accept takes all uploads or none: every one is checked before any is handed
-// on, and the error points at the first that is wrong. One call of the sink.
+// Accept takes all uploads or none: each is checked before any is handed on,
+// and the error names the first invalid one. One call of the writer.
 func (s *Service) Accept(ctx context.Context, board string, uploads []Upload) ([]Accepted, error) {
 	b, err := s.catalog.Definitions.Board(board)
 	if err != nil {
@@ -75,9 +76,9 @@ func (s *Service) Accept(ctx context.Context, board string, uploads []Upload) ([
 	return accepted, nil
 }
 
-// AcceptValid takes the uploads that are right and answers for the others, by
-// their position. One call of the sink. An error means that nothing was
-// promised for any of them.
+// AcceptValid takes the valid uploads, and returns an error for each of the
+// others, with its index. One call of the writer. If it fails as a whole, none
+// of the uploads is promised to be applied.
 func (s *Service) AcceptValid(ctx context.Context, board string, uploads []Upload) ([]*ItemError, error) {
 	b, err := s.catalog.Definitions.Board(board)
 	if err != nil {
@@ -110,8 +111,8 @@ func (s *Service) AcceptValid(ctx context.Context, board string, uploads []Uploa
 	return rejected, nil
 }
 
-// check is the rule for one upload: an open day and a score that its bucket
-// takes.
+// check applies the rule for one upload: its day is open, and its score is in
+// the bucket's range.
 func check(ctx context.Context, open *openDays, u Upload, now models.Timestamp) (models.Raise, Accepted, error) {
 	bucket, err := open.find(ctx, u.Date)
 	if err != nil {
@@ -131,8 +132,8 @@ func check(ctx context.Context, open *openDays, u Upload, now models.Timestamp) 
 	return raise, Accepted{Date: u.Date, Score: u.Score, ReachedAt: reachedAt}, nil
 }
 
-// openDays finds the buckets of one call's uploads. It remembers the last one:
-// most uploads of a batch are for the same day.
+// openDays finds the buckets of one call's uploads. It remembers the last one,
+// because most uploads of a batch are for the same day.
 type openDays struct {
 	buckets *catalog.Buckets
 	board   *catalog.Board
@@ -150,15 +151,15 @@ func (o *openDays) find(ctx context.Context, d models.Date) (_ *models.Bucket, e
 	return o.bucket, err
 }
 
-// ItemError is what is wrong with one upload of several.
+// ItemError is an error about one upload of several.
 type ItemError struct {
-	// Index is the upload's position, from 0.
+	// Index is the upload's index, from 0.
 	Index int
 	Err   error
 }
 
-// Error names the position.
+// Error names the upload's index.
 func (e *ItemError) Error() string { return fmt.Sprintf("upload %d: %v", e.Index, e.Err) }
 
-// Unwrap gives what is wrong.
+// Unwrap returns the error itself.
 func (e *ItemError) Unwrap() error { return e.Err }

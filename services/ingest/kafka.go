@@ -19,73 +19,75 @@ import (
 )
 
 const (
-	// appendTimeout is how long Append tries, less than flushTimeout: what it
-	// gives up is out of the client's buffer before the next flush comes.
-	// appendGrace is how long it then waits to hear which records made it.
+	// appendTimeout is how long Append tries. It is less than flushTimeout, so
+	// that updates that it gives up have left the client's buffer before the
+	// next flush. appendGrace is how long Append then waits to hear which
+	// records were stored.
 	appendTimeout = 2 * time.Second
 	appendGrace   = 500 * time.Millisecond
-	// appendRecords is how many records wait for a broker at most, of all calls
-	// together; a call that brings more waits for room. About 5 MB.
+	// appendRecords is how many records may wait for a broker, of all calls
+	// together, about 5 MB. A call with more waits until others are done.
 	appendRecords = 50_000
 	// recordSize is about how many bytes a record's key and value have.
 	recordSize = 56
 
-	// kafkaDial bounds a connection attempt, TLS included, and kafkaAnswer the
-	// wait for an answer, beyond what the request itself asks the broker to
-	// wait.
+	// kafkaDial bounds a connection attempt, TLS included. kafkaAnswer bounds
+	// the wait for a response, beyond the time that the request itself asks the
+	// broker to wait.
 	kafkaDial   = 2 * time.Second
 	kafkaAnswer = 5 * time.Second
-	// kafkaRetryFirst and kafkaRetryMost bound the waits between two attempts
-	// of the client. They double.
+	// kafkaRetryFirst and kafkaRetryMost bound the pauses between two attempts
+	// of the client. Each pause is twice the one before.
 	kafkaRetryFirst = 50 * time.Millisecond
 	kafkaRetryMost  = 500 * time.Millisecond
 )
 
-// Kafka is a Queue in a topic of Kafka. What was appended is on all replicas
-// that are in sync. Times are those of the records: by default the clocks of
+// Kafka is a Queue in a Kafka topic. An update is appended once all in-sync
+// replicas have it. Times are those of the records: by default the clocks of
 // the processes that append, and the broker's with
 // message.timestamp.type=LogAppendTime.
 //
 // A user's updates are in one partition, in the order of the calls that
-// appended them. A call that failed may have appended some of its updates, and
-// appends them again where it is repeated.
+// appended them. A call that failed may have appended some of its updates; if
+// it is repeated it appends these again.
 type Kafka struct {
 	options KafkaOptions
-	base    []kgo.Opt // of every client
+	base    []kgo.Opt // options of every client
 	client  *kgo.Client
 	admin   *kadm.Client // over client
 
-	appends sync.WaitGroup // calls that have not heard of all their records
+	appends sync.WaitGroup // calls whose records are not all answered for
 
 	mu          sync.Mutex
 	closed      bool
-	consumer    *kgo.Client     // a member of the group; nil until something is received
-	assignments map[int32]int64 // partitions that the consumer has, and which time that is
-	assignment  int64           // the latest
+	consumer    *kgo.Client     // a member of the group; nil before the first Receive
+	assignments map[int32]int64 // number of the current assignment of each partition that the consumer has
+	assignment  int64           // number of the latest assignment
 }
 
-// KafkaOptions says where a topic is and what it must do.
+// KafkaOptions names a topic and what it must provide.
 type KafkaOptions struct {
-	// Brokers are asked first, as host:port; they name the others.
+	// Brokers are the addresses to connect to first, as host:port. They report the
+	// other brokers.
 	Brokers []string
 	Topic   string
 	// Group is the consumer group. Its members share the partitions.
 	Group string
 	// TLS connects with TLS, checked against the system's certificates.
 	TLS bool
-	// SASL is how to log in: plain, scram-sha-256, scram-sha-512, or empty for
-	// not at all.
+	// SASL is the login mechanism: plain, scram-sha-256 or scram-sha-512. Empty
+	// means no login.
 	SASL               string
 	Username, Password string
-	// ClientID names this program in the broker's logs and quotas.
+	// ClientID names this program in the brokers' logs and quotas.
 	ClientID string
-	// Retention is how long the topic must keep records, at least.
+	// Retention is the shortest time that the topic must keep records.
 	Retention time.Duration
 	Log       *slog.Logger
 }
 
-// NewKafka connects to the topic and checks that it can be relied on; see
-// check. It joins no group: the first call of Receive does.
+// NewKafka connects to the topic and checks that it is reliable; see check. It
+// does not join the group: the first Receive does.
 func NewKafka(ctx context.Context, o KafkaOptions) (*Kafka, error) {
 	base, err := o.common()
 	if err != nil {
@@ -97,10 +99,10 @@ func NewKafka(ctx context.Context, o KafkaOptions) (*Kafka, error) {
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProduceRequestTimeout(appendTimeout),
 		kgo.MaxBufferedRecords(appendRecords),
-		// Records in flight go with their call as well. By default a record
-		// that a broker has perhaps got is kept until the broker answers, and
-		// keeps all that come after it waiting. It may then be there twice,
-		// which changes nothing.
+		// Cancelling a call drops its records in flight, too. By default the
+		// client keeps a record that a broker may have received until the broker
+		// responds, and all later records wait behind it. A dropped record may be
+		// stored twice, which changes nothing.
 		kgo.AllowIdempotentProduceCancellation(),
 	)
 	if err != nil {
@@ -114,7 +116,7 @@ func NewKafka(ctx context.Context, o KafkaOptions) (*Kafka, error) {
 	return k, nil
 }
 
-// common is what all clients have in common.
+// common returns the options of every client.
 func (o KafkaOptions) common() ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(o.Brokers...),
@@ -148,16 +150,16 @@ func (o KafkaOptions) common() ([]kgo.Opt, error) {
 	return opts, nil
 }
 
-// connect makes a client. It connects when it is used.
+// connect returns a client. It opens connections on first use.
 func (k *Kafka) connect(more ...kgo.Opt) (*kgo.Client, error) {
 	opts := make([]kgo.Opt, 0, len(k.base)+len(more))
 	return kgo.NewClient(append(append(opts, k.base...), more...)...)
 }
 
-// Append is part of Queue: one request to each broker that leads a partition
-// of the updates. Safe for concurrent use. It answers when ctx ends, or after
-// appendTimeout and appendGrace; the updates that it has no word of by then
-// may be there or not.
+// Append is part of Queue. It sends one request to each broker that leads a
+// partition of the updates. Safe for concurrent use. It returns when ctx ends,
+// or after appendTimeout and appendGrace; updates that no broker has answered
+// for by then may be stored or not.
 func (k *Kafka) Append(ctx context.Context, updates []Update) []error {
 	waiting, cancel := context.WithTimeout(ctx, appendTimeout+appendGrace)
 	defer cancel()
@@ -169,8 +171,8 @@ func (k *Kafka) Append(ctx context.Context, updates []Update) []error {
 	}
 }
 
-// produce hands records to the client. What becomes of them comes through the
-// channel, as Append answers it.
+// produce hands records to the client. The channel receives the result of
+// Append.
 func (k *Kafka) produce(ctx context.Context, records []*kgo.Record) <-chan []error {
 	results := make(chan []error, 1)
 	k.mu.Lock()
@@ -197,15 +199,16 @@ func recordsOf(updates []Update) []*kgo.Record {
 		buf = strconv.AppendInt(buf, int64(u.User), 10)
 		value := len(buf)
 		buf = u.AppendTo(buf)
-		// Should the buffer move, what was cut from the old one stays good.
+		// If append moves the buffer, slices of the old one stay valid.
 		all[i].Key, all[i].Value = buf[start:value:value], buf[value:len(buf):len(buf)]
 		records[i] = &all[i]
 	}
 	return records
 }
 
-// errorsOf is nil if all records were produced, else one error for each. The
-// results come in the order in which partitions answered.
+// errorsOf returns nil if all records were produced, otherwise one error for
+// each record, nil for those that were. The results are in the order in which
+// partitions answered.
 func errorsOf(records []*kgo.Record, results kgo.ProduceResults) []error {
 	if results.FirstErr() == nil {
 		return nil
@@ -221,8 +224,9 @@ func errorsOf(records []*kgo.Record, results kgo.ProduceResults) []error {
 	return errs
 }
 
-// Close is part of Queue. The group hears of it at once, so that others take
-// over; where its broker does not answer, after leaveTimeout.
+// Close is part of Queue. The consumer leaves the group, so that others take
+// over its partitions at once. If the group's broker does not respond, Close
+// gives up after leaveTimeout.
 func (k *Kafka) Close() {
 	k.mu.Lock()
 	closed, consumer := k.closed, k.consumer
@@ -234,13 +238,13 @@ func (k *Kafka) Close() {
 	if consumer != nil {
 		k.leave(consumer)
 	}
-	k.client.Close() // ends the calls that are under way
+	k.client.Close() // ends the calls in progress
 	k.appends.Wait()
 }
 
-// kafkaLog passes on what clients log. What they call a warning is mostly that
-// they try again; an operator hears of that from reachability and from the
-// calls that fail.
+// kafkaLog passes on the log lines of clients. A client's warnings mostly say
+// that it tries again: these are logged for debugging only. Operators learn of
+// trouble from reachability and from the calls that fail.
 type kafkaLog struct{ log *slog.Logger }
 
 // Level is part of kgo.Logger.
@@ -255,7 +259,7 @@ func (l kafkaLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 	l.log.Log(context.Background(), to, "kafka: "+msg, keyvals...)
 }
 
-// reachability logs when a broker can't be reached any more and when it can
+// reachability logs when a broker becomes unreachable and when it is reachable
 // again, once each.
 type reachability struct {
 	log         *slog.Logger
@@ -266,7 +270,7 @@ type reachability struct {
 // OnBrokerConnect is part of kgo.HookBrokerConnect.
 func (r *reachability) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
 	if errors.Is(err, context.Canceled) {
-		return // nobody waits for it any more
+		return // the call has ended
 	}
 	addr := net.JoinHostPort(broker.Host, strconv.Itoa(int(broker.Port)))
 	r.mu.Lock()
@@ -277,6 +281,6 @@ func (r *reachability) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duratio
 	case err != nil && !was:
 		r.log.Warn("a Kafka broker can't be reached", "broker", addr, "error", err)
 	case err == nil && was:
-		r.log.Info("the Kafka broker is reached again", "broker", addr)
+		r.log.Info("the Kafka broker can be reached again", "broker", addr)
 	}
 }

@@ -15,10 +15,10 @@ import (
 // checkTimeout bounds the check of a topic.
 const checkTimeout = 10 * time.Second
 
-// check asks the brokers whether the topic is there and keeps what the options
-// say, and whether they take records from this user. It only warns where it
-// may not ask, and of what depends on the load or on how much the operator
-// wants to risk. Three requests.
+// check asks the brokers whether the topic exists and is configured as the
+// options demand, and whether they take records from this user. It only warns
+// if it may not read the settings, and about settings that depend on the load
+// or on the risk that the operator accepts. Three requests.
 func (k *Kafka) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -33,15 +33,15 @@ func (k *Kafka) check(ctx context.Context) error {
 	if topic.Err != nil {
 		return fmt.Errorf("look at topic %q: %w", k.options.Topic, topic.Err)
 	}
-	// Without leave to append, the client would refuse all appends until the
-	// process is started again.
+	// Without the right to append, the client would refuse all appends until the
+	// process is restarted.
 	if _, _, err := k.client.ProducerID(ctx); err != nil {
 		return fmt.Errorf("register as a producer: %w", err)
 	}
 
 	settings, err := k.settings(ctx)
 	if isDenied(err) {
-		k.options.Log.WarnContext(ctx, "the Kafka topic's settings may not be read; see to them yourself", "topic", k.options.Topic,
+		k.options.Log.WarnContext(ctx, "the Kafka topic's settings may not be read; check them yourself", "topic", k.options.Topic,
 			"cleanup.policy", "delete", "retention.ms", k.options.Retention.Milliseconds(), "error", err)
 		return nil
 	}
@@ -53,7 +53,7 @@ func (k *Kafka) check(ctx context.Context) error {
 		return fmt.Errorf("topic %q: %w", k.options.Topic, err)
 	}
 	for _, warning := range warnings {
-		k.options.Log.WarnContext(ctx, "the Kafka topic promises less than it could", "topic", k.options.Topic, "warning", warning)
+		k.options.Log.WarnContext(ctx, "the Kafka topic is less durable than it could be", "topic", k.options.Topic, "warning", warning)
 	}
 	return nil
 }
@@ -75,16 +75,18 @@ func (k *Kafka) settings(ctx context.Context) (map[string]string, error) {
 	return settings, nil
 }
 
+// isDenied reports whether the brokers denied access.
 func isDenied(err error) bool {
 	var denied *kadm.AuthError
 	return errors.As(err, &denied) || errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.ClusterAuthorizationFailed)
 }
 
-// checkTopic judges a topic by its settings. The error is why it can't be
-// relied on, the warnings are when it can't.
+// checkTopic judges a topic by its settings. The error is the reason why
+// records could be lost. The warnings name conditions under which they could
+// be.
 //
-// A limit in bytes is a warning: whether it cuts the retention short depends on
-// the load, which settings don't tell, and without one a disk can fill up.
+// A limit in bytes is only a warning: whether it shortens the retention depends
+// on the load, and without a limit a disk can fill up.
 func checkTopic(settings map[string]string, replicas int, retention time.Duration) (warnings []string, err error) {
 	if policy := settings["cleanup.policy"]; strings.Contains(policy, "compact") {
 		return nil, fmt.Errorf("cleanup.policy is %q and must be \"delete\": compaction keeps one update of each user", policy)

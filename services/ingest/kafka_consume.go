@@ -13,52 +13,53 @@ import (
 )
 
 const (
-	// receiveWait is how long Receive waits for something to come.
+	// receiveWait is how long Receive waits for records.
 	receiveWait = time.Second
 	// acknowledgeTimeout bounds one attempt to acknowledge.
 	acknowledgeTimeout = 10 * time.Second
-	// leaveTimeout bounds how long a consumer says goodbye.
+	// leaveTimeout bounds how long a consumer takes to leave the group.
 	leaveTimeout = 3 * time.Second
 
-	// groupSession is how long the group waits for a consumer that has gone
-	// without a word, and groupHeartbeat how often one gives word; with it, it
-	// hears that the partitions are shared out anew.
+	// groupSession is how long the group waits for a consumer that is silent.
+	// groupHeartbeat is how often a consumer reports that it is alive; the response
+	// tells it of a rebalance.
 	groupSession   = 10 * time.Second
 	groupHeartbeat = time.Second
-	// groupRebalance is how long the group waits for all to come along when
-	// that happens. Nothing here keeps a consumer from it.
+	// groupRebalance is how long the group waits for all consumers to join a
+	// rebalance. Nothing in this package delays them.
 	groupRebalance = 15 * time.Second
-	// dataLossRewind is how far a consumer goes back where brokers have lost
-	// what it has read.
+	// dataLossRewind is how far a consumer goes back after brokers have lost
+	// records that it had read.
 	dataLossRewind = 10 * time.Minute
 
-	// fetchBytes, fetchPartitionBytes and fetches bound what waits to be
-	// received: two answers of 2 MB as they come, 30 MB once they are unpacked
-	// (measured).
+	// fetchBytes, fetchPartitionBytes and fetches bound the records that are
+	// fetched and not received yet: two responses of 2 MB each, 30 MB once they
+	// are unpacked (measured).
 	fetchBytes          = 2 << 20
 	fetchPartitionBytes = 256 << 10
 	fetches             = 2
 )
 
-// kafkaReceipt is the receipt of a delivery: how far it goes in each partition.
+// kafkaReceipt is the receipt of a delivery: the offset behind it in each
+// partition.
 type kafkaReceipt map[int32]partitionOffset
 
 type partitionOffset struct {
-	// assignment is the time that the consumer had the partition, one of several
-	// perhaps.
+	// assignment is the number of the assignment under which the consumer had the
+	// partition. It may lose a partition and get it back.
 	assignment int64
-	next       kgo.EpochOffset
+	// next is the offset of the first record behind the delivery.
+	next kgo.EpochOffset
 }
 
-// Receive is part of Queue. The first call joins the group; the group may take
-// some seconds to hand out partitions.
+// Receive is part of Queue. The first call joins the group, which may take some
+// seconds to assign partitions.
 //
-// A consumer keeps its place in the group whatever its caller does between two
-// calls: the client tells the group on its own that it is alive. Nor does it
-// hold the others up when partitions are shared out anew: that may happen at
-// any time but within this call, which only keeps records and tenures in step.
-// What was received of a partition that then goes to another consumer is
-// received there again.
+// A consumer stays in the group however long its caller takes between two
+// calls: the client sends heartbeats on its own. Nor does it delay a rebalance.
+// A rebalance may happen at any time except during this call, which only keeps
+// records and assignments consistent. If a partition then moves to another
+// consumer, that one receives its unacknowledged records again.
 func (k *Kafka) Receive(ctx context.Context, limit int) (Delivery, error) {
 	consumer, err := k.join()
 	if err != nil {
@@ -77,7 +78,7 @@ func (k *Kafka) Receive(ctx context.Context, limit int) (Delivery, error) {
 	return k.delivery(got), nil
 }
 
-// join makes the consumer, at the first call.
+// join returns the consumer. The first call creates it.
 func (k *Kafka) join() (*kgo.Client, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -110,7 +111,7 @@ func (k *Kafka) join() (*kgo.Client, error) {
 	return consumer, err
 }
 
-// assigned begins a tenure for each partition.
+// assigned numbers the assignment of each partition.
 func (k *Kafka) assigned(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -120,8 +121,9 @@ func (k *Kafka) assigned(_ context.Context, _ *kgo.Client, partitions map[string
 	}
 }
 
-// revoked ends tenures. It commits nothing: what was received and not
-// acknowledged is for whoever has the partition next.
+// revoked ends the assignments of partitions. It commits nothing: records that
+// were received and not acknowledged are received again by the next consumer of
+// the partition.
 func (k *Kafka) revoked(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -130,8 +132,8 @@ func (k *Kafka) revoked(_ context.Context, _ *kgo.Client, partitions map[string]
 	}
 }
 
-// failure is what went wrong in a poll, apart from its end. A loss that the
-// client has got over is only logged.
+// failure returns the errors of a poll, apart from the poll's own end. A data
+// loss from which the client recovers is only logged.
 func (k *Kafka) failure(polling context.Context, got kgo.Fetches) error {
 	var failed error
 	got.EachError(func(_ string, partition int32, err error) {
@@ -149,7 +151,7 @@ func (k *Kafka) failure(polling context.Context, got kgo.Fetches) error {
 	return failed
 }
 
-// delivery packs what was polled.
+// delivery packs the records of a poll.
 func (k *Kafka) delivery(got kgo.Fetches) Delivery {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -171,9 +173,9 @@ func messageOf(r *kgo.Record) Message {
 	}
 }
 
-// Acknowledge is part of Queue. Deliveries are to be acknowledged in the order
-// in which they were received: one takes those before it along. Of partitions
-// that have gone to another consumer nothing is acknowledged, and that is no
+// Acknowledge is part of Queue. Deliveries must be acknowledged in the order in
+// which they were received: an acknowledgement includes all earlier ones.
+// Partitions that have moved to another consumer are skipped, which is no
 // error. One request.
 func (k *Kafka) Acknowledge(ctx context.Context, received []Delivery) error {
 	consumer, offsets := k.committable(received)
@@ -184,8 +186,8 @@ func (k *Kafka) Acknowledge(ctx context.Context, received []Delivery) error {
 	defer cancel()
 	var failed error
 	consumer.CommitOffsetsSync(ctx, map[string]map[int32]kgo.EpochOffset{k.options.Topic: offsets},
-		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error) {
-			failed = k.committed(answer, err)
+		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse, err error) {
+			failed = k.committed(response, err)
 		})
 	if failed != nil {
 		return fmt.Errorf("commit offsets: %w", failed)
@@ -193,8 +195,8 @@ func (k *Kafka) Acknowledge(ctx context.Context, received []Delivery) error {
 	return nil
 }
 
-// committable is how far deliveries go in the partitions that the consumer has had
-// ever since.
+// committable returns how far deliveries go in the partitions that the consumer
+// has had without interruption since.
 func (k *Kafka) committable(received []Delivery) (*kgo.Client, map[int32]kgo.EpochOffset) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -202,7 +204,7 @@ func (k *Kafka) committable(received []Delivery) (*kgo.Client, map[int32]kgo.Epo
 	for _, d := range received {
 		receipt, _ := d.receipt.(kafkaReceipt)
 		for p, m := range receipt {
-			if tenure, ok := k.assignments[p]; ok && tenure == m.assignment && m.next.Offset > offsets[p].Offset {
+			if current, ok := k.assignments[p]; ok && current == m.assignment && m.next.Offset > offsets[p].Offset {
 				offsets[p] = m.next
 			}
 		}
@@ -213,19 +215,19 @@ func (k *Kafka) committable(received []Delivery) (*kgo.Client, map[int32]kgo.Epo
 	return k.consumer, offsets
 }
 
-// committed is why offsets could not be committed. After an error of the group
-// the consumer either is a member again soon or has lost its partitions, so
-// that the next attempt ends well. A topic that is gone has no offsets.
-func (k *Kafka) committed(answer *kmsg.OffsetCommitResponse, err error) error {
+// committed returns why offsets could not be committed. After a group error the
+// consumer soon either is a member again or has lost its partitions, so that
+// the next attempt succeeds. A topic that no longer exists has no offsets.
+func (k *Kafka) committed(response *kmsg.OffsetCommitResponse, err error) error {
 	if err != nil {
 		return err
 	}
-	for _, topic := range answer.Topics {
+	for _, topic := range response.Topics {
 		for _, p := range topic.Partitions {
 			switch err := kerr.ErrorForCode(p.ErrorCode); {
 			case err == nil:
 			case errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.UnknownTopicOrPartition):
-				k.options.Log.Error("a Kafka partition is gone", "partition", p.Partition, "error", err)
+				k.options.Log.Error("a Kafka partition no longer exists", "partition", p.Partition, "error", err)
 			default:
 				return fmt.Errorf("partition %d: %w", p.Partition, err)
 			}
@@ -234,12 +236,12 @@ func (k *Kafka) committed(answer *kmsg.OffsetCommitResponse, err error) error {
 	return nil
 }
 
-// leave takes the consumer out of the group and ends it.
+// leave makes the consumer leave the group, and closes it.
 func (k *Kafka) leave(consumer *kgo.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	if err := consumer.LeaveGroupContext(ctx); err != nil {
-		k.options.Log.Warn("the Kafka group does not know that a consumer leaves; its partitions wait", "for", groupSession, "error", err)
+		k.options.Log.Warn("the Kafka group could not be told that a consumer leaves; its partitions wait", "for", groupSession, "error", err)
 	}
 	consumer.CloseAllowingRebalance()
 }

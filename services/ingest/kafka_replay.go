@@ -14,33 +14,34 @@ import (
 )
 
 const (
-	// replayBatch is how many messages Replay hands on together.
+	// replayBatch is how many messages Replay passes on together.
 	replayBatch = 5000
-	// replayWait is how long Replay waits before it looks whether anything is
-	// left to come, and replayStalls how often it does so in vain.
+	// replayWait is how long Replay waits for records before it checks whether
+	// any are left. replayStalls is how many times in a row it may wait without
+	// any progress.
 	replayWait   = time.Second
 	replayStalls = 30
 
-	// offsetTimeout bounds one look at the offsets of a topic.
+	// offsetTimeout bounds the requests for a topic's offsets.
 	offsetTimeout = 5 * time.Second
-	// ageFirst is the age that Lag asks about first, and ageMost the last.
+	// ageFirst is the first age that Lag asks about, ageMost the last.
 	ageFirst = time.Second
 	ageMost  = 64 * 24 * time.Hour
 )
 
-// Replay is part of Queue, over a client of its own and without any group.
-// What it holds is bounded as what waits to be received is.
+// Replay is part of Queue. It reads with a client of its own, outside any
+// group. Its memory is bounded as that of Receive is.
 func (k *Kafka) Replay(ctx context.Context, since time.Time, apply func(context.Context, []Message) error) error {
 	left, from, err := k.replayRange(ctx, since)
 	if err != nil {
-		return fmt.Errorf("find where to begin: %w", err)
+		return fmt.Errorf("find the offsets to replay: %w", err)
 	}
 	if len(left) == 0 {
 		return nil
 	}
 	reader, err := k.connect(
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{k.options.Topic: from}),
-		// Markers of transactions, too, say how far the reader is.
+		// Markers of transactions show the reader's progress, too.
 		kgo.KeepControlRecords(),
 		kgo.FetchMaxWait(replayWait),
 		kgo.FetchMaxBytes(fetchBytes),
@@ -66,41 +67,42 @@ func (k *Kafka) Replay(ctx context.Context, since time.Time, apply func(context.
 			continue
 		}
 		if stalls++; stalls > replayStalls {
-			return fmt.Errorf("read the topic: nothing comes of partitions %v", slices.Sorted(maps.Keys(left)))
+			return fmt.Errorf("read the topic: no more records arrive from partitions %v", slices.Sorted(maps.Keys(left)))
 		}
 		if err := k.dropDeleted(ctx, left); err != nil {
-			return fmt.Errorf("find what is left: %w", err)
+			return fmt.Errorf("find the records that are left: %w", err)
 		}
 	}
 	return nil
 }
 
-// replayRange is what there is to replay: where each partition ends and begins,
-// those without anything left out. Two or three requests to each broker.
+// replayRange returns where each partition ends and begins. Partitions without
+// records to replay are left out. Two or three requests to each broker.
 func (k *Kafka) replayRange(ctx context.Context, since time.Time) (ends map[int32]int64, from map[int32]kgo.Offset, err error) {
 	ctx, cancel := context.WithTimeout(ctx, offsetTimeout)
 	defer cancel()
 	if ends, err = k.offsets(k.admin.ListEndOffsets(ctx, k.options.Topic)); err != nil {
 		return nil, nil, err
 	}
-	begins, err := k.startOffsets(ctx, since)
+	starts, err := k.startOffsets(ctx, since)
 	if err != nil {
 		return nil, nil, err
 	}
 	from = make(map[int32]kgo.Offset, len(ends))
 	for p, end := range ends {
-		begin, ok := begins[p]
-		if !ok || begin >= end {
+		start, ok := starts[p]
+		if !ok || start >= end {
 			delete(ends, p)
 			continue
 		}
-		from[p] = kgo.NewOffset().At(begin)
+		from[p] = kgo.NewOffset().At(start)
 	}
 	return ends, from, nil
 }
 
-// startOffsets is where each partition has its first record of a moment or later, or
-// ends; the zero time means its first record.
+// startOffsets returns the offset of each partition's first record of a moment
+// or later, or its end offset if it has none. The zero time means the first
+// record. One request to each broker.
 func (k *Kafka) startOffsets(ctx context.Context, since time.Time) (map[int32]int64, error) {
 	if since.IsZero() {
 		return k.offsets(k.admin.ListStartOffsets(ctx, k.options.Topic))
@@ -108,7 +110,7 @@ func (k *Kafka) startOffsets(ctx context.Context, since time.Time) (map[int32]in
 	return k.offsets(k.admin.ListOffsetsAfterMilli(ctx, since.UnixMilli(), k.options.Topic))
 }
 
-// offsets are the topic's, by partition.
+// offsets returns the topic's offsets by partition.
 func (k *Kafka) offsets(listed kadm.ListedOffsets, err error) (map[int32]int64, error) {
 	if err = errors.Join(err, listed.Error()); err != nil {
 		return nil, err
@@ -120,8 +122,8 @@ func (k *Kafka) offsets(listed kadm.ListedOffsets, err error) (map[int32]int64, 
 	return offsets, nil
 }
 
-// readReplay takes a batch and removes partitions from left that are done. moved is
-// false where nothing came.
+// readReplay reads a batch and removes partitions from left that are read to
+// their end. moved is false if no records arrived.
 func (k *Kafka) readReplay(ctx context.Context, reader *kgo.Client, left map[int32]int64) (messages []Message, moved bool, err error) {
 	polling, cancel := context.WithTimeout(ctx, replayWait)
 	defer cancel()
@@ -151,44 +153,44 @@ func (k *Kafka) readReplay(ctx context.Context, reader *kgo.Client, left map[int
 }
 
 // dropDeleted removes partitions from left whose records were all deleted
-// meanwhile: a reader waits in vain for what comes next there.
+// meanwhile. A reader would wait for these in vain.
 func (k *Kafka) dropDeleted(ctx context.Context, left map[int32]int64) error {
 	ctx, cancel := context.WithTimeout(ctx, offsetTimeout)
 	defer cancel()
-	begins, err := k.startOffsets(ctx, time.Time{})
+	starts, err := k.startOffsets(ctx, time.Time{})
 	if err != nil {
 		return err
 	}
-	maps.DeleteFunc(left, func(p int32, end int64) bool { return begins[p] >= end })
+	maps.DeleteFunc(left, func(p int32, end int64) bool { return starts[p] >= end })
 	return nil
 }
 
-// Lag is part of Queue. It counts what lies behind the committed offsets, also
-// where no consumer runs. The age of the oldest is right to an eighth, and to a
-// quarter of a second; see oldest. Three requests to each broker and, where
-// anything waits, some five more; fifteen if it has waited for weeks.
+// Lag is part of Queue. It counts the records behind the committed offsets,
+// also if no consumer runs. The age of the oldest is exact to an eighth, and to
+// a quarter of a second; see oldest. Three requests to each broker and, if any
+// records wait, some five more; fifteen if they have waited for weeks.
 func (k *Kafka) Lag(ctx context.Context) (Lag, error) {
 	ctx, cancel := context.WithTimeout(ctx, offsetTimeout)
 	defer cancel()
 	committed, err := k.admin.FetchOffsets(ctx, k.options.Group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-		return Lag{}, fmt.Errorf("ask for committed offsets: %w", err)
+		return Lag{}, fmt.Errorf("read committed offsets: %w", err)
 	}
-	begins, err := k.startOffsets(ctx, time.Time{})
+	starts, err := k.startOffsets(ctx, time.Time{})
 	if err != nil {
-		return Lag{}, fmt.Errorf("ask for first offsets: %w", err)
+		return Lag{}, fmt.Errorf("read first offsets: %w", err)
 	}
 	ends, err := k.offsets(k.admin.ListEndOffsets(ctx, k.options.Topic))
 	if err != nil {
-		return Lag{}, fmt.Errorf("ask for last offsets: %w", err)
+		return Lag{}, fmt.Errorf("read last offsets: %w", err)
 	}
 	var lag Lag
 	behind := make(map[int32]int64)
 	for p, end := range ends {
-		next := begins[p] // without a commit, and where the rest was deleted
+		next := starts[p] // without a commit, or if later records were deleted, too
 		if c, ok := committed.Lookup(k.options.Topic, p); ok {
 			if c.Err != nil {
-				return Lag{}, fmt.Errorf("ask for the committed offset of partition %d: %w", p, c.Err)
+				return Lag{}, fmt.Errorf("read the committed offset of partition %d: %w", p, c.Err)
 			}
 			next = max(next, c.At)
 		}
@@ -201,15 +203,15 @@ func (k *Kafka) Lag(ctx context.Context) (Lag, error) {
 		return lag, nil
 	}
 	if lag.Oldest, err = k.oldest(ctx, behind); err != nil {
-		return Lag{}, fmt.Errorf("ask for the oldest message: %w", err)
+		return Lag{}, fmt.Errorf("find the oldest message: %w", err)
 	}
 	return lag, nil
 }
 
-// oldest is about how long the oldest of the given records has waited. No
-// record is read for it: brokers know the first record of any moment or later,
-// so the age is found by asking about ages, first four times as long each, then
-// halfway between.
+// oldest returns about how long the oldest of the given records has waited. It
+// reads no record: brokers know the first record of any moment or later, so it
+// searches for the age. It multiplies an age by four until no record is older,
+// then bisects.
 func (k *Kafka) oldest(ctx context.Context, behind map[int32]int64) (time.Duration, error) {
 	now := time.Now() // the clock of records
 	older := func(age time.Duration) (bool, error) {

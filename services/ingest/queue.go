@@ -8,59 +8,62 @@ import (
 	"stepboard/models"
 )
 
-// ErrClosed is what a queue answers after Close.
+// ErrClosed is returned by a queue that was closed.
 var ErrClosed = errors.New("closed")
 
-// Queue keeps accepted updates until they are applied, and for a while after.
-// Safe for concurrent use, except that one goroutine receives.
+// Queue stores accepted updates until they are applied, and for a while after.
+// Safe for concurrent use, except that only one goroutine may receive.
 type Queue interface {
-	// Append makes updates durable. It answers nil if all of them are, else one
-	// error for each, nil for those that are.
+	// Append stores updates. It returns nil if all of them are stored, otherwise
+	// one error for each, nil for those that are.
 	Append(ctx context.Context, updates []Update) []error
-	// Receive waits for messages that no consumer has, or that one has died
-	// with, up to about the given number. It answers none, and no error, where
-	// nothing comes for a while.
+	// Receive waits for messages that no consumer has, or whose consumer has died,
+	// up to about the given number. If none arrive for a while, it returns none
+	// and no error.
 	Receive(ctx context.Context, limit int) (Delivery, error)
-	// Acknowledge lets go of what was received: it will not be received again.
+	// Acknowledge ends deliveries: their messages are not received again.
 	Acknowledge(ctx context.Context, received []Delivery) error
-	// Replay reads what was appended from a moment on, acknowledged or not, up
-	// to what is there when it begins; the zero time means all that is kept.
+	// Replay reads the messages that were appended since a moment, acknowledged or
+	// not, up to the last one when it begins. The zero time means all that are
+	// kept.
 	Replay(ctx context.Context, since time.Time, apply func(context.Context, []Message) error) error
-	// Lag tells how far the consumers are behind. An error means that the queue
-	// does not answer.
+	// Lag returns how far the consumers are behind. An error means that the queue
+	// does not respond.
 	Lag(ctx context.Context) (Lag, error)
-	// Close lets go of what was received and not acknowledged, and of the
-	// connections.
+	// Close releases the messages that were received and not acknowledged, and
+	// closes the connections.
 	Close()
 }
 
-// Message is what a queue keeps of one update.
+// Message is one update as a queue stores it.
 type Message struct {
-	// Payload is the update's encoding, if nobody has damaged it.
+	// Payload is the update's encoding. It may be damaged.
 	Payload []byte
-	// Position names the message in its queue, for good.
+	// Position identifies the message in its queue and never changes.
 	Position string
-	// At is when it was appended, by the queue's clock.
+	// At is the time when it was appended, by the queue's clock.
 	At time.Time
 }
 
-// Delivery is messages that were received together.
+// Delivery holds messages that were received together.
 type Delivery struct {
 	Messages []Message
-	// receipt is what the queue needs to acknowledge them.
+	// receipt is the queue's own data about them, for Acknowledge.
 	receipt any
 }
 
 // Lag is how far consumers are behind.
 type Lag struct {
-	// Messages is how many wait, those that were received and not acknowledged
-	// included.
+	// Messages is how many wait. It includes those that were received and not
+	// acknowledged.
 	Messages int64
-	// Oldest is how long the oldest of them has waited; 0 without any.
+	// Oldest is how long the oldest of them has waited, 0 if none wait.
 	Oldest time.Duration
 }
 
-// Enqueue is what a group commit flushes with a queue: the updates of the raises.
+// Enqueue returns a function that appends the updates of raises to a queue, for
+// a batcher to flush with. It returns errors as Queue.Append does, as
+// CodeUnavailable.
 func Enqueue(q Queue) func(context.Context, []models.Raise) []error {
 	return func(ctx context.Context, raises []models.Raise) []error {
 		if len(raises) == 0 {

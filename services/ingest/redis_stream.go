@@ -23,14 +23,14 @@ const (
 	// streamEntries is how many entries one command reads. An entry has up to
 	// one flush of updates.
 	streamEntries = 100
-	// streamBlock is how long Receive waits for something to come.
+	// streamBlock is how long Receive waits for an entry.
 	streamBlock = time.Second
-	// housekeepEvery is how often a consumer takes over what others have died
-	// with, and trims.
+	// housekeepEvery is how often a consumer claims the entries of dead
+	// consumers and trims the stream.
 	housekeepEvery = 5 * time.Second
 )
 
-// Stream is a Queue in Redis. What was appended is as durable as that Redis:
+// Stream is a Queue in a Redis stream. Updates are as durable as that Redis:
 // see its appendfsync.
 type Stream struct {
 	rdb      redis.UniversalClient
@@ -38,24 +38,25 @@ type Stream struct {
 	options  StreamOptions
 	consumer string
 
-	lastHousekeeping time.Time // of the goroutine that receives
-	claimFrom        string    // where the next look for abandoned entries begins
+	// Both are used by the goroutine that receives only.
+	lastHousekeeping time.Time
+	claimFrom        string // the id from which the next claim begins
 }
 
-// StreamOptions bounds a stream.
+// StreamOptions holds the limits of a stream.
 type StreamOptions struct {
-	// MaxUpdates is how many updates the stream holds at most: about 40 bytes
-	// each. More are refused.
+	// MaxUpdates is how many updates the stream holds at most, about 40 bytes
+	// each. Further ones are refused.
 	MaxUpdates int64
-	// Keep is how long entries are kept after they were acknowledged, to be
-	// applied again.
+	// Keep is how long entries are kept after they were acknowledged, so that
+	// they can be replayed.
 	Keep time.Duration
 	// ClaimAfter is how long a consumer may hold an entry before another one
-	// takes it over.
+	// claims it.
 	ClaimAfter time.Duration
 }
 
-// NewStream makes a queue over the client, which it closes.
+// NewStream returns a queue over the client. Close closes the client.
 func NewStream(rdb redis.UniversalClient, keys keys.Builder, o StreamOptions) *Stream {
 	host, err := os.Hostname()
 	if err != nil {
@@ -70,11 +71,12 @@ func NewStream(rdb redis.UniversalClient, keys keys.Builder, o StreamOptions) *S
 // appendScript adds one entry, unless the stream is full.
 //
 //	KEYS    the stream; its counts
-//	ARGV    most updates of the stream; number of updates; their encodings
+//	ARGV    the largest number of updates in the stream; the number of updates of
+//	        the entry; their encodings
 //	result  the entry's id
 //
-// Each entry says how many updates were appended up to it, so that the number
-// from an entry on is a difference.
+// Each entry stores how many updates were appended up to and including it, so
+// that the number of updates from an entry on is a difference.
 const appendScript = `
 local counts = redis.call('HMGET', KEYS[2], 'appended', 'trimmed')
 local kept = tonumber(counts[1] or '0') - tonumber(counts[2] or '0')
@@ -104,8 +106,7 @@ func (s *Stream) Append(ctx context.Context, updates []Update) []error {
 	return slices.Repeat([]error{err}, len(updates))
 }
 
-// Receive is part of Queue. The entries of consumers that have died come
-// first.
+// Receive is part of Queue. The entries of dead consumers come first.
 func (s *Stream) Receive(ctx context.Context, _ int) (Delivery, error) {
 	if time.Since(s.lastHousekeeping) >= housekeepEvery {
 		entries, err := s.claim(ctx)
@@ -125,15 +126,16 @@ func (s *Stream) Receive(ctx context.Context, _ int) (Delivery, error) {
 	case errors.Is(err, redis.Nil):
 		return Delivery{}, nil
 	case redis.HasErrorPrefix(err, "NOGROUP"):
-		return Delivery{}, s.makeGroup(ctx)
+		return Delivery{}, s.createGroup(ctx)
 	case err != nil:
 		return Delivery{}, fmt.Errorf("read the stream: %w", err)
 	}
 	return s.delivery(streams[0].Messages), nil
 }
 
-// makeGroup makes the group, to begin with everything that is there.
-func (s *Stream) makeGroup(ctx context.Context) error {
+// createGroup creates the consumer group. It begins with the first entry of the
+// stream.
+func (s *Stream) createGroup(ctx context.Context) error {
 	err := s.rdb.XGroupCreateMkStream(ctx, s.keys.IngestStream(), streamGroup, "0").Err()
 	if redis.HasErrorPrefix(err, "BUSYGROUP") {
 		return nil
@@ -141,23 +143,24 @@ func (s *Stream) makeGroup(ctx context.Context) error {
 	return err
 }
 
-// claim takes over entries that a consumer has held for too long.
+// claim takes over entries that a consumer has held for longer than ClaimAfter.
 func (s *Stream) claim(ctx context.Context) ([]redis.XMessage, error) {
 	entries, next, err := s.rdb.XAutoClaim(ctx, &redis.XAutoClaimArgs{
 		Stream: s.keys.IngestStream(), Group: streamGroup, Consumer: s.consumer,
 		MinIdle: s.options.ClaimAfter, Start: s.claimFrom, Count: streamEntries,
 	}).Result()
 	if redis.HasErrorPrefix(err, "NOGROUP") {
-		return nil, s.makeGroup(ctx)
+		return nil, s.createGroup(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("take over entries: %w", err)
+		return nil, fmt.Errorf("claim entries: %w", err)
 	}
 	s.claimFrom = next
 	return entries, nil
 }
 
-// delivery unpacks entries. One that can't be unpacked is a message as it is.
+// delivery unpacks entries. An entry that can't be unpacked becomes one message
+// with the entry's bytes.
 func (s *Stream) delivery(entries []redis.XMessage) Delivery {
 	if len(entries) == 0 {
 		return Delivery{}
@@ -171,6 +174,7 @@ func (s *Stream) delivery(entries []redis.XMessage) Delivery {
 	return Delivery{Messages: messages, receipt: ids}
 }
 
+// unpack returns the messages of an entry: each is preceded by its length.
 func unpack(e redis.XMessage) []Message {
 	at := idTime(e.ID)
 	text, _ := e.Values["u"].(string)
@@ -191,7 +195,8 @@ func unpack(e redis.XMessage) []Message {
 	return messages
 }
 
-// idTime is when an entry was added.
+// idTime returns the time when an entry was added, the zero time if its id is
+// not one of Redis's own.
 func idTime(id string) time.Time {
 	text, _, _ := strings.Cut(id, "-")
 	ms, err := strconv.ParseInt(text, 10, 64)
@@ -244,8 +249,8 @@ func (s *Stream) Replay(ctx context.Context, since time.Time, apply func(context
 	}
 }
 
-// Close is part of Queue. A consumer that holds nothing is forgotten at once;
-// what it holds is taken over.
+// Close is part of Queue. A consumer that holds no entries is removed from the
+// group at once. Entries that it holds are claimed by another one later.
 func (s *Stream) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), streamBlock)
 	defer cancel()
@@ -255,5 +260,5 @@ func (s *Stream) Close() {
 	if err == nil && len(pending) == 0 {
 		s.rdb.XGroupDelConsumer(ctx, s.keys.IngestStream(), streamGroup, s.consumer)
 	}
-	_ = s.rdb.Close() // there is nobody to tell
+	_ = s.rdb.Close() // nobody could act on an error
 }

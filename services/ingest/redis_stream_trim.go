@@ -15,20 +15,20 @@ import (
 // before it is removed from the group.
 const idleConsumerLimit = 24 * time.Hour
 
-// unacknowledged is the id of the oldest entry that is not acknowledged, and
-// the updates from it on; "" where there is none.
+// unacknowledged returns the id of the oldest entry that is not acknowledged,
+// "" if there is none, and the number of updates from it on.
 func (s *Stream) unacknowledged(ctx context.Context) (id string, updates int64, err error) {
 	key := s.keys.IngestStream()
 	pipe := s.rdb.Pipeline()
-	// In this order: an entry that is received in between is behind the last one
-	// that was delivered, or pending, or both, but never neither.
+	// The order matters: an entry that is received in between is then after the
+	// last delivered one, or pending, or both, but never neither.
 	groups := pipe.XInfoGroups(ctx, key)
 	pending := pipe.XPending(ctx, key, streamGroup)
 	appended := pipe.HGet(ctx, s.keys.IngestCounts(), "appended")
 	if _, err := pipe.Exec(ctx); err != nil && !isMissing(err) {
 		return "", 0, err
 	}
-	from := "-" // without a group nothing was ever received
+	from := "-" // without a group nothing was ever delivered
 	at := slices.IndexFunc(groups.Val(), func(g redis.XInfoGroup) bool { return g.Name == streamGroup })
 	switch {
 	case pending.Err() == nil && pending.Val().Count > 0:
@@ -47,8 +47,8 @@ func (s *Stream) unacknowledged(ctx context.Context) (id string, updates int64, 
 	return first[0].ID, max(all-appendedBefore(first[0]), 1), nil
 }
 
-// appendedBefore is how many updates were appended before an entry; 0 for one that
-// Append has not made.
+// appendedBefore returns how many updates were appended before an entry, 0 for
+// an entry that Append has not made.
 func appendedBefore(e redis.XMessage) int64 {
 	upto, err1 := strconv.ParseInt(fmt.Sprint(e.Values["c"]), 10, 64)
 	n, err2 := strconv.ParseInt(fmt.Sprint(e.Values["n"]), 10, 64)
@@ -58,21 +58,22 @@ func appendedBefore(e redis.XMessage) int64 {
 	return upto - n
 }
 
-// isMissing tells that the stream, its group or its counter is not there.
+// isMissing reports whether the error means that the stream, its group or its
+// counts do not exist.
 func isMissing(err error) bool {
 	return errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "NOGROUP") || redis.HasErrorPrefix(err, "no such key")
 }
 
-// horizonScript writes down which entry is the oldest that is not acknowledged,
-// and tells which one was as long ago as entries are kept.
+// horizonScript records the oldest entry that is not acknowledged now, and
+// returns the one that was the oldest when the retention time began.
 //
 //	KEYS    the horizons
-//	ARGV    the time and how long entries are kept, in milliseconds; the oldest
-//	        entry's id
+//	ARGV    the time, and how long entries are kept, in milliseconds; the id of
+//	        the oldest entry
 //	result  an id before which all entries have been kept for long enough, or ''
 //
-// A hundred horizons are enough, however often this is asked. One that does not
-// move stays with its first moment.
+// It records at most a hundred horizons for each retention time, however often
+// it is called. An id that stays the oldest keeps the time when it became that.
 const horizonScript = `
 local now, keep = tonumber(ARGV[1]), tonumber(ARGV[2])
 local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')
@@ -87,30 +88,48 @@ return due[1] or ''
 
 var moveHorizon = redis.NewScript(horizonScript)
 
-// trim removes entries that were acknowledged as long ago as they are kept, and
-// consumers that are long gone.
+// trim removes entries that were acknowledged longer ago than Keep, and consumers
+// that are long gone.
 func (s *Stream) trim(ctx context.Context) error {
-	// In this order: what comes in between is behind the horizon.
+	minID, err := s.horizon(ctx)
+	if err != nil || minID == "" {
+		return err
+	}
+	if err := s.trimBefore(ctx, minID); err != nil {
+		return err
+	}
+	return s.removeIdleConsumers(ctx)
+}
+
+// horizon returns an id: all entries before it were acknowledged longer ago than
+// Keep. "" if no such entries are known. Four round trips.
+func (s *Stream) horizon(ctx context.Context) (minID string, err error) {
+	// The time is read first, so that entries that are appended in between are
+	// behind the horizon.
 	now, err := s.rdb.Time(ctx).Result()
 	if err != nil {
-		return fmt.Errorf("ask the stream's time: %w", err)
+		return "", fmt.Errorf("read the stream's time: %w", err)
 	}
 	oldest, _, err := s.unacknowledged(ctx)
 	if err != nil {
-		return fmt.Errorf("look at the stream: %w", err)
+		return "", fmt.Errorf("find the oldest entry that is not acknowledged: %w", err)
 	}
 	if oldest == "" {
 		oldest = strconv.FormatInt(now.UnixMilli(), 10)
 	}
-	// What is acknowledged is kept from then on, however long it had waited: what
-	// was the oldest of the others so long ago is the first that stays.
-	minID, err := moveHorizon.Run(ctx, s.rdb, []string{s.keys.IngestHorizons()}, now.UnixMilli(), s.options.Keep.Milliseconds(), oldest).Text()
+	// Keep counts from the acknowledgement, however long an entry had waited for
+	// it: the entry that was the oldest unacknowledged one at that time is the
+	// first that stays.
+	minID, err = moveHorizon.Run(ctx, s.rdb, []string{s.keys.IngestHorizons()}, now.UnixMilli(), s.options.Keep.Milliseconds(), oldest).Text()
 	if err != nil {
-		return fmt.Errorf("look how far the stream was acknowledged: %w", err)
+		return "", fmt.Errorf("move the stream's horizon: %w", err)
 	}
-	if minID == "" {
-		return nil
-	}
+	return minID, nil
+}
+
+// trimBefore removes about all entries before the id, and stores how many updates
+// were removed so far. Two round trips.
+func (s *Stream) trimBefore(ctx context.Context, minID string) error {
 	pipe := s.rdb.Pipeline()
 	pipe.XTrimMinIDApprox(ctx, s.keys.IngestStream(), minID, 0)
 	first := pipe.XRangeN(ctx, s.keys.IngestStream(), "-", "+", 1)
@@ -122,11 +141,17 @@ func (s *Stream) trim(ctx context.Context) error {
 	if len(first.Val()) > 0 {
 		trimmed = strconv.FormatInt(appendedBefore(first.Val()[0]), 10)
 	}
-	if trimmed != "" {
-		if err := s.rdb.HSet(ctx, s.keys.IngestCounts(), "trimmed", trimmed).Err(); err != nil {
-			return fmt.Errorf("count what was trimmed: %w", err)
-		}
+	if trimmed == "" {
+		return nil
 	}
+	if err := s.rdb.HSet(ctx, s.keys.IngestCounts(), "trimmed", trimmed).Err(); err != nil {
+		return fmt.Errorf("count trimmed updates: %w", err)
+	}
+	return nil
+}
+
+// removeIdleConsumers removes the consumers of processes that ended long ago.
+func (s *Stream) removeIdleConsumers(ctx context.Context) error {
 	consumers, err := s.rdb.XInfoConsumers(ctx, s.keys.IngestStream(), streamGroup).Result()
 	if err != nil && !isMissing(err) {
 		return fmt.Errorf("list consumers: %w", err)
@@ -134,15 +159,15 @@ func (s *Stream) trim(ctx context.Context) error {
 	for _, c := range consumers {
 		if c.Pending == 0 && c.Idle > idleConsumerLimit {
 			if err := s.rdb.XGroupDelConsumer(ctx, s.keys.IngestStream(), streamGroup, c.Name).Err(); err != nil {
-				return fmt.Errorf("forget a consumer: %w", err)
+				return fmt.Errorf("remove an idle consumer: %w", err)
 			}
 		}
 	}
 	return nil
 }
 
-// Lag is part of Queue. Its messages are those from the oldest one on that is
-// not acknowledged. Three round trips.
+// Lag is part of Queue. It counts the messages from the oldest one that is not
+// acknowledged on. Three round trips.
 func (s *Stream) Lag(ctx context.Context) (Lag, error) {
 	oldest, updates, err := s.unacknowledged(ctx)
 	if err != nil {

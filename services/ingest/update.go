@@ -11,7 +11,7 @@ import (
 )
 
 // Update is an accepted upload on its way through a queue: a user's total in a
-// bucket and when it was reached. It says no composite, because a composite
+// bucket and when it was reached. It carries no composite, because a composite
 // means nothing without its bucket.
 type Update struct {
 	Board     string
@@ -21,14 +21,14 @@ type Update struct {
 	ReachedAt models.Timestamp
 }
 
-// updateOf is what a raise says.
+// updateOf returns the update that a raise applies.
 func updateOf(r models.Raise) Update {
 	points, reachedAt := score.Of(r.Bucket).Decode(r.Composite)
 	return Update{Board: r.Bucket.Board, Bucket: r.Bucket.Name, User: r.User, Score: points, ReachedAt: reachedAt}
 }
 
-// updateVersion is the first byte of an encoded update. A reader that meets
-// another sets it aside.
+// updateVersion is the first byte of an encoded update. An update of another
+// version can't be decoded and becomes a dead letter.
 const updateVersion = 1
 
 // maxUpdate is the longest encoding, in bytes.
@@ -44,7 +44,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 //	uvarint   reached at, in milliseconds since the Unix epoch
 //	1 byte    length of the board's name, and the name
 //	1 byte    length of the bucket's name, and the name
-//	4 bytes   CRC-32C of all that, big-endian
+//	4 bytes   CRC-32C of all the bytes before, big-endian
 //
 // Names are at most 255 bytes long, and no number is negative.
 func (u Update) AppendTo(buf []byte) []byte {
@@ -60,10 +60,10 @@ func (u Update) AppendTo(buf []byte) []byte {
 	return binary.BigEndian.AppendUint32(buf, crc32.Checksum(buf[start:], castagnoli))
 }
 
-// errUnreadable is why bytes are no update.
+// errUnreadable means that bytes are not an encoded update.
 var errUnreadable = errors.New("unreadable")
 
-// DecodeUpdate reads what AppendTo has written, and nothing else.
+// DecodeUpdate decodes the output of AppendTo, and nothing else.
 func DecodeUpdate(data []byte) (Update, error) {
 	if len(data) == 0 {
 		return Update{}, fmt.Errorf("%w: empty", errUnreadable)
