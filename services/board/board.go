@@ -1,42 +1,42 @@
-// Package board keeps buckets in Redis: one sorted set for each shard, with
-// the user id as member and the composite as score. Everything that changes a
-// bucket is ZADD GT of an absolute composite, so updates may be repeated,
-// reordered or replayed without changing the outcome. Buckets with a window hold
-// sums of such sets, kept in step with them by scripts: redis_rolling.go.
+// Package board keeps buckets in Redis: one sorted set for each shard, with the
+// user id as member and the composite as score. Every write to a bucket is ZADD
+// GT of an absolute composite, so updates may be repeated, reordered or
+// replayed without changing the outcome. Buckets with a window hold sums over
+// such sets, which scripts keep consistent with them: redis_rolling.go.
 package board
 
 import (
 	"stepboard/models"
 )
 
-// Top stands before every entry of every bucket: a window from here begins
-// with the leader.
+// Top is the position before the first entry of every bucket. A window from Top
+// begins with the leader.
 var Top = models.Entry{Composite: 1 << 53}
 
-// Window is a stretch of a bucket around a place, merged over its shards.
+// Window is a range of a bucket around a position, merged over its shards.
 type Window struct {
 	// Total is the number of entries in the bucket.
 	Total int64
-	// Before is the number of entries that rank before the place.
+	// Before is the number of entries that rank before the position.
 	Before int64
-	// Ahead holds the nearest entries before the place, best first.
+	// Ahead holds the nearest entries before the position, best first.
 	Ahead []models.Entry
-	// Behind holds the entries from the place on, best first: the place's own
-	// entry first, if it is in the bucket.
+	// Behind holds the entries from the position on, best first. It begins with the
+	// position's own entry, if that is in the bucket.
 	Behind []models.Entry
 }
 
-// shardWindow is one shard's part of a window: entries in ranking order, of which
-// the first `ahead` stand before the place.
+// shardWindow is one shard's part of a window. Of its entries, in ranking
+// order, the first `ahead` rank before the position.
 type shardWindow struct {
 	total, before int64
 	ahead         int
 	entries       []models.Entry
 }
 
-// mergeShards joins the shards' parts. Ranks add up, because each shard counts only
-// its own users; the nearest entries of the whole are among the nearest of
-// each shard.
+// mergeShards merges the shards' parts of a window. Ranks add up, because each
+// shard counts only its own users. The nearest entries of the bucket are among
+// the nearest of each shard.
 func mergeShards(parts []shardWindow, back, forward int) Window {
 	var w Window
 	ahead := make([][]models.Entry, len(parts))
@@ -51,8 +51,8 @@ func mergeShards(parts []shardWindow, back, forward int) Window {
 	return w
 }
 
-// takeFirst merges sorted lists and keeps the first n entries. It consumes
-// the lists. O(n × lists), with few lists.
+// takeFirst merges sorted lists and returns the first n entries. It consumes
+// the lists. O(n × lists), for few lists.
 func takeFirst(lists [][]models.Entry, n int) []models.Entry {
 	if len(lists) == 1 {
 		return lists[0][:min(n, len(lists[0]))]
@@ -74,7 +74,8 @@ func takeFirst(lists [][]models.Entry, n int) []models.Entry {
 	return out
 }
 
-// takeLast merges sorted lists and keeps the last n entries, in order.
+// takeLast merges sorted lists and returns the last n entries, in order. It
+// consumes the lists.
 func takeLast(lists [][]models.Entry, n int) []models.Entry {
 	if len(lists) == 1 {
 		return lists[0][max(0, len(lists[0])-n):]

@@ -14,26 +14,26 @@ import (
 )
 
 // Store reads and writes buckets. Safe for concurrent use. Its errors are
-// CodeUnavailable: Redis did not answer, or not all of it did.
+// CodeUnavailable if Redis, or some of its servers, did not respond.
 type Store struct {
 	rdb   redis.UniversalClient
 	keys  keys.Builder
 	clock models.Clock
 }
 
-// NewStore makes a store over the client.
+// NewStore returns a store over the client.
 func NewStore(rdb redis.UniversalClient, keys keys.Builder, clock models.Clock) *Store {
 	return &Store{rdb: rdb, keys: keys, clock: clock}
 }
 
-// Raise applies updates: each user's composite becomes the larger of the given
-// one and the one that stands there. Of several updates of one user only the
-// largest is sent, by one variadic ZADD GT for each key, all in one round
-// trip. What comes for a bucket that has turned cold waits, unseen, for the
-// archive. What carries a total of an hour, of a rolling bucket, goes by
-// raiseHourScript; one for an hour that has left the window changes nothing.
-// It answers nil if every update is in Redis, else one error for each update,
-// nil for those that are.
+// Raise applies updates: a user's composite in a bucket becomes the given one,
+// unless the stored one is larger. Of several updates of one user only the
+// largest is sent. It sends one variadic ZADD GT for each key, all in one round
+// trip. Updates of a bucket that is cold go to the key Late, where no reader
+// sees them, and wait for the archive. Updates of a rolling bucket carry a
+// user's total of one hour and go through raiseHourScript; if the hour has left
+// the window they change nothing. Raise returns nil if every update is in
+// Redis, otherwise one error for each update, nil for those that are.
 func (s *Store) Raise(ctx context.Context, raises []models.Raise) []error {
 	commands, commandOf := s.raiseCommands(raises)
 	cmds, err := s.doAll(ctx, commands)
@@ -49,24 +49,24 @@ func (s *Store) Raise(ctx context.Context, raises []models.Raise) []error {
 	return errs
 }
 
-// raiseAllChunk is how many updates Mend sends at once.
+// raiseAllChunk is how many updates RaiseAll sends at once.
 const raiseAllChunk = 5000
 
-// RaiseAll is Raise for who has very many updates, most of which are there. It
-// tells how many entries were changed, or fewer where a connection broke and
-// updates were sent again. On an error any part of them is in Redis. One round
-// trip for each 5,000.
+// RaiseAll raises many entries, most of which the boards already have. It
+// returns how many entries have changed, or fewer if a connection broke and
+// updates were sent again. After an error any part of the updates may be in
+// Redis. One round trip for each 5,000.
 func (s *Store) RaiseAll(ctx context.Context, raises []models.Raise) (changed int64, err error) {
 	for chunk := range slices.Chunk(raises, raiseAllChunk) {
 		commands, _ := s.raiseCommands(chunk)
 		cmds, err := s.doAll(ctx, commands)
 		if err != nil {
-			return changed, models.Unavailable("mend", err)
+			return changed, models.Unavailable("raise all", err)
 		}
 		for _, cmd := range cmds {
 			n, err := cmd.Int64()
 			if err != nil {
-				return changed, fmt.Errorf("mend: %w", err)
+				return changed, fmt.Errorf("raise all: %w", err)
 			}
 			changed += n
 		}
@@ -85,9 +85,9 @@ func (s *Store) doAll(ctx context.Context, commands [][]any) ([]*redis.Cmd, erro
 	return cmds, err
 }
 
-// raiseCommands merges updates into one command for each key, and tells which
-// command carries each update. Pointers into the raises spare an allocation for
-// each argument.
+// raiseCommands merges updates into one command for each key. commandOf is the
+// index of the command that carries each update. Pointers into the raises save
+// an allocation for each argument.
 func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandOf []int) {
 	type key struct {
 		bucket *models.Bucket
@@ -95,9 +95,9 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandO
 	}
 	commandOf = make([]int, len(raises))
 	ofKey := make(map[key]int, 1)
-	var at []map[models.UserID]int // where a user's composite stands in each command
+	var at []map[models.UserID]int // for each command, the index of a user's composite in its arguments
 	now := s.clock()
-	var last key // often the next one's too
+	var last key // the next update often has the same
 	command := -1
 	var hourly []int // updates of rolling buckets
 	for i := range raises {
@@ -135,7 +135,7 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandO
 	return commands, commandOf
 }
 
-// writeKey is where updates of a shard go.
+// writeKey returns the key that updates of a shard go to.
 func (s *Store) writeKey(bucket *models.Bucket, shard int, now time.Time) string {
 	if bucket.Cold(now) {
 		return s.keys.Late(bucket, shard)
@@ -143,19 +143,20 @@ func (s *Store) writeKey(bucket *models.Bucket, shard int, now time.Time) string
 	return s.keys.Board(bucket, shard)
 }
 
-// readKeys is where a shard is read: the first of these that exists. Once the
-// bucket is cold the archive's first run may have set the shard aside; what
-// appears under the live key from then on came too late and waits for the
-// archive.
+// readKeys returns the keys to read a shard from: the first of them that
+// exists. Once the bucket is cold, the archive's first run may have frozen the
+// shard. Entries that appear under the key Board after that came too late, and
+// wait for the archive.
 func (s *Store) readKeys(bucket *models.Bucket, shard int, now time.Time) []string {
-	live := s.keys.Board(bucket, shard)
+	current := s.keys.Board(bucket, shard)
 	if bucket.Cold(now) {
-		return []string{s.keys.Frozen(bucket, shard, 1, false), live}
+		return []string{s.keys.Frozen(bucket, shard, 1, false), current}
 	}
-	return []string{live}
+	return []string{current}
 }
 
-// selectKey begins every script that reads a shard by its readKeys.
+// selectKey begins every script that reads a shard by its readKeys. It sets the
+// local `key` to the first of them that exists.
 const selectKey = `
 local key = KEYS[1]
 if KEYS[2] and redis.call('EXISTS', key) == 0 then
@@ -163,13 +164,13 @@ if KEYS[2] and redis.call('EXISTS', key) == 0 then
 end
 `
 
-// Composites looks up the users' composites in the bucket, 0 for a user
-// without one, in the order of the users. One ZMSCORE for each shard that has
-// any of them, all in one round trip.
+// Composites returns the users' composites in the bucket, in the order of the
+// users, 0 for a user without one. One ZMSCORE for each shard that has any of
+// the users, all in one round trip.
 func (s *Store) Composites(ctx context.Context, bucket *models.Bucket, users []models.UserID) ([]models.Composite, error) {
 	composites := make([]models.Composite, len(users))
 	members := make([][]int64, bucket.Shards)
-	at := make([][]int, bucket.Shards) // positions in users
+	at := make([][]int, bucket.Shards) // indexes into users
 	if bucket.Shards == 1 {
 		members[0] = make([]int64, 0, len(users))
 		at[0] = make([]int, 0, len(users))
@@ -219,9 +220,9 @@ func (s *Store) process(ctx context.Context, cmds []redis.Cmder) error {
 //
 //	KEYS    the shard's readKeys
 //	ARGV    members
-//	result  the composite of each, nil where there is none
+//	result  the composite of each, nil if it has none
 //
-// Lua takes only so many arguments of one call.
+// It asks in parts, because Lua limits the arguments of one call.
 const zmscoreScript = selectKey + `
 local composites = {}
 for from = 1, #ARGV, 1000 do
@@ -233,9 +234,8 @@ end
 return composites
 `
 
-// zmscore builds the command; go-redis answers 0 for a member that is not
-// there, which no composite is. Pointers into the members spare an allocation
-// for each.
+// zmscore builds the command. go-redis returns 0 for a member without a score,
+// which no composite is. Pointers into the members save an allocation for each.
 func zmscore(keys []string, members []int64) []any {
 	args := make([]any, 0, 3+len(keys)+len(members))
 	if len(keys) == 1 {
@@ -249,17 +249,17 @@ func zmscore(keys []string, members []int64) []any {
 	return args
 }
 
-// windowScript reads the entries around a place of one shard.
+// windowScript reads the entries of one shard around a position.
 //
 //	KEYS    the shard's readKeys
-//	ARGV    composite and member of the place; how many entries to read
+//	ARGV    composite and member of the position; how many entries to read
 //	        before it and from it on
-//	result  {entries in the shard, entries before the place, entries read
+//	result  {entries in the shard, entries before the position, entries read
 //	        before it, [member, composite, …] in ranking order}
 //
-// The place need not be in the shard. Entries with a larger composite rank
-// before it, and those on the same composite with a greater member: among
-// these a binary search finds where it stands. O(log N · log ties + read).
+// The position need not be an entry of the shard. Entries rank before it that
+// have a larger composite, or the same one and a greater member. Among the
+// latter a binary search finds the position. O(log N · log ties + read).
 const windowScript = selectKey + `
 local composite, member = ARGV[1], ARGV[2]
 local back, forward = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -281,10 +281,10 @@ end
 return {redis.call('ZCARD', key), before, ahead, entries}
 `
 
-// Window reads the stretch of the bucket around a place, which may be an
-// entry, a place where one stood, or Top: up to `back` entries before it and
-// up to `forward` from it on. One script for each shard, all in one round
-// trip; O(log N) beside the entries read.
+// Window returns the entries of the bucket around a position, which may be an
+// entry, the former position of one, or Top: up to `back` entries before it and
+// up to `forward` from it on. One script for each shard, all in one round trip;
+// O(log N) plus the entries read.
 func (s *Store) Window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (Window, error) {
 	pipe := s.rdb.Pipeline()
 	cmds := make([]*redis.Cmd, bucket.Shards)
@@ -307,7 +307,7 @@ func (s *Store) Window(ctx context.Context, bucket *models.Bucket, at models.Ent
 	return mergeShards(parts, back, forward), nil
 }
 
-// parseShardWindow reads the result of windowScript.
+// parseShardWindow parses the result of windowScript.
 func parseShardWindow(reply any) (shardWindow, error) {
 	fields, ok := reply.([]any)
 	if !ok || len(fields) != 4 {
@@ -331,6 +331,7 @@ func parseShardWindow(reply any) (shardWindow, error) {
 	return shardWindow{total: total, before: before, ahead: int(ahead), entries: entries}, nil
 }
 
+// parseEntry parses a member and its score.
 func parseEntry(member, composite any) (models.Entry, error) {
 	m, ok1 := member.(string)
 	c, ok2 := composite.(string)

@@ -10,10 +10,10 @@ import (
 	"stepboard/models"
 )
 
-// Freeze takes a bucket over for a run of its archival: what is there of
-// each shard, in time and late, is renamed, so that nobody writes to it any
-// more. A key that was set aside before is left as it is, and so is what has
-// come since. O(1) for each shard, all in one round trip.
+// Freeze claims a bucket for one run of its archival. It renames the keys Board
+// and Late of each shard, so that nothing writes to them any more. A key that
+// this run has frozen before stays as it is, and so do entries that arrived
+// since. O(1) for each shard, all in one round trip.
 func (s *Store) Freeze(ctx context.Context, bucket *models.Bucket, run int) error {
 	pipe := s.rdb.Pipeline()
 	for shard := range bucket.Shards {
@@ -26,46 +26,46 @@ func (s *Store) Freeze(ctx context.Context, bucket *models.Bucket, run int) erro
 	}
 	for _, cmd := range cmds {
 		if err := cmd.Err(); err != nil && !isNoSuchKey(err) {
-			return models.Unavailable("set aside", err)
+			return models.Unavailable("freeze a bucket", err)
 		}
 	}
 	return nil
 }
 
-// isNoSuchKey tells that there was nothing to rename.
+// isNoSuchKey reports whether the key to rename did not exist.
 func isNoSuchKey(err error) bool { return redis.HasErrorPrefix(err, "no such key") }
 
-// FrozenParts lists what the runs up to the given one have set aside of a bucket.
-// Two commands for each shard and run, all in one round trip.
+// FrozenParts lists the parts of a bucket that the runs up to the given one
+// have frozen. Two commands for each shard and run, all in one round trip.
 func (s *Store) FrozenParts(ctx context.Context, bucket *models.Bucket, upto int) ([]models.FrozenPart, error) {
 	pipe := s.rdb.Pipeline()
 	var (
-		pieces []models.FrozenPart
-		cmds   []*redis.IntCmd
+		parts []models.FrozenPart
+		cmds  []*redis.IntCmd
 	)
 	for shard := range bucket.Shards {
 		for run := 1; run <= upto; run++ {
 			for _, late := range []bool{false, true} {
-				pieces = append(pieces, models.FrozenPart{Shard: shard, Run: run, Late: late})
+				parts = append(parts, models.FrozenPart{Shard: shard, Run: run, Late: late})
 				cmds = append(cmds, pipe.ZCard(ctx, s.keys.Frozen(bucket, shard, run, late)))
 			}
 		}
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, models.Unavailable("list what is set aside", err)
+		return nil, models.Unavailable("list frozen parts", err)
 	}
 	for i, cmd := range cmds {
-		pieces[i].Entries = cmd.Val()
+		parts[i].Entries = cmd.Val()
 	}
-	return slices.DeleteFunc(pieces, func(p models.FrozenPart) bool { return p.Entries == 0 }), nil
+	return slices.DeleteFunc(parts, func(p models.FrozenPart) bool { return p.Entries == 0 }), nil
 }
 
-// ReadFrozen reads n entries of a piece in ranking order, the first at the given
-// index. One round trip, O(log N + n).
+// ReadFrozen returns n entries of a frozen part in ranking order, from the
+// given index on. One round trip, O(log N + n).
 func (s *Store) ReadFrozen(ctx context.Context, bucket *models.Bucket, p models.FrozenPart, from int64, n int) ([]models.Entry, error) {
 	zs, err := s.rdb.ZRevRangeWithScores(ctx, s.frozenKey(bucket, p), from, from+int64(n)-1).Result()
 	if err != nil {
-		return nil, models.Unavailable("read what is set aside", err)
+		return nil, models.Unavailable("read a frozen part", err)
 	}
 	entries := make([]models.Entry, len(zs))
 	for i, z := range zs {
@@ -78,14 +78,15 @@ func (s *Store) ReadFrozen(ctx context.Context, bucket *models.Bucket, p models.
 	return entries, nil
 }
 
-// DropFrozen removes pieces, in the background of Redis. One round trip.
-func (s *Store) DropFrozen(ctx context.Context, bucket *models.Bucket, pieces []models.FrozenPart) error {
+// DropFrozen removes frozen parts; Redis frees their memory in the background.
+// One round trip.
+func (s *Store) DropFrozen(ctx context.Context, bucket *models.Bucket, parts []models.FrozenPart) error {
 	pipe := s.rdb.Pipeline()
-	for _, p := range pieces {
+	for _, p := range parts {
 		pipe.Unlink(ctx, s.frozenKey(bucket, p))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return models.Unavailable("drop what is archived", err)
+		return models.Unavailable("drop frozen parts", err)
 	}
 	return nil
 }
@@ -94,12 +95,12 @@ func (s *Store) frozenKey(bucket *models.Bucket, p models.FrozenPart) string {
 	return s.keys.Frozen(bucket, p.Shard, p.Run, p.Late)
 }
 
-// unarchivedShards is how many shards one round trip looks at.
+// unarchivedShards is how many shards one round trip checks.
 const unarchivedShards = 1000
 
-// Unarchived tells of each bucket whether Redis holds anything of it, late or
-// set aside by one of the given number of runs. One command for each shard, a
-// thousand in a round trip.
+// Unarchived reports for each bucket whether Redis holds any entries of it:
+// current, late, or frozen by one of the given number of runs. One command for
+// each shard, a thousand in a round trip.
 func (s *Store) Unarchived(ctx context.Context, buckets []*models.Bucket, runs []int) ([]bool, error) {
 	type shardOf struct{ bucket, shard int }
 	var shards []shardOf
@@ -121,7 +122,7 @@ func (s *Store) Unarchived(ctx context.Context, buckets []*models.Bucket, runs [
 			cmds[i] = pipe.Exists(ctx, keys...)
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
-			return nil, models.Unavailable("look for leftovers", err)
+			return nil, models.Unavailable("look for unarchived entries", err)
 		}
 		for i, cmd := range cmds {
 			if cmd.Val() > 0 {

@@ -11,20 +11,20 @@ import (
 	"stepboard/models"
 )
 
-// Position is a user's place in a bucket.
+// Position is a user's rank and score in a bucket.
 type Position struct {
-	// Composite is 0 without a score; the rest says nothing then.
+	// Composite is 0 if the user has no score. The other fields are 0 then, too.
 	Composite models.Composite
-	Rank      int64
-	Total     int64
+	// Rank counts from 1, among Total users.
+	Rank, Total int64
 }
 
-// positionScript reads a member's place in its own shard.
+// positionScript reads a member's position in its own shard.
 //
 //	KEYS    the shard's readKeys
 //	ARGV    the member
 //	result  {composite, entries before the member, entries in the shard}; nil
-//	        for who is not there
+//	        if the member has no score
 const positionScript = selectKey + `
 local composite = redis.call('ZSCORE', key, ARGV[1])
 if not composite then
@@ -33,10 +33,11 @@ end
 return {composite, redis.call('ZREVRANK', key, ARGV[1]), redis.call('ZCARD', key)}
 `
 
-// Positions reads a user's place in each of the buckets. One round trip; one
-// more where a bucket in which the user has a score has other shards, which
-// are asked how many stand before it. Between the two the user may have moved
-// on: the rank is then that of the score that is answered.
+// Positions returns a user's position in each of the buckets. One round trip. A
+// second one follows if the user has a score in a bucket of several shards: it
+// counts the entries of the other shards that rank before the user. Between the
+// two the user's score may change; the rank is then that of the score that is
+// returned.
 func (s *Store) Positions(ctx context.Context, buckets []*models.Bucket, user models.UserID) ([]Position, error) {
 	pipe := s.rdb.Pipeline()
 	own := make([]*redis.Cmd, len(buckets))
@@ -45,9 +46,9 @@ func (s *Store) Positions(ctx context.Context, buckets []*models.Bucket, user mo
 		own[i] = pipe.Eval(ctx, positionScript, s.readKeys(b, b.Shard(user), now), int64(user))
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, models.Unavailable("read standings", err)
+		return nil, models.Unavailable("read positions", err)
 	}
-	standings := make([]Position, len(buckets))
+	positions := make([]Position, len(buckets))
 	others := s.rdb.Pipeline()
 	elsewhere := make([][]*redis.Cmd, len(buckets))
 	for i, b := range buckets {
@@ -56,38 +57,38 @@ func (s *Store) Positions(ctx context.Context, buckets []*models.Bucket, user mo
 			continue
 		}
 		if err != nil {
-			return nil, models.Unavailable("read standings", err)
+			return nil, models.Unavailable("read positions", err)
 		}
-		if standings[i], err = parsePosition(own[i].Val()); err != nil {
-			return nil, fmt.Errorf("read standing in %s %s: %w", b.Board, b.Name, err)
+		if positions[i], err = parsePosition(own[i].Val()); err != nil {
+			return nil, fmt.Errorf("read position in %s %s: %w", b.Board, b.Name, err)
 		}
 		for shard := range b.Shards {
 			if shard != b.Shard(user) {
 				elsewhere[i] = append(elsewhere[i], others.Eval(ctx, windowScript, s.readKeys(b, shard, now),
-					int64(standings[i].Composite), int64(user), 0, 0))
+					int64(positions[i].Composite), int64(user), 0, 0))
 			}
 		}
 	}
 	if others.Len() == 0 {
-		return standings, nil
+		return positions, nil
 	}
 	if _, err := others.Exec(ctx); err != nil {
-		return nil, models.Unavailable("read standings", err)
+		return nil, models.Unavailable("read positions", err)
 	}
 	for i, cmds := range elsewhere {
 		for _, cmd := range cmds {
 			part, err := parseShardWindow(cmd.Val())
 			if err != nil {
-				return nil, fmt.Errorf("read standing in %s %s: %w", buckets[i].Board, buckets[i].Name, err)
+				return nil, fmt.Errorf("read position in %s %s: %w", buckets[i].Board, buckets[i].Name, err)
 			}
-			standings[i].Rank += part.before
-			standings[i].Total += part.total
+			positions[i].Rank += part.before
+			positions[i].Total += part.total
 		}
 	}
-	return standings, nil
+	return positions, nil
 }
 
-// parsePosition reads the result of standingScript.
+// parsePosition parses the result of positionScript.
 func parsePosition(reply any) (Position, error) {
 	fields, ok := reply.([]any)
 	if !ok || len(fields) != 3 {

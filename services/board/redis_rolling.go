@@ -5,49 +5,50 @@ import (
 	"stepboard/services/score"
 )
 
-// A rolling bucket is kept in a sorted set for each of its hours, and in the
-// live set, under the key of every other bucket and read like it: a user's live
-// composite is that of the sum of the user's totals in all hours that are
-// there, and of the last moment at which any of them was reached. Scripts on
-// one shard's slot keep it so, so that a crash between any two leaves it true.
+// A rolling bucket has a sorted set for each of its hours, and one of sums. The
+// sums are under the key Board, as the entries of every other bucket, and are
+// read like these. A user's sum is the composite of the user's totals in all
+// stored hours added up, and of the last moment at which any of them was
+// reached. Every script keeps it so, on one shard's slot, so that a crash
+// between two scripts leaves the sums true.
 //
-// An hour that leaves the window is drained: its users are popped in chunks,
-// each subtracted from the live set. Until that is over the hour still counts
-// for those who wait for it, and the bucket is said to be settling.
+// An hour that has left the window is drained: its users are removed in chunks,
+// and their totals are subtracted from the sums. Until then the hour still counts
+// for the users that are left in it, and the bucket is settling.
 //
-// Scripts reach the sets of hours that have left the window by names that they
-// read in BoardHours. These share the declared keys' hash tag and so their slot
-// and their server, be it one Redis, Sentinel's master or a node of a cluster.
+// Scripts build the keys of hours that have left the window from names that they
+// read in BoardHours. These keys have the hash tag of the declared ones, and so
+// their slot and server: one Redis, Sentinel's master or a node of a cluster.
 
 // raiseChunk is how many users one script call raises: a millisecond of Redis
 // among 200,000 users, so that others hardly wait for it.
 const raiseChunk = 100
 
-// raiseHourScript sets users' totals of one hour, and adds what they have
-// gained to their live scores. It does nothing for an hour that has left the
-// window, and nothing for a total that is no larger than the one that stands.
+// raiseHourScript sets users' totals of one hour, and adds what they gained to
+// their sums. It changes nothing if the hour has left the window, or if a total
+// is not larger than the stored one.
 //
 //	KEYS    Board, BoardHours, BoardNow, BoardHour
 //	ARGV    the hour's name and number; the caller's hour; hours in the window;
 //	        2^T; the largest score; [member, composite, …], no member twice
 //	result  how many members were raised
 //
-// The ledger keeps the sum over the window in bounds. Together with hours that
-// are still to be drained it may be larger than what fits beside the time, so a
-// member whose sum would pass the largest score is drained of these first. Only
-// such a member is: after an outage a day is left, and draining 100 users of 24
-// hours takes 10 ms.
+// The ledger keeps the sum over the window in bounds. With hours that are still
+// to be drained it may exceed the score bits of a composite. So if a member's sum
+// would exceed the largest score, the member's totals of these hours are removed
+// first. Other members are not touched: after an outage a whole day is left, and
+// draining 100 users of 24 hours takes 10 ms.
 //
-// All is read before anything is written, and what Redis refuses when it is
-// out of memory is written first: the script fails whole or not at all. Points
-// are scores that are shifted as in a composite.
+// The script reads everything before it writes. Its first write is the one that
+// Redis refuses when it is out of memory, so it either fails before any change or
+// completes. Points are scores that are shifted as in a composite.
 const raiseHourScript = `
 local name, hour = ARGV[1], tonumber(ARGV[2])
 local window, unit, most = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local now = tonumber(redis.call('GET', KEYS[3]) or 0)
-local told = math.max(hour, tonumber(ARGV[3]))
-if told > now then
-  now = told
+local latest = math.max(hour, tonumber(ARGV[3]))
+if latest > now then
+  now = latest
   redis.call('SET', KEYS[3], now)
 end
 if hour <= now - window then
@@ -86,8 +87,8 @@ for i, was in ipairs(redis.call('ZMSCORE', KEYS[1], unpack(raised))) do
 end
 local drained = {}
 if #over > 0 then
-  for _, left in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now - window)) do
-    local key = KEYS[1] .. ':' .. left
+  for _, expired in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now - window)) do
+    local key = KEYS[1] .. ':' .. expired
     for _, i in ipairs(over) do
       local total = tonumber(redis.call('ZSCORE', key, raised[i]) or 0)
       if total > 0 then
@@ -103,17 +104,18 @@ redis.call('ZADD', KEYS[4], unpack(hourly))
 for _, d in ipairs(drained) do
   redis.call('ZREM', d[1], d[2])
 end
-local live = {}
+local sums = {}
 for i, member in ipairs(raised) do
-  live[2 * i - 1], live[2 * i] = string.format('%.0f', points[i] + times[i]), member
+  sums[2 * i - 1], sums[2 * i] = string.format('%.0f', points[i] + times[i]), member
 end
-redis.call('ZADD', KEYS[1], unpack(live))
+redis.call('ZADD', KEYS[1], unpack(sums))
 return #raised
 `
 
-// addHourRaises adds the commands for the updates, named by their indexes, that
-// carry a user's total of one hour: one for each hour, shard and chunk of
-// users. Of several updates of one user's hour only the largest is sent.
+// addHourRaises appends the commands for the updates of rolling buckets, which
+// are given by their indexes: one command for each hour, shard and chunk of
+// users. Each update carries a user's total of one hour. Of several updates of
+// one user's hour only the largest is sent.
 func (s *Store) addHourRaises(commands [][]any, commandOf []int, raises []models.Raise, hourly []int) [][]any {
 	type key struct {
 		bucket *models.Bucket
@@ -125,10 +127,10 @@ func (s *Store) addHourRaises(commands [][]any, commandOf []int, raises []models
 		hour   models.Hour
 		user   models.UserID
 	}
-	type place struct{ command, composite int }
+	type argument struct{ command, composite int }
 	const head = 13 // arguments before the members
 	open := make(map[key]int, 1)
-	at := make(map[member]place, len(hourly))
+	at := make(map[member]argument, len(hourly))
 	now := models.HourOf(s.clock())
 	for _, i := range hourly {
 		r := &raises[i]
@@ -149,12 +151,13 @@ func (s *Store) addHourRaises(commands [][]any, commandOf []int, raises []models
 			commands = append(commands, s.raiseHour(k.bucket, k.shard, hour, now))
 		}
 		args := append(commands[command], int64(r.User), int64(r.Composite))
-		commands[command], commandOf[i], at[m] = args, command, place{command, len(args) - 1}
+		commands[command], commandOf[i], at[m] = args, command, argument{command, len(args) - 1}
 	}
 	return commands
 }
 
-// raiseHour is the beginning of a call of raiseHourScript.
+// raiseHour returns the arguments of a call of raiseHourScript, without its
+// members.
 func (s *Store) raiseHour(bucket *models.Bucket, shard int, hour, now models.Hour) []any {
 	return []any{
 		"eval", raiseHourScript, 4,

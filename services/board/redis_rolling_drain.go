@@ -14,17 +14,18 @@ import (
 // among 200,000 users, so that others hardly wait for it.
 const drainChunk = 200
 
-// drainScript takes users out of an hour that has left the window, and
-// subtracts what they had reached in it from their live scores. Who has
-// nothing left leaves the board. The hour is struck off once it is empty.
+// drainScript removes users from an hour that has left the window, and subtracts
+// their totals of that hour from their sums. Users with nothing left are removed
+// from the board. Once the hour is empty it is removed from BoardHours.
 //
 //	KEYS    Board, BoardHours, BoardNow, BoardHour
 //	ARGV    the hour's name; the caller's hour; 2^T; how many users
-//	result  how many users were in the hour; fewer than were asked for: no more
-//	        are
+//	result  how many users were removed from the hour; if these are fewer than
+//	        asked for, the hour is empty
 //
-// All is read before anything is written, and what frees memory is written
-// first: Redis lets a script go on that it has let write.
+// The script reads everything before it writes. Its first write frees memory, so
+// that Redis allows it when it is out of memory; a script that has written may
+// complete.
 const drainScript = `
 local unit, most = tonumber(ARGV[3]), tonumber(ARGV[4])
 local now = tonumber(redis.call('GET', KEYS[3]) or 0)
@@ -64,17 +65,17 @@ return #members
 
 var drain = redis.NewScript(drainScript)
 
-// Drain takes the hours that have left the window out of a rolling bucket, and
-// tells how many totals of users these were; of another bucket there are none.
-// It may be stopped at any moment, and run twice at once. One round trip, and
-// one for each chunk of users; it rests after each for as long as that has
-// taken, so that whoever reads boards meanwhile gets at least half of Redis.
+// Drain removes the hours that have left the window from a rolling bucket. It
+// returns how many users' totals these were, 0 for another bucket. It may be
+// cut off, or run twice at once. One round trip, and one for each chunk of
+// users. After each chunk it pauses for as long as that took, so that readers
+// of boards get at least half of Redis.
 func (s *Store) Drain(ctx context.Context, bucket *models.Bucket) (drained int64, err error) {
-	left, err := s.expiredHours(ctx, bucket)
+	expired, err := s.expiredHours(ctx, bucket)
 	if err != nil {
 		return 0, err
 	}
-	for _, l := range left {
+	for _, l := range expired {
 		keys := []string{
 			s.keys.Board(bucket, l.shard), s.keys.BoardHours(bucket, l.shard),
 			s.keys.BoardNow(bucket, l.shard), s.keys.BoardHour(bucket, l.shard, l.hour),
@@ -86,9 +87,9 @@ func (s *Store) Drain(ctx context.Context, bucket *models.Bucket) (drained int64
 				return drained, models.Unavailable("drain", err)
 			}
 			drained += n
-			rest := time.NewTimer(time.Since(start))
+			pause := time.NewTimer(time.Since(start))
 			select {
-			case <-rest.C:
+			case <-pause.C:
 			case <-ctx.Done():
 				return drained, models.Unavailable("drain", ctx.Err())
 			}
@@ -97,22 +98,24 @@ func (s *Store) Drain(ctx context.Context, bucket *models.Bucket) (drained int64
 	return drained, nil
 }
 
-// Settling tells whether an hour that has left the window is still counted for
-// anybody in a rolling bucket. One round trip, O(hours in the window).
+// Settling reports whether a rolling bucket still counts an hour that has left
+// the window, for any user. One round trip, O(hours in the window).
 func (s *Store) Settling(ctx context.Context, bucket *models.Bucket) (bool, error) {
-	left, err := s.expiredHours(ctx, bucket)
-	return len(left) > 0, err
+	expired, err := s.expiredHours(ctx, bucket)
+	return len(expired) > 0, err
 }
 
-// expiredHour is an hour that has left the window, in one shard.
+// expiredHour is an hour that has left the window and is not drained yet, in
+// one shard.
 type expiredHour struct {
 	shard int
 	hour  models.Hour
-	now   models.Hour // what the shard has seen, or the clock's
+	now   models.Hour // the latest hour that the shard has seen, or the clock's
 }
 
-// expiredHours finds the hours that have left the window, by the clock or by what
-// a shard has seen, and are still there: of each shard, oldest first.
+// expiredHours returns the hours that have left the window and are not drained
+// yet, oldest first within each shard. The current hour is the clock's, or the
+// latest that a shard has seen. One round trip.
 func (s *Store) expiredHours(ctx context.Context, bucket *models.Bucket) ([]expiredHour, error) {
 	if bucket.WindowHours == 0 {
 		return nil, nil
@@ -127,7 +130,7 @@ func (s *Store) expiredHours(ctx context.Context, bucket *models.Bucket) ([]expi
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, models.Unavailable("look for hours to drain", err)
 	}
-	var left []expiredHour
+	var expired []expiredHour
 	for shard := range bucket.Shards {
 		if err := hours[shard].Err(); err != nil {
 			return nil, models.Unavailable("look for hours to drain", err)
@@ -141,9 +144,9 @@ func (s *Store) expiredHours(ctx context.Context, bucket *models.Bucket) ([]expi
 		}
 		for _, z := range hours[shard].Val() {
 			if hour := models.Hour(z.Score); hour <= now-models.Hour(bucket.WindowHours) {
-				left = append(left, expiredHour{shard, hour, now})
+				expired = append(expired, expiredHour{shard, hour, now})
 			}
 		}
 	}
-	return left, nil
+	return expired, nil
 }

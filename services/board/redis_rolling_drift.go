@@ -13,13 +13,12 @@ import (
 // of Redis.
 const driftLookups = 600
 
-// driftScript compares the live composites of a random sample of users with
-// what follows from their hours.
+// driftScript recomputes the sums of a random sample of users from their hours.
 //
 //	KEYS    Board, BoardHours
-//	ARGV    2^T; how many users of the live set; how many users of one of the
-//	        hours, who may be missing in the live set
-//	result  {users, those of them whose live composite is not what follows}
+//	ARGV    2^T; how many users with a sum; how many users of one of the hours,
+//	        who may lack a sum
+//	result  {users, those of them whose stored sum is wrong}
 const driftScript = `
 local unit = tonumber(ARGV[1])
 local hours = redis.call('ZRANGE', KEYS[2], 0, -1)
@@ -61,12 +60,11 @@ return {#members, drifted}
 
 var drift = redis.NewScript(driftScript)
 
-// Drift compares a random sample of users of each shard of a rolling bucket,
-// half of them from the live set and half from an hour, with what follows from
-// their hours. It tells how many users it has checked, which are fewer where
-// the halves share some, and how many of them have a wrong live score: none,
-// ever. One round trip for each 600 lookups, of which a user takes as many as
-// there are hours.
+// Drift recomputes the sums of a random sample of users of each shard of a
+// rolling bucket. Half of the sample are users with a sum, half are users of
+// one hour. It returns how many users it has checked, which are fewer if the
+// halves overlap, and how many of them have a wrong sum, which should always be
+// none. One round trip for each 600 lookups; each user takes one for each hour.
 func (s *Store) Drift(ctx context.Context, bucket *models.Bucket, sample int) (checked, drifted int, err error) {
 	if bucket.WindowHours == 0 {
 		return 0, 0, nil

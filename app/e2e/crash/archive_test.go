@@ -112,10 +112,10 @@ func TestArchiveLosesRedis(t *testing.T) {
 		why  string
 		left models.ArchiveState
 	}{
-		{"while it is set aside", toRedis(0, "renamenx"), "set aside", models.ArchiveFailed},
-		{"while it is listed", toRedis(0, "zcard"), "list what is set aside", models.ArchiveFailed},
-		{"while it is read", thirdChunk, "read what is set aside", models.ArchiveFailed},
-		{"while it is dropped", toRedis(0, "unlink"), "drop what is archived", committed},
+		{"while it is set aside", toRedis(0, "renamenx"), "freeze a bucket", models.ArchiveFailed},
+		{"while it is listed", toRedis(0, "zcard"), "list frozen parts", models.ArchiveFailed},
+		{"while it is read", thirdChunk, "read a frozen part", models.ArchiveFailed},
+		{"while it is dropped", toRedis(0, "unlink"), "drop frozen parts", committed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
