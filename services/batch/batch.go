@@ -1,5 +1,5 @@
-// Package batch gathers calls that come at the same time, so that one write of
-// a store serves many of them.
+// Package batch groups concurrent calls, so that one write to a store serves many
+// of them.
 package batch
 
 import (
@@ -14,30 +14,30 @@ import (
 )
 
 const (
-	// queueLength and queueItems bound the calls that wait for the next flush,
-	// and the items that these bring: about 4 MB.
-	queueLength = 4096
-	queueItems  = 50_000
-	// callTimeout bounds how long a call waits for its answer. One that has
-	// waited longer is not flushed any more: nobody was promised anything.
+	// maxQueuedCalls and maxQueuedItems bound the queue of the next flushes: the
+	// number of calls, and the number of items of all calls, about 4 MB.
+	maxQueuedCalls = 4096
+	maxQueuedItems = 50_000
+	// callTimeout bounds how long a call waits for its result. A call that has
+	// waited longer in the queue is not flushed; its caller has an error already.
 	callTimeout = 5 * time.Second
-	// flushTimeout bounds one flush. It runs without any caller's context: a
-	// client that hangs up must not cancel the others' writes, nor its own.
+	// flushTimeout bounds one flush. A flush does not use any caller's context: a
+	// client that disconnects must cancel neither the writes of others nor its own.
 	flushTimeout = 3 * time.Second
 )
 
-// ErrClosed is why a call is refused after Close.
+// ErrClosed is the cause of the error that Submit returns after Close.
 var ErrClosed = errors.New("closed")
 
-// What else a call may hear that is not flushed.
+// Other causes of errors of calls that were not flushed.
 var (
 	errFull    = errors.New("the queue is full")
 	errExpired = errors.New("waited too long")
 )
 
-// Batcher is a group commit: calls that arrive while every worker is at a flush
-// are gathered and make up the next one. With nothing to gather a call is
-// flushed at once; there is no timer to wait for. Safe for concurrent use.
+// Batcher implements group commit. Calls that arrive while every worker is busy
+// with a flush are queued and make up the next flush. If a worker is idle, a call
+// is flushed at once; no timer delays it. Safe for concurrent use.
 type Batcher[T any] struct {
 	flush          func(context.Context, []T) []error
 	limit, workers int
@@ -53,8 +53,8 @@ type Batcher[T any] struct {
 type call[T any] struct {
 	items   []T
 	expires time.Time
-	// result has room for the one answer, so that no worker waits for a caller
-	// that has left.
+	// result has a buffer of one, so that no worker waits for a caller that has
+	// given up.
 	result chan error
 }
 
@@ -64,25 +64,27 @@ type call[T any] struct {
 // items are applied, otherwise one error for each item. It receives up to limit
 // items, or more if a single call has more, in a slice that it must not retain.
 func New[T any](limit, workers int, flush func(context.Context, []T) []error) *Batcher[T] {
-	return &Batcher[T]{flush: flush, limit: limit, workers: workers, calls: make(chan *call[T], queueLength)}
+	return &Batcher[T]{flush: flush, limit: limit, workers: workers, calls: make(chan *call[T], maxQueuedCalls)}
 }
 
 // Start starts the workers, which run until Close. It must be called once; calls
 // submitted before it wait for it.
-func (g *Batcher[T]) Start() {
-	for range g.workers {
-		g.running.Go(g.run)
+func (b *Batcher[T]) Start() {
+	for range b.workers {
+		b.running.Go(b.run)
 	}
 }
 
-// Submit applies the items with the next flush and answers their own result: nil
-// only if every one of them is applied. An error may also mean that nobody
-// knows; the caller tries again. Once the call is in the queue its items are
-// flushed, whether or not ctx ends meanwhile.
-func (g *Batcher[T]) Submit(ctx context.Context, items []T) error {
+// Submit applies the items with the next flush. It returns nil only if all of
+// them were applied, and the first item's error otherwise. CodeUnavailable if the
+// queue is full, if the batcher is closed, or if no result came within 5 seconds
+// or before the end of ctx; the items may have been applied all the same, and the
+// caller should try again. Once the call is queued its items are flushed even if
+// ctx ends.
+func (b *Batcher[T]) Submit(ctx context.Context, items []T) error {
 	c := &call[T]{items: items, expires: time.Now().Add(callTimeout), result: make(chan error, 1)}
-	if err := g.enqueue(c); err != nil {
-		return models.Unavailable("join the flush", err)
+	if err := b.enqueue(c); err != nil {
+		return models.Unavailable("queue for the flush", err)
 	}
 	timeout := time.NewTimer(callTimeout)
 	defer timeout.Stop()
@@ -96,92 +98,94 @@ func (g *Batcher[T]) Submit(ctx context.Context, items []T) error {
 	}
 }
 
-// enqueue puts a call into the queue, or refuses it at once: where the queue
-// is full the store is slow, and waiting would only make it fuller.
-func (g *Batcher[T]) enqueue(c *call[T]) error {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	if g.closed {
+// enqueue puts a call into the queue. If the queue is full it returns an error at
+// once: the store is slow then, and waiting would only add to its load.
+func (b *Batcher[T]) enqueue(c *call[T]) error {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if b.closed {
 		return ErrClosed
 	}
 	n := int64(len(c.items))
-	if g.queued.Add(n) > queueItems {
-		g.queued.Add(-n)
+	if b.queued.Add(n) > maxQueuedItems {
+		b.queued.Add(-n)
 		return errFull
 	}
 	select {
-	case g.calls <- c:
+	case b.calls <- c:
 		return nil
 	default:
-		g.queued.Add(-n)
+		b.queued.Add(-n)
 		return errFull
 	}
 }
 
-// Waiting is the number of calls that wait for the next flush.
-func (g *Batcher[T]) Waiting() int { return len(g.calls) }
+// Waiting returns the number of queued calls.
+func (b *Batcher[T]) Waiting() int { return len(b.calls) }
 
-// Close lets no more calls in, flushes what is queued, and returns when all
-// callers have their answer: callTimeout and one flush later at the latest.
-func (g *Batcher[T]) Close() {
-	g.mu.Lock()
-	if !g.closed {
-		g.closed = true
-		close(g.calls)
+// Close refuses new calls, flushes the queued ones, and returns when all callers
+// have their result: after callTimeout and one flush at the latest. It may be
+// called more than once.
+func (b *Batcher[T]) Close() {
+	b.mu.Lock()
+	if !b.closed {
+		b.closed = true
+		close(b.calls)
 	}
-	g.mu.Unlock()
-	g.running.Wait()
+	b.mu.Unlock()
+	b.running.Wait()
 }
 
-func (g *Batcher[T]) run() {
+// run is a worker: it flushes queued calls until the queue is closed and empty.
+func (b *Batcher[T]) run() {
 	var (
 		batch []*call[T]
 		items []T
 	)
-	for first := range g.calls {
+	for first := range b.calls {
 		batch, items = batch[:0], items[:0]
-		for c, ok := first, true; ok; c, ok = g.next() {
-			g.queued.Add(-int64(len(c.items)))
+		for c, ok := first, true; ok; c, ok = b.next() {
+			b.queued.Add(-int64(len(c.items)))
 			if time.Now().After(c.expires) {
 				c.result <- models.Unavailable("flush", errExpired)
 				continue
 			}
 			batch = append(batch, c)
 			items = append(items, c.items...)
-			if len(items) >= g.limit {
+			if len(items) >= b.limit {
 				break
 			}
 		}
 		if len(batch) > 0 {
-			g.commit(batch, items)
+			b.commit(batch, items)
 		}
 		clear(batch)
 		clear(items)
 	}
 }
 
-// next takes a call that waits already.
-func (g *Batcher[T]) next() (*call[T], bool) {
+// next returns a queued call without waiting; false if the queue is empty.
+func (b *Batcher[T]) next() (*call[T], bool) {
 	select {
-	case c, ok := <-g.calls:
+	case c, ok := <-b.calls:
 		return c, ok
 	default:
 		return nil, false
 	}
 }
 
-// commit flushes the items and tells each call what became of its own.
-func (g *Batcher[T]) commit(batch []*call[T], items []T) {
+// commit flushes the items and sends each call its result.
+func (b *Batcher[T]) commit(batch []*call[T], items []T) {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
-	errs := g.flush(ctx, items)
-	at := 0
+	errs := b.flush(ctx, items)
+	first := 0 // index of the call's first item
 	for _, c := range batch {
 		var err error
 		if errs != nil {
-			err = cmp.Or(errs[at : at+len(c.items)]...)
+			err = cmp.Or(errs[first : first+len(c.items)]...)
 		}
-		at += len(c.items)
+		first += len(c.items)
 		c.result <- err
 	}
 }

@@ -18,7 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// gate is a flush that reports what it was given and waits to be let through.
+// gate is a flush that sends its items to entered and returns the errors that it
+// receives from pass.
 type gate struct {
 	entered chan []int
 	pass    chan []error
@@ -31,27 +32,27 @@ func (g *gate) flush(_ context.Context, items []int) []error {
 	return <-g.pass
 }
 
-// A call that comes alone is flushed at once; those that come while it is
-// under way make up the next flush, and each hears its own result.
-func TestGroupGathersWhatWaits(t *testing.T) {
+// A single call is flushed at once. Calls that arrive during its flush make up the
+// next one, and each gets its own result.
+func TestWaitingCallsShareAFlush(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
-	g := batch.New(100, 1, gate.flush)
-	g.Start()
+	b := batch.New(100, 1, gate.flush)
+	b.Start()
 	results := make([]error, 4)
 	var wg sync.WaitGroup
-	call := func(i int, items ...int) { wg.Go(func() { results[i] = g.Submit(t.Context(), items) }) }
+	call := func(i int, items ...int) { wg.Go(func() { results[i] = b.Submit(t.Context(), items) }) }
 
 	call(0, 10)
 	if got := <-gate.entered; !slices.Equal(got, []int{10}) {
 		t.Errorf("first flush: %v", got)
 	}
 	call(1, 11)
-	testenv.Eventually(t, "the second call waits", func() bool { return g.Waiting() == 1 })
+	testenv.Eventually(t, "the second call waits", func() bool { return b.Waiting() == 1 })
 	call(2, 12, 13)
-	testenv.Eventually(t, "the third call waits", func() bool { return g.Waiting() == 2 })
+	testenv.Eventually(t, "the third call waits", func() bool { return b.Waiting() == 2 })
 	call(3, 14)
-	testenv.Eventually(t, "the fourth call waits", func() bool { return g.Waiting() == 3 })
+	testenv.Eventually(t, "the fourth call waits", func() bool { return b.Waiting() == 3 })
 	gate.pass <- nil
 	if got := <-gate.entered; !slices.Equal(got, []int{11, 12, 13, 14}) {
 		t.Errorf("second flush: %v", got)
@@ -62,35 +63,35 @@ func TestGroupGathersWhatWaits(t *testing.T) {
 	if results[0] != nil || results[1] != nil || !errors.Is(results[2], broken) || results[3] != nil {
 		t.Errorf("results %v", results)
 	}
-	g.Close()
+	b.Close()
 }
 
-// A client that hangs up does not take its write back, nor anybody else's.
-func TestGroupGoesOnWhenClientsHangUp(t *testing.T) {
+// A client that disconnects cancels neither its own write nor those of others.
+func TestDisconnectedClientsDoNotCancelWrites(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
-	g := batch.New(100, 1, gate.flush)
-	g.Start()
+	b := batch.New(100, 1, gate.flush)
+	b.Start()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := g.Submit(t.Context(), []int{1}); err != nil {
+		if err := b.Submit(t.Context(), []int{1}); err != nil {
 			t.Error(err)
 		}
 	})
 	<-gate.entered
-	ctx, hangUp := context.WithCancel(t.Context())
+	ctx, disconnect := context.WithCancel(t.Context())
 	gone := make(chan error)
-	go func() { gone <- g.Submit(ctx, []int{2}) }()
-	testenv.Eventually(t, "the call waits", func() bool { return g.Waiting() == 1 })
+	go func() { gone <- b.Submit(ctx, []int{2}) }()
+	testenv.Eventually(t, "the call waits", func() bool { return b.Waiting() == 1 })
 	wg.Go(func() {
-		if err := g.Submit(t.Context(), []int{3}); err != nil {
+		if err := b.Submit(t.Context(), []int{3}); err != nil {
 			t.Error(err)
 		}
 	})
-	testenv.Eventually(t, "both calls wait", func() bool { return g.Waiting() == 2 })
-	hangUp()
+	testenv.Eventually(t, "both calls wait", func() bool { return b.Waiting() == 2 })
+	disconnect()
 	if err := <-gone; models.CodeOf(err) != models.CodeUnavailable {
-		t.Errorf("who hung up heard %v", err)
+		t.Errorf("the disconnected call returned %v", err)
 	}
 	gate.pass <- nil
 	if got := <-gate.entered; !slices.Equal(got, []int{2, 3}) {
@@ -98,29 +99,29 @@ func TestGroupGoesOnWhenClientsHangUp(t *testing.T) {
 	}
 	gate.pass <- nil
 	wg.Wait()
-	g.Close()
+	b.Close()
 }
 
-// Close flushes what is queued and refuses what comes after.
-func TestGroupClose(t *testing.T) {
+// Close flushes the queued calls and refuses later ones.
+func TestClose(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
-	g := batch.New(1, 1, gate.flush) // one call a flush
-	g.Start()
+	b := batch.New(1, 1, gate.flush) // one call a flush
+	b.Start()
 	var wg sync.WaitGroup
 	for i := range 3 {
 		wg.Go(func() {
-			if err := g.Submit(t.Context(), []int{i}); err != nil {
+			if err := b.Submit(t.Context(), []int{i}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	var flushed []int
 	flushed = append(flushed, <-gate.entered...)
-	testenv.Eventually(t, "two calls wait", func() bool { return g.Waiting() == 2 })
+	testenv.Eventually(t, "two calls wait", func() bool { return b.Waiting() == 2 })
 	closed := make(chan struct{})
 	go func() {
-		g.Close()
+		b.Close()
 		close(closed)
 	}()
 	for range 2 {
@@ -134,36 +135,36 @@ func TestGroupClose(t *testing.T) {
 	if !slices.Equal(flushed, []int{0, 1, 2}) {
 		t.Errorf("flushed %v", flushed)
 	}
-	if err := g.Submit(t.Context(), []int{4}); models.CodeOf(err) != models.CodeUnavailable || !errors.Is(err, batch.ErrClosed) {
+	if err := b.Submit(t.Context(), []int{4}); models.CodeOf(err) != models.CodeUnavailable || !errors.Is(err, batch.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
-	g.Close() // again changes nothing
+	b.Close() // again changes nothing
 }
 
-// Whatever the load, every item is flushed exactly once and every caller
-// hears of its own.
-func TestGroupUnderLoad(t *testing.T) {
+// Under load every item is flushed exactly once, and every caller gets the result
+// of its own.
+func TestLoad(t *testing.T) {
 	t.Parallel()
 	odd := errors.New("odd")
 	var seen []int
-	g := batch.New(64, 1, func(_ context.Context, items []int) []error {
+	b := batch.New(64, 1, func(_ context.Context, items []int) []error {
 		errs := make([]error, len(items))
 		for i, item := range items {
-			seen = append(seen, item) // one flush at a time
+			seen = append(seen, item) // needs no lock: one flush runs at a time
 			if item%2 == 1 {
 				errs[i] = odd
 			}
 		}
 		return errs
 	})
-	g.Start()
+	b.Start()
 	const callers, calls = 32, 200
 	var wg sync.WaitGroup
 	for c := range callers {
 		wg.Go(func() {
 			for i := range calls {
 				item := c*calls + i
-				err := g.Submit(t.Context(), []int{item})
+				err := b.Submit(t.Context(), []int{item})
 				if (item%2 == 1) != errors.Is(err, odd) {
 					t.Errorf("item %d: %v", item, err)
 				}
@@ -171,24 +172,24 @@ func TestGroupUnderLoad(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	g.Close()
+	b.Close()
 	slices.Sort(seen)
 	if len(seen) != callers*calls || len(slices.Compact(seen)) != callers*calls {
 		t.Errorf("%d items were flushed, %d of them distinct", len(seen), len(slices.Compact(seen)))
 	}
 }
 
-// With two workers two flushes are under way, never more, and what comes
-// meanwhile is gathered as before.
-func TestGroupWithTwoWorkers(t *testing.T) {
+// With two workers at most two flushes run at the same time. Calls that arrive
+// meanwhile make up the next flush.
+func TestTwoWorkers(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
-	g := batch.New(100, 2, gate.flush)
-	g.Start()
+	b := batch.New(100, 2, gate.flush)
+	b.Start()
 	var wg sync.WaitGroup
 	call := func(items ...int) {
 		wg.Go(func() {
-			if err := g.Submit(t.Context(), items); err != nil {
+			if err := b.Submit(t.Context(), items); err != nil {
 				t.Error(err)
 			}
 		})
@@ -201,9 +202,9 @@ func TestGroupWithTwoWorkers(t *testing.T) {
 		t.Errorf("flushed %v and %v", first, second)
 	}
 	call(3, 4)
-	testenv.Eventually(t, "the third call waits", func() bool { return g.Waiting() == 1 })
+	testenv.Eventually(t, "the third call waits", func() bool { return b.Waiting() == 1 })
 	call(5)
-	testenv.Eventually(t, "the fourth call waits", func() bool { return g.Waiting() == 2 })
+	testenv.Eventually(t, "the fourth call waits", func() bool { return b.Waiting() == 2 })
 	select {
 	case third := <-gate.entered:
 		t.Errorf("a third flush begins with %v", third)
@@ -216,19 +217,19 @@ func TestGroupWithTwoWorkers(t *testing.T) {
 	gate.pass <- nil
 	gate.pass <- nil
 	wg.Wait()
-	g.Close()
+	b.Close()
 }
 
-// A full queue refuses at once: its memory is bounded, and so is the wait.
-func TestGroupRefusesWhenFull(t *testing.T) {
+// A full queue refuses calls at once, which bounds its memory and the wait.
+func TestFullQueue(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
-	g := batch.New(1_000_000, 1, gate.flush)
-	g.Start()
+	b := batch.New(1_000_000, 1, gate.flush)
+	b.Start()
 	var wg sync.WaitGroup
 	call := func(n int) {
 		wg.Go(func() {
-			if err := g.Submit(t.Context(), make([]int, n)); err != nil {
+			if err := b.Submit(t.Context(), make([]int, n)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -237,9 +238,9 @@ func TestGroupRefusesWhenFull(t *testing.T) {
 	<-gate.entered
 	for i := range 50 {
 		call(1000)
-		testenv.Eventually(t, "the call waits", func() bool { return g.Waiting() == i+1 })
+		testenv.Eventually(t, "the call waits", func() bool { return b.Waiting() == i+1 })
 	}
-	if err := g.Submit(t.Context(), []int{1}); models.CodeOf(err) != models.CodeUnavailable {
+	if err := b.Submit(t.Context(), []int{1}); models.CodeOf(err) != models.CodeUnavailable {
 		t.Errorf("one more: %v", err)
 	}
 	gate.pass <- nil
@@ -248,26 +249,26 @@ func TestGroupRefusesWhenFull(t *testing.T) {
 	}
 	gate.pass <- nil
 	wg.Wait()
-	g.Close()
+	b.Close()
 }
 
-// While flushes are slow nobody waits for ever, and what nobody waits for any
-// more is not flushed.
-func TestGroupDropsWhatHasWaitedTooLong(t *testing.T) {
+// While flushes are slow every call still returns in time, and calls that have
+// timed out in the queue are not flushed.
+func TestExpiredCallsAreNotFlushed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var flushed []int
-		g := batch.New(1, 1, func(_ context.Context, items []int) []error {
+		b := batch.New(1, 1, func(_ context.Context, items []int) []error {
 			flushed = append(flushed, items...)
 			<-time.After(3 * time.Second)
 			return nil
 		})
-		g.Start()
+		b.Start()
 		start := time.Now()
 		var wg sync.WaitGroup
 		for i := range 4 {
 			wg.Go(func() {
-				err := g.Submit(t.Context(), []int{i})
+				err := b.Submit(t.Context(), []int{i})
 				if waited := time.Since(start); waited > 5*time.Second {
 					t.Errorf("call %d waited for %v", i, waited)
 				}
@@ -275,10 +276,10 @@ func TestGroupDropsWhatHasWaitedTooLong(t *testing.T) {
 					t.Errorf("call %d: %v", i, err)
 				}
 			})
-			synctest.Wait() // in this order
+			synctest.Wait() // keeps the calls in this order
 		}
 		wg.Wait()
-		g.Close()
+		b.Close()
 		if !slices.Equal(flushed, []int{0, 1}) {
 			t.Errorf("flushed %v", flushed)
 		}

@@ -1,4 +1,4 @@
-// Package directory keeps profiles: the nickname and avatar that others see.
+// Package directory stores profiles: the nickname and avatar that others see.
 package directory
 
 import (
@@ -19,22 +19,21 @@ import (
 )
 
 const (
-	// cacheTTL bounds how long another replica shows a profile that has
-	// changed.
+	// cacheTTL bounds how long another replica shows a profile after a change.
 	cacheTTL = time.Minute
-	// cacheSize bounds the cache, at a few hundred bytes a profile.
+	// cacheSize bounds the number of cached profiles, a few hundred bytes each.
 	cacheSize = 100_000
-	// loadTimeout bounds how long a ranking waits for its names.
+	// loadTimeout bounds how long a ranking waits for profiles.
 	loadTimeout = 500 * time.Millisecond
-	// pauseAfterFailure is how long rankings go without names that are not in
-	// the cache, once Postgres has failed to answer.
+	// pauseAfterFailure is the time after a failed query during which profiles
+	// come from the cache alone.
 	pauseAfterFailure = 2 * time.Second
 
 	maxNickname  = 64
 	maxAvatarURL = 2048
 )
 
-// Service keeps profiles. Safe for concurrent use. Close stops it.
+// Service stores and caches profiles. Safe for concurrent use.
 type Service struct {
 	store  *Store
 	cache  *otter.Cache[models.UserID, models.Profile]
@@ -42,7 +41,7 @@ type Service struct {
 	paused atomic.Int64 // Unix nanoseconds until which nothing is loaded
 }
 
-// New makes a service.
+// New returns a service. The caller must call Close.
 func New(store *Store, log *slog.Logger) *Service {
 	return &Service{
 		store: store,
@@ -57,11 +56,11 @@ func New(store *Store, log *slog.Logger) *Service {
 // Close stops the cache's goroutines.
 func (s *Service) Close() { s.cache.StopAllGoroutines() }
 
-// Put sets a user's profile, making the user if need be. This replica shows
-// it at once, others within a minute. CodeValidationFailed names what is
-// wrong with it.
+// Put sets a user's profile, and creates the user if necessary. This replica shows
+// it at once, others within a minute. CodeValidationFailed if the profile is
+// invalid.
 func (s *Service) Put(ctx context.Context, user models.UserID, p models.Profile) error {
-	if err := check(p); err != nil {
+	if err := validate(p); err != nil {
 		return err
 	}
 	if err := s.store.put(ctx, user, p); err != nil {
@@ -71,18 +70,17 @@ func (s *Service) Put(ctx context.Context, user models.UserID, p models.Profile)
 	return nil
 }
 
-// Create makes users that do not exist yet, with the given profiles, which may
-// be empty; users that exist keep theirs. One statement for every few hundred.
+// Create creates users that do not exist yet, with the given profiles, which may
+// be empty. Users that exist keep their profiles. One statement for each 200 users.
 func (s *Service) Create(ctx context.Context, profiles map[models.UserID]models.Profile) error {
 	rows := make([]models.User, 0, len(profiles))
 	for id, p := range profiles {
-		if err := check(p); err != nil && p != (models.Profile{}) {
+		if err := validate(p); err != nil && p != (models.Profile{}) {
 			return err
 		}
 		rows = append(rows, models.User{UserID: id, Nickname: p.Nickname, AvatarURL: p.AvatarURL})
 	}
-	// Ascending ids keep concurrent calls from waiting for each other in a
-	// circle.
+	// Ascending ids avoid deadlocks between concurrent calls.
 	slices.SortFunc(rows, func(a, b models.User) int { return cmp.Compare(a.UserID, b.UserID) })
 	if err := s.store.create(ctx, rows); err != nil {
 		return models.Unavailable("create users", err)
@@ -90,10 +88,10 @@ func (s *Service) Create(ctx context.Context, profiles map[models.UserID]models.
 	return nil
 }
 
-// Profiles fills in the profile of each user, by position; an unknown user's
-// is empty. At most one query, for those that are not in the cache. When that
-// fails, their profiles are empty too: a ranking without names is worth more
-// than none.
+// Profiles returns the profile of each user, by position. The profile of an
+// unknown user is empty. At most one query, for the users that are not in the
+// cache. If it fails, their profiles are empty too: a ranking without names is
+// better than none.
 func (s *Service) Profiles(ctx context.Context, ids []models.UserID) []models.Profile {
 	profiles := make([]models.Profile, len(ids))
 	var missing []models.UserID
@@ -124,7 +122,8 @@ func (s *Service) Profiles(ctx context.Context, ids []models.UserID) []models.Pr
 	return profiles
 }
 
-// load reads profiles through the cache, which drops what a change overtakes.
+// load reads profiles into the cache. The cache discards a profile that was
+// invalidated while it was read.
 func (s *Service) load(ctx context.Context, ids []models.UserID) (map[models.UserID]models.Profile, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
@@ -134,7 +133,7 @@ func (s *Service) load(ctx context.Context, ids []models.UserID) (map[models.Use
 			if err != nil {
 				return nil, err
 			}
-			// Users that do not exist are remembered too.
+			// Users that do not exist are cached, too.
 			for _, id := range ids {
 				if _, ok := profiles[id]; !ok {
 					profiles[id] = models.Profile{}
@@ -144,8 +143,8 @@ func (s *Service) load(ctx context.Context, ids []models.UserID) (map[models.Use
 		}))
 }
 
-// check is the rule of what a profile may hold.
-func check(p models.Profile) error {
+// validate returns CodeValidationFailed if the profile is invalid.
+func validate(p models.Profile) error {
 	switch n := utf8.RuneCountInString(p.Nickname); {
 	case !utf8.ValidString(p.Nickname):
 		return models.Invalid("body.nickname", "is not UTF-8")

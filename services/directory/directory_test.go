@@ -24,8 +24,8 @@ func TestProfiles(t *testing.T) {
 		if got[0] != (models.Profile{}) || got[1] != ann || got[2] != ann {
 			t.Errorf("profiles %v", got)
 		}
-		// A change shows at once on the replica that made it, also for a user
-		// who was remembered as unknown.
+		// A change shows at once on the replica that made it, also for a user that
+		// was cached as unknown.
 		for _, id := range []models.UserID{1, 2} {
 			changed := models.Profile{Nickname: "Новое имя " + id.String()}
 			if err := service.Put(ctx, id, changed); err != nil {
@@ -35,7 +35,7 @@ func TestProfiles(t *testing.T) {
 				t.Errorf("user %v is shown as %v", id, got[0])
 			}
 		}
-		// Creating leaves a profile that exists alone.
+		// Create does not change existing profiles.
 		if err := service.Create(ctx, map[models.UserID]models.Profile{1: {Nickname: "Eve"}, 3: {}}); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestProfiles(t *testing.T) {
 	})
 }
 
-// Names come from memory once they were read.
+// Profiles that were read once come from the cache.
 func TestProfilesAreCached(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -99,9 +99,9 @@ func TestProfileRules(t *testing.T) {
 	}
 }
 
-// Two imports that make the same users, each in an order of its own, would
-// wait for each other in a circle, and Postgres would end one of them.
-func TestCreateAtTheSameTime(t *testing.T) {
+// Concurrent imports of the same users don't deadlock. They would if each created
+// the users in an order of its own.
+func TestConcurrentCreates(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	service := directory.New(directory.NewStore(env.Gorm), env.Log)

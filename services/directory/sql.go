@@ -10,15 +10,18 @@ import (
 	"stepboard/models"
 )
 
-// Store keeps profiles in table users. Safe for concurrent use.
+// createBatch is the number of users that one statement creates.
+const createBatch = 200
+
+// Store stores profiles in table users. Safe for concurrent use.
 type Store struct {
 	db *gorm.DB
 }
 
-// NewStore makes a store over the database.
+// NewStore returns a store on the database.
 func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
 
-// put writes a profile, making the user if need be. One statement.
+// put writes a profile, and creates the user if necessary. One statement.
 func (s *Store) put(ctx context.Context, user models.UserID, p models.Profile) error {
 	row := models.User{UserID: user, Nickname: p.Nickname, AvatarURL: p.AvatarURL}
 	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{
@@ -31,8 +34,7 @@ func (s *Store) put(ctx context.Context, user models.UserID, p models.Profile) e
 	return nil
 }
 
-// profiles reads the profiles of users; one that does not exist is not in the
-// answer. One query.
+// profiles returns the profiles of those users that exist. One query.
 func (s *Store) profiles(ctx context.Context, ids []models.UserID) (map[models.UserID]models.Profile, error) {
 	var rows []models.User
 	err := s.db.WithContext(ctx).Select("user_id", "nickname", "avatar_url").Where("user_id IN ?", ids).Find(&rows).Error
@@ -46,10 +48,10 @@ func (s *Store) profiles(ctx context.Context, ids []models.UserID) (map[models.U
 	return profiles, nil
 }
 
-// create makes users that do not exist yet, with their profiles. Users that
-// exist keep theirs. One statement for every few hundred.
+// create creates users that do not exist yet. Users that exist keep their
+// profiles. One statement for each createBatch users.
 func (s *Store) create(ctx context.Context, rows []models.User) error {
-	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).CreateInBatches(rows, 200).Error
+	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).CreateInBatches(rows, createBatch).Error
 	if err != nil {
 		return fmt.Errorf("create users: %w", err)
 	}

@@ -1,7 +1,7 @@
 package lease
 
-// Key is a lease's 64 bits in SQL, its name being $1.
+// Key is the SQL expression of a lease's advisory lock; $1 is its name.
 const Key = key
 
-// NewPostgresWith is NewPostgres with other times.
+// NewPostgresWith is NewPostgres with other intervals.
 var NewPostgresWith = newPostgres

@@ -1,9 +1,9 @@
 // Package lease lets one replica at a time do a piece of work.
 //
-// A lease keeps replicas out of each other's way; it is no proof. A server
-// that has failed over knows nothing of the leases it gave before, and the
-// holder hears of that seconds later. What must never happen twice is guarded
-// where it is written.
+// A lease avoids duplicate work; it does not guarantee exclusion. A server that
+// has failed over has lost the leases that it granted, and their holders notice
+// that seconds later. Work that must not happen twice needs a guard of its own in
+// the store that it writes to.
 package lease
 
 import (
@@ -13,32 +13,32 @@ import (
 )
 
 var (
-	// ErrHeld says that somebody else holds the lease.
+	// ErrHeld reports that another caller holds the lease.
 	ErrHeld = errors.New("somebody else holds the lease")
-	// ErrLost says that the holder can't rely on its lease any more.
+	// ErrLost reports that the holder can't rely on its lease any more.
 	ErrLost = errors.New("the lease was lost")
 )
 
-// Service gives leases. Safe for concurrent use.
+// Service grants leases. Safe for concurrent use.
 type Service struct {
-	// take takes a lease without waiting, or answers ErrHeld. lost is called
-	// at most once, when the lease can't be relied upon any more. release
-	// gives the lease up, and lost is not called after it.
-	take func(ctx context.Context, name string, lost func(error)) (release func(), err error)
+	// acquire takes a lease without waiting, or returns ErrHeld. It calls lost at
+	// most once, when the lease can't be relied upon any more. release releases
+	// the lease; lost is not called after it.
+	acquire func(ctx context.Context, name string, lost func(error)) (release func(), err error)
 }
 
-// Hold runs fn while it holds the lease of this name, and gives the lease up
-// when fn has returned or panicked. It does not wait for a lease: ErrHeld
-// where somebody else holds it, also where that is the same process. Any other
-// failure to take it is the store's. fn has not run in either case.
+// Hold runs fn while it holds the lease of this name, and releases the lease when
+// fn has returned or panicked. It does not wait for a lease: it returns ErrHeld if
+// another caller holds it, be it in the same process. Any other error of taking
+// the lease is the store's. In both cases fn has not run.
 //
-// The context that fn is given ends with ctx, and as soon as the lease can't
-// be relied upon: its cause is then ErrLost, and an error that fn answers says
-// so too. Hold returns fn's error otherwise.
+// The context of fn ends with ctx, and as soon as the lease can't be relied upon.
+// Its cause is then ErrLost, and Hold wraps an error of fn with ErrLost.
+// Otherwise Hold returns the error of fn.
 func (s *Service) Hold(ctx context.Context, name string, fn func(ctx context.Context) error) error {
 	held, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	release, err := s.take(ctx, name, func(err error) {
+	release, err := s.acquire(ctx, name, func(err error) {
 		cancel(fmt.Errorf("lease %s: %w: %w", name, ErrLost, err))
 	})
 	if err != nil {

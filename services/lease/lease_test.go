@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// each runs a test of two replicas, over Postgres and within one process.
+// each runs a test of two replicas on Postgres, and of two callers in one process.
 func each(t *testing.T, test func(t *testing.T, one, two *lease.Service)) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -42,7 +42,7 @@ func TestOneHolderAtATime(t *testing.T) {
 				t.Errorf("the second holder: %v", err)
 			}
 			if err := one.Hold(ctx, "archive", nothing); !errors.Is(err, lease.ErrHeld) {
-				t.Errorf("the holder once more: %v", err)
+				t.Errorf("the holder again: %v", err)
 			}
 			if err := two.Hold(ctx, "reconcile", nothing); err != nil {
 				t.Errorf("another name: %v", err)
@@ -58,13 +58,13 @@ func TestOneHolderAtATime(t *testing.T) {
 	})
 }
 
-// The lease is free as soon as Hold has ended, however fn did.
-func TestTheLeaseIsGivenUp(t *testing.T) {
+// The lease is free as soon as Hold has returned, even if fn fails or panics.
+func TestTheLeaseIsReleased(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("failed")
 	each(t, func(t *testing.T, one, two *lease.Service) {
 		if err := one.Hold(t.Context(), "archive", func(context.Context) error { return failed }); !errors.Is(err, failed) {
-			t.Errorf("fn failed, Hold says %v", err)
+			t.Errorf("fn failed, Hold returned %v", err)
 		}
 		if err := two.Hold(t.Context(), "archive", nothing); err != nil {
 			t.Errorf("after a failure: %v", err)
@@ -83,7 +83,7 @@ func TestTheLeaseIsGivenUp(t *testing.T) {
 	})
 }
 
-// Work that winds up after the end of its context still holds the lease.
+// The lease is held until fn returns, even after the end of its context.
 func TestTheLeaseOutlastsItsContext(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, one, two *lease.Service) {
@@ -92,12 +92,12 @@ func TestTheLeaseOutlastsItsContext(t *testing.T) {
 			cancel()
 			<-ctx.Done()
 			if err := two.Hold(t.Context(), "archive", nothing); !errors.Is(err, lease.ErrHeld) {
-				t.Errorf("while fn winds up: %v", err)
+				t.Errorf("before fn returns: %v", err)
 			}
 			return ctx.Err()
 		})
 		if !errors.Is(err, context.Canceled) || errors.Is(err, lease.ErrLost) {
-			t.Errorf("Hold says %v", err)
+			t.Errorf("Hold returned %v", err)
 		}
 		if err := two.Hold(t.Context(), "archive", nothing); err != nil {
 			t.Errorf("afterwards: %v", err)
@@ -118,7 +118,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// A holder whose session ends hears of it at once, and the lease is free.
+// If a holder's session ends, its context ends at once and the lease is free.
 func TestLostSession(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
@@ -139,37 +139,36 @@ func TestLostSession(t *testing.T) {
 		}
 		<-ctx.Done()
 		if cause := context.Cause(ctx); !errors.Is(cause, lease.ErrLost) || !strings.Contains(cause.Error(), "lease archive") {
-			t.Errorf("the context has ended by %v", cause)
+			t.Errorf("the context ended with %v", cause)
 		}
-		testenv.Eventually(t, "somebody else takes the lease", func() bool {
+		testenv.Eventually(t, "another caller takes the lease", func() bool {
 			return lease.NewPostgres(config).Hold(t.Context(), "archive", nothing) == nil
 		})
 		return ctx.Err()
 	})
 	if !errors.Is(err, lease.ErrLost) || !errors.Is(err, context.Canceled) {
-		t.Errorf("Hold says %v", err)
+		t.Errorf("Hold returned %v", err)
 	}
 }
 
-// A server that hangs keeps nobody: not who takes a lease, not who holds one,
-// not who gives one up.
+// A server that hangs blocks neither taking, nor holding, nor releasing a lease
+// for long.
 func TestHungServer(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
-		// hang runs under the lease of a service that asks for its server at
-		// this interval.
-		pingEvery time.Duration
-		hang      func(ctx context.Context, t *testing.T, proxy *testenv.Proxy)
+		// hang runs while the lease is held. The server is pinged at this interval.
+		pingInterval time.Duration
+		hang         func(ctx context.Context, t *testing.T, proxy *testenv.Proxy)
 	}{
 		{"while the lease is held", time.Millisecond, func(ctx context.Context, t *testing.T, proxy *testenv.Proxy) {
 			proxy.Hold()
 			<-ctx.Done()
 			if cause := context.Cause(ctx); !errors.Is(cause, lease.ErrLost) {
-				t.Errorf("the context has ended by %v", cause)
+				t.Errorf("the context ended with %v", cause)
 			}
 		}},
-		{"while the lease is given up", time.Hour, func(_ context.Context, _ *testing.T, proxy *testenv.Proxy) {
+		{"while the lease is released", time.Hour, func(_ context.Context, _ *testing.T, proxy *testenv.Proxy) {
 			proxy.Hold()
 		}},
 	}
@@ -179,7 +178,7 @@ func TestHungServer(t *testing.T) {
 			env := testenv.Real(t)
 			proxy := testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN))
 			config := testenv.Must(pgx.ParseConfig(testenv.WithAddress(t, env.Config.Postgres.DSN, proxy.Addr())))
-			leases := lease.NewPostgresWith(config, test.pingEvery, 2*time.Second)
+			leases := lease.NewPostgresWith(config, test.pingInterval, 2*time.Second)
 			// A busy server may seem to hang before it does.
 			var err error
 			for held := false; !held; {
@@ -189,15 +188,15 @@ func TestHungServer(t *testing.T) {
 					return nil
 				})
 				if !held && !pgconn.Timeout(err) {
-					t.Fatalf("Hold says %v", err)
+					t.Fatalf("Hold returned %v", err)
 				}
 			}
 			if err != nil {
-				t.Errorf("Hold says %v", err)
+				t.Errorf("Hold returned %v", err)
 			}
 			err = leases.Hold(t.Context(), "archive", nothing)
 			if err == nil || errors.Is(err, lease.ErrHeld) || !strings.Contains(err.Error(), "take lease archive") {
-				t.Errorf("with a server that hangs a lease is taken: %v", err)
+				t.Errorf("taking a lease from a server that hangs: %v", err)
 			}
 			proxy.Cut()
 			proxy.Start()
@@ -208,7 +207,7 @@ func TestHungServer(t *testing.T) {
 	}
 }
 
-// A store that is away is no lease that somebody else holds.
+// If the server can't be reached, the error is not ErrHeld.
 func TestNoServer(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
@@ -218,12 +217,12 @@ func TestNoServer(t *testing.T) {
 	err := lease.NewPostgres(config).Hold(t.Context(), "archive", nothing)
 	var refused *pgconn.ConnectError
 	if errors.Is(err, lease.ErrHeld) || !errors.As(err, &refused) || !strings.HasPrefix(err.Error(), "take lease archive: ") {
-		t.Errorf("Hold says %v", err)
+		t.Errorf("Hold returned %v", err)
 	}
 }
 
-// The session is set up so that the server misses a holder whose machine is
-// gone, and the caller's settings stay as they are.
+// The session's settings let the server notice a holder whose machine has failed.
+// The caller's settings stay unchanged.
 func TestSession(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)

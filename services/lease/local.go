@@ -5,11 +5,12 @@ import (
 	"sync"
 )
 
-// NewLocal gives leases among the callers of this one service: enough beside
-// embedded stores, which no other process can reach. They are never lost.
+// NewLocal returns a service whose leases exclude only its own callers. That is
+// enough for embedded stores, which no other process can reach. Its leases are
+// never lost.
 func NewLocal() *Service {
 	l := &local{held: make(map[string]bool)}
-	return &Service{take: l.take}
+	return &Service{acquire: l.acquire}
 }
 
 type local struct {
@@ -17,7 +18,7 @@ type local struct {
 	held map[string]bool
 }
 
-func (l *local) take(_ context.Context, name string, _ func(error)) (release func(), err error) {
+func (l *local) acquire(_ context.Context, name string, _ func(error)) (release func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held[name] {

@@ -11,56 +11,56 @@ import (
 )
 
 const (
-	// pingEvery is how often the holder asks whether the server is still
-	// there. A connection that breaks is noticed at once, one whose server
-	// hangs after pingEvery and answerTimeout at the latest.
-	pingEvery = 5 * time.Second
-	// answerTimeout bounds each wait for the server.
-	answerTimeout = 5 * time.Second
+	// pingInterval is the interval at which the holder pings the server. A broken
+	// connection is noticed at once, a server that hangs after pingInterval and
+	// responseTimeout at the latest.
+	pingInterval = 5 * time.Second
+	// responseTimeout bounds each wait for the server.
+	responseTimeout = 5 * time.Second
 )
 
-// key is a lease's 64 bits in SQL. The schema is part of it: installations
-// that share a database don't share leases. Quoted where it needs to be, it
-// can't be taken for a part of the name, which is $1.
+// key is the SQL expression of a lease's advisory lock, 64 bits; $1 is the lease's
+// name. It includes the schema, so that installations that share a database don't
+// share leases. The schema is quoted, so that it can't be mistaken for a part of
+// the name.
 const key = `hashtextextended(format('stepboard lease %I %s', coalesce(current_schema(), ''), $1::text), 0)`
 
-// NewPostgres gives leases among everybody who uses the same schema. Each is a
-// session's advisory lock, on a connection that is made for it: taking one
-// costs a connection and a round trip, and a long piece of work takes nothing
-// from a pool. The server must see that session itself: a pooler in between
-// has to keep one server connection for each client connection. config is
-// copied.
+// NewPostgres returns a service whose leases exclude all callers that use the same
+// schema. A lease is a session's advisory lock on a connection of its own: taking
+// one costs a connection and a round trip, and long work occupies no connection of
+// a pool. A pooler in front of Postgres must keep one server connection for each
+// client connection. NewPostgres copies config.
 func NewPostgres(config *pgx.ConnConfig) *Service {
-	return newPostgres(config, pingEvery, answerTimeout)
+	return newPostgres(config, pingInterval, responseTimeout)
 }
 
-func newPostgres(config *pgx.ConnConfig, pingEvery, answerTimeout time.Duration) *Service {
+func newPostgres(config *pgx.ConnConfig, pingInterval, responseTimeout time.Duration) *Service {
 	config = config.Copy()
 	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = answerTimeout
+		config.ConnectTimeout = responseTimeout
 	}
-	// A statement that a session runs once need not be prepared first.
+	// Each statement runs once in a session, so preparing it would not pay.
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	params := config.RuntimeParams
 	params["application_name"] = "stepboard lease"
-	// The waits for an answer are bounded here, where the lease is lost by it.
+	// responseTimeout bounds each statement; when it passes, the lease is lost.
 	params["statement_timeout"] = "0"
-	// A holder whose machine is gone says no goodbye. By its own defaults the
-	// server would keep the lease for it for more than two hours.
+	// The connection of a holder whose machine has failed stays open. By default
+	// the server would keep its lease for more than two hours.
 	params["tcp_keepalives_idle"] = "15"
 	params["tcp_keepalives_interval"] = "5"
 	params["tcp_keepalives_count"] = "3"
 	params["tcp_user_timeout"] = "30000"
-	p := &postgres{config: config, pingEvery: pingEvery, answerTimeout: answerTimeout}
-	return &Service{take: p.take}
+	p := &postgres{config: config, pingInterval: pingInterval, responseTimeout: responseTimeout}
+	return &Service{acquire: p.acquire}
 }
 
 type postgres struct {
-	config                   *pgx.ConnConfig
-	pingEvery, answerTimeout time.Duration
+	config                        *pgx.ConnConfig
+	pingInterval, responseTimeout time.Duration
 }
 
-func (p *postgres) take(ctx context.Context, name string, lost func(error)) (release func(), err error) {
+func (p *postgres) acquire(ctx context.Context, name string, lost func(error)) (release func(), err error) {
 	conn, err := p.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -70,16 +70,15 @@ func (p *postgres) take(ctx context.Context, name string, lost func(error)) (rel
 		err = ErrHeld
 	}
 	if err != nil {
-		p.hangUp(ctx, conn)
+		p.disconnect(ctx, conn)
 		return nil, err
 	}
-	// The lease is held until fn has returned, also while it winds up after
-	// the end of ctx.
-	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	// The lease is held until fn has returned, which may be after the end of ctx.
+	watchCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := p.watch(watching, conn); err != nil {
+		if err := p.watch(watchCtx, conn); err != nil {
 			lost(err)
 		}
 	}()
@@ -87,20 +86,21 @@ func (p *postgres) take(ctx context.Context, name string, lost func(error)) (rel
 		stop()
 		<-done
 		p.unlock(ctx, conn)
-		p.hangUp(ctx, conn)
+		p.disconnect(ctx, conn)
 	}, nil
 }
 
-// connect makes a connection that is dialled once.
+// connect opens a connection, for which the driver may dial only once.
 func (p *postgres) connect(ctx context.Context) (*pgx.Conn, error) {
 	config := p.config.Copy()
 	dial := config.DialFunc
 	var connected atomic.Bool
 	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		// Where a connection fails, the driver dials again to cancel what runs
-		// on it. Nothing does, and a server that hangs would keep it for long.
+		// If a connection fails, the driver dials again to cancel the statement
+		// that runs on it. None does, and a server that hangs would block it for
+		// long.
 		if connected.Load() {
-			return nil, errors.New("there is nothing to cancel")
+			return nil, errors.New("no statement to cancel")
 		}
 		return dial(ctx, network, addr)
 	}
@@ -110,14 +110,14 @@ func (p *postgres) connect(ctx context.Context) (*pgx.Conn, error) {
 }
 
 func (p *postgres) tryLock(ctx context.Context, conn *pgx.Conn, name string) (free bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, p.answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.responseTimeout)
 	defer cancel()
 	err = conn.QueryRow(ctx, "SELECT pg_try_advisory_lock("+key+")", name).Scan(&free)
 	return free, err
 }
 
-// watch returns nil when ctx ends, and before that an error when the session,
-// and with it the lease, is gone or can't be reached.
+// watch returns nil when ctx ends. Before that it returns an error if the session,
+// and with it the lease, has ended or can't be reached.
 func (p *postgres) watch(ctx context.Context, conn *pgx.Conn) error {
 	for {
 		err := p.listen(ctx, conn)
@@ -130,10 +130,10 @@ func (p *postgres) watch(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// listen waits for pingEvery or the end of ctx. Nobody notifies this session,
-// so all that it can hear meanwhile is the connection's end, which is an error.
+// listen waits for pingInterval or the end of ctx. It returns an error if the
+// connection ends meanwhile. No notifications are sent to this session.
 func (p *postgres) listen(ctx context.Context, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, p.pingEvery)
+	ctx, cancel := context.WithTimeout(ctx, p.pingInterval)
 	defer cancel()
 	_, err := conn.WaitForNotification(ctx)
 	if conn.IsClosed() {
@@ -142,34 +142,32 @@ func (p *postgres) listen(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// ping goes on when ctx ends: a ping that is broken off would cost the
-// connection.
+// ping is not cancelled by ctx: cancelling it would close the connection.
 func (p *postgres) ping(ctx context.Context, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.answerTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.responseTimeout)
 	defer cancel()
 	return conn.Ping(ctx)
 }
 
-// unlock frees the lease before release returns, whether or not ctx has ended.
-// Where it fails, the lease is free when the server notices that nobody is
-// there.
+// unlock releases the lock at once, whether or not ctx has ended. If it fails, the
+// lock is released when the server notices that the connection has ended.
 func (p *postgres) unlock(ctx context.Context, conn *pgx.Conn) {
 	if conn.IsClosed() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.answerTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.responseTimeout)
 	defer cancel()
 	_, _ = conn.Exec(ctx, "SELECT pg_advisory_unlock_all()")
 }
 
-// hangUp closes the connection, whether or not ctx has ended, and waits for
-// what the driver has left running on it.
-func (p *postgres) hangUp(ctx context.Context, conn *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.answerTimeout)
+// disconnect closes the connection, whether or not ctx has ended, and waits for the
+// driver's goroutines.
+func (p *postgres) disconnect(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.responseTimeout)
 	defer cancel()
 	conn.Close(ctx)
-	// Where the server does not answer, the driver goes on saying goodbye in
-	// the background for a while. There is nobody to hear it.
+	// If the server does not respond, the driver would wait in the background
+	// for it to acknowledge the end. Closing the socket ends that wait.
 	conn.PgConn().Conn().Close()
 	<-conn.PgConn().CleanupDone()
 }
