@@ -1,5 +1,5 @@
-// Package migrations holds the schema: numbered, immutable SQL, one directory
-// for each dialect with the same numbers.
+// Package migrations holds the schema as numbered SQL files, in one directory for
+// each dialect. Both dialects have the same numbers. A released file never changes.
 package migrations
 
 import (
@@ -17,10 +17,10 @@ import (
 //go:embed postgres/*.sql sqlite/*.sql
 var files embed.FS
 
-// Dialect chooses the directory and the SQL that goose speaks.
+// Dialect selects the directory of SQL files and goose's dialect.
 type Dialect string
 
-// The dialects that the schema is written in.
+// The dialects of the schema.
 const (
 	Postgres Dialect = "postgres"
 	SQLite   Dialect = "sqlite"
@@ -31,8 +31,8 @@ type Migrator struct {
 	provider *goose.Provider
 }
 
-// New makes a migrator. On Postgres a session lock lets one of several
-// concurrent starters apply the schema while the others wait.
+// New returns a migrator. On Postgres a session lock lets one of several processes
+// that start at the same time apply the schema while the others wait.
 func New(ctx context.Context, db *sql.DB, dialect Dialect) (*Migrator, error) {
 	dir, err := fs.Sub(files, string(dialect))
 	if err != nil {
@@ -55,8 +55,8 @@ func New(ctx context.Context, db *sql.DB, dialect Dialect) (*Migrator, error) {
 	return &Migrator{provider: provider}, nil
 }
 
-// sessionLocker makes the lock of one schema: installations that share a
-// database don't wait for each other.
+// sessionLocker returns a lock that includes the name of the schema, so that
+// installations that share a database don't wait for each other.
 func sessionLocker(ctx context.Context, db *sql.DB) (lock.SessionLocker, error) {
 	var schema string
 	if err := db.QueryRowContext(ctx, "SELECT coalesce(current_schema(), '')").Scan(&schema); err != nil {
@@ -77,7 +77,8 @@ type Applied struct {
 	Name    string
 }
 
-// Up applies what is pending, oldest first, each in a transaction of its own.
+// Up applies the pending migrations, oldest first, each in a transaction of its
+// own, and returns them.
 func (m *Migrator) Up(ctx context.Context) ([]Applied, error) {
 	results, err := m.provider.Up(ctx)
 	if err != nil {
@@ -90,9 +91,9 @@ func (m *Migrator) Up(ctx context.Context) ([]Applied, error) {
 	return applied, nil
 }
 
-// Status tells the database's version and the newest that this binary knows.
-// Equal means up to date; a database ahead of the binary is fine to serve, as
-// migrations only add.
+// Status returns the version of the database and the newest version of this binary.
+// If they are equal, the database is up to date. A database that is ahead of the
+// binary can be served, because migrations only add.
 func (m *Migrator) Status(ctx context.Context) (current, newest int64, err error) {
 	current, newest, err = m.provider.GetVersions(ctx)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package keys builds the name of every key that Stepboard keeps in Redis.
+// Package keys names every key that Stepboard stores in Redis.
 package keys
 
 import (
@@ -7,24 +7,24 @@ import (
 	"stepboard/models"
 )
 
-// Builder names every key that Stepboard keeps in Redis. Prefix stands before
-// each of them; it is empty in production, and lets tests and other tenants
-// share a server. Keys that one command or script touches together share a
-// hash tag, the part in braces, so that a cluster keeps them in one slot.
+// Builder builds key names. Each name begins with Prefix, which is empty in
+// production and lets tests and other tenants share a server. Keys that one
+// command or script uses together share a hash tag, the part in braces, so that a
+// cluster stores them in one slot.
 type Builder struct {
 	Prefix string
 }
 
-// Board is one shard of a bucket.
+// Board names one shard of a bucket.
 //
 //	example   board:{steps.07}:20261120
 //	type      sorted set: member = user id, score = composite
 //	writer    services/board, with ZADD GT only
 //	lifetime  until the bucket is archived; never expires, must not be evicted
-//	truth     this key itself, where no ingest log is configured
+//	truth     this key itself, or the ingest queue if one is configured
 //
-// The tag names the shard and not the bucket, so that one shard's buckets
-// share a slot.
+// The hash tag names the board and the shard but not the bucket, so that the
+// buckets of one shard share a slot.
 func (k Builder) Board(bucket *models.Bucket, shard int) string {
 	return string(k.board(bucket, shard))
 }
@@ -43,9 +43,9 @@ func (k Builder) board(bucket *models.Bucket, shard int) []byte {
 	return append(buf, bucket.Name...)
 }
 
-// BoardHour is what the users of one shard of a rolling board have reached in
-// one hour of UTC. A user's composite in Board is, at every moment, that of the
-// sum of these and of the last moment in any of them.
+// BoardHour names the increments of one shard of a rolling board in one hour of
+// UTC. A user's composite in Board encodes the sum of the user's scores in these
+// keys, and the latest time in any of them.
 //
 //	example   board:{active-24h.00}:live:2026112013
 //	type      sorted set: member = user id, score = composite, as Board
@@ -57,8 +57,8 @@ func (k Builder) BoardHour(bucket *models.Bucket, shard int, hour models.Hour) s
 	return string(append(buf, hour.String()...))
 }
 
-// BoardHours lists the hours of which one shard of a rolling board has a
-// BoardHour, so that what is left to drain is found whenever that may be.
+// BoardHours names the list of hours for which one shard of a rolling board has a
+// BoardHour. From it the hours that are still to be drained are found.
 //
 //	example   board:{active-24h.00}:live:hours
 //	type      sorted set: member = hour, such as 2026112013, score = hours since
@@ -70,32 +70,33 @@ func (k Builder) BoardHours(bucket *models.Bucket, shard int) string {
 	return string(append(k.board(bucket, shard), ":hours"...))
 }
 
-// BoardNow is the latest hour that one shard of a rolling board was told of. It
-// never goes back: an hour that was drained once is not raised again.
+// BoardNow names the latest hour that a script has passed to one shard of a rolling
+// board. It never decreases, so that an hour is not raised again after it was
+// drained.
 //
 //	example   board:{active-24h.00}:live:now
 //	type      string: hours since the Unix epoch
 //	writer    services/board, with its scripts for rolling boards
 //	lifetime  never expires
-//	truth     none needed: without it the next caller's hour counts
+//	truth     none needed: without it the next caller's hour is taken
 func (k Builder) BoardNow(bucket *models.Bucket, shard int) string {
 	return string(append(k.board(bucket, shard), ":now"...))
 }
 
-// Late is what was applied to one shard of a bucket after it had turned cold.
-// No reader sees it; the next archival merges it.
+// Late names the updates applied to one shard of a bucket after it had turned cold.
+// Readers don't see them; the next archive run merges them.
 //
 //	example   board:{steps.07}:20261120:late
 //	type      sorted set, as Board
 //	writer    services/board, with ZADD GT only
-//	lifetime  until the next archival
-//	truth     this key itself, where no ingest log is configured
+//	lifetime  until the next archive run
+//	truth     this key itself, or the ingest queue if one is configured
 func (k Builder) Late(bucket *models.Bucket, shard int) string {
 	return string(append(k.board(bucket, shard), ":late"...))
 }
 
-// Frozen is a Board, or where late is set a Late, that a run of the archival
-// has taken over; nobody writes to it any more.
+// Frozen names a Board, or a Late if late is true, that an archive run has frozen
+// by renaming it. No process writes to it any more.
 //
 //	example   board:{steps.07}:20261120:aside:1, board:{steps.07}:20261120:late:aside:1
 //	type      sorted set, as Board
@@ -111,56 +112,56 @@ func (k Builder) Frozen(bucket *models.Bucket, shard, run int, late bool) string
 	return string(strconv.AppendInt(buf, int64(run), 10))
 }
 
-// LossCheckpoint says that the boards' Redis had everything at a moment: all that
-// the queue or the ledger has, or every change of friends, whichever the watcher
-// is.
+// LossCheckpoint records when the boards' Redis was last known to be complete. For
+// the watcher "queue" or "ledger" that means that it had every update of the queue
+// or the ledger, for "friends" that no outdated friend set was left.
 //
 //	example   boards-noted:queue:{0}, boards-noted:ledger:{0},
 //	          boards-noted:friends:{0}; in a cluster {0} to {127}, so that every
 //	          master has some
 //	type      hash: server = run id of the server, at = Unix milliseconds, mark =
-//	          while what another server than this one may have forgotten is made
-//	          good, its run id and a token
+//	          while data lost by another server is being restored, that server's
+//	          run id and a token
 //	writer    services/recovery, every few seconds
 //	lifetime  never expires
-//	truth     none needed: where it is missing everything is applied or loaded again
-func (k Builder) LossCheckpoint(watcher string, note int) string {
-	return k.Prefix + "boards-noted:" + watcher + ":{" + strconv.Itoa(note) + "}"
+//	truth     none needed: without it everything is applied or loaded again
+func (k Builder) LossCheckpoint(watcher string, slot int) string {
+	return k.Prefix + "boards-noted:" + watcher + ":{" + strconv.Itoa(slot) + "}"
 }
 
-// Friends is the set of a user's friends.
+// Friends names the set of a user's friends.
 //
 //	example   friends:{1001}
 //	type      set of user ids; the single member 0 means "loaded, no friends"
 //	writer    services/friends, loading on a miss
-//	lifetime  an hour or so; removed by every change
+//	lifetime  about an hour; removed by every change
 //	truth     table friendships
 func (k Builder) Friends(user models.UserID) string { return k.user(friendsBegin, user) }
 
 const friendsBegin = "friends:{"
 
-// FriendsBegin is what every key of Friends begins with, and no other key.
+// FriendsBegin returns the prefix of all Friends keys, which no other key has.
 func (k Builder) FriendsBegin() string { return k.Prefix + friendsBegin }
 
-// FriendsChanging marks that a change of the user's friends is under way, so
-// that nobody stores a set read before it was committed.
+// FriendsChanging names the mark that a change of the user's friends is under way.
+// While it exists, no reader stores a set, which might be older than the change.
 //
 //	example   friends-changing:{1001}
 //	type      set of the writers' tokens
 //	writer    services/friends, around every change
-//	lifetime  removed after the commit; a minute where the writer died
-//	truth     none needed: while it stands, reads go to Postgres
+//	lifetime  removed after the commit; a minute if the writer died
+//	truth     none needed: while it exists, reads go to Postgres
 func (k Builder) FriendsChanging(user models.UserID) string {
 	return k.user("friends-changing:{", user)
 }
 
-// FriendsLoading holds the token of the one reader that may store the user's
-// set. A change removes it, so that what was read before is not stored.
+// FriendsLoading names the token of the only reader that may store the user's set.
+// A change removes it, so that a set read before the change is not stored.
 //
 //	example   friends-loading:{1001}
 //	type      string: the reader's token
 //	writer    services/friends, on a miss
-//	lifetime  until the set is stored; ten seconds where the reader died
+//	lifetime  until the set is stored; ten seconds if the reader died
 //	truth     none needed: without it a set is read but not stored
 func (k Builder) FriendsLoading(user models.UserID) string { return k.user("friends-loading:{", user) }
 
@@ -173,57 +174,58 @@ func (k Builder) user(head string, user models.UserID) string {
 	return string(buf)
 }
 
-// UserCalls is when the next call of a user would be in step with the limit: the
-// theoretical arrival time of the GCRA.
+// UserCalls names the state of a user's rate limit: the theoretical arrival time
+// of the GCRA.
 //
 //	example   calls:{1001}
 //	type      string: seconds since 2017, with a fraction
 //	writer    services/limit, with the script of redis_rate
 //	lifetime  a minute at most
-//	truth     none needed: without it counting begins anew
+//	truth     none needed: without it counting starts again
 func (k Builder) UserCalls(user models.UserID) string { return k.user("calls:{", user) }
 
-// AddressCalls is the same of an address; of IPv6 it is the /64 network.
+// AddressCalls names the state of a client address's rate limit. An IPv6 address
+// counts as its /64 network.
 //
 //	example   calls-from:{203.0.113.7}, calls-from:{2001:db8::/64}
 //	type      string, as UserCalls
 //	writer    services/limit, with the script of redis_rate
 //	lifetime  a minute at most
-//	truth     none needed: without it counting begins anew
+//	truth     none needed: without it counting starts again
 func (k Builder) AddressCalls(address string) string {
 	return k.Prefix + "calls-from:{" + address + "}"
 }
 
-// IngestStream holds accepted updates until they are applied, and for a while
-// after.
+// IngestStream names the queue of accepted updates. It keeps them until they are
+// applied, and for some time after that.
 //
 //	example   ingest:{stream}
 //	type      stream: n = number of updates in the entry, c = number of updates
-//	          appended so far, these included, u = their encodings, each behind
+//	          appended so far, these included, u = their encodings, each after
 //	          its length
 //	writer    services/ingest, with its append script; trimmed by consumers
-//	lifetime  never expires; entries as long as ingest.redis.keep says, and
-//	          until they are acknowledged
+//	lifetime  never expires; entries for ingest.redis.keep, and until they are
+//	          acknowledged
 //	truth     this key itself; it may be on another server than the boards
 func (k Builder) IngestStream() string { return k.Prefix + "ingest:{stream}" }
 
-// IngestCounts counts the updates of IngestStream.
+// IngestCounts names the counters of the updates in IngestStream.
 //
 //	example   ingest:{stream}:counts
-//	type      hash: appended = updates that were ever appended, trimmed = those
-//	          of them that are gone
+//	type      hash: appended = number of updates ever appended, trimmed = number
+//	          of updates removed
 //	writer    services/ingest: its append script, and consumers that trim
 //	lifetime  never expires
-//	truth     this key itself; where it is lost, counting begins anew
+//	truth     this key itself; if it is lost, counting starts again
 func (k Builder) IngestCounts() string { return k.Prefix + "ingest:{stream}:counts" }
 
-// IngestHorizons is how far IngestStream was acknowledged at some moments of the
-// time for which its entries are kept.
+// IngestHorizons names the history of acknowledgements of IngestStream: how far
+// entries were acknowledged at various times within ingest.redis.keep.
 //
 //	example   ingest:{stream}:horizons
-//	type      sorted set: member = id of the oldest entry that was not
-//	          acknowledged, score = the moment, Unix milliseconds
+//	type      sorted set: member = id of the oldest entry not acknowledged, score =
+//	          the time, Unix milliseconds
 //	writer    services/ingest, its consumers before they trim
 //	lifetime  never expires; about a hundred members
-//	truth     none needed: without it entries are kept for as long once more
+//	truth     none needed: without it entries are kept for ingest.redis.keep again
 func (k Builder) IngestHorizons() string { return k.Prefix + "ingest:{stream}:horizons" }

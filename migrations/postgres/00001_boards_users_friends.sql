@@ -1,9 +1,9 @@
--- The ground: board definitions, the nature of every bucket, users and the
--- friend graph. New tables only, so nothing is locked.
+-- Board definitions, buckets, users and the friend graph. All tables are new, so
+-- no table that is in use is locked.
 --
--- Tables about people are keyed by user first, so that a distributed Postgres
--- can spread them by user. A friendship stands twice, once for each side, so
--- that either side's list is one range of the primary key.
+-- The keys of tables about people begin with the user, so that a distributed
+-- Postgres can distribute them by user. Each friendship has two rows, one for
+-- each side, so that either side's list is one range of the primary key.
 
 -- +goose Up
 CREATE TABLE boards (
@@ -17,8 +17,8 @@ CREATE TABLE boards (
     updated_at timestamptz NOT NULL
 );
 
--- Written once, on a bucket's first use, and never changed: what Redis and the
--- archive hold is decoded by this row and by nothing else.
+-- A row is written on a bucket's first use and never changed, because it defines
+-- how the bucket's entries in Redis and in the archive are decoded.
 CREATE TABLE board_buckets (
     board      text        NOT NULL,
     bucket     text        NOT NULL,
@@ -33,8 +33,8 @@ CREATE TABLE board_buckets (
     PRIMARY KEY (board, bucket)
 );
 
--- friend_count is kept by the transactions that change friendships, under a
--- lock on the row, so that the limit holds without counting.
+-- Transactions that change friendships update friend_count under a lock on the
+-- row, so that the limit can be enforced without counting friendships.
 CREATE TABLE users (
     user_id      bigint      PRIMARY KEY CHECK (user_id BETWEEN 1 AND 9007199254740991),
     nickname     text        NOT NULL DEFAULT '',

@@ -1,9 +1,9 @@
--- The archive: buckets that have left Redis.
+-- The archive of buckets that have left Redis.
 --
--- board_buckets learns the day that a bucket is filed under and the moment
--- from which the archive may have it. Both are written down with the bucket,
--- so that every replica agrees on them whatever its settings are. Adding and
--- filling the columns rewrites a table of a few hundred rows a year and board.
+-- board_buckets gets the day of a bucket and the time from which it may be
+-- archived. Both are stored, so that all replicas agree on them whatever their
+-- settings. Adding the columns takes an ACCESS EXCLUSIVE lock on board_buckets,
+-- and the UPDATE rewrites it: a few hundred rows for each board and year.
 
 -- +goose Up
 ALTER TABLE board_buckets ADD COLUMN day date, ADD COLUMN cold_at timestamptz;
@@ -11,9 +11,9 @@ UPDATE board_buckets SET day = to_date(bucket, 'YYYYMMDD'), cold_at = ends_at + 
 ALTER TABLE board_buckets ALTER COLUMN day SET NOT NULL, ALTER COLUMN cold_at SET NOT NULL;
 CREATE INDEX board_buckets_day ON board_buckets (board, day);
 
--- One row for each run of a bucket's archival. Run 1 moves the bucket; later
--- runs merge what came after it. The figures are those of the whole bucket in
--- archived_scores as the run left it.
+-- One row for each archive run of a bucket. Run 1 moves the bucket to the archive;
+-- later runs merge the entries that arrived after it. entries, score_sum and hash
+-- describe the whole bucket in archived_scores after the run.
 CREATE TABLE board_archives (
     id          bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     board       text        NOT NULL,
@@ -32,18 +32,17 @@ CREATE TABLE board_archives (
     UNIQUE (board, bucket, run)
 );
 
--- One row for each user of an archived bucket, with its rank. Months are
--- partitions of their own, made when they are needed, so that old ones can be
--- dropped whole.
+-- One row for each user of an archived bucket, with the rank. Each month is a
+-- partition, created when it is needed, so that an old month can be dropped whole.
 --
--- Two kinds of read decide the keys: many users on one day, and one user over
--- many days. The primary key serves both, as a day is one range of it: a list
--- of friends is read from that range, a history by one probe for each day. A
--- key by user and day would read a history from one place, but every day would
--- touch every page of the index. The board comes last, because a key that
--- begins with text is slower to compare. The index by rank serves the global
--- lists; there the board comes first, so that a small board does not wade
--- through the ranks of a large one. docs/architecture.md has the measurements.
+-- Two kinds of read determine the keys: many users on one day, and one user on
+-- many days. The primary key serves both, because a day is one range of it: a
+-- friend ranking reads from that range, and a history makes one lookup for each
+-- day. A key by user and day would store a history together, but writing a day
+-- would change every page of the index. The board comes last, because a key that
+-- begins with text is slower to compare. The index by rank serves global
+-- rankings. Its board comes first, so that a small board does not read past the
+-- ranks of a large one. docs/architecture.md has the measurements.
 CREATE TABLE archived_scores (
     user_id    bigint      NOT NULL,
     score      bigint      NOT NULL,

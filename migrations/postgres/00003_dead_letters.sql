@@ -1,6 +1,6 @@
--- Updates that were accepted into a queue and can't be applied, until somebody
--- has looked at them. A new table, so nothing is locked. A message is kept
--- once, however often it is delivered.
+-- Updates that were accepted into a queue but can't be applied. They stay until an
+-- operator has handled them. position is unique, so that a message delivered more
+-- than once is stored once. The table is new, so no table that is in use is locked.
 
 -- +goose Up
 CREATE TABLE dead_letters (

@@ -1,6 +1,8 @@
--- Increments of event and rolling boards, and what their boards are.
+-- Increments of event and rolling boards, and the definitions of these boards.
 --
--- Adding columns with constant defaults rewrites nothing; the tables are new.
+-- Adding columns takes a short ACCESS EXCLUSIVE lock on boards and board_buckets,
+-- but rewrites neither, because the defaults are constant. The other tables are
+-- new.
 
 -- +goose Up
 ALTER TABLE boards
@@ -9,12 +11,12 @@ ALTER TABLE boards
     ADD COLUMN window_hours integer NOT NULL DEFAULT 0;
 ALTER TABLE board_buckets ADD COLUMN window_hours integer NOT NULL DEFAULT 0;
 
--- One row for each increment that was counted, so that the same id counts
--- once. It is spread by its id and not by user: an id must be unique whoever
--- it names. Rows come in the order of accepted_at, near enough, so a BRIN index
--- finds the last minutes and the oldest months at next to no cost. It is told
--- of new pages at once, not when the table is vacuumed: until then they would be
--- read by whoever looks for others.
+-- One row for each increment that was counted, so that an event id counts once.
+-- The primary key has the id and not the user, because an id must be unique over
+-- all users of a board. Rows are inserted roughly in the order of accepted_at, so
+-- a BRIN index finds the last minutes and the oldest months at very low cost.
+-- autosummarize indexes new pages before the next vacuum; every query would have
+-- to read them otherwise.
 CREATE TABLE score_events (
     board       text COLLATE "C" NOT NULL,
     event_id    text COLLATE "C" NOT NULL,
@@ -28,10 +30,10 @@ CREATE TABLE score_events (
 );
 CREATE INDEX score_events_accepted ON score_events USING brin (accepted_at) WITH (autosummarize = on);
 
--- The running totals, updated in the transaction that inserts the increments.
--- A user's totals of a board lie together, as the hours of a rolling board are
--- summed; room is left on each page, so that updates stay on it and touch no
--- index.
+-- Running totals, updated in the transaction that inserts the increments. A user's
+-- totals of a board are adjacent in the primary key, because the hours of a rolling
+-- board are summed. fillfactor leaves room on each page, so that updates stay on
+-- the page and change no index.
 CREATE TABLE score_totals (
     board      text COLLATE "C" NOT NULL,
     user_id    bigint           NOT NULL,

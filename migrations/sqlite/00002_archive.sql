@@ -1,5 +1,5 @@
--- The archive, as in the migration of the same number for Postgres. One table
--- takes the place of the partitions: an embedded database is short-lived.
+-- The archive, as in the Postgres migration of the same number. One table replaces
+-- the partitions, because an embedded database is short-lived.
 
 -- +goose Up
 ALTER TABLE board_buckets ADD COLUMN day date NOT NULL DEFAULT '1970-01-01';

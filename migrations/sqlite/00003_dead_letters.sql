@@ -1,5 +1,4 @@
--- Updates that can't be applied, as in the migration of the same number for
--- Postgres.
+-- Updates that can't be applied, as in the Postgres migration of the same number.
 
 -- +goose Up
 CREATE TABLE dead_letters (

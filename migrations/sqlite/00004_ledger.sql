@@ -1,5 +1,5 @@
--- Increments of event and rolling boards, as in the migration of the same
--- number for Postgres.
+-- Increments of event and rolling boards, as in the Postgres migration of the same
+-- number.
 
 -- +goose Up
 ALTER TABLE boards ADD COLUMN starts_at datetime;
