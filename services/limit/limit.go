@@ -1,4 +1,4 @@
-// Package limit says whether somebody calls too often. All processes count
+// Package limit limits how often users and addresses call. All processes count
 // together, in Redis.
 package limit
 
@@ -12,74 +12,75 @@ import (
 	"stepboard/models"
 )
 
-// patience bounds how long a call waits to be counted. A Redis that takes
-// longer is one that does not answer.
-const patience = 250 * time.Millisecond
+// countTimeout bounds how long a call waits to be counted. If Redis takes
+// longer, the call is let through.
+const countTimeout = 250 * time.Millisecond
 
-// v6Network is how much of an IPv6 address tells one subscriber from another:
-// who has one address has all of its /64.
-const v6Network = 64
+// subscriberBits is the length of the network that one subscriber gets in IPv6.
+// Who has one address of a /64 has all of them, so they are counted together.
+const subscriberBits = 64
 
-// Limits are most calls in a minute; 0 is any number.
+// Limits are the largest numbers of calls in a minute; 0 means no limit.
 type Limits struct {
 	User, Address int
 }
 
-// Counter counts calls. It answers how long to wait until the next call is
-// within the limit: 0 where this one is.
+// Counter counts calls. Its methods return how long to wait until the next call
+// is within the limit; 0 if this one is.
 type Counter interface {
 	User(ctx context.Context, user models.UserID, perMinute int) (time.Duration, error)
 	Address(ctx context.Context, address string, perMinute int) (time.Duration, error)
 }
 
-// Stats is what this process has done.
+// Stats counts the work of this process.
 type Stats struct {
-	// Users and Addresses are calls that were refused, by whose limit it was.
+	// Users and Addresses are the calls that were refused, by the limit that they
+	// exceeded.
 	Users, Addresses atomic.Int64
-	// Uncounted are calls that were let through because Redis did not answer.
+	// Uncounted are the calls that were let through because Redis did not answer.
 	Uncounted atomic.Int64
 }
 
-// Service limits how often somebody calls. Safe for concurrent use.
+// Service limits how often users and addresses call. Safe for concurrent use.
 type Service struct {
 	limits  Limits
 	counter Counter
 	stats   Stats
 }
 
-// New makes a service.
+// New returns a service that counts in the counter.
 func New(limits Limits, counter Counter) *Service {
 	return &Service{limits: limits, counter: counter}
 }
 
-// Stats is what this process has done.
+// Stats returns the counts of this process.
 func (s *Service) Stats() *Stats { return &s.stats }
 
-// Addresses tells whether the address of a call matters.
+// Addresses reports whether the addresses of calls are limited.
 func (s *Service) Addresses() bool { return s.limits.Address > 0 }
 
-// Take counts a call of a user (0 for nobody) from an address (empty for one
-// that does not matter): CodeRateLimited where it is one too many. Both are
-// counted at the same time, in one round trip's time to Redis, and with neither
-// limit set Redis is not asked. Where Redis does not answer the call is let
-// through: a limit is there to keep the service up, not to take it down.
+// Take counts a call of a user (0 for none) from an address ("" for one that is
+// not limited). It returns CodeRateLimited if the call exceeds a limit. Both are
+// counted concurrently, in the time of one round trip to Redis; without limits
+// Redis is not asked. If Redis does not answer, the call is let through: limits
+// protect the service and must not take it down.
 func (s *Service) Take(ctx context.Context, user models.UserID, address string) error {
 	var counts []<-chan count
 	if s.limits.User > 0 && user != 0 {
-		counts = append(counts, s.begin(ctx, &s.stats.Users, "this user", func(ctx context.Context) (time.Duration, error) {
+		counts = append(counts, s.count(ctx, "this user", &s.stats.Users, func(ctx context.Context) (time.Duration, error) {
 			return s.counter.User(ctx, user, s.limits.User)
 		}))
 	}
-	if network := networkOf(address); s.limits.Address > 0 && network != "" {
-		counts = append(counts, s.begin(ctx, &s.stats.Addresses, "this address", func(ctx context.Context) (time.Duration, error) {
+	if network := rateLimitKey(address); s.limits.Address > 0 && network != "" {
+		counts = append(counts, s.count(ctx, "this address", &s.stats.Addresses, func(ctx context.Context) (time.Duration, error) {
 			return s.counter.Address(ctx, network, s.limits.Address)
 		}))
 	}
 	if len(counts) == 0 {
 		return nil
 	}
-	late := time.NewTimer(patience)
-	defer late.Stop()
+	timeout := time.NewTimer(countTimeout)
+	defer timeout.Stop()
 	var refusal *models.Error
 	for _, counted := range counts {
 		select {
@@ -89,17 +90,14 @@ func (s *Service) Take(ctx context.Context, user models.UserID, address string) 
 			} else if c.wait > 0 {
 				c.refused.Add(1)
 				if refusal == nil || c.wait > refusal.Wait {
-					refusal = &models.Error{
-						Code: models.CodeRateLimited, Wait: c.wait,
-						Message: fmt.Sprintf("%s calls too often; wait as long as Retry-After says", c.who),
-					}
+					refusal = c.refusal()
 				}
 			}
-		case <-late.C:
+		case <-timeout.C:
 			s.stats.Uncounted.Add(1)
-			late.Reset(0) // the other one does not get more time
+			timeout.Reset(0) // the other count gets no more time
 		case <-ctx.Done():
-			return nil // nobody waits for the answer
+			return nil // the client is gone
 		}
 	}
 	if refusal != nil {
@@ -108,20 +106,27 @@ func (s *Service) Take(ctx context.Context, user models.UserID, address string) 
 	return nil
 }
 
-// count is what counting has come to.
+// count is the result of counting one call against one limit.
 type count struct {
-	who     string
-	refused *atomic.Int64
+	who     string        // "this user" or "this address"
+	refused *atomic.Int64 // counts refusals by this limit
 	wait    time.Duration
 	err     error
 }
 
-// begin counts in the background: a connection that hangs does not listen to a
-// context.
-func (s *Service) begin(ctx context.Context, refused *atomic.Int64, who string, take func(context.Context) (time.Duration, error)) <-chan count {
+func (c count) refusal() *models.Error {
+	return &models.Error{
+		Code: models.CodeRateLimited, Wait: c.wait,
+		Message: fmt.Sprintf("%s calls too often; wait as long as Retry-After says", c.who),
+	}
+}
+
+// count counts a call in the background, because a connection that hangs does
+// not notice the end of a context.
+func (s *Service) count(ctx context.Context, who string, refused *atomic.Int64, take func(context.Context) (time.Duration, error)) <-chan count {
 	counted := make(chan count, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := context.WithTimeout(ctx, countTimeout)
 		defer cancel()
 		wait, err := take(ctx)
 		counted <- count{who: who, refused: refused, wait: wait, err: err}
@@ -129,8 +134,9 @@ func (s *Service) begin(ctx context.Context, refused *atomic.Int64, who string, 
 	return counted
 }
 
-// networkOf is what of an address is counted together; empty for what is none.
-func networkOf(address string) string {
+// rateLimitKey returns the network that a client address is counted under: the
+// address itself for IPv4, its /64 for IPv6, "" if it is not an address.
+func rateLimitKey(address string) string {
 	addr, err := netip.ParseAddr(address)
 	if err != nil {
 		return ""
@@ -139,7 +145,7 @@ func networkOf(address string) string {
 	if addr.Is4() {
 		return addr.String()
 	}
-	network, err := addr.Prefix(v6Network)
+	network, err := addr.Prefix(subscriberBits)
 	if err != nil {
 		return ""
 	}

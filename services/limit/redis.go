@@ -12,24 +12,24 @@ import (
 	"stepboard/models"
 )
 
-// RedisCounter counts in Redis, by the GCRA of redis_rate: each limit is one
-// key, so that it works in a cluster, and one script. Time is that of Redis.
+// RedisCounter counts in Redis by the GCRA of redis_rate. Each limit is one key,
+// so that it works in a cluster, and one script. It uses the time of Redis.
 type RedisCounter struct {
 	limiter *redis_rate.Limiter
 	keys    keys.Builder
 }
 
-// NewRedisCounter makes a counter.
+// NewRedisCounter returns a counter.
 func NewRedisCounter(rdb redis.UniversalClient, keys keys.Builder) *RedisCounter {
-	return &RedisCounter{limiter: redis_rate.NewLimiter(ownKeys{rdb}), keys: keys}
+	return &RedisCounter{limiter: redis_rate.NewLimiter(unprefixed{rdb}), keys: keys}
 }
 
-// User counts a call of a user.
+// User counts a call of a user. One round trip.
 func (c *RedisCounter) User(ctx context.Context, user models.UserID, perMinute int) (time.Duration, error) {
 	return c.take(ctx, c.keys.UserCalls(user), perMinute)
 }
 
-// Address counts a call from an address.
+// Address counts a call from an address. One round trip.
 func (c *RedisCounter) Address(ctx context.Context, address string, perMinute int) (time.Duration, error) {
 	return c.take(ctx, c.keys.AddressCalls(address), perMinute)
 }
@@ -42,27 +42,27 @@ func (c *RedisCounter) take(ctx context.Context, key string, perMinute int) (tim
 	return max(0, result.RetryAfter), nil
 }
 
-// ratePrefix is what redis_rate puts before every key.
+// ratePrefix is the prefix that redis_rate adds to every key.
 const ratePrefix = "rate:"
 
-// ownKeys undoes that: every key of ours begins with the prefix of keys.Builder,
-// which a shared server's ACL may ask for.
-type ownKeys struct{ redis.UniversalClient }
+// unprefixed removes ratePrefix from keys. All of Stepboard's keys begin with
+// the prefix of keys.Builder, which the ACL of a shared server may require.
+type unprefixed struct{ redis.UniversalClient }
 
-// Eval is part of what redis_rate calls.
-func (o ownKeys) Eval(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
-	return o.UniversalClient.Eval(ctx, script, own(keys), args...)
+// Eval is called by redis_rate.
+func (u unprefixed) Eval(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
+	return u.UniversalClient.Eval(ctx, script, withoutPrefix(keys), args...)
 }
 
-// EvalSha is part of what redis_rate calls.
-func (o ownKeys) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
-	return o.UniversalClient.EvalSha(ctx, sha, own(keys), args...)
+// EvalSha is called by redis_rate.
+func (u unprefixed) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	return u.UniversalClient.EvalSha(ctx, sha, withoutPrefix(keys), args...)
 }
 
-func own(keys []string) []string {
-	named := make([]string, len(keys))
+func withoutPrefix(keys []string) []string {
+	names := make([]string, len(keys))
 	for i, key := range keys {
-		named[i] = strings.TrimPrefix(key, ratePrefix)
+		names[i] = strings.TrimPrefix(key, ratePrefix)
 	}
-	return named
+	return names
 }
