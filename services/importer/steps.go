@@ -130,7 +130,7 @@ func (i *stepsImport) readerFor(header string) (lineReader, error) {
 func splitLine(line string) (fields []string, err error) {
 	if strings.Contains(line, `"`) {
 		if fields, err = csv.NewReader(strings.NewReader(line)).Read(); err != nil {
-			return nil, fmt.Errorf("quotes that are no CSV: %w", err)
+			return nil, fmt.Errorf("the quotes are not valid CSV: %w", err)
 		}
 	} else {
 		fields = strings.Split(line, ",")

@@ -1,0 +1,245 @@
+package importer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/catalog"
+	"stepboard/services/friends"
+	"stepboard/services/importer"
+	"stepboard/services/score"
+)
+
+// fakeStores records what an import stores. Its errors, if set, are returned
+// instead.
+type fakeStores struct {
+	edges      []models.Edge
+	users      map[models.UserID]bool
+	hot, cold  []string // "user score reached-at" of each raise
+	archived   []models.Date
+	archiveErr error
+	raiseErr   error
+}
+
+func (f *fakeStores) Import(_ context.Context, edges []models.Edge) (int, []friends.Rejected, error) {
+	var rejected []friends.Rejected
+	for i, e := range edges {
+		if e.A == e.B {
+			rejected = append(rejected, friends.Rejected{Index: i, Err: models.Errorf(models.CodeValidationFailed, "oneself")})
+			continue
+		}
+		f.edges = append(f.edges, e)
+	}
+	return len(edges) - len(rejected), rejected, nil
+}
+
+func (f *fakeStores) Create(_ context.Context, profiles map[models.UserID]models.Profile) error {
+	for id := range profiles {
+		f.users[id] = true
+	}
+	return nil
+}
+
+func (f *fakeStores) Archive(_ context.Context, b *models.Bucket, _ func(int64)) (models.ArchiveRun, error) {
+	f.archived = append(f.archived, b.Day)
+	return models.ArchiveRun{}, f.archiveErr
+}
+
+func (f *fakeStores) raise(list *[]string) func(context.Context, []models.Raise) []error {
+	return func(_ context.Context, raises []models.Raise) []error {
+		if f.raiseErr != nil && len(raises) > 0 {
+			return slices.Repeat([]error{f.raiseErr}, len(raises))
+		}
+		for _, r := range raises {
+			points, at := score.Of(r.Bucket).Decode(r.Entry.Composite)
+			*list = append(*list, fmt.Sprintf("%v %d %s", r.Entry.User, points, testenv.Must(at.MarshalText())))
+		}
+		return nil
+	}
+}
+
+// report records the numbers of bad lines.
+type report struct {
+	lines int
+	bad   []int
+}
+
+func (r *report) Line() { r.lines++ }
+
+func (r *report) BadLine(number int, _ error) error {
+	r.bad = append(r.bad, number)
+	return nil
+}
+
+// fixture is an importer on fake stores, on 2026-11-20 at 13:00 UTC, with three
+// hot days.
+type fixture struct {
+	*importer.Service
+	stores *fakeStores
+	board  *catalog.Board
+}
+
+func newFixture(t testing.TB) *fixture {
+	t.Helper()
+	env := testenv.Embedded(t)
+	c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
+	def := models.Board{Name: "steps", Kind: models.KindDaily, TimeZone: "Asia/Shanghai", MaxScore: 100_000, Shards: 1, Global: models.AudienceUsers}
+	if err := c.Definitions.Define(t.Context(), []models.Board{def}); err != nil {
+		t.Fatal(err)
+	}
+	stores := &fakeStores{users: make(map[models.UserID]bool)}
+	return &fixture{
+		Service: &importer.Service{
+			Friends: stores, Users: stores, Buckets: c.Buckets, Archive: stores,
+			RaiseHot: stores.raise(&stores.hot), RaiseCold: stores.raise(&stores.cold), Clock: env.Clock.Now,
+		},
+		stores: stores, board: testenv.Must(c.Definitions.Board("steps")),
+	}
+}
+
+func TestImportFriends(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	text := "\ufeff# a comment\n\n0 1\n1\t2\n2,3\n4 4\n5\n5 6 7\na 6\n-2 6\n9007199254740991 6\n"
+	var r report
+	added, err := f.ImportFriends(t.Context(), strings.NewReader(text), 1, &r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []models.Edge{{A: 1, B: 2}, {A: 2, B: 3}, {A: 3, B: 4}}
+	if added != 3 || !slices.Equal(f.stores.edges, want) {
+		t.Errorf("%d added: %v, want %v", added, f.stores.edges, want)
+	}
+	slices.Sort(r.bad) // rejected edges are reported with their batch
+	if r.lines != 9 || !slices.Equal(r.bad, []int{6, 7, 8, 9, 10, 11}) {
+		t.Errorf("%d lines, bad ones %v", r.lines, r.bad)
+	}
+}
+
+func TestImportDailySteps(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	text := strings.Join([]string{
+		"User_ID, Date, Steps", "1,2026-11-19,5000", "2,2026-11-20,700", `"3","2026-11-10","900"`, "",
+		"4,2026-11-21,1", "4,2026-11-19,100001", "4,2026-11-19", `"4,2026-11-19,1`, "ann,2026-11-19,1",
+	}, "\r\n")
+	var r report
+	result, err := f.ImportSteps(t.Context(), strings.NewReader(text), f.board, &r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (importer.StepsResult{Raised: 3, Archived: 1}); result != want {
+		t.Errorf("%+v, want %+v", result, want)
+	}
+	if r.lines != 8 || !slices.Equal(r.bad, []int{6, 7, 8, 9, 10}) {
+		t.Errorf("%d lines, bad ones %v", r.lines, r.bad)
+	}
+	hot := []string{"1 5000 2026-11-19T15:59:59.999Z", "2 700 2026-11-20T13:00:00.000Z"} // none later than now
+	if diff := cmp.Diff(hot, f.stores.hot); diff != "" {
+		t.Errorf("hot days: -want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"3 900 2026-11-10T15:59:59.999Z"}, f.stores.cold); diff != "" {
+		t.Errorf("cold days: -want +got:\n%s", diff)
+	}
+	if len(f.stores.users) != 3 || !slices.Equal(f.stores.archived, []models.Date{testenv.Must(models.ParseDate("2026-11-10"))}) {
+		t.Errorf("users %v, archived %v", f.stores.users, f.stores.archived)
+	}
+}
+
+// The hours of a day add up, in any order. A total is reached at the end of the
+// hour in which it last rose.
+func TestImportHourlySteps(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	text := strings.Join([]string{
+		"Id,ActivityHour,StepTotal", "1,2026-11-19 22:00,0", "1,2026-11-19 8:00,100", "1,2026-11-19 13:00,250",
+		"2,2026-11-19 9:00,0", "2,2026-11-19 7:00,0", "3,2026-11-19 25:00,1", "4,2026-11-19 5:00,60000", "4,2026-11-19 6:00,60000",
+	}, "\n")
+	var r report
+	result, err := f.ImportSteps(t.Context(), strings.NewReader(text), f.board, &r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Raised != 2 || r.lines != 8 || !slices.Equal(r.bad, []int{7, 9}) {
+		t.Errorf("%+v of %d lines, bad ones %v", result, r.lines, r.bad)
+	}
+	if diff := cmp.Diff([]string{"1 350 2026-11-19T06:00:00.000Z", "2 0 2026-11-19T00:00:00.000Z"}, f.stores.hot); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestImportStepsFails(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for name, tt := range map[string]struct {
+		text   string
+		stores fakeStores
+		want   string
+	}{
+		"an empty file":   {text: "\ufeff\n \n", want: "the file is empty: its first line must name the columns"},
+		"unknown columns": {text: "who,when,what\n", want: `the first line is "who,when,what"`},
+		"raising":         {text: "user_id,date,steps\n1,2026-11-19,5\n2,2026-11-19,5\n", stores: fakeStores{raiseErr: broken}, want: "2 of 2 totals were not raised: broken"},
+		"archiving":       {text: "user_id,date,steps\n1,2026-11-10,5\n", stores: fakeStores{archiveErr: broken}, want: "the totals are stored, and the next archive run moves them: broken"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.stores.raiseErr, f.stores.archiveErr = tt.stores.raiseErr, tt.stores.archiveErr
+			_, err := f.ImportSteps(t.Context(), strings.NewReader(tt.text), f.board, &report{})
+			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("error %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+// A cold day that the archive does not take yet is left to its next run.
+func TestImportLeavesADayToTheNextRun(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.stores.archiveErr = models.Errorf(models.CodeArchiveRunning, "it runs")
+	result, err := f.ImportSteps(t.Context(), strings.NewReader("user_id,date,steps\n1,2026-11-10,5\n"), f.board, &report{})
+	if want := (importer.StepsResult{Raised: 1, Waiting: 1}); err != nil || result != want {
+		t.Errorf("%+v, %v, want %+v", result, err, want)
+	}
+}
+
+func TestImportIsStopped(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	added, err := f.ImportFriends(ctx, strings.NewReader("1 2\n"), 0, &report{})
+	if added != 0 || !errors.Is(err, context.Canceled) || f.stores.edges != nil {
+		t.Errorf("%d added, %v", added, err)
+	}
+}
+
+func FuzzParseEdge(f *testing.F) {
+	f.Add("1 2", int64(0))
+	f.Add("-9223372036854775808 -9223372036854775807", int64(-9223372036854775800))
+	f.Fuzz(func(t *testing.T, line string, offset int64) {
+		if e, err := importer.ParseEdge(line, offset); err == nil && (!e.A.Valid() || !e.B.Valid()) {
+			t.Errorf("%q with offset %d is %v", line, offset, e)
+		}
+	})
+}
+
+func FuzzParseHour(f *testing.F) {
+	f.Add("1", "2016-4-12 13:00", "7")
+	f.Fuzz(func(t *testing.T, user, hour, steps string) {
+		id, _, n, err := importer.ParseHour([]string{user, hour, steps}, time.UTC)
+		if err == nil && (!id.Valid() || n < 0) {
+			t.Errorf("%q, %q, %q are user %v with %d steps", user, hour, steps, id, n)
+		}
+	})
+}
