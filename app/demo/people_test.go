@@ -22,6 +22,7 @@ import (
 	"stepboard/services/ingest"
 )
 
+// fileOf returns the path of a new file with a text.
 func fileOf(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
@@ -31,7 +32,7 @@ func fileOf(t testing.TB, text string) string {
 	return path
 }
 
-// described is all that a seed decides about people before they walk.
+// described returns everything that a seed decides about people before they walk.
 func described(t testing.TB, o Options) map[string]any {
 	t.Helper()
 	p, err := newPeople(t.Context(), o)
@@ -45,7 +46,7 @@ func TestDemoPeopleComeFromTheSeed(t *testing.T) {
 	t.Parallel()
 	first := described(t, Options{Users: 300, Seed: 7})
 	if diff := cmp.Diff(first, described(t, Options{Users: 300, Seed: 7})); diff != "" {
-		t.Errorf("the same seed makes others: %s", diff)
+		t.Errorf("the same seed makes other people: %s", diff)
 	}
 	other := described(t, Options{Users: 300, Seed: 8})
 	for _, what := range []string{"friendships", "steps", "names"} {
@@ -107,8 +108,7 @@ func TestDemoPeopleFromFiles(t *testing.T) {
 	}
 }
 
-// A score never falls within a day, and says what was walked until its person
-// tires.
+// Within a day a score never falls. It equals the steps up to freshSteps.
 func TestDemoScores(t *testing.T) {
 	t.Parallel()
 	p, err := newPeople(t.Context(), Options{Users: 10, Seed: 1})
@@ -132,15 +132,15 @@ func TestDemoScores(t *testing.T) {
 		}
 	}
 	if dailyScore(100_000) >= dailyScore(101_000) {
-		t.Error("after some hours nobody moves any more")
+		t.Error("after some hours the scores no longer rise")
 	}
 }
 
-// At midnight the day's steps begin at 0, and the demo's hours go on.
+// At midnight the day's steps begin at 0, while the hours of walking go on.
 func TestDemoMidnight(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 11, 20, 15, 59, 0, 0, time.UTC)
-	s := walkDay{start: start, day: 100}
+	d := walkDay{start: start, day: 100}
 	for _, tt := range []struct {
 		after    time.Duration
 		today    models.Date
@@ -148,14 +148,14 @@ func TestDemoMidnight(t *testing.T) {
 	}{
 		{0, 100, 0, 8}, {30 * time.Second, 100, 0, 9}, {time.Minute, 101, 10, 10}, {2 * time.Minute, 101, 10, 12}, {24*time.Hour + time.Minute, 102, 2890, 2890},
 	} {
-		from, to := s.advance(start.Add(tt.after), tt.today)
-		if from != tt.from || to != tt.to || s.day != tt.today {
-			t.Errorf("after %v: hours %v to %v of day %d, want %v to %v of day %d", tt.after, from, to, s.day, tt.from, tt.to, tt.today)
+		from, to := d.advance(start.Add(tt.after), tt.today)
+		if from != tt.from || to != tt.to || d.day != tt.today {
+			t.Errorf("after %v: hours %v to %v of day %d, want %v to %v of day %d", tt.after, from, to, d.day, tt.from, tt.to, tt.today)
 		}
 	}
 }
 
-// embeddedApp is the service on the test's embedded stores.
+// embeddedApp returns the service on the test's embedded stores.
 func embeddedApp(t testing.TB, env *testenv.Env) *app.App {
 	t.Helper()
 	a, err := app.Build(context.Background(), app.Options{
@@ -174,7 +174,7 @@ func embeddedApp(t testing.TB, env *testenv.Env) *app.App {
 	return a
 }
 
-// A change of the graph can't be stopped, so moving in looks before each.
+// A change of the graph can't be stopped, so ctx is checked before each one.
 func TestDemoMovingInIsStopped(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
@@ -195,8 +195,8 @@ func TestDemoMovingInIsStopped(t *testing.T) {
 	}
 }
 
-// A demo of many people reports more totals at once than the service takes,
-// and a day that closes meanwhile is no failure.
+// A demo of many people uploads more totals at once than the service's queue takes.
+// A day that has closed is not an error.
 func TestDemoUploads(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
