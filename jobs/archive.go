@@ -10,11 +10,11 @@ import (
 	"stepboard/models"
 )
 
-// archiveDeadline bounds a night's archival. What is left over is taken up by
+// archiveDeadline bounds one run. Buckets that are left over are archived by
 // the next one.
 const archiveDeadline = 6 * time.Hour
 
-// Archiver is the archive.
+// Archiver archives buckets.
 type Archiver interface {
 	EnsurePartitions(ctx context.Context) error
 	Due(ctx context.Context) ([]*models.Bucket, error)
@@ -22,9 +22,9 @@ type Archiver interface {
 	DropExpired(ctx context.Context, months int) (int, error)
 }
 
-// Archive moves every bucket that is due, and drops the months that are kept
-// no longer; its rows are the entries moved. A bucket that fails does not keep
-// the others from moving.
+// Archive returns the job that archives every bucket that is due, and drops
+// months that are older than the archive keeps. Its rows are the entries moved.
+// A bucket that fails does not prevent the others from being archived.
 func Archive(archiver Archiver, schedule cron.Schedule, retainMonths int) Job {
 	return Job{
 		Name: "archive", Schedule: schedule, Deadline: archiveDeadline, AtStart: true,
@@ -36,6 +36,7 @@ func Archive(archiver Archiver, schedule cron.Schedule, retainMonths int) Job {
 	}
 }
 
+// archiveDue archives the buckets that are due.
 func archiveDue(ctx context.Context, archiver Archiver) (rows int64, err error) {
 	if err := archiver.EnsurePartitions(ctx); err != nil {
 		return 0, err
@@ -50,7 +51,7 @@ func archiveDue(ctx context.Context, archiver Archiver) (rows int64, err error) 
 			return rows, errors.Join(append(failed, context.Cause(ctx))...)
 		}
 		run, err := archiver.Archive(ctx, bucket, func(int64) {})
-		// Somebody who has asked for it is at it already.
+		// An operator's command may be archiving it already.
 		if err != nil && models.CodeOf(err) != models.CodeArchiveRunning {
 			failed = append(failed, err)
 		}

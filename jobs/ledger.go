@@ -13,17 +13,19 @@ import (
 )
 
 const (
-	// reconcileEvery is how long a board may lack what a crash kept from it.
+	// reconcileEvery bounds how long a board lacks increments that a crash kept
+	// from it.
 	reconcileEvery = 15 * time.Second
 	// reconcileDeadline leaves time to fill an empty Redis.
 	reconcileDeadline = time.Hour
-	// driftSample is how many users of each rolling board a pass recomputes.
+	// driftSample is how many users of each rolling board a run recomputes.
 	driftSample = 20
-	// rollEvery is how soon after the hour rolling boards begin to settle.
+	// rollEvery is how soon after the hour rolling boards begin to drain it.
 	rollEvery = 5 * time.Second
-	// rollDeadline bounds a pass. What is left over is drained by the next one.
+	// rollDeadline bounds a run. Hours that are left over are drained by the
+	// next one.
 	rollDeadline = 10 * time.Minute
-	// purgeEvery and purgeDeadline are for what nobody waits for.
+	// purgeEvery and purgeDeadline are long, because nothing waits for a purge.
 	purgeEvery    = 6 * time.Hour
 	purgeDeadline = 2 * time.Hour
 )
@@ -33,30 +35,31 @@ type Totals interface {
 	TotalRanges(ctx context.Context, now time.Time) ([]models.TotalRange, error)
 }
 
-// Windows are the buckets with a window.
+// Windows drains and checks rolling buckets.
 type Windows interface {
-	// Drain takes out of the scores what has left the window.
+	// Drain subtracts the hours that have left the window from the scores.
 	Drain(ctx context.Context, bucket *models.Bucket) (drained int64, err error)
 	// Drift recomputes a sample of the scores.
 	Drift(ctx context.Context, bucket *models.Bucket, sample int) (checked, drifted int, err error)
 }
 
-// Reconcile mends boards that take increments; its rows are the entries that
-// had to be mended. It also recomputes a sample of the scores of rolling
-// boards, and reports those that are not the sum of their hours.
-func Reconcile(reconcile func(ctx context.Context) (restored int64, err error), slots Totals, windows Windows, clock models.Clock, log *slog.Logger, registry prometheus.Registerer) Job {
+// Reconcile returns the job that restores what boards lack of the ledger. Its
+// rows are the entries that it has changed. It also recomputes a sample of the
+// scores of rolling boards, and reports those that are not the sum of their
+// hours.
+func Reconcile(reconcile func(ctx context.Context) (restored int64, err error), totals Totals, windows Windows, clock models.Clock, log *slog.Logger, registry prometheus.Registerer) Job {
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "stepboard_rolling_" + name, Help: help})
 		registry.MustRegister(c)
 		return c
 	}
 	checked := counter("checked_total", "Scores of rolling boards that were recomputed.")
-	drifted := counter("drifted_total", "Those of them that were not the sum of their hours.")
+	drifted := counter("drifted_total", "Recomputed scores that were not the sum of their hours.")
 	return Job{
 		Name: "reconcile", Schedule: cron.Every(reconcileEvery), Deadline: reconcileDeadline, AtStart: true, Frequent: true,
 		Run: func(ctx context.Context) (int64, error) {
 			restored, err := reconcile(ctx)
-			return restored, errors.Join(err, eachRollingBucket(ctx, slots, clock, func(bucket *models.Bucket) error {
+			return restored, errors.Join(err, eachRollingBucket(ctx, totals, clock, func(bucket *models.Bucket) error {
 				n, bad, err := windows.Drift(ctx, bucket, driftSample)
 				checked.Add(float64(n))
 				drifted.Add(float64(bad))
@@ -69,13 +72,13 @@ func Reconcile(reconcile func(ctx context.Context) (restored int64, err error), 
 	}
 }
 
-// Roll settles rolling boards after the hour; its rows are the totals that it
-// has taken out.
-func Roll(slots Totals, windows Windows, clock models.Clock) Job {
+// Roll returns the job that drains rolling boards after the hour. Its rows are
+// the hourly totals that it has subtracted.
+func Roll(totals Totals, windows Windows, clock models.Clock) Job {
 	return Job{
 		Name: "roll", Schedule: cron.Every(rollEvery), Deadline: rollDeadline, AtStart: true, Frequent: true,
 		Run: func(ctx context.Context) (rows int64, err error) {
-			err = eachRollingBucket(ctx, slots, clock, func(bucket *models.Bucket) error {
+			err = eachRollingBucket(ctx, totals, clock, func(bucket *models.Bucket) error {
 				n, err := windows.Drain(ctx, bucket)
 				rows += n
 				return err
@@ -85,21 +88,21 @@ func Roll(slots Totals, windows Windows, clock models.Clock) Job {
 	}
 }
 
-// eachRollingBucket does something to every bucket with a window. One that fails does
-// not stand in the others' way.
-func eachRollingBucket(ctx context.Context, slots Totals, clock models.Clock, do func(*models.Bucket) error) error {
-	list, err := slots.TotalRanges(ctx, clock())
+// eachRollingBucket calls do for every bucket with a window, the others as well
+// if one fails.
+func eachRollingBucket(ctx context.Context, totals Totals, clock models.Clock, do func(*models.Bucket) error) error {
+	ranges, err := totals.TotalRanges(ctx, clock())
 	failed := []error{err}
-	for _, slot := range list {
-		if slot.Bucket.WindowHours > 0 {
-			failed = append(failed, do(slot.Bucket))
+	for _, r := range ranges {
+		if r.Bucket.WindowHours > 0 {
+			failed = append(failed, do(r.Bucket))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// Purge deletes what the ledger need not keep any more; its rows are what it
-// has deleted.
+// Purge returns the job that deletes expired rows of the ledger. Its rows are
+// those that it has deleted.
 func Purge(purge func(ctx context.Context) (rows int64, err error)) Job {
 	return Job{Name: "purge", Schedule: cron.Every(purgeEvery), Deadline: purgeDeadline, AtStart: true, Frequent: true, Run: purge}
 }

@@ -1,5 +1,5 @@
-// Package jobs runs what the service does again and again: a scheduler, and
-// the work itself, one file for each job.
+// Package jobs runs recurring work: a scheduler, and the jobs, one file for
+// each subject.
 package jobs
 
 import (
@@ -18,17 +18,18 @@ import (
 	"stepboard/services/lease"
 )
 
-// Job is a piece of work that is done again and again. It looks for what is
-// unfinished: a run may be missed, cut off or repeated.
+// Job is recurring work. A run looks for unfinished work, so runs may be
+// missed, cut off or repeated.
 type Job struct {
-	// Name is unique: of the metrics, the log lines and, behind "job/", the
-	// lease.
+	// Name is unique. It labels metrics and log lines, and the lease is named
+	// "job/" and this.
 	Name string
-	// Schedule says when it runs, in real time: Zoned or cron.Every.
+	// Schedule returns when the job runs, in real time: Zoned or cron.Every.
 	Schedule cron.Schedule
-	// Deadline bounds a run, the taking of its lease included. More than 0.
+	// Deadline bounds a run, including the taking of its lease. More than 0.
 	Deadline time.Duration
-	// AtStart runs it also once when the service starts.
+	// AtStart runs the job once when the scheduler starts, besides its
+	// schedule.
 	AtStart bool
 	// Frequent logs a run that had nothing to do at debug level only.
 	Frequent bool
@@ -43,18 +44,19 @@ type Job struct {
 	// MetricsOnly shows the job's metrics, all zero, and never runs it: the
 	// process has another role.
 	MetricsOnly bool
-	// Run does the work and answers how many rows of whatever it works on were
-	// done, also where it fails. It ends soon after ctx.
+	// Run does the work and returns how many rows it has worked on, whatever
+	// the job's rows are, also with an error. It ends soon after ctx.
 	Run func(ctx context.Context) (rows int64, err error)
 }
 
-// Leases keep the replicas from doing the same job at once.
+// Leases let one replica at a time run a job.
 type Leases interface {
-	// Hold runs fn under a lease, or answers lease.ErrHeld.
+	// Hold runs fn while it holds a lease. It returns lease.ErrHeld if another
+	// holder has it.
 	Hold(ctx context.Context, name string, fn func(ctx context.Context) error) error
 }
 
-// Scheduler runs jobs.
+// Scheduler runs jobs on their schedules.
 type Scheduler struct {
 	leases  Leases
 	clock   models.Clock
@@ -63,14 +65,15 @@ type Scheduler struct {
 	tasks   []*task
 }
 
-// task is a job that never overlaps itself in one process.
+// task is a job and a lock that keeps it from overlapping itself in one
+// process.
 type task struct {
 	Job
 	running sync.Mutex
 }
 
-// New makes a scheduler and registers its metrics. The clock is for those
-// alone; the schedules have their own.
+// New returns a scheduler and registers its metrics. The clock is used for the
+// metrics only; the schedules have their own.
 func New(leases Leases, clock models.Clock, log *slog.Logger, registry prometheus.Registerer, jobs ...Job) *Scheduler {
 	s := &Scheduler{leases: leases, clock: clock, log: log, metrics: newMetrics(registry)}
 	for _, job := range jobs {
@@ -80,8 +83,8 @@ func New(leases Leases, clock models.Clock, log *slog.Logger, registry prometheu
 	return s
 }
 
-// Run runs the jobs until ctx ends, and returns when those under way have
-// ended too, which hear of it by their own context. It runs once.
+// Run runs the jobs until ctx ends, and returns when the runs in progress have
+// ended. These see the end in their own context. It must be called once.
 func (s *Scheduler) Run(ctx context.Context) {
 	timetable := cron.New(cron.WithLogger(cron.DiscardLogger))
 	var starting sync.WaitGroup
@@ -100,8 +103,8 @@ func (s *Scheduler) Run(ctx context.Context) {
 	starting.Wait()
 }
 
-// run does a job once, and leaves one log line and its measurements. A run
-// that another one stands in the way of, here or on another replica, is none.
+// run runs a job once, logs one line and records metrics. It records nothing if
+// another run of the job is in progress, here or on another replica.
 func (s *Scheduler) run(ctx context.Context, t *task) {
 	if ctx.Err() != nil {
 		return
@@ -117,7 +120,7 @@ func (s *Scheduler) run(ctx context.Context, t *task) {
 		s.log.DebugContext(ctx, "job is running on another replica", "job", t.Name)
 		return
 	}
-	// A run that stopping the service has cut off is no failure.
+	// A run that the end of the service has cut off is no failure.
 	failed := o.err != nil && (ctx.Err() == nil || o.stack != "")
 	elapsed := time.Since(start)
 	s.metrics.duration.WithLabelValues(t.Name).Observe(elapsed.Seconds())
@@ -131,6 +134,7 @@ func (s *Scheduler) run(ctx context.Context, t *task) {
 	s.report(ctx, t.Job, elapsed, o, failed)
 }
 
+// report logs the line of a run.
 func (s *Scheduler) report(ctx context.Context, job Job, elapsed time.Duration, o outcome, failed bool) {
 	level := slog.LevelInfo
 	switch {
@@ -155,11 +159,11 @@ func (s *Scheduler) report(ctx context.Context, job Job, elapsed time.Duration, 
 	s.log.LogAttrs(ctx, level, "job", attrs...)
 }
 
-// outcome is what became of a run.
+// outcome is the result of a run.
 type outcome struct {
 	rows      int64
 	err       error
-	stack     string // where it panicked
+	stack     string // the stack of a panic
 	elsewhere bool   // another replica holds the lease
 }
 
@@ -186,8 +190,7 @@ func (s *Scheduler) attempt(ctx context.Context, job Job) (o outcome) {
 	} else {
 		o.err = s.leases.Hold(ctx, "job/"+job.Name, run)
 	}
-	// A job that takes a further lease below the scheduler's fails if that one is
-	// held.
+	// A leased job that takes a further lease fails if that one is held.
 	o.elsewhere = errors.Is(o.err, lease.ErrHeld) && (!began || job.OwnLease)
 	return o
 }

@@ -10,15 +10,14 @@ import (
 	"stepboard/models"
 )
 
-// Zoned fires whenever a cron expression comes true in one of the zones, on
-// the service's clock: "30 3 * * *" at half past three in each of them. An
-// error says what is wrong with the expression, as CheckSpec does.
+// Zoned returns a schedule that fires whenever a cron expression is due in one
+// of the zones, on the service's clock: "30 3 * * *" at half past three in each
+// of them. The error is that of CheckSpec.
 //
-// The zones are asked for anew after each firing, so that the zone of a board
-// that is defined later counts from the next firing on; while there is none it
-// is UTC. Where a clock change skips the time, that day has no firing in that
-// zone, and where it repeats the time, two: from one firing to the next it may
-// be two days.
+// The zones are read anew after each firing, so that the zone of a board that
+// is defined later counts from the next firing on. Without any zone it is UTC.
+// If a clock change skips the time, that day has no firing in that zone; if it
+// repeats the time, the day has two. So two days may pass between two firings.
 func Zoned(spec string, zones func() []*time.Location, clock models.Clock) (cron.Schedule, error) {
 	schedule, err := parse(spec)
 	if err != nil {
@@ -27,10 +26,10 @@ func Zoned(spec string, zones func() []*time.Location, clock models.Clock) (cron
 	return &zoned{schedule: schedule, zones: zones, clock: clock}, nil
 }
 
-// CheckSpec tells what is wrong with a cron expression: five fields (minute,
-// hour, day of month, month, day of week), a name such as @daily, or @every
-// with a duration of at least a second. Naming a zone is an error, as is a
-// time that never comes.
+// CheckSpec returns what is wrong with a cron expression, nil if it is valid:
+// five fields (minute, hour, day of month, month, day of week), a name such as
+// @daily, or @every with a duration of at least a second. An expression must
+// not name a zone, nor a time that never occurs.
 func CheckSpec(spec string) error {
 	_, err := parse(spec)
 	return err
@@ -45,7 +44,7 @@ func parse(spec string) (cron.Schedule, error) {
 		return nil, fmt.Errorf("cron expression %q: %w", spec, err)
 	}
 	if text, ok := strings.CutPrefix(spec, "@every "); ok {
-		// The library makes a second of anything less.
+		// The library turns anything shorter into a second.
 		if every, err := time.ParseDuration(text); err != nil || every < time.Second {
 			return nil, fmt.Errorf("cron expression %q: @every takes a duration of a second or more", spec)
 		}
@@ -62,12 +61,11 @@ type zoned struct {
 	clock    models.Clock
 }
 
-// Next is part of cron.Schedule: the first firing after now, both in real
-// time. Costs some microseconds for each zone.
+// Next is part of cron.Schedule. It returns the first firing after now, both in
+// real time. It takes some microseconds for each zone.
 func (z *zoned) Next(now time.Time) time.Time {
-	// The two clocks are read one after the other. Whole seconds keep the
-	// moment in between out of the shift; with it, a firing could come out
-	// again right after itself.
+	// The two clocks are read one after the other. Rounding removes the time in
+	// between from the shift; otherwise Next could return the same firing twice.
 	shift := time.Until(z.clock()).Round(time.Second)
 	zones := z.zones()
 	if len(zones) == 0 {
@@ -86,11 +84,12 @@ func (z *zoned) Next(now time.Time) time.Time {
 	return first.Add(-shift).In(now.Location())
 }
 
-// in is the first firing after now in one zone, both on the service's clock.
+// in returns the first firing after now in one zone, both on the service's
+// clock.
 func (z *zoned) in(zone *time.Location, now time.Time) time.Time {
 	next := z.schedule.Next(now.In(zone))
-	// Where a zone goes back over midnight the library may answer a moment
-	// that has passed, and would again and again.
+	// If a clock change in the zone goes back over midnight, the library may
+	// return a time that has passed, for every call until then.
 	for later := now; !next.IsZero() && !next.After(now); {
 		later = later.Add(time.Hour)
 		next = z.schedule.Next(later.In(zone))

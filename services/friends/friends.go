@@ -1,11 +1,11 @@
-// Package friends is the friend graph. Its truth is in SQL; the set that a
-// ranking reads is a copy in Redis, loaded on a miss.
+// Package friends keeps the friend graph. Its truth is in SQL. The set of
+// friends that a ranking reads is a copy in Redis, loaded on a miss.
 //
-// A copy may never outlive a change. Before a change commits, the sets of its
-// users are removed and marked as changing; a reader stores what it read only
-// if no mark stands and nothing was removed since it began; after the commit
-// the sets are removed again and the marks lifted. A writer that dies leaves
-// marks that expire after a minute, and while they stand nothing is stored.
+// A copy never outlives a change. Before a change commits, the sets of its
+// users are removed and marked as changing. A reader stores the list that it
+// read only if there is no mark and no set was removed since it began. After
+// the commit the sets are removed again, and the marks with them. A writer that
+// dies leaves marks, which expire after a minute; until then nothing is stored.
 package friends
 
 import (
@@ -19,26 +19,26 @@ import (
 	"stepboard/services/recovery"
 )
 
-// changeTimeout bounds a change, well below markTTL: its marks must stand
-// until it has committed or can't any more.
+// changeTimeout bounds a change, well below markTTL: its marks must last until
+// it has committed or can't commit any more.
 const changeTimeout = 10 * time.Second
 
-// Service is the friend graph. Safe for concurrent use.
+// Service keeps the friend graph. Safe for concurrent use.
 type Service struct {
 	store *Store
 	cache *Cache
 	log   *slog.Logger
 }
 
-// New makes a service.
+// New returns a service.
 func New(store *Store, cache *Cache, log *slog.Logger) *Service {
 	return &Service{store: store, cache: cache, log: log}
 }
 
-// IDs lists a user's friends, in no particular order. One round trip to Redis
-// if the set is there; on a miss one query and two round trips more, by one
-// reader at a time. With Redis away it answers from SQL; CodeUnavailable if
-// that is away too.
+// IDs returns a user's friends, in no particular order. One round trip to Redis
+// if the set is stored. On a miss one query and two more round trips, by one
+// reader at a time. If Redis is away the list is read from SQL; CodeUnavailable
+// if that is away, too.
 func (s *Service) IDs(ctx context.Context, user models.UserID) ([]models.UserID, error) {
 	ids, ok, cacheErr := s.cache.get(ctx, user)
 	if ok {
@@ -68,7 +68,8 @@ func (s *Service) IDs(ctx context.Context, user models.UserID) ([]models.UserID,
 	return ids, nil
 }
 
-// List is a page of a user's friends by id, behind the given one. One query.
+// List returns a page of a user's friends, ordered by id, behind the given id.
+// One query.
 func (s *Service) List(ctx context.Context, user, after models.UserID, limit int) ([]Friend, error) {
 	page, err := s.store.list(ctx, user, after, limit)
 	if err != nil {
@@ -77,9 +78,9 @@ func (s *Service) List(ctx context.Context, user, after models.UserID, limit int
 	return page, nil
 }
 
-// change runs fn in a transaction and keeps the copies in Redis true: whose
-// lists it has changed is marked before the commit and cleared after it. It
-// goes on when the client hangs up: half a change is no use to anybody.
+// change runs fn in a transaction and keeps the copies in Redis true: users
+// whose lists have changed are marked before the commit and cleared after it.
+// It continues if the client disconnects, because half a change is of no use.
 func (s *Service) change(ctx context.Context, fn func(*tx) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
 	defer cancel()
@@ -89,7 +90,7 @@ func (s *Service) change(ctx context.Context, fn func(*tx) error) error {
 		if err := fn(t); err != nil {
 			return err
 		}
-		// Should the marking break half way, some marks may stand.
+		// If marking fails half way, some users are marked.
 		marked = sorted(t.changed)
 		if err := s.cache.mark(ctx, token, marked); err != nil {
 			return models.Unavailable("change friends", err)
@@ -98,8 +99,8 @@ func (s *Service) change(ctx context.Context, fn func(*tx) error) error {
 	})
 	var refused *models.Error
 	if err != nil && !errors.As(err, &refused) && !errors.Is(err, errListChanged) {
-		// The transaction may yet commit, as far as anybody knows: the marks
-		// stay until they expire, and the sets out of Redis with them.
+		// It is unknown whether the transaction has committed. So the marks stay
+		// until they expire, and no set is stored meanwhile.
 		return models.Unavailable("change friends", err)
 	}
 	if err := s.cache.clear(ctx, token, marked); err != nil {
@@ -108,7 +109,8 @@ func (s *Service) change(ctx context.Context, fn func(*tx) error) error {
 	return err
 }
 
-// checkLimit refuses a friendship if one of its users has no place for it.
+// checkLimit returns CodeFriendLimit if one of the users can't have a further
+// friend.
 func checkLimit(counts map[models.UserID]int, users ...models.UserID) error {
 	for _, id := range users {
 		if counts[id] >= models.MaxFriends {
@@ -118,10 +120,10 @@ func checkLimit(counts map[models.UserID]int, users ...models.UserID) error {
 	return nil
 }
 
-// lockOrder is two users in the order in which rows are locked.
+// lockOrder returns two users in the order in which rows are locked.
 func lockOrder(a, b models.UserID) []models.UserID { return sorted([]models.UserID{a, b}) }
 
-// sorted is a sorted copy without repetitions.
+// sorted returns a sorted copy without duplicates.
 func sorted(ids []models.UserID) []models.UserID {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)

@@ -7,17 +7,17 @@ import (
 	"stepboard/models"
 )
 
-// Rejected is an edge that an import can't take.
+// Rejected is an edge that could not be imported.
 type Rejected struct {
 	// Index is the edge's position, from 0.
 	Index int
 	Err   error
 }
 
-// Import adds friendships and the users that they need. Edges that exist, in
-// either direction, are left as they are; one that can't be is answered for
-// and skipped. added counts those that are new. A few statements for a few
-// thousand edges.
+// Import adds friendships, and the users that they need. Edges that exist, in
+// either direction, stay as they are. Invalid edges, and those of users with
+// too many friends, are skipped and returned. added is the number of new
+// friendships. A few statements for a few thousand edges.
 func (s *Service) Import(ctx context.Context, edges []models.Edge) (added int, rejected []Rejected, err error) {
 	var users []models.UserID
 	for i, e := range edges {
@@ -50,8 +50,8 @@ func (s *Service) Import(ctx context.Context, edges []models.Edge) (added int, r
 	return added, rejected, nil
 }
 
-// importEdges adds in one go the edges of users that are far from the limit,
-// and the others one by one.
+// importEdges adds the edges of users that stay below the limit in bulk, and
+// the others one by one.
 func (t *tx) importEdges(edges []models.Edge, counts map[models.UserID]int) (added int, full []Rejected, err error) {
 	most := make(map[models.UserID]int, len(counts))
 	for id, n := range counts {

@@ -18,34 +18,36 @@ import (
 )
 
 const (
-	// markTTL is how long a writer that died keeps its users' sets from being
-	// stored. No transaction lasts that long: changeTimeout cancels it first.
+	// markTTL is how long the mark of a writer that died prevents its users'
+	// sets from being stored. No transaction lasts that long: changeTimeout
+	// cancels it first.
 	markTTL = time.Minute
-	// loadingTTL is how long a reader that died keeps others from storing.
+	// loadingTTL is how long the claim of a reader that died prevents others
+	// from storing a set.
 	loadingTTL = 10 * time.Second
-	// setTTL is how long a set lives at the most; each one gets up to a tenth
-	// less, so that sets stored together do not expire together.
+	// setTTL is the longest lifetime of a set. Each set gets up to a tenth
+	// less, so that sets that were stored together do not expire together.
 	setTTL = time.Hour
-	// noFriends is the member that stands for an empty list. It is a number,
-	// as are ids, so that Redis keeps the set in its compact encoding.
+	// noFriends is the member that represents an empty list. It is a number, as
+	// ids are, so that Redis keeps the set in its compact encoding.
 	noFriends = "0"
 )
 
-// Cache keeps friend sets in Redis. Safe for concurrent use.
+// Cache stores friend sets in Redis. Safe for concurrent use.
 type Cache struct {
 	rdb  redis.UniversalClient
 	keys keys.Builder
 }
 
-// NewCache makes a cache over the client.
+// NewCache returns a cache over the client.
 func NewCache(rdb redis.UniversalClient, keys keys.Builder) *Cache {
 	return &Cache{rdb: rdb, keys: keys}
 }
 
-// newToken names one writer or one reader.
+// newToken returns a random token, which identifies one writer or one reader.
 func newToken() string { return rand.Text() }
 
-// get reads a user's set; ok is false if there is none. One round trip.
+// get returns a user's set; ok is false if none is stored. One round trip.
 func (c *Cache) get(ctx context.Context, user models.UserID) (ids []models.UserID, ok bool, err error) {
 	members, err := c.rdb.SMembers(ctx, c.keys.Friends(user)).Result()
 	if err != nil {
@@ -70,13 +72,13 @@ func (c *Cache) get(ctx context.Context, user models.UserID) (ids []models.UserI
 
 const (
 	// awaitPause and awaitTries bound how long a reader that may not load waits
-	// for the set that another one loads.
+	// for the set that another one is loading.
 	awaitPause = 5 * time.Millisecond
 	awaitTries = 20
 )
 
 // awaitLoad waits for the set that another reader is loading; ok is false if it
-// does not come.
+// is not stored in time.
 func (c *Cache) awaitLoad(ctx context.Context, user models.UserID) (ids []models.UserID, ok bool, err error) {
 	for range awaitTries {
 		select {
@@ -91,8 +93,8 @@ func (c *Cache) awaitLoad(ctx context.Context, user models.UserID) (ids []models
 	return ids, ok, err
 }
 
-// beginLoad asks to be the one reader that may store the user's set. It must come
-// before the list is read from SQL. One round trip.
+// beginLoad claims the right to load the user's set; one reader at a time is
+// granted it. It must precede the reading of the list from SQL. One round trip.
 func (c *Cache) beginLoad(ctx context.Context, user models.UserID) (token string, granted bool, err error) {
 	token = newToken()
 	err = c.rdb.SetArgs(ctx, c.keys.FriendsLoading(user), token, redis.SetArgs{Mode: "NX", TTL: loadingTTL}).Err()
@@ -105,9 +107,9 @@ func (c *Cache) beginLoad(ctx context.Context, user models.UserID) (token string
 	return token, true, nil
 }
 
-// storeScript stores a set that was read from SQL, unless a change is under
-// way or came about since the reader began. Either way the reader is done, and
-// the next may load.
+// storeScript stores a set that was read from SQL, unless a change is in progress
+// or began after the reader. In both cases it ends the reader's claim, so that
+// the next reader may load.
 //
 //	KEYS    changing, friends, loading
 //	ARGV    the reader's token, the set's lifetime and a mark's in ms, members…
@@ -132,8 +134,9 @@ redis.call('PEXPIRE', KEYS[2], ARGV[2])
 return 1
 `
 
-// store keeps the list that the reader with the token has read, if it may. A
-// set that was not stored is read again next time. One round trip.
+// store stores the list that the reader with the token has read, if it is
+// allowed. A set that was not stored is loaded again by the next reader. One
+// round trip.
 func (c *Cache) store(ctx context.Context, user models.UserID, token string, ids []models.UserID) (stored bool, err error) {
 	ttl := setTTL - mathrand.N(setTTL/10)
 	args := make([]any, 0, 4+len(ids))
@@ -152,13 +155,13 @@ func (c *Cache) store(ctx context.Context, user models.UserID, token string, ids
 	return n == 1, nil
 }
 
-// mark announces a change: nobody stores the users' sets from here on, and
-// what stands there is removed. It must succeed before the change commits.
+// mark announces a change: from now on nobody stores the users' sets, and
+// stored sets are removed. It must succeed before the change commits.
 //
-// Each writer's token is a member of its own, so that one that is done does
-// not lift the mark of another that is not. Should the connection break before
-// a mark has its expiry, the next reader gives it one (storeScript). One round
-// trip for a thousand users.
+// Each writer's token is a member of its own, so that a writer that is done
+// does not remove the mark of another. If the connection breaks before a mark
+// has its expiry, the next reader sets it (storeScript). One round trip for
+// each thousand users.
 func (c *Cache) mark(ctx context.Context, token string, users []models.UserID) error {
 	return c.forEachUser(ctx, users, func(pipe redis.Pipeliner, user models.UserID) {
 		changing := c.keys.FriendsChanging(user)
@@ -168,9 +171,9 @@ func (c *Cache) mark(ctx context.Context, token string, users []models.UserID) e
 	})
 }
 
-// clear comes after the commit. The sets are removed once more, in case the
-// marks were lost with a Redis that restarted, and the writer's marks are
-// lifted. Where it fails, they expire by themselves. Cost as of mark.
+// clear follows the commit. It removes the sets once more, in case a restart of
+// Redis has lost the marks, and then the writer's marks. If it fails the marks
+// expire. One round trip for each thousand users.
 func (c *Cache) clear(ctx context.Context, token string, users []models.UserID) error {
 	return c.forEachUser(ctx, users, func(pipe redis.Pipeliner, user models.UserID) {
 		pipe.Del(ctx, c.keys.Friends(user), c.keys.FriendsLoading(user))
@@ -178,9 +181,11 @@ func (c *Cache) clear(ctx context.Context, token string, users []models.UserID) 
 	})
 }
 
-// cacheBatch bounds the users of one round trip.
+// cacheBatch is how many users one round trip changes.
 const cacheBatch = 1000
 
+// forEachUser runs the commands that queue adds for each user, cacheBatch users at
+// a time.
 func (c *Cache) forEachUser(ctx context.Context, users []models.UserID, queue func(redis.Pipeliner, models.UserID)) error {
 	for chunk := range slices.Chunk(users, cacheBatch) {
 		pipe := c.rdb.Pipeline()
@@ -194,11 +199,11 @@ func (c *Cache) forEachUser(ctx context.Context, users []models.UserID, queue fu
 	return nil
 }
 
-// globSpecial are the characters that mean something in a pattern of keys.
+// globSpecial escapes the characters that have a meaning in a pattern of keys.
 var globSpecial = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
-// dropAll removes every user's set, and tells how many there were. It walks over
-// all keys, in steps of a millisecond or so.
+// dropAll removes every user's set, and returns how many there were. It scans
+// all keys of every master, in steps of about a millisecond.
 func (c *Cache) dropAll(ctx context.Context) (dropped int64, err error) {
 	cluster, ok := c.rdb.(*redis.ClusterClient)
 	if !ok {
@@ -221,7 +226,7 @@ func (c *Cache) dropAllOn(ctx context.Context, node redis.Cmdable) (dropped int6
 		if err != nil {
 			return dropped, fmt.Errorf("look for friend sets: %w", err)
 		}
-		pipe := c.rdb.Pipeline() // not the node's: a key's slot may be on the move
+		pipe := c.rdb.Pipeline() // not the node's: the slot of a key may be moving
 		for _, key := range keys {
 			pipe.Unlink(ctx, key)
 		}

@@ -10,22 +10,22 @@ import (
 	"stepboard/models"
 )
 
-// errListChanged says that a list changed between looking and locking.
+// errListChanged means that a list changed between reading and locking it.
 var errListChanged = errors.New("the friend list changed meanwhile")
 
 const (
-	// replaceTries bounds how often Replace looks again at a list that others
-	// keep changing.
+	// replaceTries bounds how often Replace reads a list again that others keep
+	// changing.
 	replaceTries = 10
-	// replacePause is how long it waits at the most before the second try; each
-	// further one waits longer.
+	// replacePause is the longest pause before the second try. Each further
+	// pause may be longer by as much.
 	replacePause = 5 * time.Millisecond
 )
 
-// Replace makes the user's friends exactly those given, in both directions.
-// Users that do not exist yet are made. The ids are distinct and not the
-// user's own. CodeFriendLimit if they are too many or one of them is full;
-// then nothing is changed.
+// Replace makes the given users the user's only friends, in both directions.
+// Users that do not exist are created. The ids are distinct and not the user's
+// own. CodeFriendLimit if they are too many or one of them has too many
+// friends; then nothing changes.
 func (s *Service) Replace(ctx context.Context, user models.UserID, friends []models.UserID) error {
 	if len(friends) > models.MaxFriends {
 		return models.Errorf(models.CodeFriendLimit, "a user has at most %d friends", models.MaxFriends)
@@ -49,8 +49,8 @@ func (s *Service) Replace(ctx context.Context, user models.UserID, friends []mod
 	return models.Unavailable("replace friends", errListChanged)
 }
 
-// replace moves a user from the list that it had to the wanted one, both
-// ascending; errMoved if it no longer had that list.
+// replace changes a user's list from the one that was read to the wanted one;
+// both are ascending. errListChanged if the list is a different one by now.
 func (t *tx) replace(user models.UserID, had, wanted []models.UserID) error {
 	gained, lost := difference(wanted, had), difference(had, wanted)
 	involved := sorted(append(append([]models.UserID{user}, gained...), lost...))
@@ -82,13 +82,13 @@ func (t *tx) replace(user models.UserID, had, wanted []models.UserID) error {
 	return err
 }
 
-// difference is what a has and b has not; both are ascending.
+// difference returns the elements of a that are not in b. Both are ascending.
 func difference(a, b []models.UserID) []models.UserID {
-	var out []models.UserID
+	var rest []models.UserID
 	for _, id := range a {
 		if _, found := slices.BinarySearch(b, id); !found {
-			out = append(out, id)
+			rest = append(rest, id)
 		}
 	}
-	return out
+	return rest
 }

@@ -8,11 +8,12 @@ import (
 	"stepboard/models"
 )
 
-// errNoRequest says that no request stands between two users.
+// errNoRequest means that two users have no pending request.
 var errNoRequest = errors.New("no such friend request")
 
-// Requests is a page of a user's requests, incoming and outgoing, newest
-// first, behind the given place; a zero time begins at the newest. One query.
+// Requests returns a page of a user's requests, incoming and outgoing, newest
+// first, behind the given time and user. A zero time begins at the newest. One
+// query.
 func (s *Service) Requests(ctx context.Context, user models.UserID, before time.Time, after models.UserID, limit int) ([]Request, error) {
 	page, err := s.store.requests(ctx, user, before, after, limit)
 	if err != nil {
@@ -21,25 +22,26 @@ func (s *Service) Requests(ctx context.Context, user models.UserID, before time.
 	return page, nil
 }
 
-// Status is how two users stand after a request.
+// Status is the relation of two users after a request.
 type Status string
 
-// The states that a request leads to.
+// The possible relations after a request.
 const (
 	StatusPending Status = "pending"
 	StatusFriends Status = "friends"
 )
 
-// SendRequest requests a friendship. It becomes one at once if the other has asked
-// already. created is false if nothing changed: it was asked before, or they
-// are friends. CodeValidationFailed for oneself, CodeUserNotFound for a user
-// that does not exist, CodeFriendLimit if either side is full.
+// SendRequest requests a friendship. If the other user has a request pending,
+// the two become friends at once. created is false if nothing has changed: the
+// request was pending before, or the two are friends. CodeValidationFailed for
+// a request to oneself, CodeUserNotFound if the other user does not exist,
+// CodeFriendLimit if either has too many friends.
 func (s *Service) SendRequest(ctx context.Context, from, to models.UserID) (status Status, created bool, err error) {
 	if from == to {
 		return "", false, models.Invalid("body.user_id", "nobody can be a friend of oneself")
 	}
 	err = s.change(ctx, func(t *tx) error {
-		// Who asks must be there to be found by who answers.
+		// The sender needs a row so that the recipient can see and answer the request.
 		if err := t.create([]models.UserID{from}); err != nil {
 			return err
 		}
@@ -77,9 +79,9 @@ func (s *Service) SendRequest(ctx context.Context, from, to models.UserID) (stat
 	return status, created, err
 }
 
-// Accept makes friends of a user and the one who asked. Repeated it changes
-// nothing. CodeNotFound if the other has not asked, CodeFriendLimit if either
-// side is full.
+// Accept accepts a request: the two users become friends. Repeating it changes
+// nothing. CodeNotFound if the other user has sent no request, CodeFriendLimit
+// if either has too many friends.
 func (s *Service) Accept(ctx context.Context, user, other models.UserID) error {
 	return s.change(ctx, func(t *tx) error {
 		counts, err := t.lock(lockOrder(user, other))
@@ -104,8 +106,8 @@ func (s *Service) Accept(ctx context.Context, user, other models.UserID) error {
 	})
 }
 
-// Decline removes the request between two users, whoever asked; without one
-// it changes nothing.
+// Decline removes the request between two users, in either direction. Without
+// one it changes nothing.
 func (s *Service) Decline(ctx context.Context, user, other models.UserID) error {
 	return s.change(ctx, func(t *tx) error {
 		if _, err := t.lock(lockOrder(user, other)); err != nil {
@@ -115,7 +117,7 @@ func (s *Service) Decline(ctx context.Context, user, other models.UserID) error 
 	})
 }
 
-// Remove ends a friendship; without one it changes nothing.
+// Remove ends a friendship. Without one it changes nothing.
 func (s *Service) Remove(ctx context.Context, user, other models.UserID) error {
 	return s.change(ctx, func(t *tx) error {
 		if _, err := t.lock(lockOrder(user, other)); err != nil {

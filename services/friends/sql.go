@@ -15,28 +15,28 @@ import (
 )
 
 const (
-	// insertRows and listIDs bound the rows that one statement inserts and the
-	// ids that it lists, and with them the number of its parameters: Postgres
-	// takes 65,535, and the embedded database's driver needs time that grows
-	// with their square.
+	// insertRows bounds the rows that one statement inserts, and listIDs the ids
+	// that it lists. Both bound its parameters: Postgres takes 65,535, and the
+	// time of the embedded database's driver grows with their square.
 	insertRows = 200
 	listIDs    = 1000
 )
 
-// Store keeps the graph in the tables users, friendships and friend_requests.
-// Safe for concurrent use.
+// Store keeps the graph in tables users, friendships and friend_requests. Safe
+// for concurrent use.
 type Store struct {
 	db *gorm.DB
 }
 
-// NewStore makes a store over the database.
+// NewStore returns a store over the database.
 func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
 
-// ids lists a user's friends, ordered by id. One query.
+// ids returns a user's friends, ordered by id. One query.
 func (s *Store) ids(ctx context.Context, user models.UserID) ([]models.UserID, error) {
 	return friendIDs(s.db.WithContext(ctx), user)
 }
 
+// friendIDs returns a user's friends, ordered by id.
 func friendIDs(db *gorm.DB, user models.UserID) ([]models.UserID, error) {
 	var ids []models.UserID
 	err := db.Model(&models.Friendship{}).Where("user_id = ?", user).Order("friend_id").Pluck("friend_id", &ids).Error
@@ -46,7 +46,7 @@ func friendIDs(db *gorm.DB, user models.UserID) ([]models.UserID, error) {
 	return ids, nil
 }
 
-// Friend is one line of a friend list.
+// Friend is one entry of a friend list.
 type Friend struct {
 	UserID    models.UserID `gorm:"column:friend_id"`
 	Nickname  string
@@ -54,7 +54,8 @@ type Friend struct {
 	CreatedAt time.Time
 }
 
-// list reads a page of a user's friends by id, behind the given one. One query.
+// list returns a page of a user's friends, ordered by id, behind the given id.
+// One query.
 func (s *Store) list(ctx context.Context, user, after models.UserID, limit int) ([]Friend, error) {
 	var page []Friend
 	err := s.db.WithContext(ctx).Raw(`
@@ -68,7 +69,7 @@ func (s *Store) list(ctx context.Context, user, after models.UserID, limit int) 
 	return page, nil
 }
 
-// Request is one line of a list of requests.
+// Request is one entry of a list of requests.
 type Request struct {
 	UserID    models.UserID `gorm:"column:other_id"`
 	Nickname  string
@@ -77,8 +78,8 @@ type Request struct {
 	CreatedAt time.Time
 }
 
-// requests reads a page of a user's requests, newest first, behind the given
-// time and user; a zero time begins at the newest. One query.
+// requests returns a page of a user's requests, newest first, behind the given
+// time and user. A zero time begins at the newest. One query.
 func (s *Store) requests(ctx context.Context, user models.UserID, before time.Time, after models.UserID, limit int) ([]Request, error) {
 	query := `
 		SELECT r.other_id, coalesce(u.nickname, '') AS nickname, coalesce(u.avatar_url, '') AS avatar_url, r.incoming, r.created_at
@@ -97,20 +98,20 @@ func (s *Store) requests(ctx context.Context, user models.UserID, before time.Ti
 	return page, nil
 }
 
-// transact runs one change. What fn answers rolls it back.
+// transact runs one change in a transaction. An error of fn rolls it back.
 func (s *Store) transact(ctx context.Context, fn func(*tx) error) error {
 	return s.db.WithContext(ctx).Transaction(func(db *gorm.DB) error { return fn(&tx{db: db}) })
 }
 
-// tx is a change under way.
+// tx is one change in its transaction.
 type tx struct {
 	db *gorm.DB
-	// changed is whose lists the change has changed so far.
+	// changed lists the users whose friend lists have changed so far.
 	changed []models.UserID
 }
 
-// create makes rows for users that have none. Ascending ids keep concurrent
-// changes from waiting for each other in a circle.
+// create inserts rows for users that have none. The ids are ascending, so that
+// concurrent changes do not deadlock.
 func (t *tx) create(users []models.UserID) error {
 	for chunk := range slices.Chunk(users, insertRows) {
 		rows := make([]models.User, len(chunk))
@@ -124,9 +125,9 @@ func (t *tx) create(users []models.UserID) error {
 	return nil
 }
 
-// lock locks the users' rows until the change ends and answers how many
-// friends each has; a user without a row is not in the answer. The ids are
-// ascending, as for create.
+// lock locks the users' rows until the change ends, and returns how many
+// friends each has. Users without a row are left out. The ids are ascending, as
+// for create.
 func (t *tx) lock(users []models.UserID) (map[models.UserID]int, error) {
 	counts := make(map[models.UserID]int, len(users))
 	for chunk := range slices.Chunk(users, listIDs) {
@@ -143,7 +144,7 @@ func (t *tx) lock(users []models.UserID) (map[models.UserID]int, error) {
 	return counts, nil
 }
 
-// areFriends tells whether two users are friends.
+// areFriends reports whether two users are friends.
 func (t *tx) areFriends(a, b models.UserID) (bool, error) {
 	var n int64
 	err := t.db.Model(&models.Friendship{}).Where("user_id = ? AND friend_id = ?", a, b).Count(&n).Error
@@ -153,8 +154,8 @@ func (t *tx) areFriends(a, b models.UserID) (bool, error) {
 	return n > 0, nil
 }
 
-// request reads the request that stands between two users, from the first
-// one's side; nil if there is none.
+// request returns the pending request between two users, from the first one's
+// side, or errNoRequest.
 func (t *tx) request(user, other models.UserID) (*models.FriendRequest, error) {
 	var r models.FriendRequest
 	err := t.db.Take(&r, "user_id = ? AND other_id = ?", user, other).Error
@@ -179,7 +180,7 @@ func (t *tx) addRequest(from, to models.UserID) error {
 	return nil
 }
 
-// removeRequest removes both sides of a request, if it stands.
+// removeRequest removes both sides of a request, if there is one.
 func (t *tx) removeRequest(a, b models.UserID) error {
 	err := t.db.Where("(user_id = ? AND other_id = ?) OR (user_id = ? AND other_id = ?)", a, b, b, a).
 		Delete(&models.FriendRequest{}).Error
@@ -189,9 +190,9 @@ func (t *tx) removeRequest(a, b models.UserID) error {
 	return nil
 }
 
-// befriend stores both sides of the friendships that are new and counts them
-// for their users, who are locked. Requests that stood between them are
-// settled. It answers how many were new.
+// befriend stores both sides of the friendships that are new, and counts them
+// for their users, who are locked. It removes the requests between them, and
+// returns how many friendships were new.
 func (t *tx) befriend(edges []models.Edge) (added int, err error) {
 	var all []models.UserID
 	for chunk := range slices.Chunk(edges, insertRows/2) {
@@ -217,7 +218,7 @@ func (t *tx) befriend(edges []models.Edge) (added int, err error) {
 	return len(all) / 2, t.removeAnsweredRequests(all)
 }
 
-// unfriend removes both sides of the friendships between a user and the others
+// unfriend removes both sides of the friendships between a user and the others,
 // and counts them.
 func (t *tx) unfriend(user models.UserID, others []models.UserID) error {
 	for chunk := range slices.Chunk(others, listIDs) {
@@ -236,7 +237,8 @@ func (t *tx) unfriend(user models.UserID, others []models.UserID) error {
 	return nil
 }
 
-// addToCounts adds sign to a user's friend count for each time the user occurs.
+// addToCounts adds sign to a user's friend count for each occurrence of the
+// user.
 func (t *tx) addToCounts(users []models.UserID, sign int) error {
 	times := make(map[models.UserID]int, len(users))
 	for _, id := range users {
@@ -258,7 +260,8 @@ func (t *tx) addToCounts(users []models.UserID, sign int) error {
 	return nil
 }
 
-// removeAnsweredRequests removes the requests that stand between friends.
+// removeAnsweredRequests removes the requests between users who are friends by
+// now.
 func (t *tx) removeAnsweredRequests(users []models.UserID) error {
 	slices.Sort(users)
 	users = slices.Compact(users)
@@ -267,7 +270,7 @@ func (t *tx) removeAnsweredRequests(users []models.UserID) error {
 			SELECT 1 FROM friendships f
 			WHERE f.user_id = friend_requests.user_id AND f.friend_id = friend_requests.other_id)`, chunk).Error
 		if err != nil {
-			return fmt.Errorf("settle friend requests: %w", err)
+			return fmt.Errorf("remove answered friend requests: %w", err)
 		}
 	}
 	return nil

@@ -16,17 +16,18 @@ import (
 )
 
 const (
-	// pageTotals is how many totals are read at a time, ten megabytes. Each page
-	// of recent ones costs a look at all recent increments.
+	// pageTotals is how many totals are read at a time, ten megabytes. Each
+	// page of recent ones costs a scan of all recent increments.
 	pageTotals = 100_000
-	// raiseTotals is how many are brought to Redis at a time.
+	// raiseTotals is how many totals are raised at a time.
 	raiseTotals = 5000
-	// quickRewind is how far a quick pass goes back: further than any transaction
-	// takes, as the flush and the server's statement_timeout end it before.
+	// quickRewind is how far a quick pass goes back: longer than any
+	// transaction lasts, because the flush and the server's statement_timeout
+	// end it before.
 	quickRewind = time.Minute
 )
 
-// Totals knows which totals are in which buckets.
+// Totals knows which totals belong to which buckets.
 type Totals interface {
 	// TotalRanges lists where totals may be missing from Redis: of each slot those
 	// from Since to Total.
@@ -36,16 +37,16 @@ type Totals interface {
 	ForTotal(ctx context.Context, board, total string) (*models.Bucket, error)
 }
 
-// Raiser brings totals to the buckets in Redis.
+// Raiser raises buckets in Redis.
 type Raiser interface {
-	// RaiseAll raises buckets, all or an error, and tells how many entries have
-	// changed.
+	// RaiseAll raises all entries or returns an error. changed is how many entries
+	// have changed.
 	RaiseAll(ctx context.Context, raises []models.Raise) (changed int64, err error)
 }
 
-// Reconciler brings to Redis what it lacks of the running totals: what a crash
-// between the commit and the raise has left behind, what Redis has forgotten,
-// or everything.
+// Reconciler raises the running totals that the boards lack: totals that a
+// crash kept from them between the commit and the raise, totals that Redis has
+// forgotten, or all.
 type Reconciler struct {
 	ReconcilerOptions
 	page int // how many totals are read at a time
@@ -54,19 +55,19 @@ type Reconciler struct {
 	thorough atomic.Int64
 }
 
-// ReconcilerOptions is what a reconciler is made of.
+// ReconcilerOptions holds the parts and settings of a reconciler.
 type ReconcilerOptions struct {
 	Store  *Store
 	Totals Totals
 	Boards Raiser
 	Clock  models.Clock
 	Log    *slog.Logger
-	// Rewind is how far a restarted Redis may be behind, and how much the clocks
-	// of replicas may differ.
+	// Rewind is how far a restarted Redis may be behind, and how much the
+	// clocks of replicas may differ.
 	Rewind time.Duration
 }
 
-// NewReconciler makes a reconciler.
+// NewReconciler returns a reconciler.
 func NewReconciler(o ReconcilerOptions) *Reconciler {
 	return &Reconciler{ReconcilerOptions: o, page: pageTotals}
 }
@@ -124,8 +125,8 @@ func (r *Reconciler) rewound(checkpoint, now time.Time, quick bool) time.Time {
 	return checkpoint.Add(-r.Rewind)
 }
 
-// Rebuild brings every total to Redis that may be missing there, and tells how
-// many that were; progress is told on the way.
+// Rebuild raises every total that the boards may lack, and returns how many
+// these were. It calls progress with that number on the way.
 func (r *Reconciler) Rebuild(ctx context.Context, progress func(totals int64)) (totals int64, err error) {
 	p := r.pass(progress)
 	if err := p.raiseAll(ctx, r.Clock()); err != nil {
@@ -137,7 +138,7 @@ func (r *Reconciler) Rebuild(ctx context.Context, progress func(totals int64)) (
 // pass is one pass over totals.
 type pass struct {
 	*Reconciler
-	// buckets is what each total raises, nil for nothing.
+	// buckets caches the bucket that each total raises, nil for none.
 	buckets          map[totalName]*models.Bucket
 	progress         func(totals int64)
 	totals, restored int64
@@ -149,15 +150,15 @@ func (r *Reconciler) pass(progress func(totals int64)) *pass {
 
 type totalName struct{ board, total string }
 
-// raiseAll mends every slot.
+// raiseAll raises the totals of every range.
 func (p *pass) raiseAll(ctx context.Context, now time.Time) error {
-	slots, err := p.Totals.TotalRanges(ctx, now)
+	ranges, err := p.Totals.TotalRanges(ctx, now)
 	if err != nil {
 		return err
 	}
-	for _, slot := range slots {
+	for _, r := range ranges {
 		err := p.forEachPage(ctx, func(after totalKey) ([]models.ScoreTotal, error) {
-			return p.Store.page(ctx, slot, after, p.page)
+			return p.Store.page(ctx, r, after, p.page)
 		})
 		if err != nil {
 			return err
@@ -166,14 +167,14 @@ func (p *pass) raiseAll(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// raiseSince mends the totals that were added to since a moment.
+// raiseSince raises the totals that were added to since a moment.
 func (p *pass) raiseSince(ctx context.Context, moment time.Time) error {
 	return p.forEachPage(ctx, func(after totalKey) ([]models.ScoreTotal, error) {
 		return p.Store.recent(ctx, moment, after, p.page)
 	})
 }
 
-// forEachPage mends page after page.
+// forEachPage reads page after page and raises each.
 func (p *pass) forEachPage(ctx context.Context, read func(after totalKey) ([]models.ScoreTotal, error)) error {
 	var after totalKey
 	for {
@@ -195,8 +196,8 @@ func (p *pass) forEachPage(ctx context.Context, read func(after totalKey) ([]mod
 
 func keyOf(t models.ScoreTotal) totalKey { return totalKey{t.Board, t.User, t.Total} }
 
-// raise brings some totals to Redis. One that can't be there does not keep the
-// others away.
+// raise raises some totals. A total that can't be raised does not prevent the
+// others.
 func (p *pass) raise(ctx context.Context, totals []models.ScoreTotal) error {
 	raises := make([]models.Raise, 0, len(totals))
 	for _, t := range totals {
@@ -209,7 +210,7 @@ func (p *pass) raise(ctx context.Context, totals []models.ScoreTotal) error {
 		}
 		composite, err := score.Of(bucket).Encode(t.Score, models.TimestampOf(t.ReachedAt))
 		if err != nil {
-			p.Log.ErrorContext(ctx, "a total of the ledger can't be in its bucket", "board", t.Board, "total", t.Total, "error", err)
+			p.Log.ErrorContext(ctx, "a total of the ledger can't be encoded in its bucket", "board", t.Board, "total", t.Total, "error", err)
 			continue
 		}
 		raises = append(raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: t.User, Composite: composite}})
@@ -226,8 +227,8 @@ func (p *pass) raise(ctx context.Context, totals []models.ScoreTotal) error {
 	return nil
 }
 
-// bucket is what the total raises, nil for nothing, or for what nobody knows
-// here: that is said once a pass.
+// bucket returns the bucket that a total raises, or nil for none. A total of an
+// unknown board raises none, which is logged once for each pass.
 func (p *pass) bucket(ctx context.Context, t models.ScoreTotal) (*models.Bucket, error) {
 	name := totalName{t.Board, t.Total}
 	bucket, ok := p.buckets[name]
