@@ -328,7 +328,7 @@ func TestBoards(t *testing.T) {
 	}{
 		{"none", given{}, []config.Board{steps}},
 		{"a name is enough", given{file: "boards: [{name: a}]"}, []config.Board{bare("a")}},
-		{"all said", given{file: "boards: [" + fullText + "]"}, []config.Board{full}},
+		{"all settings", given{file: "boards: [" + fullText + "]"}, []config.Board{full}},
 		{"more than the default's one", given{file: "boards: [{name: a}, " + fullText + ", {name: c}]"}, []config.Board{bare("a"), full, bare("c")}},
 		{"from the environment", given{env: []string{"STEPBOARD_BOARDS=[{name: a}, " + fullText + "]"}}, []config.Board{bare("a"), full}},
 		{"from the environment, as JSON", given{env: []string{`STEPBOARD_BOARDS=[{"name":"a"}]`}}, []config.Board{bare("a")}},
@@ -416,7 +416,7 @@ func TestRequireServe(t *testing.T) {
 		name, secret, jwks, dsn string
 		want                    []string
 	}{
-		{"nothing is there", "", "", "", []string{"auth.hs256_secret", "auth.jwks_url"}},
+		{"nothing is set", "", "", "", []string{"auth.hs256_secret", "auth.jwks_url"}},
 		{"no way to check tokens", "", "", "host=db", []string{"auth.hs256_secret", "auth.jwks_url"}},
 		{"no database", secret, "", "", []string{"postgres.dsn"}},
 		{"no database, with a JWKS", "", "https://login.example/keys", "", []string{"postgres.dsn"}},

@@ -47,7 +47,7 @@ func (p *program) importCommand() *cobra.Command {
 					r.add(result.Archived, "days archived")
 				}
 				if result.Waiting > 0 {
-					r.add(result.Waiting, "days left to the next archive run")
+					r.add(result.Waiting, "days left to the next archival")
 				}
 				return err
 			})

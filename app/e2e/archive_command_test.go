@@ -200,7 +200,7 @@ func TestAMonthThatWasTakenOut(t *testing.T) {
 	const complaint = "table archived_scores_201604 is no partition of archived_scores: attach it, or rename it"
 	csv := "user_id,date,steps\n1,2016-04-20,6\n2,2016-04-21,7\n3,2016-05-01,8\n"
 	status, said, _ := i.run("steps", csv)
-	if status != 1 || !strings.HasPrefix(said, "stepboard: after 3 lines: the totals are stored, and the next archive run moves them: archive 2016-04-20 of board steps: "+complaint) || strings.Count(said, "\n") != 1 {
+	if status != 1 || !strings.HasPrefix(said, "stepboard: after 3 lines: the totals are stored, and the next archival moves them: archive 2016-04-20 of board steps: "+complaint) || strings.Count(said, "\n") != 1 {
 		t.Errorf("status %d: %s", status, said)
 	}
 	o := command(i.at(testenv.Noon, "archive")...)

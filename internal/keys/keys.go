@@ -84,12 +84,12 @@ func (k Builder) BoardNow(bucket *models.Bucket, shard int) string {
 }
 
 // Late names the updates applied to one shard of a bucket after it had turned cold.
-// Readers don't see them; the next archive run merges them.
+// Readers don't see them; the next archival merges them.
 //
 //	example   board:{steps.07}:20261120:late
 //	type      sorted set, as Board
 //	writer    services/board, with ZADD GT only
-//	lifetime  until the next archive run
+//	lifetime  until the next archival
 //	truth     this key itself, or the ingest queue if one is configured
 func (k Builder) Late(bucket *models.Bucket, shard int) string {
 	return string(append(k.board(bucket, shard), ":late"...))

@@ -188,7 +188,7 @@ func TestImportStepsFails(t *testing.T) {
 		"an empty file":   {text: "\ufeff\n \n", want: "the file is empty: its first line must name the columns"},
 		"unknown columns": {text: "who,when,what\n", want: `the first line is "who,when,what"`},
 		"raising":         {text: "user_id,date,steps\n1,2026-11-19,5\n2,2026-11-19,5\n", stores: fakeStores{raiseErr: broken}, want: "2 of 2 totals were not raised: broken"},
-		"archiving":       {text: "user_id,date,steps\n1,2026-11-10,5\n", stores: fakeStores{archiveErr: broken}, want: "the totals are stored, and the next archive run moves them: broken"},
+		"archiving":       {text: "user_id,date,steps\n1,2026-11-10,5\n", stores: fakeStores{archiveErr: broken}, want: "the totals are stored, and the next archival moves them: broken"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

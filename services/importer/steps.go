@@ -233,7 +233,7 @@ func (i *stepsImport) archive(ctx context.Context) error {
 		case models.CodeBucketHot, models.CodeArchiveRunning:
 			i.result.Waiting++
 		default:
-			return fmt.Errorf("the totals are stored, and the next archive run moves them: %w", err)
+			return fmt.Errorf("the totals are stored, and the next archival moves them: %w", err)
 		}
 	}
 	clear(i.cold)
