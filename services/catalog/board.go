@@ -45,9 +45,9 @@ func NewBoard(def models.Board) (*Board, error) {
 		return fail("time_zone", "%q is not an IANA zone, such as Asia/Shanghai", def.TimeZone)
 	}
 	if def.WindowHours == 0 {
-		def.WindowHours = k.window()
+		def.WindowHours = k.defaultWindow()
 	}
-	tick, timeBits, setting, err := k.fit(def)
+	tick, timeBits, setting, err := k.validate(def)
 	if err != nil {
 		return fail(setting, "%v", err)
 	}
@@ -68,27 +68,27 @@ func (b *Board) Today(now time.Time) models.Date { return dayAt(now, b.zone) }
 
 // Date is the day that answers name the bucket by; nil where the board's
 // buckets are no days.
-func (b *Board) Date(bucket *models.Bucket) *models.Date { return b.kind.date(bucket) }
+func (b *Board) Date(bucket *models.Bucket) *models.Date { return b.kind.dateOf(bucket) }
 
 // RequireDays returns nil if the board's buckets are days, CodeBoardKind
 // otherwise.
 func (b *Board) RequireDays() error {
-	_, err := b.kind.on(b, 0, 0)
+	_, err := b.kind.bucketForDay(b, 0, 0)
 	return err
 }
 
-// only is the bucket of a board that has no other, ever; nil of one that has
+// onlyBucket is the bucket of a board that has no other, ever; nil of one that has
 // many.
-func (b *Board) only() *models.Bucket {
-	first := b.kind.at(b, time.Unix(0, 0), 0)
-	if b.kind.at(b, first.EndsAt, 0).Name != first.Name {
+func (b *Board) onlyBucket() *models.Bucket {
+	first := b.kind.bucketAt(b, time.Unix(0, 0), 0)
+	if b.kind.bucketAt(b, first.EndsAt, 0).Name != first.Name {
 		return nil
 	}
 	return first
 }
 
-// bucket fills in what every bucket has from its definition.
-func (b *Board) bucket(name string) *models.Bucket {
+// newBucket fills in what every bucket has from its definition.
+func (b *Board) newBucket(name string) *models.Bucket {
 	return &models.Bucket{
 		Board:    b.Name,
 		Name:     name,

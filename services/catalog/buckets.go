@@ -56,14 +56,14 @@ func (s *Buckets) Load(ctx context.Context, board, name string) (*models.Bucket,
 // An existing bucket decides itself when it begins and ends: after a change of
 // the board's time zone the definition gives other times.
 func (s *Buckets) Current(b *Board, now time.Time) *models.Bucket {
-	bucket := s.at(b, now)
+	bucket := s.propose(b, now)
 	for _, t := range []time.Time{now, bucket.StartsAt.Add(-time.Millisecond), bucket.EndsAt} {
-		found, ok := s.cached(b.Name, s.at(b, t).Name)
+		found, ok := s.cached(b.Name, s.propose(b, t).Name)
 		if ok && !now.Before(found.StartsAt) && now.Before(found.EndsAt) {
 			return found
 		}
 	}
-	return s.known(bucket)
+	return s.cachedOr(bucket)
 }
 
 // Resolve returns the bucket of a day, or the current one if d is nil; if it does
@@ -74,12 +74,12 @@ func (s *Buckets) Resolve(b *Board, d *models.Date, now time.Time) (*models.Buck
 	if d == nil {
 		return s.Current(b, now), nil
 	}
-	proposed, err := b.kind.on(b, *d, s.hotDays)
+	proposed, err := b.kind.bucketForDay(b, *d, s.hotDays)
 	if err != nil {
 		return nil, err
 	}
-	bucket := s.known(proposed)
-	return bucket, begun(bucket, *d, now)
+	bucket := s.cachedOr(proposed)
+	return bucket, checkBegun(bucket, *d, now)
 }
 
 // Find returns the existing bucket of a day. Errors: those of Resolve and Load.
@@ -95,7 +95,7 @@ func (s *Buckets) Find(ctx context.Context, b *Board, d models.Date) (*models.Bu
 // "event". Errors: CodeValidationFailed or CodeNotFound if no bucket of the
 // board can have that name, otherwise those of Find.
 func (s *Buckets) ByName(ctx context.Context, b *Board, name string) (*models.Bucket, error) {
-	proposed, err := b.kind.named(b, name, s.hotDays)
+	proposed, err := b.kind.bucketNamed(b, name, s.hotDays)
 	if err != nil {
 		return nil, err
 	}
@@ -111,17 +111,17 @@ func (s *Buckets) ByName(ctx context.Context, b *Board, name string) (*models.Bu
 func (s *Buckets) prepare(ctx context.Context, b *Board) error {
 	now := s.clock()
 	var failed error
-	for bucket := s.at(b, now); !bucket.StartsAt.After(now.Add(prepareAhead)); {
+	for bucket := s.propose(b, now); !bucket.StartsAt.After(now.Add(prepareAhead)); {
 		_, err := s.ensure(ctx, bucket)
 		failed = errors.Join(failed, err)
-		next := s.at(b, bucket.EndsAt)
+		next := s.propose(b, bucket.EndsAt)
 		if next.Name == bucket.Name {
 			break
 		}
 		bucket = next
 	}
-	for bucket := s.at(b, now); ; {
-		before := s.at(b, bucket.StartsAt.Add(-time.Millisecond))
+	for bucket := s.propose(b, now); ; {
+		before := s.propose(b, bucket.StartsAt.Add(-time.Millisecond))
 		if before.Name == bucket.Name || before.Final(now) {
 			return failed
 		}
@@ -132,8 +132,10 @@ func (s *Buckets) prepare(ctx context.Context, b *Board) error {
 	}
 }
 
-// at returns the bucket of a moment as the definition would make it.
-func (s *Buckets) at(b *Board, now time.Time) *models.Bucket { return b.kind.at(b, now, s.hotDays) }
+// propose returns the bucket of a moment as the definition would make it.
+func (s *Buckets) propose(b *Board, now time.Time) *models.Bucket {
+	return b.kind.bucketAt(b, now, s.hotDays)
+}
 
 // ensure makes the proposed bucket unless it exists, and returns the stored one,
 // which another replica may have made differently.
@@ -148,9 +150,9 @@ func (s *Buckets) ensure(ctx context.Context, proposed *models.Bucket) (*models.
 	return s.remember(bucket), nil
 }
 
-// known returns the cached bucket of the proposed one's name, or the proposed
+// cachedOr returns the cached bucket of the proposed one's name, or the proposed
 // one.
-func (s *Buckets) known(proposed *models.Bucket) *models.Bucket {
+func (s *Buckets) cachedOr(proposed *models.Bucket) *models.Bucket {
 	if bucket, ok := s.cached(proposed.Board, proposed.Name); ok {
 		return bucket
 	}

@@ -21,8 +21,8 @@ func steps() models.Board {
 	}
 }
 
-// at is a moment.
-func at(text string) *time.Time {
+// moment is a moment.
+func moment(text string) *time.Time {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		panic(err)
@@ -34,7 +34,7 @@ func at(text string) *time.Time {
 func gifts() models.Board {
 	return models.Board{
 		Name: "gifts", Kind: models.KindEvent, TimeZone: "Asia/Shanghai", MaxScore: 1_000_000, Shards: 2,
-		Global: models.AudienceUsers, StartsAt: at("2026-12-01T12:00:00Z"), EndsAt: at("2026-12-11T12:00:00Z"),
+		Global: models.AudienceUsers, StartsAt: moment("2026-12-01T12:00:00Z"), EndsAt: moment("2026-12-11T12:00:00Z"),
 	}
 }
 
@@ -54,8 +54,8 @@ func day(t testing.TB, text string) models.Date {
 	return d
 }
 
-// open makes a catalog with the board in the test's database.
-func open(t testing.TB, env *testenv.Env, def models.Board) (*catalog.Catalog, *catalog.Board) {
+// newCatalog makes a catalog with the board in the test's database.
+func newCatalog(t testing.TB, env *testenv.Env, def models.Board) (*catalog.Catalog, *catalog.Board) {
 	t.Helper()
 	c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
 	if err := c.Definitions.Define(t.Context(), []models.Board{def}); err != nil {
@@ -88,7 +88,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		{"no shards", func(b *models.Board) { b.Shards = 0 }, "shards"},
 		{"too many shards", func(b *models.Board) { b.Shards = catalog.MaxShards + 1 }, "shards"},
 		{"an unknown audience", func(b *models.Board) { b.Global = "everybody" }, "global"},
-		{"a day with a start", func(b *models.Board) { b.StartsAt = at("2026-12-01T12:00:00Z") }, "start"},
+		{"a day with a start", func(b *models.Board) { b.StartsAt = moment("2026-12-01T12:00:00Z") }, "start"},
 		{"a day with a window", func(b *models.Board) { b.WindowHours = 24 }, "window"},
 		{"an event", func(b *models.Board) { *b = gifts() }, ""},
 		{"an event without a start", func(b *models.Board) { *b = gifts(); b.StartsAt = nil }, "start"},
@@ -97,24 +97,24 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		{"an event that ends before it starts", func(b *models.Board) { *b = gifts(); b.StartsAt, b.EndsAt = b.EndsAt, b.StartsAt }, "end"},
 		{"92 days in seconds", func(b *models.Board) {
 			*b = gifts()
-			b.EndsAt, b.MaxScore = at("2027-03-03T12:00:00Z"), 1_073_741_823
+			b.EndsAt, b.MaxScore = moment("2027-03-03T12:00:00Z"), 1_073_741_823
 		}, ""},
 		{"92 days with one more", func(b *models.Board) {
 			*b = gifts()
-			b.EndsAt, b.MaxScore = at("2027-03-03T12:00:00Z"), 1_073_741_824
+			b.EndsAt, b.MaxScore = moment("2027-03-03T12:00:00Z"), 1_073_741_824
 		}, "1,073,741,823"},
 		{"an event longer than any resolution holds", func(b *models.Board) {
 			*b = gifts()
-			b.EndsAt = at("9999-12-31T12:00:00Z")
+			b.EndsAt = moment("9999-12-31T12:00:00Z")
 			b.MaxScore = 1 << 40
 		}, "max_score"},
-		{"an event before time began", func(b *models.Board) { *b = gifts(); b.StartsAt = at("1960-01-01T00:00:00Z") }, "start"},
+		{"an event before time began", func(b *models.Board) { *b = gifts(); b.StartsAt = moment("1960-01-01T00:00:00Z") }, "start"},
 		{"an event with a window", func(b *models.Board) { *b = gifts(); b.WindowHours = 1 }, "window"},
 		{"a rolling board", func(b *models.Board) { *b = active() }, ""},
 		{"a rolling board of a week", func(b *models.Board) { *b = active(); b.WindowHours = 168 }, ""},
 		{"a rolling board of longer", func(b *models.Board) { *b = active(); b.WindowHours = 169 }, "window"},
 		{"a rolling board of less than nothing", func(b *models.Board) { *b = active(); b.WindowHours = -1 }, "window"},
-		{"a rolling board with an end", func(b *models.Board) { *b = active(); b.EndsAt = at("2026-12-24T15:00:00Z") }, "start"},
+		{"a rolling board with an end", func(b *models.Board) { *b = active(); b.EndsAt = moment("2026-12-24T15:00:00Z") }, "start"},
 		{"a rolling board with a sum too large", func(b *models.Board) { *b = active(); b.MaxScore = 8_388_608 }, "8388607"},
 	}
 	for _, tt := range tests {
@@ -133,7 +133,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 func TestWhenADayTakesUploads(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		c, b := open(t, env, steps())
+		c, b := newCatalog(t, env, steps())
 		tests := []struct {
 			now, date string
 			want      models.Code
@@ -170,7 +170,7 @@ func TestWhenADayTakesUploads(t *testing.T) {
 func TestRefusedDatesMakeNoBuckets(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		c, b := open(t, env, steps())
+		c, b := newCatalog(t, env, steps())
 		count := func() (n int64) {
 			if err := env.Gorm.Model(&models.Bucket{}).Count(&n).Error; err != nil {
 				t.Fatal(err)
@@ -197,7 +197,7 @@ func TestRefusedDatesMakeNoBuckets(t *testing.T) {
 func TestABucketKeepsItsNature(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		c, b := open(t, env, steps())
+		c, b := newCatalog(t, env, steps())
 		today := day(t, "2026-11-20")
 		made, err := c.Buckets.ForUpload(t.Context(), b, today, env.Clock.Now())
 		if err != nil {
@@ -206,7 +206,7 @@ func TestABucketKeepsItsNature(t *testing.T) {
 
 		changed := steps()
 		changed.Shards, changed.MaxScore, changed.TimeZone = 16, 1<<33, "America/New_York"
-		later, lb := open(t, env, changed)
+		later, lb := newCatalog(t, env, changed)
 		again, err := later.Buckets.Find(t.Context(), lb, today)
 		if err != nil {
 			t.Fatal(err)
@@ -230,7 +230,7 @@ func TestABucketKeepsItsNature(t *testing.T) {
 func TestConcurrentMakersAgree(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		open(t, env, steps())
+		newCatalog(t, env, steps())
 		yesterday := day(t, "2026-11-19")
 		var (
 			wg      sync.WaitGroup
@@ -269,7 +269,7 @@ func TestConcurrentMakersAgree(t *testing.T) {
 func TestFind(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		c, b := open(t, env, steps())
+		c, b := newCatalog(t, env, steps())
 		if _, err := c.Buckets.Find(t.Context(), b, day(t, "2026-11-20")); err != nil {
 			t.Errorf("today has no bucket: %v", err)
 		}
@@ -287,7 +287,7 @@ func TestFind(t *testing.T) {
 func TestTheNextDayIsPrepared(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		c, b := open(t, env, steps())
+		c, b := newCatalog(t, env, steps())
 		tomorrow := day(t, "2026-11-21")
 		env.Clock.Set(time.Date(2026, 11, 20, 14, 5, 0, 0, time.UTC))
 		if err := c.Definitions.Refresh(t.Context()); err != nil {
@@ -312,7 +312,7 @@ func TestTheNextDayIsPrepared(t *testing.T) {
 func TestAKindCannotChange(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		c, _ := open(t, env, steps())
+		c, _ := newCatalog(t, env, steps())
 		if err := env.Gorm.Model(&models.Board{}).Where("name = ?", "steps").Update("kind", "event").Error; err != nil {
 			t.Fatal(err)
 		}
@@ -326,7 +326,7 @@ func TestAKindCannotChange(t *testing.T) {
 func TestUnknownBoard(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		c, _ := open(t, env, steps())
+		c, _ := newCatalog(t, env, steps())
 		if _, err := c.Definitions.Board("nix"); models.CodeOf(err) != models.CodeBoardNotFound {
 			t.Errorf("error %v", err)
 		}
@@ -343,7 +343,7 @@ func TestIntroduceChangesNothing(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		served := steps()
 		served.Shards, served.TimeZone = 4, "America/New_York"
-		open(t, env, served)
+		newCatalog(t, env, served)
 		other := steps()
 		other.Name = "other"
 		beside := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
@@ -365,7 +365,7 @@ func TestIntroduceChangesNothing(t *testing.T) {
 func TestAnUnknownDefinitionIsPassedOver(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		c, b := open(t, env, steps())
+		c, b := newCatalog(t, env, steps())
 		newer := steps()
 		newer.Name, newer.Kind = "gifts", "event"
 		if err := env.Gorm.Create(&newer).Error; err != nil {
@@ -399,10 +399,10 @@ func TestAnUnknownDefinitionIsPassedOver(t *testing.T) {
 func TestTodayAfterAChangeOfZone(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		open(t, env, steps())
+		newCatalog(t, env, steps())
 		moved := steps()
 		moved.TimeZone = "America/New_York"
-		c, b := open(t, env, moved) // 2026-11-20 08:00 there, 21:00 in Shanghai
+		c, b := newCatalog(t, env, moved) // 2026-11-20 08:00 there, 21:00 in Shanghai
 		for _, tt := range []struct{ now, want string }{
 			{"2026-11-20T13:00:00Z", "2026-11-20"},
 			{"2026-11-20T15:59:59Z", "2026-11-20"},

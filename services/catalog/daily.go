@@ -28,7 +28,7 @@ var (
 // their totals.
 type daily struct{ noWindow }
 
-func (daily) fit(def models.Board) (tick time.Duration, timeBits int, setting string, err error) {
+func (daily) validate(def models.Board) (tick time.Duration, timeBits int, setting string, err error) {
 	switch {
 	case def.StartsAt != nil || def.EndsAt != nil:
 		return 0, 0, "start", errOnlyEvents
@@ -39,18 +39,18 @@ func (daily) fit(def models.Board) (tick time.Duration, timeBits int, setting st
 	return tick, timeBits, "max_score", err
 }
 
-func (k daily) at(b *Board, now time.Time, hotDays int) *models.Bucket {
-	return k.of(b, b.Today(now), hotDays)
+func (k daily) bucketAt(b *Board, now time.Time, hotDays int) *models.Bucket {
+	return k.bucket(b, b.Today(now), hotDays)
 }
 
-func (k daily) on(b *Board, d models.Date, hotDays int) (*models.Bucket, error) {
-	return k.of(b, d, hotDays), nil
+func (k daily) bucketForDay(b *Board, d models.Date, hotDays int) (*models.Bucket, error) {
+	return k.bucket(b, d, hotDays), nil
 }
 
-// of is the day's bucket. It turns cold once the day is more than hotDays days
+// bucket is the day's bucket. It turns cold once the day is more than hotDays days
 // old.
-func (daily) of(b *Board, d models.Date, hotDays int) *models.Bucket {
-	bucket := b.bucket(d.UTC().Format("20060102"))
+func (daily) bucket(b *Board, d models.Date, hotDays int) *models.Bucket {
+	bucket := b.newBucket(d.UTC().Format("20060102"))
 	bucket.StartsAt = startOfDay(d, b.zone)
 	bucket.EndsAt = startOfDay(d+1, b.zone)
 	bucket.ClosesAt = startOfDay(d+1+lateDays, b.zone)
@@ -62,22 +62,22 @@ func (daily) of(b *Board, d models.Date, hotDays int) *models.Bucket {
 	return bucket
 }
 
-func (daily) date(bucket *models.Bucket) *models.Date { return &bucket.Day }
+func (daily) dateOf(bucket *models.Bucket) *models.Date { return &bucket.Day }
 
-func (k daily) named(b *Board, name string, hotDays int) (*models.Bucket, error) {
+func (k daily) bucketNamed(b *Board, name string, hotDays int) (*models.Bucket, error) {
 	d, err := models.ParseDate(name)
 	if err != nil {
 		return nil, models.Errorf(models.CodeValidationFailed, "%v", err)
 	}
-	return k.of(b, d, hotDays), nil
+	return k.bucket(b, d, hotDays), nil
 }
 
-func (daily) totals(bucket *models.Bucket, _ time.Time) (models.TotalRange, error) {
+func (daily) totalRange(bucket *models.Bucket, _ time.Time) (models.TotalRange, error) {
 	return models.TotalRange{}, models.Errorf(models.CodeBoardKind, "%s takes totals of days: send scores instead of increments", bucket.Board)
 }
 
-func (daily) expired(*models.Bucket, time.Time, time.Duration) (models.TotalRange, bool) {
+func (daily) expiredTotals(*models.Bucket, time.Time, time.Duration) (models.TotalRange, bool) {
 	return models.TotalRange{}, false
 }
 
-func (daily) raised(string) string { return "" }
+func (daily) raisedBucket(string) string { return "" }

@@ -19,7 +19,7 @@ type event struct {
 	noWindow
 }
 
-func (event) fit(def models.Board) (tick time.Duration, timeBits int, setting string, err error) {
+func (event) validate(def models.Board) (tick time.Duration, timeBits int, setting string, err error) {
 	switch {
 	case def.StartsAt == nil:
 		return 0, 0, "start", errors.New("an event has a start, such as 2026-12-01T20:00:00+08:00")
@@ -36,21 +36,21 @@ func (event) fit(def models.Board) (tick time.Duration, timeBits int, setting st
 	return tick, timeBits, "max_score", err
 }
 
-// at is the event, whenever that is. The archive files it under its last day,
+// bucketAt is the event, whenever that is. The archive files it under its last day,
 // and may have it hotDays days after its end.
-func (event) at(b *Board, _ time.Time, hotDays int) *models.Bucket {
-	bucket := b.bucket(eventName)
+func (event) bucketAt(b *Board, _ time.Time, hotDays int) *models.Bucket {
+	bucket := b.newBucket(eventName)
 	bucket.StartsAt, bucket.EndsAt, bucket.ClosesAt = b.StartsAt.UTC(), b.EndsAt.UTC(), b.EndsAt.UTC()
 	bucket.Day = dayAt(b.EndsAt.Add(-time.Millisecond), b.zone)
 	bucket.ColdAt = bucket.EndsAt.Add(time.Duration(hotDays) * 24 * time.Hour)
 	return bucket
 }
 
-func (k event) named(b *Board, name string, hotDays int) (*models.Bucket, error) {
-	return theOnly(k.at(b, time.Time{}, hotDays), name)
+func (k event) bucketNamed(b *Board, name string, hotDays int) (*models.Bucket, error) {
+	return requireName(k.bucketAt(b, time.Time{}, hotDays), name)
 }
 
-func (event) totals(bucket *models.Bucket, now time.Time) (models.TotalRange, error) {
+func (event) totalRange(bucket *models.Bucket, now time.Time) (models.TotalRange, error) {
 	slot := models.TotalRange{Bucket: bucket, Total: eventName, Since: eventName}
 	if !bucket.Open(now) {
 		return slot, models.Errorf(models.CodeEventNotOpen, "%s takes increments from %s to %s", bucket.Board,
@@ -59,9 +59,9 @@ func (event) totals(bucket *models.Bucket, now time.Time) (models.TotalRange, er
 	return slot, nil
 }
 
-func (event) expired(bucket *models.Bucket, now time.Time, retain time.Duration) (models.TotalRange, bool) {
+func (event) expiredTotals(bucket *models.Bucket, now time.Time, retain time.Duration) (models.TotalRange, bool) {
 	over := now.After(bucket.EndsAt.Add(retain)) && now.After(bucket.ColdAt.Add(archiveGrace))
 	return models.TotalRange{Bucket: bucket, Total: eventName, Since: eventName}, over
 }
 
-func (event) raised(total string) string { return total }
+func (event) raisedBucket(total string) string { return total }

@@ -18,15 +18,15 @@ func (s *Buckets) ForIncrement(ctx context.Context, board string, now time.Time)
 	if err != nil {
 		return models.TotalRange{}, err
 	}
-	proposed := s.at(b, now)
-	if totals, err := b.kind.totals(s.known(proposed), now); err != nil {
+	proposed := s.propose(b, now)
+	if totals, err := b.kind.totalRange(s.cachedOr(proposed), now); err != nil {
 		return totals, err
 	}
 	bucket, err := s.ensure(ctx, proposed)
 	if err != nil {
 		return models.TotalRange{}, err
 	}
-	return b.kind.totals(bucket, now)
+	return b.kind.totalRange(bucket, now)
 }
 
 // ForTotal returns the bucket that a running total raises. Errors: ErrNoBucket if
@@ -36,7 +36,7 @@ func (s *Buckets) ForTotal(ctx context.Context, board, total string) (*models.Bu
 	if err != nil {
 		return nil, err
 	}
-	name := b.kind.raised(total)
+	name := b.kind.raisedBucket(total)
 	if name == "" {
 		return nil, ErrNoBucket
 	}
@@ -48,7 +48,7 @@ func (s *Buckets) ForTotal(ctx context.Context, board, total string) (*models.Bu
 // must have it. CodeUnavailable if Postgres must be asked and is away.
 func (s *Buckets) TotalRanges(ctx context.Context, now time.Time) ([]models.TotalRange, error) {
 	return s.totalRanges(ctx, now, func(k kind, bucket *models.Bucket) (models.TotalRange, bool) {
-		totals, err := k.totals(bucket, now)
+		totals, err := k.totalRange(bucket, now)
 		return totals, models.CodeOf(err) != models.CodeBoardKind && now.Before(bucket.ColdAt.Add(archiveGrace))
 	})
 }
@@ -57,7 +57,9 @@ func (s *Buckets) TotalRanges(ctx context.Context, now time.Time) ([]models.Tota
 // increments are kept for the given time. Each range covers the totals from
 // Since to Total. Errors: those of TotalRanges.
 func (s *Buckets) ExpiredTotals(ctx context.Context, now time.Time, retain time.Duration) ([]models.TotalRange, error) {
-	return s.totalRanges(ctx, now, func(k kind, bucket *models.Bucket) (models.TotalRange, bool) { return k.expired(bucket, now, retain) })
+	return s.totalRanges(ctx, now, func(k kind, bucket *models.Bucket) (models.TotalRange, bool) {
+		return k.expiredTotals(bucket, now, retain)
+	})
 }
 
 // totalRanges collects one range for each board for which rangeOf returns one.
@@ -66,7 +68,7 @@ func (s *Buckets) ExpiredTotals(ctx context.Context, now time.Time, retain time.
 func (s *Buckets) totalRanges(ctx context.Context, now time.Time, rangeOf func(kind, *models.Bucket) (models.TotalRange, bool)) ([]models.TotalRange, error) {
 	var ranges []models.TotalRange
 	for _, b := range s.index.list() {
-		proposed := s.at(b, now)
+		proposed := s.propose(b, now)
 		if _, ok := rangeOf(b.kind, proposed); !ok {
 			continue
 		}

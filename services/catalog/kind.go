@@ -13,32 +13,32 @@ import (
 // Buckets that a kind answers are as the definition would make them now;
 // whether they exist, and as what, the catalog knows.
 type kind interface {
-	// fit checks what the definition says that only boards of the kind have,
+	// validate checks what the definition says that only boards of the kind have,
 	// and picks the resolution. An error comes with the setting that it is
 	// about.
-	fit(def models.Board) (tick time.Duration, timeBits int, setting string, err error)
-	// window is the default of WindowHours.
-	window() int
-	// at is the bucket of a moment: the one whose stretch of time it is in, or
+	validate(def models.Board) (tick time.Duration, timeBits int, setting string, err error)
+	// defaultWindow is the default of WindowHours.
+	defaultWindow() int
+	// bucketAt is the bucket of a moment: the one whose stretch of time it is in, or
 	// the only one.
-	at(b *Board, now time.Time, hotDays int) *models.Bucket
-	// on is the bucket of a day that a client names; CodeBoardKind where
+	bucketAt(b *Board, now time.Time, hotDays int) *models.Bucket
+	// bucketForDay is the bucket of a day that a client names; CodeBoardKind where
 	// buckets are no days.
-	on(b *Board, d models.Date, hotDays int) (*models.Bucket, error)
-	// date is the inverse of on; nil where buckets are no days.
-	date(bucket *models.Bucket) *models.Date
-	// named is the bucket that an operator names; CodeValidationFailed or
+	bucketForDay(b *Board, d models.Date, hotDays int) (*models.Bucket, error)
+	// dateOf is the inverse of on; nil where buckets are no days.
+	dateOf(bucket *models.Bucket) *models.Date
+	// bucketNamed is the bucket that an operator names; CodeValidationFailed or
 	// CodeNotFound where the name can't be one's.
-	named(b *Board, name string, hotDays int) (*models.Bucket, error)
-	// totals is where increments count that are accepted now; CodeBoardKind
+	bucketNamed(b *Board, name string, hotDays int) (*models.Bucket, error)
+	// totalRange is where increments count that are accepted now; CodeBoardKind
 	// where there are none.
-	totals(bucket *models.Bucket, now time.Time) (models.TotalRange, error)
-	// expired are the running totals of the bucket that nobody asks for any
+	totalRange(bucket *models.Bucket, now time.Time) (models.TotalRange, error)
+	// expiredTotals are the running totals of the bucket that nobody asks for any
 	// more, where increments are kept for so long; false for none.
-	expired(bucket *models.Bucket, now time.Time, retain time.Duration) (models.TotalRange, bool)
-	// raised is the name of the bucket that a running total raises; empty for
+	expiredTotals(bucket *models.Bucket, now time.Time, retain time.Duration) (models.TotalRange, bool)
+	// raisedBucket is the name of the bucket that a running total raises; empty for
 	// one that is kept for other reasons.
-	raised(total string) string
+	raisedBucket(total string) string
 }
 
 var kinds = map[models.Kind]kind{
@@ -50,14 +50,14 @@ var kinds = map[models.Kind]kind{
 // noDays is the part of a kind whose boards have no days.
 type noDays struct{}
 
-func (noDays) on(b *Board, _ models.Date, _ int) (*models.Bucket, error) { //nolint:unparam // as kind says
+func (noDays) bucketForDay(b *Board, _ models.Date, _ int) (*models.Bucket, error) { //nolint:unparam // as kind says
 	return nil, models.Errorf(models.CodeBoardKind, "%s is no board of days: leave the date out, and send increments instead of scores", b.Name)
 }
 
-func (noDays) date(*models.Bucket) *models.Date { return nil }
+func (noDays) dateOf(*models.Bucket) *models.Date { return nil }
 
-// theOnly is the bucket of a board that has one, if it is named so.
-func theOnly(bucket *models.Bucket, name string) (*models.Bucket, error) {
+// requireName is the bucket of a board that has one, if it is named so.
+func requireName(bucket *models.Bucket, name string) (*models.Bucket, error) {
 	if name != bucket.Name {
 		return nil, models.Errorf(models.CodeNotFound, "the only bucket of %s is %q", bucket.Board, bucket.Name)
 	}
@@ -71,4 +71,4 @@ const archiveGrace = 30 * 24 * time.Hour
 // noWindow is the part of a kind whose boards take no WindowHours.
 type noWindow struct{}
 
-func (noWindow) window() int { return 0 }
+func (noWindow) defaultWindow() int { return 0 }

@@ -17,7 +17,7 @@ import (
 func TestWhenAnEventTakesIncrements(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		c, b := open(t, env, gifts())
+		c, b := newCatalog(t, env, gifts())
 		for _, tt := range []struct {
 			now  string
 			made bool
@@ -32,7 +32,7 @@ func TestWhenAnEventTakesIncrements(t *testing.T) {
 			{"2026-12-11T12:00:00Z", true, models.CodeEventNotOpen},
 			{"2027-12-11T12:00:00Z", true, models.CodeEventNotOpen},
 		} {
-			now := *at(tt.now)
+			now := *moment(tt.now)
 			env.Clock.Set(now)
 			if err := c.Definitions.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
@@ -65,10 +65,10 @@ func TestWhereAnEventIsFiled(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		def := gifts()
-		def.EndsAt = at("2026-12-11T16:00:00Z") // midnight in Shanghai
-		c, b := open(t, env, def)
+		def.EndsAt = moment("2026-12-11T16:00:00Z") // midnight in Shanghai
+		c, b := newCatalog(t, env, def)
 		bucket := c.Buckets.Current(b, env.Clock.Now())
-		if bucket.Day.String() != "2026-12-11" || !bucket.ColdAt.Equal(*at("2026-12-14T16:00:00Z")) {
+		if bucket.Day.String() != "2026-12-11" || !bucket.ColdAt.Equal(*moment("2026-12-14T16:00:00Z")) {
 			t.Errorf("filed under %v, cold at %v", bucket.Day, bucket.ColdAt)
 		}
 		if b.Date(bucket) != nil {
@@ -91,7 +91,7 @@ func TestResolutionFollowsTheDefinition(t *testing.T) {
 		{"2027-03-03T12:00:00Z", 1_073_741_823, 1000},
 	} {
 		def := gifts()
-		def.EndsAt, def.MaxScore = at(tt.end), tt.max
+		def.EndsAt, def.MaxScore = moment(tt.end), tt.max
 		b, err := catalog.NewBoard(def)
 		if err != nil {
 			t.Fatal(err)
@@ -113,7 +113,7 @@ func TestResolutionFollowsTheDefinition(t *testing.T) {
 func TestSlotsOfARollingBoard(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		c, b := open(t, env, active())
+		c, b := newCatalog(t, env, active())
 		now := env.Clock.Now()
 		slot, err := c.Buckets.ForIncrement(t.Context(), b.Name, now)
 		if err != nil {
@@ -182,13 +182,13 @@ func TestCallsThatDoNotFitTheKind(t *testing.T) {
 func TestABoardUnderWayCannotChange(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(*models.Board){
-		"start":     func(b *models.Board) { b.StartsAt = at("2026-12-01T12:00:01Z") },
-		"end":       func(b *models.Board) { b.EndsAt = at("2026-12-12T12:00:00Z") },
+		"start":     func(b *models.Board) { b.StartsAt = moment("2026-12-01T12:00:01Z") },
+		"end":       func(b *models.Board) { b.EndsAt = moment("2026-12-12T12:00:00Z") },
 		"max_score": func(b *models.Board) { b.MaxScore++ },
 		"shards":    func(b *models.Board) { b.Shards++ },
 	}
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		c, _ := open(t, env, gifts())
+		c, _ := newCatalog(t, env, gifts())
 		for name, change := range changes {
 			def := gifts()
 			change(&def)
@@ -233,8 +233,8 @@ func TestABoardUnderWayCannotChange(t *testing.T) {
 func TestAdd(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		c, _ := open(t, env, steps())
-		other, _ := open(t, env, steps())
+		c, _ := newCatalog(t, env, steps())
+		other, _ := newCatalog(t, env, steps())
 		b, err := c.Definitions.Add(t.Context(), gifts())
 		if err != nil || b.Name != "gifts" || b.CreatedAt.IsZero() {
 			t.Fatalf("%+v, %v", b, err)

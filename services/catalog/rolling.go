@@ -14,11 +14,11 @@ const (
 	// rollingBits is how many bits the seconds since rollingEpoch take in a
 	// rolling board's composites: 34 years.
 	rollingBits = 30
-	// rollingWindow is how many hours count where nothing is said, and
+	// defaultWindowHours is how many hours count where nothing is said, and
 	// maxWindow how many at most: a week.
-	rollingWindow, maxWindow = 24, 168
-	// keepHours is how much longer than they count hours are kept.
-	keepHours = 48
+	defaultWindowHours, maxWindowHours = 24, 168
+	// extraHours is how much longer than they count hours are kept.
+	extraHours = 48
 )
 
 // rollingEpoch is where the time of rolling boards begins.
@@ -28,23 +28,23 @@ var rollingEpoch = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 // add up. It is never archived.
 type rolling struct{ noDays }
 
-func (rolling) window() int { return rollingWindow }
+func (rolling) defaultWindow() int { return defaultWindowHours }
 
-func (rolling) fit(def models.Board) (tick time.Duration, timeBits int, setting string, err error) {
+func (rolling) validate(def models.Board) (tick time.Duration, timeBits int, setting string, err error) {
 	const largest = 1<<(score.Bits-rollingBits) - 1
 	switch {
 	case def.StartsAt != nil || def.EndsAt != nil:
 		return 0, 0, "start", errOnlyEvents
-	case def.WindowHours < 1 || def.WindowHours > maxWindow:
-		return 0, 0, "window", fmt.Errorf("%d is outside 1 … %d hours", def.WindowHours, maxWindow)
+	case def.WindowHours < 1 || def.WindowHours > maxWindowHours:
+		return 0, 0, "window", fmt.Errorf("%d is outside 1 … %d hours", def.WindowHours, maxWindowHours)
 	case def.MaxScore < 1 || def.MaxScore > largest:
 		return 0, 0, "max_score", fmt.Errorf("%d is outside 1 … %d, the largest sum that fits beside the time", def.MaxScore, largest)
 	}
 	return score.Second, rollingBits, "", nil
 }
 
-func (rolling) at(b *Board, _ time.Time, _ int) *models.Bucket {
-	bucket := b.bucket(rollingName)
+func (rolling) bucketAt(b *Board, _ time.Time, _ int) *models.Bucket {
+	bucket := b.newBucket(rollingName)
 	bucket.WindowHours = b.WindowHours
 	bucket.StartsAt = rollingEpoch
 	bucket.EndsAt = rollingEpoch.Add((1<<rollingBits - 1) * time.Second)
@@ -53,25 +53,25 @@ func (rolling) at(b *Board, _ time.Time, _ int) *models.Bucket {
 	return bucket
 }
 
-func (k rolling) named(b *Board, name string, hotDays int) (*models.Bucket, error) {
-	return theOnly(k.at(b, time.Time{}, hotDays), name)
+func (k rolling) bucketNamed(b *Board, name string, hotDays int) (*models.Bucket, error) {
+	return requireName(k.bucketAt(b, time.Time{}, hotDays), name)
 }
 
-func (rolling) totals(bucket *models.Bucket, now time.Time) (models.TotalRange, error) {
+func (rolling) totalRange(bucket *models.Bucket, now time.Time) (models.TotalRange, error) {
 	hour := models.HourOf(now)
 	return models.TotalRange{
 		Bucket: bucket, Total: hour.String(), Since: (hour - models.Hour(bucket.WindowHours) + 1).String(),
 	}, nil
 }
 
-func (rolling) expired(bucket *models.Bucket, now time.Time, _ time.Duration) (models.TotalRange, bool) {
-	last := models.HourOf(now) - models.Hour(bucket.WindowHours) - keepHours
+func (rolling) expiredTotals(bucket *models.Bucket, now time.Time, _ time.Duration) (models.TotalRange, bool) {
+	last := models.HourOf(now) - models.Hour(bucket.WindowHours) - extraHours
 	return models.TotalRange{Bucket: bucket, Total: last.String(), Since: models.Hour(0).String()}, true
 }
 
-// raised: the hours raise the bucket; the total of the same name as the bucket
+// raisedBucket: the hours raise the bucket; the total of the same name as the bucket
 // is the sum of all increments, and is there to be locked.
-func (rolling) raised(total string) string {
+func (rolling) raisedBucket(total string) string {
 	if total == rollingName {
 		return ""
 	}

@@ -49,7 +49,7 @@ func (s *Store) define(ctx context.Context, boards []*Board, update bool) error 
 			if stored.Kind != b.Kind {
 				return fmt.Errorf("board %s is %s and can't become %s; choose another name", b.Name, stored.Kind, b.Kind)
 			}
-			if err := underWay(ctx, NewStore(tx), b); err != nil && update {
+			if err := checkUnchanged(ctx, NewStore(tx), b); err != nil && update {
 				return err
 			}
 		}
@@ -61,11 +61,11 @@ func (s *Store) define(ctx context.Context, boards []*Board, update bool) error 
 	return nil
 }
 
-// underWay is an error where the board's only bucket exists, and was made by
+// checkUnchanged is an error where the board's only bucket exists, and was made by
 // another definition. New days are made by the new definition, but such a
 // bucket is never made again.
-func underWay(ctx context.Context, s *Store, b *Board) error {
-	only := b.only()
+func checkUnchanged(ctx context.Context, s *Store, b *Board) error {
+	only := b.onlyBucket()
 	if only == nil {
 		return nil
 	}

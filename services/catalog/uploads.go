@@ -17,27 +17,27 @@ const FirstDay models.Date = 0
 // if Postgres must be asked and is away. Two queries the first time, none
 // afterwards.
 func (s *Buckets) ForUpload(ctx context.Context, b *Board, d models.Date, now time.Time) (*models.Bucket, error) {
-	proposed, err := b.kind.on(b, d, s.hotDays)
+	proposed, err := b.kind.bucketForDay(b, d, s.hotDays)
 	if err != nil {
 		return nil, err
 	}
 	// This is checked before the row is made, so that refused dates leave no
 	// rows behind.
-	if err := accepts(s.known(proposed), d, now); err != nil {
+	if err := checkOpen(s.cachedOr(proposed), d, now); err != nil {
 		return nil, err
 	}
 	bucket, err := s.ensure(ctx, proposed)
 	if err != nil {
 		return nil, err
 	}
-	return bucket, accepts(bucket, d, now)
+	return bucket, checkOpen(bucket, d, now)
 }
 
 // ForImport returns the day's bucket for an import, and makes it on its first
 // use: today's or any before it, whether or not the day is closed for uploads.
 // Errors: those of ForUpload.
 func (s *Buckets) ForImport(ctx context.Context, b *Board, d models.Date, now time.Time) (*models.Bucket, error) {
-	proposed, err := b.kind.on(b, d, s.hotDays)
+	proposed, err := b.kind.bucketForDay(b, d, s.hotDays)
 	switch {
 	case err != nil:
 		return nil, err
@@ -49,10 +49,10 @@ func (s *Buckets) ForImport(ctx context.Context, b *Board, d models.Date, now ti
 	return s.ensure(ctx, proposed)
 }
 
-// accepts returns an error unless the day's bucket takes totals: from its start
+// checkOpen returns an error unless the day's bucket takes totals: from its start
 // until its time for late uploads is over.
-func accepts(bucket *models.Bucket, d models.Date, now time.Time) error {
-	if err := begun(bucket, d, now); err != nil {
+func checkOpen(bucket *models.Bucket, d models.Date, now time.Time) error {
+	if err := checkBegun(bucket, d, now); err != nil {
 		return err
 	}
 	if !bucket.Open(now) {
@@ -62,7 +62,7 @@ func accepts(bucket *models.Bucket, d models.Date, now time.Time) error {
 	return nil
 }
 
-func begun(bucket *models.Bucket, d models.Date, now time.Time) error {
+func checkBegun(bucket *models.Bucket, d models.Date, now time.Time) error {
 	if now.Before(bucket.StartsAt) {
 		return models.Errorf(models.CodeDateInFuture, "%v has not begun on this board", d)
 	}

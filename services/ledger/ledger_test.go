@@ -86,13 +86,13 @@ func (p *fixture) bucket(board string) *models.Bucket {
 	return slot.Bucket
 }
 
-// onBoard is what the bucket in Redis holds.
-func (p *fixture) onBoard(board string) map[models.UserID]string {
+// inRedis is what the bucket in Redis holds.
+func (p *fixture) inRedis(board string) map[models.UserID]string {
 	p.t.Helper()
-	return read(p, p.bucket(board))
+	return entriesOf(p, p.bucket(board))
 }
 
-func read(p *fixture, bucket *models.Bucket) map[models.UserID]string {
+func entriesOf(p *fixture, bucket *models.Bucket) map[models.UserID]string {
 	p.t.Helper()
 	w, err := p.boards.Window(p.t.Context(), bucket, board.Top, 0, 100_000)
 	if err != nil {
@@ -101,12 +101,12 @@ func read(p *fixture, bucket *models.Bucket) map[models.UserID]string {
 	entries := make(map[models.UserID]string)
 	for _, e := range w.Behind {
 		points, at := score.Of(bucket).Decode(e.Composite)
-		entries[e.User] = standing(points, at)
+		entries[e.User] = scoreAt(points, at)
 	}
 	return entries
 }
 
-func standing(points int64, at models.Timestamp) string {
+func scoreAt(points int64, at models.Timestamp) string {
 	return fmt.Sprintf("%d at %s", points, at.Time().Format("15:04:05.000"))
 }
 
@@ -130,10 +130,10 @@ func (p *fixture) events(board string) []models.ScoreEvent {
 	return events
 }
 
-// balanced checks the books: every total is the sum of its increments, the
+// checkTotals checks the books: every total is the sum of its increments, the
 // total named like the bucket is the sum of all, and no increment has a total
 // that it is not in.
-func (p *fixture) balanced(board string) {
+func (p *fixture) checkTotals(board string) {
 	p.t.Helper()
 	bucket := p.bucket(board)
 	type key struct {
@@ -160,7 +160,7 @@ func brief(r ledger.Result) string {
 	if r.Status == ledger.Rejected {
 		return fmt.Sprintf("%s rejected %s", r.EventID, models.CodeOf(r.Err))
 	}
-	return fmt.Sprintf("%s %s %s", r.EventID, r.Status, standing(r.Score, r.ReachedAt))
+	return fmt.Sprintf("%s %s %s", r.EventID, r.Status, scoreAt(r.Score, r.ReachedAt))
 }
 
 func briefs(results []ledger.Result) []string {
@@ -208,10 +208,10 @@ func TestAdd(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", board, diff)
 			}
-			p.balanced(board)
+			p.checkTotals(board)
 			if diff := cmp.Diff(map[models.UserID]string{
 				1: "100 at 13:00:02.000", 2: "7 at 13:00:00.000", 3: "100 at 13:00:02.000", 4: "100 at 13:00:02.000",
-			}, p.onBoard(board)); diff != "" {
+			}, p.inRedis(board)); diff != "" {
 				t.Errorf("%s in Redis (-want +got):\n%s", board, diff)
 			}
 			if s := p.ledger.Stats(); s.Applied.Load() != 8 || s.Duplicates.Load() != 4 || s.Rejected.Load() != 10 || s.Unraised.Load() != 0 {
@@ -340,7 +340,7 @@ func (m *reference) add(i ledger.Increment, now time.Time) string {
 	}
 	m.totals[i.User][hour] += i.Delta
 	m.reached[i.User][hour] = max(m.reached[i.User][hour], reachedAt)
-	result := standing(points, m.reached[i.User][hour])
+	result := scoreAt(points, m.reached[i.User][hour])
 	m.known[i.EventID] = known{i, result}
 	return i.EventID + " applied " + result
 }
@@ -384,7 +384,7 @@ func TestAgainstAReference(t *testing.T) {
 			if statuses["applied"] < calls || statuses["duplicate"] < calls/3 || statuses["rejected"] < calls/3 {
 				t.Errorf("%s: a test of %v", board, statuses)
 			}
-			p.balanced(board)
+			p.checkTotals(board)
 		}
 	})
 }
@@ -468,19 +468,19 @@ func TestConcurrentIncrements(t *testing.T) {
 				for _, r := range chain {
 					points += of[r.EventID].Delta
 					if r.Score != points || r.ReachedAt < at {
-						t.Fatalf("user %d: %+v comes behind %s", user, r, standing(points, at))
+						t.Fatalf("user %d: %+v comes behind %s", user, r, scoreAt(points, at))
 					}
 					at = r.ReachedAt
 				}
-				final[user], want[user] = points, standing(points, at)
+				final[user], want[user] = points, scoreAt(points, at)
 			}
 			for _, i := range out {
 				if final[i.User]+i.Delta <= largest {
 					t.Errorf("%+v was rejected, and the user has %d", i, final[i.User])
 				}
 			}
-			p.balanced(board)
-			if diff := cmp.Diff(want, p.onBoard(board)); diff != "" {
+			p.checkTotals(board)
+			if diff := cmp.Diff(want, p.inRedis(board)); diff != "" {
 				t.Errorf("%s in Redis (-want +got):\n%s", board, diff)
 			}
 			if len(out) == 0 || services[0].Stats().Duplicates.Load() == 0 {
@@ -526,7 +526,7 @@ func TestOverlappingListsDoNotBlockEachOther(t *testing.T) {
 		if n := len(p.events(board)); n != 2000 {
 			t.Errorf("%d increments are stored", n)
 		}
-		p.balanced(board)
+		p.checkTotals(board)
 		if n := deadlocks(t, env) - before; n > 0 {
 			t.Errorf("%d deadlocks", n)
 		}
@@ -574,7 +574,7 @@ func TestTheTurnOfTheHour(t *testing.T) {
 			t.Errorf("user %d has %d in the window that begins at 13:00, and at most %d fit", user+1, sum, largest)
 		}
 	}
-	p.balanced("active")
+	p.checkTotals("active")
 }
 
 // atTheTurn is two replicas, of which the second one's clock is in the next hour.
@@ -722,8 +722,8 @@ func TestADatabaseThatIsAway(t *testing.T) {
 	})
 }
 
-// lossy is boards that can be away.
-type lossy struct {
+// faultyBoards is boards that can be away.
+type faultyBoards struct {
 	ledger.Boards
 	mu   sync.Mutex
 	away bool
@@ -731,7 +731,7 @@ type lossy struct {
 	hang chan struct{}
 }
 
-func (l *lossy) Raise(ctx context.Context, raises []models.Raise) []error {
+func (l *faultyBoards) Raise(ctx context.Context, raises []models.Raise) []error {
 	l.mu.Lock()
 	away, hang := l.away, l.hang
 	l.mu.Unlock()
@@ -749,7 +749,7 @@ func TestWithoutRedis(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		p := newFixture(t, env, 100)
-		boards := &lossy{Boards: p.boards, away: true}
+		boards := &faultyBoards{Boards: p.boards, away: true}
 		s := p.replica(boards, env.Clock.Now)
 		add := func(want string, i ledger.Increment) {
 			t.Helper()
@@ -758,7 +758,7 @@ func TestWithoutRedis(t *testing.T) {
 			}
 		}
 		add("a applied 1 at 13:00:00.000", inc(1, 1, "a"))
-		if got, n := p.onBoard("gifts"), s.Stats().Unraised.Load(); len(got) != 0 || n != 1 {
+		if got, n := p.inRedis("gifts"), s.Stats().Unraised.Load(); len(got) != 0 || n != 1 {
 			t.Errorf("%v on the board, %d unraised", got, n)
 		}
 		release := make(chan struct{})
@@ -773,7 +773,7 @@ func TestWithoutRedis(t *testing.T) {
 		}
 		close(release)
 		s.Close() // waits for what hangs
-		if got := p.onBoard("gifts")[1]; got != "3 at 13:00:00.000" {
+		if got := p.inRedis("gifts")[1]; got != "3 at 13:00:00.000" {
 			t.Errorf("on the board: %s", got)
 		}
 	})

@@ -175,18 +175,18 @@ func TestAssignScores(t *testing.T) {
 	}
 }
 
-// books holds increments and running totals in memory.
-type books struct {
+// memoryStore holds increments and running totals in memory.
+type memoryStore struct {
 	events map[eventKey]models.ScoreEvent
 	totals map[totalKey]balance
 }
 
-func newBooks() *books {
-	return &books{events: make(map[eventKey]models.ScoreEvent), totals: make(map[totalKey]balance)}
+func newMemoryStore() *memoryStore {
+	return &memoryStore{events: make(map[eventKey]models.ScoreEvent), totals: make(map[totalKey]balance)}
 }
 
 // sum returns the score of the window that an increment counts in.
-func (b *books) sum(inc *increment) (sum int64) {
+func (b *memoryStore) sum(inc *increment) (sum int64) {
 	for key, total := range b.totals {
 		if key.board == inc.board && key.user == inc.User && key.name >= inc.totals.Since && key.name != testRolling.Name {
 			sum += total.score
@@ -195,14 +195,14 @@ func (b *books) sum(inc *increment) (sum int64) {
 	return sum
 }
 
-func (b *books) add(key totalKey, delta int64, at models.Timestamp) {
+func (b *memoryStore) add(key totalKey, delta int64, at models.Timestamp) {
 	total := b.totals[key]
 	b.totals[key] = balance{total.score + delta, max(total.reachedAt, at)}
 }
 
 // attempt counts the increments with the functions under test, as
 // Service.attempt does with a database.
-func (b *books) attempt(t *rapid.T, increments []*increment, careful bool) (outcome, bool) {
+func (b *memoryStore) attempt(t *rapid.T, increments []*increment, careful bool) (outcome, bool) {
 	s := state{known: maps.Clone(b.events)}
 	if careful {
 		s.sums = make(map[windowKey]int64)
@@ -220,7 +220,7 @@ func (b *books) attempt(t *rapid.T, increments []*increment, careful bool) (outc
 			t.Fatalf("the additions are out of order: %v", describe(d, increments))
 		}
 	}
-	next := &books{events: maps.Clone(b.events), totals: maps.Clone(b.totals)}
+	next := &memoryStore{events: maps.Clone(b.events), totals: maps.Clone(b.totals)}
 	after := balances{}
 	for _, a := range d.additions {
 		next.add(a.totalKey, a.delta, a.reachedAt)
@@ -245,7 +245,7 @@ func (b *books) attempt(t *rapid.T, increments []*increment, careful bool) (outc
 
 // countOneByOne counts the increments without the functions under test. Only the
 // times are those of a flush: all increments that one total got have the latest.
-func (b *books) countOneByOne(increments []*increment) []Result {
+func (b *memoryStore) countOneByOne(increments []*increment) []Result {
 	results := make([]Result, len(increments))
 	first := make(map[eventKey]int)
 	again := func(i int, inc Increment, points int64, at models.Timestamp) {
@@ -315,7 +315,7 @@ func drawIncrement(t *rapid.T) *increment {
 func TestAFlushEqualsCountingOneByOne(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		flushed, reference := newBooks(), newBooks()
+		flushed, reference := newMemoryStore(), newMemoryStore()
 		for range rapid.IntRange(1, 4).Draw(t, "flushes") {
 			increments := rapid.SliceOfN(rapid.Custom(drawIncrement), 1, 12).Draw(t, "increments")
 			out, ok := flushed.attempt(t, increments, false)
@@ -347,7 +347,7 @@ func TestAFlushEqualsCountingOneByOne(t *testing.T) {
 func TestACarefulAttemptEqualsAnOptimisticOne(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		optimistic, careful := newBooks(), newBooks()
+		optimistic, careful := newMemoryStore(), newMemoryStore()
 		for range rapid.IntRange(1, 3).Draw(t, "flushes") {
 			increments := rapid.SliceOfN(rapid.Custom(drawIncrement), 1, 8).Draw(t, "increments")
 			first, ok := optimistic.attempt(t, increments, false)

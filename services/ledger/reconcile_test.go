@@ -82,7 +82,7 @@ func TestAnEmptyRedisGetsEverything(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		gifts, active := p.onBoard("gifts"), p.onBoard("active")
+		gifts, active := p.inRedis("gifts"), p.inRedis("active")
 		if len(gifts) != 50 || gifts[2] != "10 at 16:00:00.000" || active[2] != "9 at 16:00:00.000" {
 			t.Fatalf("%v, %v", gifts, active)
 		}
@@ -96,10 +96,10 @@ func TestAnEmptyRedisGetsEverything(t *testing.T) {
 			if err != nil || mended != want {
 				t.Errorf("pass %d mended %d, %v, want %d", pass, mended, err, want)
 			}
-			if diff := cmp.Diff(gifts, p.onBoard("gifts")); diff != "" {
+			if diff := cmp.Diff(gifts, p.inRedis("gifts")); diff != "" {
 				t.Errorf("gifts (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(active, p.onBoard("active")); diff != "" {
+			if diff := cmp.Diff(active, p.inRedis("active")); diff != "" {
 				t.Errorf("active (-want +got):\n%s", diff)
 			}
 		}
@@ -111,8 +111,8 @@ func TestAnEmptyRedisGetsEverything(t *testing.T) {
 		if n, err := r.Rebuild(t.Context(), func(n int64) { told = n }); err != nil || n != 200 || told != n {
 			t.Errorf("rebuilt %d totals, told of %d, %v", n, told, err)
 		}
-		if !maps.Equal(gifts, p.onBoard("gifts")) || !maps.Equal(active, p.onBoard("active")) {
-			t.Errorf("rebuilt %v and %v", p.onBoard("gifts"), p.onBoard("active"))
+		if !maps.Equal(gifts, p.inRedis("gifts")) || !maps.Equal(active, p.inRedis("active")) {
+			t.Errorf("rebuilt %v and %v", p.inRedis("gifts"), p.inRedis("active"))
 		}
 	})
 }
@@ -124,7 +124,7 @@ func TestWhatDidNotReachRedisIsMended(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		p := newFixture(t, env, 1000)
-		boards := &lossy{Boards: p.boards, away: true}
+		boards := &faultyBoards{Boards: p.boards, away: true}
 		s := p.replica(boards, env.Clock.Now)
 		add := func(user models.UserID, id string) {
 			t.Helper()
@@ -137,7 +137,7 @@ func TestWhatDidNotReachRedisIsMended(t *testing.T) {
 		want := func(what string, users ...models.UserID) {
 			t.Helper()
 			for _, board := range []string{"gifts", "active"} {
-				if got := slices.Sorted(maps.Keys(p.onBoard(board))); !slices.Equal(got, users) {
+				if got := slices.Sorted(maps.Keys(p.inRedis(board))); !slices.Equal(got, users) {
 					t.Errorf("%s: %v on %s, want %v", what, got, board, users)
 				}
 			}
@@ -192,7 +192,7 @@ func TestWhatASlowClockCountsIsMended(t *testing.T) {
 	t.Parallel()
 	p := newFixture(t, testenv.Embedded(t), 1000)
 	slow := testenv.NewClock(p.env.Clock.Now())
-	s := p.replica(&lossy{Boards: p.boards, away: true}, slow.Now)
+	s := p.replica(&faultyBoards{Boards: p.boards, away: true}, slow.Now)
 	add := func(behind time.Duration, user models.UserID) {
 		t.Helper()
 		slow.Set(p.env.Clock.Now().Add(-behind))
@@ -265,7 +265,7 @@ func TestRowsThatCanNotBeMended(t *testing.T) {
 			if n, err := m.recovery(p.reconciler()).Run(t.Context()); err != nil || n != 1 {
 				t.Errorf("mended %d, %v", n, err)
 			}
-			if got := p.onBoard("gifts"); len(got) != 1 || got[5] == "" {
+			if got := p.inRedis("gifts"); len(got) != 1 || got[5] == "" {
 				t.Errorf("on the board: %v", got)
 			}
 		}
@@ -294,7 +294,7 @@ func TestManyTotalsAreMended(t *testing.T) {
 		if n, err := m.recovery(r).Run(t.Context()); err != nil || n != users {
 			t.Errorf("mended %d, %v", n, err)
 		}
-		if got := p.onBoard("gifts"); len(got) != users {
+		if got := p.inRedis("gifts"); len(got) != users {
 			t.Errorf("%d users on the board", len(got))
 		}
 	}
