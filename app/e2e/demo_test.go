@@ -88,9 +88,9 @@ func (d *demo) call(bearer, body, url string, v any) {
 // bearer is the token that the demo prints.
 func (d *demo) bearer() string {
 	d.t.Helper()
-	m := regexp.MustCompile(`(?m)^  TOKEN=(\S+)$`).FindStringSubmatch(d.Printed())
+	m := regexp.MustCompile(`(?m)^  TOKEN=(\S+)$`).FindStringSubmatch(d.Stdout())
 	if m == nil {
-		d.t.Fatalf("no token in %s", d.Printed())
+		d.t.Fatalf("no token in %s", d.Stdout())
 	}
 	return m[1]
 }
@@ -117,9 +117,9 @@ func TestDemo(t *testing.T) {
 	bearer := d.bearer()
 
 	// The printed calls work as they stand.
-	calls := regexp.MustCompile(`(?m)^  curl -H "Authorization: Bearer \$TOKEN"(?: -d '([^']+)')? '?([^'\s]+)'?$`).FindAllStringSubmatch(d.Printed(), -1)
+	calls := regexp.MustCompile(`(?m)^  curl -H "Authorization: Bearer \$TOKEN"(?: -d '([^']+)')? '?([^'\s]+)'?$`).FindAllStringSubmatch(d.Stdout(), -1)
 	if len(calls) != 2 {
-		t.Fatalf("%d calls are printed: %s", len(calls), d.Printed())
+		t.Fatalf("%d calls are printed: %s", len(calls), d.Stdout())
 	}
 	var r models.Ranking
 	d.call(bearer, calls[0][1], calls[0][2], &r)
@@ -197,8 +197,8 @@ func TestDemoFromFiles(t *testing.T) {
 		args = append(args, flag, testenv.Must(filepath.Abs(filepath.Join(data, name))))
 	}
 	d := newDemo(t, args...)
-	if !strings.Contains(d.Printed(), "4039 people and 88234 friendships") {
-		t.Errorf("prints %s", d.Printed())
+	if !strings.Contains(d.Stdout(), "4039 people and 88234 friendships") {
+		t.Errorf("prints %s", d.Stdout())
 	}
 	bearer := d.bearer()
 	before := d.ranking(bearer, "?limit=200")
@@ -223,8 +223,8 @@ func TestDemoIsStoppedWhileItStarts(t *testing.T) {
 		conn, err := dialer.DialContext(t.Context(), "tcp", addr)
 		return err == nil && conn.Close() == nil
 	})
-	if status := c.Interrupt(); status != 0 || c.Log() != "" || c.Printed() != "" {
-		t.Errorf("status %d: %s%s", status, c.Printed(), c.Log())
+	if status := c.Interrupt(); status != 0 || c.Log() != "" || c.Stdout() != "" {
+		t.Errorf("status %d: %s%s", status, c.Stdout(), c.Log())
 	}
 }
 

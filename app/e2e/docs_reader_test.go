@@ -119,7 +119,7 @@ func (r *reader) types(commands []typed) {
 		r.sent += c.text + "\n"
 		printed, status := r.Do(r.here(c))
 		if status != 0 {
-			r.t.Fatalf("line %d: %s: status %d: %s%s", c.number, c.text, status, printed, r.Complaints())
+			r.t.Fatalf("line %d: %s: status %d: %s%s", c.number, c.text, status, printed, r.Stderr())
 		}
 		switch {
 		case strings.HasPrefix(c.text, startDemo):
@@ -144,7 +144,7 @@ func (r *reader) copies(demo string) {
 	calls := strings.Join(regexp.MustCompile(`(?m)^  (TOKEN=|curl ).*$`).FindAllString(demo, -1), "\n")
 	printed, status := r.Do("(set -e; " + calls + ")")
 	if status != 0 || strings.Count(printed, `"source":"hot"`) != 1 || strings.Count(printed, `"accepted":`) != 1 {
-		r.t.Errorf("%s: status %d: %s%s", calls, status, printed, r.Complaints())
+		r.t.Errorf("%s: status %d: %s%s", calls, status, printed, r.Stderr())
 	}
 }
 

@@ -307,9 +307,9 @@ func (i *importer) interrupted(stored any, feed string, args ...string) {
 	})
 	before := n
 	status := c.Interrupt()
-	if said := c.Log(); status != 1 || c.Printed() != "" || strings.Count(said, "\n") != 1 ||
+	if said := c.Log(); status != 1 || c.Stdout() != "" || strings.Count(said, "\n") != 1 ||
 		!regexp.MustCompile(`^stepboard: after \d+ lines: interrupted: what was imported stays`).MatchString(said) {
-		i.t.Errorf("%v: status %d: %s%.1000s", args, status, c.Printed(), said)
+		i.t.Errorf("%v: status %d: %s%.1000s", args, status, c.Stdout(), said)
 	}
 	if count(); n < before {
 		i.t.Errorf("%v: %d rows of %d stay", args, n, before)

@@ -22,12 +22,12 @@ import (
 const (
 	clusterMasters = 3
 	clusterSlots   = 16384
-	// failAfter is how soon nodes and Sentinels take one of theirs for dead, in
-	// milliseconds.
+	// failAfter is the time after which nodes and Sentinels declare a silent node
+	// dead, in milliseconds.
 	failAfter = 1000
 )
 
-// Node is a Redis process of a test, to be killed and started again.
+// Node is a Redis process that a test kills and starts again.
 type Node struct {
 	t    testing.TB
 	args []string
@@ -43,10 +43,10 @@ func startNode(t testing.TB, port int, args ...string) *Node {
 	return n
 }
 
-// Addr is where it listens, also while it does not run.
+// Addr returns the node's address, which stays the same while it is down.
 func (n *Node) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)) }
 
-// Start starts it and waits until it answers.
+// Start starts the node and waits until it answers.
 func (n *Node) Start() {
 	n.t.Helper()
 	n.cmd = exec.Command("redis-server", n.args...)
@@ -58,7 +58,7 @@ func (n *Node) Start() {
 	})
 }
 
-// Kill ends it at once, as a crash does.
+// Kill ends the node at once, as a crash does.
 func (n *Node) Kill() {
 	if n.cmd == nil {
 		return
@@ -66,14 +66,14 @@ func (n *Node) Kill() {
 	if err := n.cmd.Process.Kill(); err != nil {
 		n.t.Error(err)
 	}
-	// It was killed: that it did not end well is no news.
+	// A killed process always ends with an error.
 	if err := n.cmd.Wait(); err == nil {
 		n.t.Error("redis ended by itself")
 	}
 	n.cmd = nil
 }
 
-// with calls with a client of the node alone.
+// with calls do with a client of this node alone.
 func (n *Node) with(do func(*redis.Client)) {
 	rdb := redis.NewClient(&redis.Options{Addr: n.Addr(), DialTimeout: time.Second})
 	do(rdb)
@@ -82,12 +82,13 @@ func (n *Node) with(do func(*redis.Client)) {
 	}
 }
 
-// ask sends one command to the node alone, as text.
+// ask sends one command to this node alone and returns the answer as text.
 func (n *Node) ask(args ...any) (text string, err error) {
 	n.with(func(rdb *redis.Client) { text, err = rdb.Do(context.Background(), args...).Text() })
 	return text, err
 }
 
+// must is ask for commands that can't fail.
 func (n *Node) must(args ...any) string {
 	n.t.Helper()
 	text, err := n.ask(args...)
@@ -97,14 +98,13 @@ func (n *Node) must(args ...any) string {
 	return text
 }
 
-// Cluster is a Redis Cluster of the test's own: three masters, and a replica of
-// each.
+// Cluster is a Redis Cluster of one test: three masters with one replica each.
 type Cluster struct {
 	t     testing.TB
 	Nodes []*Node
 }
 
-// StartCluster starts a cluster for the test and waits until all of it serves.
+// StartCluster starts a cluster for the test and waits until every node serves.
 func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}
@@ -133,12 +133,12 @@ func StartCluster(t testing.TB) *Cluster {
 	return c
 }
 
-// busPort is where the node talks with others.
+// busPort returns the node's port for the other nodes.
 func (c *Cluster) busPort(n *Node) string {
 	return n.args[slices.Index(n.args, "--cluster-port")+1]
 }
 
-// Use makes settings that connect to it.
+// Use makes the settings connect to the cluster.
 func (c *Cluster) Use(cfg *config.Redis) {
 	cfg.Mode = "cluster"
 	cfg.Addrs = nil
@@ -147,8 +147,8 @@ func (c *Cluster) Use(cfg *config.Redis) {
 	}
 }
 
-// AwaitWhole waits until every slot is served and every master has a replica
-// that is in step, as each node sees it.
+// AwaitWhole waits until every node reports that all slots are served and that
+// every master has a replica in sync.
 func (c *Cluster) AwaitWhole() {
 	c.t.Helper()
 	Eventually(c.t, "the cluster is whole", func() bool {
@@ -156,6 +156,7 @@ func (c *Cluster) AwaitWhole() {
 	})
 }
 
+// whole reports whether the node sees a complete cluster.
 func (n *Node) whole() bool {
 	if info, err := n.ask("cluster", "info"); err != nil || field(info, "cluster_state") != "ok" || field(info, "cluster_known_nodes") != strconv.Itoa(2*clusterMasters) {
 		return false
@@ -170,7 +171,7 @@ func (n *Node) whole() bool {
 	return field(info, "master_link_status") == "up"
 }
 
-// field is a value of what INFO answers.
+// field returns a value of an answer to INFO; "" if the answer lacks it.
 func field(info, name string) string {
 	for line := range strings.Lines(info) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
@@ -180,7 +181,7 @@ func field(info, name string) string {
 	return ""
 }
 
-// Masters are the nodes that serve slots now.
+// Masters returns the running masters.
 func (c *Cluster) Masters() []*Node {
 	var masters []*Node
 	for _, n := range c.Nodes {
@@ -204,7 +205,7 @@ func (c *Cluster) MoveSlot(slot int, from, to *Node) {
 	c.EndMove(slot, from, to)
 }
 
-// Owners are the master that serves a slot, and another one.
+// Owners returns the master that serves a slot, and another master.
 func (c *Cluster) Owners(slot int) (from, to *Node) {
 	c.t.Helper()
 	masters := c.Masters()
@@ -222,18 +223,18 @@ func (c *Cluster) Owners(slot int) (from, to *Node) {
 			}
 		}
 	}
-	c.t.Fatalf("nobody serves slot %d", slot)
+	c.t.Fatalf("no master serves slot %d", slot)
 	return nil, nil
 }
 
-// BeginMove announces that a slot is going to move.
+// BeginMove marks a slot as moving from one master to another.
 func (c *Cluster) BeginMove(slot int, from, to *Node) {
 	c.t.Helper()
 	to.must("cluster", "setslot", slot, "importing", from.must("cluster", "myid"))
 	from.must("cluster", "setslot", slot, "migrating", to.must("cluster", "myid"))
 }
 
-// MoveKey moves a key of a slot that moves; false if there is none left.
+// MoveKey moves one key of a moving slot. It returns false if no key is left.
 func (c *Cluster) MoveKey(slot int, from, to *Node) (moved bool) {
 	c.t.Helper()
 	from.with(func(rdb *redis.Client) {
@@ -251,7 +252,7 @@ func (c *Cluster) MoveKey(slot int, from, to *Node) (moved bool) {
 	return moved
 }
 
-// EndMove tells every master who serves the slot from now on.
+// EndMove tells every master the new owner of the slot.
 func (c *Cluster) EndMove(slot int, from, to *Node) {
 	c.t.Helper()
 	id := to.must("cluster", "myid")
@@ -260,7 +261,7 @@ func (c *Cluster) EndMove(slot int, from, to *Node) {
 	}
 }
 
-// Refused counts how often a node has answered with an error of this kind.
+// Refused returns how often the node has answered with this kind of error.
 func (n *Node) Refused(kind string) (count int) {
 	n.t.Helper()
 	_, text, _ := strings.Cut(field(n.must("info", "errorstats"), "errorstat_"+kind), "=")
@@ -270,7 +271,7 @@ func (n *Node) Refused(kind string) (count int) {
 	return Must(strconv.Atoi(text))
 }
 
-// Sentinels are a master, two replicas and three Sentinels of the test's own.
+// Sentinels is a master with two replicas and three Sentinels that watch them.
 type Sentinels struct {
 	t         testing.TB
 	Servers   []*Node
@@ -279,7 +280,8 @@ type Sentinels struct {
 
 const sentinelMaster = "stepboard"
 
-// StartSentinels starts them and waits until all are known to each other.
+// StartSentinels starts the servers and Sentinels and waits until all know each
+// other.
 func StartSentinels(t testing.TB) *Sentinels {
 	t.Helper()
 	s := &Sentinels{t: t}
@@ -307,7 +309,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 	return s
 }
 
-// Use makes settings that connect to it.
+// Use makes the settings connect through the Sentinels.
 func (s *Sentinels) Use(cfg *config.Redis) {
 	cfg.Mode, cfg.MasterName, cfg.Addrs = "sentinel", sentinelMaster, nil
 	for _, n := range s.Sentinels {
@@ -315,7 +317,8 @@ func (s *Sentinels) Use(cfg *config.Redis) {
 	}
 }
 
-// Master is the server that the Sentinels agree on now; nil where they do not.
+// Master returns the server that all Sentinels name as the master; nil if they
+// disagree.
 func (s *Sentinels) Master() *Node {
 	var port string
 	for _, n := range s.Sentinels {
@@ -339,7 +342,7 @@ func (s *Sentinels) Master() *Node {
 }
 
 // AwaitWhole waits until the Sentinels know each other, the master and its
-// replicas, and these are in step.
+// replicas, and the replicas are in sync.
 func (s *Sentinels) AwaitWhole() {
 	s.t.Helper()
 	Eventually(s.t, "the Sentinels know everybody", func() bool {

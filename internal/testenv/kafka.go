@@ -8,13 +8,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// kafkaBrokers is how many brokers a test's Kafka has: more than one, so that a
-// topic's partitions and a group's coordinator are not all in one place.
+// kafkaBrokers is the number of brokers of a test's Kafka. With more than one,
+// a topic's partitions and a group's coordinator are on different brokers.
 const kafkaBrokers = 2
 
-// KafkaServer is a Kafka of the test's own, in the test's process, at ports
-// that other processes can connect to. It keeps its data when it is stopped
-// and started again.
+// KafkaServer is a Kafka of one test, in the process of the test. It listens on
+// ports, so that other processes can connect. It keeps its data while it is
+// stopped.
 type KafkaServer struct {
 	t       testing.TB
 	dir     string
@@ -22,8 +22,7 @@ type KafkaServer struct {
 	cluster *kfake.Cluster
 }
 
-// StartKafka starts a Kafka for the test, which is stopped at its end. It has
-// no topics.
+// StartKafka starts a Kafka without topics. The end of the test stops it.
 func StartKafka(t testing.TB) *KafkaServer {
 	t.Helper()
 	s := &KafkaServer{t: t, dir: t.TempDir()}
@@ -35,7 +34,7 @@ func StartKafka(t testing.TB) *KafkaServer {
 	return s
 }
 
-// Start starts it on the data that it had, at the addresses that it had.
+// Start starts the brokers with the data and addresses that they had before.
 func (s *KafkaServer) Start() {
 	s.t.Helper()
 	cluster, err := kfake.NewCluster(kfake.Ports(s.ports...), kfake.DataDir(s.dir))
@@ -45,7 +44,7 @@ func (s *KafkaServer) Start() {
 	s.cluster = cluster
 }
 
-// Stop ends it: connections break, and new ones are refused.
+// Stop closes all connections; new ones are refused.
 func (s *KafkaServer) Stop() {
 	if s.cluster != nil {
 		s.cluster.Close()
@@ -53,7 +52,8 @@ func (s *KafkaServer) Stop() {
 	}
 }
 
-// Addrs is where its brokers listen, also while it does not run.
+// Addrs returns the brokers' addresses, which stay the same while they are
+// stopped.
 func (s *KafkaServer) Addrs() []string {
 	addrs := make([]string, len(s.ports))
 	for i, port := range s.ports {
@@ -62,8 +62,8 @@ func (s *KafkaServer) Addrs() []string {
 	return addrs
 }
 
-// CreateTopic creates a topic with settings other than the defaults: deleted
-// after 7 days, not compacted.
+// CreateTopic creates a topic. Without settings, it is not compacted and
+// deletes messages after 7 days.
 func (s *KafkaServer) CreateTopic(name string, partitions int, settings map[string]string) {
 	s.t.Helper()
 	if err := s.cluster.CreateTopic(name, int32(partitions), settings); err != nil {
@@ -71,6 +71,6 @@ func (s *KafkaServer) CreateTopic(name string, partitions int, settings map[stri
 	}
 }
 
-// Cluster is the running server itself, to look into it and to make it fail.
-// It is another one after each start.
+// Cluster returns the running server, which tests inspect and make fail. Every
+// Start makes a new one.
 func (s *KafkaServer) Cluster() *kfake.Cluster { return s.cluster }

@@ -8,14 +8,16 @@ import (
 	"testing"
 )
 
-// Ports of servers that tests start lie below those that Linux gives to
-// outgoing connections and to listeners that name no port. So nobody else takes
-// the port of a server that is down for a while.
+// firstPort and lastPort bound the ports of servers that tests start. They lie
+// below the range from which Linux picks ports for outgoing connections and for
+// listeners on port 0, so nobody else takes the port of a server that is down
+// for a while.
 const firstPort, lastPort = 20000, 32767
 
-// FreePort returns a TCP port of the loopback that nothing listens on. It is
-// reserved until the end of the test, among the tests of all processes: the UDP
-// port of the same number is the mark.
+// FreePort returns a TCP port of the loopback interface that nothing listens
+// on. The port is reserved until the end of the test, also against tests of
+// other processes: whoever holds the UDP port of the same number has reserved
+// it.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	var config net.ListenConfig

@@ -19,7 +19,8 @@ import (
 	"stepboard/config"
 )
 
-// folder is where the program was built, if it was.
+// folder is the folder of the program that this process has built; "" if it has
+// built none.
 var folder string
 
 // binary builds the program once for all tests of a process.
@@ -28,7 +29,7 @@ var binary = sync.OnceValues(func() (path string, err error) {
 		return "", err
 	}
 	path = filepath.Join(folder, "stepboard")
-	build := exec.Command("go", "build", "-trimpath", "-o", path, "stepboard")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "stepboard")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w: %s", err, out)
@@ -36,8 +37,8 @@ var binary = sync.OnceValues(func() (path string, err error) {
 	return path, nil
 })
 
-// Binary returns the program's path: TEST_BINARY if that is set, otherwise that
-// of a program that it builds.
+// Binary returns the path of the program: TEST_BINARY if that is set, otherwise
+// the path of a program that it builds.
 func Binary(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv("TEST_BINARY"); path != "" {
@@ -50,7 +51,8 @@ func Binary(t testing.TB) string {
 	return path
 }
 
-// RemoveBinary removes what the tests have built; a TestMain calls it last.
+// RemoveBinary removes the program that Binary has built. A TestMain calls it
+// last.
 func RemoveBinary() {
 	if folder == "" {
 		return
@@ -60,7 +62,7 @@ func RemoveBinary() {
 	}
 }
 
-// Flags are the settings as command-line flags, for a process of the test.
+// Flags returns the settings as command-line flags for a process of the test.
 func Flags(cfg config.Config) []string {
 	return []string{
 		"--redis.mode=" + cfg.Redis.Mode,
@@ -75,13 +77,13 @@ func Flags(cfg config.Config) []string {
 	}
 }
 
-// Run runs the program to its end and answers what it printed.
+// Run runs the program to its end and returns its output and exit status.
 func Run(t testing.TB, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
 	path := Binary(t)
 	var out, errOut bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), path, args...)
-	cmd.Dir = t.TempDir() // no settings file of whoever runs the tests
+	cmd.Dir = t.TempDir() // not the folder of the tests, which may have a settings file
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
 	var exit *exec.ExitError
@@ -91,24 +93,24 @@ func Run(t testing.TB, args ...string) (stdout, stderr string, status int) {
 	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
 }
 
-// Process is the program, running.
+// Process is a running process of the program.
 type Process struct {
 	t   testing.TB
 	cmd *exec.Cmd
-	// URL is where it answers.
+	// URL is the address of its HTTP server; Serve and Demo set it.
 	URL string
 
 	logged chan struct{} // closed at the end of its log
 	log    Buffer
 }
 
-// start starts the program, once prepare has seen to what it reads and prints,
-// and keeps its log. Should it log where it answers, serving hears it. The test
-// kills it at its end, unless it has ended.
+// start starts the program after prepare has set its input and output, and
+// collects its log. When the program logs its address, start sends it to
+// serving. The end of the test kills the process if it still runs.
 func start(t testing.TB, serving chan<- string, prepare func(*exec.Cmd), args ...string) *Process {
 	t.Helper()
 	p := &Process{t: t, cmd: exec.Command(Binary(t), args...), logged: make(chan struct{})}
-	p.cmd.Dir = t.TempDir() // no settings file of whoever runs the tests
+	p.cmd.Dir = t.TempDir() // not the folder of the tests, which may have a settings file
 	prepare(p.cmd)
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
@@ -122,12 +124,12 @@ func start(t testing.TB, serving chan<- string, prepare func(*exec.Cmd), args ..
 	return p
 }
 
-// Serve starts `serve` with the settings and waits until it answers.
+// Serve starts `serve` with the settings and waits until it listens.
 func Serve(t testing.TB, cfg config.Config, more ...string) *Process {
 	t.Helper()
 	serving := make(chan string, 1)
 	p := start(t, serving, func(*exec.Cmd) {}, append(append([]string{"serve"}, Flags(cfg)...), more...)...)
-	ctx, cancel := patience(t)
+	ctx, cancel := untilDeadline(t)
 	defer cancel()
 	select {
 	case addr := <-serving:
@@ -135,12 +137,12 @@ func Serve(t testing.TB, cfg config.Config, more ...string) *Process {
 	case <-p.logged:
 		t.Fatalf("serve did not start: %s", p.Log())
 	case <-ctx.Done():
-		t.Fatalf("never: serve answers: %s", p.Log())
+		t.Fatalf("serve never listened: %s", p.Log())
 	}
 	return p
 }
 
-// readLog keeps the log and finds the address in it.
+// readLog collects the log and sends the address in it to serving.
 func (p *Process) readLog(stderr io.Reader, serving chan<- string) {
 	defer close(p.logged)
 	scanner := bufio.NewScanner(stderr)
@@ -153,7 +155,7 @@ func (p *Process) readLog(stderr io.Reader, serving chan<- string) {
 	}
 }
 
-// Log is what the process has logged so far.
+// Log returns what the process has logged so far.
 func (p *Process) Log() string {
 	return p.log.String()
 }
@@ -165,26 +167,28 @@ func (p *Process) Kill() {
 	}
 }
 
-// Stop ends the process in good order and answers its exit status.
+// Stop asks the process to shut down, waits until it has ended, and returns its
+// exit status.
 func (p *Process) Stop() int {
 	p.t.Helper()
 	return p.end(syscall.SIGTERM)
 }
 
-// end asks the process to end, and waits until it does.
+// end sends a signal, waits until the process has ended, and returns its exit
+// status.
 func (p *Process) end(s syscall.Signal) (status int) {
 	p.t.Helper()
-	ctx, cancel := patience(p.t)
+	ctx, cancel := untilDeadline(p.t)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
-		p.t.Errorf("never: the process ends: %s", p.Log())
+		p.t.Errorf("the process never ended: %s", p.Log())
 		_ = p.cmd.Process.Kill() // or it has ended after all
 	})()
 	p.signal(s)
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Pid is the process's id.
+// Pid returns the process id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 func (p *Process) signal(s syscall.Signal) {

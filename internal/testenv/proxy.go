@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// Proxy stands between a process and a server, and can cut or hold what goes
-// through it. What is held goes nowhere until the proxy is cut, where it is
-// lost, or released.
+// Proxy is a TCP proxy between a process and a server. It can cut connections,
+// or hold back data in one direction. Held data stays in the proxy until
+// Release sends it on or Cut drops it.
 type Proxy struct {
 	t        testing.TB
 	upstream string
@@ -20,59 +20,61 @@ type Proxy struct {
 	mu       sync.Mutex
 	listener net.Listener
 	conns    map[net.Conn]bool
-	mark     *mark         // where to begin to hold; nil where nobody has asked for it
-	held     chan struct{} // closed by Cut and Release; nil while nothing is to be held
-	replies  bool          // it is the server's answers that are held
-	waiting  int           // how many reads are held
+	trigger  *trigger      // where holding begins; nil if it begins nowhere
+	held     chan struct{} // closed by Cut and Release; nil while nothing is held
+	replies  bool          // the server's answers are held, not the client's data
+	waiting  int           // number of reads that are held
 	wg       sync.WaitGroup
 }
 
-// mark is a place in what goes through, in one direction.
-type mark struct {
-	// texts come one after another before it. Each comes in one read, as short
-	// commands and answers do.
+// trigger is a position in the data of one direction.
+type trigger struct {
+	// texts appear one after another before the position. Each must lie within
+	// one read, as short commands and answers do.
 	texts [][]byte
-	// behind is how many bytes lie between the beginning of the last text and
-	// the place; behindAll for the end of its read.
-	behind  int
-	replies bool // it is in what the server answers
+	// offset is the number of bytes from the beginning of the last text to the
+	// position, or wholeRead for the end of the read that contains the text.
+	offset  int
+	replies bool // the position is in the server's answers
 }
 
-const behindAll = -1
+const wholeRead = -1
 
-func newMark(behind int, replies bool, texts ...string) *mark {
-	m := &mark{behind: behind, replies: replies}
+func newTrigger(offset int, replies bool, texts ...string) *trigger {
+	tr := &trigger{offset: offset, replies: replies}
 	for _, text := range texts {
-		m.texts = append(m.texts, []byte(text))
+		tr.texts = append(tr.texts, []byte(text))
 	}
-	return m
+	return tr
 }
 
-// in finds the place in what comes next; ok is false where it is not there.
-func (m *mark) in(next []byte) (at int, ok bool) {
+// find looks for the position in the next read; ok is false if it is not in
+// this one.
+func (tr *trigger) find(next []byte) (at int, ok bool) {
 	from := 0
-	for len(m.texts) > 0 {
-		text := m.texts[0]
+	for len(tr.texts) > 0 {
+		text := tr.texts[0]
 		start := bytes.Index(next[from:], text)
 		if start < 0 {
 			return 0, false
 		}
 		from += start
-		if m.texts = m.texts[1:]; len(m.texts) > 0 {
+		if tr.texts = tr.texts[1:]; len(tr.texts) > 0 {
 			from += len(text)
 		}
 	}
-	if m.behind == behindAll {
+	if tr.offset == wholeRead {
 		return len(next), true
 	}
-	if m.behind += from; m.behind > len(next) {
-		m.behind -= len(next)
+	if tr.offset += from; tr.offset > len(next) {
+		tr.offset -= len(next)
 		return 0, false
 	}
-	return m.behind, true
+	return tr.offset, true
 }
 
-// NewProxy starts a proxy for a server. It ends with the test.
+// NewProxy starts a proxy in front of the server at upstream. The end of the
+// test cuts it.
 func NewProxy(t testing.TB, upstream string) *Proxy {
 	t.Helper()
 	p := &Proxy{t: t, upstream: upstream, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(FreePort(t))), conns: make(map[net.Conn]bool)}
@@ -81,10 +83,11 @@ func NewProxy(t testing.TB, upstream string) *Proxy {
 	return p
 }
 
-// Addr is where it listens, also while it is cut.
+// Addr returns the address the proxy listens on, which stays the same while it
+// is cut.
 func (p *Proxy) Addr() string { return p.addr }
 
-// Start lets connections through, at the same address as before.
+// Start accepts connections, after Cut at the same address as before.
 func (p *Proxy) Start() {
 	p.t.Helper()
 	var config net.ListenConfig
@@ -99,14 +102,14 @@ func (p *Proxy) Start() {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
-				return // cut
+				return // Cut has closed the listener
 			}
 			p.connect(conn)
 		}
 	})
 }
 
-// Cut ends all connections and refuses new ones. What was held is lost.
+// Cut closes all connections, refuses new ones and drops held data.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	if p.listener != nil {
@@ -116,31 +119,31 @@ func (p *Proxy) Cut() {
 		p.listener = nil
 	}
 	for conn := range p.conns {
-		conn.Close() // either side may have closed it
+		conn.Close() // it may be closed already
 	}
 	clear(p.conns)
-	p.letGo()
+	p.release()
 	p.mu.Unlock()
 	p.wg.Wait()
 }
 
-// Release lets through what was held, also what a process sent that is dead by
-// now, and everything after it.
+// Release sends on the held data, including that of processes that have died,
+// and stops holding.
 func (p *Proxy) Release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.letGo()
+	p.release()
 }
 
-func (p *Proxy) letGo() {
+func (p *Proxy) release() {
 	if p.held != nil {
 		close(p.held)
 	}
-	p.mark, p.held, p.waiting = nil, nil, 0
+	p.trigger, p.held, p.waiting = nil, nil, 0
 }
 
-// Hold stops everything on its way to the server: the server hangs, as far as
-// anybody can tell.
+// Hold holds back everything that is sent to the server, so that the server
+// seems to hang.
 func (p *Proxy) Hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,34 +151,34 @@ func (p *Proxy) Hold() {
 }
 
 func (p *Proxy) hold(replies bool) {
-	p.mark, p.replies = nil, replies
+	p.trigger, p.replies = nil, replies
 	if p.held == nil {
 		p.held = make(chan struct{})
 	}
 }
 
-// HoldAfter lets through what holds the text, and from then on nothing more to
-// the server.
-func (p *Proxy) HoldAfter(text string) { p.holdFrom(newMark(behindAll, false, text)) }
+// HoldAfter passes on the read that contains text, and holds everything sent to
+// the server after it.
+func (p *Proxy) HoldAfter(text string) { p.holdFrom(newTrigger(wholeRead, false, text)) }
 
-// HoldAt lets through what comes before a text and n bytes from its beginning
-// on, and from then on nothing more to the server: 0 stops right before what
-// the text begins, and more in the middle of it. Of several texts, which come
-// one after another, it is the last; without any it is n bytes from now on.
-func (p *Proxy) HoldAt(n int, texts ...string) { p.holdFrom(newMark(n, false, texts...)) }
+// HoldAt passes on what is sent to the server up to n bytes after the beginning
+// of a text, and holds the rest: n = 0 stops right before the text. Several
+// texts must appear one after another, and n counts from the last. Without a
+// text, n counts from now.
+func (p *Proxy) HoldAt(n int, texts ...string) { p.holdFrom(newTrigger(n, false, texts...)) }
 
-// HoldReply lets through what the server answers before the last of the texts,
-// and from then on no answer: what was asked for is done, and nobody hears of
-// it.
-func (p *Proxy) HoldReply(texts ...string) { p.holdFrom(newMark(0, true, texts...)) }
+// HoldReply passes on the server's answers up to the last of the texts, and
+// holds the rest: the server has done its work, but the client does not learn
+// of it.
+func (p *Proxy) HoldReply(texts ...string) { p.holdFrom(newTrigger(0, true, texts...)) }
 
-func (p *Proxy) holdFrom(m *mark) {
+func (p *Proxy) holdFrom(tr *trigger) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mark = m
+	p.trigger = tr
 }
 
-// Holding tells whether anything is held right now.
+// Holding reports whether data is held right now.
 func (p *Proxy) Holding() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,7 +194,7 @@ func (p *Proxy) connect(client net.Conn) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.listener == nil { // cut meanwhile
+	if p.listener == nil { // Cut was called meanwhile
 		client.Close()
 		server.Close()
 		return
@@ -201,7 +204,7 @@ func (p *Proxy) connect(client net.Conn) {
 	p.wg.Go(func() { p.copy(client, server, true) })
 }
 
-// copy moves bytes until one side ends, then ends the other.
+// copy moves data until one side closes, and then closes the other.
 func (p *Proxy) copy(to, from net.Conn, replies bool) {
 	defer to.Close()
 	buf := make([]byte, 32<<10)
@@ -224,13 +227,13 @@ func (p *Proxy) copy(to, from net.Conn, replies bool) {
 	}
 }
 
-// pass tells how many bytes may go on now, and what the others wait for; nil
-// where there are no others.
+// pass returns how many bytes may go on now, and the channel whose closing lets
+// the rest go on; nil if there is no rest.
 func (p *Proxy) pass(next []byte, replies bool) (n int, held <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mark != nil && p.mark.replies == replies {
-		if at, ok := p.mark.in(next); ok {
+	if p.trigger != nil && p.trigger.replies == replies {
+		if at, ok := p.trigger.find(next); ok {
 			p.hold(replies)
 			n = at
 		}

@@ -8,19 +8,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// RoundTrips is a go-redis hook that counts how often Redis is waited for,
-// and for how many commands.
+// RoundTrips is a go-redis hook that counts round trips and commands. Safe for
+// concurrent use.
 type RoundTrips struct {
 	trips, commands atomic.Int64
 }
 
-// Trips is the number of round trips since the last Reset.
+// Trips returns the number of round trips since the last Reset.
 func (r *RoundTrips) Trips() int { return int(r.trips.Load()) }
 
-// Commands is the number of commands since the last Reset.
+// Commands returns the number of commands since the last Reset.
 func (r *RoundTrips) Commands() int { return int(r.commands.Load()) }
 
-// Reset begins to count anew.
+// Reset sets both counts to 0.
 func (r *RoundTrips) Reset() {
 	r.trips.Store(0)
 	r.commands.Store(0)

@@ -14,18 +14,19 @@ import (
 	"testing"
 )
 
-// Shell is a bash that is told one command after another, as somebody types
-// them. What a command leaves running dies with it at the end of the test.
+// Shell is a bash that runs one command after another, as if somebody typed
+// them. The end of the test kills everything that the commands have left
+// running.
 type Shell struct {
 	t     testing.TB
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	out   *bufio.Reader
 	errs  Buffer
-	asked int
+	count int
 }
 
-// StartShell starts a shell in a folder, with an environment of its own.
+// StartShell starts a shell in a folder, with the given environment.
 func StartShell(t testing.TB, dir string, env []string) *Shell {
 	t.Helper()
 	s := &Shell{t: t, cmd: exec.Command("bash", "--norc")}
@@ -46,28 +47,29 @@ func StartShell(t testing.TB, dir string, env []string) *Shell {
 	return s
 }
 
-// Do runs a command and answers what it printed on its standard output, and
-// its exit status. A command that is itself a shell is told what comes next. A
-// little before the test's own deadline, it fails and ends the shell.
+// Do runs a command and returns what it printed on its standard output, and its
+// exit status. If the command is a shell itself, that shell reads the next
+// command. Do fails, and kills the shell, shortly before the test's own
+// deadline.
 func (s *Shell) Do(command string) (printed string, status int) {
 	s.t.Helper()
-	ctx, cancel := patience(s.t)
+	ctx, cancel := untilDeadline(s.t)
 	defer cancel()
 	stop := context.AfterFunc(ctx, s.signal)
 	defer stop()
-	s.asked++
-	// By eval, so that a command that is cut short fails, and does not wait for
-	// the rest.
+	s.count++
+	// With eval, an incomplete command fails. Without, bash would wait for the
+	// rest of it.
 	quoted := "'" + strings.ReplaceAll(command, "'", `'\''`) + "'"
-	end := fmt.Sprintf("end of command %d: ", s.asked)
+	end := fmt.Sprintf("end of command %d: ", s.count)
 	if _, err := fmt.Fprintf(s.stdin, "eval %s\nprintf '\\n%s%%d\\n' $?\n", quoted, end); err != nil {
-		s.t.Fatalf("%s: %v: %s", command, err, s.Complaints())
+		s.t.Fatalf("%s: %v: %s", command, err, s.Stderr())
 	}
 	var text strings.Builder
 	for {
 		line, err := s.out.ReadString('\n')
 		if err != nil {
-			s.t.Fatalf("%s: the shell ended: %v: %s%s", command, cmp.Or(ctx.Err(), err), text.String(), s.Complaints())
+			s.t.Fatalf("%s: the shell ended: %v: %s%s", command, cmp.Or(ctx.Err(), err), text.String(), s.Stderr())
 		}
 		if number, ended := strings.CutPrefix(line, end); ended {
 			return strings.TrimSuffix(text.String(), "\n"), Must(strconv.Atoi(strings.TrimSpace(number)))
@@ -76,17 +78,17 @@ func (s *Shell) Do(command string) (printed string, status int) {
 	}
 }
 
-// Complaints is what commands have printed on their standard error so far.
-func (s *Shell) Complaints() string { return s.errs.String() }
+// Stderr returns what commands have printed on their standard error so far.
+func (s *Shell) Stderr() string { return s.errs.String() }
 
-// signal kills the shell and all that it has started.
+// signal kills the shell and everything that it has started.
 func (s *Shell) signal() {
 	if err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		s.t.Error(err)
 	}
 }
 
-// kill ends the shell and all that it has started, and waits for it.
+// kill ends the shell and everything that it has started, and waits for them.
 func (s *Shell) kill() {
 	s.signal()
 	if _, err := io.Copy(io.Discard, s.out); err != nil {

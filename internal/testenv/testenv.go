@@ -1,5 +1,6 @@
-// Package testenv gives tests real stores, each test its own part of them: a
-// key prefix in Redis and a schema in Postgres.
+// Package testenv gives every test stores of its own: a key prefix in a real
+// Redis and a schema in a real Postgres, or the embedded stores. It also starts
+// processes of the program, and servers that tests may kill.
 package testenv
 
 import (
@@ -27,23 +28,23 @@ import (
 	"stepboard/models"
 )
 
-// Clock is a clock that a test sets. Safe for concurrent use.
+// Clock is a clock that the test sets. Safe for concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// NewClock makes a clock that stands still at the given moment.
+// NewClock returns a clock that stands still at the given time.
 func NewClock(now time.Time) *Clock { return &Clock{now: now} }
 
-// Now is a models.Clock.
+// Now returns the clock's time. It is a models.Clock.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-// Set moves the clock.
+// Set sets the clock.
 func (c *Clock) Set(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,22 +54,23 @@ func (c *Clock) Set(now time.Time) {
 // Advance moves the clock forward.
 func (c *Clock) Advance(d time.Duration) { c.Set(c.Now().Add(d)) }
 
-// Noon is when most tests happen: 2026-11-20 13:00 UTC, 21:00 in Shanghai.
+// Noon is the time at which most tests begin: 2026-11-20 13:00 UTC, 21:00 in
+// Shanghai.
 var Noon = time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC)
 
-// Env is one test's part of the stores.
+// Env holds the stores of one test.
 type Env struct {
 	*stores.Stores
-	// Keys has the test's prefix.
+	// Keys builds keys with the test's prefix.
 	Keys keys.Builder
-	// Config connects to the same part of the same servers; without servers
-	// (embedded) it has no address.
+	// Config connects to the same schema and key prefix; it has no address if
+	// the stores are embedded.
 	Config config.Config
 	Clock  *Clock
 	Log    *slog.Logger
 }
 
-// Each runs a test against the real stores and against the embedded ones.
+// Each runs a test as two subtests: with real stores and with embedded ones.
 func Each(t *testing.T, test func(*testing.T, *Env)) {
 	t.Helper()
 	t.Run("real", func(t *testing.T) {
@@ -93,15 +95,16 @@ func Embedded(t testing.TB) *Env {
 	return &Env{Stores: s, Config: config.Default(), Clock: clock, Log: Log()}
 }
 
-// Real opens the test's part of the servers named by TEST_REDIS_ADDR and
-// TEST_POSTGRES_DSN, which `make test` starts.
+// Real opens the stores that TEST_REDIS_ADDR and TEST_POSTGRES_DSN name, with a
+// schema and a key prefix for the test. The end of the test removes them. `make
+// test` starts the servers.
 func Real(t testing.TB) *Env {
 	t.Helper()
 	return open(t, RealConfig(t))
 }
 
-// RealOn opens the test's part of the Postgres and of another Redis, which use
-// makes the settings connect to. What is in that one stays.
+// RealOn is Real with another Redis, to which use makes the settings connect.
+// The keys in that Redis are not removed.
 func RealOn(t testing.TB, use func(*config.Redis)) *Env {
 	t.Helper()
 	return open(t, realConfig(t, use))
@@ -121,13 +124,12 @@ func open(t testing.TB, env *Env) *Env {
 	return env
 }
 
-// RealConfig makes the test's part of the servers without connecting to it:
-// the schema is empty.
+// RealConfig is Real without connections and migrations: the schema is empty.
 func RealConfig(t testing.TB) *Env {
 	t.Helper()
-	env := realConfig(t, func(cfg *config.Redis) { cfg.Addrs = []string{need(t, "TEST_REDIS_ADDR")} })
+	env := realConfig(t, func(cfg *config.Redis) { cfg.Addrs = []string{environment(t, "TEST_REDIS_ADDR")} })
 	cfg := env.Config.Redis // the test may change its own
-	t.Cleanup(func() { removeKeys(t, cfg) })
+	t.Cleanup(func() { deleteKeys(t, cfg) })
 	return env
 }
 
@@ -137,7 +139,7 @@ func realConfig(t testing.TB, use func(*config.Redis)) *Env {
 	cfg := config.Default()
 	use(&cfg.Redis)
 	cfg.Redis.KeyPrefix = name + ":"
-	dsn := need(t, "TEST_POSTGRES_DSN")
+	dsn := environment(t, "TEST_POSTGRES_DSN")
 	cfg.Postgres.DSN = WithSchema(dsn, name)
 	cfg.Postgres.MaxConns = 8
 	execute(t, dsn, "CREATE SCHEMA "+name)
@@ -145,10 +147,11 @@ func realConfig(t testing.TB, use func(*config.Redis)) *Env {
 	return &Env{Keys: keys.Builder{Prefix: cfg.Redis.KeyPrefix}, Config: cfg, Clock: NewClock(Noon), Log: Log()}
 }
 
-// Log drops what is logged.
+// Log returns a logger that discards everything.
 func Log() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-func need(t testing.TB, name string) string {
+// environment returns a variable that must be set.
+func environment(t testing.TB, name string) string {
 	t.Helper()
 	value := os.Getenv(name)
 	if value == "" {
@@ -157,14 +160,14 @@ func need(t testing.TB, name string) string {
 	return value
 }
 
-// WithSchema is the DSN with another search path.
+// WithSchema returns the DSN with another search path.
 func WithSchema(dsn, schema string) string {
 	if !strings.Contains(dsn, "://") {
 		return dsn + " search_path=" + schema
 	}
 	u, err := url.Parse(dsn)
 	if err != nil {
-		return dsn // the server will say so
+		return dsn // connecting reports the error
 	}
 	q := u.Query()
 	q.Set("search_path", schema)
@@ -172,7 +175,7 @@ func WithSchema(dsn, schema string) string {
 	return u.String()
 }
 
-// Address is where the DSN's server listens.
+// Address returns the address of the DSN's server.
 func Address(t testing.TB, dsn string) string {
 	t.Helper()
 	c, err := pgconn.ParseConfig(dsn)
@@ -182,7 +185,7 @@ func Address(t testing.TB, dsn string) string {
 	return net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
 }
 
-// WithAddress is the DSN with another address.
+// WithAddress returns the DSN with another address.
 func WithAddress(t testing.TB, dsn, addr string) string {
 	t.Helper()
 	if strings.Contains(dsn, "://") {
@@ -200,7 +203,7 @@ func WithAddress(t testing.TB, dsn, addr string) string {
 	return dsn + " host=" + host + " port=" + port
 }
 
-// execute runs one statement outside of every test's schema.
+// execute runs one statement outside every test's schema.
 func execute(t testing.TB, dsn, statement string) {
 	t.Helper()
 	db, err := sql.Open("pgx", dsn)
@@ -217,8 +220,8 @@ func execute(t testing.TB, dsn, statement string) {
 	}
 }
 
-// removeKeys leaves a server that runs on as it was.
-func removeKeys(t testing.TB, cfg config.Redis) {
+// deleteKeys deletes the test's keys from a Redis that keeps running.
+func deleteKeys(t testing.TB, cfg config.Redis) {
 	t.Helper()
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: cfg.Addrs[0]})
@@ -245,7 +248,7 @@ func closeQuietly(t testing.TB, s *stores.Stores) {
 	}
 }
 
-// Bucket is a bucket for tests that need no catalog.
+// Bucket returns the bucket of 2026-11-20 for tests that need no catalog.
 func Bucket(shards int) *models.Bucket {
 	start := time.Date(2026, 11, 19, 16, 0, 0, 0, time.UTC)
 	return &models.Bucket{
@@ -256,26 +259,26 @@ func Bucket(shards int) *models.Bucket {
 	}
 }
 
-// endingTime is what a test that waited in vain has left to end its servers.
-// At its deadline go test panics, and they would stay.
-const endingTime = 20 * time.Second
+// shutdownTime is the time that a failed wait leaves for ending the test's
+// servers. At its deadline, go test panics, and they would keep running.
+const shutdownTime = 20 * time.Second
 
-// patience ends endingTime before the test's own deadline, if it has one, and
-// with the test.
-func patience(t testing.TB) (context.Context, context.CancelFunc) {
+// untilDeadline returns a context that ends with the test, or shutdownTime
+// before the test's deadline if it has one.
+func untilDeadline(t testing.TB) (context.Context, context.CancelFunc) {
 	if test, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
 		if deadline, ok := test.Deadline(); ok {
-			return context.WithDeadline(t.Context(), deadline.Add(-endingTime))
+			return context.WithDeadline(t.Context(), deadline.Add(-shutdownTime))
 		}
 	}
 	return context.WithCancel(t.Context())
 }
 
-// Eventually waits until a condition holds, and fails a little before the
+// Eventually waits until the condition holds. It fails shutdownTime before the
 // test's own deadline.
 func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	ctx, cancel := patience(t)
+	ctx, cancel := untilDeadline(t)
 	defer cancel()
 	for !condition() {
 		select {
@@ -286,7 +289,7 @@ func Eventually(t testing.TB, what string, condition func() bool) {
 	}
 }
 
-// Must is for calls of a test's setting-up that can't fail.
+// Must returns the value of a call that can't fail while a test is set up.
 func Must[T any](value T, err error) T {
 	if err != nil {
 		panic(fmt.Sprintf("setting up: %v", err))

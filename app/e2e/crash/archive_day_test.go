@@ -347,8 +347,8 @@ func (d *coldDay) killAt(hold halt) {
 	d.writeLate()
 	c.Kill()
 	d.cut()
-	if c.Printed() != "" {
-		d.t.Errorf("it has printed %q", c.Printed())
+	if c.Stdout() != "" {
+		d.t.Errorf("it has printed %q", c.Stdout())
 	}
 }
 

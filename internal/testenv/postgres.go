@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// PostgresServer is a Postgres of the test's own, to be crashed and started
+// PostgresServer is a Postgres of one test, which the test crashes and starts
 // again.
 type PostgresServer struct {
 	t    testing.TB
@@ -22,7 +22,7 @@ type PostgresServer struct {
 	cmd  *exec.Cmd
 }
 
-// StartPostgres starts a Postgres for the test, which is crashed at its end.
+// StartPostgres starts a Postgres for the test. The end of the test crashes it.
 func StartPostgres(t testing.TB) *PostgresServer {
 	t.Helper()
 	s := &PostgresServer{t: t, port: FreePort(t)}
@@ -50,12 +50,12 @@ func StartPostgres(t testing.TB) *PostgresServer {
 	return s
 }
 
-// command is one of Postgres's programs, which refuse to run as root.
+// command returns one of Postgres's programs, which refuse to run as root.
 func (s *PostgresServer) command(name string, args ...string) *exec.Cmd {
 	s.t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		// Debian keeps them off the path.
+		// Debian does not have them in PATH.
 		found, globErr := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
 		if globErr != nil || len(found) == 0 {
 			s.t.Fatalf("%v: install Postgres (Debian's package is postgresql)", err)
@@ -83,12 +83,13 @@ func credential(name string) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, err
 }
 
-// DSN is where it answers, also while it does not run.
+// DSN returns the server's DSN, which stays the same while it is down.
 func (s *PostgresServer) DSN() string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", s.port)
 }
 
-// Start starts it on the data that it had, and waits until it answers.
+// Start starts the server with the data that it had before and waits until it
+// answers.
 func (s *PostgresServer) Start() {
 	s.t.Helper()
 	s.cmd = s.command("postgres", "-D", s.dir, "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1",
@@ -106,8 +107,8 @@ func (s *PostgresServer) Start() {
 	}
 }
 
-// Crash ends it at once, without a checkpoint: the next start recovers what was
-// committed from its log.
+// Crash ends the server at once, without a checkpoint. The next start recovers
+// committed data from the log.
 func (s *PostgresServer) Crash() {
 	if s.cmd == nil {
 		return
@@ -116,6 +117,6 @@ func (s *PostgresServer) Crash() {
 	if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
 		s.t.Error(err)
 	}
-	_ = s.cmd.Wait() // how it ends is no news
+	_ = s.cmd.Wait() // it never ends with status 0
 	s.cmd = nil
 }

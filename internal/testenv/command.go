@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Command is a running command of the program, and what it has printed.
+// Command is a running command of the program and its output.
 type Command struct {
 	*Process
 	stdin io.WriteCloser
@@ -39,10 +39,10 @@ func (c *Command) Feed(text string) {
 	}
 }
 
-// Printed is what the command has printed on its standard output so far.
-func (c *Command) Printed() string { return c.out.String() }
+// Stdout returns what the command has printed on its standard output so far.
+func (c *Command) Stdout() string { return c.out.String() }
 
-// Ended tells whether the command has ended by itself.
+// Ended reports whether the command has ended.
 func (c *Command) Ended() bool {
 	select {
 	case <-c.logged:
@@ -52,21 +52,22 @@ func (c *Command) Ended() bool {
 	}
 }
 
-// Interrupt ends the command as Ctrl-C does, and answers its exit status.
+// Interrupt ends the command as Ctrl-C does, and returns its exit status.
 func (c *Command) Interrupt() int {
 	c.t.Helper()
 	return c.end(syscall.SIGINT)
 }
 
-// lastCall is how the last line ends that a demo prints.
-var lastCall = regexp.MustCompile(`(?m)^  curl .* (http://\S+)/v1/boards/steps/scores\n`)
+// printedCall matches the end of the last call that a demo prints.
+var printedCall = regexp.MustCompile(`(?m)^  curl .* (http://\S+)/v1/boards/steps/scores\n`)
 
-// Demo starts `demo` on a free port and waits until it says how to call it.
+// Demo starts `demo` on a free port and waits until it has printed how to call
+// it.
 func Demo(t testing.TB, args ...string) *Command {
 	t.Helper()
 	c := Start(t, append([]string{"demo", "--addr", "127.0.0.1:0"}, args...)...)
 	Eventually(t, "the demo says how to call it", func() bool {
-		m := lastCall.FindStringSubmatch(c.Printed())
+		m := printedCall.FindStringSubmatch(c.Stdout())
 		if m == nil {
 			if c.Ended() {
 				t.Fatalf("demo did not start: %s", c.Log())
@@ -79,20 +80,20 @@ func Demo(t testing.TB, args ...string) *Command {
 	return c
 }
 
-// Buffer keeps what is written to it. Safe for concurrent use.
+// Buffer collects what is written to it. Safe for concurrent use.
 type Buffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-// Write never fails.
+// Write appends to the buffer. It never fails.
 func (b *Buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.Write(p)
 }
 
-// String is all that was written so far.
+// String returns everything written so far.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

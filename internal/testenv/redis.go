@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// RedisServer is a Redis of the test's own, to be killed and started again.
-// Everything that it acknowledged is on its disk.
+// RedisServer is a Redis of one test, which the test kills and starts again. It
+// syncs every write to disk before it acknowledges it.
 type RedisServer struct {
 	*Node
 	dir string
 }
 
-// StartRedis starts a Redis for the test, which is killed at its end.
+// StartRedis starts a Redis for the test. The end of the test kills it.
 func StartRedis(t testing.TB) *RedisServer {
 	t.Helper()
 	dir, port := t.TempDir(), FreePort(t)
@@ -22,11 +22,11 @@ func StartRedis(t testing.TB) *RedisServer {
 		"--appendonly", "yes", "--appendfsync", "always", "--save", "", "--set-max-intset-entries", "5000")}
 }
 
-// Forget makes a server that was killed forget the last bytes of its log, as a
-// crash of the machine does to what was written and not synced yet.
+// Forget removes the last bytes from the log of a server that was killed. So
+// does a crash of the machine to writes that are not synced yet.
 func (s *RedisServer) Forget(bytes int64) {
 	s.t.Helper()
-	// Redis rewrites no log that is as short as a test's: this is all of it.
+	// Redis does not rewrite a short log, so this file is all of it.
 	logs, err := filepath.Glob(filepath.Join(s.dir, "appendonlydir", "*.incr.aof"))
 	if err != nil || len(logs) != 1 {
 		s.t.Fatalf("the logs are %v, %v, want one", logs, err)
