@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -16,34 +17,45 @@ import (
 	"stepboard/services/ledger"
 )
 
-// line is a user's place in a strict order.
+// line is a user's line in the order of an event.
 type line struct {
 	User      models.UserID
 	Score     int64
 	ReachedAt models.Timestamp
 }
 
-// strictly sorts lines as the ranking order says, in the plainest words.
-func strictly(lines []line) {
-	slices.SortFunc(lines, func(a, b line) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.ReachedAt, b.ReachedAt), cmp.Compare(b.User.String(), a.User.String()))
-	})
-}
-
-// The standings of an event are one order, whoever is asked: Postgres, the API
-// over Redis, and the sums and times that its callers were told. Increments are
-// so small and the seconds so full that most places are decided by ties.
-func TestStandingsAreOneOrder(t *testing.T) {
+// The order of an event is the same in Postgres, in the API over Redis, and in
+// the scores and times that the callers of increments were answered. Increments
+// are so small, and so many come in a second, that most places are decided by
+// ties.
+func TestOneOrderOfAnEvent(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	s := newServer(t, env, withEvents)
-	const writers, calls, list, users = 16, 125, 50, 3000
+	want := orderOf(t, addAtOnce(t, s))
+	if diff := gocmp.Diff(want, storedOrder(t, env)); diff != "" {
+		t.Errorf("Postgres (-want +got):\n%s", diff)
+	}
+	if diff := gocmp.Diff(want, s.shownOrder()); diff != "" {
+		t.Errorf("the API (-want +got):\n%s", diff)
+	}
+}
+
+// eventUsers is how many users get increments.
+const eventUsers = 3000
+
+// addAtOnce adds increments of random users from many goroutines. It returns
+// the answer with the largest score of each user, which must be the sum of the
+// user's increments.
+func addAtOnce(t *testing.T, s *server) map[models.UserID]line {
+	t.Helper()
+	const writers, calls, list = 16, 125, 50
 	var (
-		wg    sync.WaitGroup
-		mu    sync.Mutex
-		sum   = make(map[models.UserID]int64)
-		told  = make(map[models.UserID]line) // by the answer with the largest score
-		twice = make(map[string]bool)
+		wg       sync.WaitGroup
+		mu       sync.Mutex
+		sum      = make(map[models.UserID]int64)
+		largest  = make(map[models.UserID]line)
+		answered = make(map[string]bool) // by user and score
 	)
 	for w := range writers {
 		wg.Go(func() {
@@ -52,10 +64,10 @@ func TestStandingsAreOneOrder(t *testing.T) {
 				items := make([]ledger.Increment, list)
 				for i := range items {
 					items[i] = ledger.Increment{
-						User: models.UserID(1 + rng.IntN(users)), Delta: int64(1 + rng.IntN(2)), EventID: fmt.Sprintf("s%d-%d-%d", w, c, i),
+						User: models.UserID(1 + rng.IntN(eventUsers)), Delta: int64(1 + rng.IntN(2)), EventID: fmt.Sprintf("s%d-%d-%d", w, c, i),
 					}
 				}
-				before := models.TimestampOf(env.Clock.Now().Truncate(time.Second))
+				before := models.TimestampOf(s.env.Clock.Now().Truncate(time.Second))
 				results, err := s.app.Ledger.Add(t.Context(), "gifts", items)
 				if err != nil {
 					t.Error(err)
@@ -66,47 +78,59 @@ func TestStandingsAreOneOrder(t *testing.T) {
 					user := items[i].User
 					sum[user] += items[i].Delta
 					key := fmt.Sprint(user, " ", r.Score)
-					if r.Status != ledger.Applied || r.ReachedAt < before || twice[key] {
-						t.Errorf("%+v after %v; told twice: %t", r, before, twice[key])
+					if r.Status != ledger.Applied || r.ReachedAt < before || answered[key] {
+						t.Errorf("%+v after %v; answered twice: %t", r, before, answered[key])
 					}
-					twice[key] = true
-					if r.Score > told[user].Score {
-						told[user] = line{user, r.Score, r.ReachedAt}
+					answered[key] = true
+					if r.Score > largest[user].Score {
+						largest[user] = line{user, r.Score, r.ReachedAt}
 					}
 				}
 				mu.Unlock()
 				if rng.IntN(20) == 0 {
-					env.Clock.Advance(400 * time.Millisecond)
+					s.env.Clock.Advance(400 * time.Millisecond)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	want := make([]line, 0, users)
-	for user, l := range told {
+	for user, l := range largest {
 		if l.Score != sum[user] {
-			t.Errorf("user %v was given %d and told %d", user, sum[user], l.Score)
+			t.Errorf("user %v was given %d, and the largest answer is %d", user, sum[user], l.Score)
 		}
-		want = append(want, l)
 	}
-	strictly(want)
+	return largest
+}
+
+// orderOf sorts lines as the order of a ranking is defined. All users must have
+// one, and some must tie in score and time.
+func orderOf(t *testing.T, lines map[models.UserID]line) []line {
+	t.Helper()
+	order := slices.SortedFunc(maps.Values(lines), func(a, b line) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.ReachedAt, b.ReachedAt), cmp.Compare(b.User.String(), a.User.String()))
+	})
 	ties := 0
-	for i := 1; i < len(want); i++ {
-		if want[i].Score == want[i-1].Score && want[i].ReachedAt == want[i-1].ReachedAt {
+	for i := 1; i < len(order); i++ {
+		if order[i].Score == order[i-1].Score && order[i].ReachedAt == order[i-1].ReachedAt {
 			ties++
 		}
 	}
-	if ties < 20 || len(want) != users {
-		t.Fatalf("%d users with %d ties within a second make no test", len(want), ties)
+	if ties < 20 || len(order) != eventUsers {
+		t.Fatalf("%d users with %d ties are too few for this test", len(order), ties)
 	}
+	return order
+}
 
-	var stored []line
+// storedOrder reads the order from Postgres.
+func storedOrder(t *testing.T, env *testenv.Env) (stored []line) {
+	t.Helper()
 	rows, err := env.Pool.Query(t.Context(), `
 		SELECT user_id, score, reached_at FROM score_totals WHERE board = 'gifts'
 		ORDER BY score DESC, reached_at, user_id::text COLLATE "C" DESC`)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer rows.Close()
 	for rows.Next() {
 		var l line
 		var at time.Time
@@ -119,27 +143,24 @@ func TestStandingsAreOneOrder(t *testing.T) {
 	if err := rows.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := gocmp.Diff(want, stored); diff != "" {
-		t.Errorf("Postgres (-want +got):\n%s", diff)
-	}
+	return stored
+}
 
-	var shown []line
-	cursor := ""
-	for {
+// shownOrder reads the order from the API, page by page.
+func (s *server) shownOrder() (shown []line) {
+	s.t.Helper()
+	for cursor := ""; ; {
 		var page models.Ranking
 		s.want(s.service("GET", "/v1/boards/gifts/top?limit=200&cursor="+cursor, nil), 200, &page)
 		for _, e := range page.Entries {
 			if e.Rank != int64(len(shown)+1) {
-				t.Fatalf("rank %d behind %d lines", e.Rank, len(shown))
+				s.t.Fatalf("rank %d after %d lines", e.Rank, len(shown))
 			}
 			shown = append(shown, line{e.User, e.Score, e.ReachedAt})
 		}
 		if page.NextCursor == nil {
-			break
+			return shown
 		}
 		cursor = *page.NextCursor
-	}
-	if diff := gocmp.Diff(want, shown); diff != "" {
-		t.Errorf("the API (-want +got):\n%s", diff)
 	}
 }

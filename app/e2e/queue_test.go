@@ -158,7 +158,7 @@ func TestQueueBacklogIsNotNoted(t *testing.T) {
 	}
 	api := testenv.Serve(t, cfg, harness.Role("api", stream)...)
 	first := testenv.Serve(t, cfg, harness.Role("consumer", stream)...)
-	testenv.Eventually(t, "the guard has looked", harness.Noted(t.Context(), rdb, env.Keys))
+	harness.AwaitCheckpoint(t, rdb, env.Keys, "queue")
 	if status := first.Stop(); status != 0 {
 		t.Errorf("stopped with status %d: %s", status, first.Log())
 	}

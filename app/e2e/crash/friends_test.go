@@ -8,10 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"stepboard/app/e2e/harness"
-	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/friends"
@@ -85,15 +82,6 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 	})
 }
 
-// friendsNoted waits until the first look after friend sets, of a Redis that is
-// new, is over: it drops them.
-func friendsNoted(t testing.TB, rdb redis.UniversalClient, keys keys.Builder) {
-	t.Helper()
-	testenv.Eventually(t, "it is noted which Redis has the friend sets", func() bool {
-		return rdb.HExists(t.Context(), keys.LossCheckpoint("friends", 0), "at").Val()
-	})
-}
-
 // A Redis that comes back from an earlier state has a friend list from before a
 // change. It is not believed for longer than it takes to notice the restart.
 func TestAFriendListFromBeforeARestart(t *testing.T) {
@@ -103,7 +91,7 @@ func TestAFriendListFromBeforeARestart(t *testing.T) {
 	env.Config.Redis.Addrs = []string{server.Addr()}
 	rdb := harness.RedisClient(t, server)
 	p := testenv.Serve(t, env.Config)
-	friendsNoted(t, rdb, env.Keys)
+	harness.AwaitCheckpoint(t, rdb, env.Keys, "friends")
 	call := func(method, path, body string) (status int, text string) {
 		t.Helper()
 		status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, 1, ""), method, p.URL+path, body)

@@ -1,7 +1,6 @@
 package crash_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -82,17 +81,14 @@ func TestIncrementsFillAnEmptyRedis(t *testing.T) {
 		}
 	})
 	st := &stores.Stores{Redis: rdb, Gorm: env.Gorm, Pool: env.Pool}
-	noted := func() bool {
-		return rdb.HExists(context.Background(), env.Keys.LossCheckpoint("ledger", 0), "at").Val()
-	}
 	for range rounds(1, 10) {
 		g.progress(30)
-		testenv.Eventually(t, "the reconciler has made its note", noted)
+		harness.AwaitCheckpoint(t, rdb, env.Keys, "ledger")
 		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
 		g.progress(30)
-		testenv.Eventually(t, "the reconciler has made its note", noted)
+		harness.AwaitCheckpoint(t, rdb, env.Keys, "ledger")
 		server.Kill()
 		server.Forget(5000)
 		server.Start()

@@ -69,7 +69,7 @@ func TestQueueKafkaBoardsFlushed(t *testing.T) {
 	cfg := env.Config
 	cfg.Redis.Addrs = []string{server.Addr()}
 	p := testenv.Serve(t, cfg, harness.KafkaQueue(kafka)...)
-	testenv.Eventually(t, "the guard has looked", harness.Noted(t.Context(), rdb, env.Keys))
+	harness.AwaitCheckpoint(t, rdb, env.Keys, "queue")
 	u := harness.Enqueue(t, p)
 	u.AwaitMore(t, 300)
 	u.End()

@@ -77,7 +77,7 @@ func TestSoakQueueBoardsForget(t *testing.T) {
 	api := testenv.Serve(t, cfg, harness.Role("api", stream)...)
 	testenv.Serve(t, cfg, harness.Role("consumer", stream)...)
 	testenv.Serve(t, cfg, harness.Role("consumer", stream)...)
-	testenv.Eventually(t, "the guard has looked", harness.Noted(t.Context(), rdb, env.Keys))
+	harness.AwaitCheckpoint(t, rdb, env.Keys, "queue")
 	u := harness.Enqueue(t, api)
 	for range rounds(2, 10) {
 		u.AwaitMore(t, 500)
@@ -112,7 +112,7 @@ func TestSoakQueueBoardsFlushed(t *testing.T) {
 	u := harness.Enqueue(t, api)
 	for range rounds(1, 10) {
 		u.AwaitMore(t, 300)
-		testenv.Eventually(t, "the guard has looked", harness.Noted(t.Context(), rdb, env.Keys))
+		harness.AwaitCheckpoint(t, rdb, env.Keys, "queue")
 		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestSoakQueueBoardsFlushed(t *testing.T) {
 	testenv.Eventually(t, "what was forgotten is applied again", u.Applied(t, env, rdb))
 	// Now nothing comes after it that would make it good.
 	for range rounds(1, 10) {
-		testenv.Eventually(t, "the guard has looked", harness.Noted(t.Context(), rdb, env.Keys))
+		harness.AwaitCheckpoint(t, rdb, env.Keys, "queue")
 		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}

@@ -7,11 +7,12 @@ import (
 	"stepboard/models"
 )
 
-// IncrementResults is the answer to increments.
+// IncrementResults is the answer to a list of increments.
 type IncrementResults struct {
 	Results []IncrementResult `json:"results"`
 }
 
+// IncrementResult is what became of one increment.
 type IncrementResult struct {
 	EventID   string            `json:"event_id"`
 	Status    string            `json:"status"`
@@ -21,7 +22,8 @@ type IncrementResult struct {
 	Detail    string            `json:"detail"`
 }
 
-// Brief is a result in a few words.
+// Brief returns the result as one line: event id, status, and either the score
+// and when it was reached or the error code.
 func (r IncrementResult) Brief() string {
 	if r.Status == "rejected" {
 		return r.EventID + " rejected " + string(r.Code)
@@ -29,19 +31,21 @@ func (r IncrementResult) Brief() string {
 	return fmt.Sprintf("%s %s %d %v", r.EventID, r.Status, *r.Score, r.ReachedAt.Time().Format("15:04:05.000"))
 }
 
-func (c IncrementResults) Brief() []string {
-	list := make([]string, len(c.Results))
-	for i, r := range c.Results {
-		list[i] = r.Brief()
+// Brief returns the results as lines.
+func (r IncrementResults) Brief() []string {
+	list := make([]string, len(r.Results))
+	for i, one := range r.Results {
+		list[i] = one.Brief()
 	}
 	return list
 }
 
-// IncrementsJSON is a list's body.
+// IncrementsJSON returns the body of a list of increments.
 func IncrementsJSON(items ...string) string {
 	return `{"increments":[` + strings.Join(items, ",") + `]}`
 }
 
+// IncrementJSON returns the body of one increment.
 func IncrementJSON(user, delta int, id string) string {
 	return fmt.Sprintf(`{"user_id":"%d","delta":%d,"event_id":%q}`, user, delta, id)
 }

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// Outcome is what one run of the command line did.
+// Outcome is the exit status and output of one run of the program.
 type Outcome struct {
 	Status         int
 	Stdout, Stderr string
 }
 
-// Succeeds expects a run without a complaint and answers what it printed.
+// Succeeds expects status 0 and no error output, and returns the output.
 func (o Outcome) Succeeds(t testing.TB) string {
 	t.Helper()
 	if o.Status != 0 || o.Stderr != "" {
@@ -20,8 +20,8 @@ func (o Outcome) Succeeds(t testing.TB) string {
 	return o.Stdout
 }
 
-// Fails expects a status, nothing on stdout, and one line on stderr that has
-// all of these in it.
+// Fails expects the status, no output, and one line of error output that
+// contains all the words.
 func (o Outcome) Fails(t testing.TB, status int, words ...string) {
 	t.Helper()
 	if o.Status != status || o.Stdout != "" {
@@ -29,11 +29,11 @@ func (o Outcome) Fails(t testing.TB, status int, words ...string) {
 	}
 	line, more, ended := strings.Cut(o.Stderr, "\n")
 	if !strings.HasPrefix(line, "stepboard: ") || !ended || more != "" {
-		t.Errorf("not one line of ours: %q", o.Stderr)
+		t.Errorf("not one line that begins with stepboard: %q", o.Stderr)
 	}
 	for _, word := range words {
 		if !strings.Contains(line, word) {
-			t.Errorf("%q does not say %q", line, word)
+			t.Errorf("%q does not contain %q", line, word)
 		}
 	}
 }

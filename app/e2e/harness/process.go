@@ -17,9 +17,11 @@ import (
 	"stepboard/services/auth"
 )
 
+// Secret signs the tokens of tests.
 const Secret = "a secret for tests, 32 bytes or more"
 
-// Token signs a token that is good now.
+// Token returns a token of a user that is valid for an hour. The scope is ""
+// for the user itself.
 func Token(t testing.TB, user models.UserID, scope string) string {
 	t.Helper()
 	text, err := auth.SignToken([]byte(Secret), user, scope, "", "", time.Now(), time.Hour)
@@ -29,7 +31,7 @@ func Token(t testing.TB, user models.UserID, scope string) string {
 	return text
 }
 
-// Real is a test's part of the servers with the schema in it.
+// Real is testenv.Real with Secret in its settings.
 func Real(t testing.TB) *testenv.Env {
 	t.Helper()
 	env := testenv.Real(t)
@@ -37,7 +39,8 @@ func Real(t testing.TB) *testenv.Env {
 	return env
 }
 
-// Request makes one call of a running process; the error is the connection's.
+// Request sends one request to a running process and returns the status and the
+// body. An error means that no whole answer came.
 func Request(ctx context.Context, client *http.Client, bearer, method, url, body string) (status int, text string, err error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewBufferString(body))
 	if err != nil {
@@ -55,12 +58,12 @@ func Request(ctx context.Context, client *http.Client, bearer, method, url, body
 	return res.StatusCode, string(raw), err
 }
 
-// Today is the day of a process whose clock is the real one.
+// Today returns the current date of a process without a clock offset.
 func Today() string {
 	return time.Now().In(testenv.Must(time.LoadLocation("Asia/Shanghai"))).Format(time.DateOnly)
 }
 
-// Get makes one call without a token.
+// Get sends a GET request without a token.
 func Get(t testing.TB, p *testenv.Process, path string) (status int, text string) {
 	t.Helper()
 	status, text, err := Request(t.Context(), http.DefaultClient, "", http.MethodGet, p.URL+path, "")
@@ -70,7 +73,8 @@ func Get(t testing.TB, p *testenv.Process, path string) (status int, text string
 	return status, text
 }
 
-// Metric is what a process measures; ok is false where it does not measure it.
+// Metric returns the value of a process's metric; ok is false if the process
+// does not export it.
 func Metric(t testing.TB, p *testenv.Process, name string) (value float64, ok bool) {
 	t.Helper()
 	_, text := Get(t, p, "/metrics")
@@ -82,7 +86,8 @@ func Metric(t testing.TB, p *testenv.Process, name string) (value float64, ok bo
 	return 0, false
 }
 
-// RedisClient connects to a Redis of the test's own.
+// RedisClient connects to a Redis of the test. The end of the test closes the
+// client.
 func RedisClient(t testing.TB, s *testenv.RedisServer) *redis.Client {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})

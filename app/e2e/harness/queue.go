@@ -15,23 +15,25 @@ import (
 	"stepboard/services/catalog"
 )
 
-// KafkaQueue is onStream for a queue in Kafka.
+// KafkaQueue returns the flags of a process with a queue in Kafka.
 func KafkaQueue(server *testenv.KafkaServer, more ...string) []string {
 	return append([]string{
 		"--ingest.mode=kafka", "--ingest.kafka.brokers=" + strings.Join(server.Addrs(), ","), "--ingest.flush_interval=50ms",
 	}, more...)
 }
 
-// RedisQueue is how a process is told to use a queue in Redis, and to notice
-// soon what happens.
+// RedisQueue returns the flags of a process with a queue in Redis. Its
+// intervals are short, so that the process soon takes over what a dead consumer
+// has left.
 func RedisQueue(more ...string) []string {
 	return append([]string{"--ingest.mode=redis", "--ingest.flush_interval=50ms", "--ingest.redis.claim_after=1s"}, more...)
 }
 
-// Role is onStream for a process with one role.
+// Role is RedisQueue for a process with one role.
 func Role(role string, more ...string) []string { return RedisQueue(append(more, "--only", role)...) }
 
-// AwaitDrained waits until the process says that everything is acknowledged.
+// AwaitDrained waits until the process reports that every update is
+// acknowledged.
 func AwaitDrained(t testing.TB, p *testenv.Process) {
 	t.Helper()
 	testenv.Eventually(t, "the queue is drained", func() bool {
@@ -40,7 +42,8 @@ func AwaitDrained(t testing.TB, p *testenv.Process) {
 	})
 }
 
-// DayBucket is the bucket of a day, once something was uploaded to it.
+// DayBucket returns the bucket of a day of board steps, to which something must
+// have been uploaded.
 func DayBucket(t testing.TB, env *testenv.Env, date string) *models.Bucket {
 	t.Helper()
 	c := catalog.New(catalog.NewStore(env.Gorm), time.Now, 3, env.Log)
@@ -54,8 +57,9 @@ func DayBucket(t testing.TB, env *testenv.Env, date string) *models.Bucket {
 	return bucket
 }
 
-// SeparateRedis are a test's settings with the boards on a server of their own,
-// and what tells where the stream is.
+// SeparateRedis starts a Redis for the boards alone. It returns the settings of
+// a process that uses it, and the flag that makes the process keep the queue in
+// the shared Redis.
 func SeparateRedis(t testing.TB, env *testenv.Env) (server *testenv.RedisServer, cfg config.Config, stream string) {
 	t.Helper()
 	server = testenv.StartRedis(t)
@@ -65,7 +69,12 @@ func SeparateRedis(t testing.TB, env *testenv.Env) (server *testenv.RedisServer,
 	return server, cfg, stream
 }
 
-// Noted tells whether the guard has looked at the boards' Redis.
-func Noted(ctx context.Context, rdb redis.UniversalClient, keys keys.Builder) func() bool {
-	return func() bool { return rdb.HExists(ctx, keys.LossCheckpoint("queue", 0), "at").Val() }
+// AwaitCheckpoint waits until the loss detector of this name has written its
+// checkpoint to Redis. With a new Redis it does so after replaying or dropping
+// what that Redis may lack.
+func AwaitCheckpoint(t testing.TB, rdb redis.UniversalClient, keys keys.Builder, detector string) {
+	t.Helper()
+	testenv.Eventually(t, "the loss detector "+detector+" has a checkpoint", func() bool {
+		return rdb.HExists(context.Background(), keys.LossCheckpoint(detector, 0), "at").Val()
+	})
 }

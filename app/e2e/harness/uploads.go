@@ -17,27 +17,29 @@ import (
 	"stepboard/services/score"
 )
 
-// Uploads upload growing totals until they are told to stop, and remember
-// the largest total that each user was promised, and the largest that was sent.
+// Uploads is users who upload growing totals until End. It records the largest
+// total that each user has sent, and the largest that the service has accepted.
 type Uploads struct {
-	Date    string
-	promise int // the status of an upload that was taken
-	wg      sync.WaitGroup
-	stop    chan struct{}
+	// Date is the day of the totals.
+	Date     string
+	accepted int // the status of an accepted upload
+	wg       sync.WaitGroup
+	stop     chan struct{}
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// Promised holds the largest accepted total of each user. Read it after End.
 	Promised map[models.UserID]int64
 	sent     map[models.UserID]int64
 	refused  int
 	broken   int
 }
 
-// StartUploads starts the users' uploads to a process that answers what it
-// takes with the given status.
-func StartUploads(t testing.TB, promise int, url, date string, users int) *Uploads {
+// StartUploads starts the users' uploads to a process that answers accepted
+// ones with the given status.
+func StartUploads(t testing.TB, accepted int, url, date string, users int) *Uploads {
 	t.Helper()
 	u := &Uploads{
-		Date: date, promise: promise, stop: make(chan struct{}),
+		Date: date, accepted: accepted, stop: make(chan struct{}),
 		Promised: make(map[models.UserID]int64), sent: make(map[models.UserID]int64),
 	}
 	for id := models.UserID(1); id <= models.UserID(users); id++ {
@@ -47,6 +49,7 @@ func StartUploads(t testing.TB, promise int, url, date string, users int) *Uploa
 	return u
 }
 
+// run uploads the totals of one user until End, or until the connection breaks.
 func (u *Uploads) run(t testing.TB, url, bearer string, id models.UserID) {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -65,22 +68,23 @@ func (u *Uploads) run(t testing.TB, url, bearer string, id models.UserID) {
 		switch {
 		case err != nil:
 			u.broken++
-		case status == u.promise:
+		case status == u.accepted:
 			u.Promised[id] = total
 		case status == http.StatusServiceUnavailable:
 			u.refused++
 		default:
 			t.Errorf("status %d: %s", status, text)
 		}
-		gone := err != nil
+		disconnected := err != nil
 		u.mu.Unlock()
-		if gone {
+		if disconnected {
 			return
 		}
 	}
 }
 
-// Counts tells how many uploads were promised or refused.
+// Counts returns how many uploads were accepted, and how many were refused with
+// 503.
 func (u *Uploads) Counts() (promised, refused int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -90,16 +94,16 @@ func (u *Uploads) Counts() (promised, refused int) {
 	return promised, u.refused
 }
 
-// Check waits for the uploads to end and compares the board with what was
-// promised: never less, and not more than what was sent.
+// Check waits until the users have stopped and compares the board with what was
+// accepted and sent, as CheckPromised does.
 func (u *Uploads) Check(t testing.TB, env *testenv.Env, rdb redis.UniversalClient) {
 	t.Helper()
 	u.wg.Wait()
 	CheckPromised(t, env, rdb, DayBucket(t, env, u.Date), u.Promised, u.sent)
 }
 
-// CheckPromised compares what is on a day's board with what users were promised
-// and with what they have sent.
+// CheckPromised expects every user's total on the day's board to be at least
+// the largest accepted one and at most the largest sent one.
 func CheckPromised(t testing.TB, env *testenv.Env, rdb redis.UniversalClient, bucket *models.Bucket, promised, sent map[models.UserID]int64) {
 	t.Helper()
 	users := slices.Collect(maps.Keys(sent))
@@ -109,7 +113,7 @@ func CheckPromised(t testing.TB, env *testenv.Env, rdb redis.UniversalClient, bu
 	}
 	for i, user := range users {
 		if total, _ := score.Of(bucket).Decode(composites[i]); total < promised[user] || total > sent[user] {
-			t.Errorf("user %v was promised %d of %d and has %d", user, promised[user], sent[user], total)
+			t.Errorf("user %v has %[4]d; %[2]d were accepted, %[3]d sent", user, promised[user], sent[user], total)
 		}
 	}
 }
@@ -120,20 +124,20 @@ func Enqueue(t testing.TB, p *testenv.Process) *Uploads {
 	return StartUploads(t, http.StatusAccepted, p.URL, Today(), 8)
 }
 
-// AwaitMore waits until so many more uploads were promised.
+// AwaitMore waits until more than n further uploads were accepted.
 func (u *Uploads) AwaitMore(t testing.TB, n int) {
 	t.Helper()
 	before, _ := u.Counts()
 	testenv.Eventually(t, "uploads are under way", func() bool { now, _ := u.Counts(); return now > before+n })
 }
 
-// End ends the uploads.
+// End stops the uploads and waits until all are answered.
 func (u *Uploads) End() {
 	close(u.stop)
 	u.wg.Wait()
 }
 
-// Applied tells whether everything that was promised is on the board by now.
+// Applied returns a condition: that the board has every accepted total.
 func (u *Uploads) Applied(t testing.TB, env *testenv.Env, rdb redis.UniversalClient) func() bool {
 	t.Helper()
 	bucket := DayBucket(t, env, u.Date)
