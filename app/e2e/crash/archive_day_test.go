@@ -18,28 +18,31 @@ import (
 	"stepboard/services/score"
 )
 
-// coldDay is a day that is due to be archived, with everything that was ever
+// coldDay is a day that is due to be archived, with every score that was ever
 // written to it.
 type coldDay struct {
 	t   testing.TB
 	env *testenv.Env
-	// redis and postgres stand between the stores and the process that dies.
+	// redis and postgres are proxies between the stores and the process that is
+	// killed.
 	redis, postgres *testenv.Proxy
 	bucket          *models.Bucket
-	// inTime writes where the day is while it is hot, as a process that has
-	// slept still does; late writes where the processes of this test do.
-	inTime, late *board.Store
-	best         harness.DayScores
+	// hotWriter writes to the keys of a hot day, as a process that was suspended
+	// still does after the day has turned cold. coldWriter writes to the keys for
+	// late scores.
+	hotWriter, coldWriter *board.Store
+	best                  harness.DayScores
 }
 
 const (
-	dayUsers   = 7500 // five chunks for each shard, and some 345 kB to copy
+	dayUsers   = 7500 // five chunks of each shard; the copy has about 345 kB
 	lateUsers  = 300
 	dayShards  = 3
 	boardsFlag = "--boards=[{name: steps, shards: 3}]"
 )
 
-// newColdDay makes a day and writes it.
+// newColdDay writes the scores of a day, and sets the clock of the commands to
+// a time when the day is due.
 func newColdDay(t testing.TB) *coldDay {
 	t.Helper()
 	env := harness.Real(t)
@@ -60,14 +63,14 @@ func newColdDay(t testing.TB) *coldDay {
 	}
 	due := d.bucket.ColdAt.Add(2 * time.Hour)
 	env.Config.Clock.Offset = time.Until(due).Truncate(time.Second)
-	d.inTime = board.NewStore(env.Redis, env.Keys, env.Clock.Now)
-	d.late = board.NewStore(env.Redis, env.Keys, func() time.Time { return due })
-	d.write(d.inTime, dayUsers)
+	d.hotWriter = board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+	d.coldWriter = board.NewStore(env.Redis, env.Keys, func() time.Time { return due })
+	d.write(d.hotWriter, dayUsers)
 	return d
 }
 
-// write writes scores of n users, few scores and few times, so that many tie
-// and some are no better than what stands there.
+// write writes scores of n random users. It uses few scores and few times, so
+// that many tie, and some are no better than the user's former score.
 func (d *coldDay) write(store *board.Store, n int) {
 	d.t.Helper()
 	codec := score.Of(d.bucket)
@@ -88,34 +91,37 @@ func (d *coldDay) write(store *board.Store, n int) {
 	}
 }
 
-// writeLate writes what comes after the day has turned cold, both ways.
+// writeLate writes scores after the day has turned cold, with both writers.
 func (d *coldDay) writeLate() {
 	d.t.Helper()
-	d.write(d.late, lateUsers)
-	d.write(d.inTime, lateUsers)
+	d.write(d.coldWriter, lateUsers)
+	d.write(d.hotWriter, lateUsers)
 }
 
-// linked is the settings of a process that is going to die.
-func (d *coldDay) linked() config.Config {
+// behindProxies returns the settings of a process that connects through the
+// proxies.
+func (d *coldDay) behindProxies() config.Config {
 	cfg := d.env.Config
 	cfg.Redis.Addrs = []string{d.redis.Addr()}
 	cfg.Postgres.DSN = testenv.WithAddress(d.t, cfg.Postgres.DSN, d.postgres.Addr())
 	return cfg
 }
 
+// archiveArgs returns the arguments of the archive command.
 func archiveArgs(cfg config.Config) []string {
 	return append([]string{"archive", boardsFlag}, testenv.Flags(cfg)...)
 }
 
-// archive runs the command to its end, beside whatever the proxies do.
+// archive runs the command to its end, without the proxies.
 func (d *coldDay) archive() harness.Outcome {
 	d.t.Helper()
 	stdout, stderr, status := testenv.Run(d.t, archiveArgs(d.env.Config)...)
 	return harness.Outcome{Status: status, Stdout: stdout, Stderr: stderr}
 }
 
-// finish archives until nothing is due, which takes a number of runs. A process
-// that has died is there for the servers until they notice.
+// finish archives until nothing is due, and expects this to take the given
+// number of runs. The lease of a killed process may be held until the server
+// notices its end.
 func (d *coldDay) finish(want int) {
 	d.t.Helper()
 	for runs := 0; ; {
@@ -125,27 +131,29 @@ func (d *coldDay) finish(want int) {
 		}
 		if o.Succeeds(d.t) == "nothing is due\n" {
 			if want != anyRuns && runs != want {
-				d.t.Errorf("it took %d runs, want %d", runs, want)
+				d.t.Errorf("archiving took %d runs, want %d", runs, want)
 			}
 			return
 		}
 		if runs++; runs > 2 {
-			d.t.Fatalf("run %d has found something: %s", runs, o.Stdout)
+			d.t.Fatalf("run %d still found something: %s", runs, o.Stdout)
 		}
 	}
 }
 
+// anyRuns makes finish accept any number of runs.
 const anyRuns = -1
 
-// process is an archive command that ends by itself.
-type process struct {
+// backgroundRun is an archive command that runs in the background and ends by
+// itself.
+type backgroundRun struct {
 	harness.Outcome
 	ended chan struct{}
 }
 
-// begin starts the command.
-func (d *coldDay) begin(cfg config.Config) *process {
-	r := &process{ended: make(chan struct{})}
+// inBackground starts the command.
+func (d *coldDay) inBackground(cfg config.Config) *backgroundRun {
+	r := &backgroundRun{ended: make(chan struct{})}
 	go func() {
 		defer close(r.ended)
 		r.Stdout, r.Stderr, r.Status = testenv.Run(d.t, archiveArgs(cfg)...)
@@ -154,8 +162,8 @@ func (d *coldDay) begin(cfg config.Config) *process {
 	return r
 }
 
-// Ended tells whether it has ended.
-func (r *process) Ended() bool {
+// Ended reports whether the command has ended.
+func (r *backgroundRun) Ended() bool {
 	select {
 	case <-r.ended:
 		return true
@@ -164,40 +172,40 @@ func (r *process) Ended() bool {
 	}
 }
 
-// Log is what it has printed on its standard error, once it has ended.
-func (r *process) Log() string { return r.wait().Stderr }
+// Log waits until the command has ended and returns its error output.
+func (r *backgroundRun) Log() string { return r.wait().Stderr }
 
-// wait waits until it has ended.
-func (r *process) wait() harness.Outcome {
+// wait waits until the command has ended.
+func (r *backgroundRun) wait() harness.Outcome {
 	<-r.ended
 	return r.Outcome
 }
 
-// await waits until the proxy holds something of a process.
-func (d *coldDay) await(link *testenv.Proxy, running interface {
+// awaitHeld waits until the proxy holds data of a process that still runs.
+func (d *coldDay) awaitHeld(link *testenv.Proxy, running interface {
 	Ended() bool
 	Log() string
 }) {
 	d.t.Helper()
 	testenv.Eventually(d.t, "the process is held", func() bool {
 		if running.Ended() {
-			d.t.Fatalf("it has ended: %s", running.Log())
+			d.t.Fatalf("the process has ended: %s", running.Log())
 		}
 		return link.Holding()
 	})
 }
 
-// The keys of a move's locks: its lease and its transaction's, where @name is
-// that of the lease.
+// The keys of the two locks of an archive run, where @name is the name of its
+// lease: the lock of the lease, and the lock that its transaction takes.
 const (
 	leaseLock = `hashtextextended(format('stepboard lease %I %s', current_schema(), CAST(@name AS text)), 0)`
 	rowsLock  = `hashtextextended(current_schema() || '/' || @name, 0)`
 )
 
-// lease is the name of the day's lease.
+// lease returns the name of the day's lease.
 func (d *coldDay) lease() string { return "archive/steps/" + d.bucket.Name }
 
-// holders lists the server's processes that hold a lock.
+// holders returns the ids of the server processes that hold a lock.
 func (d *coldDay) holders(lock, name string) []int {
 	d.t.Helper()
 	var pids []int
@@ -211,8 +219,8 @@ func (d *coldDay) holders(lock, name string) []int {
 	return pids
 }
 
-// waiting tells how many of the server's processes wait for one of them.
-func (d *coldDay) waiting(pid int) (n int) {
+// waiters returns how many server processes wait for a lock of the given one.
+func (d *coldDay) waiters(pid int) (n int) {
 	d.t.Helper()
 	err := d.env.Gorm.WithContext(d.t.Context()).Raw(`SELECT count(*) FROM pg_stat_activity WHERE ? = ANY(pg_blocking_pids(pid))`, pid).Scan(&n).Error
 	if err != nil {
@@ -221,19 +229,19 @@ func (d *coldDay) waiting(pid int) (n int) {
 	return n
 }
 
-// hangUp makes the server end the connection that holds a lock.
-func (d *coldDay) hangUp(lock string) {
+// endSession makes the server close the connection that holds a lock.
+func (d *coldDay) endSession(lock string) {
 	d.t.Helper()
 	pids := d.holders(lock, d.lease())
 	if len(pids) != 1 {
-		d.t.Fatalf("%d processes hold the lock", len(pids))
+		d.t.Fatalf("%d sessions hold the lock", len(pids))
 	}
 	if _, err := d.env.Pool.Exec(d.t.Context(), `SELECT pg_terminate_backend($1)`, pids[0]); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-// runs lists the runs that were ever begun.
+// runs returns all runs, in the order in which they began.
 func (d *coldDay) runs() []models.ArchiveRun {
 	d.t.Helper()
 	var runs []models.ArchiveRun
@@ -243,7 +251,7 @@ func (d *coldDay) runs() []models.ArchiveRun {
 	return runs
 }
 
-// lastRun is the day's latest run; its number is 0 where there is none.
+// lastRun returns the latest run; its number is 0 if the day has none.
 func (d *coldDay) lastRun() (last models.ArchiveRun) {
 	d.t.Helper()
 	for _, last = range d.runs() {
@@ -251,13 +259,13 @@ func (d *coldDay) lastRun() (last models.ArchiveRun) {
 	return last
 }
 
-// keys lists what Redis holds, without the prefix.
+// keys returns all keys of the test in Redis, without the prefix and without
+// the checkpoints of loss detectors.
 func (d *coldDay) keys() []string {
 	d.t.Helper()
 	var keys []string
 	iter := d.env.Redis.Scan(d.t.Context(), 0, d.env.Keys.Prefix+"*", 1000).Iterator()
 	for iter.Next(d.t.Context()) {
-		// What jobs note is no part of a day.
 		if key := strings.TrimPrefix(iter.Val(), d.env.Keys.Prefix); !strings.HasPrefix(key, "boards-noted:") {
 			keys = append(keys, key)
 		}
@@ -269,8 +277,9 @@ func (d *coldDay) keys() []string {
 	return keys
 }
 
-// check compares the archive with everything that was written: all of it,
-// once, on its rank. Nothing is left in Redis, and no run is unfinished.
+// check compares the archive with everything that was written: every user once,
+// with the right rank. Redis must have no key left, and no run may be
+// unfinished.
 func (d *coldDay) check() {
 	d.t.Helper()
 	if keys := d.keys(); len(keys) > 0 {
@@ -291,6 +300,7 @@ func (d *coldDay) check() {
 	}
 }
 
+// checkRows compares the archived rows with the best scores.
 func (d *coldDay) checkRows() {
 	d.t.Helper()
 	rows, err := d.env.Pool.Query(d.t.Context(), `
@@ -325,39 +335,41 @@ func (d *coldDay) checkRows() {
 	}
 }
 
-// start starts the command between the proxies, to be killed.
+// start starts a command that connects through the proxies and is going to be
+// killed.
 func (d *coldDay) start() *testenv.Command {
 	d.t.Helper()
-	return testenv.Start(d.t, archiveArgs(d.linked())...)
+	return testenv.Start(d.t, archiveArgs(d.behindProxies())...)
 }
 
-// cut ends the connections of a process that is dead, and with them what it
-// has sent and what was not let through.
-func (d *coldDay) cut() {
+// disconnect closes the connections of a killed process and drops the data that
+// the proxies hold.
+func (d *coldDay) disconnect() {
 	d.redis.Cut()
 	d.postgres.Cut()
 }
 
-// killAt lets the command run as far as the place, and kills it there while
-// late updates come.
-func (d *coldDay) killAt(hold halt) {
+// killAt runs the command up to the breakpoint, writes late scores and kills
+// the command.
+func (d *coldDay) killAt(at breakpoint) {
 	d.t.Helper()
-	link, c := hold(d), d.start()
-	d.await(link, c)
+	link, c := at(d), d.start()
+	d.awaitHeld(link, c)
 	d.writeLate()
 	c.Kill()
-	d.cut()
+	d.disconnect()
 	if c.Stdout() != "" {
-		d.t.Errorf("it has printed %q", c.Stdout())
+		d.t.Errorf("the killed command has printed %q", c.Stdout())
 	}
 }
 
-// left expects the state of the last run, and where that has failed, why.
-func (d *coldDay) left(state models.ArchiveState, why string) {
+// wantLastRun expects the state of the last run and, if it has failed, the
+// reason in its error.
+func (d *coldDay) wantLastRun(state models.ArchiveState, why string) {
 	d.t.Helper()
 	run := d.lastRun()
 	failed := state == models.ArchiveFailed
 	if run.State != state || failed != (run.Error != "") || failed && (!strings.Contains(run.Error, why) || run.FinishedAt == nil) {
-		d.t.Errorf("it has left run %+v; want it %s, %q", run, state, why)
+		d.t.Errorf("the last run is %+v, want state %s, error %q", run, state, why)
 	}
 }

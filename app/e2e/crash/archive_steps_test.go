@@ -9,42 +9,41 @@ import (
 	"stepboard/models"
 )
 
-// halt is where a process is going to be held: it makes one of the day's
-// proxies hold there, and answers which.
-type halt func(d *coldDay) *testenv.Proxy
+// breakpoint is a point at which a process is held. Calling it makes one of the
+// day's proxies hold there, and returns the proxy.
+type breakpoint func(d *coldDay) *testenv.Proxy
 
-// toRedis and toPostgres hold what goes to the store, as Proxy.HoldAt.
-func toRedis(n int, texts ...string) halt {
+// atRedis and atPostgres hold what is sent to the store, as Proxy.HoldAt does.
+func atRedis(n int, texts ...string) breakpoint {
 	return func(d *coldDay) *testenv.Proxy {
 		d.redis.HoldAt(n, texts...)
 		return d.redis
 	}
 }
 
-func toPostgres(n int, texts ...string) halt {
+func atPostgres(n int, texts ...string) breakpoint {
 	return func(d *coldDay) *testenv.Proxy {
 		d.postgres.HoldAt(n, texts...)
 		return d.postgres
 	}
 }
 
-// fromPostgres holds what Postgres answers, as Proxy.HoldReply.
-func fromPostgres(texts ...string) halt {
+// atPostgresReply holds what Postgres answers, as Proxy.HoldReply does.
+func atPostgresReply(texts ...string) breakpoint {
 	return func(d *coldDay) *testenv.Proxy {
 		d.postgres.HoldReply(texts...)
 		return d.postgres
 	}
 }
 
-// step is a place in a move at which the process stands still.
+// step is a point of an archive run at which the process is killed.
 type step struct {
 	name string
-	hold halt
-	// state is that of the run when the process has died there; empty where it
-	// has not begun.
+	at   breakpoint
+	// state is the state in which the run is left; "" if it was not recorded yet.
 	state models.ArchiveState
-	// runs is how many more it takes: what comes where something was set aside
-	// already needs one of its own.
+	// runs is how many more runs are needed: scores that arrive after the freeze
+	// need a run of their own.
 	runs int
 }
 
@@ -54,57 +53,57 @@ const (
 	completes    = "UPDATE board_archives SET state = 'complete'" // the last statement before the commit
 )
 
-// The places that several tests need.
+// Breakpoints of several tests.
 var (
-	inTheCopy    = toPostgres(200_000, "PGCOPY")
-	thirdChunk   = toRedis(0, "\r\n1000\r\n")
-	beforeCommit = toPostgres(0, completes, "commit\x00")
-	afterCommit  = fromPostgres("UPDATE 1\x00", "COMMIT\x00")
+	inTheCopy    = atPostgres(200_000, "PGCOPY")
+	thirdChunk   = atRedis(0, "\r\n1000\r\n")
+	beforeCommit = atPostgres(0, completes, "commit\x00")
+	afterCommit  = atPostgresReply("UPDATE 1\x00", "COMMIT\x00")
 )
 
-// The steps of a day's first run, in their order.
+// firstRun lists the steps of a day's first run in their order.
 var firstRun = []step{
-	{"before the run is recorded", toPostgres(0, `INSERT INTO "board_archives"`), "", 1},
-	{"before the shards are set aside", toRedis(0, "renamenx"), stillRunning, 1},
-	{"one shard is set aside", toRedis(300, "renamenx"), stillRunning, 2},
-	{"all shards are set aside", toRedis(0, "zcard"), stillRunning, 2},
-	{"in the making of the month", toPostgres(0, "ATTACH PARTITION"), stillRunning, 2},
-	{"before the first chunk", toRedis(0, "zrevrange"), stillRunning, 2},
-	{"before the second chunk", toRedis(0, "\r\n500\r\n"), stillRunning, 2},
+	{"before the run is recorded", atPostgres(0, `INSERT INTO "board_archives"`), "", 1},
+	{"before the shards are frozen", atRedis(0, "renamenx"), stillRunning, 1},
+	{"one shard is frozen", atRedis(300, "renamenx"), stillRunning, 2},
+	{"all shards are frozen", atRedis(0, "zcard"), stillRunning, 2},
+	{"while the month's partition is made", atPostgres(0, "ATTACH PARTITION"), stillRunning, 2},
+	{"before the first chunk", atRedis(0, "zrevrange"), stillRunning, 2},
+	{"before the second chunk", atRedis(0, "\r\n500\r\n"), stillRunning, 2},
 	{"before the third chunk", thirdChunk, stillRunning, 2},
-	{"before staging", toPostgres(0, "CREATE TEMP TABLE archive_staging"), stillRunning, 2},
-	{"before the rows are locked", toPostgres(0, "archive_staging", "pg_advisory_xact_lock"), stillRunning, 2},
-	{"before the copy", toPostgres(0, "COPY archive_staging"), stillRunning, 2},
+	{"before staging", atPostgres(0, "CREATE TEMP TABLE archive_staging"), stillRunning, 2},
+	{"before the rows are locked", atPostgres(0, "archive_staging", "pg_advisory_xact_lock"), stillRunning, 2},
+	{"before the copy", atPostgres(0, "COPY archive_staging"), stillRunning, 2},
 	{"in the middle of the copy", inTheCopy, stillRunning, 2},
-	{"before the rows are stored", toPostgres(0, "INSERT INTO archived_scores"), stillRunning, 2},
-	{"before the rows are verified", toPostgres(0, "SELECT count(*), coalesce(sum(score)"), stillRunning, 2},
-	{"before the run is completed", toPostgres(0, completes), stillRunning, 2},
+	{"before the rows are stored", atPostgres(0, "INSERT INTO archived_scores"), stillRunning, 2},
+	{"before the rows are verified", atPostgres(0, "SELECT count(*), coalesce(sum(score)"), stillRunning, 2},
+	{"before the run is completed", atPostgres(0, completes), stillRunning, 2},
 	{"before the commit", beforeCommit, stillRunning, 2},
 	{"the commit is not answered", afterCommit, committed, 1},
-	{"before the drop", toRedis(0, "unlink"), committed, 1},
-	{"one shard is dropped", toRedis(100, "unlink"), committed, 1},
-	{"all is dropped", toPostgres(0, "pg_advisory_unlock_all"), committed, 1},
+	{"before the drop", atRedis(0, "unlink"), committed, 1},
+	{"one shard is dropped", atRedis(100, "unlink"), committed, 1},
+	{"all is dropped", atPostgres(0, "pg_advisory_unlock_all"), committed, 1},
 }
 
-// The steps of a later run, which merges.
+// laterRun lists steps of a later run, which merges.
 var laterRun = []step{
-	{"before what came is set aside", toRedis(0, "renamenx"), stillRunning, 1},
-	{"all is set aside", toRedis(0, "zcard"), stillRunning, 2},
-	{"before merging", toPostgres(0, "INSERT INTO archive_merged"), stillRunning, 2},
-	{"before the rows are stored", toPostgres(0, "INSERT INTO archived_scores"), stillRunning, 2},
+	{"before the late scores are frozen", atRedis(0, "renamenx"), stillRunning, 1},
+	{"all is frozen", atRedis(0, "zcard"), stillRunning, 2},
+	{"before merging", atPostgres(0, "INSERT INTO archive_merged"), stillRunning, 2},
+	{"before the rows are stored", atPostgres(0, "INSERT INTO archived_scores"), stillRunning, 2},
 	{"before the commit", beforeCommit, stillRunning, 2},
 	{"the commit is not answered", afterCommit, committed, 1},
-	{"one shard is dropped", toRedis(100, "unlink"), committed, 1},
+	{"one shard is dropped", atRedis(100, "unlink"), committed, 1},
 }
 
-// Wherever the process is killed and whatever is written meanwhile, the next
-// run finishes the work: nothing is lost, doubled or left behind.
+// At whatever step the process is killed, the next run finishes the work:
+// nothing is lost, doubled or left behind, late scores included.
 func TestSoakArchiveKilledAtEachStep(t *testing.T) {
 	t.Parallel()
 	killAtEach(t, firstRun, func(*coldDay) {})
 }
 
-// The same for a run that merges what came late.
+// The same holds for a run that merges late scores.
 func TestSoakArchiveKilledWhileMerging(t *testing.T) {
 	t.Parallel()
 	killAtEach(t, laterRun, func(d *coldDay) {
@@ -113,8 +112,8 @@ func TestSoakArchiveKilledWhileMerging(t *testing.T) {
 	})
 }
 
-// killAtEach kills the command at each step of the run that follows what
-// prepare does, and lets others finish.
+// killAtEach kills the command at each step of the run after prepare, and lets
+// other runs finish.
 func killAtEach(t *testing.T, steps []step, prepare func(*coldDay)) {
 	for round := range rounds(1, 5) {
 		for _, s := range steps {
@@ -126,9 +125,9 @@ func killAtEach(t *testing.T, steps []step, prepare func(*coldDay)) {
 				if s.state != "" {
 					begun++
 				}
-				d.killAt(s.hold)
+				d.killAt(s.at)
 				if run := d.lastRun(); run.Run != begun || run.State != s.state {
-					t.Errorf("it has left run %+v", run)
+					t.Errorf("the killed process has left run %+v", run)
 				}
 				d.finish(s.runs)
 				d.check()
@@ -137,7 +136,8 @@ func killAtEach(t *testing.T, steps []step, prepare func(*coldDay)) {
 	}
 }
 
-// Killed after any byte that it has sent, again and again over the same day.
+// The process may be killed after any byte that it sends, several times on the
+// same day.
 func TestSoakArchiveKilledAtRandom(t *testing.T) {
 	t.Parallel()
 	for range rounds(1, 40) {
@@ -148,16 +148,16 @@ func TestSoakArchiveKilledAtRandom(t *testing.T) {
 			case 0:
 				link, name, most = d.redis, "redis", 3_000
 			case 1:
-				most = 380_000 // most of it is the copy
+				most = 380_000 // most of these bytes are the copy
 			}
 			after := rand.N(most)
 			t.Logf("%s is held after %d bytes", name, after)
 			link.HoldAt(after)
 			c := d.start()
-			testenv.Eventually(t, "the command is held, or has ended", func() bool { return c.Ended() || link.Holding() })
+			testenv.Eventually(t, "the command is held or has ended", func() bool { return c.Ended() || link.Holding() })
 			d.writeLate()
 			c.Kill()
-			d.cut()
+			d.disconnect()
 			d.redis.Start()
 			d.postgres.Start()
 		}

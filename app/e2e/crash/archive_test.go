@@ -14,12 +14,12 @@ import (
 	"stepboard/models"
 )
 
-// A process that slept writes where the day was while the day is set aside.
-// The next run must not put that in the place of the day.
-func TestArchiveKeepsTheDayThatIsSetAside(t *testing.T) {
+// A process that was suspended writes to the keys of the hot day after the day
+// was frozen. The next run must not freeze these scores in place of the day.
+func TestArchiveKeepsAFrozenDay(t *testing.T) {
 	t.Parallel()
 	d := newColdDay(t)
-	d.killAt(toRedis(0, "zcard"))
+	d.killAt(atRedis(0, "zcard"))
 	want := []string{}
 	for shard := range d.bucket.Shards {
 		for _, key := range []string{
@@ -32,8 +32,8 @@ func TestArchiveKeepsTheDayThatIsSetAside(t *testing.T) {
 	if keys := d.keys(); !slices.Equal(keys, want) {
 		t.Fatalf("Redis has %v, want %v", keys, want)
 	}
-	// The first run moves the day as it was, with what came late; the second one
-	// what the sleeper wrote.
+	// The first run moves the frozen day and the late scores, the second one the
+	// scores of the suspended process.
 	for run, moved := range []int{dayUsers + lateUsers, lateUsers} {
 		moved := fmt.Sprintf("run %d moved %d entries", run+1, moved)
 		if text := d.archive().Succeeds(t); !strings.Contains(text, moved) {
@@ -44,14 +44,14 @@ func TestArchiveKeepsTheDayThatIsSetAside(t *testing.T) {
 	d.check()
 }
 
-// A process that was slow to set the day aside is dead, and another one has
-// moved the day, when what it has sent arrives.
-func TestArchiveSetsAsideForTheDead(t *testing.T) {
+// The command with which a killed process freezes the day arrives when another
+// process has archived the day.
+func TestArchiveFreezeOfADeadProcess(t *testing.T) {
 	t.Parallel()
 	d := newColdDay(t)
 	d.redis.HoldAt(0, "renamenx")
 	c := d.start()
-	d.await(d.redis, c)
+	d.awaitHeld(d.redis, c)
 	c.Kill()
 	d.finish(1)
 	d.writeLate()
@@ -63,22 +63,23 @@ func TestArchiveSetsAsideForTheDead(t *testing.T) {
 	d.check()
 }
 
-// The same with its commit, which the next process waits for: the dead one
-// holds its lease no more, but what it has written.
-func TestArchiveCommitsForTheDead(t *testing.T) {
+// The commit of a killed process arrives while the next process waits for it.
+// The killed one has lost its lease, but still holds the lock of its
+// transaction.
+func TestArchiveCommitOfADeadProcess(t *testing.T) {
 	t.Parallel()
 	d := newColdDay(t)
 	link, c := beforeCommit(d), d.start()
-	d.await(link, c)
+	d.awaitHeld(link, c)
 	c.Kill()
 	d.writeLate()
 	testenv.Eventually(t, "the server notices", func() bool { return len(d.holders(leaseLock, d.lease())) == 0 })
-	next := d.begin(d.env.Config)
+	next := d.inBackground(d.env.Config)
 	testenv.Eventually(t, "the next process waits", func() bool {
 		if next.Ended() {
 			t.Fatalf("it did not wait: %+v", next.Outcome)
 		}
-		return d.waiting(d.holders(rowsLock, d.lease())[0]) == 1
+		return d.waiters(d.holders(rowsLock, d.lease())[0]) == 1
 	})
 	link.Release()
 	next.wait().Succeeds(t)
@@ -86,13 +87,13 @@ func TestArchiveCommitsForTheDead(t *testing.T) {
 	d.check()
 }
 
-// Of two processes one works, and the other one says so.
-func TestArchiveTwoProcesses(t *testing.T) {
+// Of two processes that archive the same day, one refuses to.
+func TestArchiveByTwoProcesses(t *testing.T) {
 	t.Parallel()
 	d := newColdDay(t)
 	d.postgres.HoldAt(0, "INSERT INTO archived_scores")
-	first := d.begin(d.linked())
-	d.await(d.postgres, first)
+	first := d.inBackground(d.behindProxies())
+	d.awaitHeld(d.postgres, first)
 	d.archive().Fails(t, 1, "2026-11-20 of board steps is being archived already")
 	d.postgres.Release()
 	if text := first.wait().Succeeds(t); !strings.Contains(text, fmt.Sprintf("run 1 moved %d entries", dayUsers)) {
@@ -102,86 +103,87 @@ func TestArchiveTwoProcesses(t *testing.T) {
 	d.check()
 }
 
-// A Redis that goes away in the middle ends the command; the run is noted as
+// If Redis goes away during a run, the command fails, the run is recorded as
 // failed, and the next one does its work.
 func TestArchiveLosesRedis(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		hold halt
+		at   breakpoint
 		why  string
 		left models.ArchiveState
 	}{
-		{"while it is set aside", toRedis(0, "renamenx"), "freeze a bucket", models.ArchiveFailed},
-		{"while it is listed", toRedis(0, "zcard"), "list frozen parts", models.ArchiveFailed},
-		{"while it is read", thirdChunk, "read a frozen part", models.ArchiveFailed},
-		{"while it is dropped", toRedis(0, "unlink"), "drop frozen parts", committed},
+		{"while the day is frozen", atRedis(0, "renamenx"), "freeze a bucket", models.ArchiveFailed},
+		{"while the parts are listed", atRedis(0, "zcard"), "list frozen parts", models.ArchiveFailed},
+		{"while a part is read", thirdChunk, "read a frozen part", models.ArchiveFailed},
+		{"while the parts are dropped", atRedis(0, "unlink"), "drop frozen parts", committed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			d := newColdDay(t)
-			link, r := tt.hold(d), d.begin(d.linked())
-			d.await(link, r)
+			link, r := tt.at(d), d.inBackground(d.behindProxies())
+			d.awaitHeld(link, r)
 			link.Cut()
 			r.wait().Fails(t, 1, "archive 2026-11-20 of board steps", tt.why)
-			d.left(tt.left, tt.why)
+			d.wantLastRun(tt.left, tt.why)
 			d.finish(1)
 			d.check()
 		})
 	}
 }
 
-// So does a Postgres that goes away, whole or one connection of it.
+// The same holds if Postgres goes away, as a whole or one connection of it.
 func TestArchiveLosesPostgres(t *testing.T) {
 	t.Parallel()
 	cut := func(d *coldDay) { d.postgres.Cut() }
 	for _, tt := range []struct {
 		name string
-		hold halt
+		at   breakpoint
 		lose func(d *coldDay)
-		why  string // as the command says
+		why  string // in the command's error
 		left models.ArchiveState
-		note string // as the run says, where it could be told
+		note string // in the error of the run; "" if it could not be recorded
 	}{
 		{"in the middle of the copy", inTheCopy, cut, "copy into staging", stillRunning, ""},
 		{"before the commit", beforeCommit, cut, "commit", stillRunning, ""},
 		{"the commit is not answered", afterCommit, cut, "commit", committed, ""},
 		{"the transaction's connection alone", inTheCopy, func(d *coldDay) {
-			d.hangUp(rowsLock)
+			d.endSession(rowsLock)
 			d.postgres.Release()
 		}, "copy into staging", models.ArchiveFailed, "copy into staging"},
 		{"the lease's connection alone", thirdChunk, func(d *coldDay) {
-			d.hangUp(leaseLock)
+			d.endSession(leaseLock)
 		}, "the lease was lost", models.ArchiveFailed, "the lease was lost"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			d := newColdDay(t)
-			link, r := tt.hold(d), d.begin(d.linked())
-			d.await(link, r)
+			link, r := tt.at(d), d.inBackground(d.behindProxies())
+			d.awaitHeld(link, r)
 			tt.lose(d)
 			r.wait().Fails(t, 1, "archive 2026-11-20 of board steps", tt.why)
-			d.left(tt.left, tt.note)
+			d.wantLastRun(tt.left, tt.note)
 			d.finish(1)
 			d.check()
 		})
 	}
 }
 
-// lastSuccess finds when the archive's job has succeeded last, in seconds.
+// lastSuccess matches the time of the archive job's last success, in Unix
+// seconds.
 var lastSuccess = regexp.MustCompile(`(?m)^stepboard_job_last_success_timestamp_seconds\{job="archive"\} (\S+)$`)
 
-// A service that is started after another one has died in the middle takes up
-// its work by itself.
-func TestArchiveIsTakenUpByServe(t *testing.T) {
+// A service that is started after another one has died during a run finishes
+// the run by itself.
+func TestServeResumesTheArchive(t *testing.T) {
 	t.Parallel()
 	d := newColdDay(t)
 	d.postgres.HoldAt(0, "INSERT INTO archived_scores")
-	dying := testenv.Serve(t, d.linked(), boardsFlag)
+	dying := testenv.Serve(t, d.behindProxies(), boardsFlag)
 	testenv.Eventually(t, "its job is held", d.postgres.Holding)
 	d.writeLate()
 	dying.Kill()
-	d.cut()
+	d.disconnect()
 	testenv.Eventually(t, "the server notices", func() bool {
 		return len(d.holders(leaseLock, d.lease()))+len(d.holders(leaseLock, "job/archive")) == 0
 	})
@@ -207,7 +209,7 @@ func TestArchiveIsTakenUpByServe(t *testing.T) {
 	if status := p.Stop(); status != 0 {
 		t.Errorf("status %d: %s", status, p.Log())
 	}
-	// What the sleeper wrote waits for the next night, or the next start.
+	// The scores of the suspended process wait for the next run of the job.
 	p = testenv.Serve(t, d.env.Config, boardsFlag)
 	testenv.Eventually(t, "what came late is merged", func() bool { return success() > 0 })
 	d.check()

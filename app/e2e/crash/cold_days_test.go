@@ -16,16 +16,16 @@ import (
 	"stepboard/services/score"
 )
 
-// coldDays are days of long ago that turn up one after another, for jobs to
-// archive.
+// coldDays writes days of long ago, one after another, which jobs then archive.
 type coldDays struct {
 	t       testing.TB
 	env     *testenv.Env
 	catalog *catalog.Catalog
 	store   *board.Store
-	sums    map[string]int64 // by day
+	sums    map[string]int64 // of scores, by day
 }
 
+// coldUsers is the number of users with a score on each day.
 const coldUsers = 3000
 
 func newColdDays(t testing.TB, env *testenv.Env) *coldDays {
@@ -59,9 +59,9 @@ func (c *coldDays) write() {
 	}
 }
 
-// check waits until all of each day is in the archive. A run of the job that
-// began while a day was written has archived a part of it, which the next run
-// completes.
+// check waits until every day is complete in the archive. A run that began
+// while a day was being written has archived only a part of it; the next run
+// completes it.
 func (c *coldDays) check() {
 	c.t.Helper()
 	got, partly := make(map[string]int64), make(map[string]string)
@@ -71,7 +71,7 @@ func (c *coldDays) check() {
 		}
 	}()
 	whole := fmt.Sprint(coldUsers, coldUsers, coldUsers, coldUsers)
-	testenv.Eventually(c.t, "all days are in the archive", func() bool {
+	testenv.Eventually(c.t, "all days are complete in the archive", func() bool {
 		rows, err := c.env.Pool.Query(c.t.Context(), `
 			SELECT day::text, count(*), count(DISTINCT user_id), count(DISTINCT rank), max(rank), sum(score)::bigint FROM archived_scores GROUP BY day`)
 		if err != nil {

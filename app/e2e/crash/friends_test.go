@@ -14,9 +14,10 @@ import (
 	"stepboard/services/friends"
 )
 
-// A process dies after its change of the friend graph has committed and before
-// it has told Redis. Nobody is answered with the old list, and nothing is
-// stored while the dead writer's mark stands; it expires within a minute.
+// A process is killed after it has committed a change of the friend graph and
+// before it has deleted the friend set in Redis. Nobody reads the old set, and
+// no set is stored, while the dead process's mark exists. The mark expires
+// within a minute.
 func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
@@ -33,7 +34,7 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 	if _, err := reader.IDs(ctx, 1); err != nil { // the old list is in Redis
 		t.Fatal(err)
 	}
-	// Its mark arrives, and nothing after it: not its clean-up.
+	// Its mark arrives, but nothing after the mark.
 	link.HoldAfter("friends-changing:")
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -59,7 +60,7 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 	mark := env.Keys.FriendsChanging(1)
 	ttl := env.Redis.PTTL(ctx, mark).Val()
 	if ttl <= 0 || ttl > time.Minute {
-		t.Fatalf("the dead writer's mark stands for %v: the clean-up was not cut off", ttl)
+		t.Fatalf("the dead process's mark expires in %v: its clean-up was not cut off", ttl)
 	}
 	for range 3 {
 		ids, err := reader.IDs(ctx, 1)
@@ -68,9 +69,9 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 		}
 	}
 	if n := env.Redis.Exists(ctx, env.Keys.Friends(1)).Val(); n != 0 {
-		t.Error("a set was stored beside the mark")
+		t.Error("a set was stored while the mark exists")
 	}
-	if err := env.Redis.PExpire(ctx, mark, time.Millisecond).Err(); err != nil { // the minute is over
+	if err := env.Redis.PExpire(ctx, mark, time.Millisecond).Err(); err != nil { // as if the minute were over
 		t.Fatal(err)
 	}
 	testenv.Eventually(t, "the list is stored again", func() bool {
@@ -82,9 +83,9 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 	})
 }
 
-// A Redis that comes back from an earlier state has a friend list from before a
-// change. It is not believed for longer than it takes to notice the restart.
-func TestAFriendListFromBeforeARestart(t *testing.T) {
+// A Redis that is restarted from an earlier state has a friend set from before
+// a change. The service drops the set as soon as it notices the restart.
+func TestAStaleFriendListAfterARestart(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
 	server := testenv.StartRedis(t)

@@ -23,16 +23,15 @@ import (
 	"stepboard/services/score"
 )
 
-// givers send increments until they are told to stop. Each sends an increment
-// again, with the same id, until it hears what became of it; one in ten it
-// sends once more after that.
+// givers send increments until end. Each repeats an increment with the same
+// event id until it is answered, and one in ten once more after that.
 type givers struct {
 	*traffic
 	tries atomic.Int64
 
 	mu sync.Mutex
-	// given is what each board's users must have: the sum of what was
-	// acknowledged, which is all that was ever sent.
+	// given holds the score that each user must have, by board: the sum of the
+	// acknowledged increments. All increments are acknowledged in the end.
 	given map[string]map[models.UserID]int64
 }
 
@@ -88,7 +87,7 @@ func (g *givers) run(worker int, bearer string) {
 	}
 }
 
-// send sends increments until it hears what became of them.
+// send sends increments until they are answered.
 func (g *givers) send(client *http.Client, bearer, board string, items []string) []harness.IncrementResult {
 	for {
 		g.tries.Add(1)
@@ -98,7 +97,7 @@ func (g *givers) send(client *http.Client, bearer, board string, items []string)
 			return nil
 		case err != nil || status == http.StatusServiceUnavailable:
 			g.refused.Add(1)
-			<-time.After(10 * time.Millisecond) // somebody is away
+			<-time.After(10 * time.Millisecond) // a store or the process is away
 			continue
 		case status != http.StatusOK:
 			g.t.Errorf("status %d: %s", status, text)
@@ -118,7 +117,7 @@ func (g *givers) send(client *http.Client, bearer, board string, items []string)
 	}
 }
 
-// sums are the sums of a query's rows, by user.
+// sums returns the rows of a query, a user and a sum each, as a map.
 func sums(t testing.TB, st *stores.Stores, query string, args ...any) map[models.UserID]int64 {
 	t.Helper()
 	rows, err := st.Pool.Query(t.Context(), query, args...)
@@ -141,8 +140,8 @@ func sums(t testing.TB, st *stores.Stores, query string, args ...any) map[models
 	return got
 }
 
-// check compares, at rest, what was given, the increments in Postgres, the
-// running totals, and the scores in Redis.
+// check compares, after the load has ended, the acknowledged increments with
+// the increments and totals in Postgres and with the scores in Redis.
 func (g *givers) check(st *stores.Stores, keys keys.Builder) {
 	g.t.Helper()
 	c := catalog.New(catalog.NewStore(st.Gorm), time.Now, 3, testenv.Log())
@@ -173,7 +172,7 @@ func (g *givers) check(st *stores.Stores, keys keys.Builder) {
 			}
 			return got
 		}
-		// The reconciler has up to its next pass.
+		// The reconciler repairs Redis in its next pass.
 		testenv.Eventually(g.t, name+" has what the ledger has", func() bool { return cmp.Equal(want, read()) || g.t.Failed() })
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"stepboard/internal/testenv"
 )
 
-// openStores opens stores of a test's own servers.
+// openStores connects to servers of the test.
 func openStores(t testing.TB, cfg config.Config) *stores.Stores {
 	t.Helper()
 	st, err := stores.Open(t.Context(), cfg, time.Now, nil)
@@ -28,8 +28,9 @@ func openStores(t testing.TB, cfg config.Config) *stores.Stores {
 	return st
 }
 
-// A process dies between the commit and the raise, again and again: nothing is
-// lost or doubled, in Postgres at once, on the boards by the reconciler.
+// A process is killed between the commit of increments and the write to Redis,
+// again and again. Nothing is lost or doubled: not in Postgres, and not on the
+// boards, which the reconciler repairs.
 func TestSoakIncrementsSurviveKills(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
@@ -40,22 +41,22 @@ func TestSoakIncrementsSurviveKills(t *testing.T) {
 	p := testenv.Serve(t, env.Config, boards)
 	g := startGivers(t, p.URL)
 	for round := range rounds(4, 50) {
-		g.progress(20)
-		// In turns before either board is raised, and before its answer.
+		g.awaitMore(20)
+		// In turns before the write to either board, and before its answer.
 		switch round % 4 {
 		case 0, 1:
 			proxy.HoldAt(0, []string{"zadd", "{active.00}:live"}[round%4])
 		default:
 			proxy.HoldReply([]string{":", "*"}[round%2])
 		}
-		testenv.Eventually(t, "a raise is held", func() bool { return proxy.Holding() })
+		testenv.Eventually(t, "a write to a board is held", func() bool { return proxy.Holding() })
 		p.Kill()
 		proxy.Cut()
 		proxy.Start()
 		p = testenv.Serve(t, env.Config, boards)
-		g.to(p.URL)
+		g.redirect(p.URL)
 	}
-	g.progress(20)
+	g.awaitMore(20)
 	g.end()
 	env.Config = real
 	g.check(env.Stores, env.Keys)
@@ -64,8 +65,8 @@ func TestSoakIncrementsSurviveKills(t *testing.T) {
 	}
 }
 
-// The boards' Redis is emptied, and restarted with the end of its log gone,
-// under load: both boards are filled again.
+// The boards' Redis is emptied, and restarted without the end of its log, under
+// load. Both boards are filled again.
 func TestIncrementsFillAnEmptyRedis(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
@@ -82,22 +83,22 @@ func TestIncrementsFillAnEmptyRedis(t *testing.T) {
 	})
 	st := &stores.Stores{Redis: rdb, Gorm: env.Gorm, Pool: env.Pool}
 	for range rounds(1, 10) {
-		g.progress(30)
+		g.awaitMore(30)
 		harness.AwaitCheckpoint(t, rdb, env.Keys, "ledger")
 		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
-		g.progress(30)
+		g.awaitMore(30)
 		harness.AwaitCheckpoint(t, rdb, env.Keys, "ledger")
 		server.Kill()
 		server.Forget(5000)
 		server.Start()
-		g.progress(30)
+		g.awaitMore(30)
 	}
 	g.end()
 	g.check(st, env.Keys)
 
-	// By hand too, where nobody serves.
+	// The rebuild command does the same while no process serves.
 	if status := p.Stop(); status != 0 {
 		t.Errorf("stopped with status %d: %s", status, p.Log())
 	}
@@ -111,8 +112,8 @@ func TestIncrementsFillAnEmptyRedis(t *testing.T) {
 	g.check(st, env.Keys)
 }
 
-// Postgres crashes under load and recovers: what was acknowledged is there, and
-// what was not is sent again and counts once.
+// Postgres crashes under load and recovers. Acknowledged increments are stored;
+// others are sent again and counted once.
 func TestIncrementsSurviveAPostgresRestart(t *testing.T) {
 	t.Parallel()
 	env := testenv.RealConfig(t)
@@ -126,11 +127,11 @@ func TestIncrementsSurviveAPostgresRestart(t *testing.T) {
 	p := testenv.Serve(t, env.Config, boards)
 	g := startGivers(t, p.URL)
 	for range rounds(2, 10) {
-		g.progress(30)
+		g.awaitMore(30)
 		server.Crash()
 		server.Start()
 	}
-	g.progress(30)
+	g.awaitMore(30)
 	g.end()
 	st := openStores(t, env.Config)
 	g.check(st, env.Keys)

@@ -10,7 +10,7 @@ import (
 	"stepboard/internal/testenv"
 )
 
-// startKafka starts a Kafka with the topic that the settings name.
+// startKafka starts a Kafka with the topic of the settings.
 func startKafka(t testing.TB, env *testenv.Env) *testenv.KafkaServer {
 	t.Helper()
 	server := testenv.StartKafka(t)
@@ -18,7 +18,8 @@ func startKafka(t testing.TB, env *testenv.Env) *testenv.KafkaServer {
 	return server
 }
 
-// Consumers of a topic die under load, and others go on with their partitions.
+// Consumers of a topic are killed under load, and others take over their
+// partitions.
 func TestSoakQueueKafkaConsumersKilled(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
@@ -32,8 +33,8 @@ func TestSoakQueueKafkaConsumersKilled(t *testing.T) {
 	}
 }
 
-// The brokers are away under load, in a soak for half a minute each time:
-// uploads are refused, and the same process goes on when they are back.
+// The brokers stop under load, in a soak for half a minute each time. Uploads
+// are refused, and the same process goes on when the brokers are back.
 func TestSoakQueueKafkaAway(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
@@ -58,8 +59,8 @@ func TestSoakQueueKafkaAway(t *testing.T) {
 	u.Check(t, env, env.Redis)
 }
 
-// The boards' Redis is emptied. The topic has everything, for the guard and for
-// the command.
+// The boards' Redis is emptied. The guard applies the topic again, and so does
+// the rebuild command.
 func TestQueueKafkaBoardsFlushed(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)

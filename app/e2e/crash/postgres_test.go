@@ -11,8 +11,8 @@ import (
 	"stepboard/internal/testenv"
 )
 
-// With Postgres cut off, uploads and hot rankings go on, changes are refused,
-// and readyz says which store is away; afterwards the same process goes on.
+// While Postgres is cut off, uploads and rankings of hot days go on, changes
+// are refused, and readyz names the store. Afterwards the same process goes on.
 func TestPostgresCutOff(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
@@ -56,8 +56,7 @@ func TestPostgresCutOff(t *testing.T) {
 	})
 }
 
-// A Postgres that hangs, and does not refuse, is answered for in time; it does
-// not keep the process from stopping either.
+// While Postgres hangs, calls are refused in time, and the process can stop.
 func TestPostgresHangs(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)

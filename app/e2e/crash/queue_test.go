@@ -10,8 +10,8 @@ import (
 	"stepboard/internal/testenv"
 )
 
-// Consumers die under load, again and again, and others go on with what they
-// held.
+// Consumers are killed under load, again and again, and others take over the
+// updates that they held.
 func TestSoakQueueConsumersKilled(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
@@ -20,8 +20,8 @@ func TestSoakQueueConsumersKilled(t *testing.T) {
 }
 
 // killConsumers kills one of two consumers after another under load and starts
-// another one each time. It gives back those that run in the end, when all
-// that was promised was found on the board.
+// a new one each time. It checks that the board has every accepted upload, and
+// returns the consumers that still run.
 func killConsumers(t *testing.T, env *testenv.Env, api *testenv.Process, kills int, flags []string) []*testenv.Process {
 	t.Helper()
 	consumers := []*testenv.Process{testenv.Serve(t, env.Config, flags...), testenv.Serve(t, env.Config, flags...)}
@@ -43,7 +43,8 @@ func killConsumers(t *testing.T, env *testenv.Env, api *testenv.Process, kills i
 	return consumers
 }
 
-// Consumers are replaced one after another under load, and end well.
+// Consumers are replaced one after another under load, and all stop with status
+// 0.
 func TestSoakQueueRollingRestart(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
@@ -63,13 +64,13 @@ func TestSoakQueueRollingRestart(t *testing.T) {
 	u.Check(t, env, env.Redis)
 }
 
-// lastWrites is more, in bytes, than the last update of each user in a Redis's
-// log.
+// lastWrites is a number of bytes at the end of a Redis's log that contains the
+// last update of each user.
 const lastWrites = 8 << 10
 
-// The boards' Redis dies under load and forgets its last writes, which had
-// been acknowledged to the queue. They are applied again.
-func TestSoakQueueBoardsForget(t *testing.T) {
+// The boards' Redis dies under load and loses its last writes, which were
+// acknowledged to the queue. They are applied again.
+func TestSoakQueueBoardsLoseWrites(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
 	server, cfg, stream := harness.SeparateRedis(t, env)
@@ -83,25 +84,25 @@ func TestSoakQueueBoardsForget(t *testing.T) {
 		u.AwaitMore(t, 500)
 		server.Kill()
 		server.Forget(lastWrites)
-		u.AwaitMore(t, 100) // the queue takes them meanwhile
+		u.AwaitMore(t, 100) // the queue accepts them meanwhile
 		server.Start()
 	}
 	u.AwaitMore(t, 50)
 	u.End()
 	harness.AwaitDrained(t, api)
-	testenv.Eventually(t, "what was forgotten is applied again", u.Applied(t, env, rdb))
-	// Now nothing comes after it that would make it good.
+	testenv.Eventually(t, "lost updates are applied again", u.Applied(t, env, rdb))
+	// From here on no further upload can hide a loss.
 	for range rounds(1, 10) {
 		server.Kill()
 		server.Forget(lastWrites)
 		server.Start()
-		testenv.Eventually(t, "what was forgotten is applied again", u.Applied(t, env, rdb))
+		testenv.Eventually(t, "lost updates are applied again", u.Applied(t, env, rdb))
 	}
 	u.Check(t, env, rdb)
 }
 
 // The boards' Redis is emptied under load. Everything is applied again, and a
-// rebuild finds nothing to change.
+// rebuild changes nothing.
 func TestSoakQueueBoardsFlushed(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
@@ -120,18 +121,18 @@ func TestSoakQueueBoardsFlushed(t *testing.T) {
 	u.AwaitMore(t, 50)
 	u.End()
 	harness.AwaitDrained(t, api)
-	testenv.Eventually(t, "what was forgotten is applied again", u.Applied(t, env, rdb))
-	// Now nothing comes after it that would make it good.
+	testenv.Eventually(t, "lost updates are applied again", u.Applied(t, env, rdb))
+	// From here on no further upload can hide a loss.
 	for range rounds(1, 10) {
 		harness.AwaitCheckpoint(t, rdb, env.Keys, "queue")
 		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
-		testenv.Eventually(t, "what was forgotten is applied again", u.Applied(t, env, rdb))
+		testenv.Eventually(t, "lost updates are applied again", u.Applied(t, env, rdb))
 	}
 	u.Check(t, env, rdb)
 
-	// The same by the command, with nobody else at it.
+	// The rebuild command restores the board, too.
 	if status := consumer.Stop(); status != 0 {
 		t.Errorf("stopped with status %d: %s", status, consumer.Log())
 	}
@@ -151,8 +152,8 @@ func TestSoakQueueBoardsFlushed(t *testing.T) {
 	}
 }
 
-// The stream's Redis is away, or hangs, under load: uploads are refused, and
-// the same processes go on when it is back.
+// The queue's Redis is cut off, or hangs, under load. Uploads are refused, and
+// the same process goes on when it is back.
 func TestSoakQueueStreamCutOff(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
@@ -174,7 +175,7 @@ func TestSoakQueueStreamCutOff(t *testing.T) {
 		if i%2 == 0 {
 			link.Start()
 		} else {
-			link.Release() // what was refused may happen after all
+			link.Release() // a refused upload may be accepted after all
 		}
 	}
 	u.AwaitMore(t, 50)

@@ -13,21 +13,21 @@ import (
 	"stepboard/internal/testenv"
 )
 
-// pair is two processes of one role, of which one may die at a time.
+// pair is two processes of one role, of which one may be killed at a time.
 type pair struct {
-	start func() *testenv.Process
-	now   [2]*testenv.Process
-	// dead are those that were killed, and when.
-	dead map[*testenv.Process]time.Time
+	start   func() *testenv.Process
+	running [2]*testenv.Process
+	// killed holds the time at which each of the others was killed.
+	killed map[*testenv.Process]time.Time
 }
 
 func newPair(start func() *testenv.Process) *pair {
-	return &pair{start: start, now: [2]*testenv.Process{start(), start()}, dead: make(map[*testenv.Process]time.Time)}
+	return &pair{start: start, running: [2]*testenv.Process{start(), start()}, killed: make(map[*testenv.Process]time.Time)}
 }
 
-// Two processes of each role on a cluster, where one after another dies at
-// random: nothing that was acknowledged is missing in the end, every cold day
-// is in the archive, and no job ran twice at once.
+// Two processes of each role run on a cluster, and one after another is killed
+// at random. In the end no acknowledged update is missing, every cold day is in
+// the archive, and no job ran twice at once.
 func TestSoakTwoOfEachRole(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCluster(t)
@@ -39,45 +39,45 @@ func TestSoakTwoOfEachRole(t *testing.T) {
 		return func() *testenv.Process { return testenv.Serve(t, env.Config, flags...) }
 	}
 	api := newPair(start("api"))
-	crews := []*pair{api, newPair(start("consumer")), newPair(start("jobs"))}
-	jobs := crews[2]
-	befriend(t, env, api.now[0].URL)
-	harness.AwaitDrained(t, api.now[0])
-	g, s, a := startGivers(t, api.now[0].URL), startSteppers(t, api.now[0].URL, brokenCalls), newColdDays(t, env)
-	call := func(p *testenv.Process) { g.to(p.URL); s.to(p.URL) }
+	roles := []*pair{api, newPair(start("consumer")), newPair(start("jobs"))}
+	jobs := roles[2]
+	befriend(t, env, api.running[0].URL)
+	harness.AwaitDrained(t, api.running[0])
+	g, s, a := startGivers(t, api.running[0].URL), startSteppers(t, api.running[0].URL, allowBroken), newColdDays(t, env)
+	call := func(p *testenv.Process) { g.redirect(p.URL); s.redirect(p.URL) }
 	kills, began := 0, time.Now()
 	for ; kills < 6 || (os.Getenv("SOAK") != "" && time.Since(began) < 2*time.Minute); kills++ {
 		a.write()
-		g.progress(rand.Int64N(20))
-		s.progress(rand.Int64N(200))
-		// The first rounds kill one of each.
-		crew, i := crews[kills%len(crews)], rand.IntN(2)
-		if kills >= len(crews) {
-			crew = crews[rand.IntN(len(crews))]
+		g.awaitMore(rand.Int64N(20))
+		s.awaitMore(rand.Int64N(200))
+		// The first rounds kill one process of each role.
+		role, i := roles[kills%len(roles)], rand.IntN(2)
+		if kills >= len(roles) {
+			role = roles[rand.IntN(len(roles))]
 		}
-		dying, other := crew.now[i], api.now[1-i]
+		dying, other := role.running[i], api.running[1-i]
 		call(other)
-		if crew == api && rand.IntN(2) == 0 { // with calls under way, which break off
+		if role == api && rand.IntN(2) == 0 { // its calls break off
 			call(dying)
-			g.progress(1)
+			g.awaitMore(1)
 		}
-		crew.dead[dying] = time.Now()
+		role.killed[dying] = time.Now()
 		dying.Kill()
 		call(other)
-		g.progress(10)
-		s.progress(50)
-		crew.now[i] = crew.start()
+		g.awaitMore(10)
+		s.awaitMore(50)
+		role.running[i] = role.start()
 	}
 	g.end()
 	s.end()
 	t.Logf("%d kills in %v; %d increments, %d other calls, %d and %d of them refused or broken off",
 		kills, time.Since(began), g.done.Load(), s.done.Load(), g.refused.Load(), s.refused.Load())
-	harness.AwaitDrained(t, api.now[0])
+	harness.AwaitDrained(t, api.running[0])
 	s.check(env)
 	g.check(env.Stores, env.Keys)
 	a.check()
-	for _, crew := range crews {
-		for _, p := range crew.now {
+	for _, role := range roles {
+		for _, p := range role.running {
 			if status := p.Stop(); status != 0 {
 				t.Errorf("stopped with status %d: %s", status, p.Log())
 			}
@@ -92,15 +92,16 @@ type jobRun struct {
 	begin, end time.Time
 }
 
-// checkJobs reads from the logs of job runners when which job ran.
+// checkJobs reads from the logs when each job ran, and expects no two runs of a
+// job at once.
 func (p *pair) checkJobs(t *testing.T) {
 	t.Helper()
 	runs := make(map[string][]jobRun)
-	for process := range maps.Keys(p.dead) {
-		readRuns(t, process, p.dead[process], runs)
+	for process := range maps.Keys(p.killed) {
+		readJobRuns(t, process, p.killed[process], runs)
 	}
-	for _, process := range p.now {
-		readRuns(t, process, time.Now(), runs)
+	for _, process := range p.running {
+		readJobRuns(t, process, time.Now(), runs)
 	}
 	for _, name := range []string{"archive", "friends", "reconcile", "roll", "purge"} {
 		if len(runs[name]) < 2 {
@@ -119,11 +120,11 @@ func (p *pair) checkJobs(t *testing.T) {
 	}
 }
 
-// readRuns reads from a process's log when it ran which job. What it had not
-// ended when it died or stopped ended then.
-func readRuns(t *testing.T, process *testenv.Process, ended time.Time, runs map[string][]jobRun) {
+// readJobRuns reads from a process's log when it ran which job. A run without
+// an end in the log ended with the process.
+func readJobRuns(t *testing.T, process *testenv.Process, ended time.Time, runs map[string][]jobRun) {
 	t.Helper()
-	under := make(map[string]time.Time)
+	open := make(map[string]time.Time)
 	for text := range strings.Lines(process.Log()) {
 		var line struct {
 			Time     time.Time
@@ -134,13 +135,13 @@ func readRuns(t *testing.T, process *testenv.Process, ended time.Time, runs map[
 		}
 		switch line.Msg {
 		case "job begins":
-			under[line.Job] = line.Time
+			open[line.Job] = line.Time
 		case "job ends":
-			runs[line.Job] = append(runs[line.Job], jobRun{process, under[line.Job], line.Time})
-			delete(under, line.Job)
+			runs[line.Job] = append(runs[line.Job], jobRun{process, open[line.Job], line.Time})
+			delete(open, line.Job)
 		}
 	}
-	for name, begin := range under {
+	for name, begin := range open {
 		runs[name] = append(runs[name], jobRun{process, begin, ended})
 	}
 }

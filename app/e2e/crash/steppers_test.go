@@ -17,23 +17,23 @@ import (
 
 const (
 	shardedUsers = 40
-	fixedScore   = 1000 // of the users above, who upload nothing
+	fixedScore   = 1000 // of these users, who upload only once
 )
 
-// steppers upload growing totals to a sharded board, and read the ranking of
-// their friends and their own place, until they are told to stop.
+// steppers upload growing totals to a sharded board, and read their friend
+// ranking and the ranking around them, until end.
 type steppers struct {
 	*traffic
-	// may tells which failures are no wonder.
-	may  func(status int, err error) bool
-	date string
+	// allowed reports whether a call may fail like this.
+	allowed func(status int, err error) bool
+	date    string
 
 	mu             sync.Mutex
 	promised, sent map[models.UserID]int64
 }
 
 func startSteppers(t testing.TB, url string, may func(status int, err error) bool) *steppers {
-	s := &steppers{traffic: newTraffic(t, url), may: may, date: harness.Today(), promised: make(map[models.UserID]int64), sent: make(map[models.UserID]int64)}
+	s := &steppers{traffic: newTraffic(t, url), allowed: may, date: harness.Today(), promised: make(map[models.UserID]int64), sent: make(map[models.UserID]int64)}
 	for id := range models.UserID(6) {
 		bearer := harness.Token(t, id+1, "")
 		s.wg.Go(func() { s.run(id+1, bearer) })
@@ -59,7 +59,7 @@ func (s *steppers) run(id models.UserID, bearer string) {
 			s.mu.Unlock()
 		}
 		if text, ok := s.ask(client, bearer, "GET", "/v1/boards/steps/friends?limit=100&date="+s.date, ""); ok {
-			// All friends who upload nothing have what they had, on every shard.
+			// The other users keep their score, whatever shard they are on.
 			if n := strings.Count(text, fmt.Sprintf(`"score":%d,`, fixedScore)); n < shardedUsers {
 				s.t.Errorf("%d of %d friends have their score: %s", n, shardedUsers, text)
 				return
@@ -69,13 +69,14 @@ func (s *steppers) run(id models.UserID, bearer string) {
 	}
 }
 
+// ask makes one call; ok is false if it failed.
 func (s *steppers) ask(client *http.Client, bearer, method, path, body string) (text string, ok bool) {
 	status, text, err := harness.Request(s.t.Context(), client, bearer, method, *s.url.Load()+path, body)
 	switch {
 	case err == nil && (status == http.StatusOK || status == http.StatusAccepted):
 		s.done.Add(1)
 		return text, true
-	case s.may(status, err):
+	case s.allowed(status, err):
 		s.refused.Add(1)
 		<-time.After(5 * time.Millisecond)
 	default:
@@ -84,15 +85,15 @@ func (s *steppers) ask(client *http.Client, bearer, method, path, body string) (
 	return "", false
 }
 
-// check compares the board with what was promised; exactly so where Redis has
-// forgotten nothing.
+// check compares the board with the uploads, as harness.CheckPromised does. It
+// may be used only if Redis has lost nothing.
 func (s *steppers) check(env *testenv.Env) {
 	s.t.Helper()
 	harness.CheckPromised(s.t, env, env.Redis, harness.DayBucket(s.t, env, s.date), s.promised, s.sent)
 }
 
-// sharded is a process on another Redis with boards of 16 shards, on which the
-// steppers' friends have their scores.
+// sharded starts a process with boards of 16 shards on another Redis, and calls
+// befriend.
 func sharded(t testing.TB, use func(*config.Redis)) (*testenv.Env, *testenv.Process) {
 	t.Helper()
 	env := testenv.RealOn(t, use)
@@ -102,7 +103,7 @@ func sharded(t testing.TB, use func(*config.Redis)) (*testenv.Env, *testenv.Proc
 	return env, p
 }
 
-// befriend gives the steppers their friends, and those a score.
+// befriend gives each stepper the same 40 friends, and each of these a score.
 func befriend(t testing.TB, env *testenv.Env, url string) {
 	t.Helper()
 	f := friends.New(friends.NewStore(env.Gorm), friends.NewCache(env.Redis, env.Keys), env.Log)

@@ -16,7 +16,7 @@ func upload(t testing.TB, url, date string, users int) *harness.Uploads {
 	return harness.StartUploads(t, http.StatusOK, url, date, users)
 }
 
-// What was acknowledged is on the board, whenever the process is killed.
+// Every acknowledged upload is on the board after the process was killed.
 func TestSoakAcknowledgedUploadsSurviveAKill(t *testing.T) {
 	t.Parallel()
 	for range rounds(2, 50) {
@@ -29,7 +29,8 @@ func TestSoakAcknowledgedUploadsSurviveAKill(t *testing.T) {
 	}
 }
 
-// A process that is told to stop finishes what it has begun, and ends well.
+// A process that is told to stop under load finishes the calls that it has
+// begun, and ends with status 0.
 func TestSoakStoppingUnderLoad(t *testing.T) {
 	t.Parallel()
 	for range rounds(1, 20) {
@@ -44,8 +45,8 @@ func TestSoakStoppingUnderLoad(t *testing.T) {
 	}
 }
 
-// While Redis is away uploads are refused, not lost; when it is back the same
-// process goes on, and every promise is kept.
+// While Redis is away, uploads are refused. When it is back, the same process
+// goes on, and no acknowledged upload is lost.
 func TestSoakRedisKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
