@@ -86,7 +86,7 @@ func TestArchiveCommand(t *testing.T) {
 }
 
 // One day that fails does not keep the others.
-func TestArchiveCommandGoesOnBehindAFailure(t *testing.T) {
+func TestArchiveCommandContinuesAfterAFailure(t *testing.T) {
 	t.Parallel()
 	i := newImporter(t)
 	if status, said, _ := i.run("steps", "user_id,date,steps\n1,2026-11-17,1\n1,2026-11-18,2\n1,2026-11-19,3\n"); status != 0 {
@@ -138,7 +138,7 @@ func (i *importer) partitions() (months []string) {
 
 // Months that are kept no longer are dropped by the job; their days are empty
 // then, and no error.
-func TestDaysThatAreKeptNoLonger(t *testing.T) {
+func TestRetention(t *testing.T) {
 	t.Parallel()
 	i := newImporter(t)
 	csv := "user_id,date,steps\n1,2016-04-30,5\n1,2026-09-30,6\n1,2026-10-01,7\n1,2026-11-10,8\n1,2026-11-19,9\n"
@@ -190,7 +190,7 @@ func TestDaysThatAreKeptNoLonger(t *testing.T) {
 
 // Where somebody has taken a month out of the archive, nothing is made in its
 // place: it says which table stands there, and the days wait in Redis.
-func TestAMonthThatWasTakenOut(t *testing.T) {
+func TestDetachedMonth(t *testing.T) {
 	t.Parallel()
 	i := newImporter(t)
 	if status, said, _ := i.run("steps", "user_id,date,steps\n1,2016-04-20,5\n"); status != 0 {
@@ -210,7 +210,7 @@ func TestAMonthThatWasTakenOut(t *testing.T) {
 	s := newServer(t, i.env)
 	s.waitForStartJobs() // its job fails too
 	failed := make(map[string]bool)
-	for _, r := range s.list("?state=failed").Runs {
+	for _, r := range s.archiveRuns("?state=failed").Runs {
 		failed[r.Bucket] = strings.Contains(r.Error, complaint) && r.FinishedAt != nil
 	}
 	if diff := cmp.Diff(map[string]bool{"20160420": true, "20160421": true}, failed); diff != "" {
@@ -225,7 +225,7 @@ func TestAMonthThatWasTakenOut(t *testing.T) {
 	if text := command(i.at(testenv.Noon, "archive")...).Succeeds(t); strings.Count(text, "\n") != 2 {
 		t.Errorf("mended, it prints %q", text)
 	}
-	if diff := cmp.Diff([]string{"1. 1 6 2016-04-20T15:59:59.999Z"}, s.day("2016-04-20", models.SourceArchive)); diff != "" {
+	if diff := cmp.Diff([]string{"1. 1 6 2016-04-20T15:59:59.999Z"}, s.dayLines("2016-04-20", models.SourceArchive)); diff != "" {
 		t.Errorf("mended -want +got:\n%s", diff)
 	}
 	if left := i.keys("board:*2016*"); len(left) != 0 {

@@ -41,8 +41,8 @@ type archiveRuns struct {
 	NextCursor *string      `json:"next_cursor"`
 }
 
-// list reads a page of the runs.
-func (s *server) list(query string) archiveRuns {
+// archiveRuns reads a page of the runs.
+func (s *server) archiveRuns(query string) archiveRuns {
 	s.t.Helper()
 	var page archiveRuns
 	s.want(s.admin("GET", "/v1/admin/archives"+query, nil), http.StatusOK, &page)
@@ -63,13 +63,13 @@ func testArchivesOverHTTP(t *testing.T, env *testenv.Env) {
 	const path = "/v1/admin/archives"
 	s := newServer(t, env)
 	s.waitForStartJobs()
-	s.live(harness.NoonDay, map[models.UserID]int{1: 10, 2: 20, 3: 0})
+	s.uploadDay(harness.NoonDay, map[models.UserID]int{1: 10, 2: 20, 3: 0})
 	for _, bearer := range []string{harness.Token(t, 1, ""), harness.Token(t, 1, auth.ScopeService)} {
 		s.refuse(s.call(bearer, "GET", path, nil), 403, models.CodeForbidden)
 		s.refuse(s.call(bearer, "POST", path, bucketOf("steps", "2026-11-20")), 403, models.CodeForbidden)
 	}
 	s.refuse(s.call("", "GET", path, nil), 401, models.CodeUnauthenticated)
-	if page := s.list(""); page.Runs == nil || len(page.Runs) != 0 || page.NextCursor != nil {
+	if page := s.archiveRuns(""); page.Runs == nil || len(page.Runs) != 0 || page.NextCursor != nil {
 		t.Errorf("before any run: %+v", page)
 	}
 
@@ -101,7 +101,7 @@ func testArchivesOverHTTP(t *testing.T, env *testenv.Env) {
 			s.refuse(s.admin("POST", path, tt.body), tt.status, tt.code)
 		})
 	}
-	if page := s.list(""); len(page.Runs) != 0 {
+	if page := s.archiveRuns(""); len(page.Runs) != 0 {
 		t.Errorf("refused calls have left %+v", page)
 	}
 
@@ -115,7 +115,7 @@ func testArchivesOverHTTP(t *testing.T, env *testenv.Env) {
 		t.Errorf("begun: %+v", run)
 	}
 	testenv.Eventually(t, "the run is complete", func() bool {
-		page := s.list("?state=complete")
+		page := s.archiveRuns("?state=complete")
 		return len(page.Runs) == 1
 	})
 	now := "2026-11-23T17:00:00.000Z"
@@ -123,7 +123,7 @@ func testArchivesOverHTTP(t *testing.T, env *testenv.Env) {
 		Board: "steps", Bucket: "20261120", Run: 1, State: models.ArchiveComplete, Attempts: 1, Shards: env.Config.Boards[0].Shards,
 		Moved: 3, Entries: 3, ScoreSum: 30, StartedAt: now, FinishedAt: &now,
 	}
-	if diff := cmp.Diff(archiveRuns{Runs: []archiveRun{want}}, s.list("")); diff != "" {
+	if diff := cmp.Diff(archiveRuns{Runs: []archiveRun{want}}, s.archiveRuns("")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	// The run is complete before it is over: it still drops what it has moved.
@@ -155,7 +155,7 @@ func testPagesOfArchives(t *testing.T, env *testenv.Env) {
 	s := newServer(t, env)
 	s.waitForStartJobs()
 	for i := range 7 {
-		s.live(harness.NoonDay+models.Date(i), map[models.UserID]int{1: i})
+		s.uploadDay(harness.NoonDay+models.Date(i), map[models.UserID]int{1: i})
 		s.want(s.as(1, "POST", "/v1/boards/private/scores", fmt.Sprintf(`{"date":%q,"score":1}`, harness.NoonDay+models.Date(i))), 200, nil)
 	}
 	env.Clock.Advance(4 * 24 * time.Hour)
@@ -171,7 +171,7 @@ func testPagesOfArchives(t *testing.T, env *testenv.Env) {
 		t.Helper()
 		cursor := ""
 		for {
-			page := s.list(fmt.Sprintf("?limit=%d&cursor=%s%s", limit, cursor, query))
+			page := s.archiveRuns(fmt.Sprintf("?limit=%d&cursor=%s%s", limit, cursor, query))
 			pages++
 			for _, r := range page.Runs {
 				names = append(names, name(r))
@@ -211,13 +211,13 @@ func testPagesOfArchives(t *testing.T, env *testenv.Env) {
 			t.Errorf("%s: %v", query, got)
 		}
 	}
-	page := s.list("?state=failed")
+	page := s.archiveRuns("?state=failed")
 	if r := page.Runs[0]; r.Error != "why" || r.Attempts != 2 || r.FinishedAt != nil || r.Entries != 0 {
 		t.Errorf("the failed run is %+v", r)
 	}
 
 	const path = "/v1/admin/archives?limit=2&cursor="
-	cursor := *s.list("?limit=2").NextCursor
+	cursor := *s.archiveRuns("?limit=2").NextCursor
 	s.want(s.admin("GET", path+cursor, nil), http.StatusOK, nil)
 	flip := func(at int) string {
 		other := byte('A')
@@ -239,12 +239,12 @@ func testPagesOfArchives(t *testing.T, env *testenv.Env) {
 
 // A day that somebody else is archiving is refused, and a database that does
 // not answer is no fault of who asks.
-func TestAnArchivalThatCantBegin(t *testing.T) {
+func TestArchiveRunThatCannotBegin(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	s := newServer(t, env)
 	s.waitForStartJobs()
-	s.live(harness.NoonDay, map[models.UserID]int{1: 10})
+	s.uploadDay(harness.NoonDay, map[models.UserID]int{1: 10})
 	env.Clock.Advance(5 * 24 * time.Hour)
 	elsewhere := lease.NewPostgres(testenv.Must(pgx.ParseConfig(env.Config.Postgres.DSN)))
 	err := elsewhere.Hold(t.Context(), "archive/steps/20261120", func(context.Context) error {

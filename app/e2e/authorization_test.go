@@ -10,12 +10,12 @@ import (
 )
 
 // Who may make which call: a user, a backend, an administrator, a stranger.
-func TestWhoMayCallWhat(t *testing.T) {
+func TestAuthorization(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, testWhoMayCallWhat)
+	testenv.Each(t, testAuthorization)
 }
 
-func testWhoMayCallWhat(t *testing.T, env *testenv.Env) {
+func testAuthorization(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env)
 	for _, id := range []string{"1", "2"} {

@@ -13,12 +13,12 @@ import (
 )
 
 // Calls of one kind do not fit boards of another.
-func TestCallsOfOtherKinds(t *testing.T) {
+func TestCallsOnOtherKindsOfBoards(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, testCallsOfOtherKinds)
+	testenv.Each(t, testCallsOnOtherKindsOfBoards)
 }
 
-func testCallsOfOtherKinds(t *testing.T, env *testenv.Env) {
+func testCallsOnOtherKindsOfBoards(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env, withEvents)
 	for _, board := range []string{"gifts", "active"} {

@@ -8,14 +8,14 @@ import (
 )
 
 // The contract holds on a Redis Cluster, with boards of one shard and of many.
-func TestTheContractOnACluster(t *testing.T) {
+func TestContractOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCluster(t)
 	testContract(t, cluster.Use)
 }
 
 // The contract holds on a Redis that Sentinels watch over.
-func TestTheContractOnSentinel(t *testing.T) {
+func TestContractOnSentinel(t *testing.T) {
 	t.Parallel()
 	sentinels := testenv.StartSentinels(t)
 	testContract(t, sentinels.Use)
@@ -26,27 +26,27 @@ func TestTheContractOnSentinel(t *testing.T) {
 func testContract(t *testing.T, use func(*config.Redis)) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, *testenv.Env){
-		"who may call what":           testWhoMayCallWhat,
-		"parameters that are refused": testParametersThatAreRefused,
-		"ids that are refused":        testIDsThatAreRefused,
+		"who may call what":           testAuthorization,
+		"parameters that are refused": testRefusedParameters,
+		"ids that are refused":        testRefusedIDs,
 		"mistyped keys":               testMistypedKeys,
 		"friends":                     testFriendsOverHTTP,
-		"a ranking":                   testARankingOverHTTP,
-		"outside":                     testOutside,
+		"a ranking":                   testRankingOverHTTP,
+		"outside":                     testPathsOutsideTheAPI,
 		"history":                     testHistoryOverHTTP,
-		"histories that are refused":  testHistoriesThatAreRefused,
+		"histories that are refused":  testRefusedHistories,
 		"archived days":               testArchivedDaysWithoutRedis,
 		"archives":                    testArchivesOverHTTP,
 		"pages of archives":           testPagesOfArchives,
 		"more shards":                 testMoreShards,
 		"uploads":                     testUploads,
 		"a batch":                     testBatch,
-		"redis away":                  testRedisAway,
+		"redis away":                  testBoardsWithoutRedis,
 		"increments":                  testIncrements,
-		"increments that are refused": testIncrementsThatAreRefused,
-		"calls of other kinds":        testCallsOfOtherKinds,
-		"when an event is open":       testWhenAnEventIsOpen,
-		"a prize":                     testAPrize,
+		"increments that are refused": testRefusedIncrements,
+		"calls of other kinds":        testCallsOnOtherKindsOfBoards,
+		"when an event is open":       testEventOpens,
+		"a prize":                     testTiesForAPrize,
 		"boards defined at runtime":   testBoardsDefinedWhileRunning,
 		"a stream":                    testStream,
 		"the limit of a user":         testLimitOfAUser,

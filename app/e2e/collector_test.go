@@ -119,7 +119,7 @@ type tracedServer struct {
 // lines keeps a log.
 type lines struct{ testenv.Buffer }
 
-func (l *lines) with(text string) []string {
+func (l *lines) containing(text string) []string {
 	var found []string
 	for line := range strings.Lines(l.String()) {
 		if strings.Contains(line, text) {
@@ -162,35 +162,35 @@ func newTracedServer(t testing.TB, env *testenv.Env, settings config.Traces) *tr
 	return s
 }
 
-// late is a collector that takes nothing before it is told to.
-type late struct {
+// slowCollector is a collector that takes nothing before it is told to.
+type slowCollector struct {
 	*collector
-	url   string
-	asked chan struct{} // has something once it has been sent something
-	take  chan struct{} // closed to tell it
+	url      string
+	received chan struct{} // has something once it has been sent something
+	accept   chan struct{} // closed to tell it
 }
 
-func newLate(t testing.TB) *late {
+func newSlowCollector(t testing.TB) *slowCollector {
 	t.Helper()
-	l := &late{collector: newCollector(t), asked: make(chan struct{}, 1), take: make(chan struct{})}
+	l := &slowCollector{collector: newCollector(t), received: make(chan struct{}, 1), accept: make(chan struct{})}
 	ts := httptest.NewServer(l)
 	t.Cleanup(ts.Close)
 	l.url = ts.URL
 	return l
 }
 
-func (l *late) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (l *slowCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
 	}
 	select {
-	case l.asked <- struct{}{}:
+	case l.received <- struct{}{}:
 	default:
 	}
 	select {
 	case <-r.Context().Done(): // the sender has given up
-	case <-l.take:
+	case <-l.accept:
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		l.collector.ServeHTTP(w, r)
 	}
@@ -199,18 +199,18 @@ func (l *late) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Promise: a collector that is away, hangs or is slow is not waited for, by
 // calls or, for long, by the end; and the log says, at most once a minute and at
 // the end, how many spans are lost: all that did not arrive.
-func TestACollectorThatDoesNotTakeTraces(t *testing.T) {
+func TestCollectorThatDoesNotAccept(t *testing.T) {
 	t.Parallel()
 	refusing := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(refusing.Close)
 	away := httptest.NewServer(http.NotFoundHandler())
 	away.Close()
-	hanging, slow := newLate(t), newLate(t)
+	hanging, slow := newSlowCollector(t), newSlowCollector(t)
 
 	env := testenv.Real(t)
 	tests := []struct {
 		name, url string
-		late      *late
+		late      *slowCollector
 	}{
 		{"away", away.URL, nil},
 		{"refusing", refusing.URL, nil},
@@ -236,10 +236,10 @@ func TestACollectorThatDoesNotTakeTraces(t *testing.T) {
 			}
 			arrived := 0
 			if tt.late != nil {
-				<-tt.late.asked
+				<-tt.late.received
 			}
 			if tt.late == slow {
-				close(slow.take)
+				close(slow.accept)
 			}
 			s.stop()
 			if tt.late != nil {
@@ -248,7 +248,7 @@ func TestACollectorThatDoesNotTakeTraces(t *testing.T) {
 			if (arrived > 0) != (tt.late == slow) {
 				t.Errorf("%d spans arrived", arrived)
 			}
-			lost, said := 0, s.log.with("traces are lost")
+			lost, said := 0, s.log.containing("traces are lost")
 			for _, text := range said {
 				var line struct {
 					Spans int

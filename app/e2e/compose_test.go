@@ -14,8 +14,8 @@ import (
 	"stepboard/internal/testenv"
 )
 
-// composed is what a test reads of a compose file.
-type composed struct {
+// composeFile is what a test reads of a compose file.
+type composeFile struct {
 	Services map[string]struct {
 		Build       string            `yaml:"build"`
 		Image       string            `yaml:"image"`
@@ -32,14 +32,14 @@ type composed struct {
 // has a default in the open.
 var required = regexp.MustCompile(`\$\{([A-Z_]+):\?[^}]+\}`)
 
-func compose(t testing.TB, file string) composed {
+func compose(t testing.TB, file string) composeFile {
 	t.Helper()
 	text := string(testenv.Must(os.ReadFile("../../" + file)))
 	text = required.ReplaceAllString(text, strings.Repeat("s", 40))
 	if strings.Contains(strings.ReplaceAll(text, "$$", ""), "${") {
 		t.Errorf("%s has a variable that need not be set", file)
 	}
-	var c composed
+	var c composeFile
 	if err := yaml.Unmarshal([]byte(text), &c); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
@@ -75,7 +75,7 @@ func TestComposeFiles(t *testing.T) {
 		api.Ingest.Kafka.Topic != consumer.Ingest.Kafka.Topic || api.Boards[0] != consumer.Boards[0] {
 		t.Errorf("the roles differ: %+v, %+v", api, consumer)
 	}
-	for _, c := range []composed{one, many} {
+	for _, c := range []composeFile{one, many} {
 		for name, s := range c.Services {
 			for other := range s.DependsOn {
 				_, here := one.Services[other]

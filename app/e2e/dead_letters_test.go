@@ -42,9 +42,9 @@ func addEntry(t testing.TB, env *testenv.Env, updates int, payload []byte) {
 	}
 }
 
-// disorder is what a stream may hold at worst: every tenth update twice, all of
+// disorderedMessages is what a stream may hold at worst: every tenth update twice, all of
 // them shuffled among the 1,000 beside them, and every hundredth unreadable.
-func disorder(rng *rand.Rand, bucket *models.Bucket, updates int) (messages [][]byte, unreadable int) {
+func disorderedMessages(rng *rand.Rand, bucket *models.Bucket, updates int) (messages [][]byte, unreadable int) {
 	for i := range updates {
 		u := ingest.Update{
 			Board: bucket.Board, Bucket: bucket.Name, User: models.UserID(1 + rng.IntN(300)), Score: rng.Int64N(200),
@@ -68,9 +68,9 @@ func disorder(rng *rand.Rand, bucket *models.Bucket, updates int) (messages [][]
 	return messages, unreadable
 }
 
-// best is the largest composite of each user in a bucket, of the messages that
+// largestComposites is the largest composite of each user in a bucket, of the messages that
 // can be read.
-func best(t testing.TB, bucket *models.Bucket, messages [][]byte) map[models.UserID]models.Composite {
+func largestComposites(t testing.TB, bucket *models.Bucket, messages [][]byte) map[models.UserID]models.Composite {
 	t.Helper()
 	codec, largest := score.Of(bucket), make(map[models.UserID]models.Composite)
 	for _, m := range messages {
@@ -114,7 +114,7 @@ func TestQueueDisorder(t *testing.T) {
 	key := env.Keys.Board(bucket, 0)
 	mine := boardOf(t, env.Redis, key)[1]
 
-	messages, unreadable := disorder(rand.New(rand.NewPCG(1, 2)), bucket, 10_000)
+	messages, unreadable := disorderedMessages(rand.New(rand.NewPCG(1, 2)), bucket, 10_000)
 	for some := range slices.Chunk(messages, 100) {
 		addEntry(t, env, len(some), frames(some...))
 	}
@@ -125,7 +125,7 @@ func TestQueueDisorder(t *testing.T) {
 	addEntry(t, env, 2, frames(early.AppendTo(nil), func() []byte { early.User = 8; return early.AppendTo(nil) }()))
 	harness.AwaitDrained(t, p)
 
-	want := best(t, bucket, messages)
+	want := largestComposites(t, bucket, messages)
 	want[1] = max(want[1], mine)
 	if got := boardOf(t, env.Redis, key); !maps.Equal(got, want) {
 		t.Errorf("the board holds\n%v, want\n%v", got, want)
@@ -133,12 +133,12 @@ func TestQueueDisorder(t *testing.T) {
 	if n, _ := harness.Metric(t, p, "stepboard_ingest_dead_letters_total"); int(n) != unreadable+2 {
 		t.Errorf("%v dead letters are counted, want %d", n, unreadable+2)
 	}
-	settleLetters(t, env, p, bucket, unreadable)
+	handleDeadLetters(t, env, p, bucket, unreadable)
 }
 
-// settleLetters settles dead letters of messages that can't be read, and, newer
+// handleDeadLetters settles dead letters of messages that can't be read, and, newer
 // than those, of users 7 and 8 on 2020-01-01: by the API and by the command.
-func settleLetters(t *testing.T, env *testenv.Env, p *testenv.Process, like *models.Bucket, unreadable int) {
+func handleDeadLetters(t *testing.T, env *testenv.Env, p *testenv.Process, like *models.Bucket, unreadable int) {
 	t.Helper()
 	command := func(args ...string) (stdout, stderr string, status int) {
 		t.Helper()

@@ -103,8 +103,8 @@ func (d *demo) ranking(bearer, query string) models.Ranking {
 	return r
 }
 
-// ends stops the demo, which has nothing to complain of.
-func (d *demo) ends() {
+// wantCleanStop stops the demo, which has nothing to complain of.
+func (d *demo) wantCleanStop() {
 	d.t.Helper()
 	if status := d.Stop(); status != 0 || d.Log() != "" {
 		d.t.Errorf("status %d: %s", status, d.Log())
@@ -175,7 +175,7 @@ func TestDemo(t *testing.T) {
 
 	before := d.ranking(bearer, "")
 	testenv.Eventually(t, "somebody walks", func() bool { return !cmp.Equal(before, d.ranking(bearer, "")) })
-	d.ends()
+	d.wantCleanStop()
 }
 
 func TestDemoOfOne(t *testing.T) {
@@ -184,7 +184,7 @@ func TestDemoOfOne(t *testing.T) {
 	if r := d.ranking(d.bearer(), ""); r.Total != 1 || r.Me == nil || r.Me.Rank != 1 {
 		t.Errorf("the ranking is %+v", r)
 	}
-	d.ends()
+	d.wantCleanStop()
 }
 
 // A demo of the real graph and steps: 4,039 people, of whom user 1 knows 347.
@@ -206,7 +206,7 @@ func TestDemoFromFiles(t *testing.T) {
 		t.Errorf("%d are ranked", before.Total)
 	}
 	testenv.Eventually(t, "somebody walks", func() bool { return !cmp.Equal(before, d.ranking(bearer, "?limit=200")) })
-	d.ends()
+	d.wantCleanStop()
 }
 
 // A demo of many people takes a while to start, and stops at once all the

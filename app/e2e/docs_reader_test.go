@@ -27,10 +27,10 @@ type reader struct {
 	tmp string
 	// What stands here for an address or a cursor of the document.
 	real map[string]string
-	// later is how many days after the document's today is.
-	later int
-	sent  string // the commands so far
-	began time.Time
+	// dayOffset is how many days after the document's today is.
+	dayOffset int
+	typed     string // the commands so far
+	began     time.Time
 }
 
 // newReader opens a shell in a copy of the checkout, with servers of its own:
@@ -62,7 +62,7 @@ func newReader(t testing.TB, doc string) *reader {
 	}
 	r.Shell = testenv.StartShell(t, checkout, env)
 	if doc == "docs/operations.md" {
-		r.types(shownBlock{lines: strings.Split(operated, "\n")}.typed())
+		r.run(codeBlock{lines: strings.Split(operationsSetup, "\n")}.commands())
 	}
 	return r
 }
@@ -111,13 +111,13 @@ func copyCheckout(t testing.TB, to string) {
 	}
 }
 
-// types types the commands, and compares what they print.
-func (r *reader) types(commands []typed) {
+// run types the commands, and compares what they print.
+func (r *reader) run(commands []docCommand) {
 	r.t.Helper()
 	var demo string // what it has printed
 	for _, c := range commands {
-		r.sent += c.text + "\n"
-		printed, status := r.Do(r.here(c))
+		r.typed += c.text + "\n"
+		printed, status := r.Do(r.adapt(c))
 		if status != 0 {
 			r.t.Fatalf("line %d: %s: status %d: %s%s", c.number, c.text, status, printed, r.Stderr())
 		}
@@ -126,7 +126,7 @@ func (r *reader) types(commands []typed) {
 			demo = r.demoStarted(c)
 			printed = demo
 		case strings.Contains(c.text, "stepboard serve "):
-			log := regexp.MustCompile(`2>(\S+)`).FindStringSubmatch(r.here(c))
+			log := regexp.MustCompile(`2>(\S+)`).FindStringSubmatch(r.adapt(c))
 			r.real[documentedAddr] = r.awaits(log[1], regexp.MustCompile(`"msg":"serving","addr":"([^"]+)"`))
 		}
 		if c.output != nil {
@@ -134,12 +134,12 @@ func (r *reader) types(commands []typed) {
 		}
 	}
 	if demo != "" {
-		r.copies(demo)
+		r.runPrinted(demo)
 	}
 }
 
-// copies runs what a demo prints: that is to be copied too.
-func (r *reader) copies(demo string) {
+// runPrinted runs what a demo prints: that is to be copied too.
+func (r *reader) runPrinted(demo string) {
 	r.t.Helper()
 	calls := strings.Join(regexp.MustCompile(`(?m)^  (TOKEN=|curl ).*$`).FindAllString(demo, -1), "\n")
 	printed, status := r.Do("(set -e; " + calls + ")")
@@ -151,10 +151,10 @@ func (r *reader) copies(demo string) {
 const startDemo = "go run . demo"
 
 // demoFile is where what a demo prints is kept.
-func (c typed) demoFile() string { return fmt.Sprintf("demo-%d.txt", c.number) }
+func (c docCommand) demoFile() string { return fmt.Sprintf("demo-%d.txt", c.number) }
 
-// here is a command as it must be typed here.
-func (r *reader) here(c typed) string {
+// adapt is a command as it must be typed here.
+func (r *reader) adapt(c docCommand) string {
 	text := c.text
 	if strings.HasPrefix(text, startDemo) {
 		// On a free port, and in what stands for another terminal.
@@ -167,25 +167,25 @@ func (r *reader) here(c typed) string {
 	for shown, real := range r.real {
 		text = strings.ReplaceAll(text, shown, real)
 	}
-	return r.shifted(text)
+	return r.shiftDates(text)
 }
 
 var isoDate = regexp.MustCompile(`\b\d{4}-\d\d-\d\d`)
 
-// shifted is a text of the document with its dates as they are today.
-func (r *reader) shifted(text string) string {
+// shiftDates is a text of the document with its dates as they are today.
+func (r *reader) shiftDates(text string) string {
 	return isoDate.ReplaceAllStringFunc(text, func(date string) string {
 		d, err := models.ParseDate(date)
 		if err != nil {
 			return date
 		}
-		return (d + models.Date(r.later)).String()
+		return (d + models.Date(r.dayOffset)).String()
 	})
 }
 
 // demoStarted waits for a demo, copies the token that it prints, and answers
 // all that it prints. From now on the demo's day stands for the document's.
-func (r *reader) demoStarted(c typed) string {
+func (r *reader) demoStarted(c docCommand) string {
 	r.t.Helper()
 	path := filepath.Join(r.tmp, c.demoFile())
 	r.real[documentedAddr] = r.awaits(path, regexp.MustCompile(`(?m)^  curl .* http://(\S+)/v1/boards/steps/scores\n\n`))
@@ -196,7 +196,7 @@ func (r *reader) demoStarted(c typed) string {
 		if m == nil {
 			r.t.Fatalf("line %d: what the demo prints is shown without the upload", c.number)
 		}
-		r.later = int(testenv.Must(models.ParseDate(day.FindStringSubmatch(printed)[1])) - testenv.Must(models.ParseDate(m[1])))
+		r.dayOffset = int(testenv.Must(models.ParseDate(day.FindStringSubmatch(printed)[1])) - testenv.Must(models.ParseDate(m[1])))
 	}
 	r.Do(regexp.MustCompile(`TOKEN=\S+`).FindString(printed))
 	return printed
@@ -252,7 +252,7 @@ func (r *reader) shape(output string) string {
 	}
 	output = numberField.ReplaceAllStringFunc(output, func(field string) string {
 		name, _, _ := strings.Cut(field, ":")
-		if name == `"status"` || strings.Contains(r.sent, field+"}") {
+		if name == `"status"` || strings.Contains(r.typed, field+"}") {
 			return field
 		}
 		return name + ":0"
@@ -262,7 +262,7 @@ func (r *reader) shape(output string) string {
 
 // compare compares what came with what the document shows, and takes note of
 // the cursor that came in place of the document's.
-func (r *reader) compare(c typed, printed string) {
+func (r *reader) compare(c docCommand, printed string) {
 	r.t.Helper()
 	shown := cursorField.FindAllStringSubmatch(*c.output, -1)
 	for i, real := range cursorField.FindAllStringSubmatch(printed, -1) {
@@ -270,7 +270,7 @@ func (r *reader) compare(c typed, printed string) {
 			r.real[shown[i][1]] = real[1]
 		}
 	}
-	parts := strings.Split(r.shape(r.shifted(*c.output)), "…")
+	parts := strings.Split(r.shape(r.shiftDates(*c.output)), "…")
 	for i := range parts {
 		parts[i] = regexp.QuoteMeta(parts[i])
 	}
@@ -279,6 +279,6 @@ func (r *reader) compare(c typed, printed string) {
 			r.t.Skip("an hour has ended meanwhile, and perhaps a day: the demo is not what it was")
 		}
 		r.t.Errorf("%s:%d: %s\nprints    %s\nand not   %s\nbecause   %s\nis unlike %s", r.doc, c.number, c.text,
-			strings.TrimSpace(printed), strings.TrimSpace(*c.output), r.shape(printed), r.shape(r.shifted(*c.output)))
+			strings.TrimSpace(printed), strings.TrimSpace(*c.output), r.shape(printed), r.shape(r.shiftDates(*c.output)))
 	}
 }

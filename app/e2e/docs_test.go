@@ -30,8 +30,8 @@ var notCommands = []struct{ doc, line, why string }{
 	{"docs/architecture.md", "composite = score × 2^T + (2^T - 1 - t)", "a formula"},
 }
 
-// notAsTheyStand are the commands that can't run here, and what runs instead.
-var notAsTheyStand = []struct{ doc, command, instead, why string }{
+// replacements are the commands that can't run here, and what runs instead.
+var replacements = []struct{ doc, command, instead, why string }{
 	{"README.md", "make test", "make --dry-run test", "it runs this test"},
 	{"README.md", "docker compose up --detach --build", "", "there may be no Docker; TestComposeFiles reads the files"},
 	{"CONTRIBUTING.md", "make test", "make --dry-run test", "it runs this test"},
@@ -43,9 +43,9 @@ var notAsTheyStand = []struct{ doc, command, instead, why string }{
 	{"docs/performance.md", "scripts/with-servers go run ./bench -board 50000 -rounds 1 -time 1s", "go run ./bench -board 50000 -rounds 1 -time 1s -h", "it takes a minute and all cores"},
 }
 
-// operated is what docs/operations.md finds: days that were archived, one of a
+// operationsSetup is what docs/operations.md finds: days that were archived, one of a
 // month that somebody has detached, and what a corrected day should be.
-const operated = `
+const operationsSetup = `
 stepboard migrate up
 printf '%s\n' user_id,date,steps 1,2016-04-12,7000 1,2025-01-20,8000 1,2026-11-16,9000 1,2026-11-20,500 >steps.csv
 printf '%s\n' user_id,date,steps 1,2026-11-16,6000 >corrected.csv
@@ -64,9 +64,9 @@ func TestDocs(t *testing.T) {
 		commands := commandsOf(doc, text, used)
 		t.Run(doc, func(t *testing.T) {
 			t.Parallel()
-			mentioned(t, doc, text)
+			checkMentioned(t, doc, text)
 			if len(commands) > 0 {
-				newReader(t, doc).types(commands)
+				newReader(t, doc).run(commands)
 			}
 		})
 	}
@@ -75,7 +75,7 @@ func TestDocs(t *testing.T) {
 			t.Errorf("%s has no block %s any more", n.doc, n.line)
 		}
 	}
-	for _, n := range notAsTheyStand {
+	for _, n := range replacements {
 		if !used[n.doc+n.command] {
 			t.Errorf("%s has no command %s any more", n.doc, n.command)
 		}
@@ -84,8 +84,8 @@ func TestDocs(t *testing.T) {
 
 // commandsOf reads a document's commands, as they are to be run, and takes note
 // of what the lists above were used for.
-func commandsOf(doc, text string, used map[string]bool) []typed {
-	var commands []typed
+func commandsOf(doc, text string, used map[string]bool) []docCommand {
+	var commands []docCommand
 blocks:
 	for _, b := range indented(text) {
 		for _, n := range notCommands {
@@ -94,35 +94,35 @@ blocks:
 				continue blocks
 			}
 		}
-		commands = append(commands, b.typed()...)
+		commands = append(commands, b.commands()...)
 	}
 	for i, c := range commands {
-		for _, n := range notAsTheyStand {
+		for _, n := range replacements {
 			if n.doc == doc && n.command == c.text {
 				used[doc+n.command] = true
 				commands[i].text = n.instead
 			}
 		}
 	}
-	return slices.DeleteFunc(commands, func(c typed) bool { return c.text == "" })
+	return slices.DeleteFunc(commands, func(c docCommand) bool { return c.text == "" })
 }
 
-// shownBlock is an indented block of a document.
-type shownBlock struct {
+// codeBlock is an indented block of a document.
+type codeBlock struct {
 	number int // of its first line
 	lines  []string
 }
 
 // indented finds the blocks that are indented by four spaces or more.
-func indented(text string) []shownBlock {
-	var blocks []shownBlock
+func indented(text string) []codeBlock {
+	var blocks []codeBlock
 	inside, blank := false, true
 	for i, line := range strings.Split(text, "\n") {
 		code, is := strings.CutPrefix(line, "    ")
 		switch {
 		case is && (inside || blank):
 			if !inside {
-				blocks = append(blocks, shownBlock{number: i + 1})
+				blocks = append(blocks, codeBlock{number: i + 1})
 			}
 			inside = true
 			b := &blocks[len(blocks)-1]
@@ -138,42 +138,42 @@ func indented(text string) []shownBlock {
 	return blocks
 }
 
-// typed is a command and, where a document shows it, its output.
-type typed struct {
+// docCommand is a command and, where a document shows it, its output.
+type docCommand struct {
 	number int
 	text   string
 	output *string
 }
 
-// goesOn tells whether a command needs the next line.
-func (c typed) goesOn() bool {
+// incomplete tells whether a command needs the next line.
+func (c docCommand) incomplete() bool {
 	return strings.HasSuffix(c.text, `\`) || c.isSQL() && !strings.HasSuffix(c.text, ";")
 }
 
-func (c typed) isSQL() bool { return regexp.MustCompile(`^[A-Z]+ [A-Z]`).MatchString(c.text) }
+func (c docCommand) isSQL() bool { return regexp.MustCompile(`^[A-Z]+ [A-Z]`).MatchString(c.text) }
 
-// typed reads the block's commands.
-func (b shownBlock) typed() []typed {
-	var all []typed
+// commands reads the block's commands.
+func (b codeBlock) commands() []docCommand {
+	var all []docCommand
 	for i, line := range b.lines {
 		command, prompted := strings.CutPrefix(line, "$ ")
 		last := len(all) - 1
 		switch {
-		case last >= 0 && all[last].goesOn():
+		case last >= 0 && all[last].incomplete():
 			all[last].text += "\n" + line
 		case prompted:
-			all = append(all, typed{number: b.number + i, text: command, output: new(string)})
+			all = append(all, docCommand{number: b.number + i, text: command, output: new(string)})
 		case last >= 0 && all[last].output != nil:
 			*all[last].output += line + "\n"
 		case strings.TrimSpace(line) != "":
-			all = append(all, typed{number: b.number + i, text: strings.TrimSpace(line)})
+			all = append(all, docCommand{number: b.number + i, text: strings.TrimSpace(line)})
 		}
 	}
 	return all
 }
 
-// mentioned checks the commands that a text mentions: that there are such.
-func mentioned(t *testing.T, doc, text string) {
+// checkMentioned checks the commands that a text mentions: that there are such.
+func checkMentioned(t *testing.T, doc, text string) {
 	t.Helper()
 	for _, m := range regexp.MustCompile("`(stepboard|make)\\s([^`]+)`").FindAllStringSubmatch(text, -1) {
 		words := strings.Fields(m[2])

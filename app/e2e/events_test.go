@@ -28,12 +28,12 @@ func withEvents(cfg *config.Config) {
 }
 
 // Outside its time an event takes nothing new, but still knows what it took.
-func TestWhenAnEventIsOpen(t *testing.T) {
+func TestEventOpens(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, testWhenAnEventIsOpen)
+	testenv.Each(t, testEventOpens)
 }
 
-func testWhenAnEventIsOpen(t *testing.T, env *testenv.Env) {
+func testEventOpens(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env, withEvents)
 	const path = "/v1/boards/sprint/increments"
@@ -63,7 +63,7 @@ func testWhenAnEventIsOpen(t *testing.T, env *testenv.Env) {
 	}
 	var after models.Ranking
 	s.want(s.as(1, "GET", "/v1/boards/sprint/top", nil), 200, &after)
-	if diff := cmp.Diff([]string{"1. 1: 5 at 12:00:00.000", "2. 2: 5 at 13:59:59.999"}, standings(after)); diff != "" || !after.Final {
+	if diff := cmp.Diff([]string{"1. 1: 5 at 12:00:00.000", "2. 2: 5 at 13:59:59.999"}, rankLines(after)); diff != "" || !after.Final {
 		t.Errorf("final=%t (-want +got):\n%s", after.Final, diff)
 	}
 }
@@ -71,12 +71,12 @@ func testWhenAnEventIsOpen(t *testing.T, env *testenv.Env) {
 // A prize hangs on one place: who reached the same coins in the same tick
 // stands in the order of the user ids as text, from the greatest; and the
 // order is the same while the event runs, when it is over, and in the archive.
-func TestAPrize(t *testing.T) {
+func TestTiesForAPrize(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, testAPrize)
+	testenv.Each(t, testTiesForAPrize)
 }
 
-func testAPrize(t *testing.T, env *testenv.Env) {
+func testTiesForAPrize(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env, withEvents)
 	for _, tt := range []struct {

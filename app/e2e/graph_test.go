@@ -53,11 +53,11 @@ func TestEveryFriendRankingOfTheRealGraph(t *testing.T) {
 	cfg.Auth.HS256Secret = harness.Secret
 	cfg.Clock.Offset = time.Until(next.Add(12 * time.Hour)).Round(time.Second)
 	settings := testenv.Flags(cfg)
-	succeed(t, append([]string{"migrate", "up"}, settings...)...)
+	mustRun(t, append([]string{"migrate", "up"}, settings...)...)
 	edges := testenv.Must(filepath.Abs(filepath.Join(data, "ego-facebook-edges.txt")))
 	importAll := func() string {
-		said := succeed(t, append([]string{"import", "friends", edges, "--offset", "1"}, settings...)...)
-		return said + succeed(t, append([]string{"import", "steps", steps}, settings...)...)
+		said := mustRun(t, append([]string{"import", "friends", edges, "--offset", "1"}, settings...)...)
+		return said + mustRun(t, append([]string{"import", "steps", steps}, settings...)...)
 	}
 	first := importAll()
 	if !strings.Contains(first, "88234 new friendships") {
@@ -65,7 +65,7 @@ func TestEveryFriendRankingOfTheRealGraph(t *testing.T) {
 	}
 
 	p := testenv.Serve(t, cfg)
-	asked := askedDay{day.Format(time.DateOnly), models.SourceHot, false}
+	asked := rankedDay{day.Format(time.DateOnly), models.SourceHot, false}
 	answers := checkRankings(t, p.URL, asked, friends, scores)
 	again := importAll()
 	if !strings.Contains(again, " 0 new friendships") {
@@ -79,9 +79,9 @@ func TestEveryFriendRankingOfTheRealGraph(t *testing.T) {
 	}
 }
 
-// askedDay is a day whose rankings are read, and what is answered of the day
+// rankedDay is a day whose rankings are read, and what is answered of the day
 // itself.
-type askedDay struct {
+type rankedDay struct {
 	date   string
 	source models.Source
 	final  bool
@@ -89,7 +89,7 @@ type askedDay struct {
 
 // checkRankings compares every user's ranking with the brute-force one and
 // gives back the answers, to compare them again.
-func checkRankings(t *testing.T, url string, asked askedDay, friends graph, scores map[int]dayScore) []string {
+func checkRankings(t *testing.T, url string, asked rankedDay, friends graph, scores map[int]dayScore) []string {
 	t.Helper()
 	users := make([]int, 0, len(friends))
 	for user := range friends {
@@ -99,14 +99,14 @@ func checkRankings(t *testing.T, url string, asked askedDay, friends graph, scor
 	answers := make([]string, len(users))
 	client := newClient()
 	defer client.CloseIdleConnections()
-	atOnce(len(users), func(i int) {
+	inParallel(len(users), func(i int) {
 		answers[i] = checkRanking(t, client, url, asked, users[i], bruteForce(users[i], friends[users[i]], scores))
 	})
 	return answers
 }
 
 // checkRanking reads one user's ranking page by page.
-func checkRanking(t *testing.T, client *http.Client, url string, asked askedDay, user int, want []ranked) string {
+func checkRanking(t *testing.T, client *http.Client, url string, asked rankedDay, user int, want []ranked) string {
 	bearer := harness.Token(t, models.UserID(user), "")
 	var got []models.RankedEntry
 	var all strings.Builder

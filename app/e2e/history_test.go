@@ -17,8 +17,8 @@ import (
 
 // history is what the call answers.
 type history struct {
-	Entries []place `json:"entries"`
-	Partial bool    `json:"partial"`
+	Entries []historyEntry `json:"entries"`
+	Partial bool           `json:"partial"`
 }
 
 // dates lists the days of a history, each with its source.
@@ -60,7 +60,7 @@ func newHistory(t testing.TB, env *testenv.Env) (s *server, without []models.Dat
 		if slices.Contains(without, day) {
 			delete(scores, 1)
 		}
-		s.live(day, scores)
+		s.uploadDay(day, scores)
 	}
 	s.archiveDue()
 	return s, without
@@ -140,12 +140,12 @@ func testHistoryOverHTTP(t *testing.T, env *testenv.Env) {
 	}
 }
 
-func TestHistoriesThatAreRefused(t *testing.T) {
+func TestRefusedHistories(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, testHistoriesThatAreRefused)
+	testenv.Each(t, testRefusedHistories)
 }
 
-func testHistoriesThatAreRefused(t *testing.T, env *testenv.Env) {
+func testRefusedHistories(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env)
 	for query, location := range map[string]string{
@@ -187,9 +187,9 @@ func testHistoriesThatAreRefused(t *testing.T, env *testenv.Env) {
 	s.refuse(s.as(1, "POST", "/v1/boards/steps/history", nil), 405, models.CodeMethodNotAllowed)
 }
 
-// archivedGoesOn checks what is answered of archived days while Redis is away,
+// checkWithoutRedis checks what is answered of archived days while Redis is away,
 // and that the rest is refused.
-func archivedGoesOn(s *server) {
+func checkWithoutRedis(s *server) {
 	s.t.Helper()
 	cold := harness.NoonDay - hotDays - 1
 	var h history
@@ -233,7 +233,7 @@ func testArchivedDaysWithoutRedis(t *testing.T, env *testenv.Env) {
 	if err := env.Redis.Close(); err != nil {
 		t.Fatal(err)
 	}
-	archivedGoesOn(s)
+	checkWithoutRedis(s)
 }
 
 // The same with the program, and a Redis that is killed and comes back.
@@ -253,7 +253,7 @@ func TestArchivedDaysWhileRedisIsDown(t *testing.T) {
 		fmt.Fprintf(&csv, "2,%v,2000\n", day)
 	}
 	for what, text := range map[string]string{"steps": csv.String(), "friends": "1 2\n"} {
-		succeed(t, append([]string{"import", what, file(t, text)}, testenv.Flags(cfg)...)...)
+		mustRun(t, append([]string{"import", what, file(t, text)}, testenv.Flags(cfg)...)...)
 	}
 	p := testenv.Serve(t, cfg)
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
@@ -271,7 +271,7 @@ func TestArchivedDaysWhileRedisIsDown(t *testing.T) {
 		t.Error("with Redis, days are missing")
 	}
 	rdb.Kill()
-	archivedGoesOn(s)
+	checkWithoutRedis(s)
 	rdb.Start()
 	testenv.Eventually(t, "the hot days are back", whole)
 	if status := p.Stop(); status != 0 {
@@ -279,8 +279,8 @@ func TestArchivedDaysWhileRedisIsDown(t *testing.T) {
 	}
 }
 
-// place is a day of a history.
-type place struct {
+// historyEntry is a day of a history.
+type historyEntry struct {
 	Date        string
 	Score       int
 	ReachedAt   models.Timestamp `json:"reached_at"`

@@ -14,8 +14,8 @@ import (
 	"stepboard/models"
 )
 
-// day is what is answered of a day: "rank user score reached-at" of everybody.
-func (s *server) day(date string, source models.Source) (lines []string) {
+// dayLines is what is answered of a day: "rank user score reached-at" of everybody.
+func (s *server) dayLines(date string, source models.Source) (lines []string) {
 	s.t.Helper()
 	var r models.Ranking
 	s.want(s.as(1, "GET", "/v1/boards/steps/top?limit=200&date="+date, nil), http.StatusOK, &r)
@@ -36,7 +36,7 @@ func TestImportOfOldDays(t *testing.T) {
 	s.waitForStartJobs()
 	want := func(when, date string, source models.Source, lines ...string) {
 		t.Helper()
-		if diff := cmp.Diff(lines, s.day(date, source)); diff != "" {
+		if diff := cmp.Diff(lines, s.dayLines(date, source)); diff != "" {
 			t.Errorf("%s, %s -want +got:\n%s", when, date, diff)
 		}
 	}
@@ -96,7 +96,7 @@ func TestImportOfOldDays(t *testing.T) {
 	if left := i.keys("board:*2016*"); len(left) != 0 {
 		t.Errorf("Redis still has %v", left)
 	}
-	for _, r := range s.list("?limit=200").Runs {
+	for _, r := range s.archiveRuns("?limit=200").Runs {
 		if r.State != models.ArchiveComplete || r.Attempts != 1 {
 			t.Errorf("run %+v", r)
 		}
@@ -105,7 +105,7 @@ func TestImportOfOldDays(t *testing.T) {
 
 // What is imported into a day that is cold, and still in Redis, comes late: it
 // is not seen before the archive has merged it.
-func TestImportIntoADayOnItsWay(t *testing.T) {
+func TestImportIntoAColdDay(t *testing.T) {
 	t.Parallel()
 	i := newImporter(t)
 	s := newServer(t, i.env)
@@ -122,13 +122,13 @@ func TestImportIntoADayOnItsWay(t *testing.T) {
 	midnight := time.Date(2026, 11, 20, 16, 0, 0, 0, time.UTC)
 	imports(midnight.Add(30*time.Minute), "3,2026-11-17,300\n1,2026-11-17,400\n", "1 days left to the next archival")
 	i.env.Clock.Set(midnight.Add(30 * time.Minute))
-	if diff := cmp.Diff([]string{"1. 2 250 " + at, "2. 1 100 " + at}, s.day("2026-11-17", models.SourceHot)); diff != "" {
+	if diff := cmp.Diff([]string{"1. 2 250 " + at, "2. 1 100 " + at}, s.dayLines("2026-11-17", models.SourceHot)); diff != "" {
 		t.Errorf("before it is archived -want +got:\n%s", diff)
 	}
 	i.env.Clock.Set(midnight.Add(time.Hour))
 	imports(midnight.Add(time.Hour), "4,2026-11-17,350\n", "1 days archived")
 	want := []string{"1. 1 400 " + at, "2. 4 350 " + at, "3. 3 300 " + at, "4. 2 250 " + at}
-	if diff := cmp.Diff(want, s.day("2026-11-17", models.SourceArchive)); diff != "" {
+	if diff := cmp.Diff(want, s.dayLines("2026-11-17", models.SourceArchive)); diff != "" {
 		t.Errorf("archived -want +got:\n%s", diff)
 	}
 	if left := i.keys("board:*20261117*"); len(left) != 0 {

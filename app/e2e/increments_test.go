@@ -52,7 +52,7 @@ func testIncrements(t *testing.T, env *testenv.Env) {
 		} {
 			var r models.Ranking
 			s.want(s.as(1001, "GET", "/v1/boards/"+board+"/"+query, nil), 200, &r)
-			if diff := cmp.Diff(want, standings(r)); diff != "" {
+			if diff := cmp.Diff(want, rankLines(r)); diff != "" {
 				t.Errorf("%s %s (-want +got):\n%s", board, query, diff)
 			}
 			if r.Date != nil || r.Final || r.Source != models.SourceHot || (r.Settling != nil) != (board == "active") {
@@ -72,12 +72,12 @@ func testIncrements(t *testing.T, env *testenv.Env) {
 
 // What a single increment is refused with is the error's own status; of a list
 // it is the item's.
-func TestIncrementsThatAreRefused(t *testing.T) {
+func TestRefusedIncrements(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, testIncrementsThatAreRefused)
+	testenv.Each(t, testRefusedIncrements)
 }
 
-func testIncrementsThatAreRefused(t *testing.T, env *testenv.Env) {
+func testRefusedIncrements(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env, withEvents)
 	const path = "/v1/boards/sprint/increments"

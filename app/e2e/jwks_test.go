@@ -196,7 +196,7 @@ func TestTokensOfAnIssuer(t *testing.T) {
 
 // A new key is fetched when the first token names it, even before the next
 // regular fetch; made-up keys can't make us fetch all the time.
-func TestAnIssuerChangesItsKey(t *testing.T) {
+func TestIssuerChangesItsKey(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	before, after := newRSA(t), newRSA(t)
@@ -241,7 +241,7 @@ func TestAnIssuerChangesItsKey(t *testing.T) {
 }
 
 // A request does not wait until an issuer that hangs has answered.
-func TestAnUnknownKeyDoesNotHoldARequest(t *testing.T) {
+func TestUnknownKeyDoesNotDelayARequest(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	key := newRSA(t)
@@ -264,7 +264,7 @@ func TestAnUnknownKeyDoesNotHoldARequest(t *testing.T) {
 
 // Without any key nobody can tell a good token from a bad one: 503, until the
 // issuer is back. The start does not wait for it.
-func TestServeWithoutItsIssuer(t *testing.T) {
+func TestServeWithoutIssuer(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	key := newRSA(t)
@@ -289,7 +289,7 @@ func TestServeWithoutItsIssuer(t *testing.T) {
 }
 
 // A key set without keys is none.
-func TestAnIssuerWithoutKeys(t *testing.T) {
+func TestIssuerWithoutKeys(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	v := verifierOf(t, i, nil)

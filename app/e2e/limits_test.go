@@ -30,8 +30,8 @@ func exhaust(t *testing.T, least int, call func() answer) answer {
 	return answer{}
 }
 
-// refusedForAWhile wants a refusal that says for how long.
-func (s *server) refusedForAWhile(a answer) {
+// wantRateLimited wants a refusal that says for how long.
+func (s *server) wantRateLimited(a answer) {
 	s.t.Helper()
 	s.refuse(a, http.StatusTooManyRequests, models.CodeRateLimited)
 	if wait, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || wait < 1 || wait > 60 {
@@ -48,7 +48,7 @@ func testLimitOfAUser(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env, func(c *config.Config) { c.Limits.UserPerMinute = 3 })
 	mine := func() answer { return s.as(1, "GET", "/v1/boards/steps/me", nil) }
-	s.refusedForAWhile(exhaust(t, 3, mine))
+	s.wantRateLimited(exhaust(t, 3, mine))
 	// What was called here counts on other replicas.
 	other, n := newServer(t, env, func(c *config.Config) { c.Limits.UserPerMinute = 3 }), 0
 	exhaust(t, 0, func() answer { n++; return other.as(1, "GET", "/v1/boards", nil) })
@@ -64,7 +64,7 @@ func testLimitOfAUser(t *testing.T, env *testenv.Env) {
 	}
 	// Calls that the token may not make count as well.
 	forbidden := func() answer { return s.as(3, "GET", "/v1/admin/archives", nil) }
-	s.refusedForAWhile(exhaust(t, 3, forbidden))
+	s.wantRateLimited(exhaust(t, 3, forbidden))
 
 	// Without Redis nobody is refused.
 	if err := env.Redis.Close(); err != nil {
@@ -132,7 +132,7 @@ func testLimitOfAnAddress(t *testing.T, env *testenv.Env) {
 
 // Without a limit Redis is not asked, and with both it is waited for once, for
 // one key each.
-func TestWhatLimitsCost(t *testing.T) {
+func TestLimitsUseOneKeyEach(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{0, 1} { // a key of a low limit lives for a minute
 		env := testenv.Real(t)

@@ -48,8 +48,8 @@ type rules struct {
 	} `yaml:"groups"`
 }
 
-// expressions are all queries of the files under deploy, by what asks them.
-func expressions(t *testing.T) map[string]string {
+// readQueries are all queries of the files under deploy, by what asks them.
+func readQueries(t *testing.T) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
 	var board dashboard
@@ -81,9 +81,9 @@ func expressions(t *testing.T) map[string]string {
 	return found
 }
 
-// asRules writes the queries of the dashboard to a file of rules, which .ci/run
+// writeRules writes the queries of the dashboard to a file of rules, which .ci/run
 // has Prometheus's own tool read.
-func asRules(t *testing.T, queries map[string]string) {
+func writeRules(t *testing.T, queries map[string]string) {
 	t.Helper()
 	type rule struct {
 		Record string `yaml:"record"`
@@ -104,13 +104,13 @@ func asRules(t *testing.T, queries map[string]string) {
 }
 
 // What the dashboard and the alert rules ask for is what the service answers.
-func TestMonitoringNamesMetricsThatAreThere(t *testing.T) {
+func TestMonitoringUsesExportedMetrics(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	s := newServer(t, env, func(c *config.Config) { c.Ingest.Mode = "redis" })
 	s.want(s.as(1, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":1}`), 202, nil)
-	queries := expressions(t)
-	asRules(t, queries)
+	queries := readQueries(t)
+	writeRules(t, queries)
 	if len(queries) < 30 {
 		t.Fatalf("only %d queries are read", len(queries))
 	}

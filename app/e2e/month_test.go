@@ -20,11 +20,11 @@ import (
 	"stepboard/services/auth"
 )
 
-// walkDays is how many days the step counts have.
-const walkDays = 31
+// monthDays is how many days the step counts have.
+const monthDays = 31
 
-// walk is the real step counts on their way through the service, day by day.
-type walk struct {
+// month is the real step counts on their way through the service, day by day.
+type month struct {
 	t       *testing.T
 	env     *testenv.Env
 	cfg     config.Config
@@ -37,15 +37,15 @@ type walk struct {
 	friends graph
 	users   []int // ascending
 	// walked is the file's totals: by day, then walker; nil without any row.
-	walked [walkDays][]*dayScore
+	walked [monthDays][]*dayScore
 	// days is what must come out: what each user's upload was and when it was
 	// accepted.
-	days [walkDays]map[int]dayScore
+	days [monthDays]map[int]dayScore
 }
 
-func newWalk(t *testing.T) *walk {
+func newMonth(t *testing.T) *month {
 	t.Helper()
-	w := &walk{
+	w := &month{
 		t: t, env: testenv.RealConfig(t), zone: testenv.Must(time.LoadLocation("Asia/Shanghai")),
 		client: newClient(), service: harness.Token(t, 1, auth.ScopeService), admin: harness.Token(t, 1, auth.ScopeAdmin),
 		phones: make(map[int]string), friends: readGraph(t),
@@ -58,7 +58,7 @@ func newWalk(t *testing.T) *walk {
 		}
 	}
 	walkers := readWalkers(t, w.zone)
-	for day := range walkDays {
+	for day := range monthDays {
 		w.days[day] = make(map[int]dayScore)
 		w.walked[day] = make([]*dayScore, len(walkers))
 		for i, walker := range walkers {
@@ -73,13 +73,13 @@ func newWalk(t *testing.T) *walk {
 }
 
 // start is when a day begins; day 0 is the first of the step counts.
-func (w *walk) start(day int) time.Time { return time.Date(2016, 4, 12+day, 0, 0, 0, 0, w.zone) }
+func (w *month) start(day int) time.Time { return time.Date(2016, 4, 12+day, 0, 0, 0, 0, w.zone) }
 
-func (w *walk) date(day int) string { return w.start(day).Format(time.DateOnly) }
+func (w *month) date(day int) string { return w.start(day).Format(time.DateOnly) }
 
 // steps is a user's total for a day in the file; ok is false where there is
 // none.
-func (w *walk) steps(user, day int) (score int, ok bool) {
+func (w *month) steps(user, day int) (score int, ok bool) {
 	if day < 0 {
 		return 0, false
 	}
@@ -90,18 +90,18 @@ func (w *walk) steps(user, day int) (score int, ok bool) {
 	return d.score, true
 }
 
-// shift sets the clock of the processes that are started from now on.
-func (w *walk) shift(to time.Time) { w.cfg.Clock.Offset = time.Until(to).Round(time.Millisecond) }
+// setClock sets the clock of the processes that are started from now on.
+func (w *month) setClock(to time.Time) { w.cfg.Clock.Offset = time.Until(to).Round(time.Millisecond) }
 
 // run runs a command of the program, with the settings, and answers what it
 // printed.
-func (w *walk) run(args ...string) string {
+func (w *month) run(args ...string) string {
 	w.t.Helper()
-	return succeed(w.t, append(args, testenv.Flags(w.cfg)...)...)
+	return mustRun(w.t, append(args, testenv.Flags(w.cfg)...)...)
 }
 
 // call makes a request that succeeds, and reads the answer.
-func (w *walk) call(bearer, method, url, body string, into any) {
+func (w *month) call(bearer, method, url, body string, into any) {
 	status, text, err := harness.Request(w.t.Context(), w.client, bearer, method, url, body)
 	if err == nil && status == http.StatusOK {
 		err = json.Unmarshal([]byte(text), into)
@@ -111,8 +111,8 @@ func (w *walk) call(bearer, method, url, body string, into any) {
 	}
 }
 
-// figures is how many have a score on a day, and their sum.
-func (w *walk) figures(day int) (entries, sum int) {
+// totals is how many have a score on a day, and their sum.
+func (w *month) totals(day int) (entries, sum int) {
 	for _, d := range w.days[day] {
 		sum += d.score
 	}
@@ -120,13 +120,13 @@ func (w *walk) figures(day int) (entries, sum int) {
 }
 
 // byCommand archives the day that is due by the command, in its two forms.
-func (w *walk) byCommand(due int) {
+func (w *month) byCommand(due int) {
 	w.t.Helper()
 	var args []string
 	if due%2 == 0 {
 		args = []string{"--board", "steps", "--bucket", w.date(due)}
 	}
-	entries, sum := w.figures(due)
+	entries, sum := w.totals(due)
 	said := w.run(append([]string{"archive"}, args...)...)
 	want := fmt.Sprintf("steps %s: run 1 moved %d entries; the archive holds %d, sum of scores %d, in ", w.date(due), entries, entries, sum)
 	if !strings.HasPrefix(said, want) || strings.Count(said, "\n") != 1 {
@@ -137,8 +137,8 @@ func (w *walk) byCommand(due int) {
 	}
 }
 
-// walkRun is a run of the archive, as an administrator is told.
-type walkRun struct {
+// monthRun is a run of the archive, as an administrator is told.
+type monthRun struct {
 	Board, Bucket, State, Error string
 	Run, Attempts               int
 	Moved, Entries              int
@@ -146,18 +146,18 @@ type walkRun struct {
 }
 
 // runs lists the runs of the archive, newest first.
-func (w *walk) runs(url string) []walkRun {
-	var answer struct{ Runs []walkRun }
+func (w *month) runs(url string) []monthRun {
+	var answer struct{ Runs []monthRun }
 	w.call(w.admin, "GET", url+"/v1/admin/archives?limit=200", "", &answer)
 	return answer.Runs
 }
 
 // wantRuns is the runs that there must be when the given day is archived.
-func (w *walk) wantRuns(last int) []walkRun {
-	var want []walkRun
+func (w *month) wantRuns(last int) []monthRun {
+	var want []monthRun
 	for day := last; day >= 0; day-- {
-		entries, sum := w.figures(day)
-		want = append(want, walkRun{
+		entries, sum := w.totals(day)
+		want = append(want, monthRun{
 			Board: "steps", Bucket: w.start(day).Format("20060102"), State: "complete",
 			Run: 1, Attempts: 1, Moved: entries, Entries: entries, ScoreSum: sum,
 		})
@@ -168,24 +168,24 @@ func (w *walk) wantRuns(last int) []walkRun {
 // hotDays is how many days after its own a day stays in Redis.
 const hotDays = 3
 
-// live lets a day pass: the service starts in its evening, archives what is
+// runDay lets a day pass: the service starts in its evening, archives what is
 // due unless the command has done so, and takes the uploads. It goes on
 // running.
-func (w *walk) live(day int) *testenv.Process {
+func (w *month) runDay(day int) *testenv.Process {
 	w.t.Helper()
-	w.shift(w.start(day).Add(21*time.Hour + time.Duration(day)*4*time.Minute))
+	w.setClock(w.start(day).Add(21*time.Hour + time.Duration(day)*4*time.Minute))
 	due := day - hotDays - 1
 	if slices.Contains([]int{5, 14, 20, 26}, due) {
 		w.byCommand(due)
 	}
 	p := testenv.Serve(w.t, w.cfg)
 	w.upload(p.URL, day)
-	var runs []walkRun
+	var runs []monthRun
 	testenv.Eventually(w.t, "the archive has what is due", func() bool {
 		// A run is complete before its keys are dropped; the job ends after that.
 		ended, _ := harness.Metric(w.t, p, `stepboard_job_duration_seconds_count{job="archive"}`)
 		runs = w.runs(p.URL)
-		return ended > 0 && len(runs) > due && !slices.ContainsFunc(runs, func(r walkRun) bool { return r.State == "running" })
+		return ended > 0 && len(runs) > due && !slices.ContainsFunc(runs, func(r monthRun) bool { return r.State == "running" })
 	})
 	if want := w.wantRuns(due); !slices.Equal(runs, want) {
 		w.t.Fatalf("on %s the runs are %+v, want %+v", w.date(day), runs, want)
@@ -193,7 +193,7 @@ func (w *walk) live(day int) *testenv.Process {
 	return p
 }
 
-func (w *walk) stop(p *testenv.Process) {
+func (w *month) stop(p *testenv.Process) {
 	w.t.Helper()
 	if status := p.Stop(); status != 0 {
 		w.t.Errorf("stopped with status %d: %s", status, p.Log())
@@ -206,18 +206,18 @@ func (w *walk) stop(p *testenv.Process) {
 // ones, wherever a day is by then.
 func TestAMonthOfTheRealGraph(t *testing.T) {
 	t.Parallel()
-	w := newWalk(t)
+	w := newMonth(t)
 	w.run("migrate", "up")
 	edges := testenv.Must(filepath.Abs(filepath.Join(data, "ego-facebook-edges.txt")))
-	succeed(t, append([]string{"import", "friends", edges, "--offset", "1"}, testenv.Flags(w.cfg)...)...)
-	for day := range walkDays - 1 {
-		w.stop(w.live(day))
+	mustRun(t, append([]string{"import", "friends", edges, "--offset", "1"}, testenv.Flags(w.cfg)...)...)
+	for day := range monthDays - 1 {
+		w.stop(w.runDay(day))
 	}
-	last := walkDays - 1
-	p := w.live(last)
+	last := monthDays - 1
+	p := w.runDay(last)
 	w.checkUploads()
 	w.checkRedis(last)
-	for day, asked := range map[int]askedDay{
+	for day, asked := range map[int]rankedDay{
 		0:               {source: models.SourceArchive, final: true},
 		18:              {source: models.SourceArchive, final: true}, // the last of April
 		last - 4:        {source: models.SourceArchive, final: true},
@@ -235,9 +235,9 @@ func TestAMonthOfTheRealGraph(t *testing.T) {
 const lateDays = 2
 
 // checkUploads compares what was uploaded with the file.
-func (w *walk) checkUploads() {
+func (w *month) checkUploads() {
 	w.t.Helper()
-	for day := range walkDays {
+	for day := range monthDays {
 		for _, user := range w.users {
 			score, walked := w.steps(user, day)
 			if sent, ok := w.days[day][user]; ok != walked || sent.score != score {
@@ -248,7 +248,7 @@ func (w *walk) checkUploads() {
 }
 
 // checkRedis expects the hot days in Redis, and nothing of the others.
-func (w *walk) checkRedis(today int) {
+func (w *month) checkRedis(today int) {
 	w.t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: w.cfg.Redis.Addrs[0]})
 	defer func() {
@@ -271,16 +271,16 @@ func (w *walk) checkRedis(today int) {
 }
 
 // histories is every user's days, by brute force.
-func (w *walk) histories(today int) map[int][]place {
-	histories := make(map[int][]place)
-	for day := walkDays - 1; day >= 0; day-- {
+func (w *month) histories(today int) map[int][]historyEntry {
+	histories := make(map[int][]historyEntry)
+	for day := monthDays - 1; day >= 0; day-- {
 		source := models.SourceArchive
 		if day >= today-hotDays {
 			source = models.SourceHot
 		}
 		everybody := bruteForce(w.users[0], w.users[1:], w.days[day])
 		for i, r := range everybody {
-			histories[r.user] = append(histories[r.user], place{
+			histories[r.user] = append(histories[r.user], historyEntry{
 				w.date(day), r.score, models.TimestampOf(r.reachedAt), i + 1, len(everybody), source,
 			})
 		}
@@ -289,16 +289,16 @@ func (w *walk) histories(today int) map[int][]place {
 }
 
 // checkHistories compares every user's history with the brute-force one.
-func (w *walk) checkHistories(url string, today int) {
+func (w *month) checkHistories(url string, today int) {
 	histories := w.histories(today)
-	atOnce(len(w.users), func(i int) {
+	inParallel(len(w.users), func(i int) {
 		user := w.users[i]
 		var answer struct {
-			Entries []place
+			Entries []historyEntry
 			Partial *bool
 		}
 		w.call(harness.Token(w.t, models.UserID(user), ""), "GET",
-			fmt.Sprintf("%s/v1/boards/steps/history?from=%s&to=%s", url, w.date(0), w.date(walkDays-1)), "", &answer)
+			fmt.Sprintf("%s/v1/boards/steps/history?from=%s&to=%s", url, w.date(0), w.date(monthDays-1)), "", &answer)
 		if answer.Partial == nil || *answer.Partial || !slices.Equal(answer.Entries, histories[user]) {
 			w.t.Errorf("user %d: history %+v, want %+v", user, answer, histories[user])
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // accept notes an upload: the larger total counts, and of equal ones the first.
-func (w *walk) accept(user, day int, d dayScore) {
+func (w *month) accept(user, day int, d dayScore) {
 	if before, ok := w.days[day][user]; !ok || d.score > before.score {
 		w.days[day][user] = d
 	}
@@ -22,14 +22,14 @@ type total struct{ user, day, score int }
 
 // onTime tells whether a time lies between two moments of the test, on the
 // clock of the processes.
-func (w *walk) onTime(at, from, to time.Time) bool {
+func (w *month) onTime(at, from, to time.Time) bool {
 	from, to = from.Add(w.cfg.Clock.Offset-time.Millisecond), to.Add(w.cfg.Clock.Offset+time.Millisecond)
 	return !at.Before(from) && !at.After(to)
 }
 
 // byPhone uploads one user's totals in one request. The answer says when they
 // were accepted.
-func (w *walk) byPhone(url string, totals ...total) []dayScore {
+func (w *month) byPhone(url string, totals ...total) []dayScore {
 	items := make([]string, len(totals))
 	for i, t := range totals {
 		items[i] = fmt.Sprintf(`{"date":%q,"score":%d}`, w.date(t.day), t.score)
@@ -62,7 +62,7 @@ func (w *walk) byPhone(url string, totals ...total) []dayScore {
 }
 
 // batch uploads totals of many users in one request.
-func (w *walk) batch(url string, totals []total) {
+func (w *month) batch(url string, totals []total) {
 	var body bytes.Buffer
 	for i, t := range totals {
 		body.WriteString([]string{`{"scores":[`, `,`}[min(i, 1)])
@@ -81,7 +81,7 @@ func (w *walk) batch(url string, totals []total) {
 
 // byBatch uploads first totals of users' days. All of a batch are accepted at
 // one moment, which is read off one of them.
-func (w *walk) byBatch(url string, totals []total) {
+func (w *month) byBatch(url string, totals []total) {
 	for batch := range slices.Chunk(totals, 1000) {
 		from := time.Now()
 		w.batch(url, batch)
@@ -103,17 +103,17 @@ func (w *walk) byBatch(url string, totals []total) {
 
 // offline tells whether a phone has no connection on a day. It sends that
 // day's total on the next.
-func (w *walk) offline(user, day int) bool {
-	return day < walkDays-1 && (user/20+day)%5 == 0
+func (w *month) offline(user, day int) bool {
+	return day < monthDays-1 && (user/20+day)%5 == 0
 }
 
-// late tells whether a backend sends a user's total a day late.
-func (w *walk) late(user, day int) bool {
-	return day < walkDays-1 && (user+day)%11 == 0
+// uploadedLate tells whether a backend sends a user's total a day late.
+func (w *month) uploadedLate(user, day int) bool {
+	return day < monthDays-1 && (user+day)%11 == 0
 }
 
 // upload uploads a day, with what was left over from the day before.
-func (w *walk) upload(url string, day int) {
+func (w *month) upload(url string, day int) {
 	var totals []total
 	var phones []int
 	for _, user := range w.users {
@@ -121,10 +121,10 @@ func (w *walk) upload(url string, day int) {
 			phones = append(phones, user)
 			continue
 		}
-		if score, ok := w.steps(user, day-1); ok && w.late(user, day-1) {
+		if score, ok := w.steps(user, day-1); ok && w.uploadedLate(user, day-1) {
 			totals = append(totals, total{user, day - 1, score})
 		}
-		if score, ok := w.steps(user, day); ok && !w.late(user, day) {
+		if score, ok := w.steps(user, day); ok && !w.uploadedLate(user, day) {
 			totals = append(totals, total{user, day, score})
 		}
 	}
@@ -138,7 +138,7 @@ func (w *walk) upload(url string, day int) {
 		w.batch(url, again)
 	}
 	sent := make([]phoneDay, len(phones))
-	atOnce(len(phones), func(i int) { sent[i] = w.phone(url, phones[i], day) })
+	inParallel(len(phones), func(i int) { sent[i] = w.phone(url, phones[i], day) })
 	for i, user := range phones {
 		for _, upload := range sent[i] {
 			w.accept(user, upload.day, upload.dayScore)
@@ -153,7 +153,7 @@ type phoneDay []struct {
 }
 
 // phone uploads a phone's day, in different ways.
-func (w *walk) phone(url string, user, day int) (sent phoneDay) {
+func (w *month) phone(url string, user, day int) (sent phoneDay) {
 	send := func(totals ...total) {
 		for i, d := range w.byPhone(url, totals...) {
 			sent = append(sent, struct {

@@ -106,16 +106,16 @@ func TestOpenAPI(t *testing.T) {
 // openAPI is as much of the API's description as these tests read.
 type openAPI struct {
 	Paths map[string]map[string]struct {
-		RequestBody *described           `json:"requestBody"`
-		Responses   map[string]described `json:"responses"`
+		RequestBody *bodySchemas           `json:"requestBody"`
+		Responses   map[string]bodySchemas `json:"responses"`
 	} `json:"paths"`
 	Components struct {
 		Schemas map[string]any `json:"schemas"`
 	} `json:"components"`
 }
 
-// described is a body by its content type.
-type described struct {
+// bodySchemas is a body by its content type.
+type bodySchemas struct {
 	Content map[string]struct {
 		Schema any `json:"schema"`
 	} `json:"content"`
@@ -130,15 +130,15 @@ func (s *server) openAPI() *openAPI {
 	return spec
 }
 
-// objects notes of each schema of an object below v whether it is closed, by
+// collectObjects notes of each schema of an object below v whether it is closed, by
 // the place at which it is found first. References are followed.
-func (spec *openAPI) objects(at string, v any, closed map[string]bool) {
+func (spec *openAPI) collectObjects(at string, v any, closed map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		if ref, ok := v["$ref"].(string); ok {
 			name := ref[strings.LastIndex(ref, "/")+1:]
 			if _, known := closed[name]; !known {
-				spec.objects(name, spec.Components.Schemas[name], closed)
+				spec.collectObjects(name, spec.Components.Schemas[name], closed)
 			}
 			return
 		}
@@ -146,11 +146,11 @@ func (spec *openAPI) objects(at string, v any, closed map[string]bool) {
 			closed[at] = v["additionalProperties"] == false
 		}
 		for key, below := range v {
-			spec.objects(at+"."+key, below, closed)
+			spec.collectObjects(at+"."+key, below, closed)
 		}
 	case []any:
 		for i, below := range v {
-			spec.objects(at+"."+strconv.Itoa(i), below, closed)
+			spec.collectObjects(at+"."+strconv.Itoa(i), below, closed)
 		}
 	}
 }
@@ -166,12 +166,12 @@ func TestOpenAPIClosesRequestsAndOpensAnswers(t *testing.T) {
 			at := method + " " + path
 			if op.RequestBody != nil {
 				for _, content := range op.RequestBody.Content {
-					spec.objects(at, content.Schema, requests)
+					spec.collectObjects(at, content.Schema, requests)
 				}
 			}
 			for status, response := range op.Responses {
 				for _, content := range response.Content {
-					spec.objects(at+" "+status, content.Schema, answers)
+					spec.collectObjects(at+" "+status, content.Schema, answers)
 				}
 			}
 		}

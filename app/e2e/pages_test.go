@@ -12,12 +12,12 @@ import (
 )
 
 // What stands outside of the API.
-func TestOutside(t *testing.T) {
+func TestPathsOutsideTheAPI(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, testOutside)
+	testenv.Each(t, testPathsOutsideTheAPI)
 }
 
-func testOutside(t *testing.T, env *testenv.Env) {
+func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env)
 	s.want(s.as(1, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":1}`), 200, nil)

@@ -69,7 +69,7 @@ func TestQueueOfOneProcess(t *testing.T) {
 }
 
 // Processes with one role each do their own work, and no other.
-func TestQueueRolesApart(t *testing.T) {
+func TestSeparateRoles(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
 	api := testenv.Serve(t, env.Config, harness.Role("api")...)
@@ -108,7 +108,7 @@ func TestQueueRolesApart(t *testing.T) {
 }
 
 // A role that there is not, or that has nothing to do, is refused.
-func TestQueueRolesRefused(t *testing.T) {
+func TestRefusedRoles(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
 	for _, tt := range []struct {
@@ -135,7 +135,7 @@ func TestQueueRolesRefused(t *testing.T) {
 // A consumer with a backlog does not note that the boards have what they are
 // still to get: a Redis that dies right after it got that may forget it, however
 // long ago it was appended.
-func TestQueueBacklogIsNotNoted(t *testing.T) {
+func TestCheckpointExcludesTheBacklog(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
 	server, cfg, stream := harness.SeparateRedis(t, env)

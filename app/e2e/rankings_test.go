@@ -10,12 +10,12 @@ import (
 
 // A ranking over HTTP has the shape of the contract, names included, hostile
 // ones as they are.
-func TestARankingOverHTTP(t *testing.T) {
+func TestRankingOverHTTP(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, testARankingOverHTTP)
+	testenv.Each(t, testRankingOverHTTP)
 }
 
-func testARankingOverHTTP(t *testing.T, env *testenv.Env) {
+func testRankingOverHTTP(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env)
 	hostile := "<script>alert(1)</script>\u202e\u2028🏃"
@@ -61,8 +61,8 @@ func testARankingOverHTTP(t *testing.T, env *testenv.Env) {
 	}
 }
 
-// standings are a ranking's lines in a few words.
-func standings(r models.Ranking) []string {
+// rankLines are a ranking's lines in a few words.
+func rankLines(r models.Ranking) []string {
 	list := make([]string, len(r.Entries))
 	for i, e := range r.Entries {
 		list[i] = fmt.Sprintf("%d. %d: %d at %s", e.Rank, e.User, e.Score, e.ReachedAt.Time().Format("15:04:05.000"))

@@ -54,7 +54,7 @@ func testUploads(t *testing.T, env *testenv.Env) {
 	s.want(s.as(7, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":100000}`), http.StatusOK, &got)
 }
 
-func TestUploadsThatAreRefused(t *testing.T) {
+func TestRefusedUploads(t *testing.T) {
 	t.Parallel()
 	item := `{"date":"2026-11-20","score":1}`
 	tests := []struct {
@@ -126,7 +126,7 @@ func TestUploadsThatAreRefused(t *testing.T) {
 }
 
 // The error points at the item that is wrong.
-func TestRefusalsPointAtThePlace(t *testing.T) {
+func TestRefusalsNameTheField(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
 	s := newServer(t, env)
@@ -226,12 +226,12 @@ func testBatch(t *testing.T, env *testenv.Env) {
 
 // What the board's Redis can't take is not acknowledged, and reading it fails
 // as clearly.
-func TestRedisAway(t *testing.T) {
+func TestBoardsWithoutRedis(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, testRedisAway)
+	testenv.Each(t, testBoardsWithoutRedis)
 }
 
-func testRedisAway(t *testing.T, env *testenv.Env) {
+func testBoardsWithoutRedis(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env)
 	if err := env.Redis.Close(); err != nil {

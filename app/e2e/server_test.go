@@ -57,8 +57,8 @@ func (s *server) admin(method, path string, body any) answer {
 	return s.call(harness.Token(s.t, 1, auth.ScopeAdmin), method, path, body)
 }
 
-// live sets the clock to the evening of a day and uploads scores for it.
-func (s *server) live(day models.Date, scores map[models.UserID]int) {
+// uploadDay sets the clock to the evening of a day and uploads scores for it.
+func (s *server) uploadDay(day models.Date, scores map[models.UserID]int) {
 	s.t.Helper()
 	s.env.Clock.Set(day.UTC().Add(13 * time.Hour))
 	for user, score := range scores {
@@ -90,20 +90,20 @@ func file(t testing.TB, text string) string {
 	return path
 }
 
-// readers is how many users read at the same time.
-const readers = 4
+// parallelReaders is how many users read at the same time.
+const parallelReaders = 4
 
 // newClient is a client that keeps its connections; close its idle ones in the
 // end.
 func newClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: readers}}
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: parallelReaders}}
 }
 
-// atOnce calls work for 0 … n-1, a few at the same time.
-func atOnce(n int, work func(i int)) {
+// inParallel calls work for 0 … n-1, a few at the same time.
+func inParallel(n int, work func(i int)) {
 	var wg sync.WaitGroup
 	next := make(chan int)
-	for range readers {
+	for range parallelReaders {
 		wg.Go(func() {
 			for i := range next {
 				work(i)
@@ -117,8 +117,8 @@ func atOnce(n int, work func(i int)) {
 	wg.Wait()
 }
 
-// succeed runs the program and gives back what it printed.
-func succeed(t testing.TB, args ...string) string {
+// mustRun runs the program and gives back what it printed.
+func mustRun(t testing.TB, args ...string) string {
 	t.Helper()
 	stdout, stderr, status := testenv.Run(t, args...)
 	if status != 0 {

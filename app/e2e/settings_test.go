@@ -84,7 +84,7 @@ func TestConfigPrint(t *testing.T) {
 }
 
 // Not parallel: it changes the environment and the working folder.
-func TestSettingsFromOutside(t *testing.T) {
+func TestSettingsFromFileAndEnvironment(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile(config.DefaultFile, []byte("hot_days: 4\nhttp: {addr: ':1'}\nlog: {level: warn}"), 0o600); err != nil {
 		t.Fatal(err)

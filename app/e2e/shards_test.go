@@ -103,7 +103,7 @@ func checkDay(s *server, d harness.DayScores, day models.Date, source models.Sou
 			if r.Source != source || int(r.Total) != len(want) {
 				s.t.Errorf("%s of %s: %d entries from %s, want %d from %s", call, day, r.Total, r.Source, len(want), source)
 			}
-			got = append(got, standings(r)...)
+			got = append(got, rankLines(r)...)
 			page = ""
 			if r.NextCursor != nil {
 				page = "?limit=7&date=" + day.String() + "&cursor=" + *r.NextCursor
@@ -117,7 +117,7 @@ func checkDay(s *server, d harness.DayScores, day models.Date, source models.Sou
 		var r models.Ranking
 		s.want(s.as(n.User, "GET", "/v1/boards/steps/around?radius=2&date="+day.String(), nil), http.StatusOK, &r)
 		first := min(max(0, i-2), len(want)-5) // at the ends of the list nobody is in the middle
-		if diff := cmp.Diff(want[first:first+5], standings(r)); diff != "" {
+		if diff := cmp.Diff(want[first:first+5], rankLines(r)); diff != "" {
 			s.t.Errorf("around %v on %s -want +got:\n%s", n.User, day, diff)
 		}
 	}

@@ -22,14 +22,14 @@ import (
 	"stepboard/services/stream"
 )
 
-// watched is a service that is really served, and quick to look.
-type watched struct {
+// streamServer is a service that is really served, and quick to look.
+type streamServer struct {
 	*server
 	stop  func()
 	ended chan error
 }
 
-func newWatched(t *testing.T, env *testenv.Env, limits stream.Limits) *watched {
+func newStreamServer(t *testing.T, env *testenv.Env, limits stream.Limits) *streamServer {
 	t.Helper()
 	if limits.PollInterval == 0 {
 		limits.PollInterval = 2 * time.Millisecond
@@ -47,7 +47,7 @@ func newWatched(t *testing.T, env *testenv.Env, limits stream.Limits) *watched {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	w := &watched{
+	w := &streamServer{
 		server: &server{t: t, env: env, app: a, url: "http://" + listener.Addr().String()},
 		stop:   stop, ended: make(chan error, 1),
 	}
@@ -74,7 +74,7 @@ type events struct {
 }
 
 // open opens a stream and answers its status and type.
-func (w *watched) open(user models.UserID, query string) (e *events, status int, kind string) {
+func (w *streamServer) open(user models.UserID, query string) (e *events, status int, kind string) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+"/v1/boards/steps/friends/stream"+query, nil)
@@ -96,8 +96,8 @@ func (w *watched) open(user models.UserID, query string) (e *events, status int,
 	return e, res.StatusCode, res.Header.Get("Content-Type")
 }
 
-// watch opens a stream that must begin.
-func (w *watched) watch(user models.UserID) *events {
+// subscribe opens a stream that must begin.
+func (w *streamServer) subscribe(user models.UserID) *events {
 	w.t.Helper()
 	e, status, kind := w.open(user, "")
 	if status != http.StatusOK || kind != "text/event-stream" {
@@ -149,7 +149,7 @@ func scores(r models.Ranking) string {
 	return strings.TrimSpace(b.String())
 }
 
-func (w *watched) walk(user models.UserID, steps int) {
+func (w *streamServer) upload(user models.UserID, steps int) {
 	w.t.Helper()
 	w.want(w.as(user, "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":"2026-11-20","score":%d}`, steps)), http.StatusOK, nil)
 }
@@ -163,20 +163,20 @@ func TestStream(t *testing.T) {
 
 func testStream(t *testing.T, env *testenv.Env) {
 	t.Helper()
-	w := newWatched(t, env, stream.Limits{})
-	e := w.watch(1)
+	w := newStreamServer(t, env, stream.Limits{})
+	e := w.subscribe(1)
 	if r := e.ranking(); r.Total != 0 || r.Me != nil || *r.Date != "2026-11-20" {
 		t.Errorf("it begins with %+v", r)
 	}
-	w.walk(2, 100)
+	w.upload(2, 100)
 	if got := scores(e.ranking()); got != "2:100" {
 		t.Errorf("a friend's steps: %s", got)
 	}
 	// Who is nobody's friend changes nothing, and neither does a total that
 	// was better before: the next event is the next change.
-	w.walk(9, 500)
-	w.walk(2, 50)
-	w.walk(1, 200)
+	w.upload(9, 500)
+	w.upload(2, 50)
+	w.upload(1, 200)
 	r := e.ranking()
 	if got := scores(r); got != "1:200 2:100" || r.Me == nil || r.Me.Rank != 1 {
 		t.Errorf("own steps: %s, %+v", got, r.Me)
@@ -187,12 +187,12 @@ func testStream(t *testing.T, env *testenv.Env) {
 		t.Errorf("streamed %s, answered %s", got, want)
 	}
 	// Two who watch the same see the same; a short page is another stream.
-	also := w.watch(1)
+	also := w.subscribe(1)
 	short, _, _ := w.open(1, "?limit=1")
 	if a, b := scores(also.ranking()), scores(short.ranking()); a != "1:200 2:100" || b != "1:200" {
 		t.Errorf("late: %s; short: %s", a, b)
 	}
-	w.walk(3, 300)
+	w.upload(3, 300)
 	if a, b, c := scores(e.ranking()), scores(also.ranking()), scores(short.ranking()); a != "3:300 1:200 2:100" || b != a || c != "3:300" {
 		t.Errorf("%s; %s; %s", a, b, c)
 	}
@@ -206,15 +206,15 @@ func testStream(t *testing.T, env *testenv.Env) {
 // Where nothing changes, comments alone are sent, each after a pause.
 func TestStreamHeartbeat(t *testing.T) {
 	t.Parallel()
-	w := newWatched(t, testenv.Embedded(t), stream.Limits{Heartbeat: 10 * time.Millisecond})
-	e := w.watch(1)
+	w := newStreamServer(t, testenv.Embedded(t), stream.Limits{Heartbeat: 10 * time.Millisecond})
+	e := w.subscribe(1)
 	e.ranking()
 	for range 5 {
 		if name, data, ok := e.next(); !ok || name != "comment" || data == "" {
 			t.Errorf("%v, %s: %s", ok, name, data)
 		}
 	}
-	w.walk(1, 5)
+	w.upload(1, 5)
 	for {
 		name, _, ok := e.next()
 		if !ok {
@@ -228,26 +228,26 @@ func TestStreamHeartbeat(t *testing.T) {
 
 func TestStreamIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWatched(t, testenv.Embedded(t), stream.Limits{PerUser: 2, Total: 3})
+	w := newStreamServer(t, testenv.Embedded(t), stream.Limits{PerUser: 2, Total: 3})
 	const path = "/v1/boards/steps/friends/stream"
 	w.refuse(w.call("", "GET", path, nil), http.StatusUnauthorized, models.CodeUnauthenticated)
 	w.refuse(w.as(1, "GET", "/v1/boards/nope/friends/stream", nil), http.StatusNotFound, models.CodeBoardNotFound)
 	w.refuse(w.as(1, "GET", path+"?limit=0", nil), http.StatusUnprocessableEntity, models.CodeValidationFailed)
 	w.refuse(w.as(1, "GET", path+"?user_id=2", nil), http.StatusForbidden, models.CodeForbidden)
 
-	first := w.watch(1)
-	w.watch(1)
+	first := w.subscribe(1)
+	w.subscribe(1)
 	a := w.as(1, "GET", path, nil)
 	w.refuse(a, http.StatusTooManyRequests, models.CodeRateLimited)
 	if a.header.Get("Retry-After") == "" {
 		t.Error("it does not say when to try again")
 	}
-	w.watch(2)
+	w.subscribe(2)
 	w.refuse(w.as(3, "GET", path, nil), http.StatusTooManyRequests, models.CodeRateLimited)
 	// A place is free again once a client has gone.
 	first.close()
 	testenv.Eventually(t, "the place is free", func() bool { return w.app.Streams.Subscribers() == 2 })
-	w.watch(3)
+	w.subscribe(3)
 }
 
 // A stop ends streams at once and in order; so does the end of a stream's
@@ -255,8 +255,8 @@ func TestStreamIsRefused(t *testing.T) {
 func TestStreamEnds(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
-	w := newWatched(t, env, stream.Limits{})
-	streams := []*events{w.watch(1), w.watch(1), w.watch(2)}
+	w := newStreamServer(t, env, stream.Limits{})
+	streams := []*events{w.subscribe(1), w.subscribe(1), w.subscribe(2)}
 	for _, e := range streams {
 		e.ranking()
 	}
@@ -274,8 +274,8 @@ func TestStreamEnds(t *testing.T) {
 	}
 	w.ended <- nil
 
-	brief := newWatched(t, testenv.Embedded(t), stream.Limits{MaxDuration: time.Millisecond})
-	e := brief.watch(1)
+	brief := newStreamServer(t, testenv.Embedded(t), stream.Limits{MaxDuration: time.Millisecond})
+	e := brief.subscribe(1)
 	e.ranking()
 	if name, data, ok := e.next(); ok || e.lines.Err() != nil {
 		t.Errorf("after its life: %s %s, %v", name, data, e.lines.Err())
@@ -286,8 +286,8 @@ func TestStreamEnds(t *testing.T) {
 func TestStreamWithoutStore(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
-	w := newWatched(t, env, stream.Limits{})
-	e := w.watch(1)
+	w := newStreamServer(t, env, stream.Limits{})
+	e := w.subscribe(1)
 	e.ranking()
 	if err := env.Redis.Close(); err != nil {
 		t.Fatal(err)

@@ -70,7 +70,7 @@ func expiry(t testing.TB, text string) time.Time {
 	return claims.ExpiresAt.Time
 }
 
-func TestTokensThatAreNotSigned(t *testing.T) {
+func TestTokenCommandRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string

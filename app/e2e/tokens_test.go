@@ -99,7 +99,7 @@ func TestTokens(t *testing.T) {
 }
 
 // A token that expires is refused from then on, although it is cached.
-func TestARememberedTokenExpires(t *testing.T) {
+func TestCachedTokenExpires(t *testing.T) {
 	t.Parallel()
 	v := auth.NewVerifier(auth.VerifierConfig{Secret: []byte(harness.Secret)})
 	defer v.Close()

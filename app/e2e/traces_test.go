@@ -27,7 +27,7 @@ import (
 const rankingSpan = "GET /v1/boards/:board/friends"
 
 // One trace shows all that a ranking has waited for.
-func TestATraceOfAFriendRanking(t *testing.T) {
+func TestTraceOfAFriendRanking(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
 	s := newTracedServer(t, testenv.Real(t), config.Traces{Endpoint: c.url, Ratio: 1})
@@ -59,7 +59,7 @@ func TestATraceOfAFriendRanking(t *testing.T) {
 			attributeOf(span, "http.response.status_code") != "200" || attributeOf(span, "http.route") != "/v1/boards/:board/friends" {
 			t.Errorf("ranking %d: %v", i, span)
 		}
-		logged := s.log.with(id)
+		logged := s.log.containing(id)
 		var line struct {
 			TraceID string `json:"trace_id"`
 		}
@@ -84,7 +84,7 @@ func TestWhatBeginsATrace(t *testing.T) {
 	}
 	s.refuse(s.call("", "GET", "/v1/nothing/1001", nil), http.StatusNotFound, models.CodeNotFound)
 	s.refuse(s.as(1, "GET", "/v1/boards/none/friends/stream", nil), http.StatusNotFound, models.CodeBoardNotFound)
-	testenv.Eventually(t, "the jobs of the start have run", func() bool { return len(s.log.with(`"job":"archive"`)) > 0 })
+	testenv.Eventually(t, "the jobs of the start have run", func() bool { return len(s.log.containing(`"job":"archive"`)) > 0 })
 	s.stop()
 
 	flushes := c.named("flush")
@@ -167,7 +167,7 @@ func TestTracesHoldNothingPersonal(t *testing.T) {
 
 // How much is traced is the service's affair: a phone can neither have all of
 // its calls traced nor none.
-func TestTheRatioOfTraces(t *testing.T) {
+func TestTraceRatio(t *testing.T) {
 	t.Parallel()
 	const calls = 400
 	tests := []struct {
@@ -202,7 +202,7 @@ func TestTheRatioOfTraces(t *testing.T) {
 			if n := len(spans); n < tt.least || n > tt.most {
 				t.Errorf("%d of %d calls are traced", n, calls)
 			}
-			if logged := len(s.log.with(`"trace_id"`)); logged != len(spans) {
+			if logged := len(s.log.containing(`"trace_id"`)); logged != len(spans) {
 				t.Errorf("%d traces, %d in the log", len(spans), logged)
 			}
 			for _, span := range spans {
@@ -224,7 +224,7 @@ func TestWithoutTraces(t *testing.T) {
 	if s.traces != nil || s.traces.Provider() != nil || s.stores.Pool.Config().ConnConfig.Tracer != nil {
 		t.Error("traces are installed")
 	}
-	if len(s.log.with("trace_id")) != 0 || len(s.log.with(`"request"`)) == 0 {
+	if len(s.log.containing("trace_id")) != 0 || len(s.log.containing(`"request"`)) == 0 {
 		t.Error("the log has traces")
 	}
 }

@@ -16,12 +16,12 @@ import (
 	"stepboard/models"
 )
 
-func TestParametersThatAreRefused(t *testing.T) {
+func TestRefusedParameters(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, testParametersThatAreRefused)
+	testenv.Each(t, testRefusedParameters)
 }
 
-func testParametersThatAreRefused(t *testing.T, env *testenv.Env) {
+func testRefusedParameters(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env)
 	tests := []struct {
@@ -92,12 +92,12 @@ func testParametersThatAreRefused(t *testing.T, env *testenv.Env) {
 }
 
 // Ids that only look like ids are refused wherever one can be put.
-func TestIDsThatAreRefused(t *testing.T) {
+func TestRefusedIDs(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, testIDsThatAreRefused)
+	testenv.Each(t, testRefusedIDs)
 }
 
-func testIDsThatAreRefused(t *testing.T, env *testenv.Env) {
+func testRefusedIDs(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env)
 	for _, id := range []string{"0", "-1", "+1", "01", "1.0", "1e3", " 1", "9007199254740992", "99999999999999999999", "1\x00", "{1}", "ann", "१"} {
@@ -168,7 +168,7 @@ func testMistypedKeys(t *testing.T, env *testenv.Env) {
 }
 
 // What is wrong with a body is said in the API's own words, at its place.
-func TestFaultsOfBodies(t *testing.T) {
+func TestErrorsOfBodies(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
 	s := newServer(t, env)
@@ -222,7 +222,7 @@ func TestFaultsOfBodies(t *testing.T) {
 }
 
 // A body that breaks off is the client's fault, not the service's.
-func TestABodyThatBreaksOff(t *testing.T) {
+func TestIncompleteBody(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
 	s := newServer(t, env)
