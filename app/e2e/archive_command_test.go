@@ -14,13 +14,13 @@ import (
 	"stepboard/models"
 )
 
-// at is the command line of a process whose clock shows the given time.
+// at returns the arguments of a command whose clock shows the given time.
 func (i *importer) at(now time.Time, args ...string) []string {
 	i.env.Config.Clock.Offset = time.Until(now)
 	return append(args, testenv.Flags(i.env.Config)...)
 }
 
-// summary is what archive prints of a bucket, without the time that it took.
+// summary matches the duration at the end of the lines that archive prints.
 var summary = regexp.MustCompile(`(?m), in [0-9.]+(µs|ms|s)$`)
 
 func TestArchiveCommand(t *testing.T) {
@@ -36,7 +36,7 @@ func TestArchiveCommand(t *testing.T) {
 		t.Helper()
 		return summary.ReplaceAllString(command(i.at(now, append([]string{"archive"}, args...)...)...).Succeeds(t), "")
 	}
-	// One day later the 17th has turned cold, and it is due an hour after.
+	// The 17th turns cold at this midnight and is due an hour later.
 	midnight := time.Date(2026, 11, 20, 16, 0, 0, 0, time.UTC)
 	if text := archive(midnight.Add(50 * time.Minute)); text != "nothing is due\n" {
 		t.Errorf("before the hour is over it prints %q", text)
@@ -61,19 +61,18 @@ func TestArchiveCommand(t *testing.T) {
 		command(i.at(midnight.Add(2*time.Hour), append([]string{"archive"}, tt.args...)...)...).Fails(t, 1, tt.words...)
 	}
 	command("archive", "now").Fails(t, 2, "--help")
-	// A day that is archived already is looked at again, and that is all.
+	// Archiving a day again changes nothing.
 	if text := archive(midnight.Add(2*time.Hour), "--bucket", "2026-11-17"); text != first {
 		t.Errorf("again it prints %q", text)
 	}
-	// All that has piled up, each with its line; of the 20th nobody has
-	// uploaded anything.
+	// Every day that is due has a line of its own. The 20th has no uploads.
 	want := "steps 2026-11-18: run 1 moved 1 entries; the archive holds 1, sum of scores 7\n" +
 		"steps 2026-11-19: run 1 moved 1 entries; the archive holds 1, sum of scores 8\n" +
 		"steps 2026-11-20: run 1 moved 0 entries; the archive holds 0, sum of scores 0\n"
 	if text := archive(midnight.Add(3*24*time.Hour + time.Hour)); text != want {
 		t.Errorf("it prints %q", text)
 	}
-	// With several boards a day needs the name of one.
+	// With several boards, --bucket needs --board.
 	boards := `--boards=[{name: steps}, {name: walk}]`
 	later := midnight.Add(3*24*time.Hour + time.Hour)
 	command(i.at(later, "archive", "--bucket", "2026-11-17", boards)...).Fails(t, 1, "--bucket 2026-11-17", "--board")
@@ -85,7 +84,7 @@ func TestArchiveCommand(t *testing.T) {
 	}
 }
 
-// One day that fails does not keep the others.
+// If one day can't be archived, the others still are.
 func TestArchiveCommandContinuesAfterAFailure(t *testing.T) {
 	t.Parallel()
 	i := newImporter(t)
@@ -102,7 +101,7 @@ func TestArchiveCommandContinuesAfterAFailure(t *testing.T) {
 	args := i.at(testenv.Noon.AddDate(0, 0, 3).Add(5*time.Hour), "archive")
 	o := command(args...)
 	lines := strings.Split(strings.TrimSpace(o.Stdout), "\n")
-	// Of the 20th there is nothing, and that is archived too.
+	// The 20th has no scores, and is archived all the same.
 	if o.Status != 1 || len(lines) != 3 || !strings.HasPrefix(lines[0], "steps 2026-11-17: run 1 moved 1") ||
 		!strings.HasPrefix(lines[1], "steps 2026-11-19: run 1 moved 1") || !strings.HasPrefix(lines[2], "steps 2026-11-20: run 1 moved 0") {
 		t.Errorf("status %d: %q", o.Status, o.Stdout)
@@ -112,7 +111,7 @@ func TestArchiveCommandContinuesAfterAFailure(t *testing.T) {
 	}
 	i.exec(`DROP TRIGGER refuse ON archived_scores`)
 	if text := command(args...).Succeeds(t); !strings.HasPrefix(text, "steps 2026-11-18: run 1 moved 1 entries; the archive holds 1, sum of scores 2, in ") {
-		t.Errorf("mended, it prints %q", text)
+		t.Errorf("after the repair it prints %q", text)
 	}
 }
 
@@ -124,7 +123,7 @@ func (i *importer) exec(statement string) {
 	}
 }
 
-// partitions lists the months of the archive.
+// partitions returns the months of the archive.
 func (i *importer) partitions() (months []string) {
 	i.t.Helper()
 	err := i.env.Gorm.Raw(`
@@ -136,8 +135,8 @@ func (i *importer) partitions() (months []string) {
 	return months
 }
 
-// Months that are kept no longer are dropped by the job; their days are empty
-// then, and no error.
+// The job drops months that are older than the retention. Their days are then
+// empty, which is not an error.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	i := newImporter(t)
@@ -188,8 +187,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// Where somebody has taken a month out of the archive, nothing is made in its
-// place: it says which table stands there, and the days wait in Redis.
+// If somebody has detached a month from the archive, no other table takes its
+// place. The error names the detached table, and the days wait in Redis.
 func TestDetachedMonth(t *testing.T) {
 	t.Parallel()
 	i := newImporter(t)
@@ -208,7 +207,7 @@ func TestDetachedMonth(t *testing.T) {
 		t.Errorf("archive: status %d, %q, %q", o.Status, o.Stdout, o.Stderr)
 	}
 	s := newServer(t, i.env)
-	s.waitForStartJobs() // its job fails too
+	s.waitForStartJobs() // its archive job fails, too
 	failed := make(map[string]bool)
 	for _, r := range s.archiveRuns("?state=failed").Runs {
 		failed[r.Bucket] = strings.Contains(r.Error, complaint) && r.FinishedAt != nil
@@ -223,10 +222,10 @@ func TestDetachedMonth(t *testing.T) {
 	}
 	i.exec(`ALTER TABLE archived_scores ATTACH PARTITION archived_scores_201604 FOR VALUES FROM ('2016-04-01') TO ('2016-05-01')`)
 	if text := command(i.at(testenv.Noon, "archive")...).Succeeds(t); strings.Count(text, "\n") != 2 {
-		t.Errorf("mended, it prints %q", text)
+		t.Errorf("after the repair it prints %q", text)
 	}
 	if diff := cmp.Diff([]string{"1. 1 6 2016-04-20T15:59:59.999Z"}, s.dayLines("2016-04-20", models.SourceArchive)); diff != "" {
-		t.Errorf("mended -want +got:\n%s", diff)
+		t.Errorf("after the repair -want +got:\n%s", diff)
 	}
 	if left := i.keys("board:*2016*"); len(left) != 0 {
 		t.Errorf("Redis still has %v", left)

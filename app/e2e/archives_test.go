@@ -19,7 +19,7 @@ import (
 	"stepboard/services/lease"
 )
 
-// archiveRun is a run as an administrator is told.
+// archiveRun is a run as the API shows it.
 type archiveRun struct {
 	Board      string              `json:"board"`
 	Bucket     string              `json:"bucket"`
@@ -35,7 +35,7 @@ type archiveRun struct {
 	FinishedAt *string             `json:"finished_at"`
 }
 
-// archiveRuns is a page of them.
+// archiveRuns is a page of runs.
 type archiveRuns struct {
 	Runs       []archiveRun `json:"runs"`
 	NextCursor *string      `json:"next_cursor"`
@@ -49,10 +49,10 @@ func (s *server) archiveRuns(query string) archiveRuns {
 	return page
 }
 
-// bucketOf is the body that asks for a day to be archived.
+// bucketOf returns the body that starts the archival of a day.
 func bucketOf(board, day string) string { return fmt.Sprintf(`{"board":%q,"bucket":%q}`, board, day) }
 
-// An administrator starts the archival of a day, and sees what became of it.
+// An administrator starts the archival of a day and reads the result.
 func TestArchivesOverHTTP(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, testArchivesOverHTTP)
@@ -105,7 +105,7 @@ func testArchivesOverHTTP(t *testing.T, env *testenv.Env) {
 		t.Errorf("refused calls have left %+v", page)
 	}
 
-	// Due at last.
+	// The day becomes due an hour after midnight.
 	env.Clock.Set(harness.NoonDay.UTC().Add(4*24*time.Hour - 8*time.Hour)) // the 24th, midnight in Shanghai
 	s.refuse(s.admin("POST", path, bucketOf("steps", "2026-11-20")), 409, models.CodeBucketHot)
 	env.Clock.Advance(time.Hour)
@@ -126,11 +126,11 @@ func testArchivesOverHTTP(t *testing.T, env *testenv.Env) {
 	if diff := cmp.Diff(archiveRuns{Runs: []archiveRun{want}}, s.archiveRuns("")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	// The run is complete before it is over: it still drops what it has moved.
+	// A complete run is not over yet: it still deletes the keys in Redis.
 	testenv.Eventually(t, "the run is over", func() bool {
 		return s.admin("POST", path, bucketOf("steps", "2026-11-20")).code() != models.CodeArchiveRunning
 	})
-	// Once more there is nothing to do, however often that is asked.
+	// Starting it again, however often, changes nothing.
 	for range 50 {
 		s.want(s.admin("POST", path, bucketOf("steps", "2026-11-20")), http.StatusAccepted, &run)
 		if diff := cmp.Diff(want, run); diff != "" {
@@ -144,7 +144,7 @@ func testArchivesOverHTTP(t *testing.T, env *testenv.Env) {
 	}
 }
 
-// The list of runs comes in pages, of one board or state or of all.
+// The list of runs comes in pages, and can be limited to a board or a state.
 func TestPagesOfArchives(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, testPagesOfArchives)
@@ -237,8 +237,8 @@ func testPagesOfArchives(t *testing.T, env *testenv.Env) {
 	}
 }
 
-// A day that somebody else is archiving is refused, and a database that does
-// not answer is no fault of who asks.
+// A day that another process archives is refused with 409, and a database that
+// does not answer is 503.
 func TestArchiveRunThatCannotBegin(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)

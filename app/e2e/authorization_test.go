@@ -9,7 +9,8 @@ import (
 	"stepboard/services/auth"
 )
 
-// Who may make which call: a user, a backend, an administrator, a stranger.
+// Every role, and a caller without a token, is allowed the calls of the
+// contract and no others.
 func TestAuthorization(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, testAuthorization)
@@ -38,7 +39,7 @@ func testAuthorization(t *testing.T, env *testenv.Env) {
 		{user, "GET", "/v1/boards/private/me", "", 200},
 		{service, "GET", "/v1/boards/private/top", "", 200},
 		{service, "GET", "/v1/boards/private/around?user_id=1", "", 200},
-		// Someone else's id.
+		// The id of another user.
 		{user, "GET", "/v1/boards/steps/friends?user_id=2", "", 403},
 		{user, "GET", "/v1/boards/steps/top?user_id=2", "", 403},
 		{user, "GET", "/v1/boards/steps/around?user_id=2", "", 403},
@@ -54,7 +55,7 @@ func testAuthorization(t *testing.T, env *testenv.Env) {
 		{user, "PUT", "/v1/users/1", `{"nickname":"x"}`, 403},
 		{user, "PUT", "/v1/users/1/friends", `{"friend_ids":[]}`, 403},
 		{user, "GET", "/v1/boards/steps/me?user_id=1", "", 200},
-		// A backend says for whom; an administrator is neither.
+		// A backend names the user it acts for; an administrator may not act for users.
 		{service, "GET", "/v1/boards/steps/friends", "", 422},
 		{service, "GET", "/v1/boards/steps/friends?user_id=2", "", 200},
 		{service, "PUT", "/v1/me?user_id=2", `{"nickname":"x"}`, 200},

@@ -12,7 +12,7 @@ import (
 	"stepboard/models"
 )
 
-// Calls of one kind do not fit boards of another.
+// Calls for one kind of board are refused on the other kinds.
 func TestCallsOnOtherKindsOfBoards(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, testCallsOnOtherKindsOfBoards)
@@ -77,7 +77,7 @@ func testCallsOnOtherKindsOfBoards(t *testing.T, env *testenv.Env) {
 	}
 }
 
-// A board defined while the service runs is there at once.
+// A board that is defined while the service runs can be used at once.
 func TestBoardsDefinedWhileRunning(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, testBoardsDefinedWhileRunning)

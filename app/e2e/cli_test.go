@@ -12,7 +12,7 @@ import (
 	"stepboard/config"
 )
 
-// withSecret is the flag without which no token is signed.
+// withSecret is the flag that signing a token needs.
 const withSecret = "--auth.hs256_secret=" + harness.Secret
 
 // command runs the command line in this process.
@@ -60,7 +60,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		command string
-		// settings says that the command takes every setting as a flag.
+		// settings is set if the command takes every setting as a flag.
 		settings bool
 		flags    []string
 	}{
@@ -108,7 +108,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// unreachable is a database that refuses every connection.
+// unreachable is the flag of a database that refuses every connection.
 const unreachable = "--postgres.dsn=postgres://u:hunter22@127.0.0.1:1/stepboard"
 
 func TestServeRefusesToStart(t *testing.T) {

@@ -7,22 +7,22 @@ import (
 	"stepboard/internal/testenv"
 )
 
-// The contract holds on a Redis Cluster, with boards of one shard and of many.
+// The contract holds on a Redis Cluster, with boards of one shard and of 16.
 func TestContractOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCluster(t)
 	testContract(t, cluster.Use)
 }
 
-// The contract holds on a Redis that Sentinels watch over.
+// The contract holds on a Redis that Sentinels watch.
 func TestContractOnSentinel(t *testing.T) {
 	t.Parallel()
 	sentinels := testenv.StartSentinels(t)
 	testContract(t, sentinels.Use)
 }
 
-// testContract runs what testenv.Each runs on one server on another kind of
-// Redis.
+// testContract runs on another kind of Redis the tests that testenv.Each runs
+// on a single server.
 func testContract(t *testing.T, use func(*config.Redis)) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, *testenv.Env){

@@ -29,14 +29,14 @@ import (
 	"stepboard/services/auth"
 )
 
-// collector takes traces as OpenTelemetry's does.
+// collector accepts traces as OpenTelemetry's collector does.
 type collector struct {
 	t   testing.TB
 	url string
 
 	mu    sync.Mutex
 	spans []*tracepb.Span
-	bytes []byte // all that was sent
+	bytes []byte // everything that was sent
 }
 
 func newCollector(t testing.TB) *collector {
@@ -72,14 +72,14 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// named are the spans that were sent with a name.
+// named returns the accepted spans of a name.
 func (c *collector) named(name string) []*tracepb.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(c.spans), func(s *tracepb.Span) bool { return s.Name != name })
 }
 
-// children are the names of the spans right under a span.
+// children returns the names of a span's children.
 func (c *collector) children(parent *tracepb.Span) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,6 +92,7 @@ func (c *collector) children(parent *tracepb.Span) []string {
 	return names
 }
 
+// attributeOf returns an attribute as text; "" if the span lacks it.
 func attributeOf(s *tracepb.Span, key string) string {
 	for _, a := range s.Attributes {
 		if a.Key == key {
@@ -104,21 +105,23 @@ func attributeOf(s *tracepb.Span, key string) string {
 	return ""
 }
 
-// tracedServer is a service whose traces go to an endpoint.
+// tracedServer is a service that exports traces and keeps its log.
 type tracedServer struct {
 	*server
 	traces *app.Traces
 	stores *stores.Stores
 	log    *lines
-	// recorded has all spans that ended.
+	// recorded holds every span that has ended.
 	recorded *tracetest.SpanRecorder
-	// stop ends the service and sends what is left. It may be called again.
+	// stop ends the service and exports the remaining spans. Later calls do
+	// nothing.
 	stop func()
 }
 
-// lines keeps a log.
+// lines is a log.
 type lines struct{ testenv.Buffer }
 
+// containing returns the lines that contain text.
 func (l *lines) containing(text string) []string {
 	var found []string
 	for line := range strings.Lines(l.String()) {
@@ -162,12 +165,12 @@ func newTracedServer(t testing.TB, env *testenv.Env, settings config.Traces) *tr
 	return s
 }
 
-// slowCollector is a collector that takes nothing before it is told to.
+// slowCollector is a collector that holds every request until accept is closed.
 type slowCollector struct {
 	*collector
 	url      string
-	received chan struct{} // has something once it has been sent something
-	accept   chan struct{} // closed to tell it
+	received chan struct{} // receives once a request has come
+	accept   chan struct{} // closed by the test
 }
 
 func newSlowCollector(t testing.TB) *slowCollector {
@@ -189,16 +192,16 @@ func (l *slowCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 	}
 	select {
-	case <-r.Context().Done(): // the sender has given up
+	case <-r.Context().Done(): // the service no longer waits
 	case <-l.accept:
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		l.collector.ServeHTTP(w, r)
 	}
 }
 
-// Promise: a collector that is away, hangs or is slow is not waited for, by
-// calls or, for long, by the end; and the log says, at most once a minute and at
-// the end, how many spans are lost: all that did not arrive.
+// A collector that is away, hangs or is slow delays no call, and the end of the
+// service only for a limited time. The log says how many spans were lost, once
+// a minute at most and at the end: every span that did not arrive.
 func TestCollectorThatDoesNotAccept(t *testing.T) {
 	t.Parallel()
 	refusing := httptest.NewServer(http.NotFoundHandler())
@@ -221,7 +224,7 @@ func TestCollectorThatDoesNotAccept(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			began := time.Now()
 			s := newTracedServer(t, env, config.Traces{Endpoint: tt.url, Ratio: 1})
-			// More than what waits and is being sent.
+			// More spans than wait and are being sent.
 			for range 4000 {
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/boards", nil)
 				if err != nil {

@@ -14,7 +14,7 @@ import (
 	"stepboard/internal/testenv"
 )
 
-// composeFile is what a test reads of a compose file.
+// composeFile is the part of a compose file that the test reads.
 type composeFile struct {
 	Services map[string]struct {
 		Build       string            `yaml:"build"`
@@ -28,8 +28,8 @@ type composeFile struct {
 	Volumes map[string]any `yaml:"volumes"`
 }
 
-// required is a variable of .env without which nothing starts; any other form
-// has a default in the open.
+// required matches a variable that .env must set. Variables of any other form
+// would have defaults.
 var required = regexp.MustCompile(`\$\{([A-Z_]+):\?[^}]+\}`)
 
 func compose(t testing.TB, file string) composeFile {
@@ -46,8 +46,8 @@ func compose(t testing.TB, file string) composeFile {
 	return c
 }
 
-// What the compose files set is what the service takes, and what they name is
-// there.
+// The environment in the compose files is valid settings, and every service and
+// volume that they name is defined.
 func TestComposeFiles(t *testing.T) {
 	t.Parallel()
 	one, many := compose(t, "docker-compose.yml"), compose(t, "docker-compose.cluster.yml")

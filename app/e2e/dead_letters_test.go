@@ -23,7 +23,7 @@ import (
 	"stepboard/services/score"
 )
 
-// frames is an entry's payload, of messages as they are.
+// frames returns the payload of an entry with these messages.
 func frames(messages ...[]byte) (payload []byte) {
 	for _, m := range messages {
 		payload = append(binary.AppendUvarint(payload, uint64(len(m))), m...)
@@ -31,7 +31,7 @@ func frames(messages ...[]byte) (payload []byte) {
 	return payload
 }
 
-// addEntry appends to the stream as the service does, whatever the payload is.
+// addEntry appends to the stream as the service does, with any payload.
 func addEntry(t testing.TB, env *testenv.Env, updates int, payload []byte) {
 	t.Helper()
 	ctx := t.Context()
@@ -42,8 +42,9 @@ func addEntry(t testing.TB, env *testenv.Env, updates int, payload []byte) {
 	}
 }
 
-// disorderedMessages is what a stream may hold at worst: every tenth update twice, all of
-// them shuffled among the 1,000 beside them, and every hundredth unreadable.
+// disorderedMessages returns messages as a stream may hold them at worst: every
+// tenth update twice, each shuffled among 1,000 neighbours, and every hundredth
+// damaged.
 func disorderedMessages(rng *rand.Rand, bucket *models.Bucket, updates int) (messages [][]byte, unreadable int) {
 	for i := range updates {
 		u := ingest.Update{
@@ -68,8 +69,8 @@ func disorderedMessages(rng *rand.Rand, bucket *models.Bucket, updates int) (mes
 	return messages, unreadable
 }
 
-// largestComposites is the largest composite of each user in a bucket, of the messages that
-// can be read.
+// largestComposites returns the largest composite of each user in the readable
+// messages.
 func largestComposites(t testing.TB, bucket *models.Bucket, messages [][]byte) map[models.UserID]models.Composite {
 	t.Helper()
 	codec, largest := score.Of(bucket), make(map[models.UserID]models.Composite)
@@ -85,7 +86,7 @@ func largestComposites(t testing.TB, bucket *models.Bucket, messages [][]byte) m
 	return largest
 }
 
-// boardOf is everything on an unsharded board.
+// boardOf returns all scores of a board with one shard.
 func boardOf(t testing.TB, rdb redis.UniversalClient, key string) map[models.UserID]models.Composite {
 	t.Helper()
 	held := make(map[models.UserID]models.Composite)
@@ -96,8 +97,9 @@ func boardOf(t testing.TB, rdb redis.UniversalClient, key string) map[models.Use
 	return held
 }
 
-// Updates that come twice, in any order, and among bytes that are none, end as
-// the largest of each user; what can't be read is kept for a person to see.
+// Updates may come twice, in any order, and among unreadable messages. The
+// board gets the largest of each user, and unreadable messages become dead
+// letters.
 func TestQueueDisorder(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
@@ -118,7 +120,7 @@ func TestQueueDisorder(t *testing.T) {
 	for some := range slices.Chunk(messages, 100) {
 		addEntry(t, env, len(some), frames(some...))
 	}
-	// One that can't even be taken apart, and two for days that nobody knows.
+	// One entry that can't be decoded, and two updates of an unknown day.
 	addEntry(t, env, 1, []byte("garbage"))
 	unreadable++
 	early := ingest.Update{Board: "steps", Bucket: "20200101", User: 7, Score: 7, ReachedAt: models.TimestampOf(bucket.StartsAt) + 7}
@@ -136,8 +138,9 @@ func TestQueueDisorder(t *testing.T) {
 	handleDeadLetters(t, env, p, bucket, unreadable)
 }
 
-// handleDeadLetters settles dead letters of messages that can't be read, and, newer
-// than those, of users 7 and 8 on 2020-01-01: by the API and by the command.
+// handleDeadLetters lists, replays and deletes dead letters by the API and by
+// the command: unreadable messages and, newer than those, updates of users 7
+// and 8 on 2020-01-01.
 func handleDeadLetters(t *testing.T, env *testenv.Env, p *testenv.Process, like *models.Bucket, unreadable int) {
 	t.Helper()
 	command := func(args ...string) (stdout, stderr string, status int) {
@@ -181,12 +184,12 @@ func handleDeadLetters(t *testing.T, env *testenv.Env, p *testenv.Process, like 
 			t.Errorf("line %q, want letter %s", line, ids[i])
 		}
 	}
-	// Nothing makes these readable.
+	// An unreadable message can't be replayed.
 	if _, stderr, status := command("replay", ids[2]); status != 1 || !strings.Contains(stderr, "still can't be applied") {
 		t.Errorf("replay: %d %q", status, stderr)
 	}
 	call("POST", "/"+ids[3]+"/replay", http.StatusUnprocessableEntity)
-	// The day appears, and these can be applied.
+	// Once the day exists, its updates can be replayed.
 	day := *like
 	day.Name = "20200101"
 	if err := env.Gorm.Create(&day).Error; err != nil {

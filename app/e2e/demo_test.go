@@ -18,7 +18,7 @@ import (
 	"stepboard/models"
 )
 
-// A demo that can't start says which flag is wrong.
+// A demo that can't start names the wrong flag.
 func TestDemoFlags(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -41,7 +41,7 @@ func TestDemoFlags(t *testing.T) {
 	}
 }
 
-// demo is a running demo and a client of it.
+// demo is a running demo with a client.
 type demo struct {
 	t testing.TB
 	*testenv.Command
@@ -55,7 +55,7 @@ func newDemo(t testing.TB, args ...string) *demo {
 	return d
 }
 
-// call makes a request as curl does, and reads its answer into v.
+// call makes a request as curl does, and decodes the answer into v.
 func (d *demo) call(bearer, body, url string, v any) {
 	d.t.Helper()
 	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, url, nil)
@@ -85,7 +85,7 @@ func (d *demo) call(bearer, body, url string, v any) {
 	}
 }
 
-// bearer is the token that the demo prints.
+// bearer returns the token that the demo has printed.
 func (d *demo) bearer() string {
 	d.t.Helper()
 	m := regexp.MustCompile(`(?m)^  TOKEN=(\S+)$`).FindStringSubmatch(d.Stdout())
@@ -95,7 +95,7 @@ func (d *demo) bearer() string {
 	return m[1]
 }
 
-// ranking is what the friends of a token's owner have.
+// ranking returns the friend ranking of the token's owner.
 func (d *demo) ranking(bearer, query string) models.Ranking {
 	d.t.Helper()
 	var r models.Ranking
@@ -103,7 +103,7 @@ func (d *demo) ranking(bearer, query string) models.Ranking {
 	return r
 }
 
-// wantCleanStop stops the demo, which has nothing to complain of.
+// wantCleanStop stops the demo and expects status 0 and no error output.
 func (d *demo) wantCleanStop() {
 	d.t.Helper()
 	if status := d.Stop(); status != 0 || d.Log() != "" {
@@ -116,7 +116,7 @@ func TestDemo(t *testing.T) {
 	d := newDemo(t, "--users", "300")
 	bearer := d.bearer()
 
-	// The printed calls work as they stand.
+	// The printed calls work unchanged.
 	calls := regexp.MustCompile(`(?m)^  curl -H "Authorization: Bearer \$TOKEN"(?: -d '([^']+)')? '?([^'\s]+)'?$`).FindAllStringSubmatch(d.Stdout(), -1)
 	if len(calls) != 2 {
 		t.Fatalf("%d calls are printed: %s", len(calls), d.Stdout())
@@ -155,7 +155,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("%d people are offered", len(seen))
 	}
 
-	// There are days behind the people, and two boards beside the daily one.
+	// The people have a history, and there are two more boards.
 	var history struct{ Entries []struct{ Source string } }
 	d.call(bearer, "", d.URL+"/v1/boards/steps/history", &history)
 	if n := len(history.Entries); n < 25 || history.Entries[n-1].Source != "archive" {
@@ -187,7 +187,8 @@ func TestDemoOfOne(t *testing.T) {
 	d.wantCleanStop()
 }
 
-// A demo of the real graph and steps: 4,039 people, of whom user 1 knows 347.
+// A demo of the real graph and steps has 4,039 people, and user 1 has 347
+// friends.
 func TestDemoFromFiles(t *testing.T) {
 	t.Parallel()
 	readData(t, "ego-facebook-edges.txt")
@@ -209,8 +210,7 @@ func TestDemoFromFiles(t *testing.T) {
 	d.wantCleanStop()
 }
 
-// A demo of many people takes a while to start, and stops at once all the
-// same.
+// A demo of many people takes a while to start, and can be stopped meanwhile.
 func TestDemoIsStoppedWhileItStarts(t *testing.T) {
 	t.Parallel()
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(testenv.FreePort(t)))

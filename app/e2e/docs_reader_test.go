@@ -19,22 +19,22 @@ import (
 	"stepboard/models"
 )
 
-// reader follows a document in a shell.
+// reader runs the commands of a document in a shell.
 type reader struct {
 	*testenv.Shell
 	t   testing.TB
 	doc string
 	tmp string
-	// What stands here for an address or a cursor of the document.
+	// real maps addresses and cursors of the document to those of this run.
 	real map[string]string
-	// dayOffset is how many days after the document's today is.
+	// dayOffset is the number of days from the document's date to today.
 	dayOffset int
 	typed     string // the commands so far
 	began     time.Time
 }
 
-// newReader opens a shell in a copy of the checkout, with servers of its own:
-// a Redis with nothing else in it, and a schema of Postgres.
+// newReader opens a shell in a copy of the checkout, with an empty Redis and an
+// empty schema in Postgres.
 func newReader(t testing.TB, doc string) *reader {
 	t.Helper()
 	folder := t.TempDir()
@@ -51,13 +51,13 @@ func newReader(t testing.TB, doc string) *reader {
 	pg := testenv.Must(pgconn.ParseConfig(dsn))
 	env := append(ownEnvironment(),
 		"PATH="+bin+":"+os.Getenv("PATH"), "TMPDIR="+r.tmp, "CURL_HOME="+bin,
-		// What make build has compiled serves go run as well, and nobody debugs it.
+		// With these flags, go run uses the build cache of make build.
 		"CGO_ENABLED=0", "GOFLAGS=-trimpath -ldflags=-w",
 		"TEST_REDIS_ADDR="+rdb, "TEST_POSTGRES_DSN="+dsn, "STEPBOARD_HTTP__ADDR=127.0.0.1:0",
 		"PGHOST="+pg.Host, fmt.Sprintf("PGPORT=%d", pg.Port), "PGUSER="+pg.User, "PGPASSWORD="+pg.Password,
 		"PGDATABASE="+pg.Database, "PGOPTIONS=-c search_path="+pg.RuntimeParams["search_path"])
 	if doc == "docs/operations.md" {
-		now := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC) // what is today in that document
+		now := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC) // the document's date
 		env = append(env, "STEPBOARD_REDIS__ADDRS="+rdb, "STEPBOARD_POSTGRES__DSN="+dsn, "STEPBOARD_CLOCK__OFFSET="+time.Until(now).String())
 	}
 	r.Shell = testenv.StartShell(t, checkout, env)
@@ -67,9 +67,8 @@ func newReader(t testing.TB, doc string) *reader {
 	return r
 }
 
-// fillBin makes the programs that a reader has and a test has not: stepboard,
-// and a redis-cli for a server on another port, as there is no variable for it.
-// curl is told to draw no progress.
+// fillBin makes commands for the shell: stepboard, a redis-cli that connects to
+// the test's port, and a setting that stops curl from drawing progress.
 func fillBin(t testing.TB, bin, rdb string) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(rdb)
@@ -83,14 +82,15 @@ func fillBin(t testing.TB, bin, rdb string) {
 	}
 }
 
-// ownEnvironment is the environment without what a stranger's would not have.
+// ownEnvironment returns the environment without the variables of make, the
+// tests and Stepboard.
 func ownEnvironment() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "STEPBOARD_") || strings.HasPrefix(v, "TEST_") || strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS")
 	})
 }
 
-// copyCheckout copies the sources, so that commands that write there do no harm.
+// copyCheckout copies the sources, so that commands may write there.
 func copyCheckout(t testing.TB, to string) {
 	t.Helper()
 	for _, entry := range testenv.Must(os.ReadDir("../..")) {
@@ -111,10 +111,10 @@ func copyCheckout(t testing.TB, to string) {
 	}
 }
 
-// run types the commands, and compares what they print.
+// run runs the commands and compares their output with the document's.
 func (r *reader) run(commands []docCommand) {
 	r.t.Helper()
-	var demo string // what it has printed
+	var demo string // its output
 	for _, c := range commands {
 		r.typed += c.text + "\n"
 		printed, status := r.Do(r.adapt(c))
@@ -138,7 +138,7 @@ func (r *reader) run(commands []docCommand) {
 	}
 }
 
-// runPrinted runs what a demo prints: that is to be copied too.
+// runPrinted runs the commands that a demo prints for its users.
 func (r *reader) runPrinted(demo string) {
 	r.t.Helper()
 	calls := strings.Join(regexp.MustCompile(`(?m)^  (TOKEN=|curl ).*$`).FindAllString(demo, -1), "\n")
@@ -150,14 +150,14 @@ func (r *reader) runPrinted(demo string) {
 
 const startDemo = "go run . demo"
 
-// demoFile is where what a demo prints is kept.
+// demoFile returns the name of the file for the output of a demo.
 func (c docCommand) demoFile() string { return fmt.Sprintf("demo-%d.txt", c.number) }
 
-// adapt is a command as it must be typed here.
+// adapt returns the command as it must be typed in this shell.
 func (r *reader) adapt(c docCommand) string {
 	text := c.text
 	if strings.HasPrefix(text, startDemo) {
-		// On a free port, and in what stands for another terminal.
+		// On a free port, and in the background instead of another terminal.
 		text += " --addr 127.0.0.1:0 >/tmp/" + c.demoFile() + " 2>&1 &"
 	}
 	if c.isSQL() {
@@ -172,7 +172,7 @@ func (r *reader) adapt(c docCommand) string {
 
 var isoDate = regexp.MustCompile(`\b\d{4}-\d\d-\d\d`)
 
-// shiftDates is a text of the document with its dates as they are today.
+// shiftDates moves the dates in a text of the document to the days of this run.
 func (r *reader) shiftDates(text string) string {
 	return isoDate.ReplaceAllStringFunc(text, func(date string) string {
 		d, err := models.ParseDate(date)
@@ -183,8 +183,8 @@ func (r *reader) shiftDates(text string) string {
 	})
 }
 
-// demoStarted waits for a demo, copies the token that it prints, and answers
-// all that it prints. From now on the demo's day stands for the document's.
+// demoStarted waits for a demo, sets its token in the shell and returns its
+// output. It also finds the offset between the document's date and today.
 func (r *reader) demoStarted(c docCommand) string {
 	r.t.Helper()
 	path := filepath.Join(r.tmp, c.demoFile())
@@ -202,11 +202,11 @@ func (r *reader) demoStarted(c docCommand) string {
 	return printed
 }
 
-// documentedAddr is where everything answers in the documents.
+// documentedAddr is the address of the service in the documents.
 const documentedAddr = "127.0.0.1:8080"
 
-// awaits waits until a file has what is looked for, while the last command
-// that was sent to the background runs.
+// awaits waits until a file has a match, while the last background command
+// runs.
 func (r *reader) awaits(path string, what *regexp.Regexp) (found string) {
 	r.t.Helper()
 	testenv.Eventually(r.t, what.String(), func() bool {
@@ -227,7 +227,7 @@ func (r *reader) awaits(path string, what *regexp.Regexp) (found string) {
 	return found
 }
 
-// varies is what differs from one run to the next, in an output.
+// varies lists the parts of an output that differ from run to run.
 var varies = []struct {
 	what *regexp.Regexp
 	as   string
@@ -244,8 +244,8 @@ var (
 	cursorField = regexp.MustCompile(`"next_cursor":"([^"…]+)"`)
 )
 
-// shape is an output without what differs from one run to the next. A number
-// stays where it is a status, or where one of the commands has sent it.
+// shape returns an output without the parts that differ from run to run.
+// Numbers stay if they are a status, or if a command has sent them.
 func (r *reader) shape(output string) string {
 	for _, v := range varies {
 		output = v.what.ReplaceAllString(output, v.as)
@@ -260,8 +260,8 @@ func (r *reader) shape(output string) string {
 	return strings.TrimSpace(output)
 }
 
-// compare compares what came with what the document shows, and takes note of
-// the cursor that came in place of the document's.
+// compare compares the output with the document's, and records the cursors that
+// replace the document's.
 func (r *reader) compare(c docCommand, printed string) {
 	r.t.Helper()
 	shown := cursorField.FindAllStringSubmatch(*c.output, -1)

@@ -12,25 +12,27 @@ import (
 	"stepboard/internal/testenv"
 )
 
-// The documents are read as somebody at a terminal would: from top to bottom,
-// in one shell, every block that is indented by four spaces being commands.
+// TestDocs runs the commands of every document from top to bottom in one shell,
+// as a reader would type them. Commands are the blocks that are indented by four
+// spaces.
 //
-// Every line of a block is a command, until one has a prompt (`$ `): from there
-// on commands have prompts, and what stands below each is its output. It must be
-// what really comes: the same text and the same JSON, up to times, numbers,
-// names, cursors and durations, and what `…` stands for. A line that ends in `\`
-// goes on in the next, and so does SQL until its semicolon; psql is given it.
+// Every line of a block is a command until a line begins with a prompt (`$ `).
+// From there on only lines with a prompt are commands, and the lines below each
+// are its output. The real output must have the same text and JSON, except for
+// times, numbers, names, cursors, durations and what `…` replaces. A line that
+// ends in `\` continues in the next one. So does SQL, which is run by psql, until
+// its semicolon.
 //
-// Commands run as they stand, but for what reader.here says.
+// Commands run unchanged, except for what reader.adapt changes.
 
-// notCommands are the blocks that show something else, by their first line.
+// notCommands lists blocks that show something else, by their first line.
 var notCommands = []struct{ doc, line, why string }{
 	{"README.md", `{"rank":1,"user_id":"1002","score":12000,`, "lines of an answer that is shown whole in Running it"},
 	{"docs/guide.md", "const response = await fetch(", "JavaScript; the page's own reader is tested in a browser"},
 	{"docs/architecture.md", "composite = score × 2^T + (2^T - 1 - t)", "a formula"},
 }
 
-// replacements are the commands that can't run here, and what runs instead.
+// replacements lists commands that can't run in a test, and what runs instead.
 var replacements = []struct{ doc, command, instead, why string }{
 	{"README.md", "make test", "make --dry-run test", "it runs this test"},
 	{"README.md", "docker compose up --detach --build", "", "there may be no Docker; TestComposeFiles reads the files"},
@@ -43,8 +45,8 @@ var replacements = []struct{ doc, command, instead, why string }{
 	{"docs/performance.md", "scripts/with-servers go run ./bench -board 50000 -rounds 1 -time 1s", "go run ./bench -board 50000 -rounds 1 -time 1s -h", "it takes a minute and all cores"},
 }
 
-// operationsSetup is what docs/operations.md finds: days that were archived, one of a
-// month that somebody has detached, and what a corrected day should be.
+// operationsSetup prepares the state that docs/operations.md expects: archived
+// days, a detached month, and a file that corrects a day.
 const operationsSetup = `
 stepboard migrate up
 printf '%s\n' user_id,date,steps 1,2016-04-12,7000 1,2025-01-20,8000 1,2026-11-16,9000 1,2026-11-20,500 >steps.csv
@@ -82,8 +84,8 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// commandsOf reads a document's commands, as they are to be run, and takes note
-// of what the lists above were used for.
+// commandsOf returns a document's commands as they are run, and records in used
+// which entries of the lists above it needed.
 func commandsOf(doc, text string, used map[string]bool) []docCommand {
 	var commands []docCommand
 blocks:
@@ -113,7 +115,7 @@ type codeBlock struct {
 	lines  []string
 }
 
-// indented finds the blocks that are indented by four spaces or more.
+// indented returns the blocks that are indented by four spaces or more.
 func indented(text string) []codeBlock {
 	var blocks []codeBlock
 	inside, blank := false, true
@@ -138,21 +140,21 @@ func indented(text string) []codeBlock {
 	return blocks
 }
 
-// docCommand is a command and, where a document shows it, its output.
+// docCommand is a command and its output; nil if the document does not show it.
 type docCommand struct {
 	number int
 	text   string
 	output *string
 }
 
-// incomplete tells whether a command needs the next line.
+// incomplete reports whether the command continues in the next line.
 func (c docCommand) incomplete() bool {
 	return strings.HasSuffix(c.text, `\`) || c.isSQL() && !strings.HasSuffix(c.text, ";")
 }
 
 func (c docCommand) isSQL() bool { return regexp.MustCompile(`^[A-Z]+ [A-Z]`).MatchString(c.text) }
 
-// commands reads the block's commands.
+// commands returns the block's commands.
 func (b codeBlock) commands() []docCommand {
 	var all []docCommand
 	for i, line := range b.lines {
@@ -172,7 +174,7 @@ func (b codeBlock) commands() []docCommand {
 	return all
 }
 
-// checkMentioned checks the commands that a text mentions: that there are such.
+// checkMentioned expects every command that a text mentions to exist.
 func checkMentioned(t *testing.T, doc, text string) {
 	t.Helper()
 	for _, m := range regexp.MustCompile("`(stepboard|make)\\s([^`]+)`").FindAllStringSubmatch(text, -1) {

@@ -13,10 +13,10 @@ import (
 	"stepboard/models"
 )
 
-// giftsStart is when the tests' event starts: an hour before noon.
+// giftsStart is the start of the events: an hour before noon.
 var giftsStart = testenv.Noon.Add(-time.Hour)
 
-// withEvents adds an event of ten days, one of an hour, and a rolling board.
+// withEvents adds an event of 92 days, one of two hours, and a rolling board.
 func withEvents(cfg *config.Config) {
 	board := func(name, kind string, maxScore int64) config.Board {
 		return config.Board{Name: name, Kind: kind, TimeZone: "Asia/Shanghai", MaxScore: maxScore, Shards: 3, Global: "users"}
@@ -27,7 +27,8 @@ func withEvents(cfg *config.Config) {
 	cfg.Boards = append(cfg.Boards, gifts, sprint, board("active", "rolling", 1000))
 }
 
-// Outside its time an event takes nothing new, but still knows what it took.
+// Outside its time an event accepts no new increment, but still answers
+// repeated ones.
 func TestEventOpens(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, testEventOpens)
@@ -68,9 +69,9 @@ func testEventOpens(t *testing.T, env *testenv.Env) {
 	}
 }
 
-// A prize hangs on one place: who reached the same coins in the same tick
-// stands in the order of the user ids as text, from the greatest; and the
-// order is the same while the event runs, when it is over, and in the archive.
+// Users who reach the same score in the same tick are ordered by their ids as
+// text, the greatest first. The order is the same while the event runs, after
+// its end, and in the archive.
 func TestTiesForAPrize(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, testTiesForAPrize)
@@ -82,8 +83,8 @@ func testTiesForAPrize(t *testing.T, env *testenv.Env) {
 	for _, tt := range []struct {
 		board string
 		end   time.Time
-		// later is a moment that is told apart from the one before, sooner
-		// one that is not.
+		// A time that is later by sooner falls into the same tick; one that is
+		// later by later does not.
 		sooner, later time.Duration
 	}{
 		{"gifts", giftsStart.AddDate(0, 0, 92), 999 * time.Millisecond, time.Second},

@@ -81,7 +81,7 @@ func testFriendsOverHTTP(t *testing.T, env *testenv.Env) {
 	s.refuse(s.as(2, "GET", "/v1/friends?cursor="+cursor, nil), 400, models.CodeInvalidCursor)
 	s.refuse(s.as(1, "GET", "/v1/friends/requests?cursor="+cursor, nil), 400, models.CodeInvalidCursor)
 
-	for range 2 { // deleting again is as good
+	for range 2 { // deleting again succeeds
 		s.want(s.as(1, "DELETE", "/v1/friends/2", nil), 204, nil)
 		s.want(s.as(1, "DELETE", "/v1/friends/requests/2", nil), 204, nil)
 	}

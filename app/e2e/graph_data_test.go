@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// data is where the real friendship graph and step counts are, beside a
+// data is the folder of the real friendship graph and step counts, beside the
 // checkout.
 const data = "../../../shared/data"
 
@@ -29,7 +29,7 @@ func readData(t testing.TB, name string) string {
 	return string(text)
 }
 
-// graph is who is whose friend, by user id.
+// graph holds each user's friends.
 type graph map[int][]int
 
 func readGraph(t testing.TB) graph {
@@ -46,10 +46,10 @@ func readGraph(t testing.TB) graph {
 	return g
 }
 
-// walker is one person of the step counts: the steps of each hour.
+// walker is one person of the step counts: the steps in each hour.
 type walker map[time.Time]int
 
-// readWalkers reads the step counts; people are sorted by id.
+// readWalkers reads the step counts, sorted by the persons' ids.
 func readWalkers(t testing.TB, zone *time.Location) []walker {
 	t.Helper()
 	byID := make(map[int]walker)
@@ -83,13 +83,13 @@ func readWalkers(t testing.TB, zone *time.Location) []walker {
 	return walkers
 }
 
-// dayScore is a walker's total for a day and when it was reached.
+// dayScore is a walker's total of a day and when it was reached.
 type dayScore struct {
 	score     int
 	reachedAt time.Time
 }
 
-// day adds up a walker's day; ok is false without any row.
+// day adds up a walker's day; ok is false if the day has no row.
 func (w walker) day(start, end time.Time) (d dayScore, ok bool) {
 	var first time.Time
 	for hour, steps := range w {
@@ -118,7 +118,7 @@ type ranked struct {
 	dayScore
 }
 
-// bruteForce ranks a user and friends in the plainest way.
+// bruteForce ranks a user and friends in the simplest way.
 func bruteForce(user int, friends []int, scores map[int]dayScore) []ranked {
 	var list []ranked
 	for _, u := range append([]int{user}, friends...) {

@@ -18,10 +18,10 @@ import (
 	"stepboard/models"
 )
 
-// The whole path on real input: the program imports a real friendship graph
-// and real steps, twice, and the friend ranking of every user, page by page,
-// is the brute-force one. With 33 walkers behind 4,039 users there are about
-// 120 equal scores for each, so the whole order counts, ties too.
+// The program imports a real friendship graph and real step counts, twice.
+// Every user's friend ranking, page by page, is the brute-force one. As 4,039
+// users share the steps of 33 people, each score occurs about 120 times, so
+// ties count.
 func TestEveryFriendRankingOfTheRealGraph(t *testing.T) {
 	t.Parallel()
 	zone := testenv.Must(time.LoadLocation("Asia/Shanghai"))
@@ -79,8 +79,8 @@ func TestEveryFriendRankingOfTheRealGraph(t *testing.T) {
 	}
 }
 
-// rankedDay is a day whose rankings are read, and what is answered of the day
-// itself.
+// rankedDay is a day whose rankings are read, and the expected source and state
+// of its answers.
 type rankedDay struct {
 	date   string
 	source models.Source
@@ -88,7 +88,7 @@ type rankedDay struct {
 }
 
 // checkRankings compares every user's ranking with the brute-force one and
-// gives back the answers, to compare them again.
+// returns the answers.
 func checkRankings(t *testing.T, url string, asked rankedDay, friends graph, scores map[int]dayScore) []string {
 	t.Helper()
 	users := make([]int, 0, len(friends))
@@ -105,7 +105,8 @@ func checkRankings(t *testing.T, url string, asked rankedDay, friends graph, sco
 	return answers
 }
 
-// checkRanking reads one user's ranking page by page.
+// checkRanking compares one user's ranking, page by page, and returns the
+// answers.
 func checkRanking(t *testing.T, client *http.Client, url string, asked rankedDay, user int, want []ranked) string {
 	bearer := harness.Token(t, models.UserID(user), "")
 	var got []models.RankedEntry
@@ -154,7 +155,7 @@ func checkRanking(t *testing.T, client *http.Client, url string, asked rankedDay
 	return all.String()
 }
 
-// checkOwn compares what every page says of the viewer and the whole list.
+// checkOwn checks the viewer's own line and the total of a page.
 func checkOwn(t *testing.T, user int, page models.Ranking, want []ranked) {
 	own := 1 + slices.IndexFunc(want, func(r ranked) bool { return r.user == user })
 	switch {

@@ -8,7 +8,8 @@ import (
 	"stepboard/internal/testenv"
 )
 
-// Request ids go in and out; one that could break a log line does not.
+// The service answers with the caller's request id, unless that could break a
+// log line.
 func TestRequestIDs(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)

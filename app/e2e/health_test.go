@@ -8,7 +8,7 @@ import (
 	"stepboard/internal/testenv"
 )
 
-// The health check of containers.
+// The health command is the health check of containers.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)

@@ -15,13 +15,13 @@ import (
 	"stepboard/models"
 )
 
-// history is what the call answers.
+// history is the answer of the call.
 type history struct {
 	Entries []historyEntry `json:"entries"`
 	Partial bool           `json:"partial"`
 }
 
-// dates lists the days of a history, each with its source.
+// dates returns the days of a history with their sources.
 func (h history) dates() []string {
 	dates := []string{}
 	for _, e := range h.Entries {
@@ -30,8 +30,8 @@ func (h history) dates() []string {
 	return dates
 }
 
-// sources lists days downward, from one to the other, as dates does: those
-// after the given one are hot. without leaves days out.
+// sources returns what dates returns for the days from to down to from, leaving
+// out some. Days after archived are hot.
 func sources(from, to, archived models.Date, without ...models.Date) []string {
 	dates := []string{}
 	for day := to; day >= from; day-- {
@@ -46,8 +46,9 @@ func sources(from, to, archived models.Date, without ...models.Date) []string {
 	return dates
 }
 
-// newHistory is a server with 40 days of users 1 and 2, who are friends; user 1
-// did not walk on two of them. User 3 is a stranger.
+// newHistory returns a server with 40 days of users 1 and 2, who are friends.
+// User 1 has no score on two of these days, which it returns. User 3 is
+// nobody's friend.
 func newHistory(t testing.TB, env *testenv.Env) (s *server, without []models.Date) {
 	t.Helper()
 	s = newServer(t, env)
@@ -116,7 +117,7 @@ func testHistoryOverHTTP(t *testing.T, env *testenv.Env) {
 	}}) {
 		t.Errorf("got %v", got)
 	}
-	// A backend acts for a user, and may see what that user may.
+	// A backend acts for a user and sees what that user may see.
 	var own, friends history
 	s.want(s.service("GET", path+"?user_id=1", nil), http.StatusOK, &own)
 	s.want(s.service("GET", path+"?user_id=1&for=2", nil), http.StatusOK, &friends)
@@ -128,7 +129,8 @@ func testHistoryOverHTTP(t *testing.T, env *testenv.Env) {
 	s.refuse(s.as(1, "GET", path+"?user_id=2", nil), 403, models.CodeForbidden)
 	s.refuse(s.admin("GET", path+"?user_id=1", nil), 403, models.CodeForbidden)
 	s.refuse(s.call("", "GET", path, nil), 401, models.CodeUnauthenticated)
-	// Who is no friend is nobody, whether or not there is such a user.
+	// For somebody who is no friend the answer is 404, whether or not the user
+	// exists.
 	for _, stranger := range []string{"3", "4", "9007199254740991"} {
 		s.refuse(s.as(1, "GET", path+"?for="+stranger, nil), 404, models.CodeNotFound)
 	}
@@ -175,7 +177,7 @@ func testRefusedHistories(t *testing.T, env *testenv.Env) {
 			t.Errorf("%s: %s does not name %s", query, a.body, location)
 		}
 	}
-	// Long ago there is nothing, and that is no error.
+	// A range without data is not an error, however long ago.
 	for _, query := range []string{"to=0001-01-15", "to=0001-01-01", "from=0000-01-01&to=0000-02-01", "to=1969-12-31", "to=1970-01-01"} {
 		var h history
 		s.want(s.as(1, "GET", "/v1/boards/steps/history?"+query, nil), http.StatusOK, &h)
@@ -187,8 +189,8 @@ func testRefusedHistories(t *testing.T, env *testenv.Env) {
 	s.refuse(s.as(1, "POST", "/v1/boards/steps/history", nil), 405, models.CodeMethodNotAllowed)
 }
 
-// checkWithoutRedis checks what is answered of archived days while Redis is away,
-// and that the rest is refused.
+// checkWithoutRedis checks that calls for archived days go on while Redis is
+// away, and that others are refused.
 func checkWithoutRedis(s *server) {
 	s.t.Helper()
 	cold := harness.NoonDay - hotDays - 1
@@ -216,8 +218,7 @@ func checkWithoutRedis(s *server) {
 	}
 	s.want(s.as(1, "GET", "/v1/boards/steps/me?date="+cold.String(), nil), http.StatusOK, nil)
 	s.refuse(s.as(1, "GET", "/v1/boards/steps/me", nil), 503, models.CodeUnavailable)
-	// What is archived is known without Redis; whether anything came late is
-	// not.
+	// Listing runs needs no Redis. Starting one does, as it looks for late scores.
 	s.want(s.admin("GET", "/v1/admin/archives", nil), http.StatusOK, nil)
 	s.refuse(s.admin("POST", "/v1/admin/archives", fmt.Sprintf(`{"board":"steps","bucket":%q}`, cold)), 503, models.CodeUnavailable)
 }
@@ -236,7 +237,8 @@ func testArchivedDaysWithoutRedis(t *testing.T, env *testenv.Env) {
 	checkWithoutRedis(s)
 }
 
-// The same with the program, and a Redis that is killed and comes back.
+// The same holds for the program, with a Redis that is killed and started
+// again.
 func TestArchivedDaysWhileRedisIsDown(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)

@@ -14,7 +14,8 @@ import (
 	"stepboard/models"
 )
 
-// dayLines is what is answered of a day: "rank user score reached-at" of everybody.
+// dayLines returns the ranking of a day as lines: "rank. user score
+// reached-at".
 func (s *server) dayLines(date string, source models.Source) (lines []string) {
 	s.t.Helper()
 	var r models.Ranking
@@ -28,11 +29,11 @@ func (s *server) dayLines(date string, source models.Source) (lines []string) {
 	return lines
 }
 
-// Old days go straight to the archive, in as many goes as it takes.
+// Old days are imported straight into the archive, in any number of runs.
 func TestImportOfOldDays(t *testing.T) {
 	t.Parallel()
 	i := newImporter(t)
-	s := newServer(t, i.env) // has been running all the time
+	s := newServer(t, i.env) // runs all the time
 	s.waitForStartJobs()
 	want := func(when, date string, source models.Source, lines ...string) {
 		t.Helper()
@@ -65,7 +66,7 @@ func TestImportOfOldDays(t *testing.T) {
 		want(when, "2016-05-01", models.SourceArchive, "1. 1 30 "+may)
 		want(when, "2016-02-29", models.SourceArchive, "1. 2 40 "+leap)
 		want(when, "2026-11-19", models.SourceHot, "1. 1 50 2026-11-19T15:59:59.999Z")
-		want(when, "2016-04-29", models.SourceHot) // nobody has uploaded anything
+		want(when, "2016-04-29", models.SourceHot) // has no uploads
 	}
 	whole("imported")
 	if got, want := i.partitions(), []string{"201602", "201604", "201605", "202611", "202612"}; !slices.Equal(got, want) {
@@ -80,11 +81,11 @@ func TestImportOfOldDays(t *testing.T) {
 	imports(daily, "7 totals raised", "3 days archived")
 	whole("imported again")
 
-	// The second go has more users, better and worse totals, and the hours of a
-	// day.
+	// The second import has more users, larger and smaller totals, and the hours
+	// of a day.
 	imports("user_id,date,steps\n3,2016-04-30,600\n2,2016-04-30,800\n1,2016-04-30,650\n", "1 days archived")
 	first = []string{"1. 2 800 " + april, "2. 1 700 " + april, "3. 3 600 " + april, "4. 9 500 " + april, "5. 10 500 " + april}
-	whole("the second go")
+	whole("the second import")
 	imports("Id,ActivityHour,StepTotal\n10,2016-4-30 8:00,400\n10,2016-4-30 9:00,100\n4,2016-4-30 23:00,500\n", "2 totals raised", "1 days archived")
 	first = []string{
 		"1. 2 800 " + april, "2. 1 700 " + april, "3. 3 600 " + april,
@@ -103,8 +104,8 @@ func TestImportOfOldDays(t *testing.T) {
 	}
 }
 
-// What is imported into a day that is cold, and still in Redis, comes late: it
-// is not seen before the archive has merged it.
+// Scores that are imported into a cold day which is still in Redis are late.
+// They show only after the archive has merged them.
 func TestImportIntoAColdDay(t *testing.T) {
 	t.Parallel()
 	i := newImporter(t)
@@ -136,7 +137,7 @@ func TestImportIntoAColdDay(t *testing.T) {
 	}
 }
 
-// keys lists keys of the test's Redis.
+// keys returns the matching keys of the test in Redis.
 func (i *importer) keys(pattern string) []string {
 	i.t.Helper()
 	keys, err := i.env.Redis.Keys(i.t.Context(), i.env.Keys.Prefix+pattern).Result()

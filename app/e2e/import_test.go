@@ -18,7 +18,7 @@ import (
 	"stepboard/services/score"
 )
 
-// importer imports files into a test's stores, at 2026-11-20 13:00 UTC.
+// importer imports files into the test's stores, at 2026-11-20 13:00 UTC.
 type importer struct {
 	t   testing.TB
 	env *testenv.Env
@@ -31,8 +31,8 @@ func newImporter(t testing.TB) *importer {
 	return &importer{t: t, env: env}
 }
 
-// run imports a text and answers the exit status, what was printed, and the
-// numbers of the lines that were reported.
+// run imports a text. It returns the exit status, the output, and the numbers
+// of the reported lines.
 func (i *importer) run(what, text string, more ...string) (status int, stdout string, lines []string) {
 	i.t.Helper()
 	path := filepath.Join(i.t.TempDir(), "file")
@@ -47,7 +47,8 @@ func (i *importer) run(what, text string, more ...string) (status int, stdout st
 	return status, stdout + stderr, lines
 }
 
-// board is what a day holds: "user score reached-at", best first.
+// board returns the scores of a day in Redis, best first: "user score
+// reached-at".
 func (i *importer) board(date string) []string {
 	i.t.Helper()
 	c := catalog.New(catalog.NewStore(i.env.Gorm), i.env.Clock.Now, 3, i.env.Log)
@@ -86,7 +87,7 @@ func TestImportDailySteps(t *testing.T) {
 		"1002,2026-11-19,0",
 		"1003,2026-11-20,700",    // today: reached no later than now
 		"1003,2026-11-17,800",    // hot, though uploads for it are closed
-		"1003,1969-12-31,800",    // line 6: before there is anything
+		"1003,1969-12-31,800",    // line 6: before the first possible day
 		"1003,2026-11-21,800",    // future
 		"1003,2026-11-19,-1",     // negative
 		"1003,2026-11-19,1.5",    // a fraction
@@ -95,7 +96,7 @@ func TestImportDailySteps(t *testing.T) {
 		"1003,2026-11-31,1",
 		"1003,2026-11-19",
 		"",
-		"1001,2026-11-19,4000", // less than stands there
+		"1001,2026-11-19,4000", // less than the stored total
 		"ann,2026-11-19,1",
 		"1003,2026-11-19,99999999999999999999",
 		`"1002","2026-11-18","900"`, // quoted
@@ -144,7 +145,7 @@ func TestImportHourlySteps(t *testing.T) {
 		"1005,1969-12-31 0:00,1",
 		"1005,2026-11-19 5:00,-1",
 		"1006,2026-11-19 5:00,60000",
-		"1006,2026-11-19 6:00,60000", // together more than the board takes
+		"1006,2026-11-19 6:00,60000", // together more than the board's maximum
 	}, "\n"))
 	if status != 1 || !slices.Equal(lines, []string{"10", "11", "12", "13", "15"}) {
 		t.Errorf("status %d, lines %v: %s", status, lines, said)
@@ -171,7 +172,7 @@ func TestImportFriends(t *testing.T) {
 	i := newImporter(t)
 	text := strings.Join([]string{
 		"# a comment", "", "0 1", "1\t2", "2,3", "  3   0  ",
-		"1 0",                // known already, the other way round
+		"1 0",                // known already, in the other direction
 		"4 4",                // line 8: oneself
 		"5",                  // one number
 		"5 6 7",              // three
@@ -218,7 +219,7 @@ func TestImportRefuses(t *testing.T) {
 			t.Errorf("%s: status %d: %s", name, status, said)
 		}
 	}
-	// Sums that wrap around into the range are outside of it all the same.
+	// A sum that wraps around is out of range, even if the result is in it.
 	status, said, _ := i.run("friends", "-9223372036854775808 -9223372036854775807\n", "--offset=-9223372036854775800")
 	if status != 1 || !strings.Contains(said, "outside 1") {
 		t.Errorf("an offset that wraps around: status %d: %s", status, said)
@@ -236,7 +237,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// What editors put before the header is no reason to drop the file.
+// Bytes and blank lines that editors put before the header are skipped.
 func TestImportHeader(t *testing.T) {
 	t.Parallel()
 	i := newImporter(t)
@@ -245,7 +246,7 @@ func TestImportHeader(t *testing.T) {
 		if status != 0 || !strings.Contains(said, "1 totals raised") {
 			t.Errorf("%q before the header: status %d: %s", before, status, said)
 		}
-		// The lines still have the numbers that an editor shows.
+		// Line numbers still are those of an editor.
 		status, said, lines := i.run("steps", before+"user_id,date,steps\nann,2026-11-19,5\n")
 		want := strconv.Itoa(strings.Count(before, "\n") + 2)
 		if status != 1 || !slices.Equal(lines, []string{want}) {
@@ -261,14 +262,14 @@ func TestImportHeader(t *testing.T) {
 	}
 }
 
-// A batch that Redis refuses is one error, however many totals it has.
+// A batch that Redis refuses is reported once, however many totals it has.
 func TestImportWithRedisFailing(t *testing.T) {
 	t.Parallel()
 	for name, header := range map[string]string{"daily": "user_id,date,steps", "hourly": "Id,ActivityHour,StepTotal"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			i := newImporter(t)
-			// A key of another type refuses every raise.
+			// With a key of another type, every write fails.
 			if err := i.env.Redis.Set(t.Context(), i.env.Keys.Board(testenv.Bucket(1), 0), "x", 0).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -286,8 +287,8 @@ func TestImportWithRedisFailing(t *testing.T) {
 	}
 }
 
-// interrupted starts an import, waits until a part of it is stored, and stops
-// it as Ctrl-C does.
+// interrupted starts an import, waits until a part of it is stored, and ends it
+// as Ctrl-C does.
 func (i *importer) interrupted(stored any, feed string, args ...string) {
 	i.t.Helper()
 	c := testenv.Start(i.t, append(append([]string{"import"}, args...), testenv.Flags(i.env.Config)...)...)
@@ -342,7 +343,7 @@ func TestImportIsInterrupted(t *testing.T) {
 			}
 		})
 	}
-	// A pipe from which nothing more comes is not waited for.
+	// An import that waits for more data from a pipe can be interrupted, too.
 	t.Run("a pipe", func(t *testing.T) {
 		t.Parallel()
 		newImporter(t).interrupted(&models.Friendship{}, friends.String()[:40_000], "friends", "/dev/stdin")
