@@ -22,34 +22,34 @@ import (
 	"stepboard/services/score"
 )
 
-// archiveRounds is how often a day moves; of each figure the median counts.
+// archiveRounds is the number of days archived; the medians are printed.
 const archiveRounds = 3
 
-// moves is what the moves of days have shown.
-type moves struct {
+// archiveResults holds the measurements of archiving.
+type archiveResults struct {
 	bare, service []time.Duration
 	peak          int64
 	calm, busy    []time.Duration // p99 of friend rankings
-	rate          int             // of these, a second
-	hot, archived time.Duration   // of a friend ranking at one client
+	rate          int             // friend rankings a second
+	hot, archived time.Duration   // latency of a friend ranking with one client
 }
 
-// archiveBench measures the nightly move of a day, and what it means for who
-// reads meanwhile.
-func (w *setup) archiveBench(ctx context.Context) error {
-	saturation, err := w.serviceRanking(ctx)
+// archiveBench measures how fast a day is archived, and the latency of rankings
+// meanwhile.
+func (e *environment) archiveBench(ctx context.Context) error {
+	saturation, err := e.serviceRanking(ctx)
 	if err != nil {
 		return err
 	}
-	pool, err := pgxpool.New(ctx, w.config.Postgres.DSN)
+	pool, err := pgxpool.New(ctx, e.config.Postgres.DSN)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	m := moves{rate: max(1, int(saturation/4))}
+	m := archiveResults{rate: max(1, int(saturation/4))}
 	var last *models.Bucket
 	for round := range archiveRounds {
-		bucket, rows, err := w.fillDay(ctx, -10-round)
+		bucket, rows, err := e.fillDay(ctx, -10-round)
 		if err != nil {
 			return err
 		}
@@ -59,29 +59,29 @@ func (w *setup) archiveBench(ctx context.Context) error {
 			return err
 		}
 		m.bare = append(m.bare, bare)
-		moved, err := w.moveDay(ctx, pool, bucket)
+		moved, err := e.archiveDay(ctx, pool, bucket)
 		if err != nil {
 			return err
 		}
 		m.service = append(m.service, moved)
 	}
-	m.peak = w.service.peak()
+	m.peak = e.service.peakRSS()
 	for round := range archiveRounds {
-		if err := w.moveUnderLoad(ctx, pool, &m, -20-round); err != nil {
+		if err := e.archiveUnderLoad(ctx, pool, &m, -20-round); err != nil {
 			return err
 		}
 	}
-	// A night's vacuum has seen the days before anybody looks at them.
+	// In production, autovacuum has processed a day before it is read much.
 	if _, err := pool.Exec(ctx, "VACUUM ANALYZE archived_scores"); err != nil {
 		return err
 	}
-	if m.hot, err = w.alone(ctx, ""); err != nil {
+	if m.hot, err = e.singleClientLatency(ctx, ""); err != nil {
 		return err
 	}
-	if m.archived, err = w.alone(ctx, "&date="+last.Day.String()); err != nil {
+	if m.archived, err = e.singleClientLatency(ctx, "&date="+last.Day.String()); err != nil {
 		return err
 	}
-	return w.printMoves(ctx, pool, m)
+	return e.printArchive(ctx, pool, m)
 }
 
 // dayRow is one row of a day.
@@ -89,10 +89,10 @@ type dayRow struct {
 	user, score, reachedAt, rank int64
 }
 
-// fillDay puts a whole day into Redis, so many days from today, as its
-// uploads would have, and answers its rows by user.
-func (w *setup) fillDay(ctx context.Context, ago int) (*models.Bucket, []dayRow, error) {
-	c := catalog.New(catalog.NewStore(w.stores.Gorm), time.Now, w.config.HotDays, w.log())
+// fillDay writes a whole day into Redis, as its uploads would have, and returns its
+// bucket and its rows, sorted by user. ago is the offset from today in days.
+func (e *environment) fillDay(ctx context.Context, ago int) (*models.Bucket, []dayRow, error) {
+	c := catalog.New(catalog.NewStore(e.stores.Gorm), time.Now, e.config.HotDays, e.log())
 	if err := c.Definitions.Refresh(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -104,10 +104,10 @@ func (w *setup) fillDay(ctx context.Context, ago int) (*models.Bucket, []dayRow,
 	if err != nil {
 		return nil, nil, err
 	}
-	then := board.NewStore(w.rdb, keys.Builder{Prefix: w.config.Redis.KeyPrefix}, func() time.Time { return bucket.StartsAt })
+	then := board.NewStore(e.rdb, keys.Builder{Prefix: e.config.Redis.KeyPrefix}, func() time.Time { return bucket.StartsAt })
 	rng := mathrand.New(mathrand.NewPCG(5, uint64(-ago)))
 	codec := score.Of(bucket)
-	entries := make([]models.Entry, w.board)
+	entries := make([]models.Entry, e.board)
 	for i := range entries {
 		composite, err := codec.Encode(int64(rng.IntN(30_000)), models.TimestampOf(bucket.StartsAt)+models.Timestamp(rng.IntN(86_400_000)))
 		if err != nil {
@@ -134,8 +134,8 @@ func (w *setup) fillDay(ctx context.Context, ago int) (*models.Bucket, []dayRow,
 	return bucket, rows, nil
 }
 
-// bareCopy stores the rows under another board's name, by one COPY of bytes
-// that were made before.
+// bareCopy stores the rows under another board's name, by one COPY of bytes that
+// are encoded before the measurement.
 func bareCopy(ctx context.Context, pool *pgxpool.Pool, bucket *models.Bucket, rows []dayRow) (time.Duration, error) {
 	const board = "stepz" // as long as the other
 	days := int32(bucket.Day) - 10_957
@@ -159,7 +159,7 @@ func bareCopy(ctx context.Context, pool *pgxpool.Pool, bucket *models.Bucket, ro
 		return 0, err
 	}
 	defer conn.Release()
-	if err := makeMonth(ctx, conn, bucket.Day); err != nil {
+	if err := createPartition(ctx, conn, bucket.Day); err != nil {
 		return 0, err
 	}
 	start := time.Now()
@@ -168,8 +168,8 @@ func bareCopy(ctx context.Context, pool *pgxpool.Pool, bucket *models.Bucket, ro
 	return time.Since(start), err
 }
 
-// makeMonth makes the partition of a day, as the service would.
-func makeMonth(ctx context.Context, conn *pgxpool.Conn, day models.Date) error {
+// createPartition creates the partition of a day, as the service would.
+func createPartition(ctx context.Context, conn *pgxpool.Conn, day models.Date) error {
 	t := day.UTC()
 	first := time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
 	_, err := conn.Exec(ctx, fmt.Sprintf("CREATE TABLE IF NOT EXISTS archived_scores_%s PARTITION OF archived_scores FOR VALUES FROM ('%s') TO ('%s')",
@@ -177,9 +177,9 @@ func makeMonth(ctx context.Context, conn *pgxpool.Conn, day models.Date) error {
 	return err
 }
 
-// moveDay lets the service move a day and tells how long its run took.
-func (w *setup) moveDay(ctx context.Context, pool *pgxpool.Pool, bucket *models.Bucket) (time.Duration, error) {
-	token, err := w.token(1, auth.ScopeAdmin)
+// archiveDay lets the service archive a day and returns how long the run took.
+func (e *environment) archiveDay(ctx context.Context, pool *pgxpool.Pool, bucket *models.Bucket) (time.Duration, error) {
+	token, err := e.token(1, auth.ScopeAdmin)
 	if err != nil {
 		return 0, err
 	}
@@ -187,7 +187,7 @@ func (w *setup) moveDay(ctx context.Context, pool *pgxpool.Pool, bucket *models.
 	if err != nil {
 		return 0, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+w.service.addr+"/v1/admin/archives", bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+e.service.addr+"/v1/admin/archives", bytes.NewReader(body))
 	if err != nil {
 		return 0, err
 	}
@@ -222,41 +222,40 @@ func (w *setup) moveDay(ctx context.Context, pool *pgxpool.Pool, bucket *models.
 	}
 }
 
-// moveUnderLoad reads friend rankings at a constant rate, first while nothing
-// else happens, then while a day moves.
-func (w *setup) moveUnderLoad(ctx context.Context, pool *pgxpool.Pool, m *moves, ago int) error {
-	bucket, _, err := w.fillDay(ctx, ago)
+// archiveUnderLoad measures friend rankings at a constant rate, first without other
+// load, then while a day is archived.
+func (e *environment) archiveUnderLoad(ctx context.Context, pool *pgxpool.Pool, m *archiveResults, ago int) error {
+	bucket, _, err := e.fillDay(ctx, ago)
 	if err != nil {
 		return err
 	}
-	calm, err := w.p99(ctx, m.rate, func(stop func()) error {
+	calm, err := e.p99(ctx, m.rate, func(stop func()) error {
 		defer stop()
 		select {
 		case <-ctx.Done():
-		case <-time.After(w.seconds):
+		case <-time.After(e.seconds):
 		}
 		return ctx.Err()
 	})
 	if err != nil {
 		return err
 	}
-	busy, err := w.p99(ctx, m.rate, func(stop func()) error {
+	busy, err := e.p99(ctx, m.rate, func(stop func()) error {
 		defer stop()
-		_, err := w.moveDay(ctx, pool, bucket)
+		_, err := e.archiveDay(ctx, pool, bucket)
 		return err
 	})
 	m.calm, m.busy = append(m.calm, calm), append(m.busy, busy)
 	return err
 }
 
-// p99 reads friend rankings at a constant rate, whether or not they are
-// answered in time, while work is done, and tells the 99th percentile of how
-// long they took.
-func (w *setup) p99(ctx context.Context, rate int, work func(stop func()) error) (time.Duration, error) {
+// p99 reads friend rankings at a constant rate while work runs, whether or not
+// earlier ones are answered, and returns the 99th percentile of their latencies.
+func (e *environment) p99(ctx context.Context, rate int, work func(stop func()) error) (time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	worked := make(chan error, 1)
 	go func() { worked <- work(cancel) }()
-	took, err := steady(ctx, w.service.addr, 32, rate, w.rankings)
+	took, err := loadAtRate(ctx, e.service.addr, 32, rate, e.rankings)
 	if err := errors.Join(err, <-worked); err != nil {
 		return 0, err
 	}
@@ -264,34 +263,34 @@ func (w *setup) p99(ctx context.Context, rate int, work func(stop func()) error)
 	return took[len(took)*99/100], nil
 }
 
-// alone is how long a friend ranking takes where nobody else asks: the median.
-func (w *setup) alone(ctx context.Context, query string) (time.Duration, error) {
-	requests := make([][]byte, w.viewers)
+// singleClientLatency returns the mean latency of a friend ranking with one client.
+func (e *environment) singleClientLatency(ctx context.Context, query string) (time.Duration, error) {
+	requests := make([][]byte, e.viewers)
 	for v := range requests {
-		token, err := w.token(viewer(v), "")
+		token, err := e.token(viewer(v), "")
 		if err != nil {
 			return 0, err
 		}
-		requests[v] = w.rankingRequest("steps", token, query)
+		requests[v] = e.rankingRequest("steps", token, query)
 	}
-	if _, err := load(ctx, w.service.addr, 1, w.seconds/2, rotate(requests)); err != nil { // warm
+	if _, err := load(ctx, e.service.addr, 1, e.seconds/2, rotate(requests)); err != nil { // warms up
 		return 0, err
 	}
-	rate, err := load(ctx, w.service.addr, 1, w.seconds, rotate(requests))
+	rate, err := load(ctx, e.service.addr, 1, e.seconds, rotate(requests))
 	return time.Duration(float64(time.Second) / rate), err
 }
 
-func (w *setup) printMoves(ctx context.Context, pool *pgxpool.Pool, m moves) error {
-	rate := func(d time.Duration) float64 { return float64(w.board) / d.Seconds() }
+func (e *environment) printArchive(ctx context.Context, pool *pgxpool.Pool, m archiveResults) error {
+	rate := func(d time.Duration) float64 { return float64(e.board) / d.Seconds() }
 	bare, service := median(m.bare), median(m.service)
-	fmt.Printf("\n| moving a day of %d | rows a second | ratio |\n| --- | ---: | --- |\n", w.board)
-	fmt.Printf("| bare COPY, rows made before and sorted by key | %.0f | 1 |\n", rate(bare))
+	fmt.Printf("\n| archiving a day of %d | rows a second | ratio |\n| --- | ---: | --- |\n", e.board)
+	fmt.Printf("| bare COPY, rows encoded before and sorted by key | %.0f | 1 |\n", rate(bare))
 	fmt.Printf("| Stepboard, from Redis, verified | %.0f | %.2f |\n", rate(service), rate(service)/rate(bare))
-	fmt.Printf("\nresident memory of the service at most: %d bytes\n", m.peak)
+	fmt.Printf("\npeak resident memory of the service: %d bytes\n", m.peak)
 	fmt.Printf("\n| friend rankings | time | ratio |\n| --- | ---: | --- |\n")
 	calm, busy := median(m.calm), median(m.busy)
 	fmt.Printf("| p99 at %d a second | %v | 1 |\n", m.rate, calm.Round(10*time.Microsecond))
-	fmt.Printf("| p99 at %d a second while a day moves | %v | %.2f |\n", m.rate, busy.Round(10*time.Microsecond), busy.Seconds()/calm.Seconds())
+	fmt.Printf("| p99 at %d a second while a day is archived | %v | %.2f |\n", m.rate, busy.Round(10*time.Microsecond), busy.Seconds()/calm.Seconds())
 	fmt.Printf("| one client, today | %v | 1 |\n", m.hot.Round(10*time.Microsecond))
 	fmt.Printf("| one client, an archived day | %v | %.2f |\n", m.archived.Round(10*time.Microsecond), m.archived.Seconds()/m.hot.Seconds())
 	var heap, keys float64
@@ -302,6 +301,6 @@ func (w *setup) printMoves(ctx context.Context, pool *pgxpool.Pool, m moves) err
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\nPostgres, for each user and day: %.0f bytes of rows, %.0f of keys\n", heap, keys)
+	fmt.Printf("\nPostgres, for each user and day: %.0f bytes of rows, %.0f of indexes\n", heap, keys)
 	return nil
 }

@@ -19,8 +19,8 @@ import (
 	"stepboard/services/score"
 )
 
-// bareLine and bareAnswer are the service's answer, for encoding/json.
-type bareLine struct {
+// bareEntry and bareResponse are the service's response, for encoding/json.
+type bareEntry struct {
 	Rank      int    `json:"rank"`
 	UserID    string `json:"user_id"`
 	Nickname  string `json:"nickname"`
@@ -29,19 +29,19 @@ type bareLine struct {
 	ReachedAt string `json:"reached_at"`
 }
 
-type bareAnswer struct {
-	Board      string     `json:"board"`
-	Date       string     `json:"date"`
-	Source     string     `json:"source"`
-	Final      bool       `json:"final"`
-	Total      int        `json:"total"`
-	Me         *bareLine  `json:"me"`
-	Entries    []bareLine `json:"entries"`
-	NextCursor *string    `json:"next_cursor"`
+type bareResponse struct {
+	Board      string      `json:"board"`
+	Date       string      `json:"date"`
+	Source     string      `json:"source"`
+	Final      bool        `json:"final"`
+	Total      int         `json:"total"`
+	Me         *bareEntry  `json:"me"`
+	Entries    []bareEntry `json:"entries"`
+	NextCursor *string     `json:"next_cursor"`
 }
 
-// bare is what somebody would write in an afternoon: no token, no log, no
-// checks, stock JSON.
+// bare is a minimal handler to compare the service with: no token, no log, no
+// checks, encoding/json.
 type bare struct {
 	rdb   redis.UniversalClient
 	codec score.Codec
@@ -49,7 +49,7 @@ type bare struct {
 	limit int
 }
 
-// serveBare answers on a free port, which it prints, until ctx ends.
+// serveBare serves on a free port, whose address it prints, until ctx ends.
 func serveBare(ctx context.Context, redisAddr string, keys sharedKeys, limit int) error {
 	codec, err := score.New(time.Now().Truncate(24*time.Hour), score.Millisecond, 28)
 	if err != nil {
@@ -78,7 +78,7 @@ func serveBare(ctx context.Context, redisAddr string, keys sharedKeys, limit int
 	return nil
 }
 
-// rank is SMEMBERS, ZMSCORE, sort, answer.
+// rank reads SMEMBERS and ZMSCORE, sorts, and responds.
 func (b *bare) rank(c *gin.Context) {
 	ctx, user := c.Request.Context(), c.Param("user")
 	members, err := b.rdb.SMembers(ctx, b.keys.friends(user)).Result()
@@ -92,7 +92,7 @@ func (b *bare) rank(c *gin.Context) {
 		c.Status(http.StatusInternalServerError)
 		return
 	}
-	lines := make([]bareLine, 0, len(members))
+	entries := make([]bareEntry, 0, len(members))
 	order := make([]int, 0, len(members))
 	for i := range members {
 		if scores[i] != 0 {
@@ -102,25 +102,25 @@ func (b *bare) rank(c *gin.Context) {
 	slices.SortFunc(order, func(x, y int) int {
 		return cmp.Or(cmp.Compare(scores[y], scores[x]), cmp.Compare(members[y], members[x]))
 	})
-	answer := bareAnswer{Board: "steps", Date: "2026-11-20", Source: "hot", Total: len(order)}
+	response := bareResponse{Board: "steps", Date: "2026-11-20", Source: "hot", Total: len(order)}
 	for rank, i := range order {
 		if rank >= b.limit && members[i] != user {
 			continue
 		}
 		points, at := b.codec.Decode(models.Composite(scores[i]))
-		line := bareLine{Rank: rank + 1, UserID: members[i], Nickname: "user " + members[i], Score: points, ReachedAt: at.Time().Format("2006-01-02T15:04:05.000Z")}
+		entry := bareEntry{Rank: rank + 1, UserID: members[i], Nickname: "user " + members[i], Score: points, ReachedAt: at.Time().Format("2006-01-02T15:04:05.000Z")}
 		if members[i] == user {
-			answer.Me = &line
+			response.Me = &entry
 		}
 		if rank < b.limit {
-			lines = append(lines, line)
+			entries = append(entries, entry)
 		}
 	}
-	answer.Entries = lines
-	c.JSON(http.StatusOK, answer)
+	response.Entries = entries
+	c.JSON(http.StatusOK, response)
 }
 
-// score is one ZADD.
+// score makes one ZADD.
 func (b *bare) score(c *gin.Context) {
 	var in struct {
 		Date  string `json:"date"`
@@ -137,13 +137,13 @@ func (b *bare) score(c *gin.Context) {
 	c.JSON(http.StatusOK, gin.H{"accepted": []gin.H{{"date": in.Date, "score": in.Score, "reached_at": time.Now().UTC().Format("2006-01-02T15:04:05.000Z")}}})
 }
 
-// sharedKeys are the service's own keys: the loop, the bare handler and the
-// service read the very same sets, as a copy would lie better in memory.
+// sharedKeys names the service's own keys. The loop, the bare handler and the
+// service read the same sets, because a copy would be laid out better in memory.
 type sharedKeys struct {
 	prefix, board string
 }
 
 func (k sharedKeys) friends(user string) string { return k.prefix + "friends:{" + user + "}" }
 
-// uploadKey is a copy of the board, which the bare handler's uploads may spoil.
+// uploadKey names a copy of the board, which the bare handler's uploads change.
 const uploadKey = "bare:uploads"

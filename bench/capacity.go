@@ -14,16 +14,16 @@ import (
 	"stepboard/services/score"
 )
 
-// capacityUsers is how many entries the capacity is measured with.
+// capacityUsers is the number of entries that the capacity is measured with.
 const capacityUsers = 500_000
 
-// capacityBench measures what a user and day takes in Redis, by the length of
-// the ids and the number of shards.
-func (w *setup) capacityBench(ctx context.Context) error {
+// capacityBench measures the memory of Redis for each user and day, by the length
+// of the ids and the number of shards.
+func (e *environment) capacityBench(ctx context.Context) error {
 	fmt.Printf("\n| %d users on a day | shards | bytes of Redis each |\n| --- | ---: | ---: |\n", capacityUsers)
 	for _, digits := range []int{7, 10, 16} {
 		for _, shards := range []int{1, 16, 128} {
-			n, err := w.capacityOf(ctx, digits, shards)
+			n, err := e.bytesPerUser(ctx, digits, shards)
 			if err != nil {
 				return err
 			}
@@ -33,18 +33,18 @@ func (w *setup) capacityBench(ctx context.Context) error {
 	return nil
 }
 
-// capacityOf is how many bytes of Redis one user of a day takes.
-func (w *setup) capacityOf(ctx context.Context, digits, shards int) (float64, error) {
+// bytesPerUser returns the bytes of Redis for one user of a day.
+func (e *environment) bytesPerUser(ctx context.Context, digits, shards int) (float64, error) {
 	now := time.Now()
 	bucket := &models.Bucket{
 		Board: "capacity", Name: "20260101", StartsAt: now.Add(-time.Hour), EndsAt: now.Add(time.Hour), ClosesAt: now.Add(time.Hour),
 		ColdAt: now.Add(24 * time.Hour), TickMS: 1, TimeBits: 28, MaxScore: 100_000, Shards: shards,
 	}
-	keys := keys.Builder{Prefix: w.config.Redis.KeyPrefix}
-	store := board.NewStore(w.rdb, keys, time.Now)
+	keys := keys.Builder{Prefix: e.config.Redis.KeyPrefix}
+	store := board.NewStore(e.rdb, keys, time.Now)
 	rng := mathrand.New(mathrand.NewPCG(5, 6))
 	first := int64(math.Pow10(digits - 1))
-	grown, err := w.grown(ctx, func() error {
+	grown, err := e.memoryGrowth(ctx, func() error {
 		for from := 0; from < capacityUsers; from += 10_000 {
 			raises := make([]models.Raise, 10_000)
 			for i := range raises {
@@ -61,7 +61,7 @@ func (w *setup) capacityOf(ctx context.Context, digits, shards int) (float64, er
 		return nil
 	})
 	for shard := range shards {
-		err = errors.Join(err, w.rdb.Del(ctx, keys.Board(bucket, shard)).Err())
+		err = errors.Join(err, e.rdb.Del(ctx, keys.Board(bucket, shard)).Err())
 	}
 	return float64(grown) / capacityUsers, err
 }

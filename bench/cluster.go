@@ -18,7 +18,7 @@ const (
 	clusterSlots   = 16384
 )
 
-// startRedis starts a Redis of the benchmark's own, with the settings of
+// startRedis starts a Redis for the benchmark, with the settings of
 // scripts/with-servers and more.
 func startRedis(ctx context.Context, folder string, more ...string) (*process, error) {
 	dir, err := os.MkdirTemp(folder, "redis")
@@ -42,14 +42,14 @@ func startRedis(ctx context.Context, folder string, more ...string) (*process, e
 	}, more...)...)
 	cmd.Stdout = log
 	return startProcess(cmd, func() (string, error) {
-		return addr, with(addr, func(rdb *redis.Client) error {
-			return await(ctx, "redis answers", func() (bool, error) { return rdb.Ping(ctx).Err() == nil, nil })
+		return addr, withClient(addr, func(rdb *redis.Client) error {
+			return await(ctx, "redis responds", func() (bool, error) { return rdb.Ping(ctx).Err() == nil, nil })
 		})
 	})
 }
 
-// startCluster starts a Redis Cluster of masters without replicas and waits
-// until all of it serves.
+// startCluster starts a Redis Cluster of masters without replicas and waits until it
+// serves all slots.
 func startCluster(ctx context.Context, folder string) (nodes []*process, err error) {
 	defer func() {
 		if err != nil {
@@ -73,13 +73,13 @@ func startCluster(ctx context.Context, folder string) (nodes []*process, err err
 		nodes, buses = append(nodes, node), append(buses, port)
 	}
 	for i, node := range nodes {
-		if err := with(node.addr, func(rdb *redis.Client) error { return join(ctx, rdb, i, nodes, buses) }); err != nil {
+		if err := withClient(node.addr, func(rdb *redis.Client) error { return join(ctx, rdb, i, nodes, buses) }); err != nil {
 			return nodes, err
 		}
 	}
 	for _, node := range nodes {
-		err := with(node.addr, func(rdb *redis.Client) error {
-			return await(ctx, "the cluster is whole", func() (bool, error) {
+		err := withClient(node.addr, func(rdb *redis.Client) error {
+			return await(ctx, "the cluster is complete", func() (bool, error) {
 				info := rdb.ClusterInfo(ctx).Val()
 				return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:"+strconv.Itoa(clusterMasters)), nil
 			})
@@ -91,7 +91,7 @@ func startCluster(ctx context.Context, folder string) (nodes []*process, err err
 	return nodes, nil
 }
 
-// join gives the i-th node its part of the slots and lets it meet the others.
+// join gives the i-th node its part of the slots and introduces it to those before.
 func join(ctx context.Context, rdb *redis.Client, i int, nodes []*process, buses []string) error {
 	errs := []error{
 		rdb.ClusterAddSlotsRange(ctx, i*clusterSlots/clusterMasters, (i+1)*clusterSlots/clusterMasters-1).Err(),
@@ -112,13 +112,13 @@ func stopAll(processes []*process) error {
 	return errors.Join(errs...)
 }
 
-// with calls with a client of one server.
-func with(addr string, do func(*redis.Client) error) error {
+// withClient calls do with a client of one server.
+func withClient(addr string, do func(*redis.Client) error) error {
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	return errors.Join(do(rdb), rdb.Close())
 }
 
-// freeAddr is an address of the loopback where nobody listens.
+// freeAddr returns a free address of the loopback interface.
 func freeAddr(ctx context.Context) (string, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")

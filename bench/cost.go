@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	mathrand "math/rand/v2"
 	"net"
 	"net/http"
@@ -22,73 +21,73 @@ import (
 )
 
 const (
-	// costShards is how many shards the sharded board has, mostShards the one
-	// that is in the cluster alone.
+	// costShards is the number of shards of the sharded board, mostShards that of a
+	// board which only the cluster has.
 	costShards, mostShards = 16, 128
-	// costSmallest is the smallest board; each larger one is ten times the one
-	// before.
+	// costSmallest is the number of users on the smallest board; each larger board
+	// has ten times as many.
 	costSmallest = 10_000
-	// costConnections ask for rankings at the same time. Of users with thousands
-	// of friends, more would wait longer than the service lets them.
+	// costConnections is the number of concurrent requests. With more of them,
+	// rankings of users with thousands of friends would time out.
 	costConnections = 8
 )
 
-// costFriends are the numbers of friends that a ranking is measured with beside
-// the run's own.
+// costFriends lists numbers of friends that are measured beside the run's own.
 var costFriends = []int{50, 1000, 5000}
 
-// site is a Redis or a cluster, and the service on it.
+// site is a Redis or a cluster, and a service that uses it.
 type site struct {
 	rdb     redis.UniversalClient
 	redises []*process
 	service *process
 }
 
-// circle is users with so many friends each, who are all among the first users
-// of every board.
-type circle struct {
+// viewerGroup is a group of viewers who have the same number of friends, all of
+// them among the first users of every board.
+type viewerGroup struct {
 	friends, among int
-	// The viewers are so many users from this one on.
+	// The viewers are consecutive users. first is the index of the first one,
+	// viewers their number.
 	first, viewers int
 }
 
-// costs are the sites and who looks at boards there.
+// costs holds the sites and the groups of viewers.
 type costs struct {
-	*setup
+	*environment
 	nodes   []*process // of the cluster
 	single  *site
 	cluster *site
 	used    int // users who are viewers already
 }
 
-// costBench measures what a friend ranking costs, in a cluster beside one
-// Redis, by the number of friends and by the size of the board, and what it
-// takes to start the service.
-func (w *setup) costBench(ctx context.Context) (err error) {
-	if w.board <= costSmallest {
+// costBench measures the cost of a friend ranking on one Redis and on a cluster, by
+// the number of friends and by the size of the board, and the time to start the
+// service.
+func (e *environment) costBench(ctx context.Context) (err error) {
+	if e.board <= costSmallest {
 		return fmt.Errorf("-board must be more than %d", costSmallest)
 	}
-	c := &costs{setup: w, used: w.viewers}
+	c := &costs{environment: e, used: e.viewers}
 	defer func() { err = errors.Join(err, c.close()) }()
 	if err := c.start(ctx); err != nil {
 		return err
 	}
-	shape, err := c.newShapes(ctx)
+	shape, err := c.shapeRows(ctx)
 	if err != nil {
 		return err
 	}
-	friends, err := c.newFriends(ctx)
+	friends, err := c.friendRows(ctx)
 	if err != nil {
 		return err
 	}
-	sizes, err := c.newSizes(ctx)
+	sizes, err := c.sizeRows(ctx)
 	if err != nil {
 		return err
 	}
 	all := slices.Concat(shape, friends, sizes)
-	for range w.rounds {
+	for range e.rounds {
 		for _, r := range all {
-			if err := r.round(ctx, w); err != nil {
+			if err := r.warmUpAndRun(ctx, e); err != nil {
 				return fmt.Errorf("%s: %w", r.name, err)
 			}
 		}
@@ -96,10 +95,10 @@ func (w *setup) costBench(ctx context.Context) (err error) {
 	c.printShapes(shape)
 	c.printFriends(slices.Insert(friends, 1, shape[0]))
 	c.printSizes(append(sizes, shape[0]))
-	return w.startBench(ctx)
+	return e.startBench(ctx)
 }
 
-// costBoard is a board of the sites.
+// costBoard describes a board of the sites.
 type costBoard struct {
 	name          string
 	shards, users int
@@ -107,8 +106,8 @@ type costBoard struct {
 
 const shardedBoard, mostShardedBoard = "sharded", "sharded-128"
 
-// boards are the run's own in mostShards, whole and in costShards, and smaller
-// ones. The cluster has the first three.
+// boards returns three boards of the run's size, in mostShards, in one and in
+// costShards shards, and the smaller boards. The cluster has the first three.
 func (c *costs) boards() []costBoard {
 	return append([]costBoard{
 		{mostShardedBoard, mostShards, c.board}, {"steps", 1, c.board}, {shardedBoard, costShards, c.board},
@@ -122,8 +121,8 @@ func (c *costs) smaller() (boards []costBoard) {
 	return boards
 }
 
-// start starts the cluster and a service on either site, and fills their
-// boards. Both services name users by the same Postgres.
+// start starts the cluster and a service on each site, and fills their boards. Both
+// services use the same Postgres.
 func (c *costs) start(ctx context.Context) (err error) {
 	if err := fillUsers(ctx, c.stores, c.board); err != nil {
 		return err
@@ -131,7 +130,7 @@ func (c *costs) start(ctx context.Context) (err error) {
 	if c.nodes, err = startCluster(ctx, c.folder); err != nil {
 		return err
 	}
-	// One Redis has the run's own already, and needs no board in most shards.
+	// The single Redis has the run's own board already, and needs none in mostShards.
 	if c.single, err = c.newSite(ctx, "single", c.config.Redis, []*process{c.redisServer}, c.boards()[2:]); err != nil {
 		return err
 	}
@@ -144,7 +143,7 @@ func (c *costs) start(ctx context.Context) (err error) {
 	return err
 }
 
-// newSite fills boards of a Redis and starts a service there.
+// newSite fills boards of a Redis or a cluster and starts a service on it.
 func (c *costs) newSite(ctx context.Context, name string, server config.Redis, redises []*process, fill []costBoard) (*site, error) {
 	cfg := c.config
 	cfg.Redis, cfg.Boards = server, nil
@@ -180,7 +179,7 @@ func boardsFlag(boards []config.Board) string {
 	return "--boards=[" + strings.Join(items, ", ") + "]"
 }
 
-// fillUsers makes users with names, as many as a board has.
+// fillUsers creates users with names.
 func fillUsers(ctx context.Context, st *stores.Stores, users int) error {
 	_, err := st.Pool.Exec(ctx, `
 		INSERT INTO users (user_id, nickname, created_at, updated_at)
@@ -189,7 +188,7 @@ func fillUsers(ctx context.Context, st *stores.Stores, users int) error {
 	if err != nil {
 		return err
 	}
-	// Or it would be done in the middle of a measurement.
+	// Otherwise autovacuum might run during a measurement.
 	_, err = st.Pool.Exec(ctx, "VACUUM ANALYZE users")
 	return err
 }
@@ -204,12 +203,12 @@ func (c *costs) close() error {
 	return errors.Join(append(errs, stopAll(c.nodes))...)
 }
 
-// draw makes a circle: users who are no viewers yet get friends, in Redis alone,
-// which is where a ranking reads them. There are the fewer viewers the more
-// friends each has, so that no more of the board is touched and all names are
-// in the service's cache before it is measured.
-func (c *costs) draw(ctx context.Context, friends, among int, sites ...*site) (*circle, error) {
-	f := &circle{friends: friends, among: among, first: c.used, viewers: max(1, min(c.viewers, c.viewers*c.friends/friends))}
+// newViewers returns a group of users who are not viewers yet, and gives them
+// friends. It stores these only in Redis, where a ranking reads them. The more
+// friends each viewer has, the smaller is the group, so that rankings touch no
+// more of the board and all names are cached before the measurement.
+func (c *costs) newViewers(ctx context.Context, friends, among int, sites ...*site) (*viewerGroup, error) {
+	f := &viewerGroup{friends: friends, among: among, first: c.used, viewers: max(1, min(c.viewers, c.viewers*c.friends/friends))}
 	c.used += f.viewers
 	if c.used > costSmallest {
 		return nil, fmt.Errorf("-viewers is too much for a board of %d", costSmallest)
@@ -235,16 +234,16 @@ func (c *costs) draw(ctx context.Context, friends, among int, sites ...*site) (*
 	return f, nil
 }
 
-// costRow is a friend ranking of one circle on one board of one site.
+// costRow measures friend rankings of one group on one board of one site.
 type costRow struct {
 	row
 	friends, users int
 	connections    int
-	first          shown
+	first          rankingBody
 	ask            func(context.Context, time.Duration) (float64, error)
 }
 
-func (c *costs) newRow(ctx context.Context, name string, s *site, board string, f *circle, connections int) (*costRow, error) {
+func (c *costs) newRow(ctx context.Context, name string, s *site, board string, f *viewerGroup, connections int) (*costRow, error) {
 	var requests [][]byte
 	for v := range f.viewers {
 		token, err := c.token(viewer(f.first+v), "")
@@ -253,7 +252,7 @@ func (c *costs) newRow(ctx context.Context, name string, s *site, board string, 
 		}
 		requests = append(requests, c.rankingRequest(board, token, ""))
 	}
-	ranking, err := firstRanking(ctx, s.service.addr, requests[0])
+	ranking, err := readRanking(ctx, s.service.addr, requests[0])
 	if err != nil {
 		return nil, err
 	}
@@ -270,8 +269,8 @@ func (c *costs) newRow(ctx context.Context, name string, s *site, board string, 
 	}, nil
 }
 
-// shown is what is compared of rankings.
-type shown struct {
+// rankingBody is the part of a ranking's response that is compared.
+type rankingBody struct {
 	Total   int
 	Entries []struct {
 		User  string `json:"user_id"`
@@ -279,9 +278,8 @@ type shown struct {
 	}
 }
 
-// firstRanking asks once, so that nothing is measured that does not answer what
-// it should.
-func firstRanking(ctx context.Context, addr string, request []byte) (s shown, err error) {
+// readRanking makes one request, whose response is checked before the measurement.
+func readRanking(ctx context.Context, addr string, request []byte) (s rankingBody, err error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -299,22 +297,23 @@ func firstRanking(ctx context.Context, addr string, request []byte) (s shown, er
 	return s, err
 }
 
-// round measures once, after a while that brings the names into the service's
-// cache, which keeps them for a minute.
-func (r *costRow) round(ctx context.Context, w *setup) error {
-	if _, err := r.ask(ctx, w.seconds/4); err != nil {
+// warmUpAndRun measures once, after requests that load the names into the service's
+// cache, where they stay for a minute.
+func (r *costRow) warmUpAndRun(ctx context.Context, e *environment) error {
+	if _, err := r.ask(ctx, e.seconds/4); err != nil {
 		return err
 	}
-	return r.run(ctx, w)
+	return r.run(ctx, e)
 }
 
-// both is what a ranking costs Redis and the service together, in microseconds.
+// both returns the CPU time of a ranking in Redis and the service together, in
+// microseconds.
 func (r *costRow) both() float64 { return r.redis.each() + r.server.each() }
 
-// newShapes are the same board whole and in shards, in one Redis and in the
-// cluster.
-func (c *costs) newShapes(ctx context.Context) ([]*costRow, error) {
-	f, err := c.draw(ctx, c.friends, c.board, c.single, c.cluster)
+// shapeRows returns rows for the same board with one and with several shards, on
+// one Redis and on the cluster.
+func (c *costs) shapeRows(ctx context.Context) ([]*costRow, error) {
+	f, err := c.newViewers(ctx, c.friends, c.board, c.single, c.cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -341,19 +340,19 @@ func (c *costs) newShapes(ctx context.Context) ([]*costRow, error) {
 		}
 		rows = append(rows, r)
 		if !slices.Equal(r.first.Entries, rows[0].first.Entries) {
-			return nil, fmt.Errorf("%s: another ranking than: %s", r.name, whole)
+			return nil, fmt.Errorf("%s: not the same ranking as: %s", r.name, whole)
 		}
 	}
 	return rows, nil
 }
 
-// newFriends are viewers with fewer and with more friends. They ask the world's
-// own service: the names of all rows together are more than its cache holds.
-func (c *costs) newFriends(ctx context.Context) ([]*costRow, error) {
+// friendRows returns rows for viewers with fewer and with more friends. They use the
+// run's own service, because one cache can't hold the names of all rows.
+func (c *costs) friendRows(ctx context.Context) ([]*costRow, error) {
 	own := &site{rdb: c.rdb, redises: c.single.redises, service: c.service}
 	var rows []*costRow
 	for _, friends := range costFriends {
-		f, err := c.draw(ctx, friends, c.board, own)
+		f, err := c.newViewers(ctx, friends, c.board, own)
 		if err != nil {
 			return nil, err
 		}
@@ -366,11 +365,11 @@ func (c *costs) newFriends(ctx context.Context) ([]*costRow, error) {
 	return rows, nil
 }
 
-// newSizes are the smaller boards, whose viewers have their friends there.
-func (c *costs) newSizes(ctx context.Context) ([]*costRow, error) {
+// sizeRows returns rows for the smaller boards. Their viewers have friends there.
+func (c *costs) sizeRows(ctx context.Context) ([]*costRow, error) {
 	var rows []*costRow
 	for _, b := range c.smaller() {
-		f, err := c.draw(ctx, c.friends, b.users, c.single)
+		f, err := c.newViewers(ctx, c.friends, b.users, c.single)
 		if err != nil {
 			return nil, err
 		}
@@ -381,68 +380,4 @@ func (c *costs) newSizes(ctx context.Context) ([]*costRow, error) {
 		rows = append(rows, r)
 	}
 	return rows, nil
-}
-
-func (c *costs) printShapes(rows []*costRow) {
-	fmt.Printf("\n| friend ranking, %d friends, board of %d | a second | Redis, µs of CPU each | server | both | ratio | client |\n", c.friends, c.board)
-	fmt.Println("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-	base := rows[0]
-	for _, r := range rows {
-		if r.connections != base.connections {
-			base = r // the next ones are asked otherwise
-		}
-		fmt.Printf("| %s | %.0f | %.0f | %.0f | %.0f | %.2f | %.0f |\n",
-			r.name, r.median(), r.redis.each(), r.server.each(), r.both(), r.both()/base.both(), r.client.each())
-	}
-}
-
-func (c *costs) printFriends(rows []*costRow) {
-	slices.SortFunc(rows, func(a, b *costRow) int { return a.friends - b.friends })
-	fmt.Printf("\n| friend ranking, board of %d, 1 shard | a second | Redis, µs of CPU each | server | both | both, for each friend |\n", c.board)
-	fmt.Println("| --- | ---: | ---: | ---: | ---: | ---: |")
-	var friends, redis, server, both []float64
-	for _, r := range rows {
-		fmt.Printf("| %d friends | %.0f | %.0f | %.0f | %.0f | %.2f |\n",
-			r.friends, r.median(), r.redis.each(), r.server.each(), r.both(), r.both()/float64(r.friends))
-		friends = append(friends, float64(r.friends))
-		redis, server, both = append(redis, r.redis.each()), append(server, r.server.each()), append(both, r.both())
-	}
-	fmt.Println("\nµs of CPU of a ranking with n friends, the line nearest to the figures above:")
-	for _, l := range []struct {
-		name  string
-		costs []float64
-	}{{"Redis", redis}, {"server", server}, {"both", both}} {
-		a, b, worst := fitLine(friends, l.costs)
-		fmt.Printf("%s %.0f + %.2f·n, off by %.0f%% at most\n", l.name, a, b, 100*worst)
-	}
-}
-
-func (c *costs) printSizes(rows []*costRow) {
-	fmt.Printf("\n| friend ranking, %d friends, 1 shard | a second | Redis, µs of CPU each | server | both | ratio |\n", c.friends)
-	fmt.Println("| --- | ---: | ---: | ---: | ---: | ---: |")
-	for _, r := range rows {
-		fmt.Printf("| board of %d | %.0f | %.0f | %.0f | %.0f | %.2f |\n",
-			r.users, r.median(), r.redis.each(), r.server.each(), r.both(), r.both()/rows[0].both())
-	}
-}
-
-// fitLine finds the line y = a + b·x that is nearest to the points, each
-// deviation taken as a share of its y (or the dearest ranking would decide
-// alone), and tells the largest of these shares.
-func fitLine(x, y []float64) (a, b, worst float64) {
-	var n, sx, sy, sxx, sxy float64
-	for i := range x {
-		weight := 1 / (y[i] * y[i])
-		n += weight
-		sx += weight * x[i]
-		sy += weight * y[i]
-		sxx += weight * x[i] * x[i]
-		sxy += weight * x[i] * y[i]
-	}
-	b = (n*sxy - sx*sy) / (n*sxx - sx*sx)
-	a = (sy - b*sx) / n
-	for i := range x {
-		worst = max(worst, math.Abs(a+b*x[i]-y[i])/y[i])
-	}
-	return a, b, worst
 }

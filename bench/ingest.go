@@ -26,16 +26,16 @@ import (
 )
 
 const (
-	// batchScores is how many scores a batch call brings.
+	// batchScores is the number of scores of a batch call.
 	batchScores = 1000
-	// batchCallers is how many backends call at the same time.
+	// batchCallers is the number of concurrent batch calls.
 	batchCallers = 8
-	// mergeUsers upload mergeTimes within one interval.
+	// mergeUsers users upload mergeTimes times each within one flush interval.
 	mergeUsers, mergeTimes = 100_000, 10
 )
 
-// ingestBench measures uploads by the ways that they may take.
-func (w *setup) ingestBench(ctx context.Context) (err error) {
+// ingestBench measures uploads in each ingest mode.
+func (e *environment) ingestBench(ctx context.Context) (err error) {
 	const topic = "bench"
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(8, topic))
 	if err != nil {
@@ -43,12 +43,12 @@ func (w *setup) ingestBench(ctx context.Context) (err error) {
 	}
 	defer broker.Close()
 	modes := []*mode{
-		{name: "direct", process: w.service},
+		{name: "direct", process: e.service},
 		{name: "redis", flags: []string{"--ingest.mode=redis"}},
 		{name: "kafka", flags: []string{"--ingest.mode=kafka", "--ingest.kafka.topic=" + topic, "--ingest.kafka.brokers=" + strings.Join(broker.ListenAddrs(), ",")}},
 	}
 	for _, m := range modes[1:] {
-		if m.process, err = w.serve(ctx, m.name, m.flags...); err != nil {
+		if m.process, err = e.serve(ctx, m.name, m.flags...); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, m.process.stop()) }()
@@ -56,25 +56,25 @@ func (w *setup) ingestBench(ctx context.Context) (err error) {
 	single := make([]row, len(modes))
 	for i, m := range modes {
 		single[i] = row{name: m.name, process: m.process, measure: func(ctx context.Context) (float64, error) {
-			return load(ctx, m.process.addr, 64, w.seconds, rotate(w.uploads))
+			return load(ctx, m.process.addr, 64, e.seconds, rotate(e.uploads))
 		}}
 	}
-	bodies, err := w.batches()
+	bodies, err := e.batches()
 	if err != nil {
 		return err
 	}
-	bare := row{name: "go-redis loop of variadic ZADD GT", measure: w.bareBatches}
+	bare := row{name: "go-redis loop of variadic ZADD GT", measure: e.bareBatches}
 	batch := make([]row, len(modes))
 	for i, m := range modes {
 		batch[i] = row{name: m.name, process: m.process, measure: func(ctx context.Context) (float64, error) {
-			calls, err := load(ctx, m.process.addr, batchCallers, w.seconds, rotate(bodies))
+			calls, err := load(ctx, m.process.addr, batchCallers, e.seconds, rotate(bodies))
 			return calls * batchScores, err
 		}}
 	}
 	rows := slices.Concat(single, []row{bare}, batch)
-	for range w.rounds {
+	for range e.rounds {
 		for i := range rows {
-			if err := rows[i].run(ctx, w); err != nil {
+			if err := rows[i].run(ctx, e); err != nil {
 				return fmt.Errorf("%s: %w", rows[i].name, err)
 			}
 		}
@@ -88,30 +88,30 @@ func (w *setup) ingestBench(ctx context.Context) (err error) {
 		}
 		fmt.Printf("| %s | %.0f | %.2f | %.2f | %.2f | %.2f |\n", what, r.median(), ratio, r.redis.each(), r.server.each(), r.client.each())
 	}
-	return w.mergeBench(ctx)
+	return e.mergeBench(ctx)
 }
 
-// mode is a way that uploads take.
+// mode is an ingest mode and a service that uses it.
 type mode struct {
 	name    string
 	flags   []string
 	process *process
 }
 
-// serve starts another service on the same stores.
-func (w *setup) serve(ctx context.Context, name string, more ...string) (*process, error) {
-	log, err := os.Create(filepath.Join(w.folder, name+".log"))
+// serve starts another service on the run's stores.
+func (e *environment) serve(ctx context.Context, name string, more ...string) (*process, error) {
+	log, err := os.Create(filepath.Join(e.folder, name+".log"))
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(filepath.Join(w.folder, "stepboard"), append(w.flags(), more...)...)
+	cmd := exec.Command(filepath.Join(e.folder, "stepboard"), append(e.flags(), more...)...)
 	cmd.Stderr = log
 	return startProcess(cmd, func() (string, error) { return awaitServing(ctx, log.Name()) })
 }
 
-// batches is the requests of trusted backends.
-func (w *setup) batches() ([][]byte, error) {
-	token, err := w.token(1, auth.ScopeService)
+// batches returns batch uploads of a trusted backend.
+func (e *environment) batches() ([][]byte, error) {
+	token, err := e.token(1, auth.ScopeService)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (w *setup) batches() ([][]byte, error) {
 	}
 	today := time.Now().In(zone).Format(time.DateOnly)
 	requests := make([][]byte, 64)
-	for i, scores := range w.drawBatches(len(requests)) {
+	for i, scores := range e.randomBatches(len(requests)) {
 		items := make([]string, len(scores))
 		for j, s := range scores {
 			items[j] = fmt.Sprintf(`{"user_id":"%d","date":%q,"score":%d}`, s.user, today, s.score)
@@ -134,44 +134,44 @@ func (w *setup) batches() ([][]byte, error) {
 // userScore is one score of a batch.
 type userScore struct{ user, score int64 }
 
-// drawBatches draws so many batches, the same ones every time.
-func (w *setup) drawBatches(n int) [][]userScore {
+// randomBatches returns n batches, the same ones in every call.
+func (e *environment) randomBatches(n int) [][]userScore {
 	rng := mathrand.New(mathrand.NewPCG(7, 8))
 	batches := make([][]userScore, n)
 	for i := range batches {
 		batches[i] = make([]userScore, batchScores)
 		for j := range batches[i] {
-			batches[i][j] = userScore{user: int64(firstUser + rng.IntN(w.board)), score: int64(30_000 + rng.IntN(1000))}
+			batches[i][j] = userScore{user: int64(firstUser + rng.IntN(e.board)), score: int64(30_000 + rng.IntN(1000))}
 		}
 	}
 	return batches
 }
 
-// bareBatches sends what the batch calls come to, and nothing else: the same
-// scores of the same users, to the service's own board, as a copy of it would
-// lie better in memory. The composites are as long as the service's.
-func (w *setup) bareBatches(ctx context.Context) (float64, error) {
+// bareBatches sends the ZADD commands of the batch calls and nothing else: the same
+// scores of the same users, to the service's own board, because a copy would be
+// laid out better in memory. The composites are as long as the service's.
+func (e *environment) bareBatches(ctx context.Context) (float64, error) {
 	commands := make([][]any, 64)
-	for i, scores := range w.drawBatches(len(commands)) {
-		commands[i] = []any{"zadd", w.keys.board, "gt"}
+	for i, scores := range e.randomBatches(len(commands)) {
+		commands[i] = []any{"zadd", e.keys.board, "gt"}
 		for _, s := range scores {
 			commands[i] = append(commands[i], s.score<<28, s.user)
 		}
 	}
-	rate, err := loop(ctx, batchCallers, w.seconds, func(ctx context.Context, i int) error {
-		return w.rdb.Do(ctx, commands[i%len(commands)]...).Err()
+	rate, err := loop(ctx, batchCallers, e.seconds, func(ctx context.Context, i int) error {
+		return e.rdb.Do(ctx, commands[i%len(commands)]...).Err()
 	})
 	return rate * batchScores, err
 }
 
-// mergeBench counts what reaches the boards when everybody uploads several
-// times within one interval.
-func (w *setup) mergeBench(ctx context.Context) (err error) {
-	prefix := w.config.Redis.KeyPrefix + "merge:"
-	stream := ingest.NewStream(stores.OpenRedis(w.config.Redis), keys.Builder{Prefix: prefix},
+// mergeBench counts the raises that reach the boards if each user uploads several
+// times within one flush interval.
+func (e *environment) mergeBench(ctx context.Context) (err error) {
+	prefix := e.config.Redis.KeyPrefix + "merge:"
+	stream := ingest.NewStream(stores.OpenRedis(e.config.Redis), keys.Builder{Prefix: prefix},
 		ingest.StreamOptions{MaxUpdates: 10_000_000, Keep: time.Hour, ClaimAfter: time.Hour})
 	defer stream.Close()
-	_, bucketName, _ := strings.Cut(w.keys.board, "}:")
+	_, bucketName, _ := strings.Cut(e.keys.board, "}:")
 	now := models.TimestampOf(time.Now())
 	for t := range mergeTimes {
 		for from := 0; from < mergeUsers; from += batchScores {
@@ -184,7 +184,7 @@ func (w *setup) mergeBench(ctx context.Context) (err error) {
 			}
 		}
 	}
-	consumer, err := w.serve(ctx, "consumer", "--only=consumer", "--ingest.mode=redis", "--redis.key_prefix="+prefix,
+	consumer, err := e.serve(ctx, "consumer", "--only=consumer", "--ingest.mode=redis", "--redis.key_prefix="+prefix,
 		"--ingest.flush_interval=30s", "--ingest.batch_size="+strconv.Itoa(mergeUsers*mergeTimes))
 	if err != nil {
 		return err
@@ -197,8 +197,8 @@ func (w *setup) mergeBench(ctx context.Context) (err error) {
 			return err
 		}
 		if messages >= mergeUsers*mergeTimes {
-			fmt.Printf("\n%d users who upload %d times within one interval: %.3f raises each, applied in %v, %d bytes resident\n",
-				mergeUsers, mergeTimes, raises/mergeUsers, time.Since(start).Round(100*time.Millisecond), consumer.peak())
+			fmt.Printf("\n%d users, %d uploads each within one interval: %.3f raises each, applied in %v, %d bytes resident\n",
+				mergeUsers, mergeTimes, raises/mergeUsers, time.Since(start).Round(100*time.Millisecond), consumer.peakRSS())
 			return nil
 		}
 		select {
@@ -211,8 +211,8 @@ func (w *setup) mergeBench(ctx context.Context) (err error) {
 
 var consumedLine = regexp.MustCompile(`(?m)^stepboard_ingest_(messages|raises)_total (\S+)$`)
 
-// consumed is how many messages a consumer has applied, and with how many
-// raises.
+// consumed returns how many messages a consumer has applied, and how many raises
+// that took.
 func consumed(ctx context.Context, addr string) (messages, raises float64, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
 	if err != nil {

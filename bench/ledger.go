@@ -25,69 +25,71 @@ import (
 )
 
 const (
-	// ledgerUsers get increments.
+	// ledgerUsers is the number of users who get increments.
 	ledgerUsers = 100_000
-	// ledgerList is how many increments a list call brings, and ledgerCallers
-	// how many backends send lists at the same time.
+	// ledgerList is the number of increments of a list call, and ledgerCallers the
+	// number of concurrent list calls.
 	ledgerList, ledgerCallers = 1000, 8
-	// ledgerWorkers is how many transactions the bare side makes at a time.
+	// ledgerWorkers is the number of concurrent transactions of bareLedger.
 	ledgerWorkers = 2
-	// rollingUsers are in each hour of the rolling board that is drained.
+	// rollingUsers is the number of users in each hour of the rolling board, and
+	// rollingHours the length of its window.
 	rollingUsers, rollingHours = 200_000, 24
-	// idDigits is the width of what tells event ids apart.
+	// idDigits is the number of digits of an event id.
 	idDigits = 12
 )
 
-// bareIncrement is what the bare side counts.
+// bareIncrement is an increment of bareLedger.
 type bareIncrement struct {
 	id          string
 	user, delta int64
 }
 
-// ledgerBench measures increments beside bare transactions of the same two
-// statements.
-func (w *setup) ledgerBench(ctx context.Context) error {
-	bare, err := w.newBareLedger(ctx)
+// ledgerBench measures increments, and bare transactions of the same two statements.
+func (e *environment) ledgerBench(ctx context.Context) error {
+	bare, err := e.newBareLedger(ctx)
 	if err != nil {
 		return err
 	}
-	defer bare.group.Close()
-	token, err := w.token(1, auth.ScopeService)
+	defer bare.batcher.Close()
+	token, err := e.token(1, auth.ScopeService)
 	if err != nil {
 		return err
 	}
 	var ids atomic.Int64
-	single := func(name string) func() []byte { return w.increments(&ids, name, token, 1) }
-	list := func(name string) func() []byte { return w.increments(&ids, name, token, ledgerList) }
+	single := func(name string) func() []byte { return e.increments(&ids, name, token, 1) }
+	list := func(name string) func() []byte { return e.increments(&ids, name, token, ledgerList) }
 	rows := []row{
 		{name: "bare pgx, one an increment, gathered", measure: func(ctx context.Context) (float64, error) {
-			return loop(ctx, 64, w.seconds, func(ctx context.Context, i int) error { return bare.group.Submit(ctx, bare.some(&ids, i, 1)) })
+			return loop(ctx, 64, e.seconds, func(ctx context.Context, i int) error {
+				return bare.batcher.Submit(ctx, bare.randomIncrements(&ids, i, 1))
+			})
 		}},
-		{name: "event: one a request, 64 connections", process: w.service, measure: func(ctx context.Context) (float64, error) {
-			return load(ctx, w.service.addr, 64, w.seconds, single("gifts"))
+		{name: "event: one a request, 64 connections", process: e.service, measure: func(ctx context.Context) (float64, error) {
+			return load(ctx, e.service.addr, 64, e.seconds, single("gifts"))
 		}},
-		{name: "rolling: one a request, 64 connections", process: w.service, measure: func(ctx context.Context) (float64, error) {
-			return load(ctx, w.service.addr, 64, w.seconds, single("active"))
+		{name: "rolling: one a request, 64 connections", process: e.service, measure: func(ctx context.Context) (float64, error) {
+			return load(ctx, e.service.addr, 64, e.seconds, single("active"))
 		}},
-		{name: "daily upload: one a request, 64 connections", process: w.service, measure: w.serviceUpload},
+		{name: "daily upload: one a request, 64 connections", process: e.service, measure: e.serviceUpload},
 		{name: "bare pgx, 1000 a transaction", measure: func(ctx context.Context) (float64, error) {
-			calls, err := loop(ctx, ledgerCallers, w.seconds, func(ctx context.Context, i int) error {
-				return bare.count(ctx, bare.some(&ids, i, ledgerList))
+			calls, err := loop(ctx, ledgerCallers, e.seconds, func(ctx context.Context, i int) error {
+				return bare.count(ctx, bare.randomIncrements(&ids, i, ledgerList))
 			})
 			return calls * ledgerList, err
 		}},
-		{name: "event: 1000 a request, 8 connections", process: w.service, measure: func(ctx context.Context) (float64, error) {
-			calls, err := load(ctx, w.service.addr, ledgerCallers, w.seconds, list("gifts"))
+		{name: "event: 1000 a request, 8 connections", process: e.service, measure: func(ctx context.Context) (float64, error) {
+			calls, err := load(ctx, e.service.addr, ledgerCallers, e.seconds, list("gifts"))
 			return calls * ledgerList, err
 		}},
-		{name: "rolling: 1000 a request, 8 connections", process: w.service, measure: func(ctx context.Context) (float64, error) {
-			calls, err := load(ctx, w.service.addr, ledgerCallers, w.seconds, list("active"))
+		{name: "rolling: 1000 a request, 8 connections", process: e.service, measure: func(ctx context.Context) (float64, error) {
+			calls, err := load(ctx, e.service.addr, ledgerCallers, e.seconds, list("active"))
 			return calls * ledgerList, err
 		}},
 	}
-	for range w.rounds {
+	for range e.rounds {
 		for i := range rows {
-			if err := rows[i].run(ctx, w); err != nil {
+			if err := rows[i].run(ctx, e); err != nil {
 				return fmt.Errorf("%s: %w", rows[i].name, err)
 			}
 		}
@@ -100,16 +102,16 @@ func (w *setup) ledgerBench(ctx context.Context) error {
 		}
 		fmt.Printf("| %s | %.0f | %.2f | %.2f | %.2f | %.2f |\n", r.name, r.median(), r.median()/base, r.redis.each(), r.server.each(), r.client.each())
 	}
-	if err := w.ledgerBytes(ctx); err != nil {
+	if err := e.ledgerBytes(ctx); err != nil {
 		return err
 	}
-	return w.drainBench(ctx)
+	return e.drainBench(ctx)
 }
 
-// ledgerBytes measures what increments take in Postgres.
-func (w *setup) ledgerBytes(ctx context.Context) error {
+// ledgerBytes prints the disk space of increments in Postgres.
+func (e *environment) ledgerBytes(ctx context.Context) error {
 	var events, totals float64
-	err := w.stores.Pool.QueryRow(ctx, `
+	err := e.stores.Pool.QueryRow(ctx, `
 		SELECT pg_total_relation_size('score_events')::float8 / (SELECT count(*) FROM score_events),
 			pg_total_relation_size('score_totals')::float8 / (SELECT count(*) FROM score_totals)`).Scan(&events, &totals)
 	if err != nil {
@@ -119,16 +121,16 @@ func (w *setup) ledgerBytes(ctx context.Context) error {
 	return nil
 }
 
-// increments makes requests of n increments of random users, each with an id
-// that was never used.
-func (w *setup) increments(ids *atomic.Int64, board, token string, n int) func() []byte {
-	mark := strings.Repeat("#", idDigits)
+// increments returns a source of requests with n increments of random users, each
+// with a new event id.
+func (e *environment) increments(ids *atomic.Int64, board, token string, n int) func() []byte {
+	placeholder := strings.Repeat("#", idDigits)
 	var templates [][]byte
 	rng := mathrand.New(mathrand.NewPCG(9, 10))
 	for range 64 {
 		items := make([]string, n)
 		for i := range items {
-			items[i] = fmt.Sprintf(`{"user_id":"%d","delta":%d,"event_id":"%s"}`, firstUser+rng.IntN(ledgerUsers), 1+rng.IntN(9), mark)
+			items[i] = fmt.Sprintf(`{"user_id":"%d","delta":%d,"event_id":"%s"}`, firstUser+rng.IntN(ledgerUsers), 1+rng.IntN(9), placeholder)
 		}
 		body := items[0]
 		if n > 1 {
@@ -141,7 +143,7 @@ func (w *setup) increments(ids *atomic.Int64, board, token string, n int) func()
 		request := slices.Clone(next())
 		id := ids.Add(int64(n))
 		for at := 0; ; id-- {
-			i := bytes.Index(request[at:], []byte(mark))
+			i := bytes.Index(request[at:], []byte(placeholder))
 			if i < 0 {
 				return request
 			}
@@ -151,14 +153,14 @@ func (w *setup) increments(ids *atomic.Int64, board, token string, n int) func()
 	}
 }
 
-// bareLedger does what the ledger must at least do.
+// bareLedger does the minimum that the ledger must do.
 type bareLedger struct {
-	pool  *pgxpool.Pool
-	group *batch.Batcher[bareIncrement]
+	pool    *pgxpool.Pool
+	batcher *batch.Batcher[bareIncrement]
 }
 
-func (w *setup) newBareLedger(ctx context.Context) (*bareLedger, error) {
-	b := &bareLedger{pool: w.stores.Pool}
+func (e *environment) newBareLedger(ctx context.Context) (*bareLedger, error) {
+	b := &bareLedger{pool: e.stores.Pool}
 	for _, statement := range []string{
 		`CREATE TABLE bare_events (LIKE score_events INCLUDING ALL)`,
 		`CREATE TABLE bare_totals (LIKE score_totals INCLUDING ALL) WITH (fillfactor = 70)`,
@@ -167,18 +169,18 @@ func (w *setup) newBareLedger(ctx context.Context) (*bareLedger, error) {
 			return nil, err
 		}
 	}
-	b.group = batch.New(ledgerList, ledgerWorkers, func(ctx context.Context, items []bareIncrement) []error {
+	b.batcher = batch.New(ledgerList, ledgerWorkers, func(ctx context.Context, items []bareIncrement) []error {
 		if err := b.count(ctx, items); err != nil {
 			return slices.Repeat([]error{err}, len(items))
 		}
 		return nil
 	})
-	b.group.Start()
+	b.batcher.Start()
 	return b, nil
 }
 
-// some makes increments of random users.
-func (b *bareLedger) some(ids *atomic.Int64, seed, n int) []bareIncrement {
+// randomIncrements returns n increments of random users.
+func (b *bareLedger) randomIncrements(ids *atomic.Int64, seed, n int) []bareIncrement {
 	rng := mathrand.New(mathrand.NewPCG(11, uint64(seed)))
 	list := make([]bareIncrement, n)
 	for i := range list {
@@ -187,7 +189,7 @@ func (b *bareLedger) some(ids *atomic.Int64, seed, n int) []bareIncrement {
 	return list
 }
 
-// count is one transaction of two statements.
+// count counts increments in one transaction of two statements.
 func (b *bareLedger) count(ctx context.Context, items []bareIncrement) error {
 	sums := make(map[int64]int64, len(items))
 	ids, users, deltas := make([]string, len(items)), make([]int64, len(items)), make([]int64, len(items))
@@ -195,7 +197,7 @@ func (b *bareLedger) count(ctx context.Context, items []bareIncrement) error {
 		ids[i], users[i], deltas[i] = item.id, item.user, item.delta
 		sums[item.user] += item.delta
 	}
-	// In order, or concurrent transactions deadlock.
+	// Without an order, concurrent transactions would deadlock.
 	rows := make([]int64, 0, len(sums))
 	for user := range sums {
 		rows = append(rows, user)
@@ -221,9 +223,9 @@ func (b *bareLedger) count(ctx context.Context, items []bareIncrement) error {
 	})
 }
 
-// drainBench measures how long an hour that leaves the window keeps Redis busy
-// at a time, beside recomputing the whole window at once.
-func (w *setup) drainBench(ctx context.Context) error {
+// drainBench measures the longest time that Redis is blocked while an hour leaves
+// the window, and compares it with recomputing the whole window at once.
+func (e *environment) drainBench(ctx context.Context) error {
 	b, err := catalog.NewBoard(models.Board{
 		Name: "drained", Kind: models.KindRolling, TimeZone: "UTC", MaxScore: 8_000_000, Shards: 1, Global: models.AudienceUsers, WindowHours: rollingHours,
 	})
@@ -231,11 +233,11 @@ func (w *setup) drainBench(ctx context.Context) error {
 		return err
 	}
 	now := time.Now().Truncate(time.Hour)
-	bucket := catalog.New(nil, time.Now, 3, w.log()).Buckets.Current(b, now)
-	keys := keys.Builder{Prefix: w.config.Redis.KeyPrefix}
+	bucket := catalog.New(nil, time.Now, 3, e.log()).Buckets.Current(b, now)
+	keys := keys.Builder{Prefix: e.config.Redis.KeyPrefix}
 	codec := score.Of(bucket)
 	at := now
-	store := board.NewStore(w.rdb, keys, func() time.Time { return at })
+	store := board.NewStore(e.rdb, keys, func() time.Time { return at })
 	var hours []string
 	for h := range rollingHours {
 		at = now.Add(time.Duration(h-rollingHours+1) * time.Hour)
@@ -254,8 +256,8 @@ func (w *setup) drainBench(ctx context.Context) error {
 			}
 		}
 	}
-	union, err := w.longest(ctx, func() error {
-		return w.rdb.ZUnionStore(ctx, keys.Prefix+"union:{drained.00}", &redis.ZStore{Keys: hours}).Err()
+	union, err := e.longestCommand(ctx, func() error {
+		return e.rdb.ZUnionStore(ctx, keys.Prefix+"union:{drained.00}", &redis.ZStore{Keys: hours}).Err()
 	})
 	if err != nil {
 		return err
@@ -263,7 +265,7 @@ func (w *setup) drainBench(ctx context.Context) error {
 	at = now.Add(time.Hour)
 	start := time.Now()
 	var drained int64
-	chunk, err := w.longest(ctx, func() (err error) {
+	chunk, err := e.longestCommand(ctx, func() (err error) {
 		drained, err = store.Drain(ctx, bucket)
 		return err
 	})
@@ -275,20 +277,20 @@ func (w *setup) drainBench(ctx context.Context) error {
 	return nil
 }
 
-// longest is how long Redis was busy with the longest single command of some
-// work, as it says itself.
-func (w *setup) longest(ctx context.Context, work func() error) (time.Duration, error) {
-	before, err := w.rdb.ConfigGet(ctx, "slowlog-*").Result()
+// longestCommand returns the duration of the longest command during work, from the
+// slow log of Redis.
+func (e *environment) longestCommand(ctx context.Context, work func() error) (time.Duration, error) {
+	before, err := e.rdb.ConfigGet(ctx, "slowlog-*").Result()
 	if err != nil {
 		return 0, err
 	}
 	set := func(values map[string]string) error {
 		for name, value := range values {
-			if err := w.rdb.ConfigSet(ctx, name, value).Err(); err != nil {
+			if err := e.rdb.ConfigSet(ctx, name, value).Err(); err != nil {
 				return err
 			}
 		}
-		return w.rdb.SlowLogReset(ctx).Err()
+		return e.rdb.SlowLogReset(ctx).Err()
 	}
 	if err := set(map[string]string{"slowlog-log-slower-than": "0", "slowlog-max-len": "100000"}); err != nil {
 		return 0, err
@@ -296,7 +298,7 @@ func (w *setup) longest(ctx context.Context, work func() error) (time.Duration, 
 	if err := work(); err != nil {
 		return 0, err
 	}
-	log, err := w.rdb.SlowLogGet(ctx, -1).Result()
+	log, err := e.rdb.SlowLogGet(ctx, -1).Result()
 	if err != nil {
 		return 0, err
 	}

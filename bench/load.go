@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// rotate gives requests that were made before, again and again.
+// rotate returns a function that returns the requests in turn, without end.
 func rotate(requests [][]byte) func() []byte {
 	var next atomic.Int64
 	return func() []byte { return requests[int(next.Add(1))%len(requests)] }
 }
 
-// load sends requests over so many connections for a while, each connection
-// the next as soon as it has its answer, and tells how many were answered a
-// second. It makes next to nothing of a request and reads no more of an answer
-// than it must, so that it takes little of the machine from what is measured.
+// load sends requests over a number of connections for the duration d and returns
+// the number of responses a second. Each connection sends its next request when it
+// has the response of the last. Requests are encoded before, and as little as
+// possible of a response is parsed, so that the client uses little CPU.
 func load(ctx context.Context, addr string, connections int, d time.Duration, next func() []byte) (float64, error) {
 	var (
 		done   atomic.Int64
@@ -36,7 +36,7 @@ func load(ctx context.Context, addr string, connections int, d time.Duration, ne
 	start := time.Now()
 	for range connections {
 		wg.Go(func() {
-			err := converse(ctx, addr, next, func() { done.Add(1) })
+			err := sendRequests(ctx, addr, next, func() { done.Add(1) })
 			if err != nil {
 				mu.Lock()
 				defer mu.Unlock()
@@ -48,10 +48,10 @@ func load(ctx context.Context, addr string, connections int, d time.Duration, ne
 	return float64(done.Load()) / time.Since(start).Seconds(), failed
 }
 
-// steady sends requests at a constant rate until ctx ends, over as many
-// connections as that needs, and tells how long each took from the moment at
-// which it was due: who is kept waiting by a slow answer before is counted too.
-func steady(ctx context.Context, addr string, connections, rate int, requests [][]byte) ([]time.Duration, error) {
+// loadAtRate sends requests at a constant rate until ctx ends, over a number of
+// connections, and returns their latencies. A latency counts from the time at which
+// the request was due, so that it includes waiting for a slow response before.
+func loadAtRate(ctx context.Context, addr string, connections, rate int, requests [][]byte) ([]time.Duration, error) {
 	var (
 		next   atomic.Int64
 		wg     sync.WaitGroup
@@ -65,7 +65,7 @@ func steady(ctx context.Context, addr string, connections, rate int, requests []
 			var due time.Time
 			var took []time.Duration
 			var done counter = func() { took = append(took, time.Since(due)) }
-			err := converse(ctx, addr, func() []byte {
+			err := sendRequests(ctx, addr, func() []byte {
 				i := next.Add(1)
 				due = start.Add(time.Duration(i) * time.Second / time.Duration(rate))
 				select {
@@ -84,11 +84,11 @@ func steady(ctx context.Context, addr string, connections, rate int, requests []
 	return all, failed
 }
 
-// counter is told of every answer.
+// counter is called for every response.
 type counter func()
 
-// converse is one connection's requests and answers.
-func converse(ctx context.Context, addr string, next func() []byte, done counter) (err error) {
+// sendRequests sends requests over one connection and reads the responses.
+func sendRequests(ctx context.Context, addr string, next func() []byte, done counter) (err error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -100,7 +100,7 @@ func converse(ctx context.Context, addr string, next func() []byte, done counter
 		if _, err := conn.Write(next()); err != nil {
 			return err
 		}
-		if err := readAnswer(in); err != nil {
+		if err := readResponse(in); err != nil {
 			return err
 		}
 		done()
@@ -110,15 +110,15 @@ func converse(ctx context.Context, addr string, next func() []byte, done counter
 
 var contentLength = []byte("Content-Length: ")
 
-// readAnswer reads one answer of status 200 or 202 with a length or in chunks.
-func readAnswer(in *bufio.Reader) error {
+// readResponse reads one response of status 200 or 202 with a length or in chunks.
+func readResponse(in *bufio.Reader) error {
 	status, err := in.ReadSlice('\n')
 	if err != nil {
 		return err
 	}
 	if !bytes.HasPrefix(status, []byte("HTTP/1.1 20")) {
 		rest, _ := in.Peek(in.Buffered())
-		return fmt.Errorf("answered %s%s", status, rest)
+		return fmt.Errorf("response %s%s", status, rest)
 	}
 	length := -1
 	for {
@@ -161,7 +161,7 @@ func readChunks(in *bufio.Reader) error {
 	}
 }
 
-// httpRequest is a request's bytes.
+// httpRequest returns an encoded request.
 func httpRequest(method, path, token, body string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: bench\r\n", method, path)
@@ -175,8 +175,8 @@ func httpRequest(method, path, token, body string) []byte {
 	return b.Bytes()
 }
 
-// loop runs work in so many goroutines for a while and tells how often a
-// second.
+// loop calls work in a number of goroutines for the duration d, and returns the
+// number of calls a second.
 func loop(ctx context.Context, goroutines int, d time.Duration, work func(ctx context.Context, i int) error) (float64, error) {
 	var (
 		next, done atomic.Int64

@@ -1,6 +1,6 @@
-// Command bench measures the service against the raw commands that it is made
-// of, on one machine, in one run: rates, ratios, and memory. `make bench`
-// starts the servers for it; docs/performance.md says what the figures mean.
+// Command bench compares the service with the raw commands that it uses, on one
+// machine and in one run: rates, ratios, and memory. `make bench` starts the servers
+// for it; docs/performance.md explains the figures.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// settings is what a run is made with.
+// settings holds the parameters of a run.
 type settings struct {
 	board, viewers, friends, limit int
 	rounds                         int
@@ -27,16 +27,16 @@ type settings struct {
 func main() {
 	var s settings
 	flag.IntVar(&s.board, "board", 1_000_000, "users on the board")
-	flag.IntVar(&s.viewers, "viewers", 1000, "users who look at their ranking")
+	flag.IntVar(&s.viewers, "viewers", 1000, "users who read their ranking")
 	flag.IntVar(&s.friends, "friends", 200, "friends of each")
-	flag.IntVar(&s.limit, "limit", 50, "lines of a page")
-	flag.IntVar(&s.rounds, "rounds", 3, "rounds; of each figure the median counts")
+	flag.IntVar(&s.limit, "limit", 50, "entries of a page")
+	flag.IntVar(&s.rounds, "rounds", 3, "rounds; the medians are printed")
 	flag.DurationVar(&s.seconds, "time", 4*time.Second, "time of each measurement")
-	flag.StringVar(&s.only, "only", "", "serving, cost, ingest, ledger, capacity, archive or reasons; empty for all")
-	bare := flag.String("bare", "", "be the bare handler that the service is compared with: the address of its Redis")
+	flag.StringVar(&s.only, "only", "", "serving, cost, ingest, ledger, capacity, archive or alternatives; empty for all")
+	bare := flag.String("bare", "", "run as the bare handler that the service is compared with, on the Redis of this address")
 	var keys sharedKeys
-	flag.StringVar(&keys.prefix, "prefix", "", "with -bare: what stands before the service's keys")
-	flag.StringVar(&keys.board, "key", "", "with -bare: the service's board")
+	flag.StringVar(&keys.prefix, "prefix", "", "with -bare: the prefix of the service's keys")
+	flag.StringVar(&keys.board, "key", "", "with -bare: the key of the service's board")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -51,22 +51,22 @@ func main() {
 	}
 }
 
-// bench makes the data, starts the servers and prints the tables.
+// bench creates the data, starts the servers and prints the tables.
 func bench(ctx context.Context, s settings) (err error) {
-	w, err := newSetup(ctx, s)
+	e, err := newEnvironment(ctx, s)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.close()) }()
-	version, err := serverInfo(ctx, w.rdb, "redis_version")
+	defer func() { err = errors.Join(err, e.close()) }()
+	version, err := serverInfo(ctx, e.rdb, "redis_version")
 	if err != nil {
 		return err
 	}
 	fmt.Printf("%d cores, %s; Redis %s; board of %d, %d viewers with %d friends each, pages of %d; %d rounds of %v, medians\n\n",
 		runtime.NumCPU(), runtime.Version(), version, s.board, s.viewers, s.friends, s.limit, s.rounds, s.seconds)
 
-	parts := map[string]func(context.Context) error{"serving": w.servingBench, "cost": w.costBench, "ingest": w.ingestBench, "ledger": w.ledgerBench, "capacity": w.capacityBench, "archive": w.archiveBench, "reasons": w.reasonsBench}
-	for _, name := range []string{"serving", "cost", "ingest", "ledger", "capacity", "archive", "reasons"} {
+	parts := map[string]func(context.Context) error{"serving": e.servingBench, "cost": e.costBench, "ingest": e.ingestBench, "ledger": e.ledgerBench, "capacity": e.capacityBench, "archive": e.archiveBench, "alternatives": e.alternativesBench}
+	for _, name := range []string{"serving", "cost", "ingest", "ledger", "capacity", "archive", "alternatives"} {
 		if s.only == "" || s.only == name {
 			if err := parts[name](ctx); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
@@ -77,18 +77,19 @@ func bench(ctx context.Context, s settings) (err error) {
 }
 
 // servingBench measures rankings and uploads.
-func (w *setup) servingBench(ctx context.Context) error {
+func (e *environment) servingBench(ctx context.Context) error {
 	rows := []row{
-		{name: "friend ranking: go-redis loop, SMEMBERS + ZMSCORE, 32 goroutines", measure: w.redisRanking},
-		{name: "friend ranking: bare Gin handler, 32 connections", measure: w.bareRanking, process: w.bare},
-		{name: "friend ranking: Stepboard, 32 connections", measure: w.serviceRanking, process: w.service},
-		{name: "upload: bare Gin handler, one ZADD a request, 64 connections", measure: w.bareUpload, process: w.bare},
-		{name: "upload: Stepboard, 64 connections", measure: w.serviceUpload, process: w.service},
+		{name: "friend ranking: go-redis loop, SMEMBERS + ZMSCORE, 32 goroutines", measure: e.redisRanking},
+		{name: "friend ranking: bare Gin handler, 32 connections", measure: e.bareRanking, process: e.bare},
+		{name: "friend ranking: Stepboard, 32 connections", measure: e.serviceRanking, process: e.service},
+		{name: "upload: bare Gin handler, one ZADD a request, 64 connections", measure: e.bareUpload, process: e.bare},
+		{name: "upload: Stepboard, 64 connections", measure: e.serviceUpload, process: e.service},
 	}
-	// Round by round, so that what else the machine does falls on all alike.
-	for range w.rounds {
+	// Each round measures all rows, so that other load on the machine affects all
+	// of them alike.
+	for range e.rounds {
 		for i := range rows {
-			if err := rows[i].run(ctx, w); err != nil {
+			if err := rows[i].run(ctx, e); err != nil {
 				return fmt.Errorf("%s: %w", rows[i].name, err)
 			}
 		}
@@ -107,28 +108,28 @@ func (w *setup) servingBench(ctx context.Context) error {
 		fmt.Printf("| %s | %.0f | %s | %.0f | %.0f | %.0f |\n", r.name, r.median(), ratios[i], r.redis.each(), r.server.each(), r.client.each())
 	}
 	fmt.Println()
-	return w.printMemory(ctx)
+	return e.printMemory(ctx)
 }
 
-// row is one measured thing.
+// row is one line of a table.
 type row struct {
 	name    string
 	measure func(context.Context) (float64, error)
-	process *process // the server, if there is one
-	// redises are its Redis, where that is not the world's.
+	process *process // the server; nil without one
+	// redises are the processes of its Redis, if that is not the run's own.
 	redises []*process
 	rates   []float64
 
 	redis, server, client share
 }
 
-// share is the CPU time that one side has spent, and on how much.
+// share is the CPU time that one process has used for a number of operations.
 type share struct {
 	spent time.Duration
 	ops   float64
 }
 
-// each is what one operation has cost, in microseconds.
+// each returns the CPU time of one operation in microseconds.
 func (s share) each() float64 { return float64(s.spent.Microseconds()) / s.ops }
 
 func (s *share) add(spent time.Duration, ops float64) {
@@ -137,11 +138,11 @@ func (s *share) add(spent time.Duration, ops float64) {
 }
 
 // run measures once.
-func (r *row) run(ctx context.Context, w *setup) error {
+func (r *row) run(ctx context.Context, e *environment) error {
 	self := &process{pid: os.Getpid()}
 	redises := r.redises
 	if redises == nil {
-		redises = []*process{w.redisServer}
+		redises = []*process{e.redisServer}
 	}
 	before := []time.Duration{cpuOf(redises), r.process.cpu(), self.cpu()}
 	start := time.Now()
@@ -157,7 +158,7 @@ func (r *row) run(ctx context.Context, w *setup) error {
 	return nil
 }
 
-// cpuOf is the CPU time that processes have spent together.
+// cpuOf returns the CPU time of processes together.
 func cpuOf(processes []*process) (sum time.Duration) {
 	for _, p := range processes {
 		sum += p.cpu()

@@ -17,39 +17,39 @@ import (
 	"stepboard/internal/stores"
 )
 
-// starts is how often the service is started on each amount of data; of each
-// figure the median counts.
-const starts = 10
+// startRounds is how often the service is started on each amount of data. The
+// medians are printed.
+const startRounds = 10
 
-// began is what starts have taken.
-type began struct {
+// startup holds the times that starts on one amount of data took.
+type startup struct {
 	users     int
 	flags     []string
 	wall, cpu []time.Duration
 }
 
-// startBench measures how long the service takes from its start until it is
-// ready, with few users and with many, each on a Redis of their own.
-func (w *setup) startBench(ctx context.Context) (err error) {
-	server, err := startRedis(ctx, w.folder)
+// startBench measures how long the service takes to become ready, with few and with
+// many users, each on their own Redis.
+func (e *environment) startBench(ctx context.Context) (err error) {
+	server, err := startRedis(ctx, e.folder)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.stop()) }()
-	few, err := w.fillFew(ctx, server.addr)
+	few, err := e.fillFew(ctx, server.addr)
 	if err != nil {
 		return err
 	}
-	if err := fillFriendships(ctx, w.stores, w.board); err != nil {
+	if err := fillFriendships(ctx, e.stores, e.board); err != nil {
 		return err
 	}
-	sizes := []*began{
-		{users: costSmallest, flags: append(w.flags(), "--redis.addrs="+server.addr, "--postgres.dsn="+few)},
-		{users: w.board, flags: w.flags()},
+	sizes := []*startup{
+		{users: costSmallest, flags: append(e.flags(), "--redis.addrs="+server.addr, "--postgres.dsn="+few)},
+		{users: e.board, flags: e.flags()},
 	}
-	for range starts {
+	for range startRounds {
 		for _, b := range sizes {
-			if err := b.start(ctx, w.folder); err != nil {
+			if err := b.start(ctx, e.folder); err != nil {
 				return err
 			}
 		}
@@ -64,13 +64,13 @@ func (w *setup) startBench(ctx context.Context) (err error) {
 	return nil
 }
 
-// fillFew fills another Redis and another schema, with few users, and answers
-// the schema's DSN.
-func (w *setup) fillFew(ctx context.Context, redisAddr string) (dsn string, err error) {
-	cfg := w.config
+// fillFew fills another Redis and another schema with few users, and returns the
+// schema's DSN.
+func (e *environment) fillFew(ctx context.Context, redisAddr string) (dsn string, err error) {
+	cfg := e.config
 	cfg.Boards = slices.Clone(config.Default().Boards)
 	cfg.Redis.Addrs = []string{redisAddr}
-	if cfg.Postgres.DSN, err = makeSchema(ctx, os.Getenv("TEST_POSTGRES_DSN"), "bench_"+strings.ToLower(rand.Text()[:8])); err != nil {
+	if cfg.Postgres.DSN, err = createSchema(ctx, os.Getenv("TEST_POSTGRES_DSN"), "bench_"+strings.ToLower(rand.Text()[:8])); err != nil {
 		return "", err
 	}
 	st, err := stores.Open(ctx, cfg, time.Now, nil)
@@ -81,7 +81,7 @@ func (w *setup) fillFew(ctx context.Context, redisAddr string) (dsn string, err 
 	if _, err := st.Migrate(ctx); err != nil {
 		return "", err
 	}
-	a, err := w.open(ctx, cfg)
+	a, err := e.open(ctx, cfg)
 	if err != nil {
 		return "", err
 	}
@@ -103,9 +103,9 @@ func fillFriendships(ctx context.Context, st *stores.Stores, users int) error {
 	return err
 }
 
-// start starts the service, waits until it is ready, and kills it, so that its
-// CPU time is that of the start.
-func (b *began) start(ctx context.Context, folder string) (err error) {
+// start starts the service, waits until it is ready, and kills it, so that its CPU
+// time is that of starting.
+func (s *startup) start(ctx context.Context, folder string) (err error) {
 	addr, err := freeAddr(ctx)
 	if err != nil {
 		return err
@@ -115,30 +115,30 @@ func (b *began) start(ctx context.Context, folder string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	cmd := exec.Command(filepath.Join(folder, "stepboard"), append(slices.Clone(b.flags), "--http.addr="+addr)...)
+	cmd := exec.Command(filepath.Join(folder, "stepboard"), append(slices.Clone(s.flags), "--http.addr="+addr)...)
 	cmd.Stderr = log
 	from := time.Now()
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	readyErr := awaitReady(ctx, addr)
-	b.wall = append(b.wall, time.Since(from))
+	s.wall = append(s.wall, time.Since(from))
 	killErr, waitErr := cmd.Process.Kill(), cmd.Wait()
 	if err := errors.Join(readyErr, killErr); err != nil {
 		return err
 	}
-	// It was killed: that it did not end well is no news.
+	// The exit error is expected, because the service was killed.
 	var killed *exec.ExitError
 	if !errors.As(waitErr, &killed) {
 		return fmt.Errorf("the service ended by itself: %w", waitErr)
 	}
-	b.cpu = append(b.cpu, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
+	s.cpu = append(s.cpu, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
 	return nil
 }
 
-// awaitReady asks again and again, over connections of their own.
+// awaitReady polls readiness, over a new connection each time.
 func awaitReady(ctx context.Context, addr string) error {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: startPatience}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: startTimeout}
 	return await(ctx, "the service is ready", func() (bool, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", nil)
 		if err != nil {

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"stepboard/models"
+	"stepboard/services/auth"
+)
+
+// buildRequests encodes all requests before anything is measured.
+func (e *environment) buildRequests(context.Context) error {
+	zone, err := time.LoadLocation("Asia/Shanghai")
+	if err != nil {
+		return err
+	}
+	today := time.Now().In(zone).Format(time.DateOnly)
+	for v := range e.viewers {
+		token, err := e.token(viewer(v), "")
+		if err != nil {
+			return err
+		}
+		e.rankings = append(e.rankings, e.rankingRequest("steps", token, ""))
+		e.bareRanks = append(e.bareRanks, httpRequest("GET", "/rank/"+viewer(v).String(), "", ""))
+		body := fmt.Sprintf(`{"date":%q,"score":%d}`, today, 100+v)
+		e.uploads = append(e.uploads, httpRequest("POST", "/v1/boards/steps/scores", token, body))
+		e.bareScores = append(e.bareScores, httpRequest("POST", "/score/"+viewer(v).String(), "", body))
+	}
+	return nil
+}
+
+// token returns a token of a user, or of a scope, that is valid for the run.
+func (e *environment) token(user models.UserID, scope string) (string, error) {
+	return auth.SignToken([]byte(e.config.Auth.HS256Secret), user, scope, "", "", time.Now(), time.Hour)
+}
+
+// rankingRequest returns a request for a friend ranking; more is appended to its
+// query.
+func (e *environment) rankingRequest(board, token, more string) []byte {
+	return httpRequest("GET", fmt.Sprintf("/v1/boards/%s/friends?limit=%d%s", board, e.limit, more), token, "")
+}
+
+func (e *environment) redisRanking(ctx context.Context) (float64, error) {
+	return loop(ctx, 32, e.seconds, func(ctx context.Context, i int) error {
+		user := viewer(i % e.viewers).String()
+		members, err := e.rdb.SMembers(ctx, e.keys.friends(user)).Result()
+		if err != nil {
+			return err
+		}
+		return e.rdb.ZMScore(ctx, e.keys.board, members...).Err()
+	})
+}
+
+func (e *environment) bareRanking(ctx context.Context) (float64, error) {
+	return load(ctx, e.bare.addr, 32, e.seconds, rotate(e.bareRanks))
+}
+
+func (e *environment) serviceRanking(ctx context.Context) (float64, error) {
+	rate, err := load(ctx, e.service.addr, 32, e.seconds, rotate(e.rankings))
+	e.rssRanking = max(e.rssRanking, e.service.rss())
+	return rate, err
+}
+
+func (e *environment) bareUpload(ctx context.Context) (float64, error) {
+	return load(ctx, e.bare.addr, 64, e.seconds, rotate(e.bareScores))
+}
+
+func (e *environment) serviceUpload(ctx context.Context) (float64, error) {
+	rate, err := load(ctx, e.service.addr, 64, e.seconds, rotate(e.uploads))
+	e.rssUpload = max(e.rssUpload, e.service.rss())
+	return rate, err
+}
+
+func (e *environment) printMemory(context.Context) error {
+	fmt.Println("| memory | bytes |")
+	fmt.Println("| --- | ---: |")
+	fmt.Printf("| Redis, for each user of a board | %.1f |\n", float64(e.boardBytes)/float64(e.board))
+	fmt.Printf("| Redis, for each friend in a set of %d | %.1f |\n", e.friends, float64(e.friendBytes)/float64(e.viewers*e.friends))
+	fmt.Printf("| service, resident, under rankings | %d |\n", e.rssRanking)
+	_, err := fmt.Printf("| service, resident, under uploads | %d |\n", e.rssUpload)
+	return err
+}
