@@ -13,17 +13,17 @@ import (
 	"stepboard/services/auth"
 )
 
-// audience says whose tokens a call takes.
+// audience says whose tokens a call accepts.
 type audience int
 
 const (
-	// byUser takes a user's token, or a service's for ?user_id=.
+	// byUser accepts a user's token, and a service's on behalf of ?user_id=.
 	byUser audience = iota + 1
-	// byService takes a service's token.
+	// byService accepts a service's token.
 	byService
-	// byAdmin takes an operator's token.
+	// byAdmin accepts an operator's token.
 	byAdmin
-	// byAny takes every token.
+	// byAny accepts every valid token.
 	byAny
 )
 
@@ -42,7 +42,20 @@ func (a audience) describe() string {
 	}
 }
 
-// TokenVerifier checks tokens.
+// check returns CodeForbidden if the caller does not belong to the audience.
+func (a audience) check(caller *auth.Caller) error {
+	switch {
+	case a == byAny,
+		a == byUser && (caller.User != 0 || caller.Service),
+		a == byService && caller.Service,
+		a == byAdmin && caller.Admin:
+		return nil
+	default:
+		return models.Errorf(models.CodeForbidden, "this token may not make this call")
+	}
+}
+
+// TokenVerifier verifies tokens.
 type TokenVerifier interface {
 	Verify(token string) (*auth.Caller, error)
 }
@@ -59,13 +72,17 @@ type authenticator struct {
 	limits RateLimiter
 }
 
-// authenticate lets a request through to its call if its token may make it,
-// and whoever makes it has not made too many.
+// authenticate passes a request on to its handler if its token may make the call
+// and the caller is within the rate limits.
 func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context)) {
-	caller, err := a.admit(hctx)
 	c := humagin.Unwrap(hctx)
+	caller, err := a.identify(hctx.Header("Authorization"))
 	if limited := a.countCall(c, caller); limited != nil {
 		err = limited
+	}
+	if err == nil {
+		by, _ := hctx.Operation().Metadata[audienceKey].(audience)
+		err = by.check(caller)
 	}
 	if err == nil {
 		err = checkQuery(c.Request.URL.RawQuery)
@@ -77,15 +94,15 @@ func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context))
 	next(huma.WithValue(hctx, callerKey{}, caller))
 }
 
-// checkQuery refuses what would be passed over where parameters are read:
-// pairs that can't be decoded, and all but the first of a name.
+// checkQuery refuses the parts of a query that would be ignored silently: pairs
+// that can't be decoded, and repeated parameters.
 func checkQuery(raw string) error {
 	if raw == "" {
 		return nil
 	}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return models.Invalid("query", "can't be read: encode what stands in it")
+		return models.Invalid("query", "can't be read: percent-encode its values")
 	}
 	for name, given := range values {
 		if len(given) > 1 {
@@ -95,32 +112,19 @@ func checkQuery(raw string) error {
 	return nil
 }
 
-// admit tells who makes a request, as far as the token says, and whether the
-// token may.
-func (a *authenticator) admit(hctx huma.Context) (*auth.Caller, error) {
-	scheme, token, _ := strings.Cut(hctx.Header("Authorization"), " ")
+// identify returns the caller that the Authorization header names; nil and
+// CodeUnauthenticated if the token is missing or invalid.
+func (a *authenticator) identify(header string) (*auth.Caller, error) {
+	scheme, token, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return nil, auth.Unauthenticated("send a token: Authorization: Bearer …", nil)
 	}
-	caller, err := a.tokens.Verify(token)
-	if err != nil {
-		return nil, err
-	}
-	by, _ := hctx.Operation().Metadata[audienceKey].(audience)
-	switch {
-	case by == byAny:
-		return caller, nil
-	case by == byUser && (caller.User != 0 || caller.Service):
-		return caller, nil
-	case by == byService && caller.Service, by == byAdmin && caller.Admin:
-		return caller, nil
-	default:
-		return caller, models.Errorf(models.CodeForbidden, "this token may not make this call")
-	}
+	return a.tokens.Verify(token)
 }
 
-// countCall counts a call, whether it may be made or not. Backends and operators are
-// trusted: one address of theirs may speak for every user.
+// countCall counts a call against the rate limits, whether it may be made or not;
+// caller is nil if it is not known. Services and operators are not limited: one of their addresses may act for
+// every user.
 func (a *authenticator) countCall(c *gin.Context, caller *auth.Caller) error {
 	var user models.UserID
 	if caller != nil {
@@ -138,9 +142,9 @@ func (a *authenticator) countCall(c *gin.Context, caller *auth.Caller) error {
 
 const forwardedFor = "X-Forwarded-For"
 
-// addressOf is the address that calls: the peer's, or what a trusted proxy says
-// in the last place of X-Forwarded-For. Gin reads the first header of this name
-// alone; a proxy may add another one behind what the caller has sent.
+// addressOf returns the client's address: the peer's, or the last address in
+// X-Forwarded-For if the peer is a trusted proxy. Gin reads only the first header
+// of that name, but a proxy may add a second one behind the client's.
 func addressOf(c *gin.Context) string {
 	if values := c.Request.Header.Values(forwardedFor); len(values) > 1 {
 		c.Request.Header.Set(forwardedFor, strings.Join(values, ", "))

@@ -33,23 +33,23 @@ type boardHandlers struct {
 	clock   models.Clock
 }
 
-// BoardAnswer is a board as every caller sees it.
+// BoardAnswer is a board as it is shown to every caller.
 type BoardAnswer struct {
 	Name        string          `json:"name" doc:"The board's name"`
 	Kind        models.Kind     `json:"kind" enum:"daily,event,rolling" doc:"daily: a total for each day, the highest counts; event: increments add up from its start to its end; rolling: those of the last hours add up"`
 	TimeZone    string          `json:"time_zone" doc:"The zone that fixes its days" example:"Asia/Shanghai"`
-	MaxScore    int64           `json:"max_score" doc:"The largest score that is taken"`
+	MaxScore    int64           `json:"max_score" doc:"The largest score that is accepted"`
 	Global      models.Audience `json:"global" enum:"users,service" doc:"Who may read top and around"`
-	WindowHours *int            `json:"window_hours" doc:"How many hours count on a rolling board, the current one included; null on others"`
-	Current     currentBucket   `json:"current" doc:"The stretch of time that counts now: a day, or all of an event"`
-	Final       bool            `json:"final" doc:"True once the board takes no more updates"`
+	WindowHours *int            `json:"window_hours" doc:"How many hours count on a rolling board, including the current one; null on other boards"`
+	Current     currentBucket   `json:"current" doc:"The period that counts now: a day, or the whole event"`
+	Final       bool            `json:"final" doc:"True once the board accepts no more updates"`
 }
 
 type currentBucket struct {
-	Date     *string           `json:"date" nullable:"true" doc:"Today, in the board's zone; null where the board has no days"`
+	Date     *string           `json:"date" nullable:"true" doc:"Today, in the board's zone; null if the board has no days"`
 	StartsAt *models.Timestamp `json:"starts_at" format:"date-time" nullable:"true" doc:"When it began or begins; null on a rolling board"`
-	EndsAt   *models.Timestamp `json:"ends_at" format:"date-time" nullable:"true" doc:"When it is over; null on a rolling board"`
-	ClosesAt *models.Timestamp `json:"closes_at" format:"date-time" nullable:"true" doc:"Until when updates for it are taken; null on a rolling board"`
+	EndsAt   *models.Timestamp `json:"ends_at" format:"date-time" nullable:"true" doc:"When it ends; null on a rolling board"`
+	ClosesAt *models.Timestamp `json:"closes_at" format:"date-time" nullable:"true" doc:"When it stops accepting updates; null on a rolling board"`
 }
 
 func boardOf(b *catalog.Board, bucket *models.Bucket, now time.Time) BoardAnswer {
@@ -101,29 +101,29 @@ var defineBoard = operation{
 	errors: bodyErrors(http.StatusConflict),
 }
 
-// definitionBody defines a board.
+// definitionBody is the definition of a board.
 type definitionBody struct {
 	Name        string          `json:"name" minLength:"1" maxLength:"40" pattern:"^[a-z0-9-]+$" doc:"The board's name" example:"gifts-spring"`
 	Kind        models.Kind     `json:"kind" enum:"daily,event,rolling" doc:"daily, event or rolling"`
 	TimeZone    string          `json:"time_zone,omitempty" default:"Asia/Shanghai" doc:"IANA zone that fixes its days" example:"Asia/Shanghai"`
-	MaxScore    int64           `json:"max_score" minimum:"1" doc:"The largest score that is taken" example:"10000000"`
-	Shards      int             `json:"shards,omitempty" minimum:"1" maximum:"1024" default:"1" doc:"Sorted sets that a bucket is split into"`
+	MaxScore    int64           `json:"max_score" minimum:"1" doc:"The largest score that is accepted" example:"10000000"`
+	Shards      int             `json:"shards,omitempty" minimum:"1" maximum:"1024" default:"1" doc:"The number of sorted sets that a bucket is split into"`
 	Global      models.Audience `json:"global,omitempty" enum:"users,service" default:"users" doc:"Who may read top and around"`
 	StartsAt    *time.Time      `json:"start,omitempty" format:"date-time" doc:"When an event starts; events only" example:"2026-12-01T12:00:00Z"`
-	EndsAt      *time.Time      `json:"end,omitempty" format:"date-time" doc:"When it is over; events only" example:"2026-12-24T15:00:00Z"`
-	WindowHours int             `json:"window,omitempty" minimum:"1" maximum:"168" doc:"How many hours count on a rolling board, the current one included; 24 where it is left out; rolling boards only"`
+	EndsAt      *time.Time      `json:"end,omitempty" format:"date-time" doc:"When it ends; events only" example:"2026-12-24T15:00:00Z"`
+	WindowHours int             `json:"window,omitempty" minimum:"1" maximum:"168" doc:"How many hours count, including the current one; 24 if it is left out; rolling boards only"`
 }
 
 type defineInput struct {
 	Body definitionBody
 }
 
-// definitionAnswer is a definition with what it comes to.
+// definitionAnswer is a definition with the properties that follow from it.
 type definitionAnswer struct {
 	BoardAnswer
-	Shards    int              `json:"shards" doc:"Sorted sets that its next bucket is split into"`
+	Shards    int              `json:"shards" doc:"The number of sorted sets that its next bucket is split into"`
 	TickMS    int64            `json:"tick_ms" doc:"The resolution of reached_at, in milliseconds"`
-	CreatedAt models.Timestamp `json:"created_at" format:"date-time" doc:"When the board was defined first"`
+	CreatedAt models.Timestamp `json:"created_at" format:"date-time" doc:"When the board was first defined"`
 }
 
 type definitionOutput struct {

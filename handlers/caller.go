@@ -7,18 +7,17 @@ import (
 	"stepboard/services/auth"
 )
 
-// callerKey is where the context keeps the Caller.
+// callerKey is the key of the caller in a request's context.
 type callerKey struct{}
 
 func callerFrom(ctx context.Context) *auth.Caller { return ctx.Value(callerKey{}).(*auth.Caller) }
 
-// OnBehalf is the parameter by which a service names the user that it acts
-// for.
+// OnBehalf is the parameter with which a service names the user that it acts for.
 type OnBehalf struct {
 	UserID string `query:"user_id" doc:"The user that a service acts for; a user's own id may be given too" example:"1001"`
 }
 
-// user is the user that the request acts for.
+// user returns the user that the request acts for.
 func (o OnBehalf) user(ctx context.Context) (models.UserID, error) {
 	user, err := o.userIfAny(ctx)
 	if err == nil && user == 0 {
@@ -27,8 +26,8 @@ func (o OnBehalf) user(ctx context.Context) (models.UserID, error) {
 	return user, err
 }
 
-// userIfAny is the user that the request acts for; 0 for a backend that names
-// none.
+// userIfAny returns the user that the request acts for; 0 for a service or an
+// operator that names none.
 func (o OnBehalf) userIfAny(ctx context.Context) (models.UserID, error) {
 	caller := callerFrom(ctx)
 	if o.UserID == "" {
@@ -44,7 +43,7 @@ func (o OnBehalf) userIfAny(ctx context.Context) (models.UserID, error) {
 	return user, nil
 }
 
-// pathUser reads the user of a path.
+// pathUser parses the user id of a path.
 func pathUser(id string) (models.UserID, error) {
 	user, err := models.ParseUserID(id)
 	if err != nil {

@@ -45,33 +45,35 @@ var statusOf = map[models.Code]int{
 	models.CodeInternal:         http.StatusInternalServerError,
 }
 
-// retryAfter is how many seconds a client waits after a 503.
+// retryAfter is the number of seconds after which a client repeats a call that was
+// answered 503.
 const retryAfter = 2
 
-// statusClientGone is what is logged where nobody was left to answer.
+// statusClientGone is the status logged for a client that disconnected before the
+// answer.
 const statusClientGone = 499
 
-// Problem is every error's body (RFC 9457).
+// Problem is the body of every error (RFC 9457).
 type Problem struct {
 	Type      string              `json:"type" doc:"about:blank: the status says what kind of problem it is"`
 	Title     string              `json:"title" doc:"The status in words"`
 	Status    int                 `json:"status" doc:"The HTTP status"`
-	Detail    string              `json:"detail" doc:"What a person should know and do"`
-	Code      models.Code         `json:"code" doc:"What a program branches on"`
-	RequestID string              `json:"request_id" doc:"Names the request in the service's log"`
+	Detail    string              `json:"detail" doc:"What is wrong, and what to do about it, for a person"`
+	Code      models.Code         `json:"code" doc:"The kind of error, for a program"`
+	RequestID string              `json:"request_id" doc:"The request's id in the service's log"`
 	Errors    []models.FieldError `json:"errors,omitempty" nullable:"false" doc:"The parts of the request that are wrong"`
 
 	wait  int // seconds before a client tries again
 	cause error
 }
 
-// Error is the detail.
+// Error returns the detail.
 func (p *Problem) Error() string { return p.Detail }
 
-// GetStatus is the HTTP status.
+// GetStatus returns the HTTP status.
 func (p *Problem) GetStatus() int { return p.Status }
 
-// GetHeaders asks the client to wait where waiting helps.
+// GetHeaders returns Retry-After for 429 and 503, and WWW-Authenticate for 401.
 func (p *Problem) GetHeaders() http.Header {
 	switch p.Status {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
@@ -83,10 +85,11 @@ func (p *Problem) GetHeaders() http.Header {
 	}
 }
 
-// ContentType marks the body as a problem.
+// ContentType returns the media type of problems.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
 
-// problemOf is the body for an error.
+// problemOf returns the body for an error. An error that is not a *models.Error
+// is internal, and its text is not shown.
 func problemOf(err error) *Problem {
 	var known *models.Error
 	if !errors.As(err, &known) {
@@ -103,7 +106,7 @@ func problemOf(err error) *Problem {
 	}
 }
 
-// writeProblem answers an error outside Huma's operations.
+// writeProblem answers a request with an error, outside Huma's operations.
 func writeProblem(c *gin.Context, err error) {
 	p := problemOf(err)
 	p.RequestID = requestID(c)
@@ -119,16 +122,17 @@ func writeProblem(c *gin.Context, err error) {
 	c.Abort()
 }
 
-// problemsOnce guards variables of Huma's package, the only way in which it
-// can be told how errors look.
+// problemsOnce guards the package variables of Huma that replaceErrors sets. Huma
+// has no other way to configure errors.
 var problemsOnce sync.Once
 
-// useProblems makes Huma answer its own errors and the handlers' as problems.
-func useProblems() { problemsOnce.Do(installProblems) }
+// useProblems makes Huma encode its own errors and those of handlers as problems.
+func useProblems() { problemsOnce.Do(replaceErrors) }
 
-func installProblems() {
-	// The decoder tells Nickname from nickname: so must the check before it,
-	// or a mistyped key would count as sent and be read as empty.
+func replaceErrors() {
+	// Huma checks required keys before the body is decoded. The decoder is case-
+	// sensitive, so the check must be too: otherwise Nickname would satisfy the
+	// check for nickname and the nickname would be empty.
 	huma.ValidateStrictCasing = true
 	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
 		return problemFor(status, msg, errs)
@@ -145,8 +149,8 @@ func installProblems() {
 	}
 }
 
-// problemFor translates what Huma reports: an error of a handler, or a fault
-// that Huma itself has found in the request.
+// problemFor translates an error that Huma reports: one of a handler, or one that
+// Huma itself has found in the request.
 func problemFor(status int, msg string, errs []error) *Problem {
 	var known *models.Error
 	for _, err := range errs {
@@ -180,8 +184,8 @@ func problemFor(status int, msg string, errs []error) *Problem {
 	}
 }
 
-// bodyCutOff is what Huma says of a body that it could not read to its end. It
-// takes that for the server's fault; it is the client's.
+// bodyCutOff is Huma's message about a body that it could not read to the end.
+// Huma reports it as an error of the server; it is one of the client.
 const bodyCutOff = "cannot read request body"
 
 func isNotJSON(err error) bool {
@@ -200,16 +204,16 @@ func validationFailed(errs []error) *models.Error {
 	return invalid
 }
 
-// fieldError is a fault that Huma has found. What decodeTyped reports has its
-// place in its text.
+// fieldError converts an error that Huma has found. An error of decodeTyped has
+// its location in its text.
 func fieldError(err error) models.FieldError {
 	var detailer huma.ErrorDetailer
 	if !errors.As(err, &detailer) {
 		return models.FieldError{Location: "body", Message: "can't be read as this call's body"}
 	}
 	detail := detailer.ErrorDetail()
-	if place, message, ok := strings.Cut(detail.Message, ": "); ok && detail.Location == "body" && strings.HasPrefix(place, "body") {
-		return models.FieldError{Location: place, Message: message}
+	if location, message, ok := strings.Cut(detail.Message, ": "); ok && detail.Location == "body" && strings.HasPrefix(location, "body") {
+		return models.FieldError{Location: location, Message: message}
 	}
 	return models.FieldError{Location: detail.Location, Message: detail.Message}
 }

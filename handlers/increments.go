@@ -15,21 +15,21 @@ import (
 	"stepboard/services/ledger"
 )
 
-// maxIncrements is how many increments one call may bring.
+// maxIncrements is the largest number of increments in one call.
 const maxIncrements = 1000
 
-// incrementItem is something that is added to a user's score.
+// incrementItem is an amount that is added to a user's score.
 type incrementItem struct {
 	UserID  *models.UserID `json:"user_id" doc:"The user" example:"1001" required:"true" nullable:"false"`
-	Delta   *wholeNumber   `json:"delta" doc:"What is added, 1 or more" example:"5" minimum:"1" required:"true" nullable:"false"`
+	Delta   *wholeNumber   `json:"delta" doc:"The amount to add, 1 or more" example:"5" minimum:"1" required:"true" nullable:"false"`
 	EventID *string        `json:"event_id" doc:"Names the increment: the same id counts once on a board. 1 to 64 visible ASCII characters" example:"gift-2381" minLength:"1" maxLength:"64" required:"true" nullable:"false"`
 }
 
-// incrementsBody describes the call's body, one increment or several; it is
-// decoded item by item.
+// incrementsBody describes the body: one increment or several. It is decoded item
+// by item.
 type incrementsBody struct {
 	UserID     *models.UserID   `json:"user_id,omitempty" doc:"The user" example:"1001" nullable:"false"`
-	Delta      *wholeNumber     `json:"delta,omitempty" doc:"What is added, 1 or more" example:"5" minimum:"1" nullable:"false"`
+	Delta      *wholeNumber     `json:"delta,omitempty" doc:"The amount to add, 1 or more" example:"5" minimum:"1" nullable:"false"`
 	EventID    *string          `json:"event_id,omitempty" doc:"Names the increment: the same id counts once on a board. 1 to 64 visible ASCII characters" example:"gift-2381" minLength:"1" maxLength:"64" nullable:"false"`
 	Increments *[]incrementItem `json:"increments,omitempty" doc:"Instead of the others: up to 1,000 increments" minItems:"1" maxItems:"1000" nullable:"false"`
 }
@@ -66,18 +66,18 @@ type incrementsOutput struct {
 	Body incrementsAnswer
 }
 
-// incrementResult is what became of one increment.
+// incrementResult is the result of one increment.
 type incrementResult struct {
-	EventID   string            `json:"event_id" doc:"The increment's id; empty where none could be read"`
-	Status    ledger.Status     `json:"status" enum:"applied,duplicate,rejected" doc:"applied: it is counted; duplicate: it was counted before, as it is; rejected: it is not counted"`
-	Score     *int64            `json:"score" nullable:"true" doc:"The user's score that it led to; of a duplicate, the first time; null where it was rejected"`
-	ReachedAt *models.Timestamp `json:"reached_at" nullable:"true" format:"date-time" doc:"The server's time at which that score was reached; null where it was rejected"`
+	EventID   string            `json:"event_id" doc:"The increment's id; empty if it could not be read"`
+	Status    ledger.Status     `json:"status" enum:"applied,duplicate,rejected" doc:"applied: it is counted; duplicate: the same increment was counted before; rejected: it is not counted"`
+	Score     *int64            `json:"score" nullable:"true" doc:"The user's score after it; for a duplicate, after the first time; null if it was rejected"`
+	ReachedAt *models.Timestamp `json:"reached_at" nullable:"true" format:"date-time" doc:"The server's time at which that score was reached; null if it was rejected"`
 	Code      models.Code       `json:"code,omitempty" doc:"Why it was rejected"`
 	Detail    string            `json:"detail,omitempty" doc:"What a person should know and do about it"`
 }
 
 type incrementsAnswer struct {
-	Results []incrementResult `json:"results" nullable:"false" doc:"What became of each increment, in their order"`
+	Results []incrementResult `json:"results" nullable:"false" doc:"The result of each increment, in the order in which they were sent"`
 }
 
 // AppendJSON writes the answer as encoding/json would.
@@ -140,15 +140,16 @@ func (h *incrementHandlers) add(ctx context.Context, in *incrementsInput) (*incr
 // incrementList is a decoded body.
 type incrementList struct {
 	list bool // sent as {"increments":[…]}
-	// items are those that could be read; at is their positions in the body.
+	// items are the increments that could be decoded, positions their positions in
+	// the body.
 	items     []ledger.Increment
 	positions []int
-	// results has a place for every item, and says already what is wrong with
-	// those that could not be read.
+	// results has one element for each item of the body. Those of items that could
+	// not be decoded are filled in already.
 	results []incrementResult
 }
 
-// record puts down what became of an item.
+// record stores the result of an item.
 func (l *incrementList) record(i int, r *ledger.Result) error {
 	at := l.positions[i]
 	if r.Err != nil {
@@ -158,8 +159,8 @@ func (l *incrementList) record(i int, r *ledger.Result) error {
 	return nil
 }
 
-// reject puts down what is wrong with an item, unless the error is about more
-// than that.
+// reject stores the error of an item. It returns an error that is not about the
+// item.
 func (l *incrementList) reject(at int, eventID string, err error) error {
 	var known *models.Error
 	if !errors.As(err, &known) {
@@ -171,8 +172,8 @@ func (l *incrementList) reject(at int, eventID string, err error) error {
 
 func incrementLocation(i int) string { return "body.increments[" + strconv.Itoa(i) + "]" }
 
-// parseIncrements reads one increment, which has no fault, or a list, of which
-// each item stands for itself.
+// parseIncrements parses a body: one valid increment, or a list whose broken
+// items are rejected one by one.
 func parseIncrements(body []byte) (*incrementList, error) {
 	var in struct {
 		Increments *[]jsontext.Value `json:"increments"`
@@ -230,8 +231,8 @@ func parseIncrement(raw []byte, at string) (ledger.Increment, error) {
 	return ledger.Increment{User: *item.UserID, Delta: int64(*item.Delta), EventID: *item.EventID}, nil
 }
 
-// eventIDOf is the id of an item that can't be read otherwise, "" where it has
-// none.
+// eventIDOf returns the event_id of an item that can't be decoded as a whole; ""
+// if it has none.
 func eventIDOf(raw jsontext.Value) string {
 	var item struct {
 		EventID jsontext.Value `json:"event_id"`
@@ -243,8 +244,7 @@ func eventIDOf(raw jsontext.Value) string {
 	return id
 }
 
-// locateIncrement adds the place in the body to what is wrong with an
-// increment.
+// locateIncrement adds the location in the body to the error of an increment.
 func locateIncrement(err error, at string) error {
 	var known *models.Error
 	if !errors.As(err, &known) {

@@ -19,8 +19,8 @@ import (
 // maxBody is the largest request body, in bytes.
 const maxBody = 1 << 20
 
-// decodeBody reads a JSON body strictly: no key twice, no unknown key, no
-// trailing data, valid UTF-8.
+// decodeBody decodes a JSON body strictly: it refuses duplicate and unknown keys,
+// trailing data and invalid UTF-8.
 func decodeBody(data []byte, into any) error {
 	if err := json.Unmarshal(data, into, json.RejectUnknownMembers(true)); err != nil {
 		return bodyError("body", data, err)
@@ -28,12 +28,12 @@ func decodeBody(data []byte, into any) error {
 	return nil
 }
 
-// notJSON is what a body is answered with that no decoder reads.
+// notJSON is the message about a body that is not JSON.
 const notJSON = "the body is not JSON, or names a key twice"
 
-// bodyError turns a decoder's error into one that points at the place, which
-// is below root. The decoder stops at the first fault: of data that is no JSON
-// further on that is said, whatever the fault.
+// bodyError turns a decoder's error into one that points at the location, which
+// is below root. The decoder stops at the first error; if the data is not even
+// valid JSON, that is reported instead.
 func bodyError(root string, data []byte, err error) *models.Error {
 	var semantic *json.SemanticError
 	if !errors.As(err, &semantic) || !jsontext.Value(data).IsValid() {
@@ -49,9 +49,9 @@ func bodyError(root string, data []byte, err error) *models.Error {
 	}
 }
 
-// decodeTyped reads a body for Huma, as strictly as decodeBody. Of an error
-// Huma passes on the text alone, and that text is answered: so it is our own
-// message, "location: what is wrong", which fieldError reads again.
+// decodeTyped decodes a body for Huma, as strictly as decodeBody. Huma passes on
+// only the text of an error. So the text is a message for the client, in the form
+// "location: message", which fieldError parses.
 func decodeTyped(data []byte, into any) error {
 	if err := json.Unmarshal(data, into, json.RejectUnknownMembers(true)); err != nil {
 		return errors.New(bodyError("body", data, err).Message)
@@ -59,8 +59,8 @@ func decodeTyped(data []byte, into any) error {
 	return nil
 }
 
-// locationOf writes a JSON pointer as the API's errors do: /scores/0/date is
-// body.scores[0].date.
+// locationOf returns a JSON pointer in the form of the API's errors:
+// /scores/0/date below body is body.scores[0].date.
 func locationOf(root string, p jsontext.Pointer) string {
 	var b strings.Builder
 	b.WriteString(root)
@@ -74,7 +74,7 @@ func locationOf(root string, p jsontext.Pointer) string {
 	return b.String()
 }
 
-// jsonAppender is a value that writes itself faster than reflection does.
+// jsonAppender is a value that encodes itself, which is faster than reflection.
 type jsonAppender interface {
 	AppendJSON(buf []byte) []byte
 }
@@ -82,7 +82,7 @@ type jsonAppender interface {
 // buffers holds *[]byte for jsonFormat.
 var buffers sync.Pool
 
-// jsonFormat is how bodies are written and read.
+// jsonFormat encodes and decodes the bodies of requests and answers.
 var jsonFormat = huma.Format{
 	Marshal: func(w io.Writer, v any) error {
 		a, ok := v.(jsonAppender)
@@ -104,11 +104,11 @@ var jsonFormat = huma.Format{
 	Unmarshal: decodeTyped,
 }
 
-// wholeNumber reads a JSON number without fraction or exponent. One that no
-// int64 holds becomes the nearest that does, which no board takes either.
+// wholeNumber decodes a JSON number without fraction or exponent. A number beyond
+// the range of int64 becomes the nearest int64, which no board accepts.
 type wholeNumber int64
 
-// UnmarshalJSON refuses everything that is not written as a whole number.
+// UnmarshalJSON refuses everything but whole numbers.
 func (n *wholeNumber) UnmarshalJSON(text []byte) error {
 	value, err := strconv.ParseInt(string(text), 10, 64)
 	switch {

@@ -17,7 +17,7 @@ import (
 	"stepboard/models"
 )
 
-// metrics counts what the API does.
+// metrics holds the metrics of the API.
 type metrics struct {
 	duration *prometheus.HistogramVec
 	uploads  *prometheus.CounterVec
@@ -32,7 +32,7 @@ func newMetrics(registry *prometheus.Registry) *metrics {
 		}, []string{"method", "route", "status"}),
 		uploads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stepboard_uploads_accepted_total",
-			Help: "Score updates that were acknowledged, by board.",
+			Help: "Score updates acknowledged to clients, by board.",
 		}, []string{"board"}),
 	}
 	registry.MustRegister(m.duration, m.uploads)
@@ -45,8 +45,8 @@ type observer struct {
 	log      *slog.Logger
 }
 
-// observe wraps every request: it names it, survives its panics, and leaves
-// one log line and one measurement.
+// observe wraps every request: it gives the request an id and a deadline, recovers
+// from panics, and writes one log line and one measurement.
 func (o *observer) observe(c *gin.Context) {
 	start := time.Now()
 	id := c.GetHeader(requestIDHeader)
@@ -56,11 +56,11 @@ func (o *observer) observe(c *gin.Context) {
 	c.Set(requestIDKey, id)
 	c.Header(requestIDHeader, id)
 	secure(c)
-	// Bodies are JSON whatever the header says: curl's default says otherwise.
+	// Bodies are JSON, whatever the header says: curl sends a form by default.
 	if c.Request.ContentLength != 0 {
 		c.Request.Header["Content-Type"] = jsonContentType
 	}
-	// A store that hangs is answered for while somebody still listens.
+	// If a store hangs, the client gets an error before it gives up.
 	if c.FullPath() != streamRoute {
 		ctx, cancel := context.WithTimeout(c.Request.Context(), requestTimeout)
 		defer cancel()
@@ -70,12 +70,13 @@ func (o *observer) observe(c *gin.Context) {
 	c.Next()
 }
 
-// apiPolicy is for what is no page: it shows and loads nothing, in no frame.
+// apiPolicy is the Content-Security-Policy of answers that are not pages: it
+// allows nothing.
 const apiPolicy = "default-src 'none'; frame-ancestors 'none'"
 
-// secure tells browsers to take an answer for what it is and nothing more. A
-// page's own policy replaces apiPolicy. Answers of the API are about one user at
-// one moment: no cache keeps them.
+// secure sets the security headers of an answer. A page replaces apiPolicy with a
+// policy of its own. Answers of the API are about one user at one moment, so no
+// cache may store them.
 func secure(c *gin.Context) {
 	h := c.Writer.Header()
 	h["X-Content-Type-Options"] = nosniff
@@ -87,7 +88,7 @@ func secure(c *gin.Context) {
 	}
 }
 
-// Headers that every answer has share their values: nobody appends to them.
+// The values of headers are shared by all answers. They are never appended to.
 var (
 	nosniff    = []string{"nosniff"}
 	noReferrer = []string{"no-referrer"}
@@ -98,6 +99,8 @@ var (
 
 var jsonContentType = []string{"application/json"}
 
+// finish records the measurement and the log line of a request, and answers it if
+// it has panicked.
 func (o *observer) finish(c *gin.Context, start time.Time, id string) {
 	if crash := recover(); crash != nil {
 		o.log.ErrorContext(c.Request.Context(), "panic", "request_id", id, "panic", fmt.Sprint(crash), "stack", string(debug.Stack()))
@@ -139,16 +142,16 @@ func (o *observer) finish(c *gin.Context, start time.Time, id string) {
 	if err != nil {
 		attrs = append(attrs, slog.String("code", string(models.CodeOf(err))))
 	}
-	// What was wrong with a request may name people; what is wrong with the
-	// service does not.
+	// The text of a client's error may name people; that of an error of the service
+	// does not.
 	if err != nil && level == slog.LevelError {
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}
 	o.log.LogAttrs(c.Request.Context(), level, "request", attrs...)
 }
 
-// methodLabel keeps the number of time series small: a client may send any
-// word as a method.
+// methodLabel returns the method as a metric label. It bounds the number of time
+// series, because clients may send any word as a method.
 func methodLabel(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:

@@ -6,7 +6,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// newHuma makes the API description and binds it to the engine.
+// newHuma returns an API without calls that serves on the engine.
 func newHuma(engine *gin.Engine, version string) huma.API {
 	useProblems()
 	config := huma.DefaultConfig("Stepboard", version)
@@ -21,7 +21,7 @@ func newHuma(engine *gin.Engine, version string) huma.API {
 	return humagin.New(engine, config)
 }
 
-// describeMore adds what can't be said by the types of the calls.
+// describeMore completes the description with facts that Go types can't express.
 func describeMore(spec *huma.OpenAPI) {
 	// A reference to an object can't be marked nullable.
 	me := spec.Components.Schemas.Map()["Ranking"].Properties["me"]
@@ -30,8 +30,8 @@ func describeMore(spec *huma.OpenAPI) {
 	openResponses(spec)
 }
 
-// openResponses lets the bodies of answers have fields that are not described
-// yet. Those of requests stay closed: they share no schema with answers.
+// openResponses allows fields in the bodies of answers that are not described yet.
+// Bodies of requests stay closed; they share no schema with answers.
 func openResponses(spec *huma.OpenAPI) {
 	for _, path := range spec.Paths {
 		for _, op := range []*huma.Operation{path.Get, path.Post, path.Put, path.Delete} {
@@ -47,7 +47,8 @@ func openResponses(spec *huma.OpenAPI) {
 	}
 }
 
-// allowMoreFields lets a schema, and what it consists of, have more fields.
+// allowMoreFields allows undescribed fields in a schema and in the schemas that it
+// consists of.
 func allowMoreFields(registry huma.Registry, s *huma.Schema) {
 	if s == nil {
 		return

@@ -24,8 +24,9 @@ type operation struct {
 	// body is a zero value of the request body if the handler decodes the body
 	// itself, otherwise nil.
 	body any
-	// responses replaces the generated description of the responses, if not nil.
-	responses map[string]*huma.Response
+	// responses returns a description that replaces the generated one of the
+	// responses; nil keeps that. Huma changes what it returns.
+	responses func() map[string]*huma.Response
 }
 
 // bodyErrors returns the error statuses of a call that takes a body: those of
@@ -55,10 +56,10 @@ func register[I, O any](api huma.API, route string, by audience, handler func(co
 		MaxBodyBytes:  maxBody + 1, // Huma refuses a body that reaches its limit
 		DefaultStatus: described.status,
 		Errors:        append(commonErrors(), described.errors...),
-		Responses:     described.responses,
+		Responses:     make(map[string]*huma.Response),
 	}
-	if op.Responses == nil {
-		op.Responses = make(map[string]*huma.Response)
+	if described.responses != nil {
+		op.Responses = described.responses()
 	}
 	if described.body != nil {
 		op.RequestBody = bodyOf(api, described.body)

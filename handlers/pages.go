@@ -9,15 +9,15 @@ import (
 	"stepboard/web"
 )
 
-// pages is what is for browsers.
+// pages adds the routes for browsers: the page and the API reference.
 func pages(engine *gin.Engine, site *web.Site) {
 	for _, path := range []string{"/", "/assets/*file", "/docs", "/docs/*file"} {
 		engine.GET(path, func(c *gin.Context) { file(c, site) })
 	}
 }
 
-// file answers a file for a browser, which asks each time whether it is still
-// the same: a new version of the service brings all of its page.
+// file answers with a file. The browser must ask each time whether it has changed,
+// so that a new version of the service replaces the whole page at once.
 func file(c *gin.Context, site *web.Site) {
 	found, ok := site.Find(c.Request.URL.Path)
 	if !ok {
@@ -40,8 +40,8 @@ func file(c *gin.Context, site *web.Site) {
 	c.Data(http.StatusOK, found.ContentType, body)
 }
 
-// takesGzip reads Accept-Encoding as browsers and proxies write it; who
-// refuses gzip by a weight of 0 gets none.
+// takesGzip reports whether an Accept-Encoding header, as browsers and proxies
+// write it, accepts gzip. A weight of 0 refuses it.
 func takesGzip(accept string) bool {
 	for part := range strings.SplitSeq(accept, ",") {
 		name, weight, _ := strings.Cut(strings.TrimSpace(part), ";")

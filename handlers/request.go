@@ -8,8 +8,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// requestTimeout bounds a request's reads of the stores, well before the
-// server gives up on writing the answer. Changes that have begun go on.
+// requestTimeout bounds a request's reads of the stores. It is well below the
+// server's timeout for writing the answer. Changes that have begun continue.
 const requestTimeout = 6 * time.Second
 
 const (
@@ -18,7 +18,7 @@ const (
 	errorKey        = "error"
 )
 
-// setError keeps an error for the request's log line.
+// setError stores an error for the request's log line.
 func setError(c *gin.Context, err error) {
 	if err != nil {
 		c.Set(errorKey, err)
@@ -27,8 +27,8 @@ func setError(c *gin.Context, err error) {
 
 func requestID(c *gin.Context) string { return c.GetString(requestIDKey) }
 
-// validRequestID takes what fits in a log line: 1 to 64 visible ASCII
-// characters.
+// validRequestID reports whether an id fits in a log line: it has 1 to 64 visible
+// ASCII characters.
 func validRequestID(id string) bool {
 	if id == "" || len(id) > 64 {
 		return false
@@ -43,10 +43,10 @@ func validRequestID(id string) bool {
 
 const traceIDKey = "trace_id"
 
-// streamRoute is the only route whose requests last.
+// streamRoute is the route of streams, the only one without a time limit.
 const streamRoute = "/v1/boards/:board/friends/stream"
 
-// clientGone tells whether an error only says that nobody listens any more.
+// clientGone reports whether a request failed because its client disconnected.
 func clientGone(ctx context.Context, err error) bool {
 	return err != nil && errors.Is(ctx.Err(), context.Canceled)
 }

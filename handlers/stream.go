@@ -35,13 +35,15 @@ var streamFriends = operation{
 		"A comment every 15 seconds keeps the connection open. An `error` event with a problem ends the stream. It also ends when the service stops, " +
 		"and after five minutes, so that the token is checked again; connect again then. A user may have five streams at once.",
 	errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusTooManyRequests},
-	responses: map[string]*huma.Response{"200": {
-		Description: "A stream of `ranking` events whose data is a Ranking, of comments, and of at most one `error` event, the last",
-		Content: map[string]*huma.MediaType{"text/event-stream": {
-			Schema:  &huma.Schema{Type: huma.TypeString},
-			Example: "event: ranking\ndata: {\"board\":\"steps\",\"date\":\"2026-11-20\",…}\n\n: still here\n\n",
-		}},
-	}},
+	responses: func() map[string]*huma.Response {
+		return map[string]*huma.Response{"200": {
+			Description: "A stream of `ranking` events whose data is a Ranking, of comments, and of at most one `error` event, the last",
+			Content: map[string]*huma.MediaType{"text/event-stream": {
+				Schema:  &huma.Schema{Type: huma.TypeString},
+				Example: "event: ranking\ndata: {\"board\":\"steps\",\"date\":\"2026-11-20\",…}\n\n: still here\n\n",
+			}},
+		}}
+	},
 }
 
 type streamInput struct {

@@ -17,11 +17,11 @@ import (
 	"stepboard/services/stream"
 )
 
-// changing is a ranking whose total grows with every poll. After fail polls,
-// every poll fails.
+// changing is a ranking whose total grows with every poll, up to last if that is
+// not 0. After fail polls, every poll fails.
 type changing struct {
-	polls, fail atomic.Int64
-	query       atomic.Pointer[ranking.Query]
+	polls, last, fail atomic.Int64
+	query             atomic.Pointer[ranking.Query]
 }
 
 func (r *changing) Friends(_ context.Context, q ranking.Query) (*models.Ranking, error) {
@@ -29,6 +29,9 @@ func (r *changing) Friends(_ context.Context, q ranking.Query) (*models.Ranking,
 	n := r.polls.Add(1)
 	if fail := r.fail.Load(); fail > 0 && n > fail {
 		return nil, errUnknown
+	}
+	if last := r.last.Load(); last > 0 {
+		n = min(n, last)
 	}
 	return &models.Ranking{Board: q.Board, Source: "hot", Total: n, Entries: []models.RankedEntry{}}, nil
 }
@@ -96,6 +99,16 @@ func TestStream(t *testing.T) {
 func TestStreamHeartbeat(t *testing.T) {
 	t.Parallel()
 	_, lines, _ := watch(t, &changing{}, stream.Limits{PollInterval: time.Hour, Heartbeat: time.Millisecond}, "")
+	expect(t, lines, ": still here")
+}
+
+// Heartbeats go on after an update.
+func TestStreamHeartbeatAfterAnUpdate(t *testing.T) {
+	t.Parallel()
+	source := &changing{}
+	source.last.Store(2)
+	_, lines, _ := watch(t, source, stream.Limits{PollInterval: time.Millisecond, Heartbeat: 20 * time.Millisecond}, "")
+	expect(t, lines, `data: {"board":"steps","date":null,"source":"hot","final":false,"total":2,`)
 	expect(t, lines, ": still here")
 }
 

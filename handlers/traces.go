@@ -11,23 +11,23 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traced begins a trace for a share of the calls under /v1. Whoever calls does
-// not decide which: anybody may send a traceparent, and proxies pass it on, so
-// a phone could have all of its calls traced. A stream is left out: it would be
-// one span of many minutes, and its reads are for all who watch.
+// traced starts a trace for the calls under /v1 that sampled selects. A client's
+// traceparent is ignored, because otherwise any client could have all of its
+// calls traced. Streams are not traced: a span would last for minutes, and its
+// polls serve all subscribers.
 func traced(provider trace.TracerProvider, sampled func() bool) gin.HandlerFunc {
 	return otelgin.Middleware("stepboard",
 		otelgin.WithTracerProvider(provider),
 		otelgin.WithMeterProvider(noop.NewMeterProvider()),
 		otelgin.WithPropagators(propagation.NewCompositeTextMapPropagator()), // none
 		otelgin.WithGinFilter(func(c *gin.Context) bool {
-			// Before anything is made for a span: most calls have none.
+			// The filter runs before a span costs anything: most calls have none.
 			return sampled() && strings.HasPrefix(c.FullPath(), "/v1/") && c.FullPath() != streamRoute
 		}))
 }
 
-// describeSpan ties a call's trace to its log line and to the caller's own
-// trace, if there is one.
+// describeSpan connects a call's trace with its log line, and links it to the
+// client's own trace, if the client has sent one.
 func describeSpan(c *gin.Context) {
 	ctx := c.Request.Context()
 	span := trace.SpanFromContext(ctx)

@@ -1,0 +1,164 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"stepboard/models"
+	"stepboard/services/ingest"
+)
+
+// batchItem is the total of a user on one day.
+type batchItem struct {
+	UserID *models.UserID `json:"user_id" doc:"The user" example:"1001" required:"true" nullable:"false"`
+	Date   *string        `json:"date" doc:"The day, as for a single upload" example:"2026-11-20" required:"true" nullable:"false"`
+	Score  *wholeNumber   `json:"score" doc:"The user's total for that day so far" example:"12345" minimum:"0" required:"true" nullable:"false"`
+}
+
+// batchBody describes the body of a batch. It is decoded item by item.
+type batchBody struct {
+	Scores []batchItem `json:"scores" doc:"Up to 1,000 totals" minItems:"1" maxItems:"1000" nullable:"false"`
+}
+
+type rejectedItem struct {
+	Index  int         `json:"index" doc:"The item's position, from 0"`
+	Code   models.Code `json:"code" doc:"Why it was not accepted"`
+	Detail string      `json:"detail" doc:"What a person should know and do"`
+}
+
+type batchOutput struct {
+	Status int
+	Body   struct {
+		Accepted int            `json:"accepted" doc:"How many totals were accepted"`
+		Rejected []rejectedItem `json:"rejected" nullable:"false" doc:"The items that were not accepted"`
+	}
+}
+
+var uploadBatch = operation{
+	summary: "Upload step totals of many users",
+	description: "Send totals of up to 1,000 users, such as `{\"scores\":[{\"user_id\":\"1001\",\"date\":\"2026-11-20\",\"score\":12345}]}`. " +
+		"Each item is accepted or rejected on its own: the answer counts the accepted ones and says what is wrong with the others.",
+	body:        batchBody{},
+	otherStatus: http.StatusAccepted,
+	errors:      bodyErrors(http.StatusNotFound, http.StatusConflict),
+}
+
+type batchInput struct {
+	Board   string `path:"board" doc:"The board's name" example:"steps"`
+	RawBody []byte
+}
+
+func (h *scoreHandlers) uploadBatch(ctx context.Context, in *batchInput) (*batchOutput, error) {
+	batch, err := parseBatch(in.RawBody)
+	if err != nil {
+		return nil, err
+	}
+	rejected, err := h.scores.AcceptValid(ctx, in.Board, batch.uploads)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rejected {
+		if err := batch.reject(batch.position(r.Index), r.Err); err != nil {
+			return nil, err
+		}
+	}
+	out := &batchOutput{Status: h.status()}
+	out.Body.Accepted = len(batch.uploads) - len(rejected)
+	out.Body.Rejected = batch.rejected
+	slices.SortFunc(out.Body.Rejected, func(a, b rejectedItem) int { return a.Index - b.Index })
+	h.accepted.WithLabelValues(in.Board).Add(float64(out.Body.Accepted))
+	return out, nil
+}
+
+// scoreBatch is a decoded batch: the valid items and the rejected ones.
+type scoreBatch struct {
+	uploads []ingest.Upload
+	// positions are the positions of the uploads in the body; nil if all items are
+	// valid.
+	positions []int
+	rejected  []rejectedItem
+}
+
+// position returns the position of an upload in the body.
+func (b *scoreBatch) position(upload int) int {
+	if b.positions == nil {
+		return upload
+	}
+	return b.positions[upload]
+}
+
+// reject records the error of one item. It returns an error that is not about
+// the item.
+func (b *scoreBatch) reject(index int, err error) error {
+	var known *models.Error
+	if !errors.As(err, &known) {
+		return err
+	}
+	b.rejected = append(b.rejected, rejectedItem{Index: index, Code: known.Code, Detail: known.Message})
+	return nil
+}
+
+// parseBatch parses a batch of up to maxBatch items. Broken items are rejected
+// one by one.
+func parseBatch(body []byte) (*scoreBatch, error) {
+	if uploads, ok := parseBatchFast(body); ok {
+		return &scoreBatch{uploads: uploads, rejected: []rejectedItem{}}, nil
+	}
+	return decodeBatch(body)
+}
+
+// decodeBatch is parseBatch for bodies that parseBatchFast leaves to it.
+func decodeBatch(body []byte) (*scoreBatch, error) {
+	items, err := splitBatch(body)
+	if err != nil {
+		return nil, err
+	}
+	b := &scoreBatch{uploads: make([]ingest.Upload, 0, len(items)), positions: make([]int, 0, len(items)), rejected: []rejectedItem{}}
+	for i, raw := range items {
+		upload, err := parseBatchItem(raw, i)
+		if err != nil {
+			if err := b.reject(i, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		b.uploads, b.positions = append(b.uploads, upload), append(b.positions, i)
+	}
+	return b, nil
+}
+
+// splitBatch returns the items of a batch undecoded, so that a broken one does
+// not spoil the others.
+func splitBatch(body []byte) ([]jsontext.Value, error) {
+	var in struct {
+		Scores *[]jsontext.Value `json:"scores"`
+	}
+	if err := decodeBody(body, &in); err != nil {
+		return nil, err
+	}
+	if in.Scores == nil || len(*in.Scores) < 1 || len(*in.Scores) > maxBatch {
+		return nil, models.Invalid("body.scores", fmt.Sprintf("has 1 to %d items", maxBatch))
+	}
+	return *in.Scores, nil
+}
+
+func parseBatchItem(raw jsontext.Value, i int) (ingest.Upload, error) {
+	at := "body.scores[" + strconv.Itoa(i) + "]"
+	var item batchItem
+	if err := json.Unmarshal(raw, &item, json.RejectUnknownMembers(true)); err != nil {
+		return ingest.Upload{}, bodyError(at, raw, err)
+	}
+	if item.UserID == nil {
+		return ingest.Upload{}, models.Invalid(at+".user_id", "is required")
+	}
+	upload, err := parseUpload(item.Date, item.Score, at)
+	upload.User = *item.UserID
+	return upload, err
+}
