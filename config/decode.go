@@ -60,8 +60,7 @@ func wrongTypes(err error) []error {
 // go unnoticed: the password 0123 would be 83, and the offset 5 would be five
 // nanoseconds. No message shows the value, which may be a secret.
 func strict(from, to reflect.Value) (any, error) {
-	value := from.Interface()
-	text, isText := value.(string)
+	text, isText := from.Interface().(string)
 	switch to.Interface().(type) {
 	case time.Duration:
 		if d, err := time.ParseDuration(text); err == nil {
@@ -83,6 +82,13 @@ func strict(from, to reflect.Value) (any, error) {
 			return strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' }), nil
 		}
 	}
+	return strictKind(from, to)
+}
+
+// strictKind is the part of strict that depends on the kind of the setting alone.
+func strictKind(from, to reflect.Value) (any, error) {
+	value := from.Interface()
+	text, isText := value.(string)
 	switch kind := to.Kind(); {
 	case kind == reflect.String && !isText:
 		return nil, errors.New("must be text: put it in quotes")

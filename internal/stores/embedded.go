@@ -3,12 +3,15 @@ package stores
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/glebarez/sqlite"
+	"gorm.io/gorm"
 
 	"stepboard/config"
 	"stepboard/migrations"
@@ -27,33 +30,12 @@ func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 	if err := server.Start(); err != nil {
 		return nil, fmt.Errorf("start embedded redis: %w", err)
 	}
-	// The database has a name, so that a second connection reaches it.
-	g, err := openGorm(sqlite.Open("file:"+rand.Text()+"?mode=memory&cache=shared"), clock)
+	g, db, held, err := openMemoryDatabase(ctx, clock)
 	if err != nil {
 		server.Close()
 		return nil, fmt.Errorf("open embedded database: %w", err)
 	}
-	db, err := g.DB()
-	if err != nil {
-		server.Close()
-		return nil, fmt.Errorf("open embedded database: %w", err)
-	}
-	// A database in memory exists as long as it has a connection. One is held for
-	// that, because a cancelled transaction closes its own. The other one runs all
-	// statements, one at a time.
-	db.SetMaxOpenConns(2)
-	held, err := db.Conn(ctx)
-	if err != nil {
-		server.Close()
-		return nil, fmt.Errorf("open embedded database: %w", err)
-	}
-
-	stopClock := make(chan struct{})
-	clockStopped := make(chan struct{})
-	go func() {
-		defer close(clockStopped)
-		runExpiry(server, stopClock)
-	}()
+	stopExpiry := startExpiry(server)
 	s := &Stores{
 		Redis:   OpenRedis(config.Redis{Addrs: []string{server.Addr()}}),
 		Gorm:    g,
@@ -61,8 +43,7 @@ func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 		Dialect: migrations.SQLite,
 		closeServers: func() {
 			held.Close() // the error says that the database has closed it
-			close(stopClock)
-			<-clockStopped
+			stopExpiry()
 			server.Close()
 		},
 	}
@@ -70,6 +51,34 @@ func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// openMemoryDatabase opens a new database in memory. It exists as long as it has a
+// connection: held is one for that, because a cancelled transaction closes its own.
+// The other connection runs all statements, one at a time.
+func openMemoryDatabase(ctx context.Context, clock models.Clock) (g *gorm.DB, db *sql.DB, held *sql.Conn, err error) {
+	// The database has a name, so that a second connection reaches it.
+	g, err = openGorm(sqlite.Open("file:"+rand.Text()+"?mode=memory&cache=shared"), clock)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if db, err = g.DB(); err != nil {
+		return nil, nil, nil, err
+	}
+	db.SetMaxOpenConns(2)
+	held, err = db.Conn(ctx)
+	return g, db, held, err
+}
+
+// startExpiry moves the clock of the embedded Redis forward until stop is called.
+func startExpiry(server *miniredis.Miniredis) (stop func()) {
+	stopped := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() { runExpiry(server, stopped) })
+	return func() {
+		close(stopped)
+		running.Wait()
+	}
 }
 
 func runExpiry(server *miniredis.Miniredis, stop <-chan struct{}) {
