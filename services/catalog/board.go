@@ -8,13 +8,14 @@ import (
 	"stepboard/models"
 )
 
-// MaxShards bounds how many sorted sets one bucket may be split into.
+// MaxShards is the largest number of sorted sets that a bucket may be split into.
 const MaxShards = 1024
 
-// namePattern keeps board names safe in keys, paths and metrics.
+// namePattern limits board names to characters that are safe in keys, paths and
+// metrics.
 var namePattern = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
 
-// Board is a checked definition with its zone loaded.
+// Board is a valid definition with its time zone loaded.
 type Board struct {
 	models.Board
 	kind     kind
@@ -23,8 +24,8 @@ type Board struct {
 	timeBits int
 }
 
-// NewBoard checks a definition and fills in what its kind has a default for.
-// The error names the setting that is wrong and what it may be.
+// NewBoard checks a definition and fills in the defaults of its kind. The error
+// names the setting that is wrong and its valid values.
 func NewBoard(def models.Board) (*Board, error) {
 	if !namePattern.MatchString(def.Name) {
 		return nil, fmt.Errorf("board name %q: use 1 to 40 of a-z, 0-9 and -", def.Name)
@@ -36,7 +37,7 @@ func NewBoard(def models.Board) (*Board, error) {
 	if !ok {
 		return fail("kind", "%q is not a kind of board; use daily, event or rolling", def.Kind)
 	}
-	// LoadLocation takes "" and "Local" for zones; neither names one.
+	// LoadLocation accepts "" and "Local", which are not IANA names.
 	if def.TimeZone == "" || def.TimeZone == "Local" {
 		return fail("time_zone", "%q is not an IANA zone, such as Asia/Shanghai", def.TimeZone)
 	}
@@ -60,14 +61,14 @@ func NewBoard(def models.Board) (*Board, error) {
 	return &Board{Board: def, kind: k, zone: zone, tick: tick, timeBits: timeBits}, nil
 }
 
-// Zone is the zone that fixes the board's days.
+// Zone returns the time zone of the board's days.
 func (b *Board) Zone() *time.Location { return b.zone }
 
-// Today is the board's current day.
+// Today returns the board's current day.
 func (b *Board) Today(now time.Time) models.Date { return dayAt(now, b.zone) }
 
-// Date is the day that answers name the bucket by; nil where the board's
-// buckets are no days.
+// Date returns the day that the API names the bucket by, or nil if the board's
+// buckets are not days.
 func (b *Board) Date(bucket *models.Bucket) *models.Date { return b.kind.dateOf(bucket) }
 
 // RequireDays returns nil if the board's buckets are days, CodeBoardKind
@@ -77,8 +78,8 @@ func (b *Board) RequireDays() error {
 	return err
 }
 
-// onlyBucket is the bucket of a board that has no other, ever; nil of one that has
-// many.
+// onlyBucket returns the bucket of a board that never has another, and nil for
+// boards that have many.
 func (b *Board) onlyBucket() *models.Bucket {
 	first := b.kind.bucketAt(b, time.Unix(0, 0), 0)
 	if b.kind.bucketAt(b, first.EndsAt, 0).Name != first.Name {
@@ -87,7 +88,7 @@ func (b *Board) onlyBucket() *models.Bucket {
 	return first
 }
 
-// newBucket fills in what every bucket has from its definition.
+// newBucket returns a bucket with the fields that do not depend on the kind.
 func (b *Board) newBucket(name string) *models.Bucket {
 	return &models.Bucket{
 		Board:    b.Name,

@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	// lateDays is how many days after its own a daily bucket takes uploads
-	// that phones kept while they were offline.
+	// lateDays is how many days after its own a daily bucket takes uploads, which
+	// phones keep while they are offline.
 	lateDays = 2
-	// dailySpan is the longest time that a daily bucket takes updates: a day
-	// of up to 26 hours and two days of late uploads. Every daily bucket is
-	// made for it, so that a definition that fits one day fits all.
+	// dailySpan is the longest time that a daily bucket takes updates: a day of up
+	// to 26 hours and two days of late uploads. The resolution is picked for it,
+	// so that a definition that fits one day fits every day.
 	dailySpan = 74 * time.Hour
 )
 
-// errOnlyEvents and errOnlyRolling are about settings of other kinds.
+// errOnlyEvents and errOnlyRolling reject settings of other kinds.
 var (
 	errOnlyEvents  = errors.New("only boards of kind event have a start and an end")
 	errOnlyRolling = errors.New("only boards of kind rolling have a window")
 )
 
-// daily has a bucket for each day of the board's zone, to which clients report
-// their totals.
+// daily has a bucket for each day of the board's time zone. Clients report their
+// totals to it.
 type daily struct{ noWindow }
 
 func (daily) validate(def models.Board) (tick time.Duration, timeBits int, setting string, err error) {
@@ -47,8 +47,8 @@ func (k daily) bucketForDay(b *Board, d models.Date, hotDays int) (*models.Bucke
 	return k.bucket(b, d, hotDays), nil
 }
 
-// bucket is the day's bucket. It turns cold once the day is more than hotDays days
-// old.
+// bucket returns the day's bucket. It turns cold when the day is more than hotDays
+// days old.
 func (daily) bucket(b *Board, d models.Date, hotDays int) *models.Bucket {
 	bucket := b.newBucket(d.UTC().Format("20060102"))
 	bucket.StartsAt = startOfDay(d, b.zone)

@@ -9,8 +9,7 @@ import (
 	"stepboard/services/score"
 )
 
-// eventName is the name of an event's only bucket, and of the running totals in
-// it.
+// eventName is the name of an event's only bucket and of the running totals in it.
 const eventName = "event"
 
 // event has one bucket, from its start to its end, in which increments add up.
@@ -36,8 +35,8 @@ func (event) validate(def models.Board) (tick time.Duration, timeBits int, setti
 	return tick, timeBits, "max_score", err
 }
 
-// bucketAt is the event, whenever that is. The archive files it under its last day,
-// and may have it hotDays days after its end.
+// bucketAt implements kind. The archive files an event under its last day, and
+// takes it over hotDays days after its end.
 func (event) bucketAt(b *Board, _ time.Time, hotDays int) *models.Bucket {
 	bucket := b.newBucket(eventName)
 	bucket.StartsAt, bucket.EndsAt, bucket.ClosesAt = b.StartsAt.UTC(), b.EndsAt.UTC(), b.EndsAt.UTC()
@@ -51,12 +50,12 @@ func (k event) bucketNamed(b *Board, name string, hotDays int) (*models.Bucket, 
 }
 
 func (event) totalRange(bucket *models.Bucket, now time.Time) (models.TotalRange, error) {
-	slot := models.TotalRange{Bucket: bucket, Total: eventName, Since: eventName}
+	totals := models.TotalRange{Bucket: bucket, Total: eventName, Since: eventName}
 	if !bucket.Open(now) {
-		return slot, models.Errorf(models.CodeEventNotOpen, "%s takes increments from %s to %s", bucket.Board,
+		return totals, models.Errorf(models.CodeEventNotOpen, "%s takes increments from %s to %s", bucket.Board,
 			bucket.StartsAt.UTC().Format(time.RFC3339), bucket.EndsAt.UTC().Format(time.RFC3339))
 	}
-	return slot, nil
+	return totals, nil
 }
 
 func (event) expiredTotals(bucket *models.Bucket, now time.Time, retain time.Duration) (models.TotalRange, bool) {

@@ -6,38 +6,38 @@ import (
 	"stepboard/models"
 )
 
-// kind is all that differs by kind of board. The rest of Stepboard never asks
-// for it: it asks the catalog for a bucket, and what can be done with that is
-// the bucket's own nature, or an error that says so.
+// kind holds everything that differs by kind of board. The rest of Stepboard
+// never asks for the kind: it asks the catalog for a bucket. The bucket's own
+// fields say what can be done with it, or an error does.
 //
-// Buckets that a kind answers are as the definition would make them now;
-// whether they exist, and as what, the catalog knows.
+// A kind returns buckets as the definition would make them now. Buckets finds the
+// one that exists.
 type kind interface {
-	// validate checks what the definition says that only boards of the kind have,
-	// and picks the resolution. An error comes with the setting that it is
-	// about.
+	// validate checks the settings that only boards of this kind have, and picks
+	// the resolution. With an error it returns the name of the wrong setting.
 	validate(def models.Board) (tick time.Duration, timeBits int, setting string, err error)
-	// defaultWindow is the default of WindowHours.
+	// defaultWindow returns the default of WindowHours.
 	defaultWindow() int
-	// bucketAt is the bucket of a moment: the one whose stretch of time it is in, or
-	// the only one.
+	// bucketAt returns the bucket whose time a moment is in, or the only bucket of
+	// a board that has one.
 	bucketAt(b *Board, now time.Time, hotDays int) *models.Bucket
-	// bucketForDay is the bucket of a day that a client names; CodeBoardKind where
-	// buckets are no days.
+	// bucketForDay returns the bucket of a day, or CodeBoardKind if the board's
+	// buckets are not days.
 	bucketForDay(b *Board, d models.Date, hotDays int) (*models.Bucket, error)
-	// dateOf is the inverse of on; nil where buckets are no days.
+	// dateOf is the inverse of bucketForDay. It returns nil if the board's buckets
+	// are not days.
 	dateOf(bucket *models.Bucket) *models.Date
-	// bucketNamed is the bucket that an operator names; CodeValidationFailed or
-	// CodeNotFound where the name can't be one's.
+	// bucketNamed returns the bucket that an operator names. It returns
+	// CodeValidationFailed or CodeNotFound if no bucket can have that name.
 	bucketNamed(b *Board, name string, hotDays int) (*models.Bucket, error)
-	// totalRange is where increments count that are accepted now; CodeBoardKind
-	// where there are none.
+	// totalRange returns where increments count that are accepted now, or
+	// CodeBoardKind if the board takes none.
 	totalRange(bucket *models.Bucket, now time.Time) (models.TotalRange, error)
-	// expiredTotals are the running totals of the bucket that nobody asks for any
-	// more, where increments are kept for so long; false for none.
+	// expiredTotals returns the running totals of the bucket that nobody reads any
+	// more if increments are kept for the given time, and whether it has any.
 	expiredTotals(bucket *models.Bucket, now time.Time, retain time.Duration) (models.TotalRange, bool)
-	// raisedBucket is the name of the bucket that a running total raises; empty for
-	// one that is kept for other reasons.
+	// raisedBucket returns the name of the bucket that a running total raises, or
+	// "" if it raises none.
 	raisedBucket(total string) string
 }
 
@@ -47,16 +47,17 @@ var kinds = map[models.Kind]kind{
 	models.KindRolling: rolling{},
 }
 
-// noDays is the part of a kind whose boards have no days.
+// noDays is embedded by kinds whose buckets are not days.
 type noDays struct{}
 
-func (noDays) bucketForDay(b *Board, _ models.Date, _ int) (*models.Bucket, error) { //nolint:unparam // as kind says
-	return nil, models.Errorf(models.CodeBoardKind, "%s is no board of days: leave the date out, and send increments instead of scores", b.Name)
+func (noDays) bucketForDay(b *Board, _ models.Date, _ int) (*models.Bucket, error) { //nolint:unparam // the interface has the bucket
+	return nil, models.Errorf(models.CodeBoardKind, "%s is not a board of days: leave the date out, and send increments instead of scores", b.Name)
 }
 
 func (noDays) dateOf(*models.Bucket) *models.Date { return nil }
 
-// requireName is the bucket of a board that has one, if it is named so.
+// requireName returns the only bucket of a board if it has the given name, and
+// CodeNotFound otherwise.
 func requireName(bucket *models.Bucket, name string) (*models.Bucket, error) {
 	if name != bucket.Name {
 		return nil, models.Errorf(models.CodeNotFound, "the only bucket of %s is %q", bucket.Board, bucket.Name)
@@ -64,11 +65,11 @@ func requireName(bucket *models.Bucket, name string) (*models.Bucket, error) {
 	return bucket, nil
 }
 
-// archiveGrace is how long the archive may be behind with an event before what
-// it could be made again from is deleted.
+// archiveGrace is how long an event's totals are kept for an archive that is
+// behind. The event can be rebuilt from them.
 const archiveGrace = 30 * 24 * time.Hour
 
-// noWindow is the part of a kind whose boards take no WindowHours.
+// noWindow is embedded by kinds whose boards take no WindowHours.
 type noWindow struct{}
 
 func (noWindow) defaultWindow() int { return 0 }

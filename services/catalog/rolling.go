@@ -11,21 +11,24 @@ import (
 const (
 	// rollingName is the name of a rolling board's only bucket.
 	rollingName = "live"
-	// rollingBits is how many bits the seconds since rollingEpoch take in a
-	// rolling board's composites: 34 years.
+	// rollingBits is how many bits of a composite hold the seconds since
+	// rollingEpoch: enough for 34 years.
 	rollingBits = 30
-	// defaultWindowHours is how many hours count where nothing is said, and
-	// maxWindow how many at most: a week.
-	defaultWindowHours, maxWindowHours = 24, 168
-	// extraHours is how much longer than they count hours are kept.
+	// defaultWindowHours is how many hours count unless the definition says
+	// otherwise.
+	defaultWindowHours = 24
+	// maxWindowHours is the largest window: a week.
+	maxWindowHours = 168
+	// extraHours is how many hours the total of an hour is kept after it has left
+	// the window.
 	extraHours = 48
 )
 
-// rollingEpoch is where the time of rolling boards begins.
+// rollingEpoch is the earliest time that a rolling board can hold.
 var rollingEpoch = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// rolling has one bucket for good, in which the increments of the last hours
-// add up. It is never archived.
+// rolling has one permanent bucket, in which the increments of the last hours add
+// up. It is never archived.
 type rolling struct{ noDays }
 
 func (rolling) defaultWindow() int { return defaultWindowHours }
@@ -69,8 +72,8 @@ func (rolling) expiredTotals(bucket *models.Bucket, now time.Time, _ time.Durati
 	return models.TotalRange{Bucket: bucket, Total: last.String(), Since: models.Hour(0).String()}, true
 }
 
-// raisedBucket: the hours raise the bucket; the total of the same name as the bucket
-// is the sum of all increments, and is there to be locked.
+// raisedBucket implements kind. The hours raise the bucket. The total that is
+// named like the bucket is the sum of all increments; it only serves as a lock.
 func (rolling) raisedBucket(total string) string {
 	if total == rollingName {
 		return ""

@@ -11,21 +11,21 @@ import (
 	"stepboard/models"
 )
 
-// ErrNoBucket says that nothing was ever written to a bucket: a reader answers
-// an empty list.
+// ErrNoBucket means that nothing was ever written to a bucket. To a reader the
+// bucket is empty.
 var ErrNoBucket = errors.New("no such bucket")
 
-// Store keeps definitions and buckets in the tables boards and board_buckets.
+// Store stores definitions and buckets in the tables boards and board_buckets.
 // Safe for concurrent use.
 type Store struct {
 	db *gorm.DB
 }
 
-// NewStore makes a store over the database.
+// NewStore returns a store on the database.
 func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
 
-// define inserts the definitions, in one transaction. Those that exist are
-// brought up to date, or left as they are.
+// define inserts the definitions in one transaction. Boards that exist are
+// updated if update is true, and left unchanged otherwise.
 func (s *Store) define(ctx context.Context, boards []*Board, update bool) error {
 	onConflict := clause.OnConflict{DoNothing: true}
 	if update {
@@ -61,9 +61,9 @@ func (s *Store) define(ctx context.Context, boards []*Board, update bool) error 
 	return nil
 }
 
-// checkUnchanged is an error where the board's only bucket exists, and was made by
-// another definition. New days are made by the new definition, but such a
-// bucket is never made again.
+// checkUnchanged returns an error if the board's only bucket exists and was made by
+// another definition. A new definition applies to new buckets, and such a board
+// never has a new one.
 func checkUnchanged(ctx context.Context, s *Store, b *Board) error {
 	only := b.onlyBucket()
 	if only == nil {
@@ -83,7 +83,7 @@ func checkUnchanged(ctx context.Context, s *Store, b *Board) error {
 	return fmt.Errorf("board %s is under way: its start, end, window, max_score and shards can't change any more; another board needs another name", b.Name)
 }
 
-// add inserts a definition; false where there is one of this name.
+// add inserts a definition. It reports false if the board exists.
 func (s *Store) add(ctx context.Context, def models.Board) (bool, error) {
 	result := s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&def)
 	if result.Error != nil {
@@ -92,7 +92,7 @@ func (s *Store) add(ctx context.Context, def models.Board) (bool, error) {
 	return result.RowsAffected > 0, nil
 }
 
-// boards reads every definition.
+// boards returns all definitions, ordered by name.
 func (s *Store) boards(ctx context.Context) ([]models.Board, error) {
 	var boards []models.Board
 	if err := s.db.WithContext(ctx).Order("name").Find(&boards).Error; err != nil {
@@ -101,7 +101,7 @@ func (s *Store) boards(ctx context.Context) ([]models.Board, error) {
 	return boards, nil
 }
 
-// bucket reads one bucket; ErrNoBucket where it was never written to.
+// bucket returns one bucket, or ErrNoBucket if it does not exist.
 func (s *Store) bucket(ctx context.Context, board, name string) (*models.Bucket, error) {
 	var bucket models.Bucket
 	err := s.db.WithContext(ctx).Where("board = ? AND bucket = ?", board, name).Take(&bucket).Error
@@ -114,8 +114,8 @@ func (s *Store) bucket(ctx context.Context, board, name string) (*models.Bucket,
 	return &bucket, nil
 }
 
-// ensure inserts the proposed bucket unless it exists, and reads what stands
-// there: with several writers, all get the same.
+// ensure inserts the proposed bucket unless it exists, and returns the stored one.
+// Concurrent writers all get the same bucket.
 func (s *Store) ensure(ctx context.Context, proposed models.Bucket) (*models.Bucket, error) {
 	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&proposed).Error
 	if err != nil {

@@ -62,6 +62,7 @@ func checkOpen(bucket *models.Bucket, d models.Date, now time.Time) error {
 	return nil
 }
 
+// checkBegun returns CodeDateInFuture unless the day's bucket has begun.
 func checkBegun(bucket *models.Bucket, d models.Date, now time.Time) error {
 	if now.Before(bucket.StartsAt) {
 		return models.Errorf(models.CodeDateInFuture, "%v has not begun on this board", d)

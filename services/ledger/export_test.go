@@ -1,4 +1,4 @@
 package ledger
 
-// ReadPages makes a reconciler read so many totals at a time.
+// ReadPages sets how many totals a reconciler reads at a time.
 func (r *Reconciler) ReadPages(totals int) { r.page = totals }

@@ -72,7 +72,7 @@ type decision struct {
 // has.
 type repeat struct{ again, first int }
 
-// addition is what a flush adds to one running total.
+// addition holds the amount that a flush adds to one running total.
 type addition struct {
 	*total
 	delta int64
@@ -159,7 +159,7 @@ type balance struct {
 	reachedAt models.Timestamp
 }
 
-// outcome is what a flush has led to.
+// outcome holds the results of a flush and the rows that it changes.
 type outcome struct {
 	// results has one result for each increment.
 	results []Result

@@ -1,13 +1,13 @@
-// Package score packs a score and the time at which it was reached into one
-// whole number that a double holds exactly, so that a sorted set orders by
-// score first and by "who came first" second. It is pure: no I/O, no clock.
+// Package score packs a score and the time at which it was reached into one whole
+// number, so that a sorted set orders by the higher score first and by the earlier
+// time second. It is pure: no I/O, no clock.
 //
 //	composite = score << T | (2^T - 1 - t)      t = ticks since the epoch, 0 <= t < 2^T - 1
 //
-// T is the smallest number of bits that covers the bucket's time; the score
-// gets the other 53 - T. Both halves are whole numbers, so nothing is ever
-// rounded: the order of composites is the ranking order for every score and
-// every time, and both can be read back.
+// T is the smallest number of bits that covers the bucket's time. The score gets
+// the other 53 - T, because a double holds whole numbers of 53 bits exactly.
+// Nothing is ever rounded: the order of composites is the ranking order for every
+// score and every time, and both can be read back.
 package score
 
 import (
@@ -19,11 +19,11 @@ import (
 	"stepboard/models"
 )
 
-// Bits is the width of a composite: whole numbers below 2^53 are exact in the
-// double that Redis keeps a sorted set's score in.
+// Bits is the width of a composite. Redis stores the score of a sorted set as a
+// double, which holds whole numbers below 2^53 exactly.
 const Bits = 53
 
-// The resolutions of reached-at, finest first.
+// The resolutions of the time at which a score was reached, finest first.
 const (
 	Millisecond = time.Millisecond
 	Second      = time.Second
@@ -37,7 +37,7 @@ type Codec struct {
 	timeBits int
 }
 
-// New makes a codec that counts ticks of the given length from epoch in
+// New returns a codec that counts ticks of the given length from epoch in
 // timeBits bits (1 … 52). The tick is a whole number of milliseconds.
 func New(epoch time.Time, tick time.Duration, timeBits int) (Codec, error) {
 	if tick < Millisecond || tick%Millisecond != 0 {
@@ -49,15 +49,15 @@ func New(epoch time.Time, tick time.Duration, timeBits int) (Codec, error) {
 	return Codec{epoch: epoch.UnixMilli(), tick: tick.Milliseconds(), timeBits: timeBits}, nil
 }
 
-// Of is the codec that the bucket was made with.
+// Of returns the codec that the bucket was made with.
 func Of(b *models.Bucket) Codec {
 	return Codec{epoch: b.StartsAt.UnixMilli(), tick: b.TickMS, timeBits: b.TimeBits}
 }
 
-// Fit picks the finest tick, millisecond or second, at which a bucket that
-// takes updates for the given span can hold scores up to maxScore, and the
-// number of time bits that this takes. Where neither fits, the error states
-// the figures.
+// Fit returns the finest tick, a millisecond or a second, at which a bucket that
+// takes updates for the given span can hold scores up to maxScore, and the number
+// of time bits that this takes. If neither fits, the error states the largest
+// scores that would.
 func Fit(span time.Duration, maxScore int64) (tick time.Duration, timeBits int, err error) {
 	if span <= 0 {
 		return 0, 0, fmt.Errorf("a bucket must last longer than %v", span)
@@ -76,14 +76,15 @@ func Fit(span time.Duration, maxScore int64) (tick time.Duration, timeBits int, 
 		grouped(capacity(bitsFor(span, Millisecond))), grouped(capacity(bitsFor(span, Second))))
 }
 
-// bitsFor is the smallest T with every tick of the span below 2^T - 1.
+// bitsFor returns the smallest T for which every tick of the span is below
+// 2^T - 1.
 func bitsFor(span, tick time.Duration) int {
 	ticks := (span + tick - 1) / tick
 	return bits.Len64(uint64(ticks))
 }
 
-// capacity is the largest score beside timeBits bits of time; below 1 where
-// time takes everything.
+// capacity returns the largest score that fits beside timeBits bits of time, or 0
+// if time takes all bits.
 func capacity(timeBits int) int64 {
 	if timeBits >= Bits {
 		return 0
@@ -91,11 +92,11 @@ func capacity(timeBits int) int64 {
 	return 1<<(Bits-timeBits) - 1
 }
 
-// MaxScore is the largest score that the codec can hold.
+// MaxScore returns the largest score that the codec can hold.
 func (c Codec) MaxScore() int64 { return capacity(c.timeBits) }
 
-// Cut rounds a moment down to the codec's tick. Reached-at is cut before it is
-// stored or answered anywhere, so that every store agrees on it.
+// Cut rounds a moment down to the codec's tick. The time at which a score was
+// reached is cut before it is stored or returned, so that all stores agree on it.
 func (c Codec) Cut(t models.Timestamp) models.Timestamp {
 	since := int64(t) - c.epoch
 	rest := since % c.tick
@@ -105,9 +106,8 @@ func (c Codec) Cut(t models.Timestamp) models.Timestamp {
 	return t - models.Timestamp(rest)
 }
 
-// Encode packs a score from 0 to MaxScore that was reached at the given
-// moment. A score or moment that the codec can't hold is an error, never a
-// rounded composite.
+// Encode packs a score from 0 to MaxScore and the moment at which it was reached.
+// A score or moment that the codec can't hold is an error; it is never rounded.
 func (c Codec) Encode(score int64, reachedAt models.Timestamp) (models.Composite, error) {
 	if score < 0 || score > c.MaxScore() {
 		return 0, fmt.Errorf("score %d is outside 0 … %d", score, c.MaxScore())
@@ -128,7 +128,7 @@ func (c Codec) Decode(composite models.Composite) (score int64, reachedAt models
 	return int64(composite) >> c.timeBits, models.Timestamp(c.epoch + t*c.tick)
 }
 
-// grouped writes a number with commas between its thousands.
+// grouped formats a number with commas between its thousands.
 func grouped(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
