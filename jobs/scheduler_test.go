@@ -26,10 +26,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// never is a schedule whose first firing no test waits for.
+// never is a schedule that does not fire during a test.
 var never = cron.Every(1000 * time.Hour)
 
-// stage is what a scheduler runs on, in a test's bubble of time.
+// stage holds the dependencies of a scheduler, in a test's bubble of time.
 type stage struct {
 	t        *testing.T
 	leases   *lease.Service
@@ -58,7 +58,7 @@ func (s *stage) start(list ...jobs.Job) (stop func()) {
 	}
 }
 
-// lines are what was logged; the scheduler must be at rest.
+// lines returns the logged lines. The scheduler must be idle.
 func (s *stage) lines() []map[string]any {
 	s.t.Helper()
 	var lines []map[string]any
@@ -72,7 +72,7 @@ func (s *stage) lines() []map[string]any {
 	return lines
 }
 
-// figures are what the metrics say of a job; of its durations, how many.
+// figures are the values of a job's metrics. durations is the number of runs.
 type figures struct{ lastSuccess, durations, rows, failures float64 }
 
 func (s *stage) figures(job string) (f figures) {
@@ -98,7 +98,7 @@ func (s *stage) figures(job string) (f figures) {
 			case "stepboard_job_failures_total":
 				f.failures = m.GetCounter().GetValue()
 			default:
-				s.t.Errorf("there is also a metric %s", family.GetName())
+				s.t.Errorf("unexpected metric %s", family.GetName())
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func (s *stage) figures(job string) (f figures) {
 	return f
 }
 
-// Every job shows with zeros before its first run.
+// Every job has metrics with zeros before its first run.
 func TestMetricsFromTheStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestMetricsFromTheStart(t *testing.T) {
 	})
 }
 
-// Each run leaves one line and its figures, besides those for debugging.
+// Each run logs one line and changes the metrics, besides lines for debugging.
 func TestOneRun(t *testing.T) {
 	t.Parallel()
 	noon := float64(testenv.Noon.Unix())
@@ -202,7 +202,7 @@ func TestOneRun(t *testing.T) {
 	}
 }
 
-// What another replica is at is left to it, and is no failure.
+// A job that runs on another replica is left to that one, which is no failure.
 func TestAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestAnotherReplica(t *testing.T) {
 	})
 }
 
-// A job runs on its schedule, and at the start only where it says so.
+// A job runs on its schedule, and at the start only if AtStart is set.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -259,7 +259,7 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
-// A run that takes longer than the schedule allows is not overtaken.
+// A run that takes longer than the interval is not overtaken by the next.
 func TestNoOverlap(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -289,7 +289,8 @@ func TestNoOverlap(t *testing.T) {
 	})
 }
 
-// Stopping waits for the run under way, which hears of it and is no failure.
+// Stopping waits for the run in progress, whose context ends. That is no
+// failure.
 func TestStopInTheMiddleOfARun(t *testing.T) {
 	t.Parallel()
 	for _, atStart := range []bool{true, false} {
@@ -298,14 +299,14 @@ func TestStopInTheMiddleOfARun(t *testing.T) {
 			ended := false
 			stop := s.start(jobs.Job{Name: "archive", Schedule: cron.Every(time.Minute), Deadline: time.Hour, AtStart: atStart, Run: func(ctx context.Context) (int64, error) {
 				<-ctx.Done()
-				<-time.After(10 * time.Second) // winds up
+				<-time.After(10 * time.Second) // cleaning up takes a while
 				ended = true
 				return 5, ctx.Err()
 			}})
 			<-time.After(90 * time.Second)
 			stop()
 			if !ended {
-				t.Error("the scheduler has left its job behind")
+				t.Error("the scheduler ended before its job")
 			}
 			if got := s.figures("archive"); got != (figures{durations: 1, rows: 5}) {
 				t.Errorf("%+v", got)

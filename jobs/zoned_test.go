@@ -14,7 +14,7 @@ import (
 	"stepboard/jobs"
 )
 
-// firings lists the next n firings after a moment, in real time.
+// firings returns the next n firings after a moment, in real time.
 func firings(t *testing.T, spec string, from string, n int, clock func() time.Time, zones ...string) []string {
 	t.Helper()
 	schedule := testenv.Must(jobs.Zoned(spec, func() []*time.Location { return locations(zones...) }, clock))
@@ -89,8 +89,8 @@ func TestZoned(t *testing.T) {
 	}
 }
 
-// Whatever a zone does to its clocks, a nightly job misses one night at most:
-// it looks for what is unfinished, so the next night makes up for it.
+// Whatever clock changes a zone has, a nightly job misses one night at most. It
+// looks for unfinished work, so the next night makes up for it.
 func TestClockChanges(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ zone, from string }{
@@ -119,7 +119,7 @@ func TestClockChanges(t *testing.T) {
 }
 
 // The zone of a board that is defined later counts from the next firing on.
-func TestZonesAreAskedForAnew(t *testing.T) {
+func TestZonesAreReadAnew(t *testing.T) {
 	t.Parallel()
 	zones := locations("Asia/Shanghai")
 	schedule := testenv.Must(jobs.Zoned("30 3 * * *", func() []*time.Location { return zones }, time.Now))
@@ -130,7 +130,7 @@ func TestZonesAreAskedForAnew(t *testing.T) {
 	}
 }
 
-// On a clock that is shifted, a job runs when that clock says so, once.
+// On a shifted clock a job runs once when that clock says so.
 func TestScheduledByAShiftedClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestCheckSpec(t *testing.T) {
 	}
 }
 
-// An expression that is taken fires, and later each time.
+// A valid expression fires, and later each time.
 func FuzzCheckSpec(f *testing.F) {
 	for _, spec := range []string{"30 3 * * *", "*/5 0-6/2 1,15 JAN mon", "@daily", "@every 1h", "TZ=UTC @daily", "0 0 29 2 *"} {
 		f.Add(spec)

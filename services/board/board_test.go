@@ -17,8 +17,8 @@ import (
 	"stepboard/services/board"
 )
 
-// drawUser favours ids whose texts are prefixes of each other: the order on
-// equal composites is that of the texts.
+// drawUser prefers ids whose texts are prefixes of each other: equal composites
+// are ordered by the texts.
 func drawUser(t *rapid.T) models.UserID {
 	return rapid.OneOf(
 		rapid.Map(rapid.Int64Range(1, 150), func(n int64) models.UserID { return models.UserID(n) }),
@@ -26,7 +26,7 @@ func drawUser(t *rapid.T) models.UserID {
 	).Draw(t, "user")
 }
 
-// drawComposite favours few values, so that many users tie, and the edges.
+// drawComposite prefers few values, so that many users tie, and the extremes.
 func drawComposite(t *rapid.T) models.Composite {
 	return rapid.OneOf(
 		rapid.Map(rapid.Int64Range(1, 4), func(n int64) models.Composite { return models.Composite(n) }),
@@ -34,7 +34,7 @@ func drawComposite(t *rapid.T) models.Composite {
 	).Draw(t, "composite")
 }
 
-// model is what a bucket should hold.
+// model holds the entries that a bucket should have.
 type model map[models.UserID]models.Composite
 
 func (m model) raise(e models.Entry) { m[e.User] = max(m[e.User], e.Composite) }
@@ -48,7 +48,7 @@ func (m model) ranked() []models.Entry {
 	return entries
 }
 
-// window is what Window should answer.
+// window returns the result that Window should return.
 func (m model) window(at models.Entry, back, forward int) board.Window {
 	ranked := m.ranked()
 	before, _ := slices.BinarySearchFunc(ranked, at, models.Entry.Compare)
@@ -60,8 +60,8 @@ func (m model) window(at models.Entry, back, forward int) board.Window {
 	}
 }
 
-// For random updates, in any batches and any order, on any number of shards,
-// the store answers what a sorted list would.
+// After random updates, in any batches and any order, on any number of shards,
+// the store returns what a sorted list would.
 func TestBucketsAgreeWithASortedList(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -123,7 +123,8 @@ func checkComposites(ctx context.Context, t *rapid.T, store *board.Store, bucket
 	}
 }
 
-// A binary search finds a place among very many users on one composite.
+// A binary search finds a position among very many users with the same
+// composite.
 func TestWindowAmongManyTies(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -155,8 +156,8 @@ func TestWindowAmongManyTies(t *testing.T) {
 	})
 }
 
-// Each shard of a bucket answers for its own updates.
-func TestRaiseTellsWhatFailed(t *testing.T) {
+// If one shard fails, only its updates get an error.
+func TestRaiseReportsWhatFailed(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
@@ -183,8 +184,8 @@ func TestRaiseTellsWhatFailed(t *testing.T) {
 	})
 }
 
-// A batch costs one round trip and one command for each key; scores and
-// windows cost one round trip.
+// A batch costs one round trip and one command for each key. Scores and windows
+// cost one round trip.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)

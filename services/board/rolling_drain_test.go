@@ -14,13 +14,14 @@ import (
 	"stepboard/services/score"
 )
 
-// hourly is the update that carries a user's total of the hour of a moment.
+// hourly returns the update that carries a user's total of the hour at a
+// moment.
 func hourly(bucket *models.Bucket, user models.UserID, points int64, at time.Time) models.Raise {
 	composite := testenv.Must(score.Of(bucket).Encode(points, models.TimestampOf(at)))
 	return models.Raise{Bucket: bucket, Entry: models.Entry{User: user, Composite: composite}}
 }
 
-// scoreOf is a user's live score.
+// scoreOf returns a user's score on a rolling board.
 func scoreOf(ctx context.Context, t *testing.T, store *board.Store, bucket *models.Bucket, user models.UserID) int64 {
 	t.Helper()
 	composites, err := store.Composites(ctx, bucket, []models.UserID{user})
@@ -36,7 +37,7 @@ func drain(ctx context.Context, t *testing.T, store *board.Store, bucket *models
 	return testenv.Must(store.Drain(ctx, bucket))
 }
 
-// cutter is a go-redis hook that stops its user after each script.
+// cutter is a go-redis hook that cancels a context after each script.
 type cutter struct{ cut context.CancelFunc }
 
 func (c *cutter) DialHook(next redis.DialHook) redis.DialHook {
@@ -57,9 +58,9 @@ func (c *cutter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	return next
 }
 
-// A drain that is stopped after every chunk leaves a board on which each live
-// score is the sum of the hours that are there, and the next one goes on.
-func TestDrainIsTakenUp(t *testing.T) {
+// A drain that is cut off after every chunk leaves a board on which each sum is
+// that of the stored hours, and the next drain continues.
+func TestDrainContinuesAfterACut(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		ctx, hook := t.Context(), &cutter{cut: func() {}}
@@ -78,7 +79,7 @@ func TestDrainIsTakenUp(t *testing.T) {
 		}
 		env.Clock.Set(testenv.Noon.Add(25 * time.Hour)) // two of the three have left
 		if !settling(ctx, t, store, bucket) {
-			t.Fatal("not settling, although two hours have left")
+			t.Fatal("not settling, although two hours have left the window")
 		}
 		env.Redis.AddHook(hook)
 		var drained int64
@@ -120,7 +121,7 @@ func TestDrainIsTakenUp(t *testing.T) {
 		l.check(ctx, t, store, env.Clock.Now())
 		for shard := range bucket.Shards {
 			if n := testenv.Must(env.Redis.Exists(ctx, env.Keys.Board(bucket, shard), env.Keys.BoardHours(bucket, shard)).Result()); n > 0 {
-				t.Errorf("shard %d has something after everybody has left", shard)
+				t.Errorf("shard %d has keys after its last user has left", shard)
 			}
 		}
 	})
@@ -146,7 +147,7 @@ func TestTurnOfAnHour(t *testing.T) {
 		}
 		raise(ctx, t, ahead, hourly(bucket, 2, 1, noon.Add(3*time.Hour)))
 		if !settling(ctx, t, behind, bucket) {
-			t.Error("not settling for who is behind, although the shard has seen the turn")
+			t.Error("not settling for a replica that is behind, although the shard has seen the next hour")
 		}
 		raise(ctx, t, behind, hourly(bucket, 1, 9, noon.Add(3*time.Hour-time.Second)))
 		if got := scoreOf(ctx, t, ahead, bucket, 1); got != 21 {
@@ -164,7 +165,7 @@ func TestTurnOfAnHour(t *testing.T) {
 			t.Errorf("score %d after the drain and a late raise, want 16", got)
 		}
 		if got := scoreOf(ctx, t, behind, bucket, 3); got != 0 {
-			t.Errorf("score %d of who came too late, want none", got)
+			t.Errorf("score %d of a user who came too late, want none", got)
 		}
 		for _, store := range []*board.Store{ahead, behind} {
 			if settling(ctx, t, store, bucket) {
@@ -197,8 +198,8 @@ func TestTurnOfAnHour(t *testing.T) {
 	})
 }
 
-// The largest sum stands beside another of hours that are still to be drained,
-// and no composite passes what a double holds.
+// The largest sum fits while hours are still to be drained, and no composite
+// exceeds what a double holds.
 func TestLargestRollingScore(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -275,8 +276,9 @@ func TestDrift(t *testing.T) {
 	})
 }
 
-// Mend tells how much was missing, in Redis and not in its batch.
-func TestMend(t *testing.T) {
+// RaiseAll returns how many entries were missing in Redis, not how many were in
+// its batch.
+func TestRaiseAll(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		ctx := t.Context()
@@ -311,9 +313,9 @@ func TestMend(t *testing.T) {
 	})
 }
 
-// A shard that can't be written to fails its own updates and none of another
-// shard, and a script that fails has done nothing.
-func TestRollingRaiseTellsWhatFailed(t *testing.T) {
+// If a shard can't be written to, only its own updates get an error. A script
+// that fails has changed nothing.
+func TestRollingRaiseReportsWhatFailed(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		ctx, bucket := t.Context(), rollingBucket(24, 2, 1000)
@@ -338,12 +340,13 @@ func TestRollingRaiseTellsWhatFailed(t *testing.T) {
 		}
 		hour := models.HourOf(env.Clock.Now())
 		if n := testenv.Must(env.Redis.Exists(ctx, env.Keys.BoardHour(bucket, 1, hour)).Result()); n > 0 {
-			t.Error("the hour was raised and the live set was not")
+			t.Error("the hour was raised and the sums were not")
 		}
 	})
 }
 
-// However many hours, shards and users: one round trip, but for thousands.
+// Any number of hours, shards and users costs one round trip, except for
+// thousands of updates.
 func TestRollingRoundTrips(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)

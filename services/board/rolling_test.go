@@ -18,7 +18,7 @@ import (
 	"stepboard/services/score"
 )
 
-// rollingBucket is the bucket of a rolling board.
+// rollingBucket returns the bucket of a rolling board.
 func rollingBucket(window, shards int, maxScore int64) *models.Bucket {
 	start := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 	end := start.Add((1<<30 - 1) * time.Second)
@@ -29,14 +29,14 @@ func rollingBucket(window, shards int, maxScore int64) *models.Bucket {
 	}
 }
 
-// place is a user's place on a rolling board, in the terms of people.
+// place is a user's position on a rolling board, decoded.
 type place struct {
 	User         string
 	Score        int64
 	LastIncrease time.Time
 }
 
-// ledger is what Postgres holds: every user's total of every hour. It is the
+// ledger holds every user's total of every hour, as Postgres does. It is the
 // brute-force model of a rolling board.
 type ledger struct {
 	bucket *models.Bucket
@@ -52,15 +52,15 @@ func newLedger(bucket *models.Bucket) *ledger {
 	return &ledger{bucket, make(map[models.UserID]map[models.Hour]total)}
 }
 
-// first is the first hour of the window.
+// first returns the first hour of the window.
 func (l *ledger) first(now time.Time) models.Hour {
 	return models.HourOf(now) - models.Hour(l.bucket.WindowHours) + 1
 }
 
-// add counts an increment at a moment of a replica's clock, and answers what
-// then raises the board. Where the user's sum since the window's first hour
-// would pass the largest score, the increment is cut; where that leaves none,
-// nothing is raised.
+// add counts an increment at a moment of a replica's clock, and returns the
+// raises that follow. If the user's sum since the window's first hour would
+// exceed the largest score, the increment is cut; if that leaves none, nothing
+// is raised.
 func (l *ledger) add(user models.UserID, delta int64, at time.Time) []models.Raise {
 	hour := models.HourOf(at)
 	totals := l.totals[user]
@@ -86,13 +86,13 @@ func (l *ledger) add(user models.UserID, delta int64, at time.Time) []models.Rai
 	return []models.Raise{l.raise(user, t)}
 }
 
-// raise is the update that carries a user's total.
+// raise returns the update that carries a user's total.
 func (l *ledger) raise(user models.UserID, t total) models.Raise {
 	composite := testenv.Must(score.Of(l.bucket).Encode(t.score, models.TimestampOf(t.reachedAt)))
 	return models.Raise{Bucket: l.bucket, Entry: models.Entry{User: user, Composite: composite}}
 }
 
-// ranked is the board at a moment, best first.
+// ranked returns the board at a moment, best first.
 func (l *ledger) ranked(now time.Time) []place {
 	places := []place{}
 	for user, totals := range l.totals {
@@ -132,8 +132,8 @@ func (l *ledger) check(ctx context.Context, t *testing.T, store *board.Store, no
 	}
 }
 
-// checkSums checks what holds at every moment: live scores are the sums of the
-// hours that are there, and no larger than they may be.
+// checkSums checks what holds at every moment: each sum is that of the stored
+// hours, and not larger than allowed.
 func checkSums(ctx context.Context, t *testing.T, env *testenv.Env, bucket *models.Bucket) {
 	t.Helper()
 	codec := score.Of(bucket)
@@ -184,9 +184,8 @@ func settling(ctx context.Context, t *testing.T, store *board.Store, bucket *mod
 	return testenv.Must(store.Settling(ctx, bucket))
 }
 
-// week is a simulated week of a rolling board: two replicas, of which one's
-// clock is two seconds behind, a queue that reorders and repeats, and an
-// outage.
+// week simulates a week of a rolling board: two replicas, one with a clock that
+// is two seconds behind, a queue that reorders and repeats, and an outage.
 type week struct {
 	*ledger
 	env       *testenv.Env
@@ -232,7 +231,7 @@ func newWeek(env *testenv.Env, bucket *models.Bucket) *week {
 	return w
 }
 
-// minute lets a minute pass. The first of an hour drains; the last compares.
+// minute simulates one minute. The first of an hour drains; the last compares.
 func (w *week) minute(t *testing.T, start time.Time) {
 	t.Helper()
 	at := func(d time.Duration) { w.env.Clock.Set(start.Add(d)) }
@@ -273,7 +272,8 @@ func (w *week) increase(replica, n int) {
 	}
 }
 
-// flush sends what is queued in any order, some of it twice, and something old.
+// flush sends the queued raises in any order, some of them twice, and an old
+// one.
 func (w *week) flush(t *testing.T) {
 	t.Helper()
 	if w.down {
@@ -291,8 +291,8 @@ func (w *week) flush(t *testing.T) {
 	}
 }
 
-// turn is the turn of an hour: a second in which only one replica has seen it,
-// a few in which the hour that has left is still there, and its end.
+// turn simulates the turn of an hour: a second in which only one replica has
+// seen it, a few in which the expired hour is still stored, and its end.
 func (w *week) turn(t *testing.T, at func(time.Duration)) {
 	t.Helper()
 	w.flush(t)
@@ -308,7 +308,7 @@ func (w *week) turn(t *testing.T, at func(time.Duration)) {
 	w.drainAndCompare(t)
 }
 
-// drainAndCompare drains, and compares.
+// drainAndCompare drains the board and compares it with the model.
 func (w *week) drainAndCompare(t *testing.T) {
 	t.Helper()
 	ctx, now := t.Context(), w.env.Clock.Now()
@@ -328,7 +328,7 @@ func (w *week) drainAndCompare(t *testing.T) {
 	}
 	checkSums(ctx, t, w.env, w.bucket)
 	if left && !w.refused && !settling(ctx, t, w.replicas[w.rnd.IntN(2)], w.bucket) {
-		t.Fatalf("%v: not settling, although an hour has left", now)
+		t.Fatalf("%v: not settling, although an hour has left the window", now)
 	}
 	drained, err := w.replicas[w.rnd.IntN(2)].Drain(ctx, w.bucket)
 	if err != nil {
@@ -348,7 +348,7 @@ func (w *week) drainAndCompare(t *testing.T) {
 	}
 }
 
-// rebuild loses the board, and makes it from all that the ledger has.
+// rebuild loses the board, and fills it again from all totals of the ledger.
 func (w *week) rebuild(t *testing.T) {
 	t.Helper()
 	ctx, now := t.Context(), w.env.Clock.Now()
@@ -381,8 +381,9 @@ func (w *week) rebuild(t *testing.T) {
 	checkSums(ctx, t, w.env, w.bucket)
 }
 
-// recover is the end of an outage: what was counted meanwhile is still queued,
-// some of it for hours that have left the window since.
+// recover simulates the end of an outage: increments that were counted
+// meanwhile are still queued, some of them for hours that have left the window
+// since.
 func (w *week) recover(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()

@@ -12,10 +12,9 @@ import (
 	"stepboard/services/board"
 )
 
-// However many sorted sets a bucket is split into, lists, ranks and what
-// stands around a place are the same. Composites are so few that most entries
-// are tied.
-func TestShardsChangeNoAnswer(t *testing.T) {
+// Lists, ranks and windows are the same for any number of shards. The
+// composites are so few that most entries tie.
+func TestShardsChangeNoResult(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
@@ -31,7 +30,7 @@ func TestShardsChangeNoAnswer(t *testing.T) {
 		switch place := rapid.IntRange(0, 2).Draw(r, "place"); {
 		case place == 1 && len(entries) > 0:
 			at = rapid.SampledFrom(entries).Draw(r, "entry")
-		case place == 2: // where nobody may stand
+		case place == 2: // perhaps a position without an entry
 			at = models.Entry{User: models.UserID(rapid.Int64Range(1, 3000).Draw(r, "user")), Composite: models.Composite(rapid.Int64Range(1, 7).Draw(r, "at"))}
 		}
 		back, forward := rapid.IntRange(0, 12).Draw(r, "back"), rapid.IntRange(0, 12).Draw(r, "forward")

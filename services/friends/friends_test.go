@@ -20,7 +20,7 @@ func newService(t testing.TB, env *testenv.Env) *friends.Service {
 	return friends.New(friends.NewStore(env.Gorm), friends.NewCache(env.Redis, env.Keys), env.Log)
 }
 
-// exist makes users.
+// exist creates users.
 func exist(t testing.TB, env *testenv.Env, ids ...models.UserID) {
 	t.Helper()
 	service := directory.New(directory.NewStore(env.Gorm), env.Log)
@@ -42,8 +42,8 @@ func sortedIDs(t testing.TB, service *friends.Service, user models.UserID) []mod
 	return ids
 }
 
-// checkGraph compares the stored graph with what each user's friends should
-// be: both sides, the counts, and the answers.
+// checkGraph compares the stored graph with the expected friends of each user:
+// both sides, the counts, and the lists that are returned.
 func checkGraph(t testing.TB, env *testenv.Env, service *friends.Service, want map[models.UserID][]models.UserID) {
 	t.Helper()
 	var rows []models.User
@@ -84,10 +84,10 @@ func TestFromRequestToFriendsAndBack(t *testing.T) {
 		checkGraph(t, env, service, nil)
 
 		if err := service.Accept(ctx, 1, 2); models.CodeOf(err) != models.CodeNotFound {
-			t.Errorf("who asked accepts: %v", err)
+			t.Errorf("the sender accepts the own request: %v", err)
 		}
 		if err := service.Accept(ctx, 2, 3); models.CodeOf(err) != models.CodeNotFound {
-			t.Errorf("accepting what nobody asked: %v", err)
+			t.Errorf("accepting a request that nobody sent: %v", err)
 		}
 		for range 2 { // accepting again changes nothing
 			if err := service.Accept(ctx, 2, 1); err != nil {
@@ -112,7 +112,7 @@ func TestFromRequestToFriendsAndBack(t *testing.T) {
 			t.Error(err)
 		}
 		if err := service.Accept(ctx, 3, 2); models.CodeOf(err) != models.CodeNotFound {
-			t.Errorf("accepting what was withdrawn: %v", err)
+			t.Errorf("accepting a withdrawn request: %v", err)
 		}
 		for range 2 {
 			if err := service.Remove(ctx, 1, 2); err != nil {
@@ -128,7 +128,7 @@ func TestFromRequestToFriendsAndBack(t *testing.T) {
 	})
 }
 
-func TestAskRefuses(t *testing.T) {
+func TestSendRequestRefuses(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service := newService(t, env)
@@ -216,7 +216,7 @@ func TestFriendLimit(t *testing.T) {
 	})
 }
 
-// Random changes, each through its own call, leave the graph that they should.
+// Random changes through all calls leave the expected graph.
 func TestGraphAgreesWithAModel(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -300,7 +300,7 @@ func TestGraphAgreesWithAModel(t *testing.T) {
 	})
 }
 
-// Importing the same edges again, turned round and repeated, changes nothing.
+// Importing the same edges again, reversed and repeated, changes nothing.
 func TestImportIsRepeatable(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -317,8 +317,8 @@ func TestImportIsRepeatable(t *testing.T) {
 	})
 }
 
-// A replacement settles requests that stood between the two.
-func TestReplaceSettlesRequests(t *testing.T) {
+// A replacement removes the requests between new friends.
+func TestReplaceRemovesRequests(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service := newService(t, env)
@@ -410,8 +410,8 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// Two people who do everything at the same time neither deadlock nor end up
-// with half a friendship.
+// Two users who change their friendship at the same time neither deadlock nor
+// end with half a friendship.
 func TestConcurrentChangesOfAPair(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -452,8 +452,8 @@ func TestConcurrentChangesOfAPair(t *testing.T) {
 	})
 }
 
-// With Redis away lists are read from SQL, and changes are refused: nobody
-// could be told of them.
+// Without Redis lists are read from SQL, and changes are refused, because other
+// replicas could not learn of them.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -476,7 +476,7 @@ func TestRedisAway(t *testing.T) {
 	})
 }
 
-// With Postgres away the lists that are in Redis still answer.
+// Without Postgres lists that are in Redis are still returned.
 func TestPostgresAway(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -497,8 +497,8 @@ func TestPostgresAway(t *testing.T) {
 	})
 }
 
-// The set costs one round trip, keeps Redis's compact encoding at any size,
-// and remembers that a list is empty.
+// A set costs one round trip, has Redis's compact encoding at any size, and
+// also stores that a list is empty.
 func TestTheSetInRedis(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)

@@ -13,7 +13,7 @@ import (
 	"stepboard/services/recovery"
 )
 
-// protocol is the copy of one user's list and what may happen to it.
+// protocol runs the steps of the cache's protocol for one user's list.
 type protocol struct {
 	t     *testing.T
 	cache *Cache
@@ -43,7 +43,7 @@ func (p *protocol) clear(token string) {
 	}
 }
 
-// store tries to keep a list and tells whether it may.
+// store tries to store a list, and checks whether that was allowed.
 func (p *protocol) store(token string, want bool) {
 	p.t.Helper()
 	stored, err := p.cache.store(p.t.Context(), p.user, token, []models.UserID{7, 8})
@@ -56,7 +56,7 @@ func (p *protocol) store(token string, want bool) {
 }
 
 // Every way in which a reader and writers can overlap, step by step.
-func TestAReaderStoresOnlyWhatIsStillTrue(t *testing.T) {
+func TestAReaderStoresOnlyCurrentLists(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
@@ -102,7 +102,7 @@ func TestAReaderStoresOnlyWhatIsStillTrue(t *testing.T) {
 			p.store(p.begin(), true)
 			p.mark("writer")
 			if _, found, err := p.cache.get(p.t.Context(), p.user); err != nil || found {
-				p.t.Fatalf("the set stands beside the mark: %v", err)
+				p.t.Fatalf("the set is stored despite the mark: %v", err)
 			}
 		}},
 		{"a writer dies and its mark expires", func(p *protocol) {
@@ -110,7 +110,7 @@ func TestAReaderStoresOnlyWhatIsStillTrue(t *testing.T) {
 			key := p.cache.keys.FriendsChanging(p.user)
 			ttl := p.cache.rdb.PTTL(p.t.Context(), key).Val()
 			if ttl <= 0 || ttl > markTTL {
-				p.t.Fatalf("the mark stands for %v", ttl)
+				p.t.Fatalf("the mark expires after %v", ttl)
 			}
 			p.store(p.begin(), false)
 			p.cache.rdb.Unlink(p.t.Context(), key) // the minute is over
@@ -121,7 +121,7 @@ func TestAReaderStoresOnlyWhatIsStillTrue(t *testing.T) {
 			p.cache.rdb.SAdd(p.t.Context(), key, "writer")
 			p.store(p.begin(), false)
 			if ttl := p.cache.rdb.PTTL(p.t.Context(), key).Val(); ttl <= 0 || ttl > markTTL {
-				p.t.Fatalf("the mark stands for %v", ttl)
+				p.t.Fatalf("the mark expires after %v", ttl)
 			}
 		}},
 		{"two readers at once", func(p *protocol) {
@@ -142,9 +142,9 @@ func TestAReaderStoresOnlyWhatIsStillTrue(t *testing.T) {
 	})
 }
 
-// While readers load as fast as they can, on two replicas, and copies vanish
-// at random as if they expired, every change is seen by all from the moment
-// that it is acknowledged.
+// Readers load as fast as they can on two replicas, and copies vanish at random
+// as if they had expired. Every reader sees every change once it is
+// acknowledged.
 func TestReadersRacingWriters(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
@@ -181,7 +181,7 @@ func TestReadersRacingWriters(t *testing.T) {
 		for range 3 {
 			for i, replica := range replicas {
 				if ids, err := replica.IDs(t.Context(), user); err != nil || !slices.Equal(ids, []models.UserID{friend}) {
-					t.Fatalf("after change %d replica %d answers %v, %v", n, i, ids, err)
+					t.Fatalf("after change %d replica %d returns %v, %v", n, i, ids, err)
 				}
 			}
 		}
@@ -190,11 +190,11 @@ func TestReadersRacingWriters(t *testing.T) {
 	readers.Wait()
 }
 
-// A change must be over, one way or the other, well before its marks expire.
+// A change must have ended well before its marks expire.
 func TestChangesEndBeforeTheirMarks(t *testing.T) {
 	t.Parallel()
 	if changeTimeout > markTTL/2 {
-		t.Errorf("a change may take %v, its marks stand for %v", changeTimeout, markTTL)
+		t.Errorf("a change may take %v, its marks last for %v", changeTimeout, markTTL)
 	}
 	env := testenv.Real(t)
 	var idle string
@@ -211,27 +211,28 @@ func staleSets(s *Service, env *testenv.Env, k keys.Builder) *recovery.Recovery 
 	return &recovery.Recovery{Detector: recovery.NewRedisDetector(env.Redis, k, recovery.Friends), Replay: s.DropStale(env.Clock.Now)}
 }
 
-// Sets are dropped, all of this prefix and nothing else, when Redis may have
-// forgotten something, and not otherwise.
-func TestSetsThatMayBeOldAreDropped(t *testing.T) {
+// When Redis may have forgotten writes, all sets of this prefix are dropped,
+// and no other keys. Otherwise nothing is.
+func TestStaleSetsAreDropped(t *testing.T) {
 	t.Parallel()
-	t.Run("one server", func(t *testing.T) { t.Parallel(); testDoubt(t, testenv.Real(t)) })
-	t.Run("embedded", func(t *testing.T) { t.Parallel(); testDoubt(t, testenv.Embedded(t)) })
+	t.Run("one server", func(t *testing.T) { t.Parallel(); testDropStale(t, testenv.Real(t)) })
+	t.Run("embedded", func(t *testing.T) { t.Parallel(); testDropStale(t, testenv.Embedded(t)) })
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		cluster := testenv.StartCluster(t)
-		testDoubt(t, testenv.RealOn(t, cluster.Use))
+		testDropStale(t, testenv.RealOn(t, cluster.Use))
 	})
 }
 
-// A slot on the move keeps no set, and its note on another server is no restart.
+// A slot that moves loses no data, so its checkpoint on another server is no
+// restart. A key in it is still dropped.
 func TestSetsAreDroppedWhileASlotMoves(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCluster(t)
 	env := testenv.RealOn(t, cluster.Use)
 	s := New(NewStore(env.Gorm), NewCache(env.Redis, env.Keys), env.Log)
 	stale := staleSets(s, env, env.Keys)
-	doubt := func(want int64) {
+	dropStale := func(want int64) {
 		t.Helper()
 		if dropped, err := stale.Run(t.Context()); err != nil || dropped != want {
 			t.Errorf("%d sets dropped, %v, want %d", dropped, err, want)
@@ -247,14 +248,14 @@ func TestSetsAreDroppedWhileASlotMoves(t *testing.T) {
 	slotOf := func(key string) int {
 		return int(testenv.Must(env.Redis.ClusterKeySlot(t.Context(), key).Result()))
 	}
-	doubt(0) // of this Redis nothing is known
+	dropStale(0) // this Redis has no checkpoint
 	fill()
 	slot := slotOf(env.Keys.LossCheckpoint("friends", 5))
 	from, to := cluster.Owners(slot)
 	cluster.MoveSlot(slot, from, to)
-	doubt(0)
+	dropStale(0)
 	if marked := testenv.Must(env.Redis.HExists(t.Context(), env.Keys.LossCheckpoint("friends", 5), "mark").Result()); marked {
-		t.Error("the note that has moved does not name its server")
+		t.Error("a checkpoint whose slot has moved counts as a loss")
 	}
 
 	slot = slotOf(env.Keys.Friends(1))
@@ -271,17 +272,17 @@ func TestSetsAreDroppedWhileASlotMoves(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	doubt(50)
-	doubt(0)
+	dropStale(50)
+	dropStale(0)
 	for cluster.MoveKey(slot, from, to) {
 	}
 	cluster.EndMove(slot, from, to)
 }
 
-func testDoubt(t *testing.T, env *testenv.Env) {
+func testDropStale(t *testing.T, env *testenv.Env) {
 	t.Helper()
-	const users = 3000 // several steps of the walk
-	// Of two prefixes one matches the other as a pattern.
+	const users = 3000 // several steps of the scan
+	// One of two prefixes matches the other as a pattern.
 	wild, plain := keys.Builder{Prefix: env.Keys.Prefix + `a*[b]?\`}, keys.Builder{Prefix: env.Keys.Prefix + "axb1"}
 	s := New(NewStore(env.Gorm), NewCache(env.Redis, wild), env.Log)
 	stale := staleSets(s, env, wild)
@@ -296,7 +297,7 @@ func testDoubt(t *testing.T, env *testenv.Env) {
 			t.Fatal(err)
 		}
 	}
-	doubt := func(want int64) {
+	dropStale := func(want int64) {
 		t.Helper()
 		fill()
 		if dropped, err := stale.Run(t.Context()); err != nil || dropped != want {
@@ -306,21 +307,21 @@ func testDoubt(t *testing.T, env *testenv.Env) {
 			wild.Friends(1): min(1, users-want), wild.Friends(users): min(1, users-want), plain.Friends(1): 1, wild.FriendsChanging(1): 1,
 		} {
 			if found, err := env.Redis.Exists(t.Context(), key).Result(); err != nil || found != want {
-				t.Errorf("%s is there: %d, %v, want %d", key, found, err, want)
+				t.Errorf("%s exists: %d, %v, want %d", key, found, err, want)
 			}
 		}
 	}
-	doubt(users) // of this Redis nothing is known
-	doubt(0)
-	doubt(0)
-	note := wild.LossCheckpoint("friends", 0)
-	if err := env.Redis.HSet(t.Context(), note, "server", "another").Err(); err != nil {
+	dropStale(users) // this Redis has no checkpoint
+	dropStale(0)
+	dropStale(0)
+	checkpoint := wild.LossCheckpoint("friends", 0)
+	if err := env.Redis.HSet(t.Context(), checkpoint, "server", "another").Err(); err != nil {
 		t.Fatal(err)
 	}
-	doubt(users)
-	doubt(0)
-	if err := env.Redis.Del(t.Context(), note).Err(); err != nil {
+	dropStale(users)
+	dropStale(0)
+	if err := env.Redis.Del(t.Context(), checkpoint).Err(); err != nil {
 		t.Fatal(err)
 	}
-	doubt(users)
+	dropStale(users)
 }

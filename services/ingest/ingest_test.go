@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// sink records what it is handed, or refuses it.
+// writer records the raises that it receives, or refuses them.
 type writer struct {
 	got [][]models.Raise
 	err error
@@ -62,7 +62,7 @@ func TestAcceptStampsWithTheServersTime(t *testing.T) {
 			t.Error(diff)
 		}
 		if len(sink.got) != 1 || len(sink.got[0]) != 2 {
-			t.Fatalf("handed on: %v", sink.got)
+			t.Fatalf("the writer received %v", sink.got)
 		}
 		for i, raise := range sink.got[0] {
 			points, reachedAt := score.Of(raise.Bucket).Decode(raise.Composite)
@@ -73,7 +73,8 @@ func TestAcceptStampsWithTheServersTime(t *testing.T) {
 	})
 }
 
-// A phone's list is taken whole or not at all, and the first fault is named.
+// A user's list is accepted whole or not at all, and the error names the first
+// invalid upload.
 func TestAcceptChecksAllBeforeAny(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -97,7 +98,7 @@ func TestAcceptChecksAllBeforeAny(t *testing.T) {
 			}
 		}
 		if len(sink.got) != 0 {
-			t.Errorf("handed on: %v", sink.got)
+			t.Errorf("the writer received %v", sink.got)
 		}
 		if _, err := service.Accept(t.Context(), "nix", []ingest.Upload{good}); models.CodeOf(err) != models.CodeBoardNotFound {
 			t.Errorf("an unknown board: %v", err)
@@ -105,7 +106,7 @@ func TestAcceptChecksAllBeforeAny(t *testing.T) {
 	})
 }
 
-// A backend's batch loses nothing but what is wrong.
+// A backend's batch loses nothing but its invalid uploads.
 func TestAcceptValidTakesTheRest(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -122,13 +123,13 @@ func TestAcceptValidTakesTheRest(t *testing.T) {
 			t.Errorf("rejected %v", rejected)
 		}
 		if len(sink.got) != 1 || len(sink.got[0]) != 1 || sink.got[0][0].User != 2 {
-			t.Errorf("handed on: %v", sink.got)
+			t.Errorf("the writer received %v", sink.got)
 		}
 	})
 }
 
-// What the sink can't keep is not acknowledged.
-func TestAcceptPassesTheSinksErrorOn(t *testing.T) {
+// Uploads that the writer can't store are not acknowledged.
+func TestAcceptReturnsTheWritersError(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service, sink := newService(t, env)

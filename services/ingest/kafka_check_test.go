@@ -17,7 +17,8 @@ import (
 	"stepboard/services/ingest"
 )
 
-// A topic that can't keep what was promised is refused, with what to change.
+// A topic that can't keep the promises is refused, and the error says what to
+// change.
 func TestKafkaRefusesATopic(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartKafka(t)
@@ -65,8 +66,8 @@ func TestKafkaRefusesATopic(t *testing.T) {
 	}
 }
 
-// Brokers that can't be reached, or do not answer, end the start.
-func TestKafkaRefusesBrokersThatDoNotAnswer(t *testing.T) {
+// The start fails if the brokers can't be reached or do not respond.
+func TestKafkaRefusesBrokersThatDoNotRespond(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartKafka(t)
 	server.Stop()
@@ -90,7 +91,7 @@ func TestKafkaRefusesBrokersThatDoNotAnswer(t *testing.T) {
 	}
 }
 
-// Every way to log in works, and a wrong password is an error at the start.
+// Every login mechanism works, and a wrong password is an error at the start.
 func TestKafkaLogsIn(t *testing.T) {
 	t.Parallel()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, kafkaTopic), kfake.EnableSASL(),
@@ -129,7 +130,7 @@ func TestKafkaLogsIn(t *testing.T) {
 	}
 }
 
-// logger is a log that can be read.
+// logger returns a log and the buffer that it writes to.
 func logger() (*slog.Logger, *bytes.Buffer) {
 	var b bytes.Buffer
 	return slog.New(slog.NewTextHandler(&b, nil)), &b

@@ -16,7 +16,7 @@ import (
 	"stepboard/services/ingest"
 )
 
-// replayed is what a replay hands on.
+// replayed returns the positions of the messages that a replay passes on.
 func replayed(t *testing.T, q ingest.Queue, since time.Time) []string {
 	t.Helper()
 	var got []string
@@ -33,7 +33,8 @@ func replayed(t *testing.T, q ingest.Queue, since time.Time) []string {
 	return got
 }
 
-// A replay hands on all that is kept, acknowledged or not, in batches.
+// A replay passes on all messages that are kept, acknowledged or not, in
+// batches.
 func TestKafkaReplaysEverything(t *testing.T) {
 	t.Parallel()
 	p := newTopic(t, 3)
@@ -73,8 +74,8 @@ func TestKafkaReplaysEverything(t *testing.T) {
 	}
 }
 
-// A replay begins at a moment. Partitions may have nothing since then, or
-// nothing at all, or have lost what they had.
+// A replay begins at a moment. Partitions may have no records since then, no
+// records at all, or deleted ones only.
 func TestKafkaReplaysFromAMoment(t *testing.T) {
 	t.Parallel()
 	p := newTopic(t, 4)
@@ -112,8 +113,8 @@ func TestKafkaReplaysFromAMoment(t *testing.T) {
 	}
 }
 
-// What a partition ends with need not be a record: somebody may have written
-// in a transaction.
+// The last offset of a partition need not be a record: it may be the marker of
+// a transaction.
 func TestKafkaReplayEndsBehindATransaction(t *testing.T) {
 	t.Parallel()
 	p := newTopic(t, 1)
@@ -137,7 +138,8 @@ func TestKafkaReplayEndsBehindATransaction(t *testing.T) {
 	}
 }
 
-// What goes away while it is read ends a replay, one way or the other.
+// A replay ends if its callback fails, its context ends, its records are
+// deleted or its brokers go away.
 func TestKafkaReplayIsInterrupted(t *testing.T) {
 	t.Parallel()
 	p := newTopic(t, 1)
@@ -153,7 +155,7 @@ func TestKafkaReplayIsInterrupted(t *testing.T) {
 		return nil
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("nobody waits for it: %v", err)
+		t.Errorf("its context has ended: %v", err)
 	}
 	err = q.Replay(t.Context(), time.Time{}, func(context.Context, []ingest.Message) error {
 		return p.Cluster().DeleteRecords(kafkaTopic, 0, -1)
@@ -167,11 +169,11 @@ func TestKafkaReplayIsInterrupted(t *testing.T) {
 		return nil
 	})
 	if err == nil {
-		t.Error("a replay without brokers ended well")
+		t.Error("a replay without brokers succeeded")
 	}
 }
 
-// writeMuch writes more than a reader holds.
+// writeMuch writes more than a reader buffers.
 func (p *topic) writeMuch() {
 	p.t.Helper()
 	for range 10 {
@@ -181,8 +183,8 @@ func (p *topic) writeMuch() {
 	}
 }
 
-// The lag counts what is not acknowledged, whether or not anybody consumes,
-// and tells how old the oldest of it is.
+// The lag counts the messages that are not acknowledged, with or without
+// consumers, and includes the age of the oldest.
 func TestKafkaLag(t *testing.T) {
 	t.Parallel()
 	p := newTopic(t, 3)

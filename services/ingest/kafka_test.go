@@ -27,7 +27,7 @@ const (
 	kafkaGroup = "boards"
 )
 
-// topic is a Kafka with a topic.
+// topic is a Kafka with one topic.
 type topic struct {
 	*testenv.KafkaServer
 	t       *testing.T
@@ -54,7 +54,7 @@ func (p *topic) open() *ingest.Kafka {
 	return q
 }
 
-// client is a client of the test's own.
+// client returns a client that is not the queue's.
 func (p *topic) client(opts ...kgo.Opt) *kgo.Client {
 	p.t.Helper()
 	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(p.Addrs()...), kgo.DefaultProduceTopic(kafkaTopic),
@@ -66,7 +66,7 @@ func (p *topic) client(opts ...kgo.Opt) *kgo.Client {
 	return client
 }
 
-// write puts records into the topic as they are.
+// write appends records to the topic as they are.
 func (p *topic) write(records ...*kgo.Record) {
 	p.t.Helper()
 	client := p.client()
@@ -76,7 +76,7 @@ func (p *topic) write(records ...*kgo.Record) {
 	}
 }
 
-// committed is what the group has acknowledged of each partition.
+// committed returns the offsets that the group has acknowledged, by partition.
 func (p *topic) committed() map[int32]int64 {
 	offsets := make(map[int32]int64)
 	if group := p.Cluster().GroupInfo(kafkaGroup); group != nil {
@@ -87,14 +87,15 @@ func (p *topic) committed() map[int32]int64 {
 	return offsets
 }
 
-// shared tells whether so many consumers have a share of all partitions each.
+// shared reports whether the given number of consumers share all partitions,
+// each with some.
 func (p *topic) shared(consumers, partitions int) bool {
 	g := p.Cluster().GroupInfo(kafkaGroup)
 	return g != nil && g.State == "Stable" && len(g.Members) == consumers && g.NumAssigned() == partitions &&
 		!slices.ContainsFunc(g.Members, func(m kfake.GroupMember) bool { return m.NumAssigned() == 0 })
 }
 
-// acknowledged tells whether the group is past a message.
+// acknowledged reports whether the group's offset is behind a message.
 func (p *topic) acknowledged(position string) bool {
 	var partition int32
 	var offset int64
@@ -104,7 +105,8 @@ func (p *topic) acknowledged(position string) bool {
 	return offset < p.committed()[partition]
 }
 
-// countAcknowledged is how many of the inbox's messages the group is past.
+// countAcknowledged returns how many of the collector's messages are
+// acknowledged.
 func (p *topic) countAcknowledged(b *collector) int {
 	n := 0
 	for position := range b.messages {
@@ -115,7 +117,7 @@ func (p *topic) countAcknowledged(b *collector) int {
 	return n
 }
 
-// updatesOf are updates of n users, of the given score.
+// updatesOf returns updates of n users, of the given score.
 func updatesOf(n int, score int64) []ingest.Update {
 	updates := make([]ingest.Update, n)
 	for i := range updates {
@@ -133,7 +135,7 @@ func appendAll(t *testing.T, q ingest.Queue, updates []ingest.Update) {
 	}
 }
 
-// collector collects what queues deliver.
+// collector collects the messages that queues deliver.
 type collector struct {
 	t          *testing.T
 	messages   map[string]ingest.Message // by position
@@ -163,14 +165,14 @@ func (b *collector) add(d ingest.Delivery) {
 	}
 }
 
-// fill receives until there are so many messages.
+// fill receives until n messages are collected.
 func (b *collector) fill(q ingest.Queue, n int) {
 	b.t.Helper()
 	for len(b.messages) < n {
 		b.take(q)
 	}
 	if len(b.messages) > n {
-		b.t.Errorf("%d messages were received, and there are %d", len(b.messages), n)
+		b.t.Errorf("%d messages were received, want %d", len(b.messages), n)
 	}
 }
 
@@ -182,7 +184,7 @@ func (b *collector) acknowledge(q ingest.Queue) {
 	b.deliveries = nil
 }
 
-// updates decodes what was received, ordered by user and score.
+// updates decodes the collected messages, ordered by user and score.
 func (b *collector) updates() []ingest.Update {
 	b.t.Helper()
 	return decode(b.t, slices.Collect(maps.Values(b.messages)))
@@ -204,7 +206,7 @@ func decode(t *testing.T, messages []ingest.Message) []ingest.Update {
 
 func byUser(a, b ingest.Update) int { return int(a.User - b.User) }
 
-// What is appended comes out as it was, and a user's updates are in one
+// Updates are received as they were appended, and a user's updates are in one
 // partition, in their order.
 func TestKafkaRoundTrip(t *testing.T) {
 	t.Parallel()
@@ -247,7 +249,8 @@ func TestKafkaRoundTrip(t *testing.T) {
 	}
 }
 
-// What is no update is delivered like any other; the consumer deals with it.
+// A record that is not an update is delivered like any other. The consumer
+// handles it.
 func TestKafkaDeliversGarbage(t *testing.T) {
 	t.Parallel()
 	p := newTopic(t, 1)
@@ -267,9 +270,9 @@ func TestKafkaDeliversGarbage(t *testing.T) {
 	got.acknowledge(q)
 }
 
-// What was not acknowledged comes again, to another process and from another
-// life of the brokers; what was does not.
-func TestKafkaDeliversAgainWhatWasNotAcknowledged(t *testing.T) {
+// Unacknowledged messages are received again, by another process and after the
+// brokers have restarted. Acknowledged ones are not.
+func TestKafkaRedeliversUnacknowledgedMessages(t *testing.T) {
 	t.Parallel()
 	p := newTopic(t, 3)
 	q := p.open()
@@ -304,8 +307,8 @@ func TestKafkaDeliversAgainWhatWasNotAcknowledged(t *testing.T) {
 	}
 }
 
-// Two consumers share the partitions. What one of them has not acknowledged
-// when it leaves goes to the other at once, and nothing is lost.
+// Two consumers share the partitions. When one leaves, the other receives its
+// unacknowledged messages at once, and nothing is lost.
 func TestKafkaConsumersShareAndTakeOver(t *testing.T) {
 	t.Parallel()
 	p := newTopic(t, 6)
@@ -351,10 +354,10 @@ func sum(offsets map[int32]int64) (n int64) {
 	return n
 }
 
-// A consumer that gathers for long loses partitions to one that comes. It
-// acknowledges what it still has, without an error, and nothing of what it has
-// not: that is received again.
-func TestKafkaAcknowledgesOnlyWhatItStillHas(t *testing.T) {
+// A consumer that collects for long loses partitions to a new one. It
+// acknowledges its messages of the partitions that it still has, without an
+// error. Those of the others are received again.
+func TestKafkaAcknowledgesOnlyItsPartitions(t *testing.T) {
 	t.Parallel()
 	p := newTopic(t, 4)
 	a := p.open()
@@ -372,7 +375,7 @@ func TestKafkaAcknowledgesOnlyWhatItStillHas(t *testing.T) {
 	}
 	ofA.acknowledge(a)
 	if n := p.countAcknowledged(ofB); n != 0 {
-		t.Errorf("%d messages were acknowledged by who has lost them", n)
+		t.Errorf("%d messages were acknowledged by a consumer that has lost their partitions", n)
 	}
 	theirs := 200 - p.countAcknowledged(ofA)
 	if theirs == 0 || theirs == 200 {
@@ -385,16 +388,16 @@ func TestKafkaAcknowledgesOnlyWhatItStillHas(t *testing.T) {
 	}
 }
 
-// A consumer that the group has given up for dead is back soon: it hears no
-// errors for ever, and what it can't acknowledge any more comes again.
-func TestKafkaConsumerThatWasGivenUp(t *testing.T) {
+// A consumer that the group has removed joins again soon. Its errors end, and
+// messages that it can't acknowledge any more are received again.
+func TestKafkaConsumerRemovedFromItsGroup(t *testing.T) {
 	t.Parallel()
 	p := newTopic(t, 2)
 	q := p.open()
 	appendAll(t, q, updatesOf(50, 1))
 	got := newCollector(t)
 	got.fill(q, 50)
-	p.giveUp()
+	p.removeConsumers()
 	testenv.Eventually(t, "the acknowledgement ends", func() bool { return q.Acknowledge(t.Context(), got.deliveries) == nil })
 	appendAll(t, q, updatesOf(50, 2))
 	testenv.Eventually(t, "all are received and acknowledged", func() bool {
@@ -407,8 +410,8 @@ func TestKafkaConsumerThatWasGivenUp(t *testing.T) {
 	})
 }
 
-// giveUp takes all consumers out of the group.
-func (p *topic) giveUp() {
+// removeConsumers removes all consumers from the group.
+func (p *topic) removeConsumers() {
 	p.t.Helper()
 	leave := kmsg.NewPtrLeaveGroupRequest()
 	leave.Group = kafkaGroup
@@ -422,7 +425,7 @@ func (p *topic) giveUp() {
 	}
 }
 
-// Without brokers nothing is promised, soon; with them back it is again.
+// Without brokers an append fails soon. It succeeds once they are back.
 func TestKafkaAppendWithoutBrokers(t *testing.T) {
 	t.Parallel()
 	p := newTopic(t, 2)
@@ -438,7 +441,7 @@ func TestKafkaAppendWithoutBrokers(t *testing.T) {
 		}
 	}
 	if _, err := q.Lag(t.Context()); err == nil {
-		t.Error("the queue answers")
+		t.Error("the queue responds")
 	}
 	p.Start()
 	testenv.Eventually(t, "the queue takes updates again", func() bool { return q.Append(t.Context(), updatesOf(10, 3)) == nil })
@@ -448,8 +451,8 @@ func TestKafkaAppendWithoutBrokers(t *testing.T) {
 	}
 }
 
-// A broker that hangs keeps a call no longer than it may take, and the next
-// one not at all.
+// A broker that hangs delays a call no longer than its timeout, and the next
+// call not at all.
 func TestKafkaAppendToABrokerThatHangs(t *testing.T) {
 	t.Parallel()
 	p := newTopic(t, 2)
@@ -467,7 +470,7 @@ func TestKafkaAppendToABrokerThatHangs(t *testing.T) {
 	got.fill(q, 20)
 }
 
-// Closing ends, also where nobody hears that a consumer leaves.
+// Close returns even if no broker hears that the consumer leaves.
 func TestKafkaClosesWithoutBrokers(t *testing.T) {
 	t.Parallel()
 	p := newTopic(t, 2)
@@ -479,8 +482,8 @@ func TestKafkaClosesWithoutBrokers(t *testing.T) {
 	q.Close()
 }
 
-// Only the updates whose partition fails are refused.
-func TestKafkaAppendAnswersForEachUpdate(t *testing.T) {
+// Only the updates of a failing partition are refused.
+func TestKafkaAppendReturnsAnErrorForEachUpdate(t *testing.T) {
 	t.Parallel()
 	p := newTopic(t, 2)
 	q := p.open()
@@ -506,8 +509,8 @@ func TestKafkaAppendAnswersForEachUpdate(t *testing.T) {
 	}
 }
 
-// Where the group refuses a consumer, Receive says so, and goes on once it is
-// let in.
+// If the group refuses a consumer, Receive returns an error, and continues once
+// the consumer is admitted.
 func TestKafkaReceivesOnceItMay(t *testing.T) {
 	t.Parallel()
 	p := newTopic(t, 2)
@@ -527,8 +530,8 @@ func TestKafkaReceivesOnceItMay(t *testing.T) {
 	})
 }
 
-// A process that only appends is no member of the group, and one that is
-// closed does nothing.
+// A process that only appends is no member of the group, and a closed queue
+// does nothing.
 func TestKafkaJoinsNoGroupToAppend(t *testing.T) {
 	t.Parallel()
 	p := newTopic(t, 2)

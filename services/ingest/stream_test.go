@@ -70,7 +70,7 @@ func FuzzDecodeUpdate(f *testing.F) {
 	})
 }
 
-// fixture is a stream, its consumers and the boards behind them.
+// fixture is a stream, its consumers and their boards.
 type fixture struct {
 	t       *testing.T
 	env     *testenv.Env
@@ -101,7 +101,7 @@ func newFixture(t *testing.T, env *testenv.Env) *fixture {
 	return p
 }
 
-// stream is the queue, over a client of its own.
+// stream returns the queue, over a client of its own.
 func (p *fixture) stream() *ingest.Stream {
 	return ingest.NewStream(stores.OpenRedis(p.env.Config.Redis), p.env.Keys, p.options)
 }
@@ -113,7 +113,7 @@ func (p *fixture) consumer(q ingest.Queue, boards ingest.Boards) *ingest.Consume
 	})
 }
 
-// run runs a consumer until the test says so; the function waits for its end.
+// run runs a consumer until stop is called, which waits for its end.
 func (p *fixture) run(c *ingest.Consumer) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(p.t.Context()))
 	var wg sync.WaitGroup
@@ -136,7 +136,7 @@ func (p *fixture) append(q ingest.Queue, updates ...ingest.Update) {
 	}
 }
 
-// scores is what the board holds.
+// scores returns the scores of the board.
 func (p *fixture) scores() map[models.UserID]int64 {
 	p.t.Helper()
 	w, err := p.boards.Window(p.t.Context(), p.bucket, board.Top, 0, 100_000)
@@ -159,7 +159,8 @@ func (p *fixture) drained(q ingest.Queue) {
 	})
 }
 
-// Whatever is appended reaches the boards, the largest total of each user.
+// All appended updates reach the boards, which hold the largest total of each
+// user.
 func TestAStreamReachesTheBoards(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -189,7 +190,7 @@ func TestAStreamReachesTheBoards(t *testing.T) {
 	})
 }
 
-// redis is how the test's Redis is reached.
+// redis returns the settings of the test's Redis.
 func (p *fixture) redis() (cfg config.Redis) {
 	cfg = p.env.Config.Redis
 	if rdb, ok := p.env.Redis.(*redis.Client); ok {
@@ -198,7 +199,7 @@ func (p *fixture) redis() (cfg config.Redis) {
 	return cfg
 }
 
-// failing is a board store that is away until it is told to be back.
+// failing is a store of boards that fails until the test restores it.
 type failing struct {
 	*board.Store
 	mu    sync.Mutex
@@ -361,7 +362,7 @@ func TestAFullStreamRefuses(t *testing.T) {
 	}
 }
 
-// A Redis that was flushed, or has restarted, gets everything again.
+// A Redis that was emptied, or has restarted, gets every update again.
 func TestReplayAfterALoss(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)

@@ -62,8 +62,7 @@ func (p *fixture) wipe() {
 	}
 }
 
-// A Redis that is empty gets everything that it had, and a second pass finds
-// nothing to mend.
+// An empty Redis gets every total, and a second pass changes nothing.
 func TestAnEmptyRedisGetsEverything(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -92,9 +91,9 @@ func TestAnEmptyRedisGetsEverything(t *testing.T) {
 		env.Clock.Advance(time.Minute)
 		for pass, want := range []int64{50 + 3*50, 0} {
 			m.found.Extent = recovery.EverythingLost
-			mended, err := m.recovery(r).Run(t.Context())
-			if err != nil || mended != want {
-				t.Errorf("pass %d mended %d, %v, want %d", pass, mended, err, want)
+			restored, err := m.recovery(r).Run(t.Context())
+			if err != nil || restored != want {
+				t.Errorf("pass %d restored %d, %v, want %d", pass, restored, err, want)
 			}
 			if diff := cmp.Diff(gifts, p.inRedis("gifts")); diff != "" {
 				t.Errorf("gifts (-want +got):\n%s", diff)
@@ -109,7 +108,7 @@ func TestAnEmptyRedisGetsEverything(t *testing.T) {
 		p.wipe()
 		var told int64
 		if n, err := r.Rebuild(t.Context(), func(n int64) { told = n }); err != nil || n != 200 || told != n {
-			t.Errorf("rebuilt %d totals, told of %d, %v", n, told, err)
+			t.Errorf("rebuilt %d totals, reported %d, %v", n, told, err)
 		}
 		if !maps.Equal(gifts, p.inRedis("gifts")) || !maps.Equal(active, p.inRedis("active")) {
 			t.Errorf("rebuilt %v and %v", p.inRedis("gifts"), p.inRedis("active"))
@@ -117,10 +116,10 @@ func TestAnEmptyRedisGetsEverything(t *testing.T) {
 	})
 }
 
-// What did not reach Redis after it was counted is brought there by the next
-// pass, however long Redis was away; what Redis is known to have is not looked
-// at again.
-func TestWhatDidNotReachRedisIsMended(t *testing.T) {
+// Totals that did not reach Redis after they were counted are raised by the
+// next pass, however long Redis was away. Totals that Redis is known to have
+// are not raised again.
+func TestMissingTotalsAreRestored(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		p := newFixture(t, env, 1000)
@@ -143,10 +142,10 @@ func TestWhatDidNotReachRedisIsMended(t *testing.T) {
 			}
 		}
 		m := &detector{found: recovery.Loss{Servers: []recovery.ServerState{{RunID: "one"}}, CheckpointedAt: env.Clock.Now()}}
-		pass := func(mended int64) {
+		pass := func(restored int64) {
 			t.Helper()
-			if n, err := m.recovery(p.reconciler()).Run(t.Context()); err != nil || n != mended {
-				t.Errorf("mended %d, %v, want %d", n, err, mended)
+			if n, err := m.recovery(p.reconciler()).Run(t.Context()); err != nil || n != restored {
+				t.Errorf("restored %d, %v, want %d", n, err, restored)
 			}
 		}
 		add(1, "a")
@@ -164,21 +163,21 @@ func TestWhatDidNotReachRedisIsMended(t *testing.T) {
 		pass(2)
 		want("after an outage", 1, 2, 3)
 
-		// What was noted as being there is trusted.
+		// Totals before the checkpoint are not raised again.
 		p.wipe()
 		env.Clock.Advance(10*time.Minute + time.Second)
 		add(4, "d")
 		pass(2)
 		want("the same server", 4)
 
-		// A server that has restarted lacks what came shortly before it was
-		// noted last.
+		// A server that has restarted lacks totals from shortly before its last
+		// checkpoint.
 		p.wipe()
 		m.found = recovery.Loss{Extent: recovery.LastWritesLost, Servers: []recovery.ServerState{{RunID: "two"}}, CheckpointedAt: env.Clock.Now().Add(-30 * time.Minute)}
 		pass(4)
 		want("a restarted server", 3, 4)
 
-		// A note of the future does not keep what is new from being looked at.
+		// A checkpoint in the future does not hide new totals.
 		p.wipe()
 		m.found = recovery.Loss{Servers: []recovery.ServerState{{RunID: "two"}}, CheckpointedAt: env.Clock.Now().Add(time.Hour)}
 		pass(2)
@@ -186,9 +185,9 @@ func TestWhatDidNotReachRedisIsMended(t *testing.T) {
 	})
 }
 
-// Most passes look at the last minute, and every few minutes one looks back for
-// all of Rewind: for what a replica has counted whose clock is behind.
-func TestWhatASlowClockCountsIsMended(t *testing.T) {
+// Most passes go back for the last minute. Every few minutes one goes back for
+// all of Rewind, for increments of a replica whose clock is behind.
+func TestIncrementsOfASlowClockAreRestored(t *testing.T) {
 	t.Parallel()
 	p := newFixture(t, testenv.Embedded(t), 1000)
 	slow := testenv.NewClock(p.env.Clock.Now())
@@ -202,7 +201,7 @@ func TestWhatASlowClockCountsIsMended(t *testing.T) {
 	}
 	m := &detector{found: recovery.Loss{Servers: []recovery.ServerState{{RunID: "one"}}, CheckpointedAt: p.env.Clock.Now()}}
 	passes := m.recovery(p.reconciler())
-	var mended []int64
+	var restored []int64
 	for pass := range 7 { // one a minute
 		if pass == 2 {
 			add(4*time.Minute, 1)
@@ -212,15 +211,15 @@ func TestWhatASlowClockCountsIsMended(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mended = append(mended, n)
+		restored = append(restored, n)
 		p.env.Clock.Advance(time.Minute)
 	}
-	if want := []int64{0, 0, 1, 0, 0, 1, 0}; !slices.Equal(mended, want) {
-		t.Errorf("mended %v, want %v", mended, want)
+	if want := []int64{0, 0, 1, 0, 0, 1, 0}; !slices.Equal(restored, want) {
+		t.Errorf("restored %v, want %v", restored, want)
 	}
 }
 
-// Where a pass fails nothing is noted.
+// After a failed pass there is no checkpoint.
 func TestAPassThatFails(t *testing.T) {
 	t.Parallel()
 	p := newFixture(t, testenv.Embedded(t), 1000)
@@ -228,7 +227,7 @@ func TestAPassThatFails(t *testing.T) {
 	m := &detector{found: recovery.Loss{Extent: recovery.EverythingLost}}
 	broken := errors.New("broken")
 	r := ledger.NewReconciler(ledger.ReconcilerOptions{
-		Store: p.store, Totals: p.catalog.Buckets, Boards: mender{broken}, Clock: p.env.Clock.Now, Log: p.env.Log,
+		Store: p.store, Totals: p.catalog.Buckets, Boards: failingRaiser{broken}, Clock: p.env.Clock.Now, Log: p.env.Log,
 	})
 	if _, err := m.recovery(r).Run(t.Context()); !errors.Is(err, broken) || len(m.checkpoints) != 0 {
 		t.Errorf("%v, checkpoints %v", err, m.checkpoints)
@@ -239,12 +238,13 @@ func TestAPassThatFails(t *testing.T) {
 	}
 }
 
-type mender struct{ err error }
+// failingRaiser fails every raise.
+type failingRaiser struct{ err error }
 
-func (m mender) RaiseAll(context.Context, []models.Raise) (int64, error) { return 0, m.err }
+func (m failingRaiser) RaiseAll(context.Context, []models.Raise) (int64, error) { return 0, m.err }
 
-// Rows that nobody can make sense of do not keep the others from Redis.
-func TestRowsThatCanNotBeMended(t *testing.T) {
+// Invalid rows do not keep the others from Redis.
+func TestInvalidRowsAreSkipped(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		p := newFixture(t, env, 1000)
@@ -263,7 +263,7 @@ func TestRowsThatCanNotBeMended(t *testing.T) {
 			p.wipe()
 			m := &detector{found: recovery.Loss{Extent: lost, CheckpointedAt: env.Clock.Now()}}
 			if n, err := m.recovery(p.reconciler()).Run(t.Context()); err != nil || n != 1 {
-				t.Errorf("mended %d, %v", n, err)
+				t.Errorf("restored %d, %v", n, err)
 			}
 			if got := p.inRedis("gifts"); len(got) != 1 || got[5] == "" {
 				t.Errorf("on the board: %v", got)
@@ -272,8 +272,8 @@ func TestRowsThatCanNotBeMended(t *testing.T) {
 	})
 }
 
-// More than a page is read page by page, without leaving anybody out.
-func TestManyTotalsAreMended(t *testing.T) {
+// More totals than a page are read page by page, without a gap.
+func TestManyTotalsAreRestored(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	p := newFixture(t, env, 1000)
@@ -292,7 +292,7 @@ func TestManyTotalsAreMended(t *testing.T) {
 		m, r := &detector{found: recovery.Loss{Extent: lost, CheckpointedAt: env.Clock.Now()}}, p.reconciler()
 		r.ReadPages(20_000)
 		if n, err := m.recovery(r).Run(t.Context()); err != nil || n != users {
-			t.Errorf("mended %d, %v", n, err)
+			t.Errorf("restored %d, %v", n, err)
 		}
 		if got := p.inRedis("gifts"); len(got) != users {
 			t.Errorf("%d users on the board", len(got))
@@ -307,26 +307,25 @@ func TestManyTotalsAreMended(t *testing.T) {
 	}
 }
 
-// expiries says that the hours of the rolling board expire two days after they
-// have left the window, and the event after the time for which increments are
-// kept.
+// expiries expires the hours of the rolling board two days after they have left
+// the window, and the event after the time for which increments are kept.
 type expiries struct {
 	*catalog.Buckets
 	end time.Time
 }
 
 func (e expiries) ExpiredTotals(ctx context.Context, now time.Time, retain time.Duration) (expired []models.TotalRange, err error) {
-	slots, err := e.TotalRanges(ctx, now)
-	for _, slot := range slots {
-		if slot.Bucket.WindowHours > 0 {
-			first, err := models.ParseHour(slot.Since)
+	ranges, err := e.TotalRanges(ctx, now)
+	for _, r := range ranges {
+		if r.Bucket.WindowHours > 0 {
+			first, err := models.ParseHour(r.Since)
 			if err != nil {
 				return nil, err
 			}
-			slot.Since, slot.Total = "", (first - 49).String()
-			expired = append(expired, slot)
+			r.Since, r.Total = "", (first - 49).String()
+			expired = append(expired, r)
 		} else if retain > 0 && now.After(e.end.Add(retain)) {
-			expired = append(expired, slot)
+			expired = append(expired, r)
 		}
 	}
 	return expired, err
@@ -336,7 +335,7 @@ func (p *fixture) purger() *ledger.Purger {
 	return ledger.NewPurger(p.store, expiries{p.catalog.Buckets, start.AddDate(0, 0, 10)}, p.env.Clock.Now)
 }
 
-// What is old is deleted, and nothing else.
+// Expired rows are deleted, and no others.
 func TestPurge(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
