@@ -144,7 +144,7 @@ func (alt *alternatives) each(ask func(ctx context.Context, user models.UserID) 
 	}
 }
 
-// result is what all alternatives must agree on: the users of the first page, and
+// result holds what all alternatives must agree on: the users of the first page, and
 // the viewer's rank.
 type result struct {
 	page []string

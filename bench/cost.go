@@ -208,30 +208,30 @@ func (c *costs) close() error {
 // friends each viewer has, the smaller is the group, so that rankings touch no
 // more of the board and all names are cached before the measurement.
 func (c *costs) newViewers(ctx context.Context, friends, among int, sites ...*site) (*viewerGroup, error) {
-	f := &viewerGroup{friends: friends, among: among, first: c.used, viewers: max(1, min(c.viewers, c.viewers*c.friends/friends))}
-	c.used += f.viewers
+	g := &viewerGroup{friends: friends, among: among, first: c.used, viewers: max(1, min(c.viewers, c.viewers*c.friends/friends))}
+	c.used += g.viewers
 	if c.used > costSmallest {
 		return nil, fmt.Errorf("-viewers is too much for a board of %d", costSmallest)
 	}
 	keys := keys.Builder{Prefix: c.keys.prefix}
 	for _, s := range sites {
-		rng := mathrand.New(mathrand.NewPCG(13, uint64(f.first)))
-		for v := range f.viewers {
+		rng := mathrand.New(mathrand.NewPCG(13, uint64(g.first)))
+		for v := range g.viewers {
 			seen := make(map[int]bool, friends)
 			members := make([]any, 0, friends)
 			for len(members) < friends {
-				if i := rng.IntN(among); !seen[i] && i != f.first+v {
+				if i := rng.IntN(among); !seen[i] && i != g.first+v {
 					seen[i] = true
 					members = append(members, firstUser+i)
 				}
 			}
-			key := keys.Friends(viewer(f.first + v))
+			key := keys.Friends(viewer(g.first + v))
 			if err := errors.Join(s.rdb.SAdd(ctx, key, members...).Err(), s.rdb.Expire(ctx, key, time.Hour).Err()); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return f, nil
+	return g, nil
 }
 
 // costRow measures friend rankings of one group on one board of one site.
@@ -243,10 +243,10 @@ type costRow struct {
 	ask            func(context.Context, time.Duration) (float64, error)
 }
 
-func (c *costs) newRow(ctx context.Context, name string, s *site, board string, f *viewerGroup, connections int) (*costRow, error) {
+func (c *costs) newRow(ctx context.Context, name string, s *site, board string, g *viewerGroup, connections int) (*costRow, error) {
 	var requests [][]byte
-	for v := range f.viewers {
-		token, err := c.token(viewer(f.first+v), "")
+	for v := range g.viewers {
+		token, err := c.token(viewer(g.first+v), "")
 		if err != nil {
 			return nil, err
 		}
@@ -256,8 +256,8 @@ func (c *costs) newRow(ctx context.Context, name string, s *site, board string, 
 	if err != nil {
 		return nil, err
 	}
-	if ranking.Total != f.friends+1 {
-		return nil, fmt.Errorf("%s: ranks %d instead of %d friends and the viewer", name, ranking.Total, f.friends)
+	if ranking.Total != g.friends+1 {
+		return nil, fmt.Errorf("%s: ranks %d instead of %d friends and the viewer", name, ranking.Total, g.friends)
 	}
 	ask := func(ctx context.Context, d time.Duration) (float64, error) {
 		return load(ctx, s.service.addr, connections, d, rotate(requests))
@@ -265,7 +265,7 @@ func (c *costs) newRow(ctx context.Context, name string, s *site, board string, 
 	measure := func(ctx context.Context) (float64, error) { return ask(ctx, c.seconds) }
 	return &costRow{
 		row:     row{name: name, measure: measure, process: s.service, redises: s.redises},
-		friends: f.friends, users: f.among, connections: connections, first: ranking, ask: ask,
+		friends: g.friends, users: g.among, connections: connections, first: ranking, ask: ask,
 	}, nil
 }
 
@@ -313,7 +313,7 @@ func (r *costRow) both() float64 { return r.redis.each() + r.server.each() }
 // shapeRows returns rows for the same board with one and with several shards, on
 // one Redis and on the cluster.
 func (c *costs) shapeRows(ctx context.Context) ([]*costRow, error) {
-	f, err := c.newViewers(ctx, c.friends, c.board, c.single, c.cluster)
+	g, err := c.newViewers(ctx, c.friends, c.board, c.single, c.cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -334,7 +334,7 @@ func (c *costs) shapeRows(ctx context.Context) ([]*costRow, error) {
 		{whole + ", one client", c.single, "steps", 1},
 		{sharded + ", one client", c.cluster, shardedBoard, 1},
 	} {
-		r, err := c.newRow(ctx, shape.name, shape.site, shape.board, f, shape.connections)
+		r, err := c.newRow(ctx, shape.name, shape.site, shape.board, g, shape.connections)
 		if err != nil {
 			return nil, err
 		}
@@ -352,11 +352,11 @@ func (c *costs) friendRows(ctx context.Context) ([]*costRow, error) {
 	own := &site{rdb: c.rdb, redises: c.single.redises, service: c.service}
 	var rows []*costRow
 	for _, friends := range costFriends {
-		f, err := c.newViewers(ctx, friends, c.board, own)
+		g, err := c.newViewers(ctx, friends, c.board, own)
 		if err != nil {
 			return nil, err
 		}
-		r, err := c.newRow(ctx, fmt.Sprintf("%d friends", friends), own, "steps", f, costConnections)
+		r, err := c.newRow(ctx, fmt.Sprintf("%d friends", friends), own, "steps", g, costConnections)
 		if err != nil {
 			return nil, err
 		}
@@ -369,11 +369,11 @@ func (c *costs) friendRows(ctx context.Context) ([]*costRow, error) {
 func (c *costs) sizeRows(ctx context.Context) ([]*costRow, error) {
 	var rows []*costRow
 	for _, b := range c.smaller() {
-		f, err := c.newViewers(ctx, c.friends, b.users, c.single)
+		g, err := c.newViewers(ctx, c.friends, b.users, c.single)
 		if err != nil {
 			return nil, err
 		}
-		r, err := c.newRow(ctx, fmt.Sprintf("board of %d", b.users), c.single, b.name, f, costConnections)
+		r, err := c.newRow(ctx, fmt.Sprintf("board of %d", b.users), c.single, b.name, g, costConnections)
 		if err != nil {
 			return nil, err
 		}
