@@ -107,7 +107,7 @@ func TestArchiveCommandContinuesAfterAFailure(t *testing.T) {
 		t.Errorf("status %d: %q", o.Status, o.Stdout)
 	}
 	if !regexp.MustCompile(`^stepboard: archive 2026-11-18 of board steps: verification failed: read 1 rows, .*; the archive would hold 0 rows, .*\n$`).MatchString(o.Stderr) {
-		t.Errorf("it says %q", o.Stderr)
+		t.Errorf("it prints the error %q", o.Stderr)
 	}
 	i.exec(`DROP TRIGGER refuse ON archived_scores`)
 	if text := command(args...).Succeeds(t); !strings.HasPrefix(text, "steps 2026-11-18: run 1 moved 1 entries; the archive holds 1, sum of scores 2, in ") {

@@ -26,8 +26,7 @@ type line struct {
 
 // The order of an event is the same in Postgres, in the API over Redis, and in
 // the scores and times that the callers of increments were answered. Increments
-// are so small, and so many come in a second, that most places are decided by
-// ties.
+// are small and the seconds are full, so most places are decided by ties.
 func TestOneOrderOfAnEvent(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)

@@ -14,7 +14,7 @@ import (
 	"stepboard/models"
 )
 
-// Increments add up, each id once, and every read shows them.
+// Increments add up, each event id once, and every read shows the sums.
 func TestIncrements(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, testIncrements)
@@ -70,8 +70,8 @@ func testIncrements(t *testing.T, env *testenv.Env) {
 	}
 }
 
-// What a single increment is refused with is the error's own status; of a list
-// it is the item's.
+// A refused increment answers with the status of its error; in a list, the
+// error is that of the item.
 func TestRefusedIncrements(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, testRefusedIncrements)

@@ -33,9 +33,9 @@ type issuer struct {
 	mu   sync.Mutex
 	keys jwkset.Storage
 	away bool
-	held chan struct{} // answers wait for it; nil while they don't
+	held chan struct{} // answers wait until it is closed; nil if they don't wait
 
-	asked, answered int // how often
+	asked, answered int // number of requests and of answers
 }
 
 func newIssuer(t testing.TB) *issuer {
@@ -76,14 +76,14 @@ func (i *issuer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// set changes how the issuer answers.
+// set makes the issuer fail, or hold its answers.
 func (i *issuer) set(away bool, held chan struct{}) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.away, i.held = away, held
 }
 
-// count tells how often it was asked, and how often that is over.
+// count returns the number of requests and of answers.
 func (i *issuer) count() (asked, answered int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -102,7 +102,7 @@ func (i *issuer) publish(kid string, key crypto.Signer) {
 	}
 }
 
-// sign makes a token of user 1001; an empty kid names no key.
+// sign returns a token of user 1001; with kid "" it names no key.
 func sign(t testing.TB, method jwt.SigningMethod, kid string, key any) string {
 	t.Helper()
 	unsigned := jwt.NewWithClaims(method, jwt.MapClaims{"sub": "1001", "exp": time.Now().Add(time.Hour).Unix()})
@@ -125,8 +125,8 @@ func newRSA(t testing.TB) *rsa.PrivateKey {
 	return key
 }
 
-// verifierOf takes the issuer's tokens, and those of our own secret if there
-// is one.
+// verifierOf returns a verifier of the issuer's tokens and, if there is a
+// secret, of tokens that the secret signs.
 func verifierOf(t testing.TB, i *issuer, secret []byte) *auth.Verifier {
 	t.Helper()
 	v := auth.NewVerifier(auth.VerifierConfig{
@@ -194,8 +194,8 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	}
 }
 
-// A new key is fetched when the first token names it, even before the next
-// regular fetch; made-up keys can't make us fetch all the time.
+// A new key is fetched when the first token names it, before the next regular
+// fetch. Unknown key ids can't cause a fetch each.
 func TestIssuerChangesItsKey(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -229,7 +229,7 @@ func TestIssuerChangesItsKey(t *testing.T) {
 		t.Errorf("the issuer was asked %d times for one new key", later-earlier)
 	}
 
-	// Other keys don't make it ask each time.
+	// Unknown keys don't cause a fetch each time.
 	for range 10 {
 		if _, err := v.Verify(sign(t, jwt.SigningMethodRS256, "nix", before)); models.CodeOf(err) != models.CodeUnauthenticated {
 			t.Errorf("an unknown key: %v", err)
@@ -240,7 +240,7 @@ func TestIssuerChangesItsKey(t *testing.T) {
 	}
 }
 
-// A request does not wait until an issuer that hangs has answered.
+// A request does not wait for an issuer that hangs.
 func TestUnknownKeyDoesNotDelayARequest(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -262,8 +262,8 @@ func TestUnknownKeyDoesNotDelayARequest(t *testing.T) {
 	}
 }
 
-// Without any key nobody can tell a good token from a bad one: 503, until the
-// issuer is back. The start does not wait for it.
+// Without any key, no token can be checked, and calls answer 503 until the
+// issuer is back. The service starts all the same.
 func TestServeWithoutIssuer(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -280,7 +280,7 @@ func TestServeWithoutIssuer(t *testing.T) {
 	testenv.Eventually(t, "the keys are fetched", func() bool {
 		return s.call(text, "GET", "/v1/boards", nil).status == http.StatusOK
 	})
-	// From now on they stay, wherever the issuer is.
+	// From now on the keys stay, even if the issuer is away.
 	i.set(true, nil)
 	s.want(s.call(sign(t, jwt.SigningMethodRS256, "", key), "GET", "/v1/boards", nil), http.StatusOK, nil)
 	if status := p.Stop(); status != 0 {
@@ -288,7 +288,7 @@ func TestServeWithoutIssuer(t *testing.T) {
 	}
 }
 
-// A key set without keys is none.
+// A key set without keys counts as not fetched.
 func TestIssuerWithoutKeys(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)

@@ -12,8 +12,8 @@ import (
 	"stepboard/services/auth"
 )
 
-// exhaust calls until it is refused, which is not before a number of calls. How
-// many more there are depends on how fast the machine is.
+// exhaust calls until a call is refused, which must not happen before the given
+// number of calls. How many more succeed depends on the speed of the machine.
 func exhaust(t *testing.T, least int, call func() answer) answer {
 	t.Helper()
 	for n := range 100 {
@@ -30,7 +30,7 @@ func exhaust(t *testing.T, least int, call func() answer) answer {
 	return answer{}
 }
 
-// wantRateLimited wants a refusal that says for how long.
+// wantRateLimited expects a refusal that says when to try again.
 func (s *server) wantRateLimited(a answer) {
 	s.t.Helper()
 	s.refuse(a, http.StatusTooManyRequests, models.CodeRateLimited)
@@ -49,24 +49,25 @@ func testLimitOfAUser(t *testing.T, env *testenv.Env) {
 	s := newServer(t, env, func(c *config.Config) { c.Limits.UserPerMinute = 3 })
 	mine := func() answer { return s.as(1, "GET", "/v1/boards/steps/me", nil) }
 	s.wantRateLimited(exhaust(t, 3, mine))
-	// What was called here counts on other replicas.
+	// Calls to this replica count on others.
 	other, n := newServer(t, env, func(c *config.Config) { c.Limits.UserPerMinute = 3 }), 0
 	exhaust(t, 0, func() answer { n++; return other.as(1, "GET", "/v1/boards", nil) })
 	if n > 3 {
 		t.Errorf("another replica refuses call %d", n)
 	}
-	// Others are not affected, nor are backends that speak for this user.
+	// Other users are not affected, and neither are backends that act for this
+	// user.
 	s.want(s.as(2, "GET", "/v1/boards/steps/me", nil), http.StatusOK, nil)
 	for range 10 {
 		s.want(s.service("GET", "/v1/boards/steps/me?user_id=1", nil), http.StatusOK, nil)
 		s.want(s.call(harness.Token(t, 1, auth.ScopeAdmin), "GET", "/v1/boards", nil), http.StatusOK, nil)
 		s.want(s.call("", "GET", "/healthz", nil), http.StatusOK, nil)
 	}
-	// Calls that the token may not make count as well.
+	// Forbidden calls count, too.
 	forbidden := func() answer { return s.as(3, "GET", "/v1/admin/archives", nil) }
 	s.wantRateLimited(exhaust(t, 3, forbidden))
 
-	// Without Redis nobody is refused.
+	// Without Redis, no call is refused.
 	if err := env.Redis.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -99,20 +100,20 @@ func testLimitOfAnAddress(t *testing.T, env *testenv.Env) {
 	}
 	limited := func(a answer) bool { return a.status == http.StatusTooManyRequests }
 
-	// Behind a proxy: whom it names is counted, whatever the caller has sent
-	// before, in the same header or in one of its own.
+	// Behind a proxy, the address that the proxy adds is counted, whatever the
+	// caller has sent in the same header or in another one.
 	behind := newServer(t, env, func(c *config.Config) {
 		c.Limits.AddressPerMinute, c.HTTP.TrustedProxies = 3, []string{"127.0.0.0/8", "::1"}
 	})
 	user := models.UserID(0)
 	exhaust(t, 3, func() answer { user++; return from(behind, user, "203.0.113.7") })
 	if !limited(from(behind, 50, "198.51.100.1, 203.0.113.7")) || !limited(from(behind, 51, "198.51.100.2", "203.0.113.7")) {
-		t.Error("an address that the caller has made up is believed")
+		t.Error("an address that the caller has made up is trusted")
 	}
 	if limited(from(behind, 52, "203.0.113.8")) {
 		t.Error("another address is refused")
 	}
-	// Who has one address of IPv6 has a network of them.
+	// All addresses of an IPv6 network count together.
 	host := 0
 	exhaust(t, 3, func() answer { host++; return from(behind, 53, "2001:db8::"+strconv.Itoa(host)) })
 	// Calls without a token count too.
@@ -121,7 +122,7 @@ func testLimitOfAnAddress(t *testing.T, env *testenv.Env) {
 	}
 	exhaust(t, 2, func() answer { return from(behind, 0, "203.0.113.9") })
 
-	// Without one, X-Forwarded-For is not read.
+	// Without a trusted proxy, X-Forwarded-For is not read.
 	bare := newServer(t, env, func(c *config.Config) { c.Limits.AddressPerMinute = 3 })
 	n := 0
 	exhaust(t, 3, func() answer { n++; return from(bare, 54, "203.0.113."+strconv.Itoa(100+n)) })
@@ -130,8 +131,7 @@ func testLimitOfAnAddress(t *testing.T, env *testenv.Env) {
 	}
 }
 
-// Without a limit Redis is not asked, and with both it is waited for once, for
-// one key each.
+// Without limits, no key is written to Redis; with both, one key each.
 func TestLimitsUseOneKeyEach(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{0, 1} { // a key of a low limit lives for a minute

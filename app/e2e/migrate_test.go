@@ -10,10 +10,10 @@ import (
 	"stepboard/internal/testenv"
 )
 
-// statusLine is what migrate status prints.
+// statusLine matches the output of migrate status.
 var statusLine = regexp.MustCompile(`^the schema is at version (\d+); this binary needs (\d+)\n$`)
 
-// schemaStatus runs migrate status.
+// schemaStatus runs migrate status and returns the two versions.
 func schemaStatus(t testing.TB, args ...string) (current, newest string) {
 	t.Helper()
 	text := command(append([]string{"migrate", "status"}, args...)...).Succeeds(t)
@@ -46,7 +46,7 @@ func TestMigrate(t *testing.T) {
 	if text := command("migrate", "up", dsn).Succeeds(t); text != "the schema is up to date\n" {
 		t.Errorf("the second time it prints %q", text)
 	}
-	// It gets past the schema now: what stops it is an address that is taken.
+	// With the schema up to date, serve fails only because the address is in use.
 	var listen net.ListenConfig
 	taken, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -61,7 +61,7 @@ func TestMigrate(t *testing.T) {
 	o.Fails(t, 1, "http.addr", taken.Addr().String())
 }
 
-// A new binary on the tables of an old one.
+// A new binary refuses the tables of an old one.
 func TestServeRefusesASchemaThatIsBehind(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)

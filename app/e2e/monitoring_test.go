@@ -18,14 +18,15 @@ import (
 
 var (
 	metricName = regexp.MustCompile(`\b(?:stepboard|redis|process|go)_[a-z_]+\b`)
-	// sampleName is at the beginning of each line of /metrics that is a figure.
+	// sampleName matches the metric name of a line of /metrics.
 	sampleName = regexp.MustCompile(`(?m)^([a-z_]+)[ {]`)
 )
 
-// ofRedisExporter are metrics of redis_exporter, which the files say they need.
+// ofRedisExporter lists metrics of redis_exporter, which the alert rules need,
+// too.
 var ofRedisExporter = []string{"redis_memory_used_bytes", "redis_memory_max_bytes"}
 
-// dashboard is what a test reads of Grafana's file.
+// dashboard is the part of Grafana's file that the test reads.
 type dashboard struct {
 	UID    string
 	Panels []struct {
@@ -48,7 +49,8 @@ type rules struct {
 	} `yaml:"groups"`
 }
 
-// readQueries are all queries of the files under deploy, by what asks them.
+// readQueries returns all queries of the files under deploy, by the name of
+// their panel or alert.
 func readQueries(t *testing.T) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
@@ -81,8 +83,8 @@ func readQueries(t *testing.T) map[string]string {
 	return found
 }
 
-// writeRules writes the queries of the dashboard to a file of rules, which .ci/run
-// has Prometheus's own tool read.
+// writeRules writes the dashboard's queries to a file of rules. `.ci/run`
+// checks it with promtool.
 func writeRules(t *testing.T, queries map[string]string) {
 	t.Helper()
 	type rule struct {
@@ -103,7 +105,7 @@ func writeRules(t *testing.T, queries map[string]string) {
 	}
 }
 
-// What the dashboard and the alert rules ask for is what the service answers.
+// The service exports every metric that the dashboard and the alert rules use.
 func TestMonitoringUsesExportedMetrics(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
@@ -120,8 +122,8 @@ func TestMonitoringUsesExportedMetrics(t *testing.T) {
 			t.Log("missing: ", missing)
 		}
 	}()
-	// Some figures begin with the first thing that they count.
-	testenv.Eventually(t, "every metric is there", func() bool {
+	// Some metrics appear with the first event that they count.
+	testenv.Eventually(t, "every metric is exported", func() bool {
 		there := slices.Clone(ofRedisExporter)
 		for _, m := range sampleName.FindAllStringSubmatch(string(s.call("", "GET", "/metrics", nil).body), -1) {
 			there = append(there, m[1])

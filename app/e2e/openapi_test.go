@@ -79,7 +79,7 @@ func TestOpenAPI(t *testing.T) {
 	if _, ok := spec.Paths["/v1/friends/requests"]["post"].Responses["201"].Content["application/json"]; !ok {
 		t.Error("asking does not describe 201")
 	}
-	// What may be null says so, and nothing else does.
+	// Exactly the fields that may be null are described as nullable.
 	nullable := make(map[string]bool)
 	for name, schema := range spec.Components.Schemas {
 		for property, p := range schema.Properties {
@@ -103,7 +103,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// openAPI is as much of the API's description as these tests read.
+// openAPI is the part of the API's description that these tests read.
 type openAPI struct {
 	Paths map[string]map[string]struct {
 		RequestBody *bodySchemas           `json:"requestBody"`
@@ -114,13 +114,14 @@ type openAPI struct {
 	} `json:"components"`
 }
 
-// bodySchemas is a body by its content type.
+// bodySchemas is a body's schemas by content type.
 type bodySchemas struct {
 	Content map[string]struct {
 		Schema any `json:"schema"`
 	} `json:"content"`
 }
 
+// openAPI returns the API's description.
 func (s *server) openAPI() *openAPI {
 	s.t.Helper()
 	spec := &openAPI{}
@@ -130,8 +131,9 @@ func (s *server) openAPI() *openAPI {
 	return spec
 }
 
-// collectObjects notes of each schema of an object below v whether it is closed, by
-// the place at which it is found first. References are followed.
+// collectObjects records for every object schema below v whether it refuses
+// unknown fields. The key is the schema's name, or the path where it is found.
+// References are followed.
 func (spec *openAPI) collectObjects(at string, v any, closed map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -155,8 +157,8 @@ func (spec *openAPI) collectObjects(at string, v any, closed map[string]bool) {
 	}
 }
 
-// Answers may get new fields, so generated clients must let them pass; unknown
-// fields of a request are refused.
+// Requests refuse unknown fields. Answers allow them, so that generated clients
+// accept new fields.
 func TestOpenAPIClosesRequestsAndOpensAnswers(t *testing.T) {
 	t.Parallel()
 	spec := newServer(t, testenv.Embedded(t)).openAPI()
@@ -198,7 +200,7 @@ func TestOpenAPIClosesRequestsAndOpensAnswers(t *testing.T) {
 	}
 }
 
-// What a call answers beyond the errors that every call has.
+// Every operation lists its statuses besides those that all operations have.
 func TestOpenAPIListsTheStatuses(t *testing.T) {
 	t.Parallel()
 	spec := newServer(t, testenv.Embedded(t)).openAPI()
@@ -254,7 +256,7 @@ func TestOpenAPIListsTheStatuses(t *testing.T) {
 	}
 }
 
-// A call that does not fit the board's kind says so with a status that its
+// A call that does not fit the board's kind answers with a status that its
 // description lists.
 func TestOpenAPIListsTheBoardsKind(t *testing.T) {
 	t.Parallel()

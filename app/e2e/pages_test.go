@@ -11,7 +11,7 @@ import (
 	"stepboard/models"
 )
 
-// What stands outside of the API.
+// Probes, metrics, documentation and the page are served without a token.
 func TestPathsOutsideTheAPI(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, testPathsOutsideTheAPI)
@@ -49,12 +49,12 @@ func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 			t.Errorf("the metrics lack %s", part)
 		}
 	}
-	for _, path := range []string{"/healthz", "/readyz"} { // as some load balancers ask
+	for _, path := range []string{"/healthz", "/readyz"} { // some load balancers ask with HEAD
 		if a := s.call("", "HEAD", path, nil); a.status != 200 || len(a.body) != 0 {
 			t.Errorf("HEAD %s: %d %s", path, a.status, a.body)
 		}
 	}
-	// A client can't make up time series.
+	// A client can't create time series with made-up methods.
 	for _, method := range []string{"BREW", "get", "PROPFIND"} {
 		s.refuse(s.call("", method, "/healthz", nil), 405, models.CodeMethodNotAllowed)
 	}
@@ -62,7 +62,7 @@ func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 	if !strings.Contains(metrics, `count{method="other",route="none",status="405"} 3`) || strings.Contains(metrics, "BREW") {
 		t.Error("methods are counted by any name")
 	}
-	// A range that is not there is no error: files are sent whole.
+	// Ranges and conditions are ignored: files are sent whole.
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/assets/page.css", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -74,9 +74,9 @@ func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 		t.Fatal(err)
 	}
 	if err := res.Body.Close(); err != nil || res.StatusCode != 200 {
-		t.Errorf("a range that is not there: %d, %v", res.StatusCode, err)
+		t.Errorf("a range past the end: %d, %v", res.StatusCode, err)
 	}
-	// Nothing that a browser gets names another server.
+	// No file for browsers names another server.
 	for _, path := range []string{"/", "/docs", "/docs/docs.js", "/assets/app.js", "/assets/page.css"} {
 		a := s.call("", "GET", path, nil)
 		if strings.Contains(string(a.body), "https://") || strings.Contains(string(a.body), "http://") {
@@ -88,8 +88,8 @@ func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 	}
 }
 
-// Files for browsers come compressed to who takes that, and not at all to who
-// has them already.
+// Files for browsers are compressed if the browser accepts that, and not sent
+// again if it has them already.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, testenv.Embedded(t))
@@ -135,10 +135,10 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s again: %d, %d bytes", path, status, len(body))
 		}
 		if _, header, _ := get(path, "gzip;q=0, identity", ""); header.Get("Content-Encoding") != "" {
-			t.Errorf("%s is compressed for who refuses that", path)
+			t.Errorf("%s is compressed although the client refuses that", path)
 		}
 	}
-	// The page of a service is not told that it is a demo's.
+	// The page of a service is not marked as a demo's.
 	if _, _, page := get("/", "identity", ""); strings.Contains(string(page), "data-demo") {
 		t.Error("it is a demo's page")
 	}

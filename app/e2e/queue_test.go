@@ -13,7 +13,7 @@ import (
 	"stepboard/services/score"
 )
 
-// A topic that can't be relied on, and one that there is not, are refused.
+// A topic that is missing, or that may lose updates too early, is refused.
 func TestQueueKafkaTopicRefused(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
@@ -46,7 +46,7 @@ func TestQueueOfOneProcess(t *testing.T) {
 	u.Check(t, env, env.Redis)
 	status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, 1, ""), http.MethodGet, p.URL+"/v1/boards/steps/me?date="+u.Date, "")
 	if want := fmt.Sprintf(`"score":%d`, u.Promised[1]); err != nil || status != http.StatusOK || !strings.Contains(text, want) {
-		t.Errorf("the user is told %d %s %v, want %s", status, text, err, want)
+		t.Errorf("the user's own score: %d %s %v, want %s", status, text, err, want)
 	}
 	for name, least := range map[string]float64{
 		"stepboard_ingest_messages_total": 100, "stepboard_ingest_raises_total": 8,
@@ -60,7 +60,7 @@ func TestQueueOfOneProcess(t *testing.T) {
 	if status := p.Stop(); status != 0 {
 		t.Errorf("stopped with status %d: %s", status, p.Log())
 	}
-	// There is nothing to make good.
+	// A rebuild changes nothing.
 	stdout, stderr, code := testenv.Run(t, append(append([]string{"rebuild"}, testenv.Flags(env.Config)...), harness.RedisQueue()...)...)
 	if code != 0 || !strings.Contains(stdout, " updates applied again") {
 		t.Errorf("rebuild: %d %q %q", code, stdout, stderr)
@@ -68,7 +68,7 @@ func TestQueueOfOneProcess(t *testing.T) {
 	u.Check(t, env, env.Redis)
 }
 
-// Processes with one role each do their own work, and no other.
+// Processes with one role each do the work of that role only.
 func TestSeparateRoles(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
@@ -107,7 +107,7 @@ func TestSeparateRoles(t *testing.T) {
 	}
 }
 
-// A role that there is not, or that has nothing to do, is refused.
+// A role that does not exist, or that has nothing to do, is refused.
 func TestRefusedRoles(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
@@ -125,29 +125,29 @@ func TestRefusedRoles(t *testing.T) {
 			t.Errorf("%v: status %d, %q %q, want %q", tt.flags, status, stdout, stderr, tt.want)
 		}
 	}
-	// Without a queue there is only the ledger to rebuild from.
+	// Without a queue, a rebuild reads only the ledger.
 	stdout, stderr, status := testenv.Run(t, append([]string{"rebuild"}, testenv.Flags(env.Config)...)...)
 	if status != 0 || !strings.Contains(stdout, "0 totals applied again") || strings.Contains(stdout, "updates") {
 		t.Errorf("rebuild: %d %q %q", status, stdout, stderr)
 	}
 }
 
-// A consumer with a backlog does not note that the boards have what they are
-// still to get: a Redis that dies right after it got that may forget it, however
-// long ago it was appended.
+// The checkpoint of the queue never passes an update that is not applied yet.
+// Otherwise a Redis that dies right after it got the update could lose it for
+// good, however long ago the update was appended.
 func TestCheckpointExcludesTheBacklog(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
 	server, cfg, stream := harness.SeparateRedis(t, env)
 	rdb := harness.RedisClient(t, server)
-	// looked waits until the guard has noted something anew.
-	looked := func() (upto int64) {
+	// checkpoint waits until the loss detector has written its checkpoint again.
+	checkpoint := func() (upto int64) {
 		t.Helper()
 		key := env.Keys.LossCheckpoint("queue", 0)
 		if err := rdb.HSet(t.Context(), key, "at", 1).Err(); err != nil {
 			t.Fatal(err)
 		}
-		testenv.Eventually(t, "the guard has looked", func() bool {
+		testenv.Eventually(t, "the checkpoint is written", func() bool {
 			var err error
 			if upto, err = rdb.HGet(t.Context(), key, "at").Int64(); err != nil {
 				t.Fatal(err)
@@ -171,18 +171,17 @@ func TestCheckpointExcludesTheBacklog(t *testing.T) {
 
 	slow := testenv.Serve(t, cfg, harness.Role("consumer", stream, "--ingest.flush_interval=1h")...)
 	for range 2 {
-		if upto := looked(); upto > appended {
-			t.Fatalf("%d is noted, and what was appended at %d still waits", upto, appended)
+		if upto := checkpoint(); upto > appended {
+			t.Fatalf("the checkpoint is %d, and an update that was appended at %d still waits", upto, appended)
 		}
 	}
-	if status := slow.Stop(); status != 0 { // it applies what it holds
+	if status := slow.Stop(); status != 0 { // it applies the updates that it holds
 		t.Errorf("stopped with status %d: %s", status, slow.Log())
 	}
 	u.Check(t, env, rdb)
 }
 
-// A stream that holds as much as it may refuses uploads, until something that
-// was applied is forgotten.
+// A full stream refuses uploads until applied updates are removed from it.
 func TestQueueFull(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
@@ -218,7 +217,7 @@ func TestQueueFull(t *testing.T) {
 		t.Fatalf("a full stream answers %d, Retry-After %q", status, retryAfter)
 	}
 	testenv.Serve(t, env.Config, harness.Role("consumer", small...)...)
-	testenv.Eventually(t, "there is room again", func() bool {
+	testenv.Eventually(t, "the stream has room again", func() bool {
 		status, _ := send(harness.Token(t, 1, ""), "scores", one)
 		return status == http.StatusAccepted
 	})

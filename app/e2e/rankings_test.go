@@ -8,8 +8,8 @@ import (
 	"stepboard/models"
 )
 
-// A ranking over HTTP has the shape of the contract, names included, hostile
-// ones as they are.
+// A ranking has the shape of the contract, and nicknames come unchanged,
+// hostile ones too.
 func TestRankingOverHTTP(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, testRankingOverHTTP)
@@ -45,23 +45,23 @@ func testRankingOverHTTP(t *testing.T, env *testenv.Env) {
 	if !equalJSON(t, got, want) {
 		t.Errorf("got %v", got)
 	}
-	var standing map[string]any
-	s.want(s.as(1001, "GET", "/v1/boards/steps/me", nil), 200, &standing)
-	if !equalJSON(t, standing, map[string]any{
+	var position map[string]any
+	s.want(s.as(1001, "GET", "/v1/boards/steps/me", nil), 200, &position)
+	if !equalJSON(t, position, map[string]any{
 		"score": 15000, "reached_at": "2026-11-20T13:00:00.000Z", "global_rank": 2, "global_total": 2,
 		"friends_rank": 2, "friends_total": 2, "percentile": 0,
 	}) {
-		t.Errorf("standing %v", standing)
+		t.Errorf("position %v", position)
 	}
-	s.want(s.as(5, "GET", "/v1/boards/steps/me", nil), 200, &standing)
-	if !equalJSON(t, standing, map[string]any{
+	s.want(s.as(5, "GET", "/v1/boards/steps/me", nil), 200, &position)
+	if !equalJSON(t, position, map[string]any{
 		"score": nil, "reached_at": nil, "global_rank": nil, "global_total": 2, "friends_rank": nil, "friends_total": 0, "percentile": nil,
 	}) {
-		t.Errorf("standing of who has no score: %v", standing)
+		t.Errorf("position without a score: %v", position)
 	}
 }
 
-// rankLines are a ranking's lines in a few words.
+// rankLines returns the entries of a ranking as lines.
 func rankLines(r models.Ranking) []string {
 	list := make([]string, len(r.Entries))
 	for i, e := range r.Entries {

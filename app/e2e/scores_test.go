@@ -34,7 +34,7 @@ func testUploads(t *testing.T, env *testenv.Env) {
 	if len(got.Accepted) != 1 || got.Accepted[0].Date != "2026-11-20" || got.Accepted[0].Score != 12345 || got.Accepted[0].ReachedAt != "2026-11-20T13:00:00.000Z" {
 		t.Errorf("accepted %+v", got)
 	}
-	// A phone that was offline, and a total that is not the best any more.
+	// A phone that was offline uploads three days; the last total is not the best.
 	env.Clock.Advance(time.Minute)
 	body := `{"scores":[{"date":"2026-11-18","score":7},{"date":"2026-11-19","score":0},{"date":"2026-11-20","score":12000}]}`
 	s.want(s.as(1001, "POST", "/v1/boards/steps/scores", body), http.StatusOK, &got)
@@ -48,7 +48,7 @@ func testUploads(t *testing.T, env *testenv.Env) {
 			t.Errorf("on %s: %+v, want %d", date, r.Me, want)
 		}
 	}
-	// A backend uploads on behalf of a user, who may name oneself too.
+	// A backend uploads for a user, and users may name themselves.
 	s.want(s.service("POST", "/v1/boards/steps/scores?user_id=7", `{"date":"2026-11-20","score":1}`), http.StatusOK, &got)
 	s.want(s.as(7, "POST", "/v1/boards/steps/scores?user_id=7", `{"date":"2026-11-20","score":2}`), http.StatusOK, &got)
 	s.want(s.as(7, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":100000}`), http.StatusOK, &got)
@@ -125,7 +125,7 @@ func TestRefusedUploads(t *testing.T) {
 	})
 }
 
-// The error points at the item that is wrong.
+// The error names the field that is wrong.
 func TestRefusalsNameTheField(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
@@ -224,8 +224,7 @@ func testBatch(t *testing.T, env *testenv.Env) {
 	s.refuse(s.service("POST", "/v1/boards/nix/scores/batch", `{"scores":[`+item+`]}`), 404, models.CodeBoardNotFound)
 }
 
-// What the board's Redis can't take is not acknowledged, and reading it fails
-// as clearly.
+// While the boards' Redis is away, uploads and reads are refused with 503.
 func TestBoardsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, testBoardsWithoutRedis)

@@ -26,6 +26,7 @@ import (
 	"stepboard/services/auth"
 )
 
+// equalJSON reports whether two values have the same JSON.
 func equalJSON(t testing.TB, a, b any) bool {
 	t.Helper()
 	x, err := json.Marshal(a)
@@ -57,7 +58,7 @@ func (s *server) admin(method, path string, body any) answer {
 	return s.call(harness.Token(s.t, 1, auth.ScopeAdmin), method, path, body)
 }
 
-// uploadDay sets the clock to the evening of a day and uploads scores for it.
+// uploadDay sets the clock to the evening of a day and uploads the scores.
 func (s *server) uploadDay(day models.Date, scores map[models.UserID]int) {
 	s.t.Helper()
 	s.env.Clock.Set(day.UTC().Add(13 * time.Hour))
@@ -66,7 +67,7 @@ func (s *server) uploadDay(day models.Date, scores map[models.UserID]int) {
 	}
 }
 
-// archiveDue moves what is due, as the job does.
+// archiveDue archives the days that are due, as the job does.
 func (s *server) archiveDue() {
 	s.t.Helper()
 	due, err := s.app.Archive.Due(s.t.Context())
@@ -80,7 +81,7 @@ func (s *server) archiveDue() {
 	}
 }
 
-// file writes a file of the test.
+// file writes text to a file of the test and returns its path.
 func file(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
@@ -90,16 +91,16 @@ func file(t testing.TB, text string) string {
 	return path
 }
 
-// parallelReaders is how many users read at the same time.
+// parallelReaders is the number of users who read at the same time.
 const parallelReaders = 4
 
-// newClient is a client that keeps its connections; close its idle ones in the
-// end.
+// newClient returns a client that keeps its connections. The caller closes its
+// idle ones in the end.
 func newClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: parallelReaders}}
 }
 
-// inParallel calls work for 0 … n-1, a few at the same time.
+// inParallel calls work for 0 to n-1, a few at the same time.
 func inParallel(n int, work func(i int)) {
 	var wg sync.WaitGroup
 	next := make(chan int)
@@ -117,7 +118,7 @@ func inParallel(n int, work func(i int)) {
 	wg.Wait()
 }
 
-// mustRun runs the program and gives back what it printed.
+// mustRun runs the program, expects status 0 and returns the output.
 func mustRun(t testing.TB, args ...string) string {
 	t.Helper()
 	stdout, stderr, status := testenv.Run(t, args...)
@@ -127,6 +128,7 @@ func mustRun(t testing.TB, args ...string) string {
 	return stdout
 }
 
+// lastLine returns the last line of a text.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]
@@ -139,7 +141,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// server is the service over one test's stores.
+// server is the service with the stores of one test.
 type server struct {
 	t   testing.TB
 	env *testenv.Env
@@ -147,6 +149,8 @@ type server struct {
 	url string
 }
 
+// newServer starts the service with one more board, "private", and with changes
+// to its settings.
 func newServer(t testing.TB, env *testenv.Env, change ...func(*config.Config)) *server {
 	t.Helper()
 	cfg := env.Config
@@ -175,14 +179,14 @@ func newServer(t testing.TB, env *testenv.Env, change ...func(*config.Config)) *
 	return &server{t: t, env: env, app: a, url: ts.URL}
 }
 
-// answer is a response that was read.
+// answer is a response whose body was read.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// code is the error's code; empty for a success.
+// code returns the error code; "" for a success.
 func (a answer) code() models.Code {
 	var p struct {
 		Code models.Code `json:"code"`
@@ -193,7 +197,7 @@ func (a answer) code() models.Code {
 	return p.Code
 }
 
-// call makes a request with a token; an empty one sends none.
+// call makes a request with a token, or without one if it is "".
 func (s *server) call(token, method, path string, body any) answer {
 	s.t.Helper()
 	var reader io.Reader
@@ -239,13 +243,13 @@ func (s *server) as(user models.UserID, method, path string, body any) answer {
 	return s.call(harness.Token(s.t, user, ""), method, path, body)
 }
 
-// service calls as a trusted backend.
+// service calls as a backend.
 func (s *server) service(method, path string, body any) answer {
 	s.t.Helper()
 	return s.call(harness.Token(s.t, 1, auth.ScopeService), method, path, body)
 }
 
-// want checks a status and reads the body.
+// want checks the status and decodes the body, whose fields must be known.
 func (s *server) want(a answer, status int, into any) {
 	s.t.Helper()
 	if a.status != status {
@@ -261,7 +265,8 @@ func (s *server) want(a answer, status int, into any) {
 	}
 }
 
-// refuse checks that a call is refused as the contract says.
+// refuse expects an error with this status and code, in the form of the
+// contract.
 func (s *server) refuse(a answer, status int, code models.Code) {
 	s.t.Helper()
 	var p struct {

@@ -12,7 +12,7 @@ import (
 	"stepboard/config"
 )
 
-// settingsFile writes a settings file.
+// settingsFile writes a settings file and returns its path.
 func settingsFile(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "settings.yaml")
@@ -28,13 +28,13 @@ func TestConfigCheck(t *testing.T) {
 	tests := []struct {
 		name  string
 		args  []string
-		words []string // of the complaint; none where all is good
+		words []string // in the error; nil if the settings are valid
 	}{
 		{"good flags", []string{withSecret, unreachable}, nil},
 		{"a JWKS", []string{"--auth.jwks_url=https://login.example/keys", unreachable}, nil},
 		{"a good file", []string{"--config", good}, nil},
 		{"a good file with a bad flag", []string{"--config", good, "--hot_days=1"}, []string{"hot_days: must be at least 2, not 1"}},
-		{"a good file, what it says taken back", []string{"--config", good, "--postgres.dsn="}, []string{"postgres.dsn: must be set"}},
+		{"a good file whose DSN a flag removes", []string{"--config", good, "--postgres.dsn="}, []string{"postgres.dsn: must be set"}},
 		{"nothing", nil, []string{"auth.hs256_secret", "auth.jwks_url"}},
 		{"no database", []string{withSecret}, []string{"postgres.dsn: must be set"}},
 		{"a missing file", []string{"--config", "nix.yaml"}, []string{"nix.yaml", "no such file"}},
@@ -83,7 +83,8 @@ func TestConfigPrint(t *testing.T) {
 	command("config", "print", "--hot_days=1").Fails(t, 1, "hot_days")
 }
 
-// Not parallel: it changes the environment and the working folder.
+// This test is not parallel: it changes the environment and the working
+// directory.
 func TestSettingsFromFileAndEnvironment(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile(config.DefaultFile, []byte("hot_days: 4\nhttp: {addr: ':1'}\nlog: {level: warn}"), 0o600); err != nil {

@@ -17,7 +17,7 @@ import (
 	"stepboard/models"
 )
 
-// shardUsers is how many users upload.
+// shardUsers is the number of users who upload.
 const shardUsers = 40
 
 // A board gets more shards from one day to the next.
@@ -39,7 +39,7 @@ func testMoreShards(t *testing.T, env *testenv.Env) {
 	uploadHalf(one, before, harness.NoonDay)
 	checkDay(one, before, harness.NoonDay, models.SourceHot)
 
-	// The settings change under a process that goes on.
+	// The settings change while a process with the old ones keeps running.
 	sixteen := newServer(t, env, func(c *config.Config) { c.Boards[0].Shards = 16 })
 	sixteen.waitForStartJobs()
 	env.Clock.Advance(24 * time.Hour)
@@ -49,7 +49,7 @@ func testMoreShards(t *testing.T, env *testenv.Env) {
 		t.Errorf("the days have %d shards, want 1 and 16: %v", shards, err)
 	}
 	for _, s := range []*server{one, sixteen} {
-		// Both days still take uploads, whoever takes them.
+		// Both days still take uploads, through either process.
 		env.Clock.Advance(time.Minute)
 		uploadHalf(s, before, harness.NoonDay)
 		uploadHalf(s, after, harness.NoonDay+1)
@@ -67,8 +67,8 @@ func testMoreShards(t *testing.T, env *testenv.Env) {
 	}
 }
 
-// uploadHalf uploads scores of half of the users, few scores, so that many tie and
-// some are no better than what stands there.
+// uploadHalf uploads scores of half of the users. It uses few scores, so that
+// many tie, and some are no better than the user's former score.
 func uploadHalf(s *server, d harness.DayScores, day models.Date) {
 	s.t.Helper()
 	var items []string
@@ -87,7 +87,7 @@ func uploadHalf(s *server, d harness.DayScores, day models.Date) {
 	}
 }
 
-// checkDay compares every list of the day with the scores, sorted.
+// checkDay compares every list of the day with the sorted scores.
 func checkDay(s *server, d harness.DayScores, day models.Date, source models.Source) {
 	s.t.Helper()
 	sorted := d.Sorted()
@@ -116,7 +116,7 @@ func checkDay(s *server, d harness.DayScores, day models.Date, source models.Sou
 	for i, n := range sorted {
 		var r models.Ranking
 		s.want(s.as(n.User, "GET", "/v1/boards/steps/around?radius=2&date="+day.String(), nil), http.StatusOK, &r)
-		first := min(max(0, i-2), len(want)-5) // at the ends of the list nobody is in the middle
+		first := min(max(0, i-2), len(want)-5) // at the ends of the list the user is not in the middle
 		if diff := cmp.Diff(want[first:first+5], rankLines(r)); diff != "" {
 			s.t.Errorf("around %v on %s -want +got:\n%s", n.User, day, diff)
 		}

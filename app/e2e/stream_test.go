@@ -22,7 +22,8 @@ import (
 	"stepboard/services/stream"
 )
 
-// streamServer is a service that is really served, and quick to look.
+// streamServer is a service that listens on a port and polls in short
+// intervals.
 type streamServer struct {
 	*server
 	stop  func()
@@ -47,14 +48,14 @@ func newStreamServer(t *testing.T, env *testenv.Env, limits stream.Limits) *stre
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	w := &streamServer{
+	s := &streamServer{
 		server: &server{t: t, env: env, app: a, url: "http://" + listener.Addr().String()},
 		stop:   stop, ended: make(chan error, 1),
 	}
-	go func() { w.ended <- a.Run(ctx, listener) }()
+	go func() { s.ended <- a.Run(ctx, listener) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-w.ended; err != nil {
+		if err := <-s.ended; err != nil {
 			t.Error(err)
 		}
 		if err := a.Close(); err != nil {
@@ -62,51 +63,51 @@ func newStreamServer(t *testing.T, env *testenv.Env, limits stream.Limits) *stre
 		}
 		http.DefaultClient.CloseIdleConnections()
 	})
-	w.want(w.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2","3"]}`), http.StatusOK, nil)
-	return w
+	s.want(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2","3"]}`), http.StatusOK, nil)
+	return s
 }
 
-// events is a stream as a client reads it.
+// events is a stream as its client reads it.
 type events struct {
 	t     testing.TB
 	lines *bufio.Scanner
 	close func()
 }
 
-// open opens a stream and answers its status and type.
-func (w *streamServer) open(user models.UserID, query string) (e *events, status int, kind string) {
-	w.t.Helper()
+// open opens a stream and returns its status and content type.
+func (s *streamServer) open(user models.UserID, query string) (e *events, status int, kind string) {
+	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+"/v1/boards/steps/friends/stream"+query, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/v1/boards/steps/friends/stream"+query, nil)
 	if err != nil {
-		w.t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+harness.Token(w.t, user, ""))
+	r.Header.Set("Authorization", "Bearer "+harness.Token(s.t, user, ""))
 	res, err := http.DefaultClient.Do(r) //nolint:bodyclose // events.close does
 	if err != nil {
 		cancel()
-		w.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	body := res.Body
-	e = &events{t: w.t, lines: bufio.NewScanner(body), close: func() {
+	e = &events{t: s.t, lines: bufio.NewScanner(body), close: func() {
 		cancel()
 		body.Close() // it may have ended
 	}}
-	w.t.Cleanup(e.close)
+	s.t.Cleanup(e.close)
 	return e, res.StatusCode, res.Header.Get("Content-Type")
 }
 
 // subscribe opens a stream that must begin.
-func (w *streamServer) subscribe(user models.UserID) *events {
-	w.t.Helper()
-	e, status, kind := w.open(user, "")
+func (s *streamServer) subscribe(user models.UserID) *events {
+	s.t.Helper()
+	e, status, kind := s.open(user, "")
 	if status != http.StatusOK || kind != "text/event-stream" {
-		w.t.Fatalf("status %d, %s", status, kind)
+		s.t.Fatalf("status %d, %s", status, kind)
 	}
 	return e
 }
 
-// next reads the next event or comment; it answers false at the end.
+// next reads the next event or comment; ok is false at the end of the stream.
 func (e *events) next() (name, data string, ok bool) {
 	e.t.Helper()
 	for e.lines.Scan() {
@@ -141,6 +142,7 @@ func (e *events) ranking() (r models.Ranking) {
 	return r
 }
 
+// scores returns the entries of a ranking as "user:score" pairs.
 func scores(r models.Ranking) string {
 	var b strings.Builder
 	for _, e := range r.Entries {
@@ -149,9 +151,10 @@ func scores(r models.Ranking) string {
 	return strings.TrimSpace(b.String())
 }
 
-func (w *streamServer) upload(user models.UserID, steps int) {
-	w.t.Helper()
-	w.want(w.as(user, "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":"2026-11-20","score":%d}`, steps)), http.StatusOK, nil)
+// upload uploads a user's steps of the day.
+func (s *streamServer) upload(user models.UserID, steps int) {
+	s.t.Helper()
+	s.want(s.as(user, "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":"2026-11-20","score":%d}`, steps)), http.StatusOK, nil)
 }
 
 // A stream begins with the ranking and goes on with each change, and with
@@ -163,58 +166,59 @@ func TestStream(t *testing.T) {
 
 func testStream(t *testing.T, env *testenv.Env) {
 	t.Helper()
-	w := newStreamServer(t, env, stream.Limits{})
-	e := w.subscribe(1)
+	s := newStreamServer(t, env, stream.Limits{})
+	e := s.subscribe(1)
 	if r := e.ranking(); r.Total != 0 || r.Me != nil || *r.Date != "2026-11-20" {
 		t.Errorf("it begins with %+v", r)
 	}
-	w.upload(2, 100)
+	s.upload(2, 100)
 	if got := scores(e.ranking()); got != "2:100" {
 		t.Errorf("a friend's steps: %s", got)
 	}
-	// Who is nobody's friend changes nothing, and neither does a total that
-	// was better before: the next event is the next change.
-	w.upload(9, 500)
-	w.upload(2, 50)
-	w.upload(1, 200)
+	// Uploads of a stranger and smaller totals change nothing: the next event is
+	// the next change.
+	s.upload(9, 500)
+	s.upload(2, 50)
+	s.upload(1, 200)
 	r := e.ranking()
 	if got := scores(r); got != "1:200 2:100" || r.Me == nil || r.Me.Rank != 1 {
 		t.Errorf("own steps: %s, %+v", got, r.Me)
 	}
 	var page models.Ranking
-	w.want(w.as(1, "GET", "/v1/boards/steps/friends", nil), http.StatusOK, &page)
+	s.want(s.as(1, "GET", "/v1/boards/steps/friends", nil), http.StatusOK, &page)
 	if got, want := string(r.AppendJSON(nil)), string(page.AppendJSON(nil)); got != want {
 		t.Errorf("streamed %s, answered %s", got, want)
 	}
-	// Two who watch the same see the same; a short page is another stream.
-	also := w.subscribe(1)
-	short, _, _ := w.open(1, "?limit=1")
+	// Two clients of the same ranking see the same; a shorter page is another
+	// stream.
+	also := s.subscribe(1)
+	short, _, _ := s.open(1, "?limit=1")
 	if a, b := scores(also.ranking()), scores(short.ranking()); a != "1:200 2:100" || b != "1:200" {
 		t.Errorf("late: %s; short: %s", a, b)
 	}
-	w.upload(3, 300)
+	s.upload(3, 300)
 	if a, b, c := scores(e.ranking()), scores(also.ranking()), scores(short.ranking()); a != "3:300 1:200 2:100" || b != a || c != "3:300" {
 		t.Errorf("%s; %s; %s", a, b, c)
 	}
 	// Friends come and go.
-	w.want(w.as(1, "DELETE", "/v1/friends/3", nil), http.StatusNoContent, nil)
+	s.want(s.as(1, "DELETE", "/v1/friends/3", nil), http.StatusNoContent, nil)
 	if got := scores(e.ranking()); got != "1:200 2:100" {
 		t.Errorf("without 3: %s", got)
 	}
 }
 
-// Where nothing changes, comments alone are sent, each after a pause.
+// While nothing changes, only comments are sent, in intervals.
 func TestStreamHeartbeat(t *testing.T) {
 	t.Parallel()
-	w := newStreamServer(t, testenv.Embedded(t), stream.Limits{Heartbeat: 10 * time.Millisecond})
-	e := w.subscribe(1)
+	s := newStreamServer(t, testenv.Embedded(t), stream.Limits{Heartbeat: 10 * time.Millisecond})
+	e := s.subscribe(1)
 	e.ranking()
 	for range 5 {
 		if name, data, ok := e.next(); !ok || name != "comment" || data == "" {
 			t.Errorf("%v, %s: %s", ok, name, data)
 		}
 	}
-	w.upload(1, 5)
+	s.upload(1, 5)
 	for {
 		name, _, ok := e.next()
 		if !ok {
@@ -228,51 +232,51 @@ func TestStreamHeartbeat(t *testing.T) {
 
 func TestStreamIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newStreamServer(t, testenv.Embedded(t), stream.Limits{PerUser: 2, Total: 3})
+	s := newStreamServer(t, testenv.Embedded(t), stream.Limits{PerUser: 2, Total: 3})
 	const path = "/v1/boards/steps/friends/stream"
-	w.refuse(w.call("", "GET", path, nil), http.StatusUnauthorized, models.CodeUnauthenticated)
-	w.refuse(w.as(1, "GET", "/v1/boards/nope/friends/stream", nil), http.StatusNotFound, models.CodeBoardNotFound)
-	w.refuse(w.as(1, "GET", path+"?limit=0", nil), http.StatusUnprocessableEntity, models.CodeValidationFailed)
-	w.refuse(w.as(1, "GET", path+"?user_id=2", nil), http.StatusForbidden, models.CodeForbidden)
+	s.refuse(s.call("", "GET", path, nil), http.StatusUnauthorized, models.CodeUnauthenticated)
+	s.refuse(s.as(1, "GET", "/v1/boards/nope/friends/stream", nil), http.StatusNotFound, models.CodeBoardNotFound)
+	s.refuse(s.as(1, "GET", path+"?limit=0", nil), http.StatusUnprocessableEntity, models.CodeValidationFailed)
+	s.refuse(s.as(1, "GET", path+"?user_id=2", nil), http.StatusForbidden, models.CodeForbidden)
 
-	first := w.subscribe(1)
-	w.subscribe(1)
-	a := w.as(1, "GET", path, nil)
-	w.refuse(a, http.StatusTooManyRequests, models.CodeRateLimited)
+	first := s.subscribe(1)
+	s.subscribe(1)
+	a := s.as(1, "GET", path, nil)
+	s.refuse(a, http.StatusTooManyRequests, models.CodeRateLimited)
 	if a.header.Get("Retry-After") == "" {
 		t.Error("it does not say when to try again")
 	}
-	w.subscribe(2)
-	w.refuse(w.as(3, "GET", path, nil), http.StatusTooManyRequests, models.CodeRateLimited)
-	// A place is free again once a client has gone.
+	s.subscribe(2)
+	s.refuse(s.as(3, "GET", path, nil), http.StatusTooManyRequests, models.CodeRateLimited)
+	// When a client disconnects, another one may connect.
 	first.close()
-	testenv.Eventually(t, "the place is free", func() bool { return w.app.Streams.Subscribers() == 2 })
-	w.subscribe(3)
+	testenv.Eventually(t, "the place is free", func() bool { return s.app.Streams.Subscribers() == 2 })
+	s.subscribe(3)
 }
 
-// A stop ends streams at once and in order; so does the end of a stream's
-// life.
+// Streams end without an error when the service stops, and at the end of their
+// lifetime.
 func TestStreamEnds(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
-	w := newStreamServer(t, env, stream.Limits{})
-	streams := []*events{w.subscribe(1), w.subscribe(1), w.subscribe(2)}
+	s := newStreamServer(t, env, stream.Limits{})
+	streams := []*events{s.subscribe(1), s.subscribe(1), s.subscribe(2)}
 	for _, e := range streams {
 		e.ranking()
 	}
-	w.stop()
+	s.stop()
 	for _, e := range streams {
 		if name, data, ok := e.next(); ok || !errors.Is(errors.Join(e.lines.Err(), io.EOF), io.EOF) || e.lines.Err() != nil {
 			t.Errorf("after the stop: %s %s, %v", name, data, e.lines.Err())
 		}
 	}
-	if n := w.app.Streams.Subscribers(); n != 0 {
+	if n := s.app.Streams.Subscribers(); n != 0 {
 		t.Errorf("%d watch on", n)
 	}
-	if err := <-w.ended; err != nil {
+	if err := <-s.ended; err != nil {
 		t.Error(err)
 	}
-	w.ended <- nil
+	s.ended <- nil
 
 	brief := newStreamServer(t, testenv.Embedded(t), stream.Limits{MaxDuration: time.Millisecond})
 	e := brief.subscribe(1)
@@ -282,12 +286,12 @@ func TestStreamEnds(t *testing.T) {
 	}
 }
 
-// A store that fails for a while ends the stream with an error event.
+// When the store fails, the stream ends with an error event.
 func TestStreamWithoutStore(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
-	w := newStreamServer(t, env, stream.Limits{})
-	e := w.subscribe(1)
+	s := newStreamServer(t, env, stream.Limits{})
+	e := s.subscribe(1)
 	e.ranking()
 	if err := env.Redis.Close(); err != nil {
 		t.Fatal(err)
@@ -300,6 +304,6 @@ func TestStreamWithoutStore(t *testing.T) {
 	if _, _, ok := e.next(); ok {
 		t.Error("it goes on")
 	}
-	testenv.Eventually(t, "nobody watches", func() bool { return w.app.Streams.Subscribers() == 0 })
-	w.refuse(w.as(1, "GET", "/v1/boards/steps/friends/stream", nil), http.StatusServiceUnavailable, models.CodeUnavailable)
+	testenv.Eventually(t, "nobody watches", func() bool { return s.app.Streams.Subscribers() == 0 })
+	s.refuse(s.as(1, "GET", "/v1/boards/steps/friends/stream", nil), http.StatusServiceUnavailable, models.CodeUnavailable)
 }

@@ -41,7 +41,7 @@ func TestTokenCommand(t *testing.T) {
 				t.Errorf("expires at %v, want %v … %v", expires, earliest, latest)
 			}
 			if tt.ttl == time.Second {
-				return // it may be over by now
+				return // it may have expired by now
 			}
 			verify := auth.VerifierConfig{Secret: []byte(harness.Secret)}
 			if strings.Contains(tt.name, "issuer") {
@@ -60,7 +60,7 @@ func TestTokenCommand(t *testing.T) {
 	}
 }
 
-// expiry is when a token ends, by its own word.
+// expiry returns the time in a token at which it expires.
 func expiry(t testing.TB, text string) time.Time {
 	t.Helper()
 	var claims jwt.RegisteredClaims

@@ -69,7 +69,7 @@ func TestTokens(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // the second time it may be remembered
+			for range 2 { // the second time it may be cached
 				a := s.call(text, "GET", "/v1/boards/steps/me", nil)
 				if tt.ok {
 					s.want(a, http.StatusOK, nil)

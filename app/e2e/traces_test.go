@@ -26,14 +26,14 @@ import (
 
 const rankingSpan = "GET /v1/boards/:board/friends"
 
-// One trace shows all that a ranking has waited for.
+// One trace shows everything that a ranking has waited for.
 func TestTraceOfAFriendRanking(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
 	s := newTracedServer(t, testenv.Real(t), config.Traces{Endpoint: c.url, Ratio: 1})
 	s.want(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2","3"]}`), http.StatusOK, nil)
 	answers := []answer{}
-	for range 2 { // the first one finds no friend set in Redis
+	for range 2 { // for the first one, Redis has no friend set
 		a := s.as(1, "GET", "/v1/boards/steps/friends", nil)
 		s.want(a, http.StatusOK, nil)
 		answers = append(answers, a)
@@ -72,8 +72,8 @@ func TestTraceOfAFriendRanking(t *testing.T) {
 	}
 }
 
-// Uploads share a write, which has a trace of its own. Probes, pages, streams
-// and what the service does by itself have none.
+// Uploads are written together, in a trace of their own. Probes, pages, streams
+// and background work outside jobs are not traced.
 func TestWhatBeginsATrace(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
@@ -101,7 +101,7 @@ func TestWhatBeginsATrace(t *testing.T) {
 	}
 }
 
-// Promise: no user, no token, no address and no name leaves in a trace.
+// Traces contain no user id, token, address or name.
 func TestTracesHoldNothingPersonal(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
@@ -147,7 +147,7 @@ func TestTracesHoldNothingPersonal(t *testing.T) {
 			t.Errorf("%s %s: %d", call.method, call.path, res.StatusCode)
 		}
 	}
-	// What the libraries write of a store's error.
+	// Libraries record a store's error like this.
 	_, span := s.traces.Provider().Tracer("test").Start(t.Context(), "failed", trace.WithAttributes(attribute.String("db.statement", "GET 7731984650213")))
 	span.RecordError(errors.New("no such key: 7731984650213"))
 	span.SetStatus(codes.Error, "no such key: 7731984650213")
@@ -165,8 +165,8 @@ func TestTracesHoldNothingPersonal(t *testing.T) {
 	}
 }
 
-// How much is traced is the service's affair: a phone can neither have all of
-// its calls traced nor none.
+// The service decides how many calls are traced. A client can neither force nor
+// prevent that its calls are.
 func TestTraceRatio(t *testing.T) {
 	t.Parallel()
 	const calls = 400
@@ -215,7 +215,7 @@ func TestTraceRatio(t *testing.T) {
 	}
 }
 
-// Where nothing is set, nothing is there.
+// Without an endpoint, traces are not installed.
 func TestWithoutTraces(t *testing.T) {
 	t.Parallel()
 	s := newTracedServer(t, testenv.Real(t), config.Default().Traces)
@@ -229,7 +229,7 @@ func TestWithoutTraces(t *testing.T) {
 	}
 }
 
-// What is left is sent when the process is told to stop.
+// The remaining traces are sent when the process stops.
 func TestServeSendsItsTraces(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)

@@ -80,7 +80,7 @@ func testRefusedParameters(t *testing.T, env *testenv.Env) {
 			s.refuse(s.as(1, "GET", tt.path, nil), tt.status, tt.code)
 		})
 	}
-	// A day without data is no error, however long ago.
+	// A day without data is not an error, however long ago.
 	var r models.Ranking
 	for _, path := range []string{"friends", "top", "around"} {
 		s.want(s.as(1, "GET", "/v1/boards/steps/"+path+"?date=0001-01-01", nil), http.StatusOK, &r)
@@ -91,7 +91,7 @@ func testRefusedParameters(t *testing.T, env *testenv.Env) {
 	s.want(s.as(1, "GET", "/v1/boards/steps/me?date=0001-01-01", nil), http.StatusOK, nil)
 }
 
-// Ids that only look like ids are refused wherever one can be put.
+// Malformed user ids are refused wherever a request has one.
 func TestRefusedIDs(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, testRefusedIDs)
@@ -123,7 +123,8 @@ func testRefusedIDs(t *testing.T, env *testenv.Env) {
 	}
 }
 
-// A key in other letters is another key: it is refused, and nothing changes.
+// A key with other letter case is an unknown key: it is refused, and nothing
+// changes.
 func TestMistypedKeys(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, testMistypedKeys)
@@ -167,7 +168,7 @@ func testMistypedKeys(t *testing.T, env *testenv.Env) {
 	}
 }
 
-// What is wrong with a body is said in the API's own words, at its place.
+// Errors of a body have texts of the API and name the field.
 func TestErrorsOfBodies(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
@@ -221,14 +222,14 @@ func TestErrorsOfBodies(t *testing.T) {
 	}
 }
 
-// A body that breaks off is the client's fault, not the service's.
+// A body that ends too early is the client's error, not the service's.
 func TestIncompleteBody(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
 	s := newServer(t, env)
 	for name, rest := range map[string]string{
-		"shorter than it said": "Content-Length: 100\r\n\r\n{",
-		"a chunk that is none": "Transfer-Encoding: chunked\r\n\r\nnone\r\n",
+		"shorter than its length": "Content-Length: 100\r\n\r\n{",
+		"an invalid chunk":        "Transfer-Encoding: chunked\r\n\r\nnone\r\n",
 	} {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 		if err != nil {

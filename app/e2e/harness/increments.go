@@ -12,7 +12,7 @@ type IncrementResults struct {
 	Results []IncrementResult `json:"results"`
 }
 
-// IncrementResult is what became of one increment.
+// IncrementResult is the result of one increment.
 type IncrementResult struct {
 	EventID   string            `json:"event_id"`
 	Status    string            `json:"status"`
