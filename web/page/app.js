@@ -3,9 +3,9 @@ import { call } from './api.js';
 import { Boards } from './boards.js';
 import { Friends } from './friends.js';
 import { History } from './history.js';
-import { t } from './language.js';
-import { known, Skeleton, Trouble } from './parts.js';
-import { Bars, Message, SignIn } from './shell.js';
+import { t } from './i18n.js';
+import { known, Skeleton, Trouble } from './components.js';
+import { Bars, Message, SignIn } from './layout.js';
 import { PastDay, Today } from './today.js';
 import { html, render, useCallback, useEffect, useRef, useState } from './view.js';
 

@@ -1,7 +1,7 @@
 // All boards: their global lists, the neighbourhood, and friends.
-import { boardName, duration, moment, number, t } from './language.js';
-import { useCall, useLive } from './live.js';
-import { Icon, Notice, Segments, Skeleton, Trouble } from './parts.js';
+import { boardName, duration, moment, number, t } from './i18n.js';
+import { useCall, useLive } from './stream.js';
+import { Icon, Notice, Segments, Skeleton, Trouble } from './components.js';
 import { RankingList } from './ranking.js';
 import { html, useEffect, useState } from './view.js';
 

@@ -1,5 +1,5 @@
 // The chart of a history. Loaded, with uPlot, once a history is looked at.
-import { addDays, number, shortDay } from './language.js';
+import { addDays, number, shortDay } from './i18n.js';
 import uPlot from './vendor/uPlot.js';
 
 const styled = new Promise((resolve) => {

@@ -1,6 +1,6 @@
 // The strip of days, and a calendar for those before it.
-import { addDays, longDay, t, weekday } from './language.js';
-import { Icon } from './parts.js';
+import { addDays, longDay, t, weekday } from './i18n.js';
+import { Icon } from './components.js';
 import { html, useLayoutEffect, useRef } from './view.js';
 
 const shown = 14;

@@ -1,8 +1,8 @@
 // Friends, and requests to be friends.
 import { call, Problem } from './api.js';
-import { number, parts, shortDay, t } from './language.js';
-import { useCall } from './live.js';
-import { Avatar, explain, Name, nameOf, Notice, remember, Skeleton, Trouble } from './parts.js';
+import { number, parts, shortDay, t } from './i18n.js';
+import { useCall } from './stream.js';
+import { Avatar, explain, Name, nameOf, Notice, remember, Skeleton, Trouble } from './components.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
 function Person({ person, note, children }) {

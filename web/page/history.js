@@ -1,7 +1,7 @@
 // The last 31 days of oneself or a friend.
-import { number, placeText, plain, shortDay, longDay, t, weekday } from './language.js';
-import { useCall } from './live.js';
-import { Avatar, Icon, Name, nameOf, Notice, Trouble } from './parts.js';
+import { number, placeText, plain, shortDay, longDay, t, weekday } from './i18n.js';
+import { useCall } from './stream.js';
+import { Avatar, Icon, Name, nameOf, Notice, Trouble } from './components.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
 const statistics = (entries) => {

@@ -1,6 +1,6 @@
 // A ranked list whose lines move to their new places.
-import { number, placeText, plain, t } from './language.js';
-import { Avatar, Name, nameOf, remember, still } from './parts.js';
+import { number, placeText, plain, t } from './i18n.js';
+import { Avatar, Name, nameOf, remember, still } from './components.js';
 import { html, useEffect, useLayoutEffect, useRef } from './view.js';
 
 const moving = { duration: 520, easing: 'cubic-bezier(.22,.9,.3,1)', composite: 'add' };

@@ -1,9 +1,9 @@
 // Today's ranking among friends, and that of any past day.
 import { call } from './api.js';
 import { DayStrip } from './days.js';
-import { clockTime, longDay, number, parts, place, placeText, t } from './language.js';
-import { useCall, useLive } from './live.js';
-import { Avatar, Icon, Name, Notice, Rolling, Skeleton, Status, Trouble } from './parts.js';
+import { clockTime, longDay, number, parts, place, placeText, t } from './i18n.js';
+import { useCall, useLive } from './stream.js';
+import { Avatar, Icon, Name, Notice, Rolling, Skeleton, Status, Trouble } from './components.js';
 import { RankingList } from './ranking.js';
 import { html, useEffect, useState } from './view.js';
 

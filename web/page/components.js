@@ -1,5 +1,5 @@
 // Small parts of the page.
-import { number, plain, t } from './language.js';
+import { number, plain, t } from './i18n.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
 export const still = () => matchMedia('(prefers-reduced-motion: reduce)').matches;

@@ -1,6 +1,6 @@
 // What is around every screen: bars, sign-in, messages.
-import { parts, plain, t } from './language.js';
-import { Avatar, Icon, nameOf } from './parts.js';
+import { parts, plain, t } from './i18n.js';
+import { Avatar, Icon, nameOf } from './components.js';
 import { html, useState } from './view.js';
 
 export const tabs = [['today', '#/'], ['history', '#/history'], ['boards', '#/boards'], ['friends', '#/friends']];

@@ -1,5 +1,5 @@
 // The visitor's language: words, numbers and dates.
-import { words } from './words.js';
+import { words } from './translations.js';
 
 const chinese = (navigator.languages?.[0] ?? navigator.language ?? 'en').toLowerCase().startsWith('zh');
 export const locale = chinese ? 'zh-CN' : 'en';
