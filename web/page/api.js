@@ -16,7 +16,13 @@ async function send(token, path, { method = 'GET', body, signal } = {}) {
   if (body !== undefined) headers['Content-Type'] = 'application/json';
   let answer;
   try {
-    answer = await fetch(path, { method, headers, signal, cache: 'no-store', body: body === undefined ? undefined : JSON.stringify(body) });
+    answer = await fetch(path, {
+      method,
+      headers,
+      signal,
+      cache: 'no-store',
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
   } catch (error) {
     if (error.name === 'AbortError') throw error;
     throw new Problem(0);

@@ -54,7 +54,9 @@ function useArrival(hash) {
   useEffect(() => {
     if (begun.current) {
       scrollTo(0, 0);
-      (document.querySelector('main h1') ?? document.getElementById('main'))?.focus({ preventScroll: true });
+      (document.querySelector('main h1') ?? document.getElementById('main'))?.focus({
+        preventScroll: true,
+      });
     }
     begun.current = true;
   }, [hash]);
@@ -96,7 +98,9 @@ function App() {
       setWho({ token: answer.people[0].token, user: answer.people[0] });
     }, setProblem);
   }, []);
-  useEffect(() => { if (isDemo) load(); }, []);
+  useEffect(() => {
+    if (isDemo) load();
+  }, []);
   useArrival(location.hash);
   useEffect(() => {
     const name = { day: 'today', '': 'today' }[tab] ?? tab;
@@ -105,25 +109,38 @@ function App() {
 
   // A token that is not taken any more ends the session; a service without a
   // board of this name has another one of days.
-  const onProblem = useCallback(async (met) => {
-    if (met.status === 401 && !isDemo) {
-      setWho(null);
-      setRefused(t('badToken'));
-    } else if (met.code === 'board_not_found' && who) {
-      const { boards } = await call(who.token, '/v1/boards').catch(() => ({ boards: [] }));
-      const daily = boards.find((one) => one.kind === 'daily');
-      if (daily) setBoard(daily.name);
-    }
-  }, [who]);
+  const onProblem = useCallback(
+    async (met) => {
+      if (met.status === 401 && !isDemo) {
+        setWho(null);
+        setRefused(t('badToken'));
+      } else if (met.code === 'board_not_found' && who) {
+        const { boards } = await call(who.token, '/v1/boards').catch(() => ({ boards: [] }));
+        const daily = boards.find((one) => one.kind === 'daily');
+        if (daily) setBoard(daily.name);
+      }
+    },
+    [who],
+  );
 
   if (!who) {
-    if (!isDemo) return html`<${SignIn} message=${refused} signIn=${(token) => { setRefused(''); setToday(null); setWho({ token, user: me(token) }); }} />`;
+    if (!isDemo)
+      return html`<${SignIn} message=${refused} signIn=${(token) => {
+        setRefused('');
+        setToday(null);
+        setWho({ token, user: me(token) });
+      }} />`;
     return html`<main id="main" class="alone">${problem ? html`<section class="card"><${Trouble} problem=${problem} retry=${load} /></section>` : html`<section class="card list"><${Skeleton} /></section>`}</main>`;
   }
   const session = { ...who, people, board, today, known };
-  const choose = (person) => { setWho({ token: person.token, user: person }); };
+  const choose = (person) => {
+    setWho({ token: person.token, user: person });
+  };
   const shown = { day: 'today', '': 'today' }[tab] ?? tab;
-  return html`<${Bars} session=${session} tab=${shown} choose=${choose} signOut=${() => { setWho(null); location.hash = '#/'; }}>
+  return html`<${Bars} session=${session} tab=${shown} choose=${choose} signOut=${() => {
+    setWho(null);
+    location.hash = '#/';
+  }}>
       <${Screens} session=${session} route=${route} say=${say} hear=${hear} onProblem=${onProblem} onToday=${setToday} />
     <//>
     ${message}`;

@@ -10,7 +10,8 @@ const order = ['daily', 'event', 'rolling'];
 const icons = { daily: 'walk', event: 'gift', rolling: 'clock' };
 
 // unitOf guesses what is counted: the service does not say.
-const unitOf = (board) => t(board.kind === 'daily' ? 'steps' : board.name.startsWith('gift') ? 'coins' : 'points');
+const unitOf = (board) =>
+  t(board.kind === 'daily' ? 'steps' : board.name.startsWith('gift') ? 'coins' : 'points');
 
 const capital = (text) => text.replace(/^./, (first) => first.toUpperCase());
 
@@ -29,7 +30,8 @@ function Clock({ board }) {
   const { starts_at: starts, ends_at: ends } = board.current;
   if (board.kind !== 'event') return null;
   const [from, to] = [Date.parse(starts), Date.parse(ends)];
-  if (now < from) return html`<span class="pill slow"><${Icon} name="clock" />${t('startsIn', { time: duration(from - now) })}</span>`;
+  if (now < from)
+    return html`<span class="pill slow"><${Icon} name="clock" />${t('startsIn', { time: duration(from - now) })}</span>`;
   if (now >= to) return html`<span class="pill final"><${Icon} name="check" />${t('over')}</span>`;
   return html`<span class="pill live"><${Icon} name="clock" /><span role="timer" aria-live="off">${t('left', { time: duration(to - now) })}</span></span>`;
 }
@@ -48,8 +50,12 @@ function About({ board, ranking }) {
 function List({ board, scope, result, retry, say }) {
   const { data: ranking, state, problem } = result;
   const list = () => {
-    if (problem?.code === 'forbidden') return html`<${Notice} icon="lock" title=${t('privateTop')} />`;
-    if (!ranking) return state === 'loading' ? html`<${Skeleton} />` : html`<${Trouble} problem=${problem} retry=${retry} />`;
+    if (problem?.code === 'forbidden')
+      return html`<${Notice} icon="lock" title=${t('privateTop')} />`;
+    if (!ranking)
+      return state === 'loading'
+        ? html`<${Skeleton} />`
+        : html`<${Trouble} problem=${problem} retry=${retry} />`;
     if (ranking.entries.length === 0) {
       const absent = scope === 'around' && ranking.total > 0;
       return html`<${Notice} icon=${icons[board.kind]} title=${t(absent ? 'noScoreBoard' : 'emptyBoard')} hint=${t(absent ? 'noScoreBoardHint' : 'emptyBoardHint')} />`;
@@ -61,7 +67,11 @@ function List({ board, scope, result, retry, say }) {
 }
 
 function GlobalList({ session, board, scope, say }) {
-  const [result, retry] = useCall(session.token, `/v1/boards/${board.name}/${scope}${scope === 'top' ? '?limit=50' : '?radius=10'}`, refresh);
+  const [result, retry] = useCall(
+    session.token,
+    `/v1/boards/${board.name}/${scope}${scope === 'top' ? '?limit=50' : '?radius=10'}`,
+    refresh,
+  );
   return html`<${List} board=${board} scope=${scope} result=${result} retry=${retry} say=${say} />`;
 }
 
@@ -73,13 +83,25 @@ function FriendsList({ session, board, say }) {
 export function Boards({ session, path, onProblem, say }) {
   const [{ data, state, problem }, retry] = useCall(session.token, '/v1/boards', 60000);
   const [name, scope = 'top'] = path;
-  useEffect(() => { if (problem) onProblem(problem); }, [problem]);
+  useEffect(() => {
+    if (problem) onProblem(problem);
+  }, [problem]);
   const head = html`<header class="title"><h1 tabindex="-1">${t('boards')}</h1></header>`;
-  if (!data) return html`<div class="page">${head}<section class="card list">${state === 'loading' ? html`<${Skeleton} />` : html`<${Trouble} problem=${problem} retry=${retry} />`}</section></div>`;
-  const board = data.boards.find((one) => one.name === name) ?? data.boards.find((one) => one.name === session.board) ?? data.boards[0];
+  if (!data)
+    return html`<div class="page">${head}<section class="card list">${state === 'loading' ? html`<${Skeleton} />` : html`<${Trouble} problem=${problem} retry=${retry} />`}</section></div>`;
+  const board =
+    data.boards.find((one) => one.name === name) ??
+    data.boards.find((one) => one.name === session.board) ??
+    data.boards[0];
   const sorted = data.boards.toSorted((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
-  const go = (to) => { location.hash = `#/boards/${board.name}/${to}`; };
-  const options = [['top', t('top')], ['around', t('around')], ['friends', t('friends')]];
+  const go = (to) => {
+    location.hash = `#/boards/${board.name}/${to}`;
+  };
+  const options = [
+    ['top', t('top')],
+    ['around', t('around')],
+    ['friends', t('friends')],
+  ];
   const Body = scope === 'friends' ? FriendsList : GlobalList;
   return html`<div class="page">${head}
     <nav class="chips" aria-label=${t('boards')}>${sorted.map((one) => html`<a key=${one.name} class="chip" href=${`#/boards/${one.name}/${scope}`} aria-current=${one === board ? 'page' : undefined}><${Icon} name=${icons[one.kind]} />${boardName(one.name)}</a>`)}</nav>

@@ -7,8 +7,10 @@ export const still = () => matchMedia('(prefers-reduced-motion: reduce)').matche
 const paths = {
   today: 'M5 19v-5h4v5M10 19V6h4v13M15 19v-8h4v8',
   history: 'M4 19h16M6 15l4-5 3.500 3L19 6',
-  boards: 'M7 4h10v5a5 5 0 0 1-10 0zM7 6H4v1a3 3 0 0 0 3 3M17 6h3v1a3 3 0 0 1-3 3M12 14v4M8.500 20h7',
-  friends: 'M9 11a3.500 3.500 0 1 0 0-7 3.500 3.500 0 0 0 0 7zM2.500 20a6.500 6.500 0 0 1 13 0M16 4.300a3.500 3.500 0 0 1 0 6.400M18.500 14.200A6.500 6.500 0 0 1 21.500 20',
+  boards:
+    'M7 4h10v5a5 5 0 0 1-10 0zM7 6H4v1a3 3 0 0 0 3 3M17 6h3v1a3 3 0 0 1-3 3M12 14v4M8.500 20h7',
+  friends:
+    'M9 11a3.500 3.500 0 1 0 0-7 3.500 3.500 0 0 0 0 7zM2.500 20a6.500 6.500 0 0 1 13 0M16 4.300a3.500 3.500 0 0 1 0 6.400M18.500 14.200A6.500 6.500 0 0 1 21.500 20',
   crown: 'M4 18h16M4.500 15 3 7l5 3.500L12 5l4 5.500L21 7l-1.500 8z',
   calendar: 'M5 6h14v14H5zM5 10h14M9 3.500V7M15 3.500V7',
   back: 'M15 5l-7 7 7 7',
@@ -35,7 +37,10 @@ const first = (text) => graphemes.segment(text)[Symbol.iterator]().next().value?
 // initials stand for a name: those of its first and last word, or the last
 // character of a name in Han characters, as is usual there.
 export function initials(name, id) {
-  const words = plain(name).split(/\s+/).map((word) => word.replace(/^[^\p{L}\p{N}\p{Extended_Pictographic}]+/u, '')).filter(Boolean);
+  const words = plain(name)
+    .split(/\s+/)
+    .map((word) => word.replace(/^[^\p{L}\p{N}\p{Extended_Pictographic}]+/u, ''))
+    .filter(Boolean);
   if (words.length === 0) return id.slice(-2);
   if (/^\p{Script=Han}+$/u.test(words[0])) return words[0].slice(-1);
   const one = first(words[0]);
@@ -83,7 +88,11 @@ export function Rolling({ value }) {
   useEffect(() => {
     const from = at.current;
     if (from === value) return undefined;
-    if (still() || document.hidden) { at.current = value; show(value); return undefined; }
+    if (still() || document.hidden) {
+      at.current = value;
+      show(value);
+      return undefined;
+    }
     const begun = performance.now();
     let frame = requestAnimationFrame(function step(now) {
       const part = Math.min(1, (now - begun) / 600);
@@ -118,7 +127,8 @@ export function explain(problem) {
 
 export function Trouble({ problem, retry }) {
   const offline = problem?.status === 0;
-  if (problem?.status === 404) return html`<${Notice} icon="lock" title=${t('notFound')} hint=${t('notFoundHint')} />`;
+  if (problem?.status === 404)
+    return html`<${Notice} icon="lock" title=${t('notFound')} hint=${t('notFoundHint')} />`;
   return html`<${Notice} icon="cloud" title=${t(offline ? 'offlineTitle' : 'wrong')} hint=${explain(problem)} action=${retry && t('retry')} onAction=${retry} />`;
 }
 
@@ -131,7 +141,13 @@ export function Skeleton({ rows = 8 }) {
 // Status tells how fresh a ranking is.
 export function Status({ state, final }) {
   if (final) return html`<span class="pill final"><${Icon} name="check" />${t('final')}</span>`;
-  const [kind, text] = { live: ['live', 'live'], polling: ['slow', 'polling'], ready: ['slow', 'open'], offline: ['lost', 'offline'], error: ['lost', 'reconnecting'] }[state] ?? ['slow', 'loading'];
+  const [kind, text] = {
+    live: ['live', 'live'],
+    polling: ['slow', 'polling'],
+    ready: ['slow', 'open'],
+    offline: ['lost', 'offline'],
+    error: ['lost', 'reconnecting'],
+  }[state] ?? ['slow', 'loading'];
   return html`<span class=${`pill ${kind}`}><i></i>${t(text)}</span>`;
 }
 

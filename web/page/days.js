@@ -11,7 +11,9 @@ export function DayStrip({ today, selected }) {
   useLayoutEffect(() => {
     const center = () => {
       const current = strip.current?.querySelector('[aria-current]');
-      if (current) strip.current.scrollLeft = current.offsetLeft - (strip.current.clientWidth - current.offsetWidth) / 2;
+      if (current)
+        strip.current.scrollLeft =
+          current.offsetLeft - (strip.current.clientWidth - current.offsetWidth) / 2;
     };
     center();
     addEventListener('resize', center);
@@ -26,13 +28,21 @@ export function DayStrip({ today, selected }) {
     if (day && day <= today) location.hash = day === today ? '#/' : `#/day/${day}`;
   };
   const open = () => {
-    try { picker.current.showPicker(); } catch { picker.current.focus(); }
+    try {
+      picker.current.showPicker();
+    } catch {
+      picker.current.focus();
+    }
   };
   return html`<div class="days">
     <nav class="strip" aria-label=${t('day')} ref=${strip}>
-      ${days.map((day) => html`<a key=${day} class=${far && day === selected ? 'day far' : 'day'} href=${day === today ? '#/' : `#/day/${day}`} aria-current=${day === selected ? 'date' : undefined} aria-label=${day === today ? t('today') : longDay(day)}>
+      ${days.map(
+        (
+          day,
+        ) => html`<a key=${day} class=${far && day === selected ? 'day far' : 'day'} href=${day === today ? '#/' : `#/day/${day}`} aria-current=${day === selected ? 'date' : undefined} aria-label=${day === today ? t('today') : longDay(day)}>
         <span aria-hidden="true">${day === today ? t('today') : weekday(day)}</span><b aria-hidden="true">${Number(day.slice(8))}</b>
-      </a>`)}
+      </a>`,
+      )}
     </nav>
     <div class="picker">
       <button class="round" aria-label=${t('pickDay')} onClick=${open}><${Icon} name="calendar" /></button>

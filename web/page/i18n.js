@@ -1,13 +1,17 @@
 // The visitor's language: words, numbers and dates.
 import { words } from './translations.js';
 
-const chinese = (navigator.languages?.[0] ?? navigator.language ?? 'en').toLowerCase().startsWith('zh');
+const chinese = (navigator.languages?.[0] ?? navigator.language ?? 'en')
+  .toLowerCase()
+  .startsWith('zh');
 export const locale = chinese ? 'zh-CN' : 'en';
 const dictionary = words[locale];
 document.documentElement.lang = locale;
 
 // boardName is what people call a board.
-export const boardName = (name) => dictionary.boardNames[name] ?? name.replace(/-/g, ' ').replace(/^./, (first) => first.toUpperCase());
+export const boardName = (name) =>
+  dictionary.boardNames[name] ??
+  name.replace(/-/g, ' ').replace(/^./, (first) => first.toUpperCase());
 
 // t says something; values are put in as they are.
 export function t(key, values = {}) {
@@ -16,7 +20,9 @@ export function t(key, values = {}) {
 
 // parts is t with values that may be elements.
 export function parts(key, values) {
-  return dictionary[key].split(/(\{\w+\})/).map((text) => (text[0] === '{' ? values[text.slice(1, -1)] : text));
+  return dictionary[key]
+    .split(/(\{\w+\})/)
+    .map((text) => (text[0] === '{' ? values[text.slice(1, -1)] : text));
 }
 
 const whole = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
@@ -47,14 +53,23 @@ export const shortDay = (day) => shorts(utc(day));
 export const longDay = (day) => longs(utc(day));
 export const moment = (time) => moments(new Date(time));
 export const clockTime = (time) => clocks(new Date(time));
-export const addDays = (day, n) => new Date(utc(day).getTime() + n * 864e5).toISOString().slice(0, 10);
+export const addDays = (day, n) =>
+  new Date(utc(day).getTime() + n * 864e5).toISOString().slice(0, 10);
 
 // duration is a stretch of time in its two largest units.
 export function duration(ms) {
   const s = Math.max(0, Math.floor(ms / 1000));
-  const units = [['d', Math.floor(s / 86400)], ['h', Math.floor(s / 3600) % 24], ['min', Math.floor(s / 60) % 60], ['s', s % 60]];
+  const units = [
+    ['d', Math.floor(s / 86400)],
+    ['h', Math.floor(s / 3600) % 24],
+    ['min', Math.floor(s / 60) % 60],
+    ['s', s % 60],
+  ];
   const first = Math.min(units.findIndex(([, n]) => n > 0) >>> 0, units.length - 1);
-  return units.slice(first, first + 2).map(([unit, n]) => t(unit, { n })).join(' ');
+  return units
+    .slice(first, first + 2)
+    .map(([unit, n]) => t(unit, { n }))
+    .join(' ');
 }
 
 // plain is a name for places that take text alone: characters that turn the

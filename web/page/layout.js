@@ -3,11 +3,18 @@ import { parts, plain, t } from './i18n.js';
 import { Avatar, Icon, nameOf } from './components.js';
 import { html, useState } from './view.js';
 
-export const tabs = [['today', '#/'], ['history', '#/history'], ['boards', '#/boards'], ['friends', '#/friends']];
+export const tabs = [
+  ['today', '#/'],
+  ['history', '#/history'],
+  ['boards', '#/boards'],
+  ['friends', '#/friends'],
+];
 
 function Who({ session, choose, signOut }) {
-  if (!session.people) return html`<button class="button plain" onClick=${signOut}>${t('signOut')}</button>`;
-  const pick = (event) => choose(session.people.find((person) => person.user_id === event.target.value));
+  if (!session.people)
+    return html`<button class="button plain" onClick=${signOut}>${t('signOut')}</button>`;
+  const pick = (event) =>
+    choose(session.people.find((person) => person.user_id === event.target.value));
   return html`<div class="switch">
     <${Avatar} person=${session.user} size="small" />
     <select aria-label=${t('youAre')} value=${session.user.user_id} onChange=${pick}>${session.people.map((person) => html`<option key=${person.user_id} value=${person.user_id} selected=${person === session.user}>${plain(nameOf(person))}</option>`)}</select>
@@ -16,7 +23,10 @@ function Who({ session, choose, signOut }) {
 }
 
 export function Bars({ session, tab, choose, signOut, children }) {
-  return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById('main').focus(); }}>${t('skip')}</a>
+  return html`<a class="skip" href="#main" onClick=${(event) => {
+    event.preventDefault();
+    document.getElementById('main').focus();
+  }}>${t('skip')}</a>
     <header class="top"><a class="brand" href="#/"><img src="/assets/icon.svg" alt="" width="28" height="28" />Stepboard</a><${Who} session=${session} choose=${choose} signOut=${signOut} /></header>
     <main id="main" tabindex="-1">${children}</main>
     <nav class="tabs" aria-label=${t('main')}>${tabs.map(([name, href]) => html`<a key=${name} href=${href} aria-current=${name === tab ? 'page' : undefined}><${Icon} name=${name} /><span>${t(name)}</span></a>`)}</nav>`;

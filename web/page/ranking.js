@@ -24,8 +24,15 @@ function useMoves(list, entries) {
         return;
       }
       // The own line may be held at an edge of the screen: it stays there.
-      const held = row.classList.contains('own') && row.getAnimations().length === 0 && Math.abs(row.getBoundingClientRect().top - top - i * height) > 2;
-      if (!held) row.animate([{ transform: `translateY(${(was - i) * height}px)` }, { transform: 'translateY(0)' }], moving);
+      const held =
+        row.classList.contains('own') &&
+        row.getAnimations().length === 0 &&
+        Math.abs(row.getBoundingClientRect().top - top - i * height) > 2;
+      if (!held)
+        row.animate(
+          [{ transform: `translateY(${(was - i) * height}px)` }, { transform: 'translateY(0)' }],
+          moving,
+        );
     });
   }, [entries]);
 }
@@ -36,24 +43,40 @@ function useAnnounced(me, total, say) {
   useEffect(() => {
     if (!me || !say) return undefined;
     const was = last.current;
-    if (was.rank === undefined) { was.rank = me.rank; return undefined; }
+    if (was.rank === undefined) {
+      was.rank = me.rank;
+      return undefined;
+    }
     if (was.rank === me.rank) return undefined;
-    const timer = setTimeout(() => {
-      say(t(me.rank < was.rank ? 'movedUp' : 'movedDown', { rank: number(me.rank), total: number(total) }));
-      last.current = { rank: me.rank, at: Date.now() };
-    }, Math.max(400, 6000 - (Date.now() - was.at)));
+    const timer = setTimeout(
+      () => {
+        say(
+          t(me.rank < was.rank ? 'movedUp' : 'movedDown', {
+            rank: number(me.rank),
+            total: number(total),
+          }),
+        );
+        last.current = { rank: me.rank, at: Date.now() };
+      },
+      Math.max(400, 6000 - (Date.now() - was.at)),
+    );
     return () => clearTimeout(timer);
   }, [me?.rank]);
 }
 
 function Line({ entry, best, own, unit, link }) {
-  const label = t('row', { place: placeText(entry.rank), name: plain(nameOf(entry)), score: number(entry.score), unit });
+  const label = t('row', {
+    place: placeText(entry.rank),
+    name: plain(nameOf(entry)),
+    score: number(entry.score),
+    unit,
+  });
   const inside = html`
     <span class=${`rank rank-${entry.rank}`}>${number(entry.rank)}</span>
     <${Avatar} person=${entry} />
     <span class="who">
       <span class="naming"><${Name} person=${entry} />${own && html`<span class="tag">${t('you')}</span>`}</span>
-      <span class="bar"><span style=${{ transform: `scaleX(${best > 0 ? Math.max(entry.score / best, .012) : 0})` }}></span></span>
+      <span class="bar"><span style=${{ transform: `scaleX(${best > 0 ? Math.max(entry.score / best, 0.012) : 0})` }}></span></span>
     </span>
     <span class="score">${number(entry.score)}</span>`;
   return html`<li class=${own ? 'row own' : 'row'} data-user=${entry.user_id} aria-current=${own ? 'true' : undefined}>
@@ -71,7 +94,8 @@ export function RankingList({ label, entries, me, total, unit, link, say, leader
   useMoves(list, shown);
   useAnnounced(me, total, say);
   const best = Math.max(leader ?? 0, entries[0]?.score ?? 0);
-  const line = (entry) => html`<${Line} key=${entry.user_id} entry=${entry} best=${best} own=${entry.user_id === me?.user_id} unit=${unit} link=${link?.(entry)} />`;
+  const line = (entry) =>
+    html`<${Line} key=${entry.user_id} entry=${entry} best=${best} own=${entry.user_id === me?.user_id} unit=${unit} link=${link?.(entry)} />`;
   return html`<ol class="ranking" ref=${list} aria-label=${label} role="list">
     ${shown.map(line)}
   </ol>`;

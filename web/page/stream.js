@@ -10,30 +10,47 @@ const pollEvery = 3000;
 // After so many polls the stream is tried again.
 const pollsPerTry = 5;
 
-const pause = (ms, signal) => new Promise((resolve) => {
-  const timer = setTimeout(resolve, ms);
-  signal.addEventListener('abort', () => { clearTimeout(timer); resolve(); }, { once: true });
-});
+const pause = (ms, signal) =>
+  new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener(
+      'abort',
+      () => {
+        clearTimeout(timer);
+        resolve();
+      },
+      { once: true },
+    );
+  });
 
-const visible = (signal) => new Promise((resolve) => {
-  if (!document.hidden) { resolve(); return; }
-  document.addEventListener('visibilitychange', resolve, { once: true, signal });
-  signal.addEventListener('abort', resolve, { once: true });
-});
+const visible = (signal) =>
+  new Promise((resolve) => {
+    if (!document.hidden) {
+      resolve();
+      return;
+    }
+    document.addEventListener('visibilitychange', resolve, { once: true, signal });
+    signal.addEventListener('abort', resolve, { once: true });
+  });
 
 // once streams until it ends or something is wrong with it.
 async function once(token, path, outer, onRanking) {
   const own = new AbortController();
   const abort = () => own.abort();
   outer.addEventListener('abort', abort, { once: true });
-  const hide = () => { if (document.hidden) abort(); };
+  const hide = () => {
+    if (document.hidden) abort();
+  };
   document.addEventListener('visibilitychange', hide);
   let timer = setTimeout(abort, firstEvent);
   let failure = null;
   try {
     await stream(token, path, {
       signal: own.signal,
-      onLife: () => { clearTimeout(timer); timer = setTimeout(abort, silence); },
+      onLife: () => {
+        clearTimeout(timer);
+        timer = setTimeout(abort, silence);
+      },
       onEvent: (name, data) => {
         if (name === 'ranking') onRanking(data);
         else if (name === 'error') failure = new Problem(data.status, data);
@@ -49,7 +66,8 @@ async function once(token, path, outer, onRanking) {
   if (failure) throw failure;
 }
 
-const hopeless = (error) => error instanceof Problem && error.status >= 400 && error.status < 500 && error.status !== 429;
+const hopeless = (error) =>
+  error instanceof Problem && error.status >= 400 && error.status < 500 && error.status !== 429;
 
 // useLive follows a ranking among friends: by the stream, and where that does
 // not work by asking again and again. It answers {data, state, problem, at};
@@ -62,7 +80,14 @@ export function useLive(token, board, limit) {
     const control = new AbortController();
     const { signal } = control;
     const got = (state) => (data) => signal.aborted || set({ key, data, state, at: Date.now() });
-    const lost = (problem) => signal.aborted || set((was) => ({ ...(was.key === key ? was : {}), key, problem, state: problem.status === 0 ? 'offline' : 'error' }));
+    const lost = (problem) =>
+      signal.aborted ||
+      set((was) => ({
+        ...(was.key === key ? was : {}),
+        key,
+        problem,
+        state: problem.status === 0 ? 'offline' : 'error',
+      }));
     const path = `/v1/boards/${board}/friends`;
     (async () => {
       for (let polls = 0; !signal.aborted;) {
@@ -75,7 +100,10 @@ export function useLive(token, board, limit) {
           }
         } catch (error) {
           if (signal.aborted) return;
-          if (hopeless(error)) { lost(error); return; }
+          if (hopeless(error)) {
+            lost(error);
+            return;
+          }
         }
         try {
           got('polling')(await call(token, `${path}?limit=${limit}`, { signal }));
@@ -116,7 +144,12 @@ export function useCall(token, path, every = 0) {
         } catch (error) {
           if (signal.aborted) return;
           const problem = error instanceof Problem ? error : new Problem(0);
-          set((was) => ({ ...(was.key === key ? was : {}), key, problem, state: problem.status === 0 ? 'offline' : 'error' }));
+          set((was) => ({
+            ...(was.key === key ? was : {}),
+            key,
+            problem,
+            state: problem.status === 0 ? 'offline' : 'error',
+          }));
           if (hopeless(problem)) return;
           wait ||= pollEvery;
         }
@@ -126,5 +159,8 @@ export function useCall(token, path, every = 0) {
     })();
     return () => control.abort();
   }, [token, path, every, turn]);
-  return [result.key === key ? result : { state: 'loading' }, useCallback(() => again((n) => n + 1), [])];
+  return [
+    result.key === key ? result : { state: 'loading' },
+    useCallback(() => again((n) => n + 1), []),
+  ];
 }

@@ -23,7 +23,8 @@ function Goal({ ranking, unit, past }) {
     const gap = past ? ahead.score - me.score : Math.max(1, ahead.score - me.score + 1);
     return html`<p class="goal">${parts(past ? 'behind' : 'toPass', { n: html`<b>${number(gap)}</b>`, unit, name: html`<${Name} person=${ahead} />` })}</p>`;
   }
-  if (behind) return html`<p class="goal">${parts('leadBy', { n: html`<b>${number(me.score - behind.score)}</b>`, unit, name: html`<${Name} person=${behind} />` })}</p>`;
+  if (behind)
+    return html`<p class="goal">${parts('leadBy', { n: html`<b>${number(me.score - behind.score)}</b>`, unit, name: html`<${Name} person=${behind} />` })}</p>`;
   return html`<p class="goal">${me && me.rank === 1 ? t('leadAlone') : ''}</p>`;
 }
 
@@ -64,21 +65,33 @@ function Actions({ session, ranking, renew, say }) {
   const [busy, setBusy] = useState(false);
   const act = async (work) => {
     setBusy(true);
-    try { say(await work()); } catch (problem) { say(problem.message || t('wrong')); }
+    try {
+      say(await work());
+    } catch (problem) {
+      say(problem.message || t('wrong'));
+    }
     setBusy(false);
   };
-  const walk = (n) => act(async () => {
-    const me = await call(session.token, `/v1/boards/${session.board}/me`);
-    const score = Math.min((me.score ?? 0) + n, 100000);
-    if (score === me.score) return t('stepsFull');
-    await call(session.token, `/v1/boards/${session.board}/scores`, { method: 'POST', body: { date: ranking.date, score } });
-    await renew();
-    return t('walked', { n: number(score - (me.score ?? 0)) });
-  });
-  const give = () => act(async () => {
-    const { coins } = await call(session.token, '/demo/gift', { method: 'POST', body: { user_id: session.user.user_id } });
-    return t('gave', { n: number(coins) });
-  });
+  const walk = (n) =>
+    act(async () => {
+      const me = await call(session.token, `/v1/boards/${session.board}/me`);
+      const score = Math.min((me.score ?? 0) + n, 100000);
+      if (score === me.score) return t('stepsFull');
+      await call(session.token, `/v1/boards/${session.board}/scores`, {
+        method: 'POST',
+        body: { date: ranking.date, score },
+      });
+      await renew();
+      return t('walked', { n: number(score - (me.score ?? 0)) });
+    });
+  const give = () =>
+    act(async () => {
+      const { coins } = await call(session.token, '/demo/gift', {
+        method: 'POST',
+        body: { user_id: session.user.user_id },
+      });
+      return t('gave', { n: number(coins) });
+    });
   return html`<section class="actions" aria-label=${t('demo')}>
     <div class="actions-text"><h2>${t('demo')}</h2><p>${t('demoHint')}</p></div>
     <div class="buttons">
@@ -93,17 +106,29 @@ function usePages(token, path, first) {
   const [more, setMore] = useState({ entries: [], cursor: null });
   const cursor = more.entries.length ? more.cursor : first?.next_cursor;
   const next = async () => {
-    const page = await call(token, `${path}?limit=${maxPage}&date=${first.date}&cursor=${encodeURIComponent(cursor)}`);
+    const page = await call(
+      token,
+      `${path}?limit=${maxPage}&date=${first.date}&cursor=${encodeURIComponent(cursor)}`,
+    );
     setMore((was) => ({ entries: [...was.entries, ...page.entries], cursor: page.next_cursor }));
   };
   const seen = new Set(first?.entries.map((entry) => entry.user_id));
-  return [[...(first?.entries ?? []), ...more.entries.filter((entry) => !seen.has(entry.user_id) && seen.add(entry.user_id))], cursor ? next : null];
+  return [
+    [
+      ...(first?.entries ?? []),
+      ...more.entries.filter((entry) => !seen.has(entry.user_id) && seen.add(entry.user_id)),
+    ],
+    cursor ? next : null,
+  ];
 }
 
 function Ranked({ session, ranking, state, problem, retry, limit, grow, say, past }) {
   const path = `/v1/boards/${session.board}/friends`;
   const [entries, next] = usePages(session.token, path, ranking);
-  if (!ranking) return state === 'offline' || state === 'error' ? html`<${Trouble} problem=${problem} retry=${retry} />` : html`<${Skeleton} />`;
+  if (!ranking)
+    return state === 'offline' || state === 'error'
+      ? html`<${Trouble} problem=${problem} retry=${retry} />`
+      : html`<${Skeleton} />`;
   if (ranking.entries.length === 0) {
     return html`<${Notice} icon="walk" title=${t(past ? 'emptyDay' : 'emptyToday')} hint=${t(past ? 'emptyDayHint' : 'emptyTodayHint')} />`;
   }
@@ -135,18 +160,29 @@ function Screen({ session, today, day, result, retry, limit, grow, renew, say, h
 export function Today({ session, say, hear, onProblem, onToday }) {
   const [limit, setLimit] = useState(pageSize);
   const [result, renew] = useLive(session.token, session.board, limit);
-  useEffect(() => { if (result.problem) onProblem(result.problem); }, [result.problem]);
-  useEffect(() => { if (result.data) onToday(result.data.date); }, [result.data?.date]);
+  useEffect(() => {
+    if (result.problem) onProblem(result.problem);
+  }, [result.problem]);
+  useEffect(() => {
+    if (result.data) onToday(result.data.date);
+  }, [result.data?.date]);
   return html`<${Screen} session=${session} today=${result.data?.date ?? session.today} day=${result.data?.date ?? session.today} result=${result} limit=${limit} grow=${() => setLimit(Math.min(maxPage, limit * 2))} renew=${renew} say=${say} hear=${hear} />`;
 }
 
 export function PastDay({ session, day, onProblem, onToday }) {
   const [limit, setLimit] = useState(pageSize);
-  const [result, retry] = useCall(session.token, `/v1/boards/${session.board}/friends?date=${day}&limit=${limit}`);
+  const [result, retry] = useCall(
+    session.token,
+    `/v1/boards/${session.board}/friends?date=${day}&limit=${limit}`,
+  );
   // What today is, for the strip, where the page began on a past day.
   const [boards] = useCall(session.token, session.today ? null : '/v1/boards');
   const found = boards.data?.boards.find((board) => board.name === session.board)?.current.date;
-  useEffect(() => { if (found) onToday(found); }, [found]);
-  useEffect(() => { if (result.problem) onProblem(result.problem); }, [result.problem]);
+  useEffect(() => {
+    if (found) onToday(found);
+  }, [found]);
+  useEffect(() => {
+    if (result.problem) onProblem(result.problem);
+  }, [result.problem]);
   return html`<${Screen} session=${session} today=${session.today ?? found ?? day} day=${day} result=${result} retry=${retry} limit=${limit} grow=${() => setLimit(Math.min(maxPage, limit * 2))} past />`;
 }

@@ -3,5 +3,12 @@ import { h } from './vendor/preact.js';
 import htm from './vendor/htm.js';
 
 export { render } from './vendor/preact.js';
-export { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from './vendor/hooks.js';
+export {
+  useCallback,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from './vendor/hooks.js';
 export const html = htm.bind(h);
