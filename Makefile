@@ -30,6 +30,7 @@ test: build
 
 lint:
 	$(PRETTIER) --check web
+	@! LC_ALL=C.UTF-8 grep -nE '.{121}' $(wildcard web/page/*.js web/page/*.css web/page/*.html) || { echo "lines of more than 120 characters"; exit 1; }
 	$(GO) vet ./...
 	$(GOLANGCI_LINT) run ./...
 

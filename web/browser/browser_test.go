@@ -136,7 +136,11 @@ func (p *page) hear(event any) {
 	case *runtime.EventConsoleAPICalled:
 		p.faults = append(p.faults, fmt.Sprintf("console: %s", e.Type))
 	case *runtime.EventExceptionThrown:
-		p.faults = append(p.faults, "exception: "+e.ExceptionDetails.Text)
+		fault := "exception: " + e.ExceptionDetails.Text
+		if e.ExceptionDetails.Exception != nil {
+			fault += ": " + e.ExceptionDetails.Exception.Description
+		}
+		p.faults = append(p.faults, fault)
 	case *network.EventRequestWillBeSent:
 		p.requests[e.RequestID] = e.Request.URL
 		p.order = append(p.order, e.Request.URL)
@@ -267,7 +271,7 @@ func (p *page) holds(where string) {
 		const own = document.querySelector('.ranking .own')?.getBoundingClientRect();
 		const out = (e) => { const r = e.getBoundingClientRect(); return r.left < -0.5 || r.right > document.documentElement.clientWidth + 0.5; };
 		return {
-			Wide: [...document.querySelectorAll('.card, .hero, .row, .row .score, .top, .button, h1')].filter((e) => !e.classList.contains('unseen') && out(e)).map((e) => e.className + ' ' + e.tagName),
+			Wide: [...document.querySelectorAll('.card, .hero, .row, .row .score, .top, .button, h1')].filter((e) => !e.classList.contains('visually-hidden') && out(e)).map((e) => e.className + ' ' + e.tagName),
 			Scrolls: document.documentElement.scrollWidth > document.documentElement.clientWidth,
 			Own: !own || (own.top >= 0 && own.bottom <= bottom + 1),
 		};

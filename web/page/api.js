@@ -1,22 +1,34 @@
 // Calls of the API.
+import { useCallback, useEffect, useState } from './view.js';
 
-// Problem is an error that the service has answered; of status 0 where it has
-// not answered at all.
-export class Problem extends Error {
+// ApiError is an error response of the service. Its status is 0 if there was no
+// response; its message may be shown to people.
+export class ApiError extends Error {
   constructor(status, body) {
     super(body?.detail ?? '');
     this.status = status;
     this.code = body?.code ?? '';
   }
+
+  // permanent reports whether the same request would fail again.
+  get permanent() {
+    return this.status >= 400 && this.status < 500 && this.status !== 429;
+  }
 }
+
+const isAbort = (error) => error.name === 'AbortError';
+
+// toApiError returns the error itself if it is an ApiError, and otherwise one of
+// status 0.
+export const toApiError = (error) => (error instanceof ApiError ? error : new ApiError(0));
 
 async function send(token, path, { method = 'GET', body, signal } = {}) {
   const headers = {};
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers['Content-Type'] = 'application/json';
-  let answer;
+  let response;
   try {
-    answer = await fetch(path, {
+    response = await fetch(path, {
       method,
       headers,
       signal,
@@ -24,28 +36,31 @@ async function send(token, path, { method = 'GET', body, signal } = {}) {
       body: body === undefined ? undefined : JSON.stringify(body),
     });
   } catch (error) {
-    if (error.name === 'AbortError') throw error;
-    throw new Problem(0);
+    if (isAbort(error)) throw error;
+    throw new ApiError(0);
   }
-  if (!answer.ok) throw new Problem(answer.status, await answer.json().catch(() => null));
-  return answer;
+  if (!response.ok) {
+    throw new ApiError(response.status, await response.json().catch(() => null));
+  }
+  return response;
 }
 
-// call makes a call and answers its JSON; null where there is none.
-export async function call(token, path, options) {
-  const answer = await send(token, path, options);
-  if (answer.status === 204) return null;
-  return answer.json().catch((error) => {
-    if (error.name === 'AbortError') throw error;
-    throw new Problem(0);
+// fetchJSON makes a call and returns its JSON, or null if there is no content.
+export async function fetchJSON(token, path, options) {
+  const response = await send(token, path, options);
+  if (response.status === 204) return null;
+  return response.json().catch((error) => {
+    if (isAbort(error)) throw error;
+    throw new ApiError(0);
   });
 }
 
-// stream reads server-sent events until they end, and tells each to
-// onEvent(name, data); any sign of life goes to onLife.
-export async function stream(token, path, { signal, onEvent, onLife }) {
-  const answer = await send(token, path, { signal });
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+// readEvents reads server-sent events until the stream ends. It calls
+// onEvent(name, data) for each event, and onData for everything that arrives,
+// keep-alive comments included.
+export async function readEvents(token, path, { signal, onEvent, onData }) {
+  const response = await send(token, path, { signal });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
   for (;;) {
     let chunk;
@@ -53,10 +68,10 @@ export async function stream(token, path, { signal, onEvent, onLife }) {
       chunk = await reader.read();
     } catch (error) {
       if (signal.aborted) throw error;
-      throw new Problem(0);
+      throw new ApiError(0);
     }
     if (chunk.done) return;
-    onLife();
+    onData();
     const blocks = (rest + chunk.value).split('\n\n');
     rest = blocks.pop();
     for (const block of blocks) {
@@ -69,4 +84,74 @@ export async function stream(token, path, { signal, onEvent, onLife }) {
       if (data) onEvent(name, JSON.parse(data));
     }
   }
+}
+
+// sleep resolves after some milliseconds, or at once when the signal aborts.
+export const sleep = (ms, signal) =>
+  new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    const abort = () => {
+      clearTimeout(timer);
+      resolve();
+    };
+    signal.addEventListener('abort', abort, { once: true });
+  });
+
+// untilVisible resolves once the page can be seen, or the signal aborts.
+export const untilVisible = (signal) =>
+  new Promise((resolve) => {
+    if (!document.hidden) {
+      resolve();
+      return;
+    }
+    document.addEventListener('visibilitychange', resolve, { once: true, signal });
+    signal.addEventListener('abort', resolve, { once: true });
+  });
+
+export const pollInterval = 3000;
+
+// withError adds an error to a result, and keeps its data if they are of the same
+// request.
+export const withError = (key, error) => (previous) => ({
+  ...(previous.key === key ? previous : {}),
+  key,
+  error,
+  state: error.status === 0 ? 'offline' : 'error',
+});
+
+// useFetch fetches a path, and again every interval milliseconds if that is not
+// 0. It fetches nothing while path is null. It returns [{data, state, error,
+// at}, retry]; state is loading, ready, offline or error, and at is the time of
+// the data.
+export function useFetch(token, path, interval = 0) {
+  const [result, setResult] = useState({});
+  const [attempt, setAttempt] = useState(0);
+  const key = `${token} ${path}`;
+  useEffect(() => {
+    if (!path) return undefined;
+    const controller = new AbortController();
+    const { signal } = controller;
+    const poll = async () => {
+      while (!signal.aborted) {
+        await untilVisible(signal);
+        let wait = interval;
+        try {
+          const data = await fetchJSON(token, path, { signal });
+          if (!signal.aborted) setResult({ key, data, state: 'ready', at: Date.now() });
+        } catch (cause) {
+          if (signal.aborted) return;
+          const error = toApiError(cause);
+          setResult(withError(key, error));
+          if (error.permanent) return;
+          wait ||= pollInterval;
+        }
+        if (!wait) return;
+        await sleep(wait, signal);
+      }
+    };
+    poll();
+    return () => controller.abort();
+  }, [token, path, interval, attempt]);
+  const retry = useCallback(() => setAttempt((n) => n + 1), []);
+  return [result.key === key ? result : { state: 'loading' }, retry];
 }

@@ -1,149 +1,250 @@
-// The page: who looks, at which screen.
-import { call } from './api.js';
+// The page: session, navigation, and everything around a screen.
+import { fetchJSON } from './api.js';
 import { Boards } from './boards.js';
+import { Avatar, ErrorNotice, Icon, nameOf, Skeleton } from './components.js';
 import { Friends } from './friends.js';
 import { History } from './history.js';
-import { t } from './i18n.js';
-import { known, Skeleton, Trouble } from './components.js';
-import { Bars, Message, SignIn } from './layout.js';
+import { stripBidi, t, tRich } from './i18n.js';
 import { PastDay, Today } from './today.js';
 import { html, render, useCallback, useEffect, useRef, useState } from './view.js';
 
 const isDemo = document.documentElement.hasAttribute('data-demo');
-const messageTime = 4500;
+const toastTime = 4500;
 
-// me is who a token speaks for, as far as it can be read: the service alone
-// checks it.
-function me(token) {
+// Screens by the first part of the address. The rest is their prop path.
+const screens = { '': Today, day: PastDay, history: History, boards: Boards, friends: Friends };
+
+// The tabs, and the first parts of the addresses that belong to each.
+const tabs = [
+  { name: 'today', href: '#/', routes: ['', 'day'] },
+  { name: 'history', href: '#/history', routes: ['history'] },
+  { name: 'boards', href: '#/boards', routes: ['boards'] },
+  { name: 'friends', href: '#/friends', routes: ['friends'] },
+];
+
+// tabOf returns the name of the tab that a route belongs to. An unknown route
+// shows today.
+const tabOf = (route) => (tabs.find((tab) => tab.routes.includes(route)) ?? tabs[0]).name;
+
+// userOf returns the user of a token. It does not verify the token: only the
+// service can.
+function userOf(token) {
+  const user = { user_id: '0', nickname: '', avatar_url: '' };
   try {
-    const claims = JSON.parse(atob(token.split('.')[1].replace(/-/g, '+').replace(/_/g, '/')));
-    return { user_id: String(claims.sub ?? '0'), nickname: '', avatar_url: '' };
+    const base64 = token.split('.')[1].replace(/-/g, '+').replace(/_/g, '/');
+    return { ...user, user_id: String(JSON.parse(atob(base64)).sub ?? '0') };
   } catch {
-    return { user_id: '0', nickname: '', avatar_url: '' };
+    return user;
   }
 }
 
+// useRoute returns [route, path]: the first part of the address's hash, and the
+// parts after it.
 function useRoute() {
-  const [hash, set] = useState(location.hash);
+  const [hash, setHash] = useState(location.hash);
   useEffect(() => {
-    const change = () => set(location.hash);
+    const change = () => setHash(location.hash);
     addEventListener('hashchange', change);
     return () => removeEventListener('hashchange', change);
   }, []);
-  const [tab = '', ...rest] = hash.replace(/^#\/?/, '').split('/');
-  return [tab, rest.map(decodeURIComponent)];
+  const [route = '', ...path] = hash.replace(/^#\/?/, '').split('/');
+  return [route, path.map(decodeURIComponent)];
 }
 
-// useMessages shows one message at a time: say tells something to see and to
-// hear, hear what is only heard.
-function useMessages() {
-  const [message, set] = useState(null);
-  const [heard, hear] = useState('');
+// useToast returns [toast, notify, announce]. notify(text) shows a message and
+// has it read by screen readers; announce(text) only has it read.
+function useToast() {
+  const [message, setMessage] = useState(null);
+  const [announcement, announce] = useState('');
   const timer = useRef(0);
-  const say = useCallback((text) => {
+  const notify = useCallback((text) => {
     clearTimeout(timer.current);
-    set({ text, id: Date.now() });
-    timer.current = setTimeout(() => set(null), messageTime);
+    setMessage({ text, id: Date.now() });
+    timer.current = setTimeout(() => setMessage(null), toastTime);
   }, []);
-  return [html`<${Message} message=${message} heard=${heard} />`, say, hear];
+  return [html`<${Toast} message=${message} announcement=${announcement} />`, notify, announce];
 }
 
-// useArrival moves the focus to a screen's heading when one goes there.
-function useArrival(hash) {
-  const begun = useRef(false);
+// useFocusOnNavigation moves the focus to the heading of a screen when the
+// address changes, but not when the page is opened.
+function useFocusOnNavigation(hash) {
+  const opened = useRef(false);
   useEffect(() => {
-    if (begun.current) {
+    if (opened.current) {
       scrollTo(0, 0);
-      (document.querySelector('main h1') ?? document.getElementById('main'))?.focus({
-        preventScroll: true,
-      });
+      const heading = document.querySelector('main h1') ?? document.getElementById('main');
+      heading?.focus({ preventScroll: true });
     }
-    begun.current = true;
+    opened.current = true;
   }, [hash]);
 }
 
-function Screens({ session, route, say, hear, onProblem, onToday }) {
-  const [tab, rest] = route;
-  switch (tab) {
-    case 'day':
-      return html`<${PastDay} key=${session.token} session=${session} day=${rest[0]} onProblem=${onProblem} onToday=${onToday} />`;
-    case 'history': {
-      const id = rest[0] && rest[0] !== session.user.user_id ? rest[0] : null;
-      return html`<${History} key=${`${session.token} ${id}`} session=${session} friend=${id && session.known(id)} onProblem=${onProblem} />`;
-    }
-    case 'boards':
-      return html`<${Boards} key=${session.token} session=${session} path=${rest} say=${hear} onProblem=${onProblem} />`;
-    case 'friends':
-      return html`<${Friends} key=${session.token} session=${session} say=${say} onProblem=${onProblem} />`;
-    default:
-      return html`<${Today} key=${session.token} session=${session} say=${say} hear=${hear} onProblem=${onProblem} onToday=${onToday} />`;
-  }
-}
-
-function App() {
+// useDemoPeople returns [people, error, retry]: the people whom a visitor of the
+// demo may be.
+function useDemoPeople() {
   const [people, setPeople] = useState(null);
-  const [problem, setProblem] = useState(null);
-  const [who, setWho] = useState(null); // {token, user}
-  const [refused, setRefused] = useState('');
-  const [board, setBoard] = useState('steps');
-  const [today, setToday] = useState(null);
-  const [message, say, hear] = useMessages();
-  const route = useRoute();
-  const [tab] = route;
-
+  const [error, setError] = useState(null);
   const load = useCallback(() => {
-    setProblem(null);
-    call(null, '/demo/people').then((answer) => {
-      setPeople(answer.people);
-      setWho({ token: answer.people[0].token, user: answer.people[0] });
-    }, setProblem);
+    setError(null);
+    fetchJSON(null, '/demo/people').then((body) => setPeople(body.people), setError);
   }, []);
   useEffect(() => {
     if (isDemo) load();
   }, []);
-  useArrival(location.hash);
+  return [people, error, load];
+}
+
+function UserSwitch({ people, user, onSwitch }) {
+  const change = (event) =>
+    onSwitch(people.find((person) => person.user_id === event.target.value));
+  const option = (person) => html`<option
+    key=${person.user_id}
+    value=${person.user_id}
+    selected=${person === user}
+  >
+    ${stripBidi(nameOf(person))}
+  </option>`;
+  return html`<div class="switch">
+    <${Avatar} user=${user} size="small" />
+    <select aria-label=${t('youAre')} value=${user.user_id} onChange=${change}>
+      ${people.map(option)}
+    </select>
+    <${Icon} name="chevron" />
+  </div>`;
+}
+
+function Layout({ session, tab, onSwitch, signOut, children }) {
+  const skip = (event) => {
+    event.preventDefault();
+    document.getElementById('main').focus();
+  };
+  const link = ({ name, href }) => html`<a
+    key=${name}
+    href=${href}
+    aria-current=${name === tab ? 'page' : undefined}
+  >
+    <${Icon} name=${name} /><span>${t(name)}</span>
+  </a>`;
+  return html`<a class="skip" href="#main" onClick=${skip}>${t('skip')}</a>
+    <header class="top">
+      <a class="brand" href="#/">
+        <img src="/assets/icon.svg" alt="" width="28" height="28" />
+        Stepboard
+      </a>
+      ${
+        session.people
+          ? html`<${UserSwitch} people=${session.people} user=${session.user} onSwitch=${onSwitch} />`
+          : html`<button class="button plain" onClick=${signOut}>${t('signOut')}</button>`
+      }
+    </header>
+    <main id="main" tabindex="-1">${children}</main>
+    <nav class="tabs" aria-label=${t('main')}>${tabs.map(link)}</nav>`;
+}
+
+function SignIn({ signIn, error }) {
+  const [token, setToken] = useState('');
+  const submit = (event) => {
+    event.preventDefault();
+    if (token.trim()) signIn(token.trim());
+  };
+  const command = html`<code>stepboard token --user 9</code>`;
+  return html`<main class="sign-in" id="main">
+    <img src="/assets/icon.svg" alt="" width="64" height="64" />
+    <h1>Stepboard</h1>
+    <p>${t('welcome')}</p>
+    <form class="card" onSubmit=${submit}>
+      <label for="token">${t('token')}</label>
+      <input
+        id="token"
+        type="password"
+        autocomplete="off"
+        spellcheck=${false}
+        required
+        value=${token}
+        onInput=${(event) => setToken(event.target.value)}
+        aria-describedby="token-hint"
+      />
+      <p class="wrong" role="alert">${error}</p>
+      <button class="button strong">${t('signIn')}</button>
+      <p id="token-hint" class="hint">${tRich('tokenHint', { command })}</p>
+    </form>
+    <a class="docs" href="/docs">${t('docs')}</a>
+  </main>`;
+}
+
+// Toast shows a message for a short time. Screen readers also read announcement,
+// which is not shown.
+function Toast({ message, announcement }) {
+  return html`<div class="message" role="status" aria-live="polite">
+      ${message && html`<p key=${message.id}>${message.text}</p>`}
+    </div>
+    <div class="visually-hidden" role="status" aria-live="polite">${announcement}</div>`;
+}
+
+function Loading({ error, retry }) {
+  const content = error
+    ? html`<section class="card"><${ErrorNotice} error=${error} retry=${retry} /></section>`
+    : html`<section class="card list"><${Skeleton} /></section>`;
+  return html`<main id="main" class="alone">${content}</main>`;
+}
+
+function App() {
+  const [people, loadError, retry] = useDemoPeople();
+  const [chosen, setLogin] = useState(null); // {token, user}
+  const [signInError, setSignInError] = useState('');
+  const [board, setBoard] = useState('steps');
+  const [today, setToday] = useState(null);
+  const [toast, notify, announce] = useToast();
+  const [route, path] = useRoute();
+  const tab = tabOf(route);
+  const loginAs = (user) => ({ token: user.token, user });
+  const login = chosen ?? (people && loginAs(people[0]));
+  const token = login?.token;
+
+  useFocusOnNavigation(location.hash);
   useEffect(() => {
-    const name = { day: 'today', '': 'today' }[tab] ?? tab;
-    document.title = `${t(['today', 'history', 'boards', 'friends'].includes(name) ? name : 'today')} · Stepboard`;
+    document.title = `${t(tab)} · Stepboard`;
   }, [tab]);
 
-  // A token that is not taken any more ends the session; a service without a
-  // board of this name has another one of days.
-  const onProblem = useCallback(
-    async (met) => {
-      if (met.status === 401 && !isDemo) {
-        setWho(null);
-        setRefused(t('badToken'));
-      } else if (met.code === 'board_not_found' && who) {
-        const { boards } = await call(who.token, '/v1/boards').catch(() => ({ boards: [] }));
-        const daily = boards.find((one) => one.kind === 'daily');
+  const signIn = (newToken) => {
+    setSignInError('');
+    setToday(null);
+    setLogin({ token: newToken, user: userOf(newToken) });
+  };
+  const signOut = () => {
+    setLogin(null);
+    location.hash = '#/';
+  };
+  // A refused token ends the session. A service without the board shows another
+  // daily one.
+  const onError = useCallback(
+    async (error) => {
+      if (error.status === 401 && !isDemo) {
+        setLogin(null);
+        setSignInError(t('badToken'));
+      } else if (error.code === 'board_not_found' && token) {
+        const { boards } = await fetchJSON(token, '/v1/boards').catch(() => ({ boards: [] }));
+        const daily = boards.find(({ kind }) => kind === 'daily');
         if (daily) setBoard(daily.name);
       }
     },
-    [who],
+    [token],
   );
 
-  if (!who) {
-    if (!isDemo)
-      return html`<${SignIn} message=${refused} signIn=${(token) => {
-        setRefused('');
-        setToday(null);
-        setWho({ token, user: me(token) });
-      }} />`;
-    return html`<main id="main" class="alone">${problem ? html`<section class="card"><${Trouble} problem=${problem} retry=${load} /></section>` : html`<section class="card list"><${Skeleton} /></section>`}</main>`;
-  }
-  const session = { ...who, people, board, today, known };
-  const choose = (person) => {
-    setWho({ token: person.token, user: person });
-  };
-  const shown = { day: 'today', '': 'today' }[tab] ?? tab;
-  return html`<${Bars} session=${session} tab=${shown} choose=${choose} signOut=${() => {
-    setWho(null);
-    location.hash = '#/';
-  }}>
-      <${Screens} session=${session} route=${route} say=${say} hear=${hear} onProblem=${onProblem} onToday=${setToday} />
+  if (!login && isDemo) return html`<${Loading} error=${loadError} retry=${retry} />`;
+  if (!login) return html`<${SignIn} error=${signInError} signIn=${signIn} />`;
+  const session = { ...login, people, board, today };
+  const Screen = Object.hasOwn(screens, route) ? screens[route] : Today;
+  const screenProps = { session, path, notify, announce, onError, onToday: setToday };
+  return html`<${Layout}
+      session=${session}
+      tab=${tab}
+      onSwitch=${(user) => setLogin(loginAs(user))}
+      signOut=${signOut}
+    >
+      <${Screen} key=${token} ...${screenProps} />
     <//>
-    ${message}`;
+    ${toast}`;
 }
 
 render(html`<${App} />`, document.getElementById('app'));

@@ -1,111 +1,158 @@
-// All boards: their global lists, the neighbourhood, and friends.
-import { boardName, duration, moment, number, t } from './i18n.js';
-import { useCall, useLive } from './stream.js';
-import { Icon, Notice, Segments, Skeleton, Trouble } from './components.js';
+// All boards: the global ranking of each, the part around the viewer, and friends.
+import { useFetch } from './api.js';
+import { ErrorNotice, Icon, Notice, SegmentedControl, Skeleton } from './components.js';
+import {
+  boardTitle,
+  formatDateTime,
+  formatDuration,
+  formatNumber,
+  t,
+  tCapitalized,
+} from './i18n.js';
 import { RankingList } from './ranking.js';
+import { useFriendRanking } from './stream.js';
 import { html, useEffect, useState } from './view.js';
 
-const refresh = 3000;
-const order = ['daily', 'event', 'rolling'];
+const rankingInterval = 3000;
+const boardsInterval = 60000;
+const friendLimit = 200;
+const kinds = ['daily', 'event', 'rolling'];
+const scopes = ['top', 'around', 'friends'];
+const queries = { top: '?limit=50', around: '?radius=10' };
 const icons = { daily: 'walk', event: 'gift', rolling: 'clock' };
 
-// unitOf guesses what is counted: the service does not say.
-const unitOf = (board) =>
-  t(board.kind === 'daily' ? 'steps' : board.name.startsWith('gift') ? 'coins' : 'points');
+// unitKey guesses what a board counts, which the service does not say.
+function unitKey(board) {
+  if (board.kind === 'daily') return 'steps';
+  return board.name.startsWith('gift') ? 'coins' : 'points';
+}
 
-const capital = (text) => text.replace(/^./, (first) => first.toUpperCase());
-
-// useNow is the time, as often as a board's clock needs it.
-function useNow(every) {
-  const [now, set] = useState(Date.now());
+function useNow(interval) {
+  const [now, setNow] = useState(Date.now());
   useEffect(() => {
-    const timer = setInterval(() => set(Date.now()), every);
+    const timer = setInterval(() => setNow(Date.now()), interval);
     return () => clearInterval(timer);
-  }, [every]);
+  }, [interval]);
   return now;
 }
 
-function Clock({ board }) {
+// Countdown shows when an event starts or ends.
+function Countdown({ board }) {
   const now = useNow(1000);
-  const { starts_at: starts, ends_at: ends } = board.current;
   if (board.kind !== 'event') return null;
-  const [from, to] = [Date.parse(starts), Date.parse(ends)];
-  if (now < from)
-    return html`<span class="pill slow"><${Icon} name="clock" />${t('startsIn', { time: duration(from - now) })}</span>`;
-  if (now >= to) return html`<span class="pill final"><${Icon} name="check" />${t('over')}</span>`;
-  return html`<span class="pill live"><${Icon} name="clock" /><span role="timer" aria-live="off">${t('left', { time: duration(to - now) })}</span></span>`;
+  const start = Date.parse(board.current.starts_at);
+  const end = Date.parse(board.current.ends_at);
+  if (now < start) {
+    const text = t('startsIn', { time: formatDuration(start - now) });
+    return html`<span class="pill slow"><${Icon} name="clock" />${text}</span>`;
+  }
+  if (now >= end) {
+    return html`<span class="pill final"><${Icon} name="check" />${t('over')}</span>`;
+  }
+  const text = t('left', { time: formatDuration(end - now) });
+  return html`<span class="pill live">
+    <${Icon} name="clock" /><span role="timer" aria-live="off">${text}</span>
+  </span>`;
 }
 
-function About({ board, ranking }) {
-  const note = t(board.kind, { unit: capital(unitOf(board)), n: board.window_hours });
+function BoardHeader({ board, ranking }) {
+  let about = t(board.kind, { unit: tCapitalized(unitKey(board)), n: board.window_hours });
+  if (board.kind === 'event') {
+    about += ` · ${t('ends', { when: formatDateTime(board.current.ends_at) })}`;
+  }
+  const settling = html`<span class="pill slow" role="status"><i></i>${t('settling')}</span>`;
+  const total = () => t('people', { n: formatNumber(ranking.total) });
   return html`<section class="about card">
     <span class=${`emblem ${board.kind}`}><${Icon} name=${icons[board.kind]} /></span>
-    <div class="about-text"><h2>${boardName(board.name)}</h2><p>${note}${board.kind === 'event' ? ` · ${t('ends', { when: moment(board.current.ends_at) })}` : ''}</p></div>
-    <div class="about-pills"><${Clock} board=${board} />
-      ${ranking?.settling && html`<span class="pill slow" role="status"><i></i>${t('settling')}</span>`}
-      ${ranking && html`<span class="pill">${t('people', { n: number(ranking.total) })}</span>`}</div>
+    <div class="about-text"><h2>${boardTitle(board.name)}</h2><p>${about}</p></div>
+    <div class="about-pills">
+      <${Countdown} board=${board} />
+      ${ranking?.settling && settling}
+      ${ranking && html`<span class="pill">${total()}</span>`}
+    </div>
   </section>`;
 }
 
-function List({ board, scope, result, retry, say }) {
-  const { data: ranking, state, problem } = result;
+function BoardRanking({ board, scope, result, retry, announce }) {
+  const { data: ranking, state, error } = result;
+  const title = boardTitle(board.name);
   const list = () => {
-    if (problem?.code === 'forbidden')
+    if (error?.code === 'forbidden') {
       return html`<${Notice} icon="lock" title=${t('privateTop')} />`;
-    if (!ranking)
-      return state === 'loading'
-        ? html`<${Skeleton} />`
-        : html`<${Trouble} problem=${problem} retry=${retry} />`;
-    if (ranking.entries.length === 0) {
-      const absent = scope === 'around' && ranking.total > 0;
-      return html`<${Notice} icon=${icons[board.kind]} title=${t(absent ? 'noScoreBoard' : 'emptyBoard')} hint=${t(absent ? 'noScoreBoardHint' : 'emptyBoardHint')} />`;
     }
-    return html`<${RankingList} label=${boardName(board.name)} entries=${ranking.entries} me=${ranking.me} total=${ranking.total} unit=${unitOf(board)} say=${say} />`;
+    if (!ranking) {
+      if (state === 'loading') return html`<${Skeleton} />`;
+      return html`<${ErrorNotice} error=${error} retry=${retry} />`;
+    }
+    if (ranking.entries.length === 0) {
+      const key = scope === 'around' && ranking.total > 0 ? 'noScoreBoard' : 'emptyBoard';
+      return html`<${Notice} icon=${icons[board.kind]} title=${t(key)} hint=${t(`${key}Hint`)} />`;
+    }
+    return html`<${RankingList}
+      label=${title}
+      entries=${ranking.entries}
+      me=${ranking.me}
+      total=${ranking.total}
+      unit=${t(unitKey(board))}
+      announce=${announce}
+    />`;
   };
-  return html`${board && html`<${About} board=${board} ranking=${ranking} />`}
-    <section class="card list" aria-label=${boardName(board.name)}>${list()}</section>`;
+  return html`<${BoardHeader} board=${board} ranking=${ranking} />
+    <section class="card list" aria-label=${title}>${list()}</section>`;
 }
 
-function GlobalList({ session, board, scope, say }) {
-  const [result, retry] = useCall(
-    session.token,
-    `/v1/boards/${board.name}/${scope}${scope === 'top' ? '?limit=50' : '?radius=10'}`,
-    refresh,
-  );
-  return html`<${List} board=${board} scope=${scope} result=${result} retry=${retry} say=${say} />`;
+function GlobalRanking({ session, board, scope, announce }) {
+  const path = `/v1/boards/${board.name}/${scope}${queries[scope]}`;
+  const [result, retry] = useFetch(session.token, path, rankingInterval);
+  return html`<${BoardRanking} ...${{ board, scope, result, retry, announce }} />`;
 }
 
-function FriendsList({ session, board, say }) {
-  const [result] = useLive(session.token, board.name, 200);
-  return html`<${List} board=${board} scope="friends" result=${result} say=${say} />`;
+function FriendsRanking({ session, board, scope, announce }) {
+  const [result] = useFriendRanking(session.token, board.name, friendLimit);
+  return html`<${BoardRanking} ...${{ board, scope, result, announce }} />`;
 }
 
-export function Boards({ session, path, onProblem, say }) {
-  const [{ data, state, problem }, retry] = useCall(session.token, '/v1/boards', 60000);
-  const [name, scope = 'top'] = path;
+function BoardLinks({ boards, board, scope }) {
+  const sorted = boards.toSorted((a, b) => kinds.indexOf(a.kind) - kinds.indexOf(b.kind));
+  const link = (other) => html`<a
+    key=${other.name}
+    class="chip"
+    href=${`#/boards/${other.name}/${scope}`}
+    aria-current=${other === board ? 'page' : undefined}
+  >
+    <${Icon} name=${icons[other.kind]} />${boardTitle(other.name)}
+  </a>`;
+  return html`<nav class="chips" aria-label=${t('boards')}>${sorted.map(link)}</nav>`;
+}
+
+export function Boards({ session, path, onError, announce }) {
+  const [{ data, state, error }, retry] = useFetch(session.token, '/v1/boards', boardsInterval);
   useEffect(() => {
-    if (problem) onProblem(problem);
-  }, [problem]);
-  const head = html`<header class="title"><h1 tabindex="-1">${t('boards')}</h1></header>`;
-  if (!data)
-    return html`<div class="page">${head}<section class="card list">${state === 'loading' ? html`<${Skeleton} />` : html`<${Trouble} problem=${problem} retry=${retry} />`}</section></div>`;
-  const board =
-    data.boards.find((one) => one.name === name) ??
-    data.boards.find((one) => one.name === session.board) ??
-    data.boards[0];
-  const sorted = data.boards.toSorted((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
-  const go = (to) => {
-    location.hash = `#/boards/${board.name}/${to}`;
+    if (error) onError(error);
+  }, [error]);
+  const title = html`<header class="title"><h1 tabindex="-1">${t('boards')}</h1></header>`;
+  if (!data) {
+    const loading = state === 'loading';
+    return html`<div class="page">
+      ${title}
+      <section class="card list">
+        ${loading ? html`<${Skeleton} />` : html`<${ErrorNotice} error=${error} retry=${retry} />`}
+      </section>
+    </div>`;
+  }
+  const [wantedName, wantedScope] = path;
+  const scope = scopes.includes(wantedScope) ? wantedScope : 'top';
+  const find = (name) => data.boards.find((board) => board.name === name);
+  const board = find(wantedName) ?? find(session.board) ?? data.boards[0];
+  const options = scopes.map((key) => [key, t(key)]);
+  const select = (key) => {
+    location.hash = `#/boards/${board.name}/${key}`;
   };
-  const options = [
-    ['top', t('top')],
-    ['around', t('around')],
-    ['friends', t('friends')],
-  ];
-  const Body = scope === 'friends' ? FriendsList : GlobalList;
-  return html`<div class="page">${head}
-    <nav class="chips" aria-label=${t('boards')}>${sorted.map((one) => html`<a key=${one.name} class="chip" href=${`#/boards/${one.name}/${scope}`} aria-current=${one === board ? 'page' : undefined}><${Icon} name=${icons[one.kind]} />${boardName(one.name)}</a>`)}</nav>
-    <${Segments} label=${t('boards')} options=${options} value=${scope} onChange=${go} />
-    <${Body} key=${`${board.name}/${scope}`} session=${session} board=${board} scope=${scope} say=${say} />
+  const Ranking = scope === 'friends' ? FriendsRanking : GlobalRanking;
+  return html`<div class="page">
+    ${title}
+    <${BoardLinks} boards=${data.boards} board=${board} scope=${scope} />
+    <${SegmentedControl} label=${t('boards')} options=${options} value=${scope} onChange=${select} />
+    <${Ranking} key=${`${board.name}/${scope}`} ...${{ session, board, scope, announce }} />
   </div>`;
 }

@@ -1,8 +1,8 @@
-// The chart of a history. Loaded, with uPlot, once a history is looked at.
-import { addDays, number, shortDay } from './i18n.js';
+// The chart of a history. It is loaded, with uPlot, when a history is opened.
+import { addDays, formatDay, formatNumber } from './i18n.js';
 import uPlot from './vendor/uPlot.js';
 
-const styled = new Promise((resolve) => {
+const stylesheetLoaded = new Promise((resolve) => {
   const link = Object.assign(document.createElement('link'), {
     rel: 'stylesheet',
     href: '/assets/vendor/uPlot.css',
@@ -12,110 +12,107 @@ const styled = new Promise((resolve) => {
   document.head.append(link);
 });
 
-const seconds = (day) => Date.parse(`${day}T00:00:00Z`) / 1000;
-const dayOf = (second) => new Date(second * 1000).toISOString().slice(0, 10);
+const halfDay = 43200;
+const labelWidth = 90;
 
-// columns are the days from the first to the last, with gaps where there is no
-// score: all days, the best one, the average.
-function columns(entries, numbers) {
+// uPlot counts time in seconds.
+const secondsOf = (day) => Date.parse(`${day}T00:00:00Z`) / 1000;
+const dayOf = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 10);
+
+// toColumns returns uPlot's columns for every day from the first to the last: the
+// times, the scores, the best score, the average. A day without a score is null.
+function toColumns(entries, stats) {
   const byDay = new Map(entries.map((entry) => [entry.date, entry]));
   const days = [];
-  for (let day = entries.at(-1).date; day <= entries[0].date; day = addDays(day, 1)) days.push(day);
+  for (let day = entries.at(-1).date; day <= entries[0].date; day = addDays(day, 1)) {
+    days.push(day);
+  }
   const score = (day) => byDay.get(day)?.score ?? null;
-  return {
-    byDay,
-    days,
-    data: [
-      days.map(seconds),
-      days.map((day) => (day === numbers.best.date ? null : score(day))),
-      days.map((day) => (day === numbers.best.date ? score(day) : null)),
-      days.map(() => numbers.average),
-    ],
-  };
+  const isBest = (day) => day === stats.best.date;
+  const data = [
+    days.map(secondsOf),
+    days.map((day) => (isBest(day) ? null : score(day))),
+    days.map((day) => (isBest(day) ? score(day) : null)),
+    days.map(() => stats.average),
+  ];
+  return { byDay, days, data };
 }
 
-function options(box, { byDay, days }, choose) {
+function plotOptions(box, { byDay, days }, onSelect) {
   const color = (name) => getComputedStyle(box).getPropertyValue(name).trim();
   const bars = uPlot.paths.bars({ size: [0.62, 22], radius: 0.3 });
   const font = `12px ${getComputedStyle(document.body).fontFamily}`;
-  const half = 43200;
+  // Labels every few days, counted back from the last one.
+  const labelledDays = () => {
+    const fitting = Math.max(2, Math.floor(box.clientWidth / labelWidth));
+    const step = Math.max(1, Math.ceil(days.length / fitting));
+    return days.filter((_, i) => (days.length - 1 - i) % step === 0).map(secondsOf);
+  };
+  const axis = { stroke: color('--soft'), font, ticks: { show: false } };
+  const noPoints = { points: { show: false } };
   return {
     width: box.clientWidth,
     height: box.clientHeight,
     padding: [12, 24, 0, 0],
     legend: { show: false },
-    cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
-    tzDate: (second) => uPlot.tzDate(new Date(second * 1000), 'Etc/UTC'),
+    cursor: { y: false, drag: { x: false, y: false }, ...noPoints },
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC'),
     scales: {
-      x: { range: [seconds(days[0]) - half, seconds(days.at(-1)) + half] },
+      x: { range: [secondsOf(days[0]) - halfDay, secondsOf(days.at(-1)) + halfDay] },
       y: { range: (_, low, high) => [0, Math.max(high, 10) * 1.08] },
     },
     axes: [
       {
-        stroke: color('--soft'),
-        font,
+        ...axis,
         size: 30,
         grid: { show: false },
-        ticks: { show: false },
-        splits: () => {
-          const every = Math.max(
-            1,
-            Math.ceil(days.length / Math.max(2, Math.floor(box.clientWidth / 90))),
-          );
-          return days.filter((_, i) => (days.length - 1 - i) % every === 0).map(seconds);
-        },
-        values: (_, splits) => splits.map((second) => shortDay(dayOf(second))),
+        splits: labelledDays,
+        values: (_, splits) => splits.map((seconds) => formatDay(dayOf(seconds))),
       },
       {
-        stroke: color('--soft'),
-        font,
+        ...axis,
         size: 52,
-        ticks: { show: false },
         grid: { stroke: color('--line'), width: 1 },
-        values: (_, splits) => splits.map(number),
+        values: (_, splits) => splits.map(formatNumber),
       },
     ],
     series: [
       {},
-      { paths: bars, fill: color('--bar'), width: 0, points: { show: false } },
-      { paths: bars, fill: color('--gold'), width: 0, points: { show: false } },
-      { stroke: color('--accent'), width: 1.5, dash: [5, 5], points: { show: false } },
+      { paths: bars, fill: color('--bar'), width: 0, ...noPoints },
+      { paths: bars, fill: color('--gold'), width: 0, ...noPoints },
+      { stroke: color('--accent'), width: 1.5, dash: [5, 5], ...noPoints },
     ],
     hooks: {
-      setCursor: [
-        (plot) => {
-          const entry = byDay.get(days[plot.cursor.idx]);
-          choose(entry ?? null);
-        },
-      ],
+      setCursor: [(plot) => onSelect(byDay.get(days[plot.cursor.idx]) ?? null)],
     },
   };
 }
 
-// draw puts the chart in the box, keeps it as large as that and in the colours
-// of the page, and answers how to remove it.
-export function draw(box, entries, numbers, choose) {
-  const table = columns(entries, numbers);
+// draw draws the chart into a box, and again when the size of the box or the
+// colour scheme changes. It calls onSelect with the entry under the pointer, or
+// null. It returns a function that removes the chart.
+export function draw(box, entries, stats, onSelect) {
+  const columns = toColumns(entries, stats);
   let plot;
-  let gone = false;
-  const make = () => {
-    if (gone) return;
+  let removed = false;
+  const redraw = () => {
+    if (removed) return;
     plot?.destroy();
-    plot = new uPlot(options(box, table, choose), table.data, box);
+    plot = new uPlot(plotOptions(box, columns, onSelect), columns.data, box);
   };
-  const dark = matchMedia('(prefers-color-scheme: dark)');
-  const size = new ResizeObserver(() => {
-    if (plot && box.clientWidth !== plot.width) make();
+  const darkScheme = matchMedia('(prefers-color-scheme: dark)');
+  const sizeObserver = new ResizeObserver(() => {
+    if (plot && box.clientWidth !== plot.width) redraw();
   });
-  styled.then(() => {
-    make();
-    size.observe(box);
+  stylesheetLoaded.then(() => {
+    redraw();
+    sizeObserver.observe(box);
   });
-  dark.addEventListener('change', make);
+  darkScheme.addEventListener('change', redraw);
   return () => {
-    gone = true;
-    size.disconnect();
-    dark.removeEventListener('change', make);
+    removed = true;
+    sizeObserver.disconnect();
+    darkScheme.removeEventListener('change', redraw);
     plot?.destroy();
   };
 }

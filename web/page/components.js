@@ -1,56 +1,61 @@
-// Small parts of the page.
-import { number, plain, t } from './i18n.js';
+// Components that several screens use.
+import { formatNumber, stripBidi, t } from './i18n.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
-export const still = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
+export const prefersReducedMotion = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
-const paths = {
+// iconPaths are drawn in a box of 24 by 24.
+const iconPaths = {
   today: 'M5 19v-5h4v5M10 19V6h4v13M15 19v-8h4v8',
-  history: 'M4 19h16M6 15l4-5 3.500 3L19 6',
-  boards:
-    'M7 4h10v5a5 5 0 0 1-10 0zM7 6H4v1a3 3 0 0 0 3 3M17 6h3v1a3 3 0 0 1-3 3M12 14v4M8.500 20h7',
+  history: 'M4 19h16M6 15l4-5 3.5 3L19 6',
+  boards: 'M7 4h10v5a5 5 0 0 1-10 0zM7 6H4v1a3 3 0 0 0 3 3M17 6h3v1a3 3 0 0 1-3 3M12 14v4M8.5 20h7',
   friends:
-    'M9 11a3.500 3.500 0 1 0 0-7 3.500 3.500 0 0 0 0 7zM2.500 20a6.500 6.500 0 0 1 13 0M16 4.300a3.500 3.500 0 0 1 0 6.400M18.500 14.200A6.500 6.500 0 0 1 21.500 20',
-  crown: 'M4 18h16M4.500 15 3 7l5 3.500L12 5l4 5.500L21 7l-1.500 8z',
-  calendar: 'M5 6h14v14H5zM5 10h14M9 3.500V7M15 3.500V7',
+    'M9 11a3.5 3.5 0 1 0 0-7 3.5 3.5 0 0 0 0 7zM2.5 20a6.5 6.5 0 0 1 13 0' +
+    'M16 4.3a3.5 3.5 0 0 1 0 6.4M18.5 14.2A6.5 6.5 0 0 1 21.5 20',
+  crown: 'M4 18h16M4.5 15 3 7l5 3.5L12 5l4 5.5L21 7l-1.5 8z',
+  calendar: 'M5 6h14v14H5zM5 10h14M9 3.5V7M15 3.5V7',
   back: 'M15 5l-7 7 7 7',
-  walk: 'M13 4.500a1 1 0 1 0 0-.01M8 21l3-6 3 2.500V21M7 12l2-4 4-.5 2 4 3 1M11 15l1.500-7',
-  gift: 'M4 11h16v9H4zM3 7h18v4H3zM12 7v13M12 7c-5 0-5-4-2.500-4S12 7 12 7s0-4 2.500-4S17 7 12 7z',
+  walk: 'M13 4.5a1 1 0 1 0 0-.01M8 21l3-6 3 2.5V21M7 12l2-4 4-.5 2 4 3 1M11 15l1.5-7',
+  gift: 'M4 11h16v9H4zM3 7h18v4H3zM12 7v13M12 7c-5 0-5-4-2.5-4S12 7 12 7s0-4 2.5-4S17 7 12 7z',
   chevron: 'M7 10l5 5 5-5',
-  lock: 'M6 11h12v9H6zM8.500 11V8a3.500 3.500 0 0 1 7 0v3',
-  cloud: 'M7 18h10a4 4 0 0 0 .5-8A6 6 0 0 0 6 9.500 4.300 4.300 0 0 0 7 18zM4 4l16 17',
+  lock: 'M6 11h12v9H6zM8.5 11V8a3.5 3.5 0 0 1 7 0v3',
+  cloud: 'M7 18h10a4 4 0 0 0 .5-8A6 6 0 0 0 6 9.5 4.3 4.3 0 0 0 7 18zM4 4l16 17',
   clock: 'M12 20a8 8 0 1 0 0-16 8 8 0 0 0 0 16zM12 8v4l3 2',
-  check: 'M5 12.500l4.500 4.500L19 7.500',
+  check: 'M5 12.5l4.5 4.5L19 7.5',
 };
 
 export function Icon({ name }) {
-  return html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d=${paths[name]} /></svg>`;
+  return html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true">
+    <path d=${iconPaths[name]} />
+  </svg>`;
 }
 
-// hue picks a colour for somebody, always the same. Neighbouring ids, which
-// are common, are far apart: by the golden angle.
-const hue = (id) => Math.round(((Number(id) % 3600) * 137.508) % 360);
+// avatarHue returns a user's colour, always the same one. Multiples of the golden
+// angle are far apart, so users with consecutive ids look different.
+const avatarHue = (id) => Math.round(((Number(id) % 3600) * 137.508) % 360);
 
 const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
-const first = (text) => graphemes.segment(text)[Symbol.iterator]().next().value?.segment ?? '';
+const firstGrapheme = (text) =>
+  graphemes.segment(text)[Symbol.iterator]().next().value?.segment ?? '';
 
-// initials stand for a name: those of its first and last word, or the last
-// character of a name in Han characters, as is usual there.
+// initials returns the initials of the first and the last word of a name. Of a
+// name in Han characters it returns the last character, as is usual there.
 export function initials(name, id) {
-  const words = plain(name)
+  const words = stripBidi(name)
     .split(/\s+/)
     .map((word) => word.replace(/^[^\p{L}\p{N}\p{Extended_Pictographic}]+/u, ''))
     .filter(Boolean);
   if (words.length === 0) return id.slice(-2);
   if (/^\p{Script=Han}+$/u.test(words[0])) return words[0].slice(-1);
-  const one = first(words[0]);
-  const two = words.length > 1 ? first(words.at(-1)) : '';
-  return (/\p{Extended_Pictographic}/u.test(one + two) ? one : one + two).toUpperCase();
+  const first = firstGrapheme(words[0]);
+  const last = words.length > 1 ? firstGrapheme(words.at(-1)) : '';
+  const pictographic = /\p{Extended_Pictographic}/u.test(first + last);
+  return (pictographic ? first : first + last).toUpperCase();
 }
 
-// ownPicture is a picture that may be shown: one of the page's own origin. Any
-// other server would learn who looks at whom, and when.
-function ownPicture(address) {
+// sameOrigin returns the address of a picture if it has the page's own origin,
+// and otherwise null: another server would learn who looks at whom, and when.
+function sameOrigin(address) {
   if (!address) return null;
   try {
     return new URL(address, location.href).origin === location.origin ? address : null;
@@ -59,55 +64,68 @@ function ownPicture(address) {
   }
 }
 
-export function Avatar({ person, size = '' }) {
+export function Avatar({ user, size = '' }) {
   const [broken, setBroken] = useState(false);
-  const picture = broken ? null : ownPicture(person.avatar_url);
-  return html`<span class=${`avatar ${size}`} style=${{ '--hue': String(hue(person.user_id)) }} aria-hidden="true">
-    ${picture ? html`<img src=${picture} alt="" loading="lazy" onError=${() => setBroken(true)} />` : initials(person.nickname, person.user_id)}
+  const picture = broken ? null : sameOrigin(user.avatar_url);
+  const style = { '--hue': String(avatarHue(user.user_id)) };
+  return html`<span class=${`avatar ${size}`} style=${style} aria-hidden="true">
+    ${
+      picture
+        ? html`<img src=${picture} alt="" loading="lazy" onError=${() => setBroken(true)} />`
+        : initials(user.nickname, user.user_id)
+    }
   </span>`;
 }
 
-const seen = new Map();
+// Profiles that a list has shown, for screens that know only a user id.
+const profiles = new Map();
+export const cacheProfiles = (users) => users.forEach((user) => profiles.set(user.user_id, user));
+export const cachedProfile = (id) =>
+  profiles.get(id) ?? { user_id: id, nickname: '', avatar_url: '' };
 
-// remember keeps who somebody is for screens that are told an id alone.
-export const remember = (people) => people.forEach((person) => seen.set(person.user_id, person));
-export const known = (id) => seen.get(id) ?? { user_id: id, nickname: '', avatar_url: '' };
+export const nameOf = (user) => user.nickname || `#${user.user_id}`;
 
-export const nameOf = (person) => person.nickname || `#${person.user_id}`;
-
-// Name is somebody's name, in a box of its own: whatever it holds stays in
-// there.
-export function Name({ person }) {
-  return html`<bdi class="name" title=${plain(nameOf(person))}>${nameOf(person)}</bdi>`;
+// Name shows a name in a bdi element, so that its characters can't change the
+// direction of the text around it.
+export function Name({ user }) {
+  return html`<bdi class="name" title=${stripBidi(nameOf(user))}>${nameOf(user)}</bdi>`;
 }
 
-// Rolling counts up or down to a number.
-export function Rolling({ value }) {
-  const [shown, show] = useState(value);
-  const at = useRef(value);
+const countTime = 600;
+
+// AnimatedNumber counts up or down to its value.
+export function AnimatedNumber({ value }) {
+  const [shown, setShown] = useState(value);
+  const current = useRef(value);
   useEffect(() => {
-    const from = at.current;
+    const from = current.current;
     if (from === value) return undefined;
-    if (still() || document.hidden) {
-      at.current = value;
+    const show = (n) => {
+      current.current = n;
+      setShown(n);
+    };
+    if (prefersReducedMotion() || document.hidden) {
       show(value);
       return undefined;
     }
-    const begun = performance.now();
+    const start = performance.now();
     let frame = requestAnimationFrame(function step(now) {
-      const part = Math.min(1, (now - begun) / 600);
-      at.current = part === 1 ? value : Math.round(from + (value - from) * (1 - (1 - part) ** 3));
-      show(at.current);
-      if (part < 1) frame = requestAnimationFrame(step);
+      const progress = Math.min(1, (now - start) / countTime);
+      const eased = 1 - (1 - progress) ** 3;
+      show(progress === 1 ? value : Math.round(from + (value - from) * eased));
+      if (progress < 1) frame = requestAnimationFrame(step);
     });
     return () => cancelAnimationFrame(frame);
   }, [value]);
-  return html`<span class="rolling"><span aria-hidden="true">${number(shown)}</span><span class="unseen">${number(value)}</span></span>`;
+  return html`<span>
+    <span aria-hidden="true">${formatNumber(shown)}</span>
+    <span class="visually-hidden">${formatNumber(value)}</span>
+  </span>`;
 }
 
-// Notice fills the place of what is not there.
-export function Notice({ icon, title, hint, action, onAction, calm }) {
-  return html`<div class="notice" role=${calm ? undefined : 'status'}>
+// Notice shows a message in place of content.
+export function Notice({ icon, title, hint, action, onAction }) {
+  return html`<div class="notice" role="status">
     <span class="notice-icon"><${Icon} name=${icon} /></span>
     <h3>${title}</h3>
     ${hint && html`<p>${hint}</p>`}
@@ -115,45 +133,71 @@ export function Notice({ icon, title, hint, action, onAction, calm }) {
   </div>`;
 }
 
-// explain is what a person is told of a problem.
-export function explain(problem) {
-  if (!problem) return t('wrong');
-  if (problem.status === 0) return t('offlineHint');
-  if (problem.status === 404) return t('notFound');
-  if (problem.status === 429) return t('tooMany');
-  if (problem.status >= 500) return t('unavailable');
-  return problem.message || t('wrong');
+// errorText returns a text about an error for people.
+export function errorText(error) {
+  if (!error) return t('wrong');
+  if (error.status === 0) return t('offlineHint');
+  if (error.status === 404) return t('notFound');
+  if (error.status === 429) return t('tooMany');
+  if (error.status >= 500) return t('unavailable');
+  return error.message || t('wrong');
 }
 
-export function Trouble({ problem, retry }) {
-  const offline = problem?.status === 0;
-  if (problem?.status === 404)
+export function ErrorNotice({ error, retry }) {
+  if (error?.status === 404) {
     return html`<${Notice} icon="lock" title=${t('notFound')} hint=${t('notFoundHint')} />`;
-  return html`<${Notice} icon="cloud" title=${t(offline ? 'offlineTitle' : 'wrong')} hint=${explain(problem)} action=${retry && t('retry')} onAction=${retry} />`;
+  }
+  const title = t(error?.status === 0 ? 'offlineTitle' : 'wrong');
+  return html`<${Notice}
+    icon="cloud"
+    title=${title}
+    hint=${errorText(error)}
+    action=${retry && t('retry')}
+    onAction=${retry}
+  />`;
 }
 
+const skeletonRow = (i) => html`<div class="row" key=${i} aria-hidden="true">
+  <span class="ghost rank"></span>
+  <span class="ghost avatar"></span>
+  <span class="who"><span class="ghost line"></span><span class="ghost bar"></span></span>
+  <span class="ghost score"></span>
+</div>`;
+
+// Skeleton stands for a list that is loading.
 export function Skeleton({ rows = 8 }) {
-  return html`<div class="skeleton" role="status"><span class="unseen">${t('loading')}</span>
-    ${Array.from({ length: rows }, (_, i) => html`<div class="row" key=${i} aria-hidden="true"><span class="ghost rank"></span><span class="ghost avatar"></span><span class="who"><span class="ghost line"></span><span class="ghost bar"></span></span><span class="ghost score"></span></div>`)}
+  return html`<div class="skeleton" role="status">
+    <span class="visually-hidden">${t('loading')}</span>
+    ${Array.from({ length: rows }, (_, i) => skeletonRow(i))}
   </div>`;
 }
 
-// Status tells how fresh a ranking is.
-export function Status({ state, final }) {
-  if (final) return html`<span class="pill final"><${Icon} name="check" />${t('final')}</span>`;
-  const [kind, text] = {
-    live: ['live', 'live'],
-    polling: ['slow', 'polling'],
-    ready: ['slow', 'open'],
-    offline: ['lost', 'offline'],
-    error: ['lost', 'reconnecting'],
-  }[state] ?? ['slow', 'loading'];
+// Class and text of a state of useFetch or useFriendRanking.
+const statusPills = {
+  live: ['live', 'live'],
+  polling: ['slow', 'polling'],
+  ready: ['slow', 'open'],
+  offline: ['lost', 'offline'],
+  error: ['lost', 'reconnecting'],
+};
+
+// StatusPill shows how current a ranking is.
+export function StatusPill({ state, final }) {
+  if (final) {
+    return html`<span class="pill final"><${Icon} name="check" />${t('final')}</span>`;
+  }
+  const [kind, text] = statusPills[state] ?? ['slow', 'loading'];
   return html`<span class=${`pill ${kind}`}><i></i>${t(text)}</span>`;
 }
 
-// Segments picks one of a few.
-export function Segments({ label, options, value, onChange }) {
-  return html`<div class="segments" role="group" aria-label=${label}>
-    ${options.map(([key, text]) => html`<button key=${key} aria-pressed=${String(key === value)} onClick=${() => onChange(key)}>${text}</button>`)}
-  </div>`;
+// SegmentedControl chooses one of a few options, which are [value, text].
+export function SegmentedControl({ label, options, value, onChange }) {
+  const segment = ([option, text]) => html`<button
+    key=${option}
+    aria-pressed=${String(option === value)}
+    onClick=${() => onChange(option)}
+  >
+    ${text}
+  </button>`;
+  return html`<div class="segments" role="group" aria-label=${label}>${options.map(segment)}</div>`;
 }

@@ -1,175 +1,262 @@
-// Friends, and requests to be friends.
-import { call, Problem } from './api.js';
-import { number, parts, shortDay, t } from './i18n.js';
-import { useCall } from './stream.js';
+// Friends and friend requests.
+import { fetchJSON, toApiError, useFetch } from './api.js';
 import {
   Avatar,
-  explain,
+  cacheProfiles,
+  ErrorNotice,
+  errorText,
   Name,
   nameOf,
   Notice,
-  remember,
   Skeleton,
-  Trouble,
 } from './components.js';
+import { formatDay, formatNumber, t, tRich } from './i18n.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
-function Person({ person, note, children }) {
-  return html`<li class="person"><${Avatar} person=${person} /><span class="who"><${Name} person=${person} /><span class="label">${note}</span></span><span class="person-actions">${children}</span></li>`;
-}
+const pageSize = 200;
+const requestsInterval = 10000;
+// A list of more friends than this can be searched.
+const searchable = 8;
 
-function AskForm({ ask }) {
+// messageOf returns the service's message about an error, which is more precise
+// than the page's own.
+const messageOf = (error) => error.message || errorText(error);
+
+function RequestForm({ sendRequest }) {
   const [id, setId] = useState('');
-  const [wrong, setWrong] = useState('');
+  const [error, setError] = useState('');
   const submit = async (event) => {
     event.preventDefault();
     const wanted = id.trim();
     if (!/^[1-9]\d{0,15}$/.test(wanted)) {
-      setWrong(t('askError'));
+      setError(t('askError'));
       return;
     }
-    setWrong('');
+    setError('');
     try {
-      await ask(wanted);
+      await sendRequest(wanted);
       setId('');
-    } catch (problem) {
-      setWrong(problem.message || explain(problem));
+    } catch (cause) {
+      setError(messageOf(cause));
     }
   };
   return html`<form class="ask card" onSubmit=${submit} novalidate>
     <label for="ask">${t('askLabel')}</label>
-    <div class="field"><input id="ask" inputmode="numeric" autocomplete="off" placeholder=${t('askHint')} value=${id} onInput=${(event) => setId(event.target.value)} aria-invalid=${wrong ? 'true' : undefined} aria-describedby="ask-wrong" />
-      <button class="button strong">${t('ask')}</button></div>
-    <p id="ask-wrong" class="wrong" role="alert">${wrong}</p>
+    <div class="field">
+      <input
+        id="ask"
+        inputmode="numeric"
+        autocomplete="off"
+        placeholder=${t('askHint')}
+        value=${id}
+        onInput=${(event) => setId(event.target.value)}
+        aria-invalid=${error ? 'true' : undefined}
+        aria-describedby="ask-wrong"
+      />
+      <button class="button strong">${t('ask')}</button>
+    </div>
+    <p id="ask-wrong" class="wrong" role="alert">${error}</p>
   </form>`;
 }
 
-function Removal({ person, onKeep, onRemove }) {
+function RemoveDialog({ friend, onClose, onRemove }) {
   const dialog = useRef(null);
   useEffect(() => {
     dialog.current.showModal();
   }, []);
-  return html`<dialog ref=${dialog} onClose=${onKeep} aria-labelledby="removal">
-    <h2 id="removal">${parts('removeTitle', { name: html`<${Name} person=${person} />` })}</h2>
+  const name = html`<${Name} user=${friend} />`;
+  return html`<dialog ref=${dialog} onClose=${onClose} aria-labelledby="removal">
+    <h2 id="removal">${tRich('removeTitle', { name })}</h2>
     <p>${t('removeHint')}</p>
-    <div class="buttons"><button class="button" onClick=${() => dialog.current.close()}>${t('keep')}</button><button class="button danger" onClick=${onRemove}>${t('remove')}</button></div>
+    <div class="buttons">
+      <button class="button" onClick=${() => dialog.current.close()}>${t('keep')}</button>
+      <button class="button danger" onClick=${onRemove}>${t('remove')}</button>
+    </div>
   </dialog>`;
 }
 
-function Requests({ requests, act }) {
-  if (!requests.length) return null;
-  const incoming = requests.filter((request) => request.direction === 'incoming');
-  const outgoing = requests.filter((request) => request.direction === 'outgoing');
-  const group = (name, list, buttons) =>
-    list.length > 0 &&
-    html`<section class="card list" aria-label=${t(name)}>
-    <div class="list-head"><h2>${t(name)}</h2><span class="count">${number(list.length)}</span></div>
-    <ul class="people" role="list">${list.map((person) => html`<${Person} key=${person.user_id} person=${person} note=${`#${person.user_id}`}>${buttons(person)}<//>`)}</ul>
+// RequestList lists requests of one direction. actions are [text, method, path
+// below the request, whether it is the main one].
+function RequestList({ title, requests, actions, act }) {
+  if (requests.length === 0) return null;
+  const button = (user, [text, method, subpath, main]) => html`<button
+    key=${text}
+    class=${main ? 'button strong' : 'button'}
+    aria-label=${`${t(text)}: ${nameOf(user)}`}
+    onClick=${() => act(method, `/v1/friends/requests/${user.user_id}${subpath}`)}
+  >
+    ${t(text)}
+  </button>`;
+  const row = (user) => html`<li class="person" key=${user.user_id}>
+    <${Avatar} user=${user} />
+    <span class="who">
+      <${Name} user=${user} /><span class="label">#${user.user_id}</span>
+    </span>
+    <span class="person-actions">${actions.map((action) => button(user, action))}</span>
+  </li>`;
+  return html`<section class="card list" aria-label=${title}>
+    <div class="list-head">
+      <h2>${title}</h2>
+      <span class="count">${formatNumber(requests.length)}</span>
+    </div>
+    <ul class="people" role="list">${requests.map(row)}</ul>
   </section>`;
-  const button = (person, text, method, path, strong) =>
-    html`<button class=${strong ? 'button strong' : 'button'} aria-label=${`${t(text)}: ${nameOf(person)}`} onClick=${() => act(method, path)}>${t(text)}</button>`;
-  return html`
-    ${group('incoming', incoming, (person) => html`${button(person, 'decline', 'DELETE', `/v1/friends/requests/${person.user_id}`)}${button(person, 'accept', 'POST', `/v1/friends/requests/${person.user_id}/accept`, true)}`)}
-    ${group('outgoing', outgoing, (person) => button(person, 'withdraw', 'DELETE', `/v1/friends/requests/${person.user_id}`))}`;
 }
 
-// useAllFriends gathers the pages of the list.
-function useAllFriends(token, turn) {
-  const [result, set] = useState({ state: 'loading' });
+const incomingActions = [
+  ['decline', 'DELETE', ''],
+  ['accept', 'POST', '/accept', true],
+];
+const outgoingActions = [['withdraw', 'DELETE', '']];
+
+function Requests({ requests, act }) {
+  const towards = (direction) => requests.filter((request) => request.direction === direction);
+  return html`<${RequestList}
+      title=${t('incoming')}
+      requests=${towards('incoming')}
+      actions=${incomingActions}
+      act=${act}
+    />
+    <${RequestList}
+      title=${t('outgoing')}
+      requests=${towards('outgoing')}
+      actions=${outgoingActions}
+      act=${act}
+    />`;
+}
+
+async function fetchAllFriends(token, signal) {
+  const friends = [];
+  let cursor = '';
+  do {
+    const path = `/v1/friends?limit=${pageSize}${cursor}`;
+    const page = await fetchJSON(token, path, { signal });
+    friends.push(...page.friends);
+    cursor = page.next_cursor ? `&cursor=${encodeURIComponent(page.next_cursor)}` : '';
+  } while (cursor);
+  return friends;
+}
+
+// useAllFriends returns {friends, error} with all pages of the list, sorted by
+// name, and loads it again when version changes.
+function useAllFriends(token, version) {
+  const [result, setResult] = useState({});
   useEffect(() => {
-    const control = new AbortController();
-    (async () => {
+    const controller = new AbortController();
+    const load = async () => {
       try {
-        const friends = [];
-        let cursor = '';
-        do {
-          const page = await call(token, `/v1/friends?limit=200${cursor}`, {
-            signal: control.signal,
-          });
-          friends.push(...page.friends);
-          cursor = page.next_cursor ? `&cursor=${encodeURIComponent(page.next_cursor)}` : '';
-        } while (cursor);
-        remember(friends);
+        const friends = await fetchAllFriends(token, controller.signal);
+        cacheProfiles(friends);
         friends.sort((a, b) => nameOf(a).localeCompare(nameOf(b)));
-        set({ friends, state: 'ready' });
-      } catch (problem) {
-        if (!control.signal.aborted)
-          set((was) => ({
-            ...was,
-            problem: problem instanceof Problem ? problem : new Problem(0),
-            state: 'error',
-          }));
+        setResult({ friends });
+      } catch (cause) {
+        if (controller.signal.aborted) return;
+        setResult((was) => ({ ...was, error: toApiError(cause) }));
       }
-    })();
-    return () => control.abort();
-  }, [token, turn]);
+    };
+    load();
+    return () => controller.abort();
+  }, [token, version]);
   return result;
 }
 
-export function Friends({ session, onProblem, say }) {
-  const [turn, again] = useState(0);
-  const { friends, problem } = useAllFriends(session.token, turn);
-  const [requests, refreshRequests] = useCall(
-    session.token,
-    '/v1/friends/requests?limit=200',
-    10000,
-  );
+function FriendRow({ friend, onRemove }) {
+  const since = t('since', { when: formatDay(friend.since.slice(0, 10)) });
+  return html`<li class="person">
+    <a class="inside" href=${`#/history/${friend.user_id}`}>
+      <${Avatar} user=${friend} />
+      <span class="who"><${Name} user=${friend} /><span class="label">${since}</span></span>
+    </a>
+    <button
+      class="button plain"
+      aria-label=${`${t('remove')}: ${nameOf(friend)}`}
+      onClick=${onRemove}
+    >
+      ${t('remove')}
+    </button>
+  </li>`;
+}
+
+function FriendList({ friends, error, retry, onRemove }) {
   const [filter, setFilter] = useState('');
-  const [leaving, setLeaving] = useState(null);
+  const wanted = filter.trim().toLowerCase();
+  const matches = (friend) =>
+    nameOf(friend).toLowerCase().includes(wanted) || friend.user_id === wanted;
+  const row = (friend) => html`<${FriendRow}
+    key=${friend.user_id}
+    friend=${friend}
+    onRemove=${() => onRemove(friend)}
+  />`;
+  const content = () => {
+    if (!friends && error) return html`<${ErrorNotice} error=${error} retry=${retry} />`;
+    if (!friends) return html`<${Skeleton} rows=${6} />`;
+    if (friends.length === 0) {
+      return html`<${Notice} icon="friends" title=${t('noFriends')} hint=${t('noFriendsHint')} />`;
+    }
+    const found = friends.filter(matches);
+    if (found.length === 0) return html`<${Notice} icon="friends" title=${t('noMatch')} />`;
+    return html`<ul class="people" role="list">${found.map(row)}</ul>`;
+  };
+  const search = html`<input
+    class="search"
+    type="search"
+    aria-label=${t('filter')}
+    placeholder=${t('filter')}
+    value=${filter}
+    onInput=${(event) => setFilter(event.target.value)}
+  />`;
+  const head = () => html`<div class="list-head">
+    <h2>${t('friendCount', { n: formatNumber(friends.length) })}</h2>
+    ${friends.length > searchable && search}
+  </div>`;
+  return html`<section class="card list" aria-label=${t('friends')}>
+    ${friends?.length > 0 && head()}
+    ${content()}
+  </section>`;
+}
+
+export function Friends({ session, onError, notify }) {
+  const { token } = session;
+  const [version, setVersion] = useState(0);
+  const { friends, error } = useAllFriends(token, version);
+  const requestsPath = `/v1/friends/requests?limit=${pageSize}`;
+  const [requests, reloadRequests] = useFetch(token, requestsPath, requestsInterval);
+  const [removing, setRemoving] = useState(null);
   useEffect(() => {
-    if (problem) onProblem(problem);
-  }, [problem]);
-  const refresh = () => {
-    again((n) => n + 1);
-    refreshRequests();
+    if (error) onError(error);
+  }, [error]);
+  const reload = () => {
+    setVersion((n) => n + 1);
+    reloadRequests();
   };
   const act = async (method, path) => {
     try {
-      await call(session.token, path, { method });
-    } catch (error) {
-      say(error.message || explain(error));
+      await fetchJSON(token, path, { method });
+    } catch (cause) {
+      notify(messageOf(cause));
     }
-    refresh();
+    reload();
   };
-  const ask = async (id) => {
-    const { status } = await call(session.token, '/v1/friends/requests', {
-      method: 'POST',
-      body: { user_id: id },
-    });
-    say(t(status === 'friends' ? 'nowFriends' : 'asked'));
-    refresh();
+  const sendRequest = async (id) => {
+    const options = { method: 'POST', body: { user_id: id } };
+    const { status } = await fetchJSON(token, '/v1/friends/requests', options);
+    notify(t(status === 'friends' ? 'nowFriends' : 'asked'));
+    reload();
   };
   const remove = () => {
-    const person = leaving;
-    setLeaving(null);
-    act('DELETE', `/v1/friends/${person.user_id}`);
+    setRemoving(null);
+    act('DELETE', `/v1/friends/${removing.user_id}`);
   };
-  const wanted = filter.trim().toLowerCase();
-  const found = friends?.filter(
-    (person) => nameOf(person).toLowerCase().includes(wanted) || person.user_id === wanted,
-  );
-  const list = () => {
-    if (!friends)
-      return problem
-        ? html`<${Trouble} problem=${problem} retry=${refresh} />`
-        : html`<${Skeleton} rows=${6} />`;
-    if (!friends.length)
-      return html`<${Notice} icon="friends" title=${t('noFriends')} hint=${t('noFriendsHint')} />`;
-    if (!found.length) return html`<${Notice} icon="friends" title=${t('noMatch')} />`;
-    return html`<ul class="people" role="list">${found.map(
-      (person) => html`<li class="person" key=${person.user_id}>
-      <a class="inside" href=${`#/history/${person.user_id}`}><${Avatar} person=${person} /><span class="who"><${Name} person=${person} /><span class="label">${t('since', { when: shortDay(person.since.slice(0, 10)) })}</span></span></a>
-      <button class="button plain" aria-label=${`${t('remove')}: ${nameOf(person)}`} onClick=${() => setLeaving(person)}>${t('remove')}</button></li>`,
-    )}</ul>`;
-  };
+  const dialog = () => html`<${RemoveDialog}
+    friend=${removing}
+    onClose=${() => setRemoving(null)}
+    onRemove=${remove}
+  />`;
   return html`<div class="page">
     <header class="title"><h1 tabindex="-1">${t('friends')}</h1></header>
-    <${AskForm} ask=${ask} />
+    <${RequestForm} sendRequest=${sendRequest} />
     <${Requests} requests=${requests.data?.requests ?? []} act=${act} />
-    <section class="card list" aria-label=${t('friends')}>
-      ${friends?.length > 0 && html`<div class="list-head"><h2>${t('friendCount', { n: number(friends.length) })}</h2>${friends.length > 8 && html`<input class="search" type="search" aria-label=${t('filter')} placeholder=${t('filter')} value=${filter} onInput=${(event) => setFilter(event.target.value)} />`}</div>`}
-      ${list()}
-    </section>
-    ${leaving && html`<${Removal} person=${leaving} onKeep=${() => setLeaving(null)} onRemove=${remove} />`}
+    <${FriendList} friends=${friends} error=${error} retry=${reload} onRemove=${setRemoving} />
+    ${removing && dialog()}
   </div>`;
 }

@@ -1,105 +1,172 @@
-// The last 31 days of oneself or a friend.
-import { number, placeText, plain, shortDay, longDay, t, weekday } from './i18n.js';
-import { useCall } from './stream.js';
-import { Avatar, Icon, Name, nameOf, Notice, Trouble } from './components.js';
+// The last 31 days of the viewer or of a friend.
+import { useFetch } from './api.js';
+import { Avatar, cachedProfile, ErrorNotice, Icon, Name, nameOf, Notice } from './components.js';
+import {
+  formatDay,
+  formatLongDay,
+  formatNumber,
+  formatRank,
+  formatWeekday,
+  stripBidi,
+  t,
+} from './i18n.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
-const statistics = (entries) => {
-  const best = entries.reduce((top, entry) => (entry.score > top.score ? entry : top), entries[0]);
-  const sum = entries.reduce((all, entry) => all + entry.score, 0);
-  const place = entries.reduce(
-    (top, entry) => (entry.global_rank < top.global_rank ? entry : top),
-    entries[0],
-  );
-  return { best, sum, place, average: Math.round(sum / entries.length) };
-};
+function statsOf(entries) {
+  const better = (a, b) => (b.score > a.score ? b : a);
+  const higher = (a, b) => (b.global_rank < a.global_rank ? b : a);
+  const sum = entries.reduce((total, entry) => total + entry.score, 0);
+  return {
+    best: entries.reduce(better),
+    bestRank: entries.reduce(higher),
+    sum,
+    average: Math.round(sum / entries.length),
+  };
+}
 
-function Chart({ entries, numbers, chosen, choose }) {
+function Chart({ entries, stats, selected, onSelect }) {
   const box = useRef(null);
   useEffect(() => {
-    let drop = () => {};
-    let gone = false;
+    let remove = () => {};
+    let unmounted = false;
     import('./chart.js').then(({ draw }) => {
-      if (!gone && box.current) drop = draw(box.current, entries, numbers, choose);
+      if (!unmounted && box.current) remove = draw(box.current, entries, stats, onSelect);
     });
     return () => {
-      gone = true;
-      drop();
+      unmounted = true;
+      remove();
     };
   }, [entries]);
   const label = t('chart', {
     n: entries.length,
-    average: number(numbers.average),
-    best: number(numbers.best.score),
-    day: longDay(numbers.best.date),
+    average: formatNumber(stats.average),
+    best: formatNumber(stats.best.score),
+    day: formatLongDay(stats.best.date),
   });
   return html`<figure class="chart card">
-    <figcaption><span class="label">${t('lastDays')}</span><span class="reading" aria-hidden="true"><b>${number(chosen.score)}</b> ${t('steps')} · ${shortDay(chosen.date)}</span></figcaption>
+    <figcaption>
+      <span class="label">${t('lastDays')}</span>
+      <span class="reading" aria-hidden="true">
+        <b>${formatNumber(selected.score)}</b>${` ${t('steps')} · ${formatDay(selected.date)}`}
+      </span>
+    </figcaption>
     <div class="plot" ref=${box} role="img" aria-label=${label}></div>
-    <p class="legend" aria-hidden="true"><span><i class="dash"></i>${t('average')}</span><span><i class="dot best"></i>${t('best')}</span></p>
+    <p class="legend" aria-hidden="true">
+      <span><i class="dash"></i>${t('average')}</span>
+      <span><i class="dot best"></i>${t('best')}</span>
+    </p>
   </figure>`;
 }
 
 function Tile({ label, value, note }) {
-  return html`<div class="tile card"><dt class="label">${label}</dt><dd><b>${value}</b><span>${note}</span></dd></div>`;
+  return html`<div class="tile card">
+    <dt class="label">${label}</dt>
+    <dd><b>${value}</b><span>${note}</span></dd>
+  </div>`;
 }
 
-function Days({ entries, numbers, own }) {
+function Tiles({ entries, stats }) {
+  const { best, bestRank, sum, average } = stats;
+  const rank = formatRank(bestRank.global_rank);
+  return html`<dl class="tiles">
+    <${Tile} label=${t('average')} value=${formatNumber(average)} note=${t('steps')} />
+    <${Tile} label=${t('best')} value=${formatNumber(best.score)} note=${formatDay(best.date)} />
+    <${Tile} label=${t('bestPlace')} value=${rank} note=${formatDay(bestRank.date)} />
+    <${Tile} label=${t('sum')} value=${formatNumber(sum)} note=${t('total', { n: entries.length })} />
+  </dl>`;
+}
+
+// Days lists the days; the viewer's own lead to the ranking of each.
+function Days({ entries, stats, own }) {
+  const scale = (score) => (stats.best.score ? score / stats.best.score : 0);
+  const day = (entry) => html`<li key=${entry.date}>
+    <${own ? 'a' : 'div'} class="past-day" href=${own ? `#/day/${entry.date}` : undefined}>
+      <span class="when">
+        <b>${formatDay(entry.date)}</b><span class="label">${formatWeekday(entry.date)}</span>
+      </span>
+      <span class="bar"><span style=${{ transform: `scaleX(${scale(entry.score)})` }}></span></span>
+      <span class="score">${formatNumber(entry.score)}</span>
+      <span class="world">
+        <b>${formatRank(entry.global_rank)}</b>
+        <span class="label">${t('outOf', { total: formatNumber(entry.global_total) })}</span>
+      </span>
+    <//>
+  </li>`;
   return html`<section class="card list" aria-label=${t('days')}>
-    <div class="list-head"><h2>${t('days')}</h2><span class="label">${t('worldPlace')}</span></div>
-    <ol class="past" role="list">${entries.map(
-      (entry) => html`<li key=${entry.date}>
-      <${own ? 'a' : 'div'} class="past-day" href=${own ? `#/day/${entry.date}` : undefined}>
-        <span class="when"><b>${shortDay(entry.date)}</b><span class="label">${weekday(entry.date)}</span></span>
-        <span class="bar"><span style=${{ transform: `scaleX(${numbers.best.score ? entry.score / numbers.best.score : 0})` }}></span></span>
-        <span class="score">${number(entry.score)}</span>
-        <span class="world"><b>${placeText(entry.global_rank)}</b><span class="label">${t('outOf', { total: number(entry.global_total) })}</span></span>
-      <//>
-    </li>`,
-    )}</ol>
+    <div class="list-head">
+      <h2>${t('days')}</h2>
+      <span class="label">${t('worldPlace')}</span>
+    </div>
+    <ol class="past" role="list">${entries.map(day)}</ol>
   </section>`;
 }
 
-export function History({ session, friend, onProblem }) {
-  const path = `/v1/boards/${session.board}/history${friend ? `?for=${friend.user_id}` : ''}`;
-  const [{ data, state, problem }, retry] = useCall(session.token, path);
-  const [chosen, choose] = useState(null);
-  useEffect(() => {
-    if (problem) onProblem(problem);
-  }, [problem]);
-  useEffect(() => {
-    choose(null);
-  }, [path]);
-  const person = friend ?? session.user;
-  const head = html`<header class="title">
-    ${
-      friend &&
-      html`<a class="round" href="#/" onClick=${(event) => {
-        if (history.length > 1) {
-          event.preventDefault();
-          history.back();
-        }
-      }} aria-label=${t('back')}><${Icon} name="back" /></a>`
-    }
-    ${person && html`<${Avatar} person=${person} size="large" />`}
-    <h1 tabindex="-1" aria-label=${friend ? t('historyOf', { name: plain(nameOf(friend)) }) : t('ownHistory')}>${friend ? html`<${Name} person=${friend} />` : t('ownHistory')}</h1>
+function HistorySkeleton() {
+  const tile = (i) => html`<div class="tile card ghostly" key=${i}></div>`;
+  return html`<div class="tiles ghosts" role="status">
+      <span class="visually-hidden">${t('loading')}</span>
+      ${[0, 1, 2, 3].map(tile)}
+    </div>
+    <div class="chart card ghostly"></div>`;
+}
+
+function Title({ friend, user }) {
+  const back = (event) => {
+    if (history.length <= 1) return;
+    event.preventDefault();
+    history.back();
+  };
+  const label = friend ? t('historyOf', { name: stripBidi(nameOf(friend)) }) : t('ownHistory');
+  const backLink = html`<a class="round" href="#/" onClick=${back} aria-label=${t('back')}>
+    <${Icon} name="back" />
+  </a>`;
+  return html`<header class="title">
+    ${friend && backLink}
+    <${Avatar} user=${friend ?? user} size="large" />
+    <h1 tabindex="-1" aria-label=${label}>
+      ${friend ? html`<${Name} user=${friend} />` : label}
+    </h1>
   </header>`;
-  if (!data) {
-    return html`<div class="page">${head}${state === 'loading' ? html`<div class="tiles ghosts" role="status"><span class="unseen">${t('loading')}</span>${[0, 1, 2, 3].map((i) => html`<div class="tile card ghostly" key=${i}></div>`)}</div><div class="chart card ghostly"></div>` : html`<section class="card"><${Trouble} problem=${problem} retry=${retry} /></section>`}</div>`;
-  }
-  const { entries, partial } = data;
-  if (entries.length === 0)
-    return html`<div class="page">${head}<section class="card"><${Notice} icon="history" title=${t('emptyHistory')} hint=${t('emptyHistoryHint')} /></section></div>`;
-  const numbers = statistics(entries);
-  return html`<div class="page">${head}
-    ${partial && html`<p class="banner" role="status"><${Icon} name="cloud" />${t('partial')}</p>`}
-    <dl class="tiles">
-      <${Tile} label=${t('average')} value=${number(numbers.average)} note=${t('steps')} />
-      <${Tile} label=${t('best')} value=${number(numbers.best.score)} note=${shortDay(numbers.best.date)} />
-      <${Tile} label=${t('bestPlace')} value=${placeText(numbers.place.global_rank)} note=${shortDay(numbers.place.date)} />
-      <${Tile} label=${t('sum')} value=${number(numbers.sum)} note=${t('total', { n: entries.length })} />
-    </dl>
-    <${Chart} entries=${entries} numbers=${numbers} chosen=${chosen ?? entries[0]} choose=${choose} />
-    <${Days} entries=${entries} numbers=${numbers} own=${!friend} />
-  </div>`;
+}
+
+function UserHistory({ session, friend, onError }) {
+  const query = friend ? `?for=${friend.user_id}` : '';
+  const path = `/v1/boards/${session.board}/history${query}`;
+  const [{ data, state, error }, retry] = useFetch(session.token, path);
+  const [selected, setSelected] = useState(null);
+  useEffect(() => {
+    if (error) onError(error);
+  }, [error]);
+  useEffect(() => {
+    setSelected(null);
+  }, [path]);
+  const content = () => {
+    if (!data && state === 'loading') return html`<${HistorySkeleton} />`;
+    if (!data) {
+      return html`<section class="card"><${ErrorNotice} error=${error} retry=${retry} /></section>`;
+    }
+    const { entries, partial } = data;
+    if (entries.length === 0) {
+      return html`<section class="card">
+        <${Notice} icon="history" title=${t('emptyHistory')} hint=${t('emptyHistoryHint')} />
+      </section>`;
+    }
+    const stats = statsOf(entries);
+    const banner = html`<p class="banner" role="status"><${Icon} name="cloud" />${t('partial')}</p>`;
+    return html`${partial && banner}
+      <${Tiles} entries=${entries} stats=${stats} />
+      <${Chart}
+        entries=${entries}
+        stats=${stats}
+        selected=${selected ?? entries[0]}
+        onSelect=${setSelected}
+      />
+      <${Days} entries=${entries} stats=${stats} own=${!friend} />`;
+  };
+  return html`<div class="page"><${Title} friend=${friend} user=${session.user} />${content()}</div>`;
+}
+
+export function History({ session, path: [id], onError }) {
+  const friend = id && id !== session.user.user_id ? cachedProfile(id) : null;
+  return html`<${UserHistory} key=${friend?.user_id} ...${{ session, friend, onError }} />`;
 }

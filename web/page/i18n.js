@@ -1,63 +1,69 @@
-// The visitor's language: words, numbers and dates.
-import { words } from './translations.js';
+// Texts, numbers and dates in the visitor's language.
+import { translations } from './translations.js';
 
-const chinese = (navigator.languages?.[0] ?? navigator.language ?? 'en')
-  .toLowerCase()
-  .startsWith('zh');
+const language = (navigator.languages?.[0] ?? navigator.language ?? 'en').toLowerCase();
+const chinese = language.startsWith('zh');
 export const locale = chinese ? 'zh-CN' : 'en';
-const dictionary = words[locale];
+const texts = translations[locale];
 document.documentElement.lang = locale;
 
-// boardName is what people call a board.
-export const boardName = (name) =>
-  dictionary.boardNames[name] ??
-  name.replace(/-/g, ' ').replace(/^./, (first) => first.toUpperCase());
+const capitalize = (text) => text.replace(/^./, (first) => first.toUpperCase());
 
-// t says something; values are put in as they are.
+// boardTitle returns the translated name of a board, or its own name in words.
+export const boardTitle = (name) => texts.boardTitles[name] ?? capitalize(name.replace(/-/g, ' '));
+
+// t returns the text of a key in the visitor's language, with values filled in.
 export function t(key, values = {}) {
-  return dictionary[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
+  return texts[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
 }
 
-// parts is t with values that may be elements.
-export function parts(key, values) {
-  return dictionary[key]
+// tRich is t for values that may be elements. It returns an array of children.
+export function tRich(key, values) {
+  return texts[key]
     .split(/(\{\w+\})/)
     .map((text) => (text[0] === '{' ? values[text.slice(1, -1)] : text));
 }
 
-const whole = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
-export const number = (n) => whole.format(n);
+export const tCapitalized = (key) => capitalize(t(key));
+
+const integerFormat = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
+export const formatNumber = (n) => integerFormat.format(n);
 
 const ordinals = new Intl.PluralRules('en', { type: 'ordinal' });
-const endings = { one: 'st', two: 'nd', few: 'rd', other: 'th' };
+const suffixes = { one: 'st', two: 'nd', few: 'rd', other: 'th' };
 
-// place is a rank as a big figure and the small text before and after it.
-export function place(rank) {
-  return chinese ? ['第', number(rank), '名'] : ['', number(rank), endings[ordinals.select(rank)]];
+// rankParts returns a rank as [prefix, number, suffix], so that the number can
+// be shown larger than the rest.
+export function rankParts(rank) {
+  if (chinese) return ['第', formatNumber(rank), '名'];
+  return ['', formatNumber(rank), suffixes[ordinals.select(rank)]];
 }
-export const placeText = (rank) => place(rank).join('');
+export const formatRank = (rank) => rankParts(rank).join('');
 
-// Days are YYYY-MM-DD of the board's zone: plain dates, for which UTC serves.
-const utc = (day) => new Date(`${day}T00:00:00Z`);
-const format = (options) => {
-  const f = new Intl.DateTimeFormat(locale, options);
-  return (date) => f.format(date);
+// A day is YYYY-MM-DD in the board's time zone. It is formatted as midnight UTC,
+// so that the visitor's time zone does not move it.
+const midnight = (day) => new Date(`${day}T00:00:00Z`);
+const dateFormat = (options) => {
+  const format = new Intl.DateTimeFormat(locale, options);
+  return (date) => format.format(date);
 };
-const weekdays = format({ weekday: 'short', timeZone: 'UTC' });
-const shorts = format({ month: 'short', day: 'numeric', timeZone: 'UTC' });
-const longs = format({ weekday: 'long', month: 'long', day: 'numeric', timeZone: 'UTC' });
-const moments = format({ month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' });
-const clocks = format({ hour: '2-digit', minute: '2-digit', second: '2-digit' });
-export const weekday = (day) => weekdays(utc(day));
-export const shortDay = (day) => shorts(utc(day));
-export const longDay = (day) => longs(utc(day));
-export const moment = (time) => moments(new Date(time));
-export const clockTime = (time) => clocks(new Date(time));
-export const addDays = (day, n) =>
-  new Date(utc(day).getTime() + n * 864e5).toISOString().slice(0, 10);
+const weekday = dateFormat({ weekday: 'short', timeZone: 'UTC' });
+const shortDay = dateFormat({ month: 'short', day: 'numeric', timeZone: 'UTC' });
+const longDay = dateFormat({ weekday: 'long', month: 'long', day: 'numeric', timeZone: 'UTC' });
+const dateTime = dateFormat({ month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' });
+const time = dateFormat({ hour: '2-digit', minute: '2-digit', second: '2-digit' });
+export const formatWeekday = (day) => weekday(midnight(day));
+export const formatDay = (day) => shortDay(midnight(day));
+export const formatLongDay = (day) => longDay(midnight(day));
+export const formatDateTime = (instant) => dateTime(new Date(instant));
+export const formatTime = (instant) => time(new Date(instant));
 
-// duration is a stretch of time in its two largest units.
-export function duration(ms) {
+export function addDays(day, n) {
+  return new Date(midnight(day).getTime() + n * 864e5).toISOString().slice(0, 10);
+}
+
+// formatDuration returns a time in milliseconds in its two largest units.
+export function formatDuration(ms) {
   const s = Math.max(0, Math.floor(ms / 1000));
   const units = [
     ['d', Math.floor(s / 86400)],
@@ -65,13 +71,15 @@ export function duration(ms) {
     ['min', Math.floor(s / 60) % 60],
     ['s', s % 60],
   ];
-  const first = Math.min(units.findIndex(([, n]) => n > 0) >>> 0, units.length - 1);
+  let largest = units.findIndex(([, n]) => n > 0);
+  if (largest < 0) largest = units.length - 1;
   return units
-    .slice(first, first + 2)
+    .slice(largest, largest + 2)
     .map(([unit, n]) => t(unit, { n }))
     .join(' ');
 }
 
-// plain is a name for places that take text alone: characters that turn the
-// writing direction of what follows are left out.
-export const plain = (name) => name.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '');
+// stripBidi removes the characters that change the direction of the text after
+// them. Use it for names in plain text, such as attributes.
+export const stripBidi = (name) =>
+  name.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '');

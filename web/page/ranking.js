@@ -1,102 +1,127 @@
-// A ranked list whose lines move to their new places.
-import { number, placeText, plain, t } from './i18n.js';
-import { Avatar, Name, nameOf, remember, still } from './components.js';
+// A ranked list whose rows move to their new places.
+import { Avatar, cacheProfiles, Name, nameOf, prefersReducedMotion } from './components.js';
+import { formatNumber, formatRank, stripBidi, t } from './i18n.js';
 import { html, useEffect, useLayoutEffect, useRef } from './view.js';
 
-const moving = { duration: 520, easing: 'cubic-bezier(.22,.9,.3,1)', composite: 'add' };
+// Animations of one row add up, so that it may move again while it is moving.
+const moveOptions = {
+  duration: 520,
+  easing: 'cubic-bezier(.22,.9,.3,1)',
+  composite: 'add',
+};
+const fadeOptions = { duration: 300 };
 
-// useMoves animates lines from where they were. Lines are of one height, so
-// that places tell how far; movements that overlap add up.
-function useMoves(list, entries) {
-  const places = useRef(new Map());
+// useMoveAnimation moves each row from its previous place to its new one. All
+// rows have the same height, so the distance follows from the two indexes.
+function useMoveAnimation(list, entries) {
+  const indexes = useRef(new Map());
   useLayoutEffect(() => {
-    const before = places.current;
-    places.current = new Map(entries.map((entry, i) => [entry.user_id, i]));
+    const previous = indexes.current;
+    indexes.current = new Map(entries.map((entry, i) => [entry.user_id, i]));
     const rows = list.current?.querySelectorAll(':scope > li[data-user]');
-    if (before.size === 0 || !rows?.length || still() || document.hidden) return;
+    if (previous.size === 0 || !rows?.length) return;
+    if (prefersReducedMotion() || document.hidden) return;
     const height = rows[0].offsetHeight;
     const top = list.current.getBoundingClientRect().top;
+    // The viewer's row may stick to an edge of the screen, where it must not move.
+    const sticks = (row, i) =>
+      row.classList.contains('own') &&
+      row.getAnimations().length === 0 &&
+      Math.abs(row.getBoundingClientRect().top - top - i * height) > 2;
     rows.forEach((row, i) => {
-      const was = before.get(row.dataset.user);
-      if (was === i) return;
-      if (was === undefined) {
-        row.animate([{ opacity: 0 }, { opacity: 1 }], { duration: 300 });
-        return;
+      const before = previous.get(row.dataset.user);
+      if (before === i) return;
+      if (before === undefined) {
+        row.animate([{ opacity: 0 }, { opacity: 1 }], fadeOptions);
+      } else if (!sticks(row, i)) {
+        const start = `translateY(${(before - i) * height}px)`;
+        row.animate([{ transform: start }, { transform: 'translateY(0)' }], moveOptions);
       }
-      // The own line may be held at an edge of the screen: it stays there.
-      const held =
-        row.classList.contains('own') &&
-        row.getAnimations().length === 0 &&
-        Math.abs(row.getBoundingClientRect().top - top - i * height) > 2;
-      if (!held)
-        row.animate(
-          [{ transform: `translateY(${(was - i) * height}px)` }, { transform: 'translateY(0)' }],
-          moving,
-        );
     });
   }, [entries]);
 }
 
-// useAnnounced says, now and then, that the own rank has changed.
-function useAnnounced(me, total, say) {
+const announceInterval = 6000;
+const announceDelay = 400;
+
+// useRankAnnouncement announces a change of the viewer's rank to screen readers,
+// at most once in announceInterval.
+function useRankAnnouncement(me, total, announce) {
   const last = useRef({ rank: me?.rank, at: 0 });
   useEffect(() => {
-    if (!me || !say) return undefined;
-    const was = last.current;
-    if (was.rank === undefined) {
-      was.rank = me.rank;
-      return undefined;
-    }
-    if (was.rank === me.rank) return undefined;
-    const timer = setTimeout(
-      () => {
-        say(
-          t(me.rank < was.rank ? 'movedUp' : 'movedDown', {
-            rank: number(me.rank),
-            total: number(total),
-          }),
-        );
-        last.current = { rank: me.rank, at: Date.now() };
-      },
-      Math.max(400, 6000 - (Date.now() - was.at)),
-    );
+    if (!me || !announce) return undefined;
+    const { rank, at } = last.current;
+    if (rank === undefined) last.current.rank = me.rank;
+    if (rank === undefined || rank === me.rank) return undefined;
+    const send = () => {
+      const values = { rank: formatNumber(me.rank), total: formatNumber(total) };
+      announce(t(me.rank < rank ? 'movedUp' : 'movedDown', values));
+      last.current = { rank: me.rank, at: Date.now() };
+    };
+    const wait = announceInterval - (Date.now() - at);
+    const timer = setTimeout(send, Math.max(announceDelay, wait));
     return () => clearTimeout(timer);
   }, [me?.rank]);
 }
 
-function Line({ entry, best, own, unit, link }) {
+// A score above 0 has at least this part of the longest bar, so that it is seen.
+const shortestBar = 0.012;
+
+function Row({ entry, best, own, unit, href }) {
   const label = t('row', {
-    place: placeText(entry.rank),
-    name: plain(nameOf(entry)),
-    score: number(entry.score),
+    place: formatRank(entry.rank),
+    name: stripBidi(nameOf(entry)),
+    score: formatNumber(entry.score),
     unit,
   });
-  const inside = html`
-    <span class=${`rank rank-${entry.rank}`}>${number(entry.rank)}</span>
-    <${Avatar} person=${entry} />
+  const scale = best > 0 ? Math.max(entry.score / best, shortestBar) : 0;
+  const content = html`
+    <span class=${`rank rank-${entry.rank}`}>${formatNumber(entry.rank)}</span>
+    <${Avatar} user=${entry} />
     <span class="who">
-      <span class="naming"><${Name} person=${entry} />${own && html`<span class="tag">${t('you')}</span>`}</span>
-      <span class="bar"><span style=${{ transform: `scaleX(${best > 0 ? Math.max(entry.score / best, 0.012) : 0})` }}></span></span>
+      <span class="naming">
+        <${Name} user=${entry} />
+        ${own && html`<span class="tag">${t('you')}</span>`}
+      </span>
+      <span class="bar"><span style=${{ transform: `scaleX(${scale})` }}></span></span>
     </span>
-    <span class="score">${number(entry.score)}</span>`;
-  return html`<li class=${own ? 'row own' : 'row'} data-user=${entry.user_id} aria-current=${own ? 'true' : undefined}>
-    ${link ? html`<a class="inside" href=${link} aria-label=${label}>${inside}</a>` : html`<div class="inside"><span class="unseen">${label}</span><span class="contents" aria-hidden="true">${inside}</span></div>`}
+    <span class="score">${formatNumber(entry.score)}</span>
+  `;
+  const inside = href
+    ? html`<a class="inside" href=${href} aria-label=${label}>${content}</a>`
+    : html`<div class="inside">
+        <span class="visually-hidden">${label}</span>
+        <span class="contents" aria-hidden="true">${content}</span>
+      </div>`;
+  return html`<li
+    class=${own ? 'row own' : 'row'}
+    data-user=${entry.user_id}
+    aria-current=${own ? 'true' : undefined}
+  >
+    ${inside}
   </li>`;
 }
 
-// RankingList shows entries, and below them the own line where it is on none
-// of the pages that are shown. link(entry) is where a line leads.
-export function RankingList({ label, entries, me, total, unit, link, say, leader }) {
+// RankingList shows entries. If the viewer, me, is not among them, their row
+// follows below. hrefOf(entry), if given, returns the address that a row leads
+// to.
+export function RankingList({ label, entries, me, total, unit, hrefOf, announce }) {
   const list = useRef(null);
-  remember(entries);
-  const apart = me && !entries.some((entry) => entry.user_id === me.user_id);
-  const shown = apart ? [...entries, me] : entries;
-  useMoves(list, shown);
-  useAnnounced(me, total, say);
-  const best = Math.max(leader ?? 0, entries[0]?.score ?? 0);
-  const line = (entry) =>
-    html`<${Line} key=${entry.user_id} entry=${entry} best=${best} own=${entry.user_id === me?.user_id} unit=${unit} link=${link?.(entry)} />`;
+  cacheProfiles(entries);
+  const meIsShown = !me || entries.some((entry) => entry.user_id === me.user_id);
+  const shown = meIsShown ? entries : [...entries, me];
+  useMoveAnimation(list, shown);
+  useRankAnnouncement(me, total, announce);
+  const best = Math.max(0, entries[0]?.score ?? 0);
+  const row = (entry) => html`<${Row}
+    key=${entry.user_id}
+    entry=${entry}
+    best=${best}
+    own=${entry.user_id === me?.user_id}
+    unit=${unit}
+    href=${hrefOf?.(entry)}
+  />`;
   return html`<ol class="ranking" ref=${list} aria-label=${label} role="list">
-    ${shown.map(line)}
+    ${shown.map(row)}
   </ol>`;
 }

@@ -1,166 +1,115 @@
-// Data that keeps itself up to date.
-import { call, Problem, stream } from './api.js';
+// The ranking among friends, kept up to date by a stream of events.
+import {
+  ApiError,
+  fetchJSON,
+  pollInterval,
+  readEvents,
+  sleep,
+  toApiError,
+  untilVisible,
+  withError,
+} from './api.js';
 import { useCallback, useEffect, useState } from './view.js';
 
-// The service's first event comes at once and a sign of life every 15 s; what
-// is later has been held up on the way.
-const firstEvent = 5000;
-const silence = 40000;
-const pollEvery = 3000;
-// After so many polls the stream is tried again.
-const pollsPerTry = 5;
+// The service sends the first event at once and a keep-alive comment every 15 s.
+// A stream that is silent for longer is buffered or blocked on the way.
+const firstEventTimeout = 5000;
+const silenceTimeout = 40000;
+const reconnectDelay = 500;
+// After this many polls the stream is tried again.
+const pollsBeforeStream = 5;
 
-const pause = (ms, signal) =>
-  new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener(
-      'abort',
-      () => {
-        clearTimeout(timer);
-        resolve();
-      },
-      { once: true },
-    );
-  });
-
-const visible = (signal) =>
-  new Promise((resolve) => {
-    if (!document.hidden) {
-      resolve();
-      return;
-    }
-    document.addEventListener('visibilitychange', resolve, { once: true, signal });
-    signal.addEventListener('abort', resolve, { once: true });
-  });
-
-// once streams until it ends or something is wrong with it.
-async function once(token, path, outer, onRanking) {
-  const own = new AbortController();
-  const abort = () => own.abort();
-  outer.addEventListener('abort', abort, { once: true });
-  const hide = () => {
+// followStream reads one stream until it ends, fails, falls silent, or the page
+// is hidden.
+async function followStream(token, path, outerSignal, onRanking) {
+  const controller = new AbortController();
+  const abort = () => controller.abort();
+  const abortIfHidden = () => {
     if (document.hidden) abort();
   };
-  document.addEventListener('visibilitychange', hide);
-  let timer = setTimeout(abort, firstEvent);
+  outerSignal.addEventListener('abort', abort, { once: true });
+  document.addEventListener('visibilitychange', abortIfHidden);
+  let timer = setTimeout(abort, firstEventTimeout);
   let failure = null;
   try {
-    await stream(token, path, {
-      signal: own.signal,
-      onLife: () => {
+    await readEvents(token, path, {
+      signal: controller.signal,
+      onData: () => {
         clearTimeout(timer);
-        timer = setTimeout(abort, silence);
+        timer = setTimeout(abort, silenceTimeout);
       },
       onEvent: (name, data) => {
         if (name === 'ranking') onRanking(data);
-        else if (name === 'error') failure = new Problem(data.status, data);
+        else if (name === 'error') failure = new ApiError(data.status, data);
       },
     });
   } catch (error) {
-    if (!document.hidden || error instanceof Problem) throw error;
+    if (!document.hidden || error instanceof ApiError) throw error;
   } finally {
     clearTimeout(timer);
-    outer.removeEventListener('abort', abort);
-    document.removeEventListener('visibilitychange', hide);
+    outerSignal.removeEventListener('abort', abort);
+    document.removeEventListener('visibilitychange', abortIfHidden);
   }
   if (failure) throw failure;
 }
 
-const hopeless = (error) =>
-  error instanceof Problem && error.status >= 400 && error.status < 500 && error.status !== 429;
-
-// useLive follows a ranking among friends: by the stream, and where that does
-// not work by asking again and again. It answers {data, state, problem, at};
-// renew asks at once, for who has just done something.
-export function useLive(token, board, limit) {
-  const [result, set] = useState({});
-  // A longer list of the same ranking comes while the shorter one is shown.
-  const key = `${token} ${board}`;
-  useEffect(() => {
-    const control = new AbortController();
-    const { signal } = control;
-    const got = (state) => (data) => signal.aborted || set({ key, data, state, at: Date.now() });
-    const lost = (problem) =>
-      signal.aborted ||
-      set((was) => ({
-        ...(was.key === key ? was : {}),
-        key,
-        problem,
-        state: problem.status === 0 ? 'offline' : 'error',
-      }));
-    const path = `/v1/boards/${board}/friends`;
-    (async () => {
-      for (let polls = 0; !signal.aborted;) {
-        await visible(signal);
-        try {
-          if (polls === 0) {
-            await once(token, `${path}/stream?limit=${limit}`, signal, got('live'));
-            await pause(500, signal);
-            continue;
-          }
-        } catch (error) {
-          if (signal.aborted) return;
-          if (hopeless(error)) {
-            lost(error);
-            return;
-          }
+// subscribe passes the ranking to onRanking(state, data) until the signal aborts.
+// It reads the stream; while that fails it polls.
+async function subscribe(token, path, query, signal, onRanking, onError) {
+  for (let polls = 0; !signal.aborted;) {
+    await untilVisible(signal);
+    if (polls === 0) {
+      try {
+        const onEvent = (data) => onRanking('live', data);
+        await followStream(token, `${path}/stream${query}`, signal, onEvent);
+        await sleep(reconnectDelay, signal);
+        continue;
+      } catch (cause) {
+        if (signal.aborted) return;
+        if (cause instanceof ApiError && cause.permanent) {
+          onError(cause);
+          return;
         }
-        try {
-          got('polling')(await call(token, `${path}?limit=${limit}`, { signal }));
-        } catch (error) {
-          if (signal.aborted) return;
-          lost(error instanceof Problem ? error : new Problem(0));
-          if (hopeless(error)) return;
-        }
-        await pause(pollEvery, signal);
-        polls = (polls + 1) % pollsPerTry;
       }
-    })();
-    return () => control.abort();
-  }, [token, board, limit]);
-  const renew = useCallback(async () => {
-    const data = await call(token, `/v1/boards/${board}/friends?limit=${limit}`);
-    set((was) => (was.key === key ? { ...was, data, at: Date.now() } : was));
-  }, [token, board, limit]);
-  return [result.key === key ? result : { state: 'loading' }, renew];
+    }
+    try {
+      onRanking('polling', await fetchJSON(token, path + query, { signal }));
+    } catch (cause) {
+      if (signal.aborted) return;
+      const error = toApiError(cause);
+      onError(error);
+      if (error.permanent) return;
+    }
+    await sleep(pollInterval, signal);
+    polls = (polls + 1) % pollsBeforeStream;
+  }
 }
 
-// useCall makes a call, again every so many milliseconds where that is given.
-export function useCall(token, path, every = 0) {
-  const [result, set] = useState({});
-  const [turn, again] = useState(0);
-  const key = `${token} ${path}`;
+// useFriendRanking follows a board's ranking among friends. It returns [{data,
+// state, error, at}, refresh]; state is loading, live, polling, offline or
+// error. Call refresh after a change of one's own, to see it at once.
+export function useFriendRanking(token, board, limit) {
+  const [result, setResult] = useState({});
+  // The limit is not part of the key: the shorter list of the same ranking stays
+  // until the longer one is here.
+  const key = `${token} ${board}`;
+  const path = `/v1/boards/${board}/friends`;
+  const query = `?limit=${limit}`;
   useEffect(() => {
-    if (!path) return undefined;
-    const control = new AbortController();
-    const { signal } = control;
-    (async () => {
-      while (!signal.aborted) {
-        await visible(signal);
-        let wait = every;
-        try {
-          const data = await call(token, path, { signal });
-          if (!signal.aborted) set({ key, data, state: 'ready', at: Date.now() });
-        } catch (error) {
-          if (signal.aborted) return;
-          const problem = error instanceof Problem ? error : new Problem(0);
-          set((was) => ({
-            ...(was.key === key ? was : {}),
-            key,
-            problem,
-            state: problem.status === 0 ? 'offline' : 'error',
-          }));
-          if (hopeless(problem)) return;
-          wait ||= pollEvery;
-        }
-        if (!wait) return;
-        await pause(wait, signal);
-      }
-    })();
-    return () => control.abort();
-  }, [token, path, every, turn]);
-  return [
-    result.key === key ? result : { state: 'loading' },
-    useCallback(() => again((n) => n + 1), []),
-  ];
+    const controller = new AbortController();
+    const { signal } = controller;
+    const onRanking = (state, data) => {
+      if (!signal.aborted) setResult({ key, data, state, at: Date.now() });
+    };
+    const onError = (error) => {
+      if (!signal.aborted) setResult(withError(key, error));
+    };
+    subscribe(token, path, query, signal, onRanking, onError);
+    return () => controller.abort();
+  }, [token, board, limit]);
+  const refresh = useCallback(async () => {
+    const data = await fetchJSON(token, path + query);
+    setResult((was) => (was.key === key ? { ...was, data, at: Date.now() } : was));
+  }, [token, board, limit]);
+  return [result.key === key ? result : { state: 'loading' }, refresh];
 }

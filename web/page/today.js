@@ -1,188 +1,359 @@
-// Today's ranking among friends, and that of any past day.
-import { call } from './api.js';
-import { DayStrip } from './days.js';
-import { clockTime, longDay, number, parts, place, placeText, t } from './i18n.js';
-import { useCall, useLive } from './stream.js';
-import { Avatar, Icon, Name, Notice, Rolling, Skeleton, Status, Trouble } from './components.js';
+// The ranking among friends of today and of past days.
+import { fetchJSON, useFetch } from './api.js';
+import {
+  AnimatedNumber,
+  Avatar,
+  ErrorNotice,
+  Icon,
+  Name,
+  Notice,
+  Skeleton,
+  StatusPill,
+} from './components.js';
+import {
+  addDays,
+  formatLongDay,
+  formatNumber,
+  formatRank,
+  formatTime,
+  formatWeekday,
+  rankParts,
+  t,
+  tRich,
+} from './i18n.js';
 import { RankingList } from './ranking.js';
-import { html, useEffect, useState } from './view.js';
+import { useFriendRanking } from './stream.js';
+import { html, useEffect, useLayoutEffect, useRef, useState } from './view.js';
 
-const pageSize = 50;
-const maxPage = 200;
+const firstLimit = 50;
+const maxLimit = 200;
+const maxSteps = 100000;
+const stripLength = 14;
 
-// rivals finds who is next ahead and who is next behind in what is shown.
-function rivals({ me, entries }) {
-  const at = me ? entries.findIndex((entry) => entry.user_id === me.user_id) : -1;
-  return at < 0 ? [] : [entries[at - 1], entries[at + 1]];
+// neighbours returns the entries just ahead of and behind the viewer.
+function neighbours({ me, entries }) {
+  const index = me ? entries.findIndex((entry) => entry.user_id === me.user_id) : -1;
+  return index < 0 ? [] : [entries[index - 1], entries[index + 1]];
 }
 
-function Goal({ ranking, unit, past }) {
+// Goal says how far the next friend is ahead or behind.
+function Goal({ ranking, past }) {
   const { me } = ranking;
-  const [ahead, behind] = rivals(ranking);
-  if (ahead) {
-    const gap = past ? ahead.score - me.score : Math.max(1, ahead.score - me.score + 1);
-    return html`<p class="goal">${parts(past ? 'behind' : 'toPass', { n: html`<b>${number(gap)}</b>`, unit, name: html`<${Name} person=${ahead} />` })}</p>`;
-  }
-  if (behind)
-    return html`<p class="goal">${parts('leadBy', { n: html`<b>${number(me.score - behind.score)}</b>`, unit, name: html`<${Name} person=${behind} />` })}</p>`;
-  return html`<p class="goal">${me && me.rank === 1 ? t('leadAlone') : ''}</p>`;
+  const [ahead, behind] = neighbours(ranking);
+  const gap = (key, n, user) =>
+    tRich(key, {
+      n: html`<b>${formatNumber(n)}</b>`,
+      unit: t('steps'),
+      name: html`<${Name} user=${user} />`,
+    });
+  let text = '';
+  if (ahead && past) text = gap('behind', ahead.score - me.score, ahead);
+  else if (ahead) text = gap('toPass', Math.max(1, ahead.score - me.score + 1), ahead);
+  else if (behind) text = gap('leadBy', me.score - behind.score, behind);
+  else if (me.rank === 1) text = t('leadAlone');
+  return html`<p class="goal">${text}</p>`;
 }
 
-function Champion({ person, mine, final }) {
+function Champion({ entry, isMe, final }) {
+  const label = t(`${final ? 'champion' : 'leading'}${isMe ? 'You' : ''}`);
   return html`<div class="champion">
-    <span class="crowned"><${Avatar} person=${person} /><span class="crown"><${Icon} name="crown" /></span></span>
-    <span class="champion-text"><span class="label">${t(`${final ? 'champion' : 'leading'}${mine ? 'You' : ''}`)}</span><${Name} person=${person} /></span>
-    <span class="champion-score">${number(person.score)}</span>
+    <span class="crowned">
+      <${Avatar} user=${entry} /><span class="crown"><${Icon} name="crown" /></span>
+    </span>
+    <span class="champion-text">
+      <span class="label">${label}</span><${Name} user=${entry} />
+    </span>
+    <span class="champion-score">${formatNumber(entry.score)}</span>
   </div>`;
 }
 
-export function Hero({ ranking, state, unit, empty, past }) {
-  const { me, entries, total, final } = ranking;
-  const champion = entries[0];
-  if (!me) {
-    return html`<section class=${champion ? 'hero quiet' : 'hero quiet bare'}><div class="hero-top"><span class="label">${past ? longDay(ranking.date) : t('amongFriends')}</span><${Status} state=${state} final=${final} /></div>
-      <div>${!champion && html`<${Icon} name="walk" />`}<h2>${empty[0]}</h2><p class="goal">${empty[1]}</p></div>
-      ${champion && html`<${Champion} person=${champion} final=${final} />`}</section>`;
-  }
-  const [before, figure, after] = place(me.rank);
-  return html`<section class="hero" aria-label=${`${placeText(me.rank)} ${t('outOf', { total: number(total) })}`}>
-    <div class="hero-top"><span class="label">${past ? longDay(ranking.date) : t('amongFriends')}</span><${Status} state=${state} final=${final} /></div>
-    <div class="figures">
-      <div class="figure"><span class="big"><small>${before}</small><span key=${figure} class="fresh">${figure}</span><small>${after}</small></span><span class="label">${t('outOf', { total: number(total) })}</span></div>
-      <div class="figure end"><span class="big score-big"><${Rolling} value=${me.score} /></span><span class="label">${unit}</span></div>
+function HeroTop({ ranking, state, past }) {
+  return html`<div class="hero-top">
+    <span class="label">${past ? formatLongDay(ranking.date) : t('amongFriends')}</span>
+    <${StatusPill} state=${state} final=${ranking.final} />
+  </div>`;
+}
+
+// HeroWithoutScore stands for Hero if the viewer has no score.
+function HeroWithoutScore({ ranking, state, past }) {
+  const champion = ranking.entries[0];
+  return html`<section class=${champion ? 'hero quiet' : 'hero quiet bare'}>
+    <${HeroTop} ranking=${ranking} state=${state} past=${past} />
+    <div>
+      ${!champion && html`<${Icon} name="walk" />`}
+      <h2>${t(past ? 'noScorePast' : 'noScore')}</h2>
+      <p class="goal">${past ? '' : t('noScoreHint')}</p>
     </div>
-    <div class="bar wide"><span style=${{ transform: `scaleX(${champion?.score > 0 ? me.score / champion.score : 1})` }}></span></div>
-    <${Goal} ranking=${ranking} unit=${unit} past=${past} />
-    ${champion && html`<${Champion} person=${champion} mine=${champion.user_id === me.user_id} final=${final} />`}
+    ${champion && html`<${Champion} entry=${champion} final=${ranking.final} />`}
   </section>`;
 }
 
-export function HeroGhost() {
-  return html`<section class="hero quiet ghostly" aria-hidden="true"></section>`;
+// Hero shows the viewer's rank and score, large.
+function Hero({ ranking, state, past }) {
+  const { me, entries, total, final } = ranking;
+  if (!me) return html`<${HeroWithoutScore} ranking=${ranking} state=${state} past=${past} />`;
+  const champion = entries[0];
+  const outOf = t('outOf', { total: formatNumber(total) });
+  const [prefix, rank, suffix] = rankParts(me.rank);
+  const scale = champion?.score > 0 ? me.score / champion.score : 1;
+  const isMe = champion?.user_id === me.user_id;
+  return html`<section class="hero" aria-label=${`${formatRank(me.rank)} ${outOf}`}>
+    <${HeroTop} ranking=${ranking} state=${state} past=${past} />
+    <div class="figures">
+      <div class="figure">
+        <span class="big">
+          <small>${prefix}</small><span key=${rank} class="fresh">${rank}</span>
+          <small>${suffix}</small>
+        </span>
+        <span class="label">${outOf}</span>
+      </div>
+      <div class="figure end">
+        <span class="big score-big"><${AnimatedNumber} value=${me.score} /></span>
+        <span class="label">${t('steps')}</span>
+      </div>
+    </div>
+    <div class="bar wide"><span style=${{ transform: `scaleX(${scale})` }}></span></div>
+    <${Goal} ranking=${ranking} past=${past} />
+    ${champion && html`<${Champion} entry=${champion} isMe=${isMe} final=${final} />`}
+  </section>`;
 }
 
-function Actions({ session, ranking, renew, say }) {
+const HeroSkeleton = () => html`<section class="hero quiet ghostly" aria-hidden="true"></section>`;
+
+// DemoActions lets a visitor of the demo walk and give.
+function DemoActions({ session, ranking, refresh, notify }) {
   const [busy, setBusy] = useState(false);
-  const act = async (work) => {
+  const run = async (action) => {
     setBusy(true);
     try {
-      say(await work());
-    } catch (problem) {
-      say(problem.message || t('wrong'));
+      notify(await action());
+    } catch (error) {
+      notify(error.message || t('wrong'));
     }
     setBusy(false);
   };
-  const walk = (n) =>
-    act(async () => {
-      const me = await call(session.token, `/v1/boards/${session.board}/me`);
-      const score = Math.min((me.score ?? 0) + n, 100000);
-      if (score === me.score) return t('stepsFull');
-      await call(session.token, `/v1/boards/${session.board}/scores`, {
-        method: 'POST',
-        body: { date: ranking.date, score },
-      });
-      await renew();
-      return t('walked', { n: number(score - (me.score ?? 0)) });
-    });
-  const give = () =>
-    act(async () => {
-      const { coins } = await call(session.token, '/demo/gift', {
-        method: 'POST',
-        body: { user_id: session.user.user_id },
-      });
-      return t('gave', { n: number(coins) });
-    });
+  const walk = async (steps) => {
+    const board = `/v1/boards/${session.board}`;
+    const before = (await fetchJSON(session.token, `${board}/me`)).score ?? 0;
+    const score = Math.min(before + steps, maxSteps);
+    if (score === before) return t('stepsFull');
+    const body = { date: ranking.date, score };
+    await fetchJSON(session.token, `${board}/scores`, { method: 'POST', body });
+    await refresh();
+    return t('walked', { n: formatNumber(score - before) });
+  };
+  const give = async () => {
+    const body = { user_id: session.user.user_id };
+    const { coins } = await fetchJSON(session.token, '/demo/gift', { method: 'POST', body });
+    return t('gave', { n: formatNumber(coins) });
+  };
+  const walkButton = (n) => html`<button
+    class="button"
+    key=${n}
+    disabled=${busy}
+    onClick=${() => run(() => walk(n))}
+  >
+    <${Icon} name="walk" />${t('addSteps', { n: formatNumber(n) })}
+  </button>`;
   return html`<section class="actions" aria-label=${t('demo')}>
     <div class="actions-text"><h2>${t('demo')}</h2><p>${t('demoHint')}</p></div>
     <div class="buttons">
-      ${[500, 3000].map((n) => html`<button class="button" key=${n} disabled=${busy} onClick=${() => walk(n)}><${Icon} name="walk" />${t('addSteps', { n: number(n) })}</button>`)}
-      <button class="button gift" disabled=${busy} onClick=${give}><${Icon} name="gift" />${t('gift')}</button>
+      ${[500, 3000].map(walkButton)}
+      <button class="button gift" disabled=${busy} onClick=${() => run(give)}>
+        <${Icon} name="gift" />${t('gift')}
+      </button>
     </div>
   </section>`;
 }
 
-// usePages adds pages behind a first one of the largest size.
-function usePages(token, path, first) {
-  const [more, setMore] = useState({ entries: [], cursor: null });
-  const cursor = more.entries.length ? more.cursor : first?.next_cursor;
-  const next = async () => {
-    const page = await call(
-      token,
-      `${path}?limit=${maxPage}&date=${first.date}&cursor=${encodeURIComponent(cursor)}`,
-    );
-    setMore((was) => ({ entries: [...was.entries, ...page.entries], cursor: page.next_cursor }));
+const dayHref = (day, today) => (day === today ? '#/' : `#/day/${day}`);
+
+function Day({ day, today, selected, far }) {
+  const current = day === selected;
+  return html`<a
+    class=${far && current ? 'day far' : 'day'}
+    href=${dayHref(day, today)}
+    aria-current=${current ? 'date' : undefined}
+    aria-label=${day === today ? t('today') : formatLongDay(day)}
+  >
+    <span aria-hidden="true">${day === today ? t('today') : formatWeekday(day)}</span>
+    <b aria-hidden="true">${Number(day.slice(8))}</b>
+  </a>`;
+}
+
+function DatePicker({ today, selected }) {
+  const input = useRef(null);
+  const open = () => {
+    try {
+      input.current.showPicker();
+    } catch {
+      input.current.focus();
+    }
   };
-  const seen = new Set(first?.entries.map((entry) => entry.user_id));
-  return [
-    [
-      ...(first?.entries ?? []),
-      ...more.entries.filter((entry) => !seen.has(entry.user_id) && seen.add(entry.user_id)),
-    ],
-    cursor ? next : null,
-  ];
-}
-
-function Ranked({ session, ranking, state, problem, retry, limit, grow, say, past }) {
-  const path = `/v1/boards/${session.board}/friends`;
-  const [entries, next] = usePages(session.token, path, ranking);
-  if (!ranking)
-    return state === 'offline' || state === 'error'
-      ? html`<${Trouble} problem=${problem} retry=${retry} />`
-      : html`<${Skeleton} />`;
-  if (ranking.entries.length === 0) {
-    return html`<${Notice} icon="walk" title=${t(past ? 'emptyDay' : 'emptyToday')} hint=${t(past ? 'emptyDayHint' : 'emptyTodayHint')} />`;
-  }
-  const me = ranking.me?.user_id;
-  return html`<${RankingList} label=${t('friends')} entries=${entries} me=${ranking.me} total=${ranking.total} unit=${t('steps')} say=${past ? null : say}
-      link=${(entry) => (entry.user_id === me ? '#/history' : `#/history/${entry.user_id}`)} />
-    ${next && html`<button class="button more" onClick=${limit < maxPage ? grow : next}>${t('more')}</button>`}`;
-}
-
-// Screen lays out one day.
-function Screen({ session, today, day, result, retry, limit, grow, renew, say, hear, past }) {
-  const { data: ranking, state, problem, at } = result;
-  const stale = ranking && (state === 'offline' || state === 'error');
-  return html`<h1 class="unseen" tabindex="-1">${day && past ? longDay(day) : t('today')}</h1><div class="columns">
-    <div class="side">
-      ${ranking ? html`<${Hero} ranking=${ranking} state=${state} unit=${t('steps')} past=${past} empty=${past ? [t('noScorePast'), ''] : [t('noScore'), t('noScoreHint')]} />` : html`<${HeroGhost} />`}
-      ${session.people && !past && html`<${Actions} session=${session} ranking=${ranking} renew=${renew} say=${say} />`}
-    </div>
-    <div class="wide-column">
-      <${DayStrip} today=${today} selected=${day ?? today} />
-      ${stale && html`<p class="banner" role="status"><${Icon} name="cloud" />${problem?.status === 0 ? t('offlineTitle') : t('unavailable')} · ${t('stale', { time: clockTime(at) })}</p>`}
-      <section class=${stale ? 'card list stale' : 'card list'} aria-label=${day ? longDay(day) : t('today')}>
-        <${Ranked} key=${day} session=${session} ranking=${ranking} state=${state} problem=${problem} retry=${retry} limit=${limit} grow=${grow} say=${hear} past=${past} />
-      </section>
-    </div>
+  const change = (event) => {
+    const day = event.target.value;
+    if (day && day <= today) location.hash = dayHref(day, today);
+  };
+  return html`<div class="picker">
+    <button class="round" aria-label=${t('pickDay')} onClick=${open}>
+      <${Icon} name="calendar" />
+    </button>
+    <input
+      ref=${input}
+      type="date"
+      tabindex="-1"
+      aria-hidden="true"
+      max=${today}
+      value=${selected}
+      onChange=${change}
+    />
   </div>`;
 }
 
-export function Today({ session, say, hear, onProblem, onToday }) {
-  const [limit, setLimit] = useState(pageSize);
-  const [result, renew] = useLive(session.token, session.board, limit);
-  useEffect(() => {
-    if (result.problem) onProblem(result.problem);
-  }, [result.problem]);
-  useEffect(() => {
-    if (result.data) onToday(result.data.date);
-  }, [result.data?.date]);
-  return html`<${Screen} session=${session} today=${result.data?.date ?? session.today} day=${result.data?.date ?? session.today} result=${result} limit=${limit} grow=${() => setLimit(Math.min(maxPage, limit * 2))} renew=${renew} say=${say} hear=${hear} />`;
+// DayStrip links to the last days. A selected day before them comes first.
+function DayStrip({ today, selected }) {
+  const strip = useRef(null);
+  useLayoutEffect(() => {
+    const centerSelected = () => {
+      const day = strip.current?.querySelector('[aria-current]');
+      if (!day) return;
+      const margin = (strip.current.clientWidth - day.offsetWidth) / 2;
+      strip.current.scrollLeft = day.offsetLeft - margin;
+    };
+    centerSelected();
+    addEventListener('resize', centerSelected);
+    return () => removeEventListener('resize', centerSelected);
+  }, [today, selected]);
+  if (!today) return html`<div class="days" aria-hidden="true"></div>`;
+  const days = Array.from({ length: stripLength }, (_, i) => addDays(today, i - stripLength + 1));
+  const far = !days.includes(selected);
+  if (far) days.unshift(selected);
+  const link = (day) => html`<${Day} key=${day} ...${{ day, today, selected, far }} />`;
+  return html`<div class="days">
+    <nav class="strip" aria-label=${t('day')} ref=${strip}>${days.map(link)}</nav>
+    <${DatePicker} today=${today} selected=${selected} />
+  </div>`;
 }
 
-export function PastDay({ session, day, onProblem, onToday }) {
-  const [limit, setLimit] = useState(pageSize);
-  const [result, retry] = useCall(
-    session.token,
-    `/v1/boards/${session.board}/friends?date=${day}&limit=${limit}`,
-  );
-  // What today is, for the strip, where the page began on a past day.
-  const [boards] = useCall(session.token, session.today ? null : '/v1/boards');
-  const found = boards.data?.boards.find((board) => board.name === session.board)?.current.date;
+// usePages appends further pages to the first one. It returns [entries, loadMore];
+// loadMore is null after the last page.
+function usePages(token, path, first) {
+  const [more, setMore] = useState({ entries: [], cursor: null });
+  const cursor = more.entries.length ? more.cursor : first?.next_cursor;
+  const loadMore = async () => {
+    const query = `limit=${maxLimit}&date=${first.date}&cursor=${encodeURIComponent(cursor)}`;
+    const page = await fetchJSON(token, `${path}?${query}`);
+    setMore((was) => ({ entries: [...was.entries, ...page.entries], cursor: page.next_cursor }));
+  };
+  // Somebody who has moved may be on two pages.
+  const byUser = new Map();
+  for (const entry of [...(first?.entries ?? []), ...more.entries]) {
+    if (!byUser.has(entry.user_id)) byUser.set(entry.user_id, entry);
+  }
+  return [[...byUser.values()], cursor ? loadMore : null];
+}
+
+function DayRanking({ session, result, retry, limit, raiseLimit, announce, past }) {
+  const { data: ranking, state, error } = result;
+  const path = `/v1/boards/${session.board}/friends`;
+  const [entries, loadMore] = usePages(session.token, path, ranking);
+  if (!ranking) {
+    const failed = state === 'offline' || state === 'error';
+    return failed ? html`<${ErrorNotice} error=${error} retry=${retry} />` : html`<${Skeleton} />`;
+  }
+  if (ranking.entries.length === 0) {
+    const key = past ? 'emptyDay' : 'emptyToday';
+    return html`<${Notice} icon="walk" title=${t(key)} hint=${t(`${key}Hint`)} />`;
+  }
+  const { me, total } = ranking;
+  const hrefOf = ({ user_id: id }) => (id === me?.user_id ? '#/history' : `#/history/${id}`);
+  const more = limit < maxLimit ? raiseLimit : loadMore;
+  return html`<${RankingList}
+      label=${t('friends')}
+      entries=${entries}
+      me=${me}
+      total=${total}
+      unit=${t('steps')}
+      announce=${past ? null : announce}
+      hrefOf=${hrefOf}
+    />
+    ${loadMore && html`<button class="button more" onClick=${more}>${t('more')}</button>`}`;
+}
+
+// StaleBanner says that a ranking is out of date, and why.
+function StaleBanner({ error, at }) {
+  const reason = t(error?.status === 0 ? 'offlineTitle' : 'unavailable');
+  return html`<p class="banner" role="status">
+    <${Icon} name="cloud" />${`${reason} · ${t('stale', { time: formatTime(at) })}`}
+  </p>`;
+}
+
+function DayScreen(props) {
+  const { session, today, day, result, refresh, notify, past } = props;
+  const { data: ranking, state, error, at } = result;
+  const stale = ranking && (state === 'offline' || state === 'error');
+  const title = day && past ? formatLongDay(day) : t('today');
+  const hero = ranking
+    ? html`<${Hero} ranking=${ranking} state=${state} past=${past} />`
+    : html`<${HeroSkeleton} />`;
+  const showActions = session.people && !past;
+  return html`<h1 class="visually-hidden" tabindex="-1">${title}</h1>
+    <div class="columns">
+      <div class="side">
+        ${hero}
+        ${showActions && html`<${DemoActions} ...${{ session, ranking, refresh, notify }} />`}
+      </div>
+      <div class="wide-column">
+        <${DayStrip} today=${today} selected=${day ?? today} />
+        ${stale && html`<${StaleBanner} error=${error} at=${at} />`}
+        <section
+          class=${stale ? 'card list stale' : 'card list'}
+          aria-label=${day ? formatLongDay(day) : t('today')}
+        >
+          <${DayRanking} key=${day} ...${props} />
+        </section>
+      </div>
+    </div>`;
+}
+
+function useLimit() {
+  const [limit, setLimit] = useState(firstLimit);
+  return [limit, () => setLimit(Math.min(maxLimit, limit * 2))];
+}
+
+export function Today({ session, notify, announce, onError, onToday }) {
+  const [limit, raiseLimit] = useLimit();
+  const [result, refresh] = useFriendRanking(session.token, session.board, limit);
+  const date = result.data?.date;
   useEffect(() => {
-    if (found) onToday(found);
-  }, [found]);
+    if (result.error) onError(result.error);
+  }, [result.error]);
   useEffect(() => {
-    if (result.problem) onProblem(result.problem);
-  }, [result.problem]);
-  return html`<${Screen} session=${session} today=${session.today ?? found ?? day} day=${day} result=${result} retry=${retry} limit=${limit} grow=${() => setLimit(Math.min(maxPage, limit * 2))} past />`;
+    if (date) onToday(date);
+  }, [date]);
+  const today = date ?? session.today;
+  return html`<${DayScreen}
+    day=${today}
+    ...${{ session, today, result, limit, raiseLimit, refresh, notify, announce }}
+  />`;
+}
+
+export function PastDay({ session, path: [day], onError, onToday }) {
+  const [limit, raiseLimit] = useLimit();
+  const query = `?date=${day}&limit=${limit}`;
+  const path = `/v1/boards/${session.board}/friends${query}`;
+  const [result, retry] = useFetch(session.token, path);
+  // The strip of days needs today's date, which is unknown if the page was opened
+  // on a past day.
+  const [boards] = useFetch(session.token, session.today ? null : '/v1/boards');
+  const board = boards.data?.boards.find(({ name }) => name === session.board);
+  const date = board?.current.date;
+  useEffect(() => {
+    if (date) onToday(date);
+  }, [date]);
+  useEffect(() => {
+    if (result.error) onError(result.error);
+  }, [result.error]);
+  const today = session.today ?? date ?? day;
+  return html`<${DayScreen} ...${{ session, today, day, result, retry, limit, raiseLimit }} past />`;
 }
