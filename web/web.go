@@ -1,5 +1,5 @@
-// Package web is what a browser gets: the page and the API reference, both
-// embedded, with nothing loaded from anywhere else.
+// Package web holds the files for browsers: the page and the API reference. Both
+// are embedded and load nothing from other servers.
 package web
 
 import (
@@ -17,37 +17,43 @@ import (
 //go:embed page docs
 var files embed.FS
 
-// pagePolicy lets the page load scripts, styles, pictures and answers from
-// this service, and nothing else from anywhere. It writes no markup of its own
-// making into the document, which the last part enforces.
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+// pagePolicy is the content security policy of the page: it may load scripts,
+// styles and pictures from this service and call it, and nothing else. Trusted
+// types are required and no policy may create them, so a script can't turn text
+// into markup.
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
+	"connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+	"require-trusted-types-for 'script'; trusted-types 'none'"
 
-// docsPolicy also allows the inline styles that Swagger UI sets.
-const docsPolicy = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; script-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+// docsPolicy is the policy of the API reference. It also allows the inline styles
+// and data images of Swagger UI.
+const docsPolicy = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; " +
+	"script-src 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// File is a file for a browser.
+// File is a file with its response headers.
 type File struct {
 	// ContentType, Policy and ETag are the headers Content-Type,
 	// Content-Security-Policy and ETag.
 	ContentType, Policy, ETag string
-	// Body is the file; Gzipped the same compressed, nil where that is no
-	// smaller.
+	// Body is the content. Gzipped is the same content compressed, or nil if that
+	// is not smaller.
 	Body, Gzipped []byte
 }
 
-// Site finds files. Safe for concurrent use.
+// Site finds files by URL path. It is safe for concurrent use.
 type Site struct {
 	demo  bool
 	files sync.Map // path in the embedded folder to func() *File
 }
 
-// New makes a site; that of a demo says so to the page.
+// New returns a site. If demo is true, the page offers to switch between the
+// simulated people instead of asking for a token.
 func New(demo bool) *Site { return &Site{demo: demo} }
 
-// Find looks up the file at a path of the service: the page at /, what it
-// loads under /assets/, the API reference at /docs and below. It finds files
-// only, never a folder. The first look at a file compresses it.
+// Find returns the file at a URL path: the page at /, its files under /assets/,
+// the API reference at /docs and under /docs/. It returns false if there is no
+// file at the path; folders are not found. The first call for a file compresses
+// it.
 func (s *Site) Find(urlPath string) (*File, bool) {
 	name, policy := "", pagePolicy
 	switch {
@@ -62,8 +68,8 @@ func (s *Site) Find(urlPath string) (*File, bool) {
 	}
 	found, ok := s.files.Load(name)
 	if !ok {
-		// Stat refuses every name that is not a plain path. What is not there is
-		// not remembered: there is no end of it.
+		// Stat refuses every name that is not a clean path. Missing names are not
+		// cached, as clients could fill the memory with them.
 		if info, err := fs.Stat(files, name); err != nil || info.IsDir() {
 			return nil, false
 		}
@@ -72,7 +78,7 @@ func (s *Site) Find(urlPath string) (*File, bool) {
 	return found.(func() *File)(), true
 }
 
-// load reads a file that is there.
+// load returns an existing file. name is its path in the embedded folder.
 func (s *Site) load(name, policy string) *File {
 	body, err := files.ReadFile(name)
 	if err != nil {
@@ -94,7 +100,7 @@ func (s *Site) load(name, policy string) *File {
 
 func gzipped(body []byte) []byte {
 	var b bytes.Buffer
-	// Neither can fail: the level is a valid one, and a buffer takes everything.
+	// Neither error can occur: the level is valid, and writing to a buffer never fails.
 	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if _, err := w.Write(body); err != nil {
 		return body
@@ -105,17 +111,19 @@ func gzipped(body []byte) []byte {
 	return b.Bytes()
 }
 
-// types are those of the files that there are, whatever the machine knows.
-var types = map[string]string{
+// contentTypes lists the types of the embedded files. Unlike package mime it does
+// not depend on the machine.
+var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
 	".svg":  "image/svg+xml",
 }
 
-// contentType goes by the file's name; licences and the like have no ending.
+// contentType returns a file's content type by its extension. Files without one,
+// such as licences, are plain text.
 func contentType(name string) string {
-	if known, ok := types[path.Ext(name)]; ok {
+	if known, ok := contentTypes[path.Ext(name)]; ok {
 		return known
 	}
 	return "text/plain; charset=utf-8"

@@ -34,7 +34,7 @@ func TestFind(t *testing.T) {
 		"/docs//docs.js", "/assets/../docs/docs.js", "/assets/./app.js", "/docs/../page/index.html", "/assets/vendor", "/assets/\x00",
 	} {
 		if file, ok := site.Find(path); ok {
-			t.Errorf("%q has a file of %d bytes", path, len(file.Body))
+			t.Errorf("%q: found a file of %d bytes, want none", path, len(file.Body))
 		}
 	}
 }
