@@ -1,4 +1,4 @@
-// Package browser tests the page in Chromium, as people see it.
+// Package browser tests the page in Chromium.
 package browser
 
 import (
@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -33,40 +32,40 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// screenshots is where pictures of the page are left to look at.
+// screenshots is the folder for pictures of the page, for people to look at.
 var screenshots = filepath.Join("..", "..", "build", "screenshots")
 
-// view is how somebody looks at the page.
-type view struct {
+// viewport holds the settings of a browser.
+type viewport struct {
 	width, height int64
 	dark          bool
-	language      string // en-US where it is empty
+	language      string // en-US if empty
 }
 
 var (
-	phone   = view{width: 390, height: 844}
-	narrow  = view{width: 360, height: 740}
-	desktop = view{width: 1280, height: 800}
+	phone   = viewport{width: 390, height: 844}
+	narrow  = viewport{width: 360, height: 740}
+	desktop = viewport{width: 1280, height: 800}
 )
 
-// browserSlots bounds the browsers that run at once: each wants a core.
+// browserSlots limits the browsers that run at once, as each needs a core.
 var browserSlots = make(chan struct{}, 2)
 
-// page is a page in a browser of its own.
+// page is a page in its own browser.
 type page struct {
 	t   testing.TB
 	ctx context.Context //nolint:containedctx // chromedp keeps the browser in it
 
 	mu       sync.Mutex
 	faults   []string
-	requests map[network.RequestID]string // address by request
+	requests map[network.RequestID]string // address of each request
 	order    []string
 	bytes    map[string]float64 // received by address, compressed, with headers
 }
 
-// newPage starts a browser. What the page complains of fails the test, unless
-// it was expected.
-func newPage(t testing.TB, v view) *page {
+// newPage starts a browser, which stops with the test. Errors that the page or
+// the browser logs fail the test, unless ignoreFaults removes them.
+func newPage(t testing.TB, v viewport) *page {
 	t.Helper()
 	browserSlots <- struct{}{}
 	t.Cleanup(func() { <-browserSlots })
@@ -76,7 +75,7 @@ func newPage(t testing.TB, v view) *page {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.Flag("lang", v.language), chromedp.Flag("accept-lang", v.language), chromedp.Flag("hide-scrollbars", true))
 	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // Chromium's sandbox is not for root
+		options = append(options, chromedp.NoSandbox) // Chromium refuses to run its sandbox as root
 	}
 	allocated, end := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, closeBrowser := chromedp.NewContext(allocated)
@@ -94,10 +93,10 @@ func newPage(t testing.TB, v view) *page {
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("start chromium (Debian's package is chromium): %v", err)
 	}
-	p.must(chromedp.Listen(ctx, p.hear))
+	p.must(chromedp.Listen(ctx, p.record))
 	_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
 	p.must(err)
-	p.look(v)
+	p.emulate(v)
 	return p
 }
 
@@ -108,8 +107,8 @@ func (p *page) must(err error) {
 	}
 }
 
-// look changes the size and the colours.
-func (p *page) look(v view) {
+// emulate changes the window size and the colour scheme.
+func (p *page) emulate(v viewport) {
 	p.t.Helper()
 	scheme := "light"
 	if v.dark {
@@ -126,8 +125,8 @@ func (p *page) look(v view) {
 	p.must(chromedp.Do(p.ctx, chromedp.EmulateViewport(v.width, v.height, options...)))
 }
 
-// hear notes what the browser tells. It must not wait for the browser.
-func (p *page) hear(event any) {
+// record handles events of the browser. It must not wait for the browser.
+func (p *page) record(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch e := event.(type) {
@@ -149,8 +148,8 @@ func (p *page) hear(event any) {
 	}
 }
 
-// expectFaults takes back the complaints that hold a text.
-func (p *page) expectFaults(text string) {
+// ignoreFaults removes the recorded faults that contain text.
+func (p *page) ignoreFaults(text string) {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,8 +162,8 @@ func (p *page) expectFaults(text string) {
 	p.faults = kept
 }
 
-// asked is the addresses asked for so far that hold a text.
-func (p *page) asked(text string) (found []string) {
+// requestsTo returns the addresses requested so far that contain text.
+func (p *page) requestsTo(text string) (found []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, address := range p.order {
@@ -180,7 +179,7 @@ func (p *page) open(url string) {
 	p.must(chromedp.Do(p.ctx, chromedp.Navigate(url)))
 }
 
-// goTo shows another screen of the page.
+// goTo opens another screen of the page.
 func (p *page) goTo(hash string) {
 	p.t.Helper()
 	eval[any](p, fmt.Sprintf("location.hash = %q", hash))
@@ -193,7 +192,7 @@ func eval[T any](p *page, js string) T {
 	return v
 }
 
-// until waits until an expression is true.
+// until waits until a JavaScript expression is true.
 func (p *page) until(what, js string) {
 	p.t.Helper()
 	testenv.Eventually(p.t, what, func() bool { return eval[bool](p, js) })
@@ -210,37 +209,37 @@ func (p *page) typeIn(selector, text string) {
 	p.must(chromedp.Do(p.ctx, chromedp.SendKeys(selector, text)))
 }
 
-// line is a line of a ranked list, as it is read on the page.
-type line struct {
+// row is a row of a ranked list on the page.
+type row struct {
 	User, Name string
 	Rank       int64
 	Score      int64
 }
 
-// lines reads the ranked list.
-func (p *page) lines() []line {
+// rows reads the ranked list.
+func (p *page) rows() []row {
 	p.t.Helper()
-	return eval[[]line](p, `[...document.querySelectorAll('.ranking > li')].map((li) => ({
+	return eval[[]row](p, `[...document.querySelectorAll('.ranking > li')].map((li) => ({
 		User: li.dataset.user, Name: li.querySelector('.name').textContent,
 		Rank: Number(li.querySelector('.rank').textContent.replace(/,/g, '')), Score: Number(li.querySelector('.score').textContent.replace(/,/g, '')),
 	}))`)
 }
 
-// linesOf is what the page shows of a ranking.
-func linesOf(r models.Ranking) []line {
-	lines := []line{}
+// rowsOf returns the rows that the page should show for a ranking.
+func rowsOf(r models.Ranking) []row {
+	rows := []row{}
 	for _, e := range r.Entries {
 		name := e.Nickname
 		if name == "" {
 			name = "#" + e.User.String()
 		}
-		lines = append(lines, line{User: e.User.String(), Name: name, Rank: e.Rank, Score: e.Score})
+		rows = append(rows, row{User: e.User.String(), Name: name, Rank: e.Rank, Score: e.Score})
 	}
-	return lines
+	return rows
 }
 
-// shot leaves a picture of what is seen.
-func (p *page) shot(name string) {
+// screenshot saves a picture of the window.
+func (p *page) screenshot(name string) {
 	p.t.Helper()
 	png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 	p.must(err)
@@ -248,18 +247,18 @@ func (p *page) shot(name string) {
 	p.must(os.WriteFile(filepath.Join(screenshots, name+".png"), png, 0o600))
 }
 
-// settled waits until nothing moves on the page any more, but for what always
-// does.
-func (p *page) settled() {
+// waitForAnimations waits until all animations have ended, except for those that
+// repeat for ever.
+func (p *page) waitForAnimations() {
 	p.t.Helper()
-	p.until("the page settles", `document.getAnimations().every((a) => a.playState !== 'running' || a.effect.getComputedTiming().iterations === Infinity)`)
+	p.until("animations have ended", `document.getAnimations().every((a) => a.playState !== 'running' || a.effect.getComputedTiming().iterations === Infinity)`)
 }
 
-// holds checks the layout: nothing sticks out, and the own line is on the
-// screen.
-func (p *page) holds(where string) {
+// checkLayout checks that nothing is wider than the window and that the viewer's
+// row is visible.
+func (p *page) checkLayout(where string) {
 	p.t.Helper()
-	p.settled()
+	p.waitForAnimations()
 	type layout struct {
 		Wide    []string
 		Scrolls bool
@@ -281,8 +280,8 @@ func (p *page) holds(where string) {
 	}
 }
 
-// ask makes a call of the API.
-func ask(t testing.TB, bearer, method, url string, body, answer any) {
+// callAPI makes a call of the API and decodes the response into answer.
+func callAPI(t testing.TB, bearer, method, url string, body, answer any) {
 	t.Helper()
 	var reader io.Reader
 	if body != nil {
@@ -321,11 +320,11 @@ func ask(t testing.TB, bearer, method, url string, body, answer any) {
 
 func rankingOf(t testing.TB, base, bearer, query string) (r models.Ranking) {
 	t.Helper()
-	ask(t, bearer, http.MethodGet, base+"/v1/boards/steps/friends"+query, nil, &r)
+	callAPI(t, bearer, http.MethodGet, base+"/v1/boards/steps/friends"+query, nil, &r)
 	return r
 }
 
-// daysAgo is a day before one that is written YYYY-MM-DD.
+// daysAgo returns the day n days before a day, both as YYYY-MM-DD.
 func daysAgo(t testing.TB, day string, n int) string {
 	t.Helper()
 	d, err := models.ParseDate(day)
@@ -334,5 +333,3 @@ func daysAgo(t testing.TB, day string, n int) string {
 	}
 	return (d - models.Date(n)).String()
 }
-
-func count(n int) string { return strconv.Itoa(n) }

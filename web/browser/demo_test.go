@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 	"stepboard/models"
 )
 
-// person is one of those whom the demo offers to be.
+// person is one of the people whom a visitor of the demo may be.
 type person struct {
 	UserID   string `json:"user_id"`
 	Nickname string
@@ -26,42 +27,43 @@ func startDemo(t *testing.T) (base string, people []person) {
 	t.Helper()
 	demo := testenv.Demo(t, "--users", "400")
 	var answer struct{ People []person }
-	ask(t, "", http.MethodGet, demo.URL+"/demo/people", nil, &answer)
+	callAPI(t, "", http.MethodGet, demo.URL+"/demo/people", nil, &answer)
 	return demo.URL, answer.People
 }
 
-const listed = "document.querySelectorAll('.ranking > li').length > 0"
+const rankingShown = "document.querySelectorAll('.ranking > li').length > 0"
 
-// showsWhatIsAnswered waits until the list is one that the API has answered:
-// people walk all the time, and the page follows within seconds.
-func (p *page) showsWhatIsAnswered(base, bearer string) {
+// waitForRanking waits until the page shows a ranking that the API has returned.
+// The simulated people walk all the time, and the page follows within seconds.
+func (p *page) waitForRanking(base, bearer string) {
 	p.t.Helper()
-	var answered [][]line
-	testenv.Eventually(p.t, "the list is the API's", func() bool {
-		answered = append(answered, linesOf(rankingOf(p.t, base, bearer, "")))
-		shown := p.lines()
-		return slices.ContainsFunc(answered, func(lines []line) bool { return slices.Equal(lines, shown) })
+	var returned [][]row
+	testenv.Eventually(p.t, "the page shows a ranking of the API", func() bool {
+		returned = append(returned, rowsOf(rankingOf(p.t, base, bearer, "")))
+		shown := p.rows()
+		return slices.ContainsFunc(returned, func(rows []row) bool { return slices.Equal(rows, shown) })
 	})
 }
 
-// What a visitor of the demo does, on a phone.
+// A visitor of the demo, on a phone, loads the page, walks, gives a gift, looks at
+// other boards and switches to another person.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	base, people := startDemo(t)
 	me := people[0]
 	p := newPage(t, phone)
 	p.open(base)
-	p.until("the ranking is there", listed)
-	if calls := p.asked("/v1/"); len(calls) != 1 {
-		t.Errorf("it took the calls %q", calls)
+	p.until("the ranking is there", rankingShown)
+	if calls := p.requestsTo("/v1/"); len(calls) != 1 {
+		t.Errorf("the first ranking took the calls %q, want one", calls)
 	}
 	p.until("everything is loaded", "document.readyState === 'complete'")
 	var total float64
 	p.mu.Lock()
 	for address, n := range p.bytes {
-		// Data is the browser's own: the picture of its calendar.
+		// data: addresses are pictures of the browser's own calendar.
 		if !strings.HasPrefix(address, base) && !strings.HasPrefix(address, "data:") {
-			t.Errorf("%s is loaded", address)
+			t.Errorf("the page loads %s", address)
 		}
 		total += n
 	}
@@ -71,11 +73,11 @@ func TestDemo(t *testing.T) {
 		t.Errorf("the first load is %.0f bytes", total)
 	}
 
-	p.showsWhatIsAnswered(base, me.Token)
+	p.waitForRanking(base, me.Token)
 	p.until("it is live", "document.querySelector('.hero .pill.live') !== null")
-	p.holds("today")
+	p.checkLayout("today")
 
-	// Walking moves one up, to the top in the end.
+	// Walking moves the visitor up, finally to the top.
 	before := rankingOf(t, base, me.Token, "").Me
 	first := "document.querySelector('.ranking > li').dataset.user === '" + me.UserID + "'"
 	for rankingOf(t, base, me.Token, "").Me.Rank > 1 {
@@ -83,7 +85,7 @@ func TestDemo(t *testing.T) {
 		p.click(".actions .button:nth-child(2)")
 		testenv.Eventually(t, "the steps are counted", func() bool { return rankingOf(t, base, me.Token, "").Me.Score >= was+3000 })
 	}
-	p.until("one leads", first)
+	p.until("the visitor leads", first)
 	p.until("the page says so", "document.querySelector('.hero .big').textContent === '1st'")
 	if after := rankingOf(t, base, me.Token, "").Me; after.Score <= before.Score || after.Rank != 1 {
 		t.Errorf("from %+v to %+v", before, after)
@@ -91,29 +93,29 @@ func TestDemo(t *testing.T) {
 
 	// A gift counts at the event.
 	p.click(".actions .gift")
-	p.until("it is said", "/gift of \\d+ coins/.test(document.querySelector('.message').textContent)")
+	p.until("a toast reports the gift", "/gift of \\d+ coins/.test(document.querySelector('.message').textContent)")
 	p.goTo("#/boards/gifts/around")
-	p.until("one is on the event's board", "document.querySelector('.ranking .own') !== null")
-	p.until("the time is told", "/\\d+ d \\d+ h left/.test(document.querySelector('[role=timer]')?.textContent)")
+	p.until("the visitor is on the event's board", "document.querySelector('.ranking .own') !== null")
+	p.until("the countdown is shown", "/\\d+ d \\d+ h left/.test(document.querySelector('[role=timer]')?.textContent)")
 	p.goTo("#/boards/active-24h/top")
-	p.until("the rolling board is there", "location.hash.includes('active') && document.querySelector('.about h2')?.textContent === 'Active 24 h' && "+listed)
-	p.holds("boards")
+	p.until("the rolling board is there", "location.hash.includes('active') && document.querySelector('.about h2')?.textContent === 'Active 24 h' && "+rankingShown)
+	p.checkLayout("boards")
 
 	// Another person sees another ranking.
 	p.goTo("#/")
 	eval[any](p, `(() => { const s = document.querySelector('.switch select'); s.value = '`+people[7].UserID+`'; s.dispatchEvent(new Event('change', { bubbles: true })); })()`)
-	p.until("the other one's line is marked", "document.querySelector('.ranking .own')?.dataset.user === '"+people[7].UserID+"'")
-	p.showsWhatIsAnswered(base, people[7].Token)
+	p.until("the other person's row is marked", "document.querySelector('.ranking .own')?.dataset.user === '"+people[7].UserID+"'")
+	p.waitForRanking(base, people[7].Token)
 }
 
-// Days that are past, and histories.
+// Past days and histories show what the API returns.
 func TestDemoPast(t *testing.T) {
 	t.Parallel()
 	base, people := startDemo(t)
 	me := people[0]
 	p := newPage(t, desktop)
 	p.open(base)
-	p.until("the ranking is there", listed)
+	p.until("the ranking is there", rankingShown)
 	today := *rankingOf(t, base, me.Token, "").Date
 
 	day := daysAgo(t, today, 9)
@@ -122,11 +124,11 @@ func TestDemoPast(t *testing.T) {
 		t.Fatalf("%s is %+v", day, want)
 	}
 	p.click(`.strip a[href="#/day/` + day + `"]`)
-	p.until("the day is final", "document.querySelector('.hero .pill.final') !== null && "+listed)
-	if diff := cmp.Diff(linesOf(want), p.lines()); diff != "" {
+	p.until("the day is final", "document.querySelector('.hero .pill.final') !== null && "+rankingShown)
+	if diff := cmp.Diff(rowsOf(want), p.rows()); diff != "" {
 		t.Errorf("-API +page:\n%s", diff)
 	}
-	p.holds("a past day")
+	p.checkLayout("a past day")
 
 	var history struct {
 		Entries []struct {
@@ -134,35 +136,35 @@ func TestDemoPast(t *testing.T) {
 			Score int64
 		}
 	}
-	type row struct {
+	type dayRow struct {
 		Date  string
 		Score int64
 	}
-	read := func() []row {
-		return eval[[]row](p, `[...document.querySelectorAll('.past li')].map((li) => ({ Date: li.querySelector('a')?.getAttribute('href').slice(-10) ?? '', Score: Number(li.querySelector('.score').textContent.replace(/,/g, '')) }))`)
+	read := func() []dayRow {
+		return eval[[]dayRow](p, `[...document.querySelectorAll('.past li')].map((li) => ({ Date: li.querySelector('a')?.getAttribute('href').slice(-10) ?? '', Score: Number(li.querySelector('.score').textContent.replace(/,/g, '')) }))`)
 	}
 	p.goTo("#/history")
 	p.until("the chart is drawn", "document.querySelector('.plot canvas') !== null")
-	ask(t, me.Token, http.MethodGet, base+"/v1/boards/steps/history", nil, &history)
+	callAPI(t, me.Token, http.MethodGet, base+"/v1/boards/steps/history", nil, &history)
 	rows := read()
 	if len(rows) != len(history.Entries) || len(rows) < 25 {
 		t.Fatalf("%d days are shown of %d", len(rows), len(history.Entries))
 	}
 	for i, e := range history.Entries {
-		// Today goes on.
+		// Today's score still rises.
 		if rows[i].Date != e.Date || e.Date != today && rows[i].Score != e.Score {
 			t.Errorf("%+v is shown as %+v", e, rows[i])
 		}
 	}
-	p.holds("history")
+	p.checkLayout("history")
 
-	// A friend's, by tapping.
+	// A tap on a row opens that friend's history.
 	p.goTo("#/")
-	p.until("the ranking is there again", listed)
+	p.until("the ranking is there again", rankingShown)
 	friend := eval[string](p, "[...document.querySelectorAll('.ranking > li:not(.own)')][0].dataset.user")
 	p.click(`.ranking li[data-user="` + friend + `"] a`)
 	p.until("the friend's history is there", "location.hash === '#/history/"+friend+"' && document.querySelector('.plot canvas') !== null")
-	ask(t, me.Token, http.MethodGet, base+"/v1/boards/steps/history?for="+friend, nil, &history)
+	callAPI(t, me.Token, http.MethodGet, base+"/v1/boards/steps/history?for="+friend, nil, &history)
 	for i, r := range read() {
 		if e := history.Entries[i]; e.Date != today && r.Score != e.Score {
 			t.Errorf("%+v is shown as %+v", e, r)
@@ -170,7 +172,7 @@ func TestDemoPast(t *testing.T) {
 	}
 }
 
-// Friends come and go on the page.
+// Requests are accepted and sent, and friends removed, on the page.
 func TestDemoFriends(t *testing.T) {
 	t.Parallel()
 	base, people := startDemo(t)
@@ -183,51 +185,52 @@ func TestDemoFriends(t *testing.T) {
 			Direction string
 		}
 	}
-	left := func() int {
-		ask(t, me.Token, http.MethodGet, base+"/v1/friends/requests", nil, &requests)
+	countRequests := func() int {
+		callAPI(t, me.Token, http.MethodGet, base+"/v1/friends/requests", nil, &requests)
 		return len(requests.Requests)
 	}
-	n := left()
+	n := countRequests()
 	if n == 0 {
-		t.Fatal("nobody asks")
+		t.Fatal("there are no requests")
 	}
-	p.until("the requests are shown", "document.querySelectorAll('.person-actions').length === "+count(n))
+	p.until("the requests are shown", "document.querySelectorAll('.person-actions').length === "+strconv.Itoa(n))
 	friends := eval[int](p, "document.querySelectorAll('a.inside').length")
 	p.click(".person-actions .strong")
-	p.until("the list is longer", "document.querySelectorAll('a.inside').length === "+count(friends+1))
-	testenv.Eventually(t, "the request is gone", func() bool { return left() == n-1 })
+	p.until("the list is longer", "document.querySelectorAll('a.inside').length === "+strconv.Itoa(friends+1))
+	testenv.Eventually(t, "the request is gone", func() bool { return countRequests() == n-1 })
 
 	p.typeIn("#ask", "0")
 	p.click(".ask .strong")
-	p.until("that is no number", "document.querySelector('#ask-wrong').textContent !== ''")
+	p.until("the number is refused", "document.querySelector('#ask-wrong').textContent !== ''")
 	eval[any](p, "document.querySelector('#ask').value = ''")
 	p.typeIn("#ask", "123")
 	p.click(".ask .strong")
-	p.until("it is asked", "document.querySelectorAll('.person-actions').length === "+count(n))
+	p.until("the request is sent", "document.querySelectorAll('.person-actions').length === "+strconv.Itoa(n))
 
 	p.click("a.inside + button")
-	p.until("the page asks back", "document.querySelector('dialog[open]') !== null")
+	p.until("the page asks for confirmation", "document.querySelector('dialog[open]') !== null")
 	p.click("dialog .danger")
-	p.until("the list is shorter", "document.querySelectorAll('a.inside').length === "+count(friends))
+	p.until("the list is shorter", "document.querySelectorAll('a.inside').length === "+strconv.Itoa(friends))
 }
 
-// Every screen in Chinese, and in every size and colour, to be looked at.
+// Every screen has a sound layout in both languages, every size and both colour
+// schemes. Pictures of each are saved.
 func TestScreens(t *testing.T) {
 	t.Parallel()
 	base, people := startDemo(t)
 	han := regexp.MustCompile(`\p{Han}`)
 	day := daysAgo(t, *rankingOf(t, base, people[0].Token, "").Date, 6)
 	screens := []struct{ name, hash, ready string }{
-		{"today", "#/", listed},
-		{"day", "#/day/" + day, "document.querySelector('.hero .pill.final') !== null && " + listed},
+		{"today", "#/", rankingShown},
+		{"day", "#/day/" + day, "document.querySelector('.hero .pill.final') !== null && " + rankingShown},
 		{"history", "#/history", "document.querySelector('.plot canvas') !== null"},
-		{"boards", "#/boards/gifts/top", "document.querySelector('.about') !== null && " + listed},
+		{"boards", "#/boards/gifts/top", "document.querySelector('.about') !== null && " + rankingShown},
 		{"friends", "#/friends", "document.querySelectorAll('a.inside').length > 0"},
 	}
 	for _, language := range []string{"en-US", "zh-CN"} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
-			p := newPage(t, view{width: phone.width, height: phone.height, language: language})
+			p := newPage(t, viewport{width: phone.width, height: phone.height, language: language})
 			p.open(base)
 			for _, s := range screens {
 				p.goTo(s.hash)
@@ -238,19 +241,19 @@ func TestScreens(t *testing.T) {
 				}
 				for _, size := range []struct {
 					name string
-					view
+					viewport
 				}{{"360", narrow}, {"390", phone}, {"1280", desktop}} {
 					for _, dark := range []bool{false, true} {
-						v := size.view
+						v := size.viewport
 						v.dark = dark
-						p.look(v)
-						p.until("it is laid out", "innerWidth === "+count(int(v.width)))
-						p.holds(s.name + " " + size.name)
+						p.emulate(v)
+						p.until("the window has its size", "innerWidth === "+strconv.Itoa(int(v.width)))
+						p.checkLayout(s.name + " " + size.name)
 						name := s.name + "-" + size.name + "-" + language[:2]
 						if dark {
 							name += "-dark"
 						}
-						p.shot(name)
+						p.screenshot(name)
 					}
 				}
 			}
@@ -258,7 +261,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// Where no stream comes through, the page asks from time to time.
+// If the stream is blocked, the page polls.
 func TestDemoWithoutStream(t *testing.T) {
 	t.Parallel()
 	base, people := startDemo(t)
@@ -268,12 +271,12 @@ func TestDemoWithoutStream(t *testing.T) {
 	})
 	p.must(err)
 	p.open(base)
-	p.until("the ranking is there", listed)
+	p.until("the ranking is there", rankingShown)
 	if eval[string](p, "document.querySelector('.hero .pill').textContent") != "Every few seconds" {
 		t.Error("the page does not say how fresh it is")
 	}
-	p.showsWhatIsAnswered(base, people[0].Token)
-	before := p.lines()
-	testenv.Eventually(t, "the list follows", func() bool { return !slices.Equal(before, p.lines()) })
-	p.expectFaults("ERR_BLOCKED")
+	p.waitForRanking(base, people[0].Token)
+	before := p.rows()
+	testenv.Eventually(t, "the list follows", func() bool { return !slices.Equal(before, p.rows()) })
+	p.ignoreFaults("ERR_BLOCKED")
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +19,9 @@ import (
 
 const secret = "a secret for tests, 32 bytes or more"
 
-// hostile are names that must not do anything: markup, directions that turn
-// what follows, a closed isolate, pictures, and more than fits.
+// hostile holds names that try to break the page: markup, characters that change
+// the text direction or end an isolate, emoji, and names that are too long or too
+// high.
 var hostile = map[models.UserID]string{
 	2: `<script>document.title='x'</script><img src=x onerror=alert(1)>`,
 	3: "\u202eevil\u2066 \u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627",
@@ -39,8 +41,8 @@ func sign(t testing.TB, user models.UserID, scope string) string {
 	return text
 }
 
-// startService starts `serve` on real stores with a few people of whom user 1
-// knows all, and answers today's date there.
+// startService starts `serve` on real stores. The users have the hostile names and
+// are all friends of user 1. today is the current date of the board steps.
 func startService(t *testing.T) (service *testenv.Process, flags []string, today string) {
 	t.Helper()
 	cfg := testenv.RealConfig(t).Config
@@ -51,21 +53,21 @@ func startService(t *testing.T) (service *testenv.Process, flags []string, today
 		Boards []struct{ Current struct{ Date string } }
 	}
 	backend := sign(t, 1, auth.ScopeService)
-	ask(t, backend, http.MethodGet, service.URL+"/v1/boards", nil, &boards)
+	callAPI(t, backend, http.MethodGet, service.URL+"/v1/boards", nil, &boards)
 	today = boards.Boards[0].Current.Date
 	ids := []string{}
 	for id, name := range hostile {
-		ask(t, backend, http.MethodPut, fmt.Sprintf("%s/v1/users/%v", service.URL, id), map[string]string{"nickname": name, "avatar_url": "https://example.com/tracker.png"}, nil)
+		callAPI(t, backend, http.MethodPut, fmt.Sprintf("%s/v1/users/%v", service.URL, id), map[string]string{"nickname": name, "avatar_url": "https://example.com/tracker.png"}, nil)
 		ids = append(ids, id.String())
 	}
-	ask(t, backend, http.MethodPut, service.URL+"/v1/users/1", map[string]string{"nickname": "Ann"}, nil)
-	ask(t, backend, http.MethodPut, service.URL+"/v1/users/1/friends", map[string]any{"friend_ids": ids}, nil)
+	callAPI(t, backend, http.MethodPut, service.URL+"/v1/users/1", map[string]string{"nickname": "Ann"}, nil)
+	callAPI(t, backend, http.MethodPut, service.URL+"/v1/users/1/friends", map[string]any{"friend_ids": ids}, nil)
 	return service, flags, today
 }
 
-func walk(t testing.TB, base, today string, user models.UserID, steps int) {
+func uploadSteps(t testing.TB, base, today string, user models.UserID, steps int) {
 	t.Helper()
-	ask(t, sign(t, user, ""), http.MethodPost, base+"/v1/boards/steps/scores", map[string]any{"date": today, "score": steps}, nil)
+	callAPI(t, sign(t, user, ""), http.MethodPost, base+"/v1/boards/steps/scores", map[string]any{"date": today, "score": steps}, nil)
 }
 
 func (p *page) signIn(base, token string) {
@@ -76,38 +78,38 @@ func (p *page) signIn(base, token string) {
 	p.click(".sign-in .strong")
 }
 
-// The page on real stores: what it shows is what the API answers, as it
-// changes, and names are text whatever is in them.
+// On real stores the page shows what the API returns, follows changes, and treats
+// every name as text.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	service, _, today := startService(t)
 	base := service.URL
 	for id := range hostile {
-		walk(t, base, today, id, 1000*int(id))
+		uploadSteps(t, base, today, id, 1000*int(id))
 	}
 	p := newPage(t, narrow)
 	p.signIn(base, "no.token.atall")
-	p.until("it is refused", "document.querySelector('.wrong')?.textContent !== '' && document.querySelector('#token') !== null")
-	p.expectFaults("401")
-	p.shot("sign-in-360")
+	p.until("the token is refused", "document.querySelector('.wrong')?.textContent !== '' && document.querySelector('#token') !== null")
+	p.ignoreFaults("401")
+	p.screenshot("sign-in-360")
 
 	p.signIn(base, sign(t, 1, ""))
-	p.until("the ranking is there", listed)
+	p.until("the ranking is there", rankingShown)
 	shows := func(what string) {
 		t.Helper()
-		want := linesOf(rankingOf(t, base, sign(t, 1, ""), ""))
-		testenv.Eventually(t, what, func() bool { return cmp.Equal(want, p.lines()) })
+		want := rowsOf(rankingOf(t, base, sign(t, 1, ""), ""))
+		testenv.Eventually(t, what, func() bool { return cmp.Equal(want, p.rows()) })
 	}
-	shows("the list is the API's, names to the letter")
+	shows("the list is the API's, with the exact names")
 	if eval[bool](p, "document.title === 'x' || document.querySelector('script:not([src]), .ranking img') !== null") {
-		t.Error("a name has done something")
+		t.Error("a name was treated as markup")
 	}
-	for _, v := range []view{narrow, desktop} {
-		p.look(v)
-		p.until("it is laid out", "innerWidth === "+count(int(v.width)))
-		p.holds("hostile names")
-		p.shot("hostile-" + count(int(v.width)))
-		// Each name stays in its line, on one line, and before the score.
+	for _, v := range []viewport{narrow, desktop} {
+		p.emulate(v)
+		p.until("the window has its size", "innerWidth === "+strconv.Itoa(int(v.width)))
+		p.checkLayout("hostile names")
+		p.screenshot("hostile-" + strconv.Itoa(int(v.width)))
+		// Each name stays inside its row, on one line, left of the score.
 		if bad := eval[[]string](p, `[...document.querySelectorAll('.ranking > li')].filter((li) => {
 			const [row, name, score] = [li, li.querySelector('.name'), li.querySelector('.score')].map((e) => e.getBoundingClientRect());
 			return name.right > score.left + 0.5 || name.height > 32 || row.height !== document.querySelector('.ranking > li').getBoundingClientRect().height;
@@ -115,40 +117,40 @@ func TestServe(t *testing.T) {
 			t.Errorf("names of %v break the layout at %d", bad, v.width)
 		}
 	}
-	p.look(narrow)
+	p.emulate(narrow)
 
-	// Without an own score there is no own line; with one it is marked and
-	// moves, as the others do.
+	// Without a score the viewer has no row. With one, the row is marked and moves
+	// like the others.
 	if eval[bool](p, "document.querySelector('.ranking .own') !== null") {
-		t.Error("there is an own line without a score")
+		t.Error("the viewer has a row without a score")
 	}
-	walk(t, base, today, 1, 3500)
-	p.until("the own line comes", "document.querySelector('.ranking .own')?.dataset.user === '1'")
-	shows("the own line is in its place")
-	walk(t, base, today, 2, 90_000)
-	p.until("the other one leads", "document.querySelector('.ranking > li').dataset.user === '2'")
-	walk(t, base, today, 1, 95_000)
-	p.until("oneself leads", "document.querySelector('.ranking > li').classList.contains('own') && document.querySelector('.hero .big').textContent === '1st'")
-	shows("all have moved")
-	p.holds("after moves")
+	uploadSteps(t, base, today, 1, 3500)
+	p.until("the viewer's row appears", "document.querySelector('.ranking .own')?.dataset.user === '1'")
+	shows("the viewer's row is in its place")
+	uploadSteps(t, base, today, 2, 90_000)
+	p.until("the other user leads", "document.querySelector('.ranking > li').dataset.user === '2'")
+	uploadSteps(t, base, today, 1, 95_000)
+	p.until("the viewer leads", "document.querySelector('.ranking > li').classList.contains('own') && document.querySelector('.hero .big').textContent === '1st'")
+	shows("all rows have moved")
+	p.checkLayout("after moves")
 
-	// The token is nowhere but in memory.
+	// The token is only in memory.
 	if eval[bool](p, "localStorage.length + sessionStorage.length > 0 || document.cookie !== '' || location.href.includes('ey')") {
-		t.Error("something is stored")
+		t.Error("the page stores something")
 	}
 	p.click(".top .button")
-	p.until("one is signed out", "document.querySelector('#token')?.value === ''")
+	p.until("the viewer is signed out", "document.querySelector('#token')?.value === ''")
 
-	// Where the service goes away the page says so and keeps what it has.
+	// If the service stops, the page says so and keeps the ranking that it has.
 	p.signIn(base, sign(t, 1, ""))
-	p.until("the ranking is there again", listed)
+	p.until("the ranking is there again", rankingShown)
 	service.Kill()
-	p.until("the page says that it is cut off", "document.querySelector('.banner') !== null && document.querySelector('.pill.lost') !== null && "+listed)
-	p.shot("offline-360")
-	p.expectFaults("ERR_")
+	p.until("the page says that it is offline", "document.querySelector('.banner') !== null && document.querySelector('.pill.lost') !== null && "+rankingShown)
+	p.screenshot("offline-360")
+	p.ignoreFaults("ERR_")
 }
 
-// Days that are in Postgres.
+// Days in Postgres are shown as the API returns them.
 func TestServePast(t *testing.T) {
 	t.Parallel()
 	service, flags, today := startService(t)
@@ -174,17 +176,17 @@ func TestServePast(t *testing.T) {
 	if want.Source != models.SourceArchive || !want.Final || want.Total != 8 {
 		t.Fatalf("%s is %+v", day, want)
 	}
-	p := newPage(t, view{width: 390, height: 844, language: "zh-CN"})
+	p := newPage(t, viewport{width: 390, height: 844, language: "zh-CN"})
 	p.signIn(base, me)
 	p.until("today is empty", "document.querySelector('.notice') !== null")
-	p.shot("empty-390-zh")
+	p.screenshot("empty-390-zh")
 	p.click(`.strip a[href="#/day/` + day + `"]`)
-	p.until("the day is final", "document.querySelector('.hero .pill.final')?.textContent === '已定榜' && "+listed)
-	if diff := cmp.Diff(linesOf(want), p.lines()); diff != "" {
+	p.until("the day is final", "document.querySelector('.hero .pill.final')?.textContent === '已定榜' && "+rankingShown)
+	if diff := cmp.Diff(rowsOf(want), p.rows()); diff != "" {
 		t.Errorf("-API +page:\n%s", diff)
 	}
 	p.goTo("#/history")
-	p.until("the days are listed", "document.querySelectorAll('.past li').length === "+count(days))
+	p.until("the days are rankingShown", "document.querySelectorAll('.past li').length === "+strconv.Itoa(days))
 	p.until("the chart is drawn", "document.querySelector('.plot canvas') !== null")
 	p.goTo("#/day/" + daysAgo(t, today, 300))
 	p.until("a day without steps says so", "document.querySelector('.list .notice h3')?.textContent === '这一天没有数据'")
