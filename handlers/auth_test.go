@@ -37,7 +37,7 @@ func TestTokens(t *testing.T) {
 		{"a broken token", "ann", listBoards, "", nil, nil, "401 unauthenticated: the token is not valid; get a new one"},
 		{"a parameter twice", "1", listBoards + "?user_id=1&user_id=1", "", nil, nil, "422 validation_failed: query.user_id: is given more than once"},
 		{"a broken query", "1", listBoards + "?user_id=%zz", "", nil, nil, "422 validation_failed: query: …"},
-		{"an unknown path", "1", "GET /v1/nothing", "", nil, nil, "404 not_found: there is nothing at this path; GET /openapi.json lists what there is"},
+		{"an unknown path", "1", "GET /v1/nothing", "", nil, nil, "404 not_found: nothing is served at this path; GET /openapi.json lists every call"},
 		{"another method", "1", "PATCH /v1/boards", "", nil, nil, "405 method_not_allowed: this path does not take PATCH"},
 	})
 	for _, header := range []string{"Basic dXNlcg==", "Bearer", "Bearer ", "1001"} {

@@ -12,29 +12,29 @@ import (
 	"stepboard/services/ingest"
 )
 
-// agree checks that a batch that plainBatch takes is decoded to the same
-// uploads, with nothing rejected; it answers whether it was taken.
-func agree(t interface {
+// checkAgreement checks that parseBatchFast and decodeBatch return the same
+// uploads for a batch that parseBatchFast accepts. It reports whether it does.
+func checkAgreement(t interface {
 	Errorf(format string, args ...any)
 	Helper()
 }, body []byte) bool {
 	t.Helper()
-	uploads, plain := parseBatchFast(body)
-	if !plain {
+	uploads, ok := parseBatchFast(body)
+	if !ok {
 		return false
 	}
 	want, err := decodeBatch(body)
 	if err != nil {
-		t.Errorf("%s: taken, though the decoder says %v", body, err)
+		t.Errorf("%s: accepted, but the decoder returns %v", body, err)
 		return true
 	}
 	if diff := cmp.Diff(want.uploads, uploads); diff != "" || len(want.rejected) > 0 {
-		t.Errorf("%s: rejected %v, (-decoder +plain):\n%s", body, want.rejected, diff)
+		t.Errorf("%s: rejected %v, (-decoder +fast):\n%s", body, want.rejected, diff)
 	}
 	return true
 }
 
-func TestPlainBatchTakesWhatProgramsWrite(t *testing.T) {
+func TestParseBatchFastAcceptsCommonForms(t *testing.T) {
 	t.Parallel()
 	want := []ingest.Upload{{User: 1, Date: 20412, Score: 0}, {User: models.MaxUserID, Date: 20413, Score: 999_999_999_999_999_999}}
 	for name, body := range map[string]string{
@@ -45,13 +45,13 @@ func TestPlainBatchTakesWhatProgramsWrite(t *testing.T) {
 	} {
 		got, ok := parseBatchFast([]byte(body))
 		if diff := cmp.Diff(want, got); !ok || diff != "" {
-			t.Errorf("%s: taken %v\n%s", name, ok, diff)
+			t.Errorf("%s: accepted: %v\n%s", name, ok, diff)
 		}
-		agree(t, []byte(body))
+		checkAgreement(t, []byte(body))
 	}
 }
 
-func TestPlainBatchLeavesTheRestToTheDecoder(t *testing.T) {
+func TestParseBatchFastRefusesOtherForms(t *testing.T) {
 	t.Parallel()
 	const item = `{"user_id":"1","date":"2025-11-20","score":5}`
 	for _, body := range []string{
@@ -61,7 +61,7 @@ func TestPlainBatchLeavesTheRestToTheDecoder(t *testing.T) {
 		`{"Scores":[` + item + `]}`, `{"scores":[` + strings.Repeat(item+",", maxBatch) + item + `]}`,
 	} {
 		if _, ok := parseBatchFast([]byte(body)); ok {
-			t.Errorf("%.80s is taken", body)
+			t.Errorf("%.80s is accepted", body)
 		}
 	}
 	for _, odd := range []string{
@@ -84,31 +84,31 @@ func TestPlainBatchLeavesTheRestToTheDecoder(t *testing.T) {
 		"{\"user_id\":\"1\",\v\"date\":\"2025-11-20\",\"score\":5}", "{\"user_id\":\"1\",\"date\":\"2025-11-20\",\"score\":5\x00}",
 	} {
 		if _, ok := parseBatchFast([]byte(`{"scores":[` + item + `,` + odd + `]}`)); ok {
-			t.Errorf("%s is taken", odd)
+			t.Errorf("%s is accepted", odd)
 		}
 	}
 }
 
-// Batches with one or two bytes changed, left out or put in are read as the
-// decoder reads them, or left to it.
-func TestPlainBatchAgreesWithTheDecoder(t *testing.T) {
+// A batch with one or two bytes changed, removed or inserted is parsed as the
+// decoder parses it, or left to the decoder.
+func TestParseBatchFastAgreesWithTheDecoder(t *testing.T) {
 	t.Parallel()
-	taken := 0
+	accepted := 0
 	rapid.Check(t, func(t *rapid.T) {
 		body := drawBatch(t)
 		for range rapid.IntRange(0, 2).Draw(t, "mutations") {
 			body = mutate(t, body)
 		}
-		if agree(t, body) {
-			taken++
+		if checkAgreement(t, body) {
+			accepted++
 		}
 	})
-	if taken == 0 {
-		t.Error("no batch was plain")
+	if accepted == 0 {
+		t.Error("no batch was accepted")
 	}
 }
 
-// drawBatch writes a batch in one of many ways, all of them right.
+// drawBatch draws a valid batch in one of many forms.
 func drawBatch(t *rapid.T) []byte {
 	space := rapid.SampledFrom([]string{"", "", "", " ", "\n\t"})
 	items := make([]string, rapid.IntRange(1, 3).Draw(t, "items"))
@@ -129,12 +129,12 @@ func drawBatch(t *rapid.T) []byte {
 func mutate(t *rapid.T, body []byte) []byte {
 	at := rapid.IntRange(0, len(body)-1).Draw(t, "at")
 	piece := rapid.SampledFrom([]string{"", " ", `"`, `\`, ",", ":", "{", "}", "[", "]", "0", "1", "9", "-", ".", "e", "x", "\x00", "\xff", "é", `"score":1,`, `,"x":2`}).Draw(t, "piece")
-	gone := rapid.IntRange(0, 1).Draw(t, "gone")
-	return []byte(string(body[:at]) + piece + string(body[at+gone:]))
+	removed := rapid.IntRange(0, 1).Draw(t, "removed")
+	return []byte(string(body[:at]) + piece + string(body[at+removed:]))
 }
 
-func FuzzPlainBatch(f *testing.F) {
+func FuzzParseBatchFast(f *testing.F) {
 	f.Add([]byte(`{"scores":[{"user_id":"1","date":"2025-11-20","score":5}]}`))
 	f.Add([]byte(`{ "scores" : [ {"score":0,"date":"2025-11-20","user_id":"12"} , {"user_id":"3","date":"2025-11-21","score":007} ] }`))
-	f.Fuzz(func(t *testing.T, body []byte) { agree(t, body) })
+	f.Fuzz(func(t *testing.T, body []byte) { checkAgreement(t, body) })
 }

@@ -53,6 +53,10 @@ const retryAfter = 2
 // answer.
 const statusClientGone = 499
 
+// internalMessage is the detail of an internal error, whose cause only the log
+// shows.
+const internalMessage = "an internal error occurred; its cause is in the service's log, under this request's id"
+
 // Problem is the body of every error (RFC 9457).
 type Problem struct {
 	Type      string              `json:"type" doc:"about:blank: the status says what kind of problem it is"`
@@ -93,7 +97,7 @@ func (p *Problem) ContentType(string) string { return "application/problem+json"
 func problemOf(err error) *Problem {
 	var known *models.Error
 	if !errors.As(err, &known) {
-		known = &models.Error{Code: models.CodeInternal, Message: "something went wrong here; the log knows this request's id"}
+		known = &models.Error{Code: models.CodeInternal, Message: internalMessage}
 	}
 	status := statusOf[known.Code]
 	wait := retryAfter
@@ -209,7 +213,7 @@ func validationFailed(errs []error) *models.Error {
 func fieldError(err error) models.FieldError {
 	var detailer huma.ErrorDetailer
 	if !errors.As(err, &detailer) {
-		return models.FieldError{Location: "body", Message: "can't be read as this call's body"}
+		return models.FieldError{Location: "body", Message: "can't be decoded as the body of this call"}
 	}
 	detail := detailer.ErrorDetail()
 	if location, message, ok := strings.Cut(detail.Message, ": "); ok && detail.Location == "body" && strings.HasPrefix(location, "body") {
@@ -225,5 +229,5 @@ func methodNotAllowed(c *gin.Context) {
 
 // notFound is the answer to an unknown path.
 func notFound(c *gin.Context) {
-	writeProblem(c, models.Errorf(models.CodeNotFound, "there is nothing at this path; GET /openapi.json lists what there is"))
+	writeProblem(c, models.Errorf(models.CodeNotFound, "nothing is served at this path; GET /openapi.json lists every call"))
 }

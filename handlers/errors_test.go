@@ -9,8 +9,8 @@ import (
 	"stepboard/models"
 )
 
-// Whatever Huma finds wrong by itself has a code of the contract, and a status
-// that goes with it.
+// Every error that Huma finds by itself gets a code of the contract and the
+// status of that code.
 func TestProblemFor(t *testing.T) {
 	t.Parallel()
 	internal := errors.New("json: cannot unmarshal string into Go handlers.secret")
@@ -23,18 +23,18 @@ func TestProblemFor(t *testing.T) {
 		code   models.Code
 	}{
 		{"no body", 400, "request body is required", nil, 400, models.CodeInvalidRequest},
-		{"a body that came too slowly", 408, "request body read timeout", nil, 408, models.CodeRequestTimeout},
-		{"one after a bad parameter", 408, "request body read timeout", []error{&huma.ErrorDetail{Location: "query.limit", Message: "invalid integer"}}, 408, models.CodeRequestTimeout},
-		{"a body that breaks off", 500, "cannot read request body", []error{errors.New("unexpected EOF")}, 400, models.CodeInvalidRequest},
+		{"a body that arrives too slowly", 408, "request body read timeout", nil, 408, models.CodeRequestTimeout},
+		{"a slow body after a bad parameter", 408, "request body read timeout", []error{&huma.ErrorDetail{Location: "query.limit", Message: "invalid integer"}}, 408, models.CodeRequestTimeout},
+		{"a body that ends too early", 500, "cannot read request body", []error{errors.New("unexpected EOF")}, 400, models.CodeInvalidRequest},
 		{"a body too large", 413, "request body is too large limit=1048577 bytes", nil, 413, models.CodeBodyTooLarge},
-		{"another content type", 415, "validation failed", []error{&huma.ErrorDetail{Location: "body", Message: "unknown content type"}}, 400, models.CodeInvalidRequest},
-		{"another answer wanted", 406, "unable to marshal response", []error{errors.New("unknown accept content type")}, 400, models.CodeInvalidRequest},
+		{"an unknown content type", 415, "validation failed", []error{&huma.ErrorDetail{Location: "body", Message: "unknown content type"}}, 400, models.CodeInvalidRequest},
+		{"an unknown Accept header", 406, "unable to marshal response", []error{errors.New("unknown accept content type")}, 400, models.CodeInvalidRequest},
 		{"headers too large", 431, "too large", nil, 400, models.CodeInvalidRequest},
 		{"a bad parameter", 422, "validation failed", []error{&huma.ErrorDetail{Location: "query.limit", Message: "invalid integer"}}, 422, models.CodeValidationFailed},
 		{"an error that is no detail", 422, "validation failed", []error{internal}, 422, models.CodeValidationFailed},
 		{"not JSON", 400, "validation failed", []error{&huma.ErrorDetail{Location: "body", Message: notJSON}}, 400, models.CodeInvalidRequest},
-		{"a handler's own", 500, "unexpected error occurred", []error{models.Errorf(models.CodeForbidden, "no")}, 403, models.CodeForbidden},
-		{"an unknown one", 500, "unexpected error occurred", []error{internal}, 500, models.CodeInternal},
+		{"an error of a handler", 500, "unexpected error occurred", []error{models.Errorf(models.CodeForbidden, "no")}, 403, models.CodeForbidden},
+		{"an unknown error", 500, "unexpected error occurred", []error{internal}, 500, models.CodeInternal},
 	} {
 		p := problemFor(tt.status, tt.msg, tt.errs)
 		if p.Status != tt.want || p.Code != tt.code || p.Title == "" || p.Detail == "" {

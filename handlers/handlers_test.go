@@ -33,7 +33,7 @@ var (
 
 const (
 	wantUnavailable = "503 unavailable: the service can't answer this right now; try again shortly"
-	wantInternal    = "500 internal: something went wrong here; the log knows this request's id"
+	wantInternal    = "500 internal: an internal error occurred; its cause is in the service's log, under this request's id"
 )
 
 // testCase is one request and what must come of it.

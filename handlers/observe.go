@@ -105,7 +105,7 @@ func (o *observer) finish(c *gin.Context, start time.Time, id string) {
 	if crash := recover(); crash != nil {
 		o.log.ErrorContext(c.Request.Context(), "panic", "request_id", id, "panic", fmt.Sprint(crash), "stack", string(debug.Stack()))
 		if !c.Writer.Written() {
-			writeProblem(c, models.Errorf(models.CodeInternal, "something went wrong here; the log knows this request's id"))
+			writeProblem(c, models.Errorf(models.CodeInternal, internalMessage))
 		}
 	}
 	status := c.Writer.Status()
@@ -119,7 +119,11 @@ func (o *observer) finish(c *gin.Context, start time.Time, id string) {
 	}
 	elapsed := time.Since(start)
 	o.duration.WithLabelValues(methodLabel(c.Request.Method), route, strconv.Itoa(status)).Observe(elapsed.Seconds())
+	o.logRequest(c, id, route, status, elapsed, err)
+}
 
+// logRequest writes the log line of a request; err is nil if it succeeded.
+func (o *observer) logRequest(c *gin.Context, id, route string, status int, elapsed time.Duration, err error) {
 	level := slog.LevelInfo
 	if status >= http.StatusInternalServerError {
 		level = slog.LevelError

@@ -56,7 +56,7 @@ func TestPages(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/assets/nothing.js", "/docs/nothing", "/nothing"} {
-		if got := describe(t, get(t, api, path)); got != "404 not_found: there is nothing at this path; GET /openapi.json lists what there is" {
+		if got := describe(t, get(t, api, path)); got != "404 not_found: nothing is served at this path; GET /openapi.json lists every call" {
 			t.Errorf("%s: %s", path, got)
 		}
 	}

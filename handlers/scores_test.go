@@ -127,7 +127,8 @@ func TestUploadBatch(t *testing.T) {
 	})
 }
 
-// Rejected items are listed in the order of the body, whoever rejected them.
+// Rejected items are listed in the order of the body, whether the handler or the
+// service has rejected them.
 func TestUploadBatchRejects(t *testing.T) {
 	t.Parallel()
 	const broken = `{"date":"2026-11-20","score":5}`
