@@ -1,3 +1,4 @@
+// Package app builds the service out of its parts, runs it and stops it.
 package app
 
 import (

@@ -60,8 +60,8 @@ func (f *fakeStores) raise(list *[]string) func(context.Context, []models.Raise)
 			return slices.Repeat([]error{f.raiseErr}, len(raises))
 		}
 		for _, r := range raises {
-			points, at := score.Of(r.Bucket).Decode(r.Entry.Composite)
-			*list = append(*list, fmt.Sprintf("%v %d %s", r.Entry.User, points, testenv.Must(at.MarshalText())))
+			points, at := score.Of(r.Bucket).Decode(r.Composite)
+			*list = append(*list, fmt.Sprintf("%v %d %s", r.User, points, testenv.Must(at.MarshalText())))
 		}
 		return nil
 	}
