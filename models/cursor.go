@@ -21,20 +21,20 @@ const (
 	cursorTextLimit = 64
 )
 
-// EncodeCursor writes a place for the client to carry to its next call. The
-// scope names everything else that the next call must agree on (call, board,
-// bucket, viewer); only its checksum travels.
-func EncodeCursor(p Cursor, scope ...string) string {
+// EncodeCursor returns the text of a cursor, which the client sends with its next
+// call. The scope holds everything else that the next call must agree on (call,
+// board, bucket, viewer); the text has only its checksum.
+func EncodeCursor(c Cursor, scope ...string) string {
 	buf := make([]byte, 0, 32)
 	buf = append(buf, cursorVersion)
-	buf = binary.AppendUvarint(buf, uint64(p.Key))
-	buf = binary.AppendUvarint(buf, uint64(p.User))
+	buf = binary.AppendUvarint(buf, uint64(c.Key))
+	buf = binary.AppendUvarint(buf, uint64(c.User))
 	buf = append(buf, cursorSum(buf, scope)...)
 	return base64.RawURLEncoding.EncodeToString(buf)
 }
 
-// DecodeCursor reads a cursor of the same scope. A tampered one, or one from
-// another scope, is CodeInvalidCursor.
+// DecodeCursor is the inverse of EncodeCursor for the same scope. A cursor that was
+// changed or has another scope is CodeInvalidCursor.
 func DecodeCursor(cursor string, scope ...string) (Cursor, error) {
 	invalid := Errorf(CodeInvalidCursor, "this cursor is not of this list; start again without one")
 	if len(cursor) > cursorTextLimit {
@@ -59,8 +59,9 @@ func DecodeCursor(cursor string, scope ...string) (Cursor, error) {
 	return Cursor{Key: int64(key), User: UserID(user)}, nil
 }
 
-// cursorSum tells a cursor from a damaged one or one of another list. It is no
-// secret: a forged cursor gives nobody more than a page they may read anyway.
+// cursorSum returns the checksum by which damaged cursors and cursors of other lists
+// are recognized. It is not secret: a forged cursor only gives access to a page that
+// the caller may read anyway.
 func cursorSum(body []byte, scope []string) []byte {
 	h := sha256.New()
 	h.Write(body)

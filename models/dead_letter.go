@@ -2,15 +2,15 @@ package models
 
 import "time"
 
-// DeadLetter is an update that was accepted and can't be applied: its bucket
-// is gone or can't hold it, or its bytes are no update.
+// DeadLetter is an accepted update that can't be applied: its bucket is gone or
+// can't hold it, or its bytes are not an update.
 type DeadLetter struct {
 	ID int64
-	// Position names the message in its queue, so that it is kept once.
+	// Position identifies the message in its queue, so that it is stored once.
 	Position string
-	// Reason says why it can't be applied, to a person.
+	// Reason says for people why it can't be applied.
 	Reason string
-	// Payload is the message as it was.
+	// Payload is the unchanged message.
 	Payload []byte
 	// QueuedAt is when it was appended to the queue, and FailedAt when it could
 	// not be applied.
@@ -18,5 +18,5 @@ type DeadLetter struct {
 	FailedAt time.Time
 }
 
-// TableName is the dead letters' table.
+// TableName returns the name of the table of dead letters.
 func (DeadLetter) TableName() string { return "dead_letters" }

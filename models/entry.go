@@ -3,20 +3,20 @@ package models
 import "cmp"
 
 // Composite packs a score and the time at which it was reached into one whole
-// number below 2^53, so that a larger composite is a better place. Zero means
-// "no score". services/score reads and writes it.
+// number below 2^53. A larger composite ranks before a smaller one; 0 means no
+// score. services/score encodes and decodes it.
 type Composite int64
 
-// Entry is a user's standing in a bucket.
+// Entry is a user's score in a bucket.
 type Entry struct {
 	User      UserID
 	Composite Composite
 }
 
-// Compare answers a negative number if e ranks before other, a positive one
-// if it ranks behind, 0 for the same entry. It is the ranking order of every
-// store and every answer: larger composite first; on equal composites the
-// user id as decimal text, bytewise descending.
+// Compare returns a negative number if e ranks before other, a positive one if it
+// ranks after it, and 0 for the same entry. Every store and every response uses this
+// order: the larger composite first; on equal composites the user id as decimal
+// text, bytewise descending.
 func (e Entry) Compare(other Entry) int {
 	if c := cmp.Compare(other.Composite, e.Composite); c != 0 {
 		return c
@@ -24,25 +24,26 @@ func (e Entry) Compare(other Entry) int {
 	return other.User.CompareText(e.User)
 }
 
-// Raise is one update on its way to a bucket: set the user's composite unless
-// a larger one stands there already. Applying it again, or in any order,
-// changes nothing.
+// Raise is one update of a bucket: it sets the user's composite unless the stored
+// one is larger. Raises may be repeated and applied in any order.
 type Raise struct {
 	Bucket *Bucket
 	Entry
 }
 
-// Profile is what others see of a user.
+// Profile holds the public fields of a user.
 type Profile struct {
 	Nickname  string
 	AvatarURL string
 }
 
-// FrozenPart is a part of a bucket that a run of its archival has set aside.
+// FrozenPart is a part of a bucket that an archival run has set apart, so that no
+// update changes it any more.
 type FrozenPart struct {
 	Shard int
 	Run   int
-	// Late says that it was applied after the bucket had turned cold.
+	// Late reports whether it holds updates that were applied after the bucket had
+	// turned cold.
 	Late bool
 	// Entries is the number of entries in it.
 	Entries int64

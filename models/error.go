@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Code names a kind of failure. Codes are part of the contract with clients:
-// they are answered as `code`, and handlers/errors.go gives each its status.
+// Code identifies a kind of failure. Codes are part of the API: responses have them
+// as `code`, and handlers/errors.go maps each to a status.
 type Code string
 
 // The codes of the API.
@@ -38,16 +38,15 @@ const (
 	CodeInternal         Code = "internal"
 )
 
-// Error is a failure that a client is told about: a code for its program, a
-// message for the person who reads its log. Anything else that reaches a
-// handler is internal and shown only as a request id.
+// Error is a failure that clients see: a code for programs and a message for people.
+// Any other error that reaches a handler is internal; clients only see a request id.
 type Error struct {
 	Code Code
-	// Message tells a person what to do. It never holds internals.
+	// Message says what to do. It never holds internals.
 	Message string
 	// Fields point at the parts of the request that are wrong, if any.
 	Fields []FieldError
-	// Wait is how long to wait before trying again, where that is known.
+	// Wait is how long to wait before trying again, or 0 if that is not known.
 	Wait time.Duration
 	// Err is the cause, for the log only.
 	Err error
@@ -67,15 +66,15 @@ func (e *Error) Error() string {
 	return e.Message
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errorf makes an Error with a formatted message.
+// Errorf returns an Error with a formatted message.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Invalid is a validation failure at one place of the request.
+// Invalid returns a validation failure of one part of the request.
 func Invalid(location, message string) *Error {
 	return &Error{
 		Code:    CodeValidationFailed,
@@ -84,15 +83,15 @@ func Invalid(location, message string) *Error {
 	}
 }
 
-// At adds the place in the request that e is about.
+// At returns a copy of e that names the part of the request that it is about.
 func (e *Error) At(location string) *Error {
 	located := *e
 	located.Fields = []FieldError{{Location: location, Message: e.Message}}
 	return &located
 }
 
-// Unavailable says that a store could not answer, so nothing is promised. The
-// cause goes to the log.
+// Unavailable returns the error of an operation that failed because a store is away,
+// so that its result is unknown. The cause is only logged.
 func Unavailable(operation string, err error) *Error {
 	return &Error{
 		Code:    CodeUnavailable,
@@ -101,8 +100,8 @@ func Unavailable(operation string, err error) *Error {
 	}
 }
 
-// CodeOf is the code of the first Error in err's chain, CodeInternal where
-// there is none, and "" for nil.
+// CodeOf returns the code of the first Error in err's chain, CodeInternal if it has
+// none, and "" for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""

@@ -2,11 +2,11 @@ package models
 
 import "time"
 
-// MaxFriends is how many friends a user may have.
+// MaxFriends is the largest number of friends of a user.
 const MaxFriends = 5000
 
-// User is a row of table users. A user exists after a profile, a request, an
-// import or a friends replacement; uploading scores needs no row.
+// User is a row of the table users. Setting a profile, a friend request, an import
+// or replacing friends creates it; uploading scores needs no row.
 type User struct {
 	UserID      UserID `gorm:"primaryKey;autoIncrement:false"`
 	Nickname    string
@@ -16,15 +16,15 @@ type User struct {
 	UpdatedAt   time.Time
 }
 
-// Friendship is one side of a friendship: it stands once for each of the two.
+// Friendship is one side of a friendship. Each friendship has two rows.
 type Friendship struct {
 	UserID    UserID `gorm:"primaryKey;autoIncrement:false"`
 	FriendID  UserID `gorm:"primaryKey;autoIncrement:false"`
 	CreatedAt time.Time
 }
 
-// FriendRequest is one side of a pending request: incoming for the user who
-// is asked, outgoing for the one who asks.
+// FriendRequest is one side of a pending request: incoming for the user who is
+// asked, outgoing for the user who asks.
 type FriendRequest struct {
 	UserID    UserID `gorm:"primaryKey;autoIncrement:false"`
 	OtherID   UserID `gorm:"primaryKey;autoIncrement:false"`

@@ -13,7 +13,7 @@ const (
 	secondsHour = 3600
 )
 
-// HourOf is the hour that the moment lies in.
+// HourOf returns the hour of a moment.
 func HourOf(t time.Time) Hour {
 	seconds := t.Unix()
 	hour := seconds / secondsHour
@@ -23,7 +23,7 @@ func HourOf(t time.Time) Hour {
 	return Hour(hour)
 }
 
-// ParseHour reads what String has written.
+// ParseHour is the inverse of Hour.String.
 func ParseHour(text string) (Hour, error) {
 	t, err := time.Parse(hourFormat, text)
 	if err != nil {
@@ -32,8 +32,8 @@ func ParseHour(text string) (Hour, error) {
 	return HourOf(t), nil
 }
 
-// Start is the hour's first moment.
+// Start returns the hour's first moment.
 func (h Hour) Start() time.Time { return time.Unix(int64(h)*secondsHour, 0).UTC() }
 
-// String is the hour's name, such as 2026112013. Names order as hours do.
+// String returns the hour's name, such as 2026112013. Names sort as hours do.
 func (h Hour) String() string { return h.Start().Format(hourFormat) }

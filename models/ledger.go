@@ -2,24 +2,25 @@ package models
 
 import "time"
 
-// ScoreEvent is an increment that was counted. Its key is the board and the
-// event's id: the same id counts once.
+// ScoreEvent is an increment that was counted. Its key is the board and the event
+// id, so that the same id counts once.
 type ScoreEvent struct {
 	Board   string `gorm:"primaryKey"`
 	EventID string `gorm:"primaryKey"`
-	// Total is the running total that it was added to: the bucket of an event,
-	// an hour such as 2026112013 of a rolling board.
+	// Total names the running total that it was added to: "event" on an event
+	// board, an hour such as 2026112013 on a rolling board.
 	Total string
 	User  UserID `gorm:"column:user_id"`
 	Delta int64
-	// AcceptedAt is the server's time on accepting it.
+	// AcceptedAt is the server's time when it was accepted.
 	AcceptedAt time.Time
-	// Score and ReachedAt are what it led to, as it was answered.
+	// Score and ReachedAt are those of the first response: the score that the
+	// increment led to, and when.
 	Score     int64
 	ReachedAt time.Time
 }
 
-// TableName is the increments' table.
+// TableName returns the name of the table of increments.
 func (ScoreEvent) TableName() string { return "score_events" }
 
 // ScoreTotal is a user's running total: the sum of the increments that were
@@ -27,24 +28,26 @@ func (ScoreEvent) TableName() string { return "score_events" }
 type ScoreTotal struct {
 	Board string `gorm:"primaryKey"`
 	User  UserID `gorm:"primaryKey;column:user_id"`
-	// Total tells the totals of a user on a board apart; as of ScoreEvent.
+	// Total identifies the total among those of the user on the board; see
+	// ScoreEvent.Total. On a rolling board the bucket's name identifies the sum of
+	// all increments.
 	Total string `gorm:"primaryKey"`
 	Score int64
-	// ReachedAt is when it was increased last. It never goes backwards.
+	// ReachedAt is when the total was last increased. It never goes backwards.
 	ReachedAt time.Time
 }
 
-// TableName is the running totals' table.
+// TableName returns the name of the table of running totals.
 func (ScoreTotal) TableName() string { return "score_totals" }
 
-// TotalRange is where an increment counts.
+// TotalRange is a range of running totals of each user of a bucket: the totals
+// that make up a score.
 type TotalRange struct {
-	// Bucket is what is raised.
+	// Bucket is the bucket that the totals raise.
 	Bucket *Bucket
-	// Total names the running total that the increment is added to.
+	// Total names the last total of the range. Increments are added to it.
 	Total string
-	// Since names the first running total that counts for the user's score
-	// together with Total: the first hour of a rolling board's window. Of an
-	// event it is Total itself.
+	// Since names the first total of the range: the first hour of a rolling board's
+	// window. On an event board it equals Total.
 	Since string
 }

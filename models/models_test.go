@@ -119,8 +119,8 @@ func drawEntry(t *rapid.T) models.RankedEntry {
 	}
 }
 
-// The hand-written encoding is what encoding/json writes for the same types,
-// so that the answer and its description in OpenAPI can't part.
+// The hand-written encoding equals that of encoding/json for the same types,
+// so that responses always match their description in OpenAPI.
 func TestRankingEncodesAsEncodingJSONWould(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -172,7 +172,8 @@ func TestTimestampText(t *testing.T) {
 	}
 }
 
-// The text is the library's, on every day of the calendar and beyond.
+// The text equals that of the standard library, on every day of the calendar and
+// beyond.
 func TestTimestampTextIsTheLibrarys(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

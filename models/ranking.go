@@ -5,10 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// Source says which store answered: a bucket is whole in one of them.
+// Source names the store that a response was read from. Each bucket is complete in
+// one store.
 type Source string
 
-// The sources of an answer.
+// The sources of a response.
 const (
 	// SourceHot is Redis.
 	SourceHot Source = "hot"
@@ -39,9 +40,9 @@ type Ranking struct {
 	NextCursor *string       `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-// AppendJSON appends the ranking as JSON to buf: the same bytes as
-// encoding/json without HTML escaping, at a tenth of the cost. A ranking is
-// the answer that the service spends its life writing.
+// AppendJSON appends the ranking as JSON to buf: the same bytes as encoding/json
+// without HTML escaping, at a tenth of the cost. Rankings are most of what the
+// service returns.
 func (r *Ranking) AppendJSON(buf []byte) []byte {
 	buf = append(buf, `{"board":`...)
 	buf = AppendString(buf, r.Board)
@@ -100,9 +101,9 @@ func appendNullable(buf []byte, s *string) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s as a JSON string. Control characters, the quote, the
-// backslash and the two line separators that JavaScript stumbles over are
-// escaped; bytes that are no UTF-8 become the replacement character.
+// AppendString appends s as a JSON string. It escapes control characters, the quote,
+// the backslash and the line separators U+2028 and U+2029, which old JavaScript
+// forbids in strings. Bytes that are not UTF-8 become the replacement character.
 func AppendString(buf []byte, s string) []byte {
 	buf = append(buf, '"')
 	start := 0

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Clock is the service's only source of time. Lua scripts and SQL never ask
-// for the time themselves, so that one offset shifts everything.
+// Clock returns the current time. It is the service's only source of time: Lua
+// scripts and SQL take the time as an argument, so that tests can shift all of it.
 type Clock func() time.Time
 
 // Timestamp is a moment in milliseconds since the Unix epoch. Its text is RFC
 // 3339 in UTC with milliseconds: 2026-11-20T13:00:00.123Z.
 type Timestamp int64
 
-// TimestampOf cuts t to the millisecond.
+// TimestampOf returns t, cut to the millisecond.
 func TimestampOf(t time.Time) Timestamp { return Timestamp(t.UnixMilli()) }
 
-// Time is the same moment, in UTC.
+// Time returns the same moment in UTC.
 func (t Timestamp) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
 
-// AppendTo appends the RFC 3339 text to buf. A page of a ranking holds many of
-// these, and the general formatting would take a tenth of its time; years
-// outside 0 … 9999 are left to it.
+// AppendTo appends the RFC 3339 text to buf. It is written by hand because a page of
+// a ranking has many times, and the general formatting would take a tenth of the
+// page's time. Years outside 0 … 9999 use the general one.
 func (t Timestamp) AppendTo(buf []byte) []byte {
 	days, ms := int64(t)/msPerDay, int64(t)%msPerDay
 	if ms < 0 {
@@ -51,9 +51,10 @@ func (t Timestamp) AppendTo(buf []byte) []byte {
 
 const msPerDay = secondsPerDay * 1000
 
-// civil is the calendar date so many days after 1970-01-01 (Howard Hinnant,
-// "chrono-Compatible Low-Level Date Algorithms", civil_from_days). Its years
-// begin in March, so that a leap day is the last of its year.
+// civil returns the calendar date that is the given number of days after 1970-01-01
+// (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms",
+// civil_from_days). Its years begin in March, so that a leap day is the last of its
+// year.
 func civil(days int64) (year, month, day int64) {
 	const perEra, epoch = 146_097, 719_468 // days of 400 years; from 0000-03-01 to 1970-01-01
 	days += epoch
@@ -77,7 +78,7 @@ func civil(days int64) (year, month, day int64) {
 	return year, month, day
 }
 
-// appendDigits appends n with so many digits.
+// appendDigits appends n with the given number of digits.
 func appendDigits(buf []byte, n int64, digits int) []byte {
 	var text [4]byte
 	for i := digits - 1; i >= 0; i-- {
@@ -87,10 +88,10 @@ func appendDigits(buf []byte, n int64, digits int) []byte {
 	return append(buf, text[:digits]...)
 }
 
-// MarshalText makes a timestamp a JSON string.
+// MarshalText returns the RFC 3339 text. In JSON it becomes a string.
 func (t Timestamp) MarshalText() ([]byte, error) { return t.AppendTo(make([]byte, 0, 24)), nil }
 
-// UnmarshalText reads any RFC 3339 time.
+// UnmarshalText parses any RFC 3339 time.
 func (t *Timestamp) UnmarshalText(text []byte) error {
 	parsed, err := time.Parse(time.RFC3339, string(text))
 	if err != nil {
@@ -104,12 +105,12 @@ func (t *Timestamp) UnmarshalText(text []byte) error {
 // until a board gives it one.
 type Date int
 
-// errDate is what every malformed date is answered with.
+// errDate is the error for every malformed date.
 var errDate = errors.New("a date is written as YYYY-MM-DD and exists in the calendar")
 
 const secondsPerDay = 24 * 60 * 60
 
-// ParseDate reads YYYY-MM-DD.
+// ParseDate parses YYYY-MM-DD.
 func ParseDate(s string) (Date, error) {
 	t, err := time.Parse(time.DateOnly, s)
 	if err != nil {
@@ -118,18 +119,18 @@ func ParseDate(s string) (Date, error) {
 	return Date(t.Unix() / secondsPerDay), nil
 }
 
-// DateOf is the calendar day that t shows in its own location.
+// DateOf returns the calendar day of t in its own location.
 func DateOf(t time.Time) Date {
 	return Date(time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC).Unix() / secondsPerDay)
 }
 
-// UTC is the day's midnight in UTC.
+// UTC returns the day's midnight in UTC.
 func (d Date) UTC() time.Time { return time.Unix(int64(d)*secondsPerDay, 0).UTC() }
 
-// Value makes a day an SQL date.
+// Value returns the day as an SQL date.
 func (d Date) Value() (driver.Value, error) { return d.String(), nil }
 
-// Scan reads an SQL date.
+// Scan parses an SQL date.
 func (d *Date) Scan(value any) (err error) {
 	switch value := value.(type) {
 	case time.Time:
@@ -142,5 +143,5 @@ func (d *Date) Scan(value any) (err error) {
 	return err
 }
 
-// String is the day as YYYY-MM-DD.
+// String returns the day as YYYY-MM-DD.
 func (d Date) String() string { return d.UTC().Format(time.DateOnly) }

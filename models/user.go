@@ -6,18 +6,18 @@ import (
 	"strconv"
 )
 
-// UserID identifies a user: a whole number from 1 to MaxUserID. In JSON it is
-// always a string, because numbers past 2^53 lose digits in many clients.
+// UserID identifies a user: a whole number from 1 to MaxUserID. In JSON it is always
+// a string, because many clients lose digits of large numbers.
 type UserID int64
 
 // MaxUserID is the largest user id, 2^53 - 1.
 const MaxUserID UserID = 1<<53 - 1
 
-// errUserID is what every malformed id is answered with.
+// errUserID is the error for every malformed id.
 var errUserID = errors.New("a user id is a whole number from 1 to 9007199254740991, without sign, spaces or leading zeros")
 
-// ParseUserID reads the decimal form of a user id, and nothing that merely
-// resembles it: no sign, no space, no leading zero.
+// ParseUserID parses the decimal form of a user id. It accepts no sign, no space and
+// no leading zero.
 func ParseUserID(s string) (UserID, error) {
 	if len(s) == 0 || len(s) > 16 || s[0] == '0' {
 		return 0, errUserID
@@ -36,18 +36,18 @@ func ParseUserID(s string) (UserID, error) {
 	return UserID(n), nil
 }
 
-// Valid reports whether id lies in 1 … MaxUserID.
+// Valid reports whether id is in 1 … MaxUserID.
 func (id UserID) Valid() bool { return id >= 1 && id <= MaxUserID }
 
-// String is the decimal form: the member of every sorted set, the id in JSON.
+// String returns the decimal form: the member of every sorted set, the id in JSON.
 func (id UserID) String() string { return strconv.FormatInt(int64(id), 10) }
 
-// MarshalText makes an id a JSON string.
+// MarshalText returns the decimal form. In JSON it becomes a string.
 func (id UserID) MarshalText() ([]byte, error) {
 	return strconv.AppendInt(nil, int64(id), 10), nil
 }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText is the inverse of MarshalText.
 func (id *UserID) UnmarshalText(text []byte) error {
 	parsed, err := ParseUserID(string(text))
 	if err != nil {
@@ -63,16 +63,16 @@ var pow10 = [...]int64{
 }
 
 // CompareText orders two ids by their decimal text, bytewise, as Redis orders
-// the members of a sorted set: "9" is greater than "10". It answers -1, 0 or
-// 1 without building the texts.
+// the members of a sorted set: "9" is greater than "10". It returns -1, 0 or 1
+// without building the texts.
 func (id UserID) CompareText(other UserID) int {
 	if id == other {
 		return 0
 	}
 	a, b := int64(id), int64(other)
 	la, lb := digits(a), digits(b)
-	// Padding the shorter with zeros makes the numeric order the textual one;
-	// where that leaves a tie, the shorter is a prefix and comes first.
+	// With the shorter id padded with zeros, the numeric order is the textual one.
+	// If both are equal then, the shorter one is a prefix and comes first.
 	switch {
 	case la < lb:
 		a *= pow10[lb-la]
@@ -91,7 +91,7 @@ func (id UserID) CompareText(other UserID) int {
 	}
 }
 
-// digits is the length of the decimal text of n, for n ≥ 1.
+// digits returns the length of the decimal text of n, for n ≥ 1.
 func digits(n int64) int {
 	// log10(2) ≈ 1233/4096, exact enough below 2^53.
 	d := bits.Len64(uint64(n)) * 1233 >> 12

@@ -27,11 +27,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start is when the tests' event starts; it lasts for ten days.
+// start is when the event of the tests starts. It lasts for ten days.
 var start = testenv.Noon.Add(-time.Hour)
 
-// fixture is a ledger on an event board, "gifts", and a rolling one, "active",
-// of three hours.
+// fixture holds a ledger with an event board, "gifts", and a rolling board of three
+// hours, "active".
 type fixture struct {
 	t       *testing.T
 	env     *testenv.Env
@@ -60,7 +60,7 @@ func newFixture(t *testing.T, env *testenv.Env, largest int64) *fixture {
 	return p
 }
 
-// replica is another process on the same stores.
+// replica returns the service of another process on the same stores.
 func (p *fixture) replica(boards ledger.Boards, clock models.Clock) *ledger.Service {
 	s := ledger.New(p.store, p.catalog.Buckets, boards, clock, p.env.Log)
 	s.Start()
@@ -79,14 +79,14 @@ func (p *fixture) add(board string, items ...ledger.Increment) []ledger.Result {
 
 func (p *fixture) bucket(board string) *models.Bucket {
 	p.t.Helper()
-	slot, err := p.catalog.Buckets.ForIncrement(p.t.Context(), board, p.env.Clock.Now())
+	totals, err := p.catalog.Buckets.ForIncrement(p.t.Context(), board, p.env.Clock.Now())
 	if err != nil && models.CodeOf(err) != models.CodeEventNotOpen {
 		p.t.Fatal(err)
 	}
-	return slot.Bucket
+	return totals.Bucket
 }
 
-// inRedis is what the bucket in Redis holds.
+// inRedis returns the entries of the current bucket in Redis.
 func (p *fixture) inRedis(board string) map[models.UserID]string {
 	p.t.Helper()
 	return entriesOf(p, p.bucket(board))
@@ -110,7 +110,7 @@ func scoreAt(points int64, at models.Timestamp) string {
 	return fmt.Sprintf("%d at %s", points, at.Time().Format("15:04:05.000"))
 }
 
-// totals is the rows of a board's running totals.
+// totals returns the running totals of a board.
 func (p *fixture) totals(board string) []models.ScoreTotal {
 	p.t.Helper()
 	var totals []models.ScoreTotal
@@ -120,7 +120,7 @@ func (p *fixture) totals(board string) []models.ScoreTotal {
 	return totals
 }
 
-// events is the increments of a board.
+// events returns the stored increments of a board.
 func (p *fixture) events(board string) []models.ScoreEvent {
 	p.t.Helper()
 	var events []models.ScoreEvent
@@ -130,9 +130,8 @@ func (p *fixture) events(board string) []models.ScoreEvent {
 	return events
 }
 
-// checkTotals checks the books: every total is the sum of its increments, the
-// total named like the bucket is the sum of all, and no increment has a total
-// that it is not in.
+// checkTotals checks that every total is the sum of its increments, and
+// that the total named like a windowed bucket is the sum of all.
 func (p *fixture) checkTotals(board string) {
 	p.t.Helper()
 	bucket := p.bucket(board)
@@ -152,7 +151,7 @@ func (p *fixture) checkTotals(board string) {
 		got[key{t.User, t.Total}] = t.Score
 	}
 	if !maps.Equal(want, got) {
-		p.t.Errorf("the increments of %s come to\n%v, the totals are\n%v", board, want, got)
+		p.t.Errorf("the increments of %s add up to\n%v, the totals are\n%v", board, want, got)
 	}
 }
 
@@ -175,7 +174,7 @@ func inc(user models.UserID, delta int64, id string) ledger.Increment {
 	return ledger.Increment{User: user, Delta: delta, EventID: id}
 }
 
-// What each increment of a call is answered.
+// Each increment of a call gets its own result.
 func TestAdd(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -188,9 +187,9 @@ func TestAdd(t *testing.T) {
 			env.Clock.Advance(2 * time.Second)
 			call(
 				inc(1, 5, "a"), inc(1, 6, "a"), inc(2, 5, "a"), // again; with other content
-				inc(1, 10, "d"), inc(1, 10, "d"), inc(1, 11, "d"), // all that within one call
-				inc(3, 100, "e"), inc(3, 1, "f"), // up to the largest, and past it
-				inc(4, 101, "g"), inc(4, 4, "g"), inc(4, 4, "g"), // what was rejected is not known
+				inc(1, 10, "d"), inc(1, 10, "d"), inc(1, 11, "d"), // the same within one call
+				inc(3, 100, "e"), inc(3, 1, "f"), // up to the largest, and above it
+				inc(4, 101, "g"), inc(4, 4, "g"), inc(4, 4, "g"), // a rejected id is not stored
 				inc(4, 97, "h"), inc(4, 97, "h"), inc(4, 96, "h"),
 				inc(4, math.MaxInt64, "i"), inc(1, 82, "j"),
 			)
@@ -221,7 +220,7 @@ func TestAdd(t *testing.T) {
 	})
 }
 
-// Malformed increments are rejected alone, and nothing is asked of anybody.
+// Malformed increments are rejected one by one; the others are counted.
 func TestMalformedIncrements(t *testing.T) {
 	t.Parallel()
 	p := newFixture(t, testenv.Embedded(t), 100)
@@ -243,8 +242,8 @@ func TestMalformedIncrements(t *testing.T) {
 	}
 }
 
-// An event takes increments from its start to its end; those that were counted
-// are duplicates whenever they come again.
+// An event takes increments from its start to its end. Counted ones are duplicates
+// at any later time.
 func TestOutsideTheEvent(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -282,8 +281,7 @@ func TestOutsideTheEvent(t *testing.T) {
 	})
 }
 
-// A score is never reached before it was: a clock that is behind does not turn
-// a total's time back.
+// A clock that is behind does not move the time of a total back.
 func TestReachedAtNeverGoesBackwards(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -301,10 +299,10 @@ func TestReachedAtNeverGoesBackwards(t *testing.T) {
 	})
 }
 
-// reference counts one increment after the other, in memory.
+// reference counts one increment after the other in memory.
 type reference struct {
 	largest int64
-	window  models.Hour // 0 on an event
+	window  models.Hour // 0 on an event board
 	known   map[string]known
 	totals  map[models.UserID]map[models.Hour]int64
 	reached map[models.UserID]map[models.Hour]models.Timestamp
@@ -345,7 +343,7 @@ func (m *reference) add(i ledger.Increment, now time.Time) string {
 	return i.EventID + " applied " + result
 }
 
-// Random calls are answered as if their increments came one by one.
+// Random calls have the results that their increments would have one by one.
 func TestAgainstAReference(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -389,9 +387,9 @@ func TestAgainstAReference(t *testing.T) {
 	})
 }
 
-// Whatever comes at the same time, of two replicas, with the same ids: there is
-// one order in which the increments were counted, each once, and the books
-// and the boards agree with it.
+// With concurrent calls to two replicas and the same ids, each increment is counted
+// once. There is one order of counting that explains all results, and the totals
+// and boards agree with it.
 func TestConcurrentIncrements(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -408,7 +406,7 @@ func TestConcurrentIncrements(t *testing.T) {
 				mu  sync.Mutex
 				all = make(map[string][]ledger.Result)
 				of  = make(map[string]ledger.Increment)
-				out []ledger.Increment // past the largest
+				out []ledger.Increment // rejected because of the largest score
 			)
 			for c := range callers {
 				wg.Go(func() {
@@ -493,8 +491,8 @@ func TestConcurrentIncrements(t *testing.T) {
 	})
 }
 
-// Lists with the same ids in other orders, of the same users or of others, meet
-// without a deadlock.
+// Concurrent lists with the same ids in different orders, for the same users or for
+// others, do not deadlock.
 func TestOverlappingListsDoNotBlockEachOther(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
@@ -533,7 +531,7 @@ func TestOverlappingListsDoNotBlockEachOther(t *testing.T) {
 	}
 }
 
-// deadlocks is how many the server has seen so far.
+// deadlocks returns the number of deadlocks of the server so far.
 func deadlocks(t *testing.T, env *testenv.Env) (n int64) {
 	t.Helper()
 	if err := env.Pool.QueryRow(t.Context(), `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&n); err != nil {
@@ -542,8 +540,8 @@ func deadlocks(t *testing.T, env *testenv.Env) (n int64) {
 	return n
 }
 
-// At the turn of the hour, with clocks that differ, no window passes the
-// largest score.
+// At the turn of the hour no window passes the largest score, even if the clocks of
+// replicas differ.
 func TestTheTurnOfTheHour(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
@@ -577,14 +575,14 @@ func TestTheTurnOfTheHour(t *testing.T) {
 	p.checkTotals("active")
 }
 
-// atTheTurn is two replicas, of which the second one's clock is in the next hour.
+// atTheTurn returns two replicas. The clock of the second is in the next hour.
 func (p *fixture) atTheTurn() [2]*ledger.Service {
 	slow := testenv.NewClock(time.Date(2026, 11, 20, 14, 59, 59, 0, time.UTC))
 	fast := testenv.NewClock(time.Date(2026, 11, 20, 15, 0, 1, 0, time.UTC))
 	return [2]*ledger.Service{p.replica(p.boards, slow.Now), p.replica(p.boards, fast.Now)}
 }
 
-// sumOf is what a user has at the two hours around the turn.
+// sumOf returns the sum of a user's totals of the two hours around the turn.
 func (p *fixture) sumOf(user models.UserID) (sum int64) {
 	p.t.Helper()
 	for _, total := range p.totals("active") {
@@ -595,8 +593,8 @@ func (p *fixture) sumOf(user models.UserID) (sum int64) {
 	return sum
 }
 
-// Increments in different hours take turns: the second one's window has what
-// the first one adds, also while that is not committed yet.
+// Increments of a user in different hours are serialized: the window of the second
+// includes the first, even if that is not committed when the second begins.
 func TestHoursTakeTurns(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
@@ -618,7 +616,7 @@ func TestHoursTakeTurns(t *testing.T) {
 		})
 		return done
 	}
-	// Somebody who is about to use the first one's id holds it up at its end.
+	// An uncommitted row with the id of the first one blocks it at its last step.
 	held := errors.New("never mind")
 	err := env.Gorm.Transaction(func(tx *gorm.DB) error {
 		if err := tx.Create(&models.ScoreEvent{Board: "active", EventID: "slow", Total: "x", User: 2, Delta: 1}).Error; err != nil {
@@ -657,13 +655,13 @@ func TestHoursTakeTurns(t *testing.T) {
 	}
 }
 
-// backend is the server's process that serves the transaction.
+// backend returns the id of the server process that runs the transaction.
 func backend(tx *gorm.DB) (pid int) {
 	tx.Raw(`SELECT pg_backend_pid()`).Scan(&pid)
 	return pid
 }
 
-// Calls that come while the database is busy make up one transaction.
+// Calls that arrive while the database is busy share one transaction.
 func TestCallsShareTransactions(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
@@ -701,13 +699,13 @@ func TestCallsShareTransactions(t *testing.T) {
 	if got := brief(p.add("gifts", inc(1, 1, "last"))[0]); got != "last applied 53 at 13:00:00.000" {
 		t.Error(got)
 	}
-	// One before, one that was blocked, all that waited, and one behind.
+	// One before, one that was blocked, one for all that waited, and one after.
 	if n := p.ledger.Stats().Flushes.Load(); n != 4 {
 		t.Errorf("%d transactions for %d calls", n, calls)
 	}
 }
 
-// With the database away nothing is acknowledged.
+// If the database is away, nothing is acknowledged.
 func TestADatabaseThatIsAway(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -722,12 +720,12 @@ func TestADatabaseThatIsAway(t *testing.T) {
 	})
 }
 
-// faultyBoards is boards that can be away.
+// faultyBoards are boards that fail on request.
 type faultyBoards struct {
 	ledger.Boards
 	mu   sync.Mutex
 	away bool
-	// hang, where it is not nil, keeps raises until it is closed.
+	// hang, unless it is nil, blocks raises until it is closed.
 	hang chan struct{}
 }
 
@@ -744,7 +742,7 @@ func (l *faultyBoards) Raise(ctx context.Context, raises []models.Raise) []error
 	return l.Boards.Raise(ctx, raises)
 }
 
-// A Redis that is away, or hangs, does not keep increments from being counted.
+// Increments are counted if Redis is away or hangs.
 func TestWithoutRedis(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -765,14 +763,14 @@ func TestWithoutRedis(t *testing.T) {
 		boards.mu.Lock()
 		boards.away, boards.hang = false, release
 		boards.mu.Unlock()
-		for i, id := range []string{"b", "c", "d"} { // more than may hang
+		for i, id := range []string{"b", "c", "d"} { // more than may be under way
 			add(fmt.Sprintf("%s applied %d at 13:00:00.000", id, i+2), inc(1, 1, id))
 		}
 		if n := s.Stats().Unraised.Load(); n != 2 {
 			t.Errorf("%d unraised", n)
 		}
 		close(release)
-		s.Close() // waits for what hangs
+		s.Close() // waits for the raises that hang
 		if got := p.inRedis("gifts")[1]; got != "3 at 13:00:00.000" {
 			t.Errorf("on the board: %s", got)
 		}

@@ -336,7 +336,7 @@ func TestAFlushEqualsCountingOneByOne(t *testing.T) {
 				}
 			}
 			if !maps.Equal(flushed.totals, reference.totals) || !maps.Equal(flushed.events, reference.events) {
-				t.Fatalf("the books are\n%v, want\n%v", flushed, reference)
+				t.Fatalf("the stores hold\n%v, want\n%v", flushed, reference)
 			}
 		}
 	})
