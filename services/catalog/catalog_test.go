@@ -21,7 +21,7 @@ func steps() models.Board {
 	}
 }
 
-// moment is a moment.
+// moment parses an RFC 3339 time.
 func moment(text string) *time.Time {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -30,7 +30,7 @@ func moment(text string) *time.Time {
 	return &t
 }
 
-// gifts is an event of ten days.
+// gifts returns an event board of ten days.
 func gifts() models.Board {
 	return models.Board{
 		Name: "gifts", Kind: models.KindEvent, TimeZone: "Asia/Shanghai", MaxScore: 1_000_000, Shards: 2,
@@ -75,14 +75,14 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		change func(*models.Board)
 		want   string
 	}{
-		{"as they should be", func(*models.Board) {}, ""},
+		{"a valid definition", func(*models.Board) {}, ""},
 		{"no name", func(b *models.Board) { b.Name = "" }, "name"},
 		{"a name with a brace", func(b *models.Board) { b.Name = "a{b" }, "name"},
 		{"a name too long", func(b *models.Board) { b.Name = strings.Repeat("a", 41) }, "name"},
 		{"an unknown kind", func(b *models.Board) { b.Kind = "yearly" }, "kind"},
 		{"no zone", func(b *models.Board) { b.TimeZone = "" }, "time_zone"},
 		{"the machine's own zone", func(b *models.Board) { b.TimeZone = "Local" }, "time_zone"},
-		{"a zone that is none", func(b *models.Board) { b.TimeZone = "Mars/Olympus" }, "time_zone"},
+		{"an unknown zone", func(b *models.Board) { b.TimeZone = "Mars/Olympus" }, "time_zone"},
 		{"a largest score of 0", func(b *models.Board) { b.MaxScore = 0 }, "max_score"},
 		{"a largest score that fits no tick", func(b *models.Board) { b.MaxScore = 1 << 34 }, "17,179,869,183"},
 		{"no shards", func(b *models.Board) { b.Shards = 0 }, "shards"},
@@ -108,12 +108,12 @@ func TestDefinitionsAreChecked(t *testing.T) {
 			b.EndsAt = moment("9999-12-31T12:00:00Z")
 			b.MaxScore = 1 << 40
 		}, "max_score"},
-		{"an event before time began", func(b *models.Board) { *b = gifts(); b.StartsAt = moment("1960-01-01T00:00:00Z") }, "start"},
+		{"an event before 1970", func(b *models.Board) { *b = gifts(); b.StartsAt = moment("1960-01-01T00:00:00Z") }, "start"},
 		{"an event with a window", func(b *models.Board) { *b = gifts(); b.WindowHours = 1 }, "window"},
 		{"a rolling board", func(b *models.Board) { *b = active() }, ""},
 		{"a rolling board of a week", func(b *models.Board) { *b = active(); b.WindowHours = 168 }, ""},
 		{"a rolling board of longer", func(b *models.Board) { *b = active(); b.WindowHours = 169 }, "window"},
-		{"a rolling board of less than nothing", func(b *models.Board) { *b = active(); b.WindowHours = -1 }, "window"},
+		{"a rolling board of negative hours", func(b *models.Board) { *b = active(); b.WindowHours = -1 }, "window"},
 		{"a rolling board with an end", func(b *models.Board) { *b = active(); b.EndsAt = moment("2026-12-24T15:00:00Z") }, "start"},
 		{"a rolling board with a sum too large", func(b *models.Board) { *b = active(); b.MaxScore = 8_388_608 }, "8388607"},
 	}
@@ -166,7 +166,7 @@ func TestWhenADayTakesUploads(t *testing.T) {
 	})
 }
 
-// A refused date leaves no row behind: nobody can fill the table by asking.
+// A refused date leaves no row behind, so that requests can't fill the table.
 func TestRefusedDatesMakeNoBuckets(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -192,8 +192,8 @@ func TestRefusedDatesMakeNoBuckets(t *testing.T) {
 	})
 }
 
-// What a bucket was made with never changes, whatever becomes of the
-// definition; the next bucket is made as the definition says then.
+// A bucket never changes when its definition does. The next bucket is made by the
+// new definition.
 func TestABucketKeepsItsNature(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -226,7 +226,7 @@ func TestABucketKeepsItsNature(t *testing.T) {
 	})
 }
 
-// Whoever is first makes the bucket; all others get the same.
+// The first writer makes the bucket; all others get the same one.
 func TestConcurrentMakersAgree(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -238,7 +238,7 @@ func TestConcurrentMakersAgree(t *testing.T) {
 			buckets []*models.Bucket
 		)
 		for i := range 8 {
-			// Each replica would make it otherwise, and has it not cached.
+			// Each replica has another definition, and an empty cache.
 			def := steps()
 			def.Shards = i + 1
 			c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
@@ -282,8 +282,8 @@ func TestFind(t *testing.T) {
 	})
 }
 
-// The next day's bucket is made shortly before its time, so that midnight
-// needs no Postgres.
+// The next day's bucket is made shortly before the day begins, so that uploads at
+// midnight do not need Postgres.
 func TestTheNextDayIsPrepared(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -336,9 +336,8 @@ func TestUnknownBoard(t *testing.T) {
 	})
 }
 
-// A command beside the service leaves its definitions alone, and brings those
-// that are missing.
-func TestIntroduceChangesNothing(t *testing.T) {
+// DefineMissing stores missing definitions and does not change stored ones.
+func TestDefineMissing(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		served := steps()
@@ -360,8 +359,8 @@ func TestIntroduceChangesNothing(t *testing.T) {
 	})
 }
 
-// A definition of a kind that this version does not know, as a newer replica
-// may store, does not keep the others from their days.
+// A definition of an unknown kind, which a newer version may have stored, does not
+// stop the refresh of the others.
 func TestAnUnknownDefinitionIsPassedOver(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -381,7 +380,7 @@ func TestAnUnknownDefinitionIsPassedOver(t *testing.T) {
 		if _, err := c.Buckets.Find(t.Context(), b, day(t, "2026-11-21")); err != nil {
 			t.Errorf("the next day: %v", err)
 		}
-		// One that was known stays as it was.
+		// A board that was valid before stays as it was.
 		if err := env.Gorm.Model(&models.Board{}).Where("name = ?", "steps").Update("time_zone", "Mars/Olympus").Error; err != nil {
 			t.Fatal(err)
 		}
@@ -394,8 +393,8 @@ func TestAnUnknownDefinitionIsPassedOver(t *testing.T) {
 	})
 }
 
-// After a change of the zone the day goes on as it was made, and the next one
-// begins where the new zone says.
+// After a change of the time zone the current day ends as it was made. The next one
+// begins as the new zone says.
 func TestTodayAfterAChangeOfZone(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {

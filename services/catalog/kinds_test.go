@@ -12,8 +12,8 @@ import (
 	"stepboard/services/score"
 )
 
-// An event takes increments from its start to its end, whatever was asked
-// before, and its bucket is made within the two hours before it.
+// An event takes increments from its start to its end. Its bucket is made in the two
+// hours before the start.
 func TestWhenAnEventTakesIncrements(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -37,12 +37,12 @@ func TestWhenAnEventTakesIncrements(t *testing.T) {
 			if err := c.Definitions.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			slot, err := c.Buckets.ForIncrement(t.Context(), b.Name, now)
+			totals, err := c.Buckets.ForIncrement(t.Context(), b.Name, now)
 			if models.CodeOf(err) != tt.want {
 				t.Errorf("at %s: %v, want %q", tt.now, err, tt.want)
 			}
-			if slot.Bucket == nil || slot.Total != "event" || slot.Since != "event" {
-				t.Errorf("at %s: %+v", tt.now, slot)
+			if totals.Bucket == nil || totals.Total != "event" || totals.Since != "event" {
+				t.Errorf("at %s: %+v", tt.now, totals)
 			}
 			asked, err := c.Buckets.Resolve(b, nil, now)
 			if err != nil {
@@ -59,9 +59,9 @@ func TestWhenAnEventTakesIncrements(t *testing.T) {
 	})
 }
 
-// An event is filed under its last day in its zone, and turns cold hotDays days
-// after its end.
-func TestWhereAnEventIsFiled(t *testing.T) {
+// An event is archived under its last day in its time zone, and turns cold hotDays
+// days after its end.
+func TestDayOfAnEvent(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		def := gifts()
@@ -77,8 +77,8 @@ func TestWhereAnEventIsFiled(t *testing.T) {
 	})
 }
 
-// A short event is told to the millisecond, a long one with large scores to
-// the second.
+// A short event has a resolution of milliseconds, a long one with large scores a
+// resolution of seconds.
 func TestResolutionFollowsTheDefinition(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -108,19 +108,19 @@ func TestResolutionFollowsTheDefinition(t *testing.T) {
 	}
 }
 
-// A rolling board counts by the hours of UTC, of which the window's first one
-// is the oldest that counts.
-func TestSlotsOfARollingBoard(t *testing.T) {
+// A rolling board has a running total for each hour of UTC, and a window that
+// includes the current one.
+func TestTotalsOfARollingBoard(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		c, b := newCatalog(t, env, active())
 		now := env.Clock.Now()
-		slot, err := c.Buckets.ForIncrement(t.Context(), b.Name, now)
+		totals, err := c.Buckets.ForIncrement(t.Context(), b.Name, now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if slot.Bucket.Name != "live" || slot.Bucket.WindowHours != 24 || slot.Total != "2026112013" || slot.Since != "2026111914" {
-			t.Errorf("%+v of %+v", slot, slot.Bucket)
+		if totals.Bucket.Name != "live" || totals.Bucket.WindowHours != 24 || totals.Total != "2026112013" || totals.Since != "2026111914" {
+			t.Errorf("%+v of %+v", totals, totals.Bucket)
 		}
 		for total, want := range map[string]string{"2026112013": "live", "live": ""} {
 			bucket, err := c.Buckets.ForTotal(t.Context(), b.Name, total)
@@ -128,17 +128,17 @@ func TestSlotsOfARollingBoard(t *testing.T) {
 				t.Errorf("total %s raises %v, %v", total, bucket, err)
 			}
 		}
-		if !slot.Bucket.Open(now.AddDate(30, 0, 0)) || slot.Bucket.Cold(now.AddDate(30, 0, 0)) {
+		if !totals.Bucket.Open(now.AddDate(30, 0, 0)) || totals.Bucket.Cold(now.AddDate(30, 0, 0)) {
 			t.Error("it must stay open and hot for decades")
 		}
-		slots, err := c.Buckets.TotalRanges(t.Context(), now)
-		if err != nil || len(slots) != 1 || slots[0] != slot {
-			t.Errorf("slots %+v, %v", slots, err)
+		ranges, err := c.Buckets.TotalRanges(t.Context(), now)
+		if err != nil || len(ranges) != 1 || ranges[0] != totals {
+			t.Errorf("ranges %+v, %v", ranges, err)
 		}
 	})
 }
 
-// Each call says which boards it does not fit.
+// Each call returns an error for boards of another kind.
 func TestCallsThatDoNotFitTheKind(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -177,8 +177,8 @@ func TestCallsThatDoNotFitTheKind(t *testing.T) {
 	})
 }
 
-// What a board's only bucket was made with can't change; until it is made, and
-// in all other respects, the definition can.
+// The settings of a board's only bucket can't change once it is made. All others
+// can.
 func TestABoardUnderWayCannotChange(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(*models.Board){
@@ -229,7 +229,7 @@ func TestABoardUnderWayCannotChange(t *testing.T) {
 	})
 }
 
-// A board can be added once; other replicas learn of it.
+// A board can be added once, and other replicas see it after a refresh.
 func TestAdd(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -256,7 +256,7 @@ func TestAdd(t *testing.T) {
 	})
 }
 
-// Totals are kept as long as somebody may need them.
+// Totals expire when nobody reads them any more.
 func TestExpiredTotals(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -274,12 +274,12 @@ func TestExpiredTotals(t *testing.T) {
 			{gifts().EndsAt.Add(retain), []string{"active 1970010100-2027020612"}},
 			{gifts().EndsAt.Add(retain + 1), []string{"active 1970010100-2027020612", "gifts event-event"}},
 		} {
-			slots, err := c.Buckets.ExpiredTotals(t.Context(), tt.now, retain)
+			ranges, err := c.Buckets.ExpiredTotals(t.Context(), tt.now, retain)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, s := range slots {
+			for _, s := range ranges {
 				got = append(got, s.Bucket.Board+" "+s.Since+"-"+s.Total)
 			}
 			if strings.Join(got, ", ") != strings.Join(tt.want, ", ") {
