@@ -38,8 +38,8 @@ format:
 	$(PRETTIER) --write web
 	$(GOLANGCI_LINT) fmt
 
-soak:
-	SOAK=1 scripts/with-servers $(GO) test -race -count=1 -timeout=2h -run Soak ./...
+soak: build
+	SOAK=1 TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -race -count=1 -timeout=2h -run Soak ./...
 
 bench:
 	scripts/with-servers $(GO) run ./bench

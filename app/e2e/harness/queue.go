@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +74,6 @@ func SeparateRedis(t testing.TB, env *testenv.Env) (server *testenv.RedisServer,
 func AwaitCheckpoint(t testing.TB, rdb redis.UniversalClient, keys keys.Builder, detector string) {
 	t.Helper()
 	testenv.Eventually(t, "the loss detector "+detector+" has a checkpoint", func() bool {
-		return rdb.HExists(context.Background(), keys.LossCheckpoint(detector, 0), "at").Val()
+		return rdb.HExists(t.Context(), keys.LossCheckpoint(detector, 0), "at").Val()
 	})
 }
