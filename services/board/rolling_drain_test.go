@@ -102,7 +102,7 @@ func TestDrainContinuesAfterACut(t *testing.T) {
 			}
 			checkSums(ctx, t, env, bucket)
 			if err != nil {
-				// Meanwhile others are raised, and what comes too late is not.
+				// Meanwhile other users are raised. Updates that are too late change nothing.
 				raise(ctx, t, store, l.add(models.UserID(1+cuts*7), 1, env.Clock.Now())...)
 				raise(ctx, t, store, raises[cuts*5:cuts*5+5]...)
 				checkSums(ctx, t, env, bucket)
@@ -172,7 +172,7 @@ func TestTurnOfAnHour(t *testing.T) {
 				t.Error("settling after the drain")
 			}
 		}
-		// What was drained by who is ahead is not raised by who is behind.
+		// A replica that is behind can't raise an hour that one ahead has drained.
 		env.Clock.Set(noon.Add(4*time.Hour + time.Second))
 		if n := drain(ctx, t, ahead, bucket); n != 1 {
 			t.Errorf("%d drained, want 1", n)
@@ -181,7 +181,7 @@ func TestTurnOfAnHour(t *testing.T) {
 		if got := scoreOf(ctx, t, behind, bucket, 1); got != 9 {
 			t.Errorf("score %d after the second drain, want 9", got)
 		}
-		// Who is behind may be the one who applies what the other has accepted.
+		// A replica that is behind may apply updates that one ahead has accepted.
 		env.Clock.Set(noon.Add(5 * time.Hour))
 		raise(ctx, t, behind, hourly(bucket, 4, 1, env.Clock.Now()))
 		if !settling(ctx, t, behind, bucket) {
@@ -189,7 +189,7 @@ func TestTurnOfAnHour(t *testing.T) {
 		}
 		checkSums(ctx, t, env, bucket)
 
-		// Nothing says what the shard has seen: the caller's clock does.
+		// The shard has seen no hour yet, so the caller's clock decides.
 		empty := rollingBucket(4, 1, 1000)
 		raise(ctx, t, ahead, hourly(empty, 1, 5, noon.Add(time.Hour)), hourly(empty, 2, 5, noon.Add(2*time.Hour)))
 		if late, early := scoreOf(ctx, t, ahead, empty, 1), scoreOf(ctx, t, ahead, empty, 2); late != 0 || early != 5 {

@@ -44,7 +44,7 @@ func day(text string) models.Date { return testenv.Must(models.ParseDate(text)) 
 func TestAcceptStampsWithTheServersTime(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		service, sink := newService(t, env)
+		service, written := newService(t, env)
 		env.Clock.Set(testenv.Noon.Add(123_456_789 * time.Nanosecond))
 		accepted, err := service.Accept(t.Context(), "steps", []ingest.Upload{
 			{User: 1001, Date: day("2026-11-20"), Score: 15_000},
@@ -61,10 +61,10 @@ func TestAcceptStampsWithTheServersTime(t *testing.T) {
 		if diff := cmp.Diff(want, accepted); diff != "" {
 			t.Error(diff)
 		}
-		if len(sink.got) != 1 || len(sink.got[0]) != 2 {
-			t.Fatalf("the writer received %v", sink.got)
+		if len(written.got) != 1 || len(written.got[0]) != 2 {
+			t.Fatalf("the writer received %v", written.got)
 		}
-		for i, raise := range sink.got[0] {
+		for i, raise := range written.got[0] {
 			points, reachedAt := score.Of(raise.Bucket).Decode(raise.Composite)
 			if points != want[i].Score || reachedAt != at || raise.User != 1001 {
 				t.Errorf("update %d: user %v, %d at %d", i, raise.User, points, reachedAt)
@@ -78,7 +78,7 @@ func TestAcceptStampsWithTheServersTime(t *testing.T) {
 func TestAcceptChecksAllBeforeAny(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		service, sink := newService(t, env)
+		service, written := newService(t, env)
 		good := ingest.Upload{User: 1, Date: day("2026-11-20"), Score: 5}
 		tests := []struct {
 			name string
@@ -97,8 +97,8 @@ func TestAcceptChecksAllBeforeAny(t *testing.T) {
 				t.Errorf("%s: %v", tt.name, err)
 			}
 		}
-		if len(sink.got) != 0 {
-			t.Errorf("the writer received %v", sink.got)
+		if len(written.got) != 0 {
+			t.Errorf("the writer received %v", written.got)
 		}
 		if _, err := service.Accept(t.Context(), "nix", []ingest.Upload{good}); models.CodeOf(err) != models.CodeBoardNotFound {
 			t.Errorf("an unknown board: %v", err)
@@ -110,7 +110,7 @@ func TestAcceptChecksAllBeforeAny(t *testing.T) {
 func TestAcceptValidTakesTheRest(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		service, sink := newService(t, env)
+		service, written := newService(t, env)
 		rejected, err := service.AcceptValid(t.Context(), "steps", []ingest.Upload{
 			{User: 1, Date: day("2026-11-20"), Score: -1},
 			{User: 2, Date: day("2026-11-20"), Score: 5},
@@ -122,8 +122,8 @@ func TestAcceptValidTakesTheRest(t *testing.T) {
 		if len(rejected) != 2 || rejected[0].Index != 0 || rejected[1].Index != 2 {
 			t.Errorf("rejected %v", rejected)
 		}
-		if len(sink.got) != 1 || len(sink.got[0]) != 1 || sink.got[0][0].User != 2 {
-			t.Errorf("the writer received %v", sink.got)
+		if len(written.got) != 1 || len(written.got[0]) != 1 || written.got[0][0].User != 2 {
+			t.Errorf("the writer received %v", written.got)
 		}
 	})
 }
@@ -132,8 +132,8 @@ func TestAcceptValidTakesTheRest(t *testing.T) {
 func TestAcceptReturnsTheWritersError(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		service, sink := newService(t, env)
-		sink.err = models.Unavailable("test", errors.New("away"))
+		service, written := newService(t, env)
+		written.err = models.Unavailable("test", errors.New("away"))
 		uploads := []ingest.Upload{{User: 1, Date: day("2026-11-20"), Score: 5}}
 		if accepted, err := service.Accept(t.Context(), "steps", uploads); accepted != nil || models.CodeOf(err) != models.CodeUnavailable {
 			t.Errorf("accepted %v, %v", accepted, err)

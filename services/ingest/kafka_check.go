@@ -31,7 +31,7 @@ func (k *Kafka) check(ctx context.Context) error {
 		return fmt.Errorf("there is no topic %q; create it: its number of partitions is the most consumers that can share the work", k.options.Topic)
 	}
 	if topic.Err != nil {
-		return fmt.Errorf("look at topic %q: %w", k.options.Topic, topic.Err)
+		return fmt.Errorf("describe topic %q: %w", k.options.Topic, topic.Err)
 	}
 	// Without the right to append, the client would refuse all appends until the
 	// process is restarted.
@@ -106,7 +106,7 @@ func checkTopic(settings map[string]string, replicas int, retention time.Duratio
 	}
 	if least, err := strconv.Atoi(settings["min.insync.replicas"]); err == nil && (least < 2 || replicas < 2) {
 		warnings = append(warnings, fmt.Sprintf(
-			"min.insync.replicas is %d, of %d replicas: what was acknowledged may be on one broker only", least, replicas))
+			"min.insync.replicas is %d, of %d replicas: acknowledged records may be on one broker only", least, replicas))
 	}
 	return warnings, nil
 }

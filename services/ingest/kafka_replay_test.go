@@ -213,7 +213,7 @@ func TestKafkaLag(t *testing.T) {
 	}
 	appendAll(t, q, updatesOf(100, 1))
 	if got := lag(); got.Messages != 100 || got.Oldest <= 0 {
-		t.Errorf("before anybody consumes: %+v", got)
+		t.Errorf("without a consumer: %+v", got)
 	}
 	received := newCollector(t)
 	received.fill(q, 100)
@@ -231,6 +231,6 @@ func TestKafkaLag(t *testing.T) {
 		}
 	}
 	if got := lag(); got != (ingest.Lag{}) {
-		t.Errorf("of what was deleted: %+v", got)
+		t.Errorf("of deleted records: %+v", got)
 	}
 }

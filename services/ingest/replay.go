@@ -9,7 +9,7 @@ import (
 	"stepboard/services/recovery"
 )
 
-// lagTimeout bounds the question how much of the queue waits.
+// lagTimeout bounds one question to the queue about its lag.
 const lagTimeout = 2 * time.Second
 
 // Replayer applies again what the boards' Redis may have forgotten after it was

@@ -25,10 +25,10 @@ func (f forgetful) Raise(ctx context.Context, raises []models.Raise) []error {
 }
 
 // recovery applies again to the boards what they have lost of a queue.
-func (p *fixture) recovery(q ingest.Queue, boards ingest.Boards) *recovery.Recovery {
-	replayer := ingest.NewReplayer(ingest.ReplayerOptions{Queue: q, Buckets: p.catalog.Buckets, Boards: boards, Log: p.env.Log, Rewind: time.Minute})
+func (f *fixture) recovery(q ingest.Queue, boards ingest.Boards) *recovery.Recovery {
+	replayer := ingest.NewReplayer(ingest.ReplayerOptions{Queue: q, Buckets: f.catalog.Buckets, Boards: boards, Log: f.env.Log, Rewind: time.Minute})
 	return &recovery.Recovery{
-		Detector: recovery.NewRedisDetector(p.env.Redis, p.env.Keys, recovery.Queue), Replay: replayer.Replay,
+		Detector: recovery.NewRedisDetector(f.env.Redis, f.env.Keys, recovery.Queue), Replay: replayer.Replay,
 		Lease: "ingest/rewind", Leases: lease.NewLocal(),
 	}
 }

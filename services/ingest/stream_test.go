@@ -1,7 +1,6 @@
 package ingest_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
-	"pgregory.net/rapid"
 
 	"stepboard/config"
 	"stepboard/internal/stores"
@@ -25,67 +23,22 @@ import (
 	"stepboard/services/score"
 )
 
-func drawUpdate(t *rapid.T) ingest.Update {
-	return ingest.Update{
-		Board: rapid.StringMatching(`[a-z0-9-]{1,40}`).Draw(t, "board"), Bucket: rapid.StringMatching(`[0-9a-z]{0,20}`).Draw(t, "bucket"),
-		User:  models.UserID(rapid.Int64Range(1, int64(models.MaxUserID)).Draw(t, "user")),
-		Score: rapid.Int64Range(0, 1<<52).Draw(t, "score"), ReachedAt: models.Timestamp(rapid.Int64Range(0, 1<<50).Draw(t, "at")),
-	}
-}
-
-func TestUpdatesAreReadAsTheyWereWritten(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		u := drawUpdate(t)
-		data := u.AppendTo(nil)
-		got, err := ingest.DecodeUpdate(data)
-		if err != nil || got != u {
-			t.Fatalf("%+v came back as %+v, %v", u, got, err)
-		}
-		// A byte that changes, or is missing, is noticed.
-		at := rapid.IntRange(0, len(data)-1).Draw(t, "byte")
-		damaged := bytes.Clone(data)
-		damaged[at] ^= byte(rapid.IntRange(1, 255).Draw(t, "by"))
-		if got, err := ingest.DecodeUpdate(damaged); err == nil {
-			t.Fatalf("damaged at %d: %+v", at, got)
-		}
-		if got, err := ingest.DecodeUpdate(data[:at]); err == nil {
-			t.Fatalf("cut off at %d: %+v", at, got)
-		}
-	})
-}
-
-func FuzzDecodeUpdate(f *testing.F) {
-	f.Add(ingest.Update{Board: "steps", Bucket: "20261120", User: 1001, Score: 5, ReachedAt: 1_700_000_000_000}.AppendTo(nil))
-	f.Add([]byte{1, 0, 0, 0, 0, 0, 0})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		u, err := ingest.DecodeUpdate(data)
-		if err != nil {
-			return
-		}
-		again, err := ingest.DecodeUpdate(u.AppendTo(nil))
-		if err != nil || again != u {
-			t.Errorf("%+v came back as %+v, %v", u, again, err)
-		}
-	})
-}
-
 // fixture is a stream, its consumers and their boards.
 type fixture struct {
-	t       *testing.T
-	env     *testenv.Env
-	catalog *catalog.Catalog
-	boards  *board.Store
-	letters *ingest.DeadLetterStore
-	bucket  *models.Bucket
-	options ingest.StreamOptions
+	t           *testing.T
+	env         *testenv.Env
+	catalog     *catalog.Catalog
+	boards      *board.Store
+	deadLetters *ingest.DeadLetterStore
+	bucket      *models.Bucket
+	options     ingest.StreamOptions
 }
 
 func newFixture(t *testing.T, env *testenv.Env) *fixture {
 	t.Helper()
 	p := &fixture{
 		t: t, env: env, catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
-		boards: board.NewStore(env.Redis, env.Keys, env.Clock.Now), letters: ingest.NewDeadLetterStore(env.Gorm),
+		boards: board.NewStore(env.Redis, env.Keys, env.Clock.Now), deadLetters: ingest.NewDeadLetterStore(env.Gorm),
 		options: ingest.StreamOptions{MaxUpdates: 1_000_000, Keep: time.Hour, ClaimAfter: time.Hour},
 	}
 	if err := p.catalog.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
@@ -102,59 +55,59 @@ func newFixture(t *testing.T, env *testenv.Env) *fixture {
 }
 
 // stream returns the queue, over a client of its own.
-func (p *fixture) stream() *ingest.Stream {
-	return ingest.NewStream(stores.OpenRedis(p.env.Config.Redis), p.env.Keys, p.options)
+func (f *fixture) stream() *ingest.Stream {
+	return ingest.NewStream(stores.OpenRedis(f.env.Config.Redis), f.env.Keys, f.options)
 }
 
-func (p *fixture) consumer(q ingest.Queue, boards ingest.Boards) *ingest.Consumer {
+func (f *fixture) consumer(q ingest.Queue, boards ingest.Boards) *ingest.Consumer {
 	return ingest.NewConsumer(ingest.ConsumerOptions{
-		Queue: q, Buckets: p.catalog.Buckets, Boards: boards, DeadLetters: p.letters, Clock: p.env.Clock.Now, Log: p.env.Log,
+		Queue: q, Buckets: f.catalog.Buckets, Boards: boards, DeadLetters: f.deadLetters, Clock: f.env.Clock.Now, Log: f.env.Log,
 		Interval: time.Millisecond, Batch: 1000, Registry: prometheus.NewRegistry(),
 	})
 }
 
 // run runs a consumer until stop is called, which waits for its end.
-func (p *fixture) run(c *ingest.Consumer) (stop func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(p.t.Context()))
+func (f *fixture) run(c *ingest.Consumer) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
 	var wg sync.WaitGroup
 	wg.Go(func() { c.Run(ctx) })
 	stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
-	p.t.Cleanup(stop)
+	f.t.Cleanup(stop)
 	return stop
 }
 
-func (p *fixture) update(user models.UserID, points int64) ingest.Update {
-	return ingest.Update{Board: "steps", Bucket: p.bucket.Name, User: user, Score: points, ReachedAt: models.TimestampOf(p.bucket.StartsAt) + models.Timestamp(points)}
+func (f *fixture) update(user models.UserID, points int64) ingest.Update {
+	return ingest.Update{Board: "steps", Bucket: f.bucket.Name, User: user, Score: points, ReachedAt: models.TimestampOf(f.bucket.StartsAt) + models.Timestamp(points)}
 }
 
-func (p *fixture) append(q ingest.Queue, updates ...ingest.Update) {
-	p.t.Helper()
-	for _, err := range q.Append(p.t.Context(), updates) {
+func (f *fixture) append(q ingest.Queue, updates ...ingest.Update) {
+	f.t.Helper()
+	for _, err := range q.Append(f.t.Context(), updates) {
 		if err != nil {
-			p.t.Fatal(err)
+			f.t.Fatal(err)
 		}
 	}
 }
 
 // scores returns the scores of the board.
-func (p *fixture) scores() map[models.UserID]int64 {
-	p.t.Helper()
-	w, err := p.boards.Window(p.t.Context(), p.bucket, board.Top, 0, 100_000)
+func (f *fixture) scores() map[models.UserID]int64 {
+	f.t.Helper()
+	w, err := f.boards.Window(f.t.Context(), f.bucket, board.Top, 0, 100_000)
 	if err != nil {
-		p.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	scores := make(map[models.UserID]int64)
 	for _, e := range w.Behind {
-		scores[e.User], _ = score.Of(p.bucket).Decode(e.Composite)
+		scores[e.User], _ = score.Of(f.bucket).Decode(e.Composite)
 	}
 	return scores
 }
 
 // drained waits until everything is acknowledged.
-func (p *fixture) drained(q ingest.Queue) {
-	p.t.Helper()
-	testenv.Eventually(p.t, "the queue is drained", func() bool {
-		lag, err := q.Lag(p.t.Context())
+func (f *fixture) drained(q ingest.Queue) {
+	f.t.Helper()
+	testenv.Eventually(f.t, "the queue is drained", func() bool {
+		lag, err := q.Lag(f.t.Context())
 		return err == nil && lag.Messages == 0
 	})
 }
@@ -191,9 +144,9 @@ func TestAStreamReachesTheBoards(t *testing.T) {
 }
 
 // redis returns the settings of the test's Redis.
-func (p *fixture) redis() (cfg config.Redis) {
-	cfg = p.env.Config.Redis
-	if rdb, ok := p.env.Redis.(*redis.Client); ok {
+func (f *fixture) redis() (cfg config.Redis) {
+	cfg = f.env.Config.Redis
+	if rdb, ok := f.env.Redis.(*redis.Client); ok {
 		cfg.Addrs = []string{rdb.Options().Addr}
 	}
 	return cfg
@@ -247,13 +200,14 @@ func TestAConsumerWaitsForTheBoards(t *testing.T) {
 	if got := p.scores(); len(got) != 2 || got[1] != 5 || got[2] != 6 {
 		t.Errorf("the board holds %v", got)
 	}
-	if letters, err := ingest.NewDeadLetters(p.letters, p.catalog.Buckets, p.boards).List(t.Context(), 0, 10); err != nil || len(letters) != 0 {
-		t.Errorf("dead letters %v, %v", letters, err)
+	if deadLetters, err := ingest.NewDeadLetters(p.deadLetters, p.catalog.Buckets, p.boards).List(t.Context(), 0, 10); err != nil || len(deadLetters) != 0 {
+		t.Errorf("dead letters %v, %v", deadLetters, err)
 	}
 }
 
-// What can't be applied becomes a dead letter, once, and blocks nobody.
-func TestPoisonBecomesDeadLetters(t *testing.T) {
+// Messages that can't be applied become dead letters, once, and block no
+// others.
+func TestInvalidMessagesBecomeDeadLetters(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	p := newFixture(t, env)
@@ -278,12 +232,12 @@ func TestPoisonBecomesDeadLetters(t *testing.T) {
 	if got := p.scores(); len(got) != 3 || got[1] != 5 || got[2] != 6 || got[7] != 7 {
 		t.Errorf("the board holds %v", got)
 	}
-	service := ingest.NewDeadLetters(p.letters, p.catalog.Buckets, p.boards)
-	letters, err := service.List(t.Context(), 0, 10)
-	if err != nil || len(letters) != 5 {
-		t.Fatalf("dead letters %+v, %v", letters, err)
+	service := ingest.NewDeadLetters(p.deadLetters, p.catalog.Buckets, p.boards)
+	deadLetters, err := service.List(t.Context(), 0, 10)
+	if err != nil || len(deadLetters) != 5 {
+		t.Fatalf("dead letters %+v, %v", deadLetters, err)
 	}
-	for _, l := range letters {
+	for _, l := range deadLetters {
 		if l.Reason == "" || l.Position == "" || l.QueuedAt.IsZero() || !l.FailedAt.Equal(testenv.Noon) {
 			t.Errorf("letter %+v", l)
 		}
@@ -298,7 +252,7 @@ func TestPoisonBecomesDeadLetters(t *testing.T) {
 		t.Fatal(err)
 	}
 	var replayed int
-	for _, l := range letters {
+	for _, l := range deadLetters {
 		if err := service.Replay(t.Context(), l.ID); err == nil {
 			replayed++
 		}
@@ -313,7 +267,7 @@ func TestPoisonBecomesDeadLetters(t *testing.T) {
 		}
 	}
 	if err := service.Replay(t.Context(), rest[0].ID); models.CodeOf(err) != models.CodeNotFound {
-		t.Errorf("replayed what is deleted: %v", err)
+		t.Errorf("replayed a deleted dead letter: %v", err)
 	}
 }
 

@@ -11,14 +11,14 @@ import (
 	"stepboard/services/ingest"
 )
 
-// Entries are kept for their time after they were acknowledged and then go,
-// however short the lives of the consumers; what is not acknowledged stays.
+// Entries are kept for Keep after they were acknowledged and then removed,
+// however short the lives of the consumers. Unacknowledged entries stay.
 func TestShortLivedConsumersTrim(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	p := newFixture(t, env)
 	horizons := env.Keys.IngestHorizons()
-	// pass lets time pass, for the horizons.
+	// pass moves the horizons into the past, as if time had passed.
 	pass := func(d time.Duration) {
 		t.Helper()
 		for _, z := range env.Redis.ZRangeWithScores(t.Context(), horizons, 0, -1).Val() {
@@ -28,8 +28,9 @@ func TestShortLivedConsumersTrim(t *testing.T) {
 			}
 		}
 	}
-	// live is the life of a consumer: it may trim, and holds what it receives.
-	live := func(acknowledge bool) {
+	// consumeOnce runs a consumer for one Receive: it may trim, and it holds the
+	// entries that it does not acknowledge.
+	consumeOnce := func(acknowledge bool) {
 		t.Helper()
 		q := p.stream()
 		defer q.Close()
@@ -48,7 +49,7 @@ func TestShortLivedConsumersTrim(t *testing.T) {
 			t.Errorf("the stream holds %d entries, want %d", got, want)
 		}
 	}
-	// An entry of so many is a node of the stream, and goes by itself.
+	// An entry with many updates is a node of the stream, and is trimmed alone.
 	entry := make([]ingest.Update, 500)
 	for i := range entry {
 		entry[i] = p.update(models.UserID(i+1), 5)
@@ -57,22 +58,22 @@ func TestShortLivedConsumersTrim(t *testing.T) {
 	defer q.Close()
 
 	p.append(q, entry...)
-	live(true)
+	consumeOnce(true)
 	pass(time.Minute)
-	live(false) // sees that the first is acknowledged
+	consumeOnce(false) // sees that the first is acknowledged
 	pass(30 * time.Minute)
 	p.append(q, entry...)
-	live(false)
+	consumeOnce(false)
 	holds(2)
 	pass(29 * time.Minute)
-	live(false)
+	consumeOnce(false)
 	holds(2) // the first was acknowledged less than an hour ago
 	pass(2 * time.Minute)
-	live(false)
+	consumeOnce(false)
 	holds(1)
 	for range 3 {
 		pass(2 * time.Hour)
-		live(false)
+		consumeOnce(false)
 	}
 	holds(1) // it was never acknowledged
 	if n := env.Redis.ZCard(t.Context(), horizons).Val(); n > 4 {
@@ -85,11 +86,11 @@ func TestShortLivedConsumersTrim(t *testing.T) {
 	if err := env.Redis.XAck(t.Context(), env.Keys.IngestStream(), "boards", pendingID(t, env)).Err(); err != nil {
 		t.Fatal(err)
 	}
-	live(true)
+	consumeOnce(true)
 	pass(2 * time.Hour)
-	live(true)
+	consumeOnce(true)
 	pass(2 * time.Hour)
-	live(true)
+	consumeOnce(true)
 	holds(0)
 }
 

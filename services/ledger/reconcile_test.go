@@ -156,7 +156,7 @@ func TestMissingTotalsAreRestored(t *testing.T) {
 		want("what was left behind", 1, 2)
 		pass(0)
 
-		// Redis is away for half an hour, and says that it has lost nothing.
+		// Redis is away for half an hour, and has lost nothing.
 		env.Clock.Advance(5 * time.Minute)
 		add(3, "c")
 		env.Clock.Advance(25 * time.Minute)
