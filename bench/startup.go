@@ -146,7 +146,7 @@ func awaitReady(ctx context.Context, addr string) error {
 		}
 		res, err := client.Do(r)
 		if err != nil {
-			return false, nil // it does not listen yet
+			return false, nil //nolint:nilerr // it does not listen yet
 		}
 		return res.StatusCode == http.StatusOK, res.Body.Close()
 	})

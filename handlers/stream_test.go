@@ -76,7 +76,7 @@ func expect(t *testing.T, lines *bufio.Scanner, prefix string) string {
 func TestStream(t *testing.T) {
 	t.Parallel()
 	source := &changing{}
-	response, lines, service := watch(t, source, stream.Limits{PollInterval: time.Millisecond}, "?limit=7")
+	response, lines, service := watch(t, source, stream.Limits{PollInterval: time.Millisecond}, "?limit=7") //nolint:bodyclose // watch closes it at the end of the test
 	if response.StatusCode != 200 || response.Header.Get("Content-Type") != "text/event-stream" || response.Header.Get("X-Accel-Buffering") != "no" {
 		t.Errorf("answered %d %v", response.StatusCode, response.Header)
 	}
@@ -98,7 +98,7 @@ func TestStream(t *testing.T) {
 
 func TestStreamHeartbeat(t *testing.T) {
 	t.Parallel()
-	_, lines, _ := watch(t, &changing{}, stream.Limits{PollInterval: time.Hour, Heartbeat: time.Millisecond}, "")
+	_, lines, _ := watch(t, &changing{}, stream.Limits{PollInterval: time.Hour, Heartbeat: time.Millisecond}, "") //nolint:bodyclose // watch closes it at the end of the test
 	expect(t, lines, ": still here")
 }
 
@@ -107,7 +107,7 @@ func TestStreamHeartbeatAfterAnUpdate(t *testing.T) {
 	t.Parallel()
 	source := &changing{}
 	source.last.Store(2)
-	_, lines, _ := watch(t, source, stream.Limits{PollInterval: time.Millisecond, Heartbeat: 20 * time.Millisecond}, "")
+	_, lines, _ := watch(t, source, stream.Limits{PollInterval: time.Millisecond, Heartbeat: 20 * time.Millisecond}, "") //nolint:bodyclose // watch closes it at the end of the test
 	expect(t, lines, `data: {"board":"steps","date":null,"source":"hot","final":false,"total":2,`)
 	expect(t, lines, ": still here")
 }
