@@ -114,8 +114,8 @@ func TestStreamHeartbeatAfterAnUpdate(t *testing.T) {
 
 func TestStreamEndsAfterItsDuration(t *testing.T) {
 	t.Parallel()
-	_, lines, _ := watch(t, &changing{}, stream.Limits{PollInterval: time.Hour, MaxDuration: time.Millisecond}, "")
-	for lines.Scan() { // until the server ends it
+	_, lines, _ := watch(t, &changing{}, stream.Limits{PollInterval: time.Hour, MaxDuration: time.Millisecond}, "") //nolint:bodyclose // watch closes it at the end of the test
+	for lines.Scan() {                                                                                              // until the server ends it
 		if lines.Text() == "event: error" {
 			t.Error("the end of a stream is reported as an error")
 		}
@@ -129,7 +129,7 @@ func TestStreamEndsWithAnError(t *testing.T) {
 	t.Parallel()
 	source := &changing{}
 	source.fail.Store(1)
-	_, lines, _ := watch(t, source, stream.Limits{PollInterval: time.Millisecond}, "")
+	_, lines, _ := watch(t, source, stream.Limits{PollInterval: time.Millisecond}, "") //nolint:bodyclose // watch closes it at the end of the test
 	expect(t, lines, "event: error")
 	if data := expect(t, lines, "data: "); !strings.Contains(data, `"code":`) || !strings.Contains(data, `"request_id":"`) || strings.Contains(data, "secret") {
 		t.Errorf("the error is %s", data)
