@@ -115,7 +115,8 @@ func TestStreamHeartbeatAfterAnUpdate(t *testing.T) {
 func TestStreamEndsAfterItsDuration(t *testing.T) {
 	t.Parallel()
 	_, lines, _ := watch(t, &changing{}, stream.Limits{PollInterval: time.Hour, MaxDuration: time.Millisecond}, "") //nolint:bodyclose // watch closes it at the end of the test
-	for lines.Scan() {                                                                                              // until the server ends it
+	// The stream lasts until the server ends it.
+	for lines.Scan() {
 		if lines.Text() == "event: error" {
 			t.Error("the end of a stream is reported as an error")
 		}
