@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -144,10 +145,31 @@ const forwardedFor = "X-Forwarded-For"
 
 // addressOf returns the client's address: the peer's, or the last address in
 // X-Forwarded-For if the peer is a trusted proxy. Gin reads only the first header
-// of that name, but a proxy may add a second one behind the client's.
+// of that name, but a proxy may add a second one behind the client's; and Gin
+// takes an address with a port for none.
 func addressOf(c *gin.Context) string {
-	if values := c.Request.Header.Values(forwardedFor); len(values) > 1 {
-		c.Request.Header.Set(forwardedFor, strings.Join(values, ", "))
+	if values := c.Request.Header.Values(forwardedFor); len(values) > 0 {
+		addresses := strings.Split(strings.Join(values, ","), ",")
+		for i, address := range addresses {
+			addresses[i] = withoutPort(strings.TrimSpace(address))
+		}
+		c.Request.Header.Set(forwardedFor, strings.Join(addresses, ", "))
 	}
 	return c.ClientIP()
+}
+
+// withoutPort returns an address of X-Forwarded-For without its port, its
+// brackets and its zone. Text that is not an address stays as it is.
+func withoutPort(text string) string {
+	if pair, err := netip.ParseAddrPort(text); err == nil {
+		return pair.Addr().WithZone("").String()
+	}
+	inner := text
+	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
+		inner = text[1 : len(text)-1]
+	}
+	if addr, err := netip.ParseAddr(inner); err == nil {
+		return addr.WithZone("").String()
+	}
+	return text
 }

@@ -88,6 +88,14 @@ func TestAddresses(t *testing.T) {
 		{"a trusted proxy", []string{"192.0.2.0/24"}, []string{"203.0.113.9"}, "Take 1001 203.0.113.9"},
 		{"a client that invents an address", []string{"192.0.2.1"}, []string{"10.0.0.1, 203.0.113.9"}, "Take 1001 203.0.113.9"},
 		{"a client that invents a header", []string{"192.0.2.1"}, []string{"10.0.0.1", "203.0.113.9"}, "Take 1001 203.0.113.9"},
+		{"a port", []string{"192.0.2.1"}, []string{"203.0.113.9:4444"}, "Take 1001 203.0.113.9"},
+		{"a port in front of a trusted proxy", []string{"192.0.2.0/24"}, []string{"203.0.113.9:4444,192.0.2.7:80"}, "Take 1001 203.0.113.9"},
+		{"a port in a second header", []string{"192.0.2.1"}, []string{"10.0.0.1", "203.0.113.9:4444"}, "Take 1001 203.0.113.9"},
+		{"IPv6", []string{"192.0.2.1"}, []string{"2001:db8::9"}, "Take 1001 2001:db8::9"},
+		{"IPv6 in brackets", []string{"192.0.2.1"}, []string{"[2001:db8::9]"}, "Take 1001 2001:db8::9"},
+		{"IPv6 with a port", []string{"192.0.2.1"}, []string{"[2001:db8::9]:4444"}, "Take 1001 2001:db8::9"},
+		{"IPv6 with a zone", []string{"192.0.2.1"}, []string{"[fe80::9%eth0]:4444"}, "Take 1001 fe80::9"},
+		{"text", []string{"192.0.2.1"}, []string{"unknown"}, "Take 1001 192.0.2.1"},
 	} {
 		r := &recorder{}
 		api := newAPI(t, handlers.Config{Limits: limits{r, true}, Boards: boards{}, TrustedProxies: tt.trusted})
