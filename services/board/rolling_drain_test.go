@@ -284,7 +284,7 @@ func TestRaiseAll(t *testing.T) {
 		ctx := t.Context()
 		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
 		for _, bucket := range []*models.Bucket{testenv.Bucket(3), rollingBucket(24, 3, 1000)} {
-			mend := func(what string, want int64, raises []models.Raise) {
+			raiseAll := func(what string, want int64, raises []models.Raise) {
 				t.Helper()
 				if changed, err := store.RaiseAll(ctx, raises); err != nil || changed != want {
 					t.Errorf("%s, %s: %d changed, %v, want %d", bucket.Board, what, changed, err, want)
@@ -294,12 +294,12 @@ func TestRaiseAll(t *testing.T) {
 			for user := models.UserID(1); user <= 600; user++ {
 				raises = append(raises, hourly(bucket, user, 5, env.Clock.Now()))
 			}
-			mend("nothing", 0, nil)
-			mend("all is missing", 600, append(raises, raises[:10]...))
-			mend("nothing is missing", 0, raises)
+			raiseAll("nothing", 0, nil)
+			raiseAll("all is missing", 600, append(raises, raises[:10]...))
+			raiseAll("nothing is missing", 0, raises)
 			better := hourly(bucket, 7, 6, env.Clock.Now())
-			mend("one is larger", 1, append(raises[:100:100], better, better))
-			mend("one is smaller", 0, []models.Raise{hourly(bucket, 7, 4, env.Clock.Now())})
+			raiseAll("one is larger", 1, append(raises[:100:100], better, better))
+			raiseAll("one is smaller", 0, []models.Raise{hourly(bucket, 7, 4, env.Clock.Now())})
 			if got := scoreOf(ctx, t, store, bucket, 7); got != 6 {
 				t.Errorf("%s: score %d, want 6", bucket.Board, got)
 			}

@@ -56,7 +56,7 @@ func TestArchiveFreezeOfADeadProcess(t *testing.T) {
 	d.finish(1)
 	d.writeLate()
 	d.redis.Release()
-	testenv.Eventually(t, "all is set aside for the run that is over", func() bool {
+	testenv.Eventually(t, "everything is frozen for the run that is over", func() bool {
 		return !slices.ContainsFunc(d.keys(), func(key string) bool { return !strings.HasSuffix(key, ":aside:1") })
 	})
 	d.finish(1)

@@ -59,7 +59,7 @@ func TestSoakQueueKafkaAway(t *testing.T) {
 	u.Check(t, env, env.Redis)
 }
 
-// The boards' Redis is emptied. The guard applies the topic again, and so does
+// The boards' Redis is emptied. The replay job applies the topic again, and so does
 // the rebuild command.
 func TestQueueKafkaBoardsFlushed(t *testing.T) {
 	t.Parallel()
