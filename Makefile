@@ -1,7 +1,7 @@
 # make build   builds ./stepboard. Needs Go.
 # make test    runs all tests with the race detector, against a real Redis and
-#              a real Postgres. Needs Go, a C compiler and the programs that
-#              scripts/with-servers lists; as root on Debian it installs them.
+#              a real Postgres. Needs Go, a C compiler, Redis, Postgres and the
+#              programs below; as root on Debian it installs them.
 # make lint    checks format, go vet, golangci-lint and the layout of packages.
 #              Needs Go and, for the page's code, Node's npx. The first run
 #              compiles golangci-lint, which takes minutes.
@@ -25,7 +25,11 @@ build:
 # Tests that start the service run the binary that build made. The slowest
 # packages start first. Many tests wait for other processes, so more of them run
 # at once than the machine has cores. Vetting is left to make lint.
+#
+# The page's tests start Chromium. The documents' test runs the commands shown
+# there, which use curl, openssl and psql.
 test: build
+	. ./scripts/need && need chromium chromium fonts-dejavu-core && need curl curl && need openssl openssl && need psql postgresql-client
 	TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -race -vet=off -timeout=15m -parallel=3 ./app/e2e/... ./web/... ./...
 
 lint:
