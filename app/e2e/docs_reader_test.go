@@ -25,9 +25,10 @@ type reader struct {
 	t   testing.TB
 	doc string
 	tmp string
-	// real maps addresses and cursors of the document to those of this run.
-	real map[string]string
-	// dayOffset is the number of days from the document's date to today.
+	// addr is the address of the service that the document has started last.
+	addr string
+	// dayOffset is the number of days from the document's date to today, by which
+	// the dates in outputs are moved.
 	dayOffset int
 	typed     string // the commands so far
 	began     time.Time
@@ -38,7 +39,7 @@ type reader struct {
 func newReader(t testing.TB, doc string) *reader {
 	t.Helper()
 	folder := t.TempDir()
-	r := &reader{t: t, doc: doc, tmp: filepath.Join(folder, "tmp"), real: make(map[string]string), began: time.Now()}
+	r := &reader{t: t, doc: doc, tmp: filepath.Join(folder, "tmp"), addr: documentedAddr, began: time.Now()}
 	checkout, bin := filepath.Join(folder, "checkout"), filepath.Join(folder, "bin")
 	for _, dir := range []string{checkout, r.tmp, bin} {
 		if err := os.Mkdir(dir, 0o777); err != nil {
@@ -125,9 +126,8 @@ func (r *reader) run(commands []docCommand) {
 		case strings.HasPrefix(c.text, startDemo):
 			demo = r.demoStarted(c)
 			printed = demo
-		case strings.Contains(c.text, "stepboard serve "):
-			log := regexp.MustCompile(`2>(\S+)`).FindStringSubmatch(r.adapt(c))
-			r.real[documentedAddr] = r.awaits(log[1], regexp.MustCompile(`"msg":"serving","addr":"([^"]+)"`))
+		case c.startsService():
+			r.addr = r.awaits(filepath.Join(r.tmp, c.outputFile()), regexp.MustCompile(`"msg":"serving","addr":"([^"]+)"`))
 		}
 		if c.output != nil {
 			r.compare(c, printed)
@@ -150,29 +150,36 @@ func (r *reader) runPrinted(demo string) {
 
 const startDemo = "go run . demo"
 
-// demoFile returns the name of the file for the output of a demo.
-func (c docCommand) demoFile() string { return fmt.Sprintf("demo-%d.txt", c.number) }
+// startsService reports whether the command starts a service in the background.
+func (c docCommand) startsService() bool {
+	return strings.Contains(c.text, "stepboard serve ") && strings.HasSuffix(c.text, " &")
+}
+
+// outputFile returns the name of the file for the output of a demo or a service.
+func (c docCommand) outputFile() string { return fmt.Sprintf("output-%d.txt", c.number) }
 
 // adapt returns the command as it must be typed in this shell.
 func (r *reader) adapt(c docCommand) string {
 	text := c.text
 	if strings.HasPrefix(text, startDemo) {
 		// On a free port, and in the background instead of another terminal.
-		text += " --addr 127.0.0.1:0 >/tmp/" + c.demoFile() + " 2>&1 &"
+		text += " --addr 127.0.0.1:0 >/tmp/" + c.outputFile() + " 2>&1 &"
+	}
+	if service, starts := strings.CutSuffix(text, " &"); starts && c.startsService() {
+		// At this level it logs its address.
+		text = service + " --log.level info 2>/tmp/" + c.outputFile() + " &"
 	}
 	if c.isSQL() {
 		text = `psql --quiet --set ON_ERROR_STOP=1 --command "` + text + `"`
 	}
 	text = strings.ReplaceAll(text, "/tmp/", r.tmp+"/")
-	for shown, real := range r.real {
-		text = strings.ReplaceAll(text, shown, real)
-	}
-	return r.shiftDates(text)
+	return strings.ReplaceAll(text, documentedAddr, r.addr)
 }
 
 var isoDate = regexp.MustCompile(`\b\d{4}-\d\d-\d\d`)
 
-// shiftDates moves the dates in a text of the document to the days of this run.
+// shiftDates moves the dates in an output of the document to the days of this
+// run.
 func (r *reader) shiftDates(text string) string {
 	return isoDate.ReplaceAllStringFunc(text, func(date string) string {
 		d, err := models.ParseDate(date)
@@ -187,8 +194,8 @@ func (r *reader) shiftDates(text string) string {
 // output. It also finds the offset between the document's date and today.
 func (r *reader) demoStarted(c docCommand) string {
 	r.t.Helper()
-	path := filepath.Join(r.tmp, c.demoFile())
-	r.real[documentedAddr] = r.awaits(path, regexp.MustCompile(`(?m)^  curl .* http://(\S+)/v1/boards/steps/scores\n\n`))
+	path := filepath.Join(r.tmp, c.outputFile())
+	r.addr = r.awaits(path, regexp.MustCompile(`(?m)^  curl .* http://(\S+)/v1/boards/steps/scores\n\n`))
 	printed := string(testenv.Must(os.ReadFile(path)))
 	day := regexp.MustCompile(`{"date":"([\d-]+)","score":20000}`)
 	if c.output != nil {
@@ -239,10 +246,7 @@ var varies = []struct {
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDRESS"},
 }
 
-var (
-	numberField = regexp.MustCompile(`"(\w+)":\d+(\.\d+)?`)
-	cursorField = regexp.MustCompile(`"next_cursor":"([^"…]+)"`)
-)
+var numberField = regexp.MustCompile(`"(\w+)":\d+(\.\d+)?`)
 
 // shape returns an output without the parts that differ from run to run.
 // Numbers stay if they are a status, or if a command has sent them.
@@ -260,16 +264,9 @@ func (r *reader) shape(output string) string {
 	return strings.TrimSpace(output)
 }
 
-// compare compares the output with the document's, and records the cursors that
-// replace the document's.
+// compare compares the output with the document's.
 func (r *reader) compare(c docCommand, printed string) {
 	r.t.Helper()
-	shown := cursorField.FindAllStringSubmatch(*c.output, -1)
-	for i, real := range cursorField.FindAllStringSubmatch(printed, -1) {
-		if i < len(shown) {
-			r.real[shown[i][1]] = real[1]
-		}
-	}
 	parts := strings.Split(r.shape(r.shiftDates(*c.output)), "…")
 	for i := range parts {
 		parts[i] = regexp.QuoteMeta(parts[i])
