@@ -138,7 +138,7 @@ return 1
 // allowed. A set that was not stored is loaded again by the next reader. One
 // round trip.
 func (c *Cache) store(ctx context.Context, user models.UserID, token string, ids []models.UserID) (stored bool, err error) {
-	ttl := setTTL - mathrand.N(setTTL/10)
+	ttl := setTTL - mathrand.N(setTTL/10) //nolint:gosec // it spreads the expiry and is no secret
 	args := make([]any, 0, 4+len(ids))
 	args = append(args, token, ttl.Milliseconds(), markTTL.Milliseconds())
 	for _, id := range ids {

@@ -43,7 +43,7 @@ func (s *Service) Replace(ctx context.Context, user models.UserID, friends []mod
 		select {
 		case <-ctx.Done():
 			return models.Unavailable("replace friends", ctx.Err())
-		case <-time.After(rand.N(replacePause * time.Duration(try+1))):
+		case <-time.After(rand.N(replacePause * time.Duration(try+1))): //nolint:gosec // a pause is no secret
 		}
 	}
 	return models.Unavailable("replace friends", errListChanged)
