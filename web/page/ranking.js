@@ -121,7 +121,15 @@ export function RankingList({ label, entries, me, total, unit, hrefOf, announce 
     unit=${unit}
     href=${hrefOf?.(entry)}
   />`;
-  return html`<ol class="ranking" ref=${list} aria-label=${label} role="list">
+  // All rows have room for the longest rank.
+  const ranks = shown.map((entry) => formatNumber(entry.rank).length);
+  return html`<ol
+    class="ranking"
+    ref=${list}
+    aria-label=${label}
+    role="list"
+    style=${{ '--rank': `${Math.max(...ranks)}ch` }}
+  >
     ${shown.map(row)}
   </ol>`;
 }

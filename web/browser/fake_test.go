@@ -1,0 +1,147 @@
+package browser
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+
+	"stepboard/web"
+)
+
+// fakeDay is the current day of the fake service.
+const fakeDay = "2026-11-20"
+
+// fakeService serves the page, and answers each call as the test says.
+type fakeService struct {
+	*httptest.Server
+	demo  bool
+	mu    sync.Mutex
+	calls map[string]http.HandlerFunc // by method and path
+	// changed is closed, and replaced, when an answer changes.
+	changed chan struct{}
+}
+
+// newFakeService starts a service with a daily board, an event and no people.
+func newFakeService(t *testing.T, demo bool) *fakeService {
+	t.Helper()
+	f := &fakeService{demo: demo, calls: make(map[string]http.HandlerFunc), changed: make(chan struct{})}
+	site := web.New(demo)
+	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.mu.Lock()
+		call := f.calls[r.Method+" "+r.URL.Path]
+		f.mu.Unlock()
+		if file, ok := site.Find(r.URL.Path); ok {
+			w.Header().Set("Content-Security-Policy", file.Policy)
+			w.Header().Set("Content-Type", file.ContentType)
+			_, _ = w.Write(file.Body)
+			return
+		}
+		if call == nil {
+			refuse(w, http.StatusNotFound, "not_found")
+			return
+		}
+		call(w, r)
+	}))
+	t.Cleanup(func() {
+		f.CloseClientConnections()
+		f.Close()
+	})
+	f.returns("GET /v1/boards", map[string]any{"boards": []any{
+		map[string]any{"name": "steps", "kind": "daily", "time_zone": "Asia/Shanghai", "current": map[string]any{"date": fakeDay}},
+		map[string]any{"name": "gifts", "kind": "event", "time_zone": "Asia/Shanghai", "current": map[string]any{
+			"starts_at": "2020-01-01T00:00:00Z", "ends_at": "2099-01-01T00:00:00Z",
+		}},
+	}})
+	f.returns("GET /v1/friends", map[string]any{"friends": []any{}})
+	f.returns("GET /v1/friends/requests", map[string]any{"requests": []any{}})
+	return f
+}
+
+// handle sets what answers a call, given as method and path.
+func (f *fakeService) handle(call string, handler http.HandlerFunc) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls[call] = handler
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// returns lets a call succeed with a body.
+func (f *fakeService) returns(call string, body any) {
+	f.handle(call, func(w http.ResponseWriter, _ *http.Request) { respond(w, http.StatusOK, body) })
+}
+
+// refuses lets a call fail.
+func (f *fakeService) refuses(call string, status int, code string) {
+	f.handle(call, func(w http.ResponseWriter, _ *http.Request) { refuse(w, status, code) })
+}
+
+// ranks sets the ranking of a board among friends, both for a call and for the
+// streams, which send it at once.
+func (f *fakeService) ranks(board string, ranking map[string]any) {
+	path := "GET /v1/boards/" + board + "/friends"
+	f.returns(path, ranking)
+	f.handle(path+"/stream", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		f.mu.Lock()
+		changed := f.changed
+		f.mu.Unlock()
+		text, _ := json.Marshal(ranking)
+		_, _ = fmt.Fprintf(w, "event: ranking\ndata: %s\n\n", text)
+		w.(http.Flusher).Flush()
+		// The stream ends with a change; the page connects again.
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+		}
+	})
+}
+
+func respond(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// rawDetail is in every error of the fake service. People must not see it.
+const rawDetail = "body.raw: DETAIL OF THE API"
+
+func refuse(w http.ResponseWriter, status int, code string) {
+	respond(w, status, map[string]any{"status": status, "code": code, "title": rawDetail, "detail": rawDetail})
+}
+
+// entry is an entry of a ranking.
+func entry(user, rank, score int) map[string]any {
+	return map[string]any{
+		"user_id": strconv.Itoa(user), "nickname": "User " + strconv.Itoa(user), "avatar_url": "",
+		"rank": rank, "score": score, "reached_at": "2026-11-20T01:00:00Z",
+	}
+}
+
+// rankingFrom returns a ranking of users in this order, from the given rank on.
+// The viewer is user 1.
+func rankingFrom(first int, users ...int) map[string]any {
+	entries := []any{}
+	var me any
+	for i, user := range users {
+		e := entry(user, first+i, 90_000-10*i)
+		if user == 1 {
+			me = e
+		}
+		entries = append(entries, e)
+	}
+	return map[string]any{
+		"board": "steps", "date": fakeDay, "source": "hot", "final": false, "total": first + len(users) - 1,
+		"entries": entries, "me": me, "next_cursor": nil,
+	}
+}
+
+// fakeToken returns a token of user 1 that a fake service accepts.
+func fakeToken() string {
+	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"1"}`)) + ".x"
+}
