@@ -60,10 +60,12 @@ type Postgres struct {
 // Auth holds the keys that tokens are checked with. serve requires a secret or a
 // JWKS.
 type Auth struct {
-	HS256Secret string `koanf:"hs256_secret" validate:"omitempty,minbytes=32" secret:"true" example:"change-me" doc:"Secret of HS256 tokens, 32 bytes or more; openssl rand -hex 32 makes one. stepboard token signs with it."`
-	JWKSURL     string `koanf:"jwks_url" validate:"omitempty,http_url" example:"https://login.example.com/.well-known/jwks.json" doc:"Address of the public keys of RS256, ES256 and EdDSA tokens."`
-	Issuer      string `koanf:"issuer" doc:"The iss that tokens must have. Empty: not checked."`
-	Audience    string `koanf:"audience" doc:"The aud that tokens must have. Empty: not checked."`
+	HS256Secret         string        `koanf:"hs256_secret" validate:"omitempty,minbytes=32" secret:"true" example:"change-me" doc:"Secret of HS256 tokens, 32 bytes or more; openssl rand -hex 32 makes one. stepboard token signs with it."`
+	HS256PreviousSecret string        `koanf:"hs256_previous_secret" validate:"omitempty,minbytes=32" secret:"true" example:"change-me" doc:"The secret before hs256_secret, whose tokens are still accepted. To change the secret without refusing anybody: move the old one here and set a new one, restart every process, let the backend sign with the new one, and remove the old one when its last token has expired."`
+	JWKSURL             string        `koanf:"jwks_url" validate:"omitempty,http_url" secret:"url" example:"https://login.example.com/.well-known/jwks.json" doc:"Address of the public keys of RS256, ES256 and EdDSA tokens, without user and password. RSA keys need 2048 bits or more. Keys whose use is not sig are not used."`
+	Issuer              string        `koanf:"issuer" doc:"The iss that tokens must have. Empty: not checked."`
+	Audience            string        `koanf:"audience" doc:"The aud that tokens must have. Empty: not checked."`
+	MaxTokenLifetime    time.Duration `koanf:"max_token_lifetime" validate:"min=0" doc:"Longest time from a token's iat to its exp, such as 24h. A token without iat counts from now. A token that is valid for longer is refused. 0: any."`
 }
 
 // Limits holds the rate limits of callers.

@@ -189,9 +189,23 @@ func (c *Config) validate() error {
 	if c.Ingest.Mode == "kafka" && len(c.Ingest.Kafka.Brokers) == 0 {
 		return errors.New("ingest.kafka.brokers: must be set in mode kafka")
 	}
+	if err := c.Auth.check(); err != nil {
+		return err
+	}
 	// A password in it would not be sent, but printed.
 	if u, err := url.Parse(c.Traces.Endpoint); err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return errors.New("traces.endpoint: must have no user, query or fragment")
+	}
+	return nil
+}
+
+// check returns an error if the settings don't fit each other.
+func (a Auth) check() error {
+	if a.HS256PreviousSecret != "" && a.HS256Secret == "" {
+		return errors.New("auth.hs256_previous_secret: is for a change of auth.hs256_secret, which must be set, too")
+	}
+	if u, err := url.Parse(a.JWKSURL); err != nil || u.User != nil {
+		return errors.New("auth.jwks_url: must have no user and password")
 	}
 	return nil
 }

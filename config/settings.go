@@ -102,6 +102,8 @@ func hide(text, secret string) string {
 		return text
 	case "dsn":
 		return hideDSN(text)
+	case "url":
+		return hideQuery(text)
 	default:
 		return hidden
 	}
@@ -146,6 +148,20 @@ func hideURL(text string) string {
 	}
 	u.RawQuery = q.Encode()
 	return u.Redacted()
+}
+
+// hideQuery hides the user, the password and the values of the query in a URL.
+func hideQuery(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.User != nil || u.Opaque != "" {
+		return hidden
+	}
+	q := u.Query()
+	for key := range q {
+		q.Set(key, "xxxxx") // as Redacted writes it
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
 }
 
 // isHostPort reports whether a field is host:port. The host may be empty, and the
@@ -198,7 +214,7 @@ func explain(f validator.FieldError) string {
 	case "cidr|ip":
 		return fmt.Sprintf("%s: must be an address or a network such as 10.0.0.0/8, not %q", key, f.Value())
 	case "http_url":
-		return fmt.Sprintf("%s: must be an http or https address, not %q", key, f.Value())
+		return fmt.Sprintf("%s: must be an http or https address", key)
 	case "unique":
 		return key + ": two of them have the same name"
 	default:

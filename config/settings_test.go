@@ -43,10 +43,26 @@ func TestPrintedSettings(t *testing.T) {
 	if diff := cmp.Diff(cfg, again); diff != "" {
 		t.Errorf("-printed +read:\n%s", diff)
 	}
-	cfg.Auth.HS256Secret, cfg.Redis.Password = "hunter22", "hunter22"
-	for _, secret := range [][2]string{{"auth", "hs256_secret"}, {"redis", "password"}} {
+	cfg.Auth.HS256Secret, cfg.Auth.HS256PreviousSecret, cfg.Redis.Password = "hunter22", "hunter22", "hunter22"
+	for _, secret := range [][2]string{{"auth", "hs256_secret"}, {"auth", "hs256_previous_secret"}, {"redis", "password"}} {
 		if got := printed(t, cfg, secret[0], secret[1]); got != "********" {
 			t.Errorf("%v is printed as %v", secret, got)
+		}
+	}
+}
+
+func TestAnAddressOfKeysIsPrintedWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"":                             "",
+		"https://login.example/keys":   "https://login.example/keys",
+		"https://a:hunter22@b.example": "********",
+		"https://login.example/keys?tenant=a&key=hunter22": "https://login.example/keys?key=xxxxx&tenant=xxxxx",
+	} {
+		cfg := config.Default()
+		cfg.Auth.JWKSURL = address
+		if got := printed(t, cfg, "auth", "jwks_url"); got != want {
+			t.Errorf("%s is printed as %v, want %s", address, got, want)
 		}
 	}
 }
@@ -206,10 +222,11 @@ func TestEverySettingIsDocumented(t *testing.T) {
 func TestTheExamplesSecretIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := given{file: example(t), flags: map[string]string{"redis.mode": "sentinel"}}.load(t)
-	if err == nil || err.Error() != "auth.hs256_secret: must have at least 32 bytes" {
+	if err == nil || err.Error() != "auth.hs256_secret: must have at least 32 bytes\nauth.hs256_previous_secret: must have at least 32 bytes" {
 		t.Fatalf("error %v", err)
 	}
-	cfg, err := given{file: example(t), flags: map[string]string{"redis.mode": "sentinel", "auth.hs256_secret": strings.Repeat("s", 32)}}.load(t)
+	good := strings.Repeat("s", 32)
+	cfg, err := given{file: example(t), flags: map[string]string{"redis.mode": "sentinel", "auth.hs256_secret": good, "auth.hs256_previous_secret": good}}.load(t)
 	if err != nil {
 		t.Fatal(err)
 	}

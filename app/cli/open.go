@@ -35,7 +35,10 @@ func buildApp(ctx context.Context, o app.Options, tokens config.Auth) (*app.App,
 // both, or none. If the JWKS can't be fetched now, it is fetched in the background once
 // the service runs.
 func newVerifier(ctx context.Context, cfg config.Auth, log *slog.Logger) *auth.Verifier {
-	v := auth.VerifierConfig{Secret: []byte(cfg.HS256Secret), Issuer: cfg.Issuer, Audience: cfg.Audience}
+	v := auth.VerifierConfig{
+		Secret: []byte(cfg.HS256Secret), PreviousSecret: []byte(cfg.HS256PreviousSecret),
+		Issuer: cfg.Issuer, Audience: cfg.Audience, MaxLifetime: cfg.MaxTokenLifetime,
+	}
 	if cfg.JWKSURL != "" {
 		v.Keys = auth.NewKeySet(ctx, cfg.JWKSURL, log)
 	}

@@ -62,5 +62,8 @@ func signToken(settings config.Auth, user, scope string, ttl time.Duration) (str
 	if ttl < time.Second {
 		return "", fmt.Errorf("--ttl %v: must be 1s or more", ttl)
 	}
+	if longest := settings.MaxTokenLifetime; longest > 0 && ttl > longest {
+		return "", fmt.Errorf("--ttl %v: must be at most auth.max_token_lifetime, %v", ttl, longest)
+	}
 	return auth.SignToken([]byte(settings.HS256Secret), id, scope, settings.Issuer, settings.Audience, time.Now(), ttl)
 }

@@ -91,6 +91,7 @@ func TestTokenCommandRefuses(t *testing.T) {
 		{"scopes with a comma", []string{"--user=1", "--scope=service,admin", withSecret}, []string{`--scope "service,admin"`}},
 		{"no time", []string{"--user=1", "--ttl=0s", withSecret}, []string{"--ttl 0s"}},
 		{"a negative time", []string{"--user=1", "--ttl=-1h", withSecret}, []string{"--ttl -1h0m0s"}},
+		{"longer than tokens may be valid", []string{"--user=1", "--ttl=2h", "--auth.max_token_lifetime=1h", withSecret}, []string{"--ttl 2h", "auth.max_token_lifetime", "1h"}},
 		{"less than a token can tell", []string{"--user=1", "--ttl=999ms", withSecret}, []string{"--ttl 999ms", "1s or more"}},
 	}
 	for _, tt := range tests {

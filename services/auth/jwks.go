@@ -2,10 +2,14 @@ package auth
 
 import (
 	"context"
+	"crypto/rsa"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,11 +35,16 @@ const (
 	unknownKeyInterval = 10 * time.Second
 	// unknownKeyWait bounds how long a request waits for the fetch of its key.
 	unknownKeyWait = time.Second
+	// maxJWKS is the largest JWKS that is read, in bytes: some thousand keys.
+	maxJWKS = 1 << 20
+	// minRSABits is the smallest RSA key that is accepted (RFC 7518, section 3.3).
+	minRSABits = 2048
 )
 
 var (
 	errNoKeys    = errors.New("the JWKS has no key that can be used")
 	errNotLoaded = errors.New("the JWKS has not been fetched")
+	errTooLarge  = fmt.Errorf("the JWKS has more than %d bytes", maxJWKS)
 )
 
 // KeySet holds the keys of a JWKS. It fetches them every five minutes, and when
@@ -58,7 +67,7 @@ func NewKeySet(ctx context.Context, url string, log *slog.Logger) *KeySet {
 	k := &KeySet{
 		url: url,
 		// An idle connection would outlive the KeySet.
-		client:  &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}},
+		client:  &http.Client{Transport: bounded{&http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}},
 		log:     log,
 		fetches: make(chan chan struct{}),
 	}
@@ -164,11 +173,17 @@ func (k *KeySet) fetch(ctx context.Context) (next time.Duration) {
 	return refreshInterval
 }
 
-// load fetches the JWKS once. It leaves out keys of unknown types.
+// load fetches the JWKS once. It leaves out keys of unknown types, and those
+// that must not verify a token. Its error does not show the URL, which may have a
+// secret in its query.
 func (k *KeySet) load(ctx context.Context) (jwt.Keyfunc, error) {
 	storage, err := jwkset.NewStorageFromHTTP(k.url, jwkset.HTTPClientStorageOptions{
 		Client: k.client, Ctx: ctx, HTTPTimeout: fetchTimeout,
 	})
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("fetch JWKS: %w", err)
 	}
@@ -176,12 +191,63 @@ func (k *KeySet) load(ctx context.Context) (jwt.Keyfunc, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read JWKS: %w", err)
 	}
-	if len(all) == 0 {
+	usable := slices.DeleteFunc(all, func(key jwkset.JWK) bool {
+		reason := unusable(key)
+		if reason != "" {
+			k.log.WarnContext(ctx, "a key of the JWKS is not used", "kid", key.Marshal().KID, "reason", reason)
+		}
+		return reason != ""
+	})
+	if len(usable) == 0 {
 		return nil, errNoKeys
+	}
+	if err := storage.KeyReplaceAll(ctx, usable); err != nil {
+		return nil, fmt.Errorf("read JWKS: %w", err)
 	}
 	keys, err := keyfunc.New(keyfunc.Options{Storage: storage})
 	if err != nil {
 		return nil, fmt.Errorf("read JWKS: %w", err)
 	}
 	return keys.Keyfunc, nil
+}
+
+// unusable returns why a key must not verify tokens; "" if it may.
+func unusable(key jwkset.JWK) string {
+	if use := key.Marshal().USE; use != "" && use != jwkset.UseSig {
+		return "its use is not sig"
+	}
+	if public, ok := key.Key().(*rsa.PublicKey); ok && public.N.BitLen() < minRSABits {
+		return "it has less than 2048 bits"
+	}
+	return ""
+}
+
+// bounded is a transport whose answers have at most maxJWKS bytes.
+type bounded struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := b.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	res.Body = &boundedBody{ReadCloser: res.Body, rest: maxJWKS}
+	return res, nil
+}
+
+// boundedBody is a body that fails with errTooLarge after rest more bytes.
+type boundedBody struct {
+	io.ReadCloser
+
+	rest int
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	// One byte more than allowed shows that the body goes on.
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.rest+1)])
+	if n > b.rest {
+		return 0, errTooLarge
+	}
+	b.rest -= n
+	return n, err
 }

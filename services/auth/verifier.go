@@ -3,10 +3,12 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/maypok86/otter/v2"
 
@@ -41,20 +43,28 @@ type Caller struct {
 type VerifierConfig struct {
 	// Secret is the key of HS256 tokens; empty accepts none.
 	Secret []byte
+	// PreviousSecret is a second key of HS256 tokens, for as long as tokens of the
+	// key before Secret are in use; empty for none.
+	PreviousSecret []byte
 	// Keys holds the keys of RS256, ES256 and EdDSA tokens; nil accepts none.
 	// The Verifier owns it: Close closes it.
 	Keys *KeySet
 	// Issuer and Audience must match the token's, unless they are empty.
 	Issuer, Audience string
+	// MaxLifetime is the longest time from a token's iat to its exp; 0 accepts any.
+	// The lifetime of a token without iat, or with one that lies ahead, counts from
+	// now.
+	MaxLifetime time.Duration
 }
 
 // Verifier verifies tokens and caches the valid ones. It compares their times
 // with the system clock, whatever clock the service uses. Safe for concurrent
 // use. Close stops it.
 type Verifier struct {
-	config VerifierConfig
-	parser *jwt.Parser
-	cache  *otter.Cache[string, cachedToken]
+	config  VerifierConfig
+	secrets jwt.VerificationKeySet // the keys of HS256 tokens
+	parser  *jwt.Parser
+	cache   *otter.Cache[string, cachedToken]
 }
 
 type cachedToken struct {
@@ -65,13 +75,19 @@ type cachedToken struct {
 // NewVerifier returns a verifier; Start and Close must follow.
 func NewVerifier(config VerifierConfig) *Verifier {
 	methods := []string{} // not nil: the parser takes nil for every method
-	if len(config.Secret) > 0 {
+	var secrets jwt.VerificationKeySet
+	for _, secret := range [][]byte{config.Secret, config.PreviousSecret} {
+		if len(secret) > 0 {
+			secrets.Keys = append(secrets.Keys, secret)
+		}
+	}
+	if len(secrets.Keys) > 0 {
 		methods = append(methods, "HS256")
 	}
 	if config.Keys != nil {
 		methods = append(methods, "RS256", "ES256", "EdDSA")
 	}
-	options := []jwt.ParserOption{jwt.WithValidMethods(methods), jwt.WithExpirationRequired()}
+	options := []jwt.ParserOption{jwt.WithValidMethods(methods), jwt.WithExpirationRequired(), jwt.WithStrictDecoding()}
 	if config.Issuer != "" {
 		options = append(options, jwt.WithIssuer(config.Issuer))
 	}
@@ -79,8 +95,9 @@ func NewVerifier(config VerifierConfig) *Verifier {
 		options = append(options, jwt.WithAudience(config.Audience))
 	}
 	return &Verifier{
-		config: config,
-		parser: jwt.NewParser(options...),
+		config:  config,
+		secrets: secrets,
+		parser:  jwt.NewParser(options...),
 		cache: otter.Must(&otter.Options[string, cachedToken]{
 			MaximumSize:      cacheSize,
 			ExpiryCalculator: otter.ExpiryWriting[string, cachedToken](cacheTTL),
@@ -110,6 +127,14 @@ type claims struct {
 	Scope string `json:"scope"`
 }
 
+// UnmarshalJSON decodes claims by their exact names. It refuses a name that is
+// given twice. encoding/json would also take Scope for scope, and the last of
+// several subjects, where an issuer may have looked at the first.
+func (c *claims) UnmarshalJSON(text []byte) error {
+	type fields claims // without this method
+	return json.Unmarshal(text, (*fields)(c))
+}
+
 // Verify returns the holder of the token: CodeUnauthenticated if the token is
 // not valid, CodeUnavailable while no key is known to verify it with. For a key
 // that is not known yet, it waits at most a second.
@@ -124,6 +149,9 @@ func (v *Verifier) Verify(token string) (*Caller, error) {
 		}
 		return nil, Unauthenticated("the token is not valid; get a new one", err)
 	}
+	if v.livesTooLong(&c, time.Now()) {
+		return nil, Unauthenticated("the token is valid for too long; get one with a shorter lifetime", nil)
+	}
 	caller, err := callerOf(&c)
 	if err != nil {
 		return nil, err
@@ -136,10 +164,33 @@ func (v *Verifier) Verify(token string) (*Caller, error) {
 // key returns the key for the token's algorithm, which the parser has checked.
 // It is a jwt.Keyfunc.
 func (v *Verifier) key(t *jwt.Token) (any, error) {
+	// A token with crit must be refused by those who do not know the extensions
+	// that it names (RFC 7515, section 4.1.11), and none is known here.
+	if _, ok := t.Header["crit"]; ok {
+		return nil, errCritical
+	}
 	if t.Method == jwt.SigningMethodHS256 {
-		return v.config.Secret, nil
+		return v.secrets, nil
 	}
 	return v.config.Keys.find(t)
+}
+
+var errCritical = errors.New("the token has a crit header")
+
+// issuerSkew is how far an issuer's clock may be ahead of this one's for its iat
+// to count.
+const issuerSkew = time.Minute
+
+// livesTooLong reports whether a token is valid for longer than MaxLifetime.
+func (v *Verifier) livesTooLong(c *claims, now time.Time) bool {
+	if v.config.MaxLifetime == 0 {
+		return false
+	}
+	from := now
+	if c.IssuedAt != nil && c.IssuedAt.Before(now.Add(issuerSkew)) {
+		from = c.IssuedAt.Time
+	}
+	return c.ExpiresAt.Sub(from) > v.config.MaxLifetime
 }
 
 func callerOf(c *claims) (*Caller, error) {
