@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"stepboard/config"
 	"stepboard/internal/testenv"
 )
 
@@ -70,4 +71,25 @@ func TestServeRefusesASchemaThatIsBehind(t *testing.T) {
 	}
 	command("serve", withSecret, "--postgres.dsn="+env.Config.Postgres.DSN, "--redis.addrs="+env.Config.Redis.Addrs[0]).
 		Fails(t, 1, "stepboard migrate up")
+}
+
+// Without the right to INFO no restart of Redis would be noticed: serve refuses to
+// start. Commands that detect nothing work.
+func TestServeNeedsTheRightToInfo(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	env := testenv.RealOn(t, func(cfg *config.Redis) { cfg.Addrs = []string{server.Addr()} })
+	rules := []any{"ACL", "SETUSER", "stepboard", "on", ">hunter22", "allkeys", "+@all", "-info"}
+	if err := env.Redis.Do(t.Context(), rules...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	flags := append(testenv.Flags(env.Config), withSecret, "--redis.username=stepboard", "--redis.password=hunter22")
+	// Nobody can listen at this address, so that serve ends in any case.
+	o := command(append(append([]string{"serve"}, flags...), "--http.addr=256.0.0.1:1")...)
+	o.Fails(t, 1, "INFO", "+info")
+	if strings.Contains(o.Stderr, "hunter22") {
+		t.Errorf("a password is shown: %s", o.Stderr)
+	}
+	command(append([]string{"config", "check"}, flags...)...).Succeeds(t)
+	command(append([]string{"rebuild"}, flags...)...).Succeeds(t)
 }
