@@ -117,6 +117,7 @@ type App struct {
 	increments       *ledger.Store
 	leases           *lease.Service
 	registry         *prometheus.Registry
+	memory           memoryGuard
 	queue            ingest.Queue     // nil in direct mode
 	consumer         *ingest.Consumer // nil without a queue or the role
 	scheduler        *jobs.Scheduler  // nil without a role that has jobs
@@ -193,7 +194,13 @@ func (a *App) buildLedger(o Options) {
 // buildIngest constructs the services of uploads, which go to the boards directly
 // or through the queue.
 func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
-	if a.queue, err = newQueue(ctx, o.Config, o.Traces.Provider(), o.Log); err != nil {
+	a.memory = newMemoryGuard(o.Stores.Redis, o.Config)
+	a.registry.MustRegister(newMemoryCollector(a.memory))
+	var room func(context.Context) error
+	if !ownStream(o.Config) {
+		room = a.memory.check
+	}
+	if a.queue, err = newQueue(ctx, o.Config, room, o.Traces.Provider(), o.Log); err != nil {
 		return err
 	}
 	deadLetters := ingest.NewDeadLetterStore(o.Stores.Gorm)
@@ -285,18 +292,22 @@ func (a *App) buildHandler(o Options, names keys.Builder) (err error) {
 	return err
 }
 
-// ready returns an error, or nil, for each store and for the queue.
+// ready returns an error, or nil, for each store, for the memory of Redis and
+// for the queue.
 func (a *App) ready(ctx context.Context) map[string]error {
-	if a.queue == nil {
-		return a.stores.Ready(ctx)
+	memoryErr, lagErr := make(chan error, 1), make(chan error, 1)
+	go func() { memoryErr <- a.memory.check(ctx) }()
+	if a.queue != nil {
+		go func() {
+			_, err := a.queue.Lag(ctx)
+			lagErr <- err
+		}()
 	}
-	lagErr := make(chan error, 1)
-	go func() {
-		_, err := a.queue.Lag(ctx)
-		lagErr <- err
-	}()
 	checks := a.stores.Ready(ctx)
-	checks["queue"] = <-lagErr
+	checks["redis_memory"] = <-memoryErr
+	if a.queue != nil {
+		checks["queue"] = <-lagErr
+	}
 	return checks
 }
 

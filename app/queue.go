@@ -16,12 +16,13 @@ import (
 )
 
 // newQueue returns the queue of the settings, or nil in direct mode.
-func newQueue(ctx context.Context, cfg config.Config, traces trace.TracerProvider, log *slog.Logger) (ingest.Queue, error) {
+// room is the Room of a stream.
+func newQueue(ctx context.Context, cfg config.Config, room func(context.Context) error, traces trace.TracerProvider, log *slog.Logger) (ingest.Queue, error) {
 	o := cfg.Ingest
 	switch o.Mode {
 	case "redis":
 		server := cfg.Redis
-		if len(o.Redis.Addrs) > 0 {
+		if ownStream(cfg) {
 			server = o.Redis.Server()
 		}
 		rdb, err := stores.OpenTracedRedis(server, traces)
@@ -32,7 +33,7 @@ func newQueue(ctx context.Context, cfg config.Config, traces trace.TracerProvide
 			return nil, errors.Join(fmt.Errorf("ingest.redis: %w", err), rdb.Close())
 		}
 		return ingest.NewStream(rdb, keys.Builder{Prefix: cfg.Redis.KeyPrefix}, ingest.StreamOptions{
-			MaxUpdates: o.Redis.MaxUpdates, Keep: o.Redis.Keep, ClaimAfter: o.Redis.ClaimAfter,
+			MaxUpdates: o.Redis.MaxUpdates, Keep: o.Redis.Keep, ClaimAfter: o.Redis.ClaimAfter, Room: room,
 		}), nil
 	case "kafka":
 		queue, err := ingest.NewKafka(ctx, ingest.KafkaOptions{
@@ -48,3 +49,7 @@ func newQueue(ctx context.Context, cfg config.Config, traces trace.TracerProvide
 		return nil, nil //nolint:nilnil // without a queue, updates go straight to the boards
 	}
 }
+
+// ownStream reports whether the queue is a stream in a Redis of its own, not in
+// that of the boards.
+func ownStream(cfg config.Config) bool { return len(cfg.Ingest.Redis.Addrs) > 0 }

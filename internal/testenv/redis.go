@@ -1,10 +1,15 @@
 package testenv
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/config"
 )
 
 // RedisServer is a Redis of one test, which the test kills and starts again. It
@@ -38,4 +43,23 @@ func (s *RedisServer) Forget(bytes int64) {
 	if err := os.Truncate(logs[0], max(0, info.Size()-bytes)); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// Use makes the settings connect to the server.
+func (s *RedisServer) Use(cfg *config.Redis) { cfg.Addrs = []string{s.Addr()} }
+
+// LimitMemory sets the memory from which on the node refuses writes that need
+// more. 0 means no limit.
+func (n *Node) LimitMemory(bytes int64) {
+	n.t.Helper()
+	n.must("config", "set", "maxmemory", bytes)
+}
+
+// FillMemory limits the node's memory so that it uses this share of it. It writes
+// a large key first, besides which connections need little memory.
+func (n *Node) FillMemory(share float64) {
+	n.t.Helper()
+	n.with(func(rdb *redis.Client) { Must(rdb.SetRange(context.Background(), "ballast", 64<<20, "x").Result()) })
+	used := Must(strconv.ParseFloat(field(n.must("info", "memory"), "used_memory"), 64))
+	n.LimitMemory(int64(used / share))
 }

@@ -37,6 +37,7 @@ type Stream struct {
 	keys     keys.Builder
 	options  StreamOptions
 	consumer string
+	room     roomCheck
 
 	// Both are used by the goroutine that receives only.
 	lastHousekeeping time.Time
@@ -54,6 +55,10 @@ type StreamOptions struct {
 	// ClaimAfter is how long a consumer may hold an entry before another one
 	// claims it.
 	ClaimAfter time.Duration
+	// Room returns an error if the boards lack the memory to apply further
+	// updates, which Append then refuses. It is asked once a second at most, in
+	// the background, and must bound itself. May be nil.
+	Room func(context.Context) error
 }
 
 // NewStream returns a queue over the client. Close closes the client.
@@ -63,7 +68,7 @@ func NewStream(rdb redis.UniversalClient, keys keys.Builder, o StreamOptions) *S
 		host = "unknown"
 	}
 	return &Stream{
-		rdb: rdb, keys: keys, options: o, claimFrom: "0-0",
+		rdb: rdb, keys: keys, options: o, claimFrom: "0-0", room: roomCheck{ask: o.Room},
 		consumer: host + "." + strconv.Itoa(os.Getpid()) + "." + rand.Text()[:6],
 	}
 }
@@ -91,6 +96,9 @@ var appendToStream = redis.NewScript(appendScript)
 
 // Append adds the updates as one entry: all of them or none. One round trip.
 func (s *Stream) Append(ctx context.Context, updates []Update) []error {
+	if err := s.room.last(ctx); err != nil {
+		return slices.Repeat([]error{err}, len(updates))
+	}
 	payload := make([]byte, 0, 48*len(updates))
 	var one [maxUpdate]byte
 	for _, u := range updates {

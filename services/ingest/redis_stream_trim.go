@@ -74,15 +74,19 @@ func isMissing(err error) bool {
 //
 // It records at most a hundred horizons for each retention time, however often
 // it is called. An id that stays the oldest keeps the time when it became that.
+//
+// A Redis that is full refuses a script whose first write needs memory, and
+// permits all writes of one that begins by removing something. Trimming must
+// succeed then, because it frees memory.
 const horizonScript = `
 local now, keep = tonumber(ARGV[1]), tonumber(ARGV[2])
+local upto = string.format('%.0f', now - keep)
+local due = redis.call('ZREVRANGEBYSCORE', KEYS[1], upto, '-inf', 'LIMIT', 0, 1)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', upto)
 local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')
 if not last[2] or now - tonumber(last[2]) >= keep / 100 then
   redis.call('ZADD', KEYS[1], 'NX', ARGV[1], ARGV[3])
 end
-local upto = string.format('%.0f', now - keep)
-local due = redis.call('ZREVRANGEBYSCORE', KEYS[1], upto, '-inf', 'LIMIT', 0, 1)
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', upto)
 return due[1] or ''
 `
 
@@ -127,25 +131,40 @@ func (s *Stream) horizon(ctx context.Context) (minID string, err error) {
 	return minID, nil
 }
 
+// trimScript removes entries from the beginning of the stream, and stores how
+// many updates were removed so far.
+//
+//	KEYS  the stream; its counts
+//	ARGV  an id; about all entries before it are removed
+//
+// Like horizonScript it begins by removing, so that a full Redis permits it.
+const trimScript = `
+redis.call('XTRIM', KEYS[1], 'MINID', '~', ARGV[1])
+local first = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
+local trimmed = redis.call('HGET', KEYS[2], 'appended')
+if first then
+  local fields = {}
+  for i = 1, #first[2], 2 do
+    fields[first[2][i]] = tonumber(first[2][i + 1])
+  end
+  trimmed = '0' -- an entry that Append has not made
+  if fields['c'] and fields['n'] then
+    trimmed = string.format('%.0f', fields['c'] - fields['n'])
+  end
+end
+if trimmed then
+  redis.call('HSET', KEYS[2], 'trimmed', trimmed)
+end
+`
+
+var trimStream = redis.NewScript(trimScript)
+
 // trimBefore removes about all entries before the id, and stores how many updates
-// were removed so far. Two round trips.
+// were removed so far. One round trip.
 func (s *Stream) trimBefore(ctx context.Context, minID string) error {
-	pipe := s.rdb.Pipeline()
-	pipe.XTrimMinIDApprox(ctx, s.keys.IngestStream(), minID, 0)
-	first := pipe.XRangeN(ctx, s.keys.IngestStream(), "-", "+", 1)
-	appended := pipe.HGet(ctx, s.keys.IngestCounts(), "appended")
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+	keys := []string{s.keys.IngestStream(), s.keys.IngestCounts()}
+	if err := trimStream.Run(ctx, s.rdb, keys, minID).Err(); err != nil && !errors.Is(err, redis.Nil) {
 		return fmt.Errorf("trim the stream: %w", err)
-	}
-	trimmed := appended.Val()
-	if len(first.Val()) > 0 {
-		trimmed = strconv.FormatInt(appendedBefore(first.Val()[0]), 10)
-	}
-	if trimmed == "" {
-		return nil
-	}
-	if err := s.rdb.HSet(ctx, s.keys.IngestCounts(), "trimmed", trimmed).Err(); err != nil {
-		return fmt.Errorf("count trimmed updates: %w", err)
 	}
 	return nil
 }

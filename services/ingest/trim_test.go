@@ -105,3 +105,39 @@ func pendingID(t *testing.T, env *testenv.Env) string {
 	}
 	return pending[0].ID
 }
+
+// A stream whose Redis is full is trimmed all the same, which makes room for
+// further uploads.
+func TestAFullRedisIsTrimmed(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	p := newFixture(t, testenv.RealOn(t, server.Use))
+	p.options.MaxUpdates, p.options.Keep = 500, time.Millisecond
+	entry := make([]ingest.Update, 500)
+	for i := range entry {
+		entry[i] = p.update(models.UserID(i+1), 5)
+	}
+	q := p.stream()
+	defer q.Close()
+	p.append(q, entry...)
+	stop := p.run(p.consumer(q, p.boards))
+	p.drained(q)
+	stop()
+	if err := q.Append(t.Context(), entry)[0]; err == nil {
+		t.Fatal("the stream holds more than it may")
+	}
+	server.LimitMemory(1)
+	if err := p.env.Redis.Set(t.Context(), "more", 1, 0).Err(); !redis.HasErrorPrefix(err, "OOM") {
+		t.Fatalf("the full Redis answered %v", err)
+	}
+	testenv.Eventually(t, "the stream is trimmed", func() bool {
+		consumer := p.stream() // a consumer trims when it begins
+		defer consumer.Close()
+		if _, err := consumer.Receive(t.Context(), 1000); err != nil {
+			t.Fatal(err)
+		}
+		return p.env.Redis.XLen(t.Context(), p.env.Keys.IngestStream()).Val() == 0
+	})
+	server.LimitMemory(0)
+	p.append(q, entry...)
+}
