@@ -10,12 +10,14 @@ import (
 
 	"stepboard/config"
 	"stepboard/internal/stores"
+	"stepboard/services/recovery"
 )
 
 // CheckStores checks that Postgres responds and has the schema that this binary
-// needs, and that Redis evicts nothing. With postgres.auto_migrate it applies
+// needs, and that Redis evicts nothing. For a process with a role it also checks
+// that losses of Redis can be detected. With postgres.auto_migrate it applies
 // pending migrations first.
-func CheckStores(ctx context.Context, cfg config.Config, st *stores.Stores, log *slog.Logger) error {
+func CheckStores(ctx context.Context, cfg config.Config, st *stores.Stores, roles Roles, log *slog.Logger) error {
 	if err := st.SQL.PingContext(ctx); err != nil {
 		return fmt.Errorf("connect to postgres: %w", err)
 	}
@@ -31,7 +33,13 @@ func CheckStores(ctx context.Context, cfg config.Config, st *stores.Stores, log 
 	if err := st.CheckSchema(ctx); err != nil {
 		return err
 	}
-	return checkRedis(ctx, st.Redis, log)
+	if err := checkRedis(ctx, st.Redis, log); err != nil {
+		return err
+	}
+	if roles == (Roles{}) {
+		return nil
+	}
+	return recovery.CheckRights(ctx, st.Redis)
 }
 
 // checkRedis returns an error if Redis may evict keys. If Redis does not reveal its

@@ -19,7 +19,7 @@ func buildApp(ctx context.Context, o app.Options, tokens config.Auth) (*app.App,
 	if err != nil {
 		return nil, err
 	}
-	if err := app.CheckStores(ctx, o.Config, st, o.Log); err != nil {
+	if err := app.CheckStores(ctx, o.Config, st, o.Roles, o.Log); err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
 	o.Stores, o.Verifier = st, newVerifier(ctx, tokens, o.Log)

@@ -56,13 +56,41 @@ func NewRedisDetector(rdb redis.UniversalClient, k keys.Builder, watcher string)
 	return d
 }
 
-// serverRunID begins the scripts that must know on which server they run. A
-// server that does not report its run id, such as the embedded one, looks as if
-// it never restarted. That it was emptied is noticed all the same.
+// serverRunID begins the scripts that must know on which server they run. Without
+// the right to INFO they fail: a restart would look as if nothing had happened.
+// Only the embedded server, which has no such section, runs without a run id. It
+// ends with its process. That it was emptied is noticed all the same.
 const serverRunID = `
 local info = redis.pcall('INFO', 'server')
+if type(info) ~= 'string' and not string.find(info.err, 'is not supported', 1, true) then
+  return redis.error_reply('` + noInfo + ` ' .. info.err)
+end
 local server = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or 'unknown'
 `
+
+// noInfo begins the error of a script that may not run INFO.
+const noInfo = "NOINFO"
+
+// CheckRights returns an error if Redis, or any master of a cluster, does not
+// permit the user to run INFO, without which no restart can be detected. One
+// round trip to each master.
+func CheckRights(ctx context.Context, rdb redis.UniversalClient) error {
+	if cluster, ok := rdb.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error { return checkRights(ctx, master) })
+	}
+	return checkRights(ctx, rdb)
+}
+
+func checkRights(ctx context.Context, rdb redis.Cmdable) error {
+	err := rdb.Eval(ctx, serverRunID+"return server", nil).Err()
+	if redis.HasErrorPrefix(err, noInfo) {
+		return fmt.Errorf("the user of Redis needs the right to INFO, by which a restart of Redis is detected: ACL SETUSER name +info (%w)", err)
+	}
+	if err != nil {
+		return fmt.Errorf("ask Redis for its run id: %w", err)
+	}
+	return nil
+}
 
 // detectScript compares the server with the one in the checkpoint. If they
 // differ it stores a token, unless one of this server is stored already.

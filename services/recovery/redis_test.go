@@ -1,6 +1,7 @@
 package recovery_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -114,4 +115,46 @@ func TestACheckpointNeedsAnUnchangedServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A Redis user without the right to INFO is refused, and no detection that needs
+// it passes for one that has found nothing. The embedded server has no INFO.
+func TestTheRightToInfo(t *testing.T) {
+	t.Parallel()
+	for _, rights := range [][]any{{"+@all", "-info"}, {"+@all", "-info", "+info|memory"}} {
+		s := newServer(t)
+		s.checkpointed()
+		if err := recovery.CheckRights(t.Context(), s.rdb); err != nil {
+			t.Errorf("with the right: %v", err)
+		}
+		rules := append([]any{"ACL", "SETUSER", "default"}, rights...)
+		if err := s.rdb.Do(t.Context(), rules...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := recovery.CheckRights(t.Context(), s.rdb); err == nil || !strings.Contains(err.Error(), "+info") {
+			t.Errorf("%v: %v", rights, err)
+		}
+		if loss, err := s.detector.Detect(t.Context()); err == nil {
+			t.Errorf("%v: Detect found %+v", rights, loss)
+		}
+	}
+	if err := recovery.CheckRights(t.Context(), testenv.Embedded(t).Redis); err != nil {
+		t.Errorf("embedded: %v", err)
+	}
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		cluster := testenv.StartCluster(t)
+		env := testenv.RealOn(t, cluster.Use)
+		if err := recovery.CheckRights(t.Context(), env.Redis); err != nil {
+			t.Errorf("with the right: %v", err)
+		}
+		last := redis.NewClient(&redis.Options{Addr: cluster.Masters()[2].Addr()})
+		defer last.Close()
+		if err := last.Do(t.Context(), "ACL", "SETUSER", "default", "-info").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := recovery.CheckRights(t.Context(), env.Redis); err == nil || !strings.Contains(err.Error(), "+info") {
+			t.Errorf("one master without the right: %v", err)
+		}
+	})
 }
