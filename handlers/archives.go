@@ -63,7 +63,7 @@ var listArchives = operation{
 }
 
 type listArchivesInput struct {
-	Board string `query:"board" doc:"Runs of this board only"`
+	Board string `query:"board" pattern:"^[a-z0-9-]{1,40}$" doc:"Runs of this board only"`
 	State string `query:"state" enum:"running,failed,complete" doc:"Runs in this state only"`
 	Paging
 }

@@ -88,6 +88,10 @@ func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context))
 	if err == nil {
 		err = checkQuery(c.Request.URL.RawQuery)
 	}
+	// Huma would read as much as is allowed first.
+	if err == nil && hctx.Operation().RequestBody != nil && c.Request.ContentLength > maxBody {
+		err = errBodyTooLarge
+	}
 	if err != nil {
 		writeProblem(c, err)
 		return

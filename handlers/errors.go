@@ -174,7 +174,7 @@ func problemFor(status int, msg string, errs []error) *Problem {
 	case status == http.StatusRequestTimeout:
 		return problemOf(models.Errorf(models.CodeRequestTimeout, "the body did not arrive in time; send the request again"))
 	case status == http.StatusRequestEntityTooLarge:
-		return problemOf(models.Errorf(models.CodeBodyTooLarge, "a body has at most %d bytes", maxBody))
+		return problemOf(errBodyTooLarge)
 	case status == http.StatusBadRequest && slices.ContainsFunc(errs, isNotJSON):
 		return problemOf(models.Errorf(models.CodeInvalidRequest, notJSON))
 	case status == http.StatusUnprocessableEntity || status == http.StatusBadRequest && len(errs) > 0:
@@ -187,6 +187,8 @@ func problemFor(status int, msg string, errs []error) *Problem {
 		})
 	}
 }
+
+var errBodyTooLarge = models.Errorf(models.CodeBodyTooLarge, "a body has at most %d bytes", maxBody)
 
 // bodyCutOff is Huma's message about a body that it could not read to the end.
 // Huma reports it as an error of the server; it is one of the client.

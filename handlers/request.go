@@ -3,6 +3,9 @@ package handlers
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -45,6 +48,34 @@ const traceIDKey = "trace_id"
 
 // streamRoute is the route of streams, the only one without a time limit.
 const streamRoute = "/v1/boards/:board/friends/stream"
+
+// byEncodedPath lets the engine, which uses the raw path, split a path before its
+// values are decoded, so that an encoded slash belongs to a value. Other characters
+// may be encoded or not: %61dmin is admin (RFC 3986, section 6.2.2.2).
+func byEncodedPath(engine http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawPath != "" { // the path has characters that need not be encoded
+			address := *r.URL
+			address.RawPath = canonicalPath(address.RawPath)
+			r = r.WithContext(r.Context())
+			r.URL = &address
+		}
+		engine.ServeHTTP(w, r)
+	})
+}
+
+// canonicalPath returns an encoded path in which only those characters of a
+// segment are encoded that must be. Gin decodes values as those of a query, where
+// a plus is a space, so a plus is encoded, too.
+func canonicalPath(raw string) string {
+	segments := strings.Split(raw, "/")
+	for i, segment := range segments {
+		if text, err := url.PathUnescape(segment); err == nil {
+			segments[i] = strings.ReplaceAll(url.PathEscape(text), "+", "%2B")
+		}
+	}
+	return strings.Join(segments, "/")
+}
 
 // clientGone reports whether a request failed because its client disconnected.
 func clientGone(ctx context.Context, err error) bool {

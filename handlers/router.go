@@ -132,8 +132,9 @@ func New(c Config) (http.Handler, error) {
 		engine.Use(observer.observe)
 	}
 	c.probes(engine)
+	handler := byEncodedPath(engine)
 	if c.ProbesOnly {
-		return engine, nil
+		return handler, nil
 	}
 	authenticator := &authenticator{c.Tokens, c.Limits}
 	api := newHuma(engine, c.Version)
@@ -144,7 +145,7 @@ func New(c Config) (http.Handler, error) {
 	if c.Extra != nil {
 		c.Extra(engine)
 	}
-	return engine, nil
+	return handler, nil
 }
 
 func newEngine(trustedProxies []string) (*gin.Engine, error) {
@@ -152,6 +153,7 @@ func newEngine(trustedProxies []string) (*gin.Engine, error) {
 	engine := gin.New()
 	engine.HandleMethodNotAllowed = true
 	engine.RedirectTrailingSlash = false
+	engine.UseRawPath = true
 	engine.RemoteIPHeaders = []string{forwardedFor}
 	if err := engine.SetTrustedProxies(trustedProxies); err != nil {
 		return nil, fmt.Errorf("trusted proxies: %w", err)
