@@ -103,7 +103,7 @@ func (h *archiveHandlers) list(ctx context.Context, in *listArchivesInput) (*arc
 var startArchive = operation{
 	summary: "Archive a day now",
 	description: "Archive a day that is past its hot days, such as `{\"board\":\"steps\",\"bucket\":\"2026-11-16\"}`, or merge updates that came after its archival. " +
-		"The run continues after the answer; GET /v1/admin/archives shows its progress. bucket_hot: it is too early; archive_running: a run is under way.",
+		"The run continues after the answer; GET /v1/admin/archives shows its progress. bucket_hot: it is too early; archive_running: a run of this day is under way, or two runs of other days.",
 	status: http.StatusAccepted,
 	errors: bodyErrors(http.StatusNotFound, http.StatusConflict),
 }

@@ -28,6 +28,17 @@ import (
 // first run. In this time processes with slow clocks also stop writing to it.
 const archiveDelay = time.Hour
 
+const (
+	// maxRuns is how many runs a process makes at a time. Each holds a connection
+	// to Postgres for as long as it copies rows.
+	maxRuns = 2
+	// runDeadline bounds a run.
+	runDeadline = 6 * time.Hour
+)
+
+// errDeadline is the cause of a run's context that has passed its deadline.
+var errDeadline = errors.New("the run has passed its deadline")
+
 // failTimeout bounds the statement that records the failure of a run.
 const failTimeout = 5 * time.Second
 
@@ -63,9 +74,9 @@ type storage interface {
 	// dropMonths drops the months before that of the given day. It returns how
 	// many partitions it dropped, or how many rows if the database has none.
 	dropMonths(ctx context.Context, before models.Date) (int, error)
-	// reportProgress stores how many entries a run has read so far. It ignores
-	// errors.
-	reportProgress(ctx context.Context, run *models.ArchiveRun, moved int64)
+	// storeProgress stores how many entries a run has read so far. It returns when
+	// ctx ends, unless its statement is under way, and ignores errors.
+	storeProgress(ctx context.Context, run *models.ArchiveRun, moved int64)
 	// userText returns an SQL expression for the user id of row s as text, which
 	// orders equal entries.
 	userText() string
@@ -82,6 +93,12 @@ type Service struct {
 	// An archived bucket stays archived.
 	complete sync.Map
 	stats    Stats
+	// runs holds one element for each run under way.
+	runs chan struct{}
+	// deadline bounds a run.
+	deadline time.Duration
+	// progressEvery is the number of rows between two reports of progress.
+	progressEvery int64
 
 	stop    chan struct{} // closed by Close
 	running sync.WaitGroup
@@ -105,7 +122,11 @@ type bucketKey struct{ board, name string }
 
 // New returns a service. The caller must call Close.
 func New(store *Store, hot HotStore, leases Leases, clock models.Clock, log *slog.Logger) *Service {
-	return &Service{store: store, hot: hot, leases: leases, clock: clock, log: log, stop: make(chan struct{})}
+	return &Service{
+		store: store, hot: hot, leases: leases, clock: clock, log: log,
+		runs: make(chan struct{}, maxRuns), deadline: runDeadline, progressEvery: progressEvery,
+		stop: make(chan struct{}),
+	}
 }
 
 // Close cancels the runs begun by Start and waits for them. The next call of
@@ -118,7 +139,9 @@ func (s *Service) Close() {
 // Archive archives one bucket, or merges the entries that arrived since it was
 // archived. It returns the run; if nothing is left to do, that is the last run.
 // It calls progress with the number of entries moved so far. It reads the bucket
-// once, and its memory does not grow with the bucket.
+// once, and its memory does not grow with the bucket. While two other buckets are
+// being archived in this process, it waits for one of them to be done. A run that
+// takes more than six hours fails, and the next call resumes it.
 //
 // Errors: CodeBoardKind for a bucket of a rolling board, which is never
 // archived; CodeBucketHot for a bucket that may not be archived yet;
@@ -126,13 +149,32 @@ func (s *Service) Close() {
 // stored rows differ from the entries read. After any error Redis still has
 // every entry that was not committed.
 func (s *Service) Archive(ctx context.Context, bucket *models.Bucket, progress func(moved int64)) (run models.ArchiveRun, err error) {
+	if err := s.checkCold(bucket); err != nil {
+		return run, err
+	}
+	select {
+	case s.runs <- struct{}{}:
+	case <-ctx.Done():
+		return run, context.Cause(ctx)
+	}
+	defer func() { <-s.runs }()
+	return s.archiveUnderLease(ctx, bucket, progress)
+}
+
+// checkCold returns an error if the bucket may not be archived at this time.
+func (s *Service) checkCold(bucket *models.Bucket) error {
 	if bucket.WindowHours > 0 {
-		return run, models.Errorf(models.CodeBoardKind, "board %s is a rolling board: its hours are dropped, not archived", bucket.Board)
+		return models.Errorf(models.CodeBoardKind, "board %s is a rolling board: its hours are dropped, not archived", bucket.Board)
 	}
 	if from := bucket.ColdAt.Add(archiveDelay); s.clock().Before(from) {
-		return run, models.Errorf(models.CodeBucketHot, "%s of board %s stays in Redis until %s",
+		return models.Errorf(models.CodeBucketHot, "%s of board %s stays in Redis until %s",
 			bucket.Day, bucket.Board, from.UTC().Format(time.RFC3339))
 	}
+	return nil
+}
+
+// archiveUnderLease makes one run. The caller has put an element into s.runs.
+func (s *Service) archiveUnderLease(ctx context.Context, bucket *models.Bucket, progress func(moved int64)) (run models.ArchiveRun, err error) {
 	err = s.leases.Hold(ctx, "archive/"+bucket.Board+"/"+bucket.Name, func(ctx context.Context) error {
 		run, err = s.archive(ctx, bucket, progress)
 		return err
@@ -143,16 +185,26 @@ func (s *Service) Archive(ctx context.Context, bucket *models.Bucket, progress f
 	return run, err
 }
 
-// Start runs Archive in the background. It returns once the run has begun or
-// has failed to begin. CodeUnavailable if a store did not answer.
+// Start is Archive in the background. It returns once the run has begun or has
+// failed to begin. It does not wait for other runs: CodeArchiveRunning while this
+// process is archiving two buckets. CodeUnavailable if a store did not answer.
 func (s *Service) Start(ctx context.Context, bucket *models.Bucket) (run models.ArchiveRun, err error) {
+	if err := s.checkCold(bucket); err != nil {
+		return run, err
+	}
+	select {
+	case s.runs <- struct{}{}:
+	default:
+		return run, models.Errorf(models.CodeArchiveRunning, "%d buckets are being archived, and no more at a time: try again when one of them is complete", maxRuns)
+	}
 	// The run continues after the caller's request has ended.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	begun := make(chan error, 1)
 	s.running.Go(func() {
+		defer func() { <-s.runs }()
 		defer cancel()
 		var once sync.Once
-		_, err := s.Archive(running, bucket, func(int64) { once.Do(func() { begun <- nil }) })
+		_, err := s.archiveUnderLease(running, bucket, func(int64) { once.Do(func() { begun <- nil }) })
 		returned := false // whether Start returns err
 		once.Do(func() {
 			begun <- err
@@ -186,6 +238,8 @@ func (s *Service) archive(ctx context.Context, bucket *models.Bucket, progress f
 		return run, err
 	}
 	progress(0)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.deadline, errDeadline)
+	defer cancel()
 	parts, err := s.executeRun(ctx, bucket, &run, progress)
 	s.stats.count(run, err)
 	if err != nil {
@@ -254,9 +308,11 @@ func (s *Service) executeRun(ctx context.Context, bucket *models.Bucket, run *mo
 	if err := s.store.storage.ensurePartition(ctx, bucket.Day); err != nil {
 		return nil, err
 	}
-	rows, err := openRows(ctx, s.hot, bucket, parts, func(moved int64) {
+	reporter := s.store.reportProgress(ctx, *run)
+	defer reporter.stop()
+	rows, err := openRows(ctx, s.hot, bucket, parts, s.progressEvery, func(moved int64) {
 		progress(moved)
-		s.store.storage.reportProgress(ctx, run, moved)
+		reporter.report(moved)
 	})
 	if err != nil {
 		return nil, err

@@ -22,11 +22,23 @@ type postgres struct {
 // userText implements storage.
 func (p *postgres) userText() string { return `s.user_id::text COLLATE "C"` }
 
-// reportProgress implements storage. It uses a connection of its own, because
-// the run's transaction is not visible until it commits.
-func (p *postgres) reportProgress(ctx context.Context, run *models.ArchiveRun, moved int64) {
+// storeProgress implements storage. It uses a connection of its own, because the
+// run's transaction is not visible until it commits. It stores nothing while every
+// connection of the pool is in use.
+func (p *postgres) storeProgress(ctx context.Context, run *models.ArchiveRun, moved int64) {
+	if stat := p.pool.Stat(); stat.AcquiredConns() >= stat.MaxConns() {
+		return
+	}
+	conn, err := p.pool.Acquire(ctx)
+	if err != nil {
+		return
+	}
+	defer conn.Release()
+	// To cancel a statement costs its connection, so the end of ctx does not.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), progressTimeout)
+	defer cancel()
 	// Nothing but the displayed progress depends on it.
-	_, _ = p.pool.Exec(ctx, `UPDATE board_archives SET moved = $4 WHERE board = $1 AND bucket = $2 AND run = $3 AND state = 'running'`,
+	_, _ = conn.Exec(ctx, `UPDATE board_archives SET moved = $4 WHERE board = $1 AND bucket = $2 AND run = $3 AND state = 'running'`,
 		run.Board, run.Bucket, run.Run, moved)
 }
 

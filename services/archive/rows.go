@@ -24,12 +24,14 @@ const (
 // holds two chunks of each part, whatever the bucket's size. Not safe for
 // concurrent use.
 type rowReader struct {
-	codec    score.Codec
-	parts    partHeap
-	totals   totals
-	progress func(moved int64)
-	cancel   context.CancelFunc
-	readers  sync.WaitGroup
+	codec  score.Codec
+	parts  partHeap
+	totals totals
+	// progress is called with the number of rows after each progressEvery rows.
+	progress      func(moved int64)
+	progressEvery int64
+	cancel        context.CancelFunc
+	readers       sync.WaitGroup
 }
 
 // partReader holds the next entries of a frozen part.
@@ -50,9 +52,9 @@ type chunk struct {
 }
 
 // openRows starts reading the parts. The caller must call close.
-func openRows(ctx context.Context, hot HotStore, bucket *models.Bucket, parts []models.FrozenPart, progress func(moved int64)) (*rowReader, error) {
+func openRows(ctx context.Context, hot HotStore, bucket *models.Bucket, parts []models.FrozenPart, progressEvery int64, progress func(moved int64)) (*rowReader, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	rows := &rowReader{codec: score.Of(bucket), progress: progress, cancel: cancel}
+	rows := &rowReader{codec: score.Of(bucket), progress: progress, progressEvery: progressEvery, cancel: cancel}
 	for _, part := range parts {
 		p := &partReader{chunks: make(chan chunk, 1), left: part.Entries}
 		rows.readers.Go(func() { readPart(ctx, hot, bucket, part, p.chunks) })
@@ -123,7 +125,7 @@ func (rows *rowReader) next() (r row, ok bool, err error) {
 	points, reachedAt := rows.codec.Decode(entry.Composite)
 	r = row{rank: rows.totals.rows + 1, user: entry.User, score: points, reachedAt: reachedAt}
 	rows.totals.add(r)
-	if rows.totals.rows%progressEvery == 0 {
+	if rows.totals.rows%rows.progressEvery == 0 {
 		rows.progress(rows.totals.rows)
 	}
 	return r, true, nil

@@ -37,8 +37,10 @@ func (sqliteScore) TableName() string { return "archived_scores" }
 
 func (s *sqlite) userText() string { return `CAST(s.user_id AS TEXT)` }
 
-func (s *sqlite) reportProgress(ctx context.Context, run *models.ArchiveRun, moved int64) {
-	s.db.WithContext(ctx).Model(run).Update("moved", moved)
+func (s *sqlite) storeProgress(ctx context.Context, run *models.ArchiveRun, moved int64) {
+	s.db.WithContext(ctx).Model(&models.ArchiveRun{}).
+		Where("board = ? AND bucket = ? AND run = ? AND state = ?", run.Board, run.Bucket, run.Run, models.ArchiveRunning).
+		Update("moved", moved)
 }
 
 // ensurePartition implements storage. One table holds every day.
