@@ -179,10 +179,13 @@ func (p *page) open(url string) {
 	p.must(chromedp.Do(p.ctx, chromedp.Navigate(url)))
 }
 
-// goTo opens another screen of the page.
+// goTo opens another screen of the page, and waits until the old one is gone.
 func (p *page) goTo(hash string) {
 	p.t.Helper()
-	eval[any](p, fmt.Sprintf("location.hash = %q", hash))
+	eval[any](p, fmt.Sprintf(`window.opened = location.hash === %[1]q;
+		addEventListener('hashchange', () => requestAnimationFrame(() => { window.opened = true; }), { once: true });
+		location.hash = %[1]q`, hash))
+	p.until(hash+" is opened", "window.opened")
 }
 
 func eval[T any](p *page, js string) T {

@@ -69,8 +69,8 @@ func TestDemo(t *testing.T) {
 	}
 	p.mu.Unlock()
 	t.Logf("the first load is %.1f KB", total/1000)
-	if total == 0 || total >= 100_000 {
-		t.Errorf("the first load is %.0f bytes", total)
+	if total == 0 || total >= 60_000 {
+		t.Errorf("the first load is %.0f bytes, want less than 60,000", total)
 	}
 
 	p.waitForRanking(base, me.Token)

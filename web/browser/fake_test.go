@@ -19,8 +19,8 @@ const fakeDay = "2026-11-20"
 // fakeService serves the page, and answers each call as the test says.
 type fakeService struct {
 	*httptest.Server
-	demo  bool
 	mu    sync.Mutex
+	valid func(*http.Request) bool    // whether a token is accepted; nil accepts all
 	calls map[string]http.HandlerFunc // by method and path
 	// changed is closed, and replaced, when an answer changes.
 	changed chan struct{}
@@ -29,16 +29,20 @@ type fakeService struct {
 // newFakeService starts a service with a daily board, an event and no people.
 func newFakeService(t *testing.T, demo bool) *fakeService {
 	t.Helper()
-	f := &fakeService{demo: demo, calls: make(map[string]http.HandlerFunc), changed: make(chan struct{})}
+	f := &fakeService{calls: make(map[string]http.HandlerFunc), changed: make(chan struct{})}
 	site := web.New(demo)
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
-		call := f.calls[r.Method+" "+r.URL.Path]
+		call, valid := f.calls[r.Method+" "+r.URL.Path], f.valid
 		f.mu.Unlock()
 		if file, ok := site.Find(r.URL.Path); ok {
 			w.Header().Set("Content-Security-Policy", file.Policy)
 			w.Header().Set("Content-Type", file.ContentType)
 			_, _ = w.Write(file.Body)
+			return
+		}
+		if valid != nil && !valid(r) {
+			refuse(w, http.StatusUnauthorized, "unauthenticated")
 			return
 		}
 		if call == nil {
@@ -69,6 +73,13 @@ func (f *fakeService) handle(call string, handler http.HandlerFunc) {
 	f.calls[call] = handler
 	close(f.changed)
 	f.changed = make(chan struct{})
+}
+
+// checks sets which calls have a token that is accepted.
+func (f *fakeService) checks(valid func(*http.Request) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.valid = valid
 }
 
 // returns lets a call succeed with a body.

@@ -1,7 +1,12 @@
 package browser
 
 import (
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
+
+	"stepboard/internal/testenv"
 )
 
 // Numbers of any length stay on one line, with names beside them.
@@ -14,7 +19,7 @@ func TestLongRanks(t *testing.T) {
 	p.signIn(f.URL, fakeToken())
 	for _, hash := range []string{"#/", "#/boards/steps/around"} {
 		p.goTo(hash)
-		p.until("the ranking is there", "location.hash === '"+hash+"' && document.querySelector('main h1') && "+rankingShown)
+		p.until("the ranking is there", rankingShown)
 		p.checkLayout(hash)
 		if bad := eval[[]string](p, `[...document.querySelectorAll('.row .rank, .row .score')].filter((e) => {
 			const text = document.createRange();
@@ -29,4 +34,65 @@ func TestLongRanks(t *testing.T) {
 		}
 	}
 	p.screenshot("long-ranks-320")
+}
+
+// A tab that is open while the demo restarts goes on with new tokens.
+func TestDemoRestarts(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, true)
+	token := atomic.Pointer[string]{}
+	// restart gives new tokens to the people of the demo.
+	restart := func(generation string) {
+		bearer := "Bearer " + fakeToken() + generation
+		token.Store(&bearer)
+		person := func(id string) map[string]any {
+			return map[string]any{"user_id": id, "nickname": "User " + id, "token": strings.TrimPrefix(bearer, "Bearer ")}
+		}
+		f.returns("GET /demo/people", map[string]any{"people": []any{person("4"), person("1")}})
+	}
+	restart("a")
+	f.ranks("steps", rankingFrom(1, 2, 3, 1))
+	f.checks(func(r *http.Request) bool {
+		return !strings.HasPrefix(r.URL.Path, "/v1/") || r.Header.Get("Authorization") == *token.Load()
+	})
+	p := newPage(t, phone)
+	p.open(f.URL)
+	p.until("the ranking is there", rankingShown)
+	eval[any](p, `(() => { const s = document.querySelector('.switch select'); s.value = '1'; s.dispatchEvent(new Event('change', { bubbles: true })); })()`)
+	p.until("the visitor is user 1", "document.querySelector('.switch select')?.value === '1' && "+rankingShown)
+
+	f.refuses("GET /demo/people", http.StatusServiceUnavailable, "unavailable")
+	bearer := "Bearer of the next generation"
+	token.Store(&bearer)
+	f.ranks("steps", rankingFrom(1, 2, 3, 4, 1)) // ends the stream
+	testenv.Eventually(t, "the page asks for new tokens", func() bool { return len(p.requestsTo("/demo/people")) > 1 })
+	restart("b")
+	p.until("the new ranking is there", "document.querySelectorAll('.ranking > li').length === 4")
+	p.until("the visitor is still user 1", "document.querySelector('.switch select').value === '1'")
+	p.ignoreFaults("401")
+	p.ignoreFaults("503")
+}
+
+// A broken address shows a message, and the page goes on from there.
+func TestBrokenAddresses(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	f.ranks("steps", rankingFrom(1, 2, 3, 1))
+	f.returns("GET /v1/boards/steps/history", map[string]any{"entries": []any{}, "partial": false})
+	p := newPage(t, phone)
+	p.signIn(f.URL, fakeToken())
+	p.until("the ranking is there", rankingShown)
+	for _, hash := range []string{"#/day/rubbish", "#/day/2026-02-30", "#/day/%", "#/day", "#/%E0%A4%A", "#/history/%", "#/boards/%/%", "#/__proto__"} {
+		p.goTo(hash)
+		p.until(hash+" shows something", "document.querySelector('main .notice, .ranking .row') !== null && document.querySelector('.tabs') !== null")
+		p.goTo("#/")
+		p.until("today is there again", rankingShown)
+	}
+	// What can't be drawn is replaced by a message until another screen is opened.
+	f.returns("GET /v1/boards/steps/history", map[string]any{"entries": []any{map[string]any{"date": "rubbish"}}})
+	p.goTo("#/history")
+	p.until("a message is shown", "document.querySelector('main .notice') !== null && document.querySelector('.tabs') !== null")
+	p.goTo("#/")
+	p.until("today is there again", rankingShown)
+	p.ignoreFaults("404")
 }

@@ -16,6 +16,13 @@ export class ApiError extends Error {
   }
 }
 
+let refused = () => {};
+
+// onRefusedToken sets what is called with a token that the service has refused.
+export function onRefusedToken(callback) {
+  refused = callback;
+}
+
 const isAbort = (error) => error.name === 'AbortError';
 
 // toApiError returns the error itself if it is an ApiError, and otherwise one of
@@ -40,6 +47,7 @@ async function send(token, path, { method = 'GET', body, signal } = {}) {
     throw new ApiError(0);
   }
   if (!response.ok) {
+    if (response.status === 401) refused(token);
     throw new ApiError(response.status, await response.json().catch(() => null));
   }
   return response;

@@ -1,9 +1,6 @@
 // The page: session, navigation, and everything around a screen.
-import { fetchJSON } from './api.js';
-import { Boards } from './boards.js';
-import { Avatar, ErrorNotice, Icon, nameOf, Skeleton } from './components.js';
-import { Friends } from './friends.js';
-import { History } from './history.js';
+import { fetchJSON, onRefusedToken, pollInterval } from './api.js';
+import { Avatar, ErrorBoundary, ErrorNotice, Icon, lazy, nameOf, Skeleton } from './components.js';
 import { stripBidi, t, tRich } from './i18n.js';
 import { PastDay, Today } from './today.js';
 import { html, render, useCallback, useEffect, useRef, useState } from './view.js';
@@ -12,7 +9,13 @@ const isDemo = document.documentElement.hasAttribute('data-demo');
 const toastTime = 4500;
 
 // Screens by the first part of the address. The rest is their prop path.
-const screens = { '': Today, day: PastDay, history: History, boards: Boards, friends: Friends };
+const screens = {
+  '': Today,
+  day: PastDay,
+  history: lazy(() => import('./history.js').then(({ History }) => History)),
+  boards: lazy(() => import('./boards.js').then(({ Boards }) => Boards)),
+  friends: lazy(() => import('./friends.js').then(({ Friends }) => Friends)),
+};
 
 // The tabs, and the first parts of the addresses that belong to each.
 const tabs = [
@@ -38,6 +41,15 @@ function userOf(token) {
   }
 }
 
+// decode returns a part of an address, as it is if it can't be decoded.
+function decode(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 // useRoute returns [route, path]: the first part of the address's hash, and the
 // parts after it.
 function useRoute() {
@@ -48,7 +60,7 @@ function useRoute() {
     return () => removeEventListener('hashchange', change);
   }, []);
   const [route = '', ...path] = hash.replace(/^#\/?/, '').split('/');
-  return [route, path.map(decodeURIComponent)];
+  return [route, path.map(decode)];
 }
 
 // useToast returns [toast, notify, announce]. notify(text) shows a message and
@@ -79,8 +91,8 @@ function useFocusOnNavigation(hash) {
   }, [hash]);
 }
 
-// useDemoPeople returns [people, error, retry]: the people whom a visitor of the
-// demo may be.
+// useDemoPeople returns [people, error, retry, renew]: the people whom a visitor of
+// the demo may be. renew gets their tokens again, however long that takes.
 function useDemoPeople() {
   const [people, setPeople] = useState(null);
   const [error, setError] = useState(null);
@@ -91,7 +103,22 @@ function useDemoPeople() {
   useEffect(() => {
     if (isDemo) load();
   }, []);
-  return [people, error, load];
+  const renewing = useRef(false);
+  const renew = useCallback(async () => {
+    if (renewing.current) return;
+    renewing.current = true;
+    while (renewing.current) {
+      try {
+        setPeople((await fetchJSON(null, '/demo/people')).people);
+        renewing.current = false;
+      } catch {
+        await new Promise((resolve) => {
+          setTimeout(resolve, pollInterval);
+        });
+      }
+    }
+  }, []);
+  return [people, error, load, renew];
 }
 
 function UserSwitch({ people, user, onSwitch }) {
@@ -189,16 +216,17 @@ function Loading({ error, retry }) {
 }
 
 function App() {
-  const [people, loadError, retry] = useDemoPeople();
-  const [chosen, setLogin] = useState(null); // {token, user}
+  const [people, loadError, retry, renew] = useDemoPeople();
+  const [signedIn, setLogin] = useState(null); // {token, user}, but in the demo
+  const [chosenId, setChosenId] = useState('');
   const [signInError, setSignInError] = useState('');
   const [board, setBoard] = useState('steps');
   const [today, setToday] = useState(null);
   const [toast, notify, announce] = useToast();
   const [route, path] = useRoute();
   const tab = tabOf(route);
-  const loginAs = (user) => ({ token: user.token, user });
-  const login = chosen ?? (people && loginAs(people[0]));
+  const person = people?.find(({ user_id: id }) => id === chosenId) ?? people?.[0];
+  const login = person ? { token: person.token, user: person } : signedIn;
   const token = login?.token;
 
   useFocusOnNavigation(location.hash);
@@ -215,14 +243,22 @@ function App() {
     setLogin(null);
     location.hash = '#/';
   };
-  // A refused token ends the session. A service without the board shows another
-  // daily one.
-  const onError = useCallback(
-    async (error) => {
-      if (error.status === 401 && !isDemo) {
+  // A refused token ends the session. A demo that was restarted has new ones.
+  useEffect(() => {
+    onRefusedToken((refusedToken) => {
+      if (refusedToken !== token) return;
+      if (isDemo) {
+        renew();
+      } else {
         setLogin(null);
         setSignInError(t('badToken'));
-      } else if (error.code === 'board_not_found' && token) {
+      }
+    });
+  }, [token]);
+  // A service without the board shows another daily one.
+  const onError = useCallback(
+    async (error) => {
+      if (error.code === 'board_not_found' && token) {
         const { boards } = await fetchJSON(token, '/v1/boards').catch(() => ({ boards: [] }));
         const daily = boards.find(({ kind }) => kind === 'daily');
         if (daily) setBoard(daily.name);
@@ -239,10 +275,12 @@ function App() {
   return html`<${Layout}
       session=${session}
       tab=${tab}
-      onSwitch=${(user) => setLogin(loginAs(user))}
+      onSwitch=${(user) => setChosenId(user.user_id)}
       signOut=${signOut}
     >
-      <${Screen} key=${token} ...${screenProps} />
+      <${ErrorBoundary} hash=${location.hash}>
+        <${Screen} key=${token} ...${screenProps} />
+      <//>
     <//>
     ${toast}`;
 }

@@ -1,6 +1,6 @@
 // Components that several screens use.
 import { formatNumber, stripBidi, t } from './i18n.js';
-import { html, useEffect, useRef, useState } from './view.js';
+import { Component, html, useEffect, useRef, useState } from './view.js';
 
 export const prefersReducedMotion = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
@@ -155,6 +155,50 @@ export function ErrorNotice({ error, retry }) {
     action=${retry && t('retry')}
     onAction=${retry}
   />`;
+}
+
+// ErrorBoundary shows a message in place of children that can't be drawn, until
+// the address changes.
+export class ErrorBoundary extends Component {
+  componentDidCatch(error) {
+    this.setState({ error });
+  }
+
+  componentDidUpdate(before) {
+    if (this.state.error && before.hash !== this.props.hash) this.setState({ error: null });
+  }
+
+  render({ children }, { error }) {
+    if (!error) return children;
+    const retry = () => this.setState({ error: null });
+    return html`<section class="card"><${ErrorNotice} error=${error} retry=${retry} /></section>`;
+  }
+}
+
+// lazy returns a component whose module is loaded when it is first shown.
+export function lazy(load) {
+  let Loaded = null;
+  return function Lazy(props) {
+    const [, update] = useState(0);
+    const [error, setError] = useState(null);
+    const start = () => {
+      setError(null);
+      load().then(
+        (component) => {
+          Loaded = component;
+          update((n) => n + 1);
+        },
+        () => setError({ status: 0 }),
+      );
+    };
+    useEffect(() => {
+      if (!Loaded) start();
+    }, []);
+    if (Loaded) return html`<${Loaded} ...${props} />`;
+    return html`<section class="card list">
+      ${error ? html`<${ErrorNotice} error=${error} retry=${start} />` : html`<${Skeleton} />`}
+    </section>`;
+  };
 }
 
 const skeletonRow = (i) => html`<div class="row" key=${i} aria-hidden="true">

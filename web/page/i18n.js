@@ -62,6 +62,11 @@ export function addDays(day, n) {
   return new Date(midnight(day).getTime() + n * 864e5).toISOString().slice(0, 10);
 }
 
+// isDay reports whether a text is a day that exists.
+export function isDay(text) {
+  return /^\d{4}-\d\d-\d\d$/.test(text) && !isNaN(midnight(text)) && addDays(text, 0) === text;
+}
+
 // formatDuration returns a time in milliseconds in its two largest units.
 export function formatDuration(ms) {
   const s = Math.max(0, Math.floor(ms / 1000));

@@ -17,6 +17,7 @@ import {
   formatRank,
   formatTime,
   formatWeekday,
+  isDay,
   rankParts,
   t,
   tRich,
@@ -338,7 +339,13 @@ export function Today({ session, notify, announce, onError, onToday }) {
   />`;
 }
 
-export function PastDay({ session, path: [day], onError, onToday }) {
+export function PastDay(props) {
+  if (isDay(props.path[0])) return html`<${ValidDay} ...${props} />`;
+  return html`<h1 class="visually-hidden" tabindex="-1">${t('notFound')}</h1>
+    <section class="card"><${ErrorNotice} error=${{ status: 404 }} /></section>`;
+}
+
+function ValidDay({ session, path: [day], onError, onToday }) {
   const [limit, raiseLimit] = useLimit();
   const query = `?date=${day}&limit=${limit}`;
   const path = `/v1/boards/${session.board}/friends${query}`;

@@ -2,7 +2,7 @@
 import { h } from './vendor/preact.js';
 import htm from './vendor/htm.js';
 
-export { render } from './vendor/preact.js';
+export { Component, render } from './vendor/preact.js';
 export {
   useCallback,
   useEffect,
