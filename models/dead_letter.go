@@ -6,7 +6,8 @@ import "time"
 // can't hold it, or its bytes are not an update.
 type DeadLetter struct {
 	ID int64
-	// Position identifies the message in its queue, so that it is stored once.
+	// Position identifies the message, so that it is stored once: its position in
+	// its queue, the time when it was appended, and a hash of its payload.
 	Position string
 	// Reason says for people why it can't be applied.
 	Reason string

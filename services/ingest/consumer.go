@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -168,11 +169,19 @@ func (c *Consumer) deadLetters(bad []badMessage) []models.DeadLetter {
 	deadLetters := make([]models.DeadLetter, len(bad))
 	for i, m := range bad {
 		deadLetters[i] = models.DeadLetter{
-			Position: m.Position, Reason: m.err.Error(), Payload: m.Payload, QueuedAt: m.At.UTC(), FailedAt: now,
+			Position: deadPosition(m.Message), Reason: m.err.Error(), Payload: m.Payload, QueuedAt: m.At.UTC(), FailedAt: now,
 		}
 		c.Log.Warn("a message can't be applied and becomes a dead letter", "position", m.Position, "reason", m.err)
 	}
 	return deadLetters
+}
+
+// deadPosition returns the position of a message, with its time and a hash of its
+// payload. A position alone repeats when a Kafka topic is deleted and created
+// again, and the second dead letter would be taken for the first.
+func deadPosition(m Message) string {
+	sum := sha256.Sum256(m.Payload)
+	return fmt.Sprintf("%s %d %x", m.Position, m.At.UnixMilli(), sum[:8])
 }
 
 // retry calls try until it succeeds or ctx ends.

@@ -39,7 +39,8 @@ type Queue interface {
 type Message struct {
 	// Payload is the update's encoding. It may be damaged.
 	Payload []byte
-	// Position identifies the message in its queue and never changes.
+	// Position identifies the message in its queue and never changes. A queue that
+	// is deleted and created again may use it for another message.
 	Position string
 	// At is the time when it was appended, by the queue's clock.
 	At time.Time
