@@ -8,7 +8,7 @@ import (
 
 // ProfileService stores profiles.
 type ProfileService interface {
-	Put(ctx context.Context, user models.UserID, p models.Profile) error
+	Put(ctx context.Context, user models.UserID, p models.Profile) (models.Profile, error)
 }
 
 // profileHandlers serves users' profiles.
@@ -18,8 +18,8 @@ type profileHandlers struct {
 
 // profileBody is a whole profile; a field that is left out becomes empty.
 type profileBody struct {
-	Nickname  string `json:"nickname" doc:"1 to 64 characters, none of them a control character" example:"Ann"`
-	AvatarURL string `json:"avatar_url,omitempty" doc:"An http or https address; empty for none" example:"https://example.com/ann.png"`
+	Nickname  string `json:"nickname" doc:"1 to 64 characters, one or more of which show; no control or format characters, and at most 4 combining marks in a row. It is stored in Unicode's form C" example:"Ann"`
+	AvatarURL string `json:"avatar_url,omitempty" doc:"An http or https address without user, password, quotes and angle brackets; empty for none" example:"https://example.com/ann.png"`
 }
 
 type profileOutput struct {
@@ -71,10 +71,11 @@ func (h *profileHandlers) put(ctx context.Context, in *profileInput) (*profileOu
 }
 
 func (h *profileHandlers) store(ctx context.Context, user models.UserID, p profileBody) (*profileOutput, error) {
-	if err := h.profiles.Put(ctx, user, models.Profile{Nickname: p.Nickname, AvatarURL: p.AvatarURL}); err != nil {
+	stored, err := h.profiles.Put(ctx, user, models.Profile{Nickname: p.Nickname, AvatarURL: p.AvatarURL})
+	if err != nil {
 		return nil, err
 	}
 	out := &profileOutput{}
-	out.Body.UserID, out.Body.Nickname, out.Body.AvatarURL = user, p.Nickname, p.AvatarURL
+	out.Body.UserID, out.Body.Nickname, out.Body.AvatarURL = user, stored.Nickname, stored.AvatarURL
 	return out, nil
 }

@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"stepboard/handlers"
@@ -11,8 +12,10 @@ import (
 // profiles is a fake handlers.ProfileService.
 type profiles struct{ *recorder }
 
-func (s profiles) Put(_ context.Context, user models.UserID, p models.Profile) error {
-	return s.record("Put", user, p.Nickname, p.AvatarURL)
+func (s profiles) Put(_ context.Context, user models.UserID, p models.Profile) (models.Profile, error) {
+	err := s.record("Put", user, p.Nickname, p.AvatarURL)
+	p.Nickname = strings.ReplaceAll(p.Nickname, "e\u0301", "é")
+	return p, err
 }
 
 func TestProfiles(t *testing.T) {
@@ -32,6 +35,8 @@ func TestProfiles(t *testing.T) {
 			"422 validation_failed: query.user_id: a service token must name the user that it acts for"},
 		{"one's own without a picture", "1001", own, `{"nickname":"Ann"}`, nil, []string{"Put 1001 Ann "},
 			`200 {"user_id":"1001","nickname":"Ann","avatar_url":""}`},
+		{"one's own, as it is stored", "1001", own, `{"nickname":"Re\u0301mi"}`, nil, []string{"Put 1001 Re\u0301mi "},
+			`200 {"user_id":"1001","nickname":"Rémi","avatar_url":""}`},
 		{"one's own without a name", "1001", own, `{"avatar_url":"x"}`, nil, nil, "422 validation_failed: …"},
 		{"one's own with an unknown field", "1001", own, `{"nickname":"Ann","steps":1}`, nil, nil, "422 validation_failed: …"},
 		{"one's own, refused by the service", "1001", own, ann, models.Invalid("body.nickname", "too long"), put,

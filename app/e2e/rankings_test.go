@@ -18,7 +18,7 @@ func TestRankingOverHTTP(t *testing.T) {
 func testRankingOverHTTP(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env)
-	hostile := "<script>alert(1)</script>\u202e\u2028🏃"
+	hostile := "<script>alert(\"1\")</script>&\\ש🏃"
 	s.want(s.as(1001, "PUT", "/v1/me", map[string]string{"nickname": hostile}), 200, nil)
 	s.want(s.service("PUT", "/v1/users/1001/friends", `{"friend_ids":["1002"]}`), 200, nil)
 	s.want(s.as(1001, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":15000}`), 200, nil)

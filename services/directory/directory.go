@@ -5,13 +5,9 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"net/url"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/maypok86/otter/v2"
 
@@ -28,9 +24,6 @@ const (
 	// pauseAfterFailure is the time after a failed query during which profiles
 	// come from the cache alone.
 	pauseAfterFailure = 2 * time.Second
-
-	maxNickname  = 64
-	maxAvatarURL = 2048
 )
 
 // Service stores and caches profiles. Safe for concurrent use.
@@ -56,18 +49,19 @@ func New(store *Store, log *slog.Logger) *Service {
 // Close stops the cache's goroutines.
 func (s *Service) Close() { s.cache.StopAllGoroutines() }
 
-// Put sets a user's profile, and creates the user if necessary. This replica shows
-// it at once, others within a minute. CodeValidationFailed if the profile is
-// invalid.
-func (s *Service) Put(ctx context.Context, user models.UserID, p models.Profile) error {
-	if err := validate(p); err != nil {
-		return err
+// Put sets a user's profile, creates the user if necessary, and returns the profile
+// as it is stored: its nickname is normalized. This replica shows it at once,
+// others within a minute. CodeValidationFailed if the profile is invalid.
+func (s *Service) Put(ctx context.Context, user models.UserID, p models.Profile) (models.Profile, error) {
+	p, err := normalized(p)
+	if err != nil {
+		return models.Profile{}, err
 	}
 	if err := s.store.put(ctx, user, p); err != nil {
-		return models.Unavailable("store profile", err)
+		return models.Profile{}, models.Unavailable("store profile", err)
 	}
 	s.cache.Invalidate(user)
-	return nil
+	return p, nil
 }
 
 // Create creates users that do not exist yet, with the given profiles, which may
@@ -75,8 +69,11 @@ func (s *Service) Put(ctx context.Context, user models.UserID, p models.Profile)
 func (s *Service) Create(ctx context.Context, profiles map[models.UserID]models.Profile) error {
 	rows := make([]models.User, 0, len(profiles))
 	for id, p := range profiles {
-		if err := validate(p); err != nil && p != (models.Profile{}) {
-			return err
+		if p != (models.Profile{}) {
+			var err error
+			if p, err = normalized(p); err != nil {
+				return err
+			}
 		}
 		rows = append(rows, models.User{UserID: id, Nickname: p.Nickname, AvatarURL: p.AvatarURL})
 	}
@@ -141,24 +138,4 @@ func (s *Service) load(ctx context.Context, ids []models.UserID) (map[models.Use
 			}
 			return profiles, nil
 		}))
-}
-
-// validate returns CodeValidationFailed if the profile is invalid.
-func validate(p models.Profile) error {
-	switch n := utf8.RuneCountInString(p.Nickname); {
-	case !utf8.ValidString(p.Nickname):
-		return models.Invalid("body.nickname", "is not UTF-8")
-	case strings.TrimSpace(p.Nickname) == "" || n > maxNickname:
-		return models.Invalid("body.nickname", "has 1 to 64 characters that show")
-	case strings.ContainsFunc(p.Nickname, unicode.IsControl):
-		return models.Invalid("body.nickname", "has no control characters")
-	}
-	if p.AvatarURL == "" {
-		return nil
-	}
-	u, err := url.Parse(p.AvatarURL)
-	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || len(p.AvatarURL) > maxAvatarURL {
-		return models.Invalid("body.avatar_url", "is an http or https address of at most 2048 bytes")
-	}
-	return nil
 }

@@ -17,7 +17,7 @@ func TestProfiles(t *testing.T) {
 		defer service.Close()
 		ctx := t.Context()
 		ann := models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a.png"}
-		if err := service.Put(ctx, 1, ann); err != nil {
+		if _, err := service.Put(ctx, 1, ann); err != nil {
 			t.Fatal(err)
 		}
 		got := service.Profiles(ctx, []models.UserID{2, 1, 1})
@@ -28,7 +28,7 @@ func TestProfiles(t *testing.T) {
 		// was cached as unknown.
 		for _, id := range []models.UserID{1, 2} {
 			changed := models.Profile{Nickname: "Новое имя " + id.String()}
-			if err := service.Put(ctx, id, changed); err != nil {
+			if _, err := service.Put(ctx, id, changed); err != nil {
 				t.Fatal(err)
 			}
 			if got := service.Profiles(ctx, []models.UserID{id}); got[0] != changed {
@@ -51,7 +51,7 @@ func TestProfilesAreCached(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service := directory.New(directory.NewStore(env.Gorm), env.Log)
 		defer service.Close()
-		if err := service.Put(t.Context(), 1, models.Profile{Nickname: "Ann"}); err != nil {
+		if _, err := service.Put(t.Context(), 1, models.Profile{Nickname: "Ann"}); err != nil {
 			t.Fatal(err)
 		}
 		service.Profiles(t.Context(), []models.UserID{1, 2})
@@ -61,7 +61,7 @@ func TestProfilesAreCached(t *testing.T) {
 		if got := service.Profiles(t.Context(), []models.UserID{1, 2, 3}); got[0].Nickname != "Ann" || got[1] != (models.Profile{}) || got[2] != (models.Profile{}) {
 			t.Errorf("profiles %v", got)
 		}
-		if err := service.Put(t.Context(), 1, models.Profile{Nickname: "Bea"}); models.CodeOf(err) != models.CodeUnavailable {
+		if _, err := service.Put(t.Context(), 1, models.Profile{Nickname: "Bea"}); models.CodeOf(err) != models.CodeUnavailable {
 			t.Errorf("put: %v", err)
 		}
 	})
@@ -79,7 +79,25 @@ func TestProfileRules(t *testing.T) {
 	}{
 		{"a plain name", models.Profile{Nickname: "Ann"}, true},
 		{"64 characters of 4 bytes", models.Profile{Nickname: strings.Repeat("🏃", 64)}, true},
-		{"markup and right-to-left text", models.Profile{Nickname: "<script>\u202eשלום"}, true},
+		{"markup and right-to-left text", models.Profile{Nickname: "<script>שלום"}, true},
+		{"Vietnamese, Thai, Hindi and vowel points", models.Profile{Nickname: "Nguyễn ปู่ หิ้ว क्षि שָׁלוֹם"}, true},
+		{"an emoji with a variation selector", models.Profile{Nickname: "\u2764\ufe0f"}, true},
+		{"a Chinese name with an ideographic space", models.Profile{Nickname: "王\u3000小明"}, true},
+		{"4 marks in a row", models.Profile{Nickname: "1" + strings.Repeat("\u0323\u0307", 2)}, true},
+		{"64 characters once they are composed", models.Profile{Nickname: strings.Repeat("e\u0301", 64)}, true},
+		{"a bidi override", models.Profile{Nickname: "Ann\u202egnp"}, false},
+		{"a bidi isolate", models.Profile{Nickname: "Ann\u2066"}, false},
+		{"zero-width characters", models.Profile{Nickname: "Ann\u200b"}, false},
+		{"a zero-width joiner", models.Profile{Nickname: "A\u200dnn"}, false},
+		{"a byte order mark", models.Profile{Nickname: "\ufeffAnn"}, false},
+		{"a soft hyphen", models.Profile{Nickname: "An\u00adn"}, false},
+		{"tags", models.Profile{Nickname: "Ann\U000e0041\U000e007f"}, false},
+		{"a line separator", models.Profile{Nickname: "Ann\u2028Bob"}, false},
+		{"5 marks in a row", models.Profile{Nickname: "1" + strings.Repeat("\u0323\u0307", 2) + "\u0323"}, false},
+		{"only fillers", models.Profile{Nickname: "\u3164\u115f\u2800"}, false},
+		{"only marks", models.Profile{Nickname: "\u0301\ufe0f"}, false},
+		{"only wide spaces", models.Profile{Nickname: "\u3000\u00a0"}, false},
+		{"only unassigned characters", models.Profile{Nickname: "\u0378"}, false},
 		{"an avatar", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a.png?x=1"}, true},
 		{"no name", models.Profile{}, false},
 		{"only spaces", models.Profile{Nickname: "  "}, false},
@@ -89,12 +107,37 @@ func TestProfileRules(t *testing.T) {
 		{"no UTF-8", models.Profile{Nickname: "a\xff"}, false},
 		{"an avatar of another scheme", models.Profile{Nickname: "Ann", AvatarURL: "javascript:alert(1)"}, false},
 		{"an avatar without a host", models.Profile{Nickname: "Ann", AvatarURL: "https:///a.png"}, false},
+		{"an avatar with a password", models.Profile{Nickname: "Ann", AvatarURL: "https://ann:secret@example.com/a.png"}, false},
+		{"an avatar with a user", models.Profile{Nickname: "Ann", AvatarURL: "https://ann@example.com/a.png"}, false},
+		{"an avatar with double quotes", models.Profile{Nickname: "Ann", AvatarURL: `https://example.com/"onload="x`}, false},
+		{"an avatar with a quote", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a.png?'x"}, false},
+		{"an avatar with angle brackets", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/#<b>"}, false},
 		{"an avatar too long", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/" + strings.Repeat("a", 2048)}, false},
 	}
 	for _, tt := range tests {
-		err := service.Put(t.Context(), 1, tt.profile)
+		_, err := service.Put(t.Context(), 1, tt.profile)
 		if tt.ok != (err == nil) || (err != nil && models.CodeOf(err) != models.CodeValidationFailed) {
 			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+// Two ways to write a name become the same text.
+func TestNicknamesAreNormalized(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	service := directory.New(directory.NewStore(env.Gorm), env.Log)
+	defer service.Close()
+	want := models.Profile{Nickname: "Rémi"}
+	if got, err := service.Put(t.Context(), 1, models.Profile{Nickname: "Re\u0301mi"}); err != nil || got != want {
+		t.Errorf("Put returns %q, %v", got, err)
+	}
+	if err := service.Create(t.Context(), map[models.UserID]models.Profile{2: {Nickname: "Re\u0301mi"}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, got := range service.Profiles(t.Context(), []models.UserID{1, 2}) {
+		if got != want {
+			t.Errorf("user %d is stored as %q", i+1, got)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func exist(t testing.TB, env *testenv.Env, ids ...models.UserID) {
 	service := directory.New(directory.NewStore(env.Gorm), env.Log)
 	defer service.Close()
 	for _, id := range ids {
-		if err := service.Put(t.Context(), id, models.Profile{Nickname: "user " + id.String()}); err != nil {
+		if _, err := service.Put(t.Context(), id, models.Profile{Nickname: "user " + id.String()}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -286,7 +286,7 @@ func TestHotRankingsWithoutPostgres(t *testing.T) {
 		f.befriend(1, 2)
 		f.raise(today, 1, 5, env.Clock.Now())
 		f.raise(today, 2, 6, env.Clock.Now())
-		if err := f.users.Put(t.Context(), 1, models.Profile{Nickname: "Ann"}); err != nil {
+		if _, err := f.users.Put(t.Context(), 1, models.Profile{Nickname: "Ann"}); err != nil {
 			t.Fatal(err)
 		}
 		f.users.Profiles(t.Context(), []models.UserID{1})

@@ -1,0 +1,94 @@
+package directory
+
+import (
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"stepboard/models"
+)
+
+const (
+	maxNickname  = 64 // characters
+	maxAvatarURL = 2048
+	// maxMarks is the most combining marks that may follow each other. Names in
+	// Vietnamese, Thai and Hebrew need two or three; dozens cover the lines above.
+	maxMarks = 4
+)
+
+// normalized returns a profile in the form in which it is stored: the nickname is
+// in Unicode's form C, so that equal names are equal texts. It returns
+// CodeValidationFailed if the profile is invalid.
+func normalized(p models.Profile) (models.Profile, error) {
+	if !utf8.ValidString(p.Nickname) {
+		return p, models.Invalid("body.nickname", "is not UTF-8")
+	}
+	p.Nickname = norm.NFC.String(p.Nickname)
+	if message := nicknameFault(p.Nickname); message != "" {
+		return p, models.Invalid("body.nickname", message)
+	}
+	if message := avatarFault(p.AvatarURL); message != "" {
+		return p, models.Invalid("body.avatar_url", message)
+	}
+	return p, nil
+}
+
+// nicknameFault returns what is wrong with a nickname; "" if nothing is. A name
+// must not be invisible, and must not change the text around it on others' screens.
+func nicknameFault(name string) string {
+	shows, marks := false, 0
+	for _, c := range name {
+		switch {
+		case unicode.IsControl(c) || unicode.In(c, unicode.Zl, unicode.Zp):
+			return "has no control characters and no line breaks"
+		case unicode.Is(unicode.Cf, c):
+			return "has no invisible characters that format text, such as zero-width ones"
+		case unicode.IsMark(c):
+			if marks++; marks > maxMarks {
+				return "has at most 4 combining marks in a row"
+			}
+			continue
+		case visible(c):
+			shows = true
+		}
+		marks = 0
+	}
+	if !shows || utf8.RuneCountInString(name) > maxNickname {
+		return "has 1 to 64 characters, and one or more that show"
+	}
+	return ""
+}
+
+// visible reports whether a character, which is neither a mark nor a format
+// character, shows by itself.
+func visible(c rune) bool {
+	switch c {
+	case '\u115f', '\u1160', '\u3164', '\uffa0', '\u2800': // fillers of Hangul, and Braille without dots
+		return false
+	default:
+		return unicode.IsGraphic(c) && !unicode.IsSpace(c)
+	}
+}
+
+// avatarFault returns what is wrong with an avatar's address; "" if nothing is or
+// if it is empty. Quotes and angle brackets, which apps may put into a page
+// unescaped, must be percent-encoded.
+func avatarFault(address string) string {
+	if address == "" {
+		return ""
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || len(address) > maxAvatarURL:
+		return "is an http or https address of at most 2048 bytes"
+	case u.User != nil:
+		return "has no user and no password"
+	case strings.ContainsAny(address, "\"'`<>"):
+		return "has no quotes and no angle brackets; percent-encode them"
+	default:
+		return ""
+	}
+}
