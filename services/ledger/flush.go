@@ -26,34 +26,91 @@ var (
 
 // flush counts the increments of several calls.
 func (s *Service) flush(ctx context.Context, items []*pending) []error {
+	out, err := s.count(ctx, incrementsOf(items), s.locks.probing())
+	if err != nil {
+		return failed(err, len(items))
+	}
+	return s.deliver(ctx, items, out)
+}
+
+func incrementsOf(items []*pending) []*increment {
 	increments := make([]*increment, len(items))
 	for i, p := range items {
 		increments[i] = &p.increment
 	}
-	out, err := s.count(ctx, increments)
-	if err != nil {
-		return slices.Repeat([]error{models.Unavailable("count increments", err)}, len(items))
-	}
-	for i, p := range items {
-		*p.result = out.results[i]
-	}
-	s.stats.count(out.results)
-	s.raise(ctx, s.raisesOf(ctx, out.totals))
-	return nil
+	return increments
 }
 
-// count stores the increments, in as many attempts as that takes.
-func (s *Service) count(ctx context.Context, increments []*increment) (outcome, error) {
-	careful := false
+// failed returns the errors of n increments that were not counted.
+func failed(err error, n int) []error {
+	if errors.Is(err, errLocked) {
+		return slices.Repeat([]error{errLocked}, n)
+	}
+	return slices.Repeat([]error{models.Unavailable("count increments", err)}, n)
+}
+
+// deliver gives the increments their results and raises the buckets. The error of
+// those that were left out is errLocked.
+func (s *Service) deliver(ctx context.Context, items []*pending, out outcome) []error {
+	var (
+		errs        []error
+		busy, ready []userKey
+	)
+	for i, p := range items {
+		switch *p.result = out.results[i]; p.result.Status {
+		case "":
+			if errs == nil {
+				errs = make([]error, len(items))
+			}
+			errs[i] = errLocked
+			busy = append(busy, p.user())
+		case Applied:
+			ready = append(ready, p.user())
+		case Duplicate, Rejected:
+		}
+	}
+	s.locks.update(busy, ready)
+	s.stats.count(out.results)
+	s.raise(ctx, s.raisesOf(ctx, out.totals))
+	return errs
+}
+
+// mode says how an attempt treats rows that other transactions may change.
+type mode struct {
+	// careful means that the totals are locked and read before they are increased,
+	// so that decide rejects increments that pass the largest score. Otherwise the
+	// attempt assumes that none does, and returns errOverMax if one does.
+	careful bool
+	// probe means that users are left out whose rows are locked.
+	probe bool
+	// locked holds further users to leave out.
+	locked map[userKey]bool
+}
+
+// count stores the increments, in as many attempts as that takes. After waiting
+// for a lock it leaves out the increments of users whose rows may be locked. It
+// returns errLocked if that does not help.
+func (s *Service) count(ctx context.Context, increments []*increment, probe bool) (outcome, error) {
+	m := mode{probe: probe, locked: make(map[userKey]bool)}
+	var suspects []userKey
 	var err error
 	for range maxAttempts {
 		var out outcome
-		out, err = s.attempt(ctx, increments, careful)
+		out, err = s.attempt(ctx, increments, m)
 		switch {
 		case err == nil:
+			out.suspects = suspects
 			return out, nil
 		case errors.Is(err, errOverMax):
-			careful = true
+			m.careful = true
+		case errors.Is(err, errLocked) && !m.probe:
+			s.locks.probe()
+			m.probe = true
+		case errors.Is(err, errLocked) && len(out.suspects) > 0:
+			suspects = append(suspects, out.suspects...)
+			for _, user := range out.suspects {
+				m.locked[user] = true
+			}
 		case !errors.Is(err, errDuplicateID) && !errors.Is(err, errConflict):
 			return outcome{}, err
 		}
@@ -63,12 +120,10 @@ func (s *Service) count(ctx context.Context, increments []*increment) (outcome, 
 }
 
 // attempt stores the increments in one transaction: it reads the state, decides,
-// and writes. It assumes that no score passes the largest of its board, and
-// returns errOverMax if one does. A careful attempt locks and reads the totals
-// first, so that decide rejects such increments.
-func (s *Service) attempt(ctx context.Context, increments []*increment, careful bool) (out outcome, err error) {
+// and writes. If it returns errLocked, the outcome has the suspects.
+func (s *Service) attempt(ctx context.Context, increments []*increment, m mode) (out outcome, err error) {
 	err = s.store.transactor.transact(ctx, func(tx transaction) error {
-		before, err := readState(ctx, tx, increments, careful)
+		before, err := readState(ctx, tx, increments, m)
 		if err != nil {
 			return err
 		}
@@ -77,6 +132,7 @@ func (s *Service) attempt(ctx context.Context, increments []*increment, careful 
 			out = outcome{results: d.results}
 			return nil
 		}
+		out.suspects = d.usersIn(before.fresh, increments)
 		after, err := tx.add(ctx, d.additions, d.summed)
 		if err != nil {
 			return fmt.Errorf("add to totals: %w", err)
@@ -86,6 +142,7 @@ func (s *Service) attempt(ctx context.Context, increments []*increment, careful 
 			return errOverMax
 		}
 		if err := tx.finish(ctx, out.events); err != nil {
+			out.suspects = d.users(increments) // another one may be inserting an id of any of them
 			return fmt.Errorf("store increments: %w", err)
 		}
 		return nil
@@ -93,24 +150,33 @@ func (s *Service) attempt(ctx context.Context, increments []*increment, careful 
 	return out, err
 }
 
-// readState reads which increments are known and, for a careful attempt, locks
-// the totals of the others and reads their sums.
-func readState(ctx context.Context, tx transaction, increments []*increment, careful bool) (state, error) {
+// readState reads which increments are known, probes the rows of the others, and
+// locks their totals and reads their sums, as far as the mode says.
+func readState(ctx context.Context, tx transaction, increments []*increment, m mode) (state, error) {
 	known, err := tx.known(ctx, eventKeys(increments))
 	if err != nil {
 		return state{}, fmt.Errorf("look for known event ids: %w", err)
 	}
-	if !careful {
-		return state{known: known}, nil
+	s := state{known: known, locked: m.locked}
+	if m.probe {
+		totals := newLayout(increments, s).totals
+		rows, err := tx.probe(ctx, totals)
+		if err != nil {
+			return state{}, fmt.Errorf("probe totals: %w", err)
+		}
+		s = s.probed(totals, rows)
 	}
-	l := newLayout(increments, known)
-	locked, err := tx.lock(ctx, l.totals, l.summed)
+	if !m.careful {
+		return s, nil
+	}
+	l := newLayout(increments, s)
+	stored, err := tx.lock(ctx, l.totals, l.summed)
 	if err != nil {
 		return state{}, fmt.Errorf("lock totals: %w", err)
 	}
-	sums := make(map[windowKey]int64, len(l.windows))
-	for i, sum := range l.sums(locked.totals, locked.windows) {
-		sums[l.windows[i].windowKey] = sum
+	s.sums = make(map[windowKey]int64, len(l.windows))
+	for i, sum := range l.sums(stored.totals, stored.windows) {
+		s.sums[l.windows[i].windowKey] = sum
 	}
-	return state{known: known, sums: sums}, nil
+	return s, nil
 }

@@ -15,6 +15,9 @@ type totalKey struct {
 	name  string
 }
 
+// ownedBy returns the user whose total it is.
+func (k totalKey) ownedBy() userKey { return userKey{k.board, k.user} }
+
 // compare orders totals as their rows are locked.
 func (k totalKey) compare(other totalKey) int {
 	return cmp.Or(strings.Compare(k.board, other.board), cmp.Compare(k.user, other.user), strings.Compare(k.name, other.name))
@@ -57,7 +60,8 @@ type layout struct {
 	// summed holds those of the windows that the database has to add up.
 	summed []*window
 	// places has a place for each increment. It is zero for those that were
-	// counted before and those that came while their board was closed.
+	// counted before, that came while their board was closed, or that are left out
+	// because their user's rows are locked.
 	places []place
 }
 
@@ -84,15 +88,16 @@ func (p place) addTo(sums []int64, total string, delta int64) {
 	}
 }
 
-// newLayout makes the layout of the increments that are not known.
-func newLayout(increments []*increment, known map[eventKey]models.ScoreEvent) layout {
+// newLayout makes the layout of the increments that are not known and not left
+// out.
+func newLayout(increments []*increment, s state) layout {
 	b := layoutBuilder{
 		layout: layout{totals: make([]*total, 0, len(increments)), places: make([]place, len(increments))},
 		byKey:  make(map[totalKey]*total, len(increments)),
 		users:  make(map[userKey]*userWindows, len(increments)),
 	}
 	for i, inc := range increments {
-		if _, ok := known[inc.key()]; !ok && inc.closed == nil {
+		if _, ok := s.known[inc.key()]; !ok && inc.closed == nil && !s.locked[inc.user()] {
 			b.places[i] = b.place(inc)
 		}
 	}

@@ -107,6 +107,8 @@ type Service struct {
 	stats   Stats
 	flushes *batch.Batcher[*pending] // of short calls
 	lists   *batch.Batcher[*pending] // of long calls
+	locked  *batch.Batcher[*pending] // of users whose rows are locked
+	locks   *lockedUsers
 
 	// raising holds one element for each call of Boards.Raise that is under way.
 	raising chan struct{}
@@ -126,6 +128,9 @@ type Stats struct {
 	// Unraised counts the totals that did not reach Redis at once. The reconciler
 	// writes them there later.
 	Unraised atomic.Int64
+	// Locked counts the increments that had to wait because another transaction
+	// had locked rows of their user.
+	Locked atomic.Int64
 }
 
 func (s *Stats) count(results []Result) {
@@ -136,7 +141,7 @@ func (s *Stats) count(results []Result) {
 			applied++
 		case Duplicate:
 			duplicates++
-		default:
+		case Rejected:
 			rejected++
 		}
 	}
@@ -151,9 +156,10 @@ func (s *Service) Stats() *Stats { return &s.stats }
 
 // New returns a service. Add waits until Start has been called.
 func New(store *Store, catalog Catalog, boards Boards, clock models.Clock, log *slog.Logger) *Service {
-	s := &Service{catalog: catalog, boards: boards, store: store, clock: clock, log: log, raising: make(chan struct{}, maxRaises)}
+	s := &Service{catalog: catalog, boards: boards, store: store, clock: clock, log: log, locks: newLockedUsers(), raising: make(chan struct{}, maxRaises)}
 	s.flushes = batch.New(flushItems, flushWorkers, s.flush)
 	s.lists = batch.New(flushItems, listWorkers, s.flush)
+	s.locked = batch.New(flushItems, lockedWorkers, s.flushLocked)
 	return s
 }
 
@@ -162,6 +168,7 @@ func New(store *Store, catalog Catalog, boards Boards, clock models.Clock, log *
 func (s *Service) Start() {
 	s.flushes.Start()
 	s.lists.Start()
+	s.locked.Start()
 }
 
 // Close takes no more increments, counts those that were taken, and waits for the
@@ -169,6 +176,7 @@ func (s *Service) Start() {
 func (s *Service) Close() {
 	s.flushes.Close()
 	s.lists.Close()
+	s.locked.Close()
 	s.raises.Wait()
 }
 
@@ -176,6 +184,11 @@ func (s *Service) Close() {
 // each of them, in order. They are counted in one transaction, together with
 // those of other calls. Their bucket is raised before Add returns, unless Redis
 // is away or slow. They are counted even if ctx ends meanwhile.
+//
+// If another transaction has locked rows of some users, their increments are
+// counted later than the others, or not at all if that takes longer than
+// lockPatience: then the error is CodeUnavailable, although the increments of the
+// other users are counted.
 //
 // If the error is nil, the applied increments are in the database. After any
 // error the caller sends the same ids again. Errors: those of
@@ -208,11 +221,7 @@ func (s *Service) Add(ctx context.Context, board string, items []Increment) ([]R
 	if len(waiting) == 0 {
 		return results, nil
 	}
-	flushes := s.flushes
-	if len(waiting) >= listItems {
-		flushes = s.lists
-	}
-	if err := flushes.Submit(ctx, waiting); err != nil {
+	if err := s.submit(ctx, waiting); err != nil {
 		return nil, err // a flush may still write to the results
 	}
 	return results, nil
@@ -221,7 +230,8 @@ func (s *Service) Add(ctx context.Context, board string, items []Increment) ([]R
 // pending is an increment that waits for its flush.
 type pending struct {
 	increment
-	// result is written by the flush; nobody reads it before the flush is over.
+	// result is written by the flush; nobody reads it before the flush is over. It
+	// stays empty while the increment is left out because of a lock.
 	result *Result
 }
 
@@ -252,4 +262,6 @@ func validEventID(id string) bool {
 }
 
 // Waiting returns the number of calls that wait for their transaction.
-func (s *Service) Waiting() int { return s.flushes.Waiting() + s.lists.Waiting() }
+func (s *Service) Waiting() int {
+	return s.flushes.Waiting() + s.lists.Waiting() + s.locked.Waiting()
+}

@@ -599,6 +599,7 @@ func TestHoursTakeTurns(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	p := newFixture(t, env, 10)
+	p.store.WaitForLocks(time.Hour)
 	p.bucket("active")
 	services := p.atTheTurn()
 	results := make([]string, 2)
@@ -666,6 +667,7 @@ func TestCallsShareTransactions(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	p := newFixture(t, env, 1000)
+	p.store.WaitForLocks(time.Hour)
 	p.add("gifts", inc(1, 1, "one"), inc(2, 1, "two"))
 	const calls = 50
 	var wg sync.WaitGroup

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -24,6 +25,23 @@ type increment struct {
 	// closed is the reason to reject it unless its id was counted before, or nil.
 	closed                *models.Error
 	acceptedAt, reachedAt models.Timestamp
+}
+
+// user identifies the owner of the rows that an increment changes.
+func (i *increment) user() userKey { return userKey{i.board, i.User} }
+
+// usersOf returns the users of the increments, each once and in the order of
+// their first increments.
+func usersOf(increments []*increment) []userKey {
+	var users []userKey
+	seen := make(map[userKey]bool, len(increments))
+	for _, inc := range increments {
+		if user := inc.user(); !seen[user] {
+			seen[user] = true
+			users = append(users, user)
+		}
+	}
+	return users
 }
 
 // eventKey identifies an increment.
@@ -51,13 +69,52 @@ type state struct {
 	// window that is missing has 0. It is nil if the totals were not read: then
 	// no increment is rejected because of them.
 	sums map[windowKey]int64
+	// locked holds the users whose rows another transaction may have locked. Their
+	// increments are left out.
+	locked map[userKey]bool
+	// fresh holds the users without a row that this transaction has locked, so that
+	// another one may be inserting their first. It is nil unless rows were probed.
+	fresh map[userKey]bool
+}
+
+// rowState says what a probe has found about the row of a total.
+type rowState int
+
+const (
+	absent rowState = iota // it does not exist, as far as can be seen
+	free                   // the probing transaction has locked it
+	locked                 // another transaction has locked it
+)
+
+// probed returns the state with the users whose rows a probe has found locked, and
+// those without rows.
+func (s state) probed(totals []*total, rows []rowState) state {
+	s.locked = maps.Clone(s.locked)
+	s.fresh = make(map[userKey]bool)
+	for _, t := range totals {
+		s.fresh[t.ownedBy()] = true
+	}
+	for i, t := range totals {
+		switch rows[i] {
+		case free:
+			delete(s.fresh, t.ownedBy())
+		case locked:
+			s.locked[t.ownedBy()] = true
+		case absent:
+		}
+	}
+	for user := range s.locked {
+		delete(s.fresh, user)
+	}
+	return s
 }
 
 // decision says which increments of a flush count.
 type decision struct {
 	layout
 	// results has one result for each increment. It is final for those that were
-	// counted before or are rejected, and empty for all others.
+	// counted before or are rejected, and empty for all others: those that count
+	// and those that are left out.
 	results []Result
 	// accepted holds the positions of the increments that count, in order.
 	accepted []int
@@ -80,10 +137,28 @@ type addition struct {
 	reachedAt models.Timestamp
 }
 
+// users returns the users whose increments count.
+func (d *decision) users(increments []*increment) []userKey {
+	counting := make([]*increment, len(d.accepted))
+	for n, i := range d.accepted {
+		counting[n] = increments[i]
+	}
+	return usersOf(counting)
+}
+
+// usersIn returns those of the users whose increments count that are in a set.
+func (d *decision) usersIn(set map[userKey]bool, increments []*increment) []userKey {
+	if len(set) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(d.users(increments), func(user userKey) bool { return !set[user] })
+}
+
 // decide decides which increments count, in their order.
 func decide(s state, increments []*increment) decision {
-	d := decision{layout: newLayout(increments, s.known), results: make([]Result, len(increments))}
+	d := decision{layout: newLayout(increments, s), results: make([]Result, len(increments))}
 	first := make(map[eventKey]int, len(increments))
+	left := make(map[eventKey]bool)       // ids of increments that are left out
 	sums := make([]int64, len(d.windows)) // by window, with the increments before
 	for i, w := range d.windows {
 		sums[i] = s.sums[w.windowKey]
@@ -98,6 +173,10 @@ func decide(s state, increments []*increment) decision {
 			d.repeats = append(d.repeats, repeat{i, earlier})
 			continue
 		}
+		if s.leaves(inc) || left[inc.key()] {
+			left[inc.key()] = true
+			continue
+		}
 		if err := inc.rejection(d.places[i], s.sums != nil, sums); err != nil {
 			d.results[i] = rejected(inc.EventID, err)
 			continue
@@ -109,6 +188,9 @@ func decide(s state, increments []*increment) decision {
 	d.additions = d.additionsOf(increments, d.accepted)
 	return d
 }
+
+// leaves reports whether an increment is left out because of a lock.
+func (s *state) leaves(inc *increment) bool { return inc.closed == nil && s.locked[inc.user()] }
 
 // rejection returns why an increment does not count, or nil.
 func (i *increment) rejection(p place, careful bool, sums []int64) *models.Error {
@@ -161,8 +243,12 @@ type balance struct {
 
 // outcome holds the results of a flush and the rows that it changes.
 type outcome struct {
-	// results has one result for each increment.
+	// results has one result for each increment. It is empty for those that were
+	// left out.
 	results []Result
+	// suspects holds those of the users left out of whom nobody knows whether they
+	// are the ones for whose rows a transaction has waited.
+	suspects []userKey
 	// events holds the increments that count, in the order in which their rows
 	// are locked.
 	events []models.ScoreEvent

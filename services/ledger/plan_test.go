@@ -61,7 +61,9 @@ func knownEvents(events ...models.ScoreEvent) map[eventKey]models.ScoreEvent {
 func describe(d decision, increments []*increment) []string {
 	lines := make([]string, len(increments))
 	for i, r := range d.results {
-		lines[i] = describeResult(r)
+		if lines[i] = describeResult(r); r.Status == "" {
+			lines[i] = "left out"
+		}
 	}
 	for _, i := range d.accepted {
 		lines[i] = increments[i].EventID + " counts"
@@ -141,6 +143,18 @@ func TestDecide(t *testing.T) {
 				"active 1 12 +2", "active 1 13 +13", "active 1 live +15",
 			},
 		},
+		{
+			"increments of locked users are left out, with later ones that have their ids",
+			state{known: knownEvents(counted), locked: map[userKey]bool{{"gifts", 1}: true}, sums: full},
+			[]*increment{
+				onEvent(1, 5, "a", 1), onEvent(2, 1, "b", 1), onEvent(1, 1, "b", 1), onEvent(1, 1, "c", 1), onEvent(2, 1, "c", 1),
+				onEvent(2, 1, "d", 1), onRolling(1, 1, "e", 12), onClosed(1, 1, "f"),
+			},
+			[]string{
+				"a duplicate 7 at 3", "b counts", "b repeats 1", "left out", "left out", "d counts", "e counts", "f rejected event_not_open",
+				"active 1 12 +1", "active 1 live +1", "gifts 2 event +2",
+			},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -149,6 +163,28 @@ func TestDecide(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestProbed(t *testing.T) {
+	t.Parallel()
+	increments := []*increment{
+		onRolling(1, 1, "a", 12), onRolling(1, 1, "b", 13), onRolling(2, 1, "c", 13), onRolling(3, 1, "d", 13), onEvent(1, 1, "e", 1), onEvent(2, 1, "f", 1),
+	}
+	excluded := map[userKey]bool{{"gifts", 1}: true}
+	s := state{locked: excluded}
+	totals := newLayout(increments, s).totals
+	// Totals 12, 13 and live of user 1; 13 and live of users 2 and 3; the event of
+	// user 2.
+	s = s.probed(totals, []rowState{free, absent, locked, absent, free, absent, absent, absent})
+	if diff := cmp.Diff(map[userKey]bool{{"gifts", 1}: true, {"active", 1}: true}, s.locked, cmp.AllowUnexported(userKey{})); diff != "" {
+		t.Errorf("locked (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[userKey]bool{{"gifts", 2}: true, {"active", 3}: true}, s.fresh, cmp.AllowUnexported(userKey{})); diff != "" {
+		t.Errorf("fresh (-want +got):\n%s", diff)
+	}
+	if len(excluded) != 1 {
+		t.Error("the state before has changed")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,17 +15,24 @@ import (
 	"stepboard/models"
 )
 
-// postgres counts in three round trips, and in four if the totals are locked
-// first. Rows are passed as arrays, so that the statements never change.
+// postgres counts in three round trips, and in one more each if rows are probed or
+// totals are locked first. Rows are passed as arrays, so that the statements never change.
 type postgres struct {
 	pool *pgxpool.Pool
+	// lockWait is how long a statement waits for a lock.
+	lockWait time.Duration
 }
+
+// idleWait is how long a transaction may be idle between two statements before
+// Postgres ends it. A process that takes longer was stopped, and its users wait.
+const idleWait = 5 * time.Second
 
 // SQLSTATE codes of errors that are expected.
 const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
 	uniqueViolation      = "23505"
+	lockNotAvailable     = "55P03"
 )
 
 // transact implements transactor. The transaction begins with the first step and
@@ -36,7 +44,7 @@ func (p *postgres) transact(ctx context.Context, fn func(transaction) error) err
 	}
 	// The pool closes a connection that is released within a transaction.
 	defer conn.Release()
-	tx := &postgresTx{conn: conn.Conn()}
+	tx := &postgresTx{conn: conn.Conn(), lockWait: p.lockWait}
 	err = fn(tx)
 	if tx.begun && !tx.committed && !conn.Conn().IsClosed() {
 		if _, rollback := conn.Exec(ctx, `ROLLBACK`); rollback != nil {
@@ -44,15 +52,23 @@ func (p *postgres) transact(ctx context.Context, fn func(transaction) error) err
 		}
 	}
 	var refused *pgconn.PgError
-	if errors.As(err, &refused) && (refused.Code == serializationFailure || refused.Code == deadlockDetected) {
-		return fmt.Errorf("%w: %w", errConflict, err)
+	if !errors.As(err, &refused) {
+		return err
 	}
-	return err
+	switch refused.Code {
+	case serializationFailure, deadlockDetected:
+		return fmt.Errorf("%w: %w", errConflict, err)
+	case lockNotAvailable:
+		return fmt.Errorf("%w: %w", errLocked, err)
+	default:
+		return err
+	}
 }
 
 // postgresTx is one transaction of postgres.
 type postgresTx struct {
 	conn             *pgx.Conn
+	lockWait         time.Duration
 	begun, committed bool
 }
 
@@ -62,12 +78,19 @@ func (t *postgresTx) batch() *pgx.Batch {
 	if !t.begun {
 		t.begun = true
 		b.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`)
-		// A query plan that was made while the tables were small would read whole
-		// tables, and stay cached while they grow.
-		b.Queue(`SET LOCAL enable_seqscan = off`)
+		b.Queue(settingsQuery, millis(t.lockWait), millis(idleWait))
 	}
 	return b
 }
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// settingsQuery makes settings that hold in the transaction. A query plan that was
+// made while the tables were small would read whole tables, and stay cached while
+// they grow; hence enable_seqscan.
+const settingsQuery = `
+	SELECT set_config('enable_seqscan', 'off', true), set_config('lock_timeout', $1, true),
+		set_config('idle_in_transaction_session_timeout', $2, true)`
 
 // The statements look each key up in the primary key's index, in the order of the
 // arrays: Postgres never joins a LATERAL with a limit in any other way.
@@ -76,6 +99,16 @@ const (
 	SELECT e.board, e.event_id, e.user_id, e.delta, e.score, e.reached_at
 	FROM unnest($1::text[], $2::text[]) AS k (board, event_id)
 	CROSS JOIN LATERAL (SELECT * FROM score_events e WHERE e.board = k.board AND e.event_id = k.event_id LIMIT 1) AS e`
+	probeQuery = `
+	SELECT free.yes IS NOT NULL, stored.yes IS NOT NULL
+	FROM unnest($1::text[], $2::bigint[], $3::text[]) WITH ORDINALITY AS k (board, user_id, total, n)
+	LEFT JOIN LATERAL (
+		SELECT true AS yes FROM score_totals t
+		WHERE t.board = k.board AND t.user_id = k.user_id AND t.total = k.total LIMIT 1 FOR UPDATE SKIP LOCKED) AS free ON true
+	LEFT JOIN LATERAL (
+		SELECT true AS yes FROM score_totals t
+		WHERE t.board = k.board AND t.user_id = k.user_id AND t.total = k.total LIMIT 1) AS stored ON true
+	ORDER BY k.n`
 	lockQuery = `
 	SELECT t.board, t.user_id, t.total, t.score
 	FROM unnest($1::text[], $2::bigint[], $3::text[]) AS k (board, user_id, total)
@@ -117,6 +150,37 @@ func (t *postgresTx) known(ctx context.Context, keys []eventKey) (map[eventKey]m
 		return found.Err()
 	})
 	return known, t.conn.SendBatch(ctx, b).Close()
+}
+
+// probe implements transaction.
+func (t *postgresTx) probe(ctx context.Context, totals []*total) ([]rowState, error) {
+	columns := newTotalColumns(len(totals))
+	for i, key := range totals {
+		columns.set(i, key.totalKey)
+	}
+	rows := make([]rowState, 0, len(totals))
+	b := t.batch()
+	b.Queue(probeQuery, columns.boards, columns.users, columns.names).Query(func(found pgx.Rows) error {
+		for found.Next() {
+			var isFree, isStored bool
+			if err := found.Scan(&isFree, &isStored); err != nil {
+				return err
+			}
+			switch {
+			case isFree:
+				rows = append(rows, free)
+			case isStored:
+				rows = append(rows, locked)
+			default:
+				rows = append(rows, absent)
+			}
+		}
+		if len(rows) != len(totals) {
+			return cmp.Or(found.Err(), errOrder)
+		}
+		return found.Err()
+	})
+	return rows, t.conn.SendBatch(ctx, b).Close()
 }
 
 // lock implements transaction. The windows are read by a statement of their own:

@@ -24,7 +24,7 @@ func NewStore(db *gorm.DB, pool *pgxpool.Pool) *Store {
 	if pool == nil {
 		return &Store{db: db, transactor: &sqlite{db: db}}
 	}
-	return &Store{db: db, transactor: &postgres{pool: pool}}
+	return &Store{db: db, transactor: &postgres{pool: pool, lockWait: lockWait}}
 }
 
 // transactor runs transactions. There is one for each kind of database.
@@ -32,7 +32,8 @@ type transactor interface {
 	// transact runs fn in a transaction in which each statement sees the commits
 	// before it. It commits if fn returns nil and has called finish; otherwise it
 	// rolls back. It returns errConflict if the database has ended the
-	// transaction because of another one.
+	// transaction because of another one, and errLocked if a step has waited too
+	// long for a lock.
 	transact(ctx context.Context, fn func(transaction) error) error
 }
 
@@ -42,6 +43,9 @@ type transaction interface {
 	// known returns those of the increments that are stored, with their user,
 	// delta, score and time. The keys are in order.
 	known(ctx context.Context, keys []eventKey) (map[eventKey]models.ScoreEvent, error)
+	// probe locks those of the totals that exist and that no other transaction has
+	// locked, without waiting. It returns the state of each.
+	probe(ctx context.Context, totals []*total) ([]rowState, error)
 	// lock locks the totals, in their order, and returns the scores of the totals
 	// and the sums of the windows. A total that does not exist has 0 and is not
 	// locked.

@@ -50,6 +50,11 @@ func (t *sqliteTx) known(_ context.Context, keys []eventKey) (map[eventKey]model
 	return known, nil
 }
 
+// probe implements transaction. No other transaction runs, so no row is locked.
+func (t *sqliteTx) probe(_ context.Context, totals []*total) ([]rowState, error) {
+	return slices.Repeat([]rowState{free}, len(totals)), nil
+}
+
 // lock implements transaction.
 func (t *sqliteTx) lock(_ context.Context, totals []*total, windows []*window) (balances, error) {
 	locked := balances{totals: make([]balance, len(totals))}

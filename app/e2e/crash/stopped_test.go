@@ -1,0 +1,92 @@
+package crash_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stepboard/app/e2e/harness"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/auth"
+)
+
+// A replica is stopped within a transaction that has increased totals. The other
+// one counts the increments of all other users meanwhile, and those of the users
+// in the transaction as soon as Postgres has ended it.
+func TestAStoppedReplicaHoldsUpOnlyItsUsers(t *testing.T) {
+	t.Parallel()
+	const users, calls = 20, 20
+	env := harness.Real(t)
+	link := testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN))
+	behind := env.Config
+	behind.Postgres.DSN = testenv.WithAddress(t, behind.Postgres.DSN, link.Addr())
+	boards := giftBoards(2)
+	stopped, living := testenv.Serve(t, behind, boards), testenv.Serve(t, env.Config, boards)
+	bearer := harness.Token(t, 1, auth.ScopeService)
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	give := func(p *testenv.Process, user int, id string) (status int, text string, err error) {
+		return harness.Request(t.Context(), client, bearer, "POST", p.URL+"/v1/boards/gifts/increments", harness.IncrementJSON(user, 1, id))
+	}
+	want := make(map[models.UserID]int64)
+	for user := 1; user <= users; user++ {
+		want[models.UserID(user)] = calls + 1
+		if status, text, err := give(stopped, user, fmt.Sprint("before-", user)); status != 200 || err != nil {
+			t.Fatalf("%d %s %v", status, text, err)
+		}
+	}
+	want[1] = 2
+	link.HoldAt(0, "stopped-1", "stopped-1") // the first is in the lookup of ids, the second in the step that commits
+	var lost, others, own sync.WaitGroup
+	lost.Go(func() {
+		if status, text, err := give(stopped, 1, "stopped-1"); err == nil && status != 503 {
+			t.Errorf("a replica that was stopped answered %d %s", status, text)
+		}
+	})
+	testenv.Eventually(t, "the transaction is held", func() bool { return link.Holding() })
+	if err := syscall.Kill(stopped.Pid(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	own.Go(func() {
+		for {
+			status, text, err := give(living, 1, "stopped-1")
+			if status != 503 || err != nil {
+				if status != 200 || err != nil || !strings.Contains(text, `"applied"`) {
+					t.Errorf("%d %s %v", status, text, err)
+				}
+				return
+			}
+			<-time.After(10 * time.Millisecond)
+		}
+	})
+	for user := 2; user <= users; user++ {
+		others.Go(func() {
+			for n := range calls {
+				if status, text, err := give(living, user, fmt.Sprintf("%d-%d", user, n)); status != 200 || err != nil {
+					t.Errorf("user %d: %d %s %v", user, status, text, err)
+					return
+				}
+			}
+		})
+	}
+	others.Wait()
+	own.Wait()
+	link.Cut()
+	if err := syscall.Kill(stopped.Pid(), syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	lost.Wait()
+	if diff := cmp.Diff(want, sums(t, env.Stores, `SELECT user_id, score FROM score_totals WHERE board = 'gifts'`)); diff != "" {
+		t.Errorf("totals (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, sums(t, env.Stores, `SELECT user_id, sum(delta)::bigint FROM score_events WHERE board = 'gifts' GROUP BY 1`)); diff != "" {
+		t.Errorf("increments (-want +got):\n%s", diff)
+	}
+}
