@@ -2,11 +2,13 @@ package browser
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"stepboard/internal/testenv"
+	"stepboard/models"
 )
 
 // Numbers of any length stay on one line, with names beside them.
@@ -95,4 +97,69 @@ func TestBrokenAddresses(t *testing.T) {
 	p.goTo("#/")
 	p.until("today is there again", rankingShown)
 	p.ignoreFaults("404")
+}
+
+// Errors are shown in the visitor's language, never in the API's words.
+func TestErrorTexts(t *testing.T) {
+	t.Parallel()
+	for _, language := range []string{"en-US", "zh-CN"} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeService(t, false)
+			f.ranks("steps", rankingFrom(1, 2, 3, 1))
+			p := newPage(t, viewport{width: 390, height: 844, language: language})
+			p.signIn(f.URL, fakeToken())
+			p.until("the ranking is there", rankingShown)
+			p.goTo("#/friends")
+			ask := func(number, code string) string {
+				t.Helper()
+				p.until("the form is there", "document.querySelector('#ask') !== null")
+				eval[any](p, "document.querySelector('#ask').value = ''")
+				p.typeIn("#ask", number)
+				p.until("the last error is gone", "document.querySelector('#ask-wrong').textContent === ''")
+				p.click(".ask .strong")
+				p.until("an error is shown for "+code, "document.querySelector('#ask-wrong').textContent !== ''")
+				text := eval[string](p, "document.querySelector('#ask-wrong').textContent")
+				if strings.Contains(text, rawDetail) || language == "zh-CN" != regexp.MustCompile(`\p{Han}`).MatchString(text) {
+					t.Errorf("%s shows %q", code, text)
+				}
+				return text
+			}
+			own := ask("1", "one's own number")
+			texts := map[string]string{own: "one's own number"}
+			for _, e := range []struct {
+				status int
+				code   models.Code
+			}{
+				{422, models.CodeValidationFailed},
+				{400, models.CodeInvalidRequest},
+				{404, models.CodeUserNotFound},
+				{409, models.CodeFriendLimit},
+				{403, models.CodeForbidden},
+				{408, models.CodeRequestTimeout},
+				{422, models.CodeDateClosed},
+				{422, models.CodeDateInFuture},
+				{422, models.CodeScoreOutOfRange},
+				{429, models.CodeRateLimited},
+				{503, models.CodeUnavailable},
+				{418, "a_new_code"},
+			} {
+				f.refuses("POST /v1/friends/requests", e.status, string(e.code))
+				text := ask("2", string(e.code))
+				if other, ok := texts[text]; ok {
+					t.Errorf("%s and %s are both %q", other, e.code, text)
+				}
+				texts[text] = string(e.code)
+			}
+			p.ignoreFaults("status of")
+			// A screen that can't be loaded says why.
+			f.refuses("GET /v1/boards/steps/friends", 422, "date_in_future")
+			p.goTo("#/day/2030-01-01")
+			p.until("a message is shown", "document.querySelector('main .notice') !== null")
+			if text := eval[string](p, "document.body.textContent"); strings.Contains(text, rawDetail) {
+				t.Errorf("the page shows %q", text)
+			}
+			p.ignoreFaults("status of")
+		})
+	}
 }

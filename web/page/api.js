@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useState } from './view.js';
 
 // ApiError is an error response of the service. Its status is 0 if there was no
-// response; its message may be shown to people.
+// response. Its message is for developers; people are shown a text by its code.
 export class ApiError extends Error {
   constructor(status, body) {
     super(body?.detail ?? '');

@@ -1,5 +1,5 @@
 // Components that several screens use.
-import { formatNumber, stripBidi, t } from './i18n.js';
+import { errorOf, formatNumber, stripBidi, t } from './i18n.js';
 import { Component, html, useEffect, useRef, useState } from './view.js';
 
 export const prefersReducedMotion = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
@@ -133,14 +133,17 @@ export function Notice({ icon, title, hint, action, onAction }) {
   </div>`;
 }
 
-// errorText returns a text about an error for people.
+// errorText returns a text about an error for people, in their language. The
+// service's own text is for developers.
 export function errorText(error) {
+  const text = errorOf(error?.code);
+  if (text) return text;
   if (!error) return t('wrong');
   if (error.status === 0) return t('offlineHint');
   if (error.status === 404) return t('notFound');
   if (error.status === 429) return t('tooMany');
   if (error.status >= 500) return t('unavailable');
-  return error.message || t('wrong');
+  return t('wrong');
 }
 
 export function ErrorNotice({ error, retry }) {

@@ -18,13 +18,13 @@ const requestsInterval = 10000;
 // A list of more friends than this can be searched.
 const searchable = 8;
 
-// messageOf returns the service's message about an error, which is more precise
-// than the page's own.
-const messageOf = (error) => error.message || errorText(error);
-
-function RequestForm({ sendRequest }) {
+function RequestForm({ user, sendRequest }) {
   const [id, setId] = useState('');
   const [error, setError] = useState('');
+  const input = (event) => {
+    setId(event.target.value);
+    setError('');
+  };
   const submit = async (event) => {
     event.preventDefault();
     const wanted = id.trim();
@@ -32,12 +32,16 @@ function RequestForm({ sendRequest }) {
       setError(t('askError'));
       return;
     }
+    if (wanted === user.user_id) {
+      setError(t('askSelf'));
+      return;
+    }
     setError('');
     try {
       await sendRequest(wanted);
       setId('');
     } catch (cause) {
-      setError(messageOf(cause));
+      setError(errorText(cause));
     }
   };
   return html`<form class="ask card" onSubmit=${submit} novalidate>
@@ -49,7 +53,7 @@ function RequestForm({ sendRequest }) {
         autocomplete="off"
         placeholder=${t('askHint')}
         value=${id}
-        onInput=${(event) => setId(event.target.value)}
+        onInput=${input}
         aria-invalid=${error ? 'true' : undefined}
         aria-describedby="ask-wrong"
       />
@@ -233,7 +237,7 @@ export function Friends({ session, onError, notify }) {
     try {
       await fetchJSON(token, path, { method });
     } catch (cause) {
-      notify(messageOf(cause));
+      notify(errorText(cause));
     }
     reload();
   };
@@ -254,7 +258,7 @@ export function Friends({ session, onError, notify }) {
   />`;
   return html`<div class="page">
     <header class="title"><h1 tabindex="-1">${t('friends')}</h1></header>
-    <${RequestForm} sendRequest=${sendRequest} />
+    <${RequestForm} user=${session.user} sendRequest=${sendRequest} />
     <${Requests} requests=${requests.data?.requests ?? []} act=${act} />
     <${FriendList} friends=${friends} error=${error} retry=${reload} onRemove=${setRemoving} />
     ${removing && dialog()}

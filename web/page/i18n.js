@@ -17,6 +17,9 @@ export function t(key, values = {}) {
   return texts[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
 }
 
+// errorOf returns the text of one of the API's error codes, or undefined.
+export const errorOf = (code) => texts.errors[code];
+
 // tRich is t for values that may be elements. It returns an array of children.
 export function tRich(key, values) {
   return texts[key]

@@ -4,6 +4,7 @@ import {
   AnimatedNumber,
   Avatar,
   ErrorNotice,
+  errorText,
   Icon,
   Name,
   Notice,
@@ -129,7 +130,7 @@ function DemoActions({ session, ranking, refresh, notify }) {
     try {
       notify(await action());
     } catch (error) {
-      notify(error.message || t('wrong'));
+      notify(errorText(error));
     }
     setBusy(false);
   };
