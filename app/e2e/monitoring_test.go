@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -26,15 +25,6 @@ var (
 // too.
 var ofRedisExporter = []string{"redis_memory_used_bytes", "redis_memory_max_bytes"}
 
-// dashboard is the part of Grafana's file that the test reads.
-type dashboard struct {
-	UID    string
-	Panels []struct {
-		Title   string
-		Targets []struct{ Expr string }
-	}
-}
-
 // rules is a file of alert rules.
 type rules struct {
 	Groups []struct {
@@ -54,25 +44,12 @@ type rules struct {
 func readQueries(t *testing.T) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
-	var board dashboard
-	if err := json.Unmarshal(testenv.Must(os.ReadFile("../../deploy/grafana/stepboard.json")), &board); err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range board.Panels {
-		if len(p.Targets) == 0 {
-			t.Errorf("panel %s shows nothing", p.Title)
-		}
+	for _, p := range readDashboard(t).Panels {
 		for _, target := range p.Targets {
 			found[p.Title+": "+target.Expr] = target.Expr
 		}
 	}
-	var alerts rules
-	decoder := yaml.NewDecoder(strings.NewReader(string(testenv.Must(os.ReadFile("../../deploy/prometheus/alerts.yml")))))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&alerts); err != nil {
-		t.Fatal(err)
-	}
-	for _, g := range alerts.Groups {
+	for _, g := range readRules(t).Groups {
 		for _, r := range g.Rules {
 			if r.Alert == "" || r.Annotations["summary"] == "" || r.Annotations["description"] == "" || r.Labels["severity"] == "" {
 				t.Errorf("alert %q lacks its name, severity, summary or description", r.Alert)
@@ -81,6 +58,18 @@ func readQueries(t *testing.T) map[string]string {
 		}
 	}
 	return found
+}
+
+// readRules returns the alert rules.
+func readRules(t *testing.T) rules {
+	t.Helper()
+	var alerts rules
+	decoder := yaml.NewDecoder(strings.NewReader(string(testenv.Must(os.ReadFile("../../deploy/prometheus/alerts.yml")))))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&alerts); err != nil {
+		t.Fatal(err)
+	}
+	return alerts
 }
 
 // writeRules writes the dashboard's queries to a file of rules. `.ci/run`
