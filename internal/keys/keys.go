@@ -163,7 +163,13 @@ func (k Builder) FriendsChanging(user models.UserID) string {
 //	writer    services/friends, on a miss
 //	lifetime  until the set is stored; ten seconds if the reader died
 //	truth     none needed: without it a set is read but not stored
-func (k Builder) FriendsLoading(user models.UserID) string { return k.user("friends-loading:{", user) }
+func (k Builder) FriendsLoading(user models.UserID) string { return k.user(friendsLoadingBegin, user) }
+
+const friendsLoadingBegin = "friends-loading:{"
+
+// FriendsLoadingBegin returns the prefix of all FriendsLoading keys, which no other
+// key has.
+func (k Builder) FriendsLoadingBegin() string { return k.Prefix + friendsLoadingBegin }
 
 func (k Builder) user(head string, user models.UserID) string {
 	buf := make([]byte, 0, 64)

@@ -202,25 +202,38 @@ func (c *Cache) forEachUser(ctx context.Context, users []models.UserID, queue fu
 // globSpecial escapes the characters that have a meaning in a pattern of keys.
 var globSpecial = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
-// dropAll removes every user's set, and returns how many there were. It scans
-// all keys of every master, in steps of about a millisecond.
+// dropAll removes every user's set and every reader's token, and returns how many
+// sets there were. It scans all keys of every master twice, in steps of about a
+// millisecond.
+//
+// The tokens go first. A Redis that went back in time has tokens again that a
+// change had removed, and their readers may store lists from before that change.
+// Once the tokens are gone, no such set appears behind the scan for sets.
 func (c *Cache) dropAll(ctx context.Context) (dropped int64, err error) {
+	if _, err := c.dropBegin(ctx, c.keys.FriendsLoadingBegin()); err != nil {
+		return 0, err
+	}
+	return c.dropBegin(ctx, c.keys.FriendsBegin())
+}
+
+// dropBegin removes the keys with this beginning, and returns how many there were.
+func (c *Cache) dropBegin(ctx context.Context, begin string) (dropped int64, err error) {
 	cluster, ok := c.rdb.(*redis.ClusterClient)
 	if !ok {
-		return c.dropAllOn(ctx, c.rdb)
+		return c.dropBeginOn(ctx, c.rdb, begin)
 	}
 	var total atomic.Int64
 	err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		n, err := c.dropAllOn(ctx, node)
+		n, err := c.dropBeginOn(ctx, node, begin)
 		total.Add(n)
 		return err
 	})
 	return total.Load(), err
 }
 
-// dropAllOn removes the sets that are on one server.
-func (c *Cache) dropAllOn(ctx context.Context, node redis.Cmdable) (dropped int64, err error) {
-	pattern := globSpecial.Replace(c.keys.FriendsBegin()) + "*"
+// dropBeginOn removes the keys with this beginning that are on one server.
+func (c *Cache) dropBeginOn(ctx context.Context, node redis.Cmdable, begin string) (dropped int64, err error) {
+	pattern := globSpecial.Replace(begin) + "*"
 	for cursor := uint64(0); ; {
 		keys, next, err := node.Scan(ctx, cursor, pattern, cacheBatch).Result()
 		if err != nil {

@@ -224,6 +224,33 @@ func TestStaleSetsAreDropped(t *testing.T) {
 	})
 }
 
+// A Redis that went back in time has a reader's token again that a change had
+// removed. The reader stores nothing with it once stale sets were dropped.
+func TestTokensAreDroppedWithStaleSets(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		p := &protocol{t: t, cache: NewCache(env.Redis, env.Keys), user: 1}
+		stale := staleSets(New(NewStore(env.Gorm), p.cache, env.Log), env, env.Keys)
+		if _, err := stale.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		reader := p.begin()
+		p.mark("writer")
+		p.clear("writer")
+		if err := env.Redis.Set(t.Context(), env.Keys.FriendsLoading(1), reader, loadingTTL).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := env.Redis.HSet(t.Context(), env.Keys.LossCheckpoint("friends", 0), "server", "another").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if dropped, err := stale.Run(t.Context()); err != nil || dropped != 0 {
+			t.Fatalf("%d sets dropped, %v", dropped, err)
+		}
+		p.store(reader, false)
+		p.store(p.begin(), true)
+	})
+}
+
 // A slot that moves loses no data, so its checkpoint on another server is no
 // restart. A key in it is still dropped.
 func TestSetsAreDroppedWhileASlotMoves(t *testing.T) {
