@@ -1,6 +1,7 @@
 package friends_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/friends"
 )
 
 // Without Redis lists are read from SQL, and changes are refused, because other
@@ -90,5 +92,64 @@ func TestTheSetInRedis(t *testing.T) {
 	}
 	if n := fmt.Sprint(env.Redis.Exists(ctx, env.Keys.FriendsLoading(1)).Val()); n != "0" {
 		t.Error("a reader's token was left behind")
+	}
+}
+
+// A change whose commit outlasts its marks leaves sets from before it. Sending the
+// change again removes them, although it finds nothing to change.
+func TestARepeatedChangeRemovesStaleSets(t *testing.T) {
+	t.Parallel()
+	const user, other, nobody = models.UserID(1), models.UserID(2), models.UserID(0)
+	for _, tt := range []struct {
+		name    string
+		friends bool // after the change
+		change  func(context.Context, *friends.Service) error
+	}{
+		{"remove", false, func(ctx context.Context, s *friends.Service) error { return s.Remove(ctx, user, other) }},
+		{"accept", true, func(ctx context.Context, s *friends.Service) error { return s.Accept(ctx, user, other) }},
+		{"request", true, func(ctx context.Context, s *friends.Service) error {
+			_, _, err := s.SendRequest(ctx, user, other)
+			return err
+		}},
+		{"replace", true, func(ctx context.Context, s *friends.Service) error {
+			return s.Replace(ctx, user, []models.UserID{other})
+		}},
+		{"replace by nobody", false, func(ctx context.Context, s *friends.Service) error { return s.Replace(ctx, user, nil) }},
+		{"import", true, func(ctx context.Context, s *friends.Service) error {
+			_, _, err := s.Import(ctx, []models.Edge{{A: user, B: other}})
+			return err
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+				service, ctx := newService(t, env), t.Context()
+				lists := map[models.UserID][]models.UserID{user: {}, other: {}}
+				stale := map[models.UserID]models.UserID{user: other, other: user}
+				if tt.friends {
+					lists = map[models.UserID][]models.UserID{user: {other}, other: {user}}
+					stale = map[models.UserID]models.UserID{user: nobody, other: nobody}
+				}
+				if err := service.Replace(ctx, user, lists[user]); err != nil {
+					t.Fatal(err)
+				}
+				if tt.name == "replace by nobody" {
+					delete(lists, other) // an empty list does not say who was on it
+				}
+				for id, member := range stale {
+					if err := env.Redis.SAdd(ctx, env.Keys.Friends(id), int64(member)).Err(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := tt.change(ctx, service); err != nil {
+					t.Fatal(err)
+				}
+				for id, want := range lists {
+					if got := sortedIDs(t, service, id); !slices.Equal(got, want) {
+						t.Errorf("user %v has friends %v, want %v", id, got, want)
+					}
+				}
+			})
+		})
 	}
 }

@@ -80,6 +80,9 @@ func (s *Service) List(ctx context.Context, user, after models.UserID, limit int
 
 // change runs fn in a transaction and keeps the copies in Redis true: users
 // whose lists have changed are marked before the commit and cleared after it.
+// So are those whose lists fn only found as they should be: the change that made
+// them so may have committed after its marks had expired, and is repeated by a
+// client that has seen it fail.
 // It continues if the client disconnects, because half a change is of no use.
 func (s *Service) change(ctx context.Context, fn func(*tx) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
@@ -130,8 +133,8 @@ func sorted(ids []models.UserID) []models.UserID {
 	return slices.Compact(ids)
 }
 
-// DropStale returns the recovery.Replay of friend sets. It drops all sets if Redis
-// may have forgotten that one was removed: it has restarted, another server has
+// DropStale returns the recovery.Replay of friend sets. It drops all sets, and the
+// tokens of readers, if Redis may have forgotten that one was removed: it has restarted, another server has
 // taken its place, or an earlier state was restored. Otherwise such a set would be
 // believed until it expires. Its rows are the sets that were dropped; they are
 // loaded again on their next read. Safe to run twice at once, and to cut off.

@@ -40,6 +40,7 @@ func (s *Service) Import(ctx context.Context, edges []models.Edge) (added int, r
 			return err
 		}
 		var full []Rejected
+		t.changed = users
 		added, full, err = t.importEdges(edges, counts)
 		rejected = append(rejected, full...)
 		return err

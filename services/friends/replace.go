@@ -71,6 +71,7 @@ func (t *tx) replace(user models.UserID, had, wanted []models.UserID) error {
 	if err := checkLimit(counts, gained...); err != nil {
 		return err
 	}
+	t.changed = append(append(t.changed, user), wanted...)
 	if err := t.unfriend(user, lost); err != nil {
 		return err
 	}

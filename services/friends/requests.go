@@ -54,6 +54,7 @@ func (s *Service) SendRequest(ctx context.Context, from, to models.UserID) (stat
 		}
 		if already, err := t.areFriends(from, to); err != nil || already {
 			status = StatusFriends
+			t.changed = append(t.changed, from, to)
 			return err
 		}
 		request, err := t.request(from, to)
@@ -89,6 +90,7 @@ func (s *Service) Accept(ctx context.Context, user, other models.UserID) error {
 			return err
 		}
 		if already, err := t.areFriends(user, other); err != nil || already {
+			t.changed = append(t.changed, user, other)
 			return err
 		}
 		request, err := t.request(user, other)
@@ -123,6 +125,7 @@ func (s *Service) Remove(ctx context.Context, user, other models.UserID) error {
 		if _, err := t.lock(lockOrder(user, other)); err != nil {
 			return err
 		}
+		t.changed = append(t.changed, user, other)
 		return t.unfriend(user, []models.UserID{other})
 	})
 }

@@ -106,7 +106,8 @@ func (s *Store) transact(ctx context.Context, fn func(*tx) error) error {
 // tx is one change in its transaction.
 type tx struct {
 	db *gorm.DB
-	// changed lists the users whose friend lists have changed so far.
+	// changed lists the users whose friend lists have changed so far, or were found
+	// to have been changed before.
 	changed []models.UserID
 }
 
