@@ -97,12 +97,17 @@ func (f *fakeService) refuses(call string, status int, code string) {
 func (f *fakeService) ranks(board string, ranking map[string]any) {
 	path := "GET /v1/boards/" + board + "/friends"
 	f.returns(path, ranking)
-	f.handle(path+"/stream", func(w http.ResponseWriter, r *http.Request) {
+	f.handle(path+"/stream", f.stream(func(*http.Request) map[string]any { return ranking }))
+}
+
+// stream answers with a ranking as an event.
+func (f *fakeService) stream(ranking func(*http.Request) map[string]any) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		f.mu.Lock()
 		changed := f.changed
 		f.mu.Unlock()
-		text, _ := json.Marshal(ranking)
+		text, _ := json.Marshal(ranking(r))
 		_, _ = fmt.Fprintf(w, "event: ranking\ndata: %s\n\n", text)
 		w.(http.Flusher).Flush()
 		// The stream ends with a change; the page connects again.
@@ -110,7 +115,7 @@ func (f *fakeService) ranks(board string, ranking map[string]any) {
 		case <-changed:
 		case <-r.Context().Done():
 		}
-	})
+	}
 }
 
 func respond(w http.ResponseWriter, status int, body any) {

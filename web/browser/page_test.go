@@ -1,8 +1,11 @@
 package browser
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -162,4 +165,105 @@ func TestErrorTexts(t *testing.T) {
 			p.ignoreFaults("status of")
 		})
 	}
+}
+
+// longList lets friends of the board steps be in this order, in pages.
+func (f *fakeService) longList(users []int) {
+	page := func(r *http.Request) map[string]any {
+		first, _ := strconv.Atoi(r.URL.Query().Get("cursor"))
+		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+		last := min(first+limit, len(users))
+		ranking := rankingFrom(first+1, users[first:last]...)
+		ranking["total"] = len(users)
+		if last < len(users) {
+			ranking["next_cursor"] = strconv.Itoa(last)
+		}
+		return ranking
+	}
+	f.handle("GET /v1/boards/steps/friends", func(w http.ResponseWriter, r *http.Request) { respond(w, http.StatusOK, page(r)) })
+	f.handle("GET /v1/boards/steps/friends/stream", f.stream(page))
+}
+
+// A list of several pages follows all changes and loses nobody, and Back finds it
+// where it was.
+func TestLongList(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	users := make([]int, 450)
+	for i := range users {
+		users[i] = i + 1
+	}
+	f.longList(users)
+	f.returns("GET /v1/boards/steps/history", map[string]any{"entries": []any{}, "partial": false})
+	p := newPage(t, phone)
+	p.signIn(f.URL, fakeToken())
+	p.until("the ranking is there", rankingShown)
+	shows := func(what string) {
+		t.Helper()
+		want := fmt.Sprint(users)
+		testenv.Eventually(t, what, func() bool {
+			shown := []string{}
+			for _, row := range p.rows() {
+				shown = append(shown, row.User)
+			}
+			return fmt.Sprint(shown) == want
+		})
+	}
+	for _, n := range []int{100, 200, 400, 450} {
+		p.click(".more")
+		p.until("the list is longer", "document.querySelectorAll('.ranking > li').length === "+strconv.Itoa(n))
+	}
+	shows("all pages are there")
+	// Somebody moves within the last page, and two change pages.
+	users = slices.Clone(users)
+	users[420], users[440] = users[440], users[420]
+	users[100], users[300] = users[300], users[100]
+	f.longList(users)
+	shows("all pages are the new ones")
+
+	eval[any](p, "scrollTo(0, 9000)")
+	p.click(`.ranking li[data-user="140"] a`)
+	p.until("the history is there", "location.hash === '#/history/140' && document.querySelector('main h1') !== null && scrollY === 0")
+	eval[any](p, "history.back()")
+	p.until("the list is where it was", "location.hash !== '#/history/140' && "+rankingShown+" && scrollY === 9000")
+	shows("all pages are there again")
+}
+
+// A board says how old it is while the service fails, and calls wait for as long as
+// the service asks.
+func TestOldBoard(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	f.ranks("steps", rankingFrom(1, 2, 3, 1))
+	f.returns("GET /v1/boards/steps/top", rankingFrom(1, 2, 3, 1))
+	p := newPage(t, phone)
+	p.signIn(f.URL, fakeToken())
+	p.goTo("#/boards/steps/top")
+	p.until("the board is there", "document.querySelector('.segments') !== null && "+rankingShown)
+	eval[any](p, `(() => { const set = setTimeout; window.delays = []; window.setTimeout = (f, ms) => { delays.push(ms); return set(f, ms); }; })()`)
+	f.handle("GET /v1/boards/steps/top", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3600")
+		refuse(w, http.StatusServiceUnavailable, "unavailable")
+	})
+	p.until("the board says that it is old", "document.querySelector('.banner') !== null && "+rankingShown)
+	p.until("the page waits for an hour", "delays.includes(3600000)")
+	p.screenshot("old-board-390")
+	p.ignoreFaults("503")
+}
+
+// A friend's name is shown on an address that was opened directly, and people can
+// see their own number.
+func TestNamesAndNumbers(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	friend := entry(10, 1, 1)
+	friend["since"] = "2026-01-01T00:00:00Z"
+	f.returns("GET /v1/friends", map[string]any{"friends": []any{friend}, "next_cursor": nil})
+	f.returns("GET /v1/boards/steps/history", map[string]any{"entries": []any{}, "partial": false})
+	p := newPage(t, phone)
+	p.signIn(f.URL+"/#/history/10", fakeToken())
+	p.until("the friend's name is there", "document.querySelector('h1 .name')?.textContent === 'User 10'")
+	p.goTo("#/friends")
+	p.until("the own number is there", "document.querySelector('.ask .hint b')?.textContent === '1'")
+	p.screenshot("own-number-390")
 }

@@ -4,10 +4,12 @@ import { useCallback, useEffect, useState } from './view.js';
 // ApiError is an error response of the service. Its status is 0 if there was no
 // response. Its message is for developers; people are shown a text by its code.
 export class ApiError extends Error {
-  constructor(status, body) {
+  constructor(status, body, seconds) {
     super(body?.detail ?? '');
     this.status = status;
     this.code = body?.code ?? '';
+    // wait is how many milliseconds the service wants to be left alone.
+    this.wait = 1000 * (Number(seconds) || 0);
   }
 
   // permanent reports whether the same request would fail again.
@@ -48,7 +50,8 @@ async function send(token, path, { method = 'GET', body, signal } = {}) {
   }
   if (!response.ok) {
     if (response.status === 401) refused(token);
-    throw new ApiError(response.status, await response.json().catch(() => null));
+    const body = await response.json().catch(() => null);
+    throw new ApiError(response.status, body, response.headers.get('Retry-After'));
   }
   return response;
 }
@@ -61,6 +64,21 @@ export async function fetchJSON(token, path, options) {
     if (isAbort(error)) throw error;
     throw new ApiError(0);
   });
+}
+
+export const friendPage = 200;
+
+// fetchAllFriends returns all pages of the list of friends.
+export async function fetchAllFriends(token, signal) {
+  const friends = [];
+  let cursor = '';
+  do {
+    const path = `/v1/friends?limit=${friendPage}${cursor}`;
+    const page = await fetchJSON(token, path, { signal });
+    friends.push(...page.friends);
+    cursor = page.next_cursor ? `&cursor=${encodeURIComponent(page.next_cursor)}` : '';
+  } while (cursor);
+  return friends;
 }
 
 // readEvents reads server-sent events until the stream ends. It calls
@@ -151,7 +169,7 @@ export function useFetch(token, path, interval = 0) {
           const error = toApiError(cause);
           setResult(withError(key, error));
           if (error.permanent) return;
-          wait ||= pollInterval;
+          wait = Math.max(wait || pollInterval, error.wait);
         }
         if (!wait) return;
         await sleep(wait, signal);

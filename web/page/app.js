@@ -77,13 +77,55 @@ function useToast() {
   return [html`<${Toast} message=${message} announcement=${announcement} />`, notify, announce];
 }
 
+// Positions of the screens in the tab's history, by the id in their entry's state.
+const positions = new Map();
+let currentId = '';
+let removeObserver = () => {};
+
+// scrollWhenLoaded scrolls to a position once the screen is long enough, unless the
+// visitor does something first.
+function scrollWhenLoaded(y) {
+  const controller = new AbortController();
+  const { signal } = controller;
+  const observer = new ResizeObserver(() => {
+    if (document.documentElement.scrollHeight < y + innerHeight) return;
+    scrollTo(0, y);
+    removeObserver();
+  });
+  removeObserver = () => {
+    observer.disconnect();
+    controller.abort();
+  };
+  for (const event of ['wheel', 'touchstart', 'keydown', 'pointerdown']) {
+    addEventListener(event, removeObserver, { signal, passive: true });
+  }
+  observer.observe(document.body);
+}
+
+// followHistory gives each entry of the tab's history an id, and remembers how far
+// its screen was scrolled. It runs before the new screen is drawn.
+function followHistory() {
+  positions.set(currentId, scrollY);
+  removeObserver();
+  currentId = history.state?.id;
+  if (currentId === undefined) {
+    currentId = crypto.getRandomValues(new Uint32Array(2)).join('-');
+    history.replaceState({ id: currentId }, '');
+  }
+}
+history.scrollRestoration = 'manual';
+followHistory();
+addEventListener('hashchange', followHistory);
+
 // useFocusOnNavigation moves the focus to the heading of a screen when the
-// address changes, but not when the page is opened.
+// address changes, but not when the page is opened. A screen that was left is
+// scrolled to where it was.
 function useFocusOnNavigation(hash) {
   const opened = useRef(false);
   useEffect(() => {
     if (opened.current) {
       scrollTo(0, 0);
+      if (positions.get(currentId) > 0) scrollWhenLoaded(positions.get(currentId));
       const heading = document.querySelector('main h1') ?? document.getElementById('main');
       heading?.focus({ preventScroll: true });
     }

@@ -1,6 +1,13 @@
 // All boards: the global ranking of each, the part around the viewer, and friends.
 import { useFetch } from './api.js';
-import { ErrorNotice, Icon, Notice, SegmentedControl, Skeleton } from './components.js';
+import {
+  ErrorNotice,
+  Icon,
+  Notice,
+  SegmentedControl,
+  Skeleton,
+  StaleBanner,
+} from './components.js';
 import {
   boardTitle,
   formatDateTime,
@@ -10,12 +17,12 @@ import {
   tCapitalized,
 } from './i18n.js';
 import { RankingList } from './ranking.js';
+import { maxLimit, usePages } from './pages.js';
 import { useFriendRanking } from './stream.js';
 import { html, useEffect, useState } from './view.js';
 
 const rankingInterval = 3000;
 const boardsInterval = 60000;
-const friendLimit = 200;
 const kinds = ['daily', 'event', 'rolling'];
 const scopes = ['top', 'around', 'friends'];
 const queries = { top: '?limit=50', around: '?radius=10' };
@@ -73,9 +80,12 @@ function BoardHeader({ board, ranking }) {
   </section>`;
 }
 
-function BoardRanking({ board, scope, result, retry, announce }) {
-  const { data: ranking, state, error } = result;
+function BoardRanking({ token, board, scope, result, retry, announce }) {
+  const { data: ranking, state, error, at } = result;
   const title = boardTitle(board.name);
+  const stale = ranking && (state === 'offline' || state === 'error');
+  const path = `/v1/boards/${board.name}/friends`;
+  const [entries, loadMore] = usePages(token, path, '', scope === 'friends' ? ranking : null);
   const list = () => {
     if (error?.code === 'forbidden') {
       return html`<${Notice} icon="lock" title=${t('privateTop')} />`;
@@ -90,26 +100,34 @@ function BoardRanking({ board, scope, result, retry, announce }) {
     }
     return html`<${RankingList}
       label=${title}
-      entries=${ranking.entries}
+      entries=${scope === 'friends' ? entries : ranking.entries}
       me=${ranking.me}
       total=${ranking.total}
       unit=${t(unitKey(board))}
       announce=${announce}
-    />`;
+    />
+    ${
+      scope === 'friends' &&
+      loadMore &&
+      html`<button class="button more" onClick=${loadMore}>${t('more')}</button>`
+    }`;
   };
   return html`<${BoardHeader} board=${board} ranking=${ranking} />
-    <section class="card list" aria-label=${title}>${list()}</section>`;
+    ${stale && html`<${StaleBanner} error=${error} at=${at} />`}
+    <section class=${stale ? 'card list stale' : 'card list'} aria-label=${title}>
+      ${list()}
+    </section>`;
 }
 
 function GlobalRanking({ session, board, scope, announce }) {
   const path = `/v1/boards/${board.name}/${scope}${queries[scope]}`;
   const [result, retry] = useFetch(session.token, path, rankingInterval);
-  return html`<${BoardRanking} ...${{ board, scope, result, retry, announce }} />`;
+  return html`<${BoardRanking} ...${{ token: session.token, board, scope, result, retry, announce }} />`;
 }
 
 function FriendsRanking({ session, board, scope, announce }) {
-  const [result] = useFriendRanking(session.token, board.name, friendLimit);
-  return html`<${BoardRanking} ...${{ board, scope, result, announce }} />`;
+  const [result] = useFriendRanking(session.token, board.name, maxLimit);
+  return html`<${BoardRanking} ...${{ token: session.token, board, scope, result, announce }} />`;
 }
 
 function BoardLinks({ boards, board, scope }) {

@@ -1,5 +1,5 @@
 // Components that several screens use.
-import { errorOf, formatNumber, stripBidi, t } from './i18n.js';
+import { errorOf, formatNumber, formatTime, stripBidi, t } from './i18n.js';
 import { Component, html, useEffect, useRef, useState } from './view.js';
 
 export const prefersReducedMotion = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
@@ -79,7 +79,8 @@ export function Avatar({ user, size = '' }) {
 
 // Profiles that a list has shown, for screens that know only a user id.
 const profiles = new Map();
-export const cacheProfiles = (users) => users.forEach((user) => profiles.set(user.user_id, user));
+export const cacheProfiles = (users) =>
+  users.forEach((user) => profiles.set(user.user_id, { ...user, known: true }));
 export const cachedProfile = (id) =>
   profiles.get(id) ?? { user_id: id, nickname: '', avatar_url: '' };
 
@@ -235,6 +236,14 @@ export function StatusPill({ state, final }) {
   }
   const [kind, text] = statusPills[state] ?? ['slow', 'loading'];
   return html`<span class=${`pill ${kind}`}><i></i>${t(text)}</span>`;
+}
+
+// StaleBanner says that a ranking is out of date, and why.
+export function StaleBanner({ error, at }) {
+  const reason = t(error?.status === 0 ? 'offlineTitle' : 'unavailable');
+  return html`<p class="banner" role="status">
+    <${Icon} name="cloud" />${`${reason} · ${t('stale', { time: formatTime(at) })}`}
+  </p>`;
 }
 
 // SegmentedControl chooses one of a few options, which are [value, text].

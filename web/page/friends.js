@@ -1,5 +1,5 @@
 // Friends and friend requests.
-import { fetchJSON, toApiError, useFetch } from './api.js';
+import { fetchAllFriends, fetchJSON, friendPage, toApiError, useFetch } from './api.js';
 import {
   Avatar,
   cacheProfiles,
@@ -13,7 +13,6 @@ import {
 import { formatDay, formatNumber, t, tRich } from './i18n.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
-const pageSize = 200;
 const requestsInterval = 10000;
 // A list of more friends than this can be searched.
 const searchable = 8;
@@ -59,6 +58,7 @@ function RequestForm({ user, sendRequest }) {
       />
       <button class="button strong">${t('ask')}</button>
     </div>
+    <p class="hint">${tRich('ownNumber', { id: html`<b>${user.user_id}</b>` })}</p>
     <p id="ask-wrong" class="wrong" role="alert">${error}</p>
   </form>`;
 }
@@ -127,18 +127,6 @@ function Requests({ requests, act }) {
       actions=${outgoingActions}
       act=${act}
     />`;
-}
-
-async function fetchAllFriends(token, signal) {
-  const friends = [];
-  let cursor = '';
-  do {
-    const path = `/v1/friends?limit=${pageSize}${cursor}`;
-    const page = await fetchJSON(token, path, { signal });
-    friends.push(...page.friends);
-    cursor = page.next_cursor ? `&cursor=${encodeURIComponent(page.next_cursor)}` : '';
-  } while (cursor);
-  return friends;
 }
 
 // useAllFriends returns {friends, error} with all pages of the list, sorted by
@@ -223,7 +211,7 @@ export function Friends({ session, onError, notify }) {
   const { token } = session;
   const [version, setVersion] = useState(0);
   const { friends, error } = useAllFriends(token, version);
-  const requestsPath = `/v1/friends/requests?limit=${pageSize}`;
+  const requestsPath = `/v1/friends/requests?limit=${friendPage}`;
   const [requests, reloadRequests] = useFetch(token, requestsPath, requestsInterval);
   const [removing, setRemoving] = useState(null);
   useEffect(() => {

@@ -1,6 +1,15 @@
 // The last 31 days of the viewer or of a friend.
-import { useFetch } from './api.js';
-import { Avatar, cachedProfile, ErrorNotice, Icon, Name, nameOf, Notice } from './components.js';
+import { fetchAllFriends, useFetch } from './api.js';
+import {
+  Avatar,
+  cachedProfile,
+  cacheProfiles,
+  ErrorNotice,
+  Icon,
+  Name,
+  nameOf,
+  Notice,
+} from './components.js';
 import {
   formatDay,
   formatLongDay,
@@ -166,7 +175,29 @@ function UserHistory({ session, friend, onError }) {
   return html`<div class="page"><${Title} friend=${friend} user=${session.user} />${content()}</div>`;
 }
 
+// useProfile returns the profile of a friend. If no list has shown it yet, it is
+// looked up among the friends.
+function useProfile(token, id) {
+  const [, update] = useState(0);
+  const profile = cachedProfile(id);
+  useEffect(() => {
+    if (!id || profile.known) return undefined;
+    const controller = new AbortController();
+    fetchAllFriends(token, controller.signal).then(
+      (friends) => {
+        cacheProfiles(friends);
+        update((n) => n + 1);
+      },
+      () => {}, // the number is shown instead of the name
+    );
+    return () => controller.abort();
+  }, [token, id]);
+  return profile;
+}
+
 export function History({ session, path: [id], onError }) {
-  const friend = id && id !== session.user.user_id ? cachedProfile(id) : null;
+  const friendId = id && id !== session.user.user_id ? id : null;
+  const profile = useProfile(session.token, friendId);
+  const friend = friendId && profile;
   return html`<${UserHistory} key=${friend?.user_id} ...${{ session, friend, onError }} />`;
 }

@@ -57,6 +57,7 @@ async function followStream(token, path, outerSignal, onRanking) {
 // It reads the stream; while that fails it polls.
 async function subscribe(token, path, query, signal, onRanking, onError) {
   for (let polls = 0; !signal.aborted;) {
+    let wait = 0;
     await untilVisible(signal);
     if (polls === 0) {
       try {
@@ -70,8 +71,11 @@ async function subscribe(token, path, query, signal, onRanking, onError) {
           onError(cause);
           return;
         }
+        wait = cause.wait ?? 0;
+        if (wait) onError(cause);
       }
     }
+    await sleep(wait, signal);
     try {
       onRanking('polling', await fetchJSON(token, path + query, { signal }));
     } catch (cause) {
@@ -79,8 +83,9 @@ async function subscribe(token, path, query, signal, onRanking, onError) {
       const error = toApiError(cause);
       onError(error);
       if (error.permanent) return;
+      wait = error.wait;
     }
-    await sleep(pollInterval, signal);
+    await sleep(Math.max(pollInterval, wait), signal);
     polls = (polls + 1) % pollsBeforeStream;
   }
 }

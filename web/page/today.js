@@ -9,6 +9,7 @@ import {
   Name,
   Notice,
   Skeleton,
+  StaleBanner,
   StatusPill,
 } from './components.js';
 import {
@@ -16,7 +17,6 @@ import {
   formatLongDay,
   formatNumber,
   formatRank,
-  formatTime,
   formatWeekday,
   isDay,
   rankParts,
@@ -24,11 +24,11 @@ import {
   tRich,
 } from './i18n.js';
 import { RankingList } from './ranking.js';
+import { maxLimit, usePages } from './pages.js';
 import { useFriendRanking } from './stream.js';
 import { html, useEffect, useLayoutEffect, useRef, useState } from './view.js';
 
 const firstLimit = 50;
-const maxLimit = 200;
 const maxSteps = 100000;
 const stripLength = 14;
 
@@ -237,28 +237,10 @@ function DayStrip({ today, selected }) {
   </div>`;
 }
 
-// usePages appends further pages to the first one. It returns [entries, loadMore];
-// loadMore is null after the last page.
-function usePages(token, path, first) {
-  const [more, setMore] = useState({ entries: [], cursor: null });
-  const cursor = more.entries.length ? more.cursor : first?.next_cursor;
-  const loadMore = async () => {
-    const query = `limit=${maxLimit}&date=${first.date}&cursor=${encodeURIComponent(cursor)}`;
-    const page = await fetchJSON(token, `${path}?${query}`);
-    setMore((was) => ({ entries: [...was.entries, ...page.entries], cursor: page.next_cursor }));
-  };
-  // Somebody who has moved may be on two pages.
-  const byUser = new Map();
-  for (const entry of [...(first?.entries ?? []), ...more.entries]) {
-    if (!byUser.has(entry.user_id)) byUser.set(entry.user_id, entry);
-  }
-  return [[...byUser.values()], cursor ? loadMore : null];
-}
-
-function DayRanking({ session, result, retry, limit, raiseLimit, announce, past }) {
+function DayRanking({ session, day, result, retry, limit, raiseLimit, announce, past }) {
   const { data: ranking, state, error } = result;
   const path = `/v1/boards/${session.board}/friends`;
-  const [entries, loadMore] = usePages(session.token, path, ranking);
+  const [entries, loadMore, pageError] = usePages(session.token, path, day, ranking);
   if (!ranking) {
     const failed = state === 'offline' || state === 'error';
     return failed ? html`<${ErrorNotice} error=${error} retry=${retry} />` : html`<${Skeleton} />`;
@@ -279,15 +261,8 @@ function DayRanking({ session, result, retry, limit, raiseLimit, announce, past 
       announce=${past ? null : announce}
       hrefOf=${hrefOf}
     />
+    ${pageError && html`<p class="wrong more" role="alert">${errorText(pageError)}</p>`}
     ${loadMore && html`<button class="button more" onClick=${more}>${t('more')}</button>`}`;
-}
-
-// StaleBanner says that a ranking is out of date, and why.
-function StaleBanner({ error, at }) {
-  const reason = t(error?.status === 0 ? 'offlineTitle' : 'unavailable');
-  return html`<p class="banner" role="status">
-    <${Icon} name="cloud" />${`${reason} · ${t('stale', { time: formatTime(at) })}`}
-  </p>`;
 }
 
 function DayScreen(props) {
@@ -318,13 +293,23 @@ function DayScreen(props) {
     </div>`;
 }
 
-function useLimit() {
-  const [limit, setLimit] = useState(firstLimit);
-  return [limit, () => setLimit(Math.min(maxLimit, limit * 2))];
+// Limits of the lists that were shown, so that Back finds a list as long as it was.
+const limits = new Map();
+
+function useLimit(key) {
+  const [limit, setLimit] = useState(limits.get(key) ?? firstLimit);
+  useEffect(() => {
+    setLimit(limits.get(key) ?? firstLimit);
+  }, [key]);
+  const raise = () => {
+    limits.set(key, Math.min(maxLimit, limit * 2));
+    setLimit(limits.get(key));
+  };
+  return [limit, raise];
 }
 
 export function Today({ session, notify, announce, onError, onToday }) {
-  const [limit, raiseLimit] = useLimit();
+  const [limit, raiseLimit] = useLimit('');
   const [result, refresh] = useFriendRanking(session.token, session.board, limit);
   const date = result.data?.date;
   useEffect(() => {
@@ -347,7 +332,7 @@ export function PastDay(props) {
 }
 
 function ValidDay({ session, path: [day], onError, onToday }) {
-  const [limit, raiseLimit] = useLimit();
+  const [limit, raiseLimit] = useLimit(day);
   const query = `?date=${day}&limit=${limit}`;
   const path = `/v1/boards/${session.board}/friends${query}`;
   const [result, retry] = useFetch(session.token, path);
