@@ -23,6 +23,9 @@ type composeFile struct {
 		Environment map[string]string `yaml:"environment"`
 		Healthcheck any               `yaml:"healthcheck"`
 		DependsOn   map[string]any    `yaml:"depends_on"`
+		ReadOnly    bool              `yaml:"read_only"`
+		CapDrop     []string          `yaml:"cap_drop"`
+		SecurityOpt []string          `yaml:"security_opt"`
 		Volumes     []string          `yaml:"volumes"`
 	} `yaml:"services"`
 	Volumes map[string]any `yaml:"volumes"`
@@ -100,5 +103,26 @@ func TestComposeFiles(t *testing.T) {
 				t.Errorf(".env.example does not name %s without a value", m[1])
 			}
 		}
+	}
+}
+
+// Every container of Stepboard, the one that migrates included, runs without
+// rights that it does not need.
+func TestComposeLocksStepboardDown(t *testing.T) {
+	t.Parallel()
+	built := 0
+	for _, file := range []string{"docker-compose.yml", "docker-compose.cluster.yml"} {
+		for name, s := range compose(t, file).Services {
+			if s.Build == "" {
+				continue
+			}
+			built++
+			if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
+				t.Errorf("%s: %s may write to its image, keeps capabilities or may gain privileges", file, name)
+			}
+		}
+	}
+	if built < 3 {
+		t.Errorf("only %d services are built from this repository", built)
 	}
 }
