@@ -6,6 +6,10 @@
 #              Needs Go and, for the page's code, Node's npx. The first run
 #              compiles golangci-lint, which takes minutes.
 # make format  formats the Go code and the page's code. Needs the same.
+# make sbom    writes stepboard.cdx.json, the software bill of materials of the
+#              binary that it builds, as CycloneDX JSON.
+# make vulncheck  looks for known vulnerabilities in what the code calls. Needs
+#              the network, or a copy of the database in GOVULNDB.
 # make soak    repeats the tests that kill processes many times: about an hour.
 # make bench   measures rates and memory for some minutes, with every core.
 
@@ -17,7 +21,7 @@ GOLANGCI_LINT = $(GO) tool -modfile=tools/go.mod golangci-lint
 # Every go command gets this tag, so that all of them share one build cache.
 export GOFLAGS := $(GOFLAGS) -tags=nomsgpack
 
-.PHONY: build test lint format soak bench
+.PHONY: build test lint format sbom vulncheck soak bench
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o stepboard .
@@ -41,6 +45,12 @@ lint:
 format:
 	$(PRETTIER) --write web
 	$(GOLANGCI_LINT) fmt
+
+sbom: build
+	$(GO) run ./scripts/sbom stepboard >stepboard.cdx.json
+
+vulncheck:
+	$(GO) tool -modfile=tools/go.mod govulncheck ./...
 
 soak: build
 	SOAK=1 TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -race -count=1 -timeout=2h -run Soak ./...
