@@ -29,6 +29,7 @@ import (
 var notCommands = []struct{ doc, line, why string }{
 	{"README.md", `{"rank":1,"user_id":"1002","score":12000,`, "lines of an answer that is shown whole in Running it"},
 	{"docs/guide.md", "const response = await fetch(", "JavaScript; the page's own reader is tested in a browser"},
+	{"docs/operations.md", "location / {", "settings of nginx"},
 	{"docs/architecture.md", "composite = score × 2^T + (2^T - 1 - t)", "a formula"},
 }
 
