@@ -4,8 +4,9 @@
 // A bucket is archived in runs. A run is recorded first. Then the bucket's keys
 // are frozen, that is, renamed under the run's number, so that no process
 // writes to them any more. The frozen entries are read in ranking order,
-// stored, compared with what was read, and committed in one transaction. Only
-// then are the frozen keys dropped. A run that was not finished is resumed by
+// stored, compared with what was read, and committed in one transaction. Before
+// the commit the run freezes and reads what has appeared meanwhile. Only then are
+// the frozen keys dropped. A run that was not finished is resumed by
 // the next caller: nothing was dropped, and storing the same entries again
 // changes nothing. Entries that arrive later are frozen and merged by a later
 // run, which takes the larger composite of each user and assigns all ranks anew.
@@ -35,6 +36,10 @@ const (
 	// runDeadline bounds a run.
 	runDeadline = 6 * time.Hour
 )
+
+// maxMerges is how many runs one call of Archive makes at most. Entries that keep
+// arriving wait for the next call.
+const maxMerges = 3
 
 // errDeadline is the cause of a run's context that has passed its deadline.
 var errDeadline = errors.New("the run has passed its deadline")
@@ -66,9 +71,8 @@ type storage interface {
 	// exist.
 	ensurePartition(ctx context.Context, day models.Date) error
 	// storeRun stores the rows of a run, merges them with the bucket's archived
-	// rows, verifies the result and completes the run, all in one transaction. If
-	// merge is false, no user occurs twice in rows.
-	storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, merge bool, now time.Time) (totals, error)
+	// rows, verifies the result and completes the run, all in one transaction.
+	storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, now time.Time) (totals, error)
 	// composites returns the users' composites in a bucket, in the order of users.
 	composites(ctx context.Context, bucket *models.Bucket, users []models.UserID) ([]models.Composite, error)
 	// dropMonths drops the months before that of the given day. It returns how
@@ -137,7 +141,9 @@ func (s *Service) Close() {
 }
 
 // Archive archives one bucket, or merges the entries that arrived since it was
-// archived. It returns the run; if nothing is left to do, that is the last run.
+// archived. If entries arrive during the run, it makes a further run at once. It
+// returns the last run, with the entries that all of its runs have moved; if
+// nothing is left to do, that is the run that was last before.
 // It calls progress with the number of entries moved so far. It reads the bucket
 // once, and its memory does not grow with the bucket. While two other buckets are
 // being archived in this process, it waits for one of them to be done. A run that
@@ -231,12 +237,32 @@ func (s *Service) Start(ctx context.Context, bucket *models.Bucket) (run models.
 	return run, err
 }
 
-// archive makes one run. The caller holds the bucket's lease.
-func (s *Service) archive(ctx context.Context, bucket *models.Bucket, progress func(moved int64)) (models.ArchiveRun, error) {
-	run, err := s.beginRun(ctx, bucket)
-	if err != nil || run.State == models.ArchiveComplete {
-		return run, err
+// archive makes runs until nothing of the bucket is left. The caller holds the
+// bucket's lease.
+func (s *Service) archive(ctx context.Context, bucket *models.Bucket, progress func(moved int64)) (run models.ArchiveRun, err error) {
+	var moved int64
+	for made := range maxMerges {
+		run, err = s.beginRun(ctx, bucket)
+		if err == nil && run.State == models.ArchiveComplete {
+			if made > 0 {
+				run.Moved = moved
+			}
+			return run, nil
+		}
+		if err == nil {
+			run, err = s.makeRun(ctx, bucket, run, progress)
+		}
+		moved += run.Moved
+		if err != nil {
+			return run, err
+		}
 	}
+	run.Moved = moved
+	return run, nil
+}
+
+// makeRun carries out a run that was recorded, and drops what it has moved.
+func (s *Service) makeRun(ctx context.Context, bucket *models.Bucket, run models.ArchiveRun, progress func(moved int64)) (models.ArchiveRun, error) {
 	progress(0)
 	ctx, cancel := context.WithTimeoutCause(ctx, s.deadline, errDeadline)
 	defer cancel()
@@ -298,19 +324,12 @@ func (s *Service) beginRun(ctx context.Context, bucket *models.Bucket) (models.A
 // executeRun carries out the run up to and including its commit. It returns the
 // frozen parts, which may be dropped then.
 func (s *Service) executeRun(ctx context.Context, bucket *models.Bucket, run *models.ArchiveRun, progress func(moved int64)) ([]models.FrozenPart, error) {
-	if err := s.hot.Freeze(ctx, bucket, run.Run); err != nil {
-		return nil, err
-	}
-	parts, err := s.hot.FrozenParts(ctx, bucket, run.Run)
-	if err != nil {
-		return nil, err
-	}
 	if err := s.store.storage.ensurePartition(ctx, bucket.Day); err != nil {
 		return nil, err
 	}
 	reporter := s.store.reportProgress(ctx, *run)
 	defer reporter.stop()
-	rows, err := openRows(ctx, s.hot, bucket, parts, s.progressEvery, func(moved int64) {
+	rows, err := openRows(ctx, s.hot, bucket, run.Run, s.progressEvery, func(moved int64) {
 		progress(moved)
 		reporter.report(moved)
 	})
@@ -319,27 +338,14 @@ func (s *Service) executeRun(ctx context.Context, bucket *models.Bucket, run *mo
 	}
 	defer rows.close()
 	now := s.clock().UTC()
-	stored, err := s.store.storage.storeRun(ctx, bucket, run.Run, rows, mayRepeat(parts), now)
+	stored, err := s.store.storage.storeRun(ctx, bucket, run.Run, rows, now)
 	run.Moved = rows.totals.rows
 	if err != nil {
 		return nil, err
 	}
 	run.State, run.FinishedAt = models.ArchiveComplete, &now
 	run.Entries, run.ScoreSum, run.Hash = stored.rows, stored.scoreSum, stored.hash
-	return parts, nil
-}
-
-// mayRepeat reports whether a user may occur in more than one part. That
-// requires several parts of one shard.
-func mayRepeat(parts []models.FrozenPart) bool {
-	seen := make(map[int]bool, len(parts))
-	for _, p := range parts {
-		if seen[p.Shard] {
-			return true
-		}
-		seen[p.Shard] = true
-	}
-	return false
+	return rows.frozen, nil
 }
 
 // recordFailure records why a run has failed, even if ctx has ended. If it

@@ -111,7 +111,7 @@ func (p *postgres) attached(ctx context.Context, q queryRower, name string) (boo
 
 // storeRun implements storage. The staging table belongs to the transaction, so
 // that it never holds rows of a run that died.
-func (p *postgres) storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, merge bool, now time.Time) (stored totals, err error) {
+func (p *postgres) storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, now time.Time) (stored totals, err error) {
 	committing := false
 	err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		if err := p.stage(ctx, tx, bucket, rows); err != nil {
@@ -119,6 +119,7 @@ func (p *postgres) storeRun(ctx context.Context, bucket *models.Bucket, run int,
 		}
 		source := "archive_staging"
 		expected := rows.totals
+		merge := rows.repeats
 		if !merge {
 			err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM archived_scores WHERE board = $1 AND day = $2)`, bucket.Board, bucket.Day.UTC()).Scan(&merge)
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,18 +19,34 @@ const (
 	chunkEntries = 500
 	// progressEvery is the number of rows between two reports of progress.
 	progressEvery = 100_000
+	// maxFreezes is how often a reader freezes the bucket at most.
+	maxFreezes = 5
 )
 
-// rowReader merges the frozen parts of a bucket into rows in ranking order. It
-// holds two chunks of each part, whatever the bucket's size. Not safe for
-// concurrent use.
+// rowReader freezes a bucket and merges its frozen parts into rows in ranking
+// order. It holds two chunks of each part, whatever the bucket's size. Not safe
+// for concurrent use.
+//
+// After the last row it freezes the bucket again, because a key may have come
+// back: a server that fails over or is restored forgets that it was renamed. Rows
+// that it finds then follow the others, in an order of their own.
 type rowReader struct {
 	codec  score.Codec
-	parts  partHeap
-	totals totals
+	hot    HotStore
+	bucket *models.Bucket
+	run    int
+	// frozen holds the parts that are read or were read.
+	frozen []models.FrozenPart
+	// freezes counts the calls of open.
+	freezes int
+	// repeats is true if a user may occur in several rows.
+	repeats bool
+	parts   partHeap
+	totals  totals
 	// progress is called with the number of rows after each progressEvery rows.
 	progress      func(moved int64)
 	progressEvery int64
+	ctx           context.Context // of the readers
 	cancel        context.CancelFunc
 	readers       sync.WaitGroup
 }
@@ -51,23 +68,49 @@ type chunk struct {
 	err     error
 }
 
-// openRows starts reading the parts. The caller must call close.
-func openRows(ctx context.Context, hot HotStore, bucket *models.Bucket, parts []models.FrozenPart, progressEvery int64, progress func(moved int64)) (*rowReader, error) {
+// openRows freezes a bucket under the number of a run and starts reading its
+// parts. The caller must call close.
+func openRows(ctx context.Context, hot HotStore, bucket *models.Bucket, run int, progressEvery int64, progress func(moved int64)) (*rowReader, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	rows := &rowReader{codec: score.Of(bucket), progress: progress, progressEvery: progressEvery, cancel: cancel}
+	rows := &rowReader{
+		codec: score.Of(bucket), hot: hot, bucket: bucket, run: run,
+		progress: progress, progressEvery: progressEvery, ctx: ctx, cancel: cancel,
+	}
+	if err := rows.open(); err != nil {
+		rows.close()
+		return nil, err
+	}
+	return rows, nil
+}
+
+// open freezes the bucket and starts reading the parts that were not read.
+func (rows *rowReader) open() error {
+	rows.freezes++
+	if err := rows.hot.Freeze(rows.ctx, rows.bucket, rows.run); err != nil {
+		return err
+	}
+	parts, err := rows.hot.FrozenParts(rows.ctx, rows.bucket, rows.run)
+	if err != nil {
+		return err
+	}
 	for _, part := range parts {
+		if slices.Contains(rows.frozen, part) {
+			continue
+		}
+		rows.repeats = rows.repeats || rows.freezes > 1 ||
+			slices.ContainsFunc(rows.frozen, func(p models.FrozenPart) bool { return p.Shard == part.Shard })
+		rows.frozen = append(rows.frozen, part)
 		p := &partReader{chunks: make(chan chunk, 1), left: part.Entries}
-		rows.readers.Go(func() { readPart(ctx, hot, bucket, part, p.chunks) })
+		rows.readers.Go(func() { readPart(rows.ctx, rows.hot, rows.bucket, part, p.chunks) })
 		rows.parts = append(rows.parts, p)
 	}
 	for _, p := range rows.parts {
 		if err := p.refill(); err != nil {
-			rows.close()
-			return nil, err
+			return err
 		}
 	}
 	heap.Init(&rows.parts)
-	return rows, nil
+	return nil
 }
 
 // close stops reading and waits for the readers.
@@ -107,6 +150,11 @@ func readPart(ctx context.Context, hot HotStore, bucket *models.Bucket, p models
 
 // next returns the next row. After the last one ok is false.
 func (rows *rowReader) next() (r row, ok bool, err error) {
+	if len(rows.parts) == 0 && rows.freezes < maxFreezes {
+		if err := rows.open(); err != nil {
+			return row{}, false, err
+		}
+	}
 	if len(rows.parts) == 0 {
 		return row{}, false, nil
 	}

@@ -107,7 +107,7 @@ func TestTwoRunsAtATime(t *testing.T) {
 		goOn := make(chan struct{})
 		s := f.archiveOver(&hookedStore{f.boards, func(step string) error {
 			switch step {
-			case "frozen":
+			case "read":
 				count(1)
 				<-goOn
 			case "dropped":

@@ -48,7 +48,7 @@ func (s *sqlite) ensurePartition(context.Context, models.Date) error { return ni
 
 // storeRun implements storage. It reads all rows before the transaction begins,
 // because the database runs one transaction at a time.
-func (s *sqlite) storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, _ bool, now time.Time) (stored totals, err error) {
+func (s *sqlite) storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, now time.Time) (stored totals, err error) {
 	best := make(map[models.UserID]models.Composite)
 	for {
 		r, ok, err := rows.next()

@@ -64,10 +64,10 @@ var (
 // firstRun lists the steps of a day's first run in their order.
 var firstRun = []step{
 	{"before the run is recorded", atPostgres(0, `INSERT INTO "board_archives"`), "", 1},
+	{"while the month's partition is made", atPostgres(0, "ATTACH PARTITION"), stillRunning, 1},
 	{"before the shards are frozen", atRedis(0, "renamenx"), stillRunning, 1},
 	{"one shard is frozen", atRedis(300, "renamenx"), stillRunning, 2},
 	{"all shards are frozen", atRedis(0, "zcard"), stillRunning, 2},
-	{"while the month's partition is made", atPostgres(0, "ATTACH PARTITION"), stillRunning, 2},
 	{"before the first chunk", atRedis(0, "zrevrange"), stillRunning, 2},
 	{"before the second chunk", atRedis(0, "\r\n500\r\n"), stillRunning, 2},
 	{"before the third chunk", thirdChunk, stillRunning, 2},
