@@ -267,3 +267,57 @@ func TestNamesAndNumbers(t *testing.T) {
 	p.until("the own number is there", "document.querySelector('.ask .hint b')?.textContent === '1'")
 	p.screenshot("own-number-390")
 }
+
+// Who rises is drawn above those who are passed, and the viewer's row says how many
+// they were, also where it sticks to the edge of the screen.
+func TestOvertaking(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, true)
+	f.returns("GET /demo/people", map[string]any{"people": []any{map[string]any{"user_id": "1", "nickname": "User 1", "token": fakeToken()}}})
+	f.ranks("steps", rankingFrom(1, 2, 3, 4, 5, 6, 7, 1))
+	p := newPage(t, desktop)
+	p.open(f.URL)
+	p.until("the ranking is there", "document.querySelectorAll('.ranking > li').length === 7")
+	// Animations stand still, so that they can be looked at.
+	eval[any](p, `(() => {
+		const animate = Element.prototype.animate;
+		Element.prototype.animate = function (...how) { const a = animate.apply(this, how); a.pause(); return a; };
+	})()`)
+	f.ranks("steps", rankingFrom(1, 2, 7, 3, 1, 4, 5, 6))
+	p.until("the row says how many were passed", "document.querySelector('.own .passed')?.textContent === '▲ 3 passed'")
+	hidden := eval[[]string](p, `[50, 100, 150, 200, 300].flatMap((time) => {
+		document.getAnimations().forEach((a) => { if (a.playState === 'paused') a.currentTime = time; });
+		return ['7', '1'].filter((user) => {
+			const row = document.querySelector('.ranking [data-user="' + user + '"]');
+			const box = row.getBoundingClientRect();
+			return [0.1, 0.5, 0.9].some((part) => !row.contains(document.elementFromPoint(box.left + box.width / 2, box.top + box.height * part)));
+		}).map((user) => user + ' at ' + time);
+	})`)
+	// User 7 rises above everybody but the viewer.
+	if len(hidden) > 0 {
+		t.Errorf("rows that rise are hidden: %q", hidden)
+	}
+	eval[any](p, "document.getAnimations().forEach((a) => { if (a.playState === 'paused') a.currentTime = 110; })")
+	p.screenshot("overtaking-1280")
+	eval[any](p, "document.getAnimations().forEach((a) => { if (a.playState === 'paused') a.finish(); })")
+
+	// On a phone the row sticks to the lower edge.
+	p.emulate(phone)
+	users := []int{}
+	for user := 2; user < 40; user++ {
+		users = append(users, user)
+	}
+	f.ranks("steps", rankingFrom(1, append(slices.Clone(users), 1)...))
+	p.until("the viewer is far down", "document.querySelector('.own .rank')?.textContent === '39'")
+	eval[any](p, "document.getAnimations().forEach((a) => { if (a.playState === 'paused') a.finish(); })")
+	f.ranks("steps", rankingFrom(1, append(slices.Clone(users[:30]), append([]int{1}, users[30:]...)...)...))
+	p.until("the row says how many were passed", "document.querySelector('.own .passed')?.textContent === '▲ 8 passed'")
+	p.until("the row moves where it sticks", "document.querySelector('.own').getAnimations().length === 1")
+	type box struct{ Top, Bottom float64 }
+	own := eval[box](p, "(({ top, bottom }) => ({ Top: top, Bottom: bottom }))(document.querySelector('.own').getBoundingClientRect())")
+	toast := eval[float64](p, "document.querySelector('.message').getBoundingClientRect().bottom")
+	if toast > own.Top || own.Bottom > 844 {
+		t.Errorf("a toast ends at %.0f, the row is at %+v", toast, own)
+	}
+	p.screenshot("overtaking-390")
+}

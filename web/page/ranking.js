@@ -1,7 +1,7 @@
 // A ranked list whose rows move to their new places.
 import { Avatar, cacheProfiles, Name, nameOf, prefersReducedMotion } from './components.js';
 import { formatNumber, formatRank, stripBidi, t } from './i18n.js';
-import { html, useEffect, useLayoutEffect, useRef } from './view.js';
+import { html, useEffect, useLayoutEffect, useRef, useState } from './view.js';
 
 // Animations of one row add up, so that it may move again while it is moving.
 const moveOptions = {
@@ -10,6 +10,17 @@ const moveOptions = {
   composite: 'add',
 };
 const fadeOptions = { duration: 300 };
+
+// lift raises a row that passes others above them, for as long as it moves.
+function lift(row) {
+  const zIndex = row.classList.contains('own') ? 5 : 4;
+  const frames = [
+    { zIndex, scale: 1 },
+    { zIndex, scale: 1.04, offset: 0.3 },
+    { zIndex, scale: 1 },
+  ];
+  row.animate(frames, { duration: moveOptions.duration });
+}
 
 // useMoveAnimation moves each row from its previous place to its new one. All
 // rows have the same height, so the distance follows from the two indexes.
@@ -33,12 +44,37 @@ function useMoveAnimation(list, entries) {
       if (before === i) return;
       if (before === undefined) {
         row.animate([{ opacity: 0 }, { opacity: 1 }], fadeOptions);
-      } else if (!sticks(row, i)) {
+        return;
+      }
+      if (!sticks(row, i)) {
         const start = `translateY(${(before - i) * height}px)`;
         row.animate([{ transform: start }, { transform: 'translateY(0)' }], moveOptions);
       }
+      if (before > i) lift(row);
     });
   }, [entries]);
+}
+
+const passedTime = 5000;
+
+// usePassed returns how many people the viewer has just passed. Whoever leaves the
+// ranking is not passed.
+function usePassed(me, total) {
+  const [passed, setPassed] = useState(0);
+  const last = useRef({});
+  useLayoutEffect(() => {
+    const before = last.current;
+    last.current = { rank: me?.rank, total };
+    if (!before.rank || !me || before.rank === me.rank) return;
+    const n = before.rank - me.rank - Math.max(0, before.total - total);
+    setPassed((was) => (n > 0 ? was + n : 0));
+  }, [me?.rank, total]);
+  useEffect(() => {
+    if (!passed) return undefined;
+    const timer = setTimeout(() => setPassed(0), passedTime);
+    return () => clearTimeout(timer);
+  }, [passed]);
+  return passed;
 }
 
 const announceInterval = 6000;
@@ -67,7 +103,7 @@ function useRankAnnouncement(me, total, announce) {
 // A score above 0 has at least this part of the longest bar, so that it is seen.
 const shortestBar = 0.012;
 
-function Row({ entry, best, own, unit, href }) {
+function Row({ entry, best, own, passed, unit, href }) {
   const label = t('row', {
     place: formatRank(entry.rank),
     name: stripBidi(nameOf(entry)),
@@ -75,13 +111,16 @@ function Row({ entry, best, own, unit, href }) {
     unit,
   });
   const scale = best > 0 ? Math.max(entry.score / best, shortestBar) : 0;
+  const tag = passed
+    ? html`<span class="tag passed">${t('passed', { n: formatNumber(passed) })}</span>`
+    : html`<span class="tag">${t('you')}</span>`;
   const content = html`
     <span class=${`rank rank-${entry.rank}`}>${formatNumber(entry.rank)}</span>
     <${Avatar} user=${entry} />
     <span class="who">
       <span class="naming">
         <${Name} user=${entry} />
-        ${own && html`<span class="tag">${t('you')}</span>`}
+        ${own && tag}
       </span>
       <span class="bar"><span style=${{ transform: `scaleX(${scale})` }}></span></span>
     </span>
@@ -112,12 +151,14 @@ export function RankingList({ label, entries, me, total, unit, hrefOf, announce 
   const shown = meIsShown ? entries : [...entries, me];
   useMoveAnimation(list, shown);
   useRankAnnouncement(me, total, announce);
+  const passed = usePassed(me, total);
   const best = Math.max(0, entries[0]?.score ?? 0);
   const row = (entry) => html`<${Row}
     key=${entry.user_id}
     entry=${entry}
     best=${best}
     own=${entry.user_id === me?.user_id}
+    passed=${entry.user_id === me?.user_id ? passed : 0}
     unit=${unit}
     href=${hrefOf?.(entry)}
   />`;
