@@ -54,12 +54,19 @@ func (s *Buckets) Load(ctx context.Context, board, name string) (*models.Bucket,
 // No I/O.
 //
 // An existing bucket decides itself when it begins and ends: after a change of
-// the board's time zone the definition gives other times.
+// the board's time zone the definition gives other times, and other names. If two
+// buckets are in progress then, the later day is the current one.
 func (s *Buckets) Current(b *Board, now time.Time) *models.Bucket {
 	bucket := s.propose(b, now)
-	for _, t := range []time.Time{now, bucket.StartsAt.Add(-time.Millisecond), bucket.EndsAt} {
-		found, ok := s.cached(b.Name, s.propose(b, t).Name)
-		if ok && !now.Before(found.StartsAt) && now.Before(found.EndsAt) {
+	next := s.propose(b, bucket.EndsAt)
+	for _, proposed := range []*models.Bucket{s.propose(b, next.EndsAt), next, bucket} {
+		if found := s.covering(proposed, now); found != nil {
+			return found
+		}
+	}
+	for before, day := bucket, 0; day < zoneDays; day++ {
+		before = s.propose(b, before.StartsAt.Add(-time.Millisecond))
+		if found := s.covering(before, now); found != nil {
 			return found
 		}
 	}
@@ -105,31 +112,51 @@ func (s *Buckets) ByName(ctx context.Context, b *Board, name string) (*models.Bu
 	return s.Load(ctx, proposed.Board, proposed.Name)
 }
 
-// prepare makes the board's buckets that are current or will be soon. It also
-// loads earlier ones that still take updates, so that they are in memory when
-// Postgres is away; these are not made before somebody writes to them.
+// loadOpen loads the buckets of all boards that take uploads or have not begun,
+// so that they are in memory when Postgres is away, and so that they decide about
+// their days whatever the definition proposes by now. One query.
+func (s *Buckets) loadOpen(ctx context.Context) error {
+	open, err := s.store.open(ctx, s.clock())
+	if err != nil {
+		return err
+	}
+	for i := range open {
+		s.remember(&open[i])
+	}
+	return nil
+}
+
+// prepare makes the board's buckets that are current or will be soon.
 func (s *Buckets) prepare(ctx context.Context, b *Board) error {
 	now := s.clock()
+	soon := now.Add(prepareAhead)
 	var failed error
-	for bucket := s.propose(b, now); !bucket.StartsAt.After(now.Add(prepareAhead)); {
-		_, err := s.ensure(ctx, bucket)
-		failed = errors.Join(failed, err)
-		next := s.propose(b, bucket.EndsAt)
-		if next.Name == bucket.Name {
-			break
-		}
-		bucket = next
+	if current := s.Current(b, now); !current.StartsAt.After(soon) {
+		_, failed = s.ensure(ctx, current)
 	}
 	for bucket := s.propose(b, now); ; {
-		before := s.propose(b, bucket.StartsAt.Add(-time.Millisecond))
-		if before.Name == bucket.Name || before.Final(now) {
+		next := s.propose(b, bucket.EndsAt)
+		if next.Name == bucket.Name || next.StartsAt.After(soon) {
 			return failed
 		}
-		if _, err := s.Load(ctx, b.Name, before.Name); err != nil && !errors.Is(err, ErrNoBucket) {
-			failed = errors.Join(failed, err)
-		}
-		bucket = before
+		_, err := s.ensure(ctx, next)
+		failed = errors.Join(failed, err)
+		bucket = next
 	}
+}
+
+// zoneDays is how many days the dates of two time zones may be apart. Current
+// looks as far in both directions.
+const zoneDays = 2
+
+// covering returns the cached bucket of the proposed one's name if a moment is in
+// it, otherwise nil.
+func (s *Buckets) covering(proposed *models.Bucket, now time.Time) *models.Bucket {
+	found, ok := s.cached(proposed.Board, proposed.Name)
+	if !ok || now.Before(found.StartsAt) || !now.Before(found.EndsAt) {
+		return nil
+	}
+	return found
 }
 
 // propose returns the bucket of a moment as the definition would make it.

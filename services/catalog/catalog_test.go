@@ -424,3 +424,42 @@ func TestTodayAfterAChangeOfZone(t *testing.T) {
 		}
 	})
 }
+
+// A process that starts after a change of the time zone westwards takes and serves
+// the day in progress as the processes do that run already.
+func TestRestartAfterAChangeOfZone(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, from, to, now, day string }{
+		{"an hour into the day", "Asia/Shanghai", "America/New_York", "2026-11-19T17:00:00Z", "2026-11-20"},
+		{"from the first zone to the last", "Etc/GMT-14", "Etc/GMT+12", "2026-11-19T10:30:00Z", "2026-11-20"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+				now, today := *moment(tt.now), day(t, tt.day)
+				env.Clock.Set(now)
+				def := steps()
+				def.TimeZone = tt.from
+				newCatalog(t, env, def)
+				def.TimeZone = tt.to
+				c, b := newCatalog(t, env, def)
+				if got := c.Buckets.Current(b, now); got.Day != today || !got.Open(now) {
+					t.Errorf("the current day is %v, from %v", got.Day, got.StartsAt)
+				}
+				if _, err := c.Buckets.Resolve(b, &today, now); err != nil {
+					t.Errorf("reading: %v", err)
+				}
+				if _, err := c.Buckets.ForUpload(t.Context(), b, today, now); err != nil {
+					t.Errorf("an upload: %v", err)
+				}
+				if _, err := c.Buckets.ForImport(t.Context(), b, today, now); err != nil {
+					t.Errorf("an import: %v", err)
+				}
+				tomorrow := today + 1
+				if _, err := c.Buckets.Resolve(b, &tomorrow, now); models.CodeOf(err) != models.CodeDateInFuture {
+					t.Errorf("the next day: %v", err)
+				}
+			})
+		})
+	}
+}

@@ -111,7 +111,7 @@ func (d *Definitions) Add(ctx context.Context, def models.Board) (*Board, error)
 	return d.Board(def.Name)
 }
 
-// Refresh reads all definitions and makes the buckets that are current or will
+// Refresh reads all definitions and open buckets, and makes the buckets that are current or will
 // be soon. It takes two queries, and two more for each new bucket, and ends
 // after refreshTimeout at the latest.
 func (d *Definitions) Refresh(ctx context.Context) error {
@@ -136,7 +136,7 @@ func (d *Definitions) Refresh(ctx context.Context) error {
 		}
 	}
 	d.index.boards.Store(&boards)
-	var failed error
+	failed := d.buckets.loadOpen(ctx)
 	for _, b := range boards {
 		failed = errors.Join(failed, d.buckets.prepare(ctx, b))
 	}

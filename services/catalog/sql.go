@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -112,6 +113,15 @@ func (s *Store) bucket(ctx context.Context, board, name string) (*models.Bucket,
 		return nil, fmt.Errorf("read bucket %s of board %s: %w", name, board, err)
 	}
 	return &bucket, nil
+}
+
+// open returns the buckets of all boards that close after the given time.
+func (s *Store) open(ctx context.Context, now time.Time) ([]models.Bucket, error) {
+	var buckets []models.Bucket
+	if err := s.db.WithContext(ctx).Where("closes_at > ?", now.UTC()).Find(&buckets).Error; err != nil {
+		return nil, fmt.Errorf("read open buckets: %w", err)
+	}
+	return buckets, nil
 }
 
 // ensure inserts the proposed bucket unless it exists, and returns the stored one.

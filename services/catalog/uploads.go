@@ -38,12 +38,13 @@ func (s *Buckets) ForUpload(ctx context.Context, b *Board, d models.Date, now ti
 // Errors: those of ForUpload.
 func (s *Buckets) ForImport(ctx context.Context, b *Board, d models.Date, now time.Time) (*models.Bucket, error) {
 	proposed, err := b.kind.bucketForDay(b, d, s.hotDays)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case d > b.Today(now):
-		return nil, models.Errorf(models.CodeDateInFuture, "%v has not begun on this board", d)
-	case d < FirstDay:
+	}
+	if err := checkBegun(s.cachedOr(proposed), d, now); err != nil {
+		return nil, err
+	}
+	if d < FirstDay {
 		return nil, models.Errorf(models.CodeDateClosed, "days before %v are not kept", FirstDay)
 	}
 	return s.ensure(ctx, proposed)
