@@ -47,7 +47,7 @@ format:
 	$(GOLANGCI_LINT) fmt
 
 sbom: build
-	$(GO) run ./scripts/sbom stepboard >stepboard.cdx.json
+	$(GO) run ./scripts/sbom stepboard "$$(./stepboard version | cut -d' ' -f2 | tr -d ,)" >stepboard.cdx.json
 
 vulncheck:
 	$(GO) tool -modfile=tools/go.mod govulncheck ./...

@@ -2,7 +2,7 @@
 // standard output, as CycloneDX JSON: the modules that the linker has built in,
 // their versions and checksums, and the Go release.
 //
-//	sbom BINARY
+//	sbom BINARY VERSION
 //
 // It needs no network. The same binary always gives the same document.
 package main
@@ -18,22 +18,24 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: sbom BINARY")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: sbom BINARY VERSION")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1], os.Stdout); err != nil {
+	if err := run(os.Args[1], os.Args[2], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "sbom:", err)
 		os.Exit(1)
 	}
 }
 
-// run writes the document of the binary at path.
-func run(path string, out io.Writer) error {
+// run writes the document of the binary at path. The linker records the version
+// of a release only in a checkout of its tag, so it is an argument.
+func run(path, version string, out io.Writer) error {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
 		return err
 	}
+	info.Main.Version = version
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(newDocument(info))
