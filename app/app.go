@@ -169,7 +169,7 @@ func (a *App) buildBoards(o Options, names keys.Builder) {
 	a.Boards = board.NewStore(o.Stores.Redis, names, o.Clock)
 	a.Friends = friends.New(friends.NewStore(o.Stores.Gorm), friends.NewCache(o.Stores.Redis, names), o.Log)
 	a.Users = directory.New(directory.NewStore(o.Stores.Gorm), o.Log)
-	a.Archive = archive.New(archive.NewStore(o.Stores.Gorm, o.Stores.Pool), a.Boards, a.leases, o.Clock, o.Log)
+	a.Archive = archive.New(archive.NewStore(o.Stores.Gorm, o.Stores.Pool), a.Boards, a.leases, archiveRecovery(o), o.Clock, o.Log)
 	a.registry.MustRegister(newArchiveCollector(a.Archive))
 }
 
@@ -186,7 +186,8 @@ func (a *App) buildLedger(o Options) {
 	a.increments = ledger.NewStore(o.Stores.Gorm, o.Stores.Pool)
 	a.Ledger = ledger.New(a.increments, a.Catalog.Buckets, a.Boards, o.Clock, o.Log)
 	a.Reconciler = ledger.NewReconciler(ledger.ReconcilerOptions{
-		Store: a.increments, Totals: a.Catalog.Buckets, Boards: a.Boards, Clock: o.Clock, Log: o.Log, Rewind: rewind,
+		Store: a.increments, Totals: a.Catalog.Buckets, Boards: a.Boards, Archived: a.Archive.Complete,
+		Clock: o.Clock, Log: o.Log, Rewind: rewind,
 	})
 	a.registry.MustRegister(newLedgerCollector(a.Ledger))
 }
@@ -238,7 +239,7 @@ func (a *App) buildJobs(o Options) error {
 	if err != nil {
 		return fmt.Errorf("jobs.archive_cron: %w", err)
 	}
-	purger := ledger.NewPurger(a.increments, a.Catalog.Buckets, o.Clock)
+	purger := ledger.NewPurger(a.increments, a.Catalog.Buckets, a.Archive.Complete, o.Clock)
 	list := o.Traces.jobs(
 		jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths),
 		jobs.Reconcile(newRecovery(o, recovery.Ledger, a.Reconciler.Replay).Run, a.Catalog.Buckets, a.Boards, o.Clock, o.Log, a.registry),
@@ -267,6 +268,17 @@ func (a *App) newReplayJob(o Options) jobs.Job {
 	job := jobs.Replay(r.Run)
 	job.MetricsOnly = a.consumer == nil
 	return job
+}
+
+// archiveRecovery tells the archive whether Redis may lack queued updates. It returns
+// nil without a queue.
+func archiveRecovery(o Options) archive.Recovery {
+	if o.Config.Ingest.Mode == "direct" {
+		return nil
+	}
+	r := newRecovery(o, recovery.Queue, nil)
+	r.Timeout = replayTimeout
+	return r
 }
 
 // newRecovery restores one kind of data after the boards' Redis has lost some.

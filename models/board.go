@@ -84,6 +84,9 @@ type Bucket struct {
 	// totals add up to a user's score. Such a bucket is raised with the total of
 	// one hour: the one in which it was reached.
 	WindowHours int
+	// FromLedger reports whether the scores are the running totals of the ledger.
+	// Redis then holds a copy, and nothing of it has to be kept for the archive.
+	FromLedger bool
 	// Day is the day under which the archive files the bucket.
 	Day Date
 	// ColdAt is when the bucket becomes the archive's. Updates that are applied

@@ -84,7 +84,8 @@ func (k Builder) BoardNow(bucket *models.Bucket, shard int) string {
 }
 
 // Late names the updates applied to one shard of a bucket after it had turned cold.
-// Readers don't see them; the next archival merges them.
+// Readers don't see them; the next archival merges them. Buckets of the ledger have
+// none.
 //
 //	example   board:{steps.07}:20261120:late
 //	type      sorted set, as Board

@@ -10,6 +10,7 @@ ALTER TABLE boards
     ADD COLUMN ends_at      timestamptz,
     ADD COLUMN window_hours integer NOT NULL DEFAULT 0;
 ALTER TABLE board_buckets ADD COLUMN window_hours integer NOT NULL DEFAULT 0;
+ALTER TABLE board_buckets ADD COLUMN from_ledger boolean NOT NULL DEFAULT false;
 
 -- One row for each increment that was counted, so that an event id counts once.
 -- The primary key has the id and not the user, because an id must be unique over

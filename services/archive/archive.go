@@ -10,6 +10,8 @@
 // the next caller: nothing was dropped, and storing the same entries again
 // changes nothing. Entries that arrive later are frozen and merged by a later
 // run, which takes the larger composite of each user and assigns all ranks anew.
+//
+// A bucket of the ledger is archived from its running totals, whatever Redis has.
 package archive
 
 import (
@@ -60,6 +62,13 @@ type HotStore interface {
 	Unarchived(ctx context.Context, buckets []*models.Bucket, runs []int) ([]bool, error)
 }
 
+// Recovery knows whether the hot store is complete.
+type Recovery interface {
+	// Complete returns an error while the hot store may lack updates that will be
+	// applied again.
+	Complete(ctx context.Context) error
+}
+
 // Leases lets one replica at a time work on a bucket.
 type Leases interface {
 	Hold(ctx context.Context, name string, fn func(context.Context) error) error
@@ -73,6 +82,9 @@ type storage interface {
 	// storeRun stores the rows of a run, merges them with the bucket's archived
 	// rows, verifies the result and completes the run, all in one transaction.
 	storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, now time.Time) (totals, error)
+	// storeTotals stores the bucket's running totals in place of its archived rows,
+	// verifies them and completes the run, all in one transaction.
+	storeTotals(ctx context.Context, bucket *models.Bucket, run int, now time.Time) (totals, error)
 	// composites returns the users' composites in a bucket, in the order of users.
 	composites(ctx context.Context, bucket *models.Bucket, users []models.UserID) ([]models.Composite, error)
 	// dropMonths drops the months before that of the given day. It returns how
@@ -91,8 +103,10 @@ type Service struct {
 	store  *Store
 	hot    HotStore
 	leases Leases
-	clock  models.Clock
-	log    *slog.Logger
+	// recovery is nil if nothing is ever applied again.
+	recovery Recovery
+	clock    models.Clock
+	log      *slog.Logger
 	// complete maps the bucketKey of each bucket known to be archived to true.
 	// An archived bucket stays archived.
 	complete sync.Map
@@ -124,10 +138,11 @@ func (s *Service) Stats() *Stats { return &s.stats }
 
 type bucketKey struct{ board, name string }
 
-// New returns a service. The caller must call Close.
-func New(store *Store, hot HotStore, leases Leases, clock models.Clock, log *slog.Logger) *Service {
+// New returns a service. recovery may be nil, which means that what the hot store
+// has lost is lost for good. The caller must call Close.
+func New(store *Store, hot HotStore, leases Leases, recovery Recovery, clock models.Clock, log *slog.Logger) *Service {
 	return &Service{
-		store: store, hot: hot, leases: leases, clock: clock, log: log,
+		store: store, hot: hot, leases: leases, recovery: recovery, clock: clock, log: log,
 		runs: make(chan struct{}, maxRuns), deadline: runDeadline, progressEvery: progressEvery,
 		stop: make(chan struct{}),
 	}
@@ -152,7 +167,8 @@ func (s *Service) Close() {
 // Errors: CodeBoardKind for a bucket of a rolling board, which is never
 // archived; CodeBucketHot for a bucket that may not be archived yet;
 // CodeArchiveRunning if another caller is archiving it; ErrVerification if the
-// stored rows differ from the entries read. After any error Redis still has
+// stored rows differ from the entries read; the error of Recovery.Complete while
+// Redis may lack updates, unless the bucket is the ledger's. After any error Redis still has
 // every entry that was not committed.
 func (s *Service) Archive(ctx context.Context, bucket *models.Bucket, progress func(moved int64)) (run models.ArchiveRun, err error) {
 	if err := s.checkCold(bucket); err != nil {
@@ -244,10 +260,13 @@ func (s *Service) archive(ctx context.Context, bucket *models.Bucket, progress f
 	for made := range maxMerges {
 		run, err = s.beginRun(ctx, bucket)
 		if err == nil && run.State == models.ArchiveComplete {
+			if bucket.FromLedger {
+				err = s.dropKeys(ctx, bucket, run.Run)
+			}
 			if made > 0 {
 				run.Moved = moved
 			}
-			return run, nil
+			return run, err
 		}
 		if err == nil {
 			run, err = s.makeRun(ctx, bucket, run, progress)
@@ -306,6 +325,9 @@ func (s *Service) beginRun(ctx context.Context, bucket *models.Bucket) (models.A
 	}
 	next := models.ArchiveRun{Board: bucket.Board, Bucket: bucket.Name, Run: max(1, last.Run), Shards: bucket.Shards, Attempts: last.Attempts + 1}
 	if last.State == models.ArchiveComplete {
+		if bucket.FromLedger {
+			return last, nil // no increment comes later
+		}
 		unarchived, err := s.hot.Unarchived(ctx, []*models.Bucket{bucket}, []int{last.Run})
 		if err != nil || !unarchived[0] {
 			return last, err
@@ -327,9 +349,12 @@ func (s *Service) executeRun(ctx context.Context, bucket *models.Bucket, run *mo
 	if err := s.store.storage.ensurePartition(ctx, bucket.Day); err != nil {
 		return nil, err
 	}
+	if bucket.FromLedger {
+		return nil, s.archiveTotals(ctx, bucket, run)
+	}
 	reporter := s.store.reportProgress(ctx, *run)
 	defer reporter.stop()
-	rows, err := openRows(ctx, s.hot, bucket, run.Run, s.progressEvery, func(moved int64) {
+	rows, err := openRows(ctx, s.hot, s.recovery, bucket, run.Run, s.progressEvery, func(moved int64) {
 		progress(moved)
 		reporter.report(moved)
 	})
@@ -343,9 +368,41 @@ func (s *Service) executeRun(ctx context.Context, bucket *models.Bucket, run *mo
 	if err != nil {
 		return nil, err
 	}
+	completeRun(run, stored, now)
+	return rows.frozen, nil
+}
+
+// archiveTotals carries out a run of a bucket of the ledger.
+func (s *Service) archiveTotals(ctx context.Context, bucket *models.Bucket, run *models.ArchiveRun) error {
+	now := s.clock().UTC()
+	stored, err := s.store.storage.storeTotals(ctx, bucket, run.Run, now)
+	if err != nil {
+		return err
+	}
+	run.Moved = stored.rows
+	completeRun(run, stored, now)
+	return nil
+}
+
+// completeRun sets the fields of a run that has committed.
+func completeRun(run *models.ArchiveRun, stored totals, now time.Time) {
 	run.State, run.FinishedAt = models.ArchiveComplete, &now
 	run.Entries, run.ScoreSum, run.Hash = stored.rows, stored.scoreSum, stored.hash
-	return rows.frozen, nil
+}
+
+// dropKeys removes what Redis has of an archived bucket of the ledger.
+func (s *Service) dropKeys(ctx context.Context, bucket *models.Bucket, run int) error {
+	err := s.hot.Freeze(ctx, bucket, run)
+	if err == nil {
+		var parts []models.FrozenPart
+		if parts, err = s.hot.FrozenParts(ctx, bucket, run); err == nil && len(parts) > 0 {
+			err = s.hot.DropFrozen(ctx, bucket, parts)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("archive %s of board %s: it is archived, but: %w", bucket.Day, bucket.Board, err)
+	}
+	return nil
 }
 
 // recordFailure records why a run has failed, even if ctx has ended. If it

@@ -56,7 +56,7 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 
 // archiveOver returns an archive that uses another hot store.
 func (f *fixture) archiveOver(hot archive.HotStore) *archive.Service {
-	s := archive.New(f.store, hot, f.leases, f.env.Clock.Now, f.env.Log)
+	s := archive.New(f.store, hot, f.leases, nil, f.env.Clock.Now, f.env.Log)
 	f.t.Cleanup(s.Close)
 	return s
 }

@@ -142,12 +142,8 @@ func (p *postgres) storeRun(ctx context.Context, bucket *models.Bucket, run int,
 		if stored != expected {
 			return fmt.Errorf("%w: read %v; the archive would hold %v", ErrVerification, expected, stored)
 		}
-		_, err = tx.Exec(ctx, `
-			UPDATE board_archives SET state = 'complete', moved = $4, entries = $5, score_sum = $6, hash = $7, finished_at = $8, error = ''
-			WHERE board = $1 AND bucket = $2 AND run = $3`,
-			bucket.Board, bucket.Name, run, rows.totals.rows, stored.rows, stored.scoreSum, stored.hash, now)
-		if err != nil {
-			return fmt.Errorf("complete run: %w", err)
+		if err := p.complete(ctx, tx, bucket, run, rows.totals.rows, stored, now); err != nil {
+			return err
 		}
 		committing = true
 		return nil
@@ -158,9 +154,67 @@ func (p *postgres) storeRun(ctx context.Context, bucket *models.Bucket, run int,
 	return stored, err
 }
 
-// stage copies the rows into the staging table. It first locks the bucket: a
-// process that has lost its lease without noticing waits for this lock.
-func (p *postgres) stage(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, rows *rowReader) error {
+// complete records that the run is complete.
+func (p *postgres) complete(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, run int, moved int64, stored totals, now time.Time) error {
+	_, err := tx.Exec(ctx, `
+		UPDATE board_archives SET state = 'complete', moved = $4, entries = $5, score_sum = $6, hash = $7, finished_at = $8, error = ''
+		WHERE board = $1 AND bucket = $2 AND run = $3`,
+		bucket.Board, bucket.Name, run, moved, stored.rows, stored.scoreSum, stored.hash, now)
+	if err != nil {
+		return fmt.Errorf("complete run: %w", err)
+	}
+	return nil
+}
+
+// storeTotals implements storage. The rows are ranked in the staging table, and
+// compared with the ledger before they are stored and with the staging table
+// afterwards.
+func (p *postgres) storeTotals(ctx context.Context, bucket *models.Bucket, run int, now time.Time) (stored totals, err error) {
+	err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		if err := p.begin(ctx, tx, bucket); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `
+			INSERT INTO archive_staging (rank, user_id, score, reached_at)
+			SELECT row_number() OVER (ORDER BY score DESC, reached_at, user_id::text COLLATE "C" DESC), user_id, score, reached_at
+			FROM score_totals WHERE board = $1 AND total = $2 AND score > 0`, bucket.Board, bucket.Name)
+		if err != nil {
+			return fmt.Errorf("rank totals: %w", err)
+		}
+		staged, err := p.sum(ctx, tx, "archive_staging")
+		if err != nil {
+			return err
+		}
+		counted := totals{hash: staged.hash}
+		err = tx.QueryRow(ctx, `SELECT count(*), coalesce(sum(score), 0)::bigint FROM score_totals WHERE board = $1 AND total = $2 AND score > 0`,
+			bucket.Board, bucket.Name).Scan(&counted.rows, &counted.scoreSum)
+		if err != nil {
+			return fmt.Errorf("sum up the ledger: %w", err)
+		}
+		if staged != counted {
+			return fmt.Errorf("%w: the ledger has %v; staged %v", ErrVerification, counted, staged)
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM archived_scores WHERE board = $1 AND day = $2`, bucket.Board, bucket.Day.UTC()); err != nil {
+			return fmt.Errorf("delete archived rows: %w", err)
+		}
+		if err := p.insert(ctx, tx, bucket, "archive_staging"); err != nil {
+			return err
+		}
+		stored, err = p.sum(ctx, tx, `archived_scores WHERE board = $1 AND day = $2`, bucket.Board, bucket.Day.UTC())
+		if err != nil {
+			return err
+		}
+		if stored != staged {
+			return fmt.Errorf("%w: read %v; the archive would hold %v", ErrVerification, staged, stored)
+		}
+		return p.complete(ctx, tx, bucket, run, stored.rows, stored, now)
+	})
+	return stored, err
+}
+
+// begin creates the staging table and locks the bucket: a process that has lost its
+// lease without noticing waits for this lock.
+func (p *postgres) begin(ctx context.Context, tx pgx.Tx, bucket *models.Bucket) error {
 	for _, statement := range []string{
 		`SET LOCAL statement_timeout = 0`, // large buckets take long; the job has a deadline
 		`SET LOCAL lock_timeout = '20s'`,
@@ -178,8 +232,16 @@ func (p *postgres) stage(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, 
 	if err != nil {
 		return fmt.Errorf("lock bucket: %w", err)
 	}
+	return nil
+}
+
+// stage copies the rows into the staging table.
+func (p *postgres) stage(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, rows *rowReader) error {
+	if err := p.begin(ctx, tx, bucket); err != nil {
+		return err
+	}
 	from := &copyReader{rows: rows}
-	_, err = tx.Conn().PgConn().CopyFrom(ctx, from, `COPY archive_staging FROM STDIN (FORMAT binary)`)
+	_, err := tx.Conn().PgConn().CopyFrom(ctx, from, `COPY archive_staging FROM STDIN (FORMAT binary)`)
 	if from.err != nil {
 		err = from.err // the cause of err
 	}

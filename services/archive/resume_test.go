@@ -141,7 +141,7 @@ func TestACompleteRunStaysComplete(t *testing.T) {
 		}
 		// Should it go on with the run, it fails at the first step.
 		broken := errors.New("stopped")
-		second := archive.New(f.store, &hookedStore{f.boards, func(string) error { return broken }}, unguardedLeases{}, clock, env.Log)
+		second := archive.New(f.store, &hookedStore{f.boards, func(string) error { return broken }}, unguardedLeases{}, nil, clock, env.Log)
 		defer second.Close()
 		if run, err := second.Archive(t.Context(), b, func(int64) {}); err != nil || run.State != models.ArchiveComplete || run.Attempts != 1 {
 			t.Errorf("run %+v, %v", run, err)

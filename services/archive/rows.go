@@ -31,10 +31,11 @@ const (
 // back: a server that fails over or is restored forgets that it was renamed. Rows
 // that it finds then follow the others, in an order of their own.
 type rowReader struct {
-	codec  score.Codec
-	hot    HotStore
-	bucket *models.Bucket
-	run    int
+	codec    score.Codec
+	hot      HotStore
+	recovery Recovery // may be nil
+	bucket   *models.Bucket
+	run      int
 	// frozen holds the parts that are read or were read.
 	frozen []models.FrozenPart
 	// freezes counts the calls of open.
@@ -70,10 +71,10 @@ type chunk struct {
 
 // openRows freezes a bucket under the number of a run and starts reading its
 // parts. The caller must call close.
-func openRows(ctx context.Context, hot HotStore, bucket *models.Bucket, run int, progressEvery int64, progress func(moved int64)) (*rowReader, error) {
+func openRows(ctx context.Context, hot HotStore, recovery Recovery, bucket *models.Bucket, run int, progressEvery int64, progress func(moved int64)) (*rowReader, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	rows := &rowReader{
-		codec: score.Of(bucket), hot: hot, bucket: bucket, run: run,
+		codec: score.Of(bucket), hot: hot, recovery: recovery, bucket: bucket, run: run,
 		progress: progress, progressEvery: progressEvery, ctx: ctx, cancel: cancel,
 	}
 	if err := rows.open(); err != nil {
@@ -83,9 +84,16 @@ func openRows(ctx context.Context, hot HotStore, bucket *models.Bucket, run int,
 	return rows, nil
 }
 
-// open freezes the bucket and starts reading the parts that were not read.
+// open freezes the bucket and starts reading the parts that were not read. It fails
+// while Redis may lack updates. As it is called before the first row and after the
+// last one, a loss during the run is noticed before the commit.
 func (rows *rowReader) open() error {
 	rows.freezes++
+	if rows.recovery != nil {
+		if err := rows.recovery.Complete(rows.ctx); err != nil {
+			return err
+		}
+	}
 	if err := rows.hot.Freeze(rows.ctx, rows.bucket, rows.run); err != nil {
 		return err
 	}

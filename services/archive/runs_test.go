@@ -68,7 +68,7 @@ func TestConcurrentRunsWithASmallPool(t *testing.T) {
 		}
 		once.Do(func() { close(allTaken) })
 	}
-	s := archive.New(archive.NewStore(small.Gorm, small.Pool), &gatedStore{f.boards, gate}, f.leases, env.Clock.Now, env.Log)
+	s := archive.New(archive.NewStore(small.Gorm, small.Pool), &gatedStore{f.boards, gate}, f.leases, nil, env.Clock.Now, env.Log)
 	defer s.Close()
 	s.SetLimits(100, time.Hour)
 	ended := make(chan error, len(buckets))
@@ -150,7 +150,7 @@ func TestTheDeadlineOfARun(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f := newFixture(t, env, 1)
 		b, entries := f.dueBucket(1200)
-		s := archive.New(f.store, &gatedStore{f.boards, func(ctx context.Context) { <-ctx.Done() }}, lease.NewLocal(), env.Clock.Now, env.Log)
+		s := archive.New(f.store, &gatedStore{f.boards, func(ctx context.Context) { <-ctx.Done() }}, lease.NewLocal(), nil, env.Clock.Now, env.Log)
 		defer s.Close()
 		s.SetLimits(100, 50*time.Millisecond)
 		if _, err := s.Archive(t.Context(), b, func(int64) {}); err == nil {

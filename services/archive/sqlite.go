@@ -68,22 +68,50 @@ func (s *sqlite) storeRun(ctx context.Context, bucket *models.Bucket, run int, r
 		if err := s.merge(tx, bucket, best); err != nil {
 			return err
 		}
-		expected, err := s.replace(tx, bucket, best)
-		if err != nil {
-			return err
-		}
-		if stored, err = s.sum(tx, bucket); err != nil {
-			return err
-		}
-		if stored != expected {
-			return fmt.Errorf("%w: read %v; the archive would hold %v", ErrVerification, expected, stored)
-		}
-		return tx.Model(&models.ArchiveRun{}).Where("board = ? AND bucket = ? AND run = ?", bucket.Board, bucket.Name, run).Updates(map[string]any{
-			"state": models.ArchiveComplete, "moved": rows.totals.rows, "entries": stored.rows, "score_sum": stored.scoreSum,
-			"hash": stored.hash, "finished_at": now, "error": "",
-		}).Error
+		stored, err = s.finish(tx, bucket, run, best, rows.totals.rows, now)
+		return err
 	})
 	return stored, err
+}
+
+// storeTotals implements storage.
+func (s *sqlite) storeTotals(ctx context.Context, bucket *models.Bucket, run int, now time.Time) (stored totals, err error) {
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		var list []models.ScoreTotal
+		if err := tx.Where("board = ? AND total = ? AND score > 0", bucket.Board, bucket.Name).Find(&list).Error; err != nil {
+			return fmt.Errorf("read totals: %w", err)
+		}
+		best := make(map[models.UserID]models.Composite, len(list))
+		for _, t := range list {
+			c, err := composite(score.Of(bucket), t.Score, t.ReachedAt)
+			if err != nil {
+				return err
+			}
+			best[t.User] = c
+		}
+		stored, err = s.finish(tx, bucket, run, best, int64(len(list)), now)
+		return err
+	})
+	return stored, err
+}
+
+// finish stores the given entries, verifies them and completes the run.
+func (s *sqlite) finish(tx *gorm.DB, bucket *models.Bucket, run int, best map[models.UserID]models.Composite, moved int64, now time.Time) (totals, error) {
+	expected, err := s.replace(tx, bucket, best)
+	if err != nil {
+		return totals{}, err
+	}
+	stored, err := s.sum(tx, bucket)
+	if err != nil {
+		return totals{}, err
+	}
+	if stored != expected {
+		return stored, fmt.Errorf("%w: read %v; the archive would hold %v", ErrVerification, expected, stored)
+	}
+	return stored, tx.Model(&models.ArchiveRun{}).Where("board = ? AND bucket = ? AND run = ?", bucket.Board, bucket.Name, run).Updates(map[string]any{
+		"state": models.ArchiveComplete, "moved": moved, "entries": stored.rows, "score_sum": stored.scoreSum,
+		"hash": stored.hash, "finished_at": now, "error": "",
+	}).Error
 }
 
 func (s *sqlite) rows(db *gorm.DB, bucket *models.Bucket) ([]sqliteScore, error) {

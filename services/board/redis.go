@@ -135,9 +135,11 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandO
 	return commands, commandOf
 }
 
-// writeKey returns the key that updates of a shard go to.
+// writeKey returns the key that updates of a shard go to. A bucket of the ledger
+// needs no Late: the archive takes it from the ledger, and until then readers must
+// see what is written.
 func (s *Store) writeKey(bucket *models.Bucket, shard int, now time.Time) string {
-	if bucket.Cold(now) {
+	if bucket.Cold(now) && !bucket.FromLedger {
 		return s.keys.Late(bucket, shard)
 	}
 	return s.keys.Board(bucket, shard)
@@ -149,7 +151,7 @@ func (s *Store) writeKey(bucket *models.Bucket, shard int, now time.Time) string
 // wait for the archive.
 func (s *Store) readKeys(bucket *models.Bucket, shard int, now time.Time) []string {
 	current := s.keys.Board(bucket, shard)
-	if bucket.Cold(now) {
+	if bucket.Cold(now) && !bucket.FromLedger {
 		return []string{s.keys.Frozen(bucket, shard, 1, false), current}
 	}
 	return []string{current}

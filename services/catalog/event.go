@@ -39,6 +39,7 @@ func (event) validate(def models.Board) (tick time.Duration, timeBits int, setti
 // takes it over hotDays days after its end.
 func (event) bucketAt(b *Board, _ time.Time, hotDays int) *models.Bucket {
 	bucket := b.newBucket(eventName)
+	bucket.FromLedger = true
 	bucket.StartsAt, bucket.EndsAt, bucket.ClosesAt = b.StartsAt.UTC(), b.EndsAt.UTC(), b.EndsAt.UTC()
 	bucket.Day = dayAt(b.EndsAt.Add(-time.Millisecond), b.zone)
 	bucket.ColdAt = bucket.EndsAt.Add(time.Duration(hotDays) * 24 * time.Hour)

@@ -48,6 +48,7 @@ func (rolling) validate(def models.Board) (tick time.Duration, timeBits int, set
 
 func (rolling) bucketAt(b *Board, _ time.Time, _ int) *models.Bucket {
 	bucket := b.newBucket(rollingName)
+	bucket.FromLedger = true
 	bucket.WindowHours = b.WindowHours
 	bucket.StartsAt = rollingEpoch
 	bucket.EndsAt = rollingEpoch.Add((1<<rollingBits - 1) * time.Second)

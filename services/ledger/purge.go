@@ -20,18 +20,20 @@ type Expiries interface {
 
 // Purger deletes expired rows of the ledger.
 type Purger struct {
-	store   *Store
-	catalog Expiries
-	clock   models.Clock
+	store    *Store
+	catalog  Expiries
+	archived func(ctx context.Context, bucket *models.Bucket) (bool, error)
+	clock    models.Clock
 }
 
-// NewPurger returns a purger.
-func NewPurger(store *Store, catalog Expiries, clock models.Clock) *Purger {
-	return &Purger{store: store, catalog: catalog, clock: clock}
+// NewPurger returns a purger. archived reports whether the archive has a bucket.
+func NewPurger(store *Store, catalog Expiries, archived func(ctx context.Context, bucket *models.Bucket) (bool, error), clock models.Clock) *Purger {
+	return &Purger{store: store, catalog: catalog, archived: archived, clock: clock}
 }
 
 // Purge deletes increments that were accepted more than retain ago, and totals
-// that have expired. It returns how many rows these were. A deleted increment
+// that have expired, those of an event only once it is archived: until then they
+// are its only complete copy. It returns how many rows these were. A deleted increment
 // is forgotten: its id counts again. With retain 0 increments are kept for
 // ever. It uses short transactions, and rows that are left over after an error
 // are deleted by the next call.
@@ -50,6 +52,15 @@ func (p *Purger) Purge(ctx context.Context, retain time.Duration) (rows int64, e
 		return rows, err
 	}
 	for _, r := range ranges {
+		if r.Bucket.WindowHours == 0 {
+			archived, err := p.archived(ctx, r.Bucket)
+			if err != nil {
+				return rows, err
+			}
+			if !archived {
+				continue
+			}
+		}
 		n, err := p.drop(ctx, r)
 		rows += n
 		if err != nil {

@@ -62,6 +62,9 @@ type ReconcilerOptions struct {
 	Boards Raiser
 	Clock  models.Clock
 	Log    *slog.Logger
+	// Archived reports whether the archive has a bucket. The totals of an archived
+	// bucket are not raised any more. If Archived is nil, no bucket is archived.
+	Archived func(ctx context.Context, bucket *models.Bucket) (bool, error)
 	// Rewind is how far a restarted Redis may be behind, and how much the
 	// clocks of replicas may differ.
 	Rewind time.Duration
@@ -157,6 +160,12 @@ func (p *pass) raiseAll(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for _, r := range ranges {
+		if archived, err := p.archived(ctx, r.Bucket); err != nil || archived {
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		err := p.forEachPage(ctx, func(after totalKey) ([]models.ScoreTotal, error) {
 			return p.Store.page(ctx, r, after, p.page)
 		})
@@ -236,6 +245,12 @@ func (p *pass) bucket(ctx context.Context, t models.ScoreTotal) (*models.Bucket,
 		return bucket, nil
 	}
 	bucket, err := p.Totals.ForTotal(ctx, t.Board, t.Total)
+	if err == nil {
+		var archived bool
+		if archived, err = p.archived(ctx, bucket); archived {
+			bucket = nil
+		}
+	}
 	switch {
 	case models.CodeOf(err) == models.CodeUnavailable:
 		return nil, err
@@ -247,4 +262,12 @@ func (p *pass) bucket(ctx context.Context, t models.ScoreTotal) (*models.Bucket,
 	}
 	p.buckets[name] = bucket
 	return bucket, nil
+}
+
+// archived reports whether the archive has the bucket.
+func (r *Reconciler) archived(ctx context.Context, bucket *models.Bucket) (bool, error) {
+	if r.Archived == nil || !bucket.Cold(r.Clock()) {
+		return false, nil
+	}
+	return r.Archived(ctx, bucket)
 }

@@ -332,7 +332,7 @@ func (e expiries) ExpiredTotals(ctx context.Context, now time.Time, retain time.
 }
 
 func (p *fixture) purger() *ledger.Purger {
-	return ledger.NewPurger(p.store, expiries{p.catalog.Buckets, start.AddDate(0, 0, 10)}, p.env.Clock.Now)
+	return ledger.NewPurger(p.store, expiries{p.catalog.Buckets, start.AddDate(0, 0, 10)}, alwaysArchived, p.env.Clock.Now)
 }
 
 // Expired rows are deleted, and no others.
@@ -380,5 +380,56 @@ func TestPurge(t *testing.T) {
 		at(20 * 24 * time.Hour)
 		purge(48*time.Hour, 9+3+2, nil, []string{"active 1 live 5"})
 		purge(48*time.Hour, 0, nil, []string{"active 1 live 5"})
+	})
+}
+
+func alwaysArchived(context.Context, *models.Bucket) (bool, error) { return true, nil }
+
+// An event that is cold is restored where readers see it, until it is archived.
+func TestAColdEvent(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		p := newFixture(t, env, 100_000)
+		began := env.Clock.Now()
+		p.add("gifts", inc(1, 5, "a"), inc(2, 6, "b"))
+		bucket := p.bucket("gifts")
+		env.Clock.Set(bucket.ColdAt.Add(time.Minute))
+		for _, lost := range []recovery.Loss{{Extent: recovery.EverythingLost}, {Extent: recovery.LastWritesLost, CheckpointedAt: began}} {
+			for _, archived := range []bool{false, true} {
+				p.wipe()
+				r := p.reconciler()
+				r.Archived = func(_ context.Context, b *models.Bucket) (bool, error) { return archived && b.Board == "gifts", nil }
+				if _, err := (&detector{found: lost}).recovery(r).Run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				want := 2
+				if archived {
+					want = 0
+				}
+				if got := p.inRedis("gifts"); len(got) != want {
+					t.Errorf("lost %v, archived %v: readers see %v", lost.Extent, archived, got)
+				}
+			}
+		}
+	})
+}
+
+// The totals of an event are kept until it is archived.
+func TestTotalsAreKeptForTheArchive(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		p := newFixture(t, env, 1000)
+		p.add("gifts", inc(1, 5, "a"))
+		env.Clock.Set(testenv.Noon.AddDate(0, 0, 20))
+		for _, archived := range []bool{false, true} {
+			purger := ledger.NewPurger(p.store, expiries{p.catalog.Buckets, start.AddDate(0, 0, 10)},
+				func(context.Context, *models.Bucket) (bool, error) { return archived, nil }, env.Clock.Now)
+			if _, err := purger.Purge(t.Context(), 24*time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			if left := len(p.totals("gifts")); (left == 0) != archived {
+				t.Errorf("archived %v: %d totals", archived, left)
+			}
+		}
 	})
 }
