@@ -12,7 +12,9 @@ import (
 // pages adds the routes for browsers: the page and the API reference.
 func pages(engine *gin.Engine, site *web.Site) {
 	for _, path := range []string{"/", "/assets/*file", "/docs", "/docs/*file"} {
-		engine.GET(path, func(c *gin.Context) { file(c, site) })
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			engine.Handle(method, path, func(c *gin.Context) { file(c, site) })
+		}
 	}
 }
 

@@ -49,7 +49,7 @@ func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 			t.Errorf("the metrics lack %s", part)
 		}
 	}
-	for _, path := range []string{"/healthz", "/readyz"} { // some load balancers ask with HEAD
+	for _, path := range []string{"/healthz", "/readyz", "/", "/assets/page.css", "/docs"} { // some load balancers ask with HEAD
 		if a := s.call("", "HEAD", path, nil); a.status != 200 || len(a.body) != 0 {
 			t.Errorf("HEAD %s: %d %s", path, a.status, a.body)
 		}

@@ -321,3 +321,80 @@ func TestOvertaking(t *testing.T) {
 	}
 	p.screenshot("overtaking-390")
 }
+
+// Every decision about a friend is confirmed in words, and the keyboard goes on from
+// the heading of the screen. Text fields have an edge that can be seen.
+func TestFriendDecisions(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	f.ranks("steps", rankingFrom(1, 2, 3, 1))
+	friend := entry(10, 1, 1)
+	friend["since"] = "2026-01-01T00:00:00Z"
+	f.returns("GET /v1/friends", map[string]any{"friends": []any{friend}, "next_cursor": nil})
+	requests := []any{}
+	for user, direction := range map[int]string{11: "incoming", 12: "incoming", 13: "outgoing"} {
+		request := entry(user, 1, 1)
+		request["direction"] = direction
+		requests = append(requests, request)
+	}
+	f.returns("GET /v1/friends/requests", map[string]any{"requests": requests})
+	for _, call := range []string{"POST /v1/friends/requests/11/accept", "DELETE /v1/friends/requests/12", "DELETE /v1/friends/requests/13", "DELETE /v1/friends/10"} {
+		f.returns(call, map[string]any{})
+	}
+	p := newPage(t, phone)
+	p.signIn(f.URL, fakeToken())
+	p.until("the ranking is there", rankingShown)
+	p.goTo("#/friends")
+	p.until("one friend is counted", "document.querySelector('.list-head h2') !== null && [...document.querySelectorAll('h2')].some((e) => e.textContent === '1 friend')")
+	for _, decision := range []struct{ label, text string }{
+		{"Accept: User 11", "You and User 11 are friends now."},
+		{"Decline: User 12", "The request of User 12 is declined."},
+		{"Withdraw: User 13", "The request to User 13 is withdrawn."},
+		{"Remove: User 10", "User 10 is removed."},
+	} {
+		p.click(`button[aria-label="` + decision.label + `"]`)
+		if strings.HasPrefix(decision.label, "Remove") {
+			p.click("dialog .danger")
+		}
+		p.until("the page says: "+decision.text, "document.querySelector('.message').textContent === '"+decision.text+"'")
+		p.until("the heading has the focus", "document.activeElement.matches('main h1')")
+	}
+	for _, dark := range []bool{false, true} {
+		p.emulate(viewport{width: 390, height: 844, dark: dark})
+		contrast := eval[float64](p, `(() => {
+			const light = (color) => color.match(/\d+/g).slice(0, 3).map((n) => n / 255).map((n) => (n <= 0.04045 ? n / 12.92 : ((n + 0.055) / 1.055) ** 2.4)).reduce((sum, n, i) => sum + n * [0.2126, 0.7152, 0.0722][i], 0);
+			const style = getComputedStyle(document.querySelector('#ask'));
+			const [a, b] = [style.borderTopColor, style.backgroundColor].map(light).sort((x, y) => y - x);
+			return style.borderTopColor.startsWith('rgba') ? 1 : (a + 0.05) / (b + 0.05);
+		})()`)
+		if contrast < 3 {
+			t.Errorf("the edge of a text field has contrast %.2f, want 3 (dark: %v)", contrast, dark)
+		}
+		p.screenshot(fmt.Sprintf("decisions-390-dark-%v", dark))
+	}
+}
+
+// The keyboard reaches the navigation before the rows, and no row with the focus is
+// behind the viewer's row.
+func TestKeyboard(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	users := []int{}
+	for user := 40; user > 0; user-- {
+		users = append(users, user)
+	}
+	f.ranks("steps", rankingFrom(1, users...))
+	p := newPage(t, phone)
+	p.signIn(f.URL, fakeToken())
+	p.until("the ranking is there", rankingShown)
+	if !eval[bool](p, "(document.querySelector('.tabs').compareDocumentPosition(document.querySelector('main')) & Node.DOCUMENT_POSITION_FOLLOWING) !== 0") {
+		t.Error("the navigation comes after the rows")
+	}
+	hidden := eval[[]string](p, `[...document.querySelectorAll('.ranking > li:not(.own) > a')].filter((row) => {
+		row.focus();
+		return row.getBoundingClientRect().bottom > document.querySelector('.own').getBoundingClientRect().top + 0.5;
+	}).map((row) => row.parentElement.dataset.user)`)
+	if len(hidden) > 0 {
+		t.Errorf("rows with the focus are behind the viewer's row: %q", hidden)
+	}
+}

@@ -206,8 +206,8 @@ function Layout({ session, tab, onSwitch, signOut, children }) {
           : html`<button class="button plain" onClick=${signOut}>${t('signOut')}</button>`
       }
     </header>
-    <main id="main" tabindex="-1">${children}</main>
-    <nav class="tabs" aria-label=${t('main')}>${tabs.map(link)}</nav>`;
+    <nav class="tabs" aria-label=${t('main')}>${tabs.map(link)}</nav>
+    <main id="main" tabindex="-1">${children}</main>`;
 }
 
 function SignIn({ signIn, error }) {

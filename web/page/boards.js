@@ -68,7 +68,7 @@ function BoardHeader({ board, ranking }) {
     about += ` · ${t('ends', { when: formatDateTime(board.current.ends_at) })}`;
   }
   const settling = html`<span class="pill slow" role="status"><i></i>${t('settling')}</span>`;
-  const total = () => t('people', { n: formatNumber(ranking.total) });
+  const total = () => t('people', { n: formatNumber(ranking.total), count: ranking.total });
   return html`<section class="about card">
     <span class=${`emblem ${board.kind}`}><${Icon} name=${icons[board.kind]} /></span>
     <div class="about-text"><h2>${boardTitle(board.name)}</h2><p>${about}</p></div>
@@ -103,7 +103,7 @@ function BoardRanking({ token, board, scope, result, retry, announce }) {
       entries=${scope === 'friends' ? entries : ranking.entries}
       me=${ranking.me}
       total=${ranking.total}
-      unit=${t(unitKey(board))}
+      unit=${unitKey(board)}
       announce=${announce}
     />
     ${

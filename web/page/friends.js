@@ -10,7 +10,7 @@ import {
   Notice,
   Skeleton,
 } from './components.js';
-import { formatDay, formatNumber, t, tRich } from './i18n.js';
+import { formatDay, formatNumber, stripBidi, t, tRich } from './i18n.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
 const requestsInterval = 10000;
@@ -80,14 +80,14 @@ function RemoveDialog({ friend, onClose, onRemove }) {
 }
 
 // RequestList lists requests of one direction. actions are [text, method, path
-// below the request, whether it is the main one].
+// below the request, text once it is done, whether it is the main one].
 function RequestList({ title, requests, actions, act }) {
   if (requests.length === 0) return null;
-  const button = (user, [text, method, subpath, main]) => html`<button
+  const button = (user, [text, method, subpath, done, main]) => html`<button
     key=${text}
     class=${main ? 'button strong' : 'button'}
     aria-label=${`${t(text)}: ${nameOf(user)}`}
-    onClick=${() => act(method, `/v1/friends/requests/${user.user_id}${subpath}`)}
+    onClick=${() => act(method, `/v1/friends/requests/${user.user_id}${subpath}`, done, user)}
   >
     ${t(text)}
   </button>`;
@@ -108,10 +108,10 @@ function RequestList({ title, requests, actions, act }) {
 }
 
 const incomingActions = [
-  ['decline', 'DELETE', ''],
-  ['accept', 'POST', '/accept', true],
+  ['decline', 'DELETE', '', 'declined'],
+  ['accept', 'POST', '/accept', 'accepted', true],
 ];
-const outgoingActions = [['withdraw', 'DELETE', '']];
+const outgoingActions = [['withdraw', 'DELETE', '', 'withdrawn']];
 
 function Requests({ requests, act }) {
   const towards = (direction) => requests.filter((request) => request.direction === direction);
@@ -198,7 +198,7 @@ function FriendList({ friends, error, retry, onRemove }) {
     onInput=${(event) => setFilter(event.target.value)}
   />`;
   const head = () => html`<div class="list-head">
-    <h2>${t('friendCount', { n: formatNumber(friends.length) })}</h2>
+    <h2>${t('friendCount', { n: formatNumber(friends.length), count: friends.length })}</h2>
     ${friends.length > searchable && search}
   </div>`;
   return html`<section class="card list" aria-label=${t('friends')}>
@@ -221,9 +221,12 @@ export function Friends({ session, onError, notify }) {
     setVersion((n) => n + 1);
     reloadRequests();
   };
-  const act = async (method, path) => {
+  // The row with the button goes away, so the heading gets the focus.
+  const act = async (method, path, done, user) => {
     try {
       await fetchJSON(token, path, { method });
+      notify(t(done, { name: stripBidi(nameOf(user)) }));
+      document.querySelector('main h1').focus();
     } catch (cause) {
       notify(errorText(cause));
     }
@@ -237,7 +240,7 @@ export function Friends({ session, onError, notify }) {
   };
   const remove = () => {
     setRemoving(null);
-    act('DELETE', `/v1/friends/${removing.user_id}`);
+    act('DELETE', `/v1/friends/${removing.user_id}`, 'removed', removing);
   };
   const dialog = () => html`<${RemoveDialog}
     friend=${removing}

@@ -12,9 +12,13 @@ const capitalize = (text) => text.replace(/^./, (first) => first.toUpperCase());
 // boardTitle returns the translated name of a board, or its own name in words.
 export const boardTitle = (name) => texts.boardTitles[name] ?? capitalize(name.replace(/-/g, ' '));
 
-// t returns the text of a key in the visitor's language, with values filled in.
+const plurals = new Intl.PluralRules(locale);
+const formOf = (text, count) => text[plurals.select(count ?? 0)] ?? text.other ?? text;
+
+// t returns the text of a key in the visitor's language, with values filled in. The
+// value count, a number, chooses the form of a text that has several.
 export function t(key, values = {}) {
-  return texts[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
+  return formOf(texts[key], values.count).replace(/\{(\w+)\}/g, (_, name) => values[name]);
 }
 
 // errorOf returns the text of one of the API's error codes, or undefined.
@@ -22,7 +26,7 @@ export const errorOf = (code) => texts.errors[code];
 
 // tRich is t for values that may be elements. It returns an array of children.
 export function tRich(key, values) {
-  return texts[key]
+  return formOf(texts[key], values.count)
     .split(/(\{\w+\})/)
     .map((text) => (text[0] === '{' ? values[text.slice(1, -1)] : text));
 }

@@ -108,7 +108,7 @@ function Row({ entry, best, own, passed, unit, href }) {
     place: formatRank(entry.rank),
     name: stripBidi(nameOf(entry)),
     score: formatNumber(entry.score),
-    unit,
+    unit: t(unit, { count: entry.score }),
   });
   const scale = best > 0 ? Math.max(entry.score / best, shortestBar) : 0;
   const tag = passed
@@ -142,7 +142,7 @@ function Row({ entry, best, own, passed, unit, href }) {
 }
 
 // RankingList shows entries. If the viewer, me, is not among them, their row
-// follows below. hrefOf(entry), if given, returns the address that a row leads
+// follows below. unit is the key of what is counted. hrefOf(entry), if given, returns the address that a row leads
 // to.
 export function RankingList({ label, entries, me, total, unit, hrefOf, announce }) {
   const list = useRef(null);

@@ -45,7 +45,7 @@ function Goal({ ranking, past }) {
   const gap = (key, n, user) =>
     tRich(key, {
       n: html`<b>${formatNumber(n)}</b>`,
-      unit: t('steps'),
+      unit: t('steps', { count: n }),
       name: html`<${Name} user=${user} />`,
     });
   let text = '';
@@ -111,7 +111,7 @@ function Hero({ ranking, state, past }) {
       </div>
       <div class="figure end">
         <span class="big score-big"><${AnimatedNumber} value=${me.score} /></span>
-        <span class="label">${t('steps')}</span>
+        <span class="label">${t('steps', { count: me.score })}</span>
       </div>
     </div>
     <div class="bar wide"><span style=${{ transform: `scaleX(${scale})` }}></span></div>
@@ -142,12 +142,12 @@ function DemoActions({ session, ranking, refresh, notify }) {
     const body = { date: ranking.date, score };
     await fetchJSON(session.token, `${board}/scores`, { method: 'POST', body });
     await refresh();
-    return t('walked', { n: formatNumber(score - before) });
+    return t('walked', { n: formatNumber(score - before), count: score - before });
   };
   const give = async () => {
     const body = { user_id: session.user.user_id };
     const { coins } = await fetchJSON(session.token, '/demo/gift', { method: 'POST', body });
-    return t('gave', { n: formatNumber(coins) });
+    return t('gave', { n: formatNumber(coins), count: coins });
   };
   const walkButton = (n) => html`<button
     class="button"
@@ -257,7 +257,7 @@ function DayRanking({ session, day, result, retry, limit, raiseLimit, announce, 
       entries=${entries}
       me=${me}
       total=${total}
-      unit=${t('steps')}
+      unit="steps"
       announce=${past ? null : announce}
       hrefOf=${hrefOf}
     />
