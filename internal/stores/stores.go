@@ -8,12 +8,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/exaring/otelpgx"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -53,6 +55,14 @@ const (
 	idleTransaction = 20 * time.Second
 	// statementTimeout bounds a statement.
 	statementTimeout = 30 * time.Second
+
+	// An idle connection is probed after keepaliveIdle, and again at each
+	// keepaliveInterval. It is closed after keepaliveCount probes without an answer.
+	// By default the server would keep the transaction of a failed machine for more
+	// than two hours.
+	keepaliveIdle     = 15 * time.Second
+	keepaliveInterval = 5 * time.Second
+	keepaliveCount    = 3
 )
 
 // Stores holds the connections that all services share.
@@ -146,6 +156,7 @@ func openPostgres(ctx context.Context, cfg config.Config, clock models.Clock, tr
 	params["timezone"] = "UTC"
 	params["idle_in_transaction_session_timeout"] = millis(idleTransaction)
 	params["statement_timeout"] = millis(statementTimeout)
+	setKeepalives(pgConfig.ConnConfig)
 	if params["application_name"] == "" {
 		params["application_name"] = "stepboard"
 	}
@@ -164,6 +175,21 @@ func openPostgres(ctx context.Context, cfg config.Config, clock models.Clock, tr
 		return nil, errors.Join(fmt.Errorf("open postgres: %w", err), db.Close())
 	}
 	return &Stores{Gorm: g, SQL: db, Dialect: migrations.Postgres, Pool: pool, closeServers: func() { closePool(pool) }}, nil
+}
+
+// setKeepalives lets both ends of a connection notice that the other machine has
+// failed.
+func setKeepalives(c *pgx.ConnConfig) {
+	c.RuntimeParams["tcp_keepalives_idle"] = seconds(keepaliveIdle)
+	c.RuntimeParams["tcp_keepalives_interval"] = seconds(keepaliveInterval)
+	c.RuntimeParams["tcp_keepalives_count"] = strconv.Itoa(keepaliveCount)
+	// Data that is not acknowledged stops the probes.
+	c.RuntimeParams["tcp_user_timeout"] = millis(keepaliveIdle + keepaliveCount*keepaliveInterval)
+	dialer := net.Dialer{
+		Timeout:         c.ConnectTimeout,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepaliveIdle, Interval: keepaliveInterval, Count: keepaliveCount},
+	}
+	c.DialFunc = dialer.DialContext
 }
 
 // closePool closes the pool. After closeTimeout it leaves that to the end of the
@@ -194,6 +220,8 @@ func withoutDSN(err error) error {
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+func seconds(d time.Duration) string { return strconv.FormatInt(int64(d.Seconds()), 10) }
 
 // openGorm configures gorm for all queries: the service's clock, no transaction
 // around single statements, no log.
