@@ -224,7 +224,7 @@ func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(),
 func seconds(d time.Duration) string { return strconv.FormatInt(int64(d.Seconds()), 10) }
 
 // openGorm configures gorm for all queries: the service's clock, no transaction
-// around single statements, no log.
+// around single statements, no log, and columns by name.
 func openGorm(dialector gorm.Dialector, clock models.Clock) (*gorm.DB, error) {
 	return gorm.Open(dialector, &gorm.Config{
 		// Postgres stores microseconds.
@@ -232,7 +232,9 @@ func openGorm(dialector gorm.Dialector, clock models.Clock) (*gorm.DB, error) {
 		TranslateError:         true,
 		SkipDefaultTransaction: true,
 		DisableAutomaticPing:   true,
-		Logger:                 logger.Discard,
+		// A prepared SELECT * fails once when somebody adds a column.
+		QueryFields: true,
+		Logger:      logger.Discard,
 	})
 }
 

@@ -90,6 +90,11 @@ func (s *Store) unfinished(ctx context.Context, coldBefore time.Time) ([]*models
 	return buckets, nil
 }
 
+// bucketColumns holds the columns of a models.Bucket. With b.* a prepared statement
+// would fail once when a column is added.
+const bucketColumns = `b.board, b.bucket, b.starts_at, b.ends_at, b.closes_at, b.tick_ms, b.time_bits, b.max_score, b.shards,
+	b.window_hours, b.day, b.cold_at, b.created_at`
+
 // archived lists the buckets that have a complete run, each with the number of
 // its latest run.
 func (s *Store) archived(ctx context.Context) ([]*models.Bucket, []int, error) {
@@ -98,7 +103,7 @@ func (s *Store) archived(ctx context.Context) ([]*models.Bucket, []int, error) {
 		Runs int
 	}
 	err := s.db.WithContext(ctx).Raw(`
-		SELECT b.*, a.runs
+		SELECT `+bucketColumns+`, a.runs
 		FROM board_buckets b
 		JOIN (SELECT board, bucket, max(run) AS runs FROM board_archives GROUP BY board, bucket HAVING max(CASE state WHEN ? THEN 1 ELSE 0 END) = 1) a
 			ON a.board = b.board AND a.bucket = b.bucket
@@ -212,7 +217,7 @@ func (s *Store) days(ctx context.Context, boardName string, user models.UserID, 
 		Rank      *int64
 	}
 	err := s.db.WithContext(ctx).Raw(`
-		SELECT b.*, s.score, s.reached_at, s.rank, (
+		SELECT `+bucketColumns+`, s.score, s.reached_at, s.rank, (
 			SELECT a.entries FROM board_archives a
 			WHERE a.board = b.board AND a.bucket = b.bucket AND a.state = ?
 			ORDER BY a.run DESC LIMIT 1) AS total
