@@ -34,7 +34,7 @@ build:
 # there, which use curl, openssl and psql.
 test: build
 	. ./scripts/need && need chromium chromium fonts-dejavu-core && need curl curl && need openssl openssl && need psql postgresql-client
-	TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -race -vet=off -timeout=15m -parallel=3 ./app/e2e/... ./web/... ./...
+	TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -race -vet=off -timeout=40m -parallel=3 ./app/e2e/... ./web/... ./...
 
 lint:
 	$(PRETTIER) --check web

@@ -52,7 +52,9 @@ func TestCheckSettingsOfTheExample(t *testing.T) {
 	if err := os.WriteFile(path, commentedOut.ReplaceAll(text, []byte("$1$2")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := config.Load(config.Sources{File: path, Flags: map[string]string{"redis.mode": "sentinel", "auth.hs256_secret": strings.Repeat("s", 32)}})
+	cfg, err := config.Load(config.Sources{File: path, Flags: map[string]string{
+		"redis.mode": "sentinel", "auth.hs256_secret": strings.Repeat("s", 32), "auth.hs256_previous_secret": strings.Repeat("p", 32),
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
