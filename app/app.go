@@ -50,11 +50,12 @@ const (
 	// writeBatch is how many updates are written at once, to the queue or to the
 	// boards: about a millisecond of Redis.
 	writeBatch = 1000
-	// uploadWriters is how many writes of users' uploads may run at the same
-	// time. With one, the next write is larger for having waited.
+	// uploadWriters is how many writes of users' uploads to one server may run at
+	// the same time. With one, the next write is larger for having waited.
 	uploadWriters = 1
-	// batchWriters is how many writes of batches may run at the same time. They
-	// are large by themselves: while Redis executes one, the next is encoded.
+	// batchWriters is how many writes of batches to one server may run at the same
+	// time. They are large by themselves: while Redis executes one, the next is
+	// encoded.
 	batchWriters = 2
 )
 
@@ -112,8 +113,9 @@ type App struct {
 	// persist stores accepted updates: in the queue, or without one on the boards.
 	// It returns nil if all are stored, otherwise one error for each.
 	persist func(context.Context, []models.Raise) []error
-	// uploads batches the uploads of users, batches those of backends.
-	uploads, batches *batch.Batcher[models.Raise]
+	// uploads batches the uploads of users, batches those of backends; each with a
+	// lane for each server that they are written to.
+	uploads, batches *batch.Lanes[models.Raise]
 	increments       *ledger.Store
 	leases           *lease.Service
 	registry         *prometheus.Registry
@@ -221,8 +223,12 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 		}
 	}
 	a.persist = o.Traces.flushes(a.persist)
-	a.uploads = batch.New(writeBatch, uploadWriters, a.persist)
-	a.batches = batch.New(writeBatch, batchWriters, a.persist)
+	server := a.Boards.Server
+	if a.queue != nil {
+		server = func(context.Context, models.Raise) string { return "" } // there is one queue
+	}
+	a.uploads = batch.NewLanes(writeBatch, uploadWriters, server, a.persist)
+	a.batches = batch.NewLanes(writeBatch, batchWriters, server, a.persist)
 	a.Ingest = ingest.New(a.Catalog, a.uploads, a.batches, a.queue != nil, o.Clock)
 	a.Importer = &importer.Service{
 		Friends: a.Friends, Users: a.Users, Buckets: a.Catalog.Buckets, Archive: a.Archive,

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,6 +72,23 @@ func (n *Node) Kill() {
 		n.t.Error("redis ended by itself")
 	}
 	n.cmd = nil
+}
+
+// Hang stops the node without ending it, as a machine that hangs does: it accepts
+// connections and answers nothing. Resume lets it go on.
+func (n *Node) Hang() {
+	n.t.Helper()
+	if err := n.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// Resume ends Hang.
+func (n *Node) Resume() {
+	n.t.Helper()
+	if err := n.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		n.t.Fatal(err)
+	}
 }
 
 // with calls do with a client of this node alone.
@@ -193,6 +211,14 @@ func (c *Cluster) Masters() []*Node {
 		}
 	}
 	return masters
+}
+
+// NeverFailOver makes the nodes wait for a silent master instead of replacing it.
+func (c *Cluster) NeverFailOver() {
+	c.t.Helper()
+	for _, n := range c.Nodes {
+		n.must("config", "set", "cluster-node-timeout", 10*60*1000)
+	}
 }
 
 // MoveSlot moves one slot with all its keys from one master to another, as
