@@ -124,6 +124,9 @@ type App struct {
 	consumer         *ingest.Consumer // nil without a queue or the role
 	scheduler        *jobs.Scheduler  // nil without a role that has jobs
 
+	// refresh is false for commands, which read the definitions of boards once.
+	// Their standard error is for one line, not for a log of failed refreshes.
+	refresh  bool
 	starting sync.Once
 	stop     context.CancelFunc // ends the background work; nil before Start
 	running  sync.WaitGroup     // the background work
@@ -134,7 +137,8 @@ type App struct {
 // then on: Close closes them. On an error they remain the caller's.
 func Build(ctx context.Context, o Options) (*App, error) {
 	a := &App{
-		log: o.Log, stores: o.Stores, verifier: o.Verifier,
+		refresh: !o.KeepStoredBoards,
+		log:     o.Log, stores: o.Stores, verifier: o.Verifier,
 		leases: newLeases(o.Stores), registry: newRegistry(o.Stores),
 	}
 	if err := a.build(ctx, o); err != nil {
@@ -198,7 +202,7 @@ func (a *App) buildLedger(o Options) {
 // or through the queue.
 func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 	a.memory = newMemoryGuard(o.Stores.Redis, o.Config)
-	a.registry.MustRegister(newMemoryCollector(a.memory))
+	a.registry.MustRegister(newMemoryCollector(a.memory)) //nolint:contextcheck // a scrape has no context
 	var room func(context.Context) error
 	if !ownStream(o.Config) {
 		room = a.memory.check

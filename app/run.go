@@ -34,7 +34,9 @@ func (a *App) Start(ctx context.Context) {
 		a.uploads.Start()
 		a.batches.Start()
 		a.Ledger.Start()
-		a.running.Go(func() { a.Catalog.Definitions.Run(background) })
+		if a.refresh {
+			a.running.Go(func() { a.Catalog.Definitions.Run(background) })
+		}
 		if a.scheduler != nil {
 			a.running.Go(func() { a.scheduler.Run(background) })
 		}

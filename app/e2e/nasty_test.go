@@ -130,9 +130,10 @@ func (c describedCall) inputs(api description, path string) []input {
 	var list []input
 	for _, p := range c.Parameters {
 		for _, value := range nastyValues {
-			if p.In == "path" {
+			switch p.In {
+			case "path":
 				list = append(list, input{target(path, good, p.Name, value), body})
-			} else if p.In == "query" {
+			case "query":
 				list = append(list, input{target(path, good, "", "") + "?" + url.Values{p.Name: {value}}.Encode(), body})
 			}
 		}

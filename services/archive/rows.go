@@ -47,7 +47,7 @@ type rowReader struct {
 	// progress is called with the number of rows after each progressEvery rows.
 	progress      func(moved int64)
 	progressEvery int64
-	ctx           context.Context // of the readers
+	ctx           context.Context //nolint:containedctx // of the readers, which open starts and close ends
 	cancel        context.CancelFunc
 	readers       sync.WaitGroup
 }

@@ -92,10 +92,10 @@ func (f *fakeService) refuses(call string, status int, code string) {
 	f.handle(call, func(w http.ResponseWriter, _ *http.Request) { refuse(w, status, code) })
 }
 
-// ranks sets the ranking of a board among friends, both for a call and for the
+// ranks sets the ranking of board steps among friends, both for a call and for the
 // streams, which send it at once.
-func (f *fakeService) ranks(board string, ranking map[string]any) {
-	path := "GET /v1/boards/" + board + "/friends"
+func (f *fakeService) ranks(ranking map[string]any) {
+	path := "GET /v1/boards/steps/friends"
 	f.returns(path, ranking)
 	f.handle(path+"/stream", f.stream(func(*http.Request) map[string]any { return ranking }))
 }

@@ -18,7 +18,7 @@ import (
 func TestLongRanks(t *testing.T) {
 	t.Parallel()
 	f := newFakeService(t, false)
-	f.ranks("steps", rankingFrom(19_671, 2, 3, 1, 4))
+	f.ranks(rankingFrom(19_671, 2, 3, 1, 4))
 	f.returns("GET /v1/boards/steps/around", rankingFrom(1_234_567, 2, 3, 1, 4))
 	p := newPage(t, viewport{width: 320, height: 640})
 	p.signIn(f.URL, fakeToken())
@@ -56,7 +56,7 @@ func TestDemoRestarts(t *testing.T) {
 		f.returns("GET /demo/people", map[string]any{"people": []any{person("4"), person("1")}})
 	}
 	restart("a")
-	f.ranks("steps", rankingFrom(1, 2, 3, 1))
+	f.ranks(rankingFrom(1, 2, 3, 1))
 	f.checks(func(r *http.Request) bool {
 		return !strings.HasPrefix(r.URL.Path, "/v1/") || r.Header.Get("Authorization") == *token.Load()
 	})
@@ -69,7 +69,7 @@ func TestDemoRestarts(t *testing.T) {
 	f.refuses("GET /demo/people", http.StatusServiceUnavailable, "unavailable")
 	bearer := "Bearer of the next generation"
 	token.Store(&bearer)
-	f.ranks("steps", rankingFrom(1, 2, 3, 4, 1)) // ends the stream
+	f.ranks(rankingFrom(1, 2, 3, 4, 1)) // ends the stream
 	testenv.Eventually(t, "the page asks for new tokens", func() bool { return len(p.requestsTo("/demo/people")) > 1 })
 	restart("b")
 	p.until("the new ranking is there", "document.querySelectorAll('.ranking > li').length === 4")
@@ -82,7 +82,7 @@ func TestDemoRestarts(t *testing.T) {
 func TestBrokenAddresses(t *testing.T) {
 	t.Parallel()
 	f := newFakeService(t, false)
-	f.ranks("steps", rankingFrom(1, 2, 3, 1))
+	f.ranks(rankingFrom(1, 2, 3, 1))
 	f.returns("GET /v1/boards/steps/history", map[string]any{"entries": []any{}, "partial": false})
 	p := newPage(t, phone)
 	p.signIn(f.URL, fakeToken())
@@ -109,7 +109,7 @@ func TestErrorTexts(t *testing.T) {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			f := newFakeService(t, false)
-			f.ranks("steps", rankingFrom(1, 2, 3, 1))
+			f.ranks(rankingFrom(1, 2, 3, 1))
 			p := newPage(t, viewport{width: 390, height: 844, language: language})
 			p.signIn(f.URL, fakeToken())
 			p.until("the ranking is there", rankingShown)
@@ -234,7 +234,7 @@ func TestLongList(t *testing.T) {
 func TestOldBoard(t *testing.T) {
 	t.Parallel()
 	f := newFakeService(t, false)
-	f.ranks("steps", rankingFrom(1, 2, 3, 1))
+	f.ranks(rankingFrom(1, 2, 3, 1))
 	f.returns("GET /v1/boards/steps/top", rankingFrom(1, 2, 3, 1))
 	p := newPage(t, phone)
 	p.signIn(f.URL, fakeToken())
@@ -274,7 +274,7 @@ func TestOvertaking(t *testing.T) {
 	t.Parallel()
 	f := newFakeService(t, true)
 	f.returns("GET /demo/people", map[string]any{"people": []any{map[string]any{"user_id": "1", "nickname": "User 1", "token": fakeToken()}}})
-	f.ranks("steps", rankingFrom(1, 2, 3, 4, 5, 6, 7, 1))
+	f.ranks(rankingFrom(1, 2, 3, 4, 5, 6, 7, 1))
 	p := newPage(t, desktop)
 	p.open(f.URL)
 	p.until("the ranking is there", "document.querySelectorAll('.ranking > li').length === 7")
@@ -283,7 +283,7 @@ func TestOvertaking(t *testing.T) {
 		const animate = Element.prototype.animate;
 		Element.prototype.animate = function (...how) { const a = animate.apply(this, how); a.pause(); return a; };
 	})()`)
-	f.ranks("steps", rankingFrom(1, 2, 7, 3, 1, 4, 5, 6))
+	f.ranks(rankingFrom(1, 2, 7, 3, 1, 4, 5, 6))
 	p.until("the row says how many were passed", "document.querySelector('.own .passed')?.textContent === '▲ 3 passed'")
 	hidden := eval[[]string](p, `[50, 100, 150, 200, 300].flatMap((time) => {
 		document.getAnimations().forEach((a) => { if (a.playState === 'paused') a.currentTime = time; });
@@ -307,10 +307,10 @@ func TestOvertaking(t *testing.T) {
 	for user := 2; user < 40; user++ {
 		users = append(users, user)
 	}
-	f.ranks("steps", rankingFrom(1, append(slices.Clone(users), 1)...))
+	f.ranks(rankingFrom(1, append(slices.Clone(users), 1)...))
 	p.until("the viewer is far down", "document.querySelector('.own .rank')?.textContent === '39'")
 	eval[any](p, "document.getAnimations().forEach((a) => { if (a.playState === 'paused') a.finish(); })")
-	f.ranks("steps", rankingFrom(1, append(slices.Clone(users[:30]), append([]int{1}, users[30:]...)...)...))
+	f.ranks(rankingFrom(1, append(slices.Clone(users[:30]), append([]int{1}, users[30:]...)...)...))
 	p.until("the row says how many were passed", "document.querySelector('.own .passed')?.textContent === '▲ 8 passed'")
 	p.until("the row moves where it sticks", "document.querySelector('.own').getAnimations().length === 1")
 	type box struct{ Top, Bottom float64 }
@@ -327,7 +327,7 @@ func TestOvertaking(t *testing.T) {
 func TestFriendDecisions(t *testing.T) {
 	t.Parallel()
 	f := newFakeService(t, false)
-	f.ranks("steps", rankingFrom(1, 2, 3, 1))
+	f.ranks(rankingFrom(1, 2, 3, 1))
 	friend := entry(10, 1, 1)
 	friend["since"] = "2026-01-01T00:00:00Z"
 	f.returns("GET /v1/friends", map[string]any{"friends": []any{friend}, "next_cursor": nil})
@@ -383,7 +383,7 @@ func TestKeyboard(t *testing.T) {
 	for user := 40; user > 0; user-- {
 		users = append(users, user)
 	}
-	f.ranks("steps", rankingFrom(1, users...))
+	f.ranks(rankingFrom(1, users...))
 	p := newPage(t, phone)
 	p.signIn(f.URL, fakeToken())
 	p.until("the ranking is there", rankingShown)

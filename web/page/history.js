@@ -57,7 +57,8 @@ function Chart({ entries, stats, selected, onSelect }) {
     <figcaption>
       <span class="label">${t('lastDays')}</span>
       <span class="reading" aria-hidden="true">
-        <b>${formatNumber(selected.score)}</b>${` ${t('steps', { count: selected.score })} · ${formatDay(selected.date)}`}
+        <b>${formatNumber(selected.score)}</b>${` ${t('steps', { count: selected.score })} · `}
+        ${formatDay(selected.date)}
       </span>
     </figcaption>
     <div class="plot" ref=${box} role="img" aria-label=${label}></div>
@@ -82,7 +83,11 @@ function Tiles({ entries, stats }) {
     <${Tile} label=${t('average')} value=${formatNumber(average)} note=${t('steps')} />
     <${Tile} label=${t('best')} value=${formatNumber(best.score)} note=${formatDay(best.date)} />
     <${Tile} label=${t('bestPlace')} value=${rank} note=${formatDay(bestRank.date)} />
-    <${Tile} label=${t('sum')} value=${formatNumber(sum)} note=${t('total', { n: entries.length, count: entries.length })} />
+    <${Tile}
+      label=${t('sum')}
+      value=${formatNumber(sum)}
+      note=${t('total', { n: entries.length, count: entries.length })}
+    />
   </dl>`;
 }
 
