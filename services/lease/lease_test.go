@@ -178,7 +178,7 @@ func TestHungServer(t *testing.T) {
 			env := testenv.Real(t)
 			proxy := testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN))
 			config := testenv.Must(pgx.ParseConfig(testenv.WithAddress(t, env.Config.Postgres.DSN, proxy.Addr())))
-			leases := lease.NewPostgresWith(config, test.pingInterval, 2*time.Second)
+			leases := lease.NewPostgresWith(config, test.pingInterval, 2*time.Second, time.Hour)
 			// A busy server may seem to hang before it does.
 			var err error
 			for held := false; !held; {
@@ -204,6 +204,27 @@ func TestHungServer(t *testing.T) {
 				return leases.Hold(t.Context(), "archive", nothing) == nil
 			})
 		})
+	}
+}
+
+// A holder whose process is frozen loses its lease to others, and notices that when
+// it continues.
+func TestFrozenHolder(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	config := env.Pool.Config().ConnConfig
+	// It pings the server as rarely as a frozen process does.
+	frozen := lease.NewPostgresWith(config, time.Hour, time.Minute, 100*time.Millisecond)
+	other := lease.NewPostgres(config)
+	err := frozen.Hold(t.Context(), "archive", func(ctx context.Context) error {
+		testenv.Eventually(t, "another caller takes the lease", func() bool {
+			return other.Hold(t.Context(), "archive", nothing) == nil
+		})
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	if !errors.Is(err, lease.ErrLost) {
+		t.Errorf("Hold returned %v", err)
 	}
 }
 

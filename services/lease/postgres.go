@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,10 @@ const (
 	pingInterval = 5 * time.Second
 	// responseTimeout bounds each wait for the server.
 	responseTimeout = 5 * time.Second
+	// sessionTimeout is how long the server keeps the session of a holder that does
+	// not ping it, because its process is frozen. It is longer than a living holder
+	// takes to give up its lease.
+	sessionTimeout = 25 * time.Second
 )
 
 // key is the SQL expression of a lease's advisory lock, 64 bits; $1 is the lease's
@@ -30,11 +35,16 @@ const key = `hashtextextended(format('stepboard lease %I %s', coalesce(current_s
 // one costs a connection and a round trip, and long work occupies no connection of
 // a pool. A pooler in front of Postgres must keep one server connection for each
 // client connection. NewPostgres copies config.
+//
+// The server ends the session of a holder whose process is frozen after 25 seconds.
+// When the process continues, it finds its session closed, and the lease is lost.
+// Before version 14, Postgres can't do that: there the lease is held until the
+// process continues or its connection ends.
 func NewPostgres(config *pgx.ConnConfig) *Service {
-	return newPostgres(config, pingInterval, responseTimeout)
+	return newPostgres(config, pingInterval, responseTimeout, sessionTimeout)
 }
 
-func newPostgres(config *pgx.ConnConfig, pingInterval, responseTimeout time.Duration) *Service {
+func newPostgres(config *pgx.ConnConfig, pingInterval, responseTimeout, sessionTimeout time.Duration) *Service {
 	config = config.Copy()
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = responseTimeout
@@ -51,13 +61,13 @@ func newPostgres(config *pgx.ConnConfig, pingInterval, responseTimeout time.Dura
 	params["tcp_keepalives_interval"] = "5"
 	params["tcp_keepalives_count"] = "3"
 	params["tcp_user_timeout"] = "30000"
-	p := &postgres{config: config, pingInterval: pingInterval, responseTimeout: responseTimeout}
+	p := &postgres{config: config, pingInterval: pingInterval, responseTimeout: responseTimeout, sessionTimeout: sessionTimeout}
 	return &Service{acquire: p.acquire}
 }
 
 type postgres struct {
-	config                        *pgx.ConnConfig
-	pingInterval, responseTimeout time.Duration
+	config                                        *pgx.ConnConfig
+	pingInterval, responseTimeout, sessionTimeout time.Duration
 }
 
 func (p *postgres) acquire(ctx context.Context, name string, lost func(error)) (release func(), err error) {
@@ -109,10 +119,17 @@ func (p *postgres) connect(ctx context.Context) (*pgx.Conn, error) {
 	return conn, err
 }
 
+// lockQuery takes a lease's lock if it is free, and lets the server end the session
+// after it was idle for $2 milliseconds. It finds no such setting before Postgres 14,
+// where naming it at the start of the session would be an error.
+const lockQuery = `
+	SELECT pg_try_advisory_lock(` + key + `)
+	FROM (SELECT count(set_config(name, $2, false)) FROM pg_settings WHERE name = 'idle_session_timeout') AS settings`
+
 func (p *postgres) tryLock(ctx context.Context, conn *pgx.Conn, name string) (free bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.responseTimeout)
 	defer cancel()
-	err = conn.QueryRow(ctx, "SELECT pg_try_advisory_lock("+key+")", name).Scan(&free)
+	err = conn.QueryRow(ctx, lockQuery, name, strconv.FormatInt(p.sessionTimeout.Milliseconds(), 10)).Scan(&free)
 	return free, err
 }
 
