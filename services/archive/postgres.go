@@ -242,8 +242,8 @@ func (p *postgres) stage(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, 
 	}
 	from := &copyReader{rows: rows}
 	_, err := tx.Conn().PgConn().CopyFrom(ctx, from, `COPY archive_staging FROM STDIN (FORMAT binary)`)
-	if from.err != nil {
-		err = from.err // the cause of err
+	if cause := from.stop(); cause != nil {
+		err = cause
 	}
 	if err != nil {
 		return fmt.Errorf("copy into staging: %w", err)

@@ -3,11 +3,18 @@ package archive
 import (
 	"encoding/binary"
 	"io"
+	"sync"
 )
 
 // copyReader encodes rows in the binary format of COPY: a header; for each row
 // the number of its fields, and each field after its length; a trailer.
+//
+// If the context of a copy ends, the driver returns while a goroutine of its own
+// may still read. The mutex keeps that goroutine from rows after stop.
 type copyReader struct {
+	mu      sync.Mutex
+	stopped bool
+
 	rows *rowReader
 	buf  []byte
 	out  []byte // the part of buf that was not read yet
@@ -27,6 +34,11 @@ const (
 
 // Read implements io.Reader.
 func (c *copyReader) Read(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return 0, io.ErrClosedPipe
+	}
 	if len(c.out) == 0 {
 		if c.done {
 			return 0, io.EOF
@@ -38,6 +50,15 @@ func (c *copyReader) Read(p []byte) (int, error) {
 	n := copy(p, c.out)
 	c.out = c.out[n:]
 	return n, nil
+}
+
+// stop ends the reading and returns the error that has ended it before, if any.
+// It waits for a Read in progress.
+func (c *copyReader) stop() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = true
+	return c.err
 }
 
 // fill encodes the next bytes.
