@@ -44,7 +44,7 @@ type testCase struct {
 	// request is method and path.
 	request string
 	body    string
-	// err is what the fake service returns.
+	// err is returned by the fake service.
 	err error
 	// calls are the calls of services that the handler makes.
 	calls []string

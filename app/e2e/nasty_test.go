@@ -80,7 +80,7 @@ var goodJSON = map[string]string{
 	"scores": `[{"user_id":"2","date":"2026-11-20","score":1}]`, "increments": `[{"user_id":"2","delta":1,"event_id":"b"}]`,
 }
 
-// description is what the test reads of /openapi.json.
+// description holds the parts of /openapi.json that the test reads.
 type description struct {
 	Paths      map[string]map[string]describedCall `json:"paths"`
 	Components struct {

@@ -59,7 +59,7 @@ func TestLockedRowsHoldUpOnlyTheirUsers(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
-		// statement is what the other session has done to users 1 and 2. They have
+		// statement was executed by the other session for users 1 and 2. They have
 		// a total unless new is true.
 		statement string
 		new       bool
