@@ -109,7 +109,7 @@ func (e *environment) newAlternatives(ctx context.Context) (*alternatives, error
 }
 
 // day calls each for all entries of the board, in ranking order.
-func (alt *alternatives) day(ctx context.Context, each func(user models.UserID, score int64, reachedAt time.Time) error) error {
+func (alt *alternatives) day(ctx context.Context, each func(user models.RowID, score int64, reachedAt time.Time) error) error {
 	const chunk = 10_000
 	for from := int64(0); ; from += chunk {
 		entries, err := alt.rdb.ZRevRangeWithScores(ctx, alt.keys.board, from, from+chunk-1).Result()
@@ -117,7 +117,7 @@ func (alt *alternatives) day(ctx context.Context, each func(user models.UserID, 
 			return err
 		}
 		for _, e := range entries {
-			user, err := models.ParseUserID(e.Member.(string))
+			user, err := models.ParseRowID(e.Member.(string))
 			if err != nil {
 				return err
 			}
@@ -135,7 +135,7 @@ func (alt *alternatives) circle(user string) string {
 }
 
 // each returns a measurement that calls ask for one viewer after the other.
-func (alt *alternatives) each(ask func(ctx context.Context, user models.UserID) (result, error)) func(context.Context) (float64, error) {
+func (alt *alternatives) each(ask func(ctx context.Context, user models.RowID) (result, error)) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (float64, error) {
 		return loop(ctx, alternativeReaders, alt.seconds, func(ctx context.Context, i int) error {
 			_, err := ask(ctx, viewer(i%alt.viewers))
@@ -153,7 +153,7 @@ type result struct {
 
 // checkResults checks that all alternatives have the same results.
 func (alt *alternatives) checkResults(ctx context.Context) error {
-	groups := [][]func(context.Context, models.UserID) (result, error){
+	groups := [][]func(context.Context, models.RowID) (result, error){
 		{alt.inProcess, alt.zinter, alt.zinterstore, alt.zscoreLoop, alt.sql.friends},
 		{alt.globalRank, alt.sql.ahead},
 	}
@@ -178,7 +178,7 @@ func (alt *alternatives) checkResults(ctx context.Context) error {
 }
 
 // inProcess does what the service does.
-func (alt *alternatives) inProcess(ctx context.Context, user models.UserID) (result, error) {
+func (alt *alternatives) inProcess(ctx context.Context, user models.RowID) (result, error) {
 	members, err := alt.rdb.SMembers(ctx, alt.keys.friends(user.String())).Result()
 	if err != nil {
 		return result{}, err
@@ -192,7 +192,7 @@ func (alt *alternatives) inProcess(ctx context.Context, user models.UserID) (res
 }
 
 // zscoreLoop makes one round trip for each friend.
-func (alt *alternatives) zscoreLoop(ctx context.Context, user models.UserID) (result, error) {
+func (alt *alternatives) zscoreLoop(ctx context.Context, user models.RowID) (result, error) {
 	members, err := alt.rdb.SMembers(ctx, alt.keys.friends(user.String())).Result()
 	if err != nil {
 		return result{}, err
@@ -208,10 +208,10 @@ func (alt *alternatives) zscoreLoop(ctx context.Context, user models.UserID) (re
 	return alt.ranked(user, members, composites)
 }
 
-func (alt *alternatives) ranked(user models.UserID, members []string, composites []float64) (result, error) {
+func (alt *alternatives) ranked(user models.RowID, members []string, composites []float64) (result, error) {
 	entries := make([]models.Entry, len(members))
 	for i, member := range members {
-		id, err := models.ParseUserID(member)
+		id, err := models.ParseRowID(member)
 		if err != nil {
 			return result{}, err
 		}
@@ -226,7 +226,7 @@ func (alt *alternatives) ranked(user models.UserID, members []string, composites
 }
 
 // zinter lets Redis intersect and sort. It returns all entries, the last first.
-func (alt *alternatives) zinter(ctx context.Context, user models.UserID) (result, error) {
+func (alt *alternatives) zinter(ctx context.Context, user models.RowID) (result, error) {
 	all, err := alt.rdb.ZInterWithScores(ctx, alt.intersection(user)).Result()
 	if err != nil {
 		return result{}, err
@@ -247,13 +247,13 @@ func (alt *alternatives) zinter(ctx context.Context, user models.UserID) (result
 
 // intersection returns the arguments of an intersection of circle and board, which
 // keeps the composites of the board.
-func (alt *alternatives) intersection(user models.UserID) *redis.ZStore {
+func (alt *alternatives) intersection(user models.RowID) *redis.ZStore {
 	return &redis.ZStore{Keys: []string{alt.circle(user.String()), alt.keys.board}, Weights: []float64{0, 1}}
 }
 
 // zinterstore lets Redis store the intersection and return a page of it, in one
 // round trip.
-func (alt *alternatives) zinterstore(ctx context.Context, user models.UserID) (result, error) {
+func (alt *alternatives) zinterstore(ctx context.Context, user models.RowID) (result, error) {
 	to := alt.circle(user.String()) + ":ranked"
 	pipe := alt.rdb.TxPipeline()
 	pipe.ZInterStore(ctx, to, alt.intersection(user))
@@ -272,7 +272,7 @@ func (alt *alternatives) zinterstore(ctx context.Context, user models.UserID) (r
 }
 
 // globalRank reads the rank as the service does.
-func (alt *alternatives) globalRank(ctx context.Context, user models.UserID) (result, error) {
+func (alt *alternatives) globalRank(ctx context.Context, user models.RowID) (result, error) {
 	s, err := alt.store.Positions(ctx, []*models.Bucket{alt.bucket}, user)
 	if err != nil {
 		return result{}, err

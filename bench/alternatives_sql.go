@@ -25,7 +25,7 @@ type alternativesSQL struct {
 
 // newAlternativesSQL fills two tables with a day: scores_ranked with an index for
 // global ranks, scores_plain without it.
-func (e *environment) newAlternativesSQL(ctx context.Context, day models.Date, entries func(context.Context, func(models.UserID, int64, time.Time) error) error) (*alternativesSQL, error) {
+func (e *environment) newAlternativesSQL(ctx context.Context, day models.Date, entries func(context.Context, func(models.RowID, int64, time.Time) error) error) (*alternativesSQL, error) {
 	cfg, err := pgxpool.ParseConfig(e.config.Postgres.DSN)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (e *environment) newAlternativesSQL(ctx context.Context, day models.Date, e
 	}
 	q := &alternativesSQL{pool: pool, day: day.UTC(), limit: e.limit}
 	var rows [][]any
-	if err := entries(ctx, func(user models.UserID, score int64, at time.Time) error {
+	if err := entries(ctx, func(user models.RowID, score int64, at time.Time) error {
 		rows = append(rows, []any{q.day, int64(user), score, at})
 		return nil
 	}); err != nil {
@@ -88,7 +88,7 @@ func findPostgres(ctx context.Context, pool *pgxpool.Pool) (*process, error) {
 }
 
 // friends reads the first page of a ranking, and the viewer's rank.
-func (q *alternativesSQL) friends(ctx context.Context, user models.UserID) (result, error) {
+func (q *alternativesSQL) friends(ctx context.Context, user models.RowID) (result, error) {
 	rows, err := q.pool.Query(ctx, `
 		SELECT rank, user_id, score, reached_at, total FROM (
 			SELECT row_number() OVER (ORDER BY s.score DESC, s.reached_at, s.user_id::text COLLATE "C" DESC) AS rank,
@@ -118,7 +118,7 @@ func (q *alternativesSQL) friends(ctx context.Context, user models.UserID) (resu
 
 // ahead returns a global rank: one more than the number of users ahead. It counts
 // twice, so that each count is one range of the index.
-func (q *alternativesSQL) ahead(ctx context.Context, user models.UserID) (result, error) {
+func (q *alternativesSQL) ahead(ctx context.Context, user models.RowID) (result, error) {
 	var res result
 	err := q.pool.QueryRow(ctx, `
 		SELECT 1 + (SELECT count(*) FROM scores_ranked AS s WHERE s.day = me.day AND s.score > me.score)

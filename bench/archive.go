@@ -113,7 +113,7 @@ func (e *environment) fillDay(ctx context.Context, ago int) (*models.Bucket, []d
 		if err != nil {
 			return nil, nil, err
 		}
-		entries[i] = models.Entry{User: models.UserID(firstUser + i), Composite: composite}
+		entries[i] = models.Entry{User: models.RowID(firstUser + i), Composite: composite}
 	}
 	for chunk := range slices.Chunk(entries, 10_000) {
 		raises := make([]models.Raise, len(chunk))

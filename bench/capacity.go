@@ -52,7 +52,7 @@ func (e *environment) bytesPerUser(ctx context.Context, digits, shards int) (flo
 				if err != nil {
 					return err
 				}
-				raises[i] = models.Raise{Bucket: bucket, Entry: models.Entry{User: models.UserID(first + int64(from+i)), Composite: composite}}
+				raises[i] = models.Raise{Bucket: bucket, Entry: models.Entry{User: models.RowID(first + int64(from+i)), Composite: composite}}
 			}
 			if errs := store.Raise(ctx, raises); errs != nil {
 				return errors.Join(errs...)

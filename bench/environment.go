@@ -173,7 +173,7 @@ func fillBoard(ctx context.Context, a *app.App, name string, users int) error {
 			if err != nil {
 				return err
 			}
-			raises = append(raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: models.UserID(firstUser + i), Composite: composite}})
+			raises = append(raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: models.RowID(firstUser + i), Composite: composite}})
 		}
 		if errs := a.Boards.Raise(ctx, raises); errs != nil {
 			return errors.Join(errs...)
@@ -185,14 +185,14 @@ func fillBoard(ctx context.Context, a *app.App, name string, users int) error {
 // fillFriends gives the viewers friends and names.
 func (e *environment) fillFriends(ctx context.Context, a *app.App) error {
 	rng := mathrand.New(mathrand.NewPCG(3, 4))
-	names := make(map[models.UserID]models.Profile)
+	names := make(map[models.RowID]models.Profile)
 	var edges []models.Edge
 	for v := range e.viewers {
 		names[viewer(v)] = models.Profile{Nickname: "user " + viewer(v).String()}
-		seen := make(map[models.UserID]bool)
+		seen := make(map[models.RowID]bool)
 		for len(seen) < e.friends {
 			// No friend is a viewer, so that each viewer has exactly e.friends friends.
-			id := models.UserID(firstUser + e.viewers + rng.IntN(e.board-e.viewers))
+			id := models.RowID(firstUser + e.viewers + rng.IntN(e.board-e.viewers))
 			if !seen[id] {
 				seen[id] = true
 				names[id] = models.Profile{Nickname: "user " + id.String()}
@@ -230,7 +230,7 @@ func (e *environment) fillFriends(ctx context.Context, a *app.App) error {
 	return e.rdb.Copy(ctx, e.keys.board, uploadKey, 0, true).Err()
 }
 
-func viewer(v int) models.UserID { return models.UserID(firstUser + v) }
+func viewer(v int) models.RowID { return models.RowID(firstUser + v) }
 
 // startServers starts the service and the bare handler as separate processes.
 func (e *environment) startServers(ctx context.Context) error {

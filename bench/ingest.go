@@ -177,7 +177,7 @@ func (e *environment) mergeBench(ctx context.Context) (err error) {
 		for from := 0; from < mergeUsers; from += batchScores {
 			updates := make([]ingest.Update, batchScores)
 			for i := range updates {
-				updates[i] = ingest.Update{Board: "steps", Bucket: bucketName, User: models.UserID(firstUser + from + i), Score: int64(50_000 + t), ReachedAt: now}
+				updates[i] = ingest.Update{Board: "steps", Bucket: bucketName, User: models.RowID(firstUser + from + i), Score: int64(50_000 + t), ReachedAt: now}
 			}
 			if errs := stream.Append(ctx, updates); errs != nil {
 				return errs[0]

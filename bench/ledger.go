@@ -249,7 +249,7 @@ func (e *environment) drainBench(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				raises[i] = models.Raise{Bucket: bucket, Entry: models.Entry{User: models.UserID(firstUser + from + i), Composite: composite}}
+				raises[i] = models.Raise{Bucket: bucket, Entry: models.Entry{User: models.RowID(firstUser + from + i), Composite: composite}}
 			}
 			if _, err := store.RaiseAll(ctx, raises); err != nil {
 				return err

@@ -64,7 +64,7 @@ type TokenVerifier interface {
 // RateLimiter counts the calls of users and addresses.
 type RateLimiter interface {
 	Addresses() bool
-	Take(ctx context.Context, user models.UserID, address string) error
+	Take(ctx context.Context, user models.RowID, address string) error
 }
 
 // authenticator decides which calls go through to their handlers.
@@ -131,7 +131,7 @@ func (a *authenticator) identify(header string) (*auth.Caller, error) {
 // caller is nil if it is not known. Services and operators are not limited: one of their addresses may act for
 // every user.
 func (a *authenticator) countCall(c *gin.Context, caller *auth.Caller) error {
-	var user models.UserID
+	var user models.RowID
 	if caller != nil {
 		if caller.Service || caller.Admin {
 			return nil

@@ -22,7 +22,7 @@ type limits struct {
 
 func (l limits) Addresses() bool { return l.addresses }
 
-func (l limits) Take(_ context.Context, user models.UserID, address string) error {
+func (l limits) Take(_ context.Context, user models.RowID, address string) error {
 	return l.record("Take", user, address)
 }
 

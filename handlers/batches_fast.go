@@ -66,8 +66,8 @@ func (r *batchReader) readItem() (upload ingest.Upload, ok bool) {
 	return upload, user && date && score && r.skip('}')
 }
 
-func (r *batchReader) readUser() (models.UserID, bool) {
-	id, err := models.ParseUserID(string(r.readString()))
+func (r *batchReader) readUser() (models.RowID, bool) {
+	id, err := models.ParseRowID(string(r.readString()))
 	return id, err == nil
 }
 

@@ -36,7 +36,7 @@ func checkAgreement(t interface {
 
 func TestParseBatchFastAcceptsCommonForms(t *testing.T) {
 	t.Parallel()
-	want := []ingest.Upload{{User: 1, Date: 20412, Score: 0}, {User: models.MaxUserID, Date: 20413, Score: 999_999_999_999_999_999}}
+	want := []ingest.Upload{{User: 1, Date: 20412, Score: 0}, {User: models.MaxRowID, Date: 20413, Score: 999_999_999_999_999_999}}
 	for name, body := range map[string]string{
 		"compact":   `{"scores":[{"user_id":"1","date":"2025-11-20","score":0},{"user_id":"9007199254740991","date":"2025-11-21","score":999999999999999999}]}`,
 		"spaced":    `{"scores": [{"user_id": "1", "date": "2025-11-20", "score": 0}, {"user_id": "9007199254740991", "date": "2025-11-21", "score": 999999999999999999}]}`,
@@ -113,7 +113,7 @@ func drawBatch(t *rapid.T) []byte {
 	space := rapid.SampledFrom([]string{"", "", "", " ", "\n\t"})
 	items := make([]string, rapid.IntRange(1, 3).Draw(t, "items"))
 	for i := range items {
-		user := rapid.Int64Range(1, int64(models.MaxUserID)).Draw(t, "user")
+		user := rapid.Int64Range(1, int64(models.MaxRowID)).Draw(t, "user")
 		date := models.Date(rapid.IntRange(20_400, 20_420).Draw(t, "date"))
 		score := rapid.OneOf(rapid.Int64Range(0, 100_000), rapid.Int64()).Draw(t, "score")
 		fields := rapid.Permutation([]string{

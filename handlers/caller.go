@@ -18,7 +18,7 @@ type OnBehalf struct {
 }
 
 // user returns the user that the request acts for.
-func (o OnBehalf) user(ctx context.Context) (models.UserID, error) {
+func (o OnBehalf) user(ctx context.Context) (models.RowID, error) {
 	user, err := o.userIfAny(ctx)
 	if err == nil && user == 0 {
 		return 0, models.Invalid("query.user_id", "a service token must name the user that it acts for")
@@ -28,12 +28,12 @@ func (o OnBehalf) user(ctx context.Context) (models.UserID, error) {
 
 // userIfAny returns the user that the request acts for; 0 for a service or an
 // operator that names none.
-func (o OnBehalf) userIfAny(ctx context.Context) (models.UserID, error) {
+func (o OnBehalf) userIfAny(ctx context.Context) (models.RowID, error) {
 	caller := callerFrom(ctx)
 	if o.UserID == "" {
 		return caller.User, nil
 	}
-	user, err := models.ParseUserID(o.UserID)
+	user, err := models.ParseRowID(o.UserID)
 	if err != nil {
 		return 0, models.Invalid("query.user_id", err.Error())
 	}
@@ -44,8 +44,8 @@ func (o OnBehalf) userIfAny(ctx context.Context) (models.UserID, error) {
 }
 
 // pathUser parses the user id of a path.
-func pathUser(id string) (models.UserID, error) {
-	user, err := models.ParseUserID(id)
+func pathUser(id string) (models.RowID, error) {
+	user, err := models.ParseRowID(id)
 	if err != nil {
 		return 0, models.Invalid("path.id", err.Error())
 	}

@@ -11,10 +11,10 @@ import (
 
 // FriendRequestService lists, sends and settles friend requests.
 type FriendRequestService interface {
-	Requests(ctx context.Context, user models.UserID, before time.Time, after models.UserID, limit int) ([]friends.Request, error)
-	SendRequest(ctx context.Context, from, to models.UserID) (status friends.Status, created bool, err error)
-	Accept(ctx context.Context, user, other models.UserID) error
-	Decline(ctx context.Context, user, other models.UserID) error
+	Requests(ctx context.Context, user models.RowID, before time.Time, after models.RowID, limit int) ([]friends.Request, error)
+	SendRequest(ctx context.Context, from, to models.RowID) (status friends.Status, created bool, err error)
+	Accept(ctx context.Context, user, other models.RowID) error
+	Decline(ctx context.Context, user, other models.RowID) error
 }
 
 // friendRequestHandlers serves friend requests.
@@ -32,7 +32,7 @@ var listFriendRequests = operation{
 type direction string
 
 type requestAnswer struct {
-	UserID    models.UserID    `json:"user_id" doc:"The other user"`
+	UserID    models.RowID     `json:"user_id" doc:"The other user"`
 	Nickname  string           `json:"nickname" doc:"Empty if the user has set none"`
 	AvatarURL string           `json:"avatar_url" doc:"Empty if the user has set none"`
 	Direction direction        `json:"direction" enum:"incoming,outgoing" doc:"incoming: the other user has sent it; outgoing: the user has sent it"`
@@ -95,7 +95,7 @@ var sendFriendRequest = operation{
 type askInput struct {
 	OnBehalf
 	Body struct {
-		UserID models.UserID `json:"user_id" doc:"The user that the request is sent to" example:"1002"`
+		UserID models.RowID `json:"user_id" doc:"The user that the request is sent to" example:"1002"`
 	}
 }
 

@@ -17,7 +17,7 @@ type friendRequests struct {
 	created bool
 }
 
-func (s friendRequests) Requests(_ context.Context, user models.UserID, before time.Time, after models.UserID, limit int) ([]friends.Request, error) {
+func (s friendRequests) Requests(_ context.Context, user models.RowID, before time.Time, after models.RowID, limit int) ([]friends.Request, error) {
 	when := "now"
 	if !before.IsZero() {
 		when = before.Format(time.RFC3339)
@@ -35,15 +35,15 @@ func (s friendRequests) Requests(_ context.Context, user models.UserID, before t
 	return list[:min(limit, len(list))], nil
 }
 
-func (s friendRequests) SendRequest(_ context.Context, from, to models.UserID) (friends.Status, bool, error) {
+func (s friendRequests) SendRequest(_ context.Context, from, to models.RowID) (friends.Status, bool, error) {
 	return friends.StatusPending, s.created, s.record("SendRequest", from, to)
 }
 
-func (s friendRequests) Accept(_ context.Context, user, other models.UserID) error {
+func (s friendRequests) Accept(_ context.Context, user, other models.RowID) error {
 	return s.record("Accept", user, other)
 }
 
-func (s friendRequests) Decline(_ context.Context, user, other models.UserID) error {
+func (s friendRequests) Decline(_ context.Context, user, other models.RowID) error {
 	return s.record("Decline", user, other)
 }
 

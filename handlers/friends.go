@@ -11,9 +11,9 @@ import (
 
 // FriendService lists, ends and replaces friendships.
 type FriendService interface {
-	List(ctx context.Context, user, after models.UserID, limit int) ([]friends.Friend, error)
-	Remove(ctx context.Context, user, other models.UserID) error
-	Replace(ctx context.Context, user models.UserID, ids []models.UserID) error
+	List(ctx context.Context, user, after models.RowID, limit int) ([]friends.Friend, error)
+	Remove(ctx context.Context, user, other models.RowID) error
+	Replace(ctx context.Context, user models.RowID, ids []models.RowID) error
 }
 
 // friendHandlers serves friendships.
@@ -35,7 +35,7 @@ type listFriendsInput struct {
 // page returns the user that the request acts for and the cursor behind which
 // the page begins; a zero cursor means the first page. list names the list
 // that the cursor must be of.
-func (in *listFriendsInput) page(ctx context.Context, list string) (models.UserID, models.Cursor, error) {
+func (in *listFriendsInput) page(ctx context.Context, list string) (models.RowID, models.Cursor, error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return 0, models.Cursor{}, err
@@ -51,7 +51,7 @@ func (in *listFriendsInput) page(ctx context.Context, list string) (models.UserI
 }
 
 type friendAnswer struct {
-	UserID    models.UserID    `json:"user_id" doc:"The friend"`
+	UserID    models.RowID     `json:"user_id" doc:"The friend"`
 	Nickname  string           `json:"nickname" doc:"Empty if the user has set none"`
 	AvatarURL string           `json:"avatar_url" doc:"Empty if the user has set none"`
 	Since     models.Timestamp `json:"since" format:"date-time" doc:"When they became friends"`
@@ -102,7 +102,7 @@ type otherInput struct {
 }
 
 // users returns the user that the request acts for and the other user.
-func (in *otherInput) users(ctx context.Context) (user, other models.UserID, err error) {
+func (in *otherInput) users(ctx context.Context) (user, other models.RowID, err error) {
 	if user, err = in.user(ctx); err != nil {
 		return 0, 0, err
 	}
@@ -130,14 +130,14 @@ var replaceFriends = operation{
 type replaceInput struct {
 	ID   string `path:"id" doc:"The user" example:"1001"`
 	Body struct {
-		FriendIDs []models.UserID `json:"friend_ids" nullable:"false" doc:"Exactly these become the user's friends; at most 5,000, none of them twice" example:"[\"1002\",\"1003\"]"`
+		FriendIDs []models.RowID `json:"friend_ids" nullable:"false" doc:"Exactly these become the user's friends; at most 5,000, none of them twice" example:"[\"1002\",\"1003\"]"`
 	}
 }
 
 type replaceOutput struct {
 	Body struct {
-		UserID  models.UserID `json:"user_id" doc:"The user"`
-		Friends int           `json:"friends" doc:"How many friends the user has now"`
+		UserID  models.RowID `json:"user_id" doc:"The user"`
+		Friends int          `json:"friends" doc:"How many friends the user has now"`
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // 1004.
 type friendships struct{ *recorder }
 
-func (s friendships) List(_ context.Context, user, after models.UserID, limit int) ([]friends.Friend, error) {
+func (s friendships) List(_ context.Context, user, after models.RowID, limit int) ([]friends.Friend, error) {
 	if err := s.record("List", user, after, limit); err != nil {
 		return nil, err
 	}
@@ -24,11 +24,11 @@ func (s friendships) List(_ context.Context, user, after models.UserID, limit in
 	return list, nil
 }
 
-func (s friendships) Remove(_ context.Context, user, other models.UserID) error {
+func (s friendships) Remove(_ context.Context, user, other models.RowID) error {
 	return s.record("Remove", user, other)
 }
 
-func (s friendships) Replace(_ context.Context, user models.UserID, ids []models.UserID) error {
+func (s friendships) Replace(_ context.Context, user models.RowID, ids []models.RowID) error {
 	return s.record("Replace", user, ids)
 }
 

@@ -162,7 +162,7 @@ func (tokenNames) Verify(token string) (*auth.Caller, error) {
 	case "admin":
 		return &auth.Caller{Admin: true}, nil
 	}
-	user, err := models.ParseUserID(token)
+	user, err := models.ParseRowID(token)
 	if err != nil {
 		return nil, auth.Unauthenticated("the token is not valid; get a new one", err)
 	}
@@ -174,7 +174,7 @@ type noLimits struct{}
 
 func (noLimits) Addresses() bool { return false }
 
-func (noLimits) Take(context.Context, models.UserID, string) error { return nil }
+func (noLimits) Take(context.Context, models.RowID, string) error { return nil }
 
 // accepted returns the value of stepboard_uploads_accepted_total for a board.
 func accepted(t *testing.T, registry *prometheus.Registry, board string) float64 {
@@ -197,7 +197,7 @@ func accepted(t *testing.T, registry *prometheus.Registry, board string) float64
 }
 
 // cursor returns a cursor of a list.
-func cursor(key int64, user models.UserID, scope ...string) string {
+func cursor(key int64, user models.RowID, scope ...string) string {
 	return models.EncodeCursor(models.Cursor{Key: key, User: user}, scope...)
 }
 

@@ -50,7 +50,7 @@ func (in *historyInput) query(ctx context.Context) (ranking.HistoryQuery, error)
 	}
 	user := viewer
 	if in.For != "" {
-		if user, err = models.ParseUserID(in.For); err != nil {
+		if user, err = models.ParseRowID(in.For); err != nil {
 			return ranking.HistoryQuery{}, models.Invalid("query.for", err.Error())
 		}
 	}

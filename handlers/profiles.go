@@ -8,7 +8,7 @@ import (
 
 // ProfileService stores profiles.
 type ProfileService interface {
-	Put(ctx context.Context, user models.UserID, p models.Profile) (models.Profile, error)
+	Put(ctx context.Context, user models.RowID, p models.Profile) (models.Profile, error)
 }
 
 // profileHandlers serves users' profiles.
@@ -24,9 +24,9 @@ type profileBody struct {
 
 type profileOutput struct {
 	Body struct {
-		UserID    models.UserID `json:"user_id" doc:"The user"`
-		Nickname  string        `json:"nickname" doc:"The name that others see"`
-		AvatarURL string        `json:"avatar_url" doc:"The picture that others see; empty for none"`
+		UserID    models.RowID `json:"user_id" doc:"The user"`
+		Nickname  string       `json:"nickname" doc:"The name that others see"`
+		AvatarURL string       `json:"avatar_url" doc:"The picture that others see; empty for none"`
 	}
 }
 
@@ -70,7 +70,7 @@ func (h *profileHandlers) put(ctx context.Context, in *profileInput) (*profileOu
 	return h.store(ctx, user, in.Body)
 }
 
-func (h *profileHandlers) store(ctx context.Context, user models.UserID, p profileBody) (*profileOutput, error) {
+func (h *profileHandlers) store(ctx context.Context, user models.RowID, p profileBody) (*profileOutput, error) {
 	stored, err := h.profiles.Put(ctx, user, models.Profile{Nickname: p.Nickname, AvatarURL: p.AvatarURL})
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 // profiles is a fake handlers.ProfileService.
 type profiles struct{ *recorder }
 
-func (s profiles) Put(_ context.Context, user models.UserID, p models.Profile) (models.Profile, error) {
+func (s profiles) Put(_ context.Context, user models.RowID, p models.Profile) (models.Profile, error) {
 	err := s.record("Put", user, p.Nickname, p.AvatarURL)
 	p.Nickname = strings.ReplaceAll(p.Nickname, "e\u0301", "é")
 	return p, err

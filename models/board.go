@@ -100,7 +100,7 @@ type Bucket struct {
 func (Bucket) TableName() string { return "board_buckets" }
 
 // Shard returns the shard of the bucket that holds the user: 0 … Shards-1.
-func (b *Bucket) Shard(user UserID) int { return int(int64(user) % int64(b.Shards)) }
+func (b *Bucket) Shard(user RowID) int { return int(int64(user) % int64(b.Shards)) }
 
 // Open reports whether the bucket accepts updates at the given moment.
 func (b *Bucket) Open(now time.Time) bool {

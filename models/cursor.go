@@ -12,7 +12,7 @@ import (
 // lists of requests.
 type Cursor struct {
 	Key  int64
-	User UserID
+	User RowID
 }
 
 const (
@@ -53,10 +53,10 @@ func DecodeCursor(cursor string, scope ...string) (Cursor, error) {
 		return Cursor{}, invalid
 	}
 	user, m := binary.Uvarint(body[1+n:])
-	if m <= 0 || 1+n+m != len(body) || !UserID(user).Valid() {
+	if m <= 0 || 1+n+m != len(body) || !RowID(user).Valid() {
 		return Cursor{}, invalid
 	}
-	return Cursor{Key: int64(key), User: UserID(user)}, nil
+	return Cursor{Key: int64(key), User: RowID(user)}, nil
 }
 
 // cursorSum returns the checksum by which damaged cursors and cursors of other lists

@@ -9,7 +9,7 @@ type Composite int64
 
 // Entry is a user's score in a bucket.
 type Entry struct {
-	User      UserID
+	User      RowID
 	Composite Composite
 }
 

@@ -8,7 +8,7 @@ const MaxFriends = 5000
 // User is a row of the table users. Setting a profile, a friend request, an import
 // or replacing friends creates it; uploading scores needs no row.
 type User struct {
-	UserID      UserID `gorm:"primaryKey;autoIncrement:false"`
+	UserID      RowID `gorm:"primaryKey;autoIncrement:false"`
 	Nickname    string
 	AvatarURL   string
 	FriendCount int
@@ -18,19 +18,19 @@ type User struct {
 
 // Friendship is one side of a friendship. Each friendship has two rows.
 type Friendship struct {
-	UserID    UserID `gorm:"primaryKey;autoIncrement:false"`
-	FriendID  UserID `gorm:"primaryKey;autoIncrement:false"`
+	UserID    RowID `gorm:"primaryKey;autoIncrement:false"`
+	FriendID  RowID `gorm:"primaryKey;autoIncrement:false"`
 	CreatedAt time.Time
 }
 
 // FriendRequest is one side of a pending request: incoming for the user who is
 // asked, outgoing for the user who asks.
 type FriendRequest struct {
-	UserID    UserID `gorm:"primaryKey;autoIncrement:false"`
-	OtherID   UserID `gorm:"primaryKey;autoIncrement:false"`
+	UserID    RowID `gorm:"primaryKey;autoIncrement:false"`
+	OtherID   RowID `gorm:"primaryKey;autoIncrement:false"`
 	Incoming  bool
 	CreatedAt time.Time
 }
 
 // Edge is a friendship between two users, in either order.
-type Edge struct{ A, B UserID }
+type Edge struct{ A, B RowID }

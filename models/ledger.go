@@ -10,7 +10,7 @@ type ScoreEvent struct {
 	// Total names the running total that it was added to: "event" on an event
 	// board, an hour such as 2026112013 on a rolling board.
 	Total string
-	User  UserID `gorm:"column:user_id"`
+	User  RowID `gorm:"column:user_id"`
 	Delta int64
 	// AcceptedAt is the server's time when it was accepted.
 	AcceptedAt time.Time
@@ -27,7 +27,7 @@ func (ScoreEvent) TableName() string { return "score_events" }
 // added to it.
 type ScoreTotal struct {
 	Board string `gorm:"primaryKey"`
-	User  UserID `gorm:"primaryKey;column:user_id"`
+	User  RowID  `gorm:"primaryKey;column:user_id"`
 	// Total identifies the total among those of the user on the board; see
 	// ScoreEvent.Total. On a rolling board the bucket's name identifies the sum of
 	// all increments.

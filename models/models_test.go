@@ -12,16 +12,16 @@ import (
 	"stepboard/models"
 )
 
-func drawUser(t *rapid.T, label string) models.UserID {
+func drawUser(t *rapid.T, label string) models.RowID {
 	bits := rapid.IntRange(0, 52).Draw(t, label+" bits")
-	return models.UserID(rapid.Int64Range(1, 1<<(bits+1)-1).Draw(t, label))
+	return models.RowID(rapid.Int64Range(1, 1<<(bits+1)-1).Draw(t, label))
 }
 
 func TestCompareTextIsTheBytewiseOrderOfDecimals(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawUser(t, "a"), drawUser(t, "b")
-		if rapid.Bool().Draw(t, "prefix") && a < models.MaxUserID/1000 {
+		if rapid.Bool().Draw(t, "prefix") && a < models.MaxRowID/1000 {
 			b = a * 1000
 		}
 		if got, want := a.CompareText(b), strings.Compare(a.String(), b.String()); got != want {
@@ -33,7 +33,7 @@ func TestCompareTextIsTheBytewiseOrderOfDecimals(t *testing.T) {
 func TestParseUserID(t *testing.T) {
 	t.Parallel()
 	for _, good := range []string{"1", "1001", "9007199254740991"} {
-		if id, err := models.ParseUserID(good); err != nil || id.String() != good {
+		if id, err := models.ParseRowID(good); err != nil || id.String() != good {
 			t.Errorf("%q: %v, %v", good, id, err)
 		}
 	}
@@ -41,7 +41,7 @@ func TestParseUserID(t *testing.T) {
 		"", "0", "-1", "+1", "01", " 1", "1 ", "1.0", "1e3", "0x1", "9007199254740992",
 		"99999999999999999999", "1\x00", "{1}", "१", "one",
 	} {
-		if id, err := models.ParseUserID(bad); err == nil {
+		if id, err := models.ParseRowID(bad); err == nil {
 			t.Errorf("%q was read as %d", bad, id)
 		}
 	}
@@ -51,7 +51,7 @@ func FuzzParseUserID(f *testing.F) {
 	f.Add("1001")
 	f.Add("9007199254740992")
 	f.Fuzz(func(t *testing.T, s string) {
-		id, err := models.ParseUserID(s)
+		id, err := models.ParseRowID(s)
 		if err == nil && (id.String() != s || !id.Valid()) {
 			t.Errorf("%q was read as %d", s, id)
 		}

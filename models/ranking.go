@@ -20,7 +20,7 @@ const (
 // RankedEntry is one line of a ranking.
 type RankedEntry struct {
 	Rank      int64     `json:"rank" doc:"Place in this ranking, from 1; no two users share one"`
-	User      UserID    `json:"user_id" doc:"The user"`
+	User      RowID     `json:"user_id" doc:"The user"`
 	Nickname  string    `json:"nickname" doc:"Empty where the user has set none"`
 	AvatarURL string    `json:"avatar_url" doc:"Empty where the user has set none"`
 	Score     int64     `json:"score" doc:"Steps, coins or points"`

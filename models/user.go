@@ -6,50 +6,50 @@ import (
 	"strconv"
 )
 
-// UserID identifies a user: a whole number from 1 to MaxUserID. In JSON it is always
+// RowID identifies a user: a whole number from 1 to MaxRowID. In JSON it is always
 // a string, because many clients lose digits of large numbers.
-type UserID int64
+type RowID int64
 
-// MaxUserID is the largest user id, 2^53 - 1.
-const MaxUserID UserID = 1<<53 - 1
+// MaxRowID is the largest user id, 2^53 - 1.
+const MaxRowID RowID = 1<<53 - 1
 
-// errUserID is the error for every malformed id.
-var errUserID = errors.New("a user id is a whole number from 1 to 9007199254740991, without sign, spaces or leading zeros")
+// errRowID is the error for every malformed id.
+var errRowID = errors.New("a user id is a whole number from 1 to 9007199254740991, without sign, spaces or leading zeros")
 
-// ParseUserID parses the decimal form of a user id. It accepts no sign, no space and
+// ParseRowID parses the decimal form of a user id. It accepts no sign, no space and
 // no leading zero.
-func ParseUserID(s string) (UserID, error) {
+func ParseRowID(s string) (RowID, error) {
 	if len(s) == 0 || len(s) > 16 || s[0] == '0' {
-		return 0, errUserID
+		return 0, errRowID
 	}
 	var n int64
 	for i := range len(s) {
 		c := s[i]
 		if c < '0' || c > '9' {
-			return 0, errUserID
+			return 0, errRowID
 		}
 		n = n*10 + int64(c-'0')
 	}
-	if UserID(n) > MaxUserID {
-		return 0, errUserID
+	if RowID(n) > MaxRowID {
+		return 0, errRowID
 	}
-	return UserID(n), nil
+	return RowID(n), nil
 }
 
-// Valid reports whether id is in 1 … MaxUserID.
-func (id UserID) Valid() bool { return id >= 1 && id <= MaxUserID }
+// Valid reports whether id is in 1 … MaxRowID.
+func (id RowID) Valid() bool { return id >= 1 && id <= MaxRowID }
 
 // String returns the decimal form: the member of every sorted set, the id in JSON.
-func (id UserID) String() string { return strconv.FormatInt(int64(id), 10) }
+func (id RowID) String() string { return strconv.FormatInt(int64(id), 10) }
 
 // MarshalText returns the decimal form. In JSON it becomes a string.
-func (id UserID) MarshalText() ([]byte, error) {
+func (id RowID) MarshalText() ([]byte, error) {
 	return strconv.AppendInt(nil, int64(id), 10), nil
 }
 
 // UnmarshalText is the inverse of MarshalText.
-func (id *UserID) UnmarshalText(text []byte) error {
-	parsed, err := ParseUserID(string(text))
+func (id *RowID) UnmarshalText(text []byte) error {
+	parsed, err := ParseRowID(string(text))
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ var pow10 = [...]int64{
 // CompareText orders two ids by their decimal text, bytewise, as Redis orders
 // the members of a sorted set: "9" is greater than "10". It returns -1, 0 or 1
 // without building the texts.
-func (id UserID) CompareText(other UserID) int {
+func (id RowID) CompareText(other RowID) int {
 	if id == other {
 		return 0
 	}

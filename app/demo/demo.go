@@ -89,7 +89,7 @@ type simulation struct {
 	listener net.Listener
 	clock    models.Clock
 	log      *slog.Logger
-	sign     func(models.UserID) (string, error)
+	sign     func(models.RowID) (string, error)
 }
 
 // newSimulation builds the service and the people. Errors in the files and the
@@ -117,7 +117,7 @@ func (s *simulation) build(ctx context.Context) error {
 	cfg.Auth.HS256Secret = rand.Text() + rand.Text()
 	cfg.Boards = append(cfg.Boards, giftBoards(s.clock())...)
 	secret := []byte(cfg.Auth.HS256Secret)
-	s.sign = func(user models.UserID) (string, error) {
+	s.sign = func(user models.RowID) (string, error) {
 		return auth.SignToken(secret, user, "", "", "", time.Now(), tokenTTL)
 	}
 	st, err := stores.OpenEmbedded(ctx, s.clock)
@@ -211,9 +211,9 @@ func reachable(addr net.Addr) string {
 // their tokens.
 func (s *simulation) offerPeople(c *gin.Context) {
 	type choice struct {
-		UserID   models.UserID `json:"user_id"`
-		Nickname string        `json:"nickname"`
-		Token    string        `json:"token"`
+		UserID   models.RowID `json:"user_id"`
+		Nickname string       `json:"nickname"`
+		Token    string       `json:"token"`
 	}
 	choices := make([]choice, 0, offeredPeople)
 	for _, id := range s.people.ids[:min(len(s.people.ids), offeredPeople)] {

@@ -46,7 +46,7 @@ func eachEntry(ctx context.Context, in io.Reader, do func(line string) error) er
 
 // readGraph reads friendships between users numbered from 0.
 func (p *people) readGraph(ctx context.Context, in io.Reader) error {
-	known := make(map[models.UserID]bool)
+	known := make(map[models.RowID]bool)
 	edges := newEdgeSet()
 	err := eachEntry(ctx, in, func(line string) error {
 		if line[0] == '#' {
@@ -57,7 +57,7 @@ func (p *people) readGraph(ctx context.Context, in io.Reader) error {
 			return err
 		}
 		edges.add(e.A, e.B)
-		for _, id := range []models.UserID{e.A, e.B} {
+		for _, id := range []models.RowID{e.A, e.B} {
 			if !known[id] {
 				known[id] = true
 				p.ids = append(p.ids, id)
@@ -88,7 +88,7 @@ type hourOfSteps struct {
 // readHours reads lines Id,ActivityHour,StepTotal. Each user of the file, by
 // ascending id, becomes a walking pattern.
 func (p *people) readHours(ctx context.Context, in io.Reader) error {
-	byUser := make(map[models.UserID][]hourOfSteps)
+	byUser := make(map[models.RowID][]hourOfSteps)
 	header := true
 	err := eachEntry(ctx, in, func(line string) error {
 		if header {

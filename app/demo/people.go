@@ -33,9 +33,9 @@ const (
 
 // people are the simulated people of a demo.
 type people struct {
-	ids   []models.UserID // ascending
-	names []string        // by position in ids
-	edges []models.Edge   // each friendship once
+	ids   []models.RowID // ascending
+	names []string       // by position in ids
+	edges []models.Edge  // each friendship once
 	// patterns holds the walking patterns that people follow in turn: the sum of
 	// steps from the first day's midnight to the end of each hour, beginning with
 	// 0, for whole days. At its end a pattern repeats.
@@ -71,7 +71,7 @@ func (p *people) befriend(ctx context.Context, o Options) error {
 		return fmt.Errorf("--users %d: must be from 1 to %d", o.Users, maxPeople)
 	}
 	for i := range o.Users {
-		p.ids = append(p.ids, models.UserID(i+1))
+		p.ids = append(p.ids, models.RowID(i+1))
 	}
 	p.smallWorld()
 	return nil
@@ -104,7 +104,7 @@ type edgeSet struct {
 func newEdgeSet() *edgeSet { return &edgeSet{seen: make(map[models.Edge]bool)} }
 
 // add adds a friendship, unless it is in the set or with oneself.
-func (s *edgeSet) add(a, b models.UserID) {
+func (s *edgeSet) add(a, b models.RowID) {
 	e := models.Edge{A: min(a, b), B: max(a, b)}
 	if e.A != e.B && !s.seen[e] {
 		s.seen[e] = true
@@ -145,7 +145,7 @@ func bell(x, mean, width float64) float64 {
 }
 
 // profile returns the public profile of a person.
-func (p *people) profile(id models.UserID) models.Profile {
+func (p *people) profile(id models.RowID) models.Profile {
 	at, _ := slices.BinarySearch(p.ids, id)
 	return models.Profile{Nickname: p.names[at]}
 }

@@ -65,7 +65,7 @@ func TestDemoPeopleInAnyNumber(t *testing.T) {
 		}
 		seen := make(map[models.Edge]bool)
 		for _, e := range p.edges {
-			if e.A >= e.B || e.A < 1 || e.B > models.UserID(users) || seen[e] {
+			if e.A >= e.B || e.A < 1 || e.B > models.RowID(users) || seen[e] {
 				t.Errorf("%d users: friendship %v", users, e)
 			}
 			seen[e] = true
@@ -89,7 +89,7 @@ func TestDemoPeopleFromFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []models.UserID{1, 2, 3, 5}; !slices.Equal(p.ids, want) {
+	if want := []models.RowID{1, 2, 3, 5}; !slices.Equal(p.ids, want) {
 		t.Errorf("users %v, want %v", p.ids, want)
 	}
 	if want := []models.Edge{{A: 1, B: 5}, {A: 1, B: 2}}; !slices.Equal(p.edges, want) {
@@ -206,7 +206,7 @@ func TestDemoUploads(t *testing.T) {
 	today := bucket.Day
 	uploads := make([]ingest.Upload, 60_000)
 	for i := range uploads {
-		uploads[i] = ingest.Upload{User: models.UserID(i + 1), Date: today, Score: 1}
+		uploads[i] = ingest.Upload{User: models.RowID(i + 1), Date: today, Score: 1}
 	}
 	uploads[0].Date = today - 3
 	if err := uploadAll(t.Context(), a, uploads); err != nil {

@@ -31,7 +31,7 @@ const (
 // store stores the people, their friendships, their past days and some friend
 // requests.
 func (p *people) store(ctx context.Context, a *app.App, clock models.Clock, progress Progress) error {
-	profiles := make(map[models.UserID]models.Profile, len(p.ids))
+	profiles := make(map[models.RowID]models.Profile, len(p.ids))
 	for _, id := range p.ids {
 		profiles[id] = p.profile(id)
 	}
@@ -157,7 +157,7 @@ func (p *people) requestFriends(ctx context.Context, a *app.App) error {
 	}
 	for position := range min(n, offeredPeople) {
 		me := p.ids[position]
-		strangers := [3]models.UserID{p.ids[(position+n/2)%n], p.ids[(position+n/3)%n], p.ids[(position+n/4)%n]}
+		strangers := [3]models.RowID{p.ids[(position+n/2)%n], p.ids[(position+n/3)%n], p.ids[(position+n/4)%n]}
 		for i, from := range strangers {
 			to := me
 			if i == 2 {

@@ -48,7 +48,7 @@ func addEntry(t testing.TB, env *testenv.Env, updates int, payload []byte) {
 func disorderedMessages(rng *rand.Rand, bucket *models.Bucket, updates int) (messages [][]byte, unreadable int) {
 	for i := range updates {
 		u := ingest.Update{
-			Board: bucket.Board, Bucket: bucket.Name, User: models.UserID(1 + rng.IntN(300)), Score: rng.Int64N(200),
+			Board: bucket.Board, Bucket: bucket.Name, User: models.RowID(1 + rng.IntN(300)), Score: rng.Int64N(200),
 			ReachedAt: models.TimestampOf(bucket.StartsAt) + models.Timestamp(rng.Int64N(3_600_000)),
 		}
 		encoded := u.AppendTo(nil)
@@ -71,9 +71,9 @@ func disorderedMessages(rng *rand.Rand, bucket *models.Bucket, updates int) (mes
 
 // largestComposites returns the largest composite of each user in the readable
 // messages.
-func largestComposites(t testing.TB, bucket *models.Bucket, messages [][]byte) map[models.UserID]models.Composite {
+func largestComposites(t testing.TB, bucket *models.Bucket, messages [][]byte) map[models.RowID]models.Composite {
 	t.Helper()
-	codec, largest := score.Of(bucket), make(map[models.UserID]models.Composite)
+	codec, largest := score.Of(bucket), make(map[models.RowID]models.Composite)
 	for _, m := range messages {
 		if u, err := ingest.DecodeUpdate(m); err == nil {
 			composite, err := codec.Encode(u.Score, codec.Cut(u.ReachedAt))
@@ -87,12 +87,12 @@ func largestComposites(t testing.TB, bucket *models.Bucket, messages [][]byte) m
 }
 
 // boardOf returns all scores of a board with one shard.
-func boardOf(t testing.TB, rdb redis.UniversalClient, key string) map[models.UserID]models.Composite {
+func boardOf(t testing.TB, rdb redis.UniversalClient, key string) map[models.RowID]models.Composite {
 	t.Helper()
-	held := make(map[models.UserID]models.Composite)
+	held := make(map[models.RowID]models.Composite)
 	for _, z := range testenv.Must(rdb.ZRangeWithScores(t.Context(), key, 0, -1).Result()) {
 		id := testenv.Must(strconv.ParseInt(z.Member.(string), 10, 64))
-		held[models.UserID(id)] = models.Composite(z.Score)
+		held[models.RowID(id)] = models.Composite(z.Score)
 	}
 	return held
 }

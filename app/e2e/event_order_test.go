@@ -19,7 +19,7 @@ import (
 
 // line is a user's line in the order of an event.
 type line struct {
-	User      models.UserID
+	User      models.RowID
 	Score     int64
 	ReachedAt models.Timestamp
 }
@@ -46,14 +46,14 @@ const eventUsers = 3000
 // addAtOnce adds increments of random users from many goroutines. It returns
 // the answer with the largest score of each user, which must be the sum of the
 // user's increments.
-func addAtOnce(t *testing.T, s *server) map[models.UserID]line {
+func addAtOnce(t *testing.T, s *server) map[models.RowID]line {
 	t.Helper()
 	const writers, calls, list = 16, 125, 50
 	var (
 		wg       sync.WaitGroup
 		mu       sync.Mutex
-		sum      = make(map[models.UserID]int64)
-		largest  = make(map[models.UserID]line)
+		sum      = make(map[models.RowID]int64)
+		largest  = make(map[models.RowID]line)
 		answered = make(map[string]bool) // by user and score
 	)
 	for w := range writers {
@@ -63,7 +63,7 @@ func addAtOnce(t *testing.T, s *server) map[models.UserID]line {
 				items := make([]ledger.Increment, list)
 				for i := range items {
 					items[i] = ledger.Increment{
-						User: models.UserID(1 + rng.IntN(eventUsers)), Delta: int64(1 + rng.IntN(2)), EventID: fmt.Sprintf("s%d-%d-%d", w, c, i),
+						User: models.RowID(1 + rng.IntN(eventUsers)), Delta: int64(1 + rng.IntN(2)), EventID: fmt.Sprintf("s%d-%d-%d", w, c, i),
 					}
 				}
 				before := models.TimestampOf(s.env.Clock.Now().Truncate(time.Second))
@@ -103,7 +103,7 @@ func addAtOnce(t *testing.T, s *server) map[models.UserID]line {
 
 // orderOf sorts lines as the order of a ranking is defined. All users must have
 // one, and some must tie in score and time.
-func orderOf(t *testing.T, lines map[models.UserID]line) []line {
+func orderOf(t *testing.T, lines map[models.RowID]line) []line {
 	t.Helper()
 	order := slices.SortedFunc(maps.Values(lines), func(a, b line) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.ReachedAt, b.ReachedAt), cmp.Compare(b.User.String(), a.User.String()))

@@ -22,7 +22,7 @@ func testFriendsOverHTTP(t *testing.T, env *testenv.Env) {
 		Status string `json:"status"`
 	}
 	var got status
-	ask := func(from models.UserID, to string, code int, want string) {
+	ask := func(from models.RowID, to string, code int, want string) {
 		t.Helper()
 		s.want(s.as(from, "POST", "/v1/friends/requests", map[string]string{"user_id": to}), code, &got)
 		if got.Status != want {
@@ -102,7 +102,7 @@ func testFriendsOverHTTP(t *testing.T, env *testenv.Env) {
 	s.refuse(s.service("PUT", "/v1/users/2/friends", `{}`), 422, models.CodeValidationFailed)
 	many := make([]string, models.MaxFriends+1)
 	for i := range many {
-		many[i] = models.UserID(i + 10).String()
+		many[i] = models.RowID(i + 10).String()
 	}
 	s.refuse(s.service("PUT", "/v1/users/2/friends", map[string]any{"friend_ids": many}), 409, models.CodeFriendLimit)
 	// Each call adds a thousand: a single change of five thousand may take longer

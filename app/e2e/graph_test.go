@@ -108,7 +108,7 @@ func checkRankings(t *testing.T, url string, asked rankedDay, friends graph, sco
 // checkRanking compares one user's ranking, page by page, and returns the
 // answers.
 func checkRanking(t *testing.T, client *http.Client, url string, asked rankedDay, user int, want []ranked) string {
-	bearer := harness.Token(t, models.UserID(user), "")
+	bearer := harness.Token(t, models.RowID(user), "")
 	var got []models.RankedEntry
 	var all strings.Builder
 	cursor := ""
@@ -147,7 +147,7 @@ func checkRanking(t *testing.T, client *http.Client, url string, asked rankedDay
 		return ""
 	}
 	for i, e := range got {
-		if e.Rank != int64(i+1) || e.User != models.UserID(want[i].user) || e.Score != int64(want[i].score) || !e.ReachedAt.Time().Equal(want[i].reachedAt) {
+		if e.Rank != int64(i+1) || e.User != models.RowID(want[i].user) || e.Score != int64(want[i].score) || !e.ReachedAt.Time().Equal(want[i].reachedAt) {
 			t.Errorf("user %d: line %d is %+v, want %+v", user, i+1, e, want[i])
 			return ""
 		}

@@ -57,7 +57,7 @@ func newHistory(t testing.TB, env *testenv.Env) (s *server, without []models.Dat
 	s.want(s.service("PUT", "/v1/users/3", `{"nickname":"Cho"}`), 200, nil)
 	without = []models.Date{harness.NoonDay - 20, harness.NoonDay - 2}
 	for day := harness.NoonDay - 39; day <= harness.NoonDay; day++ {
-		scores := map[models.UserID]int{1: 1000 + int(day-harness.NoonDay), 2: 2000}
+		scores := map[models.RowID]int{1: 1000 + int(day-harness.NoonDay), 2: 2000}
 		if slices.Contains(without, day) {
 			delete(scores, 1)
 		}

@@ -27,9 +27,9 @@ func TestAHungMasterDelaysItsOwnUsersOnly(t *testing.T) {
 		}
 	})
 	hung := cluster.Masters()[0]
-	var own, others []models.UserID // the users on the master that hangs, and on the others
+	var own, others []models.RowID // the users on the master that hangs, and on the others
 	bucket := testenv.Bucket(16)
-	for user := range models.UserID(60) {
+	for user := range models.RowID(60) {
 		user++
 		master := testenv.Must(env.Redis.(*redis.ClusterClient).MasterForKey(t.Context(), env.Keys.Board(bucket, bucket.Shard(user))))
 		if master.Options().Addr == hung.Addr() {
@@ -38,10 +38,10 @@ func TestAHungMasterDelaysItsOwnUsersOnly(t *testing.T) {
 			others = append(others, user)
 		}
 	}
-	upload := func(user models.UserID, score int) int {
+	upload := func(user models.RowID, score int) int {
 		return s.as(user, "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":"2026-11-20","score":%d}`, score)).status
 	}
-	for user := range models.UserID(60) {
+	for user := range models.RowID(60) {
 		if status := upload(user+1, 1); status != http.StatusOK {
 			t.Fatalf("an upload is answered %d", status)
 		}
@@ -72,7 +72,7 @@ func TestAHungMasterDelaysItsOwnUsersOnly(t *testing.T) {
 
 	hung.Resume()
 	testenv.Eventually(t, "the users of the master are served again", func() bool { return upload(own[0], 1000) == http.StatusOK })
-	for user := range models.UserID(60) {
+	for user := range models.RowID(60) {
 		if status := upload(user+1, 2000+int(user)); status != http.StatusOK {
 			t.Errorf("user %d: %d", user+1, status)
 		}

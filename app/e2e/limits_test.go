@@ -81,7 +81,7 @@ func TestLimitOfAnAddress(t *testing.T) {
 
 func testLimitOfAnAddress(t *testing.T, env *testenv.Env) {
 	t.Helper()
-	from := func(s *server, user models.UserID, forwarded ...string) answer {
+	from := func(s *server, user models.RowID, forwarded ...string) answer {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/v1/boards", nil)
 		if err != nil {
@@ -105,7 +105,7 @@ func testLimitOfAnAddress(t *testing.T, env *testenv.Env) {
 	behind := newServer(t, env, func(c *config.Config) {
 		c.Limits.AddressPerMinute, c.HTTP.TrustedProxies = 3, []string{"127.0.0.0/8", "::1"}
 	})
-	user := models.UserID(0)
+	user := models.RowID(0)
 	exhaust(t, 3, func() answer { user++; return from(behind, user, "203.0.113.7") })
 	if !limited(from(behind, 50, "198.51.100.1, 203.0.113.7")) || !limited(from(behind, 51, "198.51.100.2", "203.0.113.7")) {
 		t.Error("an address that the caller has made up is trusted")

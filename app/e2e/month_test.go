@@ -53,7 +53,7 @@ func newMonth(t *testing.T) *month {
 	m.users = slices.Sorted(maps.Keys(m.friends))
 	for _, user := range m.users {
 		if user%20 == 7 {
-			m.phones[user] = harness.Token(t, models.UserID(user), "")
+			m.phones[user] = harness.Token(t, models.RowID(user), "")
 		}
 	}
 	walkers := readWalkers(t, m.zone)
@@ -299,7 +299,7 @@ func (m *month) checkHistories(url string, today int) {
 			Entries []historyEntry
 			Partial *bool
 		}
-		m.call(harness.Token(m.t, models.UserID(user), ""), "GET",
+		m.call(harness.Token(m.t, models.RowID(user), ""), "GET",
 			fmt.Sprintf("%s/v1/boards/steps/history?from=%s&to=%s", url, m.date(0), m.date(monthDays-1)), "", &answer)
 		if answer.Partial == nil || *answer.Partial || !slices.Equal(answer.Entries, histories[user]) {
 			m.t.Errorf("user %d: history %+v, want %+v", user, answer, histories[user])

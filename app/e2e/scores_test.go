@@ -194,11 +194,11 @@ func testBatch(t *testing.T, env *testenv.Env) {
 	}
 	var top models.Ranking
 	s.want(s.service("GET", "/v1/boards/steps/top", nil), http.StatusOK, &top)
-	var users []models.UserID
+	var users []models.RowID
 	for _, e := range top.Entries {
 		users = append(users, e.User)
 	}
-	if diff := cmp.Diff([]models.UserID{9, 1}, users); diff != "" {
+	if diff := cmp.Diff([]models.RowID{9, 1}, users); diff != "" {
 		t.Error(diff)
 	}
 

@@ -59,7 +59,7 @@ func (s *server) admin(method, path string, body any) answer {
 }
 
 // uploadDay sets the clock to the evening of a day and uploads the scores.
-func (s *server) uploadDay(day models.Date, scores map[models.UserID]int) {
+func (s *server) uploadDay(day models.Date, scores map[models.RowID]int) {
 	s.t.Helper()
 	s.env.Clock.Set(day.UTC().Add(13 * time.Hour))
 	for user, score := range scores {
@@ -238,7 +238,7 @@ func (s *server) call(token, method, path string, body any) answer {
 }
 
 // as calls as a user.
-func (s *server) as(user models.UserID, method, path string, body any) answer {
+func (s *server) as(user models.RowID, method, path string, body any) answer {
 	s.t.Helper()
 	return s.call(harness.Token(s.t, user, ""), method, path, body)
 }

@@ -73,7 +73,7 @@ func uploadHalf(s *server, d harness.DayScores, day models.Date) {
 	s.t.Helper()
 	var items []string
 	for _, user := range rand.Perm(shardUsers)[:shardUsers/2] {
-		n := harness.Score{User: models.UserID(user + 1), Points: rand.Int64N(10), At: models.TimestampOf(s.env.Clock.Now())}
+		n := harness.Score{User: models.RowID(user + 1), Points: rand.Int64N(10), At: models.TimestampOf(s.env.Clock.Now())}
 		items = append(items, fmt.Sprintf(`{"user_id":"%d","date":%q,"score":%d}`, n.User, day, n.Points))
 		d.Add(n)
 	}

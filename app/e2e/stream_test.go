@@ -75,7 +75,7 @@ type events struct {
 }
 
 // open opens a stream and returns its status and content type.
-func (s *streamServer) open(user models.UserID, query string) (e *events, status int, kind string) {
+func (s *streamServer) open(user models.RowID, query string) (e *events, status int, kind string) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/v1/boards/steps/friends/stream"+query, nil)
@@ -98,7 +98,7 @@ func (s *streamServer) open(user models.UserID, query string) (e *events, status
 }
 
 // subscribe opens a stream that must begin.
-func (s *streamServer) subscribe(user models.UserID) *events {
+func (s *streamServer) subscribe(user models.RowID) *events {
 	s.t.Helper()
 	e, status, kind := s.open(user, "")
 	if status != http.StatusOK || kind != "text/event-stream" {
@@ -152,7 +152,7 @@ func scores(r models.Ranking) string {
 }
 
 // upload uploads a user's steps of the day.
-func (s *streamServer) upload(user models.UserID, steps int) {
+func (s *streamServer) upload(user models.RowID, steps int) {
 	s.t.Helper()
 	s.want(s.as(user, "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":"2026-11-20","score":%d}`, steps)), http.StatusOK, nil)
 }

@@ -28,7 +28,7 @@ func TestTokenCommand(t *testing.T) {
 		{"one for all", []string{"--scope=service admin"}, auth.Caller{Service: true, Admin: true}, 24 * time.Hour},
 		{"a short one", []string{"--ttl=90s"}, auth.Caller{User: 1001}, 90 * time.Second},
 		{"the shortest", []string{"--ttl=1s"}, auth.Caller{User: 1001}, time.Second},
-		{"the largest user", []string{"--user=9007199254740991"}, auth.Caller{User: models.MaxUserID}, 24 * time.Hour},
+		{"the largest user", []string{"--user=9007199254740991"}, auth.Caller{User: models.MaxRowID}, 24 * time.Hour},
 		{"with issuer and audience", []string{"--auth.issuer=https://issuer.example", "--auth.audience=stepboard"}, auth.Caller{User: 1001}, 24 * time.Hour},
 	}
 	for _, tt := range tests {

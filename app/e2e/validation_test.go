@@ -150,7 +150,7 @@ func testMistypedKeys(t *testing.T, env *testenv.Env) {
 	} {
 		call := s.as
 		if strings.HasPrefix(tt.path, "/v1/users/") {
-			call = func(_ models.UserID, method, path string, body any) answer { return s.service(method, path, body) }
+			call = func(_ models.RowID, method, path string, body any) answer { return s.service(method, path, body) }
 		}
 		a := call(1, tt.method, tt.path, tt.body)
 		s.refuse(a, 422, models.CodeValidationFailed)
@@ -159,7 +159,7 @@ func testMistypedKeys(t *testing.T, env *testenv.Env) {
 		}
 	}
 	for i, call := range []struct {
-		user models.UserID
+		user models.RowID
 		path string
 	}{{1, "/v1/friends"}, {2, "/v1/friends"}, {1, "/v1/friends/requests"}} {
 		if after := s.as(call.user, "GET", call.path, nil).body; string(after) != string(before[i]) {

@@ -137,7 +137,7 @@ func (k Builder) LossCheckpoint(watcher string, slot int) string {
 //	writer    services/friends, loading on a miss
 //	lifetime  about an hour; removed by every change
 //	truth     table friendships
-func (k Builder) Friends(user models.UserID) string { return k.user(friendsBegin, user) }
+func (k Builder) Friends(user models.RowID) string { return k.user(friendsBegin, user) }
 
 const friendsBegin = "friends:{"
 
@@ -152,7 +152,7 @@ func (k Builder) FriendsBegin() string { return k.Prefix + friendsBegin }
 //	writer    services/friends, around every change
 //	lifetime  removed after the commit; a minute if the writer died
 //	truth     none needed: while it exists, reads go to Postgres
-func (k Builder) FriendsChanging(user models.UserID) string {
+func (k Builder) FriendsChanging(user models.RowID) string {
 	return k.user("friends-changing:{", user)
 }
 
@@ -164,7 +164,7 @@ func (k Builder) FriendsChanging(user models.UserID) string {
 //	writer    services/friends, on a miss
 //	lifetime  until the set is stored; ten seconds if the reader died
 //	truth     none needed: without it a set is read but not stored
-func (k Builder) FriendsLoading(user models.UserID) string { return k.user(friendsLoadingBegin, user) }
+func (k Builder) FriendsLoading(user models.RowID) string { return k.user(friendsLoadingBegin, user) }
 
 const friendsLoadingBegin = "friends-loading:{"
 
@@ -172,7 +172,7 @@ const friendsLoadingBegin = "friends-loading:{"
 // key has.
 func (k Builder) FriendsLoadingBegin() string { return k.Prefix + friendsLoadingBegin }
 
-func (k Builder) user(head string, user models.UserID) string {
+func (k Builder) user(head string, user models.RowID) string {
 	buf := make([]byte, 0, 64)
 	buf = append(buf, k.Prefix...)
 	buf = append(buf, head...)
@@ -189,7 +189,7 @@ func (k Builder) user(head string, user models.UserID) string {
 //	writer    services/limit, with the script of redis_rate
 //	lifetime  a minute at most
 //	truth     none needed: without it counting starts again
-func (k Builder) UserCalls(user models.UserID) string { return k.user("calls:{", user) }
+func (k Builder) UserCalls(user models.RowID) string { return k.user("calls:{", user) }
 
 // AddressCalls names the state of a client address's rate limit. An IPv6 address
 // counts as its /64 network.

@@ -86,7 +86,7 @@ type storage interface {
 	// verifies them and completes the run, all in one transaction.
 	storeTotals(ctx context.Context, bucket *models.Bucket, run int, now time.Time) (totals, error)
 	// composites returns the users' composites in a bucket, in the order of users.
-	composites(ctx context.Context, bucket *models.Bucket, users []models.UserID) ([]models.Composite, error)
+	composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
 	// dropMonths drops the months before that of the given day. It returns how
 	// many partitions it dropped, or how many rows if the database has none.
 	dropMonths(ctx context.Context, before models.Date) (int, error)

@@ -123,7 +123,7 @@ func (f *fixture) mustArchive(b *models.Bucket) models.ArchiveRun {
 }
 
 // entry returns the entry of a score reached at the given time.
-func entry(t testing.TB, b *models.Bucket, user models.UserID, points int64, at time.Time) models.Entry {
+func entry(t testing.TB, b *models.Bucket, user models.RowID, points int64, at time.Time) models.Entry {
 	t.Helper()
 	c, err := score.Of(b).Encode(points, models.TimestampOf(at))
 	if err != nil {
@@ -138,9 +138,9 @@ func randomEntries(t testing.TB, b *models.Bucket, n int, seed uint64) []models.
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	entries := make([]models.Entry, 0, n)
-	seen := make(map[models.UserID]bool)
+	seen := make(map[models.RowID]bool)
 	for len(entries) < n {
-		user := models.UserID(1 + rng.Int64N(int64(3*n)))
+		user := models.RowID(1 + rng.Int64N(int64(3*n)))
 		if !seen[user] {
 			seen[user] = true
 			entries = append(entries, entry(t, b, user, rng.Int64N(20), b.StartsAt.Add(time.Duration(rng.IntN(3))*time.Second)))
@@ -151,7 +151,7 @@ func randomEntries(t testing.TB, b *models.Bucket, n int, seed uint64) []models.
 
 // ranked returns the best entry of each user, in ranking order.
 func ranked(entries ...[]models.Entry) []models.Entry {
-	best := make(map[models.UserID]models.Composite)
+	best := make(map[models.RowID]models.Composite)
 	for _, e := range slices.Concat(entries...) {
 		best[e.User] = max(best[e.User], e.Composite)
 	}

@@ -29,7 +29,7 @@ func (f *fixture) endedEvent(n int) (*models.Bucket, []models.Entry) {
 	totals := make([]models.ScoreTotal, 0, n)
 	for i := range entries {
 		points, at := int64(1+i%20), b.StartsAt.Add(time.Duration(i%3)*time.Second)
-		entries[i] = entry(f.t, b, models.UserID(1+i), points, at)
+		entries[i] = entry(f.t, b, models.RowID(1+i), points, at)
 		totals = append(totals, models.ScoreTotal{Board: "gifts", User: entries[i].User, Total: b.Name, Score: points, ReachedAt: at})
 	}
 	if err := f.env.Gorm.WithContext(f.t.Context()).CreateInBatches(totals, 100).Error; err != nil {

@@ -315,7 +315,7 @@ func (p *postgres) sum(ctx context.Context, tx pgx.Tx, from string, args ...any)
 }
 
 // composites implements storage.
-func (p *postgres) composites(ctx context.Context, bucket *models.Bucket, users []models.UserID) ([]models.Composite, error) {
+func (p *postgres) composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error) {
 	ids := make([]int64, len(users))
 	index := make(map[int64]int, len(users))
 	for i, user := range users {

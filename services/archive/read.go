@@ -28,7 +28,7 @@ func (s *Service) Complete(ctx context.Context, bucket *models.Bucket) (bool, er
 
 // Composites returns the users' composites in an archived bucket, in the order
 // of users; 0 for a user without one. One query.
-func (s *Service) Composites(ctx context.Context, bucket *models.Bucket, users []models.UserID) ([]models.Composite, error) {
+func (s *Service) Composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error) {
 	composites, err := s.store.storage.composites(ctx, bucket, users)
 	if err != nil {
 		return nil, models.Unavailable("read archived scores", err)
@@ -61,7 +61,7 @@ type Day struct {
 
 // Days returns a board's buckets from one day to another, both included, newest
 // first, with the user's rank in archived ones. One query.
-func (s *Service) Days(ctx context.Context, boardName string, user models.UserID, from, to models.Date) ([]Day, error) {
+func (s *Service) Days(ctx context.Context, boardName string, user models.RowID, from, to models.Date) ([]Day, error) {
 	days, err := s.store.days(ctx, boardName, user, from, to)
 	if err != nil {
 		return nil, models.Unavailable("read history", err)

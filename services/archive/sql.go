@@ -176,7 +176,7 @@ func (s *Store) window(ctx context.Context, bucket *models.Bucket, at models.Ent
 	points, reachedAt := codec.Decode(at.Composite)
 	var rows []struct {
 		Total, Before, Rank int64
-		UserID              models.UserID
+		UserID              models.RowID
 		Score               int64
 		ReachedAt           *time.Time
 	}
@@ -208,7 +208,7 @@ func (s *Store) window(ctx context.Context, bucket *models.Bucket, at models.Ent
 	return w, nil
 }
 
-func (s *Store) days(ctx context.Context, boardName string, user models.UserID, from, to models.Date) ([]Day, error) {
+func (s *Store) days(ctx context.Context, boardName string, user models.RowID, from, to models.Date) ([]Day, error) {
 	var rows []struct {
 		models.Bucket
 		Total     *int64

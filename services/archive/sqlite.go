@@ -24,7 +24,7 @@ type sqlite struct {
 
 // sqliteScore is a row of archived_scores.
 type sqliteScore struct {
-	UserID    models.UserID
+	UserID    models.RowID
 	Score     int64
 	ReachedAt time.Time
 	Rank      int64
@@ -49,7 +49,7 @@ func (s *sqlite) ensurePartition(context.Context, models.Date) error { return ni
 // storeRun implements storage. It reads all rows before the transaction begins,
 // because the database runs one transaction at a time.
 func (s *sqlite) storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, now time.Time) (stored totals, err error) {
-	best := make(map[models.UserID]models.Composite)
+	best := make(map[models.RowID]models.Composite)
 	for {
 		r, ok, err := rows.next()
 		if err != nil {
@@ -81,7 +81,7 @@ func (s *sqlite) storeTotals(ctx context.Context, bucket *models.Bucket, run int
 		if err := tx.Where("board = ? AND total = ? AND score > 0", bucket.Board, bucket.Name).Find(&list).Error; err != nil {
 			return fmt.Errorf("read totals: %w", err)
 		}
-		best := make(map[models.UserID]models.Composite, len(list))
+		best := make(map[models.RowID]models.Composite, len(list))
 		for _, t := range list {
 			c, err := composite(score.Of(bucket), t.Score, t.ReachedAt)
 			if err != nil {
@@ -96,7 +96,7 @@ func (s *sqlite) storeTotals(ctx context.Context, bucket *models.Bucket, run int
 }
 
 // finish stores the given entries, verifies them and completes the run.
-func (s *sqlite) finish(tx *gorm.DB, bucket *models.Bucket, run int, best map[models.UserID]models.Composite, moved int64, now time.Time) (totals, error) {
+func (s *sqlite) finish(tx *gorm.DB, bucket *models.Bucket, run int, best map[models.RowID]models.Composite, moved int64, now time.Time) (totals, error) {
 	expected, err := s.replace(tx, bucket, best)
 	if err != nil {
 		return totals{}, err
@@ -122,7 +122,7 @@ func (s *sqlite) rows(db *gorm.DB, bucket *models.Bucket) ([]sqliteScore, error)
 
 // merge adds the bucket's archived rows to best, which holds the better entry of
 // each user.
-func (s *sqlite) merge(tx *gorm.DB, bucket *models.Bucket, best map[models.UserID]models.Composite) error {
+func (s *sqlite) merge(tx *gorm.DB, bucket *models.Bucket, best map[models.RowID]models.Composite) error {
 	archived, err := s.rows(tx, bucket)
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (s *sqlite) merge(tx *gorm.DB, bucket *models.Bucket, best map[models.UserI
 
 // replace deletes the bucket's rows and stores the given entries in ranking
 // order. It returns the totals of the new rows.
-func (s *sqlite) replace(tx *gorm.DB, bucket *models.Bucket, best map[models.UserID]models.Composite) (expected totals, err error) {
+func (s *sqlite) replace(tx *gorm.DB, bucket *models.Bucket, best map[models.RowID]models.Composite) (expected totals, err error) {
 	entries := make([]models.Entry, 0, len(best))
 	for user, c := range best {
 		entries = append(entries, models.Entry{User: user, Composite: c})
@@ -171,8 +171,8 @@ func (s *sqlite) sum(tx *gorm.DB, bucket *models.Bucket) (totals, error) {
 }
 
 // composites implements storage.
-func (s *sqlite) composites(ctx context.Context, bucket *models.Bucket, users []models.UserID) ([]models.Composite, error) {
-	index := make(map[models.UserID]int, len(users))
+func (s *sqlite) composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error) {
+	index := make(map[models.RowID]int, len(users))
 	for i, user := range users {
 		index[user] = i
 	}

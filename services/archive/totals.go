@@ -10,7 +10,7 @@ import (
 // row is one entry of an archived bucket.
 type row struct {
 	rank      int64
-	user      models.UserID
+	user      models.RowID
 	score     int64
 	reachedAt models.Timestamp
 }

@@ -20,7 +20,7 @@ import (
 
 // corruptRows installs a trigger that runs a statement on every stored row of a
 // user. stopCorrupting removes it.
-func (f *fixture) corruptRows(user models.UserID, how string) {
+func (f *fixture) corruptRows(user models.RowID, how string) {
 	f.t.Helper()
 	f.exec(fmt.Sprintf(`
 		CREATE FUNCTION corrupt() RETURNS trigger LANGUAGE plpgsql AS $$

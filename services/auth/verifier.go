@@ -33,7 +33,7 @@ const (
 // Caller is the holder of a token.
 type Caller struct {
 	// User is the token's subject; 0 for a service or an operator.
-	User models.UserID
+	User models.RowID
 	// Service and Admin report whether the token has the scope.
 	Service bool
 	Admin   bool
@@ -202,7 +202,7 @@ func callerOf(c *claims) (*Caller, error) {
 	if caller.Service || caller.Admin {
 		return caller, nil
 	}
-	user, err := models.ParseUserID(c.Subject)
+	user, err := models.ParseRowID(c.Subject)
 	if err != nil {
 		return nil, Unauthenticated("the token's sub is not a user id", err)
 	}

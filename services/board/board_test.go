@@ -19,10 +19,10 @@ import (
 
 // drawUser prefers ids whose texts are prefixes of each other: equal composites
 // are ordered by the texts.
-func drawUser(t *rapid.T) models.UserID {
+func drawUser(t *rapid.T) models.RowID {
 	return rapid.OneOf(
-		rapid.Map(rapid.Int64Range(1, 150), func(n int64) models.UserID { return models.UserID(n) }),
-		rapid.SampledFrom([]models.UserID{10, 100, 1000, 10_000, 9, 99, 999, models.MaxUserID, models.MaxUserID - 1}),
+		rapid.Map(rapid.Int64Range(1, 150), func(n int64) models.RowID { return models.RowID(n) }),
+		rapid.SampledFrom([]models.RowID{10, 100, 1000, 10_000, 9, 99, 999, models.MaxRowID, models.MaxRowID - 1}),
 	).Draw(t, "user")
 }
 
@@ -35,7 +35,7 @@ func drawComposite(t *rapid.T) models.Composite {
 }
 
 // model holds the entries that a bucket should have.
-type model map[models.UserID]models.Composite
+type model map[models.RowID]models.Composite
 
 func (m model) raise(e models.Entry) { m[e.User] = max(m[e.User], e.Composite) }
 
@@ -134,7 +134,7 @@ func TestWindowAmongManyTies(t *testing.T) {
 			bucket.Name = fmt.Sprintf("ties%d", shards)
 			want := model{}
 			var raises []models.Raise
-			for user := models.UserID(1); user <= 3000; user++ {
+			for user := models.RowID(1); user <= 3000; user++ {
 				e := models.Entry{User: user, Composite: 77}
 				want.raise(e)
 				raises = append(raises, models.Raise{Bucket: bucket, Entry: e})
@@ -142,7 +142,7 @@ func TestWindowAmongManyTies(t *testing.T) {
 			if errs := store.Raise(t.Context(), raises); errs != nil {
 				t.Fatal(errs)
 			}
-			for _, user := range []models.UserID{1, 9, 10, 999, 1000, 2999, 3000, 3001, 5, 99_999} {
+			for _, user := range []models.RowID{1, 9, 10, 999, 1000, 2999, 3000, 3001, 5, 99_999} {
 				at := models.Entry{User: user, Composite: 77}
 				got, err := store.Window(t.Context(), bucket, at, 3, 3)
 				if err != nil {
@@ -168,7 +168,7 @@ func TestRaiseReportsWhatFailed(t *testing.T) {
 		}
 		raises := make([]models.Raise, 4)
 		for i := range raises {
-			raises[i] = models.Raise{Bucket: bucket, Entry: models.Entry{User: models.UserID(i + 1), Composite: 5}}
+			raises[i] = models.Raise{Bucket: bucket, Entry: models.Entry{User: models.RowID(i + 1), Composite: 5}}
 		}
 		errs := store.Raise(t.Context(), raises)
 		for i, err := range errs {
@@ -196,8 +196,8 @@ func TestRoundTrips(t *testing.T) {
 		bucket := testenv.Bucket(shards)
 		bucket.Name = fmt.Sprintf("trips%d", shards)
 		var raises []models.Raise
-		var users []models.UserID
-		for user := models.UserID(1); user <= 100; user++ {
+		var users []models.RowID
+		for user := models.RowID(1); user <= 100; user++ {
 			users = append(users, user)
 			raises = append(raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: user, Composite: 9}})
 		}
@@ -244,7 +244,7 @@ func TestRedisAway(t *testing.T) {
 	if errs := store.Raise(t.Context(), []models.Raise{{Bucket: bucket, Entry: entry}}); models.CodeOf(errs[0]) != models.CodeUnavailable {
 		t.Errorf("raise: %v", errs)
 	}
-	if _, err := store.Composites(t.Context(), bucket, []models.UserID{1}); models.CodeOf(err) != models.CodeUnavailable {
+	if _, err := store.Composites(t.Context(), bucket, []models.RowID{1}); models.CodeOf(err) != models.CodeUnavailable {
 		t.Errorf("composites: %v", err)
 	}
 	if _, err := store.Window(t.Context(), bucket, board.Top, 0, 1); models.CodeOf(err) != models.CodeUnavailable {

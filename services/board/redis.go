@@ -95,7 +95,7 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandO
 	}
 	commandOf = make([]int, len(raises))
 	ofKey := make(map[key]int, 1)
-	var at []map[models.UserID]int // for each command, the index of a user's composite in its arguments
+	var at []map[models.RowID]int // for each command, the index of a user's composite in its arguments
 	now := s.clock()
 	var last key // the next update often has the same
 	command := -1
@@ -114,7 +114,7 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandO
 				expected := (len(raises) - i) / r.Bucket.Shards
 				args := make([]any, 0, 4+2*expected)
 				commands = append(commands, append(args, "zadd", s.writeKey(k.bucket, k.shard, now), "gt", "ch"))
-				at = append(at, make(map[models.UserID]int, expected))
+				at = append(at, make(map[models.RowID]int, expected))
 			}
 			last = k
 		}
@@ -169,7 +169,7 @@ end
 // Composites returns the users' composites in the bucket, in the order of the
 // users, 0 for a user without one. One ZMSCORE for each shard that has any of
 // the users, all in one round trip.
-func (s *Store) Composites(ctx context.Context, bucket *models.Bucket, users []models.UserID) ([]models.Composite, error) {
+func (s *Store) Composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error) {
 	composites := make([]models.Composite, len(users))
 	members := make([][]int64, bucket.Shards)
 	at := make([][]int, bucket.Shards) // indexes into users
@@ -340,7 +340,7 @@ func parseEntry(member, composite any) (models.Entry, error) {
 	if !ok1 || !ok2 {
 		return models.Entry{}, fmt.Errorf("unexpected entry %v %v", member, composite)
 	}
-	user, err := models.ParseUserID(m)
+	user, err := models.ParseRowID(m)
 	if err != nil {
 		return models.Entry{}, fmt.Errorf("member %q: %w", m, err)
 	}

@@ -69,7 +69,7 @@ func (s *Store) ReadFrozen(ctx context.Context, bucket *models.Bucket, p models.
 	}
 	entries := make([]models.Entry, len(zs))
 	for i, z := range zs {
-		user, err := models.ParseUserID(z.Member.(string))
+		user, err := models.ParseRowID(z.Member.(string))
 		if err != nil {
 			return nil, fmt.Errorf("member %q of %s: %w", z.Member, s.frozenKey(bucket, p), err)
 		}

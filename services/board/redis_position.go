@@ -38,7 +38,7 @@ return {composite, redis.call('ZREVRANK', key, ARGV[1]), redis.call('ZCARD', key
 // counts the entries of the other shards that rank before the user. Between the
 // two the user's score may change; the rank is then that of the score that is
 // returned.
-func (s *Store) Positions(ctx context.Context, buckets []*models.Bucket, user models.UserID) ([]Position, error) {
+func (s *Store) Positions(ctx context.Context, buckets []*models.Bucket, user models.RowID) ([]Position, error) {
 	pipe := s.rdb.Pipeline()
 	own := make([]*redis.Cmd, len(buckets))
 	now := s.clock()

@@ -125,7 +125,7 @@ func (s *Store) addHourRaises(commands [][]any, commandOf []int, raises []models
 	type member struct {
 		bucket *models.Bucket
 		hour   models.Hour
-		user   models.UserID
+		user   models.RowID
 	}
 	type argument struct{ command, composite int }
 	const head = 13 // arguments before the members

@@ -16,15 +16,15 @@ import (
 
 // hourly returns the update that carries a user's total of the hour at a
 // moment.
-func hourly(bucket *models.Bucket, user models.UserID, points int64, at time.Time) models.Raise {
+func hourly(bucket *models.Bucket, user models.RowID, points int64, at time.Time) models.Raise {
 	composite := testenv.Must(score.Of(bucket).Encode(points, models.TimestampOf(at)))
 	return models.Raise{Bucket: bucket, Entry: models.Entry{User: user, Composite: composite}}
 }
 
 // scoreOf returns a user's score on a rolling board.
-func scoreOf(ctx context.Context, t *testing.T, store *board.Store, bucket *models.Bucket, user models.UserID) int64 {
+func scoreOf(ctx context.Context, t *testing.T, store *board.Store, bucket *models.Bucket, user models.RowID) int64 {
 	t.Helper()
-	composites, err := store.Composites(ctx, bucket, []models.UserID{user})
+	composites, err := store.Composites(ctx, bucket, []models.RowID{user})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestDrainContinuesAfterACut(t *testing.T) {
 		for hour := range 3 {
 			for user := range 900 {
 				if user%(hour+2) > 0 { // some leave with the first hour, others stay
-					raises = append(raises, l.add(models.UserID(user+1), int64(1+user%50), env.Clock.Now().Add(time.Duration(user)*time.Second))...)
+					raises = append(raises, l.add(models.RowID(user+1), int64(1+user%50), env.Clock.Now().Add(time.Duration(user)*time.Second))...)
 				}
 			}
 			raise(ctx, t, store, raises...)
@@ -103,7 +103,7 @@ func TestDrainContinuesAfterACut(t *testing.T) {
 			checkSums(ctx, t, env, bucket)
 			if err != nil {
 				// Meanwhile other users are raised. Updates that are too late change nothing.
-				raise(ctx, t, store, l.add(models.UserID(1+cuts*7), 1, env.Clock.Now())...)
+				raise(ctx, t, store, l.add(models.RowID(1+cuts*7), 1, env.Clock.Now())...)
 				raise(ctx, t, store, raises[cuts*5:cuts*5+5]...)
 				checkSums(ctx, t, env, bucket)
 			}
@@ -218,7 +218,7 @@ func TestLargestRollingScore(t *testing.T) {
 		checkSums(ctx, t, env, bucket)
 		env.Clock.Set(noon.Add(3*time.Hour + 30*time.Minute)) // two hours to drain, one for some
 		raise(ctx, t, store, hourly(bucket, 1, 1, env.Clock.Now()), hourly(bucket, 2, largest, env.Clock.Now()))
-		for _, user := range []models.UserID{1, 2} {
+		for _, user := range []models.RowID{1, 2} {
 			if got := scoreOf(ctx, t, store, bucket, user); got != largest {
 				t.Errorf("score %d of %v, want %d", got, user, largest)
 			}
@@ -252,7 +252,7 @@ func TestDrift(t *testing.T) {
 		}
 		expect("an empty board", 0, 0)
 		for hour := range 3 {
-			for user := models.UserID(1); user <= 40; user++ {
+			for user := models.RowID(1); user <= 40; user++ {
 				raise(ctx, t, store, hourly(bucket, user, int64(user), env.Clock.Now().Add(time.Duration(hour)*time.Hour)))
 			}
 		}
@@ -291,7 +291,7 @@ func TestRaiseAll(t *testing.T) {
 				}
 			}
 			var raises []models.Raise
-			for user := models.UserID(1); user <= 600; user++ {
+			for user := models.RowID(1); user <= 600; user++ {
 				raises = append(raises, hourly(bucket, user, 5, env.Clock.Now()))
 			}
 			raiseAll("nothing", 0, nil)
@@ -325,7 +325,7 @@ func TestRollingRaiseReportsWhatFailed(t *testing.T) {
 		}
 		daily := testenv.Bucket(1)
 		var raises []models.Raise
-		for user := models.UserID(1); user <= 300; user++ {
+		for user := models.RowID(1); user <= 300; user++ {
 			raises = append(raises, hourly(bucket, user, 5, env.Clock.Now()), hourly(daily, user, 5, env.Clock.Now()))
 		}
 		raises = append(raises, raises...)
@@ -356,7 +356,7 @@ func TestRollingRoundTrips(t *testing.T) {
 	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
 	bucket := rollingBucket(24, 4, 1000)
 	var raises []models.Raise
-	for user := models.UserID(1); user <= 500; user++ {
+	for user := models.RowID(1); user <= 500; user++ {
 		for hour := range 3 {
 			raises = append(raises, hourly(bucket, user, 9, env.Clock.Now().Add(-time.Duration(hour)*time.Hour)))
 		}
@@ -374,7 +374,7 @@ func TestRollingRoundTrips(t *testing.T) {
 		}
 	}
 	raises = raises[:0]
-	for user := models.UserID(1001); user <= 13_000; user++ {
+	for user := models.RowID(1001); user <= 13_000; user++ {
 		raises = append(raises, hourly(bucket, user, 9, env.Clock.Now()))
 	}
 	counter.Reset()

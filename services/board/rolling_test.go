@@ -40,7 +40,7 @@ type place struct {
 // brute-force model of a rolling board.
 type ledger struct {
 	bucket *models.Bucket
-	totals map[models.UserID]map[models.Hour]total
+	totals map[models.RowID]map[models.Hour]total
 }
 
 type total struct {
@@ -49,7 +49,7 @@ type total struct {
 }
 
 func newLedger(bucket *models.Bucket) *ledger {
-	return &ledger{bucket, make(map[models.UserID]map[models.Hour]total)}
+	return &ledger{bucket, make(map[models.RowID]map[models.Hour]total)}
 }
 
 // first returns the first hour of the window.
@@ -61,7 +61,7 @@ func (l *ledger) first(now time.Time) models.Hour {
 // raises that follow. If the user's sum since the window's first hour would
 // exceed the largest score, the increment is cut; if that leaves none, nothing
 // is raised.
-func (l *ledger) add(user models.UserID, delta int64, at time.Time) []models.Raise {
+func (l *ledger) add(user models.RowID, delta int64, at time.Time) []models.Raise {
 	hour := models.HourOf(at)
 	totals := l.totals[user]
 	if totals == nil {
@@ -87,7 +87,7 @@ func (l *ledger) add(user models.UserID, delta int64, at time.Time) []models.Rai
 }
 
 // raise returns the update that carries a user's total.
-func (l *ledger) raise(user models.UserID, t total) models.Raise {
+func (l *ledger) raise(user models.RowID, t total) models.Raise {
 	composite := testenv.Must(score.Of(l.bucket).Encode(t.score, models.TimestampOf(t.reachedAt)))
 	return models.Raise{Bucket: l.bucket, Entry: models.Entry{User: user, Composite: composite}}
 }
@@ -263,9 +263,9 @@ func (w *week) minute(t *testing.T, start time.Time) {
 // increase counts n increments at a replica.
 func (w *week) increase(replica, n int) {
 	for range n {
-		user := models.UserID(1 + w.rnd.IntN(1+w.rnd.IntN(120))) // some are often there, others are not
+		user := models.RowID(1 + w.rnd.IntN(1+w.rnd.IntN(120))) // some are often there, others are not
 		if w.rnd.IntN(50) == 0 {
-			user += 1000 * models.UserID(w.rnd.IntN(1000)) // and others once
+			user += 1000 * models.RowID(w.rnd.IntN(1000)) // and others once
 		}
 		w.queue = append(w.queue, w.add(user, 1+w.rnd.Int64N(40), w.clocks[replica]())...)
 		w.increases++
@@ -297,7 +297,7 @@ func (w *week) turn(t *testing.T, at func(time.Duration)) {
 	t.Helper()
 	w.flush(t)
 	at(time.Second)
-	leader := w.add(1+models.UserID(w.rnd.IntN(50)), 1, w.clocks[0]())
+	leader := w.add(1+models.RowID(w.rnd.IntN(50)), 1, w.clocks[0]())
 	raise(t.Context(), t, w.replicas[0], leader...)
 	w.increase(1, 3) // in the hour that has just ended
 	w.flush(t)
@@ -312,7 +312,7 @@ func (w *week) turn(t *testing.T, at func(time.Duration)) {
 func (w *week) drainAndCompare(t *testing.T) {
 	t.Helper()
 	ctx, now := t.Context(), w.env.Clock.Now()
-	left, stays := false, make(map[models.UserID]bool)
+	left, stays := false, make(map[models.RowID]bool)
 	for user, totals := range w.totals {
 		for hour := range totals {
 			if hour >= w.first(now) {

@@ -24,14 +24,14 @@ func TestShardsChangeNoResult(t *testing.T) {
 		users := rapid.SliceOfNDistinct(rapid.Int64Range(1, 3000), 0, 80, rapid.ID).Draw(r, "users")
 		entries := make([]models.Entry, len(users))
 		for i, user := range users {
-			entries[i] = models.Entry{User: models.UserID(user), Composite: models.Composite(rapid.Int64Range(1, 6).Draw(r, "composite"))}
+			entries[i] = models.Entry{User: models.RowID(user), Composite: models.Composite(rapid.Int64Range(1, 6).Draw(r, "composite"))}
 		}
 		at := board.Top
 		switch place := rapid.IntRange(0, 2).Draw(r, "place"); {
 		case place == 1 && len(entries) > 0:
 			at = rapid.SampledFrom(entries).Draw(r, "entry")
 		case place == 2: // perhaps a position without an entry
-			at = models.Entry{User: models.UserID(rapid.Int64Range(1, 3000).Draw(r, "user")), Composite: models.Composite(rapid.Int64Range(1, 7).Draw(r, "at"))}
+			at = models.Entry{User: models.RowID(rapid.Int64Range(1, 3000).Draw(r, "user")), Composite: models.Composite(rapid.Int64Range(1, 7).Draw(r, "at"))}
 		}
 		back, forward := rapid.IntRange(0, 12).Draw(r, "back"), rapid.IntRange(0, 12).Draw(r, "forward")
 		var want board.Window

@@ -29,7 +29,7 @@ const (
 // Service stores and caches profiles. Safe for concurrent use.
 type Service struct {
 	store  *Store
-	cache  *otter.Cache[models.UserID, models.Profile]
+	cache  *otter.Cache[models.RowID, models.Profile]
 	log    *slog.Logger
 	paused atomic.Int64 // Unix nanoseconds until which nothing is loaded
 }
@@ -38,9 +38,9 @@ type Service struct {
 func New(store *Store, log *slog.Logger) *Service {
 	return &Service{
 		store: store,
-		cache: otter.Must(&otter.Options[models.UserID, models.Profile]{
+		cache: otter.Must(&otter.Options[models.RowID, models.Profile]{
 			MaximumSize:      cacheSize,
-			ExpiryCalculator: otter.ExpiryWriting[models.UserID, models.Profile](cacheTTL),
+			ExpiryCalculator: otter.ExpiryWriting[models.RowID, models.Profile](cacheTTL),
 		}),
 		log: log,
 	}
@@ -52,7 +52,7 @@ func (s *Service) Close() { s.cache.StopAllGoroutines() }
 // Put sets a user's profile, creates the user if necessary, and returns the profile
 // as it is stored: its nickname is normalized. This replica shows it at once,
 // others within a minute. CodeValidationFailed if the profile is invalid.
-func (s *Service) Put(ctx context.Context, user models.UserID, p models.Profile) (models.Profile, error) {
+func (s *Service) Put(ctx context.Context, user models.RowID, p models.Profile) (models.Profile, error) {
 	p, err := normalized(p)
 	if err != nil {
 		return models.Profile{}, err
@@ -66,7 +66,7 @@ func (s *Service) Put(ctx context.Context, user models.UserID, p models.Profile)
 
 // Create creates users that do not exist yet, with the given profiles, which may
 // be empty. Users that exist keep their profiles. One statement for each 200 users.
-func (s *Service) Create(ctx context.Context, profiles map[models.UserID]models.Profile) error {
+func (s *Service) Create(ctx context.Context, profiles map[models.RowID]models.Profile) error {
 	rows := make([]models.User, 0, len(profiles))
 	for id, p := range profiles {
 		if p != (models.Profile{}) {
@@ -89,9 +89,9 @@ func (s *Service) Create(ctx context.Context, profiles map[models.UserID]models.
 // unknown user is empty. At most one query, for the users that are not in the
 // cache. If it fails, their profiles are empty too: a ranking without names is
 // better than none.
-func (s *Service) Profiles(ctx context.Context, ids []models.UserID) []models.Profile {
+func (s *Service) Profiles(ctx context.Context, ids []models.RowID) []models.Profile {
 	profiles := make([]models.Profile, len(ids))
-	var missing []models.UserID
+	var missing []models.RowID
 	for i, id := range ids {
 		p, ok := s.cache.GetIfPresent(id)
 		if !ok {
@@ -121,11 +121,11 @@ func (s *Service) Profiles(ctx context.Context, ids []models.UserID) []models.Pr
 
 // load reads profiles into the cache. The cache discards a profile that was
 // invalidated while it was read.
-func (s *Service) load(ctx context.Context, ids []models.UserID) (map[models.UserID]models.Profile, error) {
+func (s *Service) load(ctx context.Context, ids []models.RowID) (map[models.RowID]models.Profile, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	return s.cache.BulkGet(ctx, ids, otter.BulkLoaderFunc[models.UserID, models.Profile](
-		func(ctx context.Context, ids []models.UserID) (map[models.UserID]models.Profile, error) {
+	return s.cache.BulkGet(ctx, ids, otter.BulkLoaderFunc[models.RowID, models.Profile](
+		func(ctx context.Context, ids []models.RowID) (map[models.RowID]models.Profile, error) {
 			profiles, err := s.store.profiles(ctx, ids)
 			if err != nil {
 				return nil, err

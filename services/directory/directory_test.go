@@ -20,26 +20,26 @@ func TestProfiles(t *testing.T) {
 		if _, err := service.Put(ctx, 1, ann); err != nil {
 			t.Fatal(err)
 		}
-		got := service.Profiles(ctx, []models.UserID{2, 1, 1})
+		got := service.Profiles(ctx, []models.RowID{2, 1, 1})
 		if got[0] != (models.Profile{}) || got[1] != ann || got[2] != ann {
 			t.Errorf("profiles %v", got)
 		}
 		// A change shows at once on the replica that made it, also for a user that
 		// was cached as unknown.
-		for _, id := range []models.UserID{1, 2} {
+		for _, id := range []models.RowID{1, 2} {
 			changed := models.Profile{Nickname: "Новое имя " + id.String()}
 			if _, err := service.Put(ctx, id, changed); err != nil {
 				t.Fatal(err)
 			}
-			if got := service.Profiles(ctx, []models.UserID{id}); got[0] != changed {
+			if got := service.Profiles(ctx, []models.RowID{id}); got[0] != changed {
 				t.Errorf("user %v is shown as %v", id, got[0])
 			}
 		}
 		// Create does not change existing profiles.
-		if err := service.Create(ctx, map[models.UserID]models.Profile{1: {Nickname: "Eve"}, 3: {}}); err != nil {
+		if err := service.Create(ctx, map[models.RowID]models.Profile{1: {Nickname: "Eve"}, 3: {}}); err != nil {
 			t.Fatal(err)
 		}
-		if got := service.Profiles(ctx, []models.UserID{1}); got[0].Nickname != "Новое имя 1" {
+		if got := service.Profiles(ctx, []models.RowID{1}); got[0].Nickname != "Новое имя 1" {
 			t.Errorf("user 1 became %v", got[0])
 		}
 	})
@@ -54,11 +54,11 @@ func TestProfilesAreCached(t *testing.T) {
 		if _, err := service.Put(t.Context(), 1, models.Profile{Nickname: "Ann"}); err != nil {
 			t.Fatal(err)
 		}
-		service.Profiles(t.Context(), []models.UserID{1, 2})
+		service.Profiles(t.Context(), []models.RowID{1, 2})
 		if err := env.SQL.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if got := service.Profiles(t.Context(), []models.UserID{1, 2, 3}); got[0].Nickname != "Ann" || got[1] != (models.Profile{}) || got[2] != (models.Profile{}) {
+		if got := service.Profiles(t.Context(), []models.RowID{1, 2, 3}); got[0].Nickname != "Ann" || got[1] != (models.Profile{}) || got[2] != (models.Profile{}) {
 			t.Errorf("profiles %v", got)
 		}
 		if _, err := service.Put(t.Context(), 1, models.Profile{Nickname: "Bea"}); models.CodeOf(err) != models.CodeUnavailable {
@@ -132,10 +132,10 @@ func TestNicknamesAreNormalized(t *testing.T) {
 	if got, err := service.Put(t.Context(), 1, models.Profile{Nickname: "Re\u0301mi"}); err != nil || got != want {
 		t.Errorf("Put returns %q, %v", got, err)
 	}
-	if err := service.Create(t.Context(), map[models.UserID]models.Profile{2: {Nickname: "Re\u0301mi"}}); err != nil {
+	if err := service.Create(t.Context(), map[models.RowID]models.Profile{2: {Nickname: "Re\u0301mi"}}); err != nil {
 		t.Fatal(err)
 	}
-	for i, got := range service.Profiles(t.Context(), []models.UserID{1, 2}) {
+	for i, got := range service.Profiles(t.Context(), []models.RowID{1, 2}) {
 		if got != want {
 			t.Errorf("user %d is stored as %q", i+1, got)
 		}
@@ -153,9 +153,9 @@ func TestConcurrentCreates(t *testing.T) {
 	for round := range 5 {
 		var wg sync.WaitGroup
 		for range writers {
-			profiles := make(map[models.UserID]models.Profile)
+			profiles := make(map[models.RowID]models.Profile)
 			for i := range each {
-				profiles[models.UserID(round*each+i+1)] = models.Profile{}
+				profiles[models.RowID(round*each+i+1)] = models.Profile{}
 			}
 			wg.Go(func() {
 				if err := service.Create(t.Context(), profiles); err != nil {

@@ -22,7 +22,7 @@ type Store struct {
 func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
 
 // put writes a profile, and creates the user if necessary. One statement.
-func (s *Store) put(ctx context.Context, user models.UserID, p models.Profile) error {
+func (s *Store) put(ctx context.Context, user models.RowID, p models.Profile) error {
 	row := models.User{UserID: user, Nickname: p.Nickname, AvatarURL: p.AvatarURL}
 	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{
 		Columns:   []clause.Column{{Name: "user_id"}},
@@ -35,13 +35,13 @@ func (s *Store) put(ctx context.Context, user models.UserID, p models.Profile) e
 }
 
 // profiles returns the profiles of those users that exist. One query.
-func (s *Store) profiles(ctx context.Context, ids []models.UserID) (map[models.UserID]models.Profile, error) {
+func (s *Store) profiles(ctx context.Context, ids []models.RowID) (map[models.RowID]models.Profile, error) {
 	var rows []models.User
 	err := s.db.WithContext(ctx).Select("user_id", "nickname", "avatar_url").Where("user_id IN ?", ids).Find(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read profiles: %w", err)
 	}
-	profiles := make(map[models.UserID]models.Profile, len(rows))
+	profiles := make(map[models.RowID]models.Profile, len(rows))
 	for _, row := range rows {
 		profiles[row.UserID] = models.Profile{Nickname: row.Nickname, AvatarURL: row.AvatarURL}
 	}

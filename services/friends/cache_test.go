@@ -18,19 +18,19 @@ func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service := newService(t, env)
-		if err := service.Replace(t.Context(), 1, []models.UserID{2}); err != nil {
+		if err := service.Replace(t.Context(), 1, []models.RowID{2}); err != nil {
 			t.Fatal(err)
 		}
 		if err := env.Redis.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if got := sortedIDs(t, service, 1); !slices.Equal(got, []models.UserID{2}) {
+		if got := sortedIDs(t, service, 1); !slices.Equal(got, []models.RowID{2}) {
 			t.Errorf("friends %v", got)
 		}
 		if err := service.Remove(t.Context(), 1, 2); models.CodeOf(err) != models.CodeUnavailable {
 			t.Errorf("a change: %v", err)
 		}
-		if got := sortedIDs(t, service, 1); !slices.Equal(got, []models.UserID{2}) {
+		if got := sortedIDs(t, service, 1); !slices.Equal(got, []models.RowID{2}) {
 			t.Errorf("the refused change left %v", got)
 		}
 	})
@@ -41,14 +41,14 @@ func TestPostgresAway(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service := newService(t, env)
-		if err := service.Replace(t.Context(), 1, []models.UserID{2}); err != nil {
+		if err := service.Replace(t.Context(), 1, []models.RowID{2}); err != nil {
 			t.Fatal(err)
 		}
 		sortedIDs(t, service, 1)
 		if err := env.SQL.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if got := sortedIDs(t, service, 1); !slices.Equal(got, []models.UserID{2}) {
+		if got := sortedIDs(t, service, 1); !slices.Equal(got, []models.RowID{2}) {
 			t.Errorf("friends %v", got)
 		}
 		if _, err := service.IDs(t.Context(), 2); models.CodeOf(err) != models.CodeUnavailable {
@@ -63,10 +63,10 @@ func TestTheSetInRedis(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	service, ctx := newService(t, env), t.Context()
-	for n, user := range map[int]models.UserID{0: 1, 1: 2, 200: 3, models.MaxFriends: 4} {
-		list := make([]models.UserID, n)
+	for n, user := range map[int]models.RowID{0: 1, 1: 2, 200: 3, models.MaxFriends: 4} {
+		list := make([]models.RowID, n)
 		for i := range list {
-			list[i] = models.UserID(100_000*int(user) + i)
+			list[i] = models.RowID(100_000*int(user) + i)
 		}
 		if err := service.Replace(ctx, user, list); err != nil {
 			t.Fatal(err)
@@ -99,7 +99,7 @@ func TestTheSetInRedis(t *testing.T) {
 // change again removes them, although it finds nothing to change.
 func TestARepeatedChangeRemovesStaleSets(t *testing.T) {
 	t.Parallel()
-	const user, other, nobody = models.UserID(1), models.UserID(2), models.UserID(0)
+	const user, other, nobody = models.RowID(1), models.RowID(2), models.RowID(0)
 	for _, tt := range []struct {
 		name    string
 		friends bool // after the change
@@ -112,7 +112,7 @@ func TestARepeatedChangeRemovesStaleSets(t *testing.T) {
 			return err
 		}},
 		{"replace", true, func(ctx context.Context, s *friends.Service) error {
-			return s.Replace(ctx, user, []models.UserID{other})
+			return s.Replace(ctx, user, []models.RowID{other})
 		}},
 		{"replace by nobody", false, func(ctx context.Context, s *friends.Service) error { return s.Replace(ctx, user, nil) }},
 		{"import", true, func(ctx context.Context, s *friends.Service) error {
@@ -124,11 +124,11 @@ func TestARepeatedChangeRemovesStaleSets(t *testing.T) {
 			t.Parallel()
 			testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 				service, ctx := newService(t, env), t.Context()
-				lists := map[models.UserID][]models.UserID{user: {}, other: {}}
-				stale := map[models.UserID]models.UserID{user: other, other: user}
+				lists := map[models.RowID][]models.RowID{user: {}, other: {}}
+				stale := map[models.RowID]models.RowID{user: other, other: user}
 				if tt.friends {
-					lists = map[models.UserID][]models.UserID{user: {other}, other: {user}}
-					stale = map[models.UserID]models.UserID{user: nobody, other: nobody}
+					lists = map[models.RowID][]models.RowID{user: {other}, other: {user}}
+					stale = map[models.RowID]models.RowID{user: nobody, other: nobody}
 				}
 				if err := service.Replace(ctx, user, lists[user]); err != nil {
 					t.Fatal(err)

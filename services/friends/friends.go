@@ -39,7 +39,7 @@ func New(store *Store, cache *Cache, log *slog.Logger) *Service {
 // if the set is stored. On a miss one query and two more round trips, by one
 // reader at a time. If Redis is away the list is read from SQL; CodeUnavailable
 // if that is away, too.
-func (s *Service) IDs(ctx context.Context, user models.UserID) ([]models.UserID, error) {
+func (s *Service) IDs(ctx context.Context, user models.RowID) ([]models.RowID, error) {
 	ids, ok, cacheErr := s.cache.get(ctx, user)
 	if ok {
 		return ids, nil
@@ -70,7 +70,7 @@ func (s *Service) IDs(ctx context.Context, user models.UserID) ([]models.UserID,
 
 // List returns a page of a user's friends, ordered by id, behind the given id.
 // One query.
-func (s *Service) List(ctx context.Context, user, after models.UserID, limit int) ([]Friend, error) {
+func (s *Service) List(ctx context.Context, user, after models.RowID, limit int) ([]Friend, error) {
 	page, err := s.store.list(ctx, user, after, limit)
 	if err != nil {
 		return nil, models.Unavailable("list friends", err)
@@ -88,7 +88,7 @@ func (s *Service) change(ctx context.Context, fn func(*tx) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
 	defer cancel()
 	token := newToken()
-	var marked []models.UserID
+	var marked []models.RowID
 	err := s.store.transact(ctx, func(t *tx) error {
 		if err := fn(t); err != nil {
 			return err
@@ -114,7 +114,7 @@ func (s *Service) change(ctx context.Context, fn func(*tx) error) error {
 
 // checkLimit returns CodeFriendLimit if one of the users can't have a further
 // friend.
-func checkLimit(counts map[models.UserID]int, users ...models.UserID) error {
+func checkLimit(counts map[models.RowID]int, users ...models.RowID) error {
 	for _, id := range users {
 		if counts[id] >= models.MaxFriends {
 			return models.Errorf(models.CodeFriendLimit, "user %v has %d friends already", id, models.MaxFriends)
@@ -124,10 +124,10 @@ func checkLimit(counts map[models.UserID]int, users ...models.UserID) error {
 }
 
 // lockOrder returns two users in the order in which rows are locked.
-func lockOrder(a, b models.UserID) []models.UserID { return sorted([]models.UserID{a, b}) }
+func lockOrder(a, b models.RowID) []models.RowID { return sorted([]models.RowID{a, b}) }
 
 // sorted returns a sorted copy without duplicates.
-func sorted(ids []models.UserID) []models.UserID {
+func sorted(ids []models.RowID) []models.RowID {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
 	return slices.Compact(ids)

@@ -20,7 +20,7 @@ func newService(t testing.TB, env *testenv.Env) *friends.Service {
 }
 
 // exist creates users.
-func exist(t testing.TB, env *testenv.Env, ids ...models.UserID) {
+func exist(t testing.TB, env *testenv.Env, ids ...models.RowID) {
 	t.Helper()
 	service := directory.New(directory.NewStore(env.Gorm), env.Log)
 	defer service.Close()
@@ -31,7 +31,7 @@ func exist(t testing.TB, env *testenv.Env, ids ...models.UserID) {
 	}
 }
 
-func sortedIDs(t testing.TB, service *friends.Service, user models.UserID) []models.UserID {
+func sortedIDs(t testing.TB, service *friends.Service, user models.RowID) []models.RowID {
 	t.Helper()
 	ids, err := service.IDs(t.Context(), user)
 	if err != nil {
@@ -43,7 +43,7 @@ func sortedIDs(t testing.TB, service *friends.Service, user models.UserID) []mod
 
 // checkGraph compares the stored graph with the expected friends of each user:
 // both sides, the counts, and the lists that are returned.
-func checkGraph(t testing.TB, env *testenv.Env, service *friends.Service, want map[models.UserID][]models.UserID) {
+func checkGraph(t testing.TB, env *testenv.Env, service *friends.Service, want map[models.RowID][]models.RowID) {
 	t.Helper()
 	var rows []models.User
 	if err := env.Gorm.Find(&rows).Error; err != nil {
@@ -71,7 +71,7 @@ func TestFromRequestToFriendsAndBack(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service, ctx := newService(t, env), t.Context()
 		exist(t, env, 1, 2, 3)
-		ask := func(from, to models.UserID, wantStatus friends.Status, wantCreated bool) {
+		ask := func(from, to models.RowID, wantStatus friends.Status, wantCreated bool) {
 			t.Helper()
 			status, created, err := service.SendRequest(ctx, from, to)
 			if err != nil || status != wantStatus || created != wantCreated {
@@ -94,11 +94,11 @@ func TestFromRequestToFriendsAndBack(t *testing.T) {
 			}
 		}
 		ask(1, 2, friends.StatusFriends, false)
-		checkGraph(t, env, service, map[models.UserID][]models.UserID{1: {2}, 2: {1}})
+		checkGraph(t, env, service, map[models.RowID][]models.RowID{1: {2}, 2: {1}})
 
 		ask(3, 1, friends.StatusPending, true)
 		ask(1, 3, friends.StatusFriends, true) // two requests that meet
-		checkGraph(t, env, service, map[models.UserID][]models.UserID{1: {2, 3}, 2: {1}, 3: {1}})
+		checkGraph(t, env, service, map[models.RowID][]models.RowID{1: {2, 3}, 2: {1}, 3: {1}})
 
 		ask(2, 3, friends.StatusPending, true)
 		for range 2 {
@@ -118,7 +118,7 @@ func TestFromRequestToFriendsAndBack(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		checkGraph(t, env, service, map[models.UserID][]models.UserID{1: {3}, 3: {1}})
+		checkGraph(t, env, service, map[models.RowID][]models.RowID{1: {3}, 3: {1}})
 
 		requests, err := service.Requests(ctx, 1, time.Time{}, 0, 10)
 		if err != nil || len(requests) != 0 {
@@ -152,9 +152,9 @@ func TestFriendLimit(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service, ctx := newService(t, env), t.Context()
-		full := make([]models.UserID, models.MaxFriends)
+		full := make([]models.RowID, models.MaxFriends)
 		for i := range full {
-			full[i] = models.UserID(10_000 + i)
+			full[i] = models.RowID(10_000 + i)
 		}
 		// Some at a time: all at once takes the embedded pair nearly as long as a
 		// change may take.
@@ -180,7 +180,7 @@ func TestFriendLimit(t *testing.T) {
 		if _, _, err := service.SendRequest(ctx, 2, 1); models.CodeOf(err) != models.CodeFriendLimit {
 			t.Errorf("a full user is asked: %v", err)
 		}
-		if err := service.Replace(ctx, 2, []models.UserID{1, 3}); models.CodeOf(err) != models.CodeFriendLimit {
+		if err := service.Replace(ctx, 2, []models.RowID{1, 3}); models.CodeOf(err) != models.CodeFriendLimit {
 			t.Errorf("a list with a full user: %v", err)
 		}
 		if got := sortedIDs(t, service, 2); len(got) != 0 {
@@ -201,7 +201,7 @@ func TestFriendLimit(t *testing.T) {
 		if err := service.Remove(ctx, 1, 10_000); err != nil {
 			t.Fatal(err)
 		}
-		for _, other := range []models.UserID{2, 3} {
+		for _, other := range []models.RowID{2, 3} {
 			if _, _, err := service.SendRequest(ctx, other, 1); err != nil {
 				t.Fatal(err)
 			}
@@ -220,19 +220,19 @@ func TestGraphAgreesWithAModel(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service, ctx := newService(t, env), t.Context()
-		round := models.UserID(0)
+		round := models.RowID(0)
 		rapid.Check(t, func(rt *rapid.T) {
 			round++
 			const people = 6
 			base := round * 100
-			user := func(label string) models.UserID {
-				return base + models.UserID(rapid.IntRange(1, people).Draw(rt, label))
+			user := func(label string) models.RowID {
+				return base + models.RowID(rapid.IntRange(1, people).Draw(rt, label))
 			}
-			want := make(map[models.UserID]map[models.UserID]bool)
-			set := func(a, b models.UserID, friends bool) {
+			want := make(map[models.RowID]map[models.RowID]bool)
+			set := func(a, b models.RowID, friends bool) {
 				for _, e := range []models.Edge{{A: a, B: b}, {A: b, B: a}} {
 					if want[e.A] == nil {
-						want[e.A] = make(map[models.UserID]bool)
+						want[e.A] = make(map[models.RowID]bool)
 					}
 					if friends {
 						want[e.A][e.B] = true
@@ -257,8 +257,8 @@ func TestGraphAgreesWithAModel(t *testing.T) {
 						rt.Fatal(err)
 					}
 				case "replace":
-					var list []models.UserID
-					for i := models.UserID(1); i <= people; i++ {
+					var list []models.RowID
+					for i := models.RowID(1); i <= people; i++ {
 						in := rapid.Bool().Draw(rt, "in")
 						if base+i != a {
 							set(a, base+i, in)
@@ -312,7 +312,7 @@ func TestImportIsRepeatable(t *testing.T) {
 				t.Errorf("time %d: %d added, %v, %v", i, added, rejected, err)
 			}
 		}
-		checkGraph(t, env, service, map[models.UserID][]models.UserID{1: {2}, 2: {1, 3}, 3: {2}})
+		checkGraph(t, env, service, map[models.RowID][]models.RowID{1: {2}, 2: {1, 3}, 3: {2}})
 	})
 }
 
@@ -322,15 +322,15 @@ func TestReplaceRemovesRequests(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service := newService(t, env)
 		exist(t, env, 1, 2, 3)
-		for _, to := range []models.UserID{2, 3} {
+		for _, to := range []models.RowID{2, 3} {
 			if _, _, err := service.SendRequest(t.Context(), 1, to); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := service.Replace(t.Context(), 1, []models.UserID{2}); err != nil {
+		if err := service.Replace(t.Context(), 1, []models.RowID{2}); err != nil {
 			t.Fatal(err)
 		}
-		for user, want := range map[models.UserID]int{1: 1, 2: 0, 3: 1} {
+		for user, want := range map[models.RowID]int{1: 1, 2: 0, 3: 1} {
 			requests, err := service.Requests(t.Context(), user, time.Time{}, 0, 10)
 			if err != nil || len(requests) != want {
 				t.Errorf("user %v has requests %v, %v, want %d", user, requests, err, want)
@@ -343,8 +343,8 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service, ctx := newService(t, env), t.Context()
-		var others []models.UserID
-		for id := models.UserID(2); id <= 12; id++ {
+		var others []models.RowID
+		for id := models.RowID(2); id <= 12; id++ {
 			others = append(others, id)
 		}
 		exist(t, env, others...)
@@ -363,9 +363,9 @@ func TestPages(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var seen []models.UserID
+		var seen []models.RowID
 		var before time.Time
-		var after models.UserID
+		var after models.RowID
 		for {
 			page, err := service.Requests(ctx, 1, before, after, 4)
 			if err != nil {
@@ -431,7 +431,7 @@ func TestConcurrentChangesOfAPair(t *testing.T) {
 			do(func() error { return service.Accept(ctx, p.A, p.B) })
 			do(func() error { return service.Remove(ctx, p.A, p.B) })
 			do(func() error {
-				err := service.Replace(ctx, p.A, []models.UserID{p.B, 4})
+				err := service.Replace(ctx, p.A, []models.RowID{p.B, 4})
 				if models.CodeOf(err) == models.CodeUnavailable {
 					return nil // it gives up on a list that never holds still
 				}
@@ -443,7 +443,7 @@ func TestConcurrentChangesOfAPair(t *testing.T) {
 		if err := env.Gorm.Find(&links).Error; err != nil {
 			t.Fatal(err)
 		}
-		want := make(map[models.UserID][]models.UserID)
+		want := make(map[models.RowID][]models.RowID)
 		for _, link := range links {
 			want[link.UserID] = append(want[link.UserID], link.FriendID)
 		}

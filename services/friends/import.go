@@ -19,7 +19,7 @@ type Rejected struct {
 // too many friends, are skipped and returned. added is the number of new
 // friendships. A few statements for a few thousand edges.
 func (s *Service) Import(ctx context.Context, edges []models.Edge) (added int, rejected []Rejected, err error) {
-	var users []models.UserID
+	var users []models.RowID
 	for i, e := range edges {
 		if e.A == e.B {
 			rejected = append(rejected, Rejected{i, models.Errorf(models.CodeValidationFailed, "nobody can be a friend of oneself")})
@@ -53,8 +53,8 @@ func (s *Service) Import(ctx context.Context, edges []models.Edge) (added int, r
 
 // importEdges adds the edges of users that stay below the limit in bulk, and
 // the others one by one.
-func (t *tx) importEdges(edges []models.Edge, counts map[models.UserID]int) (added int, full []Rejected, err error) {
-	most := make(map[models.UserID]int, len(counts))
+func (t *tx) importEdges(edges []models.Edge, counts map[models.RowID]int) (added int, full []Rejected, err error) {
+	most := make(map[models.RowID]int, len(counts))
 	for id, n := range counts {
 		most[id] = n
 	}

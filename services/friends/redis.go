@@ -48,7 +48,7 @@ func NewCache(rdb redis.UniversalClient, keys keys.Builder) *Cache {
 func newToken() string { return rand.Text() }
 
 // get returns a user's set; ok is false if none is stored. One round trip.
-func (c *Cache) get(ctx context.Context, user models.UserID) (ids []models.UserID, ok bool, err error) {
+func (c *Cache) get(ctx context.Context, user models.RowID) (ids []models.RowID, ok bool, err error) {
 	members, err := c.rdb.SMembers(ctx, c.keys.Friends(user)).Result()
 	if err != nil {
 		return nil, false, fmt.Errorf("read friend set: %w", err)
@@ -56,12 +56,12 @@ func (c *Cache) get(ctx context.Context, user models.UserID) (ids []models.UserI
 	if len(members) == 0 {
 		return nil, false, nil
 	}
-	ids = make([]models.UserID, 0, len(members)+1) // the caller may add the user
+	ids = make([]models.RowID, 0, len(members)+1) // the caller may add the user
 	for _, member := range members {
 		if member == noFriends {
 			continue
 		}
-		id, err := models.ParseUserID(member)
+		id, err := models.ParseRowID(member)
 		if err != nil {
 			return nil, false, fmt.Errorf("friend set of %v has member %q: %w", user, member, err)
 		}
@@ -79,7 +79,7 @@ const (
 
 // awaitLoad waits for the set that another reader is loading; ok is false if it
 // is not stored in time.
-func (c *Cache) awaitLoad(ctx context.Context, user models.UserID) (ids []models.UserID, ok bool, err error) {
+func (c *Cache) awaitLoad(ctx context.Context, user models.RowID) (ids []models.RowID, ok bool, err error) {
 	for range awaitTries {
 		select {
 		case <-ctx.Done():
@@ -95,7 +95,7 @@ func (c *Cache) awaitLoad(ctx context.Context, user models.UserID) (ids []models
 
 // beginLoad claims the right to load the user's set; one reader at a time is
 // granted it. It must precede the reading of the list from SQL. One round trip.
-func (c *Cache) beginLoad(ctx context.Context, user models.UserID) (token string, granted bool, err error) {
+func (c *Cache) beginLoad(ctx context.Context, user models.RowID) (token string, granted bool, err error) {
 	token = newToken()
 	err = c.rdb.SetArgs(ctx, c.keys.FriendsLoading(user), token, redis.SetArgs{Mode: "NX", TTL: loadingTTL}).Err()
 	if errors.Is(err, redis.Nil) {
@@ -137,7 +137,7 @@ return 1
 // store stores the list that the reader with the token has read, if it is
 // allowed. A set that was not stored is loaded again by the next reader. One
 // round trip.
-func (c *Cache) store(ctx context.Context, user models.UserID, token string, ids []models.UserID) (stored bool, err error) {
+func (c *Cache) store(ctx context.Context, user models.RowID, token string, ids []models.RowID) (stored bool, err error) {
 	ttl := setTTL - mathrand.N(setTTL/10) //nolint:gosec // it spreads the expiry and is no secret
 	args := make([]any, 0, 4+len(ids))
 	args = append(args, token, ttl.Milliseconds(), markTTL.Milliseconds())
@@ -162,8 +162,8 @@ func (c *Cache) store(ctx context.Context, user models.UserID, token string, ids
 // does not remove the mark of another. If the connection breaks before a mark
 // has its expiry, the next reader sets it (storeScript). One round trip for
 // each thousand users.
-func (c *Cache) mark(ctx context.Context, token string, users []models.UserID) error {
-	return c.forEachUser(ctx, users, func(pipe redis.Pipeliner, user models.UserID) {
+func (c *Cache) mark(ctx context.Context, token string, users []models.RowID) error {
+	return c.forEachUser(ctx, users, func(pipe redis.Pipeliner, user models.RowID) {
 		changing := c.keys.FriendsChanging(user)
 		pipe.SAdd(ctx, changing, token)
 		pipe.PExpire(ctx, changing, markTTL)
@@ -174,8 +174,8 @@ func (c *Cache) mark(ctx context.Context, token string, users []models.UserID) e
 // clear follows the commit. It removes the sets once more, in case a restart of
 // Redis has lost the marks, and then the writer's marks. If it fails the marks
 // expire. One round trip for each thousand users.
-func (c *Cache) clear(ctx context.Context, token string, users []models.UserID) error {
-	return c.forEachUser(ctx, users, func(pipe redis.Pipeliner, user models.UserID) {
+func (c *Cache) clear(ctx context.Context, token string, users []models.RowID) error {
+	return c.forEachUser(ctx, users, func(pipe redis.Pipeliner, user models.RowID) {
 		pipe.Del(ctx, c.keys.Friends(user), c.keys.FriendsLoading(user))
 		pipe.SRem(ctx, c.keys.FriendsChanging(user), token)
 	})
@@ -186,7 +186,7 @@ const cacheBatch = 1000
 
 // forEachUser runs the commands that queue adds for each user, cacheBatch users at
 // a time.
-func (c *Cache) forEachUser(ctx context.Context, users []models.UserID, queue func(redis.Pipeliner, models.UserID)) error {
+func (c *Cache) forEachUser(ctx context.Context, users []models.RowID, queue func(redis.Pipeliner, models.RowID)) error {
 	for chunk := range slices.Chunk(users, cacheBatch) {
 		pipe := c.rdb.Pipeline()
 		for _, user := range chunk {

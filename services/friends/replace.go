@@ -26,7 +26,7 @@ const (
 // Users that do not exist are created. The ids are distinct and not the user's
 // own. CodeFriendLimit if they are too many or one of them has too many
 // friends; then nothing changes.
-func (s *Service) Replace(ctx context.Context, user models.UserID, friends []models.UserID) error {
+func (s *Service) Replace(ctx context.Context, user models.RowID, friends []models.RowID) error {
 	if len(friends) > models.MaxFriends {
 		return models.Errorf(models.CodeFriendLimit, "a user has at most %d friends", models.MaxFriends)
 	}
@@ -51,9 +51,9 @@ func (s *Service) Replace(ctx context.Context, user models.UserID, friends []mod
 
 // replace changes a user's list from the one that was read to the wanted one;
 // both are ascending. errListChanged if the list is a different one by now.
-func (t *tx) replace(user models.UserID, had, wanted []models.UserID) error {
+func (t *tx) replace(user models.RowID, had, wanted []models.RowID) error {
 	gained, lost := difference(wanted, had), difference(had, wanted)
-	involved := sorted(append(append([]models.UserID{user}, gained...), lost...))
+	involved := sorted(append(append([]models.RowID{user}, gained...), lost...))
 	if err := t.create(involved); err != nil {
 		return err
 	}
@@ -84,8 +84,8 @@ func (t *tx) replace(user models.UserID, had, wanted []models.UserID) error {
 }
 
 // difference returns the elements of a that are not in b. Both are ascending.
-func difference(a, b []models.UserID) []models.UserID {
-	var rest []models.UserID
+func difference(a, b []models.RowID) []models.RowID {
+	var rest []models.RowID
 	for _, id := range a {
 		if _, found := slices.BinarySearch(b, id); !found {
 			rest = append(rest, id)

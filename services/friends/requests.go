@@ -14,7 +14,7 @@ var errNoRequest = errors.New("no such friend request")
 // Requests returns a page of a user's requests, incoming and outgoing, newest
 // first, behind the given time and user. A zero time begins at the newest. One
 // query.
-func (s *Service) Requests(ctx context.Context, user models.UserID, before time.Time, after models.UserID, limit int) ([]Request, error) {
+func (s *Service) Requests(ctx context.Context, user models.RowID, before time.Time, after models.RowID, limit int) ([]Request, error) {
 	page, err := s.store.requests(ctx, user, before, after, limit)
 	if err != nil {
 		return nil, models.Unavailable("list friend requests", err)
@@ -36,13 +36,13 @@ const (
 // request was pending before, or the two are friends. CodeValidationFailed for
 // a request to oneself, CodeUserNotFound if the other user does not exist,
 // CodeFriendLimit if either has too many friends.
-func (s *Service) SendRequest(ctx context.Context, from, to models.UserID) (status Status, created bool, err error) {
+func (s *Service) SendRequest(ctx context.Context, from, to models.RowID) (status Status, created bool, err error) {
 	if from == to {
 		return "", false, models.Invalid("body.user_id", "nobody can be a friend of oneself")
 	}
 	err = s.change(ctx, func(t *tx) error {
 		// The sender needs a row so that the recipient can see and answer the request.
-		if err := t.create([]models.UserID{from}); err != nil {
+		if err := t.create([]models.RowID{from}); err != nil {
 			return err
 		}
 		counts, err := t.lock(lockOrder(from, to))
@@ -83,7 +83,7 @@ func (s *Service) SendRequest(ctx context.Context, from, to models.UserID) (stat
 // Accept accepts a request: the two users become friends. Repeating it changes
 // nothing. CodeNotFound if the other user has sent no request, CodeFriendLimit
 // if either has too many friends.
-func (s *Service) Accept(ctx context.Context, user, other models.UserID) error {
+func (s *Service) Accept(ctx context.Context, user, other models.RowID) error {
 	return s.change(ctx, func(t *tx) error {
 		counts, err := t.lock(lockOrder(user, other))
 		if err != nil {
@@ -110,7 +110,7 @@ func (s *Service) Accept(ctx context.Context, user, other models.UserID) error {
 
 // Decline removes the request between two users, in either direction. Without
 // one it changes nothing.
-func (s *Service) Decline(ctx context.Context, user, other models.UserID) error {
+func (s *Service) Decline(ctx context.Context, user, other models.RowID) error {
 	return s.change(ctx, func(t *tx) error {
 		if _, err := t.lock(lockOrder(user, other)); err != nil {
 			return err
@@ -120,12 +120,12 @@ func (s *Service) Decline(ctx context.Context, user, other models.UserID) error 
 }
 
 // Remove ends a friendship. Without one it changes nothing.
-func (s *Service) Remove(ctx context.Context, user, other models.UserID) error {
+func (s *Service) Remove(ctx context.Context, user, other models.RowID) error {
 	return s.change(ctx, func(t *tx) error {
 		if _, err := t.lock(lockOrder(user, other)); err != nil {
 			return err
 		}
 		t.changed = append(t.changed, user, other)
-		return t.unfriend(user, []models.UserID{other})
+		return t.unfriend(user, []models.RowID{other})
 	})
 }

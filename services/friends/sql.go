@@ -32,13 +32,13 @@ type Store struct {
 func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
 
 // ids returns a user's friends, ordered by id. One query.
-func (s *Store) ids(ctx context.Context, user models.UserID) ([]models.UserID, error) {
+func (s *Store) ids(ctx context.Context, user models.RowID) ([]models.RowID, error) {
 	return friendIDs(s.db.WithContext(ctx), user)
 }
 
 // friendIDs returns a user's friends, ordered by id.
-func friendIDs(db *gorm.DB, user models.UserID) ([]models.UserID, error) {
-	var ids []models.UserID
+func friendIDs(db *gorm.DB, user models.RowID) ([]models.RowID, error) {
+	var ids []models.RowID
 	err := db.Model(&models.Friendship{}).Where("user_id = ?", user).Order("friend_id").Pluck("friend_id", &ids).Error
 	if err != nil {
 		return nil, fmt.Errorf("read friends: %w", err)
@@ -48,7 +48,7 @@ func friendIDs(db *gorm.DB, user models.UserID) ([]models.UserID, error) {
 
 // Friend is one entry of a friend list.
 type Friend struct {
-	UserID    models.UserID `gorm:"column:friend_id"`
+	UserID    models.RowID `gorm:"column:friend_id"`
 	Nickname  string
 	AvatarURL string
 	CreatedAt time.Time
@@ -56,7 +56,7 @@ type Friend struct {
 
 // list returns a page of a user's friends, ordered by id, behind the given id.
 // One query.
-func (s *Store) list(ctx context.Context, user, after models.UserID, limit int) ([]Friend, error) {
+func (s *Store) list(ctx context.Context, user, after models.RowID, limit int) ([]Friend, error) {
 	var page []Friend
 	err := s.db.WithContext(ctx).Raw(`
 		SELECT f.friend_id, coalesce(u.nickname, '') AS nickname, coalesce(u.avatar_url, '') AS avatar_url, f.created_at
@@ -71,7 +71,7 @@ func (s *Store) list(ctx context.Context, user, after models.UserID, limit int) 
 
 // Request is one entry of a list of requests.
 type Request struct {
-	UserID    models.UserID `gorm:"column:other_id"`
+	UserID    models.RowID `gorm:"column:other_id"`
 	Nickname  string
 	AvatarURL string
 	Incoming  bool
@@ -80,7 +80,7 @@ type Request struct {
 
 // requests returns a page of a user's requests, newest first, behind the given
 // time and user. A zero time begins at the newest. One query.
-func (s *Store) requests(ctx context.Context, user models.UserID, before time.Time, after models.UserID, limit int) ([]Request, error) {
+func (s *Store) requests(ctx context.Context, user models.RowID, before time.Time, after models.RowID, limit int) ([]Request, error) {
 	query := `
 		SELECT r.other_id, coalesce(u.nickname, '') AS nickname, coalesce(u.avatar_url, '') AS avatar_url, r.incoming, r.created_at
 		FROM friend_requests r LEFT JOIN users u ON u.user_id = r.other_id
@@ -108,12 +108,12 @@ type tx struct {
 	db *gorm.DB
 	// changed lists the users whose friend lists have changed so far, or were found
 	// to have been changed before.
-	changed []models.UserID
+	changed []models.RowID
 }
 
 // create inserts rows for users that have none. The ids are ascending, so that
 // concurrent changes do not deadlock.
-func (t *tx) create(users []models.UserID) error {
+func (t *tx) create(users []models.RowID) error {
 	for chunk := range slices.Chunk(users, insertRows) {
 		rows := make([]models.User, len(chunk))
 		for i, id := range chunk {
@@ -129,8 +129,8 @@ func (t *tx) create(users []models.UserID) error {
 // lock locks the users' rows until the change ends, and returns how many
 // friends each has. Users without a row are left out. The ids are ascending, as
 // for create.
-func (t *tx) lock(users []models.UserID) (map[models.UserID]int, error) {
-	counts := make(map[models.UserID]int, len(users))
+func (t *tx) lock(users []models.RowID) (map[models.RowID]int, error) {
+	counts := make(map[models.RowID]int, len(users))
 	for chunk := range slices.Chunk(users, listIDs) {
 		var rows []models.User
 		err := t.db.Select("user_id", "friend_count").Where("user_id IN ?", chunk).Order("user_id").
@@ -146,7 +146,7 @@ func (t *tx) lock(users []models.UserID) (map[models.UserID]int, error) {
 }
 
 // areFriends reports whether two users are friends.
-func (t *tx) areFriends(a, b models.UserID) (bool, error) {
+func (t *tx) areFriends(a, b models.RowID) (bool, error) {
 	var n int64
 	err := t.db.Model(&models.Friendship{}).Where("user_id = ? AND friend_id = ?", a, b).Count(&n).Error
 	if err != nil {
@@ -157,7 +157,7 @@ func (t *tx) areFriends(a, b models.UserID) (bool, error) {
 
 // request returns the pending request between two users, from the first one's
 // side, or errNoRequest.
-func (t *tx) request(user, other models.UserID) (*models.FriendRequest, error) {
+func (t *tx) request(user, other models.RowID) (*models.FriendRequest, error) {
 	var r models.FriendRequest
 	err := t.db.Take(&r, "user_id = ? AND other_id = ?", user, other).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
@@ -170,7 +170,7 @@ func (t *tx) request(user, other models.UserID) (*models.FriendRequest, error) {
 }
 
 // addRequest stores both sides of a request.
-func (t *tx) addRequest(from, to models.UserID) error {
+func (t *tx) addRequest(from, to models.RowID) error {
 	rows := []models.FriendRequest{
 		{UserID: from, OtherID: to, Incoming: false},
 		{UserID: to, OtherID: from, Incoming: true},
@@ -182,7 +182,7 @@ func (t *tx) addRequest(from, to models.UserID) error {
 }
 
 // removeRequest removes both sides of a request, if there is one.
-func (t *tx) removeRequest(a, b models.UserID) error {
+func (t *tx) removeRequest(a, b models.RowID) error {
 	err := t.db.Where("(user_id = ? AND other_id = ?) OR (user_id = ? AND other_id = ?)", a, b, b, a).
 		Delete(&models.FriendRequest{}).Error
 	if err != nil {
@@ -195,7 +195,7 @@ func (t *tx) removeRequest(a, b models.UserID) error {
 // for their users, who are locked. It removes the requests between them, and
 // returns how many friendships were new.
 func (t *tx) befriend(edges []models.Edge) (added int, err error) {
-	var all []models.UserID
+	var all []models.RowID
 	for chunk := range slices.Chunk(edges, insertRows/2) {
 		rows := make([]string, 0, 2*len(chunk))
 		args := make([]any, 0, 6*len(chunk))
@@ -204,7 +204,7 @@ func (t *tx) befriend(edges []models.Edge) (added int, err error) {
 			rows = append(rows, "(?,?,?)", "(?,?,?)")
 			args = append(args, e.A, e.B, now, e.B, e.A, now)
 		}
-		var gained []models.UserID
+		var gained []models.RowID
 		err := t.db.Raw(`INSERT INTO friendships (user_id, friend_id, created_at) VALUES `+strings.Join(rows, ",")+`
 			ON CONFLICT DO NOTHING RETURNING user_id`, args...).Scan(&gained).Error
 		if err != nil {
@@ -221,9 +221,9 @@ func (t *tx) befriend(edges []models.Edge) (added int, err error) {
 
 // unfriend removes both sides of the friendships between a user and the others,
 // and counts them.
-func (t *tx) unfriend(user models.UserID, others []models.UserID) error {
+func (t *tx) unfriend(user models.RowID, others []models.RowID) error {
 	for chunk := range slices.Chunk(others, listIDs) {
-		var lost []models.UserID
+		var lost []models.RowID
 		err := t.db.Raw(`DELETE FROM friendships
 			WHERE (user_id = ? AND friend_id IN ?) OR (friend_id = ? AND user_id IN ?)
 			RETURNING user_id`, user, chunk, user, chunk).Scan(&lost).Error
@@ -240,12 +240,12 @@ func (t *tx) unfriend(user models.UserID, others []models.UserID) error {
 
 // addToCounts adds sign to a user's friend count for each occurrence of the
 // user.
-func (t *tx) addToCounts(users []models.UserID, sign int) error {
-	times := make(map[models.UserID]int, len(users))
+func (t *tx) addToCounts(users []models.RowID, sign int) error {
+	times := make(map[models.RowID]int, len(users))
 	for _, id := range users {
 		times[id]++
 	}
-	byTimes := make(map[int][]models.UserID)
+	byTimes := make(map[int][]models.RowID)
 	for id, n := range times {
 		byTimes[n] = append(byTimes[n], id)
 	}
@@ -263,7 +263,7 @@ func (t *tx) addToCounts(users []models.UserID, sign int) error {
 
 // removeAnsweredRequests removes the requests between users who are friends by
 // now.
-func (t *tx) removeAnsweredRequests(users []models.UserID) error {
+func (t *tx) removeAnsweredRequests(users []models.RowID) error {
 	slices.Sort(users)
 	users = slices.Compact(users)
 	for chunk := range slices.Chunk(users, listIDs) {

@@ -17,7 +17,7 @@ import (
 type protocol struct {
 	t     *testing.T
 	cache *Cache
-	user  models.UserID
+	user  models.RowID
 }
 
 func (p *protocol) begin() string {
@@ -31,14 +31,14 @@ func (p *protocol) begin() string {
 
 func (p *protocol) mark(token string) {
 	p.t.Helper()
-	if err := p.cache.mark(p.t.Context(), token, []models.UserID{p.user}); err != nil {
+	if err := p.cache.mark(p.t.Context(), token, []models.RowID{p.user}); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
 func (p *protocol) clear(token string) {
 	p.t.Helper()
-	if err := p.cache.clear(p.t.Context(), token, []models.UserID{p.user}); err != nil {
+	if err := p.cache.clear(p.t.Context(), token, []models.RowID{p.user}); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -46,7 +46,7 @@ func (p *protocol) clear(token string) {
 // store tries to store a list, and checks whether that was allowed.
 func (p *protocol) store(token string, want bool) {
 	p.t.Helper()
-	stored, err := p.cache.store(p.t.Context(), p.user, token, []models.UserID{7, 8})
+	stored, err := p.cache.store(p.t.Context(), p.user, token, []models.RowID{7, 8})
 	if err != nil || stored != want {
 		p.t.Fatalf("stored %v, %v, want %v", stored, err, want)
 	}
@@ -136,7 +136,7 @@ func TestAReaderStoresOnlyCurrentLists(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		for i, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
-				tt.run(&protocol{t: t, cache: NewCache(env.Redis, env.Keys), user: models.UserID(i + 1)})
+				tt.run(&protocol{t: t, cache: NewCache(env.Redis, env.Keys), user: models.RowID(i + 1)})
 			})
 		}
 	})
@@ -152,7 +152,7 @@ func TestReadersRacingWriters(t *testing.T) {
 		New(NewStore(env.Gorm), NewCache(env.Redis, env.Keys), env.Log),
 		New(NewStore(env.Gorm), NewCache(env.Redis, env.Keys), env.Log),
 	}
-	const user, changes = models.UserID(1), 300
+	const user, changes = models.RowID(1), 300
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
 	for i := range 6 {
@@ -174,13 +174,13 @@ func TestReadersRacingWriters(t *testing.T) {
 		})
 	}
 	for n := range changes {
-		friend := models.UserID(100 + n)
-		if err := replicas[n%2].Replace(t.Context(), user, []models.UserID{friend}); err != nil {
+		friend := models.RowID(100 + n)
+		if err := replicas[n%2].Replace(t.Context(), user, []models.RowID{friend}); err != nil {
 			t.Fatal(err)
 		}
 		for range 3 {
 			for i, replica := range replicas {
-				if ids, err := replica.IDs(t.Context(), user); err != nil || !slices.Equal(ids, []models.UserID{friend}) {
+				if ids, err := replica.IDs(t.Context(), user); err != nil || !slices.Equal(ids, []models.RowID{friend}) {
 					t.Fatalf("after change %d replica %d returns %v, %v", n, i, ids, err)
 				}
 			}
@@ -266,7 +266,7 @@ func TestSetsAreDroppedWhileASlotMoves(t *testing.T) {
 		}
 	}
 	fill := func() {
-		for user := range models.UserID(50) {
+		for user := range models.RowID(50) {
 			if err := env.Redis.SAdd(t.Context(), env.Keys.Friends(user+1), 7).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -315,7 +315,7 @@ func testDropStale(t *testing.T, env *testenv.Env) {
 	stale := staleSets(s, env, wild)
 	fill := func() {
 		pipe := env.Redis.Pipeline()
-		for user := range models.UserID(users) {
+		for user := range models.RowID(users) {
 			pipe.SAdd(t.Context(), wild.Friends(user+1), 7)
 		}
 		pipe.SAdd(t.Context(), plain.Friends(1), 7)

@@ -56,7 +56,7 @@ type hourly struct {
 }
 
 type userDay struct {
-	user models.UserID
+	user models.RowID
 	date models.Date
 }
 
@@ -118,7 +118,7 @@ func (h *hourly) finish(ctx context.Context) error {
 
 // ParseHour reads the three fields of an hourly line: a user, the start of an
 // hour on the wall clock of a zone, and the steps of that hour.
-func ParseHour(fields []string, zone *time.Location) (user models.UserID, start time.Time, steps int64, err error) {
+func ParseHour(fields []string, zone *time.Location) (user models.RowID, start time.Time, steps int64, err error) {
 	if user, err = parseUser(fields[0]); err != nil {
 		return 0, time.Time{}, 0, err
 	}
@@ -132,8 +132,8 @@ func ParseHour(fields []string, zone *time.Location) (user models.UserID, start 
 	return user, start, steps, nil
 }
 
-func parseUser(field string) (models.UserID, error) {
-	user, err := models.ParseUserID(strings.TrimSpace(field))
+func parseUser(field string) (models.RowID, error) {
+	user, err := models.ParseRowID(strings.TrimSpace(field))
 	if err != nil {
 		return 0, fmt.Errorf("%q: %w", field, err)
 	}

@@ -76,17 +76,17 @@ func ParseEdge(line string, offset int64) (models.Edge, error) {
 	if len(fields) != 2 {
 		return models.Edge{}, fmt.Errorf("%d fields instead of two user numbers", len(fields))
 	}
-	var ids [2]models.UserID
+	var ids [2]models.RowID
 	for i, field := range fields {
 		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
 			return models.Edge{}, fmt.Errorf("%q is not a user number", field)
 		}
-		ids[i] = models.UserID(n + offset)
+		ids[i] = models.RowID(n + offset)
 		// Both bounds of n are checked, so that the sum can't overflow into the
 		// valid range.
-		if n > int64(models.MaxUserID) || n < -int64(models.MaxUserID) || !ids[i].Valid() {
-			return models.Edge{}, fmt.Errorf("user number %s with offset %d is outside 1 … %d", field, offset, models.MaxUserID)
+		if n > int64(models.MaxRowID) || n < -int64(models.MaxRowID) || !ids[i].Valid() {
+			return models.Edge{}, fmt.Errorf("user number %s with offset %d is outside 1 … %d", field, offset, models.MaxRowID)
 		}
 	}
 	return models.Edge{A: ids[0], B: ids[1]}, nil

@@ -26,7 +26,7 @@ type Friends interface {
 
 // Users creates users. Implemented by directory.Service.
 type Users interface {
-	Create(ctx context.Context, profiles map[models.UserID]models.Profile) error
+	Create(ctx context.Context, profiles map[models.RowID]models.Profile) error
 }
 
 // Buckets finds the buckets of days. Implemented by catalog.Buckets.

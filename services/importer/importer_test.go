@@ -23,7 +23,7 @@ import (
 // instead.
 type fakeStores struct {
 	edges      []models.Edge
-	users      map[models.UserID]bool
+	users      map[models.RowID]bool
 	hot, cold  []string // "user score reached-at" of each raise
 	archived   []models.Date
 	archiveErr error
@@ -42,7 +42,7 @@ func (f *fakeStores) Import(_ context.Context, edges []models.Edge) (int, []frie
 	return len(edges) - len(rejected), rejected, nil
 }
 
-func (f *fakeStores) Create(_ context.Context, profiles map[models.UserID]models.Profile) error {
+func (f *fakeStores) Create(_ context.Context, profiles map[models.RowID]models.Profile) error {
 	for id := range profiles {
 		f.users[id] = true
 	}
@@ -96,7 +96,7 @@ func newFixture(t testing.TB) *fixture {
 	if err := c.Definitions.Define(t.Context(), []models.Board{def}); err != nil {
 		t.Fatal(err)
 	}
-	stores := &fakeStores{users: make(map[models.UserID]bool)}
+	stores := &fakeStores{users: make(map[models.RowID]bool)}
 	return &fixture{
 		Service: &importer.Service{
 			Friends: stores, Users: stores, Buckets: c.Buckets, Archive: stores,

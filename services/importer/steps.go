@@ -35,7 +35,7 @@ type StepsResult struct {
 
 // total is a user's total for a day.
 type total struct {
-	user      models.UserID
+	user      models.RowID
 	date      models.Date
 	score     int64
 	reachedAt time.Time // zero if the file has no times
@@ -51,7 +51,7 @@ type stepsImport struct {
 	result  StepsResult
 
 	raises []models.Raise
-	users  map[models.UserID]models.Profile // the users of raises, without a profile
+	users  map[models.RowID]models.Profile // the users of raises, without a profile
 
 	// cold holds the cold buckets that were raised since the last archival,
 	// coldRaised the number of their totals.
@@ -74,7 +74,7 @@ type lineReader interface {
 func (s *Service) ImportSteps(ctx context.Context, in io.Reader, board *catalog.Board, report Report) (StepsResult, error) {
 	i := &stepsImport{
 		service: s, board: board, report: report, now: s.Clock(),
-		users: make(map[models.UserID]models.Profile), cold: make(map[*models.Bucket]bool),
+		users: make(map[models.RowID]models.Profile), cold: make(map[*models.Bucket]bool),
 	}
 	err := i.readFile(ctx, in)
 	if err == nil {

@@ -33,7 +33,7 @@ type merged map[member]models.Composite
 
 type member struct {
 	bucket *models.Bucket
-	user   models.UserID
+	user   models.RowID
 }
 
 func (m merged) add(r models.Raise) {

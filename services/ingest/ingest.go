@@ -16,7 +16,7 @@ import (
 
 // Upload is a user's own total for a day, as a client reports it.
 type Upload struct {
-	User models.UserID
+	User models.RowID
 	Date models.Date
 	// Score is the value that the client sent. Accept checks it.
 	Score int64

@@ -121,7 +121,7 @@ func updatesOf(n int, score int64) []ingest.Update {
 	updates := make([]ingest.Update, n)
 	for i := range updates {
 		updates[i] = ingest.Update{
-			Board: "steps", Bucket: "20261120", User: models.UserID(1 + i*i), Score: score, ReachedAt: models.TimestampOf(testenv.Noon),
+			Board: "steps", Bucket: "20261120", User: models.RowID(1 + i*i), Score: score, ReachedAt: models.TimestampOf(testenv.Noon),
 		}
 	}
 	return updates

@@ -76,7 +76,7 @@ func (f *fixture) run(c *ingest.Consumer) (stop func()) {
 	return stop
 }
 
-func (f *fixture) update(user models.UserID, points int64) ingest.Update {
+func (f *fixture) update(user models.RowID, points int64) ingest.Update {
 	return ingest.Update{Board: "steps", Bucket: f.bucket.Name, User: user, Score: points, ReachedAt: models.TimestampOf(f.bucket.StartsAt) + models.Timestamp(points)}
 }
 
@@ -90,13 +90,13 @@ func (f *fixture) append(q ingest.Queue, updates ...ingest.Update) {
 }
 
 // scores returns the scores of the board.
-func (f *fixture) scores() map[models.UserID]int64 {
+func (f *fixture) scores() map[models.RowID]int64 {
 	f.t.Helper()
 	w, err := f.boards.Window(f.t.Context(), f.bucket, board.Top, 0, 100_000)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	scores := make(map[models.UserID]int64)
+	scores := make(map[models.RowID]int64)
 	for _, e := range w.Behind {
 		scores[e.User], _ = score.Of(f.bucket).Decode(e.Composite)
 	}
@@ -121,10 +121,10 @@ func TestAStreamReachesTheBoards(t *testing.T) {
 		q := ingest.NewStream(stores.OpenRedis(p.redis()), env.Keys, p.options)
 		defer q.Close()
 		rng := rand.New(rand.NewPCG(1, 2))
-		want := make(map[models.UserID]int64)
+		want := make(map[models.RowID]int64)
 		var updates []ingest.Update
 		for range 3000 {
-			u := p.update(models.UserID(1+rng.IntN(200)), rng.Int64N(1000))
+			u := p.update(models.RowID(1+rng.IntN(200)), rng.Int64N(1000))
 			want[u.User] = max(want[u.User], u.Score)
 			updates = append(updates, u)
 		}

@@ -52,7 +52,7 @@ func TestShortLivedConsumersTrim(t *testing.T) {
 	// An entry with many updates is a node of the stream, and is trimmed alone.
 	entry := make([]ingest.Update, 500)
 	for i := range entry {
-		entry[i] = p.update(models.UserID(i+1), 5)
+		entry[i] = p.update(models.RowID(i+1), 5)
 	}
 	q := p.stream()
 	defer q.Close()
@@ -115,7 +115,7 @@ func TestAFullRedisIsTrimmed(t *testing.T) {
 	p.options.MaxUpdates, p.options.Keep = 500, time.Millisecond
 	entry := make([]ingest.Update, 500)
 	for i := range entry {
-		entry[i] = p.update(models.UserID(i+1), 5)
+		entry[i] = p.update(models.RowID(i+1), 5)
 	}
 	q := p.stream()
 	defer q.Close()

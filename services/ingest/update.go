@@ -16,7 +16,7 @@ import (
 type Update struct {
 	Board     string
 	Bucket    string
-	User      models.UserID
+	User      models.RowID
 	Score     int64
 	ReachedAt models.Timestamp
 }
@@ -96,7 +96,7 @@ func DecodeUpdate(data []byte) (Update, error) {
 	}
 	u := Update{
 		Board: names[0], Bucket: names[1],
-		User: models.UserID(numbers[0]), Score: int64(numbers[1]), ReachedAt: models.Timestamp(numbers[2]),
+		User: models.RowID(numbers[0]), Score: int64(numbers[1]), ReachedAt: models.Timestamp(numbers[2]),
 	}
 	if len(rest) != 0 || !u.User.Valid() || u.Score < 0 || u.ReachedAt < 0 {
 		return Update{}, fmt.Errorf("%w: a value is out of range", errUnreadable)

@@ -13,7 +13,7 @@ import (
 func drawUpdate(t *rapid.T) ingest.Update {
 	return ingest.Update{
 		Board: rapid.StringMatching(`[a-z0-9-]{1,40}`).Draw(t, "board"), Bucket: rapid.StringMatching(`[0-9a-z]{0,20}`).Draw(t, "bucket"),
-		User:  models.UserID(rapid.Int64Range(1, int64(models.MaxUserID)).Draw(t, "user")),
+		User:  models.RowID(rapid.Int64Range(1, int64(models.MaxRowID)).Draw(t, "user")),
 		Score: rapid.Int64Range(0, 1<<52).Draw(t, "score"), ReachedAt: models.Timestamp(rapid.Int64Range(0, 1<<50).Draw(t, "at")),
 	}
 }

@@ -11,7 +11,7 @@ import (
 // totalKey identifies a running total.
 type totalKey struct {
 	board string
-	user  models.UserID
+	user  models.RowID
 	name  string
 }
 
@@ -38,7 +38,7 @@ type total struct {
 // windowKey identifies a window: the totals of a user from one on.
 type windowKey struct {
 	board string
-	user  models.UserID
+	user  models.RowID
 	since string
 }
 
@@ -117,7 +117,7 @@ type layoutBuilder struct {
 
 type userKey struct {
 	board string
-	user  models.UserID
+	user  models.RowID
 }
 
 func (b *layoutBuilder) place(inc *increment) place {

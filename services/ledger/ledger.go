@@ -39,7 +39,7 @@ const (
 
 // Increment is an amount that is added to a user's score.
 type Increment struct {
-	User models.UserID
+	User models.RowID
 	// Delta is the amount, 1 or more.
 	Delta int64
 	// EventID identifies the increment on its board: 1 to 64 visible ASCII
@@ -239,7 +239,7 @@ type pending struct {
 func (i Increment) check() *models.Error {
 	switch {
 	case !i.User.Valid():
-		return models.Invalid("user_id", fmt.Sprintf("is a whole number from 1 to %d", models.MaxUserID))
+		return models.Invalid("user_id", fmt.Sprintf("is a whole number from 1 to %d", models.MaxRowID))
 	case i.Delta < 1:
 		return models.Invalid("delta", "is a whole number, 1 or more")
 	case !validEventID(i.EventID):

@@ -87,18 +87,18 @@ func (p *fixture) bucket(board string) *models.Bucket {
 }
 
 // inRedis returns the entries of the current bucket in Redis.
-func (p *fixture) inRedis(board string) map[models.UserID]string {
+func (p *fixture) inRedis(board string) map[models.RowID]string {
 	p.t.Helper()
 	return entriesOf(p, p.bucket(board))
 }
 
-func entriesOf(p *fixture, bucket *models.Bucket) map[models.UserID]string {
+func entriesOf(p *fixture, bucket *models.Bucket) map[models.RowID]string {
 	p.t.Helper()
 	w, err := p.boards.Window(p.t.Context(), bucket, board.Top, 0, 100_000)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	entries := make(map[models.UserID]string)
+	entries := make(map[models.RowID]string)
 	for _, e := range w.Behind {
 		points, at := score.Of(bucket).Decode(e.Composite)
 		entries[e.User] = scoreAt(points, at)
@@ -136,7 +136,7 @@ func (p *fixture) checkTotals(board string) {
 	p.t.Helper()
 	bucket := p.bucket(board)
 	type key struct {
-		user  models.UserID
+		user  models.RowID
 		total string
 	}
 	want := make(map[key]int64)
@@ -170,7 +170,7 @@ func briefs(results []ledger.Result) []string {
 	return list
 }
 
-func inc(user models.UserID, delta int64, id string) ledger.Increment {
+func inc(user models.RowID, delta int64, id string) ledger.Increment {
 	return ledger.Increment{User: user, Delta: delta, EventID: id}
 }
 
@@ -208,7 +208,7 @@ func TestAdd(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", board, diff)
 			}
 			p.checkTotals(board)
-			if diff := cmp.Diff(map[models.UserID]string{
+			if diff := cmp.Diff(map[models.RowID]string{
 				1: "100 at 13:00:02.000", 2: "7 at 13:00:00.000", 3: "100 at 13:00:02.000", 4: "100 at 13:00:02.000",
 			}, p.inRedis(board)); diff != "" {
 				t.Errorf("%s in Redis (-want +got):\n%s", board, diff)
@@ -225,10 +225,10 @@ func TestMalformedIncrements(t *testing.T) {
 	t.Parallel()
 	p := newFixture(t, testenv.Embedded(t), 100)
 	bad := []ledger.Increment{
-		inc(0, 1, "x"), inc(models.MaxUserID+1, 1, "x"), inc(1, 0, "x"), inc(1, -1, "x"), inc(1, math.MinInt64, "x"),
+		inc(0, 1, "x"), inc(models.MaxRowID+1, 1, "x"), inc(1, 0, "x"), inc(1, -1, "x"), inc(1, math.MinInt64, "x"),
 		inc(1, 1, ""), inc(1, 1, strings.Repeat("x", 65)), inc(1, 1, "a b"), inc(1, 1, "a\x7f"), inc(1, 1, "a\n"), inc(1, 1, "ä"),
 	}
-	good := []ledger.Increment{inc(models.MaxUserID, 1, "!"), inc(1, 1, "~"), inc(1, 1, strings.Repeat("x", 64))}
+	good := []ledger.Increment{inc(models.MaxRowID, 1, "!"), inc(1, 1, "~"), inc(1, 1, strings.Repeat("x", 64))}
 	for i, r := range p.add("gifts", slices.Concat(bad, good)...) {
 		if i < len(bad) && (r.Status != ledger.Rejected || models.CodeOf(r.Err) != models.CodeValidationFailed || r.EventID != bad[i].EventID) {
 			t.Errorf("%+v: %+v", bad[i], r)
@@ -304,8 +304,8 @@ type reference struct {
 	largest int64
 	window  models.Hour // 0 on an event board
 	known   map[string]known
-	totals  map[models.UserID]map[models.Hour]int64
-	reached map[models.UserID]map[models.Hour]models.Timestamp
+	totals  map[models.RowID]map[models.Hour]int64
+	reached map[models.RowID]map[models.Hour]models.Timestamp
 }
 
 type known struct {
@@ -353,7 +353,7 @@ func TestAgainstAReference(t *testing.T) {
 			env.Clock.Set(testenv.Noon)
 			m := &reference{
 				largest: largest, known: make(map[string]known),
-				totals: make(map[models.UserID]map[models.Hour]int64), reached: make(map[models.UserID]map[models.Hour]models.Timestamp),
+				totals: make(map[models.RowID]map[models.Hour]int64), reached: make(map[models.RowID]map[models.Hour]models.Timestamp),
 			}
 			m.window = models.Hour(p.bucket(board).WindowHours)
 			rng := rand.New(rand.NewPCG(3, 4))
@@ -368,7 +368,7 @@ func TestAgainstAReference(t *testing.T) {
 				want := make([]string, len(items))
 				for i := range items {
 					id := rng.IntN(10 * calls)
-					items[i] = inc(models.UserID(1+id%10), int64(1+id%17), fmt.Sprint("id-", id))
+					items[i] = inc(models.RowID(1+id%10), int64(1+id%17), fmt.Sprint("id-", id))
 					if rng.IntN(20) == 0 {
 						items[i].Delta++ // a conflict, if it is not the first
 					}
@@ -416,7 +416,7 @@ func TestConcurrentIncrements(t *testing.T) {
 						items := make([]ledger.Increment, 1+rng.IntN(30))
 						for i := range items {
 							id := rng.IntN(callers * calls * 12)
-							items[i] = inc(models.UserID(1+id%20), int64(1+id%23), fmt.Sprint("id-", id))
+							items[i] = inc(models.RowID(1+id%20), int64(1+id%23), fmt.Sprint("id-", id))
 						}
 						results, err := services[c%2].Add(t.Context(), board, items)
 						if err != nil {
@@ -436,7 +436,7 @@ func TestConcurrentIncrements(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			chains := make(map[models.UserID][]ledger.Result)
+			chains := make(map[models.RowID][]ledger.Result)
 			for id, results := range all {
 				var applied []ledger.Result
 				for _, r := range results {
@@ -457,8 +457,8 @@ func TestConcurrentIncrements(t *testing.T) {
 				}
 				chains[of[id].User] = append(chains[of[id].User], applied...)
 			}
-			want := make(map[models.UserID]string)
-			final := make(map[models.UserID]int64)
+			want := make(map[models.RowID]string)
+			final := make(map[models.RowID]int64)
 			for user, chain := range chains {
 				slices.SortFunc(chain, func(a, b ledger.Result) int { return int(a.Score - b.Score) })
 				var points int64
@@ -503,14 +503,14 @@ func TestOverlappingListsDoNotBlockEachOther(t *testing.T) {
 		for round := range 10 {
 			var items []ledger.Increment
 			for i := range 200 {
-				items = append(items, inc(models.UserID(1+i%150), 1, fmt.Sprintf("%d-%d", round, i)))
+				items = append(items, inc(models.RowID(1+i%150), 1, fmt.Sprintf("%d-%d", round, i)))
 			}
 			var wg sync.WaitGroup
 			for c := range 9 {
 				wg.Go(func() {
 					own := slices.Clone(items)
 					for i := range own { // in odd rounds they meet at the ids, not at the totals
-						own[i].User += models.UserID(c * 1000 * (round % 2))
+						own[i].User += models.RowID(c * 1000 * (round % 2))
 					}
 					rng := rand.New(rand.NewPCG(uint64(round), uint64(c)))
 					rng.Shuffle(len(own), func(i, j int) { own[i], own[j] = own[j], own[i] })
@@ -548,7 +548,7 @@ func TestTheTurnOfTheHour(t *testing.T) {
 	const largest = 60
 	p := newFixture(t, env, largest)
 	env.Clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-	for user := range models.UserID(20) {
+	for user := range models.RowID(20) {
 		p.add("active", inc(user+1, 5, fmt.Sprint("before-", user)))
 	}
 	services := p.atTheTurn()
@@ -556,7 +556,7 @@ func TestTheTurnOfTheHour(t *testing.T) {
 	for c := range 8 {
 		wg.Go(func() {
 			for n := range 15 {
-				for user := range models.UserID(20) {
+				for user := range models.RowID(20) {
 					if _, err := services[c%2].Add(t.Context(), "active", []ledger.Increment{inc(user+1, 1, fmt.Sprintf("%d-%d-%d", c, n, user))}); err != nil {
 						t.Error(err)
 						return
@@ -566,7 +566,7 @@ func TestTheTurnOfTheHour(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for user := range models.UserID(20) {
+	for user := range models.RowID(20) {
 		// Clients of the faster replica were rejected only when the window was full.
 		if sum := p.sumOf(user + 1); sum != largest {
 			t.Errorf("user %d has %d in the window that begins at 13:00, and at most %d fit", user+1, sum, largest)
@@ -583,7 +583,7 @@ func (p *fixture) atTheTurn() [2]*ledger.Service {
 }
 
 // sumOf returns the sum of a user's totals of the two hours around the turn.
-func (p *fixture) sumOf(user models.UserID) (sum int64) {
+func (p *fixture) sumOf(user models.RowID) (sum int64) {
 	p.t.Helper()
 	for _, total := range p.totals("active") {
 		if total.User == user && (total.Total == "2026112014" || total.Total == "2026112015") {
@@ -671,7 +671,7 @@ func TestCallsShareTransactions(t *testing.T) {
 	p.add("gifts", inc(1, 1, "one"), inc(2, 1, "two"))
 	const calls = 50
 	var wg sync.WaitGroup
-	add := func(user models.UserID, id string) {
+	add := func(user models.RowID, id string) {
 		wg.Go(func() {
 			if _, err := p.ledger.Add(t.Context(), "gifts", []ledger.Increment{inc(user, 1, id)}); err != nil {
 				t.Error(err)

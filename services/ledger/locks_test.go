@@ -80,7 +80,7 @@ func TestLockedRowsHoldUpOnlyTheirUsers(t *testing.T) {
 			t.Parallel()
 			for _, board := range []string{"gifts", "active"} {
 				p := newFixture(t, testenv.Real(t), 1000)
-				first := models.UserID(1)
+				first := models.RowID(1)
 				if tt.new {
 					first = 3
 				}
@@ -101,14 +101,14 @@ func (p *fixture) checkOthersGoOn(board, statement string) {
 	var own, others sync.WaitGroup
 	var counted atomic.Bool
 	p.stuck(func(*gorm.DB) {
-		for user := range models.UserID(2) {
+		for user := range models.RowID(2) {
 			own.Go(func() {
 				p.repeat(board, inc(user+1, 1, fmt.Sprint("locked-", user+1)))
 				counted.Store(true)
 			})
 		}
 		testenv.Eventually(p.t, "the increments of the locked users wait", func() bool { return p.ledger.Stats().Locked.Load() >= 2 })
-		for user := range models.UserID(users) {
+		for user := range models.RowID(users) {
 			others.Go(func() {
 				for n := range calls {
 					if _, err := p.ledger.Add(p.t.Context(), board, []ledger.Increment{inc(user+3, 1, fmt.Sprintf("%d-%d", user+3, n))}); err != nil {
@@ -125,7 +125,7 @@ func (p *fixture) checkOthersGoOn(board, statement string) {
 	}, statement)
 	own.Wait()
 	want := make(map[string]int64)
-	for user := range models.UserID(users) {
+	for user := range models.RowID(users) {
 		for n := range calls {
 			want[fmt.Sprintf("%d-%d", user+3, n)] = 1
 		}
@@ -197,7 +197,7 @@ func TestALockedTable(t *testing.T) {
 	p.add("gifts", inc(1, 1, "a"))
 	var wg sync.WaitGroup
 	p.stuck(func(*gorm.DB) {
-		for user := range models.UserID(3) {
+		for user := range models.RowID(3) {
 			wg.Go(func() { p.repeat("gifts", inc(user+1, 1, fmt.Sprint("b-", user))) })
 		}
 		testenv.Eventually(t, "the increments wait", func() bool { return p.ledger.Stats().Locked.Load() >= 3 })

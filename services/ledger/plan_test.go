@@ -24,7 +24,7 @@ var (
 )
 
 // onEvent returns an increment on the event board, at a number of milliseconds.
-func onEvent(user models.UserID, delta int64, id string, at models.Timestamp) *increment {
+func onEvent(user models.RowID, delta int64, id string, at models.Timestamp) *increment {
 	return &increment{
 		Increment: Increment{User: user, Delta: delta, EventID: id}, board: testEvent.Board,
 		totals: models.TotalRange{Bucket: testEvent, Total: "event", Since: "event"}, acceptedAt: at, reachedAt: at,
@@ -32,7 +32,7 @@ func onEvent(user models.UserID, delta int64, id string, at models.Timestamp) *i
 }
 
 // onRolling returns an increment on the rolling board, in an hour of two digits.
-func onRolling(user models.UserID, delta int64, id string, hour int) *increment {
+func onRolling(user models.RowID, delta int64, id string, hour int) *increment {
 	at := models.Timestamp(hour * 1000)
 	return &increment{
 		Increment: Increment{User: user, Delta: delta, EventID: id}, board: testRolling.Board,
@@ -42,7 +42,7 @@ func onRolling(user models.UserID, delta int64, id string, hour int) *increment 
 }
 
 // onClosed returns an increment on the event board while it is closed.
-func onClosed(user models.UserID, delta int64, id string) *increment {
+func onClosed(user models.RowID, delta int64, id string) *increment {
 	inc := onEvent(user, delta, id, 0)
 	inc.closed = errClosed
 	return inc
@@ -330,7 +330,7 @@ func (b *memoryStore) countOneByOne(increments []*increment) []Result {
 }
 
 func drawIncrement(t *rapid.T) *increment {
-	user := models.UserID(rapid.IntRange(1, 2).Draw(t, "user"))
+	user := models.RowID(rapid.IntRange(1, 2).Draw(t, "user"))
 	delta := rapid.Int64Range(1, testLargest+1).Draw(t, "delta")
 	if rapid.IntRange(0, 3).Draw(t, "small") > 0 {
 		delta = 1 + delta%3

@@ -235,7 +235,7 @@ func (t *postgresTx) add(ctx context.Context, additions []addition, windows []*w
 		n := 0
 		for ; found.Next(); n++ {
 			var (
-				user   models.UserID
+				user   models.RowID
 				name   string
 				points int64
 				at     time.Time

@@ -71,7 +71,7 @@ func TestAnEmptyRedisGetsEverything(t *testing.T) {
 			env.Clock.Set(testenv.Noon.Add(time.Duration(hour) * time.Hour))
 			var items []ledger.Increment
 			for user := range 50 {
-				items = append(items, inc(models.UserID(user+1), int64(1+user*hour), fmt.Sprintf("%d-%d", hour, user)))
+				items = append(items, inc(models.RowID(user+1), int64(1+user*hour), fmt.Sprintf("%d-%d", hour, user)))
 			}
 			p.add("gifts", items...)
 			p.add("active", items...)
@@ -125,7 +125,7 @@ func TestMissingTotalsAreRestored(t *testing.T) {
 		p := newFixture(t, env, 1000)
 		boards := &faultyBoards{Boards: p.boards, away: true}
 		s := p.replica(boards, env.Clock.Now)
-		add := func(user models.UserID, id string) {
+		add := func(user models.RowID, id string) {
 			t.Helper()
 			for _, board := range []string{"gifts", "active"} {
 				if results, err := s.Add(t.Context(), board, []ledger.Increment{inc(user, 5, id)}); err != nil || results[0].Status != ledger.Applied {
@@ -133,7 +133,7 @@ func TestMissingTotalsAreRestored(t *testing.T) {
 				}
 			}
 		}
-		want := func(what string, users ...models.UserID) {
+		want := func(what string, users ...models.RowID) {
 			t.Helper()
 			for _, board := range []string{"gifts", "active"} {
 				if got := slices.Sorted(maps.Keys(p.inRedis(board))); !slices.Equal(got, users) {
@@ -192,7 +192,7 @@ func TestIncrementsOfASlowClockAreRestored(t *testing.T) {
 	p := newFixture(t, testenv.Embedded(t), 1000)
 	slow := testenv.NewClock(p.env.Clock.Now())
 	s := p.replica(&faultyBoards{Boards: p.boards, away: true}, slow.Now)
-	add := func(behind time.Duration, user models.UserID) {
+	add := func(behind time.Duration, user models.RowID) {
 		t.Helper()
 		slow.Set(p.env.Clock.Now().Add(-behind))
 		if results, err := s.Add(t.Context(), "gifts", []ledger.Increment{inc(user, 1, fmt.Sprint(user))}); err != nil || results[0].Status != ledger.Applied {

@@ -28,7 +28,7 @@ type Limits struct {
 // Counter counts calls. Its methods return how long to wait until the next call
 // is within the limit; 0 if this one is.
 type Counter interface {
-	User(ctx context.Context, user models.UserID, perMinute int) (time.Duration, error)
+	User(ctx context.Context, user models.RowID, perMinute int) (time.Duration, error)
 	Address(ctx context.Context, address string, perMinute int) (time.Duration, error)
 }
 
@@ -64,7 +64,7 @@ func (s *Service) Addresses() bool { return s.limits.Address > 0 }
 // counted concurrently, in the time of one round trip to Redis; without limits
 // Redis is not asked. If Redis does not answer, the call is let through: limits
 // protect the service and must not take it down.
-func (s *Service) Take(ctx context.Context, user models.UserID, address string) error {
+func (s *Service) Take(ctx context.Context, user models.RowID, address string) error {
 	var counts []<-chan count
 	if s.limits.User > 0 && user != 0 {
 		counts = append(counts, s.count(ctx, "this user", &s.stats.Users, func(ctx context.Context) (time.Duration, error) {

@@ -31,7 +31,7 @@ func (c *counter) record(call string) {
 	c.calls = append(c.calls, call)
 }
 
-func (c *counter) User(_ context.Context, user models.UserID, _ int) (time.Duration, error) {
+func (c *counter) User(_ context.Context, user models.RowID, _ int) (time.Duration, error) {
 	c.record("user " + user.String())
 	if c.hang != nil {
 		<-c.hang
@@ -56,7 +56,7 @@ func TestTake(t *testing.T) {
 		name    string
 		limits  limit.Limits
 		counter *counter
-		user    models.UserID
+		user    models.RowID
 		address string
 		calls   []string
 		wait    time.Duration // 0 if the call is let through

@@ -25,7 +25,7 @@ func NewRedisCounter(rdb redis.UniversalClient, keys keys.Builder) *RedisCounter
 }
 
 // User counts a call of a user. One round trip.
-func (c *RedisCounter) User(ctx context.Context, user models.UserID, perMinute int) (time.Duration, error) {
+func (c *RedisCounter) User(ctx context.Context, user models.RowID, perMinute int) (time.Duration, error) {
 	return c.take(ctx, c.keys.UserCalls(user), perMinute)
 }
 

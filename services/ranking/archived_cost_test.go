@@ -81,7 +81,7 @@ func (c *costs) check(what string, trips, commands, queries int, read func() err
 }
 
 // history returns a read of user 1's history, which checks its days.
-func (c *costs) history(viewer models.UserID, first, last models.Date, wantArchived, wantHot int) func() error {
+func (c *costs) history(viewer models.RowID, first, last models.Date, wantArchived, wantHot int) func() error {
 	return func() error {
 		h, err := c.ranking.History(c.t.Context(), ranking.HistoryQuery{Board: "steps", Viewer: viewer, User: 1, From: &first, To: &last})
 		if err != nil {
@@ -107,9 +107,9 @@ func newCosts(t *testing.T) *costs {
 	t.Helper()
 	env, queries := countedEnv(t)
 	f := newFixture(t, env, 1)
-	friends := make([]models.UserID, 3000)
+	friends := make([]models.RowID, 3000)
 	for i := range friends {
-		friends[i] = models.UserID(10 + i)
+		friends[i] = models.RowID(10 + i)
 	}
 	f.befriend(1, friends...)
 	f.befriend(2, 1)

@@ -29,7 +29,7 @@ type caller struct {
 	ranking *ranking.Service
 	day     models.Date
 	// last is the highest id of a user with a score.
-	last models.UserID
+	last models.RowID
 	// after is called after each call.
 	after func()
 }
@@ -38,7 +38,7 @@ func (f *fixture) caller(day models.Date) caller {
 	return caller{ranking: f.ranking, day: day, last: f.userCount(), after: func() {}}
 }
 
-func (c caller) query(viewer models.UserID, limit int, cursor string) ranking.Query {
+func (c caller) query(viewer models.RowID, limit int, cursor string) ranking.Query {
 	return ranking.Query{Board: "steps", Date: &c.day, Viewer: viewer, Limit: limit, Cursor: cursor}
 }
 
@@ -51,22 +51,22 @@ func (c caller) ranked(call string, r *models.Ranking, err error) (response, err
 	return response{call, r.Source, string(whole.AppendJSON(nil)), r.NextCursor}, nil
 }
 
-func (c caller) friends(ctx context.Context, viewer models.UserID, cursor string) (response, error) {
+func (c caller) friends(ctx context.Context, viewer models.RowID, cursor string) (response, error) {
 	r, err := c.ranking.Friends(ctx, c.query(viewer, 40, cursor))
 	return c.ranked(fmt.Sprintf("friends of %v", viewer), r, err)
 }
 
-func (c caller) top(ctx context.Context, viewer models.UserID, cursor string) (response, error) {
+func (c caller) top(ctx context.Context, viewer models.RowID, cursor string) (response, error) {
 	r, err := c.ranking.Top(ctx, c.query(viewer, int(c.last)/6, cursor))
 	return c.ranked(fmt.Sprintf("top for %v", viewer), r, err)
 }
 
-func (c caller) around(ctx context.Context, viewer models.UserID) (response, error) {
+func (c caller) around(ctx context.Context, viewer models.RowID) (response, error) {
 	r, err := c.ranking.Around(ctx, c.query(viewer, 0, ""), 5)
 	return c.ranked(fmt.Sprintf("around %v", viewer), r, err)
 }
 
-func (c caller) me(ctx context.Context, viewer models.UserID) (response, error) {
+func (c caller) me(ctx context.Context, viewer models.RowID) (response, error) {
 	s, err := c.ranking.Me(ctx, c.query(viewer, 0, ""))
 	if err != nil {
 		return response{}, fmt.Errorf("me of %v: %w", viewer, err)
@@ -76,7 +76,7 @@ func (c caller) me(ctx context.Context, viewer models.UserID) (response, error) 
 }
 
 // history reads the day, the one before and the one after it.
-func (c caller) history(ctx context.Context, user models.UserID) (response, error) {
+func (c caller) history(ctx context.Context, user models.RowID) (response, error) {
 	from, to := c.day-1, c.day+1
 	h, err := c.ranking.History(ctx, ranking.HistoryQuery{Board: "steps", Viewer: scorer, User: user, From: &from, To: &to})
 	if err != nil {
@@ -111,11 +111,11 @@ func (c caller) callAll(ctx context.Context) ([]response, error) {
 			next = one(list(*next))
 		}
 	}
-	for _, user := range []models.UserID{scorer, nonScorer, 1, c.last} {
+	for _, user := range []models.RowID{scorer, nonScorer, 1, c.last} {
 		one(c.around(ctx, user))
 		one(c.me(ctx, user))
 	}
-	for _, user := range []models.UserID{scorer, 1, 10} {
+	for _, user := range []models.RowID{scorer, 1, 10} {
 		one(c.history(ctx, user))
 	}
 	return all, errors.Join(failed...)

@@ -51,7 +51,7 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 
 // userCount is the number of users with a score. From the real Redis the archive
 // reads them in three chunks. The embedded stores are slower and get fewer.
-func (f *fixture) userCount() models.UserID {
+func (f *fixture) userCount() models.RowID {
 	if f.env.Pool == nil {
 		return 120
 	}
@@ -60,16 +60,16 @@ func (f *fixture) userCount() models.UserID {
 
 // The viewers of the tests that archive a day.
 const (
-	scorer    models.UserID = 99
-	nonScorer models.UserID = 5000 // has friends and no score
+	scorer    models.RowID = 99
+	nonScorer models.RowID = 5000 // has friends and no score
 )
 
 // filledBuckets gives all users a score on each of the given days, with many
 // equal ones, and friends to the viewers. It returns the days' buckets.
 func (f *fixture) filledBuckets(days ...models.Date) []*models.Bucket {
 	f.t.Helper()
-	var friends []models.UserID
-	for id := models.UserID(1); id <= f.userCount(); id += 9 {
+	var friends []models.RowID
+	for id := models.RowID(1); id <= f.userCount(); id += 9 {
 		friends = append(friends, id)
 	}
 	f.befriend(scorer, friends...)
@@ -78,7 +78,7 @@ func (f *fixture) filledBuckets(days ...models.Date) []*models.Bucket {
 	for i, day := range days {
 		buckets[i] = f.bucketOf(day)
 		var raises []models.Raise
-		for id := models.UserID(1); id <= f.userCount(); id++ {
+		for id := models.RowID(1); id <= f.userCount(); id++ {
 			raises = append(raises, f.raiseOf(buckets[i], id, int64(id)*7919%40, int(id)%3))
 		}
 		f.apply(raises...)
@@ -100,7 +100,7 @@ func (f *fixture) bucketOf(day models.Date) *models.Bucket {
 
 // raiseOf returns a raise to a score reached the given number of seconds after the
 // day's noon.
-func (f *fixture) raiseOf(b *models.Bucket, user models.UserID, points int64, second int) models.Raise {
+func (f *fixture) raiseOf(b *models.Bucket, user models.RowID, points int64, second int) models.Raise {
 	f.t.Helper()
 	at := b.StartsAt.Add(12*time.Hour + time.Duration(second)*time.Second)
 	composite, err := score.Of(b).Encode(points, models.TimestampOf(at))
@@ -153,7 +153,7 @@ func eachStores(t *testing.T, test func(*testing.T, *fixture)) {
 func (f *fixture) day() models.Date { return models.DateOf(f.env.Clock.Now()) }
 
 // raise writes a score to a day's bucket.
-func (f *fixture) raise(date models.Date, user models.UserID, points int64, at time.Time) {
+func (f *fixture) raise(date models.Date, user models.RowID, points int64, at time.Time) {
 	f.t.Helper()
 	b := testenv.Must(f.catalog.Definitions.Board("steps"))
 	bucket, err := f.catalog.Buckets.ForImport(f.t.Context(), b, date, f.env.Clock.Now())
@@ -169,7 +169,7 @@ func (f *fixture) raise(date models.Date, user models.UserID, points int64, at t
 	}
 }
 
-func (f *fixture) befriend(user models.UserID, others ...models.UserID) {
+func (f *fixture) befriend(user models.RowID, others ...models.RowID) {
 	f.t.Helper()
 	if err := f.friends.Replace(f.t.Context(), user, others); err != nil {
 		f.t.Fatal(err)
@@ -187,6 +187,6 @@ func lines(r *models.Ranking) []string {
 
 var today = testenv.Must(models.ParseDate("2026-11-20"))
 
-func query(viewer models.UserID) ranking.Query {
+func query(viewer models.RowID) ranking.Query {
 	return ranking.Query{Board: "steps", Viewer: viewer, Limit: 50}
 }

@@ -22,9 +22,9 @@ const (
 type HistoryQuery struct {
 	Board string
 	// Viewer is the user who calls.
-	Viewer models.UserID
+	Viewer models.RowID
 	// User is the user whose days are returned: the viewer or a friend.
-	User models.UserID
+	User models.RowID
 	// From and To bound the days, both included. A nil To means today; a nil From
 	// means 31 days.
 	From, To *models.Date
@@ -102,7 +102,7 @@ func historyRange(from, to *models.Date, today models.Date) (first, last models.
 	return max(first, catalog.FirstDay), last, nil
 }
 
-func (s *Service) history(ctx context.Context, boardName string, user models.UserID, from, to models.Date) (*History, error) {
+func (s *Service) history(ctx context.Context, boardName string, user models.RowID, from, to models.Date) (*History, error) {
 	days, err := s.archive.Days(ctx, boardName, user, from, to)
 	if err != nil {
 		return nil, err

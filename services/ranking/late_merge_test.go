@@ -19,15 +19,15 @@ type dayScore struct {
 }
 
 // dayScores holds the score of each user.
-type dayScores map[models.UserID]dayScore
+type dayScores map[models.RowID]dayScore
 
 // ranked sorts the users by brute force.
-func (d dayScores) ranked() []models.UserID {
-	var users []models.UserID
+func (d dayScores) ranked() []models.RowID {
+	var users []models.RowID
 	for user := range d {
 		users = append(users, user)
 	}
-	slices.SortFunc(users, func(a, b models.UserID) int {
+	slices.SortFunc(users, func(a, b models.RowID) int {
 		x, y := d[a], d[b]
 		switch {
 		case x.points != y.points:
@@ -43,7 +43,7 @@ func (d dayScores) ranked() []models.UserID {
 
 // lines returns rank, user and points of ranked users, the first of which has
 // the given rank.
-func (d dayScores) lines(users []models.UserID, firstRank int) []string {
+func (d dayScores) lines(users []models.RowID, firstRank int) []string {
 	var out []string
 	for i, user := range users {
 		out = append(out, fmt.Sprintf("%d. %v %d", firstRank+i, user, d[user].points))
@@ -80,8 +80,8 @@ func newLateMerge(t *testing.T, f *fixture) *lateMerge {
 		"friends": func(q ranking.Query) (*models.Ranking, error) { return f.ranking.Friends(t.Context(), q) },
 		"top":     func(q ranking.Query) (*models.Ranking, error) { return f.ranking.Top(t.Context(), q) },
 	}
-	var others []models.UserID
-	for id := models.UserID(1); id <= 60; id++ {
+	var others []models.RowID
+	for id := models.RowID(1); id <= 60; id++ {
 		m.scores[id] = dayScore{int64(id % 6 * 100), int(id % 4)}
 		if id != 7 {
 			others = append(others, id)
@@ -108,7 +108,7 @@ func (m *lateMerge) query(cursor string) ranking.Query {
 
 // checkList reads a list from a cursor to its end, and compares it with the
 // ranked users from the given index on.
-func (m *lateMerge) checkList(when, cursor, name string, users []models.UserID, from int) {
+func (m *lateMerge) checkList(when, cursor, name string, users []models.RowID, from int) {
 	m.t.Helper()
 	q := m.query(cursor)
 	var got []string
@@ -133,7 +133,7 @@ func (m *lateMerge) checkList(when, cursor, name string, users []models.UserID, 
 
 // checkUsers compares the history and the summary of each user with the ranked
 // users.
-func (m *lateMerge) checkUsers(users []models.UserID) {
+func (m *lateMerge) checkUsers(users []models.RowID) {
 	m.t.Helper()
 	ctx := m.t.Context()
 	for i, user := range users {

@@ -27,7 +27,7 @@ type Page struct {
 // composite are not ranked. The viewer's own rank is found whether or not it is
 // on the page. Rank reorders entries, and the page shares their memory.
 // O(n log n).
-func Rank(entries []models.Entry, viewer models.UserID, after models.Entry, limit int) Page {
+func Rank(entries []models.Entry, viewer models.RowID, after models.Entry, limit int) Page {
 	ranked := slices.DeleteFunc(entries, func(e models.Entry) bool { return e.Composite == 0 })
 	slices.SortFunc(ranked, models.Entry.Compare)
 	p := Page{Total: len(ranked)}

@@ -16,7 +16,7 @@ func drawEntries(t *rapid.T) []models.Entry {
 	entries := make([]models.Entry, len(users))
 	for i, user := range users {
 		entries[i] = models.Entry{
-			User:      models.UserID(user),
+			User:      models.RowID(user),
 			Composite: models.Composite(rapid.Int64Range(0, 5).Draw(t, "composite")), // 0: no score
 		}
 	}
@@ -46,7 +46,7 @@ func TestPagesMakeUpTheRankedList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		entries := drawEntries(t)
 		want := bruteForce(entries)
-		viewer := models.UserID(rapid.Int64Range(1, 2000).Draw(t, "viewer"))
+		viewer := models.RowID(rapid.Int64Range(1, 2000).Draw(t, "viewer"))
 		if len(want) > 0 && rapid.Bool().Draw(t, "viewer is ranked") {
 			viewer = rapid.SampledFrom(want).Draw(t, "viewer").User
 		}
@@ -86,7 +86,7 @@ func TestAPageAfterAnEntryThatIsGone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		entries := drawEntries(t)
 		position := models.Entry{
-			User:      models.UserID(rapid.Int64Range(1, 2000).Draw(t, "user")),
+			User:      models.RowID(rapid.Int64Range(1, 2000).Draw(t, "user")),
 			Composite: models.Composite(rapid.Int64Range(1, 5).Draw(t, "composite")),
 		}
 		var want []models.Entry

@@ -16,14 +16,14 @@ import (
 
 // Reader reads buckets from one store.
 type Reader interface {
-	Composites(ctx context.Context, bucket *models.Bucket, users []models.UserID) ([]models.Composite, error)
+	Composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
 	Window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (board.Window, error)
 }
 
 // Boards reads buckets in Redis.
 type Boards interface {
 	Reader
-	Positions(ctx context.Context, buckets []*models.Bucket, user models.UserID) ([]board.Position, error)
+	Positions(ctx context.Context, buckets []*models.Bucket, user models.RowID) ([]board.Position, error)
 	// Settling reports whether scores of a rolling bucket still include hours
 	// that have left its window.
 	Settling(ctx context.Context, bucket *models.Bucket) (bool, error)
@@ -33,17 +33,17 @@ type Boards interface {
 type Archive interface {
 	Reader
 	Complete(ctx context.Context, bucket *models.Bucket) (bool, error)
-	Days(ctx context.Context, board string, user models.UserID, from, to models.Date) ([]archive.Day, error)
+	Days(ctx context.Context, board string, user models.RowID, from, to models.Date) ([]archive.Day, error)
 }
 
 // Friends lists a user's friends.
 type Friends interface {
-	IDs(ctx context.Context, user models.UserID) ([]models.UserID, error)
+	IDs(ctx context.Context, user models.RowID) ([]models.RowID, error)
 }
 
 // Profiles returns the profiles of users, by position.
 type Profiles interface {
-	Profiles(ctx context.Context, ids []models.UserID) []models.Profile
+	Profiles(ctx context.Context, ids []models.RowID) []models.Profile
 }
 
 // Service computes rankings. Safe for concurrent use.
@@ -67,7 +67,7 @@ type Query struct {
 	// Date is the day; nil means the board's current bucket.
 	Date *models.Date
 	// Viewer is the user whose own entry is returned beside the page; 0 for none.
-	Viewer models.UserID
+	Viewer models.RowID
 	// Limit is the size of a page.
 	Limit int
 	// Cursor is the position where the page begins; empty for the top.

@@ -94,8 +94,8 @@ func TestPagesOfFriendsAndTop(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f := newFixture(t, env, 3)
-		var others []models.UserID
-		for id := models.UserID(1); id <= 60; id++ {
+		var others []models.RowID
+		for id := models.RowID(1); id <= 60; id++ {
 			f.raise(today, id, int64(id%4), env.Clock.Now())
 			if id > 1 {
 				others = append(others, id)
@@ -149,7 +149,7 @@ func TestForeignCursors(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f := newFixture(t, env, 1)
-		for id := models.UserID(1); id <= 3; id++ {
+		for id := models.RowID(1); id <= 3; id++ {
 			f.raise(today, id, int64(id), env.Clock.Now())
 			f.raise(today-1, id, int64(id), env.Clock.Now())
 		}
@@ -186,11 +186,11 @@ func TestAround(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f := newFixture(t, env, 3)
-		for id := models.UserID(1); id <= 20; id++ {
+		for id := models.RowID(1); id <= 20; id++ {
 			f.raise(today, id, 1000-int64(id), env.Clock.Now()) // user n has rank n
 		}
 		tests := []struct {
-			user     models.UserID
+			user     models.RowID
 			radius   int
 			from, to int64
 		}{
@@ -226,7 +226,7 @@ func TestMe(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f := newFixture(t, env, 3)
-		for id := models.UserID(1); id <= 10; id++ {
+		for id := models.RowID(1); id <= 10; id++ {
 			f.raise(today, id, 1000-int64(id), env.Clock.Now())
 		}
 		f.befriend(4, 1, 9, 77)
@@ -254,10 +254,10 @@ func TestAFriendRankingCostsTwoRoundTrips(t *testing.T) {
 	env := testenv.Real(t)
 	f := newFixture(t, env, 1)
 	for _, n := range []int{3, 3000} {
-		user := models.UserID(n)
-		others := make([]models.UserID, n)
+		user := models.RowID(n)
+		others := make([]models.RowID, n)
 		for i := range others {
-			others[i] = models.UserID(1_000_000*n + i)
+			others[i] = models.RowID(1_000_000*n + i)
 		}
 		f.befriend(user, others...)
 		f.raise(today, others[0], 7, env.Clock.Now())
@@ -289,7 +289,7 @@ func TestHotRankingsWithoutPostgres(t *testing.T) {
 		if _, err := f.users.Put(t.Context(), 1, models.Profile{Nickname: "Ann"}); err != nil {
 			t.Fatal(err)
 		}
-		f.users.Profiles(t.Context(), []models.UserID{1})
+		f.users.Profiles(t.Context(), []models.RowID{1})
 		if _, err := f.friends.IDs(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}

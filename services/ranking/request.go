@@ -99,7 +99,7 @@ func (s *Service) read(ctx context.Context, r *request, fn func(Reader) error) e
 
 // circle reads the entries of a user and the user's friends, in no order. Those
 // without a score have composite 0.
-func (s *Service) circle(ctx context.Context, r *request, user models.UserID) ([]models.Entry, error) {
+func (s *Service) circle(ctx context.Context, r *request, user models.RowID) ([]models.Entry, error) {
 	ids, err := s.friends.IDs(ctx, user)
 	if err != nil {
 		return nil, err
@@ -135,10 +135,10 @@ const windowAttempts = 4
 // windowAround reads a user's entry, up to back entries before it, and up to
 // forward entries (1 or more) from it on. Two round trips. If the entry changes
 // between them, it reads both again, so that rank and entry belong together.
-func windowAround(ctx context.Context, from Reader, bucket *models.Bucket, user models.UserID, back, forward int) (userWindow, error) {
+func windowAround(ctx context.Context, from Reader, bucket *models.Bucket, user models.RowID, back, forward int) (userWindow, error) {
 	var w userWindow
 	for range windowAttempts {
-		composites, err := from.Composites(ctx, bucket, []models.UserID{user})
+		composites, err := from.Composites(ctx, bucket, []models.RowID{user})
 		if err != nil {
 			return userWindow{}, err
 		}
@@ -164,7 +164,7 @@ func windowAround(ctx context.Context, from Reader, bucket *models.Bucket, user 
 // render sets the ranking's entries to the page and its Me to the viewer's entry,
 // if that has a rank. It reads the profiles of these users only.
 func (s *Service) render(ctx context.Context, r *request, page []models.Entry, firstRank int64, mine models.Entry, myRank int64) {
-	ids := make([]models.UserID, 0, len(page)+1)
+	ids := make([]models.RowID, 0, len(page)+1)
 	for _, e := range page {
 		ids = append(ids, e.User)
 	}

@@ -30,7 +30,7 @@ type Rankings interface {
 // Query selects a ranking: the first page of the board's current bucket.
 type Query struct {
 	Board  string
-	Viewer models.UserID
+	Viewer models.RowID
 	// Limit is the size of the page.
 	Limit int
 }
@@ -77,7 +77,7 @@ type Service struct {
 	mu      sync.Mutex
 	closed  bool
 	total   int
-	perUser map[models.UserID]int
+	perUser map[models.RowID]int
 	pollers map[Query]*poller
 	running sync.WaitGroup
 }
@@ -86,7 +86,7 @@ type Service struct {
 func New(rankings Rankings, limits Limits) *Service {
 	return &Service{
 		rankings: rankings, limits: limits.withDefaults(),
-		perUser: make(map[models.UserID]int), pollers: make(map[Query]*poller),
+		perUser: make(map[models.RowID]int), pollers: make(map[Query]*poller),
 	}
 }
 
@@ -130,7 +130,7 @@ type Subscriber struct {
 	Updates <-chan []byte
 
 	service *Service
-	user    models.UserID
+	user    models.RowID
 	updates chan []byte
 	stopped bool
 
@@ -161,7 +161,7 @@ func (s *Service) Subscribe(ctx context.Context, q Query) (*Subscriber, error) {
 }
 
 // reserve counts a subscription of the user, within the limits.
-func (s *Service) reserve(user models.UserID) error {
+func (s *Service) reserve(user models.RowID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -178,7 +178,7 @@ func (s *Service) reserve(user models.UserID) error {
 }
 
 // release undoes reserve.
-func (s *Service) release(user models.UserID) {
+func (s *Service) release(user models.RowID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.total--

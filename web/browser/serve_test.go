@@ -22,7 +22,7 @@ const secret = "a secret for tests, 32 bytes or more"
 // hostile holds names that try to break the page: markup, characters that change
 // the text direction or end an isolate, emoji, and names that are too long or too
 // high.
-var hostile = map[models.UserID]string{
+var hostile = map[models.RowID]string{
 	2: `<script>document.title='x'</script><img src=x onerror=alert(1)>`,
 	3: "evil \u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627",
 	4: "👨👩👧👦 👩🏽🚀 Zoë",
@@ -32,7 +32,7 @@ var hostile = map[models.UserID]string{
 	8: "' onmouseover='alert(1)' & \" &amp; {n} ${1}",
 }
 
-func sign(t testing.TB, user models.UserID, scope string) string {
+func sign(t testing.TB, user models.RowID, scope string) string {
 	t.Helper()
 	text, err := auth.SignToken([]byte(secret), user, scope, "", "", time.Now(), time.Hour)
 	if err != nil {
@@ -65,7 +65,7 @@ func startService(t *testing.T) (service *testenv.Process, flags []string, today
 	return service, flags, today
 }
 
-func uploadSteps(t testing.TB, base, today string, user models.UserID, steps int) {
+func uploadSteps(t testing.TB, base, today string, user models.RowID, steps int) {
 	t.Helper()
 	callAPI(t, sign(t, user, ""), http.MethodPost, base+"/v1/boards/steps/scores", map[string]any{"date": today, "score": steps}, nil)
 }

@@ -77,7 +77,7 @@ func (d *coldDay) write(store *board.Store, n int) {
 	raises := make([]models.Raise, n)
 	for i, user := range rand.Perm(2 * dayUsers)[:n] {
 		s := harness.Score{
-			User:   models.UserID(1 + user),
+			User:   models.RowID(1 + user),
 			Points: rand.Int64N(20),
 			At:     models.TimestampOf(d.bucket.StartsAt.Add(rand.N(3 * time.Second).Truncate(time.Second))),
 		}
@@ -338,7 +338,7 @@ func (d *coldDay) checkRows() {
 	for i := range min(len(got), len(want)) {
 		r, s := got[i], want[i]
 		if r.Board != "steps" || !r.Day.Equal(d.bucket.Day.UTC()) || r.Rank != i+1 ||
-			(harness.Score{User: models.UserID(r.UserID), Points: r.Score, At: models.TimestampOf(r.ReachedAt)}) != s {
+			(harness.Score{User: models.RowID(r.UserID), Points: r.Score, At: models.TimestampOf(r.ReachedAt)}) != s {
 			d.t.Errorf("row %d is %+v, want %+v", i+1, r, s)
 			return
 		}

@@ -92,7 +92,7 @@ func TestSoakSlotsMove(t *testing.T) {
 		gifts := &models.Bucket{Board: []string{"steps", "gifts", "active"}[rand.IntN(3)], Name: bucket.Name}
 		key := env.Keys.Board(gifts, rand.IntN(16))
 		if rand.IntN(4) == 0 {
-			key = env.Keys.Friends(models.UserID(1 + rand.IntN(6)))
+			key = env.Keys.Friends(models.RowID(1 + rand.IntN(6)))
 		}
 		slot := int(testenv.Must(rdb.ClusterKeySlot(t.Context(), key).Result()))
 		from, to := cluster.Owners(slot)

@@ -50,7 +50,7 @@ func (c *coldDays) write() {
 		points := rand.Int64N(20_000)
 		c.sums[day.String()] += points
 		composite := testenv.Must(score.Of(bucket).Encode(points, models.TimestampOf(bucket.StartsAt.Add(time.Hour))))
-		raises[i] = models.Raise{Bucket: bucket, Entry: models.Entry{User: models.UserID(i + 1), Composite: composite}}
+		raises[i] = models.Raise{Bucket: bucket, Entry: models.Entry{User: models.RowID(i + 1), Composite: composite}}
 	}
 	for _, err := range c.store.Raise(c.t.Context(), raises) {
 		if err != nil {

@@ -28,7 +28,7 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 	reader := friends.New(friends.NewStore(env.Gorm), friends.NewCache(env.Redis, env.Keys), env.Log)
 
 	ctx := t.Context()
-	if err := reader.Replace(ctx, 1, []models.UserID{2, 3}); err != nil {
+	if err := reader.Replace(ctx, 1, []models.RowID{2, 3}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := reader.IDs(ctx, 1); err != nil { // the old list is in Redis
@@ -64,7 +64,7 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 	}
 	for range 3 {
 		ids, err := reader.IDs(ctx, 1)
-		if err != nil || !slices.Equal(ids, []models.UserID{3}) {
+		if err != nil || !slices.Equal(ids, []models.RowID{3}) {
 			t.Errorf("friends %v, %v, want 3 alone", ids, err)
 		}
 	}
@@ -76,7 +76,7 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 	}
 	testenv.Eventually(t, "the list is stored again", func() bool {
 		ids, err := reader.IDs(ctx, 1)
-		if err != nil || !slices.Equal(ids, []models.UserID{3}) {
+		if err != nil || !slices.Equal(ids, []models.RowID{3}) {
 			t.Fatalf("friends %v, %v, want 3 alone", ids, err)
 		}
 		return env.Redis.Exists(ctx, env.Keys.Friends(1)).Val() == 1
@@ -103,7 +103,7 @@ func TestAStaleFriendListAfterARestart(t *testing.T) {
 	}
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	f := friends.New(friends.NewStore(env.Gorm), friends.NewCache(rdb, env.Keys), env.Log)
-	if err := f.Replace(t.Context(), 1, []models.UserID{2}); err != nil {
+	if err := f.Replace(t.Context(), 1, []models.RowID{2}); err != nil {
 		t.Fatal(err)
 	}
 	status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, 2, ""), "POST", p.URL+"/v1/boards/steps/scores", fmt.Sprintf(`{"date":%q,"score":5}`, harness.Today()))

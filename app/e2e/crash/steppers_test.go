@@ -29,19 +29,19 @@ type steppers struct {
 	date    string
 
 	mu             sync.Mutex
-	promised, sent map[models.UserID]int64
+	promised, sent map[models.RowID]int64
 }
 
 func startSteppers(t testing.TB, url string, may func(status int, err error) bool) *steppers {
-	s := &steppers{traffic: newTraffic(t, url), allowed: may, date: harness.Today(), promised: make(map[models.UserID]int64), sent: make(map[models.UserID]int64)}
-	for id := range models.UserID(6) {
+	s := &steppers{traffic: newTraffic(t, url), allowed: may, date: harness.Today(), promised: make(map[models.RowID]int64), sent: make(map[models.RowID]int64)}
+	for id := range models.RowID(6) {
 		bearer := harness.Token(t, id+1, "")
 		s.wg.Go(func() { s.run(id+1, bearer) })
 	}
 	return s
 }
 
-func (s *steppers) run(id models.UserID, bearer string) {
+func (s *steppers) run(id models.RowID, bearer string) {
 	client := &http.Client{Transport: &http.Transport{}, Timeout: 20 * time.Second}
 	defer client.CloseIdleConnections()
 	for total := int64(1); ; total++ {
@@ -109,16 +109,16 @@ func befriend(t testing.TB, env *testenv.Env, url string) {
 	f := friends.New(friends.NewStore(env.Gorm), friends.NewCache(env.Redis, env.Keys), env.Log)
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
-	still := make([]models.UserID, shardedUsers)
+	still := make([]models.RowID, shardedUsers)
 	for i := range still {
-		still[i] = models.UserID(100 + i)
+		still[i] = models.RowID(100 + i)
 		body := fmt.Sprintf(`{"date":%q,"score":%d}`, harness.Today(), fixedScore)
 		status, text, err := harness.Request(t.Context(), client, harness.Token(t, still[i], ""), "POST", url+"/v1/boards/steps/scores", body)
 		if err != nil || (status != http.StatusOK && status != http.StatusAccepted) {
 			t.Fatal(status, text, err)
 		}
 	}
-	for id := range models.UserID(6) {
+	for id := range models.RowID(6) {
 		if err := f.Replace(t.Context(), id+1, still); err != nil {
 			t.Fatal(err)
 		}

@@ -35,9 +35,9 @@ func TestAStoppedReplicaHoldsUpOnlyItsUsers(t *testing.T) {
 	give := func(p *testenv.Process, user int, id string) (status int, text string, err error) {
 		return harness.Request(t.Context(), client, bearer, "POST", p.URL+"/v1/boards/gifts/increments", harness.IncrementJSON(user, 1, id))
 	}
-	want := make(map[models.UserID]int64)
+	want := make(map[models.RowID]int64)
 	for user := 1; user <= users; user++ {
-		want[models.UserID(user)] = calls + 1
+		want[models.RowID(user)] = calls + 1
 		if status, text, err := give(stopped, user, fmt.Sprint("before-", user)); status != 200 || err != nil {
 			t.Fatalf("%d %s %v", status, text, err)
 		}

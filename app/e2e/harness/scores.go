@@ -15,7 +15,7 @@ var NoonDay = testenv.Must(models.ParseDate("2026-11-20"))
 
 // Score is a user's score and when it was reached.
 type Score struct {
-	User   models.UserID
+	User   models.RowID
 	Points int64
 	At     models.Timestamp
 }
@@ -26,7 +26,7 @@ func (s Score) Compare(other Score) int {
 }
 
 // DayScores holds the best score of each user on one day.
-type DayScores map[models.UserID]Score
+type DayScores map[models.RowID]Score
 
 // Add adds a score, which counts if it ranks before the user's former one.
 func (d DayScores) Add(s Score) {

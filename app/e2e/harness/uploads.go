@@ -28,8 +28,8 @@ type Uploads struct {
 
 	mu sync.Mutex
 	// Promised holds the largest accepted total of each user. Read it after End.
-	Promised map[models.UserID]int64
-	sent     map[models.UserID]int64
+	Promised map[models.RowID]int64
+	sent     map[models.RowID]int64
 	refused  int
 	broken   int
 }
@@ -40,9 +40,9 @@ func StartUploads(t testing.TB, accepted int, url, date string, users int) *Uplo
 	t.Helper()
 	u := &Uploads{
 		Date: date, accepted: accepted, stop: make(chan struct{}),
-		Promised: make(map[models.UserID]int64), sent: make(map[models.UserID]int64),
+		Promised: make(map[models.RowID]int64), sent: make(map[models.RowID]int64),
 	}
-	for id := models.UserID(1); id <= models.UserID(users); id++ {
+	for id := models.RowID(1); id <= models.RowID(users); id++ {
 		bearer := Token(t, id, "")
 		u.wg.Go(func() { u.run(t, url, bearer, id) })
 	}
@@ -50,7 +50,7 @@ func StartUploads(t testing.TB, accepted int, url, date string, users int) *Uplo
 }
 
 // run uploads the totals of one user until End, or until the connection breaks.
-func (u *Uploads) run(t testing.TB, url, bearer string, id models.UserID) {
+func (u *Uploads) run(t testing.TB, url, bearer string, id models.RowID) {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	for total := int64(1); total <= 100_000; total++ {
@@ -104,7 +104,7 @@ func (u *Uploads) Check(t testing.TB, env *testenv.Env, rdb redis.UniversalClien
 
 // CheckPromised expects every user's total on the day's board to be at least
 // the largest accepted one and at most the largest sent one.
-func CheckPromised(t testing.TB, env *testenv.Env, rdb redis.UniversalClient, bucket *models.Bucket, promised, sent map[models.UserID]int64) {
+func CheckPromised(t testing.TB, env *testenv.Env, rdb redis.UniversalClient, bucket *models.Bucket, promised, sent map[models.RowID]int64) {
 	t.Helper()
 	users := slices.Collect(maps.Keys(sent))
 	composites, err := board.NewStore(rdb, env.Keys, time.Now).Composites(t.Context(), bucket, users)
