@@ -27,6 +27,7 @@ import (
 	"stepboard/services/batch"
 	"stepboard/services/board"
 	"stepboard/services/catalog"
+	"stepboard/services/clock"
 	"stepboard/services/directory"
 	"stepboard/services/friends"
 	"stepboard/services/importer"
@@ -61,9 +62,11 @@ const (
 
 // Options holds what Build needs.
 type Options struct {
-	Config   config.Config
-	Stores   *stores.Stores
-	Clock    models.Clock
+	Config config.Config
+	Stores *stores.Stores
+	Clock  models.Clock
+	// Machine is the machine's clock, without clock.offset; nil means time.Now.
+	Machine  models.Clock
 	Log      *slog.Logger
 	Verifier *auth.Verifier
 	// StreamLimits limits streams of rankings. The zero value means the defaults.
@@ -120,6 +123,7 @@ type App struct {
 	leases           *lease.Service
 	registry         *prometheus.Registry
 	memory           memoryGuard
+	clock            *clock.Guard     // of the machine's clock
 	queue            ingest.Queue     // nil in direct mode
 	consumer         *ingest.Consumer // nil without a queue or the role
 	scheduler        *jobs.Scheduler  // nil without a role that has jobs
@@ -132,15 +136,20 @@ type App struct {
 	running  sync.WaitGroup     // the background work
 }
 
-// Build constructs the service and stores its boards' definitions. Nothing runs
-// in the background before Start. The App owns the stores and the verifier from
-// then on: Close closes them. On an error they remain the caller's.
+// Build constructs the service and stores its boards' definitions. It returns an
+// error if the machine's clock differs from Postgres's by more than clock.Limit.
+// Nothing runs in the background before Start. The App owns the stores and the
+// verifier from then on: Close closes them. On an error they remain the caller's.
 func Build(ctx context.Context, o Options) (*App, error) {
 	a := &App{
 		refresh: !o.KeepStoredBoards,
 		log:     o.Log, stores: o.Stores, verifier: o.Verifier,
-		leases: newLeases(o.Stores), registry: newRegistry(o.Stores),
+		leases: newLeases(o.Stores), registry: newRegistry(o.Stores), clock: newClockGuard(o.Machine, o.Stores),
 	}
+	if err := a.clock.Compare(ctx); err != nil {
+		return nil, err
+	}
+	a.registry.MustRegister(newClockCollector(a.clock))
 	if err := a.build(ctx, o); err != nil {
 		a.Users.Close()
 		a.closeQueue()
@@ -190,7 +199,7 @@ func (a *App) defineBoards(ctx context.Context, o Options) error {
 // buildLedger constructs the services of increments.
 func (a *App) buildLedger(o Options) {
 	a.increments = ledger.NewStore(o.Stores.Gorm, o.Stores.Pool)
-	a.Ledger = ledger.New(a.increments, a.Catalog.Buckets, a.Boards, o.Clock, o.Log)
+	a.Ledger = ledger.New(a.increments, guardedTotals{a.Catalog.Buckets, a.clock}, a.Boards, o.Clock, o.Log)
 	a.Reconciler = ledger.NewReconciler(ledger.ReconcilerOptions{
 		Store: a.increments, Totals: a.Catalog.Buckets, Boards: a.Boards, Archived: a.Archive.Complete,
 		Clock: o.Clock, Log: o.Log, Rewind: rewind,
@@ -251,11 +260,11 @@ func (a *App) buildJobs(o Options) error {
 	}
 	purger := ledger.NewPurger(a.increments, a.Catalog.Buckets, a.Archive.Complete, o.Clock)
 	list := o.Traces.jobs(
-		jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths),
-		jobs.Reconcile(newRecovery(o, recovery.Ledger, a.Reconciler.Replay).Run, a.Catalog.Buckets, a.Boards, o.Clock, o.Log, a.registry),
-		jobs.Roll(a.Catalog.Buckets, a.Boards, o.Clock),
+		guarded(jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths), a.clock),
+		guarded(jobs.Reconcile(newRecovery(o, recovery.Ledger, a.Reconciler.Replay).Run, a.Catalog.Buckets, a.Boards, o.Clock, o.Log, a.registry), a.clock),
+		guarded(jobs.Roll(a.Catalog.Buckets, a.Boards, o.Clock), a.clock),
 		jobs.Friends(newRecovery(o, recovery.Friends, a.Friends.DropStale(o.Clock)).Run),
-		jobs.Purge(func(ctx context.Context) (int64, error) { return purger.Purge(ctx, o.Config.Ledger.Retain) }),
+		guarded(jobs.Purge(func(ctx context.Context) (int64, error) { return purger.Purge(ctx, o.Config.Ledger.Retain) }), a.clock),
 	)
 	for i := range list {
 		list[i].MetricsOnly = !o.Roles.Jobs
@@ -305,7 +314,7 @@ func (a *App) buildHandler(o Options, names keys.Builder) (err error) {
 		Scores: a.Ingest, Increments: a.Ledger, Boards: a.Catalog.Definitions, Buckets: a.Catalog.Buckets,
 		Rankings: a.Ranking, History: a.Ranking, Streams: a.Streams,
 		Friends: a.Friends, FriendRequests: a.Friends, Profiles: a.Users,
-		Archives: a.Archive, DeadLetters: a.DeadLetters,
+		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters,
 		Tokens: o.Verifier, Limits: limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
 		ProbesOnly: !o.Roles.API, Ready: a.ready, Clock: o.Clock,
 		Registry: a.registry, Log: o.Log, Version: Version, Extra: o.Extra,

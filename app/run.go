@@ -23,7 +23,8 @@ const (
 )
 
 // Start starts the background work: batchers, the refresh of the catalog and of
-// the keys of tokens and, if the roles include them, jobs and the consumer. It
+// the keys of tokens, the comparison of clocks and, if the roles include them, jobs
+// and the consumer. It
 // runs until Close, even if ctx ends before. Requests, uploads and increments
 // need it. Further calls do nothing.
 func (a *App) Start(ctx context.Context) {
@@ -34,6 +35,7 @@ func (a *App) Start(ctx context.Context) {
 		a.uploads.Start()
 		a.batches.Start()
 		a.Ledger.Start()
+		a.running.Go(func() { a.clock.Run(background) })
 		if a.refresh {
 			a.running.Go(func() { a.Catalog.Definitions.Run(background) })
 		}

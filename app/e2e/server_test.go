@@ -153,6 +153,12 @@ type server struct {
 // to its settings.
 func newServer(t testing.TB, env *testenv.Env, change ...func(*config.Config)) *server {
 	t.Helper()
+	return newServerOf(t, env, func(*app.Options) {}, change...)
+}
+
+// newServerOf is like newServer, with other options for the service.
+func newServerOf(t testing.TB, env *testenv.Env, with func(*app.Options), change ...func(*config.Config)) *server {
+	t.Helper()
 	cfg := env.Config
 	cfg.Boards = append(cfg.Boards, config.Board{
 		Name: "private", Kind: "daily", TimeZone: "Asia/Shanghai", MaxScore: 100_000, Shards: 3, Global: "service",
@@ -160,10 +166,12 @@ func newServer(t testing.TB, env *testenv.Env, change ...func(*config.Config)) *
 	for _, c := range change {
 		c(&cfg)
 	}
-	a, err := app.Build(context.Background(), app.Options{
+	options := app.Options{
 		Config: cfg, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log,
 		Verifier: auth.NewVerifier(auth.VerifierConfig{Secret: []byte(harness.Secret), Issuer: cfg.Auth.Issuer, Audience: cfg.Auth.Audience}), Roles: app.AllRoles(),
-	})
+	}
+	with(&options)
+	a, err := app.Build(context.Background(), options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,113 @@
+// Package clock compares the clock of this machine with the database's, which all
+// processes share. A process whose clock is days ahead would archive days in
+// progress and purge what is still needed.
+package clock
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"stepboard/models"
+)
+
+const (
+	// Limit is how far the two clocks may be apart.
+	Limit = time.Minute
+	// compareEvery is how often Run compares the clocks. In between the machine's
+	// monotonic clock shows whether its clock was set.
+	compareEvery = 10 * time.Second
+	// timeout bounds one comparison. It is less than Limit, so that a slow database
+	// is no drift.
+	timeout = 5 * time.Second
+)
+
+// Guard refuses work while the clocks are further apart than Limit. Safe for
+// concurrent use.
+type Guard struct {
+	machine models.Clock
+	db      *sql.DB
+	last    atomic.Pointer[comparison]
+}
+
+// comparison is the database's time at a moment.
+type comparison struct {
+	database time.Time
+	at       time.Time // has a reading of the monotonic clock
+}
+
+// NewGuard returns a guard that compares the machine's clock, without the
+// service's clock.offset, with that of a Postgres. With a nil db it permits
+// everything.
+func NewGuard(machine models.Clock, db *sql.DB) *Guard { return &Guard{machine: machine, db: db} }
+
+// Run compares the clocks every ten seconds until ctx ends. If the database does
+// not respond, the last comparison stays in use.
+func (g *Guard) Run(ctx context.Context) {
+	ticker := time.NewTicker(compareEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			_ = g.compare(ctx)
+		}
+	}
+}
+
+// Compare compares the clocks. It returns CodeUnavailable if they are further apart
+// than Limit, or if the database does not respond within 5 seconds. One query.
+func (g *Guard) Compare(ctx context.Context) error {
+	if err := g.compare(ctx); err != nil {
+		return models.Unavailable("read the database's clock", err)
+	}
+	return g.Check()
+}
+
+// compare reads the database's clock.
+func (g *Guard) compare(ctx context.Context) error {
+	if g.db == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	before := time.Now()
+	var database time.Time
+	if err := g.db.QueryRowContext(ctx, "SELECT clock_timestamp()").Scan(&database); err != nil {
+		return err
+	}
+	g.last.Store(&comparison{database: database, at: before.Add(time.Since(before) / 2)})
+	return nil
+}
+
+// Check returns CodeUnavailable if the clocks are further apart than Limit, going by
+// the last comparison. No I/O.
+func (g *Guard) Check() error {
+	here, database := g.read()
+	if here.Sub(database).Abs() <= Limit {
+		return nil
+	}
+	return models.Unavailable("compare clocks", fmt.Errorf("this machine's clock says %s and Postgres's says %s: set them right",
+		here.UTC().Format(time.RFC3339), database.UTC().Format(time.RFC3339)))
+}
+
+// Drift returns how far this machine's clock is ahead of the database's, going by
+// the last comparison. No I/O.
+func (g *Guard) Drift() time.Duration {
+	here, database := g.read()
+	return here.Sub(database)
+}
+
+// read returns the present time by both clocks, twice that of the machine before the
+// first comparison.
+func (g *Guard) read() (here, database time.Time) {
+	here = g.machine()
+	last := g.last.Load()
+	if last == nil {
+		return here, here
+	}
+	return here, last.database.Add(time.Since(last.at))
+}
