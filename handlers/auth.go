@@ -2,9 +2,11 @@ package handlers
 
 import (
 	"context"
+	"log/slog"
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humagin"
@@ -71,6 +73,22 @@ type RateLimiter interface {
 type authenticator struct {
 	tokens TokenVerifier
 	limits RateLimiter
+	// warnUntrusted is called for each call that has X-Forwarded-For while no proxy
+	// is trusted; nil if one is.
+	warnUntrusted func()
+}
+
+// newUntrustedProxyWarning returns a function that logs, the first time it is
+// called, that all callers behind a proxy are limited as one address. It returns nil
+// if a proxy is trusted.
+func newUntrustedProxyWarning(trustedProxies []string, log *slog.Logger) func() {
+	if len(trustedProxies) > 0 {
+		return nil
+	}
+	return sync.OnceFunc(func() {
+		log.Warn("a call has X-Forwarded-For, but http.trusted_proxies is empty: all callers behind a proxy share the limit " +
+			"of its address; set http.trusted_proxies or limits.address_per_minute")
+	})
 }
 
 // authenticate passes a request on to its handler if its token may make the call
@@ -141,6 +159,9 @@ func (a *authenticator) countCall(c *gin.Context, caller *auth.Caller) error {
 	var address string
 	if a.limits.Addresses() {
 		address = addressOf(c)
+		if a.warnUntrusted != nil && c.Request.Header.Get(forwardedFor) != "" {
+			a.warnUntrusted()
+		}
 	}
 	return a.limits.Take(c.Request.Context(), user, address)
 }

@@ -1,9 +1,12 @@
 package handlers_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,6 +108,34 @@ func TestAddresses(t *testing.T) {
 		api.ServeHTTP(httptest.NewRecorder(), request)
 		if diff := cmp.Diff([]string{tt.want}, r.calls); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
+// The log says once that the proxy in front is not trusted.
+func TestUntrustedProxyIsReported(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		trusted []string
+		limited bool
+		headers []string
+		want    int
+	}{
+		{"a proxy", nil, true, []string{"X-Forwarded-For", "203.0.113.9"}, 1},
+		{"no proxy", nil, true, nil, 0},
+		{"a trusted proxy", []string{"192.0.2.1"}, true, []string{"X-Forwarded-For", "203.0.113.9"}, 0},
+		{"addresses are not limited", nil, false, []string{"X-Forwarded-For", "203.0.113.9"}, 0},
+	} {
+		var log bytes.Buffer
+		api := newAPI(t, handlers.Config{
+			Limits: limits{&recorder{}, tt.limited}, Boards: boards{}, TrustedProxies: tt.trusted, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		for range 3 {
+			get(t, api, "/v1/boards", append([]string{"Authorization", "Bearer 1001"}, tt.headers...)...)
+		}
+		if got := strings.Count(log.String(), "http.trusted_proxies is empty"); got != tt.want {
+			t.Errorf("%s: %d warnings, want %d: %s", tt.name, got, tt.want, log.String())
 		}
 	}
 }

@@ -136,7 +136,7 @@ func New(c Config) (http.Handler, error) {
 	if c.ProbesOnly {
 		return handler, nil
 	}
-	authenticator := &authenticator{c.Tokens, c.Limits}
+	authenticator := &authenticator{c.Tokens, c.Limits, newUntrustedProxyWarning(c.TrustedProxies, c.Log)}
 	api := newHuma(engine, c.Version)
 	api.UseMiddleware(authenticator.authenticate)
 	c.routes(api, m)

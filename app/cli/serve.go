@@ -71,6 +71,9 @@ func serve(ctx context.Context, cfg config.Config, roles app.Roles, logTo io.Wri
 		debug.SetGCPercent(gcPercent)
 	}
 	log := newLogger(logTo, cfg.Log)
+	for _, warning := range cfg.Warnings() {
+		log.WarnContext(ctx, "a setting is dangerous", "warning", warning)
+	}
 	traces, err := app.NewTraces(ctx, cfg.Traces, log)
 	if err != nil {
 		return err

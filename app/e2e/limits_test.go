@@ -131,6 +131,28 @@ func testLimitOfAnAddress(t *testing.T, env *testenv.Env) {
 	}
 }
 
+// Calls that were not counted one by one count together: the limit is exact.
+func TestLimitOfAFrequentCaller(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		s := newServer(t, env, func(c *config.Config) { c.Limits.UserPerMinute, c.Limits.AddressPerMinute = 20, 40 })
+		s.wantRateLimited(exhaust(t, 20, func() answer { return s.as(1, "GET", "/v1/boards", nil) }))
+	})
+}
+
+// With the default limits, a call of somebody who calls seldom does not ask Redis.
+func TestDefaultLimitsAreFree(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	s := newServer(t, env, func(c *config.Config) { c.Limits = config.Default().Limits })
+	s.want(s.as(1, "GET", "/v1/boards", nil), http.StatusOK, nil)
+	s.want(s.as(2, "GET", "/v1/boards", nil), http.StatusOK, nil)
+	keys, err := env.Redis.Keys(t.Context(), env.Keys.Prefix+"calls*").Result()
+	if err != nil || len(keys) > 0 {
+		t.Errorf("counted in Redis: %v, %v", keys, err)
+	}
+}
+
 // Without limits, no key is written to Redis; with both, one key each.
 func TestLimitsUseOneKeyEach(t *testing.T) {
 	t.Parallel()

@@ -72,6 +72,8 @@ func Flags(cfg config.Config) []string {
 		"--postgres.dsn=" + cfg.Postgres.DSN,
 		"--clock.offset=" + cfg.Clock.Offset.String(),
 		"--auth.hs256_secret=" + cfg.Auth.HS256Secret,
+		fmt.Sprintf("--limits.user_per_minute=%d", cfg.Limits.UserPerMinute),
+		fmt.Sprintf("--limits.address_per_minute=%d", cfg.Limits.AddressPerMinute),
 		"--http.addr=127.0.0.1:0",
 		"--log.level=info",
 	}

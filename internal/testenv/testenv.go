@@ -92,7 +92,7 @@ func Embedded(t testing.TB) *Env {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeQuietly(t, s) })
-	return &Env{Stores: s, Config: config.Default(), Clock: clock, Log: Log()}
+	return &Env{Stores: s, Config: unlimited(), Clock: clock, Log: Log()}
 }
 
 // Real opens the stores that TEST_REDIS_ADDR and TEST_POSTGRES_DSN name, with a
@@ -133,10 +133,18 @@ func RealConfig(t testing.TB) *Env {
 	return env
 }
 
+// unlimited returns the default settings without limits of calls, which tests
+// exceed.
+func unlimited() config.Config {
+	cfg := config.Default()
+	cfg.Limits.UserPerMinute, cfg.Limits.AddressPerMinute = 0, 0
+	return cfg
+}
+
 func realConfig(t testing.TB, use func(*config.Redis)) *Env {
 	t.Helper()
 	name := "t_" + strings.ToLower(rand.Text()[:12])
-	cfg := config.Default()
+	cfg := unlimited()
 	use(&cfg.Redis)
 	cfg.Redis.KeyPrefix = name + ":"
 	dsn := environment(t, "TEST_POSTGRES_DSN")

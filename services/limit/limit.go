@@ -1,5 +1,5 @@
-// Package limit limits how often users and addresses call. All processes count
-// together, in Redis.
+// Package limit limits how often users and addresses call. All processes count the
+// calls of frequent callers together, in Redis.
 package limit
 
 import (
@@ -25,11 +25,11 @@ type Limits struct {
 	User, Address int
 }
 
-// Counter counts calls. Its methods return how long to wait until the next call
-// is within the limit; 0 if this one is.
+// Counter counts calls. Its methods return 0 if n more calls are within the limit.
+// Otherwise they count none and return how long to wait until they are.
 type Counter interface {
-	User(ctx context.Context, user models.RowID, perMinute int) (time.Duration, error)
-	Address(ctx context.Context, address string, perMinute int) (time.Duration, error)
+	User(ctx context.Context, user models.RowID, perMinute, n int) (time.Duration, error)
+	Address(ctx context.Context, address string, perMinute, n int) (time.Duration, error)
 }
 
 // Stats counts the work of this process.
@@ -43,14 +43,19 @@ type Stats struct {
 
 // Service limits how often users and addresses call. Safe for concurrent use.
 type Service struct {
-	limits  Limits
-	counter Counter
-	stats   Stats
+	limits    Limits
+	counter   Counter
+	users     *window[models.RowID]
+	addresses *window[string]
+	stats     Stats
 }
 
 // New returns a service that counts in the counter.
 func New(limits Limits, counter Counter) *Service {
-	return &Service{limits: limits, counter: counter}
+	return &Service{
+		limits: limits, counter: counter,
+		users: newWindow[models.RowID](limits.User), addresses: newWindow[string](limits.Address),
+	}
 }
 
 // Stats returns the counts of this process.
@@ -60,22 +65,43 @@ func (s *Service) Stats() *Stats { return &s.stats }
 func (s *Service) Addresses() bool { return s.limits.Address > 0 }
 
 // Take counts a call of a user (0 for none) from an address ("" for one that is
-// not limited). It returns CodeRateLimited if the call exceeds a limit. Both are
-// counted concurrently, in the time of one round trip to Redis; without limits
-// Redis is not asked. If Redis does not answer, the call is let through: limits
-// protect the service and must not take it down.
+// not limited). It returns CodeRateLimited if the call exceeds a limit. Redis is
+// asked only about callers who have used a tenth of their limit in this process
+// within the last minute. Both are counted concurrently, in the time of one round
+// trip. If Redis does not answer, the call is let through, and so are earlier ones
+// that would have been counted with it: limits protect the service and must not take
+// it down.
 func (s *Service) Take(ctx context.Context, user models.RowID, address string) error {
 	var counts []<-chan count
+	now := time.Now()
 	if s.limits.User > 0 && user != 0 {
-		counts = append(counts, s.count(ctx, "this user", &s.stats.Users, func(ctx context.Context) (time.Duration, error) {
-			return s.counter.User(ctx, user, s.limits.User)
-		}))
+		if n := s.users.add(user, now); n > 0 {
+			counts = append(counts, s.count(ctx, "this user", &s.stats.Users, func(ctx context.Context) (time.Duration, error) {
+				wait, err := s.counter.User(ctx, user, s.limits.User, n)
+				if wait > 0 {
+					s.users.refused(user, n)
+				}
+				return wait, err
+			}))
+		}
 	}
 	if network := rateLimitKey(address); s.limits.Address > 0 && network != "" {
-		counts = append(counts, s.count(ctx, "this address", &s.stats.Addresses, func(ctx context.Context) (time.Duration, error) {
-			return s.counter.Address(ctx, network, s.limits.Address)
-		}))
+		if n := s.addresses.add(network, now); n > 0 {
+			counts = append(counts, s.count(ctx, "this address", &s.stats.Addresses, func(ctx context.Context) (time.Duration, error) {
+				wait, err := s.counter.Address(ctx, network, s.limits.Address, n)
+				if wait > 0 {
+					s.addresses.refused(network, n)
+				}
+				return wait, err
+			}))
+		}
 	}
+	return s.await(ctx, counts)
+}
+
+// await waits for the counts of a call, for at most countTimeout, and returns
+// CodeRateLimited if one of them is above its limit.
+func (s *Service) await(ctx context.Context, counts []<-chan count) error {
 	if len(counts) == 0 {
 		return nil
 	}
@@ -122,11 +148,11 @@ func (c count) refusal() *models.Error {
 }
 
 // count counts a call in the background, because a connection that hangs does
-// not notice the end of a context.
+// not notice the end of a context. The call counts even if its client disconnects.
 func (s *Service) count(ctx context.Context, who string, refused *atomic.Int64, take func(context.Context) (time.Duration, error)) <-chan count {
 	counted := make(chan count, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(ctx, countTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
 		defer cancel()
 		wait, err := take(ctx)
 		counted <- count{who: who, refused: refused, wait: wait, err: err}

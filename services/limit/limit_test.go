@@ -3,9 +3,12 @@ package limit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,26 +34,38 @@ func (c *counter) record(call string) {
 	c.calls = append(c.calls, call)
 }
 
-func (c *counter) User(_ context.Context, user models.RowID, _ int) (time.Duration, error) {
-	c.record("user " + user.String())
+func (c *counter) User(ctx context.Context, user models.RowID, _, n int) (time.Duration, error) {
 	if c.hang != nil {
 		<-c.hang
 	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	c.record("user " + user.String() + times(n))
 	return c.userWait, c.userErr
 }
 
-func (c *counter) Address(_ context.Context, address string, _ int) (time.Duration, error) {
-	c.record("address " + address)
+func (c *counter) Address(_ context.Context, address string, _, n int) (time.Duration, error) {
+	c.record("address " + address + times(n))
 	if c.hang != nil {
 		<-c.hang
 	}
 	return c.addressWait, c.addressErr
 }
 
+// times writes the number of calls if it is not 1.
+func times(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return fmt.Sprintf(" × %d", n)
+}
+
 func TestTake(t *testing.T) {
 	t.Parallel()
 	away := errors.New("connection refused")
-	both := limit.Limits{User: 60, Address: 60}
+	// Below 10 a minute, all calls are counted in Redis.
+	both := limit.Limits{User: 9, Address: 9}
 	type stats struct{ Users, Addresses, Uncounted int64 }
 	for _, tt := range []struct {
 		name    string
@@ -64,8 +79,8 @@ func TestTake(t *testing.T) {
 	}{
 		{"within both limits", both, &counter{}, 1, "192.0.2.1", []string{"address 192.0.2.1", "user 1"}, 0, stats{}},
 		{"no limits", limit.Limits{}, &counter{userWait: 1, addressWait: 1}, 1, "192.0.2.1", nil, 0, stats{}},
-		{"users only", limit.Limits{User: 60}, &counter{addressWait: 1}, 1, "192.0.2.1", []string{"user 1"}, 0, stats{}},
-		{"addresses only", limit.Limits{Address: 60}, &counter{userWait: 1}, 1, "192.0.2.1", []string{"address 192.0.2.1"}, 0, stats{}},
+		{"users only", limit.Limits{User: 9}, &counter{addressWait: 1}, 1, "192.0.2.1", []string{"user 1"}, 0, stats{}},
+		{"addresses only", limit.Limits{Address: 9}, &counter{userWait: 1}, 1, "192.0.2.1", []string{"address 192.0.2.1"}, 0, stats{}},
 		{"no user", both, &counter{userWait: 1}, 0, "192.0.2.1", []string{"address 192.0.2.1"}, 0, stats{}},
 		{"no address", both, &counter{addressWait: 1}, 1, "", []string{"user 1"}, 0, stats{}},
 		{"text for an address", both, &counter{addressWait: 1}, 1, "localhost", []string{"user 1"}, 0, stats{}},
@@ -106,7 +121,7 @@ func TestTakeWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	hang := make(chan struct{})
 	defer close(hang)
-	s := limit.New(limit.Limits{User: 60, Address: 60}, &counter{hang: hang})
+	s := limit.New(limit.Limits{User: 9, Address: 9}, &counter{hang: hang})
 	if err := s.Take(t.Context(), 1, "192.0.2.1"); err != nil {
 		t.Errorf("the call is refused: %v", err)
 	}
@@ -115,17 +130,142 @@ func TestTakeWhileRedisHangs(t *testing.T) {
 	}
 }
 
-// A client that is gone does not wait for Redis.
+// A client that is gone does not wait for Redis, but its call counts.
 func TestTakeOfAClientThatIsGone(t *testing.T) {
 	t.Parallel()
-	hang := make(chan struct{})
-	defer close(hang)
-	s := limit.New(limit.Limits{User: 60}, &counter{hang: hang})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Take(ctx, 1, ""); err != nil || s.Stats().Uncounted.Load() != 0 {
-		t.Errorf("%v, %d counts are missing", err, s.Stats().Uncounted.Load())
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{hang: make(chan struct{})}
+		s := limit.New(limit.Limits{User: 9}, c)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.Take(ctx, 1, ""); err != nil || s.Stats().Uncounted.Load() != 0 {
+			t.Errorf("%v, %d counts are missing", err, s.Stats().Uncounted.Load())
+		}
+		close(c.hang)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"user 1"}, c.calls); diff != "" {
+			t.Errorf("counted (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Redis is asked only about callers who have used a tenth of their limit in this
+// process, and then all of their calls are counted.
+func TestTakeAsksAboutFrequentCallersOnly(t *testing.T) {
+	t.Parallel()
+	c := &counter{}
+	s := limit.New(limit.Limits{User: 40, Address: 80}, c)
+	take := func(n int, user models.RowID, address string) {
+		t.Helper()
+		for range n {
+			if err := s.Take(t.Context(), user, address); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
+	take(4, 1, "")
+	take(4, 2, "")
+	take(8, 0, "192.0.2.1")
+	take(8, 0, "2001:db8::1")
+	if len(c.calls) > 0 {
+		t.Errorf("asked about callers within a tenth: %v", c.calls)
+	}
+	take(3, 1, "")
+	take(2, 0, "2001:db8::2") // the same network
+	if diff := cmp.Diff([]string{"user 1 × 5", "user 1", "user 1", "address 2001:db8::/64 × 9", "address 2001:db8::/64"}, c.calls); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Calls that passed without Redis are counted with the next call, and with a later
+// one if Redis refuses that. If Redis does not answer, it may have counted them.
+func TestTakeCountsEarlierCalls(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		counter *counter
+		refused []bool
+		counted []string
+	}{
+		{"counted", &counter{}, []bool{false, false, false, false}, []string{"user 1 × 3", "user 1"}},
+		{"refused", &counter{userWait: time.Second}, []bool{false, false, true, true}, []string{"user 1 × 3", "user 1 × 3"}},
+		{
+			"no answer", &counter{userErr: errors.New("connection refused")},
+			[]bool{false, false, false, false},
+			[]string{"user 1 × 3", "user 1"},
+		},
+	} {
+		s := limit.New(limit.Limits{User: 20}, tt.counter)
+		var refused []bool
+		for range 4 {
+			refused = append(refused, s.Take(t.Context(), 1, "") != nil)
+		}
+		if diff := cmp.Diff(tt.refused, refused); diff != "" {
+			t.Errorf("%s: refused (-want +got):\n%s", tt.name, diff)
+		}
+		if diff := cmp.Diff(tt.counted, tt.counter.calls); diff != "" {
+			t.Errorf("%s: counted (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
+// budget is a limit.Counter with a number of calls left, for all users together.
+type budget struct {
+	limit.Counter
+
+	mu   sync.Mutex
+	left int
+}
+
+func (b *budget) User(_ context.Context, _ models.RowID, _, n int) (time.Duration, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n > b.left {
+		return time.Second, nil
+	}
+	b.left -= n
+	return 0, nil
+}
+
+// Calls at the same time exceed the limit by a tenth at most.
+func TestTakeConcurrently(t *testing.T) {
+	t.Parallel()
+	s := limit.New(limit.Limits{User: 100}, &budget{left: 100})
+	var passed atomic.Int64
+	var callers sync.WaitGroup
+	for range 10 {
+		callers.Go(func() {
+			for range 50 {
+				if s.Take(t.Context(), 1, "") == nil {
+					passed.Add(1)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if n := passed.Load(); n < 100 || n > 110 {
+		t.Errorf("%d calls have passed, want 100 to 110", n)
+	}
+}
+
+// A minute later, a caller's first calls pass without Redis again.
+func TestTakeAfterAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{}
+		s := limit.New(limit.Limits{User: 20}, c)
+		for range 2 {
+			for range 3 {
+				if err := s.Take(t.Context(), 1, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			<-time.After(time.Minute) // on the clock of the bubble
+		}
+		if diff := cmp.Diff([]string{"user 1 × 3", "user 1 × 3"}, c.calls); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
 }
 
 func TestAddresses(t *testing.T) {

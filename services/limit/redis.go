@@ -24,18 +24,18 @@ func NewRedisCounter(rdb redis.UniversalClient, keys keys.Builder) *RedisCounter
 	return &RedisCounter{limiter: redis_rate.NewLimiter(unprefixed{rdb}), keys: keys}
 }
 
-// User counts a call of a user. One round trip.
-func (c *RedisCounter) User(ctx context.Context, user models.RowID, perMinute int) (time.Duration, error) {
-	return c.take(ctx, c.keys.UserCalls(user), perMinute)
+// User counts n calls of a user. One round trip.
+func (c *RedisCounter) User(ctx context.Context, user models.RowID, perMinute, n int) (time.Duration, error) {
+	return c.take(ctx, c.keys.UserCalls(user), perMinute, n)
 }
 
-// Address counts a call from an address. One round trip.
-func (c *RedisCounter) Address(ctx context.Context, address string, perMinute int) (time.Duration, error) {
-	return c.take(ctx, c.keys.AddressCalls(address), perMinute)
+// Address counts n calls from an address. One round trip.
+func (c *RedisCounter) Address(ctx context.Context, address string, perMinute, n int) (time.Duration, error) {
+	return c.take(ctx, c.keys.AddressCalls(address), perMinute, n)
 }
 
-func (c *RedisCounter) take(ctx context.Context, key string, perMinute int) (time.Duration, error) {
-	result, err := c.limiter.Allow(ctx, key, redis_rate.PerMinute(perMinute))
+func (c *RedisCounter) take(ctx context.Context, key string, perMinute, n int) (time.Duration, error) {
+	result, err := c.limiter.AllowN(ctx, key, redis_rate.PerMinute(perMinute), n)
 	if err != nil {
 		return 0, err
 	}

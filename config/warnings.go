@@ -1,0 +1,71 @@
+package config
+
+import (
+	"math"
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// minSecretBits is the information below which a secret is weak. 32 random
+// hexadecimal digits have 128 bits.
+const minSecretBits = 80
+
+// Warnings returns a sentence about each setting of serve that is allowed but
+// dangerous or probably wrong. The sentences contain no secrets.
+func (c *Config) Warnings() []string {
+	var list []string
+	warn := func(wrong bool, text string) {
+		if wrong {
+			list = append(list, text)
+		}
+	}
+	public := !loopbackOnly(c.HTTP.Addr)
+	warn(public && c.Limits.UserPerMinute == 0, "limits.user_per_minute is 0: one user can call as often as the machine allows")
+	warn(public && c.Limits.AddressPerMinute == 0, "limits.address_per_minute is 0: one address can call as often as the machine allows, even without a token")
+	for _, proxy := range c.HTTP.TrustedProxies {
+		network, err := netip.ParsePrefix(proxy)
+		warn(err == nil && network.Bits() == 0, "http.trusted_proxies has "+proxy+", which is everybody: any client can claim any address, so addresses are not limited")
+	}
+	warn(c.Auth.JWKSURL != "" && c.Auth.Audience == "", "auth.audience is empty: tokens that the issuer made for other services are accepted")
+	warn(strings.HasPrefix(strings.ToLower(c.Auth.JWKSURL), "http:"), "auth.jwks_url is not https: an attacker on the network can add a key and sign tokens")
+	warn(weak(c.Auth.HS256Secret), "auth.hs256_secret is easy to guess; openssl rand -hex 32 makes a good one")
+	warn(weak(c.Auth.HS256PreviousSecret), "auth.hs256_previous_secret is easy to guess")
+	return list
+}
+
+// loopbackOnly reports whether a listener at addr can be reached only from this
+// machine.
+func loopbackOnly(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
+}
+
+// weak reports whether a secret has little information, because it repeats itself or
+// has few different characters. It returns false for the empty secret, which is not
+// used.
+func weak(secret string) bool {
+	if secret == "" {
+		return false
+	}
+	part := secret[:period(secret)]
+	counts := make(map[byte]int)
+	for i := range len(part) {
+		counts[part[i]]++
+	}
+	bits := 0.0
+	for _, n := range counts {
+		bits += float64(n) * math.Log2(float64(len(part))/float64(n))
+	}
+	return bits < minSecretBits
+}
+
+// period returns the length of the shortest text whose repetition is s.
+func period(s string) int {
+	for n := 1; n < len(s); n++ {
+		if s[n:] == s[:len(s)-n] {
+			return n
+		}
+	}
+	return len(s)
+}

@@ -1,0 +1,79 @@
+package limit
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// windowLength is the time after which a window begins anew, without callers.
+	windowLength = time.Minute
+	// maxCallers bounds the callers in a window, of some 100 bytes each. Calls of
+	// further ones are counted in Redis at once.
+	maxCallers = 200_000
+	// uncountedShare is the part of a limit up to which calls pass uncounted: a tenth.
+	uncountedShare = 10
+)
+
+// window counts the calls of this process by caller, so that Redis is asked only
+// about frequent callers. In each window a caller's first calls, up to a tenth of
+// the limit, pass without Redis. The next call counts them in Redis together with
+// itself, and the calls after it are counted one by one. So a process lets at most a
+// tenth of a limit pass uncounted in each window; it begins one when it starts. Safe
+// for concurrent use.
+type window[Caller comparable] struct {
+	most int // calls of one caller that pass without Redis
+
+	mu      sync.Mutex
+	ends    time.Time
+	callers map[Caller]calls
+}
+
+// calls are those of one caller in the current window that passed without Redis.
+type calls struct {
+	all       int
+	uncounted int // those that are not counted in Redis yet
+}
+
+func newWindow[Caller comparable](perMinute int) *window[Caller] {
+	return &window[Caller]{most: perMinute / uncountedShare}
+}
+
+// add adds a call. It returns how many calls to count in Redis now: 0 if the call
+// passes without Redis, otherwise this call and the ones not counted yet.
+func (w *window[Caller]) add(caller Caller, now time.Time) int {
+	if w.most == 0 {
+		return 1
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !now.Before(w.ends) {
+		w.callers, w.ends = make(map[Caller]calls), now.Add(windowLength)
+	}
+	c, known := w.callers[caller]
+	if !known && len(w.callers) >= maxCallers {
+		return 1
+	}
+	n := 0
+	if c.all < w.most {
+		c.all++
+		c.uncounted++
+	} else {
+		n = c.uncounted + 1
+		c.uncounted = 0
+	}
+	w.callers[caller] = c
+	return n
+}
+
+// refused reports that Redis has refused n calls that add returned, and so counted
+// none of them. All but the last have passed already; they are counted with the next
+// call.
+func (w *window[Caller]) refused(caller Caller, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c, known := w.callers[caller]; known {
+		c.uncounted = min(c.uncounted+n-1, w.most)
+		w.callers[caller] = c
+	}
+}
