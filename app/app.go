@@ -123,10 +123,11 @@ type App struct {
 	leases           *lease.Service
 	registry         *prometheus.Registry
 	memory           memoryGuard
-	clock            *clock.Guard     // of the machine's clock
-	queue            ingest.Queue     // nil in direct mode
-	consumer         *ingest.Consumer // nil without a queue or the role
-	scheduler        *jobs.Scheduler  // nil without a role that has jobs
+	clock            *clock.Guard      // of the machine's clock
+	losses           recovery.Detector // of queued updates
+	queue            ingest.Queue      // nil in direct mode
+	consumer         *ingest.Consumer  // nil without a queue or the role
+	scheduler        *jobs.Scheduler   // nil without a role that has jobs
 
 	// refresh is false for commands, which read the definitions of boards once.
 	// Their standard error is for one line, not for a log of failed refreshes.
@@ -184,7 +185,8 @@ func (a *App) buildBoards(o Options, names keys.Builder) {
 	a.Boards = board.NewStore(o.Stores.Redis, names, o.Clock)
 	a.Friends = friends.New(friends.NewStore(o.Stores.Gorm), friends.NewCache(o.Stores.Redis, names), o.Log)
 	a.Users = directory.New(directory.NewStore(o.Stores.Gorm), o.Log)
-	a.Archive = archive.New(archive.NewStore(o.Stores.Gorm, o.Stores.Pool), a.Boards, a.leases, archiveRecovery(o), o.Clock, o.Log)
+	a.losses = newQueueDetector(o, names)
+	a.Archive = archive.New(archive.NewStore(o.Stores.Gorm, o.Stores.Pool), a.Boards, a.leases, a.archiveRecovery(o), o.Clock, o.Log)
 	a.registry.MustRegister(newArchiveCollector(a.Archive))
 }
 
@@ -258,52 +260,29 @@ func (a *App) buildJobs(o Options) error {
 	if err != nil {
 		return fmt.Errorf("jobs.archive_cron: %w", err)
 	}
+	names := keys.Builder{Prefix: o.Config.Redis.KeyPrefix}
+	increments := recovery.Recovery{
+		Detector: recovery.NewRedisDetector(o.Stores.Redis, names, recovery.Ledger), Replay: a.Reconciler.Replay,
+	}
 	purger := ledger.NewPurger(a.increments, a.Catalog.Buckets, a.Archive.Complete, o.Clock)
 	list := o.Traces.jobs(
 		guarded(jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths), a.clock),
-		guarded(jobs.Reconcile(newRecovery(o, recovery.Ledger, a.Reconciler.Replay).Run, a.Catalog.Buckets, a.Boards, o.Clock, o.Log, a.registry), a.clock),
+		guarded(jobs.Reconcile(increments.Run, a.Catalog.Buckets, a.Boards, o.Clock, o.Log, a.registry), a.clock),
 		guarded(jobs.Roll(a.Catalog.Buckets, a.Boards, o.Clock), a.clock),
-		jobs.Friends(newRecovery(o, recovery.Friends, a.Friends.DropStale(o.Clock)).Run),
 		guarded(jobs.Purge(func(ctx context.Context) (int64, error) { return purger.Purge(ctx, o.Config.Ledger.Retain) }), a.clock),
 	)
 	for i := range list {
 		list[i].MetricsOnly = !o.Roles.Jobs
 	}
+	list = append(list, a.newFriendsJob(o, names))
 	if a.Replayer != nil {
-		list = append(list, a.newReplayJob(o))
+		list = append(list, a.newReplayJob())
 	}
 	scheduler := jobs.New(a.leases, o.Clock, o.Log, a.registry, list...)
-	if o.Roles.Jobs || a.consumer != nil {
+	if o.Roles != (Roles{}) {
 		a.scheduler = scheduler
 	}
 	return nil
-}
-
-// newReplayJob returns the job that replays the queue after a loss. It is not
-// traced: it runs every two seconds, nearly always for nothing.
-func (a *App) newReplayJob(o Options) jobs.Job {
-	r := newRecovery(o, recovery.Queue, a.Replayer.Replay)
-	r.Lease, r.Leases, r.Timeout = "ingest/rewind", a.leases, replayTimeout
-	job := jobs.Replay(r.Run)
-	job.MetricsOnly = a.consumer == nil
-	return job
-}
-
-// archiveRecovery tells the archive whether Redis may lack queued updates. It returns
-// nil without a queue.
-func archiveRecovery(o Options) archive.Recovery {
-	if o.Config.Ingest.Mode == "direct" {
-		return nil
-	}
-	r := newRecovery(o, recovery.Queue, nil)
-	r.Timeout = replayTimeout
-	return r
-}
-
-// newRecovery restores one kind of data after the boards' Redis has lost some.
-func newRecovery(o Options, watcher string, replay recovery.Replay) *recovery.Recovery {
-	names := keys.Builder{Prefix: o.Config.Redis.KeyPrefix}
-	return &recovery.Recovery{Detector: recovery.NewRedisDetector(o.Stores.Redis, names, watcher), Replay: replay}
 }
 
 // buildHandler constructs the HTTP handler and its rate limits.

@@ -120,9 +120,10 @@ func (k Builder) Frozen(bucket *models.Bucket, shard, run int, late bool) string
 //	example   boards-noted:queue:{0}, boards-noted:ledger:{0},
 //	          boards-noted:friends:{0}; in a cluster {0} to {127}, so that every
 //	          master has some
-//	type      hash: server = run id of the server, at = Unix milliseconds, mark =
-//	          while data lost by another server is being restored, that server's
-//	          run id and a token
+//	type      hash: server = replication id of the server, at = Unix milliseconds,
+//	          mark = while data lost by another server is being restored, this
+//	          server's id and a token, left:<id> = the moment, as at, from which
+//	          writes to the earlier server of this id may be missing
 //	writer    services/recovery, every few seconds
 //	lifetime  never expires
 //	truth     none needed: without it everything is applied or loaded again

@@ -127,6 +127,14 @@ func (p *Proxy) Cut() {
 	p.wg.Wait()
 }
 
+// Redirect closes all connections, and passes new ones on to another server.
+func (p *Proxy) Redirect(upstream string) {
+	p.t.Helper()
+	p.Cut()
+	p.upstream = upstream
+	p.Start()
+}
+
 // Release sends on the held data, including that of processes that have died,
 // and stops holding.
 func (p *Proxy) Release() {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
@@ -208,7 +210,7 @@ func TestChangesEndBeforeTheirMarks(t *testing.T) {
 
 // staleSets drops friend sets after a loss.
 func staleSets(s *Service, env *testenv.Env, k keys.Builder) *recovery.Recovery {
-	return &recovery.Recovery{Detector: recovery.NewRedisDetector(env.Redis, k, recovery.Friends), Replay: s.DropStale(env.Clock.Now)}
+	return &recovery.Recovery{Detector: recovery.NewWriterDetector(env.Redis, k, recovery.Friends), Replay: s.DropStale(env.Clock.Now)}
 }
 
 // When Redis may have forgotten writes, all sets of this prefix are dropped,
@@ -249,6 +251,49 @@ func TestTokensAreDroppedWithStaleSets(t *testing.T) {
 		p.store(reader, false)
 		p.store(p.begin(), true)
 	})
+}
+
+// Two masters at once: a process changes friends on the old one after another
+// process has checkpointed the new one, which goes on to serve the set from before
+// the change. Once the first process reaches the new master, the set is dropped.
+func TestChangesOnAnOldMaster(t *testing.T) {
+	t.Parallel()
+	env, split := testenv.Real(t), testenv.StartSplit(t)
+	process := func(rdb *redis.Client) (*Service, *recovery.Recovery) {
+		s := New(NewStore(env.Gorm), NewCache(rdb, env.Keys), env.Log)
+		return s, &recovery.Recovery{Detector: recovery.NewWriterDetector(rdb, env.Keys, recovery.Friends), Replay: s.DropStale(env.Clock.Now)}
+	}
+	first, firstStale := process(split.Former)
+	second, secondStale := process(split.Promoted)
+	run := func(r *recovery.Recovery) {
+		t.Helper()
+		if _, err := r.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	friendsOf := func(s *Service) []models.RowID { return testenv.Must(s.IDs(t.Context(), 1)) }
+	run(firstStale)
+	if err := first.Replace(t.Context(), 1, []models.RowID{2}); err != nil {
+		t.Fatal(err)
+	}
+	split.Promote()
+	run(secondStale)
+	if got := friendsOf(second); !slices.Equal(got, []models.RowID{2}) {
+		t.Fatalf("before the change the second process reads %v", got)
+	}
+	if err := first.Remove(t.Context(), 1, 2); err != nil {
+		t.Fatal(err)
+	}
+	run(firstStale)
+	run(secondStale)
+
+	split.Heal()
+	run(firstStale)
+	for _, s := range []*Service{first, second} {
+		if got := friendsOf(s); len(got) != 0 {
+			t.Errorf("in the end a process reads %v", got)
+		}
+	}
 }
 
 // A slot that moves loses no data, so its checkpoint on another server is no

@@ -37,23 +37,24 @@ func NewReplayer(o ReplayerOptions) *Replayer { return &Replayer{ReplayerOptions
 // kept if everything is lost. Its rows are updates. Its times are real time, as
 // queues count.
 func (r *Replayer) Replay(ctx context.Context, loss recovery.Loss) (updates int64, upto time.Time, err error) {
-	var since time.Time
-	switch loss.Extent {
-	case recovery.NothingLost:
-		upto, err = r.appliedUpto(ctx)
+	// Asked before the replay, which ends where the queue ended at its beginning:
+	// another process may apply what is queued meanwhile to an old master.
+	upto, err = r.appliedUpto(ctx)
+	if err != nil || loss.Extent == recovery.NothingLost {
 		return 0, upto, err
-	case recovery.LastWritesLost:
+	}
+	var since time.Time
+	if loss.Extent == recovery.LastWritesLost {
 		since = loss.CheckpointedAt.Add(-r.Rewind)
 		r.Log.WarnContext(ctx, "the boards' Redis may have forgotten updates; they are applied again", "since", since)
-	case recovery.EverythingLost: // or Redis has just been installed
+	} else { // or Redis has just been installed
 		r.Log.InfoContext(ctx, "the boards' Redis has nothing of the queue; it gets all that the queue has kept")
 	}
 	if updates, err = r.ReplaySince(ctx, since, func(int64) {}); err != nil {
 		return updates, time.Time{}, err
 	}
 	r.Log.InfoContext(ctx, "updates were applied again", "updates", updates)
-	upto, err = r.appliedUpto(ctx)
-	return updates, upto, err
+	return updates, upto, nil
 }
 
 // appliedUpto returns the moment up to which everything that was queued has been

@@ -5,8 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/board"
 	"stepboard/services/ingest"
 	"stepboard/services/lease"
 	"stepboard/services/recovery"
@@ -26,9 +29,14 @@ func (f forgetful) Raise(ctx context.Context, raises []models.Raise) []error {
 
 // recovery applies again to the boards what they have lost of a queue.
 func (f *fixture) recovery(q ingest.Queue, boards ingest.Boards) *recovery.Recovery {
-	replayer := ingest.NewReplayer(ingest.ReplayerOptions{Queue: q, Buckets: f.catalog.Buckets, Boards: boards, Log: f.env.Log, Rewind: time.Minute})
+	return f.recoveryOf(q, f.env.Redis, boards, time.Minute)
+}
+
+// recoveryOf is recovery for boards in another Redis, which may be behind by rewind.
+func (f *fixture) recoveryOf(q ingest.Queue, rdb redis.UniversalClient, boards ingest.Boards, rewind time.Duration) *recovery.Recovery {
+	replayer := ingest.NewReplayer(ingest.ReplayerOptions{Queue: q, Buckets: f.catalog.Buckets, Boards: boards, Log: f.env.Log, Rewind: rewind})
 	return &recovery.Recovery{
-		Detector: recovery.NewRedisDetector(f.env.Redis, f.env.Keys, recovery.Queue), Replay: replayer.Replay,
+		Detector: recovery.NewWriterDetector(rdb, f.env.Keys, recovery.Queue), Replay: replayer.Replay,
 		Lease: "ingest/rewind", Leases: lease.NewLocal(),
 	}
 }
@@ -79,5 +87,57 @@ func TestALossDuringAReplay(t *testing.T) {
 	}
 	if got := p.scores(); len(got) != 2 || got[1] != 5 || got[2] != 6 || lost() != recovery.NothingLost {
 		t.Errorf("in the end the board holds %v", got)
+	}
+}
+
+// Two masters at once: a process goes on applying updates to the old one while another
+// process replays and checkpoints the new one, and after that. Once it reaches the new
+// one, its updates are applied there, however long that took.
+func TestUpdatesAppliedToAnOldMaster(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	p, split := newFixture(t, env), testenv.StartSplit(t)
+	q := p.stream()
+	defer q.Close()
+	onOld, onNew := board.NewStore(split.Former, env.Keys, env.Clock.Now), board.NewStore(split.Promoted, env.Keys, env.Clock.Now)
+	apply := func(u ingest.Update) {
+		t.Helper()
+		p.append(q, u)
+		stop := p.run(p.consumer(q, onOld))
+		p.drained(q)
+		stop()
+	}
+	during := func() {}
+	// No rewind: the test is shorter than one.
+	first := p.recoveryOf(q, split.Former, onOld, 0)
+	second := p.recoveryOf(q, split.Promoted, forgetful{onNew, func() { during() }}, 0)
+	recoverWith := func(processes ...*recovery.Recovery) {
+		t.Helper()
+		for _, r := range processes {
+			if _, err := r.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	recoverWith(first)
+	apply(p.update(1, 5))
+	split.Promote()
+	during = func() { apply(p.update(2, 6)) }
+	recoverWith(second)
+	during = func() {}
+	recoverWith(first, second)
+	apply(p.update(3, 7))
+	recoverWith(first, second)
+
+	split.Heal()
+	recoverWith(first)
+	p.boards = onNew
+	if got := p.scores(); len(got) != 3 || got[1] != 5 || got[2] != 6 || got[3] != 7 {
+		t.Errorf("in the end the board holds %v", got)
+	}
+	for i, r := range []*recovery.Recovery{first, second} {
+		if loss := testenv.Must(r.Detector.Detect(t.Context())); loss.Extent != recovery.NothingLost {
+			t.Errorf("process %d still finds %+v", i+1, loss)
+		}
 	}
 }

@@ -85,7 +85,7 @@ func TestAnEmptyRedisGetsEverything(t *testing.T) {
 		if len(gifts) != 50 || gifts[2] != "10 at 16:00:00.000" || active[2] != "9 at 16:00:00.000" {
 			t.Fatalf("%v, %v", gifts, active)
 		}
-		m := &detector{found: recovery.Loss{Extent: recovery.EverythingLost, Servers: []recovery.ServerState{{RunID: "new"}}}}
+		m := &detector{found: recovery.Loss{Extent: recovery.EverythingLost, Servers: []recovery.ServerState{{ID: "new"}}}}
 		r := p.reconciler()
 		p.wipe()
 		env.Clock.Advance(time.Minute)
@@ -141,7 +141,7 @@ func TestMissingTotalsAreRestored(t *testing.T) {
 				}
 			}
 		}
-		m := &detector{found: recovery.Loss{Servers: []recovery.ServerState{{RunID: "one"}}, CheckpointedAt: env.Clock.Now()}}
+		m := &detector{found: recovery.Loss{Servers: []recovery.ServerState{{ID: "one"}}, CheckpointedAt: env.Clock.Now()}}
 		pass := func(restored int64) {
 			t.Helper()
 			if n, err := m.recovery(p.reconciler()).Run(t.Context()); err != nil || n != restored {
@@ -173,13 +173,13 @@ func TestMissingTotalsAreRestored(t *testing.T) {
 		// A server that has restarted lacks totals from shortly before its last
 		// checkpoint.
 		p.wipe()
-		m.found = recovery.Loss{Extent: recovery.LastWritesLost, Servers: []recovery.ServerState{{RunID: "two"}}, CheckpointedAt: env.Clock.Now().Add(-30 * time.Minute)}
+		m.found = recovery.Loss{Extent: recovery.LastWritesLost, Servers: []recovery.ServerState{{ID: "two"}}, CheckpointedAt: env.Clock.Now().Add(-30 * time.Minute)}
 		pass(4)
 		want("a restarted server", 3, 4)
 
 		// A checkpoint in the future does not hide new totals.
 		p.wipe()
-		m.found = recovery.Loss{Servers: []recovery.ServerState{{RunID: "two"}}, CheckpointedAt: env.Clock.Now().Add(time.Hour)}
+		m.found = recovery.Loss{Servers: []recovery.ServerState{{ID: "two"}}, CheckpointedAt: env.Clock.Now().Add(time.Hour)}
 		pass(2)
 		want("a clock that was set back", 4)
 	})
@@ -199,7 +199,7 @@ func TestIncrementsOfASlowClockAreRestored(t *testing.T) {
 			t.Fatalf("%v, %v", results, err)
 		}
 	}
-	m := &detector{found: recovery.Loss{Servers: []recovery.ServerState{{RunID: "one"}}, CheckpointedAt: p.env.Clock.Now()}}
+	m := &detector{found: recovery.Loss{Servers: []recovery.ServerState{{ID: "one"}}, CheckpointedAt: p.env.Clock.Now()}}
 	passes := m.recovery(p.reconciler())
 	var restored []int64
 	for pass := range 7 { // one a minute

@@ -34,8 +34,8 @@ type Loss struct {
 
 // ServerState identifies a server and the loss that was found on it.
 type ServerState struct {
-	// RunID is the id that the server has from its start to its end.
-	RunID string
+	// ID is the server's id, another one after each restart and each promotion.
+	ID string
 	// Token is stored on the server from the detection of a loss to the next
 	// checkpoint. It disappears if the server loses its data meanwhile. Empty if
 	// nothing was lost.

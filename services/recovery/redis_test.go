@@ -56,6 +56,16 @@ func (s *server) emptied() {
 	}
 }
 
+// promoted is an event: the server becomes a replica, and a master again.
+func (s *server) promoted() {
+	s.t.Helper()
+	for _, master := range [][]any{{"replicaof", "127.0.0.1", testenv.FreePort(s.t)}, {"replicaof", "no", "one"}} {
+		if err := s.rdb.Do(s.t.Context(), master...).Err(); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
 // restarted is an event: the server restarts with all of its data.
 func (s *server) restarted() {
 	s.t.Helper()
@@ -81,6 +91,7 @@ func TestACheckpointNeedsAnUnchangedServer(t *testing.T) {
 		{"nothing was lost, then everything", events{checkpointed}, nothing, events{emptied}, false, everything},
 		{"nothing was lost, then a restart", events{checkpointed}, nothing, events{restarted}, false, last},
 		{"a restart", events{checkpointed, restarted}, last, nil, false, nothing},
+		{"a promotion", events{checkpointed, (*server).promoted}, last, nil, false, nothing},
 		{"a restart, detected by another process too", events{checkpointed, restarted}, last, events{detected}, false, nothing},
 		{"a restart, then everything was lost", events{checkpointed, restarted}, last, events{emptied}, true, everything},
 		{"two restarts", events{checkpointed, restarted}, last, events{restarted}, true, last},

@@ -103,7 +103,7 @@ func (p *pair) checkJobs(t *testing.T) {
 	for _, process := range p.running {
 		readJobRuns(t, process, time.Now(), runs)
 	}
-	for _, name := range []string{"archive", "friends", "reconcile", "roll", "purge"} {
+	for _, name := range []string{"archive", "reconcile", "roll", "purge"} {
 		if len(runs[name]) < 2 {
 			t.Errorf("%s ran %d times", name, len(runs[name]))
 		}

@@ -1,0 +1,49 @@
+package app
+
+import (
+	"stepboard/internal/keys"
+	"stepboard/jobs"
+	"stepboard/services/archive"
+	"stepboard/services/recovery"
+)
+
+// newQueueDetector returns the loss detector of queued updates. Only a consumer
+// writes such updates to the boards.
+func newQueueDetector(o Options, names keys.Builder) recovery.Detector {
+	if o.Roles.Consumer {
+		return recovery.NewWriterDetector(o.Stores.Redis, names, recovery.Queue)
+	}
+	return recovery.NewRedisDetector(o.Stores.Redis, names, recovery.Queue)
+}
+
+// archiveRecovery returns the recovery that the archive asks whether Redis may lack
+// queued updates, or nil without a queue.
+func (a *App) archiveRecovery(o Options) archive.Recovery {
+	if o.Config.Ingest.Mode == "direct" {
+		return nil
+	}
+	return &recovery.Recovery{Detector: a.losses, Timeout: replayTimeout}
+}
+
+// newReplayJob returns the job that replays the queue after a loss. It is not
+// traced: it runs every two seconds, nearly always for nothing.
+func (a *App) newReplayJob() jobs.Job {
+	r := recovery.Recovery{
+		Detector: a.losses, Replay: a.Replayer.Replay, Lease: "ingest/rewind", Leases: a.leases, Timeout: replayTimeout,
+	}
+	job := jobs.Replay(r.Run)
+	job.MetricsOnly = a.consumer == nil
+	return job
+}
+
+// newFriendsJob returns the job that drops friend sets after a loss. Every process
+// that changes friendships runs it. It is not traced either.
+func (a *App) newFriendsJob(o Options, names keys.Builder) jobs.Job {
+	r := recovery.Recovery{
+		Detector: recovery.NewWriterDetector(o.Stores.Redis, names, recovery.Friends), Replay: a.Friends.DropStale(o.Clock),
+		Lease: "friends/drop", Leases: a.leases,
+	}
+	job := jobs.Friends(r.Run)
+	job.MetricsOnly = !o.Roles.API
+	return job
+}
