@@ -8,6 +8,7 @@ import (
 
 // ProfileService stores profiles.
 type ProfileService interface {
+	Get(ctx context.Context, user models.RowID) (models.Profile, error)
 	Put(ctx context.Context, user models.RowID, p models.Profile) (models.Profile, error)
 }
 
@@ -28,6 +29,23 @@ type profileOutput struct {
 		Nickname  string       `json:"nickname" doc:"The name that others see"`
 		AvatarURL string       `json:"avatar_url" doc:"The picture that others see; empty for none"`
 	}
+}
+
+var getOwnProfile = operation{
+	summary:     "Get one's profile",
+	description: "The profile that others see, as it is stored. Without a profile, the nickname and avatar_url are empty.",
+}
+
+func (h *profileHandlers) getOwn(ctx context.Context, in *OnBehalf) (*profileOutput, error) {
+	user, err := in.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := h.profiles.Get(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	return newProfileOutput(user, stored), nil
 }
 
 var putOwnProfile = operation{
@@ -75,7 +93,11 @@ func (h *profileHandlers) store(ctx context.Context, user models.RowID, p profil
 	if err != nil {
 		return nil, err
 	}
+	return newProfileOutput(user, stored), nil
+}
+
+func newProfileOutput(user models.RowID, p models.Profile) *profileOutput {
 	out := &profileOutput{}
-	out.Body.UserID, out.Body.Nickname, out.Body.AvatarURL = user, stored.Nickname, stored.AvatarURL
-	return out, nil
+	out.Body.UserID, out.Body.Nickname, out.Body.AvatarURL = user, p.Nickname, p.AvatarURL
+	return out
 }

@@ -18,6 +18,10 @@ func (s profiles) Put(_ context.Context, user models.RowID, p models.Profile) (m
 	return p, err
 }
 
+func (s profiles) Get(_ context.Context, user models.RowID) (models.Profile, error) {
+	return models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a.png"}, s.record("Get", user)
+}
+
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	config := func(r *recorder) handlers.Config { return handlers.Config{Profiles: profiles{r}} }
@@ -28,7 +32,13 @@ func TestProfiles(t *testing.T) {
 		want = `200 {"user_id":"1001","nickname":"Ann","avatar_url":"https://example.com/a.png"}`
 	)
 	put := []string{"Put 1001 Ann https://example.com/a.png"}
+	get := []string{"Get 1001"}
 	runCases(t, config, []testCase{
+		{"looking at one's own", "1001", "GET /v1/me", "", nil, get, want},
+		{"a service looks for a user", "service", "GET /v1/me?user_id=1001", "", nil, get, want},
+		{"a service looks for nobody", "service", "GET /v1/me", "", nil, nil,
+			"422 validation_failed: query.user_id: a service token must name the user that it acts for"},
+		{"looking at one's own, the store is away", "1001", "GET /v1/me", "", errUnavailable, get, wantUnavailable},
 		{"one's own", "1001", own, ann, nil, put, want},
 		{"one's own, a service for a user", "service", own + "?user_id=1001", ann, nil, put, want},
 		{"one's own, a service for nobody", "service", own, ann, nil, nil,

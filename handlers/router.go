@@ -92,6 +92,7 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	register(api, "DELETE /v1/friends/requests/{id}", byUser, requests.decline, declineFriendRequest)
 
 	profiles := &profileHandlers{c.Profiles}
+	register(api, "GET /v1/me", byUser, profiles.getOwn, getOwnProfile)
 	register(api, "PUT /v1/me", byUser, profiles.putOwn, putOwnProfile)
 	register(api, "PUT /v1/users/{id}", byService, profiles.put, putProfile)
 	register(api, "PUT /v1/users/{id}/friends", byService, friends.replace, replaceFriends)

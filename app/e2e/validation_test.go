@@ -71,7 +71,7 @@ func testRefusedParameters(t *testing.T, env *testenv.Env) {
 		{"/assets/", 404, models.CodeNotFound},
 		{"/assets", 404, models.CodeNotFound},
 		{"/v1/boards/steps/scores", 405, models.CodeMethodNotAllowed},
-		{"/v1/me", 405, models.CodeMethodNotAllowed},
+		{"/v1/friends/requests/1/accept", 405, models.CodeMethodNotAllowed},
 	}
 	for _, tt := range tests {
 		t.Run(tt.path, func(t *testing.T) {

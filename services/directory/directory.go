@@ -49,6 +49,16 @@ func New(store *Store, log *slog.Logger) *Service {
 // Close stops the cache's goroutines.
 func (s *Service) Close() { s.cache.StopAllGoroutines() }
 
+// Get returns a user's profile as it is stored; that of an unknown user is empty. One
+// query, which the cache does not spare: a profile that is edited must be the latest.
+func (s *Service) Get(ctx context.Context, user models.RowID) (models.Profile, error) {
+	profiles, err := s.store.profiles(ctx, []models.RowID{user})
+	if err != nil {
+		return models.Profile{}, models.Unavailable("read profile", err)
+	}
+	return profiles[user], nil
+}
+
 // Put sets a user's profile, creates the user if necessary, and returns the profile
 // as it is stored: its nickname is normalized. This replica shows it at once,
 // others within a minute. CodeValidationFailed if the profile is invalid.

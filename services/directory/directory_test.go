@@ -24,6 +24,11 @@ func TestProfiles(t *testing.T) {
 		if got[0] != (models.Profile{}) || got[1] != ann || got[2] != ann {
 			t.Errorf("profiles %v", got)
 		}
+		for user, want := range map[models.RowID]models.Profile{1: ann, 2: {}} {
+			if p, err := service.Get(ctx, user); err != nil || p != want {
+				t.Errorf("user %v has the profile %v, %v", user, p, err)
+			}
+		}
 		// A change shows at once on the replica that made it, also for a user that
 		// was cached as unknown.
 		for _, id := range []models.RowID{1, 2} {
