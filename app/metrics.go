@@ -98,7 +98,7 @@ func newLedgerCollector(l *ledger.Service) prometheus.Collector {
 		figure[stats]{"flushes_total", "Transactions that counted increments.", counter, func(s stats) float64 { return float64(s.Flushes.Load()) }, nil},
 		figure[stats]{"retries_total", "Transactions that were retried after a conflict with another one.", counter, func(s stats) float64 { return float64(s.Retries.Load()) }, nil},
 		figure[stats]{"locked_total", "Increments that waited because another transaction had locked rows of their user.", counter, func(s stats) float64 { return float64(s.Locked.Load()) }, nil},
-		figure[stats]{"unraised_total", "Totals that did not reach Redis at once. The reconciler raises them later.", counter, func(s stats) float64 { return float64(s.Unraised.Load()) }, nil},
+		figure[stats]{"unraised_total", "Increments of calls that were answered before all of their boards were raised. The reconciler raises these later.", counter, func(s stats) float64 { return float64(s.Unraised.Load()) }, nil},
 	)
 }
 

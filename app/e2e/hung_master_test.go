@@ -4,40 +4,55 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
+	"stepboard/app/e2e/harness"
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/score"
 )
 
-// While one master of a cluster hangs, the uploads of users on the other masters
-// are acknowledged. Those of its own users are refused until it goes on.
-func TestAHungMasterDelaysItsOwnUsersOnly(t *testing.T) {
-	t.Parallel()
+// newServerOnCluster starts the service with 16 shards a board on a cluster without
+// failover. It also returns one of the masters.
+func newServerOnCluster(t *testing.T) (*server, *testenv.Node) {
+	t.Helper()
 	cluster := testenv.StartCluster(t)
 	cluster.NeverFailOver()
-	env := testenv.RealOn(t, cluster.Use)
-	s := newServer(t, env, func(c *config.Config) {
+	s := newServer(t, testenv.RealOn(t, cluster.Use), withEvents, func(c *config.Config) {
 		c.Limits = config.Limits{} // counting may ask the hung master
 		for i := range c.Boards {
 			c.Boards[i].Shards = 16
 		}
 	})
-	hung := cluster.Masters()[0]
-	var own, others []models.RowID // the users on the master that hangs, and on the others
-	bucket := testenv.Bucket(16)
+	return s, cluster.Masters()[0]
+}
+
+// usersOn returns the users from 1 to 60 whose shards of a bucket are on the master,
+// and the others.
+func (s *server) usersOn(master *testenv.Node, bucket *models.Bucket) (own, others []models.RowID) {
+	s.t.Helper()
 	for user := range models.RowID(60) {
 		user++
-		master := testenv.Must(env.Redis.(*redis.ClusterClient).MasterForKey(t.Context(), env.Keys.Board(bucket, bucket.Shard(user))))
-		if master.Options().Addr == hung.Addr() {
+		node := testenv.Must(s.env.Redis.(*redis.ClusterClient).MasterForKey(s.t.Context(), s.env.Keys.Board(bucket, bucket.Shard(user))))
+		if node.Options().Addr == master.Addr() {
 			own = append(own, user)
 		} else {
 			others = append(others, user)
 		}
 	}
+	return own, others
+}
+
+// While one master of a cluster hangs, the uploads of users on the other masters
+// are acknowledged. Those of its own users are refused until it goes on.
+func TestAHungMasterDelaysItsOwnUsersOnly(t *testing.T) {
+	t.Parallel()
+	s, hung := newServerOnCluster(t)
+	own, others := s.usersOn(hung, testenv.Bucket(16))
 	upload := func(user models.RowID, score int) int {
 		return s.as(user, "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":"2026-11-20","score":%d}`, score)).status
 	}
@@ -80,5 +95,55 @@ func TestAHungMasterDelaysItsOwnUsersOnly(t *testing.T) {
 		if want := fmt.Sprintf(`"score":%d,`, 2000+int(user)); me.status != http.StatusOK || !strings.Contains(string(me.body), want) {
 			t.Errorf("user %d: %d %s, want %s", user+1, me.status, me.body, want)
 		}
+	}
+}
+
+// While one master of a cluster hangs, increments of users on the other masters are
+// on the board once they are answered. Those of its own users are counted, and on the
+// board once it goes on.
+func TestAHungMasterDelaysTheIncrementsOfItsOwnUsersOnly(t *testing.T) {
+	t.Parallel()
+	s, hung := newServerOnCluster(t)
+	give := func(user models.RowID, n int) {
+		a := s.service("POST", "/v1/boards/gifts/increments", harness.IncrementJSON(int(user), 1, fmt.Sprintf("g-%d-%d", user, n)))
+		if a.status != http.StatusOK {
+			t.Errorf("an increment of user %d: %d %s", user, a.status, a.body)
+		}
+	}
+	give(1, 0) // makes the bucket
+	bucket := testenv.Must(s.app.Catalog.Buckets.Load(t.Context(), "gifts", "event"))
+	own, others := s.usersOn(hung, bucket)
+	shown := func(user models.RowID) int64 {
+		composites := testenv.Must(s.app.Boards.Composites(t.Context(), bucket, []models.RowID{user}))
+		points, _ := score.Of(bucket).Decode(composites[0])
+		return points
+	}
+	for user := range models.RowID(60) {
+		give(user+1, 1)
+	}
+	before := shown(others[0])
+
+	hung.Hang()
+	var waiting sync.WaitGroup
+	for _, user := range own[:5] {
+		waiting.Go(func() { give(user, 2) })
+	}
+	testenv.Eventually(t, "the increments on the hung master are counted", func() bool {
+		var n int64
+		err := s.env.Gorm.Model(&models.ScoreEvent{}).Where("event_id LIKE 'g-%-2'").Count(&n).Error
+		return err == nil && n == 5
+	})
+	for n := range int64(30) {
+		give(others[0], int(100+n))
+		if got, want := shown(others[0]), before+1+n; got != want {
+			t.Errorf("the board shows %d after an increment to %d", got, want)
+			break
+		}
+	}
+	waiting.Wait()
+
+	hung.Resume()
+	for _, user := range own[:5] {
+		testenv.Eventually(t, "the board shows the increments on the hung master", func() bool { return shown(user) >= 2 })
 	}
 }

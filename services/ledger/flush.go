@@ -30,7 +30,7 @@ func (s *Service) flush(ctx context.Context, items []*pending) []error {
 	if err != nil {
 		return failed(err, len(items))
 	}
-	return s.deliver(ctx, items, out)
+	return s.deliver(items, out)
 }
 
 func incrementsOf(items []*pending) []*increment {
@@ -49,14 +49,15 @@ func failed(err error, n int) []error {
 	return slices.Repeat([]error{models.Unavailable("count increments", err)}, n)
 }
 
-// deliver gives the increments their results and raises the buckets. The error of
-// those that were left out is errLocked.
-func (s *Service) deliver(ctx context.Context, items []*pending, out outcome) []error {
+// deliver gives the increments their results. The error of those that were left
+// out is errLocked.
+func (s *Service) deliver(items []*pending, out outcome) []error {
 	var (
 		errs        []error
 		busy, ready []userKey
 	)
 	for i, p := range items {
+		p.total = out.totals[i]
 		switch *p.result = out.results[i]; p.result.Status {
 		case "":
 			if errs == nil {
@@ -71,7 +72,6 @@ func (s *Service) deliver(ctx context.Context, items []*pending, out outcome) []
 	}
 	s.locks.update(busy, ready)
 	s.stats.count(out.results)
-	s.raise(ctx, s.raisesOf(ctx, out.totals))
 	return errs
 }
 
@@ -129,7 +129,7 @@ func (s *Service) attempt(ctx context.Context, increments []*increment, m mode) 
 		}
 		d := decide(before, increments)
 		if len(d.accepted) == 0 {
-			out = outcome{results: d.results}
+			out = outcome{results: d.results, totals: d.known}
 			return nil
 		}
 		out.suspects = d.usersIn(before.fresh, increments)

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -95,12 +94,13 @@ type Boards interface {
 	// Raise raises buckets. It returns nil if all are raised, otherwise one error
 	// for each raise.
 	Raise(ctx context.Context, raises []models.Raise) []error
+	// Server returns the name of the server that a raise is written to.
+	Server(ctx context.Context, raise models.Raise) string
 }
 
 // Service counts increments. Safe for concurrent use.
 type Service struct {
 	catalog Catalog
-	boards  Boards
 	store   *Store
 	clock   models.Clock
 	log     *slog.Logger
@@ -110,11 +110,13 @@ type Service struct {
 	locked  *batch.Batcher[*pending] // of users whose rows are locked
 	locks   *lockedUsers
 
-	// raising holds one element for each call of Boards.Raise that is under way.
-	raising chan struct{}
-	raises  sync.WaitGroup
-	// behind is true after a raise has failed, until one succeeds.
-	behind atomic.Bool
+	// raises has a lane for each server of the boards, so that one that hangs delays
+	// only its own users.
+	raises *batch.Lanes[models.Raise]
+	// patience is raisePatience, except in tests.
+	patience time.Duration
+	// warned is when the latest warning about raises was logged, in nanoseconds.
+	warned atomic.Int64
 }
 
 // Stats counts the work of this process.
@@ -125,8 +127,8 @@ type Stats struct {
 	// Flushes counts the transactions that were committed or had nothing to do,
 	// Retries those that were tried again.
 	Flushes, Retries atomic.Int64
-	// Unraised counts the totals that did not reach Redis at once. The reconciler
-	// writes them there later.
+	// Unraised counts the increments of calls that were answered before all of their
+	// buckets were raised.
 	Unraised atomic.Int64
 	// Locked counts the increments that had to wait because another transaction
 	// had locked rows of their user.
@@ -156,19 +158,21 @@ func (s *Service) Stats() *Stats { return &s.stats }
 
 // New returns a service. Add waits until Start has been called.
 func New(store *Store, catalog Catalog, boards Boards, clock models.Clock, log *slog.Logger) *Service {
-	s := &Service{catalog: catalog, boards: boards, store: store, clock: clock, log: log, locks: newLockedUsers(), raising: make(chan struct{}, maxRaises)}
+	s := &Service{catalog: catalog, store: store, clock: clock, log: log, locks: newLockedUsers(), patience: raisePatience}
 	s.flushes = batch.New(flushItems, flushWorkers, s.flush)
 	s.lists = batch.New(flushItems, listWorkers, s.flush)
 	s.locked = batch.New(flushItems, lockedWorkers, s.flushLocked)
+	s.raises = batch.NewLanes(raiseItems, raiseWorkers, boards.Server, boards.Raise)
 	return s
 }
 
-// Start starts the workers that flush increments, which run until Close. It must
-// be called once.
+// Start starts the workers that flush increments and raise buckets, which run until
+// Close. It must be called once.
 func (s *Service) Start() {
 	s.flushes.Start()
 	s.lists.Start()
 	s.locked.Start()
+	s.raises.Start()
 }
 
 // Close takes no more increments, counts those that were taken, and waits for the
@@ -177,13 +181,14 @@ func (s *Service) Close() {
 	s.flushes.Close()
 	s.lists.Close()
 	s.locked.Close()
-	s.raises.Wait()
+	s.raises.Close()
 }
 
 // Add counts increments on an event or rolling board and returns one result for
 // each of them, in order. They are counted in one transaction, together with
 // those of other calls. Their bucket is raised before Add returns, unless Redis
-// is away or slow. They are counted even if ctx ends meanwhile.
+// fails or takes longer than two seconds; a duplicate's, too, because its first
+// call may have failed before that. All this happens even if ctx ends meanwhile.
 //
 // If another transaction has locked rows of some users, their increments are
 // counted later than the others, or not at all if that takes longer than
@@ -221,8 +226,9 @@ func (s *Service) Add(ctx context.Context, board string, items []Increment) ([]R
 	if len(waiting) == 0 {
 		return results, nil
 	}
-	if err := s.submit(ctx, waiting); err != nil {
-		return nil, err // a flush may still write to the results
+	// A client that disconnects has its increments counted and shown all the same.
+	if err := s.submit(context.WithoutCancel(ctx), waiting); err != nil {
+		return nil, err
 	}
 	return results, nil
 }
@@ -233,6 +239,8 @@ type pending struct {
 	// result is written by the flush; nobody reads it before the flush is over. It
 	// stays empty while the increment is left out because of a lock.
 	result *Result
+	// total is the increment's element of outcome.totals. It is written like result.
+	total balance
 }
 
 // check returns an error if the increment would be wrong on every board.

@@ -1,14 +1,11 @@
 package ledger_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -293,63 +290,6 @@ func TestReachedAtNeverGoesBackwards(t *testing.T) {
 			if got != want {
 				t.Errorf("%s: %s, want %s", board, got, want)
 			}
-		}
-	})
-}
-
-// faultyBoards are boards that fail on request.
-type faultyBoards struct {
-	ledger.Boards
-	mu   sync.Mutex
-	away bool
-	// hang, unless it is nil, blocks raises until it is closed.
-	hang chan struct{}
-}
-
-func (l *faultyBoards) Raise(ctx context.Context, raises []models.Raise) []error {
-	l.mu.Lock()
-	away, hang := l.away, l.hang
-	l.mu.Unlock()
-	if hang != nil {
-		<-hang
-	}
-	if away {
-		return slices.Repeat([]error{models.Unavailable("raise", errors.New("away"))}, len(raises))
-	}
-	return l.Boards.Raise(ctx, raises)
-}
-
-// Increments are counted if Redis is away or hangs.
-func TestWithoutRedis(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		p := newFixture(t, env, 100)
-		boards := &faultyBoards{Boards: p.boards, away: true}
-		s := p.replica(boards, env.Clock.Now)
-		add := func(want string, i ledger.Increment) {
-			t.Helper()
-			if results, err := s.Add(t.Context(), "gifts", []ledger.Increment{i}); err != nil || brief(results[0]) != want {
-				t.Errorf("%v, %v, want %s", results, err, want)
-			}
-		}
-		add("a applied 1 at 13:00:00.000", inc(1, 1, "a"))
-		if got, n := p.inRedis("gifts"), s.Stats().Unraised.Load(); len(got) != 0 || n != 1 {
-			t.Errorf("%v on the board, %d unraised", got, n)
-		}
-		release := make(chan struct{})
-		boards.mu.Lock()
-		boards.away, boards.hang = false, release
-		boards.mu.Unlock()
-		for i, id := range []string{"b", "c", "d"} { // more than may be under way
-			add(fmt.Sprintf("%s applied %d at 13:00:00.000", id, i+2), inc(1, 1, id))
-		}
-		if n := s.Stats().Unraised.Load(); n != 2 {
-			t.Errorf("%d unraised", n)
-		}
-		close(release)
-		s.Close() // waits for the raises that hang
-		if got := p.inRedis("gifts")[1]; got != "3 at 13:00:00.000" {
-			t.Errorf("on the board: %s", got)
 		}
 	})
 }

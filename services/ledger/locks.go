@@ -47,7 +47,9 @@ var (
 	errCrowded = errors.New("too many calls wait for locked rows")
 )
 
-// submit counts increments and waits for locked rows.
+// submit counts increments, waits for locked rows, and raises the buckets. A flush
+// may write to the increments until it has returned: after other errors than
+// errLocked nobody may read them.
 func (s *Service) submit(ctx context.Context, waiting []*pending) error {
 	if free := s.locks.free(waiting); len(free) > 0 {
 		flushes := s.flushes
@@ -55,14 +57,20 @@ func (s *Service) submit(ctx context.Context, waiting []*pending) error {
 			flushes = s.lists
 		}
 		err := flushes.Submit(ctx, free)
-		if err == nil && len(free) == len(waiting) {
-			return nil
-		}
 		if err != nil && !errors.Is(err, errLocked) {
 			return err
 		}
+		s.raise(ctx, free)
 	}
-	return s.awaitLocks(ctx, leftOut(waiting))
+	left := leftOut(waiting)
+	if len(left) == 0 {
+		return nil
+	}
+	if err := s.awaitLocks(ctx, left); err != nil {
+		return err
+	}
+	s.raise(ctx, left)
+	return nil
 }
 
 // leftOut returns the increments that have no result yet.
@@ -94,13 +102,7 @@ func (s *Service) awaitLocks(ctx context.Context, left []*pending) error {
 		if time.Now().Add(pause).After(until) {
 			return models.Unavailable("wait for locked rows", errLocked)
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return models.Unavailable("wait for locked rows", ctx.Err())
-		}
+		<-time.After(pause)
 	}
 }
 
@@ -111,7 +113,7 @@ func (s *Service) flushLocked(ctx context.Context, items []*pending) []error {
 	if err != nil {
 		return failed(err, len(items))
 	}
-	errs := s.deliver(ctx, items, out)
+	errs := s.deliver(items, out)
 	until := time.Now().Add(aloneTime)
 	for _, user := range out.suspects {
 		if time.Now().After(until) {
@@ -134,7 +136,7 @@ func (s *Service) countAlone(ctx context.Context, user userKey, items []*pending
 	var result []error
 	if out, err := s.count(ctx, incrementsOf(own), true); err != nil {
 		result = failed(err, len(own))
-	} else if result = s.deliver(ctx, own, out); result == nil {
+	} else if result = s.deliver(own, out); result == nil {
 		result = make([]error, len(own))
 	}
 	for i, err := range result {

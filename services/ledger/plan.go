@@ -61,10 +61,18 @@ func eventKeys(increments []*increment) []eventKey {
 	return slices.Compact(keys)
 }
 
+// knownEvent is an increment that was counted before.
+type knownEvent struct {
+	models.ScoreEvent
+	// total is the running total that it was added to, as it is now. Its score is 0
+	// if it was deleted.
+	total balance
+}
+
 // state holds what the database has when a flush is decided.
 type state struct {
 	// known holds those of the increments that were counted before.
-	known map[eventKey]models.ScoreEvent
+	known map[eventKey]knownEvent
 	// sums holds the score of each window that the other increments count in; a
 	// window that is missing has 0. It is nil if the totals were not read: then
 	// no increment is rejected because of them.
@@ -116,6 +124,9 @@ type decision struct {
 	// counted before or are rejected, and empty for all others: those that count
 	// and those that are left out.
 	results []Result
+	// known has the running total of each duplicate of an increment that was counted
+	// before, and otherwise a score of 0.
+	known []balance
 	// accepted holds the positions of the increments that count, in order.
 	accepted []int
 	// repeats holds the increments with the id of an accepted one before them.
@@ -156,7 +167,7 @@ func (d *decision) usersIn(set map[userKey]bool, increments []*increment) []user
 
 // decide decides which increments count, in their order.
 func decide(s state, increments []*increment) decision {
-	d := decision{layout: newLayout(increments, s), results: make([]Result, len(increments))}
+	d := decision{layout: newLayout(increments, s), results: make([]Result, len(increments)), known: make([]balance, len(increments))}
 	first := make(map[eventKey]int, len(increments))
 	left := make(map[eventKey]bool)       // ids of increments that are left out
 	sums := make([]int64, len(d.windows)) // by window, with the increments before
@@ -166,7 +177,9 @@ func decide(s state, increments []*increment) decision {
 	for i, inc := range increments {
 		if event, ok := s.known[inc.key()]; ok {
 			earlier := Increment{User: event.User, Delta: event.Delta, EventID: event.EventID}
-			d.results[i] = inc.repeatOf(earlier, event.Score, models.TimestampOf(event.ReachedAt))
+			if d.results[i] = inc.repeatOf(earlier, event.Score, models.TimestampOf(event.ReachedAt)); d.results[i].Status == Duplicate {
+				d.known[i] = event.total
+			}
 			continue
 		}
 		if earlier, ok := first[inc.key()]; ok {
@@ -252,23 +265,19 @@ type outcome struct {
 	// events holds the increments that count, in the order in which their rows
 	// are locked.
 	events []models.ScoreEvent
-	// totals holds the totals that were increased, as they are now.
-	totals []changedTotal
-}
-
-type changedTotal struct {
-	*total
-	balance
+	// totals has the running total of each increment that is counted, as the flush
+	// leaves it, and of each duplicate of one that was counted before, as the flush
+	// finds it. The others have a score of 0.
+	totals []balance
 }
 
 // assignScores gives each increment that counts the score that it led to. after
 // holds the totals of d.additions and the sums of d.summed as they are with the
 // additions. It reports false if a score passes the largest of its board.
 func assignScores(increments []*increment, d decision, after balances) (outcome, bool) {
-	out := outcome{results: slices.Clone(d.results), totals: make([]changedTotal, len(d.additions))}
+	out := outcome{results: slices.Clone(d.results), totals: slices.Clone(d.known)}
 	totals := make([]balance, len(d.totals))
 	for i, a := range d.additions {
-		out.totals[i] = changedTotal{a.total, after.totals[i]}
 		totals[a.index] = after.totals[i]
 	}
 	// The database has the sums with all increments. Going from the last one to
@@ -280,12 +289,15 @@ func assignScores(increments []*increment, d decision, after balances) (outcome,
 		if points > inc.totals.Bucket.MaxScore {
 			return outcome{}, false
 		}
-		out.results[i] = Result{EventID: inc.EventID, Status: Applied, Score: points, ReachedAt: totals[p.total.index].reachedAt}
+		out.totals[i] = totals[p.total.index]
+		out.results[i] = Result{EventID: inc.EventID, Status: Applied, Score: points, ReachedAt: out.totals[i].reachedAt}
 		p.addTo(sums, inc.totals.Total, -inc.Delta)
 	}
 	for _, r := range d.repeats {
 		first := out.results[r.first]
-		out.results[r.again] = increments[r.again].repeatOf(increments[r.first].Increment, first.Score, first.ReachedAt)
+		if out.results[r.again] = increments[r.again].repeatOf(increments[r.first].Increment, first.Score, first.ReachedAt); out.results[r.again].Status == Duplicate {
+			out.totals[r.again] = out.totals[r.first]
+		}
 	}
 	out.events = eventsOf(increments, d.accepted, out.results)
 	return out, true

@@ -48,10 +48,10 @@ func onClosed(user models.RowID, delta int64, id string) *increment {
 	return inc
 }
 
-func knownEvents(events ...models.ScoreEvent) map[eventKey]models.ScoreEvent {
-	known := make(map[eventKey]models.ScoreEvent)
+func knownEvents(events ...models.ScoreEvent) map[eventKey]knownEvent {
+	known := make(map[eventKey]knownEvent)
 	for _, e := range events {
-		known[eventKey{e.Board, e.EventID}] = e
+		known[eventKey{e.Board, e.EventID}] = knownEvent{ScoreEvent: e}
 	}
 	return known
 }
@@ -239,7 +239,10 @@ func (b *memoryStore) add(key totalKey, delta int64, at models.Timestamp) {
 // attempt counts the increments with the functions under test, as
 // Service.attempt does with a database.
 func (b *memoryStore) attempt(t *rapid.T, increments []*increment, careful bool) (outcome, bool) {
-	s := state{known: maps.Clone(b.events)}
+	s := state{known: make(map[eventKey]knownEvent)}
+	for key, e := range b.events {
+		s.known[key] = knownEvent{e, b.totals[totalKey{e.Board, e.User, e.Total}]}
+	}
 	if careful {
 		s.sums = make(map[windowKey]int64)
 		for _, inc := range increments {
@@ -360,15 +363,22 @@ func TestAFlushEqualsCountingOneByOne(t *testing.T) {
 					t.Fatal("a careful attempt passes the largest score")
 				}
 			}
+			events, totals := maps.Clone(reference.events), maps.Clone(reference.totals)
 			want := reference.countOneByOne(increments)
 			for i := range want {
 				if want, got := describeResult(want[i]), describeResult(out.results[i]); want != got {
 					t.Fatalf("increment %d: %s, want %s", i, got, want)
 				}
 			}
-			for _, c := range out.totals {
-				if total := reference.totals[c.totalKey]; c.balance != total {
-					t.Fatalf("total %v is %v, want %v", c.totalKey, c.balance, total)
+			for i, inc := range increments {
+				var want balance
+				if event, before := events[inc.key()]; out.results[i].Status != Rejected && before {
+					want = totals[totalKey{inc.board, inc.User, event.Total}]
+				} else if out.results[i].Status != Rejected {
+					want = reference.totals[totalKey{inc.board, inc.User, reference.events[inc.key()].Total}]
+				}
+				if out.totals[i] != want {
+					t.Fatalf("the total of increment %d is %v, want %v", i, out.totals[i], want)
 				}
 			}
 			if !maps.Equal(flushed.totals, reference.totals) || !maps.Equal(flushed.events, reference.events) {

@@ -15,8 +15,8 @@ import (
 	"stepboard/models"
 )
 
-// postgres counts in three round trips, and in one more each if rows are probed or
-// totals are locked first. Rows are passed as arrays, so that the statements never change.
+// postgres counts in three round trips, and in one more each if rows are probed,
+// totals are locked first, or increments were counted before. Rows are passed as arrays, so that the statements never change.
 type postgres struct {
 	pool *pgxpool.Pool
 	// lockWait is how long a statement waits for a lock.
@@ -96,9 +96,14 @@ const settingsQuery = `
 // arrays: Postgres never joins a LATERAL with a limit in any other way.
 const (
 	knownQuery = `
-	SELECT e.board, e.event_id, e.user_id, e.delta, e.score, e.reached_at
+	SELECT e.board, e.event_id, e.user_id, e.delta, e.score, e.reached_at, e.total
 	FROM unnest($1::text[], $2::text[]) AS k (board, event_id)
 	CROSS JOIN LATERAL (SELECT * FROM score_events e WHERE e.board = k.board AND e.event_id = k.event_id LIMIT 1) AS e`
+	totalsQuery = `
+	SELECT t.board, t.user_id, t.total, t.score, t.reached_at
+	FROM unnest($1::text[], $2::bigint[], $3::text[]) AS k (board, user_id, total)
+	CROSS JOIN LATERAL (
+		SELECT * FROM score_totals t WHERE t.board = k.board AND t.user_id = k.user_id AND t.total = k.total LIMIT 1) AS t`
 	probeQuery = `
 	SELECT free.yes IS NOT NULL, stored.yes IS NOT NULL
 	FROM unnest($1::text[], $2::bigint[], $3::text[]) WITH ORDINALITY AS k (board, user_id, total, n)
@@ -132,24 +137,58 @@ const (
 )
 
 // known implements transaction.
-func (t *postgresTx) known(ctx context.Context, keys []eventKey) (map[eventKey]models.ScoreEvent, error) {
+func (t *postgresTx) known(ctx context.Context, keys []eventKey) (map[eventKey]knownEvent, error) {
 	boards, ids := make([]string, len(keys)), make([]string, len(keys))
 	for i, k := range keys {
 		boards[i], ids[i] = k.board, k.id
 	}
-	known := make(map[eventKey]models.ScoreEvent)
+	known := make(map[eventKey]knownEvent)
 	b := t.batch()
 	b.Queue(knownQuery, boards, ids).Query(func(found pgx.Rows) error {
 		for found.Next() {
-			var e models.ScoreEvent
-			if err := found.Scan(&e.Board, &e.EventID, &e.User, &e.Delta, &e.Score, &e.ReachedAt); err != nil {
+			var e knownEvent
+			if err := found.Scan(&e.Board, &e.EventID, &e.User, &e.Delta, &e.Score, &e.ReachedAt, &e.Total); err != nil {
 				return err
 			}
 			known[eventKey{e.Board, e.EventID}] = e
 		}
 		return found.Err()
 	})
-	return known, t.conn.SendBatch(ctx, b).Close()
+	if err := t.conn.SendBatch(ctx, b).Close(); err != nil || len(known) == 0 {
+		return known, err
+	}
+	return known, t.readTotals(ctx, known)
+}
+
+// readTotals reads the running totals of increments that are stored.
+func (t *postgresTx) readTotals(ctx context.Context, known map[eventKey]knownEvent) error {
+	columns, events := newTotalColumns(len(known)), make(map[totalKey][]eventKey, len(known))
+	for event, e := range known {
+		key := totalKey{e.Board, e.User, e.Total}
+		if events[key] == nil {
+			columns.set(len(events), key)
+		}
+		events[key] = append(events[key], event)
+	}
+	var (
+		key   totalKey
+		total balance
+		at    time.Time
+	)
+	rows, err := t.conn.Query(ctx, totalsQuery, columns.boards[:len(events)], columns.users[:len(events)], columns.names[:len(events)])
+	if err != nil {
+		return err
+	}
+	_, err = pgx.ForEachRow(rows, []any{&key.board, &key.user, &key.name, &total.score, &at}, func() error {
+		total.reachedAt = models.TimestampOf(at)
+		for _, event := range events[key] {
+			e := known[event]
+			e.total = total
+			known[event] = e
+		}
+		return nil
+	})
+	return err
 }
 
 // probe implements transaction.

@@ -10,77 +10,60 @@ import (
 
 const (
 	// raisePatience is how long a call waits for the buckets to be raised, so that
-	// a Redis that hangs does not hold up increments that are counted.
-	raisePatience = 500 * time.Millisecond
-	// maxRaises is how many raises may be under way. If all of them hang, further
-	// ones are left to the reconciler.
-	maxRaises = 2
-	// raiseTimeout bounds one raise.
-	raiseTimeout = 5 * time.Second
+	// a Redis that hangs does not hold up increments that are counted. It is as long
+	// as Redis has to answer a command and its repetition.
+	raisePatience = 2 * time.Second
+	// raiseItems is how many raises of several calls one write takes.
+	raiseItems = 1000
+	// raiseWorkers is how many writes to one server may run at a time. It is one:
+	// the next write gets larger by waiting.
+	raiseWorkers = 1
+	// warnEvery is the shortest time between two warnings.
+	warnEvery = time.Minute
 )
 
-// raisesOf returns the raises that a flush leads to. Each has the whole total,
-// so they may be applied in any order and again.
-func (s *Service) raisesOf(ctx context.Context, totals []changedTotal) []models.Raise {
-	raises := make([]models.Raise, 0, len(totals))
-	for _, t := range totals {
-		if t.sumRow {
-			continue
+// raise raises the buckets of the increments that are counted, and waits for it
+// as long as a call may wait. After that the raises continue. Totals that don't
+// reach Redis are left to the reconciler.
+func (s *Service) raise(ctx context.Context, items []*pending) {
+	raises := make([]models.Raise, 0, len(items))
+	for _, p := range items {
+		if raise, ok := s.raiseOf(ctx, p); ok {
+			raises = append(raises, raise)
 		}
-		composite, err := score.Of(t.bucket).Encode(t.score, t.reachedAt)
-		if err != nil {
-			s.log.ErrorContext(ctx, "a total can't be in its bucket", "board", t.board, "total", t.name, "error", err)
-			continue
-		}
-		raises = append(raises, models.Raise{Bucket: t.bucket, Entry: models.Entry{User: t.user, Composite: composite}})
 	}
-	return raises
-}
-
-// raise raises the buckets and waits for it as long as a call may wait. Totals
-// that do not reach Redis are left to the reconciler.
-func (s *Service) raise(ctx context.Context, raises []models.Raise) {
 	if len(raises) == 0 {
 		return
 	}
-	select {
-	case s.raising <- struct{}{}:
-	default: // the earlier ones hang
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	if err := s.raises.Submit(ctx, raises); err != nil {
 		s.stats.Unraised.Add(int64(len(raises)))
-		return
-	}
-	done := make(chan struct{})
-	s.raises.Go(func() {
-		defer close(done)
-		defer func() { <-s.raising }()
-		// The raise goes on after the call has stopped waiting for it.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), raiseTimeout)
-		defer cancel()
-		s.recordRaise(ctx, s.boards.Raise(ctx, raises))
-	})
-	patience := time.NewTimer(raisePatience)
-	defer patience.Stop()
-	select {
-	case <-done:
-	case <-patience.C:
+		s.warn(ctx, err)
 	}
 }
 
-// recordRaise counts the totals that were not raised. It logs the first failure
-// and the first success after it.
-func (s *Service) recordRaise(ctx context.Context, errs []error) {
-	var failed int64
-	var first error
-	for _, err := range errs {
-		if err != nil {
-			failed++
-			first = err
-		}
+// raiseOf returns the raise that a counted increment leads to; false if it leads
+// to none. The raise has the whole total, so it may be applied in any order and
+// again. It has none if the board was closed: its bucket is final, or will be once
+// the reconciler has raised what it lacks.
+func (s *Service) raiseOf(ctx context.Context, p *pending) (models.Raise, bool) {
+	if p.total.score == 0 || p.closed != nil {
+		return models.Raise{}, false
 	}
-	s.stats.Unraised.Add(failed)
-	if was := s.behind.Swap(failed > 0); failed > 0 && !was {
-		s.log.WarnContext(ctx, "increments are counted and do not reach Redis; they will be brought there later", "error", first)
-	} else if failed == 0 && was {
-		s.log.InfoContext(ctx, "increments reach Redis again")
+	bucket := p.totals.Bucket
+	composite, err := score.Of(bucket).Encode(p.total.score, p.total.reachedAt)
+	if err != nil {
+		s.log.ErrorContext(ctx, "a total can't be in its bucket", "board", p.board, "event_id", p.EventID, "error", err)
+		return models.Raise{}, false
+	}
+	return models.Raise{Bucket: bucket, Entry: models.Entry{User: p.User, Composite: composite}}, true
+}
+
+// warn logs that raises fail, at most once in warnEvery.
+func (s *Service) warn(ctx context.Context, err error) {
+	now, last := time.Now().UnixNano(), s.warned.Load()
+	if now-last >= int64(warnEvery) && s.warned.CompareAndSwap(last, now) {
+		s.log.WarnContext(ctx, "increments are counted and do not reach Redis; they will be brought there later", "error", err)
 	}
 }

@@ -41,8 +41,8 @@ type transactor interface {
 // round trip.
 type transaction interface {
 	// known returns those of the increments that are stored, with their user,
-	// delta, score and time. The keys are in order.
-	known(ctx context.Context, keys []eventKey) (map[eventKey]models.ScoreEvent, error)
+	// delta, score, time and running total. The keys are in order.
+	known(ctx context.Context, keys []eventKey) (map[eventKey]knownEvent, error)
 	// probe locks those of the totals that exist and that no other transaction has
 	// locked, without waiting. It returns the state of each.
 	probe(ctx context.Context, totals []*total) ([]rowState, error)

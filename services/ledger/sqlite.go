@@ -32,8 +32,8 @@ type sqliteTx struct {
 }
 
 // known implements transaction.
-func (t *sqliteTx) known(_ context.Context, keys []eventKey) (map[eventKey]models.ScoreEvent, error) {
-	known := make(map[eventKey]models.ScoreEvent)
+func (t *sqliteTx) known(_ context.Context, keys []eventKey) (map[eventKey]knownEvent, error) {
+	known := make(map[eventKey]knownEvent)
 	for chunk := range slices.Chunk(keys, sqliteKeys) {
 		names := make([][]any, len(chunk))
 		for i, k := range chunk {
@@ -44,7 +44,11 @@ func (t *sqliteTx) known(_ context.Context, keys []eventKey) (map[eventKey]model
 			return nil, err
 		}
 		for _, e := range events {
-			known[eventKey{e.Board, e.EventID}] = e
+			total, err := t.total(totalKey{e.Board, e.User, e.Total})
+			if err != nil {
+				return nil, err
+			}
+			known[eventKey{e.Board, e.EventID}] = knownEvent{e, balance{total.Score, models.TimestampOf(total.ReachedAt)}}
 		}
 	}
 	return known, nil
