@@ -109,6 +109,7 @@ type App struct {
 	Replayer    *ingest.Replayer // nil without a queue
 	Reconciler  *ledger.Reconciler
 	Handler     http.Handler
+	Metrics     http.Handler // what Prometheus reads
 
 	log      *slog.Logger
 	stores   *stores.Stores
@@ -128,6 +129,7 @@ type App struct {
 	queue            ingest.Queue      // nil in direct mode
 	consumer         *ingest.Consumer  // nil without a queue or the role
 	scheduler        *jobs.Scheduler   // nil without a role that has jobs
+	connections      connections       // to the listener of Run
 
 	// refresh is false for commands, which read the definitions of boards once.
 	// Their standard error is for one line, not for a log of failed refreshes.
@@ -143,14 +145,14 @@ type App struct {
 // verifier from then on: Close closes them. On an error they remain the caller's.
 func Build(ctx context.Context, o Options) (*App, error) {
 	a := &App{
-		refresh: !o.KeepStoredBoards,
-		log:     o.Log, stores: o.Stores, verifier: o.Verifier,
+		refresh: !o.KeepStoredBoards, connections: connections{most: o.Config.HTTP.MaxConnections},
+		log: o.Log, stores: o.Stores, verifier: o.Verifier,
 		leases: newLeases(o.Stores), registry: newRegistry(o.Stores), clock: newClockGuard(o.Machine, o.Stores),
 	}
 	if err := a.clock.Compare(ctx); err != nil {
 		return nil, err
 	}
-	a.registry.MustRegister(newClockCollector(a.clock))
+	a.registry.MustRegister(newClockCollector(a.clock), newConnectionsCollector(&a.connections))
 	if err := a.build(ctx, o); err != nil {
 		a.Users.Close()
 		a.closeQueue()
@@ -289,13 +291,14 @@ func (a *App) buildJobs(o Options) error {
 func (a *App) buildHandler(o Options, names keys.Builder) (err error) {
 	limits := limit.New(limit.Limits{User: o.Config.Limits.UserPerMinute, Address: o.Config.Limits.AddressPerMinute}, limit.NewRedisCounter(o.Stores.Redis, names))
 	a.registry.MustRegister(newLimitCollector(limits))
+	a.Metrics = handlers.Metrics(a.registry)
 	a.Handler, err = handlers.New(handlers.Config{
 		Scores: a.Ingest, Increments: a.Ledger, Boards: a.Catalog.Definitions, Buckets: a.Catalog.Buckets,
 		Rankings: a.Ranking, History: a.Ranking, Streams: a.Streams,
 		Friends: a.Friends, FriendRequests: a.Friends, Profiles: a.Users,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters,
 		Tokens: o.Verifier, Limits: limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
-		ProbesOnly: !o.Roles.API, Ready: a.ready, Clock: o.Clock,
+		ProbesOnly: !o.Roles.API, MetricsElsewhere: o.Config.HTTP.MetricsAddr != "", Ready: a.ready, Clock: o.Clock,
 		Registry: a.registry, Log: o.Log, Version: Version, Extra: o.Extra,
 		Traces: o.Traces.Provider(), Sampled: o.Traces.sampled,
 	})

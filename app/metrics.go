@@ -109,6 +109,15 @@ func newStreamCollector(l *stream.Service) prometheus.Collector {
 	)
 }
 
+// newConnectionsCollector reports the connections of clients.
+func newConnectionsCollector(c *connections) prometheus.Collector {
+	type stats = *connections
+	return newCollector("stepboard_http_connections_", func() stats { return c },
+		figure[stats]{"open", "Open connections to http.addr.", gauge, func(s stats) float64 { return float64(s.open.Load()) }, nil},
+		figure[stats]{"max", "Largest number of open connections to http.addr.", gauge, func(s stats) float64 { return float64(s.most) }, nil},
+	)
+}
+
 // newLimitCollector reports the calls above rate limits.
 func newLimitCollector(l *limit.Service) prometheus.Collector {
 	type stats = *limit.Stats

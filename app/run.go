@@ -7,7 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/net/netutil"
 )
 
 const (
@@ -48,9 +51,28 @@ func (a *App) Start(ctx context.Context) {
 	})
 }
 
-// Run starts the background work, if Start has not done so, and serves requests
-// on the listener until ctx ends. Then it accepts no new requests and waits for
-// those in progress, at most drainTimeout. Close must follow.
+// connections counts the open connections to a listener. Safe for concurrent use.
+type connections struct {
+	most int // at a time; further ones wait to be accepted
+	open atomic.Int64
+}
+
+// note counts a connection that was accepted or closed. It is a ConnState of an
+// http.Server.
+func (c *connections) note(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		c.open.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		c.open.Add(-1)
+	case http.StateActive, http.StateIdle:
+	}
+}
+
+// Run starts the background work, if Start has not done so, and serves requests on
+// the listener until ctx ends, on at most http.max_connections connections at a time.
+// Then it accepts no new requests and waits for those in progress, at most
+// drainTimeout. Close must follow.
 func (a *App) Run(ctx context.Context, listener net.Listener) error {
 	a.Start(ctx)
 	server := &http.Server{
@@ -61,11 +83,12 @@ func (a *App) Run(ctx context.Context, listener net.Listener) error {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+		ConnState:         a.connections.note,
 	}
 	// Streams do not end by themselves, and Shutdown would wait for them.
 	server.RegisterOnShutdown(a.Streams.Close)
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
+	go func() { failed <- server.Serve(netutil.LimitListener(listener, a.connections.most)) }()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve: %w", err)

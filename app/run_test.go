@@ -1,19 +1,23 @@
 package app_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"regexp"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"stepboard/app"
-	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/services/auth"
 )
@@ -23,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func build(t testing.TB, env *testenv.Env) *app.App {
 	t.Helper()
 	a, err := app.Build(context.Background(), app.Options{
-		Config: config.Default(), Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log,
+		Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log,
 		Verifier: auth.NewVerifier(auth.VerifierConfig{}), Roles: app.AllRoles(),
 	})
 	if err != nil {
@@ -82,6 +86,90 @@ func TestRunServesUntilItIsStopped(t *testing.T) {
 	}
 	stop()
 	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// pipes is a listener of two connections, made of pipes.
+type pipes struct {
+	net.Listener
+
+	conns    chan net.Conn
+	accepted int
+	early    atomic.Bool // whether the second was accepted while the first was open
+	closed   atomic.Bool // whether the first was closed
+}
+
+// watched sets closed when it is closed.
+type watched struct {
+	net.Conn
+
+	closed *atomic.Bool
+}
+
+func (c watched) Close() error {
+	c.closed.Store(true)
+	return c.Conn.Close()
+}
+
+func (l *pipes) Accept() (net.Conn, error) {
+	conn, ok := <-l.conns
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	if l.accepted++; l.accepted == 1 {
+		return watched{conn, &l.closed}, nil
+	}
+	l.early.Store(!l.closed.Load())
+	return conn, nil
+}
+
+func (l *pipes) Close() error {
+	close(l.conns)
+	return nil
+}
+
+// Above http.max_connections, a connection waits until another one is closed.
+func TestMaxConnections(t *testing.T) {
+	env := testenv.Embedded(t)
+	env.Config.HTTP.MaxConnections = 1
+	a := build(t, env)
+	listener := &pipes{conns: make(chan net.Conn, 2)}
+	var clients [2]net.Conn
+	for i := range clients {
+		client, server := net.Pipe()
+		clients[i] = client
+		listener.conns <- server
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- a.Run(ctx, listener) }()
+	for _, client := range clients {
+		r := testenv.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://demo/metrics", nil))
+		if err := r.Write(client); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(client), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		metrics := testenv.Must(io.ReadAll(res.Body))
+		if !bytes.Contains(metrics, []byte("\nstepboard_http_connections_open 1\n")) ||
+			!bytes.Contains(metrics, []byte("\nstepboard_http_connections_max 1\n")) {
+			t.Errorf("status %d, %s", res.StatusCode, metrics)
+		}
+		if err := errors.Join(res.Body.Close(), client.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	if listener.early.Load() {
+		t.Error("a second connection is accepted beside the first")
+	}
+	stop()
+	if err := <-ran; err != nil {
 		t.Error(err)
 	}
 	if err := a.Close(); err != nil {

@@ -31,8 +31,10 @@ type Config struct {
 
 // HTTP holds the settings of the listeners.
 type HTTP struct {
-	Addr      string `koanf:"addr" validate:"hostport" doc:"Address to listen on, as host:port. Without a host (:8080) it is every address of the machine."`
-	PprofAddr string `koanf:"pprof_addr" validate:"omitempty,loopback" doc:"Address for profiles (/debug/pprof/, for go tool pprof). It must be an address of this machine alone, such as 127.0.0.1:6060. Empty: no profiles."`
+	Addr           string `koanf:"addr" validate:"hostport" doc:"Address to listen on, as host:port. Without a host (:8080) it is every address of the machine."`
+	PprofAddr      string `koanf:"pprof_addr" validate:"omitempty,loopback" doc:"Address for profiles (/debug/pprof/, for go tool pprof). It must be an address of this machine alone, such as 127.0.0.1:6060. Empty: no profiles."`
+	MetricsAddr    string `koanf:"metrics_addr" validate:"omitempty,hostport" doc:"Address for /metrics alone, as host:port, which is then no longer served on http.addr. Let only Prometheus reach it. Empty: /metrics is served on http.addr."`
+	MaxConnections int    `koanf:"max_connections" validate:"min=1,max=1000000" doc:"Most open connections to http.addr at a time, 1 to 1000000. Further ones wait until one closes. Each stream is a connection; the process may need a larger limit of open files."`
 	// TrustedProxies are the only senders whose X-Forwarded-For is read.
 	TrustedProxies []string `koanf:"trusted_proxies" validate:"dive,cidr|ip" doc:"Addresses or networks (10.0.0.0/8) of the proxies in front of the service. Only their X-Forwarded-For is read, to find the caller's address. limits.address_per_minute needs this behind a proxy."`
 }
@@ -164,7 +166,7 @@ type Traces struct {
 // Default returns the settings used when nothing is configured.
 func Default() Config {
 	return Config{
-		HTTP:     HTTP{Addr: "127.0.0.1:8080", TrustedProxies: []string{}},
+		HTTP:     HTTP{Addr: "127.0.0.1:8080", MaxConnections: 10_000, TrustedProxies: []string{}},
 		Redis:    Redis{Mode: "single", Addrs: []string{"127.0.0.1:6379"}},
 		Postgres: Postgres{MaxConns: 20},
 		Limits:   Limits{UserPerMinute: 600, AddressPerMinute: 6000},

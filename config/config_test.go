@@ -192,6 +192,13 @@ func TestBadValuesNameTheKey(t *testing.T) {
 		{"redis: {addrs: ['a:1', 'b:1']}", "redis.addrs: must be a list of 1"},
 		{"redis: {addrs: 'a:1,b:1'}", "redis.addrs: must be a list of 1"},
 		{"redis: {addrs: [a]}", "redis.addrs[0]: must be host:port"},
+		{"redis: {addrs: ['redis://:hunter22@a:1']}", "redis.addrs[0]: must be host:port"},
+		{"redis: {addrs: ['u:hunter22@a:1']}", "redis.addrs[0]: must be host:port"},
+		{"redis: {addrs: ['hunter22@a:1']}", "redis.addrs[0]: must be host:port"},
+		{"redis: {addrs: hunter22}", "redis.addrs[0]: must be host:port"},
+		{"ingest: {kafka: {brokers: ['u:hunter22@a:1']}}", "ingest.kafka.brokers[0]: must be host:port"},
+		{"http: {max_connections: 0}", "http.max_connections: must be at least 1"},
+		{"http: {metrics_addr: '9090'}", "http.metrics_addr: must be host:port"},
 		{"redis: {addrs: [5]}", "redis.addrs[0]: must be text"},
 		{"redis: {addrs: 5}", "redis.addrs: must be a list"},
 		{"redis: {password: 0123}", "redis.password: must be text"},
@@ -262,8 +269,12 @@ func TestBadValuesNameTheKey(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.file, func(t *testing.T) {
 			t.Parallel()
-			if _, err := (given{file: tt.file}).load(t); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
-				t.Errorf("error %v, want %s…", err, tt.want)
+			_, err := (given{file: tt.file}).load(t)
+			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Fatalf("error %v, want %s…", err, tt.want)
+			}
+			if strings.Contains(err.Error(), "hunter22") {
+				t.Errorf("the error shows a password: %v", err)
 			}
 		})
 	}

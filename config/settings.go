@@ -116,8 +116,8 @@ var (
 	dsnPairs = regexp.MustCompile(`^\s*(?:` + dsnPair.String() + `(?:\s+|$))+$`)
 )
 
-// hideDSN hides the passwords of a DSN. A DSN that it can't parse is hidden as a
-// whole.
+// hideDSN hides the passwords of a DSN and the values of keywords that are not in
+// shownInDSN. A DSN that it can't parse is hidden as a whole.
 func hideDSN(text string) string {
 	if strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://") {
 		return hideURL(text)
@@ -125,13 +125,30 @@ func hideDSN(text string) string {
 	if !dsnPairs.MatchString(text) {
 		return hidden
 	}
+	for _, pair := range dsnPair.FindAllStringSubmatch(text, -1) {
+		if !dsnKey.MatchString(pair[1]) {
+			return hidden
+		}
+	}
 	return dsnPair.ReplaceAllStringFunc(text, func(pair string) string {
 		m := dsnPair.FindStringSubmatch(pair)
-		if key, equals := m[1], m[2]; strings.Contains(key, "password") {
+		if key, equals := m[1], m[2]; !shownInDSN[key] {
 			return key + equals + hidden
 		}
 		return pair
 	})
+}
+
+// dsnKey matches the form of a keyword. Other text before an equals sign may be a
+// part of a password, as in a URL whose scheme is mistyped.
+var dsnKey = regexp.MustCompile(`^[a-z_]+$`)
+
+// shownInDSN holds the keywords of a DSN whose values are shown. All other values
+// are hidden, because one may be a password whose keyword is mistyped.
+var shownInDSN = map[string]bool{
+	"host": true, "hostaddr": true, "port": true, "user": true, "dbname": true, "database": true,
+	"application_name": true, "connect_timeout": true, "search_path": true, "target_session_attrs": true,
+	"sslmode": true, "sslrootcert": true, "sslcert": true, "sslkey": true, "sslnegotiation": true, "channel_binding": true,
 }
 
 func hideURL(text string) string {
@@ -142,7 +159,7 @@ func hideURL(text string) string {
 	}
 	q := u.Query()
 	for key := range q {
-		if strings.Contains(key, "password") {
+		if !shownInDSN[key] {
 			q.Set(key, "xxxxx") // as Redacted writes it
 		}
 	}
@@ -165,10 +182,10 @@ func hideQuery(text string) string {
 }
 
 // isHostPort reports whether a field is host:port. The host may be empty, and the
-// port may be 0.
+// port may be 0. A user or a path, as in a URL, is not part of it.
 func isHostPort(fl validator.FieldLevel) bool {
-	_, port, err := net.SplitHostPort(fl.Field().String())
-	if err != nil {
+	host, port, err := net.SplitHostPort(fl.Field().String())
+	if err != nil || strings.ContainsAny(host, "@/? ") {
 		return false
 	}
 	n, err := strconv.Atoi(port)
@@ -208,6 +225,10 @@ func explain(f validator.FieldError) string {
 	case "len":
 		return fmt.Sprintf("%s: must be a list of %s", key, f.Param())
 	case "hostport":
+		// The address of a store may have been given as a URL with its password.
+		if !strings.HasPrefix(key, "http.") {
+			return key + ": must be host:port, such as 127.0.0.1:6379, without user, password and path"
+		}
 		return fmt.Sprintf("%s: must be host:port, not %q", key, f.Value())
 	case "loopback":
 		return fmt.Sprintf("%s: must be an address of this machine alone, such as 127.0.0.1:6060, not %q", key, f.Value())

@@ -95,6 +95,10 @@ func TestADSNIsPrintedWithoutItsPassword(t *testing.T) {
 		{"host=db password=", "host=db password=********"},
 		{"host=db password='hunter22", "********"},
 		{"host=db password=a hunter22", "********"},
+		{"host=db pasword=hunter22", "host=db pasword=********"},
+		{"host=db Password=hunter22", "********"},
+		{"postgres://u@db/stepboard?pasword=hunter22", "postgres://u@db/stepboard?pasword=xxxxx"},
+		{"postgre://u:hunter22@db/stepboard?sslmode=disable", "********"},
 		{"host=db\npassword=hunter22\n", "host=db\npassword=********\n"},
 	}
 	for _, tt := range tests {

@@ -21,14 +21,19 @@ func (c *Config) Warnings() []string {
 		}
 	}
 	public := !loopbackOnly(c.HTTP.Addr)
-	warn(public && c.Limits.UserPerMinute == 0, "limits.user_per_minute is 0: one user can call as often as the machine allows")
-	warn(public && c.Limits.AddressPerMinute == 0, "limits.address_per_minute is 0: one address can call as often as the machine allows, even without a token")
+	warn(public && c.Limits.UserPerMinute == 0,
+		"limits.user_per_minute is 0: one user can call as often as the machine allows")
+	warn(public && c.Limits.AddressPerMinute == 0,
+		"limits.address_per_minute is 0: one address can call as often as the machine allows, even without a token")
 	for _, proxy := range c.HTTP.TrustedProxies {
 		network, err := netip.ParsePrefix(proxy)
-		warn(err == nil && network.Bits() == 0, "http.trusted_proxies has "+proxy+", which is everybody: any client can claim any address, so addresses are not limited")
+		warn(err == nil && network.Bits() == 0,
+			"http.trusted_proxies has "+proxy+", which is everybody: any client can claim any address, so addresses are not limited")
 	}
-	warn(c.Auth.JWKSURL != "" && c.Auth.Audience == "", "auth.audience is empty: tokens that the issuer made for other services are accepted")
-	warn(strings.HasPrefix(strings.ToLower(c.Auth.JWKSURL), "http:"), "auth.jwks_url is not https: an attacker on the network can add a key and sign tokens")
+	warn(c.Auth.JWKSURL != "" && c.Auth.Audience == "",
+		"auth.audience is empty: tokens that the issuer made for other services are accepted")
+	warn(strings.HasPrefix(strings.ToLower(c.Auth.JWKSURL), "http:"),
+		"auth.jwks_url is not https: an attacker on the network can add a key and sign tokens")
 	warn(weak(c.Auth.HS256Secret), "auth.hs256_secret is easy to guess; openssl rand -hex 32 makes a good one")
 	warn(weak(c.Auth.HS256PreviousSecret), "auth.hs256_previous_secret is easy to guess")
 	return list

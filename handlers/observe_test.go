@@ -130,3 +130,17 @@ func TestSecurityHeaders(t *testing.T) {
 		}
 	}
 }
+
+// Metrics with an address of their own are not served beside the API.
+func TestMetricsElsewhere(t *testing.T) {
+	t.Parallel()
+	for elsewhere, want := range map[bool]int{false: 200, true: 404} {
+		api := newAPI(t, handlers.Config{MetricsElsewhere: elsewhere})
+		if got := get(t, api, "/metrics").Code; got != want {
+			t.Errorf("elsewhere %v: %d, want %d", elsewhere, got, want)
+		}
+		if got := get(t, api, "/healthz").Code; got != 200 {
+			t.Errorf("elsewhere %v: health is %d", elsewhere, got)
+		}
+	}
+}

@@ -56,6 +56,8 @@ type Config struct {
 	Traces  trace.TracerProvider
 	Sampled func() bool
 
+	// MetricsElsewhere leaves out /metrics, which has an address of its own.
+	MetricsElsewhere bool
 	// ProbesOnly leaves out everything but health and metrics.
 	ProbesOnly bool
 	// Extra adds routes to the engine; nil adds none. It is used by `demo`.
@@ -115,7 +117,14 @@ func (c *Config) probes(engine *gin.Engine) {
 		engine.Handle(method, "/healthz", health.live)
 		engine.Handle(method, "/readyz", health.ready)
 	}
-	engine.GET("/metrics", gin.WrapH(promhttp.HandlerFor(c.Registry, promhttp.HandlerOpts{Registry: c.Registry})))
+	if !c.MetricsElsewhere {
+		engine.GET("/metrics", gin.WrapH(Metrics(c.Registry)))
+	}
+}
+
+// Metrics returns the handler that serves a registry's metrics to Prometheus.
+func Metrics(registry *prometheus.Registry) http.Handler {
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry})
 }
 
 // New builds the service's HTTP handler. It returns an error if a trusted

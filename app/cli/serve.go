@@ -87,11 +87,16 @@ func serve(ctx context.Context, cfg config.Config, roles app.Roles, logTo io.Wri
 	if err != nil {
 		return errors.Join(fmt.Errorf("http.addr: %w", err), a.Close())
 	}
-	stopProfiles, err := serveProfiles(ctx, cfg.HTTP.PprofAddr)
+	stopProfiles, err := serveAside(ctx, cfg.HTTP.PprofAddr, profiles())
 	if err != nil {
 		return errors.Join(fmt.Errorf("http.pprof_addr: %w", err), listener.Close(), a.Close())
 	}
 	defer stopProfiles()
+	stopMetrics, err := serveAside(ctx, cfg.HTTP.MetricsAddr, onlyMetrics(a.Metrics))
+	if err != nil {
+		return errors.Join(fmt.Errorf("http.metrics_addr: %w", err), listener.Close(), a.Close())
+	}
+	defer stopMetrics()
 	log.Info("serving", "addr", listener.Addr().String(), "version", app.Version)
 	err = a.Run(ctx, listener)
 	log.Info("stopping")

@@ -105,14 +105,14 @@ func newSimulation(ctx context.Context, o Options, log *slog.Logger) (*simulatio
 		return nil, fmt.Errorf("--addr: %w", err)
 	}
 	s := &simulation{people: people, listener: listener, clock: time.Now, log: log}
-	if err := s.build(ctx); err != nil {
+	if err := s.build(ctx, o.Addr); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	return s, nil
 }
 
-// build builds the service on embedded stores.
-func (s *simulation) build(ctx context.Context) error {
+// build builds the service on embedded stores; addr is the address of the listener.
+func (s *simulation) build(ctx context.Context, addr string) error {
 	cfg := config.Default()
 	cfg.Auth.HS256Secret = rand.Text() + rand.Text()
 	cfg.Limits.UserPerMinute, cfg.Limits.AddressPerMinute = 0, 0
@@ -137,6 +137,7 @@ func (s *simulation) build(ctx context.Context) error {
 		verifier.Close()
 		return errors.Join(err, st.Close())
 	}
+	s.app.Handler = onlyHosts(s.app.Handler, addr)
 	return nil
 }
 

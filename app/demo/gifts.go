@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -31,6 +32,8 @@ const (
 	giftInterval = 2 * time.Second
 	// firstGiftsBatch is how many gifts from before the demo are stored at once.
 	firstGiftsBatch = 500
+	// maxGift is the largest body of a visitor's gift, in bytes.
+	maxGift = 1 << 10
 )
 
 // giftCoins are the prices of the gifts. Small ones are given more often.
@@ -108,8 +111,13 @@ func (s *simulation) giveGift(c *gin.Context) {
 	var body struct {
 		UserID models.RowID `json:"user_id"`
 	}
+	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxGift)
 	if err := c.ShouldBindJSON(&body); err != nil {
-		c.AbortWithStatus(http.StatusBadRequest)
+		status := http.StatusBadRequest
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		c.AbortWithStatus(status)
 		return
 	}
 	if _, known := slices.BinarySearch(s.people.ids, body.UserID); !known {

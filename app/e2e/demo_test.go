@@ -178,6 +178,31 @@ func TestDemo(t *testing.T) {
 	d.wantCleanStop()
 }
 
+// The demo refuses a foreign Host, and a gift that is too large.
+func TestDemoOutsiders(t *testing.T) {
+	t.Parallel()
+	d := newDemo(t, "--users", "1")
+	for _, tt := range []struct {
+		method, path, host, body string
+		want                     int
+	}{
+		{http.MethodGet, "/demo/people", "localhost:8080", "", http.StatusOK},
+		{http.MethodGet, "/demo/people", "pages.example", "", http.StatusMisdirectedRequest},
+		{http.MethodPost, "/demo/gift", "", strings.Repeat(" ", 2000) + `{"user_id":"1"}`, http.StatusRequestEntityTooLarge},
+	} {
+		r := testenv.Must(http.NewRequestWithContext(t.Context(), tt.method, d.URL+tt.path, strings.NewReader(tt.body)))
+		r.Host = tt.host
+		res, err := d.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := res.Body.Close(); err != nil || res.StatusCode != tt.want {
+			t.Errorf("%s %s at %s: %d, %v, want %d", tt.method, tt.path, tt.host, res.StatusCode, err, tt.want)
+		}
+	}
+	d.wantCleanStop()
+}
+
 func TestDemoOfOne(t *testing.T) {
 	t.Parallel()
 	d := newDemo(t, "--users", "1")

@@ -2,14 +2,49 @@ package e2e_test
 
 import (
 	"context"
+	"net"
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 )
+
+// With an address of their own, metrics are served there, alone.
+func TestMetricsAddress(t *testing.T) {
+	t.Parallel()
+	env := testenv.RealConfig(t)
+	env.Config.Auth.HS256Secret = harness.Secret
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(testenv.FreePort(t)))
+	process := testenv.Serve(t, env.Config, "--http.metrics_addr="+addr, "--postgres.auto_migrate")
+	for url, want := range map[string]int{
+		"http://" + addr + "/metrics": http.StatusOK, "http://" + addr + "/healthz": http.StatusNotFound,
+		process.URL + "/metrics": http.StatusNotFound, process.URL + "/healthz": http.StatusOK,
+	} {
+		if got := status(t, url); got != want {
+			t.Errorf("%s: %d, want %d", url, got, want)
+		}
+	}
+	if status := process.Stop(); status != 0 {
+		t.Errorf("status %d: %s", status, process.Log())
+	}
+}
+
+func status(t *testing.T, url string) int {
+	t.Helper()
+	res, err := http.DefaultClient.Do(testenv.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := res.Body.Close(); err != nil {
+		t.Error(err)
+	}
+	return res.StatusCode
+}
 
 // The metrics describe the pool that connects, waiting callers included.
 // Background work uses the same pool, so its share of the totals is unknown.

@@ -1,0 +1,20 @@
+package cli
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// The address of metrics serves nothing else.
+func TestOnlyMetrics(t *testing.T) {
+	t.Parallel()
+	handler := onlyMetrics(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for path, want := range map[string]int{"/metrics": 200, "/": 404, "/v1/boards": 404, "/debug/pprof/": 404, "/metrics/": 404} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if w.Code != want {
+			t.Errorf("%s: %d, want %d", path, w.Code, want)
+		}
+	}
+}
