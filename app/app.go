@@ -188,7 +188,8 @@ func (a *App) buildBoards(o Options, names keys.Builder) {
 	a.Friends = friends.New(friends.NewStore(o.Stores.Gorm), friends.NewCache(o.Stores.Redis, names), o.Log)
 	a.Users = directory.New(directory.NewStore(o.Stores.Gorm), o.Log)
 	a.losses = newQueueDetector(o, names)
-	a.Archive = archive.New(archive.NewStore(o.Stores.Gorm, o.Stores.Pool), a.Boards, a.leases, a.archiveRecovery(o), o.Clock, o.Log)
+	archives := archive.NewStore(o.Stores.Gorm, o.Stores.Pool)
+	a.Archive = archive.New(archives, a.Boards, a.leases, a.archiveRecovery(o), o.Clock, o.Log)
 	a.registry.MustRegister(newArchiveCollector(a.Archive))
 }
 

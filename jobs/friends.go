@@ -23,7 +23,7 @@ const (
 // another one had replaced. The dropping takes a lease.
 func Friends(dropStale func(ctx context.Context) (dropped int64, err error)) Job {
 	return Job{
-		Name: "friends", Schedule: cron.Every(staleFriendsEvery), Deadline: staleFriendsDeadline, AtStart: true, Frequent: true,
-		Transient: true, OwnLease: true, Run: dropStale,
+		Name: "friends", Schedule: cron.Every(staleFriendsEvery), Deadline: staleFriendsDeadline,
+		AtStart: true, Frequent: true, Transient: true, OwnLease: true, Run: dropStale,
 	}
 }

@@ -42,7 +42,8 @@ func TestTwoMastersAtOnce(t *testing.T) {
 		harness.AwaitCheckpoint(t, s.Former, env.Keys, watcher)
 	}
 	g := startGivers(t, s.first.URL)
-	if err := friends.New(friends.NewStore(env.Gorm), friends.NewCache(s.Former, env.Keys), env.Log).Replace(t.Context(), 1, []models.RowID{2}); err != nil {
+	friendships := friends.New(friends.NewStore(env.Gorm), friends.NewCache(s.Former, env.Keys), env.Log)
+	if err := friendships.Replace(t.Context(), 1, []models.RowID{2}); err != nil {
 		t.Fatal(err)
 	}
 	s.upload(2)
@@ -63,7 +64,9 @@ func TestTwoMastersAtOnce(t *testing.T) {
 
 	s.Heal()
 	testenv.Eventually(t, "the new master has every update", func() bool { return len(s.missing(uploaded)) == 0 })
-	testenv.Eventually(t, "the old set of friends is dropped", func() bool { return !s.listed(s.first) && !s.listed(s.second) })
+	testenv.Eventually(t, "the old set of friends is dropped", func() bool {
+		return !s.listed(s.first) && !s.listed(s.second)
+	})
 	g.end()
 	g.check(&stores.Stores{Redis: s.Promoted, Gorm: env.Gorm, Pool: env.Pool}, env.Keys)
 	for _, p := range []*testenv.Process{s.first, s.second} {
@@ -76,7 +79,8 @@ func TestTwoMastersAtOnce(t *testing.T) {
 // call sends a request as a user and returns the body of the answer.
 func (s *split) call(p *testenv.Process, user models.RowID, method, path, body string, want int) string {
 	s.t.Helper()
-	status, text, err := harness.Request(s.t.Context(), http.DefaultClient, harness.Token(s.t, user, ""), method, p.URL+path, body)
+	bearer := harness.Token(s.t, user, "")
+	status, text, err := harness.Request(s.t.Context(), http.DefaultClient, bearer, method, p.URL+path, body)
 	if err != nil || status != want {
 		s.t.Fatalf("%s %s: %d, %v, %s", method, path, status, err, text)
 	}
