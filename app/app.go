@@ -185,10 +185,10 @@ func (a *App) build(ctx context.Context, o Options) error {
 func (a *App) buildBoards(o Options, names keys.Builder) {
 	a.Catalog = catalog.New(catalog.NewStore(o.Stores.Gorm), o.Clock, o.Config.HotDays, o.Log)
 	a.Boards = board.NewStore(o.Stores.Redis, names, o.Clock)
-	a.Friends = friends.New(friends.NewStore(o.Stores.Gorm), friends.NewCache(o.Stores.Redis, names), o.Log)
+	a.Friends = friends.New(friends.NewStore(o.Stores.Friends.Gorm), friends.NewCache(o.Stores.Redis, names), o.Log)
 	a.Users = directory.New(directory.NewStore(o.Stores.Gorm), o.Log)
 	a.losses = newQueueDetector(o, names)
-	archives := archive.NewStore(o.Stores.Gorm, o.Stores.Pool)
+	archives := archive.NewStore(o.Stores.Gorm, o.Stores.Archive.Gorm, o.Stores.Archive.Pool)
 	a.Archive = archive.New(archives, a.Boards, a.leases, a.archiveRecovery(o), o.Clock, o.Log)
 	a.registry.MustRegister(newArchiveCollector(a.Archive))
 }
@@ -203,7 +203,7 @@ func (a *App) defineBoards(ctx context.Context, o Options) error {
 
 // buildLedger constructs the services of increments.
 func (a *App) buildLedger(o Options) {
-	a.increments = ledger.NewStore(o.Stores.Gorm, o.Stores.Pool)
+	a.increments = ledger.NewStore(o.Stores.Jobs.Gorm, o.Stores.Increments.Pool)
 	a.Ledger = ledger.New(a.increments, guardedTotals{a.Catalog.Buckets, a.clock}, a.Boards, o.Clock, o.Log)
 	a.Reconciler = ledger.NewReconciler(ledger.ReconcilerOptions{
 		Store: a.increments, Totals: a.Catalog.Buckets, Boards: a.Boards, Archived: a.Archive.Complete,
@@ -224,7 +224,7 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 	if a.queue, err = newQueue(ctx, o.Config, room, o.Traces.Provider(), o.Log); err != nil {
 		return err
 	}
-	deadLetters := ingest.NewDeadLetterStore(o.Stores.Gorm)
+	deadLetters := ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm)
 	a.DeadLetters = ingest.NewDeadLetters(deadLetters, a.Catalog.Buckets, a.Boards)
 	a.persist = a.Boards.Raise
 	if a.queue != nil {
@@ -307,8 +307,9 @@ func (a *App) buildHandler(o Options, names keys.Builder) (err error) {
 }
 
 // ready returns an error, or nil, for each store, for the memory of Redis and
-// for the queue.
-func (a *App) ready(ctx context.Context) map[string]error {
+// for the queue. Work is degraded that finds no free connection, and what a wrong
+// clock would harm.
+func (a *App) ready(ctx context.Context) handlers.Readiness {
 	memoryErr, lagErr := make(chan error, 1), make(chan error, 1)
 	go func() { memoryErr <- a.memory.check(ctx) }()
 	if a.queue != nil {
@@ -322,7 +323,16 @@ func (a *App) ready(ctx context.Context) map[string]error {
 	if a.queue != nil {
 		checks["queue"] = <-lagErr
 	}
-	return checks
+	degraded := make(map[string]error)
+	for _, work := range a.stores.Works() {
+		if err := work.Busy(); err != nil {
+			degraded[work.Name] = err
+		}
+	}
+	if err := a.clock.Check(); err != nil {
+		degraded["clock"] = err
+	}
+	return handlers.Readiness{Stores: checks, Degraded: degraded}
 }
 
 func (a *App) closeQueue() {
@@ -350,7 +360,10 @@ func newRegistry(st *stores.Stores) *prometheus.Registry {
 		newRedisCollector(st.Redis),
 	)
 	if st.Pool != nil {
-		registry.MustRegister(newPostgresCollector(st.Pool))
+		for _, work := range st.Works() {
+			labeled := prometheus.WrapRegistererWith(prometheus.Labels{"work": work.Name}, registry)
+			labeled.MustRegister(newPostgresCollector(work.Pool))
+		}
 	} else {
 		registry.MustRegister(collectors.NewDBStatsCollector(st.SQL, "stepboard"))
 	}

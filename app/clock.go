@@ -23,7 +23,7 @@ func newClockGuard(machine models.Clock, st *stores.Stores) *clock.Guard {
 	if st.Pool == nil {
 		return clock.NewGuard(machine, nil)
 	}
-	return clock.NewGuard(machine, st.SQL)
+	return clock.NewGuard(machine, st.Probes.SQL)
 }
 
 // guarded returns the job with a comparison of clocks before each run.

@@ -172,8 +172,8 @@ func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(c.age, prometheus.GaugeValue, lag.Oldest.Seconds())
 }
 
-// newPostgresCollector reports the Postgres connection pool. The database/sql on
-// top of it keeps no connections, so its own figures mean nothing.
+// newPostgresCollector reports the connections to Postgres of one kind of work. The
+// database/sql on top of them keeps none, so its own figures mean nothing.
 func newPostgresCollector(pool *pgxpool.Pool) prometheus.Collector {
 	type stats = *pgxpool.Stat
 	return newCollector("stepboard_postgres_pool_", pool.Stat,

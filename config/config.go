@@ -55,7 +55,7 @@ type Redis struct {
 // Postgres holds the connection to Postgres.
 type Postgres struct {
 	DSN         string `koanf:"dsn" secret:"dsn" example:"postgres://stepboard:change-me@127.0.0.1:5432/stepboard" doc:"Connection string, as a URL or as keywords (host=db user=stepboard dbname=stepboard). Required by every command that uses Postgres, serve included."`
-	MaxConns    int    `koanf:"max_conns" validate:"min=2,max=1000" doc:"Most connections of one process, 2 to 1000. Jobs take up to eight more. The sum over all processes must stay below the server's max_connections."`
+	MaxConns    int    `koanf:"max_conns" validate:"min=4,max=1000" doc:"Most connections of one process, 4 to 1000. Increments, friends, lookups and jobs get a quarter each. The archive, leases and probes take up to twelve more. The sum over all processes must stay below the server's max_connections."`
 	AutoMigrate bool   `koanf:"auto_migrate" doc:"Let serve, archive and import bring the schema up to date. Otherwise they refuse a schema that is behind, and stepboard migrate up must run first."`
 }
 

@@ -207,7 +207,7 @@ func TestBadValuesNameTheKey(t *testing.T) {
 		{"redis: {tls: ''}", "redis.tls: must be true or false"},
 		{"redis: {key_prefix: 'a{b}'}", "redis.key_prefix: must have none of {}"},
 		{"redis: {key_prefix: " + strings.Repeat("x", 41) + "}", "redis.key_prefix: must have at most 40 characters"},
-		{"postgres: {max_conns: 1}", "postgres.max_conns: must be at least 2, not 1"},
+		{"postgres: {max_conns: 3}", "postgres.max_conns: must be at least 4, not 3"},
 		{"postgres: {max_conns: 1001}", "postgres.max_conns: must be at most 1000, not 1001"},
 		{"postgres: {max_conns: many}", "postgres.max_conns: must be a whole number"},
 		{"postgres: {dsn: {host: a}}", "postgres.dsn: must be text"},

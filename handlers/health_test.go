@@ -15,25 +15,30 @@ import (
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name   string
-		redis  error
-		ready  string
-		logged string
+		name     string
+		redis    error
+		degraded map[string]error
+		ready    string
+		logged   string
 	}{
-		{"every store answers", nil, `200 {"checks":{"postgres":"ok","redis":"ok"},"status":"ok"}`, ""},
-		{"Redis is away", errors.New("connection refused"), `503 {"checks":{"postgres":"ok","redis":"unavailable"},"status":"unavailable"}`, "store=redis error=\"connection refused\""},
+		{"every store answers", nil, nil, `200 {"checks":{"postgres":"ok","redis":"ok"},"status":"ok"}`, ""},
+		{"Redis is away", errors.New("connection refused"), nil, `503 {"checks":{"postgres":"ok","redis":"unavailable"},"status":"unavailable"}`, "store=redis error=\"connection refused\""},
+		{
+			"some work is refused", nil, map[string]error{"jobs": errors.New("busy"), "friends": errors.New("busy")},
+			`200 {"checks":{"postgres":"ok","redis":"ok"},"degraded":["friends","jobs"],"status":"ok"}`, "work=friends error=busy",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var log bytes.Buffer
 			config := handlers.Config{
 				Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
-				Ready: func(ctx context.Context) map[string]error {
+				Ready: func(ctx context.Context) handlers.Readiness {
 					// The deadline of every request is later.
 					if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 2*time.Second {
 						t.Errorf("the check has the deadline %v", deadline)
 					}
-					return map[string]error{"redis": tt.redis, "postgres": nil}
+					return handlers.Readiness{Stores: map[string]error{"redis": tt.redis, "postgres": nil}, Degraded: tt.degraded}
 				},
 				ProbesOnly: true,
 			}

@@ -254,10 +254,12 @@ func TestArchiveRunThatCannotBegin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := env.SQL.Close(); err != nil {
-		t.Fatal(err)
+	for _, work := range env.Works() {
+		if err := work.SQL.Close(); err != nil {
+			t.Fatal(err)
+		}
+		work.Pool.Close()
 	}
-	env.Pool.Close()
 	s.refuse(s.admin("GET", "/v1/admin/archives", nil), 503, models.CodeUnavailable)
 	s.refuse(s.admin("POST", "/v1/admin/archives", bucketOf("steps", "2026-11-20")), 503, models.CodeUnavailable)
 	s.refuse(s.as(1, "GET", "/v1/boards/steps/history", nil), 503, models.CodeUnavailable)

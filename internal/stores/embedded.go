@@ -36,11 +36,11 @@ func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 		return nil, fmt.Errorf("open embedded database: %w", err)
 	}
 	stopExpiry := startExpiry(server)
+	database := Database{Gorm: g, SQL: db}
 	s := &Stores{
-		Redis:   OpenRedis(config.Redis{Addrs: []string{server.Addr()}}),
-		Gorm:    g,
-		SQL:     db,
-		Dialect: migrations.SQLite,
+		Redis:    OpenRedis(config.Redis{Addrs: []string{server.Addr()}}),
+		Dialect:  migrations.SQLite,
+		Database: database, Friends: database, Increments: database, Jobs: database, Archive: database, Probes: database,
 		closeServers: func() {
 			held.Close() // the error says that the database has closed it
 			stopExpiry()

@@ -5,7 +5,6 @@ package stores
 import (
 	"context"
 	"crypto/tls"
-	"database/sql"
 	"errors"
 	"fmt"
 	"net"
@@ -18,14 +17,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/redis/go-redis/extra/redisotel/v9"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/trace"
-	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
@@ -68,12 +65,15 @@ const (
 // Stores holds the connections that all services share.
 type Stores struct {
 	Redis   redis.UniversalClient
-	Gorm    *gorm.DB
-	SQL     *sql.DB
 	Dialect migrations.Dialect
-	// Pool is the pool under SQL; nil if the database is embedded.
-	Pool *pgxpool.Pool
-	// closeServers closes the pool or the embedded servers, after the connections.
+	// Database is for lookups: definitions of boards, buckets, profiles, histories and
+	// archived days.
+	Database
+	// Further kinds of work have connections of their own. Work that waits for a
+	// locked table then takes none of the others'. If the database is embedded, all
+	// use the same.
+	Friends, Increments, Jobs, Archive, Probes Database
+	// closeServers closes the pools or the embedded servers, after the connections.
 	closeServers func()
 	closing      sync.Once
 }
@@ -85,11 +85,10 @@ func Open(ctx context.Context, cfg config.Config, clock models.Clock, traces tra
 	if err != nil {
 		return nil, err
 	}
-	s, err := openPostgres(ctx, cfg, clock, traces)
-	if err != nil {
+	s := &Stores{Redis: rdb, Dialect: migrations.Postgres}
+	if err := s.openPostgres(ctx, cfg.Postgres, clock, traces); err != nil {
 		return nil, errors.Join(err, rdb.Close())
 	}
-	s.Redis = rdb
 	return s, nil
 }
 
@@ -143,15 +142,15 @@ func OpenRedis(cfg config.Redis) redis.UniversalClient {
 	return rdb
 }
 
-func openPostgres(ctx context.Context, cfg config.Config, clock models.Clock, traces trace.TracerProvider) (*Stores, error) {
-	pgConfig, err := pgxpool.ParseConfig(cfg.Postgres.DSN)
+// postgresConfig returns the settings of every connection to Postgres.
+func postgresConfig(cfg config.Postgres, traces trace.TracerProvider) (*pgxpool.Config, error) {
+	pgConfig, err := pgxpool.ParseConfig(cfg.DSN)
 	if err != nil {
 		return nil, fmt.Errorf("postgres.dsn: %w", withoutDSN(err))
 	}
 	if pgConfig.ConnConfig.ConnectTimeout == 0 {
 		pgConfig.ConnConfig.ConnectTimeout = postgresDial
 	}
-	pgConfig.MaxConns = int32(cfg.Postgres.MaxConns)
 	params := pgConfig.ConnConfig.RuntimeParams
 	params["timezone"] = "UTC"
 	params["idle_in_transaction_session_timeout"] = millis(idleTransaction)
@@ -165,16 +164,7 @@ func openPostgres(ctx context.Context, cfg config.Config, clock models.Clock, tr
 		pgConfig.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(traces),
 			otelpgx.WithMeterProvider(noop.NewMeterProvider()), otelpgx.WithQuerySpanNamePrefix())
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, pgConfig)
-	if err != nil {
-		return nil, fmt.Errorf("open postgres: %w", err)
-	}
-	db := stdlib.OpenDBFromPool(pool)
-	g, err := openGorm(postgres.New(postgres.Config{Conn: db}), clock)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open postgres: %w", err), db.Close())
-	}
-	return &Stores{Gorm: g, SQL: db, Dialect: migrations.Postgres, Pool: pool, closeServers: func() { closePool(pool) }}, nil
+	return pgConfig, nil
 }
 
 // setKeepalives lets both ends of a connection notice that the other machine has
@@ -190,20 +180,6 @@ func setKeepalives(c *pgx.ConnConfig) {
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepaliveIdle, Interval: keepaliveInterval, Count: keepaliveCount},
 	}
 	c.DialFunc = dialer.DialContext
-}
-
-// closePool closes the pool. After closeTimeout it leaves that to the end of the
-// process.
-func closePool(pool *pgxpool.Pool) {
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		pool.Close()
-	}()
-	select {
-	case <-closed:
-	case <-time.After(closeTimeout):
-	}
 }
 
 // withoutDSN returns the cause of a parse error without the DSN. The driver
@@ -241,16 +217,20 @@ func openGorm(dialector gorm.Dialector, clock models.Clock) (*gorm.DB, error) {
 // Close closes Redis first, then the database. Further calls do nothing.
 func (s *Stores) Close() (err error) {
 	s.closing.Do(func() {
-		err = errors.Join(s.Redis.Close(), s.SQL.Close())
+		err = s.Redis.Close()
+		for _, work := range s.Works() {
+			err = errors.Join(err, work.SQL.Close())
+		}
 		s.closeServers()
 	})
 	return err
 }
 
-// Ready pings both stores and returns an error, or nil, for each.
+// Ready pings both stores and returns an error, or nil, for each. The connection to
+// Postgres is its own.
 func (s *Stores) Ready(ctx context.Context) map[string]error {
 	sqlDone := make(chan error, 1)
-	go func() { sqlDone <- s.SQL.PingContext(ctx) }()
+	go func() { sqlDone <- s.Probes.SQL.PingContext(ctx) }()
 	return map[string]error{"redis": s.Redis.Ping(ctx).Err(), "postgres": <-sqlDone}
 }
 

@@ -149,7 +149,7 @@ func realConfig(t testing.TB, use func(*config.Redis)) *Env {
 	cfg.Redis.KeyPrefix = name + ":"
 	dsn := environment(t, "TEST_POSTGRES_DSN")
 	cfg.Postgres.DSN = WithSchema(dsn, name)
-	cfg.Postgres.MaxConns = 8
+	cfg.Postgres.MaxConns = 32
 	execute(t, dsn, "CREATE SCHEMA "+name)
 	t.Cleanup(func() { execute(t, dsn, "DROP SCHEMA "+name+" CASCADE") })
 	return &Env{Keys: keys.Builder{Prefix: cfg.Redis.KeyPrefix}, Config: cfg, Clock: NewClock(Noon), Log: Log()}

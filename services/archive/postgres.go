@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"gorm.io/gorm"
 
 	"stepboard/models"
 	"stepboard/services/score"
@@ -16,7 +17,8 @@ import (
 
 // postgres stores rows in monthly partitions.
 type postgres struct {
-	pool *pgxpool.Pool
+	pool  *pgxpool.Pool // for runs
+	reads *gorm.DB
 }
 
 // userText implements storage.
@@ -321,7 +323,11 @@ func (p *postgres) composites(ctx context.Context, bucket *models.Bucket, users 
 	for i, user := range users {
 		ids[i], index[int64(user)] = int64(user), i
 	}
-	rows, err := p.pool.Query(ctx, `SELECT user_id, score, reached_at FROM archived_scores WHERE board = $1 AND day = $2 AND user_id = ANY($3)`,
+	db, err := p.reads.DB() // gorm would make a parameter of each id
+	if err != nil {
+		return nil, err
+	}
+	rows, err := db.QueryContext(ctx, `SELECT user_id, score, reached_at FROM archived_scores WHERE board = $1 AND day = $2 AND user_id = ANY($3)`,
 		bucket.Board, bucket.Day.UTC(), ids)
 	if err != nil {
 		return nil, err

@@ -52,7 +52,7 @@ func TestConcurrentRunsWithASmallPool(t *testing.T) {
 	f := newFixture(t, env, 1)
 	buckets, entries := f.dueBuckets(4, 2000)
 	cfg := env.Config
-	cfg.Postgres.MaxConns = 2
+	cfg.Postgres.MaxConns = 8 // two of them in the pool that the runs use
 	small := testenv.Must(stores.Open(t.Context(), cfg, env.Clock.Now, nil))
 	defer small.Close()
 	allTaken := make(chan struct{})
@@ -68,7 +68,7 @@ func TestConcurrentRunsWithASmallPool(t *testing.T) {
 		}
 		once.Do(func() { close(allTaken) })
 	}
-	s := archive.New(archive.NewStore(small.Gorm, small.Pool), &gatedStore{f.boards, gate}, f.leases, nil, env.Clock.Now, env.Log)
+	s := archive.New(archive.NewStore(small.Gorm, small.Gorm, small.Pool), &gatedStore{f.boards, gate}, f.leases, nil, env.Clock.Now, env.Log)
 	defer s.Close()
 	s.SetLimits(100, time.Hour)
 	ended := make(chan error, len(buckets))

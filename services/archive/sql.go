@@ -21,17 +21,19 @@ var errNoRun = errors.New("no run of the archive")
 // Store stores runs in table board_archives and rows in archived_scores. Safe
 // for concurrent use.
 type Store struct {
-	db      *gorm.DB
+	reads   *gorm.DB // for callers who wait for an answer
+	db      *gorm.DB // for runs
 	storage storage
 }
 
-// NewStore returns a store on the database. pool is the connection pool under db
-// if that is Postgres, nil for the embedded database.
-func NewStore(db *gorm.DB, pool *pgxpool.Pool) *Store {
+// NewStore returns a store on the database. Runs use db, and callers who read the
+// archive use reads; both may be the same. pool is the connection pool under db if
+// that is Postgres, nil for the embedded database.
+func NewStore(reads, db *gorm.DB, pool *pgxpool.Pool) *Store {
 	if pool == nil {
-		return &Store{db: db, storage: &sqlite{db: db}}
+		return &Store{reads: reads, db: db, storage: &sqlite{db: db}}
 	}
-	return &Store{db: db, storage: &postgres{pool: pool}}
+	return &Store{reads: reads, db: db, storage: &postgres{pool: pool, reads: reads}}
 }
 
 // lastRun returns the bucket's latest run, or errNoRun.
@@ -71,7 +73,7 @@ func (s *Store) recordFailure(ctx context.Context, run *models.ArchiveRun) error
 // complete reports whether a run of the bucket has completed.
 func (s *Store) complete(ctx context.Context, boardName, bucket string) (bool, error) {
 	var n int64
-	err := s.db.WithContext(ctx).Model(&models.ArchiveRun{}).
+	err := s.reads.WithContext(ctx).Model(&models.ArchiveRun{}).
 		Where("board = ? AND bucket = ? AND state = ?", boardName, bucket, models.ArchiveComplete).Count(&n).Error
 	return n > 0, err
 }
@@ -130,7 +132,7 @@ type RunsQuery struct {
 }
 
 func (s *Store) runs(ctx context.Context, q RunsQuery) ([]models.ArchiveRun, error) {
-	db := s.db.WithContext(ctx)
+	db := s.reads.WithContext(ctx)
 	if q.Board != "" {
 		db = db.Where("board = ?", q.Board)
 	}
@@ -181,7 +183,7 @@ func (s *Store) window(ctx context.Context, bucket *models.Bucket, at models.Ent
 		ReachedAt           *time.Time
 	}
 	query := fmt.Sprintf(windowQuery, fmt.Sprintf(aheadOfPosition, s.storage.userText()))
-	err := s.db.WithContext(ctx).Raw(query, map[string]any{
+	err := s.reads.WithContext(ctx).Raw(query, map[string]any{
 		"board": bucket.Board, "day": bucket.Day, "score": points, "reached": reachedAt.Time(), "user": at.User.String(),
 		"back": back, "forward": forward,
 	}).Scan(&rows).Error
@@ -216,7 +218,7 @@ func (s *Store) days(ctx context.Context, boardName string, user models.RowID, f
 		ReachedAt *time.Time
 		Rank      *int64
 	}
-	err := s.db.WithContext(ctx).Raw(`
+	err := s.reads.WithContext(ctx).Raw(`
 		SELECT `+bucketColumns+`, s.score, s.reached_at, s.rank, (
 			SELECT a.entries FROM board_archives a
 			WHERE a.board = b.board AND a.bucket = b.bucket AND a.state = ?

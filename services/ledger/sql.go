@@ -18,8 +18,8 @@ type Store struct {
 	transactor transactor
 }
 
-// NewStore returns a store on the database. pool is the connection pool under db
-// if that is Postgres, and nil for the embedded database.
+// NewStore returns a store on the database. Jobs use db. Increments use pool, or db
+// if pool is nil because the database is embedded.
 func NewStore(db *gorm.DB, pool *pgxpool.Pool) *Store {
 	if pool == nil {
 		return &Store{db: db, transactor: &sqlite{db: db}}

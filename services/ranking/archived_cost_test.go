@@ -54,7 +54,7 @@ func countedEnv(t testing.TB) (*testenv.Env, *queryCounter) {
 		t.Fatal(err)
 	}
 	counted := *env
-	counted.Stores = &stores.Stores{Redis: env.Redis, Gorm: g, SQL: db, Dialect: env.Dialect, Pool: pool}
+	counted.Stores = &stores.Stores{Redis: env.Redis, Dialect: env.Dialect, Database: stores.Database{Gorm: g, SQL: db, Pool: pool}}
 	return &counted, counter
 }
 

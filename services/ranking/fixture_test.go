@@ -43,7 +43,7 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 	if err := f.catalog.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
 		t.Fatal(err)
 	}
-	f.archive = archive.New(archive.NewStore(env.Gorm, env.Pool), f.boards, lease.NewLocal(), nil, env.Clock.Now, env.Log)
+	f.archive = archive.New(archive.NewStore(env.Gorm, env.Gorm, env.Pool), f.boards, lease.NewLocal(), nil, env.Clock.Now, env.Log)
 	t.Cleanup(f.archive.Close)
 	f.ranking = ranking.New(f.catalog, f.boards, f.archive, f.friends, f.users, env.Clock.Now)
 	return f
@@ -123,7 +123,7 @@ func (f *fixture) makeDue(b *models.Bucket) { f.env.Clock.Set(b.ColdAt.Add(time.
 // otherArchive returns the archive of another process, with a hot store of its
 // own.
 func (f *fixture) otherArchive(hot archive.HotStore) *archive.Service {
-	s := archive.New(archive.NewStore(f.env.Gorm, f.env.Pool), hot, lease.NewLocal(), nil, f.env.Clock.Now, f.env.Log)
+	s := archive.New(archive.NewStore(f.env.Gorm, f.env.Gorm, f.env.Pool), hot, lease.NewLocal(), nil, f.env.Clock.Now, f.env.Log)
 	f.t.Cleanup(s.Close)
 	return s
 }

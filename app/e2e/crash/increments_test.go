@@ -81,7 +81,7 @@ func TestIncrementsFillAnEmptyRedis(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	st := &stores.Stores{Redis: rdb, Gorm: env.Gorm, Pool: env.Pool}
+	st := &stores.Stores{Redis: rdb, Database: env.Database}
 	for range rounds(1, 10) {
 		g.awaitMore(30)
 		harness.AwaitCheckpoint(t, rdb, env.Keys, "ledger")

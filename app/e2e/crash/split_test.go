@@ -68,7 +68,7 @@ func TestTwoMastersAtOnce(t *testing.T) {
 		return !s.listed(s.first) && !s.listed(s.second)
 	})
 	g.end()
-	g.check(&stores.Stores{Redis: s.Promoted, Gorm: env.Gorm, Pool: env.Pool}, env.Keys)
+	g.check(&stores.Stores{Redis: s.Promoted, Database: env.Database}, env.Keys)
 	for _, p := range []*testenv.Process{s.first, s.second} {
 		if status := p.Stop(); status != 0 {
 			t.Errorf("stopped with status %d: %s", status, p.Log())

@@ -1,0 +1,78 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"stepboard/internal/stores"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+)
+
+// While a table of the friends is locked, everything else goes on: gifts, uploads,
+// histories, and the readiness of the service, which names what is affected. Callers
+// who ask for friends are refused in time.
+func TestALockedTableAffectsOnlyItsOwnWork(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	cfg := env.Config
+	cfg.Postgres.MaxConns = 4 // the fewest
+	small := *env
+	small.Stores = testenv.Must(stores.Open(t.Context(), cfg, env.Clock.Now, nil))
+	s := newServer(t, &small, withEvents)
+	s.waitForStartJobs()
+	unlock := lockTable(t, env, "friendships")
+
+	const callers = 12
+	var calls sync.WaitGroup
+	answers := make(chan answer, callers)
+	for user := range models.RowID(callers) {
+		calls.Go(func() { answers <- s.as(user+1, "GET", "/v1/friends", nil) })
+	}
+	testenv.Eventually(t, "a call waits for the lock", func() bool {
+		var waiting bool
+		err := env.Pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'friendships'::regclass AND NOT granted)`).Scan(&waiting)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return waiting
+	})
+	for i := range 20 {
+		s.want(s.service("POST", "/v1/boards/gifts/increments", fmt.Sprintf(`{"user_id":"%d","delta":5,"event_id":"gift-%d"}`, i+1, i)), http.StatusOK, nil)
+		s.want(s.as(models.RowID(i+1), "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":7}`), http.StatusOK, nil)
+		s.want(s.as(models.RowID(i+1), "GET", "/v1/boards/steps/history", nil), http.StatusOK, nil)
+		s.want(s.call("", "GET", "/readyz", nil), http.StatusOK, nil)
+	}
+	s.refuse(<-answers, http.StatusServiceUnavailable, models.CodeUnavailable)
+	if a := s.call("", "GET", "/readyz", nil); a.status != http.StatusOK || !strings.Contains(string(a.body), `"degraded":["friends"]`) {
+		t.Errorf("readyz: %d %s", a.status, a.body)
+	}
+	unlock()
+	calls.Wait()
+	s.want(s.as(1, "GET", "/v1/friends", nil), http.StatusOK, nil)
+}
+
+// lockTable lets another session lock a table until unlock is called, or until the
+// test ends.
+func lockTable(t *testing.T, env *testenv.Env, table string) (unlock func()) {
+	t.Helper()
+	conn := testenv.Must(pgx.Connect(t.Context(), env.Config.Postgres.DSN))
+	for _, statement := range []string{"BEGIN", "LOCK TABLE " + table} {
+		if _, err := conn.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unlock = sync.OnceFunc(func() {
+		if err := conn.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(unlock)
+	return unlock
+}
