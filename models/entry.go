@@ -31,6 +31,32 @@ type Raise struct {
 	Entry
 }
 
+// BoardPart is the part of a bucket of the ledger that holds one running total of
+// each user of a shard.
+type BoardPart struct {
+	Bucket *Bucket
+	Shard  int
+	// Hour is the hour of the totals in a rolling bucket, otherwise 0.
+	Hour Hour
+}
+
+// Total returns the name of the running totals.
+func (p BoardPart) Total() string {
+	if p.Bucket.WindowHours > 0 {
+		return p.Hour.String()
+	}
+	return p.Bucket.Name
+}
+
+// Lowering replaces an entry of a BoardPart by a smaller one, or removes it.
+type Lowering struct {
+	// Stored is the entry that is replaced. If the part has another composite of the
+	// user by now, nothing changes.
+	Stored Entry
+	// Composite is the one that replaces it; 0 removes the entry.
+	Composite Composite
+}
+
 // Profile holds the public fields of a user.
 type Profile struct {
 	Nickname  string

@@ -14,9 +14,10 @@ func (p *program) rebuildCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rebuild",
 		Short: "Restore the boards from the queue and the ledger",
-		Long: "Restore the boards after Redis has lost them: event and rolling boards from Postgres, daily boards\n" +
-			"from the updates that the queue still holds. Without a queue, days in Redis can't be restored.\n" +
-			"It may run while the service runs, and again: existing scores do not change.",
+		Long: "Make event and rolling boards equal to Postgres, after Redis has lost scores, or after Postgres was\n" +
+			"restored to an earlier moment and boards show more than it has. Raise daily boards to the updates that\n" +
+			"the queue still holds; without a queue, days in Redis can't be restored.\n" +
+			"It may run while the service runs, and again.",
 		Args: cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
 			return p.runOnApp(ctx, func(a *app.App) error { return p.rebuild(ctx, a) })
@@ -25,7 +26,15 @@ func (p *program) rebuildCommand() *cobra.Command {
 }
 
 func (p *program) rebuild(ctx context.Context, a *app.App) error {
-	err := p.replay("totals", func(progress func(int64)) (int64, error) { return a.Reconciler.Rebuild(ctx, progress) })
+	var lowered int64
+	err := p.replay("totals", func(progress func(int64)) (int64, error) {
+		rebuilt, err := a.Reconciler.Rebuild(ctx, progress)
+		lowered = rebuilt.Lowered
+		return rebuilt.Totals, err
+	})
+	if lowered > 0 {
+		fmt.Fprintf(p.stdout, "%d entries were more than the ledger has, and were lowered or removed\n", lowered)
+	}
 	if err != nil || a.Replayer == nil {
 		return err
 	}

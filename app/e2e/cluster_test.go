@@ -47,6 +47,7 @@ func testContract(t *testing.T, use func(*config.Redis)) {
 		"calls of other kinds":        testCallsOnOtherKindsOfBoards,
 		"when an event is open":       testEventOpens,
 		"a prize":                     testTiesForAPrize,
+		"an older Postgres":           testRebuildLowersBoards,
 		"boards defined at runtime":   testBoardsDefinedWhileRunning,
 		"a stream":                    testStream,
 		"the limit of a user":         testLimitOfAUser,

@@ -37,11 +37,18 @@ type Totals interface {
 	ForTotal(ctx context.Context, board, total string) (*models.Bucket, error)
 }
 
-// Raiser raises buckets in Redis.
-type Raiser interface {
+// Buckets holds the buckets in Redis.
+type Buckets interface {
 	// RaiseAll raises all entries or returns an error. changed is how many entries
 	// have changed.
 	RaiseAll(ctx context.Context, raises []models.Raise) (changed int64, err error)
+	// Parts lists the parts of a bucket.
+	Parts(ctx context.Context, bucket *models.Bucket) ([]models.BoardPart, error)
+	// ReadPart returns up to n entries of a part that rank behind the given one;
+	// fewer at the end.
+	ReadPart(ctx context.Context, p models.BoardPart, behind models.Entry, n int) ([]models.Entry, error)
+	// Lower replaces entries of a part that have not changed since they were read.
+	Lower(ctx context.Context, p models.BoardPart, lowerings []models.Lowering) (lowered int64, err error)
 }
 
 // Reconciler raises the running totals that the boards lack: totals that a
@@ -59,7 +66,7 @@ type Reconciler struct {
 type ReconcilerOptions struct {
 	Store  *Store
 	Totals Totals
-	Boards Raiser
+	Boards Buckets
 	Clock  models.Clock
 	Log    *slog.Logger
 	// Archived reports whether the archive has a bucket. The totals of an archived
@@ -126,16 +133,6 @@ func (r *Reconciler) rewound(checkpoint, now time.Time, quick bool) time.Time {
 		return checkpoint.Add(-min(r.Rewind, quickRewind))
 	}
 	return checkpoint.Add(-r.Rewind)
-}
-
-// Rebuild raises every total that the boards may lack, and returns how many
-// these were. It calls progress with that number on the way.
-func (r *Reconciler) Rebuild(ctx context.Context, progress func(totals int64)) (totals int64, err error) {
-	p := r.pass(progress)
-	if err := p.raiseAll(ctx, r.Clock()); err != nil {
-		return p.totals, fmt.Errorf("rebuild the boards from the ledger: %w", err)
-	}
-	return p.totals, nil
 }
 
 // pass is one pass over totals.

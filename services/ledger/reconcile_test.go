@@ -107,8 +107,8 @@ func TestAnEmptyRedisGetsEverything(t *testing.T) {
 		}
 		p.wipe()
 		var told int64
-		if n, err := r.Rebuild(t.Context(), func(n int64) { told = n }); err != nil || n != 200 || told != n {
-			t.Errorf("rebuilt %d totals, reported %d, %v", n, told, err)
+		if n, err := r.Rebuild(t.Context(), func(n int64) { told = n }); err != nil || n != (ledger.Rebuilt{Totals: 200}) || told != 200 {
+			t.Errorf("rebuilt %+v, reported %d, %v", n, told, err)
 		}
 		if !maps.Equal(gifts, p.inRedis("gifts")) || !maps.Equal(active, p.inRedis("active")) {
 			t.Errorf("rebuilt %v and %v", p.inRedis("gifts"), p.inRedis("active"))
@@ -227,7 +227,7 @@ func TestAPassThatFails(t *testing.T) {
 	m := &detector{found: recovery.Loss{Extent: recovery.EverythingLost}}
 	broken := errors.New("broken")
 	r := ledger.NewReconciler(ledger.ReconcilerOptions{
-		Store: p.store, Totals: p.catalog.Buckets, Boards: failingRaiser{broken}, Clock: p.env.Clock.Now, Log: p.env.Log,
+		Store: p.store, Totals: p.catalog.Buckets, Boards: failingRaiser{err: broken}, Clock: p.env.Clock.Now, Log: p.env.Log,
 	})
 	if _, err := m.recovery(r).Run(t.Context()); !errors.Is(err, broken) || len(m.checkpoints) != 0 {
 		t.Errorf("%v, checkpoints %v", err, m.checkpoints)
@@ -239,7 +239,10 @@ func TestAPassThatFails(t *testing.T) {
 }
 
 // failingRaiser fails every raise.
-type failingRaiser struct{ err error }
+type failingRaiser struct {
+	ledger.Buckets
+	err error
+}
 
 func (m failingRaiser) RaiseAll(context.Context, []models.Raise) (int64, error) { return 0, m.err }
 

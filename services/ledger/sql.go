@@ -75,6 +75,20 @@ func (s *Store) within(ctx context.Context, r models.TotalRange) *gorm.DB {
 	return s.db.WithContext(ctx).Where("board = ? AND total BETWEEN ? AND ?", r.Bucket.Board, r.Since, r.Total)
 }
 
+// totalsOf returns the totals that users have in a part of a board, by user.
+func (s *Store) totalsOf(ctx context.Context, p models.BoardPart, users []models.RowID) (map[models.RowID]models.ScoreTotal, error) {
+	var rows []models.ScoreTotal
+	err := s.db.WithContext(ctx).Where("board = ? AND total = ? AND user_id IN ?", p.Bucket.Board, p.Total(), users).Find(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read totals: %w", err)
+	}
+	totals := make(map[models.RowID]models.ScoreTotal, len(rows))
+	for _, t := range rows {
+		totals[t.User] = t
+	}
+	return totals, nil
+}
+
 // recent returns the totals that got an increment since a moment and follow the
 // given one, in the order of their keys. A total that was deleted has a score of
 // 0.

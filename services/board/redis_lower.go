@@ -1,0 +1,163 @@
+package board
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/models"
+)
+
+// Scores of the ledger only rise, except after its database was restored to an
+// earlier moment. Then boards hold entries that the ledger has lost. They are found
+// by reading the parts of a bucket, and lowered one by one.
+
+// Parts lists the parts of a bucket: its shards, or in a rolling bucket the hours of
+// each shard, those included that are to be drained. One round trip.
+func (s *Store) Parts(ctx context.Context, bucket *models.Bucket) ([]models.BoardPart, error) {
+	var parts []models.BoardPart
+	if bucket.WindowHours == 0 {
+		for shard := range bucket.Shards {
+			parts = append(parts, models.BoardPart{Bucket: bucket, Shard: shard})
+		}
+		return parts, nil
+	}
+	pipe := s.rdb.Pipeline()
+	hours := make([]*redis.ZSliceCmd, bucket.Shards)
+	for shard := range hours {
+		hours[shard] = pipe.ZRangeWithScores(ctx, s.keys.BoardHours(bucket, shard), 0, -1)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, models.Unavailable("list the parts of a board", err)
+	}
+	for shard, cmd := range hours {
+		for _, z := range cmd.Val() {
+			parts = append(parts, models.BoardPart{Bucket: bucket, Shard: shard, Hour: models.Hour(z.Score)})
+		}
+	}
+	return parts, nil
+}
+
+// partKey returns the key of a part.
+func (s *Store) partKey(p models.BoardPart) string {
+	if p.Bucket.WindowHours > 0 {
+		return s.keys.BoardHour(p.Bucket, p.Shard, p.Hour)
+	}
+	return s.keys.Board(p.Bucket, p.Shard)
+}
+
+// ReadPart returns up to n entries of a part that rank behind the given one, which
+// need not be in it, in ranking order; fewer at the end. Top is before all of them.
+// An entry that does not change is returned by one of the calls that go on behind the
+// last entry. One round trip, O(log N + n).
+func (s *Store) ReadPart(ctx context.Context, p models.BoardPart, behind models.Entry, n int) ([]models.Entry, error) {
+	reply, err := s.rdb.Eval(ctx, windowScript, []string{s.partKey(p)}, int64(behind.Composite), int64(behind.User), 0, n+1).Result()
+	if err != nil {
+		return nil, models.Unavailable("read a part of a board", err)
+	}
+	w, err := parseShardWindow(reply)
+	if err != nil {
+		return nil, fmt.Errorf("read a part of %s %s: %w", p.Bucket.Board, p.Bucket.Name, err)
+	}
+	entries := w.entries
+	if len(entries) > 0 && entries[0] == behind {
+		entries = entries[1:]
+	}
+	return entries[:min(n, len(entries))], nil
+}
+
+// lowerScript replaces entries of a bucket without a window that still have the
+// given composites.
+//
+//	KEYS    Board
+//	ARGV    [member, its composite, the new composite or 0, …]
+//	result  how many entries were replaced or removed
+const lowerScript = `
+local lowered = 0
+for i = 1, #ARGV, 3 do
+  if tonumber(redis.call('ZSCORE', KEYS[1], ARGV[i]) or 0) == tonumber(ARGV[i + 1]) then
+    if ARGV[i + 2] == '0' then
+      redis.call('ZREM', KEYS[1], ARGV[i])
+    else
+      redis.call('ZADD', KEYS[1], ARGV[i + 2], ARGV[i])
+    end
+    lowered = lowered + 1
+  end
+end
+return lowered
+`
+
+// lowerHourScript replaces users' totals of one hour that still have the given
+// composites, and computes the sums of these users anew.
+//
+//	KEYS    Board, BoardHours, BoardHour
+//	ARGV    2^T; [member, its composite, the new composite or 0, …]
+//	result  how many totals were replaced or removed
+//
+// It builds the keys of the other hours from BoardHours, as the other scripts do.
+const lowerHourScript = `
+local unit = tonumber(ARGV[1])
+local members = {}
+for i = 2, #ARGV, 3 do
+  if tonumber(redis.call('ZSCORE', KEYS[3], ARGV[i]) or 0) == tonumber(ARGV[i + 1]) then
+    if ARGV[i + 2] == '0' then
+      redis.call('ZREM', KEYS[3], ARGV[i])
+    else
+      redis.call('ZADD', KEYS[3], ARGV[i + 2], ARGV[i])
+    end
+    members[#members + 1] = ARGV[i]
+  end
+end
+if #members == 0 then
+  return 0
+end
+local points, times = {}, {}
+for _, hour in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+  for i, total in ipairs(redis.call('ZMSCORE', KEYS[1] .. ':' .. hour, unpack(members))) do
+    if total then
+      total = tonumber(total)
+      points[i] = (points[i] or 0) + (total - total % unit)
+      times[i] = math.min(times[i] or unit, total % unit)
+    end
+  end
+end
+for i, member in ipairs(members) do
+  if points[i] then
+    redis.call('ZADD', KEYS[1], string.format('%.0f', points[i] + times[i]), member)
+  else
+    redis.call('ZREM', KEYS[1], member)
+  end
+end
+return #members
+`
+
+// lowerChunk is how many entries one call of lowerScript replaces: a millisecond of
+// Redis.
+const lowerChunk = 500
+
+// Lower replaces or removes entries of a part that have not changed since they were
+// read, and returns how many these are. It may be repeated. One round trip for each
+// 500, in a rolling bucket for each 600 hours of users.
+func (s *Store) Lower(ctx context.Context, p models.BoardPart, lowerings []models.Lowering) (lowered int64, err error) {
+	script, atOnce, keys := lowerScript, lowerChunk, []string{s.partKey(p)}
+	var head []any
+	if p.Bucket.WindowHours > 0 {
+		script, atOnce = lowerHourScript, max(1, driftLookups/(p.Bucket.WindowHours+1))
+		keys = []string{s.keys.Board(p.Bucket, p.Shard), s.keys.BoardHours(p.Bucket, p.Shard), s.partKey(p)}
+		head = []any{int64(1) << p.Bucket.TimeBits}
+	}
+	for chunk := range slices.Chunk(lowerings, atOnce) {
+		args := slices.Clone(head)
+		for _, l := range chunk {
+			args = append(args, int64(l.Stored.User), int64(l.Stored.Composite), int64(l.Composite))
+		}
+		n, err := s.rdb.Eval(ctx, script, keys, args...).Int64()
+		if err != nil {
+			return lowered, models.Unavailable("lower entries", err)
+		}
+		lowered += n
+	}
+	return lowered, nil
+}
