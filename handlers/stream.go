@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
 
+	"stepboard/services/auth"
 	"stepboard/services/stream"
 )
 
@@ -32,7 +33,8 @@ var streamFriends = operation{
 	summary: "Watch oneself among one's friends",
 	description: "The first page of the user and the user's friends as server-sent events: one event at once, and one whenever the page has changed. " +
 		"Each `ranking` event's data is what GET /v1/boards/{board}/friends answers; `?limit=` is the size of the page. " +
-		"A comment every 15 seconds keeps the connection open. An `error` event with a problem ends the stream. It also ends when the service stops, " +
+		"A comment every 15 seconds keeps the connection open. An `error` event with a problem ends the stream; its code is `unauthenticated` " +
+		"when the token has expired: get a new one and connect again. It also ends when the service stops, " +
 		"and after five minutes, so that the token is checked again; connect again then. A user may have five streams at once.",
 	errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusTooManyRequests},
 	responses: func() map[string]*huma.Response {
@@ -67,7 +69,7 @@ func (h *streamHandlers) friends(ctx context.Context, in *streamInput) (*huma.St
 		defer subscriber.Stop()
 		c := humagin.Unwrap(hctx)
 		events := &eventWriter{c: c, control: http.NewResponseController(c.Writer)}
-		events.run(subscriber, h.streams.Limits())
+		events.run(subscriber, h.streams.Limits(), callerFrom(ctx).Expires)
 	}}, nil
 }
 
@@ -78,8 +80,8 @@ type eventWriter struct {
 }
 
 // run sends the subscriber's updates until the client, the subscription or the
-// service ends the stream.
-func (w *eventWriter) run(subscriber *stream.Subscriber, limits stream.Limits) {
+// service ends the stream, or the token expires.
+func (w *eventWriter) run(subscriber *stream.Subscriber, limits stream.Limits, tokenExpires time.Time) {
 	header := w.c.Writer.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("X-Accel-Buffering", "no") // nginx passes events on at once
@@ -91,14 +93,19 @@ func (w *eventWriter) run(subscriber *stream.Subscriber, limits stream.Limits) {
 	}
 	heartbeat := time.NewTicker(limits.Heartbeat)
 	defer heartbeat.Stop()
-	expired := time.NewTimer(limits.MaxDuration)
+	tooLong := time.NewTimer(limits.MaxDuration)
+	defer tooLong.Stop()
+	expired := time.NewTimer(time.Until(tokenExpires))
 	defer expired.Stop()
 	ok := w.event("ranking", subscriber.First)
 	for ok {
 		select {
 		case <-w.c.Request.Context().Done():
 			return
+		case <-tooLong.C:
+			return
 		case <-expired.C:
+			w.end(auth.Unauthenticated("the token has expired; get a new one", nil))
 			return
 		case <-heartbeat.C:
 			ok = w.send([]byte(": still here\n\n"))

@@ -38,7 +38,7 @@ func (r *changing) Friends(_ context.Context, q ranking.Query) (*models.Ranking,
 
 // watch opens a stream of an API with a real stream.Service on a real server,
 // and returns the answer and its lines.
-func watch(t *testing.T, source *changing, limits stream.Limits, query string) (*http.Response, *bufio.Scanner, *stream.Service) {
+func watch(t *testing.T, source *changing, limits stream.Limits, token, query string) (*http.Response, *bufio.Scanner, *stream.Service) {
 	t.Helper()
 	service := stream.New(source, limits)
 	server := httptest.NewServer(newAPI(t, handlers.Config{Streams: service}))
@@ -48,7 +48,7 @@ func watch(t *testing.T, source *changing, limits stream.Limits, query string) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("Authorization", "Bearer 1001")
+	request.Header.Set("Authorization", "Bearer "+token)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func expect(t *testing.T, lines *bufio.Scanner, prefix string) string {
 func TestStream(t *testing.T) {
 	t.Parallel()
 	source := &changing{}
-	response, lines, service := watch(t, source, stream.Limits{PollInterval: time.Millisecond}, "?limit=7") //nolint:bodyclose // watch closes it at the end of the test
+	response, lines, service := watch(t, source, stream.Limits{PollInterval: time.Millisecond}, "1001", "?limit=7") //nolint:bodyclose // watch closes it at the end of the test
 	if response.StatusCode != 200 || response.Header.Get("Content-Type") != "text/event-stream" || response.Header.Get("X-Accel-Buffering") != "no" {
 		t.Errorf("answered %d %v", response.StatusCode, response.Header)
 	}
@@ -98,7 +98,7 @@ func TestStream(t *testing.T) {
 
 func TestStreamHeartbeat(t *testing.T) {
 	t.Parallel()
-	_, lines, _ := watch(t, &changing{}, stream.Limits{PollInterval: time.Hour, Heartbeat: time.Millisecond}, "") //nolint:bodyclose // watch closes it at the end of the test
+	_, lines, _ := watch(t, &changing{}, stream.Limits{PollInterval: time.Hour, Heartbeat: time.Millisecond}, "1001", "") //nolint:bodyclose // watch closes it at the end of the test
 	expect(t, lines, ": still here")
 }
 
@@ -107,14 +107,14 @@ func TestStreamHeartbeatAfterAnUpdate(t *testing.T) {
 	t.Parallel()
 	source := &changing{}
 	source.last.Store(2)
-	_, lines, _ := watch(t, source, stream.Limits{PollInterval: time.Millisecond, Heartbeat: 20 * time.Millisecond}, "") //nolint:bodyclose // watch closes it at the end of the test
+	_, lines, _ := watch(t, source, stream.Limits{PollInterval: time.Millisecond, Heartbeat: 20 * time.Millisecond}, "1001", "") //nolint:bodyclose // watch closes it at the end of the test
 	expect(t, lines, `data: {"board":"steps","date":null,"source":"hot","final":false,"total":2,`)
 	expect(t, lines, ": still here")
 }
 
 func TestStreamEndsAfterItsDuration(t *testing.T) {
 	t.Parallel()
-	_, lines, _ := watch(t, &changing{}, stream.Limits{PollInterval: time.Hour, MaxDuration: time.Millisecond}, "") //nolint:bodyclose // watch closes it at the end of the test
+	_, lines, _ := watch(t, &changing{}, stream.Limits{PollInterval: time.Hour, MaxDuration: time.Millisecond}, "1001", "") //nolint:bodyclose // watch closes it at the end of the test
 	// The stream lasts until the server ends it.
 	for lines.Scan() {
 		if lines.Text() == "event: error" {
@@ -126,11 +126,26 @@ func TestStreamEndsAfterItsDuration(t *testing.T) {
 	}
 }
 
+func TestStreamEndsWhenItsTokenExpires(t *testing.T) {
+	t.Parallel()
+	_, lines, _ := watch(t, &changing{}, stream.Limits{PollInterval: time.Hour}, "expired", "") //nolint:bodyclose // watch closes it at the end of the test
+	expect(t, lines, "event: ranking")
+	expect(t, lines, "event: error")
+	if data := expect(t, lines, "data: "); !strings.Contains(data, `"status":401,`) || !strings.Contains(data, `"code":"unauthenticated"`) {
+		t.Errorf("the error is %s", data)
+	}
+	for lines.Scan() {
+		if lines.Text() != "" {
+			t.Errorf("%q follows the error", lines.Text())
+		}
+	}
+}
+
 func TestStreamEndsWithAnError(t *testing.T) {
 	t.Parallel()
 	source := &changing{}
 	source.fail.Store(1)
-	_, lines, _ := watch(t, source, stream.Limits{PollInterval: time.Millisecond}, "") //nolint:bodyclose // watch closes it at the end of the test
+	_, lines, _ := watch(t, source, stream.Limits{PollInterval: time.Millisecond}, "1001", "") //nolint:bodyclose // watch closes it at the end of the test
 	expect(t, lines, "event: error")
 	if data := expect(t, lines, "data: "); !strings.Contains(data, `"code":`) || !strings.Contains(data, `"request_id":"`) || strings.Contains(data, "secret") {
 		t.Errorf("the error is %s", data)

@@ -105,7 +105,13 @@ func (i *issuer) publish(kid string, key crypto.Signer) {
 // sign returns a token of user 1001; with kid "" it names no key.
 func sign(t testing.TB, method jwt.SigningMethod, kid string, key any) string {
 	t.Helper()
-	unsigned := jwt.NewWithClaims(method, jwt.MapClaims{"sub": "1001", "exp": time.Now().Add(time.Hour).Unix()})
+	return signClaims(t, method, kid, key, jwt.MapClaims{"sub": "1001", "exp": time.Now().Add(time.Hour).Unix()})
+}
+
+// signClaims returns a token of claims; with kid "" it names no key.
+func signClaims(t testing.TB, method jwt.SigningMethod, kid string, key any, claims jwt.MapClaims) string {
+	t.Helper()
+	unsigned := jwt.NewWithClaims(method, claims)
 	if kid != "" {
 		unsigned.Header["kid"] = kid
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
+
 	"stepboard/app"
 	"stepboard/app/e2e/harness"
 	"stepboard/handlers"
@@ -32,12 +34,17 @@ type streamServer struct {
 
 func newStreamServer(t *testing.T, env *testenv.Env, limits stream.Limits) *streamServer {
 	t.Helper()
+	return newStreamServerWith(t, env, limits, auth.NewVerifier(auth.VerifierConfig{Secret: []byte(harness.Secret)}))
+}
+
+func newStreamServerWith(t *testing.T, env *testenv.Env, limits stream.Limits, verifier *auth.Verifier) *streamServer {
+	t.Helper()
 	if limits.PollInterval == 0 {
 		limits.PollInterval = 2 * time.Millisecond
 	}
 	a, err := app.Build(t.Context(), app.Options{
 		Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log, StreamLimits: limits,
-		Verifier: auth.NewVerifier(auth.VerifierConfig{Secret: []byte(harness.Secret)}), Roles: app.AllRoles(),
+		Verifier: verifier, Roles: app.AllRoles(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -77,12 +84,18 @@ type events struct {
 // open opens a stream and returns its status and content type.
 func (s *streamServer) open(user models.RowID, query string) (e *events, status int, kind string) {
 	s.t.Helper()
+	return s.openWith(harness.Token(s.t, user, ""), query)
+}
+
+// openWith is open with a token.
+func (s *streamServer) openWith(token, query string) (e *events, status int, kind string) {
+	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/v1/boards/steps/friends/stream"+query, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+harness.Token(s.t, user, ""))
+	r.Header.Set("Authorization", "Bearer "+token)
 	res, err := http.DefaultClient.Do(r) //nolint:bodyclose // events.close does
 	if err != nil {
 		cancel()
@@ -283,6 +296,39 @@ func TestStreamEnds(t *testing.T) {
 	e.ranking()
 	if name, data, ok := e.next(); ok || e.lines.Err() != nil {
 		t.Errorf("after its life: %s %s, %v", name, data, e.lines.Err())
+	}
+}
+
+// When the token expires, the stream ends with an error event, by which the client
+// can tell that it needs a new token. It does not matter who has signed the token.
+func TestStreamEndsWithItsToken(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	key := newRSA(t)
+	i.publish("key", key)
+	s := newStreamServerWith(t, testenv.Embedded(t), stream.Limits{}, auth.NewVerifier(auth.VerifierConfig{
+		Secret: []byte(harness.Secret), Keys: auth.NewKeySet(t.Context(), i.url, testenv.Log()),
+	}))
+	for name, sign := range map[string]func(jwt.MapClaims) string{
+		"by the secret": func(c jwt.MapClaims) string {
+			return signClaims(t, jwt.SigningMethodHS256, "", []byte(harness.Secret), c)
+		},
+		"by the JWKS": func(c jwt.MapClaims) string { return signClaims(t, jwt.SigningMethodRS256, "key", key, c) },
+	} {
+		var e *events
+		// On a busy machine a token may expire before the stream begins.
+		for ttl, status := 2*time.Second, 0; status != http.StatusOK; ttl *= 2 {
+			e, status, _ = s.openWith(sign(jwt.MapClaims{"sub": "1", "exp": time.Now().Add(ttl).Unix()}), "")
+		}
+		e.ranking()
+		event, data, ok := e.next()
+		var p handlers.Problem
+		if err := json.Unmarshal([]byte(data), &p); err != nil || !ok || event != "error" || p.Code != models.CodeUnauthenticated {
+			t.Errorf("signed %s: %v, %s: %s, %v", name, ok, event, data, err)
+		}
+		if _, _, ok := e.next(); ok {
+			t.Errorf("signed %s: it goes on", name)
+		}
 	}
 }
 

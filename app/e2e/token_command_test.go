@@ -53,6 +53,7 @@ func TestTokenCommand(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			tt.want.Expires = expires
 			if diff := cmp.Diff(tt.want, *caller); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

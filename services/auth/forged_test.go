@@ -39,18 +39,19 @@ func TestClaimsByExactName(t *testing.T) {
 	v := newVerifier(t, auth.VerifierConfig{Secret: secret})
 	const header = `{"alg":"HS256","typ":"JWT"}`
 	exp := time.Now().Add(time.Hour).Unix()
-	user := auth.Caller{User: 1001}
+	user := auth.Caller{User: 1001, Expires: time.Unix(exp, 0)}
+	service := auth.Caller{Service: true, Expires: time.Unix(exp, 0)}
 	for _, tt := range []struct {
 		claims string
 		want   *auth.Caller // nil for a token that is refused
 	}{
-		{`{"sub":"1001","scope":"service","exp":%d}`, &auth.Caller{Service: true}},
+		{`{"sub":"1001","scope":"service","exp":%d}`, &service},
 		{`{"sub":"1001","Scope":"service","exp":%d}`, &user},
 		{`{"sub":"1001","SCOPE":"admin","exp":%d}`, &user},
 		{`{"sub":"1001","ſcope":"admin","exp":%d}`, &user},
 		{`{"sub":"1001","\u017fcope":"admin","exp":%d}`, &user},
 		{`{"sub":"1001","scope":"","Scope":"admin","exp":%d}`, &user},
-		{`{"sub":"1001","\u0073cope":"service","exp":%d}`, &auth.Caller{Service: true}},
+		{`{"sub":"1001","\u0073cope":"service","exp":%d}`, &service},
 		{`{"Sub":"1001","exp":%d}`, nil},
 		{`{"sub":"1001","Exp":%d}`, nil},
 		{`{"sub":"1001","sub":"1002","exp":%d}`, nil},

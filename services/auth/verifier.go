@@ -37,6 +37,8 @@ type Caller struct {
 	// Service and Admin report whether the token has the scope.
 	Service bool
 	Admin   bool
+	// Expires is when the token expires, in whole seconds.
+	Expires time.Time
 }
 
 // VerifierConfig says which tokens a Verifier accepts.
@@ -64,12 +66,7 @@ type Verifier struct {
 	config  VerifierConfig
 	secrets jwt.VerificationKeySet // the keys of HS256 tokens
 	parser  *jwt.Parser
-	cache   *otter.Cache[string, cachedToken]
-}
-
-type cachedToken struct {
-	caller  *Caller
-	expires int64 // Unix seconds
+	cache   *otter.Cache[string, *Caller] // by token
 }
 
 // NewVerifier returns a verifier; Start and Close must follow.
@@ -98,9 +95,9 @@ func NewVerifier(config VerifierConfig) *Verifier {
 		config:  config,
 		secrets: secrets,
 		parser:  jwt.NewParser(options...),
-		cache: otter.Must(&otter.Options[string, cachedToken]{
+		cache: otter.Must(&otter.Options[string, *Caller]{
 			MaximumSize:      cacheSize,
-			ExpiryCalculator: otter.ExpiryWriting[string, cachedToken](cacheTTL),
+			ExpiryCalculator: otter.ExpiryWriting[string, *Caller](cacheTTL),
 		}),
 	}
 }
@@ -139,8 +136,8 @@ func (c *claims) UnmarshalJSON(text []byte) error {
 // not valid, CodeUnavailable while no key is known to verify it with. For a key
 // that is not known yet, it waits at most a second.
 func (v *Verifier) Verify(token string) (*Caller, error) {
-	if cached, ok := v.cache.GetIfPresent(token); ok && time.Now().Unix() < cached.expires {
-		return cached.caller, nil
+	if caller, ok := v.cache.GetIfPresent(token); ok && time.Now().Before(caller.Expires) {
+		return caller, nil
 	}
 	var c claims
 	if _, err := v.parser.ParseWithClaims(token, &c, v.key); err != nil {
@@ -157,7 +154,7 @@ func (v *Verifier) Verify(token string) (*Caller, error) {
 		return nil, err
 	}
 	// The token is a part of the request's header: cache a copy.
-	v.cache.Set(strings.Clone(token), cachedToken{caller: caller, expires: c.ExpiresAt.Unix()})
+	v.cache.Set(strings.Clone(token), caller)
 	return caller, nil
 }
 
@@ -198,6 +195,7 @@ func callerOf(c *claims) (*Caller, error) {
 	caller := &Caller{
 		Service: slices.Contains(scopes, ScopeService),
 		Admin:   slices.Contains(scopes, ScopeAdmin),
+		Expires: c.ExpiresAt.Time,
 	}
 	if caller.Service || caller.Admin {
 		return caller, nil

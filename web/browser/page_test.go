@@ -78,6 +78,32 @@ func TestDemoRestarts(t *testing.T) {
 	p.ignoreFaults("503")
 }
 
+// A stream whose token has expired goes on with a new token.
+func TestTokenExpiresInAStream(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, true)
+	gives := func(token string) {
+		person := map[string]any{"user_id": "1", "nickname": "User 1", "token": token}
+		f.returns("GET /demo/people", map[string]any{"people": []any{person}})
+	}
+	gives(fakeToken())
+	before := f.stream(func(*http.Request) map[string]any { return rankingFrom(1, 2, 3, 1) })
+	after := f.stream(func(*http.Request) map[string]any { return rankingFrom(1, 2, 3, 4, 1) })
+	f.handle("GET /v1/boards/steps/friends/stream", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+fakeToken() {
+			after(w, r)
+			return
+		}
+		before(w, r)
+		_, _ = fmt.Fprint(w, "event: error\ndata: {\"status\":401,\"code\":\"unauthenticated\"}\n\n")
+	})
+	p := newPage(t, phone)
+	p.open(f.URL)
+	p.until("the ranking is there", rankingShown)
+	gives(fakeToken() + "new") // ends the stream
+	p.until("the new ranking is there", "document.querySelectorAll('.ranking > li').length === 4")
+}
+
 // A broken address shows a message, and the page goes on from there.
 func TestBrokenAddresses(t *testing.T) {
 	t.Parallel()

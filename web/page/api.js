@@ -31,6 +31,13 @@ const isAbort = (error) => error.name === 'AbortError';
 // status 0.
 export const toApiError = (error) => (error instanceof ApiError ? error : new ApiError(0));
 
+// errorOf returns the error that the service has sent, as a response or as an event
+// of a stream. It reports a refused token.
+export function errorOf(token, status, body, seconds) {
+  if (status === 401) refused(token);
+  return new ApiError(status, body, seconds);
+}
+
 async function send(token, path, { method = 'GET', body, signal } = {}) {
   const headers = {};
   if (token) headers.Authorization = `Bearer ${token}`;
@@ -49,9 +56,8 @@ async function send(token, path, { method = 'GET', body, signal } = {}) {
     throw new ApiError(0);
   }
   if (!response.ok) {
-    if (response.status === 401) refused(token);
     const body = await response.json().catch(() => null);
-    throw new ApiError(response.status, body, response.headers.get('Retry-After'));
+    throw errorOf(token, response.status, body, response.headers.get('Retry-After'));
   }
   return response;
 }

@@ -1,6 +1,7 @@
 // The ranking among friends, kept up to date by a stream of events.
 import {
   ApiError,
+  errorOf,
   fetchJSON,
   pollInterval,
   readEvents,
@@ -40,7 +41,7 @@ async function followStream(token, path, outerSignal, onRanking) {
       },
       onEvent: (name, data) => {
         if (name === 'ranking') onRanking(data);
-        else if (name === 'error') failure = new ApiError(data.status, data);
+        else if (name === 'error') failure = errorOf(token, data.status, data);
       },
     });
   } catch (error) {
