@@ -214,8 +214,29 @@ func (p *postgres) storeTotals(ctx context.Context, bucket *models.Bucket, run i
 	return stored, err
 }
 
-// begin creates the staging table and locks the bucket: a process that has lost its
-// lease without noticing waits for this lock.
+// bucketKeyExpr is the SQL expression of the lock of bucket $1 / $2.
+const bucketKeyExpr = `hashtextextended(current_schema() || '/archive/' || $1 || '/' || $2, 0)`
+
+// lockBucketQuery locks the bucket $1 / $2 if no other session has locked it, and
+// otherwise ends that session and returns false. pg_locks has the two halves of the
+// key as numbers.
+const lockBucketQuery = `
+	WITH key (key) AS (
+		SELECT ` + bucketKeyExpr + `
+	), attempt (locked) AS MATERIALIZED (
+		SELECT pg_try_advisory_xact_lock(key) FROM key
+	)
+	SELECT locked, (
+		SELECT count(pg_terminate_backend(pid)) FROM pg_locks, key
+		WHERE NOT locked AND locktype = 'advisory' AND granted AND objsubid = 1
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+			AND (classid::bigint << 32) | objid::bigint = key)
+	FROM attempt`
+
+// begin creates the staging table and locks the bucket. The caller holds the
+// bucket's lease. So another session that has locked the bucket is that of a run
+// which has lost its lease: its process has not noticed yet, or is stopped and would
+// keep the lock for as long. Its session is ended.
 func (p *postgres) begin(ctx context.Context, tx pgx.Tx, bucket *models.Bucket) error {
 	for _, statement := range []string{
 		`SET LOCAL statement_timeout = 0`, // large buckets take long; the job has a deadline
@@ -230,7 +251,20 @@ func (p *postgres) begin(ctx context.Context, tx pgx.Tx, bucket *models.Bucket) 
 			return fmt.Errorf("create staging table: %w", err)
 		}
 	}
-	_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/archive/' || $1 || '/' || $2, 0))`, bucket.Board, bucket.Name)
+	return p.lockBucket(ctx, tx, bucket)
+}
+
+// lockBucket locks the bucket until the transaction ends. Another run's session that
+// was ended gives up its lock a moment later.
+func (p *postgres) lockBucket(ctx context.Context, tx pgx.Tx, bucket *models.Bucket) error {
+	var (
+		locked bool
+		ended  int
+	)
+	err := tx.QueryRow(ctx, lockBucketQuery, bucket.Board, bucket.Name).Scan(&locked, &ended)
+	if err == nil && !locked {
+		_, err = tx.Exec(ctx, `SELECT pg_advisory_xact_lock(`+bucketKeyExpr+`)`, bucket.Board, bucket.Name)
+	}
 	if err != nil {
 		return fmt.Errorf("lock bucket: %w", err)
 	}

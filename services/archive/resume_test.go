@@ -41,6 +41,35 @@ func TestTwoArchivers(t *testing.T) {
 	})
 }
 
+// A process that stands still in the middle of a run, and has lost its lease, does not
+// keep the next one from archiving the bucket. When it continues, its run fails and
+// changes nothing.
+func TestAnArchiverThatStandsStill(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	f := newFixture(t, env, 1)
+	b, entries := f.dueBucket(2000)
+	reading, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	hot := &gatedStore{f.boards, func(context.Context) { once.Do(func() { close(reading); <-goOn }) }}
+	stopped := archive.New(f.store, hot, unguardedLeases{}, nil, env.Clock.Now, env.Log)
+	defer stopped.Close()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := stopped.Archive(context.WithoutCancel(t.Context()), b, func(int64) {})
+		failed <- err
+	}()
+	<-reading
+	if run := f.mustArchive(b); run.State != models.ArchiveComplete || run.Moved != int64(len(entries)) {
+		t.Errorf("the next run is %+v", run)
+	}
+	close(goOn)
+	if err := <-failed; err == nil {
+		t.Error("the run of the process that stood still has not failed")
+	}
+	f.checkArchived(b, ranked(entries))
+}
+
 // hookedStore is a hot store that calls after behind each step of a run.
 type hookedStore struct {
 	*board.Store
