@@ -272,7 +272,9 @@ func (a *App) buildJobs(o Options) error {
 		guarded(jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths), a.clock),
 		guarded(jobs.Reconcile(increments.Run, a.Catalog.Buckets, a.Boards, o.Clock, o.Log, a.registry), a.clock),
 		guarded(jobs.Roll(a.Catalog.Buckets, a.Boards, o.Clock), a.clock),
-		guarded(jobs.Purge(func(ctx context.Context) (int64, error) { return purger.Purge(ctx, o.Config.Ledger.Retain) }), a.clock),
+		guarded(jobs.Purge(func(ctx context.Context) (int64, error) {
+			return purger.Purge(ctx, o.Config.Ledger.Retain)
+		}), a.clock),
 	)
 	for i := range list {
 		list[i].MetricsOnly = !o.Roles.Jobs

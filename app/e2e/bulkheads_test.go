@@ -37,21 +37,28 @@ func TestALockedTableAffectsOnlyItsOwnWork(t *testing.T) {
 	}
 	testenv.Eventually(t, "a call waits for the lock", func() bool {
 		var waiting bool
-		err := env.Pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'friendships'::regclass AND NOT granted)`).Scan(&waiting)
+		err := env.Pool.QueryRow(t.Context(), `
+			SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'friendships'::regclass AND NOT granted)`).Scan(&waiting)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return waiting
 	})
-	for i := range 20 {
-		s.want(s.service("POST", "/v1/boards/gifts/increments", fmt.Sprintf(`{"user_id":"%d","delta":5,"event_id":"gift-%d"}`, i+1, i)), http.StatusOK, nil)
-		s.want(s.as(models.RowID(i+1), "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":7}`), http.StatusOK, nil)
-		s.want(s.as(models.RowID(i+1), "GET", "/v1/boards/steps/history", nil), http.StatusOK, nil)
-		s.want(s.call("", "GET", "/readyz", nil), http.StatusOK, nil)
+	for user := models.RowID(1); user <= 20; user++ {
+		gift := fmt.Sprintf(`{"user_id":"%[1]d","delta":5,"event_id":"gift-%[1]d"}`, user)
+		for _, a := range []answer{
+			s.service("POST", "/v1/boards/gifts/increments", gift),
+			s.as(user, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":7}`),
+			s.as(user, "GET", "/v1/boards/steps/history", nil),
+			s.call("", "GET", "/readyz", nil),
+		} {
+			s.want(a, http.StatusOK, nil)
+		}
 	}
 	s.refuse(<-answers, http.StatusServiceUnavailable, models.CodeUnavailable)
-	if a := s.call("", "GET", "/readyz", nil); a.status != http.StatusOK || !strings.Contains(string(a.body), `"degraded":["friends"]`) {
-		t.Errorf("readyz: %d %s", a.status, a.body)
+	ready := s.call("", "GET", "/readyz", nil)
+	if ready.status != http.StatusOK || !strings.Contains(string(ready.body), `"degraded":["friends"]`) {
+		t.Errorf("readyz: %d %s", ready.status, ready.body)
 	}
 	unlock()
 	calls.Wait()

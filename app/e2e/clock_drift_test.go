@@ -21,7 +21,8 @@ func TestAWrongClockStartsNoService(t *testing.T) {
 	defer verifier.Close()
 	for _, ahead := range []time.Duration{48 * time.Hour, -2 * time.Minute} {
 		_, err := app.Build(t.Context(), app.Options{
-			Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log, Verifier: verifier, Roles: app.AllRoles(),
+			Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log,
+			Verifier: verifier, Roles: app.AllRoles(),
 			Machine: func() time.Time { return time.Now().Add(ahead) },
 		})
 		if err == nil || !strings.Contains(err.Error(), "clock") {
@@ -61,12 +62,15 @@ func TestAWrongClockMovesNothing(t *testing.T) {
 		return regexp.MustCompile(pattern).Match(s.call("", "GET", "/metrics", nil).body)
 	}
 	for _, job := range []string{"roll", "reconcile"} {
-		testenv.Eventually(t, "job "+job+" refuses to run", func() bool { return metrics(`(?m)^stepboard_job_failures_total\{job="` + job + `"\} [1-9]`) })
+		testenv.Eventually(t, "job "+job+" refuses to run", func() bool {
+			return metrics(`(?m)^stepboard_job_failures_total\{job="` + job + `"\} [1-9]`)
+		})
 	}
 	if !metrics(`(?m)^stepboard_clock_drift_seconds 8[67]\d\d\d\d`) { // ten days
 		t.Error("the metric does not report the drift")
 	}
-	if n, err := env.Redis.ZCard(context.Background(), env.Keys.Board(testenv.Bucket(1), 0)).Result(); err != nil || n != 1 {
+	n, err := env.Redis.ZCard(context.Background(), env.Keys.Board(testenv.Bucket(1), 0)).Result()
+	if err != nil || n != 1 {
 		t.Errorf("the board holds %d users, %v", n, err)
 	}
 	ahead.Store(0)

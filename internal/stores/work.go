@@ -72,7 +72,9 @@ func (s *Stores) Works() []Work {
 
 // openPostgres opens the connections of each kind of work. Four kinds share
 // max_conns equally.
-func (s *Stores) openPostgres(ctx context.Context, cfg config.Postgres, clock models.Clock, traces trace.TracerProvider) error {
+func (s *Stores) openPostgres(
+	ctx context.Context, cfg config.Postgres, clock models.Clock, traces trace.TracerProvider,
+) error {
 	pgConfig, err := postgresConfig(cfg, traces)
 	if err != nil {
 		return err
@@ -102,7 +104,9 @@ func (s *Stores) openPostgres(ctx context.Context, cfg config.Postgres, clock mo
 }
 
 // openDatabase opens a pool, which connects at its first use.
-func openDatabase(ctx context.Context, pgConfig *pgxpool.Config, patience time.Duration, clock models.Clock) (d Database, err error) {
+func openDatabase(
+	ctx context.Context, pgConfig *pgxpool.Config, patience time.Duration, clock models.Clock,
+) (d Database, err error) {
 	d.refusedAt = new(atomic.Int64)
 	if d.Pool, err = pgxpool.NewWithConfig(ctx, pgConfig); err != nil {
 		return d, err

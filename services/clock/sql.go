@@ -90,7 +90,8 @@ func (g *Guard) Check() error {
 	if here.Sub(database).Abs() <= Limit {
 		return nil
 	}
-	return models.Unavailable("compare clocks", fmt.Errorf("this machine's clock says %s and Postgres's says %s: set them right",
+	return models.Unavailable("compare clocks", fmt.Errorf(
+		"this machine's clock says %s and Postgres's says %s: set them right",
 		here.UTC().Format(time.RFC3339), database.UTC().Format(time.RFC3339)))
 }
 
