@@ -153,7 +153,9 @@ func (c docCommand) incomplete() bool {
 	return strings.HasSuffix(c.text, `\`) || c.isSQL() && !strings.HasSuffix(c.text, ";")
 }
 
-func (c docCommand) isSQL() bool { return regexp.MustCompile(`^[A-Z]+ [A-Z]`).MatchString(c.text) }
+func (c docCommand) isSQL() bool {
+	return regexp.MustCompile(`^(ALTER|DELETE|SELECT) `).MatchString(c.text)
+}
 
 // commands returns the block's commands.
 func (b codeBlock) commands() []docCommand {
