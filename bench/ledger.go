@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -68,6 +71,9 @@ func (e *environment) ledgerBench(ctx context.Context) error {
 		{name: "event: one a request, 64 connections", process: e.service, measure: func(ctx context.Context) (float64, error) {
 			return load(ctx, e.service.addr, 64, e.seconds, single("gifts"))
 		}},
+		{name: "event: one a request, 64 connections, another user locked", process: e.service, measure: func(ctx context.Context) (float64, error) {
+			return e.whileLocked(ctx, &ids, token, func() (float64, error) { return load(ctx, e.service.addr, 64, e.seconds, single("gifts")) })
+		}},
 		{name: "rolling: one a request, 64 connections", process: e.service, measure: func(ctx context.Context) (float64, error) {
 			return load(ctx, e.service.addr, 64, e.seconds, single("active"))
 		}},
@@ -87,6 +93,7 @@ func (e *environment) ledgerBench(ctx context.Context) error {
 			return calls * ledgerList, err
 		}},
 	}
+	const firstList = 5
 	for range e.rounds {
 		for i := range rows {
 			if err := rows[i].run(ctx, e); err != nil {
@@ -97,8 +104,8 @@ func (e *environment) ledgerBench(ctx context.Context) error {
 	fmt.Printf("\n| increments | a second | ratio | Redis, µs of CPU each | server | client |\n| --- | ---: | --- | ---: | ---: | ---: |\n")
 	for i, r := range rows {
 		base := rows[0].median()
-		if i >= 4 {
-			base = rows[4].median()
+		if i >= firstList {
+			base = rows[firstList].median()
 		}
 		fmt.Printf("| %s | %.0f | %.2f | %.2f | %.2f | %.2f |\n", r.name, r.median(), r.median()/base, r.redis.each(), r.server.each(), r.client.each())
 	}
@@ -106,6 +113,54 @@ func (e *environment) ledgerBench(ctx context.Context) error {
 		return err
 	}
 	return e.drainBench(ctx)
+}
+
+// lockedCallers is the number of calls for the locked user that wait at a time.
+const lockedCallers = 8
+
+// whileLocked measures while another session has locked the row of a user whose
+// increments keep coming.
+func (e *environment) whileLocked(ctx context.Context, ids *atomic.Int64, token string, measure func() (float64, error)) (rate float64, err error) {
+	const user = firstUser + ledgerUsers // gets no other increments
+	give := func(ctx context.Context) (status int, err error) {
+		body := fmt.Sprintf(`{"user_id":"%d","delta":1,"event_id":"%0*d"}`, user, idDigits, ids.Add(1))
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+e.service.addr+"/v1/boards/gifts/increments", strings.NewReader(body))
+		if err != nil {
+			return 0, err
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
+		request.Header.Set("Content-Type", "application/json")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return 0, err
+		}
+		return response.StatusCode, response.Body.Close()
+	}
+	if status, err := give(ctx); err != nil || status != http.StatusOK {
+		return 0, fmt.Errorf("an increment is answered %d: %w", status, err)
+	}
+	tx, err := e.stores.Pool.Begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, tx.Rollback(ctx)) }()
+	if _, err := tx.Exec(ctx, `SELECT FROM score_totals WHERE board = 'gifts' AND user_id = $1 FOR UPDATE`, user); err != nil {
+		return 0, err
+	}
+	sending, stop := context.WithCancel(ctx)
+	var callers sync.WaitGroup
+	defer callers.Wait()
+	defer stop()
+	for range lockedCallers {
+		callers.Go(func() {
+			for sending.Err() == nil {
+				if status, err := give(sending); err == nil && status != http.StatusServiceUnavailable {
+					fmt.Printf("an increment of the locked user was answered %d\n", status)
+				}
+			}
+		})
+	}
+	return measure()
 }
 
 // ledgerBytes prints the disk space of increments in Postgres.
