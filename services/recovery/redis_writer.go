@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -20,18 +22,32 @@ import (
 // remembers which servers it found last. If it finds another one, it sets the
 // shared checkpoint back to the moment from which writes to the old server may be
 // missing, and Detect reports that loss to every process.
+//
+// If the new server fails over soon after that, its replica may not have received
+// it. So the detector records a server that was left again on each server that it
+// finds within replicationLag.
 type WriterDetector struct {
 	*RedisDetector
 
 	mu   sync.Mutex
-	seen []string // the server of each checkpoint, "" before the first Detect
+	seen []string       // the server of each checkpoint, "" before the first Detect
+	left [][]leftServer // by checkpoint, those of the last replicationLag
 }
+
+// leftServer is a server in whose place the detector has found another one.
+type leftServer struct {
+	id string
+	at time.Time
+}
+
+// replicationLag is how far a replica may be behind that is promoted.
+const replicationLag = 10 * time.Minute
 
 // NewWriterDetector returns the detector of a watcher: Queue or Friends. Ledger
 // needs none, because its replay reads what any process has written.
 func NewWriterDetector(rdb redis.UniversalClient, k keys.Builder, watcher string) *WriterDetector {
 	d := &WriterDetector{RedisDetector: NewRedisDetector(rdb, k, watcher)}
-	d.seen = make([]string, len(d.keys))
+	d.seen, d.left = make([]string, len(d.keys)), make([][]leftServer, len(d.keys))
 	return d
 }
 
@@ -51,36 +67,34 @@ func (d *WriterDetector) Detect(ctx context.Context) (Loss, error) {
 		if err != nil {
 			return Loss{}, err
 		}
-		left := d.left(replies)
-		if err := d.leave(ctx, left); err != nil {
+		changed := d.changed(replies)
+		if err := d.leave(ctx, changed); err != nil {
 			return Loss{}, err
 		}
-		// Only now: after an error the next Detect finds the same servers left.
+		// Only now: after an error the next Detect finds the same changes.
 		for i, r := range replies {
 			d.seen[i] = r.server
 		}
-		if len(left) == 0 {
+		if len(changed) == 0 {
 			return combine(replies), nil
 		}
 	}
 	return Loss{}, models.Unavailable("detect what Redis has lost", errServersChange)
 }
 
-// left returns the servers in whose place others are now, by the index of the
-// checkpoint. A server that the detector still finds elsewhere has only handed a
-// slot over.
-func (d *WriterDetector) left(replies []detectReply) map[int]string {
+// changed returns the indexes of the checkpoints that are on another server now. A
+// server that the detector still finds elsewhere has only handed a slot over.
+func (d *WriterDetector) changed(replies []detectReply) (changed []int) {
 	found := make(map[string]bool)
 	for i, r := range replies {
 		found[r.server] = found[r.server] || d.seen[i] == r.server
 	}
-	left := make(map[int]string)
 	for i, r := range replies {
 		if old := d.seen[i]; old != "" && old != r.server && !found[old] {
-			left[i] = old
+			changed = append(changed, i)
 		}
 	}
-	return left
+	return changed
 }
 
 // switchScript records that a process that wrote to another server, the old one,
@@ -93,8 +107,12 @@ func (d *WriterDetector) left(replies []detectReply) map[int]string {
 // began. If it goes back far enough, a character that is appended to its token
 // makes checkpointScript keep the loss. Otherwise a new token makes it fail.
 //
+// Of a server that was left earlier only the stored moment counts. Without one this
+// server has been filled since, with everything.
+//
 //	KEYS    the checkpoint
-//	ARGV    the old server's id, a random text
+//	ARGV    the old server's id, a random text, 1 if it was left earlier or else 0
+//	result  1, or 0 if nothing was stored
 const switchScript = serverID + `
 local checkpoint = redis.call('HMGET', KEYS[1], 'server', 'at', 'mark', 'left:' .. ARGV[1])
 local from, at, mark, missing = checkpoint[1], checkpoint[2], checkpoint[3], checkpoint[4]
@@ -102,6 +120,9 @@ if from == ARGV[1] then
   missing = at
 end
 local back = at and (not missing or tonumber(missing) < tonumber(at))
+if ARGV[3] == '1' and not (back and missing) then
+  return 0
+end
 if not from or from == server then
   redis.call('HSET', KEYS[1], 'server', ARGV[1])
 end
@@ -121,15 +142,22 @@ end
 return 1
 `
 
-// leave runs switchScript for the checkpoints of servers that were left.
-func (d *WriterDetector) leave(ctx context.Context, left map[int]string) error {
-	if len(left) == 0 {
+// leave runs switchScript for the servers of changed checkpoints that were left.
+func (d *WriterDetector) leave(ctx context.Context, changed []int) error {
+	if len(changed) == 0 {
 		return nil
 	}
-	random := rand.Text()
+	now, random := time.Now(), rand.Text()
 	pipe := d.rdb.Pipeline()
-	for i, old := range left {
-		pipe.Eval(ctx, switchScript, []string{d.keys[i]}, old, random)
+	for _, i := range changed {
+		d.left[i] = slices.DeleteFunc(d.left[i], func(s leftServer) bool {
+			return s.id == d.seen[i] || now.Sub(s.at) > replicationLag
+		})
+		pipe.Eval(ctx, switchScript, []string{d.keys[i]}, d.seen[i], random, 0)
+		for _, s := range d.left[i] {
+			pipe.Eval(ctx, switchScript, []string{d.keys[i]}, s.id, random, 1)
+		}
+		d.left[i] = append(d.left[i], leftServer{d.seen[i], now})
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return models.Unavailable("record that Redis is another server", err)

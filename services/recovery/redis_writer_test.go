@@ -116,13 +116,14 @@ func TestAReplayThatDoesNotGoBackFarEnough(t *testing.T) {
 	s.restarted()
 	first.restores(first.detect(), 2)
 	first.restores(first.detect(), 3)
+	other := s.writer()
 	s.restarted()
-	loss := first.wants("the other process", 3)
+	loss := other.wants("the other process", 3)
 	late.wants("the late process", 2)
-	if err := first.detector.Checkpoint(t.Context(), loss, minute(4)); models.CodeOf(err) != models.CodeUnavailable {
+	if err := other.detector.Checkpoint(t.Context(), loss, minute(4)); models.CodeOf(err) != models.CodeUnavailable {
 		t.Errorf("a replay from too late: %v", err)
 	}
-	first.wants("still", 2)
+	other.wants("still", 2)
 }
 
 // A server is replaced before what a late process made missing was replayed. Writes
@@ -144,6 +145,7 @@ func TestAServerThatIsReplacedBeforeItsCheckpoint(t *testing.T) {
 	first.wants("after the replay", 0)
 
 	// And before it had a checkpoint at all.
+	first, late = s.writer(), s.writer()
 	s.restarted()
 	first.wants("a server without a checkpoint", 4)
 	late.wants("a server without a checkpoint", 4)
@@ -151,4 +153,26 @@ func TestAServerThatIsReplacedBeforeItsCheckpoint(t *testing.T) {
 	late.restores(late.wants("another one", 4), 5)
 	first.restores(first.wants("the other process", 4), 6)
 	late.wants("after the replay", 0)
+}
+
+// The new server fails over to a replica that has not received yet what the late
+// process recorded there. The process records it again.
+func TestAReplicaThatLacksWhatAProcessRecorded(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	first, late := s.writer(), s.writer()
+	first.restores(first.detect(), 1)
+	late.wants("the first server", 0)
+	s.restarted()
+	first.restores(first.detect(), 2)
+	first.restores(first.detect(), 3)
+	key := keys.Builder{}.LossCheckpoint(recovery.Queue, 0)
+	replica := testenv.Must(s.rdb.Dump(t.Context(), key).Result())
+	late.wants("the late process", 2)
+	if err := s.rdb.RestoreReplace(t.Context(), key, 0, replica).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.promoted()
+	late.wants("on the promoted replica", 2)
+	first.wants("the other process", 2)
 }
