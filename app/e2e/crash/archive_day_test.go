@@ -229,16 +229,6 @@ func (d *coldDay) holders(lock, name string) []int {
 	return pids
 }
 
-// waiters returns how many server processes wait for a lock of the given one.
-func (d *coldDay) waiters(pid int) (n int) {
-	d.t.Helper()
-	err := d.env.Gorm.WithContext(d.t.Context()).Raw(`SELECT count(*) FROM pg_stat_activity WHERE ? = ANY(pg_blocking_pids(pid))`, pid).Scan(&n).Error
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return n
-}
-
 // endSession makes the server close the connection that holds a lock.
 func (d *coldDay) endSession(lock string) {
 	d.t.Helper()
