@@ -16,6 +16,9 @@ const (
 	hourOfWalking = 30 * time.Second
 	// startHour is the hour of the day at which the demo begins.
 	startHour = 8
+	// startGap is how many steps somebody is ahead of the first person when the demo
+	// begins.
+	startGap = 300
 	// Up to freshSteps, the score of a day is its steps. Beyond, each step counts
 	// for less, so that a demo that runs for hours never reaches mostSteps.
 	freshSteps = 40_000
@@ -40,8 +43,11 @@ type people struct {
 	// steps from the first day's midnight to the end of each hour, beginning with
 	// 0, for whole days. At its end a pattern repeats.
 	patterns [][]float64
-	rng      *rand.Rand
-	walkDay  walkDay
+	// headStart is how many steps more than their pattern the first person has on the
+	// first day; it may be negative.
+	headStart float64
+	rng       *rand.Rand
+	walkDay   walkDay
 }
 
 // newPeople returns the people of a demo, from the files that are named and
@@ -57,9 +63,11 @@ func newPeople(ctx context.Context, o Options) (*people, error) {
 	}
 	if o.Steps == "" {
 		p.generatePatterns()
-		return p, nil
+	} else if err := readFile(ctx, o.Steps, p.readHours); err != nil {
+		return nil, err
 	}
-	return p, readFile(ctx, o.Steps, p.readHours)
+	p.startMidTable()
+	return p, nil
 }
 
 // befriend sets the users and their friendships.
@@ -159,6 +167,41 @@ func (p *people) stepsAfter(position int, hours float64) float64 {
 	rest := hours - rounds*float64(length)
 	h := min(int(rest), length-1)
 	return rounds*sums[length] + sums[h] + (sums[h+1]-sums[h])*(rest-float64(h))
+}
+
+// stepsBetween returns how many steps the person at a position in ids walks between two
+// hours of walking. The first day begins at hour 0.
+func (p *people) stepsBetween(position int, from, to float64) float64 {
+	steps := p.stepsAfter(position, to) - p.stepsAfter(position, from)
+	if position == 0 && from == 0 {
+		steps += p.headStart
+	}
+	return steps
+}
+
+// startMidTable lets the first person, whom the page shows first, begin in the middle of
+// their friends and startGap steps behind one of them, so that somebody is soon
+// overtaken. Of the middle third it chooses the friend with most room behind, as nobody
+// else should be in between.
+func (p *people) startMidTable() {
+	var friends []float64 // their steps when the demo begins, ascending
+	for _, e := range p.edges {
+		if e.A == p.ids[0] || e.B == p.ids[0] {
+			friend, _ := slices.BinarySearch(p.ids, e.A+e.B-p.ids[0])
+			friends = append(friends, p.stepsBetween(friend, 0, startHour))
+		}
+	}
+	if len(friends) < 2 {
+		return
+	}
+	slices.Sort(friends)
+	ahead := max(1, len(friends)/3)
+	for i := ahead + 1; i < len(friends)*2/3; i++ {
+		if friends[i]-friends[i-1] > friends[ahead]-friends[ahead-1] {
+			ahead = i
+		}
+	}
+	p.headStart = max(0, friends[ahead]-startGap) - p.stepsAfter(0, startHour)
 }
 
 // dailyScore returns the score of a day with the given steps.

@@ -136,6 +136,39 @@ func TestDemoScores(t *testing.T) {
 	}
 }
 
+// The first person begins in the middle of their friends, with one of them 300 steps
+// ahead.
+func TestDemoFirstPerson(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		p, err := newPeople(t.Context(), Options{Users: 400, Seed: seed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		score := func(position int) int64 { return dailyScore(p.stepsBetween(position, 0, startHour)) }
+		own := score(0)
+		var friends []int64
+		for _, e := range p.edges {
+			if e.A == p.ids[0] {
+				at, _ := slices.BinarySearch(p.ids, e.B)
+				friends = append(friends, score(at))
+			}
+		}
+		slices.Sort(friends)
+		rank, _ := slices.BinarySearch(friends, own)
+		if rank < len(friends)/6 || rank > len(friends)*5/6 {
+			t.Errorf("seed %d: %d of %d friends are behind", seed, rank, len(friends))
+		}
+		if !slices.Contains(friends, own+startGap) {
+			t.Errorf("seed %d: nobody of %v is %d steps ahead of %d", seed, friends, startGap, own)
+		}
+		// On the next day there is no head start.
+		if steps, want := p.stepsBetween(0, 40, 50), p.stepsAfter(0, 50)-p.stepsAfter(0, 40); steps != want {
+			t.Errorf("seed %d: %v steps on the second day, want %v", seed, steps, want)
+		}
+	}
+}
+
 // At midnight the day's steps begin at 0, while the hours of walking go on.
 func TestDemoMidnight(t *testing.T) {
 	t.Parallel()

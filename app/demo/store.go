@@ -140,7 +140,7 @@ func (p *people) uploadOpenDays(ctx context.Context, a *app.App) error {
 		for ago := range openDays {
 			steps := p.stepsAfter(position, 24) * p.randomFactor()
 			if ago == 0 {
-				steps = p.stepsAfter(position, startHour)
+				steps = p.stepsBetween(position, 0, startHour)
 			}
 			uploads = append(uploads, ingest.Upload{User: id, Date: p.walkDay.day - models.Date(ago), Score: dailyScore(steps)})
 		}

@@ -37,7 +37,7 @@ func (p *people) walk(ctx context.Context, a *app.App, clock models.Clock, log *
 		var uploads []ingest.Upload
 		for position, id := range p.ids {
 			if p.rng.Float64() < uploadShare {
-				steps := p.stepsAfter(position, to) - p.stepsAfter(position, from)
+				steps := p.stepsBetween(position, from, to)
 				uploads = append(uploads, ingest.Upload{User: id, Date: p.walkDay.day, Score: dailyScore(steps)})
 			}
 		}
