@@ -213,18 +213,21 @@ func reachable(addr net.Addr) string {
 // their tokens.
 func (s *simulation) offerPeople(c *gin.Context) {
 	type choice struct {
-		UserID   models.RowID `json:"user_id"`
-		Nickname string       `json:"nickname"`
-		Token    string       `json:"token"`
+		UserID    models.RowID `json:"user_id"`
+		Nickname  string       `json:"nickname"`
+		AvatarURL string       `json:"avatar_url"`
+		Token     string       `json:"token"`
 	}
-	choices := make([]choice, 0, offeredPeople)
-	for _, id := range s.people.ids[:min(len(s.people.ids), offeredPeople)] {
+	ids := s.people.ids[:min(len(s.people.ids), offeredPeople)]
+	profiles := s.app.Users.Profiles(c, ids) // a visitor may have changed them
+	choices := make([]choice, 0, len(ids))
+	for i, id := range ids {
 		token, err := s.sign(id)
 		if err != nil {
 			c.AbortWithStatus(http.StatusInternalServerError)
 			return
 		}
-		choices = append(choices, choice{id, s.people.profile(id).Nickname, token})
+		choices = append(choices, choice{id, profiles[i].Nickname, profiles[i].AvatarURL, token})
 	}
 	c.JSON(http.StatusOK, gin.H{"people": choices})
 }
