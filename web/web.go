@@ -25,6 +25,10 @@ const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 	"connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types 'none'"
 
+// assetPolicy is the policy of the page's files. It counts only if one of them is opened
+// by itself.
+const assetPolicy = "default-src 'none'; frame-ancestors 'none'"
+
 // docsPolicy is the policy of the API reference. It also allows the inline styles
 // and data images of Swagger UI.
 const docsPolicy = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; " +
@@ -55,16 +59,16 @@ func New(demo bool) *Site { return &Site{demo: demo} }
 // file at the path; folders are not found. The first call for a file compresses
 // it.
 func (s *Site) Find(urlPath string) (*File, bool) {
-	name, policy := "", pagePolicy
+	name := ""
 	switch {
 	case urlPath == "/":
 		name = "page/index.html"
 	case urlPath == "/docs" || urlPath == "/docs/":
-		name, policy = "docs/index.html", docsPolicy
+		name = "docs/index.html"
 	case strings.HasPrefix(urlPath, "/assets/"):
 		name = "page/" + strings.TrimPrefix(urlPath, "/assets/")
 	case strings.HasPrefix(urlPath, "/docs/"):
-		name, policy = strings.TrimPrefix(urlPath, "/"), docsPolicy
+		name = strings.TrimPrefix(urlPath, "/")
 	}
 	found, ok := s.files.Load(name)
 	if !ok {
@@ -73,13 +77,13 @@ func (s *Site) Find(urlPath string) (*File, bool) {
 		if info, err := fs.Stat(files, name); err != nil || info.IsDir() {
 			return nil, false
 		}
-		found, _ = s.files.LoadOrStore(name, sync.OnceValue(func() *File { return s.load(name, policy) }))
+		found, _ = s.files.LoadOrStore(name, sync.OnceValue(func() *File { return s.load(name) }))
 	}
 	return found.(func() *File)(), true
 }
 
 // load returns an existing file. name is its path in the embedded folder.
-func (s *Site) load(name, policy string) *File {
+func (s *Site) load(name string) *File {
 	body, err := files.ReadFile(name)
 	if err != nil {
 		panic(err) // it is embedded
@@ -89,13 +93,25 @@ func (s *Site) load(name, policy string) *File {
 	}
 	sum := sha256.Sum256(body)
 	f := &File{
-		ContentType: contentType(name), Policy: policy, Body: body,
+		ContentType: contentType(name), Policy: policyOf(name), Body: body,
 		ETag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`,
 	}
 	if text := gzipped(body); len(text) < len(body) {
 		f.Gzipped = text
 	}
 	return f
+}
+
+// policyOf returns the policy of a file in the embedded folder.
+func policyOf(name string) string {
+	switch {
+	case strings.HasPrefix(name, "docs/"):
+		return docsPolicy
+	case path.Ext(name) == ".html":
+		return pagePolicy
+	default:
+		return assetPolicy
+	}
 }
 
 func gzipped(body []byte) []byte {
@@ -118,6 +134,9 @@ var contentTypes = map[string]string{
 	".css":  "text/css; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
 	".svg":  "image/svg+xml",
+	".png":  "image/png",
+
+	".webmanifest": "application/manifest+json",
 }
 
 // contentType returns a file's content type by its extension. Files without one,

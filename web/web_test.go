@@ -19,6 +19,8 @@ func TestFind(t *testing.T) {
 		"/docs/swagger-ui/LICENSE":              "text/plain",
 		"/assets/app.js":                        "javascript",
 		"/assets/icon.svg":                      "image/svg+xml",
+		"/assets/icon-192.png":                  "image/png",
+		"/assets/manifest.webmanifest":          "application/manifest+json",
 		"/assets/vendor/uPlot.js":               "javascript",
 		"/assets/vendor/LICENSE.uPlot":          "text/plain",
 		"/assets/page.css":                      "text/css",

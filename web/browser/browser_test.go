@@ -40,12 +40,14 @@ type viewport struct {
 	width, height int64
 	dark          bool
 	language      string // en-US if empty
+	letters       int    // the browser's default font size in pixels, 16 if 0
 }
 
 var (
-	phone   = viewport{width: 390, height: 844}
-	narrow  = viewport{width: 360, height: 740}
-	desktop = viewport{width: 1280, height: 800}
+	phone    = viewport{width: 390, height: 844}
+	narrow   = viewport{width: 320, height: 640}
+	sideways = viewport{width: 844, height: 390}
+	desktop  = viewport{width: 1280, height: 800}
 )
 
 // browserSlots limits the browsers that run at once, as each needs a core.
@@ -74,6 +76,9 @@ func newPage(t testing.TB, v viewport) *page {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.Flag("lang", v.language), chromedp.Flag("accept-lang", v.language), chromedp.Flag("hide-scrollbars", true))
+	if v.letters != 0 {
+		options = append(options, chromedp.Flag("blink-settings", fmt.Sprintf("defaultFontSize=%d", v.letters)))
+	}
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium refuses to run its sandbox as root
 	}
@@ -119,7 +124,7 @@ func (p *page) emulate(v viewport) {
 	})
 	p.must(err)
 	options := []chromedp.EmulateViewportOption{chromedp.EmulateScale(2)}
-	if v.width < 700 {
+	if v.width < 900 {
 		options = append(options, chromedp.EmulateMobile, chromedp.EmulateTouch)
 	}
 	p.must(chromedp.Do(p.ctx, chromedp.EmulateViewport(v.width, v.height, options...)))
@@ -275,7 +280,7 @@ func (p *page) checkLayout(where string) {
 		return {
 			Wide: [...document.querySelectorAll('.card, .hero, .row, .row .score, .top, .button, h1')].filter((e) => !e.classList.contains('visually-hidden') && out(e)).map((e) => e.className + ' ' + e.tagName),
 			Scrolls: document.documentElement.scrollWidth > document.documentElement.clientWidth,
-			Own: !own || (own.top >= 0 && own.bottom <= bottom + 1),
+			Own: !own || getComputedStyle(document.querySelector('.ranking .own')).position !== 'sticky' || (own.top >= 0 && own.bottom <= Math.max(bottom, document.querySelector('.ranking').getBoundingClientRect().top + own.height) + 1),
 		};
 	})()`)
 	if len(l.Wide) > 0 || l.Scrolls || !l.Own {

@@ -93,7 +93,7 @@ func TestDemo(t *testing.T) {
 
 	// A gift counts at the event.
 	p.click(".actions .gift")
-	p.until("a toast reports the gift", "/gift of \\d+ coins/.test(document.querySelector('.message').textContent)")
+	p.until("a toast reports the gift", "/gift of \\d+ coins?/.test(document.querySelector('.message').textContent)")
 	p.goTo("#/boards/gifts/around")
 	p.until("the visitor is on the event's board", "document.querySelector('.ranking .own') !== null")
 	p.until("the countdown is shown", "/\\d+ d \\d+ h left/.test(document.querySelector('[role=timer]')?.textContent)")
@@ -199,9 +199,9 @@ func TestDemoFriends(t *testing.T) {
 	p.until("the list is longer", "document.querySelectorAll('a.inside').length === "+strconv.Itoa(friends+1))
 	testenv.Eventually(t, "the request is gone", func() bool { return countRequests() == n-1 })
 
-	p.typeIn("#ask", "0")
+	p.typeIn("#ask", "no id")
 	p.click(".ask .strong")
-	p.until("the number is refused", "document.querySelector('#ask-wrong').textContent !== ''")
+	p.until("the id is refused", "document.querySelector('#ask-wrong').textContent !== ''")
 	eval[any](p, "document.querySelector('#ask').value = ''")
 	p.typeIn("#ask", "123")
 	p.click(".ask .strong")
@@ -226,6 +226,7 @@ func TestScreens(t *testing.T) {
 		{"history", "#/history", "document.querySelector('.plot canvas') !== null"},
 		{"boards", "#/boards/gifts/top", "document.querySelector('.about') !== null && " + rankingShown},
 		{"friends", "#/friends", "document.querySelectorAll('a.inside').length > 0"},
+		{"profile", "#/me", "!!document.querySelector('#nickname')?.value"},
 	}
 	for _, language := range []string{"en-US", "zh-CN"} {
 		t.Run(language, func(t *testing.T) {
@@ -242,7 +243,7 @@ func TestScreens(t *testing.T) {
 				for _, size := range []struct {
 					name string
 					viewport
-				}{{"360", narrow}, {"390", phone}, {"1280", desktop}} {
+				}{{"320", narrow}, {"390", phone}, {"844", sideways}, {"1280", desktop}} {
 					for _, dark := range []bool{false, true} {
 						v := size.viewport
 						v.dark = dark

@@ -61,6 +61,7 @@ func newFakeService(t *testing.T, demo bool) *fakeService {
 			"starts_at": "2020-01-01T00:00:00Z", "ends_at": "2099-01-01T00:00:00Z",
 		}},
 	}})
+	f.returns("GET /v1/me", map[string]any{"user_id": "1", "nickname": "User 1", "avatar_url": ""})
 	f.returns("GET /v1/friends", map[string]any{"friends": []any{}})
 	f.returns("GET /v1/friends/requests", map[string]any{"requests": []any{}})
 	return f

@@ -95,7 +95,7 @@ func TestServe(t *testing.T) {
 	p.signIn(base, "no.token.atall")
 	p.until("the token is refused", "document.querySelector('.wrong')?.textContent !== '' && document.querySelector('#token') !== null")
 	p.ignoreFaults("401")
-	p.screenshot("sign-in-360")
+	p.screenshot("sign-in-320")
 
 	p.signIn(base, sign(t, 1, ""))
 	p.until("the ranking is there", rankingShown)
@@ -142,7 +142,8 @@ func TestServe(t *testing.T) {
 	if eval[bool](p, "localStorage.length + sessionStorage.length > 0 || document.cookie !== '' || location.href.includes('ey')") {
 		t.Error("the page stores something")
 	}
-	p.click(".top .button")
+	p.goTo("#/me")
+	p.click(".page > .button")
 	p.until("the viewer is signed out", "document.querySelector('#token')?.value === ''")
 
 	// If the service stops, the page says so and keeps the ranking that it has.
@@ -150,7 +151,7 @@ func TestServe(t *testing.T) {
 	p.until("the ranking is there again", rankingShown)
 	service.Kill()
 	p.until("the page says that it is offline", "document.querySelector('.banner') !== null && document.querySelector('.pill.lost') !== null && "+rankingShown)
-	p.screenshot("offline-360")
+	p.screenshot("offline-320")
 	p.ignoreFaults("ERR_")
 }
 

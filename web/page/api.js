@@ -8,6 +8,9 @@ export class ApiError extends Error {
     super(body?.detail ?? '');
     this.status = status;
     this.code = body?.code ?? '';
+    // locations are the places in the request that the service refuses, such as
+    // body.nickname.
+    this.locations = (body?.errors ?? []).map((error) => error.location);
     // wait is how many milliseconds the service wants to be left alone.
     this.wait = 1000 * (Number(seconds) || 0);
   }
@@ -186,4 +189,11 @@ export function useFetch(token, path, interval = 0) {
   }, [token, path, interval, attempt]);
   const retry = useCallback(() => setAttempt((n) => n + 1), []);
   return [result.key === key ? result : { state: 'loading' }, retry];
+}
+
+// useBoard fetches the boards and returns [board, result, retry] as useFetch does. board
+// is the one of that name; it is undefined until it is known.
+export function useBoard(token, name) {
+  const [result, retry] = useFetch(token, '/v1/boards');
+  return [result.data?.boards.find((board) => board.name === name), result, retry];
 }

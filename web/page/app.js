@@ -1,11 +1,27 @@
 // The page: session, navigation, and everything around a screen.
-import { fetchJSON, onRefusedToken, pollInterval } from './api.js';
-import { Avatar, ErrorBoundary, ErrorNotice, Icon, lazy, nameOf, Skeleton } from './components.js';
-import { stripBidi, t, tRich } from './i18n.js';
+import { fetchJSON, onRefusedToken, useFetch } from './api.js';
+import {
+  Avatar,
+  ErrorBoundary,
+  ErrorNotice,
+  Icon,
+  lazy,
+  Name,
+  nameOf,
+  Skeleton,
+} from './components.js';
+import { languages, locale, setLocale, stripBidi, t, tRich } from './i18n.js';
+import {
+  decode,
+  isDemo,
+  onHandedOverToken,
+  openedToken,
+  useDemoPeople,
+  userOf,
+} from './session.js';
 import { PastDay, Today } from './today.js';
 import { html, render, useCallback, useEffect, useRef, useState } from './view.js';
 
-const isDemo = document.documentElement.hasAttribute('data-demo');
 const toastTime = 4500;
 
 // Screens by the first part of the address. The rest is their prop path.
@@ -15,6 +31,7 @@ const screens = {
   history: lazy(() => import('./history.js').then(({ History }) => History)),
   boards: lazy(() => import('./boards.js').then(({ Boards }) => Boards)),
   friends: lazy(() => import('./friends.js').then(({ Friends }) => Friends)),
+  me: lazy(() => import('./profile.js').then(({ Profile }) => Profile)),
 };
 
 // The tabs, and the first parts of the addresses that belong to each.
@@ -25,29 +42,11 @@ const tabs = [
   { name: 'friends', href: '#/friends', routes: ['friends'] },
 ];
 
-// tabOf returns the name of the tab that a route belongs to. An unknown route
-// shows today.
-const tabOf = (route) => (tabs.find((tab) => tab.routes.includes(route)) ?? tabs[0]).name;
-
-// userOf returns the user of a token. It does not verify the token: only the
-// service can.
-function userOf(token) {
-  const user = { user_id: '0', nickname: '', avatar_url: '' };
-  try {
-    const base64 = token.split('.')[1].replace(/-/g, '+').replace(/_/g, '/');
-    return { ...user, user_id: String(JSON.parse(atob(base64)).sub ?? '0') };
-  } catch {
-    return user;
-  }
-}
-
-// decode returns a part of an address, as it is if it can't be decoded.
-function decode(part) {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
-  }
+// titleOf returns the key of a route's title: its tab's name, if it has one. An unknown
+// route shows today.
+function titleOf(route) {
+  if (route === 'me') return 'profile';
+  return (tabs.find((tab) => tab.routes.includes(route)) ?? tabs[0]).name;
 }
 
 // useRoute returns [route, path]: the first part of the address's hash, and the
@@ -133,34 +132,12 @@ function useFocusOnNavigation(hash) {
   }, [hash]);
 }
 
-// useDemoPeople returns [people, error, retry, renew]: the people whom a visitor of
-// the demo may be. renew gets their tokens again, however long that takes.
-function useDemoPeople() {
-  const [people, setPeople] = useState(null);
-  const [error, setError] = useState(null);
-  const load = useCallback(() => {
-    setError(null);
-    fetchJSON(null, '/demo/people').then((body) => setPeople(body.people), setError);
-  }, []);
-  useEffect(() => {
-    if (isDemo) load();
-  }, []);
-  const renewing = useRef(false);
-  const renew = useCallback(async () => {
-    if (renewing.current) return;
-    renewing.current = true;
-    while (renewing.current) {
-      try {
-        setPeople((await fetchJSON(null, '/demo/people')).people);
-        renewing.current = false;
-      } catch {
-        await new Promise((resolve) => {
-          setTimeout(resolve, pollInterval);
-        });
-      }
-    }
-  }, []);
-  return [people, error, load, renew];
+// LanguageButton switches to the other language.
+function LanguageButton({ onChange }) {
+  const other = Object.keys(languages).find((key) => key !== locale);
+  return html`<button class="language" lang=${other} onClick=${() => onChange(other)}>
+    ${languages[other]}
+  </button>`;
 }
 
 function UserSwitch({ people, user, onSwitch }) {
@@ -169,12 +146,12 @@ function UserSwitch({ people, user, onSwitch }) {
   const option = (person) => html`<option
     key=${person.user_id}
     value=${person.user_id}
-    selected=${person === user}
+    selected=${person.user_id === user.user_id}
   >
     ${stripBidi(nameOf(person))}
   </option>`;
   return html`<div class="switch">
-    <${Avatar} user=${user} size="small" />
+    <a href="#/me" aria-label=${t('profile')}><${Avatar} user=${user} size="small" /></a>
     <select aria-label=${t('youAre')} value=${user.user_id} onChange=${change}>
       ${people.map(option)}
     </select>
@@ -182,7 +159,15 @@ function UserSwitch({ people, user, onSwitch }) {
   </div>`;
 }
 
-function Layout({ session, tab, onSwitch, signOut, children }) {
+function ProfileLink({ user }) {
+  const label = `${t('profile')}: ${stripBidi(nameOf(user))}`;
+  return html`<a class="self" href="#/me" aria-label=${label}>
+    <${Avatar} user=${user} size="small" /><${Name} user=${user} />
+  </a>`;
+}
+
+function Layout({ session, title, onSwitch, onLocale, children }) {
+  const { people, user } = session;
   const skip = (event) => {
     event.preventDefault();
     document.getElementById('main').focus();
@@ -190,27 +175,29 @@ function Layout({ session, tab, onSwitch, signOut, children }) {
   const link = ({ name, href }) => html`<a
     key=${name}
     href=${href}
-    aria-current=${name === tab ? 'page' : undefined}
+    aria-current=${name === title ? 'page' : undefined}
   >
     <${Icon} name=${name} /><span>${t(name)}</span>
   </a>`;
   return html`<a class="skip" href="#main" onClick=${skip}>${t('skip')}</a>
     <header class="top">
-      <a class="brand" href="#/">
-        <img src="/assets/icon.svg" alt="" width="28" height="28" />
-        Stepboard
+      <a class="brand" href="#/" aria-label="Stepboard">
+        <img src="/assets/icon.svg" alt="" width="28" height="28" /><span>Stepboard</span>
       </a>
-      ${
-        session.people
-          ? html`<${UserSwitch} people=${session.people} user=${session.user} onSwitch=${onSwitch} />`
-          : html`<button class="button plain" onClick=${signOut}>${t('signOut')}</button>`
-      }
+      <nav class="tabs" aria-label=${t('main')}>${tabs.map(link)}</nav>
+      <div class="account">
+        <${LanguageButton} onChange=${onLocale} />
+        ${
+          people
+            ? html`<${UserSwitch} people=${people} user=${user} onSwitch=${onSwitch} />`
+            : html`<${ProfileLink} user=${user} />`
+        }
+      </div>
     </header>
-    <nav class="tabs" aria-label=${t('main')}>${tabs.map(link)}</nav>
     <main id="main" tabindex="-1">${children}</main>`;
 }
 
-function SignIn({ signIn, error }) {
+function SignIn({ signIn, refused, onLocale }) {
   const [token, setToken] = useState('');
   const submit = (event) => {
     event.preventDefault();
@@ -233,11 +220,14 @@ function SignIn({ signIn, error }) {
         onInput=${(event) => setToken(event.target.value)}
         aria-describedby="token-hint"
       />
-      <p class="wrong" role="alert">${error}</p>
+      <p class="wrong" role="alert">${refused && t('badToken')}</p>
       <button class="button strong">${t('signIn')}</button>
       <p id="token-hint" class="hint">${tRich('tokenHint', { command })}</p>
     </form>
-    <a class="docs" href="/docs">${t('docs')}</a>
+    <p class="links">
+      <a class="docs" href="/docs">${t('docs')}</a>
+      <${LanguageButton} onChange=${onLocale} />
+    </p>
   </main>`;
 }
 
@@ -257,34 +247,27 @@ function Loading({ error, retry }) {
   return html`<main id="main" class="alone">${content}</main>`;
 }
 
-function App() {
-  const [people, loadError, retry, renew] = useDemoPeople();
-  const [signedIn, setLogin] = useState(null); // {token, user}, but in the demo
+// useSession returns {login, demo, refused, signIn, signOut, onSwitch, onProfile}. login
+// is {token, user}, or nothing if nobody is signed in; refused reports that the last
+// token was refused. Call onProfile with a profile that was stored.
+function useSession() {
+  const demo = useDemoPeople();
+  const [signedIn, setSignedIn] = useState(
+    openedToken && { token: openedToken, user: userOf(openedToken) },
+  );
   const [chosenId, setChosenId] = useState('');
-  const [signInError, setSignInError] = useState('');
-  const [board, setBoard] = useState('steps');
-  const [today, setToday] = useState(null);
-  const [toast, notify, announce] = useToast();
-  const [route, path] = useRoute();
-  const tab = tabOf(route);
+  const [refused, setRefused] = useState(false);
+  const { people, renew, update } = demo;
   const person = people?.find(({ user_id: id }) => id === chosenId) ?? people?.[0];
-  const login = person ? { token: person.token, user: person } : signedIn;
-  const token = login?.token;
-
-  useFocusOnNavigation(location.hash);
-  useEffect(() => {
-    document.title = `${t(tab)} · Stepboard`;
-  }, [tab]);
+  const current = isDemo ? person && { token: person.token, user: person } : signedIn;
+  const token = current?.token;
 
   const signIn = (newToken) => {
-    setSignInError('');
-    setToday(null);
-    setLogin({ token: newToken, user: userOf(newToken) });
+    setRefused(false);
+    setSignedIn({ token: newToken, user: userOf(newToken) });
   };
-  const signOut = () => {
-    setLogin(null);
-    location.hash = '#/';
-  };
+  useEffect(() => onHandedOverToken(signIn), []);
+  const [{ data: profile }, reloadProfile] = useFetch(token, token && !isDemo ? '/v1/me' : null);
   // A refused token ends the session. A demo that was restarted has new ones.
   useEffect(() => {
     onRefusedToken((refusedToken) => {
@@ -292,11 +275,41 @@ function App() {
       if (isDemo) {
         renew();
       } else {
-        setLogin(null);
-        setSignInError(t('badToken'));
+        setSignedIn(null);
+        setRefused(true);
       }
     });
   }, [token]);
+  return {
+    demo,
+    login: current && { token, user: { ...current.user, ...profile } },
+    refused,
+    signIn,
+    signOut: () => setSignedIn(null),
+    onSwitch: ({ user_id: id }) => setChosenId(id),
+    onProfile: isDemo ? update : reloadProfile,
+  };
+}
+
+function App() {
+  const { demo, login, refused, signIn, signOut, onSwitch, onProfile } = useSession();
+  const [board, setBoard] = useState('steps');
+  const [today, setToday] = useState(null);
+  const [shownLocale, showLocale] = useState(locale);
+  const [toast, notify, announce] = useToast();
+  const [route, path] = useRoute();
+  const title = titleOf(route);
+  const token = login?.token;
+
+  useFocusOnNavigation(location.hash);
+  useEffect(() => {
+    document.title = `${t(title)} · Stepboard`;
+  }, [title, shownLocale]);
+
+  const onLocale = (newLocale) => {
+    setLocale(newLocale);
+    showLocale(newLocale);
+  };
   // A service without the board shows another daily one.
   const onError = useCallback(
     async (error) => {
@@ -309,19 +322,18 @@ function App() {
     [token],
   );
 
-  if (!login && isDemo) return html`<${Loading} error=${loadError} retry=${retry} />`;
-  if (!login) return html`<${SignIn} error=${signInError} signIn=${signIn} />`;
-  const session = { ...login, people, board, today };
+  if (!login && isDemo) return html`<${Loading} error=${demo.error} retry=${demo.retry} />`;
+  if (!login) return html`<${SignIn} ...${{ refused, signIn, onLocale }} />`;
+  const session = { ...login, people: demo.people, board, today };
   const Screen = Object.hasOwn(screens, route) ? screens[route] : Today;
   const screenProps = { session, path, notify, announce, onError, onToday: setToday };
-  return html`<${Layout}
-      session=${session}
-      tab=${tab}
-      onSwitch=${(user) => setChosenId(user.user_id)}
-      signOut=${signOut}
-    >
+  const leave = () => {
+    signOut();
+    location.hash = '#/';
+  };
+  return html`<${Layout} ...${{ session, title, onSwitch, onLocale }}>
       <${ErrorBoundary} hash=${location.hash}>
-        <${Screen} key=${token} ...${screenProps} />
+        <${Screen} key=${token} ...${screenProps} onProfile=${onProfile} signOut=${leave} />
       <//>
     <//>
     ${toast}`;

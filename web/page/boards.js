@@ -63,7 +63,11 @@ function Countdown({ board }) {
 }
 
 function BoardHeader({ board, ranking }) {
-  let about = t(board.kind, { unit: tCapitalized(unitKey(board)), n: board.window_hours });
+  let about = t(board.kind, {
+    unit: tCapitalized(unitKey(board)),
+    n: board.window_hours,
+    count: board.window_hours,
+  });
   if (board.kind === 'event') {
     about += ` · ${t('ends', { when: formatDateTime(board.current.ends_at) })}`;
   }
@@ -167,7 +171,7 @@ export function Boards({ session, path, onError, announce }) {
     location.hash = `#/boards/${board.name}/${key}`;
   };
   const Ranking = scope === 'friends' ? FriendsRanking : GlobalRanking;
-  return html`<div class="page">
+  return html`<div class="page boards">
     ${title}
     <${BoardLinks} boards=${data.boards} board=${board} scope=${scope} />
     <${SegmentedControl} label=${t('boards')} options=${options} value=${scope} onChange=${select} />

@@ -13,7 +13,8 @@ const stylesheetLoaded = new Promise((resolve) => {
 });
 
 const halfDay = 43200;
-const labelWidth = 90;
+// labelWidth is the room for the label of a day, in rem.
+const labelWidth = 5.625;
 
 // uPlot counts time in seconds.
 const secondsOf = (day) => Date.parse(`${day}T00:00:00Z`) / 1000;
@@ -21,12 +22,10 @@ const dayOf = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 10);
 
 // toColumns returns uPlot's columns for every day from the first to the last: the
 // times, the scores, the best score, the average. A day without a score is null.
-function toColumns(entries, stats) {
+function toColumns({ entries, first, last, stats }) {
   const byDay = new Map(entries.map((entry) => [entry.date, entry]));
   const days = [];
-  for (let day = entries.at(-1).date; day <= entries[0].date; day = addDays(day, 1)) {
-    days.push(day);
-  }
+  for (let day = first; day <= last; day = addDays(day, 1)) days.push(day);
   const score = (day) => byDay.get(day)?.score ?? null;
   const isBest = (day) => day === stats.best.date;
   const data = [
@@ -41,10 +40,12 @@ function toColumns(entries, stats) {
 function plotOptions(box, { byDay, days }, onSelect) {
   const color = (name) => getComputedStyle(box).getPropertyValue(name).trim();
   const bars = uPlot.paths.bars({ size: [0.62, 22], radius: 0.3 });
-  const font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  // All sizes grow with the reader's letters.
+  const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+  const font = `${0.75 * rem}px ${getComputedStyle(document.body).fontFamily}`;
   // Labels every few days, counted back from the last one.
   const labelledDays = () => {
-    const fitting = Math.max(2, Math.floor(box.clientWidth / labelWidth));
+    const fitting = Math.max(2, Math.floor(box.clientWidth / (labelWidth * rem)));
     const step = Math.max(1, Math.ceil(days.length / fitting));
     return days.filter((_, i) => (days.length - 1 - i) % step === 0).map(secondsOf);
   };
@@ -53,7 +54,7 @@ function plotOptions(box, { byDay, days }, onSelect) {
   return {
     width: box.clientWidth,
     height: box.clientHeight,
-    padding: [12, 24, 0, 0],
+    padding: [0.75 * rem, 1.5 * rem, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, ...noPoints },
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC'),
@@ -64,14 +65,14 @@ function plotOptions(box, { byDay, days }, onSelect) {
     axes: [
       {
         ...axis,
-        size: 30,
+        size: 1.875 * rem,
         grid: { show: false },
         splits: labelledDays,
         values: (_, splits) => splits.map((seconds) => formatDay(dayOf(seconds))),
       },
       {
         ...axis,
-        size: 52,
+        size: 3.25 * rem,
         grid: { stroke: color('--line'), width: 1 },
         values: (_, splits) => splits.map(formatNumber),
       },
@@ -88,11 +89,11 @@ function plotOptions(box, { byDay, days }, onSelect) {
   };
 }
 
-// draw draws the chart into a box, and again when the size of the box or the
-// colour scheme changes. It calls onSelect with the entry under the pointer, or
+// draw draws the chart of a history into a box, and again when the size of the box or
+// the colour scheme changes. It calls onSelect with the entry under the pointer, or
 // null. It returns a function that removes the chart.
-export function draw(box, entries, stats, onSelect) {
-  const columns = toColumns(entries, stats);
+export function draw(box, { onSelect, ...history }) {
+  const columns = toColumns(history);
   let plot;
   let removed = false;
   const redraw = () => {

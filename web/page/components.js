@@ -31,8 +31,12 @@ export function Icon({ name }) {
 }
 
 // avatarHue returns a user's colour, always the same one. Multiples of the golden
-// angle are far apart, so users with consecutive ids look different.
-const avatarHue = (id) => Math.round(((Number(id) % 3600) * 137.508) % 360);
+// angle are far apart, so users with consecutive numbers look different.
+function avatarHue(id) {
+  let hash = 0;
+  for (const c of id) hash = (hash * 10 + c.charCodeAt(0)) % 3600;
+  return Math.round((hash * 137.508) % 360);
+}
 
 const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
 const firstGrapheme = (text) =>

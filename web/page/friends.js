@@ -1,5 +1,5 @@
 // Friends and friend requests.
-import { fetchAllFriends, fetchJSON, friendPage, toApiError, useFetch } from './api.js';
+import { fetchAllFriends, fetchJSON, friendPage, toApiError, useBoard, useFetch } from './api.js';
 import {
   Avatar,
   cacheProfiles,
@@ -10,12 +10,16 @@ import {
   Notice,
   Skeleton,
 } from './components.js';
-import { formatDay, formatNumber, stripBidi, t, tRich } from './i18n.js';
+import { dayIn, formatDay, formatNumber, stripBidi, t, tRich } from './i18n.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
+const requestsPath = '/v1/friends/requests';
 const requestsInterval = 10000;
 // A list of more friends than this can be searched.
 const searchable = 8;
+
+// userIdForm is the form of user ids. Which of them exist, only the service can say.
+const userIdForm = /^[\x21-\x7e]{1,128}$/;
 
 function RequestForm({ user, sendRequest }) {
   const [id, setId] = useState('');
@@ -27,7 +31,7 @@ function RequestForm({ user, sendRequest }) {
   const submit = async (event) => {
     event.preventDefault();
     const wanted = id.trim();
-    if (!/^[1-9]\d{0,15}$/.test(wanted)) {
+    if (!userIdForm.test(wanted)) {
       setError(t('askError'));
       return;
     }
@@ -40,7 +44,7 @@ function RequestForm({ user, sendRequest }) {
       await sendRequest(wanted);
       setId('');
     } catch (cause) {
-      setError(errorText(cause));
+      setError(cause.code === 'validation_failed' ? t('askError') : errorText(cause));
     }
   };
   return html`<form class="ask card" onSubmit=${submit} novalidate>
@@ -48,8 +52,9 @@ function RequestForm({ user, sendRequest }) {
     <div class="field">
       <input
         id="ask"
-        inputmode="numeric"
         autocomplete="off"
+        autocapitalize="off"
+        spellcheck=${false}
         placeholder=${t('askHint')}
         value=${id}
         onInput=${input}
@@ -58,7 +63,7 @@ function RequestForm({ user, sendRequest }) {
       />
       <button class="button strong">${t('ask')}</button>
     </div>
-    <p class="hint">${tRich('ownNumber', { id: html`<b>${user.user_id}</b>` })}</p>
+    <p class="hint">${tRich('ownId', { id: html`<b>${user.user_id}</b>` })}</p>
     <p id="ask-wrong" class="wrong" role="alert">${error}</p>
   </form>`;
 }
@@ -87,14 +92,15 @@ function RequestList({ title, requests, actions, act }) {
     key=${text}
     class=${main ? 'button strong' : 'button'}
     aria-label=${`${t(text)}: ${nameOf(user)}`}
-    onClick=${() => act(method, `/v1/friends/requests/${user.user_id}${subpath}`, done, user)}
+    onClick=${() => act(method, `${requestsPath}/${encodeURIComponent(user.user_id)}${subpath}`, done, user)}
   >
     ${t(text)}
   </button>`;
   const row = (user) => html`<li class="person" key=${user.user_id}>
     <${Avatar} user=${user} />
     <span class="who">
-      <${Name} user=${user} /><span class="label">#${user.user_id}</span>
+      <${Name} user=${user} />
+      <span class="name label" title=${user.user_id}>#${user.user_id}</span>
     </span>
     <span class="person-actions">${actions.map((action) => button(user, action))}</span>
   </li>`;
@@ -152,12 +158,14 @@ function useAllFriends(token, version) {
   return result;
 }
 
-function FriendRow({ friend, onRemove }) {
-  const since = t('since', { when: formatDay(friend.since.slice(0, 10)) });
+// FriendRow shows a friend, and the day in a time zone since when they are one. Without
+// a zone the day is not known yet.
+function FriendRow({ friend, timeZone, onRemove }) {
+  const since = timeZone && t('since', { when: formatDay(dayIn(timeZone, friend.since)) });
   return html`<li class="person">
-    <a class="inside" href=${`#/history/${friend.user_id}`}>
+    <a class="inside" href=${`#/history/${encodeURIComponent(friend.user_id)}`}>
       <${Avatar} user=${friend} />
-      <span class="who"><${Name} user=${friend} /><span class="label">${since}</span></span>
+      <span class="who"><${Name} user=${friend} /><span class="label since">${since}</span></span>
     </a>
     <button
       class="button plain"
@@ -169,14 +177,15 @@ function FriendRow({ friend, onRemove }) {
   </li>`;
 }
 
-function FriendList({ friends, error, retry, onRemove }) {
+function FriendList({ friends, timeZone, error, retry, onRemove }) {
   const [filter, setFilter] = useState('');
   const wanted = filter.trim().toLowerCase();
   const matches = (friend) =>
-    nameOf(friend).toLowerCase().includes(wanted) || friend.user_id === wanted;
+    nameOf(friend).toLowerCase().includes(wanted) || friend.user_id.toLowerCase() === wanted;
   const row = (friend) => html`<${FriendRow}
     key=${friend.user_id}
     friend=${friend}
+    timeZone=${timeZone}
     onRemove=${() => onRemove(friend)}
   />`;
   const content = () => {
@@ -211,8 +220,9 @@ export function Friends({ session, onError, notify }) {
   const { token } = session;
   const [version, setVersion] = useState(0);
   const { friends, error } = useAllFriends(token, version);
-  const requestsPath = `/v1/friends/requests?limit=${friendPage}`;
-  const [requests, reloadRequests] = useFetch(token, requestsPath, requestsInterval);
+  const listPath = `${requestsPath}?limit=${friendPage}`;
+  const [requests, reloadRequests] = useFetch(token, listPath, requestsInterval);
+  const [board] = useBoard(token, session.board);
   const [removing, setRemoving] = useState(null);
   useEffect(() => {
     if (error) onError(error);
@@ -234,13 +244,13 @@ export function Friends({ session, onError, notify }) {
   };
   const sendRequest = async (id) => {
     const options = { method: 'POST', body: { user_id: id } };
-    const { status } = await fetchJSON(token, '/v1/friends/requests', options);
+    const { status } = await fetchJSON(token, requestsPath, options);
     notify(t(status === 'friends' ? 'nowFriends' : 'asked'));
     reload();
   };
   const remove = () => {
     setRemoving(null);
-    act('DELETE', `/v1/friends/${removing.user_id}`, 'removed', removing);
+    act('DELETE', `/v1/friends/${encodeURIComponent(removing.user_id)}`, 'removed', removing);
   };
   const dialog = () => html`<${RemoveDialog}
     friend=${removing}
@@ -251,7 +261,13 @@ export function Friends({ session, onError, notify }) {
     <header class="title"><h1 tabindex="-1">${t('friends')}</h1></header>
     <${RequestForm} user=${session.user} sendRequest=${sendRequest} />
     <${Requests} requests=${requests.data?.requests ?? []} act=${act} />
-    <${FriendList} friends=${friends} error=${error} retry=${reload} onRemove=${setRemoving} />
+    <${FriendList}
+      friends=${friends}
+      timeZone=${board?.time_zone}
+      error=${error}
+      retry=${reload}
+      onRemove=${setRemoving}
+    />
     ${removing && dialog()}
   </div>`;
 }

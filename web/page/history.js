@@ -1,5 +1,5 @@
 // The last 31 days of the viewer or of a friend.
-import { fetchAllFriends, useFetch } from './api.js';
+import { fetchAllFriends, useBoard, useFetch } from './api.js';
 import {
   Avatar,
   cachedProfile,
@@ -11,45 +11,57 @@ import {
   Notice,
 } from './components.js';
 import {
+  addDays,
   formatDay,
   formatLongDay,
   formatNumber,
   formatRank,
   formatWeekday,
+  locale,
   stripBidi,
   t,
 } from './i18n.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
-function statsOf(entries) {
+// statsOf returns the figures of a history. The average leaves out today, which is not
+// over; it is null if there is no other day.
+function statsOf(entries, today) {
   const better = (a, b) => (b.score > a.score ? b : a);
   const higher = (a, b) => (b.global_rank < a.global_rank ? b : a);
-  const sum = entries.reduce((total, entry) => total + entry.score, 0);
+  const sumOf = (days) => days.reduce((total, entry) => total + entry.score, 0);
+  const ended = entries.filter(({ date }) => date < today);
   return {
     best: entries.reduce(better),
     bestRank: entries.reduce(higher),
-    sum,
-    average: Math.round(sum / entries.length),
+    sum: sumOf(entries),
+    average: ended.length > 0 ? Math.round(sumOf(ended) / ended.length) : null,
   };
 }
 
-function Chart({ entries, stats, selected, onSelect }) {
+// span is how many days a history has, today included, with or without a score.
+const span = 31;
+
+const formatAverage = (average) => (average === null ? '–' : formatNumber(average));
+
+function Chart({ entries, today, stats, selected, onSelect }) {
   const box = useRef(null);
   useEffect(() => {
     let remove = () => {};
     let unmounted = false;
     import('./chart.js').then(({ draw }) => {
-      if (!unmounted && box.current) remove = draw(box.current, entries, stats, onSelect);
+      if (unmounted || !box.current) return;
+      const first = addDays(today, 1 - span);
+      remove = draw(box.current, { entries, first, last: today, stats, onSelect });
     });
     return () => {
       unmounted = true;
       remove();
     };
-  }, [entries]);
+  }, [entries, today, locale]);
   const label = t('chart', {
     n: entries.length,
     count: entries.length,
-    average: formatNumber(stats.average),
+    average: formatAverage(stats.average),
     best: formatNumber(stats.best.score),
     day: formatLongDay(stats.best.date),
   });
@@ -80,7 +92,7 @@ function Tiles({ entries, stats }) {
   const { best, bestRank, sum, average } = stats;
   const rank = formatRank(bestRank.global_rank);
   return html`<dl class="tiles">
-    <${Tile} label=${t('average')} value=${formatNumber(average)} note=${t('steps')} />
+    <${Tile} label=${t('average')} value=${formatAverage(average)} note=${t('averageNote')} />
     <${Tile} label=${t('best')} value=${formatNumber(best.score)} note=${formatDay(best.date)} />
     <${Tile} label=${t('bestPlace')} value=${rank} note=${formatDay(bestRank.date)} />
     <${Tile}
@@ -145,9 +157,11 @@ function Title({ friend, user }) {
 }
 
 function UserHistory({ session, friend, onError }) {
-  const query = friend ? `?for=${friend.user_id}` : '';
+  const query = friend ? `?for=${encodeURIComponent(friend.user_id)}` : '';
   const path = `/v1/boards/${session.board}/history${query}`;
-  const [{ data, state, error }, retry] = useFetch(session.token, path);
+  const [{ data, error }, retry] = useFetch(session.token, path);
+  const [board, boards, retryBoards] = useBoard(session.token, session.board);
+  const today = board?.current.date;
   const [selected, setSelected] = useState(null);
   useEffect(() => {
     if (error) onError(error);
@@ -156,22 +170,28 @@ function UserHistory({ session, friend, onError }) {
     setSelected(null);
   }, [path]);
   const content = () => {
-    if (!data && state === 'loading') return html`<${HistorySkeleton} />`;
-    if (!data) {
-      return html`<section class="card"><${ErrorNotice} error=${error} retry=${retry} /></section>`;
+    const failed = error ?? boards.error;
+    if (!(data && today) && failed) {
+      const retryAll = () => {
+        retry();
+        retryBoards();
+      };
+      return html`<section class="card"><${ErrorNotice} error=${failed} retry=${retryAll} /></section>`;
     }
+    if (!(data && today)) return html`<${HistorySkeleton} />`;
     const { entries, partial } = data;
     if (entries.length === 0) {
       return html`<section class="card">
         <${Notice} icon="history" title=${t('emptyHistory')} hint=${t('emptyHistoryHint')} />
       </section>`;
     }
-    const stats = statsOf(entries);
+    const stats = statsOf(entries, today);
     const banner = html`<p class="banner" role="status"><${Icon} name="cloud" />${t('partial')}</p>`;
     return html`${partial && banner}
       <${Tiles} entries=${entries} stats=${stats} />
       <${Chart}
         entries=${entries}
+        today=${today}
         stats=${stats}
         selected=${selected ?? entries[0]}
         onSelect=${setSelected}

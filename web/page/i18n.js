@@ -1,18 +1,70 @@
 // Texts, numbers and dates in the visitor's language.
 import { translations } from './translations.js';
 
-const language = (navigator.languages?.[0] ?? navigator.language ?? 'en').toLowerCase();
-const chinese = language.startsWith('zh');
-export const locale = chinese ? 'zh-CN' : 'en';
-const texts = translations[locale];
-document.documentElement.lang = locale;
+// The languages of the page by locale, each by its own name.
+export const languages = { en: 'English', 'zh-CN': '中文' };
+
+const storageKey = 'language';
+
+// keptLocale returns the locale that the visitor chose, or undefined. Some web views
+// have no storage.
+function keptLocale() {
+  try {
+    const kept = localStorage.getItem(storageKey);
+    return Object.hasOwn(languages, kept) ? kept : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function browserLocale() {
+  const language = navigator.languages?.[0] ?? navigator.language ?? 'en';
+  return language.toLowerCase().startsWith('zh') ? 'zh-CN' : 'en';
+}
+
+export let locale;
+let texts;
+let plurals;
+let integerFormat;
+let dateFormats;
+
+const dateOptions = {
+  weekday: { weekday: 'short', timeZone: 'UTC' },
+  day: { month: 'short', day: 'numeric', timeZone: 'UTC' },
+  longDay: { weekday: 'long', month: 'long', day: 'numeric', timeZone: 'UTC' },
+  dateTime: { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' },
+  time: { hour: '2-digit', minute: '2-digit', second: '2-digit' },
+};
+
+function use(newLocale) {
+  locale = newLocale;
+  texts = translations[locale];
+  plurals = new Intl.PluralRules(locale);
+  integerFormat = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
+  dateFormats = {};
+  for (const [name, options] of Object.entries(dateOptions)) {
+    dateFormats[name] = new Intl.DateTimeFormat(locale, options);
+  }
+  document.documentElement.lang = locale;
+}
+use(keptLocale() ?? browserLocale());
+
+// setLocale changes the language from the next time that the page is drawn, and
+// keeps it for the next visit where there is storage.
+export function setLocale(newLocale) {
+  use(newLocale);
+  try {
+    localStorage.setItem(storageKey, newLocale);
+  } catch {
+    // It holds until the page is closed.
+  }
+}
 
 const capitalize = (text) => text.replace(/^./, (first) => first.toUpperCase());
 
 // boardTitle returns the translated name of a board, or its own name in words.
 export const boardTitle = (name) => texts.boardTitles[name] ?? capitalize(name.replace(/-/g, ' '));
 
-const plurals = new Intl.PluralRules(locale);
 const formOf = (text, count) => text[plurals.select(count ?? 0)] ?? text.other ?? text;
 
 // t returns the text of a key in the visitor's language, with values filled in. The
@@ -33,7 +85,6 @@ export function tRich(key, values) {
 
 export const tCapitalized = (key) => capitalize(t(key));
 
-const integerFormat = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
 export const formatNumber = (n) => integerFormat.format(n);
 
 const ordinals = new Intl.PluralRules('en', { type: 'ordinal' });
@@ -42,7 +93,7 @@ const suffixes = { one: 'st', two: 'nd', few: 'rd', other: 'th' };
 // rankParts returns a rank as [prefix, number, suffix], so that the number can
 // be shown larger than the rest.
 export function rankParts(rank) {
-  if (chinese) return ['第', formatNumber(rank), '名'];
+  if (locale === 'zh-CN') return ['第', formatNumber(rank), '名'];
   return ['', formatNumber(rank), suffixes[ordinals.select(rank)]];
 }
 export const formatRank = (rank) => rankParts(rank).join('');
@@ -50,20 +101,27 @@ export const formatRank = (rank) => rankParts(rank).join('');
 // A day is YYYY-MM-DD in the board's time zone. It is formatted as midnight UTC,
 // so that the visitor's time zone does not move it.
 const midnight = (day) => new Date(`${day}T00:00:00Z`);
-const dateFormat = (options) => {
-  const format = new Intl.DateTimeFormat(locale, options);
-  return (date) => format.format(date);
-};
-const weekday = dateFormat({ weekday: 'short', timeZone: 'UTC' });
-const shortDay = dateFormat({ month: 'short', day: 'numeric', timeZone: 'UTC' });
-const longDay = dateFormat({ weekday: 'long', month: 'long', day: 'numeric', timeZone: 'UTC' });
-const dateTime = dateFormat({ month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' });
-const time = dateFormat({ hour: '2-digit', minute: '2-digit', second: '2-digit' });
-export const formatWeekday = (day) => weekday(midnight(day));
-export const formatDay = (day) => shortDay(midnight(day));
-export const formatLongDay = (day) => longDay(midnight(day));
-export const formatDateTime = (instant) => dateTime(new Date(instant));
-export const formatTime = (instant) => time(new Date(instant));
+export const formatWeekday = (day) => dateFormats.weekday.format(midnight(day));
+export const formatDay = (day) => dateFormats.day.format(midnight(day));
+export const formatLongDay = (day) => dateFormats.longDay.format(midnight(day));
+export const formatDateTime = (instant) => dateFormats.dateTime.format(new Date(instant));
+export const formatTime = (instant) => dateFormats.time.format(new Date(instant));
+
+// dayIn returns the day of an instant in a time zone, as YYYY-MM-DD. A zone that the
+// browser does not have is replaced by the visitor's.
+export function dayIn(timeZone, instant) {
+  const options = { year: 'numeric', month: '2-digit', day: '2-digit' };
+  let format;
+  try {
+    format = new Intl.DateTimeFormat('en', { ...options, timeZone });
+  } catch {
+    format = new Intl.DateTimeFormat('en', options);
+  }
+  const parts = Object.fromEntries(
+    format.formatToParts(new Date(instant)).map(({ type, value }) => [type, value]),
+  );
+  return `${parts.year}-${parts.month}-${parts.day}`;
+}
 
 export function addDays(day, n) {
   return new Date(midnight(day).getTime() + n * 864e5).toISOString().slice(0, 10);

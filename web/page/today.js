@@ -250,7 +250,8 @@ function DayRanking({ session, day, result, retry, limit, raiseLimit, announce, 
     return html`<${Notice} icon="walk" title=${t(key)} hint=${t(`${key}Hint`)} />`;
   }
   const { me, total } = ranking;
-  const hrefOf = ({ user_id: id }) => (id === me?.user_id ? '#/history' : `#/history/${id}`);
+  const hrefOf = ({ user_id: id }) =>
+    id === me?.user_id ? '#/history' : `#/history/${encodeURIComponent(id)}`;
   const more = limit < maxLimit ? raiseLimit : loadMore;
   return html`<${RankingList}
       label=${t('friends')}

@@ -1,0 +1,56 @@
+package browser
+
+import (
+	"fmt"
+	"testing"
+)
+
+// A history spans 31 days of the calendar, with and without a score, and its average
+// leaves out today, which is not over.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	f.ranks(rankingFrom(1, 2, 3, 1))
+	day := func(date string, score int) any {
+		e := entry(1, 1, score)
+		e["date"], e["global_rank"], e["global_total"] = date, 1, 2
+		return e
+	}
+	f.returns("GET /v1/boards/steps/history", map[string]any{"entries": []any{
+		day(fakeDay, 100), day("2026-11-18", 1000), day("2026-11-10", 3000),
+	}})
+	p := newPage(t, phone)
+	p.signIn(f.URL+"/#/history", fakeToken())
+	p.until("the chart is drawn", "document.querySelector('.plot canvas') !== null")
+	if average := eval[string](p, "document.querySelector('.tile b').textContent"); average != "2,000" {
+		t.Errorf("the average of 1,000 and 3,000 is %s", average)
+	}
+	// Each day has its place among 31, where the pointer finds it.
+	for i, name := range map[int]string{20: "Nov 10", 28: "Nov 18", 30: "Nov 20"} {
+		p.until(name+" is found", fmt.Sprintf(`(() => {
+			const over = document.querySelector('.plot .u-over');
+			const box = over.getBoundingClientRect();
+			over.dispatchEvent(new MouseEvent('mousemove', { clientX: box.left + box.width * (%d + 0.5) / 31, clientY: box.top + 9, bubbles: true }));
+			return document.querySelector('.reading').textContent.includes('%s');
+		})()`, i, name))
+	}
+	p.screenshot("history-gaps-390")
+
+	// Somebody without an ended day has no average.
+	f.returns("GET /v1/boards/steps/history", map[string]any{"entries": []any{day(fakeDay, 100)}})
+	p.goTo("#/")
+	p.goTo("#/history")
+	p.until("there is no average yet", "document.querySelector('.tile b')?.textContent === '–'")
+}
+
+// The day since when two people are friends is the one in the board's time zone.
+func TestFriendsSince(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	friend := entry(10, 1, 1)
+	friend["since"] = "2026-10-31T23:30:00.000Z" // in Shanghai it is the next day
+	f.returns("GET /v1/friends", map[string]any{"friends": []any{friend}, "next_cursor": nil})
+	p := newPage(t, phone)
+	p.signIn(f.URL+"/#/friends", fakeToken())
+	p.until("the day is there", "document.querySelector('.since')?.textContent === 'Friends since Nov 1'")
+}

@@ -1,0 +1,108 @@
+package browser
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// largest is a user id of the greatest length.
+var largest = strings.Repeat("W", 128)
+
+// fillScreens lets every screen of a fake service have something to show: long names,
+// a person without a name whose id is the longest, long numbers.
+func (f *fakeService) fillScreens() {
+	ranking := rankingFrom(19_671, 2, 3, 4, 5, 1, 6, 7, 8, 9, 10, 11, 12)
+	entries := ranking["entries"].([]any)
+	for i, name := range map[int]string{0: "Wilhelmina van der Westerlaken", 2: "王小明", 3: strings.Repeat("W", 64)} {
+		entries[i].(map[string]any)["nickname"] = name
+	}
+	nameless := entries[1].(map[string]any)
+	nameless["user_id"], nameless["nickname"] = largest, ""
+	f.ranks(ranking)
+	f.returns("GET /v1/boards/gifts/top", ranking)
+	days := []any{}
+	for ago := range 25 {
+		days = append(days, map[string]any{
+			"date": fmt.Sprintf("2026-11-%02d", 20-ago%20), "score": 99_999 - 3000*ago, "global_rank": 19_671 + ago, "global_total": 301_000, "reached_at": "2026-11-20T01:00:00Z",
+		})
+	}
+	f.returns("GET /v1/boards/steps/history", map[string]any{"entries": days[:20], "partial": false})
+	friends, requests := []any{}, []any{}
+	for i, e := range entries {
+		friend := map[string]any{"since": "2026-10-31T23:30:00Z", "direction": "incoming"}
+		for _, key := range []string{"user_id", "nickname", "avatar_url"} {
+			friend[key] = e.(map[string]any)[key]
+		}
+		friends = append(friends, friend)
+		if i < 3 {
+			requests = append(requests, friend)
+		}
+	}
+	f.returns("GET /v1/friends", map[string]any{"friends": friends, "next_cursor": nil})
+	f.returns("GET /v1/friends/requests", map[string]any{"requests": requests})
+	f.returns("GET /v1/me", map[string]any{"user_id": "1", "nickname": "Wilhelmina van der Westerlaken", "avatar_url": ""})
+}
+
+// The page grows with the reader's letters. In windows from 320 pixels on, on phones on
+// their side, and with letters of twice the size, names stay readable and nothing is cut.
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	screens := []struct{ name, hash, ready string }{
+		{"today", "#/", rankingShown},
+		{"boards", "#/boards/gifts/top", "document.querySelector('.about') !== null && " + rankingShown},
+		{"history", "#/history", "document.querySelector('.plot canvas') !== null"},
+		{"friends", "#/friends", "document.querySelectorAll('a.inside').length > 0 && document.querySelector('.person-actions') !== null"},
+		{"profile", "#/me", "document.querySelector('#nickname') !== null"},
+	}
+	for _, reader := range []viewport{{letters: 16}, {letters: 20, language: "zh-CN"}, {letters: 24}, {letters: 32}, {letters: 32, language: "zh-CN"}} {
+		letters := reader.letters
+		t.Run(fmt.Sprintf("%d pixels %s", letters, reader.language), func(t *testing.T) {
+			t.Parallel()
+			f := newFakeService(t, false)
+			f.fillScreens()
+			p := newPage(t, viewport{width: 390, height: 844, letters: letters, language: reader.language})
+			p.open(f.URL)
+			p.until("the page asks for a token", "document.querySelector('#token') !== null")
+			if size := eval[string](p, "getComputedStyle(document.querySelector('.sign-in > p')).fontSize"); size != fmt.Sprintf("%dpx", letters) {
+				t.Errorf("text has %s", size)
+			}
+			p.screenshot(fmt.Sprintf("sign-in-390-letters-%d%s", letters, reader.language))
+			p.signIn(f.URL, fakeToken())
+			p.until("the ranking is there", rankingShown)
+			for _, s := range screens {
+				for i, v := range []viewport{{width: 320, height: 640}, phone, sideways, {width: 640, height: 400}, desktop} {
+					v.dark = i%2 == 1
+					p.emulate(v)
+					p.goTo(s.hash)
+					p.until(s.name, s.ready)
+					p.until("the window has its size", fmt.Sprintf("document.documentElement.clientWidth === %d", v.width))
+					where := fmt.Sprintf("%s-%dx%d-letters-%d%s", s.name, v.width, v.height, letters, reader.language)
+					p.checkLayout(where)
+					p.checkNames(where, letters)
+					rows := eval[int](p, "[...document.querySelectorAll('.ranking > li')].filter((e) => e.getBoundingClientRect().bottom <= innerHeight).length")
+					if v.height == sideways.height && letters == 16 && (s.name == "today" || s.name == "boards") && rows < 3 {
+						t.Errorf("%s shows %d rows", where, rows)
+					}
+					p.screenshot("size-" + where)
+				}
+			}
+		})
+	}
+}
+
+// checkNames checks that each name has room for some letters, and that what is cut is
+// cut on purpose, with an ellipsis.
+func (p *page) checkNames(where string, letters int) {
+	p.t.Helper()
+	if short := eval[[]string](p, fmt.Sprintf(`[...document.querySelectorAll('main .name')].filter((e) =>
+		e.scrollWidth > e.clientWidth && e.clientWidth < 4 * %d).map((e) => e.textContent.slice(0, 20) + ' ' + e.clientWidth)`, letters)); len(short) > 0 {
+		p.t.Errorf("%s: names are cut to %q", where, short)
+	}
+	if cut := eval[[]string](p, `[...document.querySelectorAll('main *, header *')].filter((e) => {
+		const style = getComputedStyle(e);
+		return !e.matches('.columns, .wide-column, .page, .crowned, input') && !e.closest('.visually-hidden, .plot, .strip, .chips, .picker, svg, select, .name') && e.clientWidth > 0 && style.display !== 'inline' && e.scrollWidth > e.clientWidth + 1;
+	}).map((e) => e.tagName + '.' + e.className + ' ' + e.scrollWidth + '>' + e.clientWidth)`); len(cut) > 0 {
+		p.t.Errorf("%s: contents are wider than their box: %q", where, cut)
+	}
+}

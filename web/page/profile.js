@@ -1,0 +1,102 @@
+// The viewer's own profile.
+import { fetchJSON, useFetch } from './api.js';
+import { Avatar, ErrorNotice, errorText, Name, Skeleton } from './components.js';
+import { t, tRich } from './i18n.js';
+import { html, useState } from './view.js';
+
+// fieldErrors returns a text for each field that the service refuses, by the name of
+// the field, and under form for what concerns none of them.
+function fieldErrors(error) {
+  const texts = {};
+  if (error.code === 'validation_failed') {
+    for (const field of ['nickname', 'avatar_url']) {
+      if (error.locations.includes(`body.${field}`)) texts[field] = t(`${field}_error`);
+    }
+  }
+  return Object.keys(texts).length > 0 ? texts : { form: errorText(error) };
+}
+
+function Field({ id, label, hint, error, ...input }) {
+  return html`<div class="labelled">
+    <label for=${id}>${label}</label>
+    <input
+      id=${id}
+      ...${input}
+      spellcheck=${false}
+      aria-invalid=${error ? 'true' : undefined}
+      aria-describedby=${`${id}-hint ${id}-wrong`}
+    />
+    <p id=${`${id}-hint`} class="hint">${hint}</p>
+    <p id=${`${id}-wrong`} class="wrong" role="alert">${error}</p>
+  </div>`;
+}
+
+// ProfileForm edits a profile. Each error is shown beside its field.
+function ProfileForm({ profile, save }) {
+  const [nickname, setNickname] = useState(profile.nickname);
+  const [address, setAddress] = useState(profile.avatar_url);
+  const [errors, setErrors] = useState({});
+  const [busy, setBusy] = useState(false);
+  const submit = async (event) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      setErrors({});
+      const stored = await save({ nickname, avatar_url: address.trim() });
+      setNickname(stored.nickname);
+      setAddress(stored.avatar_url);
+    } catch (error) {
+      setErrors(fieldErrors(error));
+    }
+    setBusy(false);
+  };
+  return html`<form class="profile card" onSubmit=${submit} novalidate>
+    <${Field}
+      id="nickname"
+      label=${t('nickname')}
+      hint=${t('nicknameHint')}
+      error=${errors.nickname}
+      autocomplete="nickname"
+      value=${nickname}
+      onInput=${(event) => setNickname(event.target.value)}
+    />
+    <${Field}
+      id="avatar"
+      type="url"
+      label=${t('avatar')}
+      hint=${t('avatarHint')}
+      error=${errors.avatar_url}
+      autocomplete="off"
+      value=${address}
+      onInput=${(event) => setAddress(event.target.value)}
+    />
+    <p class="wrong" role="alert">${errors.form}</p>
+    <button class="button strong" disabled=${busy}>${t('save')}</button>
+  </form>`;
+}
+
+export function Profile({ session, notify, onProfile, signOut }) {
+  const { token, user } = session;
+  const [{ data, state, error }, retry] = useFetch(token, '/v1/me');
+  const save = async (body) => {
+    const stored = await fetchJSON(token, '/v1/me', { method: 'PUT', body });
+    onProfile(stored);
+    notify(t('profileSaved'));
+    return stored;
+  };
+  const form = () => {
+    if (data) return html`<${ProfileForm} profile=${data} save=${save} />`;
+    return html`<section class="card list">
+      ${state === 'loading' ? html`<${Skeleton} rows=${3} />` : html`<${ErrorNotice} error=${error} retry=${retry} />`}
+    </section>`;
+  };
+  return html`<div class="page">
+    <header class="title">
+      <${Avatar} user=${user} size="large" />
+      <h1 tabindex="-1"><${Name} user=${user} /></h1>
+    </header>
+    <p class="hint own-id">${tRich('ownId', { id: html`<b>${user.user_id}</b>` })}</p>
+    ${form()}
+    ${!session.people && html`<button class="button" onClick=${signOut}>${t('signOut')}</button>`}
+  </div>`;
+}

@@ -1,0 +1,88 @@
+// Who is signed in: tokens from the address or a form, and the people of the demo.
+import { fetchJSON, pollInterval } from './api.js';
+import { useCallback, useEffect, useRef, useState } from './view.js';
+
+export const isDemo = document.documentElement.hasAttribute('data-demo');
+
+// decode returns a part of an address, as it is if it can't be decoded.
+export function decode(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+const handOver = '#token=';
+
+// takeToken returns the token that an app has put into the address for its web view,
+// as #token=…, or null. It removes the token from the address and from the tab's
+// history, and shows the screen of the previous hash. Browsers never send a hash.
+function takeToken(previousHash) {
+  if (!location.hash.startsWith(handOver)) return null;
+  const token = decode(location.hash.slice(handOver.length));
+  history.replaceState(history.state, '', previousHash || '#/');
+  return token;
+}
+
+export const openedToken = takeToken('');
+
+// This listener is added before all others, which thus never see a token.
+let handedOver = () => {};
+addEventListener('hashchange', (event) => {
+  const token = takeToken(new URL(event.oldURL).hash);
+  if (token) handedOver(token);
+});
+
+// onHandedOverToken sets what is called with a token that an app hands over while the
+// page is open.
+export function onHandedOverToken(callback) {
+  handedOver = callback;
+}
+
+// userOf returns the user of a token. It does not verify the token: only the
+// service can.
+export function userOf(token) {
+  const user = { user_id: '', nickname: '', avatar_url: '' };
+  try {
+    const base64 = token.split('.')[1].replace(/-/g, '+').replace(/_/g, '/');
+    return { ...user, user_id: String(JSON.parse(atob(base64)).sub ?? '') };
+  } catch {
+    return user;
+  }
+}
+
+// useDemoPeople returns {people, error, retry, renew, update}: the people whom a
+// visitor of the demo may be. renew gets their tokens again, however long that takes;
+// update(profile) replaces the profile of one of them.
+export function useDemoPeople() {
+  const [people, setPeople] = useState(null);
+  const [error, setError] = useState(null);
+  const load = useCallback(() => {
+    setError(null);
+    fetchJSON(null, '/demo/people').then((body) => setPeople(body.people), setError);
+  }, []);
+  useEffect(() => {
+    if (isDemo) load();
+  }, []);
+  const renewing = useRef(false);
+  const renew = useCallback(async () => {
+    if (renewing.current) return;
+    renewing.current = true;
+    while (renewing.current) {
+      try {
+        setPeople((await fetchJSON(null, '/demo/people')).people);
+        renewing.current = false;
+      } catch {
+        await new Promise((resolve) => {
+          setTimeout(resolve, pollInterval);
+        });
+      }
+    }
+  }, []);
+  const update = (profile) => {
+    const isSame = (person) => person.user_id === profile.user_id;
+    setPeople((were) => were.map((was) => (isSame(was) ? { ...was, ...profile } : was)));
+  };
+  return { people, error, retry: load, renew, update };
+}
