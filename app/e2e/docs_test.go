@@ -29,6 +29,8 @@ import (
 var notCommands = []struct{ doc, line, why string }{
 	{"README.md", `{"rank":1,"user_id":"1002","score":12000,`, "lines of an answer that is shown whole in Running it"},
 	{"docs/guide.md", "const response = await fetch(", "JavaScript; the page's own reader is tested in a browser"},
+	{"docs/guide.md", "https://stepboard.example.com/#token=", "an address; TestTokenInTheAddress opens one"},
+	{"docs/guide.md", "webView.evaluateJavascript(", "Kotlin; TestTokenInTheAddress runs the JavaScript in it"},
 	{"docs/operations.md", "location / {", "settings of nginx"},
 	{"docs/architecture.md", "composite = score × 2^T + (2^T - 1 - t)", "a formula"},
 }

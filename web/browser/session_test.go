@@ -66,20 +66,6 @@ func TestTokenInTheAddress(t *testing.T) {
 	p.ignoreFaults("401")
 }
 
-// A stream that reports an expired token ends the session.
-func TestTokenExpiresDuringStream(t *testing.T) {
-	t.Parallel()
-	f := newFakeService(t, false)
-	f.ranks(rankingFrom(1, 2, 3, 1))
-	f.handle("GET /v1/boards/steps/friends/stream", func(w http.ResponseWriter, _ *http.Request) {
-		ranking, _ := json.Marshal(rankingFrom(1, 2, 3, 1))
-		_, _ = w.Write([]byte("event: ranking\ndata: " + string(ranking) + "\n\nevent: error\ndata: {\"status\":401,\"code\":\"unauthenticated\"}\n\n"))
-	})
-	p := newPage(t, phone)
-	p.signIn(f.URL, fakeToken())
-	p.until("the page asks for a token", "document.querySelector('.wrong')?.textContent === 'This token is not valid, or no longer. Get a new one.'")
-}
-
 // People see their name and edit their profile; errors are shown beside their field.
 func TestProfile(t *testing.T) {
 	t.Parallel()
