@@ -70,6 +70,7 @@ type Options struct {
 	Log      *slog.Logger
 	Verifier *auth.Verifier
 	// StreamLimits limits streams of rankings. The zero value means the defaults.
+	// PerAddress comes from Config.
 	StreamLimits stream.Limits
 	// Traces records traces, unless it is nil. The caller closes it after Close,
 	// because spans may end until then.
@@ -176,6 +177,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		return err
 	}
 	a.Ranking = ranking.New(a.Catalog, a.Boards, a.Archive, a.Friends, a.Users, o.Clock)
+	o.StreamLimits.PerAddress = o.Config.Limits.StreamsPerAddress
 	a.Streams = stream.New(a.Ranking, o.StreamLimits)
 	a.registry.MustRegister(newStreamCollector(a.Streams))
 	return a.buildHandler(o, names)
@@ -301,7 +303,8 @@ func (a *App) buildHandler(o Options, names keys.Builder) (err error) {
 		Friends: a.Friends, FriendRequests: a.Friends, Profiles: a.Users,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters,
 		Tokens: o.Verifier, Limits: limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
-		ProbesOnly: !o.Roles.API, MetricsElsewhere: o.Config.HTTP.MetricsAddr != "", Ready: a.ready, Clock: o.Clock,
+		LimitAddresses: o.Config.Limits.AddressPerMinute > 0 || o.Config.Limits.StreamsPerAddress > 0,
+		ProbesOnly:     !o.Roles.API, MetricsElsewhere: o.Config.HTTP.MetricsAddr != "", Ready: a.ready, Clock: o.Clock,
 		Registry: a.registry, Log: o.Log, Version: Version, Extra: o.Extra,
 		Traces: o.Traces.Provider(), Sampled: o.Traces.sampled,
 	})

@@ -17,7 +17,7 @@ type Config struct {
 	Redis    Redis    `koanf:"redis" doc:"Redis holds the boards of the last days. Its maxmemory-policy must be noeviction, or serve refuses to start."`
 	Postgres Postgres `koanf:"postgres" doc:"Postgres holds everything that must outlive Redis."`
 	Auth     Auth     `koanf:"auth" doc:"Which tokens are accepted. serve requires a secret or a JWKS, and accepts the tokens of both."`
-	Limits   Limits   `koanf:"limits" doc:"How often somebody may call. All processes count together, in the boards' Redis. A process asks Redis only about callers who have used a tenth of their limit there within a minute. Calls over a limit get 429 with Retry-After. If Redis does not answer in time, calls pass uncounted. Tokens of scope service or admin have no limit."`
+	Limits   Limits   `koanf:"limits" doc:"How often somebody may call. All processes count calls together, in the boards' Redis. A process asks Redis only about callers who have used a tenth of their limit there within a minute. Calls over a limit get 429 with Retry-After. If Redis does not answer in time, calls pass uncounted. Tokens of scope service or admin have no limit."`
 	Ingest   Ingest   `koanf:"ingest" doc:"How uploads reach the boards."`
 	Boards   []Board  `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"A list of boards, each with a name of its own."`
 	HotDays  int      `koanf:"hot_days" validate:"min=2,max=30" doc:"For how many days after its own a day stays in Redis, 2 to 30. A change takes effect with the next day that is made."`
@@ -72,8 +72,9 @@ type Auth struct {
 
 // Limits holds the rate limits of callers.
 type Limits struct {
-	UserPerMinute    int `koanf:"user_per_minute" validate:"min=0,max=1000000" doc:"Most calls of a user in a minute, at once or one by one. 0: no limit. 600 is far above what a person's phone needs."`
-	AddressPerMinute int `koanf:"address_per_minute" validate:"min=0,max=10000000" doc:"Most calls from an address in a minute, with or without a good token. 0: no limit. Many phones share an address, so do not set it much below 6000. Behind a proxy, set http.trusted_proxies; otherwise all of its callers share one limit."`
+	UserPerMinute     int `koanf:"user_per_minute" validate:"min=0,max=1000000" doc:"Most calls of a user in a minute, at once or one by one. 0: no limit. 600 is far above what a person's phone needs."`
+	AddressPerMinute  int `koanf:"address_per_minute" validate:"min=0,max=10000000" doc:"Most calls from an address in a minute, with or without a good token. 0: no limit. Many phones share an address, so do not set it much below 6000. Behind a proxy, set http.trusted_proxies; otherwise all of its callers share one limit."`
+	StreamsPerAddress int `koanf:"streams_per_address" validate:"min=0,max=1000000" doc:"Most open streams of rankings from an address, in one process. 0: no limit. A user has at most five. Tokens of scope service and admin do not count. Behind a proxy, set http.trusted_proxies."`
 }
 
 // Ingest holds the settings of uploads and queues.
@@ -169,7 +170,7 @@ func Default() Config {
 		HTTP:     HTTP{Addr: "127.0.0.1:8080", MaxConnections: 10_000, TrustedProxies: []string{}},
 		Redis:    Redis{Mode: "single", Addrs: []string{"127.0.0.1:6379"}},
 		Postgres: Postgres{MaxConns: 20},
-		Limits:   Limits{UserPerMinute: 600, AddressPerMinute: 6000},
+		Limits:   Limits{UserPerMinute: 600, AddressPerMinute: 6000, StreamsPerAddress: 100},
 		Ingest: Ingest{
 			Mode: "direct", FlushInterval: time.Second, BatchSize: 100_000, Rewind: 10 * time.Minute,
 			Redis: IngestRedis{Mode: "single", Addrs: []string{}, MaxUpdates: 50_000_000, Keep: time.Hour, ClaimAfter: time.Minute},

@@ -65,14 +65,14 @@ type TokenVerifier interface {
 
 // RateLimiter counts the calls of users and addresses.
 type RateLimiter interface {
-	Addresses() bool
 	Take(ctx context.Context, user models.RowID, address string) error
 }
 
 // authenticator decides which calls go through to their handlers.
 type authenticator struct {
-	tokens TokenVerifier
-	limits RateLimiter
+	tokens         TokenVerifier
+	limits         RateLimiter
+	limitAddresses bool // whether limits of addresses are on
 	// warnUntrusted is called for each call that has X-Forwarded-For while no proxy
 	// is trusted; nil if one is.
 	warnUntrusted func()
@@ -87,7 +87,7 @@ func newUntrustedProxyWarning(trustedProxies []string, log *slog.Logger) func() 
 	}
 	return sync.OnceFunc(func() {
 		log.Warn("a call has X-Forwarded-For, but http.trusted_proxies is empty: all callers behind a proxy share the limit " +
-			"of its address; set http.trusted_proxies or limits.address_per_minute")
+			"of its address; set http.trusted_proxies or turn the limits of addresses off")
 	})
 }
 
@@ -96,8 +96,11 @@ func newUntrustedProxyWarning(trustedProxies []string, log *slog.Logger) func() 
 func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context)) {
 	c := humagin.Unwrap(hctx)
 	caller, err := a.identify(hctx.Header("Authorization"))
-	if limited := a.countCall(c, caller); limited != nil {
-		err = limited
+	user, address := a.limited(c, caller)
+	if user != 0 || address != "" {
+		if limited := a.limits.Take(c.Request.Context(), user, address); limited != nil {
+			err = limited
+		}
 	}
 	if err == nil {
 		by, _ := hctx.Operation().Metadata[audienceKey].(audience)
@@ -114,7 +117,7 @@ func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context))
 		writeProblem(c, err)
 		return
 	}
-	next(huma.WithValue(hctx, callerKey{}, caller))
+	next(huma.WithValue(hctx, callerKey{}, &requester{caller, address}))
 }
 
 // checkQuery refuses the parts of a query that would be ignored silently: pairs
@@ -145,25 +148,23 @@ func (a *authenticator) identify(header string) (*auth.Caller, error) {
 	return a.tokens.Verify(token)
 }
 
-// countCall counts a call against the rate limits, whether it may be made or not;
-// caller is nil if it is not known. Services and operators are not limited: one of their addresses may act for
-// every user.
-func (a *authenticator) countCall(c *gin.Context, caller *auth.Caller) error {
-	var user models.RowID
+// limited returns the user and the address whose limits a call is subject to, 0 and ""
+// for none; caller is nil if it is not known. Services and operators are not limited,
+// because one of their addresses may act for every user.
+func (a *authenticator) limited(c *gin.Context, caller *auth.Caller) (user models.RowID, address string) {
 	if caller != nil {
 		if caller.Service || caller.Admin {
-			return nil
+			return 0, ""
 		}
 		user = caller.User
 	}
-	var address string
-	if a.limits.Addresses() {
+	if a.limitAddresses {
 		address = addressOf(c)
 		if a.warnUntrusted != nil && c.Request.Header.Get(forwardedFor) != "" {
 			a.warnUntrusted()
 		}
 	}
-	return a.limits.Take(c.Request.Context(), user, address)
+	return user, address
 }
 
 const forwardedFor = "X-Forwarded-For"

@@ -20,10 +20,7 @@ import (
 // limits is a fake handlers.RateLimiter.
 type limits struct {
 	*recorder
-	addresses bool
 }
-
-func (l limits) Addresses() bool { return l.addresses }
 
 func (l limits) Take(_ context.Context, user models.RowID, address string) error {
 	return l.record("Take", user, address)
@@ -60,13 +57,13 @@ func TestLimits(t *testing.T) {
 	limited := &models.Error{Code: models.CodeRateLimited, Message: "too often", Wait: 1500 * time.Millisecond}
 	const refused = "429 rate_limited: too often"
 	config := func(r *recorder) handlers.Config {
-		return handlers.Config{Limits: limits{recorder: r}, Boards: boards{list: []*catalog.Board{}}}
+		return handlers.Config{Limits: limits{recorder: r}, LimitAddresses: true, Boards: boards{list: []*catalog.Board{}}}
 	}
 	runCases(t, config, []testCase{
-		{"a user", "1001", listBoards, "", nil, []string{"Take 1001 "}, `200 {"boards":[]}`},
-		{"a user above the limit", "1001", listBoards, "", limited, []string{"Take 1001 "}, refused},
-		{"a broken token above the limit", "ann", listBoards, "", limited, []string{"Take 0 "}, refused},
-		{"a call that is forbidden, above the limit", "1001", "GET /v1/admin/archives", "", limited, []string{"Take 1001 "}, refused},
+		{"a user", "1001", listBoards, "", nil, []string{"Take 1001 192.0.2.1"}, `200 {"boards":[]}`},
+		{"a user above the limit", "1001", listBoards, "", limited, []string{"Take 1001 192.0.2.1"}, refused},
+		{"a broken token above the limit", "ann", listBoards, "", limited, []string{"Take 0 192.0.2.1"}, refused},
+		{"a call that is forbidden, above the limit", "1001", "GET /v1/admin/archives", "", limited, []string{"Take 1001 192.0.2.1"}, refused},
 		{"a service", "service", listBoards, "", limited, nil, `200 {"boards":[]}`},
 		{"an operator", "admin", listBoards, "", limited, nil, `200 {"boards":[]}`},
 	})
@@ -101,7 +98,7 @@ func TestAddresses(t *testing.T) {
 		{"text", []string{"192.0.2.1"}, []string{"unknown"}, "Take 1001 192.0.2.1"},
 	} {
 		r := &recorder{}
-		api := newAPI(t, handlers.Config{Limits: limits{r, true}, Boards: boards{}, TrustedProxies: tt.trusted})
+		api := newAPI(t, handlers.Config{Limits: limits{r}, LimitAddresses: true, Boards: boards{}, TrustedProxies: tt.trusted})
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/boards", nil)
 		request.Header.Set("Authorization", "Bearer 1001")
 		request.Header["X-Forwarded-For"] = tt.forwarded
@@ -129,7 +126,7 @@ func TestUntrustedProxyIsReported(t *testing.T) {
 	} {
 		var log bytes.Buffer
 		api := newAPI(t, handlers.Config{
-			Limits: limits{&recorder{}, tt.limited}, Boards: boards{}, TrustedProxies: tt.trusted, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Limits: limits{&recorder{}}, LimitAddresses: tt.limited, Boards: boards{}, TrustedProxies: tt.trusted, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		})
 		for range 3 {
 			get(t, api, "/v1/boards", append([]string{"Authorization", "Bearer 1001"}, tt.headers...)...)

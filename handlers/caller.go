@@ -7,10 +7,18 @@ import (
 	"stepboard/services/auth"
 )
 
-// callerKey is the key of the caller in a request's context.
+// callerKey is the key of the requester in a request's context.
 type callerKey struct{}
 
-func callerFrom(ctx context.Context) *auth.Caller { return ctx.Value(callerKey{}).(*auth.Caller) }
+// requester is the caller of a request.
+type requester struct {
+	*auth.Caller
+
+	// address is the address whose limits the request is subject to; "" for none.
+	address string
+}
+
+func callerFrom(ctx context.Context) *requester { return ctx.Value(callerKey{}).(*requester) }
 
 // OnBehalf is the parameter with which a service names the user that it acts for.
 type OnBehalf struct {

@@ -174,8 +174,6 @@ func (tokenNames) Verify(token string) (*auth.Caller, error) {
 // noLimits limits nobody.
 type noLimits struct{}
 
-func (noLimits) Addresses() bool { return false }
-
 func (noLimits) Take(context.Context, models.RowID, string) error { return nil }
 
 // accepted returns the value of stepboard_uploads_accepted_total for a board.

@@ -42,6 +42,8 @@ type Config struct {
 	// call.
 	Tokens TokenVerifier
 	Limits RateLimiter
+	// LimitAddresses reports whether calls or streams are limited by address.
+	LimitAddresses bool
 	// TrustedProxies are the addresses and networks of proxies whose
 	// X-Forwarded-For is believed.
 	TrustedProxies []string
@@ -146,7 +148,7 @@ func New(c Config) (http.Handler, error) {
 	if c.ProbesOnly {
 		return handler, nil
 	}
-	authenticator := &authenticator{c.Tokens, c.Limits, newUntrustedProxyWarning(c.TrustedProxies, c.Log)}
+	authenticator := &authenticator{c.Tokens, c.Limits, c.LimitAddresses, newUntrustedProxyWarning(c.TrustedProxies, c.Log)}
 	api := newHuma(engine, c.Version)
 	api.UseMiddleware(authenticator.authenticate)
 	c.routes(api, m)

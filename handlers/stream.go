@@ -16,7 +16,7 @@ import (
 
 // StreamService polls rankings among friends for subscribers.
 type StreamService interface {
-	Subscribe(ctx context.Context, q stream.Query) (*stream.Subscriber, error)
+	Subscribe(ctx context.Context, q stream.Query, address string) (*stream.Subscriber, error)
 	Limits() stream.Limits
 }
 
@@ -35,7 +35,7 @@ var streamFriends = operation{
 		"Each `ranking` event's data is what GET /v1/boards/{board}/friends answers; `?limit=` is the size of the page. " +
 		"A comment every 15 seconds keeps the connection open. An `error` event with a problem ends the stream; its code is `unauthenticated` " +
 		"when the token has expired: get a new one and connect again. It also ends when the service stops, " +
-		"and after five minutes, so that the token is checked again; connect again then. A user may have five streams at once.",
+		"and after five minutes, so that the token is checked again; connect again then. A user may have five streams at once, and an address `limits.streams_per_address`.",
 	errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusTooManyRequests},
 	responses: func() map[string]*huma.Response {
 		return map[string]*huma.Response{"200": {
@@ -61,7 +61,7 @@ func (h *streamHandlers) friends(ctx context.Context, in *streamInput) (*huma.St
 	}
 	starting, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	subscriber, err := h.streams.Subscribe(starting, stream.Query{Board: in.Board, Viewer: viewer, Limit: in.Limit})
+	subscriber, err := h.streams.Subscribe(starting, stream.Query{Board: in.Board, Viewer: viewer, Limit: in.Limit}, callerFrom(ctx).address)
 	if err != nil {
 		return nil, err
 	}

@@ -160,8 +160,8 @@ func TestStreamEndsWithAnError(t *testing.T) {
 // refusing is a fake handlers.StreamService that refuses every subscriber.
 type refusing struct{ *recorder }
 
-func (s refusing) Subscribe(_ context.Context, q stream.Query) (*stream.Subscriber, error) {
-	err := s.record("Subscribe", q)
+func (s refusing) Subscribe(_ context.Context, q stream.Query, address string) (*stream.Subscriber, error) {
+	err := s.record("Subscribe", q, "from "+address)
 	if err == nil {
 		err = errors.New("this fake always fails")
 	}
@@ -174,12 +174,12 @@ func TestStreamIsRefused(t *testing.T) {
 	t.Parallel()
 	const request = "GET /v1/boards/steps/friends/stream"
 	config := func(r *recorder) handlers.Config { return handlers.Config{Streams: refusing{r}} }
-	subscribed := []string{"Subscribe {Board:steps Viewer:1001 Limit:50}"}
+	subscribed := []string{"Subscribe {Board:steps Viewer:1001 Limit:50} from "}
 	runCases(t, config, []testCase{
 		{"too many streams", "1001", request, "", models.Errorf(models.CodeRateLimited, "enough"), subscribed, "429 rate_limited: enough"},
 		{"the store is away", "1001", request, "", errUnavailable, subscribed, wantUnavailable},
 		{"an unknown error", "1001", request, "", errUnknown, subscribed, wantInternal},
-		{"a service for a user", "service", request + "?user_id=1001&limit=7", "", errUnavailable, []string{"Subscribe {Board:steps Viewer:1001 Limit:7}"}, wantUnavailable},
+		{"a service for a user", "service", request + "?user_id=1001&limit=7", "", errUnavailable, []string{"Subscribe {Board:steps Viewer:1001 Limit:7} from "}, wantUnavailable},
 		{"a service for nobody", "service", request, "", nil, nil,
 			"422 validation_failed: query.user_id: a service token must name the user that it acts for"},
 		{"too large a page", "1001", request + "?limit=201", "", nil, nil, "422 validation_failed: query.limit: …"},

@@ -115,7 +115,7 @@ func newSimulation(ctx context.Context, o Options, log *slog.Logger) (*simulatio
 func (s *simulation) build(ctx context.Context, addr string) error {
 	cfg := config.Default()
 	cfg.Auth.HS256Secret = rand.Text() + rand.Text()
-	cfg.Limits.UserPerMinute, cfg.Limits.AddressPerMinute = 0, 0
+	cfg.Limits = config.Limits{}
 	cfg.Boards = append(cfg.Boards, giftBoards(s.clock())...)
 	secret := []byte(cfg.Auth.HS256Secret)
 	s.sign = func(user models.RowID) (string, error) {

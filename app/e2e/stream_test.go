@@ -90,12 +90,19 @@ func (s *streamServer) open(user models.RowID, query string) (e *events, status 
 // openWith is open with a token.
 func (s *streamServer) openWith(token, query string) (e *events, status int, kind string) {
 	s.t.Helper()
+	return s.openFrom("", token, query)
+}
+
+// openFrom is openWith behind a proxy that names the client's address.
+func (s *streamServer) openFrom(address, token, query string) (e *events, status int, kind string) {
+	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/v1/boards/steps/friends/stream"+query, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("X-Forwarded-For", address)
 	res, err := http.DefaultClient.Do(r) //nolint:bodyclose // events.close does
 	if err != nil {
 		cancel()
@@ -265,6 +272,36 @@ func TestStreamIsRefused(t *testing.T) {
 	first.close()
 	testenv.Eventually(t, "the place is free", func() bool { return s.app.Streams.Subscribers() == 2 })
 	s.subscribe(3)
+}
+
+// An address, or an IPv6 network, has a share of the streams. Backends have none.
+func TestStreamsOfAnAddress(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	env.Config.Limits.StreamsPerAddress = 2
+	env.Config.HTTP.TrustedProxies = []string{"127.0.0.0/8"}
+	s := newStreamServer(t, env, stream.Limits{})
+	want := func(status int, address, token, query string) *events {
+		t.Helper()
+		e, got, _ := s.openFrom(address, token, query)
+		if got != status {
+			t.Errorf("from %s%s: %d, want %d", address, query, got, status)
+		}
+		return e
+	}
+	user := func(id models.RowID) string { return harness.Token(t, id, "") }
+	for _, network := range []string{"203.0.113.7", "2001:db8::"} {
+		open := s.app.Streams.Subscribers()
+		first := want(http.StatusOK, network, user(1), "")
+		want(http.StatusOK, network, user(2), "")
+		want(http.StatusTooManyRequests, network, user(3), "")
+		want(http.StatusOK, network, harness.Token(t, 0, auth.ScopeService), "?user_id=3")
+		first.close()
+		testenv.Eventually(t, "the place is free", func() bool { return s.app.Streams.Subscribers() == open+2 })
+		want(http.StatusOK, network, user(3), "")
+	}
+	want(http.StatusTooManyRequests, "2001:db8::ff", user(4), "")
+	want(http.StatusOK, "203.0.113.8", user(4), "")
 }
 
 // Streams end without an error when the service stops, and at the end of their

@@ -74,6 +74,7 @@ func Flags(cfg config.Config) []string {
 		"--auth.hs256_secret=" + cfg.Auth.HS256Secret,
 		fmt.Sprintf("--limits.user_per_minute=%d", cfg.Limits.UserPerMinute),
 		fmt.Sprintf("--limits.address_per_minute=%d", cfg.Limits.AddressPerMinute),
+		fmt.Sprintf("--limits.streams_per_address=%d", cfg.Limits.StreamsPerAddress),
 		"--http.addr=127.0.0.1:0",
 		"--log.level=info",
 	}

@@ -137,7 +137,7 @@ func RealConfig(t testing.TB) *Env {
 // exceed.
 func unlimited() config.Config {
 	cfg := config.Default()
-	cfg.Limits.UserPerMinute, cfg.Limits.AddressPerMinute = 0, 0
+	cfg.Limits = config.Limits{}
 	return cfg
 }
 

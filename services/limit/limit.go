@@ -61,9 +61,6 @@ func New(limits Limits, counter Counter) *Service {
 // Stats returns the counts of this process.
 func (s *Service) Stats() *Stats { return &s.stats }
 
-// Addresses reports whether the addresses of calls are limited.
-func (s *Service) Addresses() bool { return s.limits.Address > 0 }
-
 // Take counts a call of a user (0 for none) from an address ("" for one that is
 // not limited). It returns CodeRateLimited if the call exceeds a limit. Redis is
 // asked only about callers who have used a tenth of their limit in this process
@@ -85,7 +82,7 @@ func (s *Service) Take(ctx context.Context, user models.RowID, address string) e
 			}))
 		}
 	}
-	if network := rateLimitKey(address); s.limits.Address > 0 && network != "" {
+	if network := Network(address); s.limits.Address > 0 && network != "" {
 		if n := s.addresses.add(network, now); n > 0 {
 			counts = append(counts, s.count(ctx, "this address", &s.stats.Addresses, func(ctx context.Context) (time.Duration, error) {
 				wait, err := s.counter.Address(ctx, network, s.limits.Address, n)
@@ -160,9 +157,9 @@ func (s *Service) count(ctx context.Context, who string, refused *atomic.Int64, 
 	return counted
 }
 
-// rateLimitKey returns the network that a client address is counted under: the
-// address itself for IPv4, its /64 for IPv6, "" if it is not an address.
-func rateLimitKey(address string) string {
+// Network returns the network that a client address is counted under: the address
+// itself for IPv4, its /64 for IPv6, "" if it is not an address.
+func Network(address string) string {
 	addr, err := netip.ParseAddr(address)
 	if err != nil {
 		return ""

@@ -267,12 +267,3 @@ func TestTakeAfterAMinute(t *testing.T) {
 		}
 	})
 }
-
-func TestAddresses(t *testing.T) {
-	t.Parallel()
-	for perMinute, want := range map[int]bool{0: false, 1: true} {
-		if got := limit.New(limit.Limits{User: 1, Address: perMinute}, nil).Addresses(); got != want {
-			t.Errorf("with %d calls a minute: %v", perMinute, got)
-		}
-	}
-}

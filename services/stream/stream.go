@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"stepboard/models"
+	"stepboard/services/limit"
 	"stepboard/services/ranking"
 )
 
@@ -48,6 +49,9 @@ type Limits struct {
 	MaxDuration time.Duration
 	// PerUser and Total bound the subscribers in this process: 5 and 2,000.
 	PerUser, Total int
+	// PerAddress bounds the subscribers of a network (limit.Network) in this process;
+	// 0: no limit.
+	PerAddress int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -74,19 +78,20 @@ type Service struct {
 	rankings Rankings
 	limits   Limits
 
-	mu      sync.Mutex
-	closed  bool
-	total   int
-	perUser map[models.RowID]int
-	pollers map[Query]*poller
-	running sync.WaitGroup
+	mu         sync.Mutex
+	closed     bool
+	total      int
+	perUser    map[models.RowID]int
+	perAddress map[string]int // by network
+	pollers    map[Query]*poller
+	running    sync.WaitGroup
 }
 
 // New returns a service. The caller must call Close.
 func New(rankings Rankings, limits Limits) *Service {
 	return &Service{
 		rankings: rankings, limits: limits.withDefaults(),
-		perUser: make(map[models.RowID]int), pollers: make(map[Query]*poller),
+		perUser: make(map[models.RowID]int), perAddress: make(map[string]int), pollers: make(map[Query]*poller),
 	}
 }
 
@@ -131,6 +136,7 @@ type Subscriber struct {
 
 	service *Service
 	user    models.RowID
+	network string // "" if it is not limited
 	updates chan []byte
 	stopped bool
 
@@ -140,19 +146,20 @@ type Subscriber struct {
 	err    error
 }
 
-// Subscribe reads the ranking once and subscribes to its changes. The caller must
-// call Stop. Errors: those of the ranking; CodeRateLimited if the user or all
-// users together have as many subscriptions as the limits allow; CodeUnavailable
-// if the service is closed.
-func (s *Service) Subscribe(ctx context.Context, q Query) (*Subscriber, error) {
-	if err := s.reserve(q.Viewer); err != nil {
+// Subscribe reads the ranking once and subscribes a client at an address, which is ""
+// for one that is not limited, to its changes. The caller must call Stop. Errors:
+// those of the ranking; CodeRateLimited if the user, the address or all users
+// together have as many subscriptions as the limits allow; CodeUnavailable if the
+// service is closed.
+func (s *Service) Subscribe(ctx context.Context, q Query, address string) (*Subscriber, error) {
+	sub := &Subscriber{service: s, user: q.Viewer, network: limit.Network(address), updates: make(chan []byte, 1)}
+	if err := s.reserve(sub); err != nil {
 		return nil, err
 	}
-	sub := &Subscriber{service: s, user: q.Viewer, updates: make(chan []byte, 1)}
 	sub.Updates = sub.updates
 	first, err := s.poll(ctx, q)
 	if err != nil {
-		s.release(q.Viewer)
+		s.release(sub)
 		return nil, err
 	}
 	sub.First, sub.last = first, first
@@ -160,30 +167,37 @@ func (s *Service) Subscribe(ctx context.Context, q Query) (*Subscriber, error) {
 	return sub, nil
 }
 
-// reserve counts a subscription of the user, within the limits.
-func (s *Service) reserve(user models.RowID) error {
+// reserve counts a subscription, within the limits.
+func (s *Service) reserve(sub *Subscriber) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	user, network, most := sub.user, sub.network, s.limits.PerAddress
 	switch {
 	case s.closed:
 		return models.Unavailable("subscribe", context.Canceled)
 	case s.perUser[user] >= s.limits.PerUser:
 		return models.Errorf(models.CodeRateLimited, "this user has %d streams already: close one of them first", s.perUser[user])
+	case most > 0 && network != "" && s.perAddress[network] >= most:
+		return models.Errorf(models.CodeRateLimited, "this address has %d streams already; poll the ranking instead", most)
 	case s.total >= s.limits.Total:
 		return models.Errorf(models.CodeRateLimited, "too many streams are open; poll the ranking instead")
 	}
 	s.total++
 	s.perUser[user]++
+	s.perAddress[network]++
 	return nil
 }
 
 // release undoes reserve.
-func (s *Service) release(user models.RowID) {
+func (s *Service) release(sub *Subscriber) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.total--
-	if s.perUser[user]--; s.perUser[user] == 0 {
-		delete(s.perUser, user)
+	if s.perUser[sub.user]--; s.perUser[sub.user] == 0 {
+		delete(s.perUser, sub.user)
+	}
+	if s.perAddress[sub.network]--; s.perAddress[sub.network] == 0 {
+		delete(s.perAddress, sub.network)
 	}
 }
 
@@ -236,7 +250,7 @@ func (sub *Subscriber) Stop() {
 		}
 	}
 	s.mu.Unlock()
-	s.release(sub.user)
+	s.release(sub)
 }
 
 // Err returns why the subscription has ended: nil if the service was closed. It
