@@ -26,6 +26,7 @@ import (
 	"stepboard/services/auth"
 	"stepboard/services/batch"
 	"stepboard/services/board"
+	"stepboard/services/cache"
 	"stepboard/services/catalog"
 	"stepboard/services/clock"
 	"stepboard/services/directory"
@@ -99,6 +100,7 @@ type App struct {
 	Catalog     *catalog.Catalog
 	Boards      *board.Store
 	Friends     *friends.Service
+	Sets        *cache.Store
 	Users       *directory.Service
 	Ranking     *ranking.Service
 	Streams     *stream.Service
@@ -187,7 +189,8 @@ func (a *App) build(ctx context.Context, o Options) error {
 func (a *App) buildBoards(o Options, names keys.Builder) {
 	a.Catalog = catalog.New(catalog.NewStore(o.Stores.Gorm), o.Clock, o.Config.HotDays, o.Log)
 	a.Boards = board.NewStore(o.Stores.Redis, names, o.Clock)
-	a.Friends = friends.New(friends.NewStore(o.Stores.Friends.Gorm), friends.NewCache(o.Stores.Redis, names), o.Log)
+	a.Sets = cache.NewStore(o.Stores.Redis, names)
+	a.Friends = friends.New(friends.NewStore(o.Stores.Friends.Gorm), a.Sets, o.Log)
 	a.Users = directory.New(directory.NewStore(o.Stores.Gorm), o.Log)
 	a.losses = newQueueDetector(o, names)
 	archives := archive.NewStore(o.Stores.Gorm, o.Stores.Archive.Gorm, o.Stores.Archive.Pool)
@@ -281,7 +284,7 @@ func (a *App) buildJobs(o Options) error {
 	for i := range list {
 		list[i].MetricsOnly = !o.Roles.Jobs
 	}
-	list = append(list, a.newFriendsJob(o, names))
+	list = append(list, a.newSetsJob(o, names))
 	if a.Replayer != nil {
 		list = append(list, a.newReplayJob())
 	}

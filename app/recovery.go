@@ -36,14 +36,13 @@ func (a *App) newReplayJob() jobs.Job {
 	return job
 }
 
-// newFriendsJob returns the job that drops friend sets after a loss. Every process
-// that changes friendships runs it. It is not traced either.
-func (a *App) newFriendsJob(o Options, names keys.Builder) jobs.Job {
+// newSetsJob returns the job that drops cached sets after a loss. Every process that
+// changes such sets runs it. It is not traced either.
+func (a *App) newSetsJob(o Options, names keys.Builder) jobs.Job {
 	r := recovery.Recovery{
-		Detector: recovery.NewWriterDetector(o.Stores.Redis, names, recovery.Friends), Replay: a.Friends.DropStale(o.Clock),
-		Lease: "friends/drop", Leases: a.leases,
+		Detector: recovery.NewWriterDetector(o.Stores.Redis, names, recovery.Sets), Replay: a.Sets.DropStale(o.Clock),
 	}
-	job := jobs.Friends(r.Run)
+	job := jobs.Sets(r.Run)
 	job.MetricsOnly = !o.Roles.API
 	return job
 }

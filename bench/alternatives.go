@@ -97,10 +97,11 @@ func (e *environment) newAlternatives(ctx context.Context) (*alternatives, error
 	for v := range e.viewers {
 		// An intersection ranks the members of the set, so the viewer must be one.
 		user := viewer(v).String()
-		pipe := e.rdb.Pipeline()
-		pipe.SUnionStore(ctx, alt.circle(user), e.keys.friends(user))
-		pipe.SAdd(ctx, alt.circle(user), user)
-		if _, err := pipe.Exec(ctx); err != nil {
+		members, err := e.keys.friends(ctx, e.rdb, viewer(v))
+		if err != nil {
+			return nil, err
+		}
+		if err := e.rdb.SAdd(ctx, alt.circle(user), append(members, user)).Err(); err != nil {
 			return nil, err
 		}
 	}
@@ -179,7 +180,7 @@ func (alt *alternatives) checkResults(ctx context.Context) error {
 
 // inProcess does what the service does.
 func (alt *alternatives) inProcess(ctx context.Context, user models.RowID) (result, error) {
-	members, err := alt.rdb.SMembers(ctx, alt.keys.friends(user.String())).Result()
+	members, err := alt.keys.friends(ctx, alt.rdb, user)
 	if err != nil {
 		return result{}, err
 	}
@@ -193,7 +194,7 @@ func (alt *alternatives) inProcess(ctx context.Context, user models.RowID) (resu
 
 // zscoreLoop makes one round trip for each friend.
 func (alt *alternatives) zscoreLoop(ctx context.Context, user models.RowID) (result, error) {
-	members, err := alt.rdb.SMembers(ctx, alt.keys.friends(user.String())).Result()
+	members, err := alt.keys.friends(ctx, alt.rdb, user)
 	if err != nil {
 		return result{}, err
 	}

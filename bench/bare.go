@@ -15,6 +15,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/redis/go-redis/v9"
 
+	"stepboard/internal/keys"
 	"stepboard/models"
 	"stepboard/services/score"
 )
@@ -81,7 +82,12 @@ func serveBare(ctx context.Context, redisAddr string, keys sharedKeys, limit int
 // rank reads SMEMBERS and ZMSCORE, sorts, and responds.
 func (b *bare) rank(c *gin.Context) {
 	ctx, user := c.Request.Context(), c.Param("user")
-	members, err := b.rdb.SMembers(ctx, b.keys.friends(user)).Result()
+	id, err := models.ParseRowID(user)
+	if err != nil {
+		c.Status(http.StatusNotFound)
+		return
+	}
+	members, err := b.keys.friends(ctx, b.rdb, id)
 	if err != nil {
 		c.Status(http.StatusInternalServerError)
 		return
@@ -143,7 +149,15 @@ type sharedKeys struct {
 	prefix, board string
 }
 
-func (k sharedKeys) friends(user string) string { return k.prefix + "friends:{" + user + "}" }
+// friends reads a user's friend set, without its stamp.
+func (k sharedKeys) friends(ctx context.Context, rdb redis.UniversalClient, user models.RowID) ([]string, error) {
+	members, err := rdb.SMembers(ctx, k.set(user)).Result()
+	return slices.DeleteFunc(members, func(m string) bool { return m[0] == '-' }), err
+}
+
+func (k sharedKeys) set(user models.RowID) string {
+	return keys.Builder{Prefix: k.prefix}.Set(keys.Friends, int64(user))
+}
 
 // uploadKey names a copy of the board, which the bare handler's uploads change.
 const uploadKey = "bare:uploads"

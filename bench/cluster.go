@@ -38,7 +38,7 @@ func startRedis(ctx context.Context, folder string, more ...string) (*process, e
 		return nil, err
 	}
 	cmd := exec.Command("redis-server", append([]string{
-		"--bind", "127.0.0.1", "--port", port, "--dir", dir, "--save", "", "--appendonly", "no", "--set-max-intset-entries", "5000",
+		"--bind", "127.0.0.1", "--port", port, "--dir", dir, "--save", "", "--appendonly", "no", "--set-max-intset-entries", "5001",
 	}, more...)...)
 	cmd.Stdout = log
 	return startProcess(cmd, func() (string, error) {

@@ -18,6 +18,8 @@ import (
 	"stepboard/config"
 	"stepboard/internal/keys"
 	"stepboard/internal/stores"
+	"stepboard/models"
+	"stepboard/services/cache"
 )
 
 const (
@@ -213,20 +215,20 @@ func (c *costs) newViewers(ctx context.Context, friends, among int, sites ...*si
 	if c.used > costSmallest {
 		return nil, fmt.Errorf("-viewers is too much for a board of %d", costSmallest)
 	}
-	keys := keys.Builder{Prefix: c.keys.prefix}
 	for _, s := range sites {
 		rng := mathrand.New(mathrand.NewPCG(13, uint64(g.first)))
 		for v := range g.viewers {
 			seen := make(map[int]bool, friends)
-			members := make([]any, 0, friends)
+			members := make([]models.RowID, 0, friends)
 			for len(members) < friends {
 				if i := rng.IntN(among); !seen[i] && i != g.first+v {
 					seen[i] = true
-					members = append(members, firstUser+i)
+					members = append(members, models.RowID(firstUser+i))
 				}
 			}
-			key := keys.Friends(viewer(g.first + v))
-			if err := errors.Join(s.rdb.SAdd(ctx, key, members...).Err(), s.rdb.Expire(ctx, key, time.Hour).Err()); err != nil {
+			sets := cache.New(cache.NewStore(s.rdb, keys.Builder{Prefix: c.keys.prefix}), keys.Friends,
+				func(context.Context, models.RowID) ([]models.RowID, error) { return members, nil }, c.log())
+			if _, err := sets.Members(ctx, viewer(g.first+v)); err != nil {
 				return nil, err
 			}
 		}

@@ -43,8 +43,7 @@ func (e *environment) rankingRequest(board, token, more string) []byte {
 
 func (e *environment) redisRanking(ctx context.Context) (float64, error) {
 	return loop(ctx, 32, e.seconds, func(ctx context.Context, i int) error {
-		user := viewer(i % e.viewers).String()
-		members, err := e.rdb.SMembers(ctx, e.keys.friends(user)).Result()
+		members, err := e.keys.friends(ctx, e.rdb, viewer(i%e.viewers))
 		if err != nil {
 			return err
 		}

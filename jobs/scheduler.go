@@ -36,8 +36,8 @@ type Job struct {
 	// Transient logs a failed run as a warning, because the next run follows
 	// within seconds.
 	Transient bool
-	// OwnLease means that Run takes a lease itself, and only if it has work. The
-	// scheduler then takes none, so a run without work costs no connection to
+	// OwnLease means that Run takes a lease itself, and only if it has work that needs
+	// one. The scheduler then takes none, so a run without work costs no connection to
 	// Postgres, and every process runs the job. If Run returns lease.ErrHeld the
 	// job counts as running on another replica.
 	OwnLease bool

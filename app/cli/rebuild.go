@@ -16,7 +16,7 @@ func (p *program) rebuildCommand() *cobra.Command {
 		Short: "Restore the boards from the queue and the ledger",
 		Long: "Make event and rolling boards equal to Postgres, after Redis has lost scores, or after Postgres was\n" +
 			"restored to an earlier moment and boards show more than it has. Raise daily boards to the updates that\n" +
-			"the queue still holds; without a queue, days in Redis can't be restored.\n" +
+			"the queue still holds; without a queue, days in Redis can't be restored. Load friend lists again.\n" +
 			"It may run while the service runs, and again.",
 		Args: cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
@@ -26,6 +26,9 @@ func (p *program) rebuildCommand() *cobra.Command {
 }
 
 func (p *program) rebuild(ctx context.Context, a *app.App) error {
+	if err := a.Sets.DropAll(ctx); err != nil {
+		return err
+	}
 	var lowered int64
 	err := p.replay("totals", func(progress func(int64)) (int64, error) {
 		rebuilt, err := a.Reconciler.Rebuild(ctx, progress)

@@ -56,7 +56,6 @@ printf '%s\n' user_id,date,steps 1,2016-04-12,7000 1,2025-01-20,8000 1,2026-11-1
 printf '%s\n' user_id,date,steps 1,2026-11-16,6000 >corrected.csv
 stepboard import steps steps.csv
 ALTER TABLE archived_scores DETACH PARTITION archived_scores_201604;
-redis-cli SADD 'friends:{1}' 2
 `
 
 func TestDocs(t *testing.T) {

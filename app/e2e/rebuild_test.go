@@ -63,6 +63,27 @@ func testRebuildLowersBoards(t *testing.T, env *testenv.Env) {
 	}
 }
 
+// After Postgres was restored to an earlier moment, `rebuild` makes rankings show the
+// friends that it has.
+func TestRebuildLoadsFriendsAgain(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, testenv.Real(t))
+	if err := s.app.Friends.Replace(t.Context(), 1, []models.RowID{2}); err != nil {
+		t.Fatal(err)
+	}
+	friends := func() int {
+		return len(testenv.Must(s.app.Friends.IDs(t.Context(), 1)))
+	}
+	friends() // stores the set
+	if err := s.env.Gorm.Exec(`DELETE FROM friendships`).Error; err != nil || friends() != 1 {
+		t.Fatalf("before the rebuild there are %d friends, %v", friends(), err)
+	}
+	s.rebuild("")
+	if friends() != 0 {
+		t.Errorf("after the rebuild there are %d friends", friends())
+	}
+}
+
 // rebuild rebuilds the boards; on real stores with the command, which prints a line.
 func (s *server) rebuild(want string) {
 	s.t.Helper()

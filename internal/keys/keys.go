@@ -115,11 +115,10 @@ func (k Builder) Frozen(bucket *models.Bucket, shard, run int, late bool) string
 
 // LossCheckpoint records when the boards' Redis was last known to be complete. For
 // the watcher "queue" or "ledger" that means that it had every update of the queue
-// or the ledger, for "friends" that no outdated friend set was left.
+// or the ledger, for "sets" that no outdated cached set was left.
 //
-//	example   boards-noted:queue:{0}, boards-noted:ledger:{0},
-//	          boards-noted:friends:{0}; in a cluster {0} to {127}, so that every
-//	          master has some
+//	example   boards-noted:queue:{14}, boards-noted:ledger:{14},
+//	          boards-noted:sets:{14}; in a cluster one in each stripe
 //	type      hash: server = replication id of the server, at = Unix milliseconds,
 //	          mark = while data lost by another server is being restored, this
 //	          server's id and a token, left:<id> = the moment, as at, from which
@@ -127,59 +126,70 @@ func (k Builder) Frozen(bucket *models.Bucket, shard, run int, late bool) string
 //	writer    services/recovery, every few seconds
 //	lifetime  never expires
 //	truth     none needed: without it everything is applied or loaded again
-func (k Builder) LossCheckpoint(watcher string, slot int) string {
-	return k.Prefix + "boards-noted:" + watcher + ":{" + strconv.Itoa(slot) + "}"
+func (k Builder) LossCheckpoint(watcher string, stripe int) string {
+	return k.Prefix + "boards-noted:" + watcher + ":{" + stripeTag(stripe) + "}"
 }
 
-// Friends names the set of a user's friends.
+// Sets is a kind of sets that services/cache keeps. The names of its keys begin with
+// it.
+type Sets string
+
+// Friends are the sets of users' friends.
 //
-//	example   friends:{1001}
-//	type      set of user ids; the single member 0 means "loaded, no friends"
-//	writer    services/friends, loading on a miss
+//	type      set of row ids, and one negative number: the generation, as -g
+//	writer    services/cache for services/friends, loading on a miss
 //	lifetime  about an hour; removed by every change
 //	truth     table friendships
-func (k Builder) Friends(user models.RowID) string { return k.user(friendsBegin, user) }
+const Friends Sets = "friends"
 
-const friendsBegin = "friends:{"
-
-// FriendsBegin returns the prefix of all Friends keys, which no other key has.
-func (k Builder) FriendsBegin() string { return k.Prefix + friendsBegin }
-
-// FriendsChanging names the mark that a change of the user's friends is under way.
-// While it exists, no reader stores a set, which might be older than the change.
+// Set names a cached set. Owner is the number of what the set belongs to: the row
+// id of a user, for example.
 //
-//	example   friends-changing:{1001}
+//	example   friends:{43}:1001
+//	type, writer, lifetime, truth: those of the kind
+func (k Builder) Set(kind Sets, owner int64) string { return k.set(kind, ":{", owner) }
+
+// SetChanging names the mark that a change of a cached set is under way. While it
+// exists, no reader stores the set, which might be older than the change.
+//
+//	example   friends-changing:{43}:1001
 //	type      set of the writers' tokens
-//	writer    services/friends, around every change
+//	writer    services/cache, around every change
 //	lifetime  removed after the commit; a minute if the writer died
-//	truth     none needed: while it exists, reads go to Postgres
-func (k Builder) FriendsChanging(user models.RowID) string {
-	return k.user("friends-changing:{", user)
-}
+//	truth     none needed: while it exists, the set is read from its truth
+func (k Builder) SetChanging(kind Sets, owner int64) string { return k.set(kind, "-changing:{", owner) }
 
-// FriendsLoading names the token of the only reader that may store the user's set.
-// A change removes it, so that a set read before the change is not stored.
+// SetLoading names the token of the only reader that may store a set. A change
+// removes it, so that a set read before the change is not stored.
 //
-//	example   friends-loading:{1001}
+//	example   friends-loading:{43}:1001
 //	type      string: the reader's token
-//	writer    services/friends, on a miss
+//	writer    services/cache, on a miss
 //	lifetime  until the set is stored; ten seconds if the reader died
 //	truth     none needed: without it a set is read but not stored
-func (k Builder) FriendsLoading(user models.RowID) string { return k.user(friendsLoadingBegin, user) }
+func (k Builder) SetLoading(kind Sets, owner int64) string { return k.set(kind, "-loading:{", owner) }
 
-const friendsLoadingBegin = "friends-loading:{"
-
-// FriendsLoadingBegin returns the prefix of all FriendsLoading keys, which no other
-// key has.
-func (k Builder) FriendsLoadingBegin() string { return k.Prefix + friendsLoadingBegin }
-
-func (k Builder) user(head string, user models.RowID) string {
+func (k Builder) set(kind Sets, rest string, owner int64) string {
 	buf := make([]byte, 0, 64)
 	buf = append(buf, k.Prefix...)
-	buf = append(buf, head...)
-	buf = strconv.AppendInt(buf, int64(user), 10)
-	buf = append(buf, '}')
-	return string(buf)
+	buf = append(buf, kind...)
+	buf = append(buf, rest...)
+	buf = append(buf, stripeTag(StripeOf(owner))...)
+	buf = append(buf, "}:"...)
+	return string(strconv.AppendInt(buf, owner, 10))
+}
+
+// SetsGeneration names the generation of the cached sets of one stripe, of all
+// kinds. A set that has another generation counts as missing.
+//
+//	example   sets-generation:{43}
+//	type      string: a number from 1 to 2^31 - 1
+//	writer    services/cache, on the first miss, and after Redis may have brought
+//	          back sets from before a change
+//	lifetime  never expires
+//	truth     none needed: without it all sets of the stripe count as missing
+func (k Builder) SetsGeneration(stripe int) string {
+	return k.Prefix + "sets-generation:{" + stripeTag(stripe) + "}"
 }
 
 // UserCalls names the state of a user's rate limit: the theoretical arrival time
@@ -190,7 +200,9 @@ func (k Builder) user(head string, user models.RowID) string {
 //	writer    services/limit, with the script of redis_rate
 //	lifetime  a minute at most
 //	truth     none needed: without it counting starts again
-func (k Builder) UserCalls(user models.RowID) string { return k.user("calls:{", user) }
+func (k Builder) UserCalls(user models.RowID) string {
+	return k.Prefix + "calls:{" + strconv.FormatInt(int64(user), 10) + "}"
+}
 
 // AddressCalls names the state of a client address's rate limit. An IPv6 address
 // counts as its /64 network.

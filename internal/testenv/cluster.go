@@ -131,7 +131,7 @@ func StartCluster(t testing.TB) *Cluster {
 		c.Nodes = append(c.Nodes, startNode(t, port, "--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", t.TempDir(),
 			"--cluster-port", strconv.Itoa(FreePort(t)), "--cluster-enabled", "yes", "--cluster-node-timeout", strconv.Itoa(failAfter),
 			"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
-			"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--set-max-intset-entries", "5000"))
+			"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--set-max-intset-entries", "5001"))
 	}
 	for i, n := range c.Nodes[:clusterMasters] {
 		n.must("cluster", "addslotsrange", i*clusterSlots/clusterMasters, (i+1)*clusterSlots/clusterMasters-1)
@@ -314,7 +314,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 	for i := range 3 {
 		port := FreePort(t)
 		args := []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", t.TempDir(), "--repl-diskless-sync-delay", "0",
-			"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--set-max-intset-entries", "5000"}
+			"--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--set-max-intset-entries", "5001"}
 		if i > 0 {
 			args = append(args, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Servers[0].port))
 		}

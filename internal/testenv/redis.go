@@ -24,7 +24,7 @@ func StartRedis(t testing.TB) *RedisServer {
 	t.Helper()
 	dir, port := t.TempDir(), FreePort(t)
 	return &RedisServer{dir: dir, Node: startNode(t, port, "--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir,
-		"--appendonly", "yes", "--appendfsync", "always", "--save", "", "--set-max-intset-entries", "5000")}
+		"--appendonly", "yes", "--appendfsync", "always", "--save", "", "--set-max-intset-entries", "5001")}
 }
 
 // Forget removes the last bytes from the log of a server that was killed. So

@@ -2,11 +2,10 @@ package friends_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"testing"
-	"time"
 
+	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/friends"
@@ -57,49 +56,11 @@ func TestPostgresAway(t *testing.T) {
 	})
 }
 
-// A set costs one round trip, has Redis's compact encoding at any size, and
-// also stores that a list is empty.
-func TestTheSetInRedis(t *testing.T) {
-	t.Parallel()
-	env := testenv.Real(t)
-	service, ctx := newService(t, env), t.Context()
-	for n, user := range map[int]models.RowID{0: 1, 1: 2, 200: 3, models.MaxFriends: 4} {
-		list := make([]models.RowID, n)
-		for i := range list {
-			list[i] = models.RowID(100_000*int(user) + i)
-		}
-		if err := service.Replace(ctx, user, list); err != nil {
-			t.Fatal(err)
-		}
-		if got := sortedIDs(t, service, user); !slices.Equal(got, list) {
-			t.Errorf("loaded %d friends, want %d", len(got), n)
-		}
-		key := env.Keys.Friends(user)
-		if encoding := env.Redis.ObjectEncoding(ctx, key).Val(); encoding != "intset" {
-			t.Errorf("%d friends are kept as %s", n, encoding)
-		}
-		if ttl := env.Redis.PTTL(ctx, key).Val(); ttl <= 50*time.Minute || ttl > time.Hour {
-			t.Errorf("%d friends are kept for %v", n, ttl)
-		}
-		counter := &testenv.RoundTrips{}
-		env.Redis.AddHook(counter)
-		if got := sortedIDs(t, service, user); !slices.Equal(got, list) {
-			t.Errorf("read %d friends, want %d", len(got), n)
-		}
-		if counter.Trips() != 1 {
-			t.Errorf("%d friends cost %d round trips", n, counter.Trips())
-		}
-	}
-	if n := fmt.Sprint(env.Redis.Exists(ctx, env.Keys.FriendsLoading(1)).Val()); n != "0" {
-		t.Error("a reader's token was left behind")
-	}
-}
-
 // A change whose commit outlasts its marks leaves sets from before it. Sending the
 // change again removes them, although it finds nothing to change.
 func TestARepeatedChangeRemovesStaleSets(t *testing.T) {
 	t.Parallel()
-	const user, other, nobody = models.RowID(1), models.RowID(2), models.RowID(0)
+	const user, other, nobody = models.RowID(1), models.RowID(2), models.RowID(99)
 	for _, tt := range []struct {
 		name    string
 		friends bool // after the change
@@ -137,9 +98,7 @@ func TestARepeatedChangeRemovesStaleSets(t *testing.T) {
 					delete(lists, other) // an empty list does not say who was on it
 				}
 				for id, member := range stale {
-					if err := env.Redis.SAdd(ctx, env.Keys.Friends(id), int64(member)).Err(); err != nil {
-						t.Fatal(err)
-					}
+					storeSet(t, env, id, member)
 				}
 				if err := tt.change(ctx, service); err != nil {
 					t.Fatal(err)
@@ -151,5 +110,22 @@ func TestARepeatedChangeRemovesStaleSets(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// storeSet stores a friend set with one member, of the current generation.
+func storeSet(t *testing.T, env *testenv.Env, user, member models.RowID) {
+	t.Helper()
+	sortedIDs(t, newService(t, env), user) // now there is a generation
+	key := env.Keys.Set(keys.Friends, int64(user))
+	generation := env.Redis.Get(t.Context(), env.Keys.SetsGeneration(keys.StripeOf(int64(user)))).Val()
+	if err := env.Redis.Del(t.Context(), key).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Redis.SAdd(t.Context(), key, "-"+generation, int64(member)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := sortedIDs(t, newService(t, env), user); !slices.Equal(got, []models.RowID{member}) {
+		t.Fatalf("the set in Redis is read as %v", got)
 	}
 }

@@ -1,11 +1,5 @@
-// Package friends keeps the friend graph. Its truth is in SQL. The set of
-// friends that a ranking reads is a copy in Redis, loaded on a miss.
-//
-// A copy never outlives a change. Before a change commits, the sets of its
-// users are removed and marked as changing. A reader stores the list that it
-// read only if there is no mark and no set was removed since it began. After
-// the commit the sets are removed again, and the marks with them. A writer that
-// dies leaves marks, which expire after a minute; until then nothing is stored.
+// Package friends keeps the friend graph. Its truth is in SQL. The sets of friends that
+// rankings read are cached by services/cache.
 package friends
 
 import (
@@ -13,26 +7,21 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"time"
 
+	"stepboard/internal/keys"
 	"stepboard/models"
-	"stepboard/services/recovery"
+	"stepboard/services/cache"
 )
-
-// changeTimeout bounds a change, well below markTTL: its marks must last until
-// it has committed or can't commit any more.
-const changeTimeout = 10 * time.Second
 
 // Service keeps the friend graph. Safe for concurrent use.
 type Service struct {
 	store *Store
-	cache *Cache
-	log   *slog.Logger
+	sets  *cache.Sets[models.RowID]
 }
 
-// New returns a service.
-func New(store *Store, cache *Cache, log *slog.Logger) *Service {
-	return &Service{store: store, cache: cache, log: log}
+// New returns a service, which caches friend sets in the given store.
+func New(store *Store, sets *cache.Store, log *slog.Logger) *Service {
+	return &Service{store: store, sets: cache.New(sets, keys.Friends, store.ids, log)}
 }
 
 // IDs returns a user's friends, in no particular order. One round trip to Redis
@@ -40,30 +29,9 @@ func New(store *Store, cache *Cache, log *slog.Logger) *Service {
 // reader at a time. If Redis is away the list is read from SQL; CodeUnavailable
 // if that is away, too.
 func (s *Service) IDs(ctx context.Context, user models.RowID) ([]models.RowID, error) {
-	ids, ok, cacheErr := s.cache.get(ctx, user)
-	if ok {
-		return ids, nil
-	}
-	var (
-		token   string
-		granted bool
-	)
-	if cacheErr == nil {
-		token, granted, cacheErr = s.cache.beginLoad(ctx, user)
-	}
-	if cacheErr == nil && !granted {
-		if ids, ok, cacheErr = s.cache.awaitLoad(ctx, user); ok {
-			return ids, nil
-		}
-	}
-	ids, err := s.store.ids(ctx, user)
+	ids, err := s.sets.Members(ctx, user)
 	if err != nil {
-		return nil, models.Unavailable("list friends", errors.Join(err, cacheErr))
-	}
-	if granted {
-		if _, err := s.cache.store(ctx, user, token, ids); err != nil {
-			s.log.WarnContext(ctx, "a friend set could not be stored", "error", err)
-		}
+		return nil, models.Unavailable("list friends", err)
 	}
 	return ids, nil
 }
@@ -78,37 +46,31 @@ func (s *Service) List(ctx context.Context, user, after models.RowID, limit int)
 	return page, nil
 }
 
-// change runs fn in a transaction and keeps the copies in Redis true: users
+// change runs fn in a transaction and keeps the cached sets true: those of users
 // whose lists have changed are marked before the commit and cleared after it.
 // So are those whose lists fn only found as they should be: the change that made
 // them so may have committed after its marks had expired, and is repeated by a
 // client that has seen it fail.
 // It continues if the client disconnects, because half a change is of no use.
 func (s *Service) change(ctx context.Context, fn func(*tx) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cache.ChangeTimeout)
 	defer cancel()
-	token := newToken()
-	var marked []models.RowID
+	change := s.sets.NewChange()
 	err := s.store.transact(ctx, func(t *tx) error {
 		if err := fn(t); err != nil {
 			return err
 		}
-		// If marking fails half way, some users are marked.
-		marked = sorted(t.changed)
-		if err := s.cache.mark(ctx, token, marked); err != nil {
+		if err := change.Mark(ctx, sorted(t.changed)); err != nil {
 			return models.Unavailable("change friends", err)
 		}
 		return nil
 	})
 	var refused *models.Error
 	if err != nil && !errors.As(err, &refused) && !errors.Is(err, errListChanged) {
-		// It is unknown whether the transaction has committed. So the marks stay
-		// until they expire, and no set is stored meanwhile.
+		// It is unknown whether the transaction has committed.
 		return models.Unavailable("change friends", err)
 	}
-	if err := s.cache.clear(ctx, token, marked); err != nil {
-		s.log.WarnContext(ctx, "friend sets stay uncached until their marks expire", "error", err)
-	}
+	change.Clear(ctx)
 	return err
 }
 
@@ -131,19 +93,4 @@ func sorted(ids []models.RowID) []models.RowID {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
 	return slices.Compact(ids)
-}
-
-// DropStale returns the recovery.Replay of friend sets. It drops all sets, and the
-// tokens of readers, if Redis may have forgotten that one was removed: it has restarted, another server has
-// taken its place, or an earlier state was restored. Otherwise such a set would be
-// believed until it expires. Its rows are the sets that were dropped; they are
-// loaded again on their next read. Safe to run twice at once, and to cut off.
-func (s *Service) DropStale(clock models.Clock) recovery.Replay {
-	return func(ctx context.Context, loss recovery.Loss) (dropped int64, upto time.Time, err error) {
-		upto = clock()
-		if loss.Extent != recovery.NothingLost {
-			dropped, err = s.cache.dropAll(ctx)
-		}
-		return dropped, upto, err
-	}
 }

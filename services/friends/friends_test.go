@@ -10,13 +10,14 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/cache"
 	"stepboard/services/directory"
 	"stepboard/services/friends"
 )
 
 func newService(t testing.TB, env *testenv.Env) *friends.Service {
 	t.Helper()
-	return friends.New(friends.NewStore(env.Gorm), friends.NewCache(env.Redis, env.Keys), env.Log)
+	return friends.New(friends.NewStore(env.Gorm), cache.NewStore(env.Redis, env.Keys), env.Log)
 }
 
 // exist creates users.

@@ -9,6 +9,7 @@ import (
 	"stepboard/models"
 	"stepboard/services/archive"
 	"stepboard/services/board"
+	"stepboard/services/cache"
 	"stepboard/services/catalog"
 	"stepboard/services/directory"
 	"stepboard/services/friends"
@@ -36,7 +37,7 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 		t: t, env: env,
 		catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
 		boards:  board.NewStore(env.Redis, env.Keys, env.Clock.Now),
-		friends: friends.New(friends.NewStore(env.Gorm), friends.NewCache(env.Redis, env.Keys), env.Log),
+		friends: friends.New(friends.NewStore(env.Gorm), cache.NewStore(env.Redis, env.Keys), env.Log),
 		users:   directory.New(directory.NewStore(env.Gorm), env.Log),
 	}
 	t.Cleanup(f.users.Close)

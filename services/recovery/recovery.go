@@ -32,6 +32,13 @@ type Loss struct {
 	Servers []ServerState
 }
 
+// Includes reports whether the server of a stripe, one of keys.Stripes, may
+// have forgotten something.
+func (l Loss) Includes(stripe int) bool {
+	// In a cluster each stripe has a checkpoint; elsewhere there is only one.
+	return l.Servers[stripe%len(l.Servers)].Extent != NothingLost
+}
+
 // ServerState identifies a server and the loss that was found on it.
 type ServerState struct {
 	// ID is the server's id, another one after each restart and each promotion.
@@ -40,6 +47,9 @@ type ServerState struct {
 	// checkpoint. It disappears if the server loses its data meanwhile. Empty if
 	// nothing was lost.
 	Token string
+	// Extent is how much the server may have forgotten of what lies with the
+	// checkpoint.
+	Extent Extent
 }
 
 // Detector finds out what a store may have forgotten.

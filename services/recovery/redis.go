@@ -17,18 +17,13 @@ import (
 // A watcher replays one kind of data after a loss. Each has checkpoints of its
 // own, because each replays other writes.
 const (
-	Queue   = "queue"
-	Ledger  = "ledger"
-	Friends = "friends"
+	Queue  = "queue"
+	Ledger = "ledger"
+	Sets   = "sets"
 )
 
 // errLostAgain means that Redis has lost more than what was just replayed.
 var errLostAgain = errors.New("redis has restarted or was emptied meanwhile")
-
-// clusterCheckpoints is the number of checkpoints in a cluster. They are spread
-// over its slots, so that every master has some, unless it serves very few
-// slots.
-const clusterCheckpoints = 128
 
 // RedisDetector finds out that Redis restarted, failed over or was restored, and
 // so may have forgotten writes. Safe for concurrent use. A process whose own writes
@@ -44,12 +39,12 @@ type RedisDetector struct {
 	keys []string
 }
 
-// NewRedisDetector returns the detector of a watcher: Queue, Ledger or Friends.
+// NewRedisDetector returns the detector of a watcher: Queue, Ledger or Sets.
 func NewRedisDetector(rdb redis.UniversalClient, k keys.Builder, watcher string) *RedisDetector {
 	d := &RedisDetector{rdb: rdb}
 	checkpoints := 1
 	if _, ok := rdb.(*redis.ClusterClient); ok {
-		checkpoints = clusterCheckpoints
+		checkpoints = keys.Stripes
 	}
 	for i := range checkpoints {
 		d.keys = append(d.keys, k.LossCheckpoint(watcher, i))
@@ -204,7 +199,7 @@ func combine(replies []detectReply) Loss {
 		if i == 0 || r.at.Before(all.CheckpointedAt) {
 			all.CheckpointedAt = r.at
 		}
-		all.Servers = append(all.Servers, ServerState{ID: r.server, Token: r.token})
+		all.Servers = append(all.Servers, ServerState{ID: r.server, Token: r.token, Extent: extent})
 	}
 	return all
 }

@@ -43,7 +43,7 @@ type leftServer struct {
 // replicationLag is how far a replica may be behind that is promoted.
 const replicationLag = 10 * time.Minute
 
-// NewWriterDetector returns the detector of a watcher: Queue or Friends. Ledger
+// NewWriterDetector returns the detector of a watcher: Queue or Sets. Ledger
 // needs none, because its replay reads what any process has written.
 func NewWriterDetector(rdb redis.UniversalClient, k keys.Builder, watcher string) *WriterDetector {
 	d := &WriterDetector{RedisDetector: NewRedisDetector(rdb, k, watcher)}

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"stepboard/app/e2e/harness"
+	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/cache"
 	"stepboard/services/friends"
 )
 
@@ -25,7 +27,7 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 	dying := env.Config
 	dying.Redis.Addrs = []string{link.Addr()}
 	writer := testenv.Serve(t, dying)
-	reader := friends.New(friends.NewStore(env.Gorm), friends.NewCache(env.Redis, env.Keys), env.Log)
+	reader := friends.New(friends.NewStore(env.Gorm), cache.NewStore(env.Redis, env.Keys), env.Log)
 
 	ctx := t.Context()
 	if err := reader.Replace(ctx, 1, []models.RowID{2, 3}); err != nil {
@@ -57,7 +59,7 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 	link.Cut()
 	<-done
 
-	mark := env.Keys.FriendsChanging(1)
+	mark := env.Keys.SetChanging(keys.Friends, 1)
 	ttl := env.Redis.PTTL(ctx, mark).Val()
 	if ttl <= 0 || ttl > time.Minute {
 		t.Fatalf("the dead process's mark expires in %v: its clean-up was not cut off", ttl)
@@ -68,7 +70,7 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 			t.Errorf("friends %v, %v, want 3 alone", ids, err)
 		}
 	}
-	if n := env.Redis.Exists(ctx, env.Keys.Friends(1)).Val(); n != 0 {
+	if n := env.Redis.Exists(ctx, env.Keys.Set(keys.Friends, 1)).Val(); n != 0 {
 		t.Error("a set was stored while the mark exists")
 	}
 	if err := env.Redis.PExpire(ctx, mark, time.Millisecond).Err(); err != nil { // as if the minute were over
@@ -79,7 +81,7 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 		if err != nil || !slices.Equal(ids, []models.RowID{3}) {
 			t.Fatalf("friends %v, %v, want 3 alone", ids, err)
 		}
-		return env.Redis.Exists(ctx, env.Keys.Friends(1)).Val() == 1
+		return env.Redis.Exists(ctx, env.Keys.Set(keys.Friends, 1)).Val() == 1
 	})
 }
 
@@ -92,7 +94,7 @@ func TestAStaleFriendListAfterARestart(t *testing.T) {
 	env.Config.Redis.Addrs = []string{server.Addr()}
 	rdb := harness.RedisClient(t, server)
 	p := testenv.Serve(t, env.Config)
-	harness.AwaitCheckpoint(t, rdb, env.Keys, "friends")
+	harness.AwaitCheckpoint(t, rdb, env.Keys, "sets")
 	call := func(method, path, body string) (status int, text string) {
 		t.Helper()
 		status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, 1, ""), method, p.URL+path, body)
@@ -102,7 +104,7 @@ func TestAStaleFriendListAfterARestart(t *testing.T) {
 		return status, text
 	}
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	f := friends.New(friends.NewStore(env.Gorm), friends.NewCache(rdb, env.Keys), env.Log)
+	f := friends.New(friends.NewStore(env.Gorm), cache.NewStore(rdb, env.Keys), env.Log)
 	if err := f.Replace(t.Context(), 1, []models.RowID{2}); err != nil {
 		t.Fatal(err)
 	}
@@ -118,11 +120,11 @@ func TestAStaleFriendListAfterARestart(t *testing.T) {
 	if !listed() {
 		t.Fatal("the friend is not listed")
 	}
-	old := rdb.Dump(t.Context(), env.Keys.Friends(1)).Val()
+	old := rdb.Dump(t.Context(), env.Keys.Set(keys.Friends, 1)).Val()
 	if status, text := call("DELETE", "/v1/friends/2", ""); status != http.StatusNoContent || listed() {
 		t.Fatalf("%d %s", status, text)
 	}
-	if err := rdb.RestoreReplace(t.Context(), env.Keys.Friends(1), time.Hour, old).Err(); err != nil {
+	if err := rdb.RestoreReplace(t.Context(), env.Keys.Set(keys.Friends, 1), time.Hour, old).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if !listed() {

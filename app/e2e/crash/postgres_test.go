@@ -36,7 +36,7 @@ func TestPostgresCutOff(t *testing.T) {
 			t.Errorf("%s %s: %d, want %d: %s", method, path, got, status, text)
 		}
 	}
-	harness.AwaitCheckpoint(t, env.Redis, env.Keys, "friends")
+	harness.AwaitCheckpoint(t, env.Redis, env.Keys, "sets")
 	upload := fmt.Sprintf(`{"date":%q,"score":5}`, harness.Today())
 	want(200, "POST", "/v1/boards/steps/scores", upload)
 	want(200, "GET", "/v1/boards/steps/friends", "")

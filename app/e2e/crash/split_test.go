@@ -13,6 +13,7 @@ import (
 	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/cache"
 	"stepboard/services/friends"
 )
 
@@ -38,11 +39,11 @@ func TestTwoMastersAtOnce(t *testing.T) {
 	s.UseFormer(&former.Redis)
 	s.UsePromoted(&promoted.Redis)
 	s.first = testenv.Serve(t, former, flags...)
-	for _, watcher := range []string{"queue", "friends", "ledger"} {
+	for _, watcher := range []string{"queue", "sets", "ledger"} {
 		harness.AwaitCheckpoint(t, s.Former, env.Keys, watcher)
 	}
 	g := startGivers(t, s.first.URL)
-	friendships := friends.New(friends.NewStore(env.Gorm), friends.NewCache(s.Former, env.Keys), env.Log)
+	friendships := friends.New(friends.NewStore(env.Gorm), cache.NewStore(s.Former, env.Keys), env.Log)
 	if err := friendships.Replace(t.Context(), 1, []models.RowID{2}); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,7 @@ func (s *split) listed(p *testenv.Process) bool {
 // awaitCheckpoints waits until every loss detector has checkpointed the new master.
 func (s *split) awaitCheckpoints() {
 	s.t.Helper()
-	for _, watcher := range []string{"queue", "friends", "ledger"} {
+	for _, watcher := range []string{"queue", "sets", "ledger"} {
 		testenv.Eventually(s.t, watcher+" is checkpointed", func() bool {
 			key := s.env.Keys.LossCheckpoint(watcher, 0)
 			return s.Promoted.HGet(s.t.Context(), key, "server").Val() != s.Former.HGet(s.t.Context(), key, "server").Val()

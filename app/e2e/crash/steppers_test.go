@@ -12,6 +12,7 @@ import (
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/cache"
 	"stepboard/services/friends"
 )
 
@@ -106,7 +107,7 @@ func sharded(t testing.TB, use func(*config.Redis)) (*testenv.Env, *testenv.Proc
 // befriend gives each stepper the same 40 friends, and each of these a score.
 func befriend(t testing.TB, env *testenv.Env, url string) {
 	t.Helper()
-	f := friends.New(friends.NewStore(env.Gorm), friends.NewCache(env.Redis, env.Keys), env.Log)
+	f := friends.New(friends.NewStore(env.Gorm), cache.NewStore(env.Redis, env.Keys), env.Log)
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	still := make([]models.RowID, shardedUsers)

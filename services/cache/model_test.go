@@ -1,0 +1,208 @@
+package cache
+
+import (
+	mathrand "math/rand/v2"
+	"slices"
+	"testing"
+
+	"stepboard/internal/keys"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+)
+
+// model runs the protocol of one set in a random order of steps. The set has one
+// member, whose number is the set's version. Writers die and Redis goes back in time at
+// any moment.
+type model struct {
+	*protocol
+	random *mathrand.Rand
+
+	// version is the last one that was committed, and least the oldest one that may be
+	// found.
+	version, least models.RowID
+	readers        []modelReader
+	writers        []modelWriter
+
+	kept snapshot
+	// stale is true while Redis went back in time and nobody has noticed.
+	stale bool
+}
+
+type modelReader struct {
+	claim   claim
+	version models.RowID // that was read, or 0
+}
+
+type modelWriter struct {
+	token    string
+	unmarked bool         // Redis may have lost the mark
+	version  models.RowID // that was committed, or 0
+}
+
+// snapshot is what Redis has of a set and its stripe.
+type snapshot struct {
+	set, changing       []string
+	loading, generation string
+}
+
+func (m *model) names() (set, changing, loading, generation string) {
+	k, of := m.store.keys, m.of
+	return k.Set(of.kind, of.owner), k.SetChanging(of.kind, of.owner), k.SetLoading(of.kind, of.owner), k.SetsGeneration(keys.StripeOf(of.owner))
+}
+
+func (m *model) must(err error) {
+	m.t.Helper()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// snapshot keeps the state of Redis.
+func (m *model) snapshot() {
+	ctx, rdb := m.t.Context(), m.store.rdb
+	set, changing, loading, generation := m.names()
+	m.kept = snapshot{
+		set: rdb.SMembers(ctx, set).Val(), changing: rdb.SMembers(ctx, changing).Val(),
+		loading: rdb.Get(ctx, loading).Val(), generation: rdb.Get(ctx, generation).Val(),
+	}
+}
+
+// goBack brings the kept state back.
+func (m *model) goBack() {
+	ctx, rdb := m.t.Context(), m.store.rdb
+	set, changing, loading, generation := m.names()
+	pipe := rdb.Pipeline()
+	for _, key := range []string{set, changing, loading, generation} {
+		pipe.Del(ctx, key)
+	}
+	for key, value := range map[string]string{loading: m.kept.loading, generation: m.kept.generation} {
+		if value != "" {
+			pipe.Set(ctx, key, value, 0)
+		}
+	}
+	for key, members := range map[string][]string{set: m.kept.set, changing: m.kept.changing} {
+		for _, member := range members {
+			pipe.SAdd(ctx, key, member)
+		}
+	}
+	_, err := pipe.Exec(ctx)
+	m.must(err)
+	m.stale = true
+	for i := range m.writers {
+		m.writers[i].unmarked = true
+	}
+}
+
+// readerStep moves a reader to its next step: it claims the set, reads it, stores it.
+func (m *model) readerStep() {
+	ctx := m.t.Context()
+	if len(m.readers) < 3 && m.random.IntN(2) == 0 {
+		c, granted, err := m.store.beginLoad(ctx, m.of, m.get().generation)
+		m.must(err)
+		if granted {
+			m.readers = append(m.readers, modelReader{claim: c})
+		}
+		return
+	}
+	if len(m.readers) == 0 {
+		return
+	}
+	i := m.random.IntN(len(m.readers))
+	if r := &m.readers[i]; r.version == 0 {
+		r.version = m.version
+		return
+	}
+	m.must(m.store.store(ctx, m.of, m.readers[i].claim, []models.RowID{m.readers[i].version}))
+	m.readers = append(m.readers[:i:i], m.readers[i+1:]...)
+}
+
+// writerStep moves a writer to its next step: it marks, commits, clears and answers.
+// While its mark is there, no older version may be found from the commit on; otherwise
+// from the answer on.
+func (m *model) writerStep() {
+	ctx := m.t.Context()
+	if len(m.writers) < 2 && m.random.IntN(4) == 0 {
+		w := modelWriter{token: newToken()}
+		m.must(m.store.mark(ctx, w.token, []set{m.of}))
+		m.writers = append(m.writers, w)
+		return
+	}
+	if len(m.writers) == 0 {
+		return
+	}
+	i := m.random.IntN(len(m.writers))
+	w := &m.writers[i]
+	if w.version == 0 {
+		m.version++
+		w.version = m.version
+		if !w.unmarked {
+			m.least = w.version
+		}
+		return
+	}
+	m.must(m.store.clear(ctx, w.token, []set{m.of}))
+	m.least = max(m.least, w.version)
+	m.writers = append(m.writers[:i:i], m.writers[i+1:]...)
+}
+
+// crash ends a writer, wherever it is.
+func (m *model) crash() {
+	if len(m.writers) > 0 {
+		m.writers = m.writers[1:]
+	}
+}
+
+// expire ends the marks of writers that died, and those that Redis has brought back.
+// The tokens of readers last less long.
+func (m *model) expire() {
+	_, changing, loading, _ := m.names()
+	m.must(m.store.rdb.Del(m.t.Context(), loading).Err())
+	for _, token := range m.store.rdb.SMembers(m.t.Context(), changing).Val() {
+		if !slices.ContainsFunc(m.writers, func(w modelWriter) bool { return w.token == token }) {
+			m.must(m.store.rdb.SRem(m.t.Context(), changing, token).Err())
+		}
+	}
+}
+
+// notice is the recovery after Redis went back in time.
+func (m *model) notice() {
+	m.drop()
+	m.stale = false
+}
+
+// check fails if a set is found that lacks a change. It reports whether one is found.
+func (m *model) check() (found bool) {
+	m.t.Helper()
+	c := m.get()
+	if c.found && !m.stale && (len(c.members) != 1 || c.members[0] < m.least) {
+		m.t.Fatalf("the set is found as %v, the oldest version may be %d", c.members, m.least)
+	}
+	return c.found
+}
+
+// Whatever the order of steps, and wherever writers die and Redis goes back in time, no
+// set is found that lacks a change, once the way back was noticed.
+func TestNoOutdatedSetIsFound(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		seed, found := mathrand.Uint64(), 0
+		t.Logf("seed %d", seed)
+		random := mathrand.New(mathrand.NewPCG(seed, 0))
+		for owner := range 200 {
+			m := &model{protocol: newProtocol(t, env, owner), random: random, version: 1}
+			steps := []func(){
+				m.readerStep, m.readerStep, m.readerStep, m.readerStep, m.readerStep, m.readerStep,
+				m.writerStep, m.writerStep, m.writerStep, m.crash, m.expire, m.snapshot, m.goBack, m.notice,
+			}
+			for range 60 {
+				steps[random.IntN(len(steps))]()
+				if m.check() {
+					found++
+				}
+			}
+		}
+		if found < 300 {
+			t.Errorf("a set was found after %d steps only", found)
+		}
+	})
+}

@@ -1,0 +1,235 @@
+package cache
+
+import (
+	"testing"
+	"time"
+
+	"stepboard/internal/keys"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+)
+
+// protocol runs the steps of the cache's protocol for one set.
+type protocol struct {
+	t     *testing.T
+	store *Store
+	of    set
+}
+
+func newProtocol(t *testing.T, env *testenv.Env, owner int) *protocol {
+	return &protocol{t: t, store: NewStore(env.Redis, env.Keys), of: set{keys.Friends, int64(owner)}}
+}
+
+func (p *protocol) get() copied {
+	p.t.Helper()
+	return testenv.Must(p.store.get(p.t.Context(), p.of))
+}
+
+func (p *protocol) begin() claim {
+	p.t.Helper()
+	c, granted, err := p.store.beginLoad(p.t.Context(), p.of, p.get().generation)
+	if err != nil || !granted {
+		p.t.Fatalf("the reader may not load: %v", err)
+	}
+	return c
+}
+
+func (p *protocol) mark(token string) {
+	p.t.Helper()
+	if err := p.store.mark(p.t.Context(), token, []set{p.of}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *protocol) clear(token string) {
+	p.t.Helper()
+	if err := p.store.clear(p.t.Context(), token, []set{p.of}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// drop begins a new generation.
+func (p *protocol) drop() {
+	p.t.Helper()
+	if err := p.store.drop(p.t.Context(), []int{keys.StripeOf(p.of.owner)}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// tryStore tries to store a set, and checks whether it is found then.
+func (p *protocol) tryStore(c claim, want bool) {
+	p.t.Helper()
+	if err := p.store.store(p.t.Context(), p.of, c, []models.RowID{7, 8}); err != nil {
+		p.t.Fatal(err)
+	}
+	if found := p.get().found; found != want {
+		p.t.Fatalf("found %v, want %v", found, want)
+	}
+}
+
+// Every way in which a reader, writers and losses can overlap, step by step.
+func TestAReaderStoresOnlyCurrentSets(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		run  func(*protocol)
+	}{
+		{"nobody changes it", func(p *protocol) {
+			p.tryStore(p.begin(), true)
+		}},
+		{"a change is under way when the reader begins", func(p *protocol) {
+			p.mark("writer")
+			p.tryStore(p.begin(), false)
+		}},
+		{"a change begins after the reader", func(p *protocol) {
+			reader := p.begin()
+			p.mark("writer")
+			p.tryStore(reader, false)
+		}},
+		{"a change begins and ends after the reader began", func(p *protocol) {
+			reader := p.begin()
+			p.mark("writer")
+			p.clear("writer")
+			p.tryStore(reader, false)
+		}},
+		{"a second reader begins after the change", func(p *protocol) {
+			first := p.begin()
+			p.mark("writer")
+			p.clear("writer")
+			second := p.begin()
+			p.tryStore(first, false)
+			p.tryStore(second, true)
+		}},
+		{"one of two changes ends", func(p *protocol) {
+			p.mark("first")
+			p.mark("second")
+			p.clear("second")
+			p.tryStore(p.begin(), false)
+			reader := p.begin()
+			p.clear("first")
+			p.tryStore(reader, false)
+			p.tryStore(p.begin(), true)
+		}},
+		{"a change removes what was stored", func(p *protocol) {
+			p.tryStore(p.begin(), true)
+			p.mark("writer")
+			if p.get().found {
+				p.t.Fatal("the set is stored despite the mark")
+			}
+		}},
+		{"a writer dies and its mark expires", func(p *protocol) {
+			p.mark("writer")
+			key := p.store.keys.SetChanging(p.of.kind, p.of.owner)
+			ttl := p.store.rdb.PTTL(p.t.Context(), key).Val()
+			if ttl <= 0 || ttl > markTTL {
+				p.t.Fatalf("the mark expires after %v", ttl)
+			}
+			p.tryStore(p.begin(), false)
+			p.store.rdb.Unlink(p.t.Context(), key) // the minute is over
+			p.tryStore(p.begin(), true)
+		}},
+		{"a mark was left without an expiry", func(p *protocol) {
+			key := p.store.keys.SetChanging(p.of.kind, p.of.owner)
+			p.store.rdb.SAdd(p.t.Context(), key, "writer")
+			p.tryStore(p.begin(), false)
+			if ttl := p.store.rdb.PTTL(p.t.Context(), key).Val(); ttl <= 0 || ttl > markTTL {
+				p.t.Fatalf("the mark expires after %v", ttl)
+			}
+		}},
+		{"two readers at once", func(p *protocol) {
+			first := p.begin()
+			if _, granted, err := p.store.beginLoad(p.t.Context(), p.of, first.generation); err != nil || granted {
+				p.t.Fatalf("both may load: %v", err)
+			}
+			p.tryStore(claim{token: "somebody else", generation: first.generation}, false)
+			p.tryStore(first, true)
+		}},
+		{"the generation ends after the reader began", func(p *protocol) {
+			reader := p.begin()
+			p.drop()
+			p.tryStore(reader, false)
+			p.tryStore(p.begin(), true)
+		}},
+		{"the generation ends after the set was stored", func(p *protocol) {
+			p.tryStore(p.begin(), true)
+			p.drop()
+			if p.get().found {
+				p.t.Fatal("the set of the old generation is found")
+			}
+			p.tryStore(p.begin(), true)
+		}},
+		{"the generation is lost, and the set is not", func(p *protocol) {
+			p.tryStore(p.begin(), true)
+			reader := p.begin()
+			p.store.rdb.Unlink(p.t.Context(), p.store.keys.SetsGeneration(keys.StripeOf(p.of.owner)))
+			if p.get().found {
+				p.t.Fatal("a set without a generation is found")
+			}
+			if _, granted, err := p.store.beginLoad(p.t.Context(), p.of, p.get().generation); err != nil || granted {
+				p.t.Fatalf("both may load: %v", err)
+			}
+			if next := p.get(); next.generation == "" || next.generation == reader.generation || next.found {
+				p.t.Fatalf("the next generation after %s is %+v", reader.generation, next)
+			}
+			p.tryStore(reader, false)
+			p.tryStore(p.begin(), true)
+		}},
+	}
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		for i, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) { tt.run(newProtocol(t, env, i+1)) })
+		}
+	})
+}
+
+// Only a set with the stamp of its stripe's generation is found, whatever else is
+// stored under its name.
+func TestStamps(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name       string
+		stored     []string
+		generation string
+		found      bool
+		members    int
+		broken     bool
+	}{
+		{"nothing", nil, "5", false, 0, false},
+		{"an empty set", []string{"-5"}, "5", true, 0, false},
+		{"a set", []string{"-5", "7", "8"}, "5", true, 2, false},
+		{"the stamp is not the first", []string{"7", "-5", "8"}, "5", true, 2, false},
+		{"another generation", []string{"-4", "7"}, "5", false, 0, false},
+		{"a longer number", []string{"-55", "7"}, "5", false, 0, false},
+		{"no stamp", []string{"7", "8"}, "5", false, 0, false},
+		{"no generation", []string{"-5", "7"}, "", false, 0, false},
+		{"no stamp and no generation", []string{"7"}, "", false, 0, false},
+		{"no number and no generation", []string{"-", "7"}, "", false, 0, false},
+		{"two stamps", []string{"-4", "-5"}, "5", false, 0, false},
+		{"two stamps, the other order", []string{"-5", "-4"}, "5", false, 0, false},
+		{"not a row id", []string{"-5", "x"}, "5", false, 0, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			members, found, err := parseSet(tt.stored, tt.generation)
+			if found != tt.found || len(members) != tt.members || (err != nil) != tt.broken {
+				t.Errorf("%v, %v, %v", members, found, err)
+			}
+		})
+	}
+}
+
+// A mark lasts until its change has ended, and until the readers have ended who began
+// before the commit. A transaction that stalls ends before, too.
+func TestMarksOutlastChanges(t *testing.T) {
+	t.Parallel()
+	if ChangeTimeout+loadingTTL > markTTL/2 {
+		t.Errorf("a change may take %v and a reader %v, a mark lasts for %v", ChangeTimeout, loadingTTL, markTTL)
+	}
+	var idle string
+	if err := testenv.Real(t).Gorm.Raw("SHOW idle_in_transaction_session_timeout").Scan(&idle).Error; err != nil {
+		t.Fatal(err)
+	}
+	if d, err := time.ParseDuration(idle); err != nil || d <= 0 || d > markTTL/2 {
+		t.Errorf("a stalled transaction lives for %q", idle)
+	}
+}

@@ -1,0 +1,292 @@
+package cache
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	mathrand "math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/internal/keys"
+	"stepboard/models"
+)
+
+const (
+	// markTTL is how long the mark of a writer that died prevents its sets from
+	// being stored. No change lasts that long: ChangeTimeout cancels it first.
+	markTTL = time.Minute
+	// loadingTTL is how long the claim of a reader that died prevents others from
+	// storing a set.
+	loadingTTL = 10 * time.Second
+	// setTTL is the longest lifetime of a set. Each set gets up to a tenth less, so
+	// that sets that were stored together do not expire together.
+	setTTL = time.Hour
+	// storeTimeout bounds how long a reader waits for its set to be stored, for
+	// example while the set's slot moves to another server of a cluster.
+	storeTimeout = time.Second
+)
+
+// Store keeps cached sets of all kinds in Redis. Safe for concurrent use.
+type Store struct {
+	rdb  redis.UniversalClient
+	keys keys.Builder
+}
+
+// NewStore returns a store over the client.
+func NewStore(rdb redis.UniversalClient, keys keys.Builder) *Store {
+	return &Store{rdb: rdb, keys: keys}
+}
+
+// set identifies a cached set.
+type set struct {
+	kind  keys.Sets
+	owner int64
+}
+
+// copied is what Redis has of a set.
+type copied struct {
+	// members is the set, if found.
+	members []models.RowID
+	found   bool
+	// generation is the current one, "" if the set's stripe has none.
+	generation string
+}
+
+// get reads a set and then the current generation. A set of another generation is
+// not found, so one that is found was read before its generation ended. One round
+// trip.
+func (s *Store) get(ctx context.Context, of set) (copied, error) {
+	pipe := s.rdb.Pipeline()
+	stored := pipe.SMembers(ctx, s.keys.Set(of.kind, of.owner))
+	generation := pipe.Get(ctx, s.keys.SetsGeneration(keys.StripeOf(of.owner)))
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return copied{}, fmt.Errorf("read cached set: %w", err)
+	}
+	if err := stored.Err(); err != nil {
+		return copied{}, fmt.Errorf("read cached set: %w", err)
+	}
+	c := copied{generation: generation.Val()}
+	var err error
+	if c.members, c.found, err = parseSet(stored.Val(), c.generation); err != nil {
+		return copied{}, fmt.Errorf("set %s of %d: %w", of.kind, of.owner, err)
+	}
+	return c, nil
+}
+
+// parseSet returns the row ids of a stored set; found is false unless its stamp is
+// that of the generation.
+func parseSet(stored []string, generation string) (members []models.RowID, found bool, err error) {
+	members = make([]models.RowID, 0, len(stored)) // without the stamp there is room for one more
+	for _, member := range stored {
+		if strings.HasPrefix(member, "-") {
+			if found = generation != "" && member[1:] == generation; !found {
+				return nil, false, nil
+			}
+			continue
+		}
+		id, err := models.ParseRowID(member)
+		if err != nil {
+			return nil, false, fmt.Errorf("member %q: %w", member, err)
+		}
+		members = append(members, id)
+	}
+	if !found {
+		return nil, false, nil
+	}
+	return members, true, nil
+}
+
+const (
+	// awaitPause and awaitTries bound how long a reader that may not load waits for
+	// the set that another one is loading.
+	awaitPause = 5 * time.Millisecond
+	awaitTries = 20
+)
+
+// await waits for the set that another reader is loading. It is not found if it is
+// not stored in time.
+func (s *Store) await(ctx context.Context, of set) (c copied, err error) {
+	for range awaitTries {
+		select {
+		case <-ctx.Done():
+			return copied{}, ctx.Err()
+		case <-time.After(awaitPause):
+		}
+		if c, err = s.get(ctx, of); c.found || err != nil {
+			break
+		}
+	}
+	return c, err
+}
+
+// newToken returns a random token, which identifies one writer or one reader.
+func newToken() string { return rand.Text() }
+
+// newGeneration returns a random generation. It is hardly ever one that was used
+// before, even if Redis went back in time and has forgotten which were. In a set it
+// takes four bytes, as a row id does.
+func newGeneration() string {
+	return strconv.Itoa(1 + mathrand.IntN(math.MaxInt32)) //nolint:gosec // it is no secret
+}
+
+// claim is a reader's right to load a set, and the generation that it began in.
+type claim struct{ token, generation string }
+
+// beginLoad claims the right to load a set; one reader at a time is granted it. It
+// must precede the reading of the set's truth. The generation is the one that get
+// has returned. One round trip, two in a stripe without a generation.
+func (s *Store) beginLoad(ctx context.Context, of set, generation string) (c claim, granted bool, err error) {
+	if generation == "" {
+		if generation, err = s.firstGeneration(ctx, keys.StripeOf(of.owner)); err != nil {
+			return claim{}, false, err
+		}
+	}
+	c = claim{token: newToken(), generation: generation}
+	err = s.rdb.SetArgs(ctx, s.keys.SetLoading(of.kind, of.owner), c.token, redis.SetArgs{Mode: "NX", TTL: loadingTTL}).Err()
+	if errors.Is(err, redis.Nil) {
+		return claim{}, false, nil
+	}
+	if err != nil {
+		return claim{}, false, fmt.Errorf("claim cached set: %w", err)
+	}
+	return c, true, nil
+}
+
+// firstGeneration gives a stripe a generation, unless it has one by now, and
+// returns the stripe's.
+func (s *Store) firstGeneration(ctx context.Context, stripe int) (string, error) {
+	key := s.keys.SetsGeneration(stripe)
+	pipe := s.rdb.Pipeline()
+	pipe.SetNX(ctx, key, newGeneration(), 0)
+	generation := pipe.Get(ctx, key)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return "", fmt.Errorf("begin generation of cached sets: %w", err)
+	}
+	return generation.Val(), nil
+}
+
+// storeScript stores a set that was read from its truth, unless a change is in
+// progress or began after the reader. In both cases it ends the reader's claim, so that
+// the next reader may load. If the generation has changed since the claim, the set has
+// the stamp of the old one and is never found.
+//
+//	KEYS    changing, set, loading
+//	ARGV    the reader's token, the set's lifetime and a mark's in ms, the stamp, row
+//	        ids…
+//	result  1 if stored, 0 if not
+const storeScript = `
+if redis.call('GET', KEYS[3]) ~= ARGV[1] then
+  return 0
+end
+redis.call('DEL', KEYS[3])
+local mark = redis.call('PTTL', KEYS[1])
+if mark == -1 then
+  redis.call('PEXPIRE', KEYS[1], ARGV[3])
+end
+if mark ~= -2 then
+  return 0
+end
+redis.call('DEL', KEYS[2])
+for i = 4, #ARGV, 1000 do
+  redis.call('SADD', KEYS[2], unpack(ARGV, i, math.min(i + 999, #ARGV)))
+end
+redis.call('PEXPIRE', KEYS[2], ARGV[2])
+return 1
+`
+
+// store stores the set that the reader with the claim has read, if it is allowed. A
+// set that was not stored is loaded again by the next reader. One round trip.
+func (s *Store) store(ctx context.Context, of set, c claim, members []models.RowID) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	ttl := setTTL - mathrand.N(setTTL/10) //nolint:gosec // it spreads the expiry and is no secret
+	args := make([]any, 0, 4+len(members))
+	args = append(args, c.token, ttl.Milliseconds(), markTTL.Milliseconds(), "-"+c.generation)
+	for _, id := range members {
+		args = append(args, int64(id))
+	}
+	names := []string{s.keys.SetChanging(of.kind, of.owner), s.keys.Set(of.kind, of.owner), s.keys.SetLoading(of.kind, of.owner)}
+	if err := s.rdb.Eval(ctx, storeScript, names, args...).Err(); err != nil {
+		return fmt.Errorf("store cached set: %w", err)
+	}
+	return nil
+}
+
+// mark announces a change: from now on nobody stores the sets, and stored ones are
+// removed, whatever their generation. It must succeed before the change commits.
+//
+// Each writer's token is a member of its own, so that a writer that is done does not
+// remove the mark of another. If the connection breaks before a mark has its expiry,
+// the next reader sets it (storeScript). One round trip for each thousand sets.
+func (s *Store) mark(ctx context.Context, token string, sets []set) error {
+	return s.each(ctx, sets, func(pipe redis.Pipeliner, of set) {
+		changing := s.keys.SetChanging(of.kind, of.owner)
+		pipe.SAdd(ctx, changing, token)
+		pipe.PExpire(ctx, changing, markTTL)
+		s.remove(ctx, pipe, of)
+	})
+}
+
+// clear follows the commit. It removes the sets once more, in case a restart of Redis
+// has lost the marks, and then the writer's marks. If it fails the marks expire. One
+// round trip for each thousand sets.
+func (s *Store) clear(ctx context.Context, token string, sets []set) error {
+	return s.each(ctx, sets, func(pipe redis.Pipeliner, of set) {
+		s.remove(ctx, pipe, of)
+		pipe.SRem(ctx, s.keys.SetChanging(of.kind, of.owner), token)
+	})
+}
+
+// remove queues the removal of a set and of its reader's claim. Each key has a command
+// of its own, which needs no second one while their slot moves to another server.
+func (s *Store) remove(ctx context.Context, pipe redis.Pipeliner, of set) {
+	pipe.Del(ctx, s.keys.Set(of.kind, of.owner))
+	pipe.Del(ctx, s.keys.SetLoading(of.kind, of.owner))
+}
+
+// setsPerTrip is how many sets one round trip changes.
+const setsPerTrip = 1000
+
+// each runs the commands that queue adds for each set, setsPerTrip sets at a time.
+func (s *Store) each(ctx context.Context, sets []set, queue func(redis.Pipeliner, set)) error {
+	for chunk := range slices.Chunk(sets, setsPerTrip) {
+		pipe := s.rdb.Pipeline()
+		for _, of := range chunk {
+			queue(pipe, of)
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return fmt.Errorf("announce change of cached sets: %w", err)
+		}
+	}
+	return nil
+}
+
+// DropAll drops the sets of all kinds and owners, which are loaded again on their next
+// read. One round trip.
+func (s *Store) DropAll(ctx context.Context) error {
+	stripes := make([]int, keys.Stripes)
+	for i := range stripes {
+		stripes[i] = i
+	}
+	return s.drop(ctx, stripes)
+}
+
+// drop begins a new generation in each of the stripes: all of their sets count as
+// missing, and so will those that readers are loading. One round trip.
+func (s *Store) drop(ctx context.Context, stripes []int) error {
+	pipe := s.rdb.Pipeline()
+	for _, stripe := range stripes {
+		pipe.Set(ctx, s.keys.SetsGeneration(stripe), newGeneration(), 0)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("drop cached sets: %w", err)
+	}
+	return nil
+}

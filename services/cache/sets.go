@@ -1,0 +1,139 @@
+// Package cache keeps read-through caches of sets: copies in Redis of sets of row
+// ids whose truth is in SQL. A copy is loaded on a miss.
+//
+// A copy never outlives a change. Before a change commits, the copies of its sets
+// are removed, and the sets are marked as changing. A reader stores the set that it
+// read only if there is no mark and no copy was removed since it began. After the
+// commit the copies are removed again, and the marks with them. A writer that dies
+// leaves marks, which expire after a minute; until then nothing is stored.
+//
+// Each copy has a generation, and is used only while that is the current one of its
+// stripe. After a loss, when Redis may have brought back removed copies, their
+// stripes begin a new generation. So all copies are dropped at once, however many
+// there are, and those of other stripes stay.
+package cache
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"stepboard/internal/keys"
+	"stepboard/models"
+	"stepboard/services/recovery"
+)
+
+// ChangeTimeout bounds a change from its first mark to its commit, well below the
+// lifetime of a mark: that must last until the change has committed or can't commit
+// any more.
+const ChangeTimeout = 10 * time.Second
+
+// Load reads the members of an owner's set from its truth.
+type Load[Owner ~int64] func(ctx context.Context, owner Owner) ([]models.RowID, error)
+
+// Sets is a read-through cache of one kind of sets. Each set belongs to an owner.
+// Safe for concurrent use.
+type Sets[Owner ~int64] struct {
+	store *Store
+	kind  keys.Sets
+	load  Load[Owner]
+	log   *slog.Logger
+}
+
+// New returns a cache of one kind of sets, which are loaded by load.
+func New[Owner ~int64](store *Store, kind keys.Sets, load Load[Owner], log *slog.Logger) *Sets[Owner] {
+	return &Sets[Owner]{store: store, kind: kind, load: load, log: log}
+}
+
+func (s *Sets[Owner]) set(owner Owner) set { return set{kind: s.kind, owner: int64(owner)} }
+
+// Members returns the members of an owner's set, in no particular order. One round
+// trip to Redis if the set is stored. On a miss one call of Load and two more round
+// trips, by one reader at a time. If Redis is away the set is read from its truth. An
+// error means that the truth could not be read.
+func (s *Sets[Owner]) Members(ctx context.Context, owner Owner) ([]models.RowID, error) {
+	of := s.set(owner)
+	stored, cacheErr := s.store.get(ctx, of)
+	if stored.found {
+		return stored.members, nil
+	}
+	var (
+		c       claim
+		granted bool
+	)
+	if cacheErr == nil {
+		c, granted, cacheErr = s.store.beginLoad(ctx, of, stored.generation)
+	}
+	if cacheErr == nil && !granted {
+		if stored, cacheErr = s.store.await(ctx, of); stored.found {
+			return stored.members, nil
+		}
+	}
+	members, err := s.load(ctx, owner)
+	if err != nil {
+		return nil, errors.Join(err, cacheErr)
+	}
+	if granted {
+		if err := s.store.store(ctx, of, c, members); err != nil {
+			s.log.WarnContext(ctx, "a cached set could not be stored", "kind", s.kind, "error", err)
+		}
+	}
+	return members, nil
+}
+
+// Change keeps the copies true through one change of sets. Its writer calls Mark
+// before the commit, and Clear after it or after a rollback. If it is unknown whether
+// the change was committed, Clear must not be called: the marks stay until they
+// expire, and nothing is stored meanwhile. Not safe for concurrent use.
+type Change[Owner ~int64] struct {
+	sets   *Sets[Owner]
+	token  string
+	marked []set
+}
+
+// NewChange begins a change.
+func (s *Sets[Owner]) NewChange() *Change[Owner] {
+	return &Change[Owner]{sets: s, token: newToken()}
+}
+
+// Mark removes the copies of the owners' sets and prevents new ones. After an error
+// the change must not be committed. One round trip for each thousand owners.
+func (c *Change[Owner]) Mark(ctx context.Context, owners []Owner) error {
+	begun := len(c.marked)
+	for _, owner := range owners {
+		c.marked = append(c.marked, c.sets.set(owner))
+	}
+	return c.sets.store.mark(ctx, c.token, c.marked[begun:])
+}
+
+// Clear removes the copies again and ends the change's marks. If it can't, it logs
+// that, and the sets are read from their truth until the marks expire. One round
+// trip for each thousand owners.
+func (c *Change[Owner]) Clear(ctx context.Context) {
+	if err := c.sets.store.clear(ctx, c.token, c.marked); err != nil {
+		c.sets.log.WarnContext(ctx, "sets stay uncached until their marks expire", "kind", c.sets.kind, "error", err)
+	}
+}
+
+// DropStale returns the recovery.Replay of the cached sets of all kinds. It drops
+// those on each server that may have forgotten that one was removed: it has
+// restarted, another server has taken its place, or an earlier state was restored.
+// Otherwise such a set would be believed until it expires. Sets are loaded again on
+// their next read. Its rows are the stripes whose sets were dropped. Safe to run
+// twice at once, and to cut off.
+func (s *Store) DropStale(clock models.Clock) recovery.Replay {
+	return func(ctx context.Context, loss recovery.Loss) (dropped int64, upto time.Time, err error) {
+		upto = clock()
+		var stripes []int
+		for stripe := range keys.Stripes {
+			if loss.Includes(stripe) {
+				stripes = append(stripes, stripe)
+			}
+		}
+		if len(stripes) > 0 {
+			err = s.drop(ctx, stripes)
+		}
+		return int64(len(stripes)), upto, err
+	}
+}

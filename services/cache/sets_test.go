@@ -1,0 +1,179 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"stepboard/internal/keys"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+)
+
+// owner is the number of the owner of a set.
+type owner int64
+
+// truth holds the sets of which there are copies. Safe for concurrent use.
+type truth struct {
+	mu    sync.Mutex
+	sets  map[owner][]models.RowID
+	loads int
+	err   error
+}
+
+func newTruth() *truth { return &truth{sets: make(map[owner][]models.RowID)} }
+
+func (tr *truth) load(_ context.Context, of owner) ([]models.RowID, error) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.loads++
+	return tr.sets[of], tr.err
+}
+
+func (tr *truth) commit(of owner, members ...models.RowID) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.sets[of] = members
+}
+
+func newSets(env *testenv.Env, tr *truth) *Sets[owner] {
+	return New(NewStore(env.Redis, env.Keys), keys.Friends, tr.load, env.Log)
+}
+
+// change changes a set as a service does.
+func change(t *testing.T, s *Sets[owner], tr *truth, of owner, members ...models.RowID) {
+	t.Helper()
+	c := s.NewChange()
+	if err := c.Mark(t.Context(), []owner{of}); err != nil {
+		t.Fatal(err)
+	}
+	tr.commit(of, members...)
+	c.Clear(t.Context())
+}
+
+// expect checks the members of a set.
+func expect(t *testing.T, s *Sets[owner], of owner, want []models.RowID) {
+	t.Helper()
+	got, err := s.Members(t.Context(), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Fatalf("the set of %d has %d members, %v…, want %d", of, len(got), got[:min(3, len(got))], len(want))
+	}
+}
+
+// A stored set costs one round trip and no call of Load, also if it is empty or has
+// as many members as one may have, and is in Redis's compact encoding.
+func TestTheSetInRedis(t *testing.T) {
+	t.Parallel()
+	env := testenv.RealOn(t, testenv.StartRedis(t).Use)
+	tr := newTruth()
+	s, ctx := newSets(env, tr), t.Context()
+	for n, of := range map[int]owner{0: 1, 1: 2, 200: 3, models.MaxFriends: 4} {
+		members := make([]models.RowID, n)
+		for i := range members {
+			members[i] = models.RowID(100_000*int(of) + i)
+		}
+		change(t, s, tr, of, members...)
+		expect(t, s, of, members)
+		key := env.Keys.Set(keys.Friends, int64(of))
+		if encoding := env.Redis.ObjectEncoding(ctx, key).Val(); encoding != "intset" {
+			t.Errorf("%d members are kept as %s", n, encoding)
+		}
+		// An intset of numbers of four bytes has eight more, besides the key.
+		if size := env.Redis.MemoryUsage(ctx, key).Val(); size > int64(4*(n+1)+n/4+200) {
+			t.Errorf("%d members take %d bytes", n, size)
+		}
+		if ttl := env.Redis.PTTL(ctx, key).Val(); ttl <= 50*time.Minute || ttl > time.Hour {
+			t.Errorf("%d members are kept for %v", n, ttl)
+		}
+		counter, loads := &testenv.RoundTrips{}, tr.loads
+		env.Redis.AddHook(counter)
+		expect(t, s, of, members)
+		if counter.Trips() != 1 || tr.loads != loads {
+			t.Errorf("%d members cost %d round trips and %d loads", n, counter.Trips(), tr.loads-loads)
+		}
+	}
+	if env.Redis.Exists(ctx, env.Keys.SetLoading(keys.Friends, 1)).Val() != 0 {
+		t.Error("a reader's token was left behind")
+	}
+}
+
+// Without Redis sets are read from their truth, and changes are refused, because other
+// processes could not learn of them. Without the truth stored sets are still read.
+func TestAStoreIsAway(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		tr := newTruth()
+		s := newSets(env, tr)
+		tr.commit(1, 7)
+		expect(t, s, 1, []models.RowID{7})
+		away := errors.New("away")
+		tr.err = away
+		expect(t, s, 1, []models.RowID{7})
+		if _, err := s.Members(t.Context(), 2); !errors.Is(err, away) {
+			t.Errorf("a set that is not stored: %v", err)
+		}
+		tr.err = nil
+		if err := env.Redis.Close(); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, s, 1, []models.RowID{7})
+		if err := s.NewChange().Mark(t.Context(), []owner{1}); err == nil {
+			t.Error("a change without Redis was announced")
+		}
+	})
+}
+
+// Readers load as fast as they can on two replicas, and copies vanish at random as if
+// they had expired, or with their generation. Every reader sees every change once it
+// is complete.
+func TestReadersRacingWriters(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		tr := newTruth()
+		replicas := []*Sets[owner]{newSets(env, tr), newSets(env, tr)}
+		const of, changes = owner(1), 200
+		stop := make(chan struct{})
+		var readers sync.WaitGroup
+		defer func() { close(stop); readers.Wait() }()
+		for i := range 6 {
+			readers.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					if _, err := replicas[i%2].Members(t.Context(), of); err != nil {
+						t.Error(err)
+						return
+					}
+					switch rand.IntN(16) {
+					case 0, 1, 2:
+						env.Redis.Unlink(t.Context(), env.Keys.Set(keys.Friends, int64(of)))
+					case 3:
+						if err := replicas[i%2].store.drop(t.Context(), []int{keys.StripeOf(int64(of))}); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		for n := range changes {
+			member := models.RowID(100 + n)
+			change(t, replicas[n%2], tr, of, member)
+			for range 3 {
+				for _, replica := range replicas {
+					expect(t, replica, of, []models.RowID{member})
+				}
+			}
+		}
+	})
+}
