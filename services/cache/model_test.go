@@ -47,7 +47,8 @@ type snapshot struct {
 
 func (m *model) names() (set, changing, loading, generation string) {
 	k, of := m.store.keys, m.of
-	return k.Set(of.kind, of.owner), k.SetChanging(of.kind, of.owner), k.SetLoading(of.kind, of.owner), k.SetsGeneration(keys.StripeOf(of.owner))
+	return k.Set(of.kind, of.owner), k.SetChanging(of.kind, of.owner), k.SetLoading(of.kind, of.owner),
+		k.SetsGeneration(keys.StripeOf(of.owner))
 }
 
 func (m *model) must(err error) {

@@ -149,7 +149,8 @@ func (s *Store) beginLoad(ctx context.Context, of set, generation string) (c cla
 		}
 	}
 	c = claim{token: newToken(), generation: generation}
-	err = s.rdb.SetArgs(ctx, s.keys.SetLoading(of.kind, of.owner), c.token, redis.SetArgs{Mode: "NX", TTL: loadingTTL}).Err()
+	loading := s.keys.SetLoading(of.kind, of.owner)
+	err = s.rdb.SetArgs(ctx, loading, c.token, redis.SetArgs{Mode: "NX", TTL: loadingTTL}).Err()
 	if errors.Is(err, redis.Nil) {
 		return claim{}, false, nil
 	}
@@ -212,7 +213,9 @@ func (s *Store) store(ctx context.Context, of set, c claim, members []models.Row
 	for _, id := range members {
 		args = append(args, int64(id))
 	}
-	names := []string{s.keys.SetChanging(of.kind, of.owner), s.keys.Set(of.kind, of.owner), s.keys.SetLoading(of.kind, of.owner)}
+	names := []string{
+		s.keys.SetChanging(of.kind, of.owner), s.keys.Set(of.kind, of.owner), s.keys.SetLoading(of.kind, of.owner),
+	}
 	if err := s.rdb.Eval(ctx, storeScript, names, args...).Err(); err != nil {
 		return fmt.Errorf("store cached set: %w", err)
 	}
