@@ -83,6 +83,7 @@ func TestServeNeedsTheRightToInfo(t *testing.T) {
 	if err := env.Redis.Do(t.Context(), rules...).Err(); err != nil {
 		t.Fatal(err)
 	}
+	env.Config.Limits = config.Default().Limits // serve warns of missing ones
 	flags := append(testenv.Flags(env.Config), withSecret, "--redis.username=stepboard", "--redis.password=hunter22")
 	// Nobody can listen at this address, so that serve ends in any case.
 	o := command(append(append([]string{"serve"}, flags...), "--http.addr=256.0.0.1:1")...)

@@ -50,7 +50,7 @@ func TestOpenAPI(t *testing.T) {
 		"POST /v1/boards/{board}/scores", "POST /v1/boards/{board}/scores/batch", "GET /v1/boards", "GET /v1/boards/{board}/friends", "GET /v1/boards/{board}/friends/stream",
 		"GET /v1/boards/{board}/top", "GET /v1/boards/{board}/around", "GET /v1/boards/{board}/me", "GET /v1/friends", "GET /v1/friends/requests",
 		"POST /v1/friends/requests", "POST /v1/friends/requests/{id}/accept", "DELETE /v1/friends/requests/{id}", "DELETE /v1/friends/{id}",
-		"PUT /v1/me", "PUT /v1/users/{id}", "PUT /v1/users/{id}/friends", "GET /v1/boards/{board}/history",
+		"GET /v1/me", "PUT /v1/me", "PUT /v1/users/{id}", "PUT /v1/users/{id}/friends", "GET /v1/boards/{board}/history",
 		"GET /v1/admin/archives", "POST /v1/admin/archives", "GET /v1/admin/dead-letters", "POST /v1/admin/dead-letters/{id}/replay",
 		"DELETE /v1/admin/dead-letters/{id}", "POST /v1/boards/{board}/increments", "POST /v1/admin/boards", "GET /v1/admin/boards/{board}",
 	}
@@ -222,6 +222,7 @@ func TestOpenAPIListsTheStatuses(t *testing.T) {
 		"post /v1/friends/requests":               "200 201 400 404 408 409 413",
 		"post /v1/friends/requests/{id}/accept":   "200 404 409",
 		"delete /v1/friends/requests/{id}":        "204",
+		"get /v1/me":                              "200",
 		"put /v1/me":                              "200 400 408 413",
 		"put /v1/users/{id}":                      "200 400 408 413",
 		"put /v1/users/{id}/friends":              "200 400 408 409 413",
