@@ -22,6 +22,9 @@ const (
 	// markTTL is how long the mark of a writer that died prevents its sets from
 	// being stored. No change lasts that long: ChangeTimeout cancels it first.
 	markTTL = time.Minute
+	// keepTimeout bounds how long a change of unknown outcome waits for its marks to
+	// be kept.
+	keepTimeout = 2 * time.Second
 	// loadingTTL is how long the claim of a reader that died prevents others from
 	// storing a set.
 	loadingTTL = 10 * time.Second
@@ -234,6 +237,15 @@ func (s *Store) mark(ctx context.Context, token string, sets []set) error {
 		pipe.SAdd(ctx, changing, token)
 		pipe.PExpire(ctx, changing, markTTL)
 		s.remove(ctx, pipe, of)
+	})
+}
+
+// keep makes the marks of sets last for setTTL. A later change of the same sets may
+// shorten them again: it has waited for the locks of the earlier one, whose outcome is
+// known by then. One round trip for each thousand sets.
+func (s *Store) keep(ctx context.Context, sets []set) error {
+	return s.each(ctx, sets, func(pipe redis.Pipeliner, of set) {
+		pipe.PExpire(ctx, s.keys.SetChanging(of.kind, of.owner), setTTL)
 	})
 }
 

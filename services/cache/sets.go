@@ -84,8 +84,7 @@ func (s *Sets[Owner]) Members(ctx context.Context, owner Owner) ([]models.RowID,
 
 // Change keeps the copies true through one change of sets. Its writer calls Mark
 // before the commit, and Clear after it or after a rollback. If it is unknown whether
-// the change was committed, Clear must not be called: the marks stay until they
-// expire, and nothing is stored meanwhile. Not safe for concurrent use.
+// the change was committed, it calls Keep instead. Not safe for concurrent use.
 type Change[Owner ~int64] struct {
 	sets   *Sets[Owner]
 	token  string
@@ -113,6 +112,17 @@ func (c *Change[Owner]) Mark(ctx context.Context, owners []Owner) error {
 func (c *Change[Owner]) Clear(ctx context.Context) {
 	if err := c.sets.store.clear(ctx, c.token, c.marked); err != nil {
 		c.sets.log.WarnContext(ctx, "sets stay uncached until their marks expire", "kind", c.sets.kind, "error", err)
+	}
+}
+
+// Keep makes the marks last as long as a set, because the change may be committed much
+// later, when its commit waits for a standby for instance. Until then nothing is
+// stored. One round trip for each thousand owners.
+func (c *Change[Owner]) Keep(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
+	defer cancel()
+	if err := c.sets.store.keep(ctx, c.marked); err != nil {
+		c.sets.log.WarnContext(ctx, "the marks of a change whose outcome is unknown expire in a minute", "kind", c.sets.kind, "error", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
@@ -127,5 +128,41 @@ func storeSet(t *testing.T, env *testenv.Env, user, member models.RowID) {
 	}
 	if got := sortedIDs(t, newService(t, env), user); !slices.Equal(got, []models.RowID{member}) {
 		t.Fatalf("the set in Redis is read as %v", got)
+	}
+}
+
+// If the outcome of a commit is unknown, the copies of everybody whom the change
+// concerns stay out of use for as long as a copy would be believed, those of lost
+// friends included.
+func TestAChangeOfUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	service, ctx := newService(t, env), t.Context()
+	if err := service.Replace(ctx, 1, []models.RowID{2}); err != nil {
+		t.Fatal(err)
+	}
+	// A commit that fails is, to the service, one whose outcome it does not know.
+	for _, statement := range []string{
+		`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'at the commit'; END $$`,
+		`CREATE CONSTRAINT TRIGGER fail AFTER INSERT ON friendships DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fail()`,
+	} {
+		if err := env.Gorm.Exec(statement).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := service.Replace(ctx, 1, []models.RowID{3}); models.CodeOf(err) != models.CodeUnavailable {
+		t.Fatalf("a commit of unknown outcome: %v", err)
+	}
+	for user := int64(1); user <= 3; user++ {
+		left := env.Redis.PTTL(ctx, env.Keys.SetChanging(keys.Friends, user)).Val()
+		if left < 50*time.Minute {
+			t.Errorf("the mark of user %d is left for %v", user, left)
+		}
+	}
+	if got := sortedIDs(t, service, 2); !slices.Equal(got, []models.RowID{1}) {
+		t.Errorf("user 2 has friends %v", got)
+	}
+	if n := env.Redis.Exists(ctx, env.Keys.Set(keys.Friends, 2)).Val(); n != 0 {
+		t.Error("a set was stored")
 	}
 }

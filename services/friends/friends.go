@@ -67,7 +67,8 @@ func (s *Service) change(ctx context.Context, fn func(*tx) error) error {
 	})
 	var refused *models.Error
 	if err != nil && !errors.As(err, &refused) && !errors.Is(err, errListChanged) {
-		// It is unknown whether the transaction has committed.
+		// It is unknown whether the transaction has committed or will be.
+		change.Keep(ctx)
 		return models.Unavailable("change friends", err)
 	}
 	change.Clear(ctx)
