@@ -29,6 +29,7 @@ import (
 	"stepboard/services/cache"
 	"stepboard/services/catalog"
 	"stepboard/services/clock"
+	"stepboard/services/cursor"
 	"stepboard/services/directory"
 	"stepboard/services/friends"
 	"stepboard/services/importer"
@@ -101,7 +102,7 @@ type App struct {
 	Boards      *board.Store
 	Friends     *friends.Service
 	Sets        *cache.Store
-	Users       *directory.Service
+	Directory   *directory.Service
 	Ranking     *ranking.Service
 	Streams     *stream.Service
 	Archive     *archive.Service
@@ -125,6 +126,7 @@ type App struct {
 	uploads, batches *batch.Lanes[models.Raise]
 	increments       *ledger.Store
 	leases           *lease.Service
+	cursors          *cursor.Sealer
 	registry         *prometheus.Registry
 	memory           memoryGuard
 	clock            *clock.Guard      // of the machine's clock
@@ -157,7 +159,9 @@ func Build(ctx context.Context, o Options) (*App, error) {
 	}
 	a.registry.MustRegister(newClockCollector(a.clock), newConnectionsCollector(&a.connections))
 	if err := a.build(ctx, o); err != nil {
-		a.Users.Close()
+		if a.Directory != nil {
+			a.Directory.Close()
+		}
 		a.closeQueue()
 		return nil, err
 	}
@@ -171,6 +175,9 @@ func (a *App) build(ctx context.Context, o Options) error {
 	if err := a.defineBoards(ctx, o); err != nil {
 		return err
 	}
+	if err := a.checkUsers(ctx, o); err != nil {
+		return err
+	}
 	a.buildLedger(o)
 	if err := a.buildIngest(ctx, o); err != nil {
 		return err
@@ -178,7 +185,10 @@ func (a *App) build(ctx context.Context, o Options) error {
 	if err := a.buildJobs(o); err != nil {
 		return err
 	}
-	a.Ranking = ranking.New(a.Catalog, a.Boards, a.Archive, a.Friends, a.Users, o.Clock)
+	a.Ranking = ranking.New(ranking.Options{
+		Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive, Friends: a.Friends,
+		Directory: a.Directory, Cursors: a.cursors, Clock: o.Clock,
+	})
 	o.StreamLimits.PerAddress = o.Config.Limits.StreamsPerAddress
 	a.Streams = stream.New(a.Ranking, o.StreamLimits)
 	a.registry.MustRegister(newStreamCollector(a.Streams))
@@ -189,9 +199,13 @@ func (a *App) build(ctx context.Context, o Options) error {
 func (a *App) buildBoards(o Options, names keys.Builder) {
 	a.Catalog = catalog.New(catalog.NewStore(o.Stores.Gorm), o.Clock, o.Config.HotDays, o.Log)
 	a.Boards = board.NewStore(o.Stores.Redis, names, o.Clock)
+	a.Directory = directory.New(directory.Options{
+		Store: directory.NewStore(o.Stores.Gorm, o.Stores.Pool), Copies: directory.NewCopies(o.Stores.Redis, names),
+		Memory: int64(o.Config.Directory.Memory), Log: o.Log,
+	})
+	a.registry.MustRegister(newDirectoryCollector(a.Directory))
 	a.Sets = cache.NewStore(o.Stores.Redis, names)
-	a.Friends = friends.New(friends.NewStore(o.Stores.Friends.Gorm), a.Sets, o.Log)
-	a.Users = directory.New(directory.NewStore(o.Stores.Gorm), o.Log)
+	a.Friends = friends.New(friends.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Directory, o.Log)
 	a.losses = newQueueDetector(o, names)
 	archives := archive.NewStore(o.Stores.Gorm, o.Stores.Archive.Gorm, o.Stores.Archive.Pool)
 	a.Archive = archive.New(archives, a.Boards, a.leases, a.archiveRecovery(o), o.Clock, o.Log)
@@ -206,10 +220,22 @@ func (a *App) defineBoards(ctx context.Context, o Options) error {
 	return a.Catalog.Definitions.Define(ctx, o.Config.BoardDefinitions())
 }
 
+// checkUsers refuses a database that is older than Redis, for a process with a role,
+// and loads the keys of cursors.
+func (a *App) checkUsers(ctx context.Context, o Options) (err error) {
+	if o.Roles != (Roles{}) {
+		if err := a.Directory.CheckCounters(ctx); err != nil {
+			return err
+		}
+	}
+	a.cursors, err = cursor.New(ctx, cursor.NewStore(o.Stores.Gorm), o.Clock, o.Log)
+	return err
+}
+
 // buildLedger constructs the services of increments.
 func (a *App) buildLedger(o Options) {
 	a.increments = ledger.NewStore(o.Stores.Jobs.Gorm, o.Stores.Increments.Pool)
-	a.Ledger = ledger.New(a.increments, guardedTotals{a.Catalog.Buckets, a.clock}, a.Boards, o.Clock, o.Log)
+	a.Ledger = ledger.New(a.increments, guardedTotals{a.Catalog.Buckets, a.clock}, a.Directory, a.Boards, o.Clock, o.Log)
 	a.Reconciler = ledger.NewReconciler(ledger.ReconcilerOptions{
 		Store: a.increments, Totals: a.Catalog.Buckets, Boards: a.Boards, Archived: a.Archive.Complete,
 		Clock: o.Clock, Log: o.Log, Rewind: rewind,
@@ -229,18 +255,19 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 	if a.queue, err = newQueue(ctx, o.Config, room, o.Traces.Provider(), o.Log); err != nil {
 		return err
 	}
+	targets := ingest.Targets{Buckets: a.Catalog.Buckets, Users: a.Directory}
 	deadLetters := ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm)
-	a.DeadLetters = ingest.NewDeadLetters(deadLetters, a.Catalog.Buckets, a.Boards)
+	a.DeadLetters = ingest.NewDeadLetters(deadLetters, targets, a.Boards, a.Directory)
 	a.persist = a.Boards.Raise
 	if a.queue != nil {
 		a.persist = ingest.Enqueue(a.queue)
 		a.Replayer = ingest.NewReplayer(ingest.ReplayerOptions{
-			Queue: a.queue, Buckets: a.Catalog.Buckets, Boards: a.Boards, Log: o.Log, Rewind: o.Config.Ingest.Rewind,
+			Queue: a.queue, Targets: targets, Boards: a.Boards, Log: o.Log, Rewind: o.Config.Ingest.Rewind,
 		})
 		a.registry.MustRegister(newQueueCollector(a.queue))
 		if o.Roles.Consumer {
 			a.consumer = ingest.NewConsumer(ingest.ConsumerOptions{
-				Queue: a.queue, Buckets: a.Catalog.Buckets, Boards: a.Boards, DeadLetters: deadLetters, Clock: o.Clock, Log: o.Log,
+				Queue: a.queue, Targets: targets, Boards: a.Boards, DeadLetters: deadLetters, Clock: o.Clock, Log: o.Log,
 				Interval: o.Config.Ingest.FlushInterval, Batch: o.Config.Ingest.BatchSize, Registry: a.registry,
 			})
 		}
@@ -252,9 +279,9 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 	}
 	a.uploads = batch.NewLanes(writeBatch, uploadWriters, server, a.persist)
 	a.batches = batch.NewLanes(writeBatch, batchWriters, server, a.persist)
-	a.Ingest = ingest.New(a.Catalog, a.uploads, a.batches, a.queue != nil, o.Clock)
+	a.Ingest = ingest.New(a.Catalog, a.Directory, a.uploads, a.batches, a.queue != nil, o.Clock)
 	a.Importer = &importer.Service{
-		Friends: a.Friends, Users: a.Users, Buckets: a.Catalog.Buckets, Archive: a.Archive,
+		Friends: a.Friends, Directory: a.Directory, Buckets: a.Catalog.Buckets, Archive: a.Archive,
 		RaiseHot: a.persist, RaiseCold: a.Boards.Raise, Clock: o.Clock,
 	}
 	return nil
@@ -303,7 +330,7 @@ func (a *App) buildHandler(o Options, names keys.Builder) (err error) {
 	a.Handler, err = handlers.New(handlers.Config{
 		Scores: a.Ingest, Increments: a.Ledger, Boards: a.Catalog.Definitions, Buckets: a.Catalog.Buckets,
 		Rankings: a.Ranking, History: a.Ranking, Streams: a.Streams,
-		Friends: a.Friends, FriendRequests: a.Friends, Profiles: a.Users,
+		Friends: a.Friends, FriendRequests: a.Friends, Profiles: a.Directory, Cursors: a.cursors,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters,
 		Tokens: o.Verifier, Limits: limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
 		LimitAddresses: o.Config.Limits.AddressPerMinute > 0 || o.Config.Limits.StreamsPerAddress > 0,

@@ -10,6 +10,7 @@ import (
 
 	"stepboard/models"
 	"stepboard/services/archive"
+	"stepboard/services/directory"
 	"stepboard/services/ingest"
 	"stepboard/services/ledger"
 	"stepboard/services/limit"
@@ -185,5 +186,21 @@ func newPostgresCollector(pool *pgxpool.Pool) prometheus.Collector {
 		figure[stats]{"empty_acquires_total", "Acquired connections that had to be waited for.", counter, func(s stats) float64 { return float64(s.EmptyAcquireCount()) }, nil},
 		figure[stats]{"canceled_acquires_total", "Waits for a connection that were canceled.", counter, func(s stats) float64 { return float64(s.CanceledAcquireCount()) }, nil},
 		figure[stats]{"acquire_wait_seconds_total", "Time spent waiting for connections that were then acquired.", counter, func(s stats) float64 { return s.EmptyAcquireWaitTime().Seconds() }, nil},
+	)
+}
+
+// newDirectoryCollector reports the lookups of users in this process.
+func newDirectoryCollector(d *directory.Service) prometheus.Collector {
+	type stats = *directory.Stats
+	level := func(what, level string) prometheus.Labels { return prometheus.Labels{"what": what, "level": level} }
+	const lookups = "Lookups of users, by what was looked up and by the level at which it was found."
+	return newCollector("stepboard_directory_", d.Stats,
+		figure[stats]{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.IDs.Process.Load()) }, level("id", "process")},
+		figure[stats]{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.IDs.Redis.Load()) }, level("id", "redis")},
+		figure[stats]{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.IDs.SQL.Load()) }, level("id", "sql")},
+		figure[stats]{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.Records.Process.Load()) }, level("record", "process")},
+		figure[stats]{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.Records.Redis.Load()) }, level("record", "redis")},
+		figure[stats]{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.Records.SQL.Load()) }, level("record", "sql")},
+		figure[stats]{"created_total", "Users that were created.", counter, func(s stats) float64 { return float64(s.Created.Load()) }, nil},
 	)
 }

@@ -35,10 +35,12 @@ func (a *App) Start(ctx context.Context) {
 		background, stop := context.WithCancel(context.WithoutCancel(ctx))
 		a.stop = stop
 		a.verifier.Start(background)
+		a.Directory.Start(background)
 		a.uploads.Start()
 		a.batches.Start()
 		a.Ledger.Start()
 		a.running.Go(func() { a.clock.Run(background) })
+		a.running.Go(func() { a.cursors.Run(background) })
 		if a.refresh {
 			a.running.Go(func() { a.Catalog.Definitions.Run(background) })
 		}
@@ -113,7 +115,7 @@ func (a *App) Run(ctx context.Context, listener net.Listener) error {
 //  2. accepted uploads and increments are flushed
 //  3. background work stops: a consumer applies the updates that it has read
 //  4. the archive stops
-//  5. the caches of profiles, tokens and keys stop
+//  5. the directory of users and the caches of tokens and keys stop
 //  6. the queue closes
 //  7. Redis and then Postgres close
 func (a *App) Close() error {
@@ -126,7 +128,7 @@ func (a *App) Close() error {
 	}
 	a.running.Wait()
 	a.Archive.Close()
-	a.Users.Close()
+	a.Directory.Close()
 	a.verifier.Close()
 	a.closeQueue()
 	return a.stores.Close()

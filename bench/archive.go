@@ -179,7 +179,7 @@ func createPartition(ctx context.Context, conn *pgxpool.Conn, day models.Date) e
 
 // archiveDay lets the service archive a day and returns how long the run took.
 func (e *environment) archiveDay(ctx context.Context, pool *pgxpool.Pool, bucket *models.Bucket) (time.Duration, error) {
-	token, err := e.token(1, auth.ScopeAdmin)
+	token, err := e.token("1", auth.ScopeAdmin)
 	if err != nil {
 		return 0, err
 	}
@@ -267,7 +267,7 @@ func (e *environment) p99(ctx context.Context, rate int, work func(stop func()) 
 func (e *environment) singleClientLatency(ctx context.Context, query string) (time.Duration, error) {
 	requests := make([][]byte, e.viewers)
 	for v := range requests {
-		token, err := e.token(viewer(v), "")
+		token, err := e.token(userID(viewer(v)), "")
 		if err != nil {
 			return 0, err
 		}

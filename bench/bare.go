@@ -42,7 +42,8 @@ type bareResponse struct {
 }
 
 // bare is a minimal handler to compare the service with: no token, no log, no
-// checks, encoding/json.
+// checks, encoding/json. Its answers are as long as the service's, but it makes names
+// and pictures of the ids, where the service has to look them up.
 type bare struct {
 	rdb   redis.UniversalClient
 	codec score.Codec
@@ -114,7 +115,10 @@ func (b *bare) rank(c *gin.Context) {
 			continue
 		}
 		points, at := b.codec.Decode(models.Composite(scores[i]))
-		entry := bareEntry{Rank: rank + 1, UserID: members[i], Nickname: "user " + members[i], Score: points, ReachedAt: at.Time().Format("2006-01-02T15:04:05.000Z")}
+		entry := bareEntry{
+			Rank: rank + 1, UserID: members[i], Nickname: namePrefix + members[i], AvatarURL: picturePrefix + members[i] + pictureSuffix,
+			Score: points, ReachedAt: at.Time().Format("2006-01-02T15:04:05.000Z"),
+		}
 		if members[i] == user {
 			response.Me = &entry
 		}

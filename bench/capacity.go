@@ -18,7 +18,7 @@ import (
 const capacityUsers = 500_000
 
 // capacityBench measures the memory of Redis for each user and day, by the length
-// of the ids and the number of shards.
+// of the row ids and the number of shards.
 func (e *environment) capacityBench(ctx context.Context) error {
 	fmt.Printf("\n| %d users on a day | shards | bytes of Redis each |\n| --- | ---: | ---: |\n", capacityUsers)
 	for _, digits := range []int{7, 10, 16} {
@@ -27,7 +27,7 @@ func (e *environment) capacityBench(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			fmt.Printf("| ids of %d digits | %d | %.0f |\n", digits, shards, n)
+			fmt.Printf("| row ids of %d digits | %d | %.0f |\n", digits, shards, n)
 		}
 	}
 	return nil

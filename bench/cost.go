@@ -126,9 +126,6 @@ func (c *costs) smaller() (boards []costBoard) {
 // start starts the cluster and a service on each site, and fills their boards. Both
 // services use the same Postgres.
 func (c *costs) start(ctx context.Context) (err error) {
-	if err := fillUsers(ctx, c.stores, c.board); err != nil {
-		return err
-	}
 	if c.nodes, err = startCluster(ctx, c.folder); err != nil {
 		return err
 	}
@@ -179,20 +176,6 @@ func boardsFlag(boards []config.Board) string {
 		items = append(items, fmt.Sprintf("{name: %s, shards: %d}", b.Name, b.Shards))
 	}
 	return "--boards=[" + strings.Join(items, ", ") + "]"
-}
-
-// fillUsers creates users with names.
-func fillUsers(ctx context.Context, st *stores.Stores, users int) error {
-	_, err := st.Pool.Exec(ctx, `
-		INSERT INTO users (user_id, nickname, created_at, updated_at)
-		SELECT i, 'user ' || i, now(), now() FROM generate_series($1::bigint, $1 + $2 - 1) AS i
-		ON CONFLICT DO NOTHING`, firstUser, users)
-	if err != nil {
-		return err
-	}
-	// Otherwise autovacuum might run during a measurement.
-	_, err = st.Pool.Exec(ctx, "VACUUM ANALYZE users")
-	return err
 }
 
 func (c *costs) close() error {
@@ -248,7 +231,7 @@ type costRow struct {
 func (c *costs) newRow(ctx context.Context, name string, s *site, board string, g *viewerGroup, connections int) (*costRow, error) {
 	var requests [][]byte
 	for v := range g.viewers {
-		token, err := c.token(viewer(g.first+v), "")
+		token, err := c.token(userID(viewer(g.first+v)), "")
 		if err != nil {
 			return nil, err
 		}
@@ -300,7 +283,7 @@ func readRanking(ctx context.Context, addr string, request []byte) (s rankingBod
 }
 
 // warmUpAndRun measures once, after requests that load the names into the service's
-// cache, where they stay for a minute.
+// memory.
 func (r *costRow) warmUpAndRun(ctx context.Context, e *environment) error {
 	if _, err := r.ask(ctx, e.seconds/4); err != nil {
 		return err

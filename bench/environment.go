@@ -26,11 +26,13 @@ import (
 	"stepboard/internal/stores"
 	"stepboard/models"
 	"stepboard/services/auth"
+	"stepboard/services/friends"
 	"stepboard/services/score"
 )
 
-// firstUser is the first user id. Ids have seven digits, as a million users need.
-const firstUser = 1_000_001
+// firstUser is the row id of the first user. Row ids are dense, and the user id of each
+// is its decimal text.
+const firstUser = 1
 
 // environment holds the data, the servers and the requests of a run.
 type environment struct {
@@ -120,9 +122,13 @@ func (e *environment) close() error {
 	return errors.Join(errs...)
 }
 
-// fill creates the board and the friendships, through the service's own code.
+// fill creates the users, the board and the friendships, all but the users through the
+// service's own code.
 func (e *environment) fill(ctx context.Context) (err error) {
 	if _, err := e.stores.Migrate(ctx); err != nil {
+		return err
+	}
+	if err := fillUsers(ctx, e.stores, max(e.board, ledgerUsers, mergeUsers)); err != nil {
 		return err
 	}
 	a, err := e.open(ctx, e.config)
@@ -135,6 +141,34 @@ func (e *environment) fill(ctx context.Context) (err error) {
 	}
 	return e.fillFriends(ctx, a)
 }
+
+// fillUsers creates users with names and pictures.
+func fillUsers(ctx context.Context, st *stores.Stores, users int) error {
+	_, err := st.Pool.Exec(ctx, `
+		INSERT INTO users (user_id, external_id, nickname, avatar_url, version, changed_at, created_at)
+		SELECT i, i::text, $3::text || i, $4::text || i || $5::text, nextval('user_versions'), now() - interval '1 day', now() - interval '1 day'
+		FROM generate_series($1::bigint, $1 + $2 - 1) AS i`,
+		firstUser, users, namePrefix, picturePrefix, pictureSuffix)
+	if err != nil {
+		return err
+	}
+	for _, statement := range []string{
+		"SELECT setval(pg_get_serial_sequence('users', 'user_id'), max(user_id)) FROM users",
+		"VACUUM ANALYZE users", // otherwise autovacuum might run during a measurement
+	} {
+		if _, err := st.Pool.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The profile of a user is made of these texts and the user id.
+const (
+	namePrefix    = "user "
+	picturePrefix = "https://example.com/avatars/"
+	pictureSuffix = ".jpg"
+)
 
 // open builds and starts the service in this process, to fill the stores with it.
 func (e *environment) open(ctx context.Context, cfg config.Config) (*app.App, error) {
@@ -182,26 +216,20 @@ func fillBoard(ctx context.Context, a *app.App, name string, users int) error {
 	return nil
 }
 
-// fillFriends gives the viewers friends and names.
+// fillFriends gives the viewers friends.
 func (e *environment) fillFriends(ctx context.Context, a *app.App) error {
 	rng := mathrand.New(mathrand.NewPCG(3, 4))
-	names := make(map[models.RowID]models.Profile)
-	var edges []models.Edge
+	var edges []friends.Edge
 	for v := range e.viewers {
-		names[viewer(v)] = models.Profile{Nickname: "user " + viewer(v).String()}
 		seen := make(map[models.RowID]bool)
 		for len(seen) < e.friends {
 			// No friend is a viewer, so that each viewer has exactly e.friends friends.
 			id := models.RowID(firstUser + e.viewers + rng.IntN(e.board-e.viewers))
 			if !seen[id] {
 				seen[id] = true
-				names[id] = models.Profile{Nickname: "user " + id.String()}
-				edges = append(edges, models.Edge{A: viewer(v), B: id})
+				edges = append(edges, friends.Edge{A: userID(viewer(v)), B: userID(id)})
 			}
 		}
-	}
-	if err := a.Users.Create(ctx, names); err != nil {
-		return err
 	}
 	for chunk := range slices.Chunk(edges, 2000) {
 		if _, _, err := a.Friends.Import(ctx, chunk); err != nil {
@@ -231,6 +259,9 @@ func (e *environment) fillFriends(ctx context.Context, a *app.App) error {
 }
 
 func viewer(v int) models.RowID { return models.RowID(firstUser + v) }
+
+// userID returns the user id of a row.
+func userID(row models.RowID) models.UserID { return models.UserID(row.String()) }
 
 // startServers starts the service and the bare handler as separate processes.
 func (e *environment) startServers(ctx context.Context) error {

@@ -111,7 +111,7 @@ func (e *environment) serve(ctx context.Context, name string, more ...string) (*
 
 // batches returns batch uploads of a trusted backend.
 func (e *environment) batches() ([][]byte, error) {
-	token, err := e.token(1, auth.ScopeService)
+	token, err := e.token("1", auth.ScopeService)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (e *environment) ledgerBench(ctx context.Context) error {
 		return err
 	}
 	defer bare.batcher.Close()
-	token, err := e.token(1, auth.ScopeService)
+	token, err := e.token("1", auth.ScopeService)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func main() {
 	flag.IntVar(&s.limit, "limit", 50, "entries of a page")
 	flag.IntVar(&s.rounds, "rounds", 3, "rounds; the medians are printed")
 	flag.DurationVar(&s.seconds, "time", 4*time.Second, "time of each measurement")
-	flag.StringVar(&s.only, "only", "", "serving, cost, ingest, ledger, capacity, archive or alternatives; empty for all")
+	flag.StringVar(&s.only, "only", "", "serving, names, cost, ingest, ledger, capacity, archive or alternatives; empty for all")
 	bare := flag.String("bare", "", "run as the bare handler that the service is compared with, on the Redis of this address")
 	var keys sharedKeys
 	flag.StringVar(&keys.prefix, "prefix", "", "with -bare: the prefix of the service's keys")
@@ -65,8 +65,8 @@ func bench(ctx context.Context, s settings) (err error) {
 	fmt.Printf("%d cores, %s; Redis %s; board of %d, %d viewers with %d friends each, pages of %d; %d rounds of %v, medians\n\n",
 		runtime.NumCPU(), runtime.Version(), version, s.board, s.viewers, s.friends, s.limit, s.rounds, s.seconds)
 
-	parts := map[string]func(context.Context) error{"serving": e.servingBench, "cost": e.costBench, "ingest": e.ingestBench, "ledger": e.ledgerBench, "capacity": e.capacityBench, "archive": e.archiveBench, "alternatives": e.alternativesBench}
-	for _, name := range []string{"serving", "cost", "ingest", "ledger", "capacity", "archive", "alternatives"} {
+	parts := map[string]func(context.Context) error{"serving": e.servingBench, "names": e.namesBench, "cost": e.costBench, "ingest": e.ingestBench, "ledger": e.ledgerBench, "capacity": e.capacityBench, "archive": e.archiveBench, "alternatives": e.alternativesBench}
+	for _, name := range []string{"serving", "names", "cost", "ingest", "ledger", "capacity", "archive", "alternatives"} {
 		if s.only == "" || s.only == name {
 			if err := parts[name](ctx); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
@@ -118,9 +118,11 @@ type row struct {
 	process *process // the server; nil without one
 	// redises are the processes of its Redis, if that is not the run's own.
 	redises []*process
-	rates   []float64
+	// postgres is the process of Postgres; nil if its CPU time is not printed.
+	postgres *process
+	rates    []float64
 
-	redis, server, client share
+	redis, server, sql, client share
 }
 
 // share is the CPU time that one process has used for a number of operations.
@@ -144,7 +146,7 @@ func (r *row) run(ctx context.Context, e *environment) error {
 	if redises == nil {
 		redises = []*process{e.redisServer}
 	}
-	before := []time.Duration{cpuOf(redises), r.process.cpu(), self.cpu()}
+	before := []time.Duration{cpuOf(redises), r.process.cpu(), r.postgres.cpu(), self.cpu()}
 	start := time.Now()
 	rate, err := r.measure(ctx)
 	if err != nil {
@@ -154,7 +156,8 @@ func (r *row) run(ctx context.Context, e *environment) error {
 	r.rates = append(r.rates, rate)
 	r.redis.add(cpuOf(redises)-before[0], ops)
 	r.server.add(r.process.cpu()-before[1], ops)
-	r.client.add(self.cpu()-before[2], ops)
+	r.sql.add(r.postgres.cpu()-before[2], ops)
+	r.client.add(self.cpu()-before[3], ops)
 	return nil
 }
 

@@ -17,7 +17,7 @@ func (e *environment) buildRequests(context.Context) error {
 	}
 	today := time.Now().In(zone).Format(time.DateOnly)
 	for v := range e.viewers {
-		token, err := e.token(viewer(v), "")
+		token, err := e.token(userID(viewer(v)), "")
 		if err != nil {
 			return err
 		}
@@ -31,7 +31,7 @@ func (e *environment) buildRequests(context.Context) error {
 }
 
 // token returns a token of a user, or of a scope, that is valid for the run.
-func (e *environment) token(user models.RowID, scope string) (string, error) {
+func (e *environment) token(user models.UserID, scope string) (string, error) {
 	return auth.SignToken([]byte(e.config.Auth.HS256Secret), user, scope, "", "", time.Now(), time.Hour)
 }
 

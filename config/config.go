@@ -13,20 +13,21 @@ import (
 // docs/settings.md and stepboard.example.yaml. The value of a `secret` field is
 // never printed. A setting without a default may have an `example`.
 type Config struct {
-	HTTP     HTTP     `koanf:"http" doc:"Where the API listens."`
-	Redis    Redis    `koanf:"redis" doc:"Redis holds the boards of the last days. Its maxmemory-policy must be noeviction, or serve refuses to start."`
-	Postgres Postgres `koanf:"postgres" doc:"Postgres holds everything that must outlive Redis."`
-	Auth     Auth     `koanf:"auth" doc:"Which tokens are accepted. serve requires a secret or a JWKS, and accepts the tokens of both."`
-	Limits   Limits   `koanf:"limits" doc:"How often somebody may call. All processes count calls together, in the boards' Redis. A process asks Redis only about callers who have used a tenth of their limit there within a minute. Calls over a limit get 429 with Retry-After. If Redis does not answer in time, calls pass uncounted. Tokens of scope service or admin have no limit."`
-	Ingest   Ingest   `koanf:"ingest" doc:"How uploads reach the boards."`
-	Boards   []Board  `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"A list of boards, each with a name of its own."`
-	HotDays  int      `koanf:"hot_days" validate:"min=2,max=30" doc:"For how many days after its own a day stays in Redis, 2 to 30. A change takes effect with the next day that is made."`
-	Archive  Archive  `koanf:"archive" doc:"Days that have left Redis are in Postgres."`
-	Ledger   Ledger   `koanf:"ledger" doc:"Increments of event and rolling boards are in Postgres, each with its event_id."`
-	Jobs     Jobs     `koanf:"jobs" doc:"Recurring work, done by one process at a time."`
-	Clock    Clock    `koanf:"clock" doc:"The clock of the service."`
-	Log      Log      `koanf:"log" doc:"The log, which goes to standard error."`
-	Traces   Traces   `koanf:"traces" doc:"OpenTelemetry traces, which show what a call has waited for. docs/operations.md describes them."`
+	HTTP      HTTP      `koanf:"http" doc:"Where the API listens."`
+	Redis     Redis     `koanf:"redis" doc:"Redis holds the boards of the last days. Its maxmemory-policy must be noeviction, or serve refuses to start."`
+	Postgres  Postgres  `koanf:"postgres" doc:"Postgres holds everything that must outlive Redis."`
+	Auth      Auth      `koanf:"auth" doc:"Which tokens are accepted. serve requires a secret or a JWKS, and accepts the tokens of both."`
+	Limits    Limits    `koanf:"limits" doc:"How often somebody may call. All processes count calls together, in the boards' Redis. A process asks Redis only about callers who have used a tenth of their limit there within a minute. Calls over a limit get 429 with Retry-After. If Redis does not answer in time, calls pass uncounted. Tokens of scope service or admin have no limit."`
+	Ingest    Ingest    `koanf:"ingest" doc:"How uploads reach the boards."`
+	Boards    []Board   `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"A list of boards, each with a name of its own."`
+	Directory Directory `koanf:"directory" doc:"The directory of users: user ids, nicknames and avatars."`
+	HotDays   int       `koanf:"hot_days" validate:"min=2,max=30" doc:"For how many days after its own a day stays in Redis, 2 to 30. A change takes effect with the next day that is made."`
+	Archive   Archive   `koanf:"archive" doc:"Days that have left Redis are in Postgres."`
+	Ledger    Ledger    `koanf:"ledger" doc:"Increments of event and rolling boards are in Postgres, each with its event_id."`
+	Jobs      Jobs      `koanf:"jobs" doc:"Recurring work, done by one process at a time."`
+	Clock     Clock     `koanf:"clock" doc:"The clock of the service."`
+	Log       Log       `koanf:"log" doc:"The log, which goes to standard error."`
+	Traces    Traces    `koanf:"traces" doc:"OpenTelemetry traces, which show what a call has waited for. docs/operations.md describes them."`
 }
 
 // HTTP holds the settings of the listeners.
@@ -124,7 +125,7 @@ type Board struct {
 	Kind     string    `koanf:"kind" doc:"daily: clients report their total for a day, and the highest counts. event: a backend sends increments, which add up from start to end. rolling: the increments of the last hours add up."`
 	TimeZone string    `koanf:"time_zone" doc:"IANA zone in which days begin and end."`
 	MaxScore int64     `koanf:"max_score" doc:"Largest score that is accepted. On a daily board ties are decided to the millisecond up to 33554431, and to the second up to 17179869183. An event of 92 days takes up to 1073741823, to the second, and a shorter one more. A rolling board takes sums up to 8388607. A larger value stops the start."`
-	Shards   int       `koanf:"shards" doc:"Sorted sets that a bucket is split into by user id, 1 to 1024."`
+	Shards   int       `koanf:"shards" doc:"Sorted sets that a bucket is split into by user, 1 to 1024."`
 	Global   string    `koanf:"global" validate:"oneof=users service" doc:"Who may read top and around, the lists that show strangers: users, or service for backends only."`
 	Start    time.Time `koanf:"start" doc:"When an event begins, in quotes and with its offset from UTC. Required by events."`
 	End      time.Time `koanf:"end" doc:"When an event ends. How long it may last depends on max_score: a largest score of n bits leaves 2^(53 - n) seconds, which is 97 days for 1073741823, 34 years for 8388607 and centuries for 100000. Ties are decided to the millisecond if the event lasts less than a thousandth of that, and otherwise to the second."`
@@ -164,6 +165,11 @@ type Traces struct {
 	Ratio float64 `koanf:"ratio" validate:"gt=0,max=1" doc:"Share of the calls that are traced, more than 0 and at most 1. The caller's traceparent does not count."`
 }
 
+// Directory configures the directory of users.
+type Directory struct {
+	Memory Size `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for the records of users, such as 64 MB, at least 1 MB. 64 MB hold about 200000. Further records are read from Redis, in one more round trip."`
+}
+
 // Default returns the settings used when nothing is configured.
 func Default() Config {
 	return Config{
@@ -176,12 +182,13 @@ func Default() Config {
 			Redis: IngestRedis{Mode: "single", Addrs: []string{}, MaxUpdates: 50_000_000, Keep: time.Hour, ClaimAfter: time.Minute},
 			Kafka: IngestKafka{Brokers: []string{}, Topic: "stepboard-updates", Group: "stepboard"},
 		},
-		Ledger:  Ledger{Retain: 400 * 24 * time.Hour},
-		Boards:  []Board{defaultBoard("steps")},
-		HotDays: 3,
-		Jobs:    Jobs{ArchiveCron: "30 3 * * *"},
-		Log:     Log{Level: "info", Format: "json"},
-		Traces:  Traces{Ratio: 0.01},
+		Directory: Directory{Memory: 64 * MB},
+		Ledger:    Ledger{Retain: 400 * 24 * time.Hour},
+		Boards:    []Board{defaultBoard("steps")},
+		HotDays:   3,
+		Jobs:      Jobs{ArchiveCron: "30 3 * * *"},
+		Log:       Log{Level: "info", Format: "json"},
+		Traces:    Traces{Ratio: 0.01},
 	}
 }
 

@@ -67,6 +67,8 @@ func strict(from, to reflect.Value) (any, error) {
 			return d, nil
 		}
 		return nil, errors.New("must be a duration with its unit, such as 90m")
+	case Size:
+		return parseSize(text)
 	case time.Time:
 		if isText && text == "" {
 			return time.Time{}, nil

@@ -75,6 +75,8 @@ func plain(v reflect.Value) any {
 	switch value := v.Interface().(type) {
 	case time.Duration:
 		return value.String()
+	case Size:
+		return value.String()
 	case time.Time:
 		if value.IsZero() {
 			return ""

@@ -292,3 +292,18 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"64 MB": "64 MB", "64mb": "64 MB", "2000 MB": "2 GB", "1500 KB": "1500 KB", "1 GB": "1 GB"} {
+		cfg, err := config.Load(config.Sources{File: "/dev/null", Flags: map[string]string{"directory.memory": text}})
+		if err != nil || cfg.Directory.Memory.String() != want {
+			t.Errorf("%q is %v, %v, want %s", text, cfg.Directory.Memory, err, want)
+		}
+	}
+	for _, text := range []string{"", "64", "64 M", "64 MiB", "-1 MB", "1.5 GB", "MB", "99999999999 GB", "500 KB"} {
+		if cfg, err := config.Load(config.Sources{File: "/dev/null", Flags: map[string]string{"directory.memory": text}}); err == nil {
+			t.Errorf("%q is %v", text, cfg.Directory.Memory)
+		}
+	}
+}

@@ -26,6 +26,7 @@ type archiveHandlers struct {
 	archive ArchiveService
 	boards  BoardFinder
 	buckets BucketFinder
+	cursors CursorSealer
 }
 
 // archiveRun is one run of a bucket's archival.
@@ -77,7 +78,7 @@ type archivesOutput struct {
 
 func (h *archiveHandlers) list(ctx context.Context, in *listArchivesInput) (*archivesOutput, error) {
 	scope := []string{"archives", in.Board, in.State}
-	before, err := in.beforeID(scope...)
+	before, err := in.beforeID(ctx, h.cursors, scope...)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func (h *archiveHandlers) list(ctx context.Context, in *listArchivesInput) (*arc
 		out.Body.Runs[i] = archiveRunOf(r)
 	}
 	if more {
-		cursor := cursorAfterID(page[len(page)-1].ID, scope...)
+		cursor := cursorAfterID(h.cursors, page[len(page)-1].ID, scope...)
 		out.Body.NextCursor = &cursor
 	}
 	return out, nil

@@ -49,7 +49,7 @@ func (a audience) describe() string {
 func (a audience) check(caller *auth.Caller) error {
 	switch {
 	case a == byAny,
-		a == byUser && (caller.User != 0 || caller.Service),
+		a == byUser && (caller.User != "" || caller.Service),
 		a == byService && caller.Service,
 		a == byAdmin && caller.Admin:
 		return nil
@@ -65,7 +65,7 @@ type TokenVerifier interface {
 
 // RateLimiter counts the calls of users and addresses.
 type RateLimiter interface {
-	Take(ctx context.Context, user models.RowID, address string) error
+	Take(ctx context.Context, user models.UserID, address string) error
 }
 
 // authenticator decides which calls go through to their handlers.
@@ -97,7 +97,7 @@ func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context))
 	c := humagin.Unwrap(hctx)
 	caller, err := a.identify(hctx.Header("Authorization"))
 	user, address := a.limited(c, caller)
-	if user != 0 || address != "" {
+	if user != "" || address != "" {
 		if limited := a.limits.Take(c.Request.Context(), user, address); limited != nil {
 			err = limited
 		}
@@ -148,13 +148,13 @@ func (a *authenticator) identify(header string) (*auth.Caller, error) {
 	return a.tokens.Verify(token)
 }
 
-// limited returns the user and the address whose limits a call is subject to, 0 and ""
+// limited returns the user and the address whose limits a call is subject to, "" and ""
 // for none; caller is nil if it is not known. Services and operators are not limited,
 // because one of their addresses may act for every user.
-func (a *authenticator) limited(c *gin.Context, caller *auth.Caller) (user models.RowID, address string) {
+func (a *authenticator) limited(c *gin.Context, caller *auth.Caller) (user models.UserID, address string) {
 	if caller != nil {
 		if caller.Service || caller.Admin {
-			return 0, ""
+			return "", ""
 		}
 		user = caller.User
 	}

@@ -22,7 +22,7 @@ type limits struct {
 	*recorder
 }
 
-func (l limits) Take(_ context.Context, user models.RowID, address string) error {
+func (l limits) Take(_ context.Context, user models.UserID, address string) error {
 	return l.record("Take", user, address)
 }
 
@@ -34,7 +34,7 @@ func TestTokens(t *testing.T) {
 	const missing = "401 unauthenticated: send a token: Authorization: Bearer …"
 	runCases(t, config, []testCase{
 		{"no token", "", listBoards, "", nil, nil, missing},
-		{"a broken token", "ann", listBoards, "", nil, nil, "401 unauthenticated: the token is not valid; get a new one"},
+		{"a broken token", "a token", listBoards, "", nil, nil, "401 unauthenticated: the token is not valid; get a new one"},
 		{"a parameter twice", "1", listBoards + "?user_id=1&user_id=1", "", nil, nil, "422 validation_failed: query.user_id: is given more than once"},
 		{"a broken query", "1", listBoards + "?user_id=%zz", "", nil, nil, "422 validation_failed: query: …"},
 		{"an unknown path", "1", "GET /v1/nothing", "", nil, nil, "404 not_found: nothing is served at this path; GET /openapi.json lists every call"},
@@ -62,7 +62,7 @@ func TestLimits(t *testing.T) {
 	runCases(t, config, []testCase{
 		{"a user", "1001", listBoards, "", nil, []string{"Take 1001 192.0.2.1"}, `200 {"boards":[]}`},
 		{"a user above the limit", "1001", listBoards, "", limited, []string{"Take 1001 192.0.2.1"}, refused},
-		{"a broken token above the limit", "ann", listBoards, "", limited, []string{"Take 0 192.0.2.1"}, refused},
+		{"a broken token above the limit", "a token", listBoards, "", limited, []string{"Take  192.0.2.1"}, refused},
 		{"a call that is forbidden, above the limit", "1001", "GET /v1/admin/archives", "", limited, []string{"Take 1001 192.0.2.1"}, refused},
 		{"a service", "service", listBoards, "", limited, nil, `200 {"boards":[]}`},
 		{"an operator", "admin", listBoards, "", limited, nil, `200 {"boards":[]}`},

@@ -17,9 +17,9 @@ import (
 
 // batchItem is the total of a user on one day.
 type batchItem struct {
-	UserID *models.RowID `json:"user_id" doc:"The user" example:"1001" required:"true" nullable:"false"`
-	Date   *string       `json:"date" doc:"The day, as for a single upload" example:"2026-11-20" required:"true" nullable:"false"`
-	Score  *wholeNumber  `json:"score" doc:"The user's total for that day so far" example:"12345" minimum:"0" required:"true" nullable:"false"`
+	UserID *models.UserID `json:"user_id" doc:"The user" example:"1001" required:"true" nullable:"false"`
+	Date   *string        `json:"date" doc:"The day, as for a single upload" example:"2026-11-20" required:"true" nullable:"false"`
+	Score  *wholeNumber   `json:"score" doc:"The user's total for that day so far" example:"12345" minimum:"0" required:"true" nullable:"false"`
 }
 
 // batchBody describes the body of a batch. It is decoded item by item.

@@ -66,8 +66,8 @@ func (r *batchReader) readItem() (upload ingest.Upload, ok bool) {
 	return upload, user && date && score && r.skip('}')
 }
 
-func (r *batchReader) readUser() (models.RowID, bool) {
-	id, err := models.ParseRowID(string(r.readString()))
+func (r *batchReader) readUser() (models.UserID, bool) {
+	id, err := models.ParseUserID(string(r.readString()))
 	return id, err == nil
 }
 
@@ -99,14 +99,14 @@ func (r *batchReader) readScore() (n int64, ok bool) {
 	return n, true
 }
 
-// readString reads a string without escapes. A string with an escape ends at
-// the wrong place, and is then neither a valid id nor a valid date or key.
+// readString reads a string without escapes. It returns nil, which is neither a
+// valid id nor a valid date or key, for one that has some.
 func (r *batchReader) readString() []byte {
 	if !r.skip('"') {
 		return nil
 	}
 	end := bytes.IndexByte(r.rest, '"')
-	if end < 0 {
+	if end < 0 || bytes.IndexByte(r.rest[:end], '\\') >= 0 {
 		return nil
 	}
 	text := r.rest[:end]

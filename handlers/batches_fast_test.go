@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,12 +37,12 @@ func checkAgreement(t interface {
 
 func TestParseBatchFastAcceptsCommonForms(t *testing.T) {
 	t.Parallel()
-	want := []ingest.Upload{{User: 1, Date: 20412, Score: 0}, {User: models.MaxRowID, Date: 20413, Score: 999_999_999_999_999_999}}
+	want := []ingest.Upload{{User: "1", Date: 20412, Score: 0}, {User: "auth0|5f", Date: 20413, Score: 999_999_999_999_999_999}}
 	for name, body := range map[string]string{
-		"compact":   `{"scores":[{"user_id":"1","date":"2025-11-20","score":0},{"user_id":"9007199254740991","date":"2025-11-21","score":999999999999999999}]}`,
-		"spaced":    `{"scores": [{"user_id": "1", "date": "2025-11-20", "score": 0}, {"user_id": "9007199254740991", "date": "2025-11-21", "score": 999999999999999999}]}`,
-		"indented":  "\r\n{\t\"scores\" :\n[ { \"user_id\" : \"1\" ,\n\"date\" : \"2025-11-20\" ,\n\"score\" : 0\n}\n,\n{\"user_id\":\"9007199254740991\",\"date\":\"2025-11-21\",\"score\":999999999999999999\n} ]\n}\n",
-		"reordered": `{"scores":[{"score":0,"user_id":"1","date":"2025-11-20"},{"date":"2025-11-21","score":999999999999999999,"user_id":"9007199254740991"}]}`,
+		"compact":   `{"scores":[{"user_id":"1","date":"2025-11-20","score":0},{"user_id":"auth0|5f","date":"2025-11-21","score":999999999999999999}]}`,
+		"spaced":    `{"scores": [{"user_id": "1", "date": "2025-11-20", "score": 0}, {"user_id": "auth0|5f", "date": "2025-11-21", "score": 999999999999999999}]}`,
+		"indented":  "\r\n{\t\"scores\" :\n[ { \"user_id\" : \"1\" ,\n\"date\" : \"2025-11-20\" ,\n\"score\" : 0\n}\n,\n{\"user_id\":\"auth0|5f\",\"date\":\"2025-11-21\",\"score\":999999999999999999\n} ]\n}\n",
+		"reordered": `{"scores":[{"score":0,"user_id":"1","date":"2025-11-20"},{"date":"2025-11-21","score":999999999999999999,"user_id":"auth0|5f"}]}`,
 	} {
 		got, ok := parseBatchFast([]byte(body))
 		if diff := cmp.Diff(want, got); !ok || diff != "" {
@@ -71,10 +72,15 @@ func TestParseBatchFastRefusesOtherForms(t *testing.T) {
 		`{"user_id":"1","date":"2025-11-20","score":5,"x":1}`, `{"user_id":"1","date":"2025-11-20","steps":5}`,
 		`{"user_id":"1","user_id":"1","score":5}`, `{"user_id":"1","date":"2025-11-20","score":5,"score":5}`,
 		`{"user_id":"0","user_id":"1","date":"2025-11-20"}`,
-		`{"user_id":1,"date":"2025-11-20","score":5}`, `{"user_id":"01","date":"2025-11-20","score":5}`,
-		`{"user_id":"\u0031","date":"2025-11-20","score":5}`, `{"user\u005fid":"1","date":"2025-11-20","score":5}`,
+		`{"user_id":1,"date":"2025-11-20","score":5}`, `{"user_id":"\u0031","date":"2025-11-20","score":5}`,
+		`{"user_id":"a\/b","date":"2025-11-20","score":5}`, `{"user_id":"a\\b","date":"2025-11-20","score":5}`,
+		`{"user_id":"1","date":"2025-11-2\u0030","score":5}`, `{"user\u005fid":"1","date":"2025-11-20","score":5}`,
 		`{"user_id":"1\"","date":"2025-11-20","score":5}`, `{"user_id":"","date":"2025-11-20","score":5}`,
-		`{"user_id":"9007199254740992","date":"2025-11-20","score":5}`, `{user_id:"1","date":"2025-11-20","score":5}`,
+		`{"user_id":".","date":"2025-11-20","score":5}`, `{"user_id":"..","date":"2025-11-20","score":5}`,
+		`{"user_id":"a b","date":"2025-11-20","score":5}`, `{"user_id":" a","date":"2025-11-20","score":5}`,
+		"{\"user_id\":\"a\x7f\",\"date\":\"2025-11-20\",\"score\":5}", "{\"user_id\":\"a\tb\",\"date\":\"2025-11-20\",\"score\":5}",
+		`{"user_id":"é","date":"2025-11-20","score":5}`, `{"user_id":"` + strings.Repeat("x", 129) + `","date":"2025-11-20","score":5}`,
+		`{user_id:"1","date":"2025-11-20","score":5}`,
 		`{"user_id":"1","date":"2025-11-31","score":5}`, `{"user_id":"1","date":"","score":5}`, `{"user_id":"1","date":null,"score":5}`,
 		`{"user_id":"1","date":"2025-11-20","score":05}`, `{"user_id":"1","date":"2025-11-20","score":-5}`,
 		`{"user_id":"1","date":"2025-11-20","score":5.0}`, `{"user_id":"1","date":"2025-11-20","score":5e1}`,
@@ -108,16 +114,73 @@ func TestParseBatchFastAgreesWithTheDecoder(t *testing.T) {
 	}
 }
 
+// parseBatch returns the ids that the batch names, however their characters are
+// written. parseBatchFast leaves escaped characters to the decoder.
+func TestParseBatchReadsEveryUserID(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		users := rapid.SliceOfN(rapid.Custom(drawUser), 1, 5).Draw(t, "users")
+		items := make([]string, len(users))
+		spare := rapid.Bool().Draw(t, "spare escapes")
+		for i, user := range users {
+			items[i] = `{"user_id":` + quoted(t, user, spare) + `,"date":"2025-11-20","score":5}`
+		}
+		body := `{"scores":[` + strings.Join(items, ",") + `]}`
+		if _, ok := parseBatchFast([]byte(body)); ok == strings.Contains(body, `\`) {
+			t.Errorf("%s: parseBatchFast accepts it: %v", body, ok)
+		}
+		batch, err := parseBatch([]byte(body))
+		if err != nil || len(batch.rejected) > 0 {
+			t.Fatalf("%s: %v, %+v", body, err, batch)
+		}
+		got := make([]models.UserID, len(batch.uploads))
+		for i, upload := range batch.uploads {
+			got[i] = upload.User
+		}
+		if diff := cmp.Diff(users, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", body, diff)
+		}
+	})
+}
+
+// drawUser draws a valid user id.
+func drawUser(t *rapid.T) models.UserID {
+	printable := rapid.Custom(func(t *rapid.T) string {
+		return string(rapid.SliceOfN(rapid.ByteRange('!', '~'), 1, models.MaxUserID).Draw(t, "bytes"))
+	}).Filter(func(s string) bool { return s != "." && s != ".." })
+	known := rapid.SampledFrom([]string{"1001", "auth0|5f7c8ec7c33c6c004bbafe82", "c56a4180-65aa-42ec-a945-5fd21dec0538", "...", strings.Repeat("x", models.MaxUserID)})
+	return models.UserID(rapid.OneOf(known, printable).Draw(t, "user"))
+}
+
+// quoted returns an id as a JSON string with the escapes that it needs; with spare,
+// some other characters are escaped, too.
+func quoted(t *rapid.T, id models.UserID, spare bool) string {
+	var b strings.Builder
+	for i := range len(id) {
+		switch c := id[i]; {
+		case spare && rapid.Bool().Draw(t, "escaped"):
+			fmt.Fprintf(&b, `\u%04x`, c)
+		case c == '"' || c == '\\':
+			b.WriteString(`\` + string(c))
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return `"` + b.String() + `"`
+}
+
 // drawBatch draws a valid batch in one of many forms.
 func drawBatch(t *rapid.T) []byte {
 	space := rapid.SampledFrom([]string{"", "", "", " ", "\n\t"})
+	spare := rapid.IntRange(0, 3).Draw(t, "spare escapes") == 3
+	small := rapid.Int64Range(0, 100_000)
 	items := make([]string, rapid.IntRange(1, 3).Draw(t, "items"))
 	for i := range items {
-		user := rapid.Int64Range(1, int64(models.MaxRowID)).Draw(t, "user")
+		user := drawUser(t)
 		date := models.Date(rapid.IntRange(20_400, 20_420).Draw(t, "date"))
-		score := rapid.OneOf(rapid.Int64Range(0, 100_000), rapid.Int64()).Draw(t, "score")
+		score := rapid.OneOf(small, small, small, rapid.Int64()).Draw(t, "score")
 		fields := rapid.Permutation([]string{
-			`"user_id":` + space.Draw(t, "space") + `"` + strconv.FormatInt(user, 10) + `"`,
+			`"user_id":` + space.Draw(t, "space") + quoted(t, user, spare),
 			`"date":` + space.Draw(t, "space") + `"` + date.String() + `"`,
 			`"score":` + space.Draw(t, "space") + strconv.FormatInt(score, 10),
 		}).Draw(t, "fields")
@@ -128,7 +191,7 @@ func drawBatch(t *rapid.T) []byte {
 
 func mutate(t *rapid.T, body []byte) []byte {
 	at := rapid.IntRange(0, len(body)-1).Draw(t, "at")
-	piece := rapid.SampledFrom([]string{"", " ", `"`, `\`, ",", ":", "{", "}", "[", "]", "0", "1", "9", "-", ".", "e", "x", "\x00", "\xff", "é", `"score":1,`, `,"x":2`}).Draw(t, "piece")
+	piece := rapid.SampledFrom([]string{"", " ", `"`, `\`, `\\`, `\"`, `\u0031`, ",", ":", "{", "}", "[", "]", "0", "1", "9", "-", ".", "e", "x", "\x00", "\xff", "é", `"score":1,`, `,"x":2`}).Draw(t, "piece")
 	removed := rapid.IntRange(0, 1).Draw(t, "removed")
 	return []byte(string(body[:at]) + piece + string(body[at+removed:]))
 }
@@ -136,5 +199,7 @@ func mutate(t *rapid.T, body []byte) []byte {
 func FuzzParseBatchFast(f *testing.F) {
 	f.Add([]byte(`{"scores":[{"user_id":"1","date":"2025-11-20","score":5}]}`))
 	f.Add([]byte(`{ "scores" : [ {"score":0,"date":"2025-11-20","user_id":"12"} , {"user_id":"3","date":"2025-11-21","score":007} ] }`))
+	f.Add([]byte(`{"scores":[{"user_id":"a\u002fb","date":"2025-11-20","score":5},{"user_id":"a\\b","date":"2025-11-20","score":5}]}`))
+	f.Add([]byte(`{"scores":[{"user_id":"auth0|x","date":"2025-11-20","score":5},{"user_id":"..","date":"2025-11-20","score":5}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) { checkAgreement(t, body) })
 }

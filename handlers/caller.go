@@ -22,40 +22,27 @@ func callerFrom(ctx context.Context) *requester { return ctx.Value(callerKey{}).
 
 // OnBehalf is the parameter with which a service names the user that it acts for.
 type OnBehalf struct {
-	UserID string `query:"user_id" doc:"The user that a service acts for; a user's own id may be given too" example:"1001"`
+	UserID models.UserID `query:"user_id" doc:"The user that a service acts for; a user's own id may be given too" example:"1001"`
 }
 
 // user returns the user that the request acts for.
-func (o OnBehalf) user(ctx context.Context) (models.RowID, error) {
+func (o OnBehalf) user(ctx context.Context) (models.UserID, error) {
 	user, err := o.userIfAny(ctx)
-	if err == nil && user == 0 {
-		return 0, models.Invalid("query.user_id", "a service token must name the user that it acts for")
+	if err == nil && user == "" {
+		return "", models.Invalid("query.user_id", "a service token must name the user that it acts for")
 	}
 	return user, err
 }
 
-// userIfAny returns the user that the request acts for; 0 for a service or an
+// userIfAny returns the user that the request acts for; empty for a service or an
 // operator that names none.
-func (o OnBehalf) userIfAny(ctx context.Context) (models.RowID, error) {
+func (o OnBehalf) userIfAny(ctx context.Context) (models.UserID, error) {
 	caller := callerFrom(ctx)
 	if o.UserID == "" {
 		return caller.User, nil
 	}
-	user, err := models.ParseRowID(o.UserID)
-	if err != nil {
-		return 0, models.Invalid("query.user_id", err.Error())
+	if !caller.Service && caller.User != o.UserID {
+		return "", models.Errorf(models.CodeForbidden, "a user acts only for oneself")
 	}
-	if !caller.Service && caller.User != user {
-		return 0, models.Errorf(models.CodeForbidden, "a user acts only for oneself")
-	}
-	return user, nil
-}
-
-// pathUser parses the user id of a path.
-func pathUser(id string) (models.RowID, error) {
-	user, err := models.ParseRowID(id)
-	if err != nil {
-		return 0, models.Invalid("path.id", err.Error())
-	}
-	return user, nil
+	return o.UserID, nil
 }

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"encoding/base64"
 	"net/http"
 	"strconv"
 
@@ -19,21 +20,48 @@ type DeadLetterService interface {
 // deadLetterHandlers serves the dead letters to operators.
 type deadLetterHandlers struct {
 	deadLetters DeadLetterService
+	cursors     CursorSealer
 }
 
 var listDeadLetters = operation{
-	summary:     "List what could not be applied",
-	description: "Updates that were accepted into the queue and can't be applied, newest first, with the reason.",
-	errors:      []int{http.StatusBadRequest},
+	summary: "List what could not be applied",
+	description: "Updates that were accepted into the queue and can't be applied, newest first, with the reason. " +
+		"A message that can't be decoded is shown as it was queued.",
+	errors: []int{http.StatusBadRequest},
 }
 
+// deadLetter is a dead letter as operators see it. What the update says is null if the
+// message can't be decoded, and the payload is null otherwise.
 type deadLetter struct {
-	ID       string           `json:"id" doc:"The dead letter's id in other calls"`
-	Position string           `json:"position" doc:"Its position in the queue"`
-	Reason   string           `json:"reason" doc:"Why it can't be applied"`
-	Payload  []byte           `json:"payload" contentEncoding:"base64" doc:"The message as it was queued"`
-	QueuedAt models.Timestamp `json:"queued_at" format:"date-time" doc:"When it was accepted into the queue"`
-	FailedAt models.Timestamp `json:"failed_at" format:"date-time" doc:"When applying it failed"`
+	ID        string            `json:"id" doc:"The dead letter's id in other calls"`
+	Position  string            `json:"position" doc:"Its position in the queue"`
+	Reason    string            `json:"reason" doc:"Why it can't be applied"`
+	Board     *string           `json:"board" nullable:"true" doc:"The update's board; null if the message can't be decoded"`
+	Bucket    *string           `json:"bucket" nullable:"true" doc:"The board's bucket: a day, such as 20261120"`
+	UserID    *models.UserID    `json:"user_id" nullable:"true" doc:"The user; null also if no such user exists"`
+	Score     *int64            `json:"score" nullable:"true" doc:"The user's total"`
+	ReachedAt *models.Timestamp `json:"reached_at" format:"date-time" nullable:"true" doc:"When the total was reached"`
+	Payload   *string           `json:"payload" nullable:"true" contentEncoding:"base64" doc:"The message as it was queued, if it can't be decoded; otherwise null"`
+	QueuedAt  models.Timestamp  `json:"queued_at" format:"date-time" doc:"When it was accepted into the queue"`
+	FailedAt  models.Timestamp  `json:"failed_at" format:"date-time" doc:"When applying it failed"`
+}
+
+func newDeadLetter(l models.DeadLetter) deadLetter {
+	shown := deadLetter{
+		ID: strconv.FormatInt(l.ID, 10), Position: l.Position, Reason: l.Reason,
+		QueuedAt: models.TimestampOf(l.QueuedAt), FailedAt: models.TimestampOf(l.FailedAt),
+	}
+	if l.Update == nil {
+		payload := base64.StdEncoding.EncodeToString(l.Payload)
+		shown.Payload = &payload
+		return shown
+	}
+	u := l.Update
+	shown.Board, shown.Bucket, shown.Score, shown.ReachedAt = &u.Board, &u.Bucket, &u.Score, &u.ReachedAt
+	if u.User != "" {
+		shown.UserID = &u.User
+	}
+	return shown
 }
 
 type deadLettersOutput struct {
@@ -45,7 +73,7 @@ type deadLettersOutput struct {
 
 func (h *deadLetterHandlers) list(ctx context.Context, in *struct{ Paging }) (*deadLettersOutput, error) {
 	const scope = "dead-letters"
-	before, err := in.beforeID(scope)
+	before, err := in.beforeID(ctx, h.cursors, scope)
 	if err != nil {
 		return nil, err
 	}
@@ -57,13 +85,10 @@ func (h *deadLetterHandlers) list(ctx context.Context, in *struct{ Paging }) (*d
 	page, more := cutPage(list, in.Limit)
 	out.Body.DeadLetters = make([]deadLetter, len(page))
 	for i, l := range page {
-		out.Body.DeadLetters[i] = deadLetter{
-			ID: strconv.FormatInt(l.ID, 10), Position: l.Position, Reason: l.Reason, Payload: l.Payload,
-			QueuedAt: models.TimestampOf(l.QueuedAt), FailedAt: models.TimestampOf(l.FailedAt),
-		}
+		out.Body.DeadLetters[i] = newDeadLetter(l)
 	}
 	if more {
-		cursor := cursorAfterID(page[len(page)-1].ID, scope)
+		cursor := cursorAfterID(h.cursors, page[len(page)-1].ID, scope)
 		out.Body.NextCursor = &cursor
 	}
 	return out, nil

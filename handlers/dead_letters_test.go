@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"stepboard/handlers"
@@ -9,7 +10,8 @@ import (
 )
 
 // deadLetters is a fake handlers.DeadLetterService with the dead letters 3, 2
-// and 1.
+// and 1. The first is an update of user "a|b", the second one of a user that does not
+// exist, and the third can't be decoded.
 type deadLetters struct{ *recorder }
 
 func (s deadLetters) List(_ context.Context, before int64, limit int) ([]models.DeadLetter, error) {
@@ -19,7 +21,14 @@ func (s deadLetters) List(_ context.Context, before int64, limit int) ([]models.
 	var list []models.DeadLetter
 	for id := int64(3); id >= 1; id-- {
 		if (before == 0 || id < before) && len(list) < limit {
-			list = append(list, models.DeadLetter{ID: id, Position: "0-1", Reason: "no bucket", Payload: []byte("{}"), QueuedAt: noon, FailedAt: noon})
+			l := models.DeadLetter{ID: id, Position: "0-1", Reason: "no bucket", Payload: []byte("{}"), QueuedAt: noon, FailedAt: noon}
+			if id > 1 {
+				l.Update = &models.QueuedUpdate{Board: "steps", Bucket: "20200101", Score: 7, ReachedAt: models.TimestampOf(noon)}
+			}
+			if id > 2 {
+				l.Update.User = "a|b"
+			}
+			list = append(list, l)
 		}
 	}
 	return list, nil
@@ -37,13 +46,19 @@ func TestDeadLetters(t *testing.T) {
 		replay  = "POST /v1/admin/dead-letters/3/replay"
 		discard = "DELETE /v1/admin/dead-letters/3"
 	)
-	letter := func(id string) string {
-		return `{"id":"` + id + `","position":"0-1","reason":"no bucket","payload":"e30=",` +
-			`"queued_at":"2026-11-20T04:00:00.000Z","failed_at":"2026-11-20T04:00:00.000Z"}`
+	letter := func(id, message string) string {
+		return `{"id":"` + id + `","position":"0-1","reason":"no bucket",` + message +
+			`,"queued_at":"2026-11-20T04:00:00.000Z","failed_at":"2026-11-20T04:00:00.000Z"}`
 	}
+	update := func(user string) string {
+		return `"board":"steps","bucket":"20200101","user_id":` + user +
+			`,"score":7,"reached_at":"2026-11-20T04:00:00.000Z","payload":null`
+	}
+	const unreadable = `"board":null,"bucket":null,"user_id":null,"score":null,"reached_at":null,"payload":"e30="`
+	letters := strings.Join([]string{letter("3", update(`"a|b"`)), letter("2", update("null")), letter("1", unreadable)}, ",")
 	listed, replayed, deleted := []string{"List 0 51"}, []string{"Replay 3"}, []string{"Delete 3"}
 	runCases(t, config, []testCase{
-		{"list", "admin", list, "", nil, listed, `200 {"dead_letters":[` + letter("3") + `,` + letter("2") + `,` + letter("1") + `],"next_cursor":null}`},
+		{"list", "admin", list, "", nil, listed, `200 {"dead_letters":[` + letters + `],"next_cursor":null}`},
 		{"list by another list's cursor", "admin", list + "?cursor=" + cursor(3, 1, "archives"), "", nil, nil, "400 invalid_cursor: …"},
 		{"list with a service's token", "service", list, "", nil, nil, "403 forbidden: this token may not make this call"},
 		{"list, the store is away", "admin", list, "", errUnavailable, listed, wantUnavailable},

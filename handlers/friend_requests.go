@@ -11,15 +11,16 @@ import (
 
 // FriendRequestService lists, sends and settles friend requests.
 type FriendRequestService interface {
-	Requests(ctx context.Context, user models.RowID, before time.Time, after models.RowID, limit int) ([]friends.Request, error)
-	SendRequest(ctx context.Context, from, to models.RowID) (status friends.Status, created bool, err error)
-	Accept(ctx context.Context, user, other models.RowID) error
-	Decline(ctx context.Context, user, other models.RowID) error
+	Requests(ctx context.Context, user models.UserID, before time.Time, after models.RowID, limit int) ([]friends.Request, error)
+	SendRequest(ctx context.Context, from, to models.UserID) (status friends.Status, created bool, err error)
+	Accept(ctx context.Context, user, other models.UserID) error
+	Decline(ctx context.Context, user, other models.UserID) error
 }
 
 // friendRequestHandlers serves friend requests.
 type friendRequestHandlers struct {
 	service FriendRequestService
+	cursors CursorSealer
 }
 
 var listFriendRequests = operation{
@@ -32,7 +33,7 @@ var listFriendRequests = operation{
 type direction string
 
 type requestAnswer struct {
-	UserID    models.RowID     `json:"user_id" doc:"The other user"`
+	UserID    models.UserID    `json:"user_id" doc:"The other user"`
 	Nickname  string           `json:"nickname" doc:"Empty if the user has set none"`
 	AvatarURL string           `json:"avatar_url" doc:"Empty if the user has set none"`
 	Direction direction        `json:"direction" enum:"incoming,outgoing" doc:"incoming: the other user has sent it; outgoing: the user has sent it"`
@@ -48,7 +49,7 @@ type requestsOutput struct {
 
 func (h *friendRequestHandlers) list(ctx context.Context, in *listFriendsInput) (*requestsOutput, error) {
 	const scope = "friend-requests"
-	user, after, err := in.page(ctx, scope)
+	user, after, err := in.page(ctx, h.cursors, scope)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (h *friendRequestHandlers) list(ctx context.Context, in *listFriendsInput) 
 	if after.Key != 0 {
 		before = time.UnixMicro(after.Key).UTC()
 	}
-	list, err := h.service.Requests(ctx, user, before, after.User, in.Limit+1)
+	list, err := h.service.Requests(ctx, user, before, after.Row, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -65,13 +66,13 @@ func (h *friendRequestHandlers) list(ctx context.Context, in *listFriendsInput) 
 	out.Body.Requests = make([]requestAnswer, len(page))
 	for i, r := range page {
 		out.Body.Requests[i] = requestAnswer{
-			UserID: r.UserID, Nickname: r.Nickname, AvatarURL: r.AvatarURL,
+			UserID: r.User, Nickname: r.Nickname, AvatarURL: r.AvatarURL,
 			Direction: directionOf(r), CreatedAt: models.TimestampOf(r.CreatedAt),
 		}
 	}
 	if more {
 		last := page[len(page)-1]
-		cursor := models.EncodeCursor(models.Cursor{Key: last.CreatedAt.UnixMicro(), User: last.UserID}, scope, user.String())
+		cursor := h.cursors.Seal(models.Cursor{Key: last.CreatedAt.UnixMicro(), Row: last.Row}, scope, string(user))
 		out.Body.NextCursor = &cursor
 	}
 	return out, nil
@@ -95,7 +96,7 @@ var sendFriendRequest = operation{
 type askInput struct {
 	OnBehalf
 	Body struct {
-		UserID models.RowID `json:"user_id" doc:"The user that the request is sent to" example:"1002"`
+		UserID models.UserID `json:"user_id" doc:"The user that the request is sent to" example:"1002"`
 	}
 }
 
@@ -130,11 +131,11 @@ var acceptFriendRequest = operation{
 }
 
 func (h *friendRequestHandlers) accept(ctx context.Context, in *otherInput) (*statusOutput, error) {
-	user, other, err := in.users(ctx)
+	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.service.Accept(ctx, user, other); err != nil {
+	if err := h.service.Accept(ctx, user, in.ID); err != nil {
 		return nil, err
 	}
 	out := &statusOutput{Status: http.StatusOK}
@@ -149,9 +150,9 @@ var declineFriendRequest = operation{
 }
 
 func (h *friendRequestHandlers) decline(ctx context.Context, in *otherInput) (*struct{}, error) {
-	user, other, err := in.users(ctx)
+	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return nil, h.service.Decline(ctx, user, other)
+	return nil, h.service.Decline(ctx, user, in.ID)
 }

@@ -17,7 +17,7 @@ type friendRequests struct {
 	created bool
 }
 
-func (s friendRequests) Requests(_ context.Context, user models.RowID, before time.Time, after models.RowID, limit int) ([]friends.Request, error) {
+func (s friendRequests) Requests(_ context.Context, user models.UserID, before time.Time, after models.RowID, limit int) ([]friends.Request, error) {
 	when := "now"
 	if !before.IsZero() {
 		when = before.Format(time.RFC3339)
@@ -26,8 +26,8 @@ func (s friendRequests) Requests(_ context.Context, user models.RowID, before ti
 		return nil, err
 	}
 	list := []friends.Request{
-		{UserID: 1002, Nickname: "Ann", Incoming: true, CreatedAt: noon},
-		{UserID: 1003, AvatarURL: "b.png", CreatedAt: noon.Add(-time.Second)},
+		{Row: 88002, User: "1002", Nickname: "Ann", Incoming: true, CreatedAt: noon},
+		{Row: 88001, User: "1003", AvatarURL: "b.png", CreatedAt: noon.Add(-time.Second)},
 	}
 	if !before.IsZero() {
 		list = list[1:]
@@ -35,15 +35,15 @@ func (s friendRequests) Requests(_ context.Context, user models.RowID, before ti
 	return list[:min(limit, len(list))], nil
 }
 
-func (s friendRequests) SendRequest(_ context.Context, from, to models.RowID) (friends.Status, bool, error) {
+func (s friendRequests) SendRequest(_ context.Context, from, to models.UserID) (friends.Status, bool, error) {
 	return friends.StatusPending, s.created, s.record("SendRequest", from, to)
 }
 
-func (s friendRequests) Accept(_ context.Context, user, other models.RowID) error {
+func (s friendRequests) Accept(_ context.Context, user, other models.UserID) error {
 	return s.record("Accept", user, other)
 }
 
-func (s friendRequests) Decline(_ context.Context, user, other models.RowID) error {
+func (s friendRequests) Decline(_ context.Context, user, other models.UserID) error {
 	return s.record("Decline", user, other)
 }
 
@@ -79,13 +79,13 @@ func TestFriendRequests(t *testing.T) {
 
 		{"accept", "1001", accept, "", nil, accepted, `200 {"status":"friends"}`},
 		{"accept, a service for nobody", "service", accept, "", nil, nil, forNobody},
-		{"accept of nobody", "1001", "POST /v1/friends/requests/x/accept", "", nil, nil, "422 validation_failed: path.id: …"},
+		{"accept of nobody", "1001", "POST /v1/friends/requests/a%20b/accept", "", nil, nil, "422 validation_failed: path.id: …"},
 		{"accept without a request", "1001", accept, "", models.Errorf(models.CodeNotFound, "none"), accepted, "404 not_found: none"},
 		{"accept, an unknown error", "1001", accept, "", errUnknown, accepted, wantInternal},
 
 		{"decline", "1001", decline, "", nil, declined, "204"},
 		{"decline, a service for nobody", "service", decline, "", nil, nil, forNobody},
-		{"decline of nobody", "1001", "DELETE /v1/friends/requests/x", "", nil, nil, "422 validation_failed: path.id: …"},
+		{"decline of nobody", "1001", "DELETE /v1/friends/requests/a%20b", "", nil, nil, "422 validation_failed: path.id: …"},
 		{"decline, the store is away", "1001", decline, "", errUnavailable, declined, wantUnavailable},
 	})
 }
@@ -106,5 +106,5 @@ func TestPagesOfFriendRequests(t *testing.T) {
 	config := func(r *recorder) handlers.Config {
 		return handlers.Config{FriendRequests: friendRequests{recorder: r}}
 	}
-	checkPages(t, config, "1001", "GET /v1/friends/requests?limit=1", []string{"Requests 1001 now 0 2", "Requests 1001 2026-11-20T04:00:00Z 1002 2"})
+	checkPages(t, config, "1001", "GET /v1/friends/requests?limit=1", []string{"Requests 1001 now 0 2", "Requests 1001 2026-11-20T04:00:00Z 88002 2"})
 }

@@ -11,19 +11,20 @@ import (
 
 // FriendService lists, ends and replaces friendships.
 type FriendService interface {
-	List(ctx context.Context, user, after models.RowID, limit int) ([]friends.Friend, error)
-	Remove(ctx context.Context, user, other models.RowID) error
-	Replace(ctx context.Context, user models.RowID, ids []models.RowID) error
+	List(ctx context.Context, user models.UserID, after models.RowID, limit int) ([]friends.Friend, error)
+	Remove(ctx context.Context, user, other models.UserID) error
+	Replace(ctx context.Context, user models.UserID, ids []models.UserID) error
 }
 
 // friendHandlers serves friendships.
 type friendHandlers struct {
 	service FriendService
+	cursors CursorSealer
 }
 
 var listFriends = operation{
 	summary:     "List one's friends",
-	description: "One page of the user's friends by id: `?limit=50`, then `&cursor=` with the page's next_cursor.",
+	description: "One page of the user's friends: `?limit=50`, then `&cursor=` with the page's next_cursor.",
 	errors:      []int{http.StatusBadRequest},
 }
 
@@ -35,23 +36,23 @@ type listFriendsInput struct {
 // page returns the user that the request acts for and the cursor behind which
 // the page begins; a zero cursor means the first page. list names the list
 // that the cursor must be of.
-func (in *listFriendsInput) page(ctx context.Context, list string) (models.RowID, models.Cursor, error) {
+func (in *listFriendsInput) page(ctx context.Context, cursors CursorSealer, list string) (models.UserID, models.Cursor, error) {
 	user, err := in.user(ctx)
 	if err != nil {
-		return 0, models.Cursor{}, err
+		return "", models.Cursor{}, err
 	}
 	if in.Cursor == "" {
 		return user, models.Cursor{}, nil
 	}
-	after, err := models.DecodeCursor(in.Cursor, list, user.String())
+	after, err := cursors.Open(ctx, in.Cursor, list, string(user))
 	if err != nil {
-		return 0, models.Cursor{}, err
+		return "", models.Cursor{}, err
 	}
 	return user, after, nil
 }
 
 type friendAnswer struct {
-	UserID    models.RowID     `json:"user_id" doc:"The friend"`
+	UserID    models.UserID    `json:"user_id" doc:"The friend"`
 	Nickname  string           `json:"nickname" doc:"Empty if the user has set none"`
 	AvatarURL string           `json:"avatar_url" doc:"Empty if the user has set none"`
 	Since     models.Timestamp `json:"since" format:"date-time" doc:"When they became friends"`
@@ -59,18 +60,18 @@ type friendAnswer struct {
 
 type friendsOutput struct {
 	Body struct {
-		Friends    []friendAnswer `json:"friends" nullable:"false" doc:"This page, by id"`
+		Friends    []friendAnswer `json:"friends" nullable:"false" doc:"This page, in an order that does not change"`
 		NextCursor *string        `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 	}
 }
 
 func (h *friendHandlers) list(ctx context.Context, in *listFriendsInput) (*friendsOutput, error) {
 	const scope = "friend-list"
-	user, after, err := in.page(ctx, scope)
+	user, after, err := in.page(ctx, h.cursors, scope)
 	if err != nil {
 		return nil, err
 	}
-	list, err := h.service.List(ctx, user, after.User, in.Limit+1)
+	list, err := h.service.List(ctx, user, after.Row, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -79,11 +80,11 @@ func (h *friendHandlers) list(ctx context.Context, in *listFriendsInput) (*frien
 	out.Body.Friends = make([]friendAnswer, len(page))
 	for i, f := range page {
 		out.Body.Friends[i] = friendAnswer{
-			UserID: f.UserID, Nickname: f.Nickname, AvatarURL: f.AvatarURL, Since: models.TimestampOf(f.CreatedAt),
+			UserID: f.User, Nickname: f.Nickname, AvatarURL: f.AvatarURL, Since: models.TimestampOf(f.CreatedAt),
 		}
 	}
 	if more {
-		cursor := models.EncodeCursor(models.Cursor{User: page[len(page)-1].UserID}, scope, user.String())
+		cursor := h.cursors.Seal(models.Cursor{Row: page[len(page)-1].Row}, scope, string(user))
 		out.Body.NextCursor = &cursor
 	}
 	return out, nil
@@ -97,27 +98,16 @@ var removeFriend = operation{
 
 // otherInput names another user in the path.
 type otherInput struct {
-	ID string `path:"id" doc:"The other user" example:"1002"`
+	ID models.UserID `path:"id" doc:"The other user" example:"1002"`
 	OnBehalf
 }
 
-// users returns the user that the request acts for and the other user.
-func (in *otherInput) users(ctx context.Context) (user, other models.RowID, err error) {
-	if user, err = in.user(ctx); err != nil {
-		return 0, 0, err
-	}
-	if other, err = pathUser(in.ID); err != nil {
-		return 0, 0, err
-	}
-	return user, other, nil
-}
-
 func (h *friendHandlers) remove(ctx context.Context, in *otherInput) (*struct{}, error) {
-	user, other, err := in.users(ctx)
+	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return nil, h.service.Remove(ctx, user, other)
+	return nil, h.service.Remove(ctx, user, in.ID)
 }
 
 var replaceFriends = operation{
@@ -128,36 +118,32 @@ var replaceFriends = operation{
 }
 
 type replaceInput struct {
-	ID   string `path:"id" doc:"The user" example:"1001"`
+	ID   models.UserID `path:"id" doc:"The user" example:"1001"`
 	Body struct {
-		FriendIDs []models.RowID `json:"friend_ids" nullable:"false" doc:"Exactly these become the user's friends; at most 5,000, none of them twice" example:"[\"1002\",\"1003\"]"`
+		FriendIDs []models.UserID `json:"friend_ids" nullable:"false" doc:"Exactly these become the user's friends; at most 5,000, none of them twice" example:"[\"1002\",\"1003\"]"`
 	}
 }
 
 type replaceOutput struct {
 	Body struct {
-		UserID  models.RowID `json:"user_id" doc:"The user"`
-		Friends int          `json:"friends" doc:"How many friends the user has now"`
+		UserID  models.UserID `json:"user_id" doc:"The user"`
+		Friends int           `json:"friends" doc:"How many friends the user has now"`
 	}
 }
 
 func (h *friendHandlers) replace(ctx context.Context, in *replaceInput) (*replaceOutput, error) {
-	user, err := pathUser(in.ID)
-	if err != nil {
-		return nil, err
-	}
 	ids := slices.Clone(in.Body.FriendIDs)
 	slices.Sort(ids)
 	if len(slices.Compact(ids)) != len(in.Body.FriendIDs) {
 		return nil, models.Invalid("body.friend_ids", "names a user twice")
 	}
-	if slices.Contains(ids, user) {
+	if slices.Contains(ids, in.ID) {
 		return nil, models.Invalid("body.friend_ids", "nobody can be a friend of oneself")
 	}
-	if err := h.service.Replace(ctx, user, in.Body.FriendIDs); err != nil {
+	if err := h.service.Replace(ctx, in.ID, in.Body.FriendIDs); err != nil {
 		return nil, err
 	}
 	out := &replaceOutput{}
-	out.Body.UserID, out.Body.Friends = user, len(in.Body.FriendIDs)
+	out.Body.UserID, out.Body.Friends = in.ID, len(in.Body.FriendIDs)
 	return out, nil
 }

@@ -5,30 +5,31 @@ import (
 	"testing"
 
 	"stepboard/handlers"
+	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/friends"
 )
 
 // friendships is a fake handlers.FriendService with the friends 1002, 1003 and
-// 1004.
+// 1004, whose rows are 88001, 88002 and 88003.
 type friendships struct{ *recorder }
 
-func (s friendships) List(_ context.Context, user, after models.RowID, limit int) ([]friends.Friend, error) {
+func (s friendships) List(_ context.Context, user models.UserID, after models.RowID, limit int) ([]friends.Friend, error) {
 	if err := s.record("List", user, after, limit); err != nil {
 		return nil, err
 	}
 	list := []friends.Friend{}
-	for id := max(after+1, 1002); id <= 1004 && len(list) < limit; id++ {
-		list = append(list, friends.Friend{UserID: id, Nickname: "Ann", AvatarURL: "a.png", CreatedAt: noon})
+	for row := max(after+1, 88001); row <= 88003 && len(list) < limit; row++ {
+		list = append(list, friends.Friend{Row: row, User: testenv.ID(row - 86999), Nickname: "Ann", AvatarURL: "a.png", CreatedAt: noon})
 	}
 	return list, nil
 }
 
-func (s friendships) Remove(_ context.Context, user, other models.RowID) error {
+func (s friendships) Remove(_ context.Context, user, other models.UserID) error {
 	return s.record("Remove", user, other)
 }
 
-func (s friendships) Replace(_ context.Context, user models.RowID, ids []models.RowID) error {
+func (s friendships) Replace(_ context.Context, user models.UserID, ids []models.UserID) error {
 	return s.record("Replace", user, ids)
 }
 
@@ -61,12 +62,12 @@ func TestFriends(t *testing.T) {
 		{"remove", "1001", remove, "", nil, removed, "204"},
 		{"remove, a service for nobody", "service", remove, "", nil, nil,
 			"422 validation_failed: query.user_id: a service token must name the user that it acts for"},
-		{"remove nobody", "1001", "DELETE /v1/friends/x", "", nil, nil, "422 validation_failed: path.id: …"},
+		{"remove nobody", "1001", "DELETE /v1/friends/a%20b", "", nil, nil, "422 validation_failed: path.id: …"},
 		{"remove, the store is away", "1001", remove, "", errUnavailable, removed, wantUnavailable},
 
 		{"replace", "service", replace, two, nil, replaced, `200 {"user_id":"1001","friends":2}`},
 		{"replace by nobody", "service", replace, `{"friend_ids":[]}`, nil, []string{"Replace 1001 []"}, `200 {"user_id":"1001","friends":0}`},
-		{"replace a broken user's", "service", "PUT /v1/users/x/friends", two, nil, nil, "422 validation_failed: path.id: …"},
+		{"replace a broken user's", "service", "PUT /v1/users/a%20b/friends", two, nil, nil, "422 validation_failed: path.id: …"},
 		{"replace by one friend twice", "service", replace, `{"friend_ids":["1003","1003"]}`, nil, nil,
 			"422 validation_failed: body.friend_ids: names a user twice"},
 		{"replace by oneself", "service", replace, `{"friend_ids":["1003","1001"]}`, nil, nil,
@@ -81,5 +82,5 @@ func TestFriends(t *testing.T) {
 func TestPagesOfFriends(t *testing.T) {
 	t.Parallel()
 	config := func(r *recorder) handlers.Config { return handlers.Config{Friends: friendships{r}} }
-	checkPages(t, config, "1001", "GET /v1/friends?limit=1", []string{"List 1001 0 2", "List 1001 1002 2", "List 1001 1003 2"})
+	checkPages(t, config, "1001", "GET /v1/friends?limit=1", []string{"List 1001 0 2", "List 1001 88001 2", "List 1001 88002 2"})
 }

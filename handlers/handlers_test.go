@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -100,6 +101,9 @@ func newAPI(t *testing.T, config handlers.Config) http.Handler {
 	if config.Limits == nil {
 		config.Limits = noLimits{}
 	}
+	if config.Cursors == nil {
+		config.Cursors = plainCursors{}
+	}
 	if config.Registry == nil {
 		config.Registry = prometheus.NewRegistry()
 	}
@@ -162,9 +166,9 @@ func (tokenNames) Verify(token string) (*auth.Caller, error) {
 	case "admin":
 		return &auth.Caller{Admin: true, Expires: time.Now().Add(time.Hour)}, nil
 	case "expired": // since it was verified
-		return &auth.Caller{User: 1001, Expires: time.Now()}, nil
+		return &auth.Caller{User: "1001", Expires: time.Now()}, nil
 	}
-	user, err := models.ParseRowID(token)
+	user, err := models.ParseUserID(token)
 	if err != nil {
 		return nil, auth.Unauthenticated("the token is not valid; get a new one", err)
 	}
@@ -174,7 +178,7 @@ func (tokenNames) Verify(token string) (*auth.Caller, error) {
 // noLimits limits nobody.
 type noLimits struct{}
 
-func (noLimits) Take(context.Context, models.RowID, string) error { return nil }
+func (noLimits) Take(context.Context, models.UserID, string) error { return nil }
 
 // accepted returns the value of stepboard_uploads_accepted_total for a board.
 func accepted(t *testing.T, registry *prometheus.Registry, board string) float64 {
@@ -196,9 +200,28 @@ func accepted(t *testing.T, registry *prometheus.Registry, board string) float64
 	return 0
 }
 
+// plainCursors is a fake handlers.CursorSealer whose cursors can be read.
+type plainCursors struct{}
+
+func (plainCursors) Seal(c models.Cursor, scope ...string) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %d %q", c.Key, c.Row, scope))
+}
+
+func (s plainCursors) Open(_ context.Context, text string, scope ...string) (models.Cursor, error) {
+	var c models.Cursor
+	plain, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil {
+		_, err = fmt.Sscan(string(plain), &c.Key, &c.Row)
+	}
+	if err != nil || s.Seal(c, scope...) != text {
+		return models.Cursor{}, models.Errorf(models.CodeInvalidCursor, "not a cursor of this list")
+	}
+	return c, nil
+}
+
 // cursor returns a cursor of a list.
-func cursor(key int64, user models.RowID, scope ...string) string {
-	return models.EncodeCursor(models.Cursor{Key: key, User: user}, scope...)
+func cursor(key int64, row models.RowID, scope ...string) string {
+	return plainCursors{}.Seal(models.Cursor{Key: key, Row: row}, scope...)
 }
 
 // checkPages lists one entry at a time, following next_cursor, and compares

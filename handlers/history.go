@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -27,10 +28,10 @@ var listHistory = operation{
 }
 
 type historyInput struct {
-	Board string `path:"board" doc:"The board's name" example:"steps"`
-	From  string `query:"from" doc:"The first day, YYYY-MM-DD; 30 days before the last if it is left out" example:"2026-10-21"`
-	To    string `query:"to" doc:"The last day; today if it is left out" example:"2026-11-20"`
-	For   string `query:"for" doc:"A friend's id; one's own days if it is left out" example:"1002"`
+	Board string        `path:"board" doc:"The board's name" example:"steps"`
+	From  string        `query:"from" doc:"The first day, YYYY-MM-DD; 30 days before the last if it is left out" example:"2026-10-21"`
+	To    string        `query:"to" doc:"The last day; today if it is left out" example:"2026-11-20"`
+	For   models.UserID `query:"for" doc:"A friend's id; one's own days if it is left out" example:"1002"`
 	OnBehalf
 }
 
@@ -48,13 +49,7 @@ func (in *historyInput) query(ctx context.Context) (ranking.HistoryQuery, error)
 	if err != nil {
 		return ranking.HistoryQuery{}, err
 	}
-	user := viewer
-	if in.For != "" {
-		if user, err = models.ParseRowID(in.For); err != nil {
-			return ranking.HistoryQuery{}, models.Invalid("query.for", err.Error())
-		}
-	}
-	return ranking.HistoryQuery{Board: in.Board, Viewer: viewer, User: user, From: from, To: to}, nil
+	return ranking.HistoryQuery{Board: in.Board, Viewer: viewer, User: cmp.Or(in.For, viewer), From: from, To: to}, nil
 }
 
 type historyEntry struct {

@@ -46,7 +46,7 @@ func TestHistory(t *testing.T) {
 			"422 validation_failed: query.user_id: a service token must name the user that it acts for"},
 		{"from no date", "1001", request + "?from=x", "", nil, nil, "422 validation_failed: query.from: …"},
 		{"to no date", "1001", request + "?to=x", "", nil, nil, "422 validation_failed: query.to: …"},
-		{"days of nobody", "1001", request + "?for=x", "", nil, nil, "422 validation_failed: query.for: …"},
+		{"days of nobody", "1001", request + "?for=a%20b", "", nil, nil, "422 validation_failed: query.for: …"},
 		{"days of a stranger", "1001", request, "", models.Errorf(models.CodeNotFound, "no friend"), own, "404 not_found: no friend"},
 		{"the store is away", "1001", request, "", errUnavailable, own, wantUnavailable},
 		{"an unknown error", "1001", request, "", errUnknown, own, wantInternal},

@@ -20,15 +20,15 @@ const maxIncrements = 1000
 
 // incrementItem is an amount that is added to a user's score.
 type incrementItem struct {
-	UserID  *models.RowID `json:"user_id" doc:"The user" example:"1001" required:"true" nullable:"false"`
-	Delta   *wholeNumber  `json:"delta" doc:"The amount to add, 1 or more" example:"5" minimum:"1" required:"true" nullable:"false"`
-	EventID *string       `json:"event_id" doc:"Names the increment: the same id counts once on a board. 1 to 64 visible ASCII characters" example:"gift-2381" minLength:"1" maxLength:"64" required:"true" nullable:"false"`
+	UserID  *models.UserID `json:"user_id" doc:"The user" example:"1001" required:"true" nullable:"false"`
+	Delta   *wholeNumber   `json:"delta" doc:"The amount to add, 1 or more" example:"5" minimum:"1" required:"true" nullable:"false"`
+	EventID *string        `json:"event_id" doc:"Names the increment: the same id counts once on a board. 1 to 64 visible ASCII characters" example:"gift-2381" minLength:"1" maxLength:"64" required:"true" nullable:"false"`
 }
 
 // incrementsBody describes the body: one increment or several. It is decoded item
 // by item.
 type incrementsBody struct {
-	UserID     *models.RowID    `json:"user_id,omitempty" doc:"The user" example:"1001" nullable:"false"`
+	UserID     *models.UserID   `json:"user_id,omitempty" doc:"The user" example:"1001" nullable:"false"`
 	Delta      *wholeNumber     `json:"delta,omitempty" doc:"The amount to add, 1 or more" example:"5" minimum:"1" nullable:"false"`
 	EventID    *string          `json:"event_id,omitempty" doc:"Names the increment: the same id counts once on a board. 1 to 64 visible ASCII characters" example:"gift-2381" minLength:"1" maxLength:"64" nullable:"false"`
 	Increments *[]incrementItem `json:"increments,omitempty" doc:"Instead of the others: up to 1,000 increments" minItems:"1" maxItems:"1000" nullable:"false"`

@@ -69,7 +69,7 @@ func TestOneLogLineForEachRequest(t *testing.T) {
 		t.Errorf("one that fails: %d %v", status, lines)
 	}
 	// An error of the client is logged by its code alone: its text may name people.
-	status, lines = logged(t, ok, oneHistory+"?for=ann")
+	status, lines = logged(t, ok, oneHistory+"?for=ann+b")
 	if status != 422 || len(lines) != 1 || !has(lines[0], "level", "INFO", "code", "validation_failed", "error", nil) {
 		t.Errorf("one that is refused: %d %v", status, lines)
 	}

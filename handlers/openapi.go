@@ -1,9 +1,13 @@
 package handlers
 
 import (
+	"reflect"
+
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humagin"
 	"github.com/gin-gonic/gin"
+
+	"stepboard/models"
 )
 
 // newHuma returns an API without calls that serves on the engine.
@@ -17,8 +21,26 @@ func newHuma(engine *gin.Engine, version string) huma.API {
 	config.CreateHooks = nil // no $schema links in answers
 	config.DocsPath, config.SchemasPath = "", ""
 	config.RejectUnknownQueryParameters = true
+	config.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[models.UserID](), reflect.TypeFor[userIDSchema]())
 	config.Formats = map[string]huma.Format{"application/json": jsonFormat, "json": jsonFormat}
 	return humagin.New(engine, config)
+}
+
+// userIDSchema describes models.UserID. Huma checks the ids of paths, queries and
+// bodies against it.
+type userIDSchema string
+
+// userIDPattern matches the texts that models.ParseUserID accepts, and longer ones.
+const userIDPattern = `^(\.?[!-\-/-~][!-~]*|\.\.[!-~]+)$`
+
+// Schema describes a user id.
+func (userIDSchema) Schema(huma.Registry) *huma.Schema {
+	shortest, longest := 1, models.MaxUserID
+	return &huma.Schema{
+		Type: huma.TypeString, MinLength: &shortest, MaxLength: &longest,
+		Pattern: userIDPattern, PatternDescription: `a user id: printable ASCII characters without spaces, and neither "." nor ".."`,
+		Description: "A user", Examples: []any{"1001"},
+	}
 }
 
 // describeMore completes the description with facts that Go types can't express.

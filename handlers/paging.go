@@ -1,8 +1,16 @@
 package handlers
 
 import (
+	"context"
+
 	"stepboard/models"
 )
+
+// CursorSealer turns the position behind a page into a text for the client, and back.
+type CursorSealer interface {
+	Seal(c models.Cursor, scope ...string) string
+	Open(ctx context.Context, text string, scope ...string) (models.Cursor, error)
+}
 
 // Paging picks a page of a list.
 type Paging struct {
@@ -12,11 +20,11 @@ type Paging struct {
 
 // beforeID returns the id before which the page of a list begins that is
 // ordered by descending id; 0 means that it begins with the newest.
-func (p Paging) beforeID(scope ...string) (int64, error) {
+func (p Paging) beforeID(ctx context.Context, cursors CursorSealer, scope ...string) (int64, error) {
 	if p.Cursor == "" {
 		return 0, nil
 	}
-	cursor, err := models.DecodeCursor(p.Cursor, scope...)
+	cursor, err := cursors.Open(ctx, p.Cursor, scope...)
 	if err != nil {
 		return 0, err
 	}
@@ -25,9 +33,8 @@ func (p Paging) beforeID(scope ...string) (int64, error) {
 
 // cursorAfterID returns the cursor behind a row of a list that is ordered by
 // descending id.
-func cursorAfterID(id int64, scope ...string) string {
-	// A cursor must hold a user; here it means nothing.
-	return models.EncodeCursor(models.Cursor{Key: id, User: 1}, scope...)
+func cursorAfterID(cursors CursorSealer, id int64, scope ...string) string {
+	return cursors.Seal(models.Cursor{Key: id}, scope...)
 }
 
 // optionalDate parses a date of the query. It returns nil if text is empty.

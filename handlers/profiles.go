@@ -8,8 +8,8 @@ import (
 
 // ProfileService stores profiles.
 type ProfileService interface {
-	Get(ctx context.Context, user models.RowID) (models.Profile, error)
-	Put(ctx context.Context, user models.RowID, p models.Profile) (models.Profile, error)
+	Get(ctx context.Context, user models.UserID) (models.Profile, error)
+	Put(ctx context.Context, user models.UserID, p models.Profile) (models.Profile, error)
 }
 
 // profileHandlers serves users' profiles.
@@ -25,9 +25,9 @@ type profileBody struct {
 
 type profileOutput struct {
 	Body struct {
-		UserID    models.RowID `json:"user_id" doc:"The user"`
-		Nickname  string       `json:"nickname" doc:"The name that others see"`
-		AvatarURL string       `json:"avatar_url" doc:"The picture that others see; empty for none"`
+		UserID    models.UserID `json:"user_id" doc:"The user"`
+		Nickname  string        `json:"nickname" doc:"The name that others see"`
+		AvatarURL string        `json:"avatar_url" doc:"The picture that others see; empty for none"`
 	}
 }
 
@@ -76,19 +76,15 @@ var putProfile = operation{
 }
 
 type profileInput struct {
-	ID   string `path:"id" doc:"The user" example:"1001"`
+	ID   models.UserID `path:"id" doc:"The user" example:"1001"`
 	Body profileBody
 }
 
 func (h *profileHandlers) put(ctx context.Context, in *profileInput) (*profileOutput, error) {
-	user, err := pathUser(in.ID)
-	if err != nil {
-		return nil, err
-	}
-	return h.store(ctx, user, in.Body)
+	return h.store(ctx, in.ID, in.Body)
 }
 
-func (h *profileHandlers) store(ctx context.Context, user models.RowID, p profileBody) (*profileOutput, error) {
+func (h *profileHandlers) store(ctx context.Context, user models.UserID, p profileBody) (*profileOutput, error) {
 	stored, err := h.profiles.Put(ctx, user, models.Profile{Nickname: p.Nickname, AvatarURL: p.AvatarURL})
 	if err != nil {
 		return nil, err
@@ -96,7 +92,7 @@ func (h *profileHandlers) store(ctx context.Context, user models.RowID, p profil
 	return newProfileOutput(user, stored), nil
 }
 
-func newProfileOutput(user models.RowID, p models.Profile) *profileOutput {
+func newProfileOutput(user models.UserID, p models.Profile) *profileOutput {
 	out := &profileOutput{}
 	out.Body.UserID, out.Body.Nickname, out.Body.AvatarURL = user, p.Nickname, p.AvatarURL
 	return out

@@ -12,13 +12,13 @@ import (
 // profiles is a fake handlers.ProfileService.
 type profiles struct{ *recorder }
 
-func (s profiles) Put(_ context.Context, user models.RowID, p models.Profile) (models.Profile, error) {
+func (s profiles) Put(_ context.Context, user models.UserID, p models.Profile) (models.Profile, error) {
 	err := s.record("Put", user, p.Nickname, p.AvatarURL)
 	p.Nickname = strings.ReplaceAll(p.Nickname, "e\u0301", "é")
 	return p, err
 }
 
-func (s profiles) Get(_ context.Context, user models.RowID) (models.Profile, error) {
+func (s profiles) Get(_ context.Context, user models.UserID) (models.Profile, error) {
 	return models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a.png"}, s.record("Get", user)
 }
 
@@ -53,7 +53,7 @@ func TestProfiles(t *testing.T) {
 			"422 validation_failed: body.nickname: too long"},
 		{"one's own, an unknown error", "1001", own, ann, errUnknown, put, wantInternal},
 		{"a user's", "service", of, ann, nil, put, want},
-		{"a broken user's", "service", "PUT /v1/users/x", ann, nil, nil, "422 validation_failed: path.id: …"},
+		{"a broken user's", "service", "PUT /v1/users/a%20b", ann, nil, nil, "422 validation_failed: path.id: …"},
 		{"a user's, with a user's token", "1001", of, ann, nil, nil, "403 forbidden: this token may not make this call"},
 		{"a user's, the store is away", "service", of, ann, errUnavailable, put, wantUnavailable},
 	})

@@ -30,7 +30,7 @@ type DayInput struct {
 }
 
 // query returns the query of a viewer for the picked day.
-func (in *DayInput) query(viewer models.RowID) (ranking.Query, error) {
+func (in *DayInput) query(viewer models.UserID) (ranking.Query, error) {
 	date, err := optionalDate("query.date", in.Date)
 	if err != nil {
 		return ranking.Query{}, err

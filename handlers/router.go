@@ -38,6 +38,8 @@ type Config struct {
 		BucketFinder
 	}
 
+	// Cursors seals the positions behind pages.
+	Cursors CursorSealer
 	// Tokens checks the token of every call under /v1, and Limits counts the
 	// call.
 	Tokens TokenVerifier
@@ -86,10 +88,10 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	history := &historyHandlers{c.History}
 	register(api, "GET /v1/boards/{board}/history", byUser, history.list, listHistory)
 
-	friends := &friendHandlers{c.Friends}
+	friends := &friendHandlers{c.Friends, c.Cursors}
 	register(api, "GET /v1/friends", byUser, friends.list, listFriends)
 	register(api, "DELETE /v1/friends/{id}", byUser, friends.remove, removeFriend)
-	requests := &friendRequestHandlers{c.FriendRequests}
+	requests := &friendRequestHandlers{c.FriendRequests, c.Cursors}
 	register(api, "GET /v1/friends/requests", byUser, requests.list, listFriendRequests)
 	register(api, "POST /v1/friends/requests", byUser, requests.send, sendFriendRequest)
 	register(api, "POST /v1/friends/requests/{id}/accept", byUser, requests.accept, acceptFriendRequest)
@@ -103,10 +105,10 @@ func (c *Config) routes(api huma.API, m *metrics) {
 
 	register(api, "POST /v1/admin/boards", byAdmin, boards.define, defineBoard)
 	register(api, "GET /v1/admin/boards/{board}", byAdmin, boards.show, showBoard)
-	archives := &archiveHandlers{c.Archives, c.Boards, c.Buckets}
+	archives := &archiveHandlers{c.Archives, c.Boards, c.Buckets, c.Cursors}
 	register(api, "GET /v1/admin/archives", byAdmin, archives.list, listArchives)
 	register(api, "POST /v1/admin/archives", byAdmin, archives.start, startArchive)
-	deadLetters := &deadLetterHandlers{c.DeadLetters}
+	deadLetters := &deadLetterHandlers{c.DeadLetters, c.Cursors}
 	register(api, "GET /v1/admin/dead-letters", byAdmin, deadLetters.list, listDeadLetters)
 	register(api, "POST /v1/admin/dead-letters/{id}/replay", byAdmin, deadLetters.replay, replayDeadLetter)
 	register(api, "DELETE /v1/admin/dead-letters/{id}", byAdmin, deadLetters.delete, deleteDeadLetter)

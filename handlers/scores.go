@@ -128,7 +128,7 @@ type uploadList struct {
 	list  bool // sent as {"scores":[…]}
 }
 
-func parseUploads(body []byte, user models.RowID) (*uploadList, error) {
+func parseUploads(body []byte, user models.UserID) (*uploadList, error) {
 	var in uploadBody
 	if err := decodeBody(body, &in); err != nil {
 		return nil, err

@@ -61,7 +61,7 @@ func TestUploadScores(t *testing.T) {
 		{"a service for nobody", "service", request, single, nil, nil,
 			"422 validation_failed: query.user_id: a service token must name the user that it acts for"},
 		{"a user for another", "1001", request + "?user_id=1002", single, nil, nil, "403 forbidden: a user acts only for oneself"},
-		{"a user id that is none", "service", request + "?user_id=ann", single, nil, nil,
+		{"a user id that is none", "service", request + "?user_id=ann+b", single, nil, nil,
 			"422 validation_failed: query.user_id: …"},
 		{"no JSON", "1001", request, `{`, nil, nil, "400 invalid_request: the body is not JSON, or names a key twice"},
 		{"an unknown field", "1001", request, `{"steps":5}`, nil, nil, "422 validation_failed: body.steps: is not a field of this call"},

@@ -85,7 +85,7 @@ func TestStream(t *testing.T) {
 	}
 	expect(t, lines, `data: {"board":"steps","date":null,"source":"hot","final":false,"total":1,`)
 	expect(t, lines, `data: {"board":"steps",`) // one that has changed
-	if q := source.query.Load(); q.Board != "steps" || q.Viewer != 1001 || q.Limit != 7 {
+	if q := source.query.Load(); q.Board != "steps" || q.Viewer != "1001" || q.Limit != 7 {
 		t.Errorf("the service is asked for %+v", q)
 	}
 	service.Close()

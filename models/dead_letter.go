@@ -17,6 +17,19 @@ type DeadLetter struct {
 	// not be applied.
 	QueuedAt time.Time
 	FailedAt time.Time
+	// Update is what the payload asks for; nil if it can't be decoded. It is not stored.
+	Update *QueuedUpdate `gorm:"-"`
+}
+
+// QueuedUpdate is an accepted upload as operators see it: a user's total in a bucket
+// and when it was reached.
+type QueuedUpdate struct {
+	Board  string
+	Bucket string
+	// User is empty if no such user exists.
+	User      UserID
+	Score     int64
+	ReachedAt Timestamp
 }
 
 // TableName returns the name of the table of dead letters.

@@ -5,15 +5,17 @@ import "time"
 // MaxFriends is the largest number of friends of a user.
 const MaxFriends = 5000
 
-// User is a row of the table users. Setting a profile, a friend request, an import
-// or replacing friends creates it; uploading scores needs no row.
+// User is a row of the table users. A user's first write creates it, and so does a
+// service or an import that names the user.
 type User struct {
-	UserID      RowID `gorm:"primaryKey;autoIncrement:false"`
+	Row         RowID  `gorm:"column:user_id;primaryKey"`
+	User        UserID `gorm:"column:external_id"`
 	Nickname    string
 	AvatarURL   string
+	Version     int64
+	ChangedAt   *time.Time
 	FriendCount int
 	CreatedAt   time.Time
-	UpdatedAt   time.Time
 }
 
 // Friendship is one side of a friendship. Each friendship has two rows.

@@ -20,7 +20,7 @@ const (
 // RankedEntry is one line of a ranking.
 type RankedEntry struct {
 	Rank      int64     `json:"rank" doc:"Place in this ranking, from 1; no two users share one"`
-	User      RowID     `json:"user_id" doc:"The user"`
+	User      UserID    `json:"user_id" doc:"The user"`
 	Nickname  string    `json:"nickname" doc:"Empty where the user has set none"`
 	AvatarURL string    `json:"avatar_url" doc:"Empty where the user has set none"`
 	Score     int64     `json:"score" doc:"Steps, coins or points"`
@@ -79,9 +79,9 @@ func (r *Ranking) AppendJSON(buf []byte) []byte {
 func (e *RankedEntry) appendJSON(buf []byte) []byte {
 	buf = append(buf, `{"rank":`...)
 	buf = strconv.AppendInt(buf, e.Rank, 10)
-	buf = append(buf, `,"user_id":"`...)
-	buf = strconv.AppendInt(buf, int64(e.User), 10)
-	buf = append(buf, `","nickname":`...)
+	buf = append(buf, `,"user_id":`...)
+	buf = AppendString(buf, string(e.User))
+	buf = append(buf, `,"nickname":`...)
 	buf = AppendString(buf, e.Nickname)
 	buf = append(buf, `,"avatar_url":`...)
 	buf = AppendString(buf, e.AvatarURL)

@@ -6,18 +6,60 @@ import (
 	"strconv"
 )
 
-// RowID identifies a user: a whole number from 1 to MaxRowID. In JSON it is always
-// a string, because many clients lose digits of large numbers.
+// UserID is the app's own id of a user, an opaque text: 1 to MaxUserID bytes of
+// printable ASCII without spaces, except "." and "..", which address parsers remove
+// from paths. Ids are compared byte by byte.
+type UserID string
+
+// MaxUserID is the length of the longest user id, in bytes.
+const MaxUserID = 128
+
+// errUserID is the error for every malformed user id.
+var errUserID = errors.New(`a user id is 1 to 128 printable ASCII characters without spaces, and neither "." nor ".."`)
+
+// ParseUserID returns the user id with this text, or an error that says what a user
+// id is.
+func ParseUserID(text string) (UserID, error) {
+	if len(text) == 0 || len(text) > MaxUserID || text == "." || text == ".." {
+		return "", errUserID
+	}
+	for i := range len(text) {
+		if text[i] <= ' ' || text[i] > '~' {
+			return "", errUserID
+		}
+	}
+	return UserID(text), nil
+}
+
+// Valid reports whether ParseUserID accepts the id's text.
+func (id UserID) Valid() bool {
+	_, err := ParseUserID(string(id))
+	return err == nil
+}
+
+// UnmarshalText sets the id to a text that ParseUserID accepts.
+func (id *UserID) UnmarshalText(text []byte) error {
+	parsed, err := ParseUserID(string(text))
+	if err != nil {
+		return err
+	}
+	*id = parsed
+	return nil
+}
+
+// RowID is the internal number of a user: 1 … MaxRowID, nearly without gaps. It is
+// the member of sorted sets and the key of tables. It never leaves the service:
+// clients, logs and metrics only have user ids.
 type RowID int64
 
-// MaxRowID is the largest user id, 2^53 - 1.
+// MaxRowID is the largest row id, 2^53 - 1.
 const MaxRowID RowID = 1<<53 - 1
 
-// errRowID is the error for every malformed id.
-var errRowID = errors.New("a user id is a whole number from 1 to 9007199254740991, without sign, spaces or leading zeros")
+// errRowID is the error for every malformed row id.
+var errRowID = errors.New("a row id is a whole number from 1 to 9007199254740991, without sign, spaces or leading zeros")
 
-// ParseRowID parses the decimal form of a user id. It accepts no sign, no space and
-// no leading zero.
+// ParseRowID parses the decimal form of a row id, as Redis stores it. It accepts no
+// sign, no space and no leading zero.
 func ParseRowID(s string) (RowID, error) {
 	if len(s) == 0 || len(s) > 16 || s[0] == '0' {
 		return 0, errRowID
@@ -39,22 +81,17 @@ func ParseRowID(s string) (RowID, error) {
 // Valid reports whether id is in 1 … MaxRowID.
 func (id RowID) Valid() bool { return id >= 1 && id <= MaxRowID }
 
-// String returns the decimal form: the member of every sorted set, the id in JSON.
+// String returns the decimal form: the member of every sorted set.
 func (id RowID) String() string { return strconv.FormatInt(int64(id), 10) }
 
-// MarshalText returns the decimal form. In JSON it becomes a string.
-func (id RowID) MarshalText() ([]byte, error) {
-	return strconv.AppendInt(nil, int64(id), 10), nil
-}
-
-// UnmarshalText is the inverse of MarshalText.
-func (id *RowID) UnmarshalText(text []byte) error {
-	parsed, err := ParseRowID(string(text))
-	if err != nil {
-		return err
-	}
-	*id = parsed
-	return nil
+// Record is what the directory stores of a user.
+type Record struct {
+	Row  RowID
+	User UserID
+	Profile
+	// Version grows with every change of the record. Of two copies the one with the
+	// larger version is the newer. It is 0 until the first change.
+	Version int64
 }
 
 // pow10 holds the powers of ten that CompareText scales by.

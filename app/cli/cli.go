@@ -81,6 +81,7 @@ func (p *program) root() *cobra.Command {
 		p.importCommand(),
 		p.withSettings(p.rebuildCommand()),
 		p.deadLettersCommand(),
+		p.cursorsCommand(),
 		p.withSettings(p.tokenCommand()),
 		p.configCommand(),
 		p.versionCommand(),

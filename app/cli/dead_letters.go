@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stepboard/app"
+	"stepboard/models"
 )
 
 func (p *program) deadLettersCommand() *cobra.Command {
@@ -53,13 +54,28 @@ func (p *program) listDeadLetters(ctx context.Context, a *app.App) error {
 			return err
 		}
 		for _, l := range page {
-			fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%x\n", l.ID, l.FailedAt.UTC().Format(time.RFC3339), l.Position, l.Reason, l.Payload)
+			fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%s\n", l.ID, l.FailedAt.UTC().Format(time.RFC3339), l.Position, l.Reason, messageOf(l))
 			before = l.ID
 		}
 		if len(page) < deadLettersPage {
 			return nil
 		}
 	}
+}
+
+// messageOf returns the update of a dead letter as words, or the bytes of a message
+// that can't be decoded.
+func messageOf(l models.DeadLetter) string {
+	u := l.Update
+	if u == nil {
+		return fmt.Sprintf("payload=%x", l.Payload)
+	}
+	user := ""
+	if u.User != "" {
+		user = fmt.Sprintf(" user_id=%s", u.User)
+	}
+	return fmt.Sprintf("board=%s bucket=%s%s score=%d reached_at=%s",
+		u.Board, u.Bucket, user, u.Score, u.ReachedAt.Time().UTC().Format(time.RFC3339Nano))
 }
 
 // runOnDeadLetter runs work with the id that a text holds.

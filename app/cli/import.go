@@ -19,7 +19,7 @@ func (p *program) importCommand() *cobra.Command {
 	var offset int64
 	friends := &cobra.Command{
 		Use:   "friends FILE",
-		Short: "Read friendships: two user numbers a line, by space, tab or comma",
+		Short: "Read friendships: two user ids a line, by space, tab or comma",
 		Args:  cobra.ExactArgs(1),
 		RunE: p.run(func(ctx context.Context, args []string) error {
 			return p.importFile(ctx, args[0], func(a *app.App, r *report, f io.Reader) error {
@@ -29,7 +29,7 @@ func (p *program) importCommand() *cobra.Command {
 			})
 		}),
 	}
-	friends.Flags().Int64Var(&offset, "offset", 0, "added to each user number")
+	friends.Flags().Int64Var(&offset, "offset", 0, "added to each user id, if they are numbers")
 	var board string
 	steps := &cobra.Command{
 		Use:   "steps FILE",

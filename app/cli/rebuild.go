@@ -16,7 +16,8 @@ func (p *program) rebuildCommand() *cobra.Command {
 		Short: "Restore the boards from the queue and the ledger",
 		Long: "Make event and rolling boards equal to Postgres, after Redis has lost scores, or after Postgres was\n" +
 			"restored to an earlier moment and boards show more than it has. Raise daily boards to the updates that\n" +
-			"the queue still holds; without a queue, days in Redis can't be restored. Load friend lists again.\n" +
+			"the queue still holds; without a queue, days in Redis can't be restored. Load friend lists again. Move the\n" +
+			"counters of users past those that Redis has seen, and drop its copies of names.\n" +
 			"It may run while the service runs, and again.",
 		Args: cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
@@ -29,8 +30,15 @@ func (p *program) rebuild(ctx context.Context, a *app.App) error {
 	if err := a.Sets.DropAll(ctx); err != nil {
 		return err
 	}
+	skipped, err := a.Directory.Rebuild(ctx)
+	if err != nil {
+		return err
+	}
+	if skipped > 0 {
+		fmt.Fprintf(p.stdout, "the database was older than Redis: %d row ids are left out, so that nobody gets somebody else's scores\n", skipped)
+	}
 	var lowered int64
-	err := p.replay("totals", func(progress func(int64)) (int64, error) {
+	err = p.replay("totals", func(progress func(int64)) (int64, error) {
 		rebuilt, err := a.Reconciler.Rebuild(ctx, progress)
 		lowered = rebuilt.Lowered
 		return rebuilt.Totals, err

@@ -49,7 +49,7 @@ func signToken(settings config.Auth, user, scope string, ttl time.Duration) (str
 	if settings.HS256Secret == "" {
 		return "", errors.New("auth.hs256_secret: must be set to sign tokens")
 	}
-	id, err := models.ParseRowID(user)
+	id, err := models.ParseUserID(user)
 	if err != nil {
 		return "", fmt.Errorf("--user %q: %w", user, err)
 	}

@@ -89,7 +89,7 @@ type simulation struct {
 	listener net.Listener
 	clock    models.Clock
 	log      *slog.Logger
-	sign     func(models.RowID) (string, error)
+	sign     func(models.UserID) (string, error)
 }
 
 // newSimulation builds the service and the people. Errors in the files and the
@@ -118,7 +118,7 @@ func (s *simulation) build(ctx context.Context, addr string) error {
 	cfg.Limits = config.Limits{}
 	cfg.Boards = append(cfg.Boards, giftBoards(s.clock())...)
 	secret := []byte(cfg.Auth.HS256Secret)
-	s.sign = func(user models.RowID) (string, error) {
+	s.sign = func(user models.UserID) (string, error) {
 		return auth.SignToken(secret, user, "", "", "", time.Now(), tokenTTL)
 	}
 	st, err := stores.OpenEmbedded(ctx, s.clock)
@@ -213,13 +213,22 @@ func reachable(addr net.Addr) string {
 // their tokens.
 func (s *simulation) offerPeople(c *gin.Context) {
 	type choice struct {
-		UserID    models.RowID `json:"user_id"`
-		Nickname  string       `json:"nickname"`
-		AvatarURL string       `json:"avatar_url"`
-		Token     string       `json:"token"`
+		UserID    models.UserID `json:"user_id"`
+		Nickname  string        `json:"nickname"`
+		AvatarURL string        `json:"avatar_url"`
+		Token     string        `json:"token"`
 	}
 	ids := s.people.ids[:min(len(s.people.ids), offeredPeople)]
-	profiles := s.app.Users.Profiles(c, ids) // a visitor may have changed them
+	rows, err := s.app.Directory.Find(c, ids...)
+	if err != nil {
+		c.AbortWithStatus(http.StatusServiceUnavailable)
+		return
+	}
+	records, err := s.app.Directory.Records(c, rows) // a visitor may have changed them
+	if err != nil {
+		c.AbortWithStatus(http.StatusServiceUnavailable)
+		return
+	}
 	choices := make([]choice, 0, len(ids))
 	for i, id := range ids {
 		token, err := s.sign(id)
@@ -227,7 +236,7 @@ func (s *simulation) offerPeople(c *gin.Context) {
 			c.AbortWithStatus(http.StatusInternalServerError)
 			return
 		}
-		choices = append(choices, choice{id, profiles[i].Nickname, profiles[i].AvatarURL, token})
+		choices = append(choices, choice{id, records[i].Nickname, records[i].AvatarURL, token})
 	}
 	c.JSON(http.StatusOK, gin.H{"people": choices})
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,24 +47,27 @@ func eachEntry(ctx context.Context, in io.Reader, do func(line string) error) er
 
 // readGraph reads friendships between users numbered from 0.
 func (p *people) readGraph(ctx context.Context, in io.Reader) error {
-	known := make(map[models.RowID]bool)
+	numbers := make(map[int]bool)
 	edges := newEdgeSet()
 	err := eachEntry(ctx, in, func(line string) error {
-		if line[0] == '#' {
+		if importer.IsComment(line) {
 			return nil
 		}
-		e, err := importer.ParseEdge(line, 1)
+		e, err := importer.ParseEdge(line, 0)
 		if err != nil {
 			return err
 		}
-		edges.add(e.A, e.B)
-		for _, id := range []models.RowID{e.A, e.B} {
-			if !known[id] {
-				known[id] = true
-				p.ids = append(p.ids, id)
-			}
+		a, err := personNumber(e.A)
+		if err != nil {
+			return err
 		}
-		if len(p.ids) > maxPeople {
+		b, err := personNumber(e.B)
+		if err != nil {
+			return err
+		}
+		edges.add(idOf(a), idOf(b))
+		numbers[a], numbers[b] = true, true
+		if len(numbers) > maxPeople {
 			return fmt.Errorf("more than %d people are too many for a demo", maxPeople)
 		}
 		return nil
@@ -75,8 +79,19 @@ func (p *people) readGraph(ctx context.Context, in io.Reader) error {
 		return errors.New("the file has no friendships")
 	}
 	p.edges = edges.list
-	slices.Sort(p.ids)
+	for _, number := range slices.Sorted(maps.Keys(numbers)) {
+		p.ids = append(p.ids, idOf(number))
+	}
 	return nil
+}
+
+// personNumber returns the number, from 1, of a person whom a graph numbers from 0.
+func personNumber(text models.UserID) (int, error) {
+	n, err := strconv.ParseUint(string(text), 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a user number", text)
+	}
+	return int(n) + 1, nil
 }
 
 // hourOfSteps is one row of a file of steps.
@@ -86,9 +101,9 @@ type hourOfSteps struct {
 }
 
 // readHours reads lines Id,ActivityHour,StepTotal. Each user of the file, by
-// ascending id, becomes a walking pattern.
+// id, becomes a walking pattern.
 func (p *people) readHours(ctx context.Context, in io.Reader) error {
-	byUser := make(map[models.RowID][]hourOfSteps)
+	byUser := make(map[models.UserID][]hourOfSteps)
 	header := true
 	err := eachEntry(ctx, in, func(line string) error {
 		if header {

@@ -55,7 +55,7 @@ type gifts struct {
 }
 
 // increment returns an increment with an event id of its own.
-func (g *gifts) increment(user models.RowID, delta int64) ledger.Increment {
+func (g *gifts) increment(user models.UserID, delta int64) ledger.Increment {
 	return ledger.Increment{User: user, Delta: delta, EventID: "demo-" + strconv.FormatInt(g.given.Add(1), 10)}
 }
 
@@ -82,7 +82,7 @@ func (g *gifts) giveFirst(ctx context.Context, a *app.App, p *people) error {
 func (g *gifts) run(ctx context.Context, a *app.App, p *people, log *slog.Logger) {
 	ticker := time.NewTicker(giftInterval)
 	defer ticker.Stop()
-	somebody := func() models.RowID {
+	somebody := func() models.UserID {
 		n := len(p.ids)
 		if rand.IntN(2) == 0 {
 			n = min(n, 2*offeredPeople)
@@ -109,7 +109,7 @@ func (g *gifts) run(ctx context.Context, a *app.App, p *people, log *slog.Logger
 // giveGift handles a visitor's gift. A demo has no wallets and needs no token.
 func (s *simulation) giveGift(c *gin.Context) {
 	var body struct {
-		UserID models.RowID `json:"user_id"`
+		UserID models.UserID `json:"user_id"`
 	}
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxGift)
 	if err := c.ShouldBindJSON(&body); err != nil {
@@ -120,7 +120,7 @@ func (s *simulation) giveGift(c *gin.Context) {
 		c.AbortWithStatus(status)
 		return
 	}
-	if _, known := slices.BinarySearch(s.people.ids, body.UserID); !known {
+	if _, known := s.people.positions[body.UserID]; !known {
 		c.AbortWithStatus(http.StatusNotFound)
 		return
 	}

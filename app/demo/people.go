@@ -2,13 +2,19 @@ package demo
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 
 	"stepboard/models"
+	"stepboard/services/directory"
+	"stepboard/services/friends"
 )
 
 const (
@@ -36,9 +42,10 @@ const (
 
 // people are the simulated people of a demo.
 type people struct {
-	ids   []models.RowID // ascending
-	names []string       // by position in ids
-	edges []models.Edge  // each friendship once
+	ids       []models.UserID
+	positions map[models.UserID]int // in ids
+	names     []string              // by position in ids
+	edges     []friends.Edge        // each friendship once
 	// patterns holds the walking patterns that people follow in turn: the sum of
 	// steps from the first day's midnight to the end of each hour, beginning with
 	// 0, for whole days. At its end a pattern repeats.
@@ -56,6 +63,10 @@ func newPeople(ctx context.Context, o Options) (*people, error) {
 	p := &people{rng: rand.New(rand.NewPCG(o.Seed, o.Seed^0x9e3779b97f4a7c15))}
 	if err := p.befriend(ctx, o); err != nil {
 		return nil, err
+	}
+	p.positions = make(map[models.UserID]int, len(p.ids))
+	for i, id := range p.ids {
+		p.positions[id] = i
 	}
 	p.names = make([]string, len(p.ids))
 	for i := range p.names {
@@ -79,7 +90,7 @@ func (p *people) befriend(ctx context.Context, o Options) error {
 		return fmt.Errorf("--users %d: must be from 1 to %d", o.Users, maxPeople)
 	}
 	for i := range o.Users {
-		p.ids = append(p.ids, models.RowID(i+1))
+		p.ids = append(p.ids, idOf(i+1))
 	}
 	p.smallWorld()
 	return nil
@@ -105,15 +116,15 @@ func (p *people) smallWorld() {
 
 // edgeSet holds each friendship once, in the order of adding.
 type edgeSet struct {
-	list []models.Edge
-	seen map[models.Edge]bool
+	list []friends.Edge
+	seen map[friends.Edge]bool
 }
 
-func newEdgeSet() *edgeSet { return &edgeSet{seen: make(map[models.Edge]bool)} }
+func newEdgeSet() *edgeSet { return &edgeSet{seen: make(map[friends.Edge]bool)} }
 
 // add adds a friendship, unless it is in the set or with oneself.
-func (s *edgeSet) add(a, b models.RowID) {
-	e := models.Edge{A: min(a, b), B: max(a, b)}
+func (s *edgeSet) add(a, b models.UserID) {
+	e := friends.Edge{A: min(a, b), B: max(a, b)}
 	if e.A != e.B && !s.seen[e] {
 		s.seen[e] = true
 		s.list = append(s.list, e)
@@ -153,9 +164,34 @@ func bell(x, mean, width float64) float64 {
 }
 
 // profile returns the public profile of a person.
-func (p *people) profile(id models.RowID) models.Profile {
-	at, _ := slices.BinarySearch(p.ids, id)
-	return models.Profile{Nickname: p.names[at]}
+func (p *people) profile(id models.UserID) models.Profile {
+	return models.Profile{Nickname: p.names[p.positions[id]]}
+}
+
+// users returns the people as users with profiles, by position.
+func (p *people) users() []directory.User {
+	list := make([]directory.User, len(p.ids))
+	for i, id := range p.ids {
+		list[i] = directory.User{ID: id, Profile: p.profile(id)}
+	}
+	return list
+}
+
+// idOf returns the user id of the person with a number from 1. As those of real apps,
+// ids have several shapes: numbers, UUIDs, and ids of login services.
+func idOf(number int) models.UserID {
+	hash := sha256.Sum256([]byte(strconv.Itoa(number)))
+	digits := hex.EncodeToString(hash[:])
+	switch number % 4 {
+	case 2:
+		return models.UserID(digits[:8] + "-" + digits[8:12] + "-4" + digits[13:16] + "-a" + digits[17:20] + "-" + digits[20:32])
+	case 3:
+		return models.UserID("auth0|" + digits[:24])
+	case 0:
+		return models.UserID("o" + base64.RawURLEncoding.EncodeToString(hash[:])[:27])
+	default:
+		return models.UserID(strconv.Itoa(number))
+	}
 }
 
 // stepsAfter returns how many steps the person at a position in ids has walked
@@ -186,9 +222,11 @@ func (p *people) stepsBetween(position int, from, to float64) float64 {
 func (p *people) startMidTable() {
 	var friends []float64 // their steps when the demo begins, ascending
 	for _, e := range p.edges {
-		if e.A == p.ids[0] || e.B == p.ids[0] {
-			friend, _ := slices.BinarySearch(p.ids, e.A+e.B-p.ids[0])
-			friends = append(friends, p.stepsBetween(friend, 0, startHour))
+		switch p.ids[0] {
+		case e.A:
+			friends = append(friends, p.stepsBetween(p.positions[e.B], 0, startHour))
+		case e.B:
+			friends = append(friends, p.stepsBetween(p.positions[e.A], 0, startHour))
 		}
 	}
 	if len(friends) < 2 {

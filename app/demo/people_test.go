@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,8 @@ import (
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/auth"
+	"stepboard/services/directory"
+	"stepboard/services/friends"
 	"stepboard/services/ingest"
 )
 
@@ -63,16 +66,47 @@ func TestDemoPeopleInAnyNumber(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen := make(map[models.Edge]bool)
+		seen := make(map[friends.Edge]bool)
 		for _, e := range p.edges {
-			if e.A >= e.B || e.A < 1 || e.B > models.RowID(users) || seen[e] {
+			_, knowsA := p.positions[e.A]
+			_, knowsB := p.positions[e.B]
+			if e.A >= e.B || !knowsA || !knowsB || seen[e] {
 				t.Errorf("%d users: friendship %v", users, e)
 			}
 			seen[e] = true
 		}
-		if len(p.ids) != users || (users > 1 && len(p.edges) == 0) {
+		if len(p.ids) != users || len(p.positions) != users || (users > 1 && len(p.edges) == 0) {
 			t.Errorf("%d users: %d ids, %d friendships", users, len(p.ids), len(p.edges))
 		}
+	}
+}
+
+// edge returns the friendship of two people as edgeSet keeps it.
+func edge(a, b models.UserID) friends.Edge { return friends.Edge{A: min(a, b), B: max(a, b)} }
+
+// The people have ids of every shape, none of them twice.
+func TestDemoIDs(t *testing.T) {
+	t.Parallel()
+	shapes := []string{`^[0-9]+$`, `^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-a[0-9a-f]{3}-[0-9a-f]{12}$`, `^auth0\|[0-9a-f]{24}$`, `^o[0-9A-Za-z_-]{27}$`}
+	count := make([]int, len(shapes))
+	seen := make(map[models.UserID]bool)
+	for number := 1; number <= 4000; number++ {
+		id := idOf(number)
+		if _, err := models.ParseUserID(string(id)); err != nil || seen[id] {
+			t.Errorf("person %d is %q: %v, taken: %v", number, id, err, seen[id])
+		}
+		seen[id] = true
+		for i, shape := range shapes {
+			if regexp.MustCompile(shape).MatchString(string(id)) {
+				count[i]++
+			}
+		}
+	}
+	if want := []int{1000, 1000, 1000, 1000}; !slices.Equal(count, want) {
+		t.Errorf("%v ids of each shape, want %v", count, want)
+	}
+	if idOf(1) != "1" {
+		t.Errorf("the first person is %q; the guide calls it 1", idOf(1))
 	}
 }
 
@@ -89,10 +123,10 @@ func TestDemoPeopleFromFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []models.RowID{1, 2, 3, 5}; !slices.Equal(p.ids, want) {
+	if want := []models.UserID{idOf(1), idOf(2), idOf(3), idOf(5)}; !slices.Equal(p.ids, want) {
 		t.Errorf("users %v, want %v", p.ids, want)
 	}
-	if want := []models.Edge{{A: 1, B: 5}, {A: 1, B: 2}}; !slices.Equal(p.edges, want) {
+	if want := []friends.Edge{edge(idOf(5), idOf(1)), edge(idOf(1), idOf(2))}; !slices.Equal(p.edges, want) {
 		t.Errorf("friendships %v, want %v", p.edges, want)
 	}
 	for _, tt := range []struct {
@@ -149,9 +183,11 @@ func TestDemoFirstPerson(t *testing.T) {
 		own := score(0)
 		var friends []int64
 		for _, e := range p.edges {
-			if e.A == p.ids[0] {
-				at, _ := slices.BinarySearch(p.ids, e.B)
-				friends = append(friends, score(at))
+			switch p.ids[0] {
+			case e.A:
+				friends = append(friends, score(p.positions[e.B]))
+			case e.B:
+				friends = append(friends, score(p.positions[e.A]))
 			}
 		}
 		slices.Sort(friends)
@@ -238,9 +274,12 @@ func TestDemoUploads(t *testing.T) {
 	bucket := a.Catalog.Buckets.Current(board, env.Clock.Now())
 	today := bucket.Day
 	uploads := make([]ingest.Upload, 60_000)
+	users := make([]directory.User, len(uploads))
 	for i := range uploads {
-		uploads[i] = ingest.Upload{User: models.RowID(i + 1), Date: today, Score: 1}
+		users[i].ID = idOf(i + 1)
+		uploads[i] = ingest.Upload{User: idOf(i + 1), Date: today, Score: 1}
 	}
+	testenv.Must(a.Directory.Create(t.Context(), users))
 	uploads[0].Date = today - 3
 	if err := uploadAll(t.Context(), a, uploads); err != nil {
 		t.Fatal(err)
@@ -263,14 +302,15 @@ func TestDemoFilesThatAreRefused(t *testing.T) {
 	for name, tt := range map[string]struct{ graph, steps, want string }{
 		"an empty graph":        {graph: " \n# nobody\n", want: "no friendships"},
 		"only oneself":          {graph: "1 1\n", want: "no friendships"},
-		"no pair":               {graph: "1 2\n3\n", want: "line 2: 1 fields instead of two user numbers"},
+		"no pair":               {graph: "1 2\n3\n", want: "line 2: 1 fields instead of two user ids"},
 		"a graph of names":      {graph: "ann ben\n", want: `line 1: "ann" is not a user number`},
+		"a negative number":     {graph: "1 -1\n", want: `line 1: "-1" is not a user number`},
 		"too many people":       {graph: crowd.String(), want: "more than 100000 people"},
 		"no steps at all":       {steps: "\n", want: "no steps"},
 		"a header and no steps": {steps: "Id,ActivityHour,StepTotal\n", want: "no steps"},
 		"daily steps":           {steps: "user_id,date,steps\n1,2016-04-12,5\n", want: "line 1: "},
 		"no header":             {steps: "1,2016-4-12 1:00,5\n", want: "line 1: "},
-		"no id":                 {steps: "Id,ActivityHour,StepTotal\n\nx,2016-4-12 1:00,5\n", want: `line 3: "x"`},
+		"no id":                 {steps: "Id,ActivityHour,StepTotal\n\na b,2016-4-12 1:00,5\n", want: `line 3: "a b"`},
 		"no hour":               {steps: "Id,ActivityHour,StepTotal\n1,noon,5\n", want: `line 2: "noon" is not an hour`},
 		"no number":             {steps: "Id,ActivityHour,StepTotal\n1,2016-4-12 1:00,-5\n", want: `line 2: "-5" is not a whole number`},
 		"two columns":           {steps: "Id,ActivityHour,StepTotal\n1,2\n", want: "line 2: 2 fields"},

@@ -31,11 +31,8 @@ const (
 // store stores the people, their friendships, their past days and some friend
 // requests.
 func (p *people) store(ctx context.Context, a *app.App, clock models.Clock, progress Progress) error {
-	profiles := make(map[models.RowID]models.Profile, len(p.ids))
-	for _, id := range p.ids {
-		profiles[id] = p.profile(id)
-	}
-	if err := a.Users.Create(ctx, profiles); err != nil {
+	rows, err := a.Directory.Create(ctx, p.users())
+	if err != nil {
 		return err
 	}
 	if err := p.storeFriends(ctx, a, progress); err != nil {
@@ -47,7 +44,7 @@ func (p *people) store(ctx context.Context, a *app.App, clock models.Clock, prog
 	}
 	now := clock()
 	p.walkDay = walkDay{start: now, day: board.Today(now)}
-	if err := p.storeClosedDays(ctx, a, board, now, progress); err != nil {
+	if err := p.storeClosedDays(ctx, a, board, rows, now, progress); err != nil {
 		return err
 	}
 	if err := p.uploadOpenDays(ctx, a); err != nil {
@@ -79,7 +76,9 @@ func (p *people) storeFriends(ctx context.Context, a *app.App, progress Progress
 
 // storeClosedDays stores the days that take no more uploads: in the archive, or
 // in Redis if they are still hot.
-func (p *people) storeClosedDays(ctx context.Context, a *app.App, board *catalog.Board, now time.Time, progress Progress) error {
+func (p *people) storeClosedDays(
+	ctx context.Context, a *app.App, board *catalog.Board, rows []models.RowID, now time.Time, progress Progress,
+) error {
 	defer progress.Clear()
 	today := board.Today(now)
 	for ago := openDays; ago < pastDays; ago++ {
@@ -91,7 +90,7 @@ func (p *people) storeClosedDays(ctx context.Context, a *app.App, board *catalog
 		if err != nil {
 			return err
 		}
-		raises, err := p.closedDay(bucket)
+		raises, err := p.closedDay(bucket, rows)
 		if err != nil {
 			return err
 		}
@@ -110,12 +109,13 @@ func (p *people) storeClosedDays(ctx context.Context, a *app.App, board *catalog
 	return nil
 }
 
-// closedDay returns the totals of a closed day.
-func (p *people) closedDay(bucket *models.Bucket) ([]models.Raise, error) {
+// closedDay returns the totals of a closed day; rows are those of the people, by
+// position.
+func (p *people) closedDay(bucket *models.Bucket, rows []models.RowID) ([]models.Raise, error) {
 	codec := score.Of(bucket)
 	n := min(len(p.ids), peopleWithPast)
 	raises := make([]models.Raise, 0, n)
-	for position, id := range p.ids[:n] {
+	for position, row := range rows[:n] {
 		factor := p.randomFactor()
 		reachedAt := bucket.EndsAt.Add(-time.Duration(p.rng.Int64N(int64(4 * time.Hour))))
 		if p.rng.Float64() < 0.03 {
@@ -125,7 +125,7 @@ func (p *people) closedDay(bucket *models.Bucket) ([]models.Raise, error) {
 		if err != nil {
 			return nil, err
 		}
-		raises = append(raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: id, Composite: composite}})
+		raises = append(raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: row, Composite: composite}})
 	}
 	return raises, nil
 }
@@ -157,7 +157,7 @@ func (p *people) requestFriends(ctx context.Context, a *app.App) error {
 	}
 	for position := range min(n, offeredPeople) {
 		me := p.ids[position]
-		strangers := [3]models.RowID{p.ids[(position+n/2)%n], p.ids[(position+n/3)%n], p.ids[(position+n/4)%n]}
+		strangers := [3]models.UserID{p.ids[(position+n/2)%n], p.ids[(position+n/3)%n], p.ids[(position+n/4)%n]}
 		for i, from := range strangers {
 			to := me
 			if i == 2 {

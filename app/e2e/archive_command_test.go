@@ -164,19 +164,19 @@ func TestRetention(t *testing.T) {
 		for date, want := range map[string]int{"2016-04-30": 0, "2026-09-30": 0, "2026-10-01": 1, "2026-11-10": 1} {
 			for _, call := range []string{"friends", "top", "around"} {
 				var r models.Ranking
-				s.want(s.as(1, "GET", "/v1/boards/steps/"+call+"?date="+date, nil), http.StatusOK, &r)
+				s.want(s.as("1", "GET", "/v1/boards/steps/"+call+"?date="+date, nil), http.StatusOK, &r)
 				if int(r.Total) != want || len(r.Entries) != want || (r.Me != nil) != (want > 0) || r.Entries == nil || !r.Final {
 					t.Errorf("%s of %s: %+v", call, date, r)
 				}
 			}
-			s.want(s.as(1, "GET", "/v1/boards/steps/me?date="+date, nil), http.StatusOK, nil)
+			s.want(s.as("1", "GET", "/v1/boards/steps/me?date="+date, nil), http.StatusOK, nil)
 		}
 		for query, want := range map[string][]string{
 			"?from=2016-04-01&to=2016-05-31": {},
 			"?from=2026-01-01":               {"2026-11-19 hot", "2026-11-10 archive", "2026-10-01 archive"},
 		} {
 			var h history
-			s.want(s.as(1, "GET", "/v1/boards/steps/history"+query, nil), http.StatusOK, &h)
+			s.want(s.as("1", "GET", "/v1/boards/steps/history"+query, nil), http.StatusOK, &h)
 			if diff := cmp.Diff(want, h.dates()); diff != "" {
 				t.Errorf("%s -want +got:\n%s", query, diff)
 			}
@@ -216,7 +216,7 @@ func TestDetachedMonth(t *testing.T) {
 		t.Errorf("failed runs -want +got:\n%s", diff)
 	}
 	var r models.Ranking
-	s.want(s.as(1, "GET", "/v1/boards/steps/top?date=2016-04-20", nil), http.StatusOK, &r)
+	s.want(s.as("1", "GET", "/v1/boards/steps/top?date=2016-04-20", nil), http.StatusOK, &r)
 	if r.Total != 0 {
 		t.Errorf("without its month the day is answered as %+v", r)
 	}

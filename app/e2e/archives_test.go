@@ -63,8 +63,8 @@ func testArchivesOverHTTP(t *testing.T, env *testenv.Env) {
 	const path = "/v1/admin/archives"
 	s := newServer(t, env)
 	s.waitForStartJobs()
-	s.uploadDay(harness.NoonDay, map[models.RowID]int{1: 10, 2: 20, 3: 0})
-	for _, bearer := range []string{harness.Token(t, 1, ""), harness.Token(t, 1, auth.ScopeService)} {
+	s.uploadDay(harness.NoonDay, map[models.UserID]int{"1": 10, "2": 20, "3": 0})
+	for _, bearer := range []string{harness.Token(t, "1", ""), harness.Token(t, "1", auth.ScopeService)} {
 		s.refuse(s.call(bearer, "GET", path, nil), 403, models.CodeForbidden)
 		s.refuse(s.call(bearer, "POST", path, bucketOf("steps", "2026-11-20")), 403, models.CodeForbidden)
 	}
@@ -138,7 +138,7 @@ func testArchivesOverHTTP(t *testing.T, env *testenv.Env) {
 		}
 	}
 	var r models.Ranking
-	s.want(s.as(2, "GET", "/v1/boards/steps/top?date=2026-11-20", nil), http.StatusOK, &r)
+	s.want(s.as("2", "GET", "/v1/boards/steps/top?date=2026-11-20", nil), http.StatusOK, &r)
 	if r.Source != models.SourceArchive || r.Total != 3 || r.Me.Rank != 1 || !r.Final {
 		t.Errorf("the day is answered as %+v", r)
 	}
@@ -155,8 +155,8 @@ func testPagesOfArchives(t *testing.T, env *testenv.Env) {
 	s := newServer(t, env)
 	s.waitForStartJobs()
 	for i := range 7 {
-		s.uploadDay(harness.NoonDay+models.Date(i), map[models.RowID]int{1: i})
-		s.want(s.as(1, "POST", "/v1/boards/private/scores", fmt.Sprintf(`{"date":%q,"score":1}`, harness.NoonDay+models.Date(i))), 200, nil)
+		s.uploadDay(harness.NoonDay+models.Date(i), map[models.UserID]int{"1": i})
+		s.want(s.as("1", "POST", "/v1/boards/private/scores", fmt.Sprintf(`{"date":%q,"score":1}`, harness.NoonDay+models.Date(i))), 200, nil)
 	}
 	env.Clock.Advance(4 * 24 * time.Hour)
 	s.archiveDue() // 2026-11-20 to 2026-11-26, of two boards
@@ -244,7 +244,7 @@ func TestArchiveRunThatCannotBegin(t *testing.T) {
 	env := testenv.Real(t)
 	s := newServer(t, env)
 	s.waitForStartJobs()
-	s.uploadDay(harness.NoonDay, map[models.RowID]int{1: 10})
+	s.uploadDay(harness.NoonDay, map[models.UserID]int{"1": 10})
 	env.Clock.Advance(5 * 24 * time.Hour)
 	elsewhere := lease.NewPostgres(testenv.Must(pgx.ParseConfig(env.Config.Postgres.DSN)))
 	err := elsewhere.Hold(t.Context(), "archive/steps/20261120", func(context.Context) error {
@@ -262,6 +262,6 @@ func TestArchiveRunThatCannotBegin(t *testing.T) {
 	}
 	s.refuse(s.admin("GET", "/v1/admin/archives", nil), 503, models.CodeUnavailable)
 	s.refuse(s.admin("POST", "/v1/admin/archives", bucketOf("steps", "2026-11-20")), 503, models.CodeUnavailable)
-	s.refuse(s.as(1, "GET", "/v1/boards/steps/history", nil), 503, models.CodeUnavailable)
-	s.refuse(s.as(1, "GET", "/v1/boards/steps/top?date=2026-11-20", nil), 503, models.CodeUnavailable)
+	s.refuse(s.as("1", "GET", "/v1/boards/steps/history", nil), 503, models.CodeUnavailable)
+	s.refuse(s.as("1", "GET", "/v1/boards/steps/top?date=2026-11-20", nil), 503, models.CodeUnavailable)
 }

@@ -22,8 +22,8 @@ func testAuthorization(t *testing.T, env *testenv.Env) {
 	for _, id := range []string{"1", "2"} {
 		s.want(s.service("PUT", "/v1/users/"+id, `{"nickname":"n"}`), http.StatusOK, nil)
 	}
-	user, admin := harness.Token(t, 1, ""), harness.Token(t, 1, auth.ScopeAdmin)
-	service, both := harness.Token(t, 1, auth.ScopeService), harness.Token(t, 1, "admin service")
+	user, admin := harness.Token(t, "1", ""), harness.Token(t, "1", auth.ScopeAdmin)
+	service, both := harness.Token(t, "1", auth.ScopeService), harness.Token(t, "1", "admin service")
 	tests := []struct {
 		token, method, path, body string
 		status                    int
@@ -63,8 +63,8 @@ func testAuthorization(t *testing.T, env *testenv.Env) {
 		{service, "GET", "/v1/me", "", 422},
 		{service, "GET", "/v1/me?user_id=2", "", 200},
 		{service, "PUT", "/v1/me?user_id=2", `{"nickname":"x"}`, 200},
-		{service, "GET", "/v1/boards/steps/friends?user_id=02", "", 422},
-		{service, "GET", "/v1/boards/steps/friends?user_id=9007199254740992", "", 422},
+		{service, "GET", "/v1/boards/steps/friends?user_id=0%202", "", 422},
+		{service, "GET", "/v1/boards/steps/friends?user_id=..", "", 422},
 		{admin, "GET", "/v1/boards/steps/friends", "", 403},
 		{admin, "GET", "/v1/me", "", 403},
 		{admin, "PUT", "/v1/users/1", `{"nickname":"x"}`, 403},

@@ -23,13 +23,13 @@ func testCallsOnOtherKindsOfBoards(t *testing.T, env *testenv.Env) {
 	s := newServer(t, env, withEvents)
 	for _, board := range []string{"gifts", "active"} {
 		path := "/v1/boards/" + board
-		s.refuse(s.as(1, "POST", path+"/scores", `{"date":"2026-11-20","score":1}`), 409, models.CodeBoardKind)
+		s.refuse(s.as("1", "POST", path+"/scores", `{"date":"2026-11-20","score":1}`), 409, models.CodeBoardKind)
 		s.refuse(s.service("POST", path+"/scores/batch", `{"scores":[{"user_id":"1","date":"2026-11-20","score":1}]}`), 409, models.CodeBoardKind)
 		for _, call := range []string{"friends", "top", "around", "me"} {
-			s.refuse(s.as(1, "GET", path+"/"+call+"?date=2026-11-20", nil), 409, models.CodeBoardKind)
-			s.want(s.as(1, "GET", path+"/"+call, nil), 200, nil)
+			s.refuse(s.as("1", "GET", path+"/"+call+"?date=2026-11-20", nil), 409, models.CodeBoardKind)
+			s.want(s.as("1", "GET", path+"/"+call, nil), 200, nil)
 		}
-		s.refuse(s.as(1, "GET", path+"/history", nil), 409, models.CodeBoardKind)
+		s.refuse(s.as("1", "GET", path+"/history", nil), 409, models.CodeBoardKind)
 	}
 	s.refuse(s.admin("POST", "/v1/admin/archives", bucketOf("active", "live")), 409, models.CodeBoardKind)
 	s.refuse(s.admin("POST", "/v1/admin/archives", bucketOf("gifts", "event")), 409, models.CodeBucketHot)
@@ -51,7 +51,7 @@ func testCallsOnOtherKindsOfBoards(t *testing.T, env *testenv.Env) {
 		} `json:"boards"`
 	}
 	env.Clock.Set(giftsStart.Add(3 * time.Hour))
-	s.want(s.as(1, "GET", "/v1/boards", nil), 200, &list)
+	s.want(s.as("1", "GET", "/v1/boards", nil), 200, &list)
 	var got []string
 	for _, b := range list.Boards {
 		line := fmt.Sprintf("%s %s final=%t", b.Name, b.Kind, b.Final)
@@ -86,7 +86,7 @@ func TestBoardsDefinedWhileRunning(t *testing.T) {
 func testBoardsDefinedWhileRunning(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env)
-	admin := harness.Token(t, 1, "admin")
+	admin := harness.Token(t, "1", "admin")
 	const body = `{"name":"gala","kind":"event","max_score":1000,"start":"2026-11-20T12:00:00Z","end":"2026-11-21T20:00:00+08:00"}`
 	var made map[string]any
 	s.want(s.call(admin, "POST", "/v1/admin/boards", body), 201, &made)

@@ -21,6 +21,7 @@ import (
 func TestALockedTableAffectsOnlyItsOwnWork(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
+	testenv.NumberUsers(t, env, 20)
 	cfg := env.Config
 	cfg.Postgres.MaxConns = 4 // the fewest
 	small := *env
@@ -32,8 +33,8 @@ func TestALockedTableAffectsOnlyItsOwnWork(t *testing.T) {
 	const callers = 12
 	var calls sync.WaitGroup
 	answers := make(chan answer, callers)
-	for user := range models.RowID(callers) {
-		calls.Go(func() { answers <- s.as(user+1, "GET", "/v1/friends", nil) })
+	for user := range callers {
+		calls.Go(func() { answers <- s.as(testenv.ID(user+1), "GET", "/v1/friends", nil) })
 	}
 	testenv.Eventually(t, "a call waits for the lock", func() bool {
 		var waiting bool
@@ -44,8 +45,9 @@ func TestALockedTableAffectsOnlyItsOwnWork(t *testing.T) {
 		}
 		return waiting
 	})
-	for user := models.RowID(1); user <= 20; user++ {
-		gift := fmt.Sprintf(`{"user_id":"%[1]d","delta":5,"event_id":"gift-%[1]d"}`, user)
+	for number := range 20 {
+		user := testenv.ID(number + 1)
+		gift := fmt.Sprintf(`{"user_id":"%[1]s","delta":5,"event_id":"gift-%[1]s"}`, user)
 		for _, a := range []answer{
 			s.service("POST", "/v1/boards/gifts/increments", gift),
 			s.as(user, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":7}`),
@@ -62,7 +64,7 @@ func TestALockedTableAffectsOnlyItsOwnWork(t *testing.T) {
 	}
 	unlock()
 	calls.Wait()
-	s.want(s.as(1, "GET", "/v1/friends", nil), http.StatusOK, nil)
+	s.want(s.as("1", "GET", "/v1/friends", nil), http.StatusOK, nil)
 }
 
 // lockTable lets another session lock a table until unlock is called, or until the

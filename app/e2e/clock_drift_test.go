@@ -41,7 +41,7 @@ func TestAWrongClockMovesNothing(t *testing.T) {
 		o.Machine = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	}, withEvents)
 	s.waitForStartJobs()
-	s.want(s.as(1, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":7}`), 200, nil)
+	s.want(s.as("1", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":7}`), 200, nil)
 	gift := func(id string) answer {
 		return s.service("POST", "/v1/boards/active/increments", `{"user_id":"1","delta":5,"event_id":"`+id+`"}`)
 	}

@@ -230,7 +230,7 @@ func TestCollectorThatDoesNotAccept(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r.Header.Set("Authorization", "Bearer "+harness.Token(t, 1, ""))
+				r.Header.Set("Authorization", "Bearer "+harness.Token(t, "1", ""))
 				w := httptest.NewRecorder()
 				s.app.Handler.ServeHTTP(w, r)
 				if w.Code != http.StatusOK {

@@ -16,10 +16,10 @@ func TestColumnsAreAddedWhileServing(t *testing.T) {
 	call := func() {
 		t.Helper()
 		for range 3 {
-			s.want(s.as(1, "GET", "/v1/boards/steps/history?from=2026-10-01&to=2026-11-20", nil), http.StatusOK, nil)
-			s.want(s.as(1, "GET", "/v1/friends", nil), http.StatusOK, nil)
-			s.want(s.as(1, "POST", "/v1/friends/requests", `{"user_id":"3"}`), http.StatusCreated, nil)
-			s.want(s.as(1, "DELETE", "/v1/friends/requests/3", nil), http.StatusNoContent, nil)
+			s.want(s.as("1", "GET", "/v1/boards/steps/history?from=2026-10-01&to=2026-11-20", nil), http.StatusOK, nil)
+			s.want(s.as("1", "GET", "/v1/friends", nil), http.StatusOK, nil)
+			s.want(s.as("1", "POST", "/v1/friends/requests", `{"user_id":"3"}`), http.StatusCreated, nil)
+			s.want(s.as("1", "DELETE", "/v1/friends/requests/3", nil), http.StatusNoContent, nil)
 			s.want(s.admin("GET", "/v1/admin/archives", nil), http.StatusOK, nil)
 		}
 	}

@@ -103,12 +103,13 @@ func boardOf(t testing.TB, rdb redis.UniversalClient, key string) map[models.Row
 func TestQueueDisorder(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
+	testenv.NumberUsers(t, env, 300)
 	// The only consumer must not take over what it is slow to acknowledge: dead
 	// letters would be counted twice.
 	p := testenv.Serve(t, env.Config, harness.RedisQueue("--ingest.redis.claim_after=1h")...)
 	today := harness.Today()
 	first := fmt.Sprintf(`{"date":%q,"score":1}`, today)
-	if status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, 1, ""), "POST", p.URL+"/v1/boards/steps/scores", first); err != nil || status != http.StatusAccepted {
+	if status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, "1", ""), "POST", p.URL+"/v1/boards/steps/scores", first); err != nil || status != http.StatusAccepted {
 		t.Fatalf("%d %s %v", status, text, err)
 	}
 	harness.AwaitDrained(t, p)
@@ -149,7 +150,7 @@ func handleDeadLetters(t *testing.T, env *testenv.Env, p *testenv.Process, like 
 	}
 	call := func(method, path string, want int) string {
 		t.Helper()
-		status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, 1, auth.ScopeAdmin), method, p.URL+"/v1/admin/dead-letters"+path, "")
+		status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, "1", auth.ScopeAdmin), method, p.URL+"/v1/admin/dead-letters"+path, "")
 		if err != nil || status != want {
 			t.Errorf("%s %s: %d %s %v, want %d", method, path, status, text, err, want)
 		}

@@ -146,7 +146,7 @@ func TestDemo(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, person := range choices.People {
 		me := d.ranking(person.Token, "").Me
-		if me == nil || me.User.String() != person.UserID || me.Nickname != person.Nickname || seen[person.UserID] {
+		if me == nil || string(me.User) != person.UserID || me.Nickname != person.Nickname || seen[person.UserID] {
 			t.Errorf("%+v is %+v", person, me)
 		}
 		seen[person.UserID] = true

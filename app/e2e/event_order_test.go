@@ -19,7 +19,7 @@ import (
 
 // line is a user's line in the order of an event.
 type line struct {
-	User      models.RowID
+	User      models.UserID // the decimal text of the row id
 	Score     int64
 	ReachedAt models.Timestamp
 }
@@ -30,6 +30,7 @@ type line struct {
 func TestOneOrderOfAnEvent(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
+	testenv.NumberUsers(t, env, eventUsers)
 	s := newServer(t, env, withEvents)
 	want := orderOf(t, addAtOnce(t, s))
 	if diff := gocmp.Diff(want, storedOrder(t, env)); diff != "" {
@@ -46,14 +47,14 @@ const eventUsers = 3000
 // addAtOnce adds increments of random users from many goroutines. It returns
 // the answer with the largest score of each user, which must be the sum of the
 // user's increments.
-func addAtOnce(t *testing.T, s *server) map[models.RowID]line {
+func addAtOnce(t *testing.T, s *server) map[models.UserID]line {
 	t.Helper()
 	const writers, calls, list = 16, 125, 50
 	var (
 		wg       sync.WaitGroup
 		mu       sync.Mutex
-		sum      = make(map[models.RowID]int64)
-		largest  = make(map[models.RowID]line)
+		sum      = make(map[models.UserID]int64)
+		largest  = make(map[models.UserID]line)
 		answered = make(map[string]bool) // by user and score
 	)
 	for w := range writers {
@@ -63,7 +64,7 @@ func addAtOnce(t *testing.T, s *server) map[models.RowID]line {
 				items := make([]ledger.Increment, list)
 				for i := range items {
 					items[i] = ledger.Increment{
-						User: models.RowID(1 + rng.IntN(eventUsers)), Delta: int64(1 + rng.IntN(2)), EventID: fmt.Sprintf("s%d-%d-%d", w, c, i),
+						User: testenv.ID(1 + rng.IntN(eventUsers)), Delta: int64(1 + rng.IntN(2)), EventID: fmt.Sprintf("s%d-%d-%d", w, c, i),
 					}
 				}
 				before := models.TimestampOf(s.env.Clock.Now().Truncate(time.Second))
@@ -103,10 +104,10 @@ func addAtOnce(t *testing.T, s *server) map[models.RowID]line {
 
 // orderOf sorts lines as the order of a ranking is defined. All users must have
 // one, and some must tie in score and time.
-func orderOf(t *testing.T, lines map[models.RowID]line) []line {
+func orderOf(t *testing.T, lines map[models.UserID]line) []line {
 	t.Helper()
 	order := slices.SortedFunc(maps.Values(lines), func(a, b line) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.ReachedAt, b.ReachedAt), cmp.Compare(b.User.String(), a.User.String()))
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.ReachedAt, b.ReachedAt), cmp.Compare(b.User, a.User))
 	})
 	ties := 0
 	for i := 1; i < len(order); i++ {
@@ -124,7 +125,7 @@ func orderOf(t *testing.T, lines map[models.RowID]line) []line {
 func storedOrder(t *testing.T, env *testenv.Env) (stored []line) {
 	t.Helper()
 	rows, err := env.Pool.Query(t.Context(), `
-		SELECT user_id, score, reached_at FROM score_totals WHERE board = 'gifts'
+		SELECT user_id::text, score, reached_at FROM score_totals WHERE board = 'gifts'
 		ORDER BY score DESC, reached_at, user_id::text COLLATE "C" DESC`)
 	if err != nil {
 		t.Fatal(err)

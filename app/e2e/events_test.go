@@ -41,7 +41,7 @@ func testEventOpens(t *testing.T, env *testenv.Env) {
 	env.Clock.Set(giftsStart.Add(-time.Millisecond))
 	s.refuse(s.service("POST", path, harness.IncrementJSON(1, 5, "early")), 422, models.CodeEventNotOpen)
 	var before models.Ranking
-	s.want(s.as(1, "GET", "/v1/boards/sprint/top", nil), 200, &before)
+	s.want(s.as("1", "GET", "/v1/boards/sprint/top", nil), 200, &before)
 	if len(before.Entries) != 0 || before.Final {
 		t.Errorf("before its start: %+v", before)
 	}
@@ -63,14 +63,14 @@ func testEventOpens(t *testing.T, env *testenv.Env) {
 		t.Error(diff)
 	}
 	var after models.Ranking
-	s.want(s.as(1, "GET", "/v1/boards/sprint/top", nil), 200, &after)
+	s.want(s.as("1", "GET", "/v1/boards/sprint/top", nil), 200, &after)
 	if diff := cmp.Diff([]string{"1. 1: 5 at 12:00:00.000", "2. 2: 5 at 13:59:59.999"}, rankLines(after)); diff != "" || !after.Final {
 		t.Errorf("final=%t (-want +got):\n%s", after.Final, diff)
 	}
 }
 
-// Users who reach the same score in the same tick are ordered by their ids as
-// text, the greatest first. The order is the same while the event runs, after
+// Users who reach the same score in the same tick are ordered by the text of their
+// row ids, the greatest first. The order is the same while the event runs, after
 // its end, and in the archive.
 func TestTiesForAPrize(t *testing.T) {
 	t.Parallel()
@@ -79,6 +79,7 @@ func TestTiesForAPrize(t *testing.T) {
 
 func testTiesForAPrize(t *testing.T, env *testenv.Env) {
 	t.Helper()
+	testenv.NumberUsers(t, env, 100)
 	s := newServer(t, env, withEvents)
 	s.waitForStartJobs() // the archive job must not see the clock of the first event's end
 	for _, tt := range []struct {
@@ -104,13 +105,13 @@ func testTiesForAPrize(t *testing.T, env *testenv.Env) {
 		give(100)
 		env.Clock.Advance(tt.later)
 		give(99)
-		want := []int{9, 100, 10, 99}
+		want := testenv.IDs(9, 100, 10, 99)
 		order := func() models.Ranking {
 			var r models.Ranking
-			s.want(s.as(10, "GET", path+"/top", nil), 200, &r)
-			var users []int
+			s.want(s.as("10", "GET", path+"/top", nil), 200, &r)
+			var users []models.UserID
 			for _, e := range r.Entries {
-				users = append(users, int(e.User))
+				users = append(users, e.User)
 			}
 			if diff := cmp.Diff(want, users); diff != "" {
 				t.Errorf("%s, %s, final=%t (-want +got):\n%s", tt.board, r.Source, r.Final, diff)

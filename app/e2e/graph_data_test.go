@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // data is the folder of the real friendship graph and step counts, beside the
@@ -118,8 +121,33 @@ type ranked struct {
 	dayScore
 }
 
+// rowTexts reads the row id of every user, which decides between equal scores.
+func rowTexts(t testing.TB, dsn string) map[int]string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := conn.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	rows, err := conn.Query(t.Context(), `SELECT CAST(external_id AS integer), CAST(user_id AS text) FROM users`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := make(map[int]string)
+	var user int
+	var text string
+	if _, err := pgx.ForEachRow(rows, []any{&user, &text}, func() error { texts[user] = text; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return texts
+}
+
 // bruteForce ranks a user and friends in the simplest way.
-func bruteForce(user int, friends []int, scores map[int]dayScore) []ranked {
+func bruteForce(user int, friends []int, scores map[int]dayScore, rows map[int]string) []ranked {
 	var list []ranked
 	for _, u := range append([]int{user}, friends...) {
 		if d, ok := scores[u]; ok {
@@ -133,7 +161,7 @@ func bruteForce(user int, friends []int, scores map[int]dayScore) []ranked {
 		if !a.reachedAt.Equal(b.reachedAt) {
 			return a.reachedAt.Compare(b.reachedAt)
 		}
-		return strings.Compare(strconv.Itoa(b.user), strconv.Itoa(a.user))
+		return strings.Compare(rows[b.user], rows[a.user])
 	})
 	return list
 }

@@ -66,12 +66,13 @@ func TestEveryFriendRankingOfTheRealGraph(t *testing.T) {
 
 	p := testenv.Serve(t, cfg)
 	asked := rankedDay{day.Format(time.DateOnly), models.SourceHot, false}
-	answers := checkRankings(t, p.URL, asked, friends, scores)
+	rows := rowTexts(t, cfg.Postgres.DSN)
+	answers := checkRankings(t, p.URL, asked, friends, scores, rows)
 	again := importAll()
 	if !strings.Contains(again, " 0 new friendships") {
 		t.Errorf("the second import said %q", again)
 	}
-	if repeated := checkRankings(t, p.URL, asked, friends, scores); !slices.Equal(answers, repeated) {
+	if repeated := checkRankings(t, p.URL, asked, friends, scores, rows); !slices.Equal(answers, repeated) {
 		t.Error("importing again has changed an answer")
 	}
 	if status := p.Stop(); status != 0 {
@@ -89,7 +90,7 @@ type rankedDay struct {
 
 // checkRankings compares every user's ranking with the brute-force one and
 // returns the answers.
-func checkRankings(t *testing.T, url string, asked rankedDay, friends graph, scores map[int]dayScore) []string {
+func checkRankings(t *testing.T, url string, asked rankedDay, friends graph, scores map[int]dayScore, rows map[int]string) []string {
 	t.Helper()
 	users := make([]int, 0, len(friends))
 	for user := range friends {
@@ -100,7 +101,7 @@ func checkRankings(t *testing.T, url string, asked rankedDay, friends graph, sco
 	client := newClient()
 	defer client.CloseIdleConnections()
 	inParallel(len(users), func(i int) {
-		answers[i] = checkRanking(t, client, url, asked, users[i], bruteForce(users[i], friends[users[i]], scores))
+		answers[i] = checkRanking(t, client, url, asked, users[i], bruteForce(users[i], friends[users[i]], scores, rows))
 	})
 	return answers
 }
@@ -108,7 +109,7 @@ func checkRankings(t *testing.T, url string, asked rankedDay, friends graph, sco
 // checkRanking compares one user's ranking, page by page, and returns the
 // answers.
 func checkRanking(t *testing.T, client *http.Client, url string, asked rankedDay, user int, want []ranked) string {
-	bearer := harness.Token(t, models.RowID(user), "")
+	bearer := harness.Token(t, testenv.ID(user), "")
 	var got []models.RankedEntry
 	var all strings.Builder
 	cursor := ""
@@ -147,7 +148,7 @@ func checkRanking(t *testing.T, client *http.Client, url string, asked rankedDay
 		return ""
 	}
 	for i, e := range got {
-		if e.Rank != int64(i+1) || e.User != models.RowID(want[i].user) || e.Score != int64(want[i].score) || !e.ReachedAt.Time().Equal(want[i].reachedAt) {
+		if e.Rank != int64(i+1) || e.User != testenv.ID(want[i].user) || e.Score != int64(want[i].score) || !e.ReachedAt.Time().Equal(want[i].reachedAt) {
 			t.Errorf("user %d: line %d is %+v, want %+v", user, i+1, e, want[i])
 			return ""
 		}

@@ -40,7 +40,7 @@ func TestSecurityHeaders(t *testing.T) {
 		"/v1/boards": "no-store", "/v1/boards/nix/me": "no-store", "/v1/nix": "no-store",
 		"/healthz": "", "/metrics": "", "/nix": "", "/openapi.json": "", "/": "no-cache", "/docs": "no-cache",
 	} {
-		a := s.as(1, "GET", path, nil)
+		a := s.as("1", "GET", path, nil)
 		for name, want := range map[string]string{
 			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY", "Cache-Control": cache,
 		} {

@@ -57,9 +57,9 @@ func newHistory(t testing.TB, env *testenv.Env) (s *server, without []models.Dat
 	s.want(s.service("PUT", "/v1/users/3", `{"nickname":"Cho"}`), 200, nil)
 	without = []models.Date{harness.NoonDay - 20, harness.NoonDay - 2}
 	for day := harness.NoonDay - 39; day <= harness.NoonDay; day++ {
-		scores := map[models.RowID]int{1: 1000 + int(day-harness.NoonDay), 2: 2000}
+		scores := map[models.UserID]int{"1": 1000 + int(day-harness.NoonDay), "2": 2000}
 		if slices.Contains(without, day) {
-			delete(scores, 1)
+			delete(scores, "1")
 		}
 		s.uploadDay(day, scores)
 	}
@@ -96,7 +96,7 @@ func testHistoryOverHTTP(t *testing.T, env *testenv.Env) {
 		{"a friend", "?for=2", sources(harness.NoonDay-30, harness.NoonDay, cold)},
 	} {
 		var h history
-		a := s.as(1, "GET", path+tt.query, nil)
+		a := s.as("1", "GET", path+tt.query, nil)
 		s.want(a, http.StatusOK, &h)
 		if diff := cmp.Diff(tt.want, h.dates()); diff != "" || h.Partial {
 			t.Errorf("%s: partial %v, -want +got:\n%s", tt.name, h.Partial, diff)
@@ -106,7 +106,7 @@ func testHistoryOverHTTP(t *testing.T, env *testenv.Env) {
 		}
 	}
 	var got map[string]any
-	s.want(s.as(1, "GET", path+"?from=2026-11-16&to=2026-11-17", nil), http.StatusOK, &got)
+	s.want(s.as("1", "GET", path+"?from=2026-11-16&to=2026-11-17", nil), http.StatusOK, &got)
 	if !equalJSON(t, got, map[string]any{"partial": false, "entries": []any{
 		map[string]any{
 			"date": "2026-11-17", "score": 997, "reached_at": "2026-11-17T13:00:00.000Z", "global_rank": 2, "global_total": 2, "source": "hot",
@@ -126,17 +126,17 @@ func testHistoryOverHTTP(t *testing.T, env *testenv.Env) {
 	}
 	s.refuse(s.service("GET", path+"?user_id=3&for=1", nil), 404, models.CodeNotFound)
 	s.refuse(s.service("GET", path, nil), 422, models.CodeValidationFailed)
-	s.refuse(s.as(1, "GET", path+"?user_id=2", nil), 403, models.CodeForbidden)
+	s.refuse(s.as("1", "GET", path+"?user_id=2", nil), 403, models.CodeForbidden)
 	s.refuse(s.admin("GET", path+"?user_id=1", nil), 403, models.CodeForbidden)
 	s.refuse(s.call("", "GET", path, nil), 401, models.CodeUnauthenticated)
 	// For somebody who is no friend the answer is 404, whether or not the user
 	// exists.
-	for _, stranger := range []string{"3", "4", "9007199254740991"} {
-		s.refuse(s.as(1, "GET", path+"?for="+stranger, nil), 404, models.CodeNotFound)
+	for _, stranger := range []string{"3", "4", "01", "auth0%7C5f7c"} {
+		s.refuse(s.as("1", "GET", path+"?for="+stranger, nil), 404, models.CodeNotFound)
 	}
-	s.want(s.as(2, "DELETE", "/v1/friends/1", nil), http.StatusNoContent, nil)
-	s.refuse(s.as(1, "GET", path+"?for=2", nil), 404, models.CodeNotFound)
-	s.want(s.as(1, "GET", "/v1/boards/private/history", nil), http.StatusOK, &own)
+	s.want(s.as("2", "DELETE", "/v1/friends/1", nil), http.StatusNoContent, nil)
+	s.refuse(s.as("1", "GET", path+"?for=2", nil), 404, models.CodeNotFound)
+	s.want(s.as("1", "GET", "/v1/boards/private/history", nil), http.StatusOK, &own)
 	if len(own.Entries) != 0 {
 		t.Errorf("another board shows %+v", own)
 	}
@@ -162,16 +162,16 @@ func testRefusedHistories(t *testing.T, env *testenv.Env) {
 		"to=2026-11-31":                 "query.to",
 		"to=2026-11-20T00:00:00Z":       "query.to",
 		"to=99999-01-01":                "query.to",
-		"for=0":                         "query.for",
-		"for=01":                        "query.for",
-		"for=-1":                        "query.for",
-		"for=ann":                       "query.for",
-		"for=9007199254740992":          "query.for",
+		"for=.":                         "query.for",
+		"for=..":                        "query.for",
+		"for=a%20b":                     "query.for",
+		"for=a%00":                      "query.for",
+		"for=%C3%A9":                    "query.for",
 		"form=2026-11-01":               "query.form",
 		"limit=5":                       "query.limit",
 		"date=2026-11-20":               "query.date",
 	} {
-		a := s.as(1, "GET", "/v1/boards/steps/history?"+query, nil)
+		a := s.as("1", "GET", "/v1/boards/steps/history?"+query, nil)
 		s.refuse(a, 422, models.CodeValidationFailed)
 		if !strings.Contains(string(a.body), `"location":"`+location+`"`) {
 			t.Errorf("%s: %s does not name %s", query, a.body, location)
@@ -180,13 +180,13 @@ func testRefusedHistories(t *testing.T, env *testenv.Env) {
 	// A range without data is not an error, however long ago.
 	for _, query := range []string{"to=0001-01-15", "to=0001-01-01", "from=0000-01-01&to=0000-02-01", "to=1969-12-31", "to=1970-01-01"} {
 		var h history
-		s.want(s.as(1, "GET", "/v1/boards/steps/history?"+query, nil), http.StatusOK, &h)
+		s.want(s.as("1", "GET", "/v1/boards/steps/history?"+query, nil), http.StatusOK, &h)
 		if len(h.Entries) != 0 || h.Entries == nil || h.Partial {
 			t.Errorf("%s: %+v", query, h)
 		}
 	}
-	s.refuse(s.as(1, "GET", "/v1/boards/nix/history", nil), 404, models.CodeBoardNotFound)
-	s.refuse(s.as(1, "POST", "/v1/boards/steps/history", nil), 405, models.CodeMethodNotAllowed)
+	s.refuse(s.as("1", "GET", "/v1/boards/nix/history", nil), 404, models.CodeBoardNotFound)
+	s.refuse(s.as("1", "POST", "/v1/boards/steps/history", nil), 405, models.CodeMethodNotAllowed)
 }
 
 // checkWithoutRedis checks that calls for archived days go on while Redis is
@@ -199,25 +199,25 @@ func checkWithoutRedis(s *server) {
 		"":       sources(harness.NoonDay-30, cold, cold, harness.NoonDay-20),
 		"?for=2": sources(harness.NoonDay-30, cold, cold),
 	} {
-		s.want(s.as(1, "GET", "/v1/boards/steps/history"+query, nil), http.StatusOK, &h)
+		s.want(s.as("1", "GET", "/v1/boards/steps/history"+query, nil), http.StatusOK, &h)
 		if diff := cmp.Diff(want, h.dates()); diff != "" || !h.Partial {
 			s.t.Errorf("%q: partial %v, -want +got:\n%s", query, h.Partial, diff)
 		}
 	}
-	s.want(s.as(1, "GET", "/v1/boards/steps/history?to="+cold.String(), nil), http.StatusOK, &h)
+	s.want(s.as("1", "GET", "/v1/boards/steps/history?to="+cold.String(), nil), http.StatusOK, &h)
 	if h.Partial || len(h.Entries) != 30 {
 		s.t.Errorf("of archived days alone %d are there, partial %v", len(h.Entries), h.Partial)
 	}
 	for _, call := range []string{"friends", "top", "around"} {
 		var r models.Ranking
-		s.want(s.as(1, "GET", "/v1/boards/steps/"+call+"?date="+cold.String(), nil), http.StatusOK, &r)
+		s.want(s.as("1", "GET", "/v1/boards/steps/"+call+"?date="+cold.String(), nil), http.StatusOK, &r)
 		if r.Source != models.SourceArchive || r.Total != 2 || len(r.Entries) != 2 || r.Me == nil || r.Me.Rank != 2 {
 			s.t.Errorf("%s of an archived day: %+v", call, r)
 		}
-		s.refuse(s.as(1, "GET", "/v1/boards/steps/"+call, nil), 503, models.CodeUnavailable)
+		s.refuse(s.as("1", "GET", "/v1/boards/steps/"+call, nil), 503, models.CodeUnavailable)
 	}
-	s.want(s.as(1, "GET", "/v1/boards/steps/me?date="+cold.String(), nil), http.StatusOK, nil)
-	s.refuse(s.as(1, "GET", "/v1/boards/steps/me", nil), 503, models.CodeUnavailable)
+	s.want(s.as("1", "GET", "/v1/boards/steps/me?date="+cold.String(), nil), http.StatusOK, nil)
+	s.refuse(s.as("1", "GET", "/v1/boards/steps/me", nil), 503, models.CodeUnavailable)
 	// Listing runs needs no Redis. Starting one does, as it looks for late scores.
 	s.want(s.admin("GET", "/v1/admin/archives", nil), http.StatusOK, nil)
 	s.refuse(s.admin("POST", "/v1/admin/archives", fmt.Sprintf(`{"board":"steps","bucket":%q}`, cold)), 503, models.CodeUnavailable)
@@ -262,7 +262,7 @@ func TestArchivedDaysWhileRedisIsDown(t *testing.T) {
 	s := &server{t: t, env: env, url: p.URL}
 	whole := func() bool {
 		var h history
-		a := s.as(1, "GET", "/v1/boards/steps/history", nil)
+		a := s.as("1", "GET", "/v1/boards/steps/history", nil)
 		s.want(a, http.StatusOK, &h)
 		if !h.Partial && len(h.Entries) != 30 {
 			t.Errorf("the whole history is %s", a.body)

@@ -22,7 +22,9 @@ func newServerOnCluster(t *testing.T) (*server, *testenv.Node) {
 	t.Helper()
 	cluster := testenv.StartCluster(t)
 	cluster.NeverFailOver()
-	s := newServer(t, testenv.RealOn(t, cluster.Use), withEvents, func(c *config.Config) {
+	env := testenv.RealOn(t, cluster.Use)
+	testenv.NumberUsers(t, env, 60)
+	s := newServer(t, env, withEvents, func(c *config.Config) {
 		c.Limits = config.Limits{} // counting may ask the hung master
 		for i := range c.Boards {
 			c.Boards[i].Shards = 16
@@ -54,7 +56,7 @@ func TestAHungMasterDelaysItsOwnUsersOnly(t *testing.T) {
 	s, hung := newServerOnCluster(t)
 	own, others := s.usersOn(hung, testenv.Bucket(16))
 	upload := func(user models.RowID, score int) int {
-		return s.as(user, "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":"2026-11-20","score":%d}`, score)).status
+		return s.as(testenv.ID(user), "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":"2026-11-20","score":%d}`, score)).status
 	}
 	for user := range models.RowID(60) {
 		if status := upload(user+1, 1); status != http.StatusOK {
@@ -91,7 +93,7 @@ func TestAHungMasterDelaysItsOwnUsersOnly(t *testing.T) {
 		if status := upload(user+1, 2000+int(user)); status != http.StatusOK {
 			t.Errorf("user %d: %d", user+1, status)
 		}
-		me := s.as(user+1, "GET", "/v1/boards/steps/me?date=2026-11-20", nil)
+		me := s.as(testenv.ID(user+1), "GET", "/v1/boards/steps/me?date=2026-11-20", nil)
 		if want := fmt.Sprintf(`"score":%d,`, 2000+int(user)); me.status != http.StatusOK || !strings.Contains(string(me.body), want) {
 			t.Errorf("user %d: %d %s, want %s", user+1, me.status, me.body, want)
 		}

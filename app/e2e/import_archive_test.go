@@ -19,7 +19,7 @@ import (
 func (s *server) dayLines(date string, source models.Source) (lines []string) {
 	s.t.Helper()
 	var r models.Ranking
-	s.want(s.as(1, "GET", "/v1/boards/steps/top?limit=200&date="+date, nil), http.StatusOK, &r)
+	s.want(s.as("1", "GET", "/v1/boards/steps/top?limit=200&date="+date, nil), http.StatusOK, &r)
 	if r.Source != source || int(r.Total) != len(r.Entries) {
 		s.t.Errorf("%s: %d entries from %s, want %s", date, r.Total, r.Source, source)
 	}
@@ -73,7 +73,7 @@ func TestImportOfOldDays(t *testing.T) {
 		t.Errorf("partitions %v, want %v", got, want)
 	}
 	var h history
-	s.want(s.as(1, "GET", "/v1/boards/steps/history?from=2016-04-01&to=2016-05-31", nil), http.StatusOK, &h)
+	s.want(s.as("1", "GET", "/v1/boards/steps/history?from=2016-04-01&to=2016-05-31", nil), http.StatusOK, &h)
 	if diff := cmp.Diff([]string{"2016-05-01 archive", "2016-04-30 archive"}, h.dates()); diff != "" || h.Entries[1].GlobalRank != 1 || h.Entries[1].GlobalTotal != 4 {
 		t.Errorf("history %+v", h)
 	}

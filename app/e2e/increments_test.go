@@ -51,7 +51,7 @@ func testIncrements(t *testing.T, env *testenv.Env) {
 			"friends": {"1. 1003: 8 at 13:00:04.000", "2. 1001: 7 at 13:00:03.000"},
 		} {
 			var r models.Ranking
-			s.want(s.as(1001, "GET", "/v1/boards/"+board+"/"+query, nil), 200, &r)
+			s.want(s.as("1001", "GET", "/v1/boards/"+board+"/"+query, nil), 200, &r)
 			if diff := cmp.Diff(want, rankLines(r)); diff != "" {
 				t.Errorf("%s %s (-want +got):\n%s", board, query, diff)
 			}
@@ -60,7 +60,7 @@ func testIncrements(t *testing.T, env *testenv.Env) {
 			}
 		}
 		var standing map[string]any
-		s.want(s.as(1001, "GET", "/v1/boards/"+board+"/me", nil), 200, &standing)
+		s.want(s.as("1001", "GET", "/v1/boards/"+board+"/me", nil), 200, &standing)
 		if !equalJSON(t, standing, map[string]any{
 			"score": 7, "reached_at": "2026-11-20T13:00:03.000Z", "global_rank": 3, "global_total": 3,
 			"friends_rank": 2, "friends_total": 2, "percentile": 0,
@@ -106,7 +106,7 @@ func testRefusedIncrements(t *testing.T, env *testenv.Env) {
 		{`{"user_id":"1","delta":1}`, 422, models.CodeValidationFailed},
 		{`{"user_id":"1","event_id":"b"}`, 422, models.CodeValidationFailed},
 		{`{"delta":1,"event_id":"b"}`, 422, models.CodeValidationFailed},
-		{`{"user_id":"01","delta":1,"event_id":"b"}`, 422, models.CodeValidationFailed},
+		{`{"user_id":"0 1","delta":1,"event_id":"b"}`, 422, models.CodeValidationFailed},
 		{`{"user_id":1,"delta":1,"event_id":"b"}`, 422, models.CodeValidationFailed},
 		{`{"user_id":"1","delta":1,"event_id":"b","date":"2026-11-20"}`, 422, models.CodeValidationFailed},
 		{harness.IncrementJSON(1, 899, "first"), 409, models.CodeEventIDConflict},
@@ -156,7 +156,7 @@ func testRefusedIncrements(t *testing.T, env *testenv.Env) {
 		t.Errorf("the last of 1,000: %+v", last)
 	}
 
-	s.refuse(s.as(1, "POST", path, harness.IncrementJSON(1, 1, "d")), 403, models.CodeForbidden)
+	s.refuse(s.as("1", "POST", path, harness.IncrementJSON(1, 1, "d")), 403, models.CodeForbidden)
 	s.refuse(s.service("POST", "/v1/boards/nix/increments", harness.IncrementJSON(1, 1, "d")), 404, models.CodeBoardNotFound)
 	s.refuse(s.service("POST", "/v1/boards/steps/increments", harness.IncrementJSON(1, 1, "d")), 409, models.CodeBoardKind)
 	s.refuse(s.service("POST", "/v1/boards/steps/increments", harness.IncrementsJSON(harness.IncrementJSON(1, 1, "d"))), 409, models.CodeBoardKind)

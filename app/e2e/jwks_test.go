@@ -187,13 +187,13 @@ func TestTokensOfAnIssuer(t *testing.T) {
 		} {
 			caller, err := v.Verify(tt.text)
 			switch {
-			case tt.ok && (err != nil || caller.User != 1001):
+			case tt.ok && (err != nil || caller.User != "1001"):
 				t.Errorf("%s, %s: %+v, %v", name, tt.what, caller, err)
 			case !tt.ok && models.CodeOf(err) != models.CodeUnauthenticated:
 				t.Errorf("%s, %s: %+v, %v", name, tt.what, caller, err)
 			}
 		}
-		_, err := v.Verify(harness.Token(t, 1, ""))
+		_, err := v.Verify(harness.Token(t, "1", ""))
 		if taken := err == nil; taken != (name == "by the JWKS and by a secret") {
 			t.Errorf("%s: a token of the secret: %v", name, err)
 		}

@@ -17,7 +17,7 @@ func TestNearlyFullRedisRefusesUploads(t *testing.T) {
 	env := testenv.RealOn(t, node.Use)
 	s := newServer(t, env, func(c *config.Config) { c.Ingest.Mode = "redis" })
 	upload := func() int {
-		return s.as(1, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":7}`).status
+		return s.as("1", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":7}`).status
 	}
 	ready := func(status int, part string) bool {
 		a := s.call("", "GET", "/readyz", nil)
@@ -37,7 +37,7 @@ func TestNearlyFullRedisRefusesUploads(t *testing.T) {
 		t.Error("the metrics do not report it either")
 	}
 	testenv.Eventually(t, "accepted updates are applied", func() bool {
-		a := s.as(1, "GET", "/v1/boards/steps/me?date=2026-11-20", nil)
+		a := s.as("1", "GET", "/v1/boards/steps/me?date=2026-11-20", nil)
 		return strings.Contains(string(a.body), `"score":7`)
 	})
 

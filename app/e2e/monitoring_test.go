@@ -99,7 +99,7 @@ func TestMonitoringUsesExportedMetrics(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	s := newServer(t, env, func(c *config.Config) { c.Ingest.Mode = "redis" })
-	s.want(s.as(1, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":1}`), 202, nil)
+	s.want(s.as("1", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":1}`), 202, nil)
 	queries := readQueries(t)
 	writeRules(t, queries)
 	if len(queries) < 30 {

@@ -36,6 +36,7 @@ type month struct {
 
 	friends graph
 	users   []int // ascending
+	rows    map[int]string
 	// walked holds the file's totals by day and walker; nil for a day without rows.
 	walked [monthDays][]*dayScore
 	// days holds, for each day, every user's best upload and when it was accepted.
@@ -46,14 +47,14 @@ func newMonth(t *testing.T) *month {
 	t.Helper()
 	m := &month{
 		t: t, env: testenv.RealConfig(t), zone: testenv.Must(time.LoadLocation("Asia/Shanghai")),
-		client: newClient(), service: harness.Token(t, 1, auth.ScopeService), admin: harness.Token(t, 1, auth.ScopeAdmin),
+		client: newClient(), service: harness.Token(t, "1", auth.ScopeService), admin: harness.Token(t, "1", auth.ScopeAdmin),
 		phones: make(map[int]string), friends: readGraph(t),
 	}
 	t.Cleanup(m.client.CloseIdleConnections)
 	m.users = slices.Sorted(maps.Keys(m.friends))
 	for _, user := range m.users {
 		if user%20 == 7 {
-			m.phones[user] = harness.Token(t, models.RowID(user), "")
+			m.phones[user] = harness.Token(t, testenv.ID(user), "")
 		}
 	}
 	walkers := readWalkers(t, m.zone)
@@ -212,6 +213,7 @@ func TestAMonthOfTheRealGraph(t *testing.T) {
 	m.run("migrate", "up")
 	edges := testenv.Must(filepath.Abs(filepath.Join(data, "ego-facebook-edges.txt")))
 	mustRun(t, append([]string{"import", "friends", edges, "--offset", "1"}, testenv.Flags(m.cfg)...)...)
+	m.rows = rowTexts(t, m.cfg.Postgres.DSN)
 	for day := range monthDays - 1 {
 		m.stop(m.runDay(day))
 	}
@@ -227,7 +229,7 @@ func TestAMonthOfTheRealGraph(t *testing.T) {
 		last - lateDays: {source: models.SourceHot, final: false},
 	} {
 		asked.date = m.date(day)
-		checkRankings(t, p.URL, asked, m.friends, m.days[day])
+		checkRankings(t, p.URL, asked, m.friends, m.days[day], m.rows)
 	}
 	m.checkHistories(p.URL, last)
 	m.stop(p)
@@ -280,7 +282,7 @@ func (m *month) histories(today int) map[int][]historyEntry {
 		if day >= today-hotDays {
 			source = models.SourceHot
 		}
-		everybody := bruteForce(m.users[0], m.users[1:], m.days[day])
+		everybody := bruteForce(m.users[0], m.users[1:], m.days[day], m.rows)
 		for i, r := range everybody {
 			histories[r.user] = append(histories[r.user], historyEntry{
 				m.date(day), r.score, models.TimestampOf(r.reachedAt), i + 1, len(everybody), source,
@@ -299,7 +301,7 @@ func (m *month) checkHistories(url string, today int) {
 			Entries []historyEntry
 			Partial *bool
 		}
-		m.call(harness.Token(m.t, models.RowID(user), ""), "GET",
+		m.call(harness.Token(m.t, testenv.ID(user), ""), "GET",
 			fmt.Sprintf("%s/v1/boards/steps/history?from=%s&to=%s", url, m.date(0), m.date(monthDays-1)), "", &answer)
 		if answer.Partial == nil || *answer.Partial || !slices.Equal(answer.Entries, histories[user]) {
 			m.t.Errorf("user %d: history %+v, want %+v", user, answer, histories[user])

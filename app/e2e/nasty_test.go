@@ -27,7 +27,7 @@ func testNastyInputs(t *testing.T, env *testenv.Env) {
 	s := newServer(t, env)
 	api := readDescription(t, s)
 	// A token of all roles reaches every call.
-	tokens := []string{harness.Token(t, 1, ""), harness.Token(t, 1, "admin service")}
+	tokens := []string{harness.Token(t, "1", ""), harness.Token(t, "1", "admin service")}
 	sent := 0
 	for path, operations := range api.Paths {
 		for method, op := range operations {

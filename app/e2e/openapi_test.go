@@ -96,7 +96,8 @@ func TestOpenAPI(t *testing.T) {
 		"StandingAnswer.score": true, "StandingAnswer.reached_at": true, "StandingAnswer.global_rank": true, "StandingAnswer.friends_rank": true,
 		"StandingAnswer.percentile": true, "ArchiveRun.finished_at": true, "ArchivesOutputBody.next_cursor": true, "DeadLettersOutputBody.next_cursor": true,
 		"BoardAnswer.window_hours": true, "CurrentBucket.date": true, "CurrentBucket.starts_at": true, "CurrentBucket.ends_at": true, "CurrentBucket.closes_at": true,
-		"DefinitionAnswer.window_hours": true, "IncrementResult.score": true, "IncrementResult.reached_at": true,
+		"DeadLetter.board": true, "DeadLetter.bucket": true, "DeadLetter.user_id": true, "DeadLetter.score": true, "DeadLetter.reached_at": true,
+		"DeadLetter.payload": true, "DefinitionAnswer.window_hours": true, "IncrementResult.score": true, "IncrementResult.reached_at": true,
 	}
 	if diff := cmp.Diff(wantNull, nullable); diff != "" {
 		t.Errorf("nullable -want +got:\n%s", diff)
@@ -281,7 +282,7 @@ func TestOpenAPIListsTheBoardsKind(t *testing.T) {
 		if c.call == "scores/batch" || c.call == "increments" {
 			s.refuse(s.service(c.method, path, body), http.StatusConflict, models.CodeBoardKind)
 		} else {
-			s.refuse(s.as(1, c.method, path, body), http.StatusConflict, models.CodeBoardKind)
+			s.refuse(s.as("1", c.method, path, body), http.StatusConflict, models.CodeBoardKind)
 		}
 		if _, ok := spec.Paths["/v1/boards/{board}/"+c.call][strings.ToLower(c.method)].Responses["409"]; !ok {
 			t.Errorf("%s %s does not list 409", c.method, c.call)

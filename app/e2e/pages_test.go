@@ -20,7 +20,7 @@ func TestPathsOutsideTheAPI(t *testing.T) {
 func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env)
-	s.want(s.as(1, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":1}`), 200, nil)
+	s.want(s.as("1", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":1}`), 200, nil)
 	for path, part := range map[string]string{
 		"/healthz":                              `"status":"ok"`,
 		"/readyz":                               `"redis":"ok"`,

@@ -44,8 +44,8 @@ func TestQueueOfOneProcess(t *testing.T) {
 	u.End()
 	harness.AwaitDrained(t, p)
 	u.Check(t, env, env.Redis)
-	status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, 1, ""), http.MethodGet, p.URL+"/v1/boards/steps/me?date="+u.Date, "")
-	if want := fmt.Sprintf(`"score":%d`, u.Promised[1]); err != nil || status != http.StatusOK || !strings.Contains(text, want) {
+	status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, "1", ""), http.MethodGet, p.URL+"/v1/boards/steps/me?date="+u.Date, "")
+	if want := fmt.Sprintf(`"score":%d`, u.Promised["1"]); err != nil || status != http.StatusOK || !strings.Contains(text, want) {
 		t.Errorf("the user's own score: %d %s %v, want %s", status, text, err, want)
 	}
 	for name, least := range map[string]float64{
@@ -185,6 +185,7 @@ func TestCheckpointExcludesTheBacklog(t *testing.T) {
 func TestQueueFull(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
+	testenv.NumberUsers(t, env, 1000)
 	today := harness.Today()
 	small := []string{"--ingest.redis.max_updates=1000", "--ingest.redis.keep=1s", "--ingest.rewind=1s"}
 	api := testenv.Serve(t, env.Config, harness.Role("api", small...)...)
@@ -208,17 +209,17 @@ func TestQueueFull(t *testing.T) {
 		}
 		return res.StatusCode, res.Header.Get("Retry-After")
 	}
-	status, _ := send(harness.Token(t, 1, auth.ScopeService), "scores/batch", `{"scores":[`+strings.Join(items, ",")+`]}`)
+	status, _ := send(harness.Token(t, "1", auth.ScopeService), "scores/batch", `{"scores":[`+strings.Join(items, ",")+`]}`)
 	if status != http.StatusAccepted {
 		t.Fatalf("batch: %d", status)
 	}
 	one := fmt.Sprintf(`{"date":%q,"score":99999}`, today)
-	if status, retryAfter := send(harness.Token(t, 1, ""), "scores", one); status != http.StatusServiceUnavailable || retryAfter == "" {
+	if status, retryAfter := send(harness.Token(t, "1", ""), "scores", one); status != http.StatusServiceUnavailable || retryAfter == "" {
 		t.Fatalf("a full stream answers %d, Retry-After %q", status, retryAfter)
 	}
 	testenv.Serve(t, env.Config, harness.Role("consumer", small...)...)
 	testenv.Eventually(t, "the stream has room again", func() bool {
-		status, _ := send(harness.Token(t, 1, ""), "scores", one)
+		status, _ := send(harness.Token(t, "1", ""), "scores", one)
 		return status == http.StatusAccepted
 	})
 	harness.AwaitDrained(t, api)

@@ -19,11 +19,11 @@ func testRankingOverHTTP(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env)
 	hostile := "<script>alert(\"1\")</script>&\\ש🏃"
-	s.want(s.as(1001, "PUT", "/v1/me", map[string]string{"nickname": hostile}), 200, nil)
+	s.want(s.as("1001", "PUT", "/v1/me", map[string]string{"nickname": hostile}), 200, nil)
 	s.want(s.service("PUT", "/v1/users/1001/friends", `{"friend_ids":["1002"]}`), 200, nil)
-	s.want(s.as(1001, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":15000}`), 200, nil)
-	s.want(s.as(1002, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":16000}`), 200, nil)
-	a := s.as(1001, "GET", "/v1/boards/steps/friends?limit=1", nil)
+	s.want(s.as("1001", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":15000}`), 200, nil)
+	s.want(s.as("1002", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":16000}`), 200, nil)
+	a := s.as("1001", "GET", "/v1/boards/steps/friends?limit=1", nil)
 	var got map[string]any
 	s.want(a, 200, &got)
 	me := map[string]any{
@@ -40,20 +40,20 @@ func testRankingOverHTTP(t *testing.T, env *testenv.Env) {
 	if cursor == "" || !equalJSON(t, got, want) {
 		t.Errorf("got %s", a.body)
 	}
-	s.want(s.as(1001, "GET", "/v1/boards/steps/friends?limit=1&cursor="+cursor, nil), 200, &got)
+	s.want(s.as("1001", "GET", "/v1/boards/steps/friends?limit=1&cursor="+cursor, nil), 200, &got)
 	want["entries"], want["next_cursor"] = []any{me}, nil
 	if !equalJSON(t, got, want) {
 		t.Errorf("got %v", got)
 	}
 	var position map[string]any
-	s.want(s.as(1001, "GET", "/v1/boards/steps/me", nil), 200, &position)
+	s.want(s.as("1001", "GET", "/v1/boards/steps/me", nil), 200, &position)
 	if !equalJSON(t, position, map[string]any{
 		"score": 15000, "reached_at": "2026-11-20T13:00:00.000Z", "global_rank": 2, "global_total": 2,
 		"friends_rank": 2, "friends_total": 2, "percentile": 0,
 	}) {
 		t.Errorf("position %v", position)
 	}
-	s.want(s.as(5, "GET", "/v1/boards/steps/me", nil), 200, &position)
+	s.want(s.as("5", "GET", "/v1/boards/steps/me", nil), 200, &position)
 	if !equalJSON(t, position, map[string]any{
 		"score": nil, "reached_at": nil, "global_rank": nil, "global_total": 2, "friends_rank": nil, "friends_total": 0, "percentile": nil,
 	}) {
@@ -65,7 +65,7 @@ func testRankingOverHTTP(t *testing.T, env *testenv.Env) {
 func rankLines(r models.Ranking) []string {
 	list := make([]string, len(r.Entries))
 	for i, e := range r.Entries {
-		list[i] = fmt.Sprintf("%d. %d: %d at %s", e.Rank, e.User, e.Score, e.ReachedAt.Time().Format("15:04:05.000"))
+		list[i] = fmt.Sprintf("%d. %s: %d at %s", e.Rank, e.User, e.Score, e.ReachedAt.Time().Format("15:04:05.000"))
 	}
 	return list
 }

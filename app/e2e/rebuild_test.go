@@ -20,6 +20,7 @@ func TestRebuildLowersBoards(t *testing.T) {
 
 func testRebuildLowersBoards(t *testing.T, env *testenv.Env) {
 	t.Helper()
+	testenv.NumberUsers(t, env, 60)
 	s := newServer(t, env, withEvents)
 	boards := []string{"gifts", "active"}
 	give := func(from, to int) {
@@ -32,7 +33,7 @@ func testRebuildLowersBoards(t *testing.T, env *testenv.Env) {
 		}
 	}
 	top := func(board string) (r models.Ranking) {
-		s.want(s.as(1, "GET", "/v1/boards/"+board+"/top", nil), 200, &r)
+		s.want(s.as("1", "GET", "/v1/boards/"+board+"/top", nil), 200, &r)
 		return r
 	}
 	give(1, 17)
@@ -68,7 +69,8 @@ func testRebuildLowersBoards(t *testing.T, env *testenv.Env) {
 func TestRebuildLoadsFriendsAgain(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, testenv.Real(t))
-	if err := s.app.Friends.Replace(t.Context(), 1, []models.RowID{2}); err != nil {
+	testenv.NumberUsers(t, s.env, 2)
+	if err := s.app.Friends.Replace(t.Context(), "1", testenv.IDs(2)); err != nil {
 		t.Fatal(err)
 	}
 	friends := func() int {

@@ -55,11 +55,11 @@ func (s *server) waitForStartJobs() {
 // admin calls as an administrator.
 func (s *server) admin(method, path string, body any) answer {
 	s.t.Helper()
-	return s.call(harness.Token(s.t, 1, auth.ScopeAdmin), method, path, body)
+	return s.call(harness.Token(s.t, "1", auth.ScopeAdmin), method, path, body)
 }
 
 // uploadDay sets the clock to the evening of a day and uploads the scores.
-func (s *server) uploadDay(day models.Date, scores map[models.RowID]int) {
+func (s *server) uploadDay(day models.Date, scores map[models.UserID]int) {
 	s.t.Helper()
 	s.env.Clock.Set(day.UTC().Add(13 * time.Hour))
 	for user, score := range scores {
@@ -246,7 +246,7 @@ func (s *server) call(token, method, path string, body any) answer {
 }
 
 // as calls as a user.
-func (s *server) as(user models.RowID, method, path string, body any) answer {
+func (s *server) as(user models.UserID, method, path string, body any) answer {
 	s.t.Helper()
 	return s.call(harness.Token(s.t, user, ""), method, path, body)
 }
@@ -254,7 +254,7 @@ func (s *server) as(user models.RowID, method, path string, body any) answer {
 // service calls as a backend.
 func (s *server) service(method, path string, body any) answer {
 	s.t.Helper()
-	return s.call(harness.Token(s.t, 1, auth.ScopeService), method, path, body)
+	return s.call(harness.Token(s.t, "1", auth.ScopeService), method, path, body)
 }
 
 // want checks the status and decodes the body, whose fields must be known.

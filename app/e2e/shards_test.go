@@ -28,6 +28,7 @@ func TestMoreShards(t *testing.T) {
 
 func testMoreShards(t *testing.T, env *testenv.Env) {
 	t.Helper()
+	testenv.NumberUsers(t, env, shardUsers)
 	one := newServer(t, env, func(c *config.Config) { c.Boards[0].Shards = 1 })
 	one.waitForStartJobs()
 	friends := make([]string, shardUsers-1)
@@ -99,7 +100,7 @@ func checkDay(s *server, d harness.DayScores, day models.Date, source models.Sou
 		var got []string
 		for page := "?limit=7&date=" + day.String(); page != ""; {
 			var r models.Ranking
-			s.want(s.as(1, "GET", "/v1/boards/steps/"+call+page, nil), http.StatusOK, &r)
+			s.want(s.as("1", "GET", "/v1/boards/steps/"+call+page, nil), http.StatusOK, &r)
 			if r.Source != source || int(r.Total) != len(want) {
 				s.t.Errorf("%s of %s: %d entries from %s, want %d from %s", call, day, r.Total, r.Source, len(want), source)
 			}
@@ -115,7 +116,7 @@ func checkDay(s *server, d harness.DayScores, day models.Date, source models.Sou
 	}
 	for i, n := range sorted {
 		var r models.Ranking
-		s.want(s.as(n.User, "GET", "/v1/boards/steps/around?radius=2&date="+day.String(), nil), http.StatusOK, &r)
+		s.want(s.as(testenv.ID(n.User), "GET", "/v1/boards/steps/around?radius=2&date="+day.String(), nil), http.StatusOK, &r)
 		first := min(max(0, i-2), len(want)-5) // at the ends of the list the user is not in the middle
 		if diff := cmp.Diff(want[first:first+5], rankLines(r)); diff != "" {
 			s.t.Errorf("around %v on %s -want +got:\n%s", n.User, day, diff)

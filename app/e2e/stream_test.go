@@ -82,7 +82,7 @@ type events struct {
 }
 
 // open opens a stream and returns its status and content type.
-func (s *streamServer) open(user models.RowID, query string) (e *events, status int, kind string) {
+func (s *streamServer) open(user models.UserID, query string) (e *events, status int, kind string) {
 	s.t.Helper()
 	return s.openWith(harness.Token(s.t, user, ""), query)
 }
@@ -118,7 +118,7 @@ func (s *streamServer) openFrom(address, token, query string) (e *events, status
 }
 
 // subscribe opens a stream that must begin.
-func (s *streamServer) subscribe(user models.RowID) *events {
+func (s *streamServer) subscribe(user models.UserID) *events {
 	s.t.Helper()
 	e, status, kind := s.open(user, "")
 	if status != http.StatusOK || kind != "text/event-stream" {
@@ -172,7 +172,7 @@ func scores(r models.Ranking) string {
 }
 
 // upload uploads a user's steps of the day.
-func (s *streamServer) upload(user models.RowID, steps int) {
+func (s *streamServer) upload(user models.UserID, steps int) {
 	s.t.Helper()
 	s.want(s.as(user, "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":"2026-11-20","score":%d}`, steps)), http.StatusOK, nil)
 }
@@ -187,41 +187,41 @@ func TestStream(t *testing.T) {
 func testStream(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newStreamServer(t, env, stream.Limits{})
-	e := s.subscribe(1)
+	e := s.subscribe("1")
 	if r := e.ranking(); r.Total != 0 || r.Me != nil || *r.Date != "2026-11-20" {
 		t.Errorf("it begins with %+v", r)
 	}
-	s.upload(2, 100)
+	s.upload("2", 100)
 	if got := scores(e.ranking()); got != "2:100" {
 		t.Errorf("a friend's steps: %s", got)
 	}
 	// Uploads of a stranger and smaller totals change nothing: the next event is
 	// the next change.
-	s.upload(9, 500)
-	s.upload(2, 50)
-	s.upload(1, 200)
+	s.upload("9", 500)
+	s.upload("2", 50)
+	s.upload("1", 200)
 	r := e.ranking()
 	if got := scores(r); got != "1:200 2:100" || r.Me == nil || r.Me.Rank != 1 {
 		t.Errorf("own steps: %s, %+v", got, r.Me)
 	}
 	var page models.Ranking
-	s.want(s.as(1, "GET", "/v1/boards/steps/friends", nil), http.StatusOK, &page)
+	s.want(s.as("1", "GET", "/v1/boards/steps/friends", nil), http.StatusOK, &page)
 	if got, want := string(r.AppendJSON(nil)), string(page.AppendJSON(nil)); got != want {
 		t.Errorf("streamed %s, answered %s", got, want)
 	}
 	// Two clients of the same ranking see the same; a shorter page is another
 	// stream.
-	also := s.subscribe(1)
-	short, _, _ := s.open(1, "?limit=1")
+	also := s.subscribe("1")
+	short, _, _ := s.open("1", "?limit=1")
 	if a, b := scores(also.ranking()), scores(short.ranking()); a != "1:200 2:100" || b != "1:200" {
 		t.Errorf("late: %s; short: %s", a, b)
 	}
-	s.upload(3, 300)
+	s.upload("3", 300)
 	if a, b, c := scores(e.ranking()), scores(also.ranking()), scores(short.ranking()); a != "3:300 1:200 2:100" || b != a || c != "3:300" {
 		t.Errorf("%s; %s; %s", a, b, c)
 	}
 	// Friends come and go.
-	s.want(s.as(1, "DELETE", "/v1/friends/3", nil), http.StatusNoContent, nil)
+	s.want(s.as("1", "DELETE", "/v1/friends/3", nil), http.StatusNoContent, nil)
 	if got := scores(e.ranking()); got != "1:200 2:100" {
 		t.Errorf("without 3: %s", got)
 	}
@@ -231,14 +231,14 @@ func testStream(t *testing.T, env *testenv.Env) {
 func TestStreamHeartbeat(t *testing.T) {
 	t.Parallel()
 	s := newStreamServer(t, testenv.Embedded(t), stream.Limits{Heartbeat: 10 * time.Millisecond})
-	e := s.subscribe(1)
+	e := s.subscribe("1")
 	e.ranking()
 	for range 5 {
 		if name, data, ok := e.next(); !ok || name != "comment" || data == "" {
 			t.Errorf("%v, %s: %s", ok, name, data)
 		}
 	}
-	s.upload(1, 5)
+	s.upload("1", 5)
 	for {
 		name, _, ok := e.next()
 		if !ok {
@@ -255,23 +255,23 @@ func TestStreamIsRefused(t *testing.T) {
 	s := newStreamServer(t, testenv.Embedded(t), stream.Limits{PerUser: 2, Total: 3})
 	const path = "/v1/boards/steps/friends/stream"
 	s.refuse(s.call("", "GET", path, nil), http.StatusUnauthorized, models.CodeUnauthenticated)
-	s.refuse(s.as(1, "GET", "/v1/boards/nope/friends/stream", nil), http.StatusNotFound, models.CodeBoardNotFound)
-	s.refuse(s.as(1, "GET", path+"?limit=0", nil), http.StatusUnprocessableEntity, models.CodeValidationFailed)
-	s.refuse(s.as(1, "GET", path+"?user_id=2", nil), http.StatusForbidden, models.CodeForbidden)
+	s.refuse(s.as("1", "GET", "/v1/boards/nope/friends/stream", nil), http.StatusNotFound, models.CodeBoardNotFound)
+	s.refuse(s.as("1", "GET", path+"?limit=0", nil), http.StatusUnprocessableEntity, models.CodeValidationFailed)
+	s.refuse(s.as("1", "GET", path+"?user_id=2", nil), http.StatusForbidden, models.CodeForbidden)
 
-	first := s.subscribe(1)
-	s.subscribe(1)
-	a := s.as(1, "GET", path, nil)
+	first := s.subscribe("1")
+	s.subscribe("1")
+	a := s.as("1", "GET", path, nil)
 	s.refuse(a, http.StatusTooManyRequests, models.CodeRateLimited)
 	if a.header.Get("Retry-After") == "" {
 		t.Error("it does not say when to try again")
 	}
-	s.subscribe(2)
-	s.refuse(s.as(3, "GET", path, nil), http.StatusTooManyRequests, models.CodeRateLimited)
+	s.subscribe("2")
+	s.refuse(s.as("3", "GET", path, nil), http.StatusTooManyRequests, models.CodeRateLimited)
 	// When a client disconnects, another one may connect.
 	first.close()
 	testenv.Eventually(t, "the place is free", func() bool { return s.app.Streams.Subscribers() == 2 })
-	s.subscribe(3)
+	s.subscribe("3")
 }
 
 // An address, or an IPv6 network, has a share of the streams. Backends have none.
@@ -289,13 +289,13 @@ func TestStreamsOfAnAddress(t *testing.T) {
 		}
 		return e
 	}
-	user := func(id models.RowID) string { return harness.Token(t, id, "") }
+	user := func(number int) string { return harness.Token(t, testenv.ID(number), "") }
 	for _, network := range []string{"203.0.113.7", "2001:db8::"} {
 		open := s.app.Streams.Subscribers()
 		first := want(http.StatusOK, network, user(1), "")
 		want(http.StatusOK, network, user(2), "")
 		want(http.StatusTooManyRequests, network, user(3), "")
-		want(http.StatusOK, network, harness.Token(t, 0, auth.ScopeService), "?user_id=3")
+		want(http.StatusOK, network, harness.Token(t, "1", auth.ScopeService), "?user_id=3")
 		first.close()
 		testenv.Eventually(t, "the place is free", func() bool { return s.app.Streams.Subscribers() == open+2 })
 		want(http.StatusOK, network, user(3), "")
@@ -310,7 +310,7 @@ func TestStreamEnds(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
 	s := newStreamServer(t, env, stream.Limits{})
-	streams := []*events{s.subscribe(1), s.subscribe(1), s.subscribe(2)}
+	streams := []*events{s.subscribe("1"), s.subscribe("1"), s.subscribe("2")}
 	for _, e := range streams {
 		e.ranking()
 	}
@@ -329,7 +329,7 @@ func TestStreamEnds(t *testing.T) {
 	s.ended <- nil
 
 	brief := newStreamServer(t, testenv.Embedded(t), stream.Limits{MaxDuration: time.Millisecond})
-	e := brief.subscribe(1)
+	e := brief.subscribe("1")
 	e.ranking()
 	if name, data, ok := e.next(); ok || e.lines.Err() != nil {
 		t.Errorf("after its life: %s %s, %v", name, data, e.lines.Err())
@@ -374,7 +374,7 @@ func TestStreamWithoutStore(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
 	s := newStreamServer(t, env, stream.Limits{})
-	e := s.subscribe(1)
+	e := s.subscribe("1")
 	e.ranking()
 	if err := env.Redis.Close(); err != nil {
 		t.Fatal(err)
@@ -388,5 +388,5 @@ func TestStreamWithoutStore(t *testing.T) {
 		t.Error("it goes on")
 	}
 	testenv.Eventually(t, "nobody watches", func() bool { return s.app.Streams.Subscribers() == 0 })
-	s.refuse(s.as(1, "GET", "/v1/boards/steps/friends/stream", nil), http.StatusServiceUnavailable, models.CodeUnavailable)
+	s.refuse(s.as("1", "GET", "/v1/boards/steps/friends/stream", nil), http.StatusServiceUnavailable, models.CodeUnavailable)
 }

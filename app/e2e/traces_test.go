@@ -34,7 +34,7 @@ func TestTraceOfAFriendRanking(t *testing.T) {
 	s.want(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2","3"]}`), http.StatusOK, nil)
 	answers := []answer{}
 	for range 2 { // for the first one, Redis has no friend set
-		a := s.as(1, "GET", "/v1/boards/steps/friends", nil)
+		a := s.as("1", "GET", "/v1/boards/steps/friends", nil)
 		s.want(a, http.StatusOK, nil)
 		answers = append(answers, a)
 	}
@@ -79,12 +79,12 @@ func TestWhatBeginsATrace(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
 	s := newTracedServer(t, testenv.Real(t), config.Traces{Endpoint: c.url, Ratio: 1})
-	s.want(s.as(1, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":5000}`), http.StatusOK, nil)
+	s.want(s.as("1", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":5000}`), http.StatusOK, nil)
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/", "/openapi.json"} {
 		s.want(s.call("", "GET", path, nil), http.StatusOK, nil)
 	}
 	s.refuse(s.call("", "GET", "/v1/nothing/1001", nil), http.StatusNotFound, models.CodeNotFound)
-	s.refuse(s.as(1, "GET", "/v1/boards/none/friends/stream", nil), http.StatusNotFound, models.CodeBoardNotFound)
+	s.refuse(s.as("1", "GET", "/v1/boards/none/friends/stream", nil), http.StatusNotFound, models.CodeBoardNotFound)
 	testenv.Eventually(t, "the jobs of the start have run", func() bool { return len(s.log.containing(`"job":"archive"`)) > 0 })
 	s.stop()
 
@@ -108,7 +108,7 @@ func TestTracesHoldNothingPersonal(t *testing.T) {
 	c := newCollector(t)
 	s := newTracedServer(t, testenv.Real(t), config.Traces{Endpoint: c.url, Ratio: 1})
 	const user, friend = 7731984650213, 7731984650777
-	signed := harness.Token(t, user, "")
+	signed := harness.Token(t, testenv.ID(user), "")
 	s.want(s.service("PUT", fmt.Sprintf("/v1/users/%d/friends", user), fmt.Sprintf(`{"friend_ids":["%d"]}`, friend)), http.StatusOK, nil)
 	calls := []struct{ method, path, body string }{
 		{"PUT", "/v1/me", `{"nickname":"Wilhelmina","avatar_url":"https://example.com/wilhelmina.png"}`},
@@ -220,7 +220,7 @@ func TestTraceRatio(t *testing.T) {
 func TestWithoutTraces(t *testing.T) {
 	t.Parallel()
 	s := newTracedServer(t, testenv.Real(t), config.Default().Traces)
-	s.want(s.as(1, "GET", "/v1/boards/steps/friends", nil), http.StatusOK, nil)
+	s.want(s.as("1", "GET", "/v1/boards/steps/friends", nil), http.StatusOK, nil)
 	s.stop()
 	if s.traces != nil || s.traces.Provider() != nil || s.stores.Pool.Config().ConnConfig.Tracer != nil {
 		t.Error("traces are installed")
@@ -237,7 +237,7 @@ func TestServeSendsItsTraces(t *testing.T) {
 	env := harness.Real(t)
 	p := testenv.Serve(t, env.Config, "--traces.endpoint="+c.url, "--traces.ratio=1")
 	s := &server{t: t, env: env, url: p.URL}
-	s.want(s.as(1, "GET", "/v1/boards/steps/friends", nil), http.StatusOK, nil)
+	s.want(s.as("1", "GET", "/v1/boards/steps/friends", nil), http.StatusOK, nil)
 	p.Stop()
 	spans := c.named(rankingSpan)
 	if len(spans) != 1 || !strings.Contains(p.Log(), fmt.Sprintf(`"trace_id":"%x"`, spans[0].TraceId)) {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -52,7 +53,7 @@ func testRefusedParameters(t *testing.T, env *testenv.Env) {
 		{"/v1/boards/steps/top?limit=1;date=2026-11-19", 422, models.CodeValidationFailed},
 		{"/v1/boards/steps/me?user_id=1&nix=%zz", 422, models.CodeValidationFailed},
 		{"/v1/boards/steps/top?date=2026-11-19&date=2026-11-18", 422, models.CodeValidationFailed},
-		{"/v1/boards?user_id=ann", 422, models.CodeValidationFailed},
+		{"/v1/boards?user_id=ann%20", 422, models.CodeValidationFailed},
 		{"/v1/boards?user_id=2", 403, models.CodeForbidden},
 		{"/v1/boards/steps/around?radius=0", 422, models.CodeValidationFailed},
 		{"/v1/boards/steps/around?radius=51", 422, models.CodeValidationFailed},
@@ -77,18 +78,38 @@ func testRefusedParameters(t *testing.T, env *testenv.Env) {
 		t.Run(tt.path, func(t *testing.T) {
 			s := *s
 			s.t = t
-			s.refuse(s.as(1, "GET", tt.path, nil), tt.status, tt.code)
+			s.refuse(s.as("1", "GET", tt.path, nil), tt.status, tt.code)
 		})
 	}
 	// A day without data is not an error, however long ago.
 	var r models.Ranking
 	for _, path := range []string{"friends", "top", "around"} {
-		s.want(s.as(1, "GET", "/v1/boards/steps/"+path+"?date=0001-01-01", nil), http.StatusOK, &r)
+		s.want(s.as("1", "GET", "/v1/boards/steps/"+path+"?date=0001-01-01", nil), http.StatusOK, &r)
 		if r.Total != 0 || len(r.Entries) != 0 || !r.Final {
 			t.Errorf("%s: %+v", path, r)
 		}
 	}
-	s.want(s.as(1, "GET", "/v1/boards/steps/me?date=0001-01-01", nil), http.StatusOK, nil)
+	s.want(s.as("1", "GET", "/v1/boards/steps/me?date=0001-01-01", nil), http.StatusOK, nil)
+}
+
+// malformedIDs are texts that are not user ids.
+var malformedIDs = []string{
+	" ", " 1", "1 ", "1 2", "a\u00a0b", "1\x00", "1\n", "1\t", "1\x7f", "\x1b[0m", "é", "१", "李", "\U0001f600", ".", "..",
+	strings.Repeat("a", models.MaxUserID+1), strings.Repeat("a", 5000),
+}
+
+// escape returns a text as a segment of a path, with every byte percent-encoded that
+// is not a letter or a digit.
+func escape(text string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		if c := text[i]; c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
 }
 
 // Malformed user ids are refused wherever a request has one.
@@ -100,26 +121,26 @@ func TestRefusedIDs(t *testing.T) {
 func testRefusedIDs(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env)
-	for _, id := range []string{"0", "-1", "+1", "01", "1.0", "1e3", " 1", "9007199254740992", "99999999999999999999", "1\x00", "{1}", "ann", "१"} {
-		in := url.PathEscape(id)
+	for _, id := range malformedIDs {
+		in := escape(id)
 		quoted, err := json.Marshal(id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.refuse(s.as(1, "DELETE", "/v1/friends/"+in, nil), 422, models.CodeValidationFailed)
-		s.refuse(s.as(1, "DELETE", "/v1/friends/requests/"+in, nil), 422, models.CodeValidationFailed)
-		s.refuse(s.as(1, "POST", "/v1/friends/requests/"+in+"/accept", nil), 422, models.CodeValidationFailed)
-		s.refuse(s.as(1, "POST", "/v1/friends/requests", `{"user_id":`+string(quoted)+`}`), 422, models.CodeValidationFailed)
+		s.refuse(s.as("1", "DELETE", "/v1/friends/"+in, nil), 422, models.CodeValidationFailed)
+		s.refuse(s.as("1", "DELETE", "/v1/friends/requests/"+in, nil), 422, models.CodeValidationFailed)
+		s.refuse(s.as("1", "POST", "/v1/friends/requests/"+in+"/accept", nil), 422, models.CodeValidationFailed)
+		s.refuse(s.as("1", "POST", "/v1/friends/requests", `{"user_id":`+string(quoted)+`}`), 422, models.CodeValidationFailed)
 		s.refuse(s.service("PUT", "/v1/users/"+in, `{"nickname":"x"}`), 422, models.CodeValidationFailed)
 		s.refuse(s.service("PUT", "/v1/users/"+in+"/friends", `{"friend_ids":[]}`), 422, models.CodeValidationFailed)
 		s.refuse(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":[`+string(quoted)+`]}`), 422, models.CodeValidationFailed)
 		s.refuse(s.service("GET", "/v1/boards/steps/me?user_id="+url.QueryEscape(id), nil), 422, models.CodeValidationFailed)
 	}
 	for _, body := range []string{`{"user_id":5}`, `{"user_id":null}`, `{}`, `{"user_id":"5","x":1}`, `[]`} {
-		s.refuse(s.as(1, "POST", "/v1/friends/requests", body), 422, models.CodeValidationFailed)
+		s.refuse(s.as("1", "POST", "/v1/friends/requests", body), 422, models.CodeValidationFailed)
 	}
 	for _, body := range []string{`{"user_id":"5","user_id":"6"}`, `{`, ``} {
-		s.refuse(s.as(1, "POST", "/v1/friends/requests", body), 400, models.CodeInvalidRequest)
+		s.refuse(s.as("1", "POST", "/v1/friends/requests", body), 400, models.CodeInvalidRequest)
 	}
 }
 
@@ -136,7 +157,7 @@ func testMistypedKeys(t *testing.T, env *testenv.Env) {
 	s.want(s.service("PUT", "/v1/users/1", `{"nickname":"Ann","avatar_url":"https://example.com/1"}`), 200, nil)
 	s.want(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2"]}`), 200, nil)
 	before := [][]byte{
-		s.as(1, "GET", "/v1/friends", nil).body, s.as(2, "GET", "/v1/friends", nil).body, s.as(1, "GET", "/v1/friends/requests", nil).body,
+		s.as("1", "GET", "/v1/friends", nil).body, s.as("2", "GET", "/v1/friends", nil).body, s.as("1", "GET", "/v1/friends/requests", nil).body,
 	}
 	for _, tt := range []struct{ method, path, body, location string }{
 		{"POST", "/v1/friends/requests", `{"User_ID":"3"}`, "body.User_ID"},
@@ -150,18 +171,18 @@ func testMistypedKeys(t *testing.T, env *testenv.Env) {
 	} {
 		call := s.as
 		if strings.HasPrefix(tt.path, "/v1/users/") {
-			call = func(_ models.RowID, method, path string, body any) answer { return s.service(method, path, body) }
+			call = func(_ models.UserID, method, path string, body any) answer { return s.service(method, path, body) }
 		}
-		a := call(1, tt.method, tt.path, tt.body)
+		a := call("1", tt.method, tt.path, tt.body)
 		s.refuse(a, 422, models.CodeValidationFailed)
 		if !strings.Contains(string(a.body), `"location":"`+tt.location+`"`) {
 			t.Errorf("%s: %s does not name %s", tt.body, a.body, tt.location)
 		}
 	}
 	for i, call := range []struct {
-		user models.RowID
+		user models.UserID
 		path string
-	}{{1, "/v1/friends"}, {2, "/v1/friends"}, {1, "/v1/friends/requests"}} {
+	}{{"1", "/v1/friends"}, {"2", "/v1/friends"}, {"1", "/v1/friends/requests"}} {
 		if after := s.as(call.user, "GET", call.path, nil).body; string(after) != string(before[i]) {
 			t.Errorf("%s of %v was %s, is %s", call.path, call.user, before[i], after)
 		}
@@ -173,7 +194,7 @@ func TestErrorsOfBodies(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
 	s := newServer(t, env)
-	const badID = "a user id is a whole number from 1 to 9007199254740991, without sign, spaces or leading zeros"
+	const badID = `expected string to be a user id: printable ASCII characters without spaces, and neither "." nor ".."`
 	const notJSON = "the body is not JSON, or names a key twice"
 	for _, tt := range []struct {
 		path, body string
@@ -182,13 +203,13 @@ func TestErrorsOfBodies(t *testing.T) {
 		location   string
 		message    string
 	}{
-		{"/v1/friends/requests", `{"user_id":"01002"}`, 422, models.CodeValidationFailed, "body.user_id", badID},
+		{"/v1/friends/requests", `{"user_id":"10 02"}`, 422, models.CodeValidationFailed, "body.user_id", badID},
 		{"/v1/friends/requests", `{"user_id":"5","user_id":"6"}`, 400, models.CodeInvalidRequest, "", notJSON},
 		{"/v1/friends/requests", `{"user_id":"5"`, 400, models.CodeInvalidRequest, "", notJSON},
 		{"/v1/friends/requests", `{"user_id":1e999}`, 422, models.CodeValidationFailed, "body.user_id", "has the wrong type"},
 		{"/v1/friends/requests", `{"user_id":"5"}{}`, 400, models.CodeInvalidRequest, "", notJSON},
 		{"/v1/friends/requests", ``, 400, models.CodeInvalidRequest, "", "the request can't be read: request body is required"},
-		{"/v1/users/1/friends", `{"friend_ids":["2","x"]}`, 422, models.CodeValidationFailed, "body.friend_ids[1]", badID},
+		{"/v1/users/1/friends", `{"friend_ids":["2","é"]}`, 422, models.CodeValidationFailed, "body.friend_ids[1]", badID},
 		{"/v1/users/1/friends", `{"friend_ids":["2"],"friend_ids":[]}`, 400, models.CodeInvalidRequest, "", notJSON},
 		{"/v1/users/1", `{"nickname":"a","nickname":"b"}`, 400, models.CodeInvalidRequest, "", notJSON},
 		{"/v1/me?user_id=1", "{\"nickname\":\"\xff\"}", 400, models.CodeInvalidRequest, "", notJSON},
@@ -235,7 +256,7 @@ func TestIncompleteBody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		head := "PUT /v1/me HTTP/1.1\r\nHost: stepboard\r\nAuthorization: Bearer " + harness.Token(t, 1, "") + "\r\n"
+		head := "PUT /v1/me HTTP/1.1\r\nHost: stepboard\r\nAuthorization: Bearer " + harness.Token(t, "1", "") + "\r\n"
 		if _, err := conn.Write([]byte(head + rest)); err != nil {
 			t.Fatal(err)
 		}

@@ -192,16 +192,53 @@ func (k Builder) SetsGeneration(stripe int) string {
 	return k.Prefix + "sets-generation:{" + stripeTag(stripe) + "}"
 }
 
+// User names the copy of a user's record: user id, nickname, avatar.
+//
+//	example   user:1001, where 1001 is the row id
+//	type      string: the version of the record, its format, and its fields; see
+//	          services/directory
+//	writer    services/directory; a copy is replaced only by a newer one
+//	lifetime  about a week from writing
+//	truth     table users
+func (k Builder) User(row models.RowID) string {
+	return string(strconv.AppendInt([]byte(k.UserBegin()), int64(row), 10))
+}
+
+// UserBegin returns the prefix of all User keys, which no other key has.
+func (k Builder) UserBegin() string { return k.Prefix + "user:" }
+
+// UserRow names the row id of a user.
+//
+//	example   user-id:auth0|5f7c8ec7, where auth0|5f7c8ec7 is the user id
+//	type      string: the row id, decimal
+//	writer    services/directory
+//	lifetime  about a week from writing
+//	truth     table users
+func (k Builder) UserRow(user models.UserID) string { return k.UserRowBegin() + string(user) }
+
+// UserRowBegin returns the prefix of all UserRow keys, which no other key has.
+func (k Builder) UserRowBegin() string { return k.Prefix + "user-id:" }
+
+// UserCounters names the highest row id and the highest version of a record that SQL
+// has handed out. By it a database is recognized that was restored from a backup.
+//
+//	example   users:counters
+//	type      hash: row, version
+//	writer    services/directory
+//	lifetime  never expires
+//	truth     table users; without it an older database is not recognized
+func (k Builder) UserCounters() string { return k.Prefix + "users:counters" }
+
 // UserCalls names the state of a user's rate limit: the theoretical arrival time
 // of the GCRA.
 //
-//	example   calls:{1001}
+//	example   calls:{auth0|5f7c8ec7}
 //	type      string: seconds since 2017, with a fraction
 //	writer    services/limit, with the script of redis_rate
 //	lifetime  a minute at most
 //	truth     none needed: without it counting starts again
-func (k Builder) UserCalls(user models.RowID) string {
-	return k.Prefix + "calls:{" + strconv.FormatInt(int64(user), 10) + "}"
+func (k Builder) UserCalls(user models.UserID) string {
+	return k.Prefix + "calls:{" + string(user) + "}"
 }
 
 // AddressCalls names the state of a client address's rate limit. An IPv6 address

@@ -12,6 +12,22 @@ import (
 // concurrent use.
 type RoundTrips struct {
 	trips, commands atomic.Int64
+	marked          atomic.Bool
+}
+
+// roundTripsKey is the key of a counter in a context.
+type roundTripsKey struct{}
+
+// In returns a context whose round trips count. After the first call of In no others
+// do, such as those of work in the background.
+func (r *RoundTrips) In(ctx context.Context) context.Context {
+	r.marked.Store(true)
+	return context.WithValue(ctx, roundTripsKey{}, r)
+}
+
+// counts reports whether a call with this context counts.
+func (r *RoundTrips) counts(ctx context.Context) bool {
+	return !r.marked.Load() || ctx.Value(roundTripsKey{}) == r
 }
 
 // Trips returns the number of round trips since the last Reset.
@@ -34,8 +50,10 @@ func (r *RoundTrips) DialHook(next redis.DialHook) redis.DialHook {
 // ProcessHook is part of redis.Hook.
 func (r *RoundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		r.trips.Add(1)
-		r.commands.Add(1)
+		if r.counts(ctx) {
+			r.trips.Add(1)
+			r.commands.Add(1)
+		}
 		return next(ctx, cmd)
 	}
 }
@@ -43,8 +61,10 @@ func (r *RoundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // ProcessPipelineHook is part of redis.Hook.
 func (r *RoundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		r.trips.Add(1)
-		r.commands.Add(int64(len(cmds)))
+		if r.counts(ctx) {
+			r.trips.Add(1)
+			r.commands.Add(int64(len(cmds)))
+		}
 		return next(ctx, cmds)
 	}
 }

@@ -33,15 +33,40 @@ CREATE TABLE board_buckets (
     PRIMARY KEY (board, bucket)
 );
 
+-- external_id is the app's own id of the user; user_id is the row id, the number by
+-- which all other tables and Redis refer to the user.
+--
+-- version grows with each change of a record, and changed_at is the time of the
+-- change: processes look for changes since they last looked. Both keep their first
+-- value until a profile is set, so that an import of a million users is no change.
+--
 -- Transactions that change friendships update friend_count under a lock on the
 -- row, so that the limit can be enforced without counting friendships.
 CREATE TABLE users (
-    user_id      bigint      PRIMARY KEY CHECK (user_id BETWEEN 1 AND 9007199254740991),
+    user_id      integer     PRIMARY KEY AUTOINCREMENT CHECK (user_id BETWEEN 1 AND 9007199254740991),
+    external_id  text        NOT NULL UNIQUE,
     nickname     text        NOT NULL DEFAULT '',
     avatar_url   text        NOT NULL DEFAULT '',
+    version      bigint      NOT NULL DEFAULT 0,
+    changed_at   datetime,
     friend_count integer     NOT NULL DEFAULT 0 CHECK (friend_count BETWEEN 0 AND 5000),
-    created_at   datetime NOT NULL,
-    updated_at   datetime NOT NULL
+    created_at   datetime NOT NULL
+);
+CREATE INDEX users_changed ON users (changed_at) WHERE changed_at IS NOT NULL;
+
+-- Row ids that are never given to anybody: a newer Redis or queue may still name
+-- them after an older Postgres was restored.
+CREATE TABLE row_id_gaps (
+    first_id   bigint      PRIMARY KEY,
+    last_id    bigint      NOT NULL CHECK (last_id >= first_id),
+    created_at datetime NOT NULL
+);
+
+-- The keys that seal cursors. The newest one seals; the others open.
+CREATE TABLE cursor_keys (
+    id         bigint      PRIMARY KEY,
+    secret     blob NOT NULL,
+    created_at datetime NOT NULL
 );
 
 CREATE TABLE friendships (

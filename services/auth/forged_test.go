@@ -39,7 +39,7 @@ func TestClaimsByExactName(t *testing.T) {
 	v := newVerifier(t, auth.VerifierConfig{Secret: secret})
 	const header = `{"alg":"HS256","typ":"JWT"}`
 	exp := time.Now().Add(time.Hour).Unix()
-	user := auth.Caller{User: 1001, Expires: time.Unix(exp, 0)}
+	user := auth.Caller{User: "1001", Expires: time.Unix(exp, 0)}
 	service := auth.Caller{Service: true, Expires: time.Unix(exp, 0)}
 	for _, tt := range []struct {
 		claims string

@@ -124,7 +124,7 @@ func TestKeySetAlgorithms(t *testing.T) {
 	} {
 		caller, err := v.Verify(tt.token)
 		switch {
-		case tt.ok && (err != nil || caller.User != 1001):
+		case tt.ok && (err != nil || caller.User != "1001"):
 			t.Errorf("%s: %+v, %v", tt.name, caller, err)
 		case !tt.ok && models.CodeOf(err) != models.CodeUnauthenticated:
 			t.Errorf("%s: %+v, %v", tt.name, caller, err)

@@ -12,10 +12,10 @@ import (
 // SignToken returns an HS256 token of a user that is valid from now for ttl. It
 // is for the `token` command and the demo; users' tokens come from the app's
 // own backend.
-func SignToken(secret []byte, user models.RowID, scope, issuer, audience string, now time.Time, ttl time.Duration) (string, error) {
+func SignToken(secret []byte, user models.UserID, scope, issuer, audience string, now time.Time, ttl time.Duration) (string, error) {
 	c := claims{
 		RegisteredClaims: jwt.RegisteredClaims{
-			Subject: user.String(), Issuer: issuer,
+			Subject: string(user), Issuer: issuer,
 			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(ttl)),
 		},
 		Scope: scope,

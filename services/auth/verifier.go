@@ -32,8 +32,8 @@ const (
 
 // Caller is the holder of a token.
 type Caller struct {
-	// User is the token's subject; 0 for a service or an operator.
-	User models.RowID
+	// User is the token's subject; empty for a service or an operator.
+	User models.UserID
 	// Service and Admin report whether the token has the scope.
 	Service bool
 	Admin   bool
@@ -200,7 +200,7 @@ func callerOf(c *claims) (*Caller, error) {
 	if caller.Service || caller.Admin {
 		return caller, nil
 	}
-	user, err := models.ParseRowID(c.Subject)
+	user, err := models.ParseUserID(c.Subject)
 	if err != nil {
 		return nil, Unauthenticated("the token's sub is not a user id", err)
 	}

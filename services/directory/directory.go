@@ -1,151 +1,411 @@
-// Package directory stores profiles: the nickname and avatar that others see.
+// Package directory maps the app's user ids to row ids and holds profiles.
+//
+// A user's record exists at three levels: in the process, in Redis, and in SQL,
+// which has the truth. Records are versioned, and a copy is replaced only by a newer
+// one, at each level, by readers and writers alike. So copies converge without locks,
+// and profiles can be read while Redis or SQL is away.
+//
+// A writer that dies before it has refreshed the copies is made up for by all
+// processes: each looks every second for the records that have changed (see follow.go).
 package directory
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
 	"stepboard/models"
+	"stepboard/services/batch"
 )
 
 const (
-	// cacheTTL bounds how long another replica shows a profile after a change.
-	cacheTTL = time.Minute
-	// cacheSize bounds the number of cached profiles, a few hundred bytes each.
-	cacheSize = 100_000
-	// loadTimeout bounds how long a ranking waits for profiles.
-	loadTimeout = 500 * time.Millisecond
-	// pauseAfterFailure is the time after a failed query during which profiles
-	// come from the cache alone.
-	pauseAfterFailure = 2 * time.Second
+	// queryItems is how many users one query looks up, and queryWorkers is how many
+	// queries may run at a time. They bound what a process asks of SQL after Redis
+	// has lost the records.
+	queryItems   = 1000
+	queryWorkers = 2
+	// readTimeout bounds how long a call waits for records.
+	readTimeout = 3 * time.Second
 )
 
-// Service stores and caches profiles. Safe for concurrent use.
+// Service maps user ids to row ids and holds profiles. Safe for concurrent use.
 type Service struct {
 	store  *Store
-	cache  *otter.Cache[models.RowID, models.Profile]
+	redis  *Copies
+	memory *memory
 	log    *slog.Logger
-	paused atomic.Int64 // Unix nanoseconds until which nothing is loaded
+	stats  Stats
+	// resolves looks up and creates users by user id, loads reads records by row id.
+	resolves *batch.Batcher[*resolve]
+	loads    *batch.Batcher[*load]
+	changes  *changes
+	// handedOut is nil until the row ids were first read.
+	handedOut atomic.Pointer[handedOut]
+	noted     Counters // the counters that Redis has; only follow uses it
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
 }
 
-// New returns a service. The caller must call Close.
-func New(store *Store, log *slog.Logger) *Service {
-	return &Service{
-		store: store,
-		cache: otter.Must(&otter.Options[models.RowID, models.Profile]{
-			MaximumSize:      cacheSize,
-			ExpiryCalculator: otter.ExpiryWriting[models.RowID, models.Profile](cacheTTL),
-		}),
-		log: log,
+// Options holds what New needs.
+type Options struct {
+	Store  *Store
+	Copies *Copies
+	// Memory is the largest size of the copies in the process, in bytes.
+	Memory int64
+	Log    *slog.Logger
+}
+
+// New returns a service. Methods that miss in the process and in Redis wait until
+// Start has been called. The caller must call Close.
+func New(o Options) *Service {
+	s := &Service{store: o.Store, redis: o.Copies, memory: newMemory(o.Memory), log: o.Log, changes: newChanges()}
+	s.resolves = batch.New(queryItems, queryWorkers, s.runResolves)
+	s.loads = batch.New(queryItems, queryWorkers, s.runLoads)
+	return s
+}
+
+// Start starts the queries of the process, and following the changes of others,
+// until Close, even if ctx ends. It must be called once.
+func (s *Service) Start(ctx context.Context) {
+	s.resolves.Start()
+	s.loads.Start()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = cancel
+	s.running.Go(func() { s.follow(ctx) })
+}
+
+// Close ends what Start has started.
+func (s *Service) Close() {
+	if s.stop != nil {
+		s.stop()
+	}
+	s.resolves.Close()
+	s.loads.Close()
+	s.running.Wait()
+	s.memory.close()
+}
+
+// Find returns the row id of each user, by position; 0 for users that do not exist.
+// No round trip for users that the process has found before, otherwise one to Redis,
+// and one query for those that Redis lacks. CodeUnavailable if Redis and SQL are away.
+func (s *Service) Find(ctx context.Context, users ...models.UserID) ([]models.RowID, error) {
+	return s.resolveAll(ctx, users, false)
+}
+
+// FindOne is Find for one user.
+func (s *Service) FindOne(ctx context.Context, user models.UserID) (models.RowID, error) {
+	rows, err := s.resolveAll(ctx, []models.UserID{user}, false)
+	if err != nil {
+		return 0, err
+	}
+	return rows[0], nil
+}
+
+// Ensure returns the row id of each user, by position, and creates the users that do
+// not exist. It costs what Find costs, and one transaction if users are created. A
+// user that was created stays, whatever becomes of the caller's own change.
+func (s *Service) Ensure(ctx context.Context, users ...models.UserID) ([]models.RowID, error) {
+	return s.resolveAll(ctx, users, true)
+}
+
+func (s *Service) resolveAll(ctx context.Context, users []models.UserID, create bool) ([]models.RowID, error) {
+	rows := make([]models.RowID, len(users))
+	var missing []int // positions
+	for i, user := range users {
+		if rows[i] = s.memory.row(user); rows[i] == 0 {
+			missing = append(missing, i)
+		}
+	}
+	s.stats.IDs.Process.Add(int64(len(users) - len(missing)))
+	if len(missing) == 0 {
+		return rows, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	missing, redisErr := s.findInRedis(ctx, users, rows, missing)
+	if len(missing) == 0 {
+		return rows, nil
+	}
+	waiting := make([]*resolve, 0, len(missing))
+	byUser := make(map[models.UserID]*resolve, len(missing))
+	for _, i := range missing {
+		if byUser[users[i]] == nil {
+			r := &resolve{User: User{ID: users[i]}, create: create}
+			byUser[users[i]] = r
+			waiting = append(waiting, r)
+		}
+	}
+	if err := s.resolves.Submit(ctx, waiting); err != nil {
+		return nil, models.Unavailable("look up users", errors.Join(err, redisErr))
+	}
+	for _, i := range missing {
+		rows[i] = byUser[users[i]].row
+	}
+	return rows, nil
+}
+
+// findInRedis fills in the rows of the users at the given positions that Redis has,
+// and returns the positions that are left.
+func (s *Service) findInRedis(ctx context.Context, users []models.UserID, rows []models.RowID, missing []int) ([]int, error) {
+	asked := make([]models.UserID, len(missing))
+	for i, position := range missing {
+		asked[i] = users[position]
+	}
+	found, err := s.redis.rows(ctx, asked)
+	if err != nil {
+		return missing, err
+	}
+	left := missing[:0]
+	for i, position := range missing {
+		if rows[position] = found[i]; found[i] == 0 {
+			left = append(left, position)
+			continue
+		}
+		s.memory.putRow(asked[i], found[i])
+	}
+	s.stats.IDs.Redis.Add(int64(len(asked) - len(left)))
+	return left, nil
+}
+
+// resolve is the lookup of one user in SQL.
+type resolve struct {
+	User
+	create bool
+	// row is the result; 0 if the user does not exist. Nobody reads it before the
+	// query is over.
+	row models.RowID
+}
+
+// runResolves looks up users, and creates those that are missing and are to be
+// created. One query, or one transaction of three statements if users are created.
+func (s *Service) runResolves(ctx context.Context, list []*resolve) []error {
+	users := make([]models.UserID, len(list))
+	for i, r := range list {
+		users[i] = r.ID
+	}
+	s.stats.Queries.Add(1)
+	records, err := s.store.byUser(ctx, users)
+	if err != nil {
+		return failed(len(list), models.Unavailable("look up users", err))
+	}
+	s.stats.IDs.SQL.Add(int64(len(list)))
+	var unknown []User
+	for _, r := range list {
+		if _, ok := records[r.ID]; !ok && r.create {
+			unknown = append(unknown, r.User)
+		}
+	}
+	if len(unknown) > 0 {
+		s.stats.Queries.Add(1)
+		created, err := s.store.create(ctx, unknown)
+		if err != nil {
+			return failed(len(list), models.Unavailable("create users", err))
+		}
+		s.stats.Created.Add(int64(len(created)))
+		var highest models.RowID
+		for _, record := range created {
+			records[record.User] = record
+			highest = max(highest, record.Row)
+		}
+		if err := s.redis.raiseHighest(ctx, Counters{Row: highest}); err != nil {
+			s.log.WarnContext(ctx, "the highest row id is stored in Redis later", "error", err)
+		}
+	}
+	copies := make([]models.Record, 0, len(records))
+	for _, r := range list {
+		if record, ok := records[r.ID]; ok {
+			r.row = record.Row
+			s.memory.putRow(r.ID, record.Row)
+			copies = append(copies, record)
+		}
+	}
+	s.keep(ctx, copies)
+	return nil
+}
+
+// Records returns the record of each user, by position. A record without a user id
+// means that no such user exists. No round trip for users whose records the process
+// has, otherwise one to Redis, and one query for those that Redis lacks.
+// CodeUnavailable if a record can't be read, because Redis and SQL are away.
+func (s *Service) Records(ctx context.Context, rows []models.RowID) ([]models.Record, error) {
+	records := make([]models.Record, len(rows))
+	var missing []int // positions
+	for i, row := range rows {
+		var ok bool
+		if records[i], ok = s.memory.record(row); !ok {
+			missing = append(missing, i)
+		}
+	}
+	s.stats.Records.Process.Add(int64(len(rows) - len(missing)))
+	if len(missing) == 0 {
+		return records, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	missing, redisErr := s.recordsInRedis(ctx, rows, records, missing)
+	if len(missing) == 0 {
+		return records, nil
+	}
+	waiting := make([]*load, 0, len(missing))
+	byRow := make(map[models.RowID]*load, len(missing))
+	for _, i := range missing {
+		if byRow[rows[i]] == nil {
+			l := &load{row: rows[i]}
+			byRow[rows[i]] = l
+			waiting = append(waiting, l)
+		}
+	}
+	if err := s.loads.Submit(ctx, waiting); err != nil {
+		return nil, models.Unavailable("read profiles", errors.Join(err, redisErr))
+	}
+	for _, i := range missing {
+		records[i] = byRow[rows[i]].record
+	}
+	return records, nil
+}
+
+// recordsInRedis fills in the records of the rows at the given positions that Redis
+// has, and returns the positions that are left.
+func (s *Service) recordsInRedis(ctx context.Context, rows []models.RowID, records []models.Record, missing []int) ([]int, error) {
+	asked := make([]models.RowID, 0, len(missing))
+	for _, position := range missing {
+		if !slices.Contains(asked, rows[position]) { // of a page, so there are few
+			asked = append(asked, rows[position])
+		}
+	}
+	found, err := s.redis.records(ctx, asked)
+	if err != nil {
+		return missing, err
+	}
+	left := missing[:0]
+	for _, position := range missing {
+		record := found[slices.Index(asked, rows[position])]
+		if record.User == "" || s.changes.newer(record) {
+			left = append(left, position)
+			continue
+		}
+		records[position] = record
+		s.memory.put(record)
+	}
+	s.stats.Records.Redis.Add(int64(len(missing) - len(left)))
+	return left, nil
+}
+
+// load is the reading of one record from SQL.
+type load struct {
+	row models.RowID
+	// record is the result; nobody reads it before the query is over.
+	record models.Record
+}
+
+// runLoads reads records. One query.
+func (s *Service) runLoads(ctx context.Context, list []*load) []error {
+	rows := make([]models.RowID, len(list))
+	for i, l := range list {
+		rows[i] = l.row
+	}
+	s.stats.Queries.Add(1)
+	records, err := s.store.byRow(ctx, rows)
+	if err != nil {
+		return failed(len(list), models.Unavailable("read profiles", err))
+	}
+	s.stats.Records.SQL.Add(int64(len(list)))
+	copies := make([]models.Record, 0, len(records))
+	for _, l := range list {
+		if record, ok := records[l.row]; ok {
+			l.record = record
+			copies = append(copies, record)
+		}
+	}
+	s.keep(ctx, copies)
+	return nil
+}
+
+// keep stores copies of records in the process and in Redis. If Redis is away they
+// are missing there, and the next process loads them again.
+func (s *Service) keep(ctx context.Context, records []models.Record) {
+	for _, record := range records {
+		s.memory.put(record)
+	}
+	if err := s.redis.store(ctx, records); err != nil {
+		s.log.WarnContext(ctx, "records of users could not be stored in Redis", "users", len(records), "error", err)
 	}
 }
 
-// Close stops the cache's goroutines.
-func (s *Service) Close() { s.cache.StopAllGoroutines() }
-
 // Get returns a user's profile as it is stored; that of an unknown user is empty. One
-// query, which the cache does not spare: a profile that is edited must be the latest.
-func (s *Service) Get(ctx context.Context, user models.RowID) (models.Profile, error) {
-	profiles, err := s.store.profiles(ctx, []models.RowID{user})
+// query, which the copies do not spare: a profile that is edited must be the latest.
+func (s *Service) Get(ctx context.Context, user models.UserID) (models.Profile, error) {
+	records, err := s.store.byUser(ctx, []models.UserID{user})
 	if err != nil {
 		return models.Profile{}, models.Unavailable("read profile", err)
 	}
-	return profiles[user], nil
+	return records[user].Profile, nil
 }
 
 // Put sets a user's profile, creates the user if necessary, and returns the profile
-// as it is stored: its nickname is normalized. This replica shows it at once,
-// others within a minute. CodeValidationFailed if the profile is invalid.
-func (s *Service) Put(ctx context.Context, user models.RowID, p models.Profile) (models.Profile, error) {
+// as it is stored: its nickname is normalized. This process shows it at once, others
+// within 2 seconds. CodeValidationFailed if the profile is invalid.
+func (s *Service) Put(ctx context.Context, user models.UserID, p models.Profile) (models.Profile, error) {
 	p, err := normalized(p)
 	if err != nil {
 		return models.Profile{}, err
 	}
-	if err := s.store.put(ctx, user, p); err != nil {
+	rows, err := s.Ensure(ctx, user)
+	if err != nil {
+		return models.Profile{}, err
+	}
+	record, err := s.store.put(ctx, rows[0], p)
+	if err != nil {
 		return models.Profile{}, models.Unavailable("store profile", err)
 	}
-	s.cache.Invalidate(user)
+	s.changes.add(record)
+	s.keep(context.WithoutCancel(ctx), []models.Record{record})
 	return p, nil
 }
 
-// Create creates users that do not exist yet, with the given profiles, which may
-// be empty. Users that exist keep their profiles. One statement for each 200 users.
-func (s *Service) Create(ctx context.Context, profiles map[models.RowID]models.Profile) error {
-	rows := make([]models.User, 0, len(profiles))
-	for id, p := range profiles {
-		if p != (models.Profile{}) {
+// User is a user with the profile that it is created with, which may be empty.
+type User struct {
+	ID models.UserID
+	models.Profile
+}
+
+// Create creates users with their profiles, and returns the row of each, by position.
+// Users that exist keep their profiles. A query and an insert for each thousand users.
+// CodeValidationFailed if a profile is neither empty nor valid; then some users may have
+// been created.
+func (s *Service) Create(ctx context.Context, users []User) ([]models.RowID, error) {
+	rows := make([]models.RowID, 0, len(users))
+	for chunk := range slices.Chunk(users, queryItems) {
+		list := make([]*resolve, len(chunk))
+		for i, user := range chunk {
 			var err error
-			if p, err = normalized(p); err != nil {
-				return err
-			}
-		}
-		rows = append(rows, models.User{UserID: id, Nickname: p.Nickname, AvatarURL: p.AvatarURL})
-	}
-	// Ascending ids avoid deadlocks between concurrent calls.
-	slices.SortFunc(rows, func(a, b models.User) int { return cmp.Compare(a.UserID, b.UserID) })
-	if err := s.store.create(ctx, rows); err != nil {
-		return models.Unavailable("create users", err)
-	}
-	return nil
-}
-
-// Profiles returns the profile of each user, by position. The profile of an
-// unknown user is empty. At most one query, for the users that are not in the
-// cache. If it fails, their profiles are empty too: a ranking without names is
-// better than none.
-func (s *Service) Profiles(ctx context.Context, ids []models.RowID) []models.Profile {
-	profiles := make([]models.Profile, len(ids))
-	var missing []models.RowID
-	for i, id := range ids {
-		p, ok := s.cache.GetIfPresent(id)
-		if !ok {
-			missing = append(missing, id)
-			continue
-		}
-		profiles[i] = p
-	}
-	if len(missing) == 0 || time.Now().UnixNano() < s.paused.Load() {
-		return profiles
-	}
-	loaded, err := s.load(ctx, missing)
-	if err != nil {
-		if ctx.Err() == nil {
-			s.paused.Store(time.Now().Add(pauseAfterFailure).UnixNano())
-			s.log.WarnContext(ctx, "rankings go without names that are not cached", "error", err)
-		}
-		return profiles
-	}
-	for i, id := range ids {
-		if p, ok := loaded[id]; ok {
-			profiles[i] = p
-		}
-	}
-	return profiles
-}
-
-// load reads profiles into the cache. The cache discards a profile that was
-// invalidated while it was read.
-func (s *Service) load(ctx context.Context, ids []models.RowID) (map[models.RowID]models.Profile, error) {
-	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
-	defer cancel()
-	return s.cache.BulkGet(ctx, ids, otter.BulkLoaderFunc[models.RowID, models.Profile](
-		func(ctx context.Context, ids []models.RowID) (map[models.RowID]models.Profile, error) {
-			profiles, err := s.store.profiles(ctx, ids)
-			if err != nil {
-				return nil, err
-			}
-			// Users that do not exist are cached, too.
-			for _, id := range ids {
-				if _, ok := profiles[id]; !ok {
-					profiles[id] = models.Profile{}
+			if user.Profile != (models.Profile{}) {
+				if user.Profile, err = normalized(user.Profile); err != nil {
+					return nil, err
 				}
 			}
-			return profiles, nil
-		}))
+			list[i] = &resolve{User: user, create: true}
+		}
+		if err := s.resolves.Submit(ctx, list); err != nil {
+			return nil, models.Unavailable("create users", err)
+		}
+		for _, r := range list {
+			rows = append(rows, r.row)
+		}
+	}
+	return rows, nil
+}
+
+// failed returns the error of a batch for each of its items.
+func failed(n int, err error) []error {
+	errs := make([]error, n)
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
 }

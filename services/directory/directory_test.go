@@ -1,173 +1,353 @@
 package directory_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/directory"
 )
 
-func TestProfiles(t *testing.T) {
+// newService returns the directory of one process on the stores.
+func newService(t testing.TB, env *testenv.Env) *directory.Service {
+	t.Helper()
+	return newServiceWith(t, env, 64_000_000)
+}
+
+func newServiceWith(t testing.TB, env *testenv.Env, memory int64) *directory.Service {
+	t.Helper()
+	s := directory.New(directory.Options{
+		Store: directory.NewStore(env.Gorm, env.Pool), Copies: directory.NewCopies(env.Redis, env.Keys), Memory: memory, Log: env.Log,
+	})
+	s.Start(t.Context())
+	t.Cleanup(s.Close)
+	return s
+}
+
+// oddIDs are user ids of several shapes, among them those that have a meaning in
+// patterns, paths, SQL and Redis.
+var oddIDs = []models.UserID{
+	"1", "01", "-1", "9223372036854775808", "c56a4180-65aa-42ec-a945-5fd21dec0538", "C56A4180-65AA-42EC-A945-5FD21DEC0538",
+	"auth0|5f7c8ec7", "a/b", "a%2Fb", "{1}", "}", "*", "?", "[a]", "\\", "'", `"`, "a,b", "$1", "null", "NULL", "...", "~",
+}
+
+// Users are found by exactly their own id, at each level, and are not created by
+// being looked for.
+func TestFindAndEnsure(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		service := directory.New(directory.NewStore(env.Gorm), env.Log)
-		defer service.Close()
-		ctx := t.Context()
-		ann := models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a.png"}
-		if _, err := service.Put(ctx, 1, ann); err != nil {
-			t.Fatal(err)
+		s := newService(t, env)
+		if rows := testenv.Must(s.Find(t.Context(), oddIDs...)); slices.Max(rows) != 0 {
+			t.Fatalf("found %v in an empty directory", rows)
 		}
-		got := service.Profiles(ctx, []models.RowID{2, 1, 1})
-		if got[0] != (models.Profile{}) || got[1] != ann || got[2] != ann {
-			t.Errorf("profiles %v", got)
+		rows := testenv.Must(s.Ensure(t.Context(), oddIDs...))
+		if distinct := slices.Compact(slices.Sorted(slices.Values(rows))); len(distinct) != len(oddIDs) || distinct[0] == 0 {
+			t.Fatalf("rows %v", rows)
 		}
-		for user, want := range map[models.RowID]models.Profile{1: ann, 2: {}} {
-			if p, err := service.Get(ctx, user); err != nil || p != want {
-				t.Errorf("user %v has the profile %v, %v", user, p, err)
+		for name, other := range map[string]*directory.Service{"the same process": s, "another process": newService(t, env)} {
+			for _, find := range []func() ([]models.RowID, error){
+				func() ([]models.RowID, error) { return other.Find(t.Context(), oddIDs...) },
+				func() ([]models.RowID, error) { return other.Ensure(t.Context(), oddIDs...) },
+			} {
+				if got := testenv.Must(find()); !slices.Equal(got, rows) {
+					t.Errorf("%s finds %v, want %v", name, got, rows)
+				}
+			}
+			for i, r := range testenv.Must(other.Records(t.Context(), rows)) {
+				if r.User != oddIDs[i] || r.Row != rows[i] {
+					t.Errorf("%s has %v as record of %s", name, r, oddIDs[i])
+				}
 			}
 		}
-		// A change shows at once on the replica that made it, also for a user that
-		// was cached as unknown.
-		for _, id := range []models.RowID{1, 2} {
-			changed := models.Profile{Nickname: "Новое имя " + id.String()}
-			if _, err := service.Put(ctx, id, changed); err != nil {
-				t.Fatal(err)
-			}
-			if got := service.Profiles(ctx, []models.RowID{id}); got[0] != changed {
-				t.Errorf("user %v is shown as %v", id, got[0])
-			}
+		// The same user twice in one call, and one that does not exist.
+		twice := testenv.Must(s.Ensure(t.Context(), "new", "1", "new"))
+		if twice[0] != twice[2] || twice[1] != rows[0] || twice[0] == 0 {
+			t.Errorf("rows %v", twice)
 		}
-		// Create does not change existing profiles.
-		if err := service.Create(ctx, map[models.RowID]models.Profile{1: {Nickname: "Eve"}, 3: {}}); err != nil {
-			t.Fatal(err)
-		}
-		if got := service.Profiles(ctx, []models.RowID{1}); got[0].Nickname != "Новое имя 1" {
-			t.Errorf("user 1 became %v", got[0])
+		if records := testenv.Must(s.Records(t.Context(), []models.RowID{twice[0], 1 << 40})); records[0].User != "new" || records[1].User != "" {
+			t.Errorf("records %v", records)
 		}
 	})
 }
 
-// Profiles that were read once come from the cache.
-func TestProfilesAreCached(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		service := directory.New(directory.NewStore(env.Gorm), env.Log)
-		defer service.Close()
-		if _, err := service.Put(t.Context(), 1, models.Profile{Nickname: "Ann"}); err != nil {
-			t.Fatal(err)
-		}
-		service.Profiles(t.Context(), []models.RowID{1, 2})
-		if err := env.SQL.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if got := service.Profiles(t.Context(), []models.RowID{1, 2, 3}); got[0].Nickname != "Ann" || got[1] != (models.Profile{}) || got[2] != (models.Profile{}) {
-			t.Errorf("profiles %v", got)
-		}
-		if _, err := service.Put(t.Context(), 1, models.Profile{Nickname: "Bea"}); models.CodeOf(err) != models.CodeUnavailable {
-			t.Errorf("put: %v", err)
-		}
-	})
-}
-
-func TestProfileRules(t *testing.T) {
-	t.Parallel()
-	env := testenv.Embedded(t)
-	service := directory.New(directory.NewStore(env.Gorm), env.Log)
-	defer service.Close()
-	tests := []struct {
-		name    string
-		profile models.Profile
-		ok      bool
-	}{
-		{"a plain name", models.Profile{Nickname: "Ann"}, true},
-		{"64 characters of 4 bytes", models.Profile{Nickname: strings.Repeat("🏃", 64)}, true},
-		{"markup and right-to-left text", models.Profile{Nickname: "<script>שלום"}, true},
-		{"Vietnamese, Thai, Hindi and vowel points", models.Profile{Nickname: "Nguyễn ปู่ หิ้ว क्षि שָׁלוֹם"}, true},
-		{"an emoji with a variation selector", models.Profile{Nickname: "\u2764\ufe0f"}, true},
-		{"a Chinese name with an ideographic space", models.Profile{Nickname: "王\u3000小明"}, true},
-		{"4 marks in a row", models.Profile{Nickname: "1" + strings.Repeat("\u0323\u0307", 2)}, true},
-		{"64 characters once they are composed", models.Profile{Nickname: strings.Repeat("e\u0301", 64)}, true},
-		{"a bidi override", models.Profile{Nickname: "Ann\u202egnp"}, false},
-		{"a bidi isolate", models.Profile{Nickname: "Ann\u2066"}, false},
-		{"zero-width characters", models.Profile{Nickname: "Ann\u200b"}, false},
-		{"a zero-width joiner", models.Profile{Nickname: "A\u200dnn"}, false},
-		{"a byte order mark", models.Profile{Nickname: "\ufeffAnn"}, false},
-		{"a soft hyphen", models.Profile{Nickname: "An\u00adn"}, false},
-		{"tags", models.Profile{Nickname: "Ann\U000e0041\U000e007f"}, false},
-		{"a line separator", models.Profile{Nickname: "Ann\u2028Bob"}, false},
-		{"5 marks in a row", models.Profile{Nickname: "1" + strings.Repeat("\u0323\u0307", 2) + "\u0323"}, false},
-		{"only fillers", models.Profile{Nickname: "\u3164\u115f\u2800"}, false},
-		{"only marks", models.Profile{Nickname: "\u0301\ufe0f"}, false},
-		{"only wide spaces", models.Profile{Nickname: "\u3000\u00a0"}, false},
-		{"only unassigned characters", models.Profile{Nickname: "\u0378"}, false},
-		{"an avatar", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a.png?x=1"}, true},
-		{"no name", models.Profile{}, false},
-		{"only spaces", models.Profile{Nickname: "  "}, false},
-		{"65 characters", models.Profile{Nickname: strings.Repeat("a", 65)}, false},
-		{"a control character", models.Profile{Nickname: "a\x00b"}, false},
-		{"a line break", models.Profile{Nickname: "a\nb"}, false},
-		{"no UTF-8", models.Profile{Nickname: "a\xff"}, false},
-		{"an avatar of another scheme", models.Profile{Nickname: "Ann", AvatarURL: "javascript:alert(1)"}, false},
-		{"an avatar without a host", models.Profile{Nickname: "Ann", AvatarURL: "https:///a.png"}, false},
-		{"an avatar with a password", models.Profile{Nickname: "Ann", AvatarURL: "https://ann:secret@example.com/a.png"}, false},
-		{"an avatar with a user", models.Profile{Nickname: "Ann", AvatarURL: "https://ann@example.com/a.png"}, false},
-		{"an avatar with double quotes", models.Profile{Nickname: "Ann", AvatarURL: `https://example.com/"onload="x`}, false},
-		{"an avatar with a quote", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a.png?'x"}, false},
-		{"an avatar with angle brackets", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/#<b>"}, false},
-		{"an avatar too long", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/" + strings.Repeat("a", 2048)}, false},
-	}
-	for _, tt := range tests {
-		_, err := service.Put(t.Context(), 1, tt.profile)
-		if tt.ok != (err == nil) || (err != nil && models.CodeOf(err) != models.CodeValidationFailed) {
-			t.Errorf("%s: %v", tt.name, err)
-		}
-	}
-}
-
-// Two ways to write a name become the same text.
-func TestNicknamesAreNormalized(t *testing.T) {
-	t.Parallel()
-	env := testenv.Embedded(t)
-	service := directory.New(directory.NewStore(env.Gorm), env.Log)
-	defer service.Close()
-	want := models.Profile{Nickname: "Rémi"}
-	if got, err := service.Put(t.Context(), 1, models.Profile{Nickname: "Re\u0301mi"}); err != nil || got != want {
-		t.Errorf("Put returns %q, %v", got, err)
-	}
-	if err := service.Create(t.Context(), map[models.RowID]models.Profile{2: {Nickname: "Re\u0301mi"}}); err != nil {
-		t.Fatal(err)
-	}
-	for i, got := range service.Profiles(t.Context(), []models.RowID{1, 2}) {
-		if got != want {
-			t.Errorf("user %d is stored as %q", i+1, got)
-		}
-	}
-}
-
-// Concurrent imports of the same users don't deadlock. They would if each created
-// the users in an order of its own.
-func TestConcurrentCreates(t *testing.T) {
+// A thousand first writes of one user at the same time make one user, in several
+// processes; and so do writes of many users in different orders. Row ids are nearly
+// without gaps.
+func TestConcurrentCreation(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	service := directory.New(directory.NewStore(env.Gorm), env.Log)
-	defer service.Close()
-	const writers, each = 4, 400
-	for round := range 5 {
-		var wg sync.WaitGroup
-		for range writers {
-			profiles := make(map[models.RowID]models.Profile)
-			for i := range each {
-				profiles[models.RowID(round*each+i+1)] = models.Profile{}
+	processes := []*directory.Service{newService(t, env), newService(t, env), newService(t, env)}
+	const writers = 1000
+	rows := make([]models.RowID, writers)
+	var wg sync.WaitGroup
+	for i := range rows {
+		wg.Go(func() {
+			rows[i] = testenv.Must(processes[i%len(processes)].Ensure(t.Context(), "somebody"))[0]
+		})
+	}
+	wg.Wait()
+	if distinct := slices.Compact(slices.Sorted(slices.Values(rows))); len(distinct) != 1 || distinct[0] == 0 {
+		t.Errorf("%d rows: %v", len(distinct), distinct)
+	}
+	const many = 2000
+	ids := make([]models.UserID, many)
+	for i := range ids {
+		ids[i] = models.UserID(fmt.Sprintf("user-%d", i*7919%many))
+	}
+	var results [6][]models.RowID
+	for i := range results {
+		wg.Go(func() {
+			mine := slices.Clone(ids)
+			if i%2 == 1 {
+				slices.Reverse(mine)
 			}
-			wg.Go(func() {
-				if err := service.Create(t.Context(), profiles); err != nil {
-					t.Error(err)
-				}
-			})
+			results[i] = testenv.Must(processes[i%len(processes)].Ensure(t.Context(), mine...))
+			if i%2 == 1 {
+				slices.Reverse(results[i])
+			}
+		})
+	}
+	wg.Wait()
+	for i, got := range results {
+		if !slices.Equal(got, results[0]) {
+			t.Errorf("process %d has other rows than the first", i)
 		}
-		wg.Wait()
+	}
+	var count, highest int64
+	if err := env.Gorm.Raw("SELECT count(*), max(user_id) FROM users").Row().Scan(&count, &highest); err != nil {
+		t.Fatal(err)
+	}
+	// Each process that loses a race for the same users wastes at most those.
+	if count != many+1 || highest > 3*(many+1) {
+		t.Errorf("%d users, the highest row id is %d", count, highest)
+	}
+}
+
+// Creating a thousand users takes a handful of statements.
+func TestCreationInBulk(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	s := newService(t, env)
+	users := make([]directory.User, 1000)
+	for i := range users {
+		users[i] = directory.User{ID: models.UserID(fmt.Sprint("bulk-", i)), Profile: models.Profile{Nickname: fmt.Sprint("Ann ", i)}}
+	}
+	before := env.Pool.Stat().AcquireCount()
+	rows := testenv.Must(s.Create(t.Context(), users))
+	// The process also looks for changes once a second: 4 statements each time.
+	if n := env.Pool.Stat().AcquireCount() - before; n > 50 {
+		t.Errorf("%d statements", n)
+	}
+	if again := testenv.Must(s.Create(t.Context(), users)); !slices.Equal(again, rows) {
+		t.Error("the same users again have other rows")
+	}
+	if r := testenv.Must(newService(t, env).Records(t.Context(), rows[999:])); r[0].Nickname != "Ann 999" || r[0].User != "bulk-999" {
+		t.Errorf("record %v", r)
+	}
+	var highest int64
+	if err := env.Gorm.Raw("SELECT max(user_id) FROM users").Row().Scan(&highest); err != nil || highest != 1000 {
+		t.Errorf("the highest row id is %d, %v", highest, err)
+	}
+}
+
+// A profile that changed is seen at once by the process that has changed it, and by
+// the others soon, whether or not they have shown it before.
+func TestProfilesChange(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		one, two, three := newService(t, env), newService(t, env), newService(t, env)
+		row := testenv.Must(one.Ensure(t.Context(), "ann"))[0]
+		for round := range 3 {
+			want := models.Profile{Nickname: fmt.Sprint("Ann ", round), AvatarURL: "https://example.com/a.png"}
+			if got := testenv.Must(one.Put(t.Context(), "ann", want)); got != want {
+				t.Errorf("put returns %v", got)
+			}
+			if got := testenv.Must(two.Get(t.Context(), "ann")); got != want {
+				t.Errorf("get returns %v", got)
+			}
+			if got := profileOf(t, one, row); got != want {
+				t.Errorf("the writer shows %v, want %v", got, want)
+			}
+			testenv.Eventually(t, "the other process shows the change", func() bool { return profileOf(t, two, row) == want })
+		}
+		if got := profileOf(t, three, row); got.Nickname != "Ann 2" {
+			t.Errorf("a process that shows the user for the first time shows %v", got)
+		}
+	})
+}
+
+func profileOf(t testing.TB, s *directory.Service, row models.RowID) models.Profile {
+	t.Helper()
+	return testenv.Must(s.Records(t.Context(), []models.RowID{row}))[0].Profile
+}
+
+// A writer that dies after the commit leaves an old copy in Redis. Processes that have
+// a copy and those that have none show the new profile all the same.
+func TestAWriterDiesBeforeItRefreshesRedis(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		holder, other := newService(t, env), newService(t, env)
+		row := testenv.Must(holder.Ensure(t.Context(), "ann"))[0]
+		testenv.Must(holder.Put(t.Context(), "ann", models.Profile{Nickname: "Ann"}))
+		want := models.Profile{Nickname: "Bea"}
+		store := directory.NewStore(env.Gorm, env.Pool)
+		if err := directory.PutInSQL(t.Context(), store, row, want); err != nil {
+			t.Fatal(err)
+		}
+		testenv.Eventually(t, "the process with a copy shows the change", func() bool { return profileOf(t, holder, row) == want })
+		testenv.Eventually(t, "the process without a copy shows the change", func() bool { return profileOf(t, other, row) == want })
+		testenv.Eventually(t, "Redis has the change", func() bool {
+			return strings.Contains(env.Redis.Get(t.Context(), env.Keys.User(row)).Val(), "Bea")
+		})
+	})
+}
+
+// An old copy never replaces a newer one, in Redis and in the process.
+func TestOldCopiesLose(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		s := newService(t, env)
+		row := testenv.Must(s.Ensure(t.Context(), "ann"))[0]
+		key := env.Keys.User(row)
+		testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "Old"}))
+		old := env.Redis.Get(t.Context(), key).Val()
+		testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "New"}))
+		latest := env.Redis.Get(t.Context(), key).Val()
+		if err := directory.StoreInRedis(t.Context(), s, old); err != nil {
+			t.Fatal(err)
+		}
+		if got := env.Redis.Get(t.Context(), key).Val(); got != latest {
+			t.Errorf("redis has %q, want %q", got, latest)
+		}
+		// A Redis that went back in time has the old copy; the process that knows of
+		// the change does not believe it, even without a copy of its own.
+		if err := env.Redis.Set(t.Context(), key, old, time.Hour).Err(); err != nil {
+			t.Fatal(err)
+		}
+		directory.ForgetRecords(s)
+		if got := profileOf(t, s, row); got.Nickname != "New" {
+			t.Errorf("shows %v", got)
+		}
+	})
+}
+
+// While SQL is away, users that the process or Redis knows are found, with their names;
+// others are 503.
+func TestWithoutSQL(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		first := newService(t, env)
+		row := testenv.Must(first.Ensure(t.Context(), "ann"))[0]
+		testenv.Must(first.Put(t.Context(), "ann", models.Profile{Nickname: "Ann"}))
+		second := newService(t, env)
+		closeSQL(t, env)
+		for name, s := range map[string]*directory.Service{"the process": first, "redis": second} {
+			if rows, err := s.Ensure(t.Context(), "ann"); err != nil || rows[0] != row {
+				t.Errorf("%s: %v, %v", name, rows, err)
+			}
+			if got := profileOf(t, s, row); got.Nickname != "Ann" {
+				t.Errorf("%s shows %v", name, got)
+			}
+			if _, err := s.Ensure(t.Context(), "ann", "ben"); models.CodeOf(err) != models.CodeUnavailable {
+				t.Errorf("%s: an unknown user: %v", name, err)
+			}
+			if _, err := s.Records(t.Context(), []models.RowID{row, row + 1}); models.CodeOf(err) != models.CodeUnavailable {
+				t.Errorf("%s: an unknown record: %v", name, err)
+			}
+			if _, err := s.Put(t.Context(), "ann", models.Profile{Nickname: "Bea"}); models.CodeOf(err) != models.CodeUnavailable {
+				t.Errorf("%s: put: %v", name, err)
+			}
+		}
+	})
+}
+
+func closeSQL(t testing.TB, env *testenv.Env) {
+	t.Helper()
+	if env.Pool != nil {
+		env.Pool.Close()
+	}
+	if err := env.SQL.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// While Redis is away, users are found and created as before.
+func TestWithoutRedis(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		s := newService(t, env)
+		testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "Ann"}))
+		if err := env.Redis.Close(); err != nil {
+			t.Fatal(err)
+		}
+		rows := testenv.Must(s.Ensure(t.Context(), "ann", "ben"))
+		testenv.Must(s.Put(t.Context(), "ben", models.Profile{Nickname: "Ben"}))
+		directory.ForgetRecords(s)
+		records := testenv.Must(s.Records(t.Context(), rows))
+		if records[0].Nickname != "Ann" || records[1].Nickname != "Ben" {
+			t.Errorf("records %v", records)
+		}
+	})
+}
+
+// When Redis has lost all records, a process asks SQL for them in few statements,
+// however many calls need them at the same time.
+func TestNoStampede(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	const users = 3000
+	list := make([]directory.User, users)
+	for i := range list {
+		list[i] = directory.User{ID: models.UserID(fmt.Sprint("user-", i))}
+	}
+	rows := testenv.Must(newService(t, env).Create(t.Context(), list))
+	for _, row := range rows {
+		env.Redis.Del(t.Context(), env.Keys.User(row))
+	}
+	s := newService(t, env)
+	before := s.Stats().Queries.Load()
+	var wg sync.WaitGroup
+	const calls = 1000
+	for i := range calls {
+		wg.Go(func() {
+			page := make([]models.RowID, 50)
+			for j := range page {
+				page[j] = rows[(i*31+j*97)%users]
+			}
+			for j, r := range testenv.Must(s.Records(t.Context(), page)) {
+				if r.Row != page[j] || r.User == "" {
+					t.Errorf("record %v of row %d", r, page[j])
+				}
+			}
+		})
+	}
+	wg.Wait()
+	// A thousand calls with 50 misses each: every statement reads up to a thousand
+	// records, some of which another one has read meanwhile.
+	if n := s.Stats().Queries.Load() - before; n > 100 {
+		t.Errorf("%d statements for %d calls", n, calls)
+	}
+}
+
+// The process's copies stay within their memory, and what was dropped is read again.
+func TestMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	s := newServiceWith(t, env, 1_000_000)
+	list := make([]directory.User, 10_000)
+	for i := range list {
+		list[i] = directory.User{ID: models.UserID(fmt.Sprint("user-", i)), Profile: models.Profile{Nickname: fmt.Sprint("Ann ", i)}}
+	}
+	rows := testenv.Must(s.Create(t.Context(), list))
+	testenv.Eventually(t, "the copies fit into the memory", func() bool { return directory.Held(s) < 1_000_000/170 })
+	for i := 0; i < len(rows); i += 999 {
+		if got := profileOf(t, s, rows[i]); got != list[i].Profile {
+			t.Errorf("user %d is %v", i, got)
+		}
 	}
 }

@@ -3,57 +3,133 @@ package directory
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"stepboard/models"
 )
 
-// createBatch is the number of users that one statement creates.
-const createBatch = 200
-
-// Store stores profiles in table users. Safe for concurrent use.
+// Store keeps users in table users. Safe for concurrent use.
 type Store struct {
-	db *gorm.DB
+	db database
 }
 
-// NewStore returns a store on the database.
-func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
-
-// put writes a profile, and creates the user if necessary. One statement.
-func (s *Store) put(ctx context.Context, user models.RowID, p models.Profile) error {
-	row := models.User{UserID: user, Nickname: p.Nickname, AvatarURL: p.AvatarURL}
-	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{
-		Columns:   []clause.Column{{Name: "user_id"}},
-		DoUpdates: clause.AssignmentColumns([]string{"nickname", "avatar_url", "updated_at"}),
-	}).Create(&row).Error
-	if err != nil {
-		return fmt.Errorf("store profile: %w", err)
+// NewStore returns a store on the database. pool is the connection pool under db if
+// that is Postgres, and nil for the embedded database.
+func NewStore(db *gorm.DB, pool *pgxpool.Pool) *Store {
+	if pool == nil {
+		return &Store{&sqlite{db}}
 	}
-	return nil
+	return &Store{&postgres{pool}}
 }
 
-// profiles returns the profiles of those users that exist. One query.
-func (s *Store) profiles(ctx context.Context, ids []models.RowID) (map[models.RowID]models.Profile, error) {
-	var rows []models.User
-	err := s.db.WithContext(ctx).Select("user_id", "nickname", "avatar_url").Where("user_id IN ?", ids).Find(&rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("read profiles: %w", err)
-	}
-	profiles := make(map[models.RowID]models.Profile, len(rows))
-	for _, row := range rows {
-		profiles[row.UserID] = models.Profile{Nickname: row.Nickname, AvatarURL: row.AvatarURL}
-	}
-	return profiles, nil
+// database holds the statements of one kind of database.
+type database interface {
+	byUser(ctx context.Context, users []string) ([]models.Record, error)
+	byRow(ctx context.Context, rows []int64) ([]models.Record, error)
+	// insert creates those of the users that do not exist, in their order, and returns
+	// the ones that it has created.
+	insert(ctx context.Context, users []User) ([]models.Record, error)
+	put(ctx context.Context, row models.RowID, p models.Profile) (models.Record, error)
+	// changedSince returns row ids and versions of the records that changed since then.
+	changedSince(ctx context.Context, since time.Time) ([]models.Record, error)
+	now(ctx context.Context) (time.Time, error)
+	counters(ctx context.Context) (Counters, error)
+	gaps(ctx context.Context) ([]gap, error)
+	skip(ctx context.Context, to Counters) error
 }
 
-// create creates users that do not exist yet. Users that exist keep their
-// profiles. One statement for each createBatch users.
-func (s *Store) create(ctx context.Context, rows []models.User) error {
-	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).CreateInBatches(rows, createBatch).Error
+// byUser returns the records of those users that exist. One query.
+func (s *Store) byUser(ctx context.Context, users []models.UserID) (map[models.UserID]models.Record, error) {
+	list, err := s.db.byUser(ctx, texts(users))
 	if err != nil {
-		return fmt.Errorf("create users: %w", err)
+		return nil, fmt.Errorf("look up users: %w", err)
 	}
-	return nil
+	records := make(map[models.UserID]models.Record, len(list))
+	for _, r := range list {
+		records[r.User] = r
+	}
+	return records, nil
+}
+
+// byRow returns the records of those users that exist. One query.
+func (s *Store) byRow(ctx context.Context, rows []models.RowID) (map[models.RowID]models.Record, error) {
+	ids := make([]int64, len(rows))
+	for i, row := range rows {
+		ids[i] = int64(row)
+	}
+	list, err := s.db.byRow(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read users: %w", err)
+	}
+	records := make(map[models.RowID]models.Record, len(list))
+	for _, r := range list {
+		records[r.Row] = r
+	}
+	return records, nil
+}
+
+// create creates users, none of whom existed a moment ago, and returns the records of
+// all of them. One statement, and a query if another process has created some
+// meanwhile. Ascending ids avoid deadlocks between processes. Looking first avoids
+// gaps: an insert that meets an existing row has taken a row id already.
+func (s *Store) create(ctx context.Context, users []User) ([]models.Record, error) {
+	slices.SortStableFunc(users, func(a, b User) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	users = slices.CompactFunc(users, func(a, b User) bool { return a.ID == b.ID })
+	created, err := s.db.insert(ctx, users)
+	if err != nil {
+		return nil, fmt.Errorf("create users: %w", err)
+	}
+	if len(created) == len(users) {
+		return created, nil
+	}
+	ids := make([]string, len(users))
+	for i, user := range users {
+		ids[i] = string(user.ID)
+	}
+	all, err := s.db.byUser(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("look up users: %w", err)
+	}
+	return all, nil
+}
+
+// put sets the profile of a user that exists, and returns the record. One statement.
+func (s *Store) put(ctx context.Context, row models.RowID, p models.Profile) (models.Record, error) {
+	r, err := s.db.put(ctx, row, p)
+	if err != nil {
+		return models.Record{}, fmt.Errorf("store profile: %w", err)
+	}
+	return r, nil
+}
+
+// changedSince returns row ids and versions of the records that changed since a moment
+// of the database's clock. One query.
+func (s *Store) changedSince(ctx context.Context, since time.Time) ([]models.Record, error) {
+	list, err := s.db.changedSince(ctx, since)
+	if err != nil {
+		return nil, fmt.Errorf("look for changed users: %w", err)
+	}
+	return list, nil
+}
+
+// now returns the time of the database's clock.
+func (s *Store) now(ctx context.Context) (time.Time, error) {
+	now, err := s.db.now(ctx)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
+	}
+	return now, nil
+}
+
+func texts(users []models.UserID) []string {
+	list := make([]string, len(users))
+	for i, user := range users {
+		list[i] = string(user)
+	}
+	return list
 }

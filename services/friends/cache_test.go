@@ -9,7 +9,6 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/friends"
 )
 
 // Without Redis lists are read from SQL, and changes are refused, because other
@@ -65,19 +64,19 @@ func TestARepeatedChangeRemovesStaleSets(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		friends bool // after the change
-		change  func(context.Context, *friends.Service) error
+		change  func(context.Context, numbered) error
 	}{
-		{"remove", false, func(ctx context.Context, s *friends.Service) error { return s.Remove(ctx, user, other) }},
-		{"accept", true, func(ctx context.Context, s *friends.Service) error { return s.Accept(ctx, user, other) }},
-		{"request", true, func(ctx context.Context, s *friends.Service) error {
+		{"remove", false, func(ctx context.Context, s numbered) error { return s.Remove(ctx, user, other) }},
+		{"accept", true, func(ctx context.Context, s numbered) error { return s.Accept(ctx, user, other) }},
+		{"request", true, func(ctx context.Context, s numbered) error {
 			_, _, err := s.SendRequest(ctx, user, other)
 			return err
 		}},
-		{"replace", true, func(ctx context.Context, s *friends.Service) error {
+		{"replace", true, func(ctx context.Context, s numbered) error {
 			return s.Replace(ctx, user, []models.RowID{other})
 		}},
-		{"replace by nobody", false, func(ctx context.Context, s *friends.Service) error { return s.Replace(ctx, user, nil) }},
-		{"import", true, func(ctx context.Context, s *friends.Service) error {
+		{"replace by nobody", false, func(ctx context.Context, s numbered) error { return s.Replace(ctx, user, nil) }},
+		{"import", true, func(ctx context.Context, s numbered) error {
 			_, _, err := s.Import(ctx, []models.Edge{{A: user, B: other}})
 			return err
 		}},
@@ -86,6 +85,7 @@ func TestARepeatedChangeRemovesStaleSets(t *testing.T) {
 			t.Parallel()
 			testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 				service, ctx := newService(t, env), t.Context()
+				exist(t, env, user, other)
 				lists := map[models.RowID][]models.RowID{user: {}, other: {}}
 				stale := map[models.RowID]models.RowID{user: other, other: user}
 				if tt.friends {

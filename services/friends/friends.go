@@ -15,13 +15,23 @@ import (
 
 // Service keeps the friend graph. Safe for concurrent use.
 type Service struct {
-	store *Store
-	sets  *cache.Sets[models.RowID]
+	store     *Store
+	sets      *cache.Sets[models.RowID]
+	directory Directory
+}
+
+// Directory maps users to their rows. Implemented by directory.Service.
+type Directory interface {
+	// Find returns the row of each user, by position; 0 for users that do not exist.
+	// CodeUnavailable if a store is away.
+	Find(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
+	// Ensure is like Find, and creates those users that do not exist.
+	Ensure(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
 }
 
 // New returns a service, which caches friend sets in the given store.
-func New(store *Store, sets *cache.Store, log *slog.Logger) *Service {
-	return &Service{store: store, sets: cache.New(sets, keys.Friends, store.ids, log)}
+func New(store *Store, sets *cache.Store, directory Directory, log *slog.Logger) *Service {
+	return &Service{store: store, sets: cache.New(sets, keys.Friends, store.ids, log), directory: directory}
 }
 
 // IDs returns a user's friends, in no particular order. One round trip to Redis
@@ -36,14 +46,27 @@ func (s *Service) IDs(ctx context.Context, user models.RowID) ([]models.RowID, e
 	return ids, nil
 }
 
-// List returns a page of a user's friends, ordered by id, behind the given id.
-// One query.
-func (s *Service) List(ctx context.Context, user, after models.RowID, limit int) ([]Friend, error) {
-	page, err := s.store.list(ctx, user, after, limit)
+// List returns a page of a user's friends, ordered by row, behind the given row. A
+// user that does not exist has none. One query.
+func (s *Service) List(ctx context.Context, user models.UserID, after models.RowID, limit int) ([]Friend, error) {
+	row, err := s.find(ctx, user)
+	if err != nil || row == 0 {
+		return nil, err
+	}
+	page, err := s.store.list(ctx, row, after, limit)
 	if err != nil {
 		return nil, models.Unavailable("list friends", err)
 	}
 	return page, nil
+}
+
+// find returns a user's row; 0 if the user does not exist.
+func (s *Service) find(ctx context.Context, user models.UserID) (models.RowID, error) {
+	rows, err := s.directory.Find(ctx, user)
+	if err != nil {
+		return 0, err
+	}
+	return rows[0], nil
 }
 
 // change runs fn in a transaction and keeps the cached sets true: those of users
@@ -77,10 +100,10 @@ func (s *Service) change(ctx context.Context, fn func(*tx) error) error {
 
 // checkLimit returns CodeFriendLimit if one of the users can't have a further
 // friend.
-func checkLimit(counts map[models.RowID]int, users ...models.RowID) error {
-	for _, id := range users {
-		if counts[id] >= models.MaxFriends {
-			return models.Errorf(models.CodeFriendLimit, "user %v has %d friends already", id, models.MaxFriends)
+func checkLimit(locked map[models.RowID]lockedUser, users ...models.RowID) error {
+	for _, row := range users {
+		if user := locked[row]; user.friends >= models.MaxFriends {
+			return models.Errorf(models.CodeFriendLimit, "user %s has %d friends already", user.id, models.MaxFriends)
 		}
 	}
 	return nil

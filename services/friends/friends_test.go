@@ -1,6 +1,7 @@
 package friends_test
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"testing"
@@ -11,28 +12,72 @@ import (
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/cache"
-	"stepboard/services/directory"
 	"stepboard/services/friends"
 )
 
-func newService(t testing.TB, env *testenv.Env) *friends.Service {
+// numbered is a service whose users are named by their rows. Their user ids are the
+// decimal texts of these.
+type numbered struct{ *friends.Service }
+
+func newService(t testing.TB, env *testenv.Env) numbered {
 	t.Helper()
-	return friends.New(friends.NewStore(env.Gorm), cache.NewStore(env.Redis, env.Keys), env.Log)
+	return newServiceOn(env, cache.NewStore(env.Redis, env.Keys))
+}
+
+func newServiceOn(env *testenv.Env, sets *cache.Store) numbered {
+	return numbered{friends.New(friends.NewStore(env.Gorm), sets, testenv.Numbers{DB: env.Gorm}, env.Log)}
+}
+
+func (s numbered) SendRequest(ctx context.Context, from, to models.RowID) (friends.Status, bool, error) {
+	return s.Service.SendRequest(ctx, testenv.ID(from), testenv.ID(to))
+}
+
+func (s numbered) Accept(ctx context.Context, user, other models.RowID) error {
+	return s.Service.Accept(ctx, testenv.ID(user), testenv.ID(other))
+}
+
+func (s numbered) Decline(ctx context.Context, user, other models.RowID) error {
+	return s.Service.Decline(ctx, testenv.ID(user), testenv.ID(other))
+}
+
+func (s numbered) Remove(ctx context.Context, user, other models.RowID) error {
+	return s.Service.Remove(ctx, testenv.ID(user), testenv.ID(other))
+}
+
+func (s numbered) Replace(ctx context.Context, user models.RowID, list []models.RowID) error {
+	return s.Service.Replace(ctx, testenv.ID(user), testenv.IDs(list...))
+}
+
+func (s numbered) List(ctx context.Context, user, after models.RowID, limit int) ([]friends.Friend, error) {
+	return s.Service.List(ctx, testenv.ID(user), after, limit)
+}
+
+func (s numbered) Requests(
+	ctx context.Context, user models.RowID, before time.Time, after models.RowID, limit int,
+) ([]friends.Request, error) {
+	return s.Service.Requests(ctx, testenv.ID(user), before, after, limit)
+}
+
+func (s numbered) Import(ctx context.Context, edges []models.Edge) (int, []friends.Rejected, error) {
+	list := make([]friends.Edge, len(edges))
+	for i, e := range edges {
+		list[i] = friends.Edge{A: testenv.ID(e.A), B: testenv.ID(e.B)}
+	}
+	return s.Service.Import(ctx, list)
 }
 
 // exist creates users.
-func exist(t testing.TB, env *testenv.Env, ids ...models.RowID) {
+func exist(t testing.TB, env *testenv.Env, rows ...models.RowID) {
 	t.Helper()
-	service := directory.New(directory.NewStore(env.Gorm), env.Log)
-	defer service.Close()
-	for _, id := range ids {
-		if _, err := service.Put(t.Context(), id, models.Profile{Nickname: "user " + id.String()}); err != nil {
+	testenv.Must(testenv.Numbers{DB: env.Gorm}.Ensure(t.Context(), testenv.IDs(rows...)...))
+	for _, row := range rows {
+		if err := env.Gorm.Table("users").Where("user_id = ?", row).Update("nickname", "user "+row.String()).Error; err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func sortedIDs(t testing.TB, service *friends.Service, user models.RowID) []models.RowID {
+func sortedIDs(t testing.TB, service numbered, user models.RowID) []models.RowID {
 	t.Helper()
 	ids, err := service.IDs(t.Context(), user)
 	if err != nil {
@@ -44,24 +89,24 @@ func sortedIDs(t testing.TB, service *friends.Service, user models.RowID) []mode
 
 // checkGraph compares the stored graph with the expected friends of each user:
 // both sides, the counts, and the lists that are returned.
-func checkGraph(t testing.TB, env *testenv.Env, service *friends.Service, want map[models.RowID][]models.RowID) {
+func checkGraph(t testing.TB, env *testenv.Env, service numbered, want map[models.RowID][]models.RowID) {
 	t.Helper()
 	var rows []models.User
 	if err := env.Gorm.Find(&rows).Error; err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range rows {
-		expected := slices.Clone(want[row.UserID])
+		expected := slices.Clone(want[row.Row])
 		slices.Sort(expected)
-		if got := sortedIDs(t, service, row.UserID); !slices.Equal(got, expected) {
-			t.Errorf("user %v has friends %v, want %v", row.UserID, got, expected)
+		if got := sortedIDs(t, service, row.Row); !slices.Equal(got, expected) {
+			t.Errorf("user %v has friends %v, want %v", row.Row, got, expected)
 		}
 		if row.FriendCount != len(expected) {
-			t.Errorf("user %v counts %d friends, want %d", row.UserID, row.FriendCount, len(expected))
+			t.Errorf("user %v counts %d friends, want %d", row.Row, row.FriendCount, len(expected))
 		}
 		for _, friend := range expected {
-			if !slices.Contains(want[friend], row.UserID) {
-				t.Fatalf("the test expects one half of a friendship: %v and %v", row.UserID, friend)
+			if !slices.Contains(want[friend], row.Row) {
+				t.Fatalf("the test expects one half of a friendship: %v and %v", row.Row, friend)
 			}
 		}
 	}
@@ -292,8 +337,8 @@ func TestGraphAgreesWithAModel(t *testing.T) {
 				rt.Fatal(err)
 			}
 			for _, row := range rows {
-				if row.FriendCount != len(want[row.UserID]) {
-					rt.Fatalf("user %v counts %d, want %d", row.UserID, row.FriendCount, len(want[row.UserID]))
+				if row.FriendCount != len(want[row.Row]) {
+					rt.Fatalf("user %v counts %d, want %d", row.Row, row.FriendCount, len(want[row.Row]))
 				}
 			}
 		})
@@ -376,11 +421,11 @@ func TestPages(t *testing.T) {
 				break
 			}
 			for _, r := range page {
-				if !r.Incoming || r.Nickname != "user "+r.UserID.String() {
+				if !r.Incoming || r.Nickname != "user "+r.Row.String() || r.User != testenv.ID(r.Row) {
 					t.Errorf("request %+v", r)
 				}
-				seen = append(seen, r.UserID)
-				before, after = r.CreatedAt, r.UserID
+				seen = append(seen, r.Row)
+				before, after = r.CreatedAt, r.Row
 			}
 		}
 		slices.Reverse(seen)
@@ -401,7 +446,7 @@ func TestPages(t *testing.T) {
 				break
 			}
 			for _, f := range page {
-				seen, after = append(seen, f.UserID), f.UserID
+				seen, after = append(seen, f.Row), f.Row
 			}
 		}
 		if !slices.Equal(seen, others) {

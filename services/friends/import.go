@@ -3,6 +3,8 @@ package friends
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"stepboard/models"
 )
@@ -18,8 +20,8 @@ type Rejected struct {
 // either direction, stay as they are. Invalid edges, and those of users with
 // too many friends, are skipped and returned. added is the number of new
 // friendships. A few statements for a few thousand edges.
-func (s *Service) Import(ctx context.Context, edges []models.Edge) (added int, rejected []Rejected, err error) {
-	var users []models.RowID
+func (s *Service) Import(ctx context.Context, edges []Edge) (added int, rejected []Rejected, err error) {
+	var users []models.UserID
 	for i, e := range edges {
 		if e.A == e.B {
 			rejected = append(rejected, Rejected{i, models.Errorf(models.CodeValidationFailed, "nobody can be a friend of oneself")})
@@ -27,21 +29,26 @@ func (s *Service) Import(ctx context.Context, edges []models.Edge) (added int, r
 		}
 		users = append(users, e.A, e.B)
 	}
-	users = sorted(users)
 	if len(users) == 0 {
 		return 0, rejected, nil
 	}
+	rowOf, err := s.ensureAll(ctx, users)
+	if err != nil {
+		return 0, nil, fmt.Errorf("import friends: %w", err)
+	}
+	rows := slices.Sorted(maps.Values(rowOf))
+	edgesOf := make([]models.Edge, len(edges))
+	for i, e := range edges {
+		edgesOf[i] = models.Edge{A: rowOf[e.A], B: rowOf[e.B]} // 0 and 0 for a rejected one
+	}
 	err = s.change(ctx, func(t *tx) error {
-		if err := t.create(users); err != nil {
-			return err
-		}
-		counts, err := t.lock(users)
+		locked, err := t.lock(rows)
 		if err != nil {
 			return err
 		}
 		var full []Rejected
-		t.changed = users
-		added, full, err = t.importEdges(edges, counts)
+		t.changed = rows
+		added, full, err = t.importEdges(edgesOf, locked)
 		rejected = append(rejected, full...)
 		return err
 	})
@@ -51,12 +58,31 @@ func (s *Service) Import(ctx context.Context, edges []models.Edge) (added int, r
 	return added, rejected, nil
 }
 
+// Edge is a friendship between two users, in either order.
+type Edge struct{ A, B models.UserID }
+
+// ensureAll returns the rows of users, some of which may be named several times. It
+// creates those that do not exist.
+func (s *Service) ensureAll(ctx context.Context, users []models.UserID) (map[models.UserID]models.RowID, error) {
+	slices.Sort(users)
+	users = slices.Compact(users)
+	rows, err := s.directory.Ensure(ctx, users...)
+	if err != nil {
+		return nil, err
+	}
+	rowOf := make(map[models.UserID]models.RowID, len(users))
+	for i, user := range users {
+		rowOf[user] = rows[i]
+	}
+	return rowOf, nil
+}
+
 // importEdges adds the edges of users that stay below the limit in bulk, and
 // the others one by one.
-func (t *tx) importEdges(edges []models.Edge, counts map[models.RowID]int) (added int, full []Rejected, err error) {
-	most := make(map[models.RowID]int, len(counts))
-	for id, n := range counts {
-		most[id] = n
+func (t *tx) importEdges(edges []models.Edge, locked map[models.RowID]lockedUser) (added int, full []Rejected, err error) {
+	most := make(map[models.RowID]int, len(locked))
+	for row, user := range locked {
+		most[row] = user.friends
 	}
 	for _, e := range edges {
 		most[e.A]++
@@ -78,15 +104,18 @@ func (t *tx) importEdges(edges []models.Edge, counts map[models.RowID]int) (adde
 		if already {
 			continue
 		}
-		if err := checkLimit(counts, e.A, e.B); err != nil {
+		if err := checkLimit(locked, e.A, e.B); err != nil {
 			full = append(full, Rejected{i, err})
 			continue
 		}
 		if _, err := t.befriend([]models.Edge{e}); err != nil {
 			return 0, nil, err
 		}
-		counts[e.A]++
-		counts[e.B]++
+		for _, row := range [...]models.RowID{e.A, e.B} {
+			user := locked[row]
+			user.friends++
+			locked[row] = user
+		}
 		added++
 	}
 	n, err := t.befriend(bulk)

@@ -26,11 +26,15 @@ const (
 // Users that do not exist are created. The ids are distinct and not the user's
 // own. CodeFriendLimit if they are too many or one of them has too many
 // friends; then nothing changes.
-func (s *Service) Replace(ctx context.Context, user models.RowID, friends []models.RowID) error {
+func (s *Service) Replace(ctx context.Context, owner models.UserID, friends []models.UserID) error {
 	if len(friends) > models.MaxFriends {
 		return models.Errorf(models.CodeFriendLimit, "a user has at most %d friends", models.MaxFriends)
 	}
-	wanted := sorted(friends)
+	rows, err := s.directory.Ensure(ctx, append([]models.UserID{owner}, friends...)...)
+	if err != nil {
+		return err
+	}
+	user, wanted := rows[0], sorted(rows[1:])
 	for try := range replaceTries {
 		had, err := s.store.ids(ctx, user)
 		if err != nil {
@@ -54,10 +58,7 @@ func (s *Service) Replace(ctx context.Context, user models.RowID, friends []mode
 func (t *tx) replace(user models.RowID, had, wanted []models.RowID) error {
 	gained, lost := difference(wanted, had), difference(had, wanted)
 	involved := sorted(append(append([]models.RowID{user}, gained...), lost...))
-	if err := t.create(involved); err != nil {
-		return err
-	}
-	counts, err := t.lock(involved)
+	locked, err := t.lock(involved)
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (t *tx) replace(user models.RowID, had, wanted []models.RowID) error {
 	if !slices.Equal(now, had) {
 		return errListChanged
 	}
-	if err := checkLimit(counts, gained...); err != nil {
+	if err := checkLimit(locked, gained...); err != nil {
 		return err
 	}
 	t.changed = append(append(t.changed, user), wanted...)

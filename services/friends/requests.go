@@ -12,10 +12,14 @@ import (
 var errNoRequest = errors.New("no such friend request")
 
 // Requests returns a page of a user's requests, incoming and outgoing, newest
-// first, behind the given time and user. A zero time begins at the newest. One
-// query.
-func (s *Service) Requests(ctx context.Context, user models.RowID, before time.Time, after models.RowID, limit int) ([]Request, error) {
-	page, err := s.store.requests(ctx, user, before, after, limit)
+// first, behind the given time and row. A zero time begins at the newest. A user that
+// does not exist has none. One query.
+func (s *Service) Requests(ctx context.Context, user models.UserID, before time.Time, after models.RowID, limit int) ([]Request, error) {
+	row, err := s.find(ctx, user)
+	if err != nil || row == 0 {
+		return nil, err
+	}
+	page, err := s.store.requests(ctx, row, before, after, limit)
 	if err != nil {
 		return nil, models.Unavailable("list friend requests", err)
 	}
@@ -36,21 +40,31 @@ const (
 // request was pending before, or the two are friends. CodeValidationFailed for
 // a request to oneself, CodeUserNotFound if the other user does not exist,
 // CodeFriendLimit if either has too many friends.
-func (s *Service) SendRequest(ctx context.Context, from, to models.RowID) (status Status, created bool, err error) {
-	if from == to {
+func (s *Service) SendRequest(ctx context.Context, sender, recipient models.UserID) (status Status, created bool, err error) {
+	if sender == recipient {
 		return "", false, models.Invalid("body.user_id", "nobody can be a friend of oneself")
 	}
+	to, err := s.find(ctx, recipient)
+	if err != nil {
+		return "", false, err
+	}
+	if to == 0 {
+		return "", false, models.Errorf(models.CodeUserNotFound, "there is no user %s", recipient)
+	}
+	// The sender must exist so that the recipient can see and answer the request.
+	rows, err := s.directory.Ensure(ctx, sender)
+	if err != nil {
+		return "", false, err
+	}
+	return s.request(ctx, rows[0], to)
+}
+
+// request is SendRequest for two users that exist.
+func (s *Service) request(ctx context.Context, from, to models.RowID) (status Status, created bool, err error) {
 	err = s.change(ctx, func(t *tx) error {
-		// The sender needs a row so that the recipient can see and answer the request.
-		if err := t.create([]models.RowID{from}); err != nil {
-			return err
-		}
-		counts, err := t.lock(lockOrder(from, to))
+		locked, err := t.lock(lockOrder(from, to))
 		if err != nil {
 			return err
-		}
-		if _, ok := counts[to]; !ok {
-			return models.Errorf(models.CodeUserNotFound, "there is no user %v", to)
 		}
 		if already, err := t.areFriends(from, to); err != nil || already {
 			status = StatusFriends
@@ -65,7 +79,7 @@ func (s *Service) SendRequest(ctx context.Context, from, to models.RowID) (statu
 			status = StatusPending
 			return nil
 		}
-		if err := checkLimit(counts, from, to); err != nil {
+		if err := checkLimit(locked, from, to); err != nil {
 			return err
 		}
 		created = true
@@ -83,9 +97,16 @@ func (s *Service) SendRequest(ctx context.Context, from, to models.RowID) (statu
 // Accept accepts a request: the two users become friends. Repeating it changes
 // nothing. CodeNotFound if the other user has sent no request, CodeFriendLimit
 // if either has too many friends.
-func (s *Service) Accept(ctx context.Context, user, other models.RowID) error {
+func (s *Service) Accept(ctx context.Context, accepting, asking models.UserID) error {
+	user, other, err := s.findTwo(ctx, accepting, asking)
+	if err != nil {
+		return err
+	}
+	if user == 0 || other == 0 {
+		return errNotAsked(asking)
+	}
 	return s.change(ctx, func(t *tx) error {
-		counts, err := t.lock(lockOrder(user, other))
+		locked, err := t.lock(lockOrder(user, other))
 		if err != nil {
 			return err
 		}
@@ -95,12 +116,12 @@ func (s *Service) Accept(ctx context.Context, user, other models.RowID) error {
 		}
 		request, err := t.request(user, other)
 		if errors.Is(err, errNoRequest) || (err == nil && !request.Incoming) {
-			return models.Errorf(models.CodeNotFound, "user %v has not asked", other)
+			return errNotAsked(asking)
 		}
 		if err != nil {
 			return err
 		}
-		if err := checkLimit(counts, user, other); err != nil {
+		if err := checkLimit(locked, user, other); err != nil {
 			return err
 		}
 		_, err = t.befriend([]models.Edge{{A: user, B: other}})
@@ -108,23 +129,45 @@ func (s *Service) Accept(ctx context.Context, user, other models.RowID) error {
 	})
 }
 
-// Decline removes the request between two users, in either direction. Without
-// one it changes nothing.
-func (s *Service) Decline(ctx context.Context, user, other models.RowID) error {
+func errNotAsked(user models.UserID) error {
+	return models.Errorf(models.CodeNotFound, "user %s has not asked", user)
+}
+
+// findTwo returns the rows of two users; 0 for one that does not exist.
+func (s *Service) findTwo(ctx context.Context, a, b models.UserID) (rowA, rowB models.RowID, err error) {
+	rows, err := s.directory.Find(ctx, a, b)
+	if err != nil {
+		return 0, 0, err
+	}
+	return rows[0], rows[1], nil
+}
+
+// changeTwo runs fn as a change of two users, in a transaction that has locked both.
+// If one of them does not exist, it does nothing.
+func (s *Service) changeTwo(ctx context.Context, a, b models.UserID, fn func(t *tx, user, other models.RowID) error) error {
+	user, other, err := s.findTwo(ctx, a, b)
+	if err != nil || user == 0 || other == 0 {
+		return err
+	}
 	return s.change(ctx, func(t *tx) error {
 		if _, err := t.lock(lockOrder(user, other)); err != nil {
 			return err
 		}
+		return fn(t, user, other)
+	})
+}
+
+// Decline removes the request between two users, in either direction. Without
+// one it changes nothing.
+func (s *Service) Decline(ctx context.Context, user, other models.UserID) error {
+	return s.changeTwo(ctx, user, other, func(t *tx, user, other models.RowID) error {
 		return t.removeRequest(user, other)
 	})
 }
 
 // Remove ends a friendship. Without one it changes nothing.
-func (s *Service) Remove(ctx context.Context, user, other models.RowID) error {
-	return s.change(ctx, func(t *tx) error {
-		if _, err := t.lock(lockOrder(user, other)); err != nil {
-			return err
-		}
+func (s *Service) Remove(ctx context.Context, user, other models.UserID) error {
+	return s.changeTwo(ctx, user, other, func(t *tx, user, other models.RowID) error {
 		t.changed = append(t.changed, user, other)
 		return t.unfriend(user, []models.RowID{other})
 	})

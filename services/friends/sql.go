@@ -48,7 +48,8 @@ func friendIDs(db *gorm.DB, user models.RowID) ([]models.RowID, error) {
 
 // Friend is one entry of a friend list.
 type Friend struct {
-	UserID    models.RowID `gorm:"column:friend_id"`
+	Row       models.RowID  `gorm:"column:friend_id"`
+	User      models.UserID `gorm:"column:external_id"`
 	Nickname  string
 	AvatarURL string
 	CreatedAt time.Time
@@ -59,8 +60,8 @@ type Friend struct {
 func (s *Store) list(ctx context.Context, user, after models.RowID, limit int) ([]Friend, error) {
 	var page []Friend
 	err := s.db.WithContext(ctx).Raw(`
-		SELECT f.friend_id, coalesce(u.nickname, '') AS nickname, coalesce(u.avatar_url, '') AS avatar_url, f.created_at
-		FROM friendships f LEFT JOIN users u ON u.user_id = f.friend_id
+		SELECT f.friend_id, u.external_id, u.nickname, u.avatar_url, f.created_at
+		FROM friendships f JOIN users u ON u.user_id = f.friend_id
 		WHERE f.user_id = ? AND f.friend_id > ?
 		ORDER BY f.friend_id LIMIT ?`, user, after, limit).Scan(&page).Error
 	if err != nil {
@@ -71,7 +72,8 @@ func (s *Store) list(ctx context.Context, user, after models.RowID, limit int) (
 
 // Request is one entry of a list of requests.
 type Request struct {
-	UserID    models.RowID `gorm:"column:other_id"`
+	Row       models.RowID  `gorm:"column:other_id"`
+	User      models.UserID `gorm:"column:external_id"`
 	Nickname  string
 	AvatarURL string
 	Incoming  bool
@@ -82,8 +84,8 @@ type Request struct {
 // time and user. A zero time begins at the newest. One query.
 func (s *Store) requests(ctx context.Context, user models.RowID, before time.Time, after models.RowID, limit int) ([]Request, error) {
 	query := `
-		SELECT r.other_id, coalesce(u.nickname, '') AS nickname, coalesce(u.avatar_url, '') AS avatar_url, r.incoming, r.created_at
-		FROM friend_requests r LEFT JOIN users u ON u.user_id = r.other_id
+		SELECT r.other_id, u.external_id, u.nickname, u.avatar_url, r.incoming, r.created_at
+		FROM friend_requests r JOIN users u ON u.user_id = r.other_id
 		WHERE r.user_id = ?`
 	args := []any{user}
 	if !before.IsZero() {
@@ -111,38 +113,28 @@ type tx struct {
 	changed []models.RowID
 }
 
-// create inserts rows for users that have none. The ids are ascending, so that
-// concurrent changes do not deadlock.
-func (t *tx) create(users []models.RowID) error {
-	for chunk := range slices.Chunk(users, insertRows) {
-		rows := make([]models.User, len(chunk))
-		for i, id := range chunk {
-			rows[i].UserID = id
-		}
-		if err := t.db.Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error; err != nil {
-			return fmt.Errorf("create users: %w", err)
-		}
-	}
-	return nil
+// lockedUser is a user whose row is locked.
+type lockedUser struct {
+	id      models.UserID
+	friends int
 }
 
-// lock locks the users' rows until the change ends, and returns how many
-// friends each has. Users without a row are left out. The ids are ascending, as
-// for create.
-func (t *tx) lock(users []models.RowID) (map[models.RowID]int, error) {
-	counts := make(map[models.RowID]int, len(users))
+// lock locks the users' rows until the change ends. Users without a row are left
+// out. The rows are ascending, so that concurrent changes do not deadlock.
+func (t *tx) lock(users []models.RowID) (map[models.RowID]lockedUser, error) {
+	locked := make(map[models.RowID]lockedUser, len(users))
 	for chunk := range slices.Chunk(users, listIDs) {
 		var rows []models.User
-		err := t.db.Select("user_id", "friend_count").Where("user_id IN ?", chunk).Order("user_id").
+		err := t.db.Select("user_id", "external_id", "friend_count").Where("user_id IN ?", chunk).Order("user_id").
 			Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Find(&rows).Error
 		if err != nil {
 			return nil, fmt.Errorf("lock users: %w", err)
 		}
 		for _, row := range rows {
-			counts[row.UserID] = row.FriendCount
+			locked[row.Row] = lockedUser{row.User, row.FriendCount}
 		}
 	}
-	return counts, nil
+	return locked, nil
 }
 
 // areFriends reports whether two users are friends.

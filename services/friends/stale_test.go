@@ -12,7 +12,6 @@ import (
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/cache"
-	"stepboard/services/friends"
 	"stepboard/services/recovery"
 )
 
@@ -22,10 +21,7 @@ import (
 func TestReadersRacingWriters(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	replicas := []*friends.Service{
-		friends.New(friends.NewStore(env.Gorm), cache.NewStore(env.Redis, env.Keys), env.Log),
-		friends.New(friends.NewStore(env.Gorm), cache.NewStore(env.Redis, env.Keys), env.Log),
-	}
+	replicas := []numbered{newService(t, env), newService(t, env)}
 	const user, changes = models.RowID(1), 300
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
@@ -70,9 +66,9 @@ func TestReadersRacingWriters(t *testing.T) {
 func TestChangesOnAnOldMaster(t *testing.T) {
 	t.Parallel()
 	env, split := testenv.Real(t), testenv.StartSplit(t)
-	process := func(rdb *redis.Client) (*friends.Service, *recovery.Recovery) {
+	process := func(rdb *redis.Client) (numbered, *recovery.Recovery) {
 		sets := cache.NewStore(rdb, env.Keys)
-		return friends.New(friends.NewStore(env.Gorm), sets, env.Log), &recovery.Recovery{
+		return newServiceOn(env, sets), &recovery.Recovery{
 			Detector: recovery.NewWriterDetector(rdb, env.Keys, recovery.Sets), Replay: sets.DropStale(env.Clock.Now),
 		}
 	}
@@ -84,7 +80,7 @@ func TestChangesOnAnOldMaster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	friendsOf := func(s *friends.Service) []models.RowID { return testenv.Must(s.IDs(t.Context(), 1)) }
+	friendsOf := func(s numbered) []models.RowID { return testenv.Must(s.IDs(t.Context(), 1)) }
 	run(firstStale)
 	if err := first.Replace(t.Context(), 1, []models.RowID{2}); err != nil {
 		t.Fatal(err)
@@ -102,7 +98,7 @@ func TestChangesOnAnOldMaster(t *testing.T) {
 
 	split.Heal()
 	run(firstStale)
-	for _, s := range []*friends.Service{first, second} {
+	for _, s := range []numbered{first, second} {
 		if got := friendsOf(s); len(got) != 0 {
 			t.Errorf("in the end a process reads %v", got)
 		}

@@ -56,7 +56,7 @@ type hourly struct {
 }
 
 type userDay struct {
-	user models.RowID
+	user models.UserID
 	date models.Date
 }
 
@@ -118,24 +118,24 @@ func (h *hourly) finish(ctx context.Context) error {
 
 // ParseHour reads the three fields of an hourly line: a user, the start of an
 // hour on the wall clock of a zone, and the steps of that hour.
-func ParseHour(fields []string, zone *time.Location) (user models.RowID, start time.Time, steps int64, err error) {
+func ParseHour(fields []string, zone *time.Location) (user models.UserID, start time.Time, steps int64, err error) {
 	if user, err = parseUser(fields[0]); err != nil {
-		return 0, time.Time{}, 0, err
+		return "", time.Time{}, 0, err
 	}
 	start, err = time.ParseInLocation("2006-1-2 15:04", strings.TrimSpace(fields[1]), zone)
 	if err != nil {
-		return 0, time.Time{}, 0, fmt.Errorf("%q is not an hour such as 2016-4-12 13:00", fields[1])
+		return "", time.Time{}, 0, fmt.Errorf("%q is not an hour such as 2016-4-12 13:00", fields[1])
 	}
 	if steps, err = parseSteps(fields[2]); err != nil {
-		return 0, time.Time{}, 0, err
+		return "", time.Time{}, 0, err
 	}
 	return user, start, steps, nil
 }
 
-func parseUser(field string) (models.RowID, error) {
-	user, err := models.ParseRowID(strings.TrimSpace(field))
+func parseUser(field string) (models.UserID, error) {
+	user, err := models.ParseUserID(strings.TrimSpace(field))
 	if err != nil {
-		return 0, fmt.Errorf("%q: %w", field, err)
+		return "", fmt.Errorf("%q: %w", field, err)
 	}
 	return user, nil
 }

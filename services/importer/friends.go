@@ -2,12 +2,14 @@ package importer
 
 import (
 	"context"
+	"encoding/csv"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 
 	"stepboard/models"
+	"stepboard/services/friends"
 )
 
 // friendshipBatch is how many friendships one transaction adds.
@@ -17,19 +19,20 @@ const friendshipBatch = 2000
 type friendsImport struct {
 	friends Friends
 	report  Report
-	edges   []models.Edge
+	edges   []friends.Edge
 	lines   []int // the line number of each edge
 	added   int
 }
 
-// ImportFriends reads two user numbers a line, adds offset to each and stores
-// the friendships. Blank lines and lines that begin with # are skipped. added
+// ImportFriends reads two user ids a line and stores the friendships. An offset other
+// than 0 is added to the ids, which are numbers then. Blank lines, and comments, which
+// begin with "# ", are skipped. added
 // counts the friendships that did not exist before. After an error, or when ctx
 // ends, batches that are stored remain.
 func (s *Service) ImportFriends(ctx context.Context, in io.Reader, offset int64, report Report) (added int, err error) {
 	f := &friendsImport{friends: s.Friends, report: report}
 	err = EachLine(ctx, in, func(number int, line string) error {
-		if line == "" || line[0] == '#' {
+		if line == "" || IsComment(line) {
 			return nil
 		}
 		report.Line()
@@ -69,25 +72,59 @@ func (f *friendsImport) flush(ctx context.Context) error {
 	return nil
 }
 
-// ParseEdge reads two user numbers, separated by spaces, a tab or a comma, and
-// adds offset to each.
-func ParseEdge(line string, offset int64) (models.Edge, error) {
-	fields := strings.FieldsFunc(line, func(c rune) bool { return c == ' ' || c == '\t' || c == ',' })
+// IsComment reports whether a line of a file of friendships is a comment. An id may
+// begin with #, but has no spaces.
+func IsComment(line string) bool {
+	return line == "#" || strings.HasPrefix(line, "# ") || strings.HasPrefix(line, "#\t")
+}
+
+// ParseEdge reads two user ids: as CSV, quoted or not, or unquoted and separated by
+// spaces or a tab. An offset other than 0 is added to each of them; they must be whole
+// numbers then, and 1 or more afterwards.
+func ParseEdge(line string, offset int64) (friends.Edge, error) {
+	fields, err := edgeFields(line)
+	if err != nil {
+		return friends.Edge{}, err
+	}
 	if len(fields) != 2 {
-		return models.Edge{}, fmt.Errorf("%d fields instead of two user numbers", len(fields))
+		return friends.Edge{}, fmt.Errorf("%d fields instead of two user ids", len(fields))
 	}
-	var ids [2]models.RowID
+	var ids [2]models.UserID
 	for i, field := range fields {
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return models.Edge{}, fmt.Errorf("%q is not a user number", field)
+		if offset != 0 {
+			if field, err = addOffset(field, offset); err != nil {
+				return friends.Edge{}, err
+			}
 		}
-		ids[i] = models.RowID(n + offset)
-		// Both bounds of n are checked, so that the sum can't overflow into the
-		// valid range.
-		if n > int64(models.MaxRowID) || n < -int64(models.MaxRowID) || !ids[i].Valid() {
-			return models.Edge{}, fmt.Errorf("user number %s with offset %d is outside 1 … %d", field, offset, models.MaxRowID)
+		if ids[i], err = parseUser(field); err != nil {
+			return friends.Edge{}, err
 		}
 	}
-	return models.Edge{A: ids[0], B: ids[1]}, nil
+	return friends.Edge{A: ids[0], B: ids[1]}, nil
+}
+
+// edgeFields splits a line. A user id may hold commas and quotes, but only in a quoted
+// field.
+func edgeFields(line string) ([]string, error) {
+	if strings.HasPrefix(line, `"`) || strings.Contains(line, ",") {
+		fields, err := csv.NewReader(strings.NewReader(line)).Read()
+		if err != nil {
+			return nil, fmt.Errorf("not valid CSV: %w", err)
+		}
+		return fields, nil
+	}
+	return strings.Fields(line), nil
+}
+
+// addOffset adds the offset to a number.
+func addOffset(field string, offset int64) (string, error) {
+	n, err := strconv.ParseInt(strings.TrimSpace(field), 10, 64)
+	if err != nil {
+		return "", fmt.Errorf("%q is not a number, to which --offset could be added", field)
+	}
+	sum := n + offset
+	if sum < 1 || (offset > 0) != (sum > n) {
+		return "", fmt.Errorf("%s with offset %d is not 1 or more", field, offset)
+	}
+	return strconv.FormatInt(sum, 10), nil
 }

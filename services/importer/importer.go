@@ -21,12 +21,14 @@ const maxLine = 1 << 20
 
 // Friends stores friendships. Implemented by friends.Service.
 type Friends interface {
-	Import(ctx context.Context, edges []models.Edge) (added int, rejected []friends.Rejected, err error)
+	Import(ctx context.Context, edges []friends.Edge) (added int, rejected []friends.Rejected, err error)
 }
 
-// Users creates users. Implemented by directory.Service.
-type Users interface {
-	Create(ctx context.Context, profiles map[models.RowID]models.Profile) error
+// Directory maps users to their rows. Implemented by directory.Service.
+type Directory interface {
+	// Ensure returns the row of each user, by position, and creates those users that
+	// do not exist.
+	Ensure(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
 }
 
 // Buckets finds the buckets of days. Implemented by catalog.Buckets.
@@ -49,10 +51,10 @@ type Report interface {
 
 // Service imports files. Safe for concurrent use.
 type Service struct {
-	Friends Friends
-	Users   Users
-	Buckets Buckets
-	Archive Archive
+	Friends   Friends
+	Directory Directory
+	Buckets   Buckets
+	Archive   Archive
 	// RaiseHot raises totals of days that take uploads: at once or through the
 	// queue. RaiseCold raises totals of days that are archived next. Both return
 	// nil if all are raised, otherwise one error for each.

@@ -22,15 +22,15 @@ import (
 // fakeStores records what an import stores. Its errors, if set, are returned
 // instead.
 type fakeStores struct {
-	edges      []models.Edge
-	users      map[models.RowID]bool
-	hot, cold  []string // "user score reached-at" of each raise
+	edges      []friends.Edge
+	users      []models.UserID // by row from 1, in the order of their creation
+	hot, cold  []string        // "user score reached-at" of each raise
 	archived   []models.Date
 	archiveErr error
 	raiseErr   error
 }
 
-func (f *fakeStores) Import(_ context.Context, edges []models.Edge) (int, []friends.Rejected, error) {
+func (f *fakeStores) Import(_ context.Context, edges []friends.Edge) (int, []friends.Rejected, error) {
 	var rejected []friends.Rejected
 	for i, e := range edges {
 		if e.A == e.B {
@@ -42,11 +42,15 @@ func (f *fakeStores) Import(_ context.Context, edges []models.Edge) (int, []frie
 	return len(edges) - len(rejected), rejected, nil
 }
 
-func (f *fakeStores) Create(_ context.Context, profiles map[models.RowID]models.Profile) error {
-	for id := range profiles {
-		f.users[id] = true
+func (f *fakeStores) Ensure(_ context.Context, users ...models.UserID) ([]models.RowID, error) {
+	rows := make([]models.RowID, len(users))
+	for i, user := range users {
+		if !slices.Contains(f.users, user) {
+			f.users = append(f.users, user)
+		}
+		rows[i] = models.RowID(1 + slices.Index(f.users, user))
 	}
-	return nil
+	return rows, nil
 }
 
 func (f *fakeStores) Archive(_ context.Context, b *models.Bucket, _ func(int64)) (models.ArchiveRun, error) {
@@ -61,7 +65,7 @@ func (f *fakeStores) raise(list *[]string) func(context.Context, []models.Raise)
 		}
 		for _, r := range raises {
 			points, at := score.Of(r.Bucket).Decode(r.Composite)
-			*list = append(*list, fmt.Sprintf("%v %d %s", r.User, points, testenv.Must(at.MarshalText())))
+			*list = append(*list, fmt.Sprintf("%v %d %s", f.users[r.User-1], points, testenv.Must(at.MarshalText())))
 		}
 		return nil
 	}
@@ -96,10 +100,10 @@ func newFixture(t testing.TB) *fixture {
 	if err := c.Definitions.Define(t.Context(), []models.Board{def}); err != nil {
 		t.Fatal(err)
 	}
-	stores := &fakeStores{users: make(map[models.RowID]bool)}
+	stores := &fakeStores{}
 	return &fixture{
 		Service: &importer.Service{
-			Friends: stores, Users: stores, Buckets: c.Buckets, Archive: stores,
+			Friends: stores, Directory: stores, Buckets: c.Buckets, Archive: stores,
 			RaiseHot: stores.raise(&stores.hot), RaiseCold: stores.raise(&stores.cold), Clock: env.Clock.Now,
 		},
 		stores: stores, board: testenv.Must(c.Definitions.Board("steps")),
@@ -109,13 +113,13 @@ func newFixture(t testing.TB) *fixture {
 func TestImportFriends(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	text := "\ufeff# a comment\n\n0 1\n1\t2\n2,3\n4 4\n5\n5 6 7\na 6\n-2 6\n9007199254740991 6\n"
+	text := "\ufeff# a comment\n\n0 1\n1\t2\n2,3\n4 4\n5\n5 6 7\na 6\n-2 6\n9223372036854775807 6\n"
 	var r report
 	added, err := f.ImportFriends(t.Context(), strings.NewReader(text), 1, &r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []models.Edge{{A: 1, B: 2}, {A: 2, B: 3}, {A: 3, B: 4}}
+	want := []friends.Edge{{A: "1", B: "2"}, {A: "2", B: "3"}, {A: "3", B: "4"}}
 	if added != 3 || !slices.Equal(f.stores.edges, want) {
 		t.Errorf("%d added: %v, want %v", added, f.stores.edges, want)
 	}
@@ -125,12 +129,37 @@ func TestImportFriends(t *testing.T) {
 	}
 }
 
+// User ids are any text, quoted or not. Without an offset numbers are ids like others.
+func TestImportFriendsWithAnyID(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	lines := []string{
+		"#a #b", "# a", "#", "01 1", "auth0|5f7c,c56a4180-65aa-42ec-a945-5fd21dec0538", `"a,b","c""d"`, `"x",y`, "a\t\tb", "-1 +1",
+		"a b c", `"a" b`, `"a b",c`, "é,f", ". a", ",a", strings.Repeat("x", 129) + " a",
+	}
+	var r report
+	added, err := f.ImportFriends(t.Context(), strings.NewReader(strings.Join(lines, "\n")), 0, &r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []friends.Edge{
+		{A: "#a", B: "#b"}, {A: "01", B: "1"}, {A: "auth0|5f7c", B: "c56a4180-65aa-42ec-a945-5fd21dec0538"}, {A: "a,b", B: `c"d`},
+		{A: "x", B: "y"}, {A: "a", B: "b"}, {A: "-1", B: "+1"},
+	}
+	if diff := cmp.Diff(want, f.stores.edges); diff != "" || added != len(want) {
+		t.Errorf("%d added, -want +got:\n%s", added, diff)
+	}
+	if !slices.Equal(r.bad, []int{10, 11, 12, 13, 14, 15, 16}) {
+		t.Errorf("bad lines %v", r.bad)
+	}
+}
+
 func TestImportDailySteps(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	text := strings.Join([]string{
 		"User_ID, Date, Steps", "1,2026-11-19,5000", "2,2026-11-20,700", `"3","2026-11-10","900"`, "",
-		"4,2026-11-21,1", "4,2026-11-19,100001", "4,2026-11-19", `"4,2026-11-19,1`, "ann,2026-11-19,1",
+		"4,2026-11-21,1", "4,2026-11-19,100001", "4,2026-11-19", `"4,2026-11-19,1`, "a nn,2026-11-19,1",
 	}, "\r\n")
 	var r report
 	result, err := f.ImportSteps(t.Context(), strings.NewReader(text), f.board, &r)

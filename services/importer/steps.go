@@ -35,7 +35,7 @@ type StepsResult struct {
 
 // total is a user's total for a day.
 type total struct {
-	user      models.RowID
+	user      models.UserID
 	date      models.Date
 	score     int64
 	reachedAt time.Time // zero if the file has no times
@@ -51,7 +51,7 @@ type stepsImport struct {
 	result  StepsResult
 
 	raises []models.Raise
-	users  map[models.RowID]models.Profile // the users of raises, without a profile
+	users  []models.UserID // of the raises, by position
 
 	// cold holds the cold buckets that were raised since the last archival,
 	// coldRaised the number of their totals.
@@ -74,7 +74,7 @@ type lineReader interface {
 func (s *Service) ImportSteps(ctx context.Context, in io.Reader, board *catalog.Board, report Report) (StepsResult, error) {
 	i := &stepsImport{
 		service: s, board: board, report: report, now: s.Clock(),
-		users: make(map[models.RowID]models.Profile), cold: make(map[*models.Bucket]bool),
+		cold: make(map[*models.Bucket]bool),
 	}
 	err := i.readFile(ctx, in)
 	if err == nil {
@@ -177,8 +177,8 @@ func (i *stepsImport) raise(ctx context.Context, t total) error {
 	if err != nil {
 		return i.report.BadLine(t.line, err)
 	}
-	i.raises = append(i.raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: t.user, Composite: composite}})
-	i.users[t.user] = models.Profile{}
+	i.raises = append(i.raises, models.Raise{Bucket: bucket, Entry: models.Entry{Composite: composite}})
+	i.users = append(i.users, t.user)
 	if bucket.Cold(i.now) {
 		i.cold[bucket] = true
 		i.coldRaised++
@@ -189,17 +189,18 @@ func (i *stepsImport) raise(ctx context.Context, t total) error {
 	return nil
 }
 
-// flush stores the batch. Users are created first, so that nobody has steps
-// without a row.
+// flush stores the batch, and creates the users that do not exist.
 func (i *stepsImport) flush(ctx context.Context) error {
 	if err := ctx.Err(); err != nil || len(i.raises) == 0 {
 		return err
 	}
-	if err := i.service.Users.Create(ctx, i.users); err != nil {
+	rows, err := i.service.Directory.Ensure(ctx, i.users...)
+	if err != nil {
 		return err
 	}
 	var hot, cold []models.Raise
-	for _, r := range i.raises {
+	for n, r := range i.raises {
+		r.User = rows[n]
 		if r.Bucket.Cold(i.now) {
 			cold = append(cold, r)
 		} else {
@@ -213,8 +214,7 @@ func (i *stepsImport) flush(ctx context.Context) error {
 		return notRaised(errs)
 	}
 	i.result.Raised += len(i.raises)
-	i.raises = i.raises[:0]
-	clear(i.users)
+	i.raises, i.users = i.raises[:0], i.users[:0]
 	if i.coldRaised >= coldBatch {
 		return i.archive(ctx)
 	}

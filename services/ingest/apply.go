@@ -17,6 +17,19 @@ type Buckets interface {
 	Load(ctx context.Context, board, name string) (*models.Bucket, error)
 }
 
+// Users finds the users that updates are for. Implemented by directory.Service.
+type Users interface {
+	// Exists reports whether a row was given to a user. CodeUnavailable if that can't
+	// be looked up now.
+	Exists(ctx context.Context, row models.RowID) (bool, error)
+}
+
+// Targets finds what updates are for.
+type Targets struct {
+	Buckets Buckets
+	Users   Users
+}
+
 // Boards raises buckets.
 type Boards interface {
 	// Raise applies updates. It returns nil if all of them are applied, otherwise
@@ -50,10 +63,10 @@ type badMessage struct {
 // addMessages decodes messages and merges them. It returns the messages that
 // can never be applied. An error means that a store which is needed to decide
 // does not respond.
-func (m merged) addMessages(ctx context.Context, buckets Buckets, messages []Message) ([]badMessage, error) {
+func (m merged) addMessages(ctx context.Context, targets Targets, messages []Message) ([]badMessage, error) {
 	var bad []badMessage
 	for _, message := range messages {
-		raise, err := resolve(ctx, buckets, message.Payload)
+		raise, err := targets.resolve(ctx, message.Payload)
 		switch {
 		case err == nil:
 			m.add(raise)
@@ -67,13 +80,13 @@ func (m merged) addMessages(ctx context.Context, buckets Buckets, messages []Mes
 }
 
 // resolve decodes a payload into the raise that it asks for. CodeUnavailable if
-// its bucket can't be looked up now; any other error is permanent.
-func resolve(ctx context.Context, buckets Buckets, payload []byte) (models.Raise, error) {
+// its bucket or user can't be looked up now; any other error is permanent.
+func (t Targets) resolve(ctx context.Context, payload []byte) (models.Raise, error) {
 	u, err := DecodeUpdate(payload)
 	if err != nil {
 		return models.Raise{}, err
 	}
-	bucket, err := buckets.Load(ctx, u.Board, u.Bucket)
+	bucket, err := t.Buckets.Load(ctx, u.Board, u.Bucket)
 	if errors.Is(err, catalog.ErrNoBucket) {
 		return models.Raise{}, fmt.Errorf("no bucket %q of a board %q", u.Bucket, u.Board)
 	}
@@ -82,6 +95,12 @@ func resolve(ctx context.Context, buckets Buckets, payload []byte) (models.Raise
 	}
 	if u.Score > bucket.MaxScore {
 		return models.Raise{}, fmt.Errorf("score %d is more than the bucket's largest, %d", u.Score, bucket.MaxScore)
+	}
+	// After an older database was restored, the queue may name users whom it lacks.
+	if known, err := t.Users.Exists(ctx, u.User); err != nil {
+		return models.Raise{}, err
+	} else if !known {
+		return models.Raise{}, errors.New("its user does not exist")
 	}
 	codec := score.Of(bucket)
 	composite, err := codec.Encode(u.Score, codec.Cut(u.ReachedAt))

@@ -44,7 +44,7 @@ type Consumer struct {
 // ConsumerOptions holds the parts and settings of a consumer.
 type ConsumerOptions struct {
 	Queue       Queue
-	Buckets     Buckets
+	Targets     Targets
 	Boards      Boards
 	DeadLetters DeadLetterWriter
 	Clock       models.Clock
@@ -123,7 +123,7 @@ func (c *Consumer) collect(ctx context.Context) (batch, error) {
 // needs does not respond.
 func (c *Consumer) merge(ctx context.Context, b *batch, d Delivery) error {
 	return c.retry(ctx, "look up buckets", func() error {
-		bad, err := b.merged.addMessages(ctx, c.Buckets, d.Messages)
+		bad, err := b.merged.addMessages(ctx, c.Targets, d.Messages)
 		if err != nil {
 			return err
 		}

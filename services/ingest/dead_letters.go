@@ -11,19 +11,49 @@ import (
 // concurrent use.
 type DeadLetters struct {
 	store   *DeadLetterStore
-	buckets Buckets
+	targets Targets
 	boards  Boards
+	records Records
+}
+
+// Records returns what is known of users.
+type Records interface {
+	// Records returns the record of each user, by position; one without a user id if
+	// the user does not exist. CodeUnavailable if a store is away.
+	Records(ctx context.Context, rows []models.RowID) ([]models.Record, error)
 }
 
 // NewDeadLetters returns the service over a store.
-func NewDeadLetters(store *DeadLetterStore, buckets Buckets, boards Boards) *DeadLetters {
-	return &DeadLetters{store: store, buckets: buckets, boards: boards}
+func NewDeadLetters(store *DeadLetterStore, targets Targets, boards Boards, records Records) *DeadLetters {
+	return &DeadLetters{store: store, targets: targets, boards: boards, records: records}
 }
 
 // List returns a page of dead letters, newest first, behind the given id. 0
-// begins at the newest. One query.
+// begins at the newest. Each has its update, if that can be decoded. One query, and
+// the lookup of the users.
 func (d *DeadLetters) List(ctx context.Context, before int64, limit int) ([]models.DeadLetter, error) {
-	return d.store.list(ctx, before, limit)
+	page, err := d.store.list(ctx, before, limit)
+	if err != nil {
+		return nil, err
+	}
+	var readable []int // positions
+	var rows []models.RowID
+	for i, deadLetter := range page {
+		u, err := DecodeUpdate(deadLetter.Payload)
+		if err != nil {
+			continue
+		}
+		page[i].Update = &models.QueuedUpdate{Board: u.Board, Bucket: u.Bucket, Score: u.Score, ReachedAt: u.ReachedAt}
+		readable, rows = append(readable, i), append(rows, u.User)
+	}
+	records, err := d.records.Records(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	for i, record := range records {
+		page[readable[i]].Update.User = record.User
+	}
+	return page, nil
 }
 
 // Replay applies a dead letter after all and deletes it: its bucket may exist
@@ -35,7 +65,7 @@ func (d *DeadLetters) Replay(ctx context.Context, id int64) error {
 	if err != nil {
 		return err
 	}
-	raise, err := resolve(ctx, d.buckets, deadLetter.Payload)
+	raise, err := d.targets.resolve(ctx, deadLetter.Payload)
 	if models.CodeOf(err) == models.CodeUnavailable {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 
 // Upload is a user's own total for a day, as a client reports it.
 type Upload struct {
-	User models.RowID
+	User models.UserID
 	Date models.Date
 	// Score is the value that the client sent. Accept checks it.
 	Score int64
@@ -35,9 +35,17 @@ type Writer interface {
 	Submit(ctx context.Context, raises []models.Raise) error
 }
 
+// Directory maps users to their rows. Implemented by directory.Service.
+type Directory interface {
+	// Ensure returns the row of each user, by position, and creates those users that
+	// do not exist. CodeUnavailable if a store is away.
+	Ensure(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
+}
+
 // Service accepts uploads. Safe for concurrent use.
 type Service struct {
 	catalog     *catalog.Catalog
+	directory   Directory
 	writer      Writer
 	batchWriter Writer
 	queued      bool
@@ -47,8 +55,8 @@ type Service struct {
 // New returns a service that hands single uploads to one writer and batches to
 // another. If queued is set, both lead to a queue before the boards, otherwise
 // to the boards.
-func New(c *catalog.Catalog, uploads, batches Writer, queued bool, clock models.Clock) *Service {
-	return &Service{catalog: c, writer: uploads, batchWriter: batches, queued: queued, clock: clock}
+func New(c *catalog.Catalog, directory Directory, uploads, batches Writer, queued bool, clock models.Clock) *Service {
+	return &Service{catalog: c, directory: directory, writer: uploads, batchWriter: batches, queued: queued, clock: clock}
 }
 
 // Queued reports whether accepted updates reach their board some time later.
@@ -64,11 +72,16 @@ func (s *Service) Accept(ctx context.Context, board string, uploads []Upload) ([
 	now := models.TimestampOf(s.clock())
 	open := &openDays{buckets: s.catalog.Buckets, board: b, now: now.Time()}
 	raises := make([]models.Raise, len(uploads))
+	users := make([]models.UserID, len(uploads))
 	accepted := make([]Accepted, len(uploads))
 	for i, u := range uploads {
 		if raises[i], accepted[i], err = check(ctx, open, u, now); err != nil {
 			return nil, &ItemError{Index: i, Err: err}
 		}
+		users[i] = u.User
+	}
+	if err := s.assignRows(ctx, raises, users); err != nil {
+		return nil, err
 	}
 	if err := s.writer.Submit(ctx, raises); err != nil {
 		return nil, err
@@ -90,6 +103,7 @@ func (s *Service) AcceptValid(ctx context.Context, board string, uploads []Uploa
 	now := models.TimestampOf(s.clock())
 	open := &openDays{buckets: s.catalog.Buckets, board: b, now: now.Time()}
 	raises := make([]models.Raise, 0, len(uploads))
+	users := make([]models.UserID, 0, len(uploads))
 	var rejected []*ItemError
 	for i, u := range uploads {
 		raise, _, err := check(ctx, open, u, now)
@@ -100,10 +114,13 @@ func (s *Service) AcceptValid(ctx context.Context, board string, uploads []Uploa
 			rejected = append(rejected, &ItemError{Index: i, Err: err})
 			continue
 		}
-		raises = append(raises, raise)
+		raises, users = append(raises, raise), append(users, u.User)
 	}
 	if len(raises) == 0 {
 		return rejected, nil
+	}
+	if err := s.assignRows(ctx, raises, users); err != nil {
+		return nil, err
 	}
 	if err := s.batchWriter.Submit(ctx, raises); err != nil {
 		return nil, err
@@ -111,8 +128,20 @@ func (s *Service) AcceptValid(ctx context.Context, board string, uploads []Uploa
 	return rejected, nil
 }
 
-// check applies the rule for one upload: its day is open, and its score is in
-// the bucket's range.
+// assignRows gives each raise the row of its user, and creates users that do not exist.
+func (s *Service) assignRows(ctx context.Context, raises []models.Raise, users []models.UserID) error {
+	rows, err := s.directory.Ensure(ctx, users...)
+	if err != nil {
+		return err
+	}
+	for i, row := range rows {
+		raises[i].User = row
+	}
+	return nil
+}
+
+// check applies the rules for one upload: its day is open, and its score is in
+// the bucket's range. The raise has no user yet.
 func check(ctx context.Context, open *openDays, u Upload, now models.Timestamp) (models.Raise, Accepted, error) {
 	bucket, err := open.find(ctx, u.Date)
 	if err != nil {
@@ -128,7 +157,7 @@ func check(ctx context.Context, open *openDays, u Upload, now models.Timestamp) 
 	if err != nil {
 		return models.Raise{}, Accepted{}, fmt.Errorf("encode an upload to %s %s: %w", bucket.Board, bucket.Name, err)
 	}
-	raise := models.Raise{Bucket: bucket, Entry: models.Entry{User: u.User, Composite: composite}}
+	raise := models.Raise{Bucket: bucket, Entry: models.Entry{Composite: composite}}
 	return raise, Accepted{Date: u.Date, Score: u.Score, ReachedAt: reachedAt}, nil
 }
 

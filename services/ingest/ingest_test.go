@@ -36,7 +36,7 @@ func newService(t *testing.T, env *testenv.Env) (*ingest.Service, *writer) {
 		t.Fatal(err)
 	}
 	s := &writer{}
-	return ingest.New(c, s, s, false, env.Clock.Now), s
+	return ingest.New(c, testenv.Numbers{}, s, s, false, env.Clock.Now), s
 }
 
 func day(text string) models.Date { return testenv.Must(models.ParseDate(text)) }
@@ -47,8 +47,8 @@ func TestAcceptStampsWithTheServersTime(t *testing.T) {
 		service, written := newService(t, env)
 		env.Clock.Set(testenv.Noon.Add(123_456_789 * time.Nanosecond))
 		accepted, err := service.Accept(t.Context(), "steps", []ingest.Upload{
-			{User: 1001, Date: day("2026-11-20"), Score: 15_000},
-			{User: 1001, Date: day("2026-11-18"), Score: 0},
+			{User: "1001", Date: day("2026-11-20"), Score: 15_000},
+			{User: "1001", Date: day("2026-11-18"), Score: 0},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -79,16 +79,16 @@ func TestAcceptChecksAllBeforeAny(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service, written := newService(t, env)
-		good := ingest.Upload{User: 1, Date: day("2026-11-20"), Score: 5}
+		good := ingest.Upload{User: "1", Date: day("2026-11-20"), Score: 5}
 		tests := []struct {
 			name string
 			bad  ingest.Upload
 			want models.Code
 		}{
-			{"a negative score", ingest.Upload{User: 1, Date: day("2026-11-20"), Score: -1}, models.CodeScoreOutOfRange},
-			{"a score too large", ingest.Upload{User: 1, Date: day("2026-11-20"), Score: 100_001}, models.CodeScoreOutOfRange},
-			{"a future date", ingest.Upload{User: 1, Date: day("2026-11-21"), Score: 5}, models.CodeDateInFuture},
-			{"a closed date", ingest.Upload{User: 1, Date: day("2026-11-17"), Score: 5}, models.CodeDateClosed},
+			{"a negative score", ingest.Upload{User: "1", Date: day("2026-11-20"), Score: -1}, models.CodeScoreOutOfRange},
+			{"a score too large", ingest.Upload{User: "1", Date: day("2026-11-20"), Score: 100_001}, models.CodeScoreOutOfRange},
+			{"a future date", ingest.Upload{User: "1", Date: day("2026-11-21"), Score: 5}, models.CodeDateInFuture},
+			{"a closed date", ingest.Upload{User: "1", Date: day("2026-11-17"), Score: 5}, models.CodeDateClosed},
 		}
 		for _, tt := range tests {
 			_, err := service.Accept(t.Context(), "steps", []ingest.Upload{good, tt.bad, good})
@@ -112,9 +112,9 @@ func TestAcceptValidTakesTheRest(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service, written := newService(t, env)
 		rejected, err := service.AcceptValid(t.Context(), "steps", []ingest.Upload{
-			{User: 1, Date: day("2026-11-20"), Score: -1},
-			{User: 2, Date: day("2026-11-20"), Score: 5},
-			{User: 3, Date: day("2026-11-30"), Score: 5},
+			{User: "1", Date: day("2026-11-20"), Score: -1},
+			{User: "2", Date: day("2026-11-20"), Score: 5},
+			{User: "3", Date: day("2026-11-30"), Score: 5},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -134,7 +134,7 @@ func TestAcceptReturnsTheWritersError(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service, written := newService(t, env)
 		written.err = models.Unavailable("test", errors.New("away"))
-		uploads := []ingest.Upload{{User: 1, Date: day("2026-11-20"), Score: 5}}
+		uploads := []ingest.Upload{{User: "1", Date: day("2026-11-20"), Score: 5}}
 		if accepted, err := service.Accept(t.Context(), "steps", uploads); accepted != nil || models.CodeOf(err) != models.CodeUnavailable {
 			t.Errorf("accepted %v, %v", accepted, err)
 		}

@@ -22,7 +22,7 @@ type Replayer struct {
 // ReplayerOptions holds the parts of a Replayer.
 type ReplayerOptions struct {
 	Queue   Queue
-	Buckets Buckets
+	Targets Targets
 	Boards  Boards
 	Log     *slog.Logger
 	// Rewind is how far a restarted Redis may be behind.
@@ -80,7 +80,7 @@ func (r *Replayer) appliedUpto(ctx context.Context) (time.Time, error) {
 func (r *Replayer) ReplaySince(ctx context.Context, since time.Time, progress func(applied int64)) (applied int64, err error) {
 	err = r.Queue.Replay(ctx, since, func(ctx context.Context, messages []Message) error {
 		m := make(merged)
-		bad, err := m.addMessages(ctx, r.Buckets, messages)
+		bad, err := m.addMessages(ctx, r.Targets, messages)
 		if err != nil {
 			return err
 		}

@@ -55,13 +55,24 @@ func newFixture(t *testing.T, env *testenv.Env) *fixture {
 }
 
 // stream returns the queue, over a client of its own.
+// everybody is a directory in which users 1 to 1,000,000 exist.
+type everybody struct{}
+
+func (everybody) Exists(_ context.Context, row models.RowID) (bool, error) {
+	return row <= 1_000_000, nil
+}
+
+func (f *fixture) targets() ingest.Targets {
+	return ingest.Targets{Buckets: f.catalog.Buckets, Users: everybody{}}
+}
+
 func (f *fixture) stream() *ingest.Stream {
 	return ingest.NewStream(stores.OpenRedis(f.env.Config.Redis), f.env.Keys, f.options)
 }
 
 func (f *fixture) consumer(q ingest.Queue, boards ingest.Boards) *ingest.Consumer {
 	return ingest.NewConsumer(ingest.ConsumerOptions{
-		Queue: q, Buckets: f.catalog.Buckets, Boards: boards, DeadLetters: f.deadLetters, Clock: f.env.Clock.Now, Log: f.env.Log,
+		Queue: q, Targets: f.targets(), Boards: boards, DeadLetters: f.deadLetters, Clock: f.env.Clock.Now, Log: f.env.Log,
 		Interval: time.Millisecond, Batch: 1000, Registry: prometheus.NewRegistry(),
 	})
 }
@@ -200,7 +211,7 @@ func TestAConsumerWaitsForTheBoards(t *testing.T) {
 	if got := p.scores(); len(got) != 2 || got[1] != 5 || got[2] != 6 {
 		t.Errorf("the board holds %v", got)
 	}
-	if deadLetters, err := ingest.NewDeadLetters(p.deadLetters, p.catalog.Buckets, p.boards).List(t.Context(), 0, 10); err != nil || len(deadLetters) != 0 {
+	if deadLetters, err := ingest.NewDeadLetters(p.deadLetters, p.targets(), p.boards, testenv.Numbers{}).List(t.Context(), 0, 10); err != nil || len(deadLetters) != 0 {
 		t.Errorf("dead letters %v, %v", deadLetters, err)
 	}
 }
@@ -232,18 +243,25 @@ func TestInvalidMessagesBecomeDeadLetters(t *testing.T) {
 	if got := p.scores(); len(got) != 3 || got[1] != 5 || got[2] != 6 || got[7] != 7 {
 		t.Errorf("the board holds %v", got)
 	}
-	service := ingest.NewDeadLetters(p.deadLetters, p.catalog.Buckets, p.boards)
+	service := ingest.NewDeadLetters(p.deadLetters, p.targets(), p.boards, testenv.Numbers{})
 	deadLetters, err := service.List(t.Context(), 0, 10)
 	if err != nil || len(deadLetters) != 5 {
 		t.Fatalf("dead letters %+v, %v", deadLetters, err)
 	}
+	shown := make(map[models.UserID]models.QueuedUpdate)
 	for _, l := range deadLetters {
+		if l.Update != nil {
+			shown[l.Update.User] = *l.Update
+		}
 		if l.Reason == "" || l.Position == "" || l.QueuedAt.IsZero() || !l.FailedAt.Equal(testenv.Noon) {
 			t.Errorf("letter %+v", l)
 		}
 		if err := service.Replay(t.Context(), l.ID); models.CodeOf(err) != models.CodeValidationFailed {
 			t.Errorf("replayed %q: %v", l.Reason, err)
 		}
+	}
+	if u := shown["3"]; len(shown) != 3 || u.Bucket != gone.Bucket || u.Board != gone.Board || u.Score != 1 || u.ReachedAt != gone.ReachedAt {
+		t.Errorf("updates %+v", shown)
 	}
 	// Its bucket appears: then it can be applied, once.
 	old := *p.bucket

@@ -122,11 +122,11 @@ type userKey struct {
 
 func (b *layoutBuilder) place(inc *increment) place {
 	bucket := inc.totals.Bucket
-	p := place{total: b.total(totalKey{inc.board, inc.User, inc.totals.Total}, bucket, false)}
+	p := place{total: b.total(totalKey{inc.board, inc.row, inc.totals.Total}, bucket, false)}
 	if bucket.WindowHours > 0 {
-		p.sumRow = b.total(totalKey{inc.board, inc.User, bucket.Name}, bucket, true)
+		p.sumRow = b.total(totalKey{inc.board, inc.row, bucket.Name}, bucket, true)
 	}
-	key := userKey{inc.board, inc.User}
+	key := userKey{inc.board, inc.row}
 	if p.user = b.users[key]; p.user == nil {
 		p.user = &userWindows{}
 		b.users[key] = p.user
@@ -137,7 +137,7 @@ func (b *layoutBuilder) place(inc *increment) place {
 			return p
 		}
 	}
-	p.window = &window{windowKey: windowKey{inc.board, inc.User, inc.totals.Since}, total: p.total, index: len(b.windows)}
+	p.window = &window{windowKey: windowKey{inc.board, inc.row, inc.totals.Since}, total: p.total, index: len(b.windows)}
 	p.user.windows = append(p.user.windows, p.window)
 	b.windows = append(b.windows, p.window)
 	if bucket.WindowHours > 0 {

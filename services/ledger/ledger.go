@@ -12,7 +12,6 @@ package ledger
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -38,7 +37,7 @@ const (
 
 // Increment is an amount that is added to a user's score.
 type Increment struct {
-	User models.RowID
+	User models.UserID
 	// Delta is the amount, 1 or more.
 	Delta int64
 	// EventID identifies the increment on its board: 1 to 64 visible ASCII
@@ -89,6 +88,13 @@ type Catalog interface {
 	ForIncrement(ctx context.Context, board string, now time.Time) (models.TotalRange, error)
 }
 
+// Directory maps users to their rows. Implemented by directory.Service.
+type Directory interface {
+	// Ensure returns the row of each user, by position, and creates those users that
+	// do not exist. CodeUnavailable if a store is away.
+	Ensure(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
+}
+
 // Boards raises the buckets in Redis.
 type Boards interface {
 	// Raise raises buckets. It returns nil if all are raised, otherwise one error
@@ -100,15 +106,16 @@ type Boards interface {
 
 // Service counts increments. Safe for concurrent use.
 type Service struct {
-	catalog Catalog
-	store   *Store
-	clock   models.Clock
-	log     *slog.Logger
-	stats   Stats
-	flushes *batch.Batcher[*pending] // of short calls
-	lists   *batch.Batcher[*pending] // of long calls
-	locked  *batch.Batcher[*pending] // of users whose rows are locked
-	locks   *lockedUsers
+	catalog   Catalog
+	directory Directory
+	store     *Store
+	clock     models.Clock
+	log       *slog.Logger
+	stats     Stats
+	flushes   *batch.Batcher[*pending] // of short calls
+	lists     *batch.Batcher[*pending] // of long calls
+	locked    *batch.Batcher[*pending] // of users whose rows are locked
+	locks     *lockedUsers
 
 	// raises has a lane for each server of the boards, so that one that hangs delays
 	// only its own users.
@@ -157,8 +164,10 @@ func (s *Stats) count(results []Result) {
 func (s *Service) Stats() *Stats { return &s.stats }
 
 // New returns a service. Add waits until Start has been called.
-func New(store *Store, catalog Catalog, boards Boards, clock models.Clock, log *slog.Logger) *Service {
-	s := &Service{catalog: catalog, store: store, clock: clock, log: log, locks: newLockedUsers(), patience: raisePatience}
+func New(store *Store, catalog Catalog, directory Directory, boards Boards, clock models.Clock, log *slog.Logger) *Service {
+	s := &Service{
+		catalog: catalog, directory: directory, store: store, clock: clock, log: log, locks: newLockedUsers(), patience: raisePatience,
+	}
 	s.flushes = batch.New(flushItems, flushWorkers, s.flush)
 	s.lists = batch.New(flushItems, listWorkers, s.flush)
 	s.locked = batch.New(flushItems, lockedWorkers, s.flushLocked)
@@ -213,11 +222,13 @@ func (s *Service) Add(ctx context.Context, board string, items []Increment) ([]R
 	}
 	results := make([]Result, len(items))
 	waiting := make([]*pending, 0, len(items))
+	users := make([]models.UserID, 0, len(items))
 	for i, item := range items {
 		if err := item.check(); err != nil {
 			results[i] = rejected(item.EventID, err)
 			continue
 		}
+		users = append(users, item.User)
 		waiting = append(waiting, &pending{
 			increment: increment{Increment: item, board: board, totals: totals, closed: closed, acceptedAt: now, reachedAt: reachedAt},
 			result:    &results[i],
@@ -225,6 +236,13 @@ func (s *Service) Add(ctx context.Context, board string, items []Increment) ([]R
 	}
 	if len(waiting) == 0 {
 		return results, nil
+	}
+	rows, err := s.directory.Ensure(ctx, users...)
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range waiting {
+		p.row = rows[i]
 	}
 	// A client that disconnects has its increments counted and shown all the same.
 	if err := s.submit(context.WithoutCancel(ctx), waiting); err != nil {
@@ -245,9 +263,10 @@ type pending struct {
 
 // check returns an error if the increment would be wrong on every board.
 func (i Increment) check() *models.Error {
+	if _, err := models.ParseUserID(string(i.User)); err != nil {
+		return models.Invalid("user_id", err.Error())
+	}
 	switch {
-	case !i.User.Valid():
-		return models.Invalid("user_id", fmt.Sprintf("is a whole number from 1 to %d", models.MaxRowID))
 	case i.Delta < 1:
 		return models.Invalid("delta", "is a whole number, 1 or more")
 	case !validEventID(i.EventID):

@@ -57,7 +57,7 @@ func newFixture(t *testing.T, env *testenv.Env, largest int64) *fixture {
 
 // replica returns the service of another process on the same stores.
 func (p *fixture) replica(boards ledger.Boards, clock models.Clock) *ledger.Service {
-	s := ledger.New(p.store, p.catalog.Buckets, boards, clock, p.env.Log)
+	s := ledger.New(p.store, p.catalog.Buckets, testenv.Numbers{}, boards, clock, p.env.Log)
 	s.Start()
 	p.t.Cleanup(s.Close)
 	return s
@@ -125,6 +125,9 @@ func (p *fixture) events(board string) []models.ScoreEvent {
 	return events
 }
 
+// rowOf returns the row of a user whose id is a number.
+func rowOf(user models.UserID) models.RowID { return testenv.Must(models.ParseRowID(string(user))) }
+
 // checkTotals checks that every total is the sum of its increments, and
 // that the total named like a windowed bucket is the sum of all.
 func (p *fixture) checkTotals(board string) {
@@ -166,7 +169,7 @@ func briefs(results []ledger.Result) []string {
 }
 
 func inc(user models.RowID, delta int64, id string) ledger.Increment {
-	return ledger.Increment{User: user, Delta: delta, EventID: id}
+	return ledger.Increment{User: testenv.ID(user), Delta: delta, EventID: id}
 }
 
 // Each increment of a call gets its own result.
@@ -220,7 +223,7 @@ func TestMalformedIncrements(t *testing.T) {
 	t.Parallel()
 	p := newFixture(t, testenv.Embedded(t), 100)
 	bad := []ledger.Increment{
-		inc(0, 1, "x"), inc(models.MaxRowID+1, 1, "x"), inc(1, 0, "x"), inc(1, -1, "x"), inc(1, math.MinInt64, "x"),
+		{User: "", Delta: 1, EventID: "x"}, {User: "a b", Delta: 1, EventID: "x"}, inc(1, 0, "x"), inc(1, -1, "x"), inc(1, math.MinInt64, "x"),
 		inc(1, 1, ""), inc(1, 1, strings.Repeat("x", 65)), inc(1, 1, "a b"), inc(1, 1, "a\x7f"), inc(1, 1, "a\n"), inc(1, 1, "ä"),
 	}
 	good := []ledger.Increment{inc(models.MaxRowID, 1, "!"), inc(1, 1, "~"), inc(1, 1, strings.Repeat("x", 64))}

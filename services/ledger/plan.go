@@ -18,6 +18,7 @@ import (
 // increment is an Increment together with where and when it counts.
 type increment struct {
 	Increment
+	row   models.RowID // of the user
 	board string
 	// totals is the running total that it is added to and the window that is its
 	// score.
@@ -28,7 +29,7 @@ type increment struct {
 }
 
 // user identifies the owner of the rows that an increment changes.
-func (i *increment) user() userKey { return userKey{i.board, i.User} }
+func (i *increment) user() userKey { return userKey{i.board, i.row} }
 
 // usersOf returns the users of the increments, each once and in the order of
 // their first increments.
@@ -176,8 +177,9 @@ func decide(s state, increments []*increment) decision {
 	}
 	for i, inc := range increments {
 		if event, ok := s.known[inc.key()]; ok {
-			earlier := Increment{User: event.User, Delta: event.Delta, EventID: event.EventID}
-			if d.results[i] = inc.repeatOf(earlier, event.Score, models.TimestampOf(event.ReachedAt)); d.results[i].Status == Duplicate {
+			same := event.User == inc.row && event.Delta == inc.Delta
+			d.results[i] = inc.repeatOf(same, event.Score, models.TimestampOf(event.ReachedAt))
+			if d.results[i].Status == Duplicate {
 				d.known[i] = event.total
 			}
 			continue
@@ -217,9 +219,10 @@ func (i *increment) rejection(p place, careful bool, sums []int64) *models.Error
 	return nil
 }
 
-// repeatOf returns the result of an increment whose id was counted already.
-func (i *increment) repeatOf(first Increment, points int64, reachedAt models.Timestamp) Result {
-	if first != i.Increment {
+// repeatOf returns the result of an increment whose id was counted already. same
+// reports whether it was counted with the same user and delta.
+func (i *increment) repeatOf(same bool, points int64, reachedAt models.Timestamp) Result {
+	if !same {
 		return rejected(i.EventID, models.Errorf(models.CodeEventIDConflict, "this event_id was counted already, with another user_id or delta"))
 	}
 	return Result{EventID: i.EventID, Status: Duplicate, Score: points, ReachedAt: reachedAt}
@@ -295,7 +298,9 @@ func assignScores(increments []*increment, d decision, after balances) (outcome,
 	}
 	for _, r := range d.repeats {
 		first := out.results[r.first]
-		if out.results[r.again] = increments[r.again].repeatOf(increments[r.first].Increment, first.Score, first.ReachedAt); out.results[r.again].Status == Duplicate {
+		again := increments[r.again]
+		out.results[r.again] = again.repeatOf(again.Increment == increments[r.first].Increment, first.Score, first.ReachedAt)
+		if out.results[r.again].Status == Duplicate {
 			out.totals[r.again] = out.totals[r.first]
 		}
 	}
@@ -310,7 +315,7 @@ func eventsOf(increments []*increment, accepted []int, results []Result) []model
 	for n, i := range accepted {
 		inc, result := increments[i], results[i]
 		events[n] = models.ScoreEvent{
-			Board: inc.board, EventID: inc.EventID, Total: inc.totals.Total, User: inc.User, Delta: inc.Delta,
+			Board: inc.board, EventID: inc.EventID, Total: inc.totals.Total, User: inc.row, Delta: inc.Delta,
 			AcceptedAt: inc.acceptedAt.Time(), Score: result.Score, ReachedAt: result.ReachedAt.Time(),
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"stepboard/internal/testenv"
 	"stepboard/models"
 )
 
@@ -26,7 +27,7 @@ var (
 // onEvent returns an increment on the event board, at a number of milliseconds.
 func onEvent(user models.RowID, delta int64, id string, at models.Timestamp) *increment {
 	return &increment{
-		Increment: Increment{User: user, Delta: delta, EventID: id}, board: testEvent.Board,
+		Increment: Increment{User: testenv.ID(user), Delta: delta, EventID: id}, row: user, board: testEvent.Board,
 		totals: models.TotalRange{Bucket: testEvent, Total: "event", Since: "event"}, acceptedAt: at, reachedAt: at,
 	}
 }
@@ -35,7 +36,7 @@ func onEvent(user models.RowID, delta int64, id string, at models.Timestamp) *in
 func onRolling(user models.RowID, delta int64, id string, hour int) *increment {
 	at := models.Timestamp(hour * 1000)
 	return &increment{
-		Increment: Increment{User: user, Delta: delta, EventID: id}, board: testRolling.Board,
+		Increment: Increment{User: testenv.ID(user), Delta: delta, EventID: id}, row: user, board: testRolling.Board,
 		totals:     models.TotalRange{Bucket: testRolling, Total: fmt.Sprintf("%02d", hour), Since: fmt.Sprintf("%02d", hour-2)},
 		acceptedAt: at, reachedAt: at,
 	}
@@ -224,7 +225,7 @@ func newMemoryStore() *memoryStore {
 // sum returns the score of the window that an increment counts in.
 func (b *memoryStore) sum(inc *increment) (sum int64) {
 	for key, total := range b.totals {
-		if key.board == inc.board && key.user == inc.User && key.name >= inc.totals.Since && key.name != testRolling.Name {
+		if key.board == inc.board && key.user == inc.row && key.name >= inc.totals.Since && key.name != testRolling.Name {
 			sum += total.score
 		}
 	}
@@ -246,7 +247,7 @@ func (b *memoryStore) attempt(t *rapid.T, increments []*increment, careful bool)
 	if careful {
 		s.sums = make(map[windowKey]int64)
 		for _, inc := range increments {
-			s.sums[windowKey{inc.board, inc.User, inc.totals.Since}] = b.sum(inc)
+			s.sums[windowKey{inc.board, inc.row, inc.totals.Since}] = b.sum(inc)
 		}
 	}
 	given := fmt.Sprintf("%+v", s)
@@ -267,7 +268,7 @@ func (b *memoryStore) attempt(t *rapid.T, increments []*increment, careful bool)
 	}
 	for _, w := range d.summed {
 		at := slices.IndexFunc(increments, func(inc *increment) bool {
-			return windowKey{inc.board, inc.User, inc.totals.Since} == w.windowKey
+			return windowKey{inc.board, inc.row, inc.totals.Since} == w.windowKey
 		})
 		after.windows = append(after.windows, next.sum(increments[at]))
 	}
@@ -299,7 +300,7 @@ func (b *memoryStore) countOneByOne(increments []*increment) []Result {
 		_, repeated := first[inc.key()]
 		switch {
 		case stored:
-			again(i, Increment{event.User, event.Delta, event.EventID}, event.Score, models.TimestampOf(event.ReachedAt))
+			again(i, Increment{testenv.ID(event.User), event.Delta, event.EventID}, event.Score, models.TimestampOf(event.ReachedAt))
 		case repeated: // once all times are known
 		case inc.closed != nil:
 			results[i] = Result{EventID: inc.EventID, Status: Rejected, Err: inc.closed}
@@ -307,18 +308,18 @@ func (b *memoryStore) countOneByOne(increments []*increment) []Result {
 			results[i] = Result{EventID: inc.EventID, Status: Rejected, Err: models.Errorf(models.CodeScoreOutOfRange, "")}
 		default:
 			first[inc.key()] = i
-			b.add(totalKey{inc.board, inc.User, inc.totals.Total}, inc.Delta, inc.reachedAt)
+			b.add(totalKey{inc.board, inc.row, inc.totals.Total}, inc.Delta, inc.reachedAt)
 			if inc.board == testRolling.Board {
-				b.add(totalKey{inc.board, inc.User, testRolling.Name}, inc.Delta, inc.reachedAt)
+				b.add(totalKey{inc.board, inc.row, testRolling.Name}, inc.Delta, inc.reachedAt)
 			}
 			results[i] = Result{EventID: inc.EventID, Status: Applied, Score: b.sum(inc)}
 		}
 	}
 	for i, inc := range increments {
 		if results[i].Status == Applied {
-			results[i].ReachedAt = b.totals[totalKey{inc.board, inc.User, inc.totals.Total}].reachedAt
+			results[i].ReachedAt = b.totals[totalKey{inc.board, inc.row, inc.totals.Total}].reachedAt
 			b.events[inc.key()] = models.ScoreEvent{
-				Board: inc.board, EventID: inc.EventID, Total: inc.totals.Total, User: inc.User, Delta: inc.Delta,
+				Board: inc.board, EventID: inc.EventID, Total: inc.totals.Total, User: inc.row, Delta: inc.Delta,
 				AcceptedAt: inc.acceptedAt.Time(), Score: results[i].Score, ReachedAt: results[i].ReachedAt.Time(),
 			}
 		}
@@ -373,9 +374,9 @@ func TestAFlushEqualsCountingOneByOne(t *testing.T) {
 			for i, inc := range increments {
 				var want balance
 				if event, before := events[inc.key()]; out.results[i].Status != Rejected && before {
-					want = totals[totalKey{inc.board, inc.User, event.Total}]
+					want = totals[totalKey{inc.board, inc.row, event.Total}]
 				} else if out.results[i].Status != Rejected {
-					want = reference.totals[totalKey{inc.board, inc.User, reference.events[inc.key()].Total}]
+					want = reference.totals[totalKey{inc.board, inc.row, reference.events[inc.key()].Total}]
 				}
 				if out.totals[i] != want {
 					t.Fatalf("the total of increment %d is %v, want %v", i, out.totals[i], want)

@@ -57,7 +57,7 @@ func (s *Service) raiseOf(ctx context.Context, p *pending) (models.Raise, bool) 
 		s.log.ErrorContext(ctx, "a total can't be in its bucket", "board", p.board, "event_id", p.EventID, "error", err)
 		return models.Raise{}, false
 	}
-	return models.Raise{Bucket: bucket, Entry: models.Entry{User: p.User, Composite: composite}}, true
+	return models.Raise{Bucket: bucket, Entry: models.Entry{User: p.row, Composite: composite}}, true
 }
 
 // warn logs that raises fail, at most once in warnEvery.

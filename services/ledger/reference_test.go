@@ -21,8 +21,8 @@ type reference struct {
 	largest int64
 	window  models.Hour // 0 on an event board
 	known   map[string]known
-	totals  map[models.RowID]map[models.Hour]int64
-	reached map[models.RowID]map[models.Hour]models.Timestamp
+	totals  map[models.UserID]map[models.Hour]int64
+	reached map[models.UserID]map[models.Hour]models.Timestamp
 }
 
 type known struct {
@@ -70,7 +70,7 @@ func TestAgainstAReference(t *testing.T) {
 			env.Clock.Set(testenv.Noon)
 			m := &reference{
 				largest: largest, known: make(map[string]known),
-				totals: make(map[models.RowID]map[models.Hour]int64), reached: make(map[models.RowID]map[models.Hour]models.Timestamp),
+				totals: make(map[models.UserID]map[models.Hour]int64), reached: make(map[models.UserID]map[models.Hour]models.Timestamp),
 			}
 			m.window = models.Hour(p.bucket(board).WindowHours)
 			rng := rand.New(rand.NewPCG(3, 4))
@@ -172,7 +172,7 @@ func TestConcurrentIncrements(t *testing.T) {
 						t.Errorf("%s: %v", id, r.Err)
 					}
 				}
-				chains[of[id].User] = append(chains[of[id].User], applied...)
+				chains[rowOf(of[id].User)] = append(chains[rowOf(of[id].User)], applied...)
 			}
 			want := make(map[models.RowID]string)
 			final := make(map[models.RowID]int64)
@@ -190,8 +190,8 @@ func TestConcurrentIncrements(t *testing.T) {
 				final[user], want[user] = points, scoreAt(points, at)
 			}
 			for _, i := range out {
-				if final[i.User]+i.Delta <= largest {
-					t.Errorf("%+v was rejected, and the user has %d", i, final[i.User])
+				if final[rowOf(i.User)]+i.Delta <= largest {
+					t.Errorf("%+v was rejected, and the user has %d", i, final[rowOf(i.User)])
 				}
 			}
 			p.checkTotals(board)

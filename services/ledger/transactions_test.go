@@ -36,7 +36,7 @@ func TestOverlappingListsDoNotBlockEachOther(t *testing.T) {
 				wg.Go(func() {
 					own := slices.Clone(items)
 					for i := range own { // in odd rounds they meet at the ids, not at the totals
-						own[i].User += models.RowID(c * 1000 * (round % 2))
+						own[i].User = testenv.ID(rowOf(own[i].User) + models.RowID(c*1000*(round%2)))
 					}
 					rng := rand.New(rand.NewPCG(uint64(round), uint64(c)))
 					rng.Shuffle(len(own), func(i, j int) { own[i], own[j] = own[j], own[i] })

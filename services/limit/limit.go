@@ -28,7 +28,7 @@ type Limits struct {
 // Counter counts calls. Its methods return 0 if n more calls are within the limit.
 // Otherwise they count none and return how long to wait until they are.
 type Counter interface {
-	User(ctx context.Context, user models.RowID, perMinute, n int) (time.Duration, error)
+	User(ctx context.Context, user models.UserID, perMinute, n int) (time.Duration, error)
 	Address(ctx context.Context, address string, perMinute, n int) (time.Duration, error)
 }
 
@@ -45,7 +45,7 @@ type Stats struct {
 type Service struct {
 	limits    Limits
 	counter   Counter
-	users     *window[models.RowID]
+	users     *window[models.UserID]
 	addresses *window[string]
 	stats     Stats
 }
@@ -54,24 +54,24 @@ type Service struct {
 func New(limits Limits, counter Counter) *Service {
 	return &Service{
 		limits: limits, counter: counter,
-		users: newWindow[models.RowID](limits.User), addresses: newWindow[string](limits.Address),
+		users: newWindow[models.UserID](limits.User), addresses: newWindow[string](limits.Address),
 	}
 }
 
 // Stats returns the counts of this process.
 func (s *Service) Stats() *Stats { return &s.stats }
 
-// Take counts a call of a user (0 for none) from an address ("" for one that is
+// Take counts a call of a user ("" for none) from an address ("" for one that is
 // not limited). It returns CodeRateLimited if the call exceeds a limit. Redis is
 // asked only about callers who have used a tenth of their limit in this process
 // within the last minute. Both are counted concurrently, in the time of one round
 // trip. If Redis does not answer, the call is let through, and so are earlier ones
 // that would have been counted with it: limits protect the service and must not take
 // it down.
-func (s *Service) Take(ctx context.Context, user models.RowID, address string) error {
+func (s *Service) Take(ctx context.Context, user models.UserID, address string) error {
 	var counts []<-chan count
 	now := time.Now()
-	if s.limits.User > 0 && user != 0 {
+	if s.limits.User > 0 && user != "" {
 		if n := s.users.add(user, now); n > 0 {
 			counts = append(counts, s.count(ctx, "this user", &s.stats.Users, func(ctx context.Context) (time.Duration, error) {
 				wait, err := s.counter.User(ctx, user, s.limits.User, n)

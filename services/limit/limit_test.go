@@ -34,14 +34,14 @@ func (c *counter) record(call string) {
 	c.calls = append(c.calls, call)
 }
 
-func (c *counter) User(ctx context.Context, user models.RowID, _, n int) (time.Duration, error) {
+func (c *counter) User(ctx context.Context, user models.UserID, _, n int) (time.Duration, error) {
 	if c.hang != nil {
 		<-c.hang
 	}
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	c.record("user " + user.String() + times(n))
+	c.record("user " + string(user) + times(n))
 	return c.userWait, c.userErr
 }
 
@@ -71,29 +71,29 @@ func TestTake(t *testing.T) {
 		name    string
 		limits  limit.Limits
 		counter *counter
-		user    models.RowID
+		user    models.UserID
 		address string
 		calls   []string
 		wait    time.Duration // 0 if the call is let through
 		stats   stats
 	}{
-		{"within both limits", both, &counter{}, 1, "192.0.2.1", []string{"address 192.0.2.1", "user 1"}, 0, stats{}},
-		{"no limits", limit.Limits{}, &counter{userWait: 1, addressWait: 1}, 1, "192.0.2.1", nil, 0, stats{}},
-		{"users only", limit.Limits{User: 9}, &counter{addressWait: 1}, 1, "192.0.2.1", []string{"user 1"}, 0, stats{}},
-		{"addresses only", limit.Limits{Address: 9}, &counter{userWait: 1}, 1, "192.0.2.1", []string{"address 192.0.2.1"}, 0, stats{}},
-		{"no user", both, &counter{userWait: 1}, 0, "192.0.2.1", []string{"address 192.0.2.1"}, 0, stats{}},
-		{"no address", both, &counter{addressWait: 1}, 1, "", []string{"user 1"}, 0, stats{}},
-		{"text for an address", both, &counter{addressWait: 1}, 1, "localhost", []string{"user 1"}, 0, stats{}},
-		{"too many of a user", both, &counter{userWait: time.Second}, 1, "", []string{"user 1"}, time.Second, stats{Users: 1}},
-		{"too many from an address", both, &counter{addressWait: time.Second}, 0, "192.0.2.1", []string{"address 192.0.2.1"}, time.Second, stats{Addresses: 1}},
-		{"too many of both: the longer wait", both, &counter{userWait: time.Second, addressWait: 2 * time.Second}, 1, "192.0.2.1",
+		{"within both limits", both, &counter{}, "1", "192.0.2.1", []string{"address 192.0.2.1", "user 1"}, 0, stats{}},
+		{"no limits", limit.Limits{}, &counter{userWait: 1, addressWait: 1}, "1", "192.0.2.1", nil, 0, stats{}},
+		{"users only", limit.Limits{User: 9}, &counter{addressWait: 1}, "1", "192.0.2.1", []string{"user 1"}, 0, stats{}},
+		{"addresses only", limit.Limits{Address: 9}, &counter{userWait: 1}, "1", "192.0.2.1", []string{"address 192.0.2.1"}, 0, stats{}},
+		{"no user", both, &counter{userWait: 1}, "", "192.0.2.1", []string{"address 192.0.2.1"}, 0, stats{}},
+		{"no address", both, &counter{addressWait: 1}, "1", "", []string{"user 1"}, 0, stats{}},
+		{"text for an address", both, &counter{addressWait: 1}, "1", "localhost", []string{"user 1"}, 0, stats{}},
+		{"too many of a user", both, &counter{userWait: time.Second}, "1", "", []string{"user 1"}, time.Second, stats{Users: 1}},
+		{"too many from an address", both, &counter{addressWait: time.Second}, "", "192.0.2.1", []string{"address 192.0.2.1"}, time.Second, stats{Addresses: 1}},
+		{"too many of both: the longer wait", both, &counter{userWait: time.Second, addressWait: 2 * time.Second}, "1", "192.0.2.1",
 			[]string{"address 192.0.2.1", "user 1"}, 2 * time.Second, stats{Users: 1, Addresses: 1}},
-		{"Redis is away", both, &counter{userErr: away, addressErr: away}, 1, "192.0.2.1", []string{"address 192.0.2.1", "user 1"}, 0, stats{Uncounted: 2}},
-		{"one count fails", both, &counter{userErr: away, addressWait: time.Second}, 1, "192.0.2.1",
+		{"Redis is away", both, &counter{userErr: away, addressErr: away}, "1", "192.0.2.1", []string{"address 192.0.2.1", "user 1"}, 0, stats{Uncounted: 2}},
+		{"one count fails", both, &counter{userErr: away, addressWait: time.Second}, "1", "192.0.2.1",
 			[]string{"address 192.0.2.1", "user 1"}, time.Second, stats{Addresses: 1, Uncounted: 1}},
-		{"an IPv6 address", both, &counter{}, 0, "2001:db8:1:2:3:4:5:6", []string{"address 2001:db8:1:2::/64"}, 0, stats{}},
-		{"an IPv6 address with a zone", both, &counter{}, 0, "fe80::1%eth0", []string{"address fe80::/64"}, 0, stats{}},
-		{"an IPv4 address in IPv6", both, &counter{}, 0, "::ffff:192.0.2.1", []string{"address 192.0.2.1"}, 0, stats{}},
+		{"an IPv6 address", both, &counter{}, "", "2001:db8:1:2:3:4:5:6", []string{"address 2001:db8:1:2::/64"}, 0, stats{}},
+		{"an IPv6 address with a zone", both, &counter{}, "", "fe80::1%eth0", []string{"address fe80::/64"}, 0, stats{}},
+		{"an IPv4 address in IPv6", both, &counter{}, "", "::ffff:192.0.2.1", []string{"address 192.0.2.1"}, 0, stats{}},
 	} {
 		s := limit.New(tt.limits, tt.counter)
 		err := s.Take(t.Context(), tt.user, tt.address)
@@ -122,7 +122,7 @@ func TestTakeWhileRedisHangs(t *testing.T) {
 	hang := make(chan struct{})
 	defer close(hang)
 	s := limit.New(limit.Limits{User: 9, Address: 9}, &counter{hang: hang})
-	if err := s.Take(t.Context(), 1, "192.0.2.1"); err != nil {
+	if err := s.Take(t.Context(), "1", "192.0.2.1"); err != nil {
 		t.Errorf("the call is refused: %v", err)
 	}
 	if n := s.Stats().Uncounted.Load(); n != 2 {
@@ -138,7 +138,7 @@ func TestTakeOfAClientThatIsGone(t *testing.T) {
 		s := limit.New(limit.Limits{User: 9}, c)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := s.Take(ctx, 1, ""); err != nil || s.Stats().Uncounted.Load() != 0 {
+		if err := s.Take(ctx, "1", ""); err != nil || s.Stats().Uncounted.Load() != 0 {
 			t.Errorf("%v, %d counts are missing", err, s.Stats().Uncounted.Load())
 		}
 		close(c.hang)
@@ -155,7 +155,7 @@ func TestTakeAsksAboutFrequentCallersOnly(t *testing.T) {
 	t.Parallel()
 	c := &counter{}
 	s := limit.New(limit.Limits{User: 40, Address: 80}, c)
-	take := func(n int, user models.RowID, address string) {
+	take := func(n int, user models.UserID, address string) {
 		t.Helper()
 		for range n {
 			if err := s.Take(t.Context(), user, address); err != nil {
@@ -163,15 +163,15 @@ func TestTakeAsksAboutFrequentCallersOnly(t *testing.T) {
 			}
 		}
 	}
-	take(4, 1, "")
-	take(4, 2, "")
-	take(8, 0, "192.0.2.1")
-	take(8, 0, "2001:db8::1")
+	take(4, "1", "")
+	take(4, "2", "")
+	take(8, "", "192.0.2.1")
+	take(8, "", "2001:db8::1")
 	if len(c.calls) > 0 {
 		t.Errorf("asked about callers within a tenth: %v", c.calls)
 	}
-	take(3, 1, "")
-	take(2, 0, "2001:db8::2") // the same network
+	take(3, "1", "")
+	take(2, "", "2001:db8::2") // the same network
 	if diff := cmp.Diff([]string{"user 1 × 5", "user 1", "user 1", "address 2001:db8::/64 × 9", "address 2001:db8::/64"}, c.calls); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -198,7 +198,7 @@ func TestTakeCountsEarlierCalls(t *testing.T) {
 		s := limit.New(limit.Limits{User: 20}, tt.counter)
 		var refused []bool
 		for range 4 {
-			refused = append(refused, s.Take(t.Context(), 1, "") != nil)
+			refused = append(refused, s.Take(t.Context(), "1", "") != nil)
 		}
 		if diff := cmp.Diff(tt.refused, refused); diff != "" {
 			t.Errorf("%s: refused (-want +got):\n%s", tt.name, diff)
@@ -217,7 +217,7 @@ type budget struct {
 	left int
 }
 
-func (b *budget) User(_ context.Context, _ models.RowID, _, n int) (time.Duration, error) {
+func (b *budget) User(_ context.Context, _ models.UserID, _, n int) (time.Duration, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if n > b.left {
@@ -236,7 +236,7 @@ func TestTakeConcurrently(t *testing.T) {
 	for range 10 {
 		callers.Go(func() {
 			for range 50 {
-				if s.Take(t.Context(), 1, "") == nil {
+				if s.Take(t.Context(), "1", "") == nil {
 					passed.Add(1)
 				}
 			}
@@ -256,7 +256,7 @@ func TestTakeAfterAMinute(t *testing.T) {
 		s := limit.New(limit.Limits{User: 20}, c)
 		for range 2 {
 			for range 3 {
-				if err := s.Take(t.Context(), 1, ""); err != nil {
+				if err := s.Take(t.Context(), "1", ""); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -25,7 +25,7 @@ func NewRedisCounter(rdb redis.UniversalClient, keys keys.Builder) *RedisCounter
 }
 
 // User counts n calls of a user. One round trip.
-func (c *RedisCounter) User(ctx context.Context, user models.RowID, perMinute, n int) (time.Duration, error) {
+func (c *RedisCounter) User(ctx context.Context, user models.UserID, perMinute, n int) (time.Duration, error) {
 	return c.take(ctx, c.keys.UserCalls(user), perMinute, n)
 }
 

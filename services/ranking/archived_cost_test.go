@@ -83,7 +83,7 @@ func (c *costs) check(what string, trips, commands, queries int, read func() err
 // history returns a read of user 1's history, which checks its days.
 func (c *costs) history(viewer models.RowID, first, last models.Date, wantArchived, wantHot int) func() error {
 	return func() error {
-		h, err := c.ranking.History(c.t.Context(), ranking.HistoryQuery{Board: "steps", Viewer: viewer, User: 1, From: &first, To: &last})
+		h, err := c.ranking.History(c.t.Context(), ranking.HistoryQuery{Board: "steps", Viewer: id(viewer), User: "1", From: &first, To: &last})
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func TestCostOfArchivedDays(t *testing.T) {
 	c.check("a friend's days", 2, 5, 1, c.history(2, last-30, last, 28, 3))
 
 	old := last - 10
-	q := ranking.Query{Board: "steps", Date: &old, Viewer: 1, Limit: 50}
+	q := ranking.Query{Board: "steps", Date: &old, Viewer: "1", Limit: 50}
 	read := func(call func(ranking.Query) (*models.Ranking, error)) func() error {
 		return func() error {
 			r, err := call(q)
@@ -171,7 +171,7 @@ func TestCostOfArchivedDays(t *testing.T) {
 		return err
 	})
 	// Another replica reads once whether the day is archived.
-	c.ranking = ranking.New(c.catalog, c.boards, c.otherArchive(c.boards), c.friends, c.users, c.env.Clock.Now)
+	c.ranking = c.rankingOn(c.boards, c.otherArchive(c.boards))
 	c.check("friends, the first time", 1, 2, 2, friendsRanking)
 	c.check("friends, then", 1, 2, 1, friendsRanking)
 }

@@ -39,7 +39,7 @@ func (f *fixture) caller(day models.Date) caller {
 }
 
 func (c caller) query(viewer models.RowID, limit int, cursor string) ranking.Query {
-	return ranking.Query{Board: "steps", Date: &c.day, Viewer: viewer, Limit: limit, Cursor: cursor}
+	return ranking.Query{Board: "steps", Date: &c.day, Viewer: id(viewer), Limit: limit, Cursor: cursor}
 }
 
 func (c caller) ranked(call string, r *models.Ranking, err error) (response, error) {
@@ -78,7 +78,7 @@ func (c caller) me(ctx context.Context, viewer models.RowID) (response, error) {
 // history reads the day, the one before and the one after it.
 func (c caller) history(ctx context.Context, user models.RowID) (response, error) {
 	from, to := c.day-1, c.day+1
-	h, err := c.ranking.History(ctx, ranking.HistoryQuery{Board: "steps", Viewer: scorer, User: user, From: &from, To: &to})
+	h, err := c.ranking.History(ctx, ranking.HistoryQuery{Board: "steps", Viewer: id(scorer), User: id(user), From: &from, To: &to})
 	if err != nil {
 		return response{}, fmt.Errorf("history of %v: %w", user, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"stepboard/services/board"
 	"stepboard/services/cache"
 	"stepboard/services/catalog"
+	"stepboard/services/cursor"
 	"stepboard/services/directory"
 	"stepboard/services/friends"
 	"stepboard/services/lease"
@@ -27,6 +28,7 @@ type fixture struct {
 	archive *archive.Service
 	friends *friends.Service
 	users   *directory.Service
+	cursors *cursor.Sealer
 	ranking *ranking.Service
 }
 
@@ -37,17 +39,40 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 		t: t, env: env,
 		catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
 		boards:  board.NewStore(env.Redis, env.Keys, env.Clock.Now),
-		friends: friends.New(friends.NewStore(env.Gorm), cache.NewStore(env.Redis, env.Keys), env.Log),
-		users:   directory.New(directory.NewStore(env.Gorm), env.Log),
+		users:   newDirectory(t, env),
+		cursors: testenv.Must(cursor.New(t.Context(), cursor.NewStore(env.Gorm), env.Clock.Now, env.Log)),
 	}
-	t.Cleanup(f.users.Close)
+	f.friends = friends.New(friends.NewStore(env.Gorm), cache.NewStore(env.Redis, env.Keys), f.users, env.Log)
 	if err := f.catalog.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
 		t.Fatal(err)
 	}
 	f.archive = archive.New(archive.NewStore(env.Gorm, env.Gorm, env.Pool), f.boards, lease.NewLocal(), nil, env.Clock.Now, env.Log)
 	t.Cleanup(f.archive.Close)
-	f.ranking = ranking.New(f.catalog, f.boards, f.archive, f.friends, f.users, env.Clock.Now)
+	f.ranking = f.rankingOn(f.boards, f.archive)
 	return f
+}
+
+// numbered is how many users exist, whose ids are the decimal texts of their rows.
+const numbered = 6000
+
+// newDirectory returns the directory of a process that has shown nobody yet.
+func newDirectory(t testing.TB, env *testenv.Env) *directory.Service {
+	t.Helper()
+	testenv.NumberUsers(t, env, numbered)
+	d := directory.New(directory.Options{
+		Store: directory.NewStore(env.Gorm, env.Pool), Copies: directory.NewCopies(env.Redis, env.Keys), Memory: 64_000_000, Log: env.Log,
+	})
+	d.Start(t.Context())
+	t.Cleanup(d.Close)
+	return d
+}
+
+// rankingOn returns a service that reads buckets from the given stores.
+func (f *fixture) rankingOn(boards ranking.Boards, archive ranking.Archive) *ranking.Service {
+	return ranking.New(ranking.Options{
+		Catalog: f.catalog, Boards: boards, Archive: archive, Friends: f.friends,
+		Directory: f.users, Cursors: f.cursors, Clock: f.env.Clock.Now,
+	})
 }
 
 // userCount is the number of users with a score. From the real Redis the archive
@@ -172,7 +197,7 @@ func (f *fixture) raise(date models.Date, user models.RowID, points int64, at ti
 
 func (f *fixture) befriend(user models.RowID, others ...models.RowID) {
 	f.t.Helper()
-	if err := f.friends.Replace(f.t.Context(), user, others); err != nil {
+	if err := f.friends.Replace(f.t.Context(), id(user), testenv.IDs(others...)); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -188,6 +213,14 @@ func lines(r *models.Ranking) []string {
 
 var today = testenv.Must(models.ParseDate("2026-11-20"))
 
+// id returns the user id of a row; empty for 0.
+func id(row models.RowID) models.UserID {
+	if row == 0 {
+		return ""
+	}
+	return testenv.ID(row)
+}
+
 func query(viewer models.RowID) ranking.Query {
-	return ranking.Query{Board: "steps", Viewer: viewer, Limit: 50}
+	return ranking.Query{Board: "steps", Viewer: id(viewer), Limit: 50}
 }

@@ -22,9 +22,9 @@ const (
 type HistoryQuery struct {
 	Board string
 	// Viewer is the user who calls.
-	Viewer models.RowID
+	Viewer models.UserID
 	// User is the user whose days are returned: the viewer or a friend.
-	User models.RowID
+	User models.UserID
 	// From and To bound the days, both included. A nil To means today; a nil From
 	// means 31 days.
 	From, To *models.Date
@@ -65,19 +65,37 @@ func (s *Service) History(ctx context.Context, q HistoryQuery) (*History, error)
 	if err != nil {
 		return nil, err
 	}
-	if q.User != q.Viewer {
-		ids, err := s.friends.IDs(ctx, q.Viewer)
-		if err != nil {
-			return nil, err
-		}
-		if !slices.Contains(ids, q.User) {
-			return nil, models.Errorf(models.CodeNotFound, "no friend has this id")
-		}
+	user, err := s.historyOf(ctx, q)
+	if err != nil {
+		return nil, err
 	}
-	if to < from {
+	if to < from || user == 0 {
 		return &History{}, nil
 	}
-	return s.history(ctx, b.Name, q.User, from, to)
+	return s.history(ctx, b.Name, user, from, to)
+}
+
+// historyOf returns the row of the user whose days a query asks for; 0 if the viewer
+// asks for own days and does not exist. CodeNotFound if the user is not a friend.
+func (s *Service) historyOf(ctx context.Context, q HistoryQuery) (models.RowID, error) {
+	viewer, err := s.directory.FindOne(ctx, q.Viewer)
+	if err != nil || q.User == q.Viewer {
+		return viewer, err
+	}
+	user, err := s.directory.FindOne(ctx, q.User)
+	if err != nil {
+		return 0, err
+	}
+	if viewer != 0 && user != 0 {
+		ids, err := s.friends.IDs(ctx, viewer)
+		if err != nil {
+			return 0, err
+		}
+		if slices.Contains(ids, user) {
+			return user, nil
+		}
+	}
+	return 0, models.Errorf(models.CodeNotFound, "no friend has this id")
 }
 
 // historyRange returns the first and the last day of a history. It has no days if

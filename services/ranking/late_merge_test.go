@@ -103,7 +103,7 @@ func (m *lateMerge) raiseAll(scores dayScores) {
 }
 
 func (m *lateMerge) query(cursor string) ranking.Query {
-	return ranking.Query{Board: "steps", Date: &m.day, Viewer: 7, Limit: 20, Cursor: cursor}
+	return ranking.Query{Board: "steps", Date: &m.day, Viewer: "7", Limit: 20, Cursor: cursor}
 }
 
 // checkList reads a list from a cursor to its end, and compares it with the
@@ -137,11 +137,11 @@ func (m *lateMerge) checkUsers(users []models.RowID) {
 	m.t.Helper()
 	ctx := m.t.Context()
 	for i, user := range users {
-		h, err := m.ranking.History(ctx, ranking.HistoryQuery{Board: "steps", Viewer: user, User: user, From: &m.day, To: &m.day})
+		h, err := m.ranking.History(ctx, ranking.HistoryQuery{Board: "steps", Viewer: id(user), User: id(user), From: &m.day, To: &m.day})
 		if err != nil || len(h.Days) != 1 || h.Days[0].Rank != int64(i+1) || h.Days[0].Total != int64(len(users)) || h.Days[0].Score != m.scores[user].points {
 			m.t.Errorf("history of %v: %+v, %v, want rank %d of %d", user, h, err, i+1, len(users))
 		}
-		me, err := m.ranking.Me(ctx, ranking.Query{Board: "steps", Date: &m.day, Viewer: user})
+		me, err := m.ranking.Me(ctx, ranking.Query{Board: "steps", Date: &m.day, Viewer: id(user)})
 		if err != nil || *me.GlobalRank != int64(i+1) || me.GlobalTotal != int64(len(users)) {
 			m.t.Errorf("me of %v: %+v, %v, want rank %d of %d", user, me, err, i+1, len(users))
 		}

@@ -15,7 +15,6 @@ import (
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/board"
-	"stepboard/services/ranking"
 )
 
 // hookedStore is a hot store that calls at after each step of a run.
@@ -244,7 +243,7 @@ func TestAReaderDelayedDuringTheArchival(t *testing.T) {
 					archived = true
 					f.mustArchive(f.otherArchive(f.boards), b)
 				}})
-				c.ranking = ranking.New(f.catalog, board.NewStore(rdb, f.env.Keys, f.env.Clock.Now), f.archive, f.friends, f.users, f.env.Clock.Now)
+				c.ranking = f.rankingOn(board.NewStore(rdb, f.env.Keys, f.env.Clock.Now), f.archive)
 				got, err := call(t.Context(), c)
 				if err := errors.Join(err, rdb.Close()); err != nil {
 					t.Fatal(err)

@@ -41,24 +41,49 @@ type Friends interface {
 	IDs(ctx context.Context, user models.RowID) ([]models.RowID, error)
 }
 
-// Profiles returns the profiles of users, by position.
-type Profiles interface {
-	Profiles(ctx context.Context, ids []models.RowID) []models.Profile
+// Directory maps users to their rows and back. Implemented by directory.Service.
+type Directory interface {
+	// FindOne returns a user's row; 0 if the user does not exist.
+	FindOne(ctx context.Context, user models.UserID) (models.RowID, error)
+	// Records returns the record of each row, by position.
+	Records(ctx context.Context, rows []models.RowID) ([]models.Record, error)
+}
+
+// Cursors turns the position behind a page into a text for the client, and back.
+// Implemented by cursor.Sealer.
+type Cursors interface {
+	Seal(c models.Cursor, scope ...string) string
+	Open(ctx context.Context, text string, scope ...string) (models.Cursor, error)
 }
 
 // Service computes rankings. Safe for concurrent use.
 type Service struct {
-	catalog  *catalog.Catalog
-	boards   Boards
-	archive  Archive
-	friends  Friends
-	profiles Profiles
-	clock    models.Clock
+	catalog   *catalog.Catalog
+	boards    Boards
+	archive   Archive
+	friends   Friends
+	directory Directory
+	cursors   Cursors
+	clock     models.Clock
+}
+
+// Options holds what a Service is built on.
+type Options struct {
+	Catalog   *catalog.Catalog
+	Boards    Boards
+	Archive   Archive
+	Friends   Friends
+	Directory Directory
+	Cursors   Cursors
+	Clock     models.Clock
 }
 
 // New returns a service.
-func New(c *catalog.Catalog, boards Boards, archive Archive, friends Friends, profiles Profiles, clock models.Clock) *Service {
-	return &Service{catalog: c, boards: boards, archive: archive, friends: friends, profiles: profiles, clock: clock}
+func New(o Options) *Service {
+	return &Service{
+		catalog: o.Catalog, boards: o.Boards, archive: o.Archive, friends: o.Friends,
+		directory: o.Directory, cursors: o.Cursors, clock: o.Clock,
+	}
 }
 
 // Query selects a page of the ranking of one bucket.
@@ -66,8 +91,9 @@ type Query struct {
 	Board string
 	// Date is the day; nil means the board's current bucket.
 	Date *models.Date
-	// Viewer is the user whose own entry is returned beside the page; 0 for none.
-	Viewer models.RowID
+	// Viewer is the user whose own entry is returned beside the page; empty for
+	// none. It need not exist.
+	Viewer models.UserID
 	// Limit is the size of a page.
 	Limit int
 	// Cursor is the position where the page begins; empty for the top.
@@ -78,24 +104,23 @@ type Query struct {
 // it makes two round trips to Redis, for any number of friends; on an archived
 // one it makes one round trip and one query.
 func (s *Service) Friends(ctx context.Context, q Query) (*models.Ranking, error) {
-	r, err := s.resolve(ctx, q, "friends", q.Viewer.String())
+	r, err := s.resolve(ctx, q, "friends", string(q.Viewer))
 	if err != nil {
 		return nil, err
 	}
 	if r.bucket == nil {
 		return r.ranking, nil
 	}
-	entries, err := s.circle(ctx, r, q.Viewer)
+	entries, err := s.circle(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	page := Rank(entries, q.Viewer, r.after, q.Limit)
+	page := Rank(entries, r.viewer, r.after, q.Limit)
 	r.ranking.Total = int64(page.Total)
-	s.render(ctx, r, page.Entries, int64(page.FirstRank), page.Mine, int64(page.MyRank))
 	if page.More {
-		r.setNextCursor(page.Entries)
+		s.setNextCursor(r, page.Entries)
 	}
-	return r.ranking, nil
+	return s.render(ctx, r, page.Entries, int64(page.FirstRank), page.Mine, int64(page.MyRank))
 }
 
 // Top ranks all users. One round trip to Redis, three with a viewer.
@@ -118,10 +143,10 @@ func (s *Service) Top(ctx context.Context, q Query) (*models.Ranking, error) {
 		mine   userWindow
 	)
 	err = s.read(ctx, r, func(from Reader) (err error) {
-		if window, err = from.Window(ctx, r.bucket, at, 0, q.Limit+2); err != nil || q.Viewer == 0 {
+		if window, err = from.Window(ctx, r.bucket, at, 0, q.Limit+2); err != nil || r.viewer == 0 {
 			return err
 		}
-		mine, err = windowAround(ctx, from, r.bucket, q.Viewer, 0, 1)
+		mine, err = windowAround(ctx, from, r.bucket, r.viewer, 0, 1)
 		return err
 	})
 	if err != nil {
@@ -133,11 +158,10 @@ func (s *Service) Top(ctx context.Context, q Query) (*models.Ranking, error) {
 	}
 	r.ranking.Total = window.Total
 	page := entries[:min(len(entries), q.Limit)]
-	s.render(ctx, r, page, firstRank, mine.entry, mine.rank)
 	if len(entries) > len(page) {
-		r.setNextCursor(page)
+		s.setNextCursor(r, page)
 	}
-	return r.ranking, nil
+	return s.render(ctx, r, page, firstRank, mine.entry, mine.rank)
 }
 
 // Around ranks a user's neighbours among all users: radius of them on each side,
@@ -153,7 +177,7 @@ func (s *Service) Around(ctx context.Context, q Query, radius int) (*models.Rank
 	}
 	var w userWindow
 	err = s.read(ctx, r, func(from Reader) (err error) {
-		w, err = windowAround(ctx, from, r.bucket, q.Viewer, 2*radius, 2*radius+1)
+		w, err = windowAround(ctx, from, r.bucket, r.viewer, 2*radius, 2*radius+1)
 		return err
 	})
 	if err != nil {
@@ -168,8 +192,7 @@ func (s *Service) Around(ctx context.Context, q Query, radius int) (*models.Rank
 	behind := min(2*radius-ahead, max(0, len(w.Behind)-1))
 	ahead = min(2*radius-behind, len(w.Ahead))
 	page := append(w.Ahead[len(w.Ahead)-ahead:len(w.Ahead):len(w.Ahead)], w.Behind[:min(len(w.Behind), behind+1)]...)
-	s.render(ctx, r, page, w.rank-int64(ahead), w.entry, w.rank)
-	return r.ranking, nil
+	return s.render(ctx, r, page, w.rank-int64(ahead), w.entry, w.rank)
 }
 
 // Summary is a user's position in a bucket, among all users and among friends.
@@ -193,14 +216,14 @@ func (s *Service) Me(ctx context.Context, q Query) (*Summary, error) {
 	if r.bucket == nil {
 		return &Summary{}, nil
 	}
-	entries, err := s.circle(ctx, r, q.Viewer)
+	entries, err := s.circle(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	page := Rank(entries, q.Viewer, models.Entry{}, 0)
+	page := Rank(entries, r.viewer, models.Entry{}, 0)
 	var w userWindow
 	err = s.read(ctx, r, func(from Reader) (err error) {
-		w, err = windowAround(ctx, from, r.bucket, q.Viewer, 0, 1)
+		w, err = windowAround(ctx, from, r.bucket, r.viewer, 0, 1)
 		return err
 	})
 	if err != nil {

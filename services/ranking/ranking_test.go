@@ -67,7 +67,7 @@ func TestWithoutFriendsOrScores(t *testing.T) {
 		}
 		f.befriend(2, 1)
 		r, err = f.ranking.Friends(t.Context(), query(2))
-		if err != nil || r.Total != 1 || r.Me != nil || r.Entries[0].User != 1 {
+		if err != nil || r.Total != 1 || r.Me != nil || r.Entries[0].User != "1" {
 			t.Errorf("only a friend has a score: %+v, %v", r, err)
 		}
 		old := today - 400
@@ -169,7 +169,7 @@ func TestForeignCursors(t *testing.T) {
 			t.Errorf("another call: %v", err)
 		}
 		other := q
-		other.Viewer = 2
+		other.Viewer = "2"
 		if _, err := f.ranking.Friends(t.Context(), other); models.CodeOf(err) != models.CodeInvalidCursor {
 			t.Errorf("another user: %v", err)
 		}
@@ -204,7 +204,7 @@ func TestAround(t *testing.T) {
 			var ranks []int64
 			for _, e := range r.Entries {
 				ranks = append(ranks, e.Rank)
-				if int64(e.User) != e.Rank {
+				if e.User != testenv.ID(e.Rank) {
 					t.Errorf("user %v has rank %d", e.User, e.Rank)
 				}
 			}
@@ -247,9 +247,11 @@ func TestMe(t *testing.T) {
 	})
 }
 
-// A friend ranking makes two round trips to Redis for 3 friends and for 3,000
-// alike, and reads the names of the page only.
-func TestAFriendRankingCostsTwoRoundTrips(t *testing.T) {
+// A friend ranking makes two round trips to Redis for 3 friends and for 3,000 alike. It
+// makes a third one if the process lacks names of the page, which it reads in one, and
+// one before if the user calls this process for the first time. It asks Postgres for
+// nobody who was shown before.
+func TestRoundTripsOfAFriendRanking(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	f := newFixture(t, env, 1)
@@ -257,28 +259,49 @@ func TestAFriendRankingCostsTwoRoundTrips(t *testing.T) {
 		user := models.RowID(n)
 		others := make([]models.RowID, n)
 		for i := range others {
-			others[i] = models.RowID(1_000_000*n + i)
+			others[i] = models.RowID(n + 1 + i)
 		}
 		f.befriend(user, others...)
 		f.raise(today, others[0], 7, env.Clock.Now())
 		f.raise(today, user, 9, env.Clock.Now())
-		if _, err := f.ranking.Friends(t.Context(), query(user)); err != nil { // loads the set
+		if _, err := f.ranking.Friends(t.Context(), query(user)); err != nil { // loads the set and the names
 			t.Fatal(err)
 		}
+		fresh := newDirectory(t, env)
+		other := ranking.New(ranking.Options{
+			Catalog: f.catalog, Boards: f.boards, Archive: f.archive, Friends: f.friends,
+			Directory: fresh, Cursors: f.cursors, Clock: env.Clock.Now,
+		})
 		counter := &testenv.RoundTrips{}
 		env.Redis.AddHook(counter)
-		r, err := f.ranking.Friends(t.Context(), query(user))
-		if err != nil || r.Total != 2 {
-			t.Fatalf("%+v, %v", r, err)
+		for _, tt := range []struct {
+			name            string
+			service         *ranking.Service
+			trips, commands int
+		}{
+			{"names in the process", f.ranking, 2, 3},
+			{"the first call in a process", other, 4, 6}, // the user's row; two names in one pipeline
+			{"the second call", other, 2, 3},
+		} {
+			counter.Reset()
+			r, err := tt.service.Friends(counter.In(t.Context()), query(user))
+			if err != nil || r.Total != 2 {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			if counter.Trips() != tt.trips || counter.Commands() != tt.commands {
+				t.Errorf("%s, %d friends: %d round trips and %d commands, want %d and %d",
+					tt.name, n, counter.Trips(), counter.Commands(), tt.trips, tt.commands)
+			}
 		}
-		if counter.Trips() != 2 || counter.Commands() != 3 {
-			t.Errorf("%d friends cost %d round trips and %d commands", n, counter.Trips(), counter.Commands())
+		if n := fresh.Stats().Queries.Load(); n != 0 {
+			t.Errorf("%d statements for users that were shown before", n)
 		}
 	}
 }
 
 // Without Postgres, rankings of hot buckets work for users whose friends are in
-// Redis. Names that are not cached are left out.
+// Redis, with names. With a name that neither the process nor Redis has, a ranking is
+// 503: its line could not say whose it is.
 func TestHotRankingsWithoutPostgres(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -286,19 +309,26 @@ func TestHotRankingsWithoutPostgres(t *testing.T) {
 		f.befriend(1, 2)
 		f.raise(today, 1, 5, env.Clock.Now())
 		f.raise(today, 2, 6, env.Clock.Now())
-		if _, err := f.users.Put(t.Context(), 1, models.Profile{Nickname: "Ann"}); err != nil {
+		if _, err := f.users.Put(t.Context(), "1", models.Profile{Nickname: "Ann"}); err != nil {
 			t.Fatal(err)
 		}
-		f.users.Profiles(t.Context(), []models.RowID{1})
+		testenv.Must(f.users.Records(t.Context(), []models.RowID{2, 3}))
 		if _, err := f.friends.IDs(t.Context(), 1); err != nil {
 			t.Fatal(err)
+		}
+		if env.Pool != nil {
+			env.Pool.Close()
 		}
 		if err := env.SQL.Close(); err != nil {
 			t.Fatal(err)
 		}
 		r, err := f.ranking.Friends(t.Context(), query(1))
-		if err != nil || len(r.Entries) != 2 || r.Me.Nickname != "Ann" || r.Entries[0].Nickname != "" {
+		if err != nil || len(r.Entries) != 2 || r.Me.Nickname != "Ann" || r.Entries[0].Nickname != "" || r.Entries[0].User != "2" {
 			t.Errorf("%+v, %v", r, err)
+		}
+		f.raise(today, 4, 8, env.Clock.Now())
+		if _, err := f.ranking.Top(t.Context(), query(1)); models.CodeOf(err) != models.CodeUnavailable {
+			t.Errorf("a ranking with a user that nobody has shown: %v", err)
 		}
 		if _, err := f.ranking.Friends(t.Context(), query(2)); models.CodeOf(err) != models.CodeUnavailable {
 			t.Errorf("friends that are not in Redis: %v", err)

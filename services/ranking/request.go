@@ -14,6 +14,8 @@ import (
 // request is a resolved query and the ranking that answers it.
 type request struct {
 	now time.Time
+	// viewer is the viewer's row; 0 without a viewer, or if the viewer does not exist.
+	viewer models.RowID
 	// bucket is nil if nothing was ever written to it. The ranking is complete
 	// then.
 	bucket *models.Bucket
@@ -47,11 +49,16 @@ func (s *Service) resolve(ctx context.Context, q Query, call string, scope ...st
 		r.ranking.Date = &text
 	}
 	if q.Cursor != "" {
-		cursor, err := models.DecodeCursor(q.Cursor, r.scope...)
+		cursor, err := s.cursors.Open(ctx, q.Cursor, r.scope...)
 		if err != nil {
 			return nil, err
 		}
-		r.after = models.Entry{User: cursor.User, Composite: models.Composite(cursor.Key)}
+		r.after = models.Entry{User: cursor.Row, Composite: models.Composite(cursor.Key)}
+	}
+	if q.Viewer != "" {
+		if r.viewer, err = s.directory.FindOne(ctx, q.Viewer); err != nil {
+			return nil, err
+		}
 	}
 	bucket, err := s.catalog.Buckets.Load(ctx, expected.Board, expected.Name)
 	if errors.Is(err, catalog.ErrNoBucket) {
@@ -97,14 +104,17 @@ func (s *Service) read(ctx context.Context, r *request, fn func(Reader) error) e
 	return fn(s.archive)
 }
 
-// circle reads the entries of a user and the user's friends, in no order. Those
-// without a score have composite 0.
-func (s *Service) circle(ctx context.Context, r *request, user models.RowID) ([]models.Entry, error) {
-	ids, err := s.friends.IDs(ctx, user)
+// circle reads the entries of the viewer and the viewer's friends, in no order. Those
+// without a score have composite 0. A viewer that does not exist has no circle.
+func (s *Service) circle(ctx context.Context, r *request) ([]models.Entry, error) {
+	if r.viewer == 0 {
+		return nil, nil
+	}
+	ids, err := s.friends.IDs(ctx, r.viewer)
 	if err != nil {
 		return nil, err
 	}
-	ids = append(ids, user)
+	ids = append(ids, r.viewer)
 	var composites []models.Composite
 	err = s.read(ctx, r, func(from Reader) (err error) {
 		composites, err = from.Composites(ctx, r.bucket, ids)
@@ -132,24 +142,29 @@ type userWindow struct {
 // changing.
 const windowAttempts = 4
 
-// windowAround reads a user's entry, up to back entries before it, and up to
+// windowAround reads the entry of a user (0 for one that does not exist), up to back entries before it, and up to
 // forward entries (1 or more) from it on. Two round trips. If the entry changes
 // between them, it reads both again, so that rank and entry belong together.
 func windowAround(ctx context.Context, from Reader, bucket *models.Bucket, user models.RowID, back, forward int) (userWindow, error) {
 	var w userWindow
 	for range windowAttempts {
-		composites, err := from.Composites(ctx, bucket, []models.RowID{user})
-		if err != nil {
-			return userWindow{}, err
+		w = userWindow{entry: models.Entry{User: user}}
+		if user != 0 {
+			composites, err := from.Composites(ctx, bucket, []models.RowID{user})
+			if err != nil {
+				return userWindow{}, err
+			}
+			w.entry.Composite = composites[0]
 		}
-		w = userWindow{entry: models.Entry{User: user, Composite: composites[0]}}
 		at := w.entry
 		if at.Composite == 0 {
 			at, back, forward = board.Top, 0, 0
 		}
-		if w.Window, err = from.Window(ctx, bucket, at, back, forward); err != nil {
+		window, err := from.Window(ctx, bucket, at, back, forward)
+		if err != nil {
 			return userWindow{}, err
 		}
+		w.Window = window
 		if at == board.Top {
 			break
 		}
@@ -161,9 +176,9 @@ func windowAround(ctx context.Context, from Reader, bucket *models.Bucket, user 
 	return w, nil
 }
 
-// render sets the ranking's entries to the page and its Me to the viewer's entry,
-// if that has a rank. It reads the profiles of these users only.
-func (s *Service) render(ctx context.Context, r *request, page []models.Entry, firstRank int64, mine models.Entry, myRank int64) {
+// render returns the ranking with the page as its entries and the viewer's entry as
+// its Me, if that has a rank. It reads the records of these users only.
+func (s *Service) render(ctx context.Context, r *request, page []models.Entry, firstRank int64, mine models.Entry, myRank int64) (*models.Ranking, error) {
 	ids := make([]models.RowID, 0, len(page)+1)
 	for _, e := range page {
 		ids = append(ids, e.User)
@@ -171,28 +186,32 @@ func (s *Service) render(ctx context.Context, r *request, page []models.Entry, f
 	if myRank != 0 {
 		ids = append(ids, mine.User)
 	}
-	profiles := s.profiles.Profiles(ctx, ids)
+	records, err := s.directory.Records(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
 	r.ranking.Entries = make([]models.RankedEntry, len(page))
 	for i, e := range page {
-		r.ranking.Entries[i] = r.renderEntry(e, firstRank+int64(i), profiles[i])
+		r.ranking.Entries[i] = r.renderEntry(e, firstRank+int64(i), &records[i])
 	}
 	if myRank != 0 {
-		me := r.renderEntry(mine, myRank, profiles[len(page)])
+		me := r.renderEntry(mine, myRank, &records[len(page)])
 		r.ranking.Me = &me
 	}
+	return r.ranking, nil
 }
 
-func (r *request) renderEntry(e models.Entry, rank int64, p models.Profile) models.RankedEntry {
+func (r *request) renderEntry(e models.Entry, rank int64, record *models.Record) models.RankedEntry {
 	points, reachedAt := r.codec.Decode(e.Composite)
 	return models.RankedEntry{
-		Rank: rank, User: e.User, Nickname: p.Nickname, AvatarURL: p.AvatarURL,
+		Rank: rank, User: record.User, Nickname: record.Nickname, AvatarURL: record.AvatarURL,
 		Score: points, ReachedAt: reachedAt,
 	}
 }
 
 // setNextCursor sets the ranking's cursor to the page's last entry.
-func (r *request) setNextCursor(page []models.Entry) {
+func (s *Service) setNextCursor(r *request, page []models.Entry) {
 	last := page[len(page)-1]
-	cursor := models.EncodeCursor(models.Cursor{Key: int64(last.Composite), User: last.User}, r.scope...)
+	cursor := s.cursors.Seal(models.Cursor{Key: int64(last.Composite), Row: last.User}, r.scope...)
 	r.ranking.NextCursor = &cursor
 }

@@ -31,7 +31,7 @@ type Rankings interface {
 // Query selects a ranking: the first page of the board's current bucket.
 type Query struct {
 	Board  string
-	Viewer models.RowID
+	Viewer models.UserID
 	// Limit is the size of the page.
 	Limit int
 }
@@ -81,7 +81,7 @@ type Service struct {
 	mu         sync.Mutex
 	closed     bool
 	total      int
-	perUser    map[models.RowID]int
+	perUser    map[models.UserID]int
 	perAddress map[string]int // by network
 	pollers    map[Query]*poller
 	running    sync.WaitGroup
@@ -91,7 +91,7 @@ type Service struct {
 func New(rankings Rankings, limits Limits) *Service {
 	return &Service{
 		rankings: rankings, limits: limits.withDefaults(),
-		perUser: make(map[models.RowID]int), perAddress: make(map[string]int), pollers: make(map[Query]*poller),
+		perUser: make(map[models.UserID]int), perAddress: make(map[string]int), pollers: make(map[Query]*poller),
 	}
 }
 
@@ -135,7 +135,7 @@ type Subscriber struct {
 	Updates <-chan []byte
 
 	service *Service
-	user    models.RowID
+	user    models.UserID
 	network string // "" if it is not limited
 	updates chan []byte
 	stopped bool

@@ -239,9 +239,9 @@ func rowsOf(r models.Ranking) []row {
 	for _, e := range r.Entries {
 		name := e.Nickname
 		if name == "" {
-			name = "#" + e.User.String()
+			name = "#" + string(e.User)
 		}
-		rows = append(rows, row{User: e.User.String(), Name: name, Rank: e.Rank, Score: e.Score})
+		rows = append(rows, row{User: string(e.User), Name: name, Rank: e.Rank, Score: e.Score})
 	}
 	return rows
 }

@@ -172,6 +172,27 @@ func TestDemoPast(t *testing.T) {
 	}
 }
 
+// stranger returns the id of a person to whom the first one has no relationship. It
+// is not a number.
+func stranger(t *testing.T, base string, people []person) string {
+	t.Helper()
+	known := map[string]bool{}
+	for _, list := range []string{"/v1/friends?limit=200", "/v1/friends/requests?limit=200"} {
+		var answer struct{ Friends, Requests []person }
+		callAPI(t, people[0].Token, http.MethodGet, base+list, nil, &answer)
+		for _, other := range slices.Concat(answer.Friends, answer.Requests) {
+			known[other.UserID] = true
+		}
+	}
+	for _, other := range people[1:] {
+		if _, err := strconv.Atoi(other.UserID); err != nil && !known[other.UserID] {
+			return other.UserID
+		}
+	}
+	t.Fatal("the demo offers no stranger")
+	return ""
+}
+
 // Requests are accepted and sent, and friends removed, on the page.
 func TestDemoFriends(t *testing.T) {
 	t.Parallel()
@@ -203,7 +224,7 @@ func TestDemoFriends(t *testing.T) {
 	p.click(".ask .strong")
 	p.until("the id is refused", "document.querySelector('#ask-wrong').textContent !== ''")
 	eval[any](p, "document.querySelector('#ask').value = ''")
-	p.typeIn("#ask", "123")
+	p.typeIn("#ask", stranger(t, base, people))
 	p.click(".ask .strong")
 	p.until("the request is sent", "document.querySelectorAll('.person-actions').length === "+strconv.Itoa(n))
 

@@ -2,9 +2,11 @@ package browser
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,17 +24,17 @@ const secret = "a secret for tests, 32 bytes or more"
 // hostile holds names that try to break the page: markup, characters that change
 // the text direction or end an isolate, emoji, and names that are too long or too
 // high. The API refuses some of them, but a database may have them.
-var hostile = map[models.RowID]string{
-	2: `<script>document.title='x'</script><img src=x onerror=alert(1)>`,
-	3: "\u202eevil\u2066 \u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627",
-	4: "\u2069\u2069\u202c👨\u200d👩\u200d👧\u200d👦 👩🏽\u200d🚀 Zoë",
-	5: strings.Repeat("W", 64),
-	6: strings.Repeat("x\u0300\u0301\u0302\u0300", 12),
-	7: "王小明",
-	8: "' onmouseover='alert(1)' & \" &amp; {n} ${1}",
+var hostile = map[models.UserID]string{
+	"2":                                    `<script>document.title='x'</script><img src=x onerror=alert(1)>`,
+	"auth0|5f7c8ec7c33c6c004bbafe82":       "\u202eevil\u2066 \u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627",
+	"c56a4180-65aa-42ec-a945-5fd21dec0538": "\u2069\u2069\u202c👨\u200d👩\u200d👧\u200d👦 👩🏽\u200d🚀 Zoë",
+	"a/b":                                  strings.Repeat("W", 64),
+	`'<b>&amp;`:                            strings.Repeat("x\u0300\u0301\u0302\u0300", 12),
+	"{7}":                                  "王小明",
+	"8":                                    "' onmouseover='alert(1)' & \" &amp; {n} ${1}",
 }
 
-func sign(t testing.TB, user models.RowID, scope string) string {
+func sign(t testing.TB, user models.UserID, scope string) string {
 	t.Helper()
 	text, err := auth.SignToken([]byte(secret), user, scope, "", "", time.Now(), time.Hour)
 	if err != nil {
@@ -53,23 +55,21 @@ func startService(t *testing.T) (service *testenv.Process, flags []string, today
 	var boards struct {
 		Boards []struct{ Current struct{ Date string } }
 	}
-	backend := sign(t, 1, auth.ScopeService)
+	backend := sign(t, "1", auth.ScopeService)
 	callAPI(t, backend, http.MethodGet, service.URL+"/v1/boards", nil, &boards)
 	today = boards.Boards[0].Current.Date
-	ids := []string{}
 	for id, name := range hostile {
-		callAPI(t, backend, http.MethodPut, fmt.Sprintf("%s/v1/users/%v", service.URL, id), map[string]string{"nickname": "A", "avatar_url": "https://example.com/tracker.png"}, nil)
-		if err := env.Gorm.Exec("UPDATE users SET nickname = ? WHERE user_id = ?", name, id).Error; err != nil {
+		err := env.Gorm.Exec("INSERT INTO users (external_id, nickname, avatar_url, created_at) VALUES (?, ?, 'https://example.com/tracker.png', now())", id, name).Error
+		if err != nil {
 			t.Fatal(err)
 		}
-		ids = append(ids, id.String())
 	}
 	callAPI(t, backend, http.MethodPut, service.URL+"/v1/users/1", map[string]string{"nickname": "Ann"}, nil)
-	callAPI(t, backend, http.MethodPut, service.URL+"/v1/users/1/friends", map[string]any{"friend_ids": ids}, nil)
+	callAPI(t, backend, http.MethodPut, service.URL+"/v1/users/1/friends", map[string]any{"friend_ids": slices.Collect(maps.Keys(hostile))}, nil)
 	return service, flags, today
 }
 
-func uploadSteps(t testing.TB, base, today string, user models.RowID, steps int) {
+func uploadSteps(t testing.TB, base, today string, user models.UserID, steps int) {
 	t.Helper()
 	callAPI(t, sign(t, user, ""), http.MethodPost, base+"/v1/boards/steps/scores", map[string]any{"date": today, "score": steps}, nil)
 }
@@ -88,8 +88,8 @@ func TestServe(t *testing.T) {
 	t.Parallel()
 	service, _, today := startService(t)
 	base := service.URL
-	for id := range hostile {
-		uploadSteps(t, base, today, id, 1000*int(id))
+	for i, id := range slices.Sorted(maps.Keys(hostile)) {
+		uploadSteps(t, base, today, id, 1000*(i+2))
 	}
 	p := newPage(t, narrow)
 	p.signIn(base, "no.token.atall")
@@ -97,11 +97,11 @@ func TestServe(t *testing.T) {
 	p.ignoreFaults("401")
 	p.screenshot("sign-in-320")
 
-	p.signIn(base, sign(t, 1, ""))
+	p.signIn(base, sign(t, "1", ""))
 	p.until("the ranking is there", rankingShown)
 	shows := func(what string) {
 		t.Helper()
-		want := rowsOf(rankingOf(t, base, sign(t, 1, ""), ""))
+		want := rowsOf(rankingOf(t, base, sign(t, "1", ""), ""))
 		testenv.Eventually(t, what, func() bool { return cmp.Equal(want, p.rows()) })
 	}
 	shows("the list is the API's, with the exact names")
@@ -128,12 +128,12 @@ func TestServe(t *testing.T) {
 	if eval[bool](p, "document.querySelector('.ranking .own') !== null") {
 		t.Error("the viewer has a row without a score")
 	}
-	uploadSteps(t, base, today, 1, 3500)
+	uploadSteps(t, base, today, "1", 3500)
 	p.until("the viewer's row appears", "document.querySelector('.ranking .own')?.dataset.user === '1'")
 	shows("the viewer's row is in its place")
-	uploadSteps(t, base, today, 2, 90_000)
+	uploadSteps(t, base, today, "2", 90_000)
 	p.until("the other user leads", "document.querySelector('.ranking > li').dataset.user === '2'")
-	uploadSteps(t, base, today, 1, 95_000)
+	uploadSteps(t, base, today, "1", 95_000)
 	p.until("the viewer leads", "document.querySelector('.ranking > li').classList.contains('own') && document.querySelector('.hero .big').textContent === '1st'")
 	shows("all rows have moved")
 	p.checkLayout("after moves")
@@ -147,7 +147,7 @@ func TestServe(t *testing.T) {
 	p.until("the viewer is signed out", "document.querySelector('#token')?.value === ''")
 
 	// If the service stops, the page says so and keeps the ranking that it has.
-	p.signIn(base, sign(t, 1, ""))
+	p.signIn(base, sign(t, "1", ""))
 	p.until("the ranking is there again", rankingShown)
 	service.Kill()
 	p.until("the page says that it is offline", "document.querySelector('.banner') !== null && document.querySelector('.pill.lost') !== null && "+rankingShown)
@@ -164,8 +164,8 @@ func TestServePast(t *testing.T) {
 	text := strings.Builder{}
 	text.WriteString("user_id,date,steps\n")
 	for ago := 1; ago <= days; ago++ {
-		for user := 1; user <= 8; user++ {
-			fmt.Fprintf(&text, "%d,%s,%d\n", user, daysAgo(t, today, ago), 1000+(user*7919+ago*104729)%9000)
+		for i, user := range append(slices.Sorted(maps.Keys(hostile)), "1") {
+			fmt.Fprintf(&text, "%q,%s,%d\n", user, daysAgo(t, today, ago), 1000+((i+1)*7919+ago*104729)%9000)
 		}
 	}
 	file := filepath.Join(t.TempDir(), "steps.csv")
@@ -175,7 +175,7 @@ func TestServePast(t *testing.T) {
 	if _, said, status := testenv.Run(t, append([]string{"import", "steps", file}, flags...)...); status != 0 {
 		t.Fatalf("import: %d %s", status, said)
 	}
-	me := sign(t, 1, "")
+	me := sign(t, "1", "")
 	day := daysAgo(t, today, 10)
 	want := rankingOf(t, base, me, "?date="+day)
 	if want.Source != models.SourceArchive || !want.Final || want.Total != 8 {

@@ -259,16 +259,13 @@ func (d *coldDay) lastRun() (last models.ArchiveRun) {
 	return last
 }
 
-// keys returns all keys of the test in Redis, without the prefix and without
-// the checkpoints of loss detectors.
+// keys returns all keys of the test's boards in Redis, without the prefix.
 func (d *coldDay) keys() []string {
 	d.t.Helper()
 	var keys []string
-	iter := d.env.Redis.Scan(d.t.Context(), 0, d.env.Keys.Prefix+"*", 1000).Iterator()
+	iter := d.env.Redis.Scan(d.t.Context(), 0, d.env.Keys.Prefix+"board:*", 1000).Iterator()
 	for iter.Next(d.t.Context()) {
-		if key := strings.TrimPrefix(iter.Val(), d.env.Keys.Prefix); !strings.HasPrefix(key, "boards-noted:") {
-			keys = append(keys, key)
-		}
+		keys = append(keys, strings.TrimPrefix(iter.Val(), d.env.Keys.Prefix))
 	}
 	if err := iter.Err(); err != nil {
 		d.t.Fatal(err)

@@ -93,7 +93,7 @@ func TestSoakSlotsMove(t *testing.T) {
 		gifts := &models.Bucket{Board: []string{"steps", "gifts", "active"}[rand.IntN(3)], Name: bucket.Name}
 		key := env.Keys.Board(gifts, rand.IntN(16))
 		if rand.IntN(4) == 0 {
-			key = env.Keys.Set(keys.Friends, int64(1+rand.IntN(6)))
+			key = env.Keys.Set(keys.Friends, int64(1+rand.IntN(stepperCount)))
 		}
 		slot := int(testenv.Must(rdb.ClusterKeySlot(t.Context(), key).Result()))
 		from, to := cluster.Owners(slot)
@@ -125,7 +125,7 @@ func TestCallsDuringAHalfMovedSlot(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCluster(t)
 	env, p := sharded(t, cluster.Use)
-	service, first := harness.Token(t, 1, auth.ScopeService), harness.Token(t, 1, "")
+	service, first := harness.Token(t, "1", auth.ScopeService), harness.Token(t, "1", "")
 	call := func(bearer, method, path, body string) string {
 		status, text, err := harness.Request(t.Context(), http.DefaultClient, bearer, method, p.URL+path, body)
 		if err != nil || status != http.StatusOK {
@@ -151,7 +151,7 @@ func TestCallsDuringAHalfMovedSlot(t *testing.T) {
 				}
 				// The answer may not have waited for Redis.
 				testenv.Eventually(t, "it is on the board", func() bool {
-					return strings.Contains(call(harness.Token(t, 17, ""), "GET", path+"around", ""), `"score":7`)
+					return strings.Contains(call(harness.Token(t, "17", ""), "GET", path+"around", ""), `"score":7`)
 				})
 				if log := p.Log(); strings.Contains(log, "MOVED") {
 					t.Errorf("a command did not follow the slot: %s", log)

@@ -23,14 +23,15 @@ import (
 func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
+	testenv.NumberUsers(t, env, 3)
 	link := testenv.NewProxy(t, env.Config.Redis.Addrs[0])
 	dying := env.Config
 	dying.Redis.Addrs = []string{link.Addr()}
 	writer := testenv.Serve(t, dying)
-	reader := friends.New(friends.NewStore(env.Gorm), cache.NewStore(env.Redis, env.Keys), env.Log)
+	reader := friends.New(friends.NewStore(env.Gorm), cache.NewStore(env.Redis, env.Keys), testenv.Numbers{DB: env.Gorm}, env.Log)
 
 	ctx := t.Context()
-	if err := reader.Replace(ctx, 1, []models.RowID{2, 3}); err != nil {
+	if err := reader.Replace(ctx, "1", testenv.IDs(2, 3)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := reader.IDs(ctx, 1); err != nil { // the old list is in Redis
@@ -41,7 +42,7 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	done := make(chan struct{})
-	bearer := harness.Token(t, 1, "")
+	bearer := harness.Token(t, "1", "")
 	go func() {
 		defer close(done)
 		if status, text, err := harness.Request(ctx, client, bearer, http.MethodDelete, writer.URL+"/v1/friends/2", ""); err == nil {
@@ -90,6 +91,7 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 func TestAStaleFriendListAfterARestart(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
+	testenv.NumberUsers(t, env, 2)
 	server := testenv.StartRedis(t)
 	env.Config.Redis.Addrs = []string{server.Addr()}
 	rdb := harness.RedisClient(t, server)
@@ -97,18 +99,18 @@ func TestAStaleFriendListAfterARestart(t *testing.T) {
 	harness.AwaitCheckpoint(t, rdb, env.Keys, "sets")
 	call := func(method, path, body string) (status int, text string) {
 		t.Helper()
-		status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, 1, ""), method, p.URL+path, body)
+		status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, "1", ""), method, p.URL+path, body)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return status, text
 	}
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	f := friends.New(friends.NewStore(env.Gorm), cache.NewStore(rdb, env.Keys), env.Log)
-	if err := f.Replace(t.Context(), 1, []models.RowID{2}); err != nil {
+	f := friends.New(friends.NewStore(env.Gorm), cache.NewStore(rdb, env.Keys), testenv.Numbers{DB: env.Gorm}, env.Log)
+	if err := f.Replace(t.Context(), "1", testenv.IDs(2)); err != nil {
 		t.Fatal(err)
 	}
-	status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, 2, ""), "POST", p.URL+"/v1/boards/steps/scores", fmt.Sprintf(`{"date":%q,"score":5}`, harness.Today()))
+	status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, "2", ""), "POST", p.URL+"/v1/boards/steps/scores", fmt.Sprintf(`{"date":%q,"score":5}`, harness.Today()))
 	if err != nil || status != http.StatusOK {
 		t.Fatal(status, text, err)
 	}

@@ -3,8 +3,10 @@ package crash_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -32,16 +34,16 @@ type givers struct {
 	mu sync.Mutex
 	// given holds the score that each user must have, by board: the sum of the
 	// acknowledged increments. All increments are acknowledged in the end.
-	given map[string]map[models.RowID]int64
+	given map[string]map[models.UserID]int64
 }
 
 var giverBoards = []string{"gifts", "active"}
 
 func startGivers(t testing.TB, url string) *givers {
-	g := &givers{traffic: newTraffic(t, url), given: make(map[string]map[models.RowID]int64)}
-	bearer := harness.Token(t, 1, auth.ScopeService)
+	g := &givers{traffic: newTraffic(t, url), given: make(map[string]map[models.UserID]int64)}
+	bearer := harness.Token(t, "1", auth.ScopeService)
 	for _, name := range giverBoards {
-		g.given[name] = make(map[models.RowID]int64)
+		g.given[name] = make(map[models.UserID]int64)
 	}
 	for worker := range 8 {
 		g.wg.Go(func() { g.run(worker, bearer) })
@@ -61,10 +63,11 @@ func (g *givers) run(worker int, bearer string) {
 		}
 		board := giverBoards[n%len(giverBoards)]
 		items := make([]string, 1+rng.IntN(4))
-		users, deltas := make([]models.RowID, len(items)), make([]int64, len(items))
+		users, deltas := make([]models.UserID, len(items)), make([]int64, len(items))
 		for i := range items {
-			users[i], deltas[i] = models.RowID(1+rng.IntN(20)), int64(1+rng.IntN(9))
-			items[i] = harness.IncrementJSON(int(users[i]), int(deltas[i]), fmt.Sprintf("w%d-%d-%d", worker, n, i))
+			user, delta := 1+rng.IntN(20), 1+rng.IntN(9)
+			users[i], deltas[i] = testenv.ID(user), int64(delta)
+			items[i] = harness.IncrementJSON(user, delta, fmt.Sprintf("w%d-%d-%d", worker, n, i))
 		}
 		first := g.send(client, bearer, board, items)
 		if first == nil {
@@ -118,16 +121,16 @@ func (g *givers) send(client *http.Client, bearer, board string, items []string)
 }
 
 // sums returns the rows of a query, a user and a sum each, as a map.
-func sums(t testing.TB, st *stores.Stores, query string, args ...any) map[models.RowID]int64 {
+func sums(t testing.TB, st *stores.Stores, query string, args ...any) map[models.UserID]int64 {
 	t.Helper()
 	rows, err := st.Pool.Query(t.Context(), query, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer rows.Close()
-	got := make(map[models.RowID]int64)
+	got := make(map[models.UserID]int64)
 	for rows.Next() {
-		var user models.RowID
+		var user models.UserID
 		var sum int64
 		if err := rows.Scan(&user, &sum); err != nil {
 			t.Fatal(err)
@@ -147,21 +150,19 @@ func (g *givers) check(st *stores.Stores, keys keys.Builder) {
 	c := catalog.New(catalog.NewStore(st.Gorm), time.Now, 3, testenv.Log())
 	for name, total := range map[string]string{"gifts": "event", "active": "live"} {
 		want := g.given[name]
-		if diff := cmp.Diff(want, sums(g.t, st, `SELECT user_id, sum(delta)::bigint FROM score_events WHERE board = $1 GROUP BY 1`, name)); diff != "" {
+		if diff := cmp.Diff(want, sums(g.t, st, `SELECT external_id, sum(delta)::bigint FROM score_events JOIN users USING (user_id) WHERE board = $1 GROUP BY 1`, name)); diff != "" {
 			g.t.Errorf("%s: increments (-given +stored):\n%s", name, diff)
 		}
-		if diff := cmp.Diff(want, sums(g.t, st, `SELECT user_id, score FROM score_totals WHERE board = $1 AND total = $2`, name, total)); diff != "" {
+		if diff := cmp.Diff(want, sums(g.t, st, `SELECT external_id, score FROM score_totals JOIN users USING (user_id) WHERE board = $1 AND total = $2`, name, total)); diff != "" {
 			g.t.Errorf("%s: totals (-given +stored):\n%s", name, diff)
 		}
 		bucket := testenv.Must(c.Buckets.Load(g.t.Context(), name, total))
 		s := board.NewStore(st.Redis, keys, time.Now)
-		users := make([]models.RowID, 0, len(want))
-		for user := range want {
-			users = append(users, user)
-		}
-		read := func() map[models.RowID]int64 {
-			got := make(map[models.RowID]int64)
-			composites, err := s.Composites(g.t.Context(), bucket, users)
+		users := slices.Collect(maps.Keys(want))
+		rows := harness.Rows(g.t, st.Gorm, users)
+		read := func() map[models.UserID]int64 {
+			got := make(map[models.UserID]int64)
+			composites, err := s.Composites(g.t.Context(), bucket, rows)
 			if err != nil {
 				g.t.Fatal(err)
 			}

@@ -24,7 +24,7 @@ func TestPostgresCutOff(t *testing.T) {
 	defer client.CloseIdleConnections()
 	call := func(method, path, body string) (int, string) {
 		t.Helper()
-		status, text, err := harness.Request(t.Context(), client, harness.Token(t, 1, ""), method, p.URL+path, body)
+		status, text, err := harness.Request(t.Context(), client, harness.Token(t, "1", ""), method, p.URL+path, body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestPostgresHangs(t *testing.T) {
 		{"GET", "/readyz", ""},
 	} {
 		wg.Go(func() {
-			status, text, err := harness.Request(t.Context(), client, harness.Token(t, 1, ""), call.method, p.URL+call.path, call.body)
+			status, text, err := harness.Request(t.Context(), client, harness.Token(t, "1", ""), call.method, p.URL+call.path, call.body)
 			if err != nil || status != http.StatusServiceUnavailable {
 				t.Errorf("%s %s: %d %s %v", call.method, call.path, status, text, err)
 			}

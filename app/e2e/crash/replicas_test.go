@@ -41,7 +41,7 @@ func TestSoakTwoOfEachRole(t *testing.T) {
 	api := newPair(start("api"))
 	roles := []*pair{api, newPair(start("consumer")), newPair(start("jobs"))}
 	jobs := roles[2]
-	befriend(t, env, api.running[0].URL)
+	befriend(t, api.running[0].URL)
 	harness.AwaitDrained(t, api.running[0])
 	g, s, a := startGivers(t, api.running[0].URL), startSteppers(t, api.running[0].URL, allowBroken), newColdDays(t, env)
 	call := func(p *testenv.Process) { g.redirect(p.URL); s.redirect(p.URL) }

@@ -33,6 +33,7 @@ func TestTwoMastersAtOnce(t *testing.T) {
 	t.Parallel()
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	env := harness.Real(t)
+	testenv.NumberUsers(t, env, 300)
 	s := &split{Split: testenv.StartSplit(t), t: t, env: env}
 	flags := harness.RedisQueue("--ingest.redis.addrs="+env.Config.Redis.Addrs[0], giftBoards(1))
 	former, promoted := env.Config, env.Config
@@ -43,8 +44,8 @@ func TestTwoMastersAtOnce(t *testing.T) {
 		harness.AwaitCheckpoint(t, s.Former, env.Keys, watcher)
 	}
 	g := startGivers(t, s.first.URL)
-	friendships := friends.New(friends.NewStore(env.Gorm), cache.NewStore(s.Former, env.Keys), env.Log)
-	if err := friendships.Replace(t.Context(), 1, []models.RowID{2}); err != nil {
+	friendships := friends.New(friends.NewStore(env.Gorm), cache.NewStore(s.Former, env.Keys), testenv.Numbers{DB: env.Gorm}, env.Log)
+	if err := friendships.Replace(t.Context(), "1", testenv.IDs(2)); err != nil {
 		t.Fatal(err)
 	}
 	s.upload(2)
@@ -80,7 +81,7 @@ func TestTwoMastersAtOnce(t *testing.T) {
 // call sends a request as a user and returns the body of the answer.
 func (s *split) call(p *testenv.Process, user models.RowID, method, path, body string, want int) string {
 	s.t.Helper()
-	bearer := harness.Token(s.t, user, "")
+	bearer := harness.Token(s.t, testenv.ID(user), "")
 	status, text, err := harness.Request(s.t.Context(), http.DefaultClient, bearer, method, p.URL+path, body)
 	if err != nil || status != want {
 		s.t.Fatalf("%s %s: %d, %v, %s", method, path, status, err, text)

@@ -12,11 +12,11 @@ import (
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/cache"
-	"stepboard/services/friends"
+	"stepboard/services/auth"
 )
 
 const (
+	stepperCount = 6
 	shardedUsers = 40
 	fixedScore   = 1000 // of these users, who upload only once
 )
@@ -30,19 +30,20 @@ type steppers struct {
 	date    string
 
 	mu             sync.Mutex
-	promised, sent map[models.RowID]int64
+	promised, sent map[models.UserID]int64
 }
 
 func startSteppers(t testing.TB, url string, may func(status int, err error) bool) *steppers {
-	s := &steppers{traffic: newTraffic(t, url), allowed: may, date: harness.Today(), promised: make(map[models.RowID]int64), sent: make(map[models.RowID]int64)}
-	for id := range models.RowID(6) {
-		bearer := harness.Token(t, id+1, "")
-		s.wg.Go(func() { s.run(id+1, bearer) })
+	s := &steppers{traffic: newTraffic(t, url), allowed: may, date: harness.Today(), promised: make(map[models.UserID]int64), sent: make(map[models.UserID]int64)}
+	for number := range stepperCount {
+		id := testenv.ID(number + 1)
+		bearer := harness.Token(t, id, "")
+		s.wg.Go(func() { s.run(id, bearer) })
 	}
 	return s
 }
 
-func (s *steppers) run(id models.RowID, bearer string) {
+func (s *steppers) run(id models.UserID, bearer string) {
 	client := &http.Client{Transport: &http.Transport{}, Timeout: 20 * time.Second}
 	defer client.CloseIdleConnections()
 	for total := int64(1); ; total++ {
@@ -93,35 +94,36 @@ func (s *steppers) check(env *testenv.Env) {
 	harness.CheckPromised(s.t, env, env.Redis, harness.DayBucket(s.t, env, s.date), s.promised, s.sent)
 }
 
-// sharded starts a process with boards of 16 shards on another Redis, and calls
-// befriend.
+// sharded starts a process with boards of 16 shards on another Redis, numbers the
+// users that these tests name, and calls befriend.
 func sharded(t testing.TB, use func(*config.Redis)) (*testenv.Env, *testenv.Process) {
 	t.Helper()
 	env := testenv.RealOn(t, use)
 	env.Config.Auth.HS256Secret = harness.Secret
+	testenv.NumberUsers(t, env, 200)
 	p := testenv.Serve(t, env.Config, giftBoards(16))
-	befriend(t, env, p.URL)
+	befriend(t, p.URL)
 	return env, p
 }
 
 // befriend gives each stepper the same 40 friends, and each of these a score.
-func befriend(t testing.TB, env *testenv.Env, url string) {
+func befriend(t testing.TB, url string) {
 	t.Helper()
-	f := friends.New(friends.NewStore(env.Gorm), cache.NewStore(env.Redis, env.Keys), env.Log)
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
-	still := make([]models.RowID, shardedUsers)
-	for i := range still {
-		still[i] = models.RowID(100 + i)
-		body := fmt.Sprintf(`{"date":%q,"score":%d}`, harness.Today(), fixedScore)
-		status, text, err := harness.Request(t.Context(), client, harness.Token(t, still[i], ""), "POST", url+"/v1/boards/steps/scores", body)
+	call := func(user models.UserID, scope, method, path, body string) {
+		status, text, err := harness.Request(t.Context(), client, harness.Token(t, user, scope), method, url+path, body)
 		if err != nil || (status != http.StatusOK && status != http.StatusAccepted) {
 			t.Fatal(status, text, err)
 		}
 	}
-	for id := range models.RowID(6) {
-		if err := f.Replace(t.Context(), id+1, still); err != nil {
-			t.Fatal(err)
-		}
+	still := make([]string, shardedUsers)
+	for i := range still {
+		user := testenv.ID(100 + i)
+		still[i] = fmt.Sprintf("%q", user)
+		call(user, "", "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":%q,"score":%d}`, harness.Today(), fixedScore))
+	}
+	for number := range stepperCount {
+		call("1", auth.ScopeService, "PUT", fmt.Sprintf("/v1/users/%d/friends", number+1), `{"friend_ids":[`+strings.Join(still, ",")+`]}`)
 	}
 }

@@ -29,20 +29,20 @@ func TestAStoppedReplicaHoldsUpOnlyItsUsers(t *testing.T) {
 	behind.Postgres.DSN = testenv.WithAddress(t, behind.Postgres.DSN, link.Addr())
 	boards := giftBoards(2)
 	stopped, living := testenv.Serve(t, behind, boards), testenv.Serve(t, env.Config, boards)
-	bearer := harness.Token(t, 1, auth.ScopeService)
+	bearer := harness.Token(t, "1", auth.ScopeService)
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	give := func(p *testenv.Process, user int, id string) (status int, text string, err error) {
 		return harness.Request(t.Context(), client, bearer, "POST", p.URL+"/v1/boards/gifts/increments", harness.IncrementJSON(user, 1, id))
 	}
-	want := make(map[models.RowID]int64)
+	want := make(map[models.UserID]int64)
 	for user := 1; user <= users; user++ {
-		want[models.RowID(user)] = calls + 1
+		want[testenv.ID(user)] = calls + 1
 		if status, text, err := give(stopped, user, fmt.Sprint("before-", user)); status != 200 || err != nil {
 			t.Fatalf("%d %s %v", status, text, err)
 		}
 	}
-	want[1] = 2
+	want["1"] = 2
 	link.HoldAt(0, "stopped-1", "stopped-1") // the first is in the lookup of ids, the second in the step that commits
 	var lost, others, own sync.WaitGroup
 	lost.Go(func() {
@@ -83,10 +83,10 @@ func TestAStoppedReplicaHoldsUpOnlyItsUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost.Wait()
-	if diff := cmp.Diff(want, sums(t, env.Stores, `SELECT user_id, score FROM score_totals WHERE board = 'gifts'`)); diff != "" {
+	if diff := cmp.Diff(want, sums(t, env.Stores, `SELECT external_id, score FROM score_totals JOIN users USING (user_id) WHERE board = 'gifts'`)); diff != "" {
 		t.Errorf("totals (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(want, sums(t, env.Stores, `SELECT user_id, sum(delta)::bigint FROM score_events WHERE board = 'gifts' GROUP BY 1`)); diff != "" {
+	if diff := cmp.Diff(want, sums(t, env.Stores, `SELECT external_id, sum(delta)::bigint FROM score_events JOIN users USING (user_id) WHERE board = 'gifts' GROUP BY 1`)); diff != "" {
 		t.Errorf("increments (-want +got):\n%s", diff)
 	}
 }

@@ -22,7 +22,7 @@ const Secret = "a secret for tests, 32 bytes or more"
 
 // Token returns a token of a user that is valid for an hour. The scope is ""
 // for the user itself.
-func Token(t testing.TB, user models.RowID, scope string) string {
+func Token(t testing.TB, user models.UserID, scope string) string {
 	t.Helper()
 	text, err := auth.SignToken([]byte(Secret), user, scope, "", "", time.Now(), time.Hour)
 	if err != nil {

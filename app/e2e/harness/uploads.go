@@ -28,8 +28,8 @@ type Uploads struct {
 
 	mu sync.Mutex
 	// Promised holds the largest accepted total of each user. Read it after End.
-	Promised map[models.RowID]int64
-	sent     map[models.RowID]int64
+	Promised map[models.UserID]int64
+	sent     map[models.UserID]int64
 	refused  int
 	broken   int
 }
@@ -40,9 +40,10 @@ func StartUploads(t testing.TB, accepted int, url, date string, users int) *Uplo
 	t.Helper()
 	u := &Uploads{
 		Date: date, accepted: accepted, stop: make(chan struct{}),
-		Promised: make(map[models.RowID]int64), sent: make(map[models.RowID]int64),
+		Promised: make(map[models.UserID]int64), sent: make(map[models.UserID]int64),
 	}
-	for id := models.RowID(1); id <= models.RowID(users); id++ {
+	for number := range users {
+		id := testenv.ID(number + 1)
 		bearer := Token(t, id, "")
 		u.wg.Go(func() { u.run(t, url, bearer, id) })
 	}
@@ -50,7 +51,7 @@ func StartUploads(t testing.TB, accepted int, url, date string, users int) *Uplo
 }
 
 // run uploads the totals of one user until End, or until the connection breaks.
-func (u *Uploads) run(t testing.TB, url, bearer string, id models.RowID) {
+func (u *Uploads) run(t testing.TB, url, bearer string, id models.UserID) {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	for total := int64(1); total <= 100_000; total++ {
@@ -104,10 +105,10 @@ func (u *Uploads) Check(t testing.TB, env *testenv.Env, rdb redis.UniversalClien
 
 // CheckPromised expects every user's total on the day's board to be at least
 // the largest accepted one and at most the largest sent one.
-func CheckPromised(t testing.TB, env *testenv.Env, rdb redis.UniversalClient, bucket *models.Bucket, promised, sent map[models.RowID]int64) {
+func CheckPromised(t testing.TB, env *testenv.Env, rdb redis.UniversalClient, bucket *models.Bucket, promised, sent map[models.UserID]int64) {
 	t.Helper()
 	users := slices.Collect(maps.Keys(sent))
-	composites, err := board.NewStore(rdb, env.Keys, time.Now).Composites(t.Context(), bucket, users)
+	composites, err := board.NewStore(rdb, env.Keys, time.Now).Composites(t.Context(), bucket, Rows(t, env.Gorm, users))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,13 +142,15 @@ func (u *Uploads) End() {
 func (u *Uploads) Applied(t testing.TB, env *testenv.Env, rdb redis.UniversalClient) func() bool {
 	t.Helper()
 	bucket := DayBucket(t, env, u.Date)
+	users := slices.Collect(maps.Keys(u.Promised))
+	rows := Rows(t, env.Gorm, users)
 	return func() bool {
-		for user, promised := range u.Promised {
-			composite, err := rdb.ZScore(t.Context(), env.Keys.Board(bucket, 0), user.String()).Result()
+		for i, user := range users {
+			composite, err := rdb.ZScore(t.Context(), env.Keys.Board(bucket, 0), rows[i].String()).Result()
 			if err != nil {
 				return false
 			}
-			if total, _ := score.Of(bucket).Decode(models.Composite(composite)); total < promised {
+			if total, _ := score.Of(bucket).Decode(models.Composite(composite)); total < u.Promised[user] {
 				return false
 			}
 		}

@@ -1,0 +1,150 @@
+package testenv
+
+import (
+	"context"
+	"strconv"
+	"testing"
+
+	"gorm.io/gorm"
+
+	"stepboard/models"
+)
+
+// ID returns the user id that is the decimal text of a number.
+func ID[N ~int | ~int64](number N) models.UserID {
+	return models.UserID(strconv.FormatInt(int64(number), 10))
+}
+
+// IDs is ID for several numbers.
+func IDs[N ~int | ~int64](numbers ...N) []models.UserID {
+	ids := make([]models.UserID, len(numbers))
+	for i, n := range numbers {
+		ids[i] = ID(n)
+	}
+	return ids
+}
+
+// Numbers is a directory of users whose ids are the decimal texts of their rows, so
+// that tests may name users by their rows. It has the methods of directory.Service that
+// other services call.
+type Numbers struct {
+	// DB has the users; if it is nil, every user exists.
+	DB *gorm.DB
+}
+
+// Find returns the row of each user; 0 for users that do not exist.
+func (n Numbers) Find(ctx context.Context, users ...models.UserID) ([]models.RowID, error) {
+	rows := make([]models.RowID, len(users))
+	for i, user := range users {
+		number, err := strconv.ParseInt(string(user), 10, 64)
+		if err != nil || n.DB == nil {
+			rows[i] = models.RowID(number)
+			continue
+		}
+		var found []models.RowID
+		err = n.DB.WithContext(ctx).Table("users").Where("user_id = ?", number).Pluck("user_id", &found).Error
+		if err != nil {
+			return nil, models.Unavailable("look up users", err)
+		}
+		if len(found) > 0 {
+			rows[i] = found[0]
+		}
+	}
+	return rows, nil
+}
+
+// FindOne is Find for one user.
+func (n Numbers) FindOne(ctx context.Context, user models.UserID) (models.RowID, error) {
+	rows, err := n.Find(ctx, user)
+	if err != nil {
+		return 0, err
+	}
+	return rows[0], nil
+}
+
+// Ensure is like Find, and creates users that do not exist.
+func (n Numbers) Ensure(ctx context.Context, users ...models.UserID) ([]models.RowID, error) {
+	rows := make([]models.RowID, len(users))
+	for i, user := range users {
+		number, err := strconv.ParseInt(string(user), 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		rows[i] = models.RowID(number)
+	}
+	if n.DB == nil {
+		return rows, nil
+	}
+	return rows, insertNumbers(ctx, n.DB, rows)
+}
+
+// Records returns the records of users; their nicknames are empty if DB is nil.
+func (n Numbers) Records(ctx context.Context, rows []models.RowID) ([]models.Record, error) {
+	records := make([]models.Record, len(rows))
+	for i, row := range rows {
+		records[i] = models.Record{Row: row, User: ID(row)}
+		if n.DB == nil {
+			continue
+		}
+		var stored []models.Profile
+		if err := n.DB.WithContext(ctx).Table("users").Where("user_id = ?", row).Find(&stored).Error; err != nil {
+			return nil, models.Unavailable("read profiles", err)
+		}
+		if len(stored) > 0 {
+			records[i].Profile = stored[0]
+		}
+	}
+	return records, nil
+}
+
+// NumberUsers creates users 1 to n whose ids are the decimal texts of their rows. Users
+// that are created later get larger rows.
+func NumberUsers(t testing.TB, env *Env, n int) {
+	t.Helper()
+	rows := make([]models.RowID, n)
+	for i := range rows {
+		rows[i] = models.RowID(i + 1)
+	}
+	if err := insertNumbers(context.Background(), env.Gorm, rows); err != nil {
+		t.Fatal(err)
+	}
+	if env.Pool != nil {
+		_, err := env.Pool.Exec(context.Background(), `SELECT setval(pg_get_serial_sequence('users', 'user_id'), $1)`, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// insertNumbers creates users whose ids are the decimal texts of their rows.
+func insertNumbers(ctx context.Context, db *gorm.DB, rows []models.RowID) error {
+	const chunk = 1000
+	for from := 0; from < len(rows); from += chunk {
+		part := rows[from:min(len(rows), from+chunk)]
+		err := db.WithContext(ctx).Exec(`INSERT INTO users (user_id, external_id, created_at)
+			SELECT value, CAST(value AS text), ? FROM `+numbersTable(db)+` ON CONFLICT DO NOTHING`, db.NowFunc(), jsonOf(part)).Error
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// numbersTable returns a table of the numbers of a JSON array, with the column value.
+func numbersTable(db *gorm.DB) string {
+	if db.Name() == "postgres" {
+		return `(SELECT CAST(v AS bigint) AS value FROM json_array_elements_text(CAST(? AS json)) AS list (v)) AS numbers`
+	}
+	return `json_each(?) WHERE true`
+}
+
+func jsonOf(rows []models.RowID) string {
+	text := []byte("[")
+	for i, row := range rows {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendInt(text, int64(row), 10)
+	}
+	return string(append(text, ']'))
+}

@@ -1,0 +1,239 @@
+// Package cursor seals the positions of pages. A cursor names the last entry of a
+// page, which may be somebody that its reader must not know, so clients get it
+// encrypted. A cursor that was changed, or that belongs to another list, is refused.
+package cursor
+
+import (
+	"context"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/chacha20poly1305"
+
+	"stepboard/models"
+)
+
+const (
+	// version is the first byte of a cursor.
+	version = 2
+	// maxText is longer than any cursor.
+	maxText = 128
+	// OldKeyOpens is how long a key opens cursors after a newer one was added.
+	OldKeyOpens = 24 * time.Hour
+	// refreshEvery is how often the keys are read again.
+	refreshEvery = time.Minute
+	// reloadPause is the shortest time between two readings for cursors with an
+	// unknown key.
+	reloadPause = time.Second
+)
+
+// Key is a key that seals cursors.
+type Key struct {
+	ID        int64
+	Secret    []byte // 32 bytes
+	CreatedAt time.Time
+}
+
+// Sealer seals and opens cursors. Safe for concurrent use.
+type Sealer struct {
+	store *Store
+	clock models.Clock
+	log   *slog.Logger
+	keys  atomic.Pointer[keyring]
+
+	mu       sync.Mutex // held while the keys are read
+	reloaded time.Time
+}
+
+// keyring holds the keys of one reading.
+type keyring struct {
+	newest int64
+	byID   map[int64]openingKey
+}
+
+type openingKey struct {
+	cipher.AEAD
+	secret []byte
+	until  time.Time // zero for the newest
+}
+
+// nonce returns the nonce of a position that is bound to data. It is a keyed hash of
+// both, so that the same position of a list has the same text each time: otherwise a
+// ranking that did not change would look changed to its watchers. Different positions
+// have different nonces, as far as 24 bytes of a hash differ.
+func (k openingKey) nonce(position, data []byte) []byte {
+	mac := hmac.New(sha256.New, k.secret)
+	mac.Write(data)
+	mac.Write([]byte{0})
+	mac.Write(position)
+	return mac.Sum(nil)[:k.NonceSize()]
+}
+
+// New returns a sealer with the keys in SQL, and makes the first key if there is none.
+func New(ctx context.Context, store *Store, clock models.Clock, log *slog.Logger) (*Sealer, error) {
+	s := &Sealer{store: store, clock: clock, log: log}
+	keys, err := store.keys(ctx)
+	if err == nil && len(keys) == 0 {
+		if err = store.addFirst(ctx, newSecret()); err == nil {
+			keys, err = store.keys(ctx)
+		}
+	}
+	if err != nil {
+		return nil, models.Unavailable("read the keys of cursors", err)
+	}
+	return s, s.use(keys)
+}
+
+func newSecret() []byte {
+	secret := make([]byte, chacha20poly1305.KeySize)
+	_, _ = rand.Read(secret) // it never fails
+	return secret
+}
+
+// Rotate adds a key, which seals from now on; other processes use it within a minute.
+// The key before it opens cursors for another day.
+func Rotate(ctx context.Context, store *Store) error {
+	if err := store.add(ctx, newSecret()); err != nil {
+		return models.Unavailable("add a key of cursors", err)
+	}
+	return nil
+}
+
+// use takes the keys, oldest first.
+func (s *Sealer) use(keys []Key) error {
+	ring := &keyring{byID: make(map[int64]openingKey, len(keys))}
+	for i, k := range keys {
+		aead, err := chacha20poly1305.NewX(k.Secret)
+		if err != nil {
+			return fmt.Errorf("key %d of cursors: %w", k.ID, err)
+		}
+		// A key of its own, so that the cipher and the hash do not share one.
+		derived := sha256.Sum256(append([]byte("nonces of cursors"), k.Secret...))
+		key := openingKey{AEAD: aead, secret: derived[:]}
+		if i+1 < len(keys) {
+			key.until = keys[i+1].CreatedAt.Add(OldKeyOpens)
+		}
+		ring.byID[k.ID], ring.newest = key, k.ID
+	}
+	s.keys.Store(ring)
+	return nil
+}
+
+// Run reads the keys every minute until ctx ends, so that a rotation reaches all
+// processes.
+func (s *Sealer) Run(ctx context.Context) {
+	ticker := time.NewTicker(refreshEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := s.reload(ctx); err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "the keys of cursors could not be read", "error", err)
+		}
+	}
+}
+
+func (s *Sealer) reload(ctx context.Context) error {
+	keys, err := s.store.keys(ctx)
+	if err != nil {
+		return err
+	}
+	return s.use(keys)
+}
+
+// Seal returns the text of a cursor, which the client sends with its next call. The
+// scope holds everything else that the next call must agree on: call, board, bucket,
+// viewer. The text does not have it, but opens with the same scope only. The same
+// cursor and scope give the same text, until the keys are rotated.
+func (s *Sealer) Seal(c models.Cursor, scope ...string) string {
+	ring := s.keys.Load()
+	key := ring.byID[ring.newest]
+	buf := make([]byte, 0, maxText)
+	buf = append(buf, version)
+	buf = binary.AppendUvarint(buf, uint64(ring.newest))
+	position := binary.AppendUvarint(nil, uint64(c.Key))
+	position = binary.AppendUvarint(position, uint64(c.Row))
+	data := bound(buf, scope)
+	nonce := key.nonce(position, data)
+	buf = key.Seal(append(buf, nonce...), nonce, position, data)
+	return base64.RawURLEncoding.EncodeToString(buf)
+}
+
+// bound returns the data that a cursor is bound to and that it does not hold.
+func bound(head []byte, scope []string) []byte {
+	return append(append([]byte(nil), head...), strings.Join(scope, "\x00")...)
+}
+
+var errUnknownKey = errors.New("unknown key")
+
+// Open is the inverse of Seal for the same scope. CodeInvalidCursor if the cursor was
+// changed, has another scope, or its key has expired.
+func (s *Sealer) Open(ctx context.Context, text string, scope ...string) (models.Cursor, error) {
+	c, err := s.open(text, scope)
+	if errors.Is(err, errUnknownKey) && s.reloadFor(ctx) {
+		c, err = s.open(text, scope)
+	}
+	if err != nil {
+		return models.Cursor{}, models.Errorf(models.CodeInvalidCursor, "this cursor is not of this list; start again without one")
+	}
+	return c, nil
+}
+
+// reloadFor reads the keys for a cursor that another process may have sealed with a
+// newer one. It returns false if they were read a moment ago or can't be read.
+func (s *Sealer) reloadFor(ctx context.Context) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.reloaded) < reloadPause {
+		return false
+	}
+	s.reloaded = time.Now()
+	return s.reload(ctx) == nil
+}
+
+var errCursor = errors.New("not a cursor of this list")
+
+func (s *Sealer) open(text string, scope []string) (models.Cursor, error) {
+	if len(text) > maxText {
+		return models.Cursor{}, errCursor
+	}
+	buf, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(buf) == 0 || buf[0] != version {
+		return models.Cursor{}, errCursor
+	}
+	id, n := binary.Uvarint(buf[1:])
+	if n <= 0 {
+		return models.Cursor{}, errCursor
+	}
+	key, ok := s.keys.Load().byID[int64(id)]
+	if !ok {
+		return models.Cursor{}, errUnknownKey
+	}
+	head := buf[:1+n]
+	if len(buf) < len(head)+key.NonceSize() || !key.until.IsZero() && s.clock().After(key.until) {
+		return models.Cursor{}, errCursor
+	}
+	nonce, sealed := buf[len(head):len(head)+key.NonceSize()], buf[len(head)+key.NonceSize():]
+	position, err := key.Open(nil, nonce, sealed, bound(head, scope))
+	if err != nil {
+		return models.Cursor{}, errCursor
+	}
+	// Only Seal could have made the position.
+	number, n := binary.Uvarint(position)
+	row, _ := binary.Uvarint(position[max(n, 0):])
+	return models.Cursor{Key: int64(number), Row: models.RowID(row)}, nil
+}

@@ -1,0 +1,66 @@
+package cursor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+)
+
+// keptKeys is how many keys are read: more than any operator adds in a day.
+const keptKeys = 100
+
+// Store keeps the keys in table cursor_keys. Safe for concurrent use.
+type Store struct {
+	db *gorm.DB
+}
+
+// NewStore returns a store on the database.
+func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
+
+// row is a row of cursor_keys.
+type row struct {
+	ID        int64 `gorm:"primaryKey"`
+	Secret    []byte
+	CreatedAt time.Time
+}
+
+func (row) TableName() string { return "cursor_keys" }
+
+// keys returns the newest keys, oldest first. One query.
+func (s *Store) keys(ctx context.Context) ([]Key, error) {
+	var rows []row
+	if err := s.db.WithContext(ctx).Order("id DESC").Limit(keptKeys).Find(&rows).Error; err != nil {
+		return nil, fmt.Errorf("read cursor keys: %w", err)
+	}
+	keys := make([]Key, len(rows))
+	for i, r := range rows {
+		keys[len(rows)-1-i] = Key(r)
+	}
+	return keys, nil
+}
+
+// firstID is the id of the first key. It is given, so that processes that start
+// together make one key.
+const firstID = 1
+
+// addFirst stores the first key, unless another process has done so.
+func (s *Store) addFirst(ctx context.Context, secret []byte) error {
+	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&row{ID: firstID, Secret: secret}).Error
+	if err != nil {
+		return fmt.Errorf("store the first cursor key: %w", err)
+	}
+	return nil
+}
+
+// add stores another key.
+func (s *Store) add(ctx context.Context, secret []byte) error {
+	err := s.db.WithContext(ctx).Exec(`INSERT INTO cursor_keys (id, secret, created_at)
+		SELECT coalesce(max(id), 0) + 1, ?, ? FROM cursor_keys`, secret, s.db.NowFunc()).Error
+	if err != nil {
+		return fmt.Errorf("store a cursor key: %w", err)
+	}
+	return nil
+}

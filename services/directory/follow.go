@@ -1,0 +1,145 @@
+package directory
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"stepboard/models"
+)
+
+const (
+	// followEvery is how often a process looks for changes of others.
+	followEvery = time.Second
+	// overlap is how far back it looks each time, because a change is dated when it
+	// begins and seen when it has committed. farOverlap is how far it looks back once
+	// in farEvery times, and at the start: a commit may wait for a standby.
+	overlap    = 30 * time.Second
+	farOverlap = 15 * time.Minute
+	farEvery   = 60
+	// followTimeout bounds one look.
+	followTimeout = 5 * time.Second
+)
+
+// changes are the latest versions of the records that changed lately, so that
+// each change is handled once, and so that an older copy in Redis is recognized.
+type changes struct {
+	mu       sync.RWMutex
+	versions map[models.RowID]change
+}
+
+type change struct {
+	version int64
+	seen    time.Time
+}
+
+func newChanges() *changes { return &changes{versions: make(map[models.RowID]change)} }
+
+// add notes a change, unless a newer one is known.
+func (c *changes) add(r models.Record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.versions[r.Row]; !ok || known.version < r.Version {
+		c.versions[r.Row] = change{r.Version, time.Now()}
+	}
+}
+
+// newer reports whether a newer version than that of the record is known.
+func (c *changes) newer(r models.Record) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.versions[r.Row].version > r.Version
+}
+
+// forget removes the changes that no look returns any more.
+func (c *changes) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for row, known := range c.versions {
+		if time.Since(known.seen) > 2*farOverlap {
+			delete(c.versions, row)
+		}
+	}
+}
+
+// follow keeps the copies in the process as new as SQL, and those in Redis, too, until
+// ctx ends.
+func (s *Service) follow(ctx context.Context) {
+	ticker := time.NewTicker(followEvery)
+	defer ticker.Stop()
+	var since time.Time // of the database's clock; zero before the first look
+	failing := false
+	for n := 0; ; n++ {
+		now, err := s.look(ctx, since)
+		switch {
+		case err == nil && n%farEvery == 0:
+			since = now.Add(-farOverlap)
+			s.changes.forget()
+		case err == nil:
+			since = now.Add(-overlap)
+		case ctx.Err() == nil && !failing:
+			s.log.WarnContext(ctx, "changes of users by other processes are not seen", "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// look handles the changes since a moment of the database's clock, and returns the
+// moment of the look. At the zero time it looks back by farOverlap.
+func (s *Service) look(ctx context.Context, since time.Time) (now time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, followTimeout)
+	defer cancel()
+	if now, err = s.store.now(ctx); err != nil {
+		return time.Time{}, err
+	}
+	if since.IsZero() {
+		since = now.Add(-farOverlap)
+	}
+	list, err := s.store.changedSince(ctx, since)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if err := s.refresh(ctx, slices.DeleteFunc(list, func(r models.Record) bool { return !s.changes.unknown(r) })); err != nil {
+		return time.Time{}, err
+	}
+	s.noteHighest(ctx)
+	return now, nil
+}
+
+// unknown reports whether a change was not added yet.
+func (c *changes) unknown(r models.Record) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	known, ok := c.versions[r.Row]
+	return !ok || known.version < r.Version
+}
+
+// refresh replaces the copies of the records, of which only the rows are given.
+func (s *Service) refresh(ctx context.Context, changed []models.Record) error {
+	for chunk := range slices.Chunk(changed, queryItems) {
+		rows := make([]models.RowID, len(chunk))
+		for i, r := range chunk {
+			rows[i] = r.Row
+		}
+		records, err := s.store.byRow(ctx, rows)
+		if err != nil {
+			return err
+		}
+		list := make([]models.Record, 0, len(records))
+		for _, r := range records {
+			s.changes.add(r)
+			s.memory.replace(r)
+			list = append(list, r)
+		}
+		if err := s.redis.store(ctx, list); err != nil {
+			s.log.WarnContext(ctx, "changed records of users could not be stored in Redis", "users", len(list), "error", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package directory_test
+
+import (
+	"strings"
+	"testing"
+
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/directory"
+)
+
+func TestProfileRules(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	service := newService(t, env)
+	tests := []struct {
+		name    string
+		profile models.Profile
+		ok      bool
+	}{
+		{"a plain name", models.Profile{Nickname: "Ann"}, true},
+		{"64 characters of 4 bytes", models.Profile{Nickname: strings.Repeat("🏃", 64)}, true},
+		{"markup and right-to-left text", models.Profile{Nickname: "<script>שלום"}, true},
+		{"Vietnamese, Thai, Hindi and vowel points", models.Profile{Nickname: "Nguyễn ปู่ หิ้ว क्षि שָׁלוֹם"}, true},
+		{"an emoji with a variation selector", models.Profile{Nickname: "\u2764\ufe0f"}, true},
+		{"a Chinese name with an ideographic space", models.Profile{Nickname: "王\u3000小明"}, true},
+		{"4 marks in a row", models.Profile{Nickname: "1" + strings.Repeat("\u0323\u0307", 2)}, true},
+		{"64 characters once they are composed", models.Profile{Nickname: strings.Repeat("e\u0301", 64)}, true},
+		{"a bidi override", models.Profile{Nickname: "Ann\u202egnp"}, false},
+		{"a bidi isolate", models.Profile{Nickname: "Ann\u2066"}, false},
+		{"zero-width characters", models.Profile{Nickname: "Ann\u200b"}, false},
+		{"a zero-width joiner", models.Profile{Nickname: "A\u200dnn"}, false},
+		{"a byte order mark", models.Profile{Nickname: "\ufeffAnn"}, false},
+		{"a soft hyphen", models.Profile{Nickname: "An\u00adn"}, false},
+		{"tags", models.Profile{Nickname: "Ann\U000e0041\U000e007f"}, false},
+		{"a line separator", models.Profile{Nickname: "Ann\u2028Bob"}, false},
+		{"5 marks in a row", models.Profile{Nickname: "1" + strings.Repeat("\u0323\u0307", 2) + "\u0323"}, false},
+		{"only fillers", models.Profile{Nickname: "\u3164\u115f\u2800"}, false},
+		{"only marks", models.Profile{Nickname: "\u0301\ufe0f"}, false},
+		{"only wide spaces", models.Profile{Nickname: "\u3000\u00a0"}, false},
+		{"only unassigned characters", models.Profile{Nickname: "\u0378"}, false},
+		{"an avatar", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a.png?x=1"}, true},
+		{"no name", models.Profile{}, false},
+		{"only spaces", models.Profile{Nickname: "  "}, false},
+		{"65 characters", models.Profile{Nickname: strings.Repeat("a", 65)}, false},
+		{"a control character", models.Profile{Nickname: "a\x00b"}, false},
+		{"a line break", models.Profile{Nickname: "a\nb"}, false},
+		{"no UTF-8", models.Profile{Nickname: "a\xff"}, false},
+		{"an avatar of another scheme", models.Profile{Nickname: "Ann", AvatarURL: "javascript:alert(1)"}, false},
+		{"an avatar without a host", models.Profile{Nickname: "Ann", AvatarURL: "https:///a.png"}, false},
+		{"an avatar with a password", models.Profile{Nickname: "Ann", AvatarURL: "https://ann:secret@example.com/a.png"}, false},
+		{"an avatar with a user", models.Profile{Nickname: "Ann", AvatarURL: "https://ann@example.com/a.png"}, false},
+		{"an avatar with double quotes", models.Profile{Nickname: "Ann", AvatarURL: `https://example.com/"onload="x`}, false},
+		{"an avatar with a quote", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a.png?'x"}, false},
+		{"an avatar with angle brackets", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/#<b>"}, false},
+		{"an avatar too long", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/" + strings.Repeat("a", 2048)}, false},
+	}
+	for _, tt := range tests {
+		_, err := service.Put(t.Context(), "ann", tt.profile)
+		if tt.ok != (err == nil) || (err != nil && models.CodeOf(err) != models.CodeValidationFailed) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+// Two ways to write a name become the same text.
+func TestNicknamesAreNormalized(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	service := newService(t, env)
+	want := models.Profile{Nickname: "Rémi"}
+	if got, err := service.Put(t.Context(), "ann", models.Profile{Nickname: "Re\u0301mi"}); err != nil || got != want {
+		t.Errorf("Put returns %q, %v", got, err)
+	}
+	rows, err := service.Create(t.Context(), []directory.User{{ID: "ben", Profile: models.Profile{Nickname: "Re\u0301mi"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows = append(rows, testenv.Must(service.FindOne(t.Context(), "ann")))
+	for i, got := range testenv.Must(service.Records(t.Context(), rows)) {
+		if got.Profile != want {
+			t.Errorf("user %d is stored as %q", i, got.Profile)
+		}
+	}
+}

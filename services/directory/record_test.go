@@ -1,0 +1,41 @@
+package directory_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"stepboard/models"
+	"stepboard/services/directory"
+)
+
+func TestRecordsAreReadBack(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := models.Record{
+			Row:     models.RowID(rapid.Int64Range(1, int64(models.MaxRowID)).Draw(t, "row")),
+			User:    models.UserID(rapid.StringMatching(`[!-~]{3,128}`).Draw(t, "user")),
+			Version: rapid.Int64Range(0, 1<<45-1).Draw(t, "version"),
+			Profile: models.Profile{Nickname: rapid.String().Draw(t, "nickname"), AvatarURL: rapid.String().Draw(t, "avatar")},
+		}
+		data := string(directory.Encode(want))
+		if got, err := directory.Decode(data); err != nil || got != want {
+			t.Fatalf("%q is read as %v, %v, want %v", data, got, err, want)
+		}
+		cut := rapid.IntRange(0, len(data)-1).Draw(t, "cut")
+		if got, err := directory.Decode(data[:cut]); err == nil {
+			t.Fatalf("%q is read as %v", data[:cut], got)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(string(directory.Encode(models.Record{Row: 1, User: "ann", Version: 5, Profile: models.Profile{Nickname: "Ann"}})))
+	f.Add("")
+	f.Add("0000000000000001")
+	f.Fuzz(func(t *testing.T, data string) {
+		if r, err := directory.Decode(data); err == nil && (!r.Row.Valid() || r.Version < 0 || r.User == "") {
+			t.Errorf("%q is read as %v", data, r)
+		}
+	})
+}

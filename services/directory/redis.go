@@ -1,0 +1,215 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/internal/keys"
+	"stepboard/models"
+)
+
+const (
+	// copyTTL is how long a copy is kept after it was written, give or take copySpread,
+	// so that copies that were stored together do not expire together. Reading does not
+	// renew it: that would make every read a write.
+	copyTTL    = 7 * 24 * time.Hour
+	copySpread = 24 * time.Hour
+	// redisPause is how long Redis is not asked after it has failed, so that reads
+	// do not wait for it one after the other.
+	redisPause = time.Second
+)
+
+var errPaused = errors.New("redis has failed within the last second")
+
+// Copies holds the copies of records in Redis. Safe for concurrent use.
+type Copies struct {
+	rdb    redis.UniversalClient
+	keys   keys.Builder
+	paused atomic.Int64 // Unix nanoseconds until which Redis is not asked
+}
+
+// NewCopies returns the copies on the client.
+func NewCopies(rdb redis.UniversalClient, names keys.Builder) *Copies {
+	return &Copies{rdb: rdb, keys: names}
+}
+
+// exec sends the commands that queue adds, in one round trip. A missing key is no
+// error of it.
+func (c *Copies) exec(ctx context.Context, queue func(redis.Pipeliner)) error {
+	if time.Now().UnixNano() < c.paused.Load() {
+		return errPaused
+	}
+	pipe := c.rdb.Pipeline()
+	queue(pipe)
+	_, err := pipe.Exec(ctx)
+	if err == nil || errors.Is(err, redis.Nil) {
+		return nil
+	}
+	if ctx.Err() == nil {
+		c.paused.Store(time.Now().Add(redisPause).UnixNano())
+	}
+	return fmt.Errorf("users in redis: %w", err)
+}
+
+// rows returns the row id of each user, by position; 0 for those that Redis lacks.
+func (c *Copies) rows(ctx context.Context, users []models.UserID) ([]models.RowID, error) {
+	found := make([]*redis.StringCmd, len(users))
+	err := c.exec(ctx, func(pipe redis.Pipeliner) {
+		for i, user := range users {
+			found[i] = pipe.Get(ctx, c.keys.UserRow(user))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]models.RowID, len(users))
+	for i, cmd := range found {
+		if row, err := models.ParseRowID(cmd.Val()); err == nil {
+			rows[i] = row
+		}
+	}
+	return rows, nil
+}
+
+// records returns the record of each user, by position; an empty one for those that
+// Redis lacks.
+func (c *Copies) records(ctx context.Context, rows []models.RowID) ([]models.Record, error) {
+	found := make([]*redis.StringCmd, len(rows))
+	err := c.exec(ctx, func(pipe redis.Pipeliner) {
+		for i, row := range rows {
+			found[i] = pipe.Get(ctx, c.keys.User(row))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	records := make([]models.Record, len(rows))
+	for i, cmd := range found {
+		if record, err := decode(cmd.Val()); err == nil && record.Row == rows[i] {
+			records[i] = record
+		}
+	}
+	return records, nil
+}
+
+// storeScript stores a copy of a record, unless the stored one is as new.
+//
+//	KEYS    the record
+//	ARGV    the encoded record, its lifetime in seconds
+//	result  1 if stored, 0 if not
+const storeScript = `
+local stored = tonumber(redis.call('GETRANGE', KEYS[1], 0, 15)) or -1
+if stored >= tonumber(string.sub(ARGV[1], 1, 16)) then
+  return 0
+end
+redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
+return 1
+`
+
+// store stores copies of records and of their users' row ids, unless those stored are
+// as new. One round trip.
+func (c *Copies) store(ctx context.Context, records []models.Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	return c.exec(ctx, func(pipe redis.Pipeliner) {
+		for _, r := range records {
+			ttl := copyTTL - copySpread + mathrand.N(2*copySpread) //nolint:gosec // it spreads the expiry and is no secret
+			if r.Version == 0 {                                    // older than any other copy, so no script has to compare
+				pipe.SetNX(ctx, c.keys.User(r.Row), encode(r), ttl)
+			} else {
+				pipe.Eval(ctx, storeScript, []string{c.keys.User(r.Row)}, encode(r), int64(ttl.Seconds()))
+			}
+			pipe.Set(ctx, c.keys.UserRow(r.User), int64(r.Row), ttl)
+		}
+	})
+}
+
+// raiseHighestScript raises both counters in Redis.
+//
+//	KEYS  the counters
+//	ARGV  row id, version
+const raiseHighestScript = `
+for i, field in ipairs({'row', 'version'}) do
+  if (tonumber(redis.call('HGET', KEYS[1], field)) or 0) < tonumber(ARGV[i]) then
+    redis.call('HSET', KEYS[1], field, ARGV[i])
+  end
+end
+return 1
+`
+
+// raiseHighest stores counters, unless higher ones are stored.
+func (c *Copies) raiseHighest(ctx context.Context, counters Counters) error {
+	return c.exec(ctx, func(pipe redis.Pipeliner) {
+		pipe.Eval(ctx, raiseHighestScript, []string{c.keys.UserCounters()}, int64(counters.Row), counters.Version)
+	})
+}
+
+// highest returns the stored counters; 0 for those that Redis lacks.
+func (c *Copies) highest(ctx context.Context) (Counters, error) {
+	values, err := c.rdb.HMGet(ctx, c.keys.UserCounters(), "row", "version").Result()
+	if err != nil {
+		return Counters{}, fmt.Errorf("read the counters of users: %w", err)
+	}
+	var numbers [2]int64
+	for i, value := range values {
+		if text, ok := value.(string); ok {
+			if numbers[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+				return Counters{}, fmt.Errorf("the counters of users: %w", err)
+			}
+		}
+	}
+	return Counters{Row: models.RowID(numbers[0]), Version: numbers[1]}, nil
+}
+
+// globSpecial escapes the characters that have a meaning in a pattern of keys.
+var globSpecial = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+// scanStep is how many keys a step of dropAll looks at.
+const scanStep = 1000
+
+// dropAll removes all copies. It walks over all keys of every master.
+func (c *Copies) dropAll(ctx context.Context) error {
+	for _, begin := range []string{c.keys.UserBegin(), c.keys.UserRowBegin()} {
+		cluster, ok := c.rdb.(*redis.ClusterClient)
+		var err error
+		if ok {
+			err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return c.drop(ctx, node, begin) })
+		} else {
+			err = c.drop(ctx, c.rdb, begin)
+		}
+		if err != nil {
+			return fmt.Errorf("drop records of users: %w", err)
+		}
+	}
+	return nil
+}
+
+// drop removes the keys with this beginning that are on one server.
+func (c *Copies) drop(ctx context.Context, node redis.Cmdable, begin string) error {
+	pattern := globSpecial.Replace(begin) + "*"
+	for cursor := uint64(0); ; {
+		found, next, err := node.Scan(ctx, cursor, pattern, scanStep).Result()
+		if err != nil {
+			return err
+		}
+		pipe := c.rdb.Pipeline() // not the node's: the slot of a key may be moving
+		for _, key := range found {
+			pipe.Unlink(ctx, key)
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return err
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package directory
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"gorm.io/gorm"
+
+	"stepboard/models"
+)
+
+// sqlite is the embedded database. It runs one writing transaction at a time. Lists are
+// passed as one JSON text, because the driver's time grows with the square of the
+// parameters.
+type sqlite struct {
+	db *gorm.DB
+}
+
+// userRow is what is read of a row of users.
+type userRow struct {
+	UserID     models.RowID
+	ExternalID models.UserID
+	Nickname   string
+	AvatarURL  string
+	Version    int64
+}
+
+func (r userRow) record() models.Record {
+	return models.Record{
+		Row: r.UserID, User: r.ExternalID, Version: r.Version,
+		Profile: models.Profile{Nickname: r.Nickname, AvatarURL: r.AvatarURL},
+	}
+}
+
+func (s *sqlite) byUser(ctx context.Context, users []string) ([]models.Record, error) {
+	return s.selectIn(ctx, "external_id", users)
+}
+
+func (s *sqlite) byRow(ctx context.Context, rows []int64) ([]models.Record, error) {
+	return s.selectIn(ctx, "user_id", rows)
+}
+
+// selectIn returns the records whose column has one of the values.
+func (s *sqlite) selectIn(ctx context.Context, column string, values any) ([]models.Record, error) {
+	list, err := json.Marshal(values)
+	if err != nil {
+		return nil, err
+	}
+	var rows []userRow
+	err = s.db.WithContext(ctx).Table("users").Where(column+" IN (SELECT value FROM json_each(?))", string(list)).Find(&rows).Error
+	return recordsOf(rows), err
+}
+
+func recordsOf(rows []userRow) []models.Record {
+	records := make([]models.Record, len(rows))
+	for i, row := range rows {
+		records[i] = row.record()
+	}
+	return records
+}
+
+func (s *sqlite) insert(ctx context.Context, users []User) ([]models.Record, error) {
+	values := make([][3]string, len(users))
+	for i, user := range users {
+		values[i] = [3]string{string(user.ID), user.Nickname, user.AvatarURL}
+	}
+	list, err := json.Marshal(values)
+	if err != nil {
+		return nil, err
+	}
+	var rows []userRow
+	err = s.db.WithContext(ctx).Raw(`INSERT INTO users (external_id, nickname, avatar_url, created_at)
+		SELECT value ->> 0, value ->> 1, value ->> 2, ? FROM json_each(?) WHERE true ORDER BY key
+		ON CONFLICT (external_id) DO NOTHING RETURNING *`, s.db.NowFunc(), string(list)).Scan(&rows).Error
+	return recordsOf(rows), err
+}
+
+func (s *sqlite) put(ctx context.Context, row models.RowID, p models.Profile) (models.Record, error) {
+	var rows []userRow
+	err := s.db.WithContext(ctx).Raw(`UPDATE users SET nickname = ?, avatar_url = ?, changed_at = ?,
+		version = (SELECT max(version) + 1 FROM users) WHERE user_id = ? RETURNING *`,
+		p.Nickname, p.AvatarURL, s.db.NowFunc(), row).Scan(&rows).Error
+	if err != nil {
+		return models.Record{}, err
+	}
+	if len(rows) == 0 {
+		return models.Record{}, gorm.ErrRecordNotFound
+	}
+	return rows[0].record(), nil
+}
+
+func (s *sqlite) changedSince(ctx context.Context, since time.Time) ([]models.Record, error) {
+	var rows []userRow
+	err := s.db.WithContext(ctx).Table("users").Select("user_id", "version").Where("changed_at >= ?", since).Find(&rows).Error
+	return recordsOf(rows), err
+}
+
+func (s *sqlite) now(context.Context) (time.Time, error) { return s.db.NowFunc(), nil }
+
+func (s *sqlite) counters(ctx context.Context) (c Counters, err error) {
+	row := s.db.WithContext(ctx).Raw(`SELECT
+		coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'users'), 0), (SELECT coalesce(max(version), 0) FROM users)`).Row()
+	return c, row.Scan(&c.Row, &c.Version)
+}
+
+func (s *sqlite) gaps(ctx context.Context) (gaps []gap, err error) {
+	err = s.db.WithContext(ctx).Table("row_id_gaps").Order("first_id").
+		Select("first_id AS first", "last_id AS last").Find(&gaps).Error
+	return gaps, err
+}
+
+// skip has nothing to do: the embedded database is never newer or older than the
+// Redis beside it, because both live in one process.
+func (s *sqlite) skip(context.Context, Counters) error { return nil }
