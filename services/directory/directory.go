@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -303,26 +304,33 @@ type load struct {
 	record models.Record
 }
 
-// runLoads reads records. One query.
+// runLoads reads records. One query, for those that no other call has read meanwhile.
 func (s *Service) runLoads(ctx context.Context, list []*load) []error {
-	rows := make([]models.RowID, len(list))
-	for i, l := range list {
-		rows[i] = l.row
+	rows := make([]models.RowID, 0, len(list))
+	asked := make(map[models.RowID]bool, len(list))
+	for _, l := range list {
+		if record, ok := s.memory.record(l.row); ok {
+			l.record = record
+		} else if !asked[l.row] {
+			asked[l.row] = true
+			rows = append(rows, l.row)
+		}
+	}
+	if len(rows) == 0 {
+		return nil
 	}
 	s.stats.Queries.Add(1)
 	records, err := s.store.byRow(ctx, rows)
 	if err != nil {
 		return failed(len(list), models.Unavailable("read profiles", err))
 	}
-	s.stats.Records.SQL.Add(int64(len(list)))
-	copies := make([]models.Record, 0, len(records))
+	s.stats.Records.SQL.Add(int64(len(rows)))
+	s.keep(ctx, slices.Collect(maps.Values(records)))
 	for _, l := range list {
-		if record, ok := records[l.row]; ok {
-			l.record = record
-			copies = append(copies, record)
+		if asked[l.row] {
+			l.record = records[l.row]
 		}
 	}
-	s.keep(ctx, copies)
 	return nil
 }
 
