@@ -204,7 +204,7 @@ func TestFriendLimit(t *testing.T) {
 		}
 		// Some at a time: all at once takes the embedded pair nearly as long as a
 		// change may take.
-		for some := range slices.Chunk(full, 1000) {
+		for some := range slices.Chunk(full, 250) {
 			edges := make([]models.Edge, len(some))
 			for i, friend := range some {
 				edges[i] = models.Edge{A: 1, B: friend}
