@@ -30,6 +30,10 @@ import (
 const (
 	// ledgerUsers is the number of users who get increments.
 	ledgerUsers = 100_000
+	// spreadUsers is about how many of them the requests name. With a few users only,
+	// each would be updated hundreds of times a second, and Postgres would spend its
+	// time on the versions of their rows.
+	spreadUsers = 64_000
 	// ledgerList is the number of increments of a list call, and ledgerCallers the
 	// number of concurrent list calls.
 	ledgerList, ledgerCallers = 1000, 8
@@ -62,17 +66,24 @@ func (e *environment) ledgerBench(ctx context.Context) error {
 	var ids atomic.Int64
 	single := func(name string) func() []byte { return e.increments(&ids, name, token, 1) }
 	list := func(name string) func() []byte { return e.increments(&ids, name, token, ledgerList) }
+	one := func(ctx context.Context, i int) error {
+		return bare.batcher.Submit(ctx, bare.randomIncrements(&ids, i, 1))
+	}
 	rows := []row{
 		{name: "bare pgx, one an increment, gathered", measure: func(ctx context.Context) (float64, error) {
-			return loop(ctx, 64, e.seconds, func(ctx context.Context, i int) error {
-				return bare.batcher.Submit(ctx, bare.randomIncrements(&ids, i, 1))
-			})
+			return loop(ctx, 64, e.seconds, one)
+		}},
+		{name: "bare pgx, one an increment, gathered, a transaction open", measure: func(ctx context.Context) (float64, error) {
+			return e.whileOpen(ctx, func() (float64, error) { return loop(ctx, 64, e.seconds, one) })
 		}},
 		{name: "event: one a request, 64 connections", process: e.service, measure: func(ctx context.Context) (float64, error) {
 			return load(ctx, e.service.addr, 64, e.seconds, single("gifts"))
 		}},
 		{name: "event: one a request, 64 connections, another user locked", process: e.service, measure: func(ctx context.Context) (float64, error) {
 			return e.whileLocked(ctx, &ids, token, func() (float64, error) { return load(ctx, e.service.addr, 64, e.seconds, single("gifts")) })
+		}},
+		{name: "event: one a request, 64 connections, a transaction open", process: e.service, measure: func(ctx context.Context) (float64, error) {
+			return e.whileOpen(ctx, func() (float64, error) { return load(ctx, e.service.addr, 64, e.seconds, single("gifts")) })
 		}},
 		{name: "rolling: one a request, 64 connections", process: e.service, measure: func(ctx context.Context) (float64, error) {
 			return load(ctx, e.service.addr, 64, e.seconds, single("active"))
@@ -93,7 +104,7 @@ func (e *environment) ledgerBench(ctx context.Context) error {
 			return calls * ledgerList, err
 		}},
 	}
-	const firstList = 5
+	const firstList = 7
 	for range e.rounds {
 		for i := range rows {
 			if err := rows[i].run(ctx, e); err != nil {
@@ -117,6 +128,21 @@ func (e *environment) ledgerBench(ctx context.Context) error {
 
 // lockedCallers is the number of calls for the locked user that wait at a time.
 const lockedCallers = 8
+
+// whileOpen measures while another session has a transaction open that locks nothing.
+// Every open transaction keeps Postgres from removing old versions of rows; that part of
+// the cost of a locked row is the same for any service.
+func (e *environment) whileOpen(ctx context.Context, measure func() (float64, error)) (rate float64, err error) {
+	tx, err := e.stores.Pool.Begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, tx.Rollback(ctx)) }()
+	if _, err := tx.Exec(ctx, `SELECT pg_current_xact_id()`); err != nil {
+		return 0, err
+	}
+	return measure()
+}
 
 // whileLocked measures while another session has locked the row of a user whose
 // increments keep coming.
@@ -177,12 +203,12 @@ func (e *environment) ledgerBytes(ctx context.Context) error {
 }
 
 // increments returns a source of requests with n increments of random users, each
-// with a new event id.
+// with a new event id. The users of all requests are about spreadUsers.
 func (e *environment) increments(ids *atomic.Int64, board, token string, n int) func() []byte {
 	placeholder := strings.Repeat("#", idDigits)
 	var templates [][]byte
 	rng := mathrand.New(mathrand.NewPCG(9, 10))
-	for range 64 {
+	for range max(1, spreadUsers/n) {
 		items := make([]string, n)
 		for i := range items {
 			items[i] = fmt.Sprintf(`{"user_id":"%d","delta":%d,"event_id":"%s"}`, firstUser+rng.IntN(ledgerUsers), 1+rng.IntN(9), placeholder)
