@@ -41,6 +41,9 @@ func (e *environment) namesBench(ctx context.Context) error {
 		return err
 	}
 	var rows []*nameRow
+	for _, n := range viewers {
+		rows = append(rows, e.newLoopRow(n))
+	}
 	for _, page := range namePages {
 		requests, err := e.nameRequests(most, page)
 		if err != nil {
@@ -62,7 +65,7 @@ func (e *environment) namesBench(ctx context.Context) error {
 				return err
 			}
 			if err := r.run(ctx, e); err != nil {
-				return fmt.Errorf("pages of %d, %d viewers: %w", r.page, r.viewers, err)
+				return fmt.Errorf("%s, %d viewers: %w", r.name, r.viewers, err)
 			}
 		}
 	}
@@ -131,32 +134,40 @@ func (e *environment) askOnce(ctx context.Context, requests [][]byte) error {
 	return err
 }
 
-// nameRow measures pages of one size for one number of viewers.
+// nameRow measures one kind of ranking for one number of viewers.
 type nameRow struct {
 	row
-	page, viewers int
+	viewers int
+}
+
+// newLoopRow measures the commands of a ranking alone. A larger number of viewers makes
+// these slower, too, as fewer of their sets and scores are in the processor's cache.
+func (e *environment) newLoopRow(viewers int) *nameRow {
+	return &nameRow{viewers: viewers, row: row{name: "go-redis loop", measure: func(ctx context.Context) (float64, error) {
+		return e.redisRankings(ctx, viewers)
+	}}}
 }
 
 func (e *environment) newNameRow(page int, requests [][]byte, postgres *process) *nameRow {
 	next := rotate(requests)
 	return &nameRow{
-		row: row{process: e.service, postgres: postgres, measure: func(ctx context.Context) (float64, error) {
+		row: row{name: fmt.Sprintf("pages of %d", page), process: e.service, postgres: postgres, measure: func(ctx context.Context) (float64, error) {
 			return load(ctx, e.service.addr, nameConnections, e.seconds, next)
 		}},
-		page: page, viewers: len(requests),
+		viewers: len(requests),
 	}
 }
 
-// printNames prints the rows. The ratio is to the fewest viewers of the same page.
+// printNames prints the rows. The ratio is to the fewest viewers of the same kind.
 func (e *environment) printNames(rows []*nameRow) {
 	fmt.Printf("\n| friend ranking, %d friends, board of %d | viewers | a second | ratio | Redis, µs of CPU each | server | Postgres | client |\n", e.friends, e.board)
 	fmt.Println("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
 	var base *nameRow
 	for _, r := range rows {
-		if base == nil || base.page != r.page {
+		if base == nil || base.name != r.name {
 			base = r
 		}
-		fmt.Printf("| pages of %d | %d | %.0f | %.2f | %.0f | %.0f | %.1f | %.0f |\n",
-			r.page, r.viewers, r.median(), r.median()/base.median(), r.redis.each(), r.server.each(), r.sql.each(), r.client.each())
+		fmt.Printf("| %s | %d | %.0f | %.2f | %.0f | %.0f | %.1f | %.0f |\n",
+			r.name, r.viewers, r.median(), r.median()/base.median(), r.redis.each(), r.server.each(), r.sql.each(), r.client.each())
 	}
 }

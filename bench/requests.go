@@ -42,8 +42,13 @@ func (e *environment) rankingRequest(board, token, more string) []byte {
 }
 
 func (e *environment) redisRanking(ctx context.Context) (float64, error) {
+	return e.redisRankings(ctx, e.viewers)
+}
+
+// redisRankings sends the commands of rankings of the first users.
+func (e *environment) redisRankings(ctx context.Context, viewers int) (float64, error) {
 	return loop(ctx, 32, e.seconds, func(ctx context.Context, i int) error {
-		members, err := e.keys.friends(ctx, e.rdb, viewer(i%e.viewers))
+		members, err := e.keys.friends(ctx, e.rdb, viewer(i%viewers))
 		if err != nil {
 			return err
 		}
