@@ -49,9 +49,12 @@ type Board struct {
 	// Shards is the number of sorted sets that a bucket is split into.
 	Shards int
 	// Global says who may read `top` and `around`.
-	Global    Audience
-	CreatedAt time.Time
-	UpdatedAt time.Time
+	Global Audience
+	// ChangeStream says that the changes of new buckets are written to change
+	// streams. Rolling boards have none.
+	ChangeStream bool
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
 }
 
 // TableName returns the name of the table of definitions.
@@ -87,6 +90,9 @@ type Bucket struct {
 	// FromLedger reports whether the scores are the running totals of the ledger.
 	// Redis then holds a copy, and nothing of it has to be kept for the archive.
 	FromLedger bool
+	// ChangeStream reports whether every change of the bucket in Redis is written to
+	// the change stream of its shard as well, so that processes can keep a copy.
+	ChangeStream bool
 	// Day is the day under which the archive files the bucket.
 	Day Date
 	// ColdAt is when the bucket becomes the archive's. Updates that are applied

@@ -30,17 +30,21 @@ func (k Builder) Board(bucket *models.Bucket, shard int) string {
 }
 
 func (k Builder) board(bucket *models.Bucket, shard int) []byte {
+	return append(k.shard(bucket.Board, shard), bucket.Name...)
+}
+
+// shard returns the beginning of the keys of one shard of a board.
+func (k Builder) shard(board string, shard int) []byte {
 	buf := make([]byte, 0, 64)
 	buf = append(buf, k.Prefix...)
 	buf = append(buf, "board:{"...)
-	buf = append(buf, bucket.Board...)
+	buf = append(buf, board...)
 	buf = append(buf, '.')
 	if shard < 10 {
 		buf = append(buf, '0')
 	}
 	buf = strconv.AppendInt(buf, int64(shard), 10)
-	buf = append(buf, "}:"...)
-	return append(buf, bucket.Name...)
+	return append(buf, "}:"...)
 }
 
 // BoardHour names the increments of one shard of a rolling board in one hour of
@@ -111,6 +115,21 @@ func (k Builder) Frozen(bucket *models.Bucket, shard, run int, late bool) string
 	}
 	buf = append(buf, ":aside:"...)
 	return string(strconv.AppendInt(buf, int64(run), 10))
+}
+
+// Changes names the change stream of one shard of a board: the changes of its
+// buckets, in order. Processes follow it to keep a copy of the buckets. It exists only
+// while they do.
+//
+//	example   board:{steps.07}:changes
+//	type      stream: c = a change, encoded by services/board
+//	writer    services/board: begun by followers, then written by the scripts that
+//	          change a bucket
+//	lifetime  entries for a minute or more; the stream until ten minutes after a
+//	          follower has last trimmed it
+//	truth     none needed: without it followers copy the buckets again
+func (k Builder) Changes(board string, shard int) string {
+	return string(append(k.shard(board, shard), "changes"...))
 }
 
 // LossCheckpoint records when the boards' Redis was last known to be complete. For

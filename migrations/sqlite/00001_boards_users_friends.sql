@@ -7,29 +7,31 @@
 
 -- +goose Up
 CREATE TABLE boards (
-    name       text        PRIMARY KEY,
-    kind       text        NOT NULL,
-    time_zone  text        NOT NULL,
-    max_score  bigint      NOT NULL CHECK (max_score >= 1),
-    shards     integer     NOT NULL CHECK (shards >= 1),
-    global     text        NOT NULL,
-    created_at datetime NOT NULL,
-    updated_at datetime NOT NULL
+    name          text        PRIMARY KEY,
+    kind          text        NOT NULL,
+    time_zone     text        NOT NULL,
+    max_score     bigint      NOT NULL CHECK (max_score >= 1),
+    shards        integer     NOT NULL CHECK (shards >= 1),
+    global        text        NOT NULL,
+    change_stream boolean NOT NULL,
+    created_at    datetime NOT NULL,
+    updated_at    datetime NOT NULL
 );
 
 -- A row is written on a bucket's first use and never changed, because it defines
 -- how the bucket's entries in Redis and in the archive are decoded.
 CREATE TABLE board_buckets (
-    board      text        NOT NULL,
-    bucket     text        NOT NULL,
-    starts_at  datetime NOT NULL,
-    ends_at    datetime NOT NULL,
-    closes_at  datetime NOT NULL,
-    tick_ms    bigint      NOT NULL CHECK (tick_ms >= 1),
-    time_bits  integer     NOT NULL CHECK (time_bits BETWEEN 1 AND 52),
-    max_score  bigint      NOT NULL CHECK (max_score >= 1),
-    shards     integer     NOT NULL CHECK (shards >= 1),
-    created_at datetime NOT NULL,
+    board         text        NOT NULL,
+    bucket        text        NOT NULL,
+    starts_at     datetime NOT NULL,
+    ends_at       datetime NOT NULL,
+    closes_at     datetime NOT NULL,
+    tick_ms       bigint      NOT NULL CHECK (tick_ms >= 1),
+    time_bits     integer     NOT NULL CHECK (time_bits BETWEEN 1 AND 52),
+    max_score     bigint      NOT NULL CHECK (max_score >= 1),
+    shards        integer     NOT NULL CHECK (shards >= 1),
+    change_stream boolean NOT NULL,
+    created_at    datetime NOT NULL,
     PRIMARY KEY (board, bucket)
 );
 

@@ -3,7 +3,6 @@ package board
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -26,132 +25,13 @@ func NewStore(rdb redis.UniversalClient, keys keys.Builder, clock models.Clock) 
 	return &Store{rdb: rdb, keys: keys, clock: clock}
 }
 
-// Raise applies updates: a user's composite in a bucket becomes the given one,
-// unless the stored one is larger. Of several updates of one user only the
-// largest is sent. It sends one variadic ZADD GT for each key, all in one round
-// trip. Updates of a bucket that is cold go to the key Late, where no reader
-// sees them, and wait for the archive. Updates of a rolling bucket carry a
-// user's total of one hour and go through raiseHourScript; if the hour has left
-// the window they change nothing. Raise returns nil if every update is in
-// Redis, otherwise one error for each update, nil for those that are.
-func (s *Store) Raise(ctx context.Context, raises []models.Raise) []error {
-	commands, commandOf := s.raiseCommands(raises)
-	cmds, err := s.doAll(ctx, commands)
-	if err == nil {
-		return nil
-	}
-	errs := make([]error, len(raises))
-	for i, command := range commandOf {
-		if err := cmds[command].Err(); err != nil {
-			errs[i] = models.Unavailable("raise", err)
-		}
-	}
-	return errs
-}
-
-// raiseAllChunk is how many updates RaiseAll sends at once.
-const raiseAllChunk = 5000
-
-// RaiseAll raises many entries, most of which the boards already have. It
-// returns how many entries have changed, or fewer if a connection broke and
-// updates were sent again. After an error any part of the updates may be in
-// Redis. One round trip for each 5,000.
-func (s *Store) RaiseAll(ctx context.Context, raises []models.Raise) (changed int64, err error) {
-	for chunk := range slices.Chunk(raises, raiseAllChunk) {
-		commands, _ := s.raiseCommands(chunk)
-		cmds, err := s.doAll(ctx, commands)
-		if err != nil {
-			return changed, models.Unavailable("raise all", err)
-		}
-		for _, cmd := range cmds {
-			n, err := cmd.Int64()
-			if err != nil {
-				return changed, fmt.Errorf("raise all: %w", err)
-			}
-			changed += n
-		}
-	}
-	return changed, nil
-}
-
-// doAll runs commands in one round trip.
-func (s *Store) doAll(ctx context.Context, commands [][]any) ([]*redis.Cmd, error) {
-	pipe := s.rdb.Pipeline()
-	cmds := make([]*redis.Cmd, len(commands))
-	for i, args := range commands {
-		cmds[i] = pipe.Do(ctx, args...)
-	}
-	_, err := pipe.Exec(ctx)
-	return cmds, err
-}
-
-// raiseCommands merges updates into one command for each key. commandOf is the
-// index of the command that carries each update. Pointers into the raises save
-// an allocation for each argument.
-func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandOf []int) {
-	type key struct {
-		bucket *models.Bucket
-		shard  int
-	}
-	commandOf = make([]int, len(raises))
-	ofKey := make(map[key]int, 1)
-	var at []map[models.RowID]int // for each command, the index of a user's composite in its arguments
-	now := s.clock()
-	var last key // the next update often has the same
-	command := -1
-	var hourly []int // updates of rolling buckets
-	for i := range raises {
-		r := &raises[i]
-		if r.Bucket.WindowHours > 0 {
-			hourly = append(hourly, i)
-			continue
-		}
-		if k := (key{r.Bucket, r.Bucket.Shard(r.User)}); command < 0 || k != last {
-			var ok bool
-			if command, ok = ofKey[k]; !ok {
-				command = len(commands)
-				ofKey[k] = command
-				expected := (len(raises) - i) / r.Bucket.Shards
-				args := make([]any, 0, 4+2*expected)
-				commands = append(commands, append(args, "zadd", s.writeKey(k.bucket, k.shard, now), "gt", "ch"))
-				at = append(at, make(map[models.RowID]int, expected))
-			}
-			last = k
-		}
-		commandOf[i] = command
-		args := commands[command]
-		if j, ok := at[command][r.User]; ok {
-			if int64(r.Composite) > *args[j].(*int64) {
-				args[j] = (*int64)(&r.Composite)
-			}
-			continue
-		}
-		at[command][r.User] = len(args)
-		commands[command] = append(args, (*int64)(&r.Composite), (*int64)(&r.User))
-	}
-	if hourly != nil {
-		commands = s.addHourRaises(commands, commandOf, raises, hourly)
-	}
-	return commands, commandOf
-}
-
-// writeKey returns the key that updates of a shard go to. A bucket of the ledger
-// needs no Late: the archive takes it from the ledger, and until then readers must
-// see what is written.
-func (s *Store) writeKey(bucket *models.Bucket, shard int, now time.Time) string {
-	if bucket.Cold(now) && !bucket.FromLedger {
-		return s.keys.Late(bucket, shard)
-	}
-	return s.keys.Board(bucket, shard)
-}
-
 // readKeys returns the keys to read a shard from: the first of them that
 // exists. Once the bucket is cold, the archive's first run may have frozen the
 // shard. Entries that appear under the key Board after that came too late, and
 // wait for the archive.
 func (s *Store) readKeys(bucket *models.Bucket, shard int, now time.Time) []string {
 	current := s.keys.Board(bucket, shard)
-	if bucket.Cold(now) && !bucket.FromLedger {
+	if takenOver(bucket, now) {
 		return []string{s.keys.Frozen(bucket, shard, 1, false), current}
 	}
 	return []string{current}

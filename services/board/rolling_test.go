@@ -170,7 +170,7 @@ func checkSums(ctx context.Context, t *testing.T, env *testenv.Env, bucket *mode
 	}
 }
 
-func raise(ctx context.Context, t *testing.T, store *board.Store, raises ...models.Raise) {
+func raise(ctx context.Context, t testing.TB, store *board.Store, raises ...models.Raise) {
 	t.Helper()
 	for _, err := range store.Raise(ctx, raises) {
 		if err != nil {

@@ -1,0 +1,120 @@
+package board
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"stepboard/models"
+)
+
+// Change is one entry of a change stream: what one script has written to a bucket of
+// the shard.
+type Change struct {
+	// Bucket is the name of the bucket. The stream of a shard has the changes of all
+	// buckets of the board.
+	Bucket string
+	// Raised holds entries that the bucket was raised to. It has these or larger
+	// composites of the users.
+	Raised []models.Entry
+	// Reset reports that entries of the shard were lowered or removed, and which is
+	// not said: a copy of this shard of the bucket has to be made again.
+	Reset bool
+}
+
+// ChangeMark marks a place in a change stream: an entry that was read. Its content
+// is part of it, as a server that went back in time may give the id to another
+// entry. Marks of different streams or entries are not equal. The zero mark is no
+// entry of any stream.
+type ChangeMark struct {
+	// ID is the entry's id: milliseconds, "-", and a number.
+	ID string
+	// Content is the encoded entry.
+	Content string
+}
+
+// The first byte of an encoded change says what follows. One that a process does not
+// know can't be decoded, so that newer versions may write others.
+const (
+	changeRaised = 1
+	changeReset  = 2
+	changeBegan  = 3
+)
+
+// encodeRaised encodes a change that has raised n entries, about 13 bytes each:
+//
+//	1 byte    1
+//	1 byte    length of the bucket's name, and the name
+//	uvarint   row id, and
+//	uvarint   composite of each entry
+//
+// Names are at most 255 bytes long.
+func encodeRaised(bucket string, n int, entry func(i int) models.Entry) []byte {
+	buf := appendBucket(make([]byte, 0, 2+len(bucket)+13*n), changeRaised, bucket)
+	for i := range n {
+		e := entry(i)
+		buf = binary.AppendUvarint(buf, uint64(e.User))
+		buf = binary.AppendUvarint(buf, uint64(e.Composite))
+	}
+	return buf
+}
+
+// encodeReset encodes a change that has lowered or removed entries of a bucket.
+func encodeReset(bucket string) []byte {
+	return appendBucket(make([]byte, 0, 2+len(bucket)), changeReset, bucket)
+}
+
+// encodeBegan encodes the first entry of a stream, which belongs to no bucket. The
+// number is random and distinguishes it from the first entry of an earlier stream.
+func encodeBegan(number uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{changeBegan}, number)
+}
+
+func appendBucket(buf []byte, kind byte, bucket string) []byte {
+	buf = append(buf, kind, byte(len(bucket)))
+	return append(buf, bucket...)
+}
+
+// errUnreadableChange means that bytes are not an encoded change.
+var errUnreadableChange = errors.New("unreadable change")
+
+// decodeChange decodes a change. The first entry of a stream is the zero Change.
+func decodeChange(data string) (Change, error) {
+	fail := func(why string) (Change, error) { return Change{}, fmt.Errorf("%w: %s", errUnreadableChange, why) }
+	switch {
+	case data == "":
+		return fail("empty")
+	case data[0] == changeBegan && len(data) == 9:
+		return Change{}, nil
+	case data[0] != changeRaised && data[0] != changeReset:
+		return fail(fmt.Sprintf("kind %d of %d bytes", data[0], len(data)))
+	case len(data) < 2 || data[1] == 0 || len(data) < 2+int(data[1]):
+		return fail("the bucket's name is cut off")
+	}
+	name := 2 + int(data[1])
+	c := Change{Bucket: data[2:name], Reset: data[0] == changeReset}
+	rest := []byte(data[name:])
+	if c.Reset != (len(rest) == 0) {
+		return fail("the entries do not fit its kind")
+	}
+	if !c.Reset {
+		c.Raised = make([]models.Entry, 0, 1+len(rest)/9) // most entries take 10 bytes or more
+	}
+	for len(rest) > 0 {
+		user, n := binary.Uvarint(rest)
+		if n <= 0 {
+			return fail("a row id is cut off")
+		}
+		composite, m := binary.Uvarint(rest[n:])
+		if m <= 0 {
+			return fail("a composite is cut off")
+		}
+		e := models.Entry{User: models.RowID(user), Composite: models.Composite(composite)}
+		if user > uint64(models.MaxRowID) || user == 0 || composite >= uint64(Top.Composite) || composite == 0 {
+			return fail("a number is out of range")
+		}
+		c.Raised = append(c.Raised, e)
+		rest = rest[n+m:]
+	}
+	return c, nil
+}
