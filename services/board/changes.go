@@ -64,6 +64,15 @@ func encodeReset(bucket string) []byte {
 	return appendBucket(make([]byte, 0, 2+len(bucket)), changeReset, bucket)
 }
 
+// resetOf returns the encoded change that has lowered or removed entries of a bucket,
+// or nil if it has no change stream.
+func resetOf(bucket *models.Bucket) []byte {
+	if !bucket.ChangeStream {
+		return nil
+	}
+	return encodeReset(bucket.Name)
+}
+
 // encodeBegan encodes the first entry of a stream, which belongs to no bucket. The
 // number is random and distinguishes it from the first entry of an earlier stream.
 func encodeBegan(number uint64) []byte {

@@ -2,9 +2,11 @@ package board_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
@@ -22,9 +24,9 @@ func streamBucket(shards int) *models.Bucket {
 
 // follower keeps a copy of the shards of a board as a near cache does.
 type follower struct {
-	store *board.Store
-	board string
-	last  []board.ChangeMark
+	store   *board.Store
+	streams []board.ChangeStream // by shard
+	last    []board.ChangeMark   // of each stream
 	// copies holds a copy of each bucket, by its name.
 	copies map[string]model
 	// resets holds the buckets that were reset, in the order of these changes.
@@ -34,9 +36,11 @@ type follower struct {
 // follow begins to follow the shards of a board.
 func follow(t testing.TB, store *board.Store, name string, shards int) *follower {
 	t.Helper()
-	f := &follower{store: store, board: name, copies: map[string]model{}}
+	f := &follower{store: store, copies: map[string]model{}}
 	for shard := range shards {
-		f.last = append(f.last, testenv.Must(store.LastChange(t.Context(), board.ChangeStream{Board: name, Shard: shard})))
+		stream := board.ChangeStream{Board: name, Shard: shard}
+		f.streams = append(f.streams, stream)
+		f.last = append(f.last, testenv.Must(store.LastChange(t.Context(), stream)))
 	}
 	return f
 }
@@ -48,7 +52,7 @@ func (f *follower) read(t testing.TB, count int) bool {
 	for {
 		reads := make([]board.ChangeRead, len(f.last))
 		for shard, last := range f.last {
-			reads[shard] = board.ChangeRead{ChangeStream: board.ChangeStream{Board: f.board, Shard: shard}, After: last, Count: count}
+			reads[shard] = board.ChangeRead{ChangeStream: f.streams[shard], After: last, Count: count}
 		}
 		complete := true
 		for shard, page := range f.store.Changes(t.Context(), reads) {
@@ -109,12 +113,7 @@ func (f *follower) check(t testing.TB, bucket *models.Bucket) {
 			stored.raise(e)
 		}
 	}
-	if diff := cmp.Diff(stored, f.copies[bucket.Name], cmp.Transformer("nil", func(m model) map[models.RowID]models.Composite {
-		if m == nil {
-			return model{}
-		}
-		return m
-	})); diff != "" {
+	if diff := cmp.Diff(stored, f.copies[bucket.Name], cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("bucket %s (-Redis +copy):\n%s", bucket.Name, diff)
 	}
 }
@@ -230,7 +229,8 @@ func TestMissingChanges(t *testing.T) {
 		n := 0
 		write := func() {
 			n++
-			raise(t.Context(), t, store, models.Raise{Bucket: bucket, Entry: models.Entry{User: 1, Composite: models.Composite(n)}})
+			entry := models.Entry{User: 1, Composite: models.Composite(n)}
+			raise(t.Context(), t, store, models.Raise{Bucket: bucket, Entry: entry})
 		}
 		check := func(what string, lose func(last redis.XMessage) error) {
 			t.Helper()
@@ -275,7 +275,56 @@ func TestMissingChanges(t *testing.T) {
 			if err := remove(last); err != nil {
 				return err
 			}
-			return env.Redis.XAdd(t.Context(), &redis.XAddArgs{Stream: key, ID: last.ID, Values: []string{"c", "\x02\x0820261120"}}).Err()
+			other := &redis.XAddArgs{Stream: key, ID: last.ID, Values: []string{"c", "\x02\x0820261120"}}
+			return env.Redis.XAdd(t.Context(), other).Err()
 		})
+	})
+}
+
+// Followers notice that entries were lowered, removed or frozen, and only then.
+func TestResets(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+		bucket, plain := streamBucket(2), testenv.Bucket(2)
+		plain.Name = "20261119"
+		entry := models.Entry{User: 2, Composite: 5}
+		f := follow(t, store, "steps", 2)
+		check := func(what string, resets ...string) {
+			t.Helper()
+			if !f.read(t, 10) || !slices.Equal(f.resets, resets) {
+				t.Errorf("%s: the resets are %v, want %v", what, f.resets, resets)
+			}
+			f.resets = nil
+		}
+		lower := func(b *models.Bucket, stored, composite models.Composite) {
+			raise(t.Context(), t, store, models.Raise{Bucket: b, Entry: entry})
+			lowering := models.Lowering{Stored: models.Entry{User: 2, Composite: stored}, Composite: composite}
+			part := models.BoardPart{Bucket: b, Shard: 0}
+			if _, err := store.Lower(t.Context(), part, []models.Lowering{lowering}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lower(bucket, 4, 3)
+		check("an entry that is not as it was read")
+		lower(plain, 5, 3)
+		check("a bucket without a change stream")
+		lower(bucket, 5, 3)
+		check("a lowered entry", bucket.Name)
+		lower(bucket, 5, 0)
+		check("a removed entry", bucket.Name)
+		raise(t.Context(), t, store, models.Raise{Bucket: bucket, Entry: entry})
+		f.read(t, 10)
+		for _, b := range []*models.Bucket{plain, bucket} {
+			for range 2 {
+				if err := store.Freeze(t.Context(), b, 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		check("freezing", bucket.Name)
+		if frozen := testenv.Must(store.FrozenParts(t.Context(), bucket, 1)); len(frozen) != 1 || frozen[0].Entries != 1 {
+			t.Errorf("frozen parts %v", frozen)
+		}
 	})
 }

@@ -87,7 +87,7 @@ func changePage(r ChangeRead, entries []redis.XMessage) ChangePage {
 	for _, entry := range entries[1:] {
 		change, err := decodeChange(markOf(entry).Content)
 		if err != nil {
-			return ChangePage{Err: fmt.Errorf("change %s of %s, shard %d: %w", entry.ID, r.Board, r.Shard, err)}
+			return ChangePage{Err: fmt.Errorf("change %s of %v: %w", entry.ID, r.ChangeStream, err)}
 		}
 		if change.Bucket != "" {
 			page.Changes = append(page.Changes, change)
@@ -134,7 +134,7 @@ func (s *Store) LastChange(ctx context.Context, stream ChangeStream) (ChangeMark
 		return ChangeMark{}, models.Unavailable("read the newest change", err)
 	}
 	if len(reply) != 2 {
-		return ChangeMark{}, fmt.Errorf("read the newest change of %s, shard %d: unexpected reply %q", stream.Board, stream.Shard, reply)
+		return ChangeMark{}, fmt.Errorf("read the newest change of %v: unexpected reply %q", stream, reply)
 	}
 	return ChangeMark{ID: reply[0], Content: reply[1]}, nil
 }

@@ -83,7 +83,7 @@ func (t *ChangeTrimmer) Trim(ctx context.Context, streams []ChangeStream) (remov
 
 // trim calls trimScript once for each stream. It returns the streams that may have more
 // to remove.
-func (t *ChangeTrimmer) trim(ctx context.Context, streams []ChangeStream, removed *int64) (left []ChangeStream, err error) {
+func (t *ChangeTrimmer) trim(ctx context.Context, streams []ChangeStream, removed *int64) ([]ChangeStream, error) {
 	now := t.now()
 	pipe := t.store.rdb.Pipeline()
 	cmds := make([]*redis.Cmd, len(streams))
@@ -93,6 +93,7 @@ func (t *ChangeTrimmer) trim(ctx context.Context, streams []ChangeStream, remove
 			oldestKept(t.read[stream], now), trimAtOnce, changesLifetime.Milliseconds())
 	}
 	_, failed := pipe.Exec(ctx)
+	var left []ChangeStream
 	for i, cmd := range cmds {
 		reply, err := cmd.Slice()
 		if err != nil {

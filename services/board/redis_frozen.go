@@ -10,14 +10,36 @@ import (
 	"stepboard/models"
 )
 
+// freezeScript renames the key Board of a shard, unless it does not exist or the new
+// name is taken, and writes the change to the stream of the shard.
+//
+//	KEYS    Board, its Frozen, Changes
+//	ARGV    the change
+//	result  whether it has renamed the key, 1 or 0
+//
+// Even a full Redis permits the change, because renaming takes no memory.
+const freezeScript = `
+if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('RENAMENX', KEYS[1], KEYS[2]) == 0 then
+  return 0
+end
+redis.call('XADD', KEYS[3], 'NOMKSTREAM', '*', 'c', ARGV[1])
+return 1
+`
+
 // Freeze claims a bucket for one run of its archival. It renames the keys Board
 // and Late of each shard, so that nothing writes to them any more. A key that
 // this run has frozen before stays as it is, and so do entries that arrived
-// since. O(1) for each shard, all in one round trip.
+// since. Followers of the bucket's change stream notice that the entries are gone.
+// O(1) for each shard, all in one round trip.
 func (s *Store) Freeze(ctx context.Context, bucket *models.Bucket, run int) error {
 	pipe := s.rdb.Pipeline()
 	for shard := range bucket.Shards {
-		pipe.RenameNX(ctx, s.keys.Board(bucket, shard), s.keys.Frozen(bucket, shard, run, false))
+		key, frozen := s.keys.Board(bucket, shard), s.keys.Frozen(bucket, shard, run, false)
+		if change := resetOf(bucket); change != nil {
+			pipe.Eval(ctx, freezeScript, []string{key, frozen, s.keys.Changes(bucket.Board, shard)}, change)
+		} else {
+			pipe.RenameNX(ctx, key, frozen)
+		}
 		pipe.RenameNX(ctx, s.keys.Late(bucket, shard), s.keys.Frozen(bucket, shard, run, true))
 	}
 	cmds, err := pipe.Exec(ctx)

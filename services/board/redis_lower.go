@@ -69,14 +69,15 @@ func (s *Store) ReadPart(ctx context.Context, p models.BoardPart, behind models.
 }
 
 // lowerScript replaces entries of a bucket without a window that still have the
-// given composites.
+// given composites, and writes a change to the stream of the shard if one is given.
 //
-//	KEYS    Board
-//	ARGV    [member, its composite, the new composite or 0, …]
+//	KEYS    Board, Changes
+//	ARGV    the change, or "" if the bucket has no change stream; [member, its
+//	        composite, the new composite or 0, …]
 //	result  how many entries were replaced or removed
 const lowerScript = `
 local lowered = 0
-for i = 1, #ARGV, 3 do
+for i = 2, #ARGV, 3 do
   if tonumber(redis.call('ZSCORE', KEYS[1], ARGV[i]) or 0) == tonumber(ARGV[i + 1]) then
     if ARGV[i + 2] == '0' then
       redis.call('ZREM', KEYS[1], ARGV[i])
@@ -85,6 +86,9 @@ for i = 1, #ARGV, 3 do
     end
     lowered = lowered + 1
   end
+end
+if lowered > 0 and ARGV[1] ~= '' then
+  redis.call('XADD', KEYS[2], 'NOMKSTREAM', '*', 'c', ARGV[1])
 end
 return lowered
 `
@@ -138,11 +142,12 @@ return #members
 const lowerChunk = 500
 
 // Lower replaces or removes entries of a part that have not changed since they were
-// read, and returns how many these are. It may be repeated. One round trip for each
+// read, and returns how many these are. It may be repeated. Followers of the bucket's
+// change stream copy the shard again. One round trip for each
 // 500, in a rolling bucket for each 600 hours of users.
 func (s *Store) Lower(ctx context.Context, p models.BoardPart, lowerings []models.Lowering) (lowered int64, err error) {
-	script, atOnce, keys := lowerScript, lowerChunk, []string{s.partKey(p)}
-	var head []any
+	script, atOnce, keys := lowerScript, lowerChunk, []string{s.partKey(p), s.keys.Changes(p.Bucket.Board, p.Shard)}
+	head := []any{resetOf(p.Bucket)}
 	if p.Bucket.WindowHours > 0 {
 		script, atOnce = lowerHourScript, max(1, driftLookups/(p.Bucket.WindowHours+1))
 		keys = []string{s.keys.Board(p.Bucket, p.Shard), s.keys.BoardHours(p.Bucket, p.Shard), s.partKey(p)}

@@ -14,11 +14,12 @@ import (
 // Raise applies updates: a user's composite in a bucket becomes the given one,
 // unless the stored one is larger. Of several updates of one user only the
 // largest is sent. It sends one variadic ZADD GT for each key, or one script if
-// the bucket has a change stream, all in one round trip. Updates of a bucket that is cold go to the key Late, where no reader
-// sees them, and wait for the archive. Updates of a rolling bucket carry a
-// user's total of one hour and go through raiseHourScript; if the hour has left
-// the window they change nothing. Raise returns nil if every update is in
-// Redis, otherwise one error for each update, nil for those that are.
+// the bucket has a change stream, all in one round trip. Updates of a bucket that
+// is cold go to the key Late, where no reader sees them, and wait for the archive.
+// Updates of a rolling bucket carry a user's total of one hour and go through
+// raiseHourScript; if the hour has left the window they change nothing. Raise
+// returns nil if every update is in Redis, otherwise one error for each update,
+// nil for those that are.
 func (s *Store) Raise(ctx context.Context, raises []models.Raise) []error {
 	commands, commandOf := s.raiseCommands(raises)
 	cmds, err := s.doAll(ctx, commands)
