@@ -252,7 +252,7 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 	if !ownStream(o.Config) {
 		room = a.memory.check
 	}
-	if a.queue, err = newQueue(ctx, o.Config, room, o.Traces.Provider(), o.Log); err != nil {
+	if a.queue, err = newQueue(ctx, o.Config, a.Catalog.Buckets.DaysHot(), room, o.Traces.Provider(), o.Log); err != nil {
 		return err
 	}
 	targets := ingest.Targets{Buckets: a.Catalog.Buckets, Users: a.Directory}

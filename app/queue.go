@@ -15,9 +15,9 @@ import (
 	"stepboard/services/ingest"
 )
 
-// newQueue returns the queue of the settings, or nil in direct mode.
-// room is the Room of a stream.
-func newQueue(ctx context.Context, cfg config.Config, room func(context.Context) error, traces trace.TracerProvider, log *slog.Logger) (ingest.Queue, error) {
+// newQueue returns the queue of the settings, or nil in direct mode. daysHot is the
+// longest time that a day stays in Redis, and room is the Room of a stream.
+func newQueue(ctx context.Context, cfg config.Config, daysHot int, room func(context.Context) error, traces trace.TracerProvider, log *slog.Logger) (ingest.Queue, error) {
 	o := cfg.Ingest
 	switch o.Mode {
 	case "redis":
@@ -39,7 +39,7 @@ func newQueue(ctx context.Context, cfg config.Config, room func(context.Context)
 		queue, err := ingest.NewKafka(ctx, ingest.KafkaOptions{
 			Brokers: o.Kafka.Brokers, Topic: o.Kafka.Topic, Group: o.Kafka.Group, TLS: o.Kafka.TLS,
 			SASL: o.Kafka.SASL, Username: o.Kafka.Username, Password: o.Kafka.Password,
-			ClientID: "stepboard", Retention: time.Duration(cfg.HotDays+2) * 24 * time.Hour, Log: log,
+			ClientID: "stepboard", Retention: time.Duration(daysHot+2) * 24 * time.Hour, Log: log,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("ingest: %w", err)

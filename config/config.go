@@ -5,6 +5,8 @@ package config
 
 import (
 	"time"
+
+	"stepboard/models"
 )
 
 //go:generate go run ../internal/settingsdoc ..
@@ -21,7 +23,7 @@ type Config struct {
 	Ingest    Ingest    `koanf:"ingest" doc:"How uploads reach the boards."`
 	Boards    []Board   `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"A list of boards, each with a name of its own."`
 	Directory Directory `koanf:"directory" doc:"The directory of users: user ids, nicknames and avatars."`
-	HotDays   int       `koanf:"hot_days" validate:"min=2,max=30" doc:"For how many days after its own a day stays in Redis, 2 to 30. A change takes effect with the next day that is made."`
+	HotDays   int       `koanf:"hot_days" validate:"min=2,max=30" doc:"For how many days after its own a day stays in Redis, 2 to 30. On a board with more open_days it stays a day longer than it takes uploads. A change takes effect with the next day that is made."`
 	Archive   Archive   `koanf:"archive" doc:"Days that have left Redis are in Postgres."`
 	Ledger    Ledger    `koanf:"ledger" doc:"Increments of event and rolling boards are in Postgres, each with its event_id."`
 	Jobs      Jobs      `koanf:"jobs" doc:"Recurring work, done by one process at a time."`
@@ -85,7 +87,7 @@ type Ingest struct {
 	BatchSize     int           `koanf:"batch_size" validate:"min=1,max=10000000" doc:"Most updates that a consumer gathers, 1 to 10000000, of about 100 bytes each."`
 	Rewind        time.Duration `koanf:"rewind" validate:"min=1s,max=24h" doc:"How much of the queue is applied again after the boards' Redis has restarted or failed over, because it may have forgotten its last writes. 1s to 24h."`
 	Redis         IngestRedis   `koanf:"redis" doc:"The queue of mode redis: a stream."`
-	Kafka         IngestKafka   `koanf:"kafka" doc:"The queue of mode kafka: a topic. It must exist, must not be compacted, and must keep its records for hot_days + 2 days or longer."`
+	Kafka         IngestKafka   `koanf:"kafka" doc:"The queue of mode kafka: a topic. It must exist, must not be compacted, and must keep its records for hot_days + 2 days or longer, or 3 days more than the most open_days of a board, if that is more."`
 }
 
 // IngestRedis holds the settings of mode redis, whose queue is a stream.
@@ -124,7 +126,8 @@ type Board struct {
 	Name     string    `koanf:"name" validate:"required" doc:"1 to 40 of a-z, 0-9 and -."`
 	Kind     string    `koanf:"kind" doc:"daily: clients report their total for a day, and the highest counts. event: a backend sends increments, which add up from start to end. rolling: the increments of the last hours add up."`
 	TimeZone string    `koanf:"time_zone" doc:"IANA zone in which days begin and end."`
-	MaxScore int64     `koanf:"max_score" doc:"Largest score that is accepted. On a daily board ties are decided to the millisecond up to 33554431, and to the second up to 17179869183. An event of 92 days takes up to 1073741823, to the second, and a shorter one more. A rolling board takes sums up to 8388607. A larger value stops the start."`
+	OpenDays int       `koanf:"open_days" validate:"min=0,max=30" doc:"How many days before today take uploads on a daily board, 0 to 30. A day stays in Redis for at least a day longer. Other boards have none."`
+	MaxScore int64     `koanf:"max_score" doc:"Largest score that is accepted. On a daily board ties are decided to the millisecond up to 33554431, and to the second up to 17179869183; with 30 open days up to 2097151 and 2147483647. An event of 92 days takes up to 1073741823, to the second, and a shorter one more. A rolling board takes sums up to 8388607. A larger value stops the start."`
 	Shards   int       `koanf:"shards" doc:"Sorted sets that a bucket is split into by user, 1 to 1024."`
 	Global   string    `koanf:"global" validate:"oneof=users service" doc:"Who may read top and around, the lists that show strangers: users, or service for backends only."`
 	Start    time.Time `koanf:"start" doc:"When an event begins, in quotes and with its offset from UTC. Required by events."`
@@ -194,5 +197,5 @@ func Default() Config {
 
 // defaultBoard returns the defaults of a board in the file.
 func defaultBoard(name string) Board {
-	return Board{Name: name, Kind: "daily", TimeZone: "Asia/Shanghai", MaxScore: 100_000, Shards: 1, Global: "users"}
+	return Board{Name: name, Kind: "daily", TimeZone: "Asia/Shanghai", OpenDays: models.DefaultOpenDays, MaxScore: 100_000, Shards: 1, Global: "users"}
 }

@@ -329,14 +329,17 @@ func TestErrorsShowNoSecret(t *testing.T) {
 
 func TestBoards(t *testing.T) {
 	t.Parallel()
-	steps := config.Board{Name: "steps", Kind: "daily", TimeZone: "Asia/Shanghai", MaxScore: 100_000, Shards: 1, Global: "users"}
+	steps := config.Board{Name: "steps", Kind: "daily", TimeZone: "Asia/Shanghai", OpenDays: 2, MaxScore: 100_000, Shards: 1, Global: "users"}
 	bare := func(name string) config.Board {
 		b := steps
 		b.Name = name
 		return b
 	}
-	full := config.Board{Name: "walk-2", Kind: "daily", TimeZone: "Europe/Berlin", MaxScore: 17_179_869_183, Shards: 1024, Global: "service"}
-	const fullText = "{name: walk-2, kind: daily, time_zone: Europe/Berlin, max_score: 17_179_869_183, shards: 1024, global: service}"
+	today, rolling := bare("a"), bare("a")
+	today.OpenDays = 0
+	rolling.Kind, rolling.OpenDays = "rolling", 0
+	full := config.Board{Name: "walk-2", Kind: "daily", TimeZone: "Europe/Berlin", OpenDays: 30, MaxScore: 17_179_869_183, Shards: 1024, Global: "service"}
+	const fullText = "{name: walk-2, kind: daily, time_zone: Europe/Berlin, open_days: 30, max_score: 17_179_869_183, shards: 1024, global: service}"
 	tests := []struct {
 		name  string
 		given given
@@ -347,6 +350,8 @@ func TestBoards(t *testing.T) {
 		{"all settings", given{file: "boards: [" + fullText + "]"}, []config.Board{full}},
 		{"more than the default's one", given{file: "boards: [{name: a}, " + fullText + ", {name: c}]"}, []config.Board{bare("a"), full, bare("c")}},
 		{"from the environment", given{env: []string{"STEPBOARD_BOARDS=[{name: a}, " + fullText + "]"}}, []config.Board{bare("a"), full}},
+		{"no open days", given{file: "boards: [{name: a, open_days: 0}]"}, []config.Board{today}},
+		{"open days are for daily boards", given{file: "boards: [{name: a, kind: rolling}]"}, []config.Board{rolling}},
 		{"from the environment, as JSON", given{env: []string{`STEPBOARD_BOARDS=[{"name":"a"}]`}}, []config.Board{bare("a")}},
 		{"from the environment, over lines", given{env: []string{"STEPBOARD_BOARDS=- name: a\n- name: b\n  shards: 1\n"}}, []config.Board{bare("a"), bare("b")}},
 		{"from the command line", given{flags: map[string]string{"boards": "[{name: a}]"}}, []config.Board{bare("a")}},
@@ -364,7 +369,7 @@ func TestBoards(t *testing.T) {
 			}
 			for i, def := range cfg.BoardDefinitions() {
 				b := tt.want[i]
-				if def.Name != b.Name || string(def.Kind) != b.Kind || def.TimeZone != b.TimeZone ||
+				if def.Name != b.Name || string(def.Kind) != b.Kind || def.TimeZone != b.TimeZone || def.OpenDays != b.OpenDays ||
 					def.MaxScore != b.MaxScore || def.Shards != b.Shards || string(def.Global) != b.Global {
 					t.Errorf("defined as %+v, want %+v", def, b)
 				}

@@ -147,7 +147,11 @@ func fillBoards(k *koanf.Koanf) error {
 		if !ok {
 			return fmt.Errorf("boards[%d]: must have a name", i)
 		}
-		board := structMap(reflect.ValueOf(defaultBoard("")))
+		defaults := defaultBoard("")
+		if kind, ok := given["kind"]; ok && kind != defaults.Kind {
+			defaults.OpenDays = 0
+		}
+		board := structMap(reflect.ValueOf(defaults))
 		for key, value := range given {
 			board[key] = value
 		}
@@ -228,7 +232,7 @@ func (c *Config) BoardDefinitions() []models.Board {
 	defs := make([]models.Board, len(c.Boards))
 	for i, b := range c.Boards {
 		defs[i] = models.Board{
-			Name: b.Name, Kind: models.Kind(b.Kind), TimeZone: b.TimeZone,
+			Name: b.Name, Kind: models.Kind(b.Kind), TimeZone: b.TimeZone, OpenDays: b.OpenDays,
 			MaxScore: b.MaxScore, Shards: b.Shards, Global: models.Audience(b.Global),
 			StartsAt: optional(b.Start), EndsAt: optional(b.End), WindowHours: b.Window,
 		}

@@ -38,6 +38,7 @@ type BoardAnswer struct {
 	Name        string          `json:"name" doc:"The board's name"`
 	Kind        models.Kind     `json:"kind" enum:"daily,event,rolling" doc:"daily: a total for each day, the highest counts; event: increments add up from its start to its end; rolling: those of the last hours add up"`
 	TimeZone    string          `json:"time_zone" doc:"The zone that fixes its days" example:"Asia/Shanghai"`
+	OpenDays    *int            `json:"open_days" doc:"How many days before today take uploads on a daily board; null on other boards"`
 	MaxScore    int64           `json:"max_score" doc:"The largest score that is accepted"`
 	Global      models.Audience `json:"global" enum:"users,service" doc:"Who may read top and around"`
 	WindowHours *int            `json:"window_hours" doc:"How many hours count on a rolling board, including the current one; null on other boards"`
@@ -58,7 +59,7 @@ func boardOf(b *catalog.Board, bucket *models.Bucket, now time.Time) BoardAnswer
 	}
 	if d := b.Date(bucket); d != nil {
 		text := d.String()
-		answer.Current.Date = &text
+		answer.Current.Date, answer.OpenDays = &text, &b.OpenDays
 	}
 	if bucket.WindowHours > 0 {
 		answer.WindowHours = &bucket.WindowHours
@@ -106,6 +107,7 @@ type definitionBody struct {
 	Name        string          `json:"name" minLength:"1" maxLength:"40" pattern:"^[a-z0-9-]+$" doc:"The board's name" example:"gifts-spring"`
 	Kind        models.Kind     `json:"kind" enum:"daily,event,rolling" doc:"daily, event or rolling"`
 	TimeZone    string          `json:"time_zone,omitempty" default:"Asia/Shanghai" doc:"IANA zone that fixes its days" example:"Asia/Shanghai"`
+	OpenDays    *int            `json:"open_days,omitempty" minimum:"0" maximum:"30" doc:"How many days before today take uploads; 2 if it is left out; daily boards only"`
 	MaxScore    int64           `json:"max_score" minimum:"1" doc:"The largest score that is accepted" example:"10000000"`
 	Shards      int             `json:"shards,omitempty" minimum:"1" maximum:"1024" default:"1" doc:"The number of sorted sets that a bucket is split into"`
 	Global      models.Audience `json:"global,omitempty" enum:"users,service" default:"users" doc:"Who may read top and around"`
@@ -140,8 +142,15 @@ func (h *boardHandlers) definition(b *catalog.Board) *definitionOutput {
 
 func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*definitionOutput, error) {
 	d := in.Body
+	openDays := 0
+	switch {
+	case d.OpenDays != nil:
+		openDays = *d.OpenDays
+	case d.Kind == models.KindDaily:
+		openDays = models.DefaultOpenDays
+	}
 	b, err := h.boards.Add(ctx, models.Board{
-		Name: d.Name, Kind: d.Kind, TimeZone: d.TimeZone, MaxScore: d.MaxScore, Shards: d.Shards, Global: d.Global,
+		Name: d.Name, Kind: d.Kind, TimeZone: d.TimeZone, OpenDays: openDays, MaxScore: d.MaxScore, Shards: d.Shards, Global: d.Global,
 		StartsAt: d.StartsAt, EndsAt: d.EndsAt, WindowHours: d.WindowHours,
 	})
 	if err != nil {

@@ -26,18 +26,18 @@ func (s buckets) Current(b *catalog.Board, now time.Time) *models.Bucket {
 }
 
 const (
-	stepsBoard = `"name":"steps","kind":"daily","time_zone":"Asia/Shanghai","max_score":100000,"global":"users","window_hours":null,` +
+	stepsBoard = `"name":"steps","kind":"daily","time_zone":"Asia/Shanghai","open_days":2,"max_score":100000,"global":"users","window_hours":null,` +
 		`"current":{"date":"2026-11-20","starts_at":"2026-11-19T16:00:00.000Z","ends_at":"2026-11-20T16:00:00.000Z","closes_at":"2026-11-20T16:00:00.000Z"},"final":false`
-	oldBoard = `"name":"old","kind":"daily","time_zone":"Asia/Shanghai","max_score":100000,"global":"users","window_hours":null,` +
+	oldBoard = `"name":"old","kind":"daily","time_zone":"Asia/Shanghai","open_days":2,"max_score":100000,"global":"users","window_hours":null,` +
 		`"current":{"date":"2026-11-19","starts_at":"2026-11-18T16:00:00.000Z","ends_at":"2026-11-19T16:00:00.000Z","closes_at":"2026-11-19T16:00:00.000Z"},"final":true`
-	windowBoard = `"name":"window","kind":"rolling","time_zone":"Asia/Shanghai","max_score":100000,"global":"service","window_hours":24,` +
+	windowBoard = `"name":"window","kind":"rolling","time_zone":"Asia/Shanghai","open_days":null,"max_score":100000,"global":"service","window_hours":24,` +
 		`"current":{"date":null,"starts_at":null,"ends_at":null,"closes_at":null},"final":false`
 )
 
 func TestListBoards(t *testing.T) {
 	t.Parallel()
 	list := []*catalog.Board{newBoard(t, "old", nil), newBoard(t, "steps", nil), newBoard(t, "window", func(b *models.Board) {
-		b.Kind, b.WindowHours, b.Global = models.KindRolling, 24, models.AudienceService
+		b.Kind, b.OpenDays, b.WindowHours, b.Global = models.KindRolling, 0, 24, models.AudienceService
 	})}
 	config := func(r *recorder) handlers.Config {
 		return handlers.Config{Boards: boards{r, list}, Buckets: buckets{r}}
@@ -68,12 +68,19 @@ func TestDefineAndShowBoards(t *testing.T) {
 		show   = "GET /v1/admin/boards/steps"
 		steps  = `{"name":"steps","kind":"daily","max_score":100000}`
 	)
-	add := []string{"Add steps daily Asia/Shanghai 100000 1 users <nil> <nil> 0"}
+	add := []string{"Add steps daily Asia/Shanghai 2 100000 1 users <nil> <nil> 0"}
 	runCases(t, config, []testCase{
 		{"a daily board, with defaults", "admin", define, steps, nil, add,
 			`201 {` + stepsBoard + `,"shards":1,"tick_ms":1,"created_at":"0001-01-01T00:00:00.000Z"}`},
+		{"a daily board that takes today only", "admin", define, `{"name":"steps","kind":"daily","max_score":100000,"open_days":0}`, nil,
+			[]string{"Add steps daily Asia/Shanghai 0 100000 1 users <nil> <nil> 0"},
+			`201 {"name":"steps","kind":"daily","time_zone":"Asia/Shanghai","open_days":0,…`},
+		{"too many open days", "admin", define, `{"name":"a","kind":"daily","max_score":1,"open_days":31}`, nil, nil,
+			"422 validation_failed: body.open_days: …"},
+		{"negative open days", "admin", define, `{"name":"a","kind":"daily","max_score":1,"open_days":-1}`, nil, nil,
+			"422 validation_failed: body.open_days: …"},
 		{"a rolling board", "admin", define, `{"name":"window","kind":"rolling","max_score":100000,"window":24,"global":"service"}`, nil,
-			[]string{"Add window rolling Asia/Shanghai 100000 1 service <nil> <nil> 24"}, `201 {` + windowBoard + `,…`},
+			[]string{"Add window rolling Asia/Shanghai 0 100000 1 service <nil> <nil> 24"}, `201 {` + windowBoard + `,…`},
 		{"no name", "admin", define, `{"kind":"daily","max_score":1}`, nil, nil, "422 validation_failed: body: …"},
 		{"another kind", "admin", define, `{"name":"a","kind":"weekly","max_score":1}`, nil, nil, "422 validation_failed: body.kind: …"},
 		{"no JSON", "admin", define, `{`, nil, nil, "400 invalid_request: the body is not JSON, or names a key twice"},

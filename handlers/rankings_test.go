@@ -66,7 +66,7 @@ func (s boards) Board(name string) (*catalog.Board, error) {
 func (s boards) Boards() []*catalog.Board { return s.list }
 
 func (s boards) Add(_ context.Context, def models.Board) (*catalog.Board, error) {
-	if err := s.record("Add", def.Name, def.Kind, def.TimeZone, def.MaxScore, def.Shards, def.Global, def.StartsAt, def.EndsAt, def.WindowHours); err != nil {
+	if err := s.record("Add", def.Name, def.Kind, def.TimeZone, def.OpenDays, def.MaxScore, def.Shards, def.Global, def.StartsAt, def.EndsAt, def.WindowHours); err != nil {
 		return nil, err
 	}
 	return catalog.NewBoard(def)
@@ -76,7 +76,7 @@ func (s boards) Add(_ context.Context, def models.Board) (*catalog.Board, error)
 func newBoard(t *testing.T, name string, change func(*models.Board)) *catalog.Board {
 	t.Helper()
 	def := models.Board{
-		Name: name, Kind: models.KindDaily, TimeZone: "Asia/Shanghai", MaxScore: 100_000, Shards: 1, Global: models.AudienceUsers,
+		Name: name, Kind: models.KindDaily, TimeZone: "Asia/Shanghai", OpenDays: 2, MaxScore: 100_000, Shards: 1, Global: models.AudienceUsers,
 		CreatedAt: noon.Add(-time.Hour),
 	}
 	if change != nil {

@@ -14,19 +14,19 @@ import (
 )
 
 // maxUploads is the largest number of totals in one call of a user.
-const maxUploads = 7
+const maxUploads = 31
 
 // uploadItem is the total of one day.
 type uploadItem struct {
-	Date  *string      `json:"date" doc:"The day, YYYY-MM-DD in the board's zone: today or one of the two days before" example:"2026-11-20" required:"true" nullable:"false"`
+	Date  *string      `json:"date" doc:"The day, YYYY-MM-DD in the board's zone: today or one of the board's open_days before it" example:"2026-11-20" required:"true" nullable:"false"`
 	Score *wholeNumber `json:"score" doc:"The user's total for that day so far" example:"12345" minimum:"0" required:"true" nullable:"false"`
 }
 
 // uploadBody is the total of one day or the totals of several days.
 type uploadBody struct {
-	Date   *string       `json:"date,omitempty" doc:"The day, YYYY-MM-DD in the board's zone: today or one of the two days before" example:"2026-11-20" nullable:"false"`
+	Date   *string       `json:"date,omitempty" doc:"The day, YYYY-MM-DD in the board's zone: today or one of the board's open_days before it" example:"2026-11-20" nullable:"false"`
 	Score  *wholeNumber  `json:"score,omitempty" doc:"The user's total for that day so far" example:"12345" minimum:"0" nullable:"false"`
-	Scores *[]uploadItem `json:"scores,omitempty" doc:"Instead of date and score: up to 7 days that were stored offline" minItems:"1" maxItems:"7" nullable:"false"`
+	Scores *[]uploadItem `json:"scores,omitempty" doc:"Instead of date and score: up to 31 days that were stored offline" minItems:"1" maxItems:"31" nullable:"false"`
 }
 
 // ScoreService accepts score updates.
@@ -44,7 +44,7 @@ type scoreHandlers struct {
 
 var uploadScores = operation{
 	summary: "Upload step totals",
-	description: "Send the user's total for a day, such as `{\"date\":\"2026-11-20\",\"score\":12345}`, or up to seven days that were stored offline, as " +
+	description: "Send the user's total for a day, such as `{\"date\":\"2026-11-20\",\"score\":12345}`, or up to 31 days that were stored offline, as " +
 		"`{\"scores\":[{\"date\":\"2026-11-19\",\"score\":8000},{\"date\":\"2026-11-20\",\"score\":12345}]}`. " +
 		"The highest total of a day counts, so sending one again changes nothing. Either all items are accepted or none.",
 	body:        uploadBody{},

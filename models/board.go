@@ -30,6 +30,13 @@ const (
 	AudienceService Audience = "service"
 )
 
+// DefaultOpenDays and MaxOpenDays are the default and the largest OpenDays of a
+// daily board.
+const (
+	DefaultOpenDays = 2
+	MaxOpenDays     = 30
+)
+
 // Board is the definition of a board. It applies to buckets that are made from now
 // on; existing ones do not change.
 type Board struct {
@@ -44,6 +51,9 @@ type Board struct {
 	// WindowHours is how many hours count on a rolling board, the current one
 	// included; 0 for other kinds.
 	WindowHours int
+	// OpenDays is how many days before today take uploads on a daily board, 0 to
+	// MaxOpenDays; 0 for other kinds.
+	OpenDays int
 	// MaxScore is the largest accepted score, 1 or more.
 	MaxScore int64
 	// Shards is the number of sorted sets that a bucket is split into.

@@ -18,7 +18,7 @@ func (p *program) archiveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "archive",
 		Short: "Move cold days to Postgres now",
-		Long: "Move cold days, which are older than hot_days, to Postgres now: every day that is due, or one day.\n" +
+		Long: "Move cold days, which are older than hot_days and take no uploads, to Postgres now: every day that is due, or one day.\n" +
 			"Updates that arrived after a day was archived are merged into it.",
 		Args: cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {

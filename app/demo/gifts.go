@@ -42,6 +42,7 @@ var giftCoins = []int64{1, 1, 1, 5, 5, 10, 10, 20, 66, 188}
 // giftBoards returns the boards that take increments.
 func giftBoards(now time.Time) []config.Board {
 	event, rolling := config.Default().Boards[0], config.Default().Boards[0]
+	event.OpenDays, rolling.OpenDays = 0, 0
 	event.Name, event.Kind, event.MaxScore = giftsBoard, string(models.KindEvent), 1_000_000
 	event.Start = now.Add(-eventBegan).Truncate(time.Hour)
 	event.End = event.Start.Add(eventLasts)

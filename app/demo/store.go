@@ -17,8 +17,6 @@ const (
 	// pastDays is how many days of steps the people have, today included: as many
 	// as a history shows.
 	pastDays = 31
-	// openDays is how many days take uploads, today included.
-	openDays = 3
 	// peopleWithPast is how many people have steps of days that are closed: the
 	// first ones, among them those whom the page offers.
 	peopleWithPast = 2000
@@ -47,7 +45,7 @@ func (p *people) store(ctx context.Context, a *app.App, clock models.Clock, prog
 	if err := p.storeClosedDays(ctx, a, board, rows, now, progress); err != nil {
 		return err
 	}
-	if err := p.uploadOpenDays(ctx, a); err != nil {
+	if err := p.uploadOpenDays(ctx, a, board.OpenDays+1); err != nil {
 		return err
 	}
 	return p.requestFriends(ctx, a)
@@ -81,7 +79,7 @@ func (p *people) storeClosedDays(
 ) error {
 	defer progress.Clear()
 	today := board.Today(now)
-	for ago := openDays; ago < pastDays; ago++ {
+	for ago := board.OpenDays + 1; ago < pastDays; ago++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -133,8 +131,8 @@ func (p *people) closedDay(bucket *models.Bucket, rows []models.RowID) ([]models
 // randomFactor returns how much more or less than usual somebody walks on a day.
 func (p *people) randomFactor() float64 { return 0.45 + 1.1*p.rng.Float64() }
 
-// uploadOpenDays uploads the totals of the days that take uploads.
-func (p *people) uploadOpenDays(ctx context.Context, a *app.App) error {
+// uploadOpenDays uploads the totals of the days that take uploads, today included.
+func (p *people) uploadOpenDays(ctx context.Context, a *app.App, openDays int) error {
 	uploads := make([]ingest.Upload, 0, openDays*len(p.ids))
 	for position, id := range p.ids {
 		for ago := range openDays {

@@ -38,6 +38,7 @@ func testCallsOnOtherKindsOfBoards(t *testing.T, env *testenv.Env) {
 			Name        string `json:"name"`
 			Kind        string `json:"kind"`
 			TimeZone    string `json:"time_zone"`
+			OpenDays    *int   `json:"open_days"`
 			MaxScore    int64  `json:"max_score"`
 			Global      string `json:"global"`
 			WindowHours *int   `json:"window_hours"`
@@ -61,6 +62,9 @@ func testCallsOnOtherKindsOfBoards(t *testing.T, env *testenv.Env) {
 		if b.Current.EndsAt != nil {
 			line += " until " + *b.Current.EndsAt
 		}
+		if b.OpenDays != nil {
+			line += fmt.Sprintf(" with %d open days", *b.OpenDays)
+		}
 		if b.WindowHours != nil {
 			line += fmt.Sprintf(" of %d hours", *b.WindowHours)
 		}
@@ -69,9 +73,9 @@ func testCallsOnOtherKindsOfBoards(t *testing.T, env *testenv.Env) {
 	if diff := cmp.Diff([]string{
 		"active rolling final=false of 24 hours",
 		"gifts event final=false until 2027-02-20T12:00:00.000Z",
-		"private daily final=false on 2026-11-20 until 2026-11-20T16:00:00.000Z",
+		"private daily final=false on 2026-11-20 until 2026-11-20T16:00:00.000Z with 2 open days",
 		"sprint event final=true until 2026-11-20T14:00:00.000Z",
-		"steps daily final=false on 2026-11-20 until 2026-11-20T16:00:00.000Z",
+		"steps daily final=false on 2026-11-20 until 2026-11-20T16:00:00.000Z with 2 open days",
 	}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -113,6 +117,9 @@ func testBoardsDefinedWhileRunning(t *testing.T, env *testenv.Env) {
 		`{"name":"x","kind":"daily","max_score":10,"time_zone":"Mars/Olympus"}`,
 		`{"name":"x","kind":"rolling","max_score":10,"window":200}`,
 		`{"name":"x","kind":"daily","max_score":10,"window":24}`,
+		`{"name":"x","kind":"daily","max_score":10,"open_days":31}`,
+		`{"name":"x","kind":"rolling","max_score":10,"open_days":1}`,
+		`{"name":"x","kind":"daily","max_score":2147483648,"open_days":30}`,
 		`{"kind":"daily","max_score":10}`,
 	} {
 		s.refuse(s.call(admin, "POST", "/v1/admin/boards", bad), 422, models.CodeValidationFailed)

@@ -95,9 +95,9 @@ func TestOpenAPI(t *testing.T) {
 		"Ranking.me": true, "Ranking.date": true, "Ranking.next_cursor": true, "FriendsOutputBody.next_cursor": true, "RequestsOutputBody.next_cursor": true,
 		"StandingAnswer.score": true, "StandingAnswer.reached_at": true, "StandingAnswer.global_rank": true, "StandingAnswer.friends_rank": true,
 		"StandingAnswer.percentile": true, "ArchiveRun.finished_at": true, "ArchivesOutputBody.next_cursor": true, "DeadLettersOutputBody.next_cursor": true,
-		"BoardAnswer.window_hours": true, "CurrentBucket.date": true, "CurrentBucket.starts_at": true, "CurrentBucket.ends_at": true, "CurrentBucket.closes_at": true,
+		"BoardAnswer.open_days": true, "BoardAnswer.window_hours": true, "CurrentBucket.date": true, "CurrentBucket.starts_at": true, "CurrentBucket.ends_at": true, "CurrentBucket.closes_at": true,
 		"DeadLetter.board": true, "DeadLetter.bucket": true, "DeadLetter.user_id": true, "DeadLetter.score": true, "DeadLetter.reached_at": true,
-		"DeadLetter.payload": true, "DefinitionAnswer.window_hours": true, "IncrementResult.score": true, "IncrementResult.reached_at": true,
+		"DeadLetter.payload": true, "DefinitionAnswer.open_days": true, "DefinitionAnswer.window_hours": true, "IncrementResult.score": true, "IncrementResult.reached_at": true,
 	}
 	if diff := cmp.Diff(wantNull, nullable); diff != "" {
 		t.Errorf("nullable -want +got:\n%s", diff)

@@ -99,7 +99,7 @@ func TestRefusedUploads(t *testing.T) {
 		{"three days ago", `{"date":"2026-11-17","score":1}`, 422, models.CodeDateClosed},
 		{"both forms", `{"date":"2026-11-20","score":1,"scores":[` + item + `]}`, 422, models.CodeValidationFailed},
 		{"no items", `{"scores":[]}`, 422, models.CodeValidationFailed},
-		{"eight items", `{"scores":[` + strings.Repeat(item+",", 7) + item + `]}`, 422, models.CodeValidationFailed},
+		{"32 items", `{"scores":[` + strings.Repeat(item+",", 31) + item + `]}`, 422, models.CodeValidationFailed},
 		{"one bad item of two", `{"scores":[` + item + `,{"date":"2026-11-20","score":-1}]}`, 422, models.CodeScoreOutOfRange},
 		{"a body too large", `{"scores":[` + item + strings.Repeat(" ", 1<<20) + `]}`, 413, models.CodeBodyTooLarge},
 	}

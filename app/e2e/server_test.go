@@ -161,7 +161,7 @@ func newServerOf(t testing.TB, env *testenv.Env, with func(*app.Options), change
 	t.Helper()
 	cfg := env.Config
 	cfg.Boards = append(cfg.Boards, config.Board{
-		Name: "private", Kind: "daily", TimeZone: "Asia/Shanghai", MaxScore: 100_000, Shards: 3, Global: "service",
+		Name: "private", Kind: "daily", TimeZone: "Asia/Shanghai", OpenDays: 2, MaxScore: 100_000, Shards: 3, Global: "service",
 	})
 	for _, c := range change {
 		c(&cfg)

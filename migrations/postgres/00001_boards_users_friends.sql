@@ -10,6 +10,7 @@ CREATE TABLE boards (
     name          text        PRIMARY KEY,
     kind          text        NOT NULL,
     time_zone     text        NOT NULL,
+    open_days     integer     NOT NULL CHECK (open_days BETWEEN 0 AND 30),
     max_score     bigint      NOT NULL CHECK (max_score >= 1),
     shards        integer     NOT NULL CHECK (shards >= 1),
     global        text        NOT NULL,

@@ -23,7 +23,7 @@ type Buckets struct {
 	store *Store
 	index *index
 	clock models.Clock
-	// hotDays is how many days after its own a new bucket stays in Redis.
+	// hotDays is how many days after its own a new bucket stays in Redis at least.
 	hotDays int
 	// cache maps bucketKey to *models.Bucket. It grows by a few hundred bytes
 	// for each bucket that is read or written.
@@ -110,6 +110,16 @@ func (s *Buckets) ByName(ctx context.Context, b *Board, name string) (*models.Bu
 		return s.Find(ctx, b, *d)
 	}
 	return s.Load(ctx, proposed.Board, proposed.Name)
+}
+
+// DaysHot returns the largest number of days after its own for which a day of any
+// daily board stays in Redis. No I/O.
+func (s *Buckets) DaysHot() int {
+	longest := s.hotDays
+	for _, b := range s.index.list() {
+		longest = max(longest, daysHot(b, s.hotDays))
+	}
+	return longest
 }
 
 // loadOpen loads the buckets of all boards that take uploads or have not begun,

@@ -20,7 +20,8 @@ type Catalog struct {
 }
 
 // New returns an empty catalog, which Definitions.Define fills. Buckets that it
-// makes stay in Redis for hotDays days after their own.
+// makes stay in Redis for hotDays days after their own, or a day longer than they
+// take uploads, if that is more.
 func New(store *Store, clock models.Clock, hotDays int, log *slog.Logger) *Catalog {
 	index := newIndex()
 	buckets := &Buckets{store: store, index: index, clock: clock, hotDays: hotDays}

@@ -17,7 +17,7 @@ import (
 func steps() models.Board {
 	return models.Board{
 		Name: "steps", Kind: models.KindDaily, TimeZone: "Asia/Shanghai",
-		MaxScore: 100_000, Shards: 1, Global: models.AudienceUsers,
+		OpenDays: 2, MaxScore: 100_000, Shards: 1, Global: models.AudienceUsers,
 	}
 }
 
@@ -85,6 +85,12 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		{"an unknown zone", func(b *models.Board) { b.TimeZone = "Mars/Olympus" }, "time_zone"},
 		{"a largest score of 0", func(b *models.Board) { b.MaxScore = 0 }, "max_score"},
 		{"a largest score that fits no tick", func(b *models.Board) { b.MaxScore = 1 << 34 }, "17,179,869,183"},
+		{"no open days", func(b *models.Board) { b.OpenDays = 0 }, ""},
+		{"30 open days", func(b *models.Board) { b.OpenDays, b.MaxScore = 30, 2_147_483_647 }, ""},
+		{"31 open days", func(b *models.Board) { b.OpenDays = 31 }, "open_days"},
+		{"negative open days", func(b *models.Board) { b.OpenDays = -1 }, "open_days"},
+		{"a largest score that fits no tick in 30 open days", func(b *models.Board) { b.OpenDays, b.MaxScore = 30, 2_147_483_648 },
+			"2,147,483,648 does not fit: over 746h0m0s a composite holds scores up to 2,097,151 in milliseconds and up to 2,147,483,647 in seconds"},
 		{"no shards", func(b *models.Board) { b.Shards = 0 }, "shards"},
 		{"too many shards", func(b *models.Board) { b.Shards = catalog.MaxShards + 1 }, "shards"},
 		{"an unknown audience", func(b *models.Board) { b.Global = "everybody" }, "global"},
@@ -109,8 +115,10 @@ func TestDefinitionsAreChecked(t *testing.T) {
 			b.MaxScore = 1 << 40
 		}, "max_score"},
 		{"an event before 1970", func(b *models.Board) { *b = gifts(); b.StartsAt = moment("1960-01-01T00:00:00Z") }, "start"},
+		{"an event with open days", func(b *models.Board) { *b = gifts(); b.OpenDays = 2 }, "open_days"},
 		{"an event with a window", func(b *models.Board) { *b = gifts(); b.WindowHours = 1 }, "window"},
 		{"a rolling board", func(b *models.Board) { *b = active() }, ""},
+		{"a rolling board with open days", func(b *models.Board) { *b = active(); b.OpenDays = 2 }, "open_days"},
 		{"a rolling board of a week", func(b *models.Board) { *b = active(); b.WindowHours = 168 }, ""},
 		{"a rolling board of longer", func(b *models.Board) { *b = active(); b.WindowHours = 169 }, "window"},
 		{"a rolling board of negative hours", func(b *models.Board) { *b = active(); b.WindowHours = -1 }, "window"},
@@ -205,7 +213,7 @@ func TestABucketKeepsItsNature(t *testing.T) {
 		}
 
 		changed := steps()
-		changed.Shards, changed.MaxScore, changed.TimeZone = 16, 1<<33, "America/New_York"
+		changed.Shards, changed.MaxScore, changed.TimeZone, changed.OpenDays = 16, 1<<33, "America/New_York", 3
 		later, lb := newCatalog(t, env, changed)
 		again, err := later.Buckets.Find(t.Context(), lb, today)
 		if err != nil {
@@ -220,8 +228,28 @@ func TestABucketKeepsItsNature(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if next.Shards != 16 || next.TickMS != 1000 || next.StartsAt.UTC().Hour() != 5 {
+		if next.Shards != 16 || next.TickMS != 1000 || next.StartsAt.UTC().Hour() != 5 || next.ClosesAt.Sub(next.EndsAt) != 72*time.Hour {
 			t.Errorf("the next bucket is %+v", next)
+		}
+	})
+}
+
+// The longest time that a day stays in Redis follows from hot_days and from the board
+// with the most open days.
+func TestDaysHot(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		c, _ := newCatalog(t, env, steps())
+		if got := c.Buckets.DaysHot(); got != 3 {
+			t.Errorf("%d days with 2 open days", got)
+		}
+		late := steps()
+		late.Name, late.OpenDays = "late", 9
+		if _, err := c.Definitions.Add(t.Context(), late); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Buckets.DaysHot(); got != 10 {
+			t.Errorf("%d days with 9 open days", got)
 		}
 	})
 }

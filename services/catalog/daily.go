@@ -2,27 +2,30 @@ package catalog
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"stepboard/models"
 	"stepboard/services/score"
 )
 
-const (
-	// lateDays is how many days after its own a daily bucket takes uploads, which
-	// phones keep while they are offline.
-	lateDays = 2
-	// dailySpan is the longest time that a daily bucket takes updates: a day of up
-	// to 26 hours and two days of late uploads. The resolution is picked for it,
-	// so that a definition that fits one day fits every day.
-	dailySpan = 74 * time.Hour
-)
+// longestDay is the longest day of any time zone, in which clocks go back by two
+// hours.
+const longestDay = 26 * time.Hour
 
-// errOnlyEvents and errOnlyRolling reject settings of other kinds.
+// errOnlyDaily, errOnlyEvents and errOnlyRolling reject settings of other kinds.
 var (
+	errOnlyDaily   = errors.New("only boards of kind daily have days that stay open")
 	errOnlyEvents  = errors.New("only boards of kind event have a start and an end")
 	errOnlyRolling = errors.New("only boards of kind rolling have a window")
 )
+
+// dailySpan returns the longest time that a daily bucket takes updates: its own day
+// and the open days after it. The resolution is picked for it, so that a definition
+// that fits one day fits every day.
+func dailySpan(openDays int) time.Duration {
+	return longestDay + time.Duration(openDays)*24*time.Hour
+}
 
 // daily has a bucket for each day of the board's time zone. Clients report their
 // totals to it.
@@ -34,8 +37,10 @@ func (daily) validate(def models.Board) (tick time.Duration, timeBits int, setti
 		return 0, 0, "start", errOnlyEvents
 	case def.WindowHours != 0:
 		return 0, 0, "window", errOnlyRolling
+	case def.OpenDays < 0 || def.OpenDays > models.MaxOpenDays:
+		return 0, 0, "open_days", fmt.Errorf("%d is outside 0 … %d", def.OpenDays, models.MaxOpenDays)
 	}
-	tick, timeBits, err = score.Fit(dailySpan, def.MaxScore)
+	tick, timeBits, err = score.Fit(dailySpan(def.OpenDays), def.MaxScore)
 	return tick, timeBits, "max_score", err
 }
 
@@ -47,20 +52,24 @@ func (k daily) bucketForDay(b *Board, d models.Date, hotDays int) (*models.Bucke
 	return k.bucket(b, d, hotDays), nil
 }
 
-// bucket returns the day's bucket. It turns cold when the day is more than hotDays
-// days old.
+// bucket returns the day's bucket. It takes updates for the board's open days after
+// its end, and turns cold when the day is more than daysHot days old.
 func (daily) bucket(b *Board, d models.Date, hotDays int) *models.Bucket {
 	bucket := b.newBucket(d.UTC().Format("20060102"))
 	bucket.StartsAt = startOfDay(d, b.zone)
 	bucket.EndsAt = startOfDay(d+1, b.zone)
-	bucket.ClosesAt = startOfDay(d+1+lateDays, b.zone)
-	if limit := bucket.StartsAt.Add(dailySpan); bucket.ClosesAt.After(limit) {
+	bucket.ClosesAt = startOfDay(d+1+models.Date(b.OpenDays), b.zone)
+	if limit := bucket.StartsAt.Add(dailySpan(b.OpenDays)); bucket.ClosesAt.After(limit) {
 		bucket.ClosesAt = limit
 	}
 	bucket.Day = d
-	bucket.ColdAt = startOfDay(d+1+models.Date(hotDays), b.zone)
+	bucket.ColdAt = startOfDay(d+1+models.Date(daysHot(b, hotDays)), b.zone)
 	return bucket
 }
+
+// daysHot returns for how many days after its own a day of the board stays in Redis:
+// hotDays, but at least a day longer than it takes updates.
+func daysHot(b *Board, hotDays int) int { return max(hotDays, b.OpenDays+1) }
 
 func (daily) dateOf(bucket *models.Bucket) *models.Date { return &bucket.Day }
 

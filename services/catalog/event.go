@@ -30,6 +30,8 @@ func (event) validate(def models.Board) (tick time.Duration, timeBits int, setti
 		return 0, 0, "start", fmt.Errorf("%s is before 1970", def.StartsAt.Format(time.RFC3339))
 	case def.WindowHours != 0:
 		return 0, 0, "window", errOnlyRolling
+	case def.OpenDays != 0:
+		return 0, 0, "open_days", errOnlyDaily
 	}
 	tick, timeBits, err = score.Fit(def.EndsAt.Sub(*def.StartsAt), def.MaxScore)
 	return tick, timeBits, "max_score", err

@@ -33,7 +33,7 @@ func (s *Store) define(ctx context.Context, boards []*Board, update bool) error 
 		onConflict = clause.OnConflict{
 			Columns: []clause.Column{{Name: "name"}},
 			DoUpdates: clause.AssignmentColumns([]string{
-				"time_zone", "max_score", "shards", "global", "starts_at", "ends_at", "window_hours", "updated_at",
+				"time_zone", "open_days", "max_score", "shards", "global", "starts_at", "ends_at", "window_hours", "updated_at",
 			}),
 		}
 	}

@@ -96,7 +96,7 @@ func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	env := testenv.Embedded(t)
 	c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
-	def := models.Board{Name: "steps", Kind: models.KindDaily, TimeZone: "Asia/Shanghai", MaxScore: 100_000, Shards: 1, Global: models.AudienceUsers}
+	def := models.Board{Name: "steps", Kind: models.KindDaily, TimeZone: "Asia/Shanghai", OpenDays: 2, MaxScore: 100_000, Shards: 1, Global: models.AudienceUsers}
 	if err := c.Definitions.Define(t.Context(), []models.Board{def}); err != nil {
 		t.Fatal(err)
 	}
