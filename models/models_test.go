@@ -89,15 +89,34 @@ func TestParseUserID(t *testing.T) {
 	}
 }
 
+// drawEntry draws the entry of a user whose record was encoded before or not. Encoding
+// must not change the record's texts.
 func drawEntry(t *rapid.T) models.RankedEntry {
+	record := models.Record{
+		User: models.UserID(rapid.StringN(0, 20, -1).Draw(t, "user")),
+		Profile: models.Profile{
+			Nickname:  rapid.OneOf(rapid.String(), rapid.SampledFrom(oddTexts)).Draw(t, "nickname"),
+			AvatarURL: string(rapid.SliceOf(rapid.Byte()).Draw(t, "avatar")),
+		},
+	}
+	user, profile := record.User, record.Profile
+	if rapid.Bool().Draw(t, "encoded") {
+		record.Encode()
+		if record.User != user || record.Profile != profile {
+			t.Fatalf("encoding %q, %q made them %q, %q", user, profile, record.User, record.Profile)
+		}
+	}
 	return models.RankedEntry{
-		Rank:      rapid.Int64Min(1).Draw(t, "rank"),
-		User:      models.UserID(rapid.StringN(0, 20, -1).Draw(t, "user")),
-		Nickname:  rapid.String().Draw(t, "nickname"),
-		AvatarURL: string(rapid.SliceOf(rapid.Byte()).Draw(t, "avatar")),
+		Rank: rapid.Int64Min(1).Draw(t, "rank"),
+		User: record.User, Nickname: record.Nickname, AvatarURL: record.AvatarURL, UserJSON: record.JSON,
 		Score:     rapid.Int64Range(0, 1<<40).Draw(t, "score"),
 		ReachedAt: models.Timestamp(rapid.Int64Range(0, 4e12).Draw(t, "reached at")),
 	}
+}
+
+// oddTexts are texts that an encoder may get wrong.
+var oddTexts = []string{
+	"<b>Ann & \"Ben\"</b>", "\u2028 \u2029", "\xff\xc0\xaf", "a\xe2\x80", "\x00\x1f\x7f\b\f\n\r\t", `\\/`, "\ufffd", "👩‍👩‍👧", "\u202e",
 }
 
 // The hand-written encoding equals that of encoding/json for the same types,

@@ -25,6 +25,10 @@ type RankedEntry struct {
 	AvatarURL string    `json:"avatar_url" doc:"Empty where the user has set none"`
 	Score     int64     `json:"score" doc:"Steps, coins or points"`
 	ReachedAt Timestamp `json:"reached_at" format:"date-time" doc:"When the user reached this score"`
+
+	// UserJSON is the JSON of the user's record if that was encoded before, otherwise
+	// empty.
+	UserJSON string `json:"-"`
 }
 
 // Ranking is a page of a ranked list.
@@ -79,17 +83,27 @@ func (r *Ranking) AppendJSON(buf []byte) []byte {
 func (e *RankedEntry) appendJSON(buf []byte) []byte {
 	buf = append(buf, `{"rank":`...)
 	buf = strconv.AppendInt(buf, e.Rank, 10)
-	buf = append(buf, `,"user_id":`...)
-	buf = AppendString(buf, string(e.User))
-	buf = append(buf, `,"nickname":`...)
-	buf = AppendString(buf, e.Nickname)
-	buf = append(buf, `,"avatar_url":`...)
-	buf = AppendString(buf, e.AvatarURL)
+	if e.UserJSON != "" {
+		buf = append(buf, e.UserJSON...)
+	} else {
+		buf = appendUser(buf, e.User, e.Nickname, e.AvatarURL)
+	}
 	buf = append(buf, `,"score":`...)
 	buf = strconv.AppendInt(buf, e.Score, 10)
 	buf = append(buf, `,"reached_at":"`...)
 	buf = e.ReachedAt.AppendTo(buf)
 	return append(buf, `"}`...)
+}
+
+// appendUser appends the members of a RankedEntry that describe the user, each after a
+// comma.
+func appendUser(buf []byte, user UserID, nickname, avatarURL string) []byte {
+	buf = append(buf, `,"user_id":`...)
+	buf = AppendString(buf, string(user))
+	buf = append(buf, `,"nickname":`...)
+	buf = AppendString(buf, nickname)
+	buf = append(buf, `,"avatar_url":`...)
+	return AppendString(buf, avatarURL)
 }
 
 func appendNullable(buf []byte, s *string) []byte {

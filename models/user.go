@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/bits"
 	"strconv"
+	"strings"
 )
 
 // UserID is the app's own id of a user, an opaque text: 1 to MaxUserID bytes of
@@ -92,6 +93,25 @@ type Record struct {
 	// Version grows with every change of the record. Of two copies the one with the
 	// larger version is the newer. It is 0 until the first change.
 	Version int64
+	// JSON is the user's part of a RankedEntry in JSON, as Encode sets it; empty before.
+	JSON string
+}
+
+// Encode sets JSON, so that rankings need not escape the same texts again and again.
+// To save memory, texts without escapes become a part of it. Encode returns the bytes
+// that all texts of the record take.
+func (r *Record) Encode() int {
+	r.JSON = string(appendUser(make([]byte, 0, 256), r.User, r.Nickname, r.AvatarURL))
+	bytes := len(r.JSON)
+	for _, text := range [...]*string{(*string)(&r.User), &r.Nickname, &r.AvatarURL} {
+		if i := strings.Index(r.JSON, *text); i >= 0 {
+			*text = r.JSON[i : i+len(*text)]
+		} else {
+			*text = strings.Clone(*text) // it may be a part of something larger
+			bytes += len(*text)
+		}
+	}
+	return bytes
 }
 
 // pow10 holds the powers of ten that CompareText scales by.

@@ -79,10 +79,10 @@ func (n Numbers) Ensure(ctx context.Context, users ...models.UserID) ([]models.R
 }
 
 // Records returns the records of users; their nicknames are empty if DB is nil.
-func (n Numbers) Records(ctx context.Context, rows []models.RowID) ([]models.Record, error) {
-	records := make([]models.Record, len(rows))
+func (n Numbers) Records(ctx context.Context, rows []models.RowID) ([]*models.Record, error) {
+	records := make([]*models.Record, len(rows))
 	for i, row := range rows {
-		records[i] = models.Record{Row: row, User: ID(row)}
+		records[i] = &models.Record{Row: row, User: ID(row)}
 		if n.DB == nil {
 			continue
 		}

@@ -230,15 +230,14 @@ func (s *Service) runResolves(ctx context.Context, list []*resolve) []error {
 }
 
 // Records returns the record of each user, by position. A record without a user id
-// means that no such user exists. No round trip for users whose records the process
+// means that no such user exists. The records are shared and must not be changed. No round trip for users whose records the process
 // has, otherwise one to Redis, and one query for those that Redis lacks.
 // CodeUnavailable if a record can't be read, because Redis and SQL are away.
-func (s *Service) Records(ctx context.Context, rows []models.RowID) ([]models.Record, error) {
-	records := make([]models.Record, len(rows))
+func (s *Service) Records(ctx context.Context, rows []models.RowID) ([]*models.Record, error) {
+	records := make([]*models.Record, len(rows))
 	var missing []int // positions
 	for i, row := range rows {
-		var ok bool
-		if records[i], ok = s.memory.record(row); !ok {
+		if records[i] = s.memory.records.get(row); records[i] == nil {
 			missing = append(missing, i)
 		}
 	}
@@ -272,7 +271,9 @@ func (s *Service) Records(ctx context.Context, rows []models.RowID) ([]models.Re
 
 // recordsInRedis fills in the records of the rows at the given positions that Redis
 // has, and returns the positions that are left.
-func (s *Service) recordsInRedis(ctx context.Context, rows []models.RowID, records []models.Record, missing []int) ([]int, error) {
+func (s *Service) recordsInRedis(
+	ctx context.Context, rows []models.RowID, records []*models.Record, missing []int,
+) ([]int, error) {
 	asked := make([]models.RowID, 0, len(missing))
 	for _, position := range missing {
 		if !slices.Contains(asked, rows[position]) { // of a page, so there are few
@@ -290,8 +291,7 @@ func (s *Service) recordsInRedis(ctx context.Context, rows []models.RowID, recor
 			left = append(left, position)
 			continue
 		}
-		records[position] = record
-		s.memory.put(record)
+		records[position] = s.memory.records.put(record)
 	}
 	s.stats.Records.Redis.Add(int64(len(missing) - len(left)))
 	return left, nil
@@ -301,7 +301,7 @@ func (s *Service) recordsInRedis(ctx context.Context, rows []models.RowID, recor
 type load struct {
 	row models.RowID
 	// record is the result; nobody reads it before the query is over.
-	record models.Record
+	record *models.Record
 }
 
 // runLoads reads records. One query, for those that no other call has read meanwhile.
@@ -309,9 +309,7 @@ func (s *Service) runLoads(ctx context.Context, list []*load) []error {
 	rows := make([]models.RowID, 0, len(list))
 	asked := make(map[models.RowID]bool, len(list))
 	for _, l := range list {
-		if record, ok := s.memory.record(l.row); ok {
-			l.record = record
-		} else if !asked[l.row] {
+		if l.record = s.memory.records.get(l.row); l.record == nil && !asked[l.row] {
 			asked[l.row] = true
 			rows = append(rows, l.row)
 		}
@@ -328,7 +326,8 @@ func (s *Service) runLoads(ctx context.Context, list []*load) []error {
 	s.keep(ctx, slices.Collect(maps.Values(records)))
 	for _, l := range list {
 		if asked[l.row] {
-			l.record = records[l.row]
+			record := records[l.row]
+			l.record = &record
 		}
 	}
 	return nil
@@ -338,7 +337,7 @@ func (s *Service) runLoads(ctx context.Context, list []*load) []error {
 // are missing there, and the next process loads them again.
 func (s *Service) keep(ctx context.Context, records []models.Record) {
 	for _, record := range records {
-		s.memory.put(record)
+		s.memory.records.put(record)
 	}
 	if err := s.redis.store(ctx, records); err != nil {
 		s.log.WarnContext(ctx, "records of users could not be stored in Redis", "users", len(records), "error", err)

@@ -134,7 +134,7 @@ func (s *Service) refresh(ctx context.Context, changed []models.Record) error {
 		list := make([]models.Record, 0, len(records))
 		for _, r := range records {
 			s.changes.add(r)
-			s.memory.replace(r)
+			s.memory.records.replace(r)
 			list = append(list, r)
 		}
 		if err := s.redis.store(ctx, list); err != nil {
