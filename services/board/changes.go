@@ -11,6 +11,8 @@ import (
 // Change is one entry of a change stream: what one script has written to a bucket of
 // the shard.
 type Change struct {
+	// ID is the entry's id: milliseconds, "-", and a number. The ids of a stream rise.
+	ID string
 	// Bucket is the name of the bucket. The stream of a shard has the changes of all
 	// buckets of the board.
 	Bucket string

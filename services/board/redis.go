@@ -18,6 +18,8 @@ type Store struct {
 	rdb   redis.UniversalClient
 	keys  keys.Builder
 	clock models.Clock
+	// written is called with what was written to buckets with a change stream; may be nil.
+	written Written
 }
 
 // NewStore returns a store over the client.

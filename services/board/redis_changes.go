@@ -90,6 +90,7 @@ func changePage(r ChangeRead, entries []redis.XMessage) ChangePage {
 			return ChangePage{Err: fmt.Errorf("change %s of %v: %w", entry.ID, r.ChangeStream, err)}
 		}
 		if change.Bucket != "" {
+			change.ID = entry.ID
 			page.Changes = append(page.Changes, change)
 		}
 	}

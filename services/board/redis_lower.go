@@ -61,11 +61,7 @@ func (s *Store) ReadPart(ctx context.Context, p models.BoardPart, behind models.
 	if err != nil {
 		return nil, fmt.Errorf("read a part of %s %s: %w", p.Bucket.Board, p.Bucket.Name, err)
 	}
-	entries := w.entries
-	if len(entries) > 0 && entries[0] == behind {
-		entries = entries[1:]
-	}
-	return entries[:min(n, len(entries))], nil
+	return w.behind(behind, n), nil
 }
 
 // lowerScript replaces entries of a bucket without a window that still have the

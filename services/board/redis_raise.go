@@ -23,6 +23,7 @@ import (
 func (s *Store) Raise(ctx context.Context, raises []models.Raise) []error {
 	commands, commandOf := s.raiseCommands(raises)
 	cmds, err := s.doAll(ctx, commands)
+	s.notifyWritten(raises, commandOf, commands, cmds)
 	if err == nil {
 		return nil
 	}
@@ -44,17 +45,18 @@ const raiseAllChunk = 5000
 // Redis. One round trip for each 5,000.
 func (s *Store) RaiseAll(ctx context.Context, raises []models.Raise) (changed int64, err error) {
 	for chunk := range slices.Chunk(raises, raiseAllChunk) {
-		commands, _ := s.raiseCommands(chunk)
+		commands, commandOf := s.raiseCommands(chunk)
 		cmds, err := s.doAll(ctx, commands)
+		s.notifyWritten(chunk, commandOf, commands, cmds)
 		if err != nil {
 			return changed, models.Unavailable("raise all", err)
 		}
 		for _, cmd := range cmds {
-			n, err := cmd.Int64()
+			raised, err := parseRaised(cmd)
 			if err != nil {
 				return changed, fmt.Errorf("raise all: %w", err)
 			}
-			changed += n
+			changed += raised.changed
 		}
 	}
 	return changed, nil
@@ -129,7 +131,7 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandO
 //
 //	KEYS    Board, Changes
 //	ARGV    the change; [composite, member, …]
-//	result  how many entries have changed
+//	result  {how many entries have changed, id of the newest entry of the stream or ''}
 //
 // The change names all the entries: which of them have changed is not known. If
 // none has, the earlier changes that have raised them are in the stream, or are
@@ -142,9 +144,10 @@ for from = 2, #ARGV, 1000 do
   changed = changed + redis.call('ZADD', KEYS[1], 'GT', 'CH', unpack(ARGV, from, math.min(from + 999, #ARGV)))
 end
 if changed > 0 then
-  redis.call('XADD', KEYS[2], 'NOMKSTREAM', '*', 'c', ARGV[1])
+  return {changed, redis.call('XADD', KEYS[2], 'NOMKSTREAM', '*', 'c', ARGV[1]) or ''}
 end
-return changed
+local newest = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)[1]
+return {changed, newest and newest[1] or ''}
 `
 
 // The arguments of a call of raiseScript.
