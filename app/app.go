@@ -205,7 +205,9 @@ func (a *App) buildBoards(o Options, names keys.Builder) {
 	})
 	a.registry.MustRegister(newDirectoryCollector(a.Directory))
 	a.Sets = cache.NewStore(o.Stores.Redis, names)
-	a.Friends = friends.New(friends.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Directory, o.Log)
+	requests := friends.Limits{Pending: o.Config.Friends.MaxPending, PerDay: o.Config.Friends.RequestsPerDay}
+	a.Friends = friends.New(friends.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Directory, requests, o.Log)
+	a.registry.MustRegister(newFriendsCollector(a.Friends))
 	a.losses = newQueueDetector(o, names)
 	archives := archive.NewStore(o.Stores.Gorm, o.Stores.Archive.Gorm, o.Stores.Archive.Pool)
 	a.Archive = archive.New(archives, a.Boards, a.leases, a.archiveRecovery(o), o.Clock, o.Log)
@@ -304,9 +306,10 @@ func (a *App) buildJobs(o Options) error {
 		guarded(jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths), a.clock),
 		guarded(jobs.Reconcile(increments.Run, a.Catalog.Buckets, a.Boards, o.Clock, o.Log, a.registry), a.clock),
 		guarded(jobs.Roll(a.Catalog.Buckets, a.Boards, o.Clock), a.clock),
-		guarded(jobs.Purge(func(ctx context.Context) (int64, error) {
-			return purger.Purge(ctx, o.Config.Ledger.Retain)
-		}), a.clock),
+		guarded(jobs.Purge(
+			func(ctx context.Context) (int64, error) { return purger.Purge(ctx, o.Config.Ledger.Retain) },
+			a.Friends.ForgetDeclined,
+		), a.clock),
 	)
 	for i := range list {
 		list[i].MetricsOnly = !o.Roles.Jobs

@@ -11,6 +11,7 @@ import (
 	"stepboard/models"
 	"stepboard/services/archive"
 	"stepboard/services/directory"
+	"stepboard/services/friends"
 	"stepboard/services/ingest"
 	"stepboard/services/ledger"
 	"stepboard/services/limit"
@@ -116,6 +117,17 @@ func newConnectionsCollector(c *connections) prometheus.Collector {
 	return newCollector("stepboard_http_connections_", func() stats { return c },
 		figure[stats]{"open", "Open connections to http.addr.", gauge, func(s stats) float64 { return float64(s.open.Load()) }, nil},
 		figure[stats]{"max", "Largest number of open connections to http.addr.", gauge, func(s stats) float64 { return float64(s.most) }, nil},
+	)
+}
+
+// newFriendsCollector reports the friend requests that were refused.
+func newFriendsCollector(f *friends.Service) prometheus.Collector {
+	type stats = *friends.Stats
+	by := func(limit string) prometheus.Labels { return prometheus.Labels{"limit": limit} }
+	const refused = "Friend requests that were refused because their sender had sent too many, by limit."
+	return newCollector("stepboard_friend_requests_", f.Stats,
+		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.TooManyPending.Load()) }, by("pending")},
+		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.TooManyToday.Load()) }, by("day")},
 	)
 }
 

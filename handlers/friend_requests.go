@@ -25,7 +25,7 @@ type friendRequestHandlers struct {
 
 var listFriendRequests = operation{
 	summary:     "List one's friend requests",
-	description: "One page of the pending requests, incoming and outgoing, newest first.",
+	description: "One page of the pending requests, incoming and outgoing, newest first. Outgoing ones show no nickname and no avatar.",
 	errors:      []int{http.StatusBadRequest},
 }
 
@@ -34,8 +34,8 @@ type direction string
 
 type requestAnswer struct {
 	UserID    models.UserID    `json:"user_id" doc:"The other user"`
-	Nickname  string           `json:"nickname" doc:"Empty if the user has set none"`
-	AvatarURL string           `json:"avatar_url" doc:"Empty if the user has set none"`
+	Nickname  string           `json:"nickname" doc:"Of incoming requests; empty if the user has set none"`
+	AvatarURL string           `json:"avatar_url" doc:"Of incoming requests; empty if the user has set none"`
 	Direction direction        `json:"direction" enum:"incoming,outgoing" doc:"incoming: the other user has sent it; outgoing: the user has sent it"`
 	CreatedAt models.Timestamp `json:"created_at" format:"date-time" doc:"When it was sent"`
 }
@@ -88,7 +88,8 @@ func directionOf(r friends.Request) direction {
 var sendFriendRequest = operation{
 	summary: "Ask somebody to be friends",
 	description: "Send a request to a user, such as `{\"user_id\":\"1002\"}`. If that user has sent one to the caller before, the two are friends at once. " +
-		"201 means that this call created the request or the friendship, 200 that it existed before.",
+		"201 means that this call created the request or the friendship, 200 that it existed before. " +
+		"429 `request_limit` means that the caller has too many requests that wait for an answer, or has sent too many within a day.",
 	otherStatus: http.StatusCreated,
 	errors:      bodyErrors(http.StatusNotFound, http.StatusConflict),
 }
@@ -144,9 +145,10 @@ func (h *friendRequestHandlers) accept(ctx context.Context, in *otherInput) (*st
 }
 
 var declineFriendRequest = operation{
-	summary:     "Decline or withdraw a request",
-	description: "Decline the request that the user {id} has sent, or withdraw the one sent to that user. If there is no request, nothing changes.",
-	status:      http.StatusNoContent,
+	summary: "Decline or withdraw a request",
+	description: "Decline the request that the user {id} has sent, or withdraw the one sent to that user. If there is no request, nothing changes. " +
+		"A declined request stays pending for its sender, whose further requests do not reach the caller for seven days.",
+	status: http.StatusNoContent,
 }
 
 func (h *friendRequestHandlers) decline(ctx context.Context, in *otherInput) (*struct{}, error) {

@@ -27,7 +27,7 @@ func (s friendRequests) Requests(_ context.Context, user models.UserID, before t
 	}
 	list := []friends.Request{
 		{Row: 88002, User: "1002", Nickname: "Ann", Incoming: true, CreatedAt: noon},
-		{Row: 88001, User: "1003", AvatarURL: "b.png", CreatedAt: noon.Add(-time.Second)},
+		{Row: 88001, User: "1003", CreatedAt: noon.Add(-time.Second)},
 	}
 	if !before.IsZero() {
 		list = list[1:]
@@ -59,7 +59,7 @@ func TestFriendRequests(t *testing.T) {
 		decline = "DELETE /v1/friends/requests/1002"
 		to1002  = `{"user_id":"1002"}`
 		both    = `200 {"requests":[{"user_id":"1002","nickname":"Ann","avatar_url":"","direction":"incoming","created_at":"2026-11-20T04:00:00.000Z"},` +
-			`{"user_id":"1003","nickname":"","avatar_url":"b.png","direction":"outgoing","created_at":"2026-11-20T03:59:59.000Z"}],"next_cursor":null}`
+			`{"user_id":"1003","nickname":"","avatar_url":"","direction":"outgoing","created_at":"2026-11-20T03:59:59.000Z"}],"next_cursor":null}`
 		forNobody = "422 validation_failed: query.user_id: a service token must name the user that it acts for"
 	)
 	listed, sent := []string{"Requests 1001 now 0 51"}, []string{"SendRequest 1001 1002"}
@@ -75,6 +75,7 @@ func TestFriendRequests(t *testing.T) {
 		{"send, a service for nobody", "service", send, to1002, nil, nil, forNobody},
 		{"send to nobody", "1001", send, `{}`, nil, nil, "422 validation_failed: …"},
 		{"send to an unknown user", "1001", send, to1002, models.Errorf(models.CodeUserNotFound, "unknown"), sent, "404 user_not_found: unknown"},
+		{"send one too many", "1001", send, to1002, models.Errorf(models.CodeRequestLimit, "too many"), sent, "429 request_limit: too many"},
 		{"send, an unknown error", "1001", send, to1002, errUnknown, sent, wantInternal},
 
 		{"accept", "1001", accept, "", nil, accepted, `200 {"status":"friends"}`},

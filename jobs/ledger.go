@@ -101,8 +101,17 @@ func eachRollingBucket(ctx context.Context, totals Totals, clock models.Clock, d
 	return errors.Join(failed...)
 }
 
-// Purge returns the job that deletes expired rows of the ledger. Its rows are
-// those that it has deleted.
-func Purge(purge func(ctx context.Context) (rows int64, err error)) Job {
-	return Job{Name: "purge", Schedule: cron.Every(purgeEvery), Deadline: purgeDeadline, AtStart: true, Frequent: true, Run: purge}
+// Purge returns the job that deletes rows which have expired. Its rows are those that it
+// has deleted. If one of the purges fails, the others still run.
+func Purge(purges ...func(ctx context.Context) (rows int64, err error)) Job {
+	return Job{
+		Name: "purge", Schedule: cron.Every(purgeEvery), Deadline: purgeDeadline, AtStart: true, Frequent: true,
+		Run: func(ctx context.Context) (rows int64, err error) {
+			for _, purge := range purges {
+				n, failed := purge(ctx)
+				rows, err = rows+n, errors.Join(err, failed)
+			}
+			return rows, err
+		},
+	}
 }

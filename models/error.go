@@ -34,6 +34,7 @@ const (
 	CodeDateClosed       Code = "date_closed"
 	CodeEventNotOpen     Code = "event_not_open"
 	CodeRateLimited      Code = "rate_limited"
+	CodeRequestLimit     Code = "request_limit"
 	CodeUnavailable      Code = "unavailable"
 	CodeInternal         Code = "internal"
 )

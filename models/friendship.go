@@ -15,7 +15,11 @@ type User struct {
 	Version     int64
 	ChangedAt   *time.Time
 	FriendCount int
-	CreatedAt   time.Time
+	// RequestsSent is the number of friend requests that the user has sent in the day
+	// that ends at RequestsUntil.
+	RequestsSent  int
+	RequestsUntil *time.Time
+	CreatedAt     time.Time
 }
 
 // Friendship is one side of a friendship. Each friendship has two rows.
@@ -25,13 +29,16 @@ type Friendship struct {
 	CreatedAt time.Time
 }
 
-// FriendRequest is one side of a pending request: incoming for the user who is
-// asked, outgoing for the user who asks.
+// FriendRequest is one side of a request: incoming for the user who is asked, outgoing
+// for the user who asks.
 type FriendRequest struct {
 	UserID    RowID `gorm:"primaryKey;autoIncrement:false"`
 	OtherID   RowID `gorm:"primaryKey;autoIncrement:false"`
 	Incoming  bool
 	CreatedAt time.Time
+	// DeclinedAt is set on an incoming side that its user has declined. The outgoing
+	// side stays pending.
+	DeclinedAt *time.Time
 }
 
 // Edge is a friendship between two users, in either order.

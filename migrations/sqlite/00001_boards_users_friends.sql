@@ -45,15 +45,20 @@ CREATE TABLE board_buckets (
 --
 -- Transactions that change friendships update friend_count under a lock on the
 -- row, so that the limit can be enforced without counting friendships.
+--
+-- requests_sent is the number of friend requests that the user has sent in the 24 hours
+-- that end at requests_until. The next request after that begins new ones.
 CREATE TABLE users (
-    user_id      integer     PRIMARY KEY AUTOINCREMENT CHECK (user_id BETWEEN 1 AND 9007199254740991),
-    external_id  text        NOT NULL UNIQUE,
-    nickname     text        NOT NULL DEFAULT '',
-    avatar_url   text        NOT NULL DEFAULT '',
-    version      bigint      NOT NULL DEFAULT 0,
-    changed_at   datetime,
-    friend_count integer     NOT NULL DEFAULT 0 CHECK (friend_count BETWEEN 0 AND 5000),
-    created_at   datetime NOT NULL
+    user_id        integer     PRIMARY KEY AUTOINCREMENT CHECK (user_id BETWEEN 1 AND 9007199254740991),
+    external_id    text        NOT NULL UNIQUE,
+    nickname       text        NOT NULL DEFAULT '',
+    avatar_url     text        NOT NULL DEFAULT '',
+    version        bigint      NOT NULL DEFAULT 0,
+    changed_at     datetime,
+    friend_count   integer     NOT NULL DEFAULT 0 CHECK (friend_count BETWEEN 0 AND 5000),
+    requests_sent  integer     NOT NULL DEFAULT 0,
+    requests_until datetime,
+    created_at     datetime    NOT NULL
 );
 CREATE INDEX users_changed ON users (changed_at) WHERE changed_at IS NOT NULL;
 
@@ -79,13 +84,22 @@ CREATE TABLE friendships (
     PRIMARY KEY (user_id, friend_id)
 );
 
+-- A pending request has two rows: an outgoing one for the user who has sent it, and an
+-- incoming one for the other. Declining it leaves the outgoing row as it is and sets
+-- declined_at of the incoming row, which nobody is shown any more. For seven days after
+-- that, requests of the same user do not reach the other; a job deletes the row later.
+-- docs/architecture.md lists the states of a pair.
 CREATE TABLE friend_requests (
-    user_id    bigint      NOT NULL,
-    other_id   bigint      NOT NULL CHECK (other_id <> user_id),
-    incoming   boolean     NOT NULL,
-    created_at datetime NOT NULL,
+    user_id     bigint      NOT NULL,
+    other_id    bigint      NOT NULL CHECK (other_id <> user_id),
+    incoming    boolean     NOT NULL,
+    created_at  datetime NOT NULL,
+    declined_at datetime CHECK (declined_at IS NULL OR incoming),
     PRIMARY KEY (user_id, other_id)
 );
 
--- A user's requests are listed newest first.
-CREATE INDEX friend_requests_newest ON friend_requests (user_id, created_at DESC, other_id DESC);
+-- A user's requests are listed newest first, those that they have sent are counted, and
+-- expired declines are deleted.
+CREATE INDEX friend_requests_newest ON friend_requests (user_id, created_at DESC, other_id DESC) WHERE declined_at IS NULL;
+CREATE INDEX friend_requests_outgoing ON friend_requests (user_id) WHERE NOT incoming;
+CREATE INDEX friend_requests_declined ON friend_requests (declined_at) WHERE declined_at IS NOT NULL;

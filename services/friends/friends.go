@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 
 	"stepboard/internal/keys"
 	"stepboard/models"
@@ -18,6 +19,23 @@ type Service struct {
 	store     *Store
 	sets      *cache.Sets[models.RowID]
 	directory Directory
+	limits    Limits
+	stats     Stats
+}
+
+// Limits bounds the friend requests of each user.
+type Limits struct {
+	// Pending is the largest number of sent requests that wait for an answer.
+	Pending int
+	// PerDay is the largest number of requests sent in the 24 hours from a user's first
+	// one. Withdrawn and declined requests count, repeated ones do not.
+	PerDay int
+}
+
+// Stats counts the friend requests that this process has refused.
+type Stats struct {
+	// TooManyPending and TooManyToday count refusals by limit.
+	TooManyPending, TooManyToday atomic.Int64
 }
 
 // Directory maps users to their rows. Implemented by directory.Service.
@@ -30,9 +48,12 @@ type Directory interface {
 }
 
 // New returns a service, which caches friend sets in the given store.
-func New(store *Store, sets *cache.Store, directory Directory, log *slog.Logger) *Service {
-	return &Service{store: store, sets: cache.New(sets, keys.Friends, store.ids, log), directory: directory}
+func New(store *Store, sets *cache.Store, directory Directory, limits Limits, log *slog.Logger) *Service {
+	return &Service{store: store, sets: cache.New(sets, keys.Friends, store.ids, log), directory: directory, limits: limits}
 }
+
+// Stats returns the counts of this process.
+func (s *Service) Stats() *Stats { return &s.stats }
 
 // IDs returns a user's friends, in no particular order. One round trip to Redis
 // if the set is stored. On a miss one query and two more round trips, by one

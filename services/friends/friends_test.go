@@ -25,7 +25,11 @@ func newService(t testing.TB, env *testenv.Env) numbered {
 }
 
 func newServiceOn(env *testenv.Env, sets *cache.Store) numbered {
-	return numbered{friends.New(friends.NewStore(env.Gorm), sets, testenv.Numbers{DB: env.Gorm}, env.Log)}
+	return limited(env, sets, friends.Limits{Pending: 1000, PerDay: 1000})
+}
+
+func limited(env *testenv.Env, sets *cache.Store, limits friends.Limits) numbered {
+	return numbered{friends.New(friends.NewStore(env.Gorm), sets, testenv.Numbers{DB: env.Gorm}, limits, env.Log)}
 }
 
 func (s numbered) SendRequest(ctx context.Context, from, to models.RowID) (friends.Status, bool, error) {
@@ -152,7 +156,7 @@ func TestFromRequestToFriendsAndBack(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		ask(2, 3, friends.StatusPending, true)
+		ask(2, 3, friends.StatusPending, false)            // to its sender it is pending
 		if err := service.Decline(ctx, 2, 3); err != nil { // the sender withdraws it
 			t.Error(err)
 		}

@@ -2,17 +2,31 @@ package friends
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"time"
 
 	"stepboard/models"
 )
 
-// errNoRequest means that two users have no pending request.
-var errNoRequest = errors.New("no such friend request")
+const (
+	// declineTime is how long after a decline further requests of the same user do not
+	// reach the one who declined. The sender sees them as pending.
+	declineTime = 7 * 24 * time.Hour
+	// requestsPeriod is the period that Limits.PerDay is about. It begins with a user's
+	// first request and not at midnight, because users live in many time zones.
+	requestsPeriod = 24 * time.Hour
+	// pendingRetry is how long a client waits that has too many pending requests.
+	// Nobody knows when they will be answered.
+	pendingRetry = time.Hour
+	// forgetRows is how many declined requests one statement deletes.
+	forgetRows = 1000
+)
+
+// declinedBefore returns the time of the latest decline that has expired.
+func declinedBefore(now time.Time) time.Time { return now.Add(-declineTime) }
 
 // Requests returns a page of a user's requests, incoming and outgoing, newest
-// first, behind the given time and row. A zero time begins at the newest. A user that
+// first, without those that the user has declined, behind the given time and row. A zero time begins at the newest. A user that
 // does not exist has none. One query.
 func (s *Service) Requests(ctx context.Context, user models.UserID, before time.Time, after models.RowID, limit int) ([]Request, error) {
 	row, err := s.find(ctx, user)
@@ -39,7 +53,11 @@ const (
 // the two become friends at once. created is false if nothing has changed: the
 // request was pending before, or the two are friends. CodeValidationFailed for
 // a request to oneself, CodeUserNotFound if the other user does not exist,
-// CodeFriendLimit if either has too many friends.
+// CodeFriendLimit if either has too many friends, CodeRequestLimit if the sender has
+// sent too many requests.
+//
+// If the other user has declined a request of the sender in the last seven days, the
+// result is the same as without that, but the other user is not shown the request.
 func (s *Service) SendRequest(ctx context.Context, sender, recipient models.UserID) (status Status, created bool, err error) {
 	if sender == recipient {
 		return "", false, models.Invalid("body.user_id", "nobody can be a friend of oneself")
@@ -71,32 +89,70 @@ func (s *Service) request(ctx context.Context, from, to models.RowID) (status St
 			t.changed = append(t.changed, from, to)
 			return err
 		}
-		request, err := t.request(from, to)
-		if err != nil && !errors.Is(err, errNoRequest) {
+		requests, err := t.relation(from, to)
+		if err != nil {
 			return err
 		}
-		if request != nil && !request.Incoming {
+		if requests.sent {
 			status = StatusPending
-			return nil
+			return t.deliver(from, to)
 		}
 		if err := checkLimit(locked, from, to); err != nil {
 			return err
 		}
 		created = true
-		if request != nil {
+		if requests.received {
 			status = StatusFriends
 			_, err := t.befriend([]models.Edge{{A: from, B: to}})
 			return err
 		}
 		status = StatusPending
-		return t.addRequest(from, to)
+		if err := s.countRequest(t, from, locked[from]); err != nil {
+			return err
+		}
+		if err := t.send(from, to); err != nil {
+			return err
+		}
+		return t.deliver(from, to)
 	})
-	return status, created, err
+	if err != nil {
+		return "", false, err
+	}
+	return status, created, nil
+}
+
+// countRequest counts a new request of a user whose row is locked. CodeRequestLimit if it
+// is one too many.
+func (s *Service) countRequest(t *tx, user models.RowID, locked lockedUser) error {
+	pending, err := t.countSent(user)
+	if err != nil {
+		return err
+	}
+	if pending >= s.limits.Pending {
+		s.stats.TooManyPending.Add(1)
+		return &models.Error{
+			Code: models.CodeRequestLimit, Wait: pendingRetry,
+			Message: fmt.Sprintf("%d requests wait for an answer: withdraw some of them first", pending),
+		}
+	}
+	now := t.db.NowFunc()
+	sent, until := locked.requestsSent, locked.requestsUntil
+	if !now.Before(until) {
+		sent, until = 0, now.Add(requestsPeriod)
+	}
+	if sent >= s.limits.PerDay {
+		s.stats.TooManyToday.Add(1)
+		return &models.Error{
+			Code: models.CodeRequestLimit, Wait: until.Sub(now),
+			Message: fmt.Sprintf("%d requests were sent within a day: wait before you send more", sent),
+		}
+	}
+	return t.storeSent(user, sent+1, until)
 }
 
 // Accept accepts a request: the two users become friends. Repeating it changes
-// nothing. CodeNotFound if the other user has sent no request, CodeFriendLimit
-// if either has too many friends.
+// nothing. CodeNotFound if the other user has sent no request, or the user has declined
+// it, CodeFriendLimit if either has too many friends.
 func (s *Service) Accept(ctx context.Context, accepting, asking models.UserID) error {
 	user, other, err := s.findTwo(ctx, accepting, asking)
 	if err != nil {
@@ -114,12 +170,12 @@ func (s *Service) Accept(ctx context.Context, accepting, asking models.UserID) e
 			t.changed = append(t.changed, user, other)
 			return err
 		}
-		request, err := t.request(user, other)
-		if errors.Is(err, errNoRequest) || (err == nil && !request.Incoming) {
-			return errNotAsked(asking)
-		}
+		requests, err := t.relation(user, other)
 		if err != nil {
 			return err
+		}
+		if !requests.shown {
+			return errNotAsked(asking)
 		}
 		if err := checkLimit(locked, user, other); err != nil {
 			return err
@@ -157,11 +213,23 @@ func (s *Service) changeTwo(ctx context.Context, a, b models.UserID, fn func(t *
 	})
 }
 
-// Decline removes the request between two users, in either direction. Without
-// one it changes nothing.
+// Decline declines the request that the user has received from the other, or withdraws
+// the one that the user has sent. Without one it changes nothing. A declined request
+// stays pending for its sender.
 func (s *Service) Decline(ctx context.Context, user, other models.UserID) error {
 	return s.changeTwo(ctx, user, other, func(t *tx, user, other models.RowID) error {
-		return t.removeRequest(user, other)
+		requests, err := t.relation(user, other)
+		if err != nil {
+			return err
+		}
+		switch {
+		case requests.sent:
+			return t.withdraw(user, other)
+		case requests.shown:
+			return t.decline(user, other)
+		default:
+			return nil
+		}
 	})
 }
 
@@ -171,4 +239,16 @@ func (s *Service) Remove(ctx context.Context, user, other models.UserID) error {
 		t.changed = append(t.changed, user, other)
 		return t.unfriend(user, []models.RowID{other})
 	})
+}
+
+// ForgetDeclined deletes the declines that have expired, and returns their number. One
+// statement for each thousand.
+func (s *Service) ForgetDeclined(ctx context.Context) (deleted int64, err error) {
+	for {
+		n, err := s.store.forgetDeclined(ctx, forgetRows)
+		deleted += n
+		if err != nil || n < forgetRows {
+			return deleted, err
+		}
+	}
 }

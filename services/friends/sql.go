@@ -2,7 +2,6 @@ package friends
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,36 +69,6 @@ func (s *Store) list(ctx context.Context, user, after models.RowID, limit int) (
 	return page, nil
 }
 
-// Request is one entry of a list of requests.
-type Request struct {
-	Row       models.RowID  `gorm:"column:other_id"`
-	User      models.UserID `gorm:"column:external_id"`
-	Nickname  string
-	AvatarURL string
-	Incoming  bool
-	CreatedAt time.Time
-}
-
-// requests returns a page of a user's requests, newest first, behind the given
-// time and user. A zero time begins at the newest. One query.
-func (s *Store) requests(ctx context.Context, user models.RowID, before time.Time, after models.RowID, limit int) ([]Request, error) {
-	query := `
-		SELECT r.other_id, u.external_id, u.nickname, u.avatar_url, r.incoming, r.created_at
-		FROM friend_requests r JOIN users u ON u.user_id = r.other_id
-		WHERE r.user_id = ?`
-	args := []any{user}
-	if !before.IsZero() {
-		query += ` AND (r.created_at < ? OR (r.created_at = ? AND r.other_id < ?))`
-		args = append(args, before, before, after)
-	}
-	query += ` ORDER BY r.created_at DESC, r.other_id DESC LIMIT ?`
-	var page []Request
-	if err := s.db.WithContext(ctx).Raw(query, append(args, limit)...).Scan(&page).Error; err != nil {
-		return nil, fmt.Errorf("list friend requests: %w", err)
-	}
-	return page, nil
-}
-
 // transact runs one change in a transaction. An error of fn rolls it back.
 func (s *Store) transact(ctx context.Context, fn func(*tx) error) error {
 	return s.db.WithContext(ctx).Transaction(func(db *gorm.DB) error { return fn(&tx{db: db}) })
@@ -117,6 +86,10 @@ type tx struct {
 type lockedUser struct {
 	id      models.UserID
 	friends int
+	// requestsSent is the number of requests that the user has sent in the day that
+	// ends at requestsUntil.
+	requestsSent  int
+	requestsUntil time.Time
 }
 
 // lock locks the users' rows until the change ends. Users without a row are left
@@ -125,13 +98,17 @@ func (t *tx) lock(users []models.RowID) (map[models.RowID]lockedUser, error) {
 	locked := make(map[models.RowID]lockedUser, len(users))
 	for chunk := range slices.Chunk(users, listIDs) {
 		var rows []models.User
-		err := t.db.Select("user_id", "external_id", "friend_count").Where("user_id IN ?", chunk).Order("user_id").
+		err := t.db.Select("user_id", "external_id", "friend_count", "requests_sent", "requests_until").Where("user_id IN ?", chunk).Order("user_id").
 			Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Find(&rows).Error
 		if err != nil {
 			return nil, fmt.Errorf("lock users: %w", err)
 		}
 		for _, row := range rows {
-			locked[row.Row] = lockedUser{row.User, row.FriendCount}
+			user := lockedUser{id: row.User, friends: row.FriendCount, requestsSent: row.RequestsSent}
+			if row.RequestsUntil != nil {
+				user.requestsUntil = *row.RequestsUntil
+			}
+			locked[row.Row] = user
 		}
 	}
 	return locked, nil
@@ -145,42 +122,6 @@ func (t *tx) areFriends(a, b models.RowID) (bool, error) {
 		return false, fmt.Errorf("look up friendship: %w", err)
 	}
 	return n > 0, nil
-}
-
-// request returns the pending request between two users, from the first one's
-// side, or errNoRequest.
-func (t *tx) request(user, other models.RowID) (*models.FriendRequest, error) {
-	var r models.FriendRequest
-	err := t.db.Take(&r, "user_id = ? AND other_id = ?", user, other).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return nil, errNoRequest
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look up friend request: %w", err)
-	}
-	return &r, nil
-}
-
-// addRequest stores both sides of a request.
-func (t *tx) addRequest(from, to models.RowID) error {
-	rows := []models.FriendRequest{
-		{UserID: from, OtherID: to, Incoming: false},
-		{UserID: to, OtherID: from, Incoming: true},
-	}
-	if err := t.db.Create(&rows).Error; err != nil {
-		return fmt.Errorf("store friend request: %w", err)
-	}
-	return nil
-}
-
-// removeRequest removes both sides of a request, if there is one.
-func (t *tx) removeRequest(a, b models.RowID) error {
-	err := t.db.Where("(user_id = ? AND other_id = ?) OR (user_id = ? AND other_id = ?)", a, b, b, a).
-		Delete(&models.FriendRequest{}).Error
-	if err != nil {
-		return fmt.Errorf("remove friend request: %w", err)
-	}
-	return nil
 }
 
 // befriend stores both sides of the friendships that are new, and counts them
@@ -248,22 +189,6 @@ func (t *tx) addToCounts(users []models.RowID, sign int) error {
 			if err != nil {
 				return fmt.Errorf("count friends: %w", err)
 			}
-		}
-	}
-	return nil
-}
-
-// removeAnsweredRequests removes the requests between users who are friends by
-// now.
-func (t *tx) removeAnsweredRequests(users []models.RowID) error {
-	slices.Sort(users)
-	users = slices.Compact(users)
-	for chunk := range slices.Chunk(users, listIDs) {
-		err := t.db.Exec(`DELETE FROM friend_requests WHERE user_id IN ? AND EXISTS (
-			SELECT 1 FROM friendships f
-			WHERE f.user_id = friend_requests.user_id AND f.friend_id = friend_requests.other_id)`, chunk).Error
-		if err != nil {
-			return fmt.Errorf("remove answered friend requests: %w", err)
 		}
 	}
 	return nil

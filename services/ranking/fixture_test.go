@@ -42,7 +42,7 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 		users:   newDirectory(t, env),
 		cursors: testenv.Must(cursor.New(t.Context(), cursor.NewStore(env.Gorm), env.Clock.Now, env.Log)),
 	}
-	f.friends = friends.New(friends.NewStore(env.Gorm), cache.NewStore(env.Redis, env.Keys), f.users, env.Log)
+	f.friends = friends.New(friends.NewStore(env.Gorm), cache.NewStore(env.Redis, env.Keys), f.users, friends.Limits{}, env.Log)
 	if err := f.catalog.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
 		t.Fatal(err)
 	}

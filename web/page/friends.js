@@ -96,11 +96,13 @@ function RequestList({ title, requests, actions, act }) {
   >
     ${t(text)}
   </button>`;
+  // Without a nickname the name is the user id already.
+  const label = (id) => html`<span class="name label" title=${id}>#${id}</span>`;
   const row = (user) => html`<li class="person" key=${user.user_id}>
     <${Avatar} user=${user} />
     <span class="who">
       <${Name} user=${user} />
-      <span class="name label" title=${user.user_id}>#${user.user_id}</span>
+      ${user.nickname && label(user.user_id)}
     </span>
     <span class="person-actions">${actions.map((action) => button(user, action))}</span>
   </li>`;

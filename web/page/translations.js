@@ -10,6 +10,8 @@ export const translations = {
       forbidden: 'You are not allowed to see this.',
       friend_limit: 'One of you has as many friends as anybody can have.',
       invalid_request: 'The service does not understand this.',
+      request_limit:
+        'You have sent too many requests. Withdraw some of them, or try again tomorrow.',
       request_timeout: 'The connection is too slow. Try again.',
       score_out_of_range: 'A day can’t have more steps than that.',
       user_not_found: 'Nobody has this user ID.',
@@ -170,6 +172,7 @@ export const translations = {
       forbidden: '你无权查看。',
       friend_limit: '你或对方的好友数已达上限。',
       invalid_request: '服务无法理解这个请求。',
+      request_limit: '你发出的请求太多了，请撤回一些，或明天再试。',
       request_timeout: '连接太慢，请重试。',
       score_out_of_range: '超过了一天的步数上限。',
       user_not_found: '没有使用这个 ID 的用户。',
