@@ -124,16 +124,17 @@ type IngestKafka struct {
 // Board is a board's definition. It takes effect with the next bucket; the
 // parameters of an existing bucket never change.
 type Board struct {
-	Name     string    `koanf:"name" validate:"required" doc:"1 to 40 of a-z, 0-9 and -."`
-	Kind     string    `koanf:"kind" doc:"daily: clients report their total for a day, and the highest counts. event: a backend sends increments, which add up from start to end. rolling: the increments of the last hours add up."`
-	TimeZone string    `koanf:"time_zone" doc:"IANA zone in which days begin and end."`
-	OpenDays int       `koanf:"open_days" validate:"min=0,max=30" doc:"How many days before today take uploads on a daily board, 0 to 30. A day stays in Redis for at least a day longer. Other boards have none."`
-	MaxScore int64     `koanf:"max_score" doc:"Largest score that is accepted. On a daily board ties are decided to the millisecond up to 33554431, and to the second up to 17179869183; with 30 open days up to 2097151 and 2147483647. An event of 92 days takes up to 1073741823, to the second, and a shorter one more. A rolling board takes sums up to 8388607. A larger value stops the start."`
-	Shards   int       `koanf:"shards" doc:"Sorted sets that a bucket is split into by user, 1 to 1024."`
-	Global   string    `koanf:"global" validate:"oneof=users service" doc:"Who may read top and around, the lists that show strangers: users, or service for backends only."`
-	Start    time.Time `koanf:"start" doc:"When an event begins, in quotes and with its offset from UTC. Required by events."`
-	End      time.Time `koanf:"end" doc:"When an event ends. How long it may last depends on max_score: a largest score of n bits leaves 2^(53 - n) seconds, which is 97 days for 1073741823, 34 years for 8388607 and centuries for 100000. Ties are decided to the millisecond if the event lasts less than a thousandth of that, and otherwise to the second."`
-	Window   int       `koanf:"window" doc:"Hours that count on a rolling board, the current hour included, 1 to 168. 0: 24."`
+	Name         string    `koanf:"name" validate:"required" doc:"1 to 40 of a-z, 0-9 and -."`
+	Kind         string    `koanf:"kind" doc:"daily: clients report their total for a day, and the highest counts. event: a backend sends increments, which add up from start to end. rolling: the increments of the last hours add up."`
+	TimeZone     string    `koanf:"time_zone" doc:"IANA zone in which days begin and end."`
+	OpenDays     int       `koanf:"open_days" validate:"min=0,max=30" doc:"How many days before today take uploads on a daily board, 0 to 30. A day stays in Redis for at least a day longer. Other boards have none."`
+	MaxScore     int64     `koanf:"max_score" doc:"Largest score that is accepted. On a daily board ties are decided to the millisecond up to 33554431, and to the second up to 17179869183; with 30 open days up to 2097151 and 2147483647. An event of 92 days takes up to 1073741823, to the second, and a shorter one more. A rolling board takes sums up to 8388607. A larger value stops the start."`
+	Shards       int       `koanf:"shards" doc:"Sorted sets that a bucket is split into by user, 1 to 1024."`
+	Global       string    `koanf:"global" validate:"oneof=users service" doc:"Who may read top and around, the lists that show strangers: users, or service for backends only."`
+	ChangeStream bool      `koanf:"change_stream" doc:"Write the changes of new buckets to streams in Redis, from which processes with rankings.max_staleness keep a copy. As long as none does, nothing is written; otherwise uploads cost Redis about half as much again. Not for rolling boards."`
+	Start        time.Time `koanf:"start" doc:"When an event begins, in quotes and with its offset from UTC. Required by events."`
+	End          time.Time `koanf:"end" doc:"When an event ends. How long it may last depends on max_score: a largest score of n bits leaves 2^(53 - n) seconds, which is 97 days for 1073741823, 34 years for 8388607 and centuries for 100000. Ties are decided to the millisecond if the event lasts less than a thousandth of that, and otherwise to the second."`
+	Window       int       `koanf:"window" doc:"Hours that count on a rolling board, the current hour included, 1 to 168. 0: 24."`
 }
 
 // Archive holds the settings of the archive.

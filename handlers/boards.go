@@ -104,16 +104,17 @@ var defineBoard = operation{
 
 // definitionBody is the definition of a board.
 type definitionBody struct {
-	Name        string          `json:"name" minLength:"1" maxLength:"40" pattern:"^[a-z0-9-]+$" doc:"The board's name" example:"gifts-spring"`
-	Kind        models.Kind     `json:"kind" enum:"daily,event,rolling" doc:"daily, event or rolling"`
-	TimeZone    string          `json:"time_zone,omitempty" default:"Asia/Shanghai" doc:"IANA zone that fixes its days" example:"Asia/Shanghai"`
-	OpenDays    *int            `json:"open_days,omitempty" minimum:"0" maximum:"30" doc:"How many days before today take uploads; 2 if it is left out; daily boards only"`
-	MaxScore    int64           `json:"max_score" minimum:"1" doc:"The largest score that is accepted" example:"10000000"`
-	Shards      int             `json:"shards,omitempty" minimum:"1" maximum:"1024" default:"1" doc:"The number of sorted sets that a bucket is split into"`
-	Global      models.Audience `json:"global,omitempty" enum:"users,service" default:"users" doc:"Who may read top and around"`
-	StartsAt    *time.Time      `json:"start,omitempty" format:"date-time" doc:"When an event starts; events only" example:"2026-12-01T12:00:00Z"`
-	EndsAt      *time.Time      `json:"end,omitempty" format:"date-time" doc:"When it ends; events only" example:"2026-12-24T15:00:00Z"`
-	WindowHours int             `json:"window,omitempty" minimum:"1" maximum:"168" doc:"How many hours count, including the current one; 24 if it is left out; rolling boards only"`
+	Name         string          `json:"name" minLength:"1" maxLength:"40" pattern:"^[a-z0-9-]+$" doc:"The board's name" example:"gifts-spring"`
+	Kind         models.Kind     `json:"kind" enum:"daily,event,rolling" doc:"daily, event or rolling"`
+	TimeZone     string          `json:"time_zone,omitempty" default:"Asia/Shanghai" doc:"IANA zone that fixes its days" example:"Asia/Shanghai"`
+	OpenDays     *int            `json:"open_days,omitempty" minimum:"0" maximum:"30" doc:"How many days before today take uploads; 2 if it is left out; daily boards only"`
+	MaxScore     int64           `json:"max_score" minimum:"1" doc:"The largest score that is accepted" example:"10000000"`
+	Shards       int             `json:"shards,omitempty" minimum:"1" maximum:"1024" default:"1" doc:"The number of sorted sets that a bucket is split into"`
+	Global       models.Audience `json:"global,omitempty" enum:"users,service" default:"users" doc:"Who may read top and around"`
+	ChangeStream bool            `json:"change_stream,omitempty" doc:"Whether the changes of new buckets are written to streams, so that processes can keep a copy of them; not on rolling boards"`
+	StartsAt     *time.Time      `json:"start,omitempty" format:"date-time" doc:"When an event starts; events only" example:"2026-12-01T12:00:00Z"`
+	EndsAt       *time.Time      `json:"end,omitempty" format:"date-time" doc:"When it ends; events only" example:"2026-12-24T15:00:00Z"`
+	WindowHours  int             `json:"window,omitempty" minimum:"1" maximum:"168" doc:"How many hours count, including the current one; 24 if it is left out; rolling boards only"`
 }
 
 type defineInput struct {
@@ -123,9 +124,10 @@ type defineInput struct {
 // definitionAnswer is a definition with the properties that follow from it.
 type definitionAnswer struct {
 	BoardAnswer
-	Shards    int              `json:"shards" doc:"The number of sorted sets that its next bucket is split into"`
-	TickMS    int64            `json:"tick_ms" doc:"The resolution of reached_at, in milliseconds"`
-	CreatedAt models.Timestamp `json:"created_at" format:"date-time" doc:"When the board was first defined"`
+	Shards       int              `json:"shards" doc:"The number of sorted sets that its next bucket is split into"`
+	ChangeStream bool             `json:"change_stream" doc:"Whether the changes of its next bucket are written to streams, so that processes can keep a copy"`
+	TickMS       int64            `json:"tick_ms" doc:"The resolution of reached_at, in milliseconds"`
+	CreatedAt    models.Timestamp `json:"created_at" format:"date-time" doc:"When the board was first defined"`
 }
 
 type definitionOutput struct {
@@ -136,7 +138,7 @@ func (h *boardHandlers) definition(b *catalog.Board) *definitionOutput {
 	now := h.clock()
 	bucket := h.buckets.Current(b, now)
 	return &definitionOutput{Body: definitionAnswer{
-		BoardAnswer: boardOf(b, bucket, now), Shards: b.Shards, TickMS: bucket.TickMS, CreatedAt: models.TimestampOf(b.CreatedAt),
+		BoardAnswer: boardOf(b, bucket, now), Shards: b.Shards, ChangeStream: b.ChangeStream, TickMS: bucket.TickMS, CreatedAt: models.TimestampOf(b.CreatedAt),
 	}}
 }
 
@@ -151,7 +153,7 @@ func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*definitio
 	}
 	b, err := h.boards.Add(ctx, models.Board{
 		Name: d.Name, Kind: d.Kind, TimeZone: d.TimeZone, OpenDays: openDays, MaxScore: d.MaxScore, Shards: d.Shards, Global: d.Global,
-		StartsAt: d.StartsAt, EndsAt: d.EndsAt, WindowHours: d.WindowHours,
+		StartsAt: d.StartsAt, EndsAt: d.EndsAt, WindowHours: d.WindowHours, ChangeStream: d.ChangeStream,
 	})
 	if err != nil {
 		return nil, err

@@ -117,10 +117,11 @@ In the environment and on the command line the boards are a list in YAML:
 
 Boards are stored in Postgres when ` + "`serve`" + ` starts. A bucket (a day, an event) keeps
 the definition that it was made with. A day is made in the two hours before it
-begins, and so is an event; a change of ` + "`time_zone`, `open_days`, `max_score` or `shards`" + ` takes
-effect with the next day that is made. An event or rolling board that is under way
-can't change any more, and ` + "`serve`" + ` refuses such a change. A board's kind can't change
-either. ` + "`POST /v1/admin/boards`" + ` defines a board while the service runs.
+begins, and so is an event; a change of ` + "`time_zone`, `open_days`, `max_score`, `shards`" + `
+or ` + "`change_stream`" + ` takes effect with the next day that is made. An event or
+rolling board that is under way can't change any more, and ` + "`serve`" + ` refuses such a change.
+A board's kind can't change either. ` + "`POST /v1/admin/boards`" + ` defines a board while the
+service runs.
 `
 
 // markdown returns docs/settings.md.

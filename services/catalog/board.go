@@ -97,5 +97,7 @@ func (b *Board) newBucket(name string) *models.Bucket {
 		TimeBits: b.timeBits,
 		MaxScore: b.MaxScore,
 		Shards:   b.Shards,
+
+		ChangeStream: b.ChangeStream,
 	}
 }

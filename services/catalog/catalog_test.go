@@ -117,7 +117,10 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		{"an event before 1970", func(b *models.Board) { *b = gifts(); b.StartsAt = moment("1960-01-01T00:00:00Z") }, "start"},
 		{"an event with open days", func(b *models.Board) { *b = gifts(); b.OpenDays = 2 }, "open_days"},
 		{"an event with a window", func(b *models.Board) { *b = gifts(); b.WindowHours = 1 }, "window"},
+		{"a change stream", func(b *models.Board) { b.ChangeStream = true }, ""},
+		{"an event with a change stream", func(b *models.Board) { *b = gifts(); b.ChangeStream = true }, ""},
 		{"a rolling board", func(b *models.Board) { *b = active() }, ""},
+		{"a rolling board with a change stream", func(b *models.Board) { *b = active(); b.ChangeStream = true }, "change_stream"},
 		{"a rolling board with open days", func(b *models.Board) { *b = active(); b.OpenDays = 2 }, "open_days"},
 		{"a rolling board of a week", func(b *models.Board) { *b = active(); b.WindowHours = 168 }, ""},
 		{"a rolling board of longer", func(b *models.Board) { *b = active(); b.WindowHours = 169 }, "window"},
@@ -214,6 +217,7 @@ func TestABucketKeepsItsNature(t *testing.T) {
 
 		changed := steps()
 		changed.Shards, changed.MaxScore, changed.TimeZone, changed.OpenDays = 16, 1<<33, "America/New_York", 3
+		changed.ChangeStream = true
 		later, lb := newCatalog(t, env, changed)
 		again, err := later.Buckets.Find(t.Context(), lb, today)
 		if err != nil {
@@ -228,7 +232,7 @@ func TestABucketKeepsItsNature(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if next.Shards != 16 || next.TickMS != 1000 || next.StartsAt.UTC().Hour() != 5 || next.ClosesAt.Sub(next.EndsAt) != 72*time.Hour {
+		if next.Shards != 16 || next.TickMS != 1000 || !next.ChangeStream || next.StartsAt.UTC().Hour() != 5 || next.ClosesAt.Sub(next.EndsAt) != 72*time.Hour {
 			t.Errorf("the next bucket is %+v", next)
 		}
 	})

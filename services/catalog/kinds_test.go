@@ -182,10 +182,11 @@ func TestCallsThatDoNotFitTheKind(t *testing.T) {
 func TestABoardUnderWayCannotChange(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(*models.Board){
-		"start":     func(b *models.Board) { b.StartsAt = moment("2026-12-01T12:00:01Z") },
-		"end":       func(b *models.Board) { b.EndsAt = moment("2026-12-12T12:00:00Z") },
-		"max_score": func(b *models.Board) { b.MaxScore++ },
-		"shards":    func(b *models.Board) { b.Shards++ },
+		"start":             func(b *models.Board) { b.StartsAt = moment("2026-12-01T12:00:01Z") },
+		"end":               func(b *models.Board) { b.EndsAt = moment("2026-12-12T12:00:00Z") },
+		"max_score":         func(b *models.Board) { b.MaxScore++ },
+		"shards":            func(b *models.Board) { b.Shards++ },
+		"the change stream": func(b *models.Board) { b.ChangeStream = true },
 	}
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		c, _ := newCatalog(t, env, gifts())

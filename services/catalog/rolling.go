@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,6 +43,8 @@ func (rolling) validate(def models.Board) (tick time.Duration, timeBits int, set
 		return 0, 0, "open_days", errOnlyDaily
 	case def.WindowHours < 1 || def.WindowHours > maxWindowHours:
 		return 0, 0, "window", fmt.Errorf("%d is outside 1 … %d hours", def.WindowHours, maxWindowHours)
+	case def.ChangeStream:
+		return 0, 0, "change_stream", errors.New("rolling boards have no change streams, because their scores fall")
 	case def.MaxScore < 1 || def.MaxScore > largest:
 		return 0, 0, "max_score", fmt.Errorf("%d is outside 1 … %d, the largest sum that fits beside the time", def.MaxScore, largest)
 	}

@@ -33,7 +33,8 @@ func (s *Store) define(ctx context.Context, boards []*Board, update bool) error 
 		onConflict = clause.OnConflict{
 			Columns: []clause.Column{{Name: "name"}},
 			DoUpdates: clause.AssignmentColumns([]string{
-				"time_zone", "open_days", "max_score", "shards", "global", "starts_at", "ends_at", "window_hours", "updated_at",
+				"time_zone", "open_days", "max_score", "shards", "global", "starts_at", "ends_at", "window_hours",
+				"change_stream", "updated_at",
 			}),
 		}
 	}
@@ -78,10 +79,11 @@ func checkUnchanged(ctx context.Context, s *Store, b *Board) error {
 		return err
 	}
 	if made.StartsAt.Equal(only.StartsAt) && made.EndsAt.Equal(only.EndsAt) && made.MaxScore == only.MaxScore &&
-		made.Shards == only.Shards && made.WindowHours == only.WindowHours {
+		made.Shards == only.Shards && made.WindowHours == only.WindowHours && made.ChangeStream == only.ChangeStream {
 		return nil
 	}
-	return fmt.Errorf("board %s is under way: its start, end, window, max_score and shards can't change any more; another board needs another name", b.Name)
+	return fmt.Errorf("board %s is under way: its start, end, window, max_score, shards and change_stream can't change any more; "+
+		"another board needs another name", b.Name)
 }
 
 // add inserts a definition. It reports false if the board exists.
