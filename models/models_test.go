@@ -116,7 +116,8 @@ func drawEntry(t *rapid.T) models.RankedEntry {
 
 // oddTexts are texts that an encoder may get wrong.
 var oddTexts = []string{
-	"<b>Ann & \"Ben\"</b>", "\u2028 \u2029", "\xff\xc0\xaf", "a\xe2\x80", "\x00\x1f\x7f\b\f\n\r\t", `\\/`, "\ufffd", "👩‍👩‍👧", "\u202e",
+	"<b>Ann & \"Ben\"</b>", "\u2028 \u2029", "\xff\xc0\xaf", "a\xe2\x80",
+	"\x00\x1f\x7f\b\f\n\r\t", `\\/`, "\ufffd", "👩‍👩‍👧", "\u202e",
 }
 
 // The hand-written encoding equals that of encoding/json for the same types,

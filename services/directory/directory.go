@@ -230,9 +230,10 @@ func (s *Service) runResolves(ctx context.Context, list []*resolve) []error {
 }
 
 // Records returns the record of each user, by position. A record without a user id
-// means that no such user exists. The records are shared and must not be changed. No round trip for users whose records the process
-// has, otherwise one to Redis, and one query for those that Redis lacks.
-// CodeUnavailable if a record can't be read, because Redis and SQL are away.
+// means that no such user exists. The records are shared and must not be changed. No
+// round trip for users whose records the process has, otherwise one to Redis, and one
+// query for those that Redis lacks. CodeUnavailable if a record can't be read, because
+// Redis and SQL are away.
 func (s *Service) Records(ctx context.Context, rows []models.RowID) ([]*models.Record, error) {
 	records := make([]*models.Record, len(rows))
 	var missing []int // positions

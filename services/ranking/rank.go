@@ -1,6 +1,7 @@
 package ranking
 
 import (
+	mathrand "math/rand/v2"
 	"slices"
 
 	"stepboard/models"
@@ -22,29 +23,93 @@ type Page struct {
 	Mine models.Entry
 }
 
-// Rank sorts the entries and returns a page: at most limit entries after the
-// given position. The zero position begins at the top. Entries without a
-// composite are not ranked. The viewer's own rank is found whether or not it is
-// on the page. Rank reorders entries, and the page shares their memory.
-// O(n log n).
+// Rank ranks the entries and returns a page: at most limit entries after the given
+// position. The zero position begins at the top. Entries without a composite are not
+// ranked. The viewer's own rank is found whether or not it is on the page. Rank
+// reorders entries, and the page shares their memory. It sorts the page only: O(n + k
+// log k) on average for a page of k entries.
 func Rank(entries []models.Entry, viewer models.RowID, after models.Entry, limit int) Page {
 	ranked := slices.DeleteFunc(entries, func(e models.Entry) bool { return e.Composite == 0 })
-	slices.SortFunc(ranked, models.Entry.Compare)
 	p := Page{Total: len(ranked)}
 	if i := slices.IndexFunc(ranked, func(e models.Entry) bool { return e.User == viewer }); i >= 0 {
-		p.MyRank, p.Mine = i+1, ranked[i]
+		p.Mine = ranked[i]
+		p.MyRank = 1 + countBefore(ranked, p.Mine)
 	}
-	start := 0
+	rest := ranked
 	if after.Composite != 0 {
-		i, found := slices.BinarySearchFunc(ranked, after, models.Entry.Compare)
-		start = i
-		if found {
-			start++
-		}
+		rest = slices.DeleteFunc(ranked, func(e models.Entry) bool { return !before(after, e) })
 	}
-	rest := ranked[start:]
-	p.FirstRank = start + 1
+	p.FirstRank = p.Total - len(rest) + 1
 	p.More = len(rest) > limit
 	p.Entries = rest[:min(limit, len(rest))]
+	sortFirst(rest, len(p.Entries))
 	return p
+}
+
+// before reports whether a ranks before b. It is models.Entry.Compare in a form that
+// the compiler inlines.
+func before(a, b models.Entry) bool {
+	return a.Composite > b.Composite || a.Composite == b.Composite && a.User.CompareText(b.User) > 0
+}
+
+// countBefore returns the number of entries that rank before e.
+func countBefore(entries []models.Entry, e models.Entry) (n int) {
+	for _, other := range entries {
+		if before(other, e) {
+			n++
+		}
+	}
+	return n
+}
+
+// sortFirst reorders the entries so that the first n are those that rank first, in
+// order. It is a quicksort that leaves out the parts behind them.
+func sortFirst(entries []models.Entry, n int) {
+	const few = 12 // entries that are sorted faster by insertion
+	for len(entries) > few && n > 0 {
+		middle := partition(entries)
+		sortFirst(entries[middle+1:], n-middle-1)
+		entries = entries[:middle]
+		n = min(n, middle)
+	}
+	if n > 0 {
+		sortFew(entries)
+	}
+}
+
+// partition moves an entry, chosen at random, to the place that it has in the ranking,
+// those that rank before it to the left, and the others to the right. It returns the
+// place. The choice is random so that no order of entries is slow.
+func partition(entries []models.Entry) int {
+	last := len(entries) - 1
+	chosen := mathrand.IntN(len(entries)) //nolint:gosec // it decides about time only
+	pivot := entries[chosen]
+	entries[chosen] = entries[last]
+	place := 0
+	for i, e := range entries[:last] {
+		// Nobody can predict which entries rank before the pivot, so there is no branch
+		// for it: each entry is swapped, and the place grows by 0 or 1.
+		entries[i], entries[place] = entries[place], e
+		step := 0
+		if e.Composite > pivot.Composite {
+			step = 1
+		}
+		if e.Composite == pivot.Composite && before(e, pivot) {
+			step = 1
+		}
+		place += step
+	}
+	entries[last], entries[place] = entries[place], pivot
+	return place
+}
+
+// sortFew sorts entries by insertion.
+func sortFew(entries []models.Entry) {
+	for i, e := range entries {
+		for i > 0 && before(e, entries[i-1]) {
+			entries[i] = entries[i-1]
+			i--
+		}
+		entries[i] = e
+	}
 }

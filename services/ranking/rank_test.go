@@ -1,6 +1,8 @@
 package ranking_test
 
 import (
+	"fmt"
+	mathrand "math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -38,6 +40,32 @@ func bruteForce(entries []models.Entry) []models.Entry {
 		return strings.Compare(b.User.String(), a.User.String())
 	})
 	return ranked
+}
+
+// Rankings of any length agree with sorting, also in orders that are bad for a quicksort,
+// with few and with many different composites.
+func TestRankAgreesWithSorting(t *testing.T) {
+	t.Parallel()
+	random := mathrand.New(mathrand.NewPCG(1, 2))
+	for _, size := range []int{0, 1, 2, 11, 12, 13, 14, 50, 200, 201, 2000, 5001} {
+		for _, composites := range []int64{1, 2, 100, 1 << 53} {
+			entries := make([]models.Entry, size)
+			for i := range entries {
+				entries[i] = models.Entry{User: models.RowID(1 + i*7919%99_991), Composite: models.Composite(random.Int64N(composites))}
+			}
+			want := bruteForce(entries)
+			reversed := slices.Clone(want)
+			slices.Reverse(reversed)
+			for order, given := range map[string][]models.Entry{"random": entries, "sorted": want, "reversed": reversed} {
+				for _, limit := range []int{0, 1, 50, 200, size} {
+					p := ranking.Rank(slices.Clone(given), 0, models.Entry{}, limit)
+					if p.Total != len(want) || !slices.Equal(p.Entries, want[:min(limit, len(want))]) {
+						t.Fatalf("%d %s entries of %d composites, page of %d: got %v", size, order, composites, limit, p)
+					}
+				}
+			}
+		}
+	}
 }
 
 // The pages, of any size, make up the list that bruteForce returns.
@@ -100,6 +128,27 @@ func TestAPageAfterAnEntryThatIsGone(t *testing.T) {
 			t.Fatalf("after %v: %v from rank %d, want %v", position, p.Entries, p.FirstRank, want)
 		}
 	})
+}
+
+// Rank of a circle of 200 friends.
+func BenchmarkRank(b *testing.B) {
+	random := mathrand.New(mathrand.NewPCG(1, 2))
+	circles := make([][]models.Entry, 100) // so that no branch is predicted from the last time
+	for i := range circles {
+		circles[i] = make([]models.Entry, 200)
+		for j := range circles[i] {
+			circles[i][j] = models.Entry{User: models.RowID(j + 1), Composite: models.Composite(random.Int64N(1 << 53))}
+		}
+	}
+	for _, limit := range []int{50, 200} {
+		b.Run(fmt.Sprintf("limit=%d", limit), func(b *testing.B) {
+			entries := make([]models.Entry, 200)
+			for i := range b.N {
+				copy(entries, circles[i%len(circles)])
+				ranking.Rank(entries, 100, models.Entry{}, limit)
+			}
+		})
+	}
 }
 
 func TestPercentile(t *testing.T) {
