@@ -211,6 +211,18 @@ func (k Builder) SetsGeneration(stripe int) string {
 	return k.Prefix + "sets-generation:{" + stripeTag(stripe) + "}"
 }
 
+// SetsChanging names the mark that many cached sets of one stripe are changing. While it
+// exists, no reader stores a set of the stripe, of any kind.
+//
+//	example   sets-changing:{43}
+//	type      set of the writers' tokens
+//	writer    services/cache, around changes of many sets
+//	lifetime  removed after the commit; a minute if the writer died
+//	truth     none needed: while it exists, sets that are missing are read from their truth
+func (k Builder) SetsChanging(stripe int) string {
+	return k.Prefix + "sets-changing:{" + stripeTag(stripe) + "}"
+}
+
 // User names the copy of a user's record: user id, nickname, avatar.
 //
 //	example   user:1001, where 1001 is the row id

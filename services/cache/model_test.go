@@ -35,20 +35,27 @@ type modelReader struct {
 
 type modelWriter struct {
 	token    string
+	bulk     bool
 	unmarked bool         // Redis may have lost the mark
 	version  models.RowID // that was committed, or 0
 }
 
-// snapshot is what Redis has of a set and its stripe.
+// snapshot is what Redis has of a set and its stripe: sets and texts by key.
 type snapshot struct {
-	set, changing       []string
-	loading, generation string
+	sets  map[string][]string
+	texts map[string]string
 }
 
-func (m *model) names() (set, changing, loading, generation string) {
+// changing returns the keys of the marks of the set and of its stripe.
+func (m *model) changing() []string {
 	k, of := m.store.keys, m.of
-	return k.Set(of.kind, of.owner), k.SetChanging(of.kind, of.owner), k.SetLoading(of.kind, of.owner),
-		k.SetsGeneration(keys.StripeOf(of.owner))
+	return []string{k.SetChanging(of.kind, of.owner), k.SetsChanging(keys.StripeOf(of.owner))}
+}
+
+func (m *model) names() (sets, texts []string) {
+	k, of := m.store.keys, m.of
+	return append(m.changing(), k.Set(of.kind, of.owner)),
+		[]string{k.SetLoading(of.kind, of.owner), k.SetsGeneration(keys.StripeOf(of.owner))}
 }
 
 func (m *model) must(err error) {
@@ -60,28 +67,30 @@ func (m *model) must(err error) {
 
 // snapshot keeps the state of Redis.
 func (m *model) snapshot() {
-	ctx, rdb := m.t.Context(), m.store.rdb
-	set, changing, loading, generation := m.names()
-	m.kept = snapshot{
-		set: rdb.SMembers(ctx, set).Val(), changing: rdb.SMembers(ctx, changing).Val(),
-		loading: rdb.Get(ctx, loading).Val(), generation: rdb.Get(ctx, generation).Val(),
+	sets, texts := m.names()
+	m.kept = snapshot{make(map[string][]string), make(map[string]string)}
+	for _, key := range sets {
+		m.kept.sets[key] = m.store.rdb.SMembers(m.t.Context(), key).Val()
+	}
+	for _, key := range texts {
+		m.kept.texts[key] = m.store.rdb.Get(m.t.Context(), key).Val()
 	}
 }
 
 // goBack brings the kept state back.
 func (m *model) goBack() {
-	ctx, rdb := m.t.Context(), m.store.rdb
-	set, changing, loading, generation := m.names()
-	pipe := rdb.Pipeline()
-	for _, key := range []string{set, changing, loading, generation} {
+	ctx := m.t.Context()
+	sets, texts := m.names()
+	pipe := m.store.rdb.Pipeline()
+	for _, key := range append(sets, texts...) {
 		pipe.Del(ctx, key)
 	}
-	for key, value := range map[string]string{loading: m.kept.loading, generation: m.kept.generation} {
+	for key, value := range m.kept.texts {
 		if value != "" {
 			pipe.Set(ctx, key, value, 0)
 		}
 	}
-	for key, members := range map[string][]string{set: m.kept.set, changing: m.kept.changing} {
+	for key, members := range m.kept.sets {
 		for _, member := range members {
 			pipe.SAdd(ctx, key, member)
 		}
@@ -123,8 +132,12 @@ func (m *model) readerStep() {
 func (m *model) writerStep() {
 	ctx := m.t.Context()
 	if len(m.writers) < 2 && m.random.IntN(4) == 0 {
-		w := modelWriter{token: newToken()}
-		m.must(m.store.mark(ctx, w.token, []set{m.of}))
+		w := modelWriter{token: newToken(), bulk: m.random.IntN(2) == 0}
+		if w.bulk {
+			m.must(m.store.markStripes(ctx, w.token, []set{m.of}))
+		} else {
+			m.must(m.store.mark(ctx, w.token, []set{m.of}))
+		}
 		m.writers = append(m.writers, w)
 		return
 	}
@@ -141,7 +154,11 @@ func (m *model) writerStep() {
 		}
 		return
 	}
-	m.must(m.store.clear(ctx, w.token, []set{m.of}))
+	if w.bulk {
+		m.must(m.store.clearStripes(ctx, w.token, []set{m.of}))
+	} else {
+		m.must(m.store.clear(ctx, w.token, []set{m.of}))
+	}
 	m.least = max(m.least, w.version)
 	m.writers = append(m.writers[:i:i], m.writers[i+1:]...)
 }
@@ -156,11 +173,13 @@ func (m *model) crash() {
 // expire ends the marks of writers that died, and those that Redis has brought back.
 // The tokens of readers last less long.
 func (m *model) expire() {
-	_, changing, loading, _ := m.names()
-	m.must(m.store.rdb.Del(m.t.Context(), loading).Err())
-	for _, token := range m.store.rdb.SMembers(m.t.Context(), changing).Val() {
-		if !slices.ContainsFunc(m.writers, func(w modelWriter) bool { return w.token == token }) {
-			m.must(m.store.rdb.SRem(m.t.Context(), changing, token).Err())
+	ctx, rdb := m.t.Context(), m.store.rdb
+	m.must(rdb.Del(ctx, m.store.keys.SetLoading(m.of.kind, m.of.owner)).Err())
+	for _, changing := range m.changing() {
+		for _, token := range rdb.SMembers(ctx, changing).Val() {
+			if !slices.ContainsFunc(m.writers, func(w modelWriter) bool { return w.token == token }) {
+				m.must(rdb.SRem(ctx, changing, token).Err())
+			}
 		}
 	}
 }

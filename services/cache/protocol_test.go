@@ -48,6 +48,21 @@ func (p *protocol) clear(token string) {
 	}
 }
 
+// markStripe and clearStripe are mark and clear of a bulk change.
+func (p *protocol) markStripe(token string) {
+	p.t.Helper()
+	if err := p.store.markStripes(p.t.Context(), token, []set{p.of}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *protocol) clearStripe(token string) {
+	p.t.Helper()
+	if err := p.store.clearStripes(p.t.Context(), token, []set{p.of}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // drop begins a new generation.
 func (p *protocol) drop() {
 	p.t.Helper()
@@ -135,6 +150,55 @@ func TestAReaderStoresOnlyCurrentSets(t *testing.T) {
 			if ttl := p.store.rdb.PTTL(p.t.Context(), key).Val(); ttl <= 0 || ttl > markTTL {
 				p.t.Fatalf("the mark expires after %v", ttl)
 			}
+		}},
+		{"a bulk change is under way when the reader begins", func(p *protocol) {
+			p.markStripe("writer")
+			p.tryStore(p.begin(), false)
+			reader := p.begin()
+			p.clearStripe("writer")
+			p.tryStore(reader, false)
+			p.tryStore(p.begin(), true)
+		}},
+		{"a bulk change begins and ends after the reader began", func(p *protocol) {
+			reader := p.begin()
+			p.markStripe("writer")
+			p.clearStripe("writer")
+			p.tryStore(reader, false)
+		}},
+		{"a bulk change and another one", func(p *protocol) {
+			p.markStripe("bulk")
+			p.mark("writer")
+			p.clear("writer")
+			p.tryStore(p.begin(), false)
+			p.mark("writer")
+			p.clearStripe("bulk")
+			p.tryStore(p.begin(), false)
+			p.clear("writer")
+			p.tryStore(p.begin(), true)
+		}},
+		{"a bulk change removes what was stored, and nothing else", func(p *protocol) {
+			other := &protocol{t: p.t, store: p.store, of: set{p.of.kind, p.of.owner + keys.Stripes}}
+			p.tryStore(p.begin(), true)
+			other.tryStore(other.begin(), true)
+			p.markStripe("writer")
+			if p.get().found || !other.get().found {
+				p.t.Fatalf("the set is stored: %v; another one: %v", p.get().found, other.get().found)
+			}
+			p.clearStripe("writer")
+		}},
+		{"the writer of a bulk change dies and its mark expires", func(p *protocol) {
+			p.markStripe("writer")
+			key := p.store.keys.SetsChanging(keys.StripeOf(p.of.owner))
+			if ttl := p.store.rdb.PTTL(p.t.Context(), key).Val(); ttl <= 0 || ttl > markTTL {
+				p.t.Fatalf("the mark expires after %v", ttl)
+			}
+			p.store.rdb.Persist(p.t.Context(), key) // a connection broke before the expiry was set
+			p.tryStore(p.begin(), false)
+			if ttl := p.store.rdb.PTTL(p.t.Context(), key).Val(); ttl <= 0 || ttl > markTTL {
+				p.t.Fatalf("the mark expires after %v", ttl)
+			}
+			p.store.rdb.Unlink(p.t.Context(), key) // the minute is over
+			p.tryStore(p.begin(), true)
 		}},
 		{"two readers at once", func(p *protocol) {
 			first := p.begin()

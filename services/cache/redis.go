@@ -23,7 +23,7 @@ const (
 	// being stored. No change lasts that long: ChangeTimeout cancels it first.
 	markTTL = time.Minute
 	// keepTimeout bounds how long a change of unknown outcome waits for its marks to
-	// be kept.
+	// be kept. For a hundred thousand sets that takes half a second.
 	keepTimeout = 2 * time.Second
 	// loadingTTL is how long the claim of a reader that died prevents others from
 	// storing a set.
@@ -181,27 +181,31 @@ func (s *Store) firstGeneration(ctx context.Context, stripe int) (string, error)
 // the next reader may load. If the generation has changed since the claim, the set has
 // the stamp of the old one and is never found.
 //
-//	KEYS    changing, set, loading
+//	KEYS    set, loading, the marks of the set and of its stripe
 //	ARGV    the reader's token, the set's lifetime and a mark's in ms, the stamp, row
 //	        ids…
 //	result  1 if stored, 0 if not
 const storeScript = `
-if redis.call('GET', KEYS[3]) ~= ARGV[1] then
-  return 0
-end
-redis.call('DEL', KEYS[3])
-local mark = redis.call('PTTL', KEYS[1])
-if mark == -1 then
-  redis.call('PEXPIRE', KEYS[1], ARGV[3])
-end
-if mark ~= -2 then
+if redis.call('GET', KEYS[2]) ~= ARGV[1] then
   return 0
 end
 redis.call('DEL', KEYS[2])
-for i = 4, #ARGV, 1000 do
-  redis.call('SADD', KEYS[2], unpack(ARGV, i, math.min(i + 999, #ARGV)))
+local marked = false
+for i = 3, 4 do
+  local mark = redis.call('PTTL', KEYS[i])
+  if mark == -1 then
+    redis.call('PEXPIRE', KEYS[i], ARGV[3])
+  end
+  marked = marked or mark ~= -2
 end
-redis.call('PEXPIRE', KEYS[2], ARGV[2])
+if marked then
+  return 0
+end
+redis.call('DEL', KEYS[1])
+for i = 4, #ARGV, 1000 do
+  redis.call('SADD', KEYS[1], unpack(ARGV, i, math.min(i + 999, #ARGV)))
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 1
 `
 
@@ -217,7 +221,8 @@ func (s *Store) store(ctx context.Context, of set, c claim, members []models.Row
 		args = append(args, int64(id))
 	}
 	names := []string{
-		s.keys.SetChanging(of.kind, of.owner), s.keys.Set(of.kind, of.owner), s.keys.SetLoading(of.kind, of.owner),
+		s.keys.Set(of.kind, of.owner), s.keys.SetLoading(of.kind, of.owner),
+		s.keys.SetChanging(of.kind, of.owner), s.keys.SetsChanging(keys.StripeOf(of.owner)),
 	}
 	if err := s.rdb.Eval(ctx, storeScript, names, args...).Err(); err != nil {
 		return fmt.Errorf("store cached set: %w", err)
@@ -240,12 +245,15 @@ func (s *Store) mark(ctx context.Context, token string, sets []set) error {
 	})
 }
 
-// keep makes the marks of sets last for setTTL. A later change of the same sets may
-// shorten them again: it has waited for the locks of the earlier one, whose outcome is
-// known by then. One round trip for each thousand sets.
-func (s *Store) keep(ctx context.Context, sets []set) error {
+// keep makes the marks of sets last for setTTL, and sets those that are missing, as
+// after markStripes. A later change of the same sets may shorten them again: it has
+// waited for the locks of the earlier one, whose outcome is known by then. One round
+// trip for each thousand sets.
+func (s *Store) keep(ctx context.Context, token string, sets []set) error {
 	return s.each(ctx, sets, func(pipe redis.Pipeliner, of set) {
-		pipe.PExpire(ctx, s.keys.SetChanging(of.kind, of.owner), setTTL)
+		changing := s.keys.SetChanging(of.kind, of.owner)
+		pipe.SAdd(ctx, changing, token)
+		pipe.PExpire(ctx, changing, setTTL)
 	})
 }
 
@@ -279,6 +287,66 @@ func (s *Store) each(ctx context.Context, sets []set, queue func(redis.Pipeliner
 		if _, err := pipe.Exec(ctx); err != nil {
 			return fmt.Errorf("announce change of cached sets: %w", err)
 		}
+	}
+	return nil
+}
+
+// markStripes is mark for very many sets. It marks their stripes, and so announces a
+// change of all sets of these. Two commands for each stripe, and one for each thousand
+// sets of a stripe; a round trip for each ten thousand sets.
+func (s *Store) markStripes(ctx context.Context, token string, sets []set) error {
+	return s.eachStripe(ctx, sets, func(pipe redis.Pipeliner, stripe int, of []set) {
+		changing := s.keys.SetsChanging(stripe)
+		pipe.SAdd(ctx, changing, token)
+		pipe.PExpire(ctx, changing, markTTL)
+		s.removeAll(ctx, pipe, of)
+	})
+}
+
+// clearStripes is clear after markStripes. It costs as much.
+func (s *Store) clearStripes(ctx context.Context, token string, sets []set) error {
+	return s.eachStripe(ctx, sets, func(pipe redis.Pipeliner, stripe int, of []set) {
+		s.removeAll(ctx, pipe, of)
+		pipe.SRem(ctx, s.keys.SetsChanging(stripe), token)
+	})
+}
+
+// removeAll is remove for many sets of one stripe. A command with keys of a slot that
+// moves to another server is sent again until all of them have moved.
+func (s *Store) removeAll(ctx context.Context, pipe redis.Pipeliner, sets []set) {
+	for chunk := range slices.Chunk(sets, setsPerTrip) {
+		names := make([]string, 0, 2*len(chunk))
+		for _, of := range chunk {
+			names = append(names, s.keys.Set(of.kind, of.owner), s.keys.SetLoading(of.kind, of.owner))
+		}
+		pipe.Del(ctx, names...)
+	}
+}
+
+// setsPerBulkTrip is how many sets one round trip of a bulk change has, or more by those
+// of one stripe. It takes Redis a few milliseconds.
+const setsPerBulkTrip = 10_000
+
+// eachStripe runs the commands that queue adds for the sets of each stripe.
+func (s *Store) eachStripe(ctx context.Context, sets []set, queue func(redis.Pipeliner, int, []set)) error {
+	var ofStripe [keys.Stripes][]set
+	for _, of := range sets {
+		stripe := keys.StripeOf(of.owner)
+		ofStripe[stripe] = append(ofStripe[stripe], of)
+	}
+	pipe, queued := s.rdb.Pipeline(), 0
+	for stripe, of := range ofStripe {
+		if len(of) > 0 {
+			queue(pipe, stripe, of)
+			queued += len(of)
+		}
+		if queued < setsPerBulkTrip && stripe < keys.Stripes-1 {
+			continue
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return fmt.Errorf("announce change of cached sets: %w", err)
+		}
+		queued = 0
 	}
 	return nil
 }
