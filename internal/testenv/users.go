@@ -78,6 +78,11 @@ func (n Numbers) Ensure(ctx context.Context, users ...models.UserID) ([]models.R
 	return rows, insertNumbers(ctx, n.DB, rows)
 }
 
+// EnsureMany is Ensure.
+func (n Numbers) EnsureMany(ctx context.Context, users []models.UserID) ([]models.RowID, error) {
+	return n.Ensure(ctx, users...)
+}
+
 // Records returns the records of users; their nicknames are empty if DB is nil.
 func (n Numbers) Records(ctx context.Context, rows []models.RowID) ([]*models.Record, error) {
 	records := make([]*models.Record, len(rows))

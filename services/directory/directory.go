@@ -114,6 +114,54 @@ func (s *Service) Ensure(ctx context.Context, users ...models.UserID) ([]models.
 	return s.resolveAll(ctx, users, true)
 }
 
+// EnsureMany is Ensure for the tens of thousands of users of an import, some of whom may
+// be named several times. It does not ask Redis, nor store the users there: most of them
+// are not about to call. One transaction for the users that the process has not found
+// before.
+func (s *Service) EnsureMany(ctx context.Context, users []models.UserID) ([]models.RowID, error) {
+	rows := make([]models.RowID, len(users))
+	var missing []models.UserID
+	at := make(map[models.UserID]int) // positions in missing
+	for i, user := range users {
+		if rows[i] = s.memory.row(user); rows[i] != 0 {
+			continue
+		}
+		if _, ok := at[user]; !ok {
+			at[user] = len(missing)
+			missing = append(missing, user)
+		}
+	}
+	if len(missing) == 0 {
+		return rows, nil
+	}
+	s.stats.Queries.Add(1)
+	found, created, err := s.store.ensure(ctx, missing)
+	if err != nil {
+		return nil, models.Unavailable("look up users", err)
+	}
+	s.stats.IDs.SQL.Add(int64(len(missing)))
+	for i, row := range found {
+		s.memory.putRow(missing[i], row)
+	}
+	for i, user := range users {
+		if rows[i] == 0 {
+			rows[i] = found[at[user]]
+		}
+	}
+	if created > 0 {
+		s.noteCreated(context.WithoutCancel(ctx), created, slices.Max(found)) // the users stay if ctx has ended
+	}
+	return rows, nil
+}
+
+// noteCreated counts users that were created, the last of whom has the given row id.
+func (s *Service) noteCreated(ctx context.Context, created int64, highest models.RowID) {
+	s.stats.Created.Add(created)
+	if err := s.redis.raiseHighest(ctx, Counters{Row: highest}); err != nil {
+		s.log.WarnContext(ctx, "the highest row id is stored in Redis later", "error", err)
+	}
+}
+
 func (s *Service) resolveAll(ctx context.Context, users []models.UserID, create bool) ([]models.RowID, error) {
 	rows := make([]models.RowID, len(users))
 	var missing []int // positions
@@ -207,15 +255,12 @@ func (s *Service) runResolves(ctx context.Context, list []*resolve) []error {
 		if err != nil {
 			return failed(len(list), models.Unavailable("create users", err))
 		}
-		s.stats.Created.Add(int64(len(created)))
 		var highest models.RowID
 		for _, record := range created {
 			records[record.User] = record
 			highest = max(highest, record.Row)
 		}
-		if err := s.redis.raiseHighest(ctx, Counters{Row: highest}); err != nil {
-			s.log.WarnContext(ctx, "the highest row id is stored in Redis later", "error", err)
-		}
+		s.noteCreated(ctx, int64(len(created)), highest)
 	}
 	copies := make([]models.Record, 0, len(records))
 	for _, r := range list {

@@ -75,6 +75,79 @@ func TestFindAndEnsure(t *testing.T) {
 	})
 }
 
+// Very many users are found and created at once, some of whom exist or are named twice.
+// Redis gets no copies of them, and knows the highest row id.
+func TestEnsureMany(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		s, ctx := newService(t, env), t.Context()
+		known := testenv.Must(s.Ensure(ctx, oddIDs[:5]...))
+		users := slices.Clone(oddIDs)
+		for i := range 5000 {
+			users = append(users, models.UserID(fmt.Sprintf("user-%d", i*7919%5000)))
+		}
+		users = append(users, users[:100]...)
+		for name, process := range map[string]*directory.Service{"the same process": s, "another process": newService(t, env)} {
+			rows := testenv.Must(process.EnsureMany(ctx, users))
+			if !slices.Equal(rows[:5], known) || !slices.Equal(rows[len(rows)-100:], rows[:100]) {
+				t.Errorf("%s finds %v, want %v; named again %v", name, rows[:5], known, rows[len(rows)-100:])
+			}
+			if n := env.Redis.Exists(ctx, env.Keys.UserRow("user-1")).Val(); n != 0 {
+				t.Errorf("%s has stored a copy in Redis", name)
+			}
+			highest := models.RowID(len(oddIDs) + 5000)
+			if sorted := slices.Compact(slices.Sorted(slices.Values(rows))); sorted[len(sorted)-1] != highest || len(sorted) != int(highest) {
+				t.Errorf("%s: %d rows up to %d", name, len(sorted), sorted[len(sorted)-1])
+			}
+		}
+		if created := s.Stats().Created.Load(); created != int64(len(oddIDs)+5000) {
+			t.Errorf("%d users were created", created)
+		}
+		if row := env.Redis.HGet(ctx, env.Keys.UserCounters(), "row").Val(); row != fmt.Sprint(len(oddIDs)+5000) {
+			t.Errorf("the highest row id in Redis is %q", row)
+		}
+		rows := testenv.Must(s.EnsureMany(ctx, users))
+		if want := testenv.Must(newService(t, env).Find(ctx, users...)); !slices.Equal(rows, want) {
+			t.Error("single users are found under other rows")
+		}
+	})
+}
+
+// Two processes that create the same many users at the same time, in different orders,
+// get the same rows.
+func TestEnsureManyAtOnce(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	var results [4][]models.RowID
+	var wg sync.WaitGroup
+	for i := range results {
+		process := newService(t, env)
+		wg.Go(func() {
+			users := make([]models.UserID, 3000)
+			for n := range users {
+				users[n] = models.UserID(fmt.Sprintf("user-%d", n))
+			}
+			if i%2 == 1 {
+				slices.Reverse(users)
+			}
+			rows, err := process.EnsureMany(t.Context(), users)
+			if err != nil {
+				t.Error(err)
+			}
+			if i%2 == 1 {
+				slices.Reverse(rows)
+			}
+			results[i] = rows
+		})
+	}
+	wg.Wait()
+	for i, rows := range results {
+		if !slices.Equal(rows, results[0]) {
+			t.Errorf("process %d has other rows than the first", i)
+		}
+	}
+}
+
 // A thousand first writes of one user at the same time make one user, in several
 // processes; and so do writes of many users in different orders. Row ids are nearly
 // without gaps.

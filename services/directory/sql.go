@@ -34,6 +34,9 @@ type database interface {
 	// insert creates those of the users that do not exist, in their order, and returns
 	// the ones that it has created.
 	insert(ctx context.Context, users []User) ([]models.Record, error)
+	// ensure returns the row id of each user, by position, and creates those that do not
+	// exist, of which it returns the number. The users are distinct.
+	ensure(ctx context.Context, users []string) (rows []models.RowID, created int64, err error)
 	put(ctx context.Context, row models.RowID, p models.Profile) (models.Record, error)
 	// changedSince returns row ids and versions of the records that changed since then.
 	changedSince(ctx context.Context, since time.Time) ([]models.Record, error)
@@ -96,6 +99,15 @@ func (s *Store) create(ctx context.Context, users []User) ([]models.Record, erro
 		return nil, fmt.Errorf("look up users: %w", err)
 	}
 	return all, nil
+}
+
+// ensure returns the row id of each of the distinct users, by position, and creates
+// those that do not exist, of which it returns the number. One transaction.
+func (s *Store) ensure(ctx context.Context, users []models.UserID) (rows []models.RowID, created int64, err error) {
+	if rows, created, err = s.db.ensure(ctx, texts(users)); err != nil {
+		return nil, 0, fmt.Errorf("look up and create users: %w", err)
+	}
+	return rows, created, nil
 }
 
 // put sets the profile of a user that exists, and returns the record. One statement.

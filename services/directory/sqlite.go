@@ -76,6 +76,38 @@ func (s *sqlite) insert(ctx context.Context, users []User) ([]models.Record, err
 	return recordsOf(rows), err
 }
 
+func (s *sqlite) ensure(ctx context.Context, users []string) (rows []models.RowID, created int64, err error) {
+	rowOf := make(map[models.UserID]models.RowID, len(users))
+	note := func(records []models.Record, err error) error {
+		for _, record := range records {
+			rowOf[record.User] = record.Row
+		}
+		return err
+	}
+	if err := note(s.byUser(ctx, users)); err != nil {
+		return nil, 0, err
+	}
+	var unknown []User
+	for _, user := range users {
+		if rowOf[models.UserID(user)] == 0 {
+			unknown = append(unknown, User{ID: models.UserID(user)})
+		}
+	}
+	if len(unknown) > 0 {
+		if err := note(s.insert(ctx, unknown)); err != nil {
+			return nil, 0, err
+		}
+		// Somebody else may have created some meanwhile.
+		if err := note(s.byUser(ctx, users)); err != nil {
+			return nil, 0, err
+		}
+	}
+	for _, user := range users {
+		rows = append(rows, rowOf[models.UserID(user)])
+	}
+	return rows, int64(len(unknown)), nil
+}
+
 func (s *sqlite) put(ctx context.Context, row models.RowID, p models.Profile) (models.Record, error) {
 	var rows []userRow
 	err := s.db.WithContext(ctx).Raw(`UPDATE users SET nickname = ?, avatar_url = ?, changed_at = ?,
