@@ -231,8 +231,12 @@ func (e *environment) fillFriends(ctx context.Context, a *app.App) error {
 			}
 		}
 	}
-	for chunk := range slices.Chunk(edges, 2000) {
-		if _, _, err := a.Friends.Import(ctx, chunk); err != nil {
+	for chunk := range slices.Chunk(edges, 50_000) {
+		rows, err := a.Friends.Resolve(ctx, chunk)
+		if err != nil {
+			return err
+		}
+		if _, _, err := a.Friends.Import(ctx, rows); err != nil {
 			return err
 		}
 	}

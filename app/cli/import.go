@@ -6,31 +6,34 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"stepboard/app"
 	"stepboard/config"
+	"stepboard/services/importer"
 )
 
 func (p *program) importCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "import", Short: "Read friendships or steps from a file", Args: cobra.NoArgs, RunE: needsSubcommand}
-	var offset int64
+	var o importer.FriendsOptions
 	friends := &cobra.Command{
 		Use:   "friends FILE",
 		Short: "Read friendships: two user ids a line, by space, tab or comma",
 		Args:  cobra.ExactArgs(1),
 		RunE: p.run(func(ctx context.Context, args []string) error {
 			return p.importFile(ctx, args[0], func(a *app.App, r *report, f io.Reader) error {
-				added, err := a.Importer.ImportFriends(ctx, f, offset, r)
+				added, err := a.Importer.ImportFriends(ctx, f, o, r)
 				r.add(added, "new friendships")
 				return err
 			})
 		}),
 	}
-	friends.Flags().Int64Var(&offset, "offset", 0, "added to each user id, if they are numbers")
+	friends.Flags().Int64Var(&o.Offset, "offset", 0, "added to each user id, if they are numbers")
+	const gentle = "rest as long as it works, so that rankings stay fast"
+	friends.Flags().BoolVar(&o.Gently, "gently", false, gentle)
 	var board string
+	var gently bool
 	steps := &cobra.Command{
 		Use:   "steps FILE",
 		Short: "Read step totals: CSV user_id,date,steps or hourly Id,ActivityHour,StepTotal",
@@ -41,7 +44,7 @@ func (p *program) importCommand() *cobra.Command {
 				if err != nil {
 					return fmt.Errorf("--board %s: %w", board, err)
 				}
-				result, err := a.Importer.ImportSteps(ctx, f, b, r)
+				result, err := a.Importer.ImportSteps(ctx, f, b, gently, r)
 				r.add(result.Raised, "totals raised")
 				if result.Archived > 0 {
 					r.add(result.Archived, "days archived")
@@ -53,6 +56,7 @@ func (p *program) importCommand() *cobra.Command {
 			})
 		}),
 	}
+	steps.Flags().BoolVar(&gently, "gently", false, gentle)
 	steps.Flags().StringVar(&board, "board", "steps", "the board that the steps are for")
 	cmd.AddCommand(p.withSettings(friends), p.withSettings(steps))
 	return cmd
@@ -77,10 +81,7 @@ func (p *program) importFile(ctx context.Context, path string, work func(*app.Ap
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	// Reading from a pipe or a terminal blocks until something arrives; the
-	// deadline ends that. A regular file supports no deadline and never blocks.
-	defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Now()) })()
-	r := &report{out: p.stdout, err: p.stderr, line: newProgressLine(p.stderr), start: time.Now()}
+	r := newReport(p.stdout, p.stderr)
 	err = work(a, r, file)
 	if err != nil && ctx.Err() != nil {
 		// The error is a consequence of stopping.

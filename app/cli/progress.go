@@ -27,9 +27,9 @@ func (p progressLine) visible() bool { return p.out != nil }
 // Show draws the line anew.
 func (p progressLine) Show(format string, args ...any) {
 	if p.visible() {
-		fmt.Fprintf(p.out, "\r"+format, args...)
+		fmt.Fprintf(p.out, "\r"+format+"\x1b[K", args...)
 	}
 }
 
 // Clear erases the line.
-func (p progressLine) Clear() { p.Show("\x1b[K") }
+func (p progressLine) Clear() { p.Show("") }

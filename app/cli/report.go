@@ -5,35 +5,70 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
 // report prints the progress, the bad lines and the summary of an import. It
-// implements importer.Report.
+// implements importer.Report. Safe for concurrent use.
 type report struct {
 	out, err io.Writer
 	line     progressLine
 	start    time.Time
-	shown    time.Time // when the progress was last drawn
 
-	lines, bad int
-	counts     []string // of the summary
+	mu     sync.Mutex
+	shown  time.Time // when the progress was last printed
+	counts []string  // of the summary
+	// read counts lines with content, done those of them that are stored, and bad those
+	// that are reported.
+	read, done, bad int
 }
 
-// progressEvery is how often the progress line is drawn on a terminal.
-const progressEvery = 100 * time.Millisecond
+const (
+	// drawEvery is how often the progress is drawn on a terminal.
+	drawEvery = 100 * time.Millisecond
+	// printEvery is how often it is printed as a line otherwise.
+	printEvery = 10 * time.Second
+)
 
-// Line counts a line and draws the progress.
+func newReport(out, err io.Writer) *report {
+	now := time.Now()
+	return &report{out: out, err: err, line: newProgressLine(err), start: now, shown: now}
+}
+
+// Line counts a line that was read.
 func (r *report) Line() {
-	r.lines++
-	if r.line.visible() && time.Since(r.shown) >= progressEvery {
-		r.shown = time.Now()
-		r.line.Show("%d lines, %d bad", r.lines, r.bad)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.read++
+	r.progress(time.Now())
+}
+
+// Done counts lines that are stored.
+func (r *report) Done(lines int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done += lines
+	r.progress(time.Now())
+}
+
+// progress shows the progress, if it is time to.
+func (r *report) progress(now time.Time) {
+	every, show := printEvery, func(format string, args ...any) { fmt.Fprintf(r.err, format+"\n", args...) }
+	if r.line.visible() {
+		every, show = drawEvery, r.line.Show
 	}
+	if now.Sub(r.shown) < every {
+		return
+	}
+	r.shown = now
+	show("%d lines read, %d imported, %d bad, %.0f a second", r.read, r.done, r.bad, float64(r.done)/now.Sub(r.start).Seconds())
 }
 
 // BadLine counts and prints a bad line. It fails only if it can't print.
 func (r *report) BadLine(number int, reason error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.bad++
 	r.line.Clear()
 	_, err := fmt.Fprintf(r.err, "line %d: %s\n", number, publicMessage(reason))
@@ -46,12 +81,14 @@ func (r *report) add(n int, label string) { r.counts = append(r.counts, strconv.
 // finish prints the summary, unless err ended the import. If there were bad lines,
 // it returns an error, although the other lines were imported.
 func (r *report) finish(err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.line.Clear()
 	if err != nil {
-		return fmt.Errorf("after %d lines: %w", r.lines, err)
+		return fmt.Errorf("after %d lines: %w", r.done, err)
 	}
 	r.add(r.bad, "bad lines")
-	fmt.Fprintf(r.out, "%d lines, %s, in %v\n", r.lines, strings.Join(r.counts, ", "), time.Since(r.start).Round(time.Millisecond))
+	fmt.Fprintf(r.out, "%d lines, %s, in %v\n", r.read, strings.Join(r.counts, ", "), time.Since(r.start).Round(time.Millisecond))
 	if r.bad > 0 {
 		return fmt.Errorf("%d bad lines were skipped; the others were imported", r.bad)
 	}

@@ -20,9 +20,7 @@ const (
 	// peopleWithPast is how many people have steps of days that are closed: the
 	// first ones, among them those whom the page offers.
 	peopleWithPast = 2000
-	// edgeBatch is how many friendships are stored at once: more than in an
-	// import, because the embedded Redis is slow at each user's marks, and nobody
-	// waits for the users' rows.
+	// edgeBatch is how many friendships are stored at once.
 	edgeBatch = 5000
 )
 
@@ -60,7 +58,11 @@ func (p *people) storeFriends(ctx context.Context, a *app.App, progress Progress
 			return err
 		}
 		progress.Show("moving in: %d of %d friendships", done, len(p.edges))
-		_, rejected, err := a.Friends.Import(ctx, chunk)
+		edges, err := a.Friends.Resolve(ctx, chunk)
+		if err != nil {
+			return err
+		}
+		_, rejected, err := a.Friends.Import(ctx, edges)
 		if err != nil {
 			return err
 		}

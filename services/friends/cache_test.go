@@ -141,15 +141,7 @@ func TestAChangeOfUnknownOutcome(t *testing.T) {
 	if err := service.Replace(ctx, 1, []models.RowID{2}); err != nil {
 		t.Fatal(err)
 	}
-	// A commit that fails is, to the service, one whose outcome it does not know.
-	for _, statement := range []string{
-		`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'at the commit'; END $$`,
-		`CREATE CONSTRAINT TRIGGER fail AFTER INSERT ON friendships DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fail()`,
-	} {
-		if err := env.Gorm.Exec(statement).Error; err != nil {
-			t.Fatal(err)
-		}
-	}
+	failCommits(t, env)
 	if err := service.Replace(ctx, 1, []models.RowID{3}); models.CodeOf(err) != models.CodeUnavailable {
 		t.Fatalf("a commit of unknown outcome: %v", err)
 	}
@@ -164,5 +156,19 @@ func TestAChangeOfUnknownOutcome(t *testing.T) {
 	}
 	if n := env.Redis.Exists(ctx, env.Keys.Set(keys.Friends, 2)).Val(); n != 0 {
 		t.Error("a set was stored")
+	}
+}
+
+// failCommits makes commits fail that add friendships. A commit that fails is, to the
+// service, one whose outcome it does not know.
+func failCommits(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	for _, statement := range []string{
+		`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'at the commit'; END $$`,
+		`CREATE CONSTRAINT TRIGGER fail AFTER INSERT ON friendships DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fail()`,
+	} {
+		if err := env.Gorm.Exec(statement).Error; err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -45,6 +45,8 @@ type Directory interface {
 	Find(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
 	// Ensure is like Find, and creates those users that do not exist.
 	Ensure(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
+	// EnsureMany is Ensure for very many users.
+	EnsureMany(ctx context.Context, users []models.UserID) ([]models.RowID, error)
 }
 
 // New returns a service, which caches friend sets in the given store.
@@ -97,10 +99,17 @@ func (s *Service) find(ctx context.Context, user models.UserID) (models.RowID, e
 // client that has seen it fail.
 // It continues if the client disconnects, because half a change is of no use.
 func (s *Service) change(ctx context.Context, fn func(*tx) error) error {
+	return s.run(ctx, s.sets.NewChange(), s.store.transact, fn)
+}
+
+// run is change with a given change of the cached sets and kind of transaction.
+func (s *Service) run(
+	ctx context.Context, change *cache.Change[models.RowID], transact func(context.Context, func(*tx) error) error,
+	fn func(*tx) error,
+) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cache.ChangeTimeout)
 	defer cancel()
-	change := s.sets.NewChange()
-	err := s.store.transact(ctx, func(t *tx) error {
+	err := transact(ctx, func(t *tx) error {
 		if err := fn(t); err != nil {
 			return err
 		}

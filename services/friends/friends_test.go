@@ -67,7 +67,11 @@ func (s numbered) Import(ctx context.Context, edges []models.Edge) (int, []frien
 	for i, e := range edges {
 		list[i] = friends.Edge{A: testenv.ID(e.A), B: testenv.ID(e.B)}
 	}
-	return s.Service.Import(ctx, list)
+	rows, err := s.Resolve(ctx, list)
+	if err != nil {
+		return 0, nil, err
+	}
+	return s.Service.Import(ctx, rows)
 }
 
 // exist creates users.

@@ -1,13 +1,16 @@
 package friends
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"stepboard/models"
 )
+
+// Edge is a friendship between two users, in either order.
+type Edge struct{ A, B models.UserID }
 
 // Rejected is an edge that could not be imported.
 type Rejected struct {
@@ -16,108 +19,147 @@ type Rejected struct {
 	Err   error
 }
 
-// Import adds friendships, and the users that they need. Edges that exist, in
-// either direction, stay as they are. Invalid edges, and those of users with
-// too many friends, are skipped and returned. added is the number of new
-// friendships. A few statements for a few thousand edges.
-func (s *Service) Import(ctx context.Context, edges []Edge) (added int, rejected []Rejected, err error) {
-	var users []models.UserID
+// Resolve returns the edges by the rows of their users, and creates the users that do
+// not exist. An edge between a user and the same user creates nobody, and becomes the
+// zero edge. A few statements, however many edges.
+func (s *Service) Resolve(ctx context.Context, edges []Edge) ([]models.Edge, error) {
+	users := make([]models.UserID, 0, 2*len(edges))
+	for _, e := range edges {
+		if e.A != e.B {
+			users = append(users, e.A, e.B)
+		}
+	}
+	rows, err := s.directory.EnsureMany(ctx, users)
+	if err != nil {
+		return nil, fmt.Errorf("import friends: %w", err)
+	}
+	resolved := make([]models.Edge, len(edges))
+	for i, e := range edges {
+		if e.A != e.B {
+			resolved[i] = models.Edge{A: rows[0], B: rows[1]}
+			rows = rows[2:]
+		}
+	}
+	return resolved, nil
+}
+
+// Import adds friendships between users that exist, as if they were added one after
+// another. Edges that exist, in either direction, stay as they are. Edges between a user
+// and the same user, and those of users with too many friends, are skipped and returned,
+// in order. added is the number of new friendships. One transaction with a few
+// statements, which locks all the users.
+func (s *Service) Import(ctx context.Context, edges []models.Edge) (added int, rejected []Rejected, err error) {
+	pairs := distinct(edges)
+	if len(pairs) > 0 {
+		err = s.run(ctx, s.sets.NewBulkChange(), s.store.transactOnConn, func(t *tx) error {
+			t.changed = usersOf(pairs)
+			added, rejected, err = t.importEdges(edges, pairs)
+			return err
+		})
+		if err != nil {
+			return 0, nil, fmt.Errorf("import friends: %w", err)
+		}
+	}
 	for i, e := range edges {
 		if e.A == e.B {
-			rejected = append(rejected, Rejected{i, models.Errorf(models.CodeValidationFailed, "nobody can be a friend of oneself")})
-			continue
+			err := models.Errorf(models.CodeValidationFailed, "nobody can be a friend of oneself")
+			rejected = append(rejected, Rejected{i, err})
 		}
-		users = append(users, e.A, e.B)
 	}
-	if len(users) == 0 {
-		return 0, rejected, nil
-	}
-	rowOf, err := s.ensureAll(ctx, users)
-	if err != nil {
-		return 0, nil, fmt.Errorf("import friends: %w", err)
-	}
-	rows := slices.Sorted(maps.Values(rowOf))
-	edgesOf := make([]models.Edge, len(edges))
-	for i, e := range edges {
-		edgesOf[i] = models.Edge{A: rowOf[e.A], B: rowOf[e.B]} // 0 and 0 for a rejected one
-	}
-	err = s.change(ctx, func(t *tx) error {
-		locked, err := t.lock(rows)
-		if err != nil {
-			return err
-		}
-		var full []Rejected
-		t.changed = rows
-		added, full, err = t.importEdges(edgesOf, locked)
-		rejected = append(rejected, full...)
-		return err
-	})
-	if err != nil {
-		return 0, nil, fmt.Errorf("import friends: %w", err)
-	}
+	slices.SortFunc(rejected, func(a, b Rejected) int { return cmp.Compare(a.Index, b.Index) })
 	return added, rejected, nil
 }
 
-// Edge is a friendship between two users, in either order.
-type Edge struct{ A, B models.UserID }
+// ordered returns the edge with the lower row first.
+func ordered(e models.Edge) models.Edge { return models.Edge{A: min(e.A, e.B), B: max(e.A, e.B)} }
 
-// ensureAll returns the rows of users, some of which may be named several times. It
-// creates those that do not exist.
-func (s *Service) ensureAll(ctx context.Context, users []models.UserID) (map[models.UserID]models.RowID, error) {
-	slices.Sort(users)
-	users = slices.Compact(users)
-	rows, err := s.directory.Ensure(ctx, users...)
+// distinct returns each edge between two users once, the lower row first, ascending.
+func distinct(edges []models.Edge) []models.Edge {
+	pairs := make([]models.Edge, 0, len(edges))
+	for _, e := range edges {
+		if e.A != e.B {
+			pairs = append(pairs, ordered(e))
+		}
+	}
+	slices.SortFunc(pairs, func(a, b models.Edge) int { return cmp.Or(cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B)) })
+	return slices.Compact(pairs)
+}
+
+func usersOf(pairs []models.Edge) []models.RowID {
+	users := make([]models.RowID, 0, 2*len(pairs))
+	for _, pair := range pairs {
+		users = append(users, pair.A, pair.B)
+	}
+	return users
+}
+
+// importEdges adds the edges; pairs holds each of them once. The staging tables have, one
+// after another: all pairs; the new ones; those that no limit excludes.
+func (t *tx) importEdges(edges, pairs []models.Edge) (added int, full []Rejected, err error) {
+	if err := t.stage(pairs); err != nil {
+		return 0, nil, err
+	}
+	above, err := t.lockStaged()
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := t.unstageExisting(); err != nil {
+		return 0, nil, err
+	}
+	if above {
+		if full, err = t.unstageFull(edges); err != nil {
+			return 0, nil, err
+		}
+	}
+	added, err = t.befriendStaged()
+	return added, full, err
+}
+
+// unstageFull removes the staged pairs that would give a user too many friends, and
+// returns their edges.
+func (t *tx) unstageFull(edges []models.Edge) ([]Rejected, error) {
+	users, err := t.stagedAboveLimit()
+	if err != nil || len(users) == 0 {
+		return nil, err
+	}
+	pairs, err := t.unstageOf(users)
 	if err != nil {
 		return nil, err
 	}
-	rowOf := make(map[models.UserID]models.RowID, len(users))
-	for i, user := range users {
-		rowOf[user] = rows[i]
+	accepted, rejected := applyLimit(edges, pairs, users)
+	if err := t.restage(accepted); err != nil {
+		return nil, err
 	}
-	return rowOf, nil
+	return rejected, t.countGains()
 }
 
-// importEdges adds the edges of users that stay below the limit in bulk, and
-// the others one by one.
-func (t *tx) importEdges(edges []models.Edge, locked map[models.RowID]lockedUser) (added int, full []Rejected, err error) {
-	most := make(map[models.RowID]int, len(locked))
-	for row, user := range locked {
-		most[row] = user.friends
+// applyLimit adds edges one after another, as long as their users have room, and returns
+// the pairs that were added and the edges that were not. pairs are the new friendships
+// of the given users; other edges are not looked at.
+func applyLimit(
+	edges, pairs []models.Edge, users map[models.RowID]lockedUser,
+) (accepted []models.Edge, rejected []Rejected) {
+	added := make(map[models.Edge]bool, len(pairs)) // false for a new pair that is not added yet
+	for _, pair := range pairs {
+		added[pair] = false
 	}
-	for _, e := range edges {
-		most[e.A]++
-		most[e.B]++
-	}
-	var bulk []models.Edge
 	for i, e := range edges {
-		if e.A == e.B {
+		done, isNew := added[ordered(e)]
+		if done || !isNew {
 			continue
 		}
-		if most[e.A] <= models.MaxFriends && most[e.B] <= models.MaxFriends {
-			bulk = append(bulk, e)
+		if err := checkLimit(users, e.A, e.B); err != nil {
+			rejected = append(rejected, Rejected{i, err})
 			continue
-		}
-		already, err := t.areFriends(e.A, e.B)
-		if err != nil {
-			return 0, nil, err
-		}
-		if already {
-			continue
-		}
-		if err := checkLimit(locked, e.A, e.B); err != nil {
-			full = append(full, Rejected{i, err})
-			continue
-		}
-		if _, err := t.befriend([]models.Edge{e}); err != nil {
-			return 0, nil, err
 		}
 		for _, row := range [...]models.RowID{e.A, e.B} {
-			user := locked[row]
-			user.friends++
-			locked[row] = user
+			if user, ok := users[row]; ok {
+				user.friends++
+				users[row] = user
+			}
 		}
-		added++
+		added[ordered(e)] = true
+		accepted = append(accepted, ordered(e))
 	}
-	n, err := t.befriend(bulk)
-	return added + n, full, err
+	return accepted, rejected
 }

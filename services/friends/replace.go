@@ -80,8 +80,7 @@ func (t *tx) replace(user models.RowID, had, wanted []models.RowID) error {
 	for i, id := range gained {
 		edges[i] = models.Edge{A: user, B: id}
 	}
-	_, err = t.befriend(edges)
-	return err
+	return t.befriend(edges)
 }
 
 // difference returns the elements of a that are not in b. Both are ascending.

@@ -103,8 +103,7 @@ func (s *Service) request(ctx context.Context, from, to models.RowID) (status St
 		created = true
 		if requests.received {
 			status = StatusFriends
-			_, err := t.befriend([]models.Edge{{A: from, B: to}})
-			return err
+			return t.befriend([]models.Edge{{A: from, B: to}})
 		}
 		status = StatusPending
 		if err := s.countRequest(t, from, locked[from]); err != nil {
@@ -180,8 +179,7 @@ func (s *Service) Accept(ctx context.Context, accepting, asking models.UserID) e
 		if err := checkLimit(locked, user, other); err != nil {
 			return err
 		}
-		_, err = t.befriend([]models.Edge{{A: user, B: other}})
-		return err
+		return t.befriend([]models.Edge{{A: user, B: other}})
 	})
 }
 

@@ -2,6 +2,7 @@ package friends
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -77,6 +78,8 @@ func (s *Store) transact(ctx context.Context, fn func(*tx) error) error {
 // tx is one change in its transaction.
 type tx struct {
 	db *gorm.DB
+	// conn is the connection of the transaction, set by transactOnConn.
+	conn *sql.Conn
 	// changed lists the users whose friend lists have changed so far, or were found
 	// to have been changed before.
 	changed []models.RowID
@@ -125,9 +128,8 @@ func (t *tx) areFriends(a, b models.RowID) (bool, error) {
 }
 
 // befriend stores both sides of the friendships that are new, and counts them
-// for their users, who are locked. It removes the requests between them, and
-// returns how many friendships were new.
-func (t *tx) befriend(edges []models.Edge) (added int, err error) {
+// for their users, who are locked. It removes the requests between them.
+func (t *tx) befriend(edges []models.Edge) error {
 	var all []models.RowID
 	for chunk := range slices.Chunk(edges, insertRows/2) {
 		rows := make([]string, 0, 2*len(chunk))
@@ -141,15 +143,15 @@ func (t *tx) befriend(edges []models.Edge) (added int, err error) {
 		err := t.db.Raw(`INSERT INTO friendships (user_id, friend_id, created_at) VALUES `+strings.Join(rows, ",")+`
 			ON CONFLICT DO NOTHING RETURNING user_id`, args...).Scan(&gained).Error
 		if err != nil {
-			return 0, fmt.Errorf("store friendships: %w", err)
+			return fmt.Errorf("store friendships: %w", err)
 		}
 		all = append(all, gained...)
 	}
 	t.changed = append(t.changed, all...)
 	if err := t.addToCounts(all, +1); err != nil {
-		return 0, err
+		return err
 	}
-	return len(all) / 2, t.removeAnsweredRequests(all)
+	return t.removeAnsweredRequests(all)
 }
 
 // unfriend removes both sides of the friendships between a user and the others,

@@ -22,7 +22,7 @@ func TestReadersRacingWriters(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	replicas := []numbered{newService(t, env), newService(t, env)}
-	const user, changes = models.RowID(1), 300
+	const user, changes = models.RowID(1), 200
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
 	for i := range 6 {
@@ -45,7 +45,10 @@ func TestReadersRacingWriters(t *testing.T) {
 	}
 	for n := range changes {
 		friend := models.RowID(100 + n)
-		if err := replicas[n%2].Replace(t.Context(), user, []models.RowID{friend}); err != nil {
+		if err := replicas[n%2].Replace(t.Context(), user, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := replicas[n%2].Import(t.Context(), []models.Edge{{A: user, B: friend}}); err != nil {
 			t.Fatal(err)
 		}
 		for range 3 {

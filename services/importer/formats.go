@@ -42,7 +42,7 @@ func (d daily) read(ctx context.Context, fields []string, line int) error {
 	if err != nil {
 		return d.report.BadLine(line, err)
 	}
-	return d.raise(ctx, total{user: user, date: date, score: steps, line: line})
+	return d.raise(ctx, total{user: user, date: date, score: steps, line: line, lines: 1})
 }
 
 func (daily) finish(context.Context) error { return nil }
@@ -66,7 +66,7 @@ type dayTotal struct {
 	// rose is the end of the last hour with steps. first is the end of the first
 	// hour in the file, when a total of 0 was reached.
 	rose, first time.Time
-	line        int // the last one of the day
+	line, lines int // the last one of the day, and how many it has
 }
 
 func (h *hourly) read(ctx context.Context, fields []string, line int) error {
@@ -87,6 +87,7 @@ func (h *hourly) read(ctx context.Context, fields []string, line int) error {
 	}
 	day.score += steps
 	day.line = line
+	day.lines++
 	if end.Before(day.first) {
 		day.first = end
 	}
@@ -105,7 +106,9 @@ func (h *hourly) finish(ctx context.Context) error {
 		if day.score == 0 {
 			reachedAt = day.first
 		}
-		totals = append(totals, total{user: key.user, date: key.date, score: day.score, reachedAt: reachedAt, line: day.line})
+		totals = append(totals, total{
+			user: key.user, date: key.date, score: day.score, reachedAt: reachedAt, line: day.line, lines: day.lines,
+		})
 	}
 	slices.SortFunc(totals, func(a, b total) int { return a.line - b.line })
 	for _, t := range totals {

@@ -7,68 +7,107 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"stepboard/models"
 	"stepboard/services/friends"
 )
 
-// friendshipBatch is how many friendships one transaction adds.
-const friendshipBatch = 2000
-
 // friendsImport stores the friendships of one file.
 type friendsImport struct {
-	friends Friends
+	service *Service
 	report  Report
-	edges   []friends.Edge
-	lines   []int // the line number of each edge
+	pace    *pace
+	edges   []friends.Edge // of the next chunk
+	lines   []int          // the line number of each edge
 	added   int
+}
+
+// friendsChunk is a number of friendships that are stored together.
+type friendsChunk struct {
+	edges []models.Edge
+	lines []int
+	// took is how long it took to look up and create the users.
+	took time.Duration
 }
 
 // ImportFriends reads two user ids a line and stores the friendships. An offset other
 // than 0 is added to the ids, which are numbers then. Blank lines, and comments, which
-// begin with "# ", are skipped. added
-// counts the friendships that did not exist before. After an error, or when ctx
-// ends, batches that are stored remain.
-func (s *Service) ImportFriends(ctx context.Context, in io.Reader, offset int64, report Report) (added int, err error) {
-	f := &friendsImport{friends: s.Friends, report: report}
-	err = EachLine(ctx, in, func(number int, line string) error {
+// begin with "# ", are skipped. added counts the friendships that did not exist before.
+// After an error, or when ctx ends, chunks that are stored remain; a chunk that is being
+// stored when ctx ends is completed.
+func (s *Service) ImportFriends(ctx context.Context, in io.Reader, o FriendsOptions, report Report) (added int, err error) {
+	f := &friendsImport{service: s, report: report, pace: newPace(o.Gently)}
+	err = inChunks(ctx, in, o.Gently, func(ctx context.Context, pass func(friendsChunk) error) error {
+		return f.read(ctx, in, o.Offset, pass)
+	}, f.store)
+	return f.added, err
+}
+
+// FriendsOptions holds the options of ImportFriends.
+type FriendsOptions struct {
+	// Offset, if it is not 0, is added to the user ids.
+	Offset int64
+	// Gently halves the rate, in favor of everything else that uses the stores.
+	Gently bool
+}
+
+// read reads the file and passes on the friendships.
+func (f *friendsImport) read(ctx context.Context, in io.Reader, offset int64, pass func(friendsChunk) error) error {
+	err := EachLine(ctx, in, func(number int, line string) error {
 		if line == "" || IsComment(line) {
 			return nil
 		}
-		report.Line()
+		f.report.Line()
 		edge, err := ParseEdge(line, offset)
 		if err != nil {
-			return report.BadLine(number, err)
+			return f.report.BadLine(number, err)
 		}
 		f.edges, f.lines = append(f.edges, edge), append(f.lines, number)
-		if len(f.edges) == friendshipBatch {
-			return f.flush(ctx)
+		if len(f.edges) < f.pace.size() {
+			return nil
 		}
-		return nil
+		return f.flush(ctx, pass)
 	})
 	if err != nil {
-		return f.added, err
+		return err
 	}
-	return f.added, f.flush(ctx)
+	return f.flush(ctx, pass)
 }
 
-// flush stores the batch and reports the lines that are rejected.
-func (f *friendsImport) flush(ctx context.Context) error {
-	// A batch can't be stopped once it has begun.
+// flush passes on the chunk that was read, with the rows of its users.
+func (f *friendsImport) flush(ctx context.Context, pass func(friendsChunk) error) error {
+	if err := ctx.Err(); err != nil || len(f.edges) == 0 {
+		return err
+	}
+	start := time.Now()
+	rows, err := f.service.Friends.Resolve(ctx, f.edges)
+	if err != nil {
+		return err
+	}
+	chunk := friendsChunk{edges: rows, lines: f.lines, took: time.Since(start)}
+	f.edges, f.lines = f.edges[:0], nil
+	return pass(chunk)
+}
+
+// store stores a chunk and reports the lines that are rejected.
+func (f *friendsImport) store(ctx context.Context, c friendsChunk) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	added, rejected, err := f.friends.Import(ctx, f.edges)
+	start := time.Now()
+	added, rejected, err := f.service.Friends.Import(ctx, c.edges)
 	if err != nil {
 		return err
 	}
 	f.added += added
 	for _, r := range rejected {
-		if err := f.report.BadLine(f.lines[r.Index], r.Err); err != nil {
+		if err := f.report.BadLine(c.lines[r.Index], r.Err); err != nil {
 			return err
 		}
 	}
-	f.edges, f.lines = f.edges[:0], f.lines[:0]
+	f.report.Done(len(c.edges))
+	f.pace.stored(ctx, c.took+time.Since(start))
 	return nil
 }
 

@@ -21,14 +21,17 @@ const maxLine = 1 << 20
 
 // Friends stores friendships. Implemented by friends.Service.
 type Friends interface {
-	Import(ctx context.Context, edges []friends.Edge) (added int, rejected []friends.Rejected, err error)
+	// Resolve returns edges by the rows of their users, and creates those users that do
+	// not exist.
+	Resolve(ctx context.Context, edges []friends.Edge) ([]models.Edge, error)
+	Import(ctx context.Context, edges []models.Edge) (added int, rejected []friends.Rejected, err error)
 }
 
 // Directory maps users to their rows. Implemented by directory.Service.
 type Directory interface {
-	// Ensure returns the row of each user, by position, and creates those users that
+	// EnsureMany returns the row of each user, by position, and creates those users that
 	// do not exist.
-	Ensure(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
+	EnsureMany(ctx context.Context, users []models.UserID) ([]models.RowID, error)
 }
 
 // Buckets finds the buckets of days. Implemented by catalog.Buckets.
@@ -41,10 +44,12 @@ type Archive interface {
 	Archive(ctx context.Context, b *models.Bucket, progress func(moved int64)) (models.ArchiveRun, error)
 }
 
-// Report receives the progress of an import.
+// Report receives the progress of an import. It must be safe for concurrent use.
 type Report interface {
-	// Line counts a line with content.
+	// Line counts a line with content that was read.
 	Line()
+	// Done counts lines that were read well and are stored now.
+	Done(lines int)
 	// BadLine reports a line that is not imported. Its error ends the import.
 	BadLine(number int, reason error) error
 }

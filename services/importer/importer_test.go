@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,7 +24,10 @@ import (
 // fakeStores records what an import stores. Its errors, if set, are returned
 // instead.
 type fakeStores struct {
+	mu         sync.Mutex // of users and the raised totals
 	edges      []friends.Edge
+	imports    func() // called by each Import; may be nil
+	importErr  error
 	users      []models.UserID // by row from 1, in the order of their creation
 	hot, cold  []string        // "user score reached-at" of each raise
 	archived   []models.Date
@@ -30,19 +35,38 @@ type fakeStores struct {
 	raiseErr   error
 }
 
-func (f *fakeStores) Import(_ context.Context, edges []friends.Edge) (int, []friends.Rejected, error) {
+func (f *fakeStores) Resolve(ctx context.Context, edges []friends.Edge) ([]models.Edge, error) {
+	resolved := make([]models.Edge, len(edges))
+	for i, e := range edges {
+		rows := testenv.Must(f.EnsureMany(ctx, []models.UserID{e.A, e.B}))
+		resolved[i] = models.Edge{A: rows[0], B: rows[1]}
+	}
+	return resolved, nil
+}
+
+func (f *fakeStores) Import(_ context.Context, edges []models.Edge) (int, []friends.Rejected, error) {
+	if f.imports != nil {
+		f.imports()
+	}
+	if f.importErr != nil {
+		return 0, nil, f.importErr
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	var rejected []friends.Rejected
 	for i, e := range edges {
 		if e.A == e.B {
 			rejected = append(rejected, friends.Rejected{Index: i, Err: models.Errorf(models.CodeValidationFailed, "oneself")})
 			continue
 		}
-		f.edges = append(f.edges, e)
+		f.edges = append(f.edges, friends.Edge{A: f.users[e.A-1], B: f.users[e.B-1]})
 	}
 	return len(edges) - len(rejected), rejected, nil
 }
 
-func (f *fakeStores) Ensure(_ context.Context, users ...models.UserID) ([]models.RowID, error) {
+func (f *fakeStores) EnsureMany(_ context.Context, users []models.UserID) ([]models.RowID, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	rows := make([]models.RowID, len(users))
 	for i, user := range users {
 		if !slices.Contains(f.users, user) {
@@ -60,6 +84,8 @@ func (f *fakeStores) Archive(_ context.Context, b *models.Bucket, _ func(int64))
 
 func (f *fakeStores) raise(list *[]string) func(context.Context, []models.Raise) []error {
 	return func(_ context.Context, raises []models.Raise) []error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		if f.raiseErr != nil && len(raises) > 0 {
 			return slices.Repeat([]error{f.raiseErr}, len(raises))
 		}
@@ -73,13 +99,26 @@ func (f *fakeStores) raise(list *[]string) func(context.Context, []models.Raise)
 
 // report records the numbers of bad lines.
 type report struct {
-	lines int
-	bad   []int
+	mu          sync.Mutex
+	lines, done int
+	bad         []int
 }
 
-func (r *report) Line() { r.lines++ }
+func (r *report) Line() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines++
+}
+
+func (r *report) Done(lines int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done += lines
+}
 
 func (r *report) BadLine(number int, _ error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.bad = append(r.bad, number)
 	return nil
 }
@@ -115,7 +154,7 @@ func TestImportFriends(t *testing.T) {
 	f := newFixture(t)
 	text := "\ufeff# a comment\n\n0 1\n1\t2\n2,3\n4 4\n5\n5 6 7\na 6\n-2 6\n9223372036854775807 6\n"
 	var r report
-	added, err := f.ImportFriends(t.Context(), strings.NewReader(text), 1, &r)
+	added, err := f.ImportFriends(t.Context(), strings.NewReader(text), importer.FriendsOptions{Offset: 1}, &r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +163,7 @@ func TestImportFriends(t *testing.T) {
 		t.Errorf("%d added: %v, want %v", added, f.stores.edges, want)
 	}
 	slices.Sort(r.bad) // rejected edges are reported with their batch
-	if r.lines != 9 || !slices.Equal(r.bad, []int{6, 7, 8, 9, 10, 11}) {
+	if r.lines != 9 || r.done != 4 || !slices.Equal(r.bad, []int{6, 7, 8, 9, 10, 11}) {
 		t.Errorf("%d lines, bad ones %v", r.lines, r.bad)
 	}
 }
@@ -138,7 +177,7 @@ func TestImportFriendsWithAnyID(t *testing.T) {
 		"a b c", `"a" b`, `"a b",c`, "é,f", ". a", ",a", strings.Repeat("x", 129) + " a",
 	}
 	var r report
-	added, err := f.ImportFriends(t.Context(), strings.NewReader(strings.Join(lines, "\n")), 0, &r)
+	added, err := f.ImportFriends(t.Context(), strings.NewReader(strings.Join(lines, "\n")), importer.FriendsOptions{}, &r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,14 +201,14 @@ func TestImportDailySteps(t *testing.T) {
 		"4,2026-11-21,1", "4,2026-11-19,100001", "4,2026-11-19", `"4,2026-11-19,1`, "a nn,2026-11-19,1",
 	}, "\r\n")
 	var r report
-	result, err := f.ImportSteps(t.Context(), strings.NewReader(text), f.board, &r)
+	result, err := f.ImportSteps(t.Context(), strings.NewReader(text), f.board, false, &r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := (importer.StepsResult{Raised: 3, Archived: 1}); result != want {
 		t.Errorf("%+v, want %+v", result, want)
 	}
-	if r.lines != 8 || !slices.Equal(r.bad, []int{6, 7, 8, 9, 10}) {
+	if r.lines != 8 || r.done != 3 || !slices.Equal(r.bad, []int{6, 7, 8, 9, 10}) {
 		t.Errorf("%d lines, bad ones %v", r.lines, r.bad)
 	}
 	hot := []string{"1 5000 2026-11-19T15:59:59.999Z", "2 700 2026-11-20T13:00:00.000Z"} // none later than now
@@ -194,11 +233,11 @@ func TestImportHourlySteps(t *testing.T) {
 		"2,2026-11-19 9:00,0", "2,2026-11-19 7:00,0", "3,2026-11-19 25:00,1", "4,2026-11-19 5:00,60000", "4,2026-11-19 6:00,60000",
 	}, "\n")
 	var r report
-	result, err := f.ImportSteps(t.Context(), strings.NewReader(text), f.board, &r)
+	result, err := f.ImportSteps(t.Context(), strings.NewReader(text), f.board, false, &r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if result.Raised != 2 || r.lines != 8 || !slices.Equal(r.bad, []int{7, 9}) {
+	if result.Raised != 2 || r.lines != 8 || r.done != 5 || !slices.Equal(r.bad, []int{7, 9}) {
 		t.Errorf("%+v of %d lines, bad ones %v", result, r.lines, r.bad)
 	}
 	if diff := cmp.Diff([]string{"1 350 2026-11-19T06:00:00.000Z", "2 0 2026-11-19T00:00:00.000Z"}, f.stores.hot); diff != "" {
@@ -210,20 +249,20 @@ func TestImportStepsFails(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for name, tt := range map[string]struct {
-		text   string
-		stores fakeStores
-		want   string
+		text                 string
+		raiseErr, archiveErr error
+		want                 string
 	}{
 		"an empty file":   {text: "\ufeff\n \n", want: "the file is empty: its first line must name the columns"},
 		"unknown columns": {text: "who,when,what\n", want: `the first line is "who,when,what"`},
-		"raising":         {text: "user_id,date,steps\n1,2026-11-19,5\n2,2026-11-19,5\n", stores: fakeStores{raiseErr: broken}, want: "2 of 2 totals were not raised: broken"},
-		"archiving":       {text: "user_id,date,steps\n1,2026-11-10,5\n", stores: fakeStores{archiveErr: broken}, want: "the totals are stored, and the next archival moves them: broken"},
+		"raising":         {text: "user_id,date,steps\n1,2026-11-19,5\n2,2026-11-19,5\n", raiseErr: broken, want: "2 of 2 totals were not raised: broken"},
+		"archiving":       {text: "user_id,date,steps\n1,2026-11-10,5\n", archiveErr: broken, want: "the totals are stored, and the next archival moves them: broken"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			f.stores.raiseErr, f.stores.archiveErr = tt.stores.raiseErr, tt.stores.archiveErr
-			_, err := f.ImportSteps(t.Context(), strings.NewReader(tt.text), f.board, &report{})
+			f.stores.raiseErr, f.stores.archiveErr = tt.raiseErr, tt.archiveErr
+			_, err := f.ImportSteps(t.Context(), strings.NewReader(tt.text), f.board, false, &report{})
 			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("error %v, want %s", err, tt.want)
 			}
@@ -236,7 +275,7 @@ func TestImportLeavesADayToTheNextRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.stores.archiveErr = models.Errorf(models.CodeArchiveRunning, "it runs")
-	result, err := f.ImportSteps(t.Context(), strings.NewReader("user_id,date,steps\n1,2026-11-10,5\n"), f.board, &report{})
+	result, err := f.ImportSteps(t.Context(), strings.NewReader("user_id,date,steps\n1,2026-11-10,5\n"), f.board, false, &report{})
 	if want := (importer.StepsResult{Raised: 1, Waiting: 1}); err != nil || result != want {
 		t.Errorf("%+v, %v, want %+v", result, err, want)
 	}
@@ -247,9 +286,51 @@ func TestImportIsStopped(t *testing.T) {
 	f := newFixture(t)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	added, err := f.ImportFriends(ctx, strings.NewReader("1 2\n"), 0, &report{})
+	added, err := f.ImportFriends(ctx, strings.NewReader("1 2\n"), importer.FriendsOptions{}, &report{})
 	if added != 0 || !errors.Is(err, context.Canceled) || f.stores.edges != nil {
 		t.Errorf("%d added, %v", added, err)
+	}
+}
+
+// edgeLines returns a file of n friendships.
+func edgeLines(n int) string {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, "%d %d\n", 2*i, 2*i+1)
+	}
+	return text.String()
+}
+
+// The chunk that is being stored when an import is stopped is completed, and its lines
+// count as done. The next one is not begun.
+func TestImportIsStoppedAfterAChunk(t *testing.T) {
+	t.Parallel()
+	for _, gently := range []bool{false, true} {
+		f := newFixture(t)
+		ctx, stop := context.WithCancel(t.Context())
+		f.stores.imports = stop
+		var r report
+		added, err := f.ImportFriends(ctx, strings.NewReader(edgeLines(10_000)), importer.FriendsOptions{Gently: gently}, &r)
+		if !errors.Is(err, context.Canceled) || added == 0 || added == 10_000 || r.done != added || len(f.stores.edges) != added {
+			t.Errorf("gently %v: %d added, %d done, %d stored, %v", gently, added, r.done, len(f.stores.edges), err)
+		}
+	}
+}
+
+// An error of the stores ends an import although more of the file is waited for.
+func TestImportFailsWhileItReads(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.stores.importErr = errors.New("broken")
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = in.Close(), out.Close() }()
+	go func() { _, _ = out.WriteString(edgeLines(3000)) }() // ends with the pipe
+	_, err = f.ImportFriends(t.Context(), in, importer.FriendsOptions{}, &report{})
+	if !errors.Is(err, f.stores.importErr) {
+		t.Errorf("error %v", err)
 	}
 }
 

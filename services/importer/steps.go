@@ -11,14 +11,20 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"stepboard/models"
 	"stepboard/services/catalog"
 	"stepboard/services/score"
 )
 
 const (
-	// raiseBatch is how many totals are raised together.
-	raiseBatch = 5000
+	// raiseBatch is how many totals one call raises, raiseGently that of a gentle import:
+	// Redis serves nobody else for about a microsecond for each. raiseCalls is the
+	// number of calls at a time.
+	raiseBatch  = 5000
+	raiseGently = 500
+	raiseCalls  = 4
 	// coldBatch is how many totals of cold days Redis holds at most before they
 	// are archived: about 100 MB.
 	coldBatch = 1_000_000
@@ -39,7 +45,8 @@ type total struct {
 	date      models.Date
 	score     int64
 	reachedAt time.Time // zero if the file has no times
-	line      int
+	line      int       // the last one of the day
+	lines     int       // how many the day has
 }
 
 // stepsImport stores the totals of one file.
@@ -48,15 +55,24 @@ type stepsImport struct {
 	board   *catalog.Board
 	report  Report
 	now     time.Time
+	pace    *pace
+	pass    func(*stepsChunk) error
+	next    *stepsChunk // the one that is being read
 	result  StepsResult
-
-	raises []models.Raise
-	users  []models.UserID // of the raises, by position
 
 	// cold holds the cold buckets that were raised since the last archival,
 	// coldRaised the number of their totals.
 	cold       map[*models.Bucket]bool
 	coldRaised int
+}
+
+// stepsChunk is a number of totals that are stored together.
+type stepsChunk struct {
+	raises []models.Raise
+	users  []models.UserID // of the raises, by position
+	lines  int
+	// took is how long it took to look up and create the users.
+	took time.Duration
 }
 
 // lineReader reads the data lines of one format.
@@ -69,17 +85,22 @@ type lineReader interface {
 
 // ImportSteps reads daily or hourly totals, as the file's header says, and
 // raises them on the board. Totals of hot days are raised where uploads are;
-// cold days are archived. Importing the same file again changes nothing. After
-// an error, or when ctx ends, what was raised remains.
-func (s *Service) ImportSteps(ctx context.Context, in io.Reader, board *catalog.Board, report Report) (StepsResult, error) {
+// cold days are archived. Importing the same file again changes nothing. A gentle import
+// takes twice as long, in favor of everything else that uses the stores. After
+// an error, or when ctx ends, what was raised remains; a chunk that is being stored when
+// ctx ends is completed.
+func (s *Service) ImportSteps(ctx context.Context, in io.Reader, board *catalog.Board, gently bool, report Report) (StepsResult, error) {
 	i := &stepsImport{
-		service: s, board: board, report: report, now: s.Clock(),
-		cold: make(map[*models.Bucket]bool),
+		service: s, board: board, report: report, now: s.Clock(), pace: newPace(gently),
+		next: &stepsChunk{}, cold: make(map[*models.Bucket]bool),
 	}
-	err := i.readFile(ctx, in)
-	if err == nil {
-		err = i.flush(ctx)
-	}
+	err := inChunks(ctx, in, gently, func(ctx context.Context, pass func(*stepsChunk) error) error {
+		i.pass = pass
+		if err := i.readFile(ctx, in); err != nil {
+			return err
+		}
+		return i.flush(ctx)
+	}, i.store)
 	if err == nil {
 		err = i.archive(ctx)
 	}
@@ -177,48 +198,88 @@ func (i *stepsImport) raise(ctx context.Context, t total) error {
 	if err != nil {
 		return i.report.BadLine(t.line, err)
 	}
-	i.raises = append(i.raises, models.Raise{Bucket: bucket, Entry: models.Entry{Composite: composite}})
-	i.users = append(i.users, t.user)
-	if bucket.Cold(i.now) {
-		i.cold[bucket] = true
-		i.coldRaised++
+	i.next.raises = append(i.next.raises, models.Raise{Bucket: bucket, Entry: models.Entry{Composite: composite}})
+	i.next.users = append(i.next.users, t.user)
+	i.next.lines += t.lines
+	if len(i.next.raises) < i.pace.size() {
+		return nil
 	}
-	if len(i.raises) == raiseBatch {
-		return i.flush(ctx)
-	}
-	return nil
+	return i.flush(ctx)
 }
 
-// flush stores the batch, and creates the users that do not exist.
+// flush passes on the chunk that was read, with the rows of its users. It creates those
+// that do not exist.
 func (i *stepsImport) flush(ctx context.Context) error {
-	if err := ctx.Err(); err != nil || len(i.raises) == 0 {
+	chunk := i.next
+	if err := ctx.Err(); err != nil || len(chunk.raises) == 0 {
 		return err
 	}
-	rows, err := i.service.Directory.Ensure(ctx, i.users...)
+	start := time.Now()
+	rows, err := i.service.Directory.EnsureMany(ctx, chunk.users)
 	if err != nil {
 		return err
 	}
+	for n := range chunk.raises {
+		chunk.raises[n].User = rows[n]
+	}
+	chunk.took = time.Since(start)
+	i.next = &stepsChunk{}
+	return i.pass(chunk)
+}
+
+// store stores a chunk.
+func (i *stepsImport) store(ctx context.Context, c *stepsChunk) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	start := time.Now()
 	var hot, cold []models.Raise
-	for n, r := range i.raises {
-		r.User = rows[n]
+	for _, r := range c.raises {
 		if r.Bucket.Cold(i.now) {
+			i.cold[r.Bucket] = true
 			cold = append(cold, r)
 		} else {
 			hot = append(hot, r)
 		}
 	}
-	if errs := i.service.RaiseCold(ctx, cold); errs != nil {
-		return notRaised(errs)
+	if err := i.raiseAll(ctx, i.service.RaiseCold, cold); err != nil {
+		return err
 	}
-	if errs := i.service.RaiseHot(ctx, hot); errs != nil {
-		return notRaised(errs)
+	if err := i.raiseAll(ctx, i.service.RaiseHot, hot); err != nil {
+		return err
 	}
-	i.result.Raised += len(i.raises)
-	i.raises, i.users = i.raises[:0], i.users[:0]
-	if i.coldRaised >= coldBatch {
-		return i.archive(ctx)
+	i.result.Raised += len(c.raises)
+	i.report.Done(c.lines)
+	i.pace.stored(ctx, c.took+time.Since(start))
+	if i.coldRaised += len(cold); i.coldRaised < coldBatch {
+		return nil
 	}
-	return nil
+	return i.archive(ctx)
+}
+
+// raiseAll raises totals by several calls at a time, one in a gentle import. It goes on
+// if ctx ends.
+func (i *stepsImport) raiseAll(
+	ctx context.Context, raise func(context.Context, []models.Raise) []error, raises []models.Raise,
+) error {
+	batch, calls := raiseBatch, raiseCalls
+	if i.pace.gently {
+		batch, calls = raiseGently, 1
+	}
+	g, ctx := errgroup.WithContext(context.WithoutCancel(ctx))
+	g.SetLimit(calls)
+	for part := range slices.Chunk(raises, batch) {
+		if ctx.Err() != nil {
+			break // a call has failed
+		}
+		g.Go(func() error {
+			if errs := raise(ctx, part); errs != nil {
+				return notRaised(errs)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
 }
 
 // archive archives the cold days that were raised, as the nightly job does with

@@ -1,0 +1,108 @@
+package importer
+
+import (
+	"context"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// chunkTime is how long it should take to store a chunk. The longer, the less each
+	// friendship costs, because each user is locked and counted once for each chunk.
+	// Friend changes of the chunk's users wait as long.
+	chunkTime = 2 * time.Second
+	// gentleChunkTime is chunkTime of a gentle import.
+	gentleChunkTime = 50 * time.Millisecond
+	// firstChunk is the number of lines of the first chunk, and minChunk and maxChunk
+	// bound that of the others.
+	firstChunk = 2_000
+	minChunk   = 500
+	maxChunk   = 300_000
+)
+
+// pace decides how many lines are stored at once, and how long a gentle import rests
+// between. Safe for concurrent use.
+type pace struct {
+	gently bool
+	lines  atomic.Int64
+}
+
+func newPace(gently bool) *pace {
+	p := &pace{gently: gently}
+	p.lines.Store(firstChunk)
+	return p
+}
+
+// size returns the number of lines of the next chunk.
+func (p *pace) size() int { return int(p.lines.Load()) }
+
+// stored notes how long a chunk took. A gentle import then rests for as long, or until
+// ctx ends.
+func (p *pace) stored(ctx context.Context, took time.Duration) {
+	target := chunkTime
+	if p.gently {
+		target = gentleChunkTime
+	}
+	p.lines.Store(nextSize(p.lines.Load(), took, target))
+	if !p.gently {
+		return
+	}
+	rest := time.NewTimer(took)
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+	case <-ctx.Done():
+	}
+}
+
+// nextSize returns the number of lines that would have taken the target time, but at
+// most four times and at least a quarter as many as now.
+func nextSize(lines int64, took, target time.Duration) int64 {
+	factor := min(max(target.Seconds()/max(took, 1).Seconds(), 0.25), 4)
+	return min(max(int64(float64(lines)*factor), minChunk), maxChunk)
+}
+
+// inChunks runs read, which passes chunks on, and stores them in their order. While one
+// chunk is stored the next is read, unless the import is gentle. If storing fails, or ctx
+// ends, reading ends, too: at the latest with a line that is being waited for, or at once
+// if in has a deadline.
+func inChunks[C any](
+	ctx context.Context, in io.Reader, gently bool,
+	read func(ctx context.Context, pass func(C) error) error, store func(context.Context, C) error,
+) error {
+	g, ctx := errgroup.WithContext(ctx)
+	defer context.AfterFunc(ctx, func() {
+		// Reading from a pipe or a terminal blocks until something arrives. A regular
+		// file supports no deadline and never blocks.
+		if file, ok := in.(interface{ SetReadDeadline(t time.Time) error }); ok {
+			_ = file.SetReadDeadline(time.Now())
+		}
+	})()
+	if gently {
+		return read(ctx, func(c C) error { return store(ctx, c) })
+	}
+	chunks := make(chan C)
+	g.Go(func() error {
+		defer close(chunks)
+		return read(ctx, func(c C) error {
+			select {
+			case chunks <- c:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	})
+	g.Go(func() error {
+		for c := range chunks {
+			if err := store(ctx, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return g.Wait()
+}

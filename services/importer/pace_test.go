@@ -1,0 +1,96 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestNextSize(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		lines  int64
+		took   time.Duration
+		target time.Duration
+		want   int64
+	}{
+		{2_000, 2 * time.Second, 2 * time.Second, 2_000},
+		{2_000, time.Second, 2 * time.Second, 4_000},
+		{2_000, time.Millisecond, 2 * time.Second, 8_000},
+		{2_000, 0, 2 * time.Second, 8_000},
+		{200_000, time.Second, 2 * time.Second, maxChunk},
+		{100_000, 4 * time.Second, 2 * time.Second, 50_000},
+		{100_000, time.Minute, 2 * time.Second, 25_000},
+		{600, time.Minute, 2 * time.Second, minChunk},
+	} {
+		if got := nextSize(tt.lines, tt.took, tt.target); got != tt.want {
+			t.Errorf("%d lines in %v: next %d, want %d", tt.lines, tt.took, got, tt.want)
+		}
+	}
+}
+
+// A gentle import rests as long as it works, unless it is stopped.
+func TestAGentleImportRests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, gently := range []bool{false, true} {
+			start := time.Now()
+			newPace(gently).stored(t.Context(), time.Minute)
+			if rested := time.Since(start); (rested == time.Minute) != gently || (rested == 0) == gently {
+				t.Errorf("gently %v: it rests for %v", gently, rested)
+			}
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		start := time.Now()
+		newPace(true).stored(ctx, time.Minute)
+		if rested := time.Since(start); rested != time.Second {
+			t.Errorf("stopped after a second it rests for %v", rested)
+		}
+	})
+}
+
+// While a chunk is stored the next one is read; a gentle import reads none meanwhile.
+func TestInChunks(t *testing.T) {
+	t.Parallel()
+	for _, gently := range []bool{false, true} {
+		var read, stored []int
+		reading := make(chan int, 10)
+		err := inChunks(t.Context(), nil, gently, func(_ context.Context, pass func(int) error) error {
+			for i := range 3 {
+				reading <- i
+				if err := pass(i); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, func(_ context.Context, c int) error {
+			if !gently && c < 2 {
+				for len(read) < c+2 {
+					read = append(read, <-reading)
+				}
+			}
+			if gently && len(reading) != c+1 {
+				t.Errorf("%d chunks were read when chunk %d is stored", len(reading), c)
+			}
+			stored = append(stored, c)
+			return nil
+		})
+		if err != nil || len(stored) != 3 || stored[0] != 0 || stored[1] != 1 || stored[2] != 2 {
+			t.Errorf("gently %v: stored %v, %v", gently, stored, err)
+		}
+		broken := errors.New("broken")
+		err = inChunks(t.Context(), nil, gently, func(_ context.Context, pass func(int) error) error {
+			for {
+				if err := pass(0); err != nil {
+					return err
+				}
+			}
+		}, func(context.Context, int) error { return broken })
+		if !errors.Is(err, broken) {
+			t.Errorf("gently %v: error %v", gently, err)
+		}
+	}
+}
