@@ -49,6 +49,16 @@ func follow(t testing.TB, store *board.Store, name string, shards int) *follower
 // reports whether nothing is missing.
 func (f *follower) read(t testing.TB, count int) bool {
 	t.Helper()
+	whole, err := f.tryRead(t, count)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return whole
+}
+
+// tryRead is read while servers may be away.
+func (f *follower) tryRead(t testing.TB, count int) (whole bool, err error) {
+	t.Helper()
 	for {
 		reads := make([]board.ChangeRead, len(f.last))
 		for shard, last := range f.last {
@@ -58,9 +68,9 @@ func (f *follower) read(t testing.TB, count int) bool {
 		for shard, page := range f.store.Changes(t.Context(), reads) {
 			switch {
 			case page.Err != nil:
-				t.Fatal(page.Err)
+				return false, page.Err
 			case page.Missing:
-				return false
+				return false, nil
 			case len(page.Changes) > count:
 				t.Fatalf("%d changes, and %d were asked for", len(page.Changes), count)
 			}
@@ -69,7 +79,7 @@ func (f *follower) read(t testing.TB, count int) bool {
 			f.apply(page.Changes)
 		}
 		if complete {
-			return true
+			return true, nil
 		}
 	}
 }
