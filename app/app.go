@@ -187,7 +187,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	}
 	a.Ranking = ranking.New(ranking.Options{
 		Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive, Friends: a.Friends,
-		Directory: a.Directory, Cursors: a.cursors, Clock: o.Clock,
+		Directory: a.Directory, Cursors: a.cursors, Clock: o.Clock, HistoryDays: o.Config.Friends.HistoryDays,
 	})
 	o.StreamLimits.PerAddress = o.Config.Limits.StreamsPerAddress
 	a.Streams = stream.New(a.Ranking, o.StreamLimits)

@@ -23,7 +23,7 @@ type Config struct {
 	Ingest    Ingest    `koanf:"ingest" doc:"How uploads reach the boards."`
 	Boards    []Board   `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"A list of boards, each with a name of its own."`
 	Directory Directory `koanf:"directory" doc:"The directory of users: user ids, nicknames and avatars."`
-	Friends   Friends   `koanf:"friends" doc:"Limits of friend requests."`
+	Friends   Friends   `koanf:"friends" doc:"Friend requests, and the past days that friends show each other."`
 	HotDays   int       `koanf:"hot_days" validate:"min=2,max=30" doc:"For how many days after its own a day stays in Redis, 2 to 30. On a board with more open_days it stays a day longer than it takes uploads. A change takes effect with the next day that is made."`
 	Archive   Archive   `koanf:"archive" doc:"Days that have left Redis are in Postgres."`
 	Ledger    Ledger    `koanf:"ledger" doc:"Increments of event and rolling boards are in Postgres, each with its event_id."`
@@ -170,10 +170,11 @@ type Traces struct {
 	Ratio float64 `koanf:"ratio" validate:"gt=0,max=1" doc:"Share of the calls that are traced, more than 0 and at most 1. The caller's traceparent does not count."`
 }
 
-// Friends holds the limits of friend requests.
+// Friends holds the limits of friend requests, and how far back friends see each other.
 type Friends struct {
 	MaxPending     int `koanf:"max_pending" validate:"min=1,max=10000" doc:"Most friend requests of a user that wait for an answer, 1 to 10000. Further ones get 429."`
 	RequestsPerDay int `koanf:"requests_per_day" validate:"min=1,max=10000" doc:"Most friend requests that a user may send in the 24 hours from the first of them on, 1 to 10000, withdrawn ones included. Further ones get 429."`
+	HistoryDays    int `koanf:"history_days" validate:"min=0,max=36500" doc:"For how many days before their friendship began friends see each other's archived scores, 0 to 36500. 0: none of these days. 36500: all of them. Days that are still in Redis are always shown."`
 }
 
 // Directory configures the directory of users.
@@ -194,7 +195,7 @@ func Default() Config {
 			Kafka: IngestKafka{Brokers: []string{}, Topic: "stepboard-updates", Group: "stepboard"},
 		},
 		Directory: Directory{Memory: 64 * MB},
-		Friends:   Friends{MaxPending: 200, RequestsPerDay: 50},
+		Friends:   Friends{MaxPending: 200, RequestsPerDay: 50, HistoryDays: 31},
 		Ledger:    Ledger{Retain: 400 * 24 * time.Hour},
 		Boards:    []Board{defaultBoard("steps")},
 		HotDays:   3,

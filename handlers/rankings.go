@@ -68,7 +68,8 @@ func rankingOf(r *models.Ranking, err error) (*rankingOutput, error) {
 var rankFriends = operation{
 	summary: "Rank oneself among one's friends",
 	description: "One page of the user and the user's friends, best first. Users without a score that day are not listed. " +
-		"The first page of a past day is `?date=2026-11-19&limit=50`; for the next one, add `&cursor=` with the page's next_cursor.",
+		"The first page of a past day is `?date=2026-11-19&limit=50`; for the next one, add `&cursor=` with the page's next_cursor. " +
+		"An archived day from long before a friendship does not list the friend (setting friends.history_days).",
 	errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict},
 }
 

@@ -344,6 +344,14 @@ func (m memoryFriends) IDs(_ context.Context, user models.RowID) ([]models.RowID
 	return ids, nil
 }
 
+func (m memoryFriends) IDsBefore(ctx context.Context, user models.RowID, _ time.Time) ([]models.RowID, error) {
+	return m.IDs(ctx, user)
+}
+
+func (m memoryFriends) Since(_ context.Context, user, other models.RowID) (time.Time, bool, error) {
+	return time.Time{}, slices.Contains(m[user][:], uint32(other)), nil
+}
+
 // request returns a request for a page of the given size, whose token is to be set.
 func (f *rankingBench) request(b *testing.B, limit int) *http.Request {
 	b.Helper()

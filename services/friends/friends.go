@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"stepboard/internal/keys"
 	"stepboard/models"
@@ -67,6 +68,27 @@ func (s *Service) IDs(ctx context.Context, user models.RowID) ([]models.RowID, e
 		return nil, models.Unavailable("list friends", err)
 	}
 	return ids, nil
+}
+
+// IDsBefore returns those of a user's friends with whom the friendship began before the
+// given time, ordered by row. One query, and none to Redis, whose sets do not say when a
+// friendship began. CodeUnavailable if SQL is away.
+func (s *Service) IDsBefore(ctx context.Context, user models.RowID, before time.Time) ([]models.RowID, error) {
+	ids, err := s.store.idsBefore(ctx, user, before)
+	if err != nil {
+		return nil, models.Unavailable("list friends", err)
+	}
+	return ids, nil
+}
+
+// Since returns the time when two users became friends; ok is false if they are not
+// friends. One query. CodeUnavailable if SQL is away.
+func (s *Service) Since(ctx context.Context, user, other models.RowID) (since time.Time, ok bool, err error) {
+	since, err = s.store.since(ctx, user, other)
+	if err != nil {
+		return time.Time{}, false, models.Unavailable("look up friendship", err)
+	}
+	return since, !since.IsZero(), nil
 }
 
 // List returns a page of a user's friends, ordered by row, behind the given row. A

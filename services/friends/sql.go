@@ -36,6 +36,26 @@ func (s *Store) ids(ctx context.Context, user models.RowID) ([]models.RowID, err
 	return friendIDs(s.db.WithContext(ctx), user)
 }
 
+// idsBefore is ids for friendships that began before the given time.
+func (s *Store) idsBefore(ctx context.Context, user models.RowID, before time.Time) ([]models.RowID, error) {
+	return friendIDs(s.db.WithContext(ctx).Where("created_at < ?", before), user)
+}
+
+// since returns the time when two users became friends, or the zero time if they are not
+// friends. One query.
+func (s *Store) since(ctx context.Context, user, other models.RowID) (time.Time, error) {
+	var times []time.Time
+	err := s.db.WithContext(ctx).Model(&models.Friendship{}).Where("user_id = ? AND friend_id = ?", user, other).
+		Pluck("created_at", &times).Error
+	if err != nil {
+		return time.Time{}, fmt.Errorf("look up friendship: %w", err)
+	}
+	if len(times) == 0 {
+		return time.Time{}, nil
+	}
+	return times[0], nil
+}
+
 // friendIDs returns a user's friends, ordered by id.
 func friendIDs(db *gorm.DB, user models.RowID) ([]models.RowID, error) {
 	var ids []models.RowID

@@ -138,7 +138,7 @@ func newCosts(t *testing.T) *costs {
 
 // A month of history costs one query, and one round trip to Redis for its hot
 // days. An archived friend ranking costs one round trip for the friends and one
-// query, for any number of friends.
+// query, for any number of friends, and on an older day two queries.
 func TestCostOfArchivedDays(t *testing.T) {
 	t.Parallel()
 	c := newCosts(t)
@@ -149,7 +149,7 @@ func TestCostOfArchivedDays(t *testing.T) {
 	if _, err := c.friends.IDs(t.Context(), 2); err != nil { // loads them
 		t.Fatal(err)
 	}
-	c.check("a friend's days", 2, 5, 1, c.history(2, last-30, last, 28, 3))
+	c.check("a friend's days", 1, 3, 2, c.history(2, last-30, last, 28, 3))
 
 	old := last - 10
 	q := ranking.Query{Board: "steps", Date: &old, Viewer: "1", Limit: 50}
@@ -180,4 +180,8 @@ func TestCostOfArchivedDays(t *testing.T) {
 	c.ranking = c.rankingOn(c.boards, c.otherArchive(c.boards))
 	c.check("friends, the first time", 1, 2, 2, friendsRanking)
 	c.check("friends, then", 1, 2, 1, friendsRanking)
+	// On an older day not all friends show their scores, and SQL is asked who does.
+	c.env.Config.Friends.HistoryDays = 10
+	c.ranking = c.rankingOn(c.boards, c.archive)
+	c.check("friends on an older day", 0, 0, 2, friendsRanking)
 }

@@ -71,7 +71,7 @@ func newDirectory(t testing.TB, env *testenv.Env) *directory.Service {
 func (f *fixture) rankingOn(boards ranking.Boards, archive ranking.Archive) *ranking.Service {
 	return ranking.New(ranking.Options{
 		Catalog: f.catalog, Boards: boards, Archive: archive, Friends: f.friends,
-		Directory: f.users, Cursors: f.cursors, Clock: f.env.Clock.Now,
+		Directory: f.users, Cursors: f.cursors, Clock: f.env.Clock.Now, HistoryDays: f.env.Config.Friends.HistoryDays,
 	})
 }
 

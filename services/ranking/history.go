@@ -2,7 +2,7 @@ package ranking
 
 import (
 	"context"
-	"slices"
+	"time"
 
 	"stepboard/models"
 	"stepboard/services/archive"
@@ -51,8 +51,8 @@ type History struct {
 // History returns a user's hot and archived days. It makes one query for all of
 // them, one more if some of them may be archived meanwhile, and one round trip to
 // Redis if any day is hot, or two if the board has shards. For a friend's days it
-// makes one more round trip for the friends. CodeNotFound if the user is not a
-// friend, CodeBoardKind if the board has no days.
+// makes one more query, and leaves out archived days from long before the friendship.
+// CodeNotFound if the user is not a friend, CodeBoardKind if the board has no days.
 func (s *Service) History(ctx context.Context, q HistoryQuery) (*History, error) {
 	b, err := s.catalog.Definitions.Board(q.Board)
 	if err != nil {
@@ -65,37 +65,34 @@ func (s *Service) History(ctx context.Context, q HistoryQuery) (*History, error)
 	if err != nil {
 		return nil, err
 	}
-	user, err := s.historyOf(ctx, q)
+	user, since, err := s.historyOf(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	if to < from || user == 0 {
 		return &History{}, nil
 	}
-	return s.history(ctx, b.Name, user, from, to)
+	return s.history(ctx, b.Name, user, since, from, to)
 }
 
 // historyOf returns the row of the user whose days a query asks for; 0 if the viewer
-// asks for own days and does not exist. CodeNotFound if the user is not a friend.
-func (s *Service) historyOf(ctx context.Context, q HistoryQuery) (models.RowID, error) {
+// asks for own days and does not exist. since is the time when the two became friends,
+// and zero for own days. CodeNotFound if the user is not a friend.
+func (s *Service) historyOf(ctx context.Context, q HistoryQuery) (user models.RowID, since time.Time, err error) {
 	viewer, err := s.directory.FindOne(ctx, q.Viewer)
 	if err != nil || q.User == q.Viewer {
-		return viewer, err
+		return viewer, since, err
 	}
-	user, err := s.directory.FindOne(ctx, q.User)
-	if err != nil {
-		return 0, err
+	if user, err = s.directory.FindOne(ctx, q.User); err != nil {
+		return 0, since, err
 	}
 	if viewer != 0 && user != 0 {
-		ids, err := s.friends.IDs(ctx, viewer)
-		if err != nil {
-			return 0, err
-		}
-		if slices.Contains(ids, user) {
-			return user, nil
+		since, ok, err := s.friends.Since(ctx, viewer, user)
+		if err != nil || ok {
+			return user, since, err
 		}
 	}
-	return 0, models.Errorf(models.CodeNotFound, "no friend has this id")
+	return 0, since, models.Errorf(models.CodeNotFound, "no friend has this id")
 }
 
 // historyRange returns the first and the last day of a history. It has no days if
@@ -120,7 +117,11 @@ func historyRange(from, to *models.Date, today models.Date) (first, last models.
 	return max(first, catalog.FirstDay), last, nil
 }
 
-func (s *Service) history(ctx context.Context, boardName string, user models.RowID, from, to models.Date) (*History, error) {
+// history returns a user's days, archived ones only if they are shown to somebody who has
+// been a friend since the given time. A zero time shows all.
+func (s *Service) history(
+	ctx context.Context, boardName string, user models.RowID, since time.Time, from, to models.Date,
+) (*History, error) {
 	days, err := s.archive.Days(ctx, boardName, user, from, to)
 	if err != nil {
 		return nil, err
@@ -153,6 +154,9 @@ func (s *Service) history(ctx context.Context, boardName string, user models.Row
 		}
 	}
 	for _, d := range days {
+		if d.Archived && !since.Before(s.shownBefore(d.Bucket)) {
+			continue
+		}
 		if day, ok := historyDay(d, positions[d.Bucket.Name]); ok {
 			h.Days = append(h.Days, day)
 		}

@@ -6,6 +6,7 @@ package ranking
 
 import (
 	"context"
+	"time"
 
 	"stepboard/models"
 	"stepboard/services/archive"
@@ -36,9 +37,13 @@ type Archive interface {
 	Days(ctx context.Context, board string, user models.RowID, from, to models.Date) ([]archive.Day, error)
 }
 
-// Friends lists a user's friends.
+// Friends lists a user's friends. Implemented by friends.Service.
 type Friends interface {
 	IDs(ctx context.Context, user models.RowID) ([]models.RowID, error)
+	// IDsBefore returns the friends since before a time.
+	IDsBefore(ctx context.Context, user models.RowID, before time.Time) ([]models.RowID, error)
+	// Since returns the time when two users became friends; false if they are not.
+	Since(ctx context.Context, user, other models.RowID) (time.Time, bool, error)
 }
 
 // Directory maps users to their rows and back. Implemented by directory.Service.
@@ -65,6 +70,9 @@ type Service struct {
 	directory Directory
 	cursors   Cursors
 	clock     models.Clock
+	// friendsHistory is how long before a friendship began an archived day may end that
+	// the friends see of each other.
+	friendsHistory time.Duration
 }
 
 // Options holds what a Service is built on.
@@ -76,6 +84,9 @@ type Options struct {
 	Directory Directory
 	Cursors   Cursors
 	Clock     models.Clock
+	// HistoryDays is how many days before a friendship began friends see of each other in
+	// the archive.
+	HistoryDays int
 }
 
 // New returns a service.
@@ -83,6 +94,7 @@ func New(o Options) *Service {
 	return &Service{
 		catalog: o.Catalog, boards: o.Boards, archive: o.Archive, friends: o.Friends,
 		directory: o.Directory, cursors: o.Cursors, clock: o.Clock,
+		friendsHistory: time.Duration(o.HistoryDays) * 24 * time.Hour,
 	}
 }
 
@@ -102,7 +114,8 @@ type Query struct {
 
 // Friends ranks a user and the user's friends among themselves. On a hot bucket
 // it makes two round trips to Redis, for any number of friends; on an archived
-// one it makes one round trip and one query.
+// one it makes one round trip and one query, or two queries if the day is so old that
+// not all friends show it.
 func (s *Service) Friends(ctx context.Context, q Query) (*models.Ranking, error) {
 	r, err := s.resolve(ctx, q, "friends", string(q.Viewer))
 	if err != nil {

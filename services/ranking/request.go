@@ -104,19 +104,37 @@ func (s *Service) read(ctx context.Context, r *request, fn func(Reader) error) e
 	return fn(s.archive)
 }
 
+// shownBefore returns the time before which a friendship must have begun so that the
+// friends see each other in an archived bucket.
+func (s *Service) shownBefore(bucket *models.Bucket) time.Time {
+	return bucket.EndsAt.UTC().Add(s.friendsHistory)
+}
+
+// shownFriends returns the friends whom the viewer sees in the request's bucket, which
+// read has found: all of them, unless it is archived and old.
+func (s *Service) shownFriends(ctx context.Context, r *request) ([]models.RowID, error) {
+	before := s.shownBefore(r.bucket)
+	if r.ranking.Source == models.SourceHot || r.now.Before(before) {
+		return s.friends.IDs(ctx, r.viewer)
+	}
+	return s.friends.IDsBefore(ctx, r.viewer, before)
+}
+
 // circle reads the entries of the viewer and the viewer's friends, in no order. Those
 // without a score have composite 0. A viewer that does not exist has no circle.
 func (s *Service) circle(ctx context.Context, r *request) ([]models.Entry, error) {
 	if r.viewer == 0 {
 		return nil, nil
 	}
-	ids, err := s.friends.IDs(ctx, r.viewer)
-	if err != nil {
-		return nil, err
-	}
-	ids = append(ids, r.viewer)
-	var composites []models.Composite
-	err = s.read(ctx, r, func(from Reader) (err error) {
+	var (
+		ids        []models.RowID
+		composites []models.Composite
+	)
+	err := s.read(ctx, r, func(from Reader) (err error) {
+		if ids, err = s.shownFriends(ctx, r); err != nil {
+			return err
+		}
+		ids = append(ids, r.viewer)
 		composites, err = from.Composites(ctx, r.bucket, ids)
 		return err
 	})
