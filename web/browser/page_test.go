@@ -170,6 +170,7 @@ func TestErrorTexts(t *testing.T) {
 				{422, models.CodeDateInFuture},
 				{422, models.CodeScoreOutOfRange},
 				{429, models.CodeRateLimited},
+				{429, models.CodeRequestLimit},
 				{503, models.CodeUnavailable},
 				{418, "a_new_code"},
 			} {
@@ -361,6 +362,9 @@ func TestFriendDecisions(t *testing.T) {
 	for user, direction := range map[int]string{11: "incoming", 12: "incoming", 13: "outgoing"} {
 		request := entry(user, 1, 1)
 		request["direction"] = direction
+		if direction == "outgoing" {
+			request["nickname"] = ""
+		}
 		requests = append(requests, request)
 	}
 	f.returns("GET /v1/friends/requests", map[string]any{"requests": requests})
@@ -372,10 +376,12 @@ func TestFriendDecisions(t *testing.T) {
 	p.until("the ranking is there", rankingShown)
 	p.goTo("#/friends")
 	p.until("one friend is counted", "document.querySelector('.list-head h2') !== null && [...document.querySelectorAll('h2')].some((e) => e.textContent === '1 friend')")
+	const outgoing = "document.querySelector('section[aria-label=\"Your requests\"] .who')?.textContent.trim()"
+	p.until("a request without a name shows the user id, once", outgoing+" === '#13'")
 	for _, decision := range []struct{ label, text string }{
 		{"Accept: User 11", "You and User 11 are friends now."},
 		{"Decline: User 12", "The request of User 12 is declined."},
-		{"Withdraw: User 13", "The request to User 13 is withdrawn."},
+		{"Withdraw: #13", "The request to #13 is withdrawn."},
 		{"Remove: User 10", "User 10 is removed."},
 	} {
 		p.click(`button[aria-label="` + decision.label + `"]`)
