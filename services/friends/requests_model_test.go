@@ -173,6 +173,10 @@ func must(t *rapid.T, err error) {
 	}
 }
 
+var modelSteps = []string{
+	"send", "send", "send", "decline", "decline", "accept", "remove", "import", "wait", "forget",
+}
+
 // Random calls of three users return what the model returns, and show each of them the
 // requests that the model shows.
 func TestRequestsAgreeWithAModel(t *testing.T) {
@@ -191,7 +195,7 @@ func TestRequestsAgreeWithAModel(t *testing.T) {
 				a, b := pair[0], pair[1]
 				now := env.Clock.Now()
 				got, want := "", ""
-				switch rapid.SampledFrom([]string{"send", "send", "send", "decline", "decline", "accept", "remove", "import", "wait", "forget"}).Draw(rt, "step") {
+				switch rapid.SampledFrom(modelSteps).Draw(rt, "step") {
 				case "send":
 					got, want = sent(s.SendRequest(t.Context(), a, b)), m.send(a, b, now)
 				case "decline":
@@ -249,6 +253,10 @@ func (w twins) both(t *rapid.T, what string, call func(base models.RowID) string
 	}
 }
 
+var twinSteps = []string{
+	"send", "send", "send", "withdraw", "accept", "remove", "be asked", "be accepted", "wait",
+}
+
 // step makes the same random call for both pairs. The recipient who declines does so
 // before it, if they are shown a request.
 func (w twins) step(t *rapid.T, env *testenv.Env) (declined bool) {
@@ -262,7 +270,7 @@ func (w twins) step(t *rapid.T, env *testenv.Env) (declined bool) {
 	send := func(from, to models.RowID) func(models.RowID) string {
 		return func(base models.RowID) string { return sent(w.SendRequest(ctx, base+from, base+to)) }
 	}
-	switch what := rapid.SampledFrom([]string{"send", "send", "send", "withdraw", "accept", "remove", "be asked", "be accepted", "wait"}).Draw(t, "step"); what {
+	switch what := rapid.SampledFrom(twinSteps).Draw(t, "step"); what {
 	case "send":
 		w.both(t, what, send(sender, to))
 	case "be asked":

@@ -121,7 +121,8 @@ func (t *tx) lock(users []models.RowID) (map[models.RowID]lockedUser, error) {
 	locked := make(map[models.RowID]lockedUser, len(users))
 	for chunk := range slices.Chunk(users, listIDs) {
 		var rows []models.User
-		err := t.db.Select("user_id", "external_id", "friend_count", "requests_sent", "requests_until").Where("user_id IN ?", chunk).Order("user_id").
+		err := t.db.Select("user_id", "external_id", "friend_count", "requests_sent", "requests_until").
+			Where("user_id IN ?", chunk).Order("user_id").
 			Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Find(&rows).Error
 		if err != nil {
 			return nil, fmt.Errorf("lock users: %w", err)

@@ -140,7 +140,8 @@ func (t *tx) deliver(from, to models.RowID) error {
 // earlier one, that stays.
 func (t *tx) withdraw(from, to models.RowID) error {
 	err := t.db.Exec(`
-		DELETE FROM friend_requests WHERE (user_id = ? AND other_id = ?) OR (user_id = ? AND other_id = ? AND declined_at IS NULL)`,
+		DELETE FROM friend_requests
+		WHERE (user_id = ? AND other_id = ?) OR (user_id = ? AND other_id = ? AND declined_at IS NULL)`,
 		from, to, to, from).Error
 	if err != nil {
 		return fmt.Errorf("remove friend request: %w", err)
@@ -150,7 +151,8 @@ func (t *tx) withdraw(from, to models.RowID) error {
 
 // decline hides the request that a user has received from the other.
 func (t *tx) decline(user, other models.RowID) error {
-	err := t.db.Exec(`UPDATE friend_requests SET declined_at = ? WHERE user_id = ? AND other_id = ?`, t.db.NowFunc(), user, other).Error
+	err := t.db.Exec(`UPDATE friend_requests SET declined_at = ? WHERE user_id = ? AND other_id = ?`,
+		t.db.NowFunc(), user, other).Error
 	if err != nil {
 		return fmt.Errorf("decline friend request: %w", err)
 	}
