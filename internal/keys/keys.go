@@ -223,6 +223,20 @@ func (k Builder) SetsChanging(stripe int) string {
 	return k.Prefix + "sets-changing:{" + stripeTag(stripe) + "}"
 }
 
+// SetsChanges names the stream of changes of the cached sets of one stripe, of all
+// kinds. In a cluster each stripe has one; elsewhere there is only that of stripe 0.
+// Near caches follow it.
+//
+//	example   sets-changes:{14}
+//	type      stream: c = a change, encoded by services/cache
+//	writer    services/cache, before and after every change, if the stream exists; a
+//	          process that begins to follow it creates it
+//	lifetime  entries for about a minute; ten minutes after the last follower has gone
+//	truth     none needed: without it followers start over with empty near caches
+func (k Builder) SetsChanges(stripe int) string {
+	return k.Prefix + "sets-changes:{" + stripeTag(stripe) + "}"
+}
+
 // User names the copy of a user's record: user id, nickname, avatar.
 //
 //	example   user:1001, where 1001 is the row id

@@ -49,13 +49,13 @@ type snapshot struct {
 // changing returns the keys of the marks of the set and of its stripe.
 func (m *model) changing() []string {
 	k, of := m.store.keys, m.of
-	return []string{k.SetChanging(of.kind, of.owner), k.SetsChanging(keys.StripeOf(of.owner))}
+	return []string{k.SetChanging(of.Kind, of.Owner), k.SetsChanging(keys.StripeOf(of.Owner))}
 }
 
 func (m *model) names() (sets, texts []string) {
 	k, of := m.store.keys, m.of
-	return append(m.changing(), k.Set(of.kind, of.owner)),
-		[]string{k.SetLoading(of.kind, of.owner), k.SetsGeneration(keys.StripeOf(of.owner))}
+	return append(m.changing(), k.Set(of.Kind, of.Owner)),
+		[]string{k.SetLoading(of.Kind, of.Owner), k.SetsGeneration(keys.StripeOf(of.Owner))}
 }
 
 func (m *model) must(err error) {
@@ -122,7 +122,8 @@ func (m *model) readerStep() {
 		r.version = m.version
 		return
 	}
-	m.must(m.store.store(ctx, m.of, m.readers[i].claim, []models.RowID{m.readers[i].version}))
+	_, err := m.store.store(ctx, m.of, m.readers[i].claim, []models.RowID{m.readers[i].version})
+	m.must(err)
 	m.readers = append(m.readers[:i:i], m.readers[i+1:]...)
 }
 
@@ -134,9 +135,9 @@ func (m *model) writerStep() {
 	if len(m.writers) < 2 && m.random.IntN(4) == 0 {
 		w := modelWriter{token: newToken(), bulk: m.random.IntN(2) == 0}
 		if w.bulk {
-			m.must(m.store.markStripes(ctx, w.token, []set{m.of}))
+			m.must(m.store.markStripes(ctx, w.token, []Set{m.of}))
 		} else {
-			m.must(m.store.mark(ctx, w.token, []set{m.of}))
+			m.must(m.store.mark(ctx, w.token, []Set{m.of}))
 		}
 		m.writers = append(m.writers, w)
 		return
@@ -155,9 +156,9 @@ func (m *model) writerStep() {
 		return
 	}
 	if w.bulk {
-		m.must(m.store.clearStripes(ctx, w.token, []set{m.of}))
+		m.must(m.store.clearStripes(ctx, w.token, []Set{m.of}))
 	} else {
-		m.must(m.store.clear(ctx, w.token, []set{m.of}))
+		m.must(m.store.clear(ctx, w.token, []Set{m.of}))
 	}
 	m.least = max(m.least, w.version)
 	m.writers = append(m.writers[:i:i], m.writers[i+1:]...)
@@ -174,7 +175,7 @@ func (m *model) crash() {
 // The tokens of readers last less long.
 func (m *model) expire() {
 	ctx, rdb := m.t.Context(), m.store.rdb
-	m.must(rdb.Del(ctx, m.store.keys.SetLoading(m.of.kind, m.of.owner)).Err())
+	m.must(rdb.Del(ctx, m.store.keys.SetLoading(m.of.Kind, m.of.Owner)).Err())
 	for _, changing := range m.changing() {
 		for _, token := range rdb.SMembers(ctx, changing).Val() {
 			if !slices.ContainsFunc(m.writers, func(w modelWriter) bool { return w.token == token }) {

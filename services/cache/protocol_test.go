@@ -13,11 +13,11 @@ import (
 type protocol struct {
 	t     *testing.T
 	store *Store
-	of    set
+	of    Set
 }
 
 func newProtocol(t *testing.T, env *testenv.Env, owner int) *protocol {
-	return &protocol{t: t, store: NewStore(env.Redis, env.Keys), of: set{keys.Friends, int64(owner)}}
+	return &protocol{t: t, store: NewStore(env.Redis, env.Keys), of: Set{keys.Friends, int64(owner)}}
 }
 
 func (p *protocol) get() copied {
@@ -36,14 +36,14 @@ func (p *protocol) begin() claim {
 
 func (p *protocol) mark(token string) {
 	p.t.Helper()
-	if err := p.store.mark(p.t.Context(), token, []set{p.of}); err != nil {
+	if err := p.store.mark(p.t.Context(), token, []Set{p.of}); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
 func (p *protocol) clear(token string) {
 	p.t.Helper()
-	if err := p.store.clear(p.t.Context(), token, []set{p.of}); err != nil {
+	if err := p.store.clear(p.t.Context(), token, []Set{p.of}); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -51,14 +51,14 @@ func (p *protocol) clear(token string) {
 // markStripe and clearStripe are mark and clear of a bulk change.
 func (p *protocol) markStripe(token string) {
 	p.t.Helper()
-	if err := p.store.markStripes(p.t.Context(), token, []set{p.of}); err != nil {
+	if err := p.store.markStripes(p.t.Context(), token, []Set{p.of}); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
 func (p *protocol) clearStripe(token string) {
 	p.t.Helper()
-	if err := p.store.clearStripes(p.t.Context(), token, []set{p.of}); err != nil {
+	if err := p.store.clearStripes(p.t.Context(), token, []Set{p.of}); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -66,7 +66,7 @@ func (p *protocol) clearStripe(token string) {
 // drop begins a new generation.
 func (p *protocol) drop() {
 	p.t.Helper()
-	if err := p.store.drop(p.t.Context(), []int{keys.StripeOf(p.of.owner)}); err != nil {
+	if err := p.store.drop(p.t.Context(), []int{keys.StripeOf(p.of.Owner)}); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -74,11 +74,12 @@ func (p *protocol) drop() {
 // tryStore tries to store a set, and checks whether it is found then.
 func (p *protocol) tryStore(c claim, want bool) {
 	p.t.Helper()
-	if err := p.store.store(p.t.Context(), p.of, c, []models.RowID{7, 8}); err != nil {
+	stored, err := p.store.store(p.t.Context(), p.of, c, []models.RowID{7, 8})
+	if err != nil {
 		p.t.Fatal(err)
 	}
-	if found := p.get().found; found != want {
-		p.t.Fatalf("found %v, want %v", found, want)
+	if found := p.get().found; found != want || (found && !stored) {
+		p.t.Fatalf("found %v, stored %v, want %v", found, stored, want)
 	}
 }
 
@@ -134,7 +135,7 @@ func TestAReaderStoresOnlyCurrentSets(t *testing.T) {
 		}},
 		{"a writer dies and its mark expires", func(p *protocol) {
 			p.mark("writer")
-			key := p.store.keys.SetChanging(p.of.kind, p.of.owner)
+			key := p.store.keys.SetChanging(p.of.Kind, p.of.Owner)
 			ttl := p.store.rdb.PTTL(p.t.Context(), key).Val()
 			if ttl <= 0 || ttl > markTTL {
 				p.t.Fatalf("the mark expires after %v", ttl)
@@ -144,7 +145,7 @@ func TestAReaderStoresOnlyCurrentSets(t *testing.T) {
 			p.tryStore(p.begin(), true)
 		}},
 		{"a mark was left without an expiry", func(p *protocol) {
-			key := p.store.keys.SetChanging(p.of.kind, p.of.owner)
+			key := p.store.keys.SetChanging(p.of.Kind, p.of.Owner)
 			p.store.rdb.SAdd(p.t.Context(), key, "writer")
 			p.tryStore(p.begin(), false)
 			if ttl := p.store.rdb.PTTL(p.t.Context(), key).Val(); ttl <= 0 || ttl > markTTL {
@@ -177,7 +178,7 @@ func TestAReaderStoresOnlyCurrentSets(t *testing.T) {
 			p.tryStore(p.begin(), true)
 		}},
 		{"a bulk change removes what was stored, and nothing else", func(p *protocol) {
-			other := &protocol{t: p.t, store: p.store, of: set{p.of.kind, p.of.owner + keys.Stripes}}
+			other := &protocol{t: p.t, store: p.store, of: Set{p.of.Kind, p.of.Owner + keys.Stripes}}
 			p.tryStore(p.begin(), true)
 			other.tryStore(other.begin(), true)
 			p.markStripe("writer")
@@ -188,7 +189,7 @@ func TestAReaderStoresOnlyCurrentSets(t *testing.T) {
 		}},
 		{"the writer of a bulk change dies and its mark expires", func(p *protocol) {
 			p.markStripe("writer")
-			key := p.store.keys.SetsChanging(keys.StripeOf(p.of.owner))
+			key := p.store.keys.SetsChanging(keys.StripeOf(p.of.Owner))
 			if ttl := p.store.rdb.PTTL(p.t.Context(), key).Val(); ttl <= 0 || ttl > markTTL {
 				p.t.Fatalf("the mark expires after %v", ttl)
 			}
@@ -225,7 +226,7 @@ func TestAReaderStoresOnlyCurrentSets(t *testing.T) {
 		{"the generation is lost, and the set is not", func(p *protocol) {
 			p.tryStore(p.begin(), true)
 			reader := p.begin()
-			p.store.rdb.Unlink(p.t.Context(), p.store.keys.SetsGeneration(keys.StripeOf(p.of.owner)))
+			p.store.rdb.Unlink(p.t.Context(), p.store.keys.SetsGeneration(keys.StripeOf(p.of.Owner)))
 			if p.get().found {
 				p.t.Fatal("a set without a generation is found")
 			}

@@ -38,19 +38,26 @@ const (
 
 // Store keeps cached sets of all kinds in Redis. Safe for concurrent use.
 type Store struct {
-	rdb  redis.UniversalClient
-	keys keys.Builder
+	rdb     redis.UniversalClient
+	keys    keys.Builder
+	streams int
+	near    Near // nil without a near cache
 }
 
 // NewStore returns a store over the client.
-func NewStore(rdb redis.UniversalClient, keys keys.Builder) *Store {
-	return &Store{rdb: rdb, keys: keys}
+func NewStore(rdb redis.UniversalClient, names keys.Builder) *Store {
+	s := &Store{rdb: rdb, keys: names, streams: 1}
+	if _, ok := rdb.(*redis.ClusterClient); ok {
+		s.streams = keys.Stripes
+	}
+	return s
 }
 
-// set identifies a cached set.
-type set struct {
-	kind  keys.Sets
-	owner int64
+// Set identifies a cached set.
+type Set struct {
+	Kind keys.Sets
+	// Owner is the number of what the set belongs to: the row id of a user, for example.
+	Owner int64
 }
 
 // copied is what Redis has of a set.
@@ -65,10 +72,10 @@ type copied struct {
 // get reads a set and then the current generation. A set of another generation is
 // not found, so one that is found was read before its generation ended. One round
 // trip.
-func (s *Store) get(ctx context.Context, of set) (copied, error) {
+func (s *Store) get(ctx context.Context, of Set) (copied, error) {
 	pipe := s.rdb.Pipeline()
-	stored := pipe.SMembers(ctx, s.keys.Set(of.kind, of.owner))
-	generation := pipe.Get(ctx, s.keys.SetsGeneration(keys.StripeOf(of.owner)))
+	stored := pipe.SMembers(ctx, s.keys.Set(of.Kind, of.Owner))
+	generation := pipe.Get(ctx, s.keys.SetsGeneration(keys.StripeOf(of.Owner)))
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return copied{}, fmt.Errorf("read cached set: %w", err)
 	}
@@ -78,7 +85,7 @@ func (s *Store) get(ctx context.Context, of set) (copied, error) {
 	c := copied{generation: generation.Val()}
 	var err error
 	if c.members, c.found, err = parseSet(stored.Val(), c.generation); err != nil {
-		return copied{}, fmt.Errorf("set %s of %d: %w", of.kind, of.owner, err)
+		return copied{}, fmt.Errorf("set %s of %d: %w", of.Kind, of.Owner, err)
 	}
 	return c, nil
 }
@@ -115,7 +122,7 @@ const (
 
 // await waits for the set that another reader is loading. It is not found if it is
 // not stored in time.
-func (s *Store) await(ctx context.Context, of set) (c copied, err error) {
+func (s *Store) await(ctx context.Context, of Set) (c copied, err error) {
 	for range awaitTries {
 		select {
 		case <-ctx.Done():
@@ -145,14 +152,14 @@ type claim struct{ token, generation string }
 // beginLoad claims the right to load a set; one reader at a time is granted it. It
 // must precede the reading of the set's truth. The generation is the one that get
 // has returned. One round trip, two in a stripe without a generation.
-func (s *Store) beginLoad(ctx context.Context, of set, generation string) (c claim, granted bool, err error) {
+func (s *Store) beginLoad(ctx context.Context, of Set, generation string) (c claim, granted bool, err error) {
 	if generation == "" {
-		if generation, err = s.firstGeneration(ctx, keys.StripeOf(of.owner)); err != nil {
+		if generation, err = s.firstGeneration(ctx, keys.StripeOf(of.Owner)); err != nil {
 			return claim{}, false, err
 		}
 	}
 	c = claim{token: newToken(), generation: generation}
-	loading := s.keys.SetLoading(of.kind, of.owner)
+	loading := s.keys.SetLoading(of.Kind, of.Owner)
 	err = s.rdb.SetArgs(ctx, loading, c.token, redis.SetArgs{Mode: "NX", TTL: loadingTTL}).Err()
 	if errors.Is(err, redis.Nil) {
 		return claim{}, false, nil
@@ -209,9 +216,10 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 1
 `
 
-// store stores the set that the reader with the claim has read, if it is allowed. A
-// set that was not stored is loaded again by the next reader. One round trip.
-func (s *Store) store(ctx context.Context, of set, c claim, members []models.RowID) error {
+// store stores the set that the reader with the claim has read, if it is allowed, and
+// reports whether it was. A set that was not stored is loaded again by the next reader.
+// One round trip.
+func (s *Store) store(ctx context.Context, of Set, c claim, members []models.RowID) (stored bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	ttl := setTTL - mathrand.N(setTTL/10) //nolint:gosec // it spreads the expiry and is no secret
@@ -221,13 +229,14 @@ func (s *Store) store(ctx context.Context, of set, c claim, members []models.Row
 		args = append(args, int64(id))
 	}
 	names := []string{
-		s.keys.Set(of.kind, of.owner), s.keys.SetLoading(of.kind, of.owner),
-		s.keys.SetChanging(of.kind, of.owner), s.keys.SetsChanging(keys.StripeOf(of.owner)),
+		s.keys.Set(of.Kind, of.Owner), s.keys.SetLoading(of.Kind, of.Owner),
+		s.keys.SetChanging(of.Kind, of.Owner), s.keys.SetsChanging(keys.StripeOf(of.Owner)),
 	}
-	if err := s.rdb.Eval(ctx, storeScript, names, args...).Err(); err != nil {
-		return fmt.Errorf("store cached set: %w", err)
+	stored, err = s.rdb.Eval(ctx, storeScript, names, args...).Bool()
+	if err != nil {
+		return false, fmt.Errorf("store cached set: %w", err)
 	}
-	return nil
+	return stored, nil
 }
 
 // mark announces a change: from now on nobody stores the sets, and stored ones are
@@ -235,10 +244,11 @@ func (s *Store) store(ctx context.Context, of set, c claim, members []models.Row
 //
 // Each writer's token is a member of its own, so that a writer that is done does not
 // remove the mark of another. If the connection breaks before a mark has its expiry,
-// the next reader sets it (storeScript). One round trip for each thousand sets.
-func (s *Store) mark(ctx context.Context, token string, sets []set) error {
-	return s.each(ctx, sets, func(pipe redis.Pipeliner, of set) {
-		changing := s.keys.SetChanging(of.kind, of.owner)
+// the next reader sets it (storeScript). One round trip for each thousand sets, two in
+// a cluster.
+func (s *Store) mark(ctx context.Context, token string, sets []Set) error {
+	return s.change(ctx, sets, func(pipe redis.Pipeliner, of Set) {
+		changing := s.keys.SetChanging(of.Kind, of.Owner)
 		pipe.SAdd(ctx, changing, token)
 		pipe.PExpire(ctx, changing, markTTL)
 		s.remove(ctx, pipe, of)
@@ -249,42 +259,59 @@ func (s *Store) mark(ctx context.Context, token string, sets []set) error {
 // after markStripes. A later change of the same sets may shorten them again: it has
 // waited for the locks of the earlier one, whose outcome is known by then. One round
 // trip for each thousand sets.
-func (s *Store) keep(ctx context.Context, token string, sets []set) error {
-	return s.each(ctx, sets, func(pipe redis.Pipeliner, of set) {
-		changing := s.keys.SetChanging(of.kind, of.owner)
-		pipe.SAdd(ctx, changing, token)
-		pipe.PExpire(ctx, changing, setTTL)
-	})
+func (s *Store) keep(ctx context.Context, token string, sets []Set) error {
+	for chunk := range slices.Chunk(sets, setsPerTrip) {
+		pipe := s.rdb.Pipeline()
+		for _, of := range chunk {
+			changing := s.keys.SetChanging(of.Kind, of.Owner)
+			pipe.SAdd(ctx, changing, token)
+			pipe.PExpire(ctx, changing, setTTL)
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return fmt.Errorf("keep marks of cached sets: %w", err)
+		}
+	}
+	return nil
 }
 
 // clear follows the commit. It removes the sets once more, in case a restart of Redis
 // has lost the marks, and then the writer's marks. If it fails the marks expire. One
-// round trip for each thousand sets.
-func (s *Store) clear(ctx context.Context, token string, sets []set) error {
-	return s.each(ctx, sets, func(pipe redis.Pipeliner, of set) {
+// round trip for each thousand sets, two in a cluster.
+func (s *Store) clear(ctx context.Context, token string, sets []Set) error {
+	return s.change(ctx, sets, func(pipe redis.Pipeliner, of Set) {
 		s.remove(ctx, pipe, of)
-		pipe.SRem(ctx, s.keys.SetChanging(of.kind, of.owner), token)
+		pipe.SRem(ctx, s.keys.SetChanging(of.Kind, of.Owner), token)
 	})
 }
 
 // remove queues the removal of a set and of its reader's claim. Each key has a command
 // of its own, which needs no second one while their slot moves to another server.
-func (s *Store) remove(ctx context.Context, pipe redis.Pipeliner, of set) {
-	pipe.Del(ctx, s.keys.Set(of.kind, of.owner))
-	pipe.Del(ctx, s.keys.SetLoading(of.kind, of.owner))
+func (s *Store) remove(ctx context.Context, pipe redis.Pipeliner, of Set) {
+	pipe.Del(ctx, s.keys.Set(of.Kind, of.Owner))
+	pipe.Del(ctx, s.keys.SetLoading(of.Kind, of.Owner))
 }
 
 // setsPerTrip is how many sets one round trip changes.
 const setsPerTrip = 1000
 
-// each runs the commands that queue adds for each set, setsPerTrip sets at a time.
-func (s *Store) each(ctx context.Context, sets []set, queue func(redis.Pipeliner, set)) error {
+// change runs the commands that queue adds for each set, and then names the sets in
+// their streams of changes, setsPerTrip sets at a time.
+func (s *Store) change(ctx context.Context, sets []Set, queue func(redis.Pipeliner, Set)) error {
 	for chunk := range slices.Chunk(sets, setsPerTrip) {
 		pipe := s.rdb.Pipeline()
 		for _, of := range chunk {
 			queue(pipe, of)
 		}
-		if _, err := pipe.Exec(ctx); err != nil {
+		if s.streams > 1 {
+			// While a slot moves, a pipeline is executed in another order: the commands
+			// that are redirected come last.
+			if _, err := pipe.Exec(ctx); err != nil {
+				return fmt.Errorf("announce change of cached sets: %w", err)
+			}
+			pipe = s.rdb.Pipeline()
+		}
+		s.queueChanged(ctx, pipe, chunk)
+		if err := execAppends(ctx, pipe); err != nil {
 			return fmt.Errorf("announce change of cached sets: %w", err)
 		}
 	}
@@ -293,9 +320,9 @@ func (s *Store) each(ctx context.Context, sets []set, queue func(redis.Pipeliner
 
 // markStripes is mark for very many sets. It marks their stripes, and so announces a
 // change of all sets of these. Two commands for each stripe, and one for each thousand
-// sets of a stripe; a round trip for each ten thousand sets.
-func (s *Store) markStripes(ctx context.Context, token string, sets []set) error {
-	return s.eachStripe(ctx, sets, func(pipe redis.Pipeliner, stripe int, of []set) {
+// sets of a stripe; two round trips for each ten thousand sets.
+func (s *Store) markStripes(ctx context.Context, token string, sets []Set) error {
+	return s.eachStripe(ctx, sets, func(pipe redis.Pipeliner, stripe int, of []Set) {
 		changing := s.keys.SetsChanging(stripe)
 		pipe.SAdd(ctx, changing, token)
 		pipe.PExpire(ctx, changing, markTTL)
@@ -304,8 +331,8 @@ func (s *Store) markStripes(ctx context.Context, token string, sets []set) error
 }
 
 // clearStripes is clear after markStripes. It costs as much.
-func (s *Store) clearStripes(ctx context.Context, token string, sets []set) error {
-	return s.eachStripe(ctx, sets, func(pipe redis.Pipeliner, stripe int, of []set) {
+func (s *Store) clearStripes(ctx context.Context, token string, sets []Set) error {
+	return s.eachStripe(ctx, sets, func(pipe redis.Pipeliner, stripe int, of []Set) {
 		s.removeAll(ctx, pipe, of)
 		pipe.SRem(ctx, s.keys.SetsChanging(stripe), token)
 	})
@@ -313,11 +340,11 @@ func (s *Store) clearStripes(ctx context.Context, token string, sets []set) erro
 
 // removeAll is remove for many sets of one stripe. A command with keys of a slot that
 // moves to another server is sent again until all of them have moved.
-func (s *Store) removeAll(ctx context.Context, pipe redis.Pipeliner, sets []set) {
+func (s *Store) removeAll(ctx context.Context, pipe redis.Pipeliner, sets []Set) {
 	for chunk := range slices.Chunk(sets, setsPerTrip) {
 		names := make([]string, 0, 2*len(chunk))
 		for _, of := range chunk {
-			names = append(names, s.keys.Set(of.kind, of.owner), s.keys.SetLoading(of.kind, of.owner))
+			names = append(names, s.keys.Set(of.Kind, of.Owner), s.keys.SetLoading(of.Kind, of.Owner))
 		}
 		pipe.Del(ctx, names...)
 	}
@@ -327,32 +354,38 @@ func (s *Store) removeAll(ctx context.Context, pipe redis.Pipeliner, sets []set)
 // of one stripe. It takes Redis a few milliseconds.
 const setsPerBulkTrip = 10_000
 
-// eachStripe runs the commands that queue adds for the sets of each stripe.
-func (s *Store) eachStripe(ctx context.Context, sets []set, queue func(redis.Pipeliner, int, []set)) error {
-	var ofStripe [keys.Stripes][]set
+// eachStripe runs the commands that queue adds for the sets of each stripe, and then
+// names the sets in their streams of changes.
+func (s *Store) eachStripe(ctx context.Context, sets []Set, queue func(redis.Pipeliner, int, []Set)) error {
+	var ofStripe [keys.Stripes][]Set
 	for _, of := range sets {
-		stripe := keys.StripeOf(of.owner)
+		stripe := keys.StripeOf(of.Owner)
 		ofStripe[stripe] = append(ofStripe[stripe], of)
 	}
-	pipe, queued := s.rdb.Pipeline(), 0
+	pipe := s.rdb.Pipeline()
+	var queued []Set
 	for stripe, of := range ofStripe {
 		if len(of) > 0 {
 			queue(pipe, stripe, of)
-			queued += len(of)
+			queued = append(queued, of...)
 		}
-		if queued < setsPerBulkTrip && stripe < keys.Stripes-1 {
+		if len(queued) == 0 || (len(queued) < setsPerBulkTrip && stripe < keys.Stripes-1) {
 			continue
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
 			return fmt.Errorf("announce change of cached sets: %w", err)
 		}
-		queued = 0
+		s.queueChanged(ctx, pipe, queued)
+		if err := execAppends(ctx, pipe); err != nil {
+			return fmt.Errorf("announce change of cached sets: %w", err)
+		}
+		queued = nil
 	}
 	return nil
 }
 
 // DropAll drops the sets of all kinds and owners, which are loaded again on their next
-// read. One round trip.
+// read. Two round trips.
 func (s *Store) DropAll(ctx context.Context) error {
 	stripes := make([]int, keys.Stripes)
 	for i := range stripes {
@@ -362,7 +395,8 @@ func (s *Store) DropAll(ctx context.Context) error {
 }
 
 // drop begins a new generation in each of the stripes: all of their sets count as
-// missing, and so will those that readers are loading. One round trip.
+// missing, and so will those that readers are loading. The streams of changes name it
+// after that. Two round trips.
 func (s *Store) drop(ctx context.Context, stripes []int) error {
 	pipe := s.rdb.Pipeline()
 	for _, stripe := range stripes {
@@ -370,6 +404,11 @@ func (s *Store) drop(ctx context.Context, stripes []int) error {
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("drop cached sets: %w", err)
+	}
+	pipe = s.rdb.Pipeline()
+	s.queueDropped(ctx, pipe, stripes)
+	if err := execAppends(ctx, pipe); err != nil {
+		return fmt.Errorf("announce that cached sets were dropped: %w", err)
 	}
 	return nil
 }

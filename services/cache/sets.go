@@ -47,40 +47,60 @@ func New[Owner ~int64](store *Store, kind keys.Sets, load Load[Owner], log *slog
 	return &Sets[Owner]{store: store, kind: kind, load: load, log: log}
 }
 
-func (s *Sets[Owner]) set(owner Owner) set { return set{kind: s.kind, owner: int64(owner)} }
+func (s *Sets[Owner]) set(owner Owner) Set { return Set{Kind: s.kind, Owner: int64(owner)} }
 
 // Members returns the members of an owner's set, in no particular order. One round
 // trip to Redis if the set is stored. On a miss one call of Load and two more round
 // trips, by one reader at a time. If Redis is away the set is read from its truth. An
 // error means that the truth could not be read.
 func (s *Sets[Owner]) Members(ctx context.Context, owner Owner) ([]models.RowID, error) {
+	members, _, err := s.read(ctx, owner)
+	return members, err
+}
+
+// Near returns the members of an owner's set from the near cache, if it has them and can
+// prove that they are recent enough. All changes that were complete before asOf are in
+// them, and all complete ones of this process. Otherwise, and without a near cache, it
+// is Members, and asOf is zero.
+func (s *Sets[Owner]) Near(ctx context.Context, owner Owner) (members []models.RowID, asOf time.Time, err error) {
+	read := func(ctx context.Context) ([]models.RowID, bool, error) { return s.read(ctx, owner) }
+	if s.store.near == nil {
+		members, _, err = read(ctx)
+		return members, time.Time{}, err
+	}
+	return s.store.near.Members(ctx, s.set(owner), read)
+}
+
+// read is Members, which also reports whether Redis has the set. While a change is
+// under way it has not.
+func (s *Sets[Owner]) read(ctx context.Context, owner Owner) (members []models.RowID, stored bool, err error) {
 	of := s.set(owner)
-	stored, cacheErr := s.store.get(ctx, of)
-	if stored.found {
-		return stored.members, nil
+	found, cacheErr := s.store.get(ctx, of)
+	if found.found {
+		return found.members, true, nil
 	}
 	var (
 		c       claim
 		granted bool
 	)
 	if cacheErr == nil {
-		c, granted, cacheErr = s.store.beginLoad(ctx, of, stored.generation)
+		c, granted, cacheErr = s.store.beginLoad(ctx, of, found.generation)
 	}
 	if cacheErr == nil && !granted {
-		if stored, cacheErr = s.store.await(ctx, of); stored.found {
-			return stored.members, nil
+		if found, cacheErr = s.store.await(ctx, of); found.found {
+			return found.members, true, nil
 		}
 	}
-	members, err := s.load(ctx, owner)
+	members, err = s.load(ctx, owner)
 	if err != nil {
-		return nil, errors.Join(err, cacheErr)
+		return nil, false, errors.Join(err, cacheErr)
 	}
 	if granted {
-		if err := s.store.store(ctx, of, c, members); err != nil {
+		if stored, err = s.store.store(ctx, of, c, members); err != nil {
 			s.log.WarnContext(ctx, "a cached set could not be stored", "kind", s.kind, "error", err)
 		}
 	}
-	return members, nil
+	return members, stored, nil
 }
 
 // Change keeps the copies true through one change of sets. Its writer calls Mark
@@ -90,7 +110,7 @@ type Change[Owner ~int64] struct {
 	sets   *Sets[Owner]
 	token  string
 	bulk   bool
-	marked []set
+	marked []Set
 }
 
 // NewChange begins a change.
@@ -106,8 +126,8 @@ func (s *Sets[Owner]) NewBulkChange() *Change[Owner] {
 }
 
 // Mark removes the copies of the owners' sets and prevents new ones. After an error
-// the change must not be committed. One round trip for each thousand owners, in a bulk
-// change for each ten thousand.
+// the change must not be committed. One round trip for each thousand owners, two in a
+// cluster; in a bulk change two for each ten thousand.
 func (c *Change[Owner]) Mark(ctx context.Context, owners []Owner) error {
 	begun := len(c.marked)
 	for _, owner := range owners {
@@ -121,8 +141,10 @@ func (c *Change[Owner]) Mark(ctx context.Context, owners []Owner) error {
 
 // Clear removes the copies again and ends the change's marks. If it can't, it logs
 // that, and the sets are read from their truth until the marks expire. One round
-// trip for each thousand owners, in a bulk change for each ten thousand.
+// trip for each thousand owners, two in a cluster; in a bulk change two for each ten
+// thousand.
 func (c *Change[Owner]) Clear(ctx context.Context) {
+	defer c.sets.store.forget(c.marked)
 	clear := c.sets.store.clear
 	if c.bulk {
 		clear = c.sets.store.clearStripes
@@ -137,6 +159,7 @@ func (c *Change[Owner]) Clear(ctx context.Context) {
 // stored. A bulk change gets a mark for each set, so that others of its stripes can be
 // stored. One round trip for each thousand owners.
 func (c *Change[Owner]) Keep(ctx context.Context) {
+	defer c.sets.store.forget(c.marked)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
 	defer cancel()
 	err := c.sets.store.keep(ctx, c.token, c.marked)

@@ -91,6 +91,16 @@ func (s *Service) Since(ctx context.Context, user, other models.RowID) (since ti
 	return since, !since.IsZero(), nil
 }
 
+// Circle returns a user's friends, in no particular order, from this process's memory if
+// rankings.max_staleness permits it. All changes that were complete before asOf are in
+// the list, and all complete ones of this process. Otherwise it is IDs, and asOf is zero.
+func (s *Service) Circle(ctx context.Context, user models.RowID) (ids []models.RowID, asOf time.Time, err error) {
+	if ids, asOf, err = s.sets.Near(ctx, user); err != nil {
+		return nil, time.Time{}, models.Unavailable("list friends", err)
+	}
+	return ids, asOf, nil
+}
+
 // List returns a page of a user's friends, ordered by row, behind the given row. A
 // user that does not exist has none. One query.
 func (s *Service) List(ctx context.Context, user models.UserID, after models.RowID, limit int) ([]Friend, error) {

@@ -3,6 +3,8 @@
 // and is kept current by following the change streams of its shards. It is used only
 // while it can be proven to be at most so old: a read of a stream that finds its end
 // proves that the copy has everything that was acknowledged before the read was sent.
+//
+// Circles keeps copies of friend sets in the same way.
 package nearcache
 
 import (
