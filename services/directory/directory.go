@@ -114,39 +114,35 @@ func (s *Service) Ensure(ctx context.Context, users ...models.UserID) ([]models.
 	return s.resolveAll(ctx, users, true)
 }
 
-// EnsureMany is Ensure for the tens of thousands of users of an import, some of whom may
-// be named several times. It does not ask Redis, nor store the users there: most of them
-// are not about to call. One transaction for the users that the process has not found
-// before.
+// EnsureMany is Ensure for the hundreds of thousands of users of an import, some of whom
+// may be named several times. It neither asks nor fills the process's memory and Redis,
+// which hold those who call or are shown: a query is cheaper than evicting them. One
+// transaction.
 func (s *Service) EnsureMany(ctx context.Context, users []models.UserID) ([]models.RowID, error) {
-	rows := make([]models.RowID, len(users))
-	var missing []models.UserID
-	at := make(map[models.UserID]int) // positions in missing
-	for i, user := range users {
-		if rows[i] = s.memory.row(user); rows[i] != 0 {
-			continue
-		}
-		if _, ok := at[user]; !ok {
-			at[user] = len(missing)
-			missing = append(missing, user)
-		}
+	if len(users) == 0 {
+		return nil, nil
 	}
-	if len(missing) == 0 {
-		return rows, nil
+	positions := make([]int, len(users)) // in distinct
+	var distinct []models.UserID
+	at := make(map[models.UserID]int)
+	for i, user := range users {
+		position, ok := at[user]
+		if !ok {
+			position = len(distinct)
+			at[user] = position
+			distinct = append(distinct, user)
+		}
+		positions[i] = position
 	}
 	s.stats.Queries.Add(1)
-	found, created, err := s.store.ensure(ctx, missing)
+	found, created, err := s.store.ensure(ctx, distinct)
 	if err != nil {
 		return nil, models.Unavailable("look up users", err)
 	}
-	s.stats.IDs.SQL.Add(int64(len(missing)))
-	for i, row := range found {
-		s.memory.putRow(missing[i], row)
-	}
-	for i, user := range users {
-		if rows[i] == 0 {
-			rows[i] = found[at[user]]
-		}
+	s.stats.IDs.SQL.Add(int64(len(distinct)))
+	rows := make([]models.RowID, len(users))
+	for i, position := range positions {
+		rows[i] = found[position]
 	}
 	if created > 0 {
 		s.noteCreated(context.WithoutCancel(ctx), created, slices.Max(found)) // the users stay if ctx has ended

@@ -59,6 +59,7 @@ type stepsImport struct {
 	pass    func(*stepsChunk) error
 	next    *stepsChunk // the one that is being read
 	result  StepsResult
+	buckets map[models.Date]*models.Bucket // those of earlier lines
 
 	// cold holds the cold buckets that were raised since the last archival,
 	// coldRaised the number of their totals.
@@ -92,7 +93,7 @@ type lineReader interface {
 func (s *Service) ImportSteps(ctx context.Context, in io.Reader, board *catalog.Board, gently bool, report Report) (StepsResult, error) {
 	i := &stepsImport{
 		service: s, board: board, report: report, now: s.Clock(), pace: newPace(gently),
-		next: &stepsChunk{}, cold: make(map[*models.Bucket]bool),
+		next: &stepsChunk{}, buckets: make(map[models.Date]*models.Bucket), cold: make(map[*models.Bucket]bool),
 	}
 	err := inChunks(ctx, in, gently, func(ctx context.Context, pass func(*stepsChunk) error) error {
 		i.pass = pass
@@ -165,6 +166,9 @@ func splitLine(line string) (fields []string, err error) {
 // bucket returns the bucket of a line's day, or nil if the line was reported as
 // bad.
 func (i *stepsImport) bucket(ctx context.Context, date models.Date, line int) (*models.Bucket, error) {
+	if bucket := i.buckets[date]; bucket != nil {
+		return bucket, nil
+	}
 	bucket, err := i.service.Buckets.ForImport(ctx, i.board, date, i.now)
 	if models.CodeOf(err) == models.CodeUnavailable {
 		return nil, err
@@ -172,6 +176,7 @@ func (i *stepsImport) bucket(ctx context.Context, date models.Date, line int) (*
 	if err != nil {
 		return nil, i.report.BadLine(line, err)
 	}
+	i.buckets[date] = bucket
 	return bucket, nil
 }
 
