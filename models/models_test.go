@@ -194,3 +194,12 @@ func TestTimestampTextIsTheLibrarys(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkTimestampText(b *testing.B) {
+	at := models.TimestampOf(time.Date(2026, 11, 20, 21, 0, 0, 123_000_000, time.UTC))
+	buf := make([]byte, 0, 64)
+	for i := range b.N {
+		at.AppendTo(buf)
+		at += models.Timestamp(i % 1000)
+	}
+}

@@ -33,20 +33,17 @@ func (t Timestamp) AppendTo(buf []byte) []byte {
 	if year < 0 || year > 9999 {
 		return t.Time().AppendFormat(buf, "2006-01-02T15:04:05.000Z")
 	}
-	buf = appendDigits(buf, year, 4)
-	buf = append(buf, '-')
-	buf = appendDigits(buf, month, 2)
-	buf = append(buf, '-')
-	buf = appendDigits(buf, day, 2)
-	buf = append(buf, 'T')
-	buf = appendDigits(buf, ms/3_600_000, 2)
-	buf = append(buf, ':')
-	buf = appendDigits(buf, ms/60_000%60, 2)
-	buf = append(buf, ':')
-	buf = appendDigits(buf, ms/1000%60, 2)
-	buf = append(buf, '.')
-	buf = appendDigits(buf, ms%1000, 3)
-	return append(buf, 'Z')
+	text := [24]byte([]byte("0000-00-00T00:00:00.000Z"))
+	putTwoDigits(text[0:], year/100)
+	putTwoDigits(text[2:], year%100)
+	putTwoDigits(text[5:], month)
+	putTwoDigits(text[8:], day)
+	putTwoDigits(text[11:], ms/3_600_000)
+	putTwoDigits(text[14:], ms/60_000%60)
+	putTwoDigits(text[17:], ms/1000%60)
+	putTwoDigits(text[20:], ms/10%100)
+	text[22] = byte('0' + ms%10)
+	return append(buf, text[:]...)
 }
 
 const msPerDay = secondsPerDay * 1000
@@ -78,14 +75,10 @@ func civil(days int64) (year, month, day int64) {
 	return year, month, day
 }
 
-// appendDigits appends n with the given number of digits.
-func appendDigits(buf []byte, n int64, digits int) []byte {
-	var text [4]byte
-	for i := digits - 1; i >= 0; i-- {
-		text[i] = byte('0' + n%10)
-		n /= 10
-	}
-	return append(buf, text[:digits]...)
+// putTwoDigits writes n, which is below 100, to the first two bytes of text.
+func putTwoDigits(text []byte, n int64) {
+	_ = text[1] // one check of the length
+	text[0], text[1] = byte('0'+n/10), byte('0'+n%10)
 }
 
 // MarshalText returns the RFC 3339 text. In JSON it becomes a string.
