@@ -1,6 +1,7 @@
 package models
 
 import (
+	"runtime"
 	"strconv"
 	"unicode/utf8"
 )
@@ -69,6 +70,7 @@ func (r *Ranking) AppendJSON(buf []byte) []byte {
 		buf = r.Me.appendJSON(buf)
 	}
 	buf = append(buf, `,"entries":[`...)
+	runtime.KeepAlive(r.readAhead())
 	for i := range r.Entries {
 		if i > 0 {
 			buf = append(buf, ',')
@@ -78,6 +80,23 @@ func (r *Ranking) AppendJSON(buf []byte) []byte {
 	buf = append(buf, `],"next_cursor":`...)
 	buf = appendNullable(buf, r.NextCursor)
 	return append(buf, '}')
+}
+
+// cacheLine is the number of bytes that a processor reads from memory at once.
+const cacheLine = 64
+
+// readAhead reads a byte of each cache line of the users' JSON, which is rarely in the
+// processor's caches. The reads do not depend on each other, so the processor does many
+// of them at the same time; copying the texts would wait for one after the other. The
+// result has no meaning, but if nobody used it, the compiler would leave out the reads.
+func (r *Ranking) readAhead() (sum byte) {
+	for i := range r.Entries {
+		text := r.Entries[i].UserJSON
+		for at := 0; at < len(text); at += cacheLine {
+			sum += text[at]
+		}
+	}
+	return sum
 }
 
 func (e *RankedEntry) appendJSON(buf []byte) []byte {
