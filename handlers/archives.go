@@ -58,9 +58,10 @@ func archiveRunOf(r models.ArchiveRun) archiveRun {
 }
 
 var listArchives = operation{
+	id:          "listArchiveRuns",
 	summary:     "List the runs of the archive",
 	description: "The runs of the nightly archival, newest first, with their figures; `?state=failed` lists the runs that failed and why.",
-	errors:      []int{http.StatusBadRequest},
+	errors:      []models.Code{models.CodeInvalidCursor},
 }
 
 type listArchivesInput struct {
@@ -102,11 +103,13 @@ func (h *archiveHandlers) list(ctx context.Context, in *listArchivesInput) (*arc
 }
 
 var startArchive = operation{
+	id:      "startArchiveRun",
 	summary: "Archive a day now",
 	description: "Archive a day that is past its hot days, such as `{\"board\":\"steps\",\"bucket\":\"2026-11-16\"}`, or merge updates that came after its archival. " +
 		"The run continues after the answer; GET /v1/admin/archives shows its progress. bucket_hot: it is too early; archive_running: a run of this day is under way, or two runs of other days.",
 	status: http.StatusAccepted,
-	errors: bodyErrors(http.StatusNotFound, http.StatusConflict),
+	errors: bodyErrors(models.CodeBoardNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeBucketHot, models.CodeArchiveRunning,
+		models.CodeDateInFuture),
 }
 
 type startArchiveInput struct {

@@ -18,7 +18,7 @@ import (
 // batchItem is the total of a user on one day.
 type batchItem struct {
 	UserID *models.UserID `json:"user_id" doc:"The user" example:"1001" required:"true" nullable:"false"`
-	Date   *string        `json:"date" doc:"The day, as for a single upload" example:"2026-11-20" required:"true" nullable:"false"`
+	Date   *string        `json:"date" doc:"The day, as for a single upload" format:"date" example:"2026-11-20" required:"true" nullable:"false"`
 	Score  *wholeNumber   `json:"score" doc:"The user's total for that day so far" example:"12345" minimum:"0" required:"true" nullable:"false"`
 }
 
@@ -28,7 +28,7 @@ type batchBody struct {
 }
 
 type rejectedItem struct {
-	Index  int         `json:"index" doc:"The item's position, from 0"`
+	Index  int         `json:"index" doc:"The item's position, from 0" example:"1"`
 	Code   models.Code `json:"code" doc:"Why it was not accepted"`
 	Detail string      `json:"detail" doc:"What a person should know and do"`
 }
@@ -36,18 +36,19 @@ type rejectedItem struct {
 type batchOutput struct {
 	Status int
 	Body   struct {
-		Accepted int            `json:"accepted" doc:"How many totals were accepted"`
+		Accepted int            `json:"accepted" doc:"How many totals were accepted" example:"999"`
 		Rejected []rejectedItem `json:"rejected" nullable:"false" doc:"The items that were not accepted"`
 	}
 }
 
 var uploadBatch = operation{
+	id:      "uploadScoreBatch",
 	summary: "Upload step totals of many users",
 	description: "Send totals of up to 1,000 users, such as `{\"scores\":[{\"user_id\":\"1001\",\"date\":\"2026-11-20\",\"score\":12345}]}`. " +
 		"Each item is accepted or rejected on its own: the answer counts the accepted ones and says what is wrong with the others.",
-	body:        batchBody{},
+	bodies:      []any{batchBody{}},
 	otherStatus: http.StatusAccepted,
-	errors:      bodyErrors(http.StatusNotFound, http.StatusConflict),
+	errors:      bodyErrors(models.CodeBoardNotFound, models.CodeBoardKind),
 }
 
 type batchInput struct {

@@ -47,7 +47,7 @@ type BoardAnswer struct {
 }
 
 type currentBucket struct {
-	Date     *string           `json:"date" nullable:"true" doc:"Today, in the board's zone; null if the board has no days"`
+	Date     *string           `json:"date" nullable:"true" format:"date" example:"2026-11-20" doc:"Today, in the board's zone; null if the board has no days"`
 	StartsAt *models.Timestamp `json:"starts_at" format:"date-time" nullable:"true" doc:"When it began or begins; null on a rolling board"`
 	EndsAt   *models.Timestamp `json:"ends_at" format:"date-time" nullable:"true" doc:"When it ends; null on a rolling board"`
 	ClosesAt *models.Timestamp `json:"closes_at" format:"date-time" nullable:"true" doc:"When it stops accepting updates; null on a rolling board"`
@@ -71,6 +71,7 @@ func boardOf(b *catalog.Board, bucket *models.Bucket, now time.Time) BoardAnswer
 }
 
 var listBoards = operation{
+	id:          "listBoards",
 	summary:     "List the boards",
 	description: "Every board with its limits, its time zone and its current day.",
 }
@@ -95,11 +96,12 @@ func (h *boardHandlers) list(ctx context.Context, in *struct{ OnBehalf }) (*boar
 }
 
 var defineBoard = operation{
+	id:      "defineBoard",
 	summary: "Define a board",
 	description: "Defines a board while the service runs, such as `{\"name\":\"gifts-spring\",\"kind\":\"event\",\"max_score\":10000000,\"start\":\"2026-12-01T12:00:00Z\",\"end\":\"2026-12-24T15:00:00Z\"}`. " +
 		"The process that takes the call uses it at once, the others within seconds. The properties of a bucket never change once it exists.",
 	status: http.StatusCreated,
-	errors: bodyErrors(http.StatusConflict),
+	errors: bodyErrors(models.CodeBoardExists),
 }
 
 // definitionBody is the definition of a board.
@@ -162,9 +164,10 @@ func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*definitio
 }
 
 var showBoard = operation{
+	id:          "getBoardDefinition",
 	summary:     "Show a board's definition",
 	description: "The definition as it is stored, with the resolution that follows from it.",
-	errors:      []int{http.StatusNotFound},
+	errors:      []models.Code{models.CodeBoardNotFound},
 }
 
 type boardInput struct {

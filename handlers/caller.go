@@ -22,7 +22,7 @@ func callerFrom(ctx context.Context) *requester { return ctx.Value(callerKey{}).
 
 // OnBehalf is the parameter with which a service names the user that it acts for.
 type OnBehalf struct {
-	UserID models.UserID `query:"user_id" doc:"The user that a service acts for; a user's own id may be given too" example:"1001"`
+	UserID models.UserID `query:"user_id" doc:"The user that a service acts for; a user's own id may be given too"`
 }
 
 // user returns the user that the request acts for.

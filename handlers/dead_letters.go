@@ -24,10 +24,11 @@ type deadLetterHandlers struct {
 }
 
 var listDeadLetters = operation{
+	id:      "listDeadLetters",
 	summary: "List what could not be applied",
 	description: "Updates that were accepted into the queue and can't be applied, newest first, with the reason. " +
 		"A message that can't be decoded is shown as it was queued.",
-	errors: []int{http.StatusBadRequest},
+	errors: []models.Code{models.CodeInvalidCursor},
 }
 
 // deadLetter is a dead letter as operators see it. What the update says is null if the
@@ -99,11 +100,12 @@ type deadLetterInput struct {
 }
 
 var replayDeadLetter = operation{
+	id:      "replayDeadLetter",
 	summary: "Apply a dead letter after all",
 	description: "Applies the update and removes it from the list, once the reason for its failure is repaired. " +
 		"If it still can't be applied, validation_failed says why.",
 	status: http.StatusNoContent,
-	errors: []int{http.StatusNotFound},
+	errors: []models.Code{models.CodeNotFound},
 }
 
 func (h *deadLetterHandlers) replay(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
@@ -111,6 +113,7 @@ func (h *deadLetterHandlers) replay(ctx context.Context, in *deadLetterInput) (*
 }
 
 var deleteDeadLetter = operation{
+	id:          "deleteDeadLetter",
 	summary:     "Delete a dead letter",
 	description: "Deletes the update for good. If it does not exist, nothing changes.",
 	status:      http.StatusNoContent,

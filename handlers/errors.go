@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humagin"
+	"github.com/danielgtaylor/huma/v2/validation"
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
 
@@ -139,6 +140,8 @@ func replaceErrors() {
 	// sensitive, so the check must be too: otherwise Nickname would satisfy the
 	// check for nickname and the nickname would be empty.
 	huma.ValidateStrictCasing = true
+	_, notADate := models.ParseDate("")
+	validation.MsgExpectedRFC3339Date = notADate.Error()
 	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
 		return problemFor(status, msg, errs)
 	}

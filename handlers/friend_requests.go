@@ -24,20 +24,21 @@ type friendRequestHandlers struct {
 }
 
 var listFriendRequests = operation{
+	id:          "listFriendRequests",
 	summary:     "List one's friend requests",
 	description: "One page of the pending requests, incoming and outgoing, newest first. Outgoing ones show no nickname and no avatar.",
-	errors:      []int{http.StatusBadRequest},
+	errors:      []models.Code{models.CodeInvalidCursor},
 }
 
 // direction says which of two users has sent a request.
 type direction string
 
 type requestAnswer struct {
-	UserID    models.UserID    `json:"user_id" doc:"The other user"`
+	UserID    models.UserID    `json:"user_id" doc:"The other user" example:"1001"`
 	Nickname  string           `json:"nickname" doc:"Of incoming requests; empty if the user has set none"`
 	AvatarURL string           `json:"avatar_url" doc:"Of incoming requests; empty if the user has set none"`
 	Direction direction        `json:"direction" enum:"incoming,outgoing" doc:"incoming: the other user has sent it; outgoing: the user has sent it"`
-	CreatedAt models.Timestamp `json:"created_at" format:"date-time" doc:"When it was sent"`
+	CreatedAt models.Timestamp `json:"created_at" format:"date-time" doc:"When it was sent" example:"2026-11-20T13:00:00.123Z"`
 }
 
 type requestsOutput struct {
@@ -86,18 +87,19 @@ func directionOf(r friends.Request) direction {
 }
 
 var sendFriendRequest = operation{
+	id:      "sendFriendRequest",
 	summary: "Ask somebody to be friends",
 	description: "Send a request to a user, such as `{\"user_id\":\"1002\"}`. If that user has sent one to the caller before, the two are friends at once. " +
 		"201 means that this call created the request or the friendship, 200 that it existed before. " +
 		"429 `request_limit` means that the caller has too many requests that wait for an answer, or has sent too many within a day.",
 	otherStatus: http.StatusCreated,
-	errors:      bodyErrors(http.StatusNotFound, http.StatusConflict),
+	errors:      bodyErrors(models.CodeUserNotFound, models.CodeFriendLimit, models.CodeRequestLimit),
 }
 
 type askInput struct {
 	OnBehalf
 	Body struct {
-		UserID models.UserID `json:"user_id" doc:"The user that the request is sent to" example:"1002"`
+		UserID models.UserID `json:"user_id" doc:"The user that the request is sent to" example:"701"`
 	}
 }
 
@@ -126,9 +128,10 @@ func (h *friendRequestHandlers) send(ctx context.Context, in *askInput) (*status
 }
 
 var acceptFriendRequest = operation{
+	id:          "acceptFriendRequest",
 	summary:     "Accept a request",
 	description: "Accept the request that the user {id} has sent: /v1/friends/requests/1002/accept makes 1002 a friend.",
-	errors:      []int{http.StatusNotFound, http.StatusConflict},
+	errors:      []models.Code{models.CodeNotFound, models.CodeFriendLimit},
 }
 
 func (h *friendRequestHandlers) accept(ctx context.Context, in *otherInput) (*statusOutput, error) {
@@ -145,6 +148,7 @@ func (h *friendRequestHandlers) accept(ctx context.Context, in *otherInput) (*st
 }
 
 var declineFriendRequest = operation{
+	id:      "declineFriendRequest",
 	summary: "Decline or withdraw a request",
 	description: "Decline the request that the user {id} has sent, or withdraw the one sent to that user. If there is no request, nothing changes. " +
 		"A declined request stays pending for its sender, whose further requests do not reach the caller for seven days.",

@@ -23,9 +23,10 @@ type friendHandlers struct {
 }
 
 var listFriends = operation{
+	id:          "listFriends",
 	summary:     "List one's friends",
 	description: "One page of the user's friends: `?limit=50`, then `&cursor=` with the page's next_cursor.",
-	errors:      []int{http.StatusBadRequest},
+	errors:      []models.Code{models.CodeInvalidCursor},
 }
 
 type listFriendsInput struct {
@@ -52,10 +53,10 @@ func (in *listFriendsInput) page(ctx context.Context, cursors CursorSealer, list
 }
 
 type friendAnswer struct {
-	UserID    models.UserID    `json:"user_id" doc:"The friend"`
+	UserID    models.UserID    `json:"user_id" doc:"The friend" example:"1001"`
 	Nickname  string           `json:"nickname" doc:"Empty if the user has set none"`
 	AvatarURL string           `json:"avatar_url" doc:"Empty if the user has set none"`
-	Since     models.Timestamp `json:"since" format:"date-time" doc:"When they became friends"`
+	Since     models.Timestamp `json:"since" format:"date-time" doc:"When they became friends" example:"2026-11-20T13:00:00.123Z"`
 }
 
 type friendsOutput struct {
@@ -91,6 +92,7 @@ func (h *friendHandlers) list(ctx context.Context, in *listFriendsInput) (*frien
 }
 
 var removeFriend = operation{
+	id:          "removeFriend",
 	summary:     "End a friendship",
 	description: "Ends the friendship on both sides. If the two are not friends, nothing changes.",
 	status:      http.StatusNoContent,
@@ -98,7 +100,7 @@ var removeFriend = operation{
 
 // otherInput names another user in the path.
 type otherInput struct {
-	ID models.UserID `path:"id" doc:"The other user" example:"1002"`
+	ID models.UserID `path:"id" doc:"The other user" example:"1001"`
 	OnBehalf
 }
 
@@ -111,10 +113,11 @@ func (h *friendHandlers) remove(ctx context.Context, in *otherInput) (*struct{},
 }
 
 var replaceFriends = operation{
+	id:      "replaceFriends",
 	summary: "Replace a user's friends",
 	description: "For apps that keep friendships elsewhere: `{\"friend_ids\":[\"1002\",\"1003\"]}` makes these the user's friends, on both sides, and nobody else. " +
 		"An empty list ends all of the user's friendships.",
-	errors: bodyErrors(http.StatusConflict),
+	errors: bodyErrors(models.CodeFriendLimit),
 }
 
 type replaceInput struct {

@@ -3,7 +3,6 @@ package handlers
 import (
 	"cmp"
 	"context"
-	"net/http"
 
 	"stepboard/models"
 	"stepboard/services/ranking"
@@ -20,19 +19,20 @@ type historyHandlers struct {
 }
 
 var listHistory = operation{
+	id:      "getHistory",
 	summary: "List one's days",
 	description: "The user's days, newest first, from Redis and the archive alike; days without a score are left out. " +
 		"A month is `?from=2026-10-01&to=2026-10-31`, at most 366 days; without both it is the last 31 days. " +
 		"`&for=1002` returns a friend's days. " +
 		"Archived days from long before the friendship are left out (setting friends.history_days).",
-	errors: []int{http.StatusNotFound, http.StatusConflict},
+	errors: []models.Code{models.CodeBoardNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeDateInFuture},
 }
 
 type historyInput struct {
 	Board string        `path:"board" doc:"The board's name" example:"steps"`
-	From  string        `query:"from" doc:"The first day, YYYY-MM-DD; 30 days before the last if it is left out" example:"2026-10-21"`
-	To    string        `query:"to" doc:"The last day; today if it is left out" example:"2026-11-20"`
-	For   models.UserID `query:"for" doc:"A friend's id; one's own days if it is left out" example:"1002"`
+	From  string        `query:"from" doc:"The first day, YYYY-MM-DD; 30 days before the last if it is left out" format:"date"`
+	To    string        `query:"to" doc:"The last day; today if it is left out" format:"date"`
+	For   models.UserID `query:"for" doc:"A friend's id; one's own days if it is left out"`
 	OnBehalf
 }
 
@@ -54,11 +54,11 @@ func (in *historyInput) query(ctx context.Context) (ranking.HistoryQuery, error)
 }
 
 type historyEntry struct {
-	Date        string           `json:"date" doc:"The day, in the board's zone"`
-	Score       int64            `json:"score" doc:"Steps, coins or points"`
-	ReachedAt   models.Timestamp `json:"reached_at" format:"date-time" doc:"When the user reached this score"`
-	GlobalRank  int64            `json:"global_rank" doc:"Place among everybody"`
-	GlobalTotal int64            `json:"global_total" doc:"How many users had a score"`
+	Date        string           `json:"date" format:"date" doc:"The day, in the board's zone" example:"2026-11-20"`
+	Score       int64            `json:"score" doc:"Steps, coins or points" example:"12345"`
+	ReachedAt   models.Timestamp `json:"reached_at" format:"date-time" doc:"When the user reached this score" example:"2026-11-20T13:00:00.123Z"`
+	GlobalRank  int64            `json:"global_rank" doc:"Place among everybody" example:"120"`
+	GlobalTotal int64            `json:"global_total" doc:"How many users had a score" example:"2000"`
 	Source      models.Source    `json:"source" enum:"hot,archive" doc:"Where the day is stored"`
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -25,13 +24,9 @@ type incrementItem struct {
 	EventID *string        `json:"event_id" doc:"Names the increment: the same id counts once on a board. 1 to 64 visible ASCII characters" example:"gift-2381" minLength:"1" maxLength:"64" required:"true" nullable:"false"`
 }
 
-// incrementsBody describes the body: one increment or several. It is decoded item
-// by item.
-type incrementsBody struct {
-	UserID     *models.UserID   `json:"user_id,omitempty" doc:"The user" example:"1001" nullable:"false"`
-	Delta      *wholeNumber     `json:"delta,omitempty" doc:"The amount to add, 1 or more" example:"5" minimum:"1" nullable:"false"`
-	EventID    *string          `json:"event_id,omitempty" doc:"Names the increment: the same id counts once on a board. 1 to 64 visible ASCII characters" example:"gift-2381" minLength:"1" maxLength:"64" nullable:"false"`
-	Increments *[]incrementItem `json:"increments,omitempty" doc:"Instead of the others: up to 1,000 increments" minItems:"1" maxItems:"1000" nullable:"false"`
+// incrementItems is the body with several increments.
+type incrementItems struct {
+	Increments []incrementItem `json:"increments" doc:"Up to 1,000 increments" minItems:"1" maxItems:"1000" nullable:"false"`
 }
 
 // IncrementService counts increments.
@@ -46,6 +41,7 @@ type incrementHandlers struct {
 }
 
 var addIncrements = operation{
+	id:      "addIncrements",
 	summary: "Add to scores",
 	description: "Add to scores on event and rolling boards: `{\"user_id\":\"1001\",\"delta\":5,\"event_id\":\"gift-2381\"}`, or up to 1,000 increments as " +
 		"`{\"increments\":[{\"user_id\":\"1001\",\"delta\":5,\"event_id\":\"gift-2381\"}]}`. " +
@@ -53,8 +49,9 @@ var addIncrements = operation{
 		"with another user_id or delta it is rejected as event_id_conflict. So after a time-out or a 503, send the same increments again. " +
 		"In a list, each item is counted or rejected on its own, and its result says what is wrong with it; a single increment is refused with the status of its error. " +
 		"Increments of one user that are counted together all have the reached_at of the latest.",
-	body:   incrementsBody{},
-	errors: bodyErrors(http.StatusNotFound, http.StatusConflict),
+	bodies: []any{incrementItem{}, incrementItems{}},
+	errors: bodyErrors(models.CodeBoardNotFound, models.CodeBoardKind, models.CodeEventIDConflict,
+		models.CodeScoreOutOfRange, models.CodeEventNotOpen),
 }
 
 type incrementsInput struct {

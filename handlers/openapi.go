@@ -1,29 +1,105 @@
 package handlers
 
 import (
+	"encoding/json"
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humagin"
 	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"stepboard/models"
 )
+
+// aboutAPI is the beginning of the API's description.
+const aboutAPI = `Rankings among friends, today or on any past day.
+
+**A token.** Every call carries a JWT: ` + "`Authorization: Bearer …`" + `. Your own backend signs it for
+the user who is logged in, and your app asks that backend for it. For a trial,
+` + "`stepboard token --user 1001`" + ` prints one. Put it in with the button *Authorize*; the demo has
+done that for its first user.
+
+**The examples** of the calls of users work as they stand, on the board ` + "`steps`" + ` that every new service has.
+
+**Errors** are problems (RFC 9457). A program decides by ` + "`code`" + `; more codes may be added to an answer.`
+
+// OpenAPI returns the description of the API as JSON: the document that a service of
+// this version has at /openapi.json.
+func OpenAPI(version string) ([]byte, error) {
+	engine, err := newEngine(nil)
+	if err != nil {
+		return nil, err
+	}
+	api := newHuma(engine, version)
+	(&Config{}).routes(api, newMetrics(prometheus.NewRegistry()))
+	describeMore(api.OpenAPI())
+	return json.Marshal(api.OpenAPI())
+}
 
 // newHuma returns an API without calls that serves on the engine.
 func newHuma(engine *gin.Engine, version string) huma.API {
 	useProblems()
 	config := huma.DefaultConfig("Stepboard", version)
-	config.Info.Description = "Rankings among friends, today or on any past day."
+	config.Info.Description = aboutAPI
+	config.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
+	config.Servers = []*huma.Server{{URL: "/", Description: "This service"}}
+	config.Tags = tags()
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "JWT"},
 	}
+	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	config.Components.Responses = make(map[string]*huma.Response)
 	config.CreateHooks = nil // no $schema links in answers
 	config.DocsPath, config.SchemasPath = "", ""
 	config.RejectUnknownQueryParameters = true
 	config.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[models.UserID](), reflect.TypeFor[userIDSchema]())
 	config.Formats = map[string]huma.Format{"application/json": jsonFormat, "json": jsonFormat}
 	return humagin.New(engine, config)
+}
+
+// schemaNames are the names of schemas in generated clients, where Huma would name
+// them after the handler's input and output.
+var schemaNames = map[string]string{
+	"UploadItem":            "DayTotal",
+	"UploadItems":           "DayTotals",
+	"AcceptedItem":          "AcceptedTotal",
+	"UploadAnswer":          "AcceptedTotals",
+	"BatchItem":             "UserTotal",
+	"BatchBody":             "UserTotals",
+	"RejectedItem":          "RejectedTotal",
+	"BatchOutputBody":       "BatchResult",
+	"IncrementItem":         "Increment",
+	"IncrementItems":        "Increments",
+	"IncrementsAnswer":      "IncrementResults",
+	"BoardAnswer":           "Board",
+	"BoardsOutputBody":      "Boards",
+	"DefinitionBody":        "NewBoard",
+	"DefinitionAnswer":      "BoardDefinition",
+	"StandingAnswer":        "Standing",
+	"HistoryOutputBody":     "History",
+	"FriendAnswer":          "Friend",
+	"FriendsOutputBody":     "FriendPage",
+	"ReplaceInputBody":      "FriendIDs",
+	"ReplaceOutputBody":     "FriendCount",
+	"RequestAnswer":         "FriendRequest",
+	"RequestsOutputBody":    "FriendRequestPage",
+	"AskInputBody":          "NewFriendRequest",
+	"StatusOutputBody":      "FriendStatus",
+	"ProfileBody":           "NewProfile",
+	"ProfileOutputBody":     "Profile",
+	"ArchivesOutputBody":    "ArchiveRunPage",
+	"StartArchiveInputBody": "NewArchiveRun",
+	"DeadLettersOutputBody": "DeadLetterPage",
+}
+
+// schemaName returns the name of a type's schema.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	if better, ok := schemaNames[name]; ok {
+		return better
+	}
+	return name
 }
 
 // userIDSchema describes models.UserID. Huma checks the ids of paths, queries and
@@ -39,34 +115,72 @@ func (userIDSchema) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{
 		Type: huma.TypeString, MinLength: &shortest, MaxLength: &longest,
 		Pattern: userIDPattern, PatternDescription: `a user id: printable ASCII characters without spaces, and neither "." nor ".."`,
-		Description: "A user", Examples: []any{"1001"},
+		Description: "A user",
 	}
 }
 
 // describeMore completes the description with facts that Go types can't express.
 func describeMore(spec *huma.OpenAPI) {
+	schemas := spec.Components.Schemas.Map()
 	// A reference to an object can't be marked nullable.
-	me := spec.Components.Schemas.Map()["Ranking"].Properties["me"]
+	me := schemas["Ranking"].Properties["me"]
 	me.OneOf = []*huma.Schema{{Ref: me.Ref}, {Type: "null"}}
 	me.Ref = ""
+	schemas[errorCode] = &huma.Schema{
+		Type: huma.TypeString, Enum: allCodes(), Description: "The kind of error, for a program",
+	}
+	for _, name := range []string{"Problem", "IncrementResult", "RejectedTotal"} {
+		code := schemas[name].Properties["code"]
+		*code = huma.Schema{Ref: schemaRef + errorCode, Description: code.Description}
+	}
 	openResponses(spec)
+	for _, schema := range schemas {
+		hidePatternDescriptions(schema)
+	}
+	for _, op := range operations(spec) {
+		for _, param := range op.Parameters {
+			hidePatternDescriptions(param.Schema)
+		}
+	}
+}
+
+// operations returns all operations of the description.
+func operations(spec *huma.OpenAPI) []*huma.Operation {
+	var ops []*huma.Operation
+	for _, path := range spec.Paths {
+		for _, op := range []*huma.Operation{path.Get, path.Post, path.Put, path.Delete} {
+			if op != nil {
+				ops = append(ops, op)
+			}
+		}
+	}
+	return ops
+}
+
+// hidePatternDescriptions removes what JSON Schema does not have from a schema and those
+// inside it. Huma has made messages of it already.
+func hidePatternDescriptions(s *huma.Schema) {
+	if s == nil {
+		return
+	}
+	s.PatternDescription = ""
+	hidePatternDescriptions(s.Items)
+	for _, property := range s.Properties {
+		hidePatternDescriptions(property)
+	}
 }
 
 // openResponses allows fields in the bodies of answers that are not described yet.
 // Bodies of requests stay closed; they share no schema with answers.
 func openResponses(spec *huma.OpenAPI) {
-	for _, path := range spec.Paths {
-		for _, op := range []*huma.Operation{path.Get, path.Post, path.Put, path.Delete} {
-			if op == nil {
-				continue
-			}
-			for _, response := range op.Responses {
-				for _, content := range response.Content {
-					allowMoreFields(spec.Components.Schemas, content.Schema)
-				}
+	for _, op := range operations(spec) {
+		for _, response := range op.Responses {
+			for _, content := range response.Content {
+				allowMoreFields(spec.Components.Schemas, content.Schema)
 			}
 		}
 	}
+	allowMoreFields(spec.Components.Schemas, &huma.Schema{Ref: schemaRef + "Problem"})
 }
 
 // allowMoreFields allows undescribed fields in a schema and in the schemas that it

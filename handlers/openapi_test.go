@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"encoding/json"
 	"regexp"
 	"testing"
 
@@ -25,4 +26,39 @@ func TestUserIDPattern(t *testing.T) {
 			t.Errorf("%q matches: %v, ParseUserID: %v", id, got, err)
 		}
 	})
+}
+
+// Generated clients have names that say what a call does and what a schema holds, and not
+// how a handler uses it.
+func TestNamesInGeneratedClients(t *testing.T) {
+	t.Parallel()
+	document, err := OpenAPI("1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spec struct {
+		Paths map[string]map[string]struct {
+			OperationID string `json:"operationId"`
+		} `json:"paths"`
+		Components struct {
+			Schemas map[string]any `json:"schemas"`
+		} `json:"components"`
+	}
+	if err := json.Unmarshal(document, &spec); err != nil {
+		t.Fatal(err)
+	}
+	verbAndNoun := regexp.MustCompile("^[a-z]+[A-Z][A-Za-z]+$")
+	for path, methods := range spec.Paths {
+		for method, op := range methods {
+			if !verbAndNoun.MatchString(op.OperationID) {
+				t.Errorf("%s %s has the id %q: set it in its operation", method, path, op.OperationID)
+			}
+		}
+	}
+	inner := regexp.MustCompile("(Body|Input|Output|Answer|Items?)$")
+	for name := range spec.Components.Schemas {
+		if inner.MatchString(name) {
+			t.Errorf("%s is a handler's word: name the schema in schemaNames", name)
+		}
+	}
 }

@@ -25,13 +25,14 @@ type profileBody struct {
 
 type profileOutput struct {
 	Body struct {
-		UserID    models.UserID `json:"user_id" doc:"The user"`
-		Nickname  string        `json:"nickname" doc:"The name that others see"`
+		UserID    models.UserID `json:"user_id" doc:"The user" example:"1001"`
+		Nickname  string        `json:"nickname" doc:"The name that others see" example:"Ann"`
 		AvatarURL string        `json:"avatar_url" doc:"The picture that others see; empty for none"`
 	}
 }
 
 var getOwnProfile = operation{
+	id:          "getProfile",
 	summary:     "Get one's profile",
 	description: "The profile that others see, as it is stored. Without a profile, the nickname and avatar_url are empty.",
 }
@@ -49,6 +50,7 @@ func (h *profileHandlers) getOwn(ctx context.Context, in *OnBehalf) (*profileOut
 }
 
 var putOwnProfile = operation{
+	id:      "setProfile",
 	summary: "Set one's profile",
 	description: "Set the whole profile, such as `{\"nickname\":\"Ann\",\"avatar_url\":\"https://example.com/ann.png\"}`. " +
 		"The nickname is required and not empty; an avatar_url that is left out becomes empty.",
@@ -69,6 +71,7 @@ func (h *profileHandlers) putOwn(ctx context.Context, in *ownProfileInput) (*pro
 }
 
 var putProfile = operation{
+	id:      "setUserProfile",
 	summary: "Set a user's profile",
 	description: "Set a user's whole profile, such as `{\"nickname\":\"Ann\"}`. A user that does not exist yet is created. " +
 		"The nickname is required and not empty; an avatar_url that is left out becomes empty.",

@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"net/http"
 
 	"stepboard/models"
 	"stepboard/services/ranking"
@@ -25,7 +24,7 @@ type rankingHandlers struct {
 // DayInput picks a day of a board and the user that the request acts for.
 type DayInput struct {
 	Board string `path:"board" doc:"The board's name" example:"steps"`
-	Date  string `query:"date" doc:"The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none" example:"2026-11-20"`
+	Date  string `query:"date" doc:"The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none" format:"date"`
 	OnBehalf
 }
 
@@ -66,11 +65,12 @@ func rankingOf(r *models.Ranking, err error) (*rankingOutput, error) {
 }
 
 var rankFriends = operation{
+	id:      "getFriendRanking",
 	summary: "Rank oneself among one's friends",
 	description: "One page of the user and the user's friends, best first. Users without a score that day are not listed. " +
 		"The first page of a past day is `?date=2026-11-19&limit=50`; for the next one, add `&cursor=` with the page's next_cursor. " +
 		"An archived day from long before a friendship does not list the friend (setting friends.history_days).",
-	errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict},
+	errors: []models.Code{models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture},
 }
 
 func (h *rankingHandlers) friends(ctx context.Context, in *pageInput) (*rankingOutput, error) {
@@ -83,10 +83,11 @@ func (h *rankingHandlers) friends(ctx context.Context, in *pageInput) (*rankingO
 }
 
 var rankTop = operation{
+	id:      "getGlobalRanking",
 	summary: "Rank everybody",
 	description: "One page of everybody, best first, with the caller's own entry in me. " +
 		"The ten best of today are `?limit=10`; for the next ten, add `&cursor=` with the page's next_cursor.",
-	errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict},
+	errors: []models.Code{models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture},
 }
 
 func (h *rankingHandlers) top(ctx context.Context, in *pageInput) (*rankingOutput, error) {
@@ -106,9 +107,10 @@ func (h *rankingHandlers) top(ctx context.Context, in *pageInput) (*rankingOutpu
 }
 
 var rankAround = operation{
+	id:          "getGlobalNeighbours",
 	summary:     "Rank one's neighbours among everybody",
 	description: "The user with the neighbours above and below: `?radius=2` returns up to five entries. Empty for a user without a score that day.",
-	errors:      []int{http.StatusNotFound, http.StatusConflict},
+	errors:      []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture},
 }
 
 type aroundInput struct {
@@ -141,21 +143,22 @@ func (h *rankingHandlers) mayReadGlobal(ctx context.Context, board string) error
 }
 
 var rankMe = operation{
+	id:          "getStanding",
 	summary:     "Show one's own place",
 	description: "The user's score and places on one day, such as `?date=2026-11-19`. Without a score they are null.",
-	errors:      []int{http.StatusNotFound, http.StatusConflict},
+	errors:      []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture},
 }
 
 // standingAnswer is a user's score and places. The user's own fields are null
 // if the user has no score.
 type standingAnswer struct {
-	Score        *int64            `json:"score" doc:"The user's score"`
-	ReachedAt    *models.Timestamp `json:"reached_at" format:"date-time" doc:"When it was reached"`
-	GlobalRank   *int64            `json:"global_rank" doc:"Place among everybody"`
-	GlobalTotal  int64             `json:"global_total" doc:"How many users have a score"`
-	FriendsRank  *int64            `json:"friends_rank" doc:"Place among the user and the user's friends"`
-	FriendsTotal int64             `json:"friends_total" doc:"How many of these have a score"`
-	Percentile   *float64          `json:"percentile" doc:"100 × others below ÷ others, rounded down to 0.1; 100 if there are no others"`
+	Score        *int64            `json:"score" doc:"The user's score" example:"12345"`
+	ReachedAt    *models.Timestamp `json:"reached_at" format:"date-time" doc:"When it was reached" example:"2026-11-20T13:00:00.123Z"`
+	GlobalRank   *int64            `json:"global_rank" doc:"Place among everybody" example:"120"`
+	GlobalTotal  int64             `json:"global_total" doc:"How many users have a score" example:"2000"`
+	FriendsRank  *int64            `json:"friends_rank" doc:"Place among the user and the user's friends" example:"3"`
+	FriendsTotal int64             `json:"friends_total" doc:"How many of these have a score" example:"22"`
+	Percentile   *float64          `json:"percentile" doc:"100 × others below ÷ others, rounded down to 0.1; 100 if there are no others" example:"94"`
 }
 
 type standingOutput struct {

@@ -18,15 +18,20 @@ const maxUploads = 31
 
 // uploadItem is the total of one day.
 type uploadItem struct {
-	Date  *string      `json:"date" doc:"The day, YYYY-MM-DD in the board's zone: today or one of the board's open_days before it" example:"2026-11-20" required:"true" nullable:"false"`
+	Date  *string      `json:"date" doc:"The day, YYYY-MM-DD in the board's zone: today or one of the board's open_days before it" format:"date" example:"2026-11-20" required:"true" nullable:"false"`
 	Score *wholeNumber `json:"score" doc:"The user's total for that day so far" example:"12345" minimum:"0" required:"true" nullable:"false"`
 }
 
-// uploadBody is the total of one day or the totals of several days.
+// uploadItems is the body with the totals of several days.
+type uploadItems struct {
+	Scores []uploadItem `json:"scores" doc:"Up to 31 days that were stored offline" minItems:"1" maxItems:"31" nullable:"false"`
+}
+
+// uploadBody is either body: an uploadItem or uploadItems.
 type uploadBody struct {
-	Date   *string       `json:"date,omitempty" doc:"The day, YYYY-MM-DD in the board's zone: today or one of the board's open_days before it" example:"2026-11-20" nullable:"false"`
-	Score  *wholeNumber  `json:"score,omitempty" doc:"The user's total for that day so far" example:"12345" minimum:"0" nullable:"false"`
-	Scores *[]uploadItem `json:"scores,omitempty" doc:"Instead of date and score: up to 31 days that were stored offline" minItems:"1" maxItems:"31" nullable:"false"`
+	Date   *string       `json:"date"`
+	Score  *wholeNumber  `json:"score"`
+	Scores *[]uploadItem `json:"scores"`
 }
 
 // ScoreService accepts score updates.
@@ -43,13 +48,14 @@ type scoreHandlers struct {
 }
 
 var uploadScores = operation{
+	id:      "uploadScores",
 	summary: "Upload step totals",
 	description: "Send the user's total for a day, such as `{\"date\":\"2026-11-20\",\"score\":12345}`, or up to 31 days that were stored offline, as " +
 		"`{\"scores\":[{\"date\":\"2026-11-19\",\"score\":8000},{\"date\":\"2026-11-20\",\"score\":12345}]}`. " +
 		"The highest total of a day counts, so sending one again changes nothing. Either all items are accepted or none.",
-	body:        uploadBody{},
+	bodies:      []any{uploadItem{}, uploadItems{}},
 	otherStatus: http.StatusAccepted,
-	errors:      bodyErrors(http.StatusNotFound, http.StatusConflict),
+	errors:      bodyErrors(models.CodeBoardNotFound, models.CodeBoardKind, models.CodeScoreOutOfRange, models.CodeDateInFuture, models.CodeDateClosed),
 }
 
 type uploadInput struct {
@@ -60,8 +66,8 @@ type uploadInput struct {
 
 // acceptedItem is an accepted upload.
 type acceptedItem struct {
-	Date      string           `json:"date" doc:"The day"`
-	Score     int64            `json:"score" doc:"The total"`
+	Date      string           `json:"date" format:"date" doc:"The day" example:"2026-11-20"`
+	Score     int64            `json:"score" doc:"The total" example:"12345"`
 	ReachedAt models.Timestamp `json:"reached_at" format:"date-time" doc:"The server's time on accepting it; it decides among equal scores, unless a better total is stored already"`
 }
 

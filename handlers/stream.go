@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
 
+	"stepboard/models"
 	"stepboard/services/auth"
 	"stepboard/services/stream"
 )
@@ -30,13 +31,14 @@ type streamHandlers struct {
 const eventTimeout = 10 * time.Second
 
 var streamFriends = operation{
+	id:      "streamFriendRanking",
 	summary: "Watch oneself among one's friends",
 	description: "The first page of the user and the user's friends as server-sent events: one event at once, and one whenever the page has changed. " +
 		"Each `ranking` event's data is what GET /v1/boards/{board}/friends answers; `?limit=` is the size of the page. " +
 		"A comment every 15 seconds keeps the connection open. An `error` event with a problem ends the stream; its code is `unauthenticated` " +
 		"when the token has expired: get a new one and connect again. It also ends when the service stops, " +
 		"and after five minutes, so that the token is checked again; connect again then. A user may have five streams at once, and an address `limits.streams_per_address`.",
-	errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusTooManyRequests},
+	errors: []models.Code{models.CodeBoardNotFound},
 	responses: func() map[string]*huma.Response {
 		return map[string]*huma.Response{"200": {
 			Description: "A stream of `ranking` events whose data is a Ranking, of comments, and of at most one `error` event, the last",

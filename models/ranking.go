@@ -20,12 +20,12 @@ const (
 
 // RankedEntry is one line of a ranking.
 type RankedEntry struct {
-	Rank      int64     `json:"rank" doc:"Place in this ranking, from 1; no two users share one"`
-	User      UserID    `json:"user_id" doc:"The user"`
+	Rank      int64     `json:"rank" doc:"Place in this ranking, from 1; no two users share one" example:"3"`
+	User      UserID    `json:"user_id" doc:"The user" example:"1001"`
 	Nickname  string    `json:"nickname" doc:"Empty where the user has set none"`
 	AvatarURL string    `json:"avatar_url" doc:"Empty where the user has set none"`
-	Score     int64     `json:"score" doc:"Steps, coins or points"`
-	ReachedAt Timestamp `json:"reached_at" format:"date-time" doc:"When the user reached this score"`
+	Score     int64     `json:"score" doc:"Steps, coins or points" example:"12345"`
+	ReachedAt Timestamp `json:"reached_at" format:"date-time" doc:"When the user reached this score" example:"2026-11-20T13:00:00.123Z"`
 
 	// UserJSON is the JSON of the user's record if that was encoded before, otherwise
 	// empty.
@@ -34,12 +34,12 @@ type RankedEntry struct {
 
 // Ranking is a page of a ranked list.
 type Ranking struct {
-	Board      string        `json:"board" doc:"The board's name"`
-	Date       *string       `json:"date" nullable:"true" doc:"The day, in the board's zone; null where the board has no days"`
+	Board      string        `json:"board" doc:"The board's name" example:"steps"`
+	Date       *string       `json:"date" nullable:"true" format:"date" example:"2026-11-20" doc:"The day, in the board's zone; null where the board has no days"`
 	Source     Source        `json:"source" enum:"hot,archive" doc:"Where the answer comes from"`
 	Final      bool          `json:"final" doc:"True once no more updates are taken for it"`
 	Settling   *bool         `json:"settling,omitempty" doc:"Rolling boards only: true for a moment after the hour, while scores may still hold what has just left the window"`
-	Total      int64         `json:"total" doc:"How many entries are ranked, on all pages together"`
+	Total      int64         `json:"total" doc:"How many entries are ranked, on all pages together" example:"22"`
 	Me         *RankedEntry  `json:"me" doc:"The caller's own line, on every page; null without a score"`
 	Entries    []RankedEntry `json:"entries" nullable:"false" doc:"This page, best first"`
 	NextCursor *string       `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`

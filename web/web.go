@@ -51,7 +51,8 @@ type Site struct {
 }
 
 // New returns a site. If demo is true, the page offers to switch between the
-// simulated people instead of asking for a token.
+// simulated people instead of asking for a token, and the API reference has the token
+// of one of them.
 func New(demo bool) *Site { return &Site{demo: demo} }
 
 // Find returns the file at a URL path: the page at /, its files under /assets/,
@@ -88,7 +89,7 @@ func (s *Site) load(name string) *File {
 	if err != nil {
 		panic(err) // it is embedded
 	}
-	if name == "page/index.html" && s.demo {
+	if path.Base(name) == "index.html" && s.demo {
 		body = bytes.Replace(body, []byte("<html "), []byte("<html data-demo "), 1)
 	}
 	sum := sha256.Sum256(body)

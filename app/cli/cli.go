@@ -68,7 +68,7 @@ func (p *program) root() *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("name a command: demo, serve, health, migrate, archive, import, rebuild, dead-letters, token, config or version")
+			return errors.New("name a command: demo, serve, health, migrate, archive, import, rebuild, dead-letters, token, config, openapi or version")
 		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
@@ -84,6 +84,7 @@ func (p *program) root() *cobra.Command {
 		p.cursorsCommand(),
 		p.withSettings(p.tokenCommand()),
 		p.configCommand(),
+		p.openAPICommand(),
 		p.versionCommand(),
 	)
 	return root

@@ -242,7 +242,9 @@ func (s *server) call(token, method, path string, body any) answer {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return answer{status: res.StatusCode, header: res.Header, body: text}
+	a := answer{status: res.StatusCode, header: res.Header, body: text}
+	checkDocumented(s.t, method, path, a)
+	return a
 }
 
 // as calls as a user.

@@ -1,0 +1,39 @@
+package handlers
+
+import (
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// tags are the groups of calls, in the order in which /docs shows them: first those
+// of users, in the order in which an app needs them.
+func tags() []*huma.Tag {
+	return []*huma.Tag{
+		{Name: "Rankings", Description: "The boards, the rankings on them and one's own days. With a user's token."},
+		{Name: "Uploads", Description: "Report one's own totals. With a user's token."},
+		{Name: "Friends", Description: "Friends and friend requests. With a user's token."},
+		{Name: "Profile", Description: "How others see oneself. With a user's token."},
+		{Name: "Backends", Description: "Calls of the app's own backend. With a token of scope `service`."},
+		{Name: "Operators", Description: "Calls of those who run the service. With a token of scope `admin`."},
+	}
+}
+
+// tagOf returns the tag of a call.
+func tagOf(path string, by audience) string {
+	noun, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
+	switch {
+	case by == byService:
+		return "Backends"
+	case by == byAdmin:
+		return "Operators"
+	case strings.HasSuffix(path, "/scores"):
+		return "Uploads"
+	case noun == "boards":
+		return "Rankings"
+	case noun == "friends":
+		return "Friends"
+	default:
+		return "Profile"
+	}
+}
