@@ -1,10 +1,13 @@
 # make build   builds ./stepboard. Needs Go.
 # make test    runs all tests with the race detector, against a real Redis and
-#              a real Postgres. Needs Go, a C compiler, Redis, Postgres and the
-#              programs below; as root on Debian it installs them.
+#              a real Postgres. Needs Go, a C compiler, Redis, Postgres, npm's
+#              registry and the programs below; as root on Debian it installs them.
 # make lint    checks format, go vet, golangci-lint and the layout of packages.
 #              Needs Go and, for the page's code, Node's npx. The first run
 #              compiles golangci-lint, which takes minutes.
+# make generate  writes the files anew that are generated: the page of settings, the
+#              types of the client and the client that the page loads. Needs Go, Node
+#              and npm.
 # make format  formats the Go code and the page's code. Needs the same.
 # make sbom    writes stepboard.cdx.json, the software bill of materials of the
 #              binary that it builds, as CycloneDX JSON.
@@ -15,16 +18,22 @@
 
 GO ?= go
 PRETTIER = npx --yes prettier@3.10.1
+CLIENT = clients/typescript
 GOLANGCI_LINT = $(GO) tool -modfile=tools/go.mod golangci-lint
 
 # Gin's msgpack codec, which nothing here uses, takes half a minute to compile.
 # Every go command gets this tag, so that all of them share one build cache.
 export GOFLAGS := $(GOFLAGS) -tags=nomsgpack
 
-.PHONY: build test lint format sbom vulncheck soak bench
+.PHONY: build client test lint generate format sbom vulncheck soak bench
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o stepboard .
+
+# The packages that build and check the client are those of its lock file.
+client:
+	. ./scripts/need && need npm nodejs npm
+	cd $(CLIENT) && npm ci --ignore-scripts --no-audit --no-fund
 
 # Tests that start the service run the binary that build made. The slowest
 # packages start first. Many tests wait for other processes, so more of them run
@@ -32,18 +41,23 @@ build:
 #
 # The page's tests start Chromium. The documents' test runs the commands shown
 # there, which use curl, openssl and psql.
-test: build
+test: build client
+	cd $(CLIENT) && npm test
 	. ./scripts/need && need chromium chromium fonts-dejavu-core && need curl curl && need openssl openssl && need psql postgresql-client
 	TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -race -vet=off -timeout=40m -parallel=3 ./app/e2e/... ./web/... ./...
 
 lint:
-	$(PRETTIER) --check web
+	$(PRETTIER) --check web $(CLIENT)
 	@! LC_ALL=C.UTF-8 grep -nE '.{121}' $(wildcard web/page/*.js web/page/*.css web/page/*.html) || { echo "lines of more than 120 characters"; exit 1; }
 	$(GO) vet ./...
 	$(GOLANGCI_LINT) run ./...
 
+generate: client
+	$(GO) generate ./...
+	cd $(CLIENT) && npm run generate && npm run build && cp dist/index.js ../../web/page/vendor/stepboard.js
+
 format:
-	$(PRETTIER) --write web
+	$(PRETTIER) --write web $(CLIENT)
 	$(GOLANGCI_LINT) fmt
 
 sbom: build

@@ -1,0 +1,20 @@
+export {
+  createClient,
+  type Answer,
+  type CallOptions,
+  type Client,
+  type ClientOptions,
+} from './client.js';
+export { StepboardError, type ErrorCode, type Problem } from './error.js';
+export type { Live, LiveOptions, LiveState, Ranking } from './live.js';
+export type {
+  Clock,
+  Fetch,
+  FetchOptions,
+  FetchResponse,
+  Signal,
+  Storage,
+  StreamReader,
+} from './platform.js';
+export type { components, operations, paths } from './schema.js';
+export type { DayTotal, UploadOptions, Uploads } from './uploads.js';

@@ -1,0 +1,203 @@
+import type { Connection } from './client.js';
+import { asError, type StepboardError } from './error.js';
+import type { Storage } from './platform.js';
+
+// The most days of one call.
+const maxItems = 31;
+const firstDelay = 1000;
+const longestDelay = 60_000;
+
+export interface DayTotal {
+  date: string;
+  score: number;
+}
+
+export interface UploadOptions {
+  board: string;
+  /** The user's id. Totals of one user are never sent with the token of another one. */
+  user: string;
+  storage: Storage;
+  /** Is called once for each total that the service refuses for good. It is dropped. */
+  onRefused: (total: DayTotal, error: StepboardError) => void;
+  /** Is called when a total is acknowledged. */
+  onAccepted?: (total: DayTotal) => void;
+  /** A number from 0 up to 1, by which delays differ between phones; Math.random by default. */
+  random?: () => number;
+}
+
+export interface Uploads {
+  /**
+   * add keeps a day's total in the storage unless a higher one of the day is there, and
+   * sends it in the background. It throws what the storage throws.
+   */
+  add(date: string, score: number): Promise<void>;
+  /**
+   * flush sends what is kept, now. Call it when the app starts, comes to the front or is
+   * online again. It resolves when everything is sent, or has to wait.
+   */
+  flush(): Promise<void>;
+  /** pending returns what is not acknowledged yet, by date. */
+  pending(): Promise<DayTotal[]>;
+  /** stop ends sending. What is kept stays in the storage. */
+  stop(): void;
+}
+
+type Totals = Record<string, number>;
+
+const listOf = (totals: Totals): DayTotal[] =>
+  Object.keys(totals)
+    .sort()
+    .map((date) => ({ date, score: totals[date] as number }));
+
+function parse(text: string | null): Totals {
+  try {
+    const totals = JSON.parse(text ?? '{}') as Totals;
+    return Object.fromEntries(
+      Object.entries(totals).filter(([, score]) => Number.isInteger(score)),
+    );
+  } catch {
+    return {};
+  }
+}
+
+/** keepUploads returns Uploads whose only state that lasts is in the storage. */
+export function keepUploads(connection: Connection, options: UploadOptions): Uploads {
+  const { board, user, storage, onRefused, onAccepted, random = Math.random } = options;
+  const { clock } = connection;
+  const key = `stepboard:${board}:${user}`;
+  let lastChange: Promise<unknown> = Promise.resolve();
+  let sending: Promise<void> | undefined;
+  let again = false;
+  let stopped = false;
+  let timer: unknown;
+  let failures = 0;
+  // The time before which the service wants no upload.
+  let notBefore = 0;
+  let most = maxItems;
+
+  // change edits the stored totals. Changes follow one another, and each reads the
+  // storage, which other windows write, too.
+  const change = (edit: (totals: Totals) => boolean): Promise<Totals> => {
+    const result = lastChange.then(async () => {
+      const totals = parse(await storage.getItem(key));
+      if (edit(totals)) {
+        if (Object.keys(totals).length) await storage.setItem(key, JSON.stringify(totals));
+        else await storage.removeItem(key);
+      }
+      return totals;
+    });
+    lastChange = result.catch(() => {});
+    return result;
+  };
+  const read = (): Promise<DayTotal[]> => change(() => false).then(listOf);
+  // drop removes totals, unless a higher one has been added meanwhile.
+  const drop = (items: DayTotal[]): Promise<Totals> =>
+    change((totals) => {
+      for (const { date, score } of items) {
+        if ((totals[date] ?? Infinity) <= score) delete totals[date];
+      }
+      return true;
+    });
+
+  const later = (delay: number): void => {
+    clock.clearTimeout(timer);
+    timer = stopped ? undefined : clock.setTimeout(run, delay);
+  };
+
+  // refuse drops what the service has refused: the items that the error names, or a
+  // single one. Otherwise the items are sent one by one to find out.
+  const refuse = async (items: DayTotal[], error: StepboardError): Promise<void> => {
+    const named = items.filter((_, i) =>
+      error.locations.some((at) => at.startsWith(`body.scores[${i}]`)),
+    );
+    const refused = items.length === 1 ? items : named;
+    if (!refused.length) {
+      most = 1;
+      return;
+    }
+    await drop(refused);
+    for (const item of refused) onRefused(item, error);
+  };
+
+  // sendOnce sends some totals. It returns false if there are none or they have to wait.
+  const sendOnce = async (): Promise<boolean> => {
+    const wait = notBefore - clock.now();
+    if (wait > 0) {
+      later(wait);
+      return false;
+    }
+    const items = (await read()).slice(-most);
+    if (!items.length || stopped) {
+      most = maxItems;
+      return false;
+    }
+    try {
+      await connection.json('POST', '/v1/boards/{board}/scores', {
+        path: { board },
+        body: { scores: items },
+      });
+    } catch (cause) {
+      const error = asError(cause);
+      if (!error.permanent || error.status === 401) {
+        failures += 1;
+        notBefore = clock.now() + error.wait;
+        later(
+          Math.max(
+            error.wait,
+            Math.min(longestDelay, firstDelay * 2 ** (failures - 1)) * (0.5 + random() / 2),
+          ),
+        );
+        return false;
+      }
+      failures = 0;
+      await refuse(items, error);
+      return true;
+    }
+    failures = 0;
+    await drop(items);
+    for (const item of items) onAccepted?.(item);
+    return true;
+  };
+
+  // run sends until nothing is left or it has to wait. There is one run at a time.
+  const run = (): Promise<void> => {
+    clock.clearTimeout(timer);
+    timer = undefined;
+    if (sending) {
+      again = true;
+      return sending;
+    }
+    const work = async (): Promise<void> => {
+      try {
+        do {
+          again = false;
+          while (!stopped && (await sendOnce()));
+        } while (again && !stopped && timer === undefined);
+      } catch {
+        later(longestDelay); // the storage failed
+      } finally {
+        sending = undefined;
+      }
+    };
+    sending = work();
+    return sending;
+  };
+
+  return {
+    add: async (date, score) => {
+      await change((totals) => {
+        if ((totals[date] ?? -1) >= score) return false;
+        totals[date] = score;
+        return true;
+      });
+      // A timer means that the service wants, or needs, a pause.
+      if (timer === undefined && !stopped) void run();
+    },
+    flush: () => (stopped ? Promise.resolve() : run()),
+    pending: read,
+    stop: () => {
+      stopped = true;
+      clock.clearTimeout(timer);
+    },
+  };
+}
