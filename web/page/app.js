@@ -1,5 +1,5 @@
 // The page: session, navigation, and everything around a screen.
-import { fetchJSON, onRefusedToken, useFetch } from './api.js';
+import { fetchJSON, onRefusedToken, useFetch } from './data.js';
 import {
   Avatar,
   ErrorBoundary,

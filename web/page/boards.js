@@ -1,5 +1,5 @@
 // All boards: the global ranking of each, the part around the viewer, and friends.
-import { useFetch } from './api.js';
+import { useFetch, useFriendRanking } from './data.js';
 import {
   ErrorNotice,
   Icon,
@@ -18,7 +18,6 @@ import {
 } from './i18n.js';
 import { RankingList } from './ranking.js';
 import { maxLimit, usePages } from './pages.js';
-import { useFriendRanking } from './stream.js';
 import { html, useEffect, useState } from './view.js';
 
 const rankingInterval = 3000;

@@ -1,5 +1,5 @@
 // Friends and friend requests.
-import { fetchAllFriends, fetchJSON, friendPage, toApiError, useBoard, useFetch } from './api.js';
+import { fetchAllFriends, fetchJSON, friendPage, useBoard, useFetch } from './data.js';
 import {
   Avatar,
   cacheProfiles,
@@ -149,9 +149,9 @@ function useAllFriends(token, version) {
         cacheProfiles(friends);
         friends.sort((a, b) => nameOf(a).localeCompare(nameOf(b)));
         setResult({ friends });
-      } catch (cause) {
+      } catch (error) {
         if (controller.signal.aborted) return;
-        setResult((was) => ({ ...was, error: toApiError(cause) }));
+        setResult((was) => ({ ...was, error }));
       }
     };
     load();

@@ -1,5 +1,5 @@
 // The last 31 days of the viewer or of a friend.
-import { fetchAllFriends, useBoard, useFetch } from './api.js';
+import { fetchAllFriends, useBoard, useFetch } from './data.js';
 import {
   Avatar,
   cachedProfile,

@@ -1,5 +1,5 @@
 // Lists of more entries than the service sends at once.
-import { fetchJSON, toApiError } from './api.js';
+import { fetchJSON } from './data.js';
 import { useEffect, useRef, useState } from './view.js';
 
 export const maxLimit = 200;
@@ -44,8 +44,8 @@ export function usePages(token, path, day, first) {
         wanted.current = null;
         try {
           setShown({ ...request, rest: await fetchPages(request) });
-        } catch (cause) {
-          setShown((was) => ({ ...was, error: toApiError(cause) }));
+        } catch (error) {
+          setShown((was) => ({ ...was, error }));
         }
       }
       busy.current = false;

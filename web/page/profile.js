@@ -1,5 +1,5 @@
 // The viewer's own profile.
-import { fetchJSON, useFetch } from './api.js';
+import { fetchJSON, useFetch } from './data.js';
 import { Avatar, ErrorNotice, errorText, Name, Skeleton } from './components.js';
 import { t, tRich } from './i18n.js';
 import { html, useState } from './view.js';

@@ -1,5 +1,5 @@
 // Who is signed in: tokens from the address or a form, and the people of the demo.
-import { fetchJSON, pollInterval } from './api.js';
+import { fetchJSON, pollInterval } from './data.js';
 import { useCallback, useEffect, useRef, useState } from './view.js';
 
 export const isDemo = document.documentElement.hasAttribute('data-demo');

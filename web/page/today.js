@@ -1,5 +1,5 @@
 // The ranking among friends of today and of past days.
-import { fetchJSON, useFetch } from './api.js';
+import { fetchJSON, useFetch, useFriendRanking } from './data.js';
 import {
   AnimatedNumber,
   Avatar,
@@ -25,7 +25,6 @@ import {
 } from './i18n.js';
 import { RankingList } from './ranking.js';
 import { maxLimit, usePages } from './pages.js';
-import { useFriendRanking } from './stream.js';
 import { html, useEffect, useLayoutEffect, useRef, useState } from './view.js';
 
 const firstLimit = 50;
