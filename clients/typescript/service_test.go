@@ -219,7 +219,9 @@ func TestUploads(t *testing.T) {
 	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	<-first.ended
+	if err := <-first.ended; err == nil {
+		t.Error("the killed process ended by itself")
+	}
 	g.set(false, "")
 	s := startScript(t, "uploads", "http://"+p.Addr(), tokens, storage)
 	s.until("accepted " + yesterday + " 100")
