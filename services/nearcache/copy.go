@@ -114,6 +114,7 @@ func (c *Cache) copyPage(ctx context.Context, job *copying) (more bool, err erro
 		s.mu.Unlock()
 		return false, nil
 	}
+	from := s.last
 	s.mu.Unlock()
 
 	read := models.BoardPart{Bucket: p.table.bucket, Shard: p.shard}
@@ -124,6 +125,9 @@ func (c *Cache) copyPage(ctx context.Context, job *copying) (more bool, err erro
 		return false, err
 	}
 	ends, _, err := s.expect(newest, c.o.Elapsed())
+	if err == nil && ends.before(from) {
+		err = errLost // Redis went back to an earlier state
+	}
 	if err != nil {
 		c.startOver(s, err)
 		return false, nil

@@ -176,9 +176,8 @@ func (c *Cache) Fresh(asOf time.Time) bool {
 func (c *Cache) age(asOf time.Time) time.Duration { return c.o.Elapsed().Sub(asOf) }
 
 // Written notes entries that this process has written, before anybody learns of it: the
-// entry of the stream with this id holds them, or an earlier one. The id is empty if the
-// stream has no entries. It is a board.Written.
-func (c *Cache) Written(bucket *models.Bucket, shard int, id string, entries []models.Entry) {
+// newest entry of the stream holds them, or an earlier one. It is a board.Written.
+func (c *Cache) Written(bucket *models.Bucket, shard int, newest string, entries []models.Entry) {
 	t := (*c.tables.Load())[keyOf(bucket)]
 	if t == nil || shard >= len(t.parts) {
 		return
@@ -189,12 +188,20 @@ func (c *Cache) Written(bucket *models.Bucket, shard int, id string, entries []m
 	if !s.following {
 		return
 	}
-	switch _, read, err := s.expect(id, c.o.Elapsed()); {
-	case err != nil:
+	_, read, err := s.expect(newest, c.o.Elapsed())
+	if err != nil {
 		c.startOver(s, err)
-	case !read:
-		for _, e := range entries {
+		return
+	}
+	for _, e := range entries {
+		switch {
+		case !read:
 			t.raise(e)
+		case t.composite(e.User) < e.Composite:
+			// It was read and lowered since, or Redis went back to a state that lacks the
+			// lowering.
+			c.reset(t.parts[shard])
+			return
 		}
 	}
 }
