@@ -37,6 +37,7 @@ import (
 	"stepboard/services/lease"
 	"stepboard/services/ledger"
 	"stepboard/services/limit"
+	"stepboard/services/nearcache"
 	"stepboard/services/ranking"
 	"stepboard/services/recovery"
 	"stepboard/services/stream"
@@ -103,6 +104,7 @@ type App struct {
 	Friends     *friends.Service
 	Sets        *cache.Store
 	Directory   *directory.Service
+	NearCache   *nearcache.Cache // empty unless rankings.max_staleness is set
 	Ranking     *ranking.Service
 	Streams     *stream.Service
 	Archive     *archive.Service
@@ -136,6 +138,8 @@ type App struct {
 	scheduler        *jobs.Scheduler   // nil without a role that has jobs
 	connections      connections       // to the listener of Run
 
+	// near reports that rankings are read from NearCache.
+	near bool
 	// refresh is false for commands, which read the definitions of boards once.
 	// Their standard error is for one line, not for a log of failed refreshes.
 	refresh  bool
@@ -187,7 +191,8 @@ func (a *App) build(ctx context.Context, o Options) error {
 	}
 	a.Ranking = ranking.New(ranking.Options{
 		Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive, Friends: a.Friends,
-		Directory: a.Directory, Cursors: a.cursors, Clock: o.Clock, HistoryDays: o.Config.Friends.HistoryDays,
+		Directory: a.Directory, Cursors: a.cursors, NearCache: a.buildNearCache(o), Clock: o.Clock,
+		HistoryDays: o.Config.Friends.HistoryDays,
 	})
 	o.StreamLimits.PerAddress = o.Config.Limits.StreamsPerAddress
 	a.Streams = stream.New(a.Ranking, o.StreamLimits)

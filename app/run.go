@@ -44,6 +44,9 @@ func (a *App) Start(ctx context.Context) {
 		if a.refresh {
 			a.running.Go(func() { a.Catalog.Definitions.Run(background) })
 		}
+		if a.near {
+			a.NearCache.Start(background)
+		}
 		if a.scheduler != nil {
 			a.running.Go(func() { a.scheduler.Run(background) })
 		}
@@ -115,7 +118,7 @@ func (a *App) Run(ctx context.Context, listener net.Listener) error {
 //  2. accepted uploads and increments are flushed
 //  3. background work stops: a consumer applies the updates that it has read
 //  4. the archive stops
-//  5. the directory of users and the caches of tokens and keys stop
+//  5. the near cache, the directory of users and the caches of tokens and keys stop
 //  6. the queue closes
 //  7. Redis and then Postgres close
 func (a *App) Close() error {
@@ -128,6 +131,7 @@ func (a *App) Close() error {
 	}
 	a.running.Wait()
 	a.Archive.Close()
+	a.NearCache.Close()
 	a.Directory.Close()
 	a.verifier.Close()
 	a.closeQueue()

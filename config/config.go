@@ -22,6 +22,7 @@ type Config struct {
 	Limits    Limits    `koanf:"limits" doc:"How often somebody may call. All processes count calls together, in the boards' Redis. A process asks Redis only about callers who have used a tenth of their limit there within a minute. Calls over a limit get 429 with Retry-After. If Redis does not answer in time, calls pass uncounted. Tokens of scope service or admin have no limit."`
 	Ingest    Ingest    `koanf:"ingest" doc:"How uploads reach the boards."`
 	Boards    []Board   `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"A list of boards, each with a name of its own."`
+	Rankings  Rankings  `koanf:"rankings" doc:"How rankings among friends are read. docs/operations.md describes it."`
 	Directory Directory `koanf:"directory" doc:"The directory of users: user ids, nicknames and avatars."`
 	Friends   Friends   `koanf:"friends" doc:"Friend requests, and the past days that friends show each other."`
 	HotDays   int       `koanf:"hot_days" validate:"min=2,max=30" doc:"For how many days after its own a day stays in Redis, 2 to 30. On a board with more open_days it stays a day longer than it takes uploads. A change takes effect with the next day that is made."`
@@ -177,6 +178,12 @@ type Friends struct {
 	HistoryDays    int `koanf:"history_days" validate:"min=0,max=36500" doc:"For how many days before their friendship began friends see each other's archived scores, 0 to 36500. 0: none of these days. 36500: all of them. Days that are still in Redis are always shown."`
 }
 
+// Rankings configures how rankings among friends are read.
+type Rankings struct {
+	MaxStaleness time.Duration `koanf:"max_staleness" validate:"omitempty,min=100ms,max=10s" doc:"How old a ranking among friends may be, 100ms to 10s. A process then keeps copies of the current buckets of boards with change_stream, and asks Redis only where it can't prove that its copy is as new. 0s: it always asks Redis."`
+	Memory       Size          `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for these copies, such as 256 MB, at least 1 MB. A bucket takes 8 bytes for each user of the app, in steps of 524 KB. A bucket without room is read from Redis."`
+}
+
 // Directory configures the directory of users.
 type Directory struct {
 	Memory Size `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for the records of users, such as 64 MB, at least 1 MB. 64 MB hold about 150000. Further records are read from Redis, in one more round trip."`
@@ -194,6 +201,7 @@ func Default() Config {
 			Redis: IngestRedis{Mode: "single", Addrs: []string{}, MaxUpdates: 50_000_000, Keep: time.Hour, ClaimAfter: time.Minute},
 			Kafka: IngestKafka{Brokers: []string{}, Topic: "stepboard-updates", Group: "stepboard"},
 		},
+		Rankings:  Rankings{Memory: 256 * MB},
 		Directory: Directory{Memory: 64 * MB},
 		Friends:   Friends{MaxPending: 200, RequestsPerDay: 50, HistoryDays: 31},
 		Ledger:    Ledger{Retain: 400 * 24 * time.Hour},

@@ -73,6 +73,25 @@ func (s *Buckets) Current(b *Board, now time.Time) *models.Bucket {
 	return s.cachedOr(bucket)
 }
 
+// CurrentAndNext returns the buckets that exist, of all boards, which are current or have
+// not begun. No I/O.
+func (s *Buckets) CurrentAndNext(now time.Time) []*models.Bucket {
+	var found []*models.Bucket
+	for _, b := range s.index.list() {
+		current := s.Current(b, now)
+		if bucket, ok := s.cached(current.Board, current.Name); ok && !now.Before(bucket.StartsAt) {
+			found = append(found, bucket)
+		}
+	}
+	s.cache.Range(func(_, v any) bool {
+		if bucket := v.(*models.Bucket); now.Before(bucket.StartsAt) {
+			found = append(found, bucket)
+		}
+		return true
+	})
+	return found
+}
+
 // Resolve returns the bucket of a day, or the current one if d is nil; if it does
 // not exist, the bucket that would be made. Errors: CodeDateInFuture if the day
 // has not begun, CodeBoardKind if the board's buckets are not days. No I/O; Load

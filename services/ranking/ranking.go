@@ -61,6 +61,15 @@ type Cursors interface {
 	Open(ctx context.Context, text string, scope ...string) (models.Cursor, error)
 }
 
+// NearCache holds copies of current buckets. Implemented by nearcache.Cache.
+type NearCache interface {
+	// Composites returns the users' composites in a bucket, complete as of a moment. ok is
+	// false if Redis is to be asked. No I/O.
+	Composites(bucket *models.Bucket, users []models.RowID) (composites []models.Composite, asOf time.Time, ok bool)
+	// Fresh reports whether composites as of a moment may still be given as an answer.
+	Fresh(asOf time.Time) bool
+}
+
 // Service computes rankings. Safe for concurrent use.
 type Service struct {
 	catalog   *catalog.Catalog
@@ -69,6 +78,7 @@ type Service struct {
 	friends   Friends
 	directory Directory
 	cursors   Cursors
+	near      NearCache
 	clock     models.Clock
 	// friendsHistory is how long before a friendship began an archived day may end that
 	// the friends see of each other.
@@ -83,6 +93,8 @@ type Options struct {
 	Friends   Friends
 	Directory Directory
 	Cursors   Cursors
+	// NearCache may be nil.
+	NearCache NearCache
 	Clock     models.Clock
 	// HistoryDays is how many days before a friendship began friends see of each other in
 	// the archive.
@@ -93,7 +105,7 @@ type Options struct {
 func New(o Options) *Service {
 	return &Service{
 		catalog: o.Catalog, boards: o.Boards, archive: o.Archive, friends: o.Friends,
-		directory: o.Directory, cursors: o.Cursors, clock: o.Clock,
+		directory: o.Directory, cursors: o.Cursors, near: o.NearCache, clock: o.Clock,
 		friendsHistory: time.Duration(o.HistoryDays) * 24 * time.Hour,
 	}
 }
@@ -113,18 +125,28 @@ type Query struct {
 }
 
 // Friends ranks a user and the user's friends among themselves. On a hot bucket
-// it makes two round trips to Redis, for any number of friends; on an archived
-// one it makes one round trip and one query, or two queries if the day is so old that
-// not all friends show it.
+// it makes two round trips to Redis, for any number of friends, or one if the near
+// cache has their scores; on an archived one it makes one round trip and one query, or
+// two queries if the day is so old that not all friends show it.
 func (s *Service) Friends(ctx context.Context, q Query) (*models.Ranking, error) {
-	r, err := s.resolve(ctx, q, "friends", string(q.Viewer))
+	r, err := s.rankFriends(ctx, q, s.near)
+	if err == nil && !r.asOf.IsZero() && !s.near.Fresh(r.asOf) {
+		// Reading the names has taken too long.
+		r, err = s.rankFriends(ctx, q, nil)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if r.bucket == nil {
-		return r.ranking, nil
+	return r.ranking, nil
+}
+
+// rankFriends computes the ranking of Friends. near may be nil.
+func (s *Service) rankFriends(ctx context.Context, q Query, near NearCache) (*request, error) {
+	r, err := s.resolve(ctx, q, "friends", string(q.Viewer))
+	if err != nil || r.bucket == nil {
+		return r, err
 	}
-	entries, err := s.circle(ctx, r)
+	entries, err := s.circle(ctx, r, near)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +155,8 @@ func (s *Service) Friends(ctx context.Context, q Query) (*models.Ranking, error)
 	if page.More {
 		s.setNextCursor(r, page.Entries)
 	}
-	return s.render(ctx, r, page.Entries, int64(page.FirstRank), page.Mine, int64(page.MyRank))
+	_, err = s.render(ctx, r, page.Entries, int64(page.FirstRank), page.Mine, int64(page.MyRank))
+	return r, err
 }
 
 // Top ranks all users. One round trip to Redis, three with a viewer.
@@ -229,7 +252,8 @@ func (s *Service) Me(ctx context.Context, q Query) (*Summary, error) {
 	if r.bucket == nil {
 		return &Summary{}, nil
 	}
-	entries, err := s.circle(ctx, r)
+	// Its other numbers are from Redis.
+	entries, err := s.circle(ctx, r, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,10 @@ type request struct {
 	// after is the position of the cursor; zero for the top.
 	after models.Entry
 	// scope identifies the list that a cursor belongs to.
-	scope   []string
+	scope []string
+	// asOf is the moment for which the scores are complete, if they are from the near
+	// cache; otherwise zero.
+	asOf    time.Time
 	ranking *models.Ranking
 }
 
@@ -121,8 +124,9 @@ func (s *Service) shownFriends(ctx context.Context, r *request) ([]models.RowID,
 }
 
 // circle reads the entries of the viewer and the viewer's friends, in no order. Those
-// without a score have composite 0. A viewer that does not exist has no circle.
-func (s *Service) circle(ctx context.Context, r *request) ([]models.Entry, error) {
+// without a score have composite 0. A viewer that does not exist has no circle. near may
+// be nil.
+func (s *Service) circle(ctx context.Context, r *request, near NearCache) ([]models.Entry, error) {
 	if r.viewer == 0 {
 		return nil, nil
 	}
@@ -135,7 +139,7 @@ func (s *Service) circle(ctx context.Context, r *request) ([]models.Entry, error
 			return err
 		}
 		ids = append(ids, r.viewer)
-		composites, err = from.Composites(ctx, r.bucket, ids)
+		composites, err = s.composites(ctx, r, from, ids, near)
 		return err
 	})
 	if err != nil {
@@ -146,6 +150,20 @@ func (s *Service) circle(ctx context.Context, r *request) ([]models.Entry, error
 		entries[i] = models.Entry{User: id, Composite: composites[i]}
 	}
 	return entries, nil
+}
+
+// composites reads the users' composites from the near cache, if it is not nil and holds
+// them, otherwise from the store that has the bucket.
+func (s *Service) composites(
+	ctx context.Context, r *request, from Reader, users []models.RowID, near NearCache,
+) ([]models.Composite, error) {
+	if near != nil && !r.bucket.Cold(r.now) {
+		if composites, asOf, ok := near.Composites(r.bucket, users); ok {
+			r.asOf = asOf
+			return composites, nil
+		}
+	}
+	return from.Composites(ctx, r.bucket, users)
 }
 
 // userWindow is a user's entry, its rank, and the entries around it. Without a

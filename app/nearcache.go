@@ -1,0 +1,58 @@
+package app
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stepboard/services/board"
+	"stepboard/services/nearcache"
+	"stepboard/services/ranking"
+)
+
+// buildNearCache constructs the near cache, and returns it for rankings if they may be
+// older than Redis.
+func (a *App) buildNearCache(o Options) ranking.NearCache {
+	a.NearCache = nearcache.New(nearcache.Options{
+		Source: a.Boards, Trim: board.NewChangeTrimmer(a.Boards, time.Now).Trim, Buckets: a.Catalog.Buckets.CurrentAndNext,
+		MaxStaleness: o.Config.Rankings.MaxStaleness, Memory: int64(o.Config.Rankings.Memory), Clock: o.Clock, Log: o.Log,
+	})
+	a.registry.MustRegister(newNearCacheCollector(a.NearCache), a.NearCache.Stats().Answers)
+	a.near = o.Config.Rankings.MaxStaleness > 0 && o.Roles.API
+	if !a.near {
+		return nil
+	}
+	a.Boards.NotifyWritten(a.NearCache.Written)
+	return a.NearCache
+}
+
+// newNearCacheCollector reports the copies of buckets in this process.
+func newNearCacheCollector(c *nearcache.Cache) prometheus.Collector {
+	type stats = *nearcache.Stats
+	return newCollector("stepboard_near_cache_", c.Stats,
+		figure[stats]{
+			"refused_total", "Rankings of current buckets that were read from Redis, because the near cache could not prove that " +
+				"its copy is fresh enough.", counter, func(s stats) float64 { return float64(s.Refused.Load()) }, nil,
+		},
+		figure[stats]{
+			"copies_total", "Shards of buckets that the near cache has begun to copy.",
+			counter, func(s stats) float64 { return float64(s.Copies.Load()) }, nil,
+		},
+		figure[stats]{
+			"resets_total", "Shards that the near cache copies anew because their change stream did not go on where it was read last.",
+			counter, func(s stats) float64 { return float64(s.StartedOver.Load()) }, nil,
+		},
+		figure[stats]{
+			"bytes", "Memory of the near cache's copies of buckets.",
+			gauge, func(s stats) float64 { return float64(s.Bytes.Load()) }, nil,
+		},
+		figure[stats]{
+			"buckets_without_room", "Buckets that rankings.memory has no room for.",
+			gauge, func(s stats) float64 { return float64(s.WithoutRoom.Load()) }, nil,
+		},
+		figure[stats]{
+			"unproven_seconds", "For how long some bucket could not be read from the near cache.",
+			gauge, func(s stats) float64 { return time.Duration(s.Unproven.Load()).Seconds() }, nil,
+		},
+	)
+}
