@@ -4,6 +4,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -30,6 +31,11 @@ func (c *Config) Warnings() []string {
 		warn(err == nil && network.Bits() == 0,
 			"http.trusted_proxies has "+proxy+", which is everybody: any client can claim any address, so addresses are not limited")
 	}
+	streams := slices.ContainsFunc(c.Boards, func(b Board) bool { return b.ChangeStream })
+	warn(c.Rankings.MaxStaleness > 0 && !streams,
+		"rankings.max_staleness is set, but no board of the settings has change_stream: their rankings are read from Redis")
+	warn(c.Rankings.MaxStaleness == 0 && streams,
+		"a board has change_stream, but rankings.max_staleness is 0s: this process reads its rankings from Redis")
 	warn(c.Auth.JWKSURL != "" && c.Auth.Audience == "",
 		"auth.audience is empty: tokens that the issuer made for other services are accepted")
 	warn(strings.HasPrefix(strings.ToLower(c.Auth.JWKSURL), "http:"),

@@ -3,6 +3,7 @@ package config_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"stepboard/config"
 )
@@ -25,6 +26,11 @@ func TestWarnings(t *testing.T) {
 		{"proxies", func(c *config.Config) { c.HTTP.TrustedProxies = []string{"10.0.0.0/8", "::1"} }, ""},
 		{"everybody as a proxy", func(c *config.Config) { c.HTTP.TrustedProxies = []string{"10.0.0.0/8", "0.0.0.0/0"} }, "http.trusted_proxies has 0.0.0.0/0"},
 		{"everybody as a proxy, in IPv6", func(c *config.Config) { c.HTTP.TrustedProxies = []string{"::/0"} }, "http.trusted_proxies has ::/0"},
+		{"rankings from memory", func(c *config.Config) {
+			c.Rankings.MaxStaleness, c.Boards[0].ChangeStream = time.Second, true
+		}, ""},
+		{"no change stream", func(c *config.Config) { c.Rankings.MaxStaleness = time.Second }, "rankings.max_staleness is set"},
+		{"a change stream that nobody reads", func(c *config.Config) { c.Boards[0].ChangeStream = true }, "a board has change_stream"},
 		{"a JWKS", func(c *config.Config) { c.Auth.JWKSURL, c.Auth.Audience = "https://a.example/keys", "steps" }, ""},
 		{"a JWKS without an audience", func(c *config.Config) { c.Auth.JWKSURL = "https://a.example/keys" }, "auth.audience is empty"},
 		{"a JWKS over http", func(c *config.Config) { c.Auth.JWKSURL, c.Auth.Audience = "HTTP://a.example/keys", "steps" }, "auth.jwks_url is not https"},

@@ -1,0 +1,62 @@
+package e2e_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"stepboard/config"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+)
+
+// Friend rankings from memory have the same bytes as those from Redis, in two processes
+// beside one that asks Redis, on a day and after midnight. A process shows its own
+// uploads at once.
+func TestRankingsFromMemory(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		streams := func(c *config.Config) { c.Boards[0].ChangeStream, c.Boards[0].Shards = true, 2 }
+		memory := func(c *config.Config) { streams(c); c.Rankings.MaxStaleness = time.Second }
+		env.Clock.Set(testenv.Noon.Add(-time.Hour))
+		a, b, plain := newServer(t, env, memory), newServer(t, env, memory), newServer(t, env, streams)
+		a.want(a.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2","3","4"]}`), 200, nil)
+		for day := range models.Date(2) {
+			date := testenv.Must(models.ParseDate("2026-11-20")) + day
+			env.Clock.Set(date.UTC().Add(4 * time.Hour)) // noon in Shanghai
+			for i, s := range []*server{a, b, plain} {
+				user := models.UserID(fmt.Sprint(1 + i))
+				body := fmt.Sprintf(`{"date":%q,"score":%d}`, date, 1000+100*i)
+				s.want(s.as(user, "POST", "/v1/boards/steps/scores", body), 200, nil)
+			}
+			const path = "/v1/boards/steps/friends?limit=2"
+			want := plain.as("1", "GET", path, nil)
+			for _, s := range []*server{a, b} {
+				testenv.Eventually(t, "the ranking is from memory and equal to that from Redis", func() bool {
+					answers := s.fromMemory()
+					got := s.as("1", "GET", path, nil)
+					return got.status == 200 && string(got.body) == string(want.body) &&
+						s.fromMemory() != answers
+				})
+			}
+			body := fmt.Sprintf(`{"date":%q,"score":5000}`, date)
+			a.want(a.as("4", "POST", "/v1/boards/steps/scores", body), 200, nil)
+			if got := a.as("1", "GET", path, nil); got.status != 200 || !strings.Contains(string(got.body), `"score":5000`) {
+				t.Errorf("its own upload is missing: %s", got.body)
+			}
+		}
+		if n := plain.fromMemory(); n != "0" {
+			t.Errorf("without rankings.max_staleness %v rankings are from memory", n)
+		}
+	})
+}
+
+// fromMemory returns how many rankings the process has answered from memory.
+func (s *server) fromMemory() string {
+	s.t.Helper()
+	const name = "\nstepboard_near_cache_answer_age_seconds_count "
+	_, rest, _ := strings.Cut(string(s.call("", "GET", "/metrics", nil).body), name)
+	count, _, _ := strings.Cut(rest, "\n")
+	return count
+}
