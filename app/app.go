@@ -138,8 +138,9 @@ type App struct {
 	scheduler        *jobs.Scheduler   // nil without a role that has jobs
 	connections      connections       // to the listener of Run
 
-	// near reports that rankings are read from NearCache.
-	near bool
+	// near reports that rankings are read from NearCache and circles.
+	near    bool
+	circles *nearcache.Circles
 	// refresh is false for commands, which read the definitions of boards once.
 	// Their standard error is for one line, not for a log of failed refreshes.
 	refresh  bool

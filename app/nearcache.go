@@ -1,6 +1,7 @@
 package app
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,19 +11,21 @@ import (
 	"stepboard/services/ranking"
 )
 
-// buildNearCache constructs the near cache, and returns it for rankings if they may be
-// older than Redis.
+// buildNearCache constructs the near caches of scores and of friend sets, and returns
+// the former for rankings if they may be older than Redis.
 func (a *App) buildNearCache(o Options) ranking.NearCache {
 	a.NearCache = nearcache.New(nearcache.Options{
 		Source: a.Boards, Trim: board.NewChangeTrimmer(a.Boards, time.Now).Trim, Buckets: a.Catalog.Buckets.CurrentAndNext,
 		MaxStaleness: o.Config.Rankings.MaxStaleness, Memory: int64(o.Config.Rankings.Memory), Clock: o.Clock, Log: o.Log,
 	})
-	a.registry.MustRegister(newNearCacheCollector(a.NearCache), a.NearCache.Stats().Answers)
+	a.circles = nearcache.NewCircles(a.Sets, o.Config.Rankings.MaxStaleness, a.NearCache.Room, o.Log)
+	a.registry.MustRegister(newNearCacheCollector(a.NearCache), newCirclesCollector(a.circles), a.NearCache.Stats().Answers)
 	a.near = o.Config.Rankings.MaxStaleness > 0 && o.Roles.API
 	if !a.near {
 		return nil
 	}
 	a.Boards.NotifyWritten(a.NearCache.Written)
+	a.Sets.UseNear(a.circles)
 	return a.NearCache
 }
 
@@ -53,6 +56,31 @@ func newNearCacheCollector(c *nearcache.Cache) prometheus.Collector {
 		figure[stats]{
 			"unproven_seconds", "For how long some bucket could not be read from the near cache.",
 			gauge, func(s stats) float64 { return time.Duration(s.Unproven.Load()).Seconds() }, nil,
+		},
+	)
+}
+
+// newCirclesCollector reports the copies of friend sets in this process.
+func newCirclesCollector(c *nearcache.Circles) prometheus.Collector {
+	type circles = *nearcache.Circles
+	found := func(where string, count func(*nearcache.CircleStats) *atomic.Int64) figure[circles] {
+		return figure[circles]{
+			"found_total", "Friend sets for rankings of current buckets, by where they were found: in memory (near), or in Redis " +
+				"or SQL, because memory did not have them (unknown) or might have been too old (unproven).",
+			counter, func(c circles) float64 { return float64(count(c.Stats()).Load()) }, prometheus.Labels{"found": where},
+		}
+	}
+	return newCollector("stepboard_near_circles_", func() circles { return c },
+		found("near", func(s *nearcache.CircleStats) *atomic.Int64 { return &s.Near }),
+		found("unknown", func(s *nearcache.CircleStats) *atomic.Int64 { return &s.Unknown }),
+		found("unproven", func(s *nearcache.CircleStats) *atomic.Int64 { return &s.Unproven }),
+		figure[circles]{
+			"resets_total", "How often all copies of a stream's friend sets were dropped, because entries of it may have been missed.",
+			counter, func(c circles) float64 { return float64(c.Stats().StartedOver.Load()) }, nil,
+		},
+		figure[circles]{
+			"bytes", "Memory of the copies of friend sets.",
+			gauge, func(c circles) float64 { bytes, _ := c.Bytes(); return float64(bytes) }, nil,
 		},
 	)
 }

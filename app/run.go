@@ -46,6 +46,7 @@ func (a *App) Start(ctx context.Context) {
 		}
 		if a.near {
 			a.NearCache.Start(background)
+			a.running.Go(func() { a.circles.Run(background) })
 		}
 		if a.scheduler != nil {
 			a.running.Go(func() { a.scheduler.Run(background) })

@@ -181,7 +181,7 @@ type Friends struct {
 // Rankings configures how rankings among friends are read.
 type Rankings struct {
 	MaxStaleness time.Duration `koanf:"max_staleness" validate:"omitempty,min=100ms,max=10s" doc:"How old a ranking among friends may be, 100ms to 10s. A process then keeps copies of the current buckets of boards with change_stream, and asks Redis only where it can't prove that its copy is as new. 0s: it always asks Redis."`
-	Memory       Size          `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for these copies, such as 256 MB, at least 1 MB. A bucket takes 8 bytes for each user of the app, in steps of 524 KB. A bucket without room is read from Redis."`
+	Memory       Size          `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for these copies, such as 512 MB, at least 1 MB. A bucket takes 8 bytes for each user of the app, in steps of 524 KB. A bucket without room is read from Redis. Copies of friend sets take what the buckets leave, about 3 bytes a friend; those used least lately go first."`
 }
 
 // Directory configures the directory of users.
@@ -201,7 +201,7 @@ func Default() Config {
 			Redis: IngestRedis{Mode: "single", Addrs: []string{}, MaxUpdates: 50_000_000, Keep: time.Hour, ClaimAfter: time.Minute},
 			Kafka: IngestKafka{Brokers: []string{}, Topic: "stepboard-updates", Group: "stepboard"},
 		},
-		Rankings:  Rankings{Memory: 256 * MB},
+		Rankings:  Rankings{Memory: 512 * MB},
 		Directory: Directory{Memory: 64 * MB},
 		Friends:   Friends{MaxPending: 200, RequestsPerDay: 50, HistoryDays: 31},
 		Ledger:    Ledger{Retain: 400 * 24 * time.Hour},

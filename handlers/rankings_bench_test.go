@@ -344,6 +344,11 @@ func (m memoryFriends) IDs(_ context.Context, user models.RowID) ([]models.RowID
 	return ids, nil
 }
 
+func (m memoryFriends) Circle(ctx context.Context, user models.RowID) ([]models.RowID, time.Time, error) {
+	ids, err := m.IDs(ctx, user)
+	return ids, time.Time{}, err
+}
+
 func (m memoryFriends) IDsBefore(ctx context.Context, user models.RowID, _ time.Time) ([]models.RowID, error) {
 	return m.IDs(ctx, user)
 }

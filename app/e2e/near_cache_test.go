@@ -46,17 +46,46 @@ func TestRankingsFromMemory(t *testing.T) {
 				t.Errorf("its own upload is missing: %s", got.body)
 			}
 		}
+		testFriendsFromMemory(t, a, b)
 		if n := plain.fromMemory(); n != "0" {
 			t.Errorf("without rankings.max_staleness %v rankings are from memory", n)
 		}
 	})
 }
 
+// testFriendsFromMemory changes the friends of user 1, who are 2, 3 and 4. The process
+// that did it shows them at once; the other one does so, from memory, within a second.
+func testFriendsFromMemory(t *testing.T, a, b *server) {
+	t.Helper()
+	ranked := func(s *server, people int) bool {
+		got := s.as("1", "GET", "/v1/boards/steps/friends", nil)
+		return got.status == 200 && strings.Contains(string(got.body), fmt.Sprintf(`"total":%d,`, people))
+	}
+	for _, change := range []struct {
+		friends string
+		people  int
+	}{{`["2","3"]`, 3}, {`["2","3","4"]`, 4}, {`[]`, 1}} {
+		a.want(a.service("PUT", "/v1/users/1/friends", `{"friend_ids":`+change.friends+`}`), 200, nil)
+		if !ranked(a, change.people) {
+			t.Errorf("friends %s: the process that stored them ranks others", change.friends)
+		}
+		testenv.Eventually(t, "the other process ranks the new circle, from memory", func() bool {
+			before := b.metric(`stepboard_near_circles_found_total{found="near"}`)
+			return ranked(b, change.people) && b.metric(`stepboard_near_circles_found_total{found="near"}`) != before
+		})
+	}
+}
+
 // fromMemory returns how many rankings the process has answered from memory.
 func (s *server) fromMemory() string {
 	s.t.Helper()
-	const name = "\nstepboard_near_cache_answer_age_seconds_count "
-	_, rest, _ := strings.Cut(string(s.call("", "GET", "/metrics", nil).body), name)
-	count, _, _ := strings.Cut(rest, "\n")
-	return count
+	return s.metric("stepboard_near_cache_answer_age_seconds_count")
+}
+
+// metric returns the value of a metric of the process.
+func (s *server) metric(name string) string {
+	s.t.Helper()
+	_, rest, _ := strings.Cut(string(s.call("", "GET", "/metrics", nil).body), "\n"+name+" ")
+	value, _, _ := strings.Cut(rest, "\n")
+	return value
 }

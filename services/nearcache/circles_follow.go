@@ -58,8 +58,8 @@ func (c *Circles) recent(f *feed) (proven time.Duration, recent bool) {
 }
 
 // Run follows the streams of changes, and keeps the copies within their memory, until ctx
-// ends. Streams of different servers are
-// read independently, so that one that does not respond delays no others.
+// ends. Streams of different servers are read independently, so that one that does not
+// respond delays no others.
 func (c *Circles) Run(ctx context.Context) {
 	var reads sync.WaitGroup
 	defer reads.Wait()

@@ -40,6 +40,9 @@ type Archive interface {
 // Friends lists a user's friends. Implemented by friends.Service.
 type Friends interface {
 	IDs(ctx context.Context, user models.RowID) ([]models.RowID, error)
+	// Circle is IDs from the memory of the process, complete as of a moment. asOf is zero
+	// if the friends were read from Redis or SQL.
+	Circle(ctx context.Context, user models.RowID) (ids []models.RowID, asOf time.Time, err error)
 	// IDsBefore returns the friends since before a time.
 	IDsBefore(ctx context.Context, user models.RowID, before time.Time) ([]models.RowID, error)
 	// Since returns the time when two users became friends; false if they are not.
@@ -125,9 +128,10 @@ type Query struct {
 }
 
 // Friends ranks a user and the user's friends among themselves. On a hot bucket
-// it makes two round trips to Redis, for any number of friends, or one if the near
-// cache has their scores; on an archived one it makes one round trip and one query, or
-// two queries if the day is so old that not all friends show it.
+// it makes two round trips to Redis, for any number of friends, or none if the memory
+// of the process has both the friends and their scores; on an archived one it makes one
+// round trip and one query, or two queries if the day is so old that not all friends
+// show it.
 func (s *Service) Friends(ctx context.Context, q Query) (*models.Ranking, error) {
 	r, err := s.rankFriends(ctx, q, s.near)
 	if err == nil && !r.asOf.IsZero() && !s.near.Fresh(r.asOf) {

@@ -24,8 +24,8 @@ type request struct {
 	after models.Entry
 	// scope identifies the list that a cursor belongs to.
 	scope []string
-	// asOf is the moment for which the scores are complete, if they are from the near
-	// cache; otherwise zero.
+	// asOf is the moment for which the circle and the scores are complete, if they are
+	// from the near cache; otherwise zero.
 	asOf    time.Time
 	ranking *models.Ranking
 }
@@ -130,18 +130,22 @@ func (s *Service) circle(ctx context.Context, r *request, near NearCache) ([]mod
 	if r.viewer == 0 {
 		return nil, nil
 	}
-	var (
-		ids        []models.RowID
-		composites []models.Composite
-	)
-	err := s.read(ctx, r, func(from Reader) (err error) {
-		if ids, err = s.shownFriends(ctx, r); err != nil {
+	ids, composites, err := s.nearCircle(ctx, r, near)
+	if err != nil {
+		return nil, err
+	}
+	if composites == nil {
+		err = s.read(ctx, r, func(from Reader) (err error) {
+			if ids == nil {
+				if ids, err = s.shownFriends(ctx, r); err != nil {
+					return err
+				}
+				ids = append(ids, r.viewer)
+			}
+			composites, err = from.Composites(ctx, r.bucket, ids)
 			return err
-		}
-		ids = append(ids, r.viewer)
-		composites, err = s.composites(ctx, r, from, ids, near)
-		return err
-	})
+		})
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -152,18 +156,33 @@ func (s *Service) circle(ctx context.Context, r *request, near NearCache) ([]mod
 	return entries, nil
 }
 
-// composites reads the users' composites from the near cache, if it is not nil and holds
-// them, otherwise from the store that has the bucket.
-func (s *Service) composites(
-	ctx context.Context, r *request, from Reader, users []models.RowID, near NearCache,
-) ([]models.Composite, error) {
-	if near != nil && !r.bucket.Cold(r.now) {
-		if composites, asOf, ok := near.Composites(r.bucket, users); ok {
-			r.asOf = asOf
-			return composites, nil
-		}
+// nearCircle reads the circle and its composites from the memory of the process, and
+// notes the moment for which they are complete. composites is nil if they are to be read
+// elsewhere, and so are the ids if these are nil.
+func (s *Service) nearCircle(
+	ctx context.Context, r *request, near NearCache,
+) (ids []models.RowID, composites []models.Composite, err error) {
+	if near == nil || r.bucket.Cold(r.now) {
+		return nil, nil, nil
 	}
-	return from.Composites(ctx, r.bucket, users)
+	ids, idsAsOf, err := s.friends.Circle(ctx, r.viewer)
+	if err != nil {
+		return nil, nil, err
+	}
+	ids = append(ids, r.viewer)
+	composites, asOf, ok := near.Composites(r.bucket, ids)
+	switch {
+	case ok:
+		if !idsAsOf.IsZero() && idsAsOf.Before(asOf) {
+			asOf = idsAsOf
+		}
+		r.asOf = asOf
+		return ids, composites, nil
+	case !idsAsOf.IsZero():
+		return nil, nil, nil // an answer from Redis is not older than Redis
+	default:
+		return ids, nil, nil
+	}
 }
 
 // userWindow is a user's entry, its rank, and the entries around it. Without a
