@@ -186,7 +186,7 @@ type Rankings struct {
 
 // Directory configures the directory of users.
 type Directory struct {
-	Memory Size `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for the records of users, such as 64 MB, at least 1 MB. 64 MB hold about 150000. Further records are read from Redis, in one more round trip."`
+	Memory Size `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for records and row ids of users, such as 64 MB, at least 1 MB. 64 MB hold about 150000 records and 800000 row ids. Others are read from Redis, in one more round trip."`
 }
 
 // Default returns the settings used when nothing is configured.

@@ -88,7 +88,6 @@ func (s *Service) Close() {
 	s.resolves.Close()
 	s.loads.Close()
 	s.running.Wait()
-	s.memory.close()
 }
 
 // Find returns the row id of each user, by position; 0 for users that do not exist.
@@ -161,8 +160,9 @@ func (s *Service) noteCreated(ctx context.Context, created int64, highest models
 func (s *Service) resolveAll(ctx context.Context, users []models.UserID, create bool) ([]models.RowID, error) {
 	rows := make([]models.RowID, len(users))
 	var missing []int // positions
-	for i, user := range users {
-		if rows[i] = s.memory.row(user); rows[i] == 0 {
+	s.memory.ids.get(users, rows)
+	for i, row := range rows {
+		if row == 0 {
 			missing = append(missing, i)
 		}
 	}
@@ -211,7 +211,7 @@ func (s *Service) findInRedis(ctx context.Context, users []models.UserID, rows [
 			left = append(left, position)
 			continue
 		}
-		s.memory.putRow(asked[i], found[i])
+		s.memory.ids.put(asked[i], found[i])
 	}
 	s.stats.IDs.Redis.Add(int64(len(asked) - len(left)))
 	return left, nil
@@ -262,7 +262,7 @@ func (s *Service) runResolves(ctx context.Context, list []*resolve) []error {
 	for _, r := range list {
 		if record, ok := records[r.ID]; ok {
 			r.row = record.Row
-			s.memory.putRow(r.ID, record.Row)
+			s.memory.ids.put(r.ID, record.Row)
 			copies = append(copies, record)
 		}
 	}

@@ -418,7 +418,19 @@ func TestMemoryIsBounded(t *testing.T) {
 		list[i] = directory.User{ID: models.UserID(fmt.Sprint("user-", i)), Profile: models.Profile{Nickname: fmt.Sprint("Ann ", i)}}
 	}
 	rows := testenv.Must(s.Create(t.Context(), list))
-	testenv.Eventually(t, "the copies fit into the memory", func() bool { return directory.Held(s) < 1_000_000/170 })
+	if n := directory.HeldRecords(s); n > 1_000_000/170 {
+		t.Errorf("%d records are held", n)
+	}
+	users := make([]models.UserID, len(list))
+	for i, user := range list {
+		users[i] = user.ID
+	}
+	if found := testenv.Must(s.Find(t.Context(), users...)); !slices.Equal(found, rows) {
+		t.Error("users whose row ids were dropped have others")
+	}
+	if s.Stats().IDs.Redis.Load() == 0 {
+		t.Error("all row ids are held")
+	}
 	for i := 0; i < len(rows); i += 999 {
 		if got := profileOf(t, s, rows[i]); got != list[i].Profile {
 			t.Errorf("user %d is %v", i, got)

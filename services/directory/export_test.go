@@ -60,13 +60,48 @@ func (t RecordTable) Held() (n int) {
 	return n
 }
 
-// Held returns the number of copies in the process.
-func Held(s *Service) int {
-	return RecordTable{s.memory.records}.Held() + s.memory.rows.EstimatedSize()
-}
+// HeldRecords returns the number of records in the process.
+func HeldRecords(s *Service) int { return RecordTable{s.memory.records}.Held() }
 
 // Encode and Decode are encode and decode.
 var (
 	Encode = encode
 	Decode = decode
 )
+
+// HoldID holds a user's row id in the process.
+func HoldID(s *Service, user models.UserID, row models.RowID) { s.memory.ids.put(user, row) }
+
+// HoldsID reports whether the process holds a user's row id.
+func HoldsID(s *Service, user models.UserID) bool { return IDTable{s.memory.ids}.Get(user) != 0 }
+
+// IDTable is an idTable.
+type IDTable struct{ *idTable }
+
+// NewIDTable returns a table of at most the given number of bytes.
+func NewIDTable(bytes int64) IDTable { return IDTable{newIDTable(bytes)} }
+
+// GetAll is get.
+func (t IDTable) GetAll(users []models.UserID, rows []models.RowID) { t.get(users, rows) }
+
+// Get returns a user's row id; 0 if it is not held.
+func (t IDTable) Get(user models.UserID) models.RowID {
+	var row [1]models.RowID
+	t.get([]models.UserID{user}, row[:])
+	return row[0]
+}
+
+// Put is put.
+func (t IDTable) Put(user models.UserID, row models.RowID) { t.put(user, row) }
+
+// Held returns the number of row ids in the table.
+func (t IDTable) Held() (n int) {
+	for i := range t.sets {
+		for way := range t.sets[i] {
+			if t.sets[i][way].entry.Load() != 0 {
+				n++
+			}
+		}
+	}
+	return n
+}

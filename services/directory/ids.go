@@ -1,0 +1,137 @@
+package directory
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"stepboard/internal/siphash"
+	"stepboard/models"
+)
+
+const (
+	// idWays is the number of row ids that a set has room for.
+	idWays = 4
+	// idSetBytes is the size of a set: a cache line.
+	idSetBytes = idWays * 16
+	// readAhead is the number of sets that get reads before it searches the first one.
+	// The reads follow each other closely and do not depend on each other, so the
+	// processor does many of them at the same time.
+	readAhead = 32
+)
+
+// idTable holds row ids of users, up to a number of bytes. Those that were not used
+// lately go first.
+//
+// The text of a user id is not held, only its hash with a key that nobody knows: half of
+// it selects the set, the other half identifies the user there. So a row id takes 16
+// bytes, and finding it reads one line of the processor's caches and takes no lock. A
+// user id that is not held is taken for another with a chance of 1 in 2^62.
+// Safe for concurrent use.
+type idTable struct {
+	key  siphash.Key
+	sets []idSet
+
+	mu   sync.Mutex // held by writers
+	hand int        // the way at which the search for an unused row id begins
+}
+
+type idSet [idWays]idSlot
+
+// idSlot holds a row id.
+type idSlot struct {
+	// check is the user's half of the hash XOR the row id. A reader that gets check and
+	// row of two users, because a writer replaces one by the other, finds neither.
+	check atomic.Uint64
+	// entry is the row id times two, and 1 if it was read since the last search for
+	// unused ones; 0 if the slot is empty.
+	entry atomic.Uint64
+}
+
+// entryUsed is the bit of an entry that was read.
+const entryUsed = 1
+
+func newIDTable(bytes int64) *idTable {
+	return &idTable{key: siphash.NewKey(), sets: make([]idSet, max(1, bytes/idSetBytes))}
+}
+
+// locate returns the set of a user, and the half of the hash that identifies the user
+// in it.
+func (t *idTable) locate(user models.UserID) (set *idSet, hash uint64) {
+	hash, other := t.key.Sum(string(user))
+	i, _ := bits.Mul64(other, uint64(len(t.sets))) // evenly distributed over the sets
+	return &t.sets[i], hash
+}
+
+// find returns the slot of a user, and the entry there; nil if the row id is not held.
+func (s *idSet) find(hash uint64) (slot *idSlot, entry uint64) {
+	for i := range s {
+		entry := s[i].entry.Load()
+		if entry != 0 && s[i].check.Load()^entry>>1 == hash {
+			return &s[i], entry
+		}
+	}
+	return nil, 0
+}
+
+// get fills in the row id of each user, by position; 0 for those that are not held.
+func (t *idTable) get(users []models.UserID, rows []models.RowID) {
+	var sets [readAhead]*idSet
+	var hashes [readAhead]uint64
+	for len(users) > 0 {
+		n := min(len(users), readAhead)
+		for i, user := range users[:n] {
+			sets[i], hashes[i] = t.locate(user)
+		}
+		// This only brings the sets into the processor's caches. Without a use of the
+		// results, the compiler would leave out the reads.
+		for i, set := range sets[:n] {
+			rows[i] = models.RowID(set[0].entry.Load())
+		}
+		for i, set := range sets[:n] {
+			slot, entry := set.find(hashes[i])
+			rows[i] = models.RowID(entry >> 1)
+			if slot != nil && entry&entryUsed == 0 {
+				slot.entry.CompareAndSwap(entry, entry|entryUsed) // not if it was replaced
+			}
+		}
+		users, rows = users[n:], rows[n:]
+	}
+}
+
+// put holds a user's row id.
+func (t *idTable) put(user models.UserID, row models.RowID) {
+	set, hash := t.locate(user)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	slot, _ := set.find(hash)
+	if slot == nil {
+		t.hand = (t.hand + 1) % idWays
+		slot = set.freeSlot(t.hand)
+	}
+	slot.entry.Store(uint64(row) << 1)
+	slot.check.Store(hash ^ uint64(row))
+}
+
+// freeSlot returns an empty slot, or else one whose row id was not used lately. If all
+// were used, they count as unused from now on, and it returns the slot at the hand.
+func (s *idSet) freeSlot(hand int) *idSlot {
+	var unused *idSlot
+	for i := range s {
+		slot := &s[(hand+i)%idWays]
+		entry := slot.entry.Load()
+		if entry == 0 {
+			return slot
+		}
+		if entry&entryUsed == 0 && unused == nil {
+			unused = slot
+		}
+	}
+	if unused != nil {
+		return unused
+	}
+	for i := range s {
+		s[i].entry.And(^uint64(entryUsed))
+	}
+	return &s[hand]
+}
