@@ -302,7 +302,7 @@ func (e *environment) flags() []string {
 		"serve", "--http.addr=127.0.0.1:0", "--redis.addrs=" + e.config.Redis.Addrs[0], "--redis.key_prefix=" + e.config.Redis.KeyPrefix,
 		"--limits.user_per_minute=0", "--limits.address_per_minute=0", // the load comes from one address
 		"--postgres.dsn=" + e.config.Postgres.DSN, "--auth.hs256_secret=" + e.config.Auth.HS256Secret,
-		fmt.Sprintf(`--boards=[{name: steps}, {name: gifts, kind: event, max_score: 1000000000, start: %q, end: %q}, {name: active, kind: rolling, max_score: 8000000}]`,
+		fmt.Sprintf(`--boards=[{name: steps}, {name: near, change_stream: true}, {name: gifts, kind: event, max_score: 1000000000, start: %q, end: %q}, {name: active, kind: rolling, max_score: 8000000}]`,
 			e.eventStart.Format(time.RFC3339), e.eventStart.AddDate(0, 0, 30).Format(time.RFC3339)),
 	}
 }

@@ -45,13 +45,13 @@ func (e *environment) namesBench(ctx context.Context) error {
 		rows = append(rows, e.newLoopRow(n))
 	}
 	for _, page := range namePages {
-		requests, err := e.nameRequests(most, page)
+		requests, err := e.friendRequests("steps", most, page)
 		if err != nil {
 			return err
 		}
 		// The pages of all viewers load every name that a ranking needs into Redis,
 		// where it stays for days.
-		if err := e.askOnce(ctx, requests); err != nil {
+		if err := e.askOnce(ctx, e.service.addr, requests); err != nil {
 			return err
 		}
 		for _, n := range viewers {
@@ -106,25 +106,25 @@ func (e *environment) randomFriends(_ context.Context, user models.RowID) ([]mod
 	return members, nil
 }
 
-// nameRequests returns a request of each of the first users for a page.
-func (e *environment) nameRequests(viewers, page int) ([][]byte, error) {
+// friendRequests returns a request of each of the first users for a page.
+func (e *environment) friendRequests(board string, viewers, page int) ([][]byte, error) {
 	requests := make([][]byte, viewers)
 	for v := range requests {
 		token, err := e.token(userID(viewer(v)), "")
 		if err != nil {
 			return nil, err
 		}
-		requests[v] = httpRequest("GET", fmt.Sprintf("/v1/boards/steps/friends?limit=%d", page), token, "")
+		requests[v] = httpRequest("GET", fmt.Sprintf("/v1/boards/%s/friends?limit=%d", board, page), token, "")
 	}
 	return requests, nil
 }
 
 // askOnce sends each request once.
-func (e *environment) askOnce(ctx context.Context, requests [][]byte) error {
+func (e *environment) askOnce(ctx context.Context, addr string, requests [][]byte) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var sent atomic.Int64
-	_, err := load(ctx, e.service.addr, nameConnections, time.Hour, func() []byte {
+	_, err := load(ctx, addr, nameConnections, time.Hour, func() []byte {
 		n := int(sent.Add(1))
 		if n >= len(requests) {
 			cancel() // each connection ends with the answer that it waits for
