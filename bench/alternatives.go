@@ -92,7 +92,10 @@ func (e *environment) newAlternatives(ctx context.Context) (*alternatives, error
 	if err != nil {
 		return nil, err
 	}
-	bucket := c.Buckets.Current(b, time.Now())
+	bucket, err := c.Buckets.Current(b, time.Now(), models.UTCOffset{})
+	if err != nil {
+		return nil, err
+	}
 	alt := &alternatives{environment: e, bucket: bucket, codec: score.Of(bucket), store: board.NewStore(e.rdb, keys.Builder{Prefix: e.config.Redis.KeyPrefix}, time.Now)}
 	for v := range e.viewers {
 		// An intersection ranks the members of the set, so the viewer must be one.

@@ -257,7 +257,10 @@ func (e *environment) fillFriends(ctx context.Context, a *app.App) error {
 		return err
 	}
 	keys := keys.Builder{Prefix: e.config.Redis.KeyPrefix}
-	bucket := a.Catalog.Buckets.Current(b, time.Now())
+	bucket, err := a.Catalog.Buckets.Current(b, time.Now(), models.UTCOffset{})
+	if err != nil {
+		return err
+	}
 	e.keys = sharedKeys{prefix: e.config.Redis.KeyPrefix, board: keys.Board(bucket, 0)}
 	return e.rdb.Copy(ctx, e.keys.board, uploadKey, 0, true).Err()
 }

@@ -314,7 +314,10 @@ func (e *environment) drainBench(ctx context.Context) error {
 		return err
 	}
 	now := time.Now().Truncate(time.Hour)
-	bucket := catalog.New(nil, time.Now, 3, e.log()).Buckets.Current(b, now)
+	bucket, err := catalog.New(nil, time.Now, 3, e.log()).Buckets.Current(b, now, models.UTCOffset{})
+	if err != nil {
+		return err
+	}
 	keys := keys.Builder{Prefix: e.config.Redis.KeyPrefix}
 	codec := score.Of(bucket)
 	at := now

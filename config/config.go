@@ -127,9 +127,9 @@ type IngestKafka struct {
 type Board struct {
 	Name         string    `koanf:"name" validate:"required" doc:"1 to 40 of a-z, 0-9 and -."`
 	Kind         string    `koanf:"kind" doc:"daily: clients report their total for a day, and the highest counts. event: a backend sends increments, which add up from start to end. rolling: the increments of the last hours add up."`
-	TimeZone     string    `koanf:"time_zone" doc:"IANA zone in which days begin and end."`
+	TimeZone     string    `koanf:"time_zone" doc:"IANA zone in which days begin and end, or local: a day of a daily board is then a date on each user's own calendar, from UTC+14 to UTC-12, and schedules use UTC."`
 	OpenDays     int       `koanf:"open_days" validate:"min=0,max=30" doc:"How many days before today take uploads on a daily board, 0 to 30. A day stays in Redis for at least a day longer. Other boards have none."`
-	MaxScore     int64     `koanf:"max_score" doc:"Largest score that is accepted. On a daily board ties are decided to the millisecond up to 33554431, and to the second up to 17179869183; with 30 open days up to 2097151 and 2147483647. An event of 92 days takes up to 1073741823, to the second, and a shorter one more. A rolling board takes sums up to 8388607. A larger value stops the start."`
+	MaxScore     int64     `koanf:"max_score" doc:"Largest score that is accepted. On a daily board ties are decided to the millisecond up to 33554431, and to the second up to 17179869183; with 30 open days up to 2097151 and 2147483647; to the millisecond up to 16777215 with 2 open days and local days. An event of 92 days takes up to 1073741823, to the second, and a shorter one more. A rolling board takes sums up to 8388607. A larger value stops the start."`
 	Shards       int       `koanf:"shards" doc:"Sorted sets that a bucket is split into by user, 1 to 1024."`
 	Global       string    `koanf:"global" validate:"oneof=users service" doc:"Who may read top and around, the lists that show strangers: users, or service for backends only."`
 	ChangeStream bool      `koanf:"change_stream" doc:"Write the changes of new buckets to streams in Redis, from which processes with rankings.max_staleness keep a copy. As long as none does, nothing is written; otherwise uploads cost Redis about half as much again. Not for rolling boards."`
@@ -150,7 +150,7 @@ type Ledger struct {
 
 // Jobs holds the schedules of recurring work.
 type Jobs struct {
-	ArchiveCron string `koanf:"archive_cron" doc:"When days are archived, in the zone of each board: minute, hour, day of the month, month, day of the week. A run that was missed is made up for."`
+	ArchiveCron string `koanf:"archive_cron" doc:"When days are archived, in the zone of each board, or in UTC if its days are local: minute, hour, day of the month, month, day of the week. A run that was missed is made up for."`
 }
 
 // Clock holds the shift of the service's time.

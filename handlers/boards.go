@@ -23,7 +23,7 @@ type BoardService interface {
 
 // CurrentBuckets returns the bucket of a board that counts at a moment.
 type CurrentBuckets interface {
-	Current(b *catalog.Board, now time.Time) *models.Bucket
+	Current(b *catalog.Board, now time.Time, offset models.UTCOffset) (*models.Bucket, error)
 }
 
 // boardHandlers serves the definitions of boards.
@@ -37,7 +37,7 @@ type boardHandlers struct {
 type BoardAnswer struct {
 	Name        string          `json:"name" doc:"The board's name"`
 	Kind        models.Kind     `json:"kind" enum:"daily,event,rolling" doc:"daily: a total for each day, the highest counts; event: increments add up from its start to its end; rolling: those of the last hours add up"`
-	TimeZone    string          `json:"time_zone" doc:"The zone that fixes its days" example:"Asia/Shanghai"`
+	TimeZone    string          `json:"time_zone" doc:"The zone that fixes its days, or local: each user's own calendar does" example:"Asia/Shanghai"`
 	OpenDays    *int            `json:"open_days" doc:"How many days before today take uploads on a daily board; null on other boards"`
 	MaxScore    int64           `json:"max_score" doc:"The largest score that is accepted"`
 	Global      models.Audience `json:"global" enum:"users,service" doc:"Who may read top and around"`
@@ -47,33 +47,44 @@ type BoardAnswer struct {
 }
 
 type currentBucket struct {
-	Date     *string           `json:"date" nullable:"true" format:"date" example:"2026-11-20" doc:"Today, in the board's zone; null if the board has no days"`
-	StartsAt *models.Timestamp `json:"starts_at" format:"date-time" nullable:"true" doc:"When it began or begins; null on a rolling board"`
-	EndsAt   *models.Timestamp `json:"ends_at" format:"date-time" nullable:"true" doc:"When it ends; null on a rolling board"`
-	ClosesAt *models.Timestamp `json:"closes_at" format:"date-time" nullable:"true" doc:"When it stops accepting updates; null on a rolling board"`
+	Date     *string           `json:"date" nullable:"true" format:"date" example:"2026-11-20" doc:"Today, in the board's zone or at utc_offset; null if the board has no days, or local ones and no utc_offset was sent"`
+	StartsAt *models.Timestamp `json:"starts_at" format:"date-time" nullable:"true" doc:"When it began or begins; null on a rolling board and where the date is unknown. A local day begins at UTC+14"`
+	EndsAt   *models.Timestamp `json:"ends_at" format:"date-time" nullable:"true" doc:"When it ends; null likewise. A local day ends at UTC-12"`
+	ClosesAt *models.Timestamp `json:"closes_at" format:"date-time" nullable:"true" doc:"When it stops accepting updates; null likewise"`
 }
 
-func boardOf(b *catalog.Board, bucket *models.Bucket, now time.Time) BoardAnswer {
-	answer := BoardAnswer{
-		Name: b.Name, Kind: b.Kind, TimeZone: b.TimeZone, MaxScore: b.MaxScore, Global: b.Global, Final: bucket.Final(now),
+// of returns the board as it is shown to a caller whose clock has the given offset.
+func (h *boardHandlers) of(b *catalog.Board, offset models.UTCOffset) (BoardAnswer, error) {
+	answer := BoardAnswer{Name: b.Name, Kind: b.Kind, TimeZone: b.TimeZone, MaxScore: b.MaxScore, Global: b.Global}
+	if b.RequireDays() == nil {
+		answer.OpenDays = &b.OpenDays
 	}
+	now := h.clock()
+	bucket, err := h.buckets.Current(b, now, offset)
+	if models.CodeOf(err) == models.CodeOffsetRequired {
+		return answer, nil
+	}
+	if err != nil {
+		return BoardAnswer{}, err
+	}
+	answer.Final = bucket.Final(now)
 	if d := b.Date(bucket); d != nil {
 		text := d.String()
-		answer.Current.Date, answer.OpenDays = &text, &b.OpenDays
+		answer.Current.Date = &text
 	}
 	if bucket.WindowHours > 0 {
 		answer.WindowHours = &bucket.WindowHours
-		return answer
+		return answer, nil
 	}
 	starts, ends, closes := models.TimestampOf(bucket.StartsAt), models.TimestampOf(bucket.EndsAt), models.TimestampOf(bucket.ClosesAt)
 	answer.Current.StartsAt, answer.Current.EndsAt, answer.Current.ClosesAt = &starts, &ends, &closes
-	return answer
+	return answer, nil
 }
 
 var listBoards = operation{
 	id:          "listBoards",
 	summary:     "List the boards",
-	description: "Every board with its limits, its time zone and its current day.",
+	description: "Every board with its limits, its time zone and its current day. A board with time_zone local has a current day at `?utc_offset=+08:00` only.",
 }
 
 type boardsOutput struct {
@@ -82,15 +93,27 @@ type boardsOutput struct {
 	}
 }
 
-func (h *boardHandlers) list(ctx context.Context, in *struct{ OnBehalf }) (*boardsOutput, error) {
+type boardsInput struct {
+	LocalTime
+	OnBehalf
+}
+
+func (h *boardHandlers) list(ctx context.Context, in *boardsInput) (*boardsOutput, error) {
 	if _, err := in.userIfAny(ctx); err != nil {
 		return nil, err
 	}
-	now := h.clock()
+	offset, err := in.offset()
+	if err != nil {
+		return nil, err
+	}
 	out := &boardsOutput{}
 	out.Body.Boards = []BoardAnswer{}
 	for _, b := range h.boards.Boards() {
-		out.Body.Boards = append(out.Body.Boards, boardOf(b, h.buckets.Current(b, now), now))
+		answer, err := h.of(b, offset)
+		if err != nil {
+			return nil, err
+		}
+		out.Body.Boards = append(out.Body.Boards, answer)
 	}
 	return out, nil
 }
@@ -108,7 +131,7 @@ var defineBoard = operation{
 type definitionBody struct {
 	Name         string          `json:"name" minLength:"1" maxLength:"40" pattern:"^[a-z0-9-]+$" doc:"The board's name" example:"gifts-spring"`
 	Kind         models.Kind     `json:"kind" enum:"daily,event,rolling" doc:"daily, event or rolling"`
-	TimeZone     string          `json:"time_zone,omitempty" default:"Asia/Shanghai" doc:"IANA zone that fixes its days" example:"Asia/Shanghai"`
+	TimeZone     string          `json:"time_zone,omitempty" default:"Asia/Shanghai" doc:"IANA zone that fixes its days, or local: each user's own calendar does; daily boards only" example:"Asia/Shanghai"`
 	OpenDays     *int            `json:"open_days,omitempty" minimum:"0" maximum:"30" doc:"How many days before today take uploads; 2 if it is left out; daily boards only"`
 	MaxScore     int64           `json:"max_score" minimum:"1" doc:"The largest score that is accepted" example:"10000000"`
 	Shards       int             `json:"shards,omitempty" minimum:"1" maximum:"1024" default:"1" doc:"The number of sorted sets that a bucket is split into"`
@@ -128,7 +151,7 @@ type definitionAnswer struct {
 	BoardAnswer
 	Shards       int              `json:"shards" doc:"The number of sorted sets that its next bucket is split into"`
 	ChangeStream bool             `json:"change_stream" doc:"Whether the changes of its next bucket are written to streams, so that processes can keep a copy"`
-	TickMS       int64            `json:"tick_ms" doc:"The resolution of reached_at, in milliseconds"`
+	TickMS       int64            `json:"tick_ms" doc:"The resolution of reached_at in its next bucket, in milliseconds"`
 	CreatedAt    models.Timestamp `json:"created_at" format:"date-time" doc:"When the board was first defined"`
 }
 
@@ -136,12 +159,14 @@ type definitionOutput struct {
 	Body definitionAnswer
 }
 
-func (h *boardHandlers) definition(b *catalog.Board) *definitionOutput {
-	now := h.clock()
-	bucket := h.buckets.Current(b, now)
+func (h *boardHandlers) definition(b *catalog.Board) (*definitionOutput, error) {
+	answer, err := h.of(b, models.UTCOffset{})
+	if err != nil {
+		return nil, err
+	}
 	return &definitionOutput{Body: definitionAnswer{
-		BoardAnswer: boardOf(b, bucket, now), Shards: b.Shards, ChangeStream: b.ChangeStream, TickMS: bucket.TickMS, CreatedAt: models.TimestampOf(b.CreatedAt),
-	}}
+		BoardAnswer: answer, Shards: b.Shards, ChangeStream: b.ChangeStream, TickMS: b.TickMS(), CreatedAt: models.TimestampOf(b.CreatedAt),
+	}}, nil
 }
 
 func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*definitionOutput, error) {
@@ -160,7 +185,7 @@ func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*definitio
 	if err != nil {
 		return nil, err
 	}
-	return h.definition(b), nil
+	return h.definition(b)
 }
 
 var showBoard = operation{
@@ -179,5 +204,5 @@ func (h *boardHandlers) show(_ context.Context, in *boardInput) (*definitionOutp
 	if err != nil {
 		return nil, err
 	}
-	return h.definition(b), nil
+	return h.definition(b)
 }

@@ -13,8 +13,15 @@ import (
 // board "old" ended yesterday, and window is a rolling one.
 type buckets struct{ *recorder }
 
-func (s buckets) Current(b *catalog.Board, now time.Time) *models.Bucket {
+func (s buckets) Current(b *catalog.Board, now time.Time, offset models.UTCOffset) (*models.Bucket, error) {
 	day := models.DateOf(now)
+	if b.TimeZone == models.LocalZone {
+		today, ok := offset.Today(now)
+		if !ok {
+			return nil, models.Errorf(models.CodeOffsetRequired, "send utc_offset")
+		}
+		day = today
+	}
 	if b.Name == "old" {
 		day--
 	}
@@ -22,7 +29,7 @@ func (s buckets) Current(b *catalog.Board, now time.Time) *models.Bucket {
 	return &models.Bucket{
 		Board: b.Name, Name: day.UTC().Format("20060102"), TickMS: 1, WindowHours: b.WindowHours, Day: day,
 		StartsAt: starts, EndsAt: starts.Add(24 * time.Hour), ClosesAt: starts.Add(24 * time.Hour),
-	}
+	}, nil
 }
 
 const (
@@ -49,6 +56,28 @@ func TestListBoards(t *testing.T) {
 		{"an operator", "admin", "GET /v1/boards", "", nil, nil, all},
 		{"nobody", "", "GET /v1/boards", "", nil, nil, "401 unauthenticated: send a token: Authorization: Bearer …"},
 		{"for another", "1001", "GET /v1/boards?user_id=1002", "", nil, nil, "403 forbidden: a user acts only for oneself"},
+	})
+}
+
+// A board whose days are each user's own has a current day at an offset only.
+func TestListLocalBoards(t *testing.T) {
+	t.Parallel()
+	local := newBoard(t, "walk", func(b *models.Board) { b.TimeZone = models.LocalZone })
+	config := func(r *recorder) handlers.Config {
+		return handlers.Config{Boards: boards{r, []*catalog.Board{local}}, Buckets: buckets{r}}
+	}
+	const (
+		board = `200 {"boards":[{"name":"walk","kind":"daily","time_zone":"local","open_days":2,"max_score":100000,"global":"users","window_hours":null,`
+		none  = board + `"current":{"date":null,"starts_at":null,"ends_at":null,"closes_at":null},"final":false}]}`
+	)
+	runCases(t, config, []testCase{
+		{"without an offset", "1001", "GET /v1/boards", "", nil, nil, none},
+		{"in the east", "1001", "GET /v1/boards?utc_offset=%2B14:00", "", nil, nil, board + `"current":{"date":"2026-11-20",…`},
+		{"a plus that became a space", "1001", "GET /v1/boards?utc_offset=+08:00", "", nil, nil, board + `"current":{"date":"2026-11-20",…`},
+		{"in the west", "1001", "GET /v1/boards?utc_offset=-12:00", "", nil, nil, board + `"current":{"date":"2026-11-19",…`},
+		{"no offset", "1001", "GET /v1/boards?utc_offset=Shanghai", "", nil, nil, "422 validation_failed: query.utc_offset: …"},
+		{"too far", "1001", "GET /v1/boards?utc_offset=%2B14:01", "", nil, nil, "422 validation_failed: query.utc_offset: …"},
+		{"an operator", "admin", "GET /v1/admin/boards/walk", "", nil, nil, `200 {"name":"walk","kind":"daily","time_zone":"local",…`},
 	})
 }
 

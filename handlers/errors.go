@@ -41,6 +41,7 @@ var statusOf = map[models.Code]int{
 	models.CodeDateInFuture:     http.StatusUnprocessableEntity,
 	models.CodeDateClosed:       http.StatusUnprocessableEntity,
 	models.CodeEventNotOpen:     http.StatusUnprocessableEntity,
+	models.CodeOffsetRequired:   http.StatusUnprocessableEntity,
 	models.CodeRateLimited:      http.StatusTooManyRequests,
 	models.CodeRequestLimit:     http.StatusTooManyRequests,
 	models.CodeUnavailable:      http.StatusServiceUnavailable,

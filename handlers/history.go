@@ -25,7 +25,7 @@ var listHistory = operation{
 		"A month is `?from=2026-10-01&to=2026-10-31`, at most 366 days; without both it is the last 31 days. " +
 		"`&for=1002` returns a friend's days. " +
 		"Archived days from long before the friendship are left out (setting friends.history_days).",
-	errors: []models.Code{models.CodeBoardNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeDateInFuture},
+	errors: []models.Code{models.CodeBoardNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired},
 }
 
 type historyInput struct {
@@ -33,6 +33,7 @@ type historyInput struct {
 	From  string        `query:"from" doc:"The first day, YYYY-MM-DD; 30 days before the last if it is left out" format:"date"`
 	To    string        `query:"to" doc:"The last day; today if it is left out" format:"date"`
 	For   models.UserID `query:"for" doc:"A friend's id; one's own days if it is left out"`
+	LocalTime
 	OnBehalf
 }
 
@@ -50,7 +51,11 @@ func (in *historyInput) query(ctx context.Context) (ranking.HistoryQuery, error)
 	if err != nil {
 		return ranking.HistoryQuery{}, err
 	}
-	return ranking.HistoryQuery{Board: in.Board, Viewer: viewer, User: cmp.Or(in.For, viewer), From: from, To: to}, nil
+	offset, err := in.offset()
+	if err != nil {
+		return ranking.HistoryQuery{}, err
+	}
+	return ranking.HistoryQuery{Board: in.Board, Viewer: viewer, User: cmp.Or(in.For, viewer), From: from, To: to, Offset: offset}, nil
 }
 
 type historyEntry struct {

@@ -14,7 +14,7 @@ import (
 type history struct{ *recorder }
 
 func (s history) History(_ context.Context, q ranking.HistoryQuery) (*ranking.History, error) {
-	days := "-"
+	days := "-" + q.Offset.String()
 	if q.From != nil {
 		days = q.From.String() + days
 	}
@@ -44,6 +44,8 @@ func TestHistory(t *testing.T) {
 		{"a service for a user", "service", request + "?user_id=1001", "", nil, own, want},
 		{"a service for nobody", "service", request, "", nil, nil,
 			"422 validation_failed: query.user_id: a service token must name the user that it acts for"},
+		{"to today at an offset", "1001", request + "?utc_offset=%2B14:00", "", nil, []string{"History steps viewer=1001 of=1001 -+14:00"}, want},
+		{"at no offset", "1001", request + "?utc_offset=%2B15:00", "", nil, nil, "422 validation_failed: query.utc_offset: …"},
 		{"from no date", "1001", request + "?from=x", "", nil, nil, "422 validation_failed: query.from: …"},
 		{"to no date", "1001", request + "?to=x", "", nil, nil, "422 validation_failed: query.to: …"},
 		{"days of nobody", "1001", request + "?for=a%20b", "", nil, nil, "422 validation_failed: query.for: …"},

@@ -49,6 +49,23 @@ func optionalDate(location, text string) (*models.Date, error) {
 	return &day, nil
 }
 
+// LocalTime gives the offset of a user's clock.
+type LocalTime struct {
+	UTCOffset string `query:"utc_offset" doc:"How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it" example:"+08:00"`
+}
+
+// offset parses the offset. It is not known if it was left out.
+func (in LocalTime) offset() (models.UTCOffset, error) {
+	if in.UTCOffset == "" {
+		return models.UTCOffset{}, nil
+	}
+	offset, err := models.ParseUTCOffset(in.UTCOffset)
+	if err != nil {
+		return models.UTCOffset{}, models.Invalid("query.utc_offset", err.Error())
+	}
+	return offset, nil
+}
+
 // cutPage returns a page of at most limit entries of a list that was read up
 // to limit+1, and whether another page follows.
 func cutPage[T any](list []T, limit int) (page []T, more bool) {

@@ -25,6 +25,7 @@ type rankingHandlers struct {
 type DayInput struct {
 	Board string `path:"board" doc:"The board's name" example:"steps"`
 	Date  string `query:"date" doc:"The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none" format:"date"`
+	LocalTime
 	OnBehalf
 }
 
@@ -34,7 +35,11 @@ func (in *DayInput) query(viewer models.UserID) (ranking.Query, error) {
 	if err != nil {
 		return ranking.Query{}, err
 	}
-	return ranking.Query{Board: in.Board, Viewer: viewer, Date: date}, nil
+	offset, err := in.offset()
+	if err != nil {
+		return ranking.Query{}, err
+	}
+	return ranking.Query{Board: in.Board, Viewer: viewer, Date: date, Offset: offset}, nil
 }
 
 // userQuery returns the query of the user that the request acts for.
@@ -70,7 +75,7 @@ var rankFriends = operation{
 	description: "One page of the user and the user's friends, best first. Users without a score that day are not listed. " +
 		"The first page of a past day is `?date=2026-11-19&limit=50`; for the next one, add `&cursor=` with the page's next_cursor. " +
 		"An archived day from long before a friendship does not list the friend (setting friends.history_days).",
-	errors: []models.Code{models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture},
+	errors: []models.Code{models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired},
 }
 
 func (h *rankingHandlers) friends(ctx context.Context, in *pageInput) (*rankingOutput, error) {
@@ -87,7 +92,7 @@ var rankTop = operation{
 	summary: "Rank everybody",
 	description: "One page of everybody, best first, with the caller's own entry in me. " +
 		"The ten best of today are `?limit=10`; for the next ten, add `&cursor=` with the page's next_cursor.",
-	errors: []models.Code{models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture},
+	errors: []models.Code{models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired},
 }
 
 func (h *rankingHandlers) top(ctx context.Context, in *pageInput) (*rankingOutput, error) {
@@ -110,7 +115,7 @@ var rankAround = operation{
 	id:          "getGlobalNeighbours",
 	summary:     "Rank one's neighbours among everybody",
 	description: "The user with the neighbours above and below: `?radius=2` returns up to five entries. Empty for a user without a score that day.",
-	errors:      []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture},
+	errors:      []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired},
 }
 
 type aroundInput struct {
@@ -146,7 +151,7 @@ var rankMe = operation{
 	id:          "getStanding",
 	summary:     "Show one's own place",
 	description: "The user's score and places on one day, such as `?date=2026-11-19`. Without a score they are null.",
-	errors:      []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture},
+	errors:      []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired},
 }
 
 // standingAnswer is a user's score and places. The user's own fields are null

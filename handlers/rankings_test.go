@@ -20,7 +20,7 @@ type rankings struct {
 }
 
 func (s rankings) page(method string, q ranking.Query, more ...any) (*models.Ranking, error) {
-	date := "today"
+	date := "today" + q.Offset.String()
 	if q.Date != nil {
 		date = q.Date.String()
 	}
@@ -122,6 +122,14 @@ func TestRankings(t *testing.T) {
 		{"friends, the store is away", "1001", friends, "", errUnavailable, today, wantUnavailable},
 		{"friends, an unknown error", "1001", friends, "", errUnknown, today, wantInternal},
 
+		{"friends at an offset", "1001", friends + "?utc_offset=+08:00", "", nil,
+			calls(`Friends steps today+08:00 viewer=1001 limit=50 cursor=""`), empty},
+		{"friends at no offset", "1001", friends + "?utc_offset=8", "", nil, nil, "422 validation_failed: query.utc_offset: …"},
+		{"friends without the offset that they need", "1001", friends, "", models.Errorf(models.CodeOffsetRequired, "send utc_offset"), today,
+			"422 utc_offset_required: send utc_offset"},
+		{"top at an offset", "1001", top + "?utc_offset=-12:00", "", nil, calls(`Top steps today-12:00 viewer=1001 limit=50 cursor=""`), empty},
+		{"around at an offset", "1001", around + "?utc_offset=-12:00", "", nil,
+			calls(`Around steps today-12:00 viewer=1001 limit=0 cursor="" 5`), empty},
 		{"top", "1001", top, "", nil, topToday, empty},
 		{"top, a page of a past day", "1001", top + "?date=2026-11-19&limit=2&cursor=abc", "", nil,
 			calls(`Top steps 2026-11-19 viewer=1001 limit=2 cursor="abc"`), empty},

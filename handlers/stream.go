@@ -38,7 +38,7 @@ var streamFriends = operation{
 		"A comment every 15 seconds keeps the connection open. An `error` event with a problem ends the stream; its code is `unauthenticated` " +
 		"when the token has expired: get a new one and connect again. It also ends when the service stops, " +
 		"and after five minutes, so that the token is checked again; connect again then. A user may have five streams at once, and an address `limits.streams_per_address`.",
-	errors: []models.Code{models.CodeBoardNotFound},
+	errors: []models.Code{models.CodeBoardNotFound, models.CodeOffsetRequired},
 	responses: func() map[string]*huma.Response {
 		return map[string]*huma.Response{"200": {
 			Description: "A stream of `ranking` events whose data is a Ranking, of comments, and of at most one `error` event, the last",
@@ -53,6 +53,7 @@ var streamFriends = operation{
 type streamInput struct {
 	Board string `path:"board" doc:"The board's name" example:"steps"`
 	Limit int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"Most entries of an event"`
+	LocalTime
 	OnBehalf
 }
 
@@ -61,9 +62,14 @@ func (h *streamHandlers) friends(ctx context.Context, in *streamInput) (*huma.St
 	if err != nil {
 		return nil, err
 	}
+	offset, err := in.offset()
+	if err != nil {
+		return nil, err
+	}
 	starting, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	subscriber, err := h.streams.Subscribe(starting, stream.Query{Board: in.Board, Viewer: viewer, Limit: in.Limit}, callerFrom(ctx).address)
+	q := stream.Query{Board: in.Board, Viewer: viewer, Offset: offset, Limit: in.Limit}
+	subscriber, err := h.streams.Subscribe(starting, q, callerFrom(ctx).address)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ const (
 type Board struct {
 	Name string `gorm:"primaryKey"`
 	Kind Kind
-	// TimeZone is the IANA name of the zone that fixes the board's days.
+	// TimeZone is the IANA name of the zone that fixes the board's days, or LocalZone.
 	TimeZone string
 	// StartsAt and EndsAt bound an event: [StartsAt, EndsAt). They are nil for
 	// other kinds.
@@ -78,7 +78,9 @@ type Bucket struct {
 	// Name identifies the bucket on its board: 20261120 for a day, "event" for an
 	// event, "live" for a rolling board.
 	Name string `gorm:"primaryKey;column:bucket"`
-	// StartsAt and EndsAt bound the bucket: [StartsAt, EndsAt).
+	// StartsAt and EndsAt bound the bucket: [StartsAt, EndsAt). The days of a board
+	// with LocalZone overlap: each lasts from its beginning at FarthestEast to its
+	// end at FarthestWest.
 	StartsAt time.Time
 	EndsAt   time.Time
 	// ClosesAt is when the bucket stops accepting updates: EndsAt plus the time

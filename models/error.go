@@ -33,6 +33,7 @@ const (
 	CodeDateInFuture     Code = "date_in_future"
 	CodeDateClosed       Code = "date_closed"
 	CodeEventNotOpen     Code = "event_not_open"
+	CodeOffsetRequired   Code = "utc_offset_required"
 	CodeRateLimited      Code = "rate_limited"
 	CodeRequestLimit     Code = "request_limit"
 	CodeUnavailable      Code = "unavailable"

@@ -27,8 +27,10 @@ import (
 )
 
 const (
-	// stepsBoard is the board of daily steps.
+	// stepsBoard is the board of daily steps, in one time zone.
 	stepsBoard = "steps"
+	// localBoard is the board of daily steps whose days are each person's own.
+	localBoard = "steps-local"
 	// tokenTTL is longer than any demo runs.
 	tokenTTL = 30 * 24 * time.Hour
 	// offeredPeople is how many people the page offers to sign in as.
@@ -116,6 +118,9 @@ func (s *simulation) build(ctx context.Context, addr string) error {
 	cfg := config.Default()
 	cfg.Auth.HS256Secret = rand.Text() + rand.Text()
 	cfg.Limits = config.Limits{}
+	local := cfg.Boards[0]
+	local.Name, local.TimeZone = localBoard, models.LocalZone
+	cfg.Boards = append(cfg.Boards, local)
 	cfg.Boards = append(cfg.Boards, giftBoards(s.clock())...)
 	secret := []byte(cfg.Auth.HS256Secret)
 	s.sign = func(user models.UserID) (string, error) {
@@ -241,11 +246,11 @@ func (s *simulation) offerPeople(c *gin.Context) {
 	c.JSON(http.StatusOK, gin.H{"people": choices})
 }
 
-// uploadAll uploads totals of many people in batches. Totals of a day that has
-// just closed, because midnight has passed, are dropped.
-func uploadAll(ctx context.Context, a *app.App, uploads []ingest.Upload) error {
+// uploadAll uploads totals of many people to a board in batches. Totals of a day that
+// has just closed, because midnight has passed, are dropped.
+func uploadAll(ctx context.Context, a *app.App, board string, uploads []ingest.Upload) error {
 	for batch := range slices.Chunk(uploads, uploadBatch) {
-		rejected, err := a.Ingest.AcceptValid(ctx, stepsBoard, batch)
+		rejected, err := a.Ingest.AcceptValid(ctx, board, batch)
 		if err != nil {
 			return err
 		}

@@ -54,7 +54,10 @@ type people struct {
 	// first day; it may be negative.
 	headStart float64
 	rng       *rand.Rand
-	walkDay   walkDay
+	// walkDay is the current day of the board in one time zone, and homeDays those in
+	// the homeZones.
+	walkDay  walkDay
+	homeDays []walkDay
 }
 
 // newPeople returns the people of a demo, from the files that are named and
@@ -251,20 +254,35 @@ func dailyScore(steps float64) int64 {
 	return int64(steps)
 }
 
-// walkDay finds which hours of walking belong to the board's current day.
-type walkDay struct {
-	start time.Time   // when the demo began
-	day   models.Date // the board's current day
-	began float64     // when that day began, in hours of walking
+// homeZone is how far a person's clock is ahead of UTC.
+type homeZone time.Duration
+
+// homeZones are where the people live, in turn.
+var homeZones = []homeZone{
+	homeZone(8 * time.Hour), 0, homeZone(-5 * time.Hour), homeZone(time.Hour), homeZone(5*time.Hour + 30*time.Minute), homeZone(-8 * time.Hour),
 }
 
-// advance moves on to now and returns the hours of walking between which the
-// current day's steps lie. They count from midnight in the board's time zone,
-// as on every board.
-func (d *walkDay) advance(now time.Time, today models.Date) (from, to float64) {
-	to = startHour + float64(now.Sub(d.start))/float64(hourOfWalking)
+// today returns the date on a clock of the zone.
+func (z homeZone) today(now time.Time) models.Date {
+	return models.DateOf(now.UTC().Add(time.Duration(z)))
+}
+
+// homeDay returns the current day at the home of the person at a position in ids.
+func (p *people) homeDay(position int) *walkDay { return &p.homeDays[position%len(homeZones)] }
+
+// walkDay finds which hours of walking belong to the current day of a board or zone.
+type walkDay struct {
+	start time.Time   // when the demo began
+	day   models.Date // the current day
+	// The current day's steps lie between these hours of walking. They count from
+	// midnight in the board's time zone, or at the person's home.
+	began, now float64
+}
+
+// advance moves on to now.
+func (d *walkDay) advance(now time.Time, today models.Date) {
+	d.now = startHour + float64(now.Sub(d.start))/float64(hourOfWalking)
 	if today != d.day {
-		d.day, d.began = today, to
+		d.day, d.began = today, d.now
 	}
-	return d.began, to
 }

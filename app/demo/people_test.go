@@ -217,9 +217,9 @@ func TestDemoMidnight(t *testing.T) {
 	}{
 		{0, 100, 0, 8}, {30 * time.Second, 100, 0, 9}, {time.Minute, 101, 10, 10}, {2 * time.Minute, 101, 10, 12}, {24*time.Hour + time.Minute, 102, 2890, 2890},
 	} {
-		from, to := d.advance(start.Add(tt.after), tt.today)
-		if from != tt.from || to != tt.to || d.day != tt.today {
-			t.Errorf("after %v: hours %v to %v of day %d, want %v to %v of day %d", tt.after, from, to, d.day, tt.from, tt.to, tt.today)
+		d.advance(start.Add(tt.after), tt.today)
+		if d.began != tt.from || d.now != tt.to || d.day != tt.today {
+			t.Errorf("after %v: hours %v to %v of day %d, want %v to %v of day %d", tt.after, d.began, d.now, d.day, tt.from, tt.to, tt.today)
 		}
 	}
 }
@@ -271,7 +271,7 @@ func TestDemoUploads(t *testing.T) {
 	env := testenv.Embedded(t)
 	a := embeddedApp(t, env)
 	board := testenv.Must(a.Catalog.Definitions.Board(stepsBoard))
-	bucket := a.Catalog.Buckets.Current(board, env.Clock.Now())
+	bucket := testenv.Must(a.Catalog.Buckets.Current(board, env.Clock.Now(), models.UTCOffset{}))
 	today := bucket.Day
 	uploads := make([]ingest.Upload, 60_000)
 	users := make([]directory.User, len(uploads))
@@ -281,14 +281,14 @@ func TestDemoUploads(t *testing.T) {
 	}
 	testenv.Must(a.Directory.Create(t.Context(), users))
 	uploads[0].Date = today - 3
-	if err := uploadAll(t.Context(), a, uploads); err != nil {
+	if err := uploadAll(t.Context(), a, stepsBoard, uploads); err != nil {
 		t.Fatal(err)
 	}
 	if n := env.Redis.ZCard(t.Context(), env.Keys.Board(bucket, 0)).Val(); n != int64(len(uploads)-1) {
 		t.Errorf("%d of %d totals arrived", n, len(uploads)-1)
 	}
 	uploads[0].Date = today + 1
-	if err := uploadAll(t.Context(), a, uploads[:1]); models.CodeOf(err) != models.CodeDateInFuture {
+	if err := uploadAll(t.Context(), a, stepsBoard, uploads[:1]); models.CodeOf(err) != models.CodeDateInFuture {
 		t.Errorf("a future day: %v", err)
 	}
 }

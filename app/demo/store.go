@@ -40,6 +40,9 @@ func (p *people) store(ctx context.Context, a *app.App, clock models.Clock, prog
 	}
 	now := clock()
 	p.walkDay = walkDay{start: now, day: board.Today(now)}
+	for _, zone := range homeZones {
+		p.homeDays = append(p.homeDays, walkDay{start: now, day: zone.today(now)})
+	}
 	if err := p.storeClosedDays(ctx, a, board, rows, now, progress); err != nil {
 		return err
 	}
@@ -133,19 +136,21 @@ func (p *people) closedDay(bucket *models.Bucket, rows []models.RowID) ([]models
 // randomFactor returns how much more or less than usual somebody walks on a day.
 func (p *people) randomFactor() float64 { return 0.45 + 1.1*p.rng.Float64() }
 
-// uploadOpenDays uploads the totals of the days that take uploads, today included.
+// uploadOpenDays uploads the totals of the days that take uploads, today included, to
+// both boards of steps.
 func (p *people) uploadOpenDays(ctx context.Context, a *app.App, openDays int) error {
-	uploads := make([]ingest.Upload, 0, openDays*len(p.ids))
+	var uploads, local []ingest.Upload
 	for position, id := range p.ids {
-		for ago := range openDays {
+		for ago := range models.Date(openDays) {
 			steps := p.stepsAfter(position, 24) * p.randomFactor()
 			if ago == 0 {
 				steps = p.stepsBetween(position, 0, startHour)
 			}
-			uploads = append(uploads, ingest.Upload{User: id, Date: p.walkDay.day - models.Date(ago), Score: dailyScore(steps)})
+			uploads = append(uploads, ingest.Upload{User: id, Date: p.walkDay.day - ago, Score: dailyScore(steps)})
+			local = append(local, ingest.Upload{User: id, Date: p.homeDay(position).day - ago, Score: dailyScore(steps)})
 		}
 	}
-	return uploadAll(ctx, a, uploads)
+	return errors.Join(uploadAll(ctx, a, stepsBoard, uploads), uploadAll(ctx, a, localBoard, local))
 }
 
 // requestFriends gives each person whom the page offers two friend requests to

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -33,16 +34,25 @@ func (p *people) walk(ctx context.Context, a *app.App, clock models.Clock, log *
 		case <-ticker.C:
 		}
 		now := clock()
-		from, to := p.walkDay.advance(now, board.Today(now))
-		var uploads []ingest.Upload
+		p.walkDay.advance(now, board.Today(now))
+		for i, zone := range homeZones {
+			p.homeDays[i].advance(now, zone.today(now))
+		}
+		var uploads, local []ingest.Upload
 		for position, id := range p.ids {
 			if p.rng.Float64() < uploadShare {
-				steps := p.stepsBetween(position, from, to)
-				uploads = append(uploads, ingest.Upload{User: id, Date: p.walkDay.day, Score: dailyScore(steps)})
+				uploads = append(uploads, p.totalOf(position, id, &p.walkDay))
+				local = append(local, p.totalOf(position, id, p.homeDay(position)))
 			}
 		}
-		if err := uploadAll(ctx, a, uploads); err != nil && ctx.Err() == nil {
+		err := errors.Join(uploadAll(ctx, a, stepsBoard, uploads), uploadAll(ctx, a, localBoard, local))
+		if err != nil && ctx.Err() == nil {
 			log.Warn("a report of steps was lost", "error", err)
 		}
 	}
+}
+
+// totalOf returns the upload of a person's steps so far on a day.
+func (p *people) totalOf(position int, id models.UserID, day *walkDay) ingest.Upload {
+	return ingest.Upload{User: id, Date: day.day, Score: dailyScore(p.stepsBetween(position, day.began, day.now))}
 }

@@ -155,7 +155,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("%d people are offered", len(seen))
 	}
 
-	// The people have a history, and there are two more boards.
+	// The people have a history, and there are three more boards.
 	var history struct{ Entries []struct{ Source string } }
 	d.call(bearer, "", d.URL+"/v1/boards/steps/history", &history)
 	if n := len(history.Entries); n < 25 || history.Entries[n-1].Source != "archive" {
@@ -171,6 +171,16 @@ func TestDemo(t *testing.T) {
 	d.call(bearer, "", d.URL+"/v1/boards/active-24h/top", &events)
 	if events.Settling == nil || events.Total < 20 {
 		t.Errorf("the rolling board is %+v", events)
+	}
+
+	local := make(map[string]models.Ranking)
+	for _, offset := range []string{"%2B08:00", "-08:00"} {
+		var r models.Ranking
+		d.call(bearer, "", d.URL+"/v1/boards/steps-local/top?utc_offset="+offset, &r)
+		local[offset] = r
+	}
+	if west := local["-08:00"]; west.Total < 20 || west.Final {
+		t.Errorf("the board of local days is %+v", local)
 	}
 
 	before := d.ranking(bearer, "")

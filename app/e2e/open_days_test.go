@@ -27,7 +27,7 @@ func testAWeekOffline(t *testing.T, env *testenv.Env) {
 	first := models.DateOf(testenv.Noon)
 	s.want(s.as("7", "POST", "/v1/boards/steps/scores", totalOf(first, 500)), 200, nil)
 	env.Clock.Advance(7 * 24 * time.Hour)
-	if due := s.due("steps"); len(due) != 0 {
+	if due := s.stepsDue(); len(due) != 0 {
 		t.Errorf("a day is due while it takes uploads: %+v", due[0])
 	}
 	var week string
@@ -46,11 +46,11 @@ func testAWeekOffline(t *testing.T, env *testenv.Env) {
 	env.Clock.Advance(24 * time.Hour)
 	s.refuse(s.as("1002", "POST", "/v1/boards/steps/scores", totalOf(first, 1)), 422, models.CodeDateClosed)
 	s.want(s.as("1002", "POST", "/v1/boards/steps/scores", totalOf(first+1, 1)), 200, nil)
-	if due := s.due("steps"); len(due) != 0 {
+	if due := s.stepsDue(); len(due) != 0 {
 		t.Errorf("a day is due a day after it was closed: %+v", due[0])
 	}
 	env.Clock.Advance(24 * time.Hour)
-	due := s.due("steps")
+	due := s.stepsDue()
 	if len(due) != 1 || due[0].Day != first {
 		t.Fatalf("%d days are due, want the first one", len(due))
 	}
@@ -63,11 +63,11 @@ func testAWeekOffline(t *testing.T, env *testenv.Env) {
 	}
 }
 
-// due returns the buckets of a board that the archive would move now.
-func (s *server) due(board string) []*models.Bucket {
+// stepsDue returns the days of steps that the archive would move now.
+func (s *server) stepsDue() []*models.Bucket {
 	s.t.Helper()
 	due := testenv.Must(s.app.Archive.Due(s.t.Context()))
-	return slices.DeleteFunc(due, func(b *models.Bucket) bool { return b.Board != board })
+	return slices.DeleteFunc(due, func(b *models.Bucket) bool { return b.Board != "steps" })
 }
 
 // totalOf returns the body of an upload for a day.

@@ -18,8 +18,11 @@ var namePattern = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
 // Board is a valid definition with its time zone loaded.
 type Board struct {
 	models.Board
-	kind     kind
+	kind kind
+	// zone fixes the board's days. If local is set, each user's own clock does, and
+	// zone is UTC.
 	zone     *time.Location
+	local    bool
 	tick     time.Duration
 	timeBits int
 }
@@ -37,13 +40,9 @@ func NewBoard(def models.Board) (*Board, error) {
 	if !ok {
 		return fail("kind", "%q is not a kind of board; use daily, event or rolling", def.Kind)
 	}
-	// LoadLocation accepts "" and "Local", which are not IANA names.
-	if def.TimeZone == "" || def.TimeZone == "Local" {
-		return fail("time_zone", "%q is not an IANA zone, such as Asia/Shanghai", def.TimeZone)
-	}
-	zone, err := time.LoadLocation(def.TimeZone)
+	zone, err := loadZone(def.TimeZone)
 	if err != nil {
-		return fail("time_zone", "%q is not an IANA zone, such as Asia/Shanghai", def.TimeZone)
+		return fail("time_zone", "%v", err)
 	}
 	if def.WindowHours == 0 {
 		def.WindowHours = k.defaultWindow()
@@ -58,14 +57,31 @@ func NewBoard(def models.Board) (*Board, error) {
 	if def.Global != models.AudienceUsers && def.Global != models.AudienceService {
 		return fail("global", "%q is neither users nor service", def.Global)
 	}
-	return &Board{Board: def, kind: k, zone: zone, tick: tick, timeBits: timeBits}, nil
+	return &Board{Board: def, kind: k, zone: zone, local: def.TimeZone == models.LocalZone, tick: tick, timeBits: timeBits}, nil
 }
 
-// Zone returns the time zone of the board's days.
+// loadZone returns the time zone of a definition; UTC for LocalZone.
+func loadZone(name string) (*time.Location, error) {
+	if name == models.LocalZone {
+		return time.UTC, nil
+	}
+	zone, err := time.LoadLocation(name)
+	// LoadLocation accepts "" and "Local", which are not IANA names.
+	if err != nil || name == "" || name == "Local" {
+		return nil, fmt.Errorf("%q is neither an IANA zone, such as Asia/Shanghai, nor %q", name, models.LocalZone)
+	}
+	return zone, nil
+}
+
+// Zone returns the time zone of the board's days; UTC if they are each user's own.
 func (b *Board) Zone() *time.Location { return b.zone }
 
-// Today returns the board's current day.
+// Today returns the board's current day; that of UTC if days are each user's own.
 func (b *Board) Today(now time.Time) models.Date { return dayAt(now, b.zone) }
+
+// TickMS returns the resolution of the time at which a score is reached, in
+// milliseconds, in buckets that are made now.
+func (b *Board) TickMS() int64 { return b.tick.Milliseconds() }
 
 // Date returns the day that the API names the bucket by, or nil if the board's
 // buckets are not days.
@@ -93,7 +109,7 @@ func (b *Board) newBucket(name string) *models.Bucket {
 	return &models.Bucket{
 		Board:    b.Name,
 		Name:     name,
-		TickMS:   b.tick.Milliseconds(),
+		TickMS:   b.TickMS(),
 		TimeBits: b.timeBits,
 		MaxScore: b.MaxScore,
 		Shards:   b.Shards,

@@ -50,16 +50,35 @@ func (s *Buckets) Load(ctx context.Context, board, name string) (*models.Bucket,
 }
 
 // Current returns the board's current bucket, or the bucket that would be made
-// now if it does not exist. A board with a single bucket always has that one.
-// No I/O.
+// now if it does not exist. A board with a single bucket always has that one. If
+// days are each user's own, it is the day at the offset, or CodeOffsetRequired if
+// that is not known. No I/O.
 //
 // An existing bucket decides itself when it begins and ends: after a change of
 // the board's time zone the definition gives other times, and other names. If two
-// buckets are in progress then, the later day is the current one.
-func (s *Buckets) Current(b *Board, now time.Time) *models.Bucket {
+// buckets are in progress then, the one of the definition's day is current, and
+// otherwise the later day.
+func (s *Buckets) Current(b *Board, now time.Time, offset models.UTCOffset) (*models.Bucket, error) {
+	if !b.local {
+		return s.current(b, now), nil
+	}
+	d, ok := offset.Today(now)
+	if !ok {
+		return nil, models.Errorf(models.CodeOffsetRequired,
+			"the days of %s are each user's own: name a date, or the offset of the user's clock, such as utc_offset=+08:00", b.Name)
+	}
+	bucket, err := b.kind.bucketForDay(b, d, s.hotDays)
+	if err != nil {
+		return nil, err
+	}
+	return s.cachedOr(bucket), nil
+}
+
+// current returns the current bucket of a board with a time zone of its own.
+func (s *Buckets) current(b *Board, now time.Time) *models.Bucket {
 	bucket := s.propose(b, now)
 	next := s.propose(b, bucket.EndsAt)
-	for _, proposed := range []*models.Bucket{s.propose(b, next.EndsAt), next, bucket} {
+	for _, proposed := range []*models.Bucket{bucket, s.propose(b, next.EndsAt), next} {
 		if found := s.covering(proposed, now); found != nil {
 			return found
 		}
@@ -74,13 +93,15 @@ func (s *Buckets) Current(b *Board, now time.Time) *models.Bucket {
 }
 
 // CurrentAndNext returns the buckets that exist, of all boards, which are current or have
-// not begun. No I/O.
+// not begun. If days are each user's own, all dates that it is somewhere are current. No
+// I/O.
 func (s *Buckets) CurrentAndNext(now time.Time) []*models.Bucket {
 	var found []*models.Bucket
 	for _, b := range s.index.list() {
-		current := s.Current(b, now)
-		if bucket, ok := s.cached(current.Board, current.Name); ok && !now.Before(bucket.StartsAt) {
-			found = append(found, bucket)
+		for _, current := range s.currentAnywhere(b, now) {
+			if bucket, ok := s.cached(current.Board, current.Name); ok && !now.Before(bucket.StartsAt) {
+				found = append(found, bucket)
+			}
 		}
 	}
 	s.cache.Range(func(_, v any) bool {
@@ -92,13 +113,27 @@ func (s *Buckets) CurrentAndNext(now time.Time) []*models.Bucket {
 	return found
 }
 
+// currentAnywhere returns the buckets that Current returns, one for each date that it is
+// somewhere on Earth if days are each user's own.
+func (s *Buckets) currentAnywhere(b *Board, now time.Time) []*models.Bucket {
+	if !b.local {
+		return []*models.Bucket{s.current(b, now)}
+	}
+	var current []*models.Bucket
+	newest := models.DateOf(now.UTC().Add(models.FarthestEast))
+	for d := models.DateOf(now.UTC().Add(models.FarthestWest)); d <= newest; d++ {
+		current = append(current, s.cachedOr(s.propose(b, d.UTC())))
+	}
+	return current
+}
+
 // Resolve returns the bucket of a day, or the current one if d is nil; if it does
 // not exist, the bucket that would be made. Errors: CodeDateInFuture if the day
-// has not begun, CodeBoardKind if the board's buckets are not days. No I/O; Load
-// reports whether the bucket exists.
-func (s *Buckets) Resolve(b *Board, d *models.Date, now time.Time) (*models.Bucket, error) {
+// has not begun, CodeBoardKind if the board's buckets are not days, those of Current
+// if d is nil. No I/O; Load reports whether the bucket exists.
+func (s *Buckets) Resolve(b *Board, d *models.Date, now time.Time, offset models.UTCOffset) (*models.Bucket, error) {
 	if d == nil {
-		return s.Current(b, now), nil
+		return s.Current(b, now, offset)
 	}
 	proposed, err := b.kind.bucketForDay(b, *d, s.hotDays)
 	if err != nil {
@@ -110,7 +145,7 @@ func (s *Buckets) Resolve(b *Board, d *models.Date, now time.Time) (*models.Buck
 
 // Find returns the existing bucket of a day. Errors: those of Resolve and Load.
 func (s *Buckets) Find(ctx context.Context, b *Board, d models.Date) (*models.Bucket, error) {
-	asked, err := s.Resolve(b, &d, s.clock())
+	asked, err := s.Resolve(b, &d, s.clock(), models.UTCOffset{})
 	if err != nil {
 		return nil, err
 	}
@@ -160,10 +195,15 @@ func (s *Buckets) prepare(ctx context.Context, b *Board) error {
 	now := s.clock()
 	soon := now.Add(prepareAhead)
 	var failed error
-	if current := s.Current(b, now); !current.StartsAt.After(soon) {
+	current, bucket := s.current(b, now), s.propose(b, now)
+	if b.local { // the first of the dates that it is somewhere
+		bucket = s.propose(b, now.Add(models.FarthestWest))
+		current = bucket
+	}
+	if !current.StartsAt.After(soon) {
 		_, failed = s.ensure(ctx, current)
 	}
-	for bucket := s.propose(b, now); ; {
+	for {
 		next := s.propose(b, bucket.EndsAt)
 		if next.Name == bucket.Name || next.StartsAt.After(soon) {
 			return failed

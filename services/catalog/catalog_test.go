@@ -82,6 +82,11 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		{"an unknown kind", func(b *models.Board) { b.Kind = "yearly" }, "kind"},
 		{"no zone", func(b *models.Board) { b.TimeZone = "" }, "time_zone"},
 		{"the machine's own zone", func(b *models.Board) { b.TimeZone = "Local" }, "time_zone"},
+		{"each user's own days", func(b *models.Board) { b.TimeZone = "local" }, ""},
+		{"each user's own days, and a score that fits no tick", func(b *models.Board) { b.TimeZone, b.MaxScore = "local", 1<<34 },
+			"over 98h0m0s a composite holds scores up to 16,777,215 in milliseconds and up to 17,179,869,183 in seconds"},
+		{"an event with each user's own days", func(b *models.Board) { *b = gifts(); b.TimeZone = "local" }, "time_zone: only boards of kind daily"},
+		{"a rolling board with each user's own days", func(b *models.Board) { *b = active(); b.TimeZone = "local" }, "time_zone: only boards of kind daily"},
 		{"an unknown zone", func(b *models.Board) { b.TimeZone = "Mars/Olympus" }, "time_zone"},
 		{"a largest score of 0", func(b *models.Board) { b.MaxScore = 0 }, "max_score"},
 		{"a largest score that fits no tick", func(b *models.Board) { b.MaxScore = 1 << 34 }, "17,179,869,183"},
@@ -448,7 +453,7 @@ func TestTodayAfterAChangeOfZone(t *testing.T) {
 			if err := c.Definitions.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			bucket := c.Buckets.Current(b, now)
+			bucket := testenv.Must(c.Buckets.Current(b, now, models.UTCOffset{}))
 			today := bucket.Day
 			if today.String() != tt.want || now.Before(bucket.StartsAt) {
 				t.Errorf("at %s it is %v, from %v; want %s", tt.now, today, bucket.StartsAt, tt.want)
@@ -475,10 +480,10 @@ func TestRestartAfterAChangeOfZone(t *testing.T) {
 				newCatalog(t, env, def)
 				def.TimeZone = tt.to
 				c, b := newCatalog(t, env, def)
-				if got := c.Buckets.Current(b, now); got.Day != today || !got.Open(now) {
+				if got := testenv.Must(c.Buckets.Current(b, now, models.UTCOffset{})); got.Day != today || !got.Open(now) {
 					t.Errorf("the current day is %v, from %v", got.Day, got.StartsAt)
 				}
-				if _, err := c.Buckets.Resolve(b, &today, now); err != nil {
+				if _, err := c.Buckets.Resolve(b, &today, now, models.UTCOffset{}); err != nil {
 					t.Errorf("reading: %v", err)
 				}
 				if _, err := c.Buckets.ForUpload(t.Context(), b, today, now); err != nil {
@@ -488,7 +493,7 @@ func TestRestartAfterAChangeOfZone(t *testing.T) {
 					t.Errorf("an import: %v", err)
 				}
 				tomorrow := today + 1
-				if _, err := c.Buckets.Resolve(b, &tomorrow, now); models.CodeOf(err) != models.CodeDateInFuture {
+				if _, err := c.Buckets.Resolve(b, &tomorrow, now, models.UTCOffset{}); models.CodeOf(err) != models.CodeDateInFuture {
 					t.Errorf("the next day: %v", err)
 				}
 			})

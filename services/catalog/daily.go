@@ -15,19 +15,45 @@ const longestDay = 26 * time.Hour
 
 // errOnlyDaily, errOnlyEvents and errOnlyRolling reject settings of other kinds.
 var (
-	errOnlyDaily   = errors.New("only boards of kind daily have days that stay open")
+	errOnlyDaily   = errors.New("only boards of kind daily have open days and each user's own days")
 	errOnlyEvents  = errors.New("only boards of kind event have a start and an end")
 	errOnlyRolling = errors.New("only boards of kind rolling have a window")
 )
 
+// localDay is how long a date lasts anywhere on Earth.
+const localDay = models.FarthestEast + 24*time.Hour - models.FarthestWest
+
 // dailySpan returns the longest time that a daily bucket takes updates: its own day
 // and the open days after it. The resolution is picked for it, so that a definition
 // that fits one day fits every day.
-func dailySpan(openDays int) time.Duration {
-	return longestDay + time.Duration(openDays)*24*time.Hour
+func dailySpan(local bool, openDays int) time.Duration {
+	day := longestDay
+	if local {
+		day = localDay
+	}
+	return day + time.Duration(openDays)*24*time.Hour
 }
 
-// daily has a bucket for each day of the board's time zone. Clients report their
+// startOfDay returns when the day begins: in the board's zone, or, if days are each
+// user's own, where it begins first.
+func (b *Board) startOfDay(d models.Date) time.Time {
+	if b.local {
+		return d.UTC().Add(-models.FarthestEast)
+	}
+	return startOfDay(d, b.zone)
+}
+
+// endOfDay returns when the day is over: in the board's zone, or, if days are each
+// user's own, everywhere.
+func (b *Board) endOfDay(d models.Date) time.Time {
+	if b.local {
+		return (d + 1).UTC().Add(-models.FarthestWest)
+	}
+	return startOfDay(d+1, b.zone)
+}
+
+// daily has a bucket for each day of the board's time zone, or for each date if days
+// are each user's own. Clients report their
 // totals to it.
 type daily struct{ noWindow }
 
@@ -40,7 +66,7 @@ func (daily) validate(def models.Board) (tick time.Duration, timeBits int, setti
 	case def.OpenDays < 0 || def.OpenDays > models.MaxOpenDays:
 		return 0, 0, "open_days", fmt.Errorf("%d is outside 0 … %d", def.OpenDays, models.MaxOpenDays)
 	}
-	tick, timeBits, err = score.Fit(dailySpan(def.OpenDays), def.MaxScore)
+	tick, timeBits, err = score.Fit(dailySpan(def.TimeZone == models.LocalZone, def.OpenDays), def.MaxScore)
 	return tick, timeBits, "max_score", err
 }
 
@@ -56,14 +82,14 @@ func (k daily) bucketForDay(b *Board, d models.Date, hotDays int) (*models.Bucke
 // its end, and turns cold when the day is more than daysHot days old.
 func (daily) bucket(b *Board, d models.Date, hotDays int) *models.Bucket {
 	bucket := b.newBucket(d.UTC().Format("20060102"))
-	bucket.StartsAt = startOfDay(d, b.zone)
-	bucket.EndsAt = startOfDay(d+1, b.zone)
-	bucket.ClosesAt = startOfDay(d+1+models.Date(b.OpenDays), b.zone)
-	if limit := bucket.StartsAt.Add(dailySpan(b.OpenDays)); bucket.ClosesAt.After(limit) {
+	bucket.StartsAt = b.startOfDay(d)
+	bucket.EndsAt = b.endOfDay(d)
+	bucket.ClosesAt = b.endOfDay(d + models.Date(b.OpenDays))
+	if limit := bucket.StartsAt.Add(dailySpan(b.local, b.OpenDays)); bucket.ClosesAt.After(limit) {
 		bucket.ClosesAt = limit
 	}
 	bucket.Day = d
-	bucket.ColdAt = startOfDay(d+1+models.Date(daysHot(b, hotDays)), b.zone)
+	bucket.ColdAt = b.endOfDay(d + models.Date(daysHot(b, hotDays)))
 	return bucket
 }
 

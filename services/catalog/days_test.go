@@ -83,7 +83,7 @@ func TestDaysPartitionTime(t *testing.T) {
 			t.Fatalf("%v belongs to %v, which lasts from %v to %v", at.In(loc), d, startOfDay(d, loc), startOfDay(d+1, loc))
 		}
 		openDays := rapid.IntRange(0, models.MaxOpenDays).Draw(t, "open days")
-		if span := startOfDay(d+1+models.Date(openDays), loc).Sub(startOfDay(d, loc)); span > dailySpan(openDays) {
+		if span := startOfDay(d+1+models.Date(openDays), loc).Sub(startOfDay(d, loc)); span > dailySpan(false, openDays) {
 			t.Fatalf("%v takes updates for %v", d, span)
 		}
 	})

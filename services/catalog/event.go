@@ -32,6 +32,8 @@ func (event) validate(def models.Board) (tick time.Duration, timeBits int, setti
 		return 0, 0, "window", errOnlyRolling
 	case def.OpenDays != 0:
 		return 0, 0, "open_days", errOnlyDaily
+	case def.TimeZone == models.LocalZone:
+		return 0, 0, "time_zone", errOnlyDaily
 	}
 	tick, timeBits, err = score.Fit(def.EndsAt.Sub(*def.StartsAt), def.MaxScore)
 	return tick, timeBits, "max_score", err

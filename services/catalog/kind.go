@@ -19,7 +19,7 @@ type kind interface {
 	// defaultWindow returns the default of WindowHours.
 	defaultWindow() int
 	// bucketAt returns the bucket whose time a moment is in, or the only bucket of
-	// a board that has one.
+	// a board that has one. If days are each user's own, it is that of UTC's day.
 	bucketAt(b *Board, now time.Time, hotDays int) *models.Bucket
 	// bucketForDay returns the bucket of a day, or CodeBoardKind if the board's
 	// buckets are not days.

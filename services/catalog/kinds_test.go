@@ -44,7 +44,7 @@ func TestWhenAnEventTakesIncrements(t *testing.T) {
 			if totals.Bucket == nil || totals.Total != "event" || totals.Since != "event" {
 				t.Errorf("at %s: %+v", tt.now, totals)
 			}
-			asked, err := c.Buckets.Resolve(b, nil, now)
+			asked, err := c.Buckets.Resolve(b, nil, now, models.UTCOffset{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +67,7 @@ func TestDayOfAnEvent(t *testing.T) {
 		def := gifts()
 		def.EndsAt = moment("2026-12-11T16:00:00Z") // midnight in Shanghai
 		c, b := newCatalog(t, env, def)
-		bucket := c.Buckets.Current(b, env.Clock.Now())
+		bucket := testenv.Must(c.Buckets.Current(b, env.Clock.Now(), models.UTCOffset{}))
 		if bucket.Day.String() != "2026-12-11" || !bucket.ColdAt.Equal(*moment("2026-12-14T16:00:00Z")) {
 			t.Errorf("filed under %v, cold at %v", bucket.Day, bucket.ColdAt)
 		}
@@ -96,7 +96,7 @@ func TestResolutionFollowsTheDefinition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bucket := catalog.New(nil, time.Now, 3, nil).Buckets.Current(b, time.Now())
+		bucket := testenv.Must(catalog.New(nil, time.Now, 3, nil).Buckets.Current(b, time.Now(), models.UTCOffset{}))
 		if bucket.TickMS != tt.tick {
 			t.Errorf("until %s, %d: ticks of %d ms", tt.end, tt.max, bucket.TickMS)
 		}
@@ -154,7 +154,7 @@ func TestCallsThatDoNotFitTheKind(t *testing.T) {
 		for _, name := range []string{"gifts", "active"} {
 			b := testenv.Must(c.Definitions.Board(name))
 			_, accepting := c.Buckets.ForUpload(t.Context(), b, today, now)
-			_, asked := c.Buckets.Resolve(b, &today, now)
+			_, asked := c.Buckets.Resolve(b, &today, now, models.UTCOffset{})
 			_, past := c.Buckets.ForImport(t.Context(), b, today, now)
 			for what, err := range map[string]error{"scores": accepting, "a date": asked, "an import": past, "days": b.RequireDays()} {
 				if models.CodeOf(err) != models.CodeBoardKind {

@@ -41,6 +41,8 @@ func (rolling) validate(def models.Board) (tick time.Duration, timeBits int, set
 		return 0, 0, "start", errOnlyEvents
 	case def.OpenDays != 0:
 		return 0, 0, "open_days", errOnlyDaily
+	case def.TimeZone == models.LocalZone:
+		return 0, 0, "time_zone", errOnlyDaily
 	case def.WindowHours < 1 || def.WindowHours > maxWindowHours:
 		return 0, 0, "window", fmt.Errorf("%d is outside 1 … %d hours", def.WindowHours, maxWindowHours)
 	case def.ChangeStream:

@@ -47,7 +47,9 @@ func (d daily) read(ctx context.Context, fields []string, line int) error {
 
 func (daily) finish(context.Context) error { return nil }
 
-// hourly reads lines Id,ActivityHour,StepTotal. Hours come in any order, so the
+// hourly reads lines Id,ActivityHour,StepTotal. The hours are those of the board's zone;
+// if days are each user's own, the dates are the users', and the hours are taken for
+// those of UTC, because the file does not have their offset. Hours come in any order, so the
 // days of the whole file are kept until its end: about 150 bytes for each user
 // and day.
 type hourly struct {

@@ -131,11 +131,14 @@ type fixture struct {
 	board  *catalog.Board
 }
 
-func newFixture(t testing.TB) *fixture {
+func newFixture(t testing.TB) *fixture { return newFixtureIn(t, "Asia/Shanghai") }
+
+// newFixtureIn is newFixture with another time zone.
+func newFixtureIn(t testing.TB, zone string) *fixture {
 	t.Helper()
 	env := testenv.Embedded(t)
 	c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
-	def := models.Board{Name: "steps", Kind: models.KindDaily, TimeZone: "Asia/Shanghai", OpenDays: 2, MaxScore: 100_000, Shards: 1, Global: models.AudienceUsers}
+	def := models.Board{Name: "steps", Kind: models.KindDaily, TimeZone: zone, OpenDays: 2, MaxScore: 100_000, Shards: 1, Global: models.AudienceUsers}
 	if err := c.Definitions.Define(t.Context(), []models.Board{def}); err != nil {
 		t.Fatal(err)
 	}
@@ -242,6 +245,41 @@ func TestImportHourlySteps(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"1 350 2026-11-19T06:00:00.000Z", "2 0 2026-11-19T00:00:00.000Z"}, f.stores.hot); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Days of a file are the users' own if the board's are. Without a time, a total counts as
+// reached when its day ended everywhere; hours are read as UTC.
+func TestImportLocalDays(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		text string
+		want []string
+		bad  []int
+	}{
+		"days": {
+			"user_id,date,steps\n1,2026-11-18,5\n2,2026-11-20,6\n3,2026-11-21,7\n4,2026-11-22,8\n",
+			[]string{"1 5 2026-11-19T11:59:59.999Z", "2 6 2026-11-20T13:00:00.000Z", "3 7 2026-11-20T13:00:00.000Z"}, []int{5},
+		},
+		"hours": {
+			"Id,ActivityHour,StepTotal\n1,2026-11-18 23:00,5\n1,2026-11-19 00:00,6\n2,2026-11-21 01:00,7\n",
+			[]string{"1 5 2026-11-19T00:00:00.000Z", "1 6 2026-11-19T01:00:00.000Z", "2 7 2026-11-20T13:00:00.000Z"}, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixtureIn(t, models.LocalZone)
+			var r report
+			if _, err := f.ImportSteps(t.Context(), strings.NewReader(tt.text), f.board, false, &r); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(r.bad, tt.bad) {
+				t.Errorf("bad lines %v", r.bad)
+			}
+			if diff := cmp.Diff(tt.want, f.stores.hot); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -273,7 +273,7 @@ func (m *model) settle() {
 // TEST_SEED runs one seed again.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	first, count := rand.Uint64N(1<<40), uint64(100)
+	first, count := rand.Uint64N(1<<40), uint64(20)
 	if text := os.Getenv("TEST_SEED"); text != "" {
 		first, count = testenv.Must(strconv.ParseUint(text, 10, 64)), 1
 	}

@@ -28,6 +28,9 @@ type HistoryQuery struct {
 	// From and To bound the days, both included. A nil To means today; a nil From
 	// means 31 days.
 	From, To *models.Date
+	// Offset is that of the user's clock. Boards whose days are each user's own need
+	// it if To is nil.
+	Offset models.UTCOffset
 }
 
 // Day is a user's position among all users on one day.
@@ -52,7 +55,8 @@ type History struct {
 // them, one more if some of them may be archived meanwhile, and one round trip to
 // Redis if any day is hot, or two if the board has shards. For a friend's days it
 // makes one more query, and leaves out archived days from long before the friendship.
-// CodeNotFound if the user is not a friend, CodeBoardKind if the board has no days.
+// CodeNotFound if the user is not a friend, CodeBoardKind if the board has no days,
+// CodeOffsetRequired if today's date is needed and is each user's own.
 func (s *Service) History(ctx context.Context, q HistoryQuery) (*History, error) {
 	b, err := s.catalog.Definitions.Board(q.Board)
 	if err != nil {
@@ -61,7 +65,14 @@ func (s *Service) History(ctx context.Context, q HistoryQuery) (*History, error)
 	if err := b.RequireDays(); err != nil {
 		return nil, err
 	}
-	from, to, err := historyRange(q.From, q.To, s.catalog.Buckets.Current(b, s.clock()).Day)
+	if q.To == nil {
+		today, err := s.catalog.Buckets.Current(b, s.clock(), q.Offset)
+		if err != nil {
+			return nil, err
+		}
+		q.To = &today.Day
+	}
+	from, to, err := historyRange(q.From, *q.To)
 	if err != nil {
 		return nil, err
 	}
@@ -97,12 +108,8 @@ func (s *Service) historyOf(ctx context.Context, q HistoryQuery) (user models.Ro
 
 // historyRange returns the first and the last day of a history. It has no days if
 // the last is before the first.
-func historyRange(from, to *models.Date, today models.Date) (first, last models.Date, err error) {
-	last = today
-	if to != nil {
-		last = *to
-	}
-	first = last - historyDays + 1
+func historyRange(from *models.Date, last models.Date) (models.Date, models.Date, error) {
+	first := last - historyDays + 1
 	if from != nil {
 		first = *from
 	}

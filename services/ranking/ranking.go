@@ -118,6 +118,9 @@ type Query struct {
 	Board string
 	// Date is the day; nil means the board's current bucket.
 	Date *models.Date
+	// Offset is that of the user's clock. Boards whose days are each user's own need
+	// it if Date is nil.
+	Offset models.UTCOffset
 	// Viewer is the user whose own entry is returned beside the page; empty for
 	// none. It need not exist.
 	Viewer models.UserID

@@ -38,7 +38,7 @@ func (s *Service) resolve(ctx context.Context, q Query, call string, scope ...st
 		return nil, err
 	}
 	now := s.clock()
-	expected, err := s.catalog.Buckets.Resolve(b, q.Date, now)
+	expected, err := s.catalog.Buckets.Resolve(b, q.Date, now, q.Offset)
 	if err != nil {
 		return nil, err
 	}

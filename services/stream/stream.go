@@ -32,6 +32,9 @@ type Rankings interface {
 type Query struct {
 	Board  string
 	Viewer models.UserID
+	// Offset is that of the viewer's clock, which boards need whose days are each
+	// user's own.
+	Offset models.UTCOffset
 	// Limit is the size of the page.
 	Limit int
 }
@@ -203,7 +206,7 @@ func (s *Service) release(sub *Subscriber) {
 
 // poll reads the ranking as JSON.
 func (s *Service) poll(ctx context.Context, q Query) ([]byte, error) {
-	r, err := s.rankings.Friends(ctx, ranking.Query{Board: q.Board, Viewer: q.Viewer, Limit: q.Limit})
+	r, err := s.rankings.Friends(ctx, ranking.Query{Board: q.Board, Viewer: q.Viewer, Offset: q.Offset, Limit: q.Limit})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import {
   boardTitle,
   formatDateTime,
   formatDuration,
+  formatLongDay,
   formatNumber,
   t,
   tCapitalized,
@@ -67,6 +68,10 @@ function BoardHeader({ board, ranking }) {
     n: board.window_hours,
     count: board.window_hours,
   });
+  if (board.time_zone === 'local') {
+    about += ` · ${t('ownDays')}`;
+    if (ranking) about += ` · ${formatLongDay(ranking.date)}`;
+  }
   if (board.kind === 'event') {
     about += ` · ${t('ends', { when: formatDateTime(board.current.ends_at) })}`;
   }

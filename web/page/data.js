@@ -29,10 +29,25 @@ function clientOf(token) {
   return client;
 }
 
+// utcOffset returns how far the visitor's clock is ahead of UTC, such as +08:00. Boards
+// whose days are each user's own need it to know which day it is.
+function utcOffset() {
+  const minutes = -new Date().getTimezoneOffset();
+  const two = (n) => String(Math.trunc(Math.abs(n))).padStart(2, '0');
+  return `${minutes < 0 ? '-' : '+'}${two(minutes / 60)}:${two(minutes % 60)}`;
+}
+
+// withOffset adds the offset to a path under /v1/boards.
+function withOffset(path) {
+  if (!path.startsWith('/v1/boards')) return path;
+  const separator = path.includes('?') ? '&' : '?';
+  return `${path}${separator}utc_offset=${encodeURIComponent(utcOffset())}`;
+}
+
 // fetchJSON makes a call and returns its JSON, or null if there is no content. Its
 // errors have the status 0 if there was no response, or the signal has aborted.
 export const fetchJSON = (token, path, { method = 'GET', ...options } = {}) =>
-  clientOf(token).call(method, path, options);
+  clientOf(token).call(method, method === 'GET' ? withOffset(path) : path, options);
 
 export const friendPage = 200;
 
@@ -133,7 +148,7 @@ export function useFriendRanking(token, board, limit) {
         ...(ranking && { data: ranking, at }),
         ...{ key, state, error },
       }));
-    const followed = clientOf(token).live({ board, limit, onChange });
+    const followed = clientOf(token).live({ board, limit, utcOffset, onChange });
     const followVisibility = () => {
       if (document.hidden) followed.pause();
       else followed.resume();

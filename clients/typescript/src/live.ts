@@ -1,4 +1,4 @@
-import type { Connection } from './client.js';
+import type { AnyOptions, Connection } from './client.js';
 import { asError, StepboardError, type Problem } from './error.js';
 import { newController, platform, type FetchResponse, type StreamReader } from './platform.js';
 import type { components } from './schema.js';
@@ -33,6 +33,11 @@ export interface LiveOptions {
   board: string;
   /** The most entries, 1 to 200; 50 by default. */
   limit?: number;
+  /**
+   * Returns how far the user's clock is ahead of UTC, such as +08:00. Boards whose time_zone
+   * is local need it. It is called for each connection, because clocks change.
+   */
+  utcOffset?: () => string;
   onChange: (state: LiveState) => void;
   /** False polls only. The default follows the platform: streams need AbortController and TextDecoder. */
   stream?: boolean;
@@ -78,11 +83,14 @@ async function readEvents(
 /** followRanking follows the ranking among friends on a board. */
 export function followRanking(
   connection: Connection,
-  { board, limit = 50, onChange, stream = true }: LiveOptions,
+  { board, limit = 50, utcOffset, onChange, stream = true }: LiveOptions,
 ): Live {
   const { clock } = connection;
   const path = '/v1/boards/{board}/friends';
-  const options = { path: { board }, query: { limit } };
+  const options = (): AnyOptions => ({
+    path: { board },
+    query: { limit, utc_offset: utcOffset?.() },
+  });
   let streams = stream && !!platform.AbortController && !!platform.TextDecoder;
   let last: LiveState = { state: 'offline', ranking: null, at: 0, error: null };
   // Each run has a number; one whose number is not the current one has ended.
@@ -108,7 +116,7 @@ export function followRanking(
       };
     });
   const poll = async (): Promise<Ranking> =>
-    (await connection.json('GET', path, options)) as Ranking;
+    (await connection.json('GET', path, options())) as Ranking;
 
   // follow reads one stream until it ends, fails, falls silent or is interrupted.
   const follow = async (run: number): Promise<void> => {
@@ -140,7 +148,7 @@ export function followRanking(
       const { body } = await connection.send(
         'GET',
         `${path}/stream`,
-        { ...options, controller },
+        { ...options(), controller },
         open,
       );
       if (!body?.getReader) {

@@ -148,7 +148,7 @@ export interface paths {
         };
         /**
          * List the boards
-         * @description Every board with its limits, its time zone and its current day.
+         * @description Every board with its limits, its time zone and its current day. A board with time_zone local has a current day at `?utc_offset=+08:00` only.
          *
          *     With any token.
          */
@@ -671,7 +671,7 @@ export interface components {
              */
             open_days: number | null;
             /**
-             * @description The zone that fixes its days
+             * @description The zone that fixes its days, or local: each user's own calendar does
              * @example Asia/Shanghai
              */
             time_zone: string;
@@ -722,11 +722,11 @@ export interface components {
             shards: number;
             /**
              * Format: int64
-             * @description The resolution of reached_at, in milliseconds
+             * @description The resolution of reached_at in its next bucket, in milliseconds
              */
             tick_ms: number;
             /**
-             * @description The zone that fixes its days
+             * @description The zone that fixes its days, or local: each user's own calendar does
              * @example Asia/Shanghai
              */
             time_zone: string;
@@ -743,23 +743,23 @@ export interface components {
         CurrentBucket: {
             /**
              * Format: date-time
-             * @description When it stops accepting updates; null on a rolling board
+             * @description When it stops accepting updates; null likewise
              */
             closes_at: string | null;
             /**
              * Format: date
-             * @description Today, in the board's zone; null if the board has no days
+             * @description Today, in the board's zone or at utc_offset; null if the board has no days, or local ones and no utc_offset was sent
              * @example 2026-11-20
              */
             date: string | null;
             /**
              * Format: date-time
-             * @description When it ends; null on a rolling board
+             * @description When it ends; null likewise. A local day ends at UTC-12
              */
             ends_at: string | null;
             /**
              * Format: date-time
-             * @description When it began or begins; null on a rolling board
+             * @description When it began or begins; null on a rolling board and where the date is unknown. A local day begins at UTC+14
              */
             starts_at: string | null;
         };
@@ -827,7 +827,7 @@ export interface components {
          * @description The kind of error, for a program
          * @enum {string}
          */
-        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "event_id_conflict" | "friend_limit" | "body_too_large" | "date_closed" | "date_in_future" | "event_not_open" | "score_out_of_range" | "validation_failed" | "rate_limited" | "request_limit" | "internal" | "unavailable";
+        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "event_id_conflict" | "friend_limit" | "body_too_large" | "date_closed" | "date_in_future" | "event_not_open" | "score_out_of_range" | "utc_offset_required" | "validation_failed" | "rate_limited" | "request_limit" | "internal" | "unavailable";
         FieldError: {
             /** @description Where in the request, such as body.scores[2].date */
             location: string;
@@ -1064,7 +1064,7 @@ export interface components {
              */
             start?: string;
             /**
-             * @description IANA zone that fixes its days
+             * @description IANA zone that fixes its days, or local: each user's own calendar does; daily boards only
              * @default Asia/Shanghai
              * @example Asia/Shanghai
              */
@@ -1447,6 +1447,28 @@ export interface components {
                 };
             };
         };
+        /** @description Unprocessable Entity: date_in_futureutc_offset_requiredvalidation_failed */
+        DateInFutureOrUtcOffsetRequiredOrValidationFailed: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Unprocessable Entity",
+                 *       "status": 422,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "date_in_future",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "date_in_future" | "utc_offset_required" | "validation_failed";
+                };
+            };
+        };
         /** @description Unprocessable Entity: date_in_futurevalidation_failed */
         DateInFutureOrValidationFailed: {
             headers: {
@@ -1763,6 +1785,28 @@ export interface components {
                 };
             };
         };
+        /** @description Unprocessable Entity: utc_offset_requiredvalidation_failed */
+        UtcOffsetRequiredOrValidationFailed: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Unprocessable Entity",
+                 *       "status": 422,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "utc_offset_required",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "utc_offset_required" | "validation_failed";
+                };
+            };
+        };
         /** @description Unprocessable Entity: validation_failed */
         ValidationFailed: {
             headers: {
@@ -2018,6 +2062,8 @@ export interface operations {
     listBoards: {
         parameters: {
             query?: {
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
             };
@@ -2049,6 +2095,8 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
                 /** @description Neighbours on either side */
@@ -2076,7 +2124,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["BoardNotFound"];
             409: components["responses"]["BoardKind"];
-            422: components["responses"]["DateInFutureOrValidationFailed"];
+            422: components["responses"]["DateInFutureOrUtcOffsetRequiredOrValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -2087,6 +2135,8 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
                 /** @description Most entries of a page */
@@ -2117,7 +2167,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["BoardNotFound"];
             409: components["responses"]["BoardKind"];
-            422: components["responses"]["DateInFutureOrValidationFailed"];
+            422: components["responses"]["DateInFutureOrUtcOffsetRequiredOrValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -2128,6 +2178,8 @@ export interface operations {
             query?: {
                 /** @description Most entries of an event */
                 limit?: number;
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
             };
@@ -2158,7 +2210,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["BoardNotFound"];
-            422: components["responses"]["ValidationFailed"];
+            422: components["responses"]["UtcOffsetRequiredOrValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -2173,6 +2225,8 @@ export interface operations {
                 to?: string;
                 /** @description A friend's id; one's own days if it is left out */
                 for?: string;
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
             };
@@ -2198,7 +2252,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["BoardNotFoundOrNotFound"];
             409: components["responses"]["BoardKind"];
-            422: components["responses"]["DateInFutureOrValidationFailed"];
+            422: components["responses"]["DateInFutureOrUtcOffsetRequiredOrValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -2247,6 +2301,8 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
             };
@@ -2272,7 +2328,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["BoardNotFound"];
             409: components["responses"]["BoardKind"];
-            422: components["responses"]["DateInFutureOrValidationFailed"];
+            422: components["responses"]["DateInFutureOrUtcOffsetRequiredOrValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -2380,6 +2436,8 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
                 /** @description Most entries of a page */
@@ -2410,7 +2468,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["BoardNotFound"];
             409: components["responses"]["BoardKind"];
-            422: components["responses"]["DateInFutureOrValidationFailed"];
+            422: components["responses"]["DateInFutureOrUtcOffsetRequiredOrValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

@@ -192,6 +192,26 @@ test('A platform without streams is polled', async () => {
   never.live.stop();
 });
 
+test('The offset of the clock is read anew for each connection', async () => {
+  const [first, second] = [new FakeStream(), new FakeStream()];
+  const offsets = ['+01:00', '+02:00', '-03:30'];
+  const utcOffset = () => offsets.shift();
+  const { live, paths, clock } = start([first.answer, second.answer, polled(3)], { utcOffset });
+  await settle();
+  first.event('ranking', ranking(1));
+  first.end();
+  await clock.advance(500);
+  second.event('ranking', ranking(2));
+  await settle();
+  await live.refresh();
+  assert.deepEqual(paths(), [
+    `${streamPath}&utc_offset=%2B01%3A00`,
+    `${streamPath}&utc_offset=%2B02%3A00`,
+    `${pollPath}&utc_offset=-03%3A30`,
+  ]);
+  live.stop();
+});
+
 test('refresh shows the ranking at once', async () => {
   const stream = new FakeStream();
   const { live, seen } = start([stream.answer, polled(2)]);
