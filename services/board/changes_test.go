@@ -117,12 +117,21 @@ func (f *follower) copyBucket(t testing.TB, bucket *models.Bucket, page int) {
 // check compares the copy of a bucket with Redis.
 func (f *follower) check(t testing.TB, bucket *models.Bucket) {
 	t.Helper()
-	stored := model{}
-	for _, part := range testenv.Must(f.store.Parts(t.Context(), bucket)) {
-		for _, e := range testenv.Must(f.store.ReadPart(t.Context(), part, board.Top, 1_000_000)) {
-			stored.raise(e)
+	var stored model
+	testenv.Eventually(t, "the bucket can be read", func() bool { // a master may have failed over just now
+		stored = model{}
+		parts, err := f.store.Parts(t.Context(), bucket)
+		for _, part := range parts {
+			var entries []models.Entry
+			if entries, err = f.store.ReadPart(t.Context(), part, board.Top, 1_000_000); err != nil {
+				break
+			}
+			for _, e := range entries {
+				stored.raise(e)
+			}
 		}
-	}
+		return err == nil
+	})
 	if diff := cmp.Diff(stored, f.copies[bucket.Name], cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("bucket %s (-Redis +copy):\n%s", bucket.Name, diff)
 	}

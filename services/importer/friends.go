@@ -96,18 +96,35 @@ func (f *friendsImport) store(ctx context.Context, c friendsChunk) error {
 		return err
 	}
 	start := time.Now()
-	added, rejected, err := f.service.Friends.Import(ctx, c.edges)
+	if err := f.storeEdges(ctx, c.edges, c.lines); err != nil {
+		return err
+	}
+	f.pace.stored(ctx, c.took+time.Since(start))
+	return nil
+}
+
+// storeEdges stores friendships. If the stores do not manage them in the time that a
+// change may take, it stores each half by itself: on a busy machine a chunk may take
+// several times as long as its size lets expect.
+func (f *friendsImport) storeEdges(ctx context.Context, edges []models.Edge, lines []int) error {
+	added, rejected, err := f.service.Friends.Import(ctx, edges)
+	if models.CodeOf(err) == models.CodeUnavailable && len(edges) > minChunk && ctx.Err() == nil {
+		half := len(edges) / 2
+		if err := f.storeEdges(ctx, edges[:half], lines[:half]); err != nil {
+			return err
+		}
+		return f.storeEdges(ctx, edges[half:], lines[half:])
+	}
 	if err != nil {
 		return err
 	}
 	f.added += added
 	for _, r := range rejected {
-		if err := f.report.BadLine(c.lines[r.Index], r.Err); err != nil {
+		if err := f.report.BadLine(lines[r.Index], r.Err); err != nil {
 			return err
 		}
 	}
-	f.report.Done(len(c.edges))
-	f.pace.stored(ctx, c.took+time.Since(start))
+	f.report.Done(len(edges))
 	return nil
 }
 

@@ -28,6 +28,7 @@ type fakeStores struct {
 	edges      []friends.Edge
 	imports    func() // called by each Import; may be nil
 	importErr  error
+	mostEdges  int             // more at a time are CodeUnavailable; 0 means no bound
 	users      []models.UserID // by row from 1, in the order of their creation
 	hot, cold  []string        // "user score reached-at" of each raise
 	archived   []models.Date
@@ -50,6 +51,9 @@ func (f *fakeStores) Import(_ context.Context, edges []models.Edge) (int, []frie
 	}
 	if f.importErr != nil {
 		return 0, nil, f.importErr
+	}
+	if f.mostEdges > 0 && len(edges) > f.mostEdges {
+		return 0, nil, models.Unavailable("change friends", context.DeadlineExceeded)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -352,6 +356,22 @@ func TestImportIsStoppedAfterAChunk(t *testing.T) {
 		if !errors.Is(err, context.Canceled) || added == 0 || added == 10_000 || r.done != added || len(f.stores.edges) != added {
 			t.Errorf("gently %v: %d added, %d done, %d stored, %v", gently, added, r.done, len(f.stores.edges), err)
 		}
+	}
+}
+
+// Friendships that take too long together are stored in smaller parts.
+func TestImportOfSlowFriendships(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.stores.mostEdges = 700
+	var r report
+	added, err := f.ImportFriends(t.Context(), strings.NewReader(edgeLines(5000)+"7 7\n"), importer.FriendsOptions{}, &r)
+	if err != nil || added != 5000 || r.done != 5001 || len(f.stores.edges) != 5000 || !slices.Equal(r.bad, []int{5001}) {
+		t.Errorf("%d added, %d done, bad lines %v, %v", added, r.done, r.bad, err)
+	}
+	f.stores.mostEdges = 100
+	if _, err := f.ImportFriends(t.Context(), strings.NewReader(edgeLines(5000)), importer.FriendsOptions{}, &r); models.CodeOf(err) != models.CodeUnavailable {
+		t.Errorf("if even few take too long: %v", err)
 	}
 }
 
