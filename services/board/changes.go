@@ -24,17 +24,6 @@ type Change struct {
 	Reset bool
 }
 
-// ChangeMark marks a place in a change stream: an entry that was read. Its content
-// is part of it, as a server that went back in time may give the id to another
-// entry. Marks of different streams or entries are not equal. The zero mark is no
-// entry of any stream.
-type ChangeMark struct {
-	// ID is the entry's id: milliseconds, "-", and a number.
-	ID string
-	// Content is the encoded entry.
-	Content string
-}
-
 // The first byte of an encoded change says what follows. One that a process does not
 // know can't be decoded, so that newer versions may write others.
 const (

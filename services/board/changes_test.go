@@ -13,6 +13,7 @@ import (
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/board"
+	"stepboard/services/changes"
 )
 
 // streamBucket returns a bucket whose changes are written.
@@ -26,7 +27,7 @@ func streamBucket(shards int) *models.Bucket {
 type follower struct {
 	store   *board.Store
 	streams []board.ChangeStream // by shard
-	last    []board.ChangeMark   // of each stream
+	last    []changes.Place      // of each stream
 	// copies holds a copy of each bucket, by its name.
 	copies map[string]model
 	// resets holds the buckets that were reset, in the order of these changes.

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/models"
+	"stepboard/services/changes"
 )
 
 const (
@@ -90,7 +91,7 @@ func (t *ChangeTrimmer) trim(ctx context.Context, streams []ChangeStream, remove
 	for i, stream := range streams {
 		t.read[stream] = forget(t.read[stream], now)
 		cmds[i] = pipe.Eval(ctx, trimScript, []string{t.store.keys.Changes(stream.Board, stream.Shard)},
-			oldestKept(t.read[stream], now), trimAtOnce, changesLifetime.Milliseconds())
+			oldestKept(t.read[stream], now), trimAtOnce, changes.Lifetime.Milliseconds())
 	}
 	_, failed := pipe.Exec(ctx)
 	var left []ChangeStream

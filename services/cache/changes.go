@@ -44,16 +44,6 @@ func (s *Store) Streams() int { return s.streams }
 // streamOf returns the stream that has the changes of a stripe.
 func (s *Store) streamOf(stripe int) int { return stripe % s.streams }
 
-// Place is an entry of a stream of changes that was read. Its content is part of it, as
-// a server that went back in time may give the id to another entry. The zero Place is
-// no entry.
-type Place struct {
-	// ID is the entry's id: milliseconds, "-", and a number.
-	ID string
-	// Content is the encoded entry.
-	Content string
-}
-
 // The first byte of an entry is its kind, and the next four are random, so that no two
 // entries are equal.
 const (

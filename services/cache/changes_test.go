@@ -12,6 +12,7 @@ import (
 
 	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
+	"stepboard/services/changes"
 )
 
 // An entry names the sets that it was made of, and no two entries are equal.
@@ -101,7 +102,7 @@ func TestStreamsAreWrittenForFollowers(t *testing.T) {
 		}
 		f := &follower{t: t, store: s.store}
 		f.next()
-		if ttl := env.Redis.PTTL(ctx, key).Val(); ttl <= 0 || ttl > changesTTL {
+		if ttl := env.Redis.PTTL(ctx, key).Val(); ttl <= 0 || ttl > changes.Lifetime {
 			t.Errorf("the stream lasts for %v", ttl)
 		}
 		change(t, s, tr, 1, 7)

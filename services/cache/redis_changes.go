@@ -3,16 +3,15 @@ package cache
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/internal/keys"
 	"stepboard/models"
+	"stepboard/services/changes"
 )
 
 // The streams of changes name each set before and after its change. They are written
@@ -23,17 +22,11 @@ import (
 // removal of the sets, the new generation. So a set that was read in Redis after
 // the entry was read is not the one from before the change.
 
-// changesTTL is how long a stream is kept after its last follower has gone.
-const changesTTL = 10 * time.Minute
-
-// changesField is the field of a stream's entries.
-const changesField = "c"
-
 // queueAppend queues an entry of a stream, which is not written if the stream does not
 // exist.
 func (s *Store) queueAppend(ctx context.Context, pipe redis.Pipeliner, stream int, entry []byte) {
 	pipe.XAdd(ctx, &redis.XAddArgs{
-		Stream: s.keys.SetsChanges(stream), NoMkStream: true, Values: []any{changesField, entry},
+		Stream: s.keys.SetsChanges(stream), NoMkStream: true, Values: []any{changes.Field, entry},
 	})
 }
 
@@ -75,11 +68,11 @@ func execAppends(ctx context.Context, pipe redis.Pipeliner) error {
 // ChangesRead asks for the entries of one stream.
 type ChangesRead struct {
 	Stream int
-	// After is the entry that was read last. The zero Place begins to follow the stream
+	// After is the entry that was read last. The zero place begins to follow the stream
 	// at its newest entry, and creates the stream if it does not exist.
-	After Place
+	After changes.Place
 	// Keep, if it is not zero, makes the stream last, and removes the entries before it.
-	Keep Place
+	Keep changes.Place
 }
 
 // ChangesPage holds the entries of a stream that follow ChangesRead.After.
@@ -89,7 +82,7 @@ type ChangesPage struct {
 	// Dropped reports that all sets of the stream were dropped.
 	Dropped bool
 	// Last is the entry that was read last.
-	Last Place
+	Last changes.Place
 	// Missing reports that the entry After is not in the stream, so that later ones may
 	// be missing, too.
 	Missing bool
@@ -127,20 +120,6 @@ func (s *Store) server(ctx context.Context, stream int) (redis.UniversalClient, 
 // changesCount is how many entries of a stream one call reads.
 const changesCount = 200
 
-// followScript returns the newest entry of a stream, which it creates if there is none.
-//
-//	KEYS    the stream
-//	ARGV    the first entry of a new stream, the stream's lifetime in ms
-//	result  {id, content}
-const followScript = `
-local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
-if not newest then
-  newest = {redis.call('XADD', KEYS[1], '*', 'c', ARGV[1]), {'c', ARGV[1]}}
-end
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-return {newest[1], newest[2][2]}
-`
-
 // Changes reads streams that are on one server, as ByServer has grouped them: a page
 // for each read, in their order. One round trip.
 func (s *Store) Changes(ctx context.Context, reads []ChangesRead) []ChangesPage {
@@ -156,7 +135,7 @@ func (s *Store) Changes(ctx context.Context, reads []ChangesRead) []ChangesPage 
 	info := pipe.Info(ctx, "replication")
 	parse := make([]func() (ChangesPage, error), len(reads))
 	for i, r := range reads {
-		if r.After == (Place{}) {
+		if r.After == (changes.Place{}) {
 			parse[i] = s.queueFollow(ctx, pipe, r)
 		} else {
 			parse[i] = s.queueRead(ctx, pipe, r)
@@ -189,17 +168,10 @@ func (s *Store) moved(ctx context.Context, err error) {
 // queueFollow queues the beginning of following a stream, and returns what parses its
 // reply.
 func (s *Store) queueFollow(ctx context.Context, pipe redis.Pipeliner, r ChangesRead) func() (ChangesPage, error) {
-	reply := pipe.Eval(ctx, followScript, []string{s.keys.SetsChanges(r.Stream)},
-		newEntry(entryBegan, 0), changesTTL.Milliseconds())
+	parse := changes.Newest(ctx, pipe, s.keys.SetsChanges(r.Stream), newEntry(entryBegan, 0))
 	return func() (ChangesPage, error) {
-		newest, err := reply.StringSlice()
-		if err == nil && len(newest) != 2 {
-			err = fmt.Errorf("unexpected reply %q", newest)
-		}
-		if err != nil {
-			return ChangesPage{}, err
-		}
-		return ChangesPage{Last: Place{ID: newest[0], Content: newest[1]}, Complete: true}, nil
+		newest, err := parse()
+		return ChangesPage{Last: newest, Complete: true}, err
 	}
 }
 
@@ -207,40 +179,26 @@ func (s *Store) queueFollow(ctx context.Context, pipe redis.Pipeliner, r Changes
 func (s *Store) queueRead(ctx context.Context, pipe redis.Pipeliner, r ChangesRead) func() (ChangesPage, error) {
 	key := s.keys.SetsChanges(r.Stream)
 	var kept []redis.Cmder
-	if r.Keep != (Place{}) {
-		kept = append(kept, pipe.XTrimMinID(ctx, key, r.Keep.ID), pipe.PExpire(ctx, key, changesTTL))
+	if r.Keep != (changes.Place{}) {
+		kept = append(kept, pipe.XTrimMinID(ctx, key, r.Keep.ID), pipe.PExpire(ctx, key, changes.Lifetime))
 	}
-	// The entry that was read last is read once more.
-	reply := pipe.XRangeN(ctx, key, r.After.ID, "+", changesCount+1)
+	parse := changes.After(ctx, pipe, key, r.After, changesCount)
 	return func() (ChangesPage, error) {
-		entries, err := reply.Result()
+		read, err := parse()
 		for _, cmd := range kept {
 			err = errors.Join(err, cmd.Err())
 		}
 		if err != nil {
 			return ChangesPage{}, err
 		}
-		return pageOf(r.After, entries), nil
+		page := ChangesPage{Last: read.Last, Missing: read.Missing, Complete: read.Complete}
+		for _, entry := range read.Entries {
+			changed, dropped := decodeEntry(entry.Content)
+			page.Changed = append(page.Changed, changed...)
+			page.Dropped = page.Dropped || dropped
+		}
+		return page, nil
 	}
-}
-
-// pageOf returns the page of the entries from the one that was read last.
-func pageOf(after Place, entries []redis.XMessage) ChangesPage {
-	if len(entries) == 0 || placeOf(entries[0]) != after {
-		return ChangesPage{Missing: true}
-	}
-	page := ChangesPage{Last: placeOf(entries[len(entries)-1]), Complete: len(entries) <= changesCount}
-	for _, entry := range entries[1:] {
-		changed, dropped := decodeEntry(placeOf(entry).Content)
-		page.Changed = append(page.Changed, changed...)
-		page.Dropped = page.Dropped || dropped
-	}
-	return page
-}
-
-func placeOf(entry redis.XMessage) Place {
-	content, _ := entry.Values[changesField].(string)
-	return Place{ID: entry.ID, Content: content}
 }
 
 // serverID returns the replication id in a reply to INFO. The embedded server has none.

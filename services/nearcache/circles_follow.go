@@ -8,6 +8,7 @@ import (
 
 	"stepboard/internal/keys"
 	"stepboard/services/cache"
+	"stepboard/services/changes"
 )
 
 const (
@@ -33,7 +34,7 @@ type feed struct {
 
 	// last is the entry that was read last, zero if the stream is not followed, and
 	// server the server that it was read on.
-	last   cache.Place
+	last   changes.Place
 	server string
 	// passed holds places that were read, every keepEvery, the oldest first.
 	passed  []passed
@@ -43,7 +44,7 @@ type feed struct {
 // passed is an entry that was the last of its stream at some time.
 type passed struct {
 	at    time.Duration
-	place cache.Place
+	place changes.Place
 }
 
 // age returns the age of a stream's proof; without one it is the time since the near
@@ -124,9 +125,9 @@ func (c *Circles) follow(ctx context.Context, feeds []*feed) {
 
 // keep returns the place before which entries may be removed: every follower that reads
 // the stream at least once in keepBack has passed it. It is zero for most reads.
-func (f *feed) keep(now time.Duration) cache.Place {
+func (f *feed) keep(now time.Duration) changes.Place {
 	if len(f.passed) == 0 || now-f.passed[0].at < keepBack {
-		return cache.Place{}
+		return changes.Place{}
 	}
 	place := f.passed[0].place
 	f.passed = f.passed[1:]
@@ -146,7 +147,7 @@ func (c *Circles) fail(ctx context.Context, f *feed, err error) {
 func (c *Circles) apply(f *feed, page cache.ChangesPage, sent time.Duration) (finished bool) {
 	f.failing = false
 	switch {
-	case f.last == cache.Place{}:
+	case f.last == changes.Place{}:
 		// What was read until now may be from before a change that the stream lacks.
 		c.reset(f)
 		f.server = page.Server
@@ -154,7 +155,7 @@ func (c *Circles) apply(f *feed, page cache.ChangesPage, sent time.Duration) (fi
 		// Another server may lack entries that were not read yet.
 		c.stats.StartedOver.Add(1)
 		f.proven.Store(0)
-		f.last, f.passed = cache.Place{}, nil
+		f.last, f.passed = changes.Place{}, nil
 		c.reset(f)
 		return false
 	case page.Dropped:

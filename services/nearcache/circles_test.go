@@ -17,6 +17,7 @@ import (
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/cache"
+	"stepboard/services/changes"
 )
 
 // setChanges is a fake of Redis and its clock: streams of changes, and sets. Safe for
@@ -31,7 +32,7 @@ type setChanges struct {
 	err     error
 	delay   time.Duration // until a reply arrives
 	pages   int           // entries of a page; 0 means all
-	kept    []cache.Place
+	kept    []changes.Place
 	reads   int
 }
 
@@ -58,7 +59,7 @@ func (f *setChanges) Changes(_ context.Context, reads []cache.ChangesRead) (page
 
 func (f *setChanges) page(r cache.ChangesRead) cache.ChangesPage {
 	f.reads++
-	if r.Keep != (cache.Place{}) {
+	if r.Keep != (changes.Place{}) {
 		f.kept = append(f.kept, r.Keep)
 	}
 	if f.err != nil {
@@ -68,7 +69,7 @@ func (f *setChanges) page(r cache.ChangesRead) cache.ChangesPage {
 		f.append(r.Stream, cache.ChangesPage{})
 	}
 	entries := f.entries[r.Stream]
-	if r.After == (cache.Place{}) {
+	if r.After == (changes.Place{}) {
 		return cache.ChangesPage{Last: entries[len(entries)-1].Last, Complete: true, Server: f.server}
 	}
 	i := slices.IndexFunc(entries, func(e cache.ChangesPage) bool { return e.Last == r.After })
@@ -88,7 +89,7 @@ func (f *setChanges) page(r cache.ChangesRead) cache.ChangesPage {
 
 func (f *setChanges) append(stream int, e cache.ChangesPage) {
 	f.ids++
-	e.Last = cache.Place{ID: strconv.Itoa(f.ids)}
+	e.Last = changes.Place{ID: strconv.Itoa(f.ids)}
 	f.entries[stream] = append(f.entries[stream], e)
 }
 
@@ -444,9 +445,9 @@ func TestOldEntriesAreRemoved(t *testing.T) {
 		b.wait(10 * time.Minute)
 		b.changes.write(0, changed(friendsOf(1)))
 		b.wait(keepBack - keepEvery)
-		var kept []cache.Place
+		var kept []changes.Place
 		b.changes.set(func() { kept = slices.Clone(b.changes.kept) })
-		first := cache.Place{ID: "1"}
+		first := changes.Place{ID: "1"}
 		for _, place := range kept {
 			if place != first {
 				b.t.Fatalf("entries before %v are removed", place)

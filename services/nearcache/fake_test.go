@@ -10,6 +10,7 @@ import (
 
 	"stepboard/models"
 	"stepboard/services/board"
+	"stepboard/services/changes"
 )
 
 // server is a Redis with the buckets of one board. It runs one command at a time. After
@@ -116,17 +117,17 @@ func (s *server) flush() {
 	clear(s.streams)
 }
 
-func (s *server) LastChange(_ context.Context, stream board.ChangeStream) (board.ChangeMark, error) {
+func (s *server) LastChange(_ context.Context, stream board.ChangeStream) (changes.Place, error) {
 	defer s.pause()
 	if s.down {
-		return board.ChangeMark{}, errDown
+		return changes.Place{}, errDown
 	}
 	if len(s.streams[stream.Shard]) == 0 {
 		s.add(stream.Shard, board.Change{}, "began "+strconv.FormatInt(s.lastID, 10))
 	}
 	entries := s.streams[stream.Shard]
 	last := entries[len(entries)-1]
-	return board.ChangeMark{ID: last.ID, Content: last.content}, nil
+	return changes.Place{ID: last.ID, Content: last.content}, nil
 }
 
 func (s *server) Changes(_ context.Context, reads []board.ChangeRead) []board.ChangePage {
@@ -151,7 +152,7 @@ func (s *server) page(r board.ChangeRead) (page board.ChangePage) {
 	page = board.ChangePage{Last: r.After, Complete: len(rest) < r.Count}
 	for _, c := range rest[:min(len(rest), r.Count)] {
 		page.Changes = append(page.Changes, c.Change)
-		page.Last = board.ChangeMark{ID: c.ID, Content: c.content}
+		page.Last = changes.Place{ID: c.ID, Content: c.content}
 	}
 	return page
 }

@@ -18,12 +18,13 @@ import (
 
 	"stepboard/models"
 	"stepboard/services/board"
+	"stepboard/services/changes"
 )
 
 // Source reads buckets and their change streams. Implemented by board.Store.
 type Source interface {
 	// LastChange returns the entry from which on a stream can be followed.
-	LastChange(ctx context.Context, stream board.ChangeStream) (board.ChangeMark, error)
+	LastChange(ctx context.Context, stream board.ChangeStream) (changes.Place, error)
 	// Changes reads several streams, each from the entry that was read last.
 	Changes(ctx context.Context, reads []board.ChangeRead) []board.ChangePage
 	// CopyPart returns up to n entries of a shard, behind a position in ranking order,

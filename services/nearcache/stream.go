@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stepboard/services/board"
+	"stepboard/services/changes"
 )
 
 // stream is the place up to which a change stream was read. All that the parts of its
@@ -25,9 +26,9 @@ type stream struct {
 
 	mu        sync.Mutex
 	following bool
-	resumeAt  time.Time        // when to follow the stream again
-	mark      board.ChangeMark // the entry that was read last
-	last      entryID          // its id
+	resumeAt  time.Time     // when to follow the stream again
+	mark      changes.Place // the entry that was read last
+	last      entryID       // its id
 	parts     []*part
 	// expected holds the ids of entries whose effects the tables have already, from
 	// copies or from this process's own writes, and when they were noted. If the stream
@@ -172,7 +173,7 @@ func (p *part) finish() {
 }
 
 // start begins to follow the stream after an entry.
-func (s *stream) start(mark board.ChangeMark, now time.Time) error {
+func (s *stream) start(mark changes.Place, now time.Time) error {
 	id, err := parseID(mark.ID)
 	if err != nil {
 		return err
