@@ -21,7 +21,7 @@ type Command struct {
 func Start(t testing.TB, args ...string) *Command {
 	t.Helper()
 	c := &Command{}
-	c.Process = start(t, nil, func(cmd *exec.Cmd) {
+	c.Process = start(t, Binary(t), nil, func(cmd *exec.Cmd) {
 		var err error
 		cmd.Stdout = &c.out
 		if c.stdin, err = cmd.StdinPipe(); err != nil {

@@ -19,23 +19,36 @@ import (
 	"stepboard/config"
 )
 
-// folder is the folder of the program that this process has built; "" if it has
+// folder is the folder of the programs that this process has built; "" if it has
 // built none.
 var folder string
 
-// binary builds the program once for all tests of a process.
-var binary = sync.OnceValues(func() (path string, err error) {
-	if folder, err = os.MkdirTemp("", "stepboard-binary"); err != nil {
-		return "", err
+// binary and binaryWithFailpoints build the program once for all tests of a process.
+var (
+	binary               = sync.OnceValues(func() (path string, err error) { return build("stepboard", "nomsgpack") })
+	binaryWithFailpoints = sync.OnceValues(func() (path string, err error) {
+		return build("stepboard-failpoints", "nomsgpack,failpoints")
+	})
+	building sync.Mutex
+)
+
+// build builds the program with build tags.
+func build(name, tags string) (path string, err error) {
+	building.Lock()
+	defer building.Unlock()
+	if folder == "" {
+		if folder, err = os.MkdirTemp("", "stepboard-binary"); err != nil {
+			return "", err
+		}
 	}
-	path = filepath.Join(folder, "stepboard")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "stepboard")
+	path = filepath.Join(folder, name)
+	build := exec.Command("go", "build", "-trimpath", "-tags="+tags, "-ldflags=-s -w", "-o", path, "stepboard")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w: %s", err, out)
 	}
 	return path, nil
-})
+}
 
 // Binary returns the path of the program: TEST_BINARY if that is set, otherwise
 // the path of a program that it builds.
@@ -110,9 +123,9 @@ type Process struct {
 // start starts the program after prepare has set its input and output, and
 // collects its log. When the program logs its address, start sends it to
 // serving. The end of the test kills the process if it still runs.
-func start(t testing.TB, serving chan<- string, prepare func(*exec.Cmd), args ...string) *Process {
+func start(t testing.TB, binary string, serving chan<- string, prepare func(*exec.Cmd), args ...string) *Process {
 	t.Helper()
-	p := &Process{t: t, cmd: exec.Command(Binary(t), args...), logged: make(chan struct{})}
+	p := &Process{t: t, cmd: exec.Command(binary, args...), logged: make(chan struct{})}
 	p.cmd.Dir = t.TempDir() // not the folder of the tests, which may have a settings file
 	prepare(p.cmd)
 	stderr, err := p.cmd.StderrPipe()
@@ -130,8 +143,15 @@ func start(t testing.TB, serving chan<- string, prepare func(*exec.Cmd), args ..
 // Serve starts `serve` with the settings and waits until it listens.
 func Serve(t testing.TB, cfg config.Config, more ...string) *Process {
 	t.Helper()
+	return serve(t, Binary, func(*exec.Cmd) {}, cfg, more...)
+}
+
+// serve starts a program's `serve` after prepare has changed its environment.
+func serve(t testing.TB, binary func(testing.TB) string, prepare func(*exec.Cmd), cfg config.Config, more ...string,
+) *Process {
+	t.Helper()
 	serving := make(chan string, 1)
-	p := start(t, serving, func(*exec.Cmd) {}, append(append([]string{"serve"}, Flags(cfg)...), more...)...)
+	p := start(t, binary(t), serving, prepare, append(append([]string{"serve"}, Flags(cfg)...), more...)...)
 	ctx, cancel := untilDeadline(t)
 	defer cancel()
 	select {

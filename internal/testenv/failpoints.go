@@ -1,0 +1,87 @@
+package testenv
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"stepboard/config"
+)
+
+// failpointCall finds the steps that the source names.
+var failpointCall = regexp.MustCompile(`failpoint\.Hit\("([^"]*)"\)`)
+
+// Failpoints returns the steps in the source whose names begin with the subject and a
+// dot, in alphabetical order. It fails the test if there are none.
+func Failpoints(t testing.TB, subject string) []string {
+	t.Helper()
+	root, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var names []string
+	err = filepath.WalkDir(strings.TrimSpace(string(root)), func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (entry.Name() == "node_modules" || strings.HasPrefix(entry.Name(), ".")) {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		source, err := os.ReadFile(path)
+		for _, call := range failpointCall.FindAllSubmatch(source, -1) {
+			names = append(names, string(call[1]))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, subject+".") })
+	slices.Sort(names)
+	if len(names) == 0 {
+		t.Fatalf("the source names no step of %s", subject)
+	}
+	return slices.Compact(names)
+}
+
+// ServeUntil is Serve with a program that is killed at a step of Failpoints. The step may
+// end with "#" and a number: how often it must be reached before the process is killed.
+func ServeUntil(t testing.TB, step string, cfg config.Config, more ...string) *Process {
+	t.Helper()
+	return serve(t, failpointBinary, func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "FAILPOINT="+step) }, cfg, more...)
+}
+
+// Killed waits until a process of ServeUntil has been killed at its step.
+func (p *Process) Killed() {
+	p.t.Helper()
+	ctx, cancel := untilDeadline(p.t)
+	defer cancel()
+	select {
+	case <-p.logged:
+	case <-ctx.Done():
+		p.t.Fatalf("the process never came to its step: %s", p.Log())
+	}
+	_ = p.cmd.Wait() // the status is looked at
+	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+		p.t.Fatalf("the process ended with %v, not at its step: %s", p.cmd.ProcessState, p.Log())
+	}
+}
+
+// failpointBinary returns the path of a program that reads FAILPOINT.
+func failpointBinary(t testing.TB) string {
+	t.Helper()
+	path, err := binaryWithFailpoints()
+	if err != nil {
+		t.Fatal(fmt.Errorf("with failpoints: %w", err))
+	}
+	return path
+}
