@@ -47,6 +47,9 @@ CREATE TABLE board_buckets (
 -- Transactions that change friendships update friend_count under a lock on the
 -- row, so that the limit can be enforced without counting friendships.
 --
+-- An import of friendships changes friend_count of most users at once. The free space of
+-- each page (fillfactor) lets it do so without new entries in the indexes.
+--
 -- requests_sent is the number of friend requests that the user has sent in the 24 hours
 -- that end at requests_until. The next request after that begins new ones.
 CREATE SEQUENCE user_versions;
@@ -62,7 +65,7 @@ CREATE TABLE users (
     requests_sent  integer     NOT NULL DEFAULT 0,
     requests_until timestamptz,
     created_at     timestamptz NOT NULL
-);
+) WITH (fillfactor = 70);
 CREATE INDEX users_changed ON users (changed_at) WHERE changed_at IS NOT NULL;
 
 -- Row ids that are never given to anybody: a newer Redis or queue may still name
