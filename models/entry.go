@@ -63,14 +63,43 @@ type Profile struct {
 	AvatarURL string
 }
 
+// EntryKey says which of the keys with entries of a shard of a bucket is meant.
+type EntryKey string
+
+// The keys with entries of a shard.
+const (
+	// KeyBoard is what readers see.
+	KeyBoard EntryKey = ""
+	// KeyLate holds updates that were applied after the bucket had turned cold.
+	KeyLate EntryKey = "late"
+	// KeyReported holds updates of users while a correction of their scores holds.
+	KeyReported EntryKey = "reported"
+)
+
+// EntryKeys returns all keys with entries of a shard.
+func EntryKeys() []EntryKey { return []EntryKey{KeyBoard, KeyLate, KeyReported} }
+
+// CorrectedEntry is what a correction makes of a user's entry in a bucket in Redis.
+type CorrectedEntry struct {
+	Bucket *Bucket
+	User   RowID
+	// Composite is the entry that the correction puts on the board; 0 for an excluded
+	// user.
+	Composite Composite
+	// Before is the entry that the user had when the correction was made, or 0. The user
+	// has reported this or more.
+	Before Composite
+	// Lifted reports that the correction holds no more, so that what was reported counts.
+	Lifted bool
+}
+
 // FrozenPart is a part of a bucket that an archival run has set apart, so that no
 // update changes it any more.
 type FrozenPart struct {
 	Shard int
 	Run   int
-	// Late reports whether it holds updates that were applied after the bucket had
-	// turned cold.
-	Late bool
+	// Of is the key that was frozen.
+	Of EntryKey
 	// Entries is the number of entries in it.
 	Entries int64
 }

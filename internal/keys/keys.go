@@ -100,18 +100,32 @@ func (k Builder) Late(bucket *models.Bucket, shard int) string {
 	return string(append(k.board(bucket, shard), ":late"...))
 }
 
-// Frozen names a Board, or a Late if late is true, that an archive run has frozen
-// by renaming it. No process writes to it any more.
+// Reported names what users of one shard of a bucket have reported while a correction of
+// their scores holds. Readers don't see it. When the correction is lifted, it is joined
+// into the Board; the archival joins what is left.
+//
+//	example   board:{steps.07}:20261120:reported
+//	type      sorted set, as Board
+//	writer    services/board, with ZADD GT only
+//	lifetime  until the bucket is archived
+//	truth     this key itself, or the ingest queue if one is configured
+func (k Builder) Reported(bucket *models.Bucket, shard int) string {
+	return string(append(k.board(bucket, shard), ":reported"...))
+}
+
+// Frozen names a Board, or another key of the shard's entries, that an archive run has
+// frozen by renaming it. No process writes to it any more.
 //
 //	example   board:{steps.07}:20261120:aside:1, board:{steps.07}:20261120:late:aside:1
 //	type      sorted set, as Board
 //	writer    services/board, with RENAMENX only
 //	lifetime  until the run has committed
 //	truth     this key itself, until the run has committed; then archived_scores
-func (k Builder) Frozen(bucket *models.Bucket, shard, run int, late bool) string {
+func (k Builder) Frozen(bucket *models.Bucket, shard, run int, of models.EntryKey) string {
 	buf := k.board(bucket, shard)
-	if late {
-		buf = append(buf, ":late"...)
+	if of != models.KeyBoard {
+		buf = append(buf, ':')
+		buf = append(buf, of...)
 	}
 	buf = append(buf, ":aside:"...)
 	return string(strconv.AppendInt(buf, int64(run), 10))

@@ -87,7 +87,7 @@ func TestADayIsNotArchivedDuringAReplay(t *testing.T) {
 		lose := func() {
 			recovery.underWay.Store(&underWay)
 			for shard := range b.Shards {
-				if err := env.Redis.Del(t.Context(), env.Keys.Board(b, shard), env.Keys.Frozen(b, shard, 1, false)).Err(); err != nil {
+				if err := env.Redis.Del(t.Context(), env.Keys.Board(b, shard), env.Keys.Frozen(b, shard, 1, models.KeyBoard)).Err(); err != nil {
 					t.Error(err)
 				}
 			}

@@ -70,7 +70,7 @@ func TestKeysThatComeBackDuringARun(t *testing.T) {
 // frozen it.
 func restoreShard(t *testing.T, f *fixture, b *models.Bucket, _ []models.Entry) {
 	t.Helper()
-	if err := f.env.Redis.Rename(t.Context(), f.env.Keys.Frozen(b, 1, 1, false), f.env.Keys.Board(b, 1)).Err(); err != nil {
+	if err := f.env.Redis.Rename(t.Context(), f.env.Keys.Frozen(b, 1, 1, models.KeyBoard), f.env.Keys.Board(b, 1)).Err(); err != nil {
 		t.Error(err)
 	}
 }

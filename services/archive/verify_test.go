@@ -38,10 +38,10 @@ func (f *fixture) stopCorrupting() {
 }
 
 // frozenEntries returns the number of entries that a run has frozen in Redis.
-func (f *fixture) frozenEntries(b *models.Bucket, run int, late bool) (n int64) {
+func (f *fixture) frozenEntries(b *models.Bucket, run int, of models.EntryKey) (n int64) {
 	f.t.Helper()
 	for shard := range b.Shards {
-		entries, err := f.env.Redis.ZCard(f.t.Context(), f.env.Keys.Frozen(b, shard, run, late)).Result()
+		entries, err := f.env.Redis.ZCard(f.t.Context(), f.env.Keys.Frozen(b, shard, run, of)).Result()
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestVerificationOfANewBucket(t *testing.T) {
 				if run.State != models.ArchiveFailed || run.Run != 1 || run.Attempts != attempt || run.Moved != read || run.Entries != 0 || run.FinishedAt == nil {
 					t.Errorf("the run is %+v", run)
 				}
-				if n := f.frozenEntries(b, 1, false); n != read {
+				if n := f.frozenEntries(b, 1, models.KeyBoard); n != read {
 					t.Errorf("Redis has %d entries of %d", n, read)
 				}
 				if done, err := f.archive.Complete(t.Context(), b); done || err != nil {
@@ -223,7 +223,7 @@ func TestVerificationOfAMerge(t *testing.T) {
 			if run.State != models.ArchiveFailed || run.Run != 2 || run.Moved != int64(len(late)) || run.Entries != 0 {
 				t.Errorf("the run is %+v", run)
 			}
-			if n := f.frozenEntries(b, 2, true); n != int64(len(late)) {
+			if n := f.frozenEntries(b, 2, models.KeyLate); n != int64(len(late)) {
 				t.Errorf("Redis has %d entries of %d", n, len(late))
 			}
 			f.checkWindow("failed", f.archive, b, ranked(first))
@@ -268,7 +268,7 @@ func TestEntriesThatVanishWhileTheyAreRead(t *testing.T) {
 			b := f.today()
 			f.raise(b, randomEntries(t, b, 1100, uint64(i))...)
 			f.makeDue(b)
-			key := env.Keys.Frozen(b, 0, 1, false)
+			key := env.Keys.Frozen(b, 0, 1, models.KeyBoard)
 			var once sync.Once
 			failing := f.archiveOver(&hookedStore{f.boards, func(step string) error {
 				if step != tt.after {

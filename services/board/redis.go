@@ -20,6 +20,8 @@ type Store struct {
 	clock models.Clock
 	// written is called with what was written to buckets with a change stream; may be nil.
 	written Written
+	// corrections is nil if no scores are corrected.
+	corrections Corrections
 }
 
 // NewStore returns a store over the client.
@@ -34,7 +36,7 @@ func NewStore(rdb redis.UniversalClient, keys keys.Builder, clock models.Clock) 
 func (s *Store) readKeys(bucket *models.Bucket, shard int, now time.Time) []string {
 	current := s.keys.Board(bucket, shard)
 	if takenOver(bucket, now) {
-		return []string{s.keys.Frozen(bucket, shard, 1, false), current}
+		return []string{s.keys.Frozen(bucket, shard, 1, models.KeyBoard), current}
 	}
 	return []string{current}
 }

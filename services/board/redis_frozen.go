@@ -26,21 +26,22 @@ redis.call('XADD', KEYS[3], 'NOMKSTREAM', '*', 'c', ARGV[1])
 return 1
 `
 
-// Freeze claims a bucket for one run of its archival. It renames the keys Board
-// and Late of each shard, so that nothing writes to them any more. A key that
+// Freeze claims a bucket for one run of its archival. It renames the keys Board, Late
+// and Reported of each shard, so that nothing writes to them any more. A key that
 // this run has frozen before stays as it is, and so do entries that arrived
 // since. Followers of the bucket's change stream notice that the entries are gone.
 // O(1) for each shard, all in one round trip.
 func (s *Store) Freeze(ctx context.Context, bucket *models.Bucket, run int) error {
 	pipe := s.rdb.Pipeline()
 	for shard := range bucket.Shards {
-		key, frozen := s.keys.Board(bucket, shard), s.keys.Frozen(bucket, shard, run, false)
+		key, frozen := s.keys.Board(bucket, shard), s.keys.Frozen(bucket, shard, run, models.KeyBoard)
 		if change := resetOf(bucket); change != nil {
 			pipe.Eval(ctx, freezeScript, []string{key, frozen, s.keys.Changes(bucket.Board, shard)}, change)
 		} else {
 			pipe.RenameNX(ctx, key, frozen)
 		}
-		pipe.RenameNX(ctx, s.keys.Late(bucket, shard), s.keys.Frozen(bucket, shard, run, true))
+		pipe.RenameNX(ctx, s.keys.Late(bucket, shard), s.keys.Frozen(bucket, shard, run, models.KeyLate))
+		pipe.RenameNX(ctx, s.keys.Reported(bucket, shard), s.keys.Frozen(bucket, shard, run, models.KeyReported))
 	}
 	cmds, err := pipe.Exec(ctx)
 	if err == nil {
@@ -58,7 +59,7 @@ func (s *Store) Freeze(ctx context.Context, bucket *models.Bucket, run int) erro
 func isNoSuchKey(err error) bool { return redis.HasErrorPrefix(err, "no such key") }
 
 // FrozenParts lists the parts of a bucket that the runs up to the given one
-// have frozen. Two commands for each shard and run, all in one round trip.
+// have frozen. Three commands for each shard and run, all in one round trip.
 func (s *Store) FrozenParts(ctx context.Context, bucket *models.Bucket, upto int) ([]models.FrozenPart, error) {
 	pipe := s.rdb.Pipeline()
 	var (
@@ -67,9 +68,9 @@ func (s *Store) FrozenParts(ctx context.Context, bucket *models.Bucket, upto int
 	)
 	for shard := range bucket.Shards {
 		for run := 1; run <= upto; run++ {
-			for _, late := range []bool{false, true} {
-				parts = append(parts, models.FrozenPart{Shard: shard, Run: run, Late: late})
-				cmds = append(cmds, pipe.ZCard(ctx, s.keys.Frozen(bucket, shard, run, late)))
+			for _, of := range models.EntryKeys() {
+				parts = append(parts, models.FrozenPart{Shard: shard, Run: run, Of: of})
+				cmds = append(cmds, pipe.ZCard(ctx, s.keys.Frozen(bucket, shard, run, of)))
 			}
 		}
 	}
@@ -114,14 +115,14 @@ func (s *Store) DropFrozen(ctx context.Context, bucket *models.Bucket, parts []m
 }
 
 func (s *Store) frozenKey(bucket *models.Bucket, p models.FrozenPart) string {
-	return s.keys.Frozen(bucket, p.Shard, p.Run, p.Late)
+	return s.keys.Frozen(bucket, p.Shard, p.Run, p.Of)
 }
 
 // unarchivedShards is how many shards one round trip checks.
 const unarchivedShards = 1000
 
 // Unarchived reports for each bucket whether Redis holds any entries of it:
-// current, late, or frozen by one of the given number of runs. One command for
+// current, late, reported, or frozen by one of the given number of runs. One command for
 // each shard, a thousand in a round trip.
 func (s *Store) Unarchived(ctx context.Context, buckets []*models.Bucket, runs []int) ([]bool, error) {
 	type shardOf struct{ bucket, shard int }
@@ -137,9 +138,11 @@ func (s *Store) Unarchived(ctx context.Context, buckets []*models.Bucket, runs [
 		cmds := make([]*redis.IntCmd, len(chunk))
 		for i, at := range chunk {
 			b := buckets[at.bucket]
-			keys := []string{s.keys.Board(b, at.shard), s.keys.Late(b, at.shard)}
+			keys := []string{s.keys.Board(b, at.shard), s.keys.Late(b, at.shard), s.keys.Reported(b, at.shard)}
 			for run := 1; run <= runs[at.bucket]; run++ {
-				keys = append(keys, s.keys.Frozen(b, at.shard, run, false), s.keys.Frozen(b, at.shard, run, true))
+				for _, of := range models.EntryKeys() {
+					keys = append(keys, s.keys.Frozen(b, at.shard, run, of))
+				}
 			}
 			cmds[i] = pipe.Exists(ctx, keys...)
 		}

@@ -16,6 +16,7 @@ import (
 // largest is sent. It sends one variadic ZADD GT for each key, or one script if
 // the bucket has a change stream, all in one round trip. Updates of a bucket that
 // is cold go to the key Late, where no reader sees them, and wait for the archive.
+// Updates of users whose score in the bucket is corrected go to the key Reported.
 // Updates of a rolling bucket carry a user's total of one hour and go through
 // raiseHourScript; if the hour has left the window they change nothing. Raise
 // returns nil if every update is in Redis, otherwise one error for each update,
@@ -80,6 +81,7 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandO
 	type key struct {
 		bucket *models.Bucket
 		shard  int
+		apart  bool
 	}
 	commandOf = make([]int, len(raises))
 	ofKey := make(map[key]int, 1)
@@ -94,13 +96,13 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandO
 			hourly = append(hourly, i)
 			continue
 		}
-		if k := (key{r.Bucket, r.Bucket.Shard(r.User)}); command < 0 || k != last {
+		if k := (key{r.Bucket, r.Bucket.Shard(r.User), s.apart(r)}); command < 0 || k != last {
 			var ok bool
 			if command, ok = ofKey[k]; !ok {
 				command = len(commands)
 				ofKey[k] = command
 				expected := (len(raises) - i) / r.Bucket.Shards
-				commands = append(commands, s.beginRaise(k.bucket, k.shard, now, expected))
+				commands = append(commands, s.beginRaise(k.bucket, k.shard, k.apart, now, expected))
 				at = append(at, make(map[models.RowID]int, expected))
 			}
 			last = k
@@ -158,12 +160,15 @@ const (
 
 // beginRaise returns the beginning of the command that raises entries of a shard, to
 // which composites and users are appended: ZADD, or raiseScript if the bucket has a
-// change stream. Late updates are not in the stream, as no reader sees them.
-func (s *Store) beginRaise(bucket *models.Bucket, shard int, now time.Time, expected int) []any {
+// change stream. Late updates are not in the stream, as no reader sees them, nor are those
+// that are kept apart while a correction holds.
+func (s *Store) beginRaise(bucket *models.Bucket, shard int, apart bool, now time.Time, expected int) []any {
 	args := make([]any, 0, raiseScriptEntries+2*expected)
 	switch {
 	case takenOver(bucket, now):
 		return append(args, "zadd", s.keys.Late(bucket, shard), "gt", "ch")
+	case apart:
+		return append(args, "zadd", s.keys.Reported(bucket, shard), "gt", "ch")
 	case bucket.ChangeStream:
 		return append(args, "eval", raiseScript, 2, s.keys.Board(bucket, shard), s.keys.Changes(bucket.Board, shard), nil)
 	default:

@@ -79,6 +79,15 @@ func (b *Board) Zone() *time.Location { return b.zone }
 // Today returns the board's current day; that of UTC if days are each user's own.
 func (b *Board) Today(now time.Time) models.Date { return dayAt(now, b.zone) }
 
+// EarliestToday returns the board's current day; if days are each user's own, the earliest
+// date that it is anywhere.
+func (b *Board) EarliestToday(now time.Time) models.Date {
+	if b.local {
+		return models.DateOf(now.UTC().Add(models.FarthestWest))
+	}
+	return b.Today(now)
+}
+
 // TickMS returns the resolution of the time at which a score is reached, in
 // milliseconds, in buckets that are made now.
 func (b *Board) TickMS() int64 { return b.tick.Milliseconds() }

@@ -23,7 +23,7 @@ func TestArchiveKeepsAFrozenDay(t *testing.T) {
 	want := []string{}
 	for shard := range d.bucket.Shards {
 		for _, key := range []string{
-			d.env.Keys.Board(d.bucket, shard), d.env.Keys.Late(d.bucket, shard), d.env.Keys.Frozen(d.bucket, shard, 1, false),
+			d.env.Keys.Board(d.bucket, shard), d.env.Keys.Late(d.bucket, shard), d.env.Keys.Frozen(d.bucket, shard, 1, models.KeyBoard),
 		} {
 			want = append(want, strings.TrimPrefix(key, d.env.Keys.Prefix))
 		}

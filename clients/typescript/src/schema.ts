@@ -827,7 +827,7 @@ export interface components {
          * @description The kind of error, for a program
          * @enum {string}
          */
-        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "event_id_conflict" | "friend_limit" | "body_too_large" | "date_closed" | "date_in_future" | "event_not_open" | "score_out_of_range" | "utc_offset_required" | "validation_failed" | "rate_limited" | "request_limit" | "internal" | "unavailable";
+        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "correction_exists" | "event_id_conflict" | "friend_limit" | "body_too_large" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "score_out_of_range" | "utc_offset_required" | "validation_failed" | "rate_limited" | "request_limit" | "internal" | "unavailable";
         FieldError: {
             /** @description Where in the request, such as body.scores[2].date */
             location: string;

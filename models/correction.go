@@ -1,0 +1,64 @@
+package models
+
+import "time"
+
+// CorrectionKind says what a correction makes of a score.
+type CorrectionKind string
+
+// The kinds of corrections.
+const (
+	// CorrectionSet replaces the score by a lower one.
+	CorrectionSet CorrectionKind = "set"
+	// CorrectionExclude removes the user from the ranking.
+	CorrectionExclude CorrectionKind = "exclude"
+)
+
+// Correction is an operator's decision about a user's score. It holds until it is lifted,
+// whatever is reported meanwhile.
+type Correction struct {
+	ID    int64
+	Board string
+	// Bucket is the name of the bucket. If it is nil, the correction is an exclusion from
+	// all buckets from Day on.
+	Bucket *string
+	// Day is the day of the bucket, or the first day of an exclusion without one.
+	Day Date
+	// UntilDay is set when an exclusion without a bucket is lifted: the last day of which
+	// any process may have kept reports from the board.
+	UntilDay *Date
+	User     RowID `gorm:"column:user_id"`
+	Kind     CorrectionKind
+	// Score and ReachedAt are the entry that CorrectionSet puts on the board; nil
+	// otherwise.
+	Score     *int64
+	ReachedAt *time.Time
+	// Reason and Actor say why it was made, and by whom.
+	Reason string
+	Actor  string
+	// BeforeScore and BeforeAt are the user's entry in the bucket of Day when the
+	// correction was made; nil if there was none.
+	BeforeScore *int64
+	BeforeAt    *time.Time
+	CreatedAt   time.Time
+	// LiftedAt is nil while the correction holds.
+	LiftedAt   *time.Time
+	LiftedBy   string
+	LiftReason string
+	// Hot reports whether a bucket that it concerns may be in Redis.
+	Hot bool
+}
+
+// TableName returns the name of the table of corrections.
+func (Correction) TableName() string { return "corrections" }
+
+// Concerns reports whether the correction is about a bucket, whether or not it holds.
+func (c *Correction) Concerns(b *Bucket) bool {
+	switch {
+	case c.Board != b.Board:
+		return false
+	case c.Bucket != nil:
+		return *c.Bucket == b.Name
+	default:
+		return b.Day >= c.Day && (c.UntilDay == nil || b.Day <= *c.UntilDay)
+	}
+}

@@ -1,0 +1,244 @@
+package board
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/internal/failpoint"
+	"stepboard/models"
+)
+
+// While a correction of a user's score holds, the key Board has the corrected entry, or
+// none, and the key Reported has what the user reports. A process that does not know of
+// the correction yet may still raise the Board. Correct repairs that; it is called again
+// and again, by any process and in any order, so both keys converge.
+
+// Corrections knows whose scores are corrected.
+type Corrections interface {
+	// Holds reports whether a correction of the user's score in the bucket holds. No I/O.
+	Holds(bucket *models.Bucket, user models.RowID) bool
+}
+
+// UseCorrections makes the store write what users report to the key Reported while a
+// correction of their scores holds. It must be called before the store is used.
+func (s *Store) UseCorrections(c Corrections) { s.corrections = c }
+
+// apart reports whether what a user reports is kept from the board. Buckets of the ledger
+// have all that was reported there.
+func (s *Store) apart(r *models.Raise) bool {
+	return s.corrections != nil && !r.Bucket.FromLedger && s.corrections.Holds(r.Bucket, r.User)
+}
+
+// Reported returns what the users have reported for the bucket while a correction held,
+// by position; 0 for those who have reported nothing then. One round trip.
+func (s *Store) Reported(
+	ctx context.Context, bucket *models.Bucket, users []models.RowID,
+) ([]models.Composite, error) {
+	pipe := s.rdb.Pipeline()
+	cmds := make([]*redis.FloatSliceCmd, len(users))
+	for i, user := range users {
+		cmds[i] = pipe.ZMScore(ctx, s.keys.Reported(bucket, bucket.Shard(user)), user.String())
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, models.Unavailable("read reported scores", err)
+	}
+	composites := make([]models.Composite, len(users))
+	for i, cmd := range cmds {
+		composites[i] = models.Composite(cmd.Val()[0])
+	}
+	return composites, nil
+}
+
+// correctScript puts the entries of corrections that hold on the Board of a shard, and
+// what it replaces into Reported.
+//
+//	KEYS    Board, Reported, Changes, Frozen of the first run
+//	ARGV    the change, or "" if the bucket has no change stream; 1 if the bucket is
+//	        cold, otherwise 0; [member, the correction's composite or 0, before or 0, …]
+//	result  how many entries were replaced, removed or added
+//
+// If an archive run has taken the entries, nothing is written: the run applies the
+// corrections. A full Redis refuses the first write, so nothing is changed then.
+const correctScript = `
+if redis.call('EXISTS', KEYS[4]) == 1 or (ARGV[2] == '1' and redis.call('EXISTS', KEYS[1]) == 0) then
+  return 0
+end
+local corrected = 0
+for i = 3, #ARGV, 3 do
+  local member, composite = ARGV[i], tonumber(ARGV[i + 1])
+  local stored = tonumber(redis.call('ZSCORE', KEYS[1], member) or 0)
+  if stored ~= composite then
+    local reported = math.max(stored, tonumber(ARGV[i + 2]))
+    if reported > 0 then
+      redis.call('ZADD', KEYS[2], 'GT', string.format('%.0f', reported), member)
+    end
+    if composite == 0 then
+      redis.call('ZREM', KEYS[1], member)
+    else
+      redis.call('ZADD', KEYS[1], ARGV[i + 1], member)
+    end
+    corrected = corrected + 1
+  end
+end
+if corrected > 0 and ARGV[1] ~= '' then
+  redis.call('XADD', KEYS[3], 'NOMKSTREAM', '*', 'c', ARGV[1])
+end
+return corrected
+`
+
+// liftScript raises entries on the Board of a shard to what was reported while a
+// correction held.
+//
+//	KEYS    Board, Changes, Frozen of the first run
+//	ARGV    as in correctScript; [composite, member, …]
+//	result  how many entries were raised
+const liftScript = `
+if redis.call('EXISTS', KEYS[3]) == 1 or (ARGV[2] == '1' and redis.call('EXISTS', KEYS[1]) == 0) then
+  return 0
+end
+local raised = redis.call('ZADD', KEYS[1], 'GT', 'CH', unpack(ARGV, 3))
+if raised > 0 and ARGV[1] ~= '' then
+  redis.call('XADD', KEYS[2], 'NOMKSTREAM', '*', 'c', ARGV[1])
+end
+return raised
+`
+
+// correctedShard holds the corrections of one shard of a bucket.
+type correctedShard struct {
+	bucket *models.Bucket
+	shard  int
+	// held and lifted are those that hold and those that hold no more.
+	held, lifted []models.CorrectedEntry
+	// board has the composites of held, and then of lifted; reported those of lifted.
+	board, reported *redis.FloatSliceCmd
+}
+
+// Correct puts the entries of corrections on the boards where they differ, and what it
+// replaces into the keys Reported. Where a correction was lifted, it raises the board to
+// what was reported. It returns how many entries it has changed. It may be repeated.
+//
+// Finding those that differ takes one command for each shard, and one more if any of them
+// were lifted, all in one round trip. A second one follows if any differ. Entries that an
+// archive run has taken are left to the run.
+func (s *Store) Correct(ctx context.Context, entries []models.CorrectedEntry) (changed int64, err error) {
+	shards := groupByShard(entries)
+	var queued []redis.Cmder
+	for _, sh := range shards {
+		queued = append(queued, s.readCorrected(ctx, sh)...)
+	}
+	if len(queued) == 0 {
+		return 0, nil
+	}
+	if err := s.process(ctx, queued); err != nil {
+		return 0, models.Unavailable("compare corrections", err)
+	}
+	now := s.clock()
+	var repairs []redis.Cmder
+	for _, sh := range shards {
+		repairs = append(repairs, s.repairs(ctx, sh, now)...)
+	}
+	if len(repairs) == 0 {
+		return 0, nil
+	}
+	failpoint.Hit("corrections.compared")
+	if err := s.process(ctx, repairs); err != nil {
+		return 0, models.Unavailable("apply corrections", err)
+	}
+	failpoint.Hit("corrections.applied")
+	for _, cmd := range repairs {
+		n, err := cmd.(*redis.Cmd).Int64()
+		if err != nil {
+			return changed, models.Unavailable("apply corrections", err)
+		}
+		changed += n
+	}
+	return changed, nil
+}
+
+// groupByShard groups corrections by the shards of their buckets.
+func groupByShard(entries []models.CorrectedEntry) []*correctedShard {
+	type key struct {
+		bucket *models.Bucket
+		shard  int
+	}
+	var shards []*correctedShard
+	of := make(map[key]*correctedShard)
+	for _, e := range entries {
+		k := key{e.Bucket, e.Bucket.Shard(e.User)}
+		sh := of[k]
+		if sh == nil {
+			sh = &correctedShard{bucket: k.bucket, shard: k.shard}
+			of[k] = sh
+			shards = append(shards, sh)
+		}
+		if e.Lifted {
+			sh.lifted = append(sh.lifted, e)
+		} else {
+			sh.held = append(sh.held, e)
+		}
+	}
+	return shards
+}
+
+// readCorrected returns the commands that read the entries of a shard.
+func (s *Store) readCorrected(ctx context.Context, sh *correctedShard) []redis.Cmder {
+	read := func(key string, entries ...models.CorrectedEntry) *redis.FloatSliceCmd {
+		members := make([]int64, len(entries))
+		for i, e := range entries {
+			members[i] = int64(e.User)
+		}
+		return redis.NewFloatSliceCmd(ctx, zmscore([]string{key}, members)...)
+	}
+	sh.board = read(s.keys.Board(sh.bucket, sh.shard), slices.Concat(sh.held, sh.lifted)...)
+	if len(sh.lifted) == 0 {
+		return []redis.Cmder{sh.board}
+	}
+	sh.reported = read(s.keys.Reported(sh.bucket, sh.shard), sh.lifted...)
+	return []redis.Cmder{sh.board, sh.reported}
+}
+
+// repairs returns the commands that change what differs in a shard.
+func (s *Store) repairs(ctx context.Context, sh *correctedShard, now time.Time) (cmds []redis.Cmder) {
+	var held, lifted []any
+	var raised []models.Entry
+	stored := sh.board.Val()
+	for i, c := range sh.held {
+		if models.Composite(stored[i]) != c.Composite {
+			held = append(held, int64(c.User), int64(c.Composite), int64(c.Before))
+		}
+	}
+	for i, c := range sh.lifted {
+		reported := max(models.Composite(sh.reported.Val()[i]), c.Before)
+		if models.Composite(stored[len(sh.held)+i]) < reported {
+			lifted = append(lifted, int64(reported), int64(c.User))
+			raised = append(raised, models.Entry{User: c.User, Composite: reported})
+		}
+	}
+	board, changes := s.keys.Board(sh.bucket, sh.shard), s.keys.Changes(sh.bucket.Board, sh.shard)
+	frozen := s.keys.Frozen(sh.bucket, sh.shard, 1, models.KeyBoard)
+	cold := 0
+	if takenOver(sh.bucket, now) {
+		cold = 1
+	}
+	for part := range slices.Chunk(held, 3*lowerChunk) {
+		args := []any{
+			"eval", correctScript, 4, board, s.keys.Reported(sh.bucket, sh.shard), changes, frozen,
+			resetOf(sh.bucket), cold,
+		}
+		cmds = append(cmds, redis.NewCmd(ctx, append(args, part...)...))
+	}
+	for part := range slices.Chunk(lifted, 2*lowerChunk) {
+		n := len(part) / 2
+		var change []byte
+		if sh.bucket.ChangeStream {
+			change = encodeRaised(sh.bucket.Name, n, func(i int) models.Entry { return raised[i] })
+		}
+		raised = raised[n:]
+		args := []any{"eval", liftScript, 3, board, changes, frozen, change, cold}
+		cmds = append(cmds, redis.NewCmd(ctx, append(args, part...)...))
+	}
+	return cmds
+}
