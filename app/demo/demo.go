@@ -118,6 +118,8 @@ func (s *simulation) build(ctx context.Context, addr string) error {
 	cfg := config.Default()
 	cfg.Auth.HS256Secret = rand.Text() + rand.Text()
 	cfg.Limits = config.Limits{}
+	cfg.Rankings.MaxStaleness = time.Second
+	cfg.Boards[0].ChangeStream = true
 	local := cfg.Boards[0]
 	local.Name, local.TimeZone = localBoard, models.LocalZone
 	cfg.Boards = append(cfg.Boards, local)

@@ -76,6 +76,42 @@ func testFriendsFromMemory(t *testing.T, a, b *server) {
 	}
 }
 
+// A day of a process that keeps copies has the same bytes as that of one that asks
+// Redis: while it is current, past, due, and archived.
+func TestRankingsFromMemoryWhileADayMoves(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		streams := func(c *config.Config) { c.Boards[0].ChangeStream, c.Boards[0].Shards = true, 2 }
+		near := newServer(t, env, func(c *config.Config) { streams(c); c.Rankings.MaxStaleness = time.Second })
+		plain := newServer(t, env, streams)
+		day := testenv.Must(models.ParseDate("2026-11-20"))
+		plain.want(plain.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2","3","4"]}`), 200, nil)
+		plain.uploadDay(day, map[models.UserID]int{"1": 1000, "2": 3000, "3": 500})
+		path := fmt.Sprintf("/v1/boards/steps/friends?date=%s&limit=2", day)
+		equal := func(when, source string) {
+			t.Helper()
+			want := plain.as("1", "GET", path, nil)
+			testenv.Eventually(t, when, func() bool {
+				got := near.as("1", "GET", path, nil)
+				return got.status == 200 && string(got.body) == string(want.body) &&
+					strings.Contains(string(got.body), `"source":"`+source+`"`)
+			})
+		}
+		testenv.Eventually(t, "the day is read from memory", func() bool {
+			answers := near.fromMemory()
+			near.as("1", "GET", path, nil)
+			return near.fromMemory() != answers
+		})
+		equal("the current day", "hot")
+		for _, days := range []models.Date{1, 2, 3, 4} {
+			env.Clock.Set((day + days).UTC().Add(4 * time.Hour))
+			equal(fmt.Sprintf("%d days later", days), "hot")
+		}
+		near.archiveDue()
+		equal("the archived day", "archive")
+	})
+}
+
 // fromMemory returns how many rankings the process has answered from memory.
 func (s *server) fromMemory() string {
 	s.t.Helper()

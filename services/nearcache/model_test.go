@@ -271,9 +271,12 @@ func (m *model) settle() {
 // No answer is older than its proof, or lacks the process's own writes, whatever
 // happens between a command and its reply; and at the end all copies equal Redis.
 // TEST_SEED runs one seed again.
-func TestModel(t *testing.T) {
+func TestSoakModel(t *testing.T) {
 	t.Parallel()
 	first, count := rand.Uint64N(1<<40), uint64(20)
+	if os.Getenv("SOAK") != "" {
+		count = 1000
+	}
 	if text := os.Getenv("TEST_SEED"); text != "" {
 		first, count = testenv.Must(strconv.ParseUint(text, 10, 64)), 1
 	}
