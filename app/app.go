@@ -38,6 +38,7 @@ import (
 	"stepboard/services/ledger"
 	"stepboard/services/limit"
 	"stepboard/services/nearcache"
+	"stepboard/services/privacy"
 	"stepboard/services/ranking"
 	"stepboard/services/recovery"
 	"stepboard/services/stream"
@@ -102,6 +103,7 @@ type App struct {
 	Catalog     *catalog.Catalog
 	Boards      *board.Store
 	Friends     *friends.Service
+	Privacy     *privacy.Service
 	Sets        *cache.Store
 	Directory   *directory.Service
 	NearCache   *nearcache.Cache // empty unless rankings.max_staleness is set
@@ -214,6 +216,7 @@ func (a *App) buildBoards(o Options, names keys.Builder) {
 	requests := friends.Limits{Pending: o.Config.Friends.MaxPending, PerDay: o.Config.Friends.RequestsPerDay}
 	a.Friends = friends.New(friends.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Directory, requests, o.Log)
 	a.registry.MustRegister(newFriendsCollector(a.Friends))
+	a.Privacy = privacy.New(privacy.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Friends, a.Directory, o.Log)
 	a.losses = newQueueDetector(o, names)
 	archives := archive.NewStore(o.Stores.Gorm, o.Stores.Archive.Gorm, o.Stores.Archive.Pool)
 	a.Archive = archive.New(archives, a.Boards, a.leases, a.archiveRecovery(o), o.Clock, o.Log)
@@ -339,7 +342,7 @@ func (a *App) buildHandler(o Options, names keys.Builder) (err error) {
 	a.Handler, err = handlers.New(handlers.Config{
 		Scores: a.Ingest, Increments: a.Ledger, Boards: a.Catalog.Definitions, Buckets: a.Catalog.Buckets,
 		Rankings: a.Ranking, History: a.Ranking, Streams: a.Streams,
-		Friends: a.Friends, FriendRequests: a.Friends, Profiles: a.Directory, Cursors: a.cursors,
+		Friends: a.Friends, FriendRequests: a.Friends, Profiles: a.Directory, Privacy: a.Privacy, Cursors: a.cursors,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters,
 		Tokens: o.Verifier, Limits: limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
 		LimitAddresses: o.Config.Limits.AddressPerMinute > 0 || o.Config.Limits.StreamsPerAddress > 0,

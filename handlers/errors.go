@@ -31,6 +31,7 @@ var statusOf = map[models.Code]int{
 	models.CodeRequestTimeout:   http.StatusRequestTimeout,
 	models.CodeEventIDConflict:  http.StatusConflict,
 	models.CodeFriendLimit:      http.StatusConflict,
+	models.CodeChoiceLimit:      http.StatusConflict,
 	models.CodeCorrectionExists: http.StatusConflict,
 	models.CodeBoardKind:        http.StatusConflict,
 	models.CodeBoardExists:      http.StatusConflict,

@@ -354,7 +354,10 @@ func (m memoryFriends) IDsBefore(ctx context.Context, user models.RowID, _ time.
 }
 
 func (m memoryFriends) Since(_ context.Context, user, other models.RowID) (time.Time, bool, error) {
-	return time.Time{}, slices.Contains(m[user][:], uint32(other)), nil
+	if !slices.Contains(m[user][:], uint32(other)) {
+		return time.Time{}, false, nil
+	}
+	return testenv.Noon, true, nil
 }
 
 // request returns a request for a page of the given size, whose token is to be set.

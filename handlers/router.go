@@ -31,6 +31,7 @@ type Config struct {
 	Friends        FriendService
 	FriendRequests FriendRequestService
 	Profiles       ProfileService
+	Privacy        PrivacyService
 	Archives       ArchiveService
 	DeadLetters    DeadLetterService
 	Buckets        interface {
@@ -97,6 +98,13 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	register(api, "POST /v1/friends/requests/{id}/accept", byUser, requests.accept, acceptFriendRequest)
 	register(api, "DELETE /v1/friends/requests/{id}", byUser, requests.decline, declineFriendRequest)
 
+	hiding := &privacyHandlers{c.Privacy}
+	register(api, "GET /v1/me/privacy", byUser, hiding.get, getPrivacy)
+	register(api, "PUT /v1/me/privacy", byUser, hiding.set, setPrivacy)
+	c.choices(api, "/v1/hidden-from", models.HiddenFrom, hidingFrom)
+	c.choices(api, "/v1/muted", models.Muted, muting)
+	c.choices(api, "/v1/blocked", models.Blocked, blocking)
+
 	profiles := &profileHandlers{c.Profiles}
 	register(api, "GET /v1/me", byUser, profiles.getOwn, getOwnProfile)
 	register(api, "PUT /v1/me", byUser, profiles.putOwn, putOwnProfile)
@@ -112,6 +120,14 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	register(api, "GET /v1/admin/dead-letters", byAdmin, deadLetters.list, listDeadLetters)
 	register(api, "POST /v1/admin/dead-letters/{id}/replay", byAdmin, deadLetters.replay, replayDeadLetter)
 	register(api, "DELETE /v1/admin/dead-letters/{id}", byAdmin, deadLetters.delete, deleteDeadLetter)
+}
+
+// choices registers the calls of one list of choices about other users.
+func (c *Config) choices(api huma.API, path string, kind models.ChoiceKind, described choiceOperations) {
+	h := &choiceHandlers{c.Privacy, c.Cursors, kind}
+	register(api, "GET "+path, byUser, h.list, described.list)
+	register(api, "PUT "+path+"/{id}", byUser, h.put, described.put)
+	register(api, "DELETE "+path+"/{id}", byUser, h.remove, described.remove)
 }
 
 // probes adds what orchestrators and Prometheus ask of every process.

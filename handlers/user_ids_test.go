@@ -40,7 +40,7 @@ func userCalls(t *testing.T, r *recorder) handlers.Config {
 	t.Helper()
 	return handlers.Config{
 		Profiles: profiles{r}, Friends: friendships{r}, FriendRequests: friendRequests{recorder: r}, History: history{r},
-		Rankings: rankings{recorder: r}, Scores: scores{recorder: r}, Increments: increments{recorder: r},
+		Privacy: hiding{r}, Rankings: rankings{recorder: r}, Scores: scores{recorder: r}, Increments: increments{recorder: r},
 	}
 }
 
@@ -50,6 +50,8 @@ func TestUserIDsInPaths(t *testing.T) {
 		{"service", "PUT /v1/users/%s", `{"nickname":"Ann"}`, "Put %s Ann "},
 		{"service", "PUT /v1/users/%s/friends", `{"friend_ids":[]}`, "Replace %s []"},
 		{"1001", "DELETE /v1/friends/%s", "", "Remove 1001 %s"},
+		{"1001", "PUT /v1/hidden-from/%s", "", "Choose 1001 hidden_from %s"},
+		{"1001", "DELETE /v1/muted/%s", "", "Undo 1001 muted %s"},
 		{"1001", "POST /v1/friends/requests/%s/accept", "", "Accept 1001 %s"},
 		{"1001", "DELETE /v1/friends/requests/%s", "", "Decline 1001 %s"},
 	}
@@ -189,7 +191,7 @@ func TestRowIDsAreHidden(t *testing.T) {
 	config := userCalls(t, &recorder{})
 	config.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	api := newAPI(t, config)
-	for _, request := range []string{"GET /v1/friends?limit=1", "GET /v1/friends?limit=3", "GET /v1/friends/requests?limit=1", "GET /v1/friends/requests"} {
+	for _, request := range []string{"GET /v1/friends?limit=1", "GET /v1/friends?limit=3", "GET /v1/friends/requests?limit=1", "GET /v1/friends/requests", "GET /v1/muted?limit=1"} {
 		got := send(t, api, "1001", request, "")
 		if text := fmt.Sprint(got.Header(), got.Body); got.Code != 200 || strings.Contains(text, "8800") {
 			t.Errorf("%s: %d %s", request, got.Code, text)
@@ -258,10 +260,10 @@ func TestOpenAPIDescribesUserIDs(t *testing.T) {
 	}
 	slices.Sort(bodies)
 	want := []string{
-		"DeadLetter", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "NewFriendRequest", "Profile", "RankedEntry", "UserTotal",
+		"DeadLetter", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "ListedUser", "NewFriendRequest", "Profile", "RankedEntry", "UserTotal",
 	}
-	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 22 {
-		t.Errorf("%d parameters are user ids, want 22; bodies with user ids (-want +got):\n%s", parameters, diff)
+	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 39 {
+		t.Errorf("%d parameters are user ids, want 39; bodies with user ids (-want +got):\n%s", parameters, diff)
 	}
 }
 

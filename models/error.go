@@ -23,6 +23,7 @@ const (
 	CodeRequestTimeout   Code = "request_timeout"
 	CodeEventIDConflict  Code = "event_id_conflict"
 	CodeFriendLimit      Code = "friend_limit"
+	CodeChoiceLimit      Code = "choice_limit"
 	CodeCorrectionExists Code = "correction_exists"
 	CodeBoardKind        Code = "board_kind"
 	CodeBoardExists      Code = "board_exists"

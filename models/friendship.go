@@ -14,6 +14,7 @@ type User struct {
 	AvatarURL   string
 	Version     int64
 	ChangedAt   *time.Time
+	Hidden      bool
 	FriendCount int
 	// RequestsSent is the number of friend requests that the user has sent in the day
 	// that ends at RequestsUntil.

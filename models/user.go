@@ -90,6 +90,8 @@ type Record struct {
 	Row  RowID
 	User UserID
 	Profile
+	// Hidden reports whether the user hides from everybody.
+	Hidden bool
 	// Version grows with every change of the record. Of two copies the one with the
 	// larger version is the newer. It is 0 until the first change.
 	Version int64

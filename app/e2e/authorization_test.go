@@ -47,6 +47,8 @@ func testAuthorization(t *testing.T, env *testenv.Env) {
 		{user, "POST", "/v1/boards/steps/scores?user_id=2", `{"date":"2026-11-20","score":1}`, 403},
 		{user, "GET", "/v1/friends?user_id=2", "", 403},
 		{user, "GET", "/v1/friends/requests?user_id=2", "", 403},
+		{user, "GET", "/v1/me/privacy?user_id=2", "", 403},
+		{user, "PUT", "/v1/blocked/3?user_id=2", "", 403},
 		{user, "POST", "/v1/friends/requests?user_id=2", `{"user_id":"1"}`, 403},
 		{user, "POST", "/v1/friends/requests/1/accept?user_id=2", "", 403},
 		{user, "DELETE", "/v1/friends/requests/1?user_id=2", "", 403},

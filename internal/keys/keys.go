@@ -175,6 +175,15 @@ type Sets string
 //	truth     table friendships
 const Friends Sets = "friends"
 
+// NotShown are the sets of the users whom a user is not shown, because of a choice of
+// either of the two. Those who hide from everybody are not in them.
+//
+//	type      set of row ids, and one negative number: the generation, as -g
+//	writer    services/cache for services/privacy, loading on a miss
+//	lifetime  about an hour; removed by every change
+//	truth     table privacy_choices
+const NotShown Sets = "not-shown"
+
 // Set names a cached set. Owner is the number of what the set belongs to: the row
 // id of a user, for example.
 //

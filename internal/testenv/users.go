@@ -83,6 +83,9 @@ func (n Numbers) EnsureMany(ctx context.Context, users []models.UserID) ([]model
 	return n.Ensure(ctx, users...)
 }
 
+// Refresh does nothing: there are no copies.
+func (n Numbers) Refresh(context.Context, models.RowID) {}
+
 // Records returns the records of users; their nicknames are empty if DB is nil.
 func (n Numbers) Records(ctx context.Context, rows []models.RowID) ([]*models.Record, error) {
 	records := make([]*models.Record, len(rows))

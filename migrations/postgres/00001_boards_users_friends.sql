@@ -52,6 +52,9 @@ CREATE TABLE board_buckets (
 --
 -- requests_sent is the number of friend requests that the user has sent in the 24 hours
 -- that end at requests_until. The next request after that begins new ones.
+--
+-- hidden says that the user hides from everybody. The few who do have an index, by which
+-- they are left out of friend sets.
 CREATE SEQUENCE user_versions;
 
 CREATE TABLE users (
@@ -61,12 +64,14 @@ CREATE TABLE users (
     avatar_url     text        NOT NULL DEFAULT '',
     version        bigint      NOT NULL DEFAULT 0,
     changed_at     timestamptz,
+    hidden         boolean     NOT NULL DEFAULT false,
     friend_count   integer     NOT NULL DEFAULT 0 CHECK (friend_count BETWEEN 0 AND 5000),
     requests_sent  integer     NOT NULL DEFAULT 0,
     requests_until timestamptz,
     created_at     timestamptz NOT NULL
 ) WITH (fillfactor = 70);
 CREATE INDEX users_changed ON users (changed_at) WHERE changed_at IS NOT NULL;
+CREATE INDEX users_hidden ON users (user_id) WHERE hidden;
 
 -- Row ids that are never given to anybody: a newer Redis or queue may still name
 -- them after an older Postgres was restored.

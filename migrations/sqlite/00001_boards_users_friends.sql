@@ -48,6 +48,9 @@ CREATE TABLE board_buckets (
 --
 -- requests_sent is the number of friend requests that the user has sent in the 24 hours
 -- that end at requests_until. The next request after that begins new ones.
+--
+-- hidden says that the user hides from everybody. The few who do have an index, by which
+-- they are left out of friend sets.
 CREATE TABLE users (
     user_id        integer     PRIMARY KEY AUTOINCREMENT CHECK (user_id BETWEEN 1 AND 9007199254740991),
     external_id    text        NOT NULL UNIQUE,
@@ -55,12 +58,14 @@ CREATE TABLE users (
     avatar_url     text        NOT NULL DEFAULT '',
     version        bigint      NOT NULL DEFAULT 0,
     changed_at     datetime,
+    hidden         boolean     NOT NULL DEFAULT false,
     friend_count   integer     NOT NULL DEFAULT 0 CHECK (friend_count BETWEEN 0 AND 5000),
     requests_sent  integer     NOT NULL DEFAULT 0,
     requests_until datetime,
     created_at     datetime    NOT NULL
 );
 CREATE INDEX users_changed ON users (changed_at) WHERE changed_at IS NOT NULL;
+CREATE INDEX users_hidden ON users (user_id) WHERE hidden;
 
 -- Row ids that are never given to anybody: a newer Redis or queue may still name
 -- them after an older Postgres was restored.

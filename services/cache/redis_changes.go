@@ -30,16 +30,19 @@ func (s *Store) queueAppend(ctx context.Context, pipe redis.Pipeliner, stream in
 	})
 }
 
-// queueChanged queues an entry for each stream that has some of the sets, which are of
-// one kind.
+// queueChanged queues an entry for each stream and kind that has some of the sets.
 func (s *Store) queueChanged(ctx context.Context, pipe redis.Pipeliner, sets []Set) {
-	owners := make(map[int][]int64)
-	for _, of := range sets {
-		stream := s.streamOf(keys.StripeOf(of.Owner))
-		owners[stream] = append(owners[stream], of.Owner)
+	type entry struct {
+		stream int
+		kind   keys.Sets
 	}
-	for stream, named := range owners {
-		s.queueAppend(ctx, pipe, stream, encodeChanged(sets[0].Kind, named))
+	owners := make(map[entry][]int64)
+	for _, of := range sets {
+		e := entry{s.streamOf(keys.StripeOf(of.Owner)), of.Kind}
+		owners[e] = append(owners[e], of.Owner)
+	}
+	for e, named := range owners {
+		s.queueAppend(ctx, pipe, e.stream, encodeChanged(e.kind, named))
 	}
 }
 

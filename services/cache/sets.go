@@ -129,9 +129,14 @@ func (s *Sets[Owner]) NewBulkChange() *Change[Owner] {
 // the change must not be committed. One round trip for each thousand owners, two in a
 // cluster; in a bulk change two for each ten thousand.
 func (c *Change[Owner]) Mark(ctx context.Context, owners []Owner) error {
+	return c.MarkOf(ctx, c.sets, owners)
+}
+
+// MarkOf is Mark for sets of another kind, which the same change is about.
+func (c *Change[Owner]) MarkOf(ctx context.Context, sets *Sets[Owner], owners []Owner) error {
 	begun := len(c.marked)
 	for _, owner := range owners {
-		c.marked = append(c.marked, c.sets.set(owner))
+		c.marked = append(c.marked, sets.set(owner))
 	}
 	if c.bulk {
 		return c.sets.store.markStripes(ctx, c.token, c.marked[begun:])

@@ -120,6 +120,17 @@ func (c *changes) unknown(r models.Record) bool {
 	return !ok || known.version < r.Version
 }
 
+// Refresh replaces the copies of a user's record by what SQL has now, after a change that
+// was not made by this service. If it can't, they are replaced within 2 seconds, as in
+// other processes. One query and one round trip to Redis.
+func (s *Service) Refresh(ctx context.Context, row models.RowID) {
+	ctx, cancel := context.WithTimeout(ctx, followTimeout)
+	defer cancel()
+	if err := s.refresh(ctx, []models.Record{{Row: row}}); err != nil {
+		s.log.WarnContext(ctx, "a changed record is read again later", "error", err)
+	}
+}
+
 // refresh replaces the copies of the records, of which only the rows are given.
 func (s *Service) refresh(ctx context.Context, changed []models.Record) error {
 	for chunk := range slices.Chunk(changed, queryItems) {

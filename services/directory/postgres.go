@@ -15,7 +15,7 @@ type postgres struct {
 	pool *pgxpool.Pool
 }
 
-const recordColumns = `user_id, external_id, nickname, avatar_url, version`
+const recordColumns = `user_id, external_id, nickname, avatar_url, hidden, version`
 
 func (p *postgres) byUser(ctx context.Context, users []string) ([]models.Record, error) {
 	return p.records(ctx, `SELECT `+recordColumns+` FROM users WHERE external_id = ANY($1)`, users)
@@ -72,7 +72,7 @@ func (p *postgres) records(ctx context.Context, query string, args ...any) ([]mo
 }
 
 func scanRecord(row pgx.CollectableRow) (r models.Record, err error) {
-	return r, row.Scan(&r.Row, &r.User, &r.Nickname, &r.AvatarURL, &r.Version)
+	return r, row.Scan(&r.Row, &r.User, &r.Nickname, &r.AvatarURL, &r.Hidden, &r.Version)
 }
 
 // counters reads both sequences. A sequence that was never used has handed out nothing.

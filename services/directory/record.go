@@ -12,7 +12,7 @@ import (
 const (
 	// format is the format of an encoded record. A copy in another format is ignored
 	// by readers, and replaced by one of a later format.
-	format = 1
+	format = 2
 	// formats is the number of formats that a stamp distinguishes.
 	formats = 256
 	// stampBytes is the length of a stamp. The script in Redis compares stamps as
@@ -25,12 +25,16 @@ var errRecord = errors.New("not a record")
 // encode returns the copy of a record that is stored in Redis:
 //
 //	16 bytes  stamp: version × 256 + format, decimal with leading zeros
-//	uvarint   row id
+//	uvarint   row id × 2, and 1 more if the user hides from everybody
 //	3 texts   user id, nickname, avatar; each as its length, a uvarint, and its bytes
 func encode(r models.Record) []byte {
 	buf := make([]byte, 0, stampBytes+2*binary.MaxVarintLen64+len(r.User)+len(r.Nickname)+len(r.AvatarURL))
 	buf = fmt.Appendf(buf, "%0*d", stampBytes, r.Version*formats+format)
-	buf = binary.AppendUvarint(buf, uint64(r.Row))
+	row := uint64(r.Row) * 2
+	if r.Hidden {
+		row++
+	}
+	buf = binary.AppendUvarint(buf, row)
 	for _, text := range [...]string{string(r.User), r.Nickname, r.AvatarURL} {
 		buf = binary.AppendUvarint(buf, uint64(len(text)))
 		buf = append(buf, text...)
@@ -49,8 +53,9 @@ func decode(data string) (models.Record, error) {
 		return models.Record{}, errRecord
 	}
 	rest := data[stampBytes:]
-	row, rest, ok := cutNumber(rest)
-	if !ok || !models.RowID(row).Valid() {
+	number, rest, ok := cutNumber(rest)
+	row, hidden := models.RowID(number/2), number%2 == 1
+	if !ok || !row.Valid() {
 		return models.Record{}, errRecord
 	}
 	var texts [3]string
@@ -66,7 +71,7 @@ func decode(data string) (models.Record, error) {
 		return models.Record{}, errRecord
 	}
 	return models.Record{
-		Row: models.RowID(row), User: user, Version: stamp / formats,
+		Row: row, User: user, Hidden: hidden, Version: stamp / formats,
 		Profile: models.Profile{Nickname: texts[1], AvatarURL: texts[2]},
 	}, nil
 }

@@ -16,6 +16,7 @@ func TestRecordsAreReadBack(t *testing.T) {
 			Row:     models.RowID(rapid.Int64Range(1, int64(models.MaxRowID)).Draw(t, "row")),
 			User:    models.UserID(rapid.StringMatching(`[!-~]{3,128}`).Draw(t, "user")),
 			Version: rapid.Int64Range(0, 1<<45-1).Draw(t, "version"),
+			Hidden:  rapid.Bool().Draw(t, "hidden"),
 			Profile: models.Profile{Nickname: rapid.String().Draw(t, "nickname"), AvatarURL: rapid.String().Draw(t, "avatar")},
 		}
 		data := string(directory.Encode(want))

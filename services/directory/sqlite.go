@@ -23,12 +23,13 @@ type userRow struct {
 	ExternalID models.UserID
 	Nickname   string
 	AvatarURL  string
+	Hidden     bool
 	Version    int64
 }
 
 func (r userRow) record() models.Record {
 	return models.Record{
-		Row: r.UserID, User: r.ExternalID, Version: r.Version,
+		Row: r.UserID, User: r.ExternalID, Hidden: r.Hidden, Version: r.Version,
 		Profile: models.Profile{Nickname: r.Nickname, AvatarURL: r.AvatarURL},
 	}
 }

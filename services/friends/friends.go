@@ -52,14 +52,15 @@ type Directory interface {
 
 // New returns a service, which caches friend sets in the given store.
 func New(store *Store, sets *cache.Store, directory Directory, limits Limits, log *slog.Logger) *Service {
-	return &Service{store: store, sets: cache.New(sets, keys.Friends, store.ids, log), directory: directory, limits: limits}
+	return &Service{store: store, sets: cache.New(sets, keys.Friends, store.shownIDs, log), directory: directory, limits: limits}
 }
 
 // Stats returns the counts of this process.
 func (s *Service) Stats() *Stats { return &s.stats }
 
-// IDs returns a user's friends, in no particular order. One round trip to Redis
-// if the set is stored. On a miss one query and two more round trips, by one
+// IDs returns those of a user's friends whose scores the user is shown, in no particular
+// order: without those who hide from the user, and those whom the user has muted. One round
+// trip to Redis if the set is stored. On a miss one query and two more round trips, by one
 // reader at a time. If Redis is away the list is read from SQL; CodeUnavailable
 // if that is away, too.
 func (s *Service) IDs(ctx context.Context, user models.RowID) ([]models.RowID, error) {
@@ -70,30 +71,30 @@ func (s *Service) IDs(ctx context.Context, user models.RowID) ([]models.RowID, e
 	return ids, nil
 }
 
-// IDsBefore returns those of a user's friends with whom the friendship began before the
-// given time, ordered by row. One query, and none to Redis, whose sets do not say when a
+// IDsBefore is IDs for friendships that began before the given time, ordered by row. One query, and none to Redis, whose sets do not say when a
 // friendship began. CodeUnavailable if SQL is away.
 func (s *Service) IDsBefore(ctx context.Context, user models.RowID, before time.Time) ([]models.RowID, error) {
-	ids, err := s.store.idsBefore(ctx, user, before)
+	ids, err := s.store.shownBefore(ctx, user, before)
 	if err != nil {
 		return nil, models.Unavailable("list friends", err)
 	}
 	return ids, nil
 }
 
-// Since returns the time when two users became friends; ok is false if they are not
-// friends. One query. CodeUnavailable if SQL is away.
-func (s *Service) Since(ctx context.Context, user, other models.RowID) (since time.Time, ok bool, err error) {
-	since, err = s.store.since(ctx, user, other)
+// Since returns the time when two users became friends, which is zero if they are not
+// friends, and whether the first one is shown the other's scores. One query.
+// CodeUnavailable if SQL is away.
+func (s *Service) Since(ctx context.Context, user, other models.RowID) (since time.Time, shown bool, err error) {
+	since, shown, err = s.store.since(ctx, user, other)
 	if err != nil {
 		return time.Time{}, false, models.Unavailable("look up friendship", err)
 	}
-	return since, !since.IsZero(), nil
+	return since, shown, nil
 }
 
-// Circle returns a user's friends, in no particular order, from this process's memory if
-// rankings.max_staleness permits it. All changes that were complete before asOf are in
-// the list, and all complete ones of this process. Otherwise it is IDs, and asOf is zero.
+// Circle is IDs from this process's memory if rankings.max_staleness permits it. All
+// changes that were complete before asOf are in the list, and all complete ones of this
+// process. Otherwise asOf is zero.
 func (s *Service) Circle(ctx context.Context, user models.RowID) (ids []models.RowID, asOf time.Time, err error) {
 	if ids, asOf, err = s.sets.Near(ctx, user); err != nil {
 		return nil, time.Time{}, models.Unavailable("list friends", err)

@@ -13,6 +13,7 @@ import (
 	"stepboard/models"
 	"stepboard/services/cache"
 	"stepboard/services/friends"
+	"stepboard/services/privacy"
 )
 
 // numbered is a service whose users are named by their rows. Their user ids are the
@@ -30,6 +31,12 @@ func newServiceOn(env *testenv.Env, sets *cache.Store) numbered {
 
 func limited(env *testenv.Env, sets *cache.Store, limits friends.Limits) numbered {
 	return numbered{friends.New(friends.NewStore(env.Gorm), sets, testenv.Numbers{DB: env.Gorm}, limits, env.Log)}
+}
+
+// newPrivacy returns the privacy of a service's users.
+func newPrivacy(env *testenv.Env, s numbered) *privacy.Service {
+	sets := cache.NewStore(env.Redis, env.Keys)
+	return privacy.New(privacy.NewStore(env.Gorm), sets, s.Service, testenv.Numbers{DB: env.Gorm}, env.Log)
 }
 
 func (s numbered) SendRequest(ctx context.Context, from, to models.RowID) (friends.Status, bool, error) {

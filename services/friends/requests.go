@@ -54,10 +54,11 @@ const (
 // request was pending before, or the two are friends. CodeValidationFailed for
 // a request to oneself, CodeUserNotFound if the other user does not exist,
 // CodeFriendLimit if either has too many friends, CodeRequestLimit if the sender has
-// sent too many requests.
+// sent too many requests, CodeValidationFailed if the sender has blocked the other.
 //
-// If the other user has declined a request of the sender in the last seven days, the
-// result is the same as without that, but the other user is not shown the request.
+// If the other user has blocked the sender, or has declined a request of the sender in the
+// last seven days, the result is the same as without that, but the other user is not shown
+// the request.
 func (s *Service) SendRequest(ctx context.Context, sender, recipient models.UserID) (status Status, created bool, err error) {
 	if sender == recipient {
 		return "", false, models.Invalid("body.user_id", "nobody can be a friend of oneself")
@@ -87,6 +88,9 @@ func (s *Service) request(ctx context.Context, from, to models.RowID) (status St
 		if already, err := t.areFriends(from, to); err != nil || already {
 			status = StatusFriends
 			t.changed = append(t.changed, from, to)
+			return err
+		}
+		if err := t.refuseBlocked(from, to); err != nil {
 			return err
 		}
 		requests, err := t.relation(from, to)

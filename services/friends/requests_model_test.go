@@ -13,6 +13,7 @@ import (
 	"stepboard/models"
 	"stepboard/services/cache"
 	"stepboard/services/friends"
+	"stepboard/services/privacy"
 )
 
 // requestModel says what the calls about requests return. Its edges go from the sender to
@@ -23,6 +24,7 @@ type requestModel struct {
 	pending   map[models.Edge]time.Time // when the sender sent it
 	shown     map[models.Edge]time.Time // since when the recipient is shown it
 	declined  map[models.Edge]time.Time // when the recipient last declined one
+	blocks    map[models.Edge]bool      // from who blocks to who is blocked
 	sent      map[models.RowID]int      // in the day that ends at until
 	until     map[models.RowID]time.Time
 	delivered int
@@ -32,7 +34,7 @@ func newRequestModel(limits friends.Limits) *requestModel {
 	return &requestModel{
 		limits: limits, friends: make(map[models.Edge]bool),
 		pending: make(map[models.Edge]time.Time), shown: make(map[models.Edge]time.Time), declined: make(map[models.Edge]time.Time),
-		sent: make(map[models.RowID]int), until: make(map[models.RowID]time.Time),
+		blocks: make(map[models.Edge]bool), sent: make(map[models.RowID]int), until: make(map[models.RowID]time.Time),
 	}
 }
 
@@ -40,6 +42,9 @@ func (m *requestModel) send(from, to models.RowID, now time.Time) string {
 	there, back := models.Edge{A: from, B: to}, models.Edge{A: to, B: from}
 	if m.friends[there] {
 		return "friends"
+	}
+	if m.blocks[there] {
+		return "validation_failed, wait 0s"
 	}
 	if _, pending := m.pending[there]; pending {
 		m.deliver(there, now)
@@ -72,7 +77,7 @@ func (m *requestModel) send(from, to models.RowID, now time.Time) string {
 }
 
 func (m *requestModel) deliver(e models.Edge, now time.Time) {
-	if _, shown := m.shown[e]; shown {
+	if _, shown := m.shown[e]; shown || m.blocks[models.Edge{A: e.B, B: e.A}] {
 		return
 	}
 	if declined, ok := m.declined[e]; ok && now.Before(declined.Add(week)) {
@@ -116,6 +121,12 @@ func (m *requestModel) decline(user, other models.RowID, now time.Time) {
 		delete(m.shown, back)
 		m.declined[back] = now
 	}
+}
+
+func (m *requestModel) block(user, other models.RowID, now time.Time) {
+	m.blocks[models.Edge{A: user, B: other}] = true
+	m.decline(user, other, now)
+	m.remove(user, other)
 }
 
 // listed returns the requests that a user is shown.
@@ -175,6 +186,7 @@ func must(t *rapid.T, err error) {
 
 var modelSteps = []string{
 	"send", "send", "send", "decline", "decline", "accept", "remove", "import", "wait", "forget",
+	"block", "unblock",
 }
 
 // Random calls of three users return what the model returns, and show each of them the
@@ -184,6 +196,7 @@ func TestRequestsAgreeWithAModel(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		limits := friends.Limits{Pending: 2, PerDay: 5}
 		s := limited(env, cache.NewStore(env.Redis, env.Keys), limits)
+		choices := newPrivacy(env, s)
 		base, delivered := models.RowID(0), 0
 		rapid.Check(t, func(rt *rapid.T) {
 			base += 100
@@ -212,6 +225,12 @@ func TestRequestsAgreeWithAModel(t *testing.T) {
 					m.befriend(a, b)
 				case "wait":
 					env.Clock.Advance(rapid.SampledFrom([]time.Duration{time.Millisecond, 10 * time.Hour, day, 4 * day, week}).Draw(rt, "time"))
+				case "block":
+					must(rt, choices.Choose(t.Context(), testenv.ID(a), models.Blocked, testenv.ID(b)))
+					m.block(a, b, now)
+				case "unblock":
+					must(rt, choices.Undo(t.Context(), testenv.ID(a), models.Blocked, testenv.ID(b)))
+					delete(m.blocks, models.Edge{A: a, B: b})
 				case "forget":
 					_, err := s.ForgetDeclined(t.Context())
 					must(rt, err)
@@ -234,11 +253,15 @@ func TestRequestsAgreeWithAModel(t *testing.T) {
 }
 
 // twins are two pairs of users who do the same, but that the recipient of the second pair
-// sometimes declines. Beside each pair is a third user. Rows are counted from base.
+// sometimes declines or blocks. Beside each pair is a third user. Rows are counted from base.
 type twins struct {
 	numbered
 
 	calm, declining models.RowID // the rows before those of a pair
+
+	privacy *privacy.Service
+	// blocking reports whether the recipient who declines has blocked the sender.
+	blocking bool
 }
 
 const (
@@ -246,10 +269,10 @@ const (
 )
 
 // both makes a call for both pairs and fails the test if the results differ.
-func (w twins) both(t *rapid.T, what string, call func(base models.RowID) string) {
+func (w *twins) both(t *rapid.T, what string, call func(base models.RowID) string) {
 	t.Helper()
 	if calm, declining := call(w.calm), call(w.declining); calm != declining {
-		t.Fatalf("%s: %q to one who did not decline, %q to one who did", what, calm, declining)
+		t.Fatalf("%s: %q to one who neither declined nor blocked, %q to one who did", what, calm, declining)
 	}
 }
 
@@ -257,14 +280,34 @@ var twinSteps = []string{
 	"send", "send", "send", "withdraw", "accept", "remove", "be asked", "be accepted", "wait",
 }
 
-// step makes the same random call for both pairs. The recipient who declines does so
-// before it, if they are shown a request.
-func (w twins) step(t *rapid.T, env *testenv.Env) (declined bool) {
+// block makes the second recipient block the sender, or unblock. The first one ends the
+// friendship and withdraws the own request, which a sender does see.
+func (w *twins) block(t *rapid.T) {
+	ctx, from, to := t.Context(), testenv.ID(w.declining+recipient), testenv.ID(w.declining+sender)
+	if w.blocking {
+		must(t, w.privacy.Undo(ctx, from, models.Blocked, to))
+		w.blocking = false
+		return
+	}
+	if strings.Contains(w.listed(t, w.calm+recipient, w.calm), "1 false") {
+		must(t, w.Decline(ctx, w.calm+recipient, w.calm+sender))
+	}
+	must(t, w.Remove(ctx, w.calm+recipient, w.calm+sender))
+	must(t, w.privacy.Choose(ctx, from, models.Blocked, to))
+	w.blocking = true
+}
+
+// step makes the same random call for both pairs. The recipient who declines or blocks does
+// so before it.
+func (w *twins) step(t *rapid.T, env *testenv.Env) (declined bool) {
 	ctx := t.Context()
 	shown := func() bool { return strings.Contains(w.listed(t, w.declining+recipient, w.declining), "1 true") }
 	if rapid.Bool().Draw(t, "decline") && shown() {
 		must(t, w.Decline(ctx, w.declining+recipient, w.declining+sender))
 		declined = true
+	}
+	if rapid.IntRange(0, 4).Draw(t, "block") == 0 {
+		w.block(t)
 	}
 	to := rapid.SampledFrom([]models.RowID{recipient, recipient, third}).Draw(t, "to")
 	send := func(from, to models.RowID) func(models.RowID) string {
@@ -274,7 +317,9 @@ func (w twins) step(t *rapid.T, env *testenv.Env) (declined bool) {
 	case "send":
 		w.both(t, what, send(sender, to))
 	case "be asked":
-		w.both(t, what, send(to, sender))
+		if to == third || !w.blocking { // nobody can ask whom they have blocked
+			w.both(t, what, send(to, sender))
+		}
 	case "withdraw":
 		w.both(t, what, func(base models.RowID) string { return fmt.Sprint(w.Decline(ctx, base+sender, base+to)) })
 	case "accept":
@@ -291,16 +336,16 @@ func (w twins) step(t *rapid.T, env *testenv.Env) (declined bool) {
 	return declined
 }
 
-// To the sender of a request it makes no difference whether the other has declined it:
-// all answers, lists and limits are the same.
-func TestTheSenderCannotTellDeclinedFromPending(t *testing.T) {
+// To the sender of a request it makes no difference whether the other has declined it or
+// has blocked the sender: all answers, lists and limits are the same.
+func TestTheSenderCannotTellDeclinedOrBlockedFromPending(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		s := limited(env, cache.NewStore(env.Redis, env.Keys), friends.Limits{Pending: 2, PerDay: 5})
 		base, declines := models.RowID(0), 0
 		rapid.Check(t, func(rt *rapid.T) {
 			base += 100
-			w := twins{numbered: s, calm: base, declining: base + 10}
+			w := &twins{numbered: s, calm: base, declining: base + 10, privacy: newPrivacy(env, s)}
 			for _, who := range []models.RowID{sender, recipient, third} {
 				exist(t, env, w.calm+who, w.declining+who)
 			}

@@ -36,24 +36,38 @@ func (s *Store) ids(ctx context.Context, user models.RowID) ([]models.RowID, err
 	return friendIDs(s.db.WithContext(ctx), user)
 }
 
-// idsBefore is ids for friendships that began before the given time.
-func (s *Store) idsBefore(ctx context.Context, user models.RowID, before time.Time) ([]models.RowID, error) {
-	return friendIDs(s.db.WithContext(ctx).Where("created_at < ?", before), user)
+// shown is the condition that a user, its parameter, is shown the scores of the friend of
+// a row of friendships. The parameter lets Postgres read the view once and not for each row.
+const shown = `friend_id NOT IN (SELECT n.user_id FROM not_shown n WHERE n.viewer_id = ?)
+	AND NOT EXISTS (SELECT 1 FROM users u WHERE u.user_id = friend_id AND u.hidden)`
+
+// shownIDs returns those of a user's friends whose scores the user is shown, ordered by
+// id. One query.
+func (s *Store) shownIDs(ctx context.Context, user models.RowID) ([]models.RowID, error) {
+	return friendIDs(s.db.WithContext(ctx).Where(shown, user), user)
+}
+
+// shownBefore is shownIDs for friendships that began before the given time.
+func (s *Store) shownBefore(ctx context.Context, user models.RowID, before time.Time) ([]models.RowID, error) {
+	return friendIDs(s.db.WithContext(ctx).Where(shown, user).Where("created_at < ?", before), user)
 }
 
 // since returns the time when two users became friends, or the zero time if they are not
-// friends. One query.
-func (s *Store) since(ctx context.Context, user, other models.RowID) (time.Time, error) {
-	var times []time.Time
-	err := s.db.WithContext(ctx).Model(&models.Friendship{}).Where("user_id = ? AND friend_id = ?", user, other).
-		Pluck("created_at", &times).Error
+// friends, and whether the first one is shown the other's scores. One query.
+func (s *Store) since(ctx context.Context, user, other models.RowID) (time.Time, bool, error) {
+	var rows []struct {
+		CreatedAt time.Time
+		Shown     bool
+	}
+	err := s.db.WithContext(ctx).Model(&models.Friendship{}).Select("created_at, "+shown+" AS shown", user).
+		Where("user_id = ? AND friend_id = ?", user, other).Find(&rows).Error
 	if err != nil {
-		return time.Time{}, fmt.Errorf("look up friendship: %w", err)
+		return time.Time{}, false, fmt.Errorf("look up friendship: %w", err)
 	}
-	if len(times) == 0 {
-		return time.Time{}, nil
+	if len(rows) == 0 {
+		return time.Time{}, false, nil
 	}
-	return times[0], nil
+	return rows[0].CreatedAt, rows[0].Shown, nil
 }
 
 // friendIDs returns a user's friends, ordered by id.

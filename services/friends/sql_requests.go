@@ -88,6 +88,20 @@ func (t *tx) relation(user, other models.RowID) (relation, error) {
 	return r, nil
 }
 
+// refuseBlocked returns CodeValidationFailed if a user has blocked the other.
+func (t *tx) refuseBlocked(user, other models.RowID) error {
+	var n int64
+	err := t.db.Model(&models.PrivacyChoice{}).
+		Where("user_id = ? AND kind = ? AND other_id = ?", user, models.Blocked, other).Count(&n).Error
+	if err != nil {
+		return fmt.Errorf("look up block: %w", err)
+	}
+	if n > 0 {
+		return models.Invalid("body.user_id", "names a user whom the sender has blocked: unblock them first")
+	}
+	return nil
+}
+
 // countSent returns the number of pending requests that a user has sent.
 func (t *tx) countSent(user models.RowID) (int, error) {
 	var n int64
@@ -122,14 +136,17 @@ func (t *tx) send(from, to models.RowID) error {
 	return nil
 }
 
-// deliver shows a request to its recipient, unless they have declined an earlier one of
-// the same user within declineDays. If they are shown it already, nothing changes.
+// deliver shows a request to its recipient, unless they have blocked the sender, or have
+// declined an earlier one of the same user within declineTime. If they are shown it
+// already, nothing changes.
 func (t *tx) deliver(from, to models.RowID) error {
 	now := t.db.NowFunc()
 	err := t.db.Exec(`
-		INSERT INTO friend_requests (user_id, other_id, incoming, created_at) VALUES (?, ?, true, ?)
+		INSERT INTO friend_requests (user_id, other_id, incoming, created_at)
+		SELECT user_id, ?, true, ? FROM users WHERE user_id = ? AND NOT EXISTS (
+			SELECT 1 FROM privacy_choices WHERE user_id = ? AND kind = ? AND other_id = ?)
 		ON CONFLICT (user_id, other_id) DO UPDATE SET created_at = excluded.created_at, declined_at = NULL
-		WHERE friend_requests.declined_at <= ?`, to, from, now, declinedBefore(now)).Error
+		WHERE friend_requests.declined_at <= ?`, from, now, to, to, models.Blocked, from, declinedBefore(now)).Error
 	if err != nil {
 		return fmt.Errorf("store friend request: %w", err)
 	}

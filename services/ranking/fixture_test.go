@@ -15,6 +15,7 @@ import (
 	"stepboard/services/directory"
 	"stepboard/services/friends"
 	"stepboard/services/lease"
+	"stepboard/services/privacy"
 	"stepboard/services/ranking"
 	"stepboard/services/score"
 )
@@ -27,6 +28,7 @@ type fixture struct {
 	boards  *board.Store
 	archive *archive.Service
 	friends *friends.Service
+	privacy *privacy.Service
 	users   *directory.Service
 	cursors *cursor.Sealer
 	ranking *ranking.Service
@@ -42,7 +44,9 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 		users:   newDirectory(t, env),
 		cursors: testenv.Must(cursor.New(t.Context(), cursor.NewStore(env.Gorm), env.Clock.Now, env.Log)),
 	}
-	f.friends = friends.New(friends.NewStore(env.Gorm), cache.NewStore(env.Redis, env.Keys), f.users, friends.Limits{}, env.Log)
+	sets := cache.NewStore(env.Redis, env.Keys)
+	f.friends = friends.New(friends.NewStore(env.Gorm), sets, f.users, friends.Limits{}, env.Log)
+	f.privacy = privacy.New(privacy.NewStore(env.Gorm), sets, f.friends, f.users, env.Log)
 	if err := f.catalog.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
 		t.Fatal(err)
 	}

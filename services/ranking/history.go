@@ -55,7 +55,8 @@ type History struct {
 // them, one more if some of them may be archived meanwhile, and one round trip to
 // Redis if any day is hot, or two if the board has shards. For a friend's days it
 // makes one more query, and leaves out archived days from long before the friendship.
-// CodeNotFound if the user is not a friend, CodeBoardKind if the board has no days,
+// A friend who is not shown to the viewer has no days. CodeNotFound if the user is not a
+// friend, CodeBoardKind if the board has no days,
 // CodeOffsetRequired if today's date is needed and is each user's own.
 func (s *Service) History(ctx context.Context, q HistoryQuery) (*History, error) {
 	b, err := s.catalog.Definitions.Board(q.Board)
@@ -76,34 +77,48 @@ func (s *Service) History(ctx context.Context, q HistoryQuery) (*History, error)
 	if err != nil {
 		return nil, err
 	}
-	user, since, err := s.historyOf(ctx, q)
+	of, err := s.historyOf(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	if to < from || user == 0 {
+	if to < from || of.user == 0 {
 		return &History{}, nil
 	}
-	return s.history(ctx, b.Name, user, since, from, to)
+	h, err := s.history(ctx, b.Name, of.user, of.since, from, to)
+	if err == nil && !of.shown {
+		h.Days = nil // read all the same, so that neither time nor errors show a difference
+	}
+	return h, err
 }
 
-// historyOf returns the row of the user whose days a query asks for; 0 if the viewer
-// asks for own days and does not exist. since is the time when the two became friends,
-// and zero for own days. CodeNotFound if the user is not a friend.
-func (s *Service) historyOf(ctx context.Context, q HistoryQuery) (user models.RowID, since time.Time, err error) {
+// historyUser is the user whose days a query asks for.
+type historyUser struct {
+	// user is 0 if the viewer asks for own days and does not exist.
+	user models.RowID
+	// since is the time when the two became friends, zero for own days.
+	since time.Time
+	// shown reports whether the viewer is shown the days.
+	shown bool
+}
+
+// historyOf returns the user whose days a query asks for. CodeNotFound if the user is not
+// a friend.
+func (s *Service) historyOf(ctx context.Context, q HistoryQuery) (historyUser, error) {
 	viewer, err := s.directory.FindOne(ctx, q.Viewer)
 	if err != nil || q.User == q.Viewer {
-		return viewer, since, err
+		return historyUser{user: viewer, shown: true}, err
 	}
-	if user, err = s.directory.FindOne(ctx, q.User); err != nil {
-		return 0, since, err
+	user, err := s.directory.FindOne(ctx, q.User)
+	if err != nil {
+		return historyUser{}, err
 	}
 	if viewer != 0 && user != 0 {
-		since, ok, err := s.friends.Since(ctx, viewer, user)
-		if err != nil || ok {
-			return user, since, err
+		since, shown, err := s.friends.Since(ctx, viewer, user)
+		if err != nil || !since.IsZero() {
+			return historyUser{user, since, shown}, err
 		}
 	}
-	return 0, since, models.Errorf(models.CodeNotFound, "no friend has this id")
+	return historyUser{}, models.Errorf(models.CodeNotFound, "no friend has this id")
 }
 
 // historyRange returns the first and the last day of a history. It has no days if

@@ -37,7 +37,8 @@ type Archive interface {
 	Days(ctx context.Context, board string, user models.RowID, from, to models.Date) ([]archive.Day, error)
 }
 
-// Friends lists a user's friends. Implemented by friends.Service.
+// Friends lists those of a user's friends whose scores the user is shown. Implemented by
+// friends.Service.
 type Friends interface {
 	IDs(ctx context.Context, user models.RowID) ([]models.RowID, error)
 	// Circle is IDs from the memory of the process, complete as of a moment. asOf is zero
@@ -45,8 +46,9 @@ type Friends interface {
 	Circle(ctx context.Context, user models.RowID) (ids []models.RowID, asOf time.Time, err error)
 	// IDsBefore returns the friends since before a time.
 	IDsBefore(ctx context.Context, user models.RowID, before time.Time) ([]models.RowID, error)
-	// Since returns the time when two users became friends; false if they are not.
-	Since(ctx context.Context, user, other models.RowID) (time.Time, bool, error)
+	// Since returns the time when two users became friends, zero if they are not, and
+	// whether the first one is shown the other's scores.
+	Since(ctx context.Context, user, other models.RowID) (since time.Time, shown bool, err error)
 }
 
 // Directory maps users to their rows and back. Implemented by directory.Service.

@@ -250,7 +250,7 @@ func TestMe(t *testing.T) {
 // A friend ranking makes two round trips to Redis for 3 friends and for 3,000 alike. It
 // makes a third one if the process lacks names of the page, which it reads in one, and
 // one before if the user calls this process for the first time. It asks Postgres for
-// nobody who was shown before.
+// nobody who was shown before. Friends who are not shown cost nothing more.
 func TestRoundTripsOfAFriendRanking(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
@@ -262,8 +262,15 @@ func TestRoundTripsOfAFriendRanking(t *testing.T) {
 			others[i] = models.RowID(n + 1 + i)
 		}
 		f.befriend(user, others...)
-		f.raise(today, others[0], 7, env.Clock.Now())
-		f.raise(today, user, 9, env.Clock.Now())
+		for _, scorer := range append(others[:3], user) {
+			f.raise(today, scorer, 7, env.Clock.Now())
+		}
+		if err := f.privacy.SetHidden(t.Context(), id(others[1]), true); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.privacy.Choose(t.Context(), id(user), models.Muted, id(others[2])); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := f.ranking.Friends(t.Context(), query(user)); err != nil { // loads the set and the names
 			t.Fatal(err)
 		}

@@ -1,0 +1,216 @@
+package handlers
+
+import (
+	"context"
+	"net/http"
+
+	"stepboard/models"
+	"stepboard/services/privacy"
+)
+
+// PrivacyService keeps who hides from whom.
+type PrivacyService interface {
+	Hidden(ctx context.Context, user models.UserID) (bool, error)
+	SetHidden(ctx context.Context, user models.UserID, hidden bool) error
+	Choose(ctx context.Context, user models.UserID, kind models.ChoiceKind, other models.UserID) error
+	Undo(ctx context.Context, user models.UserID, kind models.ChoiceKind, other models.UserID) error
+	List(ctx context.Context, user models.UserID, kind models.ChoiceKind, after models.RowID, limit int) ([]privacy.Choice, error)
+}
+
+// privacyHandlers serves hiding from everybody.
+type privacyHandlers struct {
+	service PrivacyService
+}
+
+type privacyBody struct {
+	Hidden bool `json:"hidden" doc:"True to hide from everybody: friends see no scores"`
+}
+
+type privacyOutput struct {
+	Body privacyBody
+}
+
+var getPrivacy = operation{
+	id:          "getPrivacy",
+	summary:     "Get whether one hides from everybody",
+	description: "Users are shown until they hide.",
+}
+
+func (h *privacyHandlers) get(ctx context.Context, in *OnBehalf) (*privacyOutput, error) {
+	user, err := in.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	hidden, err := h.service.Hidden(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	return &privacyOutput{Body: privacyBody{hidden}}, nil
+}
+
+var setPrivacy = operation{
+	id:      "setPrivacy",
+	summary: "Hide from everybody, or be shown again",
+	description: "With `{\"hidden\":true}` friends see the user in their lists of friends, " +
+		"but in none of their rankings, and with an empty history. " +
+		"The user's own answers stay the same.",
+	errors: bodyErrors(),
+}
+
+type setPrivacyInput struct {
+	OnBehalf
+	Body privacyBody
+}
+
+func (h *privacyHandlers) set(ctx context.Context, in *setPrivacyInput) (*privacyOutput, error) {
+	user, err := in.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.service.SetHidden(ctx, user, in.Body.Hidden); err != nil {
+		return nil, err
+	}
+	return &privacyOutput{Body: in.Body}, nil
+}
+
+// choiceHandlers serves one list of choices about other users.
+type choiceHandlers struct {
+	service PrivacyService
+	cursors CursorSealer
+	kind    models.ChoiceKind
+}
+
+type choiceAnswer struct {
+	UserID    models.UserID    `json:"user_id" doc:"The other user" example:"1001"`
+	Nickname  string           `json:"nickname" doc:"Of friends, and of those who were friends or had asked when they were put on the list; otherwise empty"`
+	AvatarURL string           `json:"avatar_url" doc:"As the nickname"`
+	Since     models.Timestamp `json:"since" format:"date-time" doc:"When the user was put on the list" example:"2026-11-20T13:00:00.123Z"`
+}
+
+type choicesOutput struct {
+	Body struct {
+		Users      []choiceAnswer `json:"users" nullable:"false" doc:"This page, in an order that does not change"`
+		NextCursor *string        `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
+	}
+}
+
+func (h *choiceHandlers) list(ctx context.Context, in *listFriendsInput) (*choicesOutput, error) {
+	scope := string(h.kind)
+	user, after, err := in.page(ctx, h.cursors, scope)
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.service.List(ctx, user, h.kind, after.Row, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	out := &choicesOutput{}
+	page, more := cutPage(list, in.Limit)
+	out.Body.Users = make([]choiceAnswer, len(page))
+	for i, c := range page {
+		out.Body.Users[i] = choiceAnswer{
+			UserID: c.User, Nickname: c.Nickname, AvatarURL: c.AvatarURL, Since: models.TimestampOf(c.CreatedAt),
+		}
+	}
+	if more {
+		cursor := h.cursors.Seal(models.Cursor{Row: page[len(page)-1].Row}, scope, string(user))
+		out.Body.NextCursor = &cursor
+	}
+	return out, nil
+}
+
+func (h *choiceHandlers) put(ctx context.Context, in *otherInput) (*struct{}, error) {
+	user, err := in.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return nil, h.service.Choose(ctx, user, h.kind, in.ID)
+}
+
+func (h *choiceHandlers) remove(ctx context.Context, in *otherInput) (*struct{}, error) {
+	user, err := in.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return nil, h.service.Undo(ctx, user, h.kind, in.ID)
+}
+
+// choiceOperations describes the calls of one list.
+type choiceOperations struct {
+	list, put, remove operation
+}
+
+// choiceErrors are the error codes of putting a user on a list.
+func choiceErrors() []models.Code {
+	return []models.Code{models.CodeUserNotFound, models.CodeChoiceLimit}
+}
+
+var hidingFrom = choiceOperations{
+	list: operation{
+		id:          "listHiddenFrom",
+		summary:     "List whom one hides from",
+		description: "One page of the users to whom the user's scores are not shown.",
+		errors:      []models.Code{models.CodeInvalidCursor},
+	},
+	put: operation{
+		id:      "hideFromUser",
+		summary: "Hide from one person",
+		description: "To that person the user looks like a friend without scores. " +
+			"That person is not told. Repeating it changes nothing.",
+		status: http.StatusNoContent,
+		errors: choiceErrors(),
+	},
+	remove: operation{
+		id:          "showToUser",
+		summary:     "Be shown to a person again",
+		description: "Ends hiding from that person. If the user does not hide from them, nothing changes.",
+		status:      http.StatusNoContent,
+	},
+}
+
+var muting = choiceOperations{
+	list: operation{
+		id:          "listMuted",
+		summary:     "List whom one has muted",
+		description: "One page of the users whose scores the user does not want to see.",
+		errors:      []models.Code{models.CodeInvalidCursor},
+	},
+	put: operation{
+		id:      "muteUser",
+		summary: "Mute a person",
+		description: "The user no longer sees that person's scores, as if they were a friend without scores. " +
+			"What that person sees stays the same. Repeating it changes nothing.",
+		status: http.StatusNoContent,
+		errors: choiceErrors(),
+	},
+	remove: operation{
+		id:          "unmuteUser",
+		summary:     "See a person again",
+		description: "Ends muting that person. If they are not muted, nothing changes.",
+		status:      http.StatusNoContent,
+	},
+}
+
+var blocking = choiceOperations{
+	list: operation{
+		id:          "listBlocked",
+		summary:     "List whom one has blocked",
+		description: "One page of the users whom the user has blocked.",
+		errors:      []models.Code{models.CodeInvalidCursor},
+	},
+	put: operation{
+		id:      "blockUser",
+		summary: "Block a person",
+		description: "Neither sees the other's scores any more, the friendship ends, and the user's own request to that person is withdrawn. " +
+			"Requests of that person stay pending for them, and do not reach the user; they are not told. Repeating it changes nothing.",
+		status: http.StatusNoContent,
+		errors: choiceErrors(),
+	},
+	remove: operation{
+		id:      "unblockUser",
+		summary: "Unblock a person",
+		description: "Ends blocking that person. The two are not friends again, and requests that were sent meanwhile are not delivered. " +
+			"If they are not blocked, nothing changes.",
+		status: http.StatusNoContent,
+	},
+}

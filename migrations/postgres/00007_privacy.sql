@@ -1,0 +1,26 @@
+-- Whom users hide from, mute and block. The table is new, so no table that is in use is
+-- locked. That a user hides from everybody is in users.hidden.
+
+-- +goose Up
+
+-- user_id has made the choice, other_id is the one it is about. named says that the
+-- other's profile was visible to the user at that time: they were friends, or the other
+-- had asked. Only then is it shown in the user's list, which would otherwise give away
+-- the name of any user id.
+CREATE TABLE privacy_choices (
+    user_id    bigint      NOT NULL,
+    kind       text        NOT NULL CHECK (kind IN ('hidden_from', 'muted', 'blocked')),
+    other_id   bigint      NOT NULL CHECK (other_id <> user_id),
+    named      boolean     NOT NULL,
+    created_at timestamptz NOT NULL,
+    PRIMARY KEY (user_id, kind, other_id)
+);
+CREATE INDEX privacy_choices_other ON privacy_choices (other_id, user_id) WHERE kind <> 'muted';
+
+-- The scores of user_id are not shown to viewer_id, because of a choice of either. Those
+-- who hide from everybody are not in it. Reading one viewer's rows uses the key and the
+-- index.
+CREATE VIEW not_shown AS
+    SELECT other_id AS viewer_id, user_id FROM privacy_choices WHERE kind <> 'muted'
+    UNION ALL
+    SELECT user_id AS viewer_id, other_id AS user_id FROM privacy_choices WHERE kind IN ('muted', 'blocked');
