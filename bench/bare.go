@@ -154,7 +154,7 @@ type sharedKeys struct {
 }
 
 // friends reads a user's friend set, without its stamp.
-func (k sharedKeys) friends(ctx context.Context, rdb redis.UniversalClient, user models.RowID) ([]string, error) {
+func (k sharedKeys) friends(ctx context.Context, rdb redis.Cmdable, user models.RowID) ([]string, error) {
 	members, err := rdb.SMembers(ctx, k.set(user)).Result()
 	return slices.DeleteFunc(members, func(m string) bool { return m[0] == '-' }), err
 }

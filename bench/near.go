@@ -126,11 +126,19 @@ func metric(ctx context.Context, p *process, name string) (value float64, err er
 }
 
 // nearRankings prints the rates of rankings, and their latencies at half of them.
-func (e *environment) nearRankings(ctx context.Context, plain, near *process, viewers []int) error {
+func (e *environment) nearRankings(ctx context.Context, plain, near *process, viewers []int) (err error) {
 	var rows []*nameRow
 	requests := make(map[int][][]byte) // by page
+	batched, err := e.rdb.AutoPipeline()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, batched.Close()) }()
 	for _, n := range viewers {
-		rows = append(rows, e.newLoopRow(n))
+		rows = append(rows, e.newLoopRow("go-redis loop", e.rdb, n))
+	}
+	for _, n := range viewers {
+		rows = append(rows, e.newLoopRow("go-redis loop with automatic pipelines", batched, n))
 	}
 	for _, page := range []int{50, 200} {
 		all, err := e.friendRequests(nearBoard, viewers[len(viewers)-1], page)

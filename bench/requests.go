@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"stepboard/models"
 	"stepboard/services/auth"
 )
@@ -42,17 +44,17 @@ func (e *environment) rankingRequest(board, token, more string) []byte {
 }
 
 func (e *environment) redisRanking(ctx context.Context) (float64, error) {
-	return e.redisRankings(ctx, e.viewers)
+	return e.redisRankings(ctx, e.rdb, e.viewers)
 }
 
 // redisRankings sends the commands of rankings of the first users.
-func (e *environment) redisRankings(ctx context.Context, viewers int) (float64, error) {
+func (e *environment) redisRankings(ctx context.Context, rdb redis.Cmdable, viewers int) (float64, error) {
 	return loop(ctx, 32, e.seconds, func(ctx context.Context, i int) error {
-		members, err := e.keys.friends(ctx, e.rdb, viewer(i%viewers))
+		members, err := e.keys.friends(ctx, rdb, viewer(i%viewers))
 		if err != nil {
 			return err
 		}
-		return e.rdb.ZMScore(ctx, e.keys.board, members...).Err()
+		return rdb.ZMScore(ctx, e.keys.board, members...).Err()
 	})
 }
 
