@@ -22,12 +22,16 @@ type privacyHandlers struct {
 	service PrivacyService
 }
 
-type privacyBody struct {
-	Hidden bool `json:"hidden" doc:"True to hide from everybody: friends see no scores"`
+type privacyOutput struct {
+	Body struct {
+		Hidden bool `json:"hidden" doc:"True if the user hides from everybody"`
+	}
 }
 
-type privacyOutput struct {
-	Body privacyBody
+func newPrivacyOutput(hidden bool) *privacyOutput {
+	out := &privacyOutput{}
+	out.Body.Hidden = hidden
+	return out
 }
 
 var getPrivacy = operation{
@@ -45,7 +49,7 @@ func (h *privacyHandlers) get(ctx context.Context, in *OnBehalf) (*privacyOutput
 	if err != nil {
 		return nil, err
 	}
-	return &privacyOutput{Body: privacyBody{hidden}}, nil
+	return newPrivacyOutput(hidden), nil
 }
 
 var setPrivacy = operation{
@@ -59,7 +63,9 @@ var setPrivacy = operation{
 
 type setPrivacyInput struct {
 	OnBehalf
-	Body privacyBody
+	Body struct {
+		Hidden bool `json:"hidden" doc:"True to hide from everybody"`
+	}
 }
 
 func (h *privacyHandlers) set(ctx context.Context, in *setPrivacyInput) (*privacyOutput, error) {
@@ -70,7 +76,7 @@ func (h *privacyHandlers) set(ctx context.Context, in *setPrivacyInput) (*privac
 	if err := h.service.SetHidden(ctx, user, in.Body.Hidden); err != nil {
 		return nil, err
 	}
-	return &privacyOutput{Body: in.Body}, nil
+	return newPrivacyOutput(in.Body.Hidden), nil
 }
 
 // choiceHandlers serves one list of choices about other users.

@@ -51,6 +51,8 @@ func TestOpenAPI(t *testing.T) {
 		"POST /v1/boards/{board}/scores", "POST /v1/boards/{board}/scores/batch", "GET /v1/boards", "GET /v1/boards/{board}/friends", "GET /v1/boards/{board}/friends/stream",
 		"GET /v1/boards/{board}/top", "GET /v1/boards/{board}/around", "GET /v1/boards/{board}/me", "GET /v1/friends", "GET /v1/friends/requests",
 		"POST /v1/friends/requests", "POST /v1/friends/requests/{id}/accept", "DELETE /v1/friends/requests/{id}", "DELETE /v1/friends/{id}",
+		"GET /v1/me/privacy", "PUT /v1/me/privacy", "GET /v1/hidden-from", "PUT /v1/hidden-from/{id}", "DELETE /v1/hidden-from/{id}",
+		"GET /v1/muted", "PUT /v1/muted/{id}", "DELETE /v1/muted/{id}", "GET /v1/blocked", "PUT /v1/blocked/{id}", "DELETE /v1/blocked/{id}",
 		"GET /v1/me", "PUT /v1/me", "PUT /v1/users/{id}", "PUT /v1/users/{id}/friends", "GET /v1/boards/{board}/history",
 		"GET /v1/admin/archives", "POST /v1/admin/archives", "GET /v1/admin/dead-letters", "POST /v1/admin/dead-letters/{id}/replay",
 		"DELETE /v1/admin/dead-letters/{id}", "POST /v1/boards/{board}/increments", "POST /v1/admin/boards", "GET /v1/admin/boards/{board}",
@@ -93,7 +95,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	wantNull := map[string]bool{
-		"Ranking.me": true, "Ranking.date": true, "Ranking.next_cursor": true, "FriendPage.next_cursor": true, "FriendRequestPage.next_cursor": true,
+		"Ranking.me": true, "Ranking.date": true, "Ranking.next_cursor": true, "FriendPage.next_cursor": true, "FriendRequestPage.next_cursor": true, "ListedUserPage.next_cursor": true,
 		"Standing.score": true, "Standing.reached_at": true, "Standing.global_rank": true, "Standing.friends_rank": true,
 		"Standing.percentile": true, "ArchiveRun.finished_at": true, "ArchiveRunPage.next_cursor": true, "DeadLetterPage.next_cursor": true,
 		"Board.open_days": true, "Board.window_hours": true, "CurrentBucket.date": true, "CurrentBucket.starts_at": true, "CurrentBucket.ends_at": true, "CurrentBucket.closes_at": true,

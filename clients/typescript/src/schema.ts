@@ -1283,6 +1283,10 @@ export interface components {
              */
             user_id: string;
         };
+        NewPrivacy: {
+            /** @description True to hide from everybody */
+            hidden: boolean;
+        };
         NewProfile: {
             /**
              * @description An http or https address without user, password, quotes and angle brackets; empty for none
@@ -1296,7 +1300,7 @@ export interface components {
             nickname: string;
         };
         Privacy: {
-            /** @description True to hide from everybody: friends see no scores */
+            /** @description True if the user hides from everybody */
             hidden: boolean;
         };
         Problem: {
@@ -3208,7 +3212,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Privacy"];
+                "application/json": components["schemas"]["NewPrivacy"];
             };
         };
         responses: {
