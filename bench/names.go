@@ -27,7 +27,7 @@ var (
 
 // namesBench measures friend rankings by the number of people who ask, and with that
 // by the number of names that the service needs. Friends are spread over the whole
-// board, so many viewers need more names than the process remembers.
+// board, so many viewers need the names of nearly everybody there.
 func (e *environment) namesBench(ctx context.Context) error {
 	viewers := nameViewers
 	for len(viewers) > 1 && viewers[len(viewers)-1] > e.board {
@@ -50,8 +50,8 @@ func (e *environment) namesBench(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// The pages of all viewers load every name that a ranking needs into Redis,
-		// where it stays for days.
+		// The pages of all viewers load every name that a ranking needs into Redis, where
+		// it stays for days, and into the process, as far as directory.memory has room.
 		if err := e.askOnce(ctx, e.service.addr, requests); err != nil {
 			return err
 		}

@@ -186,7 +186,7 @@ type Rankings struct {
 
 // Directory configures the directory of users.
 type Directory struct {
-	Memory Size `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for records and row ids of users, such as 64 MB, at least 1 MB. 64 MB hold about 150000 records and 800000 row ids. Others are read from Redis, in one more round trip."`
+	Memory Size `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for records and row ids of users, such as 64 MB, at least 1 MB. 128 MB hold those of about a million users, or 900000 if their ids are UUIDs. Others are read from Redis, in one more round trip."`
 }
 
 // Default returns the settings used when nothing is configured.
@@ -202,7 +202,7 @@ func Default() Config {
 			Kafka: IngestKafka{Brokers: []string{}, Topic: "stepboard-updates", Group: "stepboard"},
 		},
 		Rankings:  Rankings{Memory: 512 * MB},
-		Directory: Directory{Memory: 64 * MB},
+		Directory: Directory{Memory: 128 * MB},
 		Friends:   Friends{MaxPending: 200, RequestsPerDay: 50, HistoryDays: 31},
 		Ledger:    Ledger{Retain: 400 * 24 * time.Hour},
 		Boards:    []Board{defaultBoard("steps")},

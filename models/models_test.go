@@ -89,29 +89,23 @@ func TestParseUserID(t *testing.T) {
 	}
 }
 
-// drawEntry draws the entry of a user whose record was encoded before or not. Encoding
-// must not change the record's texts.
+// drawEntry draws the entry of a user. Its texts are known to be plain or not.
 func drawEntry(t *rapid.T) models.RankedEntry {
-	record := models.Record{
-		User: models.UserID(rapid.StringN(0, 20, -1).Draw(t, "user")),
-		Profile: models.Profile{
-			Nickname:  rapid.OneOf(rapid.String(), rapid.SampledFrom(oddTexts)).Draw(t, "nickname"),
-			AvatarURL: string(rapid.SliceOf(rapid.Byte()).Draw(t, "avatar")),
-		},
-	}
-	user, profile := record.User, record.Profile
-	if rapid.Bool().Draw(t, "encoded") {
-		record.Encode()
-		if record.User != user || record.Profile != profile {
-			t.Fatalf("encoding %q, %q made them %q, %q", user, profile, record.User, record.Profile)
-		}
-	}
-	return models.RankedEntry{
+	texts := rapid.OneOf(rapid.String(), rapid.SampledFrom(oddTexts), rapid.StringMatching(`[ -~]{0,20}`))
+	e := models.RankedEntry{
 		Rank: rapid.Int64Min(1).Draw(t, "rank"),
-		User: record.User, Nickname: record.Nickname, AvatarURL: record.AvatarURL, UserJSON: record.JSON,
+		User: models.UserID(texts.Draw(t, "user")), Nickname: texts.Draw(t, "nickname"),
+		AvatarURL: models.URL{
+			Begin: rapid.SampledFrom([]string{"", "https://example.com/", "\xff<&>\"/"}).Draw(t, "begin"),
+			Rest:  rapid.OneOf(texts, rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "rest"),
+		},
 		Score:     rapid.Int64Range(0, 1<<40).Draw(t, "score"),
 		ReachedAt: models.Timestamp(rapid.Int64Range(0, 4e12).Draw(t, "reached at")),
 	}
+	if models.IsPlain(string(e.User)) && models.IsPlain(e.Nickname) && models.IsPlain(e.AvatarURL.String()) {
+		e.Plain = rapid.Bool().Draw(t, "known to be plain")
+	}
+	return e
 }
 
 // oddTexts are texts that an encoder may get wrong.

@@ -1,7 +1,6 @@
 package models
 
 import (
-	"runtime"
 	"strconv"
 	"unicode/utf8"
 )
@@ -23,13 +22,12 @@ type RankedEntry struct {
 	Rank      int64     `json:"rank" doc:"Place in this ranking, from 1; no two users share one" example:"3"`
 	User      UserID    `json:"user_id" doc:"The user" example:"1001"`
 	Nickname  string    `json:"nickname" doc:"Empty where the user has set none"`
-	AvatarURL string    `json:"avatar_url" doc:"Empty where the user has set none"`
+	AvatarURL URL       `json:"avatar_url" doc:"Empty where the user has set none"`
 	Score     int64     `json:"score" doc:"Steps, coins or points" example:"12345"`
 	ReachedAt Timestamp `json:"reached_at" format:"date-time" doc:"When the user reached this score" example:"2026-11-20T13:00:00.123Z"`
 
-	// UserJSON is the JSON of the user's record if that was encoded before, otherwise
-	// empty.
-	UserJSON string `json:"-"`
+	// Plain reports whether IsPlain is known to hold for the user's texts.
+	Plain bool `json:"-"`
 }
 
 // Ranking is a page of a ranked list.
@@ -70,7 +68,6 @@ func (r *Ranking) AppendJSON(buf []byte) []byte {
 		buf = r.Me.appendJSON(buf)
 	}
 	buf = append(buf, `,"entries":[`...)
-	runtime.KeepAlive(r.readAhead())
 	for i := range r.Entries {
 		if i > 0 {
 			buf = append(buf, ',')
@@ -82,31 +79,10 @@ func (r *Ranking) AppendJSON(buf []byte) []byte {
 	return append(buf, '}')
 }
 
-// cacheLine is the number of bytes that a processor reads from memory at once.
-const cacheLine = 64
-
-// readAhead reads a byte of each cache line of the users' JSON, which is rarely in the
-// processor's caches. The reads do not depend on each other, so the processor does many
-// of them at the same time; copying the texts would wait for one after the other. The
-// result has no meaning, but if nobody used it, the compiler would leave out the reads.
-func (r *Ranking) readAhead() (sum byte) {
-	for i := range r.Entries {
-		text := r.Entries[i].UserJSON
-		for at := 0; at < len(text); at += cacheLine {
-			sum += text[at]
-		}
-	}
-	return sum
-}
-
 func (e *RankedEntry) appendJSON(buf []byte) []byte {
 	buf = append(buf, `{"rank":`...)
 	buf = strconv.AppendInt(buf, e.Rank, 10)
-	if e.UserJSON != "" {
-		buf = append(buf, e.UserJSON...)
-	} else {
-		buf = appendUser(buf, e.User, e.Nickname, e.AvatarURL)
-	}
+	buf = e.appendUser(buf)
 	buf = append(buf, `,"score":`...)
 	buf = strconv.AppendInt(buf, e.Score, 10)
 	buf = append(buf, `,"reached_at":"`...)
@@ -114,15 +90,24 @@ func (e *RankedEntry) appendJSON(buf []byte) []byte {
 	return append(buf, `"}`...)
 }
 
-// appendUser appends the members of a RankedEntry that describe the user, each after a
-// comma.
-func appendUser(buf []byte, user UserID, nickname, avatarURL string) []byte {
+// appendUser appends the members that describe the user, each after a comma.
+func (e *RankedEntry) appendUser(buf []byte) []byte {
+	if e.Plain {
+		buf = append(buf, `,"user_id":"`...)
+		buf = append(buf, e.User...)
+		buf = append(buf, `","nickname":"`...)
+		buf = append(buf, e.Nickname...)
+		buf = append(buf, `","avatar_url":"`...)
+		buf = append(buf, e.AvatarURL.Begin...)
+		buf = append(buf, e.AvatarURL.Rest...)
+		return append(buf, '"')
+	}
 	buf = append(buf, `,"user_id":`...)
-	buf = AppendString(buf, string(user))
+	buf = AppendString(buf, string(e.User))
 	buf = append(buf, `,"nickname":`...)
-	buf = AppendString(buf, nickname)
+	buf = AppendString(buf, e.Nickname)
 	buf = append(buf, `,"avatar_url":`...)
-	return AppendString(buf, avatarURL)
+	return AppendString(buf, e.AvatarURL.String())
 }
 
 func appendNullable(buf []byte, s *string) []byte {
@@ -168,6 +153,12 @@ func AppendString(buf []byte, s string) []byte {
 	}
 	buf = append(buf, s[start:]...)
 	return append(buf, '"')
+}
+
+// IsPlain reports whether AppendString appends s without escapes.
+func IsPlain(s string) bool {
+	var buf [256]byte
+	return len(AppendString(buf[:0], s)) == len(s)+len(`""`) // an escape is longer than the character
 }
 
 func appendEscape(buf []byte, c byte) []byte {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math/bits"
 	"strconv"
-	"strings"
 )
 
 // UserID is the app's own id of a user, an opaque text: 1 to MaxUserID bytes of
@@ -95,25 +94,39 @@ type Record struct {
 	// Version grows with every change of the record. Of two copies the one with the
 	// larger version is the newer. It is 0 until the first change.
 	Version int64
-	// JSON is the user's part of a RankedEntry in JSON, as Encode sets it; empty before.
-	JSON string
 }
 
-// Encode sets JSON, so that rankings need not escape the same texts again and again.
-// To save memory, texts without escapes become a part of it. Encode returns the bytes
-// that all texts of the record take.
-func (r *Record) Encode() int {
-	r.JSON = string(appendUser(make([]byte, 0, 256), r.User, r.Nickname, r.AvatarURL))
-	bytes := len(r.JSON)
-	for _, text := range [...]*string{(*string)(&r.User), &r.Nickname, &r.AvatarURL} {
-		if i := strings.Index(r.JSON, *text); i >= 0 {
-			*text = r.JSON[i : i+len(*text)]
-		} else {
-			*text = strings.Clone(*text) // it may be a part of something larger
-			bytes += len(*text)
-		}
-	}
-	return bytes
+// Public returns the part of the record that others see.
+func (r *Record) Public() PublicRecord {
+	return PublicRecord{User: r.User, Nickname: r.Nickname, AvatarURL: URL{Rest: r.AvatarURL}}
+}
+
+// PublicRecord is the part of a record that others see.
+type PublicRecord struct {
+	User      UserID // empty if no such user exists
+	Nickname  string
+	AvatarURL URL
+	// Plain reports whether IsPlain is known to hold for all of these texts.
+	Plain bool
+}
+
+// URL is an address in two parts, so that many addresses can share the first one in
+// memory.
+type URL struct {
+	Begin string // empty, or up to and with a "/" of the address
+	Rest  string
+}
+
+// String returns the whole address.
+func (u URL) String() string { return u.Begin + u.Rest }
+
+// MarshalText returns the whole address.
+func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// UnmarshalText sets the address to a text, which may be any.
+func (u *URL) UnmarshalText(text []byte) error {
+	*u = URL{Rest: string(text)}
+	return nil
 }
 
 // pow10 holds the powers of ten that CompareText scales by.

@@ -243,7 +243,7 @@ func (s *simulation) offerPeople(c *gin.Context) {
 			c.AbortWithStatus(http.StatusInternalServerError)
 			return
 		}
-		choices = append(choices, choice{id, records[i].Nickname, records[i].AvatarURL, token})
+		choices = append(choices, choice{id, records[i].Nickname, records[i].AvatarURL.String(), token})
 	}
 	c.JSON(http.StatusOK, gin.H{"people": choices})
 }

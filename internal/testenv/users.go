@@ -87,20 +87,20 @@ func (n Numbers) EnsureMany(ctx context.Context, users []models.UserID) ([]model
 func (n Numbers) Refresh(context.Context, models.RowID) {}
 
 // Records returns the records of users; their nicknames are empty if DB is nil.
-func (n Numbers) Records(ctx context.Context, rows []models.RowID) ([]*models.Record, error) {
-	records := make([]*models.Record, len(rows))
+func (n Numbers) Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error) {
+	records := make([]models.PublicRecord, len(rows))
 	for i, row := range rows {
-		records[i] = &models.Record{Row: row, User: ID(row)}
-		if n.DB == nil {
-			continue
+		record := models.Record{Row: row, User: ID(row)}
+		if n.DB != nil {
+			var stored []models.Profile
+			if err := n.DB.WithContext(ctx).Table("users").Where("user_id = ?", row).Find(&stored).Error; err != nil {
+				return nil, models.Unavailable("read profiles", err)
+			}
+			if len(stored) > 0 {
+				record.Profile = stored[0]
+			}
 		}
-		var stored []models.Profile
-		if err := n.DB.WithContext(ctx).Table("users").Where("user_id = ?", row).Find(&stored).Error; err != nil {
-			return nil, models.Unavailable("read profiles", err)
-		}
-		if len(stored) > 0 {
-			records[i].Profile = stored[0]
-		}
+		records[i] = record.Public()
 	}
 	return records, nil
 }

@@ -271,15 +271,18 @@ func (s *Service) runResolves(ctx context.Context, list []*resolve) []error {
 }
 
 // Records returns the record of each user, by position. A record without a user id
-// means that no such user exists. The records are shared and must not be changed. No
-// round trip for users whose records the process has, otherwise one to Redis, and one
-// query for those that Redis lacks. CodeUnavailable if a record can't be read, because
-// Redis and SQL are away.
-func (s *Service) Records(ctx context.Context, rows []models.RowID) ([]*models.Record, error) {
-	records := make([]*models.Record, len(rows))
+// means that no such user exists. No round trip for users whose records the process has,
+// otherwise one to Redis, and one query for those that Redis lacks. CodeUnavailable if a
+// record can't be read, because Redis and SQL are away.
+//
+// The texts of records may be parts of slabs of 64 KB, which stay in memory as long as one
+// of their texts is in use.
+func (s *Service) Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error) {
+	records := make([]models.PublicRecord, len(rows))
+	s.memory.records.get(rows, records)
 	var missing []int // positions
-	for i, row := range rows {
-		if records[i] = s.memory.records.get(row); records[i] == nil {
+	for i := range records {
+		if records[i].User == "" {
 			missing = append(missing, i)
 		}
 	}
@@ -314,7 +317,7 @@ func (s *Service) Records(ctx context.Context, rows []models.RowID) ([]*models.R
 // recordsInRedis fills in the records of the rows at the given positions that Redis
 // has, and returns the positions that are left.
 func (s *Service) recordsInRedis(
-	ctx context.Context, rows []models.RowID, records []*models.Record, missing []int,
+	ctx context.Context, rows []models.RowID, records []models.PublicRecord, missing []int,
 ) ([]int, error) {
 	asked := make([]models.RowID, 0, len(missing))
 	for _, position := range missing {
@@ -343,7 +346,7 @@ func (s *Service) recordsInRedis(
 type load struct {
 	row models.RowID
 	// record is the result; nobody reads it before the query is over.
-	record *models.Record
+	record models.PublicRecord
 }
 
 // runLoads reads records. One query, for those that no other call has read meanwhile.
@@ -351,7 +354,9 @@ func (s *Service) runLoads(ctx context.Context, list []*load) []error {
 	rows := make([]models.RowID, 0, len(list))
 	asked := make(map[models.RowID]bool, len(list))
 	for _, l := range list {
-		if l.record = s.memory.records.get(l.row); l.record == nil && !asked[l.row] {
+		if held, _, ok := s.memory.records.held(l.row); ok {
+			l.record = held
+		} else if !asked[l.row] {
 			asked[l.row] = true
 			rows = append(rows, l.row)
 		}
@@ -369,7 +374,7 @@ func (s *Service) runLoads(ctx context.Context, list []*load) []error {
 	for _, l := range list {
 		if asked[l.row] {
 			record := records[l.row]
-			l.record = &record
+			l.record = record.Public()
 		}
 	}
 	return nil

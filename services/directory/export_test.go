@@ -2,6 +2,7 @@ package directory
 
 import (
 	"context"
+	"slices"
 
 	"stepboard/models"
 )
@@ -26,9 +27,9 @@ func ForgetRecords(s *Service) {
 	t := s.memory.records
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for range 2 { // the first time, all count as used
-		for i := range t.sets {
-			t.removeUnused(&t.sets[i])
+	for i := range t.sets {
+		for at := range t.sets[i] {
+			t.sets[i][at].Store(0)
 		}
 	}
 }
@@ -39,11 +40,18 @@ type RecordTable struct{ *recordTable }
 // NewRecordTable returns a table of at most the given number of bytes.
 func NewRecordTable(bytes int64) RecordTable { return RecordTable{newRecordTable(bytes)} }
 
-// Get is get.
-func (t RecordTable) Get(row models.RowID) *models.Record { return t.get(row) }
+// GetAll is get.
+func (t RecordTable) GetAll(rows []models.RowID, records []models.PublicRecord) { t.get(rows, records) }
+
+// Get returns a row's record and its version; false if it is not held. The record counts
+// as used.
+func (t RecordTable) Get(row models.RowID) (r models.PublicRecord, version int64, ok bool) {
+	t.get([]models.RowID{row}, make([]models.PublicRecord, 1))
+	return t.held(row)
+}
 
 // Put is put.
-func (t RecordTable) Put(r models.Record) *models.Record { return t.put(r) }
+func (t RecordTable) Put(r models.Record) models.PublicRecord { return t.put(r) }
 
 // Replace is replace.
 func (t RecordTable) Replace(r models.Record) { t.replace(r) }
@@ -51,8 +59,8 @@ func (t RecordTable) Replace(r models.Record) { t.replace(r) }
 // Held returns the number of records in the table.
 func (t RecordTable) Held() (n int) {
 	for i := range t.sets {
-		for way := range t.sets[i].records {
-			if t.sets[i].records[way].Load() != nil {
+		for at := range t.sets[i] {
+			if t.sets[i][at].Load() != 0 {
 				n++
 			}
 		}
@@ -62,6 +70,20 @@ func (t RecordTable) Held() (n int) {
 
 // HeldRecords returns the number of records in the process.
 func HeldRecords(s *Service) int { return RecordTable{s.memory.records}.Held() }
+
+// DecodeHeld decodes a record as the process holds it, and encodes it again.
+func DecodeHeld(data string, begins []string) (again string, ok bool) {
+	var r models.PublicRecord
+	row, version, ok := decodeHeld(data, begins, &r)
+	if !ok {
+		return "", false
+	}
+	record := models.Record{
+		Row: row, User: r.User, Version: version,
+		Profile: models.Profile{Nickname: r.Nickname, AvatarURL: r.AvatarURL.String()},
+	}
+	return string(appendHeld(nil, &record, r.AvatarURL.Begin, slices.Index(begins, r.AvatarURL.Begin))), true
+}
 
 // Encode and Decode are encode and decode.
 var (
@@ -97,11 +119,20 @@ func (t IDTable) Put(user models.UserID, row models.RowID) { t.put(user, row) }
 // Held returns the number of row ids in the table.
 func (t IDTable) Held() (n int) {
 	for i := range t.sets {
-		for way := range t.sets[i] {
-			if t.sets[i][way].entry.Load() != 0 {
+		for at := range t.sets[i].entries {
+			if t.sets[i].entries[at].Load() != 0 {
 				n++
 			}
 		}
 	}
 	return n
+}
+
+// HoldRecord holds a record in the process.
+func HoldRecord(s *Service, r models.Record) { s.memory.records.put(r) }
+
+// HoldsRecord reports whether the process holds a row's record.
+func HoldsRecord(s *Service, row models.RowID) bool {
+	_, _, ok := s.memory.records.held(row)
+	return ok
 }

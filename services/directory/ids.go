@@ -33,23 +33,17 @@ type idTable struct {
 	sets []idSet
 
 	mu   sync.Mutex // held by writers
-	hand int        // the way at which the search for an unused row id begins
+	hand int        // the position at which the search for an unused row id begins
 }
 
-type idSet [idWays]idSlot
-
-// idSlot holds a row id.
-type idSlot struct {
-	// check is the user's half of the hash XOR the row id. A reader that gets check and
-	// row of two users, because a writer replaces one by the other, finds neither.
-	check atomic.Uint64
-	// entry is the row id times two, and 1 if it was read since the last search for
-	// unused ones; 0 if the slot is empty.
-	entry atomic.Uint64
+// idSet has room for four row ids, each at a position in both arrays.
+type idSet struct {
+	// checks have the user's half of the hash XOR the row id. A reader that gets check and
+	// row id of two users, because a writer replaces one by the other, finds neither.
+	checks [idWays]atomic.Uint64
+	// entries have the row id times two, and the bit used; 0 if the position is empty.
+	entries [idWays]atomic.Uint64
 }
-
-// entryUsed is the bit of an entry that was read.
-const entryUsed = 1
 
 func newIDTable(bytes int64) *idTable {
 	return &idTable{key: siphash.NewKey(), sets: make([]idSet, max(1, bytes/idSetBytes))}
@@ -63,15 +57,15 @@ func (t *idTable) locate(user models.UserID) (set *idSet, hash uint64) {
 	return &t.sets[i], hash
 }
 
-// find returns the slot of a user, and the entry there; nil if the row id is not held.
-func (s *idSet) find(hash uint64) (slot *idSlot, entry uint64) {
-	for i := range s {
-		entry := s[i].entry.Load()
-		if entry != 0 && s[i].check.Load()^entry>>1 == hash {
-			return &s[i], entry
+// find returns the position of a user, and the entry there; 0 if the row id is not held.
+func (s *idSet) find(hash uint64) (at int, entry uint64) {
+	for i := range s.entries {
+		entry := s.entries[i].Load()
+		if entry != 0 && s.checks[i].Load()^entry>>1 == hash {
+			return i, entry
 		}
 	}
-	return nil, 0
+	return 0, 0
 }
 
 // get fills in the row id of each user, by position; 0 for those that are not held.
@@ -86,13 +80,13 @@ func (t *idTable) get(users []models.UserID, rows []models.RowID) {
 		// This only brings the sets into the processor's caches. Without a use of the
 		// results, the compiler would leave out the reads.
 		for i, set := range sets[:n] {
-			rows[i] = models.RowID(set[0].entry.Load())
+			rows[i] = models.RowID(set.entries[0].Load())
 		}
 		for i, set := range sets[:n] {
-			slot, entry := set.find(hashes[i])
+			at, entry := set.find(hashes[i])
 			rows[i] = models.RowID(entry >> 1)
-			if slot != nil && entry&entryUsed == 0 {
-				slot.entry.CompareAndSwap(entry, entry|entryUsed) // not if it was replaced
+			if entry != 0 {
+				markUsed(&set.entries[at], entry)
 			}
 		}
 		users, rows = users[n:], rows[n:]
@@ -104,34 +98,11 @@ func (t *idTable) put(user models.UserID, row models.RowID) {
 	set, hash := t.locate(user)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	slot, _ := set.find(hash)
-	if slot == nil {
+	at, entry := set.find(hash)
+	if entry == 0 {
 		t.hand = (t.hand + 1) % idWays
-		slot = set.freeSlot(t.hand)
+		at = freeEntry(set.entries[:], t.hand)
 	}
-	slot.entry.Store(uint64(row) << 1)
-	slot.check.Store(hash ^ uint64(row))
-}
-
-// freeSlot returns an empty slot, or else one whose row id was not used lately. If all
-// were used, they count as unused from now on, and it returns the slot at the hand.
-func (s *idSet) freeSlot(hand int) *idSlot {
-	var unused *idSlot
-	for i := range s {
-		slot := &s[(hand+i)%idWays]
-		entry := slot.entry.Load()
-		if entry == 0 {
-			return slot
-		}
-		if entry&entryUsed == 0 && unused == nil {
-			unused = slot
-		}
-	}
-	if unused != nil {
-		return unused
-	}
-	for i := range s {
-		s[i].entry.And(^uint64(entryUsed))
-	}
-	return &s[hand]
+	set.entries[at].Store(uint64(row) << 1)
+	set.checks[at].Store(hash ^ uint64(row))
 }

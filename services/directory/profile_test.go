@@ -77,9 +77,9 @@ func TestNicknamesAreNormalized(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows = append(rows, testenv.Must(service.FindOne(t.Context(), "ann")))
-	for i, got := range testenv.Must(service.Records(t.Context(), rows)) {
-		if got.Profile != want {
-			t.Errorf("user %d is stored as %q", i, got.Profile)
+	for i, row := range rows {
+		if got := profileOf(t, service, row); got != want {
+			t.Errorf("user %d is stored as %q", i, got)
 		}
 	}
 }

@@ -60,11 +60,9 @@ func decode(data string) (models.Record, error) {
 	}
 	var texts [3]string
 	for i := range texts {
-		var n uint64
-		if n, rest, ok = cutNumber(rest); !ok || n > uint64(len(rest)) {
+		if texts[i], rest, ok = cutText(rest); !ok {
 			return models.Record{}, errRecord
 		}
-		texts[i], rest = rest[:n], rest[n:]
 	}
 	user, err := models.ParseUserID(texts[0])
 	if err != nil || rest != "" {
@@ -78,10 +76,22 @@ func decode(data string) (models.Record, error) {
 
 // cutNumber returns the uvarint that s begins with, and the rest.
 func cutNumber(s string) (n uint64, rest string, ok bool) {
-	head := s[:min(len(s), binary.MaxVarintLen64)]
-	n, size := binary.Uvarint([]byte(head))
-	if size <= 0 {
-		return 0, s, false
+	for i := range min(len(s), binary.MaxVarintLen64) {
+		c := s[i]
+		if c < 0x80 {
+			// The tenth byte has the last bit of the number.
+			return n | uint64(c)<<(7*i), s[i+1:], i < binary.MaxVarintLen64-1 || c <= 1
+		}
+		n |= uint64(c&0x7f) << (7 * i)
 	}
-	return n, s[size:], true
+	return 0, s, false
+}
+
+// cutText returns the text that s begins with, after its length as a uvarint, and the rest.
+func cutText(s string) (text, rest string, ok bool) {
+	n, rest, ok := cutNumber(s)
+	if !ok || n > uint64(len(rest)) {
+		return "", s, false
+	}
+	return rest[:n], rest[n:], true
 }

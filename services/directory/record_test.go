@@ -40,3 +40,24 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// Whatever the bytes of a slab are, they are read as a record that has these bytes, apart
+// from flags that do not fit the texts and numbers that are longer than necessary, or not
+// at all.
+func FuzzDecodeHeld(f *testing.F) {
+	begins := []string{"", "https://example.com/"}
+	f.Add("")
+	f.Add("\x01\x05\x02\x01\x03ann\x04Anna1.png")
+	f.Add("\x00\x05\x02\x00\x03ann\x04\"Al\"")
+	f.Add("\x01\x05\x02\x02\x03ann\x00")
+	f.Add("\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01")
+	f.Fuzz(func(t *testing.T, data string) {
+		again, ok := directory.DecodeHeld(data, begins)
+		if !ok {
+			return
+		}
+		if twice, ok := directory.DecodeHeld(again, begins); !ok || twice != again || len(again) > len(data) {
+			t.Errorf("%q is encoded as %q, and then as %q, %v", data, again, twice, ok)
+		}
+	})
+}

@@ -20,7 +20,7 @@ type DeadLetters struct {
 type Records interface {
 	// Records returns the record of each user, by position; one without a user id if
 	// the user does not exist. CodeUnavailable if a store is away.
-	Records(ctx context.Context, rows []models.RowID) ([]*models.Record, error)
+	Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error)
 }
 
 // NewDeadLetters returns the service over a store.

@@ -56,7 +56,7 @@ type Directory interface {
 	// FindOne returns a user's row; 0 if the user does not exist.
 	FindOne(ctx context.Context, user models.UserID) (models.RowID, error)
 	// Records returns the record of each row, by position.
-	Records(ctx context.Context, rows []models.RowID) ([]*models.Record, error)
+	Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error)
 }
 
 // Cursors turns the position behind a page into a text for the client, and back.

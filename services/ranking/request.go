@@ -247,20 +247,20 @@ func (s *Service) render(ctx context.Context, r *request, page []models.Entry, f
 	}
 	r.ranking.Entries = make([]models.RankedEntry, len(page))
 	for i, e := range page {
-		r.ranking.Entries[i] = r.renderEntry(e, firstRank+int64(i), records[i])
+		r.ranking.Entries[i] = r.renderEntry(e, firstRank+int64(i), &records[i])
 	}
 	if myRank != 0 {
-		me := r.renderEntry(mine, myRank, records[len(page)])
+		me := r.renderEntry(mine, myRank, &records[len(page)])
 		r.ranking.Me = &me
 	}
 	return r.ranking, nil
 }
 
-func (r *request) renderEntry(e models.Entry, rank int64, record *models.Record) models.RankedEntry {
+func (r *request) renderEntry(e models.Entry, rank int64, record *models.PublicRecord) models.RankedEntry {
 	points, reachedAt := r.codec.Decode(e.Composite)
 	return models.RankedEntry{
 		Rank: rank, User: record.User, Nickname: record.Nickname, AvatarURL: record.AvatarURL,
-		Score: points, ReachedAt: reachedAt, UserJSON: record.JSON,
+		Score: points, ReachedAt: reachedAt, Plain: record.Plain,
 	}
 }
 
