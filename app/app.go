@@ -41,6 +41,7 @@ import (
 	"stepboard/services/privacy"
 	"stepboard/services/ranking"
 	"stepboard/services/recovery"
+	"stepboard/services/reviews"
 	"stepboard/services/stream"
 )
 
@@ -114,6 +115,7 @@ type App struct {
 	Ledger      *ledger.Service
 	Importer    *importer.Service
 	DeadLetters *ingest.DeadLetters
+	Reviews     *reviews.Service
 	Replayer    *ingest.Replayer // nil without a queue
 	Reconciler  *ledger.Reconciler
 	Handler     http.Handler
@@ -221,6 +223,10 @@ func (a *App) buildBoards(o Options, names keys.Builder) {
 	archives := archive.NewStore(o.Stores.Gorm, o.Stores.Archive.Gorm, o.Stores.Archive.Pool)
 	a.Archive = archive.New(archives, a.Boards, a.leases, a.archiveRecovery(o), o.Clock, o.Log)
 	a.registry.MustRegister(newArchiveCollector(a.Archive))
+	a.Reviews = reviews.New(reviews.NewStore(o.Stores.Jobs.Gorm), a.Catalog, a.Boards, a.Directory, o.Clock)
+	if o.Roles.Jobs {
+		a.registry.MustRegister(newReviewsCollector(a.Reviews))
+	}
 }
 
 // defineBoards stores the definitions of the settings' boards.
@@ -319,6 +325,7 @@ func (a *App) buildJobs(o Options) error {
 			func(ctx context.Context) (int64, error) { return purger.Purge(ctx, o.Config.Ledger.Retain) },
 			a.Friends.ForgetDeclined,
 		), a.clock),
+		jobs.Reviews(a.Reviews.Find),
 	)
 	for i := range list {
 		list[i].MetricsOnly = !o.Roles.Jobs
@@ -343,7 +350,7 @@ func (a *App) buildHandler(o Options, names keys.Builder) (err error) {
 		Scores: a.Ingest, Increments: a.Ledger, Boards: a.Catalog.Definitions, Buckets: a.Catalog.Buckets,
 		Rankings: a.Ranking, History: a.Ranking, Streams: a.Streams,
 		Friends: a.Friends, FriendRequests: a.Friends, Profiles: a.Directory, Privacy: a.Privacy, Cursors: a.cursors,
-		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters,
+		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews,
 		Tokens: o.Verifier, Limits: limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
 		LimitAddresses: o.Config.Limits.AddressPerMinute > 0 || o.Config.Limits.StreamsPerAddress > 0,
 		ProbesOnly:     !o.Roles.API, MetricsElsewhere: o.Config.HTTP.MetricsAddr != "", Ready: a.ready, Clock: o.Clock,

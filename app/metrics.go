@@ -15,6 +15,7 @@ import (
 	"stepboard/services/ingest"
 	"stepboard/services/ledger"
 	"stepboard/services/limit"
+	"stepboard/services/reviews"
 	"stepboard/services/stream"
 )
 
@@ -215,4 +216,36 @@ func newDirectoryCollector(d *directory.Service) prometheus.Collector {
 		figure[stats]{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.Records.SQL.Load()) }, level("record", "sql")},
 		figure[stats]{"created_total", "Users that were created.", counter, func(s stats) float64 { return float64(s.Created.Load()) }, nil},
 	)
+}
+
+// reviewsCollector reports how many scores wait for an operator to look at them. Each
+// scrape asks the database.
+type reviewsCollector struct {
+	reviews *reviews.Service
+	open    *prometheus.Desc
+}
+
+// reviewsTimeout bounds how long a scrape waits for the number of open reviews.
+const reviewsTimeout = 2 * time.Second
+
+func newReviewsCollector(r *reviews.Service) *reviewsCollector {
+	return &reviewsCollector{r, prometheus.NewDesc("stepboard_reviews_open",
+		"Scores above the review_above of their board that nobody has looked at. It is missing while Postgres does not respond.",
+		[]string{"board"}, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (c *reviewsCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.open }
+
+// Collect implements prometheus.Collector.
+func (c *reviewsCollector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), reviewsTimeout)
+	defer cancel()
+	open, err := c.reviews.Open(ctx)
+	if err != nil {
+		return
+	}
+	for board, n := range open {
+		ch <- prometheus.MustNewConstMetric(c.open, prometheus.GaugeValue, float64(n), board)
+	}
 }

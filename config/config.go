@@ -133,6 +133,7 @@ type Board struct {
 	Shards       int       `koanf:"shards" doc:"Sorted sets that a bucket is split into by user, 1 to 1024."`
 	Global       string    `koanf:"global" validate:"oneof=users service" doc:"Who may read top and around, the lists that show strangers: users, or service for backends only."`
 	ChangeStream bool      `koanf:"change_stream" doc:"Write the changes of new buckets to streams in Redis, from which processes with rankings.max_staleness keep a copy. As long as none does, nothing is written; otherwise uploads cost Redis about half as much again. Not for rolling boards."`
+	ReviewAbove  int64     `koanf:"review_above" doc:"Scores above this are listed for operators to look at, less than max_score. It applies at once, also to days that exist. 0: none are listed."`
 	Start        time.Time `koanf:"start" doc:"When an event begins, in quotes and with its offset from UTC. Required by events."`
 	End          time.Time `koanf:"end" doc:"When an event ends. How long it may last depends on max_score: a largest score of n bits leaves 2^(53 - n) seconds, which is 97 days for 1073741823, 34 years for 8388607 and centuries for 100000. Ties are decided to the millisecond if the event lasts less than a thousandth of that, and otherwise to the second."`
 	Window       int       `koanf:"window" doc:"Hours that count on a rolling board, the current hour included, 1 to 168. 0: 24."`

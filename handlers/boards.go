@@ -137,6 +137,7 @@ type definitionBody struct {
 	Shards       int             `json:"shards,omitempty" minimum:"1" maximum:"1024" default:"1" doc:"The number of sorted sets that a bucket is split into"`
 	Global       models.Audience `json:"global,omitempty" enum:"users,service" default:"users" doc:"Who may read top and around"`
 	ChangeStream bool            `json:"change_stream,omitempty" doc:"Whether the changes of new buckets are written to streams, so that processes can keep a copy of them; not on rolling boards"`
+	ReviewAbove  int64           `json:"review_above,omitempty" minimum:"0" doc:"Scores above this are listed by GET /v1/admin/reviews; less than max_score; 0 for none"`
 	StartsAt     *time.Time      `json:"start,omitempty" format:"date-time" doc:"When an event starts; events only" example:"2026-12-01T12:00:00Z"`
 	EndsAt       *time.Time      `json:"end,omitempty" format:"date-time" doc:"When it ends; events only" example:"2026-12-24T15:00:00Z"`
 	WindowHours  int             `json:"window,omitempty" minimum:"1" maximum:"168" doc:"How many hours count, including the current one; 24 if it is left out; rolling boards only"`
@@ -151,6 +152,7 @@ type definitionAnswer struct {
 	BoardAnswer
 	Shards       int              `json:"shards" doc:"The number of sorted sets that its next bucket is split into"`
 	ChangeStream bool             `json:"change_stream" doc:"Whether the changes of its next bucket are written to streams, so that processes can keep a copy"`
+	ReviewAbove  int64            `json:"review_above" doc:"Scores above this are listed by GET /v1/admin/reviews; 0 for none"`
 	TickMS       int64            `json:"tick_ms" doc:"The resolution of reached_at in its next bucket, in milliseconds"`
 	CreatedAt    models.Timestamp `json:"created_at" format:"date-time" doc:"When the board was first defined"`
 }
@@ -165,7 +167,8 @@ func (h *boardHandlers) definition(b *catalog.Board) (*definitionOutput, error) 
 		return nil, err
 	}
 	return &definitionOutput{Body: definitionAnswer{
-		BoardAnswer: answer, Shards: b.Shards, ChangeStream: b.ChangeStream, TickMS: b.TickMS(), CreatedAt: models.TimestampOf(b.CreatedAt),
+		BoardAnswer: answer, Shards: b.Shards, ChangeStream: b.ChangeStream, ReviewAbove: b.ReviewAbove, TickMS: b.TickMS(),
+		CreatedAt: models.TimestampOf(b.CreatedAt),
 	}}, nil
 }
 
@@ -180,7 +183,7 @@ func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*definitio
 	}
 	b, err := h.boards.Add(ctx, models.Board{
 		Name: d.Name, Kind: d.Kind, TimeZone: d.TimeZone, OpenDays: openDays, MaxScore: d.MaxScore, Shards: d.Shards, Global: d.Global,
-		StartsAt: d.StartsAt, EndsAt: d.EndsAt, WindowHours: d.WindowHours, ChangeStream: d.ChangeStream,
+		StartsAt: d.StartsAt, EndsAt: d.EndsAt, WindowHours: d.WindowHours, ChangeStream: d.ChangeStream, ReviewAbove: d.ReviewAbove,
 	})
 	if err != nil {
 		return nil, err

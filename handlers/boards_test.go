@@ -97,21 +97,26 @@ func TestDefineAndShowBoards(t *testing.T) {
 		show   = "GET /v1/admin/boards/steps"
 		steps  = `{"name":"steps","kind":"daily","max_score":100000}`
 	)
-	add := []string{"Add steps daily Asia/Shanghai 2 100000 1 users <nil> <nil> 0 false"}
+	add := []string{"Add steps daily Asia/Shanghai 2 100000 1 users <nil> <nil> 0 false 0"}
 	runCases(t, config, []testCase{
 		{"a daily board, with defaults", "admin", define, steps, nil, add,
-			`201 {` + stepsBoard + `,"shards":1,"change_stream":false,"tick_ms":1,"created_at":"0001-01-01T00:00:00.000Z"}`},
+			`201 {` + stepsBoard + `,"shards":1,"change_stream":false,"review_above":0,"tick_ms":1,"created_at":"0001-01-01T00:00:00.000Z"}`},
 		{"a daily board that takes today only", "admin", define, `{"name":"steps","kind":"daily","max_score":100000,"open_days":0}`, nil,
-			[]string{"Add steps daily Asia/Shanghai 0 100000 1 users <nil> <nil> 0 false"},
+			[]string{"Add steps daily Asia/Shanghai 0 100000 1 users <nil> <nil> 0 false 0"},
 			`201 {"name":"steps","kind":"daily","time_zone":"Asia/Shanghai","open_days":0,…`},
 		{"too many open days", "admin", define, `{"name":"a","kind":"daily","max_score":1,"open_days":31}`, nil, nil,
 			"422 validation_failed: body.open_days: …"},
 		{"negative open days", "admin", define, `{"name":"a","kind":"daily","max_score":1,"open_days":-1}`, nil, nil,
 			"422 validation_failed: body.open_days: …"},
 		{"a rolling board", "admin", define, `{"name":"window","kind":"rolling","max_score":100000,"window":24,"global":"service"}`, nil,
-			[]string{"Add window rolling Asia/Shanghai 0 100000 1 service <nil> <nil> 24 false"}, `201 {` + windowBoard + `,…`},
+			[]string{"Add window rolling Asia/Shanghai 0 100000 1 service <nil> <nil> 24 false 0"}, `201 {` + windowBoard + `,…`},
 		{"a board with a change stream", "admin", define, `{"name":"steps","kind":"daily","max_score":100000,"change_stream":true}`, nil,
-			[]string{"Add steps daily Asia/Shanghai 2 100000 1 users <nil> <nil> 0 true"}, `201 {` + stepsBoard + `,"shards":1,"change_stream":true,…`},
+			[]string{"Add steps daily Asia/Shanghai 2 100000 1 users <nil> <nil> 0 true 0"}, `201 {` + stepsBoard + `,"shards":1,"change_stream":true,…`},
+		{"a board with reviews", "admin", define, `{"name":"steps","kind":"daily","max_score":100000,"review_above":60000}`, nil,
+			[]string{"Add steps daily Asia/Shanghai 2 100000 1 users <nil> <nil> 0 false 60000"},
+			`201 {` + stepsBoard + `,"shards":1,"change_stream":false,"review_above":60000,…`},
+		{"a negative review_above", "admin", define, `{"name":"a","kind":"daily","max_score":1,"review_above":-1}`, nil, nil,
+			"422 validation_failed: body.review_above: …"},
 		{"no name", "admin", define, `{"kind":"daily","max_score":1}`, nil, nil, "422 validation_failed: body: …"},
 		{"another kind", "admin", define, `{"name":"a","kind":"weekly","max_score":1}`, nil, nil, "422 validation_failed: body.kind: …"},
 		{"no JSON", "admin", define, `{`, nil, nil, "400 invalid_request: the body is not JSON, or names a key twice"},
@@ -120,7 +125,7 @@ func TestDefineAndShowBoards(t *testing.T) {
 		{"an unknown error", "admin", define, steps, errUnknown, add, wantInternal},
 		{"a user's token", "1001", define, steps, nil, nil, "403 forbidden: this token may not make this call"},
 		{"show a board", "admin", show, "", nil, nil,
-			`200 {` + stepsBoard + `,"shards":1,"change_stream":false,"tick_ms":1,"created_at":"2026-11-20T03:00:00.000Z"}`},
+			`200 {` + stepsBoard + `,"shards":1,"change_stream":false,"review_above":0,"tick_ms":1,"created_at":"2026-11-20T03:00:00.000Z"}`},
 		{"show an unknown board", "admin", "GET /v1/admin/boards/nix", "", nil, nil, "404 board_not_found: no board nix"},
 		{"show a board to a user", "1001", show, "", nil, nil, "403 forbidden: this token may not make this call"},
 		{"show a board to a service", "service", show, "", nil, nil, "403 forbidden: this token may not make this call"},

@@ -20,6 +20,16 @@ type requester struct {
 
 func callerFrom(ctx context.Context) *requester { return ctx.Value(callerKey{}).(*requester) }
 
+// operatorFrom returns the operator whose decision a request stores. CodeForbidden if the
+// token names nobody.
+func operatorFrom(ctx context.Context) (models.UserID, error) {
+	operator := callerFrom(ctx).Operator
+	if operator == "" {
+		return "", models.Errorf(models.CodeForbidden, "this call is recorded: the token needs a sub that says whose it is")
+	}
+	return operator, nil
+}
+
 // OnBehalf is the parameter with which a service names the user that it acts for.
 type OnBehalf struct {
 	UserID models.UserID `query:"user_id" doc:"The user that a service acts for; a user's own id may be given too"`

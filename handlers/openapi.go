@@ -95,6 +95,8 @@ var schemaNames = map[string]string{
 	"ArchivesOutputBody":    "ArchiveRunPage",
 	"StartArchiveInputBody": "NewArchiveRun",
 	"DeadLettersOutputBody": "DeadLetterPage",
+	"ReviewsOutputBody":     "ReviewPage",
+	"DismissInputBody":      "Dismissal",
 }
 
 // schemaName returns the name of a type's schema.

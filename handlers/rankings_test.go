@@ -66,7 +66,8 @@ func (s boards) Board(name string) (*catalog.Board, error) {
 func (s boards) Boards() []*catalog.Board { return s.list }
 
 func (s boards) Add(_ context.Context, def models.Board) (*catalog.Board, error) {
-	if err := s.record("Add", def.Name, def.Kind, def.TimeZone, def.OpenDays, def.MaxScore, def.Shards, def.Global, def.StartsAt, def.EndsAt, def.WindowHours, def.ChangeStream); err != nil {
+	if err := s.record("Add", def.Name, def.Kind, def.TimeZone, def.OpenDays, def.MaxScore, def.Shards, def.Global,
+		def.StartsAt, def.EndsAt, def.WindowHours, def.ChangeStream, def.ReviewAbove); err != nil {
 		return nil, err
 	}
 	return catalog.NewBoard(def)

@@ -34,6 +34,7 @@ type Config struct {
 	Privacy        PrivacyService
 	Archives       ArchiveService
 	DeadLetters    DeadLetterService
+	Reviews        ReviewService
 	Buckets        interface {
 		CurrentBuckets
 		BucketFinder
@@ -120,6 +121,9 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	register(api, "GET /v1/admin/dead-letters", byAdmin, deadLetters.list, listDeadLetters)
 	register(api, "POST /v1/admin/dead-letters/{id}/replay", byAdmin, deadLetters.replay, replayDeadLetter)
 	register(api, "DELETE /v1/admin/dead-letters/{id}", byAdmin, deadLetters.delete, deleteDeadLetter)
+	reviews := &reviewHandlers{c.Reviews, c.Cursors}
+	register(api, "GET /v1/admin/reviews", byAdmin, reviews.list, listReviews)
+	register(api, "POST /v1/admin/reviews/{id}/dismiss", byAdmin, reviews.dismiss, dismissReview)
 }
 
 // choices registers the calls of one list of choices about other users.

@@ -260,7 +260,8 @@ func TestOpenAPIDescribesUserIDs(t *testing.T) {
 	}
 	slices.Sort(bodies)
 	want := []string{
-		"DeadLetter", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "ListedUser", "NewFriendRequest", "Profile", "RankedEntry", "UserTotal",
+		"DeadLetter", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "ListedUser", "NewFriendRequest", "Profile",
+		"RankedEntry", "Review", "UserTotal",
 	}
 	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 39 {
 		t.Errorf("%d parameters are user ids, want 39; bodies with user ids (-want +got):\n%s", parameters, diff)

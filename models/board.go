@@ -63,8 +63,11 @@ type Board struct {
 	// ChangeStream says that the changes of new buckets are written to change
 	// streams. Rolling boards have none.
 	ChangeStream bool
-	CreatedAt    time.Time
-	UpdatedAt    time.Time
+	// ReviewAbove is the score above which operators want to look at a score, below
+	// MaxScore; 0 for none. Unlike the other fields it also applies to existing buckets.
+	ReviewAbove int64
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
 }
 
 // TableName returns the name of the table of definitions.

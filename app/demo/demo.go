@@ -120,6 +120,7 @@ func (s *simulation) build(ctx context.Context, addr string) error {
 	cfg.Limits = config.Limits{}
 	cfg.Rankings.MaxStaleness = time.Second
 	cfg.Boards[0].ChangeStream = true
+	cfg.Boards[0].ReviewAbove = demoReviewAbove
 	local := cfg.Boards[0]
 	local.Name, local.TimeZone = localBoard, models.LocalZone
 	cfg.Boards = append(cfg.Boards, local)
@@ -155,6 +156,9 @@ func (s *simulation) populate(ctx context.Context, out io.Writer, progress Progr
 	err := s.people.store(ctx, s.app, s.clock, progress)
 	if err == nil {
 		err = s.gifts.giveFirst(ctx, s.app, s.people)
+	}
+	if err == nil {
+		_, err = s.app.Reviews.Find(ctx) // the job would find the shaken phone a minute later
 	}
 	if err == nil {
 		err = s.printWelcome(out)

@@ -30,6 +30,11 @@ const (
 	freshSteps = 40_000
 	mostSteps  = 90_000
 
+	// One person's score of the first day is shakenScore: the phone was shaken. Nobody
+	// else's ever exceeds demoReviewAbove.
+	shakenScore     = 98_800
+	demoReviewAbove = 95_000
+
 	// Each person of the small world knows this many neighbours on either side.
 	// Each friendship leads elsewhere with the probability smallWorldRewire.
 	smallWorldNeighbours = 10
@@ -269,6 +274,15 @@ func (z homeZone) today(now time.Time) models.Date {
 
 // homeDay returns the current day at the home of the person at a position in ids.
 func (p *people) homeDay(position int) *walkDay { return &p.homeDays[position%len(homeZones)] }
+
+// shaken returns the position of the person whose phone was shaken: none of those whom the
+// page offers, nor a friend of the first one. It returns -1 if there are too few people.
+func (p *people) shaken() int {
+	if len(p.ids) < 4*smallWorldNeighbours {
+		return -1
+	}
+	return len(p.ids) * 7 / 8
+}
 
 // walkDay finds which hours of walking belong to the current day of a board or zone.
 type walkDay struct {

@@ -140,14 +140,19 @@ func (p *people) randomFactor() float64 { return 0.45 + 1.1*p.rng.Float64() }
 // both boards of steps.
 func (p *people) uploadOpenDays(ctx context.Context, a *app.App, openDays int) error {
 	var uploads, local []ingest.Upload
+	shaken := p.shaken()
 	for position, id := range p.ids {
 		for ago := range models.Date(openDays) {
 			steps := p.stepsAfter(position, 24) * p.randomFactor()
 			if ago == 0 {
 				steps = p.stepsBetween(position, 0, startHour)
 			}
-			uploads = append(uploads, ingest.Upload{User: id, Date: p.walkDay.day - ago, Score: dailyScore(steps)})
-			local = append(local, ingest.Upload{User: id, Date: p.homeDay(position).day - ago, Score: dailyScore(steps)})
+			total := dailyScore(steps)
+			if ago == 0 && position == shaken {
+				total = shakenScore
+			}
+			uploads = append(uploads, ingest.Upload{User: id, Date: p.walkDay.day - ago, Score: total})
+			local = append(local, ingest.Upload{User: id, Date: p.homeDay(position).day - ago, Score: total})
 		}
 	}
 	return errors.Join(uploadAll(ctx, a, stepsBoard, uploads), uploadAll(ctx, a, localBoard, local))

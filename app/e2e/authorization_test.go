@@ -76,6 +76,12 @@ func testAuthorization(t *testing.T, env *testenv.Env) {
 		{user, "GET", "/v1/admin/boards/steps", "", 403},
 		{service, "GET", "/v1/admin/boards/steps", "", 403},
 		{admin, "GET", "/v1/admin/boards/steps", "", 200},
+		{user, "GET", "/v1/admin/reviews", "", 403},
+		{service, "GET", "/v1/admin/reviews", "", 403},
+		{admin, "GET", "/v1/admin/reviews", "", 200},
+		{user, "POST", "/v1/admin/reviews/1/dismiss", "", 403},
+		{service, "POST", "/v1/admin/reviews/1/dismiss", "", 403},
+		{admin, "POST", "/v1/admin/reviews/1/dismiss", "", 404},
 		{"", "GET", "/v1/boards", "", 401},
 	}
 	for _, tt := range tests {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 )
@@ -169,6 +170,16 @@ func TestDemo(t *testing.T) {
 		t.Errorf("after a gift of %+v: %+v", gift, events)
 	}
 	d.call(bearer, "", d.URL+"/v1/boards/active-24h/top", &events)
+	// One person's phone was shaken.
+	var steps models.Ranking
+	d.call(bearer, "", d.URL+"/v1/boards/steps/top?limit=2", &steps)
+	if steps.Entries[0].Score != 98_800 || steps.Entries[1].Score > 95_000 {
+		t.Errorf("the highest scores are %+v", steps.Entries)
+	}
+	_, text, err := harness.Request(t.Context(), d.client, "", http.MethodGet, d.URL+"/metrics", "")
+	if err != nil || !strings.Contains(text, "\nstepboard_reviews_open{board=\"steps\"} 1\n") {
+		t.Errorf("the score is not one to look at: %v", err)
+	}
 	if events.Settling == nil || events.Total < 20 {
 		t.Errorf("the rolling board is %+v", events)
 	}

@@ -56,6 +56,7 @@ func TestOpenAPI(t *testing.T) {
 		"GET /v1/me", "PUT /v1/me", "PUT /v1/users/{id}", "PUT /v1/users/{id}/friends", "GET /v1/boards/{board}/history",
 		"GET /v1/admin/archives", "POST /v1/admin/archives", "GET /v1/admin/dead-letters", "POST /v1/admin/dead-letters/{id}/replay",
 		"DELETE /v1/admin/dead-letters/{id}", "POST /v1/boards/{board}/increments", "POST /v1/admin/boards", "GET /v1/admin/boards/{board}",
+		"GET /v1/admin/reviews", "POST /v1/admin/reviews/{id}/dismiss",
 	}
 	seen := make(map[string]bool)
 	for _, route := range want {
@@ -101,6 +102,8 @@ func TestOpenAPI(t *testing.T) {
 		"Board.open_days": true, "Board.window_hours": true, "CurrentBucket.date": true, "CurrentBucket.starts_at": true, "CurrentBucket.ends_at": true, "CurrentBucket.closes_at": true,
 		"DeadLetter.board": true, "DeadLetter.bucket": true, "DeadLetter.user_id": true, "DeadLetter.score": true, "DeadLetter.reached_at": true,
 		"DeadLetter.payload": true, "BoardDefinition.open_days": true, "BoardDefinition.window_hours": true, "IncrementResult.score": true, "IncrementResult.reached_at": true,
+		"ReviewPage.next_cursor": true, "Review.date": true, "Review.user_id": true, "Review.dismissed_at": true, "Review.dismissed_by": true,
+		"Review.dismiss_reason": true,
 	}
 	if diff := cmp.Diff(wantNull, nullable); diff != "" {
 		t.Errorf("nullable -want +got:\n%s", diff)
@@ -258,6 +261,8 @@ func TestOpenAPIListsTheStatuses(t *testing.T) {
 		"get /v1/admin/dead-letters":              "200 400",
 		"post /v1/admin/dead-letters/{id}/replay": "204 404",
 		"delete /v1/admin/dead-letters/{id}":      "204",
+		"get /v1/admin/reviews":                   "200 400",
+		"post /v1/admin/reviews/{id}/dismiss":     "200 400 404 408 413",
 	}
 	got := make(map[string]string)
 	for path, methods := range spec.Paths {

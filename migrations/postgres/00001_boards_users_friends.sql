@@ -15,6 +15,7 @@ CREATE TABLE boards (
     shards        integer     NOT NULL CHECK (shards >= 1),
     global        text        NOT NULL,
     change_stream boolean     NOT NULL,
+    review_above  bigint      NOT NULL CHECK (review_above BETWEEN 0 AND max_score - 1),
     created_at    timestamptz NOT NULL,
     updated_at    timestamptz NOT NULL
 );

@@ -37,6 +37,9 @@ type Caller struct {
 	// Service and Admin report whether the token has the scope.
 	Service bool
 	Admin   bool
+	// Operator is the subject of a token of scope admin; empty if it has none, or one that
+	// is not a user id.
+	Operator models.UserID
 	// Expires is when the token expires, in whole seconds.
 	Expires time.Time
 }
@@ -197,10 +200,13 @@ func callerOf(c *claims) (*Caller, error) {
 		Admin:   slices.Contains(scopes, ScopeAdmin),
 		Expires: c.ExpiresAt.Time,
 	}
+	user, err := models.ParseUserID(c.Subject)
+	if caller.Admin {
+		caller.Operator = user
+	}
 	if caller.Service || caller.Admin {
 		return caller, nil
 	}
-	user, err := models.ParseUserID(c.Subject)
 	if err != nil {
 		return nil, Unauthenticated("the token's sub is not a user id", err)
 	}

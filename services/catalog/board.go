@@ -57,6 +57,9 @@ func NewBoard(def models.Board) (*Board, error) {
 	if def.Global != models.AudienceUsers && def.Global != models.AudienceService {
 		return fail("global", "%q is neither users nor service", def.Global)
 	}
+	if def.ReviewAbove < 0 || def.ReviewAbove >= def.MaxScore {
+		return fail("review_above", "%d is outside 0 … %d, one less than max_score", def.ReviewAbove, def.MaxScore-1)
+	}
 	return &Board{Board: def, kind: k, zone: zone, local: def.TimeZone == models.LocalZone, tick: tick, timeBits: timeBits}, nil
 }
 

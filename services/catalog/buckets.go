@@ -166,6 +166,21 @@ func (s *Buckets) ByName(ctx context.Context, b *Board, name string) (*models.Bu
 	return s.Load(ctx, proposed.Board, proposed.Name)
 }
 
+// Hot returns the buckets of a board that have begun and are not cold yet: those that take
+// updates, and those whose last updates may still wait in a queue. CodeUnavailable if
+// Postgres is away. One query.
+func (s *Buckets) Hot(ctx context.Context, b *Board, now time.Time) ([]*models.Bucket, error) {
+	found, err := s.store.hot(ctx, b.Name, now)
+	if err != nil {
+		return nil, models.Unavailable("find buckets", err)
+	}
+	buckets := make([]*models.Bucket, len(found))
+	for i := range found {
+		buckets[i] = s.remember(&found[i])
+	}
+	return buckets, nil
+}
+
 // DaysHot returns the largest number of days after its own for which a day of any
 // daily board stays in Redis. No I/O.
 func (s *Buckets) DaysHot() int {

@@ -34,7 +34,7 @@ func (s *Store) define(ctx context.Context, boards []*Board, update bool) error 
 			Columns: []clause.Column{{Name: "name"}},
 			DoUpdates: clause.AssignmentColumns([]string{
 				"time_zone", "open_days", "max_score", "shards", "global", "starts_at", "ends_at", "window_hours",
-				"change_stream", "updated_at",
+				"change_stream", "review_above", "updated_at",
 			}),
 		}
 	}
@@ -122,6 +122,16 @@ func (s *Store) open(ctx context.Context, now time.Time) ([]models.Bucket, error
 	var buckets []models.Bucket
 	if err := s.db.WithContext(ctx).Where("closes_at > ?", now.UTC()).Find(&buckets).Error; err != nil {
 		return nil, fmt.Errorf("read open buckets: %w", err)
+	}
+	return buckets, nil
+}
+
+// hot returns the buckets of a board that have begun and are not cold at the given time.
+func (s *Store) hot(ctx context.Context, board string, now time.Time) ([]models.Bucket, error) {
+	var buckets []models.Bucket
+	err := s.db.WithContext(ctx).Where("board = ? AND starts_at <= ? AND cold_at > ?", board, now.UTC(), now.UTC()).Find(&buckets).Error
+	if err != nil {
+		return nil, fmt.Errorf("read hot buckets: %w", err)
 	}
 	return buckets, nil
 }

@@ -121,6 +121,12 @@ func (c Codec) Encode(score int64, reachedAt models.Timestamp) (models.Composite
 	return models.Composite(score<<c.timeBits | (last - since/c.tick)), nil
 }
 
+// Above returns a position between scores: the composites of all scores above the given
+// one, which is 0 or more, are larger, and all others are smaller. No composite is equal.
+func (c Codec) Above(score int64) models.Composite {
+	return models.Composite((min(score, c.MaxScore()) + 1) << c.timeBits)
+}
+
 // Decode is the inverse of Encode, with the moment cut to the tick.
 func (c Codec) Decode(composite models.Composite) (score int64, reachedAt models.Timestamp) {
 	last := int64(1)<<c.timeBits - 1

@@ -88,6 +88,19 @@ func TestOrderOfCompositesIsTheRankingOrder(t *testing.T) {
 	})
 }
 
+func TestAboveIsBetweenScores(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		codec, tick, timeBits := drawCodec(t)
+		p := drawPoint(t, codec, tick, timeBits)
+		limit := rapid.OneOf(rapid.Int64Range(0, codec.MaxScore()), rapid.Int64Min(0), rapid.Just(p.score)).Draw(t, "limit")
+		composite, above := p.encode(t), codec.Above(limit)
+		if composite == above || (composite > above) != (p.score > limit) {
+			t.Fatalf("the composite of %d is %d, and Above(%d) is %d", p.score, composite, limit, above)
+		}
+	})
+}
+
 func TestFitTakesTheFewestBitsAndTheFinestTick(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -139,6 +139,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/reviews": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List scores to look at
+         * @description Scores above the review_above of their board that nobody has looked at, newest first. A job finds them within about a minute. A score that rises while it is on the list keeps its place.
+         *
+         *     With a token of scope admin.
+         */
+        get: operations["listReviews"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/reviews/{id}/dismiss": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take a score off the list
+         * @description Says that somebody has looked at the score. It appears again if it rises further, on a rolling board also after the hours of its window. A review that was dismissed before stays as it is.
+         *
+         *     With a token of scope admin.
+         */
+        post: operations["dismissReview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/blocked": {
         parameters: {
             query?: never;
@@ -895,6 +939,11 @@ export interface components {
             open_days: number | null;
             /**
              * Format: int64
+             * @description Scores above this are listed by GET /v1/admin/reviews; 0 for none
+             */
+            review_above: number;
+            /**
+             * Format: int64
              * @description The number of sorted sets that its next bucket is split into
              */
             shards: number;
@@ -1000,6 +1049,15 @@ export interface components {
             dead_letters: components["schemas"]["DeadLetter"][];
             /** @description Where the next page begins; null on the last */
             next_cursor: string | null;
+        };
+        Dismissal: {
+            /** @description Why the score is fine */
+            reason?: string;
+            /**
+             * Format: int64
+             * @description The score that was looked at; if a higher one was found meanwhile, that appears again
+             */
+            score?: number;
         };
         /**
          * @description The kind of error, for a program
@@ -1254,6 +1312,11 @@ export interface components {
             open_days?: number;
             /**
              * Format: int64
+             * @description Scores above this are listed by GET /v1/admin/reviews; less than max_score; 0 for none
+             */
+            review_above?: number;
+            /**
+             * Format: int64
              * @description The number of sorted sets that a bucket is split into
              * @default 1
              */
@@ -1410,6 +1473,50 @@ export interface components {
              * @example 1
              */
             index: number;
+        };
+        Review: {
+            /** @description The board's name */
+            board: string;
+            /**
+             * Format: date
+             * @description The day; null if the board has no days
+             * @example 2026-11-20
+             */
+            date: string | null;
+            /** @description The reason that was given; null likewise */
+            dismiss_reason: string | null;
+            /**
+             * Format: date-time
+             * @description When it was dismissed; null while it is on the list
+             */
+            dismissed_at: string | null;
+            /** @description The sub of the token by which it was dismissed; null likewise */
+            dismissed_by: string | null;
+            /**
+             * Format: date-time
+             * @description When a score above review_above was first found
+             */
+            first_seen_at: string;
+            /** @description The review's id in other calls */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When the highest score was reached
+             */
+            reached_at: string;
+            /**
+             * Format: int64
+             * @description The highest score that was found; of a dismissed review the one that was looked at
+             */
+            score: number;
+            /** @description The user; null if no such user exists */
+            user_id: string | null;
+        };
+        ReviewPage: {
+            /** @description Where the next page begins; null on the last */
+            next_cursor: string | null;
+            /** @description This page, newest first */
+            reviews: components["schemas"]["Review"][];
         };
         Standing: {
             /**
@@ -2284,6 +2391,80 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listReviews: {
+        parameters: {
+            query?: {
+                /** @description Scores on this board only */
+                board?: string;
+                /** @description Most entries of a page */
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReviewPage"];
+                };
+            };
+            400: components["responses"]["InvalidCursor"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    dismissReview: {
+        parameters: {
+            query?: {
+                /** @description Only say what would be done */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The review's id */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Dismissal"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Review"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["BodyTooLarge"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stepboard/app"
+	"stepboard/models"
+	"stepboard/services/reviews"
+)
+
+func (p *program) reviewsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "reviews", Short: "List or dismiss scores above a board's review_above", Args: cobra.NoArgs, RunE: needsSubcommand,
+	}
+	var board string
+	list := &cobra.Command{
+		Use:   "list",
+		Short: "List scores that nobody has looked at, newest first",
+		Args:  cobra.NoArgs,
+		RunE: p.run(func(ctx context.Context, _ []string) error {
+			return p.runOnApp(ctx, func(a *app.App) error { return p.listReviews(ctx, a, board) })
+		}),
+	}
+	list.Flags().StringVar(&board, "board", "", "scores on this board only")
+	var d reviews.Dismissal
+	var actor string
+	dismiss := &cobra.Command{
+		Use:   "dismiss ID",
+		Short: "Take a score off the list until it rises further",
+		Args:  cobra.ExactArgs(1),
+		RunE: p.run(func(ctx context.Context, args []string) (err error) {
+			if d.ID, err = strconv.ParseInt(args[0], 10, 64); err != nil || d.ID < 1 {
+				return fmt.Errorf("%q is no id of a review", args[0])
+			}
+			if d.By, err = models.ParseUserID(actor); err != nil {
+				return fmt.Errorf("--actor: say who you are; %w", err)
+			}
+			return p.runOnApp(ctx, func(a *app.App) error { return p.dismissReview(ctx, a, d) })
+		}),
+	}
+	dismiss.Flags().StringVar(&actor, "actor", "", "who has looked at the score (required)")
+	dismiss.Flags().StringVar(&d.Reason, "reason", "", "why the score is fine")
+	cmd.AddCommand(p.withSettings(list), p.withSettings(dismiss))
+	return cmd
+}
+
+// reviewsPage is how many reviews are read at a time.
+const reviewsPage = 500
+
+func (p *program) listReviews(ctx context.Context, a *app.App, board string) error {
+	before := int64(0)
+	for {
+		page, err := a.Reviews.List(ctx, board, before, reviewsPage)
+		if err != nil {
+			return err
+		}
+		for _, r := range page {
+			reachedAt := r.ReachedAt.UTC().Format(time.RFC3339)
+			fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%d\t%s\n", r.ID, r.Board, r.Bucket, r.User, r.Score, reachedAt)
+			before = r.ID
+		}
+		if len(page) < reviewsPage {
+			return nil
+		}
+	}
+}
+
+func (p *program) dismissReview(ctx context.Context, a *app.App, d reviews.Dismissal) error {
+	r, err := a.Reviews.Dismiss(ctx, d)
+	if err != nil {
+		return errors.New(publicMessage(err))
+	}
+	fmt.Fprintf(p.stdout, "dismissed by %s at %s\n", r.DismissedBy, r.DismissedAt.UTC().Format(time.RFC3339))
+	return nil
+}

@@ -1,0 +1,134 @@
+package handlers
+
+import (
+	"context"
+	"strconv"
+
+	"stepboard/models"
+	"stepboard/services/reviews"
+)
+
+// ReviewService keeps the scores that operators should look at.
+type ReviewService interface {
+	List(ctx context.Context, board string, before int64, limit int) ([]models.Review, error)
+	Dismiss(ctx context.Context, d reviews.Dismissal) (models.Review, error)
+}
+
+// reviewHandlers serves the scores to look at to operators.
+type reviewHandlers struct {
+	reviews ReviewService
+	cursors CursorSealer
+}
+
+var listReviews = operation{
+	id:      "listReviews",
+	summary: "List scores to look at",
+	description: "Scores above the review_above of their board that nobody has looked at, newest first. A job finds them within " +
+		"about a minute. A score that rises while it is on the list keeps its place.",
+	errors: []models.Code{models.CodeInvalidCursor},
+}
+
+// review is a score to look at as operators see it.
+type review struct {
+	ID            string            `json:"id" doc:"The review's id in other calls"`
+	Board         string            `json:"board" doc:"The board's name"`
+	Date          *string           `json:"date" nullable:"true" format:"date" example:"2026-11-20" doc:"The day; null if the board has no days"`
+	UserID        *models.UserID    `json:"user_id" nullable:"true" doc:"The user; null if no such user exists"`
+	Score         int64             `json:"score" doc:"The highest score that was found; of a dismissed review the one that was looked at"`
+	ReachedAt     models.Timestamp  `json:"reached_at" format:"date-time" doc:"When the highest score was reached"`
+	FirstSeenAt   models.Timestamp  `json:"first_seen_at" format:"date-time" doc:"When a score above review_above was first found"`
+	DismissedAt   *models.Timestamp `json:"dismissed_at" format:"date-time" nullable:"true" doc:"When it was dismissed; null while it is on the list"`
+	DismissedBy   *models.UserID    `json:"dismissed_by" nullable:"true" doc:"The sub of the token by which it was dismissed; null likewise"`
+	DismissReason *string           `json:"dismiss_reason" nullable:"true" doc:"The reason that was given; null likewise"`
+}
+
+func reviewOf(r models.Review) review {
+	shown := review{
+		ID: strconv.FormatInt(r.ID, 10), Board: r.Board, Score: r.Score,
+		ReachedAt: models.TimestampOf(r.ReachedAt), FirstSeenAt: models.TimestampOf(r.FirstSeenAt),
+	}
+	if r.Date != nil {
+		text := r.Date.String()
+		shown.Date = &text
+	}
+	if r.User != "" {
+		shown.UserID = &r.User
+	}
+	if r.DismissedAt != nil {
+		at := models.TimestampOf(*r.DismissedAt)
+		shown.DismissedAt, shown.DismissedBy, shown.DismissReason = &at, &r.DismissedBy, &r.DismissReason
+	}
+	return shown
+}
+
+type listReviewsInput struct {
+	Board string `query:"board" pattern:"^[a-z0-9-]{1,40}$" doc:"Scores on this board only"`
+	Paging
+}
+
+type reviewsOutput struct {
+	Body struct {
+		Reviews    []review `json:"reviews" nullable:"false" doc:"This page, newest first"`
+		NextCursor *string  `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
+	}
+}
+
+func (h *reviewHandlers) list(ctx context.Context, in *listReviewsInput) (*reviewsOutput, error) {
+	scope := []string{"reviews", in.Board}
+	before, err := in.beforeID(ctx, h.cursors, scope...)
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.reviews.List(ctx, in.Board, before, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	out := &reviewsOutput{}
+	page, more := cutPage(list, in.Limit)
+	out.Body.Reviews = make([]review, len(page))
+	for i, r := range page {
+		out.Body.Reviews[i] = reviewOf(r)
+	}
+	if more {
+		cursor := cursorAfterID(h.cursors, page[len(page)-1].ID, scope...)
+		out.Body.NextCursor = &cursor
+	}
+	return out, nil
+}
+
+var dismissReview = operation{
+	id:      "dismissReview",
+	summary: "Take a score off the list",
+	description: "Says that somebody has looked at the score. It appears again if it rises further, on a rolling board also after the " +
+		"hours of its window. A review that was dismissed before stays as it is.",
+	errors: bodyErrors(models.CodeNotFound),
+}
+
+type dismissInput struct {
+	ID     int64 `path:"id" minimum:"1" doc:"The review's id"`
+	DryRun bool  `query:"dry_run" doc:"Only say what would be done"`
+	Body   *struct {
+		Reason string `json:"reason,omitempty" maxLength:"500" doc:"Why the score is fine"`
+		Score  *int64 `json:"score,omitempty" minimum:"0" doc:"The score that was looked at; if a higher one was found meanwhile, that appears again"`
+	}
+}
+
+type reviewOutput struct {
+	Body review
+}
+
+func (h *reviewHandlers) dismiss(ctx context.Context, in *dismissInput) (*reviewOutput, error) {
+	operator, err := operatorFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := reviews.Dismissal{ID: in.ID, By: operator, DryRun: in.DryRun}
+	if in.Body != nil {
+		d.Reason, d.Score = in.Body.Reason, in.Body.Score
+	}
+	r, err := h.reviews.Dismiss(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	return &reviewOutput{Body: reviewOf(r)}, nil
+}

@@ -1,0 +1,23 @@
+-- Scores above a board's review_above, for operators to look at. The table is new, so no
+-- table that is in use is locked.
+
+-- +goose Up
+
+-- A review is open until somebody dismisses it. An open one is updated when the score
+-- rises; a dismissed one never changes, and a higher score makes another row.
+CREATE TABLE reviews (
+    id             bigint           GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    board          text COLLATE "C" NOT NULL,
+    bucket         text COLLATE "C" NOT NULL,
+    date           date,
+    user_id        bigint           NOT NULL,
+    score          bigint           NOT NULL,
+    reached_at     timestamptz      NOT NULL,
+    first_seen_at  timestamptz      NOT NULL,
+    dismissed_at   timestamptz,
+    dismissed_by   text             NOT NULL,
+    dismiss_reason text             NOT NULL
+);
+CREATE UNIQUE INDEX reviews_open ON reviews (board, bucket, user_id) WHERE dismissed_at IS NULL;
+CREATE INDEX reviews_user ON reviews (board, bucket, user_id);
+CREATE INDEX reviews_newest ON reviews (id) WHERE dismissed_at IS NULL;

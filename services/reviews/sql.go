@@ -1,0 +1,124 @@
+package reviews
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"stepboard/models"
+)
+
+// Store stores reviews in the table reviews. Safe for concurrent use. Its errors are
+// CodeUnavailable.
+type Store struct {
+	db *gorm.DB
+}
+
+// NewStore returns a store on the database.
+func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
+
+// seen returns the highest score of each of the users that has a review in a bucket.
+// Reviews that were dismissed before the given time don't count. One query.
+func (s *Store) seen(
+	ctx context.Context, bucket *models.Bucket, users []models.RowID, dismissedSince time.Time,
+) (map[models.RowID]int64, error) {
+	var rows []models.Review
+	err := s.db.WithContext(ctx).Select("user_id", "MAX(score) AS score").
+		Where("board = ? AND bucket = ? AND user_id IN ?", bucket.Board, bucket.Name, users).
+		Where("dismissed_at IS NULL OR dismissed_at >= ?", dismissedSince.UTC()).
+		Group("user_id").Find(&rows).Error
+	if err != nil {
+		return nil, models.Unavailable("read reviews", err)
+	}
+	seen := make(map[models.RowID]int64, len(rows))
+	for _, row := range rows {
+		seen[row.Row] = row.Score
+	}
+	return seen, nil
+}
+
+// raise makes open reviews, and raises those that are open already and have a lower
+// score. No user may occur twice. One statement.
+func (s *Store) raise(ctx context.Context, found []models.Review) error {
+	if len(found) == 0 {
+		return nil
+	}
+	open := clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "dismissed_at IS NULL"}}}
+	higher := clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "reviews.score < excluded.score"}}}
+	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{
+		Columns:     []clause.Column{{Name: "board"}, {Name: "bucket"}, {Name: "user_id"}},
+		TargetWhere: open, Where: higher, DoUpdates: clause.AssignmentColumns([]string{"score", "reached_at"}),
+	}).Create(&found).Error
+	if err != nil {
+		return models.Unavailable("store reviews", err)
+	}
+	return nil
+}
+
+// listed is the condition of reviews to look at: those that are open, and whose score no
+// correction replaces.
+const listed = `dismissed_at IS NULL AND NOT EXISTS (
+	SELECT 1 FROM corrections c
+	WHERE c.user_id = reviews.user_id AND c.board = reviews.board AND c.lifted_at IS NULL
+		AND (c.bucket = reviews.bucket OR (c.bucket IS NULL AND c.day <= reviews.date)))`
+
+// list returns a page of reviews to look at, newest first, behind the given id; of all
+// boards if board is "". 0 begins at the newest.
+func (s *Store) list(ctx context.Context, board string, before int64, limit int) ([]models.Review, error) {
+	db := s.db.WithContext(ctx).Where(listed)
+	if board != "" {
+		db = db.Where("board = ?", board)
+	}
+	if before != 0 {
+		db = db.Where("id < ?", before)
+	}
+	var page []models.Review
+	if err := db.Order("id DESC").Limit(limit).Find(&page).Error; err != nil {
+		return nil, models.Unavailable("list reviews", err)
+	}
+	return page, nil
+}
+
+// find returns one review, or CodeNotFound.
+func (s *Store) find(ctx context.Context, id int64) (models.Review, error) {
+	var review models.Review
+	err := s.db.WithContext(ctx).Take(&review, "id = ?", id).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return review, models.Errorf(models.CodeNotFound, "there is no review of this id")
+	}
+	if err != nil {
+		return review, models.Unavailable("read a review", err)
+	}
+	return review, nil
+}
+
+// dismiss stores the dismissal of a review, unless it was dismissed meanwhile.
+func (s *Store) dismiss(ctx context.Context, dismissed models.Review) error {
+	err := s.db.WithContext(ctx).Model(&models.Review{}).Where("id = ? AND dismissed_at IS NULL", dismissed.ID).
+		Select("score", "dismissed_at", "dismissed_by", "dismiss_reason").Updates(dismissed).Error
+	if err != nil {
+		return models.Unavailable("dismiss a review", err)
+	}
+	return nil
+}
+
+// open returns the number of reviews to look at of each board that has any. One query.
+func (s *Store) open(ctx context.Context) (map[string]int64, error) {
+	var rows []struct {
+		Board string
+		Open  int64
+	}
+	err := s.db.WithContext(ctx).Model(&models.Review{}).Select("board", "COUNT(*) AS open").
+		Where(listed).Group("board").Scan(&rows).Error
+	if err != nil {
+		return nil, models.Unavailable("count reviews", err)
+	}
+	open := make(map[string]int64, len(rows))
+	for _, row := range rows {
+		open[row.Board] = row.Open
+	}
+	return open, nil
+}
