@@ -195,7 +195,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		return err
 	}
 	a.Ranking = ranking.New(ranking.Options{
-		Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive, Friends: a.Friends,
+		Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive, Friends: a.Friends, Privacy: a.Privacy,
 		Directory: a.Directory, Cursors: a.cursors, NearCache: a.buildNearCache(o), Clock: o.Clock,
 		HistoryDays: o.Config.Friends.HistoryDays,
 	})

@@ -55,8 +55,8 @@ func (h *privacyHandlers) get(ctx context.Context, in *OnBehalf) (*privacyOutput
 var setPrivacy = operation{
 	id:      "setPrivacy",
 	summary: "Hide from everybody, or be shown again",
-	description: "With `{\"hidden\":true}` friends see the user in their lists of friends, " +
-		"but in none of their rankings, and with an empty history. " +
+	description: "With `{\"hidden\":true}` the user's scores are shown to nobody else: friends see the user in their lists of friends, " +
+		"but in none of their rankings, and with an empty history, and global lists show the user's line without id, name and picture. " +
 		"The user's own answers stay the same.",
 	errors: bodyErrors(),
 }
@@ -161,7 +161,7 @@ var hidingFrom = choiceOperations{
 	put: operation{
 		id:      "hideFromUser",
 		summary: "Hide from one person",
-		description: "To that person the user looks like a friend without scores. " +
+		description: "To that person the user looks like a friend without scores, and is anonymous in global lists. " +
 			"That person is not told. Repeating it changes nothing.",
 		status: http.StatusNoContent,
 		errors: choiceErrors(),
@@ -184,7 +184,7 @@ var muting = choiceOperations{
 	put: operation{
 		id:      "muteUser",
 		summary: "Mute a person",
-		description: "The user no longer sees that person's scores, as if they were a friend without scores. " +
+		description: "The user no longer sees that person's scores, as if they were a friend without scores, and sees them anonymous in global lists. " +
 			"What that person sees stays the same. Repeating it changes nothing.",
 		status: http.StatusNoContent,
 		errors: choiceErrors(),

@@ -91,6 +91,7 @@ var rankTop = operation{
 	id:      "getGlobalRanking",
 	summary: "Rank everybody",
 	description: "One page of everybody, best first, with the caller's own entry in me. " +
+		"Lines of people who are not shown to the caller have no user_id, and `\"anonymous\":true`. " +
 		"The ten best of today are `?limit=10`; for the next ten, add `&cursor=` with the page's next_cursor.",
 	errors: []models.Code{models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired},
 }
@@ -112,10 +113,11 @@ func (h *rankingHandlers) top(ctx context.Context, in *pageInput) (*rankingOutpu
 }
 
 var rankAround = operation{
-	id:          "getGlobalNeighbours",
-	summary:     "Rank one's neighbours among everybody",
-	description: "The user with the neighbours above and below: `?radius=2` returns up to five entries. Empty for a user without a score that day.",
-	errors:      []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired},
+	id:      "getGlobalNeighbours",
+	summary: "Rank one's neighbours among everybody",
+	description: "The user with the neighbours above and below: `?radius=2` returns up to five entries. Empty for a user without a score that day. " +
+		"Lines of people who are not shown to the user have no user_id, and `\"anonymous\":true`.",
+	errors: []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired},
 }
 
 type aroundInput struct {

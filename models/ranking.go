@@ -20,14 +20,20 @@ const (
 // RankedEntry is one line of a ranking.
 type RankedEntry struct {
 	Rank      int64     `json:"rank" doc:"Place in this ranking, from 1; no two users share one" example:"3"`
-	User      UserID    `json:"user_id" doc:"The user" example:"1001"`
+	User      UserID    `json:"user_id" nullable:"true" doc:"The user; null in anonymous lines" example:"1001"`
 	Nickname  string    `json:"nickname" doc:"Empty where the user has set none"`
 	AvatarURL URL       `json:"avatar_url" doc:"Empty where the user has set none"`
+	Anonymous bool      `json:"anonymous,omitempty" doc:"True in lines of global lists whose user is not shown to the caller; left out otherwise"`
 	Score     int64     `json:"score" doc:"Steps, coins or points" example:"12345"`
 	ReachedAt Timestamp `json:"reached_at" format:"date-time" doc:"When the user reached this score" example:"2026-11-20T13:00:00.123Z"`
 
 	// Plain reports whether IsPlain is known to hold for the user's texts.
 	Plain bool `json:"-"`
+}
+
+// Anonymize removes who the entry is about.
+func (e *RankedEntry) Anonymize() {
+	*e = RankedEntry{Rank: e.Rank, Anonymous: true, Score: e.Score, ReachedAt: e.ReachedAt}
 }
 
 // Ranking is a page of a ranked list.
@@ -92,6 +98,9 @@ func (e *RankedEntry) appendJSON(buf []byte) []byte {
 
 // appendUser appends the members that describe the user, each after a comma.
 func (e *RankedEntry) appendUser(buf []byte) []byte {
+	if e.Anonymous {
+		return append(buf, `,"user_id":null,"nickname":"","avatar_url":"","anonymous":true`...)
+	}
 	if e.Plain {
 		buf = append(buf, `,"user_id":"`...)
 		buf = append(buf, e.User...)

@@ -98,7 +98,7 @@ type Record struct {
 
 // Public returns the part of the record that others see.
 func (r *Record) Public() PublicRecord {
-	return PublicRecord{User: r.User, Nickname: r.Nickname, AvatarURL: URL{Rest: r.AvatarURL}}
+	return PublicRecord{User: r.User, Nickname: r.Nickname, AvatarURL: URL{Rest: r.AvatarURL}, Hidden: r.Hidden}
 }
 
 // PublicRecord is the part of a record that others see.
@@ -106,6 +106,9 @@ type PublicRecord struct {
 	User      UserID // empty if no such user exists
 	Nickname  string
 	AvatarURL URL
+	// Hidden reports whether the user hides from everybody: global lists show nothing else
+	// of the record to others.
+	Hidden bool
 	// Plain reports whether IsPlain is known to hold for all of these texts.
 	Plain bool
 }

@@ -38,6 +38,9 @@ func TestNamesWithoutPostgres(t *testing.T) {
 	far.want(upload(far, "zed"), http.StatusOK, nil)
 	zed := harness.Rows(t, env.Gorm, []models.UserID{"zed"})[0]
 	far.want(far.as("zed", "GET", "/v1/boards/steps/friends", nil), http.StatusOK, nil)
+	for _, user := range []models.UserID{"ann|1", "zed"} { // Redis has the sets of those who are not shown
+		near.want(near.as(user, "GET", "/v1/boards/steps/top", nil), http.StatusOK, nil)
+	}
 	if n, err := env.Redis.Del(t.Context(), env.Keys.UserRow("zed"), env.Keys.User(zed)).Result(); n != 2 || err != nil {
 		t.Fatalf("Redis had %d of 2 keys: %v", n, err)
 	}

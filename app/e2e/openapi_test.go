@@ -96,7 +96,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	wantNull := map[string]bool{
-		"Ranking.me": true, "Ranking.date": true, "Ranking.next_cursor": true, "FriendPage.next_cursor": true, "FriendRequestPage.next_cursor": true, "ListedUserPage.next_cursor": true,
+		"Ranking.me": true, "Ranking.date": true, "Ranking.next_cursor": true, "FriendPage.next_cursor": true, "FriendRequestPage.next_cursor": true, "ListedUserPage.next_cursor": true, "RankedEntry.user_id": true,
 		"Standing.score": true, "Standing.reached_at": true, "Standing.global_rank": true, "Standing.friends_rank": true,
 		"Standing.percentile": true, "ArchiveRun.finished_at": true, "ArchiveRunPage.next_cursor": true, "DeadLetterPage.next_cursor": true,
 		"Board.open_days": true, "Board.window_hours": true, "CurrentBucket.date": true, "CurrentBucket.starts_at": true, "CurrentBucket.ends_at": true, "CurrentBucket.closes_at": true,

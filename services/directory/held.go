@@ -6,8 +6,13 @@ import (
 	"stepboard/models"
 )
 
-// flagPlain is the bit of a held record whose texts are plain, as models.IsPlain defines it.
-const flagPlain = 1
+const (
+	// flagPlain is the bit of a held record whose texts are plain, as models.IsPlain
+	// defines it.
+	flagPlain = 1
+	// flagHidden is the bit of a held record whose user hides from everybody.
+	flagHidden = 2
+)
 
 // appendHeld appends a record as the process holds it to buf:
 //
@@ -23,6 +28,9 @@ func appendHeld(buf []byte, r *models.Record, begin string, number int) []byte {
 	var flags byte
 	if models.IsPlain(string(r.User)) && models.IsPlain(r.Nickname) && models.IsPlain(r.AvatarURL) {
 		flags |= flagPlain
+	}
+	if r.Hidden {
+		flags |= flagHidden
 	}
 	buf = append(buf, flags)
 	buf = binary.AppendUvarint(buf, uint64(r.Row))
@@ -54,6 +62,6 @@ func decodeHeld(data string, begins []string, r *models.PublicRecord) (row model
 	}
 	r.User, r.Nickname = models.UserID(user), nickname
 	r.AvatarURL.Begin, r.AvatarURL.Rest = begins[begin], rest
-	r.Plain = flags&flagPlain != 0
+	r.Hidden, r.Plain = flags&flagHidden != 0, flags&flagPlain != 0
 	return models.RowID(rowNumber), int64(versionNumber), true
 }

@@ -18,7 +18,7 @@ import (
 // recordOf returns a version of a row's record. Its texts name both.
 func recordOf(row models.RowID, version int64) models.Record {
 	return models.Record{
-		Row: row, User: models.UserID(fmt.Sprintf("user-%d", row)), Version: version,
+		Row: row, User: models.UserID(fmt.Sprintf("user-%d", row)), Version: version, Hidden: (int64(row)+version)%3 == 0,
 		Profile: models.Profile{
 			Nickname:  fmt.Sprintf("Ann %d", version),
 			AvatarURL: fmt.Sprintf("https://cdn.example.com/avatars/%032x/128.webp", row),
@@ -33,9 +33,10 @@ func longRecordOf(row models.RowID, version int64) models.Record {
 	return r
 }
 
-// isRecord reports whether a public record has the texts of a record.
+// isRecord reports whether a public record has the content of a record.
 func isRecord(got models.PublicRecord, want models.Record) bool {
-	return got.User == want.User && got.Nickname == want.Nickname && got.AvatarURL.String() == want.AvatarURL
+	return got.User == want.User && got.Nickname == want.Nickname && got.AvatarURL.String() == want.AvatarURL &&
+		got.Hidden == want.Hidden
 }
 
 // Whatever is put and replaced, a table returns nothing or the newest version of the

@@ -74,7 +74,7 @@ func newDirectory(t testing.TB, env *testenv.Env) *directory.Service {
 // rankingOn returns a service that reads buckets from the given stores.
 func (f *fixture) rankingOn(boards ranking.Boards, archive ranking.Archive) *ranking.Service {
 	return ranking.New(ranking.Options{
-		Catalog: f.catalog, Boards: boards, Archive: archive, Friends: f.friends,
+		Catalog: f.catalog, Boards: boards, Archive: archive, Friends: f.friends, Privacy: f.privacy,
 		Directory: f.users, Cursors: f.cursors, Clock: f.env.Clock.Now, HistoryDays: f.env.Config.Friends.HistoryDays,
 	})
 }

@@ -40,7 +40,7 @@ func TestFriendRankingFromTheNearCache(t *testing.T) {
 	bucket := testenv.Must(f.catalog.Buckets.Load(t.Context(), "steps", "20261120"))
 	near := &nearCache{composite: f.raiseOf(bucket, 1, 700, 0).Composite}
 	s := ranking.New(ranking.Options{
-		Catalog: f.catalog, Boards: f.boards, Archive: f.archive, Friends: f.friends,
+		Catalog: f.catalog, Boards: f.boards, Archive: f.archive, Friends: f.friends, Privacy: f.privacy,
 		Directory: f.users, Cursors: f.cursors, NearCache: near, Clock: env.Clock.Now,
 	})
 	memory, redis := []string{"1. 2 700", "2. 1 700"}, []string{"1. 1 300", "2. 2 200"}

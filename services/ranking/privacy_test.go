@@ -79,3 +79,85 @@ func testNotShown(t *testing.T, f *fixture, choose func(*fixture) error) {
 		}
 	}
 }
+
+// In global lists, people who are not shown are anonymous: to everybody or to one viewer,
+// in Redis as in the archive, and never to themselves. Ranks have no gaps.
+func TestAnonymousInGlobalLists(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		f := newFixture(t, env, 2)
+		day := f.day()
+		for user := models.RowID(1); user <= 6; user++ {
+			f.raise(day, user, int64(user)*100, env.Clock.Now())
+		}
+		bucket := f.bucketOf(day)
+		ctx := t.Context()
+		for _, err := range []error{
+			f.privacy.SetHidden(ctx, "6", true), f.privacy.Choose(ctx, "5", models.HiddenFrom, "1"),
+			f.privacy.Choose(ctx, "1", models.Muted, "4"), f.privacy.Choose(ctx, "3", models.Blocked, "1"),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		shown := map[models.RowID]string{0: "12345-", 1: "12----", 2: "12345-", 3: "-2345-", 4: "12345-", 5: "12345-", 6: "123456"}
+		check := func(when, what string, viewer models.RowID, r *models.Ranking, err error) {
+			t.Helper()
+			if err != nil || len(r.Entries) != 6 {
+				t.Fatalf("%s, %s: %v, %v", when, what, r, err)
+			}
+			for i, e := range r.Entries {
+				row := models.RowID(6 - i)
+				want := models.RankedEntry{Rank: int64(i + 1), Score: int64(row) * 100, ReachedAt: e.ReachedAt, Anonymous: true}
+				if shown[viewer][row-1] != '-' {
+					want.Anonymous, want.User, want.Plain = false, id(row), e.Plain
+				}
+				if e != want {
+					t.Errorf("%s, %s to %v: %+v, want %+v", when, what, viewer, e, want)
+				}
+			}
+			if viewer != 0 && (r.Me == nil || r.Me.User != id(viewer) || r.Me.Anonymous) {
+				t.Errorf("%s, %s to %v: me is %+v", when, what, viewer, r.Me)
+			}
+		}
+		for _, when := range []string{"hot", "archived"} {
+			for viewer := range models.RowID(7) {
+				q := query(viewer)
+				q.Date = &day
+				top, err := f.ranking.Top(ctx, q)
+				check(when, "top", viewer, top, err)
+				if viewer != 0 {
+					around, err := f.ranking.Around(ctx, q, 5)
+					check(when, "around", viewer, around, err)
+				}
+			}
+			f.makeDue(bucket)
+			f.mustArchive(f.archive, bucket)
+		}
+	})
+}
+
+// Another process shows a person who hides as anonymous once it has heard of the change.
+func TestAnotherProcessHearsOfHiding(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		f := newFixture(t, env, 1)
+		other := ranking.New(ranking.Options{
+			Catalog: f.catalog, Boards: f.boards, Archive: f.archive, Friends: f.friends, Privacy: f.privacy,
+			Directory: newDirectory(t, env), Cursors: f.cursors, Clock: env.Clock.Now,
+		})
+		f.raise(f.day(), 2, 5, env.Clock.Now())
+		for _, hidden := range []bool{false, true, false} {
+			if err := f.privacy.SetHidden(t.Context(), "2", hidden); err != nil {
+				t.Fatal(err)
+			}
+			if r, err := f.ranking.Top(t.Context(), query(1)); err != nil || r.Entries[0].Anonymous != hidden {
+				t.Errorf("hidden %v: %+v, %v", hidden, r.Entries, err)
+			}
+			testenv.Eventually(t, "the other process has heard of it", func() bool {
+				r, err := other.Top(t.Context(), query(1))
+				return err == nil && r.Entries[0].Anonymous == hidden
+			})
+		}
+	})
+}

@@ -51,6 +51,13 @@ type Friends interface {
 	Since(ctx context.Context, user, other models.RowID) (since time.Time, shown bool, err error)
 }
 
+// Privacy says who is not shown to whom. Implemented by privacy.Service.
+type Privacy interface {
+	// NotShown returns the users whom a user is not shown because of a choice of either
+	// of the two, without those who hide from everybody.
+	NotShown(ctx context.Context, user models.RowID) ([]models.RowID, error)
+}
+
 // Directory maps users to their rows and back. Implemented by directory.Service.
 type Directory interface {
 	// FindOne returns a user's row; 0 if the user does not exist.
@@ -81,6 +88,7 @@ type Service struct {
 	boards    Boards
 	archive   Archive
 	friends   Friends
+	privacy   Privacy
 	directory Directory
 	cursors   Cursors
 	near      NearCache
@@ -96,6 +104,7 @@ type Options struct {
 	Boards    Boards
 	Archive   Archive
 	Friends   Friends
+	Privacy   Privacy
 	Directory Directory
 	Cursors   Cursors
 	// NearCache may be nil.
@@ -109,7 +118,7 @@ type Options struct {
 // New returns a service.
 func New(o Options) *Service {
 	return &Service{
-		catalog: o.Catalog, boards: o.Boards, archive: o.Archive, friends: o.Friends,
+		catalog: o.Catalog, boards: o.Boards, archive: o.Archive, friends: o.Friends, privacy: o.Privacy,
 		directory: o.Directory, cursors: o.Cursors, near: o.NearCache, clock: o.Clock,
 		friendsHistory: time.Duration(o.HistoryDays) * 24 * time.Hour,
 	}
@@ -168,7 +177,8 @@ func (s *Service) rankFriends(ctx context.Context, q Query, near NearCache) (*re
 	return r, err
 }
 
-// Top ranks all users. One round trip to Redis, three with a viewer.
+// Top ranks all users. Those who are not shown to the viewer are anonymous. One round
+// trip to Redis; with a viewer three, and a fourth at the same time.
 func (s *Service) Top(ctx context.Context, q Query) (*models.Ranking, error) {
 	r, err := s.resolve(ctx, q, "top")
 	if err != nil {
@@ -187,7 +197,7 @@ func (s *Service) Top(ctx context.Context, q Query) (*models.Ranking, error) {
 		window board.Window
 		mine   userWindow
 	)
-	err = s.read(ctx, r, func(from Reader) (err error) {
+	err = s.readGlobal(ctx, r, func(from Reader) (err error) {
 		if window, err = from.Window(ctx, r.bucket, at, 0, q.Limit+2); err != nil || r.viewer == 0 {
 			return err
 		}
@@ -211,7 +221,8 @@ func (s *Service) Top(ctx context.Context, q Query) (*models.Ranking, error) {
 
 // Around ranks a user's neighbours among all users: radius of them on each side,
 // more on one side if the other has fewer. The ranking is empty if the user has
-// no score. Two round trips to Redis.
+// no score. Those who are not shown to the user are anonymous. Two round trips to Redis,
+// and a third at the same time.
 func (s *Service) Around(ctx context.Context, q Query, radius int) (*models.Ranking, error) {
 	r, err := s.resolve(ctx, q, "around")
 	if err != nil {
@@ -221,7 +232,7 @@ func (s *Service) Around(ctx context.Context, q Query, radius int) (*models.Rank
 		return r.ranking, nil
 	}
 	var w userWindow
-	err = s.read(ctx, r, func(from Reader) (err error) {
+	err = s.readGlobal(ctx, r, func(from Reader) (err error) {
 		w, err = windowAround(ctx, from, r.bucket, r.viewer, 2*radius, 2*radius+1)
 		return err
 	})

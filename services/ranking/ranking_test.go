@@ -276,7 +276,7 @@ func TestRoundTripsOfAFriendRanking(t *testing.T) {
 		}
 		fresh := newDirectory(t, env)
 		other := ranking.New(ranking.Options{
-			Catalog: f.catalog, Boards: f.boards, Archive: f.archive, Friends: f.friends,
+			Catalog: f.catalog, Boards: f.boards, Archive: f.archive, Friends: f.friends, Privacy: f.privacy,
 			Directory: fresh, Cursors: f.cursors, Clock: env.Clock.Now,
 		})
 		counter := &testenv.RoundTrips{}

@@ -1,8 +1,11 @@
 package ranking
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"time"
 
 	"stepboard/models"
@@ -28,6 +31,10 @@ type request struct {
 	// from the near cache; otherwise zero.
 	asOf    time.Time
 	ranking *models.Ranking
+	// global reports that the ranking lists strangers. Then notShown, ascending, has those
+	// whom the viewer is not shown because of a choice of either of the two.
+	global   bool
+	notShown []models.RowID
 }
 
 // resolve finds the board, the bucket and the position that a query asks for. It
@@ -105,6 +112,33 @@ func (s *Service) read(ctx context.Context, r *request, fn func(Reader) error) e
 	}
 	r.ranking.Source = models.SourceArchive
 	return fn(s.archive)
+}
+
+// readGlobal is read for a ranking of all users. At the same time, it reads who is not
+// shown to the viewer: what costs no time may cost a round trip. If it can't, the ranking
+// fails, because it would show them.
+func (s *Service) readGlobal(ctx context.Context, r *request, fn func(Reader) error) error {
+	r.global = true
+	var (
+		reading     sync.WaitGroup
+		notShownErr error
+	)
+	if r.viewer != 0 {
+		reading.Go(func() { r.notShown, notShownErr = s.privacy.NotShown(ctx, r.viewer) })
+	}
+	err := s.read(ctx, r, fn)
+	reading.Wait()
+	slices.Sort(r.notShown)
+	return cmp.Or(err, notShownErr)
+}
+
+// anonymous reports whether the viewer is not shown whose entry it is.
+func (r *request) anonymous(user models.RowID, record *models.PublicRecord) bool {
+	if !r.global || user == r.viewer {
+		return false
+	}
+	_, apart := slices.BinarySearch(r.notShown, user)
+	return apart || record.Hidden
 }
 
 // shownBefore returns the time before which a friendship must have begun so that the
@@ -248,6 +282,9 @@ func (s *Service) render(ctx context.Context, r *request, page []models.Entry, f
 	r.ranking.Entries = make([]models.RankedEntry, len(page))
 	for i, e := range page {
 		r.ranking.Entries[i] = r.renderEntry(e, firstRank+int64(i), &records[i])
+		if r.anonymous(e.User, &records[i]) {
+			r.ranking.Entries[i].Anonymize()
+		}
 	}
 	if myRank != 0 {
 		me := r.renderEntry(mine, myRank, &records[len(page)])

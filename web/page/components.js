@@ -71,12 +71,12 @@ function sameOrigin(address) {
 export function Avatar({ user, size = '' }) {
   const [broken, setBroken] = useState(false);
   const picture = broken ? null : sameOrigin(user.avatar_url);
-  const style = { '--hue': String(avatarHue(user.user_id)) };
+  const style = { '--hue': String(avatarHue(keyOf(user))) };
   return html`<span class=${`avatar ${size}`} style=${style} aria-hidden="true">
     ${
       picture
         ? html`<img src=${picture} alt="" loading="lazy" onError=${() => setBroken(true)} />`
-        : initials(user.nickname, user.user_id)
+        : initials(user.nickname, user.user_id ?? '?')
     }
   </span>`;
 }
@@ -84,11 +84,18 @@ export function Avatar({ user, size = '' }) {
 // Profiles that a list has shown, for screens that know only a user id.
 const profiles = new Map();
 export const cacheProfiles = (users) =>
-  users.forEach((user) => profiles.set(user.user_id, { ...user, known: true }));
+  users
+    .filter((user) => !user.anonymous)
+    .forEach((user) => profiles.set(user.user_id, { ...user, known: true }));
 export const cachedProfile = (id) =>
   profiles.get(id) ?? { user_id: id, nickname: '', avatar_url: '' };
 
-export const nameOf = (user) => user.nickname || `#${user.user_id}`;
+export const nameOf = (user) =>
+  user.anonymous ? t('anonymous') : user.nickname || `#${user.user_id}`;
+
+// keyOf returns what tells the lines of a list apart: the user id, or the place of an
+// anonymous line. No user id has a space.
+export const keyOf = (user) => user.user_id ?? `place ${user.rank}`;
 
 // Name shows a name in a bdi element, so that its characters can't change the
 // direction of the text around it.

@@ -1,5 +1,5 @@
 // A ranked list whose rows move to their new places.
-import { Avatar, cacheProfiles, Name, nameOf, prefersReducedMotion } from './components.js';
+import { Avatar, cacheProfiles, keyOf, Name, nameOf, prefersReducedMotion } from './components.js';
 import { formatNumber, formatRank, stripBidi, t } from './i18n.js';
 import { html, useEffect, useLayoutEffect, useRef, useState } from './view.js';
 
@@ -28,7 +28,7 @@ function useMoveAnimation(list, entries) {
   const indexes = useRef(new Map());
   useLayoutEffect(() => {
     const previous = indexes.current;
-    indexes.current = new Map(entries.map((entry, i) => [entry.user_id, i]));
+    indexes.current = new Map(entries.map((entry, i) => [keyOf(entry), i]));
     const rows = list.current?.querySelectorAll(':scope > li[data-user]');
     if (previous.size === 0 || !rows?.length) return;
     if (prefersReducedMotion() || document.hidden) return;
@@ -134,7 +134,7 @@ function Row({ entry, best, own, passed, unit, href }) {
       </div>`;
   return html`<li
     class=${own ? 'row own' : 'row'}
-    data-user=${entry.user_id}
+    data-user=${keyOf(entry)}
     aria-current=${own ? 'true' : undefined}
   >
     ${inside}
@@ -154,7 +154,7 @@ export function RankingList({ label, entries, me, total, unit, hrefOf, announce 
   const passed = usePassed(me, total);
   const best = Math.max(0, entries[0]?.score ?? 0);
   const row = (entry) => html`<${Row}
-    key=${entry.user_id}
+    key=${keyOf(entry)}
     entry=${entry}
     best=${best}
     own=${entry.user_id === me?.user_id}

@@ -264,7 +264,7 @@ export interface paths {
         };
         /**
          * Rank one's neighbours among everybody
-         * @description The user with the neighbours above and below: `?radius=2` returns up to five entries. Empty for a user without a score that day.
+         * @description The user with the neighbours above and below: `?radius=2` returns up to five entries. Empty for a user without a score that day. Lines of people who are not shown to the user have no user_id, and `"anonymous":true`.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -440,7 +440,7 @@ export interface paths {
         };
         /**
          * Rank everybody
-         * @description One page of everybody, best first, with the caller's own entry in me. The ten best of today are `?limit=10`; for the next ten, add `&cursor=` with the page's next_cursor.
+         * @description One page of everybody, best first, with the caller's own entry in me. Lines of people who are not shown to the caller have no user_id, and `"anonymous":true`. The ten best of today are `?limit=10`; for the next ten, add `&cursor=` with the page's next_cursor.
          *
          *     With any token.
          */
@@ -601,7 +601,7 @@ export interface paths {
         get?: never;
         /**
          * Hide from one person
-         * @description To that person the user looks like a friend without scores. That person is not told. Repeating it changes nothing.
+         * @description To that person the user looks like a friend without scores, and is anonymous in global lists. That person is not told. Repeating it changes nothing.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -663,7 +663,7 @@ export interface paths {
         get: operations["getPrivacy"];
         /**
          * Hide from everybody, or be shown again
-         * @description With `{"hidden":true}` friends see the user in their lists of friends, but in none of their rankings, and with an empty history. The user's own answers stay the same.
+         * @description With `{"hidden":true}` the user's scores are shown to nobody else: friends see the user in their lists of friends, but in none of their rankings, and with an empty history, and global lists show the user's line without id, name and picture. The user's own answers stay the same.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -707,7 +707,7 @@ export interface paths {
         get?: never;
         /**
          * Mute a person
-         * @description The user no longer sees that person's scores, as if they were a friend without scores. What that person sees stays the same. Repeating it changes nothing.
+         * @description The user no longer sees that person's scores, as if they were a friend without scores, and sees them anonymous in global lists. What that person sees stays the same. Repeating it changes nothing.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -1400,6 +1400,8 @@ export interface components {
             user_id: string;
         };
         RankedEntry: {
+            /** @description True in lines of global lists whose user is not shown to the caller; left out otherwise */
+            anonymous?: boolean;
             /** @description Empty where the user has set none */
             avatar_url: string;
             /** @description Empty where the user has set none */
@@ -1423,10 +1425,10 @@ export interface components {
              */
             score: number;
             /**
-             * @description The user
+             * @description The user; null in anonymous lines
              * @example 1001
              */
-            user_id: string;
+            user_id: string | null;
         };
         Ranking: {
             /**
