@@ -32,6 +32,7 @@ import (
 	"stepboard/services/cursor"
 	"stepboard/services/directory"
 	"stepboard/services/friends"
+	"stepboard/services/groups"
 	"stepboard/services/importer"
 	"stepboard/services/ingest"
 	"stepboard/services/lease"
@@ -105,6 +106,7 @@ type App struct {
 	Boards      *board.Store
 	Friends     *friends.Service
 	Privacy     *privacy.Service
+	Groups      *groups.Service
 	Sets        *cache.Store
 	Directory   *directory.Service
 	NearCache   *nearcache.Cache // empty unless rankings.max_staleness is set
@@ -133,6 +135,7 @@ type App struct {
 	increments       *ledger.Store
 	leases           *lease.Service
 	cursors          *cursor.Sealer
+	limits           *limit.Service
 	registry         *prometheus.Registry
 	memory           memoryGuard
 	clock            *clock.Guard      // of the machine's clock
@@ -195,14 +198,14 @@ func (a *App) build(ctx context.Context, o Options) error {
 		return err
 	}
 	a.Ranking = ranking.New(ranking.Options{
-		Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive, Friends: a.Friends, Privacy: a.Privacy,
+		Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive, Friends: a.Friends, Groups: a.Groups, Privacy: a.Privacy,
 		Directory: a.Directory, Cursors: a.cursors, NearCache: a.buildNearCache(o), Clock: o.Clock,
 		HistoryDays: o.Config.Friends.HistoryDays,
 	})
 	o.StreamLimits.PerAddress = o.Config.Limits.StreamsPerAddress
 	a.Streams = stream.New(a.Ranking, o.StreamLimits)
 	a.registry.MustRegister(newStreamCollector(a.Streams))
-	return a.buildHandler(o, names)
+	return a.buildHandler(o)
 }
 
 // buildBoards constructs the services of boards, users, friendships and the archive.
@@ -219,6 +222,11 @@ func (a *App) buildBoards(o Options, names keys.Builder) {
 	a.Friends = friends.New(friends.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Directory, requests, o.Log)
 	a.registry.MustRegister(newFriendsCollector(a.Friends))
 	a.Privacy = privacy.New(privacy.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Friends, a.Directory, o.Log)
+	a.limits = limit.New(limit.Limits{
+		User: o.Config.Limits.UserPerMinute, Address: o.Config.Limits.AddressPerMinute, Join: o.Config.Limits.JoinsPerMinute,
+	}, limit.NewRedisCounter(o.Stores.Redis, names))
+	a.registry.MustRegister(newLimitCollector(a.limits))
+	a.Groups = groups.New(groups.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Privacy.Sets(), a.Directory, a.limits, o.Log)
 	a.losses = newQueueDetector(o, names)
 	archives := archive.NewStore(o.Stores.Gorm, o.Stores.Archive.Gorm, o.Stores.Archive.Pool)
 	a.Archive = archive.New(archives, a.Boards, a.leases, a.archiveRecovery(o), o.Clock, o.Log)
@@ -342,16 +350,15 @@ func (a *App) buildJobs(o Options) error {
 }
 
 // buildHandler constructs the HTTP handler and its rate limits.
-func (a *App) buildHandler(o Options, names keys.Builder) (err error) {
-	limits := limit.New(limit.Limits{User: o.Config.Limits.UserPerMinute, Address: o.Config.Limits.AddressPerMinute}, limit.NewRedisCounter(o.Stores.Redis, names))
-	a.registry.MustRegister(newLimitCollector(limits))
+func (a *App) buildHandler(o Options) (err error) {
 	a.Metrics = handlers.Metrics(a.registry)
 	a.Handler, err = handlers.New(handlers.Config{
 		Scores: a.Ingest, Increments: a.Ledger, Boards: a.Catalog.Definitions, Buckets: a.Catalog.Buckets,
 		Rankings: a.Ranking, History: a.Ranking, Streams: a.Streams,
-		Friends: a.Friends, FriendRequests: a.Friends, Profiles: a.Directory, Privacy: a.Privacy, Cursors: a.cursors,
+		Friends: a.Friends, FriendRequests: a.Friends, Groups: a.Groups, Profiles: a.Directory, Privacy: a.Privacy,
+		Cursors:  a.cursors,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews,
-		Tokens: o.Verifier, Limits: limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
+		Tokens: o.Verifier, Limits: a.limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
 		LimitAddresses: o.Config.Limits.AddressPerMinute > 0 || o.Config.Limits.StreamsPerAddress > 0,
 		ProbesOnly:     !o.Roles.API, MetricsElsewhere: o.Config.HTTP.MetricsAddr != "", Ready: a.ready, Clock: o.Clock,
 		Registry: a.registry, Log: o.Log, Version: Version, Extra: o.Extra,

@@ -140,6 +140,7 @@ func newLimitCollector(l *limit.Service) prometheus.Collector {
 	return newCollector("stepboard_limits_", l.Stats,
 		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Users.Load()) }, by("user")},
 		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Addresses.Load()) }, by("address")},
+		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Joins.Load()) }, by("join")},
 		figure[stats]{"uncounted_total", "Calls that were let through uncounted because Redis did not respond.", counter, func(s stats) float64 { return float64(s.Uncounted.Load()) }, nil},
 	)
 }

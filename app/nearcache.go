@@ -11,7 +11,7 @@ import (
 	"stepboard/services/ranking"
 )
 
-// buildNearCache constructs the near caches of scores and of friend sets, and returns
+// buildNearCache constructs the near caches of scores and of circles, and returns
 // the former for rankings if they may be older than Redis.
 func (a *App) buildNearCache(o Options) ranking.NearCache {
 	a.NearCache = nearcache.New(nearcache.Options{
@@ -60,12 +60,12 @@ func newNearCacheCollector(c *nearcache.Cache) prometheus.Collector {
 	)
 }
 
-// newCirclesCollector reports the copies of friend sets in this process.
+// newCirclesCollector reports the copies of friend sets and sets of members in this process.
 func newCirclesCollector(c *nearcache.Circles) prometheus.Collector {
 	type circles = *nearcache.Circles
 	found := func(where string, count func(*nearcache.CircleStats) *atomic.Int64) figure[circles] {
 		return figure[circles]{
-			"found_total", "Friend sets for rankings of current buckets, by where they were found: in memory (near), or in Redis " +
+			"found_total", "Sets of friends or members for rankings of current buckets, by where they were found: in memory (near), or in Redis " +
 				"or SQL, because memory did not have them (unknown) or might have been too old (unproven).",
 			counter, func(c circles) float64 { return float64(count(c.Stats()).Load()) }, prometheus.Labels{"found": where},
 		}
@@ -75,11 +75,11 @@ func newCirclesCollector(c *nearcache.Circles) prometheus.Collector {
 		found("unknown", func(s *nearcache.CircleStats) *atomic.Int64 { return &s.Unknown }),
 		found("unproven", func(s *nearcache.CircleStats) *atomic.Int64 { return &s.Unproven }),
 		figure[circles]{
-			"resets_total", "How often all copies of a stream's friend sets were dropped, because entries of it may have been missed.",
+			"resets_total", "How often all copies of a stream's sets were dropped, because entries of it may have been missed.",
 			counter, func(c circles) float64 { return float64(c.Stats().StartedOver.Load()) }, nil,
 		},
 		figure[circles]{
-			"bytes", "Memory of the copies of friend sets.",
+			"bytes", "Memory of the copies of sets of friends and members.",
 			gauge, func(c circles) float64 { bytes, _ := c.Bytes(); return float64(bytes) }, nil,
 		},
 	)

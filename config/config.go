@@ -79,6 +79,7 @@ type Auth struct {
 type Limits struct {
 	UserPerMinute     int `koanf:"user_per_minute" validate:"min=0,max=1000000" doc:"Most calls of a user in a minute, at once or one by one. 0: no limit. 600 is far above what a person's phone needs."`
 	AddressPerMinute  int `koanf:"address_per_minute" validate:"min=0,max=10000000" doc:"Most calls from an address in a minute, with or without a good token. 0: no limit. Many phones share an address, so do not set it much below 6000. Behind a proxy, set http.trusted_proxies; otherwise all of its callers share one limit."`
+	JoinsPerMinute    int `koanf:"joins_per_minute" validate:"min=0,max=1000000" doc:"Most calls of a user in a minute that join a group by its invite code, so that codes can't be guessed. 0: no limit. Calls of a backend for the user count, too."`
 	StreamsPerAddress int `koanf:"streams_per_address" validate:"min=0,max=1000000" doc:"Most open streams of rankings from an address, in one process. 0: no limit. A user has at most five. Tokens of scope service and admin do not count. Behind a proxy, set http.trusted_proxies."`
 }
 
@@ -182,7 +183,7 @@ type Friends struct {
 // Rankings configures how rankings among friends are read.
 type Rankings struct {
 	MaxStaleness time.Duration `koanf:"max_staleness" validate:"omitempty,min=100ms,max=10s" doc:"How old a ranking among friends may be, 100ms to 10s. A process then keeps copies of the current buckets of boards with change_stream, and asks Redis only where it can't prove that its copy is as new. 0s: it always asks Redis."`
-	Memory       Size          `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for these copies, such as 512 MB, at least 1 MB. A bucket takes 8 bytes for each user of the app, in steps of 524 KB. A bucket without room is read from Redis. Copies of friend sets take what the buckets leave, about 3 bytes a friend; those used least lately go first."`
+	Memory       Size          `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for these copies, such as 512 MB, at least 1 MB. A bucket takes 8 bytes for each user of the app, in steps of 524 KB. A bucket without room is read from Redis. Copies of sets of friends and members take what the buckets leave, about 3 bytes each; those used least lately go first."`
 }
 
 // Directory configures the directory of users.
@@ -196,7 +197,7 @@ func Default() Config {
 		HTTP:     HTTP{Addr: "127.0.0.1:8080", MaxConnections: 10_000, TrustedProxies: []string{}},
 		Redis:    Redis{Mode: "single", Addrs: []string{"127.0.0.1:6379"}},
 		Postgres: Postgres{MaxConns: 20},
-		Limits:   Limits{UserPerMinute: 600, AddressPerMinute: 6000, StreamsPerAddress: 100},
+		Limits:   Limits{UserPerMinute: 600, AddressPerMinute: 6000, JoinsPerMinute: 10, StreamsPerAddress: 100},
 		Ingest: Ingest{
 			Mode: "direct", FlushInterval: time.Second, BatchSize: 100_000, Rewind: 10 * time.Minute,
 			Redis: IngestRedis{Mode: "single", Addrs: []string{}, MaxUpdates: 50_000_000, Keep: time.Hour, ClaimAfter: time.Minute},

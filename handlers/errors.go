@@ -33,6 +33,8 @@ var statusOf = map[models.Code]int{
 	models.CodeFriendLimit:      http.StatusConflict,
 	models.CodeChoiceLimit:      http.StatusConflict,
 	models.CodeCorrectionExists: http.StatusConflict,
+	models.CodeGroupFull:        http.StatusConflict,
+	models.CodeGroupLimit:       http.StatusConflict,
 	models.CodeBoardKind:        http.StatusConflict,
 	models.CodeBoardExists:      http.StatusConflict,
 	models.CodeBucketHot:        http.StatusConflict,

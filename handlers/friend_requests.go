@@ -48,7 +48,7 @@ type requestsOutput struct {
 	}
 }
 
-func (h *friendRequestHandlers) list(ctx context.Context, in *listFriendsInput) (*requestsOutput, error) {
+func (h *friendRequestHandlers) list(ctx context.Context, in *ListInput) (*requestsOutput, error) {
 	const scope = "friend-requests"
 	user, after, err := in.page(ctx, h.cursors, scope)
 	if err != nil {
@@ -134,7 +134,7 @@ var acceptFriendRequest = operation{
 	errors:      []models.Code{models.CodeNotFound, models.CodeFriendLimit},
 }
 
-func (h *friendRequestHandlers) accept(ctx context.Context, in *otherInput) (*statusOutput, error) {
+func (h *friendRequestHandlers) accept(ctx context.Context, in *OtherInput) (*statusOutput, error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ var declineFriendRequest = operation{
 	status: http.StatusNoContent,
 }
 
-func (h *friendRequestHandlers) decline(ctx context.Context, in *otherInput) (*struct{}, error) {
+func (h *friendRequestHandlers) decline(ctx context.Context, in *OtherInput) (*struct{}, error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err

@@ -29,7 +29,8 @@ var listFriends = operation{
 	errors:      []models.Code{models.CodeInvalidCursor},
 }
 
-type listFriendsInput struct {
+// ListInput picks a page of a list of the user that the request acts for.
+type ListInput struct {
 	OnBehalf
 	Paging
 }
@@ -37,7 +38,7 @@ type listFriendsInput struct {
 // page returns the user that the request acts for and the cursor behind which
 // the page begins; a zero cursor means the first page. list names the list
 // that the cursor must be of.
-func (in *listFriendsInput) page(ctx context.Context, cursors CursorSealer, list string) (models.UserID, models.Cursor, error) {
+func (in *ListInput) page(ctx context.Context, cursors CursorSealer, list string) (models.UserID, models.Cursor, error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return "", models.Cursor{}, err
@@ -66,7 +67,7 @@ type friendsOutput struct {
 	}
 }
 
-func (h *friendHandlers) list(ctx context.Context, in *listFriendsInput) (*friendsOutput, error) {
+func (h *friendHandlers) list(ctx context.Context, in *ListInput) (*friendsOutput, error) {
 	const scope = "friend-list"
 	user, after, err := in.page(ctx, h.cursors, scope)
 	if err != nil {
@@ -98,13 +99,13 @@ var removeFriend = operation{
 	status:      http.StatusNoContent,
 }
 
-// otherInput names another user in the path.
-type otherInput struct {
+// OtherInput names another user in the path.
+type OtherInput struct {
 	ID models.UserID `path:"id" doc:"The other user" example:"1001"`
 	OnBehalf
 }
 
-func (h *friendHandlers) remove(ctx context.Context, in *otherInput) (*struct{}, error) {
+func (h *friendHandlers) remove(ctx context.Context, in *OtherInput) (*struct{}, error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err

@@ -61,7 +61,7 @@ func (o *observer) observe(c *gin.Context) {
 		c.Request.Header["Content-Type"] = jsonContentType
 	}
 	// If a store hangs, the client gets an error before it gives up.
-	if c.FullPath() != streamRoute {
+	if !isStream(c.FullPath()) {
 		ctx, cancel := context.WithTimeout(c.Request.Context(), requestTimeout)
 		defer cancel()
 		c.Request = c.Request.WithContext(ctx)

@@ -14,6 +14,7 @@ func tags() []*huma.Tag {
 		{Name: "Uploads", Description: "Report one's own totals. With a user's token."},
 		{Name: "Friends", Description: "Friends and friend requests. With a user's token."},
 		{Name: "Privacy", Description: "Hide one's scores, mute and block. With a user's token."},
+		{Name: "Groups", Description: "Groups, which their members join by an invite code. With a user's token."},
 		{Name: "Profile", Description: "How others see oneself. With a user's token."},
 		{Name: "Backends", Description: "Calls of the app's own backend. With a token of scope `service`."},
 		{Name: "Operators", Description: "Calls of those who run the service. With a token of scope `admin`."},
@@ -36,6 +37,8 @@ func tagOf(path string, by audience) string {
 		return "Friends"
 	case strings.HasSuffix(path, "/privacy") || noun == "hidden-from" || noun == "muted" || noun == "blocked":
 		return "Privacy"
+	case noun == "groups":
+		return "Groups"
 	default:
 		return "Profile"
 	}

@@ -100,7 +100,7 @@ type choicesOutput struct {
 	}
 }
 
-func (h *choiceHandlers) list(ctx context.Context, in *listFriendsInput) (*choicesOutput, error) {
+func (h *choiceHandlers) list(ctx context.Context, in *ListInput) (*choicesOutput, error) {
 	scope := string(h.kind)
 	user, after, err := in.page(ctx, h.cursors, scope)
 	if err != nil {
@@ -125,7 +125,7 @@ func (h *choiceHandlers) list(ctx context.Context, in *listFriendsInput) (*choic
 	return out, nil
 }
 
-func (h *choiceHandlers) put(ctx context.Context, in *otherInput) (*struct{}, error) {
+func (h *choiceHandlers) put(ctx context.Context, in *OtherInput) (*struct{}, error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (h *choiceHandlers) put(ctx context.Context, in *otherInput) (*struct{}, er
 	return nil, h.service.Choose(ctx, user, h.kind, in.ID)
 }
 
-func (h *choiceHandlers) remove(ctx context.Context, in *otherInput) (*struct{}, error) {
+func (h *choiceHandlers) remove(ctx context.Context, in *OtherInput) (*struct{}, error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err

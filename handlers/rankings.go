@@ -10,6 +10,7 @@ import (
 // RankingService ranks users on one bucket of a board.
 type RankingService interface {
 	Friends(ctx context.Context, q ranking.Query) (*models.Ranking, error)
+	Group(ctx context.Context, q ranking.Query, group models.GroupID) (*models.Ranking, error)
 	Top(ctx context.Context, q ranking.Query) (*models.Ranking, error)
 	Around(ctx context.Context, q ranking.Query, radius int) (*models.Ranking, error)
 	Me(ctx context.Context, q ranking.Query) (*ranking.Summary, error)
@@ -51,10 +52,17 @@ func (in *DayInput) userQuery(ctx context.Context) (ranking.Query, error) {
 	return in.query(viewer)
 }
 
-// pageInput picks a page of a ranking.
-type pageInput struct {
+// PageInput picks a page of a ranking.
+type PageInput struct {
 	DayInput
 	Paging
+}
+
+// userQuery returns the query of the page for the user that the request acts for.
+func (in *PageInput) userQuery(ctx context.Context) (ranking.Query, error) {
+	q, err := in.DayInput.userQuery(ctx)
+	q.Limit, q.Cursor = in.Limit, in.Cursor
+	return q, err
 }
 
 type rankingOutput struct {
@@ -78,13 +86,36 @@ var rankFriends = operation{
 	errors: []models.Code{models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired},
 }
 
-func (h *rankingHandlers) friends(ctx context.Context, in *pageInput) (*rankingOutput, error) {
+func (h *rankingHandlers) friends(ctx context.Context, in *PageInput) (*rankingOutput, error) {
 	q, err := in.userQuery(ctx)
 	if err != nil {
 		return nil, err
 	}
-	q.Limit, q.Cursor = in.Limit, in.Cursor
 	return rankingOf(h.rankings.Friends(ctx, q))
+}
+
+var rankGroup = operation{
+	id:      "getGroupRanking",
+	summary: "Rank the members of a group",
+	description: "One page of the members of a group that the user is in, as GET /v1/boards/{board}/friends answers it. " +
+		"Past days show the scores of those who are members now.",
+	errors: []models.Code{
+		models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeDateInFuture,
+		models.CodeOffsetRequired,
+	},
+}
+
+type groupPageInput struct {
+	GroupPath
+	PageInput
+}
+
+func (h *rankingHandlers) group(ctx context.Context, in *groupPageInput) (*rankingOutput, error) {
+	q, err := in.userQuery(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return rankingOf(h.rankings.Group(ctx, q, in.Group))
 }
 
 var rankTop = operation{
@@ -96,7 +127,7 @@ var rankTop = operation{
 	errors: []models.Code{models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired},
 }
 
-func (h *rankingHandlers) top(ctx context.Context, in *pageInput) (*rankingOutput, error) {
+func (h *rankingHandlers) top(ctx context.Context, in *PageInput) (*rankingOutput, error) {
 	if err := h.mayReadGlobal(ctx, in.Board); err != nil {
 		return nil, err
 	}

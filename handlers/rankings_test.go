@@ -35,6 +35,10 @@ func (s rankings) Friends(_ context.Context, q ranking.Query) (*models.Ranking, 
 	return s.page("Friends", q)
 }
 
+func (s rankings) Group(_ context.Context, q ranking.Query, group models.GroupID) (*models.Ranking, error) {
+	return s.page("Group", q, group)
+}
+
 func (s rankings) Top(_ context.Context, q ranking.Query) (*models.Ranking, error) {
 	return s.page("Top", q)
 }

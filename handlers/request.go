@@ -46,8 +46,8 @@ func validRequestID(id string) bool {
 
 const traceIDKey = "trace_id"
 
-// streamRoute is the route of streams, the only one without a time limit.
-const streamRoute = "/v1/boards/:board/friends/stream"
+// isStream reports whether a route is one of streams, which alone have no time limit.
+func isStream(route string) bool { return strings.HasSuffix(route, "/stream") }
 
 // byEncodedPath lets the engine, which uses the raw path, split a path before its
 // values are decoded, so that an encoded slash belongs to a value. Other characters

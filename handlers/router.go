@@ -30,6 +30,7 @@ type Config struct {
 	Streams        StreamService
 	Friends        FriendService
 	FriendRequests FriendRequestService
+	Groups         GroupService
 	Profiles       ProfileService
 	Privacy        PrivacyService
 	Archives       ArchiveService
@@ -84,6 +85,8 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	register(api, "GET /v1/boards/{board}/friends", byUser, rankings.friends, rankFriends)
 	streams := &streamHandlers{c.Streams}
 	register(api, "GET /v1/boards/{board}/friends/stream", byUser, streams.friends, streamFriends)
+	register(api, "GET /v1/boards/{board}/groups/{group}", byUser, rankings.group, rankGroup)
+	register(api, "GET /v1/boards/{board}/groups/{group}/stream", byUser, streams.group, streamGroup)
 	register(api, "GET /v1/boards/{board}/top", byAny, rankings.top, rankTop)
 	register(api, "GET /v1/boards/{board}/around", byUser, rankings.around, rankAround)
 	register(api, "GET /v1/boards/{board}/me", byUser, rankings.me, rankMe)
@@ -105,6 +108,16 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	c.choices(api, "/v1/hidden-from", models.HiddenFrom, hidingFrom)
 	c.choices(api, "/v1/muted", models.Muted, muting)
 	c.choices(api, "/v1/blocked", models.Blocked, blocking)
+	groups := &groupHandlers{c.Groups, c.Cursors}
+	register(api, "GET /v1/groups", byUser, groups.list, listGroups)
+	register(api, "POST /v1/groups", byUser, groups.create, createGroup)
+	register(api, "POST /v1/groups/join", byUser, groups.join, joinGroup)
+	register(api, "GET /v1/groups/{group}", byUser, groups.show, getGroup)
+	register(api, "PUT /v1/groups/{group}", byUser, groups.rename, renameGroup)
+	register(api, "DELETE /v1/groups/{group}", byUser, groups.end, deleteGroup)
+	register(api, "POST /v1/groups/{group}/invite", byUser, groups.renew, renewInvite)
+	register(api, "DELETE /v1/groups/{group}/members/{id}", byUser, groups.remove, removeMember)
+	register(api, "PUT /v1/groups/{group}/members", byService, groups.replace, replaceMembers)
 
 	profiles := &profileHandlers{c.Profiles}
 	register(api, "GET /v1/me", byUser, profiles.getOwn, getOwnProfile)

@@ -15,7 +15,7 @@ import (
 	"stepboard/services/stream"
 )
 
-// StreamService polls rankings among friends for subscribers.
+// StreamService polls rankings of friends and groups for subscribers.
 type StreamService interface {
 	Subscribe(ctx context.Context, q stream.Query, address string) (*stream.Subscriber, error)
 	Limits() stream.Limits
@@ -38,26 +38,52 @@ var streamFriends = operation{
 		"A comment every 15 seconds keeps the connection open. An `error` event with a problem ends the stream; its code is `unauthenticated` " +
 		"when the token has expired: get a new one and connect again. It also ends when the service stops, " +
 		"and after five minutes, so that the token is checked again; connect again then. A user may have five streams at once, and an address `limits.streams_per_address`.",
-	errors: []models.Code{models.CodeBoardNotFound, models.CodeOffsetRequired},
-	responses: func() map[string]*huma.Response {
-		return map[string]*huma.Response{"200": {
-			Description: "A stream of `ranking` events whose data is a Ranking, of comments, and of at most one `error` event, the last",
-			Content: map[string]*huma.MediaType{"text/event-stream": {
-				Schema:  &huma.Schema{Type: huma.TypeString},
-				Example: "event: ranking\ndata: {\"board\":\"steps\",\"date\":\"2026-11-20\",…}\n\n: still here\n\n",
-			}},
-		}}
-	},
+	errors:    []models.Code{models.CodeBoardNotFound, models.CodeOffsetRequired},
+	responses: streamResponses,
 }
 
-type streamInput struct {
+var streamGroup = operation{
+	id:      "streamGroupRanking",
+	summary: "Watch a group's ranking",
+	description: "What GET /v1/boards/{board}/groups/{group} answers, as the events of GET /v1/boards/{board}/friends/stream. " +
+		"The stream of a user who has left the group ends with an `error` event of code `not_found`.",
+	errors:    []models.Code{models.CodeBoardNotFound, models.CodeNotFound, models.CodeOffsetRequired},
+	responses: streamResponses,
+}
+
+func streamResponses() map[string]*huma.Response {
+	return map[string]*huma.Response{"200": {
+		Description: "A stream of `ranking` events whose data is a Ranking, of comments, and of at most one `error` event, the last",
+		Content: map[string]*huma.MediaType{"text/event-stream": {
+			Schema:  &huma.Schema{Type: huma.TypeString},
+			Example: "event: ranking\ndata: {\"board\":\"steps\",\"date\":\"2026-11-20\",…}\n\n: still here\n\n",
+		}},
+	}}
+}
+
+// StreamInput picks a board and the size of the page of each event.
+type StreamInput struct {
 	Board string `path:"board" doc:"The board's name" example:"steps"`
 	Limit int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"Most entries of an event"`
 	LocalTime
 	OnBehalf
 }
 
-func (h *streamHandlers) friends(ctx context.Context, in *streamInput) (*huma.StreamResponse, error) {
+type groupStreamInput struct {
+	GroupPath
+	StreamInput
+}
+
+func (h *streamHandlers) friends(ctx context.Context, in *StreamInput) (*huma.StreamResponse, error) {
+	return h.stream(ctx, in, "")
+}
+
+func (h *streamHandlers) group(ctx context.Context, in *groupStreamInput) (*huma.StreamResponse, error) {
+	return h.stream(ctx, &in.StreamInput, in.Group)
+}
+
+// stream streams a group, or the user's friends if the group is empty.
+func (h *streamHandlers) stream(ctx context.Context, in *StreamInput, group models.GroupID) (*huma.StreamResponse, error) {
 	viewer, err := in.user(ctx)
 	if err != nil {
 		return nil, err
@@ -68,7 +94,7 @@ func (h *streamHandlers) friends(ctx context.Context, in *streamInput) (*huma.St
 	}
 	starting, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	q := stream.Query{Board: in.Board, Viewer: viewer, Offset: offset, Limit: in.Limit}
+	q := stream.Query{Board: in.Board, Viewer: viewer, Group: group, Offset: offset, Limit: in.Limit}
 	subscriber, err := h.streams.Subscribe(starting, q, callerFrom(ctx).address)
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ func traced(provider trace.TracerProvider, sampled func() bool) gin.HandlerFunc 
 		otelgin.WithPropagators(propagation.NewCompositeTextMapPropagator()), // none
 		otelgin.WithGinFilter(func(c *gin.Context) bool {
 			// The filter runs before a span costs anything: most calls have none.
-			return sampled() && strings.HasPrefix(c.FullPath(), "/v1/") && c.FullPath() != streamRoute
+			return sampled() && strings.HasPrefix(c.FullPath(), "/v1/") && !isStream(c.FullPath())
 		}))
 }
 

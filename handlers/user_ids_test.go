@@ -253,18 +253,20 @@ func TestOpenAPIDescribesUserIDs(t *testing.T) {
 			checkUserID(t, name, p)
 			bodies = append(bodies, name)
 		}
-		if p := schema.Properties["friend_ids"]; p != nil {
-			checkUserID(t, name, p.Items)
-			bodies = append(bodies, name)
+		for _, list := range []string{"friend_ids", "member_ids"} {
+			if p := schema.Properties[list]; p != nil {
+				checkUserID(t, name, p.Items)
+				bodies = append(bodies, name)
+			}
 		}
 	}
 	slices.Sort(bodies)
 	want := []string{
-		"DeadLetter", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "ListedUser", "NewFriendRequest", "Profile",
+		"DeadLetter", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "ListedUser", "Member", "MemberIDs", "NewFriendRequest", "Profile",
 		"RankedEntry", "Review", "UserTotal",
 	}
-	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 39 {
-		t.Errorf("%d parameters are user ids, want 39; bodies with user ids (-want +got):\n%s", parameters, diff)
+	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 50 {
+		t.Errorf("%d parameters are user ids, want 50; bodies with user ids (-want +got):\n%s", parameters, diff)
 	}
 }
 

@@ -25,6 +25,8 @@ const (
 	CodeFriendLimit      Code = "friend_limit"
 	CodeChoiceLimit      Code = "choice_limit"
 	CodeCorrectionExists Code = "correction_exists"
+	CodeGroupFull        Code = "group_full"
+	CodeGroupLimit       Code = "group_limit"
 	CodeBoardKind        Code = "board_kind"
 	CodeBoardExists      Code = "board_exists"
 	CodeBucketHot        Code = "bucket_hot"

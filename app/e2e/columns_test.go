@@ -13,6 +13,8 @@ func TestColumnsAreAddedWhileServing(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	s, _ := newHistory(t, env)
+	var made group
+	s.want(s.as("1", "POST", "/v1/groups", `{"name":"Family"}`), http.StatusCreated, &made)
 	call := func() {
 		t.Helper()
 		for range 3 {
@@ -20,6 +22,9 @@ func TestColumnsAreAddedWhileServing(t *testing.T) {
 			s.want(s.as("1", "GET", "/v1/friends", nil), http.StatusOK, nil)
 			s.want(s.as("1", "POST", "/v1/friends/requests", `{"user_id":"3"}`), http.StatusCreated, nil)
 			s.want(s.as("1", "DELETE", "/v1/friends/requests/3", nil), http.StatusNoContent, nil)
+			s.want(s.as("1", "GET", "/v1/groups", nil), http.StatusOK, nil)
+			s.want(s.as("1", "GET", "/v1/groups/"+made.ID, nil), http.StatusOK, nil)
+			s.want(s.service("PUT", "/v1/groups/team/members", `{"member_ids":["1","2"]}`), http.StatusOK, nil)
 			s.want(s.admin("GET", "/v1/admin/archives", nil), http.StatusOK, nil)
 		}
 	}

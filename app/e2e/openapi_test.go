@@ -57,6 +57,9 @@ func TestOpenAPI(t *testing.T) {
 		"GET /v1/admin/archives", "POST /v1/admin/archives", "GET /v1/admin/dead-letters", "POST /v1/admin/dead-letters/{id}/replay",
 		"DELETE /v1/admin/dead-letters/{id}", "POST /v1/boards/{board}/increments", "POST /v1/admin/boards", "GET /v1/admin/boards/{board}",
 		"GET /v1/admin/reviews", "POST /v1/admin/reviews/{id}/dismiss",
+		"GET /v1/boards/{board}/groups/{group}", "GET /v1/boards/{board}/groups/{group}/stream", "GET /v1/groups", "POST /v1/groups",
+		"POST /v1/groups/join", "GET /v1/groups/{group}", "PUT /v1/groups/{group}", "DELETE /v1/groups/{group}",
+		"POST /v1/groups/{group}/invite", "DELETE /v1/groups/{group}/members/{id}", "PUT /v1/groups/{group}/members",
 	}
 	seen := make(map[string]bool)
 	for _, route := range want {
@@ -101,6 +104,7 @@ func TestOpenAPI(t *testing.T) {
 		"Standing.percentile": true, "ArchiveRun.finished_at": true, "ArchiveRunPage.next_cursor": true, "DeadLetterPage.next_cursor": true,
 		"Board.open_days": true, "Board.window_hours": true, "CurrentBucket.date": true, "CurrentBucket.starts_at": true, "CurrentBucket.ends_at": true, "CurrentBucket.closes_at": true,
 		"DeadLetter.board": true, "DeadLetter.bucket": true, "DeadLetter.user_id": true, "DeadLetter.score": true, "DeadLetter.reached_at": true,
+		"Group.owner_id": true, "Group.invite_code": true, "GroupPage.owner_id": true, "GroupPage.invite_code": true, "GroupPage.next_cursor": true,
 		"DeadLetter.payload": true, "BoardDefinition.open_days": true, "BoardDefinition.window_hours": true, "IncrementResult.score": true, "IncrementResult.reached_at": true,
 		"ReviewPage.next_cursor": true, "Review.date": true, "Review.user_id": true, "Review.dismissed_at": true, "Review.dismissed_by": true,
 		"Review.dismiss_reason": true,
@@ -263,6 +267,18 @@ func TestOpenAPIListsTheStatuses(t *testing.T) {
 		"delete /v1/admin/dead-letters/{id}":      "204",
 		"get /v1/admin/reviews":                   "200 400",
 		"post /v1/admin/reviews/{id}/dismiss":     "200 400 404 408 413",
+
+		"get /v1/boards/{board}/groups/{group}":        "200 400 404 409",
+		"get /v1/boards/{board}/groups/{group}/stream": "200 404",
+		"get /v1/groups":                         "200",
+		"post /v1/groups":                        "201 400 408 409 413",
+		"post /v1/groups/join":                   "200 400 404 408 409 413",
+		"get /v1/groups/{group}":                 "200 400 404",
+		"put /v1/groups/{group}":                 "200 400 404 408 413",
+		"delete /v1/groups/{group}":              "204",
+		"post /v1/groups/{group}/invite":         "200 404",
+		"delete /v1/groups/{group}/members/{id}": "204 404",
+		"put /v1/groups/{group}/members":         "200 400 408 409 413",
 	}
 	got := make(map[string]string)
 	for path, methods := range spec.Paths {

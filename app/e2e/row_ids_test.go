@@ -236,6 +236,13 @@ func (o *outside) readThings() {
 	} {
 		o.want(o.hear(ann, "GET", path, ""), http.StatusOK, nil)
 	}
+	var made group
+	o.want(o.hear(ann, "POST", "/v1/groups", `{"name":"Family"}`), http.StatusCreated, &made)
+	ben := harness.Token(o.t, "ben", "")
+	o.want(o.hear(ben, "POST", "/v1/groups/join", `{"invite_code":"`+*made.Code+`"}`), http.StatusOK, nil)
+	for _, path := range []string{"/v1/groups", "/v1/groups/" + made.ID + "?limit=1", "/v1/boards/steps/groups/" + made.ID + "?limit=1"} {
+		o.want(o.hear(ann, "GET", path, ""), http.StatusOK, nil)
+	}
 	for _, path := range []string{"/v1/admin/archives", "/v1/admin/boards/gifts"} {
 		o.want(o.hear(admin, "GET", path, ""), http.StatusOK, nil)
 	}
@@ -279,6 +286,8 @@ func (o *outside) failThings() {
 		{"ann", "POST", "/v1/boards/steps/scores", `{"date":"` + today + `","score":-1}`, models.CodeScoreOutOfRange},
 		{"service", "POST", "/v1/boards/gifts/increments", `{"user_id":"ann","delta":1001,"event_id":"x"}`, models.CodeScoreOutOfRange},
 		{"service", "POST", "/v1/boards/gifts/increments", `{"user_id":"ben","delta":1,"event_id":"0"}`, models.CodeEventIDConflict},
+		{"ann", "POST", "/v1/groups/join", `{"invite_code":"x"}`, models.CodeNotFound},
+		{"new", "GET", "/v1/boards/steps/groups/none", "", models.CodeNotFound},
 		{"new", "GET", "/v1/boards/steps/me", "", ""},
 		{"new", "DELETE", "/v1/friends/ann", "", ""},
 	} {

@@ -184,6 +184,14 @@ const Friends Sets = "friends"
 //	truth     table privacy_choices
 const NotShown Sets = "not-shown"
 
+// Groups are the sets of those members of groups who do not hide from everybody. The owner is the number of the group.
+//
+//	type      set of row ids, and one negative number: the generation, as -g
+//	writer    services/cache for services/groups, loading on a miss
+//	lifetime  about an hour; removed by every change
+//	truth     tables group_members and users
+const Groups Sets = "groups"
+
 // Set names a cached set. Owner is the number of what the set belongs to: the row
 // id of a user, for example.
 //
@@ -319,6 +327,18 @@ func (k Builder) UserCalls(user models.UserID) string {
 //	truth     none needed: without it counting starts again
 func (k Builder) AddressCalls(address string) string {
 	return k.Prefix + "calls-from:{" + address + "}"
+}
+
+// GroupJoins names the state of the limit of a user's calls that join a group by its
+// invite code.
+//
+//	example   joins:{auth0|5f7c8ec7}
+//	type      string, as UserCalls
+//	writer    services/limit, with the script of redis_rate
+//	lifetime  a minute at most
+//	truth     none needed: without it counting starts again
+func (k Builder) GroupJoins(user models.UserID) string {
+	return k.Prefix + "joins:{" + string(user) + "}"
 }
 
 // IngestStream names the queue of accepted updates. It keeps them until they are

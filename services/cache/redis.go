@@ -73,21 +73,42 @@ type copied struct {
 // not found, so one that is found was read before its generation ended. One round
 // trip.
 func (s *Store) get(ctx context.Context, of Set) (copied, error) {
+	found, err := s.getAll(ctx, of)
+	return found[0], err
+}
+
+// getAll is get for several sets, in one round trip. After an error none is found.
+func (s *Store) getAll(ctx context.Context, of ...Set) ([]copied, error) {
 	pipe := s.rdb.Pipeline()
-	stored := pipe.SMembers(ctx, s.keys.Set(of.Kind, of.Owner))
-	generation := pipe.Get(ctx, s.keys.SetsGeneration(keys.StripeOf(of.Owner)))
+	stored, generations := make([]*redis.StringSliceCmd, len(of)), make([]*redis.StringCmd, len(of))
+	for i, set := range of {
+		stored[i] = pipe.SMembers(ctx, s.keys.Set(set.Kind, set.Owner))
+		generations[i] = pipe.Get(ctx, s.keys.SetsGeneration(keys.StripeOf(set.Owner)))
+	}
+	none := make([]copied, len(of))
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return copied{}, fmt.Errorf("read cached set: %w", err)
+		return none, fmt.Errorf("read cached set: %w", err)
 	}
-	if err := stored.Err(); err != nil {
-		return copied{}, fmt.Errorf("read cached set: %w", err)
+	found := make([]copied, len(of))
+	for i, set := range of {
+		if err := errors.Join(stored[i].Err(), exceptNil(generations[i].Err())); err != nil {
+			return none, fmt.Errorf("read cached set: %w", err)
+		}
+		c, err := copied{generation: generations[i].Val()}, error(nil)
+		if c.members, c.found, err = parseSet(stored[i].Val(), c.generation); err != nil {
+			return none, fmt.Errorf("set %s of %d: %w", set.Kind, set.Owner, err)
+		}
+		found[i] = c
 	}
-	c := copied{generation: generation.Val()}
-	var err error
-	if c.members, c.found, err = parseSet(stored.Val(), c.generation); err != nil {
-		return copied{}, fmt.Errorf("set %s of %d: %w", of.Kind, of.Owner, err)
+	return found, nil
+}
+
+// exceptNil returns an error of a command unless it says that the key does not exist.
+func exceptNil(err error) error {
+	if errors.Is(err, redis.Nil) {
+		return nil
 	}
-	return c, nil
+	return err
 }
 
 // parseSet returns the row ids of a stored set; found is false unless its stamp is

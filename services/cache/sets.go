@@ -71,11 +71,32 @@ func (s *Sets[Owner]) Near(ctx context.Context, owner Owner) (members []models.R
 	return s.store.near.Members(ctx, s.set(owner), read)
 }
 
+// Pair is Members of two sets, which may be of different kinds. Both are read in the same
+// round trip.
+func Pair[A, B ~int64](
+	ctx context.Context, a *Sets[A], ownerA A, b *Sets[B], ownerB B,
+) (membersA, membersB []models.RowID, err error) {
+	found, cacheErr := a.store.getAll(ctx, a.set(ownerA), b.set(ownerB))
+	if membersA, _, err = a.complete(ctx, ownerA, found[0], cacheErr); err != nil {
+		return nil, nil, err
+	}
+	membersB, _, err = b.complete(ctx, ownerB, found[1], cacheErr)
+	return membersA, membersB, err
+}
+
 // read is Members, which also reports whether Redis has the set. While a change is
 // under way it has not.
 func (s *Sets[Owner]) read(ctx context.Context, owner Owner) (members []models.RowID, stored bool, err error) {
+	found, cacheErr := s.store.get(ctx, s.set(owner))
+	return s.complete(ctx, owner, found, cacheErr)
+}
+
+// complete returns the set that was found in Redis, or else loads it. cacheErr is the error
+// of looking in Redis.
+func (s *Sets[Owner]) complete(
+	ctx context.Context, owner Owner, found copied, cacheErr error,
+) (members []models.RowID, stored bool, err error) {
 	of := s.set(owner)
-	found, cacheErr := s.store.get(ctx, of)
 	if found.found {
 		return found.members, true, nil
 	}
@@ -129,15 +150,17 @@ func (s *Sets[Owner]) NewBulkChange() *Change[Owner] {
 // the change must not be committed. One round trip for each thousand owners, two in a
 // cluster; in a bulk change two for each ten thousand.
 func (c *Change[Owner]) Mark(ctx context.Context, owners []Owner) error {
-	return c.MarkOf(ctx, c.sets, owners)
+	sets := make([]Set, len(owners))
+	for i, owner := range owners {
+		sets[i] = c.sets.set(owner)
+	}
+	return c.MarkOf(ctx, sets)
 }
 
-// MarkOf is Mark for sets of another kind, which the same change is about.
-func (c *Change[Owner]) MarkOf(ctx context.Context, sets *Sets[Owner], owners []Owner) error {
+// MarkOf is Mark for sets of any kind, which the same change is about.
+func (c *Change[Owner]) MarkOf(ctx context.Context, sets []Set) error {
 	begun := len(c.marked)
-	for _, owner := range owners {
-		c.marked = append(c.marked, sets.set(owner))
-	}
+	c.marked = append(c.marked, sets...)
 	if c.bulk {
 		return c.sets.store.markStripes(ctx, c.token, c.marked[begun:])
 	}
@@ -174,6 +197,26 @@ func (c *Change[Owner]) Keep(ctx context.Context) {
 	if err != nil {
 		c.sets.log.WarnContext(ctx, "the marks of a change whose outcome is unknown expire in a minute", "kind", c.sets.kind, "error", err)
 	}
+}
+
+// Run runs commit, which makes the change in SQL and calls Mark before it commits, and then
+// ends the change. An error of commit that is a *models.Error means that nothing has been
+// committed. After any other it is unknown, so the marks are kept, and Run returns
+// CodeUnavailable for the operation.
+//
+// The change continues if the client disconnects, because half a change is of no use. It
+// is cancelled after ChangeTimeout.
+func (c *Change[Owner]) Run(ctx context.Context, operation string, commit func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ChangeTimeout)
+	defer cancel()
+	err := commit(ctx)
+	var refused *models.Error
+	if err != nil && !errors.As(err, &refused) {
+		c.Keep(ctx)
+		return models.Unavailable(operation, err)
+	}
+	c.Clear(ctx)
+	return err
 }
 
 // DropStale returns the recovery.Replay of the cached sets of all kinds. It drops

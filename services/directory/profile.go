@@ -23,17 +23,28 @@ const (
 // in Unicode's form C, so that equal names are equal texts. It returns
 // CodeValidationFailed if the profile is invalid.
 func normalized(p models.Profile) (models.Profile, error) {
-	if !utf8.ValidString(p.Nickname) {
-		return p, models.Invalid("body.nickname", "is not UTF-8")
+	name, err := NormalizeName("body.nickname", p.Nickname)
+	if err != nil {
+		return p, err
 	}
-	p.Nickname = norm.NFC.String(p.Nickname)
-	if message := nicknameFault(p.Nickname); message != "" {
-		return p, models.Invalid("body.nickname", message)
-	}
+	p.Nickname = name
 	if message := avatarFault(p.AvatarURL); message != "" {
 		return p, models.Invalid("body.avatar_url", message)
 	}
 	return p, nil
+}
+
+// NormalizeName returns a name of a user or a group in the form in which it is stored,
+// Unicode's form C. CodeValidationFailed about the location if nobody may have the name.
+func NormalizeName(location, name string) (string, error) {
+	if !utf8.ValidString(name) {
+		return "", models.Invalid(location, "is not UTF-8")
+	}
+	name = norm.NFC.String(name)
+	if message := nicknameFault(name); message != "" {
+		return "", models.Invalid(location, message)
+	}
+	return name, nil
 }
 
 // nicknameFault returns what is wrong with a nickname; "" if nothing is. A name

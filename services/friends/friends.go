@@ -4,7 +4,6 @@ package friends
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -129,8 +128,7 @@ func (s *Service) find(ctx context.Context, user models.UserID) (models.RowID, e
 // whose lists have changed are marked before the commit and cleared after it.
 // So are those whose lists fn only found as they should be: the change that made
 // them so may have committed after its marks had expired, and is repeated by a
-// client that has seen it fail.
-// It continues if the client disconnects, because half a change is of no use.
+// client that has seen it fail. Change.Run describes the errors.
 func (s *Service) change(ctx context.Context, fn func(*tx) error) error {
 	return s.run(ctx, s.sets.NewChange(), s.store.transact, fn)
 }
@@ -140,25 +138,17 @@ func (s *Service) run(
 	ctx context.Context, change *cache.Change[models.RowID], transact func(context.Context, func(*tx) error) error,
 	fn func(*tx) error,
 ) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cache.ChangeTimeout)
-	defer cancel()
-	err := transact(ctx, func(t *tx) error {
-		if err := fn(t); err != nil {
-			return err
-		}
-		if err := change.Mark(ctx, sorted(t.changed)); err != nil {
-			return models.Unavailable("change friends", err)
-		}
-		return nil
+	return change.Run(ctx, "change friends", func(ctx context.Context) error {
+		return transact(ctx, func(t *tx) error {
+			if err := fn(t); err != nil {
+				return err
+			}
+			if err := change.Mark(ctx, sorted(t.changed)); err != nil {
+				return models.Unavailable("change friends", err)
+			}
+			return nil
+		})
 	})
-	var refused *models.Error
-	if err != nil && !errors.As(err, &refused) && !errors.Is(err, errListChanged) {
-		// It is unknown whether the transaction has committed or will be.
-		change.Keep(ctx)
-		return models.Unavailable("change friends", err)
-	}
-	change.Clear(ctx)
-	return err
 }
 
 // checkLimit returns CodeFriendLimit if one of the users can't have a further

@@ -10,8 +10,9 @@ import (
 	"stepboard/models"
 )
 
-// errListChanged means that a list changed between reading and locking it.
-var errListChanged = errors.New("the friend list changed meanwhile")
+// errListChanged means that a list changed between reading and locking it. Nothing has
+// been committed then.
+var errListChanged = models.Unavailable("replace friends", errors.New("the friend list changed meanwhile"))
 
 const (
 	// replaceTries bounds how often Replace reads a list again that others keep
@@ -50,7 +51,7 @@ func (s *Service) Replace(ctx context.Context, owner models.UserID, friends []mo
 		case <-time.After(rand.N(replacePause * time.Duration(try+1))): //nolint:gosec // a pause is no secret
 		}
 	}
-	return models.Unavailable("replace friends", errListChanged)
+	return errListChanged
 }
 
 // replace changes a user's list from the one that was read to the wanted one;

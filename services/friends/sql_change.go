@@ -37,10 +37,9 @@ func (c *Change) DB() *gorm.DB { return c.tx.db }
 // Stale names users whose friend sets the change affects.
 func (c *Change) Stale(users ...models.RowID) { c.tx.changed = append(c.tx.changed, users...) }
 
-// StaleOf names the owners of sets of another kind that the change affects. One round trip
-// to Redis.
-func (c *Change) StaleOf(sets *cache.Sets[models.RowID], owners ...models.RowID) error {
-	if err := c.marks.MarkOf(c.tx.db.Statement.Context, sets, owners); err != nil {
+// StaleOf names sets of other kinds that the change affects. One round trip to Redis.
+func (c *Change) StaleOf(sets ...cache.Set) error {
+	if err := c.marks.MarkOf(c.tx.db.Statement.Context, sets); err != nil {
 		return models.Unavailable("change cached sets", err)
 	}
 	return nil

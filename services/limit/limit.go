@@ -23,20 +23,23 @@ const subscriberBits = 64
 // Limits are the largest numbers of calls in a minute; 0 means no limit.
 type Limits struct {
 	User, Address int
+	// Join is about tries of a user to join a group by an invite code.
+	Join int
 }
 
-// Counter counts calls. Its methods return 0 if n more calls are within the limit.
-// Otherwise they count none and return how long to wait until they are.
+// Counter counts calls. Its methods return 0 if n more calls, or one more, are within the
+// limit. Otherwise they count none and return how long to wait until they are.
 type Counter interface {
 	User(ctx context.Context, user models.UserID, perMinute, n int) (time.Duration, error)
 	Address(ctx context.Context, address string, perMinute, n int) (time.Duration, error)
+	Join(ctx context.Context, user models.UserID, perMinute int) (time.Duration, error)
 }
 
 // Stats counts the work of this process.
 type Stats struct {
 	// Users and Addresses are the calls that were refused, by the limit that they
 	// exceeded.
-	Users, Addresses atomic.Int64
+	Users, Addresses, Joins atomic.Int64
 	// Uncounted are the calls that were let through because Redis did not answer.
 	Uncounted atomic.Int64
 }
@@ -94,6 +97,18 @@ func (s *Service) Take(ctx context.Context, user models.UserID, address string) 
 		}
 	}
 	return s.await(ctx, counts)
+}
+
+// TakeJoin counts a try of a user to join a group by an invite code. It returns
+// CodeRateLimited if the user has tried too often. One round trip, in which Redis is asked
+// about every try: each may be a guess. If Redis does not answer, the try is let through.
+func (s *Service) TakeJoin(ctx context.Context, user models.UserID) error {
+	if s.limits.Join == 0 {
+		return nil
+	}
+	return s.await(ctx, []<-chan count{s.count(ctx, "this user", &s.stats.Joins, func(ctx context.Context) (time.Duration, error) {
+		return s.counter.Join(ctx, user, s.limits.Join)
+	})})
 }
 
 // await waits for the counts of a call, for at most countTimeout, and returns

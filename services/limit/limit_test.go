@@ -53,6 +53,11 @@ func (c *counter) Address(_ context.Context, address string, _, n int) (time.Dur
 	return c.addressWait, c.addressErr
 }
 
+func (c *counter) Join(_ context.Context, user models.UserID, perMinute int) (time.Duration, error) {
+	c.record(fmt.Sprintf("join %s of %d", user, perMinute))
+	return c.userWait, c.userErr
+}
+
 // times writes the number of calls if it is not 1.
 func times(n int) string {
 	if n == 1 {

@@ -34,6 +34,11 @@ func (c *RedisCounter) Address(ctx context.Context, address string, perMinute, n
 	return c.take(ctx, c.keys.AddressCalls(address), perMinute, n)
 }
 
+// Join counts a try of a user to join a group. One round trip.
+func (c *RedisCounter) Join(ctx context.Context, user models.UserID, perMinute int) (time.Duration, error) {
+	return c.take(ctx, c.keys.GroupJoins(user), perMinute, 1)
+}
+
 func (c *RedisCounter) take(ctx context.Context, key string, perMinute, n int) (time.Duration, error) {
 	result, err := c.limiter.AllowN(ctx, key, redis_rate.PerMinute(perMinute), n)
 	if err != nil {

@@ -60,7 +60,7 @@ func (s *Service) Hidden(ctx context.Context, user models.UserID) (bool, error) 
 }
 
 // SetHidden makes a user hide from everybody, or be shown again, and creates the user if
-// necessary. The friends' next calls see it, and global lists within 2 seconds.
+// necessary. The next calls of friends and members of groups see it, and global lists within 2 seconds.
 func (s *Service) SetHidden(ctx context.Context, user models.UserID, hidden bool) error {
 	rows, err := s.directory.Ensure(ctx, user)
 	if err != nil {
@@ -72,6 +72,13 @@ func (s *Service) SetHidden(ctx context.Context, user models.UserID, hidden bool
 			return err
 		}
 		c.Stale(affected...)
+		groups, err := groupsOf(c.DB(), rows[0])
+		if err != nil {
+			return err
+		}
+		if err := c.StaleOf(groups...); err != nil {
+			return err
+		}
 		return directory.SetHidden(c.DB(), rows[0], hidden)
 	})
 	if err == nil {
@@ -136,7 +143,9 @@ func (s *Service) change(ctx context.Context, choice models.PrivacyChoice, fn fu
 			return err
 		}
 		c.Stale(pair...)
-		return c.StaleOf(s.notShown, pair...)
+		return c.StaleOf(
+			cache.Set{Kind: keys.NotShown, Owner: int64(choice.UserID)}, cache.Set{Kind: keys.NotShown, Owner: int64(choice.OtherID)},
+		)
 	})
 }
 
@@ -166,6 +175,10 @@ func (s *Service) List(
 	}
 	return page, nil
 }
+
+// Sets returns the cached sets of the users who are not shown to their owners because of a
+// choice of either.
+func (s *Service) Sets() *cache.Sets[models.RowID] { return s.notShown }
 
 // NotShown returns the users whose scores a user is not shown because of a choice of
 // either of the two, in no particular order. Those who hide from everybody are not among

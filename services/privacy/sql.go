@@ -6,7 +6,9 @@ import (
 
 	"gorm.io/gorm"
 
+	"stepboard/internal/keys"
 	"stepboard/models"
+	"stepboard/services/cache"
 )
 
 // Store keeps choices in table privacy_choices and in users.hidden. Safe for concurrent
@@ -81,6 +83,21 @@ func choose(tx *gorm.DB, choice models.PrivacyChoice) error {
 		return fmt.Errorf("store privacy choice: %w", err)
 	}
 	return nil
+}
+
+// groupsOf returns the sets of members of the groups of a user, whose row is locked, so
+// that these do not change.
+func groupsOf(tx *gorm.DB, user models.RowID) ([]cache.Set, error) {
+	var groups []models.GroupRow
+	err := tx.Raw(`SELECT group_id FROM group_members WHERE user_id = ?`, user).Scan(&groups).Error
+	if err != nil {
+		return nil, fmt.Errorf("read groups: %w", err)
+	}
+	sets := make([]cache.Set, len(groups))
+	for i, group := range groups {
+		sets[i] = cache.Set{Kind: keys.Groups, Owner: int64(group)}
+	}
+	return sets, nil
 }
 
 // undo removes a choice.

@@ -56,6 +56,12 @@ func (c caller) friends(ctx context.Context, viewer models.RowID, cursor string)
 	return c.ranked(fmt.Sprintf("friends of %v", viewer), r, err)
 }
 
+// group ranks a group with the same people as friends.
+func (c caller) group(ctx context.Context, viewer models.RowID, cursor string) (response, error) {
+	r, err := c.ranking.Group(ctx, c.query(viewer, 40, cursor), circleOf(viewer))
+	return c.ranked(fmt.Sprintf("group of %v", viewer), r, err)
+}
+
 func (c caller) top(ctx context.Context, viewer models.RowID, cursor string) (response, error) {
 	r, err := c.ranking.Top(ctx, c.query(viewer, int(c.last)/6, cursor))
 	return c.ranked(fmt.Sprintf("top for %v", viewer), r, err)
@@ -104,6 +110,8 @@ func (c caller) callAll(ctx context.Context) ([]response, error) {
 	for _, list := range []func(cursor string) (response, error){
 		func(cursor string) (response, error) { return c.friends(ctx, scorer, cursor) },
 		func(cursor string) (response, error) { return c.friends(ctx, nonScorer, cursor) },
+		func(cursor string) (response, error) { return c.group(ctx, scorer, cursor) },
+		func(cursor string) (response, error) { return c.group(ctx, nonScorer, cursor) },
 		func(cursor string) (response, error) { return c.top(ctx, scorer, cursor) },
 		func(cursor string) (response, error) { return c.top(ctx, 0, cursor) },
 	} {

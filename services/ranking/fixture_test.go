@@ -2,6 +2,7 @@ package ranking_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"stepboard/services/cursor"
 	"stepboard/services/directory"
 	"stepboard/services/friends"
+	"stepboard/services/groups"
 	"stepboard/services/lease"
 	"stepboard/services/privacy"
 	"stepboard/services/ranking"
@@ -29,6 +31,7 @@ type fixture struct {
 	archive *archive.Service
 	friends *friends.Service
 	privacy *privacy.Service
+	groups  *groups.Service
 	users   *directory.Service
 	cursors *cursor.Sealer
 	ranking *ranking.Service
@@ -47,6 +50,7 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 	sets := cache.NewStore(env.Redis, env.Keys)
 	f.friends = friends.New(friends.NewStore(env.Gorm), sets, f.users, friends.Limits{}, env.Log)
 	f.privacy = privacy.New(privacy.NewStore(env.Gorm), sets, f.friends, f.users, env.Log)
+	f.groups = groups.New(groups.NewStore(env.Gorm), sets, f.privacy.Sets(), f.users, nil, env.Log)
 	if err := f.catalog.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +78,7 @@ func newDirectory(t testing.TB, env *testenv.Env) *directory.Service {
 // rankingOn returns a service that reads buckets from the given stores.
 func (f *fixture) rankingOn(boards ranking.Boards, archive ranking.Archive) *ranking.Service {
 	return ranking.New(ranking.Options{
-		Catalog: f.catalog, Boards: boards, Archive: archive, Friends: f.friends, Privacy: f.privacy,
+		Catalog: f.catalog, Boards: boards, Archive: archive, Friends: f.friends, Groups: f.groups, Privacy: f.privacy,
 		Directory: f.users, Cursors: f.cursors, Clock: f.env.Clock.Now, HistoryDays: f.env.Config.Friends.HistoryDays,
 	})
 }
@@ -104,6 +108,8 @@ func (f *fixture) filledBuckets(days ...models.Date) []*models.Bucket {
 	}
 	f.befriend(scorer, friends...)
 	f.befriend(nonScorer, friends[:10]...)
+	f.group(circleOf(scorer), append(slices.Clone(friends), scorer)...)
+	f.group(circleOf(nonScorer), append(slices.Clone(friends[:10]), nonScorer)...)
 	buckets := make([]*models.Bucket, len(days))
 	for i, day := range days {
 		buckets[i] = f.bucketOf(day)
@@ -205,6 +211,19 @@ func (f *fixture) befriend(user models.RowID, others ...models.RowID) {
 		f.t.Fatal(err)
 	}
 }
+
+// group makes the users the members of a group.
+func (f *fixture) group(id models.GroupID, members ...models.RowID) {
+	f.t.Helper()
+	members = slices.Sorted(slices.Values(members))
+	ids := testenv.IDs(slices.Compact(members)...)
+	if err := f.groups.Replace(f.t.Context(), id, groups.Replacement{Members: ids}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// circleOf returns the group whose members are a user and the user's friends.
+func circleOf(user models.RowID) models.GroupID { return models.GroupID("circle-" + user.String()) }
 
 // lines returns rank, user and score of each entry.
 func lines(r *models.Ranking) []string {

@@ -214,6 +214,7 @@ func TestAReaderDelayedDuringTheArchival(t *testing.T) {
 	t.Parallel()
 	calls := map[string]func(context.Context, caller) (response, error){
 		"friends": func(ctx context.Context, c caller) (response, error) { return c.friends(ctx, scorer, "") },
+		"group":   func(ctx context.Context, c caller) (response, error) { return c.group(ctx, scorer, "") },
 		"top":     func(ctx context.Context, c caller) (response, error) { return c.top(ctx, scorer, "") },
 		"around":  func(ctx context.Context, c caller) (response, error) { return c.around(ctx, scorer) },
 		"me":      func(ctx context.Context, c caller) (response, error) { return c.me(ctx, scorer) },
@@ -222,7 +223,7 @@ func TestAReaderDelayedDuringTheArchival(t *testing.T) {
 	eachStores(t, func(t *testing.T, f *fixture) {
 		day := f.day()
 		// The number of round trips of each call, with one shard and with several.
-		trips := map[string]int{"friends": 1, "top": 3, "around": 2, "me": 3, "history": 1}
+		trips := map[string]int{"friends": 1, "group": 1, "top": 3, "around": 2, "me": 3, "history": 1}
 		if f.filledBuckets(day)[0].Shards > 1 {
 			trips["history"] = 2
 		}

@@ -27,7 +27,7 @@ func (c *nearCache) Composites(_ *models.Bucket, users []models.RowID) ([]models
 
 func (c *nearCache) Fresh(time.Time) bool { return c.fresh }
 
-// A friend ranking is from the near cache if that can prove that its copy is fresh, still
+// A ranking of friends or of a group is from the near cache if that can prove that its copy is fresh, still
 // when the answer is complete; otherwise it is from Redis. Days that are cold and all
 // other lists never ask the near cache.
 func TestFriendRankingFromTheNearCache(t *testing.T) {
@@ -40,9 +40,10 @@ func TestFriendRankingFromTheNearCache(t *testing.T) {
 	bucket := testenv.Must(f.catalog.Buckets.Load(t.Context(), "steps", "20261120"))
 	near := &nearCache{composite: f.raiseOf(bucket, 1, 700, 0).Composite}
 	s := ranking.New(ranking.Options{
-		Catalog: f.catalog, Boards: f.boards, Archive: f.archive, Friends: f.friends, Privacy: f.privacy,
+		Catalog: f.catalog, Boards: f.boards, Archive: f.archive, Friends: f.friends, Groups: f.groups, Privacy: f.privacy,
 		Directory: f.users, Cursors: f.cursors, NearCache: near, Clock: env.Clock.Now,
 	})
+	f.group("two", 1, 2)
 	memory, redis := []string{"1. 2 700", "2. 1 700"}, []string{"1. 1 300", "2. 2 200"}
 	for _, tt := range []struct {
 		name          string
@@ -57,6 +58,10 @@ func TestFriendRankingFromTheNearCache(t *testing.T) {
 		r, err := s.Friends(t.Context(), query(1))
 		if err != nil || !slices.Equal(lines(r), tt.want) || near.asked != 1 {
 			t.Errorf("%s: %v, %v, asked %d times", tt.name, r, err, near.asked)
+		}
+		r, err = s.Group(t.Context(), query(1), "two")
+		if err != nil || !slices.Equal(lines(r), tt.want) || near.asked != 2 {
+			t.Errorf("%s: a group: %v, %v, asked %d times", tt.name, r, err, near.asked)
 		}
 	}
 	near.proven, near.fresh, near.asked = true, true, 0

@@ -58,6 +58,15 @@ type Privacy interface {
 	NotShown(ctx context.Context, user models.RowID) ([]models.RowID, error)
 }
 
+// Groups lists the members of groups. Implemented by groups.Service.
+type Groups interface {
+	// IDs returns the members of a group, the viewer among them. CodeNotFound if the
+	// viewer is not a member.
+	IDs(ctx context.Context, group models.GroupID, viewer models.RowID) ([]models.RowID, error)
+	// Circle is IDs as Friends.Circle.
+	Circle(ctx context.Context, group models.GroupID, viewer models.RowID) (ids []models.RowID, asOf time.Time, err error)
+}
+
 // Directory maps users to their rows and back. Implemented by directory.Service.
 type Directory interface {
 	// FindOne returns a user's row; 0 if the user does not exist.
@@ -89,6 +98,7 @@ type Service struct {
 	archive   Archive
 	friends   Friends
 	privacy   Privacy
+	groups    Groups
 	directory Directory
 	cursors   Cursors
 	near      NearCache
@@ -105,6 +115,7 @@ type Options struct {
 	Archive   Archive
 	Friends   Friends
 	Privacy   Privacy
+	Groups    Groups
 	Directory Directory
 	Cursors   Cursors
 	// NearCache may be nil.
@@ -118,7 +129,7 @@ type Options struct {
 // New returns a service.
 func New(o Options) *Service {
 	return &Service{
-		catalog: o.Catalog, boards: o.Boards, archive: o.Archive, friends: o.Friends, privacy: o.Privacy,
+		catalog: o.Catalog, boards: o.Boards, archive: o.Archive, friends: o.Friends, groups: o.Groups, privacy: o.Privacy,
 		directory: o.Directory, cursors: o.Cursors, near: o.NearCache, clock: o.Clock,
 		friendsHistory: time.Duration(o.HistoryDays) * 24 * time.Hour,
 	}
@@ -147,10 +158,22 @@ type Query struct {
 // round trip and one query, or two queries if the day is so old that not all friends
 // show it.
 func (s *Service) Friends(ctx context.Context, q Query) (*models.Ranking, error) {
-	r, err := s.rankFriends(ctx, q, s.near)
+	return s.rankCircle(ctx, q, friendCircle{s}, "friends", string(q.Viewer))
+}
+
+// Group ranks the present members of a group among themselves, at the cost of Friends.
+// CodeNotFound if the viewer is not a member.
+func (s *Service) Group(ctx context.Context, q Query, group models.GroupID) (*models.Ranking, error) {
+	return s.rankCircle(ctx, q, groupCircle{s.groups, group}, "group", string(q.Viewer), string(group))
+}
+
+// rankCircle ranks the people of a circle. call and scope identify the list that a cursor
+// belongs to.
+func (s *Service) rankCircle(ctx context.Context, q Query, people circle, call string, scope ...string) (*models.Ranking, error) {
+	r, err := s.rankOnce(ctx, q, people, s.near, call, scope...)
 	if err == nil && !r.asOf.IsZero() && !s.near.Fresh(r.asOf) {
 		// Reading the names has taken too long.
-		r, err = s.rankFriends(ctx, q, nil)
+		r, err = s.rankOnce(ctx, q, people, nil, call, scope...)
 	}
 	if err != nil {
 		return nil, err
@@ -158,13 +181,20 @@ func (s *Service) Friends(ctx context.Context, q Query) (*models.Ranking, error)
 	return r.ranking, nil
 }
 
-// rankFriends computes the ranking of Friends. near may be nil.
-func (s *Service) rankFriends(ctx context.Context, q Query, near NearCache) (*request, error) {
-	r, err := s.resolve(ctx, q, "friends", string(q.Viewer))
-	if err != nil || r.bucket == nil {
+// rankOnce computes the ranking of rankCircle. near may be nil.
+func (s *Service) rankOnce(
+	ctx context.Context, q Query, people circle, near NearCache, call string, scope ...string,
+) (*request, error) {
+	r, err := s.resolve(ctx, q, call, scope...)
+	if err != nil {
+		return nil, err
+	}
+	if r.bucket == nil {
+		// The viewer may not be allowed to see the circle.
+		_, _, err := people.near(ctx, r.viewer)
 		return r, err
 	}
-	entries, err := s.circle(ctx, r, near)
+	entries, err := s.entries(ctx, r, people, near)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +303,7 @@ func (s *Service) Me(ctx context.Context, q Query) (*Summary, error) {
 		return &Summary{}, nil
 	}
 	// Its other numbers are from Redis.
-	entries, err := s.circle(ctx, r, nil)
+	entries, err := s.entries(ctx, r, friendCircle{s}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -247,8 +247,8 @@ func TestMe(t *testing.T) {
 	})
 }
 
-// A friend ranking makes two round trips to Redis for 3 friends and for 3,000 alike. It
-// makes a third one if the process lacks names of the page, which it reads in one, and
+// A ranking of friends or of a group makes two round trips to Redis, for 3 friends and for
+// 3,000 alike. It makes a third one if the process lacks names of the page, which it reads in one, and
 // one before if the user calls this process for the first time. It asks Postgres for
 // nobody who was shown before. Friends who are not shown cost nothing more.
 func TestRoundTripsOfAFriendRanking(t *testing.T) {
@@ -262,6 +262,7 @@ func TestRoundTripsOfAFriendRanking(t *testing.T) {
 			others[i] = models.RowID(n + 1 + i)
 		}
 		f.befriend(user, others...)
+		f.group(circleOf(user), append(slices.Clone(others[:min(n, models.MaxGroupMembers-1)]), user)...)
 		for _, scorer := range append(others[:3], user) {
 			f.raise(today, scorer, 7, env.Clock.Now())
 		}
@@ -276,7 +277,7 @@ func TestRoundTripsOfAFriendRanking(t *testing.T) {
 		}
 		fresh := newDirectory(t, env)
 		other := ranking.New(ranking.Options{
-			Catalog: f.catalog, Boards: f.boards, Archive: f.archive, Friends: f.friends, Privacy: f.privacy,
+			Catalog: f.catalog, Boards: f.boards, Archive: f.archive, Friends: f.friends, Groups: f.groups, Privacy: f.privacy,
 			Directory: fresh, Cursors: f.cursors, Clock: env.Clock.Now,
 		})
 		counter := &testenv.RoundTrips{}
@@ -298,6 +299,13 @@ func TestRoundTripsOfAFriendRanking(t *testing.T) {
 			if counter.Trips() != tt.trips || counter.Commands() != tt.commands {
 				t.Errorf("%s, %d friends: %d round trips and %d commands, want %d and %d",
 					tt.name, n, counter.Trips(), counter.Commands(), tt.trips, tt.commands)
+			}
+		}
+		for _, first := range []bool{true, false} { // the first call stores the sets
+			counter.Reset()
+			r, err := f.ranking.Group(counter.In(t.Context()), query(user), circleOf(user))
+			if err != nil || r.Total != 2 || !first && (counter.Trips() != 2 || counter.Commands() != 5) {
+				t.Errorf("group: %+v, %v, %d round trips and %d commands", r, err, counter.Trips(), counter.Commands())
 			}
 		}
 		if n := fresh.Stats().Queries.Load(); n != 0 {

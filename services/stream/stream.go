@@ -1,4 +1,4 @@
-// Package stream sends friend rankings to subscribers whenever they change. It
+// Package stream sends rankings of friends and groups to subscribers whenever they change. It
 // polls each ranking once for all its subscribers, and broadcasts changes.
 package stream
 
@@ -23,15 +23,18 @@ const (
 	maxFailures = 3
 )
 
-// Rankings computes friend rankings.
+// Rankings computes rankings of circles.
 type Rankings interface {
 	Friends(ctx context.Context, q ranking.Query) (*models.Ranking, error)
+	Group(ctx context.Context, q ranking.Query, group models.GroupID) (*models.Ranking, error)
 }
 
 // Query selects a ranking: the first page of the board's current bucket.
 type Query struct {
 	Board  string
 	Viewer models.UserID
+	// Group is the group whose members are ranked; empty for the viewer's friends.
+	Group models.GroupID
 	// Offset is that of the viewer's clock, which boards need whose days are each
 	// user's own.
 	Offset models.UTCOffset
@@ -206,7 +209,16 @@ func (s *Service) release(sub *Subscriber) {
 
 // poll reads the ranking as JSON.
 func (s *Service) poll(ctx context.Context, q Query) ([]byte, error) {
-	r, err := s.rankings.Friends(ctx, ranking.Query{Board: q.Board, Viewer: q.Viewer, Offset: q.Offset, Limit: q.Limit})
+	var (
+		r    *models.Ranking
+		err  error
+		page = ranking.Query{Board: q.Board, Viewer: q.Viewer, Offset: q.Offset, Limit: q.Limit}
+	)
+	if q.Group == "" {
+		r, err = s.rankings.Friends(ctx, page)
+	} else {
+		r, err = s.rankings.Group(ctx, page, q.Group)
+	}
 	if err != nil {
 		return nil, err
 	}

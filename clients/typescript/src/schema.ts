@@ -321,6 +321,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/boards/{board}/groups/{group}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Rank the members of a group
+         * @description One page of the members of a group that the user is in, as GET /v1/boards/{board}/friends answers it. Past days show the scores of those who are members now.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        get: operations["getGroupRanking"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/boards/{board}/groups/{group}/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Watch a group's ranking
+         * @description What GET /v1/boards/{board}/groups/{group} answers, as the events of GET /v1/boards/{board}/friends/stream. The stream of a user who has left the group ends with an `error` event of code `not_found`.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        get: operations["streamGroupRanking"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/boards/{board}/history": {
         parameters: {
             query?: never;
@@ -564,6 +608,156 @@ export interface paths {
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
         delete: operations["removeFriend"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List one's groups
+         * @description All groups that the user is a member of, at most 50, the one joined last first.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        get: operations["listGroups"];
+        put?: never;
+        /**
+         * Make a group
+         * @description Make a group, such as `{"name":"Family"}`, with the user as its owner and only member. Others join by its invite_code. A user is in at most 50 groups. A call that is repeated makes another group.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        post: operations["createGroup"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/groups/join": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Join a group
+         * @description Join the group with an invite code, such as `{"invite_code":"KX7WQ2M5A4TDZBNC"}`; small letters are good, too. A member who joins again gets the same answer. A group has at most 500 members, and a user is in at most 50 groups. A user may try ten codes a minute (setting limits.joins_per_minute).
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        post: operations["joinGroup"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/groups/{group}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Look at a group
+         * @description A group that the user is in, and one page of its members: `?limit=50`, then `&cursor=` with the page's next_cursor. Every member sees the invite code.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        get: operations["getGroup"];
+        /**
+         * Rename a group
+         * @description Give a group another name. Only its owner may, others get 403.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        put: operations["renameGroup"];
+        post?: never;
+        /**
+         * End a group
+         * @description End a group for all of its members. Only its owner may, other members get 403. For anybody else nothing changes.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        delete: operations["deleteGroup"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/groups/{group}/invite": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Renew an invite code
+         * @description Give a group another invite code; nobody can join by the old one any more. Only the owner may, others get 403.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        post: operations["renewInvite"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/groups/{group}/members": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Replace a group's members
+         * @description For apps that keep groups elsewhere: `{"member_ids":["1001","1002"]}` makes these the members of the group {group}, and nobody else. A group that does not exist is created; it has no owner and no invite code. An empty list ends the group. A group that a user has made is 403.
+         *
+         *     With a token of scope service.
+         */
+        put: operations["replaceMembers"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/groups/{group}/members/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Leave a group, or remove a member
+         * @description Leave a group with one's own id as {id}, or remove somebody as its owner. If {id} is not a member, nothing changes. After an owner has left, the member who joined first is the owner; a group without members ends. After a removal the group has another invite code.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        delete: operations["removeMember"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1063,7 +1257,7 @@ export interface components {
          * @description The kind of error, for a program
          * @enum {string}
          */
-        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "choice_limit" | "correction_exists" | "event_id_conflict" | "friend_limit" | "body_too_large" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "score_out_of_range" | "utc_offset_required" | "validation_failed" | "rate_limited" | "request_limit" | "internal" | "unavailable";
+        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "choice_limit" | "correction_exists" | "event_id_conflict" | "friend_limit" | "group_full" | "group_limit" | "body_too_large" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "score_out_of_range" | "utc_offset_required" | "validation_failed" | "rate_limited" | "request_limit" | "internal" | "unavailable";
         FieldError: {
             /** @description Where in the request, such as body.scores[2].date */
             location: string;
@@ -1146,6 +1340,76 @@ export interface components {
              * @enum {string}
              */
             status: "pending" | "friends";
+        };
+        Group: {
+            /**
+             * Format: date-time
+             * @description When the group was made
+             * @example 2026-11-20T13:00:00.123Z
+             */
+            created_at: string;
+            /**
+             * @description The group
+             * @example kx7wq2m5a4tdzbnc
+             */
+            group_id: string;
+            /**
+             * @description Whoever has this code may join; null if a backend sets the members
+             * @example KX7WQ2M5A4TDZBNC
+             */
+            invite_code: string | null;
+            /**
+             * Format: int64
+             * @description How many members the group has
+             * @example 12
+             */
+            members: number;
+            /**
+             * @description Empty if a backend has made the group without a name
+             * @example Family
+             */
+            name: string;
+            /** @description Who may change the group; null if a backend sets its members */
+            owner_id: string | null;
+        };
+        GroupPage: {
+            /**
+             * Format: date-time
+             * @description When the group was made
+             * @example 2026-11-20T13:00:00.123Z
+             */
+            created_at: string;
+            /**
+             * @description The group
+             * @example kx7wq2m5a4tdzbnc
+             */
+            group_id: string;
+            /**
+             * @description Whoever has this code may join; null if a backend sets the members
+             * @example KX7WQ2M5A4TDZBNC
+             */
+            invite_code: string | null;
+            /** @description This page, in an order that does not change */
+            member_list: components["schemas"]["Member"][];
+            /**
+             * Format: int64
+             * @description How many members the group has
+             * @example 12
+             */
+            members: number;
+            /**
+             * @description Empty if a backend has made the group without a name
+             * @example Family
+             */
+            name: string;
+            /** @description Where the next page begins; null on the last */
+            next_cursor: string | null;
+            /** @description Who may change the group; null if a backend sets its members */
+            owner_id: string | null;
+        };
+        Groups: {
+            /** @description The one joined last first */
+            groups: components["schemas"]["Group"][];
         };
         History: {
             /** @description Newest first; days without a score are left out */
@@ -1239,6 +1503,13 @@ export interface components {
             /** @description Up to 1,000 increments */
             increments: components["schemas"]["Increment"][];
         };
+        InviteCode: {
+            /**
+             * @description The invite_code of the group
+             * @example KX7WQ2M5A4TDZBNC
+             */
+            invite_code: string;
+        };
         ListedUser: {
             /** @description As the nickname */
             avatar_url: string;
@@ -1261,6 +1532,44 @@ export interface components {
             next_cursor: string | null;
             /** @description This page, in an order that does not change */
             users: components["schemas"]["ListedUser"][];
+        };
+        Member: {
+            /** @description Empty if the user has set none */
+            avatar_url: string;
+            /**
+             * Format: date-time
+             * @description When the user became a member
+             * @example 2026-11-20T13:00:00.123Z
+             */
+            joined_at: string;
+            /** @description Empty if the user has set none */
+            nickname: string;
+            /**
+             * @description The member
+             * @example 1001
+             */
+            user_id: string;
+        };
+        MemberCount: {
+            /** @description The group */
+            group_id: string;
+            /**
+             * Format: int64
+             * @description How many members the group has now
+             */
+            members: number;
+        };
+        MemberIDs: {
+            /**
+             * @description Exactly these become the members; at most 500, none of them twice
+             * @example [
+             *       "1001",
+             *       "1002"
+             *     ]
+             */
+            member_ids: string[];
+            /** @description The group's name, under the rules of nicknames; if it is left out, the name stays as it is */
+            name?: string;
         };
         NewArchiveRun: {
             /**
@@ -1345,6 +1654,13 @@ export interface components {
              * @example 701
              */
             user_id: string;
+        };
+        NewGroup: {
+            /**
+             * @description 1 to 64 characters, under the rules of nicknames
+             * @example Family
+             */
+            name: string;
         };
         NewPrivacy: {
             /** @description True to hide from everybody */
@@ -1894,6 +2210,50 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"] & {
                     /** @enum {string} */
                     code: "friend_limit";
+                };
+            };
+        };
+        /** @description Conflict: group_fullgroup_limit */
+        GroupFullOrGroupLimit: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Conflict",
+                 *       "status": 409,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "group_full",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "group_full" | "group_limit";
+                };
+            };
+        };
+        /** @description Conflict: group_limit */
+        GroupLimit: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Conflict",
+                 *       "status": 409,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "group_limit",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "group_limit";
                 };
             };
         };
@@ -2726,6 +3086,96 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    getGroupRanking: {
+        parameters: {
+            query?: {
+                /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
+                date?: string;
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                utc_offset?: string;
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+                /** @description Most entries of a page */
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The group */
+                group: string;
+                /** @description The board's name */
+                board: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ranking"];
+                };
+            };
+            400: components["responses"]["InvalidCursor"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["BoardNotFoundOrNotFound"];
+            409: components["responses"]["BoardKind"];
+            422: components["responses"]["DateInFutureOrUtcOffsetRequiredOrValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    streamGroupRanking: {
+        parameters: {
+            query?: {
+                /** @description Most entries of an event */
+                limit?: number;
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                utc_offset?: string;
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The group */
+                group: string;
+                /** @description The board's name */
+                board: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A stream of `ranking` events whose data is a Ranking, of comments, and of at most one `error` event, the last */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example event: ranking
+                     *     data: {"board":"steps","date":"2026-11-20",…}
+                     *
+                     *     : still here
+                     */
+                    "text/event-stream": string;
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["BoardNotFoundOrNotFound"];
+            422: components["responses"]["UtcOffsetRequiredOrValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     getHistory: {
         parameters: {
             query?: {
@@ -3187,6 +3637,321 @@ export interface operations {
             };
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listGroups: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Groups"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createGroup: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewGroup"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Group"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["GroupLimit"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    joinGroup: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InviteCode"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Group"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["GroupFullOrGroupLimit"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getGroup: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+                /** @description Most entries of a page */
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The group */
+                group: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupPage"];
+                };
+            };
+            400: components["responses"]["InvalidCursor"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    renameGroup: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The group */
+                group: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewGroup"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Group"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteGroup: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The group */
+                group: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    renewInvite: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The group */
+                group: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Group"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    replaceMembers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The group */
+                group: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MemberIDs"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberCount"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["GroupFullOrGroupLimit"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    removeMember: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The group */
+                group: string;
+                /** @description The other user */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];

@@ -1,0 +1,323 @@
+package handlers
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"stepboard/models"
+	"stepboard/services/groups"
+)
+
+// GroupService keeps groups.
+type GroupService interface {
+	List(ctx context.Context, user models.UserID) ([]groups.Group, error)
+	Get(ctx context.Context, user models.UserID, id models.GroupID) (groups.Group, error)
+	Members(ctx context.Context, group models.GroupRow, after models.RowID, limit int) ([]groups.Member, error)
+	Create(ctx context.Context, owner models.UserID, name string) (groups.Group, error)
+	Join(ctx context.Context, user models.UserID, code string) (groups.Group, error)
+	Rename(ctx context.Context, user models.UserID, id models.GroupID, name string) (groups.Group, error)
+	Renew(ctx context.Context, user models.UserID, id models.GroupID) (groups.Group, error)
+	Delete(ctx context.Context, user models.UserID, id models.GroupID) error
+	Remove(ctx context.Context, user models.UserID, id models.GroupID, member models.UserID) error
+	Replace(ctx context.Context, id models.GroupID, r groups.Replacement) error
+}
+
+// groupHandlers serves groups.
+type groupHandlers struct {
+	service GroupService
+	cursors CursorSealer
+}
+
+// GroupPath names a group in the path.
+type GroupPath struct {
+	Group models.GroupID `path:"group" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9_-]+$" doc:"The group" example:"kx7wq2m5a4tdzbnc"`
+}
+
+// GroupInput names a group and the user that the request acts for.
+type GroupInput struct {
+	GroupPath
+	OnBehalf
+}
+
+// GroupAnswer is a group as its members see it.
+type GroupAnswer struct {
+	GroupID    models.GroupID   `json:"group_id" doc:"The group" example:"kx7wq2m5a4tdzbnc"`
+	Name       string           `json:"name" doc:"Empty if a backend has made the group without a name" example:"Family"`
+	OwnerID    *models.UserID   `json:"owner_id" nullable:"true" doc:"Who may change the group; null if a backend sets its members"`
+	InviteCode *string          `json:"invite_code" nullable:"true" doc:"Whoever has this code may join; null if a backend sets the members" example:"KX7WQ2M5A4TDZBNC"`
+	Members    int              `json:"members" doc:"How many members the group has" example:"12"`
+	CreatedAt  models.Timestamp `json:"created_at" format:"date-time" doc:"When the group was made" example:"2026-11-20T13:00:00.123Z"`
+}
+
+func newGroupAnswer(g groups.Group) GroupAnswer {
+	answer := GroupAnswer{
+		GroupID: g.ID, Name: g.Name, InviteCode: g.InviteCode, Members: g.Members, CreatedAt: models.TimestampOf(g.CreatedAt),
+	}
+	if g.Owner != "" {
+		answer.OwnerID = &g.Owner
+	}
+	return answer
+}
+
+type groupOutput struct {
+	Body GroupAnswer
+}
+
+// groupOf wraps what a GroupService returned.
+func groupOf(g groups.Group, err error) (*groupOutput, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &groupOutput{Body: newGroupAnswer(g)}, nil
+}
+
+var listGroups = operation{
+	id:          "listGroups",
+	summary:     "List one's groups",
+	description: "All groups that the user is a member of, at most 50, the one joined last first.",
+}
+
+type groupsOutput struct {
+	Body struct {
+		Groups []GroupAnswer `json:"groups" nullable:"false" doc:"The one joined last first"`
+	}
+}
+
+func (h *groupHandlers) list(ctx context.Context, in *OnBehalf) (*groupsOutput, error) {
+	user, err := in.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.service.List(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	out := &groupsOutput{}
+	out.Body.Groups = make([]GroupAnswer, len(list))
+	for i, g := range list {
+		out.Body.Groups[i] = newGroupAnswer(g)
+	}
+	return out, nil
+}
+
+var createGroup = operation{
+	id:      "createGroup",
+	summary: "Make a group",
+	description: "Make a group, such as `{\"name\":\"Family\"}`, with the user as its owner and only member. Others join by its invite_code. " +
+		"A user is in at most 50 groups. A call that is repeated makes another group.",
+	status: http.StatusCreated,
+	errors: bodyErrors(models.CodeGroupLimit),
+}
+
+// groupBody is what the owner decides about a group.
+type groupBody struct {
+	Name string `json:"name" doc:"1 to 64 characters, under the rules of nicknames" example:"Family"`
+}
+
+type createGroupInput struct {
+	OnBehalf
+	Body groupBody
+}
+
+func (h *groupHandlers) create(ctx context.Context, in *createGroupInput) (*groupOutput, error) {
+	user, err := in.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return groupOf(h.service.Create(ctx, user, in.Body.Name))
+}
+
+var joinGroup = operation{
+	id:      "joinGroup",
+	summary: "Join a group",
+	description: "Join the group with an invite code, such as `{\"invite_code\":\"KX7WQ2M5A4TDZBNC\"}`; small letters are good, too. " +
+		"A member who joins again gets the same answer. A group has at most 500 members, and a user is in at most 50 groups. " +
+		"A user may try ten codes a minute (setting limits.joins_per_minute).",
+	errors: bodyErrors(models.CodeNotFound, models.CodeGroupFull, models.CodeGroupLimit),
+}
+
+type joinInput struct {
+	OnBehalf
+	Body struct {
+		InviteCode string `json:"invite_code" minLength:"1" maxLength:"64" doc:"The invite_code of the group" example:"KX7WQ2M5A4TDZBNC"`
+	}
+}
+
+func (h *groupHandlers) join(ctx context.Context, in *joinInput) (*groupOutput, error) {
+	user, err := in.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return groupOf(h.service.Join(ctx, user, in.Body.InviteCode))
+}
+
+var getGroup = operation{
+	id:      "getGroup",
+	summary: "Look at a group",
+	description: "A group that the user is in, and one page of its members: `?limit=50`, then `&cursor=` with the page's next_cursor. " +
+		"Every member sees the invite code.",
+	errors: []models.Code{models.CodeNotFound, models.CodeInvalidCursor},
+}
+
+type showGroupInput struct {
+	GroupPath
+	ListInput
+}
+
+type memberAnswer struct {
+	UserID    models.UserID    `json:"user_id" doc:"The member" example:"1001"`
+	Nickname  string           `json:"nickname" doc:"Empty if the user has set none"`
+	AvatarURL string           `json:"avatar_url" doc:"Empty if the user has set none"`
+	JoinedAt  models.Timestamp `json:"joined_at" format:"date-time" doc:"When the user became a member" example:"2026-11-20T13:00:00.123Z"`
+}
+
+// membersAnswer is a group with a page of its members.
+type membersAnswer struct {
+	GroupAnswer
+	MemberList []memberAnswer `json:"member_list" nullable:"false" doc:"This page, in an order that does not change"`
+	NextCursor *string        `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
+}
+
+type showGroupOutput struct {
+	Body membersAnswer
+}
+
+func (h *groupHandlers) show(ctx context.Context, in *showGroupInput) (*showGroupOutput, error) {
+	scope := "members " + string(in.Group)
+	user, after, err := in.page(ctx, h.cursors, scope)
+	if err != nil {
+		return nil, err
+	}
+	group, err := h.service.Get(ctx, user, in.Group)
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.service.Members(ctx, group.Row, after.Row, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	page, more := cutPage(list, in.Limit)
+	out := &showGroupOutput{Body: membersAnswer{GroupAnswer: newGroupAnswer(group), MemberList: make([]memberAnswer, len(page))}}
+	for i, m := range page {
+		out.Body.MemberList[i] = memberAnswer{
+			UserID: m.User, Nickname: m.Nickname, AvatarURL: m.AvatarURL, JoinedAt: models.TimestampOf(m.JoinedAt),
+		}
+	}
+	if more {
+		cursor := h.cursors.Seal(models.Cursor{Row: page[len(page)-1].Row}, scope, string(user))
+		out.Body.NextCursor = &cursor
+	}
+	return out, nil
+}
+
+var renameGroup = operation{
+	id:          "renameGroup",
+	summary:     "Rename a group",
+	description: "Give a group another name. Only its owner may, others get 403.",
+	errors:      bodyErrors(models.CodeNotFound),
+}
+
+type renameGroupInput struct {
+	GroupInput
+	Body groupBody
+}
+
+func (h *groupHandlers) rename(ctx context.Context, in *renameGroupInput) (*groupOutput, error) {
+	user, err := in.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return groupOf(h.service.Rename(ctx, user, in.Group, in.Body.Name))
+}
+
+var renewInvite = operation{
+	id:          "renewInvite",
+	summary:     "Renew an invite code",
+	description: "Give a group another invite code; nobody can join by the old one any more. Only the owner may, others get 403.",
+	errors:      []models.Code{models.CodeNotFound},
+}
+
+func (h *groupHandlers) renew(ctx context.Context, in *GroupInput) (*groupOutput, error) {
+	user, err := in.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return groupOf(h.service.Renew(ctx, user, in.Group))
+}
+
+var deleteGroup = operation{
+	id:          "deleteGroup",
+	summary:     "End a group",
+	description: "End a group for all of its members. Only its owner may, other members get 403. For anybody else nothing changes.",
+	status:      http.StatusNoContent,
+}
+
+func (h *groupHandlers) end(ctx context.Context, in *GroupInput) (*struct{}, error) {
+	user, err := in.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return nil, h.service.Delete(ctx, user, in.Group)
+}
+
+var removeMember = operation{
+	id:      "removeMember",
+	summary: "Leave a group, or remove a member",
+	description: "Leave a group with one's own id as {id}, or remove somebody as its owner. If {id} is not a member, nothing changes. " +
+		"After an owner has left, the member who joined first is the owner; a group without members ends. " +
+		"After a removal the group has another invite code.",
+	status: http.StatusNoContent,
+	errors: []models.Code{models.CodeNotFound},
+}
+
+type removeMemberInput struct {
+	GroupPath
+	OtherInput
+}
+
+func (h *groupHandlers) remove(ctx context.Context, in *removeMemberInput) (*struct{}, error) {
+	user, err := in.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return nil, h.service.Remove(ctx, user, in.Group, in.ID)
+}
+
+var replaceMembers = operation{
+	id:      "replaceMembers",
+	summary: "Replace a group's members",
+	description: "For apps that keep groups elsewhere: `{\"member_ids\":[\"1001\",\"1002\"]}` makes these the members of the group {group}, and nobody else. " +
+		"A group that does not exist is created; it has no owner and no invite code. An empty list ends the group. " +
+		"A group that a user has made is 403.",
+	errors: bodyErrors(models.CodeGroupFull, models.CodeGroupLimit),
+}
+
+type membersInput struct {
+	GroupPath
+	Body struct {
+		MemberIDs []models.UserID `json:"member_ids" nullable:"false" doc:"Exactly these become the members; at most 500, none of them twice" example:"[\"1001\",\"1002\"]"`
+		Name      *string         `json:"name,omitempty" doc:"The group's name, under the rules of nicknames; if it is left out, the name stays as it is"`
+	}
+}
+
+type membersOutput struct {
+	Body struct {
+		GroupID models.GroupID `json:"group_id" doc:"The group"`
+		Members int            `json:"members" doc:"How many members the group has now"`
+	}
+}
+
+func (h *groupHandlers) replace(ctx context.Context, in *membersInput) (*membersOutput, error) {
+	ids := slices.Clone(in.Body.MemberIDs)
+	slices.Sort(ids)
+	if len(slices.Compact(ids)) != len(in.Body.MemberIDs) {
+		return nil, models.Invalid("body.member_ids", "names a user twice")
+	}
+	if err := h.service.Replace(ctx, in.Group, groups.Replacement{Members: in.Body.MemberIDs, Name: in.Body.Name}); err != nil {
+		return nil, err
+	}
+	out := &membersOutput{}
+	out.Body.GroupID, out.Body.Members = in.Group, len(in.Body.MemberIDs)
+	return out, nil
+}

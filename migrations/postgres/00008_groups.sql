@@ -1,0 +1,29 @@
+-- Groups and their members. All tables are new, so no table that is in use is locked.
+
+-- external_id is the id that clients see; group_id is the number by which everything else
+-- refers to the group. Numbers are not used again after a group was deleted, as copies of
+-- its members in Redis are named by the number.
+--
+-- Groups whose members a backend sets have no owner and no invite code.
+
+-- +goose Up
+CREATE TABLE groups (
+    group_id    bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    external_id text        COLLATE "C" NOT NULL UNIQUE,
+    name        text        NOT NULL,
+    owner_id    bigint,
+    invite_code text        COLLATE "C" UNIQUE,
+    created_at  timestamptz NOT NULL,
+    CHECK ((owner_id IS NULL) = (invite_code IS NULL))
+);
+
+-- The limits are enforced by counting rows: those of a user under a lock on the row in
+-- users, those of a group under a lock on the row in groups. Users are locked first,
+-- ascending, then the group.
+CREATE TABLE group_members (
+    group_id  bigint      NOT NULL,
+    user_id   bigint      NOT NULL,
+    joined_at timestamptz NOT NULL,
+    PRIMARY KEY (group_id, user_id)
+);
+CREATE INDEX group_members_user ON group_members (user_id);

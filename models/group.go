@@ -1,0 +1,32 @@
+package models
+
+import "time"
+
+// MaxGroupMembers is the largest number of members of a group, and MaxGroups the largest
+// number of groups of a user.
+const (
+	MaxGroupMembers = 500
+	MaxGroups       = 50
+)
+
+// GroupID is the id of a group that clients see: 1 to 64 of A-Z, a-z, 0-9, _ and -.
+type GroupID string
+
+// GroupRow is the internal number of a group, from 1. A number is never used again. It
+// never leaves the service.
+type GroupRow int64
+
+// Group is a row of the table groups.
+type Group struct {
+	Row GroupRow `gorm:"column:group_id;primaryKey"`
+	ID  GroupID  `gorm:"column:external_id"`
+	// Name is empty for a group to which a backend has given none.
+	Name string
+	// OwnerID and InviteCode are nil for a group whose members a backend sets.
+	OwnerID    *RowID
+	InviteCode *string
+	CreatedAt  time.Time
+}
+
+// TableName returns the name of the table of groups.
+func (Group) TableName() string { return "groups" }

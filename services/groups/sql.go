@@ -1,0 +1,270 @@
+package groups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"stepboard/models"
+)
+
+// errNotStored means that there is no such group.
+var errNotStored = errors.New("no such group")
+
+// Store keeps groups in the tables groups and group_members. Safe for concurrent use.
+type Store struct {
+	db *gorm.DB
+}
+
+// NewStore returns a store over the database.
+func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
+
+// shown returns the members of a group, but for those who hide from everybody. One query.
+func (s *Store) shown(ctx context.Context, group models.GroupRow) ([]models.RowID, error) {
+	var ids []models.RowID
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT m.user_id FROM group_members m JOIN users u ON u.user_id = m.user_id
+		WHERE m.group_id = ? AND NOT u.hidden`, group).Scan(&ids).Error
+	return ids, err
+}
+
+// membership returns the number of a group if a user is a member of it, otherwise 0. One
+// query.
+func (s *Store) membership(ctx context.Context, id models.GroupID, user models.RowID) (models.GroupRow, error) {
+	var found []models.GroupRow
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT g.group_id FROM groups g JOIN group_members m ON m.group_id = g.group_id
+		WHERE g.external_id = ? AND m.user_id = ?`, id, user).Scan(&found).Error
+	if err != nil || len(found) == 0 {
+		return 0, err
+	}
+	return found[0], nil
+}
+
+// list returns a user's groups, the one joined last first, or only the one with an id, if
+// that is not empty. One query.
+func (s *Store) list(ctx context.Context, user models.RowID, id models.GroupID) ([]Group, error) {
+	var list []Group
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT g.group_id, g.external_id, g.name, g.owner_id, g.invite_code, g.created_at, coalesce(u.external_id, '') AS owner,
+			(SELECT count(*) FROM group_members c WHERE c.group_id = g.group_id) AS members
+		FROM group_members m JOIN groups g ON g.group_id = m.group_id LEFT JOIN users u ON u.user_id = g.owner_id
+		WHERE m.user_id = ? AND (g.external_id = ? OR ? = '')
+		ORDER BY m.joined_at DESC, g.group_id DESC`, user, id, id).Scan(&list).Error
+	return list, err
+}
+
+// Member is one entry of a list of members.
+type Member struct {
+	Row       models.RowID  `gorm:"column:user_id"`
+	User      models.UserID `gorm:"column:external_id"`
+	Nickname  string
+	AvatarURL string
+	JoinedAt  time.Time
+}
+
+// page returns a page of the members of a group, ordered by row, behind the given row. One
+// query.
+func (s *Store) page(ctx context.Context, group models.GroupRow, after models.RowID, limit int) ([]Member, error) {
+	var page []Member
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT m.user_id, u.external_id, u.nickname, u.avatar_url, m.joined_at
+		FROM group_members m JOIN users u ON u.user_id = m.user_id
+		WHERE m.group_id = ? AND m.user_id > ?
+		ORDER BY m.user_id LIMIT ?`, group, after, limit).Scan(&page).Error
+	return page, err
+}
+
+// byCode returns the group with an invite code, or errNotStored. One query.
+func (s *Store) byCode(ctx context.Context, code string) (models.Group, error) {
+	return take(s.db.WithContext(ctx).Where("invite_code = ?", code))
+}
+
+// take returns the group that a query selects, or errNotStored.
+func take(query *gorm.DB) (models.Group, error) {
+	var group models.Group
+	err := query.Take(&group).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return group, errNotStored
+	}
+	return group, err
+}
+
+// transact runs one change in a transaction. An error of fn rolls it back.
+func (s *Store) transact(ctx context.Context, fn func(*tx) error) error {
+	return s.db.WithContext(ctx).Transaction(func(db *gorm.DB) error { return fn(&tx{db: db}) })
+}
+
+// tx is one change in its transaction. Its methods lock users first, ascending, and then
+// the group, so that concurrent changes do not deadlock.
+type tx struct {
+	db *gorm.DB
+	// changed lists the groups whose members have changed so far, or were found to have
+	// been changed before.
+	changed []models.GroupRow
+}
+
+var forUpdate = clause.Locking{Strength: clause.LockingStrengthUpdate}
+
+// lockUsers locks the rows of users, who are ascending, until the change ends.
+func (t *tx) lockUsers(users []models.RowID) error {
+	var rows []models.User
+	err := t.db.Select("user_id").Where("user_id IN ?", users).Order("user_id").Clauses(forUpdate).Find(&rows).Error
+	if err != nil {
+		return fmt.Errorf("lock users: %w", err)
+	}
+	return nil
+}
+
+// lock locks a group until the change ends. It returns errNotStored if there is none.
+func (t *tx) lock(condition string, value any) (models.Group, error) {
+	group, err := take(t.db.Clauses(forUpdate).Where(condition, value))
+	if err != nil && !errors.Is(err, errNotStored) {
+		return group, fmt.Errorf("lock group: %w", err)
+	}
+	return group, err
+}
+
+// owned locks a group for its owner. CodeNotFound if the user is not a member,
+// CodeForbidden if the user is not the owner.
+func (t *tx) owned(id models.GroupID, user models.RowID) (models.Group, error) {
+	group, err := t.lock("external_id = ?", id)
+	if errors.Is(err, errNotStored) {
+		return group, errNoGroup(id)
+	}
+	if err != nil {
+		return group, err
+	}
+	members, err := t.members(group.Row)
+	switch {
+	case err != nil:
+		return group, err
+	case !contains(members, user):
+		return group, errNoGroup(id)
+	case group.OwnerID == nil || *group.OwnerID != user:
+		return group, models.Errorf(models.CodeForbidden, "only the owner of the group may do this")
+	default:
+		return group, nil
+	}
+}
+
+// create stores a new group and sets its number.
+func (t *tx) create(group *models.Group) error {
+	if err := t.db.Create(group).Error; err != nil {
+		return fmt.Errorf("store group: %w", err)
+	}
+	return nil
+}
+
+// ensure locks the group with an id, and creates one without an owner if there is none.
+func (t *tx) ensure(id models.GroupID) (models.Group, error) {
+	var group models.Group
+	err := t.db.Raw(`INSERT INTO groups (external_id, name, created_at) VALUES (?, '', ?)
+		ON CONFLICT (external_id) DO UPDATE SET external_id = excluded.external_id
+		RETURNING group_id, external_id, name, owner_id, invite_code, created_at`, id, t.db.NowFunc()).Scan(&group).Error
+	if err != nil {
+		return group, fmt.Errorf("store group: %w", err)
+	}
+	return group, nil
+}
+
+// set sets a column of a group.
+func (t *tx) set(group models.GroupRow, column string, value any) error {
+	err := t.db.Model(&models.Group{}).Where("group_id = ?", group).Update(column, value).Error
+	if err != nil {
+		return fmt.Errorf("change group: %w", err)
+	}
+	return nil
+}
+
+// delete deletes a group with its members.
+func (t *tx) delete(group models.GroupRow) error {
+	t.changed = append(t.changed, group)
+	err := t.db.Exec(`DELETE FROM group_members WHERE group_id = ?`, group).Error
+	if err == nil {
+		err = t.db.Exec(`DELETE FROM groups WHERE group_id = ?`, group).Error
+	}
+	if err != nil {
+		return fmt.Errorf("delete group: %w", err)
+	}
+	return nil
+}
+
+// members returns the members of a group, ascending.
+func (t *tx) members(group models.GroupRow) ([]models.RowID, error) {
+	var ids []models.RowID
+	err := t.db.Raw(`SELECT user_id FROM group_members WHERE group_id = ? ORDER BY user_id`, group).Scan(&ids).Error
+	if err != nil {
+		return nil, fmt.Errorf("read members: %w", err)
+	}
+	return ids, nil
+}
+
+// first returns the member of a group who joined first, or 0 if the group has none.
+func (t *tx) first(group models.GroupRow) (models.RowID, error) {
+	var ids []models.RowID
+	err := t.db.Raw(`SELECT user_id FROM group_members WHERE group_id = ? ORDER BY joined_at, user_id LIMIT 1`, group).Scan(&ids).Error
+	if err != nil {
+		return 0, fmt.Errorf("find the next owner: %w", err)
+	}
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	return ids[0], nil
+}
+
+// checkGroups returns CodeGroupLimit if one of the users, whose rows are locked, is in too
+// many groups for a further one.
+func (t *tx) checkGroups(users []models.RowID) error {
+	var full []models.UserID
+	err := t.db.Raw(`SELECT u.external_id FROM users u WHERE u.user_id IN ?
+		AND (SELECT count(*) FROM group_members m WHERE m.user_id = u.user_id) >= ?
+		ORDER BY u.user_id LIMIT 1`, users, models.MaxGroups).Scan(&full).Error
+	if err != nil {
+		return fmt.Errorf("count groups: %w", err)
+	}
+	if len(full) > 0 {
+		return models.Errorf(models.CodeGroupLimit, "user %s is in %d groups already", full[0], models.MaxGroups)
+	}
+	return nil
+}
+
+// add adds members, who are not in the group, to a group.
+func (t *tx) add(group models.GroupRow, users []models.RowID) error {
+	t.changed = append(t.changed, group)
+	if len(users) == 0 {
+		return nil
+	}
+	err := t.db.Exec(`INSERT INTO group_members (group_id, user_id, joined_at) SELECT ?, user_id, ? FROM users WHERE user_id IN ?`,
+		group, t.db.NowFunc(), users).Error
+	if err != nil {
+		return fmt.Errorf("store members: %w", err)
+	}
+	return nil
+}
+
+// remove removes a member, and reports whether the user was one.
+func (t *tx) remove(group models.GroupRow, user models.RowID) (bool, error) {
+	t.changed = append(t.changed, group)
+	result := t.db.Exec(`DELETE FROM group_members WHERE group_id = ? AND user_id = ?`, group, user)
+	if result.Error != nil {
+		return false, fmt.Errorf("remove member: %w", result.Error)
+	}
+	return result.RowsAffected > 0, nil
+}
+
+// contains reports whether ascending rows have a row.
+func contains(rows []models.RowID, row models.RowID) bool {
+	_, found := slices.BinarySearch(rows, row)
+	return found
+}
+
+// without returns the elements of a that are not in b. Both are ascending.
+func without(a, b []models.RowID) []models.RowID {
+	return slices.DeleteFunc(slices.Clone(a), func(row models.RowID) bool { return contains(b, row) })
+}

@@ -1,0 +1,120 @@
+package ranking
+
+import (
+	"context"
+	"time"
+
+	"stepboard/models"
+)
+
+// circle is a source of people among whom a viewer is ranked. The lists that it returns
+// have the viewer, unless that does not exist, and may be changed.
+type circle interface {
+	// near returns the people, from the memory of the process if it may be used. All
+	// changes that were complete before asOf are in the list then; otherwise asOf is zero.
+	near(ctx context.Context, viewer models.RowID) (ids []models.RowID, asOf time.Time, err error)
+	// shown returns those whom the viewer sees in the request's bucket, which read has
+	// found.
+	shown(ctx context.Context, r *request) ([]models.RowID, error)
+}
+
+// friendCircle is a user and the user's friends.
+type friendCircle struct{ service *Service }
+
+func (c friendCircle) near(ctx context.Context, viewer models.RowID) ([]models.RowID, time.Time, error) {
+	if viewer == 0 {
+		return nil, time.Time{}, nil
+	}
+	ids, asOf, err := c.service.friends.Circle(ctx, viewer)
+	return append(ids, viewer), asOf, err
+}
+
+// shown returns all friends, unless the bucket is archived and old.
+func (c friendCircle) shown(ctx context.Context, r *request) (ids []models.RowID, err error) {
+	if r.viewer == 0 {
+		return nil, nil
+	}
+	before := c.service.shownBefore(r.bucket)
+	if r.ranking.Source == models.SourceHot || r.now.Before(before) {
+		ids, err = c.service.friends.IDs(ctx, r.viewer)
+	} else {
+		ids, err = c.service.friends.IDsBefore(ctx, r.viewer, before)
+	}
+	return append(ids, r.viewer), err
+}
+
+// shownBefore returns the time before which a friendship must have begun so that the
+// friends see each other in an archived bucket.
+func (s *Service) shownBefore(bucket *models.Bucket) time.Time {
+	return bucket.EndsAt.UTC().Add(s.friendsHistory)
+}
+
+// groupCircle is the members of a group. Past days have its present members, too.
+type groupCircle struct {
+	groups Groups
+	group  models.GroupID
+}
+
+func (c groupCircle) near(ctx context.Context, viewer models.RowID) ([]models.RowID, time.Time, error) {
+	return c.groups.Circle(ctx, c.group, viewer)
+}
+
+func (c groupCircle) shown(ctx context.Context, r *request) ([]models.RowID, error) {
+	return c.groups.IDs(ctx, c.group, r.viewer)
+}
+
+// entries reads the entries of the people of a circle, in no order. Those without a score
+// have composite 0. near may be nil.
+func (s *Service) entries(ctx context.Context, r *request, people circle, near NearCache) ([]models.Entry, error) {
+	ids, composites, err := s.nearEntries(ctx, r, people, near)
+	if err != nil {
+		return nil, err
+	}
+	if composites == nil {
+		err = s.read(ctx, r, func(from Reader) (err error) {
+			if ids == nil {
+				if ids, err = people.shown(ctx, r); err != nil || len(ids) == 0 {
+					return err
+				}
+			}
+			composites, err = from.Composites(ctx, r.bucket, ids)
+			return err
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]models.Entry, len(ids))
+	for i, id := range ids {
+		entries[i] = models.Entry{User: id, Composite: composites[i]}
+	}
+	return entries, nil
+}
+
+// nearEntries reads a circle and its composites from the memory of the process, and
+// notes the moment for which they are complete. composites is nil if they are to be read
+// elsewhere, and so are the ids if these are nil.
+func (s *Service) nearEntries(
+	ctx context.Context, r *request, people circle, near NearCache,
+) (ids []models.RowID, composites []models.Composite, err error) {
+	if near == nil || r.bucket.Cold(r.now) {
+		return nil, nil, nil
+	}
+	ids, idsAsOf, err := people.near(ctx, r.viewer)
+	if err != nil || len(ids) == 0 {
+		return nil, nil, err
+	}
+	composites, asOf, ok := near.Composites(r.bucket, ids)
+	switch {
+	case ok:
+		if !idsAsOf.IsZero() && idsAsOf.Before(asOf) {
+			asOf = idsAsOf
+		}
+		r.asOf = asOf
+		return ids, composites, nil
+	case !idsAsOf.IsZero():
+		return nil, nil, nil // an answer from Redis is not older than Redis
+	default:
+		return ids, nil, nil
+	}
+}
