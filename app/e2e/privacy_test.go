@@ -1,0 +1,340 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"stepboard/app/e2e/harness"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/friends"
+	"stepboard/services/stream"
+)
+
+// populations are two services with the same people, scores and friendships. In one of
+// them people hide, mute and block. What a viewer is answered there is compared with the
+// answer of the other, in which those who are not shown to the viewer are no friends.
+type populations struct {
+	t      testing.TB
+	random *rand.Rand
+	chosen *server // where people make choices
+	plain  *server
+	people []models.UserID
+	tokens map[models.UserID]string
+	day    models.Date // an archived day
+
+	friends map[pair]bool // in both directions
+	hidden  map[models.UserID]bool
+	choices map[string]map[pair]bool // by path, from who has chosen
+}
+
+type pair struct{ from, to models.UserID }
+
+var choicePaths = []string{"hidden-from", "muted", "blocked"}
+
+// newPopulations creates people with scores on an archived day and today. Some
+// are friends since the archived day, and some since so late that it does not show them.
+func newPopulations(t testing.TB, random *rand.Rand) *populations {
+	p := &populations{
+		t: t, random: random, chosen: newServer(t, testenv.Embedded(t)), plain: newServer(t, testenv.Embedded(t)),
+		people: []models.UserID{"ann", "ben", "cho", "dee", "eve"}, tokens: make(map[models.UserID]string),
+		friends: make(map[pair]bool), hidden: make(map[models.UserID]bool), choices: make(map[string]map[pair]bool),
+	}
+	for _, path := range choicePaths {
+		p.choices[path] = make(map[pair]bool)
+	}
+	for _, user := range p.people {
+		p.tokens[user] = harness.Token(t, user, "")
+	}
+	for _, s := range p.both() {
+		for _, user := range p.people {
+			s.want(s.as(user, "PUT", "/v1/me", map[string]string{"nickname": "N " + string(user)}), http.StatusOK, nil)
+		}
+	}
+	p.day = models.DateOf(testenv.Noon)
+	p.upload(p.day)
+	p.befriendSome()
+	for _, s := range p.both() {
+		s.env.Clock.Set(p.day.UTC().AddDate(0, 0, 5))
+		s.archiveDue()
+	}
+	p.upload(p.day + 40)
+	p.befriendSome()
+	return p
+}
+
+func (p *populations) both() []*server { return []*server{p.chosen, p.plain} }
+
+// upload gives most people a score on a day, few of them different.
+func (p *populations) upload(day models.Date) {
+	scores := make(map[models.UserID]int)
+	for _, user := range p.people {
+		if p.random.IntN(5) > 0 {
+			scores[user] = 100 * p.random.IntN(4)
+		}
+	}
+	for _, s := range p.both() {
+		s.uploadDay(day, scores)
+	}
+}
+
+// befriendSome makes friends of about a third of the pairs.
+func (p *populations) befriendSome() {
+	for i, a := range p.people {
+		for _, b := range p.people[:i] {
+			if p.random.IntN(3) == 0 {
+				p.befriend(a, b)
+			}
+		}
+	}
+}
+
+func (p *populations) befriend(a, b models.UserID) {
+	for _, s := range p.both() {
+		edges, err := s.app.Friends.Resolve(p.t.Context(), []friends.Edge{{A: a, B: b}})
+		if err == nil {
+			_, _, err = s.app.Friends.Import(p.t.Context(), edges)
+		}
+		if err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	p.friends[pair{a, b}], p.friends[pair{b, a}] = true, true
+}
+
+func (p *populations) unfriend(a, b models.UserID) {
+	delete(p.friends, pair{a, b})
+	delete(p.friends, pair{b, a})
+}
+
+// change makes one random choice, or a friendship.
+func (p *populations) change() {
+	order := p.random.Perm(len(p.people))
+	a, b := p.people[order[0]], p.people[order[1]]
+	path := choicePaths[p.random.IntN(len(choicePaths))]
+	switch p.random.IntN(8) {
+	case 0, 1:
+		p.hidden[a] = !p.hidden[a]
+		p.expect(p.chosen, a, "PUT", "/v1/me/privacy", fmt.Sprintf(`{"hidden":%v}`, p.hidden[a]), http.StatusOK)
+	case 2, 3, 4:
+		p.expect(p.chosen, a, "PUT", "/v1/"+path+"/"+string(b), "", http.StatusNoContent)
+		p.choices[path][pair{a, b}] = true
+		if path == "blocked" {
+			p.unfriend(a, b)
+			p.expect(p.plain, a, "DELETE", "/v1/friends/"+string(b), "", http.StatusNoContent)
+		}
+	case 5, 6:
+		for _, path := range choicePaths {
+			p.expect(p.chosen, a, "DELETE", "/v1/"+path+"/"+string(b), "", http.StatusNoContent)
+			delete(p.choices[path], pair{a, b})
+		}
+	case 7:
+		p.befriend(a, b)
+	}
+}
+
+// notShown returns the people who are not shown to a viewer.
+func (p *populations) notShown(viewer models.UserID) []models.UserID {
+	var list []models.UserID
+	for _, user := range p.people {
+		mine, theirs := pair{viewer, user}, pair{user, viewer}
+		if user != viewer && (p.hidden[user] || p.choices["muted"][mine] || p.choices["blocked"][mine] ||
+			p.choices["hidden-from"][theirs] || p.choices["blocked"][theirs]) {
+			list = append(list, user)
+		}
+	}
+	return list
+}
+
+// ask makes a call without a connection.
+func (p *populations) ask(s *server, user models.UserID, method, path, body string) (status int, text []byte) {
+	r := httptest.NewRequestWithContext(p.t.Context(), method, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+p.tokens[user])
+	w := httptest.NewRecorder()
+	s.app.Handler.ServeHTTP(w, r)
+	return w.Code, w.Body.Bytes()
+}
+
+func (p *populations) expect(s *server, user models.UserID, method, path, body string, want int) {
+	p.t.Helper()
+	if status, text := p.ask(s, user, method, path, body); status != want {
+		p.t.Fatalf("%s %s by %s: %d %s", method, path, user, status, text)
+	}
+}
+
+// read returns what a service answers to a GET: the status, and the body without what
+// differs between equal answers. cursor is that of the next page.
+func (p *populations) read(s *server, user models.UserID, path string) (answer map[string]any, cursor string) {
+	p.t.Helper()
+	status, text := p.ask(s, user, "GET", path, "")
+	if err := json.Unmarshal(text, &answer); err != nil {
+		p.t.Fatalf("%s: %v in %s", path, err, text)
+	}
+	cursor, _ = answer["next_cursor"].(string)
+	if cursor != "" {
+		answer["next_cursor"] = "another page"
+	}
+	delete(answer, "request_id")
+	answer["status"] = status
+	return answer, cursor
+}
+
+// same compares the answers to one call on all pages. mask, which may be nil, changes those
+// of the plain service.
+func (p *populations) same(viewer models.UserID, path string, mask func(map[string]any)) {
+	p.t.Helper()
+	cursors := []string{"", ""}
+	for {
+		var texts []string
+		for i, s := range p.both() {
+			full := path
+			if cursors[i] != "" {
+				full += "&cursor=" + url.QueryEscape(cursors[i])
+			}
+			var answer map[string]any
+			answer, cursors[i] = p.read(s, viewer, full)
+			if s == p.plain && mask != nil {
+				mask(answer)
+			}
+			text, err := json.Marshal(answer)
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			texts = append(texts, string(text))
+		}
+		if texts[0] != texts[1] {
+			p.t.Fatalf("%s by %s, not shown %v:\ngot  %s\nwant %s", path, viewer, p.notShown(viewer), texts[0], texts[1])
+		}
+		if cursors[0] == "" {
+			return
+		}
+	}
+}
+
+// anonymously replaces the people who are not shown in a global list.
+func anonymously(notShown []models.UserID) func(map[string]any) {
+	return func(answer map[string]any) {
+		entries, _ := answer["entries"].([]any)
+		for _, e := range entries {
+			entry := e.(map[string]any)
+			if id, _ := entry["user_id"].(string); slices.Contains(notShown, models.UserID(id)) {
+				maps.Copy(entry, map[string]any{"user_id": nil, "nickname": "", "avatar_url": "", "anonymous": true})
+			}
+		}
+	}
+}
+
+// compare compares all answers to a viewer.
+func (p *populations) compare(viewer models.UserID) {
+	p.t.Helper()
+	notShown := p.notShown(viewer)
+	days := []string{"", "&date=" + p.day.String()}
+	for _, day := range days {
+		p.same(viewer, "/v1/boards/steps/top?limit=3"+day, anonymously(notShown))
+		p.same(viewer, "/v1/boards/steps/around?radius=2"+day, anonymously(notShown))
+	}
+	for _, path := range []string{"/v1/friends?limit=2", "/v1/friends/requests?limit=2", "/v1/me", "/v1/boards", "/v1/boards/steps/history"} {
+		p.same(viewer, path, nil) // hiding hides scores, not friendships
+	}
+	restore := p.part(viewer, notShown)
+	defer restore()
+	for _, day := range days {
+		p.same(viewer, "/v1/boards/steps/friends?limit=3"+day, nil)
+		p.same(viewer, "/v1/boards/steps/me?"+strings.TrimPrefix(day, "&"), nil)
+	}
+	p.sameStream(viewer)
+	for _, user := range p.people {
+		path := "/v1/boards/steps/history?for=" + string(user) + "&from=" + p.day.String()
+		if !slices.Contains(notShown, user) || !p.friends[pair{viewer, user}] {
+			p.same(viewer, path, nil)
+			continue
+		}
+		// A friend without scores.
+		if status, text := p.ask(p.chosen, viewer, "GET", path, ""); status != http.StatusOK || string(text) != `{"entries":[],"partial":false}` {
+			p.t.Fatalf("%s by %s: %d %s", path, viewer, status, text)
+		}
+	}
+}
+
+// sameStream compares the first events of the live rankings.
+func (p *populations) sameStream(viewer models.UserID) {
+	p.t.Helper()
+	var events []string
+	for _, s := range p.both() {
+		subscriber, err := s.app.Streams.Subscribe(p.t.Context(), stream.Query{Board: "steps", Viewer: viewer, Limit: 200}, "")
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		events = append(events, string(subscriber.First))
+		subscriber.Stop()
+	}
+	if events[0] != events[1] {
+		p.t.Fatalf("the stream of %s:\ngot  %s\nwant %s", viewer, events[0], events[1])
+	}
+}
+
+// part ends the friendships of a viewer with others in the plain service, and returns a
+// function that restores them as they were.
+func (p *populations) part(viewer models.UserID, others []models.UserID) (restore func()) {
+	p.t.Helper()
+	db, ctx := p.plain.env.Gorm.WithContext(p.t.Context()), p.t.Context()
+	rows := harness.Rows(p.t, p.plain.env.Gorm, append([]models.UserID{viewer}, others...))
+	var ended []models.Friendship
+	err := db.Raw(`DELETE FROM friendships
+		WHERE (user_id = ? AND friend_id IN ?) OR (friend_id = ? AND user_id IN ?) RETURNING *`,
+		rows[0], rows[1:], rows[0], rows[1:]).Scan(&ended).Error
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if len(ended) == 0 {
+		return func() {}
+	}
+	p.forget(ctx)
+	return func() {
+		if err := db.Create(&ended).Error; err != nil {
+			p.t.Fatal(err)
+		}
+		p.forget(ctx)
+	}
+}
+
+// forget drops the cached sets of the plain service.
+func (p *populations) forget(ctx context.Context) {
+	if err := p.plain.app.Sets.DropAll(ctx); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Whatever people choose, a viewer's answers are those of a population in which the people
+// who are not shown are no friends of the viewer, and in global lists those of one in which
+// they are anonymous. Friend lists stay the same, and their histories are empty.
+func TestSoakPrivacy(t *testing.T) {
+	t.Parallel()
+	generated, pairs := 10, 200 // 2,000 pairs of populations; 100,000 in make soak
+	if os.Getenv("SOAK") != "" {
+		generated = 500
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	for i := range generated {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			p := newPopulations(t, rand.New(rand.NewPCG(seed, uint64(i))))
+			for range pairs {
+				p.change()
+				p.compare(p.people[p.random.IntN(len(p.people))])
+			}
+		})
+	}
+}
