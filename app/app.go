@@ -29,6 +29,7 @@ import (
 	"stepboard/services/cache"
 	"stepboard/services/catalog"
 	"stepboard/services/clock"
+	"stepboard/services/corrections"
 	"stepboard/services/cursor"
 	"stepboard/services/directory"
 	"stepboard/services/friends"
@@ -113,6 +114,7 @@ type App struct {
 	Ranking     *ranking.Service
 	Streams     *stream.Service
 	Archive     *archive.Service
+	Corrections *corrections.Service
 	Ingest      *ingest.Service
 	Ledger      *ledger.Service
 	Importer    *importer.Service
@@ -187,6 +189,9 @@ func (a *App) build(ctx context.Context, o Options) error {
 	if err := a.defineBoards(ctx, o); err != nil {
 		return err
 	}
+	if err := a.Corrections.Refresh(ctx); err != nil {
+		return err
+	}
 	if err := a.checkUsers(ctx, o); err != nil {
 		return err
 	}
@@ -199,7 +204,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	}
 	a.Ranking = ranking.New(ranking.Options{
 		Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive, Friends: a.Friends, Groups: a.Groups, Privacy: a.Privacy,
-		Directory: a.Directory, Cursors: a.cursors, NearCache: a.buildNearCache(o), Clock: o.Clock,
+		Directory: a.Directory, Cursors: a.cursors, NearCache: a.buildNearCache(o), Corrections: a.Corrections, Clock: o.Clock,
 		HistoryDays: o.Config.Friends.HistoryDays,
 	})
 	o.StreamLimits.PerAddress = o.Config.Limits.StreamsPerAddress
@@ -235,6 +240,12 @@ func (a *App) buildBoards(o Options, names keys.Builder) {
 	if o.Roles.Jobs {
 		a.registry.MustRegister(newReviewsCollector(a.Reviews))
 	}
+	a.Corrections = corrections.New(corrections.Options{
+		Store: corrections.NewStore(o.Stores.Gorm, o.Stores.Jobs.Gorm), Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive,
+		Directory: a.Directory, Clock: o.Clock, Log: o.Log,
+	})
+	a.Boards.UseCorrections(a.Corrections)
+	a.registry.MustRegister(newCorrectionsCollector(a.Corrections))
 }
 
 // defineBoards stores the definitions of the settings' boards.
@@ -328,6 +339,8 @@ func (a *App) buildJobs(o Options) error {
 	list := o.Traces.jobs(
 		guarded(jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths), a.clock),
 		guarded(jobs.Reconcile(increments.Run, a.Catalog.Buckets, a.Boards, o.Clock, o.Log, a.registry), a.clock),
+		guarded(jobs.Correct(a.Corrections.Apply), a.clock),
+		guarded(jobs.CorrectArchive(a.Corrections.PendingBuckets, a.Archive), a.clock),
 		guarded(jobs.Roll(a.Catalog.Buckets, a.Boards, o.Clock), a.clock),
 		guarded(jobs.Purge(
 			func(ctx context.Context) (int64, error) { return purger.Purge(ctx, o.Config.Ledger.Retain) },
@@ -358,7 +371,8 @@ func (a *App) buildHandler(o Options) (err error) {
 		Friends: a.Friends, FriendRequests: a.Friends, Groups: a.Groups, Profiles: a.Directory, Privacy: a.Privacy,
 		Cursors:  a.cursors,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews,
-		Tokens: o.Verifier, Limits: a.limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
+		Corrections: a.Corrections,
+		Tokens:      o.Verifier, Limits: a.limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
 		LimitAddresses: o.Config.Limits.AddressPerMinute > 0 || o.Config.Limits.StreamsPerAddress > 0,
 		ProbesOnly:     !o.Roles.API, MetricsElsewhere: o.Config.HTTP.MetricsAddr != "", Ready: a.ready, Clock: o.Clock,
 		Registry: a.registry, Log: o.Log, Version: Version, Extra: o.Extra,

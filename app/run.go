@@ -43,6 +43,7 @@ func (a *App) Start(ctx context.Context) {
 		a.running.Go(func() { a.cursors.Run(background) })
 		if a.refresh {
 			a.running.Go(func() { a.Catalog.Definitions.Run(background) })
+			a.running.Go(func() { a.Corrections.Run(background) })
 		}
 		if a.near {
 			a.NearCache.Start(background)

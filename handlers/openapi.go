@@ -105,6 +105,10 @@ var schemaNames = map[string]string{
 	"DeadLettersOutputBody": "DeadLetterPage",
 	"ReviewsOutputBody":     "ReviewPage",
 	"DismissInputBody":      "Dismissal",
+
+	"CreateCorrectionInputBody": "NewCorrection",
+	"LiftCorrectionInputBody":   "CorrectionLifting",
+	"CorrectionsOutputBody":     "CorrectionPage",
 }
 
 // schemaName returns the name of a type's schema.

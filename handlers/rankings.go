@@ -197,6 +197,8 @@ type standingAnswer struct {
 	FriendsRank  *int64            `json:"friends_rank" doc:"Place among the user and the user's friends" example:"3"`
 	FriendsTotal int64             `json:"friends_total" doc:"How many of these have a score" example:"22"`
 	Percentile   *float64          `json:"percentile" doc:"100 × others below ÷ others, rounded down to 0.1; 100 if there are no others" example:"94"`
+
+	Correction *ranking.Correction `json:"correction" enum:"set,excluded" doc:"What an operator has made of the score: set to a lower one, or excluded from the ranking. Null for nothing"`
 }
 
 type standingOutput struct {

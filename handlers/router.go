@@ -36,6 +36,7 @@ type Config struct {
 	Archives       ArchiveService
 	DeadLetters    DeadLetterService
 	Reviews        ReviewService
+	Corrections    CorrectionService
 	Buckets        interface {
 		CurrentBuckets
 		BucketFinder
@@ -130,6 +131,10 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	archives := &archiveHandlers{c.Archives, c.Boards, c.Buckets, c.Cursors}
 	register(api, "GET /v1/admin/archives", byAdmin, archives.list, listArchives)
 	register(api, "POST /v1/admin/archives", byAdmin, archives.start, startArchive)
+	corrections := &correctionHandlers{c.Corrections, c.Cursors}
+	register(api, "POST /v1/admin/corrections", byAdmin, corrections.create, createCorrection)
+	register(api, "POST /v1/admin/corrections/{id}/lift", byAdmin, corrections.lift, liftCorrection)
+	register(api, "GET /v1/admin/corrections", byAdmin, corrections.list, listCorrections)
 	deadLetters := &deadLetterHandlers{c.DeadLetters, c.Cursors}
 	register(api, "GET /v1/admin/dead-letters", byAdmin, deadLetters.list, listDeadLetters)
 	register(api, "POST /v1/admin/dead-letters/{id}/replay", byAdmin, deadLetters.replay, replayDeadLetter)

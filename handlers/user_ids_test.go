@@ -262,11 +262,11 @@ func TestOpenAPIDescribesUserIDs(t *testing.T) {
 	}
 	slices.Sort(bodies)
 	want := []string{
-		"DeadLetter", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "ListedUser", "Member", "MemberIDs", "NewFriendRequest", "Profile",
-		"RankedEntry", "Review", "UserTotal",
+		"Correction", "DeadLetter", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "ListedUser", "Member", "MemberIDs",
+		"NewCorrection", "NewFriendRequest", "Profile", "RankedEntry", "Review", "UserTotal",
 	}
-	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 50 {
-		t.Errorf("%d parameters are user ids, want 50; bodies with user ids (-want +got):\n%s", parameters, diff)
+	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 51 {
+		t.Errorf("%d parameters are user ids, want 51; bodies with user ids (-want +got):\n%s", parameters, diff)
 	}
 }
 

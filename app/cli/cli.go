@@ -68,7 +68,7 @@ func (p *program) root() *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("name a command: demo, serve, health, migrate, archive, import, rebuild, dead-letters, reviews, token, config, openapi or version")
+			return errors.New("name a command: demo, serve, health, migrate, archive, import, rebuild, dead-letters, correct, reviews, token, config, openapi or version")
 		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
@@ -82,6 +82,7 @@ func (p *program) root() *cobra.Command {
 		p.withSettings(p.rebuildCommand()),
 		p.deadLettersCommand(),
 		p.reviewsCommand(),
+		p.correctCommand(),
 		p.cursorsCommand(),
 		p.withSettings(p.tokenCommand()),
 		p.configCommand(),

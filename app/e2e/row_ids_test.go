@@ -18,6 +18,7 @@ import (
 	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/auth"
 	"stepboard/services/ingest"
 )
 
@@ -85,6 +86,8 @@ func TestRowIDsStayInside(t *testing.T) {
 	o.run("import", "steps", steps)
 	o.run("import", "friends", file(t, "ann eve\nann ann\nbusy ann\n"))
 	o.run("dead-letters", "list")
+	o.run("correct", "exclude", "--board=steps", "--user=ann", "--reason=shaken", "--actor=ops")
+	o.hear(harness.Token(t, "ops", auth.ScopeAdmin), "GET", "/v1/admin/corrections", "")
 	o.run("archive")
 	o.hear("", "GET", "/metrics", "")
 	if status := o.process.Stop(); status != 0 {

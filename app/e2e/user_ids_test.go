@@ -228,6 +228,7 @@ func (u oddUsers) readRankings() {
 			FriendsRank  int              `json:"friends_rank"`
 			FriendsTotal int              `json:"friends_total"`
 			Percentile   float64          `json:"percentile"`
+			Correction   *string          `json:"correction"`
 		}
 		for _, a := range []answer{u.as(id, "GET", steps+"me", nil), u.service("GET", steps+"me?user_id="+param(id), nil)} {
 			u.want(a, http.StatusOK, &standing)

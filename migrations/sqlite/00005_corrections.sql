@@ -26,7 +26,7 @@ CREATE TABLE corrections (
 );
 CREATE INDEX corrections_hot ON corrections (id) WHERE hot;
 CREATE INDEX corrections_user ON corrections (user_id, board);
-CREATE INDEX corrections_bucket ON corrections (board, bucket) WHERE lifted_at IS NULL;
+CREATE INDEX corrections_bucket ON corrections (board, bucket);
 CREATE UNIQUE INDEX corrections_one ON corrections (user_id, board, bucket) WHERE lifted_at IS NULL AND bucket IS NOT NULL;
 CREATE UNIQUE INDEX corrections_one_open ON corrections (user_id, board) WHERE lifted_at IS NULL AND bucket IS NULL;
 

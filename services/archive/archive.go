@@ -9,7 +9,8 @@
 // the frozen keys dropped. A run that was not finished is resumed by
 // the next caller: nothing was dropped, and storing the same entries again
 // changes nothing. Entries that arrive later are frozen and merged by a later
-// run, which takes the larger composite of each user and assigns all ranks anew.
+// run, which takes the larger composite of each user and assigns all ranks anew. Every
+// run applies the corrections of its bucket.
 //
 // A bucket of the ledger is archived from its running totals, whatever Redis has.
 package archive
@@ -316,7 +317,7 @@ func (s *Stats) count(run models.ArchiveRun, err error) {
 }
 
 // beginRun records the next run and returns it: the last run again if it was
-// not finished, or a new run if entries have arrived since. If nothing is left
+// not finished, or a new run if entries have arrived since or corrections are pending. If nothing is left
 // to do, it returns the last run, which is complete.
 func (s *Service) beginRun(ctx context.Context, bucket *models.Bucket) (models.ArchiveRun, error) {
 	last, err := s.store.lastRun(ctx, bucket.Board, bucket.Name)
@@ -328,8 +329,7 @@ func (s *Service) beginRun(ctx context.Context, bucket *models.Bucket) (models.A
 		if bucket.FromLedger {
 			return last, nil // no increment comes later
 		}
-		unarchived, err := s.hot.Unarchived(ctx, []*models.Bucket{bucket}, []int{last.Run})
-		if err != nil || !unarchived[0] {
+		if again, err := s.needsRun(ctx, bucket, last.Run); err != nil || !again {
 			return last, err
 		}
 		next.Run, next.Attempts = last.Run+1, 1
@@ -341,6 +341,17 @@ func (s *Service) beginRun(ctx context.Context, bucket *models.Bucket) (models.A
 		return s.beginRun(ctx, bucket)
 	}
 	return next, err
+}
+
+// needsRun reports whether an archived bucket has entries in Redis that arrived after its
+// last run, or corrections to apply.
+func (s *Service) needsRun(ctx context.Context, bucket *models.Bucket, last int) (bool, error) {
+	unarchived, err := s.hot.Unarchived(ctx, []*models.Bucket{bucket}, []int{last})
+	if err != nil || unarchived[0] {
+		return err == nil, err
+	}
+	pending, err := s.store.pendingCorrections(ctx)
+	return pending[bucketKey{bucket.Board, bucket.Name}], err
 }
 
 // executeRun carries out the run up to and including its commit. It returns the
@@ -423,8 +434,8 @@ func (s *Service) recordFailure(ctx context.Context, run *models.ArchiveRun, cau
 
 // Due returns the buckets that Archive has work for: first those that have been
 // cold for an hour and are not complete, oldest first, then archived buckets
-// of which Redis holds entries that arrived later. Two queries, and one
-// command for each shard of every archived bucket.
+// of which Redis holds entries that arrived later, or whose corrections are pending.
+// Three queries, and one command for each shard of every archived bucket.
 func (s *Service) Due(ctx context.Context) ([]*models.Bucket, error) {
 	due, err := s.store.unfinished(ctx, s.clock().Add(-archiveDelay))
 	if err != nil {
@@ -438,8 +449,12 @@ func (s *Service) Due(ctx context.Context) ([]*models.Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
+	pending, err := s.store.pendingCorrections(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for i, b := range archived {
-		if unarchived[i] {
+		if unarchived[i] || pending[bucketKey{b.Board, b.Name}] {
 			due = append(due, b)
 		}
 	}

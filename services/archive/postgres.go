@@ -121,7 +121,11 @@ func (p *postgres) storeRun(ctx context.Context, bucket *models.Bucket, run int,
 		}
 		source := "archive_staging"
 		expected := rows.totals
-		merge := rows.repeats
+		corrected, err := p.lockCorrections(ctx, tx, bucket)
+		if err != nil {
+			return err
+		}
+		merge := rows.repeats || corrected
 		if !merge {
 			err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM archived_scores WHERE board = $1 AND day = $2)`, bucket.Board, bucket.Day.UTC()).Scan(&merge)
 			if err != nil {
@@ -145,6 +149,9 @@ func (p *postgres) storeRun(ctx context.Context, bucket *models.Bucket, run int,
 			return fmt.Errorf("%w: read %v; the archive would hold %v", ErrVerification, expected, stored)
 		}
 		if err := p.complete(ctx, tx, bucket, run, rows.totals.rows, stored, now); err != nil {
+			return err
+		}
+		if err := p.completeCorrections(ctx, tx, bucket); err != nil {
 			return err
 		}
 		committing = true
@@ -287,9 +294,9 @@ func (p *postgres) stage(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, 
 	return nil
 }
 
-// merge first verifies the staged rows against the totals read. It then writes
-// the better entry of each user, of the staged and the archived ones, into
-// archive_merged, with new ranks, and returns the totals of that table.
+// merge first verifies the staged rows against the totals read. It then writes the best
+// entry of each user, or the corrected one, into archive_merged, with new ranks, and
+// returns the totals of that table.
 func (p *postgres) merge(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, read totals) (totals, error) {
 	staged, err := p.sum(ctx, tx, "archive_staging")
 	if err != nil {
@@ -301,18 +308,17 @@ func (p *postgres) merge(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, 
 	if _, err := tx.Exec(ctx, `CREATE TEMP TABLE archive_merged (LIKE archive_staging) ON COMMIT DROP`); err != nil {
 		return totals{}, fmt.Errorf("create merge table: %w", err)
 	}
+	if err := p.keepReported(ctx, tx, bucket); err != nil {
+		return totals{}, err
+	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO archive_merged (rank, user_id, score, reached_at)
 		SELECT row_number() OVER (ORDER BY score DESC, reached_at, user_id::text COLLATE "C" DESC), user_id, score, reached_at
 		FROM (
-			SELECT DISTINCT ON (user_id) user_id, score, reached_at
-			FROM (
-				SELECT user_id, score, reached_at FROM archived_scores WHERE board = $1 AND day = $2
-				UNION ALL
-				SELECT user_id, score, reached_at FROM archive_staging
-			) both_sides
-			ORDER BY user_id, score DESC, reached_at
-		) best`, bucket.Board, bucket.Day.UTC())
+			SELECT user_id, coalesce(c.score, best.score) AS score, coalesce(c.reached_at, best.reached_at) AS reached_at
+			FROM (`+bestOfUsers+`) best LEFT JOIN archive_corrected c USING (user_id)
+			WHERE c.kind IS DISTINCT FROM 'exclude'
+		) counted`, bucket.Board, bucket.Name, bucket.Day.UTC())
 	if err != nil {
 		return totals{}, fmt.Errorf("merge: %w", err)
 	}

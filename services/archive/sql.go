@@ -120,6 +120,19 @@ func (s *Store) archived(ctx context.Context) ([]*models.Bucket, []int, error) {
 	return buckets, runs, nil
 }
 
+// pendingCorrections returns the archived buckets with corrections to apply.
+func (s *Store) pendingCorrections(ctx context.Context) (map[bucketKey]bool, error) {
+	var rows []struct{ Board, Bucket string }
+	if err := s.db.WithContext(ctx).Table("pending_corrections").Distinct("board", "bucket").Scan(&rows).Error; err != nil {
+		return nil, fmt.Errorf("list pending corrections: %w", err)
+	}
+	pending := make(map[bucketKey]bool, len(rows))
+	for _, r := range rows {
+		pending[bucketKey{r.Board, r.Bucket}] = true
+	}
+	return pending, nil
+}
+
 // RunsQuery selects a page of runs.
 type RunsQuery struct {
 	// Board and State filter the list; empty selects all.

@@ -68,6 +68,9 @@ func (s *sqlite) storeRun(ctx context.Context, bucket *models.Bucket, run int, r
 		if err := s.merge(tx, bucket, best); err != nil {
 			return err
 		}
+		if err := s.correct(tx, bucket, best); err != nil {
+			return err
+		}
 		stored, err = s.finish(tx, bucket, run, best, rows.totals.rows, now)
 		return err
 	})

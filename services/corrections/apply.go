@@ -8,14 +8,13 @@ import (
 	"stepboard/models"
 )
 
-// Stats counts the work of this process, and what it has last seen.
+// Stats counts the work of this process, and what it has last seen. The metrics of the job
+// say when Apply has last succeeded.
 type Stats struct {
 	// Changed is how many entries of boards were changed because they did not agree with
 	// the corrections.
 	Changed atomic.Int64
-	// AppliedAt is when Apply has last succeeded, in Unix milliseconds; 0: never.
-	AppliedAt atomic.Int64
-	// Pending is how many archived buckets had corrections to apply when Apply last looked.
+	// Pending is how many archived buckets had corrections to apply at the last Refresh.
 	Pending atomic.Int64
 }
 
@@ -27,24 +26,18 @@ func (s *Service) Held() int { return s.snapshot.Load().held }
 
 // Apply makes the boards in Redis agree with all corrections, whatever other processes
 // have written meanwhile, and returns how many entries it has changed. It is called every
-// few seconds. Three queries; without corrections nothing else. With some, one command for
-// each shard of the buckets that are not archived, in one round trip, and a second one for
-// lifted corrections.
+// few seconds. Without corrections it makes two queries. Otherwise it makes three, and sends
+// one command for each shard of the buckets that are not archived, or two if any corrections
+// of the shard were lifted, in one round trip.
 func (s *Service) Apply(ctx context.Context) (changed int64, err error) {
 	if err := s.Refresh(ctx); err != nil {
 		return 0, err
 	}
-	pending, err := s.o.Store.pendingBuckets(ctx)
-	if err != nil {
-		return 0, err
-	}
-	s.stats.Pending.Store(int64(len(pending)))
 	changed, err = s.apply(ctx, s.snapshot.Load().all)
 	if err != nil {
 		return changed, err
 	}
 	s.stats.Changed.Add(changed)
-	s.stats.AppliedAt.Store(s.o.Clock().UnixMilli())
 	return changed, nil
 }
 

@@ -86,7 +86,7 @@ func (f *fixture) day(n int) *models.Bucket {
 	return bucket
 }
 
-// raise reports a total that is reached now.
+// raise reports a total that is reached now, or when the bucket closed.
 func (p *process) raise(b *models.Bucket, user models.RowID, points int64) {
 	p.f.t.Helper()
 	composite := p.f.composite(b, points)
@@ -100,7 +100,8 @@ func (p *process) raise(b *models.Bucket, user models.RowID, points int64) {
 // composite returns the entry of a score that is reached now.
 func (f *fixture) composite(b *models.Bucket, points int64) models.Composite {
 	f.t.Helper()
-	return testenv.Must(score.Of(b).Encode(points, models.TimestampOf(f.env.Clock.Now())))
+	at := min(models.TimestampOf(f.env.Clock.Now()), models.TimestampOf(b.ClosesAt)-1)
+	return testenv.Must(score.Of(b).Encode(points, at))
 }
 
 // shown returns the score of a user on the board in Redis; -1 for none.

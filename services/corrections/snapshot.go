@@ -73,7 +73,7 @@ func (b *boardCorrections) of(bucket *models.Bucket, user models.RowID) *models.
 	return nil
 }
 
-// Refresh reads the corrections. One query.
+// Refresh reads the corrections. Two queries.
 func (s *Service) Refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
@@ -83,7 +83,12 @@ func (s *Service) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	pending, err := s.o.Store.countPending(ctx)
+	if err != nil {
+		return err
+	}
 	s.snapshot.Store(newSnapshot(all))
+	s.stats.Pending.Store(pending)
 	return nil
 }
 

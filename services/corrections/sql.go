@@ -267,6 +267,15 @@ func (s *Store) unarchived(ctx context.Context, boards []string, from models.Dat
 	return buckets, nil
 }
 
+// countPending returns how many archived buckets have corrections to apply.
+func (s *Store) countPending(ctx context.Context) (n int64, err error) {
+	err = s.reads.WithContext(ctx).Raw(`SELECT count(*) FROM (SELECT DISTINCT board, bucket FROM pending_corrections) p`).Scan(&n).Error
+	if err != nil {
+		return 0, fmt.Errorf("count pending corrections: %w", err)
+	}
+	return n, nil
+}
+
 // pendingBuckets returns the archived buckets with corrections to apply, oldest first.
 func (s *Store) pendingBuckets(ctx context.Context) ([]*models.Bucket, error) {
 	var buckets []*models.Bucket

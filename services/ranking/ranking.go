@@ -102,7 +102,9 @@ type Service struct {
 	directory Directory
 	cursors   Cursors
 	near      NearCache
-	clock     models.Clock
+	// corrections is nil if no scores are corrected.
+	corrections Corrections
+	clock       models.Clock
 	// friendsHistory is how long before a friendship began an archived day may end that
 	// the friends see of each other.
 	friendsHistory time.Duration
@@ -120,7 +122,9 @@ type Options struct {
 	Cursors   Cursors
 	// NearCache may be nil.
 	NearCache NearCache
-	Clock     models.Clock
+	// Corrections may be nil.
+	Corrections Corrections
+	Clock       models.Clock
 	// HistoryDays is how many days before a friendship began friends see of each other in
 	// the archive.
 	HistoryDays int
@@ -128,9 +132,15 @@ type Options struct {
 
 // New returns a service.
 func New(o Options) *Service {
+	if o.Corrections != nil {
+		o.Boards = correctedBoards{o.Boards, o.Corrections}
+		if o.NearCache != nil {
+			o.NearCache = correctedNear{o.NearCache, o.Corrections}
+		}
+	}
 	return &Service{
 		catalog: o.Catalog, boards: o.Boards, archive: o.Archive, friends: o.Friends, groups: o.Groups, privacy: o.Privacy,
-		directory: o.Directory, cursors: o.Cursors, near: o.NearCache, clock: o.Clock,
+		directory: o.Directory, cursors: o.Cursors, near: o.NearCache, corrections: o.Corrections, clock: o.Clock,
 		friendsHistory: time.Duration(o.HistoryDays) * 24 * time.Hour,
 	}
 }
@@ -282,7 +292,7 @@ func (s *Service) Around(ctx context.Context, q Query, radius int) (*models.Rank
 }
 
 // Summary is a user's position in a bucket, among all users and among friends.
-// If the user has no score, all fields but the totals are nil.
+// If the user has no score, all fields but the totals and the correction are nil.
 type Summary struct {
 	Score        *int64
 	ReachedAt    *models.Timestamp
@@ -291,9 +301,12 @@ type Summary struct {
 	FriendsRank  *int64
 	FriendsTotal int64
 	Percentile   *float64
+	// Correction says what an operator has made of the user's score; nil for nothing.
+	Correction *Correction
 }
 
-// Me returns the viewer's summary. Four round trips to Redis.
+// Me returns the viewer's summary. Four round trips to Redis; one query if the bucket is
+// archived.
 func (s *Service) Me(ctx context.Context, q Query) (*Summary, error) {
 	r, err := s.resolve(ctx, q, "me")
 	if err != nil {
@@ -317,6 +330,9 @@ func (s *Service) Me(ctx context.Context, q Query) (*Summary, error) {
 		return nil, err
 	}
 	summary := &Summary{GlobalTotal: w.Total, FriendsTotal: int64(page.Total)}
+	if summary.Correction, err = s.correctionOf(ctx, r); err != nil {
+		return nil, err
+	}
 	if page.MyRank == 0 || w.rank == 0 {
 		return summary, nil
 	}

@@ -73,6 +73,56 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/corrections": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the corrections
+         * @description Every correction that was ever made, newest first; `?active=true` lists those that hold.
+         *
+         *     With a token of scope admin.
+         */
+        get: operations["listCorrections"];
+        put?: never;
+        /**
+         * Correct a score
+         * @description Lowers a user's score of a day, such as `{"board":"steps","date":"2026-11-20","user_id":"1001","kind":"set","score":9000,"reason":"the phone was shaken"}`, or excludes the user with `"kind":"exclude"`: from that day, or without a date from today on. It holds until it is lifted, whatever the user reports meanwhile. Friend rankings show it within three seconds, global lists within ten. Archived days are ranked anew by a job; until then the state is pending. correction_raises: the score is more than the user has; correction_exists: another correction holds; board_kind: only boards of days take corrections; not_found: nothing was reported for that day.
+         *
+         *     With a token of scope admin.
+         */
+        post: operations["createCorrection"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/corrections/{id}/lift": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Lift a correction
+         * @description Ends a correction: all that the user has reported counts again, also what was reported while it held. One that was lifted before stays as it is. Archived days are ranked anew by a job; until then the state is pending.
+         *
+         *     With a token of scope admin.
+         */
+        post: operations["liftCorrection"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/admin/dead-letters": {
         parameters: {
             query?: never;
@@ -1161,6 +1211,75 @@ export interface components {
             /** @description By name */
             boards: components["schemas"]["Board"][];
         };
+        Correction: {
+            /** @description Who has made it: the token's sub, or --actor of the command */
+            actor: string;
+            /**
+             * Format: int64
+             * @description The user's score on first_date when the correction was made; null without one
+             */
+            before: number | null;
+            /** @description The board's name */
+            board: string;
+            /**
+             * Format: date-time
+             * @description When it was made
+             */
+            created_at: string;
+            /**
+             * Format: date
+             * @description The day; null if it holds on all days from first_date on
+             */
+            date: string | null;
+            /**
+             * Format: date
+             * @description The first day on which it holds
+             */
+            first_date: string;
+            /** @description The correction's id in other calls; null in a dry run */
+            id: string | null;
+            /**
+             * @description set: the score is replaced by a lower one; exclude: the user is not ranked
+             * @enum {string}
+             */
+            kind: "set" | "exclude";
+            /** @description Why it was lifted; null while it holds */
+            lift_reason: string | null;
+            /**
+             * Format: date-time
+             * @description When it was lifted; null while it holds
+             */
+            lifted_at: string | null;
+            /** @description Who has lifted it; null while it holds */
+            lifted_by: string | null;
+            /** @description Why it was made */
+            reason: string;
+            /**
+             * Format: int64
+             * @description The score that is shown instead; null for exclude
+             */
+            score: number | null;
+            /**
+             * @description pending while archived days have to be ranked anew, for the correction or for its lifting
+             * @enum {string}
+             */
+            state: "pending" | "applied";
+            /** @description The user; null if the user no longer exists */
+            user_id: string | null;
+        };
+        CorrectionLifting: {
+            /**
+             * @description Why, for other operators
+             * @example it was a marathon
+             */
+            reason: string;
+        };
+        CorrectionPage: {
+            /** @description This page, newest first */
+            corrections: components["schemas"]["Correction"][];
+            /** @description Where the next page begins; null on the last */
+            next_cursor: string | null;
+        };
         CurrentBucket: {
             /**
              * Format: date-time
@@ -1648,6 +1767,39 @@ export interface components {
              */
             window?: number;
         };
+        NewCorrection: {
+            /**
+             * @description The board's name
+             * @example steps
+             */
+            board: string;
+            /**
+             * @description The day, YYYY-MM-DD; without one an exclusion holds from today until it is lifted
+             * @example 2026-11-20
+             */
+            date?: string | null;
+            /**
+             * @description set lowers the score, exclude removes the user from the ranking
+             * @enum {string}
+             */
+            kind: "set" | "exclude";
+            /**
+             * @description Why, for other operators
+             * @example the phone was shaken
+             */
+            reason: string;
+            /**
+             * Format: int64
+             * @description The score to show instead, at most the user's; for set only
+             * @example 9000
+             */
+            score?: number | null;
+            /**
+             * @description The user
+             * @example 1001
+             */
+            user_id: string;
+        };
         NewFriendRequest: {
             /**
              * @description The user that the request is sent to
@@ -1838,6 +1990,11 @@ export interface components {
         };
         Standing: {
             /**
+             * @description What an operator has made of the score: set to a lower one, or excluded from the ranking. Null for nothing
+             * @enum {string|null}
+             */
+            correction: "set" | "excluded" | null;
+            /**
              * Format: int64
              * @description Place among the user and the user's friends
              * @example 3
@@ -1971,6 +2128,28 @@ export interface components {
                 };
             };
         };
+        /** @description Conflict: board_kindcorrection_exists */
+        BoardKindOrCorrectionExists: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Conflict",
+                 *       "status": 409,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "board_kind",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "board_kind" | "correction_exists";
+                };
+            };
+        };
         /** @description Conflict: board_kindevent_id_conflict */
         BoardKindOrEventIdConflict: {
             headers: {
@@ -2037,6 +2216,28 @@ export interface components {
                 };
             };
         };
+        /** @description Not Found: board_not_foundnot_founduser_not_found */
+        BoardNotFoundOrNotFoundOrUserNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Not Found",
+                 *       "status": 404,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "board_not_found",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "board_not_found" | "not_found" | "user_not_found";
+                };
+            };
+        };
         /** @description Request Entity Too Large: body_too_large */
         BodyTooLarge: {
             headers: {
@@ -2078,6 +2279,28 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"] & {
                     /** @enum {string} */
                     code: "choice_limit";
+                };
+            };
+        };
+        /** @description Unprocessable Entity: correction_raisesdate_in_futurevalidation_failed */
+        CorrectionRaisesOrDateInFutureOrValidationFailed: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Unprocessable Entity",
+                 *       "status": 422,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "correction_raises",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "correction_raises" | "date_in_future" | "validation_failed";
                 };
             };
         };
@@ -2666,6 +2889,131 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["BoardNotFound"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listCorrections: {
+        parameters: {
+            query?: {
+                /** @description Corrections on this board only */
+                board?: string;
+                /** @description Corrections of this user only */
+                user_id?: string;
+                /** @description Only those that hold */
+                active?: boolean;
+                /** @description Most entries of a page */
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CorrectionPage"];
+                };
+            };
+            400: components["responses"]["InvalidCursor"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createCorrection: {
+        parameters: {
+            query?: {
+                /** @description Change nothing, and only say what would change */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewCorrection"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Correction"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Correction"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["BoardNotFoundOrNotFoundOrUserNotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["BoardKindOrCorrectionExists"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["CorrectionRaisesOrDateInFutureOrValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    liftCorrection: {
+        parameters: {
+            query?: {
+                /** @description Change nothing, and only say what would change */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The correction's id */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CorrectionLifting"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Correction"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["BodyTooLarge"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];

@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stepboard/app"
+	"stepboard/models"
+	"stepboard/services/corrections"
+)
+
+func (p *program) correctCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "correct", Short: "Lower a score, exclude a user from rankings, or lift that", Args: cobra.NoArgs, RunE: needsSubcommand,
+	}
+	cmd.AddCommand(p.setCommand(), p.excludeCommand(), p.liftCommand(), p.listCorrectionsCommand())
+	return cmd
+}
+
+// correctionFlags are the flags of commands that make a correction.
+type correctionFlags struct {
+	board, date, user, reason, actor string
+	dryRun                           bool
+}
+
+func (f *correctionFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.board, "board", "", "the board")
+	cmd.Flags().StringVar(&f.user, "user", "", "the user")
+	addDecisionFlags(cmd, &f.reason, &f.actor, &f.dryRun)
+	requireFlags(cmd, "board", "user")
+}
+
+// addDecisionFlags adds the flags of every command that makes or lifts a correction.
+func addDecisionFlags(cmd *cobra.Command, reason, actor *string, dryRun *bool) {
+	cmd.Flags().StringVar(reason, "reason", "", "why, for other operators")
+	cmd.Flags().StringVar(actor, "actor", "", "who decides this")
+	cmd.Flags().BoolVar(dryRun, "dry-run", false, "change nothing, and only print what would change")
+	requireFlags(cmd, "reason", "actor")
+}
+
+func requireFlags(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag does not exist
+		}
+	}
+}
+
+// request returns the request for a correction of a kind.
+func (f *correctionFlags) request(kind models.CorrectionKind) (corrections.Request, error) {
+	r := corrections.Request{
+		Board: f.board, User: models.UserID(f.user), Kind: kind, Reason: f.reason, Actor: f.actor, DryRun: f.dryRun,
+	}
+	if f.date == "" {
+		return r, nil
+	}
+	day, err := models.ParseDate(f.date)
+	if err != nil {
+		return r, fmt.Errorf("--date %s: %w", f.date, err)
+	}
+	r.Date = &day
+	return r, nil
+}
+
+func (p *program) setCommand() *cobra.Command {
+	var f correctionFlags
+	var points int64
+	cmd := &cobra.Command{
+		Use:   "set",
+		Short: "Show a lower score of a user on one day",
+		Args:  cobra.NoArgs,
+		RunE: p.run(func(ctx context.Context, _ []string) error {
+			r, err := f.request(models.CorrectionSet)
+			if err != nil {
+				return err
+			}
+			r.Score = &points
+			return p.makeCorrection(ctx, r)
+		}),
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&f.date, "date", "", "the day, YYYY-MM-DD")
+	cmd.Flags().Int64Var(&points, "score", 0, "the score to show, at most the user's")
+	requireFlags(cmd, "date", "score")
+	return p.withSettings(cmd)
+}
+
+func (p *program) excludeCommand() *cobra.Command {
+	var f correctionFlags
+	cmd := &cobra.Command{
+		Use:   "exclude",
+		Short: "Exclude a user from the rankings of one day, or from now on",
+		Args:  cobra.NoArgs,
+		RunE: p.run(func(ctx context.Context, _ []string) error {
+			r, err := f.request(models.CorrectionExclude)
+			if err != nil {
+				return err
+			}
+			return p.makeCorrection(ctx, r)
+		}),
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&f.date, "date", "", "the day, YYYY-MM-DD; without it the exclusion holds from today until it is lifted")
+	return p.withSettings(cmd)
+}
+
+func (p *program) makeCorrection(ctx context.Context, r corrections.Request) error {
+	return p.runOnApp(ctx, func(a *app.App) error {
+		c, err := a.Corrections.Create(ctx, r)
+		return p.printCorrection(c, err)
+	})
+}
+
+func (p *program) liftCommand() *cobra.Command {
+	var l corrections.Lifting
+	cmd := &cobra.Command{
+		Use:   "lift ID",
+		Short: "End a correction, so that what was reported counts again",
+		Args:  cobra.ExactArgs(1),
+		RunE: p.run(func(ctx context.Context, args []string) error {
+			id, err := strconv.ParseInt(args[0], 10, 64)
+			if err != nil || id < 1 {
+				return fmt.Errorf("%q is no id of a correction", args[0])
+			}
+			l.ID = id
+			return p.runOnApp(ctx, func(a *app.App) error {
+				c, err := a.Corrections.Lift(ctx, l)
+				return p.printCorrection(c, err)
+			})
+		}),
+	}
+	addDecisionFlags(cmd, &l.Reason, &l.Actor, &l.DryRun)
+	return p.withSettings(cmd)
+}
+
+func (p *program) listCorrectionsCommand() *cobra.Command {
+	var q corrections.Query
+	var user string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List corrections, newest first",
+		Args:  cobra.NoArgs,
+		RunE: p.run(func(ctx context.Context, _ []string) error {
+			q.User, q.Limit = models.UserID(user), correctionsPage
+			return p.runOnApp(ctx, func(a *app.App) error { return p.listCorrections(ctx, a, q) })
+		}),
+	}
+	cmd.Flags().StringVar(&q.Board, "board", "", "only those on this board")
+	cmd.Flags().StringVar(&user, "user", "", "only those of this user")
+	cmd.Flags().BoolVar(&q.Active, "active", false, "only those that hold")
+	return p.withSettings(cmd)
+}
+
+// correctionsPage is how many corrections are read at a time.
+const correctionsPage = 500
+
+func (p *program) listCorrections(ctx context.Context, a *app.App, q corrections.Query) error {
+	for {
+		page, err := a.Corrections.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, c := range page {
+			if err := p.printCorrection(c, nil); err != nil {
+				return err
+			}
+			q.Before = c.ID
+		}
+		if len(page) < q.Limit {
+			return nil
+		}
+	}
+}
+
+// printCorrection prints a correction as one line, or returns the error in words for people.
+func (p *program) printCorrection(c corrections.Entry, err error) error {
+	if err != nil {
+		return errors.New(publicMessage(err))
+	}
+	id, what, state := "-", string(c.Kind), "applied"
+	if c.ID != 0 {
+		id = strconv.FormatInt(c.ID, 10)
+	}
+	if c.Score != nil {
+		what += " " + strconv.FormatInt(*c.Score, 10)
+	}
+	days := c.Day.String()
+	if c.Bucket == nil {
+		days += " and later"
+	}
+	before := "none"
+	if c.BeforeScore != nil {
+		before = strconv.FormatInt(*c.BeforeScore, 10)
+	}
+	if c.Pending {
+		state = "pending"
+	}
+	fmt.Fprintf(p.stdout, "%s\t%s\t%s\t%s\t%s\tbefore=%s\t%s\t%s by %s: %s", id, c.Board, days, c.UserID, what, before, state,
+		c.CreatedAt.UTC().Format(time.RFC3339), c.Actor, c.Reason)
+	if c.LiftedAt != nil {
+		fmt.Fprintf(p.stdout, "\tlifted %s by %s: %s", c.LiftedAt.UTC().Format(time.RFC3339), c.LiftedBy, c.LiftReason)
+	}
+	fmt.Fprintln(p.stdout)
+	return nil
+}

@@ -1,0 +1,216 @@
+package handlers
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"stepboard/models"
+	"stepboard/services/corrections"
+)
+
+// CorrectionService makes and lifts corrections of scores.
+type CorrectionService interface {
+	Create(ctx context.Context, r corrections.Request) (corrections.Entry, error)
+	Lift(ctx context.Context, l corrections.Lifting) (corrections.Entry, error)
+	List(ctx context.Context, q corrections.Query) ([]corrections.Entry, error)
+}
+
+// correctionHandlers serves corrections to operators.
+type correctionHandlers struct {
+	corrections CorrectionService
+	cursors     CursorSealer
+}
+
+// DryRun is the parameter of calls that can say what they would do.
+type DryRun struct {
+	DryRun bool `query:"dry_run" doc:"Change nothing, and only say what would change"`
+}
+
+// correction is a correction as operators see it.
+type correction struct {
+	ID         *string               `json:"id" nullable:"true" doc:"The correction's id in other calls; null in a dry run"`
+	Board      string                `json:"board" doc:"The board's name"`
+	Date       *string               `json:"date" nullable:"true" format:"date" doc:"The day; null if it holds on all days from first_date on"`
+	FirstDate  string                `json:"first_date" format:"date" doc:"The first day on which it holds"`
+	UserID     *models.UserID        `json:"user_id" nullable:"true" doc:"The user; null if the user no longer exists"`
+	Kind       models.CorrectionKind `json:"kind" enum:"set,exclude" doc:"set: the score is replaced by a lower one; exclude: the user is not ranked"`
+	Score      *int64                `json:"score" nullable:"true" doc:"The score that is shown instead; null for exclude"`
+	Before     *int64                `json:"before" nullable:"true" doc:"The user's score on first_date when the correction was made; null without one"`
+	Reason     string                `json:"reason" doc:"Why it was made"`
+	Actor      string                `json:"actor" doc:"Who has made it: the token's sub, or --actor of the command"`
+	CreatedAt  models.Timestamp      `json:"created_at" format:"date-time" doc:"When it was made"`
+	State      correctionState       `json:"state" enum:"pending,applied" doc:"pending while archived days have to be ranked anew, for the correction or for its lifting"`
+	LiftedAt   *models.Timestamp     `json:"lifted_at" nullable:"true" format:"date-time" doc:"When it was lifted; null while it holds"`
+	LiftedBy   *string               `json:"lifted_by" nullable:"true" doc:"Who has lifted it; null while it holds"`
+	LiftReason *string               `json:"lift_reason" nullable:"true" doc:"Why it was lifted; null while it holds"`
+}
+
+// correctionState says whether the archive has applied a correction.
+type correctionState string
+
+const (
+	correctionPending correctionState = "pending"
+	correctionApplied correctionState = "applied"
+)
+
+func newCorrection(e corrections.Entry) correction {
+	c := correction{
+		Board: e.Board, FirstDate: e.Day.String(), Kind: e.Kind, Score: e.Score, Before: e.BeforeScore, Reason: e.Reason, Actor: e.Actor,
+		CreatedAt: models.TimestampOf(e.CreatedAt), State: correctionApplied,
+	}
+	if e.ID != 0 {
+		id := strconv.FormatInt(e.ID, 10)
+		c.ID = &id
+	}
+	if e.Bucket != nil {
+		c.Date = &c.FirstDate
+	}
+	if e.UserID != "" {
+		c.UserID = &e.UserID
+	}
+	if e.Pending {
+		c.State = correctionPending
+	}
+	if e.LiftedAt != nil {
+		at := models.TimestampOf(*e.LiftedAt)
+		c.LiftedAt, c.LiftedBy, c.LiftReason = &at, &e.LiftedBy, &e.LiftReason
+	}
+	return c
+}
+
+var createCorrection = operation{
+	id:      "createCorrection",
+	summary: "Correct a score",
+	description: "Lowers a user's score of a day, such as `{\"board\":\"steps\",\"date\":\"2026-11-20\",\"user_id\":\"1001\",\"kind\":\"set\",\"score\":9000,\"reason\":\"the phone was shaken\"}`, " +
+		"or excludes the user with `\"kind\":\"exclude\"`: from that day, or without a date from today on. It holds until it is lifted, whatever the user reports meanwhile. " +
+		"Friend rankings show it within three seconds, global lists within ten. Archived days are ranked anew by a job; until then the state is pending. " +
+		"correction_raises: the score is more than the user has; correction_exists: another correction holds; board_kind: only boards of days take corrections; not_found: nothing was reported for that day.",
+	otherStatus: http.StatusCreated,
+	errors: bodyErrors(models.CodeBoardNotFound, models.CodeUserNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeDateInFuture,
+		models.CodeCorrectionRaises, models.CodeCorrectionExists),
+}
+
+type createCorrectionInput struct {
+	DryRun
+	Body struct {
+		Board  string                `json:"board" doc:"The board's name" example:"steps"`
+		Date   *string               `json:"date,omitempty" nullable:"true" doc:"The day, YYYY-MM-DD; without one an exclusion holds from today until it is lifted" example:"2026-11-20"`
+		UserID models.UserID         `json:"user_id" doc:"The user" example:"1001"`
+		Kind   models.CorrectionKind `json:"kind" enum:"set,exclude" doc:"set lowers the score, exclude removes the user from the ranking"`
+		Score  *int64                `json:"score,omitempty" nullable:"true" minimum:"0" doc:"The score to show instead, at most the user's; for set only" example:"9000"`
+		Reason string                `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators" example:"the phone was shaken"`
+	}
+}
+
+type correctionOutput struct {
+	Status int
+	Body   correction
+}
+
+func (h *correctionHandlers) create(ctx context.Context, in *createCorrectionInput) (*correctionOutput, error) {
+	operator, err := operatorFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b := in.Body
+	r := corrections.Request{
+		Board: b.Board, User: b.UserID, Kind: b.Kind, Score: b.Score, Reason: b.Reason, Actor: string(operator), DryRun: in.DryRun.DryRun,
+	}
+	if b.Date != nil {
+		day, err := models.ParseDate(*b.Date)
+		if err != nil {
+			return nil, models.Invalid("body.date", err.Error())
+		}
+		r.Date = &day
+	}
+	c, err := h.corrections.Create(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	status := http.StatusCreated
+	if r.DryRun {
+		status = http.StatusOK
+	}
+	return &correctionOutput{status, newCorrection(c)}, nil
+}
+
+var liftCorrection = operation{
+	id:      "liftCorrection",
+	summary: "Lift a correction",
+	description: "Ends a correction: all that the user has reported counts again, also what was reported while it held. " +
+		"One that was lifted before stays as it is. Archived days are ranked anew by a job; until then the state is pending.",
+	errors: bodyErrors(models.CodeNotFound),
+}
+
+type liftCorrectionInput struct {
+	ID int64 `path:"id" minimum:"1" doc:"The correction's id"`
+	DryRun
+	Body struct {
+		Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators" example:"it was a marathon"`
+	}
+}
+
+type liftedOutput struct {
+	Body correction
+}
+
+func (h *correctionHandlers) lift(ctx context.Context, in *liftCorrectionInput) (*liftedOutput, error) {
+	operator, err := operatorFrom(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := h.corrections.Lift(ctx, corrections.Lifting{
+		ID: in.ID, Reason: in.Body.Reason, Actor: string(operator), DryRun: in.DryRun.DryRun,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &liftedOutput{newCorrection(c)}, nil
+}
+
+var listCorrections = operation{
+	id:          "listCorrections",
+	summary:     "List the corrections",
+	description: "Every correction that was ever made, newest first; `?active=true` lists those that hold.",
+	errors:      []models.Code{models.CodeInvalidCursor},
+}
+
+type listCorrectionsInput struct {
+	Board  string        `query:"board" pattern:"^[a-z0-9-]{1,40}$" doc:"Corrections on this board only"`
+	UserID models.UserID `query:"user_id" doc:"Corrections of this user only"`
+	Active bool          `query:"active" doc:"Only those that hold"`
+	Paging
+}
+
+type correctionsOutput struct {
+	Body struct {
+		Corrections []correction `json:"corrections" nullable:"false" doc:"This page, newest first"`
+		NextCursor  *string      `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
+	}
+}
+
+func (h *correctionHandlers) list(ctx context.Context, in *listCorrectionsInput) (*correctionsOutput, error) {
+	scope := []string{"corrections", in.Board, string(in.UserID), strconv.FormatBool(in.Active)}
+	before, err := in.beforeID(ctx, h.cursors, scope...)
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.corrections.List(ctx, corrections.Query{
+		Board: in.Board, User: in.UserID, Active: in.Active, Before: before, Limit: in.Limit + 1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &correctionsOutput{}
+	page, more := cutPage(list, in.Limit)
+	out.Body.Corrections = make([]correction, len(page))
+	for i, c := range page {
+		out.Body.Corrections[i] = newCorrection(c)
+	}
+	if more {
+		cursor := cursorAfterID(h.cursors, page[len(page)-1].ID, scope...)
+		out.Body.NextCursor = &cursor
+	}
+	return out, nil
+}
