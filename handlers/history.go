@@ -11,6 +11,7 @@ import (
 // HistoryService reads a user's scores and places over many days.
 type HistoryService interface {
 	History(ctx context.Context, q ranking.HistoryQuery) (*ranking.History, error)
+	DaySums(ctx context.Context, q ranking.HistoryQuery, goal int64) (ranking.DaySums, error)
 }
 
 // historyHandlers serves histories.
@@ -29,17 +30,35 @@ var listHistory = operation{
 }
 
 type historyInput struct {
+	HistoryOf
+	From string `query:"from" doc:"The first day, YYYY-MM-DD; 30 days before the last if it is left out" format:"date"`
+	To   string `query:"to" doc:"The last day; today if it is left out" format:"date"`
+}
+
+// HistoryOf picks the board and the user whose days are read.
+type HistoryOf struct {
 	Board string        `path:"board" doc:"The board's name" example:"steps"`
-	From  string        `query:"from" doc:"The first day, YYYY-MM-DD; 30 days before the last if it is left out" format:"date"`
-	To    string        `query:"to" doc:"The last day; today if it is left out" format:"date"`
 	For   models.UserID `query:"for" doc:"A friend's id; one's own days if it is left out"`
 	LocalTime
 	OnBehalf
 }
 
 // query returns the query of the user that the request acts for.
-func (in *historyInput) query(ctx context.Context) (ranking.HistoryQuery, error) {
+func (in *HistoryOf) query(ctx context.Context) (ranking.HistoryQuery, error) {
 	viewer, err := in.user(ctx)
+	if err != nil {
+		return ranking.HistoryQuery{}, err
+	}
+	offset, err := in.offset()
+	if err != nil {
+		return ranking.HistoryQuery{}, err
+	}
+	return ranking.HistoryQuery{Board: in.Board, Viewer: viewer, User: cmp.Or(in.For, viewer), Offset: offset}, nil
+}
+
+// query is that of HistoryOf for the days that the request picks.
+func (in *historyInput) query(ctx context.Context) (ranking.HistoryQuery, error) {
+	q, err := in.HistoryOf.query(ctx)
 	if err != nil {
 		return ranking.HistoryQuery{}, err
 	}
@@ -51,11 +70,8 @@ func (in *historyInput) query(ctx context.Context) (ranking.HistoryQuery, error)
 	if err != nil {
 		return ranking.HistoryQuery{}, err
 	}
-	offset, err := in.offset()
-	if err != nil {
-		return ranking.HistoryQuery{}, err
-	}
-	return ranking.HistoryQuery{Board: in.Board, Viewer: viewer, User: cmp.Or(in.For, viewer), From: from, To: to, Offset: offset}, nil
+	q.From, q.To = from, to
+	return q, nil
 }
 
 type historyEntry struct {
@@ -91,6 +107,61 @@ func (h *historyHandlers) list(ctx context.Context, in *historyInput) (*historyO
 			Date: d.Date.String(), Score: d.Score, ReachedAt: d.ReachedAt,
 			GlobalRank: d.Rank, GlobalTotal: d.Total, Source: d.Source,
 		}
+	}
+	return out, nil
+}
+
+var sumDays = operation{
+	id:      "getSummary",
+	summary: "Add up one's days",
+	description: "The user's week, month, average, best day and streaks, of the last 366 days. `?goal=8000` says which days a streak counts: those with that score or more. " +
+		"`&for=1002` is about a friend, as in GET /v1/boards/{board}/history.",
+	errors: []models.Code{models.CodeBoardNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeOffsetRequired},
+}
+
+type summaryInput struct {
+	HistoryOf
+	Goal int64 `query:"goal" minimum:"0" default:"1" doc:"The least score of a day that counts for a streak"`
+}
+
+type bestDay struct {
+	Date  string `json:"date" format:"date" doc:"The day, in the board's zone" example:"2026-11-20"`
+	Score int64  `json:"score" doc:"Steps, coins or points" example:"12345"`
+}
+
+type streakAnswer struct {
+	Current int `json:"current" doc:"Days in a row up to now. A day that is not over yet counts if it has reached the goal, and otherwise ends no streak" example:"4"`
+	Longest int `json:"longest" doc:"The most days in a row" example:"12"`
+}
+
+// summaryAnswer is what a user's days add up to.
+type summaryAnswer struct {
+	Week    int64        `json:"week" doc:"The sum of the days since Monday, today included" example:"41000"`
+	Month   int64        `json:"month" doc:"The sum of the days since the first of the month, today included" example:"180000"`
+	Average *int64       `json:"average" doc:"The average of the finished days that have a score; null without one" example:"8100"`
+	Best    *bestDay     `json:"best" doc:"The day with the highest score, the earliest of equal ones; null without scores"`
+	Streak  streakAnswer `json:"streak" doc:"Days in a row with the goal or more"`
+}
+
+type summaryOutput struct {
+	Body summaryAnswer
+}
+
+func (h *historyHandlers) sum(ctx context.Context, in *summaryInput) (*summaryOutput, error) {
+	q, err := in.query(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sums, err := h.history.DaySums(ctx, q, in.Goal)
+	if err != nil {
+		return nil, err
+	}
+	out := &summaryOutput{Body: summaryAnswer{
+		Week: sums.Week, Month: sums.Month, Average: sums.Average,
+		Streak: streakAnswer{Current: sums.CurrentStreak, Longest: sums.LongestStreak},
+	}}
+	if sums.Best != nil {
+		out.Body.Best = &bestDay{Date: sums.Best.Date.String(), Score: sums.Best.Score}
 	}
 	return out, nil
 }

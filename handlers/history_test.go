@@ -28,6 +28,35 @@ func (s history) History(_ context.Context, q ranking.HistoryQuery) (*ranking.Hi
 	return &ranking.History{Days: []ranking.Day{day}, Partial: true}, nil
 }
 
+func (s history) DaySums(_ context.Context, q ranking.HistoryQuery, goal int64) (ranking.DaySums, error) {
+	average := int64(5)
+	day := ranking.Day{Date: models.DateOf(noon), Score: 7}
+	sums := ranking.DaySums{Week: 20, Month: 90, Average: &average, Best: &day, CurrentStreak: 2, LongestStreak: 3}
+	if q.User == "1003" {
+		sums = ranking.DaySums{}
+	}
+	return sums, s.record("DaySums", fmt.Sprintf("%s viewer=%v of=%v %s goal=%d", q.Board, q.Viewer, q.User, q.Offset, goal))
+}
+
+func TestSummary(t *testing.T) {
+	t.Parallel()
+	const (
+		request = "GET /v1/boards/steps/summary"
+		want    = `200 {"week":20,"month":90,"average":5,"best":{"date":"2026-11-20","score":7},"streak":{"current":2,"longest":3}}`
+		none    = `200 {"week":0,"month":0,"average":null,"best":null,"streak":{"current":0,"longest":0}}`
+	)
+	config := func(r *recorder) handlers.Config { return handlers.Config{History: history{r}} }
+	runCases(t, config, []testCase{
+		{"one's own", "1001", request, "", nil, []string{"DaySums steps viewer=1001 of=1001  goal=1"}, want},
+		{"a friend's", "1001", request + "?for=1002&goal=8000&utc_offset=%2B08:00", "", nil,
+			[]string{"DaySums steps viewer=1001 of=1002 +08:00 goal=8000"}, want},
+		{"without days", "1001", request + "?for=1003", "", nil, []string{"DaySums steps viewer=1001 of=1003  goal=1"}, none},
+		{"a goal below zero", "1001", request + "?goal=-1", "", nil, nil, "422 validation_failed: query.goal: …"},
+		{"from a day", "1001", request + "?from=2026-11-01", "", nil, nil, "422 validation_failed: query.from: …"},
+		{"the store is away", "1001", request, "", errUnavailable, []string{"DaySums steps viewer=1001 of=1001  goal=1"}, wantUnavailable},
+	})
+}
+
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	const (

@@ -25,6 +25,10 @@ func (s brokenHistory) History(ctx context.Context, _ ranking.HistoryQuery) (*ra
 	return &ranking.History{}, nil
 }
 
+func (brokenHistory) DaySums(context.Context, ranking.HistoryQuery, int64) (ranking.DaySums, error) {
+	return ranking.DaySums{}, nil
+}
+
 const oneHistory = "GET /v1/boards/steps/history"
 
 // logged sends a request and returns the lines of the log, decoded.

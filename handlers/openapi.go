@@ -78,6 +78,8 @@ var schemaNames = map[string]string{
 	"DefinitionAnswer":      "BoardDefinition",
 	"StandingAnswer":        "Standing",
 	"HistoryOutputBody":     "History",
+	"SummaryAnswer":         "Summary",
+	"StreakAnswer":          "Streak",
 	"FriendAnswer":          "Friend",
 	"FriendsOutputBody":     "FriendPage",
 	"ReplaceInputBody":      "FriendIDs",
@@ -141,9 +143,10 @@ func (userIDSchema) Schema(huma.Registry) *huma.Schema {
 func describeMore(spec *huma.OpenAPI) {
 	schemas := spec.Components.Schemas.Map()
 	// A reference to an object can't be marked nullable.
-	me := schemas["Ranking"].Properties["me"]
-	me.OneOf = []*huma.Schema{{Ref: me.Ref}, {Type: "null"}}
-	me.Ref = ""
+	for _, object := range []*huma.Schema{schemas["Ranking"].Properties["me"], schemas["Summary"].Properties["best"]} {
+		object.OneOf = []*huma.Schema{{Ref: object.Ref}, {Type: "null"}}
+		object.Ref = ""
+	}
 	schemas[errorCode] = &huma.Schema{
 		Type: huma.TypeString, Enum: allCodes(), Description: "The kind of error, for a program",
 	}

@@ -93,6 +93,7 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	register(api, "GET /v1/boards/{board}/me", byUser, rankings.me, rankMe)
 	history := &historyHandlers{c.History}
 	register(api, "GET /v1/boards/{board}/history", byUser, history.list, listHistory)
+	register(api, "GET /v1/boards/{board}/summary", byUser, history.sum, sumDays)
 
 	friends := &friendHandlers{c.Friends, c.Cursors}
 	register(api, "GET /v1/friends", byUser, friends.list, listFriends)

@@ -525,6 +525,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/boards/{board}/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Add up one's days
+         * @description The user's week, month, average, best day and streaks, of the last 366 days. `?goal=8000` says which days a streak counts: those with that score or more. `&for=1002` is about a friend, as in GET /v1/boards/{board}/history.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        get: operations["getSummary"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/boards/{board}/top": {
         parameters: {
             query?: never;
@@ -1108,6 +1130,20 @@ export interface components {
             accepted: number;
             /** @description The items that were not accepted */
             rejected: components["schemas"]["RejectedTotal"][];
+        };
+        BestDay: {
+            /**
+             * Format: date
+             * @description The day, in the board's zone
+             * @example 2026-11-20
+             */
+            date: string;
+            /**
+             * Format: int64
+             * @description Steps, coins or points
+             * @example 12345
+             */
+            score: number;
         };
         Board: {
             /** @description The period that counts now: a day, or the whole event */
@@ -2036,6 +2072,44 @@ export interface components {
              * @example 12345
              */
             score: number | null;
+        };
+        Streak: {
+            /**
+             * Format: int64
+             * @description Days in a row up to now. A day that is not over yet counts if it has reached the goal, and otherwise ends no streak
+             * @example 4
+             */
+            current: number;
+            /**
+             * Format: int64
+             * @description The most days in a row
+             * @example 12
+             */
+            longest: number;
+        };
+        Summary: {
+            /**
+             * Format: int64
+             * @description The average of the finished days that have a score; null without one
+             * @example 8100
+             */
+            average: number | null;
+            /** @description The day with the highest score, the earliest of equal ones; null without scores */
+            best: components["schemas"]["BestDay"] | null;
+            /**
+             * Format: int64
+             * @description The sum of the days since the first of the month, today included
+             * @example 180000
+             */
+            month: number;
+            /** @description Days in a row with the goal or more */
+            streak: components["schemas"]["Streak"];
+            /**
+             * Format: int64
+             * @description The sum of the days since Monday, today included
+             * @example 41000
+             */
+            week: number;
         };
         UserTotal: {
             /**
@@ -3527,16 +3601,16 @@ export interface operations {
     getHistory: {
         parameters: {
             query?: {
-                /** @description The first day, YYYY-MM-DD; 30 days before the last if it is left out */
-                from?: string;
-                /** @description The last day; today if it is left out */
-                to?: string;
                 /** @description A friend's id; one's own days if it is left out */
                 for?: string;
                 /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
+                /** @description The first day, YYYY-MM-DD; 30 days before the last if it is left out */
+                from?: string;
+                /** @description The last day; today if it is left out */
+                to?: string;
             };
             header?: never;
             path: {
@@ -3734,6 +3808,46 @@ export interface operations {
             409: components["responses"]["BoardKind"];
             413: components["responses"]["BodyTooLarge"];
             422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSummary: {
+        parameters: {
+            query?: {
+                /** @description A friend's id; one's own days if it is left out */
+                for?: string;
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                utc_offset?: string;
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+                /** @description The least score of a day that counts for a streak */
+                goal?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The board's name */
+                board: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Summary"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["BoardNotFoundOrNotFound"];
+            409: components["responses"]["BoardKind"];
+            422: components["responses"]["UtcOffsetRequiredOrValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
