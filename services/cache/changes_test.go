@@ -139,6 +139,32 @@ func TestStreamsAreWrittenForFollowers(t *testing.T) {
 	})
 }
 
+// A change of sets of two kinds names each by its kind, before the change and after it.
+func TestAChangeOfTwoKinds(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		s, ctx := newSets(env, newTruth()), t.Context()
+		f := &follower{t: t, store: s.store}
+		f.next()
+		c := s.NewChange()
+		if err := c.Mark(ctx, []owner{1}); err != nil {
+			t.Fatal(err)
+		}
+		f.next(Set{keys.Friends, 1})
+		if err := c.MarkOf(ctx, []Set{{keys.NotShown, 1}, {keys.NotShown, 2}}); err != nil {
+			t.Fatal(err)
+		}
+		f.next(Set{keys.NotShown, 1}, Set{keys.NotShown, 2})
+		c.Clear(ctx)
+		page := f.page()
+		for _, want := range []Set{{keys.Friends, 1}, {keys.NotShown, 1}, {keys.NotShown, 2}} {
+			if !slices.Contains(page.Changed, want) || len(page.Changed) != 3 {
+				t.Errorf("after the change: %v, want %v", page.Changed, want)
+			}
+		}
+	})
+}
+
 // A page that is full is not the end of the stream.
 func TestFullPagesOfChanges(t *testing.T) {
 	t.Parallel()
