@@ -40,6 +40,7 @@ import (
 	"stepboard/services/ledger"
 	"stepboard/services/limit"
 	"stepboard/services/nearcache"
+	"stepboard/services/outcomes"
 	"stepboard/services/privacy"
 	"stepboard/services/ranking"
 	"stepboard/services/recovery"
@@ -120,14 +121,18 @@ type App struct {
 	Importer    *importer.Service
 	DeadLetters *ingest.DeadLetters
 	Reviews     *reviews.Service
+	Deliveries  *outcomes.Deliveries
 	Replayer    *ingest.Replayer // nil without a queue
 	Reconciler  *ledger.Reconciler
 	Handler     http.Handler
 	Metrics     http.Handler // what Prometheus reads
 
-	log      *slog.Logger
-	stores   *stores.Stores
-	verifier *auth.Verifier
+	log       *slog.Logger
+	outbox    *outcomes.Outbox
+	deliverer *outcomes.Deliverer
+	deliver   bool // whether this process delivers webhooks
+	stores    *stores.Stores
+	verifier  *auth.Verifier
 	// persist stores accepted updates: in the queue, or without one on the boards.
 	// It returns nil if all are stored, otherwise one error for each.
 	persist func(context.Context, []models.Raise) []error
@@ -185,6 +190,7 @@ func Build(ctx context.Context, o Options) (*App, error) {
 // build constructs the services, each after those that it depends on.
 func (a *App) build(ctx context.Context, o Options) error {
 	names := keys.Builder{Prefix: o.Config.Redis.KeyPrefix}
+	a.outbox = outcomes.NewOutbox(webhookTargets(o.Config), o.Clock)
 	a.buildBoards(o, names)
 	if err := a.defineBoards(ctx, o); err != nil {
 		return err
@@ -193,6 +199,9 @@ func (a *App) build(ctx context.Context, o Options) error {
 		return err
 	}
 	if err := a.checkUsers(ctx, o); err != nil {
+		return err
+	}
+	if err := a.buildWebhooks(o); err != nil {
 		return err
 	}
 	a.buildLedger(o)
@@ -224,7 +233,8 @@ func (a *App) buildBoards(o Options, names keys.Builder) {
 	a.registry.MustRegister(newDirectoryCollector(a.Directory))
 	a.Sets = cache.NewStore(o.Stores.Redis, names)
 	requests := friends.Limits{Pending: o.Config.Friends.MaxPending, PerDay: o.Config.Friends.RequestsPerDay}
-	a.Friends = friends.New(friends.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Directory, requests, o.Log)
+	friendships := friends.NewStore(o.Stores.Friends.Gorm).WithOutbox(a.outbox)
+	a.Friends = friends.New(friendships, a.Sets, a.Directory, requests, o.Log)
 	a.registry.MustRegister(newFriendsCollector(a.Friends))
 	a.Privacy = privacy.New(privacy.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Friends, a.Directory, o.Log)
 	a.limits = limit.New(limit.Limits{
@@ -233,7 +243,7 @@ func (a *App) buildBoards(o Options, names keys.Builder) {
 	a.registry.MustRegister(newLimitCollector(a.limits))
 	a.Groups = groups.New(groups.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Privacy.Sets(), a.Directory, a.limits, o.Log)
 	a.losses = newQueueDetector(o, names)
-	archives := archive.NewStore(o.Stores.Gorm, o.Stores.Archive.Gorm, o.Stores.Archive.Pool)
+	archives := archive.NewStore(o.Stores.Gorm, o.Stores.Archive.Gorm, o.Stores.Archive.Pool).WithOutbox(a.outbox)
 	a.Archive = archive.New(archives, a.Boards, a.leases, a.archiveRecovery(o), o.Clock, o.Log)
 	a.registry.MustRegister(newArchiveCollector(a.Archive))
 	a.Reviews = reviews.New(reviews.NewStore(o.Stores.Jobs.Gorm), a.Catalog, a.Boards, a.Directory, o.Clock)
@@ -345,9 +355,14 @@ func (a *App) buildJobs(o Options) error {
 		guarded(jobs.Purge(
 			func(ctx context.Context) (int64, error) { return purger.Purge(ctx, o.Config.Ledger.Retain) },
 			a.Friends.ForgetDeclined,
+			a.deliverer.Purge,
 		), a.clock),
 		jobs.Reviews(a.Reviews.Find),
 	)
+	if a.outbox.Wants(models.OutcomeBoardFinal) {
+		events := outcomes.NewEvents(a.outbox, o.Stores.Jobs.Gorm, o.Clock)
+		list = append(list, o.Traces.jobs(guarded(jobs.Results(events.Announce), a.clock))...)
+	}
 	for i := range list {
 		list[i].MetricsOnly = !o.Roles.Jobs
 	}
@@ -371,8 +386,8 @@ func (a *App) buildHandler(o Options) (err error) {
 		Friends: a.Friends, FriendRequests: a.Friends, Groups: a.Groups, Profiles: a.Directory, Privacy: a.Privacy,
 		Cursors:  a.cursors,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews,
-		Corrections: a.Corrections,
-		Tokens:      o.Verifier, Limits: a.limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
+		Corrections: a.Corrections, Deliveries: a.Deliveries,
+		Tokens: o.Verifier, Limits: a.limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
 		LimitAddresses: o.Config.Limits.AddressPerMinute > 0 || o.Config.Limits.StreamsPerAddress > 0,
 		ProbesOnly:     !o.Roles.API, MetricsElsewhere: o.Config.HTTP.MetricsAddr != "", Ready: a.ready, Clock: o.Clock,
 		Registry: a.registry, Log: o.Log, Version: Version, Extra: o.Extra,

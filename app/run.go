@@ -49,6 +49,9 @@ func (a *App) Start(ctx context.Context) {
 			a.NearCache.Start(background)
 			a.running.Go(func() { a.circles.Run(background) })
 		}
+		if a.deliver {
+			a.running.Go(func() { a.deliverer.Run(background) })
+		}
 		if a.scheduler != nil {
 			a.running.Go(func() { a.scheduler.Run(background) })
 		}

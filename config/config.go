@@ -28,6 +28,7 @@ type Config struct {
 	HotDays   int       `koanf:"hot_days" validate:"min=2,max=30" doc:"For how many days after its own a day stays in Redis, 2 to 30. On a board with more open_days it stays a day longer than it takes uploads. A change takes effect with the next day that is made."`
 	Archive   Archive   `koanf:"archive" doc:"Days that have left Redis are in Postgres."`
 	Ledger    Ledger    `koanf:"ledger" doc:"Increments of event and rolling boards are in Postgres, each with its event_id."`
+	Webhooks  []Webhook `koanf:"webhooks" validate:"max=20,unique=URL,dive" doc:"A list of addresses of the app's backend that hear of outcomes, each with a url of its own. docs/webhooks.md describes them."`
 	Jobs      Jobs      `koanf:"jobs" doc:"Recurring work, done by one process at a time."`
 	Clock     Clock     `koanf:"clock" doc:"The clock of the service."`
 	Log       Log       `koanf:"log" doc:"The log, which goes to standard error."`
@@ -150,6 +151,14 @@ type Ledger struct {
 	Retain time.Duration `koanf:"retain" validate:"min=24h" doc:"How long increments are kept, at least 24h. For that long the same event_id counts once."`
 }
 
+// Webhook is an address that outcomes are sent to.
+type Webhook struct {
+	URL            string   `koanf:"url" validate:"http_url" doc:"An http or https address, without user, password, query and fragment. Redirects are not followed."`
+	Secrets        []string `koanf:"secrets" validate:"min=1,max=2,dive,whsec" secret:"true" doc:"One or two secrets that requests are signed with: whsec_ and 24 to 64 random bytes in base64, such as from echo whsec_$(openssl rand -base64 32). To change a secret, list the new one and the old one, let the receiver use the new one, and remove the old one."`
+	Events         []string `koanf:"events" validate:"dive,outcome" doc:"The events that are sent. Empty: all of them."`
+	PrivateNetwork bool     `koanf:"private_network" doc:"Permit addresses of this machine and of private networks. Otherwise a url that leads to one is not called."`
+}
+
 // Jobs holds the schedules of recurring work.
 type Jobs struct {
 	ArchiveCron string `koanf:"archive_cron" doc:"When days are archived, in the zone of each board, or in UTC if its days are local: minute, hour, day of the month, month, day of the week. A run that was missed is made up for."`
@@ -208,6 +217,7 @@ func Default() Config {
 		Friends:   Friends{MaxPending: 200, RequestsPerDay: 50, HistoryDays: 31},
 		Ledger:    Ledger{Retain: 400 * 24 * time.Hour},
 		Boards:    []Board{defaultBoard("steps")},
+		Webhooks:  []Webhook{},
 		HotDays:   3,
 		Jobs:      Jobs{ArchiveCron: "30 3 * * *"},
 		Log:       Log{Level: "info", Format: "json"},

@@ -57,6 +57,9 @@ func Load(src Sources) (Config, error) {
 	if err := fillBoards(k); err != nil {
 		return Config{}, err
 	}
+	if _, err := parseList(k, "webhooks"); err != nil {
+		return Config{}, err
+	}
 	cfg := Default()
 	if k.Exists("boards") {
 		cfg.Boards = nil
@@ -124,22 +127,36 @@ func flagValues(flags map[string]string) map[string]any {
 	return values
 }
 
-// fillBoards gives each board its defaults. It parses boards that the environment or
-// the command line gives as YAML.
-func fillBoards(k *koanf.Koanf) error {
-	if !k.Exists("boards") {
-		return nil
-	}
-	raw := k.Get("boards")
-	if text, ok := raw.(string); ok {
+// parseList returns a list of settings, and nil if it is not set. It parses a list that
+// the environment or the command line gives as YAML. No message shows the text, which may
+// hold secrets.
+func parseList(k *koanf.Koanf, key string) ([]any, error) {
+	raw := k.Get(key)
+	text, isText := raw.(string)
+	if isText {
 		raw = nil
 		if err := yamlv3.Unmarshal([]byte(text), &raw); err != nil {
-			return fmt.Errorf("boards: not a YAML list: %w", err)
+			return nil, fmt.Errorf("%s: not a YAML list", key)
 		}
 	}
 	list, ok := raw.([]any)
 	if !ok && raw != nil {
-		return errors.New("boards: must be a list")
+		return nil, fmt.Errorf("%s: must be a list", key)
+	}
+	if isText {
+		return list, k.Set(key, list)
+	}
+	return list, nil
+}
+
+// fillBoards gives each board its defaults.
+func fillBoards(k *koanf.Koanf) error {
+	if !k.Exists("boards") {
+		return nil
+	}
+	list, err := parseList(k, "boards")
+	if err != nil {
+		return err
 	}
 	filled := make([]any, len(list))
 	for i, item := range list {
@@ -164,7 +181,10 @@ func fillBoards(k *koanf.Koanf) error {
 func (c *Config) validate() error {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("koanf") })
-	for tag, check := range map[string]validator.Func{"hostport": isHostPort, "loopback": isLoopback, "minbytes": hasMinBytes} {
+	for tag, check := range map[string]validator.Func{
+		"hostport": isHostPort, "loopback": isLoopback, "minbytes": hasMinBytes,
+		"whsec": isWebhookSecret, "outcome": isOutcomeType,
+	} {
 		if err := v.RegisterValidation(tag, check); err != nil {
 			return err
 		}
@@ -195,6 +215,11 @@ func (c *Config) validate() error {
 	}
 	if err := c.Auth.check(); err != nil {
 		return err
+	}
+	for i, w := range c.Webhooks {
+		if u, err := url.Parse(w.URL); err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return fmt.Errorf("webhooks[%d].url: must have no user, query or fragment", i)
+		}
 	}
 	// A password in it would not be sent, but printed.
 	if u, err := url.Parse(c.Traces.Endpoint); err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {

@@ -1,16 +1,20 @@
 package config
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net"
 	"net/url"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-playground/validator/v10"
+
+	"stepboard/models"
 )
 
 // Setting describes one key, for help texts and tables.
@@ -62,8 +66,17 @@ func structMap(v reflect.Value) map[string]any {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		value := plain(v.Field(i))
-		if text, ok := value.(string); ok && text != "" {
-			value = hide(text, f.Tag.Get("secret"))
+		switch secret := f.Tag.Get("secret"); texts := value.(type) {
+		case string:
+			if texts != "" {
+				value = hide(texts, secret)
+			}
+		case []string:
+			hidden := make([]string, len(texts))
+			for i, text := range texts {
+				hidden[i] = hide(text, secret)
+			}
+			value = hidden
 		}
 		m[f.Tag.Get("koanf")] = value
 	}
@@ -82,18 +95,24 @@ func plain(v reflect.Value) any {
 			return ""
 		}
 		return value.Format(time.RFC3339)
-	case []Board:
-		list := make([]any, len(value))
-		for i := range value {
-			list[i] = structMap(reflect.ValueOf(value[i]))
+	}
+	switch {
+	case v.Kind() == reflect.Struct:
+		return structMap(v)
+	case isListOfGroups(v.Type()):
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = structMap(v.Index(i))
 		}
 		return list
 	default:
-		if v.Kind() == reflect.Struct {
-			return structMap(v)
-		}
-		return value
+		return v.Interface()
 	}
+}
+
+// isListOfGroups reports whether a setting is a list of settings, such as boards.
+func isListOfGroups(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
 }
 
 const hidden = "********"
@@ -201,6 +220,26 @@ func isLoopback(fl validator.FieldLevel) bool {
 	return err == nil && isHostPort(fl) && net.ParseIP(host).IsLoopback()
 }
 
+// isWebhookSecret reports whether a field is a secret in the form of Standard Webhooks.
+func isWebhookSecret(fl validator.FieldLevel) bool {
+	encoded, found := strings.CutPrefix(fl.Field().String(), "whsec_")
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	return found && err == nil && len(key) >= 24 && len(key) <= 64
+}
+
+// isOutcomeType reports whether a field is the type of an outcome.
+func isOutcomeType(fl validator.FieldLevel) bool {
+	return slices.Contains(models.OutcomeTypes(), models.OutcomeType(fl.Field().String()))
+}
+
+func joinTypes(types []models.OutcomeType) string {
+	texts := make([]string, len(types))
+	for i, t := range types {
+		texts[i] = string(t)
+	}
+	return strings.Join(texts, ", ")
+}
+
 // hasMinBytes reports whether a field has at least as many bytes as its parameter
 // says. The validator's own min counts characters.
 func hasMinBytes(fl validator.FieldLevel) bool {
@@ -239,7 +278,11 @@ func explain(f validator.FieldError) string {
 	case "http_url":
 		return fmt.Sprintf("%s: must be an http or https address", key)
 	case "unique":
-		return key + ": two of them have the same name"
+		return fmt.Sprintf("%s: two of them have the same %s", key, strings.ToLower(f.Param()))
+	case "whsec":
+		return key + ": must be whsec_ and 24 to 64 bytes in base64"
+	case "outcome":
+		return fmt.Sprintf("%s: must be one of %s, not %q", key, joinTypes(models.OutcomeTypes()), f.Value())
 	default:
 		return fmt.Sprintf("%s: does not satisfy %s", key, f.Tag())
 	}

@@ -194,7 +194,8 @@ func TestEverySettingIsDocumented(t *testing.T) {
 		if l.doc == "" {
 			t.Errorf("%s has no doc", l.key)
 		}
-		if !strings.HasPrefix(l.key, "boards.") && !listed[l.key] {
+		item := strings.HasPrefix(l.key, "boards.") || strings.HasPrefix(l.key, "webhooks.")
+		if !item && !listed[l.key] {
 			t.Errorf("%s is not in Settings()", l.key)
 		}
 		delete(listed, l.key)
@@ -226,11 +227,15 @@ func TestEverySettingIsDocumented(t *testing.T) {
 func TestTheExamplesSecretIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := given{file: example(t), flags: map[string]string{"redis.mode": "sentinel"}}.load(t)
-	if err == nil || err.Error() != "auth.hs256_secret: must have at least 32 bytes\nauth.hs256_previous_secret: must have at least 32 bytes" {
+	want := "auth.hs256_secret: must have at least 32 bytes\nauth.hs256_previous_secret: must have at least 32 bytes\n" +
+		"webhooks[0].secrets[0]: must be whsec_ and 24 to 64 bytes in base64"
+	if err == nil || err.Error() != want {
 		t.Fatalf("error %v", err)
 	}
 	good := strings.Repeat("s", 32)
-	cfg, err := given{file: example(t), flags: map[string]string{"redis.mode": "sentinel", "auth.hs256_secret": good, "auth.hs256_previous_secret": good}}.load(t)
+	cfg, err := given{file: example(t), flags: map[string]string{
+		"redis.mode": "sentinel", "auth.hs256_secret": good, "auth.hs256_previous_secret": good, "webhooks": webhookList,
+	}}.load(t)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,10 @@ func (c *Config) Warnings() []string {
 		"auth.audience is empty: tokens that the issuer made for other services are accepted")
 	warn(strings.HasPrefix(strings.ToLower(c.Auth.JWKSURL), "http:"),
 		"auth.jwks_url is not https: an attacker on the network can add a key and sign tokens")
+	for _, w := range c.Webhooks {
+		warn(strings.HasPrefix(strings.ToLower(w.URL), "http:") && !w.PrivateNetwork,
+			"webhooks has "+w.URL+", which is not https: anybody on the way can read who is friends with whom")
+	}
 	warn(weak(c.Auth.HS256Secret), "auth.hs256_secret is easy to guess; openssl rand -hex 32 makes a good one")
 	warn(weak(c.Auth.HS256PreviousSecret), "auth.hs256_previous_secret is easy to guess")
 	return list

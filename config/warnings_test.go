@@ -34,6 +34,13 @@ func TestWarnings(t *testing.T) {
 		{"a JWKS", func(c *config.Config) { c.Auth.JWKSURL, c.Auth.Audience = "https://a.example/keys", "steps" }, ""},
 		{"a JWKS without an audience", func(c *config.Config) { c.Auth.JWKSURL = "https://a.example/keys" }, "auth.audience is empty"},
 		{"a JWKS over http", func(c *config.Config) { c.Auth.JWKSURL, c.Auth.Audience = "HTTP://a.example/keys", "steps" }, "auth.jwks_url is not https"},
+		{"a webhook", func(c *config.Config) { c.Webhooks = []config.Webhook{{URL: "https://a.example/hook"}} }, ""},
+		{"a webhook over http", func(c *config.Config) {
+			c.Webhooks = []config.Webhook{{URL: "HTTP://a.example/hook"}}
+		}, "webhooks has HTTP://a.example/hook, which is not https"},
+		{"a webhook over http on a private network", func(c *config.Config) {
+			c.Webhooks = []config.Webhook{{URL: "http://backend/hook", PrivateNetwork: true}}
+		}, ""},
 		{"a random secret", func(c *config.Config) { c.Auth.HS256Secret = random }, ""},
 		{"one letter", func(c *config.Config) { c.Auth.HS256Secret = strings.Repeat("s", 64) }, "auth.hs256_secret is easy to guess"},
 		{"a word again and again", func(c *config.Config) { c.Auth.HS256Secret = strings.Repeat("password", 8) }, "auth.hs256_secret is easy to guess"},

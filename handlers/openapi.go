@@ -111,6 +111,9 @@ var schemaNames = map[string]string{
 	"CreateCorrectionInputBody": "NewCorrection",
 	"LiftCorrectionInputBody":   "CorrectionLifting",
 	"CorrectionsOutputBody":     "CorrectionPage",
+	"Delivery":                  "WebhookDelivery",
+	"DeliveryAttempt":           "WebhookAttempt",
+	"DeliveriesOutputBody":      "WebhookDeliveryPage",
 }
 
 // schemaName returns the name of a type's schema.

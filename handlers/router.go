@@ -37,6 +37,7 @@ type Config struct {
 	DeadLetters    DeadLetterService
 	Reviews        ReviewService
 	Corrections    CorrectionService
+	Deliveries     DeliveryService
 	Buckets        interface {
 		CurrentBuckets
 		BucketFinder
@@ -143,6 +144,9 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	reviews := &reviewHandlers{c.Reviews, c.Cursors}
 	register(api, "GET /v1/admin/reviews", byAdmin, reviews.list, listReviews)
 	register(api, "POST /v1/admin/reviews/{id}/dismiss", byAdmin, reviews.dismiss, dismissReview)
+	deliveries := &deliveryHandlers{c.Deliveries, c.Cursors}
+	register(api, "GET /v1/admin/webhooks/deliveries", byAdmin, deliveries.list, listDeliveries)
+	register(api, "POST /v1/admin/webhooks/deliveries/{id}/replay", byAdmin, deliveries.replay, replayDelivery)
 }
 
 // choices registers the calls of one list of choices about other users.

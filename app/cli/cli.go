@@ -83,6 +83,7 @@ func (p *program) root() *cobra.Command {
 		p.deadLettersCommand(),
 		p.reviewsCommand(),
 		p.correctCommand(),
+		p.webhooksCommand(),
 		p.cursorsCommand(),
 		p.withSettings(p.tokenCommand()),
 		p.configCommand(),

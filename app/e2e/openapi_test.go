@@ -61,6 +61,7 @@ func TestOpenAPI(t *testing.T) {
 		"GET /v1/boards/{board}/summary", "GET /v1/boards/{board}/groups/{group}", "GET /v1/boards/{board}/groups/{group}/stream", "GET /v1/groups", "POST /v1/groups",
 		"POST /v1/groups/join", "GET /v1/groups/{group}", "PUT /v1/groups/{group}", "DELETE /v1/groups/{group}",
 		"POST /v1/groups/{group}/invite", "DELETE /v1/groups/{group}/members/{id}", "PUT /v1/groups/{group}/members",
+		"GET /v1/admin/webhooks/deliveries", "POST /v1/admin/webhooks/deliveries/{id}/replay",
 	}
 	seen := make(map[string]bool)
 	for _, route := range want {
@@ -101,7 +102,9 @@ func TestOpenAPI(t *testing.T) {
 	}
 	wantNull := map[string]bool{
 		"Ranking.me": true, "Ranking.date": true, "Ranking.next_cursor": true, "FriendPage.next_cursor": true, "FriendRequestPage.next_cursor": true, "ListedUserPage.next_cursor": true, "RankedEntry.user_id": true,
-		"Standing.score": true, "Standing.reached_at": true, "Standing.global_rank": true, "Standing.friends_rank": true,
+		"WebhookAttempt.status": true, "WebhookDelivery.finished_at": true, "WebhookDelivery.next_attempt_at": true,
+		"WebhookDeliveryPage.next_cursor": true,
+		"Standing.score":                  true, "Standing.reached_at": true, "Standing.global_rank": true, "Standing.friends_rank": true,
 		"Standing.percentile": true, "ArchiveRun.finished_at": true, "ArchiveRunPage.next_cursor": true, "DeadLetterPage.next_cursor": true,
 		"Board.open_days": true, "Board.window_hours": true, "CurrentBucket.date": true, "CurrentBucket.starts_at": true, "CurrentBucket.ends_at": true, "CurrentBucket.closes_at": true,
 		"DeadLetter.board": true, "DeadLetter.bucket": true, "DeadLetter.user_id": true, "DeadLetter.score": true, "DeadLetter.reached_at": true,
@@ -287,6 +290,9 @@ func TestOpenAPIListsTheStatuses(t *testing.T) {
 		"post /v1/groups/{group}/invite":               "200 404",
 		"delete /v1/groups/{group}/members/{id}":       "204 404",
 		"put /v1/groups/{group}/members":               "200 400 408 409 413",
+
+		"get /v1/admin/webhooks/deliveries":              "200 400",
+		"post /v1/admin/webhooks/deliveries/{id}/replay": "200 404",
 	}
 	got := make(map[string]string)
 	for path, methods := range spec.Paths {

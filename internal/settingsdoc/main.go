@@ -61,7 +61,11 @@ func fields(v reflect.Value, prefix string) []field {
 		case of.Kind() == reflect.Struct:
 			f.fields = fields(of, f.key+".")
 		case of.Kind() == reflect.Slice && of.Type().Elem().Kind() == reflect.Struct:
-			f.fields = fields(of.Index(0), "")
+			item := reflect.Zero(of.Type().Elem())
+			if of.Len() > 0 {
+				item = of.Index(0)
+			}
+			f.fields = fields(item, "")
 		}
 		list = append(list, f)
 	}
@@ -124,6 +128,13 @@ A board's kind can't change either. ` + "`POST /v1/admin/boards`" + ` defines a 
 service runs.
 `
 
+const webhooksTail = `
+In the environment and on the command line the webhooks are a list in YAML:
+` + "`STEPBOARD_WEBHOOKS='[{url: \"https://example.com/stepboard\", secrets: [whsec_…]}]'`" + `.
+A process reads them when it starts. All processes should have the same ones: the process in
+which something happens decides who hears of it.
+`
+
 // markdown returns docs/settings.md.
 func markdown(root []field) string {
 	var b strings.Builder
@@ -132,7 +143,7 @@ func markdown(root []field) string {
 		fmt.Fprintf(&b, "\n## %s\n\n", group.name)
 		switch {
 		case group.isList():
-			writeBoardTable(&b, group)
+			writeListTable(&b, group)
 		case group.fields == nil:
 			writeTable(&b, []field{group})
 		default:
@@ -160,16 +171,23 @@ func writeTable(b *strings.Builder, list []field) {
 	}
 }
 
-func writeBoardTable(b *strings.Builder, boards field) {
-	fmt.Fprintf(b, "%s\n\n| field | default | |\n| --- | --- | --- |\n", marked(boards.doc))
-	for _, f := range boards.fields {
+// writeListTable writes a table of the fields of each item of a list.
+func writeListTable(b *strings.Builder, list field) {
+	fmt.Fprintf(b, "%s\n\n| field | default | |\n| --- | --- | --- |\n", marked(list.doc))
+	for _, f := range list.fields {
 		value := shown(f)
-		if f.name == "name" {
+		switch f.name {
+		case "name", "url", "secrets":
 			value = "required"
 		}
 		fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.name, value, marked(f.doc))
 	}
-	b.WriteString(boardsTail)
+	switch list.name {
+	case "boards":
+		b.WriteString(boardsTail)
+	case "webhooks":
+		b.WriteString(webhooksTail)
+	}
 }
 
 func shown(f field) string {
@@ -219,6 +237,12 @@ const exampleBoards = `    # An event and a rolling board.
   #  max_score: 1000000
 `
 
+const exampleWebhooks = `#  - url: https://example.com/stepboard
+#    secrets: [whsec_change-me]
+#    events: [] # all of them
+#    private_network: false
+`
+
 // example returns stepboard.example.yaml.
 func example(root []field) string {
 	var b strings.Builder
@@ -235,10 +259,13 @@ func example(root []field) string {
 func writeYAML(b *strings.Builder, f field, indent string) {
 	comment(b, f.doc, indent)
 	switch {
-	case f.fields != nil && f.isList():
+	case f.name == "boards":
 		fmt.Fprintf(b, "%s%s:\n", indent, f.name)
 		writeBoard(b, f.fields, indent+"  ")
 		b.WriteString(exampleBoards)
+	case f.name == "webhooks":
+		fmt.Fprintf(b, "#%s:\n", f.name)
+		b.WriteString(exampleWebhooks)
 	case f.fields != nil:
 		fmt.Fprintf(b, "%s%s:\n", indent, f.name)
 		for _, sub := range f.fields {

@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stepboard/internal/failpoint"
 	"stepboard/models"
 	"stepboard/services/lease"
 )
@@ -287,6 +288,9 @@ func (s *Service) makeRun(ctx context.Context, bucket *models.Bucket, run models
 	ctx, cancel := context.WithTimeoutCause(ctx, s.deadline, errDeadline)
 	defer cancel()
 	parts, err := s.executeRun(ctx, bucket, &run, progress)
+	if err == nil {
+		failpoint.Hit("outcomes.result_committed")
+	}
 	s.stats.count(run, err)
 	if err != nil {
 		s.recordFailure(ctx, &run, err)

@@ -12,13 +12,15 @@ import (
 	"gorm.io/gorm"
 
 	"stepboard/models"
+	"stepboard/services/outcomes"
 	"stepboard/services/score"
 )
 
 // postgres stores rows in monthly partitions.
 type postgres struct {
-	pool  *pgxpool.Pool // for runs
-	reads *gorm.DB
+	pool   *pgxpool.Pool // for runs
+	reads  *gorm.DB
+	outbox *outcomes.Outbox // may be nil
 }
 
 // userText implements storage.
@@ -163,7 +165,7 @@ func (p *postgres) storeRun(ctx context.Context, bucket *models.Bucket, run int,
 	return stored, err
 }
 
-// complete records that the run is complete.
+// complete records that the run is complete, and writes the bucket's result to the outbox.
 func (p *postgres) complete(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, run int, moved int64, stored totals, now time.Time) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE board_archives SET state = 'complete', moved = $4, entries = $5, score_sum = $6, hash = $7, finished_at = $8, error = ''
@@ -172,7 +174,32 @@ func (p *postgres) complete(ctx context.Context, tx pgx.Tx, bucket *models.Bucke
 	if err != nil {
 		return fmt.Errorf("complete run: %w", err)
 	}
-	return nil
+	return p.addResult(ctx, tx, bucket, stored)
+}
+
+// addResult writes the result of an archived bucket to the outbox, if it has changed. Each
+// transaction that changes archived rows calls it last, with their totals.
+func (p *postgres) addResult(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, stored totals) error {
+	if !p.outbox.Wants(models.OutcomeBoardFinal) {
+		return nil
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT user_id, score, reached_at FROM archived_scores WHERE board = $1 AND day = $2 AND rank <= $3 ORDER BY rank`,
+		bucket.Board, bucket.Day.UTC(), outcomes.TopEntries)
+	if err != nil {
+		return fmt.Errorf("read the first entries: %w", err)
+	}
+	top, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (entry outcomes.TopEntry, err error) {
+		var reachedAt time.Time
+		err = row.Scan(&entry.User, &entry.Score, &reachedAt)
+		entry.ReachedAt = models.TimestampOf(reachedAt)
+		return entry, err
+	})
+	if err != nil {
+		return fmt.Errorf("read the first entries: %w", err)
+	}
+	result := outcomes.Result{Total: stored.rows, ScoreSum: stored.scoreSum, Top: top}
+	return p.outbox.AddResult(outcomes.InPgx(ctx, tx), bucket, result)
 }
 
 // storeTotals implements storage. The rows are ranked in the staging table, and

@@ -12,6 +12,7 @@ import (
 
 	"stepboard/models"
 	"stepboard/services/board"
+	"stepboard/services/outcomes"
 	"stepboard/services/score"
 )
 
@@ -23,6 +24,7 @@ var errNoRun = errors.New("no run of the archive")
 type Store struct {
 	reads   *gorm.DB // for callers who wait for an answer
 	db      *gorm.DB // for runs
+	pool    *pgxpool.Pool
 	storage storage
 }
 
@@ -30,10 +32,19 @@ type Store struct {
 // archive use reads; both may be the same. pool is the connection pool under db if
 // that is Postgres, nil for the embedded database.
 func NewStore(reads, db *gorm.DB, pool *pgxpool.Pool) *Store {
-	if pool == nil {
-		return &Store{reads: reads, db: db, storage: &sqlite{db: db}}
+	return (&Store{reads: reads, db: db, pool: pool}).WithOutbox(nil)
+}
+
+// WithOutbox returns a store whose runs write the results of buckets to the outbox; nil
+// means that nobody hears of them.
+func (s *Store) WithOutbox(outbox *outcomes.Outbox) *Store {
+	with := *s
+	if s.pool == nil {
+		with.storage = &sqlite{db: s.db, outbox: outbox}
+	} else {
+		with.storage = &postgres{pool: s.pool, reads: s.reads, outbox: outbox}
 	}
-	return &Store{reads: reads, db: db, storage: &postgres{pool: pool, reads: reads}}
+	return &with
 }
 
 // lastRun returns the bucket's latest run, or errNoRun.

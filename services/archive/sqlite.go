@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"stepboard/models"
+	"stepboard/services/outcomes"
 	"stepboard/services/score"
 )
 
@@ -19,7 +20,8 @@ const sqliteRows = 100
 // sqlite stores rows in one table. It is meant for small, short-lived boards: a
 // bucket is held in memory while it is archived.
 type sqlite struct {
-	db *gorm.DB
+	db     *gorm.DB
+	outbox *outcomes.Outbox // may be nil
 }
 
 // sqliteScore is a row of archived_scores.
@@ -111,10 +113,30 @@ func (s *sqlite) finish(tx *gorm.DB, bucket *models.Bucket, run int, best map[mo
 	if stored != expected {
 		return stored, fmt.Errorf("%w: read %v; the archive would hold %v", ErrVerification, expected, stored)
 	}
-	return stored, tx.Model(&models.ArchiveRun{}).Where("board = ? AND bucket = ? AND run = ?", bucket.Board, bucket.Name, run).Updates(map[string]any{
+	err = tx.Model(&models.ArchiveRun{}).Where("board = ? AND bucket = ? AND run = ?", bucket.Board, bucket.Name, run).Updates(map[string]any{
 		"state": models.ArchiveComplete, "moved": moved, "entries": stored.rows, "score_sum": stored.scoreSum,
 		"hash": stored.hash, "finished_at": now, "error": "",
 	}).Error
+	if err != nil {
+		return stored, err
+	}
+	return stored, s.addResult(tx, bucket, stored)
+}
+
+// addResult writes the result of an archived bucket to the outbox, if it has changed.
+func (s *sqlite) addResult(tx *gorm.DB, bucket *models.Bucket, stored totals) error {
+	if !s.outbox.Wants(models.OutcomeBoardFinal) {
+		return nil
+	}
+	first, err := s.rows(tx.Where("rank <= ?", outcomes.TopEntries).Order("rank"), bucket)
+	if err != nil {
+		return fmt.Errorf("read the first entries: %w", err)
+	}
+	result := outcomes.Result{Total: stored.rows, ScoreSum: stored.scoreSum, Top: []outcomes.TopEntry{}}
+	for _, r := range first {
+		result.Top = append(result.Top, outcomes.TopEntry{User: r.UserID, Score: r.Score, ReachedAt: models.TimestampOf(r.ReachedAt)})
+	}
+	return s.outbox.AddResult(outcomes.InGorm(tx), bucket, result)
 }
 
 func (s *sqlite) rows(db *gorm.DB, bucket *models.Bucket) ([]sqliteScore, error) {

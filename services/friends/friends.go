@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stepboard/internal/failpoint"
 	"stepboard/internal/keys"
 	"stepboard/models"
 	"stepboard/services/cache"
@@ -139,7 +140,7 @@ func (s *Service) run(
 	fn func(*tx) error,
 ) error {
 	return change.Run(ctx, "change friends", func(ctx context.Context) error {
-		return transact(ctx, func(t *tx) error {
+		err := transact(ctx, func(t *tx) error {
 			if err := fn(t); err != nil {
 				return err
 			}
@@ -148,6 +149,10 @@ func (s *Service) run(
 			}
 			return nil
 		})
+		if err == nil {
+			failpoint.Hit("outcomes.friends_committed")
+		}
+		return err
 	})
 }
 

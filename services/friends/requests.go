@@ -107,7 +107,7 @@ func (s *Service) request(ctx context.Context, from, to models.RowID) (status St
 		created = true
 		if requests.received {
 			status = StatusFriends
-			return t.befriend([]models.Edge{{A: from, B: to}})
+			return t.accept(to, from)
 		}
 		status = StatusPending
 		if err := s.countRequest(t, from, locked[from]); err != nil {
@@ -183,7 +183,7 @@ func (s *Service) Accept(ctx context.Context, accepting, asking models.UserID) e
 		if err := checkLimit(locked, user, other); err != nil {
 			return err
 		}
-		return t.befriend([]models.Edge{{A: user, B: other}})
+		return t.accept(other, user)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"stepboard/models"
+	"stepboard/services/outcomes"
 )
 
 const (
@@ -26,10 +27,15 @@ const (
 // for concurrent use.
 type Store struct {
 	db *gorm.DB
+	// outbox is nil if nobody hears of friend requests.
+	outbox *outcomes.Outbox
 }
 
 // NewStore returns a store over the database.
 func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
+
+// WithOutbox returns a store that writes the outcomes of friend requests to the outbox.
+func (s *Store) WithOutbox(outbox *outcomes.Outbox) *Store { return &Store{db: s.db, outbox: outbox} }
 
 // ids returns a user's friends, ordered by id. One query.
 func (s *Store) ids(ctx context.Context, user models.RowID) ([]models.RowID, error) {
@@ -106,12 +112,13 @@ func (s *Store) list(ctx context.Context, user, after models.RowID, limit int) (
 
 // transact runs one change in a transaction. An error of fn rolls it back.
 func (s *Store) transact(ctx context.Context, fn func(*tx) error) error {
-	return s.db.WithContext(ctx).Transaction(func(db *gorm.DB) error { return fn(&tx{db: db}) })
+	return s.db.WithContext(ctx).Transaction(func(db *gorm.DB) error { return fn(&tx{db: db, outbox: s.outbox}) })
 }
 
 // tx is one change in its transaction.
 type tx struct {
-	db *gorm.DB
+	db     *gorm.DB
+	outbox *outcomes.Outbox
 	// conn is the connection of the transaction, set by transactOnConn.
 	conn *sql.Conn
 	// changed lists the users whose friend lists have changed so far, or were found

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stepboard/models"
+	"stepboard/services/outcomes"
 )
 
 // Request is one entry of a list of requests.
@@ -138,19 +139,30 @@ func (t *tx) send(from, to models.RowID) error {
 
 // deliver shows a request to its recipient, unless they have blocked the sender, or have
 // declined an earlier one of the same user within declineTime. If they are shown it
-// already, nothing changes.
+// already, nothing changes. Only a request that they were not shown before is an outcome.
 func (t *tx) deliver(from, to models.RowID) error {
 	now := t.db.NowFunc()
-	err := t.db.Exec(`
+	stored := t.db.Exec(`
 		INSERT INTO friend_requests (user_id, other_id, incoming, created_at)
 		SELECT user_id, ?, true, ? FROM users WHERE user_id = ? AND NOT EXISTS (
 			SELECT 1 FROM privacy_choices WHERE user_id = ? AND kind = ? AND other_id = ?)
 		ON CONFLICT (user_id, other_id) DO UPDATE SET created_at = excluded.created_at, declined_at = NULL
-		WHERE friend_requests.declined_at <= ?`, from, now, to, to, models.Blocked, from, declinedBefore(now)).Error
-	if err != nil {
-		return fmt.Errorf("store friend request: %w", err)
+		WHERE friend_requests.declined_at <= ?`, from, now, to, to, models.Blocked, from, declinedBefore(now))
+	if stored.Error != nil {
+		return fmt.Errorf("store friend request: %w", stored.Error)
 	}
-	return nil
+	if stored.RowsAffected == 0 {
+		return nil
+	}
+	return t.outbox.AddFriend(outcomes.InGorm(t.db), models.OutcomeFriendRequested, from, to)
+}
+
+// accept makes two users friends of whom one has asked the other.
+func (t *tx) accept(asking, asked models.RowID) error {
+	if err := t.befriend([]models.Edge{{A: asking, B: asked}}); err != nil {
+		return err
+	}
+	return t.outbox.AddFriend(outcomes.InGorm(t.db), models.OutcomeFriendAccepted, asking, asked)
 }
 
 // withdraw removes a request that a user has sent. If the other has declined it or an

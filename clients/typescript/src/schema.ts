@@ -233,6 +233,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/webhooks/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List deliveries of webhooks
+         * @description The deliveries of webhooks, newest first, each with its last attempts. Finished ones are kept for 30 days; `?state=failed` lists those that were given up.
+         *
+         *     With a token of scope admin.
+         */
+        get: operations["listWebhookDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/webhooks/deliveries/{id}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a delivery of a webhook again
+         * @description Sends the delivery again, whatever its state, with the same webhook-id, and attempts it for three days. With `?dry_run=true` nothing changes.
+         *
+         *     With a token of scope admin.
+         */
+        post: operations["replayWebhookDelivery"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/blocked": {
         parameters: {
             query?: never;
@@ -2134,6 +2178,76 @@ export interface components {
             /** @description Up to 1,000 totals */
             scores: components["schemas"]["UserTotal"][];
         };
+        WebhookAttempt: {
+            /** @description Why it failed; empty if it succeeded */
+            error: string;
+            /**
+             * Format: int64
+             * @description Counts the attempts from 1
+             */
+            number: number;
+            /**
+             * Format: date-time
+             * @description When it began
+             */
+            started_at: string;
+            /**
+             * Format: int64
+             * @description The HTTP status of the answer; null without one
+             */
+            status: number | null;
+            /**
+             * Format: int64
+             * @description Milliseconds until its end
+             */
+            took_ms: number;
+        };
+        WebhookDelivery: {
+            /**
+             * Format: int64
+             * @description How often it was begun to send it
+             */
+            attempts: number;
+            /**
+             * Format: date-time
+             * @description When it happened
+             */
+            created_at: string;
+            /**
+             * @description The type of its body
+             * @enum {string}
+             */
+            event: "friend.requested" | "friend.accepted" | "board.final";
+            /**
+             * Format: date-time
+             * @description When it was delivered or given up; null while it is waiting
+             */
+            finished_at: string | null;
+            /** @description The delivery's id in other calls */
+            id: string;
+            /** @description The last ten attempts, oldest first. An attempt whose process died is missing */
+            last_attempts: components["schemas"]["WebhookAttempt"][];
+            /**
+             * Format: date-time
+             * @description When it is sent next; null unless it is waiting
+             */
+            next_attempt_at: string | null;
+            /**
+             * @description waiting: it is attempted until it succeeds. failed: it was given up after three days. dropped: a person in it was erased before it was delivered
+             * @enum {string}
+             */
+            state: "waiting" | "delivered" | "failed" | "dropped";
+            /** @description The address that it is sent to */
+            target: string;
+            /** @description The header webhook-id, which is the same for every attempt and every target */
+            webhook_id: string;
+        };
+        WebhookDeliveryPage: {
+            /** @description This page, newest first */
+            deliveries: components["schemas"]["WebhookDelivery"][];
+            /** @description Where the next page begins; null on the last */
+            next_cursor: string | null;
+        };
     };
     responses: {
         /** @description Conflict: archive_runningboard_kindbucket_hot */
@@ -3249,6 +3363,77 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listWebhookDeliveries: {
+        parameters: {
+            query?: {
+                /** @description Deliveries to this address only */
+                target?: string;
+                /** @description Deliveries of this event only */
+                event?: "friend.requested" | "friend.accepted" | "board.final";
+                /** @description Deliveries in this state only */
+                state?: "waiting" | "delivered" | "failed" | "dropped";
+                /** @description Most entries of a page */
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookDeliveryPage"];
+                };
+            };
+            400: components["responses"]["InvalidCursor"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    replayWebhookDelivery: {
+        parameters: {
+            query?: {
+                /** @description Change nothing; the answer is the delivery that would be sent again */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The delivery's id */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookDelivery"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stepboard/app"
+	"stepboard/models"
+	"stepboard/services/outcomes"
+)
+
+func (p *program) webhooksCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "webhooks", Short: "List or replay deliveries of webhooks", Args: cobra.NoArgs, RunE: needsSubcommand}
+	var q outcomes.Query
+	list := &cobra.Command{
+		Use:   "list",
+		Short: "List deliveries, newest first",
+		Args:  cobra.NoArgs,
+		RunE: p.run(func(ctx context.Context, _ []string) error {
+			if q.Type != "" && !slices.Contains(models.OutcomeTypes(), q.Type) {
+				return fmt.Errorf("--event: must be one of %v, not %q", models.OutcomeTypes(), q.Type)
+			}
+			if q.State != "" && !slices.Contains(models.DeliveryStates(), q.State) {
+				return fmt.Errorf("--state: must be one of %v, not %q", models.DeliveryStates(), q.State)
+			}
+			return p.runOnApp(ctx, func(a *app.App) error { return p.listDeliveries(ctx, a, q) })
+		}),
+	}
+	list.Flags().StringVar(&q.Target, "target", "", "deliveries to this address only")
+	list.Flags().StringVar((*string)(&q.Type), "event", "", "deliveries of this event only, such as board.final")
+	list.Flags().StringVar((*string)(&q.State), "state", "", "deliveries in this state only: waiting, delivered, failed or dropped")
+	dryRun := false
+	replay := &cobra.Command{
+		Use:   "replay ID",
+		Short: "Send a delivery again, with the same webhook-id",
+		Args:  cobra.ExactArgs(1),
+		RunE: p.run(func(ctx context.Context, args []string) error {
+			id, err := strconv.ParseInt(args[0], 10, 64)
+			if err != nil || id < 1 {
+				return fmt.Errorf("%q is no id of a delivery", args[0])
+			}
+			return p.runOnApp(ctx, func(a *app.App) error { return p.replayDelivery(ctx, a, id, dryRun) })
+		}),
+	}
+	replay.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing; print the delivery that would be sent again")
+	cmd.AddCommand(p.withSettings(list), p.withSettings(replay))
+	return cmd
+}
+
+// deliveriesPage is how many deliveries are read at a time.
+const deliveriesPage = 500
+
+func (p *program) listDeliveries(ctx context.Context, a *app.App, q outcomes.Query) error {
+	q.Limit = deliveriesPage
+	for {
+		page, err := a.Deliveries.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			p.printDelivery(&page[i])
+			q.Before = page[i].ID
+		}
+		if len(page) < deliveriesPage {
+			return nil
+		}
+	}
+}
+
+// printDelivery prints a delivery and its last attempt as a line.
+func (p *program) printDelivery(d *outcomes.Delivery) {
+	last := "-"
+	if n := len(d.Last); n > 0 {
+		a := d.Last[n-1]
+		if last = a.Error; last == "" {
+			last = strconv.Itoa(a.Status)
+		}
+	}
+	fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", d.ID, d.CreatedAt.UTC().Format(time.RFC3339), d.Type, d.State,
+		d.Target, d.MessageID, d.Attempts, last)
+}
+
+func (p *program) replayDelivery(ctx context.Context, a *app.App, id int64, dryRun bool) error {
+	d, err := a.Deliveries.Replay(ctx, id, dryRun)
+	if err != nil {
+		return errors.New(publicMessage(err))
+	}
+	p.printDelivery(&d)
+	return nil
+}

@@ -1,0 +1,194 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"stepboard/config"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+)
+
+const webhookSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+// backend is an app's backend that receives webhooks.
+type backend struct {
+	*httptest.Server
+	mu     sync.Mutex
+	bodies []string
+}
+
+// newBackend starts a backend, which checks the signature of each webhook.
+func newBackend(t testing.TB) *backend {
+	t.Helper()
+	b := &backend{}
+	verifier := testenv.Must(standardwebhooks.NewWebhook(webhookSecret))
+	b.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = verifier.Verify(body, r.Header)
+		}
+		if err != nil {
+			t.Errorf("webhook %s: %v", body, err)
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.bodies = append(b.bodies, string(body))
+	}))
+	t.Cleanup(b.Close)
+	return b
+}
+
+// use is a change of the settings that makes the backend a target.
+func (b *backend) use(c *config.Config) {
+	c.Webhooks = []config.Webhook{{URL: b.URL, Secrets: []string{webhookSecret}, PrivateNetwork: true}}
+}
+
+// received waits until n webhooks of a type have arrived, and returns their data.
+func (b *backend) received(t testing.TB, kind models.OutcomeType, n int) []string {
+	t.Helper()
+	var list []string
+	testenv.Eventually(t, fmt.Sprintf("%d of %s have arrived", n, kind), func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		list = nil
+		for _, body := range b.bodies {
+			var m struct {
+				Type models.OutcomeType
+				Data json.RawMessage
+			}
+			if err := json.Unmarshal([]byte(body), &m); err != nil {
+				t.Fatal(err)
+			}
+			if m.Type == kind {
+				list = append(list, string(m.Data))
+			}
+		}
+		return len(list) >= n
+	})
+	return list
+}
+
+// A backend hears of friend requests, and of the result of a day as the API shows it.
+func TestWebhooks(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		backend := newBackend(t)
+		s := newServer(t, env, backend.use)
+		s.waitForStartJobs()
+		s.want(s.service("PUT", "/v1/users/ann", `{"nickname":"Ann"}`), 200, nil)
+		s.want(s.as("ben", "POST", "/v1/friends/requests", `{"user_id":"ann"}`), 201, nil)
+		s.want(s.as("ann", "POST", "/v1/friends/requests/ben/accept", nil), 200, nil)
+		pair := []string{`{"from":"ben","to":"ann"}`}
+		if got := backend.received(t, models.OutcomeFriendRequested, 1); !cmp.Equal(got, pair) {
+			t.Errorf("requested: %v", got)
+		}
+		if got := backend.received(t, models.OutcomeFriendAccepted, 1); !cmp.Equal(got, pair) {
+			t.Errorf("accepted: %v", got)
+		}
+		day := models.DateOf(testenv.Noon)
+		s.uploadDay(day, map[models.UserID]int{"ann": 4000, "ben": 5000})
+		env.Clock.Advance(6 * 24 * time.Hour)
+		s.archiveDue()
+		var final struct {
+			Board, Kind, Date         string
+			Revision, Total, ScoreSum int64
+			Top                       json.RawMessage
+		}
+		data := ""
+		testenv.Eventually(t, "the result of the day has arrived", func() bool {
+			for _, text := range backend.received(t, models.OutcomeBoardFinal, 1) {
+				if strings.HasPrefix(text, `{"board":"steps",`) && strings.Contains(text, `"date":"`+day.String()) {
+					data = text
+				}
+			}
+			return data != ""
+		})
+		if err := json.Unmarshal([]byte(strings.Replace(data, "score_sum", "ScoreSum", 1)), &final); err != nil {
+			t.Fatal(err)
+		}
+		var shown struct{ Entries json.RawMessage }
+		if err := json.Unmarshal(s.as("ann", "GET", "/v1/boards/steps/top?date="+day.String(), nil).body, &shown); err != nil {
+			t.Fatal(err)
+		}
+		if final.Board != "steps" || final.Kind != "daily" || final.Date != day.String() || final.Revision != 1 ||
+			final.Total != 2 || final.ScoreSum != 9000 || !equalJSON(t, final.Top, shown.Entries) {
+			t.Errorf("the result is %s, shown are %s", data, shown.Entries)
+		}
+	})
+}
+
+// webhooksPage is a page of deliveries.
+type webhooksPage struct {
+	Deliveries []struct {
+		ID            string           `json:"id"`
+		WebhookID     string           `json:"webhook_id"`
+		Target        string           `json:"target"`
+		Event         string           `json:"event"`
+		State         string           `json:"state"`
+		Attempts      int              `json:"attempts"`
+		CreatedAt     models.Timestamp `json:"created_at"`
+		NextAttemptAt any              `json:"next_attempt_at"`
+		FinishedAt    any              `json:"finished_at"`
+		LastAttempts  []any            `json:"last_attempts"`
+	} `json:"deliveries"`
+	Next *string `json:"next_cursor"`
+}
+
+// Operators list deliveries in pages and send one again, by HTTP and on the command line.
+func TestDeliveriesForOperators(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	backend := newBackend(t)
+	s := newServer(t, env, backend.use)
+	s.want(s.service("PUT", "/v1/users/ann", `{"nickname":"Ann"}`), 200, nil)
+	for n := range 3 {
+		s.want(s.as(models.UserID(fmt.Sprintf("user%d", n)), "POST", "/v1/friends/requests", `{"user_id":"ann"}`), 201, nil)
+	}
+	const list = "/v1/admin/webhooks/deliveries"
+	testenv.Eventually(t, "all are delivered", func() bool {
+		var page webhooksPage
+		s.want(s.admin("GET", list+"?state=delivered&event=friend.requested&target="+backend.URL, nil), 200, &page)
+		return len(page.Deliveries) == 3
+	})
+	var first, second webhooksPage
+	s.want(s.admin("GET", list+"?limit=2", nil), 200, &first)
+	s.want(s.admin("GET", list+"?limit=2&cursor="+*first.Next, nil), 200, &second)
+	if len(first.Deliveries) != 2 || len(second.Deliveries) != 1 || second.Next != nil || len(second.Deliveries[0].LastAttempts) != 1 {
+		t.Fatalf("pages %+v and %+v", first, second)
+	}
+	id := second.Deliveries[0].ID
+	s.want(s.admin("POST", list+"/"+id+"/replay?dry_run=true", nil), 200, nil)
+	s.want(s.admin("POST", list+"/"+id+"/replay", nil), 200, nil)
+	if got := backend.received(t, models.OutcomeFriendRequested, 4); len(got) != 4 {
+		t.Errorf("received %v", got)
+	}
+	cfg := env.Config
+	if out := mustRun(t, append([]string{"webhooks", "list", "--state", "delivered"}, testenv.Flags(cfg)...)...); strings.Count(out, "friend.requested\tdelivered\t"+backend.URL) < 2 {
+		t.Errorf("webhooks list: %s", out)
+	}
+	mustRun(t, append([]string{"webhooks", "replay", id, "--dry-run"}, testenv.Flags(cfg)...)...)
+	env.Clock.Set(time.Now().Add(time.Hour)) // not behind the command's
+	if out := mustRun(t, append([]string{"webhooks", "replay", id}, testenv.Flags(cfg)...)...); !strings.HasPrefix(out, id+"\t") {
+		t.Errorf("webhooks replay: %s", out)
+	}
+	if got := backend.received(t, models.OutcomeFriendRequested, 5); len(got) != 5 {
+		t.Errorf("received %v", got)
+	}
+	for _, args := range [][]string{{"list", "--state", "lost"}, {"list", "--event", "lost"}, {"replay", "x"}, {"replay", "99999"}} {
+		args = append(append([]string{"webhooks"}, args...), testenv.Flags(cfg)...)
+		if _, stderr, status := testenv.Run(t, args...); status != 1 || stderr == "" {
+			t.Errorf("%v: status %d, %s", args[:3], status, stderr)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package handlers
+
+import (
+	"context"
+	"strconv"
+
+	"stepboard/models"
+	"stepboard/services/outcomes"
+)
+
+// DeliveryService keeps the deliveries of webhooks.
+type DeliveryService interface {
+	List(ctx context.Context, q outcomes.Query) ([]outcomes.Delivery, error)
+	Replay(ctx context.Context, id int64, dryRun bool) (outcomes.Delivery, error)
+}
+
+// deliveryHandlers serves the deliveries of webhooks to operators.
+type deliveryHandlers struct {
+	deliveries DeliveryService
+	cursors    CursorSealer
+}
+
+// delivery is an outcome on its way to one target.
+type delivery struct {
+	ID         string               `json:"id" doc:"The delivery's id in other calls"`
+	WebhookID  string               `json:"webhook_id" doc:"The header webhook-id, which is the same for every attempt and every target"`
+	Target     string               `json:"target" doc:"The address that it is sent to"`
+	Event      models.OutcomeType   `json:"event" enum:"friend.requested,friend.accepted,board.final" doc:"The type of its body"`
+	State      models.DeliveryState `json:"state" enum:"waiting,delivered,failed,dropped" doc:"waiting: it is attempted until it succeeds. failed: it was given up after three days. dropped: a person in it was erased before it was delivered"`
+	Attempts   int                  `json:"attempts" doc:"How often it was begun to send it"`
+	CreatedAt  models.Timestamp     `json:"created_at" format:"date-time" doc:"When it happened"`
+	NextAt     *models.Timestamp    `json:"next_attempt_at" format:"date-time" nullable:"true" doc:"When it is sent next; null unless it is waiting"`
+	FinishedAt *models.Timestamp    `json:"finished_at" format:"date-time" nullable:"true" doc:"When it was delivered or given up; null while it is waiting"`
+	Last       []deliveryAttempt    `json:"last_attempts" nullable:"false" doc:"The last ten attempts, oldest first. An attempt whose process died is missing"`
+}
+
+// deliveryAttempt is one attempt of a delivery.
+type deliveryAttempt struct {
+	Number    int              `json:"number" doc:"Counts the attempts from 1"`
+	StartedAt models.Timestamp `json:"started_at" format:"date-time" doc:"When it began"`
+	TookMS    int64            `json:"took_ms" doc:"Milliseconds until its end"`
+	Status    *int             `json:"status" nullable:"true" doc:"The HTTP status of the answer; null without one"`
+	Error     string           `json:"error" doc:"Why it failed; empty if it succeeded"`
+}
+
+func newDelivery(d *outcomes.Delivery) delivery {
+	shown := delivery{
+		ID: strconv.FormatInt(d.ID, 10), WebhookID: d.MessageID, Target: d.Target, Event: d.Type, State: d.State,
+		Attempts: d.Attempts, CreatedAt: models.TimestampOf(d.CreatedAt), Last: make([]deliveryAttempt, len(d.Last)),
+	}
+	if d.State == models.DeliveryWaiting {
+		at := models.TimestampOf(d.NextAttemptAt)
+		shown.NextAt = &at
+	}
+	if d.FinishedAt != nil {
+		at := models.TimestampOf(*d.FinishedAt)
+		shown.FinishedAt = &at
+	}
+	for i, a := range d.Last {
+		shown.Last[i] = deliveryAttempt{
+			Number: a.Number, StartedAt: models.TimestampOf(a.StartedAt), TookMS: a.TookMS, Error: a.Error,
+		}
+		if a.Status != 0 {
+			shown.Last[i].Status = &a.Status
+		}
+	}
+	return shown
+}
+
+var listDeliveries = operation{
+	id:      "listWebhookDeliveries",
+	summary: "List deliveries of webhooks",
+	description: "The deliveries of webhooks, newest first, each with its last attempts. Finished ones are kept for 30 days; " +
+		"`?state=failed` lists those that were given up.",
+	errors: []models.Code{models.CodeInvalidCursor},
+}
+
+type listDeliveriesInput struct {
+	Target string `query:"target" doc:"Deliveries to this address only"`
+	Event  string `query:"event" enum:"friend.requested,friend.accepted,board.final" doc:"Deliveries of this event only"`
+	State  string `query:"state" enum:"waiting,delivered,failed,dropped" doc:"Deliveries in this state only"`
+	Paging
+}
+
+type deliveriesOutput struct {
+	Body struct {
+		Deliveries []delivery `json:"deliveries" nullable:"false" doc:"This page, newest first"`
+		NextCursor *string    `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
+	}
+}
+
+func (h *deliveryHandlers) list(ctx context.Context, in *listDeliveriesInput) (*deliveriesOutput, error) {
+	scope := []string{"deliveries", in.Target, in.Event, in.State}
+	before, err := in.beforeID(ctx, h.cursors, scope...)
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.deliveries.List(ctx, outcomes.Query{
+		Target: in.Target, Type: models.OutcomeType(in.Event), State: models.DeliveryState(in.State),
+		Before: before, Limit: in.Limit + 1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &deliveriesOutput{}
+	page, more := cutPage(list, in.Limit)
+	out.Body.Deliveries = make([]delivery, len(page))
+	for i := range page {
+		out.Body.Deliveries[i] = newDelivery(&page[i])
+	}
+	if more {
+		cursor := cursorAfterID(h.cursors, page[len(page)-1].ID, scope...)
+		out.Body.NextCursor = &cursor
+	}
+	return out, nil
+}
+
+type replayDeliveryInput struct {
+	ID     int64 `path:"id" minimum:"1" doc:"The delivery's id"`
+	DryRun bool  `query:"dry_run" doc:"Change nothing; the answer is the delivery that would be sent again"`
+}
+
+type deliveryOutput struct{ Body delivery }
+
+var replayDelivery = operation{
+	id:      "replayWebhookDelivery",
+	summary: "Send a delivery of a webhook again",
+	description: "Sends the delivery again, whatever its state, with the same webhook-id, and attempts it for three days. " +
+		"With `?dry_run=true` nothing changes.",
+	errors: []models.Code{models.CodeNotFound},
+}
+
+func (h *deliveryHandlers) replay(ctx context.Context, in *replayDeliveryInput) (*deliveryOutput, error) {
+	found, err := h.deliveries.Replay(ctx, in.ID, in.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	return &deliveryOutput{newDelivery(&found)}, nil
+}

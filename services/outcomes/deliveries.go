@@ -1,0 +1,64 @@
+package outcomes
+
+import (
+	"context"
+
+	"stepboard/models"
+)
+
+// shownAttempts is how many of the last attempts of a delivery are listed.
+const shownAttempts = 10
+
+// Delivery is a delivery with its last attempts.
+type Delivery struct {
+	models.Delivery
+	// Last holds the last ten attempts whose results are known, oldest first.
+	Last []models.DeliveryAttempt
+}
+
+// Deliveries lets operators list and replay deliveries. Safe for concurrent use.
+type Deliveries struct {
+	store *Store
+	clock models.Clock
+}
+
+// NewDeliveries returns the service over a store.
+func NewDeliveries(store *Store, clock models.Clock) *Deliveries {
+	return &Deliveries{store: store, clock: clock}
+}
+
+// List returns a page of deliveries, newest first. Two queries. CodeUnavailable if the
+// database is away.
+func (d *Deliveries) List(ctx context.Context, q Query) ([]Delivery, error) {
+	page, err := d.store.list(ctx, q)
+	if err == nil && len(page) > 0 {
+		err = d.store.addAttempts(ctx, page)
+	}
+	if err != nil {
+		return nil, models.Unavailable("list deliveries", err)
+	}
+	return page, nil
+}
+
+// Replay sends a delivery again, with the same message id, and returns it as it is before
+// the next attempt. It is attempted for another three days. With dryRun nothing changes, and
+// the delivery is returned as it is. CodeNotFound if there is no delivery of this id.
+func (d *Deliveries) Replay(ctx context.Context, id int64, dryRun bool) (Delivery, error) {
+	if !dryRun {
+		if err := d.store.restart(ctx, id, d.clock().UTC()); err != nil {
+			return Delivery{}, models.Unavailable("replay a delivery", err)
+		}
+	}
+	found, err := d.store.find(ctx, id)
+	if err != nil {
+		if models.CodeOf(err) == models.CodeInternal {
+			err = models.Unavailable("read a delivery", err)
+		}
+		return Delivery{}, err
+	}
+	page := []Delivery{found}
+	if err := d.store.addAttempts(ctx, page); err != nil {
+		return Delivery{}, models.Unavailable("read attempts", err)
+	}
+	return page[0], nil
+}

@@ -1,0 +1,75 @@
+package outcomes
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The results of attempts, by which they are counted.
+const (
+	resultDelivered = "delivered"
+	resultStatus    = "status"  // an answer with another status than 2xx
+	resultTimeout   = "timeout" // no answer in time
+	resultError     = "error"   // no connection, or no answer of HTTP
+	resultDropped   = "dropped" // about a person who does not exist any more
+)
+
+// resultOf returns the result of an attempt.
+func resultOf(status int, err error) string {
+	var network net.Error
+	switch {
+	case err == nil:
+		return resultDelivered
+	case errors.Is(err, errErased):
+		return resultDropped
+	case status != 0:
+		return resultStatus
+	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout():
+		return resultTimeout
+	default:
+		return resultError
+	}
+}
+
+// metrics measures deliveries by target.
+type metrics struct {
+	attempts, givenUp *prometheus.CounterVec
+	waiting, oldest   *prometheus.GaugeVec
+}
+
+func newMetrics(registry prometheus.Registerer) *metrics {
+	target := []string{"target"}
+	m := &metrics{
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stepboard_webhooks_attempts_total",
+			Help: "Attempts to deliver a webhook, by target and result: delivered, status (another one than 2xx), timeout, error, dropped.",
+		}, []string{"target", "result"}),
+		givenUp: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stepboard_webhooks_given_up_total",
+			Help: "Deliveries that were given up, by target.",
+		}, target),
+		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "stepboard_webhooks_waiting",
+			Help: "Deliveries that are not delivered yet, by target. Take the largest of all replicas.",
+		}, target),
+		oldest: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "stepboard_webhooks_oldest_seconds",
+			Help: "Age of the oldest delivery that is not delivered yet, by target. Take the largest of all replicas.",
+		}, target),
+	}
+	registry.MustRegister(m.attempts, m.givenUp, m.waiting, m.oldest)
+	return m
+}
+
+// initialize creates a target's metrics with zeros, which alerts on the first increase need.
+func (m *metrics) initialize(target string) {
+	for _, result := range []string{resultDelivered, resultStatus, resultTimeout, resultError, resultDropped} {
+		m.attempts.WithLabelValues(target, result)
+	}
+	m.givenUp.WithLabelValues(target)
+	m.waiting.WithLabelValues(target)
+	m.oldest.WithLabelValues(target)
+}

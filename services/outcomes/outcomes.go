@@ -1,0 +1,88 @@
+// Package outcomes sends webhooks: it lets the app's backend hear of final results,
+// friend requests and the like, at least once each.
+//
+// An outcome is written to an outbox, table webhook_deliveries, in the transaction of
+// its cause: one row for each target that wants it. So it exists if and only if its
+// cause was committed. A worker for each target sends the rows, signed in the form of
+// Standard Webhooks, until the target has accepted them.
+package outcomes
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"stepboard/internal/failpoint"
+	"stepboard/models"
+)
+
+// giveUpAfter is how long a delivery is attempted.
+const giveUpAfter = 72 * time.Hour
+
+// Target is an address that outcomes are sent to.
+type Target struct {
+	URL string
+	// Secrets are one or two secrets, in the form whsec_….
+	Secrets []string
+	// Types are the outcomes that it wants; empty means all.
+	Types []models.OutcomeType
+	// PrivateNetwork permits addresses of this machine and of private networks.
+	PrivateNetwork bool
+}
+
+// wants reports whether the target wants outcomes of a type.
+func (t *Target) wants(wanted models.OutcomeType) bool {
+	return len(t.Types) == 0 || slices.Contains(t.Types, wanted)
+}
+
+// Outbox writes outcomes. Without a target that wants an outcome, it writes nothing. Safe
+// for concurrent use.
+type Outbox struct {
+	targets []Target
+	clock   models.Clock
+}
+
+// NewOutbox returns an outbox of the targets.
+func NewOutbox(targets []Target, clock models.Clock) *Outbox {
+	return &Outbox{targets: targets, clock: clock}
+}
+
+// Wants reports whether a target wants outcomes of the type. A nil Outbox has no targets.
+func (o *Outbox) Wants(outcome models.OutcomeType) bool {
+	return o != nil && slices.ContainsFunc(o.targets, func(t Target) bool { return t.wants(outcome) })
+}
+
+// AddFriend writes OutcomeFriendRequested or OutcomeFriendAccepted: one user has asked,
+// the other was asked. One statement for each target.
+func (o *Outbox) AddFriend(tx Tx, outcome models.OutcomeType, asking, asked models.RowID) error {
+	return o.add(tx, outcome, pair{From: asking, To: asked})
+}
+
+// add writes an outcome in the transaction of its cause.
+func (o *Outbox) add(tx Tx, outcome models.OutcomeType, payload any) error {
+	if !o.Wants(outcome) {
+		return nil
+	}
+	text, err := json.Marshal(payload)
+	if err != nil {
+		return fmt.Errorf("encode outcome: %w", err)
+	}
+	now, id := o.clock().UTC(), "msg_"+rand.Text()
+	for _, target := range o.targets {
+		if !target.wants(outcome) {
+			continue
+		}
+		err := tx.exec(`
+			INSERT INTO webhook_deliveries
+				(message_id, target, type, payload, state, attempts, created_at, next_attempt_at, give_up_at)
+			VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?)`,
+			id, target.URL, outcome, string(text), models.DeliveryWaiting, now, now, now.Add(giveUpAfter))
+		if err != nil {
+			return fmt.Errorf("write outcome: %w", err)
+		}
+	}
+	failpoint.Hit("outcomes.written")
+	return nil
+}

@@ -1,0 +1,76 @@
+package outcomes
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"stepboard/models"
+)
+
+// TopEntries is how many of the first entries a result has at most.
+const TopEntries = 100
+
+// Result is the final result of a day or an event.
+type Result struct {
+	// Total is the number of entries, and ScoreSum the sum of their scores.
+	Total, ScoreSum int64
+	// Top holds the first entries, at most TopEntries, best first.
+	Top []TopEntry
+}
+
+// AddResult writes the result of an archived bucket as OutcomeBoardFinal, unless it is the
+// one that was written last. It belongs into each transaction that changes an archived
+// bucket, which must hold the bucket's lock. One statement, and one more for each target.
+func (o *Outbox) AddResult(tx Tx, bucket *models.Bucket, r Result) error {
+	return o.addResult(tx, bucket, r, `DO UPDATE
+		SET revision = board_results.revision + 1, hash = excluded.hash, sent_at = excluded.sent_at
+		WHERE board_results.hash <> excluded.hash`)
+}
+
+// addFirstResult is AddResult for a bucket of which no result may have been written yet. If
+// one was, it writes nothing.
+func (o *Outbox) addFirstResult(tx Tx, bucket *models.Bucket, r Result) error {
+	return o.addResult(tx, bucket, r, `DO NOTHING`)
+}
+
+func (o *Outbox) addResult(tx Tx, bucket *models.Bucket, r Result, onConflict string) error {
+	if !o.Wants(models.OutcomeBoardFinal) {
+		return nil
+	}
+	hash, err := r.hash()
+	if err != nil {
+		return err
+	}
+	var revision int
+	changed, err := tx.scan(&revision, `
+		INSERT INTO board_results (board, bucket, revision, hash, sent_at) VALUES (?, ?, 1, ?, ?)
+		ON CONFLICT (board, bucket) `+onConflict+` RETURNING revision`, bucket.Board, bucket.Name, hash, o.clock().UTC())
+	if err != nil {
+		return fmt.Errorf("store result: %w", err)
+	}
+	if !changed {
+		return nil
+	}
+	p := finalPayload{
+		Board: bucket.Board, Kind: models.KindDaily, Revision: revision, Total: r.Total, ScoreSum: r.ScoreSum, Top: r.Top,
+	}
+	if bucket.FromLedger {
+		p.Kind = models.KindEvent
+	} else {
+		date := bucket.Day.String()
+		p.Date = &date
+	}
+	return o.add(tx, models.OutcomeBoardFinal, p)
+}
+
+// hash returns a hash by which equal results are recognized.
+func (r *Result) hash() (string, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("encode result: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}

@@ -1,0 +1,140 @@
+package outcomes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+)
+
+const (
+	// attemptTimeout bounds an attempt, from connecting to the end of the answer.
+	attemptTimeout = 10 * time.Second
+	// answerBytes is how much of an answer is read, so that its connection can be used
+	// again, and answerHeaderBytes bounds its headers.
+	answerBytes       = 16 << 10
+	answerHeaderBytes = 16 << 10
+)
+
+// sender sends messages to one target. Safe for concurrent use.
+type sender struct {
+	url     string
+	signers []*standardwebhooks.Webhook
+	client  *http.Client
+}
+
+// newSender returns a sender. It returns an error if a secret is malformed.
+func newSender(t Target) (*sender, error) {
+	s := &sender{url: t.URL, client: newClient(t.PrivateNetwork)}
+	for _, secret := range t.Secrets {
+		signer, err := standardwebhooks.NewWebhook(secret)
+		if err != nil {
+			return nil, errors.New("a secret of a webhook is not in base64") // its text must not be shown
+		}
+		s.signers = append(s.signers, signer)
+	}
+	return s, nil
+}
+
+// newClient returns a client that follows no redirects, uses no proxy, and connects to
+// permitted addresses only. It looks at the address after the name was resolved, so a
+// public name can't lead into the private network.
+func newClient(private bool) *http.Client {
+	dialer := &net.Dialer{Timeout: attemptTimeout, Control: func(_, address string, _ syscall.RawConn) error {
+		return checkAddress(address, private)
+	}}
+	return &http.Client{
+		Timeout:       attemptTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: attemptTimeout,
+			MaxIdleConnsPerHost: sendAtOnce, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: answerHeaderBytes,
+		},
+	}
+}
+
+// errPrivate is the error of an address that is not permitted.
+var errPrivate = errors.New("it is an address of this machine or of a private network: set private_network to permit it")
+
+// privateRanges are networks that are no part of the internet, besides those that
+// netip.Addr recognizes: of providers, of address translation, and of tests.
+var privateRanges = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
+	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"),
+}
+
+// checkAddress returns an error if a connection to ip:port is not permitted. Link-local
+// addresses, under which clouds give a machine its credentials, are never permitted.
+func checkAddress(address string, private bool) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	ip := at.Addr().Unmap()
+	switch {
+	case ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified():
+		return fmt.Errorf("%s is never called", ip)
+	case private:
+		return nil
+	case ip.IsLoopback() || ip.IsPrivate():
+		return errPrivate
+	}
+	for _, network := range privateRanges {
+		if network.Contains(ip) {
+			return errPrivate
+		}
+	}
+	return nil
+}
+
+// send sends a message and returns the status of the answer, 0 without one. An error says
+// why the message does not count as received. The time is the real one, by which receivers
+// check the signature.
+func (s *sender) send(ctx context.Context, id string, body []byte) (status int, err error) {
+	now := time.Now()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	signatures := make([]string, len(s.signers))
+	for i, signer := range s.signers {
+		if signatures[i], err = signer.Sign(id, now, body); err != nil {
+			return 0, fmt.Errorf("sign: %w", err)
+		}
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", "Stepboard")
+	request.Header.Set(standardwebhooks.HeaderWebhookID, id)
+	request.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
+	request.Header.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
+	answer, err := s.client.Do(request)
+	if err != nil {
+		var withURL *url.Error
+		if errors.As(err, &withURL) {
+			err = withURL.Err
+		}
+		return 0, err
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, answerBytes)) // only the status counts
+	_ = answer.Body.Close()
+	switch {
+	case answer.StatusCode >= 200 && answer.StatusCode <= 299:
+		return answer.StatusCode, nil
+	case answer.StatusCode >= 300 && answer.StatusCode <= 399:
+		return answer.StatusCode, errors.New("redirects are not followed")
+	default:
+		return answer.StatusCode, errors.New(http.StatusText(answer.StatusCode))
+	}
+}
