@@ -23,6 +23,7 @@ import (
 	"stepboard/jobs"
 	"stepboard/models"
 	"stepboard/services/archive"
+	"stepboard/services/audit"
 	"stepboard/services/auth"
 	"stepboard/services/batch"
 	"stepboard/services/board"
@@ -122,6 +123,7 @@ type App struct {
 	DeadLetters *ingest.DeadLetters
 	Reviews     *reviews.Service
 	Deliveries  *outcomes.Deliveries
+	Audit       *audit.Service
 	Replayer    *ingest.Replayer // nil without a queue
 	Reconciler  *ledger.Reconciler
 	Handler     http.Handler
@@ -246,6 +248,7 @@ func (a *App) buildBoards(o Options, names keys.Builder) {
 	archives := archive.NewStore(o.Stores.Gorm, o.Stores.Archive.Gorm, o.Stores.Archive.Pool).WithOutbox(a.outbox)
 	a.Archive = archive.New(archives, a.Boards, a.leases, a.archiveRecovery(o), o.Clock, o.Log)
 	a.registry.MustRegister(newArchiveCollector(a.Archive))
+	a.Audit = audit.New(audit.NewStore(o.Stores.Gorm), a.Directory, o.Clock, o.Log)
 	a.Reviews = reviews.New(reviews.NewStore(o.Stores.Jobs.Gorm), a.Catalog, a.Boards, a.Directory, o.Clock)
 	if o.Roles.Jobs {
 		a.registry.MustRegister(newReviewsCollector(a.Reviews))
@@ -386,7 +389,7 @@ func (a *App) buildHandler(o Options) (err error) {
 		Friends: a.Friends, FriendRequests: a.Friends, Groups: a.Groups, Profiles: a.Directory, Privacy: a.Privacy,
 		Cursors:  a.cursors,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews,
-		Corrections: a.Corrections, Deliveries: a.Deliveries,
+		Corrections: a.Corrections, Deliveries: a.Deliveries, Audit: a.Audit,
 		Tokens: o.Verifier, Limits: a.limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
 		LimitAddresses: o.Config.Limits.AddressPerMinute > 0 || o.Config.Limits.StreamsPerAddress > 0,
 		ProbesOnly:     !o.Roles.API, MetricsElsewhere: o.Config.HTTP.MetricsAddr != "", Ready: a.ready, Clock: o.Clock,

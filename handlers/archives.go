@@ -7,6 +7,7 @@ import (
 
 	"stepboard/models"
 	"stepboard/services/archive"
+	"stepboard/services/audit"
 	"stepboard/services/catalog"
 )
 
@@ -117,6 +118,10 @@ type startArchiveInput struct {
 		Board  string `json:"board" doc:"The board's name" example:"steps"`
 		Bucket string `json:"bucket" doc:"The day, YYYY-MM-DD, or event" example:"2026-11-16"`
 	}
+}
+
+func (in *startArchiveInput) about() (audit.Entry, bool) {
+	return audit.Entry{AuditEntry: models.AuditEntry{Board: in.Body.Board, Bucket: in.Body.Bucket}}, false
 }
 
 type archiveOutput struct {

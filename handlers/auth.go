@@ -117,7 +117,7 @@ func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context))
 		writeProblem(c, err)
 		return
 	}
-	next(huma.WithValue(hctx, callerKey{}, &requester{caller, address}))
+	next(huma.WithValue(hctx, callerKey{}, &requester{caller, address, requestID(c)}))
 }
 
 // checkQuery refuses the parts of a query that would be ignored silently: pairs

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stepboard/models"
+	"stepboard/services/audit"
 	"stepboard/services/catalog"
 )
 
@@ -145,6 +146,10 @@ type definitionBody struct {
 
 type defineInput struct {
 	Body definitionBody
+}
+
+func (in *defineInput) about() (audit.Entry, bool) {
+	return audit.Entry{AuditEntry: models.AuditEntry{Board: in.Body.Name}}, false
 }
 
 // definitionAnswer is a definition with the properties that follow from it.

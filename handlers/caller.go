@@ -16,6 +16,8 @@ type requester struct {
 
 	// address is the address whose limits the request is subject to; "" for none.
 	address string
+	// requestID is the request's id in the log.
+	requestID string
 }
 
 func callerFrom(ctx context.Context) *requester { return ctx.Value(callerKey{}).(*requester) }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"stepboard/models"
+	"stepboard/services/audit"
 	"stepboard/services/corrections"
 )
 
@@ -108,6 +109,14 @@ type correctionOutput struct {
 	Body   correction
 }
 
+func (in *createCorrectionInput) about() (e audit.Entry, dryRun bool) {
+	e.User, e.Board, e.Reason = in.Body.UserID, in.Body.Board, in.Body.Reason
+	if in.Body.Date != nil {
+		e.Bucket = *in.Body.Date
+	}
+	return e, in.DryRun.DryRun
+}
+
 func (h *correctionHandlers) create(ctx context.Context, in *createCorrectionInput) (*correctionOutput, error) {
 	operator, err := operatorFrom(ctx)
 	if err != nil {
@@ -153,6 +162,11 @@ type liftCorrectionInput struct {
 
 type liftedOutput struct {
 	Body correction
+}
+
+func (in *liftCorrectionInput) about() (e audit.Entry, dryRun bool) {
+	e.Target, e.Reason = strconv.FormatInt(in.ID, 10), in.Body.Reason
+	return e, in.DryRun.DryRun
 }
 
 func (h *correctionHandlers) lift(ctx context.Context, in *liftCorrectionInput) (*liftedOutput, error) {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"stepboard/models"
+	"stepboard/services/audit"
 )
 
 // DeadLetterService keeps updates that were accepted into the queue and could
@@ -97,6 +98,10 @@ func (h *deadLetterHandlers) list(ctx context.Context, in *struct{ Paging }) (*d
 
 type deadLetterInput struct {
 	ID int64 `path:"id" minimum:"1" doc:"The dead letter's id"`
+}
+
+func (in *deadLetterInput) about() (audit.Entry, bool) {
+	return audit.Entry{AuditEntry: models.AuditEntry{Target: strconv.FormatInt(in.ID, 10)}}, false
 }
 
 var replayDeadLetter = operation{

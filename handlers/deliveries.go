@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"stepboard/models"
+	"stepboard/services/audit"
 	"stepboard/services/outcomes"
 )
 
@@ -116,8 +117,13 @@ func (h *deliveryHandlers) list(ctx context.Context, in *listDeliveriesInput) (*
 }
 
 type replayDeliveryInput struct {
-	ID     int64 `path:"id" minimum:"1" doc:"The delivery's id"`
-	DryRun bool  `query:"dry_run" doc:"Change nothing; the answer is the delivery that would be sent again"`
+	ID int64 `path:"id" minimum:"1" doc:"The delivery's id"`
+	DryRun
+}
+
+func (in *replayDeliveryInput) about() (e audit.Entry, dryRun bool) {
+	e.Target = strconv.FormatInt(in.ID, 10)
+	return e, in.DryRun.DryRun
 }
 
 type deliveryOutput struct{ Body delivery }
@@ -131,7 +137,7 @@ var replayDelivery = operation{
 }
 
 func (h *deliveryHandlers) replay(ctx context.Context, in *replayDeliveryInput) (*deliveryOutput, error) {
-	found, err := h.deliveries.Replay(ctx, in.ID, in.DryRun)
+	found, err := h.deliveries.Replay(ctx, in.ID, in.DryRun.DryRun)
 	if err != nil {
 		return nil, err
 	}

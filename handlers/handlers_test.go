@@ -19,6 +19,7 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
+	"stepboard/services/audit"
 	"stepboard/services/auth"
 )
 
@@ -104,6 +105,9 @@ func newAPI(t *testing.T, config handlers.Config) http.Handler {
 	if config.Cursors == nil {
 		config.Cursors = plainCursors{}
 	}
+	if config.Audit == nil {
+		config.Audit = noAudit{}
+	}
 	if config.Registry == nil {
 		config.Registry = prometheus.NewRegistry()
 	}
@@ -181,6 +185,13 @@ func (tokenNames) Verify(token string) (*auth.Caller, error) {
 type noLimits struct{}
 
 func (noLimits) Take(context.Context, models.UserID, string) error { return nil }
+
+// noAudit keeps nothing.
+type noAudit struct{}
+
+func (noAudit) Begin(context.Context, audit.Entry) (func(error), error) { return func(error) {}, nil }
+
+func (noAudit) List(context.Context, audit.Query) ([]audit.Entry, error) { return nil, nil }
 
 // accepted returns the value of stepboard_uploads_accepted_total for a board.
 func accepted(t *testing.T, registry *prometheus.Registry, board string) float64 {

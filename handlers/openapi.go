@@ -105,6 +105,7 @@ var schemaNames = map[string]string{
 	"ArchivesOutputBody":    "ArchiveRunPage",
 	"StartArchiveInputBody": "NewArchiveRun",
 	"DeadLettersOutputBody": "DeadLetterPage",
+	"AuditOutputBody":       "AuditPage",
 	"ReviewsOutputBody":     "ReviewPage",
 	"DismissInputBody":      "Dismissal",
 

@@ -31,6 +31,9 @@ type operation struct {
 	// responses returns a description that replaces the generated one of the
 	// responses; nil keeps that. Huma changes what it returns.
 	responses func() map[string]*huma.Response
+
+	// audited is set by registerChange.
+	audited bool
 }
 
 // bodyErrors returns the error codes of a call that takes a body: those of every
@@ -51,6 +54,9 @@ func commonErrors() []models.Code {
 // audience that may make it, the handler that serves it, and its description.
 func register[I, O any](api huma.API, route string, by audience, handler func(context.Context, *I) (*O, error), described operation) {
 	method, path, _ := strings.Cut(route, " ")
+	if by == byAdmin && method != http.MethodGet && !described.audited {
+		panic(route + ": what operators change is registered by registerChange")
+	}
 	op := huma.Operation{
 		OperationID:   described.id,
 		Method:        method,

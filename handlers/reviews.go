@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"stepboard/models"
+	"stepboard/services/audit"
 	"stepboard/services/reviews"
 )
 
@@ -105,12 +106,20 @@ var dismissReview = operation{
 }
 
 type dismissInput struct {
-	ID     int64 `path:"id" minimum:"1" doc:"The review's id"`
-	DryRun bool  `query:"dry_run" doc:"Only say what would be done"`
-	Body   *struct {
+	ID int64 `path:"id" minimum:"1" doc:"The review's id"`
+	DryRun
+	Body *struct {
 		Reason string `json:"reason,omitempty" maxLength:"500" doc:"Why the score is fine"`
 		Score  *int64 `json:"score,omitempty" minimum:"0" doc:"The score that was looked at; if a higher one was found meanwhile, that appears again"`
 	}
+}
+
+func (in *dismissInput) about() (e audit.Entry, dryRun bool) {
+	e.Target = strconv.FormatInt(in.ID, 10)
+	if in.Body != nil {
+		e.Reason = in.Body.Reason
+	}
+	return e, in.DryRun.DryRun
 }
 
 type reviewOutput struct {
@@ -122,7 +131,7 @@ func (h *reviewHandlers) dismiss(ctx context.Context, in *dismissInput) (*review
 	if err != nil {
 		return nil, err
 	}
-	d := reviews.Dismissal{ID: in.ID, By: operator, DryRun: in.DryRun}
+	d := reviews.Dismissal{ID: in.ID, By: operator, DryRun: in.DryRun.DryRun}
 	if in.Body != nil {
 		d.Reason, d.Score = in.Body.Reason, in.Body.Score
 	}

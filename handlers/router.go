@@ -38,6 +38,7 @@ type Config struct {
 	Reviews        ReviewService
 	Corrections    CorrectionService
 	Deliveries     DeliveryService
+	Audit          AuditLog
 	Buckets        interface {
 		CurrentBuckets
 		BucketFinder
@@ -128,25 +129,27 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	register(api, "PUT /v1/users/{id}", byService, profiles.put, putProfile)
 	register(api, "PUT /v1/users/{id}/friends", byService, friends.replace, replaceFriends)
 
-	register(api, "POST /v1/admin/boards", byAdmin, boards.define, defineBoard)
+	registerChange(api, c.Audit, "POST /v1/admin/boards", boards.define, defineBoard)
 	register(api, "GET /v1/admin/boards/{board}", byAdmin, boards.show, showBoard)
 	archives := &archiveHandlers{c.Archives, c.Boards, c.Buckets, c.Cursors}
 	register(api, "GET /v1/admin/archives", byAdmin, archives.list, listArchives)
-	register(api, "POST /v1/admin/archives", byAdmin, archives.start, startArchive)
+	registerChange(api, c.Audit, "POST /v1/admin/archives", archives.start, startArchive)
 	corrections := &correctionHandlers{c.Corrections, c.Cursors}
-	register(api, "POST /v1/admin/corrections", byAdmin, corrections.create, createCorrection)
-	register(api, "POST /v1/admin/corrections/{id}/lift", byAdmin, corrections.lift, liftCorrection)
+	registerChange(api, c.Audit, "POST /v1/admin/corrections", corrections.create, createCorrection)
+	registerChange(api, c.Audit, "POST /v1/admin/corrections/{id}/lift", corrections.lift, liftCorrection)
 	register(api, "GET /v1/admin/corrections", byAdmin, corrections.list, listCorrections)
 	deadLetters := &deadLetterHandlers{c.DeadLetters, c.Cursors}
 	register(api, "GET /v1/admin/dead-letters", byAdmin, deadLetters.list, listDeadLetters)
-	register(api, "POST /v1/admin/dead-letters/{id}/replay", byAdmin, deadLetters.replay, replayDeadLetter)
-	register(api, "DELETE /v1/admin/dead-letters/{id}", byAdmin, deadLetters.delete, deleteDeadLetter)
+	registerChange(api, c.Audit, "POST /v1/admin/dead-letters/{id}/replay", deadLetters.replay, replayDeadLetter)
+	registerChange(api, c.Audit, "DELETE /v1/admin/dead-letters/{id}", deadLetters.delete, deleteDeadLetter)
 	reviews := &reviewHandlers{c.Reviews, c.Cursors}
 	register(api, "GET /v1/admin/reviews", byAdmin, reviews.list, listReviews)
-	register(api, "POST /v1/admin/reviews/{id}/dismiss", byAdmin, reviews.dismiss, dismissReview)
+	registerChange(api, c.Audit, "POST /v1/admin/reviews/{id}/dismiss", reviews.dismiss, dismissReview)
 	deliveries := &deliveryHandlers{c.Deliveries, c.Cursors}
 	register(api, "GET /v1/admin/webhooks/deliveries", byAdmin, deliveries.list, listDeliveries)
-	register(api, "POST /v1/admin/webhooks/deliveries/{id}/replay", byAdmin, deliveries.replay, replayDelivery)
+	registerChange(api, c.Audit, "POST /v1/admin/webhooks/deliveries/{id}/replay", deliveries.replay, replayDelivery)
+	log := &auditHandlers{c.Audit, c.Cursors}
+	register(api, "GET /v1/admin/audit", byAdmin, log.list, listAudit)
 }
 
 // choices registers the calls of one list of choices about other users.

@@ -262,11 +262,11 @@ func TestOpenAPIDescribesUserIDs(t *testing.T) {
 	}
 	slices.Sort(bodies)
 	want := []string{
-		"Correction", "DeadLetter", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "ListedUser", "Member", "MemberIDs",
+		"AuditEntry", "Correction", "DeadLetter", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "ListedUser", "Member", "MemberIDs",
 		"NewCorrection", "NewFriendRequest", "Profile", "RankedEntry", "Review", "UserTotal",
 	}
-	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 53 {
-		t.Errorf("%d parameters are user ids, want 53; bodies with user ids (-want +got):\n%s", parameters, diff)
+	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 54 {
+		t.Errorf("%d parameters are user ids, want 54; bodies with user ids (-want +got):\n%s", parameters, diff)
 	}
 }
 

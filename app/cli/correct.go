@@ -11,6 +11,7 @@ import (
 
 	"stepboard/app"
 	"stepboard/models"
+	"stepboard/services/audit"
 	"stepboard/services/corrections"
 )
 
@@ -111,8 +112,17 @@ func (p *program) excludeCommand() *cobra.Command {
 
 func (p *program) makeCorrection(ctx context.Context, r corrections.Request) error {
 	return p.runOnApp(ctx, func(a *app.App) error {
-		c, err := a.Corrections.Create(ctx, r)
-		return p.printCorrection(c, err)
+		create := func() (corrections.Entry, error) { return a.Corrections.Create(ctx, r) }
+		if r.DryRun {
+			return p.printCorrection(create())
+		}
+		e := audit.Entry{User: r.User, AuditEntry: models.AuditEntry{
+			Actor: r.Actor, Action: "correct " + string(r.Kind), Board: r.Board, Reason: r.Reason,
+		}}
+		if r.Date != nil {
+			e.Bucket = r.Date.String()
+		}
+		return p.printCorrection(audited(ctx, a, e, create))
 	})
 }
 
@@ -129,8 +139,13 @@ func (p *program) liftCommand() *cobra.Command {
 			}
 			l.ID = id
 			return p.runOnApp(ctx, func(a *app.App) error {
-				c, err := a.Corrections.Lift(ctx, l)
-				return p.printCorrection(c, err)
+				lift := func() (corrections.Entry, error) { return a.Corrections.Lift(ctx, l) }
+				if l.DryRun {
+					return p.printCorrection(lift())
+				}
+				return p.printCorrection(audited(ctx, a, audit.Entry{AuditEntry: models.AuditEntry{
+					Actor: l.Actor, Action: "correct lift", Target: args[0], Reason: l.Reason,
+				}}, lift))
 			})
 		}),
 	}

@@ -58,6 +58,7 @@ func TestOpenAPI(t *testing.T) {
 		"DELETE /v1/admin/dead-letters/{id}", "POST /v1/boards/{board}/increments", "POST /v1/admin/boards", "GET /v1/admin/boards/{board}",
 		"GET /v1/admin/reviews", "POST /v1/admin/reviews/{id}/dismiss",
 		"POST /v1/admin/corrections", "POST /v1/admin/corrections/{id}/lift", "GET /v1/admin/corrections",
+		"GET /v1/admin/audit",
 		"GET /v1/boards/{board}/summary", "GET /v1/boards/{board}/groups/{group}", "GET /v1/boards/{board}/groups/{group}/stream", "GET /v1/groups", "POST /v1/groups",
 		"POST /v1/groups/join", "GET /v1/groups/{group}", "PUT /v1/groups/{group}", "DELETE /v1/groups/{group}",
 		"POST /v1/groups/{group}/invite", "DELETE /v1/groups/{group}/members/{id}", "PUT /v1/groups/{group}/members",
@@ -112,7 +113,9 @@ func TestOpenAPI(t *testing.T) {
 		"DeadLetter.payload": true, "BoardDefinition.open_days": true, "BoardDefinition.window_hours": true, "IncrementResult.score": true, "IncrementResult.reached_at": true,
 		"ReviewPage.next_cursor": true, "Review.date": true, "Review.user_id": true, "Review.dismissed_at": true, "Review.dismissed_by": true,
 		"Review.dismiss_reason": true,
-		"Standing.correction":   true, "NewCorrection.date": true, "NewCorrection.score": true, "CorrectionPage.next_cursor": true,
+		"AuditPage.next_cursor": true, "AuditEntry.board": true, "AuditEntry.bucket": true, "AuditEntry.user_id": true,
+		"AuditEntry.target": true, "AuditEntry.reason": true, "AuditEntry.request_id": true, "AuditEntry.outcome": true,
+		"Standing.correction": true, "NewCorrection.date": true, "NewCorrection.score": true, "CorrectionPage.next_cursor": true,
 		"Correction.id": true, "Correction.date": true, "Correction.user_id": true, "Correction.score": true, "Correction.before": true,
 		"Correction.lifted_at": true, "Correction.lifted_by": true, "Correction.lift_reason": true,
 	}
@@ -277,6 +280,7 @@ func TestOpenAPIListsTheStatuses(t *testing.T) {
 		"post /v1/admin/corrections":              "200 201 400 404 408 409 413",
 		"post /v1/admin/corrections/{id}/lift":    "200 400 404 408 413",
 		"get /v1/admin/corrections":               "200 400",
+		"get /v1/admin/audit":                     "200 400",
 
 		"get /v1/boards/{board}/summary":               "200 404 409",
 		"get /v1/boards/{board}/groups/{group}":        "200 400 404 409",

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,6 +86,25 @@ func TestReviews(t *testing.T) {
 			t.Errorf("dismissed: %+v", dismissed)
 		}
 		s.wantMetric(`stepboard_reviews_open{board="steps"} 0`)
+		var audit struct {
+			Entries []struct {
+				ID, At, Actor, Action, Target, Reason, Outcome string
+				Board, Bucket                                  any
+				UserID                                         any `json:"user_id"`
+				RequestID                                      any `json:"request_id"`
+			}
+			NextCursor any `json:"next_cursor"`
+		}
+		s.want(s.admin("GET", "/v1/admin/audit", nil), http.StatusOK, &audit)
+		if len(audit.Entries) != 1 {
+			t.Fatalf("the audit log has %v", audit.Entries)
+		}
+		e := audit.Entries[0]
+		if got := []string{e.Actor, e.Action, e.Target, e.Reason, e.Outcome}; !slices.Equal(got, []string{
+			"carol@example.com", "dismissReview", ids[0], "a marathon", "done",
+		}) {
+			t.Errorf("the audit log has %q", got)
+		}
 		find()
 		if list, _ := s.reviewed(""); len(list) != 0 {
 			t.Errorf("a dismissed score is on the list: %v", list)

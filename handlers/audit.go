@@ -1,0 +1,138 @@
+package handlers
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"stepboard/models"
+	"stepboard/services/audit"
+)
+
+// AuditLog keeps what operators change or try to change.
+type AuditLog interface {
+	// Begin stores that an action begins. finish must be called with its error.
+	Begin(ctx context.Context, e audit.Entry) (finish func(error), err error)
+	List(ctx context.Context, q audit.Query) ([]audit.Entry, error)
+}
+
+// changeInput is the input of a call by which an operator changes something.
+type changeInput[I any] interface {
+	*I
+	// about returns what the change concerns, and whether the call only asks what it
+	// would do.
+	about() (e audit.Entry, dryRun bool)
+}
+
+// registerChange adds a call by which an operator changes something. The audit log has it
+// before it begins, except if it only asks what it would do. A token without a sub is
+// refused, and so is every call while the log can't be written.
+func registerChange[I any, In changeInput[I], O any](
+	api huma.API, log AuditLog, route string, handler func(context.Context, *I) (*O, error), described operation,
+) {
+	described.audited = true
+	register(api, route, byAdmin, func(ctx context.Context, in *I) (*O, error) {
+		entry, dryRun := In(in).about()
+		if dryRun {
+			return handler(ctx, in)
+		}
+		operator, err := operatorFrom(ctx)
+		if err != nil {
+			return nil, err
+		}
+		entry.Actor, entry.Action, entry.RequestID = string(operator), described.id, callerFrom(ctx).requestID
+		finish, err := log.Begin(ctx, entry)
+		if err != nil {
+			return nil, err
+		}
+		out, err := handler(ctx, in)
+		finish(err)
+		return out, err
+	}, described)
+}
+
+// auditHandlers serves the audit log to operators.
+type auditHandlers struct {
+	log     AuditLog
+	cursors CursorSealer
+}
+
+var listAudit = operation{
+	id:      "listAuditEntries",
+	summary: "List what operators have changed",
+	description: "Every changing call of an operator, newest first, refused and failed ones included. " +
+		"`?user_id=1001` lists what was done about one user.",
+	errors: []models.Code{models.CodeInvalidCursor},
+}
+
+// auditEntry is a change as operators see it.
+type auditEntry struct {
+	ID        string           `json:"id" doc:"The entry's id"`
+	At        models.Timestamp `json:"at" format:"date-time" doc:"When it began"`
+	Actor     string           `json:"actor" doc:"The sub of the operator's token" example:"mei"`
+	Action    string           `json:"action" doc:"The operation of this API, or the command" example:"startArchiveRun"`
+	Board     *string          `json:"board" nullable:"true" doc:"The board that it concerns; null for none"`
+	Bucket    *string          `json:"bucket" nullable:"true" doc:"The day or bucket that it concerns; null for none"`
+	UserID    *models.UserID   `json:"user_id" nullable:"true" doc:"The user whom it concerns; null for none, and for one who does not exist, or no longer"`
+	Target    *string          `json:"target" nullable:"true" doc:"What else it concerns, such as the id of a dead letter; null for nothing"`
+	Reason    *string          `json:"reason" nullable:"true" doc:"The reason that was given; null for none"`
+	RequestID *string          `json:"request_id" nullable:"true" doc:"The request's id in the service's log; null for commands"`
+	Outcome   *string          `json:"outcome" nullable:"true" doc:"done, or the code of an error; null while it runs, and if its process died before it ended" example:"done"`
+}
+
+func auditEntryOf(e audit.Entry) auditEntry {
+	return auditEntry{
+		ID: strconv.FormatInt(e.ID, 10), At: models.TimestampOf(e.At), Actor: e.Actor, Action: e.Action,
+		Board: unlessZero(e.Board), Bucket: unlessZero(e.Bucket), UserID: unlessZero(e.User), Target: unlessZero(e.Target),
+		Reason: unlessZero(e.Reason), RequestID: unlessZero(e.RequestID), Outcome: unlessZero(e.Outcome),
+	}
+}
+
+// unlessZero returns a pointer to the value; nil if it is the zero value.
+func unlessZero[T comparable](value T) *T {
+	var zero T
+	if value == zero {
+		return nil
+	}
+	return &value
+}
+
+type listAuditInput struct {
+	Actor  string        `query:"actor" maxLength:"128" doc:"Changes of this operator only"`
+	Action string        `query:"action" maxLength:"64" doc:"Changes by this operation only"`
+	UserID models.UserID `query:"user_id" doc:"Changes that concern this user only"`
+	Paging
+}
+
+type auditOutput struct {
+	Body struct {
+		Entries    []auditEntry `json:"entries" nullable:"false" doc:"This page, newest first"`
+		NextCursor *string      `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
+	}
+}
+
+func (h *auditHandlers) list(ctx context.Context, in *listAuditInput) (*auditOutput, error) {
+	scope := []string{"audit", in.Actor, in.Action, string(in.UserID)}
+	before, err := in.beforeID(ctx, h.cursors, scope...)
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.log.List(ctx, audit.Query{
+		Actor: in.Actor, Action: in.Action, User: in.UserID, Before: before, Limit: in.Limit + 1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &auditOutput{}
+	page, more := cutPage(list, in.Limit)
+	out.Body.Entries = make([]auditEntry, len(page))
+	for i, e := range page {
+		out.Body.Entries[i] = auditEntryOf(e)
+	}
+	if more {
+		cursor := cursorAfterID(h.cursors, page[len(page)-1].ID, scope...)
+		out.Body.NextCursor = &cursor
+	}
+	return out, nil
+}

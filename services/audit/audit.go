@@ -1,0 +1,109 @@
+// Package audit keeps a log of what operators have changed or tried to change.
+package audit
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"stepboard/models"
+)
+
+// finishTimeout bounds how long the outcome of an action may take to store.
+const finishTimeout = 5 * time.Second
+
+// Directory maps users to their rows. Implemented by directory.Service.
+type Directory interface {
+	// FindOne returns a user's row; 0 if the user does not exist.
+	FindOne(ctx context.Context, user models.UserID) (models.RowID, error)
+}
+
+// Service writes and reads the log. Safe for concurrent use.
+type Service struct {
+	store     *Store
+	directory Directory
+	clock     models.Clock
+	log       *slog.Logger
+}
+
+// New returns a service over a store.
+func New(store *Store, directory Directory, clock models.Clock, log *slog.Logger) *Service {
+	return &Service{store: store, directory: directory, clock: clock, log: log}
+}
+
+// Entry is an entry of the log as operators see it.
+type Entry struct {
+	models.AuditEntry
+	// User is the user whom the action concerns; empty for none, and for a user who does
+	// not exist, or no longer.
+	User models.UserID `gorm:"column:external_id"`
+}
+
+// Begin stores that an action begins. Its caller must call finish with what the action
+// has returned. An action that can't be stored must not be done: CodeUnavailable. One
+// statement, and one for a user whom the process does not know.
+func (s *Service) Begin(ctx context.Context, e Entry) (finish func(error), err error) {
+	var row models.RowID
+	if e.User != "" {
+		if row, err = s.directory.FindOne(ctx, e.User); err != nil {
+			return nil, err
+		}
+	}
+	for _, text := range []*string{&e.Actor, &e.Action, &e.Board, &e.Bucket, &e.Target, &e.Reason, &e.RequestID} {
+		*text = storable(*text)
+	}
+	e.At = models.TimestampOf(s.clock()).Time()
+	if err := s.store.insert(ctx, &e.AuditEntry, row); err != nil {
+		return nil, models.Unavailable("write the audit log", err)
+	}
+	return func(failure error) { s.finish(ctx, e.AuditEntry, failure) }, nil
+}
+
+// maxText is the longest text of an entry, in bytes. Longer ones are cut.
+const maxText = 1000
+
+// storable returns the text in a form that both databases can store: actions are logged
+// before their parameters are checked.
+func storable(text string) string {
+	if len(text) > maxText {
+		text = text[:maxText]
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// finish stores the outcome of an action. It is stored as unknown, which is empty, if this
+// fails: the action can't be undone.
+func (s *Service) finish(ctx context.Context, e models.AuditEntry, failure error) {
+	outcome := models.OutcomeDone
+	if failure != nil {
+		outcome = string(models.CodeOf(failure))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
+	defer cancel()
+	if err := s.store.setOutcome(ctx, e.ID, outcome); err != nil {
+		s.log.ErrorContext(ctx, "the audit log lacks the outcome of an action", "id", e.ID, "action", e.Action,
+			"outcome", outcome, "error", err)
+	}
+}
+
+// Query selects a page of the log, newest first.
+type Query struct {
+	// Actor, Action and User filter the log; empty selects all.
+	Actor  string
+	Action string
+	User   models.UserID
+	// Before is the id of the last entry of the page before; 0 begins at the newest.
+	Before int64
+	Limit  int
+}
+
+// List returns a page of the log. One query. CodeUnavailable.
+func (s *Service) List(ctx context.Context, q Query) ([]Entry, error) {
+	page, err := s.store.list(ctx, q)
+	if err != nil {
+		return nil, models.Unavailable("read the audit log", fmt.Errorf("list: %w", err))
+	}
+	return page, nil
+}
