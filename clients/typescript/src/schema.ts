@@ -29,6 +29,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what operators have changed
+         * @description Every changing call of an operator, newest first, refused and failed ones included. `?user_id=1001` lists what was done about one user.
+         *
+         *     With a token of scope admin.
+         */
+        get: operations["listAuditEntries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/admin/boards": {
         parameters: {
             query?: never;
@@ -1164,6 +1186,48 @@ export interface components {
             next_cursor: string | null;
             /** @description This page, newest first */
             runs: components["schemas"]["ArchiveRun"][];
+        };
+        AuditEntry: {
+            /**
+             * @description The operation of this API, or the command
+             * @example startArchiveRun
+             */
+            action: string;
+            /**
+             * @description The sub of the operator's token
+             * @example mei
+             */
+            actor: string;
+            /**
+             * Format: date-time
+             * @description When it began
+             */
+            at: string;
+            /** @description The board that it concerns; null for none */
+            board: string | null;
+            /** @description The day or bucket that it concerns; null for none */
+            bucket: string | null;
+            /** @description The entry's id */
+            id: string;
+            /**
+             * @description done, or the code of an error; null while it runs, and if its process died before it ended
+             * @example done
+             */
+            outcome: string | null;
+            /** @description The reason that was given; null for none */
+            reason: string | null;
+            /** @description The request's id in the service's log; null for commands */
+            request_id: string | null;
+            /** @description What else it concerns, such as the id of a dead letter; null for nothing */
+            target: string | null;
+            /** @description The user whom it concerns; null for none, and for one who does not exist, or no longer */
+            user_id: string | null;
+        };
+        AuditPage: {
+            /** @description This page, newest first */
+            entries: components["schemas"]["AuditEntry"][];
+            /** @description Where the next page begins; null on the last */
+            next_cursor: string | null;
         };
         BatchResult: {
             /**
@@ -3019,6 +3083,44 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listAuditEntries: {
+        parameters: {
+            query?: {
+                /** @description Changes of this operator only */
+                actor?: string;
+                /** @description Changes by this operation only */
+                action?: string;
+                /** @description Changes that concern this user only */
+                user_id?: string;
+                /** @description Most entries of a page */
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditPage"];
+                };
+            };
+            400: components["responses"]["InvalidCursor"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     defineBoard: {
         parameters: {
             query?: never;
@@ -3332,7 +3434,7 @@ export interface operations {
     dismissReview: {
         parameters: {
             query?: {
-                /** @description Only say what would be done */
+                /** @description Change nothing, and only say what would change */
                 dry_run?: boolean;
             };
             header?: never;
@@ -3410,7 +3512,7 @@ export interface operations {
     replayWebhookDelivery: {
         parameters: {
             query?: {
-                /** @description Change nothing; the answer is the delivery that would be sent again */
+                /** @description Change nothing, and only say what would change */
                 dry_run?: boolean;
             };
             header?: never;
