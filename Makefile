@@ -25,6 +25,10 @@ GOLANGCI_LINT = $(GO) tool -modfile=tools/go.mod golangci-lint
 # Every go command gets this tag, so that all of them share one build cache.
 export GOFLAGS := $(GOFLAGS) -tags=nomsgpack
 
+# Tests that generate thousands of cases run without the race detector, too, which makes
+# the embedded stores ten times as slow.
+GENERATED = ^TestSoakPrivacy$$
+
 .PHONY: build client test lint generate format sbom vulncheck soak bench
 
 build:
@@ -45,6 +49,7 @@ test: build client
 	cd $(CLIENT) && npm test
 	. ./scripts/need && need chromium chromium fonts-dejavu-core && need curl curl && need openssl openssl && need psql postgresql-client
 	TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -race -vet=off -timeout=40m -parallel=3 ./app/e2e/... ./web/... ./...
+	$(GO) test -vet=off -count=1 -run '$(GENERATED)' ./app/e2e
 
 lint:
 	$(PRETTIER) --check web $(CLIENT)
@@ -68,6 +73,7 @@ vulncheck:
 
 soak: build
 	SOAK=1 TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -race -count=1 -timeout=2h -run Soak ./...
+	SOAK=1 $(GO) test -vet=off -count=1 -timeout=2h -run '$(GENERATED)' ./app/e2e
 
 bench:
 	scripts/with-servers $(GO) run ./bench

@@ -134,9 +134,11 @@ func RealConfig(t testing.TB) *Env {
 }
 
 // unlimited returns the default settings without limits of calls, which tests
-// exceed.
+// exceed, and with little memory for users: many services run at the same time, and the
+// race detector multiplies what each allocates.
 func unlimited() config.Config {
 	cfg := config.Default()
+	cfg.Directory.Memory = 4 << 20
 	cfg.Limits = config.Limits{}
 	return cfg
 }
