@@ -77,7 +77,7 @@ var listDeliveries = operation{
 }
 
 type listDeliveriesInput struct {
-	Target string `query:"target" doc:"Deliveries to this address only"`
+	Target string `query:"target" pattern:"^[!-~]*$" doc:"Deliveries to this address only"`
 	Event  string `query:"event" enum:"friend.requested,friend.accepted,board.final" doc:"Deliveries of this event only"`
 	State  string `query:"state" enum:"waiting,delivered,failed,dropped" doc:"Deliveries in this state only"`
 	Paging

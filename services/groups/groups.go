@@ -62,6 +62,9 @@ func New(
 // has 5 random bits, so both have 80.
 const textLetters = 16
 
+// codeLetters are those that rand.Text chooses from.
+const codeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+
 func newCode() string { return rand.Text()[:textLetters] }
 
 func newID() models.GroupID { return models.GroupID(strings.ToLower(rand.Text()[:textLetters])) }

@@ -18,6 +18,9 @@ func (s *Service) Join(ctx context.Context, user models.UserID, code string) (Gr
 		return Group{}, err
 	}
 	code = strings.ToUpper(code)
+	if len(code) != textLetters || strings.Trim(code, codeLetters) != "" {
+		return Group{}, errNoCode
+	}
 	found, err := s.store.byCode(ctx, code)
 	if errors.Is(err, errNotStored) {
 		return Group{}, errNoCode
