@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -49,7 +50,9 @@ func TestCheckSettingsOfTheExample(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "settings.yaml")
 	commentedOut := regexp.MustCompile(`(?m)^( *)#([a-z]|- |  )`)
-	if err := os.WriteFile(path, commentedOut.ReplaceAll(text, []byte("$1$2")), 0o600); err != nil {
+	text = commentedOut.ReplaceAll(text, []byte("$1$2"))
+	text = bytes.ReplaceAll(text, []byte("whsec_change-me"), []byte("whsec_"+strings.Repeat("c2Vj", 8)))
+	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cfg, err := config.Load(config.Sources{File: path, Flags: map[string]string{

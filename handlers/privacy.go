@@ -24,7 +24,7 @@ type privacyHandlers struct {
 
 type privacyOutput struct {
 	Body struct {
-		Hidden bool `json:"hidden" doc:"True if the user hides from everybody"`
+		Hidden bool `json:"hidden" doc:"True if the user hides from everybody" example:"false"`
 	}
 }
 
@@ -64,7 +64,7 @@ var setPrivacy = operation{
 type setPrivacyInput struct {
 	OnBehalf
 	Body struct {
-		Hidden bool `json:"hidden" doc:"True to hide from everybody"`
+		Hidden bool `json:"hidden" doc:"True to hide from everybody" example:"false"`
 	}
 }
 

@@ -1959,7 +1959,10 @@ export interface components {
             name: string;
         };
         NewPrivacy: {
-            /** @description True to hide from everybody */
+            /**
+             * @description True to hide from everybody
+             * @example false
+             */
             hidden: boolean;
         };
         NewProfile: {
@@ -1975,7 +1978,10 @@ export interface components {
             nickname: string;
         };
         Privacy: {
-            /** @description True if the user hides from everybody */
+            /**
+             * @description True if the user hides from everybody
+             * @example false
+             */
             hidden: boolean;
         };
         Problem: {
