@@ -91,15 +91,9 @@ func (h *archiveHandlers) list(ctx context.Context, in *listArchivesInput) (*arc
 		return nil, err
 	}
 	out := &archivesOutput{}
-	page, more := cutPage(list, in.Limit)
-	out.Body.Runs = make([]archiveRun, len(page))
-	for i, r := range page {
-		out.Body.Runs[i] = archiveRunOf(r)
-	}
-	if more {
-		cursor := cursorAfterID(h.cursors, page[len(page)-1].ID, scope...)
-		out.Body.NextCursor = &cursor
-	}
+	out.Body.Runs, out.Body.NextCursor = showPage(list, in.Limit, archiveRunOf, func(r models.ArchiveRun) string {
+		return cursorAfterID(h.cursors, r.ID, scope...)
+	})
 	return out, nil
 }
 

@@ -125,14 +125,8 @@ func (h *auditHandlers) list(ctx context.Context, in *listAuditInput) (*auditOut
 		return nil, err
 	}
 	out := &auditOutput{}
-	page, more := cutPage(list, in.Limit)
-	out.Body.Entries = make([]auditEntry, len(page))
-	for i, e := range page {
-		out.Body.Entries[i] = auditEntryOf(e)
-	}
-	if more {
-		cursor := cursorAfterID(h.cursors, page[len(page)-1].ID, scope...)
-		out.Body.NextCursor = &cursor
-	}
+	out.Body.Entries, out.Body.NextCursor = showPage(list, in.Limit, auditEntryOf, func(e audit.Entry) string {
+		return cursorAfterID(h.cursors, e.ID, scope...)
+	})
 	return out, nil
 }

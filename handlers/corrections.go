@@ -217,14 +217,8 @@ func (h *correctionHandlers) list(ctx context.Context, in *listCorrectionsInput)
 		return nil, err
 	}
 	out := &correctionsOutput{}
-	page, more := cutPage(list, in.Limit)
-	out.Body.Corrections = make([]correction, len(page))
-	for i, c := range page {
-		out.Body.Corrections[i] = newCorrection(c)
-	}
-	if more {
-		cursor := cursorAfterID(h.cursors, page[len(page)-1].ID, scope...)
-		out.Body.NextCursor = &cursor
-	}
+	out.Body.Corrections, out.Body.NextCursor = showPage(list, in.Limit, newCorrection, func(c corrections.Entry) string {
+		return cursorAfterID(h.cursors, c.ID, scope...)
+	})
 	return out, nil
 }

@@ -84,15 +84,9 @@ func (h *deadLetterHandlers) list(ctx context.Context, in *struct{ Paging }) (*d
 		return nil, err
 	}
 	out := &deadLettersOutput{}
-	page, more := cutPage(list, in.Limit)
-	out.Body.DeadLetters = make([]deadLetter, len(page))
-	for i, l := range page {
-		out.Body.DeadLetters[i] = newDeadLetter(l)
-	}
-	if more {
-		cursor := cursorAfterID(h.cursors, page[len(page)-1].ID, scope)
-		out.Body.NextCursor = &cursor
-	}
+	out.Body.DeadLetters, out.Body.NextCursor = showPage(list, in.Limit, newDeadLetter, func(l models.DeadLetter) string {
+		return cursorAfterID(h.cursors, l.ID, scope)
+	})
 	return out, nil
 }
 

@@ -44,7 +44,7 @@ type deliveryAttempt struct {
 	Error     string           `json:"error" doc:"Why it failed; empty if it succeeded"`
 }
 
-func newDelivery(d *outcomes.Delivery) delivery {
+func newDelivery(d outcomes.Delivery) delivery {
 	shown := delivery{
 		ID: strconv.FormatInt(d.ID, 10), WebhookID: d.MessageID, Target: d.Target, Event: d.Type, State: d.State,
 		Attempts: d.Attempts, CreatedAt: models.TimestampOf(d.CreatedAt), Last: make([]deliveryAttempt, len(d.Last)),
@@ -104,15 +104,9 @@ func (h *deliveryHandlers) list(ctx context.Context, in *listDeliveriesInput) (*
 		return nil, err
 	}
 	out := &deliveriesOutput{}
-	page, more := cutPage(list, in.Limit)
-	out.Body.Deliveries = make([]delivery, len(page))
-	for i := range page {
-		out.Body.Deliveries[i] = newDelivery(&page[i])
-	}
-	if more {
-		cursor := cursorAfterID(h.cursors, page[len(page)-1].ID, scope...)
-		out.Body.NextCursor = &cursor
-	}
+	out.Body.Deliveries, out.Body.NextCursor = showPage(list, in.Limit, newDelivery, func(d outcomes.Delivery) string {
+		return cursorAfterID(h.cursors, d.ID, scope...)
+	})
 	return out, nil
 }
 
@@ -141,5 +135,5 @@ func (h *deliveryHandlers) replay(ctx context.Context, in *replayDeliveryInput) 
 	if err != nil {
 		return nil, err
 	}
-	return &deliveryOutput{newDelivery(&found)}, nil
+	return &deliveryOutput{newDelivery(found)}, nil
 }

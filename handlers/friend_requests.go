@@ -41,6 +41,13 @@ type requestAnswer struct {
 	CreatedAt models.Timestamp `json:"created_at" format:"date-time" doc:"When it was sent" example:"2026-11-20T13:00:00.123Z"`
 }
 
+func newRequestAnswer(r friends.Request) requestAnswer {
+	return requestAnswer{
+		UserID: r.User, Nickname: r.Nickname, AvatarURL: r.AvatarURL,
+		Direction: directionOf(r), CreatedAt: models.TimestampOf(r.CreatedAt),
+	}
+}
+
 type requestsOutput struct {
 	Body struct {
 		Requests   []requestAnswer `json:"requests" nullable:"false" doc:"This page, newest first"`
@@ -63,19 +70,9 @@ func (h *friendRequestHandlers) list(ctx context.Context, in *ListInput) (*reque
 		return nil, err
 	}
 	out := &requestsOutput{}
-	page, more := cutPage(list, in.Limit)
-	out.Body.Requests = make([]requestAnswer, len(page))
-	for i, r := range page {
-		out.Body.Requests[i] = requestAnswer{
-			UserID: r.User, Nickname: r.Nickname, AvatarURL: r.AvatarURL,
-			Direction: directionOf(r), CreatedAt: models.TimestampOf(r.CreatedAt),
-		}
-	}
-	if more {
-		last := page[len(page)-1]
-		cursor := h.cursors.Seal(models.Cursor{Key: last.CreatedAt.UnixMicro(), Row: last.Row}, scope, string(user))
-		out.Body.NextCursor = &cursor
-	}
+	out.Body.Requests, out.Body.NextCursor = showPage(list, in.Limit, newRequestAnswer, func(r friends.Request) string {
+		return h.cursors.Seal(models.Cursor{Key: r.CreatedAt.UnixMicro(), Row: r.Row}, scope, string(user))
+	})
 	return out, nil
 }
 

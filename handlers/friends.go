@@ -60,6 +60,10 @@ type friendAnswer struct {
 	Since     models.Timestamp `json:"since" format:"date-time" doc:"When they became friends" example:"2026-11-20T13:00:00.123Z"`
 }
 
+func newFriendAnswer(f friends.Friend) friendAnswer {
+	return friendAnswer{UserID: f.User, Nickname: f.Nickname, AvatarURL: f.AvatarURL, Since: models.TimestampOf(f.CreatedAt)}
+}
+
 type friendsOutput struct {
 	Body struct {
 		Friends    []friendAnswer `json:"friends" nullable:"false" doc:"This page, in an order that does not change"`
@@ -78,17 +82,9 @@ func (h *friendHandlers) list(ctx context.Context, in *ListInput) (*friendsOutpu
 		return nil, err
 	}
 	out := &friendsOutput{}
-	page, more := cutPage(list, in.Limit)
-	out.Body.Friends = make([]friendAnswer, len(page))
-	for i, f := range page {
-		out.Body.Friends[i] = friendAnswer{
-			UserID: f.User, Nickname: f.Nickname, AvatarURL: f.AvatarURL, Since: models.TimestampOf(f.CreatedAt),
-		}
-	}
-	if more {
-		cursor := h.cursors.Seal(models.Cursor{Row: page[len(page)-1].Row}, scope, string(user))
-		out.Body.NextCursor = &cursor
-	}
+	out.Body.Friends, out.Body.NextCursor = showPage(list, in.Limit, newFriendAnswer, func(f friends.Friend) string {
+		return h.cursors.Seal(models.Cursor{Row: f.Row}, scope, string(user))
+	})
 	return out, nil
 }
 

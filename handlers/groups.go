@@ -172,6 +172,10 @@ type memberAnswer struct {
 	JoinedAt  models.Timestamp `json:"joined_at" format:"date-time" doc:"When the user became a member" example:"2026-11-20T13:00:00.123Z"`
 }
 
+func newMemberAnswer(m groups.Member) memberAnswer {
+	return memberAnswer{UserID: m.User, Nickname: m.Nickname, AvatarURL: m.AvatarURL, JoinedAt: models.TimestampOf(m.JoinedAt)}
+}
+
 // membersAnswer is a group with a page of its members.
 type membersAnswer struct {
 	GroupAnswer
@@ -197,17 +201,10 @@ func (h *groupHandlers) show(ctx context.Context, in *showGroupInput) (*showGrou
 	if err != nil {
 		return nil, err
 	}
-	page, more := cutPage(list, in.Limit)
-	out := &showGroupOutput{Body: membersAnswer{GroupAnswer: newGroupAnswer(group), MemberList: make([]memberAnswer, len(page))}}
-	for i, m := range page {
-		out.Body.MemberList[i] = memberAnswer{
-			UserID: m.User, Nickname: m.Nickname, AvatarURL: m.AvatarURL, JoinedAt: models.TimestampOf(m.JoinedAt),
-		}
-	}
-	if more {
-		cursor := h.cursors.Seal(models.Cursor{Row: page[len(page)-1].Row}, scope, string(user))
-		out.Body.NextCursor = &cursor
-	}
+	out := &showGroupOutput{Body: membersAnswer{GroupAnswer: newGroupAnswer(group)}}
+	out.Body.MemberList, out.Body.NextCursor = showPage(list, in.Limit, newMemberAnswer, func(m groups.Member) string {
+		return h.cursors.Seal(models.Cursor{Row: m.Row}, scope, string(user))
+	})
 	return out, nil
 }
 

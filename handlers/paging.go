@@ -66,11 +66,17 @@ func (in LocalTime) offset() (models.UTCOffset, error) {
 	return offset, nil
 }
 
-// cutPage returns a page of at most limit entries of a list that was read up
-// to limit+1, and whether another page follows.
-func cutPage[T any](list []T, limit int) (page []T, more bool) {
+// showPage returns the answers of a page of at most limit rows of a list that was read up
+// to limit+1, and the cursor behind the last one; nil if no other page follows.
+func showPage[Row, Answer any](list []Row, limit int, show func(Row) Answer, behind func(Row) string) (page []Answer, next *string) {
 	if len(list) > limit {
-		return list[:limit], true
+		list = list[:limit]
+		cursor := behind(list[limit-1])
+		next = &cursor
 	}
-	return list, false
+	page = make([]Answer, len(list))
+	for i, row := range list {
+		page[i] = show(row)
+	}
+	return page, next
 }

@@ -93,6 +93,10 @@ type choiceAnswer struct {
 	Since     models.Timestamp `json:"since" format:"date-time" doc:"When the user was put on the list" example:"2026-11-20T13:00:00.123Z"`
 }
 
+func newChoiceAnswer(c privacy.Choice) choiceAnswer {
+	return choiceAnswer{UserID: c.User, Nickname: c.Nickname, AvatarURL: c.AvatarURL, Since: models.TimestampOf(c.CreatedAt)}
+}
+
 type choicesOutput struct {
 	Body struct {
 		Users      []choiceAnswer `json:"users" nullable:"false" doc:"This page, in an order that does not change"`
@@ -111,17 +115,9 @@ func (h *choiceHandlers) list(ctx context.Context, in *ListInput) (*choicesOutpu
 		return nil, err
 	}
 	out := &choicesOutput{}
-	page, more := cutPage(list, in.Limit)
-	out.Body.Users = make([]choiceAnswer, len(page))
-	for i, c := range page {
-		out.Body.Users[i] = choiceAnswer{
-			UserID: c.User, Nickname: c.Nickname, AvatarURL: c.AvatarURL, Since: models.TimestampOf(c.CreatedAt),
-		}
-	}
-	if more {
-		cursor := h.cursors.Seal(models.Cursor{Row: page[len(page)-1].Row}, scope, string(user))
-		out.Body.NextCursor = &cursor
-	}
+	out.Body.Users, out.Body.NextCursor = showPage(list, in.Limit, newChoiceAnswer, func(c privacy.Choice) string {
+		return h.cursors.Seal(models.Cursor{Row: c.Row}, scope, string(user))
+	})
 	return out, nil
 }
 

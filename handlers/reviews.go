@@ -85,15 +85,9 @@ func (h *reviewHandlers) list(ctx context.Context, in *listReviewsInput) (*revie
 		return nil, err
 	}
 	out := &reviewsOutput{}
-	page, more := cutPage(list, in.Limit)
-	out.Body.Reviews = make([]review, len(page))
-	for i, r := range page {
-		out.Body.Reviews[i] = reviewOf(r)
-	}
-	if more {
-		cursor := cursorAfterID(h.cursors, page[len(page)-1].ID, scope...)
-		out.Body.NextCursor = &cursor
-	}
+	out.Body.Reviews, out.Body.NextCursor = showPage(list, in.Limit, reviewOf, func(r models.Review) string {
+		return cursorAfterID(h.cursors, r.ID, scope...)
+	})
 	return out, nil
 }
 
