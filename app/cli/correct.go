@@ -114,7 +114,7 @@ func (p *program) makeCorrection(ctx context.Context, r corrections.Request) err
 	return p.runOnApp(ctx, func(a *app.App) error {
 		create := func() (corrections.Entry, error) { return a.Corrections.Create(ctx, r) }
 		if r.DryRun {
-			return p.printCorrection(create())
+			return p.corrected(create())
 		}
 		e := audit.Entry{User: r.User, AuditEntry: models.AuditEntry{
 			Actor: r.Actor, Action: "correct " + string(r.Kind), Board: r.Board, Reason: r.Reason,
@@ -122,7 +122,7 @@ func (p *program) makeCorrection(ctx context.Context, r corrections.Request) err
 		if r.Date != nil {
 			e.Bucket = r.Date.String()
 		}
-		return p.printCorrection(audited(ctx, a, e, create))
+		return p.corrected(audited(ctx, a, e, create))
 	})
 }
 
@@ -133,17 +133,16 @@ func (p *program) liftCommand() *cobra.Command {
 		Short: "End a correction, so that what was reported counts again",
 		Args:  cobra.ExactArgs(1),
 		RunE: p.run(func(ctx context.Context, args []string) error {
-			id, err := strconv.ParseInt(args[0], 10, 64)
-			if err != nil || id < 1 {
-				return fmt.Errorf("%q is no id of a correction", args[0])
+			var err error
+			if l.ID, err = parseID(args[0], "correction"); err != nil {
+				return err
 			}
-			l.ID = id
 			return p.runOnApp(ctx, func(a *app.App) error {
 				lift := func() (corrections.Entry, error) { return a.Corrections.Lift(ctx, l) }
 				if l.DryRun {
-					return p.printCorrection(lift())
+					return p.corrected(lift())
 				}
-				return p.printCorrection(audited(ctx, a, audit.Entry{AuditEntry: models.AuditEntry{
+				return p.corrected(audited(ctx, a, audit.Entry{AuditEntry: models.AuditEntry{
 					Actor: l.Actor, Action: "correct lift", Target: args[0], Reason: l.Reason,
 				}}, lift))
 			})
@@ -161,7 +160,7 @@ func (p *program) listCorrectionsCommand() *cobra.Command {
 		Short: "List corrections, newest first",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
-			q.User, q.Limit = models.UserID(user), correctionsPage
+			q.User, q.Limit = models.UserID(user), listPage
 			return p.runOnApp(ctx, func(a *app.App) error { return p.listCorrections(ctx, a, q) })
 		}),
 	}
@@ -171,32 +170,29 @@ func (p *program) listCorrectionsCommand() *cobra.Command {
 	return p.withSettings(cmd)
 }
 
-// correctionsPage is how many corrections are read at a time.
-const correctionsPage = 500
-
 func (p *program) listCorrections(ctx context.Context, a *app.App, q corrections.Query) error {
-	for {
-		page, err := a.Corrections.List(ctx, q)
-		if err != nil {
-			return err
-		}
-		for _, c := range page {
-			if err := p.printCorrection(c, nil); err != nil {
-				return err
-			}
-			q.Before = c.ID
-		}
-		if len(page) < q.Limit {
-			return nil
-		}
+	read := func(before int64) ([]corrections.Entry, error) {
+		q.Before = before
+		return a.Corrections.List(ctx, q)
 	}
+	return eachNewestFirst(read, func(c corrections.Entry) int64 {
+		p.printCorrection(c)
+		return c.ID
+	})
 }
 
-// printCorrection prints a correction as one line, or returns the error in words for people.
-func (p *program) printCorrection(c corrections.Entry, err error) error {
+// corrected prints a correction that was made or lifted, or returns the error in words for
+// people.
+func (p *program) corrected(c corrections.Entry, err error) error {
 	if err != nil {
 		return errors.New(publicMessage(err))
 	}
+	p.printCorrection(c)
+	return nil
+}
+
+// printCorrection prints a correction as one line.
+func (p *program) printCorrection(c corrections.Entry) {
 	id, what, state := "-", string(c.Kind), "applied"
 	if c.ID != 0 {
 		id = strconv.FormatInt(c.ID, 10)
@@ -221,5 +217,4 @@ func (p *program) printCorrection(c corrections.Entry, err error) error {
 		fmt.Fprintf(p.stdout, "\tlifted %s by %s: %s", c.LiftedAt.UTC().Format(time.RFC3339), c.LiftedBy, c.LiftReason)
 	}
 	fmt.Fprintln(p.stdout)
-	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,24 +42,12 @@ func (p *program) deadLettersCommand() *cobra.Command {
 	return cmd
 }
 
-// deadLettersPage is how many dead letters are read at a time.
-const deadLettersPage = 500
-
 func (p *program) listDeadLetters(ctx context.Context, a *app.App) error {
-	before := int64(0)
-	for {
-		page, err := a.DeadLetters.List(ctx, before, deadLettersPage)
-		if err != nil {
-			return err
-		}
-		for _, l := range page {
-			fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%s\n", l.ID, l.FailedAt.UTC().Format(time.RFC3339), l.Position, l.Reason, messageOf(l))
-			before = l.ID
-		}
-		if len(page) < deadLettersPage {
-			return nil
-		}
-	}
+	read := func(before int64) ([]models.DeadLetter, error) { return a.DeadLetters.List(ctx, before, listPage) }
+	return eachNewestFirst(read, func(l models.DeadLetter) int64 {
+		fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%s\n", l.ID, l.FailedAt.UTC().Format(time.RFC3339), l.Position, l.Reason, messageOf(l))
+		return l.ID
+	})
 }
 
 // messageOf returns the update of a dead letter as words, or the bytes of a message
@@ -80,9 +67,9 @@ func messageOf(l models.DeadLetter) string {
 
 // runOnDeadLetter runs work with the id that a text holds.
 func (p *program) runOnDeadLetter(ctx context.Context, text string, work func(a *app.App, id int64) error) error {
-	id, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || id < 1 {
-		return fmt.Errorf("%q is no id of a dead letter", text)
+	id, err := parseID(text, "dead letter")
+	if err != nil {
+		return err
 	}
 	return p.runOnApp(ctx, func(a *app.App) error {
 		if err := work(a, id); err != nil {

@@ -36,8 +36,8 @@ func (p *program) reviewsCommand() *cobra.Command {
 		Short: "Take a score off the list until it rises further",
 		Args:  cobra.ExactArgs(1),
 		RunE: p.run(func(ctx context.Context, args []string) (err error) {
-			if d.ID, err = strconv.ParseInt(args[0], 10, 64); err != nil || d.ID < 1 {
-				return fmt.Errorf("%q is no id of a review", args[0])
+			if d.ID, err = parseID(args[0], "review"); err != nil {
+				return err
 			}
 			if d.By, err = models.ParseUserID(actor); err != nil {
 				return fmt.Errorf("--actor: say who you are; %w", err)
@@ -51,25 +51,13 @@ func (p *program) reviewsCommand() *cobra.Command {
 	return cmd
 }
 
-// reviewsPage is how many reviews are read at a time.
-const reviewsPage = 500
-
 func (p *program) listReviews(ctx context.Context, a *app.App, board string) error {
-	before := int64(0)
-	for {
-		page, err := a.Reviews.List(ctx, board, before, reviewsPage)
-		if err != nil {
-			return err
-		}
-		for _, r := range page {
-			reachedAt := r.ReachedAt.UTC().Format(time.RFC3339)
-			fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%d\t%s\n", r.ID, r.Board, r.Bucket, r.User, r.Score, reachedAt)
-			before = r.ID
-		}
-		if len(page) < reviewsPage {
-			return nil
-		}
-	}
+	read := func(before int64) ([]models.Review, error) { return a.Reviews.List(ctx, board, before, listPage) }
+	return eachNewestFirst(read, func(r models.Review) int64 {
+		reachedAt := r.ReachedAt.UTC().Format(time.RFC3339)
+		fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%d\t%s\n", r.ID, r.Board, r.Bucket, r.User, r.Score, reachedAt)
+		return r.ID
+	})
 }
 
 func (p *program) dismissReview(ctx context.Context, a *app.App, d reviews.Dismissal) error {

@@ -41,9 +41,9 @@ func (p *program) webhooksCommand() *cobra.Command {
 		Short: "Send a delivery again, with the same webhook-id",
 		Args:  cobra.ExactArgs(1),
 		RunE: p.run(func(ctx context.Context, args []string) error {
-			id, err := strconv.ParseInt(args[0], 10, 64)
-			if err != nil || id < 1 {
-				return fmt.Errorf("%q is no id of a delivery", args[0])
+			id, err := parseID(args[0], "delivery")
+			if err != nil {
+				return err
 			}
 			return p.runOnApp(ctx, func(a *app.App) error { return p.replayDelivery(ctx, a, id, dryRun) })
 		}),
@@ -53,28 +53,20 @@ func (p *program) webhooksCommand() *cobra.Command {
 	return cmd
 }
 
-// deliveriesPage is how many deliveries are read at a time.
-const deliveriesPage = 500
-
 func (p *program) listDeliveries(ctx context.Context, a *app.App, q outcomes.Query) error {
-	q.Limit = deliveriesPage
-	for {
-		page, err := a.Deliveries.List(ctx, q)
-		if err != nil {
-			return err
-		}
-		for i := range page {
-			p.printDelivery(&page[i])
-			q.Before = page[i].ID
-		}
-		if len(page) < deliveriesPage {
-			return nil
-		}
+	q.Limit = listPage
+	read := func(before int64) ([]outcomes.Delivery, error) {
+		q.Before = before
+		return a.Deliveries.List(ctx, q)
 	}
+	return eachNewestFirst(read, func(d outcomes.Delivery) int64 {
+		p.printDelivery(d)
+		return d.ID
+	})
 }
 
 // printDelivery prints a delivery and its last attempt as a line.
-func (p *program) printDelivery(d *outcomes.Delivery) {
+func (p *program) printDelivery(d outcomes.Delivery) {
 	last := "-"
 	if n := len(d.Last); n > 0 {
 		a := d.Last[n-1]
@@ -91,6 +83,6 @@ func (p *program) replayDelivery(ctx context.Context, a *app.App, id int64, dryR
 	if err != nil {
 		return errors.New(publicMessage(err))
 	}
-	p.printDelivery(&d)
+	p.printDelivery(d)
 	return nil
 }

@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// listPage is how many rows of a list are read at a time.
+const listPage = 500
+
+// eachNewestFirst prints the rows of a list that is ordered by descending id. read returns
+// up to listPage rows before an id, 0 for the newest; show prints a row and returns its id.
+func eachNewestFirst[Row any](read func(before int64) ([]Row, error), show func(Row) (id int64)) error {
+	before := int64(0)
+	for {
+		page, err := read(before)
+		if err != nil {
+			return err
+		}
+		for _, row := range page {
+			before = show(row)
+		}
+		if len(page) < listPage {
+			return nil
+		}
+	}
+}
+
+// parseID returns the id that an argument holds; what names the rows, such as "review".
+func parseID(text, what string) (int64, error) {
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id < 1 {
+		return 0, fmt.Errorf("%q is no id of a %s", text, what)
+	}
+	return id, nil
+}
