@@ -97,6 +97,15 @@ func (e *Error) At(location string) *Error {
 	return &located
 }
 
+// Public returns an error of an operation that clients may see: err itself if it has a code
+// for them, and otherwise Unavailable. It returns nil for nil.
+func Public(operation string, err error) error {
+	if CodeOf(err) == CodeInternal {
+		return Unavailable(operation, err)
+	}
+	return err
+}
+
 // Unavailable returns the error of an operation that failed because a store is away,
 // so that its result is unknown. The cause is only logged.
 func Unavailable(operation string, err error) *Error {

@@ -249,10 +249,7 @@ func (s *Service) Start(ctx context.Context, bucket *models.Bucket) (run models.
 		// The run may have ended already, so its row is read.
 		run, err = s.store.lastRun(ctx, bucket.Board, bucket.Name)
 	}
-	if models.CodeOf(err) == models.CodeInternal {
-		err = models.Unavailable("start the archival", err)
-	}
-	return run, err
+	return run, models.Public("start the archival", err)
 }
 
 // archive makes runs until nothing of the bucket is left. The caller holds the

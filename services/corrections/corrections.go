@@ -140,7 +140,7 @@ func (s *Service) Create(ctx context.Context, r Request) (Entry, error) {
 	entry := Entry{UserID: r.User}
 	entry.Pending, err = s.o.Store.create(ctx, c, r.DryRun)
 	if err != nil {
-		return Entry{}, known("store a correction", err)
+		return Entry{}, models.Public("store a correction", err)
 	}
 	if !r.DryRun {
 		failpoint.Hit("corrections.created")
@@ -287,7 +287,7 @@ func (s *Service) Lift(ctx context.Context, l Lifting) (Entry, error) {
 	}
 	c, err := s.o.Store.find(ctx, l.ID)
 	if err != nil {
-		return Entry{}, known("read a correction", err)
+		return Entry{}, models.Public("read a correction", err)
 	}
 	today := c.Day
 	if b, err := s.o.Catalog.Definitions.Board(c.Board); err == nil {
@@ -295,7 +295,7 @@ func (s *Service) Lift(ctx context.Context, l Lifting) (Entry, error) {
 	}
 	entry, changed, err := s.o.Store.lift(ctx, c.Correction, l, models.TimestampOf(s.o.Clock()).Time(), today)
 	if err != nil {
-		return Entry{}, known("lift a correction", err)
+		return Entry{}, models.Public("lift a correction", err)
 	}
 	if changed && !l.DryRun {
 		failpoint.Hit("corrections.lifted")
@@ -336,12 +336,4 @@ func (s *Service) List(ctx context.Context, q Query) ([]Entry, error) {
 		return nil, models.Unavailable("list corrections", err)
 	}
 	return list, nil
-}
-
-// known returns an error that clients may see: err itself, or CodeUnavailable.
-func known(operation string, err error) error {
-	if models.CodeOf(err) != models.CodeInternal {
-		return err
-	}
-	return models.Unavailable(operation, err)
 }

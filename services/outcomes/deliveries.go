@@ -51,10 +51,7 @@ func (d *Deliveries) Replay(ctx context.Context, id int64, dryRun bool) (Deliver
 	}
 	found, err := d.store.find(ctx, id)
 	if err != nil {
-		if models.CodeOf(err) == models.CodeInternal {
-			err = models.Unavailable("read a delivery", err)
-		}
-		return Delivery{}, err
+		return Delivery{}, models.Public("read a delivery", err)
 	}
 	page := []Delivery{found}
 	if err := d.store.addAttempts(ctx, page); err != nil {
