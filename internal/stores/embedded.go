@@ -22,6 +22,11 @@ import (
 // Its keys expire only then.
 const expireInterval = time.Second
 
+// embeddedTimeout bounds a command of the embedded Redis. It runs in this process
+// and is never cut off, but interprets its scripts: thousands of updates at once may
+// take seconds on a busy machine.
+const embeddedTimeout = 30 * time.Second
+
 // OpenEmbedded starts a Redis in this process and an SQL database in memory, with
 // the schema applied. The services use them as they use the real ones. All data
 // is lost when they close.
@@ -38,7 +43,7 @@ func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 	stopExpiry := startExpiry(server)
 	database := Database{Gorm: g, SQL: db}
 	s := &Stores{
-		Redis:    OpenRedis(config.Redis{Addrs: []string{server.Addr()}}),
+		Redis:    openRedis(config.Redis{Addrs: []string{server.Addr()}}, embeddedTimeout),
 		Dialect:  migrations.SQLite,
 		Database: database, Friends: database, Increments: database, Jobs: database, Archive: database, Probes: database,
 		closeServers: func() {

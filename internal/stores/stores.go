@@ -110,6 +110,11 @@ func OpenTracedRedis(cfg config.Redis, traces trace.TracerProvider) (redis.Unive
 
 // OpenRedis returns a client of Redis, which connects at its first use.
 func OpenRedis(cfg config.Redis) redis.UniversalClient {
+	return openRedis(cfg, redisTimeout)
+}
+
+// openRedis is OpenRedis with a bound for dialing, reading and writing.
+func openRedis(cfg config.Redis, timeout time.Duration) redis.UniversalClient {
 	// The client also returns as errors what it would print. They are logged with
 	// their request.
 	redis.SetLogger(&logging.VoidLogger{})
@@ -121,12 +126,12 @@ func OpenRedis(cfg config.Redis) redis.UniversalClient {
 		Password:         cfg.Password,
 		SentinelUsername: cfg.SentinelUsername,
 		SentinelPassword: cfg.SentinelPassword,
-		DialTimeout:      redisTimeout,
+		DialTimeout:      timeout,
 		// Dialing is not retried, because the command is.
 		DialerRetries: 1,
-		ReadTimeout:   redisTimeout,
-		WriteTimeout:  redisTimeout,
-		PoolTimeout:   redisTimeout,
+		ReadTimeout:   timeout,
+		WriteTimeout:  timeout,
+		PoolTimeout:   timeout,
 		MaxRetries:    redisRetries,
 		// Maintenance notifications are a feature of hosted servers. Subscribing
 		// costs each new connection a command that Redis itself refuses.
