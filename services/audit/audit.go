@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"stepboard/models"
@@ -51,8 +50,9 @@ func (s *Service) Begin(ctx context.Context, e Entry) (finish func(error), err e
 			return nil, err
 		}
 	}
+	// Actions are logged before their parameters are checked.
 	for _, text := range []*string{&e.Actor, &e.Action, &e.Board, &e.Bucket, &e.Target, &e.Reason, &e.RequestID} {
-		*text = storable(*text)
+		*text = models.Storable(*text, maxText)
 	}
 	e.At = models.TimestampOf(s.clock()).Time()
 	if err := s.store.insert(ctx, &e.AuditEntry, row); err != nil {
@@ -63,15 +63,6 @@ func (s *Service) Begin(ctx context.Context, e Entry) (finish func(error), err e
 
 // maxText is the longest text of an entry, in bytes. Longer ones are cut.
 const maxText = 1000
-
-// storable returns the text in a form that both databases can store: actions are logged
-// before their parameters are checked.
-func storable(text string) string {
-	if len(text) > maxText {
-		text = text[:maxText]
-	}
-	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
-}
 
 // finish stores the outcome of an action. It is stored as unknown, which is empty, if this
 // fails: the action can't be undone.

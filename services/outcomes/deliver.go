@@ -140,7 +140,7 @@ func (d *Deliverer) attempt(ctx context.Context, s *sender, delivery *models.Del
 		TookMS: time.Since(began).Milliseconds(), Status: status,
 	}
 	if err != nil {
-		r.Error = err.Error()[:min(errorBytes, len(err.Error()))]
+		r.Error = models.Storable(err.Error(), errorBytes)
 	}
 	next := d.clock().UTC()
 	if ctx.Err() == nil { // otherwise the process ends, and the next one need not wait

@@ -177,6 +177,27 @@ func TestErased(t *testing.T) {
 	})
 }
 
+// unreadable fails to read records, with an error that can't be cut at any byte.
+type unreadable struct{ testenv.Numbers }
+
+func (unreadable) Records(context.Context, []models.RowID) ([]models.PublicRecord, error) {
+	return nil, errors.New("x" + strings.Repeat("é", 200) + "\x00")
+}
+
+// The result of an attempt is stored whatever its error says.
+func TestErrorsAreStored(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		f := newFixture(t, env, newReceiver(t, nil).target())
+		f.request(1, 2, nil)
+		f.deliverAs(unreadable{})
+		testenv.Eventually(t, "the attempt is recorded", func() bool { return len(f.deliveries()[0].Last) == 1 })
+		if got := f.deliveries()[0].Last[0].Error; !strings.HasPrefix(got, "xéé") || len(got) > 210 {
+			t.Errorf("the error is stored as %q", got)
+		}
+	})
+}
+
 // Private addresses are called only where the settings permit it.
 func TestPrivateAddresses(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,12 @@
+package models
+
+import "strings"
+
+// Storable returns a text in a form that both databases can store: at most limit bytes of
+// it, with U+FFFD in place of NUL and of what is not UTF-8.
+func Storable(text string, limit int) string {
+	if len(text) > limit {
+		text = text[:limit]
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+}
