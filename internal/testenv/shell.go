@@ -62,7 +62,7 @@ func (s *Shell) Do(command string) (printed string, status int) {
 	// rest of it.
 	quoted := "'" + strings.ReplaceAll(command, "'", `'\''`) + "'"
 	end := fmt.Sprintf("end of command %d: ", s.count)
-	if _, err := fmt.Fprintf(s.stdin, "eval %s\nprintf '\\n%s%%d\\n' $?\n", quoted, end); err != nil {
+	if _, err := fmt.Fprintf(s.stdin, "eval %s\nprintf '\\n%s%%d\\n' $?\nprintf '\\n%s\\n' >&2\n", quoted, end, end); err != nil {
 		s.t.Fatalf("%s: %v: %s", command, err, s.Stderr())
 	}
 	var text strings.Builder
@@ -72,13 +72,15 @@ func (s *Shell) Do(command string) (printed string, status int) {
 			s.t.Fatalf("%s: the shell ended: %v: %s%s", command, cmp.Or(ctx.Err(), err), text.String(), s.Stderr())
 		}
 		if number, ended := strings.CutPrefix(line, end); ended {
+			Eventually(s.t, "the end of the errors of "+command, func() bool { return strings.Contains(s.Stderr(), end) })
 			return strings.TrimSuffix(text.String(), "\n"), Must(strconv.Atoi(strings.TrimSpace(number)))
 		}
 		text.WriteString(line)
 	}
 }
 
-// Stderr returns what commands have printed on their standard error so far.
+// Stderr returns what commands have printed on their standard error so far, and the end
+// of each command.
 func (s *Shell) Stderr() string { return s.errs.String() }
 
 // signal kills the shell and everything that it has started.
