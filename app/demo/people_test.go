@@ -225,10 +225,10 @@ func TestDemoMidnight(t *testing.T) {
 }
 
 // embeddedApp returns the service on the test's embedded stores.
-func embeddedApp(t testing.TB, env *testenv.Env) *app.App {
+func embeddedApp(t testing.TB, env *testenv.Env, cfg config.Config) *app.App {
 	t.Helper()
 	a, err := app.Build(context.Background(), app.Options{
-		Config: config.Default(), Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log,
+		Config: cfg, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log,
 		Verifier: auth.NewVerifier(auth.VerifierConfig{}),
 	})
 	if err != nil {
@@ -247,7 +247,7 @@ func embeddedApp(t testing.TB, env *testenv.Env) *app.App {
 func TestDemoMovingInIsStopped(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
-	a := embeddedApp(t, env)
+	a := embeddedApp(t, env, config.Default())
 	p, err := newPeople(t.Context(), Options{Users: 10, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -269,23 +269,28 @@ func TestDemoMovingInIsStopped(t *testing.T) {
 func TestDemoUploads(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
-	a := embeddedApp(t, env)
+	cfg := config.Default()
+	cfg.Boards[0].OpenDays = 29
+	a := embeddedApp(t, env, cfg)
 	board := testenv.Must(a.Catalog.Definitions.Board(stepsBoard))
 	bucket := testenv.Must(a.Catalog.Buckets.Current(board, env.Clock.Now(), models.UTCOffset{}))
 	today := bucket.Day
-	uploads := make([]ingest.Upload, 60_000)
-	users := make([]directory.User, len(uploads))
-	for i := range uploads {
+	const people, days = 2000, 30
+	users := make([]directory.User, people)
+	var uploads []ingest.Upload
+	for i := range users {
 		users[i].ID = idOf(i + 1)
-		uploads[i] = ingest.Upload{User: idOf(i + 1), Date: today, Score: 1}
+		for ago := range models.Date(days) {
+			uploads = append(uploads, ingest.Upload{User: users[i].ID, Date: today - ago, Score: 1})
+		}
 	}
 	testenv.Must(a.Directory.Create(t.Context(), users))
-	uploads[0].Date = today - 3
+	uploads[0].Date = today - days
 	if err := uploadAll(t.Context(), a, stepsBoard, uploads); err != nil {
 		t.Fatal(err)
 	}
-	if n := env.Redis.ZCard(t.Context(), env.Keys.Board(bucket, 0)).Val(); n != int64(len(uploads)-1) {
-		t.Errorf("%d of %d totals arrived", n, len(uploads)-1)
+	if n := env.Redis.ZCard(t.Context(), env.Keys.Board(bucket, 0)).Val(); n != people-1 {
+		t.Errorf("%d of %d totals of today arrived", n, people-1)
 	}
 	uploads[0].Date = today + 1
 	if err := uploadAll(t.Context(), a, stepsBoard, uploads[:1]); models.CodeOf(err) != models.CodeDateInFuture {
