@@ -231,7 +231,10 @@ func newBenchDirectory(b *testing.B, env *testenv.Env) (*directory.Service, []mo
 		users[i] = benchUser(i)
 		list[i] = directory.User{ID: users[i], Profile: benchProfile(i)}
 	}
-	rows := testenv.Must(d.Create(b.Context(), list))
+	var rows []models.RowID
+	for part := range slices.Chunk(list, benchPeople/20) {
+		rows = append(rows, testenv.Must(d.Create(b.Context(), part))...)
+	}
 	for i, row := range rows {
 		if row != models.RowID(i+1) {
 			b.Fatalf("user %d has row %d", i, row)
