@@ -98,7 +98,7 @@ func (a *App) Run(ctx context.Context, listener net.Listener) error {
 	// Streams do not end by themselves, and Shutdown would wait for them.
 	server.RegisterOnShutdown(a.Streams.Close)
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(netutil.LimitListener(listener, a.connections.most)) }()
+	go func() { failed <- server.Serve(netutil.LimitListener(answerListener{listener}, a.connections.most)) }()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve: %w", err)
