@@ -119,12 +119,7 @@ func (s *simulation) build(ctx context.Context, addr string) error {
 	cfg.Auth.HS256Secret = rand.Text() + rand.Text()
 	cfg.Limits = config.Limits{}
 	cfg.Rankings.MaxStaleness = time.Second
-	cfg.Boards[0].ChangeStream = true
-	cfg.Boards[0].ReviewAbove = demoReviewAbove
-	local := cfg.Boards[0]
-	local.Name, local.TimeZone = localBoard, models.LocalZone
-	cfg.Boards = append(cfg.Boards, local)
-	cfg.Boards = append(cfg.Boards, giftBoards(s.clock())...)
+	cfg.Boards = boards(s.clock())
 	secret := []byte(cfg.Auth.HS256Secret)
 	s.sign = func(user models.UserID) (string, error) {
 		return auth.SignToken(secret, user, "", "", "", time.Now(), tokenTTL)
@@ -147,6 +142,16 @@ func (s *simulation) build(ctx context.Context, addr string) error {
 	}
 	s.app.Handler = onlyHosts(s.app.Handler, addr)
 	return nil
+}
+
+// boards returns the demo's boards.
+func boards(now time.Time) []config.Board {
+	steps := config.Default().Boards[0]
+	steps.ChangeStream = true
+	steps.ReviewAbove = demoReviewAbove
+	local := steps
+	local.Name, local.TimeZone = localBoard, models.LocalZone
+	return append([]config.Board{steps, local}, giftBoards(now)...)
 }
 
 // populate starts the service, stores the people with their past, and prints

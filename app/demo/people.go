@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"time"
 
@@ -229,18 +228,12 @@ func (p *people) stepsBetween(position int, from, to float64) float64 {
 // else should be in between.
 func (p *people) startMidTable() {
 	var friends []float64 // their steps when the demo begins, ascending
-	for _, e := range p.edges {
-		switch p.ids[0] {
-		case e.A:
-			friends = append(friends, p.stepsBetween(p.positions[e.B], 0, startHour))
-		case e.B:
-			friends = append(friends, p.stepsBetween(p.positions[e.A], 0, startHour))
-		}
+	for _, position := range p.friendsBySteps(0) {
+		friends = append(friends, p.stepsBetween(position, 0, startHour))
 	}
 	if len(friends) < 2 {
 		return
 	}
-	slices.Sort(friends)
 	ahead := max(1, len(friends)/3)
 	for i := ahead + 1; i < len(friends)*2/3; i++ {
 		if friends[i]-friends[i-1] > friends[ahead]-friends[ahead-1] {

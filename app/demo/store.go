@@ -24,8 +24,8 @@ const (
 	edgeBatch = 5000
 )
 
-// store stores the people, their friendships, their past days and some friend
-// requests.
+// store stores the people, their friendships, past days, friend requests and groups,
+// and what operators and users have decided about some of them.
 func (p *people) store(ctx context.Context, a *app.App, clock models.Clock, progress Progress) error {
 	rows, err := a.Directory.Create(ctx, p.users())
 	if err != nil {
@@ -49,7 +49,13 @@ func (p *people) store(ctx context.Context, a *app.App, clock models.Clock, prog
 	if err := p.uploadOpenDays(ctx, a, board.OpenDays+1); err != nil {
 		return err
 	}
-	return p.requestFriends(ctx, a)
+	if err := p.requestFriends(ctx, a); err != nil {
+		return err
+	}
+	if err := p.makeGroups(ctx, a); err != nil {
+		return err
+	}
+	return p.assignRoles(ctx, a)
 }
 
 func (p *people) storeFriends(ctx context.Context, a *app.App, progress Progress) error {

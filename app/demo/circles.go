@@ -1,0 +1,157 @@
+package demo
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"stepboard/app"
+	"stepboard/models"
+	"stepboard/services/corrections"
+	"stepboard/services/ranking"
+)
+
+// roles are the positions of the people whom the first person meets in each state that an
+// operator or another user can put somebody into. All but the blocked one are friends.
+type roles struct {
+	hidden     int // hides from everybody
+	hiddenFrom int // is not shown the first person's scores
+	muted      int // is not shown to the first person
+	blocked    int // has asked the first person for friendship before
+	lowered    int // has a lower score today than was reported
+	excluded   int // is not ranked from today on
+}
+
+// firstRole is the first position that has a role. The guide shows calls about the people
+// before it.
+const firstRole = 5
+
+// chooseRoles chooses the people with roles. Nobody of the middle third of the first
+// person's friends has one, because the first person begins there. It returns nil if
+// there are too few people.
+func (p *people) chooseRoles() *roles {
+	found := p.friendsBySteps(0)
+	n := len(found)
+	if n < 3 || len(p.ids) < 4*smallWorldNeighbours {
+		return nil
+	}
+	outer := slices.DeleteFunc(slices.Concat(found[:n/3-1], found[n*2/3+1:]), func(position int) bool { return position < firstRole })
+	last := len(outer) - 1
+	if last < 4 {
+		return nil
+	}
+	r := &roles{muted: outer[0], hiddenFrom: outer[1], hidden: outer[last], blocked: len(p.ids) * 5 / 8}
+	for slices.Contains(found, r.blocked) {
+		r.blocked++
+	}
+	rest := outer[2:last]
+	slices.Sort(rest) // the page offers the first positions
+	r.lowered, r.excluded = rest[0], rest[1]
+	return r
+}
+
+// friendsBySteps returns the positions of a person's friends, by their steps when the demo
+// begins, the fewest first.
+func (p *people) friendsBySteps(position int) []int {
+	var found []int
+	for _, e := range p.edges {
+		switch p.ids[position] {
+		case e.A:
+			found = append(found, p.positions[e.B])
+		case e.B:
+			found = append(found, p.positions[e.A])
+		}
+	}
+	slices.SortFunc(found, func(a, b int) int {
+		return cmp.Or(cmp.Compare(p.stepsBetween(a, 0, startHour), p.stepsBetween(b, 0, startHour)), cmp.Compare(a, b))
+	})
+	return found
+}
+
+// assignRoles hides, mutes, blocks and corrects the people with roles.
+func (p *people) assignRoles(ctx context.Context, a *app.App) error {
+	r := p.chooseRoles()
+	if r == nil {
+		return nil
+	}
+	me := p.ids[0]
+	if _, _, err := a.Friends.SendRequest(ctx, p.ids[r.blocked], me); err != nil {
+		return err
+	}
+	if err := a.Privacy.SetHidden(ctx, p.ids[r.hidden], true); err != nil {
+		return err
+	}
+	for kind, position := range map[models.ChoiceKind]int{
+		models.HiddenFrom: r.hiddenFrom, models.Muted: r.muted, models.Blocked: r.blocked,
+	} {
+		if err := a.Privacy.Choose(ctx, me, kind, p.ids[position]); err != nil {
+			return err
+		}
+	}
+	today := p.walkDay.day
+	if err := p.halve(ctx, a, me, today-1); err != nil {
+		return err
+	}
+	if err := p.halve(ctx, a, p.ids[r.lowered], today); err != nil {
+		return err
+	}
+	_, err := a.Corrections.Create(ctx, corrections.Request{
+		Board: stepsBoard, User: p.ids[r.excluded], Kind: models.CorrectionExclude,
+		Reason: "Steps were entered by hand", Actor: demoOperator,
+	})
+	return err
+}
+
+// demoOperator is the actor of the demo's corrections.
+const demoOperator = "operator"
+
+// halve corrects a person's score of a day to half of it.
+func (p *people) halve(ctx context.Context, a *app.App, user models.UserID, day models.Date) error {
+	reported, err := a.Ranking.Me(ctx, ranking.Query{Board: stepsBoard, Viewer: user, Date: &day})
+	if err != nil || reported.Score == nil {
+		return err
+	}
+	half := *reported.Score / 2
+	_, err = a.Corrections.Create(ctx, corrections.Request{
+		Board: stepsBoard, Date: &day, User: user, Kind: models.CorrectionSet, Score: &half,
+		Reason: "The phone was shaken", Actor: demoOperator,
+	})
+	return err
+}
+
+// circle describes a group of the demo: its owner and the other members, by position.
+type circle struct {
+	name    string
+	owner   int
+	members []int
+}
+
+// circles returns the demo's groups. The first person is in all of them, and owns the
+// first one.
+func (p *people) circles() []circle {
+	list := []circle{{"Family", 0, nil}, {"Office", 5, []int{0}}, {"Walkers", 12, []int{0}}}
+	for position := 1; position < min(len(p.ids), 2*offeredPeople); position++ {
+		for i, wanted := range []bool{position <= 4, position > 5 && position < offeredPeople, position != 12 && position%2 == 0} {
+			if wanted {
+				list[i].members = append(list[i].members, position)
+			}
+		}
+	}
+	return slices.DeleteFunc(list, func(c circle) bool { return c.owner >= len(p.ids) })
+}
+
+// makeGroups makes the demo's groups. Their members join by invite code.
+func (p *people) makeGroups(ctx context.Context, a *app.App) error {
+	for _, c := range p.circles() {
+		group, err := a.Groups.Create(ctx, p.ids[c.owner], c.name)
+		if err != nil {
+			return err
+		}
+		for _, position := range c.members {
+			if _, err := a.Groups.Join(ctx, p.ids[position], *group.InviteCode); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package demo
+
+import (
+	"slices"
+	"testing"
+
+	"stepboard/config"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/groups"
+	"stepboard/services/ranking"
+)
+
+// Whatever the seed, the people with roles are different friends of the first person, who
+// still begins in the middle.
+func TestDemoRoles(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		p, err := newPeople(t.Context(), Options{Users: 400, Seed: seed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := p.chooseRoles()
+		if r == nil {
+			t.Fatalf("seed %d: nobody has a role", seed)
+		}
+		found := p.friendsBySteps(0)
+		roles := []int{r.hidden, r.hiddenFrom, r.muted, r.lowered, r.excluded}
+		for _, position := range roles {
+			if !slices.Contains(found, position) {
+				t.Errorf("seed %d: %d of %+v is not a friend", seed, position, *r)
+			}
+			if dailyScore(p.stepsBetween(position, 0, startHour)) == dailyScore(p.stepsBetween(0, 0, startHour))+startGap {
+				t.Errorf("seed %d: %d of %+v is the friend to overtake", seed, position, *r)
+			}
+		}
+		if slices.Contains(found, r.blocked) || r.blocked == p.shaken() {
+			t.Errorf("seed %d: %+v blocks a friend", seed, *r)
+		}
+		slices.Sort(roles)
+		if len(slices.Compact(roles)) != 5 {
+			t.Errorf("seed %d: %+v gives somebody two roles", seed, *r)
+		}
+	}
+}
+
+// The first person meets every state that a user can be in.
+func TestDemoCircles(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	cfg := config.Default()
+	cfg.Boards = boards(env.Clock.Now())
+	a := embeddedApp(t, env, cfg)
+	p := testenv.Must(newPeople(t.Context(), Options{Users: 400, Seed: 1}))
+	if err := p.store(t.Context(), a, env.Clock.Now, noProgress{}); err != nil {
+		t.Fatal(err)
+	}
+	r, me, today := p.chooseRoles(), p.ids[0], p.walkDay.day
+	ranked := testenv.Must(a.Ranking.Friends(t.Context(), ranking.Query{Board: stepsBoard, Viewer: me, Limit: 200}))
+	isRanked := func(position int) bool {
+		return slices.ContainsFunc(ranked.Entries, func(e models.RankedEntry) bool { return e.User == p.ids[position] })
+	}
+	if isRanked(r.hidden) || isRanked(r.muted) || isRanked(r.excluded) || !isRanked(r.hiddenFrom) || !isRanked(r.lowered) {
+		t.Errorf("%+v are ranked: %+v", *r, ranked.Entries)
+	}
+	others := testenv.Must(a.Ranking.Friends(t.Context(), ranking.Query{Board: stepsBoard, Viewer: p.ids[r.hiddenFrom], Limit: 200}))
+	if slices.ContainsFunc(others.Entries, func(e models.RankedEntry) bool { return e.User == me }) {
+		t.Error("the first person is shown to whom they hide from")
+	}
+	for kind, position := range map[models.ChoiceKind]int{models.HiddenFrom: r.hiddenFrom, models.Muted: r.muted, models.Blocked: r.blocked} {
+		list := testenv.Must(a.Privacy.List(t.Context(), me, kind, 0, 10))
+		if len(list) != 1 || list[0].User != p.ids[position] || list[0].Nickname != p.names[position] {
+			t.Errorf("%s: %+v", kind, list)
+		}
+	}
+	for _, tt := range []struct {
+		position int
+		day      models.Date
+		want     ranking.Correction
+	}{{0, today - 1, ranking.CorrectionSet}, {r.lowered, today, ranking.CorrectionSet}, {r.excluded, today, ranking.CorrectionExcluded}} {
+		mine := testenv.Must(a.Ranking.Me(t.Context(), ranking.Query{Board: stepsBoard, Viewer: p.ids[tt.position], Date: &tt.day}))
+		if mine.Correction == nil || *mine.Correction != tt.want {
+			t.Errorf("the score of %d is corrected to %v, want %s", tt.position, mine.Correction, tt.want)
+		}
+	}
+	list := testenv.Must(a.Groups.List(t.Context(), me))
+	names := make([]string, len(list))
+	for i, g := range list {
+		names[i] = g.Name
+		if len(p.circles()[slices.IndexFunc(p.circles(), func(c circle) bool { return c.name == g.Name })].members)+1 != g.Members {
+			t.Errorf("%s has %d members", g.Name, g.Members)
+		}
+	}
+	slices.Sort(names)
+	if !slices.Equal(names, []string{"Family", "Office", "Walkers"}) {
+		t.Errorf("the first person is in %q", names)
+	}
+	owns := func(g groups.Group) bool { return g.Owner == me }
+	if !slices.ContainsFunc(list, owns) || !slices.ContainsFunc(list, func(g groups.Group) bool { return !owns(g) }) {
+		t.Errorf("the first person should own some groups and not others: %+v", list)
+	}
+}
+
+// In a demo of any size the groups have members, each once.
+func TestDemoCirclesInAnyNumber(t *testing.T) {
+	t.Parallel()
+	for users := 1; users <= 60; users++ {
+		p := testenv.Must(newPeople(t.Context(), Options{Users: users, Seed: 1}))
+		_ = p.chooseRoles() // must not fail with few people
+		for _, c := range p.circles() {
+			members := append(slices.Clone(c.members), c.owner)
+			slices.Sort(members)
+			if members[len(members)-1] >= users || len(slices.Compact(slices.Clone(members))) != len(members) {
+				t.Errorf("%d users: %+v", users, c)
+			}
+		}
+	}
+}
