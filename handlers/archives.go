@@ -15,6 +15,7 @@ import (
 type ArchiveService interface {
 	Runs(ctx context.Context, q archive.RunsQuery) ([]models.ArchiveRun, error)
 	Start(ctx context.Context, bucket *models.Bucket) (models.ArchiveRun, error)
+	Next(ctx context.Context, bucket *models.Bucket) (models.ArchiveRun, error)
 }
 
 // BucketFinder finds a board's bucket by the name that an operator gives.
@@ -101,25 +102,29 @@ var startArchive = operation{
 	id:      "startArchiveRun",
 	summary: "Archive a day now",
 	description: "Archive a day that is past its hot days, such as `{\"board\":\"steps\",\"bucket\":\"2026-11-16\"}`, or merge updates that came after its archival. " +
-		"The run continues after the answer; GET /v1/admin/archives shows its progress. bucket_hot: it is too early; archive_running: a run of this day is under way, or two runs of other days.",
-	status: http.StatusAccepted,
+		"The run continues after the answer; GET /v1/admin/archives shows its progress. bucket_hot: it is too early; archive_running: a run of this day is under way, or two runs of other days. " +
+		"With `?dry_run=true` the answer, a 200, is the run that would begin, or the last one if nothing is left to do.",
+	otherStatus: http.StatusAccepted,
 	errors: bodyErrors(models.CodeBoardNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeBucketHot, models.CodeArchiveRunning,
 		models.CodeDateInFuture),
 }
 
 type startArchiveInput struct {
+	DryRun
 	Body struct {
 		Board  string `json:"board" doc:"The board's name" example:"steps"`
 		Bucket string `json:"bucket" doc:"The day, YYYY-MM-DD, or event" example:"2026-11-16"`
 	}
 }
 
-func (in *startArchiveInput) about() (audit.Entry, bool) {
-	return audit.Entry{AuditEntry: models.AuditEntry{Board: in.Body.Board, Bucket: in.Body.Bucket}}, false
+func (in *startArchiveInput) about() (e audit.Entry, dryRun bool) {
+	e.Board, e.Bucket = in.Body.Board, in.Body.Bucket
+	return e, in.DryRun.DryRun
 }
 
 type archiveOutput struct {
-	Body archiveRun
+	Status int
+	Body   archiveRun
 }
 
 func (h *archiveHandlers) start(ctx context.Context, in *startArchiveInput) (*archiveOutput, error) {
@@ -137,9 +142,13 @@ func (h *archiveHandlers) start(ctx context.Context, in *startArchiveInput) (*ar
 	if err != nil {
 		return nil, err
 	}
-	run, err := h.archive.Start(ctx, bucket)
+	begin, status := h.archive.Start, http.StatusAccepted
+	if in.DryRun.DryRun {
+		begin, status = h.archive.Next, http.StatusOK
+	}
+	run, err := begin(ctx, bucket)
 	if err != nil {
 		return nil, err
 	}
-	return &archiveOutput{Body: archiveRunOf(run)}, nil
+	return &archiveOutput{status, archiveRunOf(run)}, nil
 }

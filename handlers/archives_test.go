@@ -42,6 +42,10 @@ func (s archives) Start(_ context.Context, bucket *models.Bucket) (models.Archiv
 	return r, s.record("Start", bucket.Board, bucket.Name)
 }
 
+func (s archives) Next(_ context.Context, bucket *models.Bucket) (models.ArchiveRun, error) {
+	return run(2), s.record("Next", bucket.Board, bucket.Name)
+}
+
 // ByName finds the bucket of 2026-11-16 only.
 func (s buckets) ByName(_ context.Context, b *catalog.Board, name string) (*models.Bucket, error) {
 	switch name {
@@ -84,6 +88,10 @@ func TestArchives(t *testing.T) {
 		{"list, an unknown error", "admin", list, "", errUnknown, listed, wantInternal},
 
 		{"start", "admin", start, body("steps", "2026-11-16"), nil, started, `202 ` + answer("1", "running", "null")},
+		{"a dry run", "admin", start + "?dry_run=true", body("steps", "2026-11-16"), nil, []string{"Next steps 20261116"},
+			`200 ` + answer("2", "complete", finished)},
+		{"a dry run of a hot day", "admin", start + "?dry_run=true", body("steps", "2026-11-16"), models.Errorf(models.CodeBucketHot, "too early"),
+			[]string{"Next steps 20261116"}, "409 bucket_hot: too early"},
 		{"start on an unknown board", "admin", start, body("nix", "2026-11-16"), nil, nil, "404 board_not_found: no board nix"},
 		{"start of a day without a bucket", "admin", start, body("steps", "2026-11-15"), nil, nil,
 			"404 not_found: nothing was ever written to 2026-11-15 of this board"},

@@ -64,8 +64,8 @@ func TestChangesAreAudited(t *testing.T) {
 	const dismiss = "POST /v1/admin/reviews/3/dismiss"
 	begun := "Begin alice deleteDeadLetter board= bucket= target=3 reason="
 	runCases(t, config(nil), []testCase{
-		{"a change", "admin", discard, "", nil, []string{begun, "Delete 3", "finish done"}, "204"},
-		{"a change that fails", "admin", discard, "", errUnavailable, []string{begun, "Delete 3", "finish unavailable"}, wantUnavailable},
+		{"a change", "admin", discard, "", nil, []string{begun, "Delete 3 false", "finish done"}, "204"},
+		{"a change that fails", "admin", discard, "", errUnavailable, []string{begun, "Delete 3 false", "finish unavailable"}, wantUnavailable},
 		{"a change with a reason", "admin", dismiss, `{"reason":"a marathon"}`, errUnavailable, []string{
 			"Begin alice dismissReview board= bucket= target=3 reason=a marathon", "Dismiss 3 alice a marathon -1 false", "finish unavailable",
 		}, wantUnavailable},

@@ -19,7 +19,7 @@ type BoardFinder interface {
 type BoardService interface {
 	BoardFinder
 	Boards() []*catalog.Board
-	Add(ctx context.Context, def models.Board) (*catalog.Board, error)
+	Add(ctx context.Context, def models.Board, dryRun bool) (*catalog.Board, error)
 }
 
 // CurrentBuckets returns the bucket of a board that counts at a moment.
@@ -123,9 +123,10 @@ var defineBoard = operation{
 	id:      "defineBoard",
 	summary: "Define a board",
 	description: "Defines a board while the service runs, such as `{\"name\":\"gifts-spring\",\"kind\":\"event\",\"max_score\":10000000,\"start\":\"2026-12-01T12:00:00Z\",\"end\":\"2026-12-24T15:00:00Z\"}`. " +
-		"The process that takes the call uses it at once, the others within seconds. The properties of a bucket never change once it exists.",
-	status: http.StatusCreated,
-	errors: bodyErrors(models.CodeBoardExists),
+		"The process that takes the call uses it at once, the others within seconds. The properties of a bucket never change once it exists. " +
+		"With `?dry_run=true` the answer, a 200, is the board as it would be.",
+	otherStatus: http.StatusCreated,
+	errors:      bodyErrors(models.CodeBoardExists),
 }
 
 // definitionBody is the definition of a board.
@@ -145,11 +146,13 @@ type definitionBody struct {
 }
 
 type defineInput struct {
+	DryRun
 	Body definitionBody
 }
 
-func (in *defineInput) about() (audit.Entry, bool) {
-	return audit.Entry{AuditEntry: models.AuditEntry{Board: in.Body.Name}}, false
+func (in *defineInput) about() (e audit.Entry, dryRun bool) {
+	e.Board = in.Body.Name
+	return e, in.DryRun.DryRun
 }
 
 // definitionAnswer is a definition with the properties that follow from it.
@@ -166,6 +169,11 @@ type definitionOutput struct {
 	Body definitionAnswer
 }
 
+type definedOutput struct {
+	Status int
+	Body   definitionAnswer
+}
+
 func (h *boardHandlers) definition(b *catalog.Board) (*definitionOutput, error) {
 	answer, err := h.of(b, models.UTCOffset{})
 	if err != nil {
@@ -177,7 +185,7 @@ func (h *boardHandlers) definition(b *catalog.Board) (*definitionOutput, error) 
 	}}, nil
 }
 
-func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*definitionOutput, error) {
+func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*definedOutput, error) {
 	d := in.Body
 	openDays := 0
 	switch {
@@ -189,11 +197,20 @@ func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*definitio
 	b, err := h.boards.Add(ctx, models.Board{
 		Name: d.Name, Kind: d.Kind, TimeZone: d.TimeZone, OpenDays: openDays, MaxScore: d.MaxScore, Shards: d.Shards, Global: d.Global,
 		StartsAt: d.StartsAt, EndsAt: d.EndsAt, WindowHours: d.WindowHours, ChangeStream: d.ChangeStream, ReviewAbove: d.ReviewAbove,
-	})
+	}, in.DryRun.DryRun)
 	if err != nil {
 		return nil, err
 	}
-	return h.definition(b)
+	shown, err := h.definition(b)
+	if err != nil {
+		return nil, err
+	}
+	status := http.StatusCreated
+	if in.DryRun.DryRun {
+		status = http.StatusOK
+		shown.Body.CreatedAt = models.TimestampOf(h.clock())
+	}
+	return &definedOutput{status, shown.Body}, nil
 }
 
 var showBoard = operation{

@@ -101,6 +101,8 @@ func TestDefineAndShowBoards(t *testing.T) {
 	runCases(t, config, []testCase{
 		{"a daily board, with defaults", "admin", define, steps, nil, add,
 			`201 {` + stepsBoard + `,"shards":1,"change_stream":false,"review_above":0,"tick_ms":1,"created_at":"0001-01-01T00:00:00.000Z"}`},
+		{"a dry run", "admin", define + "?dry_run=true", steps, nil, []string{"try " + add[0]},
+			`200 {` + stepsBoard + `,"shards":1,"change_stream":false,"review_above":0,"tick_ms":1,"created_at":"2026-11-20T04:00:00.000Z"}`},
 		{"a daily board that takes today only", "admin", define, `{"name":"steps","kind":"daily","max_score":100000,"open_days":0}`, nil,
 			[]string{"Add steps daily Asia/Shanghai 0 100000 1 users <nil> <nil> 0 false 0"},
 			`201 {"name":"steps","kind":"daily","time_zone":"Asia/Shanghai","open_days":0,…`},

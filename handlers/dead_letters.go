@@ -8,14 +8,17 @@ import (
 
 	"stepboard/models"
 	"stepboard/services/audit"
+	"stepboard/services/ingest"
 )
 
 // DeadLetterService keeps updates that were accepted into the queue and could
 // not be applied.
 type DeadLetterService interface {
-	List(ctx context.Context, before int64, limit int) ([]models.DeadLetter, error)
-	Replay(ctx context.Context, id int64) error
-	Delete(ctx context.Context, id int64) error
+	List(ctx context.Context, q ingest.DeadLetterQuery) ([]models.DeadLetter, error)
+	Replay(ctx context.Context, id int64, dryRun bool) error
+	Delete(ctx context.Context, id int64, dryRun bool) error
+	ReplaySelected(ctx context.Context, q ingest.DeadLetterQuery, dryRun bool) (ingest.HandledDeadLetters, error)
+	DeleteSelected(ctx context.Context, q ingest.DeadLetterQuery, dryRun bool) (ingest.HandledDeadLetters, error)
 }
 
 // deadLetterHandlers serves the dead letters to operators.
@@ -73,51 +76,155 @@ type deadLettersOutput struct {
 	}
 }
 
-func (h *deadLetterHandlers) list(ctx context.Context, in *struct{ Paging }) (*deadLettersOutput, error) {
-	const scope = "dead-letters"
-	before, err := in.beforeID(ctx, h.cursors, scope)
+type listDeadLettersInput struct {
+	Board  string `query:"board" pattern:"^[a-z0-9-]{1,40}$" doc:"Updates of this board only"`
+	Bucket string `query:"bucket" pattern:"^[a-z0-9]{1,20}$" doc:"Updates of this bucket only, such as 20261120"`
+	Reason string `query:"reason" pattern:"^[ -~]{0,500}$" doc:"Only those with exactly this reason"`
+	Paging
+}
+
+func (h *deadLetterHandlers) list(ctx context.Context, in *listDeadLettersInput) (*deadLettersOutput, error) {
+	scope := []string{"dead-letters", in.Board, in.Bucket, in.Reason}
+	before, err := in.beforeID(ctx, h.cursors, scope...)
 	if err != nil {
 		return nil, err
 	}
-	list, err := h.deadLetters.List(ctx, before, in.Limit+1)
+	list, err := h.deadLetters.List(ctx, ingest.DeadLetterQuery{
+		Board: in.Board, Bucket: in.Bucket, Reason: in.Reason, Before: before, Limit: in.Limit + 1,
+	})
 	if err != nil {
 		return nil, err
 	}
 	out := &deadLettersOutput{}
 	out.Body.DeadLetters, out.Body.NextCursor = showPage(list, in.Limit, newDeadLetter, func(l models.DeadLetter) string {
-		return cursorAfterID(h.cursors, l.ID, scope)
+		return cursorAfterID(h.cursors, l.ID, scope...)
 	})
 	return out, nil
 }
 
 type deadLetterInput struct {
 	ID int64 `path:"id" minimum:"1" doc:"The dead letter's id"`
+	DryRun
 }
 
-func (in *deadLetterInput) about() (audit.Entry, bool) {
-	return audit.Entry{AuditEntry: models.AuditEntry{Target: strconv.FormatInt(in.ID, 10)}}, false
+func (in *deadLetterInput) about() (e audit.Entry, dryRun bool) {
+	e.Target = strconv.FormatInt(in.ID, 10)
+	return e, in.DryRun.DryRun
 }
 
 var replayDeadLetter = operation{
 	id:      "replayDeadLetter",
 	summary: "Apply a dead letter after all",
 	description: "Applies the update and removes it from the list, once the reason for its failure is repaired. " +
-		"If it still can't be applied, validation_failed says why.",
+		"If it still can't be applied, validation_failed says why. With `?dry_run=true` it is only checked.",
 	status: http.StatusNoContent,
 	errors: []models.Code{models.CodeNotFound},
 }
 
 func (h *deadLetterHandlers) replay(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
-	return nil, h.deadLetters.Replay(ctx, in.ID)
+	return nil, h.deadLetters.Replay(ctx, in.ID, in.DryRun.DryRun)
 }
 
 var deleteDeadLetter = operation{
 	id:          "deleteDeadLetter",
 	summary:     "Delete a dead letter",
-	description: "Deletes the update for good. If it does not exist, nothing changes.",
+	description: "Deletes the update for good. If it does not exist, nothing changes. With `?dry_run=true` not_found says that it does not exist.",
 	status:      http.StatusNoContent,
+	errors:      []models.Code{models.CodeNotFound},
 }
 
 func (h *deadLetterHandlers) delete(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
-	return nil, h.deadLetters.Delete(ctx, in.ID)
+	return nil, h.deadLetters.Delete(ctx, in.ID, in.DryRun.DryRun)
+}
+
+// maxSelected is how many dead letters a call handles at most.
+const maxSelected = 1000
+
+type selectedInput struct {
+	DryRun
+	Body struct {
+		Filter struct {
+			Board  string `json:"board,omitempty" pattern:"^[a-z0-9-]{0,40}$" doc:"Updates of this board only"`
+			Bucket string `json:"bucket,omitempty" pattern:"^[a-z0-9]{0,20}$" doc:"Updates of this bucket only" example:"20261120"`
+			Reason string `json:"reason,omitempty" pattern:"^[ -~]{0,500}$" doc:"Only those with exactly this reason"`
+		} `json:"filter" doc:"Which dead letters; {} for all"`
+		Through *string `json:"through,omitempty" nullable:"true" pattern:"^[1-9][0-9]{0,17}$" doc:"The id of the newest one; left out: the newest that exists. Take it from the list that you have looked at, so that no later one is included"`
+		Reason  string  `json:"reason,omitempty" maxLength:"500" doc:"Why, for other operators" example:"the board is back"`
+	}
+}
+
+func (in *selectedInput) about() (e audit.Entry, dryRun bool) {
+	f := in.Body.Filter
+	e.Board, e.Bucket, e.Target, e.Reason = f.Board, f.Bucket, f.Reason, in.Body.Reason
+	return e, in.DryRun.DryRun
+}
+
+// query returns what the call selects.
+func (in *selectedInput) query() (ingest.DeadLetterQuery, error) {
+	f := in.Body.Filter
+	q := ingest.DeadLetterQuery{Board: f.Board, Bucket: f.Bucket, Reason: f.Reason, Limit: maxSelected}
+	if in.Body.Through != nil {
+		through, err := strconv.ParseInt(*in.Body.Through, 10, 64)
+		if err != nil {
+			return q, models.Invalid("body.through", err.Error())
+		}
+		q.Before = through + 1
+	}
+	return q, nil
+}
+
+// handledDeadLetters says what a call has done with dead letters.
+type handledDeadLetters struct {
+	Done        int     `json:"done" doc:"How many were applied or deleted; in a dry run, how many would be"`
+	Failed      int     `json:"failed" doc:"How many still can't be applied, and stay"`
+	NextThrough *string `json:"next_through" nullable:"true" pattern:"^[1-9][0-9]{0,17}$" doc:"The through of the next call, which goes on with older ones; null if all were handled"`
+}
+
+type handledOutput struct {
+	Body handledDeadLetters
+}
+
+var replayDeadLetters = operation{
+	id:      "replayDeadLetters",
+	summary: "Apply the dead letters of a filter",
+	description: "Applies the updates that match, newest first, at most 1,000, and removes those that were applied from the list. " +
+		"Call again with next_through as through until it is null.",
+	errors: bodyErrors(),
+}
+
+func (h *deadLetterHandlers) replaySelected(ctx context.Context, in *selectedInput) (*handledOutput, error) {
+	return handleSelected(ctx, in, h.deadLetters.ReplaySelected)
+}
+
+var deleteDeadLetters = operation{
+	id:      "deleteDeadLetters",
+	summary: "Delete the dead letters of a filter",
+	description: "Deletes the updates that match for good, newest first, at most 1,000. " +
+		"Call again with next_through as through until it is null.",
+	errors: bodyErrors(),
+}
+
+func (h *deadLetterHandlers) deleteSelected(ctx context.Context, in *selectedInput) (*handledOutput, error) {
+	return handleSelected(ctx, in, h.deadLetters.DeleteSelected)
+}
+
+// handleSelected makes one call of a service with what the input selects.
+func handleSelected(
+	ctx context.Context, in *selectedInput,
+	handle func(context.Context, ingest.DeadLetterQuery, bool) (ingest.HandledDeadLetters, error),
+) (*handledOutput, error) {
+	q, err := in.query()
+	if err != nil {
+		return nil, err
+	}
+	handled, err := handle(ctx, q, in.DryRun.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	out := &handledOutput{handledDeadLetters{Done: handled.Done, Failed: handled.Failed}}
+	if handled.Last > 1 {
+		next := strconv.FormatInt(handled.Last-1, 10)
+		out.Body.NextThrough = &next
+	}
+	return out, nil
 }

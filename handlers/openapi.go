@@ -115,6 +115,8 @@ var schemaNames = map[string]string{
 	"Delivery":                  "WebhookDelivery",
 	"DeliveryAttempt":           "WebhookAttempt",
 	"DeliveriesOutputBody":      "WebhookDeliveryPage",
+
+	"SelectedInputBody": "DeadLetterSelection",
 }
 
 // schemaName returns the name of a type's schema.

@@ -3,6 +3,8 @@ package handlers
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -26,6 +28,37 @@ func TestUserIDPattern(t *testing.T) {
 			t.Errorf("%q matches: %v, ParseUserID: %v", id, got, err)
 		}
 	})
+}
+
+// Every call by which an operator changes something can be tried first.
+func TestChangesOfOperatorsTakeDryRun(t *testing.T) {
+	t.Parallel()
+	document, err := OpenAPI("1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type parameter struct{ Name, In string }
+	var spec struct {
+		Paths map[string]map[string]struct{ Parameters []parameter }
+	}
+	if err := json.Unmarshal(document, &spec); err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	for path, methods := range spec.Paths {
+		for method, call := range methods {
+			if !strings.HasPrefix(path, "/v1/admin/") || method == "get" {
+				continue
+			}
+			calls++
+			if !slices.Contains(call.Parameters, parameter{"dry_run", "query"}) {
+				t.Errorf("%s %s takes no dry_run", method, path)
+			}
+		}
+	}
+	if calls == 0 {
+		t.Error("found no calls")
+	}
 }
 
 // Generated clients have names that say what a call does and what a schema holds, and not

@@ -69,8 +69,12 @@ func (s boards) Board(name string) (*catalog.Board, error) {
 
 func (s boards) Boards() []*catalog.Board { return s.list }
 
-func (s boards) Add(_ context.Context, def models.Board) (*catalog.Board, error) {
-	if err := s.record("Add", def.Name, def.Kind, def.TimeZone, def.OpenDays, def.MaxScore, def.Shards, def.Global,
+func (s boards) Add(_ context.Context, def models.Board, dryRun bool) (*catalog.Board, error) {
+	call := "Add"
+	if dryRun {
+		call = "try Add"
+	}
+	if err := s.record(call, def.Name, def.Kind, def.TimeZone, def.OpenDays, def.MaxScore, def.Shards, def.Global,
 		def.StartsAt, def.EndsAt, def.WindowHours, def.ChangeStream, def.ReviewAbove); err != nil {
 		return nil, err
 	}

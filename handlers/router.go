@@ -142,6 +142,8 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	register(api, "GET /v1/admin/dead-letters", byAdmin, deadLetters.list, listDeadLetters)
 	registerChange(api, c.Audit, "POST /v1/admin/dead-letters/{id}/replay", deadLetters.replay, replayDeadLetter)
 	registerChange(api, c.Audit, "DELETE /v1/admin/dead-letters/{id}", deadLetters.delete, deleteDeadLetter)
+	registerChange(api, c.Audit, "POST /v1/admin/dead-letters/replay", deadLetters.replaySelected, replayDeadLetters)
+	registerChange(api, c.Audit, "POST /v1/admin/dead-letters/delete", deadLetters.deleteSelected, deleteDeadLetters)
 	reviews := &reviewHandlers{c.Reviews, c.Cursors}
 	register(api, "GET /v1/admin/reviews", byAdmin, reviews.list, listReviews)
 	registerChange(api, c.Audit, "POST /v1/admin/reviews/{id}/dismiss", reviews.dismiss, dismissReview)

@@ -11,6 +11,9 @@ type DeadLetter struct {
 	Position string
 	// Reason says for people why it can't be applied.
 	Reason string
+	// Board and Bucket are those of the update; empty if it can't be decoded.
+	Board  string
+	Bucket string
 	// Payload is the unchanged message.
 	Payload []byte
 	// QueuedAt is when it was appended to the queue, and FailedAt when it could

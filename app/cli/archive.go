@@ -10,11 +10,12 @@ import (
 
 	"stepboard/app"
 	"stepboard/models"
+	"stepboard/services/audit"
 	"stepboard/services/catalog"
 )
 
 func (p *program) archiveCommand() *cobra.Command {
-	var board, bucket string
+	var board, bucket, actor string
 	cmd := &cobra.Command{
 		Use:   "archive",
 		Short: "Move cold days to Postgres now",
@@ -27,12 +28,13 @@ func (p *program) archiveCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return p.archive(ctx, a, buckets)
+				return p.archive(ctx, a, buckets, actor)
 			})
 		}),
 	}
 	cmd.Flags().StringVar(&board, "board", "", "archive only days of this board")
 	cmd.Flags().StringVar(&bucket, "bucket", "", "archive only this day, YYYY-MM-DD, or event; needs --board if there are several boards")
+	addActorFlag(cmd, &actor)
 	return cmd
 }
 
@@ -86,7 +88,7 @@ func namedBucket(ctx context.Context, a *app.App, boardName, name string) (*mode
 
 // archive archives the buckets one by one and prints the result of each. If one
 // fails, it goes on with the next.
-func (p *program) archive(ctx context.Context, a *app.App, buckets []*models.Bucket) error {
+func (p *program) archive(ctx context.Context, a *app.App, buckets []*models.Bucket, actor string) error {
 	if len(buckets) == 0 {
 		fmt.Fprintln(p.stdout, "nothing is due")
 		return nil
@@ -96,7 +98,10 @@ func (p *program) archive(ctx context.Context, a *app.App, buckets []*models.Buc
 	for _, b := range buckets {
 		start := time.Now()
 		name := fmt.Sprintf("%s %v", b.Board, b.Day)
-		run, err := a.Archive.Archive(ctx, b, func(moved int64) { line.Show("%s: %d entries", name, moved) })
+		entry := models.AuditEntry{Actor: actor, Action: "archive", Board: b.Board, Bucket: b.Name}
+		run, err := audited(ctx, a, audit.Entry{AuditEntry: entry}, func() (models.ArchiveRun, error) {
+			return a.Archive.Archive(ctx, b, func(moved int64) { line.Show("%s: %d entries", name, moved) })
+		})
 		line.Clear()
 		if err != nil {
 			failed = append(failed, err)

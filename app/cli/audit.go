@@ -2,6 +2,9 @@ package cli
 
 import (
 	"context"
+	"os/user"
+
+	"github.com/spf13/cobra"
 
 	"stepboard/app"
 	"stepboard/services/audit"
@@ -17,4 +20,14 @@ func audited[T any](ctx context.Context, a *app.App, e audit.Entry, do func() (T
 	result, err := do()
 	finish(err)
 	return result, err
+}
+
+// addActorFlag adds the flag --actor to a command that may run on a schedule, where nobody
+// names an operator: it defaults to the account that runs the command.
+func addActorFlag(cmd *cobra.Command, actor *string) {
+	account := "unknown account"
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		account = u.Username
+	}
+	cmd.Flags().StringVar(actor, "actor", account, "who does this, for the audit log")
 }

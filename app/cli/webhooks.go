@@ -12,6 +12,7 @@ import (
 
 	"stepboard/app"
 	"stepboard/models"
+	"stepboard/services/audit"
 	"stepboard/services/outcomes"
 )
 
@@ -35,7 +36,7 @@ func (p *program) webhooksCommand() *cobra.Command {
 	list.Flags().StringVar(&q.Target, "target", "", "deliveries to this address only")
 	list.Flags().StringVar((*string)(&q.Type), "event", "", "deliveries of this event only, such as board.final")
 	list.Flags().StringVar((*string)(&q.State), "state", "", "deliveries in this state only: waiting, delivered, failed or dropped")
-	dryRun := false
+	dryRun, actor := false, ""
 	replay := &cobra.Command{
 		Use:   "replay ID",
 		Short: "Send a delivery again, with the same webhook-id",
@@ -45,10 +46,11 @@ func (p *program) webhooksCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.runOnApp(ctx, func(a *app.App) error { return p.replayDelivery(ctx, a, id, dryRun) })
+			return p.runOnApp(ctx, func(a *app.App) error { return p.replayDelivery(ctx, a, id, actor, dryRun) })
 		}),
 	}
 	replay.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing; print the delivery that would be sent again")
+	addActorFlag(replay, &actor)
 	cmd.AddCommand(p.withSettings(list), p.withSettings(replay))
 	return cmd
 }
@@ -78,8 +80,16 @@ func (p *program) printDelivery(d outcomes.Delivery) {
 		d.Target, d.MessageID, d.Attempts, last)
 }
 
-func (p *program) replayDelivery(ctx context.Context, a *app.App, id int64, dryRun bool) error {
-	d, err := a.Deliveries.Replay(ctx, id, dryRun)
+func (p *program) replayDelivery(ctx context.Context, a *app.App, id int64, actor string, dryRun bool) error {
+	replay := func() (outcomes.Delivery, error) { return a.Deliveries.Replay(ctx, id, dryRun) }
+	var d outcomes.Delivery
+	var err error
+	if dryRun {
+		d, err = replay()
+	} else {
+		entry := models.AuditEntry{Actor: actor, Action: "webhooks replay", Target: strconv.FormatInt(id, 10)}
+		d, err = audited(ctx, a, audit.Entry{AuditEntry: entry}, replay)
+	}
 	if err != nil {
 		return errors.New(publicMessage(err))
 	}

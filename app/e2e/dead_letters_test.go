@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -196,7 +197,10 @@ func handleDeadLetters(t *testing.T, env *testenv.Env, p *testenv.Process, like 
 	if err := env.Gorm.Create(&day).Error; err != nil {
 		t.Fatal(err)
 	}
-	if stdout, stderr, status := command("replay", ids[0]); status != 0 || stdout != "done\n" {
+	if stdout, stderr, status := command("replay", ids[0], "--dry-run"); status != 0 || stdout != "it can be done\n" {
+		t.Errorf("dry run: %d %q %q", status, stdout, stderr)
+	}
+	if stdout, stderr, status := command("replay", ids[0], "--actor", "mei"); status != 0 || stdout != "done\n" {
 		t.Errorf("replay: %d %q %q", status, stdout, stderr)
 	}
 	call("POST", "/"+ids[1]+"/replay", http.StatusNoContent)
@@ -207,13 +211,28 @@ func handleDeadLetters(t *testing.T, env *testenv.Env, p *testenv.Process, like 
 	if stdout, stderr, status := command("delete", ids[2]); status != 0 || stdout != "done\n" {
 		t.Errorf("delete: %d %q %q", status, stdout, stderr)
 	}
-	for _, id := range ids[3:] {
-		call("DELETE", "/"+id, http.StatusNoContent)
+	call("DELETE", "/"+ids[3], http.StatusNoContent)
+	status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, "1", auth.ScopeAdmin), "POST",
+		p.URL+"/v1/admin/dead-letters/delete", `{"filter":{}}`)
+	if want := fmt.Sprintf(`{"done":%d,"failed":0,"next_through":null}`, len(ids)-4); err != nil || status != http.StatusOK || text != want {
+		t.Errorf("delete all: %d %s %v, want %s", status, text, err, want)
 	}
+	wantAudited(t, p, "dead-letters replay", "mei")
+	wantAudited(t, p, "deleteDeadLetters", "1")
 	if stdout, stderr, status := command("list"); status != 0 || stdout != "" {
 		t.Errorf("list: %d %q %q", status, stdout, stderr)
 	}
 	if _, stderr, status := command("replay", "nix"); status != 1 || !strings.Contains(stderr, `"nix" is no id`) {
 		t.Errorf("replay: %d %q", status, stderr)
+	}
+}
+
+// wantAudited checks that the audit log has the action, done by the operator.
+func wantAudited(t *testing.T, p *testenv.Process, action, actor string) {
+	t.Helper()
+	path := p.URL + "/v1/admin/audit?action=" + url.QueryEscape(action)
+	status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, "1", auth.ScopeAdmin), "GET", path, "")
+	if err != nil || status != http.StatusOK || !strings.Contains(text, fmt.Sprintf(`"actor":%q`, actor)) || !strings.Contains(text, `"outcome":"done"`) {
+		t.Errorf("the audit log of %q: %d %s %v", action, status, text, err)
 	}
 }

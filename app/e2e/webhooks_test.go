@@ -182,6 +182,13 @@ func TestDeliveriesForOperators(t *testing.T) {
 	if out := mustRun(t, append([]string{"webhooks", "replay", id}, testenv.Flags(cfg)...)...); !strings.HasPrefix(out, id+"\t") {
 		t.Errorf("webhooks replay: %s", out)
 	}
+	var replays struct {
+		Entries []struct{ Actor, Target string }
+	}
+	s.want(s.admin("GET", "/v1/admin/audit?action=webhooks+replay", nil), 200, &replays)
+	if len(replays.Entries) != 1 || replays.Entries[0].Target != id || replays.Entries[0].Actor == "" {
+		t.Errorf("the audit log has %+v of the command", replays)
+	}
 	if got := backend.received(t, models.OutcomeFriendRequested, 5); len(got) != 5 {
 		t.Errorf("received %v", got)
 	}

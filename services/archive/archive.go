@@ -317,10 +317,20 @@ func (s *Stats) count(run models.ArchiveRun, err error) {
 	}
 }
 
-// beginRun records the next run and returns it: the last run again if it was
-// not finished, or a new run if entries have arrived since or corrections are pending. If nothing is left
-// to do, it returns the last run, which is complete.
-func (s *Service) beginRun(ctx context.Context, bucket *models.Bucket) (models.ArchiveRun, error) {
+// Next returns the run that Archive would begin now: the last run again if it was not
+// finished, or a new run if entries have arrived since or corrections are pending. If
+// nothing is left to do, it returns the last run, which is complete. It changes nothing.
+// CodeBoardKind and CodeBucketHot as for Archive; CodeUnavailable.
+func (s *Service) Next(ctx context.Context, bucket *models.Bucket) (models.ArchiveRun, error) {
+	if err := s.checkCold(bucket); err != nil {
+		return models.ArchiveRun{}, err
+	}
+	next, err := s.nextRun(ctx, bucket)
+	return next, models.Public("look for the next archive run", err)
+}
+
+// nextRun is Next for a bucket that is cold.
+func (s *Service) nextRun(ctx context.Context, bucket *models.Bucket) (models.ArchiveRun, error) {
 	last, err := s.store.lastRun(ctx, bucket.Board, bucket.Name)
 	if err != nil && !errors.Is(err, errNoRun) {
 		return last, err
@@ -336,6 +346,15 @@ func (s *Service) beginRun(ctx context.Context, bucket *models.Bucket) (models.A
 		next.Run, next.Attempts = last.Run+1, 1
 	}
 	next.State, next.StartedAt = models.ArchiveRunning, s.clock().UTC()
+	return next, nil
+}
+
+// beginRun records the next run and returns it, unless nothing is left to do.
+func (s *Service) beginRun(ctx context.Context, bucket *models.Bucket) (models.ArchiveRun, error) {
+	next, err := s.nextRun(ctx, bucket)
+	if err != nil || next.State == models.ArchiveComplete {
+		return next, err
+	}
 	recorded, err := s.store.recordRun(ctx, &next)
 	if err == nil && !recorded {
 		// Meanwhile a process that has lost its lease completed the run.

@@ -23,8 +23,20 @@ func TestArchive(t *testing.T) {
 			entries := randomEntries(t, b, 2500, uint64(shards))
 			f.raise(b, entries...)
 			start := env.Clock.Now()
+			if _, err := f.archive.Next(t.Context(), b); models.CodeOf(err) != models.CodeBucketHot {
+				t.Errorf("the next run of a hot bucket: %v", err)
+			}
 			f.makeDue(b)
+			for range 2 { // looking changes nothing
+				next := testenv.Must(f.archive.Next(t.Context(), b))
+				if next.Run != 1 || next.State != models.ArchiveRunning || next.Attempts != 1 || next.Shards != shards {
+					t.Errorf("the next run: %+v", next)
+				}
+			}
 			run := f.mustArchive(b)
+			if next := testenv.Must(f.archive.Next(t.Context(), b)); next.Run != 1 || next.State != models.ArchiveComplete {
+				t.Errorf("the next run, with nothing left: %+v", next)
+			}
 			want := ranked(entries)
 			f.checkArchived(b, want)
 			if run.Run != 1 || run.State != models.ArchiveComplete || run.Moved != 2500 || run.Entries != 2500 || run.Attempts != 1 || run.Shards != shards {

@@ -257,7 +257,7 @@ func TestDaysHot(t *testing.T) {
 		}
 		late := steps()
 		late.Name, late.OpenDays = "late", 9
-		if _, err := c.Definitions.Add(t.Context(), late); err != nil {
+		if _, err := c.Definitions.Add(t.Context(), late, false); err != nil {
 			t.Fatal(err)
 		}
 		if got := c.Buckets.DaysHot(); got != 10 {

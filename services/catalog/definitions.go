@@ -92,18 +92,27 @@ func (d *Definitions) define(ctx context.Context, defs []models.Board, update bo
 
 // Add stores the definition of a new board. Errors: CodeValidationFailed if the
 // definition is invalid, CodeBoardExists, CodeUnavailable. Other replicas notice
-// the board within refreshEvery.
-func (d *Definitions) Add(ctx context.Context, def models.Board) (*Board, error) {
+// the board within refreshEvery. A dry run stores nothing, and returns the board as it
+// would be.
+func (d *Definitions) Add(ctx context.Context, def models.Board, dryRun bool) (*Board, error) {
 	b, err := NewBoard(def)
 	if err != nil {
 		return nil, models.Errorf(models.CodeValidationFailed, "%v", err)
 	}
-	added, err := d.store.add(ctx, b.Board)
+	var added bool
+	if dryRun {
+		added, err = d.store.isNew(ctx, def.Name)
+	} else {
+		added, err = d.store.add(ctx, b.Board)
+	}
 	if err != nil {
 		return nil, models.Unavailable("store board", err)
 	}
 	if !added {
 		return nil, models.Errorf(models.CodeBoardExists, "there is a board %s already; GET /v1/admin/boards/%s shows it", def.Name, def.Name)
+	}
+	if dryRun {
+		return b, nil
 	}
 	if err := d.Refresh(ctx); err != nil {
 		return nil, models.Unavailable("load board", err)

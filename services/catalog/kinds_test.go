@@ -236,16 +236,25 @@ func TestAdd(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		c, _ := newCatalog(t, env, steps())
 		other, _ := newCatalog(t, env, steps())
-		b, err := c.Definitions.Add(t.Context(), gifts())
+		if b, err := c.Definitions.Add(t.Context(), gifts(), true); err != nil || b.Name != "gifts" {
+			t.Errorf("a dry run: %+v, %v", b, err)
+		}
+		if _, err := c.Definitions.Board("gifts"); models.CodeOf(err) != models.CodeBoardNotFound {
+			t.Errorf("after the dry run: %v", err)
+		}
+		b, err := c.Definitions.Add(t.Context(), gifts(), false)
 		if err != nil || b.Name != "gifts" || b.CreatedAt.IsZero() {
 			t.Fatalf("%+v, %v", b, err)
 		}
-		if _, err := c.Definitions.Add(t.Context(), gifts()); models.CodeOf(err) != models.CodeBoardExists {
+		if _, err := c.Definitions.Add(t.Context(), gifts(), false); models.CodeOf(err) != models.CodeBoardExists {
 			t.Errorf("again: %v", err)
+		}
+		if _, err := other.Definitions.Add(t.Context(), gifts(), true); models.CodeOf(err) != models.CodeBoardExists {
+			t.Errorf("a dry run again: %v", err)
 		}
 		bad := gifts()
 		bad.Name, bad.EndsAt = "other", nil
-		if _, err := c.Definitions.Add(t.Context(), bad); models.CodeOf(err) != models.CodeValidationFailed || !strings.Contains(err.Error(), "end") {
+		if _, err := c.Definitions.Add(t.Context(), bad, false); models.CodeOf(err) != models.CodeValidationFailed || !strings.Contains(err.Error(), "end") {
 			t.Errorf("without an end: %v", err)
 		}
 		if err := other.Definitions.Refresh(t.Context()); err != nil {

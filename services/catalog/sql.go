@@ -95,6 +95,16 @@ func (s *Store) add(ctx context.Context, def models.Board) (bool, error) {
 	return result.RowsAffected > 0, nil
 }
 
+// isNew reports whether no board of this name exists.
+func (s *Store) isNew(ctx context.Context, name string) (bool, error) {
+	var same int64
+	err := s.db.WithContext(ctx).Model(&models.Board{}).Where("name = ?", name).Count(&same).Error
+	if err != nil {
+		return false, fmt.Errorf("look for board %s: %w", name, err)
+	}
+	return same == 0, nil
+}
+
 // boards returns all definitions, ordered by name.
 func (s *Store) boards(ctx context.Context) ([]models.Board, error) {
 	var boards []models.Board

@@ -171,6 +171,9 @@ func (c *Consumer) deadLetters(bad []badMessage) []models.DeadLetter {
 		deadLetters[i] = models.DeadLetter{
 			Position: deadPosition(m.Message), Reason: m.err.Error(), Payload: m.Payload, QueuedAt: m.At.UTC(), FailedAt: now,
 		}
+		if u, err := DecodeUpdate(m.Payload); err == nil {
+			deadLetters[i].Board, deadLetters[i].Bucket = u.Board, u.Bucket
+		}
 		c.Log.Warn("a message can't be applied and becomes a dead letter", "position", m.Position, "reason", m.err)
 	}
 	return deadLetters

@@ -35,15 +35,19 @@ func (s *DeadLetterStore) Write(ctx context.Context, deadLetters []models.DeadLe
 	return nil
 }
 
-// list returns a page, newest first, behind the given id. 0 begins at the
-// newest.
-func (s *DeadLetterStore) list(ctx context.Context, before int64, limit int) ([]models.DeadLetter, error) {
+// list returns a page, newest first.
+func (s *DeadLetterStore) list(ctx context.Context, q DeadLetterQuery) ([]models.DeadLetter, error) {
 	db := s.db.WithContext(ctx)
-	if before != 0 {
-		db = db.Where("id < ?", before)
+	for column, value := range map[string]string{"board": q.Board, "bucket": q.Bucket, "reason": q.Reason} {
+		if value != "" {
+			db = db.Where(column+" = ?", value)
+		}
+	}
+	if q.Before != 0 {
+		db = db.Where("id < ?", q.Before)
 	}
 	var page []models.DeadLetter
-	if err := db.Order("id DESC").Limit(limit).Find(&page).Error; err != nil {
+	if err := db.Order("id DESC").Limit(q.Limit).Find(&page).Error; err != nil {
 		return nil, models.Unavailable("list dead letters", err)
 	}
 	return page, nil
@@ -62,10 +66,10 @@ func (s *DeadLetterStore) find(ctx context.Context, id int64) (models.DeadLetter
 	return deadLetter, nil
 }
 
-// remove deletes one dead letter, if it exists.
-func (s *DeadLetterStore) remove(ctx context.Context, id int64) error {
-	if err := s.db.WithContext(ctx).Delete(&models.DeadLetter{}, "id = ?", id).Error; err != nil {
-		return models.Unavailable("delete a dead letter", err)
+// remove deletes those of the dead letters that exist.
+func (s *DeadLetterStore) remove(ctx context.Context, ids ...int64) error {
+	if err := s.db.WithContext(ctx).Delete(&models.DeadLetter{}, "id IN ?", ids).Error; err != nil {
+		return models.Unavailable("delete dead letters", err)
 	}
 	return nil
 }

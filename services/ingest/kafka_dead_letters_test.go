@@ -27,7 +27,7 @@ func TestDeadLettersOfATopicCreatedAgain(t *testing.T) {
 		stop := f.run(f.consumer(q, f.boards))
 		f.drained(q)
 		stop()
-		for _, l := range testenv.Must(service.List(t.Context(), 0, 10)) {
+		for _, l := range testenv.Must(service.List(t.Context(), ingest.DeadLetterQuery{Limit: 10})) {
 			payloads = append(payloads, string(l.Payload))
 		}
 		return payloads

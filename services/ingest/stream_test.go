@@ -211,7 +211,7 @@ func TestAConsumerWaitsForTheBoards(t *testing.T) {
 	if got := p.scores(); len(got) != 2 || got[1] != 5 || got[2] != 6 {
 		t.Errorf("the board holds %v", got)
 	}
-	if deadLetters, err := ingest.NewDeadLetters(p.deadLetters, p.targets(), p.boards, testenv.Numbers{}).List(t.Context(), 0, 10); err != nil || len(deadLetters) != 0 {
+	if deadLetters, err := ingest.NewDeadLetters(p.deadLetters, p.targets(), p.boards, testenv.Numbers{}).List(t.Context(), ingest.DeadLetterQuery{Limit: 10}); err != nil || len(deadLetters) != 0 {
 		t.Errorf("dead letters %v, %v", deadLetters, err)
 	}
 }
@@ -244,7 +244,7 @@ func TestInvalidMessagesBecomeDeadLetters(t *testing.T) {
 		t.Errorf("the board holds %v", got)
 	}
 	service := ingest.NewDeadLetters(p.deadLetters, p.targets(), p.boards, testenv.Numbers{})
-	deadLetters, err := service.List(t.Context(), 0, 10)
+	deadLetters, err := service.List(t.Context(), ingest.DeadLetterQuery{Limit: 10})
 	if err != nil || len(deadLetters) != 5 {
 		t.Fatalf("dead letters %+v, %v", deadLetters, err)
 	}
@@ -256,13 +256,14 @@ func TestInvalidMessagesBecomeDeadLetters(t *testing.T) {
 		if l.Reason == "" || l.Position == "" || l.QueuedAt.IsZero() || !l.FailedAt.Equal(testenv.Noon) {
 			t.Errorf("letter %+v", l)
 		}
-		if err := service.Replay(t.Context(), l.ID); models.CodeOf(err) != models.CodeValidationFailed {
+		if err := service.Replay(t.Context(), l.ID, false); models.CodeOf(err) != models.CodeValidationFailed {
 			t.Errorf("replayed %q: %v", l.Reason, err)
 		}
 	}
 	if u := shown["3"]; len(shown) != 3 || u.Bucket != gone.Bucket || u.Board != gone.Board || u.Score != 1 || u.ReachedAt != gone.ReachedAt {
 		t.Errorf("updates %+v", shown)
 	}
+	checkSelection(t, service, gone.Bucket)
 	// Its bucket appears: then it can be applied, once.
 	old := *p.bucket
 	old.Name, old.StartsAt, old.ColdAt = "20200101", p.bucket.StartsAt.Add(-time.Hour), p.bucket.ColdAt
@@ -271,22 +272,104 @@ func TestInvalidMessagesBecomeDeadLetters(t *testing.T) {
 	}
 	var replayed int
 	for _, l := range deadLetters {
-		if err := service.Replay(t.Context(), l.ID); err == nil {
+		if err := service.Replay(t.Context(), l.ID, false); err == nil {
 			replayed++
 		}
 	}
-	rest, err := service.List(t.Context(), 0, 10)
+	rest, err := service.List(t.Context(), ingest.DeadLetterQuery{Limit: 10})
 	if err != nil || replayed != 1 || len(rest) != 4 {
 		t.Errorf("%d replayed, %d left, %v", replayed, len(rest), err)
 	}
 	for _, l := range rest {
-		if err := service.Delete(t.Context(), l.ID); err != nil {
+		if err := service.Delete(t.Context(), l.ID, false); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := service.Replay(t.Context(), rest[0].ID); models.CodeOf(err) != models.CodeNotFound {
+	if err := service.Replay(t.Context(), rest[0].ID, false); models.CodeOf(err) != models.CodeNotFound {
 		t.Errorf("replayed a deleted dead letter: %v", err)
 	}
+}
+
+// checkSelection selects among five dead letters that can't be applied, one of the bucket
+// and two of the board's other bucket.
+func checkSelection(t *testing.T, service *ingest.DeadLetters, bucket string) {
+	t.Helper()
+	list := func(q ingest.DeadLetterQuery) []models.DeadLetter {
+		t.Helper()
+		q.Limit = 10
+		return testenv.Must(service.List(t.Context(), q))
+	}
+	one := list(ingest.DeadLetterQuery{Board: "steps", Bucket: bucket})
+	if len(one) != 1 || one[0].Bucket != bucket {
+		t.Fatalf("of the bucket: %+v", one)
+	}
+	same := list(ingest.DeadLetterQuery{Reason: one[0].Reason})
+	if len(same) != 1 || len(list(ingest.DeadLetterQuery{Board: "steps"})) != 3 || len(list(ingest.DeadLetterQuery{Board: "other"})) != 0 {
+		t.Errorf("with the reason: %+v", same)
+	}
+	all := list(ingest.DeadLetterQuery{})
+	for _, dryRun := range []bool{true, false} {
+		h, err := service.ReplaySelected(t.Context(), ingest.DeadLetterQuery{Limit: 2}, dryRun)
+		if want := (ingest.HandledDeadLetters{Failed: 2, Last: all[1].ID}); h != want || err != nil {
+			t.Errorf("replayed %+v, %v, want %+v", h, err, want)
+		}
+	}
+	h, err := service.DeleteSelected(t.Context(), ingest.DeadLetterQuery{Before: all[1].ID, Limit: 10}, true)
+	if want := (ingest.HandledDeadLetters{Done: 3}); h != want || err != nil || len(list(ingest.DeadLetterQuery{})) != 5 {
+		t.Errorf("would delete %+v, %v, want %+v", h, err, want)
+	}
+	if err := service.Delete(t.Context(), all[0].ID, true); err != nil {
+		t.Error(err)
+	}
+	if err := service.Delete(t.Context(), all[0].ID+100, true); models.CodeOf(err) != models.CodeNotFound {
+		t.Errorf("would delete one that does not exist: %v", err)
+	}
+}
+
+// Dead letters are applied and deleted together, and each replay can be tried first.
+func TestDeadLettersOfAFilter(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		f := newFixture(t, env)
+		service := ingest.NewDeadLetters(f.deadLetters, f.targets(), f.boards, testenv.Numbers{})
+		var written []models.DeadLetter
+		for user := models.RowID(1); user <= 5; user++ {
+			u := f.update(user, 10*int64(user))
+			if user > 3 {
+				u.Bucket = "20200101"
+			}
+			written = append(written, models.DeadLetter{
+				Position: string(rune('a' + user)), Reason: "r", Board: u.Board, Bucket: u.Bucket, Payload: u.AppendTo(nil),
+				QueuedAt: testenv.Noon, FailedAt: testenv.Noon,
+			})
+		}
+		if err := f.deadLetters.Write(t.Context(), written); err != nil {
+			t.Fatal(err)
+		}
+		all := ingest.DeadLetterQuery{Board: "steps", Limit: 10}
+		for _, dryRun := range []bool{true, false} {
+			if got := len(f.scores()); got != 0 {
+				t.Fatalf("the board holds %d scores", got)
+			}
+			h, err := service.ReplaySelected(t.Context(), all, dryRun)
+			if want := (ingest.HandledDeadLetters{Done: 3, Failed: 2}); h != want || err != nil {
+				t.Errorf("replayed %+v, %v, want %+v", h, err, want)
+			}
+		}
+		if got := f.scores(); len(got) != 3 || got[1] != 10 || got[3] != 30 {
+			t.Errorf("the board holds %v", got)
+		}
+		all.Bucket, all.Limit = "20200101", 1
+		h, err := service.DeleteSelected(t.Context(), all, false)
+		if rest := testenv.Must(service.List(t.Context(), ingest.DeadLetterQuery{Limit: 10})); h.Done != 1 || h.Last == 0 || err != nil || len(rest) != 1 {
+			t.Errorf("deleted %+v, %v, left %v", h, err, rest)
+		}
+		all.Before = h.Last
+		h, err = service.DeleteSelected(t.Context(), all, false)
+		if want := (ingest.HandledDeadLetters{Done: 1}); h != want || err != nil {
+			t.Errorf("deleted %+v, %v, want %+v", h, err, want)
+		}
+	})
 }
 
 // A consumer that died is taken over from.

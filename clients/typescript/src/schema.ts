@@ -18,7 +18,7 @@ export interface paths {
         put?: never;
         /**
          * Archive a day now
-         * @description Archive a day that is past its hot days, such as `{"board":"steps","bucket":"2026-11-16"}`, or merge updates that came after its archival. The run continues after the answer; GET /v1/admin/archives shows its progress. bucket_hot: it is too early; archive_running: a run of this day is under way, or two runs of other days.
+         * @description Archive a day that is past its hot days, such as `{"board":"steps","bucket":"2026-11-16"}`, or merge updates that came after its archival. The run continues after the answer; GET /v1/admin/archives shows its progress. bucket_hot: it is too early; archive_running: a run of this day is under way, or two runs of other days. With `?dry_run=true` the answer, a 200, is the run that would begin, or the last one if nothing is left to do.
          *
          *     With a token of scope admin.
          */
@@ -62,7 +62,7 @@ export interface paths {
         put?: never;
         /**
          * Define a board
-         * @description Defines a board while the service runs, such as `{"name":"gifts-spring","kind":"event","max_score":10000000,"start":"2026-12-01T12:00:00Z","end":"2026-12-24T15:00:00Z"}`. The process that takes the call uses it at once, the others within seconds. The properties of a bucket never change once it exists.
+         * @description Defines a board while the service runs, such as `{"name":"gifts-spring","kind":"event","max_score":10000000,"start":"2026-12-01T12:00:00Z","end":"2026-12-24T15:00:00Z"}`. The process that takes the call uses it at once, the others within seconds. The properties of a bucket never change once it exists. With `?dry_run=true` the answer, a 200, is the board as it would be.
          *
          *     With a token of scope admin.
          */
@@ -167,6 +167,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/dead-letters/delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Delete the dead letters of a filter
+         * @description Deletes the updates that match for good, newest first, at most 1,000. Call again with next_through as through until it is null.
+         *
+         *     With a token of scope admin.
+         */
+        post: operations["deleteDeadLetters"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/dead-letters/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Apply the dead letters of a filter
+         * @description Applies the updates that match, newest first, at most 1,000, and removes those that were applied from the list. Call again with next_through as through until it is null.
+         *
+         *     With a token of scope admin.
+         */
+        post: operations["replayDeadLetters"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/admin/dead-letters/{id}": {
         parameters: {
             query?: never;
@@ -179,7 +223,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a dead letter
-         * @description Deletes the update for good. If it does not exist, nothing changes.
+         * @description Deletes the update for good. If it does not exist, nothing changes. With `?dry_run=true` not_found says that it does not exist.
          *
          *     With a token of scope admin.
          */
@@ -200,7 +244,7 @@ export interface paths {
         put?: never;
         /**
          * Apply a dead letter after all
-         * @description Applies the update and removes it from the list, once the reason for its failure is repaired. If it still can't be applied, validation_failed says why.
+         * @description Applies the update and removes it from the list, once the reason for its failure is repaired. If it still can't be applied, validation_failed says why. With `?dry_run=true` it is only checked.
          *
          *     With a token of scope admin.
          */
@@ -1507,6 +1551,17 @@ export interface components {
             /** @description Where the next page begins; null on the last */
             next_cursor: string | null;
         };
+        DeadLetterSelection: {
+            /** @description Which dead letters; {} for all */
+            filter: components["schemas"]["FilterStruct"];
+            /**
+             * @description Why, for other operators
+             * @example the board is back
+             */
+            reason?: string;
+            /** @description The id of the newest one; left out: the newest that exists. Take it from the list that you have looked at, so that no later one is included */
+            through?: string | null;
+        };
         Dismissal: {
             /** @description Why the score is fine */
             reason?: string;
@@ -1526,6 +1581,17 @@ export interface components {
             location: string;
             /** @description What is wrong there */
             message: string;
+        };
+        FilterStruct: {
+            /** @description Updates of this board only */
+            board?: string;
+            /**
+             * @description Updates of this bucket only
+             * @example 20261120
+             */
+            bucket?: string;
+            /** @description Only those with exactly this reason */
+            reason?: string;
         };
         Friend: {
             /** @description Empty if the user has set none */
@@ -1673,6 +1739,20 @@ export interface components {
         Groups: {
             /** @description The one joined last first */
             groups: components["schemas"]["Group"][];
+        };
+        HandledDeadLetters: {
+            /**
+             * Format: int64
+             * @description How many were applied or deleted; in a dry run, how many would be
+             */
+            done: number;
+            /**
+             * Format: int64
+             * @description How many still can't be applied, and stay
+             */
+            failed: number;
+            /** @description The through of the next call, which goes on with older ones; null if all were handled */
+            next_through: string | null;
         };
         History: {
             /** @description Newest first; days without a score are left out */
@@ -3056,7 +3136,10 @@ export interface operations {
     };
     startArchiveRun: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Change nothing, and only say what would change */
+                dry_run?: boolean;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -3067,6 +3150,15 @@ export interface operations {
             };
         };
         responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArchiveRun"];
+                };
+            };
             /** @description Accepted */
             202: {
                 headers: {
@@ -3129,7 +3221,10 @@ export interface operations {
     };
     defineBoard: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Change nothing, and only say what would change */
+                dry_run?: boolean;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -3140,6 +3235,15 @@ export interface operations {
             };
         };
         responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BoardDefinition"];
+                };
+            };
             /** @description Created */
             201: {
                 headers: {
@@ -3319,6 +3423,12 @@ export interface operations {
     listDeadLetters: {
         parameters: {
             query?: {
+                /** @description Updates of this board only */
+                board?: string;
+                /** @description Updates of this bucket only, such as 20261120 */
+                bucket?: string;
+                /** @description Only those with exactly this reason */
+                reason?: string;
                 /** @description Most entries of a page */
                 limit?: number;
                 /** @description next_cursor of the page before */
@@ -3348,9 +3458,84 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    deleteDeadLetters: {
+        parameters: {
+            query?: {
+                /** @description Change nothing, and only say what would change */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DeadLetterSelection"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HandledDeadLetters"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    replayDeadLetters: {
+        parameters: {
+            query?: {
+                /** @description Change nothing, and only say what would change */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DeadLetterSelection"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HandledDeadLetters"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     deleteDeadLetter: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Change nothing, and only say what would change */
+                dry_run?: boolean;
+            };
             header?: never;
             path: {
                 /** @description The dead letter's id */
@@ -3369,6 +3554,7 @@ export interface operations {
             };
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
@@ -3377,7 +3563,10 @@ export interface operations {
     };
     replayDeadLetter: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Change nothing, and only say what would change */
+                dry_run?: boolean;
+            };
             header?: never;
             path: {
                 /** @description The dead letter's id */
