@@ -62,7 +62,8 @@ func (s *Shell) Do(command string) (printed string, status int) {
 	// rest of it.
 	quoted := "'" + strings.ReplaceAll(command, "'", `'\''`) + "'"
 	end := fmt.Sprintf("end of command %d: ", s.count)
-	if _, err := fmt.Fprintf(s.stdin, "eval %s\nprintf '\\n%s%%d\\n' $?\nprintf '\\n%s\\n' >&2\n", quoted, end, end); err != nil {
+	ends := fmt.Sprintf("printf '\\n%s%%d\\n' $?\nprintf '\\n%s\\n' >&2\n", end, end)
+	if _, err := fmt.Fprintf(s.stdin, "eval %s\n%s", quoted, ends); err != nil {
 		s.t.Fatalf("%s: %v: %s", command, err, s.Stderr())
 	}
 	var text strings.Builder
