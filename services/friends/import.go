@@ -93,56 +93,61 @@ func usersOf(pairs []models.Edge) []models.RowID {
 	return users
 }
 
-// importEdges adds the edges; pairs holds each of them once. The staging tables have, one
-// after another: all pairs; the new ones; those that no limit excludes.
+// importEdges adds the edges; pairs holds each of them once.
 func (t *tx) importEdges(edges, pairs []models.Edge) (added int, full []Rejected, err error) {
-	if err := t.stage(pairs); err != nil {
-		return 0, nil, err
-	}
-	above, err := t.lockStaged()
+	above, err := t.lockForImport(pairs)
 	if err != nil {
 		return 0, nil, err
 	}
-	if err := t.unstageExisting(); err != nil {
-		return 0, nil, err
-	}
-	if above {
-		if full, err = t.unstageFull(edges); err != nil {
+	if len(above) > 0 {
+		if pairs, full, err = t.withinLimit(edges, pairs, above); err != nil {
 			return 0, nil, err
 		}
 	}
-	added, err = t.befriendStaged()
+	added, err = t.befriendPairs(pairs)
 	return added, full, err
 }
 
-// unstageFull removes the staged pairs that would give a user too many friends, and
-// returns their edges.
-func (t *tx) unstageFull(edges []models.Edge) ([]Rejected, error) {
-	users, err := t.stagedAboveLimit()
-	if err != nil || len(users) == 0 {
-		return nil, err
+// withinLimit removes from pairs those that are friends, or would give a user too many of
+// them. Only the given users may have too many. It returns the edges of the latter, too.
+func (t *tx) withinLimit(
+	edges, pairs []models.Edge, above map[models.RowID]lockedUser,
+) (within []models.Edge, full []Rejected, err error) {
+	candidates := make(map[models.RowID][]models.RowID, len(above))
+	added := make(map[models.Edge]bool) // false for a pair that is not added yet
+	for _, pair := range pairs {
+		_, a := above[pair.A]
+		_, b := above[pair.B]
+		switch {
+		case a:
+			candidates[pair.A] = append(candidates[pair.A], pair.B)
+			added[pair] = false
+		case b:
+			candidates[pair.B] = append(candidates[pair.B], pair.A)
+			added[pair] = false
+		default:
+			within = append(within, pair)
+		}
 	}
-	pairs, err := t.unstageOf(users)
-	if err != nil {
-		return nil, err
+	for user, others := range candidates {
+		friends, err := t.friendsAmong(user, others)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, friend := range friends {
+			delete(added, ordered(models.Edge{A: user, B: friend}))
+		}
 	}
-	accepted, rejected := applyLimit(edges, pairs, users)
-	if err := t.restage(accepted); err != nil {
-		return nil, err
-	}
-	return rejected, t.countGains()
+	accepted, full := applyLimit(edges, added, above)
+	return append(within, accepted...), full, nil
 }
 
 // applyLimit adds edges one after another, as long as their users have room, and returns
-// the pairs that were added and the edges that were not. pairs are the new friendships
-// of the given users; other edges are not looked at.
+// the pairs that were added and the edges that were not. added has the new friendships of
+// the given users, each false at first; other edges are not looked at.
 func applyLimit(
-	edges, pairs []models.Edge, users map[models.RowID]lockedUser,
+	edges []models.Edge, added map[models.Edge]bool, users map[models.RowID]lockedUser,
 ) (accepted []models.Edge, rejected []Rejected) {
-	added := make(map[models.Edge]bool, len(pairs)) // false for a new pair that is not added yet
-	for _, pair := range pairs {
-		added[pair] = false
-	}
 	for i, e := range edges {
 		done, isNew := added[ordered(e)]
 		if done || !isNew {

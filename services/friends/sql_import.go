@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"maps"
 	"slices"
 
 	"gorm.io/gorm"
@@ -12,24 +11,22 @@ import (
 	"stepboard/models"
 )
 
-// stager holds the statements of an import that differ between the databases.
-type stager interface {
-	// create creates the empty tables import_edges (a, b) and import_gains (user_id,
-	// gained), which the end of the transaction drops or the next create empties.
-	create(t *tx) error
-	// copy adds edges to import_edges.
-	copy(t *tx, edges []models.Edge) error
-	// lock locks the rows of the users of import_gains, ascending. It reports whether
-	// some of them may have too many friends with what they gain.
-	lock(t *tx) (above bool, err error)
+// importStatements holds the statements of an import that differ between the databases.
+type importStatements interface {
+	// lock locks the rows of users, who are ascending, each with the number of friends
+	// that the user may gain. It returns those who may then have too many friends.
+	lock(t *tx, gains [][2]int64) (above []models.User, err error)
+	// befriend stores the sides of friendships that do not exist, counts them for their
+	// users, and removes the requests between them. It returns the number of new sides.
+	befriend(t *tx, sides [][2]int64) (added int, err error)
 }
 
-// stagerOf returns the statements for the kind of database.
-func stagerOf(db *gorm.DB) stager {
+// importOf returns the statements for the kind of database.
+func importOf(db *gorm.DB) importStatements {
 	if db.Name() == "postgres" {
-		return postgresStager{}
+		return postgresImport{}
 	}
-	return sqliteStager{}
+	return sqliteImport{}
 }
 
 // transactOnConn is transact with the connection at hand, through which rows are copied.
@@ -43,117 +40,64 @@ func (s *Store) transactOnConn(ctx context.Context, fn func(*tx) error) error {
 	})
 }
 
-// stage creates the staging tables with the pairs.
-func (t *tx) stage(pairs []models.Edge) error {
-	if err := stagerOf(t.db).create(t); err != nil {
-		return fmt.Errorf("create staging tables: %w", err)
+// lockForImport locks the users of the pairs until the change ends. It returns those who
+// may have too many friends with the pairs.
+func (t *tx) lockForImport(pairs []models.Edge) (map[models.RowID]lockedUser, error) {
+	rows, err := importOf(t.db).lock(t, timesOf(usersOf(pairs)))
+	if err != nil {
+		return nil, fmt.Errorf("lock users: %w", err)
 	}
-	return t.restage(pairs)
-}
-
-// restage adds pairs to the staging table.
-func (t *tx) restage(pairs []models.Edge) error {
-	if len(pairs) == 0 {
-		return nil
-	}
-	if err := stagerOf(t.db).copy(t, pairs); err != nil {
-		return fmt.Errorf("stage friendships: %w", err)
-	}
-	return nil
-}
-
-// lockStaged locks the users of the staged pairs until the change ends, and reports
-// whether some of them may have too many friends with the pairs.
-func (t *tx) lockStaged() (above bool, err error) {
-	if err := t.countGains(); err != nil {
-		return false, err
-	}
-	if above, err = stagerOf(t.db).lock(t); err != nil {
-		return false, fmt.Errorf("lock users: %w", err)
+	above := make(map[models.RowID]lockedUser, len(rows))
+	for _, row := range rows {
+		above[row.Row] = lockedUser{id: row.User, friends: row.FriendCount}
 	}
 	return above, nil
 }
 
-// unstageExisting removes the pairs that are friends. Nobody else can change that while
-// the users are locked.
-func (t *tx) unstageExisting() error {
-	deleted := t.db.Exec(`DELETE FROM import_edges WHERE EXISTS (
-		SELECT 1 FROM friendships f WHERE f.user_id = import_edges.a AND f.friend_id = import_edges.b)`)
-	if deleted.Error != nil {
-		return fmt.Errorf("find friendships: %w", deleted.Error)
-	}
-	if deleted.RowsAffected == 0 {
-		return nil
-	}
-	return t.countGains()
-}
-
-// countGains counts the staged pairs of each user.
-func (t *tx) countGains() error {
-	for _, statement := range []string{
-		`DELETE FROM import_gains`,
-		`INSERT INTO import_gains (user_id, gained) SELECT user_id, count(*) FROM (
-			SELECT a AS user_id FROM import_edges UNION ALL SELECT b FROM import_edges) AS sides GROUP BY user_id`,
-	} {
-		if err := t.db.Exec(statement).Error; err != nil {
-			return fmt.Errorf("count new friends: %w", err)
+// timesOf returns each of the users, ascending, with the number of times that the list
+// has them. It sorts the list.
+func timesOf(users []models.RowID) [][2]int64 {
+	slices.Sort(users)
+	var times [][2]int64
+	for i, user := range users {
+		if i == 0 || user != users[i-1] {
+			times = append(times, [2]int64{int64(user), 0})
 		}
+		times[len(times)-1][1]++
 	}
-	return nil
+	return times
 }
 
-// stagedAboveLimit returns the users who would have too many friends with all of the
-// staged pairs.
-func (t *tx) stagedAboveLimit() (map[models.RowID]lockedUser, error) {
-	var rows []models.User
-	err := t.db.Raw(`SELECT u.user_id, u.external_id, u.friend_count FROM users u JOIN import_gains g ON g.user_id = u.user_id
-		WHERE u.friend_count + g.gained > ?`, models.MaxFriends).Scan(&rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("find users with too many friends: %w", err)
-	}
-	users := make(map[models.RowID]lockedUser, len(rows))
-	for _, row := range rows {
-		users[row.Row] = lockedUser{id: row.User, friends: row.FriendCount}
-	}
-	return users, nil
-}
-
-// unstageOf removes and returns the staged pairs of the users.
-func (t *tx) unstageOf(users map[models.RowID]lockedUser) ([]models.Edge, error) {
-	var pairs []models.Edge
-	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(users)), listIDs) {
-		var part []models.Edge
-		err := t.db.Raw(`DELETE FROM import_edges WHERE a IN ? OR b IN ? RETURNING a, b`, chunk, chunk).Scan(&part).Error
+// friendsAmong returns those of the others who are friends of the user.
+func (t *tx) friendsAmong(user models.RowID, others []models.RowID) ([]models.RowID, error) {
+	var found []models.RowID
+	for chunk := range slices.Chunk(others, listIDs) {
+		var part []models.RowID
+		err := t.db.Model(&models.Friendship{}).Where("user_id = ? AND friend_id IN ?", user, chunk).
+			Pluck("friend_id", &part).Error
 		if err != nil {
-			return nil, fmt.Errorf("read staged friendships: %w", err)
+			return nil, fmt.Errorf("look up friendships: %w", err)
 		}
-		pairs = append(pairs, part...)
+		found = append(found, part...)
 	}
-	return pairs, nil
+	return found, nil
 }
 
-// befriendStaged stores both sides of the staged pairs, counts them for their users, and
-// removes the requests between them. It returns the number of pairs.
-func (t *tx) befriendStaged() (added int, err error) {
-	inserted := t.db.Exec(`INSERT INTO friendships (user_id, friend_id, created_at)
-		SELECT user_id, friend_id, ? FROM (
-			SELECT a AS user_id, b AS friend_id FROM import_edges UNION ALL SELECT b, a FROM import_edges) AS sides
-		ORDER BY user_id, friend_id`, t.db.NowFunc())
-	if inserted.Error != nil {
-		return 0, fmt.Errorf("store friendships: %w", inserted.Error)
-	}
-	if inserted.RowsAffected == 0 {
+// befriendPairs stores both sides of the pairs that are no friends, counts them for their
+// users, who are locked, and removes the requests between them. It returns the number of
+// new friendships.
+func (t *tx) befriendPairs(pairs []models.Edge) (added int, err error) {
+	if len(pairs) == 0 {
 		return 0, nil
 	}
-	err = t.db.Exec(`UPDATE users SET friend_count = friend_count + g.gained
-		FROM import_gains AS g WHERE users.user_id = g.user_id`).Error
-	if err != nil {
-		return 0, fmt.Errorf("count friends: %w", err)
+	sides := make([][2]int64, 0, 2*len(pairs))
+	for _, pair := range pairs {
+		sides = append(sides, [2]int64{int64(pair.A), int64(pair.B)}, [2]int64{int64(pair.B), int64(pair.A)})
 	}
-	err = t.db.Exec(`DELETE FROM friend_requests WHERE (user_id, other_id) IN (
-		SELECT a, b FROM import_edges UNION ALL SELECT b, a FROM import_edges)`).Error
-	if err != nil {
-		return 0, fmt.Errorf("remove answered friend requests: %w", err)
+	// In the order of the table's key, neighbours are inserted next to each other.
+	slices.SortFunc(sides, func(a, b [2]int64) int { return slices.Compare(a[:], b[:]) })
+	if added, err = importOf(t.db).befriend(t, sides); err != nil {
+		return 0, fmt.Errorf("store friendships: %w", err)
 	}
-	return int(inserted.RowsAffected) / 2, nil
+	return added / 2, nil
 }
