@@ -58,7 +58,7 @@ func copyRows(t *tx, table string, rows [][2]int64) error {
 		buf = binary.BigEndian.AppendUint16(buf, 2)
 		for _, field := range row {
 			buf = binary.BigEndian.AppendUint32(buf, 8)
-			buf = binary.BigEndian.AppendUint64(buf, uint64(field)) //nolint:gosec // two's complement
+			buf = binary.BigEndian.AppendUint64(buf, uint64(field))
 		}
 	}
 	buf = binary.BigEndian.AppendUint16(buf, 0xffff)
