@@ -284,6 +284,21 @@ func untilDeadline(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithCancel(t.Context())
 }
 
+// Available calls fn again, as a client would, until its error is no CodeUnavailable: a
+// busy machine may make a call last longer than its time limit. It fails the test
+// shutdownTime before its deadline.
+func Available[T any](t testing.TB, fn func() (T, error)) (T, error) {
+	t.Helper()
+	ctx, cancel := untilDeadline(t)
+	defer cancel()
+	for {
+		v, err := fn()
+		if models.CodeOf(err) != models.CodeUnavailable || ctx.Err() != nil {
+			return v, err
+		}
+	}
+}
+
 // Eventually waits until the condition holds. It fails shutdownTime before the
 // test's own deadline.
 func Eventually(t testing.TB, what string, condition func() bool) {
