@@ -39,6 +39,7 @@ import (
 	"stepboard/services/ingest"
 	"stepboard/services/lease"
 	"stepboard/services/ledger"
+	"stepboard/services/likes"
 	"stepboard/services/limit"
 	"stepboard/services/nearcache"
 	"stepboard/services/outcomes"
@@ -114,6 +115,7 @@ type App struct {
 	Directory   *directory.Service
 	NearCache   *nearcache.Cache // empty unless rankings.max_staleness is set
 	Ranking     *ranking.Service
+	Likes       *likes.Service
 	Streams     *stream.Service
 	Archive     *archive.Service
 	Corrections *corrections.Service
@@ -213,11 +215,16 @@ func (a *App) build(ctx context.Context, o Options) error {
 	if err := a.buildJobs(o); err != nil {
 		return err
 	}
+	given := likes.NewStore(o.Stores.Friends.Gorm, a.outbox)
 	a.Ranking = ranking.New(ranking.Options{
 		Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive, Friends: a.Friends, Groups: a.Groups, Privacy: a.Privacy,
-		Directory: a.Directory, Cursors: a.cursors, NearCache: a.buildNearCache(o), Corrections: a.Corrections, Clock: o.Clock,
+		Directory: a.Directory, Cursors: a.cursors, Likes: given, NearCache: a.buildNearCache(o), Corrections: a.Corrections, Clock: o.Clock,
 		HistoryDays: o.Config.Friends.HistoryDays,
 	})
+	a.Likes = likes.New(likes.Options{
+		Store: given, Rankings: a.Ranking, Catalog: a.Catalog, Directory: a.Directory, Cursors: a.cursors, Clock: o.Clock,
+	})
+	a.registry.MustRegister(newLikesCollector(a.Likes))
 	o.StreamLimits.PerAddress = o.Config.Limits.StreamsPerAddress
 	a.Streams = stream.New(a.Ranking, o.StreamLimits)
 	a.registry.MustRegister(newStreamCollector(a.Streams))
@@ -359,6 +366,7 @@ func (a *App) buildJobs(o Options) error {
 			func(ctx context.Context) (int64, error) { return purger.Purge(ctx, o.Config.Ledger.Retain) },
 			a.Friends.ForgetDeclined,
 			a.deliverer.Purge,
+			func(ctx context.Context) (int64, error) { return purgeLikes(ctx, o) },
 		), a.clock),
 		jobs.Reviews(a.Reviews.Find),
 	)
@@ -380,12 +388,20 @@ func (a *App) buildJobs(o Options) error {
 	return nil
 }
 
+// purgeLikes deletes the likes of days that the archive has dropped.
+func purgeLikes(ctx context.Context, o Options) (int64, error) {
+	if o.Config.Archive.RetainMonths == 0 {
+		return 0, nil
+	}
+	return likes.NewStore(o.Stores.Jobs.Gorm, nil).Purge(ctx, archive.FirstKept(o.Clock(), o.Config.Archive.RetainMonths))
+}
+
 // buildHandler constructs the HTTP handler and its rate limits.
 func (a *App) buildHandler(o Options) (err error) {
 	a.Metrics = handlers.Metrics(a.registry)
 	a.Handler, err = handlers.New(handlers.Config{
 		Scores: a.Ingest, Increments: a.Ledger, Boards: a.Catalog.Definitions, Buckets: a.Catalog.Buckets,
-		Rankings: a.Ranking, History: a.Ranking, Streams: a.Streams,
+		Rankings: a.Ranking, Likes: a.Likes, History: a.Ranking, Streams: a.Streams,
 		Friends: a.Friends, FriendRequests: a.Friends, Groups: a.Groups, Profiles: a.Directory, Privacy: a.Privacy,
 		Cursors:  a.cursors,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews,

@@ -14,6 +14,7 @@ import (
 	"stepboard/services/friends"
 	"stepboard/services/ingest"
 	"stepboard/services/ledger"
+	"stepboard/services/likes"
 	"stepboard/services/limit"
 	"stepboard/services/reviews"
 	"stepboard/services/stream"
@@ -129,6 +130,15 @@ func newFriendsCollector(f *friends.Service) prometheus.Collector {
 	return newCollector("stepboard_friend_requests_", f.Stats,
 		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.TooManyPending.Load()) }, by("pending")},
 		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.TooManyToday.Load()) }, by("day")},
+	)
+}
+
+// newLikesCollector reports the likes that this process has stored.
+func newLikesCollector(l *likes.Service) prometheus.Collector {
+	type stats = *likes.Stats
+	return newCollector("stepboard_likes_", l.Stats,
+		figure[stats]{"given_total", "Likes that were given, without repeated ones.", counter, func(s stats) float64 { return float64(s.Given.Load()) }, nil},
+		figure[stats]{"withdrawn_total", "Likes that were withdrawn.", counter, func(s stats) float64 { return float64(s.Withdrawn.Load()) }, nil},
 	)
 }
 

@@ -92,6 +92,8 @@ var schemaNames = map[string]string{
 	"PrivacyOutputBody":     "Privacy",
 	"ChoiceAnswer":          "ListedUser",
 	"ChoicesOutputBody":     "ListedUserPage",
+	"LikerAnswer":           "Liker",
+	"LikersOutputBody":      "LikerPage",
 	"GroupsOutputBody":      "Groups",
 	"GroupBody":             "NewGroup",
 	"GroupAnswer":           "Group",

@@ -65,6 +65,19 @@ func (in *PageInput) userQuery(ctx context.Context) (ranking.Query, error) {
 	return q, err
 }
 
+// CirclePageInput picks a page of a ranking of friends or of a group.
+type CirclePageInput struct {
+	PageInput
+	Include string `query:"include" enum:"likes" doc:"likes: each entry has likes and liked. Daily boards only"`
+}
+
+// userQuery returns the query of the page for the user that the request acts for.
+func (in *CirclePageInput) userQuery(ctx context.Context) (ranking.Query, error) {
+	q, err := in.PageInput.userQuery(ctx)
+	q.Likes = in.Include != ""
+	return q, err
+}
+
 type rankingOutput struct {
 	Body *models.Ranking
 }
@@ -82,11 +95,12 @@ var rankFriends = operation{
 	summary: "Rank oneself among one's friends",
 	description: "One page of the user and the user's friends, best first. Users without a score that day are not listed. " +
 		"The first page of a past day is `?date=2026-11-19&limit=50`; for the next one, add `&cursor=` with the page's next_cursor. " +
+		"With `&include=likes`, entries have their likes. " +
 		"An archived day from long before a friendship does not list the friend (setting friends.history_days).",
 	errors: []models.Code{models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired},
 }
 
-func (h *rankingHandlers) friends(ctx context.Context, in *PageInput) (*rankingOutput, error) {
+func (h *rankingHandlers) friends(ctx context.Context, in *CirclePageInput) (*rankingOutput, error) {
 	q, err := in.userQuery(ctx)
 	if err != nil {
 		return nil, err
@@ -107,7 +121,7 @@ var rankGroup = operation{
 
 type groupPageInput struct {
 	GroupPath
-	PageInput
+	CirclePageInput
 }
 
 func (h *rankingHandlers) group(ctx context.Context, in *groupPageInput) (*rankingOutput, error) {

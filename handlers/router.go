@@ -26,6 +26,7 @@ type Config struct {
 	Increments     IncrementService
 	Boards         BoardService
 	Rankings       RankingService
+	Likes          LikeService
 	History        HistoryService
 	Streams        StreamService
 	Friends        FriendService
@@ -93,6 +94,10 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	register(api, "GET /v1/boards/{board}/top", byAny, rankings.top, rankTop)
 	register(api, "GET /v1/boards/{board}/around", byUser, rankings.around, rankAround)
 	register(api, "GET /v1/boards/{board}/me", byUser, rankings.me, rankMe)
+	likes := &likeHandlers{c.Likes}
+	register(api, "GET /v1/boards/{board}/likes/{id}", byUser, likes.list, listLikes)
+	register(api, "PUT /v1/boards/{board}/likes/{id}", byUser, likes.give, giveLike)
+	register(api, "DELETE /v1/boards/{board}/likes/{id}", byUser, likes.withdraw, withdrawLike)
 	history := &historyHandlers{c.History}
 	register(api, "GET /v1/boards/{board}/history", byUser, history.list, listHistory)
 	register(api, "GET /v1/boards/{board}/summary", byUser, history.sum, sumDays)

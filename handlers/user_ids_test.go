@@ -40,7 +40,7 @@ func userCalls(t *testing.T, r *recorder) handlers.Config {
 	t.Helper()
 	return handlers.Config{
 		Profiles: profiles{r}, Friends: friendships{r}, FriendRequests: friendRequests{recorder: r}, History: history{r},
-		Privacy: hiding{r}, Rankings: rankings{recorder: r}, Scores: scores{recorder: r}, Increments: increments{recorder: r},
+		Privacy: hiding{r}, Likes: likeRecords{r}, Rankings: rankings{recorder: r}, Scores: scores{recorder: r}, Increments: increments{recorder: r},
 	}
 }
 
@@ -51,6 +51,7 @@ func TestUserIDsInPaths(t *testing.T) {
 		{"service", "PUT /v1/users/%s/friends", `{"friend_ids":[]}`, "Replace %s []"},
 		{"1001", "DELETE /v1/friends/%s", "", "Remove 1001 %s"},
 		{"1001", "PUT /v1/hidden-from/%s", "", "Choose 1001 hidden_from %s"},
+		{"1001", "PUT /v1/boards/steps/likes/%s", "", "Give steps 1001 - %s"},
 		{"1001", "DELETE /v1/muted/%s", "", "Undo 1001 muted %s"},
 		{"1001", "POST /v1/friends/requests/%s/accept", "", "Accept 1001 %s"},
 		{"1001", "DELETE /v1/friends/requests/%s", "", "Decline 1001 %s"},
@@ -191,7 +192,7 @@ func TestRowIDsAreHidden(t *testing.T) {
 	config := userCalls(t, &recorder{})
 	config.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	api := newAPI(t, config)
-	for _, request := range []string{"GET /v1/friends?limit=1", "GET /v1/friends?limit=3", "GET /v1/friends/requests?limit=1", "GET /v1/friends/requests", "GET /v1/muted?limit=1"} {
+	for _, request := range []string{"GET /v1/friends?limit=1", "GET /v1/friends?limit=3", "GET /v1/friends/requests?limit=1", "GET /v1/friends/requests", "GET /v1/muted?limit=1", "GET /v1/boards/steps/likes/1001"} {
 		got := send(t, api, "1001", request, "")
 		if text := fmt.Sprint(got.Header(), got.Body); got.Code != 200 || strings.Contains(text, "8800") {
 			t.Errorf("%s: %d %s", request, got.Code, text)
@@ -262,11 +263,11 @@ func TestOpenAPIDescribesUserIDs(t *testing.T) {
 	}
 	slices.Sort(bodies)
 	want := []string{
-		"AuditEntry", "Correction", "DeadLetter", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "ListedUser", "Member", "MemberIDs",
+		"AuditEntry", "Correction", "DeadLetter", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "Liker", "ListedUser", "Member", "MemberIDs",
 		"NewCorrection", "NewFriendRequest", "Profile", "RankedEntry", "Review", "UserTotal",
 	}
-	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 54 {
-		t.Errorf("%d parameters are user ids, want 54; bodies with user ids (-want +got):\n%s", parameters, diff)
+	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 60 {
+		t.Errorf("%d parameters are user ids, want 60; bodies with user ids (-want +got):\n%s", parameters, diff)
 	}
 }
 

@@ -108,6 +108,10 @@ func drawEntry(t *rapid.T) models.RankedEntry {
 	if models.IsPlain(string(e.User)) && models.IsPlain(e.Nickname) && models.IsPlain(e.AvatarURL.String()) {
 		e.Plain = rapid.Bool().Draw(t, "known to be plain")
 	}
+	if rapid.Bool().Draw(t, "likes are included") {
+		likes, liked := rapid.Int64Min(0).Draw(t, "likes"), rapid.Bool().Draw(t, "liked")
+		e.Likes, e.Liked = &likes, &liked
+	}
 	if rapid.IntRange(0, 3).Draw(t, "anonymous") == 0 {
 		e.Anonymize()
 	}

@@ -12,6 +12,8 @@ const (
 	OutcomeFriendRequested OutcomeType = "friend.requested"
 	// OutcomeFriendAccepted is a friend request that was accepted.
 	OutcomeFriendAccepted OutcomeType = "friend.accepted"
+	// OutcomeLikeGiven is a like that the liked person is shown.
+	OutcomeLikeGiven OutcomeType = "like.given"
 	// OutcomeBoardFinal is the final result of a day or an event, or a later revision of
 	// it.
 	OutcomeBoardFinal OutcomeType = "board.final"
@@ -19,7 +21,7 @@ const (
 
 // OutcomeTypes returns all types of outcomes.
 func OutcomeTypes() []OutcomeType {
-	return []OutcomeType{OutcomeFriendRequested, OutcomeFriendAccepted, OutcomeBoardFinal}
+	return []OutcomeType{OutcomeFriendRequested, OutcomeFriendAccepted, OutcomeLikeGiven, OutcomeBoardFinal}
 }
 
 // DeliveryState is the state of a delivery.

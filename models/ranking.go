@@ -27,6 +27,9 @@ type RankedEntry struct {
 	Score     int64     `json:"score" doc:"Steps, coins or points" example:"12345"`
 	ReachedAt Timestamp `json:"reached_at" format:"date-time" doc:"When the user reached this score" example:"2026-11-20T13:00:00.123Z"`
 
+	Likes *int64 `json:"likes,omitempty" doc:"How many people who are shown to the caller like this score; only with include=likes" example:"4"`
+	Liked *bool  `json:"liked,omitempty" doc:"Whether the caller likes it; only with include=likes" example:"false"`
+
 	// Plain reports whether IsPlain is known to hold for the user's texts.
 	Plain bool `json:"-"`
 }
@@ -93,7 +96,16 @@ func (e *RankedEntry) appendJSON(buf []byte) []byte {
 	buf = strconv.AppendInt(buf, e.Score, 10)
 	buf = append(buf, `,"reached_at":"`...)
 	buf = e.ReachedAt.AppendTo(buf)
-	return append(buf, `"}`...)
+	buf = append(buf, '"')
+	if e.Likes != nil {
+		buf = append(buf, `,"likes":`...)
+		buf = strconv.AppendInt(buf, *e.Likes, 10)
+	}
+	if e.Liked != nil {
+		buf = append(buf, `,"liked":`...)
+		buf = strconv.AppendBool(buf, *e.Liked)
+	}
+	return append(buf, '}')
 }
 
 // appendUser appends the members that describe the user, each after a comma.

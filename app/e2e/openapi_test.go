@@ -59,6 +59,7 @@ func TestOpenAPI(t *testing.T) {
 		"GET /v1/admin/reviews", "POST /v1/admin/reviews/{id}/dismiss",
 		"POST /v1/admin/corrections", "POST /v1/admin/corrections/{id}/lift", "GET /v1/admin/corrections",
 		"GET /v1/admin/audit",
+		"GET /v1/boards/{board}/likes/{id}", "PUT /v1/boards/{board}/likes/{id}", "DELETE /v1/boards/{board}/likes/{id}",
 		"GET /v1/boards/{board}/summary", "GET /v1/boards/{board}/groups/{group}", "GET /v1/boards/{board}/groups/{group}/stream", "GET /v1/groups", "POST /v1/groups",
 		"POST /v1/groups/join", "GET /v1/groups/{group}", "PUT /v1/groups/{group}", "DELETE /v1/groups/{group}",
 		"POST /v1/groups/{group}/invite", "DELETE /v1/groups/{group}/members/{id}", "PUT /v1/groups/{group}/members",
@@ -102,7 +103,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	wantNull := map[string]bool{
-		"Ranking.me": true, "Ranking.date": true, "Ranking.next_cursor": true, "FriendPage.next_cursor": true, "FriendRequestPage.next_cursor": true, "ListedUserPage.next_cursor": true, "RankedEntry.user_id": true,
+		"Ranking.me": true, "Ranking.date": true, "Ranking.next_cursor": true, "FriendPage.next_cursor": true, "FriendRequestPage.next_cursor": true, "LikerPage.next_cursor": true, "ListedUserPage.next_cursor": true, "RankedEntry.user_id": true,
 		"WebhookAttempt.status": true, "WebhookDelivery.finished_at": true, "WebhookDelivery.next_attempt_at": true,
 		"WebhookDeliveryPage.next_cursor": true,
 		"Standing.score":                  true, "Standing.reached_at": true, "Standing.global_rank": true, "Standing.friends_rank": true,
@@ -284,6 +285,9 @@ func TestOpenAPIListsTheStatuses(t *testing.T) {
 		"get /v1/admin/corrections":               "200 400",
 		"get /v1/admin/audit":                     "200 400",
 
+		"get /v1/boards/{board}/likes/{id}":            "200 400 404 409",
+		"put /v1/boards/{board}/likes/{id}":            "204 404 409",
+		"delete /v1/boards/{board}/likes/{id}":         "204 404 409",
 		"get /v1/boards/{board}/summary":               "200 404 409",
 		"get /v1/boards/{board}/groups/{group}":        "200 400 404 409",
 		"get /v1/boards/{board}/groups/{group}/stream": "200 404",

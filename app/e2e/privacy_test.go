@@ -123,7 +123,7 @@ func (p *populations) change() {
 	order := p.random.Perm(len(p.people))
 	a, b := p.people[order[0]], p.people[order[1]]
 	path := choicePaths[p.random.IntN(len(choicePaths))]
-	switch p.random.IntN(8) {
+	switch p.random.IntN(10) {
 	case 0, 1:
 		p.hidden[a] = !p.hidden[a]
 		p.expect(p.chosen, a, "PUT", "/v1/me/privacy", fmt.Sprintf(`{"hidden":%v}`, p.hidden[a]), http.StatusOK)
@@ -141,7 +141,31 @@ func (p *populations) change() {
 		}
 	case 7:
 		p.befriend(a, b)
+	case 8, 9:
+		p.like(a, b)
 	}
+}
+
+// like lets somebody like a score of another one in both services, or take it back.
+func (p *populations) like(by, user models.UserID) {
+	p.t.Helper()
+	path := "/v1/boards/steps/likes/" + string(user)
+	if p.random.IntN(2) == 0 {
+		path += "?date=" + p.day.String()
+	}
+	if p.random.IntN(3) == 0 {
+		p.expect(p.chosen, by, "DELETE", path, "", http.StatusNoContent)
+		p.expect(p.plain, by, "DELETE", path, "", http.StatusNoContent)
+		return
+	}
+	status, _ := p.ask(p.chosen, by, "PUT", path, "")
+	if shown := !slices.Contains(p.notShown(by), user); status != http.StatusNoContent || !shown {
+		if status != http.StatusNotFound {
+			p.t.Fatalf("%s by %s, shown %v: %d", path, by, shown, status)
+		}
+		return
+	}
+	p.expect(p.plain, by, "PUT", path, "", http.StatusNoContent)
 }
 
 // notShown returns the people who are not shown to a viewer.
@@ -251,6 +275,10 @@ func (p *populations) compare(viewer models.UserID) {
 	defer restore()
 	for _, day := range days {
 		p.same(viewer, "/v1/boards/steps/friends?limit=3"+day, nil)
+		p.same(viewer, "/v1/boards/steps/friends?limit=3&include=likes"+day, nil)
+		for _, user := range p.people {
+			p.same(viewer, "/v1/boards/steps/likes/"+string(user)+"?limit=2"+day, nil)
+		}
 		p.same(viewer, "/v1/boards/steps/me?"+strings.TrimPrefix(day, "&"), nil)
 	}
 	p.sameStream(viewer)
@@ -284,8 +312,8 @@ func (p *populations) sameStream(viewer models.UserID) {
 	}
 }
 
-// part ends the friendships of a viewer with others in the plain service, and returns a
-// function that restores them as they were.
+// part ends the friendships of a viewer with others in the plain service and removes the likes
+// of these others. It returns a function that restores both as they were.
 func (p *populations) part(viewer models.UserID, others []models.UserID) (restore func()) {
 	p.t.Helper()
 	db, ctx := p.plain.env.Gorm.WithContext(p.t.Context()), p.t.Context()
@@ -297,11 +325,23 @@ func (p *populations) part(viewer models.UserID, others []models.UserID) (restor
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	var likes []models.Like
+	if err := db.Raw(`DELETE FROM likes WHERE liked_by IN ? RETURNING *`, rows[1:]).Scan(&likes).Error; err != nil {
+		p.t.Fatal(err)
+	}
+	restoreLikes := func() {
+		if len(likes) > 0 {
+			if err := db.Create(&likes).Error; err != nil {
+				p.t.Fatal(err)
+			}
+		}
+	}
 	if len(ended) == 0 {
-		return func() {}
+		return restoreLikes
 	}
 	p.forget(ctx)
 	return func() {
+		restoreLikes()
 		if err := db.Create(&ended).Error; err != nil {
 			p.t.Fatal(err)
 		}

@@ -512,6 +512,10 @@ func (s *Service) DropExpired(ctx context.Context, months int) (int, error) {
 	if months == 0 {
 		return 0, nil
 	}
-	first := monthOf(models.DateOf(s.clock().UTC()))
-	return s.store.storage.dropMonths(ctx, models.DateOf(first.AddDate(0, -months, 0)))
+	return s.store.storage.dropMonths(ctx, FirstKept(s.clock(), months))
+}
+
+// FirstKept returns the first day that is kept of the given number of months before this one.
+func FirstKept(now time.Time, months int) models.Date {
+	return models.DateOf(monthOf(models.DateOf(now.UTC())).AddDate(0, -months, 0))
 }

@@ -39,6 +39,16 @@ func (s *Service) Circle(ctx context.Context, id models.GroupID, viewer models.R
 	})
 }
 
+// Shows reports whether two users are members of one group in which the viewer is shown the
+// scores of the other. One query.
+func (s *Service) Shows(ctx context.Context, viewer, user models.RowID) (bool, error) {
+	shows, err := s.store.shows(ctx, viewer, user)
+	if err != nil {
+		return false, models.Unavailable("look up groups", err)
+	}
+	return shows, nil
+}
+
 // people are the members of a group who do not hide from everybody, and those who are not
 // shown to a viewer.
 type people struct {

@@ -46,6 +46,18 @@ func (s *Store) membership(ctx context.Context, id models.GroupID, user models.R
 	return found[0], nil
 }
 
+// shows reports whether two users are members of one group and the viewer is shown the scores
+// of the other. One query.
+func (s *Store) shows(ctx context.Context, viewer, user models.RowID) (bool, error) {
+	var groups int64
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT count(*) FROM group_members v JOIN group_members m ON m.group_id = v.group_id AND m.user_id = ?
+		WHERE v.user_id = ? AND NOT EXISTS (SELECT 1 FROM users u WHERE u.user_id = ? AND u.hidden)
+			AND NOT EXISTS (SELECT 1 FROM not_shown n WHERE n.viewer_id = ? AND n.user_id = ?)`,
+		user, viewer, user, viewer, user).Scan(&groups).Error
+	return groups > 0, err
+}
+
 // list returns a user's groups, the one joined last first, or only the one with an id, if
 // that is not empty. One query.
 func (s *Store) list(ctx context.Context, user models.RowID, id models.GroupID) ([]Group, error) {

@@ -60,6 +60,11 @@ func (o *Outbox) AddFriend(tx Tx, outcome models.OutcomeType, asking, asked mode
 	return o.add(tx, outcome, pair{From: asking, To: asked})
 }
 
+// AddLike writes OutcomeLikeGiven. One statement for each target.
+func (o *Outbox) AddLike(tx Tx, like models.Like) error {
+	return o.add(tx, models.OutcomeLikeGiven, likePayload{like.Board, like.Day.String(), pair{like.LikedBy, like.UserID}})
+}
+
 // add writes an outcome in the transaction of its cause.
 func (o *Outbox) add(tx Tx, outcome models.OutcomeType, payload any) error {
 	if !o.Wants(outcome) {

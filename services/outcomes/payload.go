@@ -15,6 +15,13 @@ type pair struct {
 	To   models.RowID `json:"to"`
 }
 
+// likePayload is the payload of like.given: from likes the score of to.
+type likePayload struct {
+	Board string `json:"board"`
+	Date  string `json:"date"`
+	pair
+}
+
 // finalPayload is the payload of board.final.
 type finalPayload struct {
 	Board string      `json:"board"`
@@ -61,6 +68,8 @@ func render(ctx context.Context, records Records, d *models.Delivery) ([]byte, e
 	switch d.Type {
 	case models.OutcomeFriendRequested, models.OutcomeFriendAccepted:
 		data, err = renderPair(ctx, records, d.Payload)
+	case models.OutcomeLikeGiven:
+		data, err = renderLike(ctx, records, d.Payload)
 	case models.OutcomeBoardFinal:
 		data, err = renderFinal(ctx, records, d.Payload)
 	default:
@@ -82,14 +91,34 @@ func renderPair(ctx context.Context, records Records, payload string) (any, erro
 	if err := json.Unmarshal([]byte(payload), &p); err != nil {
 		return nil, err
 	}
+	return p.render(ctx, records)
+}
+
+// render returns the pair with user ids.
+func (p pair) render(ctx context.Context, records Records) (pairData, error) {
 	users, err := records.Records(ctx, []models.RowID{p.From, p.To})
 	if err != nil {
-		return nil, err
+		return pairData{}, err
 	}
 	if users[0].User == "" || users[1].User == "" {
-		return nil, errErased
+		return pairData{}, errErased
 	}
 	return pairData{users[0].User, users[1].User}, nil
+}
+
+type likeData struct {
+	Board string `json:"board"`
+	Date  string `json:"date"`
+	pairData
+}
+
+func renderLike(ctx context.Context, records Records, payload string) (any, error) {
+	var p likePayload
+	if err := json.Unmarshal([]byte(payload), &p); err != nil {
+		return nil, err
+	}
+	people, err := p.render(ctx, records)
+	return likeData{p.Board, p.Date, people}, err
 }
 
 type finalData struct {

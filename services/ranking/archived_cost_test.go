@@ -168,6 +168,9 @@ func TestCostOfArchivedDays(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.check("friends", 1, 2, 1, friendsRanking)
+	q.Likes = true
+	c.check("friends with likes", 1, 2, 2, friendsRanking)
+	q.Likes = false
 	top := read(func(q ranking.Query) (*models.Ranking, error) { return c.ranking.Top(t.Context(), q) })
 	if err := top(); err != nil { // loads who is not shown to the viewer
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"stepboard/services/friends"
 	"stepboard/services/groups"
 	"stepboard/services/lease"
+	"stepboard/services/likes"
 	"stepboard/services/privacy"
 	"stepboard/services/ranking"
 	"stepboard/services/score"
@@ -79,7 +80,7 @@ func newDirectory(t testing.TB, env *testenv.Env) *directory.Service {
 func (f *fixture) rankingOn(boards ranking.Boards, archive ranking.Archive) *ranking.Service {
 	return ranking.New(ranking.Options{
 		Catalog: f.catalog, Boards: boards, Archive: archive, Friends: f.friends, Groups: f.groups, Privacy: f.privacy,
-		Directory: f.users, Cursors: f.cursors, Clock: f.env.Clock.Now, HistoryDays: f.env.Config.Friends.HistoryDays,
+		Directory: f.users, Cursors: f.cursors, Likes: likes.NewStore(f.env.Gorm, nil), Clock: f.env.Clock.Now, HistoryDays: f.env.Config.Friends.HistoryDays,
 	})
 }
 

@@ -65,6 +65,18 @@ type Groups interface {
 	IDs(ctx context.Context, group models.GroupID, viewer models.RowID) ([]models.RowID, error)
 	// Circle is IDs as Friends.Circle.
 	Circle(ctx context.Context, group models.GroupID, viewer models.RowID) (ids []models.RowID, asOf time.Time, err error)
+	// Shows reports whether two users are members of one group in which the first one is shown
+	// the scores of the other.
+	Shows(ctx context.Context, viewer, user models.RowID) (bool, error)
+}
+
+// Likes counts likes. Implemented by likes.Store.
+type Likes interface {
+	// Counts returns the likes of users' scores on a day that a viewer is shown. Users without
+	// any are left out.
+	Counts(
+		ctx context.Context, board string, day models.Date, viewer models.RowID, users []models.RowID,
+	) (map[models.RowID]models.LikeCount, error)
 }
 
 // Directory maps users to their rows and back. Implemented by directory.Service.
@@ -101,6 +113,7 @@ type Service struct {
 	groups    Groups
 	directory Directory
 	cursors   Cursors
+	likes     Likes
 	near      NearCache
 	// corrections is nil if no scores are corrected.
 	corrections Corrections
@@ -120,6 +133,7 @@ type Options struct {
 	Groups    Groups
 	Directory Directory
 	Cursors   Cursors
+	Likes     Likes
 	// NearCache may be nil.
 	NearCache NearCache
 	// Corrections may be nil.
@@ -140,7 +154,7 @@ func New(o Options) *Service {
 	}
 	return &Service{
 		catalog: o.Catalog, boards: o.Boards, archive: o.Archive, friends: o.Friends, groups: o.Groups, privacy: o.Privacy,
-		directory: o.Directory, cursors: o.Cursors, near: o.NearCache, corrections: o.Corrections, clock: o.Clock,
+		directory: o.Directory, cursors: o.Cursors, likes: o.Likes, near: o.NearCache, corrections: o.Corrections, clock: o.Clock,
 		friendsHistory: time.Duration(o.HistoryDays) * 24 * time.Hour,
 	}
 }
@@ -160,13 +174,16 @@ type Query struct {
 	Limit int
 	// Cursor is the position where the page begins; empty for the top.
 	Cursor string
+	// Likes asks for the likes of each entry: CodeBoardKind on boards without days. Only
+	// rankings of friends and groups have them.
+	Likes bool
 }
 
 // Friends ranks a user and the user's friends among themselves. On a hot bucket
 // it makes two round trips to Redis, for any number of friends, or none if the memory
 // of the process has both the friends and their scores; on an archived one it makes one
 // round trip and one query, or two queries if the day is so old that not all friends
-// show it.
+// show it. Likes cost one query more.
 func (s *Service) Friends(ctx context.Context, q Query) (*models.Ranking, error) {
 	return s.rankCircle(ctx, q, friendCircle{s}, "friends", string(q.Viewer))
 }
@@ -195,6 +212,11 @@ func (s *Service) rankCircle(ctx context.Context, q Query, people circle, call s
 func (s *Service) rankOnce(
 	ctx context.Context, q Query, people circle, near NearCache, call string, scope ...string,
 ) (*request, error) {
+	if q.Likes {
+		if err := s.requireDays(q.Board); err != nil {
+			return nil, err
+		}
+	}
 	r, err := s.resolve(ctx, q, call, scope...)
 	if err != nil {
 		return nil, err
@@ -214,7 +236,33 @@ func (s *Service) rankOnce(
 		s.setNextCursor(r, page.Entries)
 	}
 	_, err = s.render(ctx, r, page.Entries, int64(page.FirstRank), page.Mine, int64(page.MyRank))
+	if err == nil && q.Likes {
+		err = s.addLikes(ctx, r, page.Entries)
+	}
 	return r, err
+}
+
+// addLikes adds the likes of the lines of a page and of the viewer's own line.
+func (s *Service) addLikes(ctx context.Context, r *request, page []models.Entry) error {
+	lines, users := make([]*models.RankedEntry, 0, len(page)+1), make([]models.RowID, 0, len(page)+1)
+	for i := range page {
+		lines, users = append(lines, &r.ranking.Entries[i]), append(users, page[i].User)
+	}
+	if r.ranking.Me != nil {
+		lines, users = append(lines, r.ranking.Me), append(users, r.viewer)
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	counts, err := s.likes.Counts(ctx, r.bucket.Board, r.bucket.Day, r.viewer, users)
+	if err != nil {
+		return err
+	}
+	for i, line := range lines {
+		count := counts[users[i]]
+		line.Likes, line.Liked = &count.Likes, &count.Liked
+	}
+	return nil
 }
 
 // Top ranks all users. Those who are not shown to the viewer are anonymous. One round

@@ -446,7 +446,7 @@ export interface paths {
         };
         /**
          * Rank oneself among one's friends
-         * @description One page of the user and the user's friends, best first. Users without a score that day are not listed. The first page of a past day is `?date=2026-11-19&limit=50`; for the next one, add `&cursor=` with the page's next_cursor. An archived day from long before a friendship does not list the friend (setting friends.history_days).
+         * @description One page of the user and the user's friends, best first. Users without a score that day are not listed. The first page of a past day is `?date=2026-11-19&limit=50`; for the next one, add `&cursor=` with the page's next_cursor. With `&include=likes`, entries have their likes. An archived day from long before a friendship does not list the friend (setting friends.history_days).
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -564,6 +564,40 @@ export interface paths {
          */
         post: operations["addIncrements"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/boards/{board}/likes/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List who likes a score
+         * @description One page of those who like a score of one's own or one that a ranking of friends or of a group shows, newest first. Those who are not shown to the user are left out.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        get: operations["listLikes"];
+        /**
+         * Like a score
+         * @description Like the score of a friend, or of a fellow member of a group, on one day of a daily board, such as `?date=2026-11-19`. 404 `not_found` if no ranking of these shows the user such a score. Repeating it changes nothing.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        put: operations["likeScore"];
+        post?: never;
+        /**
+         * Withdraw a like
+         * @description Take back a like, also of a score that the user is no longer shown. If there is none, nothing changes.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        delete: operations["withdrawLike"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1853,6 +1887,29 @@ export interface components {
              */
             invite_code: string;
         };
+        Liker: {
+            /** @description Empty if the user has set none */
+            avatar_url: string;
+            /**
+             * Format: date-time
+             * @description When it was liked first
+             * @example 2026-11-20T13:00:00.123Z
+             */
+            liked_at: string;
+            /** @description Empty if the user has set none */
+            nickname: string;
+            /**
+             * @description Who likes the score
+             * @example 1002
+             */
+            user_id: string;
+        };
+        LikerPage: {
+            /** @description This page, newest first */
+            likes: components["schemas"]["Liker"][];
+            /** @description Where the next page begins; null on the last */
+            next_cursor: string | null;
+        };
         ListedUser: {
             /** @description As the nickname */
             avatar_url: string;
@@ -2102,6 +2159,17 @@ export interface components {
             anonymous?: boolean;
             /** @description Empty where the user has set none */
             avatar_url: string;
+            /**
+             * @description Whether the caller likes it; only with include=likes
+             * @example false
+             */
+            liked?: boolean;
+            /**
+             * Format: int64
+             * @description How many people who are shown to the caller like this score; only with include=likes
+             * @example 4
+             */
+            likes?: number;
             /** @description Empty where the user has set none */
             nickname: string;
             /**
@@ -2367,7 +2435,7 @@ export interface components {
              * @description The type of its body
              * @enum {string}
              */
-            event: "friend.requested" | "friend.accepted" | "board.final";
+            event: "friend.requested" | "friend.accepted" | "like.given" | "board.final";
             /**
              * Format: date-time
              * @description When it was delivered or given up; null while it is waiting
@@ -3672,7 +3740,7 @@ export interface operations {
                 /** @description Deliveries to this address only */
                 target?: string;
                 /** @description Deliveries of this event only */
-                event?: "friend.requested" | "friend.accepted" | "board.final";
+                event?: "friend.requested" | "friend.accepted" | "like.given" | "board.final";
                 /** @description Deliveries in this state only */
                 state?: "waiting" | "delivered" | "failed" | "dropped";
                 /** @description Most entries of a page */
@@ -3917,6 +3985,8 @@ export interface operations {
                 limit?: number;
                 /** @description next_cursor of the page before */
                 cursor?: string;
+                /** @description likes: each entry has likes and liked. Daily boards only */
+                include?: "likes";
             };
             header?: never;
             path: {
@@ -4003,6 +4073,8 @@ export interface operations {
                 limit?: number;
                 /** @description next_cursor of the page before */
                 cursor?: string;
+                /** @description likes: each entry has likes and liked. Daily boards only */
+                include?: "likes";
             };
             header?: never;
             path: {
@@ -4155,6 +4227,127 @@ export interface operations {
             409: components["responses"]["BoardKindOrEventIdConflict"];
             413: components["responses"]["BodyTooLarge"];
             422: components["responses"]["EventNotOpenOrScoreOutOfRangeOrValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listLikes: {
+        parameters: {
+            query?: {
+                /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
+                date?: string;
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                utc_offset?: string;
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+                /** @description Most entries of a page */
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The user whose score it is */
+                id: string;
+                /** @description The board's name */
+                board: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LikerPage"];
+                };
+            };
+            400: components["responses"]["InvalidCursor"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["BoardNotFoundOrNotFound"];
+            409: components["responses"]["BoardKind"];
+            422: components["responses"]["DateInFutureOrUtcOffsetRequiredOrValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    likeScore: {
+        parameters: {
+            query?: {
+                /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
+                date?: string;
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                utc_offset?: string;
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The user whose score it is */
+                id: string;
+                /** @description The board's name */
+                board: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["BoardNotFoundOrNotFound"];
+            409: components["responses"]["BoardKind"];
+            422: components["responses"]["DateInFutureOrUtcOffsetRequiredOrValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    withdrawLike: {
+        parameters: {
+            query?: {
+                /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
+                date?: string;
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                utc_offset?: string;
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The user whose score it is */
+                id: string;
+                /** @description The board's name */
+                board: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["BoardNotFound"];
+            409: components["responses"]["BoardKind"];
+            422: components["responses"]["DateInFutureOrUtcOffsetRequiredOrValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
