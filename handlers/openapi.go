@@ -151,7 +151,9 @@ func (userIDSchema) Schema(huma.Registry) *huma.Schema {
 func describeMore(spec *huma.OpenAPI) {
 	schemas := spec.Components.Schemas.Map()
 	// A reference to an object can't be marked nullable.
-	for _, object := range []*huma.Schema{schemas["Ranking"].Properties["me"], schemas["Summary"].Properties["best"]} {
+	for _, object := range []*huma.Schema{
+		schemas["Ranking"].Properties["me"], schemas["Ranking"].Properties["champion"], schemas["Summary"].Properties["best"],
+	} {
 		object.OneOf = []*huma.Schema{{Ref: object.Ref}, {Type: "null"}}
 		object.Ref = ""
 	}

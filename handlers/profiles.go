@@ -21,6 +21,7 @@ type profileHandlers struct {
 type profileBody struct {
 	Nickname  string `json:"nickname" doc:"1 to 64 characters, one or more of which show; no control or format characters, and at most 4 combining marks in a row. It is stored in Unicode's form C" example:"Ann"`
 	AvatarURL string `json:"avatar_url,omitempty" doc:"An http or https address without user, password, quotes and angle brackets; empty for none" example:"https://example.com/ann.png"`
+	CoverURL  string `json:"cover_url,omitempty" doc:"The picture that rankings show at their top while the user leads; an address as avatar_url" example:"https://example.com/hills.jpg"`
 }
 
 type profileOutput struct {
@@ -28,13 +29,14 @@ type profileOutput struct {
 		UserID    models.UserID `json:"user_id" doc:"The user" example:"1001"`
 		Nickname  string        `json:"nickname" doc:"The name that others see" example:"Ann"`
 		AvatarURL string        `json:"avatar_url" doc:"The picture that others see; empty for none"`
+		CoverURL  string        `json:"cover_url" doc:"The picture that rankings show at their top while the user leads; empty for none"`
 	}
 }
 
 var getOwnProfile = operation{
 	id:          "getProfile",
 	summary:     "Get one's profile",
-	description: "The profile that others see, as it is stored. Without a profile, the nickname and avatar_url are empty.",
+	description: "The profile that others see, as it is stored. Without a profile, the nickname, avatar_url and cover_url are empty.",
 }
 
 func (h *profileHandlers) getOwn(ctx context.Context, in *OnBehalf) (*profileOutput, error) {
@@ -53,7 +55,7 @@ var putOwnProfile = operation{
 	id:      "setProfile",
 	summary: "Set one's profile",
 	description: "Set the whole profile, such as `{\"nickname\":\"Ann\",\"avatar_url\":\"https://example.com/ann.png\"}`. " +
-		"The nickname is required and not empty; an avatar_url that is left out becomes empty.",
+		"The nickname is required and not empty; an avatar_url or cover_url that is left out becomes empty.",
 	errors: bodyErrors(),
 }
 
@@ -74,7 +76,7 @@ var putProfile = operation{
 	id:      "setUserProfile",
 	summary: "Set a user's profile",
 	description: "Set a user's whole profile, such as `{\"nickname\":\"Ann\"}`. A user that does not exist yet is created. " +
-		"The nickname is required and not empty; an avatar_url that is left out becomes empty.",
+		"The nickname is required and not empty; an avatar_url or cover_url that is left out becomes empty.",
 	errors: bodyErrors(),
 }
 
@@ -88,7 +90,7 @@ func (h *profileHandlers) put(ctx context.Context, in *profileInput) (*profileOu
 }
 
 func (h *profileHandlers) store(ctx context.Context, user models.UserID, p profileBody) (*profileOutput, error) {
-	stored, err := h.profiles.Put(ctx, user, models.Profile{Nickname: p.Nickname, AvatarURL: p.AvatarURL})
+	stored, err := h.profiles.Put(ctx, user, models.Profile{Nickname: p.Nickname, AvatarURL: p.AvatarURL, CoverURL: p.CoverURL})
 	if err != nil {
 		return nil, err
 	}
@@ -97,6 +99,6 @@ func (h *profileHandlers) store(ctx context.Context, user models.UserID, p profi
 
 func newProfileOutput(user models.UserID, p models.Profile) *profileOutput {
 	out := &profileOutput{}
-	out.Body.UserID, out.Body.Nickname, out.Body.AvatarURL = user, p.Nickname, p.AvatarURL
+	out.Body.UserID, out.Body.Nickname, out.Body.AvatarURL, out.Body.CoverURL = user, p.Nickname, p.AvatarURL, p.CoverURL
 	return out
 }

@@ -13,13 +13,13 @@ import (
 type profiles struct{ *recorder }
 
 func (s profiles) Put(_ context.Context, user models.UserID, p models.Profile) (models.Profile, error) {
-	err := s.record("Put", user, p.Nickname, p.AvatarURL)
+	err := s.record("Put", user, p.Nickname, p.AvatarURL, p.CoverURL)
 	p.Nickname = strings.ReplaceAll(p.Nickname, "e\u0301", "é")
 	return p, err
 }
 
 func (s profiles) Get(_ context.Context, user models.UserID) (models.Profile, error) {
-	return models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a.png"}, s.record("Get", user)
+	return models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a.png", CoverURL: "https://example.com/c.png"}, s.record("Get", user)
 }
 
 func TestProfiles(t *testing.T) {
@@ -28,10 +28,10 @@ func TestProfiles(t *testing.T) {
 	const (
 		own  = "PUT /v1/me"
 		of   = "PUT /v1/users/1001"
-		ann  = `{"nickname":"Ann","avatar_url":"https://example.com/a.png"}`
-		want = `200 {"user_id":"1001","nickname":"Ann","avatar_url":"https://example.com/a.png"}`
+		ann  = `{"nickname":"Ann","avatar_url":"https://example.com/a.png","cover_url":"https://example.com/c.png"}`
+		want = `200 {"user_id":"1001","nickname":"Ann","avatar_url":"https://example.com/a.png","cover_url":"https://example.com/c.png"}`
 	)
-	put := []string{"Put 1001 Ann https://example.com/a.png"}
+	put := []string{"Put 1001 Ann https://example.com/a.png https://example.com/c.png"}
 	get := []string{"Get 1001"}
 	runCases(t, config, []testCase{
 		{"looking at one's own", "1001", "GET /v1/me", "", nil, get, want},
@@ -43,10 +43,10 @@ func TestProfiles(t *testing.T) {
 		{"one's own, a service for a user", "service", own + "?user_id=1001", ann, nil, put, want},
 		{"one's own, a service for nobody", "service", own, ann, nil, nil,
 			"422 validation_failed: query.user_id: a service token must name the user that it acts for"},
-		{"one's own without a picture", "1001", own, `{"nickname":"Ann"}`, nil, []string{"Put 1001 Ann "},
-			`200 {"user_id":"1001","nickname":"Ann","avatar_url":""}`},
-		{"one's own, as it is stored", "1001", own, `{"nickname":"Re\u0301mi"}`, nil, []string{"Put 1001 Re\u0301mi "},
-			`200 {"user_id":"1001","nickname":"Rémi","avatar_url":""}`},
+		{"one's own without a picture", "1001", own, `{"nickname":"Ann"}`, nil, []string{"Put 1001 Ann  "},
+			`200 {"user_id":"1001","nickname":"Ann","avatar_url":"","cover_url":""}`},
+		{"one's own, as it is stored", "1001", own, `{"nickname":"Re\u0301mi"}`, nil, []string{"Put 1001 Re\u0301mi  "},
+			`200 {"user_id":"1001","nickname":"Rémi","avatar_url":"","cover_url":""}`},
 		{"one's own without a name", "1001", own, `{"avatar_url":"x"}`, nil, nil, "422 validation_failed: …"},
 		{"one's own with an unknown field", "1001", own, `{"nickname":"Ann","steps":1}`, nil, nil, "422 validation_failed: …"},
 		{"one's own, refused by the service", "1001", own, ann, models.Invalid("body.nickname", "too long"), put,

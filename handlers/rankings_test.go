@@ -111,7 +111,7 @@ func TestRankings(t *testing.T) {
 		friends = "GET /v1/boards/steps/friends"
 		top     = "GET /v1/boards/steps/top"
 		around  = "GET /v1/boards/steps/around"
-		empty   = `200 {"board":"steps","date":null,"source":"hot","final":false,"total":0,"me":null,"entries":[],"next_cursor":null}`
+		empty   = `200 {"board":"steps","date":null,"source":"hot","final":false,"total":0,"me":null,"champion":null,"entries":[],"next_cursor":null}`
 	)
 	calls := func(call string) []string { return []string{call} }
 	today := calls(`Friends steps today viewer=1001 limit=50 cursor=""`)

@@ -47,7 +47,7 @@ func userCalls(t *testing.T, r *recorder) handlers.Config {
 func TestUserIDsInPaths(t *testing.T) {
 	t.Parallel()
 	calls := []struct{ token, request, body, call string }{
-		{"service", "PUT /v1/users/%s", `{"nickname":"Ann"}`, "Put %s Ann "},
+		{"service", "PUT /v1/users/%s", `{"nickname":"Ann"}`, "Put %s Ann  "},
 		{"service", "PUT /v1/users/%s/friends", `{"friend_ids":[]}`, "Replace %s []"},
 		{"1001", "DELETE /v1/friends/%s", "", "Remove 1001 %s"},
 		{"1001", "PUT /v1/hidden-from/%s", "", "Choose 1001 hidden_from %s"},
@@ -263,7 +263,7 @@ func TestOpenAPIDescribesUserIDs(t *testing.T) {
 	}
 	slices.Sort(bodies)
 	want := []string{
-		"AuditEntry", "Correction", "DeadLetter", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "Liker", "ListedUser", "Member", "MemberIDs",
+		"AuditEntry", "Champion", "Correction", "DeadLetter", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "Liker", "ListedUser", "Member", "MemberIDs",
 		"NewCorrection", "NewFriendRequest", "Profile", "RankedEntry", "Review", "UserTotal",
 	}
 	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 60 {

@@ -61,6 +61,8 @@ type Lowering struct {
 type Profile struct {
 	Nickname  string
 	AvatarURL string
+	// CoverURL is the address of a picture that rankings show at their top while the user leads.
+	CoverURL string
 }
 
 // EntryKey says which of the keys with entries of a shard of a bucket is meant.

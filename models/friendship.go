@@ -12,6 +12,7 @@ type User struct {
 	User        UserID `gorm:"column:external_id"`
 	Nickname    string
 	AvatarURL   string
+	CoverURL    string
 	Version     int64
 	ChangedAt   *time.Time
 	Hidden      bool

@@ -144,6 +144,10 @@ func TestRankingEncodesAsEncodingJSONWould(t *testing.T) {
 			me := drawEntry(t)
 			r.Me = &me
 		}
+		if rapid.Bool().Draw(t, "champion") {
+			e := drawEntry(t)
+			r.Champion = &models.Champion{User: e.User, Nickname: e.Nickname, AvatarURL: e.AvatarURL, CoverURL: e.Nickname}
+		}
 		for range rapid.IntRange(0, 3).Draw(t, "entries") {
 			r.Entries = append(r.Entries, drawEntry(t))
 		}

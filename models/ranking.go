@@ -39,6 +39,25 @@ func (e *RankedEntry) Anonymize() {
 	*e = RankedEntry{Rank: e.Rank, Anonymous: true, Score: e.Score, ReachedAt: e.ReachedAt}
 }
 
+// Champion is who leads a ranking of friends or of a group.
+type Champion struct {
+	User      UserID `json:"user_id" doc:"The user" example:"1001"`
+	Nickname  string `json:"nickname" doc:"Empty if the user has set none"`
+	AvatarURL URL    `json:"avatar_url" doc:"Empty if the user has set none"`
+	CoverURL  string `json:"cover_url" doc:"The picture for the top of the ranking; empty if the user has set none"`
+}
+
+func (c *Champion) appendJSON(buf []byte) []byte {
+	buf = append(buf, `{"user_id":`...)
+	buf = AppendString(buf, string(c.User))
+	buf = append(buf, `,"nickname":`...)
+	buf = AppendString(buf, c.Nickname)
+	buf = append(buf, `,"avatar_url":`...)
+	buf = AppendString(buf, c.AvatarURL.String())
+	buf = append(buf, `,"cover_url":`...)
+	return append(AppendString(buf, c.CoverURL), '}')
+}
+
 // Ranking is a page of a ranked list.
 type Ranking struct {
 	Board      string        `json:"board" doc:"The board's name" example:"steps"`
@@ -48,6 +67,7 @@ type Ranking struct {
 	Settling   *bool         `json:"settling,omitempty" doc:"Rolling boards only: true for a moment after the hour, while scores may still hold what has just left the window"`
 	Total      int64         `json:"total" doc:"How many entries are ranked, on all pages together" example:"22"`
 	Me         *RankedEntry  `json:"me" doc:"The caller's own line, on every page; null without a score"`
+	Champion   *Champion     `json:"champion" doc:"Who leads this ranking, on every page; null if nobody has a score, and in global lists"`
 	Entries    []RankedEntry `json:"entries" nullable:"false" doc:"This page, best first"`
 	NextCursor *string       `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
@@ -75,6 +95,12 @@ func (r *Ranking) AppendJSON(buf []byte) []byte {
 		buf = append(buf, "null"...)
 	} else {
 		buf = r.Me.appendJSON(buf)
+	}
+	buf = append(buf, `,"champion":`...)
+	if r.Champion == nil {
+		buf = append(buf, "null"...)
+	} else {
+		buf = r.Champion.appendJSON(buf)
 	}
 	buf = append(buf, `,"entries":[`...)
 	for i := range r.Entries {

@@ -98,7 +98,7 @@ type Record struct {
 
 // Public returns the part of the record that others see.
 func (r *Record) Public() PublicRecord {
-	return PublicRecord{User: r.User, Nickname: r.Nickname, AvatarURL: URL{Rest: r.AvatarURL}, Hidden: r.Hidden}
+	return PublicRecord{User: r.User, Nickname: r.Nickname, AvatarURL: URL{Rest: r.AvatarURL}, CoverURL: r.CoverURL, Hidden: r.Hidden}
 }
 
 // PublicRecord is the part of a record that others see.
@@ -106,10 +106,11 @@ type PublicRecord struct {
 	User      UserID // empty if no such user exists
 	Nickname  string
 	AvatarURL URL
+	CoverURL  string
 	// Hidden reports whether the user hides from everybody: global lists show nothing else
 	// of the record to others.
 	Hidden bool
-	// Plain reports whether IsPlain is known to hold for all of these texts.
+	// Plain reports whether IsPlain is known to hold for all of these texts but CoverURL.
 	Plain bool
 }
 

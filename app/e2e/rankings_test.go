@@ -20,6 +20,8 @@ func testRankingOverHTTP(t *testing.T, env *testenv.Env) {
 	s := newServer(t, env)
 	hostile := "<script>alert(\"1\")</script>&\\ש🏃"
 	s.want(s.as("1001", "PUT", "/v1/me", map[string]string{"nickname": hostile}), 200, nil)
+	const cover = "https://example.com/hills.jpg"
+	s.want(s.as("1002", "PUT", "/v1/me", map[string]string{"nickname": "Ben", "cover_url": cover}), 200, nil)
 	s.want(s.service("PUT", "/v1/users/1001/friends", `{"friend_ids":["1002"]}`), 200, nil)
 	s.want(s.as("1001", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":15000}`), 200, nil)
 	s.want(s.as("1002", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":16000}`), 200, nil)
@@ -30,12 +32,13 @@ func testRankingOverHTTP(t *testing.T, env *testenv.Env) {
 		"rank": 2.0, "user_id": "1001", "nickname": hostile, "avatar_url": "", "score": 15000.0, "reached_at": "2026-11-20T13:00:00.000Z",
 	}
 	first := map[string]any{
-		"rank": 1.0, "user_id": "1002", "nickname": "", "avatar_url": "", "score": 16000.0, "reached_at": "2026-11-20T13:00:00.000Z",
+		"rank": 1.0, "user_id": "1002", "nickname": "Ben", "avatar_url": "", "score": 16000.0, "reached_at": "2026-11-20T13:00:00.000Z",
 	}
 	cursor, _ := got["next_cursor"].(string)
 	want := map[string]any{
 		"board": "steps", "date": "2026-11-20", "source": "hot", "final": false, "total": 2.0,
 		"me": me, "entries": []any{first}, "next_cursor": cursor,
+		"champion": map[string]any{"user_id": "1002", "nickname": "Ben", "avatar_url": "", "cover_url": cover},
 	}
 	if cursor == "" || !equalJSON(t, got, want) {
 		t.Errorf("got %s", a.body)

@@ -57,6 +57,7 @@ CREATE TABLE users (
     external_id    text        NOT NULL UNIQUE,
     nickname       text        NOT NULL DEFAULT '',
     avatar_url     text        NOT NULL DEFAULT '',
+    cover_url      text        NOT NULL DEFAULT '',
     version        bigint      NOT NULL DEFAULT 0,
     changed_at     datetime,
     hidden         boolean     NOT NULL DEFAULT false,

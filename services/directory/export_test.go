@@ -80,7 +80,7 @@ func DecodeHeld(data string, begins []string) (again string, ok bool) {
 	}
 	record := models.Record{
 		Row: row, User: r.User, Version: version,
-		Profile: models.Profile{Nickname: r.Nickname, AvatarURL: r.AvatarURL.String()},
+		Profile: models.Profile{Nickname: r.Nickname, AvatarURL: r.AvatarURL.String(), CoverURL: r.CoverURL},
 	}
 	return string(appendHeld(nil, &record, r.AvatarURL.Begin, slices.Index(begins, r.AvatarURL.Begin))), true
 }

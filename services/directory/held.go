@@ -7,11 +7,13 @@ import (
 )
 
 const (
-	// flagPlain is the bit of a held record whose texts are plain, as models.IsPlain
-	// defines it.
+	// flagPlain is the bit of a held record whose texts but the cover are plain, as
+	// models.IsPlain defines it.
 	flagPlain = 1
 	// flagHidden is the bit of a held record whose user hides from everybody.
 	flagHidden = 2
+	// flagCover is the bit of a held record that has a cover.
+	flagCover = 4
 )
 
 // appendHeld appends a record as the process holds it to buf:
@@ -21,6 +23,8 @@ const (
 //	          user id
 //	1 number  uvarint: length of the nickname
 //	          nickname
+//	1 number  uvarint: length of the cover's address, if there is one
+//	          the cover's address
 //	          the rest of the avatar's address
 //
 // The avatar's beginning is begin; its number is that in the table of beginnings.
@@ -32,6 +36,9 @@ func appendHeld(buf []byte, r *models.Record, begin string, number int) []byte {
 	if r.Hidden {
 		flags |= flagHidden
 	}
+	if r.CoverURL != "" {
+		flags |= flagCover
+	}
 	buf = append(buf, flags)
 	buf = binary.AppendUvarint(buf, uint64(r.Row))
 	buf = binary.AppendUvarint(buf, uint64(r.Version))
@@ -40,6 +47,10 @@ func appendHeld(buf []byte, r *models.Record, begin string, number int) []byte {
 	buf = append(buf, r.User...)
 	buf = binary.AppendUvarint(buf, uint64(len(r.Nickname)))
 	buf = append(buf, r.Nickname...)
+	if r.CoverURL != "" {
+		buf = binary.AppendUvarint(buf, uint64(len(r.CoverURL)))
+		buf = append(buf, r.CoverURL...)
+	}
 	return append(buf, r.AvatarURL[len(begin):]...)
 }
 
@@ -56,12 +67,16 @@ func decodeHeld(data string, begins []string, r *models.PublicRecord) (row model
 	begin, data, ok3 := cutNumber(data)
 	user, data, ok4 := cutText(data)
 	nickname, rest, ok5 := cutText(data)
-	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || begin >= uint64(len(begins)) {
+	cover, ok6 := "", true
+	if flags&flagCover != 0 {
+		cover, rest, ok6 = cutText(rest)
+	}
+	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || !ok6 || begin >= uint64(len(begins)) {
 		*r = models.PublicRecord{}
 		return 0, 0, false
 	}
 	r.User, r.Nickname = models.UserID(user), nickname
-	r.AvatarURL.Begin, r.AvatarURL.Rest = begins[begin], rest
+	r.AvatarURL.Begin, r.AvatarURL.Rest, r.CoverURL = begins[begin], rest, cover
 	r.Hidden, r.Plain = flags&flagHidden != 0, flags&flagPlain != 0
 	return models.RowID(rowNumber), int64(versionNumber), true
 }

@@ -15,7 +15,7 @@ type postgres struct {
 	pool *pgxpool.Pool
 }
 
-const recordColumns = `user_id, external_id, nickname, avatar_url, hidden, version`
+const recordColumns = `user_id, external_id, nickname, avatar_url, cover_url, hidden, version`
 
 func (p *postgres) byUser(ctx context.Context, users []string) ([]models.Record, error) {
 	return p.records(ctx, `SELECT `+recordColumns+` FROM users WHERE external_id = ANY($1)`, users)
@@ -26,23 +26,24 @@ func (p *postgres) byRow(ctx context.Context, rows []int64) ([]models.Record, er
 }
 
 func (p *postgres) insert(ctx context.Context, users []User) ([]models.Record, error) {
-	var columns [3][]string
+	var columns [4][]string
 	for _, user := range users {
-		for i, text := range [...]string{string(user.ID), user.Nickname, user.AvatarURL} {
+		for i, text := range [...]string{string(user.ID), user.Nickname, user.AvatarURL, user.CoverURL} {
 			columns[i] = append(columns[i], text)
 		}
 	}
-	return p.records(ctx, `INSERT INTO users (external_id, nickname, avatar_url, created_at)
-		SELECT id, nickname, avatar_url, now()
-		FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS given (id, nickname, avatar_url, position)
+	return p.records(ctx, `INSERT INTO users (external_id, nickname, avatar_url, cover_url, created_at)
+		SELECT id, nickname, avatar_url, cover_url, now()
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[])
+			WITH ORDINALITY AS given (id, nickname, avatar_url, cover_url, position)
 		WHERE NOT EXISTS (SELECT 1 FROM users WHERE external_id = id) ORDER BY position
-		ON CONFLICT (external_id) DO NOTHING RETURNING `+recordColumns, columns[0], columns[1], columns[2])
+		ON CONFLICT (external_id) DO NOTHING RETURNING `+recordColumns, columns[0], columns[1], columns[2], columns[3])
 }
 
 func (p *postgres) put(ctx context.Context, row models.RowID, profile models.Profile) (models.Record, error) {
-	rows, err := p.pool.Query(ctx, `UPDATE users SET nickname = $2, avatar_url = $3,
+	rows, err := p.pool.Query(ctx, `UPDATE users SET nickname = $2, avatar_url = $3, cover_url = $4,
 		version = nextval('user_versions'), changed_at = now() WHERE user_id = $1 RETURNING `+recordColumns,
-		int64(row), profile.Nickname, profile.AvatarURL)
+		int64(row), profile.Nickname, profile.AvatarURL, profile.CoverURL)
 	if err != nil {
 		return models.Record{}, err
 	}
@@ -72,7 +73,7 @@ func (p *postgres) records(ctx context.Context, query string, args ...any) ([]mo
 }
 
 func scanRecord(row pgx.CollectableRow) (r models.Record, err error) {
-	return r, row.Scan(&r.Row, &r.User, &r.Nickname, &r.AvatarURL, &r.Hidden, &r.Version)
+	return r, row.Scan(&r.Row, &r.User, &r.Nickname, &r.AvatarURL, &r.CoverURL, &r.Hidden, &r.Version)
 }
 
 // counters reads both sequences. A sequence that was never used has handed out nothing.

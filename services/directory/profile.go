@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	maxNickname  = 64 // characters
-	maxAvatarURL = 2048
+	maxNickname   = 64 // characters
+	maxPictureURL = 2048
 	// maxMarks is the most combining marks that may follow each other. Names in
 	// Vietnamese, Thai and Hebrew need two or three; dozens cover the lines above.
 	maxMarks = 4
@@ -28,8 +28,11 @@ func normalized(p models.Profile) (models.Profile, error) {
 		return p, err
 	}
 	p.Nickname = name
-	if message := avatarFault(p.AvatarURL); message != "" {
+	if message := pictureFault(p.AvatarURL); message != "" {
 		return p, models.Invalid("body.avatar_url", message)
+	}
+	if message := pictureFault(p.CoverURL); message != "" {
+		return p, models.Invalid("body.cover_url", message)
 	}
 	return p, nil
 }
@@ -84,16 +87,16 @@ func visible(c rune) bool {
 	}
 }
 
-// avatarFault returns what is wrong with an avatar's address; "" if nothing is or
-// if it is empty. Quotes and angle brackets, which apps may put into a page
+// pictureFault returns what is wrong with the address of an avatar or a cover; "" if nothing
+// is or if it is empty. Quotes and angle brackets, which apps may put into a page
 // unescaped, must be percent-encoded.
-func avatarFault(address string) string {
+func pictureFault(address string) string {
 	if address == "" {
 		return ""
 	}
 	u, err := url.Parse(address)
 	switch {
-	case err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || len(address) > maxAvatarURL:
+	case err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || len(address) > maxPictureURL:
 		return "is an http or https address of at most 2048 bytes"
 	case u.User != nil:
 		return "has no user and no password"

@@ -12,7 +12,7 @@ import (
 const (
 	// format is the format of an encoded record. A copy in another format is ignored
 	// by readers, and replaced by one of a later format.
-	format = 2
+	format = 3
 	// formats is the number of formats that a stamp distinguishes.
 	formats = 256
 	// stampBytes is the length of a stamp. The script in Redis compares stamps as
@@ -26,16 +26,16 @@ var errRecord = errors.New("not a record")
 //
 //	16 bytes  stamp: version × 256 + format, decimal with leading zeros
 //	uvarint   row id × 2, and 1 more if the user hides from everybody
-//	3 texts   user id, nickname, avatar; each as its length, a uvarint, and its bytes
+//	4 texts   user id, nickname, avatar, cover; each as its length, a uvarint, and its bytes
 func encode(r models.Record) []byte {
-	buf := make([]byte, 0, stampBytes+2*binary.MaxVarintLen64+len(r.User)+len(r.Nickname)+len(r.AvatarURL))
+	buf := make([]byte, 0, stampBytes+2*binary.MaxVarintLen64+len(r.User)+len(r.Nickname)+len(r.AvatarURL)+len(r.CoverURL))
 	buf = fmt.Appendf(buf, "%0*d", stampBytes, r.Version*formats+format)
 	row := uint64(r.Row) * 2
 	if r.Hidden {
 		row++
 	}
 	buf = binary.AppendUvarint(buf, row)
-	for _, text := range [...]string{string(r.User), r.Nickname, r.AvatarURL} {
+	for _, text := range [...]string{string(r.User), r.Nickname, r.AvatarURL, r.CoverURL} {
 		buf = binary.AppendUvarint(buf, uint64(len(text)))
 		buf = append(buf, text...)
 	}
@@ -58,7 +58,7 @@ func decode(data string) (models.Record, error) {
 	if !ok || !row.Valid() {
 		return models.Record{}, errRecord
 	}
-	var texts [3]string
+	var texts [4]string
 	for i := range texts {
 		if texts[i], rest, ok = cutText(rest); !ok {
 			return models.Record{}, errRecord
@@ -70,7 +70,7 @@ func decode(data string) (models.Record, error) {
 	}
 	return models.Record{
 		Row: row, User: user, Hidden: hidden, Version: stamp / formats,
-		Profile: models.Profile{Nickname: texts[1], AvatarURL: texts[2]},
+		Profile: models.Profile{Nickname: texts[1], AvatarURL: texts[2], CoverURL: texts[3]},
 	}, nil
 }
 

@@ -17,7 +17,7 @@ func TestRecordsAreReadBack(t *testing.T) {
 			User:    models.UserID(rapid.StringMatching(`[!-~]{3,128}`).Draw(t, "user")),
 			Version: rapid.Int64Range(0, 1<<45-1).Draw(t, "version"),
 			Hidden:  rapid.Bool().Draw(t, "hidden"),
-			Profile: models.Profile{Nickname: rapid.String().Draw(t, "nickname"), AvatarURL: rapid.String().Draw(t, "avatar")},
+			Profile: models.Profile{Nickname: rapid.String().Draw(t, "nickname"), AvatarURL: rapid.String().Draw(t, "avatar"), CoverURL: rapid.String().Draw(t, "cover")},
 		}
 		data := string(directory.Encode(want))
 		if got, err := directory.Decode(data); err != nil || got != want {
@@ -48,6 +48,7 @@ func FuzzDecodeHeld(f *testing.F) {
 	begins := []string{"", "https://example.com/"}
 	f.Add("")
 	f.Add("\x01\x05\x02\x01\x03ann\x04Anna1.png")
+	f.Add("\x05\x05\x02\x01\x03ann\x04Anna\x05c.png1.png")
 	f.Add("\x00\x05\x02\x00\x03ann\x04\"Al\"")
 	f.Add("\x01\x05\x02\x02\x03ann\x00")
 	f.Add("\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01")

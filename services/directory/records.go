@@ -16,7 +16,7 @@ const (
 	// slabBytes is the size of a slab.
 	slabBytes = 64 << 10
 	// longestHeld is the length of the longest record that is held, in bytes. With its
-	// own length it takes an eighth of a slab. Profiles are less than half as long.
+	// own length it takes an eighth of a slab. Profiles are shorter.
 	longestHeld = slabBytes/8 - binary.MaxVarintLen64
 	// usualRecord is the bytes of a usual record in a slab. It determines the number of
 	// sets: usual records fill them by usualWays of recordWays.

@@ -22,6 +22,7 @@ func recordOf(row models.RowID, version int64) models.Record {
 		Profile: models.Profile{
 			Nickname:  fmt.Sprintf("Ann %d", version),
 			AvatarURL: fmt.Sprintf("https://cdn.example.com/avatars/%032x/128.webp", row),
+			CoverURL:  strings.Repeat("c", int(version)%3),
 		},
 	}
 }
@@ -36,7 +37,7 @@ func longRecordOf(row models.RowID, version int64) models.Record {
 // isRecord reports whether a public record has the content of a record.
 func isRecord(got models.PublicRecord, want models.Record) bool {
 	return got.User == want.User && got.Nickname == want.Nickname && got.AvatarURL.String() == want.AvatarURL &&
-		got.Hidden == want.Hidden
+		got.CoverURL == want.CoverURL && got.Hidden == want.Hidden
 }
 
 // Whatever is put and replaced, a table returns nothing or the newest version of the

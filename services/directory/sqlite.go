@@ -23,6 +23,7 @@ type userRow struct {
 	ExternalID models.UserID
 	Nickname   string
 	AvatarURL  string
+	CoverURL   string
 	Hidden     bool
 	Version    int64
 }
@@ -30,7 +31,7 @@ type userRow struct {
 func (r userRow) record() models.Record {
 	return models.Record{
 		Row: r.UserID, User: r.ExternalID, Hidden: r.Hidden, Version: r.Version,
-		Profile: models.Profile{Nickname: r.Nickname, AvatarURL: r.AvatarURL},
+		Profile: models.Profile{Nickname: r.Nickname, AvatarURL: r.AvatarURL, CoverURL: r.CoverURL},
 	}
 }
 
@@ -62,17 +63,17 @@ func recordsOf(rows []userRow) []models.Record {
 }
 
 func (s *sqlite) insert(ctx context.Context, users []User) ([]models.Record, error) {
-	values := make([][3]string, len(users))
+	values := make([][4]string, len(users))
 	for i, user := range users {
-		values[i] = [3]string{string(user.ID), user.Nickname, user.AvatarURL}
+		values[i] = [4]string{string(user.ID), user.Nickname, user.AvatarURL, user.CoverURL}
 	}
 	list, err := json.Marshal(values)
 	if err != nil {
 		return nil, err
 	}
 	var rows []userRow
-	err = s.db.WithContext(ctx).Raw(`INSERT INTO users (external_id, nickname, avatar_url, created_at)
-		SELECT value ->> 0, value ->> 1, value ->> 2, ? FROM json_each(?) WHERE true ORDER BY key
+	err = s.db.WithContext(ctx).Raw(`INSERT INTO users (external_id, nickname, avatar_url, cover_url, created_at)
+		SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, ? FROM json_each(?) WHERE true ORDER BY key
 		ON CONFLICT (external_id) DO NOTHING RETURNING *`, s.db.NowFunc(), string(list)).Scan(&rows).Error
 	return recordsOf(rows), err
 }
@@ -111,9 +112,9 @@ func (s *sqlite) ensure(ctx context.Context, users []string) (rows []models.RowI
 
 func (s *sqlite) put(ctx context.Context, row models.RowID, p models.Profile) (models.Record, error) {
 	var rows []userRow
-	err := s.db.WithContext(ctx).Raw(`UPDATE users SET nickname = ?, avatar_url = ?, changed_at = ?,
+	err := s.db.WithContext(ctx).Raw(`UPDATE users SET nickname = ?, avatar_url = ?, cover_url = ?, changed_at = ?,
 		version = (SELECT max(version) + 1 FROM users) WHERE user_id = ? RETURNING *`,
-		p.Nickname, p.AvatarURL, s.db.NowFunc(), row).Scan(&rows).Error
+		p.Nickname, p.AvatarURL, p.CoverURL, s.db.NowFunc(), row).Scan(&rows).Error
 	if err != nil {
 		return models.Record{}, err
 	}

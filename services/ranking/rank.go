@@ -13,6 +13,8 @@ type Page struct {
 	Total int
 	// FirstRank is the rank of Entries[0], counted from 1.
 	FirstRank int
+	// Leader is the entry that ranks first; zero without entries.
+	Leader models.Entry
 	// Entries is the page, best first.
 	Entries []models.Entry
 	// More reports whether entries follow the page.
@@ -30,7 +32,7 @@ type Page struct {
 // log k) on average for a page of k entries.
 func Rank(entries []models.Entry, viewer models.RowID, after models.Entry, limit int) Page {
 	ranked := slices.DeleteFunc(entries, func(e models.Entry) bool { return e.Composite == 0 })
-	p := Page{Total: len(ranked)}
+	p := Page{Total: len(ranked), Leader: leader(ranked)}
 	if i := slices.IndexFunc(ranked, func(e models.Entry) bool { return e.User == viewer }); i >= 0 {
 		p.Mine = ranked[i]
 		p.MyRank = 1 + countBefore(ranked, p.Mine)
@@ -44,6 +46,16 @@ func Rank(entries []models.Entry, viewer models.RowID, after models.Entry, limit
 	p.Entries = rest[:min(limit, len(rest))]
 	sortFirst(rest, len(p.Entries))
 	return p
+}
+
+// leader returns the entry that ranks first; the zero entry if there is none.
+func leader(entries []models.Entry) (first models.Entry) {
+	for _, e := range entries {
+		if before(e, first) {
+			first = e
+		}
+	}
+	return first
 }
 
 // before reports whether a ranks before b. It is models.Entry.Compare in a form that

@@ -231,7 +231,7 @@ func (s *Service) rankOnce(
 		return nil, err
 	}
 	page := Rank(entries, r.viewer, r.after, q.Limit)
-	r.ranking.Total = int64(page.Total)
+	r.ranking.Total, r.leader = int64(page.Total), page.Leader.User
 	if page.More {
 		s.setNextCursor(r, page.Entries)
 	}

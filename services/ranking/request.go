@@ -31,6 +31,8 @@ type request struct {
 	// from the near cache; otherwise zero.
 	asOf    time.Time
 	ranking *models.Ranking
+	// leader is who leads the circle; 0 if nobody has a score, and in global lists.
+	leader models.RowID
 	// global reports that the ranking lists strangers. Then notShown, ascending, has those
 	// whom the viewer is not shown because of a choice of either of the two.
 	global   bool
@@ -188,14 +190,19 @@ func windowAround(ctx context.Context, from Reader, bucket *models.Bucket, user 
 }
 
 // render returns the ranking with the page as its entries and the viewer's entry as
-// its Me, if that has a rank. It reads the records of these users only.
+// its Me, if that has a rank, and its champion. It reads the records of these users only.
 func (s *Service) render(ctx context.Context, r *request, page []models.Entry, firstRank int64, mine models.Entry, myRank int64) (*models.Ranking, error) {
-	ids := make([]models.RowID, 0, len(page)+1)
+	ids := make([]models.RowID, 0, len(page)+2)
 	for _, e := range page {
 		ids = append(ids, e.User)
 	}
 	if myRank != 0 {
 		ids = append(ids, mine.User)
+	}
+	first := slices.Index(ids, r.leader)
+	if r.leader != 0 && first < 0 {
+		first = len(ids)
+		ids = append(ids, r.leader)
 	}
 	records, err := s.directory.Records(ctx, ids)
 	if err != nil {
@@ -211,6 +218,12 @@ func (s *Service) render(ctx context.Context, r *request, page []models.Entry, f
 	if myRank != 0 {
 		me := r.renderEntry(mine, myRank, &records[len(page)])
 		r.ranking.Me = &me
+	}
+	if r.leader != 0 {
+		record := &records[first]
+		r.ranking.Champion = &models.Champion{
+			User: record.User, Nickname: record.Nickname, AvatarURL: record.AvatarURL, CoverURL: record.CoverURL,
+		}
 	}
 	return r.ranking, nil
 }

@@ -1038,14 +1038,14 @@ export interface paths {
         };
         /**
          * Get one's profile
-         * @description The profile that others see, as it is stored. Without a profile, the nickname and avatar_url are empty.
+         * @description The profile that others see, as it is stored. Without a profile, the nickname, avatar_url and cover_url are empty.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
         get: operations["getProfile"];
         /**
          * Set one's profile
-         * @description Set the whole profile, such as `{"nickname":"Ann","avatar_url":"https://example.com/ann.png"}`. The nickname is required and not empty; an avatar_url that is left out becomes empty.
+         * @description Set the whole profile, such as `{"nickname":"Ann","avatar_url":"https://example.com/ann.png"}`. The nickname is required and not empty; an avatar_url or cover_url that is left out becomes empty.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -1145,7 +1145,7 @@ export interface paths {
         get?: never;
         /**
          * Set a user's profile
-         * @description Set a user's whole profile, such as `{"nickname":"Ann"}`. A user that does not exist yet is created. The nickname is required and not empty; an avatar_url that is left out becomes empty.
+         * @description Set a user's whole profile, such as `{"nickname":"Ann"}`. A user that does not exist yet is created. The nickname is required and not empty; an avatar_url or cover_url that is left out becomes empty.
          *
          *     With a token of scope service.
          */
@@ -1432,6 +1432,19 @@ export interface components {
         Boards: {
             /** @description By name */
             boards: components["schemas"]["Board"][];
+        };
+        Champion: {
+            /** @description Empty if the user has set none */
+            avatar_url: string;
+            /** @description The picture for the top of the ranking; empty if the user has set none */
+            cover_url: string;
+            /** @description Empty if the user has set none */
+            nickname: string;
+            /**
+             * @description The user
+             * @example 1001
+             */
+            user_id: string;
         };
         Correction: {
             /** @description Who has made it: the token's sub, or --actor of the command */
@@ -2109,6 +2122,11 @@ export interface components {
              */
             avatar_url?: string;
             /**
+             * @description The picture that rankings show at their top while the user leads; an address as avatar_url
+             * @example https://example.com/hills.jpg
+             */
+            cover_url?: string;
+            /**
              * @description 1 to 64 characters, one or more of which show; no control or format characters, and at most 4 combining marks in a row. It is stored in Unicode's form C
              * @example Ann
              */
@@ -2143,6 +2161,8 @@ export interface components {
         Profile: {
             /** @description The picture that others see; empty for none */
             avatar_url: string;
+            /** @description The picture that rankings show at their top while the user leads; empty for none */
+            cover_url: string;
             /**
              * @description The name that others see
              * @example Ann
@@ -2202,6 +2222,8 @@ export interface components {
              * @example steps
              */
             board: string;
+            /** @description Who leads this ranking, on every page; null if nobody has a score, and in global lists */
+            champion: components["schemas"]["Champion"] | null;
             /**
              * Format: date
              * @description The day, in the board's zone; null where the board has no days
