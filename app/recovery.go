@@ -1,9 +1,13 @@
 package app
 
 import (
+	"context"
+	"time"
+
 	"stepboard/internal/keys"
 	"stepboard/jobs"
 	"stepboard/services/archive"
+	"stepboard/services/directory"
 	"stepboard/services/recovery"
 )
 
@@ -36,11 +40,21 @@ func (a *App) newReplayJob() jobs.Job {
 	return job
 }
 
-// newSetsJob returns the job that drops cached sets after a loss. Every process that
-// changes such sets runs it. It is not traced either.
+// newSetsJob returns the job that drops cached sets after a loss, and restores the copies of
+// users' records. Every process that changes such sets runs it. It is not traced either.
 func (a *App) newSetsJob(o Options, names keys.Builder) jobs.Job {
+	// Records are dated by the database's clock, which is that of machines.
+	drop := a.Sets.DropStale(o.Machine)
 	r := recovery.Recovery{
-		Detector: recovery.NewWriterDetector(o.Stores.Redis, names, recovery.Sets), Replay: a.Sets.DropStale(o.Clock),
+		Detector: recovery.NewWriterDetector(o.Stores.Redis, names, recovery.Sets),
+		Replay: func(ctx context.Context, loss recovery.Loss) (rows int64, upto time.Time, err error) {
+			rows, upto, err = drop(ctx, loss)
+			if err != nil || loss.Extent == recovery.NothingLost && upto.Sub(loss.CheckpointedAt) < directory.GapToRestore {
+				return rows, upto, err
+			}
+			records, err := a.Directory.Restore(ctx, loss.CheckpointedAt)
+			return rows + records, upto, err
+		},
 	}
 	job := jobs.Sets(r.Run)
 	job.MetricsOnly = !o.Roles.API

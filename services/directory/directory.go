@@ -46,7 +46,8 @@ type Service struct {
 	changes  *changes
 	// handedOut is nil until the row ids were first read.
 	handedOut atomic.Pointer[handedOut]
-	noted     Counters // the counters that Redis has; only follow uses it
+	followed  followed
+	noted     Counters // the counters that Redis has; only Follow uses it
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -73,11 +74,16 @@ func New(o Options) *Service {
 // Start starts the queries of the process, and following the changes of others,
 // until Close, even if ctx ends. It must be called once.
 func (s *Service) Start(ctx context.Context) {
-	s.resolves.Start()
-	s.loads.Start()
+	s.StartQueries()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = cancel
 	s.running.Go(func() { s.follow(ctx) })
+}
+
+// StartQueries is Start for a caller who calls Follow.
+func (s *Service) StartQueries() {
+	s.resolves.Start()
+	s.loads.Start()
 }
 
 // Close ends what Start has started.

@@ -315,6 +315,34 @@ func TestOldCopiesLose(t *testing.T) {
 	})
 }
 
+// A Redis that went back in time gets the records again that have changed since.
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		s := newService(t, env)
+		row := testenv.Must(s.Ensure(t.Context(), "ann"))[0]
+		key := env.Keys.User(row)
+		testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "Old"}))
+		old := env.Redis.Get(t.Context(), key).Val()
+		testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "New"}))
+		latest := env.Redis.Get(t.Context(), key).Val()
+		for name, since := range map[string]time.Time{"a moment": time.Now(), "everything": {}} {
+			if name == "a moment" && env.Pool == nil {
+				since = env.Clock.Now() // the embedded database has the clock of the test
+			}
+			if err := env.Redis.Set(t.Context(), key, old, time.Hour).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if stored, err := s.Restore(t.Context(), since); err != nil || stored != 1 {
+				t.Fatalf("%s: %d records are stored, %v", name, stored, err)
+			}
+			if got := env.Redis.Get(t.Context(), key).Val(); got != latest {
+				t.Errorf("%s: redis has %q, want %q", name, got, latest)
+			}
+		}
+	})
+}
+
 // While SQL is away, users that the process or Redis knows are found, with their names;
 // others are 503.
 func TestWithoutSQL(t *testing.T) {

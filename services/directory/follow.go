@@ -63,22 +63,20 @@ func (c *changes) forget() {
 	}
 }
 
-// follow keeps the copies in the process as new as SQL, and those in Redis, too, until
-// ctx ends.
+// followed says what has been followed so far.
+type followed struct {
+	since time.Time // of the database's clock; zero before the first look
+	looks int
+}
+
+// follow calls Follow until ctx ends. The first of several failures is logged.
 func (s *Service) follow(ctx context.Context) {
 	ticker := time.NewTicker(followEvery)
 	defer ticker.Stop()
-	var since time.Time // of the database's clock; zero before the first look
 	failing := false
-	for n := 0; ; n++ {
-		now, err := s.look(ctx, since)
-		switch {
-		case err == nil && n%farEvery == 0:
-			since = now.Add(-farOverlap)
-			s.changes.forget()
-		case err == nil:
-			since = now.Add(-overlap)
-		case ctx.Err() == nil && !failing:
+	for {
+		err := s.Follow(ctx)
+		if err != nil && ctx.Err() == nil && !failing {
 			s.log.WarnContext(ctx, "changes of users by other processes are not seen", "error", err)
 		}
 		failing = err != nil
@@ -88,6 +86,23 @@ func (s *Service) follow(ctx context.Context) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// Follow looks once for changes by other processes, and makes the copies in this process
+// as new as SQL, and those in Redis, too. It is called every second, by one caller.
+func (s *Service) Follow(ctx context.Context) error {
+	f := &s.followed
+	f.looks++
+	now, err := s.look(ctx, f.since)
+	if err != nil {
+		return err
+	}
+	f.since = now.Add(-overlap)
+	if f.looks%farEvery == 1 {
+		f.since = now.Add(-farOverlap)
+		s.changes.forget()
+	}
+	return nil
 }
 
 // look handles the changes since a moment of the database's clock, and returns the
@@ -131,14 +146,53 @@ func (s *Service) Refresh(ctx context.Context, row models.RowID) {
 	}
 }
 
+// GapToRestore is how long a store may go without Follow of any process before Restore has to
+// make up for it.
+const GapToRestore = farOverlap
+
+// Restore stores in Redis again the records that changed since a moment of the database's
+// clock, at which Redis was complete; the zero time means all that ever changed. It is for a
+// Redis that may have brought back older copies, which would be believed until they expire.
+// It returns how many records it has stored, also with an error. One query, and one more and
+// one round trip to Redis for each thousand records or so.
+func (s *Service) Restore(ctx context.Context, since time.Time) (stored int64, err error) {
+	if !since.IsZero() {
+		since = since.Add(-farOverlap) // a commit may have waited for a standby
+	}
+	changed, err := s.store.changedSince(ctx, since)
+	if err != nil {
+		return 0, err
+	}
+	for chunk := range slices.Chunk(changed, queryItems) {
+		found, err := s.store.byRow(ctx, rowsOf(chunk))
+		if err != nil {
+			return stored, err
+		}
+		records := make([]models.Record, 0, len(found))
+		for _, r := range found {
+			s.memory.records.replace(r)
+			records = append(records, r)
+		}
+		if err := s.redis.store(ctx, records); err != nil {
+			return stored, err
+		}
+		stored += int64(len(records))
+	}
+	return stored, nil
+}
+
+func rowsOf(records []models.Record) []models.RowID {
+	rows := make([]models.RowID, len(records))
+	for i, r := range records {
+		rows[i] = r.Row
+	}
+	return rows
+}
+
 // refresh replaces the copies of the records, of which only the rows are given.
 func (s *Service) refresh(ctx context.Context, changed []models.Record) error {
 	for chunk := range slices.Chunk(changed, queryItems) {
-		rows := make([]models.RowID, len(chunk))
-		for i, r := range chunk {
-			rows[i] = r.Row
-		}
-		records, err := s.store.byRow(ctx, rows)
+		records, err := s.store.byRow(ctx, rowsOf(chunk))
 		if err != nil {
 			return err
 		}
