@@ -27,7 +27,7 @@ export GOFLAGS := $(GOFLAGS) -tags=nomsgpack
 
 # Tests that generate thousands of cases run without the race detector, too, which makes
 # the embedded stores ten times as slow.
-GENERATED = ^TestSoakPrivacy$$
+GENERATED = ^(TestSoakPrivacy|TestSoakSimulation|TestSoakMutations)$$
 
 .PHONY: build client test lint generate format sbom vulncheck soak bench
 
@@ -49,7 +49,7 @@ test: build client
 	cd $(CLIENT) && npm test
 	. ./scripts/need && need chromium chromium fonts-dejavu-core && need curl curl && need openssl openssl && need psql postgresql-client
 	TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -race -vet=off -timeout=40m -parallel=3 ./app/e2e/... ./web/... ./...
-	$(GO) test -vet=off -count=1 -run '$(GENERATED)' ./app/e2e
+	$(GO) test -vet=off -count=1 -run '$(GENERATED)' ./app/e2e ./app/e2e/simulation
 
 lint:
 	$(PRETTIER) --check web $(CLIENT)
@@ -73,7 +73,7 @@ vulncheck:
 
 soak: build
 	SOAK=1 TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -race -count=1 -timeout=2h -run Soak ./...
-	SOAK=1 $(GO) test -vet=off -count=1 -timeout=2h -run '$(GENERATED)' ./app/e2e
+	SOAK=1 $(GO) test -vet=off -count=1 -timeout=2h -run '$(GENERATED)' ./app/e2e ./app/e2e/simulation
 
 bench:
 	scripts/with-servers $(GO) run ./bench

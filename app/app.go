@@ -172,6 +172,9 @@ type App struct {
 // Nothing runs in the background before Start. The App owns the stores and the
 // verifier from then on: Close closes them. On an error they remain the caller's.
 func Build(ctx context.Context, o Options) (*App, error) {
+	if o.Machine == nil {
+		o.Machine = time.Now
+	}
 	a := &App{
 		refresh: !o.KeepStoredBoards, connections: connections{most: o.Config.HTTP.MaxConnections},
 		log: o.Log, stores: o.Stores, verifier: o.Verifier,
@@ -318,7 +321,8 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 	if a.queue != nil {
 		a.persist = ingest.Enqueue(a.queue)
 		a.Replayer = ingest.NewReplayer(ingest.ReplayerOptions{
-			Queue: a.queue, Targets: targets, Boards: a.Boards, Log: o.Log, Rewind: o.Config.Ingest.Rewind,
+			Queue: a.queue, Targets: targets, Boards: a.Boards, Clock: o.Machine, Log: o.Log,
+			Rewind: o.Config.Ingest.Rewind,
 		})
 		a.registry.MustRegister(newQueueCollector(a.queue))
 		if o.Roles.Consumer {

@@ -17,9 +17,6 @@ import (
 // newClockGuard returns the guard that compares the machine's clock with
 // Postgres's. Embedded stores have the clock of the machine.
 func newClockGuard(machine models.Clock, st *stores.Stores) *clock.Guard {
-	if machine == nil {
-		machine = time.Now
-	}
 	if st.Pool == nil {
 		return clock.NewGuard(machine, nil)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -32,13 +33,8 @@ const (
 // need it. Further calls do nothing.
 func (a *App) Start(ctx context.Context) {
 	a.starting.Do(func() {
-		background, stop := context.WithCancel(context.WithoutCancel(ctx))
-		a.stop = stop
-		a.verifier.Start(background)
+		background := a.startWriters(ctx)
 		a.Directory.Start(background)
-		a.uploads.Start()
-		a.batches.Start()
-		a.Ledger.Start()
 		a.running.Go(func() { a.clock.Run(background) })
 		a.running.Go(func() { a.cursors.Run(background) })
 		if a.refresh {
@@ -59,6 +55,41 @@ func (a *App) Start(ctx context.Context) {
 			a.running.Go(func() { a.consumer.Run(background) })
 		}
 	})
+}
+
+// startWriters starts what writes for calls, and returns the context of the background
+// work.
+func (a *App) startWriters(ctx context.Context) (background context.Context) {
+	background, a.stop = context.WithCancel(context.WithoutCancel(ctx))
+	a.verifier.Start(background)
+	a.uploads.Start()
+	a.batches.Start()
+	a.Ledger.Start()
+	return background
+}
+
+// StartByRounds is Start without the work that repeats. It returns a function for each part
+// of that work, by name, which does it once; those of jobs have their names. The caller calls
+// them, one at a time. So the simulation decides what happens when.
+//
+// The near cache is not among them: its answers depend on real time.
+func (a *App) StartByRounds(ctx context.Context) map[string]func(ctx context.Context) error {
+	a.startWriters(ctx)
+	a.Directory.StartQueries()
+	rounds := map[string]func(ctx context.Context) error{
+		"users": a.Directory.Follow, "cursors": a.cursors.Refresh,
+		"boards": a.Catalog.Definitions.Refresh, "corrections": a.Corrections.Refresh,
+	}
+	if a.deliver {
+		rounds["webhooks"] = a.deliverer.Round
+	}
+	if a.consumer != nil {
+		rounds["consumer"] = a.consumer.Round
+	}
+	if a.scheduler != nil {
+		maps.Copy(rounds, a.scheduler.Rounds())
+	}
+	return rounds
 }
 
 // connections counts the open connections to a listener. Safe for concurrent use.

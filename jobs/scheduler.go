@@ -92,9 +92,9 @@ func (s *Scheduler) Run(ctx context.Context) {
 		if t.MetricsOnly {
 			continue
 		}
-		timetable.Schedule(t.Schedule, cron.FuncJob(func() { s.run(ctx, t) }))
+		timetable.Schedule(t.Schedule, cron.FuncJob(func() { _ = s.run(ctx, t) }))
 		if t.AtStart {
-			starting.Go(func() { s.run(ctx, t) })
+			starting.Go(func() { _ = s.run(ctx, t) })
 		}
 	}
 	timetable.Start()
@@ -103,22 +103,35 @@ func (s *Scheduler) Run(ctx context.Context) {
 	starting.Wait()
 }
 
-// run runs a job once, logs one line and records metrics. It records nothing if
-// another run of the job is in progress, here or on another replica.
-func (s *Scheduler) run(ctx context.Context, t *task) {
+// Rounds returns a function for each job that Run would run, by its name. The function
+// // runs the job once, as its schedule would, and returns the error of the run; nil if
+// another replica runs the job. It is for a caller who decides when jobs run, instead of Run.
+func (s *Scheduler) Rounds() map[string]func(ctx context.Context) error {
+	rounds := make(map[string]func(ctx context.Context) error)
+	for _, t := range s.tasks {
+		if !t.MetricsOnly {
+			rounds[t.Name] = func(ctx context.Context) error { return s.run(ctx, t) }
+		}
+	}
+	return rounds
+}
+
+// run runs a job once, logs one line, records metrics, and returns the error of the run. It
+// records nothing if another run of the job is in progress, here or on another replica.
+func (s *Scheduler) run(ctx context.Context, t *task) error {
 	if ctx.Err() != nil {
-		return
+		return ctx.Err()
 	}
 	if !t.running.TryLock() {
 		s.log.DebugContext(ctx, "job is still running", "job", t.Name)
-		return
+		return nil
 	}
 	defer t.running.Unlock()
 	start := time.Now()
 	o := s.attempt(ctx, t.Job)
 	if o.elsewhere {
 		s.log.DebugContext(ctx, "job is running on another replica", "job", t.Name)
-		return
+		return nil
 	}
 	// A run that the end of the service has cut off is no failure.
 	failed := o.err != nil && (ctx.Err() == nil || o.stack != "")
@@ -132,6 +145,7 @@ func (s *Scheduler) run(ctx context.Context, t *task) {
 		s.metrics.failures.WithLabelValues(t.Name).Inc()
 	}
 	s.report(ctx, t.Job, elapsed, o, failed)
+	return o.err
 }
 
 // report logs the line of a run.

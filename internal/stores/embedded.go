@@ -35,22 +35,16 @@ func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 	if err := server.Start(); err != nil {
 		return nil, fmt.Errorf("start embedded redis: %w", err)
 	}
-	g, db, held, err := openMemoryDatabase(ctx, clock)
+	s, err := ConnectEmbedded(ctx, server.Addr(), rand.Text(), clock)
 	if err != nil {
 		server.Close()
-		return nil, fmt.Errorf("open embedded database: %w", err)
+		return nil, err
 	}
-	stopExpiry := startExpiry(server)
-	database := Database{Gorm: g, SQL: db}
-	s := &Stores{
-		Redis:    openRedis(config.Redis{Addrs: []string{server.Addr()}}, embeddedTimeout),
-		Dialect:  migrations.SQLite,
-		Database: database, Friends: database, Increments: database, Jobs: database, Archive: database, Probes: database,
-		closeServers: func() {
-			held.Close() // the error says that the database has closed it
-			stopExpiry()
-			server.Close()
-		},
+	stopExpiry, closeConnections := startExpiry(server), s.closeServers
+	s.closeServers = func() {
+		closeConnections()
+		stopExpiry()
+		server.Close()
 	}
 	if _, err := s.Migrate(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -58,12 +52,33 @@ func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 	return s, nil
 }
 
-// openMemoryDatabase opens a new database in memory. It exists as long as it has a
-// connection: held is one for that, because a cancelled transaction closes its own.
+// ConnectEmbedded connects to an embedded Redis, and to a database in the memory of this
+// process, of any name. The database begins empty, without a schema, and exists until the
+// last Stores of that name close. So several instances of the service in one process can
+// share their stores, as long as no two of them use the database at the same time: their
+// statements would be refused.
+func ConnectEmbedded(ctx context.Context, redisAddr, database string, clock models.Clock) (*Stores, error) {
+	g, db, held, err := openMemoryDatabase(ctx, database, clock)
+	if err != nil {
+		return nil, fmt.Errorf("open embedded database: %w", err)
+	}
+	work := Database{Gorm: g, SQL: db}
+	return &Stores{
+		Redis:    openRedis(config.Redis{Addrs: []string{redisAddr}}, embeddedTimeout),
+		Dialect:  migrations.SQLite,
+		Database: work, Friends: work, Increments: work, Jobs: work, Archive: work, Probes: work,
+		closeServers: func() {
+			held.Close() // the error says that the database has closed it
+		},
+	}, nil
+}
+
+// openMemoryDatabase opens the database of a name in memory. It exists as long as it has
+// a connection: held is one for that, because a cancelled transaction closes its own.
 // The other connection runs all statements, one at a time.
-func openMemoryDatabase(ctx context.Context, clock models.Clock) (g *gorm.DB, db *sql.DB, held *sql.Conn, err error) {
-	// The database has a name, so that a second connection reaches it.
-	g, err = openGorm(sqlite.Open("file:"+rand.Text()+"?mode=memory&cache=shared"), clock)
+func openMemoryDatabase(ctx context.Context, name string, clock models.Clock) (g *gorm.DB, db *sql.DB, held *sql.Conn, err error) {
+	// Connections of the same name reach the same database.
+	g, err = openGorm(sqlite.Open("file:"+name+"?mode=memory&cache=shared"), clock)
 	if err != nil {
 		return nil, nil, nil, err
 	}

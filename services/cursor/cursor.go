@@ -141,13 +141,14 @@ func (s *Sealer) Run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if err := s.reload(ctx); err != nil && ctx.Err() == nil {
+		if err := s.Refresh(ctx); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "the keys of cursors could not be read", "error", err)
 		}
 	}
 }
 
-func (s *Sealer) reload(ctx context.Context) error {
+// Refresh reads the keys. One query.
+func (s *Sealer) Refresh(ctx context.Context) error {
 	keys, err := s.store.keys(ctx)
 	if err != nil {
 		return err
@@ -202,7 +203,7 @@ func (s *Sealer) reloadFor(ctx context.Context) bool {
 		return false
 	}
 	s.reloaded = time.Now()
-	return s.reload(ctx) == nil
+	return s.Refresh(ctx) == nil
 }
 
 var errCursor = errors.New("not a cursor of this list")

@@ -65,15 +65,22 @@ func NewConsumer(o ConsumerOptions) *Consumer {
 // if that takes no longer than stopTimeout.
 func (c *Consumer) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		b, err := c.collect(ctx)
-		if err == nil && len(b.received) > 0 {
-			err = c.apply(ctx, b)
-		}
-		if err != nil {
+		if err := c.Round(ctx); err != nil {
 			c.Log.WarnContext(ctx, "received messages are left to another consumer", "error", err)
 			return
 		}
 	}
+}
+
+// Round waits for messages, collects a batch of them, and applies it. An error means that ctx
+// has ended before received messages were applied. It is called by Run, or by a caller who
+// decides when messages are consumed.
+func (c *Consumer) Round(ctx context.Context) error {
+	b, err := c.collect(ctx)
+	if err != nil || len(b.received) == 0 {
+		return err
+	}
+	return c.apply(ctx, b)
 }
 
 // batch holds received messages that are merged and not applied yet. Of the

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"stepboard/models"
 	"stepboard/services/recovery"
 )
 
@@ -24,7 +25,9 @@ type ReplayerOptions struct {
 	Queue   Queue
 	Targets Targets
 	Boards  Boards
-	Log     *slog.Logger
+	// Clock is the queue's time: that of the machine, not of the service.
+	Clock models.Clock
+	Log   *slog.Logger
 	// Rewind is how far a restarted Redis may be behind.
 	Rewind time.Duration
 }
@@ -34,8 +37,7 @@ func NewReplayer(o ReplayerOptions) *Replayer { return &Replayer{ReplayerOptions
 
 // Replay is the recovery.Replay of the queue. It applies every update that was
 // queued since Rewind before the checkpoint, or every update that the queue has
-// kept if everything is lost. Its rows are updates. Its times are real time, as
-// queues count.
+// kept if everything is lost. Its rows are updates. Its times are those of Clock.
 func (r *Replayer) Replay(ctx context.Context, loss recovery.Loss) (updates int64, upto time.Time, err error) {
 	// Asked before the replay, which ends where the queue ended at its beginning:
 	// another process may apply what is queued meanwhile to an old master.
@@ -64,7 +66,7 @@ func (r *Replayer) Replay(ctx context.Context, loss recovery.Loss) (updates int6
 func (r *Replayer) appliedUpto(ctx context.Context) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, lagTimeout)
 	defer cancel()
-	now := time.Now()
+	now := r.Clock()
 	lag, err := r.Queue.Lag(ctx)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("read the queue's lag: %w", err)

@@ -88,6 +88,17 @@ func (d *Deliverer) Run(ctx context.Context) {
 	running.Wait()
 }
 
+// Round sends to each target, once, a few of the deliveries that are due. It is for a caller who
+// decides when that happens, instead of Run.
+func (d *Deliverer) Round(ctx context.Context) error {
+	var failed []error
+	for _, s := range d.senders {
+		_, err := d.round(ctx, s)
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
 // repeat calls do until ctx ends, at once if there is more to do, otherwise after a pause.
 func (d *Deliverer) repeat(ctx context.Context, pause time.Duration, do func() (more bool, err error)) {
 	for ctx.Err() == nil {

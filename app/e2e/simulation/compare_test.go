@@ -1,0 +1,250 @@
+package simulation_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+
+	"stepboard/models"
+)
+
+// line is an entry of a ranking.
+type line struct {
+	Rank      int64             `json:"rank"`
+	User      *models.UserID    `json:"user_id"`
+	Score     *int64            `json:"score"`
+	At        *models.Timestamp `json:"reached_at"`
+	Anonymous bool              `json:"anonymous"`
+}
+
+func (l line) value() *value {
+	if l.Score == nil {
+		return nil
+	}
+	return &value{*l.Score, *l.At}
+}
+
+// ranking is the answer to a call for a ranking.
+type ranking struct {
+	Total   int64   `json:"total"`
+	Me      *line   `json:"me"`
+	Entries []line  `json:"entries"`
+	Next    *string `json:"next_cursor"`
+}
+
+func decode[T any](w *world, body []byte) (v T) {
+	if err := json.Unmarshal(body, &v); err != nil {
+		w.failf("%v in %s", err, body)
+	}
+	return v
+}
+
+// inOrder checks ranks and order of a whole ranking.
+func (w *world) inOrder(r ranking) {
+	if int(r.Total) != len(r.Entries) {
+		w.failf("total %d of %d entries", r.Total, len(r.Entries))
+	}
+	for i, entry := range r.Entries {
+		if int(entry.Rank) != i+1 {
+			w.failf("rank %d at place %d", entry.Rank, i+1)
+		}
+		if i > 0 && entry.value().better(*r.Entries[i-1].value()) {
+			w.failf("%v ranks after %v", entry.value(), r.Entries[i-1].value())
+		}
+	}
+}
+
+// allowed returns an error unless replica r may show the value of a user's score on a day.
+// exact says that nothing is under way.
+func (w *world) allowed(r *replica, user models.UserID, day models.Date, shown *value, friends, exact bool) error {
+	c := w.model.cell(user, day)
+	held, ever := w.model.corrected(w.row(user), day)
+	if !ever {
+		if !c.allows(shown) {
+			return fmt.Errorf("%s on %v: %v is shown, and %v is sure of %d sent", user, day, shown, c.sure, len(c.sent))
+		}
+		return nil
+	}
+	if held != nil {
+		want := correctedValue(held)
+		knows := friends && w.model.knownBy[r.name+fmt.Sprint(held.ID)] && !w.model.archived[day]
+		if equal(want, shown) {
+			return nil
+		}
+		if exact || knows {
+			return fmt.Errorf("%s on %v: %v is shown, and a correction makes it %v", user, day, shown, want)
+		}
+		return nil
+	}
+	if exact && !c.allows(shown) {
+		return fmt.Errorf("%s on %v: %v is shown, corrections were lifted, and %v is sure", user, day, shown, c.sure)
+	}
+	if shown == nil || slices.Contains(c.sent, *shown) {
+		return nil
+	}
+	for i := range w.model.corrections {
+		if equal(correctedValue(&w.model.corrections[i]), shown) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s on %v: %v is shown, which nobody has sent", user, day, shown)
+}
+
+func equal(a, b *value) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// checkCircle compares a friend or group ranking with the model.
+func (w *world) checkCircle(r *replica, viewer models.UserID, group string, day models.Date, got ranking, exact bool) {
+	w.inOrder(got)
+	circle := w.model.circle(viewer, group)
+	shown := make(map[models.UserID]*value)
+	for _, entry := range got.Entries {
+		shown[*entry.User] = entry.value()
+		if !circle[*entry.User] && !w.model.oldSets {
+			w.failf("%s is shown to %s, whose circle is %v", *entry.User, viewer, slices.Sorted(maps.Keys(circle)))
+		}
+	}
+	for _, user := range people {
+		if !circle[user] || w.model.oldSets && shown[user] == nil && user != viewer {
+			continue
+		}
+		if err := w.allowed(r, user, day, shown[user], true, exact); err != nil {
+			w.failf("shown to %s: %v", viewer, err)
+		}
+	}
+	var me *value
+	if got.Me != nil {
+		me = got.Me.value()
+	}
+	if !equal(me, shown[viewer]) {
+		w.failf("me is %v, and in the list %v", me, shown[viewer])
+	}
+}
+
+// checkTop compares the global list with the model.
+func (w *world) checkTop(r *replica, viewer models.UserID, day models.Date, got ranking, exact bool) {
+	w.inOrder(got)
+	shown := make(map[models.UserID]*value)
+	anonymous := 0
+	for _, entry := range got.Entries {
+		if entry.User == nil {
+			anonymous++
+			continue
+		}
+		shown[*entry.User] = entry.value()
+		if exact && w.model.notShown(viewer, *entry.User) {
+			w.failf("%s is shown to %s by name", *entry.User, viewer)
+		}
+	}
+	for _, user := range people {
+		if shown[user] == nil && (anonymous > 0 || w.model.oldSets) {
+			continue
+		}
+		if err := w.allowed(r, user, day, shown[user], false, exact); err != nil {
+			w.failf("shown to %s: %v", viewer, err)
+		}
+	}
+}
+
+// checkEvent compares a ranking of the event with the model.
+func (w *world) checkEvent(viewer models.UserID, got ranking, exact bool) {
+	w.inOrder(got)
+	circle := w.model.circle(viewer, "")
+	shown := make(map[models.UserID]int64)
+	for _, entry := range got.Entries {
+		shown[*entry.User] = *entry.Score
+	}
+	for _, user := range people {
+		if !circle[user] || w.model.oldSets {
+			continue
+		}
+		sure, most := w.model.counted(user)
+		least := w.model.shown[user]
+		if exact {
+			least = sure
+		}
+		if shown[user] < least || shown[user] > most {
+			w.failf("%s has %d in the event, and must have %d to %d", user, shown[user], least, most)
+		}
+	}
+}
+
+// row returns the row id of a user.
+func (w *world) row(user models.UserID) models.RowID {
+	return models.RowID(slices.Index(people, user) + 1)
+}
+
+// look reads what the database has, and returns an error unless it is what a call may have
+// made of it: certain says that the call was acknowledged or refused, and only the facts that
+// change names may have changed, to what it says.
+func (w *world) look(certain bool, change map[string]bool) {
+	now := w.facts()
+	for name := range union(now, w.model.facts) {
+		was, is := w.model.facts[name], now[name]
+		want, changes := change[name]
+		switch {
+		case !changes && was != is:
+			w.failf("%q was %v and is %v, which nobody has asked for", name, was, is)
+		case changes && certain && is != want:
+			w.failf("%q is %v after a call that makes it %v", name, is, want)
+		}
+	}
+	for name, want := range change {
+		if certain && now[name] != want {
+			w.failf("%q is %v after a call that makes it %v", name, now[name], want)
+		}
+	}
+	w.model.facts = now
+}
+
+func union(a, b map[string]bool) map[string]bool {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// facts reads friendships, choices and memberships.
+func (w *world) facts() map[string]bool {
+	facts := make(map[string]bool)
+	for _, query := range []string{
+		`SELECT 'friends ' || a.external_id || ' ' || b.external_id FROM friendships f
+			JOIN users a ON a.user_id = f.user_id JOIN users b ON b.user_id = f.friend_id`,
+		`SELECT c.kind || ' ' || a.external_id || ' ' || b.external_id FROM privacy_choices c
+			JOIN users a ON a.user_id = c.user_id JOIN users b ON b.user_id = c.other_id`,
+		`SELECT 'hidden ' || external_id FROM users WHERE hidden`,
+		`SELECT 'member ' || g.external_id || ' ' || u.external_id FROM group_members m
+			JOIN groups g ON g.group_id = m.group_id JOIN users u ON u.user_id = m.user_id`,
+	} {
+		var found []string
+		check(w.truth.Gorm.WithContext(context.Background()).Raw(query).Scan(&found).Error)
+		for _, name := range found {
+			facts[name] = true
+		}
+	}
+	return facts
+}
+
+// lookAtArchive reads which days are archived.
+func (w *world) lookAtArchive() {
+	var found []string
+	check(w.truth.Gorm.Raw(`SELECT DISTINCT bucket FROM board_archives WHERE board = 'steps' AND state = 'complete'`).Scan(&found).Error)
+	for _, name := range found {
+		w.model.archived[must(models.ParseDate(name[:4]+"-"+name[4:6]+"-"+name[6:]))] = true
+	}
+}
+
+// lookAtCorrections reads the corrections.
+func (w *world) lookAtCorrections() {
+	var found []models.Correction
+	check(w.truth.Gorm.Order("id").Find(&found).Error)
+	w.model.corrections = found
+}
+
+// sortedKeys returns the keys of a map in their order.
+func sortedKeys[V any](m map[string]V) []string {
+	keys := slices.Collect(maps.Keys(m))
+	sort.Strings(keys)
+	return keys
+}

@@ -1,0 +1,241 @@
+package simulation_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"stepboard/models"
+)
+
+// length is that of a run, in steps of the schedule.
+const length = 120
+
+// result is what a run has found.
+type result struct {
+	found string   // "" if it has found nothing
+	lines []string // what has happened
+	steps int      // how many steps it has taken
+}
+
+// run runs the first n steps of a seed, and compares everything at the end.
+func run(t testing.TB, seed uint64, n int) (r result) {
+	w := newWorld(t, seed)
+	defer w.close()
+	defer func() {
+		r.lines = w.lines
+		switch caught := recover().(type) {
+		case nil:
+		case failed:
+			r.found = string(caught)
+		default:
+			panic(caught)
+		}
+	}()
+	w.begin()
+	for r.steps < n {
+		r.steps++
+		w.step()
+	}
+	w.finish()
+	return r
+}
+
+// begin creates the users, in the order of people.
+func (w *world) begin() {
+	for _, user := range people {
+		got := w.call(w.t.Context(), w.replicas[0], w.token(user, ""), "PUT", "/v1/me", fmt.Sprintf(`{"nickname":%q}`, user))
+		if got.status != http.StatusOK {
+			w.failf("status %d", got.status)
+		}
+	}
+}
+
+// finish ends all faults, lets the background work catch up, and compares everything: once
+// while the last days are in Redis, and once when all are archived.
+func (w *world) finish() {
+	w.note("the end")
+	w.endOutage()
+	for _, r := range w.replicas {
+		r.skew = 0
+		if r.app == nil {
+			w.startReplica(r)
+		}
+	}
+	w.catchUp()
+	w.compare()
+	w.settle()
+	for w.clock.Now().Before(w.model.eventEnd.Add(8 * 24 * time.Hour)) {
+		w.advance(12 * time.Hour)
+		w.refresh()
+	}
+	w.catchUp()
+	w.compare()
+}
+
+// catchUp lets every replica do all of its background work without faults.
+func (w *world) catchUp() {
+	w.advance(2 * time.Minute) // what dead processes have left has expired
+	for today := dayOf(w.clock.Now()); w.clock.Now().Sub(coldAt(today-4)) < 2*time.Hour; {
+		w.advance(10 * time.Minute) // late updates show when the archive has merged them
+	}
+	w.restartAll() // a consumer looks for entries of dead consumers when it starts
+	w.refresh()
+	r := w.replicas[0]
+	for range 100 {
+		if !w.queued || w.backlog() == 0 {
+			break
+		}
+		w.take(r, action{name: "consumer", quiet: true, do: func(w *world, ctx context.Context, r *replica) { _ = w.round(ctx, r, "consumer") }}, plan{})
+	}
+	if w.queued && w.backlog() > 0 {
+		w.failf("the queue is never drained")
+	}
+	for _, g := range w.model.gifts {
+		for range 3 {
+			if !g.counted && !g.refused {
+				w.take(r, action{name: "give again", quiet: true, do: func(w *world, ctx context.Context, r *replica) { w.send(ctx, r, g) }}, plan{})
+			}
+		}
+	}
+	for range 2 {
+		for _, name := range []string{"reconcile", "correct", "archive", "correct-archive"} {
+			w.take(r, action{name: name, quiet: true, do: func(w *world, ctx context.Context, r *replica) { w.doRound(ctx, r, name) }}, plan{})
+		}
+	}
+	w.refresh()
+	if w.queued {
+		w.model.eachCell(func(_ models.UserID, _ models.Date, c *cell) {
+			if c.acknowledged != nil {
+				c.raise(*c.acknowledged)
+			}
+		})
+	}
+}
+
+// restartAll starts every replica anew.
+func (w *world) restartAll() {
+	for _, r := range w.replicas {
+		w.stopReplica(r)
+		w.startReplica(r)
+	}
+}
+
+// compare compares every answer of every replica with the model.
+func (w *world) compare() {
+	w.look(true, nil)
+	for _, r := range w.replicas {
+		w.take(r, action{name: "compare everything", quiet: true, do: (*world).compareAll}, plan{})
+	}
+}
+
+// compareAll compares the answers of a replica: everything to one user, and to the others
+// what most depends on who asks.
+func (w *world) compareAll(ctx context.Context, r *replica) {
+	one := w.person()
+	for day := w.model.started; day <= dayOf(w.clock.Now()); day++ {
+		if got, ok := w.list(ctx, r, one, "/v1/boards/steps/top?date="+day.String(), 2); ok {
+			w.checkTop(r, one, day, got, true)
+		}
+		w.readMe(ctx, r, one, day, true)
+		for _, user := range people {
+			if user != one && w.random.IntN(2) == 0 {
+				continue
+			}
+			if got, ok := w.list(ctx, r, user, "/v1/boards/steps/friends?date="+day.String(), 200); ok {
+				w.checkCircle(r, user, "", day, got, true)
+			}
+		}
+	}
+	for _, user := range people {
+		w.checkHistory(ctx, r, user, true)
+		if got, ok := w.list(ctx, r, user, "/v1/boards/gifts/friends?", 200); ok {
+			w.checkEvent(user, got, true)
+		}
+	}
+	for _, name := range sortedKeys(w.model.facts) {
+		words := strings.Fields(name)
+		if words[0] != "member" {
+			continue
+		}
+		user, day := models.UserID(words[2]), w.someDay()
+		if got, ok := w.list(ctx, r, user, "/v1/boards/steps/groups/"+words[1]+"?date="+day.String(), 200); ok {
+			w.checkCircle(r, user, words[1], day, got, true)
+		}
+	}
+}
+
+// settle notes the values that the boards have now: they are sure from now on.
+func (w *world) settle() {
+	w.model.eachCell(func(user models.UserID, day models.Date, c *cell) {
+		if _, ever := w.model.corrected(w.row(user), day); ever {
+			return
+		}
+		w.take(w.replicas[0], action{name: "settle", quiet: true, do: func(w *world, ctx context.Context, r *replica) {
+			c.sure = w.readMe(ctx, r, user, day, true)
+			c.sent = nil
+		}}, plan{})
+	})
+}
+
+// TestSoakSimulation runs seeds: SIM_SEED is the first, SIM_SEEDS their number. Without them it
+// runs the first 200, which are the same each time; in make soak, 2,000 others.
+func TestSoakSimulation(t *testing.T) {
+	t.Parallel()
+	first, count := uint64(1), uint64(200)
+	switch {
+	case raceDetector:
+		count = 2 // it makes the embedded stores ten times as slow
+	case os.Getenv("SOAK") != "":
+		first, count = uint64(time.Now().UnixMilli()), 2000
+	}
+	first, count = number(t, "SIM_SEED", first), number(t, "SIM_SEEDS", count)
+	t.Cleanup(abandoned.Wait)
+	t.Run("seeds", func(t *testing.T) {
+		for seed := first; seed < first+count; seed++ {
+			t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+				t.Parallel()
+				r := run(t, seed, length)
+				if r.found == "" {
+					return
+				}
+				if number(t, "SIM_SHORTEST", 1) == 1 {
+					r = shortest(t, seed, r)
+				}
+				t.Fatalf("seed %d fails after %d steps: %s\n%s", seed, r.steps, r.found, strings.Join(r.lines, "\n"))
+			})
+		}
+	})
+}
+
+// shortest returns the result of the shortest failing prefix of a seed that fails.
+func shortest(t testing.TB, seed uint64, whole result) result {
+	for n := range whole.steps {
+		if r := run(t, seed, n); r.found != "" {
+			return r
+		}
+	}
+	return whole
+}
+
+// number returns an environment variable, or a default.
+func number(t testing.TB, name string, otherwise uint64) uint64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

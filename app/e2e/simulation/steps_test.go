@@ -1,0 +1,399 @@
+package simulation_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"stepboard/internal/keys"
+)
+
+// rounds are the parts of the background work that a step may do, by how often.
+var rounds = []string{
+	"consumer", "consumer", "consumer", "consumer", "boards", "users", "corrections", "corrections", "sets", "sets", "replay",
+	"replay", "reconcile", "reconcile", "correct", "correct", "correct-archive", "archive", "archive", "roll", "purge", "reviews",
+	"cursors",
+}
+
+// event is a step that no replica takes: the passing of time, or a fault.
+type event struct {
+	name   string
+	weight int
+	do     func(*world)
+}
+
+var events = []event{
+	{"time passes", 6, (*world).pass},
+	{"a night passes", 4, (*world).night},
+	{"restart", 2, (*world).restart},
+	{"kill", 2, (*world).kill},
+	{"Redis forgets everything", 1, (*world).forget},
+	{"Redis is backed up", 2, (*world).backUp},
+	{"Redis goes back in time", 1, (*world).goBack},
+	{"a store is away", 3, (*world).outage},
+	{"a store is away for one replica", 2, (*world).partition},
+	{"the queue delivers everything again", 1, (*world).redeliver},
+	{"a clock is wrong", 1, (*world).misset},
+}
+
+// step takes one step of the schedule.
+func (w *world) step() {
+	w.steps++
+	if w.outageEnds == w.steps {
+		w.endOutage()
+	}
+	if w.random.IntN(2) == 0 {
+		w.advance(time.Duration(1+w.random.IntN(5000)) * time.Millisecond)
+	}
+	for _, r := range w.replicas {
+		if r.app == nil {
+			w.startReplica(r)
+		}
+	}
+	if w.random.IntN(5) == 0 {
+		e := pick(w, events, func(e event) int { return e.weight })
+		w.note("%s %s", w.clock.Now().Format("01-02T15:04:05.000"), e.name)
+		e.do(w)
+		return
+	}
+	r := w.replicas[w.random.IntN(len(w.replicas))]
+	if r.app == nil {
+		return
+	}
+	a := w.action(false)
+	w.take(r, a, w.plan(r))
+	if w.failure != nil {
+		w.failf("%v", w.failure)
+	}
+}
+
+// pick returns an element, by its weight.
+func pick[T any](w *world, list []T, weight func(T) int) T {
+	sum := 0
+	for _, e := range list {
+		sum += weight(e)
+	}
+	at := w.random.IntN(sum)
+	for _, e := range list {
+		if at -= weight(e); at < 0 {
+			return e
+		}
+	}
+	panic("no element")
+}
+
+// action returns what a replica does next: a call, or a round of its background work.
+func (w *world) action(quiet bool) action {
+	if w.random.IntN(3) == 0 {
+		name := rounds[w.random.IntN(len(rounds))]
+		return action{name: name, quiet: true, do: func(w *world, ctx context.Context, r *replica) { w.doRound(ctx, r, name) }}
+	}
+	for {
+		a := pick(w, operations, func(a action) int { return a.weight })
+		if a.quiet || !quiet {
+			return a
+		}
+	}
+}
+
+// plan returns a fault for a step, or none.
+func (w *world) plan(r *replica) plan {
+	if w.random.IntN(3) > 0 {
+		return plan{}
+	}
+	p := plan{at: 1 + w.random.IntN(4)}
+	if w.random.IntN(3) == 0 {
+		p.at += w.random.IntN(20)
+	}
+	p.fault = []fault{refuse, lose, cut, crashBefore, crashAfter, disconnect, interleave, interleave}[w.random.IntN(8)]
+	if p.fault == interleave {
+		n := 1 + w.random.IntN(2)
+		p.act = func() { w.interleaved(r, n) }
+	}
+	return p
+}
+
+// interleaved takes steps of another replica in the middle of a step of r.
+func (w *world) interleaved(r *replica, n int) {
+	defer func() {
+		if found := recover(); found != nil {
+			w.failure = fmt.Errorf("%v", found)
+		}
+	}()
+	for range n {
+		other := w.replicas[w.random.IntN(len(w.replicas))]
+		if other == r || other.app == nil || w.failure != nil {
+			continue
+		}
+		w.steps++
+		w.take(other, w.action(true), plan{})
+	}
+}
+
+// take lets a replica take a step with a fault, and starts it again if it has died.
+func (w *world) take(r *replica, a action, p plan) {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	defer cancel()
+	if p.fault == disconnect {
+		p.act = cancel
+	}
+	w.note("%s %s: %s %s", w.clock.Now().Format("01-02T15:04:05.000"), r.name, a.name, p)
+	r.gate.begin(p)
+	w.working = append(w.working, r.gate)
+	outer := w.refused
+	w.refused = false
+	if !a.quiet {
+		w.changing++
+	}
+	a.do(w, ctx, r)
+	if !a.quiet {
+		w.changing--
+	}
+	w.working = w.working[:len(w.working)-1]
+	struck := r.gate.end()
+	if w.refused && !struck {
+		w.failf("a call is refused as unavailable, and nothing is")
+	}
+	w.refused = outer
+	if r.gate.crashed() {
+		w.note("%s has died", r.name)
+		w.stopReplica(r)
+		w.startReplica(r)
+	}
+}
+
+func (p plan) String() string {
+	if p.fault == noFault {
+		return ""
+	}
+	return fmt.Sprintf("(%s at %d)", p.fault, p.at)
+}
+
+// doRound does a round of the background work, and notes what it has achieved.
+func (w *world) doRound(ctx context.Context, r *replica, name string) {
+	if name == "consumer" && (!w.queued || w.undelivered() == 0 || len(r.gate.away) > 0) {
+		return // it would wait for the queue, or for the store that is away
+	}
+	made := len(w.model.corrections)
+	same := w.undisturbed()
+	err := w.round(ctx, r, name)
+	w.lookAtArchive()
+	if err != nil {
+		waits := w.model.lossy && (name == "archive" || name == "correct-archive") || // for the replay
+			strings.Contains(err.Error(), "within the last second") // of real time: the directory pauses after an error of Redis
+		if !waits && !r.gate.wasStruck() {
+			w.failf("round %s fails: %v", name, err)
+		}
+		return
+	}
+	switch name {
+	case "corrections", "correct":
+		w.knowsCorrections(r, made)
+	case "sets":
+		w.model.oldSets = false
+		if !r.gate.wasStruck() && !r.gate.crashed() {
+			_ = w.round(ctx, r, "users") // both go on all the time, and each relies on the other
+		}
+	case "replay":
+		if w.queued && w.model.lossy {
+			w.model.lossy = false
+			w.model.applied(w.clock.Now())
+		}
+	case "reconcile":
+		if same() {
+			for _, user := range people {
+				w.model.shown[user], _ = w.model.counted(user)
+			}
+		}
+	case "consumer":
+		if w.backlog() == 0 {
+			w.model.applied(w.clock.Now())
+		}
+	}
+}
+
+// knowsCorrections notes that a replica has read the first n corrections.
+func (w *world) knowsCorrections(r *replica, n int) {
+	for _, c := range w.model.corrections[:n] {
+		w.model.knownBy[r.name+fmt.Sprint(c.ID)] = true
+	}
+}
+
+func (w *world) streamKey() string { return keys.Builder{}.IngestStream() }
+
+// undelivered returns the number of entries of the queue that no consumer has received yet.
+func (w *world) undelivered() int {
+	ctx := context.Background()
+	from := "-"
+	for _, g := range w.stream.XInfoGroups(ctx, w.streamKey()).Val() {
+		from = "(" + g.LastDeliveredID
+	}
+	return len(w.stream.XRange(ctx, w.streamKey(), from, "+").Val())
+}
+
+// backlog returns the number of entries that are not acknowledged.
+func (w *world) backlog() int {
+	pending, err := w.stream.XPending(context.Background(), w.streamKey(), "boards").Result()
+	if err != nil {
+		return w.undelivered()
+	}
+	return w.undelivered() + int(pending.Count)
+}
+
+// pass moves the clock by seconds to minutes.
+func (w *world) pass() { w.advance(time.Duration(1+w.random.IntN(200)) * time.Second) }
+
+// night moves the clock by hours. Mostly the background work goes on meanwhile.
+func (w *world) night() {
+	w.advance(time.Duration(1+w.random.IntN(12)) * time.Hour)
+	if w.random.IntN(4) > 0 {
+		w.refresh()
+	}
+}
+
+// refresh does the rounds of each replica that read what other processes have changed.
+func (w *world) refresh() {
+	for _, r := range w.replicas {
+		for _, name := range []string{"boards", "users", "corrections", "sets", "replay"} {
+			if r.app != nil {
+				w.take(r, action{name: name, quiet: true, do: func(w *world, ctx context.Context, r *replica) { w.doRound(ctx, r, name) }}, plan{})
+			}
+		}
+	}
+}
+
+// restart stops a replica, which writes what it has accepted, and starts it again.
+func (w *world) restart() {
+	r := w.replicas[w.random.IntN(len(w.replicas))]
+	w.stopReplica(r)
+	w.startReplica(r)
+}
+
+// kill ends a replica at once.
+func (w *world) kill() {
+	r := w.replicas[w.random.IntN(len(w.replicas))]
+	r.gate.kill()
+	w.stopReplica(r)
+	w.startReplica(r)
+}
+
+// forget empties the boards' Redis.
+func (w *world) forget() {
+	w.boards.FlushAll()
+	w.newServer()
+	w.model.forgotten()
+}
+
+// outage makes a store unreachable for some steps.
+func (w *world) outage() {
+	w.endOutage()
+	store := w.store()
+	for _, r := range w.replicas {
+		r.gate.away[store] = true
+	}
+	w.outageEnds = w.steps + 1 + w.random.IntN(5)
+}
+
+// partition makes a store unreachable for one replica.
+func (w *world) partition() {
+	w.endOutage()
+	w.replicas[w.random.IntN(len(w.replicas))].gate.away[w.store()] = true
+	w.outageEnds = w.steps + 1 + w.random.IntN(8)
+}
+
+func (w *world) store() string {
+	store := []string{boardsStore, queueStore, sqlStore}[w.random.IntN(3)]
+	w.note("%s", store)
+	return store
+}
+
+func (w *world) endOutage() {
+	for _, r := range w.replicas {
+		clear(r.gate.away)
+	}
+}
+
+// redeliver makes the queue deliver everything once more, as after the loss of its group.
+func (w *world) redeliver() {
+	w.stream.XGroupDestroy(context.Background(), w.streamKey(), "boards")
+}
+
+// misset makes the clock of a replica wrong, or right again.
+func (w *world) misset() {
+	r := w.replicas[w.random.IntN(len(w.replicas))]
+	r.skew = time.Duration(w.random.Int64N(int64(2*skewLimit))) - skewLimit
+	if w.random.IntN(2) == 0 {
+		r.skew = 0
+	}
+}
+
+// key is a key of the boards' Redis and when it expires.
+type key struct {
+	kind    string
+	text    string
+	members []string
+	hash    map[string]string
+	scores  map[string]float64
+	expires time.Time // zero for never
+}
+
+// backUp remembers what the boards' Redis has.
+func (w *world) backUp() {
+	w.backup = make(map[string]key)
+	for _, name := range w.boards.Keys() {
+		k := key{kind: w.boards.Type(name)}
+		switch k.kind {
+		case "string":
+			k.text = must(w.boards.Get(name))
+		case "set":
+			k.members = must(w.boards.Members(name))
+		case "zset":
+			k.scores = must(w.boards.SortedSet(name))
+		case "hash":
+			k.hash = make(map[string]string)
+			for _, field := range must(w.boards.HKeys(name)) {
+				k.hash[field] = w.boards.HGet(name, field)
+			}
+		default:
+			panic("no backup of a " + k.kind)
+		}
+		if ttl := w.boards.TTL(name); ttl > 0 {
+			k.expires = w.clock.Now().Add(ttl)
+		}
+		w.backup[name] = k
+	}
+}
+
+// goBack restores the backup of the boards' Redis, if there is one.
+func (w *world) goBack() {
+	if w.backup == nil {
+		return
+	}
+	w.boards.FlushAll()
+	w.newServer()
+	for name, k := range w.backup {
+		if !k.expires.IsZero() && !w.clock.Now().Before(k.expires) {
+			continue
+		}
+		switch k.kind {
+		case "string":
+			check(w.boards.Set(name, k.text))
+		case "set":
+			must(w.boards.SAdd(name, k.members...))
+		case "zset":
+			for member, score := range k.scores {
+				must(w.boards.ZAdd(name, score, member))
+			}
+		case "hash":
+			for field, text := range k.hash {
+				w.boards.HSet(name, field, text)
+			}
+		}
+		if !k.expires.IsZero() {
+			w.boards.SetTTL(name, k.expires.Sub(w.clock.Now()))
+		}
+	}
+	w.model.forgotten()
+	w.model.oldSets = true
+}

@@ -1,0 +1,300 @@
+package simulation_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/app"
+	"stepboard/app/e2e/harness"
+	"stepboard/config"
+	"stepboard/internal/stores"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/auth"
+)
+
+// replicas is the number of processes of the service.
+const replicas = 3
+
+// world is one run: the stores, the replicas, the clock and the model.
+type world struct {
+	t      testing.TB
+	random *rand.Rand
+	clock  *testenv.Clock
+	boards *miniredis.Miniredis // the boards' Redis
+	queue  *miniredis.Miniredis // that of the queue
+	// serverID is the replication id of the boards' Redis.
+	serverID string
+	servers  int
+	// database names the database, and truth is a connection to it that has no faults.
+	database string
+	truth    *stores.Stores
+	stream   *redis.Client // a connection to the queue that has no faults
+	queued   bool          // whether uploads go through the queue
+	shards   int
+	replicas []*replica
+	tokens   map[string]string
+	model    *model
+	backup   map[string]key // of the boards' Redis
+	working  []*gate        // the gates of the steps under way, the innermost last
+	lines    []string       // what has happened
+	// steps counts the steps that have begun, changing those under way that change what the
+	// model knows.
+	steps, changing int
+	// outageEnds is the step before which stores come back that are away.
+	outageEnds int
+	// failure is what a step of interleave has found.
+	failure error
+	refused bool // whether a call of this step was answered 503
+}
+
+// replica is one process of the service.
+type replica struct {
+	name   string
+	app    *app.App // nil while it can't start
+	rounds map[string]func(context.Context) error
+	gate   *gate
+	stores *stores.Stores
+	skew   time.Duration // of its clock
+}
+
+// failed is the panic of a run that has found a fault.
+type failed string
+
+// failf ends the run: it has found a fault.
+func (w *world) failf(format string, args ...any) {
+	panic(failed(fmt.Sprintf(format, args...)))
+}
+
+// note adds a line to what has happened.
+func (w *world) note(format string, args ...any) {
+	indent := strings.Repeat("    ", max(0, len(w.working)-1))
+	w.lines = append(w.lines, indent+fmt.Sprintf(format, args...))
+}
+
+// must ends the run if an operation without faults has failed.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func check(err error) { must(0, err) }
+
+// newWorld starts the stores and the replicas. close ends them.
+func newWorld(t testing.TB, seed uint64) *world {
+	random := rand.New(rand.NewPCG(seed, 0))
+	w := &world{
+		t: t, random: random, clock: testenv.NewClock(testenv.Noon.Add(time.Duration(random.IntN(24)) * time.Hour)),
+		boards: miniredis.NewMiniRedis(), queue: miniredis.NewMiniRedis(), database: fmt.Sprintf("simulation-%d-%d", seed, random.Uint64()),
+		queued: random.IntN(2) == 0, shards: 1 + random.IntN(2), tokens: make(map[string]string),
+	}
+	check(w.boards.Start())
+	check(w.queue.Start())
+	w.newServer()
+	w.boards.Server().SetPreHook(w.info)
+	w.queue.Server().SetPreHook(queueHook(w.gateAtWork))
+	w.setTime()
+	w.truth = must(stores.ConnectEmbedded(t.Context(), w.boards.Addr(), w.database, w.clock.Now))
+	must(w.truth.Migrate(t.Context()))
+	w.stream = redis.NewClient(&redis.Options{Addr: w.queue.Addr()})
+	w.model = newModel(w.clock.Now())
+	for i := range replicas {
+		r := &replica{name: fmt.Sprintf("r%d", i)}
+		w.replicas = append(w.replicas, r)
+		w.startReplica(r)
+	}
+	return w
+}
+
+// gateAtWork returns the gate of the step under way; nil between steps.
+func (w *world) gateAtWork() *gate {
+	if len(w.working) == 0 {
+		return nil
+	}
+	return w.working[len(w.working)-1]
+}
+
+// newServer gives the boards' Redis another replication id, as a restart does.
+func (w *world) newServer() {
+	w.servers++
+	w.serverID = fmt.Sprintf("%040x", w.servers)
+}
+
+// info is the hook of the boards' Redis, which by itself knows no replication id.
+func (w *world) info(peer *server.Peer, command string, args ...string) bool {
+	if command != "INFO" || len(args) != 1 || args[0] != "replication" {
+		return false
+	}
+	peer.WriteBulk("# Replication\r\nmaster_replid:" + w.serverID + "\r\n")
+	return true
+}
+
+// setTime gives the stores the time of the clock.
+func (w *world) setTime() {
+	w.boards.SetTime(w.clock.Now())
+	w.queue.SetTime(w.clock.Now())
+}
+
+// advance moves the clock, and with it the expiry of keys.
+func (w *world) advance(d time.Duration) {
+	w.clock.Advance(d)
+	w.setTime()
+	w.boards.FastForward(d)
+	w.queue.FastForward(d)
+}
+
+// config returns the settings of the replicas.
+func (w *world) config() config.Config {
+	cfg := config.Default()
+	cfg.Directory.Memory = 4 << 20
+	cfg.Limits = config.Limits{}
+	cfg.Auth.HS256Secret = harness.Secret
+	cfg.Redis.Addrs = []string{w.boards.Addr()}
+	cfg.Boards = []config.Board{
+		{Name: "steps", Kind: "daily", TimeZone: "Asia/Shanghai", OpenDays: 2, MaxScore: 100_000, Shards: w.shards, Global: "users"},
+		{
+			Name: "gifts", Kind: "event", TimeZone: "UTC", MaxScore: 1_000_000, Shards: w.shards, Global: "users",
+			Start: w.model.eventStart, End: w.model.eventEnd,
+		},
+	}
+	if w.queued {
+		cfg.Ingest.Mode, cfg.Ingest.Redis.Addrs = "redis", []string{w.queue.Addr()}
+		cfg.Ingest.BatchSize = 1 // a round takes what one command receives
+		cfg.Ingest.Redis.Keep = 1000 * time.Hour
+	}
+	return cfg
+}
+
+// startReplica starts a replica, unless one of its stores is away.
+func (w *world) startReplica(r *replica) {
+	r.app = nil
+	gate := newGate()
+	if r.gate != nil {
+		gate.away = r.gate.away
+	}
+	r.gate = gate
+	now := func() time.Time { return w.clock.Now().Add(r.skew) }
+	r.stores = must(stores.ConnectEmbedded(w.t.Context(), w.boards.Addr(), w.database, now))
+	r.stores.Redis.AddHook(redisHook{gate})
+	useGate(r.stores.Gorm, r.stores.SQL, gate)
+	gate.begin(plan{})
+	w.working = append(w.working, gate)
+	defer func() { w.working = w.working[:len(w.working)-1] }()
+	built, err := app.Build(w.t.Context(), app.Options{
+		Config: w.config(), Stores: r.stores, Clock: now, Machine: now, Log: testenv.Log(),
+		Verifier: auth.NewVerifier(auth.VerifierConfig{Secret: []byte(harness.Secret)}), Roles: app.AllRoles(),
+	})
+	struck := gate.end()
+	if err != nil {
+		check(r.stores.Close())
+		if !struck {
+			w.failf("%s does not start: %v", r.name, err)
+		}
+		return
+	}
+	r.app = built
+	r.rounds = built.StartByRounds(w.t.Context())
+}
+
+// stopReplica ends a replica: with its flushes, or at once if its gate is dead.
+func (w *world) stopReplica(r *replica) {
+	if r.app == nil {
+		return
+	}
+	w.working = append(w.working, r.gate)
+	defer func() { w.working = w.working[:len(w.working)-1] }()
+	if err := r.app.Close(); err != nil && !strings.Contains(err.Error(), "closed") {
+		w.note("%s: close: %v", r.name, err)
+	}
+	r.app = nil
+}
+
+// close ends everything.
+func (w *world) close() {
+	for _, r := range w.replicas {
+		r.gate.kill()
+		w.stopReplica(r)
+	}
+	check(w.stream.Close())
+	check(w.truth.Close())
+	w.boards.Close()
+	w.queue.Close()
+}
+
+// token returns a token of a user, or of a scope.
+func (w *world) token(user models.UserID, scope string) string {
+	name := string(user) + " " + scope
+	if w.tokens[name] == "" {
+		w.tokens[name] = harness.Token(w.t, user, scope)
+	}
+	return w.tokens[name]
+}
+
+// reply is the answer to a call; status is 0 if the process has died meanwhile.
+type reply struct {
+	status int
+	body   []byte
+}
+
+// unknown reports whether the call may have had its effect or not.
+func (r reply) unknown() bool { return r.status == 0 || r.status >= 500 }
+
+// call makes a call to a replica, whose gate has the plan of the step.
+func (w *world) call(ctx context.Context, r *replica, token, method, path, body string) reply {
+	request := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
+	request.Header.Set("Authorization", "Bearer "+token)
+	answer := httptest.NewRecorder()
+	r.app.Handler.ServeHTTP(answer, request)
+	got := reply{answer.Code, answer.Body.Bytes()}
+	if r.gate.crashed() {
+		got = reply{}
+	}
+	text := string(got.body)
+	if len(text) > 300 {
+		text = text[:300] + "…"
+	}
+	w.note("%s: %s %s %s → %d %s", r.name, method, path, body, got.status, text)
+	if got.status >= 500 && got.status != http.StatusServiceUnavailable {
+		w.failf("status %d", got.status)
+	}
+	w.refused = w.refused || got.status == http.StatusServiceUnavailable
+	return got
+}
+
+// abandoned counts the consumers of crashed processes, which end when their retries do.
+var abandoned sync.WaitGroup
+
+// round does one round of a replica's background work. It returns an error if the round had
+// no success.
+func (w *world) round(ctx context.Context, r *replica, name string) error {
+	do := r.rounds[name]
+	if do == nil {
+		return nil
+	}
+	done := make(chan error, 1)
+	abandoned.Go(func() { done <- do(ctx) })
+	var err error
+	select {
+	case err = <-done:
+	case <-r.gate.died:
+		err = errFault
+	}
+	if r.gate.crashed() {
+		err = errFault
+	}
+	w.note("%s: %s: %v", r.name, name, err)
+	return err
+}
