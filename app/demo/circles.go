@@ -35,7 +35,8 @@ func (p *people) chooseRoles() *roles {
 	if n < 3 || len(p.ids) < 4*smallWorldNeighbours {
 		return nil
 	}
-	outer := slices.DeleteFunc(slices.Concat(found[:n/3-1], found[n*2/3+1:]), func(position int) bool { return position < firstRole })
+	outer := slices.Concat(found[:n/3-1], found[n*2/3+1:])
+	outer = slices.DeleteFunc(outer, func(position int) bool { return position < firstRole })
 	last := len(outer) - 1
 	if last < 4 {
 		return nil
@@ -131,10 +132,14 @@ type circle struct {
 func (p *people) circles() []circle {
 	list := []circle{{"Family", 0, nil}, {"Office", 5, []int{0}}, {"Walkers", 12, []int{0}}}
 	for position := 1; position < min(len(p.ids), 2*offeredPeople); position++ {
-		for i, wanted := range []bool{position <= 4, position > 5 && position < offeredPeople, position != 12 && position%2 == 0} {
-			if wanted {
-				list[i].members = append(list[i].members, position)
-			}
+		if position <= 4 {
+			list[0].members = append(list[0].members, position)
+		}
+		if position > 5 && position < offeredPeople {
+			list[1].members = append(list[1].members, position)
+		}
+		if position != 12 && position%2 == 0 {
+			list[2].members = append(list[2].members, position)
 		}
 	}
 	return slices.DeleteFunc(list, func(c circle) bool { return c.owner >= len(p.ids) })

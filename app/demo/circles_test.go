@@ -63,11 +63,14 @@ func TestDemoCircles(t *testing.T) {
 	if isRanked(r.hidden) || isRanked(r.muted) || isRanked(r.excluded) || !isRanked(r.hiddenFrom) || !isRanked(r.lowered) {
 		t.Errorf("%+v are ranked: %+v", *r, ranked.Entries)
 	}
-	others := testenv.Must(a.Ranking.Friends(t.Context(), ranking.Query{Board: stepsBoard, Viewer: p.ids[r.hiddenFrom], Limit: 200}))
+	theirs := ranking.Query{Board: stepsBoard, Viewer: p.ids[r.hiddenFrom], Limit: 200}
+	others := testenv.Must(a.Ranking.Friends(t.Context(), theirs))
 	if slices.ContainsFunc(others.Entries, func(e models.RankedEntry) bool { return e.User == me }) {
 		t.Error("the first person is shown to whom they hide from")
 	}
-	for kind, position := range map[models.ChoiceKind]int{models.HiddenFrom: r.hiddenFrom, models.Muted: r.muted, models.Blocked: r.blocked} {
+	for kind, position := range map[models.ChoiceKind]int{
+		models.HiddenFrom: r.hiddenFrom, models.Muted: r.muted, models.Blocked: r.blocked,
+	} {
 		list := testenv.Must(a.Privacy.List(t.Context(), me, kind, 0, 10))
 		if len(list) != 1 || list[0].User != p.ids[position] || list[0].Nickname != p.names[position] {
 			t.Errorf("%s: %+v", kind, list)

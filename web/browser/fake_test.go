@@ -61,7 +61,16 @@ func newFakeService(t *testing.T, demo bool) *fakeService {
 			"starts_at": "2020-01-01T00:00:00Z", "ends_at": "2099-01-01T00:00:00Z",
 		}},
 	}})
+	f.returns("GET /v1/boards/steps/me", map[string]any{"score": nil, "correction": nil})
 	f.returns("GET /v1/me", map[string]any{"user_id": "1", "nickname": "User 1", "avatar_url": ""})
+	f.returns("GET /v1/boards/steps/summary", map[string]any{
+		"week": 0, "month": 0, "average": nil, "best": nil, "streak": map[string]any{"current": 0, "longest": 0},
+	})
+	f.returns("GET /v1/me/privacy", map[string]any{"hidden": false})
+	for _, list := range []string{"hidden-from", "muted", "blocked"} {
+		f.returns("GET /v1/"+list, map[string]any{"users": []any{}, "next_cursor": nil})
+	}
+	f.returns("GET /v1/groups", map[string]any{"groups": []any{}})
 	f.returns("GET /v1/friends", map[string]any{"friends": []any{}})
 	f.returns("GET /v1/friends/requests", map[string]any{"requests": []any{}})
 	return f

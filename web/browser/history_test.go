@@ -2,6 +2,8 @@ package browser
 
 import (
 	"fmt"
+	"net/http"
+	"slices"
 	"testing"
 )
 
@@ -53,4 +55,58 @@ func TestFriendsSince(t *testing.T) {
 	p := newPage(t, phone)
 	p.signIn(f.URL+"/#/friends", fakeToken())
 	p.until("the day is there", "document.querySelector('.since')?.textContent === 'Friends since Nov 1'")
+}
+
+// The history shows the week, the month, the year and the streak as the API adds them up.
+// The goal that somebody chooses is kept.
+func TestDemoSummary(t *testing.T) {
+	t.Parallel()
+	base, people := startDemo(t)
+	me := people[0]
+	p := newPage(t, phone)
+	p.open(base + "/#/history")
+	type sums struct {
+		Month, Average int64
+		Best           struct{ Score int64 }
+		Streak         struct{ Current, Longest int }
+	}
+	sumsOf := func(query string) (s sums) {
+		callAPI(t, me.Token, http.MethodGet, base+"/v1/boards/steps/summary"+query, nil, &s)
+		return s
+	}
+	figures := func() []int64 {
+		return eval[[]int64](p, "[...document.querySelectorAll('.sums .tile b, .streak b')].map((e) => parseInt(e.textContent.replace(/,/g, ''), 10))")
+	}
+	for i, goal := range []string{"8000", "5000"} {
+		want := sumsOf("?goal=" + goal)
+		p.until("the streak is there", fmt.Sprintf("document.querySelector('.streak b') !== null && document.querySelector('.streak .label:last-child').textContent.includes('%d day')", want.Streak.Longest))
+		got := figures()
+		// Today's steps still rise, and the week and the month with them.
+		if len(got) != 5 || got[0] > got[1] || got[1] < want.Month || !slices.Equal(got[2:], []int64{want.Average, want.Best.Score, int64(want.Streak.Current)}) {
+			t.Errorf("goal %s: %v, want %+v", goal, got, want)
+		}
+		if i == 0 {
+			p.click(".streak .segments button:first-child")
+		}
+	}
+	p.checkLayout("sums")
+	eval[any](p, "document.querySelector('.sums').scrollIntoView({ block: 'center' })")
+	p.screenshot("sums-390")
+	p.open(base + "/?again#/history")
+	p.until("the goal is kept", "document.querySelector('.streak [aria-pressed=true]')?.textContent === '5,000'")
+}
+
+// Sums that can't be read leave the rest of the history as it is.
+func TestSummaryIsAway(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	f.ranks(rankingFrom(1, 2, 3, 1))
+	f.fillScreens()
+	f.refuses("GET /v1/boards/steps/summary", http.StatusServiceUnavailable, "unavailable")
+	p := newPage(t, phone)
+	p.signIn(f.URL+"/#/history", fakeToken())
+	p.until("the error is shown", "document.querySelector('main .notice') !== null && document.querySelectorAll('.past li').length === 20")
+	f.fillScreens()
+	p.until("the sums are there", "document.querySelector('.streak b') !== null")
+	p.ignoreFaults("503")
 }

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 )
@@ -28,6 +29,10 @@ func (f *fakeService) fillScreens() {
 		})
 	}
 	f.returns("GET /v1/boards/steps/history", map[string]any{"entries": days[:20], "partial": false})
+	f.returns("GET /v1/boards/steps/summary", map[string]any{
+		"week": 699_993, "month": 3_099_969, "average": 99_999, "best": map[string]any{"date": fakeDay, "score": 99_999},
+		"streak": map[string]any{"current": 366, "longest": 366},
+	})
 	friends, requests := []any{}, []any{}
 	for i, e := range entries {
 		friend := map[string]any{"since": "2026-10-31T23:30:00Z", "direction": "incoming"}
@@ -39,6 +44,15 @@ func (f *fakeService) fillScreens() {
 			requests = append(requests, friend)
 		}
 	}
+	group := map[string]any{
+		"group_id": "g1", "name": strings.Repeat("W", 64), "owner_id": "1", "invite_code": "KX7WQ2M5A4TDZBNC", "members": 12,
+		"member_list": entries, "next_cursor": nil,
+	}
+	f.returns("GET /v1/groups", map[string]any{"groups": []any{group}})
+	f.returns("GET /v1/groups/g1", group)
+	f.returns("GET /v1/boards/steps/groups/g1", ranking)
+	f.handle("GET /v1/boards/steps/groups/g1/stream", f.stream(func(*http.Request) map[string]any { return ranking }))
+	f.returns("GET /v1/muted", map[string]any{"users": entries[:3], "next_cursor": nil})
 	f.returns("GET /v1/friends", map[string]any{"friends": friends, "next_cursor": nil})
 	f.returns("GET /v1/friends/requests", map[string]any{"requests": requests})
 	f.returns("GET /v1/me", map[string]any{"user_id": "1", "nickname": "Wilhelmina van der Westerlaken", "avatar_url": ""})
@@ -51,9 +65,12 @@ func TestSizes(t *testing.T) {
 	screens := []struct{ name, hash, ready string }{
 		{"today", "#/", rankingShown},
 		{"boards", "#/boards/gifts/top", "document.querySelector('.about') !== null && " + rankingShown},
-		{"history", "#/history", "document.querySelector('.plot canvas') !== null"},
+		{"history", "#/history", "document.querySelector('.plot canvas') !== null && document.querySelector('.streak b') !== null"},
+		{"groups", "#/groups", "document.querySelector('a.inside') !== null"},
+		{"group", "#/groups/g1", rankingShown},
+		{"members", "#/groups/g1/members", "document.querySelector('#rename') !== null && document.querySelectorAll('.person').length > 3"},
 		{"friends", "#/friends", "document.querySelectorAll('a.inside').length > 0 && document.querySelector('.person-actions') !== null"},
-		{"profile", "#/me", "document.querySelector('#nickname') !== null"},
+		{"profile", "#/me", "document.querySelector('#nickname') !== null && document.querySelectorAll('.privacy .person').length === 3"},
 	}
 	for _, reader := range []viewport{{letters: 16}, {letters: 20, language: "zh-CN"}, {letters: 24}, {letters: 32}, {letters: 32, language: "zh-CN"}} {
 		letters := reader.letters

@@ -30,6 +30,8 @@ const screens = {
   day: PastDay,
   history: lazy(() => import('./history.js').then(({ History }) => History)),
   boards: lazy(() => import('./boards.js').then(({ Boards }) => Boards)),
+  groups: lazy(() => import('./groups.js').then(({ Groups }) => Groups)),
+  join: lazy(() => import('./groups.js').then(({ Join }) => Join)),
   friends: lazy(() => import('./friends.js').then(({ Friends }) => Friends)),
   me: lazy(() => import('./profile.js').then(({ Profile }) => Profile)),
 };
@@ -39,6 +41,7 @@ const tabs = [
   { name: 'today', href: '#/', routes: ['', 'day'] },
   { name: 'history', href: '#/history', routes: ['history'] },
   { name: 'boards', href: '#/boards', routes: ['boards'] },
+  { name: 'groups', href: '#/groups', routes: ['groups', 'join'] },
   { name: 'friends', href: '#/friends', routes: ['friends'] },
 ];
 
@@ -207,7 +210,7 @@ function SignIn({ signIn, refused, onLocale }) {
   return html`<main class="sign-in" id="main">
     <img src="/assets/icon.svg" alt="" width="64" height="64" />
     <h1>Stepboard</h1>
-    <p>${t('welcome')}</p>
+    <p>${t(location.hash.startsWith('#/join/') ? 'invited' : 'welcome')}</p>
     <form class="card" onSubmit=${submit}>
       <label for="token">${t('token')}</label>
       <input

@@ -1,5 +1,5 @@
 // All boards: the global ranking of each, the part around the viewer, and friends.
-import { useFetch, useFriendRanking } from './data.js';
+import { useFetch, useLiveRanking } from './data.js';
 import {
   ErrorNotice,
   Icon,
@@ -9,6 +9,7 @@ import {
   StaleBanner,
 } from './components.js';
 import {
+  addTexts,
   boardTitle,
   formatDateTime,
   formatDuration,
@@ -19,7 +20,10 @@ import {
 } from './i18n.js';
 import { RankingList } from './ranking.js';
 import { maxLimit, usePages } from './pages.js';
+import { texts } from './translations-boards.js';
 import { html, useEffect, useState } from './view.js';
+
+addTexts(texts);
 
 const rankingInterval = 3000;
 const boardsInterval = 60000;
@@ -134,7 +138,7 @@ function GlobalRanking({ session, board, scope, announce }) {
 }
 
 function FriendsRanking({ session, board, scope, announce }) {
-  const [result] = useFriendRanking(session.token, board.name, maxLimit);
+  const [result] = useLiveRanking(session.token, board.name, maxLimit);
   return html`<${BoardRanking} ...${{ token: session.token, board, scope, result, announce }} />`;
 }
 

@@ -12,6 +12,10 @@ const iconPaths = {
   friends:
     'M9 11a3.5 3.5 0 1 0 0-7 3.5 3.5 0 0 0 0 7zM2.5 20a6.5 6.5 0 0 1 13 0' +
     'M16 4.3a3.5 3.5 0 0 1 0 6.4M18.5 14.2A6.5 6.5 0 0 1 21.5 20',
+  groups:
+    'M12 11a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM6.5 20v-1a5.5 5.5 0 0 1 11 0v1' +
+    'M5.5 6.2a2.6 2.6 0 0 0 0 4.6M2 17.5a4.6 4.6 0 0 1 2-3.7' +
+    'M18.5 6.2a2.6 2.6 0 0 1 0 4.6M22 17.5a4.6 4.6 0 0 0-2-3.7',
   crown: 'M4 18h16M4.5 15 3 7l5 3.5L12 5l4 5.5L21 7l-1.5 8z',
   calendar: 'M5 6h14v14H5zM5 10h14M9 3.5V7M15 3.5V7',
   back: 'M15 5l-7 7 7 7',
@@ -21,6 +25,7 @@ const iconPaths = {
   lock: 'M6 11h12v9H6zM8.5 11V8a3.5 3.5 0 0 1 7 0v3',
   cloud: 'M7 18h10a4 4 0 0 0 .5-8A6 6 0 0 0 6 9.5 4.3 4.3 0 0 0 7 18zM4 4l16 17',
   clock: 'M12 20a8 8 0 1 0 0-16 8 8 0 0 0 0 16zM12 8v4l3 2',
+  more: 'M12 5.5v.01M12 12v.01M12 18.5v.01',
   check: 'M5 12.5l4.5 4.5L19 7.5',
 };
 
@@ -231,7 +236,7 @@ export function Skeleton({ rows = 8 }) {
   </div>`;
 }
 
-// Class and text of a state of useFetch or useFriendRanking.
+// Class and text of a state of useFetch or useLiveRanking.
 const statusPills = {
   live: ['live', 'live'],
   polling: ['slow', 'polling'],

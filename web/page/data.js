@@ -49,19 +49,19 @@ function withOffset(path) {
 export const fetchJSON = (token, path, { method = 'GET', ...options } = {}) =>
   clientOf(token).call(method, method === 'GET' ? withOffset(path) : path, options);
 
-export const friendPage = 200;
+export const longestPage = 200;
 
-// fetchAllFriends returns all pages of the list of friends.
-export async function fetchAllFriends(token, signal) {
-  const friends = [];
+// fetchAll returns the entries of all pages of a list, which each page has under a key.
+export async function fetchAll(token, path, key, signal) {
+  const entries = [];
   let cursor;
   do {
-    const query = { limit: friendPage, cursor };
-    const page = await fetchJSON(token, '/v1/friends', { query, signal });
-    friends.push(...page.friends);
+    const query = { limit: longestPage, cursor };
+    const page = await fetchJSON(token, path, { query, signal });
+    entries.push(...page[key]);
     cursor = page.next_cursor || undefined;
   } while (cursor);
-  return friends;
+  return entries;
 }
 
 // sleep resolves after some milliseconds, or at once when the signal aborts.
@@ -132,15 +132,15 @@ export function useBoard(token, name) {
   return [result.data?.boards.find((board) => board.name === name), result, retry];
 }
 
-// useFriendRanking follows a board's ranking among friends while the page can be seen. It
-// returns [{data, state, error, at}, refresh]; state is loading, live, polling, offline
-// or error. Call refresh after a change of one's own, to see it at once.
-export function useFriendRanking(token, board, limit) {
+// useLiveRanking follows a board's ranking among friends, or of a group, while the page
+// can be seen. It returns [{data, state, error, at}, refresh]; state is loading, live,
+// polling, offline or error. Call refresh after a change of one's own, to see it at once.
+export function useLiveRanking(token, board, limit, group) {
   const [result, setResult] = useState({});
   const live = useRef(null);
   // The limit is not part of the key: the shorter list of the same ranking stays
   // until the longer one is here.
-  const key = `${token} ${board}`;
+  const key = `${token} ${board} ${group}`;
   useEffect(() => {
     const onChange = ({ state, ranking, error, at }) =>
       setResult((was) => ({
@@ -148,7 +148,7 @@ export function useFriendRanking(token, board, limit) {
         ...(ranking && { data: ranking, at }),
         ...{ key, state, error },
       }));
-    const followed = clientOf(token).live({ board, limit, utcOffset, onChange });
+    const followed = clientOf(token).live({ board, group, limit, utcOffset, onChange });
     const followVisibility = () => {
       if (document.hidden) followed.pause();
       else followed.resume();
@@ -160,7 +160,7 @@ export function useFriendRanking(token, board, limit) {
       document.removeEventListener('visibilitychange', followVisibility);
       followed.stop();
     };
-  }, [token, board, limit]);
+  }, [token, board, limit, group]);
   const refresh = useCallback(() => live.current.refresh(), []);
   return [result.key === key ? result : { state: 'loading' }, refresh];
 }

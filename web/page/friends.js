@@ -1,17 +1,19 @@
 // Friends and friend requests.
-import { fetchAllFriends, fetchJSON, friendPage, useBoard, useFetch } from './data.js';
+import { fetchAll, fetchJSON, longestPage, useBoard, useFetch } from './data.js';
 import {
   Avatar,
   cacheProfiles,
   ErrorNotice,
   errorText,
+  Icon,
   Name,
   nameOf,
   Notice,
   Skeleton,
 } from './components.js';
 import { dayIn, formatDay, formatNumber, stripBidi, t, tRich } from './i18n.js';
-import { html, useEffect, useRef, useState } from './view.js';
+import { isChosen, PersonMenu, useChoices } from './privacy.js';
+import { html, useEffect, useState } from './view.js';
 
 const requestsPath = '/v1/friends/requests';
 const requestsInterval = 10000;
@@ -66,22 +68,6 @@ function RequestForm({ user, sendRequest }) {
     <p class="hint">${tRich('ownId', { id: html`<b>${user.user_id}</b>` })}</p>
     <p id="ask-wrong" class="wrong" role="alert">${error}</p>
   </form>`;
-}
-
-function RemoveDialog({ friend, onClose, onRemove }) {
-  const dialog = useRef(null);
-  useEffect(() => {
-    dialog.current.showModal();
-  }, []);
-  const name = html`<${Name} user=${friend} />`;
-  return html`<dialog ref=${dialog} onClose=${onClose} aria-labelledby="removal">
-    <h2 id="removal">${tRich('removeTitle', { name })}</h2>
-    <p>${t('removeHint')}</p>
-    <div class="buttons">
-      <button class="button" onClick=${() => dialog.current.close()}>${t('keep')}</button>
-      <button class="button danger" onClick=${onRemove}>${t('remove')}</button>
-    </div>
-  </dialog>`;
 }
 
 // RequestList lists requests of one direction. actions are [text, method, path
@@ -145,7 +131,7 @@ function useAllFriends(token, version) {
     const controller = new AbortController();
     const load = async () => {
       try {
-        const friends = await fetchAllFriends(token, controller.signal);
+        const friends = await fetchAll(token, '/v1/friends', 'friends', controller.signal);
         cacheProfiles(friends);
         friends.sort((a, b) => nameOf(a).localeCompare(nameOf(b)));
         setResult({ friends });
@@ -160,26 +146,30 @@ function useAllFriends(token, version) {
   return result;
 }
 
-// FriendRow shows a friend, and the day in a time zone since when they are one. Without
-// a zone the day is not known yet.
-function FriendRow({ friend, timeZone, onRemove }) {
+// FriendRow shows a friend, what the viewer has decided about them, and the day in a time
+// zone since when they are one. Without a zone the day is not known yet.
+function FriendRow({ friend, timeZone, choices, onMenu }) {
   const since = timeZone && t('since', { when: formatDay(dayIn(timeZone, friend.since)) });
+  const tag = (kind) =>
+    isChosen(choices, kind, friend) && html`<span class="pill">${t(`${kind}_tag`)}</span>`;
   return html`<li class="person">
     <a class="inside" href=${`#/history/${encodeURIComponent(friend.user_id)}`}>
       <${Avatar} user=${friend} />
       <span class="who"><${Name} user=${friend} /><span class="label since">${since}</span></span>
     </a>
+    ${tag('hidden-from')}${tag('muted')}
     <button
-      class="button plain"
-      aria-label=${`${t('remove')}: ${nameOf(friend)}`}
-      onClick=${onRemove}
+      class="round plain"
+      aria-haspopup="dialog"
+      aria-label=${t('actionsFor', { name: stripBidi(nameOf(friend)) })}
+      onClick=${onMenu}
     >
-      ${t('remove')}
+      <${Icon} name="more" />
     </button>
   </li>`;
 }
 
-function FriendList({ friends, timeZone, error, retry, onRemove }) {
+function FriendList({ friends, timeZone, choices, error, retry, onMenu }) {
   const [filter, setFilter] = useState('');
   const wanted = filter.trim().toLowerCase();
   const matches = (friend) =>
@@ -188,7 +178,8 @@ function FriendList({ friends, timeZone, error, retry, onRemove }) {
     key=${friend.user_id}
     friend=${friend}
     timeZone=${timeZone}
-    onRemove=${() => onRemove(friend)}
+    choices=${choices}
+    onMenu=${() => onMenu(friend)}
   />`;
   const content = () => {
     if (!friends && error) return html`<${ErrorNotice} error=${error} retry=${retry} />`;
@@ -222,10 +213,11 @@ export function Friends({ session, onError, notify }) {
   const { token } = session;
   const [version, setVersion] = useState(0);
   const { friends, error } = useAllFriends(token, version);
-  const listPath = `${requestsPath}?limit=${friendPage}`;
+  const listPath = `${requestsPath}?limit=${longestPage}`;
   const [requests, reloadRequests] = useFetch(token, listPath, requestsInterval);
   const [board] = useBoard(token, session.board);
-  const [removing, setRemoving] = useState(null);
+  const [{ choices }, reloadChoices] = useChoices(token);
+  const [chosen, openMenu] = useState(null);
   useEffect(() => {
     if (error) onError(error);
   }, [error]);
@@ -250,14 +242,19 @@ export function Friends({ session, onError, notify }) {
     notify(t(status === 'friends' ? 'nowFriends' : 'asked'));
     reload();
   };
-  const remove = () => {
-    setRemoving(null);
-    act('DELETE', `/v1/friends/${encodeURIComponent(removing.user_id)}`, 'removed', removing);
+  // A friend who is removed has no row any more, so the heading gets the focus.
+  const onDone = (text) => {
+    openMenu(null);
+    notify(text);
+    document.querySelector('main h1').focus();
+    reload();
+    reloadChoices();
   };
-  const dialog = () => html`<${RemoveDialog}
-    friend=${removing}
-    onClose=${() => setRemoving(null)}
-    onRemove=${remove}
+  const menu = () => html`<${PersonMenu}
+    person=${chosen}
+    onClose=${() => openMenu(null)}
+    canRemove
+    ...${{ token, choices, onDone }}
   />`;
   return html`<div class="page">
     <header class="title"><h1 tabindex="-1">${t('friends')}</h1></header>
@@ -268,8 +265,9 @@ export function Friends({ session, onError, notify }) {
       timeZone=${board?.time_zone}
       error=${error}
       retry=${reload}
-      onRemove=${setRemoving}
+      choices=${choices}
+      onMenu=${openMenu}
     />
-    ${removing && dialog()}
+    ${chosen && menu()}
   </div>`;
 }

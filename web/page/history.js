@@ -1,5 +1,5 @@
 // The last 31 days of the viewer or of a friend.
-import { fetchAllFriends, useBoard, useFetch } from './data.js';
+import { fetchAll, useBoard, useFetch } from './data.js';
 import {
   Avatar,
   cachedProfile,
@@ -21,6 +21,7 @@ import {
   stripBidi,
   t,
 } from './i18n.js';
+import { Summary, Tile } from './summary.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
 // statsOf returns the figures of a history. The average leaves out today, which is not
@@ -79,13 +80,6 @@ function Chart({ entries, today, stats, selected, onSelect }) {
       <span><i class="dot best"></i>${t('best')}</span>
     </p>
   </figure>`;
-}
-
-function Tile({ label, value, note }) {
-  return html`<div class="tile card">
-    <dt class="label">${label}</dt>
-    <dd><b>${value}</b><span>${note}</span></dd>
-  </div>`;
 }
 
 function Tiles({ entries, stats }) {
@@ -196,6 +190,7 @@ function UserHistory({ session, friend, onError }) {
         selected=${selected ?? entries[0]}
         onSelect=${setSelected}
       />
+      <${Summary} session=${session} friend=${friend} />
       <${Days} entries=${entries} stats=${stats} own=${!friend} />`;
   };
   return html`<div class="page"><${Title} friend=${friend} user=${session.user} />${content()}</div>`;
@@ -209,7 +204,7 @@ function useProfile(token, id) {
   useEffect(() => {
     if (!id || profile.known) return undefined;
     const controller = new AbortController();
-    fetchAllFriends(token, controller.signal).then(
+    fetchAll(token, '/v1/friends', 'friends', controller.signal).then(
       (friends) => {
         cacheProfiles(friends);
         update((n) => n + 1);

@@ -65,6 +65,14 @@ const capitalize = (text) => text.replace(/^./, (first) => first.toUpperCase());
 // boardTitle returns the translated name of a board, or its own name in words.
 export const boardTitle = (name) => texts.boardTitles[name] ?? capitalize(name.replace(/-/g, ' '));
 
+// addTexts adds the texts of a screen that is loaded later.
+export function addTexts(more) {
+  for (const [key, { errors, ...rest }] of Object.entries(more)) {
+    Object.assign(translations[key], rest);
+    Object.assign(translations[key].errors, errors);
+  }
+}
+
 const formOf = (text, count) => text[plurals.select(count ?? 0)] ?? text.other ?? text;
 
 // t returns the text of a key in the visitor's language, with values filled in. The

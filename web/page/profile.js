@@ -2,6 +2,7 @@
 import { fetchJSON, useFetch } from './data.js';
 import { Avatar, ErrorNotice, errorText, Name, Skeleton } from './components.js';
 import { t, tRich } from './i18n.js';
+import { Privacy } from './privacy.js';
 import { html, useState } from './view.js';
 
 // fieldErrors returns a text for each field that the service refuses, by the name of
@@ -97,6 +98,7 @@ export function Profile({ session, notify, onProfile, signOut }) {
     </header>
     <p class="hint own-id">${tRich('ownId', { id: html`<b>${user.user_id}</b>` })}</p>
     ${form()}
+    <${Privacy} token=${token} notify=${notify} />
     ${!session.people && html`<button class="button" onClick=${signOut}>${t('signOut')}</button>`}
   </div>`;
 }

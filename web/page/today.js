@@ -1,5 +1,5 @@
 // The ranking among friends of today and of past days.
-import { fetchJSON, useFetch, useFriendRanking } from './data.js';
+import { fetchJSON, useFetch, useLiveRanking } from './data.js';
 import {
   AnimatedNumber,
   Avatar,
@@ -68,38 +68,41 @@ function Champion({ entry, isMe, final }) {
   </div>`;
 }
 
-function HeroTop({ ranking, state, past }) {
+function HeroTop({ ranking, state, past, label }) {
   return html`<div class="hero-top">
-    <span class="label">${past ? formatLongDay(ranking.date) : t('amongFriends')}</span>
+    <span class="label">${past ? formatLongDay(ranking.date) : label}</span>
     <${StatusPill} state=${state} final=${ranking.final} />
   </div>`;
 }
 
 // HeroWithoutScore stands for Hero if the viewer has no score.
-function HeroWithoutScore({ ranking, state, past }) {
+function HeroWithoutScore({ ranking, state, past, label, correction }) {
   const champion = ranking.entries[0];
+  const title = past ? 'noScorePast' : 'noScore';
+  const hint = past ? '' : t('noScoreHint');
+  const excluded = correction === 'excluded';
   return html`<section class=${champion ? 'hero quiet' : 'hero quiet bare'}>
-    <${HeroTop} ranking=${ranking} state=${state} past=${past} />
+    <${HeroTop} ...${{ ranking, state, past, label }} />
     <div>
       ${!champion && html`<${Icon} name="walk" />`}
-      <h2>${t(past ? 'noScorePast' : 'noScore')}</h2>
-      <p class="goal">${past ? '' : t('noScoreHint')}</p>
+      <h2>${t(excluded ? 'notRanked' : title)}</h2>
+      <p class="goal">${excluded ? t('correction_excluded') : hint}</p>
     </div>
     ${champion && html`<${Champion} entry=${champion} final=${ranking.final} />`}
   </section>`;
 }
 
 // Hero shows the viewer's rank and score, large.
-function Hero({ ranking, state, past }) {
+function Hero({ ranking, state, past, label, correction }) {
   const { me, entries, total, final } = ranking;
-  if (!me) return html`<${HeroWithoutScore} ranking=${ranking} state=${state} past=${past} />`;
+  if (!me) return html`<${HeroWithoutScore} ...${{ ranking, state, past, label, correction }} />`;
   const champion = entries[0];
   const outOf = t('outOf', { total: formatNumber(total) });
   const [prefix, rank, suffix] = rankParts(me.rank);
   const scale = champion?.score > 0 ? me.score / champion.score : 1;
   const isMe = champion?.user_id === me.user_id;
   return html`<section class="hero" aria-label=${`${formatRank(me.rank)} ${outOf}`}>
-    <${HeroTop} ranking=${ranking} state=${state} past=${past} />
+    <${HeroTop} ...${{ ranking, state, past, label }} />
     <div class="figures">
       <div class="figure">
         <span class="big">
@@ -114,7 +117,11 @@ function Hero({ ranking, state, past }) {
       </div>
     </div>
     <div class="bar wide"><span style=${{ transform: `scaleX(${scale})` }}></span></div>
-    <${Goal} ranking=${ranking} past=${past} />
+    ${
+      correction
+        ? html`<p class="goal">${t(`correction_${correction}`)}</p>`
+        : html`<${Goal} ranking=${ranking} past=${past} />`
+    }
     ${champion && html`<${Champion} entry=${champion} isMe=${isMe} final=${final} />`}
   </section>`;
 }
@@ -167,13 +174,22 @@ function DemoActions({ session, ranking, refresh, notify }) {
   </section>`;
 }
 
-const dayHref = (day, today) => (day === today ? '#/' : `#/day/${day}`);
+// friendCircle returns the circle of the viewer's friends. A circle is people who are
+// ranked among themselves: the path of their ranking, texts, and the addresses of its
+// days and rows.
+const friendCircle = (board) => ({
+  path: `/v1/boards/${board}/friends`,
+  label: t('amongFriends'),
+  emptyDay: t('emptyDayHint'),
+  dayHref: (day, today) => (day === today ? '#/' : `#/day/${day}`),
+  rowHref: (id) => `#/history/${encodeURIComponent(id)}`,
+});
 
-function Day({ day, today, selected, far }) {
+function Day({ day, today, selected, far, circle }) {
   const current = day === selected;
   return html`<a
     class=${far && current ? 'day far' : 'day'}
-    href=${dayHref(day, today)}
+    href=${circle.dayHref(day, today)}
     aria-current=${current ? 'date' : undefined}
     aria-label=${day === today ? t('today') : formatLongDay(day)}
   >
@@ -182,7 +198,7 @@ function Day({ day, today, selected, far }) {
   </a>`;
 }
 
-function DatePicker({ today, selected }) {
+function DatePicker({ today, selected, circle }) {
   const input = useRef(null);
   const open = () => {
     try {
@@ -193,7 +209,7 @@ function DatePicker({ today, selected }) {
   };
   const change = (event) => {
     const day = event.target.value;
-    if (day && day <= today) location.hash = dayHref(day, today);
+    if (day && day <= today) location.hash = circle.dayHref(day, today);
   };
   return html`<div class="picker">
     <button class="round" aria-label=${t('pickDay')} onClick=${open}>
@@ -212,7 +228,7 @@ function DatePicker({ today, selected }) {
 }
 
 // DayStrip links to the last days. A selected day before them comes first.
-function DayStrip({ today, selected }) {
+function DayStrip({ today, selected, circle }) {
   const strip = useRef(null);
   useLayoutEffect(() => {
     const centerSelected = () => {
@@ -229,31 +245,31 @@ function DayStrip({ today, selected }) {
   const days = Array.from({ length: stripLength }, (_, i) => addDays(today, i - stripLength + 1));
   const far = !days.includes(selected);
   if (far) days.unshift(selected);
-  const link = (day) => html`<${Day} key=${day} ...${{ day, today, selected, far }} />`;
+  const link = (day) => html`<${Day} key=${day} ...${{ day, today, selected, far, circle }} />`;
   return html`<div class="days">
     <nav class="strip" aria-label=${t('day')} ref=${strip}>${days.map(link)}</nav>
-    <${DatePicker} today=${today} selected=${selected} />
+    <${DatePicker} ...${{ today, selected, circle }} />
   </div>`;
 }
 
-function DayRanking({ session, day, result, retry, limit, raiseLimit, announce, past }) {
+function DayRanking(props) {
+  const { session, circle, day, result, retry, limit, raiseLimit, announce, past } = props;
   const { data: ranking, state, error } = result;
-  const path = `/v1/boards/${session.board}/friends`;
-  const [entries, loadMore, pageError] = usePages(session.token, path, day, ranking);
+  const [entries, loadMore, pageError] = usePages(session.token, circle.path, day, ranking);
   if (!ranking) {
     const failed = state === 'offline' || state === 'error';
     return failed ? html`<${ErrorNotice} error=${error} retry=${retry} />` : html`<${Skeleton} />`;
   }
   if (ranking.entries.length === 0) {
     const key = past ? 'emptyDay' : 'emptyToday';
-    return html`<${Notice} icon="walk" title=${t(key)} hint=${t(`${key}Hint`)} />`;
+    const hint = past ? circle.emptyDay : t('emptyTodayHint');
+    return html`<${Notice} icon="walk" title=${t(key)} hint=${hint} />`;
   }
   const { me, total } = ranking;
-  const hrefOf = ({ user_id: id }) =>
-    id === me?.user_id ? '#/history' : `#/history/${encodeURIComponent(id)}`;
+  const hrefOf = ({ user_id: id }) => (id === me?.user_id ? '#/history' : circle.rowHref(id));
   const more = limit < maxLimit ? raiseLimit : loadMore;
   return html`<${RankingList}
-      label=${t('friends')}
+      label=${circle.label}
       entries=${entries}
       me=${me}
       total=${total}
@@ -265,23 +281,43 @@ function DayRanking({ session, day, result, retry, limit, raiseLimit, announce, 
     ${loadMore && html`<button class="button more" onClick=${more}>${t('more')}</button>`}`;
 }
 
+// useCorrection returns what an operator has made of the viewer's score in a ranking: set,
+// excluded, or nothing. It asks once the ranking is there, and again when the score falls
+// or goes away, and when a corrected score changes.
+function useCorrection({ token, board }, ranking, past) {
+  const query = past ? `?date=${ranking?.date}` : '';
+  const path = ranking ? `/v1/boards/${board}/me${query}` : null;
+  const [{ data }, ask] = useFetch(token, path);
+  const score = ranking?.me?.score ?? -1;
+  const before = useRef(score);
+  useEffect(() => {
+    if (score < before.current || (data?.correction && score !== before.current)) ask();
+    before.current = score;
+  }, [score]);
+  return data?.correction;
+}
+
+// DayScreen shows the ranking of a circle on a day. The header, if given, has the
+// heading of the screen.
 function DayScreen(props) {
-  const { session, today, day, result, refresh, notify, past } = props;
+  const { session, circle, header, today, day, result, refresh, notify, past } = props;
   const { data: ranking, state, error, at } = result;
+  const correction = useCorrection(session, ranking, past);
+  const { label } = circle;
   const stale = ranking && (state === 'offline' || state === 'error');
   const title = day && past ? formatLongDay(day) : t('today');
   const hero = ranking
-    ? html`<${Hero} ranking=${ranking} state=${state} past=${past} />`
+    ? html`<${Hero} ...${{ ranking, state, past, label, correction }} />`
     : html`<${HeroSkeleton} />`;
   const showActions = session.people && !past;
-  return html`<h1 class="visually-hidden" tabindex="-1">${title}</h1>
+  return html`${header ?? html`<h1 class="visually-hidden" tabindex="-1">${title}</h1>`}
     <div class="columns">
       <div class="side">
         ${hero}
         ${showActions && html`<${DemoActions} ...${{ session, ranking, refresh, notify }} />`}
       </div>
       <div class="wide-column">
-        <${DayStrip} today=${today} selected=${day ?? today} />
+        <${DayStrip} today=${today} selected=${day ?? today} circle=${circle} />
         ${stale && html`<${StaleBanner} error=${error} at=${at} />`}
         <section
           class=${stale ? 'card list stale' : 'card list'}
@@ -308,9 +344,18 @@ function useLimit(key) {
   return [limit, raise];
 }
 
-export function Today({ session, notify, announce, onError, onToday }) {
-  const [limit, raiseLimit] = useLimit('');
-  const [result, refresh] = useFriendRanking(session.token, session.board, limit);
+export function Today({
+  session,
+  circle = friendCircle(session.board),
+  header,
+  notify,
+  announce,
+  onError,
+  onToday,
+}) {
+  const { token, board } = session;
+  const [limit, raiseLimit] = useLimit(circle.path);
+  const [result, refresh] = useLiveRanking(token, board, limit, circle.group);
   const date = result.data?.date;
   useEffect(() => {
     if (result.error) onError(result.error);
@@ -321,7 +366,7 @@ export function Today({ session, notify, announce, onError, onToday }) {
   const today = date ?? session.today;
   return html`<${DayScreen}
     day=${today}
-    ...${{ session, today, result, limit, raiseLimit, refresh, notify, announce }}
+    ...${{ session, circle, header, today, result, limit, raiseLimit, refresh, notify, announce }}
   />`;
 }
 
@@ -331,11 +376,17 @@ export function PastDay(props) {
     <section class="card"><${ErrorNotice} error=${{ status: 404 }} /></section>`;
 }
 
-function ValidDay({ session, path: [day], onError, onToday }) {
-  const [limit, raiseLimit] = useLimit(day);
-  const query = `?date=${day}&limit=${limit}`;
-  const path = `/v1/boards/${session.board}/friends${query}`;
-  const [result, retry] = useFetch(session.token, path);
+function ValidDay({
+  session,
+  circle = friendCircle(session.board),
+  header,
+  path: [day],
+  onError,
+  onToday,
+}) {
+  const path = `${circle.path}?date=${day}`;
+  const [limit, raiseLimit] = useLimit(path);
+  const [result, retry] = useFetch(session.token, `${path}&limit=${limit}`);
   // The strip of days needs today's date, which is unknown if the page was opened
   // on a past day.
   const [boards] = useFetch(session.token, session.today ? null : '/v1/boards');
@@ -348,5 +399,8 @@ function ValidDay({ session, path: [day], onError, onToday }) {
     if (result.error) onError(result.error);
   }, [result.error]);
   const today = session.today ?? date ?? day;
-  return html`<${DayScreen} ...${{ session, today, day, result, retry, limit, raiseLimit }} past />`;
+  return html`<${DayScreen}
+    ...${{ session, circle, header, today, day, result, retry, limit, raiseLimit }}
+    past
+  />`;
 }

@@ -65,7 +65,7 @@ export interface Client {
     path: P,
     ...options: Needed<CallOptions<P, M>>
   ): Promise<Answer<P, M>>;
-  /** live follows the ranking among friends until it is stopped. */
+  /** live follows the ranking among friends, or of a group, until it is stopped. */
   live(options: LiveOptions): Live;
   /** uploads sends totals, and keeps them until the service has them. */
   uploads(options: UploadOptions): Uploads;

@@ -31,6 +31,8 @@ export interface LiveState {
 
 export interface LiveOptions {
   board: string;
+  /** Follows the ranking of this group instead of the one among friends. */
+  group?: string;
   /** The most entries, 1 to 200; 50 by default. */
   limit?: number;
   /**
@@ -80,15 +82,15 @@ async function readEvents(
   }
 }
 
-/** followRanking follows the ranking among friends on a board. */
+/** followRanking follows the ranking among friends, or of a group, on a board. */
 export function followRanking(
   connection: Connection,
-  { board, limit = 50, utcOffset, onChange, stream = true }: LiveOptions,
+  { board, group, limit = 50, utcOffset, onChange, stream = true }: LiveOptions,
 ): Live {
   const { clock } = connection;
-  const path = '/v1/boards/{board}/friends';
+  const path = `/v1/boards/{board}/${group ? 'groups/{group}' : 'friends'}`;
   const options = (): AnyOptions => ({
-    path: { board },
+    path: { board, ...(group && { group }) },
     query: { limit, utc_offset: utcOffset?.() },
   });
   let streams = stream && !!platform.AbortController && !!platform.TextDecoder;

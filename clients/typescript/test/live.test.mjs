@@ -38,6 +38,23 @@ test('Each event of the stream is a ranking, however it is cut into pieces', asy
   assert.ok(stream.aborted);
 });
 
+test('The ranking of a group is followed as the one among friends', async () => {
+  const stream = new FakeStream();
+  const { live, seen, paths, clock } = start([stream.answer, polled(2), polled(3)], {
+    group: 'g/1',
+  });
+  await settle();
+  stream.event('ranking', ranking(1));
+  await live.refresh();
+  await settle();
+  assert.deepEqual(seen, ['live 1', 'live 2']);
+  const path = '/v1/boards/steps/groups/g%2F1';
+  assert.deepEqual(paths(), [`${path}/stream?limit=20`, `${path}?limit=20`]);
+  live.stop();
+  await clock.advance(60_000);
+  assert.equal(paths().length, 2);
+});
+
 test('A stream that ends is opened again after half a second', async () => {
   const [first, second] = [new FakeStream(), new FakeStream()];
   const { live, seen, paths, clock } = start([first.answer, second.answer]);

@@ -1,0 +1,179 @@
+package browser
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"stepboard/models"
+)
+
+// groupAnswer is a group as the API returns it.
+type groupAnswer struct {
+	GroupID    string `json:"group_id"`
+	Name       string
+	InviteCode string `json:"invite_code"`
+	Members    int
+}
+
+// groupsOf returns the groups of a token's owner by name.
+func groupsOf(t testing.TB, base, bearer string) map[string]groupAnswer {
+	t.Helper()
+	var answer struct{ Groups []groupAnswer }
+	callAPI(t, bearer, http.MethodGet, base+"/v1/groups", nil, &answer)
+	byName := make(map[string]groupAnswer)
+	for _, g := range answer.Groups {
+		byName[g.Name] = g
+	}
+	return byName
+}
+
+// switchTo makes the visitor of a demo another person.
+func (p *page) switchTo(user string) {
+	p.t.Helper()
+	eval[any](p, `(() => { const s = document.querySelector('.switch select'); s.value = '`+user+`'; s.dispatchEvent(new Event('change', { bubbles: true })); })()`)
+}
+
+// says waits until a toast is shown.
+func (p *page) says(text string) {
+	p.t.Helper()
+	p.until("the page says "+text, "document.querySelector('.message').textContent.includes('"+text+"')")
+}
+
+// A group is ranked like friends, live and on past days.
+func TestDemoGroupRanking(t *testing.T) {
+	t.Parallel()
+	base, people := startDemo(t)
+	me := people[0]
+	p := newPage(t, phone)
+	p.open(base + "/#/groups")
+	p.until("the groups are there", "document.querySelectorAll('main a.inside').length === 3")
+	p.screenshot("groups-390")
+	family := groupsOf(t, base, me.Token)["Family"]
+	p.click(`a[href="#/groups/` + family.GroupID + `"]`)
+	p.until("the ranking is live", rankingShown+" && document.querySelector('.hero .pill.live') !== null && document.querySelector('h1').textContent === 'Family'")
+	rankingAt := func(query string) (r models.Ranking) {
+		callAPI(t, me.Token, http.MethodGet, base+"/v1/boards/steps/groups/"+family.GroupID+query, nil, &r)
+		return r
+	}
+	p.waitForRows(func() []row { return rowsOf(rankingAt("")) })
+	p.checkLayout("a group")
+	p.screenshot("group-390")
+
+	day := daysAgo(t, *rankingAt("").Date, 6)
+	p.click(`.strip a[href="#/groups/` + family.GroupID + `/` + day + `"]`)
+	p.until("the day is final", "document.querySelector('.hero .pill.final') !== null && "+rankingShown)
+	if diff := cmp.Diff(rowsOf(rankingAt("?date="+day)), p.rows()); diff != "" {
+		t.Errorf("-API +page:\n%s", diff)
+	}
+	p.goTo("#/groups/nosuchgroup")
+	p.until("the page says so", "document.querySelector('main .notice') !== null")
+	p.ignoreFaults("404")
+}
+
+// An owner makes, renames and ends a group, and removes a member; others join by the link
+// and leave.
+func TestDemoGroups(t *testing.T) {
+	t.Parallel()
+	base, people := startDemo(t)
+	me, guest := people[0], people[19]
+	p := newPage(t, desktop)
+	p.open(base + "/#/groups")
+	p.typeIn("#group-name", "Climbers")
+	p.click("form:has(#group-name) .strong")
+	p.until("the group is there", "document.querySelector('h1')?.textContent === 'Climbers'")
+	made := groupsOf(t, base, me.Token)["Climbers"]
+	p.goTo("#/groups/" + made.GroupID + "/members")
+	p.until("the link is there", "document.querySelector('#invite')?.value === '"+base+"/#/join/"+made.InviteCode+"'")
+	p.checkLayout("members")
+	p.screenshot("members-1280")
+
+	// Somebody else joins by the link.
+	p.switchTo(guest.UserID)
+	p.goTo("#/join/" + made.InviteCode)
+	p.click("main .strong")
+	p.until("the guest is in the group", "location.hash === '#/groups/"+made.GroupID+"' && document.querySelector('h1').textContent === 'Climbers'")
+	if n := groupsOf(t, base, guest.Token)["Climbers"].Members; n != 2 {
+		t.Errorf("the group has %d members", n)
+	}
+	p.goTo("#/groups/" + made.GroupID + "/members")
+	p.until("the members are there", "document.querySelectorAll('main .person').length === 2")
+	if eval[bool](p, "document.querySelector('#rename, .person .button') !== null") {
+		t.Error("a member who is not the owner can change the group")
+	}
+
+	// The owner removes the guest, whom the old link no longer lets in.
+	p.switchTo(me.UserID)
+	p.click(".person .button")
+	p.click("dialog .danger")
+	p.until("the guest is removed", "document.querySelectorAll('main .person').length === 1 && document.querySelector('dialog') === null")
+	p.until("the link is another one", "!document.querySelector('#invite').value.endsWith('"+made.InviteCode+"')")
+	p.switchTo(guest.UserID)
+	p.goTo("#/join/" + made.InviteCode)
+	p.click("main .strong")
+	p.until("the old link is refused", "document.querySelector('main .wrong').textContent.includes('new link')")
+	p.ignoreFaults("404")
+	newCode := groupsOf(t, base, me.Token)["Climbers"].InviteCode
+	p.goTo("#/groups")
+	p.typeIn("#group-code", base+"/#/join/"+strings.ToLower(newCode))
+	p.click("form:has(#group-code) .strong")
+	p.until("the guest is back", "location.hash === '#/groups/"+made.GroupID+"'")
+
+	// Leaving, renaming and ending.
+	p.goTo("#/groups/" + made.GroupID + "/members")
+	p.click("main .page > .buttons .button:first-child")
+	p.click("dialog .danger")
+	p.until("the guest has left", "location.hash === '#/groups'")
+	p.switchTo(me.UserID)
+	p.goTo("#/groups/" + made.GroupID + "/members")
+	p.until("the name is there", "document.querySelector('#rename')?.value === 'Climbers'")
+	p.typeIn("#rename", " of hills")
+	p.click("form:has(#rename) .strong")
+	p.until("the group is renamed", "document.querySelector('h1').textContent === 'Climbers of hills'")
+	p.click("main .page > .buttons .button:last-child")
+	p.click("dialog .danger")
+	p.until("the group has ended", "location.hash === '#/groups' && document.querySelectorAll('main a.inside').length === 3")
+	if _, there := groupsOf(t, base, me.Token)["Climbers of hills"]; there {
+		t.Error("the group still exists")
+	}
+}
+
+// A link to a group works for somebody who is not signed in, and errors are shown.
+func TestInvitation(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	f.ranks(rankingFrom(1, 2, 3, 1))
+	group := map[string]any{"group_id": "g1", "name": "Family", "owner_id": "2", "invite_code": "CODE", "members": 2}
+	f.refuses("POST /v1/groups/join", http.StatusConflict, "group_full")
+	p := newPage(t, phone)
+	p.open(f.URL + "/#/join/CODE")
+	p.until("the page asks for a token", "document.querySelector('#token') !== null")
+	if text := eval[string](p, "document.querySelector('.sign-in > p').textContent"); !strings.Contains(text, "invited to a group") {
+		t.Errorf("somebody who is not signed in reads %q", text)
+	}
+	p.typeIn("#token", fakeToken())
+	p.click(".sign-in .strong")
+	p.until("the invitation is there", "document.querySelector('h1')?.textContent === 'You are invited to a group'")
+	p.click("main .strong")
+	p.until("the error is shown", "document.querySelector('main .wrong').textContent.includes('as many members')")
+	p.checkLayout("an invitation")
+	p.screenshot("join-390")
+	f.handle("POST /v1/groups/join", func(w http.ResponseWriter, _ *http.Request) { respond(w, http.StatusOK, group) })
+	f.returns("GET /v1/groups/g1", group)
+	f.handle("GET /v1/boards/steps/groups/g1/stream", f.stream(func(*http.Request) map[string]any { return rankingFrom(1, 2, 1) }))
+	p.click("main .strong")
+	p.until("the group's ranking is there", "document.querySelector('h1')?.textContent === 'Family' && document.querySelectorAll('.ranking > li').length === 2")
+	p.ignoreFaults("409")
+
+	// A change that fails says why, and the dialog stays.
+	f.returns("GET /v1/groups/g1", map[string]any{"group_id": "g1", "name": "Family", "owner_id": "1", "invite_code": "CODE", "members": 1, "member_list": []any{entry(1, 1, 1)}})
+	f.refuses("POST /v1/groups/g1/invite", http.StatusServiceUnavailable, "unavailable")
+	p.goTo("#/groups/g1/members")
+	p.until("the user is the owner", "document.querySelector('#rename') !== null")
+	p.click(".card:has(#invite) .button:last-child")
+	p.click("dialog .danger")
+	p.until("the error is in the dialog", "!!document.querySelector('dialog .wrong')?.textContent.includes('not available')")
+	p.ignoreFaults("503")
+}

@@ -1,0 +1,198 @@
+// The members of a group, its invitation, and what its owner and members can change.
+import { fetchAll, fetchJSON } from './data.js';
+import { Avatar, ErrorNotice, errorText, Name, nameOf, Skeleton } from './components.js';
+import { Dialog, Question } from './dialog.js';
+import { TextForm } from './forms.js';
+import { addTexts, formatNumber, stripBidi, t, tRich } from './i18n.js';
+import { texts } from './translations-groups.js';
+import { html, useEffect, useRef, useState } from './view.js';
+
+addTexts(texts);
+
+const linkOf = (code) => `${location.origin}/#/join/${code}`;
+
+// Invitation shows the link by which others join, to copy or to share.
+function Invitation({ group, renew, notify }) {
+  const field = useRef(null);
+  const link = linkOf(group.invite_code);
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(link);
+      notify(t('copied'));
+    } catch {
+      field.current.select(); // to be copied by hand
+    }
+  };
+  const share = () => navigator.share({ title: group.name, url: link }).catch(() => {});
+  return html`<section class="ask card">
+    <label for="invite">${t('inviteLink')}</label>
+    <div class="field">
+      <input
+        id="invite"
+        ref=${field}
+        readonly
+        value=${link}
+        aria-describedby="invite-hint"
+        onFocus=${(event) => event.target.select()}
+      />
+      <button class="button strong" onClick=${copy}>${t('copy')}</button>
+      ${navigator.share && html`<button class="button" onClick=${share}>${t('share')}</button>`}
+      ${renew && html`<button class="button" onClick=${renew}>${t('renew')}</button>`}
+    </div>
+    <p id="invite-hint" class="hint">${t('inviteHint')}</p>
+  </section>`;
+}
+
+// nameError returns a text for an error about a group's name, or nothing.
+export const nameError = (error) =>
+  error.code === 'validation_failed' ? t('groupNameError') : undefined;
+
+function MemberList({ group, members, user, ask }) {
+  const owns = group.owner_id === user.user_id;
+  const row = (member) => {
+    const isOwner = member.user_id === group.owner_id;
+    const isMe = member.user_id === user.user_id;
+    return html`<li class="person" key=${member.user_id}>
+      <${Avatar} user=${member} />
+      <span class="who"><${Name} user=${member} /></span>
+      ${isMe && html`<span class="tag">${t('you')}</span>`}
+      ${isOwner && html`<span class="pill">${t('owner')}</span>`}
+      ${
+        owns &&
+        !isMe &&
+        html`<button
+          class="button"
+          aria-haspopup="dialog"
+          aria-label=${`${t('remove')}: ${nameOf(member)}`}
+          onClick=${() => ask('removeMember', member)}
+        >
+          ${t('remove')}
+        </button>`
+      }
+    </li>`;
+  };
+  return html`<section class="card list" aria-label=${t('membersLink')}>
+    <div class="list-head">
+      <h2>${t('members', { n: formatNumber(members.length), count: members.length })}</h2>
+    </div>
+    <ul class="people" role="list">${members.map(row)}</ul>
+  </section>`;
+}
+
+// useMembers returns [{members, error}, reload] with all members of a group.
+function useMembers(token, path) {
+  const [version, setVersion] = useState(0);
+  const [result, setResult] = useState({});
+  useEffect(() => {
+    const controller = new AbortController();
+    const { signal } = controller;
+    fetchAll(token, path, 'member_list', signal).then(
+      (members) => {
+        if (!signal.aborted) setResult({ members });
+      },
+      (error) => {
+        if (!signal.aborted) setResult((was) => ({ ...was, error }));
+      },
+    );
+    return () => controller.abort();
+  }, [token, path, version]);
+  return [result, () => setVersion((n) => n + 1)];
+}
+
+// Asking is the dialog before a change of the group that can't be undone.
+function Asking({ what, member, busy, error, onClose, onConfirm }) {
+  const name = member && html`<${Name} user=${member} />`;
+  return html`<${Dialog} title=${tRich(`${what}Title`, { name })} onClose=${onClose}>
+    ${(close) =>
+      html`<${Question}
+          hint=${t(`${what}Hint`)}
+          keep=${t('notNow')}
+          action=${t(`${what}Action`)}
+          ...${{ busy, close, onConfirm }}
+        />
+        <p class="wrong" role="alert">${error && errorText(error)}</p>`}
+  <//>`;
+}
+
+export function GroupSettings({ session, group, reload, notify }) {
+  const { token, user } = session;
+  const path = `/v1/groups/${encodeURIComponent(group.group_id)}`;
+  const [{ members, error }, reloadMembers] = useMembers(token, path);
+  useEffect(() => {
+    reload(); // somebody else may have changed the group since its ranking was opened
+  }, []);
+  const [asked, setAsked] = useState(null);
+  const [state, setState] = useState({});
+  const ask = (what, member) => {
+    setState({});
+    setAsked({ what, member });
+  };
+  const memberPath = ({ user_id: id }) => `${path}/members/${encodeURIComponent(id)}`;
+  const changes = {
+    renew: () => fetchJSON(token, `${path}/invite`, { method: 'POST' }),
+    removeMember: () => fetchJSON(token, memberPath(asked.member), { method: 'DELETE' }),
+    leave: () => fetchJSON(token, memberPath(user), { method: 'DELETE' }),
+    end: () => fetchJSON(token, path, { method: 'DELETE' }),
+  };
+  const confirm = async () => {
+    setState({ busy: true });
+    try {
+      await changes[asked.what]();
+    } catch (cause) {
+      setState({ error: cause });
+      return;
+    }
+    const name = asked.member ? stripBidi(nameOf(asked.member)) : group.name;
+    notify(t(`${asked.what}Done`, { name }));
+    setAsked(null);
+    if (asked.what === 'leave' || asked.what === 'end') {
+      location.hash = '#/groups';
+      return;
+    }
+    document.querySelector('main h1').focus();
+    reload();
+    reloadMembers();
+  };
+  const rename = async (name) => {
+    const renamed = await fetchJSON(token, path, { method: 'PUT', body: { name } });
+    notify(t('profileSaved'));
+    reload();
+    return renamed.name;
+  };
+  const owns = group.owner_id === user.user_id;
+  const list = () => {
+    if (members) return html`<${MemberList} ...${{ group, members, user, ask }} />`;
+    return html`<section class="card list">
+      ${error ? html`<${ErrorNotice} error=${error} retry=${reloadMembers} />` : html`<${Skeleton} />`}
+    </section>`;
+  };
+  const dialog = () => html`<${Asking}
+    ...${asked}
+    ...${state}
+    onClose=${() => setAsked(null)}
+    onConfirm=${confirm}
+  />`;
+  const form = () => html`<${TextForm}
+    id="rename"
+    label=${t('groupName')}
+    action=${t('save')}
+    initial=${group.name}
+    submit=${rename}
+    textOf=${nameError}
+  />`;
+  const renew = owns && (() => ask('renew'));
+  return html`${group.invite_code && html`<${Invitation} ...${{ group, renew, notify }} />`}
+    ${owns && form()} ${list()}
+    <div class="buttons">
+      <button class="button" aria-haspopup="dialog" onClick=${() => ask('leave')}>
+        ${t('leaveAction')}
+      </button>
+      ${
+        owns &&
+        html`<button class="button" aria-haspopup="dialog" onClick=${() => ask('end')}>
+          ${t('endAction')}
+        </button>`
+      }
+    </div>
+    ${asked && dialog()}`;
+}

@@ -1,0 +1,167 @@
+// The viewer's groups, one group with its ranking, and the screen of an invitation.
+import { fetchJSON, useFetch } from './data.js';
+import { ErrorNotice, errorText, Icon, Notice, Skeleton } from './components.js';
+import { TextForm } from './forms.js';
+import { GroupSettings, nameError } from './group-settings.js';
+import { formatNumber, isDay, t } from './i18n.js';
+import { PastDay, Today } from './today.js';
+import { html, useEffect, useState } from './view.js';
+
+const listInterval = 30000;
+
+const groupHref = (id, view) => `#/groups/${encodeURIComponent(id)}${view ? `/${view}` : ''}`;
+const nameOfGroup = (group) => group.name || `#${group.group_id}`;
+
+const codeError = (error) => (error.status === 404 ? t('unknownCode') : undefined);
+
+function GroupRow({ group, user }) {
+  const own = group.owner_id === user.user_id;
+  const members = t('members', { n: formatNumber(group.members), count: group.members });
+  return html`<li class="person">
+    <a class="inside" href=${groupHref(group.group_id)}>
+      <span class="avatar group" aria-hidden="true"><${Icon} name="groups" /></span>
+      <span class="who">
+        <bdi class="name">${nameOfGroup(group)}</bdi>
+        <span class="label">${members}${own && ` · ${t('yours')}`}</span>
+      </span>
+    </a>
+  </li>`;
+}
+
+function GroupList({ session, onError, notify }) {
+  const { token, user } = session;
+  const [{ data, state, error }, retry] = useFetch(token, '/v1/groups', listInterval);
+  useEffect(() => {
+    if (error) onError(error);
+  }, [error]);
+  const open = (group, text) => {
+    notify(t(text, { name: nameOfGroup(group) }));
+    location.hash = groupHref(group.group_id);
+  };
+  const make = async (name) =>
+    open(await fetchJSON(token, '/v1/groups', { method: 'POST', body: { name } }), 'groupMade');
+  const join = async (code) => open(await joinGroup(token, codeOf(code)), 'groupJoined');
+  const list = () => {
+    if (!data) {
+      if (state === 'loading') return html`<${Skeleton} rows=${3} />`;
+      return html`<${ErrorNotice} error=${error} retry=${retry} />`;
+    }
+    if (data.groups.length === 0) {
+      return html`<${Notice} icon="groups" title=${t('noGroups')} hint=${t('noGroupsHint')} />`;
+    }
+    const row = (group) => html`<${GroupRow} key=${group.group_id} ...${{ group, user }} />`;
+    return html`<ul class="people" role="list">${data.groups.map(row)}</ul>`;
+  };
+  return html`<div class="page">
+    <header class="title"><h1 tabindex="-1">${t('groups')}</h1></header>
+    <section class="card list" aria-label=${t('groups')}>${list()}</section>
+    <${TextForm}
+      id="group-name"
+      label=${t('makeGroup')}
+      hint=${t('makeGroupHint')}
+      action=${t('make')}
+      submit=${make}
+      textOf=${nameError}
+    />
+    <${TextForm}
+      id="group-code"
+      label=${t('joinGroup')}
+      hint=${t('joinGroupHint')}
+      action=${t('join')}
+      submit=${join}
+      textOf=${codeError}
+    />
+  </div>`;
+}
+
+const joinGroup = (token, code) =>
+  fetchJSON(token, '/v1/groups/join', { method: 'POST', body: { invite_code: code } });
+
+// codeOf returns the invite code in a text, which may be a whole link.
+const codeOf = (text) => text.split('/').at(-1);
+
+// Join asks whether to join the group of an invitation, whose code is in the address.
+export function Join({ session, path: [code = ''], notify }) {
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState(null);
+  const join = async () => {
+    setBusy(true);
+    try {
+      const group = await joinGroup(session.token, code);
+      notify(t('groupJoined', { name: nameOfGroup(group) }));
+      location.replace(groupHref(group.group_id));
+    } catch (cause) {
+      setError(cause);
+      setBusy(false);
+    }
+  };
+  return html`<div class="page">
+    <header class="title"><h1 tabindex="-1">${t('invitation')}</h1></header>
+    <section class="card ask">
+      <p>${t('invitationHint')}</p>
+      <p class="wrong" role="alert">${error && (codeError(error) ?? errorText(error))}</p>
+      <div class="buttons">
+        <button class="button strong" disabled=${busy || !code} onClick=${join}>${t('join')}</button>
+        <a class="button" href="#/groups">${t('notNow')}</a>
+      </div>
+    </section>
+  </div>`;
+}
+
+// groupCircle returns the members of a group as a circle of today.js. Members need not be
+// friends, so their rows lead nowhere.
+const groupCircle = (board, id) => ({
+  path: `/v1/boards/${board}/groups/${encodeURIComponent(id)}`,
+  group: id,
+  label: t('inTheGroup'),
+  emptyDay: t('emptyGroupDay'),
+  dayHref: (day, today) => (day === today ? groupHref(id) : groupHref(id, day)),
+  rowHref: () => undefined,
+});
+
+function Header({ group, id, back, children }) {
+  return html`<header class="title">
+    <a class="round" href=${back} aria-label=${t('back')}><${Icon} name="back" /></a>
+    <h1 tabindex="-1"><bdi class="name">${group ? nameOfGroup(group) : `#${id}`}</bdi></h1>
+    ${children}
+  </header>`;
+}
+
+function Group(props) {
+  const {
+    session,
+    path: [id, view],
+  } = props;
+  const [{ data: group, error }, retry] = useFetch(
+    session.token,
+    `/v1/groups/${encodeURIComponent(id)}?limit=1`,
+  );
+  const header = (back, children) => html`<${Header} ...${{ group, id, back, children }} />`;
+  if (!group && error) {
+    return html`<div class="page">
+      ${header('#/groups')}
+      <section class="card"><${ErrorNotice} error=${error} retry=${retry} /></section>
+    </div>`;
+  }
+  if (view === 'members') {
+    return html`<div class="page">
+      ${header(groupHref(id))}
+      ${
+        group
+          ? html`<${GroupSettings} ...${props} group=${group} reload=${retry} />`
+          : html`<section class="card list"><${Skeleton} /></section>`
+      }
+    </div>`;
+  }
+  const link = html`<a class="button" href=${groupHref(id, 'members')}>
+    <${Icon} name="friends" />${t('membersLink')}
+  </a>`;
+  const circle = groupCircle(session.board, id);
+  const shown = { ...props, circle, header: header('#/groups', link), path: [view] };
+  return isDay(view) ? html`<${PastDay} ...${shown} />` : html`<${Today} ...${shown} />`;
+}
+
+export function Groups(props) {
+  const [id] = props.path;
+  return id ? html`<${Group} key=${id} ...${props} />` : html`<${GroupList} ...${props} />`;
+}
