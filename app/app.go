@@ -33,6 +33,7 @@ import (
 	"stepboard/services/corrections"
 	"stepboard/services/cursor"
 	"stepboard/services/directory"
+	"stepboard/services/erasure"
 	"stepboard/services/friends"
 	"stepboard/services/groups"
 	"stepboard/services/importer"
@@ -125,6 +126,7 @@ type App struct {
 	DeadLetters *ingest.DeadLetters
 	Reviews     *reviews.Service
 	Deliveries  *outcomes.Deliveries
+	Erasure     *erasure.Service
 	Audit       *audit.Service
 	Replayer    *ingest.Replayer // nil without a queue
 	Reconciler  *ledger.Reconciler
@@ -215,6 +217,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	if err := a.buildIngest(ctx, o); err != nil {
 		return err
 	}
+	a.buildErasure(o)
 	if err := a.buildJobs(o); err != nil {
 		return err
 	}
@@ -222,7 +225,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	a.Ranking = ranking.New(ranking.Options{
 		Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive, Friends: a.Friends, Groups: a.Groups, Privacy: a.Privacy,
 		Directory: a.Directory, Cursors: a.cursors, Likes: given, NearCache: a.buildNearCache(o), Corrections: a.Corrections, Clock: o.Clock,
-		HistoryDays: o.Config.Friends.HistoryDays,
+		Erased: a.Directory.Erased, HistoryDays: o.Config.Friends.HistoryDays,
 	})
 	a.Likes = likes.New(likes.Options{
 		Store: given, Rankings: a.Ranking, Catalog: a.Catalog, Directory: a.Directory, Cursors: a.cursors, Clock: o.Clock,
@@ -268,6 +271,7 @@ func (a *App) buildBoards(o Options, names keys.Builder) {
 		Directory: a.Directory, Clock: o.Clock, Log: o.Log,
 	})
 	a.Boards.UseCorrections(a.Corrections)
+	a.Boards.UseErased(a.Directory.Erased)
 	a.registry.MustRegister(newCorrectionsCollector(a.Corrections))
 }
 
@@ -280,12 +284,15 @@ func (a *App) defineBoards(ctx context.Context, o Options) error {
 }
 
 // checkUsers refuses a database that is older than Redis, for a process with a role,
-// and loads the keys of cursors.
+// and loads who was erased and the keys of cursors.
 func (a *App) checkUsers(ctx context.Context, o Options) (err error) {
 	if o.Roles != (Roles{}) {
 		if err := a.Directory.CheckCounters(ctx); err != nil {
 			return err
 		}
+	}
+	if err := a.Directory.LoadErased(ctx); err != nil {
+		return err
 	}
 	a.cursors, err = cursor.New(ctx, cursor.NewStore(o.Stores.Gorm), o.Clock, o.Log)
 	return err
@@ -373,6 +380,8 @@ func (a *App) buildJobs(o Options) error {
 			func(ctx context.Context) (int64, error) { return purgeLikes(ctx, o) },
 		), a.clock),
 		jobs.Reviews(a.Reviews.Find),
+		guarded(jobs.Erase(a.Erasure.Run), a.clock),
+		jobs.EraseAgain(a.Erasure.Guard),
 	)
 	if a.outbox.Wants(models.OutcomeBoardFinal) {
 		events := outcomes.NewEvents(a.outbox, o.Stores.Jobs.Gorm, o.Clock)
@@ -409,7 +418,7 @@ func (a *App) buildHandler(o Options) (err error) {
 		Friends: a.Friends, FriendRequests: a.Friends, Groups: a.Groups, Profiles: a.Directory, Privacy: a.Privacy,
 		Cursors:  a.cursors,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews,
-		Corrections: a.Corrections, Deliveries: a.Deliveries, Audit: a.Audit,
+		Corrections: a.Corrections, Deliveries: a.Deliveries, Erasures: a.Erasure, Audit: a.Audit,
 		Tokens: o.Verifier, Limits: a.limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
 		LimitAddresses: o.Config.Limits.AddressPerMinute > 0 || o.Config.Limits.StreamsPerAddress > 0,
 		ProbesOnly:     !o.Roles.API, MetricsElsewhere: o.Config.HTTP.MetricsAddr != "", Ready: a.ready, Clock: o.Clock,

@@ -110,6 +110,11 @@ var schemaNames = map[string]string{
 	"AuditOutputBody":       "AuditPage",
 	"ReviewsOutputBody":     "ReviewPage",
 	"DismissInputBody":      "Dismissal",
+	"ErasureOutputBody":     "NewErasure",
+	"ErasureState":          "Erasure",
+	"ErasuresOutputBody":    "ErasurePage",
+
+	"EraseUserAsOperatorInputBody": "ErasureReason",
 
 	"CreateCorrectionInputBody": "NewCorrection",
 	"LiftCorrectionInputBody":   "CorrectionLifting",

@@ -39,6 +39,7 @@ type Config struct {
 	Reviews        ReviewService
 	Corrections    CorrectionService
 	Deliveries     DeliveryService
+	Erasures       ErasureService
 	Audit          AuditLog
 	Buckets        interface {
 		CurrentBuckets
@@ -133,6 +134,14 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	register(api, "PUT /v1/me", byUser, profiles.putOwn, putOwnProfile)
 	register(api, "PUT /v1/users/{id}", byService, profiles.put, putProfile)
 	register(api, "PUT /v1/users/{id}/friends", byService, friends.replace, replaceFriends)
+
+	erasures := &erasureHandlers{c.Erasures, c.Cursors}
+	register(api, "DELETE /v1/me", byUser, erasures.eraseSelf, eraseSelf)
+	register(api, "GET /v1/me/export", byUser, erasures.exportSelf, exportSelf)
+	register(api, "GET /v1/admin/users/{id}/export", byAdmin, erasures.exportUser, exportUser)
+	register(api, "DELETE /v1/users/{id}", byService, erasures.eraseUser, eraseUser)
+	registerChange(api, c.Audit, "DELETE /v1/admin/users/{id}", erasures.eraseAsOperator, eraseUserAsOperator)
+	register(api, "GET /v1/admin/erasures", byAdmin, erasures.list, listErasures)
 
 	registerChange(api, c.Audit, "POST /v1/admin/boards", boards.define, defineBoard)
 	register(api, "GET /v1/admin/boards/{board}", byAdmin, boards.show, showBoard)

@@ -263,11 +263,11 @@ func TestOpenAPIDescribesUserIDs(t *testing.T) {
 	}
 	slices.Sort(bodies)
 	want := []string{
-		"AuditEntry", "Champion", "Correction", "DeadLetter", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "Liker", "ListedUser", "Member", "MemberIDs",
+		"AuditEntry", "Champion", "Correction", "DeadLetter", "Erasure", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "Liker", "ListedUser", "Member", "MemberIDs",
 		"NewCorrection", "NewFriendRequest", "Profile", "RankedEntry", "Review", "UserTotal",
 	}
-	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 60 {
-		t.Errorf("%d parameters are user ids, want 60; bodies with user ids (-want +got):\n%s", parameters, diff)
+	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 63 {
+		t.Errorf("%d parameters are user ids, want 63; bodies with user ids (-want +got):\n%s", parameters, diff)
 	}
 }
 

@@ -3,6 +3,7 @@ package models
 import (
 	"errors"
 	"math/bits"
+	"math/rand/v2"
 	"strconv"
 )
 
@@ -77,6 +78,13 @@ func ParseRowID(s string) (RowID, error) {
 	}
 	return RowID(n), nil
 }
+
+// FirstNobody is the smallest of the row ids that no user ever has. Archived scores of
+// erased users have random ones from it on.
+const FirstNobody RowID = 1 << 52
+
+// NewNobody returns a random row id from FirstNobody on.
+func NewNobody() RowID { return FirstNobody + RowID(rand.Int64N(int64(FirstNobody))) }
 
 // Valid reports whether id is in 1 … MaxRowID.
 func (id RowID) Valid() bool { return id >= 1 && id <= MaxRowID }

@@ -85,6 +85,7 @@ func (p *program) root() *cobra.Command {
 		p.correctCommand(),
 		p.webhooksCommand(),
 		p.cursorsCommand(),
+		p.erasuresCommand(),
 		p.withSettings(p.tokenCommand()),
 		p.configCommand(),
 		p.openAPICommand(),

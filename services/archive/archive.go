@@ -92,6 +92,11 @@ type storage interface {
 	// dropMonths drops the months before that of the given day. It returns how
 	// many partitions it dropped, or how many rows if the database has none.
 	dropMonths(ctx context.Context, before models.Date) (int, error)
+	// erase gives the archived rows of a user fresh row ids, another one for each bucket,
+	// and returns how many rows these were.
+	erase(ctx context.Context, user models.RowID) (rows int64, err error)
+	// runsUnderWay returns how many runs are storing rows.
+	runsUnderWay(ctx context.Context) (int64, error)
 	// storeProgress stores how many entries a run has read so far. It returns when
 	// ctx ends, unless its statement is under way, and ignores errors.
 	storeProgress(ctx context.Context, run *models.ArchiveRun, moved int64)

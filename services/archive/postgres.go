@@ -127,7 +127,11 @@ func (p *postgres) storeRun(ctx context.Context, bucket *models.Bucket, run int,
 		if err != nil {
 			return err
 		}
-		merge := rows.repeats || corrected
+		erased, err := p.stagedErased(ctx, tx)
+		if err != nil {
+			return err
+		}
+		merge := rows.repeats || corrected || erased
 		if !merge {
 			err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM archived_scores WHERE board = $1 AND day = $2)`, bucket.Board, bucket.Day.UTC()).Scan(&merge)
 			if err != nil {
@@ -202,6 +206,10 @@ func (p *postgres) addResult(ctx context.Context, tx pgx.Tx, bucket *models.Buck
 	return p.outbox.AddResult(outcomes.InPgx(ctx, tx), bucket, result)
 }
 
+// existingTotals is the condition of the totals of the bucket $1 / $2 that are archived:
+// those of users who were not erased.
+const existingTotals = `board = $1 AND total = $2 AND score > 0 AND user_id NOT IN (SELECT row_id FROM erasures)`
+
 // storeTotals implements storage. The rows are ranked in the staging table, and
 // compared with the ledger before they are stored and with the staging table
 // afterwards.
@@ -213,7 +221,7 @@ func (p *postgres) storeTotals(ctx context.Context, bucket *models.Bucket, run i
 		_, err := tx.Exec(ctx, `
 			INSERT INTO archive_staging (rank, user_id, score, reached_at)
 			SELECT row_number() OVER (ORDER BY score DESC, reached_at, user_id::text COLLATE "C" DESC), user_id, score, reached_at
-			FROM score_totals WHERE board = $1 AND total = $2 AND score > 0`, bucket.Board, bucket.Name)
+			FROM score_totals WHERE `+existingTotals, bucket.Board, bucket.Name)
 		if err != nil {
 			return fmt.Errorf("rank totals: %w", err)
 		}
@@ -222,7 +230,7 @@ func (p *postgres) storeTotals(ctx context.Context, bucket *models.Bucket, run i
 			return err
 		}
 		counted := totals{hash: staged.hash}
-		err = tx.QueryRow(ctx, `SELECT count(*), coalesce(sum(score), 0)::bigint FROM score_totals WHERE board = $1 AND total = $2 AND score > 0`,
+		err = tx.QueryRow(ctx, `SELECT count(*), coalesce(sum(score), 0)::bigint FROM score_totals WHERE `+existingTotals,
 			bucket.Board, bucket.Name).Scan(&counted.rows, &counted.scoreSum)
 		if err != nil {
 			return fmt.Errorf("sum up the ledger: %w", err)
@@ -321,9 +329,19 @@ func (p *postgres) stage(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, 
 	return nil
 }
 
-// merge first verifies the staged rows against the totals read. It then writes the best
-// entry of each user, or the corrected one, into archive_merged, with new ranks, and
-// returns the totals of that table.
+// stagedErased reports whether any staged row is that of a user who was erased. The bucket
+// is locked, so an erasure that it does not see waits for the run, or finds its rows.
+func (p *postgres) stagedErased(ctx context.Context, tx pgx.Tx) (erased bool, err error) {
+	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM erasures e JOIN archive_staging s ON s.user_id = e.row_id)`).Scan(&erased)
+	if err != nil {
+		return false, fmt.Errorf("look for erased users: %w", err)
+	}
+	return erased, nil
+}
+
+// merge first verifies the staged rows against the totals read. It then leaves out users
+// who were erased, and writes the best entry of each user, or the corrected one, into
+// archive_merged, with new ranks, and returns the totals of that table.
 func (p *postgres) merge(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, read totals) (totals, error) {
 	staged, err := p.sum(ctx, tx, "archive_staging")
 	if err != nil {
@@ -331,6 +349,9 @@ func (p *postgres) merge(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, 
 	}
 	if staged != read {
 		return totals{}, fmt.Errorf("%w: read %v; staged %v", ErrVerification, read, staged)
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM archive_staging WHERE user_id IN (SELECT row_id FROM erasures)`); err != nil {
+		return totals{}, fmt.Errorf("leave out erased users: %w", err)
 	}
 	if _, err := tx.Exec(ctx, `CREATE TEMP TABLE archive_merged (LIKE archive_staging) ON COMMIT DROP`); err != nil {
 		return totals{}, fmt.Errorf("create merge table: %w", err)
@@ -370,12 +391,18 @@ func (p *postgres) insert(ctx context.Context, tx pgx.Tx, bucket *models.Bucket,
 	return nil
 }
 
+// hashOf returns the SQL expression of the hash of a row, as row.hash computes it. user and
+// rank are names of columns.
+func hashOf(user, rank string) string {
+	return `hashint8extended(` + user + `, hashint8extended(score,
+		hashint8extended((date_part('epoch', reached_at) * 1000)::bigint, hashint8extended(` + rank + `, 0))))`
+}
+
 // sum computes the totals of rows in Postgres, exactly as totals.add does.
 func (p *postgres) sum(ctx context.Context, tx pgx.Tx, from string, args ...any) (totals, error) {
 	var t totals
 	err := tx.QueryRow(ctx, `
-		SELECT count(*), coalesce(sum(score), 0)::bigint, coalesce(bit_xor(hashint8extended(user_id,
-			hashint8extended(score, hashint8extended((date_part('epoch', reached_at) * 1000)::bigint, hashint8extended(rank, 0))))), 0)
+		SELECT count(*), coalesce(sum(score), 0)::bigint, coalesce(bit_xor(`+hashOf("user_id", "rank")+`), 0)
 		FROM `+from, args...).Scan(&t.rows, &t.scoreSum, &t.hash)
 	if err != nil {
 		return totals{}, fmt.Errorf("sum up %s: %w", strings.Fields(from)[0], err)

@@ -67,6 +67,9 @@ func (s *sqlite) storeRun(ctx context.Context, bucket *models.Bucket, run int, r
 		best[r.user] = max(best[r.user], c)
 	}
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := leaveOutErased(tx, best); err != nil {
+			return err
+		}
 		if err := s.merge(tx, bucket, best); err != nil {
 			return err
 		}
@@ -93,6 +96,9 @@ func (s *sqlite) storeTotals(ctx context.Context, bucket *models.Bucket, run int
 				return err
 			}
 			best[t.User] = c
+		}
+		if err := leaveOutErased(tx, best); err != nil {
+			return err
 		}
 		stored, err = s.finish(tx, bucket, run, best, int64(len(list)), now)
 		return err

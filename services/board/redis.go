@@ -22,6 +22,8 @@ type Store struct {
 	written Written
 	// corrections is nil if no scores are corrected.
 	corrections Corrections
+	// erased reports which users were erased; nil if none are.
+	erased func(models.RowID) bool
 }
 
 // NewStore returns a store over the client.

@@ -21,7 +21,25 @@ import (
 // raiseHourScript; if the hour has left the window they change nothing. Raise
 // returns nil if every update is in Redis, otherwise one error for each update,
 // nil for those that are.
+// Updates of users who were erased are dropped, and have no error.
 func (s *Store) Raise(ctx context.Context, raises []models.Raise) []error {
+	kept, positions := s.existing(raises)
+	errs := s.raise(ctx, kept)
+	if positions == nil || errs == nil {
+		return errs
+	}
+	all := make([]error, len(raises))
+	for i, err := range errs {
+		all[positions[i]] = err
+	}
+	return all
+}
+
+// raise is Raise for users who exist.
+func (s *Store) raise(ctx context.Context, raises []models.Raise) []error {
+	if len(raises) == 0 {
+		return nil
+	}
 	commands, commandOf := s.raiseCommands(raises)
 	cmds, err := s.doAll(ctx, commands)
 	s.notifyWritten(raises, commandOf, commands, cmds)
@@ -45,6 +63,7 @@ const raiseAllChunk = 5000
 // updates were sent again. After an error any part of the updates may be in
 // Redis. One round trip for each 5,000.
 func (s *Store) RaiseAll(ctx context.Context, raises []models.Raise) (changed int64, err error) {
+	raises, _ = s.existing(raises)
 	for chunk := range slices.Chunk(raises, raiseAllChunk) {
 		commands, commandOf := s.raiseCommands(chunk)
 		cmds, err := s.doAll(ctx, commands)

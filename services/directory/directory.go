@@ -44,6 +44,7 @@ type Service struct {
 	resolves *batch.Batcher[*resolve]
 	loads    *batch.Batcher[*load]
 	changes  *changes
+	erased   erasedRows
 	// handedOut is nil until the row ids were first read.
 	handedOut atomic.Pointer[handedOut]
 	followed  followed
@@ -168,6 +169,9 @@ func (s *Service) resolveAll(ctx context.Context, users []models.UserID, create 
 	var missing []int // positions
 	s.memory.ids.get(users, rows)
 	for i, row := range rows {
+		if row != 0 && s.erased.has(row) {
+			rows[i], row = 0, 0
+		}
 		if row == 0 {
 			missing = append(missing, i)
 		}
@@ -213,10 +217,11 @@ func (s *Service) findInRedis(ctx context.Context, users []models.UserID, rows [
 	}
 	left := missing[:0]
 	for i, position := range missing {
-		if rows[position] = found[i]; found[i] == 0 {
+		if found[i] == 0 || s.erased.has(found[i]) {
 			left = append(left, position)
 			continue
 		}
+		rows[position] = found[i]
 		s.memory.ids.put(asked[i], found[i])
 	}
 	s.stats.IDs.Redis.Add(int64(len(asked) - len(left)))
@@ -288,6 +293,10 @@ func (s *Service) Records(ctx context.Context, rows []models.RowID) ([]models.Pu
 	s.memory.records.get(rows, records)
 	var missing []int // positions
 	for i := range records {
+		if s.erased.has(rows[i]) {
+			records[i] = models.PublicRecord{}
+			continue
+		}
 		if records[i].User == "" {
 			missing = append(missing, i)
 		}
@@ -389,6 +398,7 @@ func (s *Service) runLoads(ctx context.Context, list []*load) []error {
 // keep stores copies of records in the process and in Redis. If Redis is away they
 // are missing there, and the next process loads them again.
 func (s *Service) keep(ctx context.Context, records []models.Record) {
+	records = slices.DeleteFunc(records, func(r models.Record) bool { return s.erased.has(r.Row) })
 	for _, record := range records {
 		s.memory.records.put(record)
 	}

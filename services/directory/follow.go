@@ -97,8 +97,12 @@ func (s *Service) Follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	far := f.looks%farEvery == 1
+	if err := s.learnErased(ctx, far); err != nil {
+		return err
+	}
 	f.since = now.Add(-overlap)
-	if f.looks%farEvery == 1 {
+	if far {
 		f.since = now.Add(-farOverlap)
 		s.changes.forget()
 	}
@@ -198,6 +202,9 @@ func (s *Service) refresh(ctx context.Context, changed []models.Record) error {
 		}
 		list := make([]models.Record, 0, len(records))
 		for _, r := range records {
+			if s.erased.has(r.Row) {
+				continue
+			}
 			s.changes.add(r)
 			s.memory.records.replace(r)
 			list = append(list, r)

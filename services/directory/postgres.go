@@ -92,6 +92,14 @@ func (p *postgres) gaps(ctx context.Context) ([]gap, error) {
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[gap])
 }
 
+func (p *postgres) erasedAfter(ctx context.Context, id int64) ([]erasure, error) {
+	rows, err := p.pool.Query(ctx, `SELECT id, row_id FROM erasures WHERE id > $1`, id)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[erasure])
+}
+
 // skip moves the sequences past the given counters, and stores the row ids between as
 // a gap. The lock keeps two processes from storing the same gap.
 func (p *postgres) skip(ctx context.Context, to Counters) error {

@@ -185,6 +185,16 @@ func (t *recordTable) replace(r models.Record) {
 	}
 }
 
+// remove removes a user's record.
+func (t *recordTable) remove(row models.RowID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	set, tag := t.locate(row)
+	if at, entry := t.find(set, tag); entry != 0 {
+		set[at].Store(0)
+	}
+}
+
 // held returns a user's record and its version; false if it is not held.
 func (t *recordTable) held(row models.RowID) (r models.PublicRecord, version int64, ok bool) {
 	set, tag := t.locate(row)

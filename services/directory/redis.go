@@ -170,6 +170,68 @@ func (c *Copies) highest(ctx context.Context) (Counters, error) {
 	return Counters{Row: models.RowID(numbers[0]), Version: numbers[1]}, nil
 }
 
+// dropRowScript removes a user's row id if it is the given one.
+//
+//	KEYS    the row id of the user
+//	ARGV    row id
+//	result  1 if removed, 0 if not
+const dropRowScript = `
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+  return redis.call('DEL', KEYS[1])
+end
+return 0
+`
+
+// dropErased removes the copies of users, and returns the number of keys. A copy of a
+// record names the user id, also if the caller does not. Two round trips at most.
+func (c *Copies) dropErased(ctx context.Context, users []Erased) (dropped int64, err error) {
+	found := make([]*redis.StringCmd, len(users))
+	err = c.exec(ctx, func(pipe redis.Pipeliner) {
+		for i, user := range users {
+			found[i] = pipe.Get(ctx, c.keys.User(user.Row))
+		}
+	})
+	if err != nil {
+		return 0, err
+	}
+	pipe := c.rdb.Pipeline()
+	var removed []interface{ Val() int64 }
+	dropRow := func(user models.UserID, row models.RowID) {
+		removed = append(removed, number{pipe.Eval(ctx, dropRowScript, []string{c.keys.UserRow(user)}, int64(row))})
+	}
+	for i, user := range users {
+		if user.User != nil {
+			dropRow(*user.User, user.Row)
+		}
+		if found[i].Val() == "" {
+			continue
+		}
+		if record, err := decode(found[i].Val()); err == nil {
+			dropRow(record.User, user.Row)
+		}
+		removed = append(removed, pipe.Unlink(ctx, c.keys.User(user.Row)))
+	}
+	if len(removed) == 0 {
+		return 0, nil
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return 0, fmt.Errorf("users in redis: %w", err)
+	}
+	for _, cmd := range removed {
+		dropped += cmd.Val()
+	}
+	return dropped, nil
+}
+
+// number is the result of a script that returns a number.
+type number struct{ *redis.Cmd }
+
+// Val returns the number.
+func (n number) Val() int64 {
+	value, _ := n.Int64()
+	return value
+}
+
 // globSpecial escapes the characters that have a meaning in a pattern of keys.
 var globSpecial = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 

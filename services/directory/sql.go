@@ -44,6 +44,8 @@ type database interface {
 	counters(ctx context.Context) (Counters, error)
 	gaps(ctx context.Context) ([]gap, error)
 	skip(ctx context.Context, to Counters) error
+	// erasedAfter returns the erasures with ids greater than the given one.
+	erasedAfter(ctx context.Context, id int64) ([]erasure, error)
 }
 
 // byUser returns the records of those users that exist. One query.

@@ -144,6 +144,11 @@ func (s *sqlite) gaps(ctx context.Context) (gaps []gap, err error) {
 	return gaps, err
 }
 
+func (s *sqlite) erasedAfter(ctx context.Context, id int64) (list []erasure, err error) {
+	err = s.db.WithContext(ctx).Table("erasures").Select("id", "row_id AS row").Where("id > ?", id).Scan(&list).Error
+	return list, err
+}
+
 // skip has nothing to do: the embedded database is never newer or older than the
 // Redis beside it, because both live in one process.
 func (s *sqlite) skip(context.Context, Counters) error { return nil }

@@ -112,6 +112,12 @@ func (t *tx) leave(id models.GroupID, user models.RowID) error {
 	if removed, err := t.remove(group.Row, user); err != nil || !removed {
 		return err
 	}
+	return t.succeed(group, user)
+}
+
+// succeed makes the member who joined first the owner of a group, if that was the user,
+// who has left. A group without members ends.
+func (t *tx) succeed(group models.Group, user models.RowID) error {
 	next, err := t.first(group.Row)
 	switch {
 	case err != nil:

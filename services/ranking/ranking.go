@@ -138,7 +138,9 @@ type Options struct {
 	NearCache NearCache
 	// Corrections may be nil.
 	Corrections Corrections
-	Clock       models.Clock
+	// Erased reports whether a user was erased, without I/O; nil if nobody was.
+	Erased func(models.RowID) bool
+	Clock  models.Clock
 	// HistoryDays is how many days before a friendship began friends see of each other in
 	// the archive.
 	HistoryDays int
@@ -151,6 +153,10 @@ func New(o Options) *Service {
 		if o.NearCache != nil {
 			o.NearCache = correctedNear{o.NearCache, o.Corrections}
 		}
+	}
+	if o.Erased != nil {
+		o.Friends = existingFriends{o.Friends, o.Erased}
+		o.Groups = existingMembers{o.Groups, o.Erased}
 	}
 	return &Service{
 		catalog: o.Catalog, boards: o.Boards, archive: o.Archive, friends: o.Friends, groups: o.Groups, privacy: o.Privacy,

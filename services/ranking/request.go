@@ -134,13 +134,13 @@ func (s *Service) readGlobal(ctx context.Context, r *request, fn func(Reader) er
 	return cmp.Or(err, notShownErr)
 }
 
-// anonymous reports whether the viewer is not shown whose entry it is.
+// anonymous reports whether the viewer is not shown whose entry it is, or it is nobody's.
 func (r *request) anonymous(user models.RowID, record *models.PublicRecord) bool {
 	if !r.global || user == r.viewer {
 		return false
 	}
 	_, apart := slices.BinarySearch(r.notShown, user)
-	return apart || record.Hidden
+	return apart || record.Hidden || record.User == "" // who was erased has no record
 }
 
 // userWindow is a user's entry, its rank, and the entries around it. Without a

@@ -255,6 +255,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/erasures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List erasures
+         * @description The erasures of users, newest first, and how far they are.
+         *
+         *     With a token of scope admin.
+         */
+        get: operations["listErasures"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/admin/reviews": {
         parameters: {
             query?: never;
@@ -293,6 +315,50 @@ export interface paths {
          *     With a token of scope admin.
          */
         post: operations["dismissReview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/users/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Erase a user
+         * @description Erases the user and everything that is stored about them; it can't be undone. From the answer on the user id belongs to nobody, and other processes know that within two seconds; whoever writes under it after that is somebody new. The rest goes within about two minutes. Archived rankings keep the score, without a name. A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found. The audit log keeps the reason, which should not name the user.
+         *
+         *     With a token of scope admin.
+         */
+        delete: operations["eraseUserAsOperator"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/users/{id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get everything that is stored about a user
+         * @description One JSON document with everything that an erasure would remove: profile, friends, requests, choices, groups, current and archived scores, increments, corrections, and what operators and webhooks have of the user. It does not say who hides from the user. A document that ends before its last brace is incomplete: ask again.
+         *
+         *     With a token of scope admin.
+         */
+        get: operations["exportUser"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1051,6 +1117,34 @@ export interface paths {
          */
         put: operations["setProfile"];
         post?: never;
+        /**
+         * Erase oneself
+         * @description Erases the user and everything that is stored about them; it can't be undone. From the answer on the user id belongs to nobody, and other processes know that within two seconds; whoever writes under it after that is somebody new. The rest goes within about two minutes. Archived rankings keep the score, without a name. A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found. Take the user's tokens away as well: with one that is still valid the user comes into being again by the next upload.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        delete: operations["eraseSelf"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get everything that is stored about oneself
+         * @description One JSON document with everything that an erasure would remove: profile, friends, requests, choices, groups, current and archived scores, increments, corrections, and what operators and webhooks have of the user. It does not say who hides from the user. A document that ends before its last brace is incomplete: ask again.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        get: operations["exportSelf"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1151,7 +1245,13 @@ export interface paths {
          */
         put: operations["setUserProfile"];
         post?: never;
-        delete?: never;
+        /**
+         * Erase a user
+         * @description Erases the user and everything that is stored about them; it can't be undone. From the answer on the user id belongs to nobody, and other processes know that within two seconds; whoever writes under it after that is somebody new. The rest goes within about two minutes. Archived rankings keep the score, without a name. A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found.
+         *
+         *     With a token of scope service.
+         */
+        delete: operations["eraseUser"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1617,6 +1717,50 @@ export interface components {
              * @description The score that was looked at; if a higher one was found meanwhile, that appears again
              */
             score?: number;
+        };
+        Erasure: {
+            /**
+             * Format: date-time
+             * @description When the user id became free
+             */
+            begun_at: string;
+            /**
+             * Format: date-time
+             * @description When a search has found nothing more; null until then
+             */
+            finished_at: string | null;
+            /** @description The erasure's id */
+            id: string;
+            /**
+             * Format: int64
+             * @description How many rows, keys and entries the last of these searches has removed or emptied
+             */
+            removed: number;
+            /**
+             * Format: int64
+             * @description How often all that is stored was searched
+             */
+            sweeps: number;
+            /**
+             * Format: date-time
+             * @description When the last of these searches began; null before the first one
+             */
+            swept_at: string | null;
+            /** @description The user; null once the erasure is finished */
+            user_id: string | null;
+        };
+        ErasurePage: {
+            /** @description This page, newest first */
+            erasures: components["schemas"]["Erasure"][];
+            /** @description Where the next page begins; null on the last */
+            next_cursor: string | null;
+        };
+        ErasureReason: {
+            /**
+             * @description Why, for other operators
+             * @example asked for by letter
+             */
+            reason: string;
         };
         /**
          * @description The kind of error, for a program
@@ -2093,6 +2237,13 @@ export interface components {
              * @example 1001
              */
             user_id: string;
+        };
+        NewErasure: {
+            /**
+             * @description The erasure's id in the list of operators; null in a dry run
+             * @example 1
+             */
+            erasure_id: string | null;
         };
         NewFriendRequest: {
             /**
@@ -3682,6 +3833,38 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listErasures: {
+        parameters: {
+            query?: {
+                /** @description Most entries of a page */
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErasurePage"];
+                };
+            };
+            400: components["responses"]["InvalidCursor"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listReviews: {
         parameters: {
             query?: {
@@ -3750,6 +3933,87 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    eraseUserAsOperator: {
+        parameters: {
+            query?: {
+                /** @description Change nothing, and only say what would change */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The user */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ErasureReason"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewErasure"];
+                };
+            };
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewErasure"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["UserNotFound"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    exportUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The user */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The document */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["UserNotFound"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
@@ -5278,6 +5542,68 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    eraseSelf: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewErasure"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["UserNotFound"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    exportSelf: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The document */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["UserNotFound"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     getPrivacy: {
         parameters: {
             query?: {
@@ -5469,6 +5795,36 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    eraseUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The user */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewErasure"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["UserNotFound"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];

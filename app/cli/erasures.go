@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"stepboard/app"
+)
+
+func (p *program) erasuresCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "erasures", Short: "Repeat erasures of users after an older backup was restored", Args: cobra.NoArgs, RunE: needsSubcommand,
+	}
+	export := &cobra.Command{
+		Use:   "export FILE",
+		Short: "Write all erasures to a file",
+		Long: "Write all erasures to a file, which has no user ids, but a keyed hash of each and the key.\n" +
+			"Keep it apart from the backups of Postgres, and as secret as them.",
+		Args: cobra.ExactArgs(1),
+		RunE: p.run(func(ctx context.Context, args []string) error {
+			return p.runOnApp(ctx, func(a *app.App) error { return p.exportErasures(ctx, a, args[0]) })
+		}),
+	}
+	apply := &cobra.Command{
+		Use:   "apply FILE",
+		Short: "Erase again the users whose erasures are in a file",
+		Long: "Erase again those users whose erasures are in a file and whom a restored database has. Somebody who came\n" +
+			"later under the same user id is somebody else and is spared. A running service removes what is stored.",
+		Args: cobra.ExactArgs(1),
+		RunE: p.run(func(ctx context.Context, args []string) error {
+			return p.runOnApp(ctx, func(a *app.App) error { return p.applyErasures(ctx, a, args[0]) })
+		}),
+	}
+	cmd.AddCommand(p.withSettings(export), p.withSettings(apply))
+	return cmd
+}
+
+func (p *program) exportErasures(ctx context.Context, a *app.App, path string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // the operator names it
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(file)
+	n, err := a.Erasure.WriteFile(ctx, out)
+	if err == nil {
+		err = out.Flush()
+	}
+	if closing := file.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return fmt.Errorf("export erasures to %s: %w", path, err)
+	}
+	fmt.Fprintf(p.stdout, "%d erasures were exported\n", n)
+	return nil
+}
+
+func (p *program) applyErasures(ctx context.Context, a *app.App, path string) error {
+	file, err := os.Open(path) //nolint:gosec // the operator names it
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	n, err := a.Erasure.ApplyFile(ctx, bufio.NewReader(file))
+	if err != nil {
+		return fmt.Errorf("apply the erasures of %s: %w", path, err)
+	}
+	fmt.Fprintf(p.stdout, "%d users are erased again\n", n)
+	return nil
+}

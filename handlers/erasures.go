@@ -1,0 +1,164 @@
+package handlers
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+
+	"stepboard/models"
+	"stepboard/services/audit"
+)
+
+// ErasureService erases users, and exports what is stored about them.
+type ErasureService interface {
+	Begin(ctx context.Context, user models.UserID, dryRun bool) (models.Erasure, error)
+	List(ctx context.Context, before int64, limit int) ([]models.Erasure, error)
+	Export(ctx context.Context, user models.UserID) (write func(context.Context, io.Writer) error, err error)
+}
+
+// erasureHandlers serves the erasure of users, and exports.
+type erasureHandlers struct {
+	erasures ErasureService
+	cursors  CursorSealer
+}
+
+const erasureEffect = "Erases the user and everything that is stored about them; it can't be undone. " +
+	"From the answer on the user id belongs to nobody, and other processes know that within two seconds; whoever writes under it " +
+	"after that is somebody new. The rest goes within about two minutes. Archived rankings keep the score, without a name. " +
+	"A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found."
+
+var eraseSelf = operation{
+	id:      "eraseSelf",
+	summary: "Erase oneself",
+	description: erasureEffect + " Take the user's tokens away as well: with one that is still valid the user comes into being again " +
+		"by the next upload.",
+	status: http.StatusAccepted,
+	errors: []models.Code{models.CodeUserNotFound},
+}
+
+var eraseUser = operation{
+	id:          "eraseUser",
+	summary:     "Erase a user",
+	description: erasureEffect,
+	status:      http.StatusAccepted,
+	errors:      []models.Code{models.CodeUserNotFound},
+}
+
+var eraseUserAsOperator = operation{
+	id:          models.EraseAction,
+	summary:     "Erase a user",
+	description: erasureEffect + " The audit log keeps the reason, which should not name the user.",
+	otherStatus: http.StatusAccepted,
+	errors:      bodyErrors(models.CodeUserNotFound),
+}
+
+type erasureOutput struct {
+	Status int
+	Body   struct {
+		ErasureID *string `json:"erasure_id" nullable:"true" doc:"The erasure's id in the list of operators; null in a dry run" example:"1"`
+	}
+}
+
+func (h *erasureHandlers) begin(ctx context.Context, user models.UserID, dryRun bool) (*erasureOutput, error) {
+	e, err := h.erasures.Begin(ctx, user, dryRun)
+	if err != nil {
+		return nil, err
+	}
+	out := &erasureOutput{Status: http.StatusOK}
+	if !dryRun {
+		id := strconv.FormatInt(e.ID, 10)
+		out.Status, out.Body.ErasureID = http.StatusAccepted, &id
+	}
+	return out, nil
+}
+
+func (h *erasureHandlers) eraseSelf(ctx context.Context, in *OnBehalf) (*erasureOutput, error) {
+	user, err := in.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return h.begin(ctx, user, false)
+}
+
+type eraseUserInput struct {
+	ID models.UserID `path:"id" doc:"The user" example:"1001"`
+}
+
+func (h *erasureHandlers) eraseUser(ctx context.Context, in *eraseUserInput) (*erasureOutput, error) {
+	return h.begin(ctx, in.ID, false)
+}
+
+type eraseUserAsOperatorInput struct {
+	ID models.UserID `path:"id" doc:"The user" example:"1001"`
+	DryRun
+	Body struct {
+		Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators" example:"asked for by letter"`
+	}
+}
+
+func (in *eraseUserAsOperatorInput) about() (e audit.Entry, dryRun bool) {
+	e.User, e.Reason = in.ID, in.Body.Reason
+	return e, in.DryRun.DryRun
+}
+
+func (h *erasureHandlers) eraseAsOperator(ctx context.Context, in *eraseUserAsOperatorInput) (*erasureOutput, error) {
+	return h.begin(ctx, in.ID, in.DryRun.DryRun)
+}
+
+var listErasures = operation{
+	id:          "listErasures",
+	summary:     "List erasures",
+	description: "The erasures of users, newest first, and how far they are.",
+	errors:      []models.Code{models.CodeInvalidCursor},
+}
+
+// erasureState says how far an erasure is.
+type erasureState struct {
+	ID         string            `json:"id" doc:"The erasure's id"`
+	UserID     *models.UserID    `json:"user_id" nullable:"true" doc:"The user; null once the erasure is finished"`
+	BegunAt    models.Timestamp  `json:"begun_at" format:"date-time" doc:"When the user id became free"`
+	Sweeps     int               `json:"sweeps" doc:"How often all that is stored was searched"`
+	SweptAt    *models.Timestamp `json:"swept_at" format:"date-time" nullable:"true" doc:"When the last of these searches began; null before the first one"`
+	Removed    int64             `json:"removed" doc:"How many rows, keys and entries the last of these searches has removed or emptied"`
+	FinishedAt *models.Timestamp `json:"finished_at" format:"date-time" nullable:"true" doc:"When a search has found nothing more; null until then"`
+}
+
+func newErasureState(e models.Erasure) erasureState {
+	state := erasureState{
+		ID: strconv.FormatInt(e.ID, 10), UserID: e.User, BegunAt: models.TimestampOf(e.BegunAt), Sweeps: e.Sweeps, Removed: e.Removed,
+	}
+	if e.SweptAt != nil {
+		at := models.TimestampOf(*e.SweptAt)
+		state.SweptAt = &at
+	}
+	if e.FinishedAt != nil {
+		at := models.TimestampOf(*e.FinishedAt)
+		state.FinishedAt = &at
+	}
+	return state
+}
+
+type erasuresOutput struct {
+	Body struct {
+		Erasures   []erasureState `json:"erasures" nullable:"false" doc:"This page, newest first"`
+		NextCursor *string        `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
+	}
+}
+
+func (h *erasureHandlers) list(ctx context.Context, in *struct{ Paging }) (*erasuresOutput, error) {
+	const scope = "erasures"
+	before, err := in.beforeID(ctx, h.cursors, scope)
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.erasures.List(ctx, before, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	out := &erasuresOutput{}
+	out.Body.Erasures, out.Body.NextCursor = showPage(list, in.Limit, newErasureState, func(e models.Erasure) string {
+		return cursorAfterID(h.cursors, e.ID, scope)
+	})
+	return out, nil
+}

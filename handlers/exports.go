@@ -1,0 +1,98 @@
+package handlers
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humagin"
+	"github.com/gin-gonic/gin"
+
+	"stepboard/models"
+)
+
+const (
+	// exportTimeout bounds how long a client may take for a part of an export.
+	exportTimeout = 30 * time.Second
+	// exportBuffer is the size of a part, in bytes.
+	exportBuffer = 32 << 10
+)
+
+const exportContents = "One JSON document with everything that an erasure would remove: profile, friends, requests, choices, groups, " +
+	"current and archived scores, increments, corrections, and what operators and webhooks have of the user. " +
+	"It does not say who hides from the user. A document that ends before its last brace is incomplete: ask again."
+
+var exportSelf = operation{
+	id:          "exportSelf",
+	summary:     "Get everything that is stored about oneself",
+	description: exportContents,
+	errors:      []models.Code{models.CodeUserNotFound},
+	responses:   exportResponses,
+}
+
+var exportUser = operation{
+	id:          "exportUser",
+	summary:     "Get everything that is stored about a user",
+	description: exportContents,
+	errors:      []models.Code{models.CodeUserNotFound},
+	responses:   exportResponses,
+}
+
+func exportResponses() map[string]*huma.Response {
+	return map[string]*huma.Response{"200": {
+		Description: "The document",
+		Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{
+			Type: huma.TypeObject, AdditionalProperties: true,
+			Description: "user_id, exported_at, and a list for each kind of data",
+		}}},
+	}}
+}
+
+func (h *erasureHandlers) exportSelf(ctx context.Context, in *OnBehalf) (*huma.StreamResponse, error) {
+	user, err := in.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return h.export(ctx, user)
+}
+
+func (h *erasureHandlers) exportUser(ctx context.Context, in *eraseUserInput) (*huma.StreamResponse, error) {
+	return h.export(ctx, in.ID)
+}
+
+// export streams the document.
+func (h *erasureHandlers) export(ctx context.Context, user models.UserID) (*huma.StreamResponse, error) {
+	write, err := h.erasures.Export(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(hctx huma.Context) {
+		c := humagin.Unwrap(hctx)
+		header := c.Writer.Header()
+		header.Set("Content-Type", "application/json")
+		header.Set("Content-Disposition", `attachment; filename="stepboard-export.json"`)
+		out := bufio.NewWriterSize(&exportWriter{c.Writer, http.NewResponseController(c.Writer)}, exportBuffer)
+		err := write(c.Request.Context(), out)
+		if err == nil {
+			err = out.Flush()
+		}
+		if err != nil {
+			setError(c, err)
+		}
+	}}, nil
+}
+
+// exportWriter gives the client exportTimeout for each write.
+type exportWriter struct {
+	gin.ResponseWriter
+
+	control *http.ResponseController
+}
+
+// Write is part of io.Writer.
+func (w *exportWriter) Write(data []byte) (int, error) {
+	_ = w.control.SetWriteDeadline(time.Now().Add(exportTimeout)) // of a connection without deadlines there is none to extend
+	return w.ResponseWriter.Write(data)
+}

@@ -1,0 +1,36 @@
+package jobs
+
+import (
+	"context"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+const (
+	// eraseEvery bounds how long after a call the first sweep begins.
+	eraseEvery = 5 * time.Second
+	// eraseDeadline leaves time for many erasures at once.
+	eraseDeadline = time.Hour
+	// guardEvery bounds how long an earlier state of Redis shows lines of erased users.
+	guardEvery    = time.Minute
+	guardDeadline = 10 * time.Minute
+)
+
+// Erase returns the job that removes what is stored about users who are erased. Its rows
+// are what it has removed.
+func Erase(run func(ctx context.Context) (removed int64, err error)) Job {
+	return Job{
+		Name: "erase", Schedule: cron.Every(eraseEvery), Deadline: eraseDeadline, AtStart: true, Frequent: true,
+		Transient: true, Run: run,
+	}
+}
+
+// EraseAgain returns the job that removes from Redis what an earlier state of it has of
+// users who were erased. Its rows are the entries and keys.
+func EraseAgain(guard func(ctx context.Context) (removed int64, err error)) Job {
+	return Job{
+		Name: "erase-again", Schedule: cron.Every(guardEvery), Deadline: guardDeadline, AtStart: true, Frequent: true,
+		Transient: true, Run: guard,
+	}
+}

@@ -1,0 +1,29 @@
+package models
+
+import "time"
+
+// EraseAction is the action of an operator who erases a user. The audit log keeps its
+// reason when it forgets the user.
+const EraseAction = "eraseUserAsOperator"
+
+// Erasure says how far the erasure of a user is.
+type Erasure struct {
+	ID int64
+	// Row is the row id that the user had. Nobody has it any more.
+	Row RowID `gorm:"column:row_id"`
+	// User is nil once the erasure is finished.
+	User *UserID `gorm:"column:user_id"`
+	// Hash is the HMAC of the user's id and row id.
+	Hash    []byte `gorm:"column:user_hash"`
+	BegunAt time.Time
+	// SweptAt is when the last complete sweep began; nil before the first one. Sweeps
+	// counts the complete ones. Removed is how many rows, keys and entries the last one
+	// has removed or emptied.
+	SweptAt    *time.Time
+	Sweeps     int
+	Removed    int64
+	FinishedAt *time.Time
+}
+
+// TableName returns the name of the table of erasures.
+func (Erasure) TableName() string { return "erasures" }

@@ -1,0 +1,153 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"stepboard/internal/failpoint"
+	"stepboard/models"
+)
+
+// eraseBuckets is how many buckets one transaction of an erasure locks.
+const eraseBuckets = 100
+
+// bucketsOfQuery selects the archived buckets in which the user $1 has a row. OFFSET 0
+// makes Postgres look each of them up in the primary key.
+const bucketsOfQuery = `
+	SELECT b.board, b.bucket, b.day FROM board_buckets b
+	CROSS JOIN LATERAL (
+		SELECT FROM archived_scores s WHERE s.day = b.day AND s.user_id = $1 AND s.board = b.board OFFSET 0
+	) AS found
+	ORDER BY b.day, b.board`
+
+// erasedBucket is a bucket in which a user has a row, and the row id that the row gets.
+type erasedBucket struct {
+	board, name string
+	day         time.Time
+	fresh       models.RowID
+}
+
+// erase implements storage.
+func (p *postgres) erase(ctx context.Context, user models.RowID) (rows int64, err error) {
+	found, err := p.pool.Query(ctx, bucketsOfQuery, int64(user))
+	if err != nil {
+		return 0, fmt.Errorf("find archived scores: %w", err)
+	}
+	buckets, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (b erasedBucket, err error) {
+		b.fresh = models.NewNobody()
+		return b, row.Scan(&b.board, &b.name, &b.day)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("find archived scores: %w", err)
+	}
+	for chunk := range slices.Chunk(buckets, eraseBuckets) {
+		err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error { return p.eraseIn(ctx, tx, user, chunk) })
+		if err != nil {
+			return rows, fmt.Errorf("erase archived scores: %w", err)
+		}
+		rows += int64(len(chunk))
+		failpoint.Hit("erasure.archive")
+	}
+	return rows, nil
+}
+
+// The statements that give a user's rows in some buckets their fresh row ids. Parameters
+// are the user, and boards, names, days and fresh row ids of the buckets.
+const (
+	eraseLockQuery = `
+		SELECT FROM board_buckets WHERE (board, bucket) IN (SELECT * FROM unnest($1::text[], $2::text[]))
+		ORDER BY day, bucket FOR UPDATE`
+	tiesTable = `
+		CREATE TEMP TABLE erased_ties (board text, day date, bucket text, old_id bigint, new_id bigint,
+			score bigint, reached_at timestamptz, old_rank integer, new_rank integer) ON COMMIT DROP`
+	// Rows that are equal in score and time follow each other, so on each side they end at
+	// the first row that differs.
+	tiesQuery = `
+		INSERT INTO erased_ties
+		SELECT board, day, bucket, user_id, new_id, score, reached_at, rank,
+			first + row_number() OVER (PARTITION BY board, day ORDER BY new_id::text COLLATE "C" DESC)
+		FROM (
+			SELECT t.*, n.bucket, CASE t.user_id WHEN own.user_id THEN n.fresh ELSE t.user_id END AS new_id, coalesce(above.rank, 0) AS first
+			FROM unnest($2::text[], $3::text[], $4::date[], $5::bigint[]) AS n (board, bucket, day, fresh)
+			JOIN archived_scores own ON own.day = n.day AND own.user_id = $1 AND own.board = n.board
+			LEFT JOIN LATERAL (
+				SELECT s.rank FROM archived_scores s WHERE s.board = n.board AND s.day = n.day AND s.rank < own.rank
+					AND (s.score, s.reached_at) <> (own.score, own.reached_at)
+				ORDER BY s.rank DESC LIMIT 1) AS above ON true
+			LEFT JOIN LATERAL (
+				SELECT s.rank FROM archived_scores s WHERE s.board = n.board AND s.day = n.day AND s.rank > own.rank
+					AND (s.score, s.reached_at) <> (own.score, own.reached_at)
+				ORDER BY s.rank LIMIT 1) AS below ON true
+			JOIN archived_scores t ON t.board = n.board AND t.day = n.day
+				AND t.rank > coalesce(above.rank, 0) AND t.rank < coalesce(below.rank, 2147483647)
+		) AS ties`
+	eraseRowsQuery = `
+		UPDATE archived_scores s SET user_id = t.new_id, rank = t.new_rank FROM erased_ties t
+		WHERE s.day = t.day AND s.user_id = t.old_id AND s.board = t.board AND (t.old_id, t.old_rank) <> (t.new_id, t.new_rank)`
+	// The hash of a bucket's rows is that of its last complete run.
+	eraseHashQuery = `
+		UPDATE board_archives a SET hash = a.hash # changed.hash
+		FROM (
+			SELECT board, bucket, bit_xor(before) # bit_xor(after) AS hash FROM (
+				SELECT board, bucket, %s AS before, %s AS after FROM erased_ties
+			) AS hashed GROUP BY board, bucket
+		) AS changed
+		WHERE a.board = changed.board AND a.bucket = changed.bucket AND a.run = (
+			SELECT max(l.run) FROM board_archives l WHERE l.board = a.board AND l.bucket = a.bucket AND l.state = 'complete')`
+	// The totals of an archived event, and corrections of an archived bucket, go on
+	// applying to the row.
+	eraseTotalsQuery = `
+		UPDATE score_totals s SET user_id = t.new_id FROM erased_ties t
+		WHERE s.board = t.board AND s.user_id = t.old_id AND s.total = t.bucket AND t.old_id = $1`
+	eraseCorrectionsQuery = `
+		UPDATE corrections c SET user_id = t.new_id, reason = '', lift_reason = '', before_score = NULL, before_at = NULL
+		FROM erased_ties t
+		WHERE c.user_id = $1 AND t.old_id = $1 AND c.board = t.board AND c.bucket = t.bucket`
+)
+
+// eraseIn gives a user's rows in some buckets fresh row ids. Runs and corrections of the
+// buckets wait for it.
+func (p *postgres) eraseIn(ctx context.Context, tx pgx.Tx, user models.RowID, buckets []erasedBucket) error {
+	boards, names := make([]string, len(buckets)), make([]string, len(buckets))
+	days, fresh := make([]time.Time, len(buckets)), make([]int64, len(buckets))
+	for i, b := range buckets {
+		boards[i], names[i], days[i], fresh[i] = b.board, b.name, b.day, int64(b.fresh)
+	}
+	hashes := fmt.Sprintf(eraseHashQuery, hashOf("old_id", "old_rank"), hashOf("new_id", "new_rank"))
+	for _, statement := range []struct {
+		query string
+		args  []any
+	}{
+		{`SET LOCAL lock_timeout = '20s'`, nil},
+		{eraseLockQuery, []any{boards, names}},
+		{tiesTable, nil},
+		{tiesQuery, []any{int64(user), boards, names, days, fresh}},
+		{eraseRowsQuery, nil},
+		{hashes, nil},
+		{eraseTotalsQuery, []any{int64(user)}},
+		{eraseCorrectionsQuery, []any{int64(user)}},
+	} {
+		if _, err := tx.Exec(ctx, statement.query, statement.args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runsUnderWay implements storage. A run holds the lock of its bucket while it stores rows.
+func (p *postgres) runsUnderWay(ctx context.Context) (n int64, err error) {
+	err = p.pool.QueryRow(ctx, `
+		SELECT count(*) FROM pg_locks l
+		JOIN board_buckets b ON (l.classid::bigint << 32) | l.objid::bigint =
+			hashtextextended(current_schema() || '/archive/' || b.board || '/' || b.bucket, 0)
+		WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+			AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("look for runs under way: %w", err)
+	}
+	return n, nil
+}

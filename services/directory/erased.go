@@ -1,0 +1,106 @@
+package directory
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"stepboard/models"
+)
+
+// erasedOverlap is how many of the latest erasures a process reads again each time: one
+// with a smaller id may commit later.
+const erasedOverlap = 100
+
+// erasedRows are the row ids of users who were erased. Nobody has them any more: a user
+// id that a copy maps to one of them is looked up again, and they have no record. So an
+// outdated copy, in the process or in Redis, does no harm. Safe for concurrent use.
+type erasedRows struct {
+	n    atomic.Int64
+	rows sync.Map // of models.RowID
+	last int64    // the largest id of an erasure that was read
+}
+
+// erasure is what a process reads of an erasure.
+type erasure struct {
+	ID  int64
+	Row models.RowID
+}
+
+func (e *erasedRows) add(row models.RowID) {
+	if _, known := e.rows.LoadOrStore(row, true); !known {
+		e.n.Add(1)
+	}
+}
+
+func (e *erasedRows) has(row models.RowID) bool {
+	if row >= models.FirstNobody {
+		return true
+	}
+	if e.n.Load() == 0 {
+		return false
+	}
+	_, erased := e.rows.Load(row)
+	return erased
+}
+
+// Erased reports whether a row id was that of a user who was erased, as far as this
+// process knows. Processes hear of an erasure within 2 seconds. No I/O.
+func (s *Service) Erased(row models.RowID) bool { return s.erased.has(row) }
+
+// LoadErased reads which users were erased. It is called once, before the service is used.
+func (s *Service) LoadErased(ctx context.Context) error {
+	if err := s.learnErased(ctx, true); err != nil {
+		return models.Unavailable("read erasures", err)
+	}
+	return nil
+}
+
+// learnErased reads the latest erasures, or all of them. One query.
+func (s *Service) learnErased(ctx context.Context, all bool) error {
+	ctx, cancel := context.WithTimeout(ctx, followTimeout)
+	defer cancel()
+	after := max(0, s.erased.last-erasedOverlap)
+	if all {
+		after = 0
+	}
+	list, err := s.store.db.erasedAfter(ctx, after)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		s.erased.last = max(s.erased.last, e.ID)
+		if !s.erased.has(e.Row) {
+			s.erased.add(e.Row)
+			s.memory.records.remove(e.Row)
+		}
+	}
+	return nil
+}
+
+// Forget makes this process treat a user as erased at once, and removes the copies in
+// Redis. DropCopies removes those that other processes store meanwhile.
+func (s *Service) Forget(ctx context.Context, user models.UserID, row models.RowID) {
+	s.erased.add(row)
+	s.memory.records.remove(row)
+	if _, err := s.DropCopies(ctx, Erased{Row: row, User: &user}); err != nil {
+		s.log.WarnContext(ctx, "copies of an erased user are removed from Redis later", "error", err)
+	}
+}
+
+// Erased is a user who was erased.
+type Erased struct {
+	Row models.RowID
+	// User is the user's own id; nil if it is not known any more.
+	User *models.UserID
+}
+
+// DropCopies removes what Redis has of users who were erased, and returns the number of
+// keys. A row id of somebody who came later under the same user id stays. Two round
+// trips at most.
+func (s *Service) DropCopies(ctx context.Context, users ...Erased) (dropped int64, err error) {
+	if dropped, err = s.redis.dropErased(ctx, users); err != nil {
+		return 0, models.Unavailable("remove copies of users", err)
+	}
+	return dropped, nil
+}

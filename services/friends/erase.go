@@ -1,0 +1,49 @@
+package friends
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"stepboard/internal/failpoint"
+	"stepboard/models"
+)
+
+// eraseFriends is how many friendships of an erased user one transaction ends: it locks
+// the rows of as many users.
+const eraseFriends = 500
+
+// Erase removes the friendships and requests of a user who was erased, and the cached
+// lists that name them. It returns how many rows it has removed. It may be repeated. One
+// transaction of five statements for each 500 friends.
+func (s *Service) Erase(ctx context.Context, user models.RowID) (removed int64, err error) {
+	friends, err := s.store.ids(ctx, user)
+	if err != nil {
+		return 0, err
+	}
+	for chunk := range slices.Chunk(friends, eraseFriends) {
+		err := s.change(ctx, func(t *tx) error {
+			t.changed = append(t.changed, chunk...)
+			if _, err := t.lock(chunk); err != nil {
+				return err
+			}
+			return t.unfriend(user, chunk)
+		})
+		if err != nil {
+			return removed, err
+		}
+		removed += int64(len(chunk))
+		failpoint.Hit("erasure.friends")
+	}
+	// The user's own list is removed whether or not there are friends left.
+	err = s.change(ctx, func(t *tx) error {
+		t.changed = append(t.changed, user)
+		result := t.db.Exec(`DELETE FROM friend_requests WHERE user_id = ? OR other_id = ?`, user, user)
+		removed += result.RowsAffected
+		if result.Error != nil {
+			return fmt.Errorf("remove friend requests: %w", result.Error)
+		}
+		return nil
+	})
+	return removed, err
+}
