@@ -9,7 +9,8 @@ import (
 
 // tryExamples calls every operation of users that the reference shows, with the token
 // and the examples that its forms are filled with, and returns those that fail. It leaves
-// out the calls about one group: ids and invite codes of groups are random.
+// out the calls about one group, whose ids and invite codes are random, and those about
+// likes: the person of the example is no friend.
 const tryExamples = `(async () => {
 	const spec = ui.specSelectors.specJson().toJS();
 	const token = ui.authSelectors.authorized().getIn(['bearer', 'value']);
@@ -22,7 +23,7 @@ const tryExamples = `(async () => {
 	const operations = Object.entries(spec.paths).flatMap(([path, methods]) =>
 		Object.entries(methods).map(([method, operation]) => ({ path, method, operation })));
 	const users = operations.filter(({ path, operation }) =>
-		!['Backends', 'Operators'].includes(operation.tags[0]) && !/[{]group[}]|groups[/]join/.test(path));
+		!['Backends', 'Operators'].includes(operation.tags[0]) && !/[{]group[}]|groups[/]join|[/]likes[/]/.test(path));
 	const last = ({ method, path }) => method === 'delete' || path.startsWith('/v1/blocked'); // blocking declines a request
 	users.sort((a, b) => last(a) - last(b));
 	const failed = [];
