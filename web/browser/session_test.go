@@ -85,7 +85,7 @@ func TestProfile(t *testing.T) {
 			t.Parallel()
 			f := newFakeService(t, false)
 			f.ranks(rankingFrom(1, 2, 3, 1))
-			profile := map[string]any{"user_id": "1", "nickname": "Ann", "avatar_url": ""}
+			profile := map[string]any{"user_id": "1", "nickname": "Ann", "avatar_url": "", "cover_url": "https://example.com/hills.jpg"}
 			f.returns("GET /v1/me", profile)
 			p := newPage(t, viewport{width: 390, height: 844, language: language})
 			p.open(f.URL + "/#token=" + fakeToken())
@@ -116,6 +116,9 @@ func TestProfile(t *testing.T) {
 			f.handle("PUT /v1/me", func(w http.ResponseWriter, r *http.Request) {
 				var body map[string]any
 				_ = json.NewDecoder(r.Body).Decode(&body)
+				if body["cover_url"] != profile["cover_url"] {
+					t.Errorf("the page stores %v, without the cover", body)
+				}
 				body["user_id"] = "1"
 				f.returns("GET /v1/me", body)
 				respond(w, http.StatusOK, body)

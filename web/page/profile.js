@@ -79,7 +79,8 @@ function ProfileForm({ profile, save }) {
 export function Profile({ session, notify, onProfile, signOut }) {
   const { token, user } = session;
   const [{ data, state, error }, retry] = useFetch(token, '/v1/me');
-  const save = async (body) => {
+  const save = async (fields) => {
+    const body = { cover_url: data.cover_url, ...fields }; // a cover that is left out is removed
     const stored = await fetchJSON(token, '/v1/me', { method: 'PUT', body });
     onProfile(stored);
     notify(t('profileSaved'));
