@@ -155,7 +155,7 @@ func (s *Store) each(ctx context.Context, query string, row models.RowID, fn fun
 	if err != nil {
 		return err
 	}
-	defer rows.Close() //nolint:errcheck // Err returns the errors of reading
+	defer rows.Close()
 	columns, err := rows.Columns()
 	if err != nil {
 		return err
