@@ -47,6 +47,7 @@ var statusOf = map[models.Code]int{
 	models.CodeDateClosed:       http.StatusUnprocessableEntity,
 	models.CodeEventNotOpen:     http.StatusUnprocessableEntity,
 	models.CodeOffsetRequired:   http.StatusUnprocessableEntity,
+	models.CodeSpanTooLarge:     http.StatusUnprocessableEntity,
 	models.CodeRateLimited:      http.StatusTooManyRequests,
 	models.CodeRequestLimit:     http.StatusTooManyRequests,
 	models.CodeUnavailable:      http.StatusServiceUnavailable,

@@ -68,14 +68,38 @@ func (in *PageInput) userQuery(ctx context.Context) (ranking.Query, error) {
 // CirclePageInput picks a page of a ranking of friends or of a group.
 type CirclePageInput struct {
 	PageInput
-	Include string `query:"include" enum:"likes" doc:"likes: each entry has likes and liked. Daily boards only"`
+	Include string `query:"include" enum:"likes" doc:"likes: each entry has likes and liked. Daily boards only, and no spans"`
+	From    string `query:"from" doc:"The first day of a span, YYYY-MM-DD in the board's zone. A span takes no date" format:"date"`
+	To      string `query:"to" doc:"The last day of a span, which may be in the future; today if it is left out" format:"date"`
 }
 
 // userQuery returns the query of the page for the user that the request acts for.
 func (in *CirclePageInput) userQuery(ctx context.Context) (ranking.Query, error) {
 	q, err := in.PageInput.userQuery(ctx)
+	if err != nil {
+		return q, err
+	}
 	q.Likes = in.Include != ""
+	q.Span, err = in.span()
 	return q, err
+}
+
+// span returns the span that the request picks; nil for none.
+func (in *CirclePageInput) span() (*ranking.Span, error) {
+	from, err := optionalDate("query.from", in.From)
+	if err != nil {
+		return nil, err
+	}
+	to, err := optionalDate("query.to", in.To)
+	switch {
+	case err != nil:
+		return nil, err
+	case from == nil && to != nil:
+		return nil, models.Invalid("query.from", "a span needs its first day")
+	case from == nil:
+		return nil, nil //nolint:nilnil // most requests pick none
+	}
+	return &ranking.Span{From: *from, To: to}, nil
 }
 
 type rankingOutput struct {
@@ -96,8 +120,14 @@ var rankFriends = operation{
 	description: "One page of the user and the user's friends, best first. Users without a score that day are not listed. " +
 		"The first page of a past day is `?date=2026-11-19&limit=50`; for the next one, add `&cursor=` with the page's next_cursor. " +
 		"With `&include=likes`, entries have their likes. " +
-		"An archived day from long before a friendship does not list the friend (setting friends.history_days).",
-	errors: []models.Code{models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired},
+		"An archived day from long before a friendship does not list the friend (setting friends.history_days). " +
+		"`?from=2026-11-16&to=2026-11-22` adds up the days of a span, at most 31: entries have the sum as score, and days, the number of days with a score. " +
+		"The higher sum is first, and on equal sums the one that was reached first. A span may end in the future. " +
+		"Its friends times its days that are not archived are at most 40,000.",
+	errors: []models.Code{
+		models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired,
+		models.CodeSpanTooLarge,
+	},
 }
 
 func (h *rankingHandlers) friends(ctx context.Context, in *CirclePageInput) (*rankingOutput, error) {
@@ -112,10 +142,10 @@ var rankGroup = operation{
 	id:      "getGroupRanking",
 	summary: "Rank the members of a group",
 	description: "One page of the members of a group that the user is in, as GET /v1/boards/{board}/friends answers it. " +
-		"Past days show the scores of those who are members now.",
+		"Past days show the scores of those who are members now. `?from=&to=` adds up the days of a span, as there.",
 	errors: []models.Code{
 		models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeDateInFuture,
-		models.CodeOffsetRequired,
+		models.CodeOffsetRequired, models.CodeSpanTooLarge,
 	},
 }
 

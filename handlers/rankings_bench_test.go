@@ -352,8 +352,12 @@ func (m memoryFriends) Circle(ctx context.Context, user models.RowID) ([]models.
 	return ids, time.Time{}, err
 }
 
-func (m memoryFriends) IDsBefore(ctx context.Context, user models.RowID, _ time.Time) ([]models.RowID, error) {
-	return m.IDs(ctx, user)
+func (m memoryFriends) Friendships(_ context.Context, user models.RowID) ([]models.Friendship, error) {
+	friendships := make([]models.Friendship, benchFriends)
+	for i, friend := range m[user] {
+		friendships[i] = models.Friendship{UserID: user, FriendID: models.RowID(friend), CreatedAt: testenv.Noon}
+	}
+	return friendships, nil
 }
 
 func (m memoryFriends) Since(_ context.Context, user, other models.RowID) (time.Time, bool, error) {

@@ -24,6 +24,12 @@ func (s rankings) page(method string, q ranking.Query, more ...any) (*models.Ran
 	if q.Date != nil {
 		date = q.Date.String()
 	}
+	if q.Span != nil {
+		date = q.Span.From.String() + " to " + date
+		if q.Span.To != nil {
+			date = q.Span.From.String() + " to " + q.Span.To.String()
+		}
+	}
 	query := fmt.Sprintf("%s %s viewer=%v limit=%d cursor=%q", q.Board, date, q.Viewer, q.Limit, q.Cursor)
 	if err := s.record(method, append([]any{query}, more...)...); err != nil {
 		return nil, err
@@ -131,6 +137,19 @@ func TestRankings(t *testing.T) {
 		{"friends, the store is away", "1001", friends, "", errUnavailable, today, wantUnavailable},
 		{"friends, an unknown error", "1001", friends, "", errUnknown, today, wantInternal},
 
+		{"friends, a span", "1001", friends + "?from=2026-11-16&to=2026-11-22&limit=2", "", nil,
+			calls(`Friends steps 2026-11-16 to 2026-11-22 viewer=1001 limit=2 cursor=""`), empty},
+		{"friends, a span up to today", "1001", friends + "?from=2026-11-16", "", nil,
+			calls(`Friends steps 2026-11-16 to today viewer=1001 limit=50 cursor=""`), empty},
+		{"friends, a span without its first day", "1001", friends + "?to=2026-11-22", "", nil, nil,
+			"422 validation_failed: query.from: a span needs its first day"},
+		{"friends, a span from no date", "1001", friends + "?from=x", "", nil, nil, "422 validation_failed: query.from: …"},
+		{"friends, a span to no date", "1001", friends + "?from=2026-11-16&to=x", "", nil, nil, "422 validation_failed: query.to: …"},
+		{"friends, too large a span", "1001", friends + "?from=2026-11-16", "", models.Errorf(models.CodeSpanTooLarge, "fewer days"),
+			calls(`Friends steps 2026-11-16 to today viewer=1001 limit=50 cursor=""`), "422 span_too_large: fewer days"},
+		{"group, a span", "1001", "GET /v1/boards/steps/groups/team?from=2026-11-16&to=2026-11-22", "", nil,
+			calls(`Group steps 2026-11-16 to 2026-11-22 viewer=1001 limit=50 cursor="" team`), empty},
+		{"top, a span", "1001", top + "?from=2026-11-16", "", nil, nil, "422 validation_failed: query.from: …"},
 		{"friends at an offset", "1001", friends + "?utc_offset=+08:00", "", nil,
 			calls(`Friends steps today+08:00 viewer=1001 limit=50 cursor=""`), empty},
 		{"friends at no offset", "1001", friends + "?utc_offset=8", "", nil, nil, "422 validation_failed: query.utc_offset: …"},

@@ -39,6 +39,7 @@ const (
 	CodeDateClosed       Code = "date_closed"
 	CodeEventNotOpen     Code = "event_not_open"
 	CodeOffsetRequired   Code = "utc_offset_required"
+	CodeSpanTooLarge     Code = "span_too_large"
 	CodeRateLimited      Code = "rate_limited"
 	CodeRequestLimit     Code = "request_limit"
 	CodeUnavailable      Code = "unavailable"

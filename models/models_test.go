@@ -104,6 +104,7 @@ func drawEntry(t *rapid.T) models.RankedEntry {
 		},
 		Score:     rapid.Int64Range(0, 1<<40).Draw(t, "score"),
 		ReachedAt: models.Timestamp(rapid.Int64Range(0, 4e12).Draw(t, "reached at")),
+		Days:      rapid.Int64Range(0, 31).Draw(t, "days"),
 	}
 	if models.IsPlain(string(e.User)) && models.IsPlain(e.Nickname) && models.IsPlain(e.AvatarURL.String()) {
 		e.Plain = rapid.Bool().Draw(t, "known to be plain")
@@ -139,6 +140,10 @@ func TestRankingEncodesAsEncodingJSONWould(t *testing.T) {
 		if rapid.Bool().Draw(t, "dated") {
 			date := "2026-11-20"
 			r.Date = &date
+		}
+		if rapid.Bool().Draw(t, "span") {
+			from, to := "2026-11-16", "2026-11-22"
+			r.From, r.To = &from, &to
 		}
 		if rapid.Bool().Draw(t, "me") {
 			me := drawEntry(t)

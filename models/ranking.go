@@ -26,6 +26,7 @@ type RankedEntry struct {
 	Anonymous bool      `json:"anonymous,omitempty" doc:"True in lines of global lists whose user is not shown to the caller; left out otherwise"`
 	Score     int64     `json:"score" doc:"Steps, coins or points" example:"12345"`
 	ReachedAt Timestamp `json:"reached_at" format:"date-time" doc:"When the user reached this score" example:"2026-11-20T13:00:00.123Z"`
+	Days      int64     `json:"days,omitempty" doc:"Spans only: on how many of the days the user has a score"`
 
 	Likes *int64 `json:"likes,omitempty" doc:"How many people who are shown to the caller like this score; only with include=likes" example:"4"`
 	Liked *bool  `json:"liked,omitempty" doc:"Whether the caller likes it; only with include=likes" example:"false"`
@@ -36,7 +37,12 @@ type RankedEntry struct {
 
 // Anonymize removes who the entry is about.
 func (e *RankedEntry) Anonymize() {
-	*e = RankedEntry{Rank: e.Rank, Anonymous: true, Score: e.Score, ReachedAt: e.ReachedAt}
+	*e = RankedEntry{Rank: e.Rank, Anonymous: true, Score: e.Score, ReachedAt: e.ReachedAt, Days: e.Days}
+}
+
+// Describe adds the record of the entry's user.
+func (e *RankedEntry) Describe(record *PublicRecord) {
+	e.User, e.Nickname, e.AvatarURL, e.Plain = record.User, record.Nickname, record.AvatarURL, record.Plain
 }
 
 // Champion is who leads a ranking of friends or of a group.
@@ -61,7 +67,9 @@ func (c *Champion) appendJSON(buf []byte) []byte {
 // Ranking is a page of a ranked list.
 type Ranking struct {
 	Board      string        `json:"board" doc:"The board's name" example:"steps"`
-	Date       *string       `json:"date" nullable:"true" format:"date" example:"2026-11-20" doc:"The day, in the board's zone; null where the board has no days"`
+	Date       *string       `json:"date" nullable:"true" format:"date" example:"2026-11-20" doc:"The day, in the board's zone; null in spans, and where the board has no days"`
+	From       *string       `json:"from,omitempty" format:"date" doc:"Spans only: the first day"`
+	To         *string       `json:"to,omitempty" format:"date" doc:"Spans only: the last day"`
 	Source     Source        `json:"source" enum:"hot,archive" doc:"Where the answer comes from"`
 	Final      bool          `json:"final" doc:"True once no more updates are taken for it"`
 	Settling   *bool         `json:"settling,omitempty" doc:"Rolling boards only: true for a moment after the hour, while scores may still hold what has just left the window"`
@@ -80,6 +88,14 @@ func (r *Ranking) AppendJSON(buf []byte) []byte {
 	buf = AppendString(buf, r.Board)
 	buf = append(buf, `,"date":`...)
 	buf = appendNullable(buf, r.Date)
+	if r.From != nil {
+		buf = append(buf, `,"from":`...)
+		buf = AppendString(buf, *r.From)
+	}
+	if r.To != nil {
+		buf = append(buf, `,"to":`...)
+		buf = AppendString(buf, *r.To)
+	}
 	buf = append(buf, `,"source":`...)
 	buf = AppendString(buf, string(r.Source))
 	buf = append(buf, `,"final":`...)
@@ -123,6 +139,10 @@ func (e *RankedEntry) appendJSON(buf []byte) []byte {
 	buf = append(buf, `,"reached_at":"`...)
 	buf = e.ReachedAt.AppendTo(buf)
 	buf = append(buf, '"')
+	if e.Days != 0 {
+		buf = append(buf, `,"days":`...)
+		buf = strconv.AppendInt(buf, e.Days, 10)
+	}
 	if e.Likes != nil {
 		buf = append(buf, `,"likes":`...)
 		buf = strconv.AppendInt(buf, *e.Likes, 10)

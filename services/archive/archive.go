@@ -89,6 +89,9 @@ type storage interface {
 	storeTotals(ctx context.Context, bucket *models.Bucket, run int, now time.Time) (totals, error)
 	// composites returns the users' composites in a bucket, in the order of users.
 	composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
+	// sums adds up the users' scores of the archived days from one to another, both
+	// included. Only users with a score on any of them have a sum.
+	sums(ctx context.Context, boardName string, users []Viewed, from, to models.Date) ([]SpanDay, map[models.RowID]models.Sum, error)
 	// dropMonths drops the months before that of the given day. It returns how
 	// many partitions it dropped, or how many rows if the database has none.
 	dropMonths(ctx context.Context, before models.Date) (int, error)

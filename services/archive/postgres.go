@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -442,6 +443,65 @@ func (p *postgres) composites(ctx context.Context, bucket *models.Bucket, users 
 		}
 	}
 	return composites, rows.Err()
+}
+
+// sumsQuery lists the buckets of a span, and adds up the scores of each user on those that
+// are archived. OFFSET 0 keeps the reads of the days apart, as each of them finds its rows
+// by the primary key; joined in any other way, Postgres may read whole partitions.
+const sumsQuery = `
+	WITH span AS MATERIALIZED (
+		SELECT b.bucket, b.day, b.ends_at, EXISTS (
+			SELECT FROM board_archives a WHERE a.board = b.board AND a.bucket = b.bucket AND a.state = 'complete') AS archived
+		FROM board_buckets b WHERE b.board = $1 AND b.day BETWEEN $2 AND $3
+	)
+	SELECT bucket, archived, ends_at, 0, 0, 0, NULL FROM span
+	UNION ALL
+	SELECT '', true, NULL, s.user_id, sum(s.score)::bigint, count(*),
+		coalesce(max(s.reached_at) FILTER (WHERE s.score > 0), min(s.reached_at))
+	FROM span CROSS JOIN LATERAL (
+		SELECT user_id, score, reached_at FROM archived_scores
+		WHERE board = $1 AND day = span.day AND user_id = ANY($4) OFFSET 0
+	) s JOIN unnest($4::bigint[], $5::timestamptz[]) AS u (user_id, after) ON u.user_id = s.user_id
+	WHERE span.archived AND span.ends_at > u.after
+	GROUP BY s.user_id`
+
+// sums implements storage.
+func (p *postgres) sums(
+	ctx context.Context, boardName string, users []Viewed, from, to models.Date,
+) (days []SpanDay, sums map[models.RowID]models.Sum, err error) {
+	ids, after := make([]int64, len(users)), make([]time.Time, len(users))
+	for i, u := range users {
+		ids[i], after[i] = int64(u.User), u.After
+	}
+	db, err := p.reads.DB() // gorm would make a parameter of each id
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, err := db.QueryContext(ctx, sumsQuery, boardName, from.UTC(), to.UTC(), ids, after)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer rows.Close()
+	sums = make(map[models.RowID]models.Sum, len(users))
+	for rows.Next() {
+		var (
+			day               SpanDay
+			user              models.RowID
+			sum               models.Sum
+			endsAt, reachedAt sql.NullTime
+		)
+		if err := rows.Scan(&day.Bucket, &day.Archived, &endsAt, &user, &sum.Score, &sum.Days, &reachedAt); err != nil {
+			return nil, nil, err
+		}
+		if user == 0 {
+			day.EndsAt = endsAt.Time
+			days = append(days, day)
+			continue
+		}
+		sum.ReachedAt = models.TimestampOf(reachedAt.Time)
+		sums[user] = sum
+	}
+	return days, sums, rows.Err()
 }
 
 // dropMonths implements storage. Each month is dropped in a transaction of its

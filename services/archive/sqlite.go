@@ -222,6 +222,60 @@ func (s *sqlite) composites(ctx context.Context, bucket *models.Bucket, users []
 	return composites, nil
 }
 
+// sums implements storage. The transaction makes its reads see the same moment.
+func (s *sqlite) sums(
+	ctx context.Context, boardName string, users []Viewed, from, to models.Date,
+) (days []SpanDay, sums map[models.RowID]models.Sum, err error) {
+	sums = make(map[models.RowID]models.Sum, len(users))
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		var span []struct {
+			SpanDay
+			Day models.Date
+		}
+		err := tx.Raw(`
+			SELECT b.bucket, b.day, b.ends_at, EXISTS (
+				SELECT 1 FROM board_archives a WHERE a.board = b.board AND a.bucket = b.bucket AND a.state = 'complete') AS archived
+			FROM board_buckets b WHERE b.board = ? AND b.day BETWEEN ? AND ?`, boardName, from, to).Scan(&span).Error
+		if err != nil {
+			return err
+		}
+		for _, d := range span {
+			days = append(days, d.SpanDay)
+			if d.Archived {
+				if err := s.addDay(tx, &models.Bucket{Board: boardName, Day: d.Day, EndsAt: d.EndsAt}, users, sums); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return days, sums, err
+}
+
+// addDay adds the users' scores of an archived bucket to their sums.
+func (s *sqlite) addDay(tx *gorm.DB, bucket *models.Bucket, users []Viewed, sums map[models.RowID]models.Sum) error {
+	for chunk := range slices.Chunk(users, 1000) {
+		var ids []models.RowID
+		for _, u := range chunk {
+			if bucket.EndsAt.After(u.After) {
+				ids = append(ids, u.User)
+			}
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		rows, err := s.rows(tx.Where("user_id IN ?", ids), bucket)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			day := models.Sum{Score: r.Score, Days: 1, ReachedAt: models.TimestampOf(r.ReachedAt)}
+			sums[r.UserID] = sums[r.UserID].Plus(day)
+		}
+	}
+	return nil
+}
+
 // dropMonths implements storage. It deletes rows, as there are no partitions.
 func (s *sqlite) dropMonths(ctx context.Context, before models.Date) (int, error) {
 	d := s.db.WithContext(ctx).Where("day < ?", models.DateOf(monthOf(before))).Delete(&sqliteScore{})

@@ -223,6 +223,10 @@ func TestRoundTrips(t *testing.T) {
 			_, err := store.Composites(t.Context(), bucket, users)
 			return err
 		})
+		check("composites of seven buckets", 7*shards, func() error {
+			_, err := store.CompositesOf(t.Context(), slices.Repeat([]*models.Bucket{bucket}, 7), users)
+			return err
+		})
 		check("window", shards, func() error {
 			_, err := store.Window(t.Context(), bucket, board.Top, 0, 10)
 			return err

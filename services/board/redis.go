@@ -56,39 +56,71 @@ end
 // users, 0 for a user without one. One ZMSCORE for each shard that has any of
 // the users, all in one round trip.
 func (s *Store) Composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error) {
-	composites := make([]models.Composite, len(users))
-	members := make([][]int64, bucket.Shards)
-	at := make([][]int, bucket.Shards) // indexes into users
-	if bucket.Shards == 1 {
-		members[0] = make([]int64, 0, len(users))
-		at[0] = make([]int, 0, len(users))
+	lists, err := s.CompositesOf(ctx, []*models.Bucket{bucket}, users)
+	if err != nil {
+		return nil, err
 	}
-	for i, user := range users {
-		shard := bucket.Shard(user)
-		members[shard] = append(members[shard], int64(user))
-		at[shard] = append(at[shard], i)
-	}
-	cmds := make([]*redis.FloatSliceCmd, bucket.Shards)
-	var queued []redis.Cmder
-	now := s.clock()
-	for shard := range cmds {
-		if len(members[shard]) > 0 {
-			cmds[shard] = redis.NewFloatSliceCmd(ctx, zmscore(s.readKeys(bucket, shard, now), members[shard])...)
-			queued = append(queued, cmds[shard])
+	return lists[0], nil
+}
+
+// CompositesOf returns the users' composites in each of the buckets, by position. The
+// commands are those of Composites for each bucket, all in one round trip.
+func (s *Store) CompositesOf(ctx context.Context, buckets []*models.Bucket, users []models.RowID) ([][]models.Composite, error) {
+	var (
+		lookups []lookup
+		queued  []redis.Cmder
+		now     = s.clock()
+		lists   = make([][]models.Composite, len(buckets))
+	)
+	for i, bucket := range buckets {
+		lists[i] = make([]models.Composite, len(users))
+		for _, l := range s.lookups(ctx, bucket, users, now) {
+			l.into = lists[i]
+			lookups, queued = append(lookups, l), append(queued, l.cmd)
 		}
+	}
+	if len(queued) == 0 {
+		return lists, nil
 	}
 	if err := s.process(ctx, queued); err != nil {
 		return nil, models.Unavailable("read scores", err)
 	}
-	for shard, cmd := range cmds {
-		if cmd == nil {
-			continue
-		}
-		for i, value := range cmd.Val() {
-			composites[at[shard][i]] = models.Composite(value)
+	for _, l := range lookups {
+		for i, value := range l.cmd.Val() {
+			l.into[l.at[i]] = models.Composite(value)
 		}
 	}
-	return composites, nil
+	return lists, nil
+}
+
+// lookup reads some users' composites in one shard.
+type lookup struct {
+	cmd  *redis.FloatSliceCmd
+	at   []int // the users' places in into
+	into []models.Composite
+}
+
+// lookups returns a lookup for each shard of the bucket that has any of the users.
+func (s *Store) lookups(ctx context.Context, bucket *models.Bucket, users []models.RowID, now time.Time) []lookup {
+	members := make([][]int64, bucket.Shards)
+	lookups := make([]lookup, bucket.Shards)
+	if bucket.Shards == 1 {
+		members[0] = make([]int64, 0, len(users))
+		lookups[0].at = make([]int, 0, len(users))
+	}
+	for i, user := range users {
+		shard := bucket.Shard(user)
+		members[shard] = append(members[shard], int64(user))
+		lookups[shard].at = append(lookups[shard].at, i)
+	}
+	used := lookups[:0]
+	for shard, l := range lookups {
+		if len(l.at) > 0 {
+			l.cmd = redis.NewFloatSliceCmd(ctx, zmscore(s.readKeys(bucket, shard, now), members[shard])...)
+			used = append(used, l)
+		}
+	}
+	return used
 }
 
 // process runs commands in one round trip.

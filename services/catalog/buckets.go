@@ -143,6 +143,25 @@ func (s *Buckets) Resolve(b *Board, d *models.Date, now time.Time, offset models
 	return bucket, checkBegun(bucket, *d, now)
 }
 
+// Days returns the buckets of the days from one to another, both included, that have begun,
+// oldest first, as Resolve does. exist reports for each whether this process has it in
+// memory; if not, it may exist all the same. Errors: those of Resolve for the first day.
+// No I/O.
+func (s *Buckets) Days(b *Board, from, to models.Date, now time.Time) (days []*models.Bucket, exist []bool, err error) {
+	for d := from; d <= to; d++ {
+		day, err := s.Resolve(b, &d, now, models.UTCOffset{})
+		if models.CodeOf(err) == models.CodeDateInFuture && d > from {
+			break
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		_, cached := s.cached(day.Board, day.Name)
+		days, exist = append(days, day), append(exist, cached)
+	}
+	return days, exist, nil
+}
+
 // Find returns the existing bucket of a day. Errors: those of Resolve and Load.
 func (s *Buckets) Find(ctx context.Context, b *Board, d models.Date) (*models.Bucket, error) {
 	asked, err := s.Resolve(b, &d, s.clock(), models.UTCOffset{})

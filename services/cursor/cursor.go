@@ -26,7 +26,7 @@ import (
 
 const (
 	// version is the first byte of a cursor.
-	version = 2
+	version = 3
 	// maxText is longer than any cursor.
 	maxText = 128
 	// OldKeyOpens is how long a key opens cursors after a newer one was added.
@@ -168,6 +168,7 @@ func (s *Sealer) Seal(c models.Cursor, scope ...string) string {
 	buf = binary.AppendUvarint(buf, uint64(ring.newest))
 	position := binary.AppendUvarint(nil, uint64(c.Key))
 	position = binary.AppendUvarint(position, uint64(c.Row))
+	position = binary.AppendUvarint(position, uint64(c.At))
 	data := bound(buf, scope)
 	nonce := key.nonce(position, data)
 	buf = key.Seal(append(buf, nonce...), nonce, position, data)
@@ -234,7 +235,10 @@ func (s *Sealer) open(text string, scope []string) (models.Cursor, error) {
 		return models.Cursor{}, errCursor
 	}
 	// Only Seal could have made the position.
-	number, n := binary.Uvarint(position)
-	row, _ := binary.Uvarint(position[max(n, 0):])
-	return models.Cursor{Key: int64(number), Row: models.RowID(row)}, nil
+	var fields [3]uint64
+	for i := range fields {
+		fields[i], n = binary.Uvarint(position)
+		position = position[max(n, 0):]
+	}
+	return models.Cursor{Key: int64(fields[0]), Row: models.RowID(fields[1]), At: models.Timestamp(fields[2])}, nil
 }

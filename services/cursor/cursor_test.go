@@ -27,6 +27,7 @@ func TestCursorsOpenWithTheirScope(t *testing.T) {
 		position := models.Cursor{
 			Key: rapid.Int64Min(0).Draw(t, "key"),
 			Row: models.RowID(rapid.Int64Range(0, int64(models.MaxRowID)).Draw(t, "row")),
+			At:  models.Timestamp(rapid.Int64().Draw(t, "at")),
 		}
 		scope := rapid.SliceOfN(rapid.StringN(0, 8, -1), 1, 4).Draw(t, "scope")
 		text := s.Seal(position, scope...)
@@ -114,7 +115,7 @@ func FuzzOpen(f *testing.F) {
 	s := newSealer(f, testenv.Embedded(f))
 	f.Add(s.Seal(models.Cursor{Key: 1 << 52, Row: 1001}, "friends", "steps"))
 	f.Add("")
-	f.Add("AgE")
+	f.Add("AwE")
 	f.Add(strings.Repeat("A", 300))
 	f.Fuzz(func(t *testing.T, text string) {
 		if got, err := s.Open(t.Context(), text, "other"); models.CodeOf(err) != models.CodeInvalidCursor {

@@ -71,14 +71,15 @@ func (s *Service) IDs(ctx context.Context, user models.RowID) ([]models.RowID, e
 	return ids, nil
 }
 
-// IDsBefore is IDs for friendships that began before the given time, ordered by row. One query, and none to Redis, whose sets do not say when a
-// friendship began. CodeUnavailable if SQL is away.
-func (s *Service) IDsBefore(ctx context.Context, user models.RowID, before time.Time) ([]models.RowID, error) {
-	ids, err := s.store.shownBefore(ctx, user, before)
+// Friendships returns the friendships of a user with those whom IDs lists, ordered by row.
+// One query, and none to Redis, whose sets do not say when a friendship began.
+// CodeUnavailable if SQL is away.
+func (s *Service) Friendships(ctx context.Context, user models.RowID) ([]models.Friendship, error) {
+	friendships, err := s.store.shownFriendships(ctx, user)
 	if err != nil {
 		return nil, models.Unavailable("list friends", err)
 	}
-	return ids, nil
+	return friendships, nil
 }
 
 // Since returns the time when two users became friends, which is zero if they are not

@@ -53,9 +53,15 @@ func (s *Store) shownIDs(ctx context.Context, user models.RowID) ([]models.RowID
 	return friendIDs(s.db.WithContext(ctx).Where(shown, user), user)
 }
 
-// shownBefore is shownIDs for friendships that began before the given time.
-func (s *Store) shownBefore(ctx context.Context, user models.RowID, before time.Time) ([]models.RowID, error) {
-	return friendIDs(s.db.WithContext(ctx).Where(shown, user).Where("created_at < ?", before), user)
+// shownFriendships returns the friendships of a user with those whose scores the user is
+// shown, ordered by id. One query.
+func (s *Store) shownFriendships(ctx context.Context, user models.RowID) ([]models.Friendship, error) {
+	var friendships []models.Friendship
+	err := s.db.WithContext(ctx).Where(shown, user).Where("user_id = ?", user).Order("friend_id").Find(&friendships).Error
+	if err != nil {
+		return nil, fmt.Errorf("read friendships: %w", err)
+	}
+	return friendships, nil
 }
 
 // since returns the time when two users became friends, or the zero time if they are not

@@ -188,8 +188,51 @@ func TestCostOfArchivedDays(t *testing.T) {
 	c.ranking = c.rankingOn(c.boards, c.otherArchive(c.boards))
 	c.check("friends, the first time", 1, 2, 2, friendsRanking)
 	c.check("friends, then", 1, 2, 1, friendsRanking)
+	c.checkSpans()
 	// On an older day not all friends show their scores, and SQL is asked who does.
 	c.env.Config.Friends.HistoryDays = 10
 	c.ranking = c.rankingOn(c.boards, c.archive)
 	c.check("friends on an older day", 0, 0, 2, friendsRanking)
+	c.check("a span of older days", 1, 3, 2, c.span(last-30, last, 31))
+}
+
+// span returns a read of the sums of user 1 and the user's friends.
+func (c *costs) span(from, to models.Date, days int64) func() error {
+	q := ranking.Query{Board: "steps", Viewer: "1", Limit: 50, Span: &ranking.Span{From: from, To: &to}}
+	return func() error {
+		r, err := c.ranking.Friends(c.t.Context(), q)
+		if err == nil && (r.Total != 3 || r.Me.Days != days || r.Me.Score != days*500) {
+			return fmt.Errorf("%s", r.AppendJSON(nil))
+		}
+		return err
+	}
+}
+
+// checkSpans checks the cost of spans: a round trip for the friends, one for all hot days,
+// if there are any, and a query for all others, if there are any.
+func (c *costs) checkSpans() {
+	c.t.Helper()
+	c.check("a span of hot days", 2, 5, 0, c.span(today-2, today, 3))
+	c.check("a span of 7 days", 2, 5, 1, c.span(today-6, today, 7))
+	c.check("a span of 31 days", 2, 5, 1, c.span(today-30, today, 31))
+	c.check("a span of archived days", 1, 2, 1, c.span(today-30, today-3, 28))
+	members := []models.RowID{1}
+	for id := models.RowID(10); len(members) < models.MaxGroupMembers; id++ {
+		members = append(members, id)
+	}
+	c.group("team", members...)
+	last := today
+	q := ranking.Query{Board: "steps", Viewer: "1", Limit: 50, Span: &ranking.Span{From: last - 30, To: &last}}
+	group := func() error {
+		r, err := c.ranking.Group(c.t.Context(), q, "team")
+		if err == nil && (r.Total != 2 || r.Me.Score != 31*500) {
+			return fmt.Errorf("%s", r.AppendJSON(nil))
+		}
+		return err
+	}
+	if err := group(); err != nil { // loads the members
+		c.t.Fatal(err)
+	}
+	// The sets of the members and of those who are not shown to the viewer.
+	c.check("a span of a group of 500", 2, 7, 1, group)
 }

@@ -56,6 +56,21 @@ func (c caller) friends(ctx context.Context, viewer models.RowID, cursor string)
 	return c.ranked(fmt.Sprintf("friends of %v", viewer), r, err)
 }
 
+// span adds up the days from one to another.
+func (c caller) span(ctx context.Context, viewer models.RowID, from, to models.Date, cursor string) (response, error) {
+	q := c.query(viewer, 40, cursor)
+	q.Date, q.Span = nil, &ranking.Span{From: from, To: &to}
+	r, err := c.ranking.Friends(ctx, q)
+	return c.ranked(fmt.Sprintf("span of %v", viewer), r, err)
+}
+
+// threeDays adds up the day, the one before and the one after it.
+func (c caller) threeDays(ctx context.Context, viewer models.RowID, cursor string) (response, error) {
+	res, err := c.span(ctx, viewer, c.day-1, c.day+1, cursor)
+	res.source = ""
+	return res, err
+}
+
 // group ranks a group with the same people as friends.
 func (c caller) group(ctx context.Context, viewer models.RowID, cursor string) (response, error) {
 	r, err := c.ranking.Group(ctx, c.query(viewer, 40, cursor), circleOf(viewer))
@@ -110,6 +125,8 @@ func (c caller) callAll(ctx context.Context) ([]response, error) {
 	for _, list := range []func(cursor string) (response, error){
 		func(cursor string) (response, error) { return c.friends(ctx, scorer, cursor) },
 		func(cursor string) (response, error) { return c.friends(ctx, nonScorer, cursor) },
+		func(cursor string) (response, error) { return c.span(ctx, scorer, c.day, c.day, cursor) },
+		func(cursor string) (response, error) { return c.threeDays(ctx, scorer, cursor) },
 		func(cursor string) (response, error) { return c.group(ctx, scorer, cursor) },
 		func(cursor string) (response, error) { return c.group(ctx, nonScorer, cursor) },
 		func(cursor string) (response, error) { return c.top(ctx, scorer, cursor) },

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"stepboard/models"
+	"stepboard/services/archive"
 )
 
 // circle is a source of people among whom a viewer is ranked. The lists that it returns
@@ -16,6 +17,9 @@ type circle interface {
 	// shown returns those whom the viewer sees in the request's bucket, which read has
 	// found.
 	shown(ctx context.Context, r *request) ([]models.RowID, error)
+	// viewed returns the people for a span of days, and which archived days they show to
+	// the viewer. Unless old is set, all archived days are so new that everybody shows them.
+	viewed(ctx context.Context, viewer models.RowID, old bool) ([]archive.Viewed, error)
 }
 
 // friendCircle is a user and the user's friends.
@@ -34,20 +38,48 @@ func (c friendCircle) shown(ctx context.Context, r *request) (ids []models.RowID
 	if r.viewer == 0 {
 		return nil, nil
 	}
-	before := c.service.shownBefore(r.bucket)
+	before := c.service.shownBefore(r.bucket.EndsAt)
 	if r.ranking.Source == models.SourceHot || r.now.Before(before) {
 		ids, err = c.service.friends.IDs(ctx, r.viewer)
-	} else {
-		ids, err = c.service.friends.IDsBefore(ctx, r.viewer, before)
+		return append(ids, r.viewer), err
+	}
+	friendships, err := c.service.friends.Friendships(ctx, r.viewer)
+	for _, f := range friendships {
+		if f.CreatedAt.Before(before) {
+			ids = append(ids, f.FriendID)
+		}
 	}
 	return append(ids, r.viewer), err
 }
 
-// shownBefore returns the time before which a friendship must have begun so that the
-// friends see each other in an archived bucket.
-func (s *Service) shownBefore(bucket *models.Bucket) time.Time {
-	return bucket.EndsAt.UTC().Add(s.friendsHistory)
+func (c friendCircle) viewed(ctx context.Context, viewer models.RowID, old bool) ([]archive.Viewed, error) {
+	if viewer == 0 {
+		return nil, nil
+	}
+	if !old {
+		ids, err := c.service.friends.IDs(ctx, viewer)
+		return allDays(append(ids, viewer)), err
+	}
+	friendships, err := c.service.friends.Friendships(ctx, viewer)
+	people := []archive.Viewed{{User: viewer}}
+	for _, f := range friendships {
+		people = append(people, archive.Viewed{User: f.FriendID, After: f.CreatedAt.Add(-c.service.friendsHistory)})
+	}
+	return people, err
 }
+
+// allDays returns people who show all their days.
+func allDays(ids []models.RowID) []archive.Viewed {
+	people := make([]archive.Viewed, len(ids))
+	for i, id := range ids {
+		people[i].User = id
+	}
+	return people
+}
+
+// shownBefore returns the time before which a friendship must have begun so that the
+// friends see each other in an archived bucket that ends at the given time.
+func (s *Service) shownBefore(endsAt time.Time) time.Time { return endsAt.UTC().Add(s.friendsHistory) }
 
 // groupCircle is the members of a group. Past days have its present members, too.
 type groupCircle struct {
@@ -61,6 +93,11 @@ func (c groupCircle) near(ctx context.Context, viewer models.RowID) ([]models.Ro
 
 func (c groupCircle) shown(ctx context.Context, r *request) ([]models.RowID, error) {
 	return c.groups.IDs(ctx, c.group, r.viewer)
+}
+
+func (c groupCircle) viewed(ctx context.Context, viewer models.RowID, _ bool) ([]archive.Viewed, error) {
+	ids, err := c.groups.IDs(ctx, c.group, viewer)
+	return allDays(ids), err
 }
 
 // entries reads the entries of the people of a circle, in no order. Those without a score

@@ -63,6 +63,19 @@ func (c correctedBoards) Composites(
 	return composites, err
 }
 
+// CompositesOf is part of Boards.
+func (c correctedBoards) CompositesOf(
+	ctx context.Context, buckets []*models.Bucket, users []models.RowID,
+) ([][]models.Composite, error) {
+	lists, err := c.Boards.CompositesOf(ctx, buckets, users)
+	if err == nil {
+		for i, bucket := range buckets {
+			c.corrections.Correct(bucket, users, lists[i])
+		}
+	}
+	return lists, err
+}
+
 // Positions is part of Boards. A user who is excluded has no position.
 func (c correctedBoards) Positions(
 	ctx context.Context, buckets []*models.Bucket, user models.RowID,

@@ -29,10 +29,10 @@ func (f existingFriends) Circle(ctx context.Context, user models.RowID) ([]model
 	return slices.DeleteFunc(ids, f.erased), asOf, err
 }
 
-// IDsBefore is part of Friends.
-func (f existingFriends) IDsBefore(ctx context.Context, user models.RowID, before time.Time) ([]models.RowID, error) {
-	ids, err := f.Friends.IDsBefore(ctx, user, before)
-	return slices.DeleteFunc(ids, f.erased), err
+// Friendships is part of Friends.
+func (f existingFriends) Friendships(ctx context.Context, user models.RowID) ([]models.Friendship, error) {
+	friendships, err := f.Friends.Friendships(ctx, user)
+	return slices.DeleteFunc(friendships, func(other models.Friendship) bool { return f.erased(other.FriendID) }), err
 }
 
 // existingMembers are members of groups who were not erased.

@@ -176,7 +176,7 @@ func (s *Service) history(
 		}
 	}
 	for _, d := range days {
-		if d.Archived && !since.Before(s.shownBefore(d.Bucket)) {
+		if d.Archived && !since.Before(s.shownBefore(d.Bucket.EndsAt)) {
 			continue
 		}
 		if day, ok := historyDay(d, positions[d.Bucket.Name]); ok {

@@ -215,6 +215,7 @@ func TestAReaderDelayedDuringTheArchival(t *testing.T) {
 	calls := map[string]func(context.Context, caller) (response, error){
 		"friends": func(ctx context.Context, c caller) (response, error) { return c.friends(ctx, scorer, "") },
 		"group":   func(ctx context.Context, c caller) (response, error) { return c.group(ctx, scorer, "") },
+		"span":    func(ctx context.Context, c caller) (response, error) { return c.span(ctx, scorer, c.day, c.day, "") },
 		"top":     func(ctx context.Context, c caller) (response, error) { return c.top(ctx, scorer, "") },
 		"around":  func(ctx context.Context, c caller) (response, error) { return c.around(ctx, scorer) },
 		"me":      func(ctx context.Context, c caller) (response, error) { return c.me(ctx, scorer) },
@@ -223,13 +224,13 @@ func TestAReaderDelayedDuringTheArchival(t *testing.T) {
 	eachStores(t, func(t *testing.T, f *fixture) {
 		day := f.day()
 		// The number of round trips of each call, with one shard and with several.
-		trips := map[string]int{"friends": 1, "group": 1, "top": 3, "around": 2, "me": 3, "history": 1}
+		trips := map[string]int{"friends": 1, "group": 1, "span": 1, "top": 3, "around": 2, "me": 3, "history": 1}
 		if f.filledBuckets(day)[0].Shards > 1 {
 			trips["history"] = 2
 		}
 		for name, call := range calls {
 			for trip := 1; trip <= trips[name]+1; trip++ {
-				day += 5
+				day += 4
 				b := f.filledBuckets(day)[0]
 				f.makeDue(b)
 				c := f.caller(day)

@@ -24,6 +24,8 @@ type Reader interface {
 // Boards reads buckets in Redis.
 type Boards interface {
 	Reader
+	// CompositesOf is Composites of several buckets, by position, in one round trip.
+	CompositesOf(ctx context.Context, buckets []*models.Bucket, users []models.RowID) ([][]models.Composite, error)
 	Positions(ctx context.Context, buckets []*models.Bucket, user models.RowID) ([]board.Position, error)
 	// Settling reports whether scores of a rolling bucket still include hours
 	// that have left its window.
@@ -35,6 +37,9 @@ type Archive interface {
 	Reader
 	Complete(ctx context.Context, bucket *models.Bucket) (bool, error)
 	Days(ctx context.Context, board string, user models.RowID, from, to models.Date) ([]archive.Day, error)
+	// Sums returns the existing buckets of a span, and what each user's archived ones of
+	// them add up to, by position. One query.
+	Sums(ctx context.Context, board string, users []archive.Viewed, from, to models.Date) ([]archive.SpanDay, []models.Sum, error)
 }
 
 // Friends lists those of a user's friends whose scores the user is shown. Implemented by
@@ -44,8 +49,8 @@ type Friends interface {
 	// Circle is IDs from the memory of the process, complete as of a moment. asOf is zero
 	// if the friends were read from Redis or SQL.
 	Circle(ctx context.Context, user models.RowID) (ids []models.RowID, asOf time.Time, err error)
-	// IDsBefore returns the friends since before a time.
-	IDsBefore(ctx context.Context, user models.RowID, before time.Time) ([]models.RowID, error)
+	// Friendships returns the friendships with those whom IDs lists.
+	Friendships(ctx context.Context, user models.RowID) ([]models.Friendship, error)
 	// Since returns the time when two users became friends, zero if they are not, and
 	// whether the first one is shown the other's scores.
 	Since(ctx context.Context, user, other models.RowID) (since time.Time, shown bool, err error)
@@ -170,6 +175,9 @@ type Query struct {
 	Board string
 	// Date is the day; nil means the board's current bucket.
 	Date *models.Date
+	// Span asks for the sums of several days instead, if it is not nil. Only Friends and
+	// Group have them.
+	Span *Span
 	// Offset is that of the user's clock. Boards whose days are each user's own need
 	// it if Date is nil.
 	Offset models.UTCOffset
@@ -189,7 +197,10 @@ type Query struct {
 // it makes two round trips to Redis, for any number of friends, or none if the memory
 // of the process has both the friends and their scores; on an archived one it makes one
 // round trip and one query, or two queries if the day is so old that not all friends
-// show it. Likes cost one query more.
+// show it. A span costs two round trips whatever its hot days, and one query if it has
+// days that are not hot, as far as this process knows. If its archived days are so old that
+// not all friends show them, a second query replaces the round trip for the friends. Likes,
+// which spans have not, cost one query more.
 func (s *Service) Friends(ctx context.Context, q Query) (*models.Ranking, error) {
 	return s.rankCircle(ctx, q, friendCircle{s}, "friends", string(q.Viewer))
 }
@@ -203,6 +214,9 @@ func (s *Service) Group(ctx context.Context, q Query, group models.GroupID) (*mo
 // rankCircle ranks the people of a circle. call and scope identify the list that a cursor
 // belongs to.
 func (s *Service) rankCircle(ctx context.Context, q Query, people circle, call string, scope ...string) (*models.Ranking, error) {
+	if q.Span != nil {
+		return s.rankSpan(ctx, q, people, call, scope...)
+	}
 	r, err := s.rankOnce(ctx, q, people, s.near, call, scope...)
 	if err == nil && !r.asOf.IsZero() && !s.near.Fresh(r.asOf) {
 		// Reading the names has taken too long.

@@ -60,18 +60,11 @@ func (s *Service) resolve(ctx context.Context, q Query, call string, scope ...st
 		text := d.String()
 		r.ranking.Date = &text
 	}
-	if q.Cursor != "" {
-		cursor, err := s.cursors.Open(ctx, q.Cursor, r.scope...)
-		if err != nil {
-			return nil, err
-		}
-		r.after = models.Entry{User: cursor.Row, Composite: models.Composite(cursor.Key)}
+	cursor, err := s.open(ctx, r, q)
+	if err != nil {
+		return nil, err
 	}
-	if q.Viewer != "" {
-		if r.viewer, err = s.directory.FindOne(ctx, q.Viewer); err != nil {
-			return nil, err
-		}
-	}
+	r.after = models.Entry{User: cursor.Row, Composite: models.Composite(cursor.Key)}
 	bucket, err := s.catalog.Buckets.Load(ctx, expected.Board, expected.Name)
 	if errors.Is(err, catalog.ErrNoBucket) {
 		return r, nil
@@ -89,6 +82,19 @@ func (s *Service) resolve(ctx context.Context, q Query, call string, scope ...st
 		r.ranking.Settling = &settling
 	}
 	return r, nil
+}
+
+// open opens the cursor of a query, which is zero for the top, and finds the viewer.
+func (s *Service) open(ctx context.Context, r *request, q Query) (cursor models.Cursor, err error) {
+	if q.Cursor != "" {
+		if cursor, err = s.cursors.Open(ctx, q.Cursor, r.scope...); err != nil {
+			return cursor, err
+		}
+	}
+	if q.Viewer != "" {
+		r.viewer, err = s.directory.FindOne(ctx, q.Viewer)
+	}
+	return cursor, err
 }
 
 // read calls fn with the store that has the request's bucket. A cold bucket is
@@ -192,32 +198,38 @@ func windowAround(ctx context.Context, from Reader, bucket *models.Bucket, user 
 // render returns the ranking with the page as its entries and the viewer's entry as
 // its Me, if that has a rank, and its champion. It reads the records of these users only.
 func (s *Service) render(ctx context.Context, r *request, page []models.Entry, firstRank int64, mine models.Entry, myRank int64) (*models.Ranking, error) {
-	ids := make([]models.RowID, 0, len(page)+2)
-	for _, e := range page {
-		ids = append(ids, e.User)
-	}
-	if myRank != 0 {
-		ids = append(ids, mine.User)
-	}
-	first := slices.Index(ids, r.leader)
-	if r.leader != 0 && first < 0 {
-		first = len(ids)
-		ids = append(ids, r.leader)
-	}
-	records, err := s.directory.Records(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
+	ids := make([]models.RowID, len(page), len(page)+2)
 	r.ranking.Entries = make([]models.RankedEntry, len(page))
 	for i, e := range page {
-		r.ranking.Entries[i] = r.renderEntry(e, firstRank+int64(i), &records[i])
-		if r.anonymous(e.User, &records[i]) {
+		ids[i], r.ranking.Entries[i] = e.User, r.entry(e, firstRank+int64(i))
+	}
+	if myRank != 0 {
+		me := r.entry(mine, myRank)
+		ids, r.ranking.Me = append(ids, mine.User), &me
+	}
+	return r.ranking, s.describe(ctx, r, ids)
+}
+
+// describe adds the users' records to the entries of the ranking and to its Me, in this
+// order, and sets the champion.
+func (s *Service) describe(ctx context.Context, r *request, users []models.RowID) error {
+	first := slices.Index(users, r.leader)
+	if r.leader != 0 && first < 0 {
+		first = len(users)
+		users = append(users, r.leader)
+	}
+	records, err := s.directory.Records(ctx, users)
+	if err != nil {
+		return err
+	}
+	for i := range r.ranking.Entries {
+		r.ranking.Entries[i].Describe(&records[i])
+		if r.anonymous(users[i], &records[i]) {
 			r.ranking.Entries[i].Anonymize()
 		}
 	}
-	if myRank != 0 {
-		me := r.renderEntry(mine, myRank, &records[len(page)])
-		r.ranking.Me = &me
+	if r.ranking.Me != nil {
+		r.ranking.Me.Describe(&records[len(r.ranking.Entries)])
 	}
 	if r.leader != 0 {
 		record := &records[first]
@@ -225,15 +237,13 @@ func (s *Service) render(ctx context.Context, r *request, page []models.Entry, f
 			User: record.User, Nickname: record.Nickname, AvatarURL: record.AvatarURL, CoverURL: record.CoverURL,
 		}
 	}
-	return r.ranking, nil
+	return nil
 }
 
-func (r *request) renderEntry(e models.Entry, rank int64, record *models.PublicRecord) models.RankedEntry {
+// entry returns a line of the ranking without its user.
+func (r *request) entry(e models.Entry, rank int64) models.RankedEntry {
 	points, reachedAt := r.codec.Decode(e.Composite)
-	return models.RankedEntry{
-		Rank: rank, User: record.User, Nickname: record.Nickname, AvatarURL: record.AvatarURL,
-		Score: points, ReachedAt: reachedAt, Plain: record.Plain,
-	}
+	return models.RankedEntry{Rank: rank, Score: points, ReachedAt: reachedAt}
 }
 
 // setNextCursor sets the ranking's cursor to the page's last entry.

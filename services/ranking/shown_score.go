@@ -69,7 +69,7 @@ func (s *Service) shows(ctx context.Context, r *request, user models.RowID) (boo
 	if err != nil {
 		return false, err
 	}
-	if shown && !since.IsZero() && (r.ranking.Source == models.SourceHot || since.Before(s.shownBefore(r.bucket))) {
+	if shown && !since.IsZero() && (r.ranking.Source == models.SourceHot || since.Before(s.shownBefore(r.bucket.EndsAt))) {
 		return true, nil
 	}
 	return s.groups.Shows(ctx, r.viewer, user)

@@ -512,7 +512,7 @@ export interface paths {
         };
         /**
          * Rank oneself among one's friends
-         * @description One page of the user and the user's friends, best first. Users without a score that day are not listed. The first page of a past day is `?date=2026-11-19&limit=50`; for the next one, add `&cursor=` with the page's next_cursor. With `&include=likes`, entries have their likes. An archived day from long before a friendship does not list the friend (setting friends.history_days).
+         * @description One page of the user and the user's friends, best first. Users without a score that day are not listed. The first page of a past day is `?date=2026-11-19&limit=50`; for the next one, add `&cursor=` with the page's next_cursor. With `&include=likes`, entries have their likes. An archived day from long before a friendship does not list the friend (setting friends.history_days). `?from=2026-11-16&to=2026-11-22` adds up the days of a span, at most 31: entries have the sum as score, and days, the number of days with a score. The higher sum is first, and on equal sums the one that was reached first. A span may end in the future. Its friends times its days that are not archived are at most 40,000.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -556,7 +556,7 @@ export interface paths {
         };
         /**
          * Rank the members of a group
-         * @description One page of the members of a group that the user is in, as GET /v1/boards/{board}/friends answers it. Past days show the scores of those who are members now.
+         * @description One page of the members of a group that the user is in, as GET /v1/boards/{board}/friends answers it. Past days show the scores of those who are members now. `?from=&to=` adds up the days of a span, as there.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -1766,7 +1766,7 @@ export interface components {
          * @description The kind of error, for a program
          * @enum {string}
          */
-        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "choice_limit" | "correction_exists" | "event_id_conflict" | "friend_limit" | "group_full" | "group_limit" | "body_too_large" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "score_out_of_range" | "utc_offset_required" | "validation_failed" | "rate_limited" | "request_limit" | "internal" | "unavailable";
+        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "choice_limit" | "correction_exists" | "event_id_conflict" | "friend_limit" | "group_full" | "group_limit" | "body_too_large" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "score_out_of_range" | "span_too_large" | "utc_offset_required" | "validation_failed" | "rate_limited" | "request_limit" | "internal" | "unavailable";
         FieldError: {
             /** @description Where in the request, such as body.scores[2].date */
             location: string;
@@ -2331,6 +2331,11 @@ export interface components {
             /** @description Empty where the user has set none */
             avatar_url: string;
             /**
+             * Format: int64
+             * @description Spans only: on how many of the days the user has a score
+             */
+            days?: number;
+            /**
              * @description Whether the caller likes it; only with include=likes
              * @example false
              */
@@ -2377,7 +2382,7 @@ export interface components {
             champion: components["schemas"]["Champion"] | null;
             /**
              * Format: date
-             * @description The day, in the board's zone; null where the board has no days
+             * @description The day, in the board's zone; null in spans, and where the board has no days
              * @example 2026-11-20
              */
             date: string | null;
@@ -2385,6 +2390,11 @@ export interface components {
             entries: components["schemas"]["RankedEntry"][];
             /** @description True once no more updates are taken for it */
             final: boolean;
+            /**
+             * Format: date
+             * @description Spans only: the first day
+             */
+            from?: string;
             /** @description The caller's own line, on every page; null without a score */
             me: components["schemas"]["RankedEntry"] | null;
             /** @description Where the next page begins; null on the last */
@@ -2396,6 +2406,11 @@ export interface components {
              * @enum {string}
              */
             source: "hot" | "archive";
+            /**
+             * Format: date
+             * @description Spans only: the last day
+             */
+            to?: string;
             /**
              * Format: int64
              * @description How many entries are ranked, on all pages together
@@ -2902,6 +2917,28 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"] & {
                     /** @enum {string} */
                     code: "date_closed" | "date_in_future" | "score_out_of_range" | "validation_failed";
+                };
+            };
+        };
+        /** @description Unprocessable Entity: date_in_futurespan_too_largeutc_offset_requiredvalidation_failed */
+        DateInFutureOrSpanTooLargeOrUtcOffsetRequiredOrValidationFailed: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Unprocessable Entity",
+                 *       "status": 422,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "date_in_future",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "date_in_future" | "span_too_large" | "utc_offset_required" | "validation_failed";
                 };
             };
         };
@@ -4271,8 +4308,12 @@ export interface operations {
                 limit?: number;
                 /** @description next_cursor of the page before */
                 cursor?: string;
-                /** @description likes: each entry has likes and liked. Daily boards only */
+                /** @description likes: each entry has likes and liked. Daily boards only, and no spans */
                 include?: "likes";
+                /** @description The first day of a span, YYYY-MM-DD in the board's zone. A span takes no date */
+                from?: string;
+                /** @description The last day of a span, which may be in the future; today if it is left out */
+                to?: string;
             };
             header?: never;
             path: {
@@ -4297,7 +4338,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["BoardNotFound"];
             409: components["responses"]["BoardKind"];
-            422: components["responses"]["DateInFutureOrUtcOffsetRequiredOrValidationFailed"];
+            422: components["responses"]["DateInFutureOrSpanTooLargeOrUtcOffsetRequiredOrValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -4359,8 +4400,12 @@ export interface operations {
                 limit?: number;
                 /** @description next_cursor of the page before */
                 cursor?: string;
-                /** @description likes: each entry has likes and liked. Daily boards only */
+                /** @description likes: each entry has likes and liked. Daily boards only, and no spans */
                 include?: "likes";
+                /** @description The first day of a span, YYYY-MM-DD in the board's zone. A span takes no date */
+                from?: string;
+                /** @description The last day of a span, which may be in the future; today if it is left out */
+                to?: string;
             };
             header?: never;
             path: {
@@ -4387,7 +4432,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["BoardNotFoundOrNotFound"];
             409: components["responses"]["BoardKind"];
-            422: components["responses"]["DateInFutureOrUtcOffsetRequiredOrValidationFailed"];
+            422: components["responses"]["DateInFutureOrSpanTooLargeOrUtcOffsetRequiredOrValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

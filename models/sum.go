@@ -1,0 +1,46 @@
+package models
+
+import "cmp"
+
+// Sum is what the scores of a user's days add up to. The zero Sum has no days.
+type Sum struct {
+	Score int64
+	// Days is the number of days with a score.
+	Days int64
+	// ReachedAt is when the sum was reached: the latest time at which a day above 0
+	// reached its score. If all days are 0, it is the earliest time of a day.
+	ReachedAt Timestamp
+}
+
+// Plus returns the sum of both.
+func (s Sum) Plus(other Sum) Sum {
+	sum := Sum{Score: s.Score + other.Score, Days: s.Days + other.Days}
+	switch {
+	case other.Days == 0 || other.Score == 0 && s.Score > 0:
+		sum.ReachedAt = s.ReachedAt
+	case s.Days == 0 || s.Score == 0 && other.Score > 0:
+		sum.ReachedAt = other.ReachedAt
+	case sum.Score == 0:
+		sum.ReachedAt = min(s.ReachedAt, other.ReachedAt)
+	default:
+		sum.ReachedAt = max(s.ReachedAt, other.ReachedAt)
+	}
+	return sum
+}
+
+// SumEntry is a user's sum in a ranking of sums.
+type SumEntry struct {
+	User RowID
+	Sum
+}
+
+// Compare returns a negative number if e ranks before other, a positive one if it ranks
+// after it, and 0 for the same position: the higher sum first, then the one that was
+// reached earlier, then as Entry.Compare.
+func (e SumEntry) Compare(other SumEntry) int {
+	return cmp.Or(
+		cmp.Compare(other.Score, e.Score),
+		cmp.Compare(e.ReachedAt, other.ReachedAt),
+		other.User.CompareText(e.User),
+	)
+}
