@@ -21,7 +21,7 @@ func TestSoakMutations(t *testing.T) {
 		t.Skip("takes minutes; make soak runs it")
 	}
 	patches, err := filepath.Glob("testdata/mutations/*.patch")
-	if err != nil || len(patches) < 10 {
+	if err != nil || len(patches) == 0 {
 		t.Fatalf("%d mutations, %v", len(patches), err)
 	}
 	for _, patch := range patches {

@@ -97,7 +97,7 @@ func (w *world) acknowledged(user models.UserID, day models.Date, v value) {
 }
 
 func (w *world) upload(ctx context.Context, r *replica) {
-	now, user := w.clock.Now().Add(r.skew), w.person()
+	now, user := w.now(r), w.person()
 	type item struct {
 		Date  string `json:"date"`
 		Score int64  `json:"score"`
@@ -124,7 +124,7 @@ func (w *world) upload(ctx context.Context, r *replica) {
 }
 
 func (w *world) uploadBatch(ctx context.Context, r *replica) {
-	now := w.clock.Now().Add(r.skew)
+	now := w.now(r)
 	type item struct {
 		User  models.UserID `json:"user_id"`
 		Date  string        `json:"date"`
@@ -183,7 +183,7 @@ func (w *world) send(ctx context.Context, r *replica, g *gift) {
 	switch result := answer.Results[0]; {
 	case result.Status == "rejected" && result.Code == models.CodeEventNotOpen && !g.counted:
 		g.refused = true
-		if now := w.clock.Now().Add(r.skew); !now.Before(w.model.eventStart) && now.Before(w.model.eventEnd) {
+		if now := w.now(r); !now.Before(w.model.eventStart) && now.Before(w.model.eventEnd) {
 			w.failf("an increment is refused while the event is open")
 		}
 	case result.Status == "applied" && !g.counted && !g.refused, result.Status == "duplicate" && !g.refused:
@@ -311,7 +311,7 @@ func (w *world) readHistory(ctx context.Context, r *replica) {
 // checkHistory compares a user's days with the model.
 func (w *world) checkHistory(ctx context.Context, r *replica, user models.UserID, exact bool) {
 	same := w.undisturbed()
-	last := dayOf(w.clock.Now().Add(r.skew))
+	last := dayOf(w.now(r))
 	path := "/v1/boards/steps/history?from=" + w.model.started.String() + "&to=" + last.String()
 	got := w.call(ctx, r, w.token(user, ""), "GET", path, "")
 	if got.status != http.StatusOK {

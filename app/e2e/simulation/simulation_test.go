@@ -64,7 +64,7 @@ func (w *world) finish() {
 	w.note("the end")
 	w.endOutage()
 	for _, r := range w.replicas {
-		r.skew = 0
+		r.skew.Store(0)
 		if r.app == nil {
 			w.startReplica(r)
 		}

@@ -140,7 +140,7 @@ func (w *world) take(r *replica, a action, p plan) {
 	}
 	w.note("%s %s: %s %s", w.clock.Now().Format("01-02T15:04:05.000"), r.name, a.name, p)
 	r.gate.begin(p)
-	w.working = append(w.working, r.gate)
+	done := w.work(r.gate)
 	outer := w.refused
 	w.refused = false
 	if !a.quiet {
@@ -150,7 +150,7 @@ func (w *world) take(r *replica, a action, p plan) {
 	if !a.quiet {
 		w.changing--
 	}
-	w.working = w.working[:len(w.working)-1]
+	done()
 	struck := r.gate.end()
 	if w.refused && !struck {
 		w.failf("a call is refused as unavailable, and nothing is")
@@ -322,9 +322,9 @@ func (w *world) redeliver() {
 // misset makes the clock of a replica wrong, or right again.
 func (w *world) misset() {
 	r := w.replicas[w.random.IntN(len(w.replicas))]
-	r.skew = time.Duration(w.random.Int64N(int64(2*skewLimit))) - skewLimit
+	r.skew.Store(w.random.Int64N(int64(2*skewLimit)) - int64(skewLimit))
 	if w.random.IntN(2) == 0 {
-		r.skew = 0
+		r.skew.Store(0)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ type world struct {
 	boards *miniredis.Miniredis // the boards' Redis
 	queue  *miniredis.Miniredis // that of the queue
 	// serverID is the replication id of the boards' Redis.
-	serverID string
+	serverID atomic.Value
 	servers  int
 	// database names the database, and truth is a connection to it that has no faults.
 	database string
@@ -47,8 +48,9 @@ type world struct {
 	tokens   map[string]string
 	model    *model
 	backup   map[string]key // of the boards' Redis
-	working  []*gate        // the gates of the steps under way, the innermost last
-	lines    []string       // what has happened
+	mu       sync.Mutex
+	working  []*gate  // the gates of the steps under way, the innermost last; under mu
+	lines    []string // what has happened
 	// steps counts the steps that have begun, changing those under way that change what the
 	// model knows.
 	steps, changing int
@@ -66,7 +68,7 @@ type replica struct {
 	rounds map[string]func(context.Context) error
 	gate   *gate
 	stores *stores.Stores
-	skew   time.Duration // of its clock
+	skew   atomic.Int64 // how far its clock is ahead, in nanoseconds
 }
 
 // failed is the panic of a run that has found a fault.
@@ -119,18 +121,37 @@ func newWorld(t testing.TB, seed uint64) *world {
 	return w
 }
 
+// work notes that a replica works until done is called.
+func (w *world) work(g *gate) (done func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.working = append(w.working, g)
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.working = w.working[:len(w.working)-1]
+	}
+}
+
 // gateAtWork returns the gate of the step under way; nil between steps.
 func (w *world) gateAtWork() *gate {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if len(w.working) == 0 {
 		return nil
 	}
 	return w.working[len(w.working)-1]
 }
 
+// now returns the time of a replica's clock.
+func (w *world) now(r *replica) time.Time {
+	return w.clock.Now().Add(time.Duration(r.skew.Load()))
+}
+
 // newServer gives the boards' Redis another replication id, as a restart does.
 func (w *world) newServer() {
 	w.servers++
-	w.serverID = fmt.Sprintf("%040x", w.servers)
+	w.serverID.Store(fmt.Sprintf("%040x", w.servers))
 }
 
 // info is the hook of the boards' Redis, which by itself knows no replication id.
@@ -138,7 +159,7 @@ func (w *world) info(peer *server.Peer, command string, args ...string) bool {
 	if command != "INFO" || len(args) != 1 || args[0] != "replication" {
 		return false
 	}
-	peer.WriteBulk("# Replication\r\nmaster_replid:" + w.serverID + "\r\n")
+	peer.WriteBulk("# Replication\r\nmaster_replid:" + w.serverID.Load().(string) + "\r\n")
 	return true
 }
 
@@ -186,13 +207,12 @@ func (w *world) startReplica(r *replica) {
 		gate.away = r.gate.away
 	}
 	r.gate = gate
-	now := func() time.Time { return w.clock.Now().Add(r.skew) }
+	now := func() time.Time { return w.now(r) }
 	r.stores = must(stores.ConnectEmbedded(w.t.Context(), w.boards.Addr(), w.database, now))
 	r.stores.Redis.AddHook(redisHook{gate})
 	useGate(r.stores.Gorm, r.stores.SQL, gate)
 	gate.begin(plan{})
-	w.working = append(w.working, gate)
-	defer func() { w.working = w.working[:len(w.working)-1] }()
+	defer w.work(gate)()
 	built, err := app.Build(w.t.Context(), app.Options{
 		Config: w.config(), Stores: r.stores, Clock: now, Machine: now, Log: testenv.Log(),
 		Verifier: auth.NewVerifier(auth.VerifierConfig{Secret: []byte(harness.Secret)}), Roles: app.AllRoles(),
@@ -214,8 +234,7 @@ func (w *world) stopReplica(r *replica) {
 	if r.app == nil {
 		return
 	}
-	w.working = append(w.working, r.gate)
-	defer func() { w.working = w.working[:len(w.working)-1] }()
+	defer w.work(r.gate)()
 	if err := r.app.Close(); err != nil && !strings.Contains(err.Error(), "closed") {
 		w.note("%s: close: %v", r.name, err)
 	}
