@@ -266,9 +266,20 @@ func (a *App) buildBoards(o Options, names keys.Builder) {
 	if o.Roles.Jobs {
 		a.registry.MustRegister(newReviewsCollector(a.Reviews))
 	}
+	a.buildCorrections(o)
+}
+
+// buildCorrections constructs the services that make boards agree with the ledger and with
+// the corrections.
+func (a *App) buildCorrections(o Options) {
+	a.increments = ledger.NewStore(o.Stores.Jobs.Gorm, o.Stores.Increments.Pool)
+	a.Reconciler = ledger.NewReconciler(ledger.ReconcilerOptions{
+		Store: a.increments, Totals: a.Catalog.Buckets, Boards: a.Boards, Archived: a.Archive.Complete,
+		Clock: o.Clock, Log: o.Log, Rewind: rewind,
+	})
 	a.Corrections = corrections.New(corrections.Options{
 		Store: corrections.NewStore(o.Stores.Gorm, o.Stores.Jobs.Gorm), Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive,
-		Directory: a.Directory, Clock: o.Clock, Log: o.Log,
+		Ledger: a.Reconciler, Directory: a.Directory, Clock: o.Clock, Log: o.Log,
 	})
 	a.Boards.UseCorrections(a.Corrections)
 	a.Boards.UseErased(a.Directory.Erased)
@@ -298,14 +309,9 @@ func (a *App) checkUsers(ctx context.Context, o Options) (err error) {
 	return err
 }
 
-// buildLedger constructs the services of increments.
+// buildLedger constructs the service that counts increments.
 func (a *App) buildLedger(o Options) {
-	a.increments = ledger.NewStore(o.Stores.Jobs.Gorm, o.Stores.Increments.Pool)
 	a.Ledger = ledger.New(a.increments, guardedTotals{a.Catalog.Buckets, a.clock}, a.Directory, a.Boards, o.Clock, o.Log)
-	a.Reconciler = ledger.NewReconciler(ledger.ReconcilerOptions{
-		Store: a.increments, Totals: a.Catalog.Buckets, Boards: a.Boards, Archived: a.Archive.Complete,
-		Clock: o.Clock, Log: o.Log, Rewind: rewind,
-	})
 	a.registry.MustRegister(newLedgerCollector(a.Ledger))
 }
 

@@ -32,16 +32,16 @@ type DryRun struct {
 type correction struct {
 	ID         *string               `json:"id" nullable:"true" doc:"The correction's id in other calls; null in a dry run"`
 	Board      string                `json:"board" doc:"The board's name"`
-	Date       *string               `json:"date" nullable:"true" format:"date" doc:"The day; null if it holds on all days from first_date on"`
-	FirstDate  string                `json:"first_date" format:"date" doc:"The first day on which it holds"`
+	Date       *string               `json:"date" nullable:"true" format:"date" doc:"The day; null if it holds on all days from first_date on, and on event and rolling boards"`
+	FirstDate  *string               `json:"first_date" nullable:"true" format:"date" doc:"The first day on which it holds; null on event and rolling boards"`
 	UserID     *models.UserID        `json:"user_id" nullable:"true" doc:"The user; null if the user no longer exists"`
 	Kind       models.CorrectionKind `json:"kind" enum:"set,exclude" doc:"set: the score is replaced by a lower one; exclude: the user is not ranked"`
 	Score      *int64                `json:"score" nullable:"true" doc:"The score that is shown instead; null for exclude"`
-	Before     *int64                `json:"before" nullable:"true" doc:"The user's score on first_date when the correction was made; null without one"`
+	Before     *int64                `json:"before" nullable:"true" doc:"The user's score when the correction was made, on first_date if there is one; null without a score"`
 	Reason     string                `json:"reason" doc:"Why it was made"`
 	Actor      string                `json:"actor" doc:"Who has made it: the token's sub, or --actor of the command"`
 	CreatedAt  models.Timestamp      `json:"created_at" format:"date-time" doc:"When it was made"`
-	State      correctionState       `json:"state" enum:"pending,applied" doc:"pending while archived days have to be ranked anew, for the correction or for its lifting"`
+	State      correctionState       `json:"state" enum:"pending,applied" doc:"pending while archived days or events have to be ranked anew, for the correction or for its lifting"`
 	LiftedAt   *models.Timestamp     `json:"lifted_at" nullable:"true" format:"date-time" doc:"When it was lifted; null while it holds"`
 	LiftedBy   *string               `json:"lifted_by" nullable:"true" doc:"Who has lifted it; null while it holds"`
 	LiftReason *string               `json:"lift_reason" nullable:"true" doc:"Why it was lifted; null while it holds"`
@@ -57,15 +57,19 @@ const (
 
 func newCorrection(e corrections.Entry) correction {
 	c := correction{
-		Board: e.Board, FirstDate: e.Day.String(), Kind: e.Kind, Score: e.Score, Before: e.BeforeScore, Reason: e.Reason, Actor: e.Actor,
+		Board: e.Board, Kind: e.Kind, Score: e.Score, Before: e.BeforeScore, Reason: e.Reason, Actor: e.Actor,
 		CreatedAt: models.TimestampOf(e.CreatedAt), State: correctionApplied,
 	}
 	if e.ID != 0 {
 		id := strconv.FormatInt(e.ID, 10)
 		c.ID = &id
 	}
-	if e.Bucket != nil {
-		c.Date = &c.FirstDate
+	if e.Days {
+		day := e.Day.String()
+		c.FirstDate = &day
+		if e.Bucket != nil {
+			c.Date = &day
+		}
 	}
 	if e.UserID != "" {
 		c.UserID = &e.UserID
@@ -84,9 +88,11 @@ var createCorrection = operation{
 	id:      "createCorrection",
 	summary: "Correct a score",
 	description: "Lowers a user's score of a day, such as `{\"board\":\"steps\",\"date\":\"2026-11-20\",\"user_id\":\"1001\",\"kind\":\"set\",\"score\":9000,\"reason\":\"the phone was shaken\"}`, " +
-		"or excludes the user with `\"kind\":\"exclude\"`: from that day, or without a date from today on. It holds until it is lifted, whatever the user reports meanwhile. " +
-		"Friend rankings show it within three seconds, global lists within ten. Archived days are ranked anew by a job; until then the state is pending. " +
-		"correction_raises: the score is more than the user has; correction_exists: another correction holds; board_kind: only boards of days take corrections; not_found: nothing was reported for that day.",
+		"or excludes the user with `\"kind\":\"exclude\"`: from that day, or without a date from today on. Events and rolling boards take no date; on a rolling board a user can only be excluded. " +
+		"It holds until it is lifted, whatever is reported or counted meanwhile. " +
+		"Friend rankings show it within three seconds, global lists within ten. Archived days and events are ranked anew by a job; until then the state is pending. " +
+		"correction_raises: the score is more than the user has; correction_exists: another correction holds; " +
+		"board_kind: the board takes no date, or it is a rolling board, whose scores can't be set; not_found: nothing was reported for that day.",
 	otherStatus: http.StatusCreated,
 	errors: bodyErrors(models.CodeBoardNotFound, models.CodeUserNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeDateInFuture,
 		models.CodeCorrectionRaises, models.CodeCorrectionExists),
@@ -96,7 +102,7 @@ type createCorrectionInput struct {
 	DryRun
 	Body struct {
 		Board  string                `json:"board" doc:"The board's name" example:"steps"`
-		Date   *string               `json:"date,omitempty" nullable:"true" doc:"The day, YYYY-MM-DD; without one an exclusion holds from today until it is lifted" example:"2026-11-20"`
+		Date   *string               `json:"date,omitempty" nullable:"true" doc:"The day, YYYY-MM-DD; without one an exclusion holds from today until it is lifted. Event and rolling boards take none" example:"2026-11-20"`
 		UserID models.UserID         `json:"user_id" doc:"The user" example:"1001"`
 		Kind   models.CorrectionKind `json:"kind" enum:"set,exclude" doc:"set lowers the score, exclude removes the user from the ranking"`
 		Score  *int64                `json:"score,omitempty" nullable:"true" minimum:"0" doc:"The score to show instead, at most the user's; for set only" example:"9000"`
@@ -147,8 +153,8 @@ func (h *correctionHandlers) create(ctx context.Context, in *createCorrectionInp
 var liftCorrection = operation{
 	id:      "liftCorrection",
 	summary: "Lift a correction",
-	description: "Ends a correction: all that the user has reported counts again, also what was reported while it held. " +
-		"One that was lifted before stays as it is. Archived days are ranked anew by a job; until then the state is pending.",
+	description: "Ends a correction: all that was reported or counted for the user counts again, also what came while it held. " +
+		"One that was lifted before stays as it is. Archived days and events are ranked anew by a job; until then the state is pending.",
 	errors: bodyErrors(models.CodeNotFound),
 }
 

@@ -16,7 +16,7 @@ type correctionsFake struct{ *recorder }
 
 func correctionOf(id int64) corrections.Entry {
 	bucket, points, before := "20261120", int64(4000), int64(98_800)
-	e := corrections.Entry{UserID: "a|b", Correction: models.Correction{
+	e := corrections.Entry{UserID: "a|b", Days: true, Correction: models.Correction{
 		ID: id, Board: "steps", Bucket: &bucket, Day: 20777, User: 88001, Kind: models.CorrectionSet, Score: &points,
 		BeforeScore: &before, Reason: "shaken", Actor: "ann", CreatedAt: noon,
 	}}
@@ -26,7 +26,8 @@ func correctionOf(id int64) corrections.Entry {
 		e.LiftedAt, e.LiftedBy, e.LiftReason = &at, "bob", "no"
 	}
 	if id == 1 {
-		e.UserID, e.BeforeScore = "", nil
+		event := "event"
+		e.UserID, e.BeforeScore, e.Bucket, e.Days = "", nil, &event, false
 	}
 	return e
 }
@@ -76,7 +77,7 @@ func TestCorrections(t *testing.T) {
 		lifted = `{"id":"2","board":"steps","date":null,"first_date":"2026-11-20","user_id":"a|b","kind":"exclude","score":null,` +
 			`"before":98800,"reason":"shaken","actor":"ann","created_at":"2026-11-20T04:00:00.000Z","state":"pending",` +
 			`"lifted_at":"2026-11-20T04:00:00.000Z","lifted_by":"bob","lift_reason":"no"}`
-		gone = `{"id":"1","board":"steps","date":"2026-11-20","first_date":"2026-11-20","user_id":null,"kind":"set","score":4000,` +
+		gone = `{"id":"1","board":"steps","date":null,"first_date":null,"user_id":null,"kind":"set","score":4000,` +
 			`"before":null,"reason":"shaken","actor":"ann","created_at":"2026-11-20T04:00:00.000Z","state":"applied",` +
 			`"lifted_at":null,"lifted_by":null,"lift_reason":null}`
 	)

@@ -73,7 +73,7 @@ func (p *program) setCommand() *cobra.Command {
 	var points int64
 	cmd := &cobra.Command{
 		Use:   "set",
-		Short: "Show a lower score of a user on one day",
+		Short: "Show a lower score of a user on one day, or in an event",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
 			r, err := f.request(models.CorrectionSet)
@@ -85,9 +85,9 @@ func (p *program) setCommand() *cobra.Command {
 		}),
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&f.date, "date", "", "the day, YYYY-MM-DD")
+	cmd.Flags().StringVar(&f.date, "date", "", "the day, YYYY-MM-DD; none on the board of an event")
 	cmd.Flags().Int64Var(&points, "score", 0, "the score to show, at most the user's")
-	requireFlags(cmd, "date", "score")
+	requireFlags(cmd, "score")
 	return p.withSettings(cmd)
 }
 
@@ -95,7 +95,7 @@ func (p *program) excludeCommand() *cobra.Command {
 	var f correctionFlags
 	cmd := &cobra.Command{
 		Use:   "exclude",
-		Short: "Exclude a user from the rankings of one day, or from now on",
+		Short: "Exclude a user from the rankings of one day, of all days from now on, or of a board without days",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
 			r, err := f.request(models.CorrectionExclude)
@@ -200,7 +200,10 @@ func (p *program) printCorrection(c corrections.Entry) {
 	if c.Score != nil {
 		what += " " + strconv.FormatInt(*c.Score, 10)
 	}
-	days := c.Day.String()
+	days := "-"
+	if c.Days {
+		days = c.Day.String()
+	}
 	if c.Bucket == nil {
 		days += " and later"
 	}

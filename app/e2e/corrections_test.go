@@ -20,8 +20,8 @@ type correction struct {
 	ID         *string
 	Board      string
 	Date       *string
-	FirstDate  string `json:"first_date"`
-	UserID     string `json:"user_id"`
+	FirstDate  *string `json:"first_date"`
+	UserID     string  `json:"user_id"`
 	Kind       string
 	Score      *int
 	Before     *int
@@ -64,8 +64,14 @@ func (s *server) ranked(path string) string {
 	return strings.Join(list, " ")
 }
 
-// standing returns score, global rank, friends' rank and correction of `me`.
+// standing returns score, global rank, friends' rank and correction of `me` on board steps.
 func (s *server) standing(user models.UserID, query string) string {
+	s.t.Helper()
+	return s.standingOn("steps", user, query)
+}
+
+// standingOn is standing on any board.
+func (s *server) standingOn(board string, user models.UserID, query string) string {
 	s.t.Helper()
 	var me struct {
 		Score       *int
@@ -73,7 +79,7 @@ func (s *server) standing(user models.UserID, query string) string {
 		FriendsRank *int `json:"friends_rank"`
 		Correction  *string
 	}
-	s.read(s.as(user, "GET", "/v1/boards/steps/me"+query, nil), http.StatusOK, &me)
+	s.read(s.as(user, "GET", "/v1/boards/"+board+"/me"+query, nil), http.StatusOK, &me)
 	text := func(n *int) string {
 		if n == nil {
 			return "-"
@@ -119,7 +125,7 @@ func TestCorrections(t *testing.T) {
 			t.Errorf("made %+v", set)
 		}
 		out := s.correct(`{"board":"steps","user_id":"3","kind":"exclude","reason":"a bicycle"}`)
-		if out.Date != nil || out.FirstDate != "2026-11-20" {
+		if out.Date != nil || *out.FirstDate != "2026-11-20" {
 			t.Errorf("made %+v", out)
 		}
 		checkAll := func(when string) {

@@ -121,7 +121,7 @@ func TestOpenAPI(t *testing.T) {
 		"AuditEntry.target": true, "AuditEntry.reason": true, "AuditEntry.request_id": true, "AuditEntry.outcome": true,
 		"Standing.correction": true, "NewCorrection.date": true, "NewCorrection.score": true, "CorrectionPage.next_cursor": true,
 		"Correction.id": true, "Correction.date": true, "Correction.user_id": true, "Correction.score": true, "Correction.before": true,
-		"Correction.lifted_at": true, "Correction.lifted_by": true, "Correction.lift_reason": true,
+		"Correction.first_date": true, "Correction.lifted_at": true, "Correction.lifted_by": true, "Correction.lift_reason": true,
 	}
 	if diff := cmp.Diff(wantNull, nullable); diff != "" {
 		t.Errorf("nullable -want +got:\n%s", diff)

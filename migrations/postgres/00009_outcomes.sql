@@ -37,12 +37,14 @@ CREATE TABLE webhook_attempts (
 );
 
 -- The latest result of each bucket that was sent, by its hash, so that only a changed
--- result is sent again.
+-- result is sent again. A correction of an event that is not archived sets outdated, under
+-- the lock on the bucket's row in board_buckets.
 CREATE TABLE board_results (
     board    text        NOT NULL,
     bucket   text        NOT NULL,
     revision integer     NOT NULL,
     hash     text        NOT NULL,
     sent_at  timestamptz NOT NULL,
+    outdated boolean     NOT NULL DEFAULT false,
     PRIMARY KEY (board, bucket)
 );

@@ -44,5 +44,6 @@ CREATE TABLE board_results (
     revision integer     NOT NULL,
     hash     text        NOT NULL,
     sent_at  datetime NOT NULL,
+    outdated boolean NOT NULL DEFAULT false,
     PRIMARY KEY (board, bucket)
 );

@@ -12,7 +12,8 @@
 // run, which takes the larger composite of each user and assigns all ranks anew. Every
 // run applies the corrections of its bucket.
 //
-// A bucket of the ledger is archived from its running totals, whatever Redis has.
+// A bucket of the ledger is archived from its running totals, whatever Redis has. Later
+// runs only apply corrections, because the ledger may have deleted the totals by then.
 package archive
 
 import (
@@ -84,9 +85,10 @@ type storage interface {
 	// storeRun stores the rows of a run, merges them with the bucket's archived
 	// rows, verifies the result and completes the run, all in one transaction.
 	storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, now time.Time) (totals, error)
-	// storeTotals stores the bucket's running totals in place of its archived rows,
-	// verifies them and completes the run, all in one transaction.
-	storeTotals(ctx context.Context, bucket *models.Bucket, run int, now time.Time) (totals, error)
+	// storeTotals stores the bucket's running totals if the run is the bucket's first,
+	// applies the corrections, verifies the result and completes the run, all in one
+	// transaction.
+	storeTotals(ctx context.Context, bucket *models.Bucket, run int, now time.Time) (moved int64, stored totals, err error)
 	// composites returns the users' composites in a bucket, in the order of users.
 	composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
 	// sums adds up the users' scores of the archived days from one to another, both
@@ -345,9 +347,6 @@ func (s *Service) nextRun(ctx context.Context, bucket *models.Bucket) (models.Ar
 	}
 	next := models.ArchiveRun{Board: bucket.Board, Bucket: bucket.Name, Run: max(1, last.Run), Shards: bucket.Shards, Attempts: last.Attempts + 1}
 	if last.State == models.ArchiveComplete {
-		if bucket.FromLedger {
-			return last, nil // no increment comes later
-		}
 		if again, err := s.needsRun(ctx, bucket, last.Run); err != nil || !again {
 			return last, err
 		}
@@ -372,11 +371,14 @@ func (s *Service) beginRun(ctx context.Context, bucket *models.Bucket) (models.A
 }
 
 // needsRun reports whether an archived bucket has entries in Redis that arrived after its
-// last run, or corrections to apply.
+// last run, or corrections to apply. What Redis has of a bucket of the ledger does not
+// matter: no increment comes later.
 func (s *Service) needsRun(ctx context.Context, bucket *models.Bucket, last int) (bool, error) {
-	unarchived, err := s.hot.Unarchived(ctx, []*models.Bucket{bucket}, []int{last})
-	if err != nil || unarchived[0] {
-		return err == nil, err
+	if !bucket.FromLedger {
+		unarchived, err := s.hot.Unarchived(ctx, []*models.Bucket{bucket}, []int{last})
+		if err != nil || unarchived[0] {
+			return err == nil, err
+		}
 	}
 	pending, err := s.store.pendingCorrections(ctx)
 	return pending[bucketKey{bucket.Board, bucket.Name}], err
@@ -414,11 +416,11 @@ func (s *Service) executeRun(ctx context.Context, bucket *models.Bucket, run *mo
 // archiveTotals carries out a run of a bucket of the ledger.
 func (s *Service) archiveTotals(ctx context.Context, bucket *models.Bucket, run *models.ArchiveRun) error {
 	now := s.clock().UTC()
-	stored, err := s.store.storage.storeTotals(ctx, bucket, run.Run, now)
+	moved, stored, err := s.store.storage.storeTotals(ctx, bucket, run.Run, now)
 	if err != nil {
 		return err
 	}
-	run.Moved = stored.rows
+	run.Moved = moved
 	completeRun(run, stored, now)
 	return nil
 }

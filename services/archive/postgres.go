@@ -117,48 +117,25 @@ func (p *postgres) attached(ctx context.Context, q queryRower, name string) (boo
 // storeRun implements storage. The staging table belongs to the transaction, so
 // that it never holds rows of a run that died.
 func (p *postgres) storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, now time.Time) (stored totals, err error) {
+	err = p.inRun(ctx, bucket, func(tx pgx.Tx) error {
+		if err := p.stage(ctx, tx, rows); err != nil {
+			return err
+		}
+		stored, err = p.storeStaged(ctx, tx, bucket, run, rows.totals, rows.repeats, now)
+		return err
+	})
+	return stored, err
+}
+
+// inRun calls fn in a transaction that has an empty staging table and the bucket's lock, and
+// commits.
+func (p *postgres) inRun(ctx context.Context, bucket *models.Bucket, fn func(tx pgx.Tx) error) error {
 	committing := false
-	err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-		if err := p.stage(ctx, tx, bucket, rows); err != nil {
+	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		if err := p.begin(ctx, tx, bucket); err != nil {
 			return err
 		}
-		source := "archive_staging"
-		expected := rows.totals
-		corrected, err := p.lockCorrections(ctx, tx, bucket)
-		if err != nil {
-			return err
-		}
-		erased, err := p.stagedErased(ctx, tx)
-		if err != nil {
-			return err
-		}
-		merge := rows.repeats || corrected || erased
-		if !merge {
-			err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM archived_scores WHERE board = $1 AND day = $2)`, bucket.Board, bucket.Day.UTC()).Scan(&merge)
-			if err != nil {
-				return fmt.Errorf("find archived rows: %w", err)
-			}
-		}
-		if merge {
-			source = "archive_merged"
-			if expected, err = p.merge(ctx, tx, bucket, rows.totals); err != nil {
-				return err
-			}
-		}
-		if err := p.insert(ctx, tx, bucket, source); err != nil {
-			return err
-		}
-		stored, err = p.sum(ctx, tx, `archived_scores WHERE board = $1 AND day = $2`, bucket.Board, bucket.Day.UTC())
-		if err != nil {
-			return err
-		}
-		if stored != expected {
-			return fmt.Errorf("%w: read %v; the archive would hold %v", ErrVerification, expected, stored)
-		}
-		if err := p.complete(ctx, tx, bucket, run, rows.totals.rows, stored, now); err != nil {
-			return err
-		}
-		if err := p.completeCorrections(ctx, tx, bucket); err != nil {
+		if err := fn(tx); err != nil {
 			return err
 		}
 		committing = true
@@ -167,7 +144,51 @@ func (p *postgres) storeRun(ctx context.Context, bucket *models.Bucket, run int,
 	if err != nil && committing {
 		err = fmt.Errorf("commit: %w", err)
 	}
-	return stored, err
+	return err
+}
+
+// storeStaged stores the staged rows, whose totals are given, with corrections applied,
+// verifies the result and completes the run. If repeats is false, the staged rows are ranked
+// and have each user once.
+func (p *postgres) storeStaged(
+	ctx context.Context, tx pgx.Tx, bucket *models.Bucket, run int, staged totals, repeats bool, now time.Time,
+) (stored totals, err error) {
+	source, expected := "archive_staging", staged
+	corrected, err := p.lockCorrections(ctx, tx, bucket)
+	if err != nil {
+		return stored, err
+	}
+	erased, err := p.stagedErased(ctx, tx)
+	if err != nil {
+		return stored, err
+	}
+	merge := repeats || corrected || erased
+	if !merge {
+		err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM archived_scores WHERE board = $1 AND day = $2)`, bucket.Board, bucket.Day.UTC()).Scan(&merge)
+		if err != nil {
+			return stored, fmt.Errorf("find archived rows: %w", err)
+		}
+	}
+	if merge {
+		source = "archive_merged"
+		if expected, err = p.merge(ctx, tx, bucket, staged); err != nil {
+			return stored, err
+		}
+	}
+	if err := p.insert(ctx, tx, bucket, source); err != nil {
+		return stored, err
+	}
+	stored, err = p.sum(ctx, tx, `archived_scores WHERE board = $1 AND day = $2`, bucket.Board, bucket.Day.UTC())
+	if err != nil {
+		return stored, err
+	}
+	if stored != expected {
+		return stored, fmt.Errorf("%w: read %v; the archive would hold %v", ErrVerification, expected, stored)
+	}
+	if err := p.complete(ctx, tx, bucket, run, staged.rows, stored, now); err != nil {
+		return stored, err
+	}
+	return stored, p.completeCorrections(ctx, tx, bucket)
 }
 
 // complete records that the run is complete, and writes the bucket's result to the outbox.
@@ -211,50 +232,48 @@ func (p *postgres) addResult(ctx context.Context, tx pgx.Tx, bucket *models.Buck
 // those of users who were not erased.
 const existingTotals = `board = $1 AND total = $2 AND score > 0 AND user_id NOT IN (SELECT row_id FROM erasures)`
 
-// storeTotals implements storage. The rows are ranked in the staging table, and
-// compared with the ledger before they are stored and with the staging table
-// afterwards.
-func (p *postgres) storeTotals(ctx context.Context, bucket *models.Bucket, run int, now time.Time) (stored totals, err error) {
-	err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-		if err := p.begin(ctx, tx, bucket); err != nil {
-			return err
+// storeTotals implements storage.
+func (p *postgres) storeTotals(ctx context.Context, bucket *models.Bucket, run int, now time.Time) (moved int64, stored totals, err error) {
+	err = p.inRun(ctx, bucket, func(tx pgx.Tx) error {
+		var staged totals
+		if run == 1 {
+			if staged, err = p.stageTotals(ctx, tx, bucket); err != nil {
+				return err
+			}
 		}
-		_, err := tx.Exec(ctx, `
-			INSERT INTO archive_staging (rank, user_id, score, reached_at)
-			SELECT row_number() OVER (ORDER BY score DESC, reached_at, user_id::text COLLATE "C" DESC), user_id, score, reached_at
-			FROM score_totals WHERE `+existingTotals, bucket.Board, bucket.Name)
-		if err != nil {
-			return fmt.Errorf("rank totals: %w", err)
-		}
-		staged, err := p.sum(ctx, tx, "archive_staging")
-		if err != nil {
-			return err
-		}
-		counted := totals{hash: staged.hash}
-		err = tx.QueryRow(ctx, `SELECT count(*), coalesce(sum(score), 0)::bigint FROM score_totals WHERE `+existingTotals,
-			bucket.Board, bucket.Name).Scan(&counted.rows, &counted.scoreSum)
-		if err != nil {
-			return fmt.Errorf("sum up the ledger: %w", err)
-		}
-		if staged != counted {
-			return fmt.Errorf("%w: the ledger has %v; staged %v", ErrVerification, counted, staged)
-		}
-		if _, err := tx.Exec(ctx, `DELETE FROM archived_scores WHERE board = $1 AND day = $2`, bucket.Board, bucket.Day.UTC()); err != nil {
-			return fmt.Errorf("delete archived rows: %w", err)
-		}
-		if err := p.insert(ctx, tx, bucket, "archive_staging"); err != nil {
-			return err
-		}
-		stored, err = p.sum(ctx, tx, `archived_scores WHERE board = $1 AND day = $2`, bucket.Board, bucket.Day.UTC())
-		if err != nil {
-			return err
-		}
-		if stored != staged {
-			return fmt.Errorf("%w: read %v; the archive would hold %v", ErrVerification, staged, stored)
-		}
-		return p.complete(ctx, tx, bucket, run, stored.rows, stored, now)
+		moved = staged.rows
+		stored, err = p.storeStaged(ctx, tx, bucket, run, staged, false, now)
+		return err
 	})
-	return stored, err
+	return moved, stored, err
+}
+
+// stageTotals ranks the bucket's running totals in the staging table and compares them with
+// the ledger. It deletes archived rows, which no complete run has stored.
+func (p *postgres) stageTotals(ctx context.Context, tx pgx.Tx, bucket *models.Bucket) (staged totals, err error) {
+	_, err = tx.Exec(ctx, `
+		INSERT INTO archive_staging (rank, user_id, score, reached_at)
+		SELECT row_number() OVER (ORDER BY score DESC, reached_at, user_id::text COLLATE "C" DESC), user_id, score, reached_at
+		FROM score_totals WHERE `+existingTotals, bucket.Board, bucket.Name)
+	if err != nil {
+		return staged, fmt.Errorf("rank totals: %w", err)
+	}
+	if staged, err = p.sum(ctx, tx, "archive_staging"); err != nil {
+		return staged, err
+	}
+	counted := totals{hash: staged.hash}
+	err = tx.QueryRow(ctx, `SELECT count(*), coalesce(sum(score), 0)::bigint FROM score_totals WHERE `+existingTotals,
+		bucket.Board, bucket.Name).Scan(&counted.rows, &counted.scoreSum)
+	if err != nil {
+		return staged, fmt.Errorf("sum up the ledger: %w", err)
+	}
+	if staged != counted {
+		return staged, fmt.Errorf("%w: the ledger has %v; staged %v", ErrVerification, counted, staged)
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM archived_scores WHERE board = $1 AND day = $2`, bucket.Board, bucket.Day.UTC()); err != nil {
+		return staged, fmt.Errorf("delete archived rows: %w", err)
+	}
+	return staged, nil
 }
 
 // bucketKeyExpr is the SQL expression of the lock of bucket $1 / $2.
@@ -315,10 +334,7 @@ func (p *postgres) lockBucket(ctx context.Context, tx pgx.Tx, bucket *models.Buc
 }
 
 // stage copies the rows into the staging table.
-func (p *postgres) stage(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, rows *rowReader) error {
-	if err := p.begin(ctx, tx, bucket); err != nil {
-		return err
-	}
+func (p *postgres) stage(ctx context.Context, tx pgx.Tx, rows *rowReader) error {
 	from := &copyReader{rows: rows}
 	_, err := tx.Conn().PgConn().CopyFrom(ctx, from, `COPY archive_staging FROM STDIN (FORMAT binary)`)
 	if cause := from.stop(); cause != nil {

@@ -106,7 +106,7 @@ func (s *Store) unfinished(ctx context.Context, coldBefore time.Time) ([]*models
 // bucketColumns holds the columns of a models.Bucket. With b.* a prepared statement
 // would fail once when a column is added.
 const bucketColumns = `b.board, b.bucket, b.starts_at, b.ends_at, b.closes_at, b.tick_ms, b.time_bits, b.max_score, b.shards,
-	b.window_hours, b.day, b.cold_at, b.created_at`
+	b.window_hours, b.from_ledger, b.change_stream, b.day, b.cold_at, b.created_at`
 
 // archived lists the buckets that have a complete run, each with the number of
 // its latest run.

@@ -83,27 +83,41 @@ func (s *sqlite) storeRun(ctx context.Context, bucket *models.Bucket, run int, r
 }
 
 // storeTotals implements storage.
-func (s *sqlite) storeTotals(ctx context.Context, bucket *models.Bucket, run int, now time.Time) (stored totals, err error) {
+func (s *sqlite) storeTotals(ctx context.Context, bucket *models.Bucket, run int, now time.Time) (moved int64, stored totals, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		var list []models.ScoreTotal
-		if err := tx.Where("board = ? AND total = ? AND score > 0", bucket.Board, bucket.Name).Find(&list).Error; err != nil {
-			return fmt.Errorf("read totals: %w", err)
+		best := make(map[models.RowID]models.Composite)
+		if run > 1 {
+			err = s.merge(tx, bucket, best)
+		} else if err = s.readTotals(tx, bucket, best); err == nil {
+			moved = int64(len(best))
 		}
-		best := make(map[models.RowID]models.Composite, len(list))
-		for _, t := range list {
-			c, err := composite(score.Of(bucket), t.Score, t.ReachedAt)
-			if err != nil {
-				return err
-			}
-			best[t.User] = c
-		}
-		if err := leaveOutErased(tx, best); err != nil {
+		if err != nil {
 			return err
 		}
-		stored, err = s.finish(tx, bucket, run, best, int64(len(list)), now)
+		if err := s.correct(tx, bucket, best); err != nil {
+			return err
+		}
+		stored, err = s.finish(tx, bucket, run, best, moved, now)
 		return err
 	})
-	return stored, err
+	return moved, stored, err
+}
+
+// readTotals adds the bucket's running totals to best, without those of users who were
+// erased.
+func (s *sqlite) readTotals(tx *gorm.DB, bucket *models.Bucket, best map[models.RowID]models.Composite) error {
+	var list []models.ScoreTotal
+	if err := tx.Where("board = ? AND total = ? AND score > 0", bucket.Board, bucket.Name).Find(&list).Error; err != nil {
+		return fmt.Errorf("read totals: %w", err)
+	}
+	for _, t := range list {
+		c, err := composite(score.Of(bucket), t.Score, t.ReachedAt)
+		if err != nil {
+			return err
+		}
+		best[t.User] = c
+	}
+	return leaveOutErased(tx, best)
 }
 
 // finish stores the given entries, verifies them and completes the run.

@@ -15,6 +15,9 @@ import (
 // none, and the key Reported has what the user reports. A process that does not know of
 // the correction yet may still raise the Board. Correct repairs that; it is called again
 // and again, by any process and in any order, so both keys converge.
+//
+// Buckets of the ledger have no key Reported, because the running totals in the ledger are
+// what was reported. Increments of a corrected user do not raise the Board.
 
 // Corrections knows whose scores are corrected.
 type Corrections interface {
@@ -26,10 +29,9 @@ type Corrections interface {
 // correction of their scores holds. It must be called before the store is used.
 func (s *Store) UseCorrections(c Corrections) { s.corrections = c }
 
-// apart reports whether what a user reports is kept from the board. Buckets of the ledger
-// have all that was reported there.
-func (s *Store) apart(r *models.Raise) bool {
-	return s.corrections != nil && !r.Bucket.FromLedger && s.corrections.Holds(r.Bucket, r.User)
+// corrected reports whether what a user reports is kept from the board.
+func (s *Store) corrected(r *models.Raise) bool {
+	return s.corrections != nil && s.corrections.Holds(r.Bucket, r.User)
 }
 
 // Reported returns what the users have reported for the bucket while a correction held,
@@ -116,9 +118,29 @@ type correctedShard struct {
 	board, reported *redis.FloatSliceCmd
 }
 
+// excludeChunk is how many users one call of excludeScript removes: about a millisecond of
+// Redis in a window of a week.
+const excludeChunk = 50
+
+// excludeScript removes users from a shard of a rolling bucket, with their totals of all
+// hours.
+//
+//	KEYS    Board, BoardHours
+//	ARGV    members
+//	result  how many users were removed
+//
+// It builds the keys of the hours from BoardHours, as the other scripts do.
+const excludeScript = `
+for _, hour in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+  redis.call('ZREM', KEYS[1] .. ':' .. hour, unpack(ARGV))
+end
+return redis.call('ZREM', KEYS[1], unpack(ARGV))
+`
+
 // Correct puts the entries of corrections on the boards where they differ, and what it
 // replaces into the keys Reported. Where a correction was lifted, it raises the board to
-// what was reported. It returns how many entries it has changed. It may be repeated.
+// what was reported; entries of buckets of the ledger must not be lifted ones, because the
+// ledger raises these. It returns how many entries it has changed. It may be repeated.
 //
 // Finding those that differ takes one command for each shard, and one more if any of them
 // were lifted, all in one round trip. A second one follows if any differ. Entries that an
@@ -205,6 +227,9 @@ func (s *Store) repairs(ctx context.Context, sh *correctedShard, now time.Time) 
 	var held, lifted []any
 	var raised []models.Entry
 	stored := sh.board.Val()
+	if sh.bucket.FromLedger {
+		return s.ledgerRepairs(ctx, sh, stored)
+	}
 	for i, c := range sh.held {
 		if models.Composite(stored[i]) != c.Composite {
 			held = append(held, int64(c.User), int64(c.Composite), int64(c.Before))
@@ -239,6 +264,33 @@ func (s *Store) repairs(ctx context.Context, sh *correctedShard, now time.Time) 
 		raised = raised[n:]
 		args := []any{"eval", liftScript, 3, board, changes, frozen, change, cold}
 		cmds = append(cmds, redis.NewCmd(ctx, append(args, part...)...))
+	}
+	return cmds
+}
+
+// ledgerRepairs is repairs for a bucket of the ledger, with the composites that are stored.
+func (s *Store) ledgerRepairs(ctx context.Context, sh *correctedShard, stored []float64) (cmds []redis.Cmder) {
+	board := s.keys.Board(sh.bucket, sh.shard)
+	var args []any
+	for i, c := range sh.held {
+		switch composite := models.Composite(stored[i]); {
+		case composite == c.Composite:
+		case sh.bucket.WindowHours > 0:
+			args = append(args, int64(c.User))
+		default:
+			args = append(args, int64(c.User), int64(composite), int64(c.Composite))
+		}
+	}
+	if sh.bucket.WindowHours > 0 {
+		for part := range slices.Chunk(args, excludeChunk) {
+			head := []any{"eval", excludeScript, 2, board, s.keys.BoardHours(sh.bucket, sh.shard)}
+			cmds = append(cmds, redis.NewCmd(ctx, append(head, part...)...))
+		}
+		return cmds
+	}
+	for part := range slices.Chunk(args, 3*lowerChunk) {
+		head := []any{"eval", lowerScript, 2, board, s.keys.Changes(sh.bucket.Board, sh.shard), resetOf(sh.bucket)}
+		cmds = append(cmds, redis.NewCmd(ctx, append(head, part...)...))
 	}
 	return cmds
 }

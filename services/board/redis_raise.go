@@ -16,7 +16,8 @@ import (
 // largest is sent. It sends one variadic ZADD GT for each key, or one script if
 // the bucket has a change stream, all in one round trip. Updates of a bucket that
 // is cold go to the key Late, where no reader sees them, and wait for the archive.
-// Updates of users whose score in the bucket is corrected go to the key Reported.
+// Updates of users whose score in the bucket is corrected go to the key Reported, or
+// change nothing if the bucket is one of the ledger, which has them.
 // Updates of a rolling bucket carry a user's total of one hour and go through
 // raiseHourScript; if the hour has left the window they change nothing. Raise
 // returns nil if every update is in Redis, otherwise one error for each update,
@@ -48,6 +49,9 @@ func (s *Store) raise(ctx context.Context, raises []models.Raise) []error {
 	}
 	errs := make([]error, len(raises))
 	for i, command := range commandOf {
+		if command == noCommand {
+			continue
+		}
 		if err := cmds[command].Err(); err != nil {
 			errs[i] = models.Unavailable("raise", err)
 		}
@@ -93,9 +97,12 @@ func (s *Store) doAll(ctx context.Context, commands [][]any) ([]*redis.Cmd, erro
 	return cmds, err
 }
 
+// noCommand is the index of the command of an update that changes nothing.
+const noCommand = -1
+
 // raiseCommands merges updates into one command for each key. commandOf is the
-// index of the command that carries each update. Pointers into the raises save
-// an allocation for each argument.
+// index of the command that carries each update, or noCommand. Pointers into the raises
+// save an allocation for each argument.
 func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandOf []int) {
 	type key struct {
 		bucket *models.Bucket
@@ -111,11 +118,16 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandO
 	var hourly []int // updates of rolling buckets
 	for i := range raises {
 		r := &raises[i]
+		corrected := s.corrected(r)
+		if corrected && r.Bucket.FromLedger {
+			commandOf[i] = noCommand
+			continue
+		}
 		if r.Bucket.WindowHours > 0 {
 			hourly = append(hourly, i)
 			continue
 		}
-		if k := (key{r.Bucket, r.Bucket.Shard(r.User), s.apart(r)}); command < 0 || k != last {
+		if k := (key{r.Bucket, r.Bucket.Shard(r.User), corrected}); command < 0 || k != last {
 			var ok bool
 			if command, ok = ofKey[k]; !ok {
 				command = len(commands)

@@ -25,7 +25,7 @@ func (s *Store) notifyWritten(raises []models.Raise, commandOf []int, commands [
 	notified := make([]bool, len(commands))
 	for i, r := range raises {
 		command := commandOf[i]
-		if notified[command] || !r.Bucket.ChangeStream || commands[command][0] != "eval" {
+		if command == noCommand || notified[command] || !r.Bucket.ChangeStream || commands[command][0] != "eval" {
 			continue
 		}
 		notified[command] = true

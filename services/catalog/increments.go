@@ -43,6 +43,21 @@ func (s *Buckets) ForTotal(ctx context.Context, board, total string) (*models.Bu
 	return s.Load(ctx, board, name)
 }
 
+// OfBucket returns the running totals that make up the scores of a bucket of the ledger, also
+// before and after the time in which it takes increments. CodeBoardNotFound, and
+// CodeBoardKind if the board takes no increments. No I/O.
+func (s *Buckets) OfBucket(bucket *models.Bucket, now time.Time) (models.TotalRange, error) {
+	b, err := s.index.board(bucket.Board)
+	if err != nil {
+		return models.TotalRange{}, err
+	}
+	totals, err := b.kind.totalRange(bucket, now)
+	if models.CodeOf(err) == models.CodeEventNotOpen {
+		err = nil
+	}
+	return totals, err
+}
+
 // TotalRanges returns the running totals that Redis may lack: one range for each
 // board that takes increments, from when its bucket exists until the archive
 // must have it. CodeUnavailable if Postgres must be asked and is away.

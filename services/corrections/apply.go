@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"stepboard/models"
 )
@@ -28,17 +29,40 @@ func (s *Service) Held() int { return s.snapshot.Load().held }
 // have written meanwhile, and returns how many entries it has changed. It is called every
 // few seconds. Without corrections it makes two queries. Otherwise it makes three, and sends
 // one command for each shard of the buckets that are not archived, or two if any corrections
-// of the shard were lifted, in one round trip.
+// of the shard were lifted, in one round trip. Each bucket of the ledger with corrections
+// that were lifted takes another query and another round trip.
 func (s *Service) Apply(ctx context.Context) (changed int64, err error) {
 	if err := s.Refresh(ctx); err != nil {
 		return 0, err
 	}
-	changed, err = s.apply(ctx, s.snapshot.Load().all)
+	now := s.o.Clock()
+	all := s.snapshot.Load().all
+	changed, err = s.apply(ctx, all)
+	s.stats.Changed.Add(changed)
 	if err != nil {
 		return changed, err
 	}
-	s.stats.Changed.Add(changed)
-	return changed, nil
+	return changed, s.retire(ctx, all, now)
+}
+
+// retire marks lifted exclusions from rolling boards which were applied at a time when all
+// that was counted while they held had left the window. Redis can't lack any of it, whatever
+// it forgets. The archive does this for other boards.
+func (s *Service) retire(ctx context.Context, all []models.Correction, now time.Time) error {
+	var ids []int64
+	for _, c := range all {
+		b, err := s.o.Catalog.Definitions.Board(c.Board)
+		if err != nil || b.WindowHours == 0 || c.LiftedAt == nil {
+			continue
+		}
+		if window := time.Duration(b.WindowHours+1) * time.Hour; c.LiftedAt.Before(now.Add(-window)) {
+			ids = append(ids, c.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return s.o.Store.retire(ctx, ids)
 }
 
 // PendingBuckets returns the archived buckets that have corrections to apply. One query.
@@ -65,9 +89,38 @@ func (s *Service) apply(ctx context.Context, corrections []models.Correction) (c
 	}
 	var entries []models.CorrectedEntry
 	for _, bucket := range buckets {
-		entries = append(entries, entriesOf(bucket, corrections)...)
+		ofBucket := entriesOf(bucket, corrections)
+		if bucket.FromLedger {
+			n, err := s.raiseLifted(ctx, bucket, ofBucket)
+			changed += n
+			if err != nil {
+				return changed, err
+			}
+			ofBucket = slices.DeleteFunc(ofBucket, isLifted)
+		}
+		entries = append(entries, ofBucket...)
 	}
-	return s.o.Boards.Correct(ctx, entries)
+	n, err := s.o.Boards.Correct(ctx, entries)
+	return changed + n, err
+}
+
+func isLifted(e models.CorrectedEntry) bool { return e.Lifted }
+
+// raiseLifted raises entries of a bucket of the ledger whose corrections were lifted to what
+// was counted.
+func (s *Service) raiseLifted(
+	ctx context.Context, bucket *models.Bucket, entries []models.CorrectedEntry,
+) (changed int64, err error) {
+	var lifted []models.RowID
+	for _, e := range entries {
+		if e.Lifted {
+			lifted = append(lifted, e.User)
+		}
+	}
+	if len(lifted) == 0 {
+		return 0, nil
+	}
+	return s.o.Ledger.RaiseUsers(ctx, bucket, lifted)
 }
 
 // entriesOf returns what corrections make of a bucket: one entry for each user. One that

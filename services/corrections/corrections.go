@@ -45,6 +45,15 @@ type Archive interface {
 	Complete(ctx context.Context, bucket *models.Bucket) (bool, error)
 }
 
+// Ledger has the running totals of event and rolling boards, which are what was reported.
+// Implemented by ledger.Reconciler.
+type Ledger interface {
+	// Composites returns what the totals of users make of their scores in a bucket.
+	Composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
+	// RaiseUsers raises the entries of users that are less than their totals.
+	RaiseUsers(ctx context.Context, bucket *models.Bucket, users []models.RowID) (changed int64, err error)
+}
+
 // Directory maps users to their rows. Implemented by directory.Service.
 type Directory interface {
 	// FindOne returns a user's row; 0 if the user does not exist.
@@ -57,6 +66,7 @@ type Options struct {
 	Catalog   *catalog.Catalog
 	Boards    Boards
 	Archive   Archive
+	Ledger    Ledger
 	Directory Directory
 	Clock     models.Clock
 	Log       *slog.Logger
@@ -82,7 +92,8 @@ func New(o Options) *Service {
 // Request asks for a correction.
 type Request struct {
 	Board string
-	// Date is the day. An exclusion without one holds from today until it is lifted.
+	// Date is the day. An exclusion without one holds from today until it is lifted. Event
+	// and rolling boards have none.
 	Date *models.Date
 	User models.UserID
 	Kind models.CorrectionKind
@@ -102,6 +113,9 @@ type Entry struct {
 	UserID models.UserID `gorm:"column:external_id"`
 	// Pending reports whether the archive has yet to apply it, or its lifting.
 	Pending bool
+	// Days reports whether the board has days. Otherwise the correction is about its only
+	// bucket, whose Day means nothing to operators.
+	Days bool
 }
 
 // Create stores a correction and applies it. This process shows it at once, others within
@@ -109,7 +123,8 @@ type Entry struct {
 // job has ranked the bucket anew.
 //
 // Errors: CodeBoardNotFound, CodeUserNotFound, CodeDateInFuture; CodeNotFound if nothing
-// was ever reported for the day; CodeBoardKind if the board is not one of days;
+// was ever reported for the day or the event; CodeBoardKind if a date is given and the board
+// has no days, or a score of a rolling board is to be set, which changes by the hour;
 // CodeCorrectionRaises if the score is more than the user's; CodeCorrectionExists if
 // another correction of the user's score in the bucket, or in one of the buckets, holds;
 // CodeValidationFailed; CodeUnavailable if a store is away or the bucket is being archived.
@@ -121,10 +136,11 @@ func (s *Service) Create(ctx context.Context, r Request) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
+	propose := s.propose
 	if b.RequireDays() != nil {
-		return Entry{}, models.Errorf(models.CodeBoardKind, "scores of %s can't be corrected: it is not a board of days", b.Name)
+		propose = s.proposeWithoutDays
 	}
-	c, bucket, err := s.propose(ctx, b, r)
+	c, bucket, err := propose(ctx, b, r)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -137,7 +153,7 @@ func (s *Service) Create(ctx context.Context, r Request) (Entry, error) {
 	if err := s.compare(ctx, c, bucket); err != nil {
 		return Entry{}, err
 	}
-	entry := Entry{UserID: r.User}
+	entry := Entry{UserID: r.User, Days: b.RequireDays() == nil}
 	entry.Pending, err = s.o.Store.create(ctx, c, r.DryRun)
 	if err != nil {
 		return Entry{}, models.Public("store a correction", err)
@@ -159,8 +175,6 @@ func (r *Request) check() error {
 		return models.Invalid("body.score", "set needs the score")
 	case r.Kind == models.CorrectionSet && *r.Score < 0:
 		return models.Invalid("body.score", "must be 0 or more")
-	case r.Kind == models.CorrectionSet && r.Date == nil:
-		return models.Invalid("body.date", "set needs the day")
 	case r.Kind == models.CorrectionExclude && r.Score != nil:
 		return models.Invalid("body.score", "exclude takes no score")
 	case r.Reason == "":
@@ -171,14 +185,22 @@ func (r *Request) check() error {
 	return nil
 }
 
-// propose returns the correction that a request asks for, and the bucket of its day; nil
-// if that does not exist.
-func (s *Service) propose(ctx context.Context, b *catalog.Board, r Request) (*models.Correction, *models.Bucket, error) {
-	now := s.o.Clock()
-	c := &models.Correction{
-		Board: b.Name, Day: b.EarliestToday(now), Kind: r.Kind, Score: r.Score,
-		Reason: r.Reason, Actor: r.Actor, CreatedAt: models.TimestampOf(now).Time(),
+// correction returns the correction that a request asks for, without its bucket.
+func (r *Request) correction(now time.Time) *models.Correction {
+	return &models.Correction{
+		Board: r.Board, Kind: r.Kind, Score: r.Score, Reason: r.Reason, Actor: r.Actor, CreatedAt: models.TimestampOf(now).Time(),
 	}
+}
+
+// propose returns the correction that a request asks for on a board of days, and the bucket
+// of its day; nil if that does not exist.
+func (s *Service) propose(ctx context.Context, b *catalog.Board, r Request) (*models.Correction, *models.Bucket, error) {
+	if r.Kind == models.CorrectionSet && r.Date == nil {
+		return nil, nil, models.Invalid("body.date", "set needs the day")
+	}
+	now := s.o.Clock()
+	c := r.correction(now)
+	c.Day = b.EarliestToday(now)
 	if r.Date != nil {
 		c.Day = *r.Date
 	}
@@ -195,6 +217,34 @@ func (s *Service) propose(ctx context.Context, b *catalog.Board, r Request) (*mo
 	if r.Date != nil {
 		c.Bucket = &bucket.Name
 	}
+	return c, bucket, nil
+}
+
+// proposeWithoutDays is propose for an event or rolling board, whose only bucket it returns.
+func (s *Service) proposeWithoutDays(
+	ctx context.Context, b *catalog.Board, r Request,
+) (*models.Correction, *models.Bucket, error) {
+	if r.Date != nil {
+		return nil, nil, b.RequireDays()
+	}
+	now := s.o.Clock()
+	proposed, err := s.o.Catalog.Buckets.Resolve(b, nil, now, models.UTCOffset{})
+	if err != nil {
+		return nil, nil, err
+	}
+	if proposed.WindowHours > 0 && r.Kind == models.CorrectionSet {
+		return nil, nil, models.Errorf(models.CodeBoardKind,
+			"a score of %s can't be set, because it changes by the hour: exclude the user instead", b.Name)
+	}
+	bucket, err := s.o.Catalog.Buckets.Load(ctx, proposed.Board, proposed.Name)
+	if errors.Is(err, catalog.ErrNoBucket) {
+		return nil, nil, models.Errorf(models.CodeNotFound, "nothing was ever counted on this board")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	c := r.correction(now)
+	c.Bucket, c.Day = &bucket.Name, bucket.Day
 	return c, bucket, nil
 }
 
@@ -254,6 +304,13 @@ func (s *Service) reported(ctx context.Context, bucket *models.Bucket, user mode
 		}
 		return max(stored[0], reported), nil
 	}
+	if bucket.FromLedger {
+		counted, err := s.o.Ledger.Composites(ctx, bucket, users)
+		if err != nil {
+			return 0, err
+		}
+		return counted[0], nil
+	}
 	stored, err := s.o.Boards.Composites(ctx, bucket, users)
 	if err != nil {
 		return 0, err
@@ -301,7 +358,14 @@ func (s *Service) Lift(ctx context.Context, l Lifting) (Entry, error) {
 		failpoint.Hit("corrections.lifted")
 		s.learn(ctx, entry.Correction)
 	}
+	entry.Days = s.hasDays(entry.Board)
 	return entry, nil
+}
+
+// hasDays reports whether a board has days, or is not defined any more.
+func (s *Service) hasDays(board string) bool {
+	b, err := s.o.Catalog.Definitions.Board(board)
+	return err != nil || b.RequireDays() == nil
 }
 
 // learn adds a correction to what this process knows, and applies it to Redis. The caller
@@ -334,6 +398,9 @@ func (s *Service) List(ctx context.Context, q Query) ([]Entry, error) {
 	list, err := s.o.Store.list(ctx, q)
 	if err != nil {
 		return nil, models.Unavailable("list corrections", err)
+	}
+	for i := range list {
+		list[i].Days = s.hasDays(list[i].Board)
 	}
 	return list, nil
 }

@@ -74,9 +74,7 @@ func (f *fixture) checkList(q corrections.Query, want ...int64) {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		f := newFixture(t, env, models.Board{
-			Name: "active", Kind: models.KindRolling, TimeZone: "UTC", MaxScore: 1000, Shards: 1, Global: models.AudienceUsers,
-		})
+		f := newFixture(t, env)
 		b := f.today()
 		f.raise(b, 1, 5_000)
 		change := func(r corrections.Request, change func(*corrections.Request)) corrections.Request {
@@ -89,7 +87,6 @@ func TestRefused(t *testing.T) {
 			want models.Code
 		}{
 			{"no such board", change(exclude(1, b.Day), func(r *corrections.Request) { r.Board = "none" }), models.CodeBoardNotFound},
-			{"a rolling board", change(excludeFromNow(1), func(r *corrections.Request) { r.Board = "active" }), models.CodeBoardKind},
 			{"no such user", exclude(99, b.Day), models.CodeUserNotFound},
 			{"tomorrow", exclude(1, b.Day+1), models.CodeDateInFuture},
 			{"a day without reports", exclude(1, b.Day-400), models.CodeNotFound},

@@ -13,6 +13,8 @@ import (
 	"stepboard/services/catalog"
 	"stepboard/services/corrections"
 	"stepboard/services/lease"
+	"stepboard/services/ledger"
+	"stepboard/services/outcomes"
 	"stepboard/services/score"
 )
 
@@ -24,6 +26,7 @@ type fixture struct {
 	env     *testenv.Env
 	catalog *catalog.Catalog
 	archive *archive.Service
+	outbox  *outcomes.Outbox
 	*process
 }
 
@@ -32,6 +35,9 @@ type process struct {
 	f           *fixture
 	boards      *board.Store
 	corrections *corrections.Service
+	reconciler  *ledger.Reconciler
+	// increments is not started; see startLedger.
+	increments *ledger.Service
 }
 
 func newFixture(t testing.TB, env *testenv.Env, boards ...models.Board) *fixture {
@@ -45,7 +51,8 @@ func newFixture(t testing.TB, env *testenv.Env, boards ...models.Board) *fixture
 	}
 	hot := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
 	leases := lease.NewLocal()
-	f.archive = archive.New(archive.NewStore(env.Gorm, env.Gorm, env.Pool), hot, leases, nil, env.Clock.Now, env.Log)
+	f.outbox = outcomes.NewOutbox([]outcomes.Target{{URL: "https://example.com"}}, env.Clock.Now)
+	f.archive = archive.New(archive.NewStore(env.Gorm, env.Gorm, env.Pool).WithOutbox(f.outbox), hot, leases, nil, env.Clock.Now, env.Log)
 	t.Cleanup(f.archive.Close)
 	f.process = f.newProcess()
 	return f
@@ -55,9 +62,15 @@ func newFixture(t testing.TB, env *testenv.Env, boards ...models.Board) *fixture
 func (f *fixture) newProcess() *process {
 	f.t.Helper()
 	p := &process{f: f, boards: board.NewStore(f.env.Redis, f.env.Keys, f.env.Clock.Now)}
+	totals := ledger.NewStore(f.env.Gorm, f.env.Pool)
+	p.increments = ledger.New(totals, f.catalog.Buckets, testenv.Numbers{}, p.boards, f.env.Clock.Now, f.env.Log)
+	p.reconciler = ledger.NewReconciler(ledger.ReconcilerOptions{
+		Store: totals, Totals: f.catalog.Buckets, Boards: p.boards, Archived: f.archive.Complete, Clock: f.env.Clock.Now,
+		Log: f.env.Log, Rewind: 10 * time.Minute,
+	})
 	p.corrections = corrections.New(corrections.Options{
 		Store: corrections.NewStore(f.env.Gorm, f.env.Gorm), Catalog: f.catalog, Boards: p.boards, Archive: f.archive,
-		Directory: testenv.Numbers{DB: f.env.Gorm}, Clock: f.env.Clock.Now, Log: f.env.Log,
+		Ledger: p.reconciler, Directory: testenv.Numbers{DB: f.env.Gorm}, Clock: f.env.Clock.Now, Log: f.env.Log,
 	})
 	p.boards.UseCorrections(p.corrections)
 	p.refresh()

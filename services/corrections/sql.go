@@ -11,6 +11,7 @@ import (
 
 	"stepboard/internal/failpoint"
 	"stepboard/models"
+	"stepboard/services/outcomes"
 )
 
 // Store keeps corrections in tables corrections, pending_corrections and
@@ -125,8 +126,11 @@ func (s *Store) create(ctx context.Context, c *models.Correction, dryRun bool) (
 }
 
 // addPending records that a correction, or its lifting, has to be applied to archived
-// buckets, whose rows are locked.
+// buckets, and that the result of an event has changed. The buckets' rows are locked.
 func addPending(tx *gorm.DB, c *models.Correction, buckets []string) error {
+	if c.Bucket != nil && len(buckets) == 0 {
+		return outcomes.MarkOutdated(outcomes.InGorm(tx), c.Board, *c.Bucket)
+	}
 	for _, bucket := range buckets {
 		err := tx.Exec(`INSERT INTO pending_corrections (board, bucket, correction_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
 			c.Board, bucket, c.ID).Error
@@ -252,12 +256,19 @@ func (s *Store) reported(ctx context.Context, bucket *models.Bucket, user models
 	return encode(bucket, &rows[0].Score, &rows[0].ReachedAt), nil
 }
 
-// unarchived returns the buckets of boards from a day on that are not archived and have
-// totals that clients report, by day.
+// retire records that corrections concern no bucket any more.
+func (s *Store) retire(ctx context.Context, ids []int64) error {
+	if err := s.db.WithContext(ctx).Exec(`UPDATE corrections SET hot = false WHERE id IN ?`, ids).Error; err != nil {
+		return fmt.Errorf("retire corrections: %w", err)
+	}
+	return nil
+}
+
+// unarchived returns the buckets of boards from a day on that are not archived, by day.
 func (s *Store) unarchived(ctx context.Context, boards []string, from models.Date) ([]*models.Bucket, error) {
 	var buckets []*models.Bucket
 	err := s.reads.WithContext(ctx).
-		Where(`board IN ? AND day >= ? AND NOT from_ledger AND NOT EXISTS (SELECT 1 FROM board_archives a
+		Where(`board IN ? AND day >= ? AND NOT EXISTS (SELECT 1 FROM board_archives a
 			WHERE a.board = board_buckets.board AND a.bucket = board_buckets.bucket AND a.state = ?)`,
 			boards, from, models.ArchiveComplete).
 		Order("day, board").Find(&buckets).Error

@@ -35,10 +35,14 @@ type Totals interface {
 	// ForTotal is the bucket that a total raises; catalog.ErrNoBucket for one
 	// that raises none.
 	ForTotal(ctx context.Context, board, total string) (*models.Bucket, error)
+	// OfBucket returns the totals that make up the scores of a bucket.
+	OfBucket(bucket *models.Bucket, now time.Time) (models.TotalRange, error)
 }
 
 // Buckets holds the buckets in Redis.
 type Buckets interface {
+	// Composites returns the users' composites in a bucket, by position.
+	Composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
 	// RaiseAll raises all entries or returns an error. changed is how many entries
 	// have changed.
 	RaiseAll(ctx context.Context, raises []models.Raise) (changed int64, err error)

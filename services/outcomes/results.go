@@ -24,18 +24,6 @@ type Result struct {
 // one that was written last. It belongs into each transaction that changes an archived
 // bucket, which must hold the bucket's lock. One statement, and one more for each target.
 func (o *Outbox) AddResult(tx Tx, bucket *models.Bucket, r Result) error {
-	return o.addResult(tx, bucket, r, `DO UPDATE
-		SET revision = board_results.revision + 1, hash = excluded.hash, sent_at = excluded.sent_at
-		WHERE board_results.hash <> excluded.hash`)
-}
-
-// addFirstResult is AddResult for a bucket of which no result may have been written yet. If
-// one was, it writes nothing.
-func (o *Outbox) addFirstResult(tx Tx, bucket *models.Bucket, r Result) error {
-	return o.addResult(tx, bucket, r, `DO NOTHING`)
-}
-
-func (o *Outbox) addResult(tx Tx, bucket *models.Bucket, r Result, onConflict string) error {
 	if !o.Wants(models.OutcomeBoardFinal) {
 		return nil
 	}
@@ -46,7 +34,10 @@ func (o *Outbox) addResult(tx Tx, bucket *models.Bucket, r Result, onConflict st
 	var revision int
 	changed, err := tx.scan(&revision, `
 		INSERT INTO board_results (board, bucket, revision, hash, sent_at) VALUES (?, ?, 1, ?, ?)
-		ON CONFLICT (board, bucket) `+onConflict+` RETURNING revision`, bucket.Board, bucket.Name, hash, o.clock().UTC())
+		ON CONFLICT (board, bucket) DO UPDATE
+		SET revision = board_results.revision + 1, hash = excluded.hash, sent_at = excluded.sent_at
+		WHERE board_results.hash <> excluded.hash
+		RETURNING revision`, bucket.Board, bucket.Name, hash, o.clock().UTC())
 	if err != nil {
 		return fmt.Errorf("store result: %w", err)
 	}
@@ -63,6 +54,16 @@ func (o *Outbox) addResult(tx Tx, bucket *models.Bucket, r Result, onConflict st
 		p.Date = &date
 	}
 	return o.add(tx, models.OutcomeBoardFinal, p)
+}
+
+// MarkOutdated records that a correction changes the result of an event that may have been
+// written. It belongs into the correction's transaction, which must hold the lock on the
+// bucket's row. Events.Announce then writes the next revision. One statement.
+func MarkOutdated(tx Tx, board, bucket string) error {
+	if err := tx.exec(`UPDATE board_results SET outdated = true WHERE board = ? AND bucket = ?`, board, bucket); err != nil {
+		return fmt.Errorf("mark a result as outdated: %w", err)
+	}
+	return nil
 }
 
 // hash returns a hash by which equal results are recognized.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"stepboard/internal/failpoint"
 	"stepboard/models"
@@ -28,9 +29,10 @@ func NewEvents(outbox *Outbox, db *gorm.DB, clock models.Clock) *Events {
 	return &Events{outbox: outbox, db: db, clock: clock}
 }
 
-// Announce writes the result of each event that ended a minute ago or earlier, that is not
-// the archive's yet, and of which no result was written. It returns their number. One query,
-// and a transaction for each of them.
+// Announce writes the result of each event that ended a minute ago or earlier and that is not
+// the archive's yet, unless the same was written before. It returns the number of events that
+// were due: those without a result, and those that were corrected since. One query, and a
+// transaction for each event that is due.
 func (e *Events) Announce(ctx context.Context) (announced int64, err error) {
 	if !e.outbox.Wants(models.OutcomeBoardFinal) {
 		return 0, nil
@@ -39,7 +41,7 @@ func (e *Events) Announce(ctx context.Context) (announced int64, err error) {
 	var ended []*models.Bucket
 	err = e.db.WithContext(ctx).
 		Where(`from_ledger AND window_hours = 0 AND ends_at <= ? AND cold_at > ? AND NOT EXISTS (SELECT 1 FROM board_results r
-			WHERE r.board = board_buckets.board AND r.bucket = board_buckets.bucket)`, now.Add(-settleTime), now).
+			WHERE r.board = board_buckets.board AND r.bucket = board_buckets.bucket AND NOT r.outdated)`, now.Add(-settleTime), now).
 		Order("ends_at, board").Find(&ended).Error
 	if err != nil {
 		return 0, fmt.Errorf("list ended events: %w", err)
@@ -56,36 +58,62 @@ func (e *Events) Announce(ctx context.Context) (announced int64, err error) {
 	return announced, errors.Join(failed...)
 }
 
-// announce writes the result of one event.
+// announce writes the result of one event. It locks the bucket's row as corrections do, so
+// that it has either seen a correction or the correction marks what it has written.
 func (e *Events) announce(ctx context.Context, bucket *models.Bucket) error {
-	return e.db.WithContext(ctx).Transaction(func(db *gorm.DB) error {
-		text := `CAST(user_id AS text)`
-		if db.Name() == "postgres" {
-			text = `user_id::text COLLATE "C"`
+	return e.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if tx.Name() == "postgres" {
 			// An event may have very many entries, and nobody waits.
-			if err := db.Exec(`SET LOCAL statement_timeout = 0`).Error; err != nil {
+			if err := tx.Exec(`SET LOCAL statement_timeout = 0`).Error; err != nil {
 				return err
 			}
 		}
-		var rows []struct {
-			UserID          models.RowID
-			Score           int64
-			ReachedAt       time.Time
-			Total, ScoreSum int64
+		lock := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate})
+		if err := lock.Take(&models.Bucket{}, "board = ? AND bucket = ?", bucket.Board, bucket.Name).Error; err != nil {
+			return err
 		}
-		// One statement, so that figures and entries are of the same moment.
-		err := db.Raw(`
-			SELECT user_id, score, reached_at, count(*) OVER () AS total, CAST(sum(score) OVER () AS bigint) AS score_sum
-			FROM score_totals WHERE board = ? AND total = ? AND score > 0
-			ORDER BY score DESC, reached_at, `+text+` DESC LIMIT ?`, bucket.Board, bucket.Name, TopEntries).Scan(&rows).Error
+		result, err := eventResult(tx, bucket)
 		if err != nil {
 			return err
 		}
-		result := Result{Top: []TopEntry{}}
-		for _, row := range rows {
-			result.Total, result.ScoreSum = row.Total, row.ScoreSum
-			result.Top = append(result.Top, TopEntry{row.UserID, row.Score, models.TimestampOf(row.ReachedAt)})
+		err = tx.Exec(`UPDATE board_results SET outdated = false WHERE board = ? AND bucket = ?`, bucket.Board, bucket.Name).Error
+		if err != nil {
+			return err
 		}
-		return e.outbox.addFirstResult(InGorm(db), bucket, result)
+		return e.outbox.AddResult(InGorm(tx), bucket, result)
 	})
+}
+
+// eventResult returns the result of an event: its running totals, with corrections applied.
+func eventResult(tx *gorm.DB, bucket *models.Bucket) (Result, error) {
+	text := `CAST(user_id AS text)`
+	if tx.Name() == "postgres" {
+		text = `user_id::text COLLATE "C"`
+	}
+	var rows []struct {
+		UserID          models.RowID
+		Score           int64
+		ReachedAt       time.Time
+		Total, ScoreSum int64
+	}
+	// One statement, so that figures and entries are of the same moment.
+	err := tx.Raw(`
+		SELECT user_id, score, reached_at, count(*) OVER () AS total, CAST(sum(score) OVER () AS bigint) AS score_sum
+		FROM (
+			SELECT user_id, score, reached_at FROM score_totals
+			WHERE board = @board AND total = @bucket AND score > 0 AND user_id NOT IN (
+				SELECT user_id FROM corrections WHERE board = @board AND bucket = @bucket AND lifted_at IS NULL)
+			UNION ALL
+			SELECT user_id, score, reached_at FROM corrections
+			WHERE board = @board AND bucket = @bucket AND lifted_at IS NULL AND kind = 'set'
+		) counted
+		ORDER BY score DESC, reached_at, `+text+` DESC LIMIT @top`, map[string]any{
+		"board": bucket.Board, "bucket": bucket.Name, "top": TopEntries,
+	}).Scan(&rows).Error
+	result := Result{Top: []TopEntry{}}
+	for _, row := range rows {
+		result.Total, result.ScoreSum = row.Total, row.ScoreSum
+		result.Top = append(result.Top, TopEntry{row.UserID, row.Score, models.TimestampOf(row.ReachedAt)})
+	}
+	return result, err
 }

@@ -8,26 +8,48 @@ import (
 	"time"
 
 	"stepboard/app/e2e/harness"
+	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/auth"
 )
 
-// A process is killed at each step of making, lifting and archiving a correction. Another
-// one then shows the score as the list of corrections says, in Redis and in the archive.
+// correctedBoard says how a score of user 1 gets onto a board and is excluded from it.
+type correctedBoard struct {
+	name string
+	// path and report are the call that reports the score, by a token of the scope.
+	scope, path, report string
+	// query and field have the date of rankings and corrections; empty without days.
+	query, field string
+}
+
+// A process is killed at each step of making, lifting and archiving a correction, on a board
+// of days and in an event. Another one then shows the score as the list of corrections says,
+// in Redis and in the archive.
 func TestSoakCorrectionsKilledAtEachStep(t *testing.T) {
 	t.Parallel()
+	day := testenv.Must(models.ParseDate(harness.Today())).String()
+	boards := []correctedBoard{
+		{"steps", "", "scores", fmt.Sprintf(`{"date":%q,"score":5000}`, day), "?date=" + day, fmt.Sprintf(`"date":%q,`, day)},
+		{"gifts", auth.ScopeService, "increments", `{"user_id":"1","delta":5000,"event_id":"a"}`, "", ""},
+	}
 	for _, step := range testenv.Failpoints(t, "corrections") {
-		t.Run(step, func(t *testing.T) {
-			t.Parallel()
-			testKilledCorrection(t, step)
-		})
+		for _, b := range boards {
+			t.Run(step+" on "+b.name, func(t *testing.T) {
+				t.Parallel()
+				testKilledCorrection(t, step, b)
+			})
+		}
 	}
 }
 
-func testKilledCorrection(t *testing.T, step string) {
+func testKilledCorrection(t *testing.T, step string, b correctedBoard) {
 	t.Helper()
 	env := harness.Real(t)
+	env.Config.Boards = append(env.Config.Boards, config.Board{
+		Name: "gifts", Kind: "event", TimeZone: "UTC", MaxScore: 100_000, Shards: 1, Global: "users",
+		Start: time.Now().Add(-time.Hour), End: time.Now().Add(time.Hour),
+	})
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
 	call := func(p *testenv.Process, scope, method, path, body string) (int, string, error) {
@@ -42,12 +64,11 @@ func testKilledCorrection(t *testing.T, step string) {
 		return text
 	}
 	const corrections = "/v1/admin/corrections"
-	day := testenv.Must(models.ParseDate(harness.Today()))
-	exclude := fmt.Sprintf(`{"board":"steps","date":%q,"user_id":"1","kind":"exclude","reason":"r"}`, day)
+	exclude := fmt.Sprintf(`{"board":%q,%s"user_id":"1","kind":"exclude","reason":"r"}`, b.name, b.field)
 	first := testenv.Serve(t, env.Config)
-	must(first, "", "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":%q,"score":5000}`, day))
+	must(first, b.scope, "POST", "/v1/boards/"+b.name+"/"+b.path, b.report)
 	later := env.Config
-	later.Clock.Offset = 6 * 24 * time.Hour // the day is archived at the start
+	later.Clock.Offset = 6 * 24 * time.Hour // the day and the event are archived at the start
 	if step == "corrections.lifted" || step == "corrections.archived" {
 		must(first, auth.ScopeAdmin, "POST", corrections, exclude)
 	}
@@ -70,9 +91,9 @@ func testKilledCorrection(t *testing.T, step string) {
 		if err := json.Unmarshal([]byte(must(p, auth.ScopeAdmin, "GET", corrections+"?active=true", "")), &list); err != nil {
 			t.Fatal(err)
 		}
-		what := fmt.Sprintf("the day is read from %s with %d corrections applied", source, len(list.Corrections))
+		what := fmt.Sprintf("the board is read from %s with %d corrections applied", source, len(list.Corrections))
 		testenv.Eventually(t, what, func() bool {
-			text := must(p, "", "GET", "/v1/boards/steps/top?date="+day.String(), "")
+			text := must(p, "", "GET", "/v1/boards/"+b.name+"/top"+b.query, "")
 			var r struct {
 				Source  string
 				Entries []struct{ Score int }

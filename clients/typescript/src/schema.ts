@@ -112,7 +112,7 @@ export interface paths {
         put?: never;
         /**
          * Correct a score
-         * @description Lowers a user's score of a day, such as `{"board":"steps","date":"2026-11-20","user_id":"1001","kind":"set","score":9000,"reason":"the phone was shaken"}`, or excludes the user with `"kind":"exclude"`: from that day, or without a date from today on. It holds until it is lifted, whatever the user reports meanwhile. Friend rankings show it within three seconds, global lists within ten. Archived days are ranked anew by a job; until then the state is pending. correction_raises: the score is more than the user has; correction_exists: another correction holds; board_kind: only boards of days take corrections; not_found: nothing was reported for that day.
+         * @description Lowers a user's score of a day, such as `{"board":"steps","date":"2026-11-20","user_id":"1001","kind":"set","score":9000,"reason":"the phone was shaken"}`, or excludes the user with `"kind":"exclude"`: from that day, or without a date from today on. Events and rolling boards take no date; on a rolling board a user can only be excluded. It holds until it is lifted, whatever is reported or counted meanwhile. Friend rankings show it within three seconds, global lists within ten. Archived days and events are ranked anew by a job; until then the state is pending. correction_raises: the score is more than the user has; correction_exists: another correction holds; board_kind: the board takes no date, or it is a rolling board, whose scores can't be set; not_found: nothing was reported for that day.
          *
          *     With a token of scope admin.
          */
@@ -134,7 +134,7 @@ export interface paths {
         put?: never;
         /**
          * Lift a correction
-         * @description Ends a correction: all that the user has reported counts again, also what was reported while it held. One that was lifted before stays as it is. Archived days are ranked anew by a job; until then the state is pending.
+         * @description Ends a correction: all that was reported or counted for the user counts again, also what came while it held. One that was lifted before stays as it is. Archived days and events are ranked anew by a job; until then the state is pending.
          *
          *     With a token of scope admin.
          */
@@ -1551,7 +1551,7 @@ export interface components {
             actor: string;
             /**
              * Format: int64
-             * @description The user's score on first_date when the correction was made; null without one
+             * @description The user's score when the correction was made, on first_date if there is one; null without a score
              */
             before: number | null;
             /** @description The board's name */
@@ -1563,14 +1563,14 @@ export interface components {
             created_at: string;
             /**
              * Format: date
-             * @description The day; null if it holds on all days from first_date on
+             * @description The day; null if it holds on all days from first_date on, and on event and rolling boards
              */
             date: string | null;
             /**
              * Format: date
-             * @description The first day on which it holds
+             * @description The first day on which it holds; null on event and rolling boards
              */
-            first_date: string;
+            first_date: string | null;
             /** @description The correction's id in other calls; null in a dry run */
             id: string | null;
             /**
@@ -1595,7 +1595,7 @@ export interface components {
              */
             score: number | null;
             /**
-             * @description pending while archived days have to be ranked anew, for the correction or for its lifting
+             * @description pending while archived days or events have to be ranked anew, for the correction or for its lifting
              * @enum {string}
              */
             state: "pending" | "applied";
@@ -2212,7 +2212,7 @@ export interface components {
              */
             board: string;
             /**
-             * @description The day, YYYY-MM-DD; without one an exclusion holds from today until it is lifted
+             * @description The day, YYYY-MM-DD; without one an exclusion holds from today until it is lifted. Event and rolling boards take none
              * @example 2026-11-20
              */
             date?: string | null;
