@@ -281,6 +281,9 @@ func (p *populations) compare(viewer models.UserID) {
 		}
 		p.same(viewer, "/v1/boards/steps/me?"+strings.TrimPrefix(day, "&"), nil)
 	}
+	for _, from := range []models.Date{p.day, p.day + 10} { // of the archived day, and of today
+		p.same(viewer, fmt.Sprintf("/v1/boards/steps/friends?limit=2&from=%v&to=%v", from, from+30), nil)
+	}
 	p.sameStream(viewer)
 	for _, user := range p.people {
 		path := "/v1/boards/steps/history?for=" + string(user) + "&from=" + p.day.String()
