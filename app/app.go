@@ -48,6 +48,7 @@ import (
 	"stepboard/services/ranking"
 	"stepboard/services/recovery"
 	"stepboard/services/reviews"
+	"stepboard/services/status"
 	"stepboard/services/stream"
 )
 
@@ -156,6 +157,7 @@ type App struct {
 	queue            ingest.Queue      // nil in direct mode
 	consumer         *ingest.Consumer  // nil without a queue or the role
 	scheduler        *jobs.Scheduler   // nil without a role that has jobs
+	reporter         *status.Reporter  // nil without a role
 	connections      connections       // to the listener of Run
 
 	// near reports that rankings are read from NearCache and circles.
@@ -403,6 +405,8 @@ func (a *App) buildJobs(o Options) error {
 	scheduler := jobs.New(a.leases, o.Clock, o.Log, a.registry, list...)
 	if o.Roles != (Roles{}) {
 		a.scheduler = scheduler
+		a.reporter = a.newReporter(o)
+		scheduler.Ended = a.reporter.JobEnded
 	}
 	return nil
 }
@@ -425,6 +429,7 @@ func (a *App) buildHandler(o Options) (err error) {
 		Cursors:  a.cursors,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews,
 		Corrections: a.Corrections, Deliveries: a.Deliveries, Erasures: a.Erasure, Audit: a.Audit,
+		Status: status.New(status.NewStore(o.Stores.Gorm), a.Archive, o.Clock), Queue: a.queueLag(),
 		Tokens: o.Verifier, Limits: a.limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
 		LimitAddresses: o.Config.Limits.AddressPerMinute > 0 || o.Config.Limits.StreamsPerAddress > 0,
 		ProbesOnly:     !o.Roles.API, MetricsElsewhere: o.Config.HTTP.MetricsAddr != "", Ready: a.ready, Clock: o.Clock,

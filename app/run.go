@@ -48,6 +48,9 @@ func (a *App) Start(ctx context.Context) {
 		if a.deliver {
 			a.running.Go(func() { a.deliverer.Run(background) })
 		}
+		if a.reporter != nil {
+			a.running.Go(func() { a.reporter.Run(background) })
+		}
 		if a.scheduler != nil {
 			a.running.Go(func() { a.scheduler.Run(background) })
 		}

@@ -41,6 +41,7 @@ type Config struct {
 	Deliveries     DeliveryService
 	Erasures       ErasureService
 	Audit          AuditLog
+	Status         StatusService
 	Buckets        interface {
 		CurrentBuckets
 		BucketFinder
@@ -58,7 +59,9 @@ type Config struct {
 	// X-Forwarded-For is believed.
 	TrustedProxies []string
 
-	Ready    ReadyCheck
+	Ready ReadyCheck
+	// Queue measures the queue of uploads; nil without one.
+	Queue    QueueLag
 	Clock    models.Clock
 	Registry *prometheus.Registry
 	Log      *slog.Logger
@@ -164,6 +167,8 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	deliveries := &deliveryHandlers{c.Deliveries, c.Cursors}
 	register(api, "GET /v1/admin/webhooks/deliveries", byAdmin, deliveries.list, listDeliveries)
 	registerChange(api, c.Audit, "POST /v1/admin/webhooks/deliveries/{id}/replay", deliveries.replay, replayDelivery)
+	state := &statusHandlers{c.Status, c.Ready, c.Queue, c.Clock, c.Version, c.Log}
+	register(api, "GET /v1/admin/status", byAdmin, state.get, getStatus)
 	log := &auditHandlers{c.Audit, c.Cursors}
 	register(api, "GET /v1/admin/audit", byAdmin, log.list, listAudit)
 }

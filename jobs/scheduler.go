@@ -58,6 +58,11 @@ type Leases interface {
 
 // Scheduler runs jobs on their schedules.
 type Scheduler struct {
+	// Ended is called after each run that counts, and once at the start for each job
+	// that this process runs, with a start of the zero time. New leaves it nil, which
+	// calls nothing.
+	Ended func(job string, start time.Time, err error)
+
 	leases  Leases
 	clock   models.Clock
 	log     *slog.Logger
@@ -92,6 +97,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 		if t.MetricsOnly {
 			continue
 		}
+		s.ended(t.Name, time.Time{}, nil)
 		timetable.Schedule(t.Schedule, cron.FuncJob(func() { _ = s.run(ctx, t) }))
 		if t.AtStart {
 			starting.Go(func() { _ = s.run(ctx, t) })
@@ -127,7 +133,7 @@ func (s *Scheduler) run(ctx context.Context, t *task) error {
 		return nil
 	}
 	defer t.running.Unlock()
-	start := time.Now()
+	start, began := time.Now(), s.clock()
 	o := s.attempt(ctx, t.Job)
 	if o.elsewhere {
 		s.log.DebugContext(ctx, "job is running on another replica", "job", t.Name)
@@ -135,6 +141,9 @@ func (s *Scheduler) run(ctx context.Context, t *task) error {
 	}
 	// A run that the end of the service has cut off is no failure.
 	failed := o.err != nil && (ctx.Err() == nil || o.stack != "")
+	if o.err == nil || failed {
+		s.ended(t.Name, began, o.err)
+	}
 	elapsed := time.Since(start)
 	s.metrics.duration.WithLabelValues(t.Name).Observe(elapsed.Seconds())
 	s.metrics.rows.WithLabelValues(t.Name).Add(float64(max(0, o.rows)))
@@ -146,6 +155,12 @@ func (s *Scheduler) run(ctx context.Context, t *task) error {
 	}
 	s.report(ctx, t.Job, elapsed, o, failed)
 	return o.err
+}
+
+func (s *Scheduler) ended(job string, start time.Time, err error) {
+	if s.Ended != nil {
+		s.Ended(job, start, err)
+	}
 }
 
 // report logs the line of a run.

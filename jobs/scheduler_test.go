@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -36,6 +37,9 @@ type stage struct {
 	log      bytes.Buffer
 	registry *prometheus.Registry
 	clock    *testenv.Clock
+
+	mu    sync.Mutex
+	ended []string // the calls of Ended
 }
 
 func newStage(t *testing.T) *stage {
@@ -46,6 +50,11 @@ func newStage(t *testing.T) *stage {
 func (s *stage) start(list ...jobs.Job) (stop func()) {
 	log := slog.New(slog.NewJSONHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	scheduler := jobs.New(s.leases, s.clock.Now, log, s.registry, list...)
+	scheduler.Ended = func(job string, start time.Time, err error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ended = append(s.ended, fmt.Sprint(job, " ", start.IsZero(), " ", err))
+	}
 	ctx, cancel := context.WithCancel(s.t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -182,6 +191,13 @@ func TestOneRun(t *testing.T) {
 					t.Errorf("%+v, want %+v", got, test.want)
 				}
 				stop()
+				known, outcome := "archive true <nil>", "archive false <nil>"
+				if test.err != "" {
+					outcome = "archive false " + test.err
+				}
+				if len(s.ended) != 2 || !slices.Contains(s.ended, known) || !slices.Contains(s.ended, outcome) {
+					t.Errorf("noted %q, want %q and %q", s.ended, known, outcome)
+				}
 				lines := s.lines()
 				if len(lines) != 3 || lines[0]["msg"] != "job begins" || lines[1]["msg"] != "job ends" {
 					t.Fatalf("logged %v", lines)

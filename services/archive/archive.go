@@ -492,6 +492,13 @@ func (s *Service) Due(ctx context.Context) ([]*models.Bucket, error) {
 	return due, nil
 }
 
+// Unfinished returns how many buckets have been cold for an hour and are not archived. It is
+// the first part of Due. One query.
+func (s *Service) Unfinished(ctx context.Context) (int, error) {
+	buckets, err := s.store.unfinished(ctx, s.clock().Add(-archiveDelay))
+	return len(buckets), err
+}
+
 // Runs returns a page of runs, newest first. One query.
 func (s *Service) Runs(ctx context.Context, q RunsQuery) ([]models.ArchiveRun, error) {
 	return s.store.runs(ctx, q)

@@ -321,6 +321,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show the state of the service
+         * @description The stores, the queue, the processes, the jobs and what waits for somebody. Processes report every ten seconds. It is answered while a store is away, too; then work is null, and what can't be read is left out.
+         *
+         *     With a token of scope admin.
+         */
+        get: operations["getStatus"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/admin/users/{id}": {
         parameters: {
             query?: never;
@@ -2044,6 +2066,27 @@ export interface components {
              */
             invite_code: string;
         };
+        JobStatus: {
+            /** @description Why it last failed; empty for never */
+            error: string;
+            /**
+             * Format: date-time
+             * @description When a run last failed; null for never
+             */
+            failed_at: string | null;
+            /** @description The job's name, as in metrics */
+            name: string;
+            /**
+             * Format: date-time
+             * @description When its last run began; null for never
+             */
+            started_at: string | null;
+            /**
+             * Format: date-time
+             * @description When a run last succeeded; null for never
+             */
+            succeeded_at: string | null;
+        };
         Liker: {
             /** @description Empty if the user has set none */
             avatar_url: string;
@@ -2309,6 +2352,36 @@ export interface components {
             /** @description about:blank: the status says what kind of problem it is */
             type: string;
         };
+        ProcessStatus: {
+            /** @description The machine's name */
+            host: string;
+            /** @description Random and new at each start */
+            id: string;
+            /**
+             * Format: int64
+             * @description Calls that rate limits have refused in about the last minute
+             */
+            refused: number;
+            /** @description What it does: api, consumer, jobs */
+            roles: string[];
+            /**
+             * Format: date-time
+             * @description When it last reported
+             */
+            seen_at: string;
+            /**
+             * Format: date-time
+             * @description When it started
+             */
+            started_at: string;
+            /**
+             * Format: int64
+             * @description Open streams of rankings
+             */
+            streams: number;
+            /** @description Its version */
+            version: string;
+        };
         Profile: {
             /** @description The picture that others see; empty for none */
             avatar_url: string;
@@ -2324,6 +2397,18 @@ export interface components {
              * @example 1001
              */
             user_id: string;
+        };
+        QueueStatus: {
+            /**
+             * Format: int64
+             * @description How many messages wait
+             */
+            messages: number;
+            /**
+             * Format: int64
+             * @description Milliseconds that the oldest of them has waited; 0 for none
+             */
+            oldest_ms: number;
         };
         RankedEntry: {
             /** @description True in lines of global lists whose user is not shown to the caller; left out otherwise */
@@ -2474,6 +2559,27 @@ export interface components {
             /** @description This page, newest first */
             reviews: components["schemas"]["Review"][];
         };
+        ServiceStatus: {
+            /**
+             * Format: date-time
+             * @description The time of the answer
+             */
+            at: string;
+            /** @description Kinds of work that are refused although the stores answer */
+            degraded: string[];
+            /** @description By name; none while Postgres is away */
+            jobs: components["schemas"]["JobStatus"][];
+            /** @description Those that have reported within the last minute, oldest first; none while Postgres is away */
+            processes: components["schemas"]["ProcessStatus"][];
+            /** @description The queue of uploads; null without one, and while it does not answer */
+            queue: components["schemas"]["QueueStatus"];
+            /** @description By name */
+            stores: components["schemas"]["StoreStatus"][];
+            /** @description The version of the process that answers */
+            version: string;
+            /** @description What waits; null while Postgres is away */
+            work: components["schemas"]["WaitingWork"];
+        };
         Standing: {
             /**
              * @description What an operator has made of the score: set to a lower one, or excluded from the ranking. Null for nothing
@@ -2522,6 +2628,15 @@ export interface components {
              * @example 12345
              */
             score: number | null;
+        };
+        StoreStatus: {
+            /**
+             * @description What was asked
+             * @example redis
+             */
+            name: string;
+            /** @description Whether it answers */
+            ok: boolean;
         };
         Streak: {
             /**
@@ -2583,6 +2698,43 @@ export interface components {
         UserTotals: {
             /** @description Up to 1,000 totals */
             scores: components["schemas"]["UserTotal"][];
+        };
+        WaitingWork: {
+            /**
+             * Format: int64
+             * @description Days that are due to be archived
+             */
+            archive_due: number;
+            /**
+             * Format: int64
+             * @description Archive runs that failed and were not resumed
+             */
+            archive_failed: number;
+            /**
+             * Format: int64
+             * @description Corrections that the archive has not applied yet
+             */
+            corrections_pending: number;
+            /**
+             * Format: int64
+             * @description Updates that could not be applied
+             */
+            dead_letters: number;
+            /**
+             * Format: int64
+             * @description Deliveries of the last 30 days that were given up
+             */
+            deliveries_failed: number;
+            /**
+             * Format: int64
+             * @description Deliveries of webhooks that are still attempted
+             */
+            deliveries_waiting: number;
+            /**
+             * Format: int64
+             * @description Scores that nobody has looked at
+             */
+            reviews_open: number;
         };
         WebhookAttempt: {
             /** @description Why it failed; empty if it succeeded */
@@ -3970,6 +4122,32 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getStatus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServiceStatus"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];

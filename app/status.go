@@ -1,0 +1,42 @@
+package app
+
+import (
+	"strings"
+
+	"stepboard/handlers"
+	"stepboard/services/status"
+)
+
+// String returns the roles as the setting names them, such as "api,jobs".
+func (r Roles) String() string {
+	var names []string
+	for _, role := range []struct {
+		name string
+		has  bool
+	}{{"api", r.API}, {"consumer", r.Consumer}, {"jobs", r.Jobs}} {
+		if role.has {
+			names = append(names, role.name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// newReporter returns the reporter of this process. It is used after Build only: the
+// streams are built later.
+func (a *App) newReporter(o Options) *status.Reporter {
+	return status.NewReporter(status.NewStore(o.Stores.Jobs.Gorm), Version, o.Roles.String(), status.Source{
+		Streams: func() int { return a.Streams.Subscribers() },
+		Refused: func() int64 {
+			refused := a.limits.Stats()
+			return refused.Users.Load() + refused.Addresses.Load() + refused.Joins.Load()
+		},
+	}, o.Clock, o.Log)
+}
+
+// queueLag returns the function that measures the queue; nil without a queue.
+func (a *App) queueLag() handlers.QueueLag {
+	if a.queue == nil {
+		return nil
+	}
+	return a.queue.Lag
+}

@@ -1,0 +1,143 @@
+package handlers
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"stepboard/models"
+	"stepboard/services/ingest"
+	"stepboard/services/status"
+)
+
+// StatusService returns the state of the whole service.
+type StatusService interface {
+	Overview(ctx context.Context) (status.Overview, error)
+}
+
+// QueueLag measures how far consumers are behind.
+type QueueLag func(ctx context.Context) (ingest.Lag, error)
+
+// statusHandlers serves the state of the service to operators.
+type statusHandlers struct {
+	status  StatusService
+	ready   ReadyCheck
+	queue   QueueLag // nil without a queue
+	clock   models.Clock
+	version string
+	log     *slog.Logger
+}
+
+var getStatus = operation{
+	id:      "getStatus",
+	summary: "Show the state of the service",
+	description: "The stores, the queue, the processes, the jobs and what waits for somebody. Processes report every ten seconds. " +
+		"It is answered while a store is away, too; then work is null, and what can't be read is left out.",
+}
+
+// serviceStatus is the state of the service as operators see it.
+type serviceStatus struct {
+	At        models.Timestamp `json:"at" format:"date-time" doc:"The time of the answer"`
+	Version   string           `json:"version" doc:"The version of the process that answers"`
+	Stores    []storeStatus    `json:"stores" nullable:"false" doc:"By name"`
+	Degraded  []string         `json:"degraded" nullable:"false" doc:"Kinds of work that are refused although the stores answer"`
+	Queue     *queueStatus     `json:"queue" doc:"The queue of uploads; null without one, and while it does not answer"`
+	Processes []processStatus  `json:"processes" nullable:"false" doc:"Those that have reported within the last minute, oldest first; none while Postgres is away"`
+	Jobs      []jobStatus      `json:"jobs" nullable:"false" doc:"By name; none while Postgres is away"`
+	Work      *waitingWork     `json:"work" doc:"What waits; null while Postgres is away"`
+}
+
+type storeStatus struct {
+	Name string `json:"name" example:"redis" doc:"What was asked"`
+	OK   bool   `json:"ok" doc:"Whether it answers"`
+}
+
+type queueStatus struct {
+	Messages int64 `json:"messages" doc:"How many messages wait"`
+	OldestMS int64 `json:"oldest_ms" doc:"Milliseconds that the oldest of them has waited; 0 for none"`
+}
+
+type processStatus struct {
+	ID        string           `json:"id" doc:"Random and new at each start"`
+	Host      string           `json:"host" doc:"The machine's name"`
+	Version   string           `json:"version" doc:"Its version"`
+	Roles     []string         `json:"roles" nullable:"false" doc:"What it does: api, consumer, jobs"`
+	StartedAt models.Timestamp `json:"started_at" format:"date-time" doc:"When it started"`
+	SeenAt    models.Timestamp `json:"seen_at" format:"date-time" doc:"When it last reported"`
+	Streams   int64            `json:"streams" doc:"Open streams of rankings"`
+	Refused   int64            `json:"refused" doc:"Calls that rate limits have refused in about the last minute"`
+}
+
+type jobStatus struct {
+	Name        string            `json:"name" doc:"The job's name, as in metrics"`
+	StartedAt   *models.Timestamp `json:"started_at" format:"date-time" nullable:"true" doc:"When its last run began; null for never"`
+	SucceededAt *models.Timestamp `json:"succeeded_at" format:"date-time" nullable:"true" doc:"When a run last succeeded; null for never"`
+	FailedAt    *models.Timestamp `json:"failed_at" format:"date-time" nullable:"true" doc:"When a run last failed; null for never"`
+	Error       string            `json:"error" doc:"Why it last failed; empty for never"`
+}
+
+type waitingWork struct {
+	ArchiveDue         int   `json:"archive_due" doc:"Days that are due to be archived"`
+	ArchiveFailed      int64 `json:"archive_failed" doc:"Archive runs that failed and were not resumed"`
+	DeadLetters        int64 `json:"dead_letters" doc:"Updates that could not be applied"`
+	DeliveriesWaiting  int64 `json:"deliveries_waiting" doc:"Deliveries of webhooks that are still attempted"`
+	DeliveriesFailed   int64 `json:"deliveries_failed" doc:"Deliveries of the last 30 days that were given up"`
+	ReviewsOpen        int64 `json:"reviews_open" doc:"Scores that nobody has looked at"`
+	CorrectionsPending int64 `json:"corrections_pending" doc:"Corrections that the archive has not applied yet"`
+}
+
+type serviceStatusOutput struct {
+	Body serviceStatus
+}
+
+func (h *statusHandlers) get(ctx context.Context, _ *struct{}) (*serviceStatusOutput, error) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	answer := serviceStatus{At: models.TimestampOf(h.clock()), Version: h.version, Stores: []storeStatus{}, Degraded: []string{}}
+	ready := h.ready(ctx)
+	for _, name := range slices.Sorted(maps.Keys(ready.Stores)) {
+		answer.Stores = append(answer.Stores, storeStatus{name, ready.Stores[name] == nil})
+	}
+	answer.Degraded = slices.AppendSeq(answer.Degraded, maps.Keys(ready.Degraded))
+	slices.Sort(answer.Degraded)
+	if h.queue != nil && ready.Stores["queue"] == nil {
+		if lag, err := h.queue(ctx); err == nil {
+			answer.Queue = &queueStatus{lag.Messages, lag.Oldest.Milliseconds()}
+		} else {
+			h.log.WarnContext(ctx, "the queue's lag is unknown", "error", err)
+		}
+	}
+	found, err := h.status.Overview(ctx)
+	if err != nil {
+		h.log.WarnContext(ctx, "the state of the service is unknown", "error", err)
+		return &serviceStatusOutput{answer}, nil
+	}
+	answer.Processes, answer.Jobs = make([]processStatus, len(found.Processes)), make([]jobStatus, len(found.Jobs))
+	for i, p := range found.Processes {
+		answer.Processes[i] = processStatus{
+			ID: p.ID, Host: p.Host, Version: p.Version, Roles: strings.Split(p.Roles, ","), StartedAt: models.TimestampOf(p.StartedAt),
+			SeenAt: models.TimestampOf(p.SeenAt), Streams: p.Streams, Refused: p.Refused,
+		}
+	}
+	for i, j := range found.Jobs {
+		answer.Jobs[i] = jobStatus{
+			Name: j.Name, StartedAt: timestampIfAny(j.StartedAt), SucceededAt: timestampIfAny(j.SucceededAt),
+			FailedAt: timestampIfAny(j.FailedAt), Error: j.Error,
+		}
+	}
+	work := waitingWork(found.Work)
+	answer.Work = &work
+	return &serviceStatusOutput{answer}, nil
+}
+
+// timestampIfAny returns a time as answers have it; nil for nil.
+func timestampIfAny(t *time.Time) *models.Timestamp {
+	if t == nil {
+		return nil
+	}
+	at := models.TimestampOf(*t)
+	return &at
+}

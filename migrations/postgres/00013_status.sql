@@ -1,0 +1,23 @@
+-- The state of processes and jobs, for operators. Each process writes its row every ten
+-- seconds and removes those of processes that have stopped writing theirs; a job's row has
+-- its last run on any process. Nothing depends on the rows. The tables are new, so no table
+-- that is in use is locked.
+
+-- +goose Up
+CREATE TABLE processes (
+    id         text        PRIMARY KEY,
+    host       text        NOT NULL,
+    version    text        NOT NULL,
+    roles      text        NOT NULL,
+    started_at timestamptz NOT NULL,
+    seen_at    timestamptz NOT NULL,
+    streams    bigint      NOT NULL,
+    refused    bigint      NOT NULL
+);
+CREATE TABLE job_runs (
+    name         text PRIMARY KEY,
+    started_at   timestamptz,
+    succeeded_at timestamptz,
+    failed_at    timestamptz,
+    error        text NOT NULL
+);
