@@ -23,7 +23,7 @@ func (a *App) buildErasure(o Options) {
 		Clock: o.Clock, Log: o.Log,
 	})
 	if o.Roles.Jobs {
-		a.registry.MustRegister(newErasureCollector(a.Erasure)) //nolint:contextcheck // a scrape has no context
+		a.registry.MustRegister(newErasureCollector(a.Erasure))
 	}
 }
 

@@ -74,7 +74,7 @@ func (h *erasureHandlers) export(ctx context.Context, user models.UserID) (*huma
 		header.Set("Content-Type", "application/json")
 		header.Set("Content-Disposition", `attachment; filename="stepboard-export.json"`)
 		out := bufio.NewWriterSize(&exportWriter{c.Writer, http.NewResponseController(c.Writer)}, exportBuffer)
-		err := write(c.Request.Context(), out)
+		err := write(ctx, out)
 		if err == nil {
 			err = out.Flush()
 		}

@@ -110,7 +110,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 }
 
 // Rounds returns a function for each job that Run would run, by its name. The function
-// // runs the job once, as its schedule would, and returns the error of the run; nil if
+// runs the job once, as its schedule would, and returns the error of the run; nil if
 // another replica runs the job. It is for a caller who decides when jobs run, instead of Run.
 func (s *Scheduler) Rounds() map[string]func(ctx context.Context) error {
 	rounds := make(map[string]func(ctx context.Context) error)

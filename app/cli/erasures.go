@@ -40,7 +40,7 @@ func (p *program) erasuresCommand() *cobra.Command {
 }
 
 func (p *program) exportErasures(ctx context.Context, a *app.App, path string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // the operator names it
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -60,11 +60,11 @@ func (p *program) exportErasures(ctx context.Context, a *app.App, path string) e
 }
 
 func (p *program) applyErasures(ctx context.Context, a *app.App, path string) error {
-	file, err := os.Open(path) //nolint:gosec // the operator names it
+	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	defer file.Close() //nolint:errcheck // it was only read
+	defer file.Close()
 	n, err := a.Erasure.ApplyFile(ctx, bufio.NewReader(file))
 	if err != nil {
 		return fmt.Errorf("apply the erasures of %s: %w", path, err)
