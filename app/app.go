@@ -32,6 +32,7 @@ import (
 	"stepboard/services/clock"
 	"stepboard/services/corrections"
 	"stepboard/services/cursor"
+	"stepboard/services/digests"
 	"stepboard/services/directory"
 	"stepboard/services/erasure"
 	"stepboard/services/friends"
@@ -135,6 +136,7 @@ type App struct {
 	Metrics     http.Handler // what Prometheus reads
 
 	log       *slog.Logger
+	digests   *digests.Service
 	outbox    *outcomes.Outbox
 	deliverer *outcomes.Deliverer
 	deliver   bool // whether this process delivers webhooks
@@ -220,19 +222,10 @@ func (a *App) build(ctx context.Context, o Options) error {
 		return err
 	}
 	a.buildErasure(o)
+	a.buildRanking(o)
 	if err := a.buildJobs(o); err != nil {
 		return err
 	}
-	given := likes.NewStore(o.Stores.Friends.Gorm, a.outbox)
-	a.Ranking = ranking.New(ranking.Options{
-		Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive, Friends: a.Friends, Groups: a.Groups, Privacy: a.Privacy,
-		Directory: a.Directory, Cursors: a.cursors, Likes: given, NearCache: a.buildNearCache(o), Corrections: a.Corrections, Clock: o.Clock,
-		Erased: a.Directory.Erased, HistoryDays: o.Config.Friends.HistoryDays,
-	})
-	a.Likes = likes.New(likes.Options{
-		Store: given, Rankings: a.Ranking, Catalog: a.Catalog, Directory: a.Directory, Cursors: a.cursors, Clock: o.Clock,
-	})
-	a.registry.MustRegister(newLikesCollector(a.Likes))
 	o.StreamLimits.PerAddress = o.Config.Limits.StreamsPerAddress
 	a.Streams = stream.New(a.Ranking, o.StreamLimits)
 	a.registry.MustRegister(newStreamCollector(a.Streams))
@@ -309,6 +302,27 @@ func (a *App) checkUsers(ctx context.Context, o Options) (err error) {
 	}
 	a.cursors, err = cursor.New(ctx, cursor.NewStore(o.Stores.Gorm), o.Clock, o.Log)
 	return err
+}
+
+// buildRanking constructs the services of rankings, likes and digests.
+func (a *App) buildRanking(o Options) {
+	given := likes.NewStore(o.Stores.Friends.Gorm, a.outbox)
+	a.Ranking = ranking.New(ranking.Options{
+		Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive, Friends: a.Friends, FriendLists: a.Friends, Groups: a.Groups,
+		Privacy: a.Privacy, Directory: a.Directory, Cursors: a.cursors, Likes: given, NearCache: a.buildNearCache(o), Corrections: a.Corrections, Clock: o.Clock,
+		Erased: a.Directory.Erased, HistoryDays: o.Config.Friends.HistoryDays,
+	})
+	a.Likes = likes.New(likes.Options{
+		Store: given, Rankings: a.Ranking, Catalog: a.Catalog, Directory: a.Directory, Cursors: a.cursors, Clock: o.Clock,
+	})
+	a.registry.MustRegister(newLikesCollector(a.Likes))
+	a.digests = digests.New(digests.Options{
+		Store: digests.NewStore(o.Stores.Jobs.Gorm, a.outbox), Catalog: a.Catalog, Rankings: a.Ranking,
+		Likes: likes.NewStore(o.Stores.Jobs.Gorm, nil), Clock: o.Clock, Log: o.Log,
+	})
+	if o.Roles.Jobs {
+		a.registry.MustRegister(newDigestsCollector(a.digests, o.Clock))
+	}
 }
 
 // buildLedger constructs the service that counts increments.
@@ -394,6 +408,14 @@ func (a *App) buildJobs(o Options) error {
 	if a.outbox.Wants(models.OutcomeBoardFinal) {
 		events := outcomes.NewEvents(a.outbox, o.Stores.Jobs.Gorm, o.Clock)
 		list = append(list, o.Traces.jobs(guarded(jobs.Results(events.Announce), a.clock))...)
+	}
+	if o.Config.Jobs.DigestCron != "" && a.outbox.Wants(models.OutcomeDigestReady) {
+		due, err := jobs.FirstFiring(o.Config.Jobs.DigestCron)
+		if err != nil {
+			return fmt.Errorf("jobs.digest_cron: %w", err)
+		}
+		run := func(ctx context.Context) (int64, error) { return a.digests.Run(ctx, due) }
+		list = append(list, o.Traces.jobs(guarded(jobs.Digest(run), a.clock))...)
 	}
 	for i := range list {
 		list[i].MetricsOnly = !o.Roles.Jobs

@@ -10,6 +10,7 @@ import (
 
 	"stepboard/models"
 	"stepboard/services/archive"
+	"stepboard/services/digests"
 	"stepboard/services/directory"
 	"stepboard/services/friends"
 	"stepboard/services/ingest"
@@ -139,6 +140,22 @@ func newLikesCollector(l *likes.Service) prometheus.Collector {
 	return newCollector("stepboard_likes_", l.Stats,
 		figure[stats]{"given_total", "Likes that were given, without repeated ones.", counter, func(s stats) float64 { return float64(s.Given.Load()) }, nil},
 		figure[stats]{"withdrawn_total", "Likes that were withdrawn.", counter, func(s stats) float64 { return float64(s.Withdrawn.Load()) }, nil},
+	)
+}
+
+// newDigestsCollector reports the digests that this process has written.
+func newDigestsCollector(d *digests.Service, clock models.Clock) prometheus.Collector {
+	type stats = *digests.Stats
+	unfinished := func(s stats) float64 {
+		since := s.Since.Load()
+		if since == 0 {
+			return 0
+		}
+		return max(0, clock().Sub(time.Unix(since, 0)).Seconds())
+	}
+	return newCollector("stepboard_digest_", d.Stats,
+		figure[stats]{"users_total", "Users who have got a digest.", counter, func(s stats) float64 { return float64(s.Users.Load()) }, nil},
+		figure[stats]{"unfinished_seconds", "Time since the oldest unfinished digest began, when the job last looked; 0 if all are finished.", gauge, unfinished, nil},
 	)
 }
 

@@ -15,6 +15,11 @@ func CheckSettings(cfg *config.Config) error {
 	if err := jobs.CheckSpec(cfg.Jobs.ArchiveCron); err != nil {
 		return fmt.Errorf("jobs.archive_cron: %w", err)
 	}
+	if cfg.Jobs.DigestCron != "" {
+		if err := jobs.CheckSpec(cfg.Jobs.DigestCron); err != nil {
+			return fmt.Errorf("jobs.digest_cron: %w", err)
+		}
+	}
 	for _, def := range cfg.BoardDefinitions() {
 		if _, err := catalog.NewBoard(def); err != nil {
 			return fmt.Errorf("boards: %w", err)

@@ -69,6 +69,7 @@ func TestCheckSettingsOfTheExample(t *testing.T) {
 func TestCheckSettingsNamesTheSetting(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ file, want string }{
+		{"jobs: {digest_cron: in the evening}", "jobs.digest_cron: cron expression \"in the evening\""},
 		{"jobs: {archive_cron: ''}", "jobs.archive_cron: cron expression \"\""},
 		{"jobs: {archive_cron: 3 o'clock}", "jobs.archive_cron: cron expression \"3 o'clock\""},
 		{"jobs: {archive_cron: '@every 1ms'}", "jobs.archive_cron: cron expression \"@every 1ms\": @every takes a duration"},

@@ -162,6 +162,7 @@ type Webhook struct {
 // Jobs holds the schedules of recurring work.
 type Jobs struct {
 	ArchiveCron string `koanf:"archive_cron" doc:"When days are archived, in the zone of each board, or in UTC if its days are local: minute, hour, day of the month, month, day of the week. A run that was missed is made up for."`
+	DigestCron  string `koanf:"digest_cron" doc:"When the webhook digest.ready says how everybody's day goes, such as 30 20 * * * for half past eight in the evening, in the zone of each board, or in UTC if its days are local. Of several times in a day the first one counts. Empty: never."`
 }
 
 // Clock holds the shift of the service's time.

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"stepboard/models"
 )
 
 // minSecretBits is the information below which a secret is weak. 32 random
@@ -40,6 +42,10 @@ func (c *Config) Warnings() []string {
 		"auth.audience is empty: tokens that the issuer made for other services are accepted")
 	warn(strings.HasPrefix(strings.ToLower(c.Auth.JWKSURL), "http:"),
 		"auth.jwks_url is not https: an attacker on the network can add a key and sign tokens")
+	digests := slices.ContainsFunc(c.Webhooks, func(w Webhook) bool {
+		return len(w.Events) == 0 || slices.Contains(w.Events, string(models.OutcomeDigestReady))
+	})
+	warn(c.Jobs.DigestCron != "" && !digests, "jobs.digest_cron is set, but no webhook wants digest.ready: there are no digests")
 	for _, w := range c.Webhooks {
 		warn(strings.HasPrefix(strings.ToLower(w.URL), "http:") && !w.PrivateNetwork,
 			"webhooks has "+w.URL+", which is not https: anybody on the way can read who is friends with whom")

@@ -26,7 +26,7 @@ type delivery struct {
 	ID         string               `json:"id" doc:"The delivery's id in other calls"`
 	WebhookID  string               `json:"webhook_id" doc:"The header webhook-id, which is the same for every attempt and every target"`
 	Target     string               `json:"target" doc:"The address that it is sent to"`
-	Event      models.OutcomeType   `json:"event" enum:"friend.requested,friend.accepted,like.given,board.final" doc:"The type of its body"`
+	Event      models.OutcomeType   `json:"event" enum:"friend.requested,friend.accepted,like.given,board.final,digest.ready" doc:"The type of its body"`
 	State      models.DeliveryState `json:"state" enum:"waiting,delivered,failed,dropped" doc:"waiting: it is attempted until it succeeds. failed: it was given up after three days. dropped: a person in it was erased before it was delivered"`
 	Attempts   int                  `json:"attempts" doc:"How often it was begun to send it"`
 	CreatedAt  models.Timestamp     `json:"created_at" format:"date-time" doc:"When it happened"`
@@ -78,7 +78,7 @@ var listDeliveries = operation{
 
 type listDeliveriesInput struct {
 	Target string `query:"target" pattern:"^[!-~]*$" doc:"Deliveries to this address only"`
-	Event  string `query:"event" enum:"friend.requested,friend.accepted,like.given,board.final" doc:"Deliveries of this event only"`
+	Event  string `query:"event" enum:"friend.requested,friend.accepted,like.given,board.final,digest.ready" doc:"Deliveries of this event only"`
 	State  string `query:"state" enum:"waiting,delivered,failed,dropped" doc:"Deliveries in this state only"`
 	Paging
 }

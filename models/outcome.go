@@ -14,6 +14,8 @@ const (
 	OutcomeFriendAccepted OutcomeType = "friend.accepted"
 	// OutcomeLikeGiven is a like that the liked person is shown.
 	OutcomeLikeGiven OutcomeType = "like.given"
+	// OutcomeDigestReady says how the day of up to 500 users goes.
+	OutcomeDigestReady OutcomeType = "digest.ready"
 	// OutcomeBoardFinal is the final result of a day or an event, or a later revision of
 	// it.
 	OutcomeBoardFinal OutcomeType = "board.final"
@@ -21,7 +23,7 @@ const (
 
 // OutcomeTypes returns all types of outcomes.
 func OutcomeTypes() []OutcomeType {
-	return []OutcomeType{OutcomeFriendRequested, OutcomeFriendAccepted, OutcomeLikeGiven, OutcomeBoardFinal}
+	return []OutcomeType{OutcomeFriendRequested, OutcomeFriendAccepted, OutcomeLikeGiven, OutcomeBoardFinal, OutcomeDigestReady}
 }
 
 // DeliveryState is the state of a delivery.

@@ -82,6 +82,17 @@ func (s *Service) Friendships(ctx context.Context, user models.RowID) ([]models.
 	return friendships, nil
 }
 
+// IDsOf returns IDs of each of some users; those without any are left out. Two queries, and
+// none to Redis, so that many users do not displace the sets of those who call. The memory of
+// all of the ids.
+func (s *Service) IDsOf(ctx context.Context, users []models.RowID) (map[models.RowID][]models.RowID, error) {
+	ids, err := s.store.shownIDsOf(ctx, users)
+	if err != nil {
+		return nil, models.Unavailable("list friends", err)
+	}
+	return ids, nil
+}
+
 // Since returns the time when two users became friends, which is zero if they are not
 // friends, and whether the first one is shown the other's scores. One query.
 // CodeUnavailable if SQL is away.

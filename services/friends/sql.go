@@ -64,6 +64,35 @@ func (s *Store) shownFriendships(ctx context.Context, user models.RowID) ([]mode
 	return friendships, nil
 }
 
+// shownIDsOf returns shownIDs of each of some users; those without any are left out.
+func (s *Store) shownIDsOf(ctx context.Context, users []models.RowID) (map[models.RowID][]models.RowID, error) {
+	type pair struct{ UserID, OtherID models.RowID }
+	var notShown, rows []pair
+	// Apart from the friends, as Postgres would otherwise read the whole view.
+	err := s.db.WithContext(ctx).
+		Raw(`SELECT viewer_id AS user_id, user_id AS other_id FROM not_shown WHERE viewer_id IN ?`, users).Scan(&notShown).Error
+	if err != nil {
+		return nil, fmt.Errorf("read who is not shown: %w", err)
+	}
+	err = s.db.WithContext(ctx).Raw(`
+		SELECT f.user_id, f.friend_id AS other_id FROM friendships f
+		WHERE f.user_id IN ? AND NOT EXISTS (SELECT 1 FROM users u WHERE u.user_id = f.friend_id AND u.hidden)`, users).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read friends: %w", err)
+	}
+	apart := make(map[pair]bool, len(notShown))
+	for _, row := range notShown {
+		apart[row] = true
+	}
+	ids := make(map[models.RowID][]models.RowID, len(users))
+	for _, row := range rows {
+		if !apart[row] {
+			ids[row.UserID] = append(ids[row.UserID], row.OtherID)
+		}
+	}
+	return ids, nil
+}
+
 // since returns the time when two users became friends, or the zero time if they are not
 // friends, and whether the first one is shown the other's scores. One query.
 func (s *Store) since(ctx context.Context, user, other models.RowID) (time.Time, bool, error) {

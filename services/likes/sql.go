@@ -110,6 +110,33 @@ func (s *Store) Counts(
 	return counts, nil
 }
 
+// OwnCounts returns how many people who are shown to each user like the user's score on a day.
+// Users without any are left out. One statement.
+func (s *Store) OwnCounts(
+	ctx context.Context, board string, day models.Date, users []models.RowID,
+) (map[models.RowID]int64, error) {
+	var rows []struct {
+		UserID models.RowID
+		Likes  int64
+	}
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT l.user_id, count(*) AS likes
+		FROM likes l
+		WHERE l.user_id IN ? AND l.day = ? AND l.board = ? AND NOT l.withdrawn
+			AND NOT EXISTS (SELECT 1 FROM not_shown n
+				WHERE n.viewer_id IN ? AND n.viewer_id = l.user_id AND n.user_id = l.liked_by)
+			AND NOT EXISTS (SELECT 1 FROM users h WHERE h.user_id = l.liked_by AND h.hidden)
+		GROUP BY l.user_id`, users, day, board, users).Scan(&rows).Error
+	if err != nil {
+		return nil, models.Unavailable("count likes", err)
+	}
+	counts := make(map[models.RowID]int64, len(rows))
+	for _, row := range rows {
+		counts[row.UserID] = row.Likes
+	}
+	return counts, nil
+}
+
 // list returns those who like a score, newest first, behind the given time and row; from the
 // newest on if the time is zero. One query.
 func (s *Store) list(

@@ -65,6 +65,11 @@ func (o *Outbox) AddLike(tx Tx, like models.Like) error {
 	return o.add(tx, models.OutcomeLikeGiven, likePayload{like.Board, like.Day.String(), pair{like.LikedBy, like.UserID}})
 }
 
+// AddDigest writes OutcomeDigestReady. One statement for each target.
+func (o *Outbox) AddDigest(tx Tx, board string, day models.Date, lines []models.DigestLine) error {
+	return o.add(tx, models.OutcomeDigestReady, digestPayload{board, day.String(), lines})
+}
+
 // add writes an outcome in the transaction of its cause.
 func (o *Outbox) add(tx Tx, outcome models.OutcomeType, payload any) error {
 	if !o.Wants(outcome) {

@@ -70,6 +70,8 @@ func render(ctx context.Context, records Records, d *models.Delivery) ([]byte, e
 		data, err = renderPair(ctx, records, d.Payload)
 	case models.OutcomeLikeGiven:
 		data, err = renderLike(ctx, records, d.Payload)
+	case models.OutcomeDigestReady:
+		data, err = renderDigest(ctx, records, d.Payload)
 	case models.OutcomeBoardFinal:
 		data, err = renderFinal(ctx, records, d.Payload)
 	default:

@@ -56,6 +56,13 @@ type Friends interface {
 	Since(ctx context.Context, user, other models.RowID) (since time.Time, shown bool, err error)
 }
 
+// FriendLists lists the friends of many users. Implemented by friends.Service.
+type FriendLists interface {
+	// IDsOf returns Friends.IDs of each of some users, from SQL. Users without any are left
+	// out.
+	IDsOf(ctx context.Context, users []models.RowID) (map[models.RowID][]models.RowID, error)
+}
+
 // Privacy says who is not shown to whom. Implemented by privacy.Service.
 type Privacy interface {
 	// NotShown returns the users whom a user is not shown because of a choice of either
@@ -114,6 +121,7 @@ type Service struct {
 	boards    Boards
 	archive   Archive
 	friends   Friends
+	lists     FriendLists
 	privacy   Privacy
 	groups    Groups
 	directory Directory
@@ -130,15 +138,17 @@ type Service struct {
 
 // Options holds what a Service is built on.
 type Options struct {
-	Catalog   *catalog.Catalog
-	Boards    Boards
-	Archive   Archive
-	Friends   Friends
-	Privacy   Privacy
-	Groups    Groups
-	Directory Directory
-	Cursors   Cursors
-	Likes     Likes
+	Catalog *catalog.Catalog
+	Boards  Boards
+	Archive Archive
+	Friends Friends
+	// FriendLists is for Digest.
+	FriendLists FriendLists
+	Privacy     Privacy
+	Groups      Groups
+	Directory   Directory
+	Cursors     Cursors
+	Likes       Likes
 	// NearCache may be nil.
 	NearCache NearCache
 	// Corrections may be nil.
@@ -164,7 +174,7 @@ func New(o Options) *Service {
 		o.Groups = existingMembers{o.Groups, o.Erased}
 	}
 	return &Service{
-		catalog: o.Catalog, boards: o.Boards, archive: o.Archive, friends: o.Friends, groups: o.Groups, privacy: o.Privacy,
+		catalog: o.Catalog, boards: o.Boards, archive: o.Archive, friends: o.Friends, lists: o.FriendLists, groups: o.Groups, privacy: o.Privacy,
 		directory: o.Directory, cursors: o.Cursors, likes: o.Likes, near: o.NearCache, corrections: o.Corrections, clock: o.Clock,
 		friendsHistory: time.Duration(o.HistoryDays) * 24 * time.Hour,
 	}

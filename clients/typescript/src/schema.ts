@@ -2775,7 +2775,7 @@ export interface components {
              * @description The type of its body
              * @enum {string}
              */
-            event: "friend.requested" | "friend.accepted" | "like.given" | "board.final";
+            event: "friend.requested" | "friend.accepted" | "like.given" | "board.final" | "digest.ready";
             /**
              * Format: date-time
              * @description When it was delivered or given up; null while it is waiting
@@ -4241,7 +4241,7 @@ export interface operations {
                 /** @description Deliveries to this address only */
                 target?: string;
                 /** @description Deliveries of this event only */
-                event?: "friend.requested" | "friend.accepted" | "like.given" | "board.final";
+                event?: "friend.requested" | "friend.accepted" | "like.given" | "board.final" | "digest.ready";
                 /** @description Deliveries in this state only */
                 state?: "waiting" | "delivered" | "failed" | "dropped";
                 /** @description Most entries of a page */

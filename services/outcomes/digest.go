@@ -1,0 +1,69 @@
+package outcomes
+
+import (
+	"context"
+	"encoding/json"
+
+	"stepboard/models"
+)
+
+// digestPayload is the payload of digest.ready.
+type digestPayload struct {
+	Board string              `json:"board"`
+	Date  string              `json:"date"`
+	Users []models.DigestLine `json:"users"`
+}
+
+type digestData struct {
+	Board string       `json:"board"`
+	Date  string       `json:"date"`
+	Users []digestUser `json:"users"`
+}
+
+// digestUser is what one user is told.
+type digestUser struct {
+	UserID models.UserID `json:"user_id"`
+	Rank   int64         `json:"rank"`
+	Total  int64         `json:"total"`
+	Score  int64         `json:"score"`
+	// Leader is nil if the leader hides by now.
+	Leader *digestLeader `json:"leader"`
+	Likes  int64         `json:"likes"`
+}
+
+type digestLeader struct {
+	UserID   models.UserID `json:"user_id"`
+	Nickname string        `json:"nickname"`
+}
+
+// renderDigest leaves out users who do not exist any more, and does not name leaders who hide.
+func renderDigest(ctx context.Context, records Records, payload string) (any, error) {
+	var p digestPayload
+	if err := json.Unmarshal([]byte(payload), &p); err != nil {
+		return nil, err
+	}
+	rows := make([]models.RowID, 0, 2*len(p.Users))
+	for _, line := range p.Users {
+		rows = append(rows, line.User, line.Leader)
+	}
+	people, err := records.Records(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	data := digestData{Board: p.Board, Date: p.Date}
+	for i, line := range p.Users {
+		user, first := people[2*i], people[2*i+1]
+		if user.User == "" {
+			continue
+		}
+		told := digestUser{UserID: user.User, Rank: line.Rank, Total: line.Total, Score: line.Score, Likes: line.Likes}
+		if first.User != "" && (!first.Hidden || line.Leader == line.User) {
+			told.Leader = &digestLeader{first.User, first.Nickname}
+		}
+		data.Users = append(data.Users, told)
+	}
+	if len(data.Users) == 0 {
+		return nil, errErased
+	}
+	return data, nil
+}
