@@ -14,10 +14,10 @@ import (
 )
 
 // aboutNobody are the tables whose rows name no user, and erasures, which have what is left
-// of them.
+// of them. Those of digests have the row id up to which users have got one.
 var aboutNobody = []string{
-	"boards", "board_buckets", "board_archives", "board_results", "cursor_keys", "erasure_keys", "erasures", "goose_db_version",
-	"pending_corrections", "row_id_gaps", "webhook_attempts",
+	"boards", "board_buckets", "board_archives", "board_results", "cursor_keys", "digests", "erasure_keys", "erasures",
+	"goose_db_version", "job_runs", "pending_corrections", "processes", "row_id_gaps", "webhook_attempts",
 }
 
 // Every table is part of an erasure and of an export, or names nobody. If this test

@@ -96,7 +96,35 @@ func withoutUser(d *models.Delivery, user models.RowID) (without string, named b
 		}
 		text, err := json.Marshal(p)
 		return string(text), true, err
+	case models.OutcomeDigestReady:
+		return digestWithoutUser(d.Payload, user)
 	default:
 		return "", false, fmt.Errorf("this version knows no %s", d.Type)
 	}
+}
+
+// digestWithoutUser is withoutUser for the payload of a digest, which loses the user's line,
+// and the name of the leader of others.
+func digestWithoutUser(payload string, user models.RowID) (without string, named bool, err error) {
+	var p digestPayload
+	if err := json.Unmarshal([]byte(payload), &p); err != nil {
+		return "", false, err
+	}
+	lines := make([]models.DigestLine, 0, len(p.Users))
+	for _, line := range p.Users {
+		if line.User == user {
+			named = true
+			continue
+		}
+		if line.Leader == user {
+			line.Leader, named = 0, true
+		}
+		lines = append(lines, line)
+	}
+	if !named || len(lines) == 0 {
+		return "", named, nil
+	}
+	p.Users = lines
+	text, err := json.Marshal(p)
+	return string(text), true, err
 }
