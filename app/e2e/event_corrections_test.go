@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ func TestCorrectionsOfAnEvent(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		env.Clock.Set(giftsStart)
-		s := newServer(t, env, withEvents, func(c *config.Config) { c.Boards[1].ReviewAbove = 600 })
+		s := newServer(t, env, withEvents, func(c *config.Config) { c.Boards[2].ReviewAbove = 250 })
 		s.waitForStartJobs()
 		set, out := s.giftsCorrected()
 		if set.Date != nil || set.FirstDate != nil || *set.Before != 900 || set.State != "applied" || out.Date != nil {
@@ -58,7 +59,8 @@ func TestCorrectionsOfAnEvent(t *testing.T) {
 		if _, err := s.app.Reviews.Find(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if list, _ := s.reviewed(""); len(list) != 0 {
+		// The others are corrected already.
+		if list, _ := s.reviewed(""); !slices.Equal(list, []string{"gifts none 1 300"}) {
 			t.Errorf("to be reviewed are %v", list)
 		}
 		env.Clock.Set(giftsStart.AddDate(0, 0, 97))
@@ -95,5 +97,35 @@ func TestExclusionFromARollingBoard(t *testing.T) {
 		s.check("lifted: friends", s.ranked("/v1/boards/active/friends"), "2:55 1:10")
 		s.check("lifted: top", s.ranked("/v1/boards/active/top"), "2:55 1:10")
 		s.check("lifted: me", s.standingOn("active", "2", ""), "55 1 1 -")
+	})
+}
+
+// Friend rankings of an event from memory are corrected as those from Redis are.
+func TestCorrectionsOfAnEventFromMemory(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		env.Clock.Set(giftsStart)
+		memory := func(c *config.Config) {
+			c.Boards[2].ChangeStream, c.Rankings.MaxStaleness = true, time.Second
+		}
+		s := newServer(t, env, withEvents, memory)
+		other := newServer(t, env, withEvents, memory)
+		shows := func(what string, s *server, want string) {
+			t.Helper()
+			testenv.Eventually(t, what, func() bool {
+				before := s.fromMemory()
+				return s.ranked("/v1/boards/gifts/friends") == want && s.fromMemory() != before
+			})
+		}
+		set, _ := s.giftsCorrected()
+		s.check("at once", s.ranked("/v1/boards/gifts/friends"), "2:400 1:300")
+		shows("the corrected score is in memory", s, "2:400 1:300")
+		shows("the corrected score is in the other's memory", other, "2:400 1:300")
+		testenv.Eventually(t, "the other process knows of the corrections", func() bool { return other.app.Corrections.Held() == 2 })
+		other.give(2, 100, "second")
+		shows("the score is the same in the other's memory", other, "2:400 1:300")
+		s.lift(set)
+		shows("the score is back", s, "2:1000 1:300")
+		shows("the score is back in the other", other, "2:1000 1:300")
 	})
 }
