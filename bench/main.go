@@ -32,7 +32,7 @@ func main() {
 	flag.IntVar(&s.limit, "limit", 50, "entries of a page")
 	flag.IntVar(&s.rounds, "rounds", 3, "rounds; the medians are printed")
 	flag.DurationVar(&s.seconds, "time", 4*time.Second, "time of each measurement")
-	flag.StringVar(&s.only, "only", "", "serving, names, near, cost, ingest, ledger, capacity, archive, imports or alternatives; empty for all")
+	flag.StringVar(&s.only, "only", "", "serving, names, near, cost, ingest, ledger, capacity, archive, imports, alternatives or spans; empty for all")
 	bare := flag.String("bare", "", "run as the bare handler that the service is compared with, on the Redis of this address")
 	var keys sharedKeys
 	flag.StringVar(&keys.prefix, "prefix", "", "with -bare: the prefix of the service's keys")
@@ -65,8 +65,8 @@ func bench(ctx context.Context, s settings) (err error) {
 	fmt.Printf("%d cores, %s; Redis %s; board of %d, %d viewers with %d friends each, pages of %d; %d rounds of %v, medians\n\n",
 		runtime.NumCPU(), runtime.Version(), version, s.board, s.viewers, s.friends, s.limit, s.rounds, s.seconds)
 
-	parts := map[string]func(context.Context) error{"serving": e.servingBench, "names": e.namesBench, "near": e.nearBench, "cost": e.costBench, "ingest": e.ingestBench, "ledger": e.ledgerBench, "capacity": e.capacityBench, "archive": e.archiveBench, "imports": e.importBench, "alternatives": e.alternativesBench}
-	for _, name := range []string{"serving", "names", "near", "cost", "ingest", "ledger", "capacity", "archive", "imports", "alternatives"} {
+	parts := map[string]func(context.Context) error{"serving": e.servingBench, "names": e.namesBench, "near": e.nearBench, "cost": e.costBench, "ingest": e.ingestBench, "ledger": e.ledgerBench, "capacity": e.capacityBench, "archive": e.archiveBench, "imports": e.importBench, "alternatives": e.alternativesBench, "spans": e.spansBench}
+	for _, name := range []string{"serving", "names", "near", "cost", "ingest", "ledger", "capacity", "archive", "imports", "alternatives", "spans"} {
 		if s.only == "" || s.only == name {
 			if err := parts[name](ctx); err != nil {
 				return fmt.Errorf("%s: %w", name, err)

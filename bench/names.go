@@ -135,7 +135,7 @@ func (e *environment) askOnce(ctx context.Context, addr string, requests [][]byt
 	return err
 }
 
-// nameRow measures one kind of ranking for one number of viewers.
+// nameRow measures one kind of ranking for one number of viewers, or of days.
 type nameRow struct {
 	row
 	viewers int
@@ -159,10 +159,15 @@ func (e *environment) newNameRow(page int, requests [][]byte, postgres *process)
 	}
 }
 
-// printNames prints the rows. The ratio is to the fewest viewers of the same kind.
+// printNames prints the rows. Ratios are to the fewest viewers of the same kind.
 func (e *environment) printNames(rows []*nameRow) {
 	fmt.Printf("\n| friend ranking, %d friends, board of %d | viewers | a second | ratio | Redis, µs of CPU each | server | Postgres | client |\n", e.friends, e.board)
 	fmt.Println("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+	printByFirst(rows)
+}
+
+// printByFirst prints rows with ratios to the first row of the same name.
+func printByFirst(rows []*nameRow) {
 	var base *nameRow
 	for _, r := range rows {
 		if base == nil || base.name != r.name {
