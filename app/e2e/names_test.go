@@ -107,7 +107,7 @@ func TestRoundTripsOfNames(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer "+bearer)
 		w := httptest.NewRecorder()
 		tt.server.app.Handler.ServeHTTP(w, r)
-		if n := strings.Count(w.Body.String(), `"nickname":"Name of `); w.Code != http.StatusOK || n != 4 { // the caller twice
+		if n := strings.Count(w.Body.String(), `"nickname":"Name of `); w.Code != http.StatusOK || n != 5 { // the caller and the leader twice
 			t.Errorf("%s: %d %s", tt.name, w.Code, w.Body)
 		}
 		if got := trips.Trips(); got != tt.want {

@@ -29,7 +29,7 @@ func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 		"/docs":                                 `/docs/swagger-ui/swagger-ui-bundle.js`,
 		"/docs/docs.js":                         `/openapi.json`,
 		"/":                                     `Stepboard`,
-		"/assets/vendor/stepboard.js":           `/friends`,
+		"/assets/vendor/stepboard.js":           `groups/{group}`,
 		"/docs/swagger-ui/swagger-ui-bundle.js": `SwaggerUIBundle`,
 	} {
 		a := s.call("", "GET", path, nil)

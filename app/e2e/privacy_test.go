@@ -58,6 +58,7 @@ func newPopulations(t testing.TB, random *rand.Rand) *populations {
 		p.tokens[user] = harness.Token(t, user, "")
 	}
 	for _, s := range p.both() {
+		s.waitForStartJobs()
 		for _, user := range p.people {
 			s.want(s.as(user, "PUT", "/v1/me", map[string]string{"nickname": "N " + string(user)}), http.StatusOK, nil)
 		}

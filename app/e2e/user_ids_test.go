@@ -92,6 +92,7 @@ func (u oddUsers) setProfiles() {
 			UserID    models.UserID `json:"user_id"`
 			Nickname  string        `json:"nickname"`
 			AvatarURL string        `json:"avatar_url"`
+			CoverURL  string        `json:"cover_url"`
 		}
 		body := map[string]string{"nickname": nickname(i)}
 		if i%2 == 0 {

@@ -185,7 +185,7 @@ func TestDeliveriesForOperators(t *testing.T) {
 	var replays struct {
 		Entries []struct{ Actor, Target string }
 	}
-	s.want(s.admin("GET", "/v1/admin/audit?action=webhooks+replay", nil), 200, &replays)
+	s.read(s.admin("GET", "/v1/admin/audit?action=webhooks+replay", nil), 200, &replays)
 	if len(replays.Entries) != 1 || replays.Entries[0].Target != id || replays.Entries[0].Actor == "" {
 		t.Errorf("the audit log has %+v of the command", replays)
 	}

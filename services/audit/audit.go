@@ -64,8 +64,9 @@ func (s *Service) Begin(ctx context.Context, e Entry) (finish func(error), err e
 // maxText is the longest text of an entry, in bytes. Longer ones are cut.
 const maxText = 1000
 
-// finish stores the outcome of an action. It is stored as unknown, which is empty, if this
-// fails: the action can't be undone.
+// finish stores the outcome of an action. If this fails, the outcome stays empty: the action
+// can't be undone. That is logged unless the action has failed itself, which its caller
+// reports.
 func (s *Service) finish(ctx context.Context, e models.AuditEntry, failure error) {
 	outcome := models.OutcomeDone
 	if failure != nil {
@@ -73,7 +74,7 @@ func (s *Service) finish(ctx context.Context, e models.AuditEntry, failure error
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
-	if err := s.store.setOutcome(ctx, e.ID, outcome); err != nil {
+	if err := s.store.setOutcome(ctx, e.ID, outcome); err != nil && failure == nil {
 		s.log.ErrorContext(ctx, "the audit log lacks the outcome of an action", "id", e.ID, "action", e.Action,
 			"outcome", outcome, "error", err)
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"stepboard/app/e2e/harness"
-	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/auth"
@@ -46,10 +45,9 @@ func TestSoakCorrectionsKilledAtEachStep(t *testing.T) {
 func testKilledCorrection(t *testing.T, step string, b correctedBoard) {
 	t.Helper()
 	env := harness.Real(t)
-	env.Config.Boards = append(env.Config.Boards, config.Board{
-		Name: "gifts", Kind: "event", TimeZone: "UTC", MaxScore: 100_000, Shards: 1, Global: "users",
-		Start: time.Now().Add(-time.Hour), End: time.Now().Add(time.Hour),
-	})
+	start := time.Now().Add(-time.Hour).UTC()
+	boards := fmt.Sprintf(`--boards=[{name: steps}, {name: gifts, kind: event, max_score: 100000, start: %q, end: %q}]`,
+		start.Format(time.RFC3339), start.Add(2*time.Hour).Format(time.RFC3339))
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
 	call := func(p *testenv.Process, scope, method, path, body string) (int, string, error) {
@@ -65,7 +63,7 @@ func testKilledCorrection(t *testing.T, step string, b correctedBoard) {
 	}
 	const corrections = "/v1/admin/corrections"
 	exclude := fmt.Sprintf(`{"board":%q,%s"user_id":"1","kind":"exclude","reason":"r"}`, b.name, b.field)
-	first := testenv.Serve(t, env.Config)
+	first := testenv.Serve(t, env.Config, boards)
 	must(first, b.scope, "POST", "/v1/boards/"+b.name+"/"+b.path, b.report)
 	later := env.Config
 	later.Clock.Offset = 6 * 24 * time.Hour // the day and the event are archived at the start
@@ -75,13 +73,13 @@ func testKilledCorrection(t *testing.T, step string, b correctedBoard) {
 	first.Stop()
 	switch step {
 	case "corrections.archived":
-		testenv.ServeUntil(t, step, later).Killed()
+		testenv.ServeUntil(t, step, later, boards).Killed()
 	case "corrections.lifted":
-		p := testenv.ServeUntil(t, step, env.Config)
+		p := testenv.ServeUntil(t, step, env.Config, boards)
 		_, _, _ = call(p, auth.ScopeAdmin, "POST", corrections+"/1/lift", `{"reason":"r"}`)
 		p.Killed()
 	default:
-		p := testenv.ServeUntil(t, step, env.Config)
+		p := testenv.ServeUntil(t, step, env.Config, boards)
 		_, _, _ = call(p, auth.ScopeAdmin, "POST", corrections, exclude)
 		p.Killed()
 	}
@@ -105,10 +103,10 @@ func testKilledCorrection(t *testing.T, step string, b correctedBoard) {
 		})
 	}
 	if step != "corrections.archived" {
-		hot := testenv.Serve(t, env.Config)
+		hot := testenv.Serve(t, env.Config, boards)
 		check(hot, "hot")
 		hot.Stop()
 	}
-	cold := testenv.Serve(t, later)
+	cold := testenv.Serve(t, later, boards)
 	check(cold, "archive")
 }
