@@ -244,6 +244,7 @@ export function Friends({ session, onError, notify }) {
   };
   // A friend who is removed has no row any more, so the heading gets the focus.
   const onDone = (text) => {
+    document.querySelector('dialog').close(); // as long as it is open, nothing else gets the focus
     openMenu(null);
     notify(text);
     document.querySelector('main h1').focus();

@@ -144,6 +144,7 @@ export function GroupSettings({ session, group, reload, notify }) {
     }
     const name = asked.member ? stripBidi(nameOf(asked.member)) : group.name;
     notify(t(`${asked.what}Done`, { name }));
+    document.querySelector('dialog').close(); // as long as it is open, nothing else gets the focus
     setAsked(null);
     if (asked.what === 'leave' || asked.what === 'end') {
       location.hash = '#/groups';
