@@ -113,6 +113,7 @@ func TestArchiveOfALocalDay(t *testing.T) {
 func testArchiveOfALocalDay(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env, withLocalDays)
+	s.waitForStartJobs()
 	d := models.DateOf(testenv.Noon)
 	closes := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) // the end of the 22nd at UTC−12
 	env.Clock.Set(closes.Add(-time.Second))

@@ -24,6 +24,7 @@ func TestAWeekOffline(t *testing.T) {
 func testAWeekOffline(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env, withLateWeek)
+	s.waitForStartJobs()
 	first := models.DateOf(testenv.Noon)
 	s.want(s.as("7", "POST", "/v1/boards/steps/scores", totalOf(first, 500)), 200, nil)
 	env.Clock.Advance(7 * 24 * time.Hour)
