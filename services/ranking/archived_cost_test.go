@@ -33,7 +33,7 @@ func (c *queryCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pg
 
 // background are parts of the queries that no read makes: the probe of a connection that
 // has been idle, and those by which the directory follows changes once a second.
-var background = []string{"-- ping", "SELECT now()", "changed_at >=", "pg_sequence_last_value", "row_id_gaps"}
+var background = []string{"-- ping", "SELECT now()", "changed_at >=", "pg_sequence_last_value", "row_id_gaps", "erasures"}
 
 func (c *queryCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
