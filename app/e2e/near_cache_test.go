@@ -83,8 +83,8 @@ func TestRankingsFromMemoryWhileADayMoves(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		streams := func(c *config.Config) { c.Boards[0].ChangeStream, c.Boards[0].Shards = true, 2 }
 		near := newServer(t, env, func(c *config.Config) { streams(c); c.Rankings.MaxStaleness = time.Second })
-		plain := newServer(t, env, streams)
 		near.waitForStartJobs()
+		plain := newServer(t, env, streams)
 		plain.waitForStartJobs()
 		day := testenv.Must(models.ParseDate("2026-11-20"))
 		plain.want(plain.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2","3","4"]}`), 200, nil)

@@ -44,7 +44,9 @@ func equalJSON(t testing.TB, a, b any) bool {
 var archiveRan = regexp.MustCompile(`(?m)^stepboard_job_duration_seconds_count\{job="archive"\} [1-9]`)
 
 // waitForStartJobs waits until the archive job that runs at the start has
-// ended, so that it does not archive the days that the test writes next.
+// ended, so that it does not archive the days that the test writes next. Of
+// several services that share an environment each must have waited before the
+// next starts: a job that finds its lease held does not run.
 func (s *server) waitForStartJobs() {
 	s.t.Helper()
 	testenv.Eventually(s.t, "the archive job of the start has run", func() bool {
