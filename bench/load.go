@@ -50,22 +50,44 @@ func load(ctx context.Context, addr string, connections int, d time.Duration, ne
 
 // loadAtRate sends requests at a constant rate until ctx ends, over a number of
 // connections, and returns their latencies. A latency counts from the time at which
-// the request was due, so that it includes waiting for a slow response before.
+// the request was due, so that it includes waiting for a slow response before. The
+// first request is due once each connection has had a response, which is not counted:
+// the requests that wait for connections would otherwise be more than the slowest 1 %.
 func loadAtRate(ctx context.Context, addr string, connections, rate int, requests [][]byte) ([]time.Duration, error) {
 	var (
-		next   atomic.Int64
-		wg     sync.WaitGroup
-		mu     sync.Mutex
-		all    []time.Duration
-		failed error
+		next      atomic.Int64
+		connected atomic.Int64
+		start     time.Time
+		began     = make(chan struct{})
+		wg        sync.WaitGroup
+		mu        sync.Mutex
+		all       []time.Duration
+		failed    error
 	)
-	start := time.Now()
 	for range connections {
 		wg.Go(func() {
-			var due time.Time
+			var due time.Time // zero for the first request
 			var took []time.Duration
-			var done counter = func() { took = append(took, time.Since(due)) }
+			done := func() {
+				if !due.IsZero() {
+					took = append(took, time.Since(due))
+					return
+				}
+				if connected.Add(1) == int64(connections) {
+					start = time.Now()
+					close(began)
+				}
+				select {
+				case <-began:
+				case <-ctx.Done():
+				}
+			}
+			first := true
 			err := sendRequests(ctx, addr, func() []byte {
+				if first {
+					first = false
+					return requests[0]
+				}
 				i := next.Add(1)
 				due = start.Add(time.Duration(i) * time.Second / time.Duration(rate))
 				select {

@@ -201,6 +201,10 @@ func (e *environment) nearLatency(ctx context.Context, rows []*nameRow, requests
 		if strings.HasPrefix(r.name, "200 ") {
 			page = 200
 		}
+		// The row before has left other people in the process.
+		if _, err := r.measure(ctx); err != nil {
+			return err
+		}
 		rate := int(r.median() / 2)
 		timed, cancel := context.WithTimeout(ctx, e.seconds)
 		took, err := loadAtRate(timed, r.process.addr, nameConnections, rate, requests[page][:viewers])
