@@ -179,33 +179,18 @@ func createPartition(ctx context.Context, conn *pgxpool.Conn, day models.Date) e
 
 // archiveDay lets the service archive a day and returns how long the run took.
 func (e *environment) archiveDay(ctx context.Context, pool *pgxpool.Pool, bucket *models.Bucket) (time.Duration, error) {
-	token, err := e.token("1", auth.ScopeAdmin)
-	if err != nil {
-		return 0, err
-	}
 	body, err := json.Marshal(map[string]string{"board": bucket.Board, "bucket": bucket.Day.String()})
 	if err != nil {
 		return 0, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+e.service.addr+"/v1/admin/archives", bytes.NewReader(body))
-	if err != nil {
-		return 0, err
-	}
-	r.Header.Set("Authorization", "Bearer "+token)
 	start := time.Now()
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return 0, err
-	}
-	if err := res.Body.Close(); err != nil {
-		return 0, err
-	}
-	if res.StatusCode != http.StatusAccepted {
-		return 0, fmt.Errorf("archive %v: %s", bucket.Day, res.Status)
+	if err := e.send(ctx, http.MethodPost, "/v1/admin/archives", auth.ScopeAdmin, body); err != nil {
+		return 0, fmt.Errorf("archive %v: %w", bucket.Day, err)
 	}
 	for {
 		var state, why string
-		err := pool.QueryRow(ctx, "SELECT state, error FROM board_archives WHERE board = $1 AND bucket = $2 ORDER BY run DESC", bucket.Board, bucket.Name).Scan(&state, &why)
+		err := pool.QueryRow(ctx, "SELECT state, error FROM board_archives WHERE board = $1 AND bucket = $2 ORDER BY run DESC",
+			bucket.Board, bucket.Name).Scan(&state, &why)
 		switch {
 		case err != nil:
 			return 0, err
@@ -229,14 +214,7 @@ func (e *environment) archiveUnderLoad(ctx context.Context, pool *pgxpool.Pool, 
 	if err != nil {
 		return err
 	}
-	calm, err := e.p99(ctx, m.rate, func(stop func()) error {
-		defer stop()
-		select {
-		case <-ctx.Done():
-		case <-time.After(e.seconds):
-		}
-		return ctx.Err()
-	})
+	calm, err := e.calmP99(ctx, m.rate)
 	if err != nil {
 		return err
 	}
@@ -247,6 +225,18 @@ func (e *environment) archiveUnderLoad(ctx context.Context, pool *pgxpool.Pool, 
 	})
 	m.calm, m.busy = append(m.calm, calm), append(m.busy, busy)
 	return err
+}
+
+// calmP99 is p99 without other work.
+func (e *environment) calmP99(ctx context.Context, rate int) (time.Duration, error) {
+	return e.p99(ctx, rate, func(stop func()) error {
+		defer stop()
+		select {
+		case <-ctx.Done():
+		case <-time.After(e.seconds):
+		}
+		return ctx.Err()
+	})
 }
 
 // p99 reads friend rankings at a constant rate while work runs, whether or not

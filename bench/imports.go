@@ -67,14 +67,7 @@ func (e *environment) importBench(ctx context.Context) error {
 		}
 	}
 	for range e.rounds {
-		calm, err := e.p99(ctx, m.rate, func(stop func()) error {
-			defer stop()
-			select {
-			case <-ctx.Done():
-			case <-time.After(e.seconds):
-			}
-			return ctx.Err()
-		})
+		calm, err := e.calmP99(ctx, m.rate)
 		if err != nil {
 			return err
 		}

@@ -132,7 +132,8 @@ func sendRequests(ctx context.Context, addr string, next func() []byte, done cou
 
 var contentLength = []byte("Content-Length: ")
 
-// readResponse reads one response of status 200 or 202 with a length or in chunks.
+// readResponse reads one response of status 200 or 202 with a length or in chunks, or of
+// status 204.
 func readResponse(in *bufio.Reader) error {
 	status, err := in.ReadSlice('\n')
 	if err != nil {
@@ -143,6 +144,9 @@ func readResponse(in *bufio.Reader) error {
 		return fmt.Errorf("response %s%s", status, rest)
 	}
 	length := -1
+	if bytes.HasPrefix(status, []byte("HTTP/1.1 204")) {
+		length = 0
+	}
 	for {
 		line, err := in.ReadSlice('\n')
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -32,7 +33,11 @@ func main() {
 	flag.IntVar(&s.limit, "limit", 50, "entries of a page")
 	flag.IntVar(&s.rounds, "rounds", 3, "rounds; the medians are printed")
 	flag.DurationVar(&s.seconds, "time", 4*time.Second, "time of each measurement")
-	flag.StringVar(&s.only, "only", "", "serving, names, near, cost, ingest, ledger, capacity, archive, imports, alternatives or spans; empty for all")
+	names := make([]string, len(parts))
+	for i, part := range parts {
+		names[i] = part.name
+	}
+	flag.StringVar(&s.only, "only", "", "one of "+strings.Join(names, ", ")+"; empty for all")
 	bare := flag.String("bare", "", "run as the bare handler that the service is compared with, on the Redis of this address")
 	var keys sharedKeys
 	flag.StringVar(&keys.prefix, "prefix", "", "with -bare: the prefix of the service's keys")
@@ -51,6 +56,26 @@ func main() {
 	}
 }
 
+// parts are the parts of the benchmark, in the order in which they run.
+var parts = []struct {
+	name string
+	run  func(*environment, context.Context) error
+}{
+	{"serving", (*environment).servingBench},
+	{"names", (*environment).namesBench},
+	{"near", (*environment).nearBench},
+	{"cost", (*environment).costBench},
+	{"ingest", (*environment).ingestBench},
+	{"ledger", (*environment).ledgerBench},
+	{"capacity", (*environment).capacityBench},
+	{"archive", (*environment).archiveBench},
+	{"imports", (*environment).importBench},
+	{"alternatives", (*environment).alternativesBench},
+	{"spans", (*environment).spansBench},
+	{"likes", (*environment).likesBench},
+	{"digest", (*environment).digestBench},
+}
+
 // bench creates the data, starts the servers and prints the tables.
 func bench(ctx context.Context, s settings) (err error) {
 	e, err := newEnvironment(ctx, s)
@@ -65,11 +90,10 @@ func bench(ctx context.Context, s settings) (err error) {
 	fmt.Printf("%d cores, %s; Redis %s; board of %d, %d viewers with %d friends each, pages of %d; %d rounds of %v, medians\n\n",
 		runtime.NumCPU(), runtime.Version(), version, s.board, s.viewers, s.friends, s.limit, s.rounds, s.seconds)
 
-	parts := map[string]func(context.Context) error{"serving": e.servingBench, "names": e.namesBench, "near": e.nearBench, "cost": e.costBench, "ingest": e.ingestBench, "ledger": e.ledgerBench, "capacity": e.capacityBench, "archive": e.archiveBench, "imports": e.importBench, "alternatives": e.alternativesBench, "spans": e.spansBench}
-	for _, name := range []string{"serving", "names", "near", "cost", "ingest", "ledger", "capacity", "archive", "imports", "alternatives", "spans"} {
-		if s.only == "" || s.only == name {
-			if err := parts[name](ctx); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
+	for _, part := range parts {
+		if s.only == "" || s.only == part.name {
+			if err := part.run(e, ctx); err != nil {
+				return fmt.Errorf("%s: %w", part.name, err)
 			}
 		}
 	}

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -35,6 +38,28 @@ func (e *environment) buildRequests(context.Context) error {
 // token returns a token of a user, or of a scope, that is valid for the run.
 func (e *environment) token(user models.UserID, scope string) (string, error) {
 	return auth.SignToken([]byte(e.config.Auth.HS256Secret), user, scope, "", "", time.Now(), time.Hour)
+}
+
+// send sends a body to the service with a scope. The service must accept it.
+func (e *environment) send(ctx context.Context, method, path, scope string, body []byte) (err error) {
+	token, err := e.token("1", scope)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+e.service.addr+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, answer.Body.Close()) }()
+	if answer.StatusCode/100 != 2 {
+		return fmt.Errorf("%s %s: %s", method, path, answer.Status)
+	}
+	return nil
 }
 
 // rankingRequest returns a request for a friend ranking; more is appended to its

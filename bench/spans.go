@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
 	"net/http"
@@ -108,10 +106,6 @@ func (e *environment) fillSpan(ctx context.Context) error {
 // makeGroups makes groups of random users, each with one of the first viewers, and returns
 // their names.
 func (e *environment) makeGroups(ctx context.Context) ([]string, error) {
-	token, err := e.token("1", auth.ScopeService)
-	if err != nil {
-		return nil, err
-	}
 	rng := mathrand.New(mathrand.NewPCG(16, 17))
 	names := make([]string, spanGroups)
 	for g := range names {
@@ -128,27 +122,9 @@ func (e *environment) makeGroups(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := e.put(ctx, "/v1/groups/"+names[g]+"/members", token, body); err != nil {
+		if err := e.send(ctx, http.MethodPut, "/v1/groups/"+names[g]+"/members", auth.ScopeService, body); err != nil {
 			return nil, err
 		}
 	}
 	return names, nil
-}
-
-// put sends a body to the service, which must accept it.
-func (e *environment) put(ctx context.Context, path, token string, body []byte) (err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://"+e.service.addr+path, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Authorization", "Bearer "+token)
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, answer.Body.Close()) }()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("PUT %s: %s", path, answer.Status)
-	}
-	return nil
 }

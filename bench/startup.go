@@ -40,7 +40,7 @@ func (e *environment) startBench(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := fillFriendships(ctx, e.stores, e.board); err != nil {
+	if err := fillFriendships(ctx, e.stores, e.board, 1); err != nil {
 		return err
 	}
 	sizes := []*startup{
@@ -85,17 +85,20 @@ func (e *environment) fillFew(ctx context.Context, redisAddr string) (dsn string
 	if err != nil {
 		return "", err
 	}
-	err = errors.Join(fillBoard(ctx, a, "steps", costSmallest), a.Close(), fillUsers(ctx, st, costSmallest), fillFriendships(ctx, st, costSmallest))
+	err = errors.Join(fillBoard(ctx, a, "steps", costSmallest), a.Close(), fillUsers(ctx, st, costSmallest), fillFriendships(ctx, st, costSmallest, 1))
 	return cfg.Postgres.DSN, err
 }
 
-// fillFriendships makes every user a friend of the next one.
-func fillFriendships(ctx context.Context, st *stores.Stores, users int) error {
+// fillFriendships makes every user a friend of those at each of the distances ahead, with
+// the last user before the first one.
+func fillFriendships(ctx context.Context, st *stores.Stores, users int, distances ...int) error {
 	_, err := st.Pool.Exec(ctx, `
 		INSERT INTO friendships (user_id, friend_id, created_at)
-		SELECT side, 2 * i + 1 - side, now()
-		FROM generate_series($1::bigint, $1 + $2 - 2) AS i, generate_series(i, i + 1) AS side
-		ON CONFLICT DO NOTHING`, firstUser, users)
+		SELECT $1::bigint + side[1], $1 + side[2], now()
+		FROM generate_series(0, $2::bigint - 1) AS i, unnest($3::bigint[]) AS distance,
+			LATERAL (VALUES (ARRAY[i, (i + distance) % $2]), (ARRAY[(i + distance) % $2, i])) AS sides (side)
+		ORDER BY 1, 2
+		ON CONFLICT DO NOTHING`, firstUser, users, distances)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"stepboard/models"
+)
+
+const (
+	// digestFriends is the number of friends of each user who gets a digest.
+	digestFriends = 20
+	// likers is the number of friends who like one user's score, and likesEach the number of
+	// times that each of them does.
+	likers = 1000
+)
+
+// digestBench measures how long the digest of a day takes until a webhook has received all
+// of it, and the latency of rankings meanwhile.
+func (e *environment) digestBench(ctx context.Context) (err error) {
+	if err := fillFriendships(ctx, e.stores, e.board, spread(digestFriends/2)...); err != nil {
+		return err
+	}
+	saturation, err := e.serviceRanking(ctx)
+	if err != nil {
+		return err
+	}
+	rate := max(1, int(saturation/4))
+	calm, err := e.calmP99(ctx, rate)
+	if err != nil {
+		return err
+	}
+	r, err := startReceiver(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	var took time.Duration
+	busy, err := e.p99(ctx, rate, func(stop func()) (err error) {
+		defer stop()
+		start := time.Now()
+		jobs, err := e.serve(ctx, "digest", "--only=jobs", "--jobs.digest_cron=0 0 * * *", r.flag())
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, jobs.stop()) }()
+		for r.users.Load() < int64(e.board) {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		took = time.Since(start)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\n| digest | |\n| --- | ---: |\n")
+	fmt.Printf("| users, each with %d friends | %d |\n", digestFriends, e.board)
+	fmt.Printf("| time until a webhook has received all | %v |\n", took.Round(time.Second))
+	fmt.Printf("| users a second | %.0f |\n", float64(e.board)/took.Seconds())
+	fmt.Printf("\n| friend rankings | time | ratio |\n| --- | ---: | --- |\n")
+	fmt.Printf("| p99 at %d a second | %v | 1 |\n", rate, calm.Round(10*time.Microsecond))
+	fmt.Printf("| p99 at %d a second during the digest | %v | %.2f |\n", rate, busy.Round(10*time.Microsecond), busy.Seconds()/calm.Seconds())
+	return nil
+}
+
+// spread returns n distances between friends, so that each user's friends are far apart.
+func spread(n int) []int {
+	distances := make([]int, n)
+	for i := range distances {
+		distances[i] = 1 + 7919*i
+	}
+	return distances
+}
+
+// receiver is a webhook that counts the users of digests.
+type receiver struct {
+	net.Listener
+	users atomic.Int64
+}
+
+// startReceiver starts a receiver, which serves until it is closed.
+func startReceiver(ctx context.Context) (*receiver, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	r := &receiver{Listener: listener}
+	server := &http.Server{Handler: r, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }()
+	return r, nil
+}
+
+// ServeHTTP accepts an outcome.
+func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	body, err := io.ReadAll(request.Body)
+	var outcome struct {
+		Data struct {
+			Users []json.RawMessage `json:"users"`
+		} `json:"data"`
+	}
+	if err := errors.Join(err, json.Unmarshal(body, &outcome)); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	r.users.Add(int64(len(outcome.Data.Users)))
+}
+
+// flag returns the setting by which a service sends its digests to the receiver.
+func (r *receiver) flag() string {
+	return fmt.Sprintf("--webhooks=[{url: 'http://%s/', secrets: [whsec_%s], events: [%s], private_network: true}]",
+		r.Addr(), base64.StdEncoding.EncodeToString(make([]byte, 32)), models.OutcomeDigestReady)
+}
+
+// likesBench measures how many likes a second one popular user's score is given, by users
+// who like it, take that back, and like it again.
+func (e *environment) likesBench(ctx context.Context) error {
+	postgres, err := findPostgres(ctx, e.stores.Pool)
+	if err != nil {
+		return err
+	}
+	popular := viewer(e.viewers)
+	_, err = e.stores.Pool.Exec(ctx, `
+		INSERT INTO friendships (user_id, friend_id, created_at)
+		SELECT * FROM (
+			SELECT $1::bigint, i, now() FROM generate_series($2::bigint, $2 + $3 - 1) AS i
+			UNION ALL SELECT i, $1::bigint, now() FROM generate_series($2::bigint, $2 + $3 - 1) AS i
+		) AS sides ON CONFLICT DO NOTHING`, popular, popular+1, likers)
+	if err != nil {
+		return err
+	}
+	requests := make([][]byte, 0, 2*likers)
+	for _, method := range []string{http.MethodPut, http.MethodDelete} {
+		for i := range likers {
+			token, err := e.token(userID(popular+1+models.RowID(i)), "")
+			if err != nil {
+				return err
+			}
+			requests = append(requests, httpRequest(method, "/v1/boards/steps/likes/"+string(userID(popular)), token, ""))
+		}
+	}
+	next := rotate(requests)
+	r := row{name: "likes given or taken back", process: e.service, postgres: postgres, measure: func(ctx context.Context) (float64, error) {
+		return load(ctx, e.service.addr, 64, e.seconds, next)
+	}}
+	for range e.rounds {
+		if err := r.run(ctx, e); err != nil {
+			return fmt.Errorf("likes: %w", err)
+		}
+	}
+	fmt.Printf("\n| %d friends of one user | a second | Redis, µs of CPU each | server | Postgres | client |\n", likers)
+	fmt.Println("| --- | ---: | ---: | ---: | ---: | ---: |")
+	fmt.Printf("| %s | %.0f | %.0f | %.0f | %.0f | %.0f |\n",
+		r.name, r.median(), r.redis.each(), r.server.each(), r.sql.each(), r.client.each())
+	return nil
+}
