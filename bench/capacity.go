@@ -30,6 +30,56 @@ func (e *environment) capacityBench(ctx context.Context) error {
 			fmt.Printf("| row ids of %d digits | %d | %.0f |\n", digits, shards, n)
 		}
 	}
+	return e.printRecords(ctx)
+}
+
+// recordUsers is the number of users whose records are stored in Redis.
+const recordUsers = 200_000
+
+// printRecords prints the memory and the space of a user's record: in Redis, where it is kept
+// for a week after somebody has asked for it, and in Postgres.
+func (e *environment) printRecords(ctx context.Context) (err error) {
+	a, err := e.open(ctx, e.config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	names := keys.Builder{Prefix: e.config.Redis.KeyPrefix}
+	rows := make([]models.RowID, min(recordUsers, e.board))
+	ids := make([]models.UserID, len(rows))
+	for i := range rows {
+		rows[i] = viewer(i)
+		ids[i] = userID(rows[i])
+		if err := e.rdb.Del(ctx, names.User(rows[i]), names.UserRow(ids[i])).Err(); err != nil {
+			return err
+		}
+	}
+	grown, err := e.memoryGrowth(ctx, func() error {
+		for from := 0; from < len(rows); from += 1000 {
+			to := min(from+1000, len(rows))
+			_, err := a.Directory.Records(ctx, rows[from:to])
+			_, found := a.Directory.Find(ctx, ids[from:to]...)
+			if err := errors.Join(err, found); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var heap, indexes float64
+	err = e.stores.Pool.QueryRow(ctx, `
+		SELECT pg_relation_size('users')::float8 / n, pg_indexes_size('users')::float8 / n
+		FROM (SELECT count(*) AS n FROM users) AS counted`).Scan(&heap, &indexes)
+	if err != nil {
+		return err
+	}
+	last := ids[len(ids)-1]
+	fmt.Printf("\n| a user's record: id of %d digits, nickname of %d characters, avatar of %d | bytes |\n| --- | ---: |\n",
+		len(last), len(namePrefix+last), len(picturePrefix+last+pictureSuffix))
+	fmt.Printf("| Redis, both keys | %.0f |\n", float64(grown)/float64(len(rows)))
+	fmt.Printf("| Postgres, rows | %.0f |\n| Postgres, indexes | %.0f |\n", heap, indexes)
 	return nil
 }
 

@@ -68,6 +68,11 @@ func (e *environment) nearBench(ctx context.Context) (err error) {
 	if err := e.awaitCopy(ctx, near); err != nil {
 		return err
 	}
+	copied, err := metric(ctx, near, "stepboard_near_cache_bytes")
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\na copy of the board in the memory of a process: %.1f bytes a user\n", copied/float64(e.board))
 	if err := e.nearRankings(ctx, plain, near, viewers); err != nil {
 		return err
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// usedMemory matches the size of the data in the output of INFO.
-var usedMemory = regexp.MustCompile(`used_memory_dataset:(\d+)`)
+// usedMemory matches the size of the data and its keys in the output of INFO.
+var usedMemory = regexp.MustCompile(`used_memory:(\d+)`)
 
-// memoryGrowth returns by how many bytes the data of Redis grows during work.
+// memoryGrowth returns by how many bytes the data of Redis and its keys grow during work.
 func (e *environment) memoryGrowth(ctx context.Context, work func() error) (int64, error) {
 	size := func() (n int64, err error) {
 		info, err := e.rdb.Info(ctx, "memory").Result()
@@ -27,7 +27,7 @@ func (e *environment) memoryGrowth(ctx context.Context, work func() error) (int6
 		}
 		m := usedMemory.FindStringSubmatch(info)
 		if m == nil {
-			return 0, errors.New("redis does not report used_memory_dataset")
+			return 0, errors.New("redis does not report used_memory")
 		}
 		_, err = fmt.Sscan(m[1], &n)
 		return n, err
