@@ -237,7 +237,7 @@ func (a *App) buildBoards(o Options, names keys.Builder) {
 	a.Catalog = catalog.New(catalog.NewStore(o.Stores.Gorm), o.Clock, o.Config.HotDays, o.Log)
 	a.Boards = board.NewStore(o.Stores.Redis, names, o.Clock)
 	a.Directory = directory.New(directory.Options{
-		Store: directory.NewStore(o.Stores.Gorm, o.Stores.Pool), Copies: directory.NewCopies(o.Stores.Redis, names),
+		Store: directory.NewStore(o.Stores.Gorm, o.Stores.Pool), Copies: directory.NewCopies(o.Stores.Redis, names, o.Machine),
 		Memory: int64(o.Config.Directory.Memory), Log: o.Log,
 	})
 	a.registry.MustRegister(newDirectoryCollector(a.Directory))
@@ -340,7 +340,7 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 	if !ownStream(o.Config) {
 		room = a.memory.check
 	}
-	if a.queue, err = newQueue(ctx, o.Config, a.Catalog.Buckets.DaysHot(), room, o.Traces.Provider(), o.Log); err != nil {
+	if a.queue, err = newQueue(ctx, o, a.Catalog.Buckets.DaysHot(), room); err != nil {
 		return err
 	}
 	targets := ingest.Targets{Buckets: a.Catalog.Buckets, Users: a.Directory}

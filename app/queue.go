@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
-
-	"go.opentelemetry.io/otel/trace"
 
 	"stepboard/config"
 	"stepboard/internal/keys"
@@ -17,7 +14,8 @@ import (
 
 // newQueue returns the queue of the settings, or nil in direct mode. daysHot is the
 // longest time that a day stays in Redis, and room is the Room of a stream.
-func newQueue(ctx context.Context, cfg config.Config, daysHot int, room func(context.Context) error, traces trace.TracerProvider, log *slog.Logger) (ingest.Queue, error) {
+func newQueue(ctx context.Context, options Options, daysHot int, room func(context.Context) error) (ingest.Queue, error) {
+	cfg, log := options.Config, options.Log
 	o := cfg.Ingest
 	switch o.Mode {
 	case "redis":
@@ -25,7 +23,7 @@ func newQueue(ctx context.Context, cfg config.Config, daysHot int, room func(con
 		if ownStream(cfg) {
 			server = o.Redis.Server()
 		}
-		rdb, err := stores.OpenTracedRedis(server, traces)
+		rdb, err := stores.OpenTracedRedis(server, options.Traces.Provider())
 		if err != nil {
 			return nil, fmt.Errorf("ingest.redis: %w", err)
 		}
@@ -33,7 +31,7 @@ func newQueue(ctx context.Context, cfg config.Config, daysHot int, room func(con
 			return nil, errors.Join(fmt.Errorf("ingest.redis: %w", err), rdb.Close())
 		}
 		return ingest.NewStream(rdb, keys.Builder{Prefix: cfg.Redis.KeyPrefix}, ingest.StreamOptions{
-			MaxUpdates: o.Redis.MaxUpdates, Keep: o.Redis.Keep, ClaimAfter: o.Redis.ClaimAfter, Room: room,
+			MaxUpdates: o.Redis.MaxUpdates, Keep: o.Redis.Keep, ClaimAfter: o.Redis.ClaimAfter, Room: room, Clock: options.Machine,
 		}), nil
 	case "kafka":
 		queue, err := ingest.NewKafka(ctx, ingest.KafkaOptions{

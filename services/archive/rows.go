@@ -110,12 +110,10 @@ func (rows *rowReader) open() error {
 		rows.frozen = append(rows.frozen, part)
 		p := &partReader{chunks: make(chan chunk, 1), left: part.Entries}
 		rows.readers.Go(func() { readPart(rows.ctx, rows.hot, rows.bucket, part, p.chunks) })
-		rows.parts = append(rows.parts, p)
-	}
-	for _, p := range rows.parts {
 		if err := p.refill(); err != nil {
 			return err
 		}
+		rows.parts = append(rows.parts, p)
 	}
 	heap.Init(&rows.parts)
 	return nil

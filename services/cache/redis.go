@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/internal/keys"
+	"stepboard/internal/spread"
 	"stepboard/models"
 )
 
@@ -243,7 +244,7 @@ return 1
 func (s *Store) store(ctx context.Context, of Set, c claim, members []models.RowID) (stored bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	ttl := setTTL - mathrand.N(setTTL/10) //nolint:gosec // it spreads the expiry and is no secret
+	ttl := setTTL - spread.Of(of.Owner, setTTL/10)
 	args := make([]any, 0, 4+len(members))
 	args = append(args, c.token, ttl.Milliseconds(), markTTL.Milliseconds(), "-"+c.generation)
 	for _, id := range members {

@@ -22,7 +22,7 @@ func newService(t testing.TB, env *testenv.Env) *directory.Service {
 func newServiceWith(t testing.TB, env *testenv.Env, memory int64) *directory.Service {
 	t.Helper()
 	s := directory.New(directory.Options{
-		Store: directory.NewStore(env.Gorm, env.Pool), Copies: directory.NewCopies(env.Redis, env.Keys), Memory: memory, Log: env.Log,
+		Store: directory.NewStore(env.Gorm, env.Pool), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now), Memory: memory, Log: env.Log,
 	})
 	s.Start(t.Context())
 	t.Cleanup(s.Close)

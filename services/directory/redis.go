@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/internal/keys"
+	"stepboard/internal/spread"
 	"stepboard/models"
 )
 
@@ -33,18 +33,19 @@ var errPaused = errors.New("redis has failed within the last second")
 type Copies struct {
 	rdb    redis.UniversalClient
 	keys   keys.Builder
+	clock  models.Clock
 	paused atomic.Int64 // Unix nanoseconds until which Redis is not asked
 }
 
-// NewCopies returns the copies on the client.
-func NewCopies(rdb redis.UniversalClient, names keys.Builder) *Copies {
-	return &Copies{rdb: rdb, keys: names}
+// NewCopies returns the copies on the client. clock is the machine's.
+func NewCopies(rdb redis.UniversalClient, names keys.Builder, clock models.Clock) *Copies {
+	return &Copies{rdb: rdb, keys: names, clock: clock}
 }
 
 // exec sends the commands that queue adds, in one round trip. A missing key is no
 // error of it.
 func (c *Copies) exec(ctx context.Context, queue func(redis.Pipeliner)) error {
-	if time.Now().UnixNano() < c.paused.Load() {
+	if c.clock().UnixNano() < c.paused.Load() {
 		return errPaused
 	}
 	pipe := c.rdb.Pipeline()
@@ -54,7 +55,7 @@ func (c *Copies) exec(ctx context.Context, queue func(redis.Pipeliner)) error {
 		return nil
 	}
 	if ctx.Err() == nil {
-		c.paused.Store(time.Now().Add(redisPause).UnixNano())
+		c.paused.Store(c.clock().Add(redisPause).UnixNano())
 	}
 	return fmt.Errorf("users in redis: %w", err)
 }
@@ -122,8 +123,8 @@ func (c *Copies) store(ctx context.Context, records []models.Record) error {
 	}
 	return c.exec(ctx, func(pipe redis.Pipeliner) {
 		for _, r := range records {
-			ttl := copyTTL - copySpread + mathrand.N(2*copySpread) //nolint:gosec // it spreads the expiry and is no secret
-			if r.Version == 0 {                                    // older than any other copy, so no script has to compare
+			ttl := copyTTL - copySpread + spread.Of(int64(r.Row), 2*copySpread)
+			if r.Version == 0 { // older than any other copy, so no script has to compare
 				pipe.SetNX(ctx, c.keys.User(r.Row), encode(r), ttl)
 			} else {
 				pipe.Eval(ctx, storeScript, []string{c.keys.User(r.Row)}, encode(r), int64(ttl.Seconds()))

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/internal/keys"
+	"stepboard/models"
 )
 
 const (
@@ -59,10 +60,15 @@ type StreamOptions struct {
 	// updates, which Append then refuses. It is asked once a second at most, in
 	// the background, and must bound itself. May be nil.
 	Room func(context.Context) error
+	// Clock is the machine's; nil means time.Now.
+	Clock models.Clock
 }
 
 // NewStream returns a queue over the client. Close closes the client.
 func NewStream(rdb redis.UniversalClient, keys keys.Builder, o StreamOptions) *Stream {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -116,12 +122,12 @@ func (s *Stream) Append(ctx context.Context, updates []Update) []error {
 
 // Receive is part of Queue. The entries of dead consumers come first.
 func (s *Stream) Receive(ctx context.Context, _ int) (Delivery, error) {
-	if time.Since(s.lastHousekeeping) >= housekeepEvery {
+	if now := s.options.Clock(); now.Sub(s.lastHousekeeping) >= housekeepEvery {
 		entries, err := s.claim(ctx)
 		if err != nil || len(entries) > 0 {
 			return s.delivery(entries), err
 		}
-		s.lastHousekeeping = time.Now()
+		s.lastHousekeeping = now
 		if err := s.trim(ctx); err != nil {
 			return Delivery{}, err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"stepboard/internal/concurrent"
 	"stepboard/internal/failpoint"
 	"stepboard/models"
 )
@@ -128,7 +129,7 @@ func (d *Deliverer) round(ctx context.Context, s *sender) (more bool, err error)
 	}
 	var sending sync.WaitGroup
 	for i := range due {
-		sending.Go(func() { d.attempt(ctx, s, &due[i]) })
+		concurrent.Go(ctx, &sending, func() { d.attempt(ctx, s, &due[i]) })
 	}
 	sending.Wait()
 	return len(due) == sendAtOnce, nil

@@ -69,7 +69,7 @@ func newDirectory(t testing.TB, env *testenv.Env) *directory.Service {
 	t.Helper()
 	testenv.NumberUsers(t, env, numbered)
 	d := directory.New(directory.Options{
-		Store: directory.NewStore(env.Gorm, env.Pool), Copies: directory.NewCopies(env.Redis, env.Keys), Memory: 64_000_000, Log: env.Log,
+		Store: directory.NewStore(env.Gorm, env.Pool), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now), Memory: 64_000_000, Log: env.Log,
 	})
 	d.Start(t.Context())
 	t.Cleanup(d.Close)

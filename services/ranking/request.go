@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"stepboard/internal/concurrent"
 	"stepboard/models"
 	"stepboard/services/board"
 	"stepboard/services/catalog"
@@ -132,7 +133,7 @@ func (s *Service) readGlobal(ctx context.Context, r *request, fn func(Reader) er
 		notShownErr error
 	)
 	if r.viewer != 0 {
-		reading.Go(func() { r.notShown, notShownErr = s.privacy.NotShown(ctx, r.viewer) })
+		concurrent.Go(ctx, &reading, func() { r.notShown, notShownErr = s.privacy.NotShown(ctx, r.viewer) })
 	}
 	err := s.read(ctx, r, fn)
 	reading.Wait()

@@ -181,7 +181,7 @@ func (w *world) row(user models.UserID) models.RowID {
 // change names may have changed, to what it says.
 func (w *world) look(certain bool, change map[string]bool) {
 	now := w.facts()
-	for name := range union(now, w.model.facts) {
+	for _, name := range sortedKeys(union(now, w.model.facts)) {
 		was, is := w.model.facts[name], now[name]
 		want, changes := change[name]
 		switch {
@@ -191,7 +191,8 @@ func (w *world) look(certain bool, change map[string]bool) {
 			w.failf("%q is %v after a call that makes it %v", name, is, want)
 		}
 	}
-	for name, want := range change {
+	for _, name := range sortedKeys(change) {
+		want := change[name]
 		if certain && now[name] != want {
 			w.failf("%q is %v after a call that makes it %v", name, now[name], want)
 		}
@@ -205,7 +206,8 @@ func union(a, b map[string]bool) map[string]bool {
 	return all
 }
 
-// facts reads friendships, choices and memberships.
+// facts reads friendships, choices and memberships. Groups of users have random ids, and get
+// names by their numbers.
 func (w *world) facts() map[string]bool {
 	facts := make(map[string]bool)
 	for _, query := range []string{
@@ -214,13 +216,25 @@ func (w *world) facts() map[string]bool {
 		`SELECT c.kind || ' ' || a.external_id || ' ' || b.external_id FROM privacy_choices c
 			JOIN users a ON a.user_id = c.user_id JOIN users b ON b.user_id = c.other_id`,
 		`SELECT 'hidden ' || external_id FROM users WHERE hidden`,
-		`SELECT 'member ' || g.external_id || ' ' || u.external_id FROM group_members m
+		`SELECT 'member ' || CASE WHEN g.invite_code IS NULL THEN g.external_id ELSE 'group-' || g.group_id END || ' ' || u.external_id FROM group_members m
 			JOIN groups g ON g.group_id = m.group_id JOIN users u ON u.user_id = m.user_id`,
 	} {
 		var found []string
 		check(w.truth.Gorm.WithContext(context.Background()).Raw(query).Scan(&found).Error)
 		for _, name := range found {
 			facts[name] = true
+		}
+	}
+	var groups []struct {
+		Name, ExternalID string
+		InviteCode       *string
+	}
+	check(w.truth.Gorm.Raw(`SELECT CASE WHEN invite_code IS NULL THEN external_id ELSE 'group-' || group_id END AS name,
+		external_id, invite_code FROM groups`).Scan(&groups).Error)
+	for _, g := range groups {
+		w.groupIDs[g.Name] = g.ExternalID
+		if g.InviteCode != nil {
+			w.names[g.ExternalID], w.names[*g.InviteCode] = g.Name, "code of "+g.Name
 		}
 	}
 	return facts

@@ -4,12 +4,17 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 	"gorm.io/gorm"
+
+	"stepboard/internal/concurrent"
 )
 
 // A fault is what happens at one operation on a store.
@@ -56,6 +61,7 @@ type gate struct {
 	plan   plan
 	passed int             // operations of this step
 	struck bool            // whether the fault of the plan, or a store that is away, was met
+	gone   bool            // whether the client no longer waits for the answer
 	dead   bool            // nothing that the process does has any effect
 	away   map[string]bool // stores that the replica does not reach
 	free   func() bool     // whether no statement is under way
@@ -68,7 +74,7 @@ func newGate() *gate { return &gate{away: make(map[string]bool), died: make(chan
 func (g *gate) begin(p plan) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.plan, g.passed, g.struck = p, 0, false
+	g.plan, g.passed, g.struck, g.gone = p, 0, false, false
 }
 
 // end ends the step, and reports whether a fault was met.
@@ -101,7 +107,7 @@ func (g *gate) crashed() bool {
 
 // before is called before each operation. It returns what is to happen to it: noFault,
 // refuse, lose or cut.
-func (g *gate) before(store string) fault {
+func (g *gate) before(ctx context.Context, store string) fault {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.dead {
@@ -121,7 +127,11 @@ func (g *gate) before(store string) fault {
 		return refuse
 	case disconnect:
 		g.struck = true
-		g.plan.act()
+		// What runs for several calls, in a goroutine of its own, goes on without the client.
+		// Then the answer is ignored, so that the step lasts until that work is done.
+		if g.gone = !concurrent.IsInOrder(ctx); !g.gone {
+			g.plan.act()
+		}
 	case interleave:
 		// The commands of the queue pass the gate in the goroutine of its server.
 		if store != queueStore && g.free() {
@@ -158,7 +168,7 @@ func (h redisHook) DialHook(next redis.DialHook) redis.DialHook {
 
 func (h redisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		f := h.gate.before(boardsStore)
+		f := h.gate.before(ctx, boardsStore)
 		if f == refuse {
 			cmd.SetErr(errFault)
 			return errFault
@@ -174,13 +184,13 @@ func (h redisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		f := h.gate.before(boardsStore)
+		f := h.gate.before(ctx, boardsStore)
 		var err error
 		switch {
 		case f == refuse:
 			err = errFault
 		case f == cut && len(cmds) > 1:
-			_ = next(ctx, cmds[:len(cmds)/2])
+			_ = next(ctx, firstHalf(cmds))
 			err = errFault
 		default:
 			err = next(ctx, cmds)
@@ -197,6 +207,20 @@ func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
+// firstHalf returns the first half of the commands of a pipeline. Commands that all have the same
+// name are of different keys, in an order that differs from run to run: they are sorted.
+func firstHalf(cmds []redis.Cmder) []redis.Cmder {
+	other := func(cmd redis.Cmder) bool { return cmd.Name() != cmds[0].Name() || len(cmd.Args()) < 4 }
+	if !slices.ContainsFunc(cmds, other) {
+		cmds = slices.Clone(cmds)
+		slices.SortStableFunc(cmds, func(a, b redis.Cmder) int { return strings.Compare(keyOf(a), keyOf(b)) })
+	}
+	return cmds[:len(cmds)/2]
+}
+
+// keyOf returns the first key of a command or script.
+func keyOf(cmd redis.Cmder) string { return fmt.Sprint(cmd.Args()[1], cmd.Args()[3]) }
+
 // queueHook passes the commands of the step under way through the gate of its replica. It
 // belongs to the server, because the service makes the client of the queue itself; commands
 // inside of scripts are not among those that it looks at.
@@ -211,7 +235,7 @@ func queueHook(current func() *gate) server.Hook {
 		if g == nil {
 			return false
 		}
-		f := g.before(queueStore)
+		f := g.before(context.Background(), queueStore)
 		if f == crashAfter {
 			g.kill() // the server has no moment after a command; before is a case, too
 			f = refuse
@@ -256,18 +280,19 @@ func (c *connections) QueryRowContext(ctx context.Context, query string, args ..
 }
 
 func (c *connections) BeginTx(ctx context.Context, opts *sql.TxOptions) (gorm.ConnPool, error) {
-	if c.gate.before(sqlStore) != noFault {
+	if c.gate.before(ctx, sqlStore) != noFault {
 		return nil, errFault
 	}
 	tx, err := c.db.BeginTx(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	return &transaction{tx, c.gate}, nil
+	return &transaction{ctx, tx, c.gate}, nil
 }
 
 // transaction is a transaction whose statements pass a gate.
 type transaction struct {
+	ctx  context.Context //nolint:containedctx // that of BeginTx, for Commit, which has none
 	tx   *sql.Tx
 	gate *gate
 }
@@ -290,7 +315,7 @@ func (t *transaction) QueryRowContext(ctx context.Context, query string, args ..
 
 // Commit commits, unless the gate refuses it: then the database rolls back.
 func (t *transaction) Commit() error {
-	f := t.gate.before(sqlStore)
+	f := t.gate.before(t.ctx, sqlStore)
 	if f == refuse {
 		return errors.Join(errFault, t.tx.Rollback())
 	}
@@ -311,7 +336,7 @@ type executor interface {
 }
 
 func execute(ctx context.Context, g *gate, e executor, query string, args []any) (sql.Result, error) {
-	f := g.before(sqlStore)
+	f := g.before(ctx, sqlStore)
 	if f == refuse {
 		return nil, errFault
 	}
@@ -325,7 +350,7 @@ func execute(ctx context.Context, g *gate, e executor, query string, args []any)
 // query does not lose replies of statements that insert and return rows, because they take
 // effect as the rows are read: they are refused instead.
 func query(ctx context.Context, g *gate, e executor, text string, args []any) (*sql.Rows, error) {
-	f := g.before(sqlStore)
+	f := g.before(ctx, sqlStore)
 	if f == crashAfter {
 		g.kill()
 	}
@@ -336,7 +361,7 @@ func query(ctx context.Context, g *gate, e executor, text string, args []any) (*
 }
 
 func queryRow(ctx context.Context, g *gate, e executor, query string, args []any) *sql.Row {
-	f := g.before(sqlStore)
+	f := g.before(ctx, sqlStore)
 	if f == crashAfter {
 		g.kill()
 	}
@@ -353,6 +378,13 @@ func (g *gate) wasStruck() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.struck
+}
+
+// wasLeft reports whether the client of this step no longer waits for its answer.
+func (g *gate) wasLeft() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.gone
 }
 
 // planned returns the fault of the step's plan.

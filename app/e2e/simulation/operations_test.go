@@ -251,7 +251,7 @@ func (w *world) rankGroup(ctx context.Context, r *replica) {
 	}
 	viewer, day := w.person(), w.someDay()
 	same := w.undisturbed()
-	path := "/v1/boards/steps/groups/" + group + "?date=" + day.String()
+	path := "/v1/boards/steps/groups/" + w.groupIDs[group] + "?date=" + day.String()
 	if !w.model.facts["member "+group+" "+string(viewer)] {
 		got := w.call(ctx, r, w.token(viewer, ""), "GET", path, "")
 		if !got.unknown() && got.status != http.StatusNotFound && !w.model.oldSets {
@@ -510,7 +510,7 @@ func (w *world) joinGroup(ctx context.Context, r *replica) {
 	}
 	user, chosen := w.person(), groups[w.random.IntN(len(groups))]
 	got := w.change(ctx, r, w.token(user, ""), "POST", "/v1/groups/join", fmt.Sprintf(`{"invite_code":%q}`, chosen.InviteCode),
-		always(map[string]bool{"member " + chosen.ExternalID + " " + string(user): true}))
+		always(map[string]bool{"member " + w.names[chosen.ExternalID] + " " + string(user): true}))
 	if got.status != http.StatusOK && !got.unknown() {
 		w.failf("a group can't be joined")
 	}
@@ -522,7 +522,7 @@ func (w *world) leaveGroup(ctx context.Context, r *replica) {
 		return
 	}
 	user := w.person()
-	path := "/v1/groups/" + group + "/members/" + string(user)
+	path := "/v1/groups/" + w.groupIDs[group] + "/members/" + string(user)
 	w.change(ctx, r, w.token(user, ""), "DELETE", path, "", always(map[string]bool{"member " + group + " " + string(user): false}))
 }
 

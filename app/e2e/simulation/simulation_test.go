@@ -25,6 +25,15 @@ type result struct {
 	steps int      // how many steps it has taken
 }
 
+// text returns what has happened, with long lines cut off.
+func (r result) text() string {
+	var text strings.Builder
+	for _, line := range r.lines {
+		text.WriteString(models.Storable(line, 400) + "\n")
+	}
+	return text.String()
+}
+
 // run runs the first n steps of a seed, and compares everything at the end.
 func run(t testing.TB, seed uint64, n int) (r result) {
 	w := newWorld(t, seed)
@@ -166,7 +175,7 @@ func (w *world) compareAll(ctx context.Context, r *replica) {
 			continue
 		}
 		user, day := models.UserID(words[2]), w.someDay()
-		if got, ok := w.list(ctx, r, user, "/v1/boards/steps/groups/"+words[1]+"?date="+day.String(), 200); ok {
+		if got, ok := w.list(ctx, r, user, "/v1/boards/steps/groups/"+w.groupIDs[words[1]]+"?date="+day.String(), 200); ok {
 			w.checkCircle(r, user, words[1], day, got, true)
 		}
 	}
@@ -209,10 +218,45 @@ func TestSoakSimulation(t *testing.T) {
 				if number(t, "SIM_SHORTEST", 1) == 1 {
 					r = shortest(t, seed, r)
 				}
-				t.Fatalf("seed %d fails after %d steps: %s\n%s", seed, r.steps, r.found, strings.Join(r.lines, "\n"))
+				t.Fatalf("seed %d fails after %d steps: %s\n%s", seed, r.steps, r.found, r.text())
 			})
 		}
 	})
+}
+
+// Two runs of a seed take the same steps and get the same answers.
+func TestSoakReplay(t *testing.T) {
+	t.Parallel()
+	if raceDetector {
+		t.Skip("a run takes long with it")
+	}
+	seeds := uint64(10)
+	if os.Getenv("SOAK") != "" {
+		seeds = 200
+	}
+	first := number(t, "SIM_SEED", 1)
+	t.Cleanup(abandoned.Wait)
+	t.Run("seeds", func(t *testing.T) {
+		for seed := first; seed < first+number(t, "SIM_SEEDS", seeds); seed++ {
+			t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+				t.Parallel()
+				one, other := run(t, seed, length), run(t, seed, length)
+				for i := range max(len(one.lines), len(other.lines)) {
+					if a, b := lineAt(one.lines, i), lineAt(other.lines, i); a != b {
+						t.Fatalf("line %d differs:\n%s\nbefore it:\n%s\nand\n%s", i, strings.Join(one.lines[max(0, i-10):i], "\n"), a, b)
+					}
+				}
+			})
+		}
+	})
+}
+
+// lineAt returns a line, or that there is none.
+func lineAt(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return "(the run has ended)"
 }
 
 // shortest returns the result of the shortest failing prefix of a seed that fails.

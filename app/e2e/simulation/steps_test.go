@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"stepboard/internal/concurrent"
 	"stepboard/internal/keys"
 )
 
@@ -133,7 +134,7 @@ func (w *world) interleaved(r *replica, n int) {
 
 // take lets a replica take a step with a fault, and starts it again if it has died.
 func (w *world) take(r *replica, a action, p plan) {
-	ctx, cancel := context.WithCancel(w.t.Context())
+	ctx, cancel := context.WithCancel(concurrent.InOrder(w.t.Context()))
 	defer cancel()
 	if p.fault == disconnect {
 		p.act = cancel
@@ -150,15 +151,18 @@ func (w *world) take(r *replica, a action, p plan) {
 	if !a.quiet {
 		w.changing--
 	}
+	crashed := r.gate.crashed()
+	if crashed {
+		w.note("%s has died", r.name)
+		w.stopReplica(r)
+	}
 	done()
 	struck := r.gate.end()
 	if w.refused && !struck {
 		w.failf("a call is refused as unavailable, and nothing is")
 	}
 	w.refused = outer
-	if r.gate.crashed() {
-		w.note("%s has died", r.name)
-		w.stopReplica(r)
+	if crashed {
 		w.startReplica(r)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,6 +47,8 @@ type world struct {
 	shards   int
 	replicas []*replica
 	tokens   map[string]string
+	names    map[string]string // of groups and invite codes, by id or code, which are random
+	groupIDs map[string]string // the ids of groups by name
 	model    *model
 	backup   map[string]key // of the boards' Redis
 	mu       sync.Mutex
@@ -85,6 +88,9 @@ func (w *world) note(format string, args ...any) {
 	w.lines = append(w.lines, indent+fmt.Sprintf(format, args...))
 }
 
+// randomText matches the parts of answers that are random: they differ between two runs of a seed.
+var randomText = regexp.MustCompile(`"(next_cursor|invite_code|group_id)":"[^"]*"`)
+
 // must ends the run if an operation without faults has failed.
 func must[T any](value T, err error) T {
 	if err != nil {
@@ -95,13 +101,16 @@ func must[T any](value T, err error) T {
 
 func check(err error) { must(0, err) }
 
+// databases counts the databases of all runs, so that each has a name of its own.
+var databases atomic.Int64
+
 // newWorld starts the stores and the replicas. close ends them.
 func newWorld(t testing.TB, seed uint64) *world {
 	random := rand.New(rand.NewPCG(seed, 0))
 	w := &world{
 		t: t, random: random, clock: testenv.NewClock(testenv.Noon.Add(time.Duration(random.IntN(24)) * time.Hour)),
-		boards: miniredis.NewMiniRedis(), queue: miniredis.NewMiniRedis(), database: fmt.Sprintf("simulation-%d-%d", seed, random.Uint64()),
-		queued: random.IntN(2) == 0, shards: 1 + random.IntN(2), tokens: make(map[string]string),
+		boards: miniredis.NewMiniRedis(), queue: miniredis.NewMiniRedis(), database: fmt.Sprintf("simulation-%d", databases.Add(1)),
+		queued: random.IntN(2) == 0, shards: 1 + random.IntN(2), tokens: make(map[string]string), names: make(map[string]string), groupIDs: make(map[string]string),
 	}
 	check(w.boards.Start())
 	check(w.queue.Start())
@@ -262,7 +271,7 @@ func (w *world) token(user models.UserID, scope string) string {
 	return w.tokens[name]
 }
 
-// reply is the answer to a call; status is 0 if the process has died meanwhile.
+// reply is the answer to a call; status is 0 if the process has died or the client has gone meanwhile.
 type reply struct {
 	status int
 	body   []byte
@@ -275,22 +284,31 @@ func (r reply) unknown() bool { return r.status == 0 || r.status >= 500 }
 func (w *world) call(ctx context.Context, r *replica, token, method, path, body string) reply {
 	request := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 	request.Header.Set("Authorization", "Bearer "+token)
+	request.Header.Set("X-Request-Id", fmt.Sprintf("step-%d", w.steps))
 	answer := httptest.NewRecorder()
 	r.app.Handler.ServeHTTP(answer, request)
 	got := reply{answer.Code, answer.Body.Bytes()}
-	if r.gate.crashed() {
+	if r.gate.crashed() || r.gate.wasLeft() {
 		got = reply{}
 	}
-	text := string(got.body)
-	if len(text) > 300 {
-		text = text[:300] + "…"
-	}
-	w.note("%s: %s %s %s → %d %s", r.name, method, path, body, got.status, text)
+	text := randomText.ReplaceAllString(w.plain(string(got.body)), `"$1":"…"`)
+	w.note("%s: %s %s %s → %d %s", r.name, method, w.plain(path), w.plain(body), got.status, text)
 	if got.status >= 500 && got.status != http.StatusServiceUnavailable {
 		w.failf("status %d", got.status)
 	}
 	w.refused = w.refused || got.status == http.StatusServiceUnavailable
 	return got
+}
+
+// plain returns the path or the body of a call or answer with names instead of its random parts.
+func (w *world) plain(text string) string {
+	for id, name := range w.names {
+		text = strings.ReplaceAll(text, id, name)
+	}
+	if path, _, ok := strings.Cut(text, "&cursor="); ok {
+		text = path + "&cursor=…"
+	}
+	return text
 }
 
 // abandoned counts the consumers of crashed processes, which end when their retries do.
