@@ -31,7 +31,7 @@ func TestSoakMutations(t *testing.T) {
 			if out, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("build: %v\n%s", err, out)
 			}
-			test := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSoakSimulation$", "-test.failfast")
+			test := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSoakSimulation$")
 			test.Env = append(os.Environ(), "SOAK=", "SIM_SEED=1", "SIM_SEEDS=200", "SIM_SHORTEST=0")
 			out, err := test.CombinedOutput()
 			if err == nil {
