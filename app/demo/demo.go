@@ -88,6 +88,7 @@ type simulation struct {
 	app      *app.App
 	people   *people
 	gifts    gifts
+	likes    *likes
 	listener net.Listener
 	clock    models.Clock
 	log      *slog.Logger
@@ -106,7 +107,8 @@ func newSimulation(ctx context.Context, o Options, log *slog.Logger) (*simulatio
 	if err != nil {
 		return nil, fmt.Errorf("--addr: %w", err)
 	}
-	s := &simulation{people: people, listener: listener, clock: time.Now, log: log}
+	people.base = "http://" + reachable(listener.Addr())
+	s := &simulation{people: people, likes: newLikes(people), listener: listener, clock: time.Now, log: log}
 	if err := s.build(ctx, o.Addr); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
@@ -134,6 +136,7 @@ func (s *simulation) build(ctx context.Context, addr string) error {
 		Extra: func(engine *gin.Engine) {
 			engine.GET("/demo/people", s.offerPeople)
 			engine.POST("/demo/gift", s.giveGift)
+			engine.GET(coverPath+":position", s.showCover)
 		},
 	})
 	if err != nil {
@@ -163,6 +166,9 @@ func (s *simulation) populate(ctx context.Context, out io.Writer, progress Progr
 		err = s.gifts.giveFirst(ctx, s.app, s.people)
 	}
 	if err == nil {
+		err = s.likes.giveFirst(ctx, s.app, s.people)
+	}
+	if err == nil {
 		_, err = s.app.Reviews.Find(ctx) // the job would find the shaken phone a minute later
 	}
 	if err == nil {
@@ -181,6 +187,7 @@ func (s *simulation) run(ctx context.Context) error {
 	walkCtx, stopWalking := context.WithCancel(ctx)
 	walking.Go(func() { s.people.walk(walkCtx, s.app, s.clock, s.log) })
 	walking.Go(func() { s.gifts.run(walkCtx, s.app, s.people, s.log) })
+	walking.Go(func() { s.likes.run(walkCtx, s.app, s.people, s.clock, s.log) })
 	err := s.app.Run(ctx, s.listener)
 	stopWalking()
 	walking.Wait()
@@ -198,7 +205,6 @@ func (s *simulation) printWelcome(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	base := "http://" + reachable(s.listener.Addr())
 	_, err = fmt.Fprintf(out, `Stepboard demo: %d people and %d friendships, in memory. All of it is gone when you stop it.
 
   page  %[3]s/
@@ -210,7 +216,7 @@ You are user %[4]v, %[5]s. Your ranking, and a walk of yours:
   curl -H "Authorization: Bearer $TOKEN" '%[3]s/v1/boards/steps/friends?limit=5'
   curl -H "Authorization: Bearer $TOKEN" -d '{"date":"%[7]v","score":20000}' %[3]s/v1/boards/steps/scores
 
-`, len(s.people.ids), len(s.people.edges), base, me, s.people.profile(me).Nickname, token, board.Today(s.clock()))
+`, len(s.people.ids), len(s.people.edges), s.people.base, me, s.people.profile(me).Nickname, token, board.Today(s.clock()))
 	return err
 }
 

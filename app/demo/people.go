@@ -58,6 +58,8 @@ type people struct {
 	// first day; it may be negative.
 	headStart float64
 	rng       *rand.Rand
+	// base is the address of the demo, for the addresses of covers; empty for no covers.
+	base string
 	// walkDay is the current day of the board in one time zone, and homeDays those in
 	// the homeZones.
 	walkDay  walkDay
@@ -172,7 +174,7 @@ func bell(x, mean, width float64) float64 {
 
 // profile returns the public profile of a person.
 func (p *people) profile(id models.UserID) models.Profile {
-	return models.Profile{Nickname: p.names[p.positions[id]]}
+	return models.Profile{Nickname: p.names[p.positions[id]], CoverURL: p.coverOf(id)}
 }
 
 // users returns the people as users with profiles, by position.

@@ -217,6 +217,12 @@ func (p *page) typeIn(selector, text string) {
 	p.must(chromedp.Do(p.ctx, chromedp.SendKeys(selector, text)))
 }
 
+// press types a key into what has the focus.
+func (p *page) press(key string) {
+	p.t.Helper()
+	p.must(chromedp.Do(p.ctx, chromedp.KeyEvent(key)))
+}
+
 // row is a row of a ranked list on the page.
 type row struct {
 	User, Name string

@@ -61,6 +61,7 @@ func newFakeService(t *testing.T, demo bool) *fakeService {
 			"starts_at": "2020-01-01T00:00:00Z", "ends_at": "2099-01-01T00:00:00Z",
 		}},
 	}})
+	f.returns("GET /v1/boards/steps/friends", rankingFrom(1))
 	f.returns("GET /v1/boards/steps/me", map[string]any{"score": nil, "correction": nil})
 	f.returns("GET /v1/me", map[string]any{"user_id": "1", "nickname": "User 1", "avatar_url": ""})
 	f.returns("GET /v1/boards/steps/summary", map[string]any{
@@ -149,13 +150,16 @@ func entry(user, rank, score int) map[string]any {
 	}
 }
 
-// rankingFrom returns a ranking of users in this order, from the given rank on.
-// The viewer is user 1.
+// rankingFrom returns a ranking of users in this order, from the given rank on. The first
+// of them leads. The viewer is user 1.
 func rankingFrom(first int, users ...int) map[string]any {
 	entries := []any{}
-	var me any
+	var me, champion any
 	for i, user := range users {
 		e := entry(user, first+i, 90_000-10*i)
+		if i == 0 {
+			champion = map[string]any{"user_id": e["user_id"], "nickname": e["nickname"], "avatar_url": "", "cover_url": ""}
+		}
 		if user == 1 {
 			me = e
 		}
@@ -163,7 +167,7 @@ func rankingFrom(first int, users ...int) map[string]any {
 	}
 	return map[string]any{
 		"board": "steps", "date": fakeDay, "source": "hot", "final": false, "total": first + len(users) - 1,
-		"entries": entries, "me": me, "next_cursor": nil,
+		"entries": entries, "me": me, "champion": champion, "next_cursor": nil,
 	}
 }
 

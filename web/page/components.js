@@ -27,6 +27,9 @@ const iconPaths = {
   clock: 'M12 20a8 8 0 1 0 0-16 8 8 0 0 0 0 16zM12 8v4l3 2',
   more: 'M12 5.5v.01M12 12v.01M12 18.5v.01',
   check: 'M5 12.5l4.5 4.5L19 7.5',
+  heart: 'M12 20C5 15 3 12 3 9a4.5 4.5 0 0 1 9-1 4.5 4.5 0 0 1 9 1c0 3-2 6-9 11z',
+  share: 'M12 15V4M8 7.5 12 3.5l4 4M5 12v8h14v-8',
+  close: 'M6 6l12 12M18 6 6 18',
 };
 
 export function Icon({ name }) {
@@ -37,7 +40,7 @@ export function Icon({ name }) {
 
 // avatarHue returns a user's colour, always the same one. Multiples of the golden
 // angle are far apart, so users with consecutive numbers look different.
-function avatarHue(id) {
+export function avatarHue(id) {
   let hash = 0;
   for (const c of id) hash = (hash * 10 + c.charCodeAt(0)) % 3600;
   return Math.round((hash * 137.508) % 360);
@@ -64,7 +67,7 @@ export function initials(name, id) {
 
 // sameOrigin returns the address of a picture if it has the page's own origin,
 // and otherwise null: another server would learn who looks at whom, and when.
-function sameOrigin(address) {
+export function sameOrigin(address) {
   if (!address) return null;
   try {
     return new URL(address, location.href).origin === location.origin ? address : null;
@@ -195,6 +198,29 @@ export class ErrorBoundary extends Component {
   }
 }
 
+let laterStyles;
+
+// addLaterStyles adds the styles that the page does without until the first ranking is
+// shown. The promise resolves once they apply.
+function addLaterStyles() {
+  laterStyles ??= new Promise((resolve, reject) => {
+    const link = document.createElement('link');
+    const fail = () => {
+      link.remove();
+      laterStyles = null;
+      reject(new Error('no styles'));
+    };
+    Object.assign(link, { rel: 'stylesheet', href: '/assets/later.css' });
+    Object.assign(link, { onload: resolve, onerror: fail });
+    document.head.append(link);
+  });
+  return laterStyles;
+}
+
+// importLater calls load, which imports a module, and returns a promise of the module,
+// which resolves once its styles apply, too.
+const importLater = async (load) => (await Promise.all([load(), addLaterStyles()]))[0];
+
 // lazy returns a component whose module is loaded when it is first shown.
 export function lazy(load) {
   let Loaded = null;
@@ -203,7 +229,7 @@ export function lazy(load) {
     const [error, setError] = useState(null);
     const start = () => {
       setError(null);
-      load().then(
+      importLater(load).then(
         (component) => {
           Loaded = component;
           update((n) => n + 1);
@@ -219,6 +245,16 @@ export function lazy(load) {
       ${error ? html`<${ErrorNotice} error=${error} retry=${start} />` : html`<${Skeleton} />`}
     </section>`;
   };
+}
+
+// useLater returns a module once it is wanted and here; before, and without a connection, it
+// returns null. load imports it.
+export function useLater(load, wanted) {
+  const [module, setModule] = useState(null);
+  useEffect(() => {
+    if (wanted && !module) importLater(load).then(setModule, () => {});
+  }, [wanted]);
+  return module;
 }
 
 const skeletonRow = (i) => html`<div class="row" key=${i} aria-hidden="true">

@@ -13,7 +13,7 @@ async function fetchPages({ token, path, first, count }) {
   const entries = [];
   let cursor = first.next_cursor;
   for (let page = 1; page < count && cursor; page += 1) {
-    const date = first.date ? `&date=${first.date}` : '';
+    const date = first.date ? `&date=${first.date}&include=likes` : '';
     const query = `?limit=${maxLimit}${date}&cursor=${encodeURIComponent(cursor)}`;
     const body = await fetchJSON(token, path + query);
     entries.push(...body.entries);

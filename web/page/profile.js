@@ -10,7 +10,7 @@ import { html, useState } from './view.js';
 function fieldErrors(error) {
   const texts = {};
   if (error.code === 'validation_failed') {
-    for (const field of ['nickname', 'avatar_url']) {
+    for (const field of ['nickname', 'avatar_url', 'cover_url']) {
       if (error.locations.includes(`body.${field}`)) texts[field] = t(`${field}_error`);
     }
   }
@@ -36,6 +36,7 @@ function Field({ id, label, hint, error, ...input }) {
 function ProfileForm({ profile, save }) {
   const [nickname, setNickname] = useState(profile.nickname);
   const [address, setAddress] = useState(profile.avatar_url);
+  const [cover, setCover] = useState(profile.cover_url);
   const [errors, setErrors] = useState({});
   const [busy, setBusy] = useState(false);
   const submit = async (event) => {
@@ -43,9 +44,11 @@ function ProfileForm({ profile, save }) {
     setBusy(true);
     try {
       setErrors({});
-      const stored = await save({ nickname, avatar_url: address.trim() });
+      const addresses = { avatar_url: address.trim(), cover_url: cover.trim() };
+      const stored = await save({ nickname, ...addresses });
       setNickname(stored.nickname);
       setAddress(stored.avatar_url);
+      setCover(stored.cover_url);
     } catch (error) {
       setErrors(fieldErrors(error));
     }
@@ -71,6 +74,16 @@ function ProfileForm({ profile, save }) {
       value=${address}
       onInput=${(event) => setAddress(event.target.value)}
     />
+    <${Field}
+      id="cover"
+      type="url"
+      label=${t('cover')}
+      hint=${t('coverHint')}
+      error=${errors.cover_url}
+      autocomplete="off"
+      value=${cover}
+      onInput=${(event) => setCover(event.target.value)}
+    />
     <p class="wrong" role="alert">${errors.form}</p>
     <button class="button strong" disabled=${busy}>${t('save')}</button>
   </form>`;
@@ -79,8 +92,7 @@ function ProfileForm({ profile, save }) {
 export function Profile({ session, notify, onProfile, signOut }) {
   const { token, user } = session;
   const [{ data, state, error }, retry] = useFetch(token, '/v1/me');
-  const save = async (fields) => {
-    const body = { cover_url: data.cover_url, ...fields }; // a cover that is left out is removed
+  const save = async (body) => {
     const stored = await fetchJSON(token, '/v1/me', { method: 'PUT', body });
     onProfile(stored);
     notify(t('profileSaved'));

@@ -103,7 +103,7 @@ function useRankAnnouncement(me, total, announce) {
 // A score above 0 has at least this part of the longest bar, so that it is seen.
 const shortestBar = 0.012;
 
-function Row({ entry, best, own, passed, unit, href }) {
+function Row({ entry, best, own, passed, unit, href, after }) {
   const label = t('row', {
     place: formatRank(entry.rank),
     name: stripBidi(nameOf(entry)),
@@ -137,14 +137,16 @@ function Row({ entry, best, own, passed, unit, href }) {
     data-user=${keyOf(entry)}
     aria-current=${own ? 'true' : undefined}
   >
-    ${inside}
+    ${inside} ${after?.(entry, own)}
   </li>`;
 }
 
 // RankingList shows entries. If the viewer, me, is not among them, their row
 // follows below. unit is the key of what is counted. hrefOf(entry), if given, returns the address that a row leads
-// to.
-export function RankingList({ label, entries, me, total, unit, hrefOf, announce }) {
+// to. after(entry, own), if given, returns what a row has beside that. roomy rows leave room for
+// it before it is given.
+export function RankingList(props) {
+  const { label, entries, me, total, unit, hrefOf, announce, after, roomy } = props;
   const list = useRef(null);
   cacheProfiles(entries);
   const meIsShown = !me || entries.some((entry) => entry.user_id === me.user_id);
@@ -161,11 +163,12 @@ export function RankingList({ label, entries, me, total, unit, hrefOf, announce 
     passed=${entry.user_id === me?.user_id ? passed : 0}
     unit=${unit}
     href=${hrefOf?.(entry)}
+    after=${after}
   />`;
   // All rows have room for the longest rank.
   const ranks = shown.map((entry) => formatNumber(entry.rank).length);
   return html`<ol
-    class="ranking"
+    class=${roomy ? 'ranking roomy' : 'ranking'}
     ref=${list}
     aria-label=${label}
     role="list"

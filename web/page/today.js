@@ -3,14 +3,18 @@ import { fetchJSON, useFetch, useLiveRanking } from './data.js';
 import {
   AnimatedNumber,
   Avatar,
+  avatarHue,
   ErrorNotice,
   errorText,
   Icon,
   Name,
+  nameOf,
   Notice,
+  sameOrigin,
   Skeleton,
   StaleBanner,
   StatusPill,
+  useLater,
 } from './components.js';
 import {
   addDays,
@@ -20,6 +24,7 @@ import {
   formatWeekday,
   isDay,
   rankParts,
+  stripBidi,
   t,
   tRich,
 } from './i18n.js';
@@ -55,17 +60,30 @@ function Goal({ ranking, past }) {
   return html`<p class="goal">${text}</p>`;
 }
 
-function Champion({ entry, isMe, final }) {
+// Champion shows who leads a ranking, on their cover.
+function Champion({ ranking }) {
+  const { champion, entries, me, final } = ranking;
+  const [broken, setBroken] = useState('');
+  if (!champion) return null;
+  const isMe = champion.user_id === me?.user_id;
   const label = t(`${final ? 'champion' : 'leading'}${isMe ? 'You' : ''}`);
-  return html`<div class="champion">
+  const cover = sameOrigin(champion.cover_url);
+  const first = entries[0]?.user_id === champion.user_id ? entries[0] : null;
+  const alt = t('coverOf', { name: stripBidi(nameOf(champion)) });
+  return html`<header class="champion" style=${{ '--hue': String(avatarHue(champion.user_id)) }}>
+    ${
+      cover &&
+      cover !== broken &&
+      html`<img class="cover" src=${cover} alt=${alt} onError=${() => setBroken(cover)} />`
+    }
     <span class="crowned">
-      <${Avatar} user=${entry} /><span class="crown"><${Icon} name="crown" /></span>
+      <${Avatar} user=${champion} /><span class="crown"><${Icon} name="crown" /></span>
     </span>
     <span class="champion-text">
-      <span class="label">${label}</span><${Name} user=${entry} />
+      <span class="label">${label}</span><${Name} user=${champion} />
     </span>
-    <span class="champion-score">${formatNumber(entry.score)}</span>
-  </div>`;
+    ${first && html`<span class="champion-score">${formatNumber(first.score)}</span>`}
+  </header>`;
 }
 
 function HeroTop({ ranking, state, past, label }) {
@@ -77,31 +95,31 @@ function HeroTop({ ranking, state, past, label }) {
 
 // HeroWithoutScore stands for Hero if the viewer has no score.
 function HeroWithoutScore({ ranking, state, past, label, correction }) {
-  const champion = ranking.entries[0];
+  const { champion } = ranking;
   const title = past ? 'noScorePast' : 'noScore';
   const hint = past ? '' : t('noScoreHint');
   const excluded = correction === 'excluded';
   return html`<section class=${champion ? 'hero quiet' : 'hero quiet bare'}>
+    <${Champion} ranking=${ranking} />
     <${HeroTop} ...${{ ranking, state, past, label }} />
     <div>
       ${!champion && html`<${Icon} name="walk" />`}
       <h2>${t(excluded ? 'notRanked' : title)}</h2>
       <p class="goal">${excluded ? t('correction_excluded') : hint}</p>
     </div>
-    ${champion && html`<${Champion} entry=${champion} final=${ranking.final} />`}
   </section>`;
 }
 
 // Hero shows the viewer's rank and score, large.
 function Hero({ ranking, state, past, label, correction }) {
-  const { me, entries, total, final } = ranking;
+  const { me, entries, total } = ranking;
   if (!me) return html`<${HeroWithoutScore} ...${{ ranking, state, past, label, correction }} />`;
-  const champion = entries[0];
+  const best = entries[0]?.score;
   const outOf = t('outOf', { total: formatNumber(total) });
   const [prefix, rank, suffix] = rankParts(me.rank);
-  const scale = champion?.score > 0 ? me.score / champion.score : 1;
-  const isMe = champion?.user_id === me.user_id;
+  const scale = best > 0 ? me.score / best : 1;
   return html`<section class="hero" aria-label=${`${formatRank(me.rank)} ${outOf}`}>
+    <${Champion} ranking=${ranking} />
     <${HeroTop} ...${{ ranking, state, past, label }} />
     <div class="figures">
       <div class="figure">
@@ -122,7 +140,6 @@ function Hero({ ranking, state, past, label, correction }) {
         ? html`<p class="goal">${t(`correction_${correction}`)}</p>`
         : html`<${Goal} ranking=${ranking} past=${past} />`
     }
-    ${champion && html`<${Champion} entry=${champion} isMe=${isMe} final=${final} />`}
   </section>`;
 }
 
@@ -253,7 +270,7 @@ function DayStrip({ today, selected, circle }) {
 }
 
 function DayRanking(props) {
-  const { session, circle, day, result, retry, limit, raiseLimit, announce, past } = props;
+  const { session, circle, day, result, retry, limit, raiseLimit, announce, past, after } = props;
   const { data: ranking, state, error } = result;
   const [entries, loadMore, pageError] = usePages(session.token, circle.path, day, ranking);
   if (!ranking) {
@@ -276,6 +293,8 @@ function DayRanking(props) {
       unit="steps"
       announce=${past ? null : announce}
       hrefOf=${hrefOf}
+      after=${after}
+      roomy
     />
     ${pageError && html`<p class="wrong more" role="alert">${errorText(pageError)}</p>`}
     ${loadMore && html`<button class="button more" onClick=${more}>${t('more')}</button>`}`;
@@ -297,13 +316,17 @@ function useCorrection({ token, board }, ranking, past) {
   return data?.correction;
 }
 
+const importDay = () => import('./day.js');
+
 // DayScreen shows the ranking of a circle on a day. The header, if given, has the
 // heading of the screen.
 function DayScreen(props) {
-  const { session, circle, header, today, day, result, refresh, notify, past } = props;
+  const { session, circle, header, today, day, result, refresh, retry, notify, past } = props;
   const { data: ranking, state, error, at } = result;
   const correction = useCorrection(session, ranking, past);
   const { label } = circle;
+  const later = useLater(importDay, ranking?.date);
+  const [after, onRows] = useState(null);
   const stale = ranking && (state === 'offline' || state === 'error');
   const title = day && past ? formatLongDay(day) : t('today');
   const hero = ranking
@@ -315,6 +338,14 @@ function DayScreen(props) {
       <div class="side">
         ${hero}
         ${showActions && html`<${DemoActions} ...${{ session, ranking, refresh, notify }} />`}
+        ${
+          later &&
+          ranking?.date &&
+          html`<${later.DayExtras}
+            key=${ranking.date}
+            ...${{ session, circle, ranking, past, reload: retry, notify, onRows }}
+          />`
+        }
       </div>
       <div class="wide-column">
         <${DayStrip} today=${today} selected=${day ?? today} circle=${circle} />
@@ -323,7 +354,7 @@ function DayScreen(props) {
           class=${stale ? 'card list stale' : 'card list'}
           aria-label=${day ? formatLongDay(day) : t('today')}
         >
-          <${DayRanking} key=${day} ...${props} />
+          <${DayRanking} key=${day} ...${props} after=${after} />
         </section>
       </div>
     </div>`;
@@ -381,12 +412,13 @@ function ValidDay({
   circle = friendCircle(session.board),
   header,
   path: [day],
+  notify,
   onError,
   onToday,
 }) {
   const path = `${circle.path}?date=${day}`;
   const [limit, raiseLimit] = useLimit(path);
-  const [result, retry] = useFetch(session.token, `${path}&limit=${limit}`);
+  const [result, retry] = useFetch(session.token, `${path}&limit=${limit}&include=likes`);
   // The strip of days needs today's date, which is unknown if the page was opened
   // on a past day.
   const [boards] = useFetch(session.token, session.today ? null : '/v1/boards');
@@ -400,7 +432,7 @@ function ValidDay({
   }, [result.error]);
   const today = session.today ?? date ?? day;
   return html`<${DayScreen}
-    ...${{ session, circle, header, today, day, result, retry, limit, raiseLimit }}
+    ...${{ session, circle, header, today, day, result, retry, limit, raiseLimit, notify }}
     past
   />`;
 }

@@ -1,0 +1,131 @@
+// Likes of the scores of a day: a heart on each row, and who likes the viewer's own score.
+import { fetchJSON, useFetch } from './data.js';
+import { Avatar, ErrorNotice, Icon, Name, nameOf, Notice, Skeleton } from './components.js';
+import { Dialog } from './dialog.js';
+import { formatDateTime, formatNumber, stripBidi, t } from './i18n.js';
+import { maxLimit } from './pages.js';
+import { html, useEffect, useRef, useState } from './view.js';
+
+// Streams have no likes, so today's are asked for this often, in milliseconds.
+const likesInterval = 30000;
+
+const likesPath = (board, { user_id: id }, date) =>
+  `/v1/boards/${board}/likes/${encodeURIComponent(id)}?date=${date}`;
+
+// useOwnLikes returns [ownOf, toggle, version]: what the viewer has decided and the last answer may
+// not have. ownOf(id) returns true, false, or undefined without a decision. toggle(entry,
+// liked) decides; if the call fails, the decision is taken back with a message. version
+// changes with the decisions.
+function useOwnLikes({ session, date, answer, reload, notify }) {
+  const { token, board } = session;
+  const decisions = useRef(new Map()).current; // {liked, sent} by user id
+  const busy = useRef(new Set()).current; // user ids
+  const [version, setVersion] = useState(0);
+  const changed = () => setVersion((n) => n + 1);
+  useEffect(() => {
+    for (const [id, { sent }] of decisions) if (sent) decisions.delete(id);
+    changed();
+  }, [answer]);
+  const send = async (entry, decision) => {
+    try {
+      const method = decision.liked ? 'PUT' : 'DELETE';
+      await fetchJSON(token, likesPath(board, entry, date), { method });
+      decision.sent = true;
+    } catch {
+      if (decisions.get(entry.user_id) !== decision) return; // there is another one
+      decisions.delete(entry.user_id);
+      const text = decision.liked ? 'likeFailed' : 'unlikeFailed';
+      notify(t(text, { name: stripBidi(nameOf(entry)) }));
+    }
+  };
+  const toggle = async (entry, liked) => {
+    const id = entry.user_id;
+    decisions.set(id, { liked, sent: false });
+    changed();
+    if (busy.has(id)) return; // it is sent after the call that is on its way
+    busy.add(id);
+    while (decisions.get(id)?.sent === false) await send(entry, decisions.get(id));
+    busy.delete(id);
+    changed();
+    reload();
+  };
+  return [(id) => decisions.get(id)?.liked, toggle, version];
+}
+
+// useLikes returns {of, heart, dialog, state} of a ranking of a day: of(entry) returns {likes,
+// liked}, or undefined until they are known; heart(entry, own) returns the button for a row;
+// dialog is the list of those who like the viewer's score, if it is open; state holds what
+// the first two depend on.
+export function useLikes({ session, circle, ranking, past, reload, notify }) {
+  const { token, board } = session;
+  const { date } = ranking;
+  const path = past ? null : `${circle.path}?date=${date}&limit=${maxLimit}&include=likes`;
+  const [fetched, refetch] = useFetch(token, path, likesInterval);
+  const answer = past ? ranking : fetched.data;
+  const [ownOf, toggle, version] = useOwnLikes({
+    ...{ session, date, answer, notify },
+    reload: past ? reload : refetch,
+  });
+  const [open, setOpen] = useState(false);
+  const entries = answer ? [...answer.entries, ...(answer.me ? [answer.me] : [])] : [];
+  const known = new Map(entries.map((entry) => [entry.user_id, entry]));
+  const of = (entry) => {
+    const { likes, liked } = known.get(entry.user_id) ?? entry;
+    if (likes === undefined) return undefined;
+    const wanted = ownOf(entry.user_id) ?? liked;
+    return { liked: wanted, likes: likes + Number(wanted) - Number(liked) };
+  };
+  const heart = (entry, own) => {
+    const like = of(entry);
+    if (!like || (own && like.likes === 0)) return null;
+    const decided = ownOf(entry.user_id) !== undefined;
+    const onClick = own ? () => setOpen(true) : () => toggle(entry, !like.liked);
+    return html`<${Heart} ...${{ entry, own, like, decided, onClick }} />`;
+  };
+  const dialog =
+    open &&
+    html`<${Likers}
+      path=${likesPath(board, ranking.me, date)}
+      token=${token}
+      onClose=${() => setOpen(false)}
+    />`;
+  return { of, heart, dialog, state: [answer, version] };
+}
+
+function Heart({ entry, own, like, decided, onClick }) {
+  const values = { name: stripBidi(nameOf(entry)), n: formatNumber(like.likes), count: like.likes };
+  const count = t('likes', values);
+  return html`<button
+    class=${decided ? 'heart decided' : 'heart'}
+    aria-label=${own ? `${t('likers')}: ${count}` : `${t('like', values)}, ${count}`}
+    aria-pressed=${own ? undefined : String(like.liked)}
+    aria-haspopup=${own ? 'dialog' : undefined}
+    onClick=${onClick}
+  >
+    <${Icon} name="heart" /><span>${like.likes > 0 && values.n}</span>
+  </button>`;
+}
+
+// Likers lists who likes the viewer's score, the newest first.
+function Likers({ token, path, onClose }) {
+  const [{ data, state, error }, retry] = useFetch(token, `${path}&limit=${maxLimit}`);
+  const row = (user) => html`<li class="person" key=${user.user_id}>
+    <${Avatar} user=${user} />
+    <span class="who">
+      <${Name} user=${user} /><span class="label">${formatDateTime(user.liked_at)}</span>
+    </span>
+  </li>`;
+  const list = () => {
+    if (!data && state === 'loading') return html`<${Skeleton} rows=${3} />`;
+    if (!data) return html`<${ErrorNotice} error=${error} retry=${retry} />`;
+    if (data.likes.length === 0) return html`<${Notice} icon="heart" title=${t('noLikers')} />`;
+    return html`<ul class="people" role="list" tabindex="0" aria-label=${t('likers')}>
+        ${data.likes.map(row)}
+      </ul>
+      ${data.next_cursor && html`<p>${t('newestLikers', { n: formatNumber(maxLimit) })}</p>`}`;
+  };
+  return html`<${Dialog} title=${t('likers')} onClose=${onClose}>
+    ${(close) => html`<div class="likers">${list()}</div>
+      <div class="buttons"><button class="button" onClick=${close}>${t('close')}</button></div>`}
+  <//>`;
+}
