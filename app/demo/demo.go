@@ -122,6 +122,14 @@ func (s *simulation) build(ctx context.Context, addr string) error {
 	cfg.Limits = config.Limits{}
 	cfg.Rankings.MaxStaleness = time.Second
 	cfg.Boards = boards(s.clock())
+	receiver, target, err := newReceiver(s.people.base, s.clock)
+	if err != nil {
+		return err
+	}
+	cfg.Webhooks = []config.Webhook{target}
+	if cfg.Jobs.DigestCron, err = digestCron(s.clock(), cfg.Boards[0].TimeZone); err != nil {
+		return err
+	}
 	secret := []byte(cfg.Auth.HS256Secret)
 	s.sign = func(user models.UserID) (string, error) {
 		return auth.SignToken(secret, user, "", "", "", time.Now(), tokenTTL)
@@ -137,6 +145,8 @@ func (s *simulation) build(ctx context.Context, addr string) error {
 			engine.GET("/demo/people", s.offerPeople)
 			engine.POST("/demo/gift", s.giveGift)
 			engine.GET(coverPath+":position", s.showCover)
+			engine.POST(receiverPath, receiver.receive)
+			engine.GET(receiverPath, receiver.list)
 		},
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -209,5 +210,42 @@ func TestDemoLikes(t *testing.T) {
 	// More likes may have been given since the list was opened.
 	if !strings.HasSuffix(strings.Join(names, ","), shown) {
 		t.Errorf("%q are shown of %q", shown, names)
+	}
+}
+
+// The demo receives its own webhooks, and the page lists them.
+func TestDemoWebhooks(t *testing.T) {
+	t.Parallel()
+	base, people := startDemo(t)
+	res, err := http.Post(base+"/demo/webhooks", "application/json", strings.NewReader(`{"type":"forged"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := res.Body.Close(); err != nil || res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a message without a signature is %d", res.StatusCode)
+	}
+	p := newPage(t, phone)
+	p.open(base + "/#/webhooks")
+	friends := rankingOf(t, base, people[0].Token, "?include=likes")
+	i := slices.IndexFunc(friends.Entries, func(e models.RankedEntry) bool {
+		return string(e.User) != people[0].UserID && !*e.Liked
+	})
+	friend := string(friends.Entries[i].User)
+	like := base + "/v1/boards/steps/likes/" + strings.ReplaceAll(friend, "|", "%7C")
+	callAPI(t, people[0].Token, http.MethodPut, like, nil, nil)
+	want, err := json.Marshal(map[string]any{"board": "steps", "date": friends.Date, "from": people[0].UserID, "to": friend})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.until("the like arrives", `[...document.querySelectorAll('.webhook code')].some((e) => e.textContent.includes('"data":`+string(want)+`'))`)
+	p.until("friend requests have arrived", "[...document.querySelectorAll('.webhook b')].some((e) => e.textContent === 'friend.requested')")
+	p.until("results have arrived", "[...document.querySelectorAll('.webhook b')].some((e) => e.textContent === 'board.final')")
+	if text := eval[string](p, "document.body.textContent"); strings.Contains(text, "forged") {
+		t.Error("a message without a signature is shown")
+	}
+	for _, v := range []viewport{narrow, phone, desktop} {
+		p.emulate(v)
+		p.checkLayout("webhooks")
+		p.screenshot(fmt.Sprintf("webhooks-%d", v.width))
 	}
 }

@@ -34,6 +34,7 @@ const screens = {
   join: lazy(() => import('./groups.js').then(({ Join }) => Join)),
   friends: lazy(() => import('./friends.js').then(({ Friends }) => Friends)),
   me: lazy(() => import('./profile.js').then(({ Profile }) => Profile)),
+  webhooks: lazy(() => import('./webhooks.js').then(({ Webhooks }) => Webhooks)),
 };
 
 // The tabs, and the first parts of the addresses that belong to each.
@@ -48,7 +49,7 @@ const tabs = [
 // titleOf returns the key of a route's title: its tab's name, if it has one. An unknown
 // route shows today.
 function titleOf(route) {
-  if (route === 'me') return 'profile';
+  if (route === 'me' || route === 'webhooks') return 'profile';
   return (tabs.find((tab) => tab.routes.includes(route)) ?? tabs[0]).name;
 }
 

@@ -1,9 +1,12 @@
 // The viewer's own profile.
 import { fetchJSON, useFetch } from './data.js';
 import { Avatar, ErrorNotice, errorText, Name, Skeleton } from './components.js';
-import { t, tRich } from './i18n.js';
+import { addTexts, t, tRich } from './i18n.js';
 import { Privacy } from './privacy.js';
+import { texts } from './translations-webhooks.js';
 import { html, useState } from './view.js';
+
+addTexts(texts);
 
 // fieldErrors returns a text for each field that the service refuses, by the name of
 // the field, and under form for what concerns none of them.
@@ -112,6 +115,10 @@ export function Profile({ session, notify, onProfile, signOut }) {
     <p class="hint own-id">${tRich('ownId', { id: html`<b>${user.user_id}</b>` })}</p>
     ${form()}
     <${Privacy} token=${token} notify=${notify} />
-    ${!session.people && html`<button class="button" onClick=${signOut}>${t('signOut')}</button>`}
+    ${
+      session.people
+        ? html`<a class="button" href="#/webhooks">${t('webhooks')}</a>`
+        : html`<button class="button" onClick=${signOut}>${t('signOut')}</button>`
+    }
   </div>`;
 }
