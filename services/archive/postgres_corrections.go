@@ -20,7 +20,9 @@ import (
 // also of those that were lifted.
 const concerning = `board = $1 AND (bucket = $2 OR (bucket IS NULL AND day <= $3 AND (until_day IS NULL OR until_day >= $3)))`
 
-// bestOfUsers selects the best entry of each user in the bucket $1 / $2 of day $3.
+// bestOfUsers selects the best entry of each user in the bucket $1 / $2 of day $3. The
+// entries that corrections keep of erased users are left out, as their staged rows are; what
+// an earlier run has stored of them counts.
 const bestOfUsers = `
 	SELECT DISTINCT ON (user_id) user_id, score, reached_at
 	FROM (
@@ -32,6 +34,7 @@ const bestOfUsers = `
 		UNION ALL
 		SELECT user_id, before_score, before_at FROM corrections
 		WHERE ` + concerning + ` AND day = $3 AND before_score IS NOT NULL
+			AND user_id NOT IN (SELECT row_id FROM erasures)
 	) known
 	ORDER BY user_id, score DESC, reached_at`
 

@@ -44,12 +44,14 @@ func (s *sqlite) correct(tx *gorm.DB, bucket *models.Bucket, best map[models.Row
 		if c.LiftedAt != nil || !c.Concerns(bucket) {
 			continue
 		}
-		if reported := best[c.User]; reported != 0 {
-			points, at := codec.Decode(reported)
-			row := sqliteReported{Board: bucket.Board, Bucket: bucket.Name, UserID: c.User, Score: points, ReachedAt: at.Time()}
-			if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error; err != nil {
-				return fmt.Errorf("store reported scores: %w", err)
-			}
+		reported := best[c.User]
+		if reported == 0 {
+			continue
+		}
+		points, at := codec.Decode(reported)
+		row := sqliteReported{Board: bucket.Board, Bucket: bucket.Name, UserID: c.User, Score: points, ReachedAt: at.Time()}
+		if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error; err != nil {
+			return fmt.Errorf("store reported scores: %w", err)
 		}
 		delete(best, c.User)
 		if c.Kind == models.CorrectionSet {
@@ -70,7 +72,7 @@ func (s *sqlite) correct(tx *gorm.DB, bucket *models.Bucket, best map[models.Row
 }
 
 // joinReported joins what was set apart into best: the bucket's reported scores, and the
-// entries that users had when corrections were made.
+// entries that users had when corrections were made, unless the users were erased.
 func joinReported(
 	tx *gorm.DB, bucket *models.Bucket, list []models.Correction, best map[models.RowID]models.Composite,
 ) error {
@@ -78,8 +80,12 @@ func joinReported(
 	if err := tx.Where("board = ? AND bucket = ?", bucket.Board, bucket.Name).Find(&rows).Error; err != nil {
 		return fmt.Errorf("read reported scores: %w", err)
 	}
+	erased, err := erasedUsers(tx)
+	if err != nil {
+		return err
+	}
 	for _, c := range list {
-		if c.Concerns(bucket) && c.Day == bucket.Day && c.BeforeScore != nil {
+		if c.Concerns(bucket) && c.Day == bucket.Day && c.BeforeScore != nil && !erased[c.User] {
 			rows = append(rows, sqliteReported{UserID: c.User, Score: *c.BeforeScore, ReachedAt: *c.BeforeAt})
 		}
 	}

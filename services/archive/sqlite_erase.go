@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"gorm.io/gorm"
 
@@ -10,16 +11,24 @@ import (
 	"stepboard/models"
 )
 
+// erasedUsers returns the users who were erased.
+func erasedUsers(tx *gorm.DB) (map[models.RowID]bool, error) {
+	var rows []models.RowID
+	if err := tx.Model(&models.Erasure{}).Pluck("row_id", &rows).Error; err != nil {
+		return nil, fmt.Errorf("look for erased users: %w", err)
+	}
+	erased := make(map[models.RowID]bool, len(rows))
+	for _, user := range rows {
+		erased[user] = true
+	}
+	return erased, nil
+}
+
 // leaveOutErased removes users who were erased from the entries of a run.
 func leaveOutErased(tx *gorm.DB, best map[models.RowID]models.Composite) error {
-	var erased []models.RowID
-	if err := tx.Model(&models.Erasure{}).Pluck("row_id", &erased).Error; err != nil {
-		return fmt.Errorf("look for erased users: %w", err)
-	}
-	for _, user := range erased {
-		delete(best, user)
-	}
-	return nil
+	erased, err := erasedUsers(tx)
+	maps.DeleteFunc(best, func(user models.RowID, _ models.Composite) bool { return erased[user] })
+	return err
 }
 
 // erase implements storage. It replaces the rows of each bucket.

@@ -56,9 +56,9 @@ func (o *Outbox) AddResult(tx Tx, bucket *models.Bucket, r Result) error {
 	return o.add(tx, models.OutcomeBoardFinal, p)
 }
 
-// MarkOutdated records that a correction changes the result of an event that may have been
-// written. It belongs into the correction's transaction, which must hold the lock on the
-// bucket's row. Events.Announce then writes the next revision. One statement.
+// MarkOutdated records that a correction or an erasure changes the result of an event that
+// may have been written. It belongs into the transaction of the change, which must hold the
+// lock on the bucket's row. Events.Announce then writes the next revision. One statement.
 func MarkOutdated(tx Tx, board, bucket string) error {
 	if err := tx.exec(`UPDATE board_results SET outdated = true WHERE board = ? AND bucket = ?`, board, bucket); err != nil {
 		return fmt.Errorf("mark a result as outdated: %w", err)

@@ -31,7 +31,7 @@ func NewEvents(outbox *Outbox, db *gorm.DB, clock models.Clock) *Events {
 
 // Announce writes the result of each event that ended a minute ago or earlier and that is not
 // the archive's yet, unless the same was written before. It returns the number of events that
-// were due: those without a result, and those that were corrected since. One query, and a
+// were due: those without a result, and those that are outdated. One query, and a
 // transaction for each event that is due.
 func (e *Events) Announce(ctx context.Context) (announced int64, err error) {
 	if !e.outbox.Wants(models.OutcomeBoardFinal) {
@@ -58,8 +58,8 @@ func (e *Events) Announce(ctx context.Context) (announced int64, err error) {
 	return announced, errors.Join(failed...)
 }
 
-// announce writes the result of one event. It locks the bucket's row as corrections do, so
-// that it has either seen a correction or the correction marks what it has written.
+// announce writes the result of one event. It locks the bucket's row as corrections and
+// erasures do, so that it has either seen the change or the change marks what it has written.
 func (e *Events) announce(ctx context.Context, bucket *models.Bucket) error {
 	return e.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if tx.Name() == "postgres" {
@@ -84,7 +84,8 @@ func (e *Events) announce(ctx context.Context, bucket *models.Bucket) error {
 	})
 }
 
-// eventResult returns the result of an event: its running totals, with corrections applied.
+// eventResult returns the result of an event: its running totals, with corrections applied
+// and without users who were erased.
 func eventResult(tx *gorm.DB, bucket *models.Bucket) (Result, error) {
 	text := `CAST(user_id AS text)`
 	if tx.Name() == "postgres" {
@@ -107,6 +108,7 @@ func eventResult(tx *gorm.DB, bucket *models.Bucket) (Result, error) {
 			SELECT user_id, score, reached_at FROM corrections
 			WHERE board = @board AND bucket = @bucket AND lifted_at IS NULL AND kind = 'set'
 		) counted
+		WHERE user_id NOT IN (SELECT row_id FROM erasures)
 		ORDER BY score DESC, reached_at, `+text+` DESC LIMIT @top`, map[string]any{
 		"board": bucket.Board, "bucket": bucket.Name, "top": TopEntries,
 	}).Scan(&rows).Error
