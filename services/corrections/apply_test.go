@@ -163,3 +163,30 @@ func TestCostOfManyCorrections(t *testing.T) {
 		t.Errorf("%d commands in %d round trips", trips.Commands(), trips.Trips())
 	}
 }
+
+// A process that corrects a score and has not heard that an earlier correction was lifted
+// shows what the newer one makes of it.
+func TestCorrectedBeforeALiftingIsHeardOf(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		f := newFixture(t, env)
+		b := f.today()
+		f.raise(b, 1, 5_000)
+		first := f.create(set(1, b.Day, 1_000))
+		late := f.newProcess()
+		f.lift(first.ID)
+		second := late.create(excludeFromNow(1))
+		shown := []models.Composite{f.composite(b, 5_000)}
+		late.corrections.Correct(b, []models.RowID{1}, shown)
+		if shown[0] != 0 {
+			t.Errorf("an excluded user is shown with %d", points(b, shown[0]))
+		}
+		later := f.newProcess()
+		late.lift(second.ID)
+		later.create(set(1, b.Day, 2_000))
+		later.corrections.Correct(b, []models.RowID{1}, shown)
+		if got := points(b, shown[0]); got != 2_000 {
+			t.Errorf("a lowered score is shown as %d", got)
+		}
+	})
+}

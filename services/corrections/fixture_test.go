@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"stepboard/internal/testenv"
@@ -125,6 +126,35 @@ func (f *fixture) shown(b *models.Bucket, user models.RowID) int64 {
 		f.t.Fatal(err)
 	}
 	return points(b, composites[0])
+}
+
+// scores returns the content of all sorted sets in Redis.
+func (f *fixture) scores() map[string][]redis.Z {
+	f.t.Helper()
+	all := make(map[string][]redis.Z)
+	iter := f.env.Redis.ScanType(f.t.Context(), 0, f.env.Keys.Prefix+"*", 1000, "zset").Iterator()
+	for iter.Next(f.t.Context()) {
+		entries, err := f.env.Redis.ZRangeWithScores(f.t.Context(), iter.Val(), 0, -1).Result()
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		all[iter.Val()] = entries
+	}
+	if err := iter.Err(); err != nil {
+		f.t.Fatal(err)
+	}
+	return all
+}
+
+// restore makes Redis have these sorted sets, and no other keys.
+func (f *fixture) restore(sets map[string][]redis.Z) {
+	f.t.Helper()
+	f.forget()
+	for key, entries := range sets {
+		if err := f.env.Redis.ZAdd(f.t.Context(), key, entries...).Err(); err != nil {
+			f.t.Fatal(err)
+		}
+	}
 }
 
 // points returns the score of an entry; -1 for none.

@@ -6,8 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/board"
 	"stepboard/services/corrections"
 )
 
@@ -18,45 +21,58 @@ type model struct {
 	rng       *rand.Rand
 	bucket    *models.Bucket
 	processes []*process
-	// reported is the best that each user has reported, and held the correction that holds.
+	// queue has all reports. Any of them may be delivered again, to any process, and all of
+	// them are when Redis may have lost some. reported is the best of each user.
+	queue    []models.Raise
 	reported map[models.RowID]models.Composite
-	held     map[models.RowID]corrections.Entry
+	held     map[models.RowID]corrections.Entry // the correction that holds
+	// older is a former content of Redis, and lost reports that Redis may lack reports.
+	older map[string][]redis.Z
+	lost  bool
 }
 
 const modelUsers = 4
 
-// Whatever several processes do in whatever order, some of which learn of corrections late,
-// the board and the archive have in the end what was reported, or the correction that
-// holds. A failing seed is part of the test's name.
+// Whatever several processes do in whatever order, some of which learn of corrections late or
+// were stopped before the day was over, whatever a queue delivers again, and whatever Redis
+// forgets or has back from an earlier time, the board and the archive have in the end what was
+// reported, or the correction that holds. A failing seed is part of the test's name.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(40) {
-		t.Run(fmt.Sprintf("embedded, seed %d", seed), func(t *testing.T) {
-			t.Parallel()
-			runModel(t, testenv.Embedded(t), seed)
-		})
+	run := func(name string, env func(testing.TB) *testenv.Env, seeds uint64) {
+		for seed := range seeds {
+			for _, zone := range []string{"Asia/Shanghai", models.LocalZone} {
+				t.Run(fmt.Sprintf("%s, %s, seed %d", name, zone, seed), func(t *testing.T) {
+					t.Parallel()
+					env := env(t)
+					env.Config.Boards[0].TimeZone = zone
+					runModel(t, env, seed)
+				})
+			}
+		}
 	}
-	for seed := range uint64(4) {
-		t.Run(fmt.Sprintf("real, seed %d", seed), func(t *testing.T) {
-			t.Parallel()
-			runModel(t, testenv.Real(t), seed)
-		})
-	}
+	run("embedded", testenv.Embedded, 30)
+	run("real", testenv.Real, 3)
 }
 
 func runModel(t *testing.T, env *testenv.Env, seed uint64) {
 	t.Helper()
 	env.Config.Boards[0].Shards = 1 + int(seed%2)
 	f := newFixture(t, env)
+	bucket, stopped := f.today(), f.newProcess()
+	// What it writes was decided when the day was not cold, however late it goes on.
+	stopped.boards = board.NewStore(env.Redis, env.Keys, func() time.Time { return bucket.StartsAt })
+	stopped.boards.UseCorrections(stopped.corrections)
 	m := &model{
-		fixture: f, t: t, rng: rand.New(rand.NewPCG(seed, 17)), bucket: f.today(),
-		processes: []*process{f.process, f.newProcess(), f.newProcess()},
+		fixture: f, t: t, rng: rand.New(rand.NewPCG(seed, 17)), bucket: bucket,
+		processes: []*process{f.process, f.newProcess(), f.newProcess(), stopped},
 		reported:  make(map[models.RowID]models.Composite), held: make(map[models.RowID]corrections.Entry),
 	}
 	for range 60 {
 		f.later(time.Second)
 		m.step()
 	}
+	m.replay()
 	for range 2 { // the second run finds nothing
 		f.apply()
 	}
@@ -67,6 +83,10 @@ func runModel(t *testing.T, env *testenv.Env, seed uint64) {
 	}
 	f.archiveDay(m.bucket)
 	m.checkArchive("archived")
+	m.goBack()
+	m.replay()
+	f.archiveDay(m.bucket)
+	m.checkArchive("after Redis went back")
 	for range 3 {
 		m.report() // too late, by processes of which some know nothing
 		m.change()
@@ -84,25 +104,64 @@ func (m *model) process() *process { return m.processes[m.rng.IntN(len(m.process
 
 func (m *model) user() models.RowID { return models.RowID(1 + m.rng.IntN(modelUsers)) }
 
-// step lets one of the processes do something.
+// step lets one of the processes do something, or something happen to Redis.
 func (m *model) step() {
-	switch m.rng.IntN(8) {
-	case 0, 1, 2, 3:
+	switch m.rng.IntN(20) {
+	case 0, 1, 2, 3, 4, 5, 6:
 		m.report()
-	case 4:
+	case 7, 8:
 		m.change()
-	case 5, 6:
+	case 9, 10, 11, 12:
 		m.process().refresh()
-	default:
+	case 13, 14:
 		m.process().apply()
+	case 15:
+		if len(m.queue) > 0 {
+			m.deliver(m.queue[m.rng.IntN(len(m.queue))])
+		}
+	case 16:
+		m.older = m.scores()
+	case 17:
+		m.goBack()
+	default:
+		m.replay()
 	}
 }
 
 // report reports a total of a user by a process that may know of no correction.
 func (m *model) report() {
 	user, points := m.user(), int64(1+m.rng.IntN(50_000))
-	m.process().raise(m.bucket, user, points)
-	m.reported[user] = max(m.reported[user], m.composite(m.bucket, points))
+	r := models.Raise{Bucket: m.bucket, Entry: models.Entry{User: user, Composite: m.composite(m.bucket, points)}}
+	m.queue = append(m.queue, r)
+	m.reported[user] = max(m.reported[user], r.Composite)
+	m.deliver(r)
+}
+
+// deliver delivers a report to one of the processes.
+func (m *model) deliver(r models.Raise) {
+	m.t.Helper()
+	if errs := m.process().boards.Raise(m.t.Context(), []models.Raise{r}); errs != nil {
+		m.t.Fatal(errs)
+	}
+}
+
+// goBack makes Redis have what it had at an earlier time; nothing at first.
+func (m *model) goBack() {
+	m.restore(m.older)
+	m.lost = true
+}
+
+// replay lets one of the processes apply the whole queue again after a loss, as recovery and
+// the command rebuild do.
+func (m *model) replay() {
+	m.t.Helper()
+	if !m.lost {
+		return
+	}
+	if _, err := m.process().boards.RaiseAll(m.t.Context(), m.queue); err != nil {
+		m.t.Fatal(err)
+	}
+	m.lost = false
 }
 
 // change makes a correction, or lifts the one that holds.
@@ -119,7 +178,8 @@ func (m *model) change1(user models.RowID) {
 	if m.rng.IntN(2) == 0 && m.env.Clock.Now().Before(m.bucket.EndsAt) {
 		requests[0] = excludeFromNow(user)
 	}
-	if points(m.bucket, m.reported[user]) > 0 && m.env.Clock.Now().Before(m.bucket.EndsAt) {
+	// Redis may have less than was reported after a loss, and a set score must not be more.
+	if !m.lost && points(m.bucket, m.reported[user]) > 0 && m.env.Clock.Now().Before(m.bucket.EndsAt) {
 		requests = append(requests, set(user, m.bucket.Day, m.rng.Int64N(points(m.bucket, m.reported[user]))))
 	}
 	m.held[user] = p.create(requests[m.rng.IntN(len(requests))])

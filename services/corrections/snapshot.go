@@ -62,15 +62,14 @@ func (s *snapshot) with(c models.Correction) *snapshot {
 	return newSnapshot(all)
 }
 
-// of returns the correction of a user's score in a bucket that holds, or nil.
+// of returns the correction of a user's score in a bucket that holds, or nil. Of two, the
+// process has not heard that the older one was lifted.
 func (b *boardCorrections) of(bucket *models.Bucket, user models.RowID) *models.Correction {
-	if c := b.buckets[bucket.Name][user]; c != nil {
-		return c
+	c := b.buckets[bucket.Name][user]
+	if open := b.open[user]; open != nil && open.Concerns(bucket) && (c == nil || open.ID > c.ID) {
+		return open
 	}
-	if c := b.open[user]; c != nil && c.Concerns(bucket) {
-		return c
-	}
-	return nil
+	return c
 }
 
 // Refresh reads the corrections. Two queries.
