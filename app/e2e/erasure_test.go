@@ -32,9 +32,9 @@ const (
 	zedSprintEvent = `{"user_id":"zed|4711","delta":5,"event_id":"sprint-1"}`
 )
 
-// traces returns the names of all tables and keys that name a user, by user id or by row
-// id. Keys are named up to their first colon.
-func (s *server) traces(user models.UserID, row models.RowID) []string {
+// traces returns the names of all tables and keys that name zed, by user id or by row id.
+// Keys are named up to their first colon.
+func (s *server) traces() []string {
 	s.t.Helper()
 	found := make(map[string]bool)
 	for _, table := range s.tables() {
@@ -52,7 +52,7 @@ func (s *server) traces(user models.UserID, row models.RowID) []string {
 				s.t.Fatal(err)
 			}
 			for i, value := range values {
-				if text := textOf(*value.(*any)); names(text, user, row) && (table != "erasures" || columns[i] != "row_id") {
+				if text := textOf(*value.(*any)); namesZed(text) && (table != "erasures" || columns[i] != "row_id") {
 					found[table] = true
 				}
 			}
@@ -62,7 +62,7 @@ func (s *server) traces(user models.UserID, row models.RowID) []string {
 		}
 	}
 	for key, content := range s.keys() {
-		if names(key+content, user, row) {
+		if namesZed(key + content) {
 			name, _, _ := strings.Cut(strings.TrimPrefix(key, s.env.Keys.Prefix), ":")
 			found[name] = true
 		}
@@ -77,11 +77,11 @@ func textOf(value any) string {
 	return fmt.Sprint(value)
 }
 
-// names reports whether a text has the user id or the row id, as digits or as a number of
-// an update in a queue.
-func names(text string, user models.UserID, row models.RowID) bool {
-	return strings.Contains(text, string(user)) || strings.Contains(text, row.String()) ||
-		bytes.Contains([]byte(text), binary.AppendUvarint(nil, uint64(row)))
+// namesZed reports whether a text has zed's user id or row id, the latter as digits or as a
+// number of an update in a queue.
+func namesZed(text string) bool {
+	return strings.Contains(text, zed) || strings.Contains(text, models.RowID(zedRow).String()) ||
+		bytes.Contains([]byte(text), binary.AppendUvarint(nil, zedRow))
 }
 
 // tables returns the names of all tables.
@@ -244,7 +244,7 @@ func TestErasure(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		s := newErasable(t, env)
-		before := s.traces(zed, zedRow)
+		before := s.traces()
 		for _, name := range []string{
 			"users", "friendships", "friend_requests", "privacy_choices", "groups", "group_members", "archived_scores",
 			"score_events", "score_totals", "likes", "corrections", "reported_scores", "reviews", "audit_log", "dead_letters",
@@ -262,7 +262,7 @@ func TestErasure(t *testing.T) {
 		s.want(s.service("DELETE", "/v1/users/zed%7C4711", nil), http.StatusAccepted, nil)
 		s.nobodyIsShown()
 		s.finishErasures()
-		if left := s.traces(zed, zedRow); left != nil {
+		if left := s.traces(); left != nil {
 			t.Errorf("left in %v", left)
 		}
 		s.refuse(s.as(zed, "DELETE", "/v1/me", nil), http.StatusNotFound, models.CodeUserNotFound)

@@ -156,7 +156,7 @@ func (s *Store) each(ctx context.Context, query string, row models.RowID, fn fun
 		return err
 	}
 	defer rows.Close()
-	columns, err := rows.Columns()
+	columns, err := rows.ColumnTypes()
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,11 @@ func (s *Store) each(ctx context.Context, query string, row models.RowID, fn fun
 		}
 		fields := make(map[string]any, len(columns))
 		for i, column := range columns {
-			fields[column] = shown(column, *values[i].(*any))
+			value := *values[i].(*any)
+			if number, ok := value.(int64); ok && column.DatabaseTypeName() == "BOOLEAN" {
+				value = number != 0 // SQLite stores numbers
+			}
+			fields[column.Name()] = shown(column.Name(), value)
 		}
 		if err := fn(fields); err != nil {
 			return err
