@@ -74,17 +74,26 @@ func TestCorrectionsOfAnEvent(t *testing.T) {
 	})
 }
 
-// A user who is excluded from a rolling board is in none of its lists until that is lifted.
+// A user who is excluded from a rolling board is in none of its lists until that is lifted,
+// and not on the list of scores to look at either.
 func TestExclusionFromARollingBoard(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		env.Clock.Set(giftsStart)
-		s := newServer(t, env, withEvents)
+		s := newServer(t, env, withEvents, func(c *config.Config) { c.Boards[4].ReviewAbove = 20 })
 		s.waitForStartJobs()
+		toReview := func(when string, want ...string) {
+			t.Helper()
+			testenv.Must(s.app.Reviews.Find(t.Context()))
+			if list, _ := s.reviewed("?board=active"); !slices.Equal(list, want) {
+				t.Errorf("%s: to be reviewed are %v, want %v", when, list, want)
+			}
+		}
 		s.want(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2"]}`), http.StatusOK, nil)
 		const increments = "/v1/boards/active/increments"
 		s.want(s.service("POST", increments, harness.IncrementsJSON(
 			harness.IncrementJSON(1, 10, "a"), harness.IncrementJSON(2, 50, "b"))), http.StatusOK, nil)
+		toReview("counted", "active none 2 50")
 		const refused = `{"board":"active","user_id":"2","kind":"set","score":10,"reason":"r"}`
 		s.refuse(s.admin("POST", correctionsPath, refused), http.StatusConflict, models.CodeBoardKind)
 		c := s.correct(`{"board":"active","user_id":"2","kind":"exclude","reason":"shaken"}`)
@@ -93,7 +102,9 @@ func TestExclusionFromARollingBoard(t *testing.T) {
 		s.check("friends", s.ranked("/v1/boards/active/friends"), "1:10")
 		s.check("top", s.ranked("/v1/boards/active/top"), "1:10")
 		s.check("me", s.standingOn("active", "2", ""), "- - - excluded")
+		toReview("excluded")
 		s.lift(c)
+		toReview("lifted", "active none 2 55")
 		s.check("lifted: friends", s.ranked("/v1/boards/active/friends"), "2:55 1:10")
 		s.check("lifted: top", s.ranked("/v1/boards/active/top"), "2:55 1:10")
 		s.check("lifted: me", s.standingOn("active", "2", ""), "55 1 1 -")
