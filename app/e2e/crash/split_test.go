@@ -81,12 +81,7 @@ func TestTwoMastersAtOnce(t *testing.T) {
 // call sends a request as a user and returns the body of the answer.
 func (s *split) call(p *testenv.Process, user models.RowID, method, path, body string, want int) string {
 	s.t.Helper()
-	bearer := harness.Token(s.t, testenv.ID(user), "")
-	status, text, err := harness.Request(s.t.Context(), http.DefaultClient, bearer, method, p.URL+path, body)
-	if err != nil || status != want {
-		s.t.Fatalf("%s %s: %d, %v, %s", method, path, status, err, text)
-	}
-	return text
+	return harness.Call(s.t, p, harness.Token(s.t, testenv.ID(user), ""), method, path, body, want)
 }
 
 // upload sends a total of a user to the first process, and waits until one of the

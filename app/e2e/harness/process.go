@@ -58,6 +58,17 @@ func Request(ctx context.Context, client *http.Client, bearer, method, url, body
 	return res.StatusCode, string(raw), err
 }
 
+// Call sends one request to a process, which must answer with the given status, and returns
+// the body.
+func Call(t testing.TB, p *testenv.Process, bearer, method, path, body string, want int) string {
+	t.Helper()
+	status, text, err := Request(t.Context(), http.DefaultClient, bearer, method, p.URL+path, body)
+	if err != nil || status != want {
+		t.Fatalf("%s %s: %d, %v, %s", method, path, status, err, text)
+	}
+	return text
+}
+
 // Today returns the current date of a process without a clock offset.
 func Today() string {
 	return time.Now().In(testenv.Must(time.LoadLocation("Asia/Shanghai"))).Format(time.DateOnly)
