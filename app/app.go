@@ -149,6 +149,7 @@ type App struct {
 	// lane for each server that they are written to.
 	uploads, batches *batch.Lanes[models.Raise]
 	increments       *ledger.Store
+	decisions        *corrections.Store
 	leases           *lease.Service
 	cursors          *cursor.Sealer
 	limits           *limit.Service
@@ -272,8 +273,9 @@ func (a *App) buildCorrections(o Options) {
 		Store: a.increments, Totals: a.Catalog.Buckets, Boards: a.Boards, Archived: a.Archive.Complete,
 		Clock: o.Clock, Log: o.Log, Rewind: rewind,
 	})
+	a.decisions = corrections.NewStore(o.Stores.Gorm, o.Stores.Jobs.Gorm)
 	a.Corrections = corrections.New(corrections.Options{
-		Store: corrections.NewStore(o.Stores.Gorm, o.Stores.Jobs.Gorm), Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive,
+		Store: a.decisions, Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive,
 		Ledger: a.Reconciler, Directory: a.Directory, Clock: o.Clock, Log: o.Log,
 	})
 	a.Boards.UseCorrections(a.Corrections)

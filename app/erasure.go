@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"stepboard/services/corrections"
 	"stepboard/services/erasure"
 	"stepboard/services/ingest"
 	"stepboard/services/outcomes"
@@ -14,11 +13,10 @@ import (
 
 // buildErasure constructs the service that erases users.
 func (a *App) buildErasure(o Options) {
-	decided := corrections.NewStore(o.Stores.Gorm, o.Stores.Jobs.Gorm)
 	a.Erasure = erasure.New(erasure.Options{
 		Store: erasure.NewStore(o.Stores.Jobs.Gorm), Directory: a.Directory, Boards: a.Boards,
 		Friends: a.Friends, Privacy: a.Privacy, Groups: a.Groups, Archive: a.Archive, Increments: a.increments,
-		Corrections: decided, Pending: decided.Pending,
+		Corrections: a.decisions, Pending: a.decisions.Pending,
 		DeadLetters: ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm), Deliveries: outcomes.NewStore(o.Stores.Jobs.Gorm),
 		Clock: o.Clock, Log: o.Log,
 	})

@@ -24,20 +24,16 @@ const exportContents = "One JSON document with everything that an erasure would 
 	"current and archived scores, increments, corrections, and what operators and webhooks have of the user. " +
 	"It does not say who hides from the user. A document that ends before its last brace is incomplete: ask again."
 
-var exportSelf = operation{
-	id:          "exportSelf",
-	summary:     "Get everything that is stored about oneself",
-	description: exportContents,
-	errors:      []models.Code{models.CodeUserNotFound},
-	responses:   exportResponses,
-}
+var (
+	exportSelf = exportOperation("exportSelf", "Get everything that is stored about oneself")
+	exportUser = exportOperation("exportUser", "Get everything that is stored about a user")
+)
 
-var exportUser = operation{
-	id:          "exportUser",
-	summary:     "Get everything that is stored about a user",
-	description: exportContents,
-	errors:      []models.Code{models.CodeUserNotFound},
-	responses:   exportResponses,
+func exportOperation(id, summary string) operation {
+	return operation{
+		id: id, summary: summary, description: exportContents,
+		errors: []models.Code{models.CodeUserNotFound}, responses: exportResponses,
+	}
 }
 
 func exportResponses() map[string]*huma.Response {
