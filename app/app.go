@@ -446,6 +446,7 @@ func purgeLikes(ctx context.Context, o Options) (int64, error) {
 // buildHandler constructs the HTTP handler and its rate limits.
 func (a *App) buildHandler(o Options) (err error) {
 	a.Metrics = handlers.Metrics(a.registry)
+	state := status.New(status.NewStore(o.Stores.Gorm), a.Archive, a.Catalog.Definitions, a.Boards, o.Clock)
 	a.Handler, err = handlers.New(handlers.Config{
 		Scores: a.Ingest, Increments: a.Ledger, Boards: a.Catalog.Definitions, Buckets: a.Catalog.Buckets,
 		Rankings: a.Ranking, Likes: a.Likes, History: a.Ranking, Streams: a.Streams,
@@ -453,7 +454,7 @@ func (a *App) buildHandler(o Options) (err error) {
 		Cursors:  a.cursors,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews,
 		Corrections: a.Corrections, Deliveries: a.Deliveries, Erasures: a.Erasure, Audit: a.Audit,
-		Status: status.New(status.NewStore(o.Stores.Gorm), a.Archive, o.Clock), Queue: a.queueLag(),
+		Status: state, BucketStates: state, Users: a.newSupport(o), Queue: a.queueLag(),
 		Tokens: o.Verifier, Limits: a.limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
 		LimitAddresses: o.Config.Limits.AddressPerMinute > 0 || o.Config.Limits.StreamsPerAddress > 0,
 		ProbesOnly:     !o.Roles.API, MetricsElsewhere: o.Config.HTTP.MetricsAddr != "", Ready: a.ready, Clock: o.Clock,

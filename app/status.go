@@ -5,6 +5,7 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/services/status"
+	"stepboard/services/support"
 )
 
 // String returns the roles as the setting names them, such as "api,jobs".
@@ -39,4 +40,11 @@ func (a *App) queueLag() handlers.QueueLag {
 		return nil
 	}
 	return a.queue.Lag
+}
+
+// newSupport returns the service that shows users to operators.
+func (a *App) newSupport(o Options) *support.Service {
+	return support.New(support.Options{
+		Store: support.NewStore(o.Stores.Gorm), History: a.Ranking, Groups: a.Groups, Corrections: a.Corrections, Reviews: a.Reviews,
+	})
 }

@@ -67,8 +67,9 @@ var listArchives = operation{
 }
 
 type listArchivesInput struct {
-	Board string `query:"board" pattern:"^[a-z0-9-]{1,40}$" doc:"Runs of this board only"`
-	State string `query:"state" enum:"running,failed,complete" doc:"Runs in this state only"`
+	Board  string `query:"board" pattern:"^[a-z0-9-]{1,40}$" doc:"Runs of this board only"`
+	Bucket string `query:"bucket" pattern:"^[a-z0-9]{1,20}$" doc:"Runs of this bucket only, such as 20261120"`
+	State  string `query:"state" enum:"running,failed,complete" doc:"Runs in this state only"`
 	Paging
 }
 
@@ -80,13 +81,13 @@ type archivesOutput struct {
 }
 
 func (h *archiveHandlers) list(ctx context.Context, in *listArchivesInput) (*archivesOutput, error) {
-	scope := []string{"archives", in.Board, in.State}
+	scope := []string{"archives", in.Board, in.Bucket, in.State}
 	before, err := in.beforeID(ctx, h.cursors, scope...)
 	if err != nil {
 		return nil, err
 	}
 	list, err := h.archive.Runs(ctx, archive.RunsQuery{
-		Board: in.Board, State: models.ArchiveState(in.State), Before: before, Limit: in.Limit + 1,
+		Board: in.Board, Bucket: in.Bucket, State: models.ArchiveState(in.State), Before: before, Limit: in.Limit + 1,
 	})
 	if err != nil {
 		return nil, err

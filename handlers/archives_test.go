@@ -24,7 +24,7 @@ func run(id int64) models.ArchiveRun {
 }
 
 func (s archives) Runs(_ context.Context, q archive.RunsQuery) ([]models.ArchiveRun, error) {
-	if err := s.record("Runs", fmt.Sprintf("%q %q before=%d limit=%d", q.Board, q.State, q.Before, q.Limit)); err != nil {
+	if err := s.record("Runs", fmt.Sprintf("%q %q %q before=%d limit=%d", q.Board, q.Bucket, q.State, q.Before, q.Limit)); err != nil {
 		return nil, err
 	}
 	var list []models.ArchiveRun
@@ -75,14 +75,15 @@ func TestArchives(t *testing.T) {
 			`"error":"","started_at":"2026-11-20T04:00:00.000Z","finished_at":` + finished + `}`
 	}
 	finished := `"2026-11-20T04:01:00.000Z"`
-	listed, started := []string{`Runs "" "" before=0 limit=51`}, []string{"Start steps 20261116"}
+	listed, started := []string{`Runs "" "" "" before=0 limit=51`}, []string{"Start steps 20261116"}
 	runCases(t, config, []testCase{
 		{"list", "admin", list, "", nil, listed, `200 {"runs":[` + answer("3", "complete", finished) + `,` + answer("2", "complete", finished) + `,` +
 			answer("1", "complete", finished) + `],"next_cursor":null}`},
-		{"list some", "admin", list + "?board=steps&state=failed&limit=3", "", nil, []string{`Runs "steps" "failed" before=0 limit=4`}, "200 …"},
-		{"list by a board's cursor", "admin", list + "?board=steps&cursor=" + cursor(2, 1, "archives", "steps", ""), "", nil,
-			[]string{`Runs "steps" "" before=2 limit=51`}, "200 …"},
-		{"list by another board's cursor", "admin", list + "?board=steps&cursor=" + cursor(2, 1, "archives", "coins", ""), "", nil, nil, "400 invalid_cursor: …"},
+		{"list some", "admin", list + "?board=steps&state=failed&limit=3", "", nil, []string{`Runs "steps" "" "failed" before=0 limit=4`}, "200 …"},
+		{"list those of a day", "admin", list + "?board=steps&bucket=20261116", "", nil, []string{`Runs "steps" "20261116" "" before=0 limit=51`}, "200 …"},
+		{"list by a board's cursor", "admin", list + "?board=steps&cursor=" + cursor(2, 1, "archives", "steps", "", ""), "", nil,
+			[]string{`Runs "steps" "" "" before=2 limit=51`}, "200 …"},
+		{"list by another board's cursor", "admin", list + "?board=steps&cursor=" + cursor(2, 1, "archives", "coins", "", ""), "", nil, nil, "400 invalid_cursor: …"},
 		{"list by a state that is none", "admin", list + "?state=x", "", nil, nil, "422 validation_failed: query.state: …"},
 		{"list with a service's token", "service", list, "", nil, nil, "403 forbidden: this token may not make this call"},
 		{"list, an unknown error", "admin", list, "", errUnknown, listed, wantInternal},
@@ -110,5 +111,5 @@ func TestPagesOfArchives(t *testing.T) {
 	t.Parallel()
 	config := func(r *recorder) handlers.Config { return handlers.Config{Archives: archives{r}} }
 	checkPages(t, config, "admin", "GET /v1/admin/archives?limit=1",
-		[]string{`Runs "" "" before=0 limit=2`, `Runs "" "" before=3 limit=2`, `Runs "" "" before=2 limit=2`})
+		[]string{`Runs "" "" "" before=0 limit=2`, `Runs "" "" "" before=3 limit=2`, `Runs "" "" "" before=2 limit=2`})
 }

@@ -199,6 +199,7 @@ var listCorrections = operation{
 type listCorrectionsInput struct {
 	Board  string        `query:"board" pattern:"^[a-z0-9-]{1,40}$" doc:"Corrections on this board only"`
 	UserID models.UserID `query:"user_id" doc:"Corrections of this user only"`
+	Date   string        `query:"date" format:"date" doc:"Corrections that concern this day only: those of the day, and exclusions from all days that include it. An event counts for its last day"`
 	Active bool          `query:"active" doc:"Only those that hold"`
 	Paging
 }
@@ -211,13 +212,17 @@ type correctionsOutput struct {
 }
 
 func (h *correctionHandlers) list(ctx context.Context, in *listCorrectionsInput) (*correctionsOutput, error) {
-	scope := []string{"corrections", in.Board, string(in.UserID), strconv.FormatBool(in.Active)}
+	scope := []string{"corrections", in.Board, string(in.UserID), in.Date, strconv.FormatBool(in.Active)}
+	day, err := optionalDate("query.date", in.Date)
+	if err != nil {
+		return nil, err
+	}
 	before, err := in.beforeID(ctx, h.cursors, scope...)
 	if err != nil {
 		return nil, err
 	}
 	list, err := h.corrections.List(ctx, corrections.Query{
-		Board: in.Board, User: in.UserID, Active: in.Active, Before: before, Limit: in.Limit + 1,
+		Board: in.Board, User: in.UserID, Day: day, Active: in.Active, Before: before, Limit: in.Limit + 1,
 	})
 	if err != nil {
 		return nil, err

@@ -57,7 +57,11 @@ func (s correctionsFake) List(_ context.Context, q corrections.Query) (list []co
 			list = append(list, correctionOf(id))
 		}
 	}
-	return list, s.record("List", q.Board, q.User, q.Active, q.Before, q.Limit)
+	day := "-"
+	if q.Day != nil {
+		day = q.Day.String()
+	}
+	return list, s.record("List", q.Board, q.User, day, q.Active, q.Before, q.Limit)
 }
 
 func TestCorrections(t *testing.T) {
@@ -82,7 +86,7 @@ func TestCorrections(t *testing.T) {
 			`"lifted_at":null,"lifted_by":null,"lift_reason":null}`
 	)
 	created := []string{"Create steps 2026-11-20 a|b set 4000 shaken alice false"}
-	listed := []string{"List   false 0 51"}
+	listed := []string{"List   - false 0 51"}
 	exists := models.Errorf(models.CodeCorrectionExists, "one holds")
 	runCases(t, config, []testCase{
 		{"set", "admin", create, set, nil, created, `201 {"id":"3",` + made},
@@ -101,8 +105,10 @@ func TestCorrections(t *testing.T) {
 		{"lift without a reason", "admin", lift, `{}`, nil, nil, "422 validation_failed: …"},
 		{"list", "admin", list, "", nil, listed,
 			`200 {"corrections":[{"id":"3",` + made + "," + lifted + "," + gone + `],"next_cursor":null}`},
-		{"list some", "admin", list + "?board=steps&user_id=a%7Cb&active=true", "", nil, []string{"List steps a|b true 0 51"}, "200 …"},
+		{"list some", "admin", list + "?board=steps&user_id=a%7Cb&active=true", "", nil, []string{"List steps a|b - true 0 51"}, "200 …"},
+		{"list those of a day", "admin", list + "?date=2026-11-20", "", nil, []string{"List   2026-11-20 false 0 51"}, "200 …"},
+		{"list those of no day", "admin", list + "?date=x", "", nil, nil, "422 validation_failed: query.date: …"},
 		{"list, the store is away", "admin", list, "", errUnavailable, listed, wantUnavailable},
 	})
-	checkPages(t, config, "admin", list+"?limit=1", []string{"List   false 0 2", "List   false 3 2", "List   false 2 2"})
+	checkPages(t, config, "admin", list+"?limit=1", []string{"List   - false 0 2", "List   - false 3 2", "List   - false 2 2"})
 }

@@ -101,14 +101,14 @@ func (h *historyHandlers) list(ctx context.Context, in *historyInput) (*historyO
 	}
 	out := &historyOutput{}
 	out.Body.Partial = history.Partial
-	out.Body.Entries = make([]historyEntry, len(history.Days))
-	for i, d := range history.Days {
-		out.Body.Entries[i] = historyEntry{
-			Date: d.Date.String(), Score: d.Score, ReachedAt: d.ReachedAt,
-			GlobalRank: d.Rank, GlobalTotal: d.Total, Source: d.Source,
-		}
-	}
+	out.Body.Entries = answersOf(history.Days, newHistoryEntry)
 	return out, nil
+}
+
+func newHistoryEntry(d ranking.Day) historyEntry {
+	return historyEntry{
+		Date: d.Date.String(), Score: d.Score, ReachedAt: d.ReachedAt, GlobalRank: d.Rank, GlobalTotal: d.Total, Source: d.Source,
+	}
 }
 
 var sumDays = operation{

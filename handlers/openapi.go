@@ -113,6 +113,8 @@ var schemaNames = map[string]string{
 	"ErasureOutputBody":     "NewErasure",
 	"ErasureState":          "Erasure",
 	"ErasuresOutputBody":    "ErasurePage",
+	"BucketsOutputBody":     "BoardBucketPage",
+	"UserAnswer":            "User",
 
 	"EraseUserAsOperatorInputBody": "ErasureReason",
 
@@ -158,6 +160,7 @@ func describeMore(spec *huma.OpenAPI) {
 	// A reference to an object can't be marked nullable.
 	for _, object := range []*huma.Schema{
 		schemas["Ranking"].Properties["me"], schemas["Ranking"].Properties["champion"], schemas["Summary"].Properties["best"],
+		schemas["BoardBucket"].Properties["last_run"], schemas["User"].Properties["erasure"],
 	} {
 		object.OneOf = []*huma.Schema{{Ref: object.Ref}, {Type: "null"}}
 		object.Ref = ""

@@ -74,9 +74,14 @@ func showPage[Row, Answer any](list []Row, limit int, show func(Row) Answer, beh
 		cursor := behind(list[limit-1])
 		next = &cursor
 	}
-	page = make([]Answer, len(list))
-	for i, row := range list {
-		page[i] = show(row)
+	return answersOf(list, show), next
+}
+
+// answersOf returns the answers of rows; an empty list for none.
+func answersOf[Row, Answer any](rows []Row, show func(Row) Answer) []Answer {
+	answers := make([]Answer, len(rows))
+	for i, row := range rows {
+		answers[i] = show(row)
 	}
-	return page, next
+	return answers
 }

@@ -11,7 +11,7 @@ import (
 
 // ReviewService keeps the scores that operators should look at.
 type ReviewService interface {
-	List(ctx context.Context, board string, before int64, limit int) ([]models.Review, error)
+	List(ctx context.Context, q reviews.Query) ([]models.Review, error)
 	Dismiss(ctx context.Context, d reviews.Dismissal) (models.Review, error)
 }
 
@@ -63,7 +63,8 @@ func reviewOf(r models.Review) review {
 }
 
 type listReviewsInput struct {
-	Board string `query:"board" pattern:"^[a-z0-9-]{1,40}$" doc:"Scores on this board only"`
+	Board  string        `query:"board" pattern:"^[a-z0-9-]{1,40}$" doc:"Scores on this board only"`
+	UserID models.UserID `query:"user_id" doc:"Scores of this user only"`
 	Paging
 }
 
@@ -75,12 +76,12 @@ type reviewsOutput struct {
 }
 
 func (h *reviewHandlers) list(ctx context.Context, in *listReviewsInput) (*reviewsOutput, error) {
-	scope := []string{"reviews", in.Board}
+	scope := []string{"reviews", in.Board, string(in.UserID)}
 	before, err := in.beforeID(ctx, h.cursors, scope...)
 	if err != nil {
 		return nil, err
 	}
-	list, err := h.reviews.List(ctx, in.Board, before, in.Limit+1)
+	list, err := h.reviews.List(ctx, reviews.Query{Board: in.Board, User: in.UserID, Before: before, Limit: in.Limit + 1})
 	if err != nil {
 		return nil, err
 	}

@@ -13,8 +13,8 @@ import (
 // and 1, of an event and a user that does not exist.
 type reviewed struct{ *recorder }
 
-func (s reviewed) List(_ context.Context, board string, before int64, limit int) ([]models.Review, error) {
-	if err := s.record("List", board, before, limit); err != nil {
+func (s reviewed) List(_ context.Context, q reviews.Query) ([]models.Review, error) {
+	if err := s.record("List", q.Board, q.User, q.Before, q.Limit); err != nil {
 		return nil, err
 	}
 	day := models.DateOf(noon)
@@ -23,7 +23,7 @@ func (s reviewed) List(_ context.Context, board string, before int64, limit int)
 		{ID: 2, Board: "steps", Date: &day, User: "a|b", Score: 98_800, ReachedAt: noon, FirstSeenAt: noon},
 		{ID: 1, Board: "gifts", Score: 7, ReachedAt: noon, FirstSeenAt: noon},
 	} {
-		if (before == 0 || r.ID < before) && len(list) < limit {
+		if (q.Before == 0 || r.ID < q.Before) && len(list) < q.Limit {
 			list = append(list, r)
 		}
 	}
@@ -56,11 +56,12 @@ func TestReviews(t *testing.T) {
 		return `200 {"id":"2","board":"gifts","date":null,"user_id":null,"score":7,` + times +
 			`,"dismissed_at":"2026-11-20T04:00:00.000Z","dismissed_by":"alice","dismiss_reason":"` + reason + `"}`
 	}
-	listed, plain := []string{"List  0 51"}, []string{"Dismiss 2 alice  -1 false"}
+	listed, plain := []string{"List   0 51"}, []string{"Dismiss 2 alice  -1 false"}
 	runCases(t, config, []testCase{
 		{"list", "admin", list, "", nil, listed, `200 {"reviews":[` + both + `],"next_cursor":null}`},
-		{"list those of a board", "admin", list + "?board=steps&limit=2", "", nil, []string{"List steps 0 3"}, `200 …`},
-		{"list by the cursor of another board", "admin", list + "?board=steps&cursor=" + cursor(3, 0, "reviews", "gifts"), "", nil, nil,
+		{"list those of a board", "admin", list + "?board=steps&limit=2", "", nil, []string{"List steps  0 3"}, `200 …`},
+		{"list those of a user", "admin", list + "?user_id=a%7Cb", "", nil, []string{"List  a|b 0 51"}, `200 …`},
+		{"list by the cursor of another board", "admin", list + "?board=steps&cursor=" + cursor(3, 0, "reviews", "gifts", ""), "", nil, nil,
 			"400 invalid_cursor: …"},
 		{"list those of a bad board", "admin", list + "?board=A", "", nil, nil, "422 validation_failed: query.board: …"},
 		{"list with a service's token", "service", list, "", nil, nil, "403 forbidden: this token may not make this call"},
@@ -84,5 +85,5 @@ func TestReviews(t *testing.T) {
 func TestPagesOfReviews(t *testing.T) {
 	t.Parallel()
 	config := func(r *recorder) handlers.Config { return handlers.Config{Reviews: reviewed{r}} }
-	checkPages(t, config, "admin", "GET /v1/admin/reviews?limit=1&board=steps", []string{"List steps 0 2", "List steps 2 2"})
+	checkPages(t, config, "admin", "GET /v1/admin/reviews?limit=1&board=steps", []string{"List steps  0 2", "List steps  2 2"})
 }

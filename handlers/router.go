@@ -42,6 +42,8 @@ type Config struct {
 	Erasures       ErasureService
 	Audit          AuditLog
 	Status         StatusService
+	BucketStates   BucketLister
+	Users          SupportService
 	Buckets        interface {
 		CurrentBuckets
 		BucketFinder
@@ -148,6 +150,10 @@ func (c *Config) routes(api huma.API, m *metrics) {
 
 	registerChange(api, c.Audit, "POST /v1/admin/boards", boards.define, defineBoard)
 	register(api, "GET /v1/admin/boards/{board}", byAdmin, boards.show, showBoard)
+	states := &bucketHandlers{c.BucketStates, c.Cursors}
+	register(api, "GET /v1/admin/boards/{board}/buckets", byAdmin, states.list, listBuckets)
+	users := &supportHandlers{c.Users}
+	register(api, "GET /v1/admin/users/{id}", byAdmin, users.show, getUser)
 	archives := &archiveHandlers{c.Archives, c.Boards, c.Buckets, c.Cursors}
 	register(api, "GET /v1/admin/archives", byAdmin, archives.list, listArchives)
 	registerChange(api, c.Audit, "POST /v1/admin/archives", archives.start, startArchive)

@@ -45,6 +45,11 @@ func ParseUTCOffset(text string) (UTCOffset, error) {
 	return UTCOffset{known: true, minutes: seconds / 60}, nil
 }
 
+// EasternmostOffset returns the offset of FarthestEast, at which every date begins first.
+func EasternmostOffset() UTCOffset {
+	return UTCOffset{known: true, minutes: int(FarthestEast / time.Minute)}
+}
+
 // Today returns the date on the user's clock. It reports false if the offset is not
 // known.
 func (o UTCOffset) Today(now time.Time) (Date, bool) {

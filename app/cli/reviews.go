@@ -52,7 +52,9 @@ func (p *program) reviewsCommand() *cobra.Command {
 }
 
 func (p *program) listReviews(ctx context.Context, a *app.App, board string) error {
-	read := func(before int64) ([]models.Review, error) { return a.Reviews.List(ctx, board, before, listPage) }
+	read := func(before int64) ([]models.Review, error) {
+		return a.Reviews.List(ctx, reviews.Query{Board: board, Before: before, Limit: listPage})
+	}
 	return eachNewestFirst(read, func(r models.Review) int64 {
 		reachedAt := r.ReachedAt.UTC().Format(time.RFC3339)
 		fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%d\t%s\n", r.ID, r.Board, r.Bucket, r.User, r.Score, reachedAt)

@@ -232,7 +232,7 @@ func testPagesOfArchives(t *testing.T, env *testenv.Env) {
 	} {
 		s.refuse(s.admin("GET", path+bad, nil), 400, models.CodeInvalidCursor)
 	}
-	for _, bad := range []string{"?limit=0", "?limit=201", "?state=done", "?state=FAILED", "?bucket=20261120"} {
+	for _, bad := range []string{"?limit=0", "?limit=201", "?state=done", "?state=FAILED", "?bucket=2026-11-20"} {
 		s.refuse(s.admin("GET", "/v1/admin/archives"+bad, nil), 422, models.CodeValidationFailed)
 	}
 }

@@ -246,7 +246,9 @@ func (o *outside) readThings() {
 	for _, path := range []string{"/v1/groups", "/v1/groups/" + made.ID + "?limit=1", "/v1/boards/steps/groups/" + made.ID + "?limit=1"} {
 		o.want(o.hear(ann, "GET", path, ""), http.StatusOK, nil)
 	}
-	for _, path := range []string{"/v1/admin/archives", "/v1/admin/boards/gifts"} {
+	for _, path := range []string{
+		"/v1/admin/archives", "/v1/admin/boards/gifts", "/v1/admin/boards/steps/buckets", "/v1/admin/users/ann?board=steps",
+	} {
 		o.want(o.hear(admin, "GET", path, ""), http.StatusOK, nil)
 	}
 	watching := &streamServer{server: o.server}

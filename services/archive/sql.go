@@ -146,9 +146,10 @@ func (s *Store) pendingCorrections(ctx context.Context) (map[bucketKey]bool, err
 
 // RunsQuery selects a page of runs.
 type RunsQuery struct {
-	// Board and State filter the list; empty selects all.
-	Board string
-	State models.ArchiveState
+	// Board, Bucket and State filter the list; empty selects all.
+	Board  string
+	Bucket string
+	State  models.ArchiveState
 	// Before is the id of the last run of the previous page; 0 begins at the
 	// newest run.
 	Before int64
@@ -159,6 +160,9 @@ func (s *Store) runs(ctx context.Context, q RunsQuery) ([]models.ArchiveRun, err
 	db := s.reads.WithContext(ctx)
 	if q.Board != "" {
 		db = db.Where("board = ?", q.Board)
+	}
+	if q.Bucket != "" {
+		db = db.Where("bucket = ?", q.Bucket)
 	}
 	if q.State != "" {
 		db = db.Where("state = ?", q.State)

@@ -86,6 +86,12 @@ func TestBucketsAgreeWithASortedList(t *testing.T) {
 				}
 			}
 			checkComposites(ctx, t, store, bucket, want)
+			empty := testenv.Bucket(3)
+			empty.Name = bucket.Name + "x"
+			counts, err := store.Counts(ctx, []*models.Bucket{bucket, empty, bucket})
+			if n := int64(len(want)); err != nil || !slices.Equal(counts, []int64{n, 0, n}) {
+				t.Fatalf("counts %v, %v, want %d", counts, err, n)
+			}
 			for range 4 {
 				at := models.Entry{User: drawUser(t), Composite: drawComposite(t)}
 				if rapid.Bool().Draw(t, "from the top") {
@@ -253,5 +259,8 @@ func TestRedisAway(t *testing.T) {
 	}
 	if _, err := store.Window(t.Context(), bucket, board.Top, 0, 1); models.CodeOf(err) != models.CodeUnavailable {
 		t.Errorf("window: %v", err)
+	}
+	if _, err := store.Counts(t.Context(), []*models.Bucket{bucket}); models.CodeOf(err) != models.CodeUnavailable {
+		t.Errorf("counts: %v", err)
 	}
 }

@@ -386,6 +386,8 @@ type Query struct {
 	// Board and User filter the list; empty selects all.
 	Board string
 	User  models.UserID
+	// Day selects those that concern a day; nil selects all.
+	Day *models.Date
 	// Active selects those that hold.
 	Active bool
 	// Before is the id of the last correction of the page before; 0 begins at the newest.
@@ -395,6 +397,9 @@ type Query struct {
 
 // List returns a page of corrections. One query.
 func (s *Service) List(ctx context.Context, q Query) ([]Entry, error) {
+	if q.Day != nil && *q.Day < catalog.FirstDay { // not every database can represent such a date
+		return nil, nil
+	}
 	list, err := s.o.Store.list(ctx, q)
 	if err != nil {
 		return nil, models.Unavailable("list corrections", err)

@@ -214,6 +214,10 @@ func (s *Store) list(ctx context.Context, q Query) ([]Entry, error) {
 	if q.User != "" {
 		db = db.Where("u.external_id = ?", q.User)
 	}
+	if q.Day != nil {
+		db = db.Where("c.day <= ? AND (c.day = ? OR (c.bucket IS NULL AND (c.until_day IS NULL OR c.until_day >= ?)))",
+			*q.Day, *q.Day, *q.Day)
+	}
 	if q.Active {
 		db = db.Where("c.lifted_at IS NULL")
 	}

@@ -136,11 +136,20 @@ func unseen(bucket *models.Bucket, entries []models.Entry, seen map[models.RowID
 	return higher
 }
 
-// List returns a page of the reviews to look at, newest first, behind the given id; of all
-// boards if board is "". 0 begins at the newest. An open review whose score is corrected is
+// Query selects a page of reviews, newest first.
+type Query struct {
+	// Board and User filter the list; empty selects all.
+	Board string
+	User  models.UserID
+	// Before is the id of the last review of the page before; 0 begins at the newest.
+	Before int64
+	Limit  int
+}
+
+// List returns a page of the reviews to look at. An open review whose score is corrected is
 // left out while the correction holds. One query, and the lookup of the users.
-func (s *Service) List(ctx context.Context, boardName string, before int64, limit int) ([]models.Review, error) {
-	page, err := s.store.list(ctx, boardName, before, limit)
+func (s *Service) List(ctx context.Context, q Query) ([]models.Review, error) {
+	page, err := s.store.list(ctx, q)
 	if err != nil {
 		return nil, err
 	}

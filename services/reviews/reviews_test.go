@@ -106,7 +106,7 @@ func (f *fixture) find(want int64) {
 // open returns the open reviews of a board, newest first.
 func (f *fixture) open(boardName string) []models.Review {
 	f.t.Helper()
-	return testenv.Must(f.reviews.List(f.t.Context(), boardName, 0, 2000))
+	return testenv.Must(f.reviews.List(f.t.Context(), reviews.Query{Board: boardName, Limit: 2000}))
 }
 
 // want checks the open reviews of a board, given as "user score" in any order.
@@ -359,7 +359,7 @@ func TestManyScores(t *testing.T) {
 		seen := make(map[models.UserID]bool)
 		before := int64(0)
 		for {
-			page := testenv.Must(f.reviews.List(t.Context(), "steps", before, 200))
+			page := testenv.Must(f.reviews.List(t.Context(), reviews.Query{Board: "steps", Before: before, Limit: 200}))
 			for _, r := range page {
 				if before != 0 && r.ID >= before || seen[r.User] {
 					t.Fatalf("review %d of %s follows %d", r.ID, r.User, before)

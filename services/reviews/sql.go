@@ -65,18 +65,20 @@ const listed = `dismissed_at IS NULL AND NOT EXISTS (
 	WHERE c.user_id = reviews.user_id AND c.board = reviews.board AND c.lifted_at IS NULL
 		AND (c.bucket = reviews.bucket OR (c.bucket IS NULL AND c.day <= reviews.date)))`
 
-// list returns a page of reviews to look at, newest first, behind the given id; of all
-// boards if board is "". 0 begins at the newest.
-func (s *Store) list(ctx context.Context, board string, before int64, limit int) ([]models.Review, error) {
+// list returns a page of reviews to look at, newest first.
+func (s *Store) list(ctx context.Context, q Query) ([]models.Review, error) {
 	db := s.db.WithContext(ctx).Where(listed)
-	if board != "" {
-		db = db.Where("board = ?", board)
+	if q.Board != "" {
+		db = db.Where("board = ?", q.Board)
 	}
-	if before != 0 {
-		db = db.Where("id < ?", before)
+	if q.User != "" {
+		db = db.Where("user_id = (SELECT u.user_id FROM users u WHERE u.external_id = ?)", q.User)
+	}
+	if q.Before != 0 {
+		db = db.Where("id < ?", q.Before)
 	}
 	var page []models.Review
-	if err := db.Order("id DESC").Limit(limit).Find(&page).Error; err != nil {
+	if err := db.Order("id DESC").Limit(q.Limit).Find(&page).Error; err != nil {
 		return nil, models.Unavailable("list reviews", err)
 	}
 	return page, nil

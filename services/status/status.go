@@ -1,5 +1,5 @@
 // Package status reports the state of the whole service to operators: its processes, its
-// jobs, and the work that waits.
+// jobs, the work that waits, and the buckets of each board.
 package status
 
 import (
@@ -195,12 +195,14 @@ type Archive interface {
 type Service struct {
 	store   *Store
 	archive Archive
+	boards  Boards
+	counter Counter
 	clock   models.Clock
 }
 
 // New returns a service over a store.
-func New(store *Store, archive Archive, clock models.Clock) *Service {
-	return &Service{store: store, archive: archive, clock: clock}
+func New(store *Store, archive Archive, boards Boards, counter Counter, clock models.Clock) *Service {
+	return &Service{store: store, archive: archive, boards: boards, counter: counter, clock: clock}
 }
 
 // Overview returns the state of the whole service. Four queries, one of which counts

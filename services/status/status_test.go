@@ -33,7 +33,7 @@ func (due) Unfinished(context.Context) (int, error) { return 3, nil }
 
 func overview(t *testing.T, env *testenv.Env) status.Overview {
 	t.Helper()
-	return testenv.Must(status.New(status.NewStore(env.Gorm), due{}, env.Clock.Now).Overview(t.Context()))
+	return testenv.Must(status.New(status.NewStore(env.Gorm), due{}, nil, nil, env.Clock.Now).Overview(t.Context()))
 }
 
 func report(t *testing.T, p *process) {

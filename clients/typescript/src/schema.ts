@@ -95,6 +95,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/boards/{board}/buckets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the days of a board
+         * @description The buckets of a board, newest first: its days, or the only bucket of an event or rolling board. Days for which nothing was ever reported have none. Totals of days that are not archived are read from Redis; they are null while it does not answer.
+         *
+         *     With a token of scope admin.
+         */
+        get: operations["listBuckets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/admin/corrections": {
         parameters: {
             query?: never;
@@ -350,7 +372,13 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * Show a user
+         * @description What operators need to answer a user's question: the profile, how many friends, requests and choices of privacy there are, the groups, the newest corrections and scores to look at, and whether an erasure is under way. `?board=steps` adds the user's last 31 days on a board. GET /v1/admin/users/{id}/export has everything that is stored.
+         *
+         *     With a token of scope admin.
+         */
+        get: operations["getUser"];
         put?: never;
         post?: never;
         /**
@@ -1491,6 +1519,72 @@ export interface components {
              */
             window_hours: number | null;
         };
+        BoardBucket: {
+            /**
+             * @description Its name: 20261120 for a day, event, or live for a rolling board
+             * @example 20261120
+             */
+            bucket: string;
+            /**
+             * Format: date-time
+             * @description When it stops taking updates
+             */
+            closes_at: string;
+            /**
+             * Format: date-time
+             * @description When it becomes the archive's; the first run begins an hour later
+             */
+            cold_at: string;
+            /**
+             * Format: int64
+             * @description How many corrections of its scores hold, exclusions from all days included
+             */
+            corrections: number;
+            /**
+             * Format: date
+             * @description The day; null if the board has no days
+             * @example 2026-11-20
+             */
+            date: string | null;
+            /**
+             * Format: date-time
+             * @description When it ends
+             */
+            ends_at: string;
+            /** @description The last archive run; null for none */
+            last_run: components["schemas"]["ArchiveRun"] | null;
+            /**
+             * Format: int64
+             * @description The revision of the last result that was written for webhooks; 0 for none
+             */
+            revision: number;
+            /**
+             * Format: int64
+             * @description The sum of the scores; null until it is archived
+             */
+            score_sum: number | null;
+            /**
+             * Format: date-time
+             * @description When it began or begins
+             */
+            starts_at: string;
+            /**
+             * @description upcoming: it has not begun. open: it takes updates. closed: it takes none. cold: it waits for the archive. moving: an archive run is under way. archived: the last run is complete. failed: the last run has failed
+             * @enum {string}
+             */
+            state: "upcoming" | "open" | "closed" | "cold" | "moving" | "archived" | "failed";
+            /**
+             * Format: int64
+             * @description How many users have a score; null before it begins, and while Redis, which has it, does not answer
+             */
+            total: number | null;
+        };
+        BoardBucketPage: {
+            /** @description This page, newest first */
+            buckets: components["schemas"]["BoardBucket"][];
+            /** @description Where the next page begins; null on the last */
+            next_cursor: string | null;
+        };
         BoardDefinition: {
             /** @description Whether the changes of its next bucket are written to streams, so that processes can keep a copy */
             change_stream: boolean;
@@ -2333,6 +2427,25 @@ export interface components {
              */
             hidden: boolean;
         };
+        PrivacyState: {
+            /**
+             * Format: int64
+             * @description How many people the user has blocked
+             */
+            blocked: number;
+            /** @description Whether the user hides from everybody */
+            hidden: boolean;
+            /**
+             * Format: int64
+             * @description From how many people the user hides
+             */
+            hidden_from: number;
+            /**
+             * Format: int64
+             * @description How many people the user has muted
+             */
+            muted: number;
+        };
         Problem: {
             /** @description The kind of error, for a program */
             code: components["schemas"]["ErrorCode"];
@@ -2515,6 +2628,18 @@ export interface components {
              */
             index: number;
         };
+        RequestCounts: {
+            /**
+             * Format: int64
+             * @description Those that wait for the user's answer
+             */
+            received: number;
+            /**
+             * Format: int64
+             * @description Those that the user has sent, declined ones included
+             */
+            sent: number;
+        };
         Review: {
             /** @description The board's name */
             board: string;
@@ -2675,6 +2800,57 @@ export interface components {
              * @example 41000
              */
             week: number;
+        };
+        User: {
+            /** @description Empty while unset */
+            avatar_url: string;
+            /** @description The newest 50 corrections, lifted ones included */
+            corrections: components["schemas"]["Correction"][];
+            /** @description Empty while unset */
+            cover_url: string;
+            /**
+             * Format: date-time
+             * @description When the user came into being
+             */
+            created_at: string | null;
+            /** @description The last 31 days on the board, newest first, as the user sees them; none without board */
+            days: components["schemas"]["HistoryEntry"][];
+            /** @description The erasure that is under way; null for none */
+            erasure: components["schemas"]["Erasure"] | null;
+            /** @description False while a user of this id is being erased and nobody else has come under it; all but erasure is empty then */
+            exists: boolean;
+            /**
+             * Format: int64
+             * @description How many friends
+             */
+            friends: number;
+            /** @description The one joined last first */
+            groups: components["schemas"]["UserGroup"][];
+            /** @description Empty while unset */
+            nickname: string;
+            /** @description True if the most recent days are missing because they can't be read right now */
+            partial: boolean;
+            /** @description What the user has chosen */
+            privacy: components["schemas"]["PrivacyState"];
+            /** @description How many friend requests wait */
+            requests: components["schemas"]["RequestCounts"];
+            /** @description The newest 50 scores that nobody has looked at */
+            reviews: components["schemas"]["Review"][];
+            /** @description The user */
+            user_id: string;
+        };
+        UserGroup: {
+            /** @description The group */
+            group_id: string;
+            /**
+             * Format: int64
+             * @description How many members it has
+             */
+            members: number;
+            /** @description Empty if a backend has made the group without a name */
+            name: string;
+            /** @description Whether the user is its owner */
+            owner: boolean;
         };
         UserTotal: {
             /**
@@ -2981,6 +3157,28 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"] & {
                     /** @enum {string} */
                     code: "board_not_found" | "not_found" | "user_not_found";
+                };
+            };
+        };
+        /** @description Not Found: board_not_founduser_not_found */
+        BoardNotFoundOrUserNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Not Found",
+                 *       "status": 404,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "board_not_found",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "board_not_found" | "user_not_found";
                 };
             };
         };
@@ -3533,6 +3731,8 @@ export interface operations {
             query?: {
                 /** @description Runs of this board only */
                 board?: string;
+                /** @description Runs of this bucket only, such as 20261120 */
+                bucket?: string;
                 /** @description Runs in this state only */
                 state?: "running" | "failed" | "complete";
                 /** @description Most entries of a page */
@@ -3725,6 +3925,46 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listBuckets: {
+        parameters: {
+            query?: {
+                /** @description The first day, YYYY-MM-DD */
+                from?: string;
+                /** @description The last day */
+                to?: string;
+                /** @description Most entries of a page */
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The board's name */
+                board: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BoardBucketPage"];
+                };
+            };
+            400: components["responses"]["InvalidCursor"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["BoardNotFound"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listCorrections: {
         parameters: {
             query?: {
@@ -3732,6 +3972,8 @@ export interface operations {
                 board?: string;
                 /** @description Corrections of this user only */
                 user_id?: string;
+                /** @description Corrections that concern this day only: those of the day, and exclusions from all days that include it. An event counts for its last day */
+                date?: string;
                 /** @description Only those that hold */
                 active?: boolean;
                 /** @description Most entries of a page */
@@ -4059,6 +4301,8 @@ export interface operations {
             query?: {
                 /** @description Scores on this board only */
                 board?: string;
+                /** @description Scores of this user only */
+                user_id?: string;
                 /** @description Most entries of a page */
                 limit?: number;
                 /** @description next_cursor of the page before */
@@ -4148,6 +4392,40 @@ export interface operations {
             };
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getUser: {
+        parameters: {
+            query?: {
+                /** @description The board of which days are shown; none if it is left out */
+                board?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The user */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["BoardNotFoundOrUserNotFound"];
+            409: components["responses"]["BoardKind"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];

@@ -1,0 +1,104 @@
+package handlers
+
+import (
+	"context"
+
+	"stepboard/models"
+	"stepboard/services/status"
+)
+
+// BucketLister lists the buckets of boards.
+type BucketLister interface {
+	Buckets(ctx context.Context, q status.BucketQuery) ([]status.Bucket, error)
+}
+
+// bucketHandlers serves the buckets of boards to operators.
+type bucketHandlers struct {
+	buckets BucketLister
+	cursors CursorSealer
+}
+
+var listBuckets = operation{
+	id:      "listBuckets",
+	summary: "List the days of a board",
+	description: "The buckets of a board, newest first: its days, or the only bucket of an event or rolling board. " +
+		"Days for which nothing was ever reported have none. " +
+		"Totals of days that are not archived are read from Redis; they are null while it does not answer.",
+	errors: []models.Code{models.CodeBoardNotFound, models.CodeInvalidCursor},
+}
+
+type listBucketsInput struct {
+	Board string `path:"board" doc:"The board's name" example:"steps"`
+	From  string `query:"from" format:"date" doc:"The first day, YYYY-MM-DD"`
+	To    string `query:"to" format:"date" doc:"The last day"`
+	Paging
+}
+
+// boardBucket is a bucket as operators see it.
+type boardBucket struct {
+	Bucket      string             `json:"bucket" doc:"Its name: 20261120 for a day, event, or live for a rolling board" example:"20261120"`
+	Date        *string            `json:"date" nullable:"true" format:"date" doc:"The day; null if the board has no days" example:"2026-11-20"`
+	State       status.BucketState `json:"state" enum:"upcoming,open,closed,cold,moving,archived,failed" doc:"upcoming: it has not begun. open: it takes updates. closed: it takes none. cold: it waits for the archive. moving: an archive run is under way. archived: the last run is complete. failed: the last run has failed"`
+	StartsAt    models.Timestamp   `json:"starts_at" format:"date-time" doc:"When it began or begins"`
+	EndsAt      models.Timestamp   `json:"ends_at" format:"date-time" doc:"When it ends"`
+	ClosesAt    models.Timestamp   `json:"closes_at" format:"date-time" doc:"When it stops taking updates"`
+	ColdAt      models.Timestamp   `json:"cold_at" format:"date-time" doc:"When it becomes the archive's; the first run begins an hour later"`
+	Total       *int64             `json:"total" nullable:"true" doc:"How many users have a score; null before it begins, and while Redis, which has it, does not answer"`
+	ScoreSum    *int64             `json:"score_sum" nullable:"true" doc:"The sum of the scores; null until it is archived"`
+	Corrections int64              `json:"corrections" doc:"How many corrections of its scores hold, exclusions from all days included"`
+	Revision    int                `json:"revision" doc:"The revision of the last result that was written for webhooks; 0 for none"`
+	LastRun     *archiveRun        `json:"last_run" doc:"The last archive run; null for none"`
+}
+
+func newBoardBucket(b status.Bucket) boardBucket {
+	shown := boardBucket{
+		Bucket: b.Name, State: b.State, Total: b.Total, ScoreSum: b.ScoreSum, Corrections: b.Corrections, Revision: b.Revision,
+		StartsAt: models.TimestampOf(b.StartsAt), EndsAt: models.TimestampOf(b.EndsAt),
+		ClosesAt: models.TimestampOf(b.ClosesAt), ColdAt: models.TimestampOf(b.ColdAt),
+	}
+	if b.Date != nil {
+		text := b.Date.String()
+		shown.Date = &text
+	}
+	if b.LastRun != nil {
+		run := archiveRunOf(*b.LastRun)
+		shown.LastRun = &run
+	}
+	return shown
+}
+
+type bucketsOutput struct {
+	Body struct {
+		Buckets    []boardBucket `json:"buckets" nullable:"false" doc:"This page, newest first"`
+		NextCursor *string       `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
+	}
+}
+
+func (h *bucketHandlers) list(ctx context.Context, in *listBucketsInput) (*bucketsOutput, error) {
+	from, err := optionalDate("query.from", in.From)
+	if err != nil {
+		return nil, err
+	}
+	to, err := optionalDate("query.to", in.To)
+	if err != nil {
+		return nil, err
+	}
+	scope := []string{"buckets", in.Board, in.From, in.To}
+	if in.Cursor != "" {
+		behind, err := h.cursors.Open(ctx, in.Cursor, scope...)
+		if err != nil {
+			return nil, err
+		}
+		before := models.Date(behind.Key) - 1
+		to = &before
+	}
+	list, err := h.buckets.Buckets(ctx, status.BucketQuery{Board: in.Board, From: from, To: to, Limit: in.Limit + 1})
+	if err != nil {
+		return nil, err
+	}
+	out := &bucketsOutput{}
+	out.Body.Buckets, out.Body.NextCursor = showPage(list, in.Limit, newBoardBucket, func(b status.Bucket) string {
+		return h.cursors.Seal(models.Cursor{Key: int64(b.Day)}, scope...)
+	})
+	return out, nil
+}
