@@ -1,17 +1,83 @@
-// What the ranking of a day has besides its rows: likes. It is loaded once the ranking is
-// shown.
-import { addTexts } from './i18n.js';
+// What the ranking of a day has besides its rows: likes, places won and lost, the card of the
+// day and the picture to share. It is loaded once the ranking is shown.
+import { Icon, prefersReducedMotion } from './components.js';
+import { PastDayCard, TodayCard } from './digest.js';
+import { addTexts, formatNumber, t } from './i18n.js';
 import { useLikes } from './likes.js';
+import { useMoves } from './moves.js';
 import { texts } from './translations-day.js';
-import { useEffect, useLayoutEffect } from './view.js';
+import { html, useEffect, useLayoutEffect, useRef, useState } from './view.js';
 
 addTexts(texts);
 
-// DayExtras calls onRows with a function that returns what a row has beside its link. ranking
-// is that of a day; of a past one it has likes. reload fetches a past day again.
-export function DayExtras({ session, circle, ranking, past, reload, notify, onRows }) {
+function Move({ places }) {
+  if (!places) return null;
+  const n = formatNumber(Math.abs(places));
+  const text = t(places > 0 ? 'placesWon' : 'placesLost', { n, count: Math.abs(places) });
+  return html`<span class=${places > 0 ? 'move won' : 'move lost'}>
+    <span aria-hidden="true">${places > 0 ? '▲' : '▼'}${n}</span>
+    <span class="visually-hidden">${text}</span>
+  </span>`;
+}
+
+const celebratedPlaces = 3;
+
+// useCelebration celebrates when the viewer reaches the first three of more people.
+function useCelebration(me, total, notify) {
+  const before = useRef(me?.rank);
+  useEffect(() => {
+    const last = before.current;
+    before.current = me?.rank;
+    if (!me || !last || me.rank > celebratedPlaces || last <= celebratedPlaces) return;
+    if (total <= celebratedPlaces) return;
+    notify(t('amongThree'));
+    if (!prefersReducedMotion() && !document.hidden) {
+      import('./celebrate.js').then(
+        ({ celebrate }) => celebrate(),
+        () => {},
+      );
+    }
+  }, [me?.rank]);
+}
+
+function ShareButton({ circle, ranking, notify }) {
+  const [module, setModule] = useState(null);
+  const open = () => {
+    import('./share.js').then(setModule, () => notify(t('offlineTitle')));
+  };
+  return html`<button
+      class="share"
+      aria-haspopup="dialog"
+      aria-label=${t('shareDay')}
+      title=${t('shareDay')}
+      onClick=${open}
+    >
+      <${Icon} name="share" />
+    </button>
+    ${
+      module &&
+      html`<${module.ShareDialog} ...${{ circle, ranking }} onClose=${() => setModule(null)} />`
+    }`;
+}
+
+// DayExtras shows the card of a day, and calls onExtras with two functions: after(entry, own)
+// returns what a row has beside its link, and share() a button to share the day, or nothing.
+// ranking is that of a day; of a past one it has likes. reload fetches a past day again.
+export function DayExtras({ session, circle, ranking, past, reload, notify, onExtras }) {
   const likes = useLikes({ session, circle, ranking, past, reload, notify });
-  useLayoutEffect(() => onRows(() => likes.heart), [ranking, ...likes.state]);
-  useEffect(() => () => onRows(null), []);
-  return likes.dialog;
+  const whose = `${session.user.user_id} ${circle.path}`;
+  const movesOf = useMoves(whose, past ? null : ranking);
+  useCelebration(past ? null : ranking.me, ranking.total, notify);
+  const after = (entry, own) => html`<${Move} places=${movesOf(entry)} />
+    ${likes.heart(entry, own)}`;
+  const share = () => ranking.me && html`<${ShareButton} ...${{ circle, ranking, notify }} />`;
+  useLayoutEffect(() => onExtras({ after, share }), [ranking, ...likes.state]);
+  useEffect(() => () => onExtras({}), []);
+  const own = ranking.me && likes.of(ranking.me)?.likes;
+  return html`${
+    past
+      ? html`<${PastDayCard} ranking=${ranking} likes=${own} />`
+      : html`<${TodayCard} ...${{ session, circle, ranking, likes: own }} />`
+  }
+    ${likes.dialog}`;
 }

@@ -86,10 +86,11 @@ function Champion({ ranking }) {
   </header>`;
 }
 
-function HeroTop({ ranking, state, past, label }) {
+function HeroTop({ ranking, state, past, label, share }) {
   return html`<div class="hero-top">
     <span class="label">${past ? formatLongDay(ranking.date) : label}</span>
     <${StatusPill} state=${state} final=${ranking.final} />
+    ${share?.()}
   </div>`;
 }
 
@@ -111,7 +112,7 @@ function HeroWithoutScore({ ranking, state, past, label, correction }) {
 }
 
 // Hero shows the viewer's rank and score, large.
-function Hero({ ranking, state, past, label, correction }) {
+function Hero({ ranking, state, past, label, correction, share }) {
   const { me, entries, total } = ranking;
   if (!me) return html`<${HeroWithoutScore} ...${{ ranking, state, past, label, correction }} />`;
   const best = entries[0]?.score;
@@ -120,7 +121,7 @@ function Hero({ ranking, state, past, label, correction }) {
   const scale = best > 0 ? me.score / best : 1;
   return html`<section class="hero" aria-label=${`${formatRank(me.rank)} ${outOf}`}>
     <${Champion} ranking=${ranking} />
-    <${HeroTop} ...${{ ranking, state, past, label }} />
+    <${HeroTop} ...${{ ranking, state, past, label, share }} />
     <div class="figures">
       <div class="figure">
         <span class="big">
@@ -326,11 +327,11 @@ function DayScreen(props) {
   const correction = useCorrection(session, ranking, past);
   const { label } = circle;
   const later = useLater(importDay, ranking?.date);
-  const [after, onRows] = useState(null);
+  const [extras, onExtras] = useState({});
   const stale = ranking && (state === 'offline' || state === 'error');
   const title = day && past ? formatLongDay(day) : t('today');
   const hero = ranking
-    ? html`<${Hero} ...${{ ranking, state, past, label, correction }} />`
+    ? html`<${Hero} ...${{ ranking, state, past, label, correction }} share=${extras.share} />`
     : html`<${HeroSkeleton} />`;
   const showActions = session.people && !past;
   return html`${header ?? html`<h1 class="visually-hidden" tabindex="-1">${title}</h1>`}
@@ -343,7 +344,7 @@ function DayScreen(props) {
           ranking?.date &&
           html`<${later.DayExtras}
             key=${ranking.date}
-            ...${{ session, circle, ranking, past, reload: retry, notify, onRows }}
+            ...${{ session, circle, ranking, past, reload: retry, notify, onExtras }}
           />`
         }
       </div>
@@ -354,7 +355,7 @@ function DayScreen(props) {
           class=${stale ? 'card list stale' : 'card list'}
           aria-label=${day ? formatLongDay(day) : t('today')}
         >
-          <${DayRanking} key=${day} ...${props} after=${after} />
+          <${DayRanking} key=${day} ...${props} after=${extras.after} />
         </section>
       </div>
     </div>`;

@@ -1,4 +1,4 @@
-// The texts about likes.
+// The texts about a day: likes, places won and lost, the card of the day, the picture.
 export const texts = {
   en: {
     like: 'Like {name}',
@@ -8,6 +8,30 @@ export const texts = {
     newestLikers: 'These are the newest {n}.',
     likeFailed: 'Your like for {name} was not saved. Try again.',
     unlikeFailed: 'Your like for {name} could not be taken back. Try again.',
+    placesWon: {
+      one: 'Up {n} place since your last look',
+      other: 'Up {n} places since your last look',
+    },
+    placesLost: {
+      one: 'Down {n} place since your last look',
+      other: 'Down {n} places since your last look',
+    },
+    amongThree: 'You are among the first three!',
+    firstThree: 'The first three',
+    yesterday: 'Yesterday',
+    daySoFar: 'The day so far',
+    dayResult: 'How the day went',
+    digestPlace: 'You came {place} of {total}',
+    digestPlaceNow: 'You are {place} of {total}',
+    digestFirst: '{name} came first',
+    digestLeads: '{name} leads',
+    digestLikes: { one: '{n} like for you', other: '{n} likes for you' },
+    shareDay: 'Share this day',
+    sharePicture: 'Share',
+    savePicture: 'Save the picture',
+    shareHint:
+      'The picture shows names and steps of others. Share it with people who may see them.',
+    shareLabel: '{place} of {total}, {n} {unit}. The first three: {names}',
   },
   'zh-CN': {
     like: '给 {name} 点赞',
@@ -17,5 +41,22 @@ export const texts = {
     newestLikers: '这里是最新的 {n} 个赞。',
     likeFailed: '给 {name} 的点赞没有保存，请重试。',
     unlikeFailed: '没能取消给 {name} 的点赞，请重试。',
+    placesWon: '比你上次查看时上升 {n} 名',
+    placesLost: '比你上次查看时下降 {n} 名',
+    amongThree: '你进入了前三名！',
+    firstThree: '前三名',
+    yesterday: '昨天',
+    daySoFar: '这一天到目前',
+    dayResult: '这一天的结果',
+    digestPlace: '你是{place}，共 {total} 人',
+    digestPlaceNow: '你现在是{place}，共 {total} 人',
+    digestFirst: '{name} 是第一名',
+    digestLeads: '{name} 领先',
+    digestLikes: '你收到 {n} 个赞',
+    shareDay: '分享这一天',
+    sharePicture: '分享',
+    savePicture: '保存图片',
+    shareHint: '图片上有其他人的名字和步数，请只分享给可以看到它们的人。',
+    shareLabel: '{place}，共 {total} 人，{n} {unit}。前三名：{names}',
   },
 };

@@ -1,0 +1,224 @@
+package browser
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+// atHour sets the hour on the visitor's clock.
+func (p *page) atHour(hour int) {
+	p.t.Helper()
+	_, err := chromedp.Call(p.ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{
+		Source: fmt.Sprintf("Date.prototype.getHours = () => %d", hour),
+	})
+	p.must(err)
+}
+
+// daysOf lets a fake service have a ranking today and another one on the day before, both
+// with likes for the viewer.
+func (f *fakeService) daysOf(today, yesterday map[string]any) {
+	f.ranks(today)
+	withLikes := func(ranking map[string]any, likes int) map[string]any {
+		for _, line := range append([]any{ranking["me"]}, ranking["entries"].([]any)...) {
+			if e, ok := line.(map[string]any); ok {
+				e["likes"], e["liked"] = likes, false
+			}
+		}
+		return ranking
+	}
+	f.handle("GET /v1/boards/steps/friends", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("date") == dayBefore {
+			respond(w, http.StatusOK, withLikes(yesterday, 4))
+			return
+		}
+		respond(w, http.StatusOK, withLikes(today, 1))
+	})
+}
+
+// dayBefore is the day before the fake service's.
+const dayBefore = "2026-11-19"
+
+// past returns a ranking of the day before the fake service's.
+func past(users ...int) map[string]any {
+	ranking := rankingFrom(1, users...)
+	ranking["date"], ranking["final"] = dayBefore, true
+	return ranking
+}
+
+const cardText = "(document.querySelector('.day-card')?.innerText.replace(/\\s+/g, ' ') ?? '')"
+
+// Through the day a card says how yesterday went, until it is closed. In the evening it says
+// how today goes.
+func TestCardOfToday(t *testing.T) {
+	t.Parallel()
+	for hour, want := range map[int]string{
+		18: "Yesterday You came 2nd of 4 User 3 came first 4 likes for you",
+		19: "The day so far You are 3rd of 4 User 2 leads 1 like for you",
+	} {
+		t.Run(fmt.Sprintf("%d o'clock", hour), func(t *testing.T) {
+			t.Parallel()
+			f := newFakeService(t, false)
+			f.daysOf(rankingFrom(1, 2, 3, 1, 4), past(3, 1, 2, 4))
+			p := newPage(t, phone)
+			p.atHour(hour)
+			p.signIn(f.URL, fakeToken())
+			p.until("the card says "+want, cardText+".includes('"+want+"')")
+			places := "[...document.querySelectorAll('.podium .visually-hidden')].map((e) => e.textContent).join()"
+			if got := eval[string](p, places); got != "1st,2nd,3rd" {
+				t.Errorf("the podium has the places %s", got)
+			}
+			p.checkLayout("the card")
+			p.screenshot(fmt.Sprintf("card-390-%d", hour))
+			p.click(".day-card .round")
+			p.until("the card is closed", "document.querySelector('.day-card') === null")
+			p.goTo("#/day/" + dayBefore)
+			p.until("the past day is there", cardText+".includes('How the day went')")
+			p.goTo("#/")
+			p.until("today is there", rankingShown+" && document.querySelector('.heart') !== null")
+			if eval[bool](p, "document.querySelector('.day-card') !== null") {
+				t.Error("the card is there again")
+			}
+		})
+	}
+}
+
+// The card leads to the day that it is about. There the first three are on a podium, with
+// their names, also if they are fewer, and nothing stands for a day without scores.
+func TestPodium(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	f.daysOf(rankingFrom(1, 1), past(3, 1))
+	p := newPage(t, phone)
+	p.atHour(8)
+	p.signIn(f.URL, fakeToken())
+	p.click(".day-card a")
+	p.until("the podium is there", "document.querySelectorAll('.podium.large li').length === 2")
+	if got := eval[string](p, "document.querySelector('.podium').innerText.replace(/\\s+/g, ' ')"); !strings.Contains(got, "User 3 90,000") || !strings.Contains(got, "User 1 89,990") {
+		t.Errorf("the podium shows %s", got)
+	}
+	p.screenshot("podium-390")
+	f.daysOf(rankingFrom(1, 1), past())
+	p.goTo("#/")
+	p.until("today is there", "document.querySelector('.heart') !== null")
+	p.goTo("#/day/" + dayBefore)
+	p.until("the day is empty", "document.querySelector('.notice') !== null")
+	if eval[bool](p, "document.querySelector('.day-card, .champion') !== null") {
+		t.Error("a day without scores has a card or a header")
+	}
+}
+
+// Rows have an arrow for places won and lost since the last look, until the next day. What
+// is kept for that has no user ids.
+func TestPlacesSinceTheLastLook(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	named := func(ranking map[string]any) map[string]any {
+		for _, line := range ranking["entries"].([]any) {
+			if e := line.(map[string]any); e["user_id"] == "5" {
+				e["user_id"] = "a-telling-id"
+			}
+		}
+		return ranking
+	}
+	f.ranks(named(rankingFrom(1, 2, 5, 4, 1)))
+	p := newPage(t, phone)
+	p.signIn(f.URL, fakeToken())
+	const arrows = "[...document.querySelectorAll('.ranking > li')].map((e) => e.querySelector('.move > [aria-hidden]')?.textContent ?? '').join()"
+	p.until("the code is there", "document.querySelector('.share') !== null")
+	if got := eval[string](p, arrows); got != ",,," {
+		t.Errorf("the first look has the arrows %s", got)
+	}
+	f.ranks(named(rankingFrom(1, 1, 5, 2, 4, 6)))
+	p.until("the viewer leads", "document.querySelector('.ranking > li').classList.contains('own')")
+	if got := eval[string](p, arrows); got != ",,,," {
+		t.Errorf("during the first look there are the arrows %s", got)
+	}
+	f.ranks(named(rankingFrom(1, 2, 5, 6, 4, 1)))
+	p.until("the viewer is last", "document.querySelector('.ranking > li:last-child').classList.contains('own')")
+	p.signIn(f.URL, fakeToken())
+	f.ranks(named(rankingFrom(1, 5, 1, 2, 4, 6)))
+	p.until("there are arrows", arrows+" === '▲1,▲3,▼2,,▼2'")
+	if got := eval[string](p, "document.querySelector('.own .move .visually-hidden').textContent"); got != "Up 3 places since your last look" {
+		t.Errorf("a screen reader says %q", got)
+	}
+	p.screenshot("places-390")
+	if kept := eval[string](p, "JSON.stringify({ ...localStorage })"); strings.Contains(kept, "telling") || !strings.Contains(kept, "places") {
+		t.Errorf("the page keeps %s", kept)
+	}
+	tomorrow := named(rankingFrom(1, 5, 1, 2, 4, 6))
+	tomorrow["date"] = "2026-11-21"
+	f.ranks(tomorrow)
+	p.until("the next day has no arrows", arrows+" === ',,,,'")
+}
+
+// Who reaches the first three is told so, with confetti unless motion is to be reduced.
+func TestCelebration(t *testing.T) {
+	t.Parallel()
+	for _, still := range []bool{false, true} {
+		t.Run(fmt.Sprint(still), func(t *testing.T) {
+			t.Parallel()
+			f := newFakeService(t, false)
+			f.ranks(rankingFrom(1, 2, 3, 4, 1, 5))
+			p := newPage(t, phone)
+			if still {
+				_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+					Features: []*emulation.MediaFeature{{Name: "prefers-reduced-motion", Value: "reduce"}},
+				})
+				p.must(err)
+			}
+			p.signIn(f.URL, fakeToken())
+			p.until("the code is there", "document.querySelector('.share') !== null")
+			eval[any](p, `new MutationObserver(() => { if (document.querySelector('.confetti')) window.celebrated = true; }).observe(document.body, { childList: true })`)
+			f.ranks(rankingFrom(1, 2, 3, 1, 4, 5))
+			p.says("You are among the first three!")
+			if still {
+				if eval[bool](p, "window.celebrated === true") || len(p.requestsTo("celebrate")) > 0 {
+					t.Error("there is confetti although motion is to be reduced")
+				}
+				return
+			}
+			p.until("there is confetti", "window.celebrated === true")
+			p.until("the confetti is gone", "document.querySelector('.confetti') === null")
+		})
+	}
+}
+
+// The picture of a day can be shared, or saved where the browser can't share pictures.
+func TestShareDay(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	f.ranks(rankingFrom(1, 2, 3, 1, 4))
+	p := newPage(t, phone)
+	p.signIn(f.URL, fakeToken())
+	p.click(".share")
+	p.until("the picture is there", "document.querySelector('dialog canvas') !== null")
+	const want = "3rd of 4, 89,980 steps. The first three: User 2, User 3, User 1"
+	if got := eval[string](p, "document.querySelector('canvas').getAttribute('aria-label')"); got != want {
+		t.Errorf("the picture is described as %q, want %q", got, want)
+	}
+	const colours = `(() => {
+		const canvas = document.querySelector('canvas');
+		const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+		return new Set(new Uint32Array(data.buffer)).size;
+	})()`
+	p.until("it is drawn", colours+" > 100")
+	p.ignoreFaults("Canvas2D") // the browser would read a canvas faster that it is told is read often
+	p.screenshot("share-390")
+	eval[any](p, "HTMLAnchorElement.prototype.click = function () { window.saved = [this.download, this.href.slice(0, 5)].join(); }")
+	p.click("dialog .strong")
+	p.until("the picture is saved", "window.saved === 'stepboard-"+fakeDay+".png,blob:'")
+
+	eval[any](p, `navigator.canShare = ({ files }) => files[0].type === 'image/png';
+		navigator.share = async ({ files }) => { window.shared = [files[0].name, files[0].type, files[0].size > 10000].join(); };`)
+	p.click("dialog .button")
+	p.until("the picture is closed", "document.querySelector('dialog') === null")
+	p.click(".share")
+	p.click("dialog .strong")
+	p.until("the picture is shared", "window.shared === 'stepboard-"+fakeDay+".png,image/png,true'")
+}
