@@ -74,6 +74,7 @@ var parts = []struct {
 	{"spans", (*environment).spansBench},
 	{"likes", (*environment).likesBench},
 	{"digest", (*environment).digestBench},
+	{"erase", (*environment).eraseBench},
 }
 
 // bench creates the data, starts the servers and prints the tables.
