@@ -68,7 +68,8 @@ func (f *fixture) checkHash(b *models.Bucket, user models.RowID) {
 		f.t.Fatal(err)
 	}
 	f.raise(b, entry(f.t, b, user, 0, b.ClosesAt.Add(-time.Second)))
-	if after := f.mustArchive(b); after.Run != before.Run+1 || after.Hash != before.Hash || after.Entries != before.Entries {
+	after := f.mustArchive(b)
+	if after.Run != before.Run+1 || after.Hash != before.Hash || after.Entries != before.Entries {
 		f.t.Errorf("after the erasure %+v, after a further run %+v", before, after)
 	}
 }
