@@ -1,12 +1,16 @@
 package archive_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/archive"
 	"stepboard/services/board"
 )
 
@@ -71,5 +75,52 @@ func (f *fixture) checkHash(b *models.Bucket, user models.RowID) {
 	after := f.mustArchive(b)
 	if after.Run != before.Run+1 || after.Hash != before.Hash || after.Entries != before.Entries {
 		f.t.Errorf("after the erasure %+v, after a further run %+v", before, after)
+	}
+}
+
+// An erasure finds the rows of a user by their keys. It does not read those of others, even
+// though there are many days and few rows on each, which Postgres would rather read all.
+func TestEraseReadsNoRowsOfOthers(t *testing.T) {
+	t.Parallel()
+	const days, others = 400, 150
+	env := testenv.Real(t)
+	f := newFixture(t, env, 1)
+	f.today()
+	f.exec(fmt.Sprintf(`DO $$ BEGIN FOR ago IN 0..15 LOOP
+		EXECUTE format('CREATE TABLE archived_scores_%%s PARTITION OF archived_scores FOR VALUES FROM (%%L) TO (%%L)', ago,
+			date '2026-11-01' - ago * interval '1 month', date '2026-12-01' - ago * interval '1 month');
+		END LOOP; END $$;
+		INSERT INTO board_buckets SELECT (jsonb_populate_record(b, jsonb_build_object('bucket', 'past' || ago, 'day', b.day - ago))).*
+		FROM board_buckets b, generate_series(1, %[1]d) AS ago;
+		INSERT INTO archived_scores (user_id, score, reached_at, rank, day, board)
+		SELECT user_id, 1000 - user_id, b.starts_at, user_id, b.day, b.board
+		FROM board_buckets b, generate_series(1, %[2]d) AS user_id WHERE b.bucket LIKE 'past%%';
+		ANALYZE archived_scores`, days, others+1))
+
+	config := env.Pool.Config()
+	config.MaxConns = 1 // the statistics of a session are read by the same one
+	pool := testenv.Must(pgxpool.NewWithConfig(t.Context(), config))
+	t.Cleanup(pool.Close)
+	read := func() (rows int64) {
+		t.Helper()
+		_, err := pool.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`)
+		if err == nil {
+			err = pool.QueryRow(t.Context(), `SELECT sum(seq_tup_read + idx_tup_fetch)::bigint FROM pg_stat_user_tables
+				WHERE schemaname = current_schema() AND relname LIKE 'archived_scores_%'`).Scan(&rows)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	s := archive.New(archive.NewStore(env.Gorm, env.Gorm, pool), f.boards, f.leases, nil, env.Clock.Now, env.Log)
+	t.Cleanup(s.Close)
+	before := read()
+	if changed, err := s.Erase(t.Context(), others/2); changed != days || err != nil {
+		t.Fatalf("changed %d, %v", changed, err)
+	}
+	// For each day some statements read the user's row and the two next to it.
+	if rows := read() - before; rows < days || rows > 20*days {
+		t.Errorf("it has read %d rows for %d days of %d", rows, days, others+1)
 	}
 }

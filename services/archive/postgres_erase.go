@@ -65,7 +65,7 @@ const (
 		CREATE TEMP TABLE erased_ties (board text, day date, bucket text, old_id bigint, new_id bigint,
 			score bigint, reached_at timestamptz, old_rank integer, new_rank integer) ON COMMIT DROP`
 	// Rows that are equal in score and time follow each other, so on each side they end at
-	// the first row that differs.
+	// the first row that differs. OFFSET 0 is as in bucketsOfQuery.
 	tiesQuery = `
 		INSERT INTO erased_ties
 		SELECT board, day, bucket, user_id, new_id, score, reached_at, rank,
@@ -73,7 +73,8 @@ const (
 		FROM (
 			SELECT t.*, n.bucket, CASE t.user_id WHEN own.user_id THEN n.fresh ELSE t.user_id END AS new_id, coalesce(above.rank, 0) AS first
 			FROM unnest($2::text[], $3::text[], $4::date[], $5::bigint[]) AS n (board, bucket, day, fresh)
-			JOIN archived_scores own ON own.day = n.day AND own.user_id = $1 AND own.board = n.board
+			CROSS JOIN LATERAL (
+				SELECT * FROM archived_scores s WHERE s.day = n.day AND s.user_id = $1 AND s.board = n.board OFFSET 0) AS own
 			LEFT JOIN LATERAL (
 				SELECT s.rank FROM archived_scores s WHERE s.board = n.board AND s.day = n.day AND s.rank < own.rank
 					AND (s.score, s.reached_at) <> (own.score, own.reached_at)
@@ -82,8 +83,9 @@ const (
 				SELECT s.rank FROM archived_scores s WHERE s.board = n.board AND s.day = n.day AND s.rank > own.rank
 					AND (s.score, s.reached_at) <> (own.score, own.reached_at)
 				ORDER BY s.rank LIMIT 1) AS below ON true
-			JOIN archived_scores t ON t.board = n.board AND t.day = n.day
-				AND t.rank > coalesce(above.rank, 0) AND t.rank < coalesce(below.rank, 2147483647)
+			CROSS JOIN LATERAL (
+				SELECT * FROM archived_scores s WHERE s.board = n.board AND s.day = n.day
+					AND s.rank > coalesce(above.rank, 0) AND s.rank < coalesce(below.rank, 2147483647) OFFSET 0) AS t
 		) AS ties`
 	eraseRowsQuery = `
 		UPDATE archived_scores s SET user_id = t.new_id, rank = t.new_rank FROM erased_ties t
@@ -123,6 +125,11 @@ func (p *postgres) eraseIn(ctx context.Context, tx pgx.Tx, user models.RowID, bu
 		args  []any
 	}{
 		{`SET LOCAL lock_timeout = '20s'`, nil},
+		// Each row is found by the primary key. Otherwise Postgres may read the whole archive,
+		// because it does not expect that a lookup skips the other partitions.
+		{`SET LOCAL enable_hashjoin = off`, nil},
+		{`SET LOCAL enable_mergejoin = off`, nil},
+		{`SET LOCAL jit = off`, nil},
 		{eraseLockQuery, []any{boards, names}},
 		{tiesTable, nil},
 		{tiesQuery, []any{int64(user), boards, names, days, fresh}},
