@@ -1,16 +1,21 @@
 package e2e_test
 
 import (
-	"net/http"
+	"cmp"
+	"fmt"
+	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 
 	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
+	"stepboard/models"
 	"stepboard/services/auth"
 )
 
-// Every role, and a caller without a token, is allowed the calls of the
-// contract and no others.
+// Every operation of /openapi.json, called by every role, answers as its entry in the
+// matrix says. Calls that are refused change nothing.
 func TestAuthorization(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, testAuthorization)
@@ -18,122 +23,214 @@ func TestAuthorization(t *testing.T) {
 
 func testAuthorization(t *testing.T, env *testenv.Env) {
 	t.Helper()
-	s := newServer(t, env)
-	for _, id := range []string{"1", "2"} {
-		s.want(s.service("PUT", "/v1/users/"+id, `{"nickname":"n"}`), http.StatusOK, nil)
-	}
-	user, admin := harness.Token(t, "1", ""), harness.Token(t, "1", auth.ScopeAdmin)
-	service, both := harness.Token(t, "1", auth.ScopeService), harness.Token(t, "1", "admin service")
-	tests := []struct {
-		token, method, path, body string
-		status                    int
-	}{
-		{user, "GET", "/v1/boards", "", 200},
-		{service, "GET", "/v1/boards", "", 200},
-		{admin, "GET", "/v1/boards", "", 200},
-		{user, "GET", "/v1/boards/steps/top", "", 200},
-		{admin, "GET", "/v1/boards/steps/top", "", 200},
-		{user, "GET", "/v1/boards/private/top", "", 403},
-		{user, "GET", "/v1/boards/private/around", "", 403},
-		{user, "GET", "/v1/boards/private/friends", "", 200},
-		{user, "GET", "/v1/boards/private/me", "", 200},
-		{service, "GET", "/v1/boards/private/top", "", 200},
-		{service, "GET", "/v1/boards/private/around?user_id=1", "", 200},
-		// The id of another user.
-		{user, "GET", "/v1/boards/steps/friends?user_id=2", "", 403},
-		{user, "GET", "/v1/boards/steps/top?user_id=2", "", 403},
-		{user, "GET", "/v1/boards/steps/around?user_id=2", "", 403},
-		{user, "GET", "/v1/boards/steps/me?user_id=2", "", 403},
-		{user, "POST", "/v1/boards/steps/scores?user_id=2", `{"date":"2026-11-20","score":1}`, 403},
-		{user, "GET", "/v1/friends?user_id=2", "", 403},
-		{user, "GET", "/v1/friends/requests?user_id=2", "", 403},
-		{user, "GET", "/v1/me/privacy?user_id=2", "", 403},
-		{user, "PUT", "/v1/blocked/3?user_id=2", "", 403},
-		{user, "PUT", "/v1/boards/steps/likes/3?user_id=2", "", 403},
-		{user, "DELETE", "/v1/boards/steps/likes/3?user_id=2", "", 403},
-		{user, "GET", "/v1/boards/steps/likes/2?user_id=2", "", 403},
-		{service, "PUT", "/v1/boards/steps/likes/2?user_id=1", "", 404},
-		{user, "POST", "/v1/friends/requests?user_id=2", `{"user_id":"1"}`, 403},
-		{user, "POST", "/v1/friends/requests/1/accept?user_id=2", "", 403},
-		{user, "DELETE", "/v1/friends/requests/1?user_id=2", "", 403},
-		{user, "DELETE", "/v1/friends/1?user_id=2", "", 403},
-		{user, "GET", "/v1/me", "", 200},
-		{user, "GET", "/v1/me?user_id=2", "", 403},
-		{user, "PUT", "/v1/me?user_id=2", `{"nickname":"x"}`, 403},
-		{user, "PUT", "/v1/users/1", `{"nickname":"x"}`, 403},
-		{user, "PUT", "/v1/users/1/friends", `{"friend_ids":[]}`, 403},
-		{user, "GET", "/v1/boards/steps/me?user_id=1", "", 200},
-		{user, "GET", "/v1/boards/steps/summary", "", 200},
-		{user, "GET", "/v1/boards/steps/summary?user_id=2", "", 403},
-		{service, "GET", "/v1/boards/steps/summary?user_id=2&for=1", "", 404},
-		{user, "GET", "/v1/groups", "", 200},
-		{user, "GET", "/v1/groups?user_id=2", "", 403},
-		{user, "POST", "/v1/groups?user_id=2", `{"name":"x"}`, 403},
-		{user, "POST", "/v1/groups/join?user_id=2", `{"invite_code":"x"}`, 403},
-		{user, "GET", "/v1/groups/x?user_id=2", "", 403},
-		{user, "PUT", "/v1/groups/x?user_id=2", `{"name":"x"}`, 403},
-		{user, "DELETE", "/v1/groups/x?user_id=2", "", 403},
-		{user, "POST", "/v1/groups/x/invite?user_id=2", "", 403},
-		{user, "DELETE", "/v1/groups/x/members/2?user_id=2", "", 403},
-		{user, "PUT", "/v1/groups/x/members", `{"member_ids":[]}`, 403},
-		{user, "GET", "/v1/boards/steps/groups/x?user_id=2", "", 403},
-		{user, "GET", "/v1/boards/steps/groups/x/stream?user_id=2", "", 403},
-		{admin, "PUT", "/v1/groups/x/members", `{"member_ids":[]}`, 403},
-		{admin, "GET", "/v1/groups", "", 403},
-		{service, "GET", "/v1/groups", "", 422},
-		{service, "GET", "/v1/groups?user_id=2", "", 200},
-		{service, "PUT", "/v1/groups/x/members", `{"member_ids":["2"]}`, 200},
-		// A backend names the user it acts for; an administrator may not act for users.
-		{service, "GET", "/v1/boards/steps/friends", "", 422},
-		{service, "GET", "/v1/boards/steps/friends?user_id=2", "", 200},
-		{service, "GET", "/v1/me", "", 422},
-		{service, "GET", "/v1/me?user_id=2", "", 200},
-		{service, "PUT", "/v1/me?user_id=2", `{"nickname":"x"}`, 200},
-		{service, "GET", "/v1/boards/steps/friends?user_id=0%202", "", 422},
-		{service, "GET", "/v1/boards/steps/friends?user_id=..", "", 422},
-		{admin, "GET", "/v1/boards/steps/friends", "", 403},
-		{admin, "GET", "/v1/me", "", 403},
-		{admin, "PUT", "/v1/users/1", `{"nickname":"x"}`, 403},
-		{both, "PUT", "/v1/users/1", `{"nickname":"x"}`, 200},
-		{user, "POST", "/v1/boards/gifts/increments", `{"user_id":"1","delta":1,"event_id":"a"}`, 403},
-		{admin, "POST", "/v1/boards/gifts/increments", `{"user_id":"1","delta":1,"event_id":"a"}`, 403},
-		{user, "GET", "/v1/admin/boards/steps", "", 403},
-		{service, "GET", "/v1/admin/boards/steps", "", 403},
-		{admin, "GET", "/v1/admin/boards/steps", "", 200},
-		{user, "DELETE", "/v1/me?user_id=2", "", 403},
-		{user, "GET", "/v1/me/export?user_id=2", "", 403},
-		{service, "GET", "/v1/admin/users/1/export", "", 403},
-		{admin, "GET", "/v1/admin/users/unknown/export", "", 404},
-		{service, "DELETE", "/v1/me", "", 422},
-		{admin, "DELETE", "/v1/me", "", 403},
-		{user, "DELETE", "/v1/users/1", "", 403},
-		{admin, "DELETE", "/v1/users/1", "", 403},
-		{service, "DELETE", "/v1/users/unknown", "", 404},
-		{user, "DELETE", "/v1/admin/users/1", `{"reason":"x"}`, 403},
-		{service, "DELETE", "/v1/admin/users/1", `{"reason":"x"}`, 403},
-		{admin, "DELETE", "/v1/admin/users/unknown", `{"reason":"x"}`, 404},
-		{service, "GET", "/v1/admin/erasures", "", 403},
-		{admin, "GET", "/v1/admin/erasures", "", 200},
-		{user, "GET", "/v1/admin/users/1", "", 403},
-		{service, "GET", "/v1/admin/users/1", "", 403},
-		{admin, "GET", "/v1/admin/users/unknown", "", 404},
-		{service, "GET", "/v1/admin/boards/steps/buckets", "", 403},
-		{admin, "GET", "/v1/admin/boards/steps/buckets", "", 200},
-		{user, "GET", "/v1/admin/reviews", "", 403},
-		{service, "GET", "/v1/admin/reviews", "", 403},
-		{admin, "GET", "/v1/admin/reviews", "", 200},
-		{user, "POST", "/v1/admin/reviews/1/dismiss", "", 403},
-		{service, "POST", "/v1/admin/reviews/1/dismiss", "", 403},
-		{admin, "POST", "/v1/admin/reviews/1/dismiss", "", 404},
-		{"", "GET", "/v1/boards", "", 401},
-	}
-	for _, tt := range tests {
-		var body any
-		if tt.body != "" {
-			body = tt.body
+	s := &authorization{server: newServer(t, env, withEvents)}
+	api, entries := readDescription(t, s.server), matrix()
+	for path, methods := range api.Paths {
+		for method, call := range methods {
+			operation := strings.ToUpper(method) + " " + path
+			entry, ok := entries[operation]
+			if !ok {
+				t.Errorf("%s has no entry in the matrix", operation)
+				continue
+			}
+			delete(entries, operation)
+			if _, by, _ := strings.Cut(call.Description, "\n\n"); audience(by) != entry.by {
+				t.Errorf("%s is described with %q, want %q", operation, by, entry.by)
+			}
+			s.checkOperation(operation, entry)
 		}
-		if a := s.call(tt.token, tt.method, tt.path, body); a.status != tt.status {
-			t.Errorf("%s %s: %d, want %d: %s", tt.method, tt.path, a.status, tt.status, a.body)
+	}
+	for operation := range entries {
+		t.Errorf("%s is in the matrix, but not in /openapi.json", operation)
+	}
+}
+
+// authorization is a server whose users are made for the calls of the matrix.
+type authorization struct {
+	*server
+
+	made int // how many people
+}
+
+// checkOperation makes the call of an entry in every role: first in those that are refused, then in
+// the others, each of these with people of its own.
+func (s *authorization) checkOperation(operation string, entry access) {
+	s.t.Helper()
+	p := s.newPeople()
+	before := s.export(p)
+	for _, r := range refusals(operation, entry.by) {
+		s.checkCall(operation, entry, p, r)
+	}
+	if after := s.export(p); after != before {
+		s.t.Errorf("refused calls of %s have changed\n%s\nto\n%s", operation, before, after)
+	}
+	for i, r := range permissions(entry) {
+		if i > 0 {
+			p = s.newPeople()
+		}
+		s.checkCall(operation, entry, p, r)
+	}
+}
+
+// role is a caller of the matrix.
+type role struct {
+	who string
+	// sub and scope are those of the token.
+	sub, scope string
+	// status is that of the answer.
+	status int
+	// behalf means that user_id names the owner.
+	behalf bool
+	// noToken means that there is no token, secret is the key of a forged one, and age is
+	// how long ago the token was signed, for an hour.
+	noToken bool
+	secret  string
+	age     time.Duration
+}
+
+// refusals returns the roles that may not make the calls of an audience about the owner.
+func refusals(operation string, by audience) []role {
+	const all = "admin service"
+	list := []role{
+		{who: "nobody", noToken: true, status: 401},
+		{who: "a forged token", sub: "<owner>", scope: all, secret: "another secret of 32 bytes or more", status: 401},
+		{who: "an expired token", sub: "<owner>", scope: all, age: 2 * time.Hour, status: 401},
+		{who: "a token without a user", status: 401},
+	}
+	forAnother := []role{
+		{who: "a user for another one", sub: "<friend>", behalf: true, status: 403},
+		{who: "an operator for a user", sub: "<owner>", scope: auth.ScopeAdmin, behalf: true, status: 403},
+	}
+	user := role{who: "a user", sub: "<owner>", scope: "Admin services service,admin", status: 403}
+	backend := role{who: "a backend", sub: "<owner>", scope: auth.ScopeService, status: 403}
+	operator := role{who: "an operator", sub: "<owner>", scope: auth.ScopeAdmin, status: 403}
+	switch by {
+	case users:
+		list = append(append(list, forAnother...), operator)
+		list = append(list, role{who: "a backend that names no user", sub: "<owner>", scope: auth.ScopeService, status: 422})
+	case backends:
+		list = append(list, user, operator)
+	case operators:
+		list = append(list, user, backend)
+		if !strings.HasPrefix(operation, "GET ") { // changes are recorded
+			list = append(list, role{who: "an operator without a name", scope: auth.ScopeAdmin, status: 403})
+		}
+	case everybody:
+		list = append(list, forAnother...)
+	}
+	return list
+}
+
+// permissions returns the roles that may make the call of an entry.
+func permissions(entry access) []role {
+	backend := role{who: "a backend", sub: "<owner>", scope: auth.ScopeService, status: entry.own}
+	operator := role{who: "an operator", sub: "<owner>", scope: auth.ScopeAdmin, status: entry.own}
+	both := role{who: "an operator who is a backend", sub: "<owner>", scope: "admin service", status: entry.own}
+	list := []role{
+		{who: "the user", sub: "<owner>", status: entry.own},
+		{who: "a friend", sub: "<friend>", scope: "friends", status: cmp.Or(entry.friend, entry.own)},
+		{who: "a stranger", sub: "<stranger>", status: cmp.Or(entry.stranger, entry.own)},
+		{who: "a backend for the user", sub: "<stranger>", scope: auth.ScopeService, behalf: true, status: entry.own},
+	}
+	switch entry.by {
+	case backends:
+		return []role{backend, both}
+	case operators:
+		return []role{operator, both}
+	case everybody:
+		return append(list, backend, operator, both)
+	default:
+		return list
+	}
+}
+
+// checkCall makes the call of an entry in a role. It uses no network, so that a stream
+// ends at once.
+func (s *authorization) checkCall(operation string, entry access, p people, r role) {
+	s.t.Helper()
+	values := strings.NewReplacer(p.values()...)
+	method, path, _ := strings.Cut(operation, " ")
+	path = strings.NewReplacer(
+		"{board}", cmp.Or(entry.board, "steps"), "{group}", cmp.Or(entry.group, p.group), "{id}", values.Replace(cmp.Or(entry.id, "<friend>")),
+	).Replace(path)
+	if r.behalf {
+		path += "?user_id=" + string(p.owner)
+	}
+	request := httptest.NewRequestWithContext(s.t.Context(), method, path, strings.NewReader(values.Replace(entry.body)))
+	if !r.noToken {
+		sub := models.UserID(values.Replace(r.sub))
+		token, err := auth.SignToken([]byte(cmp.Or(r.secret, harness.Secret)), sub, r.scope, "", "", time.Now().Add(-r.age), time.Hour)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	w := httptest.NewRecorder() // it has no deadlines
+	s.app.Handler.ServeHTTP(w, request)
+	if w.Code != r.status {
+		s.t.Errorf("%s by %s: %d, want %d: %s", operation, r.who, w.Code, r.status, w.Body)
+	}
+	checkDocumented(s.t, method, path, answer{status: w.Code, header: w.Header(), body: w.Body.Bytes()})
+}
+
+// newPeople makes an owner with a friend, a group that both are in, and a friend request;
+// and a stranger. The friend has a score.
+func (s *authorization) newPeople() people {
+	s.t.Helper()
+	s.made++
+	name := func(what string) models.UserID { return models.UserID(fmt.Sprintf("%s-%d", what, s.made)) }
+	p := people{owner: name("owner"), friend: name("friend"), stranger: name("stranger"), asker: name("asker")}
+	for _, user := range []models.UserID{p.owner, p.friend, p.stranger, p.asker} {
+		s.want(s.as(user, "PUT", "/v1/me", newProfile), 200, nil)
+	}
+	friends := fmt.Sprintf(`{"friend_ids":[%q]}`, p.friend)
+	s.want(s.service("PUT", "/v1/users/"+string(p.owner)+"/friends", friends), 200, nil)
+	var family group
+	s.want(s.as(p.owner, "POST", "/v1/groups", `{"name":"Family"}`), 201, &family)
+	p.group, p.code = family.ID, *family.Code
+	s.want(s.as(p.friend, "POST", "/v1/groups/join", fmt.Sprintf(`{"invite_code":%q}`, p.code)), 200, nil)
+	s.want(s.as(p.asker, "POST", "/v1/friends/requests", fmt.Sprintf(`{"user_id":%q}`, p.owner)), 201, nil)
+	s.want(s.as(p.friend, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":5}`), 200, nil)
+	return p
+}
+
+// export returns everything that is stored about the owner and the friend.
+func (s *authorization) export(p people) string {
+	s.t.Helper()
+	text := ""
+	for _, user := range []models.UserID{p.owner, p.friend} {
+		a := s.as(user, "GET", "/v1/me/export", nil)
+		s.want(a, 200, nil)
+		text += string(a.body)
+	}
+	return text
+}
+
+// A board may be closed to users, and user_id must be a user's id.
+func TestAuthorizationOfBoards(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, testAuthorizationOfBoards)
+}
+
+func testAuthorizationOfBoards(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	s := newServer(t, env)
+	user, service := harness.Token(t, "1", ""), harness.Token(t, "1", auth.ScopeService)
+	for _, tt := range []struct {
+		token, path string
+		status      int
+	}{
+		{user, "private/top", 403},
+		{user, "private/around", 403},
+		{user, "private/friends", 200},
+		{user, "private/me", 200},
+		{service, "private/top", 200},
+		{service, "private/around?user_id=1", 200},
+		{service, "steps/friends?user_id=0%202", 422},
+		{service, "steps/friends?user_id=..", 422},
+	} {
+		if a := s.call(tt.token, "GET", "/v1/boards/"+tt.path, nil); a.status != tt.status {
+			t.Errorf("%s: %d, want %d: %s", tt.path, a.status, tt.status, a.body)
 		}
 	}
 }

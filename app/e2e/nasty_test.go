@@ -89,7 +89,8 @@ type description struct {
 }
 
 type describedCall struct {
-	Parameters []struct {
+	Description string `json:"description"`
+	Parameters  []struct {
 		Name string `json:"name"`
 		In   string `json:"in"`
 	} `json:"parameters"`
@@ -106,7 +107,7 @@ type describedSchema struct {
 	Required   []string                   `json:"required"`
 }
 
-func readDescription(t *testing.T, s *server) description {
+func readDescription(t testing.TB, s *server) description {
 	t.Helper()
 	var api description
 	if err := json.Unmarshal(s.call("", "GET", "/openapi.json", nil).body, &api); err != nil {
