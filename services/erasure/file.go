@@ -2,6 +2,7 @@ package erasure
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -100,7 +101,7 @@ func readFile(r io.Reader) (secret []byte, erased map[string]bool, err error) {
 	if err := decoder.Decode(&head); err != nil || head.Version != fileVersion {
 		return nil, nil, errFile
 	}
-	if secret, err = hex.DecodeString(head.Key); err != nil || len(secret) == 0 {
+	if secret, err = hex.DecodeString(head.Key); err != nil || len(secret) != sha256.Size {
 		return nil, nil, errFile
 	}
 	erased = make(map[string]bool)
@@ -112,7 +113,7 @@ func readFile(r io.Reader) (secret []byte, erased map[string]bool, err error) {
 			return nil, nil, fmt.Errorf("%w: erasure %d: %w", errFile, len(erased)+1, err)
 		}
 		hash, err := hex.DecodeString(line.Hash)
-		if err != nil {
+		if err != nil || len(hash) != sha256.Size {
 			return nil, nil, fmt.Errorf("%w: erasure %d has no hash", errFile, len(erased)+1)
 		}
 		erased[string(hash)] = true
