@@ -84,10 +84,11 @@ func putTwoDigits(text []byte, n int64) {
 // MarshalText returns the RFC 3339 text. In JSON it becomes a string.
 func (t Timestamp) MarshalText() ([]byte, error) { return t.AppendTo(make([]byte, 0, 24)), nil }
 
-// UnmarshalText parses any RFC 3339 time.
+// UnmarshalText parses any RFC 3339 time that MarshalText can write: in UTC, its year has
+// four digits.
 func (t *Timestamp) UnmarshalText(text []byte) error {
 	parsed, err := time.Parse(time.RFC3339, string(text))
-	if err != nil {
+	if year := parsed.UTC().Year(); err != nil || year < 0 || year > 9999 {
 		return errors.New("a time is written as 2026-11-20T13:00:00.123Z")
 	}
 	*t = TimestampOf(parsed)
