@@ -195,11 +195,3 @@ func mutate(t *rapid.T, body []byte) []byte {
 	removed := rapid.IntRange(0, 1).Draw(t, "removed")
 	return []byte(string(body[:at]) + piece + string(body[at+removed:]))
 }
-
-func FuzzParseBatchFast(f *testing.F) {
-	f.Add([]byte(`{"scores":[{"user_id":"1","date":"2025-11-20","score":5}]}`))
-	f.Add([]byte(`{ "scores" : [ {"score":0,"date":"2025-11-20","user_id":"12"} , {"user_id":"3","date":"2025-11-21","score":007} ] }`))
-	f.Add([]byte(`{"scores":[{"user_id":"a\u002fb","date":"2025-11-20","score":5},{"user_id":"a\\b","date":"2025-11-20","score":5}]}`))
-	f.Add([]byte(`{"scores":[{"user_id":"auth0|x","date":"2025-11-20","score":5},{"user_id":"..","date":"2025-11-20","score":5}]}`))
-	f.Fuzz(func(t *testing.T, body []byte) { checkAgreement(t, body) })
-}

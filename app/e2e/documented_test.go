@@ -15,7 +15,7 @@ import (
 )
 
 // documentedCodes returns the error codes that /openapi.json lists, by operation ("GET
-// /v1/boards") and status.
+// /v1/boards") and status; none for the statuses of success.
 var documentedCodes = sync.OnceValues(func() (map[string]map[int][]models.Code, error) {
 	document, err := handlers.OpenAPI(app.Version)
 	if err != nil {
@@ -49,12 +49,13 @@ var documentedCodes = sync.OnceValues(func() (map[string]map[int][]models.Code, 
 		for method, op := range methods {
 			byStatus := make(map[int][]models.Code)
 			for status, response := range op.Responses {
+				number, err := strconv.Atoi(status)
+				if err != nil {
+					return nil, err
+				}
+				byStatus[number] = nil
 				component := spec.Components.Responses[response.Ref[strings.LastIndex(response.Ref, "/")+1:]]
 				for _, part := range component.Content["application/problem+json"].Schema.AllOf {
-					number, err := strconv.Atoi(status)
-					if err != nil {
-						return nil, err
-					}
 					byStatus[number] = append(byStatus[number], part.Properties.Code.Enum...)
 				}
 			}

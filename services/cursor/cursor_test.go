@@ -3,6 +3,7 @@ package cursor_test
 import (
 	"bytes"
 	"encoding/base64"
+	"math"
 	"strings"
 	"testing"
 
@@ -111,15 +112,26 @@ func TestKeysAreSharedAndRotate(t *testing.T) {
 	})
 }
 
+// A text opens only if Seal has made it of that position and scope.
 func FuzzOpen(f *testing.F) {
 	s := newSealer(f, testenv.Embedded(f))
-	f.Add(s.Seal(models.Cursor{Key: 1 << 52, Row: 1001}, "friends", "steps"))
-	f.Add("")
-	f.Add("AwE")
-	f.Add(strings.Repeat("A", 300))
-	f.Fuzz(func(t *testing.T, text string) {
-		if got, err := s.Open(t.Context(), text, "other"); models.CodeOf(err) != models.CodeInvalidCursor {
-			t.Errorf("%q was opened as %v, %v", text, got, err)
+	f.Add(s.Seal(models.Cursor{Key: 1 << 52, Row: 1001}, "friends", "steps"), "friends", int64(1<<52), int64(1001), int64(0))
+	f.Add("", "", int64(0), int64(0), int64(0))
+	f.Add("AwE", "top\x00steps", int64(math.MinInt64), int64(-1), int64(math.MaxInt64))
+	f.Add(strings.Repeat("A", 300), "top", int64(1), int64(2), int64(3))
+	f.Fuzz(func(t *testing.T, text, scope string, key, row, at int64) {
+		if got, err := s.Open(t.Context(), text, scope); err == nil && s.Seal(got, scope) != text {
+			t.Errorf("%q was opened as %v, which is sealed as %q", text, got, s.Seal(got, scope))
+		} else if err != nil && models.CodeOf(err) != models.CodeInvalidCursor {
+			t.Errorf("%q: %v", text, err)
+		}
+		position := models.Cursor{Key: key, Row: models.RowID(row), At: models.Timestamp(at)}
+		sealed := s.Seal(position, scope)
+		if got, err := s.Open(t.Context(), sealed, scope); err != nil || got != position {
+			t.Errorf("%v is %v, %v", position, got, err)
+		}
+		if got, err := s.Open(t.Context(), sealed, scope+"x"); models.CodeOf(err) != models.CodeInvalidCursor {
+			t.Errorf("%v opens with another scope as %v, %v", position, got, err)
 		}
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -390,24 +389,4 @@ func TestImportFailsWhileItReads(t *testing.T) {
 	if !errors.Is(err, f.stores.importErr) {
 		t.Errorf("error %v", err)
 	}
-}
-
-func FuzzParseEdge(f *testing.F) {
-	f.Add("1 2", int64(0))
-	f.Add("-9223372036854775808 -9223372036854775807", int64(-9223372036854775800))
-	f.Fuzz(func(t *testing.T, line string, offset int64) {
-		if e, err := importer.ParseEdge(line, offset); err == nil && (!e.A.Valid() || !e.B.Valid()) {
-			t.Errorf("%q with offset %d is %v", line, offset, e)
-		}
-	})
-}
-
-func FuzzParseHour(f *testing.F) {
-	f.Add("1", "2016-4-12 13:00", "7")
-	f.Fuzz(func(t *testing.T, user, hour, steps string) {
-		id, _, n, err := importer.ParseHour([]string{user, hour, steps}, time.UTC)
-		if err == nil && (!id.Valid() || n < 0) {
-			t.Errorf("%q, %q, %q are user %v with %d steps", user, hour, steps, id, n)
-		}
-	})
 }

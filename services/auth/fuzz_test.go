@@ -1,0 +1,59 @@
+package auth_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"stepboard/models"
+	"stepboard/services/auth"
+)
+
+// A signed token is accepted only if its header and claims say so, each by its exact name. A
+// text that was not signed is refused.
+func FuzzVerify(f *testing.F) {
+	const header = `{"alg":"HS256","typ":"JWT"}`
+	for _, claims := range []string{
+		`{"sub":"1001","exp":4102444800}`, `{"sub":"1001","scope":"service admin","exp":4102444800,"iat":1}`,
+		`{"Sub":"1001","EXP":4102444800}`, `{"sub":"1001","sub":"1002","exp":4102444800}`, `{"sub":"..","exp":1e300}`,
+		`{"sub":"1001","exp":4102444800,"nbf":4102444799}`, `{"sub":"1001","exp":-1.5}`, `{"sub":1001,"exp":"4102444800"}`, `null`,
+	} {
+		f.Add(header, claims, "a.b.c")
+	}
+	f.Add(`{"alg":"none"}`, `{"sub":"1001","exp":4102444800}`, "eyJhbGciOiJub25lIn0.e30.")
+	f.Add(`{"alg":"HS256","crit":["b64"],"b64":false}`, `{"sub":"1001","exp":4102444800}`, "..")
+	v := auth.NewVerifier(auth.VerifierConfig{Secret: secret})
+	f.Cleanup(v.Close)
+	f.Fuzz(func(t *testing.T, header, claims, text string) {
+		if caller, err := v.Verify(text); models.CodeOf(err) != models.CodeUnauthenticated {
+			t.Errorf("%q is %+v, %v", text, caller, err)
+		}
+		caller, err := v.Verify(written(header, claims))
+		if err != nil {
+			if models.CodeOf(err) != models.CodeUnauthenticated {
+				t.Errorf("%s: %v", claims, err)
+			}
+			return
+		}
+		var head, named map[string]any
+		if json.Unmarshal([]byte(header), &head) != nil || json.Unmarshal([]byte(claims), &named) != nil {
+			t.Fatalf("%s %s is accepted", header, claims)
+		}
+		if _, critical := head["crit"]; head["alg"] != "HS256" || critical {
+			t.Errorf("%s is accepted", header)
+		}
+		scope, _ := named["scope"].(string)
+		scopes := strings.Fields(scope)
+		if caller.Service != slices.Contains(scopes, "service") || caller.Admin != slices.Contains(scopes, "admin") {
+			t.Errorf("%s has the scopes of %+v", claims, caller)
+		}
+		if sub, _ := named["sub"].(string); !caller.Service && !caller.Admin && string(caller.User) != sub || caller.User != "" && !caller.User.Valid() {
+			t.Errorf("%s is user %q", claims, caller.User)
+		}
+		if exp, ok := named["exp"].(float64); !ok || exp < float64(time.Now().Unix()-1) || caller.Expires.Before(time.Now().Add(-time.Minute)) {
+			t.Errorf("%s expires at %v", claims, caller.Expires)
+		}
+	})
+}
