@@ -33,6 +33,9 @@ func (e erasures) List(_ context.Context, before int64, limit int) ([]models.Era
 
 func (e erasures) Export(_ context.Context, user models.UserID) (func(context.Context, io.Writer) error, error) {
 	return func(_ context.Context, w io.Writer) error {
+		if user == "broken" {
+			return errUnavailable
+		}
 		_, err := fmt.Fprintf(w, `{"user_id":%q}`, user)
 		return err
 	}, e.record("Export", user)
@@ -67,6 +70,7 @@ func TestErasures(t *testing.T) {
 		{"by an operator without a reason", "admin", operator, `{}`, nil, nil, "422 validation_failed: body: …"},
 		{"export", "1001", "GET /v1/me/export", "", nil, []string{"Export 1001"}, `200 {"user_id":"1001"}`},
 		{"export nobody", "1001", "GET /v1/me/export", "", models.Errorf(models.CodeUserNotFound, "none"), []string{"Export 1001"}, "404 user_not_found: none"},
+		{"export, the store fails meanwhile", "broken", "GET /v1/me/export", "", nil, []string{"Export broken"}, wantUnavailable},
 		{"export a user", "admin", "GET /v1/admin/users/a%7Cb/export", "", nil, []string{"Export a|b"}, `200 {"user_id":"a|b"}`},
 		{"export a user, by a service", "service", "GET /v1/admin/users/a%7Cb/export", "", nil, nil, "403 forbidden: this token may not make this call"},
 		{"list", "admin", list, "", nil, listed, `200 {"erasures":[` + states + `],"next_cursor":null}`},

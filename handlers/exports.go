@@ -74,8 +74,13 @@ func (h *erasureHandlers) export(ctx context.Context, user models.UserID) (*huma
 		if err == nil {
 			err = out.Flush()
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+		case c.Writer.Written():
 			setError(c, err)
+		default:
+			header.Del("Content-Disposition")
+			writeProblem(c, err)
 		}
 	}}, nil
 }
