@@ -18,6 +18,8 @@ type line struct {
 	Score     *int64            `json:"score"`
 	At        *models.Timestamp `json:"reached_at"`
 	Anonymous bool              `json:"anonymous"`
+	Likes     int64             `json:"likes"`
+	Liked     bool              `json:"liked"`
 }
 
 func (l line) value() *value {
@@ -198,15 +200,17 @@ func (w *world) look(certain bool, change map[string]bool) {
 		}
 	}
 	w.model.facts = now
+	w.lookAtRequests()
+	w.lookAtLikes()
 }
 
-func union(a, b map[string]bool) map[string]bool {
+func union[V any](a, b map[string]V) map[string]V {
 	all := maps.Clone(a)
 	maps.Copy(all, b)
 	return all
 }
 
-// facts reads friendships, choices and memberships. Groups of users have random ids, and get
+// facts reads friendships, choices, memberships and likes. Groups of users have random ids, and get
 // names by their numbers.
 func (w *world) facts() map[string]bool {
 	facts := make(map[string]bool)
@@ -215,6 +219,8 @@ func (w *world) facts() map[string]bool {
 			JOIN users a ON a.user_id = f.user_id JOIN users b ON b.user_id = f.friend_id`,
 		`SELECT c.kind || ' ' || a.external_id || ' ' || b.external_id FROM privacy_choices c
 			JOIN users a ON a.user_id = c.user_id JOIN users b ON b.user_id = c.other_id`,
+		`SELECT 'likes ' || f.external_id || ' ' || t.external_id || ' ' || substr(l.day, 1, 10) FROM likes l
+			JOIN users f ON f.user_id = l.liked_by JOIN users t ON t.user_id = l.user_id WHERE NOT withdrawn`,
 		`SELECT 'hidden ' || external_id FROM users WHERE hidden`,
 		`SELECT 'member ' || CASE WHEN g.invite_code IS NULL THEN g.external_id ELSE 'group-' || g.group_id END || ' ' || u.external_id FROM group_members m
 			JOIN groups g ON g.group_id = m.group_id JOIN users u ON u.user_id = m.user_id`,

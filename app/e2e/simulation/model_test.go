@@ -71,8 +71,12 @@ type model struct {
 	gifts                []*gift
 	// shown is what the event's board must show at least.
 	shown map[models.UserID]int64
-	// facts are friendships, choices and memberships.
+	// facts are friendships, choices, memberships and likes.
 	facts map[string]bool
+	// requests are the friend requests that are shown to their recipients, likes those that were
+	// ever given, and outcomes says how often each outcome has happened, results apart.
+	requests, likes map[string]bool
+	outcomes        map[string]int
 	// archived are the days that are archived.
 	archived map[models.Date]bool
 	// corrections are those in the database, and knownBy says which replicas know their
@@ -90,7 +94,7 @@ func newModel(now time.Time) *model {
 	m := &model{
 		eventStart: now.Add(-time.Minute).Truncate(time.Minute), eventEnd: now.Add(30 * time.Hour).Truncate(time.Minute),
 		cells: make(map[models.UserID]map[models.Date]*cell), shown: make(map[models.UserID]int64),
-		facts: make(map[string]bool), archived: make(map[models.Date]bool), knownBy: make(map[string]bool),
+		facts: make(map[string]bool), requests: make(map[string]bool), likes: make(map[string]bool), outcomes: make(map[string]int), archived: make(map[models.Date]bool), knownBy: make(map[string]bool),
 		started: dayOf(now) - 2,
 	}
 	for _, user := range people {

@@ -51,6 +51,9 @@ var operations = []action{
 	{"correct", 4, false, (*world).correct},
 	{"lift", 3, false, (*world).lift},
 	{"name oneself", 1, true, (*world).nameOneself},
+	{"like", 5, false, (*world).like},
+	{"withdraw a like", 2, false, (*world).unlike},
+	{"export", 2, true, (*world).export},
 }
 
 func (w *world) person() models.UserID { return people[w.random.IntN(len(people))] }
@@ -232,8 +235,9 @@ func (w *world) pageSize(r *replica) int {
 func (w *world) rankFriends(ctx context.Context, r *replica) {
 	viewer, day := w.person(), w.someDay()
 	same := w.undisturbed()
-	if got, ok := w.list(ctx, r, viewer, "/v1/boards/steps/friends?date="+day.String(), w.pageSize(r)); ok && same() {
+	if got, ok := w.list(ctx, r, viewer, "/v1/boards/steps/friends?include=likes&date="+day.String(), w.pageSize(r)); ok && same() {
 		w.checkCircle(r, viewer, "", day, got, false)
+		w.checkLikes(viewer, day, got)
 	}
 }
 
@@ -366,12 +370,14 @@ func friendship(a, b models.UserID, are bool) map[string]bool {
 
 func (w *world) ask(ctx context.Context, r *replica) {
 	a, b := w.pair()
+	were := w.model.facts[fact("friends", a, b)]
 	w.change(ctx, r, w.token(a, ""), "POST", "/v1/friends/requests", fmt.Sprintf(`{"user_id":%q}`, b), func(got reply) map[string]bool {
 		if got.status >= 400 && got.status < 500 {
 			return nil
 		}
 		return friendship(a, b, strings.Contains(string(got.body), `"friends"`))
 	})
+	w.expectAccepted(b, a, were)
 }
 
 func (w *world) accept(ctx context.Context, r *replica) {
@@ -388,9 +394,18 @@ func (w *world) accept(ctx context.Context, r *replica) {
 		chosen := pending[w.random.IntN(len(pending))]
 		a, b = chosen[0], chosen[1]
 	}
+	were := w.model.facts[fact("friends", a, b)]
 	got := w.change(ctx, r, w.token(a, ""), "POST", "/v1/friends/requests/"+string(b)+"/accept", "", always(friendship(a, b, true)))
+	w.expectAccepted(b, a, were)
 	if len(pending) > 0 && got.status >= 400 && got.status < 500 {
 		w.failf("a pending request can't be accepted")
+	}
+}
+
+// expectAccepted expects an outcome if two users have become friends.
+func (w *world) expectAccepted(asking, asked models.UserID, were bool) {
+	if !were && w.model.facts[fact("friends", asking, asked)] {
+		w.model.outcomes[fact("friend.accepted", asking, asked)]++
 	}
 }
 

@@ -80,6 +80,7 @@ func (w *world) finish() {
 	}
 	w.catchUp()
 	w.compare()
+	w.drainOutcomes()
 	w.settle()
 	for w.clock.Now().Before(w.model.eventEnd.Add(8 * 24 * time.Hour)) {
 		w.advance(12 * time.Hour)
@@ -87,6 +88,8 @@ func (w *world) finish() {
 	}
 	w.catchUp()
 	w.compare()
+	w.drainOutcomes()
+	w.take(w.replicas[0], action{name: "compare results", quiet: true, do: (*world).compareFinals}, plan{})
 }
 
 // catchUp lets every replica do all of its background work without faults.
@@ -115,7 +118,7 @@ func (w *world) catchUp() {
 		}
 	}
 	for range 2 {
-		for _, name := range []string{"reconcile", "correct", "archive", "correct-archive"} {
+		for _, name := range []string{"reconcile", "correct", "results", "archive", "correct-archive"} {
 			w.take(r, action{name: name, quiet: true, do: func(w *world, ctx context.Context, r *replica) { w.doRound(ctx, r, name) }}, plan{})
 		}
 	}
@@ -158,8 +161,9 @@ func (w *world) compareAll(ctx context.Context, r *replica) {
 			if user != one && w.random.IntN(2) == 0 {
 				continue
 			}
-			if got, ok := w.list(ctx, r, user, "/v1/boards/steps/friends?date="+day.String(), 200); ok {
+			if got, ok := w.list(ctx, r, user, "/v1/boards/steps/friends?include=likes&date="+day.String(), 200); ok {
 				w.checkCircle(r, user, "", day, got, true)
+				w.checkLikes(user, day, got)
 			}
 		}
 	}

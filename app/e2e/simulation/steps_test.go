@@ -14,7 +14,7 @@ import (
 var rounds = []string{
 	"consumer", "consumer", "consumer", "consumer", "boards", "users", "corrections", "corrections", "sets", "sets", "replay",
 	"replay", "reconcile", "reconcile", "correct", "correct", "correct-archive", "archive", "archive", "roll", "purge", "reviews",
-	"cursors",
+	"cursors", "results", "webhooks", "webhooks",
 }
 
 // event is a step that no replica takes: the passing of time, or a fault.
@@ -181,7 +181,12 @@ func (w *world) doRound(ctx context.Context, r *replica, name string) {
 	}
 	made := len(w.model.corrections)
 	same := w.undisturbed()
-	err := w.round(ctx, r, name)
+	var err error
+	if name == "webhooks" {
+		err = w.deliver(ctx, r)
+	} else {
+		err = w.round(ctx, r, name)
+	}
 	w.lookAtArchive()
 	if err != nil {
 		waits := w.model.lossy && (name == "archive" || name == "correct-archive") || // for the replay

@@ -46,6 +46,7 @@ type world struct {
 	queued   bool          // whether uploads go through the queue
 	shards   int
 	replicas []*replica
+	receiver *receiver
 	tokens   map[string]string
 	names    map[string]string // of groups and invite codes, by id or code, which are random
 	groupIDs map[string]string // the ids of groups by name
@@ -110,7 +111,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	w := &world{
 		t: t, random: random, clock: testenv.NewClock(testenv.Noon.Add(time.Duration(random.IntN(24)) * time.Hour)),
 		boards: miniredis.NewMiniRedis(), queue: miniredis.NewMiniRedis(), database: fmt.Sprintf("simulation-%d", databases.Add(1)),
-		queued: random.IntN(2) == 0, shards: 1 + random.IntN(2), tokens: make(map[string]string), names: make(map[string]string), groupIDs: make(map[string]string),
+		queued: random.IntN(2) == 0, shards: 1 + random.IntN(2), tokens: make(map[string]string), receiver: newReceiver(), names: make(map[string]string), groupIDs: make(map[string]string),
 	}
 	check(w.boards.Start())
 	check(w.queue.Start())
@@ -200,6 +201,7 @@ func (w *world) config() config.Config {
 			Start: w.model.eventStart, End: w.model.eventEnd,
 		},
 	}
+	cfg.Webhooks = []config.Webhook{w.receiver.target()}
 	if w.queued {
 		cfg.Ingest.Mode, cfg.Ingest.Redis.Addrs = "redis", []string{w.queue.Addr()}
 		cfg.Ingest.BatchSize = 1 // a round takes what one command receives
@@ -222,12 +224,14 @@ func (w *world) startReplica(r *replica) {
 	useGate(r.stores.Gorm, r.stores.SQL, gate)
 	gate.begin(plan{})
 	defer w.work(gate)()
+	verifier := auth.NewVerifier(auth.VerifierConfig{Secret: []byte(harness.Secret)})
 	built, err := app.Build(w.t.Context(), app.Options{
 		Config: w.config(), Stores: r.stores, Clock: now, Machine: now, Log: testenv.Log(),
-		Verifier: auth.NewVerifier(auth.VerifierConfig{Secret: []byte(harness.Secret)}), Roles: app.AllRoles(),
+		Verifier: verifier, Roles: app.AllRoles(),
 	})
 	struck := gate.end()
 	if err != nil {
+		verifier.Close()
 		check(r.stores.Close())
 		if !struck {
 			w.failf("%s does not start: %v", r.name, err)
@@ -260,6 +264,7 @@ func (w *world) close() {
 	check(w.truth.Close())
 	w.boards.Close()
 	w.queue.Close()
+	w.receiver.server.Close()
 }
 
 // token returns a token of a user, or of a scope.
