@@ -194,7 +194,8 @@ func (w *world) send(ctx context.Context, r *replica, g *gift) {
 		if sure, most := w.model.counted(g.user); result.Status == "applied" && (result.Score < sure || result.Score > most) {
 			w.failf("%d to %d are counted, and the answer says %d", sure, most, result.Score)
 		}
-		if !r.gate.wasStruck() {
+		// A repetition after the end raises nothing.
+		if !r.gate.wasStruck() && w.now(r).Before(w.model.eventEnd) {
 			w.model.shown[g.user], _ = w.model.counted(g.user)
 		}
 	default:
