@@ -17,7 +17,7 @@ import (
 )
 
 // webhookSecret signs the messages to the receiver.
-const webhookSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" //nolint:gosec // of the tests only
+const webhookSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 // receiver is the app's backend, which hears of outcomes. Safe for concurrent use.
 type receiver struct {
