@@ -16,43 +16,79 @@ import (
 
 func (p *program) deadLettersCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "dead-letters", Short: "List, replay or delete updates that could not be applied", Args: cobra.NoArgs, RunE: needsSubcommand}
+	var filter ingest.DeadLetterQuery
 	list := &cobra.Command{
 		Use:   "list",
 		Short: "List dead letters, newest first",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
-			return p.runOnApp(ctx, func(a *app.App) error { return p.listDeadLetters(ctx, a) })
+			return p.runOnApp(ctx, func(a *app.App) error { return p.listDeadLetters(ctx, a, filter) })
 		}),
 	}
-	var actor string
-	dryRun := false
-	replay := &cobra.Command{
-		Use:   "replay ID",
-		Short: "Apply the update of a dead letter, then delete the dead letter",
-		Args:  cobra.ExactArgs(1),
-		RunE: p.run(func(ctx context.Context, args []string) error {
-			return p.runOnDeadLetter(ctx, args[0], "replay", actor, dryRun, (*ingest.DeadLetters).Replay)
-		}),
-	}
-	remove := &cobra.Command{
-		Use:   "delete ID",
-		Short: "Delete a dead letter without applying its update",
-		Args:  cobra.ExactArgs(1),
-		RunE: p.run(func(ctx context.Context, args []string) error {
-			return p.runOnDeadLetter(ctx, args[0], "delete", actor, dryRun, (*ingest.DeadLetters).Delete)
-		}),
-	}
-	for _, change := range []*cobra.Command{replay, remove} {
-		addActorFlag(change, &actor)
-		change.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, and only say whether it can be done")
-	}
-	cmd.AddCommand(p.withSettings(list), p.withSettings(replay), p.withSettings(remove))
+	addDeadLetterFilter(list, &filter)
+	cmd.AddCommand(
+		p.withSettings(list),
+		p.withSettings(p.deadLetterChange(deadLetterAction{
+			verb: "replay", short: "Apply the update of a dead letter, or those of a filter, then delete the dead letter",
+			one: (*ingest.DeadLetters).Replay, selected: (*ingest.DeadLetters).ReplaySelected,
+		})),
+		p.withSettings(p.deadLetterChange(deadLetterAction{
+			verb: "delete", short: "Delete a dead letter, or those of a filter, without applying the update",
+			one: (*ingest.DeadLetters).Delete, selected: (*ingest.DeadLetters).DeleteSelected,
+		})),
+	)
 	return cmd
 }
 
-func (p *program) listDeadLetters(ctx context.Context, a *app.App) error {
+// addDeadLetterFilter adds the flags that select dead letters.
+func addDeadLetterFilter(cmd *cobra.Command, filter *ingest.DeadLetterQuery) {
+	cmd.Flags().StringVar(&filter.Board, "board", "", "updates of this board only")
+	cmd.Flags().StringVar(&filter.Bucket, "bucket", "", "updates of this bucket only, such as 20261120")
+	cmd.Flags().StringVar(&filter.Reason, "reason", "", "only those with exactly this reason")
+}
+
+// deadLetterAction is what can be done with a dead letter, or with those of a filter.
+type deadLetterAction struct {
+	verb, short string
+	one         func(d *ingest.DeadLetters, ctx context.Context, id int64, dryRun bool) error
+	selected    func(d *ingest.DeadLetters, ctx context.Context, q ingest.DeadLetterQuery, dryRun bool) (ingest.HandledDeadLetters, error)
+}
+
+// deadLetterChange returns the command of an action.
+func (p *program) deadLetterChange(action deadLetterAction) *cobra.Command {
+	var (
+		filter      ingest.DeadLetterQuery
+		actor       string
+		all, dryRun bool
+	)
+	cmd := &cobra.Command{
+		Use:   action.verb + " [ID]",
+		Short: action.short,
+		Args:  cobra.MaximumNArgs(1),
+		RunE: p.run(func(ctx context.Context, args []string) error {
+			filtered := filter != (ingest.DeadLetterQuery{})
+			switch {
+			case len(args) == 1 && (filtered || all):
+				return errors.New("name one dead letter, or a filter, but not both")
+			case len(args) == 1:
+				return p.runOnDeadLetter(ctx, args[0], action, actor, dryRun)
+			case !filtered && !all:
+				return errors.New("name a dead letter, a filter (--board, --bucket, --reason), or --all")
+			}
+			return p.runOnDeadLetters(ctx, filter, action, actor, dryRun)
+		}),
+	}
+	addDeadLetterFilter(cmd, &filter)
+	cmd.Flags().BoolVar(&all, "all", false, "every dead letter, if there is no filter")
+	addActorFlag(cmd, &actor)
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, and only say what can be done")
+	return cmd
+}
+
+func (p *program) listDeadLetters(ctx context.Context, a *app.App, filter ingest.DeadLetterQuery) error {
 	read := func(before int64) ([]models.DeadLetter, error) {
-		return a.DeadLetters.List(ctx, ingest.DeadLetterQuery{Before: before, Limit: listPage})
+		filter.Before, filter.Limit = before, listPage
+		return a.DeadLetters.List(ctx, filter)
 	}
 	return eachNewestFirst(read, func(l models.DeadLetter) int64 {
 		fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%s\n", l.ID, l.FailedAt.UTC().Format(time.RFC3339), l.Position, l.Reason, messageOf(l))
@@ -75,31 +111,69 @@ func messageOf(l models.DeadLetter) string {
 		u.Board, u.Bucket, user, u.Score, u.ReachedAt.Time().UTC().Format(time.RFC3339Nano))
 }
 
-// runOnDeadLetter replays or deletes the dead letter whose id a text holds.
-func (p *program) runOnDeadLetter(
-	ctx context.Context, text, action, actor string, dryRun bool,
-	work func(d *ingest.DeadLetters, ctx context.Context, id int64, dryRun bool) error,
-) error {
+// runOnDeadLetter handles the dead letter whose id a text holds.
+func (p *program) runOnDeadLetter(ctx context.Context, text string, action deadLetterAction, actor string, dryRun bool) error {
 	id, err := parseID(text, "dead letter")
 	if err != nil {
 		return err
 	}
 	return p.runOnApp(ctx, func(a *app.App) error {
 		if dryRun {
-			if err := work(a.DeadLetters, ctx, id, true); err != nil {
+			if err := action.one(a.DeadLetters, ctx, id, true); err != nil {
 				return errors.New(publicMessage(err))
 			}
 			fmt.Fprintln(p.stdout, "it can be done")
 			return nil
 		}
-		entry := models.AuditEntry{Actor: actor, Action: "dead-letters " + action, Target: text}
+		entry := models.AuditEntry{Actor: actor, Action: "dead-letters " + action.verb, Target: text}
 		_, err := audited(ctx, a, audit.Entry{AuditEntry: entry}, func() (struct{}, error) {
-			return struct{}{}, work(a.DeadLetters, ctx, id, false)
+			return struct{}{}, action.one(a.DeadLetters, ctx, id, false)
 		})
 		if err != nil {
 			return errors.New(publicMessage(err))
 		}
 		fmt.Fprintln(p.stdout, "done")
+		return nil
+	})
+}
+
+// runOnDeadLetters handles the dead letters of a filter that exist when it begins, in
+// parts. It is one entry of the audit log.
+func (p *program) runOnDeadLetters(
+	ctx context.Context, filter ingest.DeadLetterQuery, action deadLetterAction, actor string, dryRun bool,
+) error {
+	return p.runOnApp(ctx, func(a *app.App) error {
+		var done, failed int
+		work := func() (struct{}, error) {
+			filter.Limit = listPage
+			for {
+				handled, err := action.selected(a.DeadLetters, ctx, filter, dryRun)
+				if err != nil {
+					return struct{}{}, err
+				}
+				done, failed = done+handled.Done, failed+handled.Failed
+				if filter.Before = handled.Last; handled.Last == 0 {
+					return struct{}{}, nil
+				}
+			}
+		}
+		var err error
+		if dryRun {
+			_, err = work()
+		} else {
+			entry := models.AuditEntry{
+				Actor: actor, Action: "dead-letters " + action.verb, Board: filter.Board, Bucket: filter.Bucket, Target: filter.Reason,
+			}
+			_, err = audited(ctx, a, audit.Entry{AuditEntry: entry}, work)
+		}
+		if err != nil {
+			return fmt.Errorf("after %d: %s", done, publicMessage(err))
+		}
+		verb := "done"
+		if dryRun {
+			verb = "can be done"
+		}
+		fmt.Fprintf(p.stdout, "%d %s, %d can't be applied and stay\n", done, verb, failed)
 		return nil
 	})
 }

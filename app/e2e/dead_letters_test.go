@@ -212,6 +212,7 @@ func handleDeadLetters(t *testing.T, env *testenv.Env, p *testenv.Process, like 
 		t.Errorf("delete: %d %q %q", status, stdout, stderr)
 	}
 	call("DELETE", "/"+ids[3], http.StatusNoContent)
+	handleDeadLettersByFilter(t, env, &day, command, len(ids)-4)
 	status, text, err := harness.Request(t.Context(), http.DefaultClient, harness.Token(t, "1", auth.ScopeAdmin), "POST",
 		p.URL+"/v1/admin/dead-letters/delete", `{"filter":{}}`)
 	if want := fmt.Sprintf(`{"done":%d,"failed":0,"next_through":null}`, len(ids)-4); err != nil || status != http.StatusOK || text != want {
@@ -235,4 +236,47 @@ func wantAudited(t *testing.T, p *testenv.Process, action, actor string) {
 	if err != nil || status != http.StatusOK || !strings.Contains(text, fmt.Sprintf(`"actor":%q`, actor)) || !strings.Contains(text, `"outcome":"done"`) {
 		t.Errorf("the audit log of %q: %d %s %v", action, status, text, err)
 	}
+}
+
+// handleDeadLettersByFilter replays and deletes dead letters of a bucket by the filters of the
+// command, beside a number of unreadable ones, which stay.
+func handleDeadLettersByFilter(
+	t *testing.T, env *testenv.Env, bucket *models.Bucket, command func(...string) (string, string, int), unreadable int,
+) {
+	t.Helper()
+	at := models.TimestampOf(bucket.StartsAt)
+	var letters []models.DeadLetter
+	for i := range 3 {
+		u := ingest.Update{Board: bucket.Board, Bucket: bucket.Name, User: models.RowID(10 + i), Score: 5, ReachedAt: at}
+		letters = append(letters, models.DeadLetter{
+			Position: fmt.Sprint("test ", i), Reason: "no bucket", Board: u.Board, Bucket: u.Bucket, Payload: u.AppendTo(nil),
+			QueuedAt: testenv.Noon, FailedAt: testenv.Noon,
+		})
+	}
+	if err := env.Gorm.Create(&letters).Error; err != nil {
+		t.Fatal(err)
+	}
+	check := func(want string, args ...string) {
+		t.Helper()
+		if stdout, stderr, status := command(args...); status != 0 || stdout != want {
+			t.Errorf("%v: %d %q %q, want %q", args, status, stdout, stderr, want)
+		}
+	}
+	refuse := func(want string, args ...string) {
+		t.Helper()
+		if _, stderr, status := command(args...); status == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%v: %d %q, want %q", args, status, stderr, want)
+		}
+	}
+	refuse("--all", "delete")
+	refuse("not both", "delete", "1", "--board", "steps")
+	refuse("not both", "replay", "1", "--all")
+	if stdout, _, _ := command("list", "--reason", "no bucket"); strings.Count(stdout, "\n") != 3 {
+		t.Errorf("those of a reason: %q", stdout)
+	}
+	check("0 can be done, 0 can't be applied and stay\n", "replay", "--board", "gifts", "--dry-run")
+	check("3 can be done, 0 can't be applied and stay\n", "replay", "--bucket", "20200101", "--dry-run")
+	check(fmt.Sprintf("3 can be done, %d can't be applied and stay\n", unreadable), "replay", "--all", "--dry-run")
+	check("3 done, 0 can't be applied and stay\n", "replay", "--board", "steps", "--reason", "no bucket")
+	check("0 done, 0 can't be applied and stay\n", "delete", "--reason", "no bucket")
 }
