@@ -8,9 +8,10 @@ import (
 )
 
 // tryExamples calls every operation of users that the reference shows, with the token
-// and the examples that its forms are filled with, and returns those that fail. It leaves
-// out the calls about one group, whose ids and invite codes are random, and those about
-// likes: the person of the example is no friend.
+// and the examples that its forms are filled with, and returns those that fail. Calls
+// that undo what others need come last: a block declines a request, and another invite
+// code replaces that of the examples. Of those that delete, the longest path comes first,
+// so that a group ends after what is below it, and the user is erased at the end.
 const tryExamples = `(async () => {
 	const spec = ui.specSelectors.specJson().toJS();
 	const token = ui.authSelectors.authorized().getIn(['bearer', 'value']);
@@ -22,10 +23,10 @@ const tryExamples = `(async () => {
 	};
 	const operations = Object.entries(spec.paths).flatMap(([path, methods]) =>
 		Object.entries(methods).map(([method, operation]) => ({ path, method, operation })));
-	const users = operations.filter(({ path, operation }) =>
-		!['Backends', 'Operators'].includes(operation.tags[0]) && !/[{]group[}]|groups[/]join|[/]likes[/]/.test(path));
-	const last = ({ method, path }) => method === 'delete' || path.startsWith('/v1/blocked'); // blocking declines a request
-	users.sort((a, b) => last(a) - last(b));
+	const users = operations.filter(({ operation }) => !['Backends', 'Operators'].includes(operation.tags[0]));
+	const when = ({ method, path }) =>
+		method === 'delete' ? 1000 - path.length : path.startsWith('/v1/blocked') || path.endsWith('/invite') ? 1 : 0;
+	users.sort((a, b) => when(a) - when(b));
 	const failed = [];
 	for (const { path, method, operation } of users) {
 		let address = path;

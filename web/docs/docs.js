@@ -1,6 +1,9 @@
 // The reference of the API. Its examples work as they stand: their dates are moved so
-// that the day of the examples is the current one, and in the demo a token is filled in.
+// that the day of the examples is the current one, and in the demo a token is filled in,
+// and a group and a friend of its user.
 const dayOfExamples = '2026-11-20';
+const groupOfExamples = 'kx7wq2m5a4tdzbnc';
+const codeOfExamples = 'KX7WQ2M5A4TDZBNC';
 
 const fetchJSON = async (path, headers) => (await fetch(path, { headers })).json();
 
@@ -18,21 +21,48 @@ function localDay() {
   return new Date(now - now.getTimezoneOffset() * 60 * 1000).toISOString().slice(0, 10);
 }
 
-// signInToDemo returns a token of the demo's first user, and the current day of its
-// board of days.
+// signInToDemo returns a token of the demo's first user, the current day of its board of
+// days, a group that the user owns, and a friend with a score.
 async function signInToDemo() {
   const { people } = await fetchJSON('/demo/people');
-  const { token } = people[0];
-  const { boards } = await fetchJSON('/v1/boards', { Authorization: `Bearer ${token}` });
-  return { token, day: boards.find(({ kind }) => kind === 'daily').current.date };
+  const { token, user_id: user } = people[0];
+  const get = (path) => fetchJSON(path, { Authorization: `Bearer ${token}` });
+  const { boards } = await get('/v1/boards');
+  const { name, current } = boards.find(({ kind }) => kind === 'daily');
+  const { groups } = await get('/v1/groups');
+  const { entries } = await get(`/v1/boards/${name}/friends`);
+  return {
+    token,
+    day: current.date,
+    group: groups.find(({ owner_id: owner }) => owner === user),
+    friend: entries.find(({ user_id: id }) => id !== user)?.user_id,
+  };
+}
+
+// fillIn puts a group in place of that of the examples, and a friend as the one whose score
+// is liked.
+function fillIn(text, group, friend) {
+  if (group) {
+    text = text
+      .replaceAll(groupOfExamples, group.group_id)
+      .replaceAll(codeOfExamples, group.invite_code);
+  }
+  const spec = JSON.parse(text);
+  for (const [path, calls] of Object.entries(spec.paths)) {
+    if (!friend || !path.includes('/likes/')) continue;
+    for (const { parameters } of Object.values(calls)) {
+      parameters.find(({ name }) => name === 'id').schema.examples = [friend];
+    }
+  }
+  return spec;
 }
 
 async function start() {
   const isDemo = document.documentElement.hasAttribute('data-demo');
   const description = await (await fetch('/openapi.json')).text();
-  const { token, day } = isDemo ? await signInToDemo() : { day: localDay() };
+  const { token, day, group, friend } = isDemo ? await signInToDemo() : { day: localDay() };
   window.ui = SwaggerUIBundle({
-    spec: JSON.parse(moveDates(description, day)),
+    spec: fillIn(moveDates(description, day), group, friend),
     dom_id: '#docs',
     deepLinking: true,
     validatorUrl: null,
