@@ -9,9 +9,9 @@ import (
 	"stepboard/web"
 )
 
-// pages adds the routes for browsers: the page and the API reference.
+// pages adds the routes for browsers: the page, the console and the API reference.
 func pages(engine *gin.Engine, site *web.Site) {
-	for _, path := range []string{"/", "/assets/*file", "/docs", "/docs/*file"} {
+	for _, path := range []string{"/", "/assets/*file", "/console", "/console/*file", "/docs", "/docs/*file"} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			engine.Handle(method, path, func(c *gin.Context) { file(c, site) })
 		}

@@ -1,5 +1,5 @@
-// Package web holds the files for browsers: the page and the API reference. Both
-// are embedded and load nothing from other servers.
+// Package web holds the files for browsers: the page, the operators' console and the
+// API reference. They are embedded and load nothing from other servers.
 package web
 
 import (
@@ -14,7 +14,7 @@ import (
 	"sync"
 )
 
-//go:embed page docs
+//go:embed page console docs
 var files embed.FS
 
 // pagePolicy is the content security policy of the page: it may load scripts,
@@ -56,19 +56,21 @@ type Site struct {
 func New(demo bool) *Site { return &Site{demo: demo} }
 
 // Find returns the file at a URL path: the page at /, its files under /assets/,
-// the API reference at /docs and under /docs/. It returns false if there is no
-// file at the path; folders are not found. The first call for a file compresses
+// the console at /console and under /console/, the API reference at /docs and
+// under /docs/. It returns false if there is no file at the path; folders are not found. The first call for a file compresses
 // it.
 func (s *Site) Find(urlPath string) (*File, bool) {
 	name := ""
 	switch {
 	case urlPath == "/":
 		name = "page/index.html"
+	case urlPath == "/console":
+		name = "console/index.html"
 	case urlPath == "/docs" || urlPath == "/docs/":
 		name = "docs/index.html"
 	case strings.HasPrefix(urlPath, "/assets/"):
 		name = "page/" + strings.TrimPrefix(urlPath, "/assets/")
-	case strings.HasPrefix(urlPath, "/docs/"):
+	case strings.HasPrefix(urlPath, "/docs/") || strings.HasPrefix(urlPath, "/console/"):
 		name = strings.TrimPrefix(urlPath, "/")
 	}
 	found, ok := s.files.Load(name)

@@ -12,6 +12,8 @@ func TestFind(t *testing.T) {
 	site := web.New(false)
 	for path, want := range map[string]string{
 		"/":                                     "text/html",
+		"/console":                              "text/html",
+		"/console/console.js":                   "javascript",
 		"/docs":                                 "text/html",
 		"/docs/":                                "text/html",
 		"/docs/docs.js":                         "javascript",
@@ -32,7 +34,7 @@ func TestFind(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"", "/nope", "/docs/nope", "/assets/nope", "/assets", "/assets/", "/docs/swagger-ui", "/docs/swagger-ui/",
+		"", "/nope", "/docs/nope", "/console/", "/console/nope", "/assets/nope", "/assets", "/assets/", "/docs/swagger-ui", "/docs/swagger-ui/",
 		"/docs//docs.js", "/assets/../docs/docs.js", "/assets/./app.js", "/docs/../page/index.html", "/assets/vendor", "/assets/\x00",
 	} {
 		if file, ok := site.Find(path); ok {

@@ -93,6 +93,9 @@ type simulation struct {
 	clock    models.Clock
 	log      *slog.Logger
 	sign     func(models.UserID) (string, error)
+	// signOperator returns a token of the demo's operator.
+	signOperator func() (string, error)
+	deadLetters  *ingest.DeadLetterStore
 }
 
 // newSimulation builds the service and the people. Errors in the files and the
@@ -134,15 +137,20 @@ func (s *simulation) build(ctx context.Context, addr string) error {
 	s.sign = func(user models.UserID) (string, error) {
 		return auth.SignToken(secret, user, "", "", "", time.Now(), tokenTTL)
 	}
+	s.signOperator = func() (string, error) {
+		return auth.SignToken(secret, demoOperator, auth.ScopeAdmin, "", "", time.Now(), tokenTTL)
+	}
 	st, err := stores.OpenEmbedded(ctx, s.clock)
 	if err != nil {
 		return err
 	}
+	s.deadLetters = ingest.NewDeadLetterStore(st.Jobs.Gorm)
 	verifier := auth.NewVerifier(auth.VerifierConfig{Secret: secret})
 	s.app, err = app.Build(ctx, app.Options{
 		Config: cfg, Stores: st, Clock: s.clock, Log: s.log, Verifier: verifier, Roles: app.AllRoles(),
 		Extra: func(engine *gin.Engine) {
 			engine.GET("/demo/people", s.offerPeople)
+			engine.GET("/demo/operator", s.offerOperator)
 			engine.POST("/demo/gift", s.giveGift)
 			engine.GET(coverPath+":position", s.showCover)
 			engine.POST(receiverPath, receiver.receive)
@@ -182,6 +190,9 @@ func (s *simulation) populate(ctx context.Context, out io.Writer, progress Progr
 		_, err = s.app.Reviews.Find(ctx) // the job would find the shaken phone a minute later
 	}
 	if err == nil {
+		err = leaveWork(ctx, s.app, s.deadLetters, s.clock())
+	}
+	if err == nil {
 		err = s.printWelcome(out)
 	}
 	if err != nil {
@@ -217,8 +228,9 @@ func (s *simulation) printWelcome(out io.Writer) error {
 	}
 	_, err = fmt.Fprintf(out, `Stepboard demo: %d people and %d friendships, in memory. All of it is gone when you stop it.
 
-  page  %[3]s/
-  API   %[3]s/docs
+  page     %[3]s/
+  console  %[3]s/console
+  API      %[3]s/docs
 
 You are user %[4]v, %[5]s. Your ranking, and a walk of yours:
 

@@ -279,8 +279,8 @@ func (p *page) checkLayout(where string) {
 		Own     bool
 	}
 	l := eval[layout](p, `(() => {
-		const tabs = document.querySelector('.tabs').getBoundingClientRect();
-		const bottom = tabs.top > 100 ? tabs.top : innerHeight;
+		const tabs = document.querySelector('.tabs')?.getBoundingClientRect(); // the console has none
+		const bottom = tabs?.top > 100 ? tabs.top : innerHeight;
 		const own = document.querySelector('.ranking .own')?.getBoundingClientRect();
 		const out = (e) => { const r = e.getBoundingClientRect(); return r.left < -0.5 || r.right > document.documentElement.clientWidth + 0.5; };
 		return {

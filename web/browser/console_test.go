@@ -1,0 +1,294 @@
+package browser
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// console is the console of a demo, to which an operator has signed in.
+type console struct {
+	*page
+	base   string
+	token  string
+	people []person
+}
+
+const (
+	overviewShown = "document.querySelectorAll('.store').length > 0 && document.querySelectorAll('.table tbody tr').length > 2"
+	listShown     = "document.querySelectorAll('.panel .table tbody tr').length > 0"
+	dialogClosed  = "document.querySelector('dialog') === null"
+	boardShown    = "document.querySelectorAll('.calendar .cell').length > 20"
+	userShown     = "document.querySelectorAll('.bars button').length === 31 && document.querySelectorAll('.facts dd').length > 5"
+)
+
+// openConsole starts a demo and signs in to its console by the token that is filled in.
+func openConsole(t *testing.T, v viewport) *console {
+	t.Helper()
+	c := &console{}
+	c.base, c.people = startDemo(t)
+	c.page = newPage(t, v)
+	c.open(c.base + "/console")
+	c.until("the token is filled in", "!!document.querySelector('#token')?.value")
+	c.token = eval[string](c.page, "document.querySelector('#token').value")
+	c.click(".sign-in .strong")
+	c.until("the overview is there", overviewShown)
+	return c
+}
+
+// axe returns the accessibility checker, which the client's packages contain.
+func axe(t testing.TB) string {
+	t.Helper()
+	script, err := os.ReadFile(filepath.Join("..", "..", "clients", "typescript", "node_modules", "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatalf("make client installs the accessibility checker: %v", err)
+	}
+	return string(script)
+}
+
+// checkAccess runs the accessibility checker on what the page shows.
+func (p *page) checkAccess(where string) {
+	p.t.Helper()
+	if !eval[bool](p, "'axe' in window") {
+		eval[any](p, "void (() => {"+axe(p.t)+"})()")
+	}
+	eval[any](p, `void (window.found = null, axe.run({ resultTypes: ['violations'] }).then((result) => {
+		window.found = result.violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).slice(0, 3).join(' ')); }))`)
+	p.until("the accessibility checker has ended", "window.found !== null")
+	if found := eval[[]string](p, "window.found"); len(found) > 0 {
+		p.t.Errorf("%s: the accessibility checker finds\n%s", where, strings.Join(found, "\n"))
+	}
+}
+
+// act clicks an action, gives a reason if it asks for one, waits for a preview that contains
+// text, and does it.
+func (c *console) act(selector, preview, reason string) {
+	c.t.Helper()
+	c.click(selector)
+	c.seePreview(preview)
+	c.checkAccess("the dialog of " + selector)
+	if reason != "" {
+		c.typeIn("#act-reason", reason)
+	}
+	c.click("dialog form .buttons button:last-child")
+	c.until("it is done", dialogClosed)
+}
+
+func (c *console) seePreview(text string) {
+	c.t.Helper()
+	c.until("the preview "+text, fmt.Sprintf("!!document.querySelector('dialog[open] .preview')?.textContent.includes(%q)", text))
+}
+
+// set sets a field of a dialog, as typing does.
+func (c *console) set(selector, value string) {
+	c.t.Helper()
+	c.until(selector+" is there", fmt.Sprintf("!!document.querySelector(%q)", selector))
+	eval[any](c.page, fmt.Sprintf(`void (() => {
+		const field = document.querySelector(%q);
+		field.value = %q;
+		field.dispatchEvent(new Event('input', { bubbles: true }));
+		field.dispatchEvent(new Event('change', { bubbles: true }));
+	})()`, selector, value))
+}
+
+func (c *console) rowCount() int {
+	c.t.Helper()
+	return eval[int](c.page, "document.querySelectorAll('.panel .table tbody tr').length")
+}
+
+func (c *console) show(name string) {
+	c.t.Helper()
+	c.goTo("#/" + name)
+	c.until(name, listShown)
+}
+
+// An action shows what it will do before it is done, and asks for a reason where one is
+// stored. One that can't be done is not offered. The audit log has what was done.
+func TestConsoleLists(t *testing.T) {
+	t.Parallel()
+	c := openConsole(t, desktop)
+	c.show("reviews")
+	before := c.rowCount()
+	c.act("[data-action=dismiss]", "leaves the list", "a marathon")
+	if before == 1 {
+		c.until("no review is left", "!!document.querySelector('.empty')")
+	} else {
+		c.until("the review is gone", "document.querySelectorAll('.table tbody tr').length === "+strconv.Itoa(before-1))
+	}
+	c.show("corrections")
+	lifts := eval[int](c.page, "document.querySelectorAll('[data-action=lift]').length")
+	c.act("[data-action=lift]", "counts again", "a marathon")
+	c.until("the correction is lifted", "document.querySelectorAll('[data-action=lift]').length === "+strconv.Itoa(lifts-1))
+
+	c.show("deadLetters")
+	c.click("[data-action=replay]")
+	c.until("the reason is there", "document.querySelector('dialog[open] .wrong')?.textContent.includes('still can') === true")
+	if !eval[bool](c.page, "document.querySelector('dialog form .buttons button:last-child').disabled") {
+		t.Error("a replay that can't be done is offered")
+	}
+	c.click("dialog .button")
+	c.until("the dialog is closed", dialogClosed)
+	c.set("#filter-board", "steps")
+	c.until("one dead letter is of the board", "document.querySelectorAll('.table tbody tr').length === 1")
+	c.act("[data-action=removeAll]", "1 are handled", "a test")
+	c.until("none is left of the board", "!!document.querySelector('.empty')")
+	c.set("#filter-board", "")
+	c.until("the other one is there", listShown)
+	c.act("[data-action=remove]", "deleted for good", "")
+	c.until("no dead letter is left", "!!document.querySelector('.empty')")
+
+	c.show("audit")
+	c.until("the log has the changes", `['dismissReview', 'liftCorrection', 'deleteDeadLetters', 'deleteDeadLetter'].every((action) =>
+		[...document.querySelectorAll('.table tbody tr')].some((row) => row.textContent.includes(action) && row.textContent.includes('done')))`)
+	c.set("#filter-action", "liftCorrection")
+	c.until("one entry is of this action", "document.querySelectorAll('.table tbody tr').length === 1")
+	c.ignoreFaults("422") // of the replay that can't be done
+}
+
+// Operators define a board, look at its days, and archive one.
+func TestConsoleBoards(t *testing.T) {
+	t.Parallel()
+	c := openConsole(t, desktop)
+	c.goTo("#/boards")
+	c.until("the boards are there", "document.querySelectorAll('.board').length > 3")
+	c.click("[data-action=define]")
+	c.set("#act-name", "steps")
+	c.click("dialog .strong")
+	c.until("the name is taken", "document.querySelector('dialog .wrong').textContent !== ''")
+	c.set("#act-name", "spring")
+	c.set("#act-kind", "event")
+	c.set("#act-start", "2099-03-01T08:00")
+	c.set("#act-end", "2099-03-20T20:00")
+	c.set("#act-max_score", "10000000")
+	c.checkAccess("the form of a board")
+	c.screenshot("console-define-1280-en")
+	c.click("dialog .strong")
+	c.seePreview("spring, Event, takes scores up to 10,000,000")
+	c.click("dialog .strong")
+	c.until("the board is defined", dialogClosed+" && !!document.querySelector('a[href=\"#/boards/spring\"]')")
+	var boards struct{ Boards []struct{ Name string } }
+	callAPI(t, c.token, http.MethodGet, c.base+"/v1/boards", nil, &boards)
+	if !strings.Contains(fmt.Sprint(boards), "spring") {
+		t.Errorf("the boards are %v", boards)
+	}
+
+	c.goTo("#/boards/steps")
+	c.until("the calendar is there", boardShown)
+	states := eval[string](c.page, "[...document.querySelectorAll('.calendar .cell-state')].map((cell) => cell.textContent).join(' ')")
+	if !strings.Contains(states, "Open") || !strings.Contains(states, "Archived") {
+		t.Errorf("the calendar has the states %s", states)
+	}
+	c.click(".panel .buttons button:first-child")
+	c.until("earlier weeks are there", "!document.querySelector('.panel .buttons button:last-child').disabled")
+	c.goTo("#/boards/steps/" + daysAgo(t, *rankingOf(t, c.base, c.people[0].Token, "").Date, 9))
+	c.until("its run is there", listShown)
+	c.act(".panel > .buttons [data-action=archive]", "Nothing is left", "")
+	c.goTo("#/boards/steps/" + *rankingOf(t, c.base, c.people[0].Token, "").Date)
+	c.until("today is there", "!!document.querySelector('.state-open')")
+	c.click(".panel > .buttons [data-action=archive]")
+	c.until("it says that it is too early", "document.querySelector('dialog[open] .wrong')?.textContent.includes('stays in Redis') === true")
+	c.ignoreFaults("409")
+}
+
+// Operators look up a user, correct and lift a score, export, and erase the user.
+func TestConsoleUsers(t *testing.T) {
+	t.Parallel()
+	c := openConsole(t, desktop)
+	user := c.people[7]
+	c.goTo("#/users")
+	c.typeIn("#user", "nobody"+kb.Enter)
+	c.until("nobody is found", "!!document.querySelector('.empty')")
+	eval[any](c.page, "document.querySelector('#user').select()")
+	c.typeIn("#user", user.UserID+kb.Enter)
+	c.until("the user is there", userShown)
+	if facts := eval[string](c.page, "document.querySelector('.facts').textContent"); !strings.Contains(facts, user.Nickname) {
+		t.Errorf("the user is shown as %s", facts)
+	}
+	c.click(".bars li:nth-child(25) button")
+	c.until("the day is picked", "document.querySelector('.bars li:nth-child(25) button').ariaPressed === 'true'")
+	c.click(".bars ~ .buttons [data-action=correct]")
+	c.set("#act-score", "1")
+	c.typeIn("#act-reason", "the phone was shaken")
+	c.click("dialog .strong")
+	c.seePreview("becomes 1 instead of")
+	c.screenshot("console-correct-1280-en")
+	c.set("#act-score", "99999999")
+	c.until("the preview is gone", "document.querySelector('dialog .preview').textContent === ''")
+	c.click("dialog .strong")
+	c.until("a higher score is refused", "document.querySelector('dialog .wrong').textContent.includes('only lowers')")
+	c.set("#act-score", "1")
+	c.click("dialog .strong")
+	c.seePreview("becomes 1 instead of")
+	c.click("dialog .danger")
+	c.until("the correction is listed", dialogClosed+" && !!document.querySelector('[data-action=lift]')")
+	c.act("[data-action=lift]", "counts again", "a marathon")
+	c.until("it is lifted", "document.querySelector('[data-action=lift]') === null")
+	c.click("[data-action=export]")
+	c.until("the export is downloaded", "document.querySelector('.message').textContent.includes('downloaded')")
+	c.act("[data-action=erase]", "be undone", "asked for by letter")
+	c.until("the erasure is shown", "document.querySelector('main').textContent.includes('is being erased')")
+	c.show("audit")
+	c.until("the log has the changes", `['createCorrection', 'liftCorrection', 'eraseUserAsOperator'].every((action) =>
+		[...document.querySelectorAll('.table tbody tr')].some((row) => row.textContent.includes(action) && row.textContent.includes('done')))`)
+	c.ignoreFaults("404") // of the user who does not exist
+	c.ignoreFaults("422") // of the score that was refused
+}
+
+// The keyboard alone opens an action and closes it, and the button has the focus again.
+func TestConsoleKeyboard(t *testing.T) {
+	t.Parallel()
+	c := openConsole(t, desktop)
+	c.show("corrections")
+	const button = "document.querySelector('[data-action=lift]')"
+	eval[any](c.page, button+".focus()")
+	c.typeIn("[data-action=lift]", kb.Enter)
+	c.seePreview("counts again")
+	c.until("the reason has the focus", "document.activeElement?.id === 'act-reason'")
+	c.typeIn("#act-reason", kb.Escape)
+	c.until("the dialog is closed", dialogClosed+" && document.activeElement === "+button)
+	c.typeIn("[data-action=lift]", kb.Enter)
+	c.seePreview("counts again")
+	c.typeIn("#act-reason", "a marathon"+kb.Enter)
+	c.until("the correction is lifted, and the focus is not lost", dialogClosed+" && document.activeElement.tagName === 'H1'")
+}
+
+// While the service does not answer, a screen keeps what it has and says so. It goes on by
+// itself.
+func TestConsoleServiceAway(t *testing.T) {
+	t.Parallel()
+	c := openConsole(t, desktop)
+	block := func(patterns ...*network.BlockPattern) {
+		t.Helper()
+		_, err := chromedp.Call(c.ctx, network.SetBlockedURLs, network.SetBlockedURLsParams{URLPatterns: patterns})
+		c.must(err)
+	}
+	block(&network.BlockPattern{URLPattern: "*://*:*/v1/admin/*", Block: true})
+	c.until("it says so", "!!document.querySelector('.banner') && "+overviewShown)
+	c.checkAccess("the overview while the service is away")
+	block()
+	c.until("it is back", "document.querySelector('.banner') === null && "+overviewShown)
+	c.ignoreFaults("ERR_BLOCKED")
+}
+
+// A token that is not an operator's is refused.
+func TestConsoleRefusesUsers(t *testing.T) {
+	t.Parallel()
+	base, people := startDemo(t)
+	p := newPage(t, phone)
+	p.open(base + "/console")
+	p.until("the token is filled in", "!!document.querySelector('#token')?.value")
+	p.checkAccess("signing in")
+	eval[any](p, "document.querySelector('#token').select()")
+	p.typeIn("#token", people[0].Token)
+	p.click(".sign-in .strong")
+	p.until("it says so", "document.querySelector('.wrong').textContent.includes('operator')")
+	p.ignoreFaults("403")
+}

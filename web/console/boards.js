@@ -1,0 +1,298 @@
+// Boards: their definitions, and the days of each as a calendar.
+import { useFetch } from '/assets/data.js';
+import { addDays, formatDay, formatNumber, formatWeekday, isDay, t } from '/assets/i18n.js';
+import { html, useState } from '/assets/view.js';
+import { useActions } from './action.js';
+import { archive, corrections, filterAddress, runs } from './lists.js';
+import { Rows } from './list.js';
+import { Empty, Facts, Fetched, number, Panel, refreshEvery, State, when } from './parts.js';
+
+const kinds = ['daily', 'event', 'rolling'];
+const withoutEmpty = (values) =>
+  Object.fromEntries(
+    Object.entries(values).filter(([, value]) => value !== '' && value !== undefined),
+  );
+const optionalNumber = (text) => (text === '' || text === undefined ? undefined : Number(text));
+const instant = (text) => (text ? new Date(text).toISOString() : undefined);
+
+// define defines a board. Which fields are shown follows from its kind.
+const define = {
+  name: 'define',
+  initial: () => ({
+    kind: 'daily',
+    time_zone: 'Asia/Shanghai',
+    max_score: '100000',
+    global: 'users',
+  }),
+  fields: [
+    {
+      name: 'name',
+      text: 'boardName',
+      pattern: '[a-z0-9\\-]{1,40}',
+      hint: 'boardNameHint',
+      autocomplete: 'off',
+    },
+    {
+      name: 'kind',
+      options: () => kinds.map((kind) => [kind, t(`kind_${kind}`)]),
+      hint: 'kindHint',
+    },
+    { name: 'max_score', text: 'maxScore', type: 'number', min: 1, hint: 'maxScoreHint' },
+    {
+      name: 'time_zone',
+      text: 'timeZone',
+      hint: 'timeZoneHint',
+      autocomplete: 'off',
+      shown: ({ kind }) => kind !== 'rolling',
+    },
+    {
+      name: 'open_days',
+      text: 'openDays',
+      type: 'number',
+      min: 0,
+      max: 30,
+      optional: true,
+      hint: 'openDaysHint',
+      shown: ({ kind }) => kind === 'daily',
+    },
+    {
+      name: 'start',
+      text: 'startsAt',
+      type: 'datetime-local',
+      shown: ({ kind }) => kind === 'event',
+    },
+    { name: 'end', text: 'endsAt', type: 'datetime-local', shown: ({ kind }) => kind === 'event' },
+    {
+      name: 'window',
+      text: 'windowHours',
+      type: 'number',
+      min: 1,
+      max: 168,
+      optional: true,
+      hint: 'windowHint',
+      shown: ({ kind }) => kind === 'rolling',
+    },
+    {
+      name: 'review_above',
+      text: 'reviewAbove',
+      type: 'number',
+      min: 0,
+      optional: true,
+      hint: 'reviewAboveHint',
+    },
+    {
+      name: 'global',
+      text: 'audience',
+      options: () => ['users', 'service'].map((who) => [who, t(`audience_${who}`)]),
+    },
+  ],
+  call: (_, values) => {
+    const { name, kind, global, max_score: maxScore } = values;
+    const daily = kind === 'daily' && { open_days: optionalNumber(values.open_days) };
+    const event = kind === 'event' && { start: instant(values.start), end: instant(values.end) };
+    const rolling = kind === 'rolling' && { window: optionalNumber(values.window) };
+    const body = {
+      ...{
+        name,
+        kind,
+        global,
+        max_score: Number(maxScore),
+        review_above: optionalNumber(values.review_above),
+      },
+      ...(kind !== 'rolling' && { time_zone: values.time_zone }),
+      ...{ ...daily, ...event, ...rolling },
+    };
+    return { method: 'POST', path: '/v1/admin/boards', body: withoutEmpty(body) };
+  },
+  describe: (board) =>
+    t('would_define', {
+      name: board.name,
+      kind: t(`kind_${board.kind}`),
+      max: formatNumber(board.max_score),
+      tick: t(board.tick_ms === 1 ? 'tickMS' : 'tickS'),
+    }),
+};
+
+// BoardList shows every board, and defines another one.
+function BoardList({ token, notify }) {
+  const result = useFetch(token, '/v1/boards', refreshEvery);
+  const [button, dialog] = useActions(token, notify, result[1]);
+  const card = (board) => html`<li key=${board.name}>
+    <a class="card board" href=${`#/boards/${board.name}`}>
+      <strong>${board.name}</strong>
+      <span class="label">${t(`kind_${board.kind}`)} · ${board.time_zone}</span>
+      <span class="label">${t('upTo', { max: formatNumber(board.max_score) })}</span>
+    </a>
+  </li>`;
+  return html`<h1 tabindex="-1">${t('boards')}</h1>
+    <div class="buttons">${button(define)}</div>
+    <${Fetched} result=${result}>
+      ${({ boards }) => html`<ul class="boards">
+        ${boards.map(card)}
+      </ul>`}
+    <//>
+    ${dialog}`;
+}
+
+const weeks = 5;
+
+// monday returns the Monday of a day's week.
+function monday(day) {
+  const weekday = new Date(`${day}T00:00:00Z`).getUTCDay();
+  return addDays(day, -((weekday + 6) % 7));
+}
+
+// Day is a day of the calendar. One for which nothing was reported has no bucket.
+function Day({ board, day, bucket, latest }) {
+  if (day > latest) return html`<td key=${day}></td>`;
+  if (!bucket) return html`<td key=${day}><span class="cell none">${formatDay(day)}</span></td>`;
+  return html`<td key=${day}>
+    <a class=${`cell state-${bucket.state}`} href=${`#/boards/${board}/${day}`}>
+      <span>${formatDay(day)}</span>
+      <span class="cell-state">${t(`state_${bucket.state}`)}</span>
+      <b>${number(bucket.total) ?? '–'}</b>
+    </a>
+  </td>`;
+}
+
+// Calendar shows some weeks of a board's days, up to the week of a day.
+function Calendar({ token, board, latest }) {
+  const [last, setLast] = useState(latest);
+  const first = addDays(monday(last), -7 * (weeks - 1));
+  const sunday = addDays(first, 7 * weeks - 1);
+  const query = new URLSearchParams({ from: first, to: sunday, limit: 7 * weeks });
+  const result = useFetch(token, `/v1/admin/boards/${board}/buckets?${query}`, refreshEvery);
+  const days = (week) => [...Array(7).keys()].map((n) => addDays(first, 7 * week + n));
+  const show = ({ buckets }) => {
+    const byDay = new Map(buckets.map((bucket) => [bucket.date, bucket]));
+    // On local days several dates are in progress.
+    const newest = buckets[0]?.date > latest ? buckets[0].date : latest;
+    const cell = (day) => Day({ board, day, bucket: byDay.get(day), latest: newest });
+    const week = (n) => html`<tr key=${n}>${days(n).map(cell)}</tr>`;
+    return html`<table class="calendar" aria-label=${t('days')}>
+      <thead>
+        <tr>
+          ${days(0).map((day) => html`<th scope="col" key=${day}>${formatWeekday(day)}</th>`)}
+        </tr>
+      </thead>
+      <tbody>
+        ${[...Array(weeks).keys()].map(week)}
+      </tbody>
+    </table>`;
+  };
+  return html`<${Panel} title=${t('days')}>
+      <${Fetched} result=${result}>${show}<//>
+      <div class="buttons">
+        <button class="button" onClick=${() => setLast(addDays(last, -7 * weeks))}>${t('older')}</button>
+        <button
+          class="button"
+          disabled=${last >= latest}
+          onClick=${() => setLast(addDays(last, 7 * weeks))}
+        >
+          ${t('newer')}
+        </button>
+      </div>
+    <//>
+    <p class="label">${t('calendarHint')}</p>`;
+}
+
+// BucketFacts shows a bucket of a board, with what can be done.
+function BucketFacts({ token, notify, board, bucket, retry }) {
+  const [button, dialog] = useActions(token, notify, retry);
+  const { last_run: run } = bucket;
+  const revision =
+    bucket.revision > 0 &&
+    html`<a class="link" href=${filterAddress('deliveries', { event: 'board.final' })}>
+      ${t('revision', { n: bucket.revision })}
+    </a>`;
+  return html`<${Panel}>
+      <${Facts}
+        pairs=${[
+          ['state', html`<${State} value=${bucket.state} />`],
+          ['total', number(bucket.total)],
+          ['scoreSum', number(bucket.score_sum)],
+          ['correctionsHold', number(bucket.corrections)],
+          ['startsAt', when(bucket.starts_at)],
+          ['endsAt', when(bucket.ends_at)],
+          ['closesAt', when(bucket.closes_at)],
+          ['coldAt', when(bucket.cold_at)],
+          ['lastRun', run && t('runOf', { n: run.run, state: t(`state_${run.state}`) })],
+          ['result', revision],
+        ]}
+      />
+      ${run?.error && html`<p class="wrong">${run.error}</p>`}
+      <div class="buttons">${button(archive, { board, bucket: bucket.bucket })}</div>
+    <//>
+    ${dialog}`;
+}
+
+// Bucket is the screen of a day, or of the only bucket of a board.
+function Bucket({ token, notify, board, day }) {
+  const query = isDay(day) ? `?from=${day}&to=${day}&limit=1` : '?limit=1';
+  const result = useFetch(token, `/v1/admin/boards/${board}/buckets${query}`, refreshEvery);
+  const show = ({ buckets: [bucket] }) =>
+    bucket
+      ? html`<${BucketFacts} ...${{ token, notify, board, bucket, retry: result[1] }} />
+          <h2>${t('runs')}</h2>
+          <${Rows} ...${{ token, notify, name: 'runs', list: runs }} filter=${{ board, bucket: bucket.bucket }} />
+          <h2>${t('corrections')}</h2>
+          <${Rows}
+            ...${{ token, notify, name: 'corrections', list: corrections }}
+            filter=${{ board, ...(bucket.date && { date: bucket.date }) }}
+          />`
+      : html`<${Panel}><${Empty} text="nothingReported" /><//>`;
+  return html`<h1 tabindex="-1">${board}${isDay(day) ? ` · ${day}` : ''}</h1>
+    <p><a class="link" href=${isDay(day) ? `#/boards/${board}` : '#/boards'}>${t('back')}</a></p>
+    <${Fetched} result=${result}>${show}<//>`;
+}
+
+// Board is the screen of a board: its definition and its calendar, or its only bucket.
+function Board({ token, notify, name }) {
+  const result = useFetch(token, `/v1/admin/boards/${encodeURIComponent(name)}`);
+  const show = (board) => {
+    // A board of local days has no date without the offset of a clock.
+    const latest = board.current.date ?? new Date().toISOString().slice(0, 10);
+    return html`<${Panel} title=${t('definition')}>
+        <${Facts}
+          pairs=${[
+            ['kind', t(`kind_${board.kind}`)],
+            ['timeZone', board.time_zone],
+            ['maxScore', number(board.max_score)],
+            ['openDays', number(board.open_days)],
+            ['windowHours', number(board.window_hours)],
+            ['audience', t(`audience_${board.global}`)],
+            ['reviewAbove', number(board.review_above)],
+            ['shards', number(board.shards)],
+            ['changeStream', t(board.change_stream ? 'yes' : 'no')],
+            ['created', when(board.created_at)],
+          ]}
+        />
+      <//>
+      ${
+        board.kind === 'daily'
+          ? html`<${Calendar} ...${{ token, board: name, latest }} />`
+          : html`<${OnlyBucket} ...${{ token, notify, board: name }} />`
+      }`;
+  };
+  return html`<h1 tabindex="-1">${name}</h1>
+    <p><a class="link" href="#/boards">${t('back')}</a></p>
+    <${Fetched} result=${result}>${show}<//>`;
+}
+
+// OnlyBucket shows the bucket of a board that never has another.
+function OnlyBucket({ token, notify, board }) {
+  const result = useFetch(token, `/v1/admin/boards/${board}/buckets?limit=1`, refreshEvery);
+  return html`<${Fetched} result=${result}>
+    ${({ buckets: [bucket] }) =>
+      bucket
+        ? html`<${BucketFacts} ...${{ token, notify, board, bucket, retry: result[1] }} />`
+        : html`<${Panel}><${Empty} text="nothingReported" /><//>`}
+  <//>`;
+}
+
+// Boards is the screen of #/boards, #/boards/steps and #/boards/steps/2026-11-20.
+export function Boards({ token, notify, path: [name, day] }) {
+  if (!name) return html`<${BoardList} ...${{ token, notify }} />`;
+  if (!day) return html`<${Board} ...${{ token, notify, name }} />`;
+  return html`<${Bucket} ...${{ token, notify, board: name, day }} />`;
+}

@@ -1,0 +1,108 @@
+// A list of the console: filters, pages, and what can be done.
+import { useFetch } from '/assets/data.js';
+import { formatTime, t } from '/assets/i18n.js';
+import { html, useState } from '/assets/view.js';
+import { useActions } from './action.js';
+import { Empty, Fetched, Panel, refreshEvery, Table } from './parts.js';
+
+const pageSize = 50;
+
+// Filter is a field by which a list is filtered.
+function Filter({ filter, value, onChange }) {
+  const { name, text = name, options, check, ...rest } = filter;
+  const id = `filter-${name}`;
+  if (check) {
+    const tick = (event) => onChange(event.target.checked ? 'true' : '');
+    return html`<label class="check">
+      <input type="checkbox" id=${id} checked=${value === 'true'} onChange=${tick} />${t(text)}
+    </label>`;
+  }
+  // A text counts once it is complete: when Enter is pressed, or the field is left.
+  const shared = { id, value, onChange: (event) => onChange(event.target.value.trim()) };
+  const option = (key) => html`<option key=${key} value=${key}>
+    ${filter.plain ? key : t(`state_${key}`)}
+  </option>`;
+  return html`<div class="labelled">
+    <label for=${id}>${t(text)}</label>
+    ${
+      options
+        ? html`<select ...${shared}>
+            <option value="">${t('all')}</option>
+            ${options.map(option)}
+          </select>`
+        : html`<input ...${rest} ...${shared} />`
+    }
+  </div>`;
+}
+
+const withoutEmpty = (values) =>
+  Object.fromEntries(Object.entries(values).filter(([, value]) => value));
+
+// Rows shows a page of a list by a fixed filter, and what can be done with its rows.
+export function Rows({ token, notify, name, list, filter, cursor, onPage }) {
+  const query = new URLSearchParams({ limit: pageSize, ...filter });
+  if (cursor) query.set('cursor', cursor);
+  const [result, retry] = useFetch(token, `${list.path}?${query}`, refreshEvery);
+  const [button, dialog] = useActions(token, notify, retry);
+  const end =
+    list.actions?.length > 0 &&
+    ((row) =>
+      list.actions
+        .filter(({ offered }) => !offered || offered(row))
+        .map((action) => button(action, row)));
+  const page = (data) => {
+    const rows = data[list.rows];
+    if (rows.length === 0) return html`<${Empty} text="nothingHere" />`;
+    const keyOf = list.keyOf ?? (({ id }) => id);
+    const { columns } = list;
+    return html`<${Table} label=${t(name)} ...${{ columns, rows, keyOf, end }} />
+      ${
+        list.together &&
+        html`<div class="buttons">
+          ${list.together.map((action) => button(action, { filter, rows }))}
+        </div>`
+      }`;
+  };
+  return html`<${Panel}>
+      <${Fetched} result=${[result, retry]}>${page}<//>
+    <//>
+    ${onPage && onPage(result)}${dialog}`;
+}
+
+// List is the screen of a list.
+export function List({ token, notify, name, list, initial }) {
+  const [values, setValues] = useState(initial);
+  const [cursors, setCursors] = useState([]); // of this page and those before it
+  const change = (key) => (value) => {
+    setValues({ ...values, [key]: value });
+    setCursors([]);
+  };
+  const field = (filter) => html`<${Filter}
+    key=${filter.name}
+    filter=${filter}
+    value=${values[filter.name] ?? ''}
+    onChange=${change(filter.name)}
+  />`;
+  const turn = (text, next) => html`<button
+    key=${text}
+    class="button"
+    onClick=${() => setCursors(next)}
+  >
+    ${t(text)}
+  </button>`;
+  const pages = ({ data, at }) => html`<div class="buttons pages">
+    ${cursors.length > 0 && turn('newer', cursors.slice(0, -1))}
+    ${data?.next_cursor && turn('older', [...cursors, data.next_cursor])}
+    ${at && html`<span class="label">${t('asOf', { time: formatTime(at) })}</span>`}
+  </div>`;
+  const shared = { token, notify, name, list, onPage: pages };
+  return html`<h1 tabindex="-1">${t(name)}</h1>
+    <p class="about-list">${t(`about_${name}`)}</p>
+    ${
+      list.filters.length > 0 &&
+      html`<form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
+        ${list.filters.map(field)}
+      </form>`
+    }
+    <${Rows} ...${shared} filter=${withoutEmpty(values)} cursor=${cursors.at(-1)} />`;
+}

@@ -1,0 +1,233 @@
+// The lists of the console: what each shows, how it is filtered, and what can be done.
+import { formatNumber, t } from '/assets/i18n.js';
+import { html } from '/assets/view.js';
+import { dayOf, number, State, userLink, when } from './parts.js';
+
+const path = '/v1/admin';
+
+// Columns of a field of the rows.
+const time = (name) => ['time', (row) => when(row[name])];
+const plain = (name, text = name) => [text, (row) => row[name]];
+const numeric = (name, text = name) => [text, (row) => number(row[name])];
+const state = ['state', (row) => html`<${State} value=${row.state} />`];
+const user = ['user', (row) => userLink(row.user_id)];
+const bucket = ['bucket', (row) => row.bucket && dayOf(row.bucket)];
+
+const boardFilter = { name: 'board' };
+const userFilter = { name: 'user_id', text: 'user' };
+
+// filterAddress leads to a list with a filter.
+export const filterAddress = (list, filter) =>
+  `#/${list}/${encodeURIComponent(new URLSearchParams(filter))}`;
+
+// sameReason leads to the dead letters of one reason.
+const sameReason = ({ reason }) =>
+  html`<a class="link" href=${filterAddress('deadLetters', { reason })}>${reason}</a>`;
+
+// handleLetter handles one dead letter.
+const handleLetter = (name, method, suffix) => ({
+  name,
+  danger: method === 'DELETE',
+  subject: (row) => `#${row.id}: ${row.reason}`,
+  call: (row) => ({ method, path: `${path}/dead-letters/${row.id}${suffix}` }),
+  describe: () => t(`would_${name}`),
+});
+
+// handleLetters handles every dead letter of a filter, up to the newest one that is shown.
+const handleLetters = (name, verb) => {
+  const request = (filter, through, reason) => ({
+    method: 'POST',
+    path: `${path}/dead-letters/${verb}`,
+    body: { filter, through, reason },
+  });
+  return {
+    name,
+    danger: verb === 'delete',
+    reason: 'optional',
+    subject: ({ filter }) => Object.values(filter).join(' · ') || t('all'),
+    call: ({ filter, rows }, { reason }) => request(filter, rows[0].id, reason),
+    describe: ({ done, failed, next_through: next }) =>
+      t(next ? 'wouldHandleFirst' : 'wouldHandle', { done: formatNumber(done), failed }),
+    next: (answer, { filter }, { reason }) =>
+      answer.next_through && request(filter, answer.next_through, reason),
+  };
+};
+
+const deadLetters = {
+  path: `${path}/dead-letters`,
+  rows: 'dead_letters',
+  filters: [boardFilter, { name: 'bucket', placeholder: '20261120' }, { name: 'reason' }],
+  columns: [
+    time('failed_at'),
+    ['reason', sameReason],
+    plain('board'),
+    bucket,
+    user,
+    numeric('score'),
+    plain('payload'),
+  ],
+  actions: [handleLetter('replay', 'POST', '/replay'), handleLetter('remove', 'DELETE', '')],
+  together: [handleLetters('replayAll', 'replay'), handleLetters('removeAll', 'delete')],
+};
+
+const deliveries = {
+  path: `${path}/webhooks/deliveries`,
+  rows: 'deliveries',
+  filters: [
+    { name: 'state', options: ['waiting', 'delivered', 'failed', 'dropped'] },
+    {
+      name: 'event',
+      plain: true,
+      options: ['friend.requested', 'friend.accepted', 'like.given', 'board.final', 'digest.ready'],
+    },
+    { name: 'target', placeholder: 'https://' },
+  ],
+  columns: [
+    time('created_at'),
+    plain('event'),
+    state,
+    plain('target'),
+    numeric('attempts'),
+    ['error', (row) => row.last_attempts.at(-1)?.error],
+  ],
+  actions: [
+    {
+      name: 'send',
+      subject: (row) => `${row.event} · ${row.webhook_id}`,
+      call: (row) => ({ method: 'POST', path: `${path}/webhooks/deliveries/${row.id}/replay` }),
+      describe: (answer) => t('would_send', answer),
+    },
+  ],
+};
+
+export const lift = {
+  name: 'lift',
+  reason: 'required',
+  offered: (row) => !row.lifted_at,
+  subject: (row) =>
+    [row.user_id, row.board, row.date ?? row.first_date].filter(Boolean).join(' · '),
+  call: (row, { reason }) => ({
+    method: 'POST',
+    path: `${path}/corrections/${row.id}/lift`,
+    body: { reason },
+  }),
+  describe: ({ state: after }) => t(after === 'pending' ? 'would_lift_pending' : 'would_lift'),
+};
+
+// correctedDay returns the day of a correction, or the first one.
+const correctedDay = (row) => row.date ?? (row.first_date && t('fromDay', { day: row.first_date }));
+
+export const corrections = {
+  path: `${path}/corrections`,
+  rows: 'corrections',
+  filters: [
+    boardFilter,
+    userFilter,
+    { name: 'date', text: 'day', type: 'date' },
+    { name: 'active', check: true },
+  ],
+  columns: [
+    time('created_at'),
+    user,
+    plain('board'),
+    ['day', correctedDay],
+    ['kind', (row) => t(`kind_${row.kind}`)],
+    numeric('before'),
+    numeric('score', 'scoreNow'),
+    state,
+    plain('reason'),
+    plain('actor'),
+    ['lifted', (row) => row.lifted_at && `${when(row.lifted_at)}: ${row.lift_reason}`],
+  ],
+  actions: [lift],
+};
+
+export const reviews = {
+  path: `${path}/reviews`,
+  rows: 'reviews',
+  filters: [boardFilter, userFilter],
+  columns: [time('first_seen_at'), user, plain('board'), plain('date', 'day'), numeric('score')],
+  actions: [
+    {
+      name: 'dismiss',
+      reason: 'optional',
+      subject: (row) => `${row.user_id} · ${formatNumber(row.score)}`,
+      call: (row, { reason }) => ({
+        method: 'POST',
+        path: `${path}/reviews/${row.id}/dismiss`,
+        body: { reason, score: row.score },
+      }),
+      describe: () => t('would_dismiss'),
+    },
+  ],
+};
+
+export const archive = {
+  name: 'archive',
+  subject: (row) => `${row.board} · ${dayOf(row.bucket)}`,
+  call: (row) => ({
+    method: 'POST',
+    path: `${path}/archives`,
+    body: { board: row.board, bucket: dayOf(row.bucket) },
+  }),
+  describe: ({ state: after, run }) =>
+    after === 'complete' ? t('would_archive_nothing') : t('would_archive', { run }),
+};
+
+export const runs = {
+  path: `${path}/archives`,
+  rows: 'runs',
+  keyOf: (row) => `${row.board} ${row.bucket} ${row.run}`,
+  filters: [
+    boardFilter,
+    { name: 'bucket', placeholder: '20261120' },
+    { name: 'state', options: ['running', 'failed', 'complete'] },
+  ],
+  columns: [
+    time('started_at'),
+    plain('board'),
+    bucket,
+    numeric('run'),
+    state,
+    numeric('attempts'),
+    numeric('moved'),
+    numeric('entries'),
+    plain('error'),
+  ],
+  actions: [{ ...archive, offered: (row) => row.state !== 'running' }],
+};
+
+const erasures = {
+  path: `${path}/erasures`,
+  rows: 'erasures',
+  filters: [],
+  columns: [
+    time('begun_at'),
+    plain('id'),
+    user,
+    numeric('sweeps'),
+    numeric('removed'),
+    ['finished', (row) => when(row.finished_at)],
+  ],
+};
+
+const audit = {
+  path: `${path}/audit`,
+  rows: 'entries',
+  filters: [{ name: 'actor' }, { name: 'action' }, userFilter],
+  columns: [
+    time('at'),
+    plain('actor'),
+    plain('action'),
+    plain('board'),
+    plain('bucket'),
+    user,
+    plain('target', 'subject'),
+    plain('reason'),
+    plain('outcome'),
+    plain('request_id', 'request'),
+  ],
+};
+
+// lists are the lists by the first part of their address.
+export const lists = { deadLetters, deliveries, corrections, reviews, runs, erasures, audit };

@@ -1,0 +1,75 @@
+// Parts that several screens of the console use.
+import { ErrorNotice, Skeleton, StaleBanner } from '/assets/components.js';
+import { formatDateTime, formatNumber, t } from '/assets/i18n.js';
+import { html } from '/assets/view.js';
+
+export const refreshEvery = 10000;
+
+const isEmpty = (value) => value === null || value === undefined || value === '';
+
+// when returns a time for people; null stays.
+export const when = (at) => at && formatDateTime(at);
+export const number = (n) => (isEmpty(n) ? null : formatNumber(n));
+
+// dayOf returns the day of a bucket as the API takes it, such as 2026-11-20. Other names
+// stay.
+export const dayOf = (bucket) => bucket.replace(/^(\d{4})(\d\d)(\d\d)$/, '$1-$2-$3');
+
+// userLink leads to a user's screen.
+export const userLink = (id) =>
+  id && html`<a class="link" href=${`#/users/${encodeURIComponent(id)}`}><bdi>${id}</bdi></a>`;
+
+// State shows a state of something, in a colour of its kind.
+export function State({ value }) {
+  return value && html`<span class=${`state state-${value}`}>${t(`state_${value}`)}</span>`;
+}
+
+// Table shows rows by columns, which are [text, value of a row]. On a narrow screen each
+// row becomes a card. end returns what follows the last column.
+export function Table({ label, columns, rows, keyOf, end }) {
+  const head = columns.map(([text]) => html`<th scope="col" key=${text}>${t(text)}</th>`);
+  const cell =
+    (row) =>
+    ([text, value]) => {
+      const shown = value(row);
+      return html`<td key=${text} data-label=${t(text)}>${isEmpty(shown) ? '–' : shown}</td>`;
+    };
+  const line = (row) => html`<tr key=${keyOf(row)}>
+    ${columns.map(cell(row))}${end && html`<td class="row-actions">${end(row)}</td>`}
+  </tr>`;
+  return html`<table class="table" aria-label=${label}>
+    <thead>
+      <tr>
+        ${head}${end && html`<td></td>`}
+      </tr>
+    </thead>
+    <tbody>
+      ${rows.map(line)}
+    </tbody>
+  </table>`;
+}
+
+// Facts shows pairs of [text, value].
+export function Facts({ pairs }) {
+  const pair = ([text, value]) => html`<div key=${text}>
+    <dt>${t(text)}</dt>
+    <dd>${isEmpty(value) ? '–' : value}</dd>
+  </div>`;
+  return html`<dl class="facts">${pairs.map(pair)}</dl>`;
+}
+
+// Fetched shows what useFetch has returned: a skeleton, an error, or the children, which
+// is called with the data, under a banner if they are out of date.
+export function Fetched({ result: [{ data, error, at }, retry], children }) {
+  if (!data && error) return html`<${ErrorNotice} error=${error} retry=${retry} />`;
+  if (!data) return html`<${Skeleton} />`;
+  return html`${error && html`<${StaleBanner} error=${error} at=${at} />`}${children(data)}`;
+}
+
+// Empty says that there is nothing to show.
+export const Empty = ({ text }) => html`<p class="empty" role="status">${t(text)}</p>`;
+
+// Panel is a section of a screen.
+export function Panel({ title, children }) {
+  return html`<section class="card panel">${title && html`<h2>${title}</h2>`}${children}</section>`;
+}

@@ -1,0 +1,305 @@
+// Users: look one up, and do what can be done about them.
+import { fetchJSON, useFetch } from '/assets/data.js';
+import { ErrorNotice } from '/assets/components.js';
+import { addDays, formatDay, formatNumber, t } from '/assets/i18n.js';
+import { html, useState } from '/assets/view.js';
+import { useActions } from './action.js';
+import { corrections, lift, reviews } from './lists.js';
+import { Empty, Facts, Fetched, number, Panel, refreshEvery, Table, when } from './parts.js';
+
+const chartDays = 31;
+
+const addressOf = (id) => `/v1/admin/users/${encodeURIComponent(id)}`;
+
+// correct corrects a user's score: the subject is {user, board, kind, day}.
+const correct = {
+  name: 'correct',
+  reason: 'required',
+  danger: true,
+  initial: ({ board, day }) => ({ kind: 'set', board, date: day, score: '' }),
+  subject: ({ user }) => user,
+  fields: [
+    {
+      name: 'kind',
+      options: () => ['set', 'exclude'].map((kind) => [kind, t(`kind_${kind}`)]),
+      hint: 'correctHint',
+    },
+    { name: 'board', autocomplete: 'off' },
+    { name: 'date', text: 'day', type: 'date', optional: true, hint: 'correctDayHint' },
+    { name: 'score', type: 'number', min: 0, shown: ({ kind }) => kind === 'set' },
+  ],
+  call: ({ user }, { kind, board, date, score, reason }) => ({
+    method: 'POST',
+    path: '/v1/admin/corrections',
+    body: {
+      ...{ user_id: user, kind, board, reason },
+      ...(date && { date }),
+      ...(kind === 'set' && { score: Number(score) }),
+    },
+  }),
+  describe: ({ kind, before, score, date, state }) =>
+    [
+      t(kind === 'set' ? 'would_set' : date ? 'would_exclude' : 'would_exclude_all', {
+        before: number(before) ?? t('noScoreYet'),
+        score: number(score),
+      }),
+      state === 'pending' && t('would_pending'),
+    ]
+      .filter(Boolean)
+      .join(' '),
+};
+
+// erase erases a user for good.
+const erase = {
+  name: 'erase',
+  danger: true,
+  reason: 'required',
+  subject: ({ user }) => user,
+  call: ({ user }, { reason }) => ({ method: 'DELETE', path: addressOf(user), body: { reason } }),
+  describe: () => t('would_erase'),
+};
+
+// save offers a text as a file.
+function save(name, text) {
+  const address = URL.createObjectURL(new Blob([text], { type: 'application/json' }));
+  Object.assign(document.createElement('a'), { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 0);
+}
+
+// Export downloads everything that is stored about a user.
+function Export({ token, user, notify }) {
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState(null);
+  const download = async () => {
+    setBusy(true);
+    setError(null);
+    try {
+      const all = await fetchJSON(token, `${addressOf(user)}/export`);
+      save('stepboard-export.json', JSON.stringify(all, null, 2));
+      notify(t('exported'));
+    } catch (problem) {
+      setError(problem);
+    }
+    setBusy(false);
+  };
+  return html`<button
+      class="button small"
+      data-action="export"
+      disabled=${busy}
+      onClick=${download}
+    >
+      ${t('export')}
+    </button>
+    ${error && html`<${ErrorNotice} error=${error} retry=${download} />`}`;
+}
+
+// Chart shows the last days of a user as bars. Each is a button that picks its day.
+function Chart({ days, latest, picked, onPick }) {
+  const byDay = new Map(days.map((day) => [day.date, day]));
+  const highest = Math.max(1, ...days.map(({ score }) => score));
+  const bar = (n) => {
+    const date = addDays(latest, n - chartDays + 1);
+    const day = byDay.get(date);
+    const text = day
+      ? t('dayText', {
+          day: formatDay(date),
+          score: formatNumber(day.score),
+          rank: formatNumber(day.global_rank),
+          total: formatNumber(day.global_total),
+        })
+      : t('dayNone', { day: formatDay(date) });
+    return html`<li key=${date} style=${{ '--part': String(day ? day.score / highest : 0) }}>
+      <button
+        aria-pressed=${String(date === picked)}
+        aria-label=${text}
+        title=${text}
+        onClick=${() => onPick(date)}
+      ></button>
+    </li>`;
+  };
+  return html`<ol class="bars" aria-label=${t('lastDays')}>
+      ${[...Array(chartDays).keys()].map(bar)}
+    </ol>
+    <p class="between label">
+      <span>${formatDay(addDays(latest, 1 - chartDays))}</span><span>${formatDay(latest)}</span>
+    </p>`;
+}
+
+// Days shows a user's days on a board, and corrects one of them.
+function Days({ token, user, board, days, partial, button }) {
+  const [result] = useFetch(token, '/v1/boards');
+  const [picked, setPicked] = useState(null);
+  const definition = result.data?.boards.find(({ name }) => name === board);
+  const today = definition?.current.date ?? new Date().toISOString().slice(0, 10);
+  const latest = days[0]?.date > today ? days[0].date : today;
+  const chosen = picked ?? latest;
+  const day = days.find(({ date }) => date === chosen);
+  return html`<${Chart} ...${{ days, latest, picked: chosen, onPick: setPicked }} />
+    ${partial && html`<p class="hint">${t('partial')}</p>`}
+    <p aria-live="polite">
+      ${
+        day
+          ? t('dayText', {
+              day: formatDay(chosen),
+              score: formatNumber(day.score),
+              rank: formatNumber(day.global_rank),
+              total: formatNumber(day.global_total),
+            })
+          : t('dayNone', { day: formatDay(chosen) })
+      }
+    </p>
+    <div class="buttons">
+      ${button(correct, { user, board, day: chosen }, t('correctDay', { day: formatDay(chosen) }))}
+    </div>`;
+}
+
+// BoardChoice chooses the daily board whose days are shown.
+function BoardChoice({ token, board, onChange }) {
+  const [{ data }] = useFetch(token, '/v1/boards');
+  const daily = data?.boards.filter(({ kind }) => kind === 'daily') ?? [];
+  const option = ({ name }) => html`<option key=${name} value=${name}>${name}</option>`;
+  return html`<div class="labelled">
+    <label for="board">${t('board')}</label>
+    <select id="board" value=${board} onChange=${(event) => onChange(event.target.value)}>
+      ${daily.map(option)}
+    </select>
+  </div>`;
+}
+
+function Profile({ user }) {
+  const { privacy, requests } = user;
+  return html`<${Facts}
+    pairs=${[
+      ['user', html`<bdi>${user.user_id}</bdi>`],
+      ['nickname', user.nickname && html`<bdi>${user.nickname}</bdi>`],
+      ['created', when(user.created_at)],
+      ['friends', number(user.friends)],
+      ['requestsReceived', number(requests.received)],
+      ['requestsSent', number(requests.sent)],
+      ['hidden', t(privacy.hidden ? 'yes' : 'no')],
+      ['hiddenFrom', number(privacy.hidden_from)],
+      ['muted', number(privacy.muted)],
+      ['blocked', number(privacy.blocked)],
+    ]}
+  />`;
+}
+
+const groupColumns = [
+  ['group', (row) => row.group_id],
+  ['name', (row) => row.name],
+  ['members', (row) => number(row.members)],
+  ['owner', (row) => t(row.owner ? 'yes' : 'no')],
+];
+
+// Part is a list of a user's things, with actions on its rows.
+function Part({ title, rows, columns, keyOf, end }) {
+  return html`<${Panel} title=${t(title)}>
+    ${
+      rows.length > 0
+        ? html`<${Table} label=${t(title)} ...${{ columns, rows, keyOf, end }} />`
+        : html`<${Empty} text="nothingHere" />`
+    }
+  <//>`;
+}
+
+const withoutUser = ([text]) => text !== 'user';
+const byId = ({ id }) => id;
+
+// User is the screen of a user.
+function User({ token, notify, id }) {
+  const [boards] = useFetch(token, '/v1/boards');
+  const [chosen, setBoard] = useState('');
+  const board = chosen || boards.data?.boards.find(({ kind }) => kind === 'daily')?.name;
+  const query = board ? `?board=${board}` : '';
+  const result = useFetch(
+    token,
+    boards.state === 'loading' ? null : addressOf(id) + query,
+    refreshEvery,
+  );
+  const [button, dialog] = useActions(token, notify, result[1]);
+  const show = (user) =>
+    user.exists
+      ? html`<${Panel} title=${t('profile')}>
+            <${Profile} user=${user} />
+            <div class="buttons">
+              <${Export} ...${{ token, user: id, notify }} />
+              ${button(correct, { user: id, board: board ?? '', day: '' })}
+              ${button(erase, { user: id })}
+            </div>
+          <//>
+          ${
+            board &&
+            html`<${Panel} title=${t('lastDays')}>
+              <${BoardChoice} ...${{ token, board, onChange: setBoard }} />
+              <${Days}
+                key=${board}
+                ...${{ token, user: id, board, button }}
+                days=${user.days}
+                partial=${user.partial}
+              />
+            <//>`
+          }
+          <${Part}
+            title="corrections"
+            rows=${user.corrections}
+            columns=${corrections.columns.filter(withoutUser)}
+            keyOf=${byId}
+            end=${(row) => lift.offered(row) && button(lift, row)}
+          />
+          <${Part}
+            title="reviews"
+            rows=${user.reviews}
+            columns=${reviews.columns.filter(withoutUser)}
+            keyOf=${byId}
+            end=${(row) => reviews.actions.map((action) => button(action, row))}
+          />
+          <${Part} title="groups" rows=${user.groups} columns=${groupColumns} keyOf=${(row) => row.group_id} />`
+      : null;
+  const erasing = ({ erasure }) =>
+    erasure &&
+    html`<${Panel}>
+      <p role="status">${t('erasing', { time: when(erasure.begun_at) })}</p>
+    <//>`;
+  const [{ error, data }] = result;
+  const missing = !data && error?.code === 'user_not_found';
+  return html`<h1 tabindex="-1"><bdi>${id}</bdi></h1>
+    <${Find} initial=${id} />
+    ${
+      missing
+        ? html`<${Panel}><${Empty} text="noSuchUser" /><//>`
+        : html`<${Fetched} result=${result}>${(user) => [erasing(user), show(user)]}<//>`
+    }
+    ${dialog}`;
+}
+
+// Find asks for a user id.
+function Find({ initial = '' }) {
+  const [id, setId] = useState(initial);
+  const submit = (event) => {
+    event.preventDefault();
+    location.hash = `#/users/${encodeURIComponent(id.trim())}`;
+  };
+  return html`<form class="filters" role="search" onSubmit=${submit}>
+    <div class="labelled">
+      <label for="user">${t('userID')}</label>
+      <input
+        id="user"
+        required
+        maxlength="128"
+        autocomplete="off"
+        spellcheck=${false}
+        value=${id}
+        onInput=${(event) => setId(event.target.value)}
+      />
+    </div>
+    <button class="button strong">${t('find')}</button>
+  </form>`;
+}
+
+// Users is the screen of #/users and #/users/1001.
+export function Users({ token, notify, path: [id] }) {
+  if (id) return html`<${User} ...${{ token, notify, id }} />`;
+  return html`<h1 tabindex="-1">${t('users')}</h1>
+    <p class="about-list">${t('about_users')}</p>
+    <${Find} />`;
+}
