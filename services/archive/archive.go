@@ -291,12 +291,14 @@ func (s *Service) archive(ctx context.Context, bucket *models.Bucket, progress f
 
 // makeRun carries out a run that was recorded, and drops what it has moved.
 func (s *Service) makeRun(ctx context.Context, bucket *models.Bucket, run models.ArchiveRun, progress func(moved int64)) (models.ArchiveRun, error) {
+	failpoint.Hit("archive.recorded")
 	progress(0)
 	ctx, cancel := context.WithTimeoutCause(ctx, s.deadline, errDeadline)
 	defer cancel()
 	parts, err := s.executeRun(ctx, bucket, &run, progress)
 	if err == nil {
 		failpoint.Hit("outcomes.result_committed")
+		failpoint.Hit("archive.committed")
 	}
 	s.stats.count(run, err)
 	if err != nil {
@@ -310,6 +312,7 @@ func (s *Service) makeRun(ctx context.Context, bucket *models.Bucket, run models
 		if err := s.hot.DropFrozen(ctx, bucket, parts); err != nil {
 			return run, fmt.Errorf("archive %s of board %s: it is archived, but: %w", bucket.Day, bucket.Board, err)
 		}
+		failpoint.Hit("archive.dropped")
 	}
 	return run, nil
 }

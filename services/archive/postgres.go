@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"gorm.io/gorm"
 
+	"stepboard/internal/failpoint"
 	"stepboard/models"
 	"stepboard/services/outcomes"
 	"stepboard/services/score"
@@ -121,6 +122,7 @@ func (p *postgres) storeRun(ctx context.Context, bucket *models.Bucket, run int,
 		if err := p.stage(ctx, tx, rows); err != nil {
 			return err
 		}
+		failpoint.Hit("archive.staged")
 		stored, err = p.storeStaged(ctx, tx, bucket, run, rows.totals, rows.repeats, now)
 		return err
 	})
@@ -138,6 +140,7 @@ func (p *postgres) inRun(ctx context.Context, bucket *models.Bucket, fn func(tx 
 		if err := fn(tx); err != nil {
 			return err
 		}
+		failpoint.Hit("archive.stored")
 		committing = true
 		return nil
 	})

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"stepboard/internal/failpoint"
 	"stepboard/models"
 	"stepboard/services/score"
 )
@@ -97,6 +98,7 @@ func (rows *rowReader) open() error {
 	if err := rows.hot.Freeze(rows.ctx, rows.bucket, rows.run); err != nil {
 		return err
 	}
+	failpoint.Hit("archive.frozen")
 	parts, err := rows.hot.FrozenParts(rows.ctx, rows.bucket, rows.run)
 	if err != nil {
 		return err

@@ -218,13 +218,18 @@ func (d *coldDay) lease() string { return "archive/steps/" + d.bucket.Name }
 // holders returns the ids of the server processes that hold a lock.
 func (d *coldDay) holders(lock, name string) []int {
 	d.t.Helper()
+	return holders(d.t, d.env, lock, name)
+}
+
+func holders(t testing.TB, env *testenv.Env, lock, name string) []int {
+	t.Helper()
 	var pids []int
-	err := d.env.Gorm.WithContext(d.t.Context()).Raw(`
+	err := env.Gorm.WithContext(t.Context()).Raw(`
 		SELECT pid FROM pg_locks
 		WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND (classid::bigint << 32) | objid::bigint = `+lock,
 		map[string]any{"name": name}).Scan(&pids).Error
 	if err != nil {
-		d.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return pids
 }
