@@ -14,9 +14,9 @@ type GroupService interface {
 	List(ctx context.Context, user models.UserID) ([]groups.Group, error)
 	Get(ctx context.Context, user models.UserID, id models.GroupID) (groups.Group, error)
 	Members(ctx context.Context, group models.GroupRow, after models.RowID, limit int) ([]groups.Member, error)
-	Create(ctx context.Context, owner models.UserID, name string) (groups.Group, error)
+	Create(ctx context.Context, owner models.UserID, settings groups.Settings) (groups.Group, error)
 	Join(ctx context.Context, user models.UserID, code string) (groups.Group, error)
-	Rename(ctx context.Context, user models.UserID, id models.GroupID, name string) (groups.Group, error)
+	Change(ctx context.Context, user models.UserID, id models.GroupID, settings groups.Settings) (groups.Group, error)
 	Renew(ctx context.Context, user models.UserID, id models.GroupID) (groups.Group, error)
 	Delete(ctx context.Context, user models.UserID, id models.GroupID) error
 	Remove(ctx context.Context, user models.UserID, id models.GroupID, member models.UserID) error
@@ -47,7 +47,14 @@ type GroupAnswer struct {
 	OwnerID    *models.UserID   `json:"owner_id" nullable:"true" doc:"Who may change the group; null if a backend sets its members"`
 	InviteCode *string          `json:"invite_code" nullable:"true" doc:"Whoever has this code may join; null if a backend sets the members" example:"KX7WQ2M5A4TDZBNC"`
 	Members    int              `json:"members" doc:"How many members the group has" example:"12"`
+	Challenge  *challengeDays   `json:"challenge" doc:"The group's challenge, which may be over, or not have begun; null without one"`
 	CreatedAt  models.Timestamp `json:"created_at" format:"date-time" doc:"When the group was made" example:"2026-11-20T13:00:00.123Z"`
+}
+
+// challengeDays are the first and the last day of a group's challenge.
+type challengeDays struct {
+	From string `json:"from" format:"date" doc:"The first day" example:"2026-11-16"`
+	To   string `json:"to" format:"date" doc:"The last day, at most 30 days later" example:"2026-11-29"`
 }
 
 func newGroupAnswer(g groups.Group) GroupAnswer {
@@ -56,6 +63,9 @@ func newGroupAnswer(g groups.Group) GroupAnswer {
 	}
 	if g.Owner != "" {
 		answer.OwnerID = &g.Owner
+	}
+	if g.ChallengeFrom != nil {
+		answer.Challenge = &challengeDays{From: g.ChallengeFrom.String(), To: g.ChallengeTo.String()}
 	}
 	return answer
 }
@@ -112,7 +122,29 @@ var createGroup = operation{
 
 // groupBody is what the owner decides about a group.
 type groupBody struct {
-	Name string `json:"name" doc:"1 to 64 characters, under the rules of nicknames" example:"Family"`
+	Name      string        `json:"name" doc:"1 to 64 characters, under the rules of nicknames" example:"Family"`
+	Challenge *newChallenge `json:"challenge,omitempty" doc:"The days of a challenge; a group without this has none"`
+}
+
+// newChallenge is challengeDays in a request, which takes no other fields.
+type newChallenge challengeDays
+
+// settings returns the body as the service takes it.
+func (b *groupBody) settings() (groups.Settings, error) {
+	settings := groups.Settings{Name: b.Name}
+	if b.Challenge == nil {
+		return settings, nil
+	}
+	from, err := models.ParseDate(b.Challenge.From)
+	if err != nil {
+		return settings, models.Invalid("body.challenge.from", err.Error())
+	}
+	to, err := models.ParseDate(b.Challenge.To)
+	if err != nil {
+		return settings, models.Invalid("body.challenge.to", err.Error())
+	}
+	settings.Challenge = &groups.Challenge{From: from, To: to}
+	return settings, nil
 }
 
 type createGroupInput struct {
@@ -125,7 +157,11 @@ func (h *groupHandlers) create(ctx context.Context, in *createGroupInput) (*grou
 	if err != nil {
 		return nil, err
 	}
-	return groupOf(h.service.Create(ctx, user, in.Body.Name))
+	settings, err := in.Body.settings()
+	if err != nil {
+		return nil, err
+	}
+	return groupOf(h.service.Create(ctx, user, settings))
 }
 
 var joinGroup = operation{
@@ -208,24 +244,31 @@ func (h *groupHandlers) show(ctx context.Context, in *showGroupInput) (*showGrou
 	return out, nil
 }
 
-var renameGroup = operation{
-	id:          "renameGroup",
-	summary:     "Rename a group",
-	description: "Give a group another name. Only its owner may, others get 403.",
-	errors:      bodyErrors(models.CodeNotFound),
+var changeGroup = operation{
+	id:      "changeGroup",
+	summary: "Change a group",
+	description: "Give a group another name or another challenge, such as " +
+		"`{\"name\":\"Family\",\"challenge\":{\"from\":\"2026-11-16\",\"to\":\"2026-11-29\"}}`. Both are replaced: without challenge, the group has none. " +
+		"A challenge has at most 31 days; its ranking is that of the group with the same from and to. " +
+		"Only the owner may change a group, others get 403.",
+	errors: bodyErrors(models.CodeNotFound),
 }
 
-type renameGroupInput struct {
+type changeGroupInput struct {
 	GroupInput
 	Body groupBody
 }
 
-func (h *groupHandlers) rename(ctx context.Context, in *renameGroupInput) (*groupOutput, error) {
+func (h *groupHandlers) change(ctx context.Context, in *changeGroupInput) (*groupOutput, error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return groupOf(h.service.Rename(ctx, user, in.Group, in.Body.Name))
+	settings, err := in.Body.settings()
+	if err != nil {
+		return nil, err
+	}
+	return groupOf(h.service.Change(ctx, user, in.Group, settings))
 }
 
 var renewInvite = operation{

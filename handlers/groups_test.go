@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"stepboard/handlers"
@@ -39,16 +40,20 @@ func (s family) Members(_ context.Context, group models.GroupRow, after models.R
 	return list, s.record("Members", group, after, limit)
 }
 
-func (s family) Create(_ context.Context, owner models.UserID, name string) (groups.Group, error) {
-	return s.group("Create", owner, name)
+func (s family) Create(_ context.Context, owner models.UserID, settings groups.Settings) (groups.Group, error) {
+	return s.group("Create", owner, settings.Name)
 }
 
 func (s family) Join(_ context.Context, user models.UserID, code string) (groups.Group, error) {
 	return s.group("Join", user, code)
 }
 
-func (s family) Rename(_ context.Context, user models.UserID, id models.GroupID, name string) (groups.Group, error) {
-	return s.group("Rename", user, id, name)
+func (s family) Change(_ context.Context, user models.UserID, id models.GroupID, settings groups.Settings) (groups.Group, error) {
+	group, err := s.group("Change", user, id, settings.Name, settings.Challenge != nil)
+	if c := settings.Challenge; c != nil {
+		group.ChallengeFrom, group.ChallengeTo = &c.From, &c.To
+	}
+	return group, err
 }
 
 func (s family) Renew(_ context.Context, user models.UserID, id models.GroupID) (groups.Group, error) {
@@ -75,12 +80,14 @@ func TestGroups(t *testing.T) {
 	t.Parallel()
 	config := func(r *recorder) handlers.Config { return handlers.Config{Groups: family{r}} }
 	const (
-		about  = `{"group_id":"family","name":"Family","owner_id":"1002","invite_code":"KX7WQ2M5A4TDZBNC","members":3,"created_at":"2026-11-20T04:00:00.000Z"}`
-		office = `{"group_id":"office","name":"","owner_id":null,"invite_code":null,"members":1,"created_at":"2026-11-20T04:00:00.000Z"}`
+		about  = `{"group_id":"family","name":"Family","owner_id":"1002","invite_code":"KX7WQ2M5A4TDZBNC","members":3,"challenge":null,"created_at":"2026-11-20T04:00:00.000Z"}`
+		office = `{"group_id":"office","name":"","owner_id":null,"invite_code":null,"members":1,"challenge":null,"created_at":"2026-11-20T04:00:00.000Z"}`
 		one    = "/v1/groups/family"
 		name   = `{"name":"Family"}`
 		full   = `{"member_ids":["1003","1002"]}`
+		days   = `{"from":"2026-11-16","to":"2026-11-29"}`
 	)
+	named := func(challenge string) string { return `{"name":"Family","challenge":` + challenge + `}` }
 	errFull := models.Errorf(models.CodeGroupFull, "full")
 	runCases(t, config, []testCase{
 		{"the list", "1001", "GET /v1/groups", "", nil, []string{"List 1001"}, `200 {"groups":[` + about + `,` + office + `]}`},
@@ -90,7 +97,10 @@ func TestGroups(t *testing.T) {
 		{"joining", "1001", "POST /v1/groups/join", `{"invite_code":"abc"}`, nil, []string{"Join 1001 abc"}, "200 " + about},
 		{"joining a full one", "1001", "POST /v1/groups/join", `{"invite_code":"abc"}`, errFull, []string{"Join 1001 abc"}, "409 group_full: full"},
 		{"joining without a code", "1001", "POST /v1/groups/join", `{"invite_code":""}`, nil, nil, "422 validation_failed: …"},
-		{"renaming", "1001", "PUT " + one, name, nil, []string{"Rename 1001 family Family"}, "200 " + about},
+		{"renaming", "1001", "PUT " + one, name, nil, []string{"Change 1001 family Family false"}, "200 " + about},
+		{"a challenge", "1001", "PUT " + one, named(days), nil, []string{"Change 1001 family Family true"}, "200 " + strings.Replace(about, "null", days, 1)},
+		{"without a last day", "1001", "PUT " + one, named(`{"from":"2026-11-16"}`), nil, nil, "422 validation_failed: …"},
+		{"a day that does not exist", "1001", "PUT " + one, named(`{"from":"2026-11-16","to":"2026-11-31"}`), nil, nil, "422 validation_failed: …"},
 		{"renewing the code", "1001", "POST " + one + "/invite", "", nil, []string{"Renew 1001 family"}, "200 " + about},
 		{"ending", "1001", "DELETE " + one, "", nil, []string{"Delete 1001 family"}, "204"},
 		{"leaving", "1001", "DELETE " + one + "/members/1001", "", nil, []string{"Remove 1001 family 1001"}, "204"},

@@ -161,6 +161,7 @@ func describeMore(spec *huma.OpenAPI) {
 	for _, object := range []*huma.Schema{
 		schemas["Ranking"].Properties["me"], schemas["Ranking"].Properties["champion"], schemas["Summary"].Properties["best"],
 		schemas["BoardBucket"].Properties["last_run"], schemas["User"].Properties["erasure"],
+		schemas["Group"].Properties["challenge"], schemas["GroupPage"].Properties["challenge"],
 	} {
 		object.OneOf = []*huma.Schema{{Ref: object.Ref}, {Type: "null"}}
 		object.Ref = ""

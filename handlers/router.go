@@ -128,7 +128,7 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	register(api, "POST /v1/groups", byUser, groups.create, createGroup)
 	register(api, "POST /v1/groups/join", byUser, groups.join, joinGroup)
 	register(api, "GET /v1/groups/{group}", byUser, groups.show, getGroup)
-	register(api, "PUT /v1/groups/{group}", byUser, groups.rename, renameGroup)
+	register(api, "PUT /v1/groups/{group}", byUser, groups.change, changeGroup)
 	register(api, "DELETE /v1/groups/{group}", byUser, groups.end, deleteGroup)
 	register(api, "POST /v1/groups/{group}/invite", byUser, groups.renew, renewInvite)
 	register(api, "DELETE /v1/groups/{group}/members/{id}", byUser, groups.remove, removeMember)

@@ -9,6 +9,9 @@ const (
 	MaxGroups       = 50
 )
 
+// MaxSpanDays is the largest number of days of a span and of a challenge.
+const MaxSpanDays = 31
+
 // GroupID is the id of a group that clients see: 1 to 64 of A-Z, a-z, 0-9, _ and -.
 type GroupID string
 
@@ -26,6 +29,9 @@ type Group struct {
 	OwnerID    *RowID
 	InviteCode *string
 	CreatedAt  time.Time
+	// ChallengeFrom and ChallengeTo are the first and the last day of the group's
+	// challenge; nil for a group without one.
+	ChallengeFrom, ChallengeTo *Date
 }
 
 // TableName returns the name of the table of groups.

@@ -8,6 +8,7 @@ import (
 	"stepboard/app"
 	"stepboard/models"
 	"stepboard/services/corrections"
+	"stepboard/services/groups"
 	"stepboard/services/ranking"
 )
 
@@ -125,12 +126,17 @@ type circle struct {
 	name    string
 	owner   int
 	members []int
+	// challenge says that a challenge is under way.
+	challenge bool
 }
+
+// The challenge of the demo has begun challengeBegan days ago, and ends in challengeLeft days.
+const challengeBegan, challengeLeft models.Date = 9, 4
 
 // circles returns the demo's groups. The first person is in all of them, and owns the
 // first one.
 func (p *people) circles() []circle {
-	list := []circle{{"Family", 0, nil}, {"Office", 5, []int{0}}, {"Walkers", 12, []int{0}}}
+	list := []circle{{name: "Family"}, {name: "Office", owner: 5, members: []int{0}}, {name: "Walkers", owner: 12, members: []int{0}, challenge: true}}
 	for position := 1; position < min(len(p.ids), 2*offeredPeople); position++ {
 		if position <= 4 {
 			list[0].members = append(list[0].members, position)
@@ -148,7 +154,12 @@ func (p *people) circles() []circle {
 // makeGroups makes the demo's groups. Their members join by invite code.
 func (p *people) makeGroups(ctx context.Context, a *app.App) error {
 	for _, c := range p.circles() {
-		group, err := a.Groups.Create(ctx, p.ids[c.owner], c.name)
+		settings := groups.Settings{Name: c.name}
+		if c.challenge {
+			today := p.walkDay.day
+			settings.Challenge = &groups.Challenge{From: today - challengeBegan, To: today + challengeLeft}
+		}
+		group, err := a.Groups.Create(ctx, p.ids[c.owner], settings)
 		if err != nil {
 			return err
 		}

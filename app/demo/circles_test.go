@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"stepboard/app"
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
@@ -94,6 +95,7 @@ func TestDemoCircles(t *testing.T) {
 			t.Errorf("%s has %d members", g.Name, g.Members)
 		}
 	}
+	checkChallenge(t, a, me, list[slices.IndexFunc(list, func(g groups.Group) bool { return g.Name == "Walkers" })], today)
 	slices.Sort(names)
 	if !slices.Equal(names, []string{"Family", "Office", "Walkers"}) {
 		t.Errorf("the first person is in %q", names)
@@ -101,6 +103,23 @@ func TestDemoCircles(t *testing.T) {
 	owns := func(g groups.Group) bool { return g.Owner == me }
 	if !slices.ContainsFunc(list, owns) || !slices.ContainsFunc(list, func(g groups.Group) bool { return !owns(g) }) {
 		t.Errorf("the first person should own some groups and not others: %+v", list)
+	}
+}
+
+// checkChallenge checks that a group's challenge is under way, and that its members have
+// walked on the days so far.
+func checkChallenge(t *testing.T, a *app.App, me models.UserID, group groups.Group, today models.Date) {
+	t.Helper()
+	if group.ChallengeFrom == nil || *group.ChallengeFrom >= today || *group.ChallengeTo <= today {
+		t.Fatalf("the challenge of %s is from %v to %v", group.Name, group.ChallengeFrom, group.ChallengeTo)
+	}
+	span := &ranking.Span{From: *group.ChallengeFrom, To: group.ChallengeTo}
+	ranked := testenv.Must(a.Ranking.Group(t.Context(), ranking.Query{Board: stepsBoard, Viewer: me, Limit: 200, Span: span}, group.ID))
+	if ranked.Me == nil || int(ranked.Total) < group.Members-3 {
+		t.Fatalf("%d of %d members are ranked, me: %+v", ranked.Total, group.Members, ranked.Me)
+	}
+	if days := int64(today-*group.ChallengeFrom) + 1; ranked.Me.Days < days/2 || ranked.Me.Days > days {
+		t.Errorf("the first person has walked on %d of %d days", ranked.Me.Days, days)
 	}
 }
 

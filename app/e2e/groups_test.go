@@ -16,6 +16,7 @@ type group struct {
 	Owner   *string `json:"owner_id"`
 	Code    *string `json:"invite_code"`
 	Members int     `json:"members"`
+	Days    *days   `json:"challenge"`
 	Made    string  `json:"created_at"`
 	List    []struct {
 		User     string `json:"user_id"`
@@ -25,6 +26,9 @@ type group struct {
 	} `json:"member_list"`
 	Next *string `json:"next_cursor"`
 }
+
+// days are the days of a challenge in an answer.
+type days struct{ From, To string }
 
 // People make a group, join it, are ranked in it, and leave it.
 func TestGroupsOverHTTP(t *testing.T) {
@@ -64,7 +68,18 @@ func TestGroupsOverHTTP(t *testing.T) {
 		if *seen.Owner != "2" || seen.Members != 1 {
 			t.Errorf("after the owner has left: %+v", seen)
 		}
+		challenge := `{"name":"Ben's","challenge":{"from":"2026-11-16","to":%q}}`
+		s.want(s.as("2", "PUT", one, fmt.Sprintf(challenge, "2026-12-16")), 200, &seen)
+		if seen.Days == nil || *seen.Days != (days{"2026-11-16", "2026-12-16"}) {
+			t.Errorf("with a challenge: %+v", seen)
+		}
+		for _, last := range []string{"2026-11-15", "2026-12-17", "2026-11-31"} {
+			s.refuse(s.as("2", "PUT", one, fmt.Sprintf(challenge, last)), 422, models.CodeValidationFailed)
+		}
 		s.want(s.as("2", "PUT", one, `{"name":"Ben's"}`), 200, &seen)
+		if seen.Days != nil {
+			t.Errorf("without the challenge: %+v", seen)
+		}
 		var list struct {
 			Groups []group `json:"groups"`
 		}

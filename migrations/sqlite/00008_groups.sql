@@ -5,6 +5,8 @@
 -- its members in Redis are named by the number.
 --
 -- Groups whose members a backend sets have no owner and no invite code.
+--
+-- A group may have one challenge: a span of days, both included.
 
 -- +goose Up
 CREATE TABLE groups (
@@ -14,7 +16,10 @@ CREATE TABLE groups (
     owner_id    bigint,
     invite_code text     UNIQUE,
     created_at  datetime NOT NULL,
-    CHECK ((owner_id IS NULL) = (invite_code IS NULL))
+    challenge_from date,
+    challenge_to   date,
+    CHECK ((owner_id IS NULL) = (invite_code IS NULL)),
+    CHECK ((challenge_from IS NULL) = (challenge_to IS NULL))
 );
 
 -- The limits are enforced by counting rows: those of a user under a lock on the row in

@@ -48,6 +48,43 @@ type Group struct {
 	Members int
 }
 
+// Settings are what the owner decides about a group.
+type Settings struct {
+	Name string
+	// Challenge is nil for a group without one.
+	Challenge *Challenge
+}
+
+// Challenge is a span of days, both included, over which a group compares its members. It
+// may have begun already, and be over.
+type Challenge struct {
+	From, To models.Date
+}
+
+// normalize returns the settings with their name in one form. CodeValidationFailed for a
+// name that no user could have, and for a challenge that no ranking could show.
+func (s Settings) normalize() (Settings, error) {
+	name, err := directory.NormalizeName("body.name", s.Name)
+	if err != nil {
+		return s, err
+	}
+	s.Name = name
+	if c := s.Challenge; c != nil && c.From > c.To {
+		return s, models.Invalid("body.challenge.from", "is after the last day")
+	} else if c != nil && c.To-c.From >= models.MaxSpanDays {
+		return s, models.Invalid("body.challenge.to", "a challenge has at most 31 days")
+	}
+	return s, nil
+}
+
+// challenge returns the first and the last day of the challenge; nil without one.
+func (s Settings) challenge() (from, to *models.Date) {
+	if s.Challenge == nil {
+		return nil, nil
+	}
+	return &s.Challenge.From, &s.Challenge.To
+}
+
 // New returns a service, which caches the sets of members in the given store. notShown are
 // the sets of privacy.Service.
 func New(
@@ -122,9 +159,10 @@ func (s *Service) Members(ctx context.Context, group models.GroupRow, after mode
 }
 
 // Create makes a group with its owner as the only member. CodeValidationFailed for a name
-// that no user could have, CodeGroupLimit if the owner is in too many groups.
-func (s *Service) Create(ctx context.Context, owner models.UserID, name string) (Group, error) {
-	name, err := directory.NormalizeName("body.name", name)
+// that no user could have and for a bad challenge, CodeGroupLimit if the owner is in too
+// many groups.
+func (s *Service) Create(ctx context.Context, owner models.UserID, settings Settings) (Group, error) {
+	settings, err := settings.normalize()
 	if err != nil {
 		return Group{}, err
 	}
@@ -133,7 +171,8 @@ func (s *Service) Create(ctx context.Context, owner models.UserID, name string) 
 		return Group{}, err
 	}
 	code := newCode()
-	group := models.Group{ID: newID(), Name: name, OwnerID: &rows[0], InviteCode: &code}
+	group := models.Group{ID: newID(), Name: settings.Name, OwnerID: &rows[0], InviteCode: &code}
+	group.ChallengeFrom, group.ChallengeTo = settings.challenge()
 	err = s.change(ctx, func(t *tx) error {
 		if err := t.lockUsers(rows); err != nil {
 			return err
@@ -152,24 +191,25 @@ func (s *Service) Create(ctx context.Context, owner models.UserID, name string) 
 	return Group{Group: group, Owner: owner, Members: 1}, nil
 }
 
-// Rename gives a group another name. CodeNotFound if the user is not a member,
+// Change replaces the settings of a group. CodeNotFound if the user is not a member,
 // CodeForbidden if the user is not the owner, CodeValidationFailed as in Create.
-func (s *Service) Rename(ctx context.Context, user models.UserID, id models.GroupID, name string) (Group, error) {
-	name, err := directory.NormalizeName("body.name", name)
+func (s *Service) Change(ctx context.Context, user models.UserID, id models.GroupID, settings Settings) (Group, error) {
+	settings, err := settings.normalize()
 	if err != nil {
 		return Group{}, err
 	}
-	return s.set(ctx, user, id, "name", name)
+	from, to := settings.challenge()
+	return s.set(ctx, user, id, map[string]any{"name": settings.Name, "challenge_from": from, "challenge_to": to})
 }
 
 // Renew gives a group another invite code; the old one is not valid any more. Errors are
-// those of Rename.
+// those of Change.
 func (s *Service) Renew(ctx context.Context, user models.UserID, id models.GroupID) (Group, error) {
-	return s.set(ctx, user, id, "invite_code", newCode())
+	return s.set(ctx, user, id, map[string]any{"invite_code": newCode()})
 }
 
-// set sets a column of a group for its owner.
-func (s *Service) set(ctx context.Context, user models.UserID, id models.GroupID, column, value string) (Group, error) {
+// set sets columns of a group for its owner.
+func (s *Service) set(ctx context.Context, user models.UserID, id models.GroupID, columns map[string]any) (Group, error) {
 	row, err := s.find(ctx, user)
 	if err != nil {
 		return Group{}, err
@@ -179,7 +219,7 @@ func (s *Service) set(ctx context.Context, user models.UserID, id models.GroupID
 		if err != nil {
 			return err
 		}
-		return t.set(group.Row, column, value)
+		return t.set(group.Row, columns)
 	})
 	if err != nil {
 		return Group{}, err

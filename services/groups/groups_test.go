@@ -53,7 +53,7 @@ func newPrivacy(env *testenv.Env) *privacy.Service {
 // create makes a group with an owner and further members, who join in this order.
 func (f *fixture) create(owner models.UserID, members ...models.UserID) groups.Group {
 	f.t.Helper()
-	group, err := f.Create(f.t.Context(), owner, "Family")
+	group, err := f.Create(f.t.Context(), owner, groups.Settings{Name: "Family"})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestALifeOfAGroup(t *testing.T) {
 		f.refused("nobody ranks", err, models.CodeNotFound)
 		_, err = f.Join(ctx, "4", "AAAABBBBCCCCDDDD")
 		f.refused("a wrong code", err, models.CodeNotFound)
-		_, err = f.Rename(ctx, "2", id, "Mine")
+		_, err = f.Change(ctx, "2", id, groups.Settings{Name: "Mine"})
 		f.refused("a member renames", err, models.CodeForbidden)
 		_, err = f.Renew(ctx, "4", id)
 		f.refused("a stranger renews", err, models.CodeNotFound)
@@ -123,13 +123,13 @@ func TestALifeOfAGroup(t *testing.T) {
 		f.refused("a member removes another", f.Remove(ctx, "3", id, "2"), models.CodeForbidden)
 		f.refused("a stranger removes a member", f.Remove(ctx, "4", id, "2"), models.CodeNotFound)
 
-		renamed, err := f.Rename(ctx, "1", id, "Cafe\u0301")
+		renamed, err := f.Change(ctx, "1", id, groups.Settings{Name: "Cafe\u0301"})
 		if err != nil || renamed.Name != "Caf\u00e9" || *renamed.InviteCode != code {
 			t.Errorf("renamed: %+v, %v", renamed, err)
 		}
-		_, err = f.Rename(ctx, "1", id, "\u200b")
+		_, err = f.Change(ctx, "1", id, groups.Settings{Name: "\u200b"})
 		f.refused("an invisible name", err, models.CodeValidationFailed)
-		_, err = f.Create(ctx, "1", "")
+		_, err = f.Create(ctx, "1", groups.Settings{})
 		f.refused("no name", err, models.CodeValidationFailed)
 
 		f.refused("the owner leaves", f.Remove(ctx, "1", id, "1"), "")
@@ -143,6 +143,50 @@ func TestALifeOfAGroup(t *testing.T) {
 		f.refused("a group that has ended", err, models.CodeNotFound)
 		_, err = f.Join(ctx, "2", code)
 		f.refused("its code", err, models.CodeNotFound)
+	})
+}
+
+// A challenge has at most 31 days, is seen by every member, and goes with the settings that
+// leave it out.
+func TestChallenges(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		f, ctx := newFixture(t, env), t.Context()
+		first := testenv.Must(models.ParseDate("2026-11-16"))
+		with := func(from, to models.Date) groups.Settings {
+			return groups.Settings{Name: "Family", Challenge: &groups.Challenge{From: from, To: to}}
+		}
+		group := f.create("1", "2")
+		check := func(what string, got groups.Group, want *groups.Challenge) {
+			t.Helper()
+			seen := []groups.Group{got, testenv.Must(f.Get(ctx, "2", got.ID)), testenv.Must(f.List(ctx, "2"))[0]}
+			for _, g := range seen {
+				if (g.ChallengeFrom == nil) != (want == nil) || want != nil && (*g.ChallengeFrom != want.From || *g.ChallengeTo != want.To) {
+					t.Errorf("%s: from %v to %v, want %+v", what, g.ChallengeFrom, g.ChallengeTo, want)
+				}
+			}
+		}
+		check("no challenge", group, nil)
+		for _, last := range []models.Date{first, first + models.MaxSpanDays - 1} {
+			settings := with(first, last)
+			check("a challenge", testenv.Must(f.Change(ctx, "1", group.ID, settings)), settings.Challenge)
+		}
+		for _, last := range []models.Date{first - 1, first + models.MaxSpanDays} {
+			_, err := f.Change(ctx, "1", group.ID, with(first, last))
+			f.refused("bad days", err, models.CodeValidationFailed)
+			_, err = f.Create(ctx, "1", with(first, last))
+			f.refused("bad days", err, models.CodeValidationFailed)
+		}
+		if _, err := f.Renew(ctx, "1", group.ID); err != nil {
+			t.Error(err)
+		}
+		settings := with(first, first+models.MaxSpanDays-1)
+		check("another code", testenv.Must(f.Get(ctx, "1", group.ID)), settings.Challenge)
+		check("its end", testenv.Must(f.Change(ctx, "1", group.ID, groups.Settings{Name: "Family"})), nil)
+		check("a new group", func() groups.Group {
+			made := testenv.Must(f.Create(ctx, "1", settings))
+			return testenv.Must(f.Join(ctx, "2", *made.InviteCode))
+		}(), settings.Challenge)
 	})
 }
 
@@ -422,7 +466,7 @@ func TestAUserJoinsManyGroups(t *testing.T) {
 				case 0:
 					_, err = f.Join(ctx, "9", code)
 				case 1:
-					_, err = f.Create(ctx, "9", "Mine")
+					_, err = f.Create(ctx, "9", groups.Settings{Name: "Mine"})
 				default:
 					err = f.Replace(ctx, models.GroupID(code), groups.Replacement{Members: []models.UserID{"30", "9", "10"}})
 				}

@@ -96,7 +96,7 @@ func (s *Service) Remove(ctx context.Context, user models.UserID, id models.Grou
 		if err != nil || !removed {
 			return err
 		}
-		return t.set(group.Row, "invite_code", newCode())
+		return t.set(group.Row, map[string]any{"invite_code": newCode()})
 	})
 }
 
@@ -125,7 +125,7 @@ func (t *tx) succeed(group models.Group, user models.RowID) error {
 	case next == 0:
 		return t.delete(group.Row)
 	case group.OwnerID != nil && *group.OwnerID == user:
-		return t.set(group.Row, "owner_id", next)
+		return t.set(group.Row, map[string]any{"owner_id": next})
 	default:
 		return nil
 	}
@@ -192,7 +192,7 @@ func (t *tx) replace(id models.GroupID, wanted []models.RowID, name *string) err
 		}
 	}
 	if name != nil {
-		if err := t.set(group.Row, "name", *name); err != nil {
+		if err := t.set(group.Row, map[string]any{"name": *name}); err != nil {
 			return err
 		}
 	}

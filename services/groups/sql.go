@@ -63,7 +63,8 @@ func (s *Store) shows(ctx context.Context, viewer, user models.RowID) (bool, err
 func (s *Store) list(ctx context.Context, user models.RowID, id models.GroupID) ([]Group, error) {
 	var list []Group
 	err := s.db.WithContext(ctx).Raw(`
-		SELECT g.group_id, g.external_id, g.name, g.owner_id, g.invite_code, g.created_at, coalesce(u.external_id, '') AS owner,
+		SELECT g.group_id, g.external_id, g.name, g.owner_id, g.invite_code, g.created_at,
+			g.challenge_from, g.challenge_to, coalesce(u.external_id, '') AS owner,
 			(SELECT count(*) FROM group_members c WHERE c.group_id = g.group_id) AS members
 		FROM group_members m JOIN groups g ON g.group_id = m.group_id LEFT JOIN users u ON u.user_id = g.owner_id
 		WHERE m.user_id = ? AND (g.external_id = ? OR ? = '')
@@ -185,9 +186,9 @@ func (t *tx) ensure(id models.GroupID) (models.Group, error) {
 	return group, nil
 }
 
-// set sets a column of a group.
-func (t *tx) set(group models.GroupRow, column string, value any) error {
-	err := t.db.Model(&models.Group{}).Where("group_id = ?", group).Update(column, value).Error
+// set sets columns of a group.
+func (t *tx) set(group models.GroupRow, columns map[string]any) error {
+	err := t.db.Model(&models.Group{}).Where("group_id = ?", group).Updates(columns).Error
 	if err != nil {
 		return fmt.Errorf("change group: %w", err)
 	}

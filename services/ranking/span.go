@@ -11,12 +11,8 @@ import (
 	"stepboard/services/score"
 )
 
-const (
-	// maxSpanDays is the largest number of days of a span.
-	maxSpanDays = 31
-	// maxSpanScores is the largest number of scores that a span reads from Redis.
-	maxSpanScores = 40_000
-)
+// maxSpanScores is the largest number of scores that a span reads from Redis.
+const maxSpanScores = 40_000
 
 // Span is a range of days whose scores are added up. Days that have not begun add nothing.
 type Span struct {
@@ -122,7 +118,7 @@ func (s *Service) spanRange(b *catalog.Board, q Query) (from, to models.Date, er
 		return 0, 0, models.Invalid("query.include", "spans have no likes")
 	case from > to:
 		return 0, 0, models.Invalid("query.from", "is after the last day")
-	case to-from >= maxSpanDays:
+	case to-from >= models.MaxSpanDays:
 		return 0, 0, models.Invalid("query.from", "a span has at most 31 days")
 	}
 	return from, to, nil

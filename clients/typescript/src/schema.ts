@@ -1010,12 +1010,12 @@ export interface paths {
          */
         get: operations["getGroup"];
         /**
-         * Rename a group
-         * @description Give a group another name. Only its owner may, others get 403.
+         * Change a group
+         * @description Give a group another name or another challenge, such as `{"name":"Family","challenge":{"from":"2026-11-16","to":"2026-11-29"}}`. Both are replaced: without challenge, the group has none. A challenge has at most 31 days; its ranking is that of the group with the same from and to. Only the owner may change a group, others get 403.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
-        put: operations["renameGroup"];
+        put: operations["changeGroup"];
         post?: never;
         /**
          * End a group
@@ -1649,6 +1649,20 @@ export interface components {
             /** @description By name */
             boards: components["schemas"]["Board"][];
         };
+        ChallengeDays: {
+            /**
+             * Format: date
+             * @description The first day
+             * @example 2026-11-16
+             */
+            from: string;
+            /**
+             * Format: date
+             * @description The last day, at most 30 days later
+             * @example 2026-11-29
+             */
+            to: string;
+        };
         Champion: {
             /** @description Empty if the user has set none */
             avatar_url: string;
@@ -1978,6 +1992,8 @@ export interface components {
             status: "pending" | "friends";
         };
         Group: {
+            /** @description The group's challenge, which may be over, or not have begun; null without one */
+            challenge: components["schemas"]["ChallengeDays"] | null;
             /**
              * Format: date-time
              * @description When the group was made
@@ -2009,6 +2025,8 @@ export interface components {
             owner_id: string | null;
         };
         GroupPage: {
+            /** @description The group's challenge, which may be over, or not have begun; null without one */
+            challenge: components["schemas"]["ChallengeDays"] | null;
             /**
              * Format: date-time
              * @description When the group was made
@@ -2342,6 +2360,20 @@ export interface components {
              */
             window?: number;
         };
+        NewChallenge: {
+            /**
+             * Format: date
+             * @description The first day
+             * @example 2026-11-16
+             */
+            from: string;
+            /**
+             * Format: date
+             * @description The last day, at most 30 days later
+             * @example 2026-11-29
+             */
+            to: string;
+        };
         NewCorrection: {
             /**
              * @description The board's name
@@ -2390,6 +2422,8 @@ export interface components {
             user_id: string;
         };
         NewGroup: {
+            /** @description The days of a challenge; a group without this has none */
+            challenge?: components["schemas"]["NewChallenge"];
             /**
              * @description 1 to 64 characters, under the rules of nicknames
              * @example Family
@@ -5709,7 +5743,7 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
-    renameGroup: {
+    changeGroup: {
         parameters: {
             query?: {
                 /** @description The user that a service acts for; a user's own id may be given too */
