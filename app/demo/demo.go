@@ -3,8 +3,10 @@
 package demo
 
 import (
+	"compress/gzip"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +15,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -282,7 +285,18 @@ func (s *simulation) offerPeople(c *gin.Context) {
 		}
 		choices = append(choices, choice{id, records[i].Nickname, records[i].AvatarURL.String(), token})
 	}
-	c.JSON(http.StatusOK, gin.H{"people": choices})
+	// Tokens are long and alike, so the list is sent compressed to browsers.
+	if !strings.Contains(c.GetHeader("Accept-Encoding"), "gzip") {
+		c.JSON(http.StatusOK, gin.H{"people": choices})
+		return
+	}
+	c.Header("Content-Type", "application/json")
+	c.Header("Content-Encoding", "gzip")
+	compressed := gzip.NewWriter(c.Writer)
+	err = errors.Join(json.NewEncoder(compressed).Encode(gin.H{"people": choices}), compressed.Close())
+	if err != nil {
+		_ = c.Error(err)
+	}
 }
 
 // uploadAll uploads totals of many people to a board in batches. Totals of a day that

@@ -263,9 +263,13 @@ func TestScreens(t *testing.T) {
 	base, people := startDemo(t)
 	han := regexp.MustCompile(`\p{Han}`)
 	day := daysAgo(t, *rankingOf(t, base, people[0].Token, "").Date, 6)
+	challenge := "#/groups/" + groupsOf(t, base, people[0].Token)["Walkers"].GroupID + "/challenge"
 	screens := []struct{ name, hash, ready string }{
 		{"today", "#/", rankingShown},
 		{"day", "#/day/" + day, "document.querySelector('.hero .pill.final') !== null && " + rankingShown},
+		{"week", "#/week", rankingShown},
+		{"month", "#/month", rankingShown},
+		{"challenge", challenge, rankingShown},
 		{"history", "#/history", "document.querySelector('.plot canvas') !== null"},
 		{"boards", "#/boards/gifts/top", "document.querySelector('.about') !== null && " + rankingShown},
 		{"groups", "#/groups", "document.querySelectorAll('a.inside').length > 0"},

@@ -16,6 +16,7 @@ type groupAnswer struct {
 	Name       string
 	InviteCode string `json:"invite_code"`
 	Members    int
+	Challenge  *struct{ From, To string }
 }
 
 // groupsOf returns the groups of a token's owner by name.
@@ -63,7 +64,7 @@ func TestDemoGroupRanking(t *testing.T) {
 	p.screenshot("group-390")
 
 	day := daysAgo(t, *rankingAt("").Date, 6)
-	p.click(`.strip a[href="#/groups/` + family.GroupID + `/` + day + `"]`)
+	p.click(`.strip a[href="#/groups/` + family.GroupID + `/day/` + day + `"]`)
 	p.until("the day is final", "document.querySelector('.hero .pill.final') !== null && "+rankingShown)
 	if diff := cmp.Diff(rowsOf(rankingAt("?date="+day)), p.rows()); diff != "" {
 		t.Errorf("-API +page:\n%s", diff)

@@ -22,6 +22,19 @@ func (f *fakeService) fillScreens() {
 	nameless["user_id"], nameless["nickname"] = largest, ""
 	f.ranks(ranking)
 	f.returns("GET /v1/boards/gifts/top", ranking)
+	month := rankingFrom(19_671, 2, 3, 4, 5, 1, 6, 7, 8, 9, 10, 11, 12)
+	month["date"], month["from"], month["to"] = nil, "2026-11-01", "2026-11-30"
+	for i, e := range month["entries"].([]any) {
+		e.(map[string]any)["score"] = 3_099_999 - i
+		e.(map[string]any)["nickname"] = entries[i].(map[string]any)["nickname"]
+	}
+	f.handle("GET /v1/boards/steps/friends", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("from") {
+			respond(w, http.StatusOK, month)
+			return
+		}
+		respond(w, http.StatusOK, ranking)
+	})
 	days := []any{}
 	for ago := range 25 {
 		days = append(days, map[string]any{
@@ -46,11 +59,11 @@ func (f *fakeService) fillScreens() {
 	}
 	group := map[string]any{
 		"group_id": "g1", "name": strings.Repeat("W", 64), "owner_id": "1", "invite_code": "KX7WQ2M5A4TDZBNC", "members": 12,
-		"member_list": entries, "next_cursor": nil,
+		"member_list": entries, "next_cursor": nil, "challenge": map[string]any{"from": "2026-10-25", "to": "2026-11-24"},
 	}
 	f.returns("GET /v1/groups", map[string]any{"groups": []any{group}})
 	f.returns("GET /v1/groups/g1", group)
-	f.returns("GET /v1/boards/steps/groups/g1", ranking)
+	f.returns("GET /v1/boards/steps/groups/g1", month)
 	f.handle("GET /v1/boards/steps/groups/g1/stream", f.stream(func(*http.Request) map[string]any { return ranking }))
 	f.returns("GET /v1/muted", map[string]any{"users": entries[:3], "next_cursor": nil})
 	f.returns("GET /v1/friends", map[string]any{"friends": friends, "next_cursor": nil})
@@ -64,6 +77,9 @@ func TestSizes(t *testing.T) {
 	t.Parallel()
 	screens := []struct{ name, hash, ready string }{
 		{"today", "#/", rankingShown},
+		{"week", "#/week", rankingShown},
+		{"month", "#/month", rankingShown},
+		{"challenge", "#/groups/g1/challenge", "document.querySelector('a.about .pill') !== null && " + rankingShown},
 		{"boards", "#/boards/gifts/top", "document.querySelector('.about') !== null && " + rankingShown},
 		{"history", "#/history", "document.querySelector('.plot canvas') !== null && document.querySelector('.streak b') !== null"},
 		{"groups", "#/groups", "document.querySelector('a.inside') !== null"},

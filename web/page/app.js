@@ -28,6 +28,8 @@ const toastTime = 4500;
 const screens = {
   '': Today,
   day: PastDay,
+  week: lazy(() => import('./spans.js').then(({ Week }) => Week)),
+  month: lazy(() => import('./spans.js').then(({ Month }) => Month)),
   history: lazy(() => import('./history.js').then(({ History }) => History)),
   boards: lazy(() => import('./boards.js').then(({ Boards }) => Boards)),
   groups: lazy(() => import('./groups.js').then(({ Groups }) => Groups)),
@@ -39,7 +41,7 @@ const screens = {
 
 // The tabs, and the first parts of the addresses that belong to each.
 const tabs = [
-  { name: 'today', href: '#/', routes: ['', 'day'] },
+  { name: 'today', href: '#/', routes: ['', 'day', 'week', 'month'] },
   { name: 'history', href: '#/history', routes: ['history'] },
   { name: 'boards', href: '#/boards', routes: ['boards'] },
   { name: 'groups', href: '#/groups', routes: ['groups', 'join'] },

@@ -277,6 +277,7 @@ const statusPills = {
   live: ['live', 'live'],
   polling: ['slow', 'polling'],
   ready: ['slow', 'open'],
+  running: ['live', 'running'],
   offline: ['lost', 'offline'],
   error: ['lost', 'reconnecting'],
 };

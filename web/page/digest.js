@@ -80,7 +80,7 @@ export function TodayCard({ session, circle, ranking, likes }) {
   };
   const title = t(evening ? 'daySoFar' : 'yesterday');
   const about = { ranking: shown, likes: evening ? likes : shown.me?.likes, over: !evening };
-  const href = evening ? undefined : circle.dayHref(date, ranking.date);
+  const href = evening ? undefined : circle.href('day', date);
   return html`<${Card} ...${{ title, href, ...about }}>
     <button class="round" aria-label=${t('close')} onClick=${close}><${Icon} name="close" /></button>
   <//>`;

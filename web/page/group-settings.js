@@ -47,6 +47,64 @@ function Invitation({ group, renew, notify }) {
 export const nameError = (error) =>
   error.code === 'validation_failed' ? t('groupNameError') : undefined;
 
+const noDays = { from: '', to: '' };
+
+// challengeError returns a text for an error about the days of a challenge.
+const challengeError = (error) =>
+  error.code === 'validation_failed' ? t('challengeError') : errorText(error);
+
+// ChallengeForm sets and ends the challenge of a group.
+function ChallengeForm({ group: { challenge }, change }) {
+  const [days, setDays] = useState(noDays);
+  const [error, setError] = useState('');
+  const [busy, setBusy] = useState(false);
+  useEffect(() => setDays(challenge ?? noDays), [challenge?.from, challenge?.to]);
+  const store = async (wanted, done) => {
+    setBusy(true);
+    setError('');
+    try {
+      await change({ challenge: wanted }, done);
+    } catch (cause) {
+      setError(challengeError(cause));
+    }
+    setBusy(false);
+  };
+  const submit = (event) => {
+    event.preventDefault();
+    if (days.from && days.to) store(days, 'challengeSet');
+    else setError(t('challengeError'));
+  };
+  const field = (key) => html`<div class="labelled">
+    <label for=${`challenge-${key}`}>${t(`challenge_${key}`)}</label>
+    <input
+      id=${`challenge-${key}`}
+      type="date"
+      value=${days[key]}
+      onInput=${(event) => setDays({ ...days, [key]: event.target.value })}
+      aria-invalid=${error ? 'true' : undefined}
+      aria-describedby="challenge-wrong"
+    />
+  </div>`;
+  const end = html`<button
+    class="button"
+    type="button"
+    disabled=${busy}
+    onClick=${() => store(undefined, 'challengeEnded')}
+  >
+    ${t('challengeEnd')}
+  </button>`;
+  return html`<form class="ask card" onSubmit=${submit} novalidate aria-labelledby="challenge">
+    <h2 id="challenge">${t('challenge')}</h2>
+    <p class="hint">${t('challengeHint')}</p>
+    <div class="field">
+      ${field('from')} ${field('to')}
+      <button class="button strong" disabled=${busy}>${t('save')}</button>
+      ${challenge && end}
+    </div>
+    <p id="challenge-wrong" class="wrong" role="alert">${error}</p>
+  </form>`;
+}
+
 function MemberList({ group, members, user, ask }) {
   const owns = group.owner_id === user.user_id;
   const row = (member) => {
@@ -154,12 +212,16 @@ export function GroupSettings({ session, group, reload, notify }) {
     reload();
     reloadMembers();
   };
-  const rename = async (name) => {
-    const renamed = await fetchJSON(token, path, { method: 'PUT', body: { name } });
-    notify(t('profileSaved'));
+  // What a change leaves out is removed.
+  const change = async (settings, done) => {
+    const { name, challenge } = group;
+    const body = { name, challenge: challenge ?? undefined, ...settings };
+    const changed = await fetchJSON(token, path, { method: 'PUT', body });
+    notify(t(done));
     reload();
-    return renamed.name;
+    return changed;
   };
+  const rename = async (name) => (await change({ name }, 'profileSaved')).name;
   const owns = group.owner_id === user.user_id;
   const list = () => {
     if (members) return html`<${MemberList} ...${{ group, members, user, ask }} />`;
@@ -183,7 +245,8 @@ export function GroupSettings({ session, group, reload, notify }) {
   />`;
   const renew = owns && (() => ask('renew'));
   return html`${group.invite_code && html`<${Invitation} ...${{ group, renew, notify }} />`}
-    ${owns && form()} ${list()}
+    ${owns && form()}
+    ${owns && html`<${ChallengeForm} ...${{ group, change }} />`} ${list()}
     <div class="buttons">
       <button class="button" aria-haspopup="dialog" onClick=${() => ask('leave')}>
         ${t('leaveAction')}

@@ -3,7 +3,8 @@ import { fetchJSON, useFetch } from './data.js';
 import { ErrorNotice, errorText, Icon, Notice, Skeleton } from './components.js';
 import { TextForm } from './forms.js';
 import { GroupSettings, nameError } from './group-settings.js';
-import { formatNumber, isDay, t } from './i18n.js';
+import { formatNumber, t } from './i18n.js';
+import { Challenge, ChallengeLink, Month, Week } from './spans.js';
 import { PastDay, Today } from './today.js';
 import { html, useEffect, useState } from './view.js';
 
@@ -115,7 +116,7 @@ const groupCircle = (board, id) => ({
   group: id,
   label: t('inTheGroup'),
   emptyDay: t('emptyGroupDay'),
-  dayHref: (day, today) => (day === today ? groupHref(id) : groupHref(id, day)),
+  href: (...parts) => groupHref(id, parts.join('/')),
   rowHref: () => undefined,
 });
 
@@ -127,10 +128,13 @@ function Header({ group, id, back, children }) {
   </header>`;
 }
 
+// The rankings of a group by the part of the address behind it; today's is Today.
+const rankings = { day: PastDay, week: Week, month: Month, challenge: Challenge };
+
 function Group(props) {
   const {
     session,
-    path: [id, view],
+    path: [id, view, ...rest],
   } = props;
   const [{ data: group, error }, retry] = useFetch(
     session.token,
@@ -157,8 +161,15 @@ function Group(props) {
     <${Icon} name="friends" />${t('membersLink')}
   </a>`;
   const circle = groupCircle(session.board, id);
-  const shown = { ...props, circle, header: header('#/groups', link), path: [view] };
-  return isDay(view) ? html`<${PastDay} ...${shown} />` : html`<${Today} ...${shown} />`;
+  const challenge = () => html`<${ChallengeLink}
+    group=${group}
+    href=${groupHref(id, 'challenge')}
+    today=${session.today}
+    current=${view === 'challenge'}
+  />`;
+  const top = html`${header('#/groups', link)} ${group?.challenge && challenge()}`;
+  const Ranking = Object.hasOwn(rankings, view) ? rankings[view] : Today;
+  return html`<${Ranking} ...${props} ...${{ circle, group, header: top, path: rest }} />`;
 }
 
 export function Groups(props) {

@@ -11,10 +11,12 @@ const counts = new Map();
 // cursor of the next one.
 async function fetchPages({ token, path, first, count }) {
   const entries = [];
+  let when = '';
+  if (first.date) when = `&date=${first.date}&include=likes`;
+  else if (first.from) when = `&from=${first.from}&to=${first.to}`;
   let cursor = first.next_cursor;
   for (let page = 1; page < count && cursor; page += 1) {
-    const date = first.date ? `&date=${first.date}&include=likes` : '';
-    const query = `?limit=${maxLimit}${date}&cursor=${encodeURIComponent(cursor)}`;
+    const query = `?limit=${maxLimit}${when}&cursor=${encodeURIComponent(cursor)}`;
     const body = await fetchJSON(token, path + query);
     entries.push(...body.entries);
     cursor = body.next_cursor;
@@ -26,8 +28,8 @@ async function fetchPages({ token, path, first, count }) {
 // whenever the first one changes. What is shown is always of about one moment, so
 // that nobody who moves from one page to another is missing. It returns [entries,
 // loadMore, error]; loadMore is null after the last page.
-export function usePages(token, path, day, first) {
-  const key = `${token} ${path} ${day}`;
+export function usePages(token, path, period, first) {
+  const key = `${token} ${path} ${period}`;
   const [count, setCount] = useState(counts.get(key) ?? 1);
   const [attempt, setAttempt] = useState(0);
   const [shown, setShown] = useState({ count: 1 });

@@ -1,4 +1,5 @@
-// The ranking among friends of today and of past days.
+// The ranking of a circle of people: today's, those of past days, and the screen of all
+// of its rankings.
 import { fetchJSON, useFetch, useLiveRanking } from './data.js';
 import {
   AnimatedNumber,
@@ -11,6 +12,7 @@ import {
   nameOf,
   Notice,
   sameOrigin,
+  SegmentedControl,
   Skeleton,
   StaleBanner,
   StatusPill,
@@ -86,42 +88,40 @@ function Champion({ ranking }) {
   </header>`;
 }
 
-function HeroTop({ ranking, state, past, label, share }) {
+function HeroTop({ ranking, state, view, share }) {
   return html`<div class="hero-top">
-    <span class="label">${past ? formatLongDay(ranking.date) : label}</span>
+    <span class="label">${view.label}</span>
     <${StatusPill} state=${state} final=${ranking.final} />
     ${share?.()}
   </div>`;
 }
 
 // HeroWithoutScore stands for Hero if the viewer has no score.
-function HeroWithoutScore({ ranking, state, past, label, correction }) {
+function HeroWithoutScore({ ranking, state, view, correction }) {
   const { champion } = ranking;
-  const title = past ? 'noScorePast' : 'noScore';
-  const hint = past ? '' : t('noScoreHint');
   const excluded = correction === 'excluded';
   return html`<section class=${champion ? 'hero quiet' : 'hero quiet bare'}>
     <${Champion} ranking=${ranking} />
-    <${HeroTop} ...${{ ranking, state, past, label }} />
+    <${HeroTop} ...${{ ranking, state, view }} />
     <div>
       ${!champion && html`<${Icon} name="walk" />`}
-      <h2>${t(excluded ? 'notRanked' : title)}</h2>
-      <p class="goal">${excluded ? t('correction_excluded') : hint}</p>
+      <h2>${excluded ? t('notRanked') : view.noScore}</h2>
+      <p class="goal">${excluded ? t('correction_excluded') : view.noScoreHint}</p>
     </div>
   </section>`;
 }
 
 // Hero shows the viewer's rank and score, large.
-function Hero({ ranking, state, past, label, correction, share }) {
+function Hero({ ranking, state, view, correction, share }) {
   const { me, entries, total } = ranking;
-  if (!me) return html`<${HeroWithoutScore} ...${{ ranking, state, past, label, correction }} />`;
+  if (!me) return html`<${HeroWithoutScore} ...${{ ranking, state, view, correction }} />`;
   const best = entries[0]?.score;
   const outOf = t('outOf', { total: formatNumber(total) });
   const [prefix, rank, suffix] = rankParts(me.rank);
   const scale = best > 0 ? me.score / best : 1;
   return html`<section class="hero" aria-label=${`${formatRank(me.rank)} ${outOf}`}>
     <${Champion} ranking=${ranking} />
-    <${HeroTop} ...${{ ranking, state, past, label, share }} />
+    <${HeroTop} ...${{ ranking, state, view, share }} />
     <div class="figures">
       <div class="figure">
         <span class="big">
@@ -139,7 +139,7 @@ function Hero({ ranking, state, past, label, correction, share }) {
     ${
       correction
         ? html`<p class="goal">${t(`correction_${correction}`)}</p>`
-        : html`<${Goal} ranking=${ranking} past=${past} />`
+        : html`<${Goal} ranking=${ranking} past=${view.past} />`
     }
   </section>`;
 }
@@ -194,29 +194,16 @@ function DemoActions({ session, ranking, refresh, notify }) {
 
 // friendCircle returns the circle of the viewer's friends. A circle is people who are
 // ranked among themselves: the path of their ranking, texts, and the addresses of its
-// days and rows.
-const friendCircle = (board) => ({
+// screens and rows. href() is that of today, and href('day', …) that of a past day.
+export const friendCircle = (board) => ({
   path: `/v1/boards/${board}/friends`,
   label: t('amongFriends'),
   emptyDay: t('emptyDayHint'),
-  dayHref: (day, today) => (day === today ? '#/' : `#/day/${day}`),
+  href: (...parts) => `#/${parts.join('/')}`,
   rowHref: (id) => `#/history/${encodeURIComponent(id)}`,
 });
 
-function Day({ day, today, selected, far, circle }) {
-  const current = day === selected;
-  return html`<a
-    class=${far && current ? 'day far' : 'day'}
-    href=${circle.dayHref(day, today)}
-    aria-current=${current ? 'date' : undefined}
-    aria-label=${day === today ? t('today') : formatLongDay(day)}
-  >
-    <span aria-hidden="true">${day === today ? t('today') : formatWeekday(day)}</span>
-    <b aria-hidden="true">${Number(day.slice(8))}</b>
-  </a>`;
-}
-
-function DatePicker({ today, selected, circle }) {
+function DatePicker({ today, selected, hrefOf }) {
   const input = useRef(null);
   const open = () => {
     try {
@@ -227,7 +214,7 @@ function DatePicker({ today, selected, circle }) {
   };
   const change = (event) => {
     const day = event.target.value;
-    if (day && day <= today) location.hash = circle.dayHref(day, today);
+    if (day && day <= today) location.hash = hrefOf(day);
   };
   return html`<div class="picker">
     <button class="round" aria-label=${t('pickDay')} onClick=${open}>
@@ -245,43 +232,85 @@ function DatePicker({ today, selected, circle }) {
   </div>`;
 }
 
-// DayStrip links to the last days. A selected day before them comes first.
-function DayStrip({ today, selected, circle }) {
+// Strip links to as many periods as length, up to the current one: days, weeks or months,
+// each named by its first day. before(first) returns the one before another, and
+// item(first) what a link shows: [small text, large text, name]. The selected period comes
+// first if it is before all of these. hrefOf(day) returns the address of a day's period.
+export function Strip({ label, length, current, before, item, today, selected, hrefOf }) {
   const strip = useRef(null);
   useLayoutEffect(() => {
     const centerSelected = () => {
-      const day = strip.current?.querySelector('[aria-current]');
-      if (!day) return;
-      const margin = (strip.current.clientWidth - day.offsetWidth) / 2;
-      strip.current.scrollLeft = day.offsetLeft - margin;
+      const link = strip.current.querySelector('[aria-current]');
+      if (!link) return;
+      const margin = (strip.current.clientWidth - link.offsetWidth) / 2;
+      strip.current.scrollLeft = link.offsetLeft - margin;
     };
     centerSelected();
     addEventListener('resize', centerSelected);
     return () => removeEventListener('resize', centerSelected);
-  }, [today, selected]);
-  if (!today) return html`<div class="days" aria-hidden="true"></div>`;
-  const days = Array.from({ length: stripLength }, (_, i) => addDays(today, i - stripLength + 1));
-  const far = !days.includes(selected);
-  if (far) days.unshift(selected);
-  const link = (day) => html`<${Day} key=${day} ...${{ day, today, selected, far, circle }} />`;
+  }, [current, selected]);
+  const periods = [current];
+  while (periods.length < length) periods.unshift(before(periods[0]));
+  const far = !periods.includes(selected);
+  if (far) periods.unshift(selected);
+  const link = (first) => {
+    const isSelected = first === selected;
+    const [small, large, name] = item(first);
+    return html`<a
+      key=${first}
+      class=${far && isSelected ? 'day far' : 'day'}
+      href=${hrefOf(first)}
+      aria-current=${isSelected ? 'date' : undefined}
+      aria-label=${name}
+    >
+      <span aria-hidden="true">${small}</span>
+      <b aria-hidden="true">${large}</b>
+    </a>`;
+  };
   return html`<div class="days">
-    <nav class="strip" aria-label=${t('day')} ref=${strip}>${days.map(link)}</nav>
-    <${DatePicker} ...${{ today, selected, circle }} />
+    <nav class="strip" aria-label=${label} ref=${strip}>${periods.map(link)}</nav>
+    <${DatePicker} ...${{ today, selected, hrefOf }} />
   </div>`;
 }
 
-function DayRanking(props) {
-  const { session, circle, day, result, retry, limit, raiseLimit, announce, past, after } = props;
+export const StripSkeleton = () => html`<div class="days" aria-hidden="true"></div>`;
+
+function DayStrip({ today, selected, circle }) {
+  if (!today) return html`<${StripSkeleton} />`;
+  const item = (day) => {
+    const isToday = day === today;
+    const small = isToday ? t('today') : formatWeekday(day);
+    return [small, Number(day.slice(8)), isToday ? small : formatLongDay(day)];
+  };
+  return html`<${Strip}
+    label=${t('day')}
+    length=${stripLength}
+    current=${today}
+    before=${(day) => addDays(day, -1)}
+    hrefOf=${(day) => circle.href(...(day === today ? [] : ['day', day]))}
+    ...${{ item, today, selected }}
+  />`;
+}
+
+// Periods chooses between the rankings of a day, a week and a month.
+function Periods({ circle, period }) {
+  const options = ['day', 'week', 'month'].map((key) => [key, t(`per_${key}`)]);
+  const choose = (key) => {
+    location.hash = circle.href(...(key === 'day' ? [] : [key]));
+  };
+  return html`<${SegmentedControl} label=${t('period')} value=${period} ...${{ options, onChange: choose }} />`;
+}
+
+function Ranking(props) {
+  const { session, circle, view, result, retry, limit, raiseLimit, announce, after } = props;
   const { data: ranking, state, error } = result;
-  const [entries, loadMore, pageError] = usePages(session.token, circle.path, day, ranking);
+  const [entries, loadMore, pageError] = usePages(session.token, circle.path, view.key, ranking);
   if (!ranking) {
     const failed = state === 'offline' || state === 'error';
     return failed ? html`<${ErrorNotice} error=${error} retry=${retry} />` : html`<${Skeleton} />`;
   }
   if (ranking.entries.length === 0) {
-    const key = past ? 'emptyDay' : 'emptyToday';
-    const hint = past ? circle.emptyDay : t('emptyTodayHint');
-    return html`<${Notice} icon="walk" title=${t(key)} hint=${hint} />`;
+    return html`<${Notice} icon="walk" title=${view.empty} hint=${view.emptyHint} />`;
   }
   const { me, total } = ranking;
   const hrefOf = ({ user_id: id }) => (id === me?.user_id ? '#/history' : circle.rowHref(id));
@@ -292,21 +321,21 @@ function DayRanking(props) {
       me=${me}
       total=${total}
       unit="steps"
-      announce=${past ? null : announce}
+      announce=${announce}
       hrefOf=${hrefOf}
       after=${after}
-      roomy
+      roomy=${Boolean(ranking.date)}
     />
     ${pageError && html`<p class="wrong more" role="alert">${errorText(pageError)}</p>`}
     ${loadMore && html`<button class="button more" onClick=${more}>${t('more')}</button>`}`;
 }
 
 // useCorrection returns what an operator has made of the viewer's score in a ranking: set,
-// excluded, or nothing. It asks once the ranking is there, and again when the score falls
-// or goes away, and when a corrected score changes.
+// excluded, or nothing, as for the sums of several days. It asks once the ranking is there,
+// and again when the score falls or goes away, and when a corrected score changes.
 function useCorrection({ token, board }, ranking, past) {
   const query = past ? `?date=${ranking?.date}` : '';
-  const path = ranking ? `/v1/boards/${board}/me${query}` : null;
+  const path = ranking?.date ? `/v1/boards/${board}/me${query}` : null;
   const [{ data }, ask] = useFetch(token, path);
   const score = ranking?.me?.score ?? -1;
   const before = useRef(score);
@@ -319,24 +348,26 @@ function useCorrection({ token, board }, ranking, past) {
 
 const importDay = () => import('./day.js');
 
-// DayScreen shows the ranking of a circle on a day. The header, if given, has the
-// heading of the screen.
-function DayScreen(props) {
-  const { session, circle, header, today, day, result, refresh, retry, notify, past } = props;
+// RankingScreen shows a ranking of a circle in a period: day, week, month, or the one of a
+// challenge. view has what differs between days and spans of days: a key, the title, the
+// label above the rank, whether it is past, and texts for a viewer without a score and for
+// an empty ranking. The header, if given, has the heading of the screen. refresh is given
+// for today alone.
+export function RankingScreen(props) {
+  const { session, circle, header, period, view, strip, result, refresh, retry, notify } = props;
   const { data: ranking, state, error, at } = result;
-  const correction = useCorrection(session, ranking, past);
-  const { label } = circle;
+  const correction = useCorrection(session, ranking, view.past);
   const later = useLater(importDay, ranking?.date);
   const [extras, onExtras] = useState({});
   const stale = ranking && (state === 'offline' || state === 'error');
-  const title = day && past ? formatLongDay(day) : t('today');
   const hero = ranking
-    ? html`<${Hero} ...${{ ranking, state, past, label, correction }} share=${extras.share} />`
+    ? html`<${Hero} ...${{ ranking, state, view, correction }} share=${extras.share} />`
     : html`<${HeroSkeleton} />`;
-  const showActions = session.people && !past;
-  return html`${header ?? html`<h1 class="visually-hidden" tabindex="-1">${title}</h1>`}
+  const showActions = session.people && refresh;
+  return html`${header ?? html`<h1 class="visually-hidden" tabindex="-1">${view.title}</h1>`}
     <div class="columns">
       <div class="side">
+        <${Periods} circle=${circle} period=${period} />
         ${hero}
         ${showActions && html`<${DemoActions} ...${{ session, ranking, refresh, notify }} />`}
         ${
@@ -344,18 +375,15 @@ function DayScreen(props) {
           ranking?.date &&
           html`<${later.DayExtras}
             key=${ranking.date}
-            ...${{ session, circle, ranking, past, reload: retry, notify, onExtras }}
+            ...${{ session, circle, ranking, reload: retry, notify, onExtras }}
+            past=${view.past}
           />`
         }
       </div>
       <div class="wide-column">
-        <${DayStrip} today=${today} selected=${day ?? today} circle=${circle} />
-        ${stale && html`<${StaleBanner} error=${error} at=${at} />`}
-        <section
-          class=${stale ? 'card list stale' : 'card list'}
-          aria-label=${day ? formatLongDay(day) : t('today')}
-        >
-          <${DayRanking} key=${day} ...${props} after=${extras.after} />
+        ${strip} ${stale && html`<${StaleBanner} error=${error} at=${at} />`}
+        <section class=${stale ? 'card list stale' : 'card list'} aria-label=${view.title}>
+          <${Ranking} key=${view.key} ...${props} after=${extras.after} />
         </section>
       </div>
     </div>`;
@@ -364,7 +392,7 @@ function DayScreen(props) {
 // Limits of the lists that were shown, so that Back finds a list as long as it was.
 const limits = new Map();
 
-function useLimit(key) {
+export function useLimit(key) {
   const [limit, setLimit] = useState(limits.get(key) ?? firstLimit);
   useEffect(() => {
     setLimit(limits.get(key) ?? firstLimit);
@@ -396,16 +424,40 @@ export function Today({
     if (date) onToday(date);
   }, [date]);
   const today = date ?? session.today;
-  return html`<${DayScreen}
-    day=${today}
-    ...${{ session, circle, header, today, result, limit, raiseLimit, refresh, notify, announce }}
+  const view = {
+    key: today,
+    title: t('today'),
+    label: circle.label,
+    noScore: t('noScore'),
+    noScoreHint: t('noScoreHint'),
+    empty: t('emptyToday'),
+    emptyHint: t('emptyTodayHint'),
+  };
+  return html`<${RankingScreen}
+    period="day"
+    strip=${html`<${DayStrip} ...${{ today, circle }} selected=${today} />`}
+    ...${{ session, circle, header, view, result, limit, raiseLimit, refresh, notify, announce }}
   />`;
 }
 
+// useToday returns [today, error, retry]: the current day of the board. It asks for it if
+// the page was opened on another screen than today's.
+export function useToday(session, { onToday, onError }) {
+  const [{ data, error }, retry] = useFetch(session.token, session.today ? null : '/v1/boards');
+  const date = data?.boards.find(({ name }) => name === session.board)?.current.date;
+  useEffect(() => {
+    if (date) onToday(date);
+    else if (data) onError({ code: 'board_not_found' });
+  }, [date, data]);
+  return [session.today ?? date, error, retry];
+}
+
+// NotFound stands for a screen that the address does not name rightly.
+export const NotFound = () => html`<h1 class="visually-hidden" tabindex="-1">${t('notFound')}</h1>
+  <section class="card"><${ErrorNotice} error=${{ status: 404 }} /></section>`;
+
 export function PastDay(props) {
-  if (isDay(props.path[0])) return html`<${ValidDay} ...${props} />`;
-  return html`<h1 class="visually-hidden" tabindex="-1">${t('notFound')}</h1>
-    <section class="card"><${ErrorNotice} error=${{ status: 404 }} /></section>`;
+  return isDay(props.path[0]) ? html`<${ValidDay} ...${props} />` : html`<${NotFound} />`;
 }
 
 function ValidDay({
@@ -420,20 +472,23 @@ function ValidDay({
   const path = `${circle.path}?date=${day}`;
   const [limit, raiseLimit] = useLimit(path);
   const [result, retry] = useFetch(session.token, `${path}&limit=${limit}&include=likes`);
-  // The strip of days needs today's date, which is unknown if the page was opened
-  // on a past day.
-  const [boards] = useFetch(session.token, session.today ? null : '/v1/boards');
-  const board = boards.data?.boards.find(({ name }) => name === session.board);
-  const date = board?.current.date;
-  useEffect(() => {
-    if (date) onToday(date);
-  }, [date]);
+  const [today = day] = useToday(session, { onToday, onError });
   useEffect(() => {
     if (result.error) onError(result.error);
   }, [result.error]);
-  const today = session.today ?? date ?? day;
-  return html`<${DayScreen}
-    ...${{ session, circle, header, today, day, result, retry, limit, raiseLimit, notify }}
-    past
+  const name = formatLongDay(day);
+  const view = {
+    key: day,
+    title: name,
+    label: name,
+    past: true,
+    noScore: t('noScorePast'),
+    empty: t('emptyDay'),
+    emptyHint: circle.emptyDay,
+  };
+  return html`<${RankingScreen}
+    period="day"
+    strip=${html`<${DayStrip} ...${{ today, circle }} selected=${day} />`}
+    ...${{ session, circle, header, view, result, retry, limit, raiseLimit, notify }}
   />`;
 }

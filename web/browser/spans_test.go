@@ -1,0 +1,232 @@
+package browser
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp/kb"
+	"github.com/google/go-cmp/cmp"
+
+	"stepboard/models"
+)
+
+// weekOf returns the first and the last day of the week of a day, and monthOf those of its
+// month.
+func weekOf(t testing.TB, day string) (from, to string) {
+	t.Helper()
+	d := parseDay(t, day)
+	monday := d - models.Date((int(d.UTC().Weekday())+6)%7)
+	return monday.String(), (monday + 6).String()
+}
+
+func monthOf(t testing.TB, day string) (from, to string) {
+	t.Helper()
+	first := parseDay(t, day[:8]+"01").UTC()
+	return first.Format(time.DateOnly), first.AddDate(0, 1, -1).Format(time.DateOnly)
+}
+
+func parseDay(t testing.TB, day string) models.Date {
+	t.Helper()
+	d, err := models.ParseDate(day)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// shows waits until the page shows the ranking of a path from one day to another.
+func (p *page) shows(base, bearer, path, from, to string) {
+	p.t.Helper()
+	p.waitForRows(func() []row {
+		var r models.Ranking
+		callAPI(p.t, bearer, http.MethodGet, base+path+"?from="+from+"&to="+to, nil, &r)
+		return rowsOf(r)
+	})
+}
+
+const friendsPath = "/v1/boards/steps/friends"
+
+// choose presses a button of the control of periods, counted from 1, by the keyboard.
+func (p *page) choose(n int) {
+	p.t.Helper()
+	button := fmt.Sprintf(".side .segments button:nth-child(%d)", n)
+	p.until("the periods are there", "document.querySelector('"+button+"') !== null")
+	p.typeIn(button, kb.Enter)
+	p.until("it is pressed", "document.querySelector('"+button+"')?.getAttribute('aria-pressed') === 'true'")
+}
+
+// Weeks and months of friends are the sums of the API. The address has the choice, so that
+// the page opens there again.
+func TestDemoSpans(t *testing.T) {
+	t.Parallel()
+	base, people := startDemo(t)
+	me := people[0].Token
+	p := newPage(t, phone)
+	p.open(base)
+	p.until("the ranking is there", rankingShown)
+	today := *rankingOf(t, base, me, "").Date
+	from, to := weekOf(t, today)
+
+	p.choose(2)
+	p.until("it is the current week", "location.hash === '#/week' && document.querySelector('.hero .pill.live')?.textContent === 'Still counting'")
+	p.shows(base, me, friendsPath, from, to)
+	p.checkLayout("a week")
+	p.screenshot("week-390")
+
+	// The week before, by the strip. Nobody walks there any more.
+	before := daysAgo(t, from, 7)
+	p.click(`.strip a[href="#/week/` + before + `"]`)
+	p.until("it is the week before", "document.querySelector('.strip [aria-current]')?.getAttribute('href') === '#/week/"+before+"' && "+rankingShown)
+	p.shows(base, me, friendsPath, before, daysAgo(t, from, 1))
+	week := p.rows()
+	p.open(base + "/#/week/" + daysAgo(t, from, 4)) // any day of the week
+	p.until("the ranking is there", rankingShown)
+	if diff := cmp.Diff(week, p.rows()); diff != "" {
+		t.Errorf("opened again: -before +now:\n%s", diff)
+	}
+
+	p.choose(3)
+	from, to = monthOf(t, today)
+	p.until("it is the current month", "location.hash === '#/month' && "+rankingShown)
+	p.shows(base, me, friendsPath, from, to)
+	p.screenshot("month-390")
+	last, end := monthOf(t, daysAgo(t, from, 1))
+	p.click(`.strip a[href="#/month/` + last[:7] + `"]`)
+	p.until("it is the month before", "location.hash === '#/month/"+last[:7]+"' && document.querySelector('.strip [aria-current] b') !== null")
+	p.shows(base, me, friendsPath, last, end)
+	eval[any](p, `(() => { const i = document.querySelector('.picker input'); i.value = '`+today+`'; i.dispatchEvent(new Event('change', { bubbles: true })); })()`)
+	p.until("a day is picked", "location.hash === '#/month'")
+	p.choose(1)
+	p.until("it is today", "location.hash === '#/' && document.querySelector('.actions') !== null")
+	p.waitForRanking(base, me)
+}
+
+// The challenge of a group is shown above its rankings, with its own. The owner sets and
+// removes it.
+func TestDemoChallenge(t *testing.T) {
+	t.Parallel()
+	base, people := startDemo(t)
+	me := people[0]
+	all := groupsOf(t, base, me.Token)
+	walkers, family := all["Walkers"], all["Family"]
+	if walkers.Challenge == nil || family.Challenge != nil {
+		t.Fatalf("the groups are %+v", all)
+	}
+	p := newPage(t, phone)
+	p.open(base + "/#/groups/" + walkers.GroupID)
+	p.until("the challenge says how long it goes on", "document.querySelector('a.about .pill.live')?.textContent.trim() === '5 days left'")
+	p.checkLayout("a group with a challenge")
+	p.screenshot("group-challenge-390")
+	p.click("a.about")
+	p.until("the challenge is there", "location.hash.endsWith('/challenge') && document.querySelector('a.about')?.getAttribute('aria-current') === 'page' && "+rankingShown)
+	p.shows(base, me.Token, "/v1/boards/steps/groups/"+walkers.GroupID, walkers.Challenge.From, walkers.Challenge.To)
+	p.checkLayout("a challenge")
+	p.screenshot("challenge-390")
+	p.choose(2)
+	p.until("the group's week is there", "location.hash === '#/groups/"+walkers.GroupID+"/week' && "+rankingShown)
+
+	// The first person owns the family.
+	today := *rankingOf(t, base, me.Token, "").Date
+	p.goTo("#/groups/" + family.GroupID + "/members")
+	p.until("the form is there", "document.querySelector('#challenge-from') !== null")
+	set := func(from, to string) {
+		t.Helper()
+		p.until("the form can be used", "!document.querySelector('form:has(#challenge-from) .strong').disabled")
+		for id, day := range map[string]string{"from": from, "to": to} {
+			eval[any](p, fmt.Sprintf(`(() => { const i = document.querySelector('#challenge-%s'); i.value = %q; i.dispatchEvent(new Event('input', { bubbles: true })); })()`, id, day))
+		}
+		p.click("form:has(#challenge-from) .strong")
+	}
+	set(today, daysAgo(t, today, 1))
+	p.until("bad days are refused", "document.querySelector('#challenge-wrong').textContent.includes('1 to 31 days')")
+	p.ignoreFaults("422")
+	p.checkLayout("a bad challenge")
+	set(today, daysAgo(t, today, -6))
+	p.says("The challenge is set.")
+	if c := groupsOf(t, base, people[1].Token)["Family"].Challenge; c == nil || c.From != today {
+		t.Errorf("another member sees the challenge %+v", c)
+	}
+	p.screenshot("challenge-form-390")
+	p.typeIn("#rename", "!")
+	p.click("form:has(#rename) .strong")
+	p.until("renaming keeps the challenge", "document.querySelector('h1').textContent === 'Family!' && document.querySelector('#challenge-from').value === '"+today+"'")
+	p.click("form:has(#challenge-from) [type=button]")
+	p.says("The challenge is removed.")
+	p.until("the form is empty", "document.querySelector('#challenge-from').value === ''")
+	p.goTo("#/groups/" + family.GroupID + "/challenge")
+	p.until("the page says so", "document.querySelector('main .notice h3')?.textContent === 'No challenge'")
+	p.checkLayout("no challenge")
+}
+
+// A span that is loading, empty, failing or long is shown like a day.
+func TestSpanStates(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	f.ranks(rankingFrom(1, 2, 3, 1))
+	span := func(users ...int) map[string]any {
+		r := rankingFrom(1, users...)
+		r["date"], r["from"], r["to"] = nil, "2026-11-16", "2026-11-22"
+		return r
+	}
+	release := make(chan struct{})
+	f.handle("GET "+friendsPath, func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+			respond(w, http.StatusOK, span())
+		case <-r.Context().Done():
+		}
+	})
+	p := newPage(t, phone)
+	p.signIn(f.URL+"/#/week", fakeToken())
+	p.until("it is loading", "document.querySelector('.skeleton') !== null && document.querySelector('.hero.ghostly') !== null && document.querySelector('.strip') !== null")
+	p.checkLayout("a week that is loading")
+	close(release)
+	p.until("it is empty", "document.querySelector('.list .notice h3')?.textContent === 'No scores on these days' && document.querySelector('.hero h2').textContent.includes('no steps')")
+	p.checkLayout("an empty week")
+	p.screenshot("week-empty-390")
+	if calls := p.requestsTo(friendsPath); !strings.Contains(calls[len(calls)-1], "from=2026-11-16&to=2026-11-22&") {
+		t.Errorf("the calls are %q", calls)
+	}
+
+	// What fails at first says so; what was there stays, with its time.
+	f.refuses("GET "+friendsPath, http.StatusServiceUnavailable, "unavailable")
+	p.goTo("#/month")
+	p.until("the error is shown", "document.querySelector('.list .notice .button') !== null")
+	p.screenshot("month-error-390")
+	users := make([]int, 250)
+	for i := range users {
+		users[i] = i + 1
+	}
+	f.handle("GET "+friendsPath, func(w http.ResponseWriter, r *http.Request) {
+		limit, query := 50, r.URL.Query()
+		_, _ = fmt.Sscan(query.Get("limit"), &limit)
+		if query.Get("cursor") == "next" && query.Get("from") == "2026-11-16" && query.Get("to") == "2026-11-22" {
+			second := rankingFrom(201, users[200:]...)
+			second["from"], second["to"], second["date"] = "2026-11-16", "2026-11-22", nil
+			respond(w, http.StatusOK, second)
+			return
+		}
+		first := span(users[:limit]...)
+		first["next_cursor"] = "next"
+		respond(w, http.StatusOK, first)
+	})
+	p.click(".list .notice .button")
+	p.until("the month is there", rankingShown)
+	p.goTo("#/week/2026-11-18")
+	for _, n := range []int{100, 200, 250} {
+		p.click(".more")
+		p.until("the list is longer", fmt.Sprintf("document.querySelectorAll('.ranking > li').length === %d", n))
+	}
+	for _, hash := range []string{"#/week/2026-11-31", "#/month/2026-13", "#/week/%", "#/month/x"} {
+		p.goTo(hash)
+		p.until(hash+" is not found", "document.querySelector('main .notice') !== null")
+	}
+	f.refuses("GET "+friendsPath, http.StatusUnprocessableEntity, "date_in_future")
+	p.goTo("#/week/2030-01-07")
+	p.until("a future week says so", "!!document.querySelector('.list .notice')?.textContent.includes('has not begun')")
+	p.ignoreFaults("503")
+	p.ignoreFaults("422")
+}

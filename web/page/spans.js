@@ -1,0 +1,182 @@
+// The rankings of a circle by what several days add up to: a week, a month, or the days of
+// a challenge.
+import { useFetch } from './data.js';
+import { Icon, Notice } from './components.js';
+import { addDays, addTexts, formatDay, formatNumber, isDay, locale, t } from './i18n.js';
+import {
+  friendCircle,
+  NotFound,
+  RankingScreen,
+  Strip,
+  StripSkeleton,
+  useLimit,
+  useToday,
+} from './today.js';
+import { texts } from './translations-spans.js';
+import { html, useEffect } from './view.js';
+
+addTexts(texts);
+
+// How often a span that is not over is asked for again, in milliseconds.
+const interval = 15000;
+
+const midnight = (day) => new Date(`${day}T00:00:00Z`);
+const format = (options) => new Intl.DateTimeFormat(locale, { ...options, timeZone: 'UTC' });
+
+// formatRange returns the text of several days, such as Nov 16 – Nov 22.
+const formatRange = (from, to) => `${formatDay(from)} – ${formatDay(to)}`;
+
+const mondayOf = (day) => addDays(day, -((midnight(day).getUTCDay() + 6) % 7));
+const firstOfMonth = (day) => `${day.slice(0, 7)}-01`;
+
+// The kinds of spans that one goes through one by one. Each is named by its first day, and
+// in addresses by as much of it as is needed.
+const kinds = {
+  week: {
+    length: 8,
+    firstOf: mondayOf,
+    lastOf: (first) => addDays(first, 6),
+    place: (first) => first,
+    parse: (place) => (isDay(place) ? mondayOf(place) : null),
+    name: (first) => formatRange(first, addDays(first, 6)),
+    small: (first) => format({ month: 'short' }).format(midnight(first)),
+    large: (first) => `${Number(first.slice(8))}–${Number(addDays(first, 6).slice(8))}`,
+  },
+  month: {
+    length: 6,
+    firstOf: firstOfMonth,
+    lastOf: (first) => addDays(firstOfMonth(addDays(first, 31)), -1),
+    place: (first) => first.slice(0, 7),
+    parse: (place) => (isDay(`${place}-01`) ? `${place}-01` : null),
+    name: (first) => format({ month: 'long', year: 'numeric' }).format(midnight(first)),
+    small: (first) => first.slice(0, 4),
+    large: (first) => format({ month: 'short' }).format(midnight(first)),
+  },
+};
+
+function SpanStrip({ period, circle, today, first }) {
+  const kind = kinds[period];
+  const current = kind.firstOf(today);
+  const item = (other) =>
+    other === current
+      ? [t(`this_${period}`), kind.large(other), t(`this_${period}`)]
+      : [kind.small(other), kind.large(other), kind.name(other)];
+  const hrefOf = (day) => {
+    const other = kind.firstOf(day);
+    return circle.href(period, ...(other === current ? [] : [kind.place(other)]));
+  };
+  return html`<${Strip}
+    label=${t(`per_${period}`)}
+    length=${kind.length}
+    before=${(other) => kind.firstOf(addDays(other, -1))}
+    selected=${first}
+    ...${{ current, item, today, hrefOf }}
+  />`;
+}
+
+// SpanRanking shows the ranking of a circle from one day to another.
+function SpanRanking({ session, circle, header, onError, period, strip, from, to, today, title }) {
+  const path = `${circle.path}?from=${from}&to=${to}`;
+  const [limit, raiseLimit] = useLimit(path);
+  const past = to < today;
+  const [result, retry] = useFetch(session.token, `${path}&limit=${limit}`, past ? 0 : interval);
+  useEffect(() => {
+    if (result.error) onError(result.error);
+  }, [result.error]);
+  const view = {
+    key: `${from} ${to}`,
+    title,
+    label: title,
+    past,
+    noScore: t('noScoreSpan'),
+    empty: t('emptySpan'),
+  };
+  const state = !past && result.state === 'ready' ? 'running' : result.state;
+  return html`<${RankingScreen}
+    ...${{ session, circle, header, period, view, strip, retry, limit, raiseLimit }}
+    result=${{ ...result, state }}
+  />`;
+}
+
+// Waiting stands for the ranking as long as it is not known which day it is.
+function Waiting({ session, circle, header, period, error, retry }) {
+  const state = error ? 'error' : 'loading';
+  const view = { key: '', title: t(period === 'challenge' ? period : `per_${period}`) };
+  return html`<${RankingScreen}
+    strip=${html`<${StripSkeleton} />`}
+    result=${{ state, error }}
+    ...${{ session, circle, header, period, view, retry }}
+  />`;
+}
+
+// Span shows the week or the month of an address: the current one without a place.
+function Span({ period, path: [place], ...props }) {
+  const { session, circle = friendCircle(session.board) } = props;
+  const kind = kinds[period];
+  const [today, error, retry] = useToday(session, props);
+  if (place && !kind.parse(place)) return html`<${NotFound} />`;
+  if (!today) return html`<${Waiting} ...${{ ...props, circle, period, error, retry }} />`;
+  const first = place ? kind.parse(place) : kind.firstOf(today);
+  return html`<${SpanRanking}
+    key=${first}
+    from=${first}
+    to=${kind.lastOf(first)}
+    title=${kind.name(first)}
+    strip=${html`<${SpanStrip} ...${{ period, circle, today, first }} />`}
+    ...${{ ...props, circle, period, today }}
+  />`;
+}
+
+export const Week = (props) => html`<${Span} period="week" ...${props} />`;
+export const Month = (props) => html`<${Span} period="month" ...${props} />`;
+
+// daysBetween returns how many days one day is before another.
+const daysBetween = (day, other) => Math.round((midnight(other) - midnight(day)) / 864e5);
+
+function ChallengePill({ challenge: { from, to }, today }) {
+  if (!today) return null;
+  if (today > to) {
+    return html`<span class="pill final"><${Icon} name="check" />${t('challengeOver')}</span>`;
+  }
+  const running = today >= from;
+  const n = running ? daysBetween(today, to) + 1 : daysBetween(today, from);
+  const text = t(running ? 'daysLeft' : 'beginsIn', { n: formatNumber(n), count: n });
+  return html`<span class=${running ? 'pill live' : 'pill slow'}>
+    <${Icon} name="clock" />${text}
+  </span>`;
+}
+
+// ChallengeLink shows a group's challenge above its rankings, and leads to its ranking.
+export function ChallengeLink({ group, href, today, current }) {
+  const { challenge } = group;
+  return html`<a class="about card" href=${href} aria-current=${current ? 'page' : undefined}>
+    <span class="emblem event"><${Icon} name="crown" /></span>
+    <span class="about-text">
+      <b>${t('challenge')}</b>
+      <span>${formatRange(challenge.from, challenge.to)}</span>
+    </span>
+    <span class="about-pills"><${ChallengePill} ...${{ challenge, today }} /></span>
+  </a>`;
+}
+
+// Challenge shows the ranking of a group's challenge.
+export function Challenge(props) {
+  const { session, group, header } = props;
+  const [today, error, retry] = useToday(session, props);
+  const waiting = html`<${Waiting} ...${{ ...props, period: 'challenge', error, retry }} />`;
+  if (!group || (!today && group.challenge)) return waiting;
+  const { challenge } = group;
+  if (!challenge || challenge.from > today) {
+    const key = challenge ? 'challengeAhead' : 'noChallenge';
+    return html`${header}
+      <section class="card list">
+        <${Notice} icon="crown" title=${t(key)} hint=${t(`${key}Hint`)} />
+      </section>`;
+  }
+  const { from, to } = challenge;
+  return html`<${SpanRanking}
+    key=${`${from} ${to}`}
+    title=${formatRange(from, to)}
+    ...${{ ...props, period: 'challenge', from, to, today }}
+  />`;
+}

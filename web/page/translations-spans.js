@@ -1,0 +1,33 @@
+// The texts of weeks, months and challenges.
+export const texts = {
+  en: {
+    this_week: 'This week',
+    this_month: 'This month',
+    running: 'Still counting',
+    noScoreSpan: 'You have no steps on these days',
+    emptySpan: 'No scores on these days',
+    challenge: 'Challenge',
+    challengeOver: 'Over',
+    daysLeft: { one: '{n} day left', other: '{n} days left' },
+    beginsIn: { one: 'Begins tomorrow', other: 'Begins in {n} days' },
+    challengeAhead: 'The challenge has not begun',
+    challengeAheadHint: 'Steps count from its first day on.',
+    noChallenge: 'No challenge',
+    noChallengeHint: 'The owner of the group can set its days, under Members.',
+  },
+  'zh-CN': {
+    this_week: '本周',
+    this_month: '本月',
+    running: '进行中',
+    noScoreSpan: '这些天你没有步数',
+    emptySpan: '这些天没有数据',
+    challenge: '挑战赛',
+    challengeOver: '已结束',
+    daysLeft: '还剩 {n} 天',
+    beginsIn: '{n} 天后开始',
+    challengeAhead: '挑战赛还没有开始',
+    challengeAheadHint: '从第一天起计算步数。',
+    noChallenge: '没有挑战赛',
+    noChallengeHint: '组长可以在“成员”中设定日期。',
+  },
+};
