@@ -265,8 +265,7 @@ func (s *simulation) offerPeople(c *gin.Context) {
 		AvatarURL string        `json:"avatar_url"`
 		Token     string        `json:"token"`
 	}
-	ids := s.people.ids[:min(len(s.people.ids), offeredPeople)]
-	rows, err := s.app.Directory.Find(c, ids...)
+	ids, rows, err := present(c, s.app, s.people.ids[:min(len(s.people.ids), offeredPeople)])
 	if err != nil {
 		c.AbortWithStatus(http.StatusServiceUnavailable)
 		return

@@ -97,14 +97,32 @@ func (g *gifts) run(ctx context.Context, a *app.App, p *people, log *slog.Logger
 			return
 		case <-ticker.C:
 		}
-		_, err := a.Ledger.Add(ctx, giftsBoard, []ledger.Increment{g.increment(somebody(), giftCoins[rand.IntN(len(giftCoins))])})
+		err := addOfPresent(ctx, a, giftsBoard, g.increment(somebody(), giftCoins[rand.IntN(len(giftCoins))]))
 		if err == nil {
-			_, err = a.Ledger.Add(ctx, activeBoard, []ledger.Increment{points(), points(), points()})
+			err = addOfPresent(ctx, a, activeBoard, points(), points(), points())
 		}
 		if err != nil && ctx.Err() == nil {
 			log.Warn("a gift was lost", "error", err)
 		}
 	}
+}
+
+// addOfPresent makes those increments whose users exist.
+func addOfPresent(ctx context.Context, a *app.App, board string, increments ...ledger.Increment) error {
+	ids := make([]models.UserID, len(increments))
+	for i, one := range increments {
+		ids[i] = one.User
+	}
+	there, _, err := present(ctx, a, ids)
+	if err != nil {
+		return err
+	}
+	increments = slices.DeleteFunc(increments, func(one ledger.Increment) bool { return !slices.Contains(there, one.User) })
+	if len(increments) == 0 {
+		return nil
+	}
+	_, err = a.Ledger.Add(ctx, board, increments)
+	return err
 }
 
 // giveGift handles a visitor's gift. A demo has no wallets and needs no token.

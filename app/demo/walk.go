@@ -38,18 +38,46 @@ func (p *people) walk(ctx context.Context, a *app.App, clock models.Clock, log *
 		for i, zone := range homeZones {
 			p.homeDays[i].advance(now, zone.today(now))
 		}
-		var uploads, local []ingest.Upload
-		for position, id := range p.ids {
-			if p.rng.Float64() < uploadShare {
-				uploads = append(uploads, p.totalOf(position, id, &p.walkDay))
-				local = append(local, p.totalOf(position, id, p.homeDay(position)))
-			}
-		}
-		err := errors.Join(uploadAll(ctx, a, stepsBoard, uploads), uploadAll(ctx, a, localBoard, local))
-		if err != nil && ctx.Err() == nil {
+		if err := p.uploadSome(ctx, a); err != nil && ctx.Err() == nil {
 			log.Warn("a report of steps was lost", "error", err)
 		}
 	}
+}
+
+// uploadSome uploads the steps so far of some people.
+func (p *people) uploadSome(ctx context.Context, a *app.App) error {
+	var some []models.UserID
+	for _, id := range p.ids {
+		if p.rng.Float64() < uploadShare {
+			some = append(some, id)
+		}
+	}
+	some, _, err := present(ctx, a, some)
+	if err != nil {
+		return err
+	}
+	var uploads, local []ingest.Upload
+	for _, id := range some {
+		position := p.positions[id]
+		uploads = append(uploads, p.totalOf(position, id, &p.walkDay))
+		local = append(local, p.totalOf(position, id, p.homeDay(position)))
+	}
+	return errors.Join(uploadAll(ctx, a, stepsBoard, uploads), uploadAll(ctx, a, localBoard, local))
+}
+
+// present returns those users who exist, with their rows. A visitor may have erased one, who
+// would come into being again with the next upload.
+func present(ctx context.Context, a *app.App, ids []models.UserID) (there []models.UserID, rows []models.RowID, err error) {
+	found, err := a.Directory.Find(ctx, ids...)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, row := range found {
+		if row != 0 {
+			there, rows = append(there, ids[i]), append(rows, row)
+		}
+	}
+	return there, rows, nil
 }
 
 // totalOf returns the upload of a person's steps so far on a day.

@@ -291,7 +291,7 @@ function useSession() {
     login: current && { token, user: { ...current.user, ...profile } },
     refused,
     signIn,
-    signOut: () => setSignedIn(null),
+    signOut: () => (isDemo ? renew() : setSignedIn(null)),
     onSwitch: ({ user_id: id }) => setChosenId(id),
     onProfile: isDemo ? update : reloadProfile,
   };
@@ -302,6 +302,7 @@ function App() {
   const [board, setBoard] = useState('steps');
   const [today, setToday] = useState(null);
   const [shownLocale, showLocale] = useState(locale);
+  const [farewell, setFarewell] = useState(null);
   const [toast, notify, announce] = useToast();
   const [route, path] = useRoute();
   const title = titleOf(route);
@@ -328,6 +329,7 @@ function App() {
     [token],
   );
 
+  if (farewell) return html`<${farewell} onClose=${() => setFarewell(null)} />`;
   if (!login && isDemo) return html`<${Loading} error=${demo.error} retry=${demo.retry} />`;
   if (!login) return html`<${SignIn} ...${{ refused, signIn, onLocale }} />`;
   const session = { ...login, people: demo.people, board, today };
@@ -337,9 +339,13 @@ function App() {
     signOut();
     location.hash = '#/';
   };
+  const onDeleted = (component) => {
+    setFarewell(() => component);
+    leave();
+  };
   return html`<${Layout} ...${{ session, title, onSwitch, onLocale }}>
       <${ErrorBoundary} hash=${location.hash}>
-        <${Screen} key=${token} ...${screenProps} onProfile=${onProfile} signOut=${leave} />
+        <${Screen} key=${token} ...${screenProps} ...${{ onProfile, onDeleted }} signOut=${leave} />
       <//>
     <//>
     ${toast}`;

@@ -1,4 +1,5 @@
-// Dialogs: what one can do with a person, and questions before what can't be undone.
+// Dialogs: what one can do with a person, and questions before what can't be undone. Also
+// what saves a file that a dialog offers.
 import { html, useEffect, useRef } from './view.js';
 
 // Dialog shows children above the screen until it is closed: by Escape, or by the
@@ -21,4 +22,13 @@ export function Question({ hint, keep, action, busy, close, onConfirm }) {
       <button class="button" onClick=${close}>${keep}</button>
       <button class="button danger" disabled=${busy} onClick=${onConfirm}>${action}</button>
     </div>`;
+}
+
+// save lets the browser download a file.
+export function save(file) {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(file);
+  link.download = file.name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000); // the browser reads it meanwhile
 }

@@ -1,6 +1,7 @@
 // The viewer's own profile.
 import { fetchJSON, useFetch } from './data.js';
 import { Avatar, ErrorNotice, errorText, Name, Skeleton } from './components.js';
+import { Account } from './account.js';
 import { addTexts, t, tRich } from './i18n.js';
 import { Privacy } from './privacy.js';
 import { texts } from './translations-webhooks.js';
@@ -92,7 +93,7 @@ function ProfileForm({ profile, save }) {
   </form>`;
 }
 
-export function Profile({ session, notify, onProfile, signOut }) {
+export function Profile({ session, notify, onProfile, onDeleted, signOut }) {
   const { token, user } = session;
   const [{ data, state, error }, retry] = useFetch(token, '/v1/me');
   const save = async (body) => {
@@ -115,6 +116,7 @@ export function Profile({ session, notify, onProfile, signOut }) {
     <p class="hint own-id">${tRich('ownId', { id: html`<b>${user.user_id}</b>` })}</p>
     ${form()}
     <${Privacy} token=${token} notify=${notify} />
+    <${Account} ...${{ token, notify, onDeleted }} />
     ${
       session.people
         ? html`<a class="button" href="#/webhooks">${t('webhooks')}</a>`

@@ -1,5 +1,5 @@
 // A picture of a day to share: the viewer's place and score, and the first three.
-import { Dialog } from './dialog.js';
+import { Dialog, save } from './dialog.js';
 import { avatarHue, initials, nameOf } from './components.js';
 import { formatLongDay, formatNumber, formatRank, stripBidi, t } from './i18n.js';
 import { html, useEffect, useRef } from './view.js';
@@ -76,15 +76,6 @@ function draw(canvas, { ranking, label }) {
 }
 
 const blobOf = (canvas) => new Promise((resolve) => canvas.toBlob(resolve, 'image/png'));
-
-// save lets the browser download a file.
-function save(file) {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(file);
-  link.download = file.name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
-}
 
 // ShareDialog shows the picture before it is shared. Where pictures can't be shared, it can
 // be saved.

@@ -1,0 +1,148 @@
+package browser
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/chromedp"
+	"github.com/google/go-cmp/cmp"
+
+	"stepboard/internal/testenv"
+)
+
+// downloads lets the browser save files, and returns the path of the one that it saves
+// under a name.
+func (p *page) downloads(name string) string {
+	p.t.Helper()
+	folder := p.t.TempDir()
+	_, err := chromedp.Call(p.ctx, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{
+		Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: folder,
+	})
+	p.must(err)
+	return filepath.Join(folder, name)
+}
+
+// typeWord types into the dialog that asks before everything is deleted.
+func (p *page) typeWord(word string) {
+	p.t.Helper()
+	eval[any](p, `(() => { const i = document.querySelector('#delete-word'); i.value = ''; i.dispatchEvent(new Event('input', { bubbles: true })); })()`)
+	p.typeIn("#delete-word", word)
+}
+
+const canDelete = "document.querySelector('dialog .danger')?.disabled === false"
+
+// In the demo a person saves everything that is stored about them, and deletes it.
+func TestDemoAccount(t *testing.T) {
+	t.Parallel()
+	base, people := startDemo(t)
+	me := people[4]
+	p := newPage(t, phone)
+	file := p.downloads("stepboard-export.json")
+	p.open(base + "/#/me")
+	p.until("the page is there", "document.querySelector('.switch select') !== null")
+	p.switchTo(me.UserID)
+	p.until("it is the person's", "document.querySelector('.own-id b')?.textContent === '"+me.UserID+"'")
+	p.click("#download")
+	p.says("stepboard-export.json")
+	var saved, exported map[string]any
+	testenv.Eventually(t, "the file is whole", func() bool {
+		text, err := os.ReadFile(file)
+		return err == nil && json.Unmarshal(text, &saved) == nil
+	})
+	callAPI(t, me.Token, http.MethodGet, base+"/v1/me/export", nil, &exported)
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(exported)), slices.Sorted(maps.Keys(saved))); diff != "" || saved["user_id"] != me.UserID {
+		t.Errorf("-API +file of %v:\n%s", saved["user_id"], diff)
+	}
+
+	p.click("#delete")
+	p.until("the dialog says what is deleted", "document.querySelectorAll('dialog li').length === 4 && document.querySelector('dialog .danger').disabled")
+	p.waitForAnimations()
+	p.screenshot("delete-390")
+	p.typeWord("delet")
+	if eval[bool](p, canDelete) {
+		t.Error("the word need not be typed whole")
+	}
+	p.typeWord("Delete")
+	p.until("the button can be used", canDelete)
+	p.click("dialog .danger")
+	p.until("the page says so", "document.querySelector('main h1')?.textContent === 'Your data are being deleted' && document.querySelector('dialog, .tabs') === null")
+	p.until("the heading has the focus", "document.activeElement === document.querySelector('main h1')")
+	p.screenshot("deleted-390")
+	p.click("main .button")
+	p.until("somebody else is shown", "document.querySelector('.switch select')?.value === '"+people[0].UserID+"' && "+rankingShown)
+	if eval[bool](p, `[...document.querySelectorAll('.switch option')].some((o) => o.value === '`+me.UserID+`')`) {
+		t.Error("the deleted person is still offered")
+	}
+	for _, row := range p.rows() {
+		if row.User == me.UserID {
+			t.Errorf("the deleted person is still ranked: %+v", row)
+		}
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/me/export", nil)
+	p.must(err)
+	r.Header.Set("Authorization", "Bearer "+me.Token)
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(r)
+	p.must(err)
+	p.must(res.Body.Close())
+	if res.StatusCode != http.StatusNotFound {
+		t.Errorf("the export is %d after the deletion", res.StatusCode)
+	}
+}
+
+// What could not be saved or deleted is not shown as if it were. After the deletion the
+// visitor is signed out.
+func TestAccountErrors(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	f.ranks(rankingFrom(1, 2, 3, 1))
+	const export, erase = "GET /v1/me/export", "DELETE /v1/me"
+	f.refuses(export, http.StatusServiceUnavailable, "unavailable")
+	f.refuses(erase, http.StatusServiceUnavailable, "unavailable")
+	p := newPage(t, viewport{width: 320, height: 640, language: "zh-CN"})
+	file := p.downloads("stepboard-export.json")
+	p.signIn(f.URL+"/#/me", fakeToken())
+	p.click("#download")
+	p.until("the error is shown", "[...document.querySelectorAll('.privacy .wrong')].some((e) => e.textContent.includes('暂时无法响应'))")
+	p.checkLayout("an export that failed")
+	// An answer that ends too early is no document.
+	f.handle(export, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"user_id":"1","friends":[`))
+	})
+	p.click("#download")
+	p.until("the error is another one", "[...document.querySelectorAll('.privacy .wrong')].some((e) => e.textContent !== '' && !e.textContent.includes('暂时无法响应'))")
+	if _, err := os.Stat(file); err == nil || eval[string](p, "document.querySelector('.message').textContent") != "" {
+		t.Error("half a document was saved")
+	}
+	f.refuses(export, http.StatusNotFound, "user_not_found")
+	p.click("#download")
+	p.until("the page says that there is nothing", "[...document.querySelectorAll('.privacy .wrong')].some((e) => e.textContent === '没有与你有关的数据。')")
+
+	p.click("#delete")
+	p.until("the page asks for a word", "document.querySelector('dialog label b')?.textContent === '删除'")
+	p.typeWord("删除")
+	p.until("the button can be used", canDelete)
+	p.click("dialog .danger")
+	p.until("the error is shown", "document.querySelector('dialog .wrong').textContent.includes('暂时无法响应') && "+canDelete)
+	p.screenshot("delete-error-320-zh")
+	if eval[bool](p, "document.querySelector('.tabs') === null") {
+		t.Error("the visitor is signed out though nothing was deleted")
+	}
+	p.ignoreFaults("503")
+	p.ignoreFaults("404")
+
+	f.handle(erase, func(w http.ResponseWriter, _ *http.Request) {
+		respond(w, http.StatusAccepted, map[string]any{"erasure_id": "1"})
+	})
+	p.click("dialog .danger")
+	p.until("the page says so", "document.querySelector('main h1')?.textContent === '正在删除你的数据' && document.querySelector('.tabs') === null")
+	p.click("main .button")
+	p.until("the visitor is signed out", "document.querySelector('#token')?.value === ''")
+}
