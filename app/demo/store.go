@@ -103,7 +103,8 @@ func (p *people) storeClosedDays(
 		if err != nil {
 			return err
 		}
-		if errs := a.Boards.Raise(ctx, raises); errs != nil {
+		// Stored now, a day that has turned cold would wait for the archive, unseen.
+		if errs := a.Boards.At(bucket.StartsAt).Raise(ctx, raises); errs != nil {
 			return errors.Join(errs...)
 		}
 		if !bucket.Cold(now) {

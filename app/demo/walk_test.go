@@ -2,11 +2,35 @@ package demo
 
 import (
 	"testing"
+	"time"
 
 	"stepboard/config"
 	"stepboard/internal/testenv"
+	"stepboard/models"
 	"stepboard/services/ledger"
+	"stepboard/services/ranking"
 )
+
+// In the hour in which a day has turned cold and is not archived yet, people's past has it.
+func TestDemoPastInTheHourBeforeTheArchive(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	env.Clock.Set(time.Date(2026, 11, 22, 16, 20, 0, 0, time.UTC)) // the 23rd in Shanghai
+	cfg := config.Default()
+	cfg.Boards = boards(env.Clock.Now())
+	a := embeddedApp(t, env, cfg)
+	p := testenv.Must(newPeople(t.Context(), Options{Users: 60, Seed: 1}))
+	if err := p.store(t.Context(), a, env.Clock.Now, noProgress{}); err != nil {
+		t.Fatal(err)
+	}
+	for ago := range models.Date(10) {
+		day := testenv.Must(models.ParseDate("2026-11-23")) - ago
+		ranking := testenv.Must(a.Ranking.Top(t.Context(), ranking.Query{Board: stepsBoard, Date: &day, Limit: 1}))
+		if ranking.Total < 40 {
+			t.Errorf("on %v %d of 60 people have steps", day, ranking.Total)
+		}
+	}
+}
 
 // Somebody whom a visitor has erased neither walks nor is active any more, and is not
 // offered: an upload would make a new user of the same id.

@@ -31,6 +31,14 @@ func NewStore(rdb redis.UniversalClient, keys keys.Builder, clock models.Clock) 
 	return &Store{rdb: rdb, keys: keys, clock: clock}
 }
 
+// At returns a store over the same keys whose clock stands at a moment, to store what was
+// uploaded then.
+func (s *Store) At(moment time.Time) *Store {
+	then := *s
+	then.clock = func() time.Time { return moment }
+	return &then
+}
+
 // readKeys returns the keys to read a shard from: the first of them that
 // exists. Once the bucket is cold, the archive's first run may have frozen the
 // shard. Entries that appear under the key Board after that came too late, and
