@@ -92,8 +92,8 @@ func (e *environment) fillSpan(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !bucket.Cold(time.Now()) {
-			continue
+		if !bucket.Cold(time.Now().Add(-time.Hour)) {
+			continue // the archive waits for an hour
 		}
 		if _, err := e.archiveDay(ctx, e.stores.Pool, bucket); err != nil {
 			return err
