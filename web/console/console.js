@@ -86,7 +86,7 @@ function SignIn({ signIn, error, onLocale }) {
         aria-describedby="token-hint"
       />
       <p class="wrong" role="alert">${error && t(error)}</p>
-      <button class="button strong">${t('signIn')}</button>
+      <button class="button strong">${t('enter')}</button>
       <p id="token-hint" class="hint">
         ${t('adminTokenHint', { command: 'stepboard token --user mei --scope admin' })}
       </p>
