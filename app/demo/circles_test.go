@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"stepboard/app"
-	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/groups"
@@ -48,14 +47,7 @@ func TestDemoRoles(t *testing.T) {
 // The first person meets every state that a user can be in.
 func TestDemoCircles(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
-	cfg := config.Default()
-	cfg.Boards = boards(env.Clock.Now())
-	a := embeddedApp(t, env, cfg)
-	p := testenv.Must(newPeople(t.Context(), Options{Users: 400, Seed: 1}))
-	if err := p.store(t.Context(), a, env.Clock.Now, noProgress{}); err != nil {
-		t.Fatal(err)
-	}
+	a, p := populatedApp(t, testenv.Embedded(t), 400)
 	r, me, today := p.chooseRoles(), p.ids[0], p.walkDay.day
 	ranked := testenv.Must(a.Ranking.Friends(t.Context(), ranking.Query{Board: stepsBoard, Viewer: me, Limit: 200}))
 	isRanked := func(position int) bool {

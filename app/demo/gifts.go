@@ -81,8 +81,6 @@ func (g *gifts) giveFirst(ctx context.Context, a *app.App, p *people) error {
 // run lets people give gifts and be active until ctx ends. Half of them are
 // among the first, whom the page offers, and their friends.
 func (g *gifts) run(ctx context.Context, a *app.App, p *people, log *slog.Logger) {
-	ticker := time.NewTicker(giftInterval)
-	defer ticker.Stop()
 	somebody := func() models.UserID {
 		n := len(p.ids)
 		if rand.IntN(2) == 0 {
@@ -91,12 +89,7 @@ func (g *gifts) run(ctx context.Context, a *app.App, p *people, log *slog.Logger
 		return p.ids[rand.IntN(n)]
 	}
 	points := func() ledger.Increment { return g.increment(somebody(), 1+rand.Int64N(9)) }
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	every(ctx, giftInterval, func() {
 		err := addOfPresent(ctx, a, giftsBoard, g.increment(somebody(), giftCoins[rand.IntN(len(giftCoins))]))
 		if err == nil {
 			err = addOfPresent(ctx, a, activeBoard, points(), points(), points())
@@ -104,7 +97,7 @@ func (g *gifts) run(ctx context.Context, a *app.App, p *people, log *slog.Logger
 		if err != nil && ctx.Err() == nil {
 			log.Warn("a gift was lost", "error", err)
 		}
-	}
+	})
 }
 
 // addOfPresent makes those increments whose users exist.

@@ -62,27 +62,20 @@ func (l *likes) run(ctx context.Context, a *app.App, p *people, clock models.Clo
 		log.Error("nobody gives likes", "error", err)
 		return
 	}
-	ticker := time.NewTicker(likeInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	every(ctx, likeInterval, func() {
 		position := 0
 		if rand.Float64() >= ownLikes {
 			position = rand.IntN(len(l.friends))
 		}
 		friends := l.friends[position]
 		if len(friends) == 0 {
-			continue
+			return
 		}
 		friend := friends[rand.IntN(len(friends))]
 		if err := p.like(ctx, a, friend, position, board.Today(clock())); err != nil && ctx.Err() == nil {
 			log.Warn("a like was lost", "error", err)
 		}
-	}
+	})
 }
 
 // like lets one person like another one's steps of a day, unless there are none that the

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/ranking"
@@ -17,14 +16,7 @@ import (
 // people whom the guide shows have no likes of yesterday.
 func TestDemoFirstLikes(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
-	cfg := config.Default()
-	cfg.Boards = boards(env.Clock.Now())
-	a := embeddedApp(t, env, cfg)
-	p := testenv.Must(newPeople(t.Context(), Options{Users: 400, Seed: 1}))
-	if err := p.store(t.Context(), a, env.Clock.Now, noProgress{}); err != nil {
-		t.Fatal(err)
-	}
+	a, p := populatedApp(t, testenv.Embedded(t), 400)
 	if err := newLikes(p).giveFirst(t.Context(), a, p); err != nil {
 		t.Fatal(err)
 	}

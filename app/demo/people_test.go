@@ -243,6 +243,19 @@ func embeddedApp(t testing.TB, env *testenv.Env, cfg config.Config) *app.App {
 	return a
 }
 
+// populatedApp returns the demo's service with a number of people and their past.
+func populatedApp(t testing.TB, env *testenv.Env, users int) (*app.App, *people) {
+	t.Helper()
+	cfg := config.Default()
+	cfg.Boards = boards(env.Clock.Now())
+	a := embeddedApp(t, env, cfg)
+	p := testenv.Must(newPeople(t.Context(), Options{Users: users, Seed: 1}))
+	if err := p.store(t.Context(), a, env.Clock.Now, noProgress{}); err != nil {
+		t.Fatal(err)
+	}
+	return a, p
+}
+
 // A change of the graph can't be stopped, so ctx is checked before each one.
 func TestDemoMovingInIsStopped(t *testing.T) {
 	t.Parallel()

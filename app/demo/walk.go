@@ -18,6 +18,20 @@ const (
 	uploadShare = 1.0 / 20
 )
 
+// every calls do at an interval until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			do()
+		}
+	}
+}
+
 // walk lets people walk until ctx ends, fast enough to be watched.
 func (p *people) walk(ctx context.Context, a *app.App, clock models.Clock, log *slog.Logger) {
 	board, err := a.Catalog.Definitions.Board(stepsBoard)
@@ -25,14 +39,7 @@ func (p *people) walk(ctx context.Context, a *app.App, clock models.Clock, log *
 		log.Error("nobody walks", "error", err)
 		return
 	}
-	ticker := time.NewTicker(uploadInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	every(ctx, uploadInterval, func() {
 		now := clock()
 		p.walkDay.advance(now, board.Today(now))
 		for i, zone := range homeZones {
@@ -41,7 +48,7 @@ func (p *people) walk(ctx context.Context, a *app.App, clock models.Clock, log *
 		if err := p.uploadSome(ctx, a); err != nil && ctx.Err() == nil {
 			log.Warn("a report of steps was lost", "error", err)
 		}
-	}
+	})
 }
 
 // uploadSome uploads the steps so far of some people.

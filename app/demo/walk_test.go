@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/ledger"
@@ -16,13 +15,7 @@ func TestDemoPastInTheHourBeforeTheArchive(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
 	env.Clock.Set(time.Date(2026, 11, 22, 16, 20, 0, 0, time.UTC)) // the 23rd in Shanghai
-	cfg := config.Default()
-	cfg.Boards = boards(env.Clock.Now())
-	a := embeddedApp(t, env, cfg)
-	p := testenv.Must(newPeople(t.Context(), Options{Users: 60, Seed: 1}))
-	if err := p.store(t.Context(), a, env.Clock.Now, noProgress{}); err != nil {
-		t.Fatal(err)
-	}
+	a, _ := populatedApp(t, env, 60)
 	for ago := range models.Date(10) {
 		day := testenv.Must(models.ParseDate("2026-11-23")) - ago
 		ranking := testenv.Must(a.Ranking.Top(t.Context(), ranking.Query{Board: stepsBoard, Date: &day, Limit: 1}))
@@ -36,14 +29,7 @@ func TestDemoPastInTheHourBeforeTheArchive(t *testing.T) {
 // offered: an upload would make a new user of the same id.
 func TestDemoErasedPeople(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
-	cfg := config.Default()
-	cfg.Boards = boards(env.Clock.Now())
-	a := embeddedApp(t, env, cfg)
-	p := testenv.Must(newPeople(t.Context(), Options{Users: 60, Seed: 1}))
-	if err := p.store(t.Context(), a, env.Clock.Now, noProgress{}); err != nil {
-		t.Fatal(err)
-	}
+	a, p := populatedApp(t, testenv.Embedded(t), 60)
 	erased := p.ids[0]
 	testenv.Must(a.Erasure.Begin(t.Context(), erased, false))
 	for range 200 { // each time one person in twenty uploads
