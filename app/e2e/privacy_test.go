@@ -68,6 +68,10 @@ func newPopulations(t testing.TB, random *rand.Rand) *populations {
 	p.befriendSome()
 	for _, s := range p.both() {
 		s.env.Clock.Set(p.day.UTC().AddDate(0, 0, 5))
+		// Makes that day in both services. Otherwise a refresh in the background makes it in none or one.
+		if err := s.app.Catalog.Definitions.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		s.archiveDue()
 	}
 	p.upload(p.day + 40)
