@@ -1,6 +1,7 @@
 // Users: look one up, and do what can be done about them.
 import { fetchJSON, useFetch } from '/assets/data.js';
 import { ErrorNotice } from '/assets/components.js';
+import { save } from '/assets/dialog.js';
 import { addDays, formatDay, formatNumber, t } from '/assets/i18n.js';
 import { html, useState } from '/assets/view.js';
 import { useActions } from './action.js';
@@ -59,13 +60,6 @@ const erase = {
   describe: () => t('would_erase'),
 };
 
-// save offers a text as a file.
-function save(name, text) {
-  const address = URL.createObjectURL(new Blob([text], { type: 'application/json' }));
-  Object.assign(document.createElement('a'), { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 0);
-}
-
 // Export downloads everything that is stored about a user.
 function Export({ token, user, notify }) {
   const [busy, setBusy] = useState(false);
@@ -75,7 +69,8 @@ function Export({ token, user, notify }) {
     setError(null);
     try {
       const all = await fetchJSON(token, `${addressOf(user)}/export`);
-      save('stepboard-export.json', JSON.stringify(all, null, 2));
+      const text = JSON.stringify(all, null, 2);
+      save(new File([text], 'stepboard-export.json', { type: 'application/json' }));
       notify(t('exported'));
     } catch (problem) {
       setError(problem);
