@@ -26,8 +26,8 @@ func Erase(run func(ctx context.Context) (removed int64, err error)) Job {
 	}
 }
 
-// EraseAgain returns the job that removes from Redis what an earlier state of it has of
-// users who were erased. Its rows are the entries and keys.
+// EraseAgain returns the job that erases users once more from a Redis that has returned to
+// a state before their erasure. Its rows are the entries and keys.
 func EraseAgain(guard func(ctx context.Context) (removed int64, err error)) Job {
 	return Job{
 		Name: "erase-again", Schedule: cron.Every(guardEvery), Deadline: guardDeadline, AtStart: true, Frequent: true,

@@ -40,7 +40,7 @@ type modelWriter struct {
 	version  models.RowID // that was committed, or 0
 }
 
-// snapshot is what Redis has of a set and its stripe: sets and texts by key.
+// snapshot holds the keys of a set and its stripe in Redis: sets and texts by key.
 type snapshot struct {
 	sets  map[string][]string
 	texts map[string]string

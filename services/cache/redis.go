@@ -61,7 +61,7 @@ type Set struct {
 	Owner int64
 }
 
-// copied is what Redis has of a set.
+// copied is the copy of a set in Redis.
 type copied struct {
 	// members is the set, if found.
 	members []models.RowID

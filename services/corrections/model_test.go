@@ -14,7 +14,7 @@ import (
 	"stepboard/services/corrections"
 )
 
-// model is what has happened, as one observer of all processes sees it.
+// model holds everything that all processes have done.
 type model struct {
 	*fixture
 	t         *testing.T

@@ -207,9 +207,10 @@ func (s *Service) sweep(ctx context.Context, e models.Erasure, began time.Time) 
 	return removed, nil
 }
 
-// Guard removes from Redis what an earlier state of it has of users who were erased in the
-// last 40 days, and returns how much that was. It is called every minute. A query without
-// erasures; otherwise two, and what Boards.Remove costs for each 500 users.
+// Guard looks in Redis for users who were erased in the last 40 days, because Redis may have
+// returned to a state before their erasure. It removes what it finds, and returns the number
+// of entries and keys. It is called every minute. It costs a query if there are no erasures,
+// otherwise two, and Boards.Remove for each 500 users.
 func (s *Service) Guard(ctx context.Context) (removed int64, err error) {
 	list, err := s.o.Store.finishedSince(ctx, s.now().Add(-guardTime))
 	if err != nil || len(list) == 0 {

@@ -217,7 +217,7 @@ func (l *lockedUsers) update(locked, free []userKey) {
 			user = &lockedUser{since: now}
 			l.users[key] = user
 		} else if !user.confirmed && now.Sub(user.since) > lockWait {
-			// Whoever holds these rows may hold more.
+			// The session that has locked these rows may have locked more.
 			user.confirmed = true
 			l.probeUntil = now.Add(probeTime)
 		}

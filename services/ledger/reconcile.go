@@ -121,7 +121,7 @@ func (r *Reconciler) Replay(ctx context.Context, loss recovery.Loss) (restored i
 		if p.restored > 0 {
 			level = slog.LevelWarn
 		}
-		r.Log.Log(ctx, level, "what the boards' Redis had forgotten of the ledger was restored", "totals", p.totals, "mended", p.restored)
+		r.Log.Log(ctx, level, "totals that Redis had lost were restored from the ledger", "totals", p.totals, "restored", p.restored)
 	}
 	return p.restored, now, nil
 }

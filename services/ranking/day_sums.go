@@ -7,7 +7,7 @@ import (
 	"stepboard/models"
 )
 
-// DaySums is what the days of a user add up to, of the last 366 days.
+// DaySums holds sums over the last 366 days of a user.
 type DaySums struct {
 	// Week and Month are the sums of the days since Monday and since the first of the
 	// month, today included.

@@ -9,7 +9,7 @@ import (
 )
 
 // Lists of friends and members, which may be copies, name an erased user for a while after
-// the erasure. These leave them out, as soon as this process knows of it.
+// the erasure. These leave them out, as soon as this process has learned of it.
 
 // existingFriends are friends who were not erased.
 type existingFriends struct {

@@ -70,7 +70,7 @@ type Facts struct {
 	CreatedAt                  time.Time
 }
 
-// User is what is known about a user.
+// User holds everything that operators see of a user.
 type User struct {
 	// Facts are nil while a user of this id is being erased and nobody else has come under
 	// the id. The lists are empty then.
