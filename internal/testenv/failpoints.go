@@ -21,12 +21,28 @@ var failpointCall = regexp.MustCompile(`failpoint\.Hit\("([^"]*)"\)`)
 // dot, in alphabetical order. It fails the test if there are none.
 func Failpoints(t testing.TB, subject string) []string {
 	t.Helper()
-	root, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
+	names := slices.DeleteFunc(allFailpoints(t), func(name string) bool { return !strings.HasPrefix(name, subject+".") })
+	if len(names) == 0 {
+		t.Fatalf("the source names no step of %s", subject)
 	}
+	return names
+}
+
+// FailpointSubjects returns the subjects of all steps in the source, in alphabetical order.
+func FailpointSubjects(t testing.TB) []string {
+	t.Helper()
+	subjects := allFailpoints(t)
+	for i, name := range subjects {
+		subjects[i], _, _ = strings.Cut(name, ".")
+	}
+	return slices.Compact(subjects)
+}
+
+// allFailpoints returns the names of the steps in the source, in alphabetical order.
+func allFailpoints(t testing.TB) []string {
+	t.Helper()
 	var names []string
-	err = filepath.WalkDir(strings.TrimSpace(string(root)), func(path string, entry os.DirEntry, err error) error {
+	err := filepath.WalkDir(moduleRoot(t), func(path string, entry os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -45,12 +61,18 @@ func Failpoints(t testing.TB, subject string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, subject+".") })
 	slices.Sort(names)
-	if len(names) == 0 {
-		t.Fatalf("the source names no step of %s", subject)
-	}
 	return slices.Compact(names)
+}
+
+// moduleRoot returns the folder of the module's source.
+func moduleRoot(t testing.TB) string {
+	t.Helper()
+	root, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	return strings.TrimSpace(string(root))
 }
 
 // ServeUntil is Serve with a program that is killed at a step of Failpoints. The step may

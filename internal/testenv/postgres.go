@@ -9,6 +9,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -36,7 +37,8 @@ func StartPostgres(t testing.TB) *PostgresServer {
 		}
 	})
 	s.dir = filepath.Join(dir, "data")
-	initdb := s.command("initdb", "--pgdata", s.dir, "--username", "postgres", "--auth", "trust", "--no-sync")
+	// Small files of its log let LimitFiles set a low limit.
+	initdb := s.command("initdb", "--pgdata", s.dir, "--username", "postgres", "--auth", "trust", "--no-sync", "--wal-segsize=1")
 	if owner := initdb.SysProcAttr; owner != nil {
 		if err := os.Chown(dir, int(owner.Credential.Uid), int(owner.Credential.Gid)); err != nil {
 			t.Fatal(err)
@@ -119,4 +121,48 @@ func (s *PostgresServer) Crash() {
 	}
 	_ = s.cmd.Wait() // it never ends with status 0
 	s.cmd = nil
+}
+
+// LimitFiles bounds the size of the server's files, of which those of its log have 1 MB:
+// a file that would become larger can't be extended, as on a disk that is full. 0 ends
+// the limit.
+func (s *PostgresServer) LimitFiles(bytes int) {
+	s.t.Helper()
+	limit := "unlimited"
+	if bytes > 0 {
+		limit = strconv.Itoa(bytes)
+	}
+	pid := strconv.Itoa(s.cmd.Process.Pid)
+	set := func(pid string) error {
+		return s.command("prlimit", "--pid", pid, "--fsize="+limit+":unlimited").Run()
+	}
+	if err := set(pid); err != nil { // first, as new processes have the limit of this one
+		s.t.Fatalf("prlimit: %v", err)
+	}
+	for _, child := range strings.Fields(string(Must(os.ReadFile(filepath.Join("/proc", pid, "task", pid, "children"))))) {
+		_ = set(child) // it may have ended meanwhile
+	}
+}
+
+// Backup copies the data of a server that is down. Restore puts the copy in place of the
+// data.
+func (s *PostgresServer) Backup() {
+	s.t.Helper()
+	s.copy(s.dir, s.dir+"-copy")
+}
+
+// Restore replaces the data of a server that is down by that of Backup.
+func (s *PostgresServer) Restore() {
+	s.t.Helper()
+	if err := os.RemoveAll(s.dir); err != nil {
+		s.t.Fatal(err)
+	}
+	s.copy(s.dir+"-copy", s.dir)
+}
+
+func (s *PostgresServer) copy(from, to string) {
+	s.t.Helper()
+	if out, err := exec.Command("cp", "--archive", from, to).CombinedOutput(); err != nil {
+		s.t.Fatalf("copy %s: %v: %s", from, err, out)
+	}
 }

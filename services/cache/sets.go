@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"time"
 
+	"stepboard/internal/failpoint"
 	"stepboard/internal/keys"
 	"stepboard/models"
 	"stepboard/services/recovery"
@@ -112,14 +113,19 @@ func (s *Sets[Owner]) complete(
 			return found.members, true, nil
 		}
 	}
+	if granted {
+		failpoint.Hit("caches.claimed")
+	}
 	members, err = s.load(ctx, owner)
 	if err != nil {
 		return nil, false, errors.Join(err, cacheErr)
 	}
 	if granted {
+		failpoint.Hit("caches.loaded")
 		if stored, err = s.store.store(ctx, of, c, members); err != nil {
 			s.log.WarnContext(ctx, "a cached set could not be stored", "kind", s.kind, "error", err)
 		}
+		failpoint.Hit("caches.stored")
 	}
 	return members, stored, nil
 }
@@ -161,10 +167,15 @@ func (c *Change[Owner]) Mark(ctx context.Context, owners []Owner) error {
 func (c *Change[Owner]) MarkOf(ctx context.Context, sets []Set) error {
 	begun := len(c.marked)
 	c.marked = append(c.marked, sets...)
+	mark := c.sets.store.mark
 	if c.bulk {
-		return c.sets.store.markStripes(ctx, c.token, c.marked[begun:])
+		mark = c.sets.store.markStripes
 	}
-	return c.sets.store.mark(ctx, c.token, c.marked[begun:])
+	if err := mark(ctx, c.token, c.marked[begun:]); err != nil {
+		return err
+	}
+	failpoint.Hit("caches.marked")
+	return nil
 }
 
 // Clear removes the copies again and ends the change's marks. If it can't, it logs
@@ -215,7 +226,11 @@ func (c *Change[Owner]) Run(ctx context.Context, operation string, commit func(c
 		c.Keep(ctx)
 		return models.Unavailable(operation, err)
 	}
+	if err == nil {
+		failpoint.Hit("caches.committed")
+	}
 	c.Clear(ctx)
+	failpoint.Hit("caches.cleared")
 	return err
 }
 
@@ -236,6 +251,7 @@ func (s *Store) DropStale(clock models.Clock) recovery.Replay {
 		}
 		if len(stripes) > 0 {
 			err = s.drop(ctx, stripes)
+			failpoint.Hit("caches.dropped")
 		}
 		return int64(len(stripes)), upto, err
 	}

@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stepboard/internal/failpoint"
 	"stepboard/models"
 	"stepboard/services/batch"
 )
@@ -262,6 +263,7 @@ func (s *Service) runResolves(ctx context.Context, list []*resolve) []error {
 		if err != nil {
 			return failed(len(list), models.Unavailable("create users", err))
 		}
+		failpoint.Hit("caches.users_created")
 		var highest models.RowID
 		for _, record := range created {
 			records[record.User] = record
@@ -433,6 +435,7 @@ func (s *Service) Put(ctx context.Context, user models.UserID, p models.Profile)
 	if err != nil {
 		return models.Profile{}, models.Unavailable("store profile", err)
 	}
+	failpoint.Hit("caches.profile_committed")
 	s.changes.add(record)
 	s.keep(context.WithoutCancel(ctx), []models.Record{record})
 	return p, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"stepboard/internal/failpoint"
 	"stepboard/models"
 )
 
@@ -127,6 +128,7 @@ func (s *Service) attempt(ctx context.Context, increments []*increment, m mode) 
 		if err != nil {
 			return err
 		}
+		failpoint.Hit("ledger.read")
 		d := decide(before, increments)
 		if len(d.accepted) == 0 {
 			out = outcome{results: d.results, totals: d.known}
@@ -137,6 +139,7 @@ func (s *Service) attempt(ctx context.Context, increments []*increment, m mode) 
 		if err != nil {
 			return fmt.Errorf("add to totals: %w", err)
 		}
+		failpoint.Hit("ledger.added")
 		var ok bool
 		if out, ok = assignScores(increments, d, after); !ok {
 			return errOverMax
@@ -147,6 +150,9 @@ func (s *Service) attempt(ctx context.Context, increments []*increment, m mode) 
 		}
 		return nil
 	})
+	if err == nil {
+		failpoint.Hit("ledger.committed")
+	}
 	return out, err
 }
 

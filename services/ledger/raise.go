@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"stepboard/internal/failpoint"
 	"stepboard/models"
 	"stepboard/services/score"
 )
@@ -41,6 +42,7 @@ func (s *Service) raise(ctx context.Context, items []*pending) {
 		s.stats.Unraised.Add(int64(len(raises)))
 		s.warn(ctx, err)
 	}
+	failpoint.Hit("ledger.raised")
 }
 
 // raiseOf returns the raise that a counted increment leads to; false if it leads

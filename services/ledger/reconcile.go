@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stepboard/internal/failpoint"
 	"stepboard/models"
 	"stepboard/services/catalog"
 	"stepboard/services/recovery"
@@ -116,6 +117,7 @@ func (r *Reconciler) Replay(ctx context.Context, loss recovery.Loss) (restored i
 		r.thorough.Store(now.UnixMilli())
 	}
 	if loss.Extent != recovery.NothingLost {
+		failpoint.Hit("ledger.loss_replayed")
 		// On an empty database the first start finds nothing to restore.
 		level := slog.LevelInfo
 		if p.restored > 0 {
@@ -231,6 +233,7 @@ func (p *pass) raise(ctx context.Context, totals []models.ScoreTotal) error {
 			return err
 		}
 		p.restored += changed
+		failpoint.Hit("ledger.some_reconciled")
 	}
 	p.totals += int64(len(raises))
 	p.progress(p.totals)

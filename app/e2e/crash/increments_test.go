@@ -28,6 +28,20 @@ func openStores(t testing.TB, cfg config.Config) *stores.Stores {
 	return st
 }
 
+// withPostgres returns the settings of processes that use a Postgres of the test, with the
+// schema. They have no connections.
+func withPostgres(t testing.TB) (*testenv.Env, *testenv.PostgresServer) {
+	t.Helper()
+	env := testenv.RealConfig(t)
+	server := testenv.StartPostgres(t)
+	env.Config.Postgres.DSN = server.DSN()
+	env.Config.Auth.HS256Secret = harness.Secret
+	if _, stderr, status := testenv.Run(t, append([]string{"migrate", "up"}, testenv.Flags(env.Config)...)...); status != 0 {
+		t.Fatal(stderr)
+	}
+	return env, server
+}
+
 // A process is killed between the commit of increments and the write to Redis,
 // again and again. Nothing is lost or doubled: not in Postgres, and not on the
 // boards, which the reconciler repairs.
@@ -116,13 +130,7 @@ func TestIncrementsFillAnEmptyRedis(t *testing.T) {
 // others are sent again and counted once.
 func TestIncrementsSurviveAPostgresRestart(t *testing.T) {
 	t.Parallel()
-	env := testenv.RealConfig(t)
-	server := testenv.StartPostgres(t)
-	env.Config.Postgres.DSN = server.DSN()
-	env.Config.Auth.HS256Secret = harness.Secret
-	if _, stderr, status := testenv.Run(t, append([]string{"migrate", "up"}, testenv.Flags(env.Config)...)...); status != 0 {
-		t.Fatal(stderr)
-	}
+	env, server := withPostgres(t)
 	boards := giftBoards(2)
 	p := testenv.Serve(t, env.Config, boards)
 	g := startGivers(t, p.URL)
