@@ -10,10 +10,10 @@ import (
 	"stepboard/internal/testenv"
 )
 
-// upload starts the users' uploads to a process without a queue.
-func upload(t testing.TB, url, date string, users int) *harness.Uploads {
+// upload starts the uploads of eight users to a process without a queue.
+func upload(t testing.TB, url, date string) *harness.Uploads {
 	t.Helper()
-	return harness.StartUploads(t, http.StatusOK, url, date, users)
+	return harness.StartUploads(t, http.StatusOK, url, date, 8)
 }
 
 // Every acknowledged upload is on the board after the process was killed.
@@ -22,7 +22,7 @@ func TestSoakAcknowledgedUploadsSurviveAKill(t *testing.T) {
 	for range rounds(2, 50) {
 		env := harness.Real(t)
 		p := testenv.Serve(t, env.Config)
-		u := upload(t, p.URL, harness.Today(), 8)
+		u := upload(t, p.URL, harness.Today())
 		testenv.Eventually(t, "uploads are under way", func() bool { n, _ := u.Counts(); return n > 200 })
 		p.Kill()
 		u.Check(t, env, env.Redis)
@@ -36,7 +36,7 @@ func TestSoakStoppingUnderLoad(t *testing.T) {
 	for range rounds(1, 20) {
 		env := harness.Real(t)
 		p := testenv.Serve(t, env.Config)
-		u := upload(t, p.URL, harness.Today(), 8)
+		u := upload(t, p.URL, harness.Today())
 		testenv.Eventually(t, "uploads are under way", func() bool { n, _ := u.Counts(); return n > 200 })
 		if status := p.Stop(); status != 0 {
 			t.Errorf("status %d: %s", status, p.Log())
@@ -53,7 +53,7 @@ func TestSoakRedisKilledUnderLoad(t *testing.T) {
 	server := testenv.StartRedis(t)
 	env.Config.Redis.Addrs = []string{server.Addr()}
 	p := testenv.Serve(t, env.Config)
-	u := upload(t, p.URL, harness.Today(), 8)
+	u := upload(t, p.URL, harness.Today())
 	for range rounds(2, 20) {
 		promised, refused := u.Counts()
 		testenv.Eventually(t, "uploads are under way", func() bool { n, _ := u.Counts(); return n > promised+200 })
