@@ -29,7 +29,11 @@ func ParseHour(text string) (Hour, error) {
 	if err != nil {
 		return 0, fmt.Errorf("hour %q: %w", text, err)
 	}
-	return HourOf(t), nil
+	h := HourOf(t)
+	if h.String() != text { // time.Parse accepts an hour of one digit
+		return 0, fmt.Errorf("hour %q: want four digits of the year, and two each of month, day and hour", text)
+	}
+	return h, nil
 }
 
 // Start returns the hour's first moment.
