@@ -9,7 +9,7 @@ import (
 
 const (
 	// eraseEvery bounds how long after a call the first sweep begins.
-	eraseEvery = 5 * time.Second
+	eraseEvery = 2 * time.Second
 	// eraseDeadline leaves time for many erasures at once.
 	eraseDeadline = time.Hour
 	// guardEvery bounds how long an earlier state of Redis shows lines of erased users.

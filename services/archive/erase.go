@@ -11,7 +11,8 @@ import (
 // stay. Entries that are equal in both are ranked anew, because the row id decides among
 // them. It returns how many scores these were, plus the number of runs that may store more
 // of them: those which began to store before this process's call. It may be repeated. In
-// Postgres a transaction of eleven statements for each 100 buckets.
+// Postgres a transaction of eleven statements for each 100 buckets; after each it rests for
+// as long as that took.
 func (s *Service) Erase(ctx context.Context, user models.RowID) (changed int64, err error) {
 	// A run that begins to store from now on leaves the user out.
 	underWay, err := s.store.storage.runsUnderWay(ctx)

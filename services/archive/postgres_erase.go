@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"stepboard/internal/failpoint"
+	"stepboard/internal/pause"
 	"stepboard/models"
 )
 
@@ -45,12 +46,16 @@ func (p *postgres) erase(ctx context.Context, user models.RowID) (rows int64, er
 		return 0, fmt.Errorf("find archived scores: %w", err)
 	}
 	for chunk := range slices.Chunk(buckets, eraseBuckets) {
+		began := time.Now()
 		err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error { return p.eraseIn(ctx, tx, user, chunk) })
 		if err != nil {
 			return rows, fmt.Errorf("erase archived scores: %w", err)
 		}
 		rows += int64(len(chunk))
 		failpoint.Hit("erasure.archive")
+		if err := pause.For(ctx, time.Since(began)); err != nil {
+			return rows, err
+		}
 	}
 	return rows, nil
 }

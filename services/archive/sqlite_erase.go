@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
 	"gorm.io/gorm"
 
 	"stepboard/internal/failpoint"
+	"stepboard/internal/pause"
 	"stepboard/models"
 )
 
@@ -41,12 +43,16 @@ func (s *sqlite) erase(ctx context.Context, user models.RowID) (rows int64, err 
 		return 0, fmt.Errorf("find archived scores: %w", err)
 	}
 	for _, bucket := range buckets {
+		began := time.Now()
 		err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return s.eraseIn(tx, bucket, user) })
 		if err != nil {
 			return rows, fmt.Errorf("erase archived scores: %w", err)
 		}
 		rows++
 		failpoint.Hit("erasure.archive")
+		if err := pause.For(ctx, time.Since(began)); err != nil {
+			return rows, err
+		}
 	}
 	return rows, nil
 }

@@ -10,9 +10,12 @@ import (
 	"stepboard/models"
 )
 
-// model runs the protocol of one set in a random order of steps. The set has one
-// member, whose number is the set's version. Writers die and Redis goes back in time at
-// any moment.
+// leaver is the member that removals remove.
+const leaver models.RowID = 1
+
+// model runs the protocol of one set in a random order of steps. The set has a member
+// whose number is the set's version, and leaver until a removal. Writers die and Redis
+// goes back in time at any moment.
 type model struct {
 	*protocol
 	random *mathrand.Rand
@@ -20,8 +23,10 @@ type model struct {
 	// version is the last one that was committed, and least the oldest one that may be
 	// found.
 	version, least models.RowID
-	readers        []modelReader
-	writers        []modelWriter
+	// removed reports that a removal was committed, and gone that leaver may be found no more.
+	removed, gone bool
+	readers       []modelReader
+	writers       []modelWriter
 
 	kept snapshot
 	// stale is true while Redis went back in time and nobody has noticed.
@@ -30,14 +35,16 @@ type model struct {
 
 type modelReader struct {
 	claim   claim
-	version models.RowID // that was read, or 0
+	members []models.RowID // that were read, or nil
 }
 
 type modelWriter struct {
-	token    string
-	bulk     bool
-	unmarked bool         // Redis may have lost the mark
-	version  models.RowID // that was committed, or 0
+	token     string
+	bulk      bool
+	gone      models.RowID // leaver in a removal
+	unmarked  bool         // Redis may have lost the mark
+	committed bool
+	version   models.RowID // that was committed, or 0
 }
 
 // snapshot holds the keys of a set and its stripe in Redis: sets and texts by key.
@@ -118,18 +125,21 @@ func (m *model) readerStep() {
 		return
 	}
 	i := m.random.IntN(len(m.readers))
-	if r := &m.readers[i]; r.version == 0 {
-		r.version = m.version
+	if r := &m.readers[i]; r.members == nil {
+		r.members = []models.RowID{m.version}
+		if !m.removed {
+			r.members = append(r.members, leaver)
+		}
 		return
 	}
-	_, err := m.store.store(ctx, m.of, m.readers[i].claim, []models.RowID{m.readers[i].version})
+	_, err := m.store.store(ctx, m.of, m.readers[i].claim, m.readers[i].members)
 	m.must(err)
 	m.readers = append(m.readers[:i:i], m.readers[i+1:]...)
 }
 
 // writerStep moves a writer to its next step: it marks, commits, clears and answers.
-// While its mark is there, no older version may be found from the commit on; otherwise
-// from the answer on.
+// While its mark is there, nothing older may be found from the commit on; otherwise from
+// the answer on.
 func (m *model) writerStep() {
 	ctx := m.t.Context()
 	if len(m.writers) < 2 && m.random.IntN(4) == 0 {
@@ -137,7 +147,8 @@ func (m *model) writerStep() {
 		if w.bulk {
 			m.must(m.store.markStripes(ctx, w.token, []Set{m.of}))
 		} else {
-			m.must(m.store.mark(ctx, w.token, []Set{m.of}))
+			w.gone = models.RowID(m.random.IntN(2)) * leaver
+			m.must(m.store.mark(ctx, w.token, []Set{m.of}, w.gone))
 		}
 		m.writers = append(m.writers, w)
 		return
@@ -147,21 +158,32 @@ func (m *model) writerStep() {
 	}
 	i := m.random.IntN(len(m.writers))
 	w := &m.writers[i]
-	if w.version == 0 {
-		m.version++
-		w.version = m.version
+	if !w.committed {
+		w.committed = true
+		if w.gone != 0 {
+			m.removed = true
+		} else {
+			m.version++
+			w.version = m.version
+		}
 		if !w.unmarked {
-			m.least = w.version
+			m.require(w)
 		}
 		return
 	}
 	if w.bulk {
 		m.must(m.store.clearStripes(ctx, w.token, []Set{m.of}))
 	} else {
-		m.must(m.store.clear(ctx, w.token, []Set{m.of}))
+		m.must(m.store.clear(ctx, w.token, []Set{m.of}, w.gone))
 	}
-	m.least = max(m.least, w.version)
+	m.require(w)
 	m.writers = append(m.writers[:i:i], m.writers[i+1:]...)
+}
+
+// require forbids to find the set as it was before a change.
+func (m *model) require(w *modelWriter) {
+	m.least = max(m.least, w.version)
+	m.gone = m.gone || w.gone != 0
 }
 
 // crash ends a writer, wherever it is.
@@ -195,10 +217,14 @@ func (m *model) notice() {
 func (m *model) check() (found bool) {
 	m.t.Helper()
 	c := m.get()
-	if c.found && !m.stale && (len(c.members) != 1 || c.members[0] < m.least) {
-		m.t.Fatalf("the set is found as %v, the oldest version may be %d", c.members, m.least)
+	if !c.found || m.stale {
+		return c.found
 	}
-	return c.found
+	versions := slices.DeleteFunc(slices.Clone(c.members), func(member models.RowID) bool { return member == leaver })
+	if len(versions) != 1 || versions[0] < m.least || (m.gone && len(c.members) > 1) {
+		m.t.Fatalf("the set is found as %v, the oldest version may be %d, %d is gone: %v", c.members, m.least, leaver, m.gone)
+	}
+	return true
 }
 
 // Whatever the order of steps, and wherever writers die and Redis goes back in time, no
@@ -210,7 +236,7 @@ func TestNoOutdatedSetIsFound(t *testing.T) {
 		t.Logf("seed %d", seed)
 		random := mathrand.New(mathrand.NewPCG(seed, 0))
 		for owner := range 200 {
-			m := &model{protocol: newProtocol(t, env, owner), random: random, version: 1}
+			m := &model{protocol: newProtocol(t, env, owner), random: random, version: leaver + 1}
 			steps := []func(){
 				m.readerStep, m.readerStep, m.readerStep, m.readerStep, m.readerStep, m.readerStep,
 				m.writerStep, m.writerStep, m.writerStep, m.crash, m.expire, m.snapshot, m.goBack, m.notice,

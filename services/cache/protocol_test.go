@@ -36,14 +36,14 @@ func (p *protocol) begin() claim {
 
 func (p *protocol) mark(token string) {
 	p.t.Helper()
-	if err := p.store.mark(p.t.Context(), token, []Set{p.of}); err != nil {
+	if err := p.store.mark(p.t.Context(), token, []Set{p.of}, 0); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
 func (p *protocol) clear(token string) {
 	p.t.Helper()
-	if err := p.store.clear(p.t.Context(), token, []Set{p.of}); err != nil {
+	if err := p.store.clear(p.t.Context(), token, []Set{p.of}, 0); err != nil {
 		p.t.Fatal(err)
 	}
 }

@@ -262,18 +262,19 @@ func (s *Store) store(ctx context.Context, of Set, c claim, members []models.Row
 }
 
 // mark announces a change: from now on nobody stores the sets, and stored ones are
-// removed, whatever their generation. It must succeed before the change commits.
+// removed, whatever their generation, or lose the gone member if it is not 0. It must
+// succeed before the change commits.
 //
 // Each writer's token is a member of its own, so that a writer that is done does not
 // remove the mark of another. If the connection breaks before a mark has its expiry,
 // the next reader sets it (storeScript). One round trip for each thousand sets, two in
 // a cluster.
-func (s *Store) mark(ctx context.Context, token string, sets []Set) error {
+func (s *Store) mark(ctx context.Context, token string, sets []Set, gone models.RowID) error {
 	return s.change(ctx, sets, func(pipe redis.Pipeliner, of Set) {
 		changing := s.keys.SetChanging(of.Kind, of.Owner)
 		pipe.SAdd(ctx, changing, token)
 		pipe.PExpire(ctx, changing, markTTL)
-		s.remove(ctx, pipe, of)
+		s.remove(ctx, pipe, of, gone)
 	})
 }
 
@@ -296,20 +297,25 @@ func (s *Store) keep(ctx context.Context, token string, sets []Set) error {
 	return nil
 }
 
-// clear follows the commit. It removes the sets once more, in case a restart of Redis
-// has lost the marks, and then the writer's marks. If it fails the marks expire. One
-// round trip for each thousand sets, two in a cluster.
-func (s *Store) clear(ctx context.Context, token string, sets []Set) error {
+// clear follows the commit. It removes the sets, or their gone member, once more, in case
+// a restart of Redis has lost the marks, and then the writer's marks. If it fails the marks
+// expire. One round trip for each thousand sets, two in a cluster.
+func (s *Store) clear(ctx context.Context, token string, sets []Set, gone models.RowID) error {
 	return s.change(ctx, sets, func(pipe redis.Pipeliner, of Set) {
-		s.remove(ctx, pipe, of)
+		s.remove(ctx, pipe, of, gone)
 		pipe.SRem(ctx, s.keys.SetChanging(of.Kind, of.Owner), token)
 	})
 }
 
-// remove queues the removal of a set and of its reader's claim. Each key has a command
-// of its own, which needs no second one while their slot moves to another server.
-func (s *Store) remove(ctx context.Context, pipe redis.Pipeliner, of Set) {
-	pipe.Del(ctx, s.keys.Set(of.Kind, of.Owner))
+// remove queues the removal of a set, or of its gone member if that is not 0, and of its
+// reader's claim. Each key has a command of its own, which needs no second one while their
+// slot moves to another server.
+func (s *Store) remove(ctx context.Context, pipe redis.Pipeliner, of Set, gone models.RowID) {
+	if gone == 0 {
+		pipe.Del(ctx, s.keys.Set(of.Kind, of.Owner))
+	} else {
+		pipe.SRem(ctx, s.keys.Set(of.Kind, of.Owner), int64(gone))
+	}
 	pipe.Del(ctx, s.keys.SetLoading(of.Kind, of.Owner))
 }
 

@@ -6,7 +6,8 @@
 // read only if there is no mark and no copy was removed since it began. After the
 // commit the copies are removed again, and the marks with them. A writer that dies
 // leaves marks, which expire after a minute; until then nothing is stored. A change of
-// thousands of sets marks their stripes instead of each set.
+// thousands of sets marks their stripes instead of each set. An erasure, which only takes
+// one member from thousands of sets, takes it from their copies as well, and these stay.
 //
 // Each copy has a generation, and is used only while that is the current one of its
 // stripe. After a loss, when Redis may have brought back removed copies, their
@@ -137,6 +138,7 @@ type Change[Owner ~int64] struct {
 	sets   *Sets[Owner]
 	token  string
 	bulk   bool
+	gone   models.RowID
 	marked []Set
 }
 
@@ -150,6 +152,14 @@ func (s *Sets[Owner]) NewChange() *Change[Owner] {
 // sets of others in Redis stay in use.
 func (s *Sets[Owner]) NewBulkChange() *Change[Owner] {
 	return &Change[Owner]{sets: s, token: newToken(), bulk: true}
+}
+
+// NewRemoval begins a change that does no more to sets than to remove one member. Copies
+// lose the member and stay in use, so that thousands of sets need not be loaded again.
+// Members must be right without it whether or not the change is committed, as they are
+// without a user who was erased.
+func (s *Sets[Owner]) NewRemoval(gone models.RowID) *Change[Owner] {
+	return &Change[Owner]{sets: s, token: newToken(), gone: gone}
 }
 
 // Mark removes the copies of the owners' sets and prevents new ones. After an error
@@ -167,11 +177,13 @@ func (c *Change[Owner]) Mark(ctx context.Context, owners []Owner) error {
 func (c *Change[Owner]) MarkOf(ctx context.Context, sets []Set) error {
 	begun := len(c.marked)
 	c.marked = append(c.marked, sets...)
-	mark := c.sets.store.mark
+	var err error
 	if c.bulk {
-		mark = c.sets.store.markStripes
+		err = c.sets.store.markStripes(ctx, c.token, c.marked[begun:])
+	} else {
+		err = c.sets.store.mark(ctx, c.token, c.marked[begun:], c.gone)
 	}
-	if err := mark(ctx, c.token, c.marked[begun:]); err != nil {
+	if err != nil {
 		return err
 	}
 	failpoint.Hit("caches.marked")
@@ -184,11 +196,13 @@ func (c *Change[Owner]) MarkOf(ctx context.Context, sets []Set) error {
 // thousand.
 func (c *Change[Owner]) Clear(ctx context.Context) {
 	defer c.sets.store.forget(c.marked)
-	clear := c.sets.store.clear
+	var err error
 	if c.bulk {
-		clear = c.sets.store.clearStripes
+		err = c.sets.store.clearStripes(ctx, c.token, c.marked)
+	} else {
+		err = c.sets.store.clear(ctx, c.token, c.marked, c.gone)
 	}
-	if err := clear(ctx, c.token, c.marked); err != nil {
+	if err != nil {
 		c.sets.log.WarnContext(ctx, "sets stay uncached until their marks expire", "kind", c.sets.kind, "error", err)
 	}
 }

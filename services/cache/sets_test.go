@@ -105,6 +105,37 @@ func TestTheSetInRedis(t *testing.T) {
 	}
 }
 
+// A member is removed from copies of many sets: they lack it, and none is loaded again.
+func TestARemovalLeavesTheCopies(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		const gone = models.RowID(7)
+		tr := newTruth()
+		s, ctx := newSets(env, tr), t.Context()
+		of := []owner{1, 2, 3}
+		for _, one := range of {
+			change(t, s, tr, one, gone, models.RowID(one)+10)
+			expect(t, s, one, []models.RowID{gone, models.RowID(one) + 10})
+		}
+		loads := tr.loads
+		c := s.NewRemoval(gone)
+		if err := c.Mark(ctx, of); err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range of {
+			tr.commit(one, models.RowID(one)+10)
+			expect(t, s, one, []models.RowID{models.RowID(one) + 10})
+		}
+		c.Clear(ctx)
+		for _, one := range of {
+			expect(t, s, one, []models.RowID{models.RowID(one) + 10})
+		}
+		if tr.loads != loads {
+			t.Errorf("%d sets were loaded again", tr.loads-loads)
+		}
+	})
+}
+
 // Without Redis sets are read from their truth, and changes are refused, because other
 // processes could not learn of them. Without the truth stored sets are still read.
 func TestAStoreIsAway(t *testing.T) {

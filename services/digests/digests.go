@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"stepboard/internal/failpoint"
+	"stepboard/internal/pause"
 	"stepboard/models"
 	"stepboard/services/catalog"
 )
@@ -176,7 +177,7 @@ func (s *Service) batch(ctx context.Context, d *models.Digest, bucket *models.Bu
 			return 0, false, err
 		}
 		lines = append(lines, some...)
-		if err := pause(ctx, restTimes*time.Since(began)); err != nil {
+		if err := pause.For(ctx, restTimes*time.Since(began)); err != nil {
 			return 0, false, err
 		}
 	}
@@ -210,14 +211,4 @@ func (s *Service) addLikes(ctx context.Context, d *models.Digest, lines []models
 		lines[i].Likes = counts[lines[i].User]
 	}
 	return nil
-}
-
-// pause waits, or returns the error of ctx if it ends.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

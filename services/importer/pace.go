@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"stepboard/internal/pause"
 )
 
 const (
@@ -50,12 +52,7 @@ func (p *pace) stored(ctx context.Context, took time.Duration) {
 	if !p.gently {
 		return
 	}
-	rest := time.NewTimer(took)
-	defer rest.Stop()
-	select {
-	case <-rest.C:
-	case <-ctx.Done():
-	}
+	_ = pause.For(ctx, took) // the next chunk ends with ctx
 }
 
 // nextSize returns the number of lines that would have taken the target time, but at

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"stepboard/internal/pause"
 	"stepboard/models"
 )
 
@@ -109,7 +110,7 @@ func (c *Consumer) collect(ctx context.Context) (batch, error) {
 			if len(b.received) > 0 {
 				break
 			}
-			pause(window, retryMost/5)
+			_ = pause.For(window, retryMost/5) // the next attempt fails if the window has ended
 			continue
 		}
 		if d.receipt == nil {
@@ -206,17 +207,7 @@ func (c *Consumer) retry(ctx context.Context, what string, try func() error) err
 		}
 		c.metrics.retries.Inc()
 		c.Log.WarnContext(ctx, "the consumer retries because a store does not respond", "to", what, "error", err)
-		pause(ctx, wait)
-	}
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+		_ = pause.For(ctx, wait) // the loop looks at ctx
 	}
 }
 

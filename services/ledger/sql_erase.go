@@ -3,11 +3,13 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
 	"stepboard/internal/failpoint"
+	"stepboard/internal/pause"
 	"stepboard/models"
 	"stepboard/services/outcomes"
 )
@@ -18,9 +20,11 @@ const eraseRows = 1000
 // Erase empties the increments of a user who was erased, and removes the running totals.
 // An increment keeps its id, but has no user, so that it can't be counted again: it is a
 // conflict with whatever is sent under the id. It returns how many rows it has changed. It
-// may be repeated. A transaction for the totals, and a statement for each 1,000 increments.
+// may be repeated. A transaction for the totals, and a statement for each 1,000 increments;
+// after each it rests for as long as that took.
 func (s *Store) Erase(ctx context.Context, user models.RowID) (changed int64, err error) {
 	for n := int64(eraseRows); n == eraseRows; {
+		began := time.Now()
 		emptied := s.db.WithContext(ctx).Exec(`
 			UPDATE score_events SET user_id = 0, delta = 1, score = 0 WHERE (board, event_id) IN (
 				SELECT board, event_id FROM score_events WHERE user_id = ? LIMIT ?)`, user, eraseRows)
@@ -30,6 +34,9 @@ func (s *Store) Erase(ctx context.Context, user models.RowID) (changed int64, er
 		n = emptied.RowsAffected
 		changed += n
 		failpoint.Hit("erasure.increments")
+		if err := pause.For(ctx, time.Since(began)); err != nil {
+			return changed, err
+		}
 	}
 	removed, err := s.eraseTotals(ctx, user)
 	return changed + removed, err
