@@ -35,6 +35,8 @@ func (p *page) typeWord(word string) {
 	p.typeIn("#delete-word", word)
 }
 
+const storedKeys = "Object.keys(localStorage).sort().join()"
+
 const canDelete = "document.querySelector('dialog .danger')?.disabled === false"
 
 // In the demo a person saves everything that is stored about them, and deletes it.
@@ -107,7 +109,9 @@ func TestAccountErrors(t *testing.T) {
 	f.refuses(erase, http.StatusServiceUnavailable, "unavailable")
 	p := newPage(t, viewport{width: 320, height: 640, language: "zh-CN"})
 	file := p.downloads("stepboard-export.json")
-	p.signIn(f.URL+"/#/me", fakeToken())
+	p.signIn(f.URL, fakeToken())
+	p.until("the code of places is there", "document.querySelector('.share') !== null")
+	p.goTo("#/me")
 	p.click("#download")
 	p.until("the error is shown", "[...document.querySelectorAll('.privacy .wrong')].some((e) => e.textContent.includes('暂时无法响应'))")
 	p.checkLayout("an export that failed")
@@ -141,8 +145,15 @@ func TestAccountErrors(t *testing.T) {
 	f.handle(erase, func(w http.ResponseWriter, _ *http.Request) {
 		respond(w, http.StatusAccepted, map[string]any{"erasure_id": "1"})
 	})
+	eval[any](p, `Object.entries({ goal: '5000', language: 'zh-CN' }).forEach(([key, text]) => localStorage.setItem(key, text))`)
+	if stored := eval[string](p, storedKeys); stored != "goal,language,places" {
+		t.Errorf("the page has stored %s", stored)
+	}
 	p.click("dialog .danger")
 	p.until("the page says so", "document.querySelector('main h1')?.textContent === '正在删除你的数据' && document.querySelector('.tabs') === null")
 	p.click("main .button")
 	p.until("the visitor is signed out", "document.querySelector('#token')?.value === ''")
+	if stored := eval[string](p, storedKeys); stored != "language" {
+		t.Errorf("after the deletion the page still stores %s", stored)
+	}
 }

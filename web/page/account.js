@@ -3,6 +3,8 @@ import { fetchJSON } from './data.js';
 import { errorText, Icon } from './components.js';
 import { Dialog, save } from './dialog.js';
 import { addTexts, t, tRich } from './i18n.js';
+import { forgetPlaces } from './moves.js';
+import { forget, goalKey } from './storage.js';
 import { texts } from './translations-account.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
@@ -54,6 +56,8 @@ function Deletion({ token, onClose, onDeleted }) {
     setError(null);
     try {
       await fetchJSON(token, '/v1/me', { method: 'DELETE' });
+      forgetPlaces();
+      forget(goalKey);
       onDeleted();
     } catch (cause) {
       setError(cause);

@@ -1,4 +1,5 @@
 // Texts, numbers and dates in the visitor's language.
+import { read, store } from './storage.js';
 import { translations } from './translations.js';
 
 // The languages of the page by locale, each by its own name.
@@ -6,15 +7,10 @@ export const languages = { en: 'English', 'zh-CN': '中文' };
 
 const storageKey = 'language';
 
-// keptLocale returns the locale that the visitor chose, or undefined. Some web views
-// have no storage.
+// keptLocale returns the locale that the visitor chose, or undefined.
 function keptLocale() {
-  try {
-    const kept = localStorage.getItem(storageKey);
-    return Object.hasOwn(languages, kept) ? kept : undefined;
-  } catch {
-    return undefined;
-  }
+  const kept = read(storageKey);
+  return Object.hasOwn(languages, kept) ? kept : undefined;
 }
 
 function browserLocale() {
@@ -53,11 +49,7 @@ use(keptLocale() ?? browserLocale());
 // keeps it for the next visit where there is storage.
 export function setLocale(newLocale) {
   use(newLocale);
-  try {
-    localStorage.setItem(storageKey, newLocale);
-  } catch {
-    // It holds until the page is closed.
-  }
+  store(storageKey, newLocale);
 }
 
 const capitalize = (text) => text.replace(/^./, (first) => first.toUpperCase());

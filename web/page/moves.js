@@ -1,4 +1,5 @@
 // Places won and lost since the viewer's last look at a ranking of today.
+import { forget, read, store } from './storage.js';
 import { useEffect, useRef, useState } from './view.js';
 
 const storageKey = 'places';
@@ -15,24 +16,19 @@ function hashOf(text) {
   return (hash >>> 0).toString(36);
 }
 
-// read returns what is kept: a list of {key, date, places}, the newest first. Some web views
-// have no storage.
-function read() {
+// looks returns what is kept: a list of {key, date, places}, the newest first.
+function looks() {
   try {
-    const kept = JSON.parse(localStorage.getItem(storageKey));
+    const kept = JSON.parse(read(storageKey));
     return Array.isArray(kept) ? kept : [];
   } catch {
-    return [];
+    return []; // it is not the page's
   }
 }
 
 function keep(look) {
-  const others = read().filter(({ key }) => key !== look.key);
-  try {
-    localStorage.setItem(storageKey, JSON.stringify([look, ...others].slice(0, keptRankings)));
-  } catch {
-    // The next look has no arrows.
-  }
+  const others = looks().filter(({ key }) => key !== look.key);
+  store(storageKey, JSON.stringify([look, ...others].slice(0, keptRankings)));
 }
 
 // What each ranking was compared with since the page was opened or came back into sight.
@@ -42,6 +38,12 @@ document.addEventListener('visibilitychange', () => {
   if (document.hidden) hiddenAt = Date.now();
   else if (Date.now() - hiddenAt > awayTime) baselines.clear();
 });
+
+// forgetPlaces removes all places, of everybody who has used this browser.
+export function forgetPlaces() {
+  baselines.clear();
+  forget(storageKey);
+}
 
 // useMoves returns a function that returns how many places an entry has won since the last
 // look, negative if it has lost some. whose names the viewer and the ranking. It returns 0
@@ -73,7 +75,7 @@ export function useMoves(whose, ranking) {
   if (!baselines.has(key))
     baselines.set(
       key,
-      read().find((look) => look.key === key),
+      looks().find((look) => look.key === key),
     );
   const last = baselines.get(key);
   return (entry) => {

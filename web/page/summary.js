@@ -2,30 +2,18 @@
 import { useFetch } from './data.js';
 import { ErrorNotice, SegmentedControl } from './components.js';
 import { addTexts, formatDay, formatNumber, t } from './i18n.js';
+import { goalKey, read, store } from './storage.js';
 import { texts } from './translations-history.js';
 import { html, useRef, useState } from './view.js';
 
 addTexts(texts);
 
 const goals = [5000, 8000, 10000];
-const storageKey = 'goal';
 
-// keptGoal returns the goal that the visitor chose. Some web views have no storage.
+// keptGoal returns the goal that the visitor chose.
 function keptGoal() {
-  try {
-    const kept = Number(localStorage.getItem(storageKey));
-    return goals.includes(kept) ? kept : goals[1];
-  } catch {
-    return goals[1];
-  }
-}
-
-function keepGoal(goal) {
-  try {
-    localStorage.setItem(storageKey, goal);
-  } catch {
-    // It holds until the screen is left.
-  }
+  const kept = Number(read(goalKey));
+  return goals.includes(kept) ? kept : goals[1];
 }
 
 // Tile shows a figure in a list of them.
@@ -64,7 +52,7 @@ export function Summary({ session, friend }) {
   const sums = last.current;
   const chooseGoal = (chosen) => {
     setGoal(chosen);
-    keepGoal(chosen);
+    store(goalKey, chosen);
   };
   if (!sums && state !== 'loading') {
     return html`<section class="card"><${ErrorNotice} error=${error} retry=${retry} /></section>`;

@@ -1,0 +1,32 @@
+// What the page stores in the browser. What is about the visitor is removed by Deletion in
+// account.js.
+
+// goalKey has the goal of the streak.
+export const goalKey = 'goal';
+
+// read returns the text that is stored under a key, or null. Some web views have no storage.
+export function read(key) {
+  try {
+    return localStorage.getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+// store stores a text under a key, for the next visits, if there is storage.
+export function store(key, text) {
+  try {
+    localStorage.setItem(key, text);
+  } catch {
+    // It is lost when the page is closed.
+  }
+}
+
+// forget removes what is stored under a key.
+export function forget(key) {
+  try {
+    localStorage.removeItem(key);
+  } catch {
+    // Nothing is stored.
+  }
+}
