@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +12,8 @@ import (
 )
 
 // Split is a master and its replica. A test promotes the replica while a process
-// still reaches the old master, so that there are two masters.
+// still reaches the old master, so that there are two masters; or it lets the replica
+// fall behind before it takes over.
 type Split struct {
 	// Former is a client of the old master, and after Heal of the new one.
 	Former *redis.Client
@@ -22,13 +24,14 @@ type Split struct {
 	former   *RedisServer
 	promoted *RedisServer
 	link     *Proxy // where Former connects to
+	stream   *Proxy // where the replica connects to
 }
 
 // StartSplit starts the servers and waits until the replica follows the master.
 func StartSplit(t testing.TB) *Split {
 	t.Helper()
 	s := &Split{t: t, former: StartRedis(t), promoted: StartRedis(t)}
-	s.link = NewProxy(t, s.former.Addr())
+	s.link, s.stream = NewProxy(t, s.former.Addr()), NewProxy(t, s.former.Addr())
 	s.Former = redis.NewClient(&redis.Options{Addr: s.link.Addr()})
 	s.Promoted = redis.NewClient(&redis.Options{Addr: s.promoted.Addr()})
 	t.Cleanup(func() {
@@ -40,7 +43,8 @@ func StartSplit(t testing.TB) *Split {
 		}
 	})
 	s.former.must("config", "set", "repl-diskless-sync-delay", "0")
-	s.promoted.must("replicaof", "127.0.0.1", s.former.port)
+	host, port, _ := strings.Cut(s.stream.Addr(), ":")
+	s.promoted.must("replicaof", host, port)
 	Eventually(t, "the replica follows", func() bool {
 		info, err := s.promoted.ask("info", "replication")
 		return err == nil && field(info, "master_link_status") == "up"
@@ -57,6 +61,29 @@ func (s *Split) UsePromoted(cfg *config.Redis) { s.promoted.Use(cfg) }
 // Promote makes the replica a master, after it has received everything.
 func (s *Split) Promote() {
 	s.t.Helper()
+	s.awaitReplica()
+	s.promoted.must("replicaof", "no", "one")
+}
+
+// CutReplica makes the replica fall behind: it has received everything until now, and
+// receives nothing from now on.
+func (s *Split) CutReplica() {
+	s.t.Helper()
+	s.awaitReplica()
+	s.stream.Cut()
+}
+
+// FailOver makes the replica the master, as it is, and kills the old one. Processes that use
+// the old master reach the new one.
+func (s *Split) FailOver() {
+	s.t.Helper()
+	s.promoted.must("replicaof", "no", "one")
+	s.Heal()
+}
+
+// awaitReplica waits until the replica has received everything.
+func (s *Split) awaitReplica() {
+	s.t.Helper()
 	ctx := context.Background()
 	Eventually(s.t, "the replica has everything", func() bool {
 		conn := s.Former.Conn()
@@ -68,7 +95,6 @@ func (s *Split) Promote() {
 		n, err := conn.Do(ctx, "wait", 1, time.Second.Milliseconds()).Int()
 		return err == nil && n == 1
 	})
-	s.promoted.must("replicaof", "no", "one")
 }
 
 // Heal ends the old master, so that there is one master again.

@@ -14,6 +14,7 @@ import (
 
 	"stepboard/app/e2e/harness"
 	"stepboard/config"
+	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/auth"
@@ -39,15 +40,24 @@ type lossyRun struct {
 
 func newLossyRun(t *testing.T) *lossyRun {
 	t.Helper()
+	server := testenv.StartRedis(t)
+	r := startLossyRun(t, server.Use, harness.RedisClient(t, server))
+	r.server = server
+	return r
+}
+
+// startLossyRun is newLossyRun with the boards in a given Redis.
+func startLossyRun(t *testing.T, use func(*config.Redis), rdb *redis.Client) *lossyRun {
+	t.Helper()
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	r := &lossyRun{
-		t: t, env: harness.Real(t), date: harness.Today(), points: 5000, latest: make(map[models.UserID]int),
+		t: t, env: harness.Real(t), rdb: rdb, date: harness.Today(), points: 5000, latest: make(map[models.UserID]int),
 		boards: []string{"steps", "local"}, friendRankings: func(string, string) {},
 	}
-	var stream string
-	r.server, r.cfg, stream = harness.SeparateRedis(t, r.env)
-	r.rdb = harness.RedisClient(t, r.server)
-	r.flags = []string{stream, `--boards=[{name: steps}, {name: local, time_zone: local}]`}
+	r.cfg = r.env.Config
+	use(&r.cfg.Redis)
+	queue := "--ingest.redis.addrs=" + r.env.Config.Redis.Addrs[0]
+	r.flags = []string{queue, `--boards=[{name: steps}, {name: local, time_zone: local}]`}
 	r.api, r.consumer, r.jobs = r.start("api"), r.start("consumer"), r.start("jobs")
 	harness.AwaitCheckpoint(t, r.rdb, r.env.Keys, "queue")
 	return r
@@ -236,20 +246,12 @@ func TestSoakErasureOutlastsLosses(t *testing.T) {
 		t.Helper()
 		r.shows(when, fmt.Sprintf("ann:%d", r.latest["ann"]))
 	}
-	// The next sweeps are due minutes later.
-	sweep := func() {
-		t.Helper()
-		r.jobs.Stop()
-		r.cfg.Clock.Offset += 2 * time.Minute
-		r.jobs = r.start("jobs")
-		testenv.Eventually(t, "Redis has nothing of the user", func() bool { return len(r.entries(zed)) == 0 })
-	}
-	sweep()
+	r.sweep(zed)
 	check("the consumer goes on")
 	r.losses(func(when string) {
 		t.Helper()
 		if when == earlierState {
-			sweep()
+			r.sweep(zed)
 		}
 		check(when)
 		if left := r.entries(zed); len(left) > 0 {
@@ -262,7 +264,7 @@ func TestSoakErasureOutlastsLosses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		sweep()
+		r.sweep(zed)
 		check("an older Redis was swept")
 	}
 	r.upload("zed")
@@ -273,18 +275,33 @@ func TestSoakErasureOutlastsLosses(t *testing.T) {
 	}
 }
 
+// sweep lets the job sweep once more, as it does some minutes later, until Redis has nothing of
+// an erased user.
+func (r *lossyRun) sweep(user models.RowID) {
+	r.t.Helper()
+	r.jobs.Stop()
+	r.cfg.Clock.Offset += 2 * time.Minute
+	r.jobs = r.start("jobs")
+	testenv.Eventually(r.t, "Redis has nothing of the user", func() bool { return len(r.entries(user)) == 0 })
+}
+
 // entries returns the score of a user in each sorted set that has the user.
 func (r *lossyRun) entries(user models.RowID) map[string]float64 {
 	r.t.Helper()
+	return entriesOf(r.t, r.rdb, r.env.Keys, user)
+}
+
+func entriesOf(t *testing.T, rdb redis.UniversalClient, names keys.Builder, user models.RowID) map[string]float64 {
+	t.Helper()
 	found := make(map[string]float64)
-	iter := r.rdb.ScanType(r.t.Context(), 0, r.env.Keys.Prefix+"*", 1000, "zset").Iterator()
-	for iter.Next(r.t.Context()) {
-		if score, err := r.rdb.ZScore(r.t.Context(), iter.Val(), user.String()).Result(); err == nil {
+	iter := rdb.ScanType(t.Context(), 0, names.Prefix+"*", 1000, "zset").Iterator()
+	for iter.Next(t.Context()) {
+		if score, err := rdb.ZScore(t.Context(), iter.Val(), user.String()).Result(); err == nil {
 			found[iter.Val()] = score
 		}
 	}
 	if err := iter.Err(); err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return found
 }

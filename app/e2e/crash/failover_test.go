@@ -1,0 +1,73 @@
+package crash_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"stepboard/app/e2e/harness"
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/auth"
+)
+
+// A replica that has missed corrections, a lifting, an erasure and many uploads takes over.
+// The queue brings the uploads back, and corrections and the erasure hold as before. Lifting
+// gives back what was uploaded last.
+func TestSoakFailoverToAReplicaThatIsBehind(t *testing.T) {
+	t.Parallel()
+	servers := testenv.StartSplit(t)
+	r := startLossyRun(t, servers.UseFormer, servers.Former)
+	corrections := 0
+	correct := func(user models.UserID, kind string) {
+		t.Helper()
+		for _, board := range r.boards {
+			body := fmt.Sprintf(`{"reason":"shaken","board":%q,"date":%q,"user_id":%q,%s}`, board, r.date, user, kind)
+			r.call("ops", auth.ScopeAdmin, "POST", "/v1/admin/corrections", body, http.StatusCreated)
+			corrections++
+		}
+	}
+	lift := func(id int) {
+		t.Helper()
+		path := fmt.Sprintf("/v1/admin/corrections/%d/lift", id)
+		r.call("ops", auth.ScopeAdmin, "POST", path, `{"reason":"a marathon"}`, http.StatusOK)
+	}
+	users := []models.UserID{"ann", "low", "out", "free"}
+	r.upload(append(users, "zed")...)
+	harness.AwaitDrained(t, r.api)
+	r.call("ops", auth.ScopeService, "PUT", "/v1/users/ann/friends", `{"friend_ids":["low","out","free","zed"]}`, http.StatusOK)
+	correct("free", `"kind":"exclude"`)
+	r.shows("before", fmt.Sprintf("zed:%d out:%d low:%d ann:%d", r.latest["zed"], r.latest["out"], r.latest["low"], r.latest["ann"]))
+	zed := harness.Rows(t, r.env.Gorm, []models.UserID{"zed"})[0]
+
+	servers.CutReplica()
+	correct("low", `"kind":"set","score":1000`)
+	correct("out", `"kind":"exclude"`)
+	for id := range len(r.boards) {
+		lift(id + 1)
+	}
+	r.call("zed", "", "DELETE", "/v1/me", "", http.StatusAccepted)
+	r.upload(users...)
+	right := func() string {
+		return fmt.Sprintf("free:%d ann:%d low:1000", r.latest["free"], r.latest["ann"])
+	}
+	r.shows("the replica is behind", right())
+	testenv.Eventually(t, "the master has nothing of the erased user", func() bool { return len(r.entries(zed)) == 0 })
+	harness.AwaitDrained(t, r.api)
+
+	servers.FailOver()
+	if len(r.entries(zed)) == 0 {
+		t.Fatal("the replica has missed nothing")
+	}
+	r.shows("the replica has taken over", right())
+	r.sweep(zed)
+	r.upload(users...)
+	r.shows("the replica is used", right())
+	if left := r.entries(zed); len(left) > 0 {
+		t.Errorf("Redis has the erased user in %v", left)
+	}
+	for id := len(r.boards); id < corrections; id++ {
+		lift(id + 1)
+	}
+	r.shows("lifted", fmt.Sprintf("free:%d out:%d low:%d ann:%d", r.latest["free"], r.latest["out"], r.latest["low"], r.latest["ann"]))
+}
