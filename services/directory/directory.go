@@ -79,6 +79,7 @@ func (s *Service) Start(ctx context.Context) {
 	s.StartQueries()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = cancel
+	s.erased.followed.Store(true)
 	s.running.Go(func() { s.follow(ctx) })
 }
 
@@ -166,6 +167,7 @@ func (s *Service) noteCreated(ctx context.Context, created int64, highest models
 }
 
 func (s *Service) resolveAll(ctx context.Context, users []models.UserID, create bool) ([]models.RowID, error) {
+	s.catchUp(ctx)
 	rows := make([]models.RowID, len(users))
 	var missing []int // positions
 	s.memory.ids.get(users, rows)
@@ -291,6 +293,7 @@ func (s *Service) runResolves(ctx context.Context, list []*resolve) []error {
 // The texts of records may be parts of slabs of 64 KB, which stay in memory as long as one
 // of their texts is in use.
 func (s *Service) Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error) {
+	s.catchUp(ctx)
 	records := make([]models.PublicRecord, len(rows))
 	s.memory.records.get(rows, records)
 	var missing []int // positions

@@ -4,13 +4,21 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"stepboard/models"
 )
 
-// erasedOverlap is how many of the latest erasures a process reads again each time: one
-// with a smaller id may commit later.
-const erasedOverlap = 100
+const (
+	// erasedOverlap is how many of the latest erasures a process reads again each time: one
+	// with a smaller id may commit later.
+	erasedOverlap = 100
+	// erasedTimeout bounds one reading of erasures.
+	erasedTimeout = 2 * time.Second
+	// erasedMaxAge is how old what a process knows of erasures may be. Follow keeps it
+	// younger, unless the process was stopped.
+	erasedMaxAge = 3 * time.Second
+)
 
 // erasedRows are the row ids of users who were erased. Nobody has them any more: a user
 // id that a copy maps to one of them is looked up again, and they have no record. So an
@@ -18,7 +26,14 @@ const erasedOverlap = 100
 type erasedRows struct {
 	n    atomic.Int64
 	rows sync.Map // of models.RowID
-	last int64    // the largest id of an erasure that was read
+	// followed is set by Start.
+	followed atomic.Bool
+	// readAt is when the process last began to read erasures; nil before Start, and while
+	// SQL is away.
+	readAt atomic.Pointer[time.Time]
+
+	reading sync.Mutex
+	last    int64 // the largest id of an erasure that was read
 }
 
 // erasure is what a process reads of an erasure.
@@ -56,16 +71,48 @@ func (s *Service) LoadErased(ctx context.Context) error {
 	return nil
 }
 
+// outdated reports whether catchUp has something to do.
+func (e *erasedRows) outdated() bool {
+	at := e.readAt.Load()
+	return at != nil && time.Since(*at) > erasedMaxAge
+}
+
+// catchUp reads the latest erasures if that was not done for erasedMaxAge, because the
+// process was stopped: it may otherwise show users who were erased meanwhile, or accept an
+// update for their row ids. One query then. While SQL is away it does nothing.
+func (s *Service) catchUp(ctx context.Context) {
+	if !s.erased.outdated() {
+		return
+	}
+	s.erased.reading.Lock()
+	defer s.erased.reading.Unlock()
+	if !s.erased.outdated() { // another call has done it
+		return
+	}
+	if err := s.readErased(context.WithoutCancel(ctx), false); err != nil {
+		s.log.WarnContext(ctx, "erasures are read later", "error", err)
+	}
+}
+
 // learnErased reads the latest erasures, or all of them. One query.
 func (s *Service) learnErased(ctx context.Context, all bool) error {
-	ctx, cancel := context.WithTimeout(ctx, followTimeout)
+	s.erased.reading.Lock()
+	defer s.erased.reading.Unlock()
+	return s.readErased(ctx, all)
+}
+
+// readErased is learnErased for a caller that has locked reading.
+func (s *Service) readErased(ctx context.Context, all bool) error {
+	ctx, cancel := context.WithTimeout(ctx, erasedTimeout)
 	defer cancel()
 	after := max(0, s.erased.last-erasedOverlap)
 	if all {
 		after = 0
 	}
+	began := time.Now()
 	list, err := s.store.db.erasedAfter(ctx, after)
 	if err != nil {
+		s.erased.readAt.Store(nil)
 		return err
 	}
 	for _, e := range list {
@@ -74,6 +121,9 @@ func (s *Service) learnErased(ctx context.Context, all bool) error {
 			s.erased.add(e.Row)
 			s.memory.records.remove(e.Row)
 		}
+	}
+	if s.erased.followed.Load() {
+		s.erased.readAt.Store(&began)
 	}
 	return nil
 }

@@ -93,12 +93,12 @@ func (s *Service) follow(ctx context.Context) {
 func (s *Service) Follow(ctx context.Context) error {
 	f := &s.followed
 	f.looks++
-	now, err := s.look(ctx, f.since)
-	if err != nil {
-		return err
-	}
 	far := f.looks%farEvery == 1
 	if err := s.learnErased(ctx, far); err != nil {
+		return err
+	}
+	now, err := s.look(ctx, f.since)
+	if err != nil {
 		return err
 	}
 	f.since = now.Add(-overlap)

@@ -90,3 +90,69 @@ func TestAStoppedReplicaHoldsUpOnlyItsUsers(t *testing.T) {
 		t.Errorf("increments (-want +got):\n%s", diff)
 	}
 }
+
+// A process stands still while a user is erased, and while somebody new comes under the same
+// user id. When it goes on, it neither shows the old scores nor accepts anything for the old
+// row id: not even for calls that have waited for it.
+func TestAStoppedProcessHearsOfAnErasureLate(t *testing.T) {
+	t.Parallel()
+	env, day := harness.Real(t), harness.Today()
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	living, stopped := testenv.Serve(t, env.Config), testenv.Serve(t, env.Config, "--only", "api")
+	must := func(p *testenv.Process, user models.UserID, method, path, body string) string {
+		status, text, err := harness.Request(t.Context(), client, harness.Token(t, user, ""), method, p.URL+path, body)
+		if err != nil || status >= 300 {
+			t.Errorf("%s %s: %d %s, %v", method, path, status, text, err)
+		}
+		return text
+	}
+	const friendRanking, scores = "/v1/boards/steps/friends", "/v1/boards/steps/scores"
+	upload := func(p *testenv.Process, user models.UserID, points int) {
+		must(p, user, "POST", scores, fmt.Sprintf(`{"date":%q,"score":%d}`, day, points))
+	}
+	for user, points := range map[models.UserID]int{"ann": 4000, "zed": 5000} {
+		upload(stopped, user, points)
+	}
+	must(living, "zed", "POST", "/v1/friends/requests", `{"user_id":"ann"}`)
+	must(living, "ann", "POST", "/v1/friends/requests/zed/accept", "")
+	if text := must(stopped, "ann", "GET", friendRanking, ""); !strings.Contains(text, `"score":5000`) {
+		t.Fatalf("before the erasure the friend is not shown: %s", text)
+	}
+	old := harness.Rows(t, env.Gorm, []models.UserID{"zed"})[0]
+
+	signal := func(s syscall.Signal) {
+		t.Helper()
+		if err := syscall.Kill(stopped.Pid(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	since := time.Now()
+	var waiting sync.WaitGroup
+	for range 10 {
+		waiting.Go(func() {
+			if text := must(stopped, "ann", "GET", friendRanking, ""); strings.Contains(text, "5000") {
+				t.Errorf("a process that goes on shows the erased user: %s", text)
+			}
+		})
+		waiting.Go(func() { upload(stopped, "zed", 7000) })
+	}
+	must(living, "zed", "DELETE", "/v1/me", "")
+	must(living, "zed", "PUT", "/v1/me", `{"nickname":"Zoe"}`)
+	testenv.Eventually(t, "the erased user has no score left", func() bool {
+		return len(entriesOf(t, env.Redis, env.Keys, old)) == 0
+	})
+	// Less is not noticed: any process may hear of an erasure as late.
+	testenv.Eventually(t, "the process has stood still for longer than a few seconds", func() bool { return time.Since(since) > 4*time.Second })
+	signal(syscall.SIGCONT)
+	waiting.Wait()
+	if left := entriesOf(t, env.Redis, env.Keys, old); len(left) > 0 {
+		t.Errorf("the process has written for the old row id: %v", left)
+	}
+	for _, p := range []*testenv.Process{stopped, living} {
+		if text := must(p, "zed", "GET", "/v1/boards/steps/me", ""); !strings.Contains(text, `"score":7000`) {
+			t.Errorf("the new user has another score: %s", text)
+		}
+	}
+}
