@@ -92,17 +92,25 @@ func (f *fixture) correctSix(request func(corrections.Request) corrections.Reque
 	return f.create(request(set(3, day, 250)))
 }
 
+// newCorrectedEvent starts an event in which the users 1 to 6 have scores, and corrects them.
+// lowered is the correction of user 3.
+func newCorrectedEvent(t *testing.T, env *testenv.Env) (f *fixture, e *eraser, b *models.Bucket, lowered corrections.Entry) {
+	t.Helper()
+	f = newLedgerFixture(t, env)
+	e, b = newEraser(f), f.only("gifts")
+	for user := range models.RowID(6) {
+		f.add("gifts", user+1, 100*int64(user+1), fmt.Sprint(user))
+	}
+	lowered = f.correctSix(func(r corrections.Request) corrections.Request { return on("gifts", r) }, 0)
+	return f, e, b, lowered
+}
+
 // An event that has ended is final without users who were erased, whether their scores were
 // corrected or not: its results, its archive, and later runs agree on the figures.
 func TestErasedUsersOfACorrectedEvent(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		f := newLedgerFixture(t, env)
-		e, b := newEraser(f), f.only("gifts")
-		for user := range models.RowID(6) {
-			f.add("gifts", user+1, 100*int64(user+1), fmt.Sprint(user))
-		}
-		lowered := f.correctSix(func(r corrections.Request) corrections.Request { return on("gifts", r) }, 0)
+		f, e, b, lowered := newCorrectedEvent(t, env)
 		events := outcomes.NewEvents(f.outbox, env.Gorm, env.Clock.Now)
 		announce := func(when string, want ...string) {
 			t.Helper()
@@ -164,12 +172,7 @@ func TestArchivedWhileAnErasureBegins(t *testing.T) {
 func TestErasedUserOfAnArchivedEvent(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		f := newLedgerFixture(t, env)
-		e, b := newEraser(f), f.only("gifts")
-		for user := range models.RowID(6) {
-			f.add("gifts", user+1, 100*int64(user+1), fmt.Sprint(user))
-		}
-		lowered := f.correctSix(func(r corrections.Request) corrections.Request { return on("gifts", r) }, 0)
+		f, e, b, lowered := newCorrectedEvent(t, env)
 		run := f.archiveDay(b)
 		e.begin(6, 5, 4)
 		e.sweep()
