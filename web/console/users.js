@@ -1,7 +1,7 @@
 // Users: look one up, and do what can be done about them.
-import { fetchJSON, useFetch } from '/assets/data.js';
+import { useFetch } from '/assets/data.js';
 import { ErrorNotice } from '/assets/components.js';
-import { save } from '/assets/dialog.js';
+import { useExport } from '/assets/dialog.js';
 import { addDays, formatDay, formatNumber, t } from '/assets/i18n.js';
 import { html, useState } from '/assets/view.js';
 import { useActions } from './action.js';
@@ -62,21 +62,8 @@ const erase = {
 
 // Export downloads everything that is stored about a user.
 function Export({ token, user, notify }) {
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState(null);
-  const download = async () => {
-    setBusy(true);
-    setError(null);
-    try {
-      const all = await fetchJSON(token, `${addressOf(user)}/export`);
-      const text = JSON.stringify(all, null, 2);
-      save(new File([text], 'stepboard-export.json', { type: 'application/json' }));
-      notify(t('exported'));
-    } catch (problem) {
-      setError(problem);
-    }
-    setBusy(false);
-  };
+  const onSaved = () => notify(t('exported'));
+  const { busy, error, download } = useExport(token, `${addressOf(user)}/export`, onSaved);
   return html`<button
       class="button small"
       data-action="export"

@@ -1,7 +1,7 @@
 // What the viewer can do with everything that is stored about them: save it, or delete it.
 import { fetchJSON } from './data.js';
 import { errorText, Icon } from './components.js';
-import { Dialog, save } from './dialog.js';
+import { Dialog, exportName, useExport } from './dialog.js';
 import { addTexts, t, tRich } from './i18n.js';
 import { forgetPlaces } from './moves.js';
 import { forget, goalKey } from './storage.js';
@@ -10,29 +10,14 @@ import { html, useEffect, useRef, useState } from './view.js';
 
 addTexts(texts);
 
-const fileName = 'stepboard-export.json';
-
 // accountError returns a text for an error. What is not stored can be neither saved nor
 // deleted.
 const accountError = (error) =>
   error.code === 'user_not_found' ? t('nothingStored') : errorText(error);
 
 function Download({ token, notify }) {
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState(null);
-  const download = async () => {
-    setBusy(true);
-    setError(null);
-    try {
-      // A document that was cut off is no JSON, and becomes an error here.
-      const data = await fetchJSON(token, '/v1/me/export');
-      save(new File([JSON.stringify(data, null, 2)], fileName, { type: 'application/json' }));
-      notify(t('downloaded', { name: fileName }));
-    } catch (cause) {
-      setError(cause);
-    }
-    setBusy(false);
-  };
+  const onSaved = () => notify(t('downloaded', { name: exportName }));
+  const { busy, error, download } = useExport(token, '/v1/me/export', onSaved);
   return html`<div>
     <button class="button" id="download" disabled=${busy} onClick=${download}>
       ${t(busy ? 'downloading' : 'download')}

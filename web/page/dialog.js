@@ -1,6 +1,7 @@
 // Dialogs: what one can do with a person, and questions before what can't be undone. Also
-// what saves a file that a dialog offers.
-import { html, useEffect, useRef } from './view.js';
+// what saves files.
+import { fetchJSON } from './data.js';
+import { html, useEffect, useRef, useState } from './view.js';
 
 // Dialog shows children above the screen until it is closed: by Escape, or by the
 // function close, which children is called with.
@@ -31,4 +32,26 @@ export function save(file) {
   link.download = file.name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60000); // the browser reads it meanwhile
+}
+
+export const exportName = 'stepboard-export.json';
+
+// useExport returns {busy, error, download}; download saves the JSON of a path, and calls onSaved.
+export function useExport(token, path, onSaved) {
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState(null);
+  const download = async () => {
+    setBusy(true);
+    setError(null);
+    try {
+      // A document that was cut off is no JSON, and becomes an error here.
+      const text = JSON.stringify(await fetchJSON(token, path), null, 2);
+      save(new File([text], exportName, { type: 'application/json' }));
+      onSaved();
+    } catch (cause) {
+      setError(cause);
+    }
+    setBusy(false);
+  };
+  return { busy, error, download };
 }
