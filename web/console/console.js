@@ -1,7 +1,7 @@
 // The operators' console: session and navigation.
-import { fetchJSON, onRefusedToken } from '/assets/data.js';
-import { ErrorBoundary, lazy } from '/assets/components.js';
-import { languages, locale, setLocale, t } from '/assets/i18n.js';
+import { fetchJSON, onRefusedToken, useFetch } from '/assets/data.js';
+import { ErrorBoundary, LanguageButton, lazy, TokenForm } from '/assets/components.js';
+import { locale, setLocale, t } from '/assets/i18n.js';
 import { html, render, useCallback, useEffect, useRef, useState } from '/assets/view.js';
 import { List } from './list.js';
 import { lists } from './lists.js';
@@ -48,51 +48,17 @@ function useRoute() {
   return [Object.hasOwn(screens, name) ? name : 'overview', path.map(decode), hash];
 }
 
-function LanguageButton({ onChange }) {
-  const other = Object.keys(languages).find((key) => key !== locale);
-  return html`<button class="language" lang=${other} onClick=${() => onChange(other)}>
-    ${languages[other]}
-  </button>`;
-}
-
 function SignIn({ signIn, error, onLocale }) {
-  const [token, setToken] = useState('');
-  useEffect(() => {
-    // The demo's token is filled in, unless something was typed meanwhile.
-    if (isDemo) {
-      fetchJSON(null, '/demo/operator').then(
-        (body) => setToken((typed) => typed || body.token),
-        () => {},
-      );
-    }
-  }, []);
-  const submit = (event) => {
-    event.preventDefault();
-    if (token.trim()) signIn(token.trim());
-  };
-  return html`<main class="sign-in" id="main">
-    <img src="/assets/icon.svg" alt="" width="64" height="64" />
-    <h1>${t('console')}</h1>
-    <form class="card" onSubmit=${submit}>
-      <label for="token">${t('adminToken')}</label>
-      <input
-        id="token"
-        type="password"
-        autocomplete="off"
-        spellcheck=${false}
-        required
-        value=${token}
-        onInput=${(event) => setToken(event.target.value)}
-        aria-describedby="token-hint"
-      />
-      <p class="wrong" role="alert">${error && t(error)}</p>
-      <button class="button strong">${t('enter')}</button>
-      <p id="token-hint" class="hint">
-        ${t('adminTokenHint', { command: 'stepboard token --user mei --scope admin' })}
-      </p>
-    </form>
-    <p class="links"><${LanguageButton} onChange=${onLocale} /></p>
-  </main>`;
+  const [{ data }] = useFetch(null, isDemo ? '/demo/operator' : null);
+  return html`<${TokenForm}
+    title=${t('console')}
+    label=${t('adminToken')}
+    hint=${t('adminTokenHint', { command: 'stepboard token --user mei --scope admin' })}
+    wrong=${error && t(error)}
+    action=${t('enter')}
+    known=${data?.token}
+    ...${{ signIn, onLocale }}
+  />`;
 }
 
 function Layout({ screen, signOut, onLocale, children }) {

@@ -5,12 +5,14 @@ import {
   ErrorBoundary,
   ErrorNotice,
   Icon,
+  LanguageButton,
   lazy,
   Name,
   nameOf,
   Skeleton,
+  TokenForm,
 } from './components.js';
-import { languages, locale, setLocale, stripBidi, t, tRich } from './i18n.js';
+import { locale, setLocale, stripBidi, t, tRich } from './i18n.js';
 import {
   decode,
   isDemo,
@@ -138,14 +140,6 @@ function useFocusOnNavigation(hash) {
   }, [hash]);
 }
 
-// LanguageButton switches to the other language.
-function LanguageButton({ onChange }) {
-  const other = Object.keys(languages).find((key) => key !== locale);
-  return html`<button class="language" lang=${other} onClick=${() => onChange(other)}>
-    ${languages[other]}
-  </button>`;
-}
-
 function UserSwitch({ people, user, onSwitch }) {
   const change = (event) =>
     onSwitch(people.find((person) => person.user_id === event.target.value));
@@ -204,37 +198,17 @@ function Layout({ session, title, onSwitch, onLocale, children }) {
 }
 
 function SignIn({ signIn, refused, onLocale }) {
-  const [token, setToken] = useState('');
-  const submit = (event) => {
-    event.preventDefault();
-    if (token.trim()) signIn(token.trim());
-  };
   const command = html`<code>stepboard token --user 9</code>`;
-  return html`<main class="sign-in" id="main">
-    <img src="/assets/icon.svg" alt="" width="64" height="64" />
-    <h1>Stepboard</h1>
-    <p>${t(location.hash.startsWith('#/join/') ? 'invited' : 'welcome')}</p>
-    <form class="card" onSubmit=${submit}>
-      <label for="token">${t('token')}</label>
-      <input
-        id="token"
-        type="password"
-        autocomplete="off"
-        spellcheck=${false}
-        required
-        value=${token}
-        onInput=${(event) => setToken(event.target.value)}
-        aria-describedby="token-hint"
-      />
-      <p class="wrong" role="alert">${refused && t('badToken')}</p>
-      <button class="button strong">${t('signIn')}</button>
-      <p id="token-hint" class="hint">${tRich('tokenHint', { command })}</p>
-    </form>
-    <p class="links">
-      <a class="docs" href="/docs">${t('docs')}</a>
-      <${LanguageButton} onChange=${onLocale} />
-    </p>
-  </main>`;
+  return html`<${TokenForm}
+    title="Stepboard"
+    intro=${t(location.hash.startsWith('#/join/') ? 'invited' : 'welcome')}
+    label=${t('token')}
+    hint=${tRich('tokenHint', { command })}
+    wrong=${refused && t('badToken')}
+    action=${t('signIn')}
+    link=${html`<a class="docs" href="/docs">${t('docs')}</a>`}
+    ...${{ signIn, onLocale }}
+  />`;
 }
 
 // Toast shows a message for a short time. Screen readers also read announcement,

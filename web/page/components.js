@@ -1,5 +1,5 @@
 // Components that several screens use.
-import { errorOf, formatNumber, formatTime, stripBidi, t } from './i18n.js';
+import { errorOf, formatNumber, formatTime, languages, locale, stripBidi, t } from './i18n.js';
 import { Component, html, useEffect, useRef, useState } from './view.js';
 
 export const prefersReducedMotion = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
@@ -141,6 +141,47 @@ export function AnimatedNumber({ value }) {
     <span aria-hidden="true">${formatNumber(shown)}</span>
     <span class="visually-hidden">${formatNumber(value)}</span>
   </span>`;
+}
+
+// LanguageButton switches to the other language.
+export function LanguageButton({ onChange }) {
+  const other = Object.keys(languages).find((key) => key !== locale);
+  return html`<button class="language" lang=${other} onClick=${() => onChange(other)}>
+    ${languages[other]}
+  </button>`;
+}
+
+// TokenForm asks for a token, above a link if there is one. known is a token that is filled in
+// unless something was typed.
+export function TokenForm({ title, intro, label, hint, wrong, action, link, known, ...on }) {
+  const [typed, setTyped] = useState(null);
+  const token = typed ?? known ?? '';
+  const submit = (event) => {
+    event.preventDefault();
+    if (token.trim()) on.signIn(token.trim());
+  };
+  return html`<main class="sign-in" id="main">
+    <img src="/assets/icon.svg" alt="" width="64" height="64" />
+    <h1>${title}</h1>
+    ${intro && html`<p>${intro}</p>`}
+    <form class="card" onSubmit=${submit}>
+      <label for="token">${label}</label>
+      <input
+        id="token"
+        type="password"
+        autocomplete="off"
+        spellcheck=${false}
+        required
+        value=${token}
+        onInput=${(event) => setTyped(event.target.value)}
+        aria-describedby="token-hint"
+      />
+      <p class="wrong" role="alert">${wrong}</p>
+      <button class="button strong">${action}</button>
+      <p id="token-hint" class="hint">${hint}</p>
+    </form>
+    <p class="links">${link}<${LanguageButton} onChange=${on.onLocale} /></p>
+  </main>`;
 }
 
 // Notice shows a message in place of content.
