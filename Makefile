@@ -53,7 +53,7 @@ test: build client
 
 lint:
 	$(PRETTIER) --check web $(CLIENT)
-	@! LC_ALL=C.UTF-8 grep -nE '.{121}' $(wildcard web/page/*.js web/page/*.css web/page/*.html) || { echo "lines of more than 120 characters"; exit 1; }
+	@! LC_ALL=C.UTF-8 grep -nE '.{121}' $(foreach kind,js css html,$(wildcard web/page/*.$(kind) web/console/*.$(kind))) || { echo "lines of more than 120 characters"; exit 1; }
 	$(GO) vet ./...
 	$(GOLANGCI_LINT) run ./...
 

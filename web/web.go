@@ -57,8 +57,8 @@ func New(demo bool) *Site { return &Site{demo: demo} }
 
 // Find returns the file at a URL path: the page at /, its files under /assets/,
 // the console at /console and under /console/, the API reference at /docs and
-// under /docs/. It returns false if there is no file at the path; folders are not found. The first call for a file compresses
-// it.
+// under /docs/. It returns false if there is no file at the path; folders are not found. The
+// first call for a file compresses it.
 func (s *Site) Find(urlPath string) (*File, bool) {
 	name := ""
 	switch {

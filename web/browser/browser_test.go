@@ -32,8 +32,9 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// screenshots is the folder for pictures of the page, for people to look at.
-var screenshots = filepath.Join("..", "..", "build", "screenshots")
+// screenshots is the folder for pictures of the screens, for people to look at. Without one
+// the tests take none, as pictures take a third of their time.
+var screenshots = os.Getenv("SCREENSHOTS")
 
 // viewport holds the settings of a browser.
 type viewport struct {
@@ -252,13 +253,22 @@ func rowsOf(r models.Ranking) []row {
 	return rows
 }
 
-// screenshot saves a picture of the window.
+// screenshot saves a picture of the window, if there is a folder for it.
 func (p *page) screenshot(name string) {
+	p.t.Helper()
+	if screenshots != "" {
+		p.picture(screenshots, name)
+	}
+}
+
+// picture saves a picture of the window in a folder, and returns its bytes.
+func (p *page) picture(folder, name string) int {
 	p.t.Helper()
 	png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 	p.must(err)
-	p.must(os.MkdirAll(screenshots, 0o755))
-	p.must(os.WriteFile(filepath.Join(screenshots, name+".png"), png, 0o600))
+	p.must(os.MkdirAll(folder, 0o755))
+	p.must(os.WriteFile(filepath.Join(folder, name+".png"), png, 0o600))
+	return len(png)
 }
 
 // waitForAnimations waits until all animations have ended, except for those that

@@ -54,13 +54,17 @@ func axe(t testing.TB) string {
 	return string(script)
 }
 
-// checkAccess runs the accessibility checker on what the page shows.
-func (p *page) checkAccess(where string) {
+// checkAccess runs the accessibility checker on what the page shows: the given rules, or all.
+func (p *page) checkAccess(where string, rules ...string) {
 	p.t.Helper()
 	if !eval[bool](p, "'axe' in window") {
 		eval[any](p, "void (() => {"+axe(p.t)+"})()")
 	}
-	eval[any](p, `void (window.found = null, axe.run({ resultTypes: ['violations'] }).then((result) => {
+	only := ""
+	if len(rules) > 0 {
+		only = "runOnly: ['" + strings.Join(rules, "', '") + "'], "
+	}
+	eval[any](p, `void (window.found = null, axe.run({ `+only+`resultTypes: ['violations'] }).then((result) => {
 		window.found = result.violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).slice(0, 3).join(' ')); }))`)
 	p.until("the accessibility checker has ended", "window.found !== null")
 	if found := eval[[]string](p, "window.found"); len(found) > 0 {

@@ -2,7 +2,6 @@ package browser
 
 import (
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -254,60 +253,6 @@ func TestDemoFriends(t *testing.T) {
 	p.click("[data-action=remove]")
 	p.click("dialog .danger")
 	p.until("the list is shorter", "document.querySelectorAll('a.inside').length === "+strconv.Itoa(friends))
-}
-
-// Every screen has a sound layout in both languages, every size and both colour
-// schemes. Pictures of each are saved.
-func TestScreens(t *testing.T) {
-	t.Parallel()
-	base, people := startDemo(t)
-	han := regexp.MustCompile(`\p{Han}`)
-	day := daysAgo(t, *rankingOf(t, base, people[0].Token, "").Date, 6)
-	challenge := "#/groups/" + groupsOf(t, base, people[0].Token)["Walkers"].GroupID + "/challenge"
-	screens := []struct{ name, hash, ready string }{
-		{"today", "#/", rankingShown},
-		{"day", "#/day/" + day, "document.querySelector('.hero .pill.final') !== null && " + rankingShown},
-		{"week", "#/week", rankingShown},
-		{"month", "#/month", rankingShown},
-		{"challenge", challenge, rankingShown},
-		{"history", "#/history", "document.querySelector('.plot canvas') !== null"},
-		{"boards", "#/boards/gifts/top", "document.querySelector('.about') !== null && " + rankingShown},
-		{"groups", "#/groups", "document.querySelectorAll('a.inside').length > 0"},
-		{"friends", "#/friends", "document.querySelectorAll('a.inside').length > 0"},
-		{"profile", "#/me", "!!document.querySelector('#nickname')?.value"},
-	}
-	for _, language := range []string{"en-US", "zh-CN"} {
-		t.Run(language, func(t *testing.T) {
-			t.Parallel()
-			p := newPage(t, viewport{width: phone.width, height: phone.height, language: language})
-			p.open(base)
-			for _, s := range screens {
-				p.goTo(s.hash)
-				p.until(s.name, s.ready)
-				title := eval[string](p, "document.querySelector('h1').textContent + document.title + [...document.querySelectorAll('.tabs a')].map((a) => a.textContent).join('')")
-				if lang := eval[string](p, "document.documentElement.lang"); han.MatchString(title) != (language == "zh-CN") || !strings.HasPrefix(language, lang) {
-					t.Errorf("%s in %s: %s", s.name, lang, title)
-				}
-				for _, size := range []struct {
-					name string
-					viewport
-				}{{"320", narrow}, {"390", phone}, {"844", sideways}, {"1280", desktop}} {
-					for _, dark := range []bool{false, true} {
-						v := size.viewport
-						v.dark = dark
-						p.emulate(v)
-						p.until("the window has its size", "innerWidth === "+strconv.Itoa(int(v.width)))
-						p.checkLayout(s.name + " " + size.name)
-						name := s.name + "-" + size.name + "-" + language[:2]
-						if dark {
-							name += "-dark"
-						}
-						p.screenshot(name)
-					}
-				}
-			}
-		})
-	}
 }
 
 // If the stream is blocked, the page polls.

@@ -199,5 +199,5 @@ func TestServePast(t *testing.T) {
 	p.until("the days are shown", "document.querySelectorAll('.past li').length === "+strconv.Itoa(days))
 	p.until("the chart is drawn", "document.querySelector('.plot canvas') !== null")
 	p.goTo("#/day/" + daysAgo(t, today, 300))
-	p.until("a day without steps says so", "document.querySelector('.list .notice h3')?.textContent === '这一天没有数据'")
+	p.until("a day without steps says so", "document.querySelector('.list .notice h2')?.textContent === '这一天没有数据'")
 }

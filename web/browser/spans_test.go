@@ -157,7 +157,7 @@ func TestDemoChallenge(t *testing.T) {
 	p.says("The challenge is removed.")
 	p.until("the form is empty", "document.querySelector('#challenge-from').value === ''")
 	p.goTo("#/groups/" + family.GroupID + "/challenge")
-	p.until("the page says so", "document.querySelector('main .notice h3')?.textContent === 'No challenge'")
+	p.until("the page says so", "document.querySelector('main .notice h2')?.textContent === 'No challenge'")
 	p.checkLayout("no challenge")
 }
 
@@ -184,7 +184,7 @@ func TestSpanStates(t *testing.T) {
 	p.until("it is loading", "document.querySelector('.skeleton') !== null && document.querySelector('.hero.ghostly') !== null && document.querySelector('.strip') !== null")
 	p.checkLayout("a week that is loading")
 	close(release)
-	p.until("it is empty", "document.querySelector('.list .notice h3')?.textContent === 'No scores on these days' && document.querySelector('.hero h2').textContent.includes('no steps')")
+	p.until("it is empty", "document.querySelector('.list .notice h2')?.textContent === 'No scores on these days' && document.querySelector('.hero h2').textContent.includes('no steps')")
 	p.checkLayout("an empty week")
 	p.screenshot("week-empty-390")
 	if calls := p.requestsTo(friendsPath); !strings.Contains(calls[len(calls)-1], "from=2026-11-16&to=2026-11-22&") {

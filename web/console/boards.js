@@ -113,14 +113,18 @@ const define = {
     }),
 };
 
+// zoneOf says in which time zone a board has its days.
+const zoneOf = ({ time_zone: zone }) =>
+  zone === 'local' ? t('ownCalendar') : html`<bdi>${zone}</bdi>`;
+
 // BoardList shows every board, and defines another one.
 function BoardList({ token, notify }) {
   const result = useFetch(token, '/v1/boards', refreshEvery);
   const [button, dialog] = useActions(token, notify, result[1]);
   const card = (board) => html`<li key=${board.name}>
     <a class="card board" href=${`#/boards/${board.name}`}>
-      <strong>${board.name}</strong>
-      <span class="label">${t(`kind_${board.kind}`)} · ${board.time_zone}</span>
+      <strong><bdi>${board.name}</bdi></strong>
+      <span class="label">${t(`kind_${board.kind}`)} · ${zoneOf(board)}</span>
       <span class="label">${t('upTo', { max: formatNumber(board.max_score) })}</span>
     </a>
   </li>`;
@@ -241,7 +245,7 @@ function Bucket({ token, notify, board, day }) {
             filter=${{ board, ...(bucket.date && { date: bucket.date }) }}
           />`
       : html`<${Panel}><${Empty} text="nothingReported" /><//>`;
-  return html`<h1 tabindex="-1">${board}${isDay(day) ? ` · ${day}` : ''}</h1>
+  return html`<h1 tabindex="-1"><bdi>${board}</bdi>${isDay(day) ? ` · ${day}` : ''}</h1>
     <p><a class="link" href=${isDay(day) ? `#/boards/${board}` : '#/boards'}>${t('back')}</a></p>
     <${Fetched} result=${result}>${show}<//>`;
 }
@@ -256,7 +260,7 @@ function Board({ token, notify, name }) {
         <${Facts}
           pairs=${[
             ['kind', t(`kind_${board.kind}`)],
-            ['timeZone', board.time_zone],
+            ['timeZone', zoneOf(board)],
             ['maxScore', number(board.max_score)],
             ['openDays', number(board.open_days)],
             ['windowHours', number(board.window_hours)],
@@ -274,7 +278,7 @@ function Board({ token, notify, name }) {
           : html`<${OnlyBucket} ...${{ token, notify, board: name }} />`
       }`;
   };
-  return html`<h1 tabindex="-1">${name}</h1>
+  return html`<h1 tabindex="-1"><bdi>${name}</bdi></h1>
     <p><a class="link" href="#/boards">${t('back')}</a></p>
     <${Fetched} result=${result}>${show}<//>`;
 }

@@ -61,7 +61,12 @@ function SignIn({ signIn, error, onLocale }) {
   />`;
 }
 
+// reveal scrolls to a link of the navigation, which phones have no room for.
+const reveal = (link) => link?.scrollIntoView({ block: 'nearest', inline: 'center' });
+
 function Layout({ screen, signOut, onLocale, children }) {
+  const nav = useRef(null);
+  useEffect(() => reveal(nav.current.querySelector('[aria-current]')), [screen]);
   const skip = (event) => {
     event.preventDefault();
     document.getElementById('main').focus();
@@ -70,6 +75,7 @@ function Layout({ screen, signOut, onLocale, children }) {
     key=${name}
     href=${name === 'overview' ? '#/' : `#/${name}`}
     aria-current=${name === screen ? 'page' : undefined}
+    onFocus=${(event) => reveal(event.currentTarget)}
     >${t(name)}</a
   >`;
   return html`<a class="skip" href="#main" onClick=${skip}>${t('skip')}</a>
@@ -81,7 +87,7 @@ function Layout({ screen, signOut, onLocale, children }) {
         <${LanguageButton} onChange=${onLocale} />
         <button class="language" onClick=${signOut}>${t('leave')}</button>
       </div>
-      <nav aria-label=${t('main')}>${Object.keys(screens).map(link)}</nav>
+      <nav aria-label=${t('main')} ref=${nav}>${Object.keys(screens).map(link)}</nav>
     </header>
     <main id="main" class="console-main" tabindex="-1">${children}</main>`;
 }

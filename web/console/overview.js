@@ -5,11 +5,12 @@ import { formatDuration, formatNumber, t } from '/assets/i18n.js';
 import { html } from '/assets/view.js';
 import { Fetched, number, Panel, refreshEvery, Table, when } from './parts.js';
 
-function Store({ store }) {
-  return html`<li class=${store.ok ? 'store' : 'store lost'}>
-    <${Icon} name=${store.ok ? 'check' : 'cloud'} /><span>
-      ${store.name}: ${t(store.ok ? 'answers' : 'away')}
-    </span>
+function Store({ store: { name, ok } }) {
+  const isMemory = name === 'redis_memory';
+  const state = t(ok ? (isMemory ? 'hasRoom' : 'answers') : isMemory ? 'isFull' : 'away');
+  return html`<li class=${ok ? 'store' : 'store lost'}>
+    <${Icon} name=${ok ? 'check' : 'cloud'} />
+    <span>${t('store', { name: t(`store_${name}`), state })}</span>
   </li>`;
 }
 

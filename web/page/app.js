@@ -151,7 +151,9 @@ function UserSwitch({ people, user, onSwitch }) {
     ${stripBidi(nameOf(person))}
   </option>`;
   return html`<div class="switch">
-    <a href="#/me" aria-label=${t('profile')}><${Avatar} user=${user} size="small" /></a>
+    <a href="#/me">
+      <span class="visually-hidden">${t('profile')}</span><${Avatar} user=${user} size="small" />
+    </a>
     <select aria-label=${t('youAre')} value=${user.user_id} onChange=${change}>
       ${people.map(option)}
     </select>
@@ -160,8 +162,8 @@ function UserSwitch({ people, user, onSwitch }) {
 }
 
 function ProfileLink({ user }) {
-  const label = `${t('profile')}: ${stripBidi(nameOf(user))}`;
-  return html`<a class="self" href="#/me" aria-label=${label}>
+  return html`<a class="self" href="#/me">
+    <span class="visually-hidden">${t('profile')}:</span>
     <${Avatar} user=${user} size="small" /><${Name} user=${user} />
   </a>`;
 }

@@ -188,7 +188,7 @@ export function TokenForm({ title, intro, label, hint, wrong, action, link, know
 export function Notice({ icon, title, hint, action, onAction }) {
   return html`<div class="notice" role="status">
     <span class="notice-icon"><${Icon} name=${icon} /></span>
-    <h3>${title}</h3>
+    <h2>${title}</h2>
     ${hint && html`<p>${hint}</p>`}
     ${action && html`<button class="button" onClick=${onAction}>${action}</button>`}
   </div>`;

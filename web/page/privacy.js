@@ -143,7 +143,7 @@ function Choices({ kind, users, undo }) {
     <span class="who"><${Name} user=${user} /></span>
     <button
       class="button"
-      aria-label=${t(`${kind}_undo`, { name: stripBidi(nameOf(user)) })}
+      aria-label=${`${t('undo')}: ${stripBidi(nameOf(user))}`}
       onClick=${() => undo(kind, user)}
     >
       ${t('undo')}

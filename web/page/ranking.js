@@ -114,24 +114,22 @@ function Row({ entry, best, own, passed, unit, href, after }) {
   const tag = passed
     ? html`<span class="tag passed">${t('passed', { n: formatNumber(passed) })}</span>`
     : html`<span class="tag">${t('you')}</span>`;
-  const content = html`
-    <span class=${`rank rank-${entry.rank}`}>${formatNumber(entry.rank)}</span>
-    <${Avatar} user=${entry} />
-    <span class="who">
-      <span class="naming">
-        <${Name} user=${entry} />
-        ${own && tag}
+  const content = html`<span class="visually-hidden">${label}</span>
+    <span class="contents" aria-hidden="true">
+      <span class=${`rank rank-${entry.rank}`}>${formatNumber(entry.rank)}</span>
+      <${Avatar} user=${entry} />
+      <span class="who">
+        <span class="naming">
+          <${Name} user=${entry} />
+          ${own && tag}
+        </span>
+        <span class="bar"><span style=${{ transform: `scaleX(${scale})` }}></span></span>
       </span>
-      <span class="bar"><span style=${{ transform: `scaleX(${scale})` }}></span></span>
-    </span>
-    <span class="score">${formatNumber(entry.score)}</span>
-  `;
+      <span class="score">${formatNumber(entry.score)}</span>
+    </span>`;
   const inside = href
-    ? html`<a class="inside" href=${href} aria-label=${label}>${content}</a>`
-    : html`<div class="inside">
-        <span class="visually-hidden">${label}</span>
-        <span class="contents" aria-hidden="true">${content}</span>
-      </div>`;
+    ? html`<a class="inside" href=${href}>${content}</a>`
+    : html`<div class="inside">${content}</div>`;
   return html`<li
     class=${own ? 'row own' : 'row'}
     data-user=${keyOf(entry)}
@@ -142,9 +140,9 @@ function Row({ entry, best, own, passed, unit, href, after }) {
 }
 
 // RankingList shows entries. If the viewer, me, is not among them, their row
-// follows below. unit is the key of what is counted. hrefOf(entry), if given, returns the address that a row leads
-// to. after(entry, own), if given, returns what a row has beside that. roomy rows leave room for
-// it before it is given.
+// follows below. unit is the key of what is counted. hrefOf(entry), if given, returns the
+// address that a row leads to. after(entry, own), if given, returns what a row has beside that.
+// roomy rows leave room for it before it is given.
 export function RankingList(props) {
   const { label, entries, me, total, unit, hrefOf, announce, after, roomy } = props;
   const list = useRef(null);

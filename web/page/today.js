@@ -261,8 +261,8 @@ export function Strip({ label, length, current, before, item, today, selected, h
       class=${far && isSelected ? 'day far' : 'day'}
       href=${hrefOf(first)}
       aria-current=${isSelected ? 'date' : undefined}
-      aria-label=${name}
     >
+      <span class="visually-hidden">${name}</span>
       <span aria-hidden="true">${small}</span>
       <b aria-hidden="true">${large}</b>
     </a>`;
