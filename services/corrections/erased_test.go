@@ -94,7 +94,9 @@ func (f *fixture) correctSix(request func(corrections.Request) corrections.Reque
 
 // newCorrectedEvent starts an event in which the users 1 to 6 have scores, and corrects them.
 // lowered is the correction of user 3.
-func newCorrectedEvent(t *testing.T, env *testenv.Env) (f *fixture, e *eraser, b *models.Bucket, lowered corrections.Entry) {
+func newCorrectedEvent(t *testing.T, env *testenv.Env) (
+	f *fixture, e *eraser, b *models.Bucket, lowered corrections.Entry,
+) {
 	t.Helper()
 	f = newLedgerFixture(t, env)
 	e, b = newEraser(f), f.only("gifts")

@@ -35,9 +35,10 @@ func TestSoakFailoverToAReplicaThatIsBehind(t *testing.T) {
 	users := []models.UserID{"ann", "low", "out", "free"}
 	r.upload(append(users, "zed")...)
 	harness.AwaitDrained(t, r.api)
-	r.call("ops", auth.ScopeService, "PUT", "/v1/users/ann/friends", `{"friend_ids":["low","out","free","zed"]}`, http.StatusOK)
+	friends := `{"friend_ids":["low","out","free","zed"]}`
+	r.call("ops", auth.ScopeService, "PUT", "/v1/users/ann/friends", friends, http.StatusOK)
 	correct("free", `"kind":"exclude"`)
-	r.shows("before", fmt.Sprintf("zed:%d out:%d low:%d ann:%d", r.latest["zed"], r.latest["out"], r.latest["low"], r.latest["ann"]))
+	r.shows("before", r.lines("zed", "out", "low", "ann"))
 	zed := harness.Rows(t, r.env.Gorm, []models.UserID{"zed"})[0]
 
 	servers.CutReplica()
@@ -48,9 +49,7 @@ func TestSoakFailoverToAReplicaThatIsBehind(t *testing.T) {
 	}
 	r.call("zed", "", "DELETE", "/v1/me", "", http.StatusAccepted)
 	r.upload(users...)
-	right := func() string {
-		return fmt.Sprintf("free:%d ann:%d low:1000", r.latest["free"], r.latest["ann"])
-	}
+	right := func() string { return r.lines("free", "ann") + " low:1000" }
 	r.shows("the replica is behind", right())
 	testenv.Eventually(t, "the master has nothing of the erased user", func() bool { return len(r.entries(zed)) == 0 })
 	harness.AwaitDrained(t, r.api)
@@ -69,5 +68,5 @@ func TestSoakFailoverToAReplicaThatIsBehind(t *testing.T) {
 	for id := len(r.boards); id < corrections; id++ {
 		lift(id + 1)
 	}
-	r.shows("lifted", fmt.Sprintf("free:%d out:%d low:%d ann:%d", r.latest["free"], r.latest["out"], r.latest["low"], r.latest["ann"]))
+	r.shows("lifted", r.lines("free", "out", "low", "ann"))
 }

@@ -137,6 +137,15 @@ func (r *lossyRun) shows(when, lines string) {
 	}
 }
 
+// lines returns what a list shows of users who have what they uploaded last.
+func (r *lossyRun) lines(users ...models.UserID) string {
+	var lines []string
+	for _, user := range users {
+		lines = append(lines, fmt.Sprintf("%s:%d", user, r.latest[user]))
+	}
+	return strings.Join(lines, " ")
+}
+
 // earlierState is the loss that may bring back what was removed.
 const earlierState = "Redis went back to an earlier state"
 
@@ -217,7 +226,7 @@ func TestSoakCorrectionsOutlastLosses(t *testing.T) {
 		path := fmt.Sprintf("/v1/admin/corrections/%d/lift", id+1)
 		r.call("ops", auth.ScopeAdmin, "POST", path, `{"reason":"a marathon"}`, http.StatusOK)
 	}
-	r.shows("lifted", fmt.Sprintf("out:%d low:%d ann:%d", r.latest["out"], r.latest["low"], r.latest["ann"]))
+	r.shows("lifted", r.lines("out", "low", "ann"))
 }
 
 // An erasure holds whatever a queue delivers again and whatever Redis loses or has back from

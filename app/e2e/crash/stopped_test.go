@@ -144,7 +144,9 @@ func TestAStoppedProcessHearsOfAnErasureLate(t *testing.T) {
 		return len(entriesOf(t, env.Redis, env.Keys, old)) == 0
 	})
 	// Less is not noticed: any process may hear of an erasure as late.
-	testenv.Eventually(t, "the process has stood still for longer than a few seconds", func() bool { return time.Since(since) > 4*time.Second })
+	testenv.Eventually(t, "the process has stood still for longer than a few seconds", func() bool {
+		return time.Since(since) > 4*time.Second
+	})
 	signal(syscall.SIGCONT)
 	waiting.Wait()
 	if left := entriesOf(t, env.Redis, env.Keys, old); len(left) > 0 {
