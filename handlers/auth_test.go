@@ -36,6 +36,8 @@ func TestTokens(t *testing.T) {
 		{"no token", "", listBoards, "", nil, nil, missing},
 		{"a broken token", "a token", listBoards, "", nil, nil, "401 unauthenticated: the token is not valid; get a new one"},
 		{"a parameter twice", "1", listBoards + "?user_id=1&user_id=1", "", nil, nil, "422 validation_failed: query.user_id: is given more than once"},
+		{"a parameter twice, without values", "1", listBoards + "?a&user_id=1&user_id", "", nil, nil, "422 validation_failed: query.user_id: is given more than once"},
+		{"a parameter twice, once escaped", "1", listBoards + "?user_id=1&user%5fid=1", "", nil, nil, "422 validation_failed: query.user_id: is given more than once"},
 		{"a broken query", "1", listBoards + "?user_id=%zz", "", nil, nil, "422 validation_failed: query: …"},
 		{"an unknown path", "1", "GET /v1/nothing", "", nil, nil, "404 not_found: nothing is served at this path; GET /openapi.json lists every call"},
 		{"another method", "1", "PATCH /v1/boards", "", nil, nil, "405 method_not_allowed: this path does not take PATCH"},

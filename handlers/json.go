@@ -79,6 +79,9 @@ type jsonAppender interface {
 	AppendJSON(buf []byte) []byte
 }
 
+// releaser is a value whose memory is used again after it was encoded.
+type releaser interface{ Release() }
+
 // buffers holds *[]byte for jsonFormat.
 var buffers sync.Pool
 
@@ -95,6 +98,9 @@ var jsonFormat = huma.Format{
 		}
 		defer buffers.Put(buf)
 		*buf = a.AppendJSON((*buf)[:0])
+		if r, ok := v.(releaser); ok {
+			r.Release()
+		}
 		if rw, ok := w.(http.ResponseWriter); ok {
 			rw.Header().Set("Content-Length", strconv.Itoa(len(*buf)))
 		}

@@ -25,7 +25,6 @@ import (
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/auth"
-	"stepboard/services/board"
 	"stepboard/services/catalog"
 	sealing "stepboard/services/cursor"
 	"stepboard/services/directory"
@@ -202,7 +201,7 @@ func newRankingBench(b *testing.B) *rankingBench {
 	}
 	verifier, tokens := newBenchTokens(b, users)
 	rankings := ranking.New(ranking.Options{
-		Catalog: boards, Boards: newMemoryBoards(b, bucket), Friends: newMemoryFriends(), Directory: people,
+		Catalog: boards, NearCache: newMemoryCache(b, bucket), Friends: newMemoryFriends(), Directory: people,
 		Cursors: testenv.Must(sealing.New(b.Context(), sealing.NewStore(env.Gorm), clock, env.Log)), Clock: clock,
 	})
 	const unreached = 1 << 30 // calls a minute
@@ -232,7 +231,7 @@ func newBenchDirectory(b *testing.B, env *testenv.Env) (*directory.Service, []mo
 		list[i] = directory.User{ID: users[i], Profile: benchProfile(i)}
 	}
 	var rows []models.RowID
-	for part := range slices.Chunk(list, benchPeople/20) {
+	for part := range slices.Chunk(list, benchPeople/100) {
 		rows = append(rows, testenv.Must(d.Create(b.Context(), part))...)
 	}
 	for i, row := range rows {
@@ -286,36 +285,28 @@ func newBenchTokens(b *testing.B, users []models.UserID) (*auth.Verifier, []stri
 	return verifier, tokens
 }
 
-// memoryBoards is a board of one bucket in memory. It has the scores of the rows.
-type memoryBoards struct {
-	ranking.Boards
-	composites []models.Composite
-}
+// memoryCache is a near cache of one bucket. It has the scores of the rows.
+type memoryCache []models.Composite
 
-func newMemoryBoards(b *testing.B, bucket *models.Bucket) *memoryBoards {
+func newMemoryCache(b *testing.B, bucket *models.Bucket) memoryCache {
 	b.Helper()
 	random := mathrand.New(mathrand.NewPCG(5, 6))
-	boards := &memoryBoards{composites: make([]models.Composite, benchPeople+1)}
-	for row := range boards.composites {
+	cache := make(memoryCache, benchPeople+1)
+	for row := range cache {
 		at := bucket.StartsAt.Add(time.Duration(random.Int64N(int64(12 * time.Hour))))
-		boards.composites[row] = testenv.Must(score.Of(bucket).Encode(random.Int64N(30_000), models.TimestampOf(at)))
+		cache[row] = testenv.Must(score.Of(bucket).Encode(random.Int64N(30_000), models.TimestampOf(at)))
 	}
-	return boards
+	return cache
 }
 
-func (m *memoryBoards) Composites(
-	_ context.Context, _ *models.Bucket, users []models.RowID,
-) ([]models.Composite, error) {
-	found := make([]models.Composite, len(users))
+func (m memoryCache) Composites(_ *models.Bucket, users []models.RowID, composites []models.Composite) (time.Time, bool) {
 	for i, user := range users {
-		found[i] = m.composites[user]
+		composites[i] = m[user]
 	}
-	return found, nil
+	return testenv.Noon, true
 }
 
-func (m *memoryBoards) Window(context.Context, *models.Bucket, models.Entry, int, int) (board.Window, error) {
-	panic("a friend ranking reads no window")
-}
+func (memoryCache) Fresh(time.Time) bool { return true }
 
 // memoryFriends has the friends of each row, in ascending order.
 type memoryFriends [][benchFriends]uint32

@@ -3,7 +3,9 @@ package models_test
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -161,6 +163,33 @@ func TestRankingEncodesAsEncodingJSONWould(t *testing.T) {
 			t.Fatalf("got  %s\nwant %s", got, wanted)
 		}
 	})
+}
+
+// Rankings that are made at the same time share no entries, also if those of earlier ones
+// are used again.
+func TestReleasedRankings(t *testing.T) {
+	t.Parallel()
+	var making sync.WaitGroup
+	for worker := range int64(4) {
+		making.Go(func() {
+			for i := range int64(200) {
+				var r models.Ranking
+				r.MakeEntries(int(1 + i%5))
+				for j := range r.Entries {
+					if r.Entries[j] != (models.RankedEntry{}) {
+						t.Errorf("a new entry is %v", r.Entries[j])
+					}
+					r.Entries[j] = models.RankedEntry{Rank: i, Score: worker}
+				}
+				want := slices.Repeat([]models.RankedEntry{{Rank: i, Score: worker}}, len(r.Entries))
+				if !slices.Equal(r.Entries, want) {
+					t.Errorf("the entries are %v, want %v", r.Entries, want)
+				}
+				r.Release()
+			}
+		})
+	}
+	making.Wait()
 }
 
 func TestTimestampText(t *testing.T) {

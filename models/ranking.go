@@ -2,6 +2,7 @@ package models
 
 import (
 	"strconv"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -59,7 +60,7 @@ func (c *Champion) appendJSON(buf []byte) []byte {
 	buf = append(buf, `,"nickname":`...)
 	buf = AppendString(buf, c.Nickname)
 	buf = append(buf, `,"avatar_url":`...)
-	buf = AppendString(buf, c.AvatarURL.String())
+	buf = c.AvatarURL.appendJSON(buf)
 	buf = append(buf, `,"cover_url":`...)
 	return append(AppendString(buf, c.CoverURL), '}')
 }
@@ -78,6 +79,30 @@ type Ranking struct {
 	Champion   *Champion     `json:"champion" doc:"Who leads this ranking, on every page; null if nobody has a score, and in global lists"`
 	Entries    []RankedEntry `json:"entries" nullable:"false" doc:"This page, best first"`
 	NextCursor *string       `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
+}
+
+// released holds the entries, *[]RankedEntry, of rankings that were released.
+var released sync.Pool
+
+// MakeEntries sets the ranking's entries to n empty ones.
+func (r *Ranking) MakeEntries(n int) {
+	if entries, ok := released.Get().(*[]RankedEntry); ok && cap(*entries) >= n {
+		r.Entries = (*entries)[:n]
+		return
+	}
+	r.Entries = make([]RankedEntry, n)
+}
+
+// Release gives the memory of the ranking's entries to rankings that are made later. The
+// caller must be the only user of the entries, and not use them afterwards. A ranking need
+// not be released.
+func (r *Ranking) Release() {
+	entries := r.Entries
+	r.Entries = nil
+	if len(entries) > 0 {
+		clear(entries)
+		released.Put(&entries)
+	}
 }
 
 // AppendJSON appends the ranking as JSON to buf: the same bytes as encoding/json
@@ -174,7 +199,7 @@ func (e *RankedEntry) appendUser(buf []byte) []byte {
 	buf = append(buf, `,"nickname":`...)
 	buf = AppendString(buf, e.Nickname)
 	buf = append(buf, `,"avatar_url":`...)
-	return AppendString(buf, e.AvatarURL.String())
+	return e.AvatarURL.appendJSON(buf)
 }
 
 func appendNullable(buf []byte, s *string) []byte {
@@ -191,6 +216,12 @@ const hexDigits = "0123456789abcdef"
 // forbids in strings. Bytes that are not UTF-8 become the replacement character.
 func AppendString(buf []byte, s string) []byte {
 	buf = append(buf, '"')
+	buf = appendEscaped(buf, s)
+	return append(buf, '"')
+}
+
+// appendEscaped appends what AppendString appends between the quotes.
+func appendEscaped(buf []byte, s string) []byte {
 	start := 0
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -218,8 +249,7 @@ func AppendString(buf []byte, s string) []byte {
 		}
 		i += size
 	}
-	buf = append(buf, s[start:]...)
-	return append(buf, '"')
+	return append(buf, s[start:]...)
 }
 
 // IsPlain reports whether AppendString appends s without escapes.

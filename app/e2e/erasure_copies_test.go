@@ -33,7 +33,8 @@ func TestErasedUserInTheNearCache(t *testing.T) {
 		bucket := testenv.Must(s.app.Catalog.Buckets.Load(t.Context(), "steps", "20261120"))
 		// held reports whether a process has proven copies, and whether they have user 2.
 		held := func(s *server) (proven, scored, listed bool) {
-			composites, _, ok := s.app.NearCache.Composites(bucket, rows)
+			composites := make([]models.Composite, len(rows))
+			_, ok := s.app.NearCache.Composites(bucket, rows, composites)
 			circle, asOf, err := s.app.Friends.Circle(t.Context(), rows[0])
 			if err != nil || !ok || asOf.IsZero() {
 				return false, false, false

@@ -77,8 +77,11 @@ func (s *Buckets) Current(b *Board, now time.Time, offset models.UTCOffset) (*mo
 // current returns the current bucket of a board with a time zone of its own.
 func (s *Buckets) current(b *Board, now time.Time) *models.Bucket {
 	bucket := s.propose(b, now)
+	if found := s.covering(bucket, now); found != nil {
+		return found
+	}
 	next := s.propose(b, bucket.EndsAt)
-	for _, proposed := range []*models.Bucket{bucket, s.propose(b, next.EndsAt), next} {
+	for _, proposed := range []*models.Bucket{s.propose(b, next.EndsAt), next} {
 		if found := s.covering(proposed, now); found != nil {
 			return found
 		}

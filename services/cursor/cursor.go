@@ -13,8 +13,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,8 +64,8 @@ type keyring struct {
 
 type openingKey struct {
 	cipher.AEAD
-	secret []byte
-	until  time.Time // zero for the newest
+	hashes *sync.Pool // of hash.Hash, for nonces
+	until  time.Time  // zero for the newest
 }
 
 // nonce returns the nonce of a position that is bound to data. It is a keyed hash of
@@ -73,12 +73,16 @@ type openingKey struct {
 // ranking that did not change would look changed to its watchers. Different positions
 // have different nonces, as far as 24 bytes of a hash differ.
 func (k openingKey) nonce(position, data []byte) []byte {
-	mac := hmac.New(sha256.New, k.secret)
+	mac := k.hashes.Get().(hash.Hash)
+	defer k.hashes.Put(mac)
+	mac.Reset()
 	mac.Write(data)
-	mac.Write([]byte{0})
+	mac.Write(separator)
 	mac.Write(position)
-	return mac.Sum(nil)[:k.NonceSize()]
+	return mac.Sum(make([]byte, 0, sha256.Size))[:k.NonceSize()]
 }
+
+var separator = []byte{0}
 
 // New returns a sealer with the keys in SQL, and makes the first key if there is none.
 func New(ctx context.Context, store *Store, clock models.Clock, log *slog.Logger) (*Sealer, error) {
@@ -120,7 +124,8 @@ func (s *Sealer) use(keys []Key) error {
 		}
 		// A key of its own, so that the cipher and the hash do not share one.
 		derived := sha256.Sum256(append([]byte("nonces of cursors"), k.Secret...))
-		key := openingKey{AEAD: aead, secret: derived[:]}
+		hashes := &sync.Pool{New: func() any { return hmac.New(sha256.New, derived[:]) }}
+		key := openingKey{AEAD: aead, hashes: hashes}
 		if i+1 < len(keys) {
 			key.until = keys[i+1].CreatedAt.Add(OldKeyOpens)
 		}
@@ -166,7 +171,7 @@ func (s *Sealer) Seal(c models.Cursor, scope ...string) string {
 	buf := make([]byte, 0, maxText)
 	buf = append(buf, version)
 	buf = binary.AppendUvarint(buf, uint64(ring.newest))
-	position := binary.AppendUvarint(nil, uint64(c.Key))
+	position := binary.AppendUvarint(make([]byte, 0, 3*binary.MaxVarintLen64), uint64(c.Key))
 	position = binary.AppendUvarint(position, uint64(c.Row))
 	position = binary.AppendUvarint(position, uint64(c.At))
 	data := bound(buf, scope)
@@ -177,7 +182,14 @@ func (s *Sealer) Seal(c models.Cursor, scope ...string) string {
 
 // bound returns the data that a cursor is bound to and that it does not hold.
 func bound(head []byte, scope []string) []byte {
-	return append(append([]byte(nil), head...), strings.Join(scope, "\x00")...)
+	data := append(make([]byte, 0, maxText), head...)
+	for i, part := range scope {
+		if i > 0 {
+			data = append(data, 0)
+		}
+		data = append(data, part...)
+	}
+	return data
 }
 
 var errUnknownKey = errors.New("unknown key")

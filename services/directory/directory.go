@@ -285,16 +285,21 @@ func (s *Service) runResolves(ctx context.Context, list []*resolve) []error {
 	return nil
 }
 
-// Records returns the record of each user, by position. A record without a user id
+// Records returns the record of each user, by position, as Describe.
+func (s *Service) Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error) {
+	records := make([]models.PublicRecord, len(rows))
+	return records, s.Describe(ctx, rows, records)
+}
+
+// Describe fills in the record of each user, by position. A record without a user id
 // means that no such user exists. No round trip for users whose records the process has,
 // otherwise one to Redis, and one query for those that Redis lacks. CodeUnavailable if a
 // record can't be read, because Redis and SQL are away.
 //
 // The texts of records may be parts of slabs of 64 KB, which stay in memory as long as one
 // of their texts is in use.
-func (s *Service) Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error) {
+func (s *Service) Describe(ctx context.Context, rows []models.RowID, records []models.PublicRecord) error {
 	s.catchUp(ctx)
-	records := make([]models.PublicRecord, len(rows))
 	s.memory.records.get(rows, records)
 	var missing []int // positions
 	for i := range records {
@@ -308,13 +313,13 @@ func (s *Service) Records(ctx context.Context, rows []models.RowID) ([]models.Pu
 	}
 	s.stats.Records.Process.Add(int64(len(rows) - len(missing)))
 	if len(missing) == 0 {
-		return records, nil
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	missing, redisErr := s.recordsInRedis(ctx, rows, records, missing)
 	if len(missing) == 0 {
-		return records, nil
+		return nil
 	}
 	waiting := make([]*load, 0, len(missing))
 	byRow := make(map[models.RowID]*load, len(missing))
@@ -326,12 +331,12 @@ func (s *Service) Records(ctx context.Context, rows []models.RowID) ([]models.Pu
 		}
 	}
 	if err := s.loads.Submit(ctx, waiting); err != nil {
-		return nil, models.Unavailable("read profiles", errors.Join(err, redisErr))
+		return models.Unavailable("read profiles", errors.Join(err, redisErr))
 	}
 	for _, i := range missing {
 		records[i] = byRow[rows[i]].record
 	}
-	return records, nil
+	return nil
 }
 
 // recordsInRedis fills in the records of the rows at the given positions that Redis

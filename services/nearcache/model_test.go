@@ -221,7 +221,8 @@ func (m *model) read(p *process) {
 			users[i] = models.RowID(i + 1)
 		}
 		users = users[m.random.IntN(modelUsers):]
-		composites, asOf, ok := p.cache.Composites(b, users)
+		composites := make([]models.Composite, len(users))
+		asOf, ok := p.cache.Composites(b, users, composites)
 		if !ok {
 			continue
 		}
@@ -259,7 +260,8 @@ func (m *model) settle() {
 		for _, b := range m.buckets {
 			for user := range models.RowID(modelUsers + 1) {
 				want := m.server.buckets[b.Name][user]
-				composites, _, ok := p.cache.Composites(b, []models.RowID{user})
+				composites := make([]models.Composite, 1)
+				_, ok := p.cache.Composites(b, []models.RowID{user}, composites)
 				if !ok || composites[0] != want {
 					m.t.Fatalf("at the end user %d of %s has %d, %v, but %d on the server", user, b.Name, composites, ok, want)
 				}

@@ -136,30 +136,29 @@ func (c *Cache) Close() {
 // Room returns how many bytes of Options.Memory the tables leave. No I/O.
 func (c *Cache) Room() int64 { return max(0, c.budget.limit-c.budget.used.Load()) }
 
-// Composites returns the users' composites in a bucket, by position, 0 for a user
+// Composites fills in the users' composites in a bucket, by position, 0 for a user
 // without one. They include all that any process had acknowledged at the moment asOf,
 // and all that this process has acknowledged. ok is false if the cache does not hold the
 // bucket, or can't prove that it is fresh; Redis is to be asked then. No I/O.
 func (c *Cache) Composites(
-	bucket *models.Bucket, users []models.RowID,
-) (composites []models.Composite, asOf time.Time, ok bool) {
+	bucket *models.Bucket, users []models.RowID, composites []models.Composite,
+) (asOf time.Time, ok bool) {
 	resets := c.resets.Load() // before anything else is read
 	t := (*c.tables.Load())[keyOf(bucket)]
 	if t == nil {
-		return nil, time.Time{}, false
+		return time.Time{}, false
 	}
 	asOf, ok = t.provenAt(users)
 	if ok && c.age(asOf) <= c.o.MaxStaleness {
-		composites = make([]models.Composite, len(users))
 		for i, user := range users {
 			composites[i] = t.composite(user)
 		}
 		if !t.full.Load() && c.resets.Load() == resets {
-			return composites, asOf, true
+			return asOf, true
 		}
 	}
 	c.stats.Refused.Add(1)
-	return nil, time.Time{}, false
+	return time.Time{}, false
 }
 
 // Fresh reports whether an answer that was computed from composites of a moment may be

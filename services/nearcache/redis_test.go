@@ -53,7 +53,8 @@ func (r *replica) raise(ctx context.Context, user models.RowID, composite models
 
 // held returns what the cache holds of users; false if it can't prove that.
 func (r *replica) held(users ...models.RowID) ([]models.Composite, time.Time, bool) {
-	composites, asOf, ok := r.cache.Composites(r.bucket, users)
+	composites := make([]models.Composite, len(users))
+	asOf, ok := r.cache.Composites(r.bucket, users, composites)
 	return composites, asOf, ok && r.cache.Fresh(asOf)
 }
 

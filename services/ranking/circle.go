@@ -2,8 +2,10 @@ package ranking
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"stepboard/internal/reuse"
 	"stepboard/models"
 	"stepboard/services/archive"
 )
@@ -100,10 +102,20 @@ func (c groupCircle) viewed(ctx context.Context, viewer models.RowID, _ bool) ([
 	return allDays(ids), err
 }
 
-// entries reads the entries of the people of a circle, in no order. Those without a score
-// have composite 0. near may be nil.
-func (s *Service) entries(ctx context.Context, r *request, people circle, near NearCache) ([]models.Entry, error) {
-	ids, composites, err := s.nearEntries(ctx, r, people, near)
+// entriesMemory and compositesMemory are for the entries and the scores of circles.
+var (
+	entriesMemory    reuse.Slices[models.Entry]
+	compositesMemory reuse.Slices[models.Composite]
+)
+
+// entries appends the entries of the people of a circle to a list, in no order. Those without
+// a score have composite 0. near may be nil.
+func (s *Service) entries(
+	ctx context.Context, r *request, people circle, near NearCache, list []models.Entry,
+) ([]models.Entry, error) {
+	memory := compositesMemory.Get(0)
+	defer compositesMemory.Put(memory)
+	ids, composites, err := s.nearEntries(ctx, r, people, near, memory)
 	if err != nil {
 		return nil, err
 	}
@@ -121,18 +133,18 @@ func (s *Service) entries(ctx context.Context, r *request, people circle, near N
 	if err != nil {
 		return nil, err
 	}
-	entries := make([]models.Entry, len(ids))
+	list = slices.Grow(list, len(ids))
 	for i, id := range ids {
-		entries[i] = models.Entry{User: id, Composite: composites[i]}
+		list = append(list, models.Entry{User: id, Composite: composites[i]})
 	}
-	return entries, nil
+	return list, nil
 }
 
 // nearEntries reads a circle and its composites from the memory of the process, and
-// notes the moment for which they are complete. composites is nil if they are to be read
-// elsewhere, and so are the ids if these are nil.
+// notes the moment for which they are complete. The composites are in the given memory, or
+// nil if they are to be read elsewhere. ids is nil if these are to be read elsewhere, too.
 func (s *Service) nearEntries(
-	ctx context.Context, r *request, people circle, near NearCache,
+	ctx context.Context, r *request, people circle, near NearCache, memory *[]models.Composite,
 ) (ids []models.RowID, composites []models.Composite, err error) {
 	if near == nil || r.bucket.Cold(r.now) {
 		return nil, nil, nil
@@ -141,14 +153,15 @@ func (s *Service) nearEntries(
 	if err != nil || len(ids) == 0 {
 		return nil, nil, err
 	}
-	composites, asOf, ok := near.Composites(r.bucket, ids)
+	*memory = slices.Grow(*memory, len(ids))[:len(ids)]
+	asOf, ok := near.Composites(r.bucket, ids, *memory)
 	switch {
 	case ok:
 		if !idsAsOf.IsZero() && idsAsOf.Before(asOf) {
 			asOf = idsAsOf
 		}
 		r.asOf = asOf
-		return ids, composites, nil
+		return ids, *memory, nil
 	case !idsAsOf.IsZero():
 		return nil, nil, nil // an answer from Redis is not older than Redis
 	default:

@@ -104,11 +104,11 @@ type correctedNear struct {
 
 // Composites is part of NearCache.
 func (c correctedNear) Composites(
-	bucket *models.Bucket, users []models.RowID,
-) (composites []models.Composite, asOf time.Time, ok bool) {
-	composites, asOf, ok = c.NearCache.Composites(bucket, users)
+	bucket *models.Bucket, users []models.RowID, composites []models.Composite,
+) (asOf time.Time, ok bool) {
+	asOf, ok = c.NearCache.Composites(bucket, users, composites)
 	if ok {
 		c.corrections.Correct(bucket, users, composites)
 	}
-	return composites, asOf, ok
+	return asOf, ok
 }

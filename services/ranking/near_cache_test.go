@@ -20,9 +20,12 @@ type nearCache struct {
 	asked     int
 }
 
-func (c *nearCache) Composites(_ *models.Bucket, users []models.RowID) ([]models.Composite, time.Time, bool) {
+func (c *nearCache) Composites(_ *models.Bucket, users []models.RowID, composites []models.Composite) (time.Time, bool) {
 	c.asked++
-	return slices.Repeat([]models.Composite{c.composite}, len(users)), testenv.Noon, c.proven
+	for i := range users {
+		composites[i] = c.composite
+	}
+	return testenv.Noon, c.proven
 }
 
 func (c *nearCache) Fresh(time.Time) bool { return c.fresh }

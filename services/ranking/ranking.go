@@ -95,8 +95,8 @@ type Likes interface {
 type Directory interface {
 	// FindOne returns a user's row; 0 if the user does not exist.
 	FindOne(ctx context.Context, user models.UserID) (models.RowID, error)
-	// Records returns the record of each row, by position.
-	Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error)
+	// Describe fills in the record of each row, by position.
+	Describe(ctx context.Context, rows []models.RowID, records []models.PublicRecord) error
 }
 
 // Cursors turns the position behind a page into a text for the client, and back.
@@ -108,9 +108,9 @@ type Cursors interface {
 
 // NearCache holds copies of current buckets. Implemented by nearcache.Cache.
 type NearCache interface {
-	// Composites returns the users' composites in a bucket, complete as of a moment. ok is
-	// false if Redis is to be asked. No I/O.
-	Composites(bucket *models.Bucket, users []models.RowID) (composites []models.Composite, asOf time.Time, ok bool)
+	// Composites fills in the users' composites in a bucket, by position, complete as of a
+	// moment. ok is false if Redis is to be asked. No I/O.
+	Composites(bucket *models.Bucket, users []models.RowID, composites []models.Composite) (asOf time.Time, ok bool)
 	// Fresh reports whether composites as of a moment may still be given as an answer.
 	Fresh(asOf time.Time) bool
 }
@@ -256,10 +256,13 @@ func (s *Service) rankOnce(
 		_, _, err := people.near(ctx, r.viewer)
 		return r, err
 	}
-	entries, err := s.entries(ctx, r, people, near)
+	memory := entriesMemory.Get(0)
+	defer entriesMemory.Put(memory)
+	entries, err := s.entries(ctx, r, people, near, *memory)
 	if err != nil {
 		return nil, err
 	}
+	*memory = entries
 	page := Rank(entries, r.viewer, r.after, q.Limit)
 	r.ranking.Total, r.leader = int64(page.Total), page.Leader.User
 	if page.More {
@@ -394,7 +397,7 @@ func (s *Service) Me(ctx context.Context, q Query) (*Summary, error) {
 		return &Summary{}, nil
 	}
 	// Its other numbers are from Redis.
-	entries, err := s.entries(ctx, r, friendCircle{s}, nil)
+	entries, err := s.entries(ctx, r, friendCircle{s}, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stepboard/internal/concurrent"
+	"stepboard/internal/reuse"
 	"stepboard/models"
 	"stepboard/services/board"
 	"stepboard/services/catalog"
@@ -200,16 +201,20 @@ func windowAround(ctx context.Context, from Reader, bucket *models.Bucket, user 
 // its Me, if that has a rank, and its champion. It reads the records of these users only.
 func (s *Service) render(ctx context.Context, r *request, page []models.Entry, firstRank int64, mine models.Entry, myRank int64) (*models.Ranking, error) {
 	ids := make([]models.RowID, len(page), len(page)+2)
-	r.ranking.Entries = make([]models.RankedEntry, len(page))
+	r.ranking.MakeEntries(len(page))
 	for i, e := range page {
-		ids[i], r.ranking.Entries[i] = e.User, r.entry(e, firstRank+int64(i))
+		ids[i] = e.User
+		r.place(&r.ranking.Entries[i], e, firstRank+int64(i))
 	}
 	if myRank != 0 {
-		me := r.entry(mine, myRank)
-		ids, r.ranking.Me = append(ids, mine.User), &me
+		ids, r.ranking.Me = append(ids, mine.User), new(models.RankedEntry)
+		r.place(r.ranking.Me, mine, myRank)
 	}
 	return r.ranking, s.describe(ctx, r, ids)
 }
+
+// recordsMemory is for the records of pages.
+var recordsMemory reuse.Slices[models.PublicRecord]
 
 // describe adds the users' records to the entries of the ranking and to its Me, in this
 // order, and sets the champion.
@@ -219,8 +224,10 @@ func (s *Service) describe(ctx context.Context, r *request, users []models.RowID
 		first = len(users)
 		users = append(users, r.leader)
 	}
-	records, err := s.directory.Records(ctx, users)
-	if err != nil {
+	memory := recordsMemory.Get(len(users))
+	defer recordsMemory.Put(memory)
+	records := *memory
+	if err := s.directory.Describe(ctx, users, records); err != nil {
 		return err
 	}
 	for i := range r.ranking.Entries {
@@ -241,10 +248,10 @@ func (s *Service) describe(ctx context.Context, r *request, users []models.RowID
 	return nil
 }
 
-// entry returns a line of the ranking without its user.
-func (r *request) entry(e models.Entry, rank int64) models.RankedEntry {
-	points, reachedAt := r.codec.Decode(e.Composite)
-	return models.RankedEntry{Rank: rank, Score: points, ReachedAt: reachedAt}
+// place sets the rank and the score of a line of the ranking.
+func (r *request) place(line *models.RankedEntry, e models.Entry, rank int64) {
+	line.Rank = rank
+	line.Score, line.ReachedAt = r.codec.Decode(e.Composite)
 }
 
 // setNextCursor sets the ranking's cursor to the page's last entry.

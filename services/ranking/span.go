@@ -266,7 +266,7 @@ func (s *Service) renderSpan(ctx context.Context, r *spanRequest, entries []mode
 	if len(entries) > 0 {
 		r.leader = entries[0].User
 	}
-	r.ranking.Entries = make([]models.RankedEntry, len(page))
+	r.ranking.MakeEntries(len(page))
 	for i, e := range page {
 		users[i], r.ranking.Entries[i] = e.User, sumLine(e, first+i)
 	}

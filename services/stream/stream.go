@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"stepboard/internal/reuse"
 	"stepboard/models"
 	"stepboard/services/limit"
 	"stepboard/services/ranking"
@@ -163,7 +164,7 @@ func (s *Service) Subscribe(ctx context.Context, q Query, address string) (*Subs
 		return nil, err
 	}
 	sub.Updates = sub.updates
-	first, err := s.poll(ctx, q)
+	first, err := s.poll(ctx, q, nil)
 	if err != nil {
 		s.release(sub)
 		return nil, err
@@ -207,8 +208,8 @@ func (s *Service) release(sub *Subscriber) {
 	}
 }
 
-// poll reads the ranking as JSON.
-func (s *Service) poll(ctx context.Context, q Query) ([]byte, error) {
+// poll appends the ranking as JSON to buf.
+func (s *Service) poll(ctx context.Context, q Query, buf []byte) ([]byte, error) {
 	var (
 		r    *models.Ranking
 		err  error
@@ -222,8 +223,13 @@ func (s *Service) poll(ctx context.Context, q Query) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.AppendJSON(nil), nil
+	buf = r.AppendJSON(buf)
+	r.Release()
+	return buf, nil
 }
+
+// states is for rankings that are compared with those before; most have not changed.
+var states reuse.Slices[byte]
 
 // add adds a subscriber to the poller of its query, and starts the poller with
 // the first one.
@@ -289,11 +295,14 @@ func (s *Service) run(ctx context.Context, p *poller) {
 		// A subscriber added during this poll has already read a newer state.
 		subscribers := s.subscribersOf(p)
 		pollCtx, cancel := context.WithTimeout(ctx, pollTimeout)
-		state, err := s.poll(pollCtx, p.query)
+		memory := states.Get(0)
+		state, err := s.poll(pollCtx, p.query, *memory)
 		cancel()
 		if err == nil {
 			failures = 0
 			s.broadcast(p, subscribers, state)
+			*memory = state
+			states.Put(memory)
 			continue
 		}
 		if failures++; failures >= maxFailures && ctx.Err() == nil {
@@ -310,23 +319,27 @@ func (s *Service) subscribersOf(p *poller) []*Subscriber {
 	return slices.Collect(maps.Keys(p.subscribers))
 }
 
-// broadcast sends a state to those of the given subscribers whose last state
+// broadcast sends a copy of a state to those of the given subscribers whose last state
 // differs, unless they have stopped.
 func (s *Service) broadcast(p *poller, subscribers []*Subscriber, state []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var sent []byte // the copy, which all of them share
 	for _, sub := range subscribers {
 		if !p.subscribers[sub] || bytes.Equal(sub.last, state) {
 			continue
 		}
-		sub.last = state
+		if sent == nil {
+			sent = bytes.Clone(state)
+		}
+		sub.last = sent
 		// The channel's buffer is empty or holds an older state, which is
 		// replaced. Only broadcast sends to it, so the send does not block.
 		select {
 		case <-sub.updates:
 		default:
 		}
-		sub.updates <- state
+		sub.updates <- sent
 	}
 }
 
