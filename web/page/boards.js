@@ -7,6 +7,7 @@ import {
   SegmentedControl,
   Skeleton,
   StaleBanner,
+  useLater,
 } from './components.js';
 import {
   addTexts,
@@ -20,6 +21,7 @@ import {
 } from './i18n.js';
 import { RankingList } from './ranking.js';
 import { maxLimit, usePages } from './pages.js';
+import { friendCircle } from './today.js';
 import { texts } from './translations-boards.js';
 import { html, useEffect, useState } from './view.js';
 
@@ -92,7 +94,7 @@ function BoardHeader({ board, ranking }) {
   </section>`;
 }
 
-function BoardRanking({ token, board, scope, result, retry, announce }) {
+function BoardRanking({ token, board, scope, result, retry, announce, after }) {
   const { data: ranking, state, error, at } = result;
   const title = boardTitle(board.name);
   const stale = ranking && (state === 'offline' || state === 'error');
@@ -117,6 +119,8 @@ function BoardRanking({ token, board, scope, result, retry, announce }) {
       total=${ranking.total}
       unit=${unitKey(board)}
       announce=${announce}
+      after=${after}
+      roomy=${scope === 'friends' && Boolean(ranking.date)}
     />
     ${
       scope === 'friends' &&
@@ -137,9 +141,24 @@ function GlobalRanking({ session, board, scope, announce }) {
   return html`<${BoardRanking} ...${{ token: session.token, board, scope, result, retry, announce }} />`;
 }
 
-function FriendsRanking({ session, board, scope, announce }) {
-  const [result] = useLiveRanking(session.token, board.name, maxLimit);
-  return html`<${BoardRanking} ...${{ token: session.token, board, scope, result, announce }} />`;
+const importDay = () => import('./day.js');
+
+function FriendsRanking({ session, board, scope, notify, announce }) {
+  const { token } = session;
+  const [result] = useLiveRanking(token, board.name, maxLimit);
+  const ranking = result.data;
+  const later = useLater(importDay, ranking?.date);
+  const [{ after }, onExtras] = useState({});
+  const likes =
+    later &&
+    ranking?.date &&
+    html`<${later.DayLikes}
+      key=${ranking.date}
+      session=${{ ...session, board: board.name }}
+      circle=${friendCircle(board.name)}
+      ...${{ ranking, notify, onExtras }}
+    />`;
+  return html`<${BoardRanking} ...${{ token, board, scope, result, announce, after }} />${likes}`;
 }
 
 function BoardLinks({ boards, board, scope }) {
@@ -155,7 +174,7 @@ function BoardLinks({ boards, board, scope }) {
   return html`<nav class="chips" aria-label=${t('boards')}>${sorted.map(link)}</nav>`;
 }
 
-export function Boards({ session, path, onError, announce }) {
+export function Boards({ session, path, onError, notify, announce }) {
   const [{ data, state, error }, retry] = useFetch(session.token, '/v1/boards', boardsInterval);
   useEffect(() => {
     if (error) onError(error);
@@ -183,6 +202,6 @@ export function Boards({ session, path, onError, announce }) {
     ${title}
     <${BoardLinks} boards=${data.boards} board=${board} scope=${scope} />
     <${SegmentedControl} label=${t('boards')} options=${options} value=${scope} onChange=${select} />
-    <${Ranking} key=${`${board.name}/${scope}`} ...${{ session, board, scope, announce }} />
+    <${Ranking} key=${`${board.name}/${scope}`} ...${{ session, board, scope, notify, announce }} />
   </div>`;
 }

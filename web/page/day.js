@@ -81,3 +81,12 @@ export function DayExtras({ session, circle, ranking, past, reload, notify, onEx
   }
     ${likes.dialog}`;
 }
+
+// DayLikes is DayExtras for a list of people that has hearts on its rows and nothing else. The
+// ranking is today's.
+export function DayLikes({ session, circle, ranking, notify, onExtras }) {
+  const likes = useLikes({ session, circle, ranking, notify });
+  useLayoutEffect(() => onExtras({ after: likes.heart }), [ranking, ...likes.state]);
+  useEffect(() => () => onExtras({}), []);
+  return likes.dialog;
+}
