@@ -18,8 +18,7 @@ import (
 const (
 	// digestFriends is the number of friends of each user who gets a digest.
 	digestFriends = 20
-	// likers is the number of friends who like one user's score, and likesEach the number of
-	// times that each of them does.
+	// likers is the number of friends who like one user's score.
 	likers = 1000
 )
 
@@ -43,10 +42,15 @@ func (e *environment) digestBench(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
+	postgres, err := findPostgres(ctx, e.stores.Pool)
+	if err != nil {
+		return err
+	}
 	var took time.Duration
+	var spent, sql share
 	busy, err := e.p99(ctx, rate, func(stop func()) (err error) {
 		defer stop()
-		start := time.Now()
+		start, before := time.Now(), postgres.cpu()
 		jobs, err := e.serve(ctx, "digest", "--only=jobs", "--jobs.digest_cron=0 0 * * *", r.flag())
 		if err != nil {
 			return err
@@ -60,6 +64,8 @@ func (e *environment) digestBench(ctx context.Context) (err error) {
 			}
 		}
 		took = time.Since(start)
+		spent.add(jobs.cpu(), float64(e.board))
+		sql.add(postgres.cpu()-before, float64(e.board))
 		return nil
 	})
 	if err != nil {
@@ -69,6 +75,7 @@ func (e *environment) digestBench(ctx context.Context) (err error) {
 	fmt.Printf("| users, each with %d friends | %d |\n", digestFriends, e.board)
 	fmt.Printf("| time until a webhook has received all | %v |\n", took.Round(time.Second))
 	fmt.Printf("| users a second | %.0f |\n", float64(e.board)/took.Seconds())
+	fmt.Printf("| µs of CPU for each user: the process of jobs | %.0f |\n| Postgres | %.0f |\n", spent.each(), sql.each())
 	fmt.Printf("\n| friend rankings | time | ratio |\n| --- | ---: | --- |\n")
 	fmt.Printf("| p99 at %d a second | %v | 1 |\n", rate, calm.Round(10*time.Microsecond))
 	fmt.Printf("| p99 at %d a second during the digest | %v | %.2f |\n", rate, busy.Round(10*time.Microsecond), busy.Seconds()/calm.Seconds())

@@ -105,6 +105,11 @@ func (n Numbers) Records(ctx context.Context, rows []models.RowID) ([]models.Pub
 	return records, nil
 }
 
+// RecordsMany is Records.
+func (n Numbers) RecordsMany(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error) {
+	return n.Records(ctx, rows)
+}
+
 // NumberUsers creates users 1 to n whose ids are the decimal texts of their rows. Users
 // that are created later get larger rows.
 func NumberUsers(t testing.TB, env *Env, n int) {

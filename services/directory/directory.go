@@ -339,6 +339,25 @@ func (s *Service) Describe(ctx context.Context, rows []models.RowID, records []m
 	return nil
 }
 
+// RecordsMany is Records for the people of a webhook, who may be hundreds. It neither asks
+// nor fills the process's memory and Redis, which hold those who call or are shown: a query
+// costs rankings less than commands in Redis. One query. CodeUnavailable if SQL is away.
+func (s *Service) RecordsMany(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error) {
+	s.stats.Queries.Add(1)
+	found, err := s.store.byRow(ctx, rows)
+	if err != nil {
+		return nil, models.Unavailable("read profiles", err)
+	}
+	s.stats.Records.SQL.Add(int64(len(rows)))
+	records := make([]models.PublicRecord, len(rows))
+	for i, row := range rows {
+		if record, ok := found[row]; ok && !s.erased.has(row) {
+			records[i] = record.Public()
+		}
+	}
+	return records, nil
+}
+
 // recordsInRedis fills in the records of the rows at the given positions that Redis
 // has, and returns the positions that are left.
 func (s *Service) recordsInRedis(

@@ -118,6 +118,37 @@ func TestEnsureMany(t *testing.T) {
 	})
 }
 
+// The records of many users are those that SQL has, whatever copies say. Reading them stores
+// no copies.
+func TestRecordsMany(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		writer, reader, ctx := newService(t, env), newService(t, env), t.Context()
+		rows := testenv.Must(writer.EnsureMany(ctx, oddIDs))
+		rows = append(rows, 1<<40, rows[0])
+		records := testenv.Must(reader.RecordsMany(ctx, rows))
+		for i, record := range records[:len(oddIDs)] {
+			if record.User != oddIDs[i] {
+				t.Errorf("record %d is %v", i, record)
+			}
+			if n := env.Redis.Exists(ctx, env.Keys.User(rows[i]), env.Keys.UserRow(oddIDs[i])).Val(); n != 0 {
+				t.Errorf("Redis has a copy of %s", oddIDs[i])
+			}
+		}
+		if records[len(oddIDs)].User != "" || records[len(oddIDs)+1] != records[0] {
+			t.Errorf("records %v", records[len(oddIDs):])
+		}
+		if n := directory.HeldRecords(reader); n != 0 {
+			t.Errorf("the process holds %d records", n)
+		}
+		before := testenv.Must(reader.Records(ctx, rows[:1]))[0]
+		testenv.Must(writer.Put(ctx, oddIDs[0], models.Profile{Nickname: "Ann"}))
+		if after := testenv.Must(reader.RecordsMany(ctx, rows[:1]))[0]; before.Nickname != "" || after.Nickname != "Ann" {
+			t.Errorf("nickname %q, then %q", before.Nickname, after.Nickname)
+		}
+	})
+}
+
 // Two processes that create the same many users at the same time, in different orders,
 // get the same rows.
 func TestEnsureManyAtOnce(t *testing.T) {

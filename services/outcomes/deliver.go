@@ -51,6 +51,9 @@ type Deliverer struct {
 	store   *Store
 	senders []*sender
 	records Records
+	// digest has room for one: the delivery whose digest is rendered. Digests name so many
+	// people that several at once would take the stores' time from rankings.
+	digest  chan struct{}
 	clock   models.Clock
 	log     *slog.Logger
 	metrics *metrics
@@ -61,7 +64,9 @@ type Deliverer struct {
 func NewDeliverer(
 	store *Store, targets []Target, records Records, clock models.Clock, log *slog.Logger, registry prometheus.Registerer,
 ) (*Deliverer, error) {
-	d := &Deliverer{store: store, records: records, clock: clock, log: log, metrics: newMetrics(registry)}
+	d := &Deliverer{
+		store: store, records: records, digest: make(chan struct{}, 1), clock: clock, log: log, metrics: newMetrics(registry),
+	}
 	for _, t := range targets {
 		s, err := newSender(t)
 		if err != nil {
@@ -140,7 +145,7 @@ func (d *Deliverer) attempt(ctx context.Context, s *sender, delivery *models.Del
 	began, now := time.Now(), d.clock().UTC()
 	bounded, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	body, err := render(bounded, d.records, delivery)
+	body, err := d.render(bounded, delivery)
 	status := 0
 	if err == nil {
 		status, err = s.send(bounded, delivery.MessageID, body)
@@ -170,6 +175,19 @@ func (d *Deliverer) attempt(ctx context.Context, s *sender, delivery *models.Del
 		d.log.ErrorContext(ctx, "a webhook was given up", "target", s.url, "delivery", delivery.ID, "error", r.Error)
 	}
 	failpoint.Hit("outcomes.recorded")
+}
+
+// render returns the body of a delivery. It waits while another digest is rendered.
+func (d *Deliverer) render(ctx context.Context, delivery *models.Delivery) ([]byte, error) {
+	if delivery.Type == models.OutcomeDigestReady {
+		select {
+		case d.digest <- struct{}{}:
+			defer func() { <-d.digest }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return render(ctx, d.records, delivery)
 }
 
 // stateAfter returns the state of a delivery after an attempt.

@@ -152,8 +152,8 @@ func TestDeadTarget(t *testing.T) {
 // erased has no record of user 9.
 type erased struct{ testenv.Numbers }
 
-func (e erased) Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error) {
-	records, err := e.Numbers.Records(ctx, rows)
+func (e erased) RecordsMany(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error) {
+	records, err := e.Numbers.RecordsMany(ctx, rows)
 	for i, row := range rows {
 		if row == 9 {
 			records[i] = models.PublicRecord{}
@@ -180,7 +180,7 @@ func TestErased(t *testing.T) {
 // unreadable fails to read records, with an error that can't be cut at any byte.
 type unreadable struct{ testenv.Numbers }
 
-func (unreadable) Records(context.Context, []models.RowID) ([]models.PublicRecord, error) {
+func (unreadable) RecordsMany(context.Context, []models.RowID) ([]models.PublicRecord, error) {
 	return nil, errors.New("x" + strings.Repeat("é", 200) + "\x00")
 }
 

@@ -3,8 +3,19 @@ package outcomes
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"time"
 
+	"stepboard/internal/pause"
 	"stepboard/models"
+)
+
+const (
+	// readPeople is how many people of a digest are read at once, and restTimes how many times
+	// as long as that took the work rests afterwards, in favor of everybody who looks at a
+	// ranking when digests are sent.
+	readPeople = 200
+	restTimes  = 4
 )
 
 // digestPayload is the payload of digest.ready.
@@ -46,9 +57,17 @@ func renderDigest(ctx context.Context, records Records, payload string) (any, er
 	for _, line := range p.Users {
 		rows = append(rows, line.User, line.Leader)
 	}
-	people, err := records.Records(ctx, rows)
-	if err != nil {
-		return nil, err
+	people := make([]models.PublicRecord, 0, len(rows))
+	for chunk := range slices.Chunk(rows, readPeople) {
+		began := time.Now()
+		some, err := records.RecordsMany(ctx, chunk)
+		if err != nil {
+			return nil, err
+		}
+		people = append(people, some...)
+		if err := pause.For(ctx, restTimes*time.Since(began)); err != nil {
+			return nil, err
+		}
 	}
 	data := digestData{Board: p.Board, Date: p.Date}
 	for i, line := range p.Users {

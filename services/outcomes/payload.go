@@ -46,9 +46,9 @@ var errErased = errors.New("a person in it does not exist any more")
 
 // Records returns what is known of users. Implemented by directory.Service.
 type Records interface {
-	// Records returns the record of each user, by position; one without a user id if the
-	// user does not exist. CodeUnavailable if a store is away.
-	Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error)
+	// RecordsMany returns the record of each of up to some hundred users, by position;
+	// one without a user id if the user does not exist. CodeUnavailable if SQL is away.
+	RecordsMany(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error)
 }
 
 // message is the body of a webhook.
@@ -98,7 +98,7 @@ func renderPair(ctx context.Context, records Records, payload string) (any, erro
 
 // render returns the pair with user ids.
 func (p pair) render(ctx context.Context, records Records) (pairData, error) {
-	users, err := records.Records(ctx, []models.RowID{p.From, p.To})
+	users, err := records.RecordsMany(ctx, []models.RowID{p.From, p.To})
 	if err != nil {
 		return pairData{}, err
 	}
@@ -148,7 +148,7 @@ func renderFinal(ctx context.Context, records Records, payload string) (any, err
 	for i, entry := range data.finalPayload.Top {
 		rows[i] = entry.User
 	}
-	people, err := records.Records(ctx, rows)
+	people, err := records.RecordsMany(ctx, rows)
 	if err != nil {
 		return nil, err
 	}

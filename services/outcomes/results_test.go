@@ -12,7 +12,7 @@ import (
 // mixed has users 1 to 3: the second hides from everybody, and the third was erased.
 type mixed struct{}
 
-func (mixed) Records(_ context.Context, rows []models.RowID) ([]models.PublicRecord, error) {
+func (mixed) RecordsMany(_ context.Context, rows []models.RowID) ([]models.PublicRecord, error) {
 	records := make([]models.PublicRecord, len(rows))
 	for i, row := range rows {
 		if row < 3 {
