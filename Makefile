@@ -9,6 +9,8 @@
 #              types of the client and the client that the page loads. Needs Go, Node
 #              and npm.
 # make format  formats the Go code and the page's code. Needs the same.
+# make pictures  makes the pictures of the documents from the demo. Needs what make test
+#              needs.
 # make sbom    writes stepboard.cdx.json, the software bill of materials of the
 #              binary that it builds, as CycloneDX JSON.
 # make vulncheck  looks for known vulnerabilities in what the code calls. Needs
@@ -29,7 +31,7 @@ export GOFLAGS := $(GOFLAGS) -tags=nomsgpack
 # the embedded stores ten times as slow.
 GENERATED = ^(TestSoakPrivacy|TestSoakSimulation|TestSoakMutations)$$
 
-.PHONY: build client test lint generate format sbom vulncheck soak bench
+.PHONY: build client test lint generate format pictures sbom vulncheck soak bench
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o stepboard .
@@ -64,6 +66,10 @@ generate: client
 format:
 	$(PRETTIER) --write web $(CLIENT)
 	$(GOLANGCI_LINT) fmt
+
+pictures: build
+	. ./scripts/need && need chromium chromium fonts-dejavu-core
+	TEST_BINARY=$(CURDIR)/stepboard PICTURES=$(CURDIR)/docs/images $(GO) test -count=1 -run '^TestPictures$$' ./web/browser
 
 sbom: build
 	$(GO) run ./scripts/sbom stepboard "$$(./stepboard version | cut -d' ' -f2 | tr -d ,)" >stepboard.cdx.json
