@@ -1,0 +1,147 @@
+package crash_test
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"stepboard/app/e2e/harness"
+	"stepboard/internal/stores"
+	"stepboard/internal/testenv"
+)
+
+// Postgres's disk is full under load. Increments are refused, uploads go on, and the same
+// process goes on when there is room again. Nothing that was acknowledged is lost, and
+// nothing counts twice.
+func TestSoakPostgresDiskFull(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("SOAK") == "" {
+		t.Skip("takes minutes; make soak runs it")
+	}
+	env, server := withPostgres(t)
+	const limit = 1 << 20
+	st := openStores(t, env.Config)
+	// Increments of another board make the table larger than the limit.
+	if _, err := st.Pool.Exec(t.Context(), `INSERT INTO score_events
+		SELECT 'another', n, 'event', 1, 1, now(), 1, now() FROM generate_series(1, 20000) n`); err != nil {
+		t.Fatal(err)
+	}
+	p := testenv.Serve(t, env.Config, giftBoards(2))
+	g, u := startGivers(t, p.URL), upload(t, p.URL, harness.Today())
+	for range rounds(1, 5) {
+		g.awaitMore(30)
+		u.AwaitMore(t, 50)
+		server.LimitFiles(limit)
+		refused := g.refused.Load()
+		testenv.Eventually(t, "increments are refused", func() bool { return g.refused.Load() >= refused+20 || t.Failed() })
+		u.AwaitMore(t, 50)
+		server.LimitFiles(0)
+		g.awaitMore(30)
+	}
+	g.end()
+	u.End()
+	g.check(st, env.Keys)
+	env.Stores = st
+	u.Check(t, env, st.Redis)
+	if status := p.Stop(); status != 0 {
+		t.Errorf("stopped with status %d: %s", status, p.Log())
+	}
+}
+
+// Redis has reached maxmemory under load. Uploads are refused, and increments are counted. When
+// it has memory again, the boards show everything that was acknowledged.
+func TestSoakRedisMemoryFull(t *testing.T) {
+	t.Parallel()
+	env := harness.Real(t)
+	server := testenv.StartRedis(t)
+	env.Config.Redis.Addrs = []string{server.Addr()}
+	rdb := harness.RedisClient(t, server)
+	p := testenv.Serve(t, env.Config, giftBoards(2))
+	g, u := startGivers(t, p.URL), upload(t, p.URL, harness.Today())
+	for range rounds(1, 10) {
+		g.awaitMore(30)
+		u.AwaitMore(t, 50)
+		server.LimitMemory(1)
+		_, refused := u.Counts()
+		testenv.Eventually(t, "uploads are refused", func() bool { _, n := u.Counts(); return n >= refused+50 || t.Failed() })
+		g.awaitMore(30)
+		server.LimitMemory(0)
+		u.AwaitMore(t, 50)
+	}
+	g.end()
+	u.End()
+	g.check(&stores.Stores{Redis: rdb, Database: env.Database}, env.Keys)
+	u.Check(t, env, rdb)
+	if status := p.Stop(); status != 0 {
+		t.Errorf("stopped with status %d: %s", status, p.Log())
+	}
+}
+
+// Other clients take all connections of Postgres, and the service loses its own, under load.
+// Increments are refused, uploads go on, and the same process goes on when there are
+// connections again.
+func TestSoakPostgresConnectionsTaken(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("SOAK") == "" {
+		t.Skip("takes minutes; make soak runs it")
+	}
+	env, server := withPostgres(t)
+	others := openOthers(t, env.Config.Postgres.DSN, 1)
+	for _, setting := range []string{"max_connections = 40", "superuser_reserved_connections = 0"} {
+		if _, err := others[0].Exec(t.Context(), "ALTER SYSTEM SET "+setting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server.Crash()
+	server.Start()
+	p := testenv.Serve(t, env.Config, giftBoards(2))
+	g, u := startGivers(t, p.URL), upload(t, p.URL, harness.Today())
+	for range rounds(1, 10) {
+		g.awaitMore(30)
+		u.AwaitMore(t, 50)
+		refused := g.refused.Load()
+		others = openOthers(t, env.Config.Postgres.DSN, 40)
+		testenv.Eventually(t, "increments are refused", func() bool {
+			if _, err := others[0].Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+				WHERE backend_type = 'client backend' AND application_name <> 'others'`); err != nil {
+				t.Fatal(err)
+			}
+			others = append(others, openOthers(t, env.Config.Postgres.DSN, 40)...)
+			return g.refused.Load() >= refused+20 || t.Failed()
+		})
+		u.AwaitMore(t, 50)
+		for _, conn := range others {
+			if err := conn.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		g.awaitMore(30)
+	}
+	g.end()
+	u.End()
+	st := openStores(t, env.Config)
+	g.check(st, env.Keys)
+	env.Stores = st
+	u.Check(t, env, st.Redis)
+	if status := p.Stop(); status != 0 {
+		t.Errorf("stopped with status %d: %s", status, p.Log())
+	}
+}
+
+// openOthers opens up to n connections to Postgres, as many as it accepts.
+func openOthers(t testing.TB, dsn string, n int) (others []*pgx.Conn) {
+	t.Helper()
+	cfg := testenv.Must(pgx.ParseConfig(dsn))
+	cfg.RuntimeParams["application_name"] = "others"
+	for range n {
+		conn, err := pgx.ConnectConfig(t.Context(), cfg)
+		if err != nil {
+			break
+		}
+		t.Cleanup(func() { _ = conn.Close(context.Background()) }) // closed already, unless the test has failed
+		others = append(others, conn)
+	}
+	return others
+}
