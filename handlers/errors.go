@@ -129,7 +129,7 @@ func writeProblem(c *gin.Context, err error) {
 	setError(c, err)
 	c.Header("Content-Type", "application/problem+json")
 	c.Status(p.Status)
-	if err := json.MarshalWrite(c.Writer, p); err != nil {
+	if err := json.MarshalWrite(c.Writer, p, jsonOptions); err != nil {
 		setError(c, err)
 	}
 	c.Abort()

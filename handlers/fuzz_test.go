@@ -103,6 +103,17 @@ func incrementJSON(i ledger.Increment) map[string]any {
 	return map[string]any{"user_id": i.User, "delta": i.Delta, "event_id": i.EventID}
 }
 
+// listed reports whether a header lists an address, in whatever form.
+func listed(header, address string) bool {
+	for text := range strings.SplitSeq(header, ",") {
+		entry, err := netip.ParseAddr(strings.TrimSpace(text))
+		if err == nil && entry.Unmap().String() == address {
+			return true
+		}
+	}
+	return false
+}
+
 // The address that a call is counted under is the peer's, or one that X-Forwarded-For
 // names. What a client sends ahead of the address that a trusted proxy adds has no effect.
 func FuzzForwardedFor(f *testing.F) {
@@ -128,7 +139,7 @@ func FuzzForwardedFor(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, header string, apart bool) {
 		got := ask(t, header)
-		if _, err := netip.ParseAddr(got); err != nil || got != peer && !strings.Contains(header, got) {
+		if _, err := netip.ParseAddr(got); err != nil || got != peer && !strings.Contains(header, got) && !listed(header, got) {
 			t.Errorf("%q is %q", header, got)
 		}
 		added := []string{header + "," + client}

@@ -85,12 +85,16 @@ type releaser interface{ Release() }
 // buffers holds *[]byte for jsonFormat.
 var buffers sync.Pool
 
+// jsonOptions are the options of answers. An error may quote what a caller has sent: bytes
+// that are not UTF-8 become U+FFFD.
+var jsonOptions = json.JoinOptions(json.FormatNilSliceAsNull(false), jsontext.AllowInvalidUTF8(true))
+
 // jsonFormat encodes and decodes the bodies of requests and answers.
 var jsonFormat = huma.Format{
 	Marshal: func(w io.Writer, v any) error {
 		a, ok := v.(jsonAppender)
 		if !ok {
-			return json.MarshalWrite(w, v, json.FormatNilSliceAsNull(false))
+			return json.MarshalWrite(w, v, jsonOptions)
 		}
 		buf, _ := buffers.Get().(*[]byte)
 		if buf == nil {

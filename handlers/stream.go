@@ -162,7 +162,7 @@ func (w *eventWriter) end(err error) {
 	setError(w.c, err)
 	p := problemOf(err)
 	p.RequestID = requestID(w.c)
-	if text, err := json.Marshal(p); err == nil {
+	if text, err := json.Marshal(p, jsonOptions); err == nil {
 		w.event("error", text)
 	}
 }
