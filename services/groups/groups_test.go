@@ -206,6 +206,29 @@ func TestTheLastMemberLeaves(t *testing.T) {
 	})
 }
 
+// A user who is erased leaves every group. The next member owns it, and a group without
+// members ends.
+func TestErasedMembers(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		f, ctx := newFixture(t, env), t.Context()
+		erase := func(user models.RowID, want int64) {
+			t.Helper()
+			if left, err := f.Erase(ctx, user); err != nil || left != want {
+				t.Errorf("user %d leaves %d groups, %v, want %d", user, left, err, want)
+			}
+		}
+		owned, alone := f.create("1", "3", "2"), f.create("1")
+		erase(1, 2)
+		f.check("the owner is erased", "2", owned.ID, "3", 2, 3)
+		_, err := f.IDs(ctx, alone.ID, 1)
+		f.refused("the group without members", err, models.CodeNotFound)
+		erase(1, 0)
+		erase(2, 1)
+		f.check("a member is erased", "3", owned.ID, "3", 3)
+	})
+}
+
 // An invite code is valid until the owner renews it or removes a member.
 func TestInviteCodes(t *testing.T) {
 	t.Parallel()
