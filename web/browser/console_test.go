@@ -132,7 +132,15 @@ func TestConsoleLists(t *testing.T) {
 	c.act("[data-action=lift]", "counts again", "a marathon")
 	c.until("the correction is lifted", "document.querySelectorAll('[data-action=lift]').length === "+strconv.Itoa(lifts-1))
 
+	c.show("deliveries")
+	c.act("[data-action=send]", "with the same id", "")
+	c.show("runs")
+	c.act("[data-action=archive]", "Nothing is left", "")
+
 	c.show("deadLetters")
+	letters := c.rowCount()
+	c.act("[data-action=replayAll]", fmt.Sprintf("Handled: 0. Still can’t be applied and stay: %d.", letters), "a test")
+	c.until("they have stayed", fmt.Sprintf("document.querySelectorAll('.table tbody tr').length === %d", letters))
 	c.click("[data-action=replay]")
 	c.until("the reason is there", "document.querySelector('dialog[open] .wrong')?.textContent.includes('still can') === true")
 	if !eval[bool](c.page, "document.querySelector('dialog form .buttons button:last-child').disabled") {
@@ -142,7 +150,7 @@ func TestConsoleLists(t *testing.T) {
 	c.until("the dialog is closed", dialogClosed)
 	c.set("#filter-board", "steps")
 	c.until("one dead letter is of the board", "document.querySelectorAll('.table tbody tr').length === 1")
-	c.act("[data-action=removeAll]", "1 are handled", "a test")
+	c.act("[data-action=removeAll]", "Handled: 1.", "a test")
 	c.until("none is left of the board", "!!document.querySelector('.empty')")
 	c.set("#filter-board", "")
 	c.until("the other one is there", listShown)
@@ -150,7 +158,8 @@ func TestConsoleLists(t *testing.T) {
 	c.until("no dead letter is left", "!!document.querySelector('.empty')")
 
 	c.show("audit")
-	c.until("the log has the changes", `['dismissReview', 'liftCorrection', 'deleteDeadLetters', 'deleteDeadLetter'].every((action) =>
+	c.until("the log has the changes", `['dismissReview', 'liftCorrection', 'replayWebhookDelivery', 'startArchiveRun',
+		'replayDeadLetters', 'deleteDeadLetters', 'deleteDeadLetter'].every((action) =>
 		[...document.querySelectorAll('.table tbody tr')].some((row) => row.textContent.includes(action) && row.textContent.includes('done')))`)
 	c.set("#filter-action", "liftCorrection")
 	c.until("one entry is of this action", "document.querySelectorAll('.table tbody tr').length === 1")

@@ -144,7 +144,7 @@ const english = {
   exported: 'The export is downloaded.',
   would_replay: 'The update is applied and leaves the list.',
   would_remove: 'The update is deleted for good.',
-  wouldHandle: '{done} are handled. {failed} still can’t be applied and stay.',
+  wouldHandle: 'Handled: {done}. Still can’t be applied and stay: {failed}.',
   wouldHandleFirst:
     'Of the newest 1,000, {done} are handled and {failed} stay. Then older ones follow.',
   would_send: '{event} is sent to {target} again, with the same id.',
