@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"stepboard/config"
 	"stepboard/internal/stores"
 )
@@ -92,13 +94,19 @@ func (e *environment) fillFew(ctx context.Context, redisAddr string) (dsn string
 // fillFriendships makes every user a friend of those at each of the distances ahead, with
 // the last user before the first one.
 func fillFriendships(ctx context.Context, st *stores.Stores, users int, distances ...int) error {
-	_, err := st.Pool.Exec(ctx, `
-		INSERT INTO friendships (user_id, friend_id, created_at)
-		SELECT $1::bigint + side[1], $1 + side[2], now()
-		FROM generate_series(0, $2::bigint - 1) AS i, unnest($3::bigint[]) AS distance,
-			LATERAL (VALUES (ARRAY[i, (i + distance) % $2]), (ARRAY[(i + distance) % $2, i])) AS sides (side)
-		ORDER BY 1, 2
-		ON CONFLICT DO NOTHING`, firstUser, users, distances)
+	err := pgx.BeginFunc(ctx, st.Pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil { // a million users take minutes
+			return err
+		}
+		_, err := tx.Exec(ctx, `
+			INSERT INTO friendships (user_id, friend_id, created_at)
+			SELECT $1::bigint + side[1], $1 + side[2], now()
+			FROM generate_series(0, $2::bigint - 1) AS i, unnest($3::bigint[]) AS distance,
+				LATERAL (VALUES (ARRAY[i, (i + distance) % $2]), (ARRAY[(i + distance) % $2, i])) AS sides (side)
+			ORDER BY 1, 2
+			ON CONFLICT DO NOTHING`, firstUser, users, distances)
+		return err
+	})
 	if err != nil {
 		return err
 	}
