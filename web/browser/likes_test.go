@@ -113,38 +113,26 @@ func TestLikes(t *testing.T) {
 	}
 }
 
-// On a past day the likes are part of the ranking.
-func TestLikesOfAPastDay(t *testing.T) {
+// The rankings of a past day and of a board have the same hearts as the first screen.
+func TestLikesOfOtherRankings(t *testing.T) {
 	t.Parallel()
-	f := newFakeService(t, false)
-	l := f.likes(2, 1, 3)
-	p := newPage(t, phone)
-	p.signIn(f.URL+"/#/day/"+fakeDay, fakeToken())
-	p.until("the likes are there", heart("2")+" === 'false 7 Like User 2, 7 likes'")
-	p.click(`.ranking li[data-user="2"] .heart`)
-	p.until("the like is shown", heart("2")+" === 'true 8 Like User 2, 8 likes'")
-	testenv.Eventually(t, "the like is for this day", func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return slices.Equal(l.calls, []string{"PUT " + fakeDay})
-	})
-}
-
-// The friends of a board have the same hearts as the first screen.
-func TestLikesOfABoard(t *testing.T) {
-	t.Parallel()
-	f := newFakeService(t, false)
-	l := f.likes(2, 1, 3)
-	p := newPage(t, phone)
-	p.signIn(f.URL+"/#/boards/steps/friends", fakeToken())
-	p.until("the likes are there", heart("2")+" === 'false 7 Like User 2, 7 likes'")
-	p.click(`.ranking li[data-user="2"] .heart`)
-	p.until("the like is shown", heart("2")+" === 'true 8 Like User 2, 8 likes'")
-	testenv.Eventually(t, "the like is for this board and day", func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return slices.Equal(l.calls, []string{"PUT " + fakeDay})
-	})
+	for name, address := range map[string]string{"past day": "/#/day/" + fakeDay, "board": "/#/boards/steps/friends"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeService(t, false)
+			l := f.likes(2, 1, 3)
+			p := newPage(t, phone)
+			p.signIn(f.URL+address, fakeToken())
+			p.until("the likes are there", heart("2")+" === 'false 7 Like User 2, 7 likes'")
+			p.click(`.ranking li[data-user="2"] .heart`)
+			p.until("the like is shown", heart("2")+" === 'true 8 Like User 2, 8 likes'")
+			testenv.Eventually(t, "the like is for this day", func() bool {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				return slices.Equal(l.calls, []string{"PUT " + fakeDay})
+			})
+		})
+	}
 }
 
 // The viewer's row has no heart to give, but opens the list of those who like the score.
