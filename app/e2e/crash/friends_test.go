@@ -90,11 +90,8 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 // a change. The service drops the set as soon as it notices the restart.
 func TestAStaleFriendListAfterARestart(t *testing.T) {
 	t.Parallel()
-	env := harness.Real(t)
+	env, server, rdb := withRedis(t)
 	testenv.NumberUsers(t, env, 2)
-	server := testenv.StartRedis(t)
-	env.Config.Redis.Addrs = []string{server.Addr()}
-	rdb := harness.RedisClient(t, server)
 	p := testenv.Serve(t, env.Config)
 	harness.AwaitCheckpoint(t, rdb, env.Keys, "sets")
 	call := func(method, path, body string) (status int, text string) {

@@ -320,13 +320,9 @@ func TestSoakLinearizable(t *testing.T) {
 	}
 	faults := []func(i int){
 		func(i int) { // stopped
-			if err := syscall.Kill(processes[i].Pid(), syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			processes[i].Signal(syscall.SIGSTOP)
 			h.awaitMore(40)
-			if err := syscall.Kill(processes[i].Pid(), syscall.SIGCONT); err != nil {
-				t.Fatal(err)
-			}
+			processes[i].Signal(syscall.SIGCONT)
 		},
 		func(i int) { // killed
 			processes[i].Kill()

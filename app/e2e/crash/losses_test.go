@@ -91,14 +91,9 @@ func (r *lossyRun) upload(users ...models.UserID) {
 // standStill stops the consumer while fn runs, so that it learns late of what fn does.
 func (r *lossyRun) standStill(fn func()) {
 	r.t.Helper()
-	for i, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
-		if err := syscall.Kill(r.consumer.Pid(), signal); err != nil {
-			r.t.Fatal(err)
-		}
-		if i == 0 {
-			fn()
-		}
-	}
+	r.consumer.Signal(syscall.SIGSTOP)
+	fn()
+	r.consumer.Signal(syscall.SIGCONT)
 }
 
 // ranked returns the users and scores of a list, such as "ann:500 ben:300".

@@ -21,9 +21,7 @@ func TestAStoppedLeaseHolderIsReplaced(t *testing.T) {
 			d := newColdDay(t)
 			link, holder := tt.at(d), d.start()
 			d.awaitHeld(link, holder)
-			if err := syscall.Kill(holder.Pid(), syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			holder.Signal(syscall.SIGSTOP)
 			link.Release()
 			d.writeLate()
 			d.archive().Fails(t, 1, "is being archived already")
@@ -31,9 +29,7 @@ func TestAStoppedLeaseHolderIsReplaced(t *testing.T) {
 			d.finish(anyRuns)
 			d.check()
 			d.writeLate()
-			if err := syscall.Kill(holder.Pid(), syscall.SIGCONT); err != nil {
-				t.Fatal(err)
-			}
+			holder.Signal(syscall.SIGCONT)
 			testenv.Eventually(t, "the first process ends", holder.Ended)
 			if text := holder.Stdout(); text != "" {
 				t.Errorf("the first process has printed %q", text)

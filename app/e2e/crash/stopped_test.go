@@ -51,9 +51,7 @@ func TestAStoppedReplicaHoldsUpOnlyItsUsers(t *testing.T) {
 		}
 	})
 	testenv.Eventually(t, "the transaction is held", func() bool { return link.Holding() })
-	if err := syscall.Kill(stopped.Pid(), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stopped.Signal(syscall.SIGSTOP)
 	own.Go(func() {
 		for {
 			status, text, err := give(living, 1, "stopped-1")
@@ -79,9 +77,7 @@ func TestAStoppedReplicaHoldsUpOnlyItsUsers(t *testing.T) {
 	others.Wait()
 	own.Wait()
 	link.Cut()
-	if err := syscall.Kill(stopped.Pid(), syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	stopped.Signal(syscall.SIGCONT)
 	lost.Wait()
 	if diff := cmp.Diff(want, sums(t, env.Stores, `SELECT external_id, score FROM score_totals JOIN users USING (user_id) WHERE board = 'gifts'`)); diff != "" {
 		t.Errorf("totals (-want +got):\n%s", diff)
@@ -107,7 +103,7 @@ func TestAStoppedProcessHearsOfAnErasureLate(t *testing.T) {
 		}
 		return text
 	}
-	const friendRanking, scores = "/v1/boards/steps/friends", "/v1/boards/steps/scores"
+	const scores = "/v1/boards/steps/scores"
 	upload := func(p *testenv.Process, user models.UserID, points int) {
 		must(p, user, "POST", scores, fmt.Sprintf(`{"date":%q,"score":%d}`, day, points))
 	}
@@ -121,13 +117,7 @@ func TestAStoppedProcessHearsOfAnErasureLate(t *testing.T) {
 	}
 	old := harness.Rows(t, env.Gorm, []models.UserID{"zed"})[0]
 
-	signal := func(s syscall.Signal) {
-		t.Helper()
-		if err := syscall.Kill(stopped.Pid(), s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	signal(syscall.SIGSTOP)
+	stopped.Signal(syscall.SIGSTOP)
 	since := time.Now()
 	var waiting sync.WaitGroup
 	for range 10 {
@@ -147,7 +137,7 @@ func TestAStoppedProcessHearsOfAnErasureLate(t *testing.T) {
 	testenv.Eventually(t, "the process has stood still for longer than a few seconds", func() bool {
 		return time.Since(since) > 4*time.Second
 	})
-	signal(syscall.SIGCONT)
+	stopped.Signal(syscall.SIGCONT)
 	waiting.Wait()
 	if left := entriesOf(t, env.Redis, env.Keys, old); len(left) > 0 {
 		t.Errorf("the process has written for the old row id: %v", left)
