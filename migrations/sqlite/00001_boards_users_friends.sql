@@ -40,8 +40,8 @@ CREATE TABLE board_buckets (
 -- external_id is the app's own id of the user; user_id is the row id, the number by
 -- which all other tables and Redis refer to the user.
 --
--- version grows with each change of a record, and changed_at is the time of the
--- change: processes look for changes since they last looked. Both keep their first
+-- version comes from the sequence user_versions with each change of a record, and changed_at is the
+-- time of the change: processes look for changes since they last looked. Both keep their first
 -- value until a profile is set, so that an import of a million users is no change.
 --
 -- Transactions that change friendships update friend_count under a lock on the
@@ -66,6 +66,13 @@ CREATE TABLE users (
     requests_until datetime,
     created_at     datetime    NOT NULL
 );
+-- The sequence user_versions: the largest version that any user has had.
+INSERT INTO sqlite_sequence (name, seq) VALUES ('user_versions', 0);
+-- +goose StatementBegin
+CREATE TRIGGER user_versions_follow AFTER UPDATE OF version ON users BEGIN
+    UPDATE sqlite_sequence SET seq = max(seq, new.version) WHERE name = 'user_versions';
+END;
+-- +goose StatementEnd
 CREATE INDEX users_changed ON users (changed_at) WHERE changed_at IS NOT NULL;
 CREATE INDEX users_hidden ON users (user_id) WHERE hidden;
 

@@ -13,7 +13,7 @@ import (
 func SetHidden(tx *gorm.DB, row models.RowID, hidden bool) error {
 	now, version, args := "now()", "nextval('user_versions')", []any{hidden}
 	if tx.Name() != "postgres" {
-		now, version, args = "?", "(SELECT max(version) + 1 FROM users)", append(args, tx.NowFunc())
+		now, version, args = "?", nextVersion, append(args, tx.NowFunc())
 	}
 	err := tx.Exec(`UPDATE users SET hidden = ?, changed_at = `+now+`, version = `+version+`
 		WHERE user_id = ? AND hidden <> ?`, append(args, row, hidden)...).Error

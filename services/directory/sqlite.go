@@ -110,10 +110,14 @@ func (s *sqlite) ensure(ctx context.Context, users []string) (rows []models.RowI
 	return rows, int64(len(unknown)), nil
 }
 
+// nextVersion is SQLite's nextval('user_versions'). A trigger advances the sequence when a user
+// gets the version.
+const nextVersion = `(SELECT seq + 1 FROM sqlite_sequence WHERE name = 'user_versions')`
+
 func (s *sqlite) put(ctx context.Context, row models.RowID, p models.Profile) (models.Record, error) {
 	var rows []userRow
 	err := s.db.WithContext(ctx).Raw(`UPDATE users SET nickname = ?, avatar_url = ?, cover_url = ?, changed_at = ?,
-		version = (SELECT max(version) + 1 FROM users) WHERE user_id = ? RETURNING *`,
+		version = `+nextVersion+` WHERE user_id = ? RETURNING *`,
 		p.Nickname, p.AvatarURL, p.CoverURL, s.db.NowFunc(), row).Scan(&rows).Error
 	if err != nil {
 		return models.Record{}, err
@@ -133,8 +137,8 @@ func (s *sqlite) changedSince(ctx context.Context, since time.Time) ([]models.Re
 func (s *sqlite) now(context.Context) (time.Time, error) { return s.db.NowFunc(), nil }
 
 func (s *sqlite) counters(ctx context.Context) (c Counters, err error) {
-	row := s.db.WithContext(ctx).Raw(`SELECT
-		coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'users'), 0), (SELECT coalesce(max(version), 0) FROM users)`).Row()
+	row := s.db.WithContext(ctx).Raw(`SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'users'), 0),
+		(SELECT seq FROM sqlite_sequence WHERE name = 'user_versions')`).Row()
 	return c, row.Scan(&c.Row, &c.Version)
 }
 
