@@ -32,7 +32,7 @@ const (
 	changeBegan  = 3
 )
 
-// encodeRaised encodes a change that has raised n entries, about 13 bytes each:
+// encodeRaised encodes a change that has raised entries, about 13 bytes each:
 //
 //	1 byte    1
 //	1 byte    length of the bucket's name, and the name
@@ -40,10 +40,9 @@ const (
 //	uvarint   composite of each entry
 //
 // Names are at most 255 bytes long.
-func encodeRaised(bucket string, n int, entry func(i int) models.Entry) []byte {
-	buf := appendBucket(make([]byte, 0, 2+len(bucket)+13*n), changeRaised, bucket)
-	for i := range n {
-		e := entry(i)
+func encodeRaised(bucket string, entries []models.Entry) []byte {
+	buf := appendBucket(make([]byte, 0, 2+len(bucket)+13*len(entries)), changeRaised, bucket)
+	for _, e := range entries {
 		buf = binary.AppendUvarint(buf, uint64(e.User))
 		buf = binary.AppendUvarint(buf, uint64(e.Composite))
 	}

@@ -20,7 +20,7 @@ func encode(c Change) []byte {
 	case c.Reset:
 		return encodeReset(c.Bucket)
 	default:
-		return encodeRaised(c.Bucket, len(c.Raised), func(i int) models.Entry { return c.Raised[i] })
+		return encodeRaised(c.Bucket, c.Raised)
 	}
 }
 

@@ -259,7 +259,7 @@ func (s *Store) repairs(ctx context.Context, sh *correctedShard, now time.Time) 
 		n := len(part) / 2
 		var change []byte
 		if sh.bucket.ChangeStream {
-			change = encodeRaised(sh.bucket.Name, n, func(i int) models.Entry { return raised[i] })
+			change = encodeRaised(sh.bucket.Name, raised[:n])
 		}
 		raised = raised[n:]
 		args := []any{"eval", liftScript, 3, board, changes, frozen, change, cold}

@@ -2,20 +2,22 @@ package board
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/models"
+	"stepboard/services/changes"
 )
 
 // Raise applies updates: a user's composite in a bucket becomes the given one,
 // unless the stored one is larger. Of several updates of one user only the
-// largest is sent. It sends one variadic ZADD GT for each key, or one script if
-// the bucket has a change stream, all in one round trip. Updates of a bucket that
-// is cold go to the key Late, where no reader sees them, and wait for the archive.
+// largest is sent. It sends one variadic ZADD GT for each key, in a transaction with its
+// change if the bucket has a change stream, all at the same time: one round trip. Updates
+// of a bucket that is cold go to the key Late, where no reader sees them, and wait for the archive.
 // Updates of users whose score in the bucket is corrected go to the key Reported, or
 // change nothing if the bucket is one of the ledger, which has them.
 // Updates of a rolling bucket carry a user's total of one hour and go through
@@ -42,9 +44,8 @@ func (s *Store) raise(ctx context.Context, raises []models.Raise) []error {
 		return nil
 	}
 	commands, commandOf := s.raiseCommands(raises)
-	cmds, err := s.doAll(ctx, commands)
-	s.notifyWritten(raises, commandOf, commands, cmds)
-	if err == nil {
+	results := s.runRaises(ctx, commands)
+	if !slices.ContainsFunc(results, func(r raised) bool { return r.err != nil }) {
 		return nil
 	}
 	errs := make([]error, len(raises))
@@ -52,7 +53,7 @@ func (s *Store) raise(ctx context.Context, raises []models.Raise) []error {
 		if command == noCommand {
 			continue
 		}
-		if err := cmds[command].Err(); err != nil {
+		if err := results[command].err; err != nil {
 			errs[i] = models.Unavailable("raise", err)
 		}
 	}
@@ -65,36 +66,140 @@ const raiseAllChunk = 5000
 // RaiseAll raises many entries, most of which the boards already have. It
 // returns how many entries have changed, or fewer if a connection broke and
 // updates were sent again. After an error any part of the updates may be in
-// Redis. One round trip for each 5,000.
+// Redis. One round trip for each 5,000, and one more for each of their buckets with a change
+// stream, to which it writes only entries that the bucket lacks.
 func (s *Store) RaiseAll(ctx context.Context, raises []models.Raise) (changed int64, err error) {
 	raises, _ = s.existing(raises)
 	for chunk := range slices.Chunk(raises, raiseAllChunk) {
-		commands, commandOf := s.raiseCommands(chunk)
-		cmds, err := s.doAll(ctx, commands)
-		s.notifyWritten(chunk, commandOf, commands, cmds)
+		chunk, err := s.lacking(ctx, chunk)
 		if err != nil {
-			return changed, models.Unavailable("raise all", err)
+			return changed, err
 		}
-		for _, cmd := range cmds {
-			raised, err := parseRaised(cmd)
-			if err != nil {
-				return changed, fmt.Errorf("raise all: %w", err)
+		commands, _ := s.raiseCommands(chunk)
+		for _, result := range s.runRaises(ctx, commands) {
+			if result.err != nil {
+				return changed, models.Unavailable("raise all", result.err)
 			}
-			changed += raised.changed
+			changed += result.changed
 		}
 	}
 	return changed, nil
 }
 
-// doAll runs commands in one round trip.
-func (s *Store) doAll(ctx context.Context, commands [][]any) ([]*redis.Cmd, error) {
-	pipe := s.rdb.Pipeline()
-	cmds := make([]*redis.Cmd, len(commands))
-	for i, args := range commands {
-		cmds[i] = pipe.Do(ctx, args...)
+// lacking returns the raises without those that change nothing in a bucket with a change
+// stream.
+func (s *Store) lacking(ctx context.Context, raises []models.Raise) ([]models.Raise, error) {
+	users := make(map[*models.Bucket][]models.RowID)
+	for _, r := range raises {
+		if r.Bucket.ChangeStream {
+			users[r.Bucket] = append(users[r.Bucket], r.User)
+		}
 	}
-	_, err := pipe.Exec(ctx)
-	return cmds, err
+	if len(users) == 0 {
+		return raises, nil
+	}
+	has := make(map[*models.Bucket][]models.Composite, len(users))
+	for bucket, ids := range users {
+		composites, err := s.Composites(ctx, bucket, ids)
+		if err != nil {
+			return nil, err
+		}
+		has[bucket] = composites
+	}
+	var lacked []models.Raise
+	for _, r := range raises {
+		if r.Bucket.ChangeStream {
+			composite := has[r.Bucket][0]
+			has[r.Bucket] = has[r.Bucket][1:]
+			if composite >= r.Composite {
+				continue
+			}
+		}
+		lacked = append(lacked, r)
+	}
+	return lacked, nil
+}
+
+// raiseCommand raises entries of one key.
+type raiseCommand struct {
+	// args are those of ZADD or of a call of raiseHourScript.
+	args []any
+	// bucket and shard are those of the entries, if the change is to be written to the
+	// shard's change stream; otherwise bucket is nil.
+	bucket *models.Bucket
+	shard  int
+}
+
+// entries returns the entries that a ZADD raises.
+func (c *raiseCommand) entries() []models.Entry {
+	pairs := c.args[raiseHead:]
+	entries := make([]models.Entry, len(pairs)/2)
+	for i := range entries {
+		entries[i].Composite = models.Composite(*pairs[2*i].(*int64))
+		entries[i].User = models.RowID(*pairs[2*i+1].(*int64))
+	}
+	return entries
+}
+
+// raised is the result of a raiseCommand: how many entries have changed, or an error.
+type raised struct {
+	changed int64
+	err     error
+}
+
+// runRaises runs commands at the same time.
+func (s *Store) runRaises(ctx context.Context, commands []raiseCommand) []raised {
+	results := make([]raised, len(commands))
+	cmds := make([]*redis.Cmd, len(commands))
+	pipe := s.rdb.Pipeline()
+	var transactions sync.WaitGroup
+	for i := range commands {
+		if commands[i].bucket == nil {
+			cmds[i] = pipe.Do(ctx, commands[i].args...)
+			continue
+		}
+		run := func() { results[i].changed, results[i].err = s.raiseWithChange(ctx, &commands[i]) }
+		if len(commands) == 1 {
+			run()
+		} else {
+			transactions.Go(run)
+		}
+	}
+	if pipe.Len() > 0 {
+		_, _ = pipe.Exec(ctx) // each command has its error
+	}
+	transactions.Wait()
+	for i, cmd := range cmds {
+		if cmd != nil {
+			results[i].changed, results[i].err = cmd.Int64()
+		}
+	}
+	return results
+}
+
+// raiseWithChange raises entries of a shard, and writes them to its change stream if that
+// exists, which it does while any process follows it. It returns how many entries have
+// changed.
+//
+// Both commands are one transaction: a process that has read a change finds its entries on
+// the board, a failover loses both or none, and a full Redis refuses both. A script could
+// leave out a change of entries that the board has already, but it costs Redis a quarter more
+// or above for a thousand entries, because Lua copies each argument twice.
+func (s *Store) raiseWithChange(ctx context.Context, c *raiseCommand) (changed int64, err error) {
+	entries := c.entries()
+	transaction := s.rdb.TxPipeline()
+	zadd := transaction.Do(ctx, c.args...)
+	xadd := transaction.XAdd(ctx, &redis.XAddArgs{
+		Stream: s.keys.Changes(c.bucket.Board, c.shard), NoMkStream: true,
+		Values: []any{changes.Field, encodeRaised(c.bucket.Name, entries)},
+	})
+	if _, err := transaction.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return 0, err
+	}
+	if s.written != nil {
+		s.written(c.bucket, c.shard, xadd.Val(), entries)
+	}
+	return zadd.Int64()
 }
 
 // noCommand is the index of the command of an update that changes nothing.
@@ -103,7 +208,7 @@ const noCommand = -1
 // raiseCommands merges updates into one command for each key. commandOf is the
 // index of the command that carries each update, or noCommand. Pointers into the raises
 // save an allocation for each argument.
-func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandOf []int) {
+func (s *Store) raiseCommands(raises []models.Raise) (commands []raiseCommand, commandOf []int) {
 	type key struct {
 		bucket *models.Bucket
 		shard  int
@@ -139,7 +244,7 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandO
 			last = k
 		}
 		commandOf[i] = command
-		args := commands[command]
+		args := commands[command].args
 		if j, ok := at[command][r.User]; ok {
 			if int64(r.Composite) > *args[j].(*int64) {
 				args[j] = (*int64)(&r.Composite)
@@ -147,10 +252,7 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandO
 			continue
 		}
 		at[command][r.User] = len(args)
-		commands[command] = append(args, (*int64)(&r.Composite), (*int64)(&r.User))
-	}
-	for k, command := range ofKey {
-		completeRaise(k.bucket, commands[command])
+		commands[command].args = append(args, (*int64)(&r.Composite), (*int64)(&r.User))
 	}
 	if hourly != nil {
 		commands = s.addHourRaises(commands, commandOf, raises, hourly)
@@ -158,65 +260,28 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands [][]any, commandO
 	return commands, commandOf
 }
 
-// raiseScript raises entries of a shard, and writes to its change stream if that
-// changes anything and if the stream exists, which it does while any process
-// follows it.
-//
-//	KEYS    Board, Changes
-//	ARGV    the change; [composite, member, …]
-//	result  {how many entries have changed, id of the newest entry of the stream or ''}
-//
-// The change names all the entries: which of them have changed is not known. If
-// none has, the earlier changes that have raised them are in the stream, or are
-// older than it. It raises in parts, because Lua limits the arguments of one call.
-// The stream is written last: a process that has read a change finds its entries on
-// the board. A full Redis refuses the first write, so nothing is changed then.
-const raiseScript = `
-local changed = 0
-for from = 2, #ARGV, 1000 do
-  changed = changed + redis.call('ZADD', KEYS[1], 'GT', 'CH', unpack(ARGV, from, math.min(from + 999, #ARGV)))
-end
-if changed > 0 then
-  return {changed, redis.call('XADD', KEYS[2], 'NOMKSTREAM', '*', 'c', ARGV[1]) or ''}
-end
-local newest = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)[1]
-return {changed, newest and newest[1] or ''}
-`
-
-// The arguments of a call of raiseScript.
-const (
-	raiseScriptChange  = 5
-	raiseScriptEntries = 6
-)
+// raiseHead is how many arguments of a ZADD precede the entries.
+const raiseHead = 4
 
 // beginRaise returns the beginning of the command that raises entries of a shard, to
-// which composites and users are appended: ZADD, or raiseScript if the bucket has a
-// change stream. Late updates are not in the stream, as no reader sees them, nor are those
-// that are kept apart while a correction holds.
-func (s *Store) beginRaise(bucket *models.Bucket, shard int, apart bool, now time.Time, expected int) []any {
-	args := make([]any, 0, raiseScriptEntries+2*expected)
+// which composites and users are appended. Late updates are not in the change stream, as no
+// reader sees them, nor are those that are kept apart while a correction holds.
+func (s *Store) beginRaise(bucket *models.Bucket, shard int, apart bool, now time.Time, expected int) raiseCommand {
+	var c raiseCommand
+	key := ""
 	switch {
 	case takenOver(bucket, now):
-		return append(args, "zadd", s.keys.Late(bucket, shard), "gt", "ch")
+		key = s.keys.Late(bucket, shard)
 	case apart:
-		return append(args, "zadd", s.keys.Reported(bucket, shard), "gt", "ch")
-	case bucket.ChangeStream:
-		return append(args, "eval", raiseScript, 2, s.keys.Board(bucket, shard), s.keys.Changes(bucket.Board, shard), nil)
+		key = s.keys.Reported(bucket, shard)
 	default:
-		return append(args, "zadd", s.keys.Board(bucket, shard), "gt", "ch")
+		key = s.keys.Board(bucket, shard)
+		if bucket.ChangeStream {
+			c.bucket, c.shard = bucket, shard
+		}
 	}
-}
-
-// completeRaise sets the change of a call of raiseScript. It does not change other
-// commands.
-func completeRaise(bucket *models.Bucket, args []any) {
-	if args[0] != "eval" {
-		return
-	}
-	pairs := args[raiseScriptEntries:]
-	args[raiseScriptChange] = encodeRaised(bucket.Name, len(pairs)/2, func(i int) models.Entry {
-		return models.Entry{Composite: models.Composite(*pairs[2*i].(*int64)), User: models.RowID(*pairs[2*i+1].(*int64))}
-	})
+	c.args = append(make([]any, 0, raiseHead+2*expected), "zadd", key, "gt", "ch")
+	return c
 }
 
 // takenOver reports whether the archive may have taken a bucket's entries from the

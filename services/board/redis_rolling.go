@@ -116,7 +116,7 @@ return #raised
 // are given by their indexes: one command for each hour, shard and chunk of
 // users. Each update carries a user's total of one hour. Of several updates of
 // one user's hour only the largest is sent.
-func (s *Store) addHourRaises(commands [][]any, commandOf []int, raises []models.Raise, hourly []int) [][]any {
+func (s *Store) addHourRaises(commands []raiseCommand, commandOf []int, raises []models.Raise, hourly []int) []raiseCommand {
 	type key struct {
 		bucket *models.Bucket
 		shard  int
@@ -138,20 +138,20 @@ func (s *Store) addHourRaises(commands [][]any, commandOf []int, raises []models
 		hour := models.HourOf(reachedAt.Time())
 		m := member{r.Bucket, hour, r.User}
 		if p, ok := at[m]; ok {
-			args := commands[p.command]
+			args := commands[p.command].args
 			args[p.composite] = max(args[p.composite].(int64), int64(r.Composite))
 			commandOf[i] = p.command
 			continue
 		}
 		k := key{r.Bucket, r.Bucket.Shard(r.User), hour}
 		command, ok := open[k]
-		if !ok || len(commands[command]) == head+2*raiseChunk {
+		if !ok || len(commands[command].args) == head+2*raiseChunk {
 			command = len(commands)
 			open[k] = command
-			commands = append(commands, s.raiseHour(k.bucket, k.shard, hour, now))
+			commands = append(commands, raiseCommand{args: s.raiseHour(k.bucket, k.shard, hour, now)})
 		}
-		args := append(commands[command], int64(r.User), int64(r.Composite))
-		commands[command], commandOf[i], at[m] = args, command, argument{command, len(args) - 1}
+		args := append(commands[command].args, int64(r.User), int64(r.Composite))
+		commands[command].args, commandOf[i], at[m] = args, command, argument{command, len(args) - 1}
 	}
 	return commands
 }

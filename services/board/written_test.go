@@ -56,15 +56,16 @@ func TestWhatWasWritten(t *testing.T) {
 		}
 		stream := board.ChangeStream{Board: bucket.Board}
 		began := testenv.Must(store.LastChange(t.Context(), stream))
-		if got := written(raise); got.Newest != began.ID {
-			t.Errorf("without a change it is %v, want %v", got, began)
+		before := written(raise).Newest
+		if before <= began.ID {
+			t.Errorf("without a change it is %v, want an entry after %v", before, began)
 		}
 		got := written(func() error {
 			_, err := store.RaiseAll(t.Context(), []models.Raise{{Bucket: bucket, Entry: models.Entry{User: 4, Composite: 60}}})
 			return err
 		})
 		page := store.Changes(t.Context(), []board.ChangeRead{{ChangeStream: stream, After: began, Count: 10}})[0]
-		want := []board.Change{{ID: got.Newest, Bucket: bucket.Name, Raised: got.Entries}}
+		want := []board.Change{{ID: before, Bucket: bucket.Name, Raised: []models.Entry{entry}}, {ID: got.Newest, Bucket: bucket.Name, Raised: got.Entries}}
 		if diff := cmp.Diff(want, page.Changes); diff != "" {
 			t.Errorf("the stream differs (-written +stream)\n%s", diff)
 		}
