@@ -57,7 +57,7 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 	}
 	f.archive = archive.New(archive.NewStore(env.Gorm, env.Gorm, env.Pool), f.boards, lease.NewLocal(), nil, env.Clock.Now, env.Log)
 	t.Cleanup(f.archive.Close)
-	f.ranking = f.rankingOn(f.boards, f.archive)
+	f.ranking = ranking.New(f.options())
 	return f
 }
 
@@ -76,12 +76,19 @@ func newDirectory(t testing.TB, env *testenv.Env) *directory.Service {
 	return d
 }
 
+// options returns what the ranking service of the fixture is built on.
+func (f *fixture) options() ranking.Options {
+	return ranking.Options{
+		Catalog: f.catalog, Boards: f.boards, Archive: f.archive, Friends: f.friends, Groups: f.groups, Privacy: f.privacy,
+		Directory: f.users, Cursors: f.cursors, Likes: likes.NewStore(f.env.Gorm, nil), Clock: f.env.Clock.Now, HistoryDays: f.env.Config.Friends.HistoryDays,
+	}
+}
+
 // rankingOn returns a service that reads buckets from the given stores.
 func (f *fixture) rankingOn(boards ranking.Boards, archive ranking.Archive) *ranking.Service {
-	return ranking.New(ranking.Options{
-		Catalog: f.catalog, Boards: boards, Archive: archive, Friends: f.friends, Groups: f.groups, Privacy: f.privacy,
-		Directory: f.users, Cursors: f.cursors, Likes: likes.NewStore(f.env.Gorm, nil), Clock: f.env.Clock.Now, HistoryDays: f.env.Config.Friends.HistoryDays,
-	})
+	o := f.options()
+	o.Boards, o.Archive = boards, archive
+	return ranking.New(o)
 }
 
 // userCount is the number of users with a score. From the real Redis the archive

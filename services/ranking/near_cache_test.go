@@ -42,10 +42,9 @@ func TestFriendRankingFromTheNearCache(t *testing.T) {
 	f.raise(today, 2, 200, testenv.Noon)
 	bucket := testenv.Must(f.catalog.Buckets.Load(t.Context(), "steps", "20261120"))
 	near := &nearCache{composite: f.raiseOf(bucket, 1, 700, 0).Composite}
-	s := ranking.New(ranking.Options{
-		Catalog: f.catalog, Boards: f.boards, Archive: f.archive, Friends: f.friends, Groups: f.groups, Privacy: f.privacy,
-		Directory: f.users, Cursors: f.cursors, NearCache: near, Clock: env.Clock.Now,
-	})
+	o := f.options()
+	o.NearCache = near
+	s := ranking.New(o)
 	f.group("two", 1, 2)
 	memory, redis := []string{"1. 2 700", "2. 1 700"}, []string{"1. 1 300", "2. 2 200"}
 	for _, tt := range []struct {

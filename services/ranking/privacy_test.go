@@ -142,10 +142,9 @@ func TestAnotherProcessHearsOfHiding(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f := newFixture(t, env, 1)
-		other := ranking.New(ranking.Options{
-			Catalog: f.catalog, Boards: f.boards, Archive: f.archive, Friends: f.friends, Privacy: f.privacy,
-			Directory: newDirectory(t, env), Cursors: f.cursors, Clock: env.Clock.Now,
-		})
+		o := f.options()
+		o.Directory = newDirectory(t, env)
+		other := ranking.New(o)
 		f.raise(f.day(), 2, 5, env.Clock.Now())
 		for _, hidden := range []bool{false, true, false} {
 			if err := f.privacy.SetHidden(t.Context(), "2", hidden); err != nil {

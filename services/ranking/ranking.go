@@ -6,6 +6,7 @@ package ranking
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"stepboard/models"
@@ -130,7 +131,9 @@ type Service struct {
 	near      NearCache
 	// corrections is nil if no scores are corrected.
 	corrections Corrections
-	clock       models.Clock
+	// erased reports whether this process knows that a user was erased. No I/O.
+	erased func(models.RowID) bool
+	clock  models.Clock
 	// friendsHistory is how long before a friendship began an archived day may end that
 	// the friends see of each other.
 	friendsHistory time.Duration
@@ -169,13 +172,12 @@ func New(o Options) *Service {
 			o.NearCache = correctedNear{o.NearCache, o.Corrections}
 		}
 	}
-	if o.Erased != nil {
-		o.Friends = existingFriends{o.Friends, o.Erased}
-		o.Groups = existingMembers{o.Groups, o.Erased}
+	if o.Erased == nil {
+		o.Erased = func(models.RowID) bool { return false }
 	}
 	return &Service{
 		catalog: o.Catalog, boards: o.Boards, archive: o.Archive, friends: o.Friends, lists: o.FriendLists, groups: o.Groups, privacy: o.Privacy,
-		directory: o.Directory, cursors: o.Cursors, likes: o.Likes, near: o.NearCache, corrections: o.Corrections, clock: o.Clock,
+		directory: o.Directory, cursors: o.Cursors, likes: o.Likes, near: o.NearCache, corrections: o.Corrections, erased: o.Erased, clock: o.Clock,
 		friendsHistory: time.Duration(o.HistoryDays) * 24 * time.Hour,
 	}
 }
@@ -224,6 +226,23 @@ func (s *Service) Group(ctx context.Context, q Query, group models.GroupID) (*mo
 // rankCircle ranks the people of a circle. call and scope identify the list that a cursor
 // belongs to.
 func (s *Service) rankCircle(ctx context.Context, q Query, people circle, call string, scope ...string) (*models.Ranking, error) {
+	people = existing{people, s.erased}
+	for {
+		r, err := s.rankExisting(ctx, q, people, call, scope...)
+		if err != nil {
+			return nil, err
+		}
+		if len(r.gone) == 0 {
+			return r.ranking, nil
+		}
+		// They were erased after their scores were read.
+		people = existing{people, func(user models.RowID) bool { return slices.Contains(r.gone, user) }}
+	}
+}
+
+// rankExisting is rankCircle as long as nobody is erased. The ranking is valid unless
+// somebody is gone.
+func (s *Service) rankExisting(ctx context.Context, q Query, people circle, call string, scope ...string) (*request, error) {
 	if q.Span != nil {
 		return s.rankSpan(ctx, q, people, call, scope...)
 	}
@@ -232,13 +251,10 @@ func (s *Service) rankCircle(ctx context.Context, q Query, people circle, call s
 		// Reading the names has taken too long.
 		r, err = s.rankOnce(ctx, q, people, nil, call, scope...)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return r.ranking, nil
+	return r, err
 }
 
-// rankOnce computes the ranking of rankCircle. near may be nil.
+// rankOnce computes the ranking of a bucket. near may be nil.
 func (s *Service) rankOnce(
 	ctx context.Context, q Query, people circle, near NearCache, call string, scope ...string,
 ) (*request, error) {

@@ -276,10 +276,9 @@ func TestRoundTripsOfAFriendRanking(t *testing.T) {
 			t.Fatal(err)
 		}
 		fresh := newDirectory(t, env)
-		other := ranking.New(ranking.Options{
-			Catalog: f.catalog, Boards: f.boards, Archive: f.archive, Friends: f.friends, Groups: f.groups, Privacy: f.privacy,
-			Directory: fresh, Cursors: f.cursors, Clock: env.Clock.Now,
-		})
+		o := f.options()
+		o.Directory = fresh
+		other := ranking.New(o)
 		counter := &testenv.RoundTrips{}
 		env.Redis.AddHook(counter)
 		for _, tt := range []struct {

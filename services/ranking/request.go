@@ -35,6 +35,8 @@ type request struct {
 	ranking *models.Ranking
 	// leader is who leads the circle; 0 if nobody has a score, and in global lists.
 	leader models.RowID
+	// gone are those of a circle's ranking who have no record, as they were erased meanwhile.
+	gone []models.RowID
 	// global reports that the ranking lists strangers. Then notShown, ascending, has those
 	// whom the viewer is not shown because of a choice of either of the two.
 	global   bool
@@ -142,13 +144,14 @@ func (s *Service) readGlobal(ctx context.Context, r *request, fn func(Reader) er
 	return cmp.Or(err, notShownErr)
 }
 
-// anonymous reports whether the viewer is not shown whose entry it is, or it is nobody's.
+// anonymous reports whether the viewer is not shown whose entry of a global list it is, or
+// whether it is nobody's: erased users have no record.
 func (r *request) anonymous(user models.RowID, record *models.PublicRecord) bool {
-	if !r.global || user == r.viewer {
-		return false
+	if user == r.viewer {
+		return record.User == ""
 	}
 	_, apart := slices.BinarySearch(r.notShown, user)
-	return apart || record.Hidden || record.User == "" // who was erased has no record
+	return apart || record.Hidden || record.User == ""
 }
 
 // userWindow is a user's entry, its rank, and the entries around it. Without a
@@ -217,7 +220,7 @@ func (s *Service) render(ctx context.Context, r *request, page []models.Entry, f
 var recordsMemory reuse.Slices[models.PublicRecord]
 
 // describe adds the users' records to the entries of the ranking and to its Me, in this
-// order, and sets the champion.
+// order, and sets the champion. It notes who of a circle is gone.
 func (s *Service) describe(ctx context.Context, r *request, users []models.RowID) error {
 	first := slices.Index(users, r.leader)
 	if r.leader != 0 && first < 0 {
@@ -230,14 +233,22 @@ func (s *Service) describe(ctx context.Context, r *request, users []models.RowID
 	if err := s.directory.Describe(ctx, users, records); err != nil {
 		return err
 	}
+	for i := range records {
+		if records[i].User == "" && !r.global {
+			r.gone = append(r.gone, users[i])
+		}
+	}
 	for i := range r.ranking.Entries {
 		r.ranking.Entries[i].Describe(&records[i])
-		if r.anonymous(users[i], &records[i]) {
+		if r.global && r.anonymous(users[i], &records[i]) {
 			r.ranking.Entries[i].Anonymize()
 		}
 	}
 	if r.ranking.Me != nil {
 		r.ranking.Me.Describe(&records[len(r.ranking.Entries)])
+		if r.ranking.Me.User == "" {
+			r.ranking.Me = nil
+		}
 	}
 	if r.leader != 0 {
 		record := &records[first]

@@ -44,7 +44,7 @@ func (d *spanDay) hot(r *spanRequest) bool { return d.exists && !d.bucket.Cold(r
 
 // rankSpan ranks the people of a circle by the sums of their scores. It does not use the
 // near cache, which has only the current day of a span.
-func (s *Service) rankSpan(ctx context.Context, q Query, people circle, call string, scope ...string) (*models.Ranking, error) {
+func (s *Service) rankSpan(ctx context.Context, q Query, people circle, call string, scope ...string) (*request, error) {
 	r, err := s.resolveSpan(ctx, q, call, scope...)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (s *Service) rankSpan(ctx context.Context, q Query, people circle, call str
 		return nil, err
 	}
 	r.describeDays()
-	return r.ranking, s.renderSpan(ctx, r, entries, q.Limit)
+	return &r.request, s.renderSpan(ctx, r, entries, q.Limit)
 }
 
 // resolveSpan finds the board, the days and the position that a query asks for. No I/O but

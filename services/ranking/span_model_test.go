@@ -65,10 +65,9 @@ func newSpanModel(t *testing.T, env *testenv.Env, random *rand.Rand, shards int)
 		t.Fatal(err)
 	}
 	for _, c := range []*catalog.Catalog{m.catalog, other} {
-		m.services = append(m.services, ranking.New(ranking.Options{
-			Catalog: c, Boards: m.boards, Archive: m.archive, Friends: m.friends, Groups: m.groups, Privacy: m.privacy,
-			Directory: m.users, Cursors: m.cursors, Corrections: m.corrections, Clock: env.Clock.Now, HistoryDays: env.Config.Friends.HistoryDays,
-		}))
+		o := m.options()
+		o.Catalog, o.Corrections = c, m.corrections
+		m.services = append(m.services, ranking.New(o))
 	}
 	m.regroup()
 	m.earliest = m.day()
