@@ -17,3 +17,14 @@ func For(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
+
+// restMost is the longest rest.
+const restMost = time.Second
+
+// Rest waits after a step of long work, in favor of other callers: some times as long as the
+// step took that has begun at a given moment, but at most a second. A step that took much
+// longer has mostly waited itself, for a store or for the processor. It returns the error of
+// ctx if that ends first.
+func Rest(ctx context.Context, began time.Time, times int) error {
+	return For(ctx, min(time.Duration(times)*time.Since(began), restMost))
+}

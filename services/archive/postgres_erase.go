@@ -53,7 +53,7 @@ func (p *postgres) erase(ctx context.Context, user models.RowID) (rows int64, er
 		}
 		rows += int64(len(chunk))
 		failpoint.Hit("erasure.archive")
-		if err := pause.For(ctx, time.Since(began)); err != nil {
+		if err := pause.Rest(ctx, began, 1); err != nil {
 			return rows, err
 		}
 	}

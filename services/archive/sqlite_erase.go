@@ -50,7 +50,7 @@ func (s *sqlite) erase(ctx context.Context, user models.RowID) (rows int64, err 
 		}
 		rows++
 		failpoint.Hit("erasure.archive")
-		if err := pause.For(ctx, time.Since(began)); err != nil {
+		if err := pause.Rest(ctx, began, 1); err != nil {
 			return rows, err
 		}
 	}

@@ -177,7 +177,7 @@ func (s *Service) batch(ctx context.Context, d *models.Digest, bucket *models.Bu
 			return 0, false, err
 		}
 		lines = append(lines, some...)
-		if err := pause.For(ctx, restTimes*time.Since(began)); err != nil {
+		if err := pause.Rest(ctx, began, restTimes); err != nil {
 			return 0, false, err
 		}
 	}

@@ -34,7 +34,7 @@ func (s *Store) Erase(ctx context.Context, user models.RowID) (changed int64, er
 		n = emptied.RowsAffected
 		changed += n
 		failpoint.Hit("erasure.increments")
-		if err := pause.For(ctx, time.Since(began)); err != nil {
+		if err := pause.Rest(ctx, began, 1); err != nil {
 			return changed, err
 		}
 	}

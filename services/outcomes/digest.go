@@ -65,7 +65,7 @@ func renderDigest(ctx context.Context, records Records, payload string) (any, er
 			return nil, err
 		}
 		people = append(people, some...)
-		if err := pause.For(ctx, restTimes*time.Since(began)); err != nil {
+		if err := pause.Rest(ctx, began, restTimes); err != nil {
 			return nil, err
 		}
 	}
