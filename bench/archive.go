@@ -214,7 +214,7 @@ func (e *environment) archiveUnderLoad(ctx context.Context, pool *pgxpool.Pool, 
 	if err != nil {
 		return err
 	}
-	calm, err := e.calmP99(ctx, m.rate)
+	calm, err := e.p99Now(ctx, m.rate)
 	if err != nil {
 		return err
 	}
@@ -227,8 +227,8 @@ func (e *environment) archiveUnderLoad(ctx context.Context, pool *pgxpool.Pool, 
 	return err
 }
 
-// calmP99 is p99 without other work.
-func (e *environment) calmP99(ctx context.Context, rate int) (time.Duration, error) {
+// p99Now is p99 for the time of a measurement, whatever else the machine does.
+func (e *environment) p99Now(ctx context.Context, rate int) (time.Duration, error) {
 	return e.p99(ctx, rate, func(stop func()) error {
 		defer stop()
 		select {

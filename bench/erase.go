@@ -47,7 +47,7 @@ func (e *environment) eraseBench(ctx context.Context) error {
 		if err := e.befriendAll(ctx, user); err != nil {
 			return err
 		}
-		calm, err := e.calmP99(ctx, m.rate)
+		calm, err := e.p99Now(ctx, m.rate)
 		if err != nil {
 			return err
 		}

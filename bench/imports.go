@@ -67,7 +67,7 @@ func (e *environment) importBench(ctx context.Context) error {
 		}
 	}
 	for range e.rounds {
-		calm, err := e.calmP99(ctx, m.rate)
+		calm, err := e.p99Now(ctx, m.rate)
 		if err != nil {
 			return err
 		}
