@@ -24,7 +24,7 @@ func TestRest(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			time.Sleep(tt.step)
+			<-time.After(tt.step)
 			start := time.Now()
 			if err := pause.Rest(t.Context(), began, tt.times); err != nil || time.Since(start) != tt.want {
 				t.Errorf("after %v, %d times: %v, %v", tt.step, tt.times, time.Since(start), err)
