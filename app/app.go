@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -79,7 +80,13 @@ type Options struct {
 	Stores *stores.Stores
 	Clock  models.Clock
 	// Machine is the machine's clock, without clock.offset; nil means time.Now.
-	Machine  models.Clock
+	Machine models.Clock
+	// Elapsed is the clock that the ages of the near cache are measured by; nil means
+	// time.Now, whose differences are those of the monotonic clock.
+	Elapsed models.Clock
+	// Random decides the row ids of archived scores of erased users, and how long the near
+	// cache waits after a loss; nil means a source that nobody can foresee.
+	Random   models.Random
 	Log      *slog.Logger
 	Verifier *auth.Verifier
 	// StreamLimits limits streams of rankings. The zero value means the defaults.
@@ -182,6 +189,12 @@ func Build(ctx context.Context, o Options) (*App, error) {
 	if o.Machine == nil {
 		o.Machine = time.Now
 	}
+	if o.Elapsed == nil {
+		o.Elapsed = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Int64N
+	}
 	a := &App{
 		refresh: !o.KeepStoredBoards, connections: connections{most: o.Config.HTTP.MaxConnections},
 		log: o.Log, stores: o.Stores, verifier: o.Verifier,
@@ -254,7 +267,8 @@ func (a *App) buildBoards(o Options, names keys.Builder) {
 	a.registry.MustRegister(newLimitCollector(a.limits))
 	a.Groups = groups.New(groups.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Privacy.Sets(), a.Directory, a.limits, o.Log)
 	a.losses = newQueueDetector(o, names)
-	archives := archive.NewStore(o.Stores.Gorm, o.Stores.Archive.Gorm, o.Stores.Archive.Pool).WithOutbox(a.outbox)
+	archives := archive.NewStore(o.Stores.Gorm, o.Stores.Archive.Gorm, o.Stores.Archive.Pool).
+		WithRandom(o.Random).WithOutbox(a.outbox)
 	a.Archive = archive.New(archives, a.Boards, a.leases, a.archiveRecovery(o), o.Clock, o.Log)
 	a.registry.MustRegister(newArchiveCollector(a.Archive))
 	a.Audit = audit.New(audit.NewStore(o.Stores.Gorm), a.Directory, o.Clock, o.Log)
@@ -273,7 +287,7 @@ func (a *App) buildCorrections(o Options) {
 		Store: a.increments, Totals: a.Catalog.Buckets, Boards: a.Boards, Archived: a.Archive.Complete,
 		Clock: o.Clock, Log: o.Log, Rewind: rewind,
 	})
-	a.decisions = corrections.NewStore(o.Stores.Gorm, o.Stores.Jobs.Gorm)
+	a.decisions = corrections.NewStore(o.Stores.Gorm, o.Stores.Jobs.Gorm).WithRandom(o.Random)
 	a.Corrections = corrections.New(corrections.Options{
 		Store: a.decisions, Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive,
 		Ledger: a.Reconciler, Directory: a.Directory, Clock: o.Clock, Log: o.Log,

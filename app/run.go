@@ -65,23 +65,27 @@ func (a *App) Start(ctx context.Context) {
 func (a *App) startWriters(ctx context.Context) (background context.Context) {
 	background, a.stop = context.WithCancel(context.WithoutCancel(ctx))
 	a.verifier.Start(background)
-	a.uploads.Start()
-	a.batches.Start()
-	a.Ledger.Start()
+	a.uploads.Start(ctx)
+	a.batches.Start(ctx)
+	a.Ledger.Start(ctx)
 	return background
 }
 
 // StartByRounds is Start without the work that repeats. It returns a function for each part
 // of that work, by name, which does it once; those of jobs have their names. The caller calls
 // them, one at a time. So the simulation decides what happens when.
-//
-// The near cache is not among them: its answers depend on real time.
 func (a *App) StartByRounds(ctx context.Context) map[string]func(ctx context.Context) error {
 	a.startWriters(ctx)
-	a.Directory.StartQueries()
+	a.Directory.StartQueries(ctx)
 	rounds := map[string]func(ctx context.Context) error{
 		"users": a.Directory.Follow, "cursors": a.cursors.Refresh,
 		"boards": a.Catalog.Definitions.Refresh, "corrections": a.Corrections.Refresh,
+	}
+	if a.near {
+		rounds["near cache"] = func(ctx context.Context) error {
+			a.circles.Round(ctx)
+			return a.NearCache.Round(ctx)
+		}
 	}
 	if a.deliver {
 		rounds["webhooks"] = a.deliverer.Round

@@ -99,7 +99,7 @@ type storage interface {
 	dropMonths(ctx context.Context, before models.Date) (int, error)
 	// erase gives the archived rows of a user fresh row ids, another one for each bucket,
 	// and returns how many rows these were.
-	erase(ctx context.Context, user models.RowID) (rows int64, err error)
+	erase(ctx context.Context, user models.RowID, newNobody func() models.RowID) (rows int64, err error)
 	// runsUnderWay returns how many runs are storing rows.
 	runsUnderWay(ctx context.Context) (int64, error)
 	// storeProgress stores how many entries a run has read so far. It returns when

@@ -19,6 +19,6 @@ func (s *Service) Erase(ctx context.Context, user models.RowID) (changed int64, 
 	if err != nil {
 		return 0, err
 	}
-	rows, err := s.store.storage.erase(ctx, user)
+	rows, err := s.store.storage.erase(ctx, user, s.store.newNobody)
 	return underWay + rows, err
 }

@@ -33,13 +33,13 @@ type erasedBucket struct {
 }
 
 // erase implements storage.
-func (p *postgres) erase(ctx context.Context, user models.RowID) (rows int64, err error) {
+func (p *postgres) erase(ctx context.Context, user models.RowID, newNobody func() models.RowID) (rows int64, err error) {
 	found, err := p.pool.Query(ctx, bucketsOfQuery, int64(user))
 	if err != nil {
 		return 0, fmt.Errorf("find archived scores: %w", err)
 	}
 	buckets, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (b erasedBucket, err error) {
-		b.fresh = models.NewNobody()
+		b.fresh = newNobody()
 		return b, row.Scan(&b.board, &b.name, &b.day)
 	})
 	if err != nil {

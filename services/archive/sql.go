@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -25,6 +26,7 @@ type Store struct {
 	reads   *gorm.DB // for callers who wait for an answer
 	db      *gorm.DB // for runs
 	pool    *pgxpool.Pool
+	random  models.Random
 	storage storage
 }
 
@@ -32,7 +34,7 @@ type Store struct {
 // archive use reads; both may be the same. pool is the connection pool under db if
 // that is Postgres, nil for the embedded database.
 func NewStore(reads, db *gorm.DB, pool *pgxpool.Pool) *Store {
-	return (&Store{reads: reads, db: db, pool: pool}).WithOutbox(nil)
+	return (&Store{reads: reads, db: db, pool: pool, random: rand.Int64N}).WithOutbox(nil)
 }
 
 // WithOutbox returns a store whose runs write the results of buckets to the outbox; nil
@@ -46,6 +48,17 @@ func (s *Store) WithOutbox(outbox *outcomes.Outbox) *Store {
 	}
 	return &with
 }
+
+// WithRandom returns a store that gives erased users the row ids that a source of random
+// numbers decides.
+func (s *Store) WithRandom(random models.Random) *Store {
+	with := *s
+	with.random = random
+	return &with
+}
+
+// newNobody returns a row id for an archived score of an erased user.
+func (s *Store) newNobody() models.RowID { return models.NewNobody(s.random) }
 
 // lastRun returns the bucket's latest run, or errNoRun.
 func (s *Store) lastRun(ctx context.Context, boardName, bucket string) (models.ArchiveRun, error) {

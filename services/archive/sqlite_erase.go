@@ -34,7 +34,7 @@ func leaveOutErased(tx *gorm.DB, best map[models.RowID]models.Composite) error {
 }
 
 // erase implements storage. It replaces the rows of each bucket.
-func (s *sqlite) erase(ctx context.Context, user models.RowID) (rows int64, err error) {
+func (s *sqlite) erase(ctx context.Context, user models.RowID, newNobody func() models.RowID) (rows int64, err error) {
 	var buckets []*models.Bucket
 	err = s.db.WithContext(ctx).Where(`EXISTS (SELECT 1 FROM archived_scores s
 		WHERE s.day = board_buckets.day AND s.board = board_buckets.board AND s.user_id = ?)`, user).
@@ -44,7 +44,7 @@ func (s *sqlite) erase(ctx context.Context, user models.RowID) (rows int64, err 
 	}
 	for _, bucket := range buckets {
 		began := time.Now()
-		err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return s.eraseIn(tx, bucket, user) })
+		err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return s.eraseIn(tx, bucket, user, newNobody()) })
 		if err != nil {
 			return rows, fmt.Errorf("erase archived scores: %w", err)
 		}
@@ -57,12 +57,12 @@ func (s *sqlite) erase(ctx context.Context, user models.RowID) (rows int64, err 
 	return rows, nil
 }
 
-func (s *sqlite) eraseIn(tx *gorm.DB, bucket *models.Bucket, user models.RowID) error {
+// eraseIn gives a user's row in a bucket a fresh row id.
+func (s *sqlite) eraseIn(tx *gorm.DB, bucket *models.Bucket, user, fresh models.RowID) error {
 	entries := make(map[models.RowID]models.Composite)
 	if err := s.merge(tx, bucket, entries); err != nil {
 		return err
 	}
-	fresh := models.NewNobody()
 	entries[fresh] = entries[user]
 	delete(entries, user)
 	stored, err := s.replace(tx, bucket, entries)

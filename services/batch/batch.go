@@ -68,10 +68,11 @@ func New[T any](limit, workers int, flush func(context.Context, []T) []error) *B
 }
 
 // Start starts the workers, which run until Close. It must be called once; calls
-// submitted before it wait for it.
-func (b *Batcher[T]) Start() {
+// submitted before it wait for it. Flushes have the values of ctx, whose end they ignore.
+func (b *Batcher[T]) Start(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
 	for range b.workers {
-		b.running.Go(b.run)
+		b.running.Go(func() { b.run(ctx) })
 	}
 }
 
@@ -137,7 +138,7 @@ func (b *Batcher[T]) Close() {
 }
 
 // run is a worker: it flushes queued calls until the queue is closed and empty.
-func (b *Batcher[T]) run() {
+func (b *Batcher[T]) run(ctx context.Context) {
 	var (
 		batch []*call[T]
 		items []T
@@ -157,7 +158,7 @@ func (b *Batcher[T]) run() {
 			}
 		}
 		if len(batch) > 0 {
-			b.commit(batch, items)
+			b.commit(ctx, batch, items)
 		}
 		clear(batch)
 		clear(items)
@@ -175,8 +176,8 @@ func (b *Batcher[T]) next() (*call[T], bool) {
 }
 
 // commit flushes the items and sends each call its result.
-func (b *Batcher[T]) commit(batch []*call[T], items []T) {
-	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+func (b *Batcher[T]) commit(ctx context.Context, batch []*call[T], items []T) {
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	errs := b.flush(ctx, items)
 	first := 0 // index of the call's first item

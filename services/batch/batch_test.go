@@ -38,7 +38,7 @@ func TestWaitingCallsShareAFlush(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
 	b := batch.New(100, 1, gate.flush)
-	b.Start()
+	b.Start(t.Context())
 	results := make([]error, 4)
 	var wg sync.WaitGroup
 	call := func(i int, items ...int) { wg.Go(func() { results[i] = b.Submit(t.Context(), items) }) }
@@ -71,7 +71,7 @@ func TestDisconnectedClientsDoNotCancelWrites(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
 	b := batch.New(100, 1, gate.flush)
-	b.Start()
+	b.Start(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := b.Submit(t.Context(), []int{1}); err != nil {
@@ -107,7 +107,7 @@ func TestClose(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
 	b := batch.New(1, 1, gate.flush) // one call a flush
-	b.Start()
+	b.Start(t.Context())
 	var wg sync.WaitGroup
 	for i := range 3 {
 		wg.Go(func() {
@@ -157,7 +157,7 @@ func TestLoad(t *testing.T) {
 		}
 		return errs
 	})
-	b.Start()
+	b.Start(t.Context())
 	const callers, calls = 32, 200
 	var wg sync.WaitGroup
 	for c := range callers {
@@ -185,7 +185,7 @@ func TestTwoWorkers(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
 	b := batch.New(100, 2, gate.flush)
-	b.Start()
+	b.Start(t.Context())
 	var wg sync.WaitGroup
 	call := func(items ...int) {
 		wg.Go(func() {
@@ -225,7 +225,7 @@ func TestFullQueue(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
 	b := batch.New(1_000_000, 1, gate.flush)
-	b.Start()
+	b.Start(t.Context())
 	var wg sync.WaitGroup
 	call := func(n int) {
 		wg.Go(func() {
@@ -263,7 +263,7 @@ func TestExpiredCallsAreNotFlushed(t *testing.T) {
 			<-time.After(3 * time.Second)
 			return nil
 		})
-		b.Start()
+		b.Start(t.Context())
 		start := time.Now()
 		var wg sync.WaitGroup
 		for i := range 4 {

@@ -16,9 +16,10 @@ type Lanes[T any] struct {
 	lane           func(context.Context, T) string
 	flush          func(context.Context, []T) []error
 
-	mu              sync.Mutex
-	batchers        map[string]*Batcher[T]
-	started, closed bool
+	mu       sync.Mutex
+	batchers map[string]*Batcher[T]
+	start    func(*Batcher[T]) // nil before Start
+	closed   bool
 }
 
 // NewLanes returns lanes, which Start starts. lane returns the name of an item's
@@ -28,13 +29,13 @@ func NewLanes[T any](limit, workers int, lane func(context.Context, T) string, f
 }
 
 // Start starts the batchers, which run until Close. It must be called once; calls
-// submitted before it wait for it.
-func (l *Lanes[T]) Start() {
+// submitted before it wait for it. Flushes have the values of ctx, whose end they ignore.
+func (l *Lanes[T]) Start(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.started = true
+	l.start = func(b *Batcher[T]) { b.Start(ctx) }
 	for _, b := range l.batchers {
-		b.Start()
+		l.start(b)
 	}
 }
 
@@ -90,8 +91,8 @@ func (l *Lanes[T]) batcher(name string) *Batcher[T] {
 	if !ok {
 		b = New(l.limit, l.workers, l.flush)
 		l.batchers[name] = b
-		if l.started {
-			b.Start()
+		if l.start != nil {
+			l.start(b)
 		}
 	}
 	return b

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stepboard/internal/concurrent"
 	"stepboard/models"
 	"stepboard/services/changes"
 )
@@ -162,7 +163,7 @@ func (s *Store) runRaises(ctx context.Context, commands []raiseCommand) []raised
 		if len(commands) == 1 {
 			run()
 		} else {
-			transactions.Go(run)
+			concurrent.Go(ctx, &transactions, run)
 		}
 	}
 	if pipe.Len() > 0 {

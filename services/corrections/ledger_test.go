@@ -1,6 +1,7 @@
 package corrections_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -35,7 +36,7 @@ func newLedgerFixture(t testing.TB, env *testenv.Env) *fixture {
 
 // startLedger makes a process count increments until the test ends.
 func (p *process) startLedger() {
-	p.increments.Start()
+	p.increments.Start(context.Background())
 	p.f.t.Cleanup(p.increments.Close)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"gorm.io/gorm"
@@ -17,13 +18,24 @@ import (
 // Store keeps corrections in tables corrections, pending_corrections and
 // reported_scores. Safe for concurrent use.
 type Store struct {
-	reads *gorm.DB // what processes and callers read
-	db    *gorm.DB // for changes
+	reads  *gorm.DB // what processes and callers read
+	db     *gorm.DB // for changes
+	random models.Random
 }
 
 // NewStore returns a store on the database. Changes use db, which they may hold while they
 // wait for locks; both may be the same.
-func NewStore(reads, db *gorm.DB) *Store { return &Store{reads: reads, db: db} }
+func NewStore(reads, db *gorm.DB) *Store {
+	return &Store{reads: reads, db: db, random: rand.Int64N}
+}
+
+// WithRandom returns a store that gives erased users the row ids that a source of random
+// numbers decides.
+func (s *Store) WithRandom(random models.Random) *Store {
+	with := *s
+	with.random = random
+	return &with
+}
 
 // lockTimeout is how long a change waits for a user or a bucket. An archive run holds the
 // bucket while it stores the rows.

@@ -31,7 +31,7 @@ func (s *Store) Erase(ctx context.Context, user models.RowID) (changed int64, er
 		}
 		for _, id := range ids {
 			err := tx.Exec(`UPDATE corrections SET user_id = ?, reason = '', lift_reason = '', before_score = NULL, before_at = NULL,
-				lifted_at = coalesce(lifted_at, ?), hot = ? WHERE id = ?`, models.NewNobody(), tx.NowFunc(), false, id).Error
+				lifted_at = coalesce(lifted_at, ?), hot = ? WHERE id = ?`, models.NewNobody(s.random), tx.NowFunc(), false, id).Error
 			if err != nil {
 				return err
 			}

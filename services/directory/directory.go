@@ -76,7 +76,7 @@ func New(o Options) *Service {
 // Start starts the queries of the process, and following the changes of others,
 // until Close, even if ctx ends. It must be called once.
 func (s *Service) Start(ctx context.Context) {
-	s.StartQueries()
+	s.StartQueries(ctx)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = cancel
 	s.erased.followed.Store(true)
@@ -84,9 +84,9 @@ func (s *Service) Start(ctx context.Context) {
 }
 
 // StartQueries is Start for a caller who calls Follow.
-func (s *Service) StartQueries() {
-	s.resolves.Start()
-	s.loads.Start()
+func (s *Service) StartQueries(ctx context.Context) {
+	s.resolves.Start(ctx)
+	s.loads.Start(ctx)
 }
 
 // Close ends what Start has started.

@@ -177,11 +177,11 @@ func New(store *Store, catalog Catalog, directory Directory, boards Boards, cloc
 
 // Start starts the workers that flush increments and raise buckets, which run until
 // Close. It must be called once.
-func (s *Service) Start() {
-	s.flushes.Start()
-	s.lists.Start()
-	s.locked.Start()
-	s.raises.Start()
+func (s *Service) Start(ctx context.Context) {
+	s.flushes.Start(ctx)
+	s.lists.Start(ctx)
+	s.locked.Start(ctx)
+	s.raises.Start(ctx)
 }
 
 // Close takes no more increments, counts those that were taken, and waits for the

@@ -30,7 +30,8 @@ type Circles struct {
 	changes   SetChanges
 	staleness time.Duration
 	log       *slog.Logger
-	began     time.Time // times are counted from here, by the monotonic clock
+	elapsed   models.Clock
+	began     time.Time // times are counted from here, by elapsed
 	feeds     []*feed
 	stripes   [keys.Stripes]stripe
 	memory    func() int64
@@ -48,9 +49,13 @@ type CircleStats struct {
 }
 
 // NewCircles returns an empty near cache whose copies are at most so stale. memory
-// returns how many bytes all copies may take, which may change; it must be quick.
-func NewCircles(changes SetChanges, staleness time.Duration, memory func() int64, log *slog.Logger) *Circles {
-	c := &Circles{changes: changes, staleness: staleness, memory: memory, log: log, began: time.Now()}
+// returns how many bytes all copies may take, which may change; it must be quick. elapsed is
+// the clock that ages are measured by: time.Now, whose differences are those of the monotonic
+// clock, except in tests.
+func NewCircles(
+	changes SetChanges, staleness time.Duration, memory func() int64, elapsed models.Clock, log *slog.Logger,
+) *Circles {
+	c := &Circles{changes: changes, staleness: staleness, memory: memory, log: log, elapsed: elapsed, began: elapsed()}
 	for i := range changes.Streams() {
 		c.feeds = append(c.feeds, &feed{stream: i})
 	}
@@ -130,4 +135,4 @@ func (c *Circles) Age() time.Duration {
 }
 
 // now returns the time since the near cache began, which is never zero.
-func (c *Circles) now() time.Duration { return time.Since(c.began) + 1 }
+func (c *Circles) now() time.Duration { return c.elapsed().Sub(c.began) + 1 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stepboard/internal/concurrent"
 	"stepboard/internal/keys"
 	"stepboard/services/cache"
 	"stepboard/services/changes"
@@ -77,6 +78,14 @@ func (c *Circles) Run(ctx context.Context) {
 	}
 }
 
+// Round does once what Run does repeatedly, and returns when it is done.
+func (c *Circles) Round(ctx context.Context) {
+	var reads sync.WaitGroup
+	c.poll(ctx, &reads)
+	reads.Wait()
+	c.shrink()
+}
+
 // poll begins to read all streams that are not being read.
 func (c *Circles) poll(ctx context.Context, reads *sync.WaitGroup) {
 	var idle []int
@@ -94,7 +103,7 @@ func (c *Circles) poll(ctx context.Context, reads *sync.WaitGroup) {
 			feeds[i] = c.feeds[stream]
 			feeds[i].busy.Store(true)
 		}
-		reads.Go(func() {
+		concurrent.Go(ctx, reads, func() {
 			c.follow(ctx, feeds)
 			for _, f := range feeds {
 				f.busy.Store(false)

@@ -88,7 +88,7 @@ type process struct {
 func newProcess(t *testing.T, rdb redis.UniversalClient, names keys.Builder, tr *truth, bound time.Duration) *process {
 	t.Helper()
 	p := &process{t: t, truth: tr, bound: bound, store: cache.NewStore(rdb, names)}
-	p.circles = NewCircles(p.store, bound, func() int64 { return 10_000_000 }, testenv.Log())
+	p.circles = NewCircles(p.store, bound, func() int64 { return 10_000_000 }, time.Now, testenv.Log())
 	p.store.UseNear(p.circles)
 	p.sets = cache.New(p.store, keys.Friends, tr.load, testenv.Log())
 	ctx, stop := context.WithCancel(context.Background())

@@ -132,7 +132,7 @@ func inBubble(t *testing.T, streams int, test func(*bench)) {
 			changes: &setChanges{streams: streams, server: "a", entries: make(map[int][]cache.ChangesPage)},
 		}
 		b.memory.Store(1_000_000)
-		b.circles = NewCircles(b.changes, staleness, b.memory.Load, testenv.Log())
+		b.circles = NewCircles(b.changes, staleness, b.memory.Load, time.Now, testenv.Log())
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		defer func() { stop(); running.Wait() }()
@@ -399,7 +399,7 @@ func TestSetsReadBeforeTheStreamIsFollowed(t *testing.T) {
 		b := &bench{t: t, members: []models.RowID{7}, stored: true, changes: &setChanges{
 			streams: 1, server: "a", entries: make(map[int][]cache.ChangesPage), err: errors.New("away"),
 		}}
-		b.circles = NewCircles(b.changes, staleness, func() int64 { return 1_000_000 }, testenv.Log())
+		b.circles = NewCircles(b.changes, staleness, func() int64 { return 1_000_000 }, time.Now, testenv.Log())
 		b.expect(friendsOf(1), false)
 		b.expect(friendsOf(1), false)
 		ctx, stop := context.WithCancel(t.Context())

@@ -48,17 +48,24 @@ func (q *copyQueue) push(job *copying) {
 	}
 }
 
+// take returns a copy, or nil if there is none.
+func (q *copyQueue) take() *copying {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.queue) == 0 {
+		return nil
+	}
+	job := q.queue[0]
+	q.queue = q.queue[1:]
+	return job
+}
+
 // next waits for a copy. It returns nil once ctx has ended.
 func (q *copyQueue) next(ctx context.Context) *copying {
 	for ctx.Err() == nil {
-		q.mu.Lock()
-		if len(q.queue) > 0 {
-			job := q.queue[0]
-			q.queue = q.queue[1:]
-			q.mu.Unlock()
+		if job := q.take(); job != nil {
 			return job
 		}
-		q.mu.Unlock()
 		select {
 		case <-ctx.Done():
 		case <-q.added:

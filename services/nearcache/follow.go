@@ -1,6 +1,7 @@
 package nearcache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -116,6 +117,23 @@ func (c *Cache) followAll(ctx context.Context) {
 	}
 	for _, group := range groups {
 		c.running.Go(func() { c.follow(ctx, group) })
+	}
+}
+
+// followEach reads each stream up to its end, one after the other.
+func (c *Cache) followEach(ctx context.Context) {
+	streams := slices.SortedFunc(maps.Values(c.streams), func(a, b *stream) int {
+		return cmp.Or(cmp.Compare(a.Board, b.Board), cmp.Compare(a.Shard, b.Shard))
+	})
+	for _, s := range streams {
+		if s.busy.Swap(true) {
+			continue
+		}
+		if _, ok := c.server(ctx, s); !ok {
+			s.busy.Store(false)
+			continue
+		}
+		c.follow(ctx, []*stream{s})
 	}
 }
 

@@ -72,10 +72,9 @@ func newModel(t *testing.T, seed uint64) *model {
 		cache := nearcache.New(nearcache.Options{
 			Source: m.server, Buckets: func(time.Time) []*models.Bucket { return m.buckets },
 			MaxStaleness: bound, Memory: 1 << 30, Clock: func() time.Time { return testenv.Noon }, Log: testenv.Log(),
-			Spread: bound / 10, Elapsed: clock.Now,
+			Spread: bound / 10, Elapsed: clock.Now, Random: m.random.Int64N,
 		})
 		cache.SetPages(1+m.random.IntN(4), 1+m.random.IntN(4))
-		cache.SetRandom(func(most time.Duration) time.Duration { return time.Duration(m.random.Int64N(int64(most))) })
 		m.processes = append(m.processes, &process{cache: cache})
 	}
 	m.server.pause = func() {

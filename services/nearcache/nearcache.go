@@ -58,6 +58,8 @@ type Options struct {
 	// Elapsed is the clock that ages are measured by; nil: time.Now, whose differences
 	// are those of the monotonic clock.
 	Elapsed models.Clock
+	// Random decides how much of Spread to wait; nil: rand.Int64N.
+	Random models.Random
 }
 
 const (
@@ -89,7 +91,6 @@ type Cache struct {
 	resets atomic.Int64
 
 	changesAtOnce, copiedAtOnce int
-	random                      func(most time.Duration) time.Duration
 
 	streams map[board.ChangeStream]*stream // of the tables; only run uses it
 	copies  copyQueue
@@ -108,8 +109,11 @@ func New(o Options) *Cache {
 	if o.Elapsed == nil {
 		o.Elapsed = time.Now
 	}
+	if o.Random == nil {
+		o.Random = rand.Int64N
+	}
 	c := &Cache{
-		o: o, changesAtOnce: changesAtOnce, copiedAtOnce: copiedAtOnce, random: rand.N[time.Duration],
+		o: o, changesAtOnce: changesAtOnce, copiedAtOnce: copiedAtOnce,
 		streams: make(map[board.ChangeStream]*stream), copies: newCopyQueue(), stats: newStats(),
 	}
 	c.budget.limit = o.Memory
@@ -123,6 +127,24 @@ func (c *Cache) Start(ctx context.Context) {
 	c.running.Go(func() { c.run(ctx) })
 	c.running.Go(func() { c.runCopies(ctx) })
 	c.running.Go(func() { c.runTrim(ctx) })
+}
+
+// Round does once what Start does repeatedly, and returns when it is done. It is for a cache
+// that is not started.
+func (c *Cache) Round(ctx context.Context) error {
+	c.hold()
+	c.followEach(ctx)
+	for job := c.copies.take(); job != nil; job = c.copies.take() {
+		for more := true; more; {
+			var err error
+			if more, err = c.copyPage(ctx, job); err != nil {
+				c.copies.push(job)
+				return err
+			}
+		}
+	}
+	_, err := c.o.Trim(ctx, c.followed())
+	return err
 }
 
 // Close ends what Start has begun and waits for it.
@@ -212,7 +234,7 @@ func (c *Cache) startOver(s *stream, cause error) {
 	c.o.Log.Warn("a shard of a board is copied anew", "board", s.Board, "shard", s.Shard, "error", cause)
 	s.provenAt.Store(nil)
 	s.following = false
-	s.resumeAt = c.o.Elapsed().Add(c.random(c.o.Spread))
+	s.resumeAt = c.o.Elapsed().Add(time.Duration(c.o.Random(int64(c.o.Spread))))
 	for _, p := range s.parts {
 		c.empty(p)
 	}

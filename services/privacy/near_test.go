@@ -18,7 +18,7 @@ import (
 // newNearProcess returns a process that holds copies of sets in its memory.
 func newNearProcess(t *testing.T, env *testenv.Env) process {
 	sets, users := cache.NewStore(env.Redis, env.Keys), testenv.Numbers{DB: env.Gorm}
-	circles := nearcache.NewCircles(sets, time.Second, func() int64 { return 1 << 20 }, env.Log)
+	circles := nearcache.NewCircles(sets, time.Second, func() int64 { return 1 << 20 }, time.Now, env.Log)
 	sets.UseNear(circles)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

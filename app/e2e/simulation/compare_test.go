@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sort"
+	"time"
 
 	"stepboard/models"
 )
@@ -62,7 +63,13 @@ func (w *world) inOrder(r ranking) {
 // allowed returns an error unless replica r may show the value of a user's score on a day.
 // exact says that nothing is under way.
 func (w *world) allowed(r *replica, user models.UserID, day models.Date, shown *value, friends, exact bool) error {
+	if w.late(r, user) {
+		return nil
+	}
 	c := w.model.cell(user, day)
+	if friends && !exact {
+		c = c.asOf(w.oldest(r))
+	}
 	held, ever := w.model.corrected(w.row(user), day)
 	if !ever {
 		if !c.allows(shown) {
@@ -97,6 +104,34 @@ func (w *world) allowed(r *replica, user models.UserID, day models.Date, shown *
 
 func equal(a, b *value) bool { return a == b || a != nil && b != nil && *a == *b }
 
+// oldest returns the moment from which on a ranking of a replica must have every change.
+func (w *world) oldest(r *replica) time.Time { return w.clock.Now().Add(-r.staleness) }
+
+// oldSets reports whether a replica may show older lists of friends and members, because Redis
+// has brought them back.
+func (w *world) oldSets(r *replica) bool {
+	return w.model.oldSets || r.staleness > 0 && !w.model.setsRenewed.Before(w.oldest(r))
+}
+
+// changed reports whether it has changed so lately whether a user is in a viewer's circle that
+// the near cache of a replica may show it as it was before.
+func (w *world) changed(r *replica, viewer, user models.UserID, group string) bool {
+	if r.staleness == 0 {
+		return false
+	}
+	names := []string{
+		"hidden " + string(user), "member " + group + " " + string(user), "member " + group + " " + string(viewer),
+		fact("friends", viewer, user),
+	}
+	for kind := range choicePaths {
+		names = append(names, fact(kind, viewer, user), fact(kind, user, viewer))
+	}
+	return slices.ContainsFunc(names, func(name string) bool {
+		at, ever := w.model.changedAt[name]
+		return ever && !at.Before(w.oldest(r))
+	})
+}
+
 // checkCircle compares a friend or group ranking with the model.
 func (w *world) checkCircle(r *replica, viewer models.UserID, group string, day models.Date, got ranking, exact bool) {
 	w.inOrder(got)
@@ -104,12 +139,13 @@ func (w *world) checkCircle(r *replica, viewer models.UserID, group string, day 
 	shown := make(map[models.UserID]*value)
 	for _, entry := range got.Entries {
 		shown[*entry.User] = entry.value()
-		if !circle[*entry.User] && !w.model.oldSets {
+		if !circle[*entry.User] && !w.oldSets(r) && !w.late(r, *entry.User) && !w.changed(r, viewer, *entry.User, group) {
 			w.failf("%s is shown to %s, whose circle is %v", *entry.User, viewer, slices.Sorted(maps.Keys(circle)))
 		}
 	}
 	for _, user := range people {
-		if !circle[user] || w.model.oldSets && shown[user] == nil && user != viewer {
+		unsure := w.oldSets(r) || w.changed(r, viewer, user, group)
+		if !circle[user] || unsure && shown[user] == nil && user != viewer {
 			continue
 		}
 		if err := w.allowed(r, user, day, shown[user], true, exact); err != nil {
@@ -140,8 +176,12 @@ func (w *world) checkTop(r *replica, viewer models.UserID, day models.Date, got 
 			w.failf("%s is shown to %s by name", *entry.User, viewer)
 		}
 	}
+	if exact {
+		w.checkAnonymous(viewer, day, got)
+	}
 	for _, user := range people {
-		if shown[user] == nil && (anonymous > 0 || w.model.oldSets) {
+		hidden := anonymous > 0 && (!exact || w.model.notShown(viewer, user))
+		if shown[user] == nil && (hidden || w.model.oldSets) {
 			continue
 		}
 		if err := w.allowed(r, user, day, shown[user], false, exact); err != nil {
@@ -151,7 +191,7 @@ func (w *world) checkTop(r *replica, viewer models.UserID, day models.Date, got 
 }
 
 // checkEvent compares a ranking of the event with the model.
-func (w *world) checkEvent(viewer models.UserID, got ranking, exact bool) {
+func (w *world) checkEvent(r *replica, viewer models.UserID, got ranking, exact bool) {
 	w.inOrder(got)
 	circle := w.model.circle(viewer, "")
 	shown := make(map[models.UserID]int64)
@@ -159,7 +199,7 @@ func (w *world) checkEvent(viewer models.UserID, got ranking, exact bool) {
 		shown[*entry.User] = *entry.Score
 	}
 	for _, user := range people {
-		if !circle[user] || w.model.oldSets {
+		if !circle[user] || w.oldSets(r) || w.late(r, user) || w.changed(r, viewer, user, "") {
 			continue
 		}
 		sure, most := w.model.counted(user)
@@ -173,9 +213,9 @@ func (w *world) checkEvent(viewer models.UserID, got ranking, exact bool) {
 	}
 }
 
-// row returns the row id of a user.
-func (w *world) row(user models.UserID) models.RowID {
-	return models.RowID(slices.Index(people, user) + 1)
+// exists reports whether a row id is that of a user.
+func (w *world) exists(row models.RowID) bool {
+	return slices.ContainsFunc(people, func(user models.UserID) bool { return w.row(user) == row })
 }
 
 // look reads what the database has, and returns an error unless it is what a call may have
@@ -186,6 +226,9 @@ func (w *world) look(certain bool, change map[string]bool) {
 	for _, name := range sortedKeys(union(now, w.model.facts)) {
 		was, is := w.model.facts[name], now[name]
 		want, changes := change[name]
+		if was != is {
+			w.model.changedAt[name] = w.clock.Now()
+		}
 		switch {
 		case !changes && was != is:
 			w.failf("%q was %v and is %v, which nobody has asked for", name, was, is)

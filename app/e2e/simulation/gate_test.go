@@ -13,8 +13,6 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 	"gorm.io/gorm"
-
-	"stepboard/internal/concurrent"
 )
 
 // A fault is what happens at one operation on a store.
@@ -45,6 +43,9 @@ const (
 )
 
 var errFault = errors.New("the connection is broken")
+
+// clientKey is the key of a value that contexts of calls have.
+type clientKey struct{}
 
 // plan is the fault of one step: at its nth operation on a store, from 1.
 type plan struct {
@@ -129,7 +130,7 @@ func (g *gate) before(ctx context.Context, store string) fault {
 		g.struck = true
 		// What runs for several calls, in a goroutine of its own, goes on without the client.
 		// Then the answer is ignored, so that the step lasts until that work is done.
-		if g.gone = !concurrent.IsInOrder(ctx); !g.gone {
+		if g.gone = ctx.Value(clientKey{}) == nil; !g.gone {
 			g.plan.act()
 		}
 	case interleave:
@@ -187,7 +188,7 @@ func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 		f := h.gate.before(ctx, boardsStore)
 		var err error
 		switch {
-		case f == refuse:
+		case f == refuse, f == cut && cmds[0].Name() == "multi": // half of a transaction changes nothing
 			err = errFault
 		case f == cut && len(cmds) > 1:
 			_ = next(ctx, firstHalf(cmds))

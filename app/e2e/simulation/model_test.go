@@ -38,6 +38,27 @@ type cell struct {
 	sent []value
 	// acknowledged is the best value that was ever acknowledged; nil for none.
 	acknowledged *value
+	// past are the values of sure that were replaced since Redis has forgotten something, and
+	// when, the oldest first.
+	past []past
+}
+
+// past is a value that was sure until a moment.
+type past struct {
+	value *value
+	until time.Time
+}
+
+// asOf returns the cell with what was sure at a moment.
+func (c *cell) asOf(moment time.Time) *cell {
+	then := *c
+	for _, p := range c.past {
+		if !p.until.Before(moment) && c.sure != nil {
+			then.sure = p.value
+			break
+		}
+	}
+	return &then
 }
 
 // allows reports whether a board may show v, or no score if v is nil.
@@ -48,8 +69,10 @@ func (c *cell) allows(v *value) bool {
 	return slices.Contains(c.sent, *v) && (c.sure == nil || v.better(*c.sure))
 }
 
-func (c *cell) raise(v value) {
+// raise notes that a board has a value from a moment on.
+func (c *cell) raise(v value, now time.Time) {
 	if c.sure == nil || v.better(*c.sure) {
+		c.past = append(c.past, past{c.sure, now})
 		c.sure = &v
 	}
 }
@@ -61,6 +84,8 @@ type gift struct {
 	delta int64
 	// counted says that it was acknowledged, refused that it never counts.
 	counted, refused bool
+	// gone says that the user was erased since, so that it counts for nobody if it was counted.
+	gone bool
 }
 
 // model is what must be true of the service, from the calls that were made and what the
@@ -73,10 +98,17 @@ type model struct {
 	shown map[models.UserID]int64
 	// facts are friendships, choices, memberships and likes.
 	facts map[string]bool
+	// changedAt says when each fact changed last, and setsRenewed when oldSets became false.
+	changedAt   map[string]time.Time
+	setsRenewed time.Time
 	// requests are the friend requests that are shown to their recipients, likes those that were
 	// ever given, and outcomes says how often each outcome has happened, results apart.
 	requests, likes map[string]bool
 	outcomes        map[string]int
+	// dropped says how many outcomes may never be received, because somebody in them was erased
+	// before they were.
+	dropped  map[string]int
+	erasures []*erasure
 	// archived are the days that are archived.
 	archived map[models.Date]bool
 	// corrections are those in the database, and knownBy says which replicas know their
@@ -94,7 +126,9 @@ func newModel(now time.Time) *model {
 	m := &model{
 		eventStart: now.Add(-time.Minute).Truncate(time.Minute), eventEnd: now.Add(30 * time.Hour).Truncate(time.Minute),
 		cells: make(map[models.UserID]map[models.Date]*cell), shown: make(map[models.UserID]int64),
-		facts: make(map[string]bool), requests: make(map[string]bool), likes: make(map[string]bool), outcomes: make(map[string]int), archived: make(map[models.Date]bool), knownBy: make(map[string]bool),
+		facts: make(map[string]bool), changedAt: make(map[string]time.Time), requests: make(map[string]bool),
+		likes: make(map[string]bool), outcomes: make(map[string]int), dropped: make(map[string]int),
+		archived: make(map[models.Date]bool), knownBy: make(map[string]bool),
 		started: dayOf(now) - 2,
 	}
 	for _, user := range people {
@@ -134,7 +168,7 @@ func (m *model) eachCell(do func(models.UserID, models.Date, *cell)) {
 func (m *model) forgotten() {
 	m.eachCell(func(_ models.UserID, day models.Date, c *cell) {
 		if !m.archived[day] {
-			c.sure = nil
+			c.sure, c.past = nil, nil
 		}
 	})
 	clear(m.shown)
@@ -149,7 +183,7 @@ func (m *model) applied(now time.Time) {
 	}
 	m.eachCell(func(_ models.UserID, day models.Date, c *cell) {
 		if c.acknowledged != nil && !m.archived[day] && now.Before(coldAt(day).Add(-skewLimit)) {
-			c.raise(*c.acknowledged)
+			c.raise(*c.acknowledged, now)
 		}
 	})
 }
@@ -206,7 +240,7 @@ func fact(kind string, a, b models.UserID) string { return kind + " " + string(a
 func (m *model) counted(user models.UserID) (sure, maybe int64) {
 	for _, g := range m.gifts {
 		switch {
-		case g.user != user || g.refused:
+		case g.user != user || g.refused || g.gone && g.counted:
 		case g.counted:
 			sure += g.delta
 		default:

@@ -54,6 +54,7 @@ var operations = []action{
 	{"like", 5, false, (*world).like},
 	{"withdraw a like", 2, false, (*world).unlike},
 	{"export", 2, true, (*world).export},
+	{"erase", 2, false, (*world).erase},
 }
 
 func (w *world) person() models.UserID { return people[w.random.IntN(len(people))] }
@@ -95,7 +96,7 @@ func (w *world) acknowledged(user models.UserID, day models.Date, v value) {
 		c.acknowledged = &v
 	}
 	if !w.queued {
-		c.raise(v)
+		c.raise(v, w.clock.Now())
 	}
 }
 
@@ -111,7 +112,7 @@ func (w *world) upload(ctx context.Context, r *replica) {
 		day := w.openDay(now)
 		items = append(items, item{day.String(), w.points(), day})
 	}
-	body := string(must(json.Marshal(map[string]any{"scores": items})))
+	body, late := string(must(json.Marshal(map[string]any{"scores": items}))), w.late(r, user)
 	for _, item := range items {
 		w.sent(user, item.day, value{item.Score, models.TimestampOf(now)})
 	}
@@ -120,7 +121,7 @@ func (w *world) upload(ctx context.Context, r *replica) {
 		w.failf("an upload is refused")
 	}
 	for _, item := range items {
-		if !got.unknown() {
+		if !got.unknown() && !late {
 			w.acknowledged(user, item.day, value{item.Score, models.TimestampOf(now)})
 		}
 	}
@@ -139,7 +140,7 @@ func (w *world) uploadBatch(ctx context.Context, r *replica) {
 		user, day := w.person(), w.openDay(now)
 		items = append(items, item{user, day.String(), w.points(), day})
 	}
-	body := string(must(json.Marshal(map[string]any{"scores": items})))
+	body, late := string(must(json.Marshal(map[string]any{"scores": items}))), w.late(r)
 	for _, item := range items {
 		w.sent(item.User, item.day, value{item.Score, models.TimestampOf(now)})
 	}
@@ -148,7 +149,7 @@ func (w *world) uploadBatch(ctx context.Context, r *replica) {
 		w.failf("a batch is refused")
 	}
 	for _, item := range items {
-		if !got.unknown() {
+		if !got.unknown() && !late {
 			w.acknowledged(item.User, item.day, value{item.Score, models.TimestampOf(now)})
 		}
 	}
@@ -169,7 +170,10 @@ func (w *world) giveAgain(ctx context.Context, r *replica) {
 // send sends an increment.
 func (w *world) send(ctx context.Context, r *replica, g *gift) {
 	body := fmt.Sprintf(`{"increments":[{"user_id":%q,"delta":%d,"event_id":%q}]}`, g.user, g.delta, g.id)
+	late := w.late(r, g.user)
 	got := w.call(ctx, r, w.token("backend", auth.ScopeService), "POST", "/v1/boards/gifts/increments", body)
+	// If a replica is late, who the increment counts for is not known.
+	g.gone = g.gone || late && !g.counted
 	if got.unknown() {
 		return
 	}
@@ -183,7 +187,18 @@ func (w *world) send(ctx context.Context, r *replica, g *gift) {
 	if got.status != http.StatusOK || len(answer.Results) != 1 {
 		w.failf("increments are refused")
 	}
-	switch result := answer.Results[0]; {
+	result := answer.Results[0]
+	if g.gone && !late && !g.counted && result.Status != "rejected" {
+		g.gone = false // it had not counted for the user who was erased
+	}
+	switch {
+	case late:
+	case g.gone:
+		conflict := result.Code == models.CodeEventIDConflict || result.Code == models.CodeEventNotOpen
+		if result.Status != "rejected" || !conflict {
+			w.failf("an increment of an erased user is %s %s", result.Status, result.Code)
+		}
+		g.refused = true
 	case result.Status == "rejected" && result.Code == models.CodeEventNotOpen && !g.counted:
 		g.refused = true
 		if now := w.now(r); !now.Before(w.model.eventStart) && now.Before(w.model.eventEnd) {
@@ -209,7 +224,7 @@ func (w *world) list(ctx context.Context, r *replica, viewer models.UserID, path
 	for {
 		got := w.call(ctx, r, w.token(viewer, ""), "GET", fmt.Sprintf("%s&limit=%d%s", path, limit, cursor), "")
 		if got.status != http.StatusOK {
-			if !got.unknown() {
+			if !got.unknown() && !w.late(r, viewer) {
 				w.failf("a ranking is refused")
 			}
 			return ranking{}, false
@@ -218,7 +233,7 @@ func (w *world) list(ctx context.Context, r *replica, viewer models.UserID, path
 		page.Entries = append(all.Entries, page.Entries...)
 		all = page
 		if page.Next == nil {
-			return all, true
+			return all, !w.late(r, viewer)
 		}
 		cursor = "&cursor=" + url.QueryEscape(*page.Next)
 	}
@@ -238,7 +253,7 @@ func (w *world) rankFriends(ctx context.Context, r *replica) {
 	same := w.undisturbed()
 	if got, ok := w.list(ctx, r, viewer, "/v1/boards/steps/friends?include=likes&date="+day.String(), w.pageSize(r)); ok && same() {
 		w.checkCircle(r, viewer, "", day, got, false)
-		w.checkLikes(viewer, day, got)
+		w.checkLikes(r, viewer, day, got)
 	}
 }
 
@@ -259,7 +274,8 @@ func (w *world) rankGroup(ctx context.Context, r *replica) {
 	path := "/v1/boards/steps/groups/" + w.groupIDs[group] + "?date=" + day.String()
 	if !w.model.facts["member "+group+" "+string(viewer)] {
 		got := w.call(ctx, r, w.token(viewer, ""), "GET", path, "")
-		if !got.unknown() && got.status != http.StatusNotFound && !w.model.oldSets {
+		unsure := got.unknown() || w.oldSets(r) || w.late(r, viewer) || w.changed(r, viewer, viewer, group)
+		if got.status != http.StatusNotFound && !unsure {
 			w.failf("%s reads a group without being a member", viewer)
 		}
 		return
@@ -281,7 +297,7 @@ func (w *world) rankEvent(ctx context.Context, r *replica) {
 	viewer := w.person()
 	same := w.undisturbed()
 	if got, ok := w.list(ctx, r, viewer, "/v1/boards/gifts/friends?", w.pageSize(r)); ok && same() {
-		w.checkEvent(viewer, got, false)
+		w.checkEvent(r, viewer, got, false)
 	}
 }
 
@@ -294,7 +310,7 @@ func (w *world) readMe(ctx context.Context, r *replica, user models.UserID, day 
 	same := w.undisturbed()
 	got := w.call(ctx, r, w.token(user, ""), "GET", "/v1/boards/steps/me?date="+day.String(), "")
 	if got.status != http.StatusOK {
-		if !got.unknown() {
+		if !got.unknown() && !w.late(r, user) {
 			w.failf("refused")
 		}
 		return nil
@@ -320,7 +336,7 @@ func (w *world) checkHistory(ctx context.Context, r *replica, user models.UserID
 	path := "/v1/boards/steps/history?from=" + w.model.started.String() + "&to=" + last.String()
 	got := w.call(ctx, r, w.token(user, ""), "GET", path, "")
 	if got.status != http.StatusOK {
-		if !got.unknown() {
+		if !got.unknown() && !w.late(r, user) {
 			w.failf("refused")
 		}
 		return
@@ -350,8 +366,9 @@ func (w *world) checkHistory(ctx context.Context, r *replica, user models.UserID
 func (w *world) change(
 	ctx context.Context, r *replica, token, method, path, body string, facts func(reply) map[string]bool,
 ) reply {
+	late := w.late(r)
 	got := w.call(ctx, r, token, method, path, body)
-	w.look(!got.unknown(), facts(got))
+	w.look(!got.unknown() && !late, facts(got))
 	return got
 }
 
@@ -398,7 +415,7 @@ func (w *world) accept(ctx context.Context, r *replica) {
 	were := w.model.facts[fact("friends", a, b)]
 	got := w.change(ctx, r, w.token(a, ""), "POST", "/v1/friends/requests/"+string(b)+"/accept", "", always(friendship(a, b, true)))
 	w.expectAccepted(b, a, were)
-	if len(pending) > 0 && got.status >= 400 && got.status < 500 {
+	if len(pending) > 0 && got.status >= 400 && got.status < 500 && !w.late(r, a, b) {
 		w.failf("a pending request can't be accepted")
 	}
 }
@@ -444,7 +461,7 @@ func (w *world) listFriends(ctx context.Context, r *replica) {
 	user := w.person()
 	same := w.undisturbed()
 	got := w.call(ctx, r, w.token(user, ""), "GET", "/v1/friends?limit=200", "")
-	if got.status != http.StatusOK || !same() {
+	if got.status != http.StatusOK || !same() || w.late(r) {
 		return
 	}
 	for _, other := range people {
@@ -524,10 +541,10 @@ func (w *world) joinGroup(ctx context.Context, r *replica) {
 	if len(groups) == 0 {
 		return
 	}
-	user, chosen := w.person(), groups[w.random.IntN(len(groups))]
+	steps, user, chosen := w.steps, w.person(), groups[w.random.IntN(len(groups))]
 	got := w.change(ctx, r, w.token(user, ""), "POST", "/v1/groups/join", fmt.Sprintf(`{"invite_code":%q}`, chosen.InviteCode),
 		always(map[string]bool{"member " + w.names[chosen.ExternalID] + " " + string(user): true}))
-	if got.status != http.StatusOK && !got.unknown() {
+	if got.status != http.StatusOK && !got.unknown() && w.steps == steps {
 		w.failf("a group can't be joined")
 	}
 }
@@ -579,7 +596,7 @@ func (w *world) correct(ctx context.Context, r *replica) {
 func (w *world) lift(ctx context.Context, r *replica) {
 	var held []int
 	for i := range w.model.corrections {
-		if w.model.corrections[i].LiftedAt == nil {
+		if c := w.model.corrections[i]; c.LiftedAt == nil && w.exists(c.User) {
 			held = append(held, i)
 		}
 	}
@@ -590,7 +607,10 @@ func (w *world) lift(ctx context.Context, r *replica) {
 	path := fmt.Sprintf("/v1/admin/corrections/%d/lift", w.model.corrections[i].ID)
 	got := w.call(ctx, r, w.token("operator", auth.ScopeAdmin), "POST", path, `{"reason":"a test"}`)
 	w.lookAtCorrections()
-	if lifted := w.model.corrections[i].LiftedAt != nil; !got.unknown() && (got.status != http.StatusOK || !lifted) {
+	if got.unknown() || !w.exists(w.model.corrections[i].User) {
+		return
+	}
+	if lifted := w.model.corrections[i].LiftedAt != nil; got.status != http.StatusOK || !lifted {
 		w.failf("status %d, lifted %v", got.status, lifted)
 	}
 }

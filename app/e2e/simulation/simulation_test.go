@@ -110,23 +110,25 @@ func (w *world) catchUp() {
 	if w.queued && w.backlog() > 0 {
 		w.failf("the queue is never drained")
 	}
+	w.finishErasures()
 	for _, g := range w.model.gifts {
 		for range 3 {
-			if !g.counted && !g.refused {
+			if !g.counted && !g.refused && !g.gone {
 				w.take(r, action{name: "give again", quiet: true, do: func(w *world, ctx context.Context, r *replica) { w.send(ctx, r, g) }}, plan{})
 			}
 		}
 	}
 	for range 2 {
 		for _, name := range []string{"reconcile", "correct", "results", "archive", "correct-archive"} {
-			w.take(r, action{name: name, quiet: true, do: func(w *world, ctx context.Context, r *replica) { w.doRound(ctx, r, name) }}, plan{})
+			w.takeRound(r, name)
 		}
 	}
 	w.refresh()
+	w.checkTraces()
 	if w.queued {
 		w.model.eachCell(func(_ models.UserID, _ models.Date, c *cell) {
 			if c.acknowledged != nil {
-				c.raise(*c.acknowledged)
+				c.raise(*c.acknowledged, w.clock.Now())
 			}
 		})
 	}
@@ -163,14 +165,14 @@ func (w *world) compareAll(ctx context.Context, r *replica) {
 			}
 			if got, ok := w.list(ctx, r, user, "/v1/boards/steps/friends?include=likes&date="+day.String(), 200); ok {
 				w.checkCircle(r, user, "", day, got, true)
-				w.checkLikes(user, day, got)
+				w.checkLikes(r, user, day, got)
 			}
 		}
 	}
 	for _, user := range people {
 		w.checkHistory(ctx, r, user, true)
 		if got, ok := w.list(ctx, r, user, "/v1/boards/gifts/friends?", 200); ok {
-			w.checkEvent(user, got, true)
+			w.checkEvent(r, user, got, true)
 		}
 	}
 	for _, name := range sortedKeys(w.model.facts) {

@@ -14,7 +14,8 @@ import (
 var rounds = []string{
 	"consumer", "consumer", "consumer", "consumer", "boards", "users", "corrections", "corrections", "sets", "sets", "replay",
 	"replay", "reconcile", "reconcile", "correct", "correct", "correct-archive", "archive", "archive", "roll", "purge", "reviews",
-	"cursors", "results", "webhooks", "webhooks",
+	"cursors", "results", "webhooks", "webhooks", "erase", "erase", "erase-again",
+	"near cache", "near cache",
 }
 
 // event is a step that no replica takes: the passing of time, or a fault.
@@ -61,6 +62,9 @@ func (w *world) step() {
 	r := w.replicas[w.random.IntN(len(w.replicas))]
 	if r.app == nil {
 		return
+	}
+	if r.staleness > 0 && w.random.IntN(3) > 0 {
+		w.takeRound(r, "near cache") // which follows the changes several times a second
 	}
 	a := w.action(false)
 	w.take(r, a, w.plan(r))
@@ -122,6 +126,7 @@ func (w *world) interleaved(r *replica, n int) {
 			w.failure = fmt.Errorf("%v", found)
 		}
 	}()
+	w.lookAtErasures() // of a step that may have begun one
 	for range n {
 		other := w.replicas[w.random.IntN(len(w.replicas))]
 		if other == r || other.app == nil || w.failure != nil {
@@ -134,7 +139,7 @@ func (w *world) interleaved(r *replica, n int) {
 
 // take lets a replica take a step with a fault, and starts it again if it has died.
 func (w *world) take(r *replica, a action, p plan) {
-	ctx, cancel := context.WithCancel(concurrent.InOrder(w.t.Context()))
+	ctx, cancel := context.WithCancel(context.WithValue(concurrent.InOrder(w.t.Context()), clientKey{}, true))
 	defer cancel()
 	if p.fault == disconnect {
 		p.act = cancel
@@ -158,7 +163,7 @@ func (w *world) take(r *replica, a action, p plan) {
 	}
 	done()
 	struck := r.gate.end()
-	if w.refused && !struck {
+	if w.refused && !struck && !w.late(r) {
 		w.failf("a call is refused as unavailable, and nothing is")
 	}
 	w.refused = outer
@@ -179,7 +184,7 @@ func (w *world) doRound(ctx context.Context, r *replica, name string) {
 	if name == "consumer" && (!w.queued || w.undelivered() == 0 || len(r.gate.away) > 0) {
 		return // it would wait for the queue, or for the store that is away
 	}
-	made := len(w.model.corrections)
+	made, begun := len(w.model.corrections), len(w.model.erasures)
 	same := w.undisturbed()
 	var err error
 	if name == "webhooks" {
@@ -200,8 +205,10 @@ func (w *world) doRound(ctx context.Context, r *replica, name string) {
 	switch name {
 	case "corrections", "correct":
 		w.knowsCorrections(r, made)
+	case "users":
+		w.knowsErasures(r, begun)
 	case "sets":
-		w.model.oldSets = false
+		w.model.oldSets, w.model.setsRenewed = false, w.clock.Now()
 		if !r.gate.wasStruck() && !r.gate.crashed() {
 			_ = w.round(ctx, r, "users") // both go on all the time, and each relies on the other
 		}
@@ -267,10 +274,21 @@ func (w *world) refresh() {
 	for _, r := range w.replicas {
 		for _, name := range []string{"boards", "users", "corrections", "sets", "replay"} {
 			if r.app != nil {
-				w.take(r, action{name: name, quiet: true, do: func(w *world, ctx context.Context, r *replica) { w.doRound(ctx, r, name) }}, plan{})
+				w.takeRound(r, name)
 			}
 		}
 	}
+	for _, r := range w.replicas {
+		if r.app != nil && r.staleness > 0 {
+			w.takeRound(r, "near cache") // it sees what the rounds of others have changed
+		}
+	}
+}
+
+// takeRound lets a replica do a round of its background work without a fault.
+func (w *world) takeRound(r *replica, name string) {
+	do := func(w *world, ctx context.Context, r *replica) { w.doRound(ctx, r, name) }
+	w.take(r, action{name: name, quiet: true, do: do}, plan{})
 }
 
 // restart stops a replica, which writes what it has accepted, and starts it again.
@@ -336,74 +354,4 @@ func (w *world) misset() {
 	if w.random.IntN(2) == 0 {
 		r.skew.Store(0)
 	}
-}
-
-// key is a key of the boards' Redis and when it expires.
-type key struct {
-	kind    string
-	text    string
-	members []string
-	hash    map[string]string
-	scores  map[string]float64
-	expires time.Time // zero for never
-}
-
-// backUp remembers what the boards' Redis has.
-func (w *world) backUp() {
-	w.backup = make(map[string]key)
-	for _, name := range w.boards.Keys() {
-		k := key{kind: w.boards.Type(name)}
-		switch k.kind {
-		case "string":
-			k.text = must(w.boards.Get(name))
-		case "set":
-			k.members = must(w.boards.Members(name))
-		case "zset":
-			k.scores = must(w.boards.SortedSet(name))
-		case "hash":
-			k.hash = make(map[string]string)
-			for _, field := range must(w.boards.HKeys(name)) {
-				k.hash[field] = w.boards.HGet(name, field)
-			}
-		default:
-			panic("no backup of a " + k.kind)
-		}
-		if ttl := w.boards.TTL(name); ttl > 0 {
-			k.expires = w.clock.Now().Add(ttl)
-		}
-		w.backup[name] = k
-	}
-}
-
-// goBack restores the backup of the boards' Redis, if there is one.
-func (w *world) goBack() {
-	if w.backup == nil {
-		return
-	}
-	w.boards.FlushAll()
-	w.newServer()
-	for name, k := range w.backup {
-		if !k.expires.IsZero() && !w.clock.Now().Before(k.expires) {
-			continue
-		}
-		switch k.kind {
-		case "string":
-			check(w.boards.Set(name, k.text))
-		case "set":
-			must(w.boards.SAdd(name, k.members...))
-		case "zset":
-			for member, score := range k.scores {
-				must(w.boards.ZAdd(name, score, member))
-			}
-		case "hash":
-			for field, text := range k.hash {
-				w.boards.HSet(name, field, text)
-			}
-		}
-		if !k.expires.IsZero() {
-			w.boards.SetTTL(name, k.expires.Sub(w.clock.Now()))
-		}
-	}
-	w.model.forgotten()
-	w.model.oldSets = true
 }

@@ -20,6 +20,7 @@ import (
 	"stepboard/app"
 	"stepboard/app/e2e/harness"
 	"stepboard/config"
+	"stepboard/internal/concurrent"
 	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
 	"stepboard/models"
@@ -45,13 +46,16 @@ type world struct {
 	stream   *redis.Client // a connection to the queue that has no faults
 	queued   bool          // whether uploads go through the queue
 	shards   int
+	near     bool // whether some replicas have near caches
 	replicas []*replica
 	receiver *receiver
 	tokens   map[string]string
 	names    map[string]string // of groups and invite codes, by id or code, which are random
+	rows     map[models.UserID]models.RowID
 	groupIDs map[string]string // the ids of groups by name
 	model    *model
 	backup   map[string]key // of the boards' Redis
+	restored bool           // whether Redis ever went back to a backup
 	mu       sync.Mutex
 	working  []*gate  // the gates of the steps under way, the innermost last; under mu
 	lines    []string // what has happened
@@ -73,6 +77,8 @@ type replica struct {
 	gate   *gate
 	stores *stores.Stores
 	skew   atomic.Int64 // how far its clock is ahead, in nanoseconds
+	// staleness is how old its rankings may be; 0 without a near cache.
+	staleness time.Duration
 }
 
 // failed is the panic of a run that has found a fault.
@@ -111,7 +117,9 @@ func newWorld(t testing.TB, seed uint64) *world {
 	w := &world{
 		t: t, random: random, clock: testenv.NewClock(testenv.Noon.Add(time.Duration(random.IntN(24)) * time.Hour)),
 		boards: miniredis.NewMiniRedis(), queue: miniredis.NewMiniRedis(), database: fmt.Sprintf("simulation-%d", databases.Add(1)),
-		queued: random.IntN(2) == 0, shards: 1 + random.IntN(2), tokens: make(map[string]string), receiver: newReceiver(), names: make(map[string]string), groupIDs: make(map[string]string),
+		queued: random.IntN(2) == 0, shards: 1 + random.IntN(2), near: random.IntN(2) == 0, receiver: newReceiver(),
+		tokens: make(map[string]string), names: make(map[string]string), rows: make(map[models.UserID]models.RowID),
+		groupIDs: make(map[string]string),
 	}
 	check(w.boards.Start())
 	check(w.queue.Start())
@@ -121,10 +129,14 @@ func newWorld(t testing.TB, seed uint64) *world {
 	w.setTime()
 	w.truth = must(stores.ConnectEmbedded(t.Context(), w.boards.Addr(), w.database, w.clock.Now))
 	must(w.truth.Migrate(t.Context()))
+	w.setFirstRow()
 	w.stream = redis.NewClient(&redis.Options{Addr: w.queue.Addr()})
 	w.model = newModel(w.clock.Now())
 	for i := range replicas {
 		r := &replica{name: fmt.Sprintf("r%d", i)}
+		if w.near {
+			r.staleness = []time.Duration{0, 2 * time.Second, 10 * time.Second}[i]
+		}
 		w.replicas = append(w.replicas, r)
 		w.startReplica(r)
 	}
@@ -187,20 +199,24 @@ func (w *world) advance(d time.Duration) {
 	w.queue.FastForward(d)
 }
 
-// config returns the settings of the replicas.
-func (w *world) config() config.Config {
+// config returns the settings of a replica.
+func (w *world) config(r *replica) config.Config {
 	cfg := config.Default()
 	cfg.Directory.Memory = 4 << 20
 	cfg.Limits = config.Limits{}
 	cfg.Auth.HS256Secret = harness.Secret
 	cfg.Redis.Addrs = []string{w.boards.Addr()}
 	cfg.Boards = []config.Board{
-		{Name: "steps", Kind: "daily", TimeZone: "Asia/Shanghai", OpenDays: 2, MaxScore: 100_000, Shards: w.shards, Global: "users"},
+		{
+			Name: "steps", Kind: "daily", TimeZone: "Asia/Shanghai", OpenDays: 2, MaxScore: 100_000, Shards: w.shards,
+			Global: "users", ChangeStream: w.near,
+		},
 		{
 			Name: "gifts", Kind: "event", TimeZone: "UTC", MaxScore: 1_000_000, Shards: w.shards, Global: "users",
 			Start: w.model.eventStart, End: w.model.eventEnd,
 		},
 	}
+	cfg.Rankings.MaxStaleness = r.staleness
 	cfg.Webhooks = []config.Webhook{w.receiver.target()}
 	if w.queued {
 		cfg.Ingest.Mode, cfg.Ingest.Redis.Addrs = "redis", []string{w.queue.Addr()}
@@ -225,9 +241,10 @@ func (w *world) startReplica(r *replica) {
 	gate.begin(plan{})
 	defer w.work(gate)()
 	verifier := auth.NewVerifier(auth.VerifierConfig{Secret: []byte(harness.Secret)})
+	random := rand.New(rand.NewPCG(w.random.Uint64(), 0))
 	built, err := app.Build(w.t.Context(), app.Options{
-		Config: w.config(), Stores: r.stores, Clock: now, Machine: now, Log: testenv.Log(),
-		Verifier: verifier, Roles: app.AllRoles(),
+		Config: w.config(r), Stores: r.stores, Clock: now, Machine: now, Elapsed: w.clock.Now, Random: random.Int64N,
+		Log: testenv.Log(), Verifier: verifier, Roles: app.AllRoles(),
 	})
 	struck := gate.end()
 	if err != nil {
@@ -239,7 +256,8 @@ func (w *world) startReplica(r *replica) {
 		return
 	}
 	r.app = built
-	r.rounds = built.StartByRounds(w.t.Context())
+	r.rounds = built.StartByRounds(concurrent.InOrder(w.t.Context()))
+	w.knowsErasures(r, len(w.model.erasures))
 }
 
 // stopReplica ends a replica: with its flushes, or at once if its gate is dead.
