@@ -72,6 +72,11 @@ func (e *environment) ingestBench(ctx context.Context) (err error) {
 		}}
 	}
 	rows := slices.Concat(single, []row{bare}, batch)
+	for _, m := range modes { // each process looks up the row ids of all uploaders
+		if err := errors.Join(e.askOnce(ctx, m.process.addr, e.uploads), e.askOnce(ctx, m.process.addr, bodies)); err != nil {
+			return err
+		}
+	}
 	for range e.rounds {
 		for i := range rows {
 			if err := rows[i].run(ctx, e); err != nil {
