@@ -89,7 +89,8 @@ func decodeEntry(data string) (changed []Set, dropped bool) {
 	if kind != entryChanged || rest == "" || len(rest) < 1+int(rest[0]) {
 		return nil, true
 	}
-	name, owners := keys.Sets(rest[1:1+rest[0]]), []byte(rest[1+rest[0]:])
+	length, rest := int(rest[0]), rest[1:]
+	name, owners := keys.Sets(rest[:length]), []byte(rest[length:])
 	for len(owners) > 0 {
 		owner, n := binary.Uvarint(owners)
 		if n <= 0 || owner > math.MaxInt64 {

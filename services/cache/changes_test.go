@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,6 +44,7 @@ func FuzzDecodeEntry(f *testing.F) {
 	f.Add(string(newEntry(entryDropped, 0)))
 	f.Add(string(newEntry(entryBegan, 0)))
 	f.Add("\x01abcd\xff")
+	f.Add("\x01abcd\xff" + strings.Repeat("x", 255))
 	f.Add("\x01abcd\x01x\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01")
 	f.Add("\x09abcd")
 	f.Add("")
