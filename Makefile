@@ -15,7 +15,9 @@
 #              binary that it builds, as CycloneDX JSON.
 # make vulncheck  looks for known vulnerabilities in what the code calls. Needs
 #              the network, or a copy of the database in GOVULNDB.
-# make soak    repeats the tests that kill processes many times: about an hour.
+# make fuzz    tries generated inputs on every decoder, FUZZTIME long each.
+# make soak    repeats the tests that kill processes many times, and tries inputs for a
+#              minute on each decoder: about an hour and a half.
 # make bench   measures rates and memory for some minutes, with every core.
 
 GO ?= go
@@ -31,7 +33,7 @@ export GOFLAGS := $(GOFLAGS) -tags=nomsgpack
 # the embedded stores ten times as slow.
 GENERATED = ^(TestSoakPrivacy|TestSoakSimulation|TestSoakMutations)$$
 
-.PHONY: build client test lint generate format pictures sbom vulncheck soak bench
+.PHONY: build client test lint generate format pictures sbom vulncheck fuzz soak bench
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o stepboard .
@@ -77,7 +79,13 @@ sbom: build
 vulncheck:
 	$(GO) tool -modfile=tools/go.mod govulncheck ./...
 
+FUZZTIME ?= 5s
+
+fuzz:
+	GO=$(GO) scripts/fuzz $(FUZZTIME)
+
 soak: build
+	$(MAKE) fuzz FUZZTIME=1m
 	SOAK=1 TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -race -count=1 -timeout=2h -run Soak ./...
 	SOAK=1 $(GO) test -vet=off -count=1 -timeout=2h -run '$(GENERATED)' ./app/e2e ./app/e2e/simulation
 

@@ -103,11 +103,11 @@ func incrementJSON(i ledger.Increment) map[string]any {
 	return map[string]any{"user_id": i.User, "delta": i.Delta, "event_id": i.EventID}
 }
 
-// listed reports whether a header lists an address, in whatever form.
+// listed reports whether a header lists an address, in whatever form and with any zone.
 func listed(header, address string) bool {
 	for text := range strings.SplitSeq(header, ",") {
 		entry, err := netip.ParseAddr(strings.TrimSpace(text))
-		if err == nil && entry.Unmap().String() == address {
+		if err == nil && entry.WithZone("").Unmap().String() == address {
 			return true
 		}
 	}
