@@ -42,9 +42,13 @@ func (p *postgres) ensure(ctx context.Context, users []string) (rows []models.Ro
 // stageUsers copies user ids with their positions into the temporary table import_users,
 // in the binary format of COPY: a header; for each row the number of its fields, and
 // each field after its length; a trailer.
+//
+// The rest of the transaction looks each of them up in the index of users. Otherwise
+// Postgres, which has no statistics about temporary tables, would read all users.
 func stageUsers(ctx context.Context, tx pgx.Tx, users []string) error {
-	_, err := tx.Exec(ctx, `CREATE TEMPORARY TABLE import_users (
-		position integer NOT NULL, external_id text COLLATE "C" NOT NULL) ON COMMIT DROP`)
+	_, err := tx.Exec(ctx, `SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;
+		CREATE TEMPORARY TABLE import_users (
+			position integer NOT NULL, external_id text COLLATE "C" NOT NULL) ON COMMIT DROP`)
 	if err != nil {
 		return err
 	}

@@ -81,8 +81,15 @@ func distinct(edges []models.Edge) []models.Edge {
 			pairs = append(pairs, ordered(e))
 		}
 	}
-	slices.SortFunc(pairs, func(a, b models.Edge) int { return cmp.Or(cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B)) })
+	slices.SortFunc(pairs, compareEdges)
 	return slices.Compact(pairs)
+}
+
+func compareEdges(a, b models.Edge) int {
+	if a.A != b.A {
+		return cmp.Compare(a.A, b.A)
+	}
+	return cmp.Compare(a.B, b.B)
 }
 
 func usersOf(pairs []models.Edge) []models.RowID {

@@ -207,6 +207,32 @@ func TestImportAndCachedSets(t *testing.T) {
 	})
 }
 
+// Imported friendships begin at the time of the import, on both sides. Those that exist
+// keep their beginning.
+func TestImportedFriendshipsBeginNow(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		service, ctx := newService(t, env), t.Context()
+		testenv.NumberUsers(t, env, 3)
+		first := env.Clock.Now()
+		for _, edges := range [][]models.Edge{{{A: 2, B: 1}}, {{A: 1, B: 2}, {A: 3, B: 1}}} {
+			if _, _, err := service.Service.Import(ctx, edges); err != nil {
+				t.Fatal(err)
+			}
+			env.Clock.Advance(time.Minute)
+		}
+		for edge, want := range map[models.Edge]time.Time{
+			{A: 1, B: 2}: first, {A: 2, B: 1}: first,
+			{A: 1, B: 3}: first.Add(time.Minute), {A: 3, B: 1}: first.Add(time.Minute),
+		} {
+			got, _, err := service.Since(ctx, edge.A, edge.B)
+			if err != nil || !got.Equal(want.Truncate(time.Microsecond)) {
+				t.Errorf("friends %v since %v, %v, want %v", edge, got, err, want)
+			}
+		}
+	})
+}
+
 // If it is unknown whether an import was committed, nobody's list is cached for an hour,
 // but those of others are.
 func TestAnImportOfUnknownOutcome(t *testing.T) {

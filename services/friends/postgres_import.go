@@ -4,17 +4,27 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"stepboard/models"
 )
 
-// postgresImport copies into temporary tables.
+// postgresImport looks rows up through temporary tables, and copies friendships.
 type postgresImport struct{}
 
+// lookUpByIndex makes the rest of the transaction look up each row of a temporary table in
+// an index. Otherwise Postgres, which has no statistics about temporary tables, would read
+// all users for each chunk.
+const lookUpByIndex = `SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`
+
 func (postgresImport) lock(t *tx, gains [][2]int64) (above []models.User, err error) {
-	if err := copyRows(t, "import_gains", gains); err != nil {
+	if err := t.db.Exec(lookUpByIndex).Error; err != nil {
+		return nil, err
+	}
+	if err := copyTemporary(t, "import_gains", gains); err != nil {
 		return nil, err
 	}
 	err = t.db.Raw(`WITH locked AS MATERIALIZED (
@@ -25,40 +35,76 @@ func (postgresImport) lock(t *tx, gains [][2]int64) (above []models.User, err er
 	return above, err
 }
 
-// befriend adds in one statement, because those who gain friends are known only from the
-// rows that it inserts.
-func (postgresImport) befriend(t *tx, sides [][2]int64) (added int, err error) {
-	if err := copyRows(t, "import_sides", sides); err != nil {
+// befriend first looks up which pairs are friends. Nobody can add a friendship between the
+// locked users meanwhile, so the other pairs can be copied straight into the table.
+func (postgresImport) befriend(t *tx, pairs []models.Edge) (added int, err error) {
+	if pairs, err = withoutFriends(t, pairs); err != nil || len(pairs) == 0 {
 		return 0, err
 	}
-	err = t.db.Raw(`WITH added AS (
-			INSERT INTO friendships (user_id, friend_id, created_at) SELECT a, b, ? FROM import_sides
-			ON CONFLICT DO NOTHING RETURNING user_id),
-		gains AS (SELECT user_id, count(*) AS gained FROM added GROUP BY user_id),
-		counted AS (
-			UPDATE users SET friend_count = friend_count + gains.gained FROM gains WHERE users.user_id = gains.user_id)
-		SELECT coalesce(sum(gained), 0) FROM gains`, t.db.NowFunc()).Scan(&added).Error
-	if err != nil || added == 0 {
+	err = t.db.Exec(`DELETE FROM friend_requests WHERE (user_id, other_id) IN (
+		SELECT a, b FROM import_pairs UNION ALL SELECT b, a FROM import_pairs)`).Error
+	if err != nil {
 		return 0, err
 	}
-	return added, t.db.Exec(`DELETE FROM friend_requests USING import_sides
-		WHERE friend_requests.user_id = import_sides.a AND friend_requests.other_id = import_sides.b`).Error
+	now := t.db.NowFunc().Sub(postgresEpoch).Microseconds()
+	if err := copyRows(t, "friendships (user_id, friend_id, created_at)", sidesOf(pairs), now); err != nil {
+		return 0, err
+	}
+	if err := copyTemporary(t, "import_gained", timesOf(usersOf(pairs))); err != nil {
+		return 0, err
+	}
+	return len(pairs), t.db.Exec(`UPDATE users SET friend_count = friend_count + g.b FROM import_gained g
+		WHERE users.user_id = g.a`).Error
 }
 
-// copyRows creates a temporary table with the columns a and b, and copies the rows into
-// it. It sends them in the binary format of COPY: a header; for each row the number of its
-// fields, and each field after its length; a trailer.
-func copyRows(t *tx, table string, rows [][2]int64) error {
+// withoutFriends returns the pairs without those that are friends.
+func withoutFriends(t *tx, pairs []models.Edge) ([]models.Edge, error) {
+	if err := copyTemporary(t, "import_pairs", rowsOf(pairs)); err != nil {
+		return nil, err
+	}
+	var friends []models.Edge
+	err := t.db.Raw(`SELECT p.a, p.b FROM import_pairs p
+		JOIN friendships f ON f.user_id = p.a AND f.friend_id = p.b`).Scan(&friends).Error
+	if err != nil || len(friends) == 0 {
+		return pairs, err
+	}
+	slices.SortFunc(friends, compareEdges)
+	return slices.DeleteFunc(slices.Clone(pairs), func(pair models.Edge) bool {
+		_, found := slices.BinarySearchFunc(friends, pair, compareEdges)
+		return found
+	}), nil
+}
+
+// copyTemporary creates a temporary table with the columns a and b, and copies the rows
+// into it.
+func copyTemporary(t *tx, table string, rows [][2]int64) error {
 	err := t.db.Exec(`CREATE TEMPORARY TABLE ` + table + ` (a bigint NOT NULL, b bigint NOT NULL) ON COMMIT DROP`).Error
 	if err != nil {
 		return err
 	}
-	buf := append(make([]byte, 0, 32+26*len(rows)), "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)
+	return copyRows(t, table, rows)
+}
+
+// postgresEpoch is the time 0 of timestamps in the binary format of COPY.
+var postgresEpoch = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// copyRows copies rows into a table, each followed by the same further fields. It sends
+// them in the binary format of COPY: a header; for each row the number of its fields, and
+// each field after its length; a trailer.
+func copyRows(t *tx, table string, rows [][2]int64, further ...int64) error {
+	fields := 2 + len(further)
+	buf := make([]byte, 0, 32+(2+12*fields)*len(rows))
+	buf = append(buf, "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)
+	appendField := func(field int64) {
+		buf = binary.BigEndian.AppendUint32(buf, 8)
+		buf = binary.BigEndian.AppendUint64(buf, uint64(field))
+	}
 	for _, row := range rows {
-		buf = binary.BigEndian.AppendUint16(buf, 2)
-		for _, field := range row {
-			buf = binary.BigEndian.AppendUint32(buf, 8)
-			buf = binary.BigEndian.AppendUint64(buf, uint64(field))
+		buf = binary.BigEndian.AppendUint16(buf, uint16(fields))
+		appendField(row[0])
+		appendField(row[1])
+		for _, field := range further {
+			appendField(field)
 		}
 	}
 	buf = binary.BigEndian.AppendUint16(buf, 0xffff)

@@ -16,9 +16,10 @@ type importStatements interface {
 	// lock locks the rows of users, who are ascending, each with the number of friends
 	// that the user may gain. It returns those who may then have too many friends.
 	lock(t *tx, gains [][2]int64) (above []models.User, err error)
-	// befriend stores the sides of friendships that do not exist, counts them for their
-	// users, and removes the requests between them. It returns the number of new sides.
-	befriend(t *tx, sides [][2]int64) (added int, err error)
+	// befriend stores both sides of the pairs that are not friends yet, counts them for
+	// their users, and removes the requests between them. It returns the number of new
+	// friendships.
+	befriend(t *tx, pairs []models.Edge) (added int, err error)
 }
 
 // importOf returns the statements for the kind of database.
@@ -90,14 +91,27 @@ func (t *tx) befriendPairs(pairs []models.Edge) (added int, err error) {
 	if len(pairs) == 0 {
 		return 0, nil
 	}
-	sides := make([][2]int64, 0, 2*len(pairs))
-	for _, pair := range pairs {
-		sides = append(sides, [2]int64{int64(pair.A), int64(pair.B)}, [2]int64{int64(pair.B), int64(pair.A)})
-	}
-	// In the order of the table's key, neighbours are inserted next to each other.
-	slices.SortFunc(sides, func(a, b [2]int64) int { return slices.Compare(a[:], b[:]) })
-	if added, err = importOf(t.db).befriend(t, sides); err != nil {
+	if added, err = importOf(t.db).befriend(t, pairs); err != nil {
 		return 0, fmt.Errorf("store friendships: %w", err)
 	}
-	return added / 2, nil
+	return added, nil
+}
+
+func rowsOf(edges []models.Edge) [][2]int64 {
+	rows := make([][2]int64, len(edges))
+	for i, edge := range edges {
+		rows[i] = [2]int64{int64(edge.A), int64(edge.B)}
+	}
+	return rows
+}
+
+// sidesOf returns both sides of the pairs in the order of the table's key, so that
+// neighbours are inserted next to each other.
+func sidesOf(pairs []models.Edge) [][2]int64 {
+	sides := make([]models.Edge, 0, 2*len(pairs))
+	for _, pair := range pairs {
+		sides = append(sides, pair, models.Edge{A: pair.B, B: pair.A})
+	}
+	slices.SortFunc(sides, compareEdges)
+	return rowsOf(sides)
 }

@@ -18,8 +18,8 @@ func (sqliteImport) lock(t *tx, gains [][2]int64) (above []models.User, err erro
 	return above, err
 }
 
-func (sqliteImport) befriend(t *tx, sides [][2]int64) (added int, err error) {
-	list := jsonRows(sides)
+func (sqliteImport) befriend(t *tx, pairs []models.Edge) (added int, err error) {
+	list := jsonRows(sidesOf(pairs))
 	var users []models.RowID
 	err = t.db.Raw(`INSERT INTO friendships (user_id, friend_id, created_at)
 		SELECT value ->> 0, value ->> 1, ? FROM json_each(?) WHERE true
@@ -32,7 +32,7 @@ func (sqliteImport) befriend(t *tx, sides [][2]int64) (added int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return len(users), t.db.Exec(`DELETE FROM friend_requests WHERE (user_id, other_id) IN (
+	return len(users) / 2, t.db.Exec(`DELETE FROM friend_requests WHERE (user_id, other_id) IN (
 		SELECT value ->> 0, value ->> 1 FROM json_each(?))`, list).Error
 }
 

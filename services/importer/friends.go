@@ -27,8 +27,8 @@ type friendsImport struct {
 type friendsChunk struct {
 	edges []models.Edge
 	lines []int
-	// took is how long it took to look up and create the users.
-	took time.Duration
+	// lookup is how long it took to look up and create the users.
+	lookup time.Duration
 }
 
 // ImportFriends reads two user ids a line and stores the friendships. An offset other
@@ -37,7 +37,7 @@ type friendsChunk struct {
 // After an error, or when ctx ends, chunks that are stored remain; a chunk that is being
 // stored when ctx ends is completed.
 func (s *Service) ImportFriends(ctx context.Context, in io.Reader, o FriendsOptions, report Report) (added int, err error) {
-	f := &friendsImport{service: s, report: report, pace: newPace(o.Gently)}
+	f := &friendsImport{service: s, report: report, pace: newPace(o.Gently, gentleFriends)}
 	err = inChunks(ctx, in, o.Gently, func(ctx context.Context, pass func(friendsChunk) error) error {
 		return f.read(ctx, in, o.Offset, pass)
 	}, f.store)
@@ -85,7 +85,7 @@ func (f *friendsImport) flush(ctx context.Context, pass func(friendsChunk) error
 	if err != nil {
 		return err
 	}
-	chunk := friendsChunk{edges: rows, lines: f.lines, took: time.Since(start)}
+	chunk := friendsChunk{edges: rows, lines: f.lines, lookup: time.Since(start)}
 	f.edges, f.lines = f.edges[:0], nil
 	return pass(chunk)
 }
@@ -99,7 +99,7 @@ func (f *friendsImport) store(ctx context.Context, c friendsChunk) error {
 	if err := f.storeEdges(ctx, c.edges, c.lines); err != nil {
 		return err
 	}
-	f.pace.stored(ctx, c.took+time.Since(start))
+	f.pace.stored(ctx, len(c.edges), c.lookup, time.Since(start))
 	return nil
 }
 

@@ -12,12 +12,15 @@ import (
 )
 
 const (
-	// chunkTime is how long it should take to store a chunk. The longer, the less each
-	// friendship costs, because each user is locked and counted once for each chunk.
-	// Friend changes of the chunk's users wait as long.
+	// chunkTime is how long it should take to store a chunk, after its users were looked
+	// up. The longer, the less each friendship costs, because each user is locked and
+	// counted once for each chunk. Friend changes of the chunk's users wait as long.
 	chunkTime = 2 * time.Second
-	// gentleChunkTime is chunkTime of a gentle import.
-	gentleChunkTime = 50 * time.Millisecond
+	// gentleFriends and gentleSteps are how long it should take to look up the users of a
+	// chunk of a gentle import and to store it. Rankings wait for the processor meanwhile.
+	// A chunk of friendships has higher fixed costs.
+	gentleFriends = 50 * time.Millisecond
+	gentleSteps   = 10 * time.Millisecond
 	// firstChunk is the number of lines of the first chunk, and minChunk and maxChunk
 	// bound that of the others.
 	firstChunk = 2_000
@@ -28,12 +31,17 @@ const (
 // pace decides how many lines are stored at once, and how long a gentle import rests
 // between. Safe for concurrent use.
 type pace struct {
-	gently bool
-	lines  atomic.Int64
+	gently    bool
+	chunkTime time.Duration
+	lines     atomic.Int64
 }
 
-func newPace(gently bool) *pace {
-	p := &pace{gently: gently}
+// newPace returns the pace of an import, whose chunks take gentleTime if it is gentle.
+func newPace(gently bool, gentleTime time.Duration) *pace {
+	p := &pace{gently: gently, chunkTime: chunkTime}
+	if gently {
+		p.chunkTime = gentleTime
+	}
 	p.lines.Store(firstChunk)
 	return p
 }
@@ -41,24 +49,23 @@ func newPace(gently bool) *pace {
 // size returns the number of lines of the next chunk.
 func (p *pace) size() int { return int(p.lines.Load()) }
 
-// stored notes how long a chunk took. A gentle import then rests for as long, or until
-// ctx ends.
-func (p *pace) stored(ctx context.Context, took time.Duration) {
-	target := chunkTime
-	if p.gently {
-		target = gentleChunkTime
-	}
-	p.lines.Store(nextSize(p.lines.Load(), took, target))
+// stored notes how long it took to look up the users of a chunk, and then to store its
+// lines. A gentle import, which does one after the other, rests for as long as both, or
+// until ctx ends.
+func (p *pace) stored(ctx context.Context, lines int, lookup, store time.Duration) {
 	if !p.gently {
+		p.lines.Store(nextSize(lines, store, p.chunkTime))
 		return
 	}
+	took := lookup + store
+	p.lines.Store(nextSize(lines, took, p.chunkTime))
 	_ = pause.For(ctx, took) // the next chunk ends with ctx
 }
 
 // nextSize returns the number of lines that would have taken the target time, but at
-// most four times and at least a quarter as many as now.
-func nextSize(lines int64, took, target time.Duration) int64 {
-	factor := min(max(target.Seconds()/max(took, 1).Seconds(), 0.25), 4)
+// most eight times and at least an eighth as many as these.
+func nextSize(lines int, took, target time.Duration) int64 {
+	factor := min(max(target.Seconds()/max(took, 1).Seconds(), 0.125), 8)
 	return min(max(int64(float64(lines)*factor), minChunk), maxChunk)
 }
 

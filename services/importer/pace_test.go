@@ -11,18 +11,18 @@ import (
 func TestNextSize(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		lines  int64
+		lines  int
 		took   time.Duration
 		target time.Duration
 		want   int64
 	}{
 		{2_000, 2 * time.Second, 2 * time.Second, 2_000},
 		{2_000, time.Second, 2 * time.Second, 4_000},
-		{2_000, time.Millisecond, 2 * time.Second, 8_000},
-		{2_000, 0, 2 * time.Second, 8_000},
+		{2_000, time.Millisecond, 2 * time.Second, 16_000},
+		{2_000, 0, 2 * time.Second, 16_000},
 		{200_000, time.Second, 2 * time.Second, maxChunk},
 		{100_000, 4 * time.Second, 2 * time.Second, 50_000},
-		{100_000, time.Minute, 2 * time.Second, 25_000},
+		{100_000, time.Minute, 2 * time.Second, 12_500},
 		{600, time.Minute, 2 * time.Second, minChunk},
 	} {
 		if got := nextSize(tt.lines, tt.took, tt.target); got != tt.want {
@@ -37,7 +37,7 @@ func TestAGentleImportRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, gently := range []bool{false, true} {
 			start := time.Now()
-			newPace(gently).stored(t.Context(), time.Minute)
+			newPace(gently, gentleSteps).stored(t.Context(), 1000, time.Second, time.Minute-time.Second)
 			if rested := time.Since(start); (rested == time.Minute) != gently || (rested == 0) == gently {
 				t.Errorf("gently %v: it rests for %v", gently, rested)
 			}
@@ -45,7 +45,7 @@ func TestAGentleImportRests(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
 		start := time.Now()
-		newPace(true).stored(ctx, time.Minute)
+		newPace(true, gentleSteps).stored(ctx, 1000, 0, time.Minute)
 		if rested := time.Since(start); rested != time.Second {
 			t.Errorf("stopped after a second it rests for %v", rested)
 		}

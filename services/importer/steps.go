@@ -72,8 +72,8 @@ type stepsChunk struct {
 	raises []models.Raise
 	users  []models.UserID // of the raises, by position
 	lines  int
-	// took is how long it took to look up and create the users.
-	took time.Duration
+	// lookup is how long it took to look up and create the users.
+	lookup time.Duration
 }
 
 // lineReader reads the data lines of one format.
@@ -92,7 +92,7 @@ type lineReader interface {
 // ctx ends is completed.
 func (s *Service) ImportSteps(ctx context.Context, in io.Reader, board *catalog.Board, gently bool, report Report) (StepsResult, error) {
 	i := &stepsImport{
-		service: s, board: board, report: report, now: s.Clock(), pace: newPace(gently),
+		service: s, board: board, report: report, now: s.Clock(), pace: newPace(gently, gentleSteps),
 		next: &stepsChunk{}, buckets: make(map[models.Date]*models.Bucket), cold: make(map[*models.Bucket]bool),
 	}
 	err := inChunks(ctx, in, gently, func(ctx context.Context, pass func(*stepsChunk) error) error {
@@ -227,7 +227,7 @@ func (i *stepsImport) flush(ctx context.Context) error {
 	for n := range chunk.raises {
 		chunk.raises[n].User = rows[n]
 	}
-	chunk.took = time.Since(start)
+	chunk.lookup = time.Since(start)
 	i.next = &stepsChunk{}
 	return i.pass(chunk)
 }
@@ -255,7 +255,7 @@ func (i *stepsImport) store(ctx context.Context, c *stepsChunk) error {
 	}
 	i.result.Raised += len(c.raises)
 	i.report.Done(c.lines)
-	i.pace.stored(ctx, c.took+time.Since(start))
+	i.pace.stored(ctx, len(c.raises), c.lookup, time.Since(start))
 	if i.coldRaised += len(cold); i.coldRaised < coldBatch {
 		return nil
 	}
