@@ -92,7 +92,8 @@ func DecodeUpdate(data []byte) (Update, error) {
 		if len(rest) == 0 || len(rest) < 1+int(rest[0]) {
 			return Update{}, fmt.Errorf("%w: a name is cut off", errUnreadable)
 		}
-		names[i], rest = string(rest[1:1+rest[0]]), rest[1+rest[0]:]
+		end := 1 + int(rest[0])
+		names[i], rest = string(rest[1:end]), rest[end:]
 	}
 	u := Update{
 		Board: names[0], Bucket: names[1],

@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -42,6 +43,7 @@ func TestUpdatesDecodeAsEncoded(t *testing.T) {
 
 func FuzzDecodeUpdate(f *testing.F) {
 	f.Add(ingest.Update{Board: "steps", Bucket: "20261120", User: 1001, Score: 5, ReachedAt: 1_700_000_000_000}.AppendTo(nil))
+	f.Add(ingest.Update{Board: strings.Repeat("b", 255), Bucket: "event", User: 1}.AppendTo(nil))
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		u, err := ingest.DecodeUpdate(data)
