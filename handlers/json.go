@@ -7,12 +7,12 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"stepboard/internal/reuse"
 	"stepboard/models"
 )
 
@@ -82,8 +82,8 @@ type jsonAppender interface {
 // releaser is a value whose memory is used again after it was encoded.
 type releaser interface{ Release() }
 
-// buffers are those of jsonFormat.
-var buffers reuse.Slices[byte]
+// buffers holds *[]byte for jsonFormat.
+var buffers sync.Pool
 
 // jsonOptions are the options of answers. An error may quote what a caller has sent: bytes
 // that are not UTF-8 become U+FFFD.
@@ -96,9 +96,12 @@ var jsonFormat = huma.Format{
 		if !ok {
 			return json.MarshalWrite(w, v, jsonOptions)
 		}
-		buf := buffers.Get(0)
+		buf, _ := buffers.Get().(*[]byte)
+		if buf == nil {
+			buf = new([]byte)
+		}
 		defer buffers.Put(buf)
-		*buf = a.AppendJSON(*buf)
+		*buf = a.AppendJSON((*buf)[:0])
 		if r, ok := v.(releaser); ok {
 			r.Release()
 		}
