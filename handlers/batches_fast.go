@@ -1,7 +1,7 @@
 package handlers
 
 import (
-	"bytes"
+	"strings"
 
 	"stepboard/models"
 	"stepboard/services/ingest"
@@ -16,8 +16,8 @@ const maxBatch = 1000
 // then parses the body or reports what is wrong, in ten times the time. Both
 // return the same uploads for a body that parseBatchFast accepts.
 func parseBatchFast(body []byte) ([]ingest.Upload, bool) {
-	r := &batchReader{rest: body}
-	if !r.skip('{') || string(r.readString()) != "scores" || !r.skip(':') || !r.skip('[') {
+	r := &batchReader{rest: string(body)} // the user ids are parts of it
+	if !r.skip('{') || r.readString() != "scores" || !r.skip(':') || !r.skip('[') {
 		return nil, false
 	}
 	uploads := make([]ingest.Upload, 0, maxBatch)
@@ -34,10 +34,10 @@ func parseBatchFast(body []byte) ([]ingest.Upload, bool) {
 // batchReader reads the JSON of parseBatchFast. After unexpected input its
 // results are meaningless, but they never form a valid item.
 type batchReader struct {
-	rest []byte
+	rest string
 
 	// The last date and its text: most items of a batch have the same date.
-	dateText []byte
+	dateText string
 	date     models.Date
 }
 
@@ -52,7 +52,7 @@ func (r *batchReader) readItem() (upload ingest.Upload, ok bool) {
 		if !r.skip(':') {
 			return upload, false
 		}
-		switch string(key) {
+		switch key {
 		case "user_id":
 			upload.User, user = r.readUser()
 		case "date":
@@ -67,14 +67,14 @@ func (r *batchReader) readItem() (upload ingest.Upload, ok bool) {
 }
 
 func (r *batchReader) readUser() (models.UserID, bool) {
-	id, err := models.ParseUserID(string(r.readString()))
+	id, err := models.ParseUserID(r.readString())
 	return id, err == nil
 }
 
 func (r *batchReader) readDate() (models.Date, bool) {
 	text := r.readString()
-	if len(text) == 0 || !bytes.Equal(text, r.dateText) {
-		date, err := models.ParseDate(string(text))
+	if text == "" || text != r.dateText {
+		date, err := models.ParseDate(text)
 		if err != nil {
 			return 0, false
 		}
@@ -99,15 +99,15 @@ func (r *batchReader) readScore() (n int64, ok bool) {
 	return n, true
 }
 
-// readString reads a string without escapes. It returns nil, which is neither a
+// readString reads a string without escapes. It returns "", which is neither a
 // valid id nor a valid date or key, for one that has some.
-func (r *batchReader) readString() []byte {
+func (r *batchReader) readString() string {
 	if !r.skip('"') {
-		return nil
+		return ""
 	}
-	end := bytes.IndexByte(r.rest, '"')
-	if end < 0 || bytes.IndexByte(r.rest[:end], '\\') >= 0 {
-		return nil
+	end := strings.IndexByte(r.rest, '"')
+	if end < 0 || strings.IndexByte(r.rest[:end], '\\') >= 0 {
+		return ""
 	}
 	text := r.rest[:end]
 	r.rest = r.rest[end+1:]
@@ -118,7 +118,7 @@ func (r *batchReader) readString() []byte {
 // another character follows.
 func (r *batchReader) skip(c byte) bool {
 	r.skipSpace()
-	if len(r.rest) == 0 || r.rest[0] != c {
+	if r.rest == "" || r.rest[0] != c {
 		return false
 	}
 	r.rest = r.rest[1:]
@@ -127,11 +127,11 @@ func (r *batchReader) skip(c byte) bool {
 
 func (r *batchReader) atEnd() bool {
 	r.skipSpace()
-	return len(r.rest) == 0
+	return r.rest == ""
 }
 
 func (r *batchReader) skipSpace() {
-	for len(r.rest) > 0 && (r.rest[0] == ' ' || r.rest[0] == '\n' || r.rest[0] == '\t' || r.rest[0] == '\r') {
+	for r.rest != "" && (r.rest[0] == ' ' || r.rest[0] == '\n' || r.rest[0] == '\t' || r.rest[0] == '\r') {
 		r.rest = r.rest[1:]
 	}
 }
