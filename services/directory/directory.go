@@ -123,34 +123,42 @@ func (s *Service) Ensure(ctx context.Context, users ...models.UserID) ([]models.
 }
 
 // EnsureMany is Ensure for the hundreds of thousands of users of an import, some of whom
-// may be named several times. It neither asks nor fills the process's memory and Redis,
-// which hold those who call or are shown: a query is cheaper than evicting them. One
-// transaction.
+// may be named several times. It does not ask Redis, and stores no copies there: a query
+// for all of them costs less. One transaction, or none if the process has found all of
+// them before.
 func (s *Service) EnsureMany(ctx context.Context, users []models.UserID) ([]models.RowID, error) {
-	if len(users) == 0 {
-		return nil, nil
-	}
-	positions := make([]int, len(users)) // in distinct
-	var distinct []models.UserID
-	at := make(map[models.UserID]int)
-	for i, user := range users {
-		position, ok := at[user]
-		if !ok {
-			position = len(distinct)
-			at[user] = position
-			distinct = append(distinct, user)
+	s.catchUp(ctx)
+	rows := make([]models.RowID, len(users))
+	s.memory.ids.get(users, rows)
+	var missing []int // positions
+	for i, row := range rows {
+		if row == 0 || s.erased.has(row) {
+			missing = append(missing, i)
 		}
-		positions[i] = position
+	}
+	s.stats.IDs.Process.Add(int64(len(users) - len(missing)))
+	if len(missing) == 0 {
+		return rows, nil
+	}
+	asked := make([]models.UserID, 0, len(missing)) // each once
+	at := make(map[models.UserID]int, len(missing))
+	for _, i := range missing {
+		if _, ok := at[users[i]]; !ok {
+			at[users[i]] = len(asked)
+			asked = append(asked, users[i])
+		}
 	}
 	s.stats.Queries.Add(1)
-	found, created, err := s.store.ensure(ctx, distinct)
+	found, created, err := s.store.ensure(ctx, asked)
 	if err != nil {
 		return nil, models.Unavailable("look up users", err)
 	}
-	s.stats.IDs.SQL.Add(int64(len(distinct)))
-	rows := make([]models.RowID, len(users))
-	for i, position := range positions {
-		rows[i] = found[position]
+	s.stats.IDs.SQL.Add(int64(len(asked)))
+	for _, i := range missing {
+		rows[i] = found[at[users[i]]]
+	}
+	for i, user := range asked {
+		s.memory.ids.put(user, found[i])
 	}
 	if created > 0 {
 		s.noteCreated(context.WithoutCancel(ctx), created, slices.Max(found)) // the users stay if ctx has ended

@@ -107,7 +107,21 @@ func TestEnsureMany(t *testing.T) {
 		if row := env.Redis.HGet(ctx, env.Keys.UserCounters(), "row").Val(); row != fmt.Sprint(len(oddIDs)+5000) {
 			t.Errorf("the highest row id in Redis is %q", row)
 		}
+		queries := s.Stats().Queries.Load()
 		rows, other := testenv.Must(s.EnsureMany(ctx, users)), newService(t, env)
+		if n := s.Stats().Queries.Load() - queries; n != 0 {
+			t.Errorf("%d queries for users that the process has found", n)
+		}
+		// Somebody who was erased is created again.
+		s.Forget(ctx, oddIDs[0], rows[0])
+		if err := env.Gorm.Exec(`UPDATE users SET external_id = 'erased' WHERE user_id = ?`, rows[0]).Error; err != nil {
+			t.Fatal(err)
+		}
+		again := testenv.Must(s.EnsureMany(ctx, users))
+		if again[0] == rows[0] || again[0] == 0 || !slices.Equal(again[1:len(oddIDs)], rows[1:len(oddIDs)]) {
+			t.Errorf("rows %v after an erasure, before %v", again[:len(oddIDs)], rows[:len(oddIDs)])
+		}
+		rows = again
 		var found []models.RowID
 		for some := range slices.Chunk(users, 500) { // a call has a time limit
 			found = append(found, testenv.Must(other.Find(ctx, some...))...)
