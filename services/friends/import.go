@@ -3,6 +3,7 @@ package friends
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -43,19 +44,22 @@ func (s *Service) Resolve(ctx context.Context, edges []Edge) ([]models.Edge, err
 	return resolved, nil
 }
 
-// Import adds friendships between users that exist, as if they were added one after
-// another. Edges that exist, in either direction, stay as they are. Edges between a user
-// and the same user, and those of users with too many friends, are skipped and returned,
-// in order. added is the number of new friendships. One transaction with a few
-// statements, which locks all the users.
+// errLockFirst is the result of an import without locks that needs them: a user is full or
+// gone, or a friendship was added meanwhile.
+var errLockFirst = errors.New("the users must be locked first")
+
+// Import adds friendships between users, as if they were added one after another. Edges
+// that exist, in either direction, stay as they are. Edges between a user and the same
+// user, those of users with too many friends, and those of users who were erased since
+// their rows were looked up are skipped and returned, in order. added is the number of new
+// friendships. One transaction with a few statements, in which all the users are locked, or
+// a second one if an edge is refused or another change adds the same friendship.
 func (s *Service) Import(ctx context.Context, edges []models.Edge) (added int, rejected []Rejected, err error) {
-	pairs := distinct(edges)
-	if len(pairs) > 0 {
-		err = s.run(ctx, s.sets.NewBulkChange(), s.store.transactOnConn, func(t *tx) error {
-			t.changed = usersOf(pairs)
-			added, rejected, err = t.importEdges(edges, pairs)
-			return err
-		})
+	if pairs := distinct(edges); len(pairs) > 0 {
+		added, rejected, err = s.importPairs(ctx, edges, pairs, false)
+		if errors.Is(err, errLockFirst) {
+			added, rejected, err = s.importPairs(ctx, edges, pairs, true)
+		}
 		if err != nil {
 			return 0, nil, fmt.Errorf("import friends: %w", err)
 		}
@@ -68,6 +72,24 @@ func (s *Service) Import(ctx context.Context, edges []models.Edge) (added int, r
 	}
 	slices.SortFunc(rejected, func(a, b Rejected) int { return cmp.Compare(a.Index, b.Index) })
 	return added, rejected, nil
+}
+
+// importPairs adds the edges; pairs holds each of them once. Without lockFirst the users
+// are locked by counting their new friends. That saves a pass over all of them, but fails
+// with errLockFirst if a pair can't be added, or became friends since it was looked up.
+func (s *Service) importPairs(
+	ctx context.Context, edges, pairs []models.Edge, lockFirst bool,
+) (added int, rejected []Rejected, err error) {
+	err = s.run(ctx, s.sets.NewBulkChange(), s.store.transactOnConn, func(t *tx) error {
+		t.changed = usersOf(pairs)
+		if lockFirst {
+			added, rejected, err = t.importLocked(edges, pairs)
+		} else {
+			added, err = t.importUnlocked(pairs)
+		}
+		return err
+	})
+	return added, rejected, err
 }
 
 // ordered returns the edge with the lower row first.
@@ -100,53 +122,70 @@ func usersOf(pairs []models.Edge) []models.RowID {
 	return users
 }
 
-// importEdges adds the edges; pairs holds each of them once.
-func (t *tx) importEdges(edges, pairs []models.Edge) (added int, full []Rejected, err error) {
-	above, err := t.lockForImport(pairs)
+// importUnlocked adds those of the pairs that are no friends. errLockFirst if one can't be
+// added.
+func (t *tx) importUnlocked(pairs []models.Edge) (added int, err error) {
+	pairs, err = t.withoutFriends(pairs)
+	if err != nil || len(pairs) == 0 {
+		return 0, err
+	}
+	return len(pairs), t.befriendAll(pairs)
+}
+
+// importLocked adds the edges that can be added, and returns those of full users and of
+// users who do not exist. pairs holds each edge once.
+func (t *tx) importLocked(edges, pairs []models.Edge) (added int, rejected []Rejected, err error) {
+	above, gone, err := t.lockForImport(pairs)
 	if err != nil {
 		return 0, nil, err
 	}
-	if len(above) > 0 {
-		if pairs, full, err = t.withinLimit(edges, pairs, above); err != nil {
-			return 0, nil, err
-		}
+	if pairs, err = t.withoutFriends(pairs); err != nil {
+		return 0, nil, err
 	}
-	added, err = t.befriendPairs(pairs)
-	return added, full, err
+	if len(gone) > 0 {
+		pairs, rejected = withoutUsers(edges, pairs, gone)
+	}
+	if len(above) > 0 {
+		var full []Rejected
+		pairs, full = withinLimit(edges, pairs, above)
+		rejected = append(rejected, full...)
+	}
+	if len(pairs) == 0 {
+		return 0, rejected, nil
+	}
+	return len(pairs), rejected, t.befriendAll(pairs)
 }
 
-// withinLimit removes from pairs those that are friends, or would give a user too many of
-// them. Only the given users may have too many. It returns the edges of the latter, too.
-func (t *tx) withinLimit(
+// withoutUsers removes the pairs of users who do not exist, and returns their edges, too.
+func withoutUsers(
+	edges, pairs []models.Edge, gone map[models.RowID]bool,
+) (left []models.Edge, rejected []Rejected) {
+	for i, e := range edges {
+		if e.A != e.B && (gone[e.A] || gone[e.B]) {
+			err := models.Errorf(models.CodeUserNotFound, "a user was erased during the import")
+			rejected = append(rejected, Rejected{i, err})
+		}
+	}
+	return slices.DeleteFunc(pairs, func(p models.Edge) bool { return gone[p.A] || gone[p.B] }), rejected
+}
+
+// withinLimit removes from pairs, which are no friends, those that would give a user too
+// many friends, and returns their edges, too. Only the given users may have too many.
+func withinLimit(
 	edges, pairs []models.Edge, above map[models.RowID]lockedUser,
-) (within []models.Edge, full []Rejected, err error) {
-	candidates := make(map[models.RowID][]models.RowID, len(above))
+) (within []models.Edge, full []Rejected) {
 	added := make(map[models.Edge]bool) // false for a pair that is not added yet
 	for _, pair := range pairs {
 		_, a := above[pair.A]
 		_, b := above[pair.B]
-		switch {
-		case a:
-			candidates[pair.A] = append(candidates[pair.A], pair.B)
+		if a || b {
 			added[pair] = false
-		case b:
-			candidates[pair.B] = append(candidates[pair.B], pair.A)
-			added[pair] = false
-		default:
+		} else {
 			within = append(within, pair)
 		}
 	}
-	for user, others := range candidates {
-		friends, err := t.friendsAmong(user, others)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, friend := range friends {
-			delete(added, ordered(models.Edge{A: user, B: friend}))
-		}
-	}
 	accepted, full := applyLimit(edges, added, above)
-	return append(within, accepted...), full, nil
+	return append(within, accepted...), full
 }
 
 // applyLimit adds edges one after another, as long as their users have room, and returns

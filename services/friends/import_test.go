@@ -179,6 +179,67 @@ func TestImportsAmongOtherChanges(t *testing.T) {
 	checkGraph(t, env, service, want)
 }
 
+// A friendship that another change adds while the import waits for its users stays as it
+// is, and the other edges are added.
+func TestImportOfAFriendshipThatIsAddedMeanwhile(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	service, ctx := newService(t, env), t.Context()
+	testenv.NumberUsers(t, env, 3)
+	other := env.Gorm.Begin()
+	defer other.Rollback()
+	for _, statement := range []string{
+		`UPDATE users SET friend_count = friend_count + 1 WHERE user_id IN (1, 2)`,
+		`INSERT INTO friendships (user_id, friend_id, created_at) VALUES (1, 2, now()), (2, 1, now())`,
+	} {
+		if err := other.Exec(statement).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+	var added int
+	var rejected []friends.Rejected
+	var err error
+	imported := make(chan struct{})
+	go func() {
+		defer close(imported)
+		added, rejected, err = service.Service.Import(ctx, []models.Edge{{A: 1, B: 2}, {A: 1, B: 3}})
+	}()
+	testenv.Eventually(t, "the import to wait for the user", func() bool {
+		var waiting int
+		err := env.Gorm.Raw(`SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting).Error
+		return err == nil && waiting == 1
+	})
+	if err := other.Commit().Error; err != nil {
+		t.Fatal(err)
+	}
+	<-imported
+	if err != nil || added != 1 || len(rejected) != 0 {
+		t.Errorf("%d added, rejected %v, %v", added, rejected, err)
+	}
+	checkGraph(t, env, service, map[models.RowID][]models.RowID{1: {2, 3}, 2: {1}, 3: {1}})
+}
+
+// Edges of a user who was erased after the rows were looked up are refused, and the
+// others are added.
+func TestImportOfAUserWhoIsGone(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		service, ctx := newService(t, env), t.Context()
+		testenv.NumberUsers(t, env, 2)
+		added, rejected, err := service.Service.Import(ctx, []models.Edge{{A: 3, B: 1}, {A: 1, B: 2}, {A: 2, B: 3}})
+		if err != nil || added != 1 || len(rejected) != 2 || rejected[0].Index != 0 || rejected[1].Index != 2 {
+			t.Fatalf("%d added, rejected %v, %v", added, rejected, err)
+		}
+		for _, r := range rejected {
+			if models.CodeOf(r.Err) != models.CodeUserNotFound {
+				t.Errorf("edge %d: %v", r.Index, r.Err)
+			}
+		}
+		checkGraph(t, env, service, map[models.RowID][]models.RowID{1: {2}, 2: {1}})
+	})
+}
+
 // An import removes the cached sets of its users, and no others, and leaves no mark.
 func TestImportAndCachedSets(t *testing.T) {
 	t.Parallel()

@@ -3,82 +3,89 @@ package friends
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"stepboard/models"
 )
 
+// uniqueViolation is the code of Postgres's error for a row that exists.
+const uniqueViolation = "23505"
+
 // postgresImport looks rows up through temporary tables, and copies friendships.
 type postgresImport struct{}
 
-// lookUpByIndex makes the rest of the transaction look up each row of a temporary table in
-// an index. Otherwise Postgres, which has no statistics about temporary tables, would read
-// all users for each chunk.
-const lookUpByIndex = `SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`
+// lookUpByIndex makes the rest of the transaction look up each row of a temporary table, in
+// its order, in an index. Otherwise Postgres, which has no statistics about temporary
+// tables, would read all users for each chunk, or the temporary table for each of few
+// users, who would then be locked in another order than by other changes of friends.
+const lookUpByIndex = `SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_material = off`
 
-func (postgresImport) lock(t *tx, gains [][2]int64) (above []models.User, err error) {
-	if err := t.db.Exec(lookUpByIndex).Error; err != nil {
-		return nil, err
-	}
-	if err := copyTemporary(t, "import_gains", gains); err != nil {
-		return nil, err
+func (postgresImport) lock(t *tx, gains [][2]int64) (above []models.User, gone []models.RowID, err error) {
+	if err := copyTemporary(t, "import_locked", gains); err != nil {
+		return nil, nil, err
 	}
 	err = t.db.Raw(`WITH locked AS MATERIALIZED (
 			SELECT u.user_id, u.external_id, u.friend_count, g.b AS gained
-			FROM users u JOIN import_gains g ON g.a = u.user_id ORDER BY u.user_id FOR UPDATE OF u)
+			FROM users u JOIN import_locked g ON g.a = u.user_id ORDER BY u.user_id FOR UPDATE OF u)
 		SELECT user_id, external_id, friend_count FROM locked WHERE friend_count + gained > ?`, models.MaxFriends).
 		Scan(&above).Error
-	return above, err
-}
-
-// befriend first looks up which pairs are friends. Nobody can add a friendship between the
-// locked users meanwhile, so the other pairs can be copied straight into the table.
-func (postgresImport) befriend(t *tx, pairs []models.Edge) (added int, err error) {
-	if pairs, err = withoutFriends(t, pairs); err != nil || len(pairs) == 0 {
-		return 0, err
-	}
-	err = t.db.Exec(`DELETE FROM friend_requests WHERE (user_id, other_id) IN (
-		SELECT a, b FROM import_pairs UNION ALL SELECT b, a FROM import_pairs)`).Error
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
-	now := t.db.NowFunc().Sub(postgresEpoch).Microseconds()
-	if err := copyRows(t, "friendships (user_id, friend_id, created_at)", sidesOf(pairs), now); err != nil {
-		return 0, err
-	}
-	if err := copyTemporary(t, "import_gained", timesOf(usersOf(pairs))); err != nil {
-		return 0, err
-	}
-	return len(pairs), t.db.Exec(`UPDATE users SET friend_count = friend_count + g.b FROM import_gained g
-		WHERE users.user_id = g.a`).Error
+	return above, gone, t.db.Raw(`SELECT a FROM import_locked g
+		WHERE NOT EXISTS (SELECT FROM users u WHERE u.user_id = g.a)`).Scan(&gone).Error
 }
 
-// withoutFriends returns the pairs without those that are friends.
-func withoutFriends(t *tx, pairs []models.Edge) ([]models.Edge, error) {
-	if err := copyTemporary(t, "import_pairs", rowsOf(pairs)); err != nil {
+func (postgresImport) friends(t *tx, pairs [][2]int64) (found []models.Edge, err error) {
+	if err := copyTemporary(t, "import_pairs", pairs); err != nil {
 		return nil, err
 	}
-	var friends []models.Edge
-	err := t.db.Raw(`SELECT p.a, p.b FROM import_pairs p
-		JOIN friendships f ON f.user_id = p.a AND f.friend_id = p.b`).Scan(&friends).Error
-	if err != nil || len(friends) == 0 {
-		return pairs, err
+	return found, t.db.Raw(`SELECT p.a, p.b FROM import_pairs p
+		JOIN friendships f ON f.user_id = p.a AND f.friend_id = p.b`).Scan(&found).Error
+}
+
+func (postgresImport) count(t *tx, gains [][2]int64) (counted int64, err error) {
+	if err := copyTemporary(t, "import_gains", gains); err != nil {
+		return 0, err
 	}
-	slices.SortFunc(friends, compareEdges)
-	return slices.DeleteFunc(slices.Clone(pairs), func(pair models.Edge) bool {
-		_, found := slices.BinarySearchFunc(friends, pair, compareEdges)
-		return found
-	}), nil
+	result := t.db.Exec(`UPDATE users u SET friend_count = u.friend_count + g.b FROM import_gains g
+		WHERE u.user_id = g.a AND u.friend_count + g.b <= ?`, models.MaxFriends)
+	return result.RowsAffected, result.Error
+}
+
+// removeRequests looks up no pair if there are no requests at all, as in most imports.
+// Nobody can send one between the locked users meanwhile.
+func (postgresImport) removeRequests(t *tx, sides [][2]int64) error {
+	var some bool
+	if err := t.db.Raw(`SELECT EXISTS (SELECT FROM friend_requests)`).Scan(&some).Error; err != nil || !some {
+		return err
+	}
+	if err := copyTemporary(t, "import_sides", sides); err != nil {
+		return err
+	}
+	return t.db.Exec(`DELETE FROM friend_requests r USING import_sides s WHERE r.user_id = s.a AND r.other_id = s.b`).Error
+}
+
+// store copies the sides straight into the table.
+func (postgresImport) store(t *tx, sides [][2]int64) error {
+	now := t.db.NowFunc().Sub(postgresEpoch).Microseconds()
+	err := copyRows(t, "friendships (user_id, friend_id, created_at)", sides, now)
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.Code == uniqueViolation {
+		return errLockFirst
+	}
+	return err
 }
 
 // copyTemporary creates a temporary table with the columns a and b, and copies the rows
-// into it.
+// into it. Its rows are looked up by index.
 func copyTemporary(t *tx, table string, rows [][2]int64) error {
-	err := t.db.Exec(`CREATE TEMPORARY TABLE ` + table + ` (a bigint NOT NULL, b bigint NOT NULL) ON COMMIT DROP`).Error
+	err := t.db.Exec(lookUpByIndex + `; CREATE TEMPORARY TABLE ` + table + ` (a bigint NOT NULL, b bigint NOT NULL) ON COMMIT DROP`).Error
 	if err != nil {
 		return err
 	}

@@ -12,14 +12,21 @@ import (
 )
 
 // importStatements holds the statements of an import that differ between the databases.
+// They get rows of two numbers.
 type importStatements interface {
-	// lock locks the rows of users, who are ascending, each with the number of friends
-	// that the user may gain. It returns those who may then have too many friends.
-	lock(t *tx, gains [][2]int64) (above []models.User, err error)
-	// befriend stores both sides of the pairs that are not friends yet, counts them for
-	// their users, and removes the requests between them. It returns the number of new
-	// friendships.
-	befriend(t *tx, pairs []models.Edge) (added int, err error)
+	// lock locks users, who are ascending, each with the number of friends that the user
+	// may gain. It returns those who may then have too many friends, and the rows of those
+	// who do not exist.
+	lock(t *tx, gains [][2]int64) (above []models.User, gone []models.RowID, err error)
+	// friends returns those of the pairs that are friends.
+	friends(t *tx, pairs [][2]int64) ([]models.Edge, error)
+	// count adds to the numbers of friends of users, who are ascending, and thereby locks
+	// them. It leaves out those who would have too many, and returns how many it counted.
+	count(t *tx, gains [][2]int64) (counted int64, err error)
+	// removeRequests removes the requests between the two users of each side.
+	removeRequests(t *tx, sides [][2]int64) error
+	// store stores both sides of friendships. errLockFirst if one exists.
+	store(t *tx, sides [][2]int64) error
 }
 
 // importOf returns the statements for the kind of database.
@@ -42,17 +49,58 @@ func (s *Store) transactOnConn(ctx context.Context, fn func(*tx) error) error {
 }
 
 // lockForImport locks the users of the pairs until the change ends. It returns those who
-// may have too many friends with the pairs.
-func (t *tx) lockForImport(pairs []models.Edge) (map[models.RowID]lockedUser, error) {
-	rows, err := importOf(t.db).lock(t, timesOf(usersOf(pairs)))
+// may have too many friends with the pairs, and those who do not exist.
+func (t *tx) lockForImport(pairs []models.Edge) (map[models.RowID]lockedUser, map[models.RowID]bool, error) {
+	rows, missing, err := importOf(t.db).lock(t, timesOf(usersOf(pairs)))
 	if err != nil {
-		return nil, fmt.Errorf("lock users: %w", err)
+		return nil, nil, fmt.Errorf("lock users: %w", err)
 	}
 	above := make(map[models.RowID]lockedUser, len(rows))
 	for _, row := range rows {
 		above[row.Row] = lockedUser{id: row.User, friends: row.FriendCount}
 	}
-	return above, nil
+	gone := make(map[models.RowID]bool, len(missing))
+	for _, row := range missing {
+		gone[row] = true
+	}
+	return above, gone, nil
+}
+
+// withoutFriends returns the pairs without those that are friends.
+func (t *tx) withoutFriends(pairs []models.Edge) ([]models.Edge, error) {
+	found, err := importOf(t.db).friends(t, rowsOf(pairs))
+	if err != nil {
+		return nil, fmt.Errorf("look up friendships: %w", err)
+	}
+	if len(found) == 0 {
+		return pairs, nil
+	}
+	slices.SortFunc(found, compareEdges)
+	return slices.DeleteFunc(slices.Clone(pairs), func(pair models.Edge) bool {
+		_, ok := slices.BinarySearchFunc(found, pair, compareEdges)
+		return ok
+	}), nil
+}
+
+// befriendAll counts the pairs, which are no friends, for their users, stores both sides of
+// them, and removes the requests between them. errLockFirst if a user is full or gone, or a
+// pair became friends since it was looked up.
+func (t *tx) befriendAll(pairs []models.Edge) error {
+	statements, gains, sides := importOf(t.db), timesOf(usersOf(pairs)), sidesOf(pairs)
+	counted, err := statements.count(t, gains)
+	if err != nil {
+		return fmt.Errorf("count friends: %w", err)
+	}
+	if counted < int64(len(gains)) {
+		return errLockFirst
+	}
+	if err := statements.removeRequests(t, sides); err != nil {
+		return fmt.Errorf("remove requests: %w", err)
+	}
+	if err := statements.store(t, sides); err != nil {
+		return fmt.Errorf("store friendships: %w", err)
+	}
+	return nil
 }
 
 // timesOf returns each of the users, ascending, with the number of times that the list
@@ -67,34 +115,6 @@ func timesOf(users []models.RowID) [][2]int64 {
 		times[len(times)-1][1]++
 	}
 	return times
-}
-
-// friendsAmong returns those of the others who are friends of the user.
-func (t *tx) friendsAmong(user models.RowID, others []models.RowID) ([]models.RowID, error) {
-	var found []models.RowID
-	for chunk := range slices.Chunk(others, listIDs) {
-		var part []models.RowID
-		err := t.db.Model(&models.Friendship{}).Where("user_id = ? AND friend_id IN ?", user, chunk).
-			Pluck("friend_id", &part).Error
-		if err != nil {
-			return nil, fmt.Errorf("look up friendships: %w", err)
-		}
-		found = append(found, part...)
-	}
-	return found, nil
-}
-
-// befriendPairs stores both sides of the pairs that are no friends, counts them for their
-// users, who are locked, and removes the requests between them. It returns the number of
-// new friendships.
-func (t *tx) befriendPairs(pairs []models.Edge) (added int, err error) {
-	if len(pairs) == 0 {
-		return 0, nil
-	}
-	if added, err = importOf(t.db).befriend(t, pairs); err != nil {
-		return 0, fmt.Errorf("store friendships: %w", err)
-	}
-	return added, nil
 }
 
 func rowsOf(edges []models.Edge) [][2]int64 {
