@@ -213,11 +213,21 @@ func (c *Cluster) Masters() []*Node {
 	return masters
 }
 
-// NeverFailOver makes the nodes wait for a silent master instead of replacing it.
+// NeverFailOver makes the nodes wait for a silent master instead of replacing it. A node
+// that is started again forgets this.
 func (c *Cluster) NeverFailOver() {
 	c.t.Helper()
 	for _, n := range c.Nodes {
 		n.must("config", "set", "cluster-node-timeout", 10*60*1000)
+	}
+}
+
+// SyncEveryWrite makes the nodes sync every write before they acknowledge it. A node that is
+// killed then has all of them when it starts again. That node forgets this setting.
+func (c *Cluster) SyncEveryWrite() {
+	c.t.Helper()
+	for _, n := range c.Nodes {
+		n.must("config", "set", "appendfsync", "always")
 	}
 }
 

@@ -1,19 +1,14 @@
 package crash_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/anishathalye/porcupine"
 
@@ -31,6 +26,8 @@ type call struct {
 	method, path, body string
 	// output returns the output that a successful answer means to the model.
 	output func(status int, text string) (any, error)
+	// contains is what the answer must contain for the object to be prepared.
+	contains string
 }
 
 // isRead reports whether the call changes nothing.
@@ -40,11 +37,13 @@ func (c *call) isRead() bool {
 }
 
 // object is something that clients change and read: its model, the calls that prepare it,
-// and the calls of which one is chosen at random again and again.
+// the calls of which one is chosen at random again and again, and the calls after all faults
+// that show what is left.
 type object struct {
 	model   porcupine.Model
 	prepare []call
 	calls   func(rng *rand.Rand) call
+	last    []call
 }
 
 // noOutput returns the output of a write that answers nothing that the model knows.
@@ -58,28 +57,44 @@ func uploadCall(user models.UserID, total int64) call {
 	}
 }
 
+// scored returns the calls that give a user 5 steps, also if they go through a queue.
+func scored(user models.UserID) []call {
+	me := call{user: user, method: "GET", path: "/v1/boards/steps/me?date=" + harness.Today(), contains: `"score":5,`}
+	return []call{uploadCall(user, 5), me}
+}
+
 // day is the day of one user.
 func day(name string) object {
 	user := models.UserID(name)
-	return object{dayModel(), nil, func(rng *rand.Rand) call {
-		if rng.IntN(2) == 0 {
-			return uploadCall(user, 1+rng.Int64N(20))
-		}
-		return call{
+	reads := []call{
+		{
 			input: read{"me"}, user: user, method: "GET", path: "/v1/boards/steps/me?date=" + harness.Today(),
 			output: func(_ int, text string) (any, error) {
 				var me struct{ Score int64 }
 				err := json.Unmarshal([]byte(text), &me)
 				return me.Score, err
 			},
+		},
+		{
+			input: read{"friends"}, user: user, method: "GET", path: "/v1/boards/steps/friends?date=" + harness.Today(),
+			output: func(_ int, text string) (any, error) {
+				var ranking struct{ Me struct{ Score int64 } }
+				err := json.Unmarshal([]byte(text), &ranking)
+				return ranking.Me.Score, err
+			},
+		},
+	}
+	return object{model: dayModel(), last: reads, calls: func(rng *rand.Rand) call {
+		if rng.IntN(2) == 0 {
+			return uploadCall(user, 1+rng.Int64N(20))
 		}
+		return reads[rng.IntN(len(reads))]
 	}}
 }
 
-// counter is the score of one user in an event.
+// counter is the score of one user in an event. Its last calls send all event ids once more.
 func counter(name string) object {
-	return object{counterModel(), nil, func(rng *rand.Rand) call {
-		number := rng.IntN(eventIDs)
+	send := func(number int) call {
 		a := add{fmt.Sprintf("e%d", number), int64(1 + number)} // an id with another delta is a conflict
 		return call{
 			input: a, user: "1", scope: auth.ScopeService, method: "POST", path: "/v1/boards/gifts/increments",
@@ -95,7 +110,12 @@ func counter(name string) object {
 				return nil, errors.New(answer.Results[0].Detail)
 			},
 		}
-	}}
+	}
+	o := object{model: counterModel(), calls: func(rng *rand.Rand) call { return send(rng.IntN(eventIDs)) }}
+	for number := range eventIDs {
+		o.last = append(o.last, send(number))
+	}
+	return o
 }
 
 // shows returns the read of a list that contains a text or does not.
@@ -110,7 +130,7 @@ func shows(user models.UserID, path, text string, means bool) call {
 // show whether they are friends.
 func friendPair(name string) object {
 	users := [2]models.UserID{models.UserID(name + "-a"), models.UserID(name + "-b")}
-	prepare := []call{uploadCall(users[0], 5), uploadCall(users[1], 5)}
+	prepare := append(scored(users[0]), scored(users[1])...)
 	status := func(status int, text string) (any, error) {
 		var answer struct{ Status string }
 		if status == http.StatusNotFound {
@@ -118,6 +138,12 @@ func friendPair(name string) object {
 		}
 		err := json.Unmarshal([]byte(text), &answer)
 		return fmt.Sprint(status, " ", answer.Status), err
+	}
+	var reads []call
+	for by, user := range users {
+		for _, list := range []string{"/v1/friends", "/v1/boards/steps/friends"} {
+			reads = append(reads, shows(user, list, fmt.Sprintf(`"user_id":%q`, users[1-by]), true))
+		}
 	}
 	return object{pairModel(), prepare, func(rng *rand.Rand) call {
 		by := rng.IntN(2)
@@ -129,169 +155,40 @@ func friendPair(name string) object {
 			return call{input: accept{by}, user: user, method: "POST", path: "/v1/friends/requests/" + string(other) + "/accept", output: status}
 		case 3:
 			return call{input: part{by}, user: user, method: "DELETE", path: "/v1/friends/" + string(other), output: noOutput}
-		case 4:
-			return shows(user, "/v1/friends", fmt.Sprintf(`"user_id":%q`, other), true)
 		default:
-			return shows(user, "/v1/boards/steps/friends", fmt.Sprintf(`"user_id":%q`, other), true)
+			return reads[rng.IntN(len(reads))]
 		}
-	}}
+	}, reads}
 }
 
 // block is two members of a group, of whom one blocks the other. Both have a score, so that
 // rankings show whether one is hidden from the other.
 func block(name string) object {
 	user, other := models.UserID(name+"-a"), models.UserID(name+"-b")
-	prepare := []call{
-		uploadCall(user, 5), uploadCall(other, 5),
-		{
-			user: "1", scope: auth.ScopeService, method: "PUT", path: "/v1/groups/" + name + "/members",
-			body: fmt.Sprintf(`{"member_ids":[%q,%q]}`, user, other),
-		},
-	}
+	prepare := append(append(scored(user), scored(other)...), call{
+		user: "1", scope: auth.ScopeService, method: "PUT", path: "/v1/groups/" + name + "/members",
+		body: fmt.Sprintf(`{"member_ids":[%q,%q]}`, user, other),
+	})
 	ranking := "/v1/boards/steps/groups/" + name
+	reads := []call{
+		shows(user, "/v1/blocked", fmt.Sprintf(`"user_id":%q`, other), true),
+		shows(user, ranking, fmt.Sprintf(`"user_id":%q`, other), false),
+		shows(other, ranking, fmt.Sprintf(`"user_id":%q`, user), false),
+	}
 	return object{blockModel(), prepare, func(rng *rand.Rand) call {
 		switch rng.IntN(5) {
 		case 0:
 			return call{input: true, user: user, method: "PUT", path: "/v1/blocked/" + string(other), output: noOutput}
 		case 1:
 			return call{input: false, user: user, method: "DELETE", path: "/v1/blocked/" + string(other), output: noOutput}
-		case 2:
-			return shows(user, "/v1/blocked", fmt.Sprintf(`"user_id":%q`, other), true)
-		case 3:
-			return shows(user, ranking, fmt.Sprintf(`"user_id":%q`, other), false)
 		default:
-			return shows(other, ranking, fmt.Sprintf(`"user_id":%q`, user), false)
+			return reads[rng.IntN(len(reads))]
 		}
-	}}
+	}, reads}
 }
 
-const (
-	// clientsOfObject make the calls on one object at the same time.
-	clientsOfObject = 3
-	// callsOfObject and unknownOfObject bound the calls on one object, and those of them
-	// whose outcome is not known: checking a history takes time that is exponential in them.
-	callsOfObject   = 40
-	unknownOfObject = 6
-	// callTimeout is when a client gives a call up.
-	callTimeout = 3 * time.Second
-)
-
-// histories records the calls of clients on one object after another, and checks each
-// history when the object's calls have ended.
-type histories struct {
-	t       testing.TB
-	urls    [2]atomic.Pointer[string] // of the processes
-	client  *http.Client
-	began   time.Time
-	stop    chan struct{}
-	running sync.WaitGroup
-	// answered and unknown count calls, checked counts objects.
-	answered, unknown, checked atomic.Int64
-}
-
-// run makes calls on new objects of a kind until stop.
-func (h *histories) run(name string, kind func(name string) object) {
-	for n := 0; !h.t.Failed(); n++ {
-		select {
-		case <-h.stop:
-			return
-		default:
-		}
-		o := kind(fmt.Sprintf("%s-%d", name, n))
-		for i := range o.prepare {
-			h.insist(&o.prepare[i])
-		}
-		if history := h.record(&o); !porcupine.CheckOperations(o.model, history) {
-			h.t.Errorf("%s-%d: no order of its calls explains their answers: %s", name, n, describeHistory(o.model, history))
-		}
-		h.checked.Add(1)
-	}
-}
-
-// insist makes a call until it succeeds.
-func (h *histories) insist(c *call) {
-	for h.t.Context().Err() == nil {
-		if status, _, err := h.send(c, rand.IntN(len(h.urls))); err == nil && status == http.StatusOK {
-			return
-		}
-		<-time.After(10 * time.Millisecond) // a store or the process is away
-	}
-}
-
-// record makes calls on an object by several clients, and returns their history.
-func (h *histories) record(o *object) []porcupine.Operation {
-	var (
-		mu      sync.Mutex
-		history []porcupine.Operation
-		calls   atomic.Int64
-		unknown atomic.Int64
-		clients sync.WaitGroup
-	)
-	for client := range clientsOfObject {
-		clients.Go(func() {
-			rng := rand.New(rand.NewPCG(rand.Uint64(), uint64(client)))
-			for calls.Add(1) <= callsOfObject && unknown.Load() < unknownOfObject && !h.t.Failed() {
-				c := o.calls(rng)
-				op := porcupine.Operation{ClientId: client, Input: c.input, Call: time.Since(h.began).Nanoseconds(), Return: math.MaxInt64}
-				status, text, err := h.send(&c, rng.IntN(len(h.urls)))
-				if err == nil && status != http.StatusServiceUnavailable {
-					op.Return = time.Since(h.began).Nanoseconds()
-					if op.Output, err = c.output(status, text); err != nil || status >= 400 && status != http.StatusNotFound {
-						h.t.Errorf("%s %s: %d %s", c.method, c.path, status, text)
-					}
-					h.answered.Add(1)
-				} else {
-					h.unknown.Add(1)
-					if c.isRead() {
-						continue
-					}
-					unknown.Add(1)
-					op.Output = notKnown{}
-				}
-				mu.Lock()
-				history = append(history, op)
-				mu.Unlock()
-			}
-		})
-	}
-	clients.Wait()
-	return history
-}
-
-// send sends a call to one of the processes.
-func (h *histories) send(c *call, process int) (status int, text string, err error) {
-	ctx, cancel := context.WithTimeout(h.t.Context(), callTimeout)
-	defer cancel()
-	bearer := harness.Token(h.t, c.user, c.scope)
-	return harness.Request(ctx, h.client, bearer, c.method, *h.urls[process].Load()+c.path, c.body)
-}
-
-// awaitMore waits until more calls were answered.
-func (h *histories) awaitMore(n int64) {
-	h.t.Helper()
-	from := h.answered.Load()
-	testenv.Eventually(h.t, "calls are answered", func() bool { return h.answered.Load() >= from+n || h.t.Failed() })
-}
-
-// awaitUnknown waits until the outcome of more calls is not known.
-func (h *histories) awaitUnknown(n int64) {
-	h.t.Helper()
-	from := h.unknown.Load()
-	testenv.Eventually(h.t, "calls fail", func() bool { return h.unknown.Load() >= from+n || h.t.Failed() })
-}
-
-// describeHistory lists the calls of a history.
-func describeHistory(m porcupine.Model, history []porcupine.Operation) string {
-	var b strings.Builder
-	for _, op := range history {
-		until := "…"
-		if op.Return != math.MaxInt64 {
-			until = time.Duration(op.Return).String()
-		}
-		fmt.Fprintf(&b, "\n%v to %s, client %d: %s", time.Duration(op.Call), until, op.ClientId, m.DescribeOperation(op.Input, op.Output))
-	}
-	return b.String()
-}
+// objectKinds returns the objects of each kind by their names.
+var objectKinds = map[string]func(name string) object{"day": day, "counter": counter, "friends": friendPair, "block": block}
 
 // Uploads, increments, friendships and blocks are linearizable for the clients of two
 // processes: each call takes effect at once for everybody, at some moment before its answer,
@@ -300,8 +197,7 @@ func TestSoakLinearizable(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
 	server := testenv.StartRedis(t)
-	h := &histories{t: t, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}, began: time.Now(), stop: make(chan struct{})}
-	t.Cleanup(h.client.CloseIdleConnections)
+	h := newHistories(t)
 	var processes [2]*testenv.Process
 	var links [2]*testenv.Proxy
 	boards := giftBoards(2)
@@ -315,9 +211,7 @@ func TestSoakLinearizable(t *testing.T) {
 		links[i] = testenv.NewProxy(t, server.Addr())
 		serve(i)
 	}
-	for name, kind := range map[string]func(string) object{"day": day, "counter": counter, "friends": friendPair, "block": block} {
-		h.running.Go(func() { h.run(name, kind) })
-	}
+	h.start(objectKinds)
 	faults := []func(i int){
 		func(i int) { // stopped
 			processes[i].Signal(syscall.SIGSTOP)
@@ -350,7 +244,5 @@ func TestSoakLinearizable(t *testing.T) {
 		faults[round%len(faults)](rand.IntN(len(processes)))
 	}
 	h.awaitMore(100)
-	close(h.stop)
-	h.running.Wait()
-	t.Logf("%d objects, %d calls answered, %d not", h.checked.Load(), h.answered.Load(), h.unknown.Load())
+	h.end()
 }

@@ -95,6 +95,13 @@ func (u *Uploads) Counts() (promised, refused int) {
 	return promised, u.refused
 }
 
+// Accepted returns the largest accepted total of a user; 0 if there is none.
+func (u *Uploads) Accepted(user models.UserID) int64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.Promised[user]
+}
+
 // Check waits until the users have stopped and compares the board with what was
 // accepted and sent, as CheckPromised does.
 func (u *Uploads) Check(t testing.TB, env *testenv.Env, rdb redis.UniversalClient) {
