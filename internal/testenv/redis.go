@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -44,6 +45,38 @@ func (s *RedisServer) Forget(bytes int64) {
 		s.t.Fatal(err)
 	}
 }
+
+// Backup copies what the server has now. Restore starts the server with the copy.
+func (s *RedisServer) Backup() {
+	s.t.Helper()
+	s.must("save")
+	if err := os.Rename(filepath.Join(s.dir, "dump.rdb"), s.backup()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Restore starts a server that is down with the copy of Backup in place of its data, as
+// operations.md describes it.
+func (s *RedisServer) Restore() {
+	s.t.Helper()
+	if err := os.RemoveAll(filepath.Join(s.dir, "appendonlydir")); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(s.backup(), filepath.Join(s.dir, "dump.rdb")); err != nil {
+		s.t.Fatal(err)
+	}
+	with := s.args
+	s.args = append(slices.Clone(with), "--appendonly", "no") // the last value counts
+	s.Start()
+	s.args = with
+	s.must("config", "set", "appendonly", "yes")
+	Eventually(s.t, "the log is written", func() bool {
+		info := s.must("info", "persistence")
+		return field(info, "aof_enabled") == "1" && field(info, "aof_rewrite_in_progress") == "0" && field(info, "aof_rewrite_scheduled") == "0"
+	})
+}
+
+func (s *RedisServer) backup() string { return filepath.Join(s.dir, "backup.rdb") }
 
 // Use makes the settings connect to the server.
 func (s *RedisServer) Use(cfg *config.Redis) { cfg.Addrs = []string{s.Addr()} }

@@ -75,9 +75,7 @@ func (h *histories) run(name string, kind func(name string) object) {
 		}
 		r := recorded{name: fmt.Sprintf("%s-%d", name, n)}
 		r.object = kind(r.name)
-		for i := range r.object.prepare {
-			h.insist(&r.object.prepare[i])
-		}
+		h.prepare(&r.object)
 		r.history = h.record(&r.object)
 		h.check(&r)
 		h.mu.Lock()
@@ -134,23 +132,25 @@ func (h *histories) answer(c *call) (attempts []porcupine.Operation) {
 	return attempts
 }
 
-// prepareAgain makes the calls once more that have prepared the objects.
-func (h *histories) prepareAgain() {
-	for i := range h.recorded {
-		for j := range h.recorded[i].object.prepare {
-			h.insist(&h.recorded[i].object.prepare[j])
+// prepare makes the calls that prepare an object, until all of them succeed one after another and
+// answer what they should.
+func (h *histories) prepare(o *object) {
+	for prepared := 0; prepared < len(o.prepare) && h.t.Context().Err() == nil && !h.t.Failed(); {
+		c := &o.prepare[prepared]
+		status, text, err := h.send(c, rand.IntN(len(h.urls)))
+		if err == nil && (status == http.StatusOK || status == http.StatusAccepted) && strings.Contains(text, c.contains) {
+			prepared++
+			continue
 		}
+		prepared = 0
+		<-time.After(10 * time.Millisecond) // a store or the process is away
 	}
 }
 
-// insist makes a call until it succeeds and answers what it should.
-func (h *histories) insist(c *call) {
-	for h.t.Context().Err() == nil {
-		status, text, err := h.send(c, rand.IntN(len(h.urls)))
-		if err == nil && (status == http.StatusOK || status == http.StatusAccepted) && strings.Contains(text, c.contains) {
-			return
-		}
-		<-time.After(10 * time.Millisecond) // a store or the process is away
+// prepareAgain makes the calls once more that have prepared the objects.
+func (h *histories) prepareAgain() {
+	for i := range h.recorded {
+		h.prepare(&h.recorded[i].object)
 	}
 }
 
