@@ -166,8 +166,13 @@ func (h *histories) record(o *object) []porcupine.Operation {
 	for client := range clientsOfObject {
 		clients.Go(func() {
 			rng := rand.New(rand.NewPCG(rand.Uint64(), uint64(client)))
+			var next []call
 			for calls.Add(1) <= callsOfObject && unknown.Load() < unknownOfObject && !h.t.Failed() {
-				c := o.calls(rng)
+				if len(next) == 0 {
+					next = o.calls(rng)
+				}
+				c := next[0]
+				next = next[1:]
 				op, known := h.make(&c, client, rng.IntN(len(h.urls)))
 				if !known {
 					if c.isRead() {

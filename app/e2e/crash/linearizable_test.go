@@ -37,12 +37,12 @@ func (c *call) isRead() bool {
 }
 
 // object is something that clients change and read: its model, the calls that prepare it,
-// the calls of which one is chosen at random again and again, and the calls after all faults
-// that show what is left.
+// calls, which chooses at random what a client calls next, one call after the other, and the
+// calls after all faults that show what is left.
 type object struct {
 	model   porcupine.Model
 	prepare []call
-	calls   func(rng *rand.Rand) call
+	calls   func(rng *rand.Rand) []call
 	last    []call
 }
 
@@ -84,11 +84,11 @@ func day(name string) object {
 			},
 		},
 	}
-	return object{model: dayModel(), last: reads, calls: func(rng *rand.Rand) call {
+	return object{model: dayModel(), last: reads, calls: func(rng *rand.Rand) []call {
 		if rng.IntN(2) == 0 {
-			return uploadCall(user, 1+rng.Int64N(20))
+			return []call{uploadCall(user, 1+rng.Int64N(20))}
 		}
-		return reads[rng.IntN(len(reads))]
+		return []call{reads[rng.IntN(len(reads))]}
 	}}
 }
 
@@ -111,7 +111,7 @@ func counter(name string) object {
 			},
 		}
 	}
-	o := object{model: counterModel(), calls: func(rng *rand.Rand) call { return send(rng.IntN(eventIDs)) }}
+	o := object{model: counterModel(), calls: func(rng *rand.Rand) []call { return []call{send(rng.IntN(eventIDs))} }}
 	for number := range eventIDs {
 		o.last = append(o.last, send(number))
 	}
@@ -139,24 +139,32 @@ func friendPair(name string) object {
 		err := json.Unmarshal([]byte(text), &answer)
 		return fmt.Sprint(status, " ", answer.Status), err
 	}
-	var reads []call
-	for by, user := range users {
-		for _, list := range []string{"/v1/friends", "/v1/boards/steps/friends"} {
-			reads = append(reads, shows(user, list, fmt.Sprintf(`"user_id":%q`, users[1-by]), true))
+	list := func(path string, by int) call {
+		return shows(users[by], path, fmt.Sprintf(`"user_id":%q`, users[1-by]), true)
+	}
+	const friends, ranking = "/v1/friends", "/v1/boards/steps/friends"
+	asks := func(by int) call {
+		return call{
+			input: ask{by}, user: users[by], method: "POST", path: "/v1/friends/requests",
+			body: fmt.Sprintf(`{"user_id":%q}`, users[1-by]), output: status,
 		}
 	}
-	return object{pairModel(), prepare, func(rng *rand.Rand) call {
+	reads := []call{list(friends, 0), list(friends, 1), list(ranking, 0), list(ranking, 1)}
+	return object{pairModel(), prepare, func(rng *rand.Rand) []call {
 		by := rng.IntN(2)
 		user, other := users[by], users[1-by]
 		switch rng.IntN(6) {
-		case 0, 1:
-			return call{input: ask{by}, user: user, method: "POST", path: "/v1/friends/requests", body: fmt.Sprintf(`{"user_id":%q}`, other), output: status}
+		case 0:
+			return []call{asks(by)}
+		case 1: // a ranking puts the set into the cache
+			return []call{asks(by), asks(1 - by), list(ranking, by), list(ranking, 1-by)}
 		case 2:
-			return call{input: accept{by}, user: user, method: "POST", path: "/v1/friends/requests/" + string(other) + "/accept", output: status}
-		case 3:
-			return call{input: part{by}, user: user, method: "DELETE", path: "/v1/friends/" + string(other), output: noOutput}
+			return []call{{input: accept{by}, user: user, method: "POST", path: "/v1/friends/requests/" + string(other) + "/accept", output: status}}
+		case 3: // the other side hears of it, too
+			end := call{input: part{by}, user: user, method: "DELETE", path: "/v1/friends/" + string(other), output: noOutput}
+			return []call{end, list(ranking, 1-by)}
 		default:
-			return reads[rng.IntN(len(reads))]
+			return []call{reads[rng.IntN(len(reads))]}
 		}
 	}, reads}
 }
@@ -175,14 +183,14 @@ func block(name string) object {
 		shows(user, ranking, fmt.Sprintf(`"user_id":%q`, other), false),
 		shows(other, ranking, fmt.Sprintf(`"user_id":%q`, user), false),
 	}
-	return object{blockModel(), prepare, func(rng *rand.Rand) call {
+	return object{blockModel(), prepare, func(rng *rand.Rand) []call {
 		switch rng.IntN(5) {
 		case 0:
-			return call{input: true, user: user, method: "PUT", path: "/v1/blocked/" + string(other), output: noOutput}
+			return []call{{input: true, user: user, method: "PUT", path: "/v1/blocked/" + string(other), output: noOutput}}
 		case 1:
-			return call{input: false, user: user, method: "DELETE", path: "/v1/blocked/" + string(other), output: noOutput}
+			return []call{{input: false, user: user, method: "DELETE", path: "/v1/blocked/" + string(other), output: noOutput}}
 		default:
-			return reads[rng.IntN(len(reads))]
+			return []call{reads[rng.IntN(len(reads))]}
 		}
 	}, reads}
 }

@@ -1,0 +1,47 @@
+package crash_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"stepboard/app/e2e/harness"
+)
+
+// inexplicable matches what TestSoakLinearizable prints of a history that no order explains.
+var inexplicable = regexp.MustCompile(`[a-z]+-\d+: no order of its calls explains their answers`)
+
+// TestSoakLinearizableFindsMutations proves that TestSoakLinearizable can fail. Each patch in testdata/mutations
+// breaks a promise of the service, and one run must find it.
+func TestSoakLinearizableFindsMutations(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("SOAK") == "" {
+		t.Skip("takes minutes; make soak runs it")
+	}
+	test, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, patch := range harness.Mutations(t) {
+		t.Run(name, func(t *testing.T) {
+			binary := filepath.Join(t.TempDir(), "mutated")
+			build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", binary, "-overlay", harness.Overlay(t, patch), "stepboard")
+			build.Env = append(os.Environ(), "CGO_ENABLED=0")
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("build: %v\n%s", err, out)
+			}
+			run := exec.CommandContext(t.Context(), test, "-test.run", "^TestSoakLinearizable$")
+			run.Env = append(os.Environ(), "SOAK=", "TEST_BINARY="+binary)
+			out, err := run.CombinedOutput()
+			if err == nil {
+				t.Fatal("it is not found")
+			}
+			if !inexplicable.Match(out) {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			t.Logf("%s", inexplicable.Find(out))
+		})
+	}
+}
