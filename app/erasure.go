@@ -14,7 +14,7 @@ import (
 // buildErasure constructs the service that erases users.
 func (a *App) buildErasure(o Options) {
 	a.Erasure = erasure.New(erasure.Options{
-		Store: erasure.NewStore(o.Stores.Jobs.Gorm), Directory: a.Directory, Boards: a.Boards,
+		Store: erasure.NewStore(o.Stores.Jobs.Gorm), Directory: a.Directory, Boards: a.Boards, Sets: a.Sets,
 		Friends: a.Friends, Privacy: a.Privacy, Groups: a.Groups, Archive: a.Archive, Increments: a.increments,
 		Corrections: a.decisions, Pending: a.decisions.Pending,
 		DeadLetters: ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm), Deliveries: outcomes.NewStore(o.Stores.Jobs.Gorm),

@@ -86,6 +86,11 @@ func TestErasedUserInAnOlderRedis(t *testing.T) {
 			if left := s.traces(); slices.ContainsFunc(left, func(name string) bool { return !listCopies[name] }) {
 				t.Errorf("left in %v", left)
 			}
+			for key := range s.keys() {
+				if strings.HasSuffix(key, ":"+models.RowID(zedRow).String()) {
+					t.Errorf("%s is left, which was the user's own", key)
+				}
+			}
 			s.nobodyIsShown()
 		}
 		s.comesBackAsSomebodyNew()

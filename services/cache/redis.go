@@ -378,6 +378,25 @@ func (s *Store) removeAll(ctx context.Context, pipe redis.Pipeliner, sets []Set)
 	}
 }
 
+// RemoveOf removes the sets that belong to users who were erased, and returns how many there
+// were. It is no change of the sets, so it neither marks nor announces them: their truth is
+// empty. One round trip.
+func (s *Store) RemoveOf(ctx context.Context, users []models.RowID) (removed int64, err error) {
+	pipe := s.rdb.Pipeline()
+	for _, user := range users {
+		pipe.Unlink(ctx, s.keys.Set(keys.Friends, int64(user)))
+		pipe.Unlink(ctx, s.keys.Set(keys.NotShown, int64(user)))
+	}
+	cmds, err := pipe.Exec(ctx)
+	if err != nil {
+		return 0, models.Unavailable("remove cached sets of users", err)
+	}
+	for _, cmd := range cmds {
+		removed += cmd.(*redis.IntCmd).Val()
+	}
+	return removed, nil
+}
+
 // setsPerBulkTrip is how many sets one round trip of a bulk change has, or more by those
 // of one stripe. It takes Redis a few milliseconds.
 const setsPerBulkTrip = 10_000

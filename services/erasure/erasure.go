@@ -40,6 +40,7 @@ type Options struct {
 	Store     *Store
 	Directory Directory
 	Boards    Boards
+	Sets      Sets
 	// The services that keep something about users. Each removes what it has of one, or
 	// empties it, and returns how much that was.
 	Friends, Privacy, Groups, Archive, Increments, Corrections Eraser
@@ -67,6 +68,12 @@ type Boards interface {
 	Remove(ctx context.Context, buckets []*models.Bucket, users []models.RowID) (removed int64, err error)
 	// Stored returns the entries of a user, without those of the ledger.
 	Stored(ctx context.Context, buckets []*models.Bucket, user models.RowID) ([]board.StoredEntry, error)
+}
+
+// Sets are copies in Redis of sets of users. Implemented by cache.Store.
+type Sets interface {
+	// RemoveOf removes the sets that belong to users.
+	RemoveOf(ctx context.Context, users []models.RowID) (removed int64, err error)
 }
 
 // Eraser keeps something about users.
@@ -208,9 +215,10 @@ func (s *Service) sweep(ctx context.Context, e models.Erasure, began time.Time) 
 }
 
 // Guard looks in Redis for users who were erased in the last 40 days, because Redis may have
-// returned to a state before their erasure. It removes what it finds, and returns the number
+// returned to a state before their erasure, and because a process that was stopped meanwhile
+// may have stored something for them. It removes what it finds, and returns the number
 // of entries and keys. It is called every minute. It costs a query if there are no erasures,
-// otherwise two, and Boards.Remove for each 500 users.
+// otherwise two, and for each 500 users Boards.Remove and three round trips.
 func (s *Service) Guard(ctx context.Context) (removed int64, err error) {
 	list, err := s.o.Store.finishedSince(ctx, s.now().Add(-guardTime))
 	if err != nil || len(list) == 0 {
@@ -233,6 +241,11 @@ func (s *Service) Guard(ctx context.Context) (removed int64, err error) {
 			return removed, err
 		}
 		n, err = s.o.Directory.DropCopies(ctx, copies...)
+		removed += n
+		if err != nil {
+			return removed, err
+		}
+		n, err = s.o.Sets.RemoveOf(ctx, rows)
 		removed += n
 		if err != nil {
 			return removed, err
