@@ -23,9 +23,12 @@ func newQueue(ctx context.Context, options Options, daysHot int, room func(conte
 		if ownStream(cfg) {
 			server = o.Redis.Server()
 		}
-		rdb, err := stores.OpenTracedRedis(server, options.Traces.Provider())
-		if err != nil {
-			return nil, fmt.Errorf("ingest.redis: %w", err)
+		rdb := options.Stores.Queue
+		if rdb == nil {
+			var err error
+			if rdb, err = stores.OpenTracedRedis(server, options.Traces.Provider()); err != nil {
+				return nil, fmt.Errorf("ingest.redis: %w", err)
+			}
 		}
 		if err := checkRedis(ctx, rdb, log); err != nil {
 			return nil, errors.Join(fmt.Errorf("ingest.redis: %w", err), rdb.Close())

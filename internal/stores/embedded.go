@@ -11,6 +11,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/glebarez/sqlite"
+	"github.com/redis/go-redis/v9"
 	"gorm.io/gorm"
 
 	"stepboard/config"
@@ -52,6 +53,11 @@ func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 	return s, nil
 }
 
+// OpenEmbeddedRedis returns a client of an embedded Redis, which connects at its first use.
+func OpenEmbeddedRedis(addr string) redis.UniversalClient {
+	return openRedis(config.Redis{Addrs: []string{addr}}, embeddedTimeout)
+}
+
 // ConnectEmbedded connects to an embedded Redis, and to a database in the memory of this
 // process, of any name. The database begins empty, without a schema, and exists until the
 // last Stores of that name close. So several instances of the service in one process can
@@ -64,7 +70,7 @@ func ConnectEmbedded(ctx context.Context, redisAddr, database string, clock mode
 	}
 	work := Database{Gorm: g, SQL: db}
 	return &Stores{
-		Redis:    openRedis(config.Redis{Addrs: []string{redisAddr}}, embeddedTimeout),
+		Redis:    OpenEmbeddedRedis(redisAddr),
 		Dialect:  migrations.SQLite,
 		Database: work, Friends: work, Increments: work, Jobs: work, Archive: work, Probes: work,
 		closeServers: func() {

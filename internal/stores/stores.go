@@ -64,7 +64,10 @@ const (
 
 // Stores holds the connections that all services share.
 type Stores struct {
-	Redis   redis.UniversalClient
+	Redis redis.UniversalClient
+	// Queue is a client of the queue's Redis. If it is nil, the queue connects by itself, as
+	// it does outside of tests. The queue closes it.
+	Queue   redis.UniversalClient
 	Dialect migrations.Dialect
 	// Database is for lookups: definitions of boards, buckets, profiles, histories and
 	// archived days.
