@@ -78,12 +78,12 @@ func (g *gate) begin(p plan) {
 	g.plan, g.passed, g.struck, g.gone = p, 0, false, false
 }
 
-// end ends the step, and reports whether a fault was met.
-func (g *gate) end() (struck bool) {
+// end ends the step. It returns how many operations the step had, and whether a fault was met.
+func (g *gate) end() (passed int, struck bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.plan = plan{}
-	return g.struck
+	return g.passed, g.struck
 }
 
 // kill makes all further operations fail without an effect.

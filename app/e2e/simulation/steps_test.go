@@ -67,7 +67,7 @@ func (w *world) step() {
 		w.takeRound(r, "near cache") // which follows the changes several times a second
 	}
 	a := w.action(false)
-	w.take(r, a, w.plan(r))
+	w.take(r, a, w.plan(r, a.name))
 	if w.failure != nil {
 		w.failf("%v", w.failure)
 	}
@@ -102,14 +102,21 @@ func (w *world) action(quiet bool) action {
 	}
 }
 
-// plan returns a fault for a step, or none.
-func (w *world) plan(r *replica) plan {
+// plan returns a fault for a step that r takes, or none. Half of the faults are planned for one of
+// the first operations, which every step has. The others may strike at each operation that a step
+// of this name has had so far, so that commits at the end of long steps meet faults, too.
+func (w *world) plan(r *replica, name string) plan {
 	if w.random.IntN(3) > 0 {
 		return plan{}
 	}
+	return w.broken(r, name)
+}
+
+// broken is plan, but always returns a fault.
+func (w *world) broken(r *replica, name string) plan {
 	p := plan{at: 1 + w.random.IntN(4)}
-	if w.random.IntN(3) == 0 {
-		p.at += w.random.IntN(20)
+	if w.random.IntN(2) == 0 {
+		p.at = 1 + w.random.IntN(max(8, w.operations[name]))
 	}
 	p.fault = []fault{refuse, lose, cut, crashBefore, crashAfter, disconnect, interleave, interleave}[w.random.IntN(8)]
 	if p.fault == interleave {
@@ -162,7 +169,8 @@ func (w *world) take(r *replica, a action, p plan) {
 		w.stopReplica(r)
 	}
 	done()
-	struck := r.gate.end()
+	passed, struck := r.gate.end()
+	w.operations[a.name] = max(w.operations[a.name], passed)
 	if w.refused && !struck && !w.late(r) {
 		w.failf("a call is refused as unavailable, and nothing is")
 	}
@@ -289,6 +297,18 @@ func (w *world) refresh() {
 func (w *world) takeRound(r *replica, name string) {
 	do := func(w *world, ctx context.Context, r *replica) { w.doRound(ctx, r, name) }
 	w.take(r, action{name: name, quiet: true, do: do}, plan{})
+}
+
+// takeBroken lets a replica do a round of its background work with a fault, while days pass. No
+// other replica takes steps meanwhile: it might send a webhook for the first time after 72 hours,
+// and one that fails then is given up.
+func (w *world) takeBroken(r *replica, name string) {
+	do := func(w *world, ctx context.Context, r *replica) { w.doRound(ctx, r, name) }
+	p := w.broken(r, name)
+	for p.fault == interleave {
+		p = w.broken(r, name)
+	}
+	w.take(r, action{name: name, quiet: true, do: do}, p)
 }
 
 // restart stops a replica, which writes what it has accepted, and starts it again.

@@ -43,8 +43,8 @@ type world struct {
 	// database names the database, and truth is a connection to it that has no faults.
 	database string
 	truth    *stores.Stores
-	stream   *redis.Client // a connection to the queue that has no faults
-	queued   bool          // whether uploads go through the queue
+	stream   redis.UniversalClient // a connection to the queue that has no faults
+	queued   bool                  // whether uploads go through the queue
 	shards   int
 	near     bool // whether some replicas have near caches
 	replicas []*replica
@@ -62,6 +62,8 @@ type world struct {
 	// steps counts the steps that have begun, changing those under way that change what the
 	// model knows.
 	steps, changing int
+	// operations is the largest number of operations that steps of a name have had.
+	operations map[string]int
 	// outageEnds is the step before which stores come back that are away.
 	outageEnds int
 	// failure is what a step of interleave has found.
@@ -119,7 +121,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 		boards: miniredis.NewMiniRedis(), queue: miniredis.NewMiniRedis(), database: fmt.Sprintf("simulation-%d", databases.Add(1)),
 		queued: random.IntN(2) == 0, shards: 1 + random.IntN(2), near: random.IntN(2) == 0, receiver: newReceiver(),
 		tokens: make(map[string]string), names: make(map[string]string), rows: make(map[models.UserID]models.RowID),
-		groupIDs: make(map[string]string),
+		groupIDs: make(map[string]string), operations: make(map[string]int),
 	}
 	check(w.boards.Start())
 	check(w.queue.Start())
@@ -130,7 +132,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	w.truth = must(stores.ConnectEmbedded(t.Context(), w.boards.Addr(), w.database, w.clock.Now))
 	must(w.truth.Migrate(t.Context()))
 	w.setFirstRow()
-	w.stream = redis.NewClient(&redis.Options{Addr: w.queue.Addr()})
+	w.stream = stores.OpenEmbeddedRedis(w.queue.Addr())
 	w.model = newModel(w.clock.Now())
 	for i := range replicas {
 		r := &replica{name: fmt.Sprintf("r%d", i)}
@@ -236,6 +238,10 @@ func (w *world) startReplica(r *replica) {
 	r.gate = gate
 	now := func() time.Time { return w.now(r) }
 	r.stores = must(stores.ConnectEmbedded(w.t.Context(), w.boards.Addr(), w.database, now))
+	if w.queued {
+		// The queue's own client gives up after a second, which a busy machine may take.
+		r.stores.Queue = stores.OpenEmbeddedRedis(w.queue.Addr())
+	}
 	r.stores.Redis.AddHook(redisHook{gate})
 	useGate(r.stores.Gorm, r.stores.SQL, gate)
 	gate.begin(plan{})
@@ -246,7 +252,7 @@ func (w *world) startReplica(r *replica) {
 		Config: w.config(r), Stores: r.stores, Clock: now, Machine: now, Elapsed: w.clock.Now, Random: random.Int64N,
 		Log: testenv.Log(), Verifier: verifier, Roles: app.AllRoles(),
 	})
-	struck := gate.end()
+	_, struck := gate.end()
 	if err != nil {
 		verifier.Close()
 		check(r.stores.Close())
