@@ -227,6 +227,33 @@ func TestImportFriends(t *testing.T) {
 	}
 }
 
+// A file may have each friendship twice, once for each user, in chunks that follow each
+// other. It counts once, and an edge that is refused is refused each time.
+func TestImportFriendsTwice(t *testing.T) {
+	t.Parallel()
+	i := newImporter(t)
+	i.run("friends", "full other\n")
+	if err := i.env.Gorm.Exec(`UPDATE users SET friend_count = ? WHERE external_id = 'full'`, models.MaxFriends).Error; err != nil {
+		t.Fatal(err)
+	}
+	var one, other strings.Builder
+	const pairs = 4000 // twice the first chunk
+	for n := range pairs {
+		fmt.Fprintf(&one, "left-%d right-%d\n", n, n)
+		fmt.Fprintf(&other, "right-%d left-%d\n", n, n)
+	}
+	// Lines 1, 2001 and 8003.
+	lines := strings.SplitAfterN("full left-1\n"+one.String(), "\n", 2001)
+	text := strings.Join(lines[:2000], "") + "left-1 full\n" + lines[2000] + other.String() + "full left-1\n"
+	status, out, bad := i.run("friends", text)
+	if status != 1 || !slices.Equal(bad, []string{"1", "2001", "8003"}) || !strings.Contains(out, " 4000 new friendships") {
+		t.Errorf("status %d, bad lines %v: %.1000s", status, bad, out)
+	}
+	if n := i.count(&models.Friendship{}); n != 2*(pairs+1) {
+		t.Errorf("%d sides are stored, want %d", n, 2*(pairs+1))
+	}
+}
+
 func TestImportRefuses(t *testing.T) {
 	t.Parallel()
 	i := newImporter(t)

@@ -48,23 +48,82 @@ func (s *Service) Resolve(ctx context.Context, edges []Edge) ([]models.Edge, err
 // gone, or a friendship was added meanwhile.
 var errLockFirst = errors.New("the users must be locked first")
 
+// Prepared are edges that were looked up, to be imported soon.
+type Prepared struct {
+	// Edges are the edges by the rows of their users.
+	Edges []models.Edge
+	// pairs holds each edge between two users who were no friends once, the lower row
+	// first, ascending.
+	pairs []models.Edge
+	// sides are both sides of the pairs, in the order of the table's key, and gains the
+	// number of pairs of each user, ascending.
+	sides, gains [][2]int64
+}
+
+// Prepare looks up which of the edges are friendships already. ImportPrepared skips these,
+// and those that are among edges before, which are being imported meanwhile. One transaction
+// with a few statements, which locks nothing.
+func (s *Service) Prepare(ctx context.Context, edges []models.Edge, before Prepared) (Prepared, error) {
+	pairs := slices.DeleteFunc(distinct(edges), before.has)
+	if len(pairs) == 0 {
+		return Prepared{Edges: edges}, nil
+	}
+	err := s.store.transactOnConn(ctx, func(t *tx) (err error) {
+		pairs, err = t.withoutFriends(pairs)
+		return err
+	})
+	if err != nil {
+		return Prepared{}, fmt.Errorf("import friends: %w", models.Unavailable("look up friendships", err))
+	}
+	return prepared(edges, pairs), nil
+}
+
+// has reports whether a pair, the lower row first, is among those to be added.
+func (p Prepared) has(pair models.Edge) bool {
+	_, ok := slices.BinarySearchFunc(p.pairs, pair, compareEdges)
+	return ok
+}
+
+func prepared(edges, pairs []models.Edge) Prepared {
+	return Prepared{Edges: edges, pairs: pairs, sides: sidesOf(pairs), gains: timesOf(usersOf(pairs))}
+}
+
+// Halves returns the first half of the edges and the others.
+func (p Prepared) Halves() (first, second Prepared) {
+	half := func(edges []models.Edge) Prepared {
+		return prepared(edges, slices.DeleteFunc(distinct(edges), func(pair models.Edge) bool { return !p.has(pair) }))
+	}
+	middle := len(p.Edges) / 2
+	return half(p.Edges[:middle]), half(p.Edges[middle:])
+}
+
 // Import adds friendships between users, as if they were added one after another. Edges
 // that exist, in either direction, stay as they are. Edges between a user and the same
 // user, those of users with too many friends, and those of users who were erased since
 // their rows were looked up are skipped and returned, in order. added is the number of new
-// friendships. One transaction with a few statements, in which all the users are locked, or
-// a second one if an edge is refused or another change adds the same friendship.
+// friendships.
 func (s *Service) Import(ctx context.Context, edges []models.Edge) (added int, rejected []Rejected, err error) {
-	if pairs := distinct(edges); len(pairs) > 0 {
-		added, rejected, err = s.importPairs(ctx, edges, pairs, false)
+	p, err := s.Prepare(ctx, edges, Prepared{})
+	if err != nil {
+		return 0, nil, err
+	}
+	return s.ImportPrepared(ctx, p)
+}
+
+// ImportPrepared is Import for edges that were prepared. One transaction with a few
+// statements, in which all the users are locked, or a second one if an edge is refused or
+// the same friendship was added meanwhile.
+func (s *Service) ImportPrepared(ctx context.Context, p Prepared) (added int, rejected []Rejected, err error) {
+	if len(p.pairs) > 0 {
+		added, rejected, err = s.importPairs(ctx, p, false)
 		if errors.Is(err, errLockFirst) {
-			added, rejected, err = s.importPairs(ctx, edges, pairs, true)
+			added, rejected, err = s.importPairs(ctx, p, true)
 		}
 		if err != nil {
 			return 0, nil, fmt.Errorf("import friends: %w", err)
 		}
 	}
-	for i, e := range edges {
+	for i, e := range p.Edges {
 		if e.A == e.B {
 			err := models.Errorf(models.CodeValidationFailed, "nobody can be a friend of oneself")
 			rejected = append(rejected, Rejected{i, err})
@@ -74,18 +133,16 @@ func (s *Service) Import(ctx context.Context, edges []models.Edge) (added int, r
 	return added, rejected, nil
 }
 
-// importPairs adds the edges; pairs holds each of them once. Without lockFirst the users
-// are locked by counting their new friends. That saves a pass over all of them, but fails
-// with errLockFirst if a pair can't be added, or became friends since it was looked up.
-func (s *Service) importPairs(
-	ctx context.Context, edges, pairs []models.Edge, lockFirst bool,
-) (added int, rejected []Rejected, err error) {
+// importPairs adds the edges. Without lockFirst the users are locked by counting their new
+// friends. That saves a pass over all of them, but fails with errLockFirst if a pair can't
+// be added, or became friends since it was looked up.
+func (s *Service) importPairs(ctx context.Context, p Prepared, lockFirst bool) (added int, rejected []Rejected, err error) {
 	err = s.run(ctx, s.sets.NewBulkChange(), s.store.transactOnConn, func(t *tx) error {
-		t.changed = usersOf(pairs)
+		t.changed = usersOf(p.pairs)
 		if lockFirst {
-			added, rejected, err = t.importLocked(edges, pairs)
+			added, rejected, err = t.importLocked(p)
 		} else {
-			added, err = t.importUnlocked(pairs)
+			added, err = len(p.pairs), t.befriendAll(p)
 		}
 		return err
 	})
@@ -122,51 +179,47 @@ func usersOf(pairs []models.Edge) []models.RowID {
 	return users
 }
 
-// importUnlocked adds those of the pairs that are no friends. errLockFirst if one can't be
-// added.
-func (t *tx) importUnlocked(pairs []models.Edge) (added int, err error) {
-	pairs, err = t.withoutFriends(pairs)
-	if err != nil || len(pairs) == 0 {
-		return 0, err
-	}
-	return len(pairs), t.befriendAll(pairs)
-}
-
 // importLocked adds the edges that can be added, and returns those of full users and of
-// users who do not exist. pairs holds each edge once.
-func (t *tx) importLocked(edges, pairs []models.Edge) (added int, rejected []Rejected, err error) {
-	above, gone, err := t.lockForImport(pairs)
+// users who do not exist.
+func (t *tx) importLocked(p Prepared) (added int, rejected []Rejected, err error) {
+	above, gone, err := t.lockForImport(p.gains)
 	if err != nil {
 		return 0, nil, err
 	}
-	if pairs, err = t.withoutFriends(pairs); err != nil {
+	pairs, err := t.withoutFriends(p.pairs)
+	if err != nil {
 		return 0, nil, err
 	}
 	if len(gone) > 0 {
-		pairs, rejected = withoutUsers(edges, pairs, gone)
+		pairs, rejected = withoutUsers(p.Edges, pairs, gone)
 	}
 	if len(above) > 0 {
 		var full []Rejected
-		pairs, full = withinLimit(edges, pairs, above)
+		pairs, full = withinLimit(p.Edges, pairs, above)
 		rejected = append(rejected, full...)
 	}
 	if len(pairs) == 0 {
 		return 0, rejected, nil
 	}
-	return len(pairs), rejected, t.befriendAll(pairs)
+	return len(pairs), rejected, t.befriendAll(prepared(p.Edges, pairs))
 }
 
 // withoutUsers removes the pairs of users who do not exist, and returns their edges, too.
 func withoutUsers(
 	edges, pairs []models.Edge, gone map[models.RowID]bool,
 ) (left []models.Edge, rejected []Rejected) {
+	for _, pair := range pairs {
+		if !gone[pair.A] && !gone[pair.B] {
+			left = append(left, pair)
+		}
+	}
 	for i, e := range edges {
 		if e.A != e.B && (gone[e.A] || gone[e.B]) {
 			err := models.Errorf(models.CodeUserNotFound, "a user was erased during the import")
 			rejected = append(rejected, Rejected{i, err})
 		}
 	}
-	return slices.DeleteFunc(pairs, func(p models.Edge) bool { return gone[p.A] || gone[p.B] }), rejected
+	return left, rejected
 }
 
 // withinLimit removes from pairs, which are no friends, those that would give a user too

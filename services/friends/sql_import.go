@@ -48,10 +48,11 @@ func (s *Store) transactOnConn(ctx context.Context, fn func(*tx) error) error {
 	})
 }
 
-// lockForImport locks the users of the pairs until the change ends. It returns those who
-// may have too many friends with the pairs, and those who do not exist.
-func (t *tx) lockForImport(pairs []models.Edge) (map[models.RowID]lockedUser, map[models.RowID]bool, error) {
-	rows, missing, err := importOf(t.db).lock(t, timesOf(usersOf(pairs)))
+// lockForImport locks users, each with the number of friends that the user may gain, until
+// the change ends. It returns those who may then have too many friends, and those who do not
+// exist.
+func (t *tx) lockForImport(gains [][2]int64) (map[models.RowID]lockedUser, map[models.RowID]bool, error) {
+	rows, missing, err := importOf(t.db).lock(t, gains)
 	if err != nil {
 		return nil, nil, fmt.Errorf("lock users: %w", err)
 	}
@@ -85,19 +86,19 @@ func (t *tx) withoutFriends(pairs []models.Edge) ([]models.Edge, error) {
 // befriendAll counts the pairs, which are no friends, for their users, stores both sides of
 // them, and removes the requests between them. errLockFirst if a user is full or gone, or a
 // pair became friends since it was looked up.
-func (t *tx) befriendAll(pairs []models.Edge) error {
-	statements, gains, sides := importOf(t.db), timesOf(usersOf(pairs)), sidesOf(pairs)
-	counted, err := statements.count(t, gains)
+func (t *tx) befriendAll(p Prepared) error {
+	statements := importOf(t.db)
+	counted, err := statements.count(t, p.gains)
 	if err != nil {
 		return fmt.Errorf("count friends: %w", err)
 	}
-	if counted < int64(len(gains)) {
+	if counted < int64(len(p.gains)) {
 		return errLockFirst
 	}
-	if err := statements.removeRequests(t, sides); err != nil {
+	if err := statements.removeRequests(t, p.sides); err != nil {
 		return fmt.Errorf("remove requests: %w", err)
 	}
-	if err := statements.store(t, sides); err != nil {
+	if err := statements.store(t, p.sides); err != nil {
 		return fmt.Errorf("store friendships: %w", err)
 	}
 	return nil

@@ -18,16 +18,20 @@ type friendsImport struct {
 	service *Service
 	report  Report
 	pace    *pace
-	edges   []friends.Edge // of the next chunk
-	lines   []int          // the line number of each edge
-	added   int
+	edges   []friends.Edge   // of the next chunk
+	lines   []int            // the line number of each edge
+	passed  friends.Prepared // the chunk before, which may be being stored
+
+	added int
+	// refused says that edges of the chunk before were refused.
+	refused bool
 }
 
 // friendsChunk is a number of friendships that are stored together.
 type friendsChunk struct {
-	edges []models.Edge
+	friends.Prepared
 	lines []int
-	// lookup is how long it took to look up and create the users.
+	// lookup is how long it took to look up the users and friendships, and to create users.
 	lookup time.Duration
 }
 
@@ -75,7 +79,7 @@ func (f *friendsImport) read(ctx context.Context, in io.Reader, offset int64, pa
 	return f.flush(ctx, pass)
 }
 
-// flush passes on the chunk that was read, with the rows of its users.
+// flush looks up the chunk that was read and passes it on.
 func (f *friendsImport) flush(ctx context.Context, pass func(friendsChunk) error) error {
 	if err := ctx.Err(); err != nil || len(f.edges) == 0 {
 		return err
@@ -85,7 +89,13 @@ func (f *friendsImport) flush(ctx context.Context, pass func(friendsChunk) error
 	if err != nil {
 		return err
 	}
-	chunk := friendsChunk{edges: rows, lines: f.lines, lookup: time.Since(start)}
+	// A file often has each friendship twice, once for each user.
+	prepared, err := f.service.Friends.Prepare(ctx, rows, f.passed)
+	if err != nil {
+		return err
+	}
+	f.passed = prepared
+	chunk := friendsChunk{Prepared: prepared, lines: f.lines, lookup: time.Since(start)}
 	f.edges, f.lines = f.edges[:0], nil
 	return pass(chunk)
 }
@@ -96,35 +106,43 @@ func (f *friendsImport) store(ctx context.Context, c friendsChunk) error {
 		return err
 	}
 	start := time.Now()
-	if err := f.storeEdges(ctx, c.edges, c.lines); err != nil {
+	if f.refused { // edges that were left out because the chunk before had them may be refused, too
+		again, err := f.service.Friends.Prepare(ctx, c.Edges, friends.Prepared{})
+		if err != nil {
+			return err
+		}
+		c.Prepared, f.refused = again, false
+	}
+	if err := f.storeEdges(ctx, c.Prepared, c.lines); err != nil {
 		return err
 	}
-	f.pace.stored(ctx, len(c.edges), c.lookup, time.Since(start))
+	f.pace.stored(ctx, len(c.Edges), c.lookup, time.Since(start))
 	return nil
 }
 
 // storeEdges stores friendships. If the stores do not manage them in the time that a
 // change may take, it stores each half by itself: on a busy machine a chunk may take
 // several times as long as its size lets expect.
-func (f *friendsImport) storeEdges(ctx context.Context, edges []models.Edge, lines []int) error {
-	added, rejected, err := f.service.Friends.Import(ctx, edges)
-	if models.CodeOf(err) == models.CodeUnavailable && len(edges) > minChunk && ctx.Err() == nil {
-		half := len(edges) / 2
-		if err := f.storeEdges(ctx, edges[:half], lines[:half]); err != nil {
+func (f *friendsImport) storeEdges(ctx context.Context, p friends.Prepared, lines []int) error {
+	added, rejected, err := f.service.Friends.ImportPrepared(ctx, p)
+	if models.CodeOf(err) == models.CodeUnavailable && len(p.Edges) > minChunk && ctx.Err() == nil {
+		first, second := p.Halves()
+		if err := f.storeEdges(ctx, first, lines[:len(first.Edges)]); err != nil {
 			return err
 		}
-		return f.storeEdges(ctx, edges[half:], lines[half:])
+		return f.storeEdges(ctx, second, lines[len(first.Edges):])
 	}
 	if err != nil {
 		return err
 	}
 	f.added += added
+	f.refused = f.refused || len(rejected) > 0
 	for _, r := range rejected {
 		if err := f.report.BadLine(lines[r.Index], r.Err); err != nil {
 			return err
 		}
 	}
-	f.report.Done(len(edges))
+	f.report.Done(len(p.Edges))
 	return nil
 }
 

@@ -24,7 +24,10 @@ type Friends interface {
 	// Resolve returns edges by the rows of their users, and creates those users that do
 	// not exist.
 	Resolve(ctx context.Context, edges []friends.Edge) ([]models.Edge, error)
-	Import(ctx context.Context, edges []models.Edge) (added int, rejected []friends.Rejected, err error)
+	// Prepare looks up which of them are friendships already, and leaves out those that are
+	// among edges before.
+	Prepare(ctx context.Context, edges []models.Edge, before friends.Prepared) (friends.Prepared, error)
+	ImportPrepared(ctx context.Context, p friends.Prepared) (added int, rejected []friends.Rejected, err error)
 }
 
 // Directory maps users to their rows. Implemented by directory.Service.

@@ -44,7 +44,12 @@ func (f *fakeStores) Resolve(ctx context.Context, edges []friends.Edge) ([]model
 	return resolved, nil
 }
 
-func (f *fakeStores) Import(_ context.Context, edges []models.Edge) (int, []friends.Rejected, error) {
+func (f *fakeStores) Prepare(_ context.Context, edges []models.Edge, _ friends.Prepared) (friends.Prepared, error) {
+	return friends.Prepared{Edges: edges}, nil
+}
+
+func (f *fakeStores) ImportPrepared(_ context.Context, p friends.Prepared) (int, []friends.Rejected, error) {
+	edges := p.Edges
 	if f.imports != nil {
 		f.imports()
 	}

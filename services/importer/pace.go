@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// chunkTime is how long it should take to store a chunk, after its users were looked
-	// up. The longer, the less each friendship costs, because each user is locked and
-	// counted once for each chunk. Friend changes of the chunk's users wait as long.
-	chunkTime = 2 * time.Second
+	// chunkTime is how long it should take to store a chunk, after its users and
+	// friendships were looked up. The longer, the less each friendship costs, because each
+	// user is counted once for each chunk. Friend changes of the chunk's users wait as long.
+	chunkTime = 3 * time.Second
 	// gentleFriends and gentleSteps are how long it should take to look up the users of a
 	// chunk of a gentle import and to store it. Rankings wait for the processor meanwhile.
 	// A chunk of friendships has higher fixed costs.
