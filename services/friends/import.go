@@ -114,14 +114,12 @@ func (s *Service) Import(ctx context.Context, edges []models.Edge) (added int, r
 // statements, in which all the users are locked, or a second one if an edge is refused or
 // the same friendship was added meanwhile.
 func (s *Service) ImportPrepared(ctx context.Context, p Prepared) (added int, rejected []Rejected, err error) {
-	if len(p.pairs) > 0 {
-		added, rejected, err = s.importPairs(ctx, p, false)
-		if errors.Is(err, errLockFirst) {
-			added, rejected, err = s.importPairs(ctx, p, true)
-		}
-		if err != nil {
-			return 0, nil, fmt.Errorf("import friends: %w", err)
-		}
+	added, rejected, err = s.importPairs(ctx, p, false)
+	if errors.Is(err, errLockFirst) {
+		added, rejected, err = s.importPairs(ctx, p, true)
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("import friends: %w", err)
 	}
 	for i, e := range p.Edges {
 		if e.A == e.B {
@@ -138,10 +136,14 @@ func (s *Service) ImportPrepared(ctx context.Context, p Prepared) (added int, re
 // be added, or became friends since it was looked up.
 func (s *Service) importPairs(ctx context.Context, p Prepared, lockFirst bool) (added int, rejected []Rejected, err error) {
 	err = s.run(ctx, s.sets.NewBulkChange(), s.store.transactOnConn, func(t *tx) error {
-		t.changed = usersOf(p.pairs)
-		if lockFirst {
+		// Also the lists of those who were friends already: a copy may lack the other.
+		t.changed = usersOf(distinct(p.Edges))
+		switch {
+		case len(p.pairs) == 0:
+			return nil
+		case lockFirst:
 			added, rejected, err = t.importLocked(p)
-		} else {
+		default:
 			added, err = len(p.pairs), t.befriendAll(p)
 		}
 		return err
