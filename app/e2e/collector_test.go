@@ -192,8 +192,10 @@ func (l *slowCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 	}
 	select {
-	case <-r.Context().Done(): // the service no longer waits
+	case <-r.Context().Done():
 	case <-l.accept:
+	}
+	if r.Context().Err() == nil { // the service still waits
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		l.collector.ServeHTTP(w, r)
 	}

@@ -220,11 +220,38 @@ func (p *Process) end(s syscall.Signal) (status int) {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Signal sends a signal to the process; a process that has ended gets none.
+// Signal sends a signal to the process; a process that has ended gets none. After SIGSTOP it
+// waits until the process stands still: on a busy machine its threads go on for a while.
 func (p *Process) Signal(s syscall.Signal) {
-	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		p.t.Error(err)
+	p.t.Helper()
+	err := p.cmd.Process.Signal(s)
+	if errors.Is(err, os.ErrProcessDone) {
+		return
 	}
+	if err != nil {
+		p.t.Error(err)
+	} else if s == syscall.SIGSTOP {
+		Eventually(p.t, "the process stands still", p.standsStill)
+	}
+}
+
+// standsStill reports whether all threads of the process are stopped, or it has ended.
+func (p *Process) standsStill() bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, path := range threads {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // the thread has ended
+		}
+		_, fields, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')'):]), " ") // after the name
+		if !strings.HasPrefix(fields, "T") && !strings.HasPrefix(fields, "Z") && !strings.HasPrefix(fields, "X") {
+			return false
+		}
+	}
+	return true
 }
 
 // wait waits until the process has ended.
