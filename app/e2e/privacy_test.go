@@ -369,11 +369,8 @@ func (p *populations) forget(ctx context.Context) {
 // they are anonymous. Friend lists stay the same, and their histories are empty.
 func TestSoakPrivacy(t *testing.T) {
 	t.Parallel()
-	generated, pairs := 10, 200 // 2,000 pairs of populations; 100,000 in make soak
-	switch {
-	case raceDetector:
-		generated = 1 // it makes the embedded stores ten times as slow
-	case os.Getenv("SOAK") != "":
+	generated, pairs := 10, 200 // 2,000 pairs of populations
+	if os.Getenv("SOAK") != "" {
 		generated = 500
 	}
 	seed := uint64(time.Now().UnixNano())

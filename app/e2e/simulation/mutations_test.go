@@ -17,7 +17,7 @@ var failing = regexp.MustCompile(`seed \d+ fails after \d+ steps: .*`)
 // a promise of the service; 200 seeds must find it. The patched files replace those of the
 // service in a build of the test, so the source stays as it is.
 func TestSoakMutations(t *testing.T) {
-	if os.Getenv("SOAK") == "" || raceDetector {
+	if os.Getenv("SOAK") == "" {
 		t.Skip("takes minutes; make soak runs it")
 	}
 	for name, patch := range harness.Mutations(t) {

@@ -211,10 +211,7 @@ func (w *world) settle() {
 func TestSoakSimulation(t *testing.T) {
 	t.Parallel()
 	first, count := uint64(1), uint64(200)
-	switch {
-	case raceDetector:
-		count = 2 // it makes the embedded stores ten times as slow
-	case os.Getenv("SOAK") != "":
+	if os.Getenv("SOAK") != "" {
 		first, count = uint64(time.Now().UnixMilli()), 2000
 	}
 	first, count = number(t, "SIM_SEED", first), number(t, "SIM_SEEDS", count)
@@ -243,10 +240,7 @@ func TestSoakSimulation(t *testing.T) {
 // Two runs of a seed take the same steps and get the same answers.
 func TestSoakReplay(t *testing.T) {
 	t.Parallel()
-	if raceDetector {
-		t.Skip("a run takes long with it")
-	}
-	seeds := uint64(10)
+	seeds := uint64(3)
 	if os.Getenv("SOAK") != "" {
 		seeds = 200
 	}
