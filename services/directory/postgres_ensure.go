@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -12,7 +14,8 @@ import (
 )
 
 // ensure looks the users up through a temporary table, whatever their number. Users are
-// created in the order of their ids, as by insert, to avoid deadlocks.
+// created in the order of their ids, as by insert, to avoid deadlocks. The same order also
+// makes it faster to look up many users, as neighbours share pages of the index.
 func (p *postgres) ensure(ctx context.Context, users []string) (rows []models.RowID, created int64, err error) {
 	err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		if err := stageUsers(ctx, tx, users); err != nil {
@@ -39,9 +42,9 @@ func (p *postgres) ensure(ctx context.Context, users []string) (rows []models.Ro
 	return rows, created, err
 }
 
-// stageUsers copies user ids with their positions into the temporary table import_users,
-// in the binary format of COPY: a header; for each row the number of its fields, and
-// each field after its length; a trailer.
+// stageUsers copies user ids with their positions into the temporary table import_users, in
+// the order of the ids and in the binary format of COPY: a header; for each row the number of
+// its fields, and each field after its length; a trailer.
 //
 // The rest of the transaction looks each of them up in the index of users. Otherwise
 // Postgres, which has no statistics about temporary tables, would read all users.
@@ -53,7 +56,8 @@ func stageUsers(ctx context.Context, tx pgx.Tx, users []string) error {
 		return err
 	}
 	buf := append(make([]byte, 0, 32+32*len(users)), "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)
-	for i, user := range users {
+	for _, i := range inOrder(users) {
+		user := users[i]
 		buf = binary.BigEndian.AppendUint16(buf, 2)
 		buf = binary.BigEndian.AppendUint32(buf, 4)
 		buf = binary.BigEndian.AppendUint32(buf, uint32(i))
@@ -63,6 +67,16 @@ func stageUsers(ctx context.Context, tx pgx.Tx, users []string) error {
 	buf = binary.BigEndian.AppendUint16(buf, 0xffff)
 	_, err = tx.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(buf), `COPY import_users FROM STDIN (FORMAT binary)`)
 	return err
+}
+
+// inOrder returns the positions of texts in the order of the texts.
+func inOrder(texts []string) []int {
+	order := make([]int, len(texts))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(texts[a], texts[b]) })
+	return order
 }
 
 // stagedRows sets the row ids of the staged users that exist, by position, and returns
