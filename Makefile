@@ -85,7 +85,7 @@ sbom: build
 vulncheck:
 	$(GO) tool -modfile=tools/go.mod govulncheck ./...
 
-FUZZTIME ?= 5s
+FUZZTIME ?= 10s
 
 fuzz:
 	GO=$(GO) scripts/fuzz $(FUZZTIME)
