@@ -34,9 +34,9 @@ export GOFLAGS := $(GOFLAGS) -tags=nomsgpack
 # take half of all tests' time.
 RACE = -race -gcflags='modernc.org/...=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
 
-# Tests that check thousands of answers one after another run without the race detector,
-# which would find nothing in them and multiply their time.
-WITHOUT_RACE = ^(TestSoakPrivacy|TestSoakSimulation|TestSoakReplay|TestSoakMutations|TestNastyInputs|TestAMonthOfTheRealGraph|TestEveryFriendRankingOfTheRealGraph)$$
+# Tests that check thousands of answers one after another, or fill a large memory, run without
+# the race detector, which would find nothing in them and multiply their time.
+WITHOUT_RACE = ^(TestSoakPrivacy|TestSoakSimulation|TestSoakReplay|TestSoakMutations|TestNastyInputs|TestAMonthOfTheRealGraph|TestEveryFriendRankingOfTheRealGraph|TestRecordTableMemory|TestAMillionUsersFit)$$
 TEST = TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -vet=off
 
 .PHONY: build client test lint generate format pictures sbom vulncheck fuzz soak bench
@@ -59,7 +59,7 @@ test: build client
 	cd $(CLIENT) && npm test
 	. ./scripts/need && need chromium chromium fonts-dejavu-core && need curl curl && need openssl openssl && need psql postgresql-client
 	$(TEST) -timeout=40m -parallel=3 $(RACE) -skip '$(WITHOUT_RACE)' ./app/e2e/... ./web/... ./...
-	$(TEST) -run '$(WITHOUT_RACE)' ./app/e2e ./app/e2e/simulation
+	$(TEST) -run '$(WITHOUT_RACE)' ./app/e2e ./app/e2e/simulation ./services/directory
 
 lint:
 	$(PRETTIER) --check web $(CLIENT)
@@ -93,7 +93,7 @@ fuzz:
 soak: build
 	$(MAKE) fuzz FUZZTIME=1m
 	SOAK=1 $(TEST) -count=1 -timeout=2h $(RACE) -run Soak -skip '$(WITHOUT_RACE)' ./...
-	SOAK=1 $(TEST) -count=1 -timeout=2h -run '$(WITHOUT_RACE)' ./app/e2e ./app/e2e/simulation
+	SOAK=1 $(TEST) -count=1 -timeout=2h -run '$(WITHOUT_RACE)' ./app/e2e ./app/e2e/simulation ./services/directory
 
 bench:
 	scripts/with-servers $(GO) run ./bench
