@@ -37,6 +37,7 @@ RACE = -race -gcflags='modernc.org/...=-race=false' -gcflags='github.com/yuin/go
 # Tests that check thousands of answers one after another, or fill a large memory, run without
 # the race detector, which would find nothing in them and multiply their time.
 WITHOUT_RACE = ^(TestSoakPrivacy|TestSoakSimulation|TestSoakReplay|TestSoakMutations|TestNastyInputs|TestAMonthOfTheRealGraph|TestEveryFriendRankingOfTheRealGraph|TestRecordTableMemory|TestAMillionUsersFit)$$
+WITHOUT_RACE_IN = ./app/e2e ./app/e2e/simulation ./services/directory
 TEST = TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -vet=off
 
 .PHONY: build client test lint generate format pictures sbom vulncheck fuzz soak bench
@@ -59,7 +60,7 @@ test: build client
 	cd $(CLIENT) && npm test
 	. ./scripts/need && need chromium chromium fonts-dejavu-core && need curl curl && need openssl openssl && need psql postgresql-client
 	$(TEST) -timeout=40m -parallel=3 $(RACE) -skip '$(WITHOUT_RACE)' ./app/e2e/... ./web/... ./...
-	$(TEST) -run '$(WITHOUT_RACE)' ./app/e2e ./app/e2e/simulation ./services/directory
+	$(TEST) -count=1 -run '$(WITHOUT_RACE)' $(WITHOUT_RACE_IN)
 
 lint:
 	$(PRETTIER) --check web $(CLIENT)
@@ -93,7 +94,7 @@ fuzz:
 soak: build
 	$(MAKE) fuzz FUZZTIME=1m
 	SOAK=1 $(TEST) -count=1 -timeout=2h $(RACE) -run Soak -skip '$(WITHOUT_RACE)' ./...
-	SOAK=1 $(TEST) -count=1 -timeout=2h -run '$(WITHOUT_RACE)' ./app/e2e ./app/e2e/simulation ./services/directory
+	SOAK=1 $(TEST) -count=1 -timeout=2h -run '$(WITHOUT_RACE)' $(WITHOUT_RACE_IN)
 
 bench:
 	scripts/with-servers $(GO) run ./bench

@@ -194,9 +194,14 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	// again sends the same request again; nil if that was not done by call.
+	// took is how long the answer took, and again sends the same request again; 0 and nil if
+	// call did not send it.
+	took  time.Duration
 	again func() answer
 }
+
+// shortestPatience is less than a call waits for a store before it is answered with 503.
+const shortestPatience = time.Second
 
 // code returns the error code; "" for a success.
 func (a answer) code() models.Code {
@@ -233,6 +238,7 @@ func (s *server) call(token, method, path string, body any) answer {
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
+	sent := time.Now()
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		s.t.Fatal(err)
@@ -246,7 +252,7 @@ func (s *server) call(token, method, path string, body any) answer {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	a := answer{status: res.StatusCode, header: res.Header, body: text}
+	a := answer{status: res.StatusCode, header: res.Header, body: text, took: time.Since(sent)}
 	checkDocumented(s.t, method, path, a)
 	a.again = func() answer { return s.call(token, method, path, body) }
 	return a
@@ -264,13 +270,13 @@ func (s *server) service(method, path string, body any) answer {
 	return s.call(harness.Token(s.t, "1", auth.ScopeService), method, path, body)
 }
 
-// want checks the status and decodes the body, whose fields must be known. Like other
-// clients, it sends a request again that is answered with 503, once: on a busy machine a
-// store may take longer than a call waits for it.
+// want checks the status and decodes the body, whose fields must be known. A request is sent
+// again, once, if it is answered with 503 after so long that the service may have waited for
+// a store: on a busy machine it may have to.
 func (s *server) want(a answer, status int, into any) {
 	s.t.Helper()
-	if a.status == http.StatusServiceUnavailable && status < 300 && a.again != nil {
-		s.t.Logf("sent again after %s", a.body)
+	if a.status == http.StatusServiceUnavailable && status < 300 && a.took > shortestPatience {
+		s.t.Logf("sent again after %v: %s", a.took, a.body)
 		a = a.again()
 	}
 	if a.status != status {

@@ -81,6 +81,7 @@ func (n *Node) Hang() {
 	if err := n.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		n.t.Fatal(err)
 	}
+	awaitStopped(n.t, n.cmd.Process.Pid)
 }
 
 // Resume ends Hang.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -231,27 +232,27 @@ func (p *Process) Signal(s syscall.Signal) {
 	if err != nil {
 		p.t.Error(err)
 	} else if s == syscall.SIGSTOP {
-		Eventually(p.t, "the process stands still", p.standsStill)
+		awaitStopped(p.t, p.cmd.Process.Pid)
 	}
 }
 
-// standsStill reports whether all threads of the process are stopped, or it has ended.
-func (p *Process) standsStill() bool {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	for _, path := range threads {
-		stat, err := os.ReadFile(path)
+// awaitStopped waits until all threads of a process that got SIGSTOP have stopped, or have ended.
+func awaitStopped(t testing.TB, pid int) {
+	t.Helper()
+	Eventually(t, "the process stands still", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		if err != nil {
-			continue // the thread has ended
+			t.Fatal(err)
 		}
-		_, fields, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')'):]), " ") // after the name
-		if !strings.HasPrefix(fields, "T") && !strings.HasPrefix(fields, "Z") && !strings.HasPrefix(fields, "X") {
-			return false
-		}
-	}
-	return true
+		return !slices.ContainsFunc(threads, func(path string) bool {
+			stat, err := os.ReadFile(path)
+			if err != nil {
+				return false // the thread has ended
+			}
+			state := stat[bytes.LastIndexByte(stat, ')')+2] // the field after the name
+			return !strings.ContainsRune("TZX", rune(state))
+		})
+	})
 }
 
 // wait waits until the process has ended.

@@ -137,7 +137,7 @@ func (s *Service) ImportPrepared(ctx context.Context, p Prepared) (added int, re
 func (s *Service) importPairs(ctx context.Context, p Prepared, lockFirst bool) (added int, rejected []Rejected, err error) {
 	err = s.run(ctx, s.sets.NewBulkChange(), s.store.transactOnConn, func(t *tx) error {
 		// Also the lists of those who were friends already: a copy may lack the other.
-		t.changed = usersOf(distinct(p.Edges))
+		t.changed = usersOf(p.Edges)
 		switch {
 		case len(p.pairs) == 0:
 			return nil
@@ -173,10 +173,13 @@ func compareEdges(a, b models.Edge) int {
 	return cmp.Compare(a.B, b.B)
 }
 
-func usersOf(pairs []models.Edge) []models.RowID {
-	users := make([]models.RowID, 0, 2*len(pairs))
-	for _, pair := range pairs {
-		users = append(users, pair.A, pair.B)
+// usersOf returns both users of each edge that is not between a user and the same user.
+func usersOf(edges []models.Edge) []models.RowID {
+	users := make([]models.RowID, 0, 2*len(edges))
+	for _, e := range edges {
+		if e.A != e.B {
+			users = append(users, e.A, e.B)
+		}
 	}
 	return users
 }
