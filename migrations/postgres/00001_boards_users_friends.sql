@@ -6,6 +6,7 @@
 -- each side, so that either side's list is one range of the primary key.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE boards (
     name          text        PRIMARY KEY,
     kind          text        NOT NULL,
@@ -116,3 +117,4 @@ CREATE TABLE friend_requests (
 CREATE INDEX friend_requests_newest ON friend_requests (user_id, created_at DESC, other_id DESC) WHERE declined_at IS NULL;
 CREATE INDEX friend_requests_outgoing ON friend_requests (user_id) WHERE NOT incoming;
 CREATE INDEX friend_requests_declined ON friend_requests (declined_at) WHERE declined_at IS NOT NULL;
+-- +goose StatementEnd

@@ -6,6 +6,7 @@
 -- and the UPDATE rewrites it: a few hundred rows for each board and year.
 
 -- +goose Up
+-- +goose StatementBegin
 ALTER TABLE board_buckets ADD COLUMN day date, ADD COLUMN cold_at timestamptz;
 UPDATE board_buckets SET day = to_date(bucket, 'YYYYMMDD'), cold_at = ends_at + interval '3 days';
 ALTER TABLE board_buckets ALTER COLUMN day SET NOT NULL, ALTER COLUMN cold_at SET NOT NULL;
@@ -53,3 +54,4 @@ CREATE TABLE archived_scores (
     PRIMARY KEY (day, user_id, board)
 ) PARTITION BY RANGE (day);
 CREATE INDEX archived_scores_rank ON archived_scores (board, day, rank);
+-- +goose StatementEnd

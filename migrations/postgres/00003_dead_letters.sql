@@ -4,6 +4,7 @@
 -- can select by them; empty if the message can't be decoded. The table is new, so no table that is in use is locked.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE dead_letters (
     id        bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     position  text        NOT NULL UNIQUE,
@@ -14,3 +15,4 @@ CREATE TABLE dead_letters (
     queued_at timestamptz NOT NULL,
     failed_at timestamptz NOT NULL
 );
+-- +goose StatementEnd

@@ -5,6 +5,7 @@
 -- new.
 
 -- +goose Up
+-- +goose StatementBegin
 ALTER TABLE boards
     ADD COLUMN starts_at    timestamptz,
     ADD COLUMN ends_at      timestamptz,
@@ -43,3 +44,4 @@ CREATE TABLE score_totals (
     reached_at timestamptz      NOT NULL,
     PRIMARY KEY (board, user_id, total)
 ) WITH (fillfactor = 70);
+-- +goose StatementEnd

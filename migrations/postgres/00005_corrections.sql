@@ -1,6 +1,7 @@
 -- Corrections of scores. All tables are new, so no table that is in use is locked.
 
 -- +goose Up
+-- +goose StatementBegin
 
 -- One row for each decision of an operator about a user's score; rows are never deleted.
 --
@@ -64,3 +65,4 @@ CREATE TABLE reported_scores (
     reached_at timestamptz      NOT NULL,
     PRIMARY KEY (board, bucket, user_id)
 );
+-- +goose StatementEnd

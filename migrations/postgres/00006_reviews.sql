@@ -2,6 +2,7 @@
 -- table that is in use is locked.
 
 -- +goose Up
+-- +goose StatementBegin
 
 -- A review is open until somebody dismisses it. An open one is updated when the score
 -- rises; a dismissed one never changes, and a higher score makes another row.
@@ -21,3 +22,4 @@ CREATE TABLE reviews (
 CREATE UNIQUE INDEX reviews_open ON reviews (board, bucket, user_id) WHERE dismissed_at IS NULL;
 CREATE INDEX reviews_user ON reviews (board, bucket, user_id);
 CREATE INDEX reviews_newest ON reviews (id) WHERE dismissed_at IS NULL;
+-- +goose StatementEnd

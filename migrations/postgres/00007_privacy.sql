@@ -2,6 +2,7 @@
 -- locked. That a user hides from everybody is in users.hidden.
 
 -- +goose Up
+-- +goose StatementBegin
 
 -- user_id has made the choice, other_id is the one it is about. named says that the
 -- other's profile was visible to the user at that time: they were friends, or the other
@@ -24,3 +25,4 @@ CREATE VIEW not_shown AS
     SELECT other_id AS viewer_id, user_id FROM privacy_choices WHERE kind <> 'muted'
     UNION ALL
     SELECT user_id AS viewer_id, other_id AS user_id FROM privacy_choices WHERE kind IN ('muted', 'blocked');
+-- +goose StatementEnd

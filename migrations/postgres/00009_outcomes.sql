@@ -2,6 +2,7 @@
 -- locked.
 
 -- +goose Up
+-- +goose StatementBegin
 
 -- One row for each outcome and target, inserted in the transaction of the outcome's
 -- cause. The payload names people by row ids and is rendered when it is sent. A process
@@ -48,3 +49,4 @@ CREATE TABLE board_results (
     outdated boolean     NOT NULL DEFAULT false,
     PRIMARY KEY (board, bucket)
 );
+-- +goose StatementEnd

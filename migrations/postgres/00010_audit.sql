@@ -4,6 +4,7 @@
 -- The table is new, so no table that is in use is locked.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE audit_log (
     id         bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at         timestamptz NOT NULL,
@@ -18,3 +19,4 @@ CREATE TABLE audit_log (
     outcome    text        NOT NULL
 );
 CREATE INDEX audit_log_user ON audit_log (user_id, id DESC) WHERE user_id IS NOT NULL;
+-- +goose StatementEnd

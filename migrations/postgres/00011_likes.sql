@@ -1,6 +1,7 @@
 -- Likes of the days of daily boards. The table is new, so no table that is in use is locked.
 
 -- +goose Up
+-- +goose StatementBegin
 
 -- liked_by likes the score of user_id on a day of a board. A row is never deleted while the
 -- day may be shown: a like that was withdrawn stays, so that giving it again is no news. There
@@ -19,3 +20,4 @@ CREATE TABLE likes (
 -- each other in the table.
 CREATE INDEX likes_given ON likes (liked_by);
 CREATE INDEX likes_day ON likes USING brin (day);
+-- +goose StatementEnd

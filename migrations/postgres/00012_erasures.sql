@@ -3,6 +3,7 @@
 -- tables.
 
 -- +goose Up
+-- +goose StatementBegin
 
 -- One row for each user who was or is being erased. It is inserted by the transaction
 -- that deletes the user's row in users, so from then on nobody has row_id. It is never
@@ -39,3 +40,4 @@ CREATE INDEX groups_owner ON groups (owner_id) WHERE owner_id IS NOT NULL;
 CREATE INDEX reported_scores_user ON reported_scores (user_id);
 CREATE INDEX reviews_of ON reviews (user_id);
 CREATE INDEX score_events_user ON score_events (user_id);
+-- +goose StatementEnd

@@ -4,6 +4,7 @@
 -- that is in use is locked.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE processes (
     id         text        PRIMARY KEY,
     host       text        NOT NULL,
@@ -21,3 +22,4 @@ CREATE TABLE job_runs (
     failed_at    timestamptz,
     error        text NOT NULL
 );
+-- +goose StatementEnd

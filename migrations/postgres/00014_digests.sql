@@ -2,6 +2,7 @@
 -- use is locked.
 
 -- +goose Up
+-- +goose StatementBegin
 
 -- Users are worked on in the order of their row ids. Those up to last_user are done: the row is
 -- updated in the transaction that writes their outcome, so a digest goes on there after a crash.
@@ -14,3 +15,4 @@ CREATE TABLE digests (
     finished_at timestamptz,
     PRIMARY KEY (board, day)
 );
+-- +goose StatementEnd

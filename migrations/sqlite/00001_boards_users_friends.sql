@@ -6,6 +6,7 @@
 -- each side, so that either side's list is one range of the primary key.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE boards (
     name          text        PRIMARY KEY,
     kind          text        NOT NULL,
@@ -68,11 +69,9 @@ CREATE TABLE users (
 );
 -- The sequence user_versions: the largest version that any user has had.
 INSERT INTO sqlite_sequence (name, seq) VALUES ('user_versions', 0);
--- +goose StatementBegin
 CREATE TRIGGER user_versions_follow AFTER UPDATE OF version ON users BEGIN
     UPDATE sqlite_sequence SET seq = max(seq, new.version) WHERE name = 'user_versions';
 END;
--- +goose StatementEnd
 CREATE INDEX users_changed ON users (changed_at) WHERE changed_at IS NOT NULL;
 CREATE INDEX users_hidden ON users (user_id) WHERE hidden;
 
@@ -117,3 +116,4 @@ CREATE TABLE friend_requests (
 CREATE INDEX friend_requests_newest ON friend_requests (user_id, created_at DESC, other_id DESC) WHERE declined_at IS NULL;
 CREATE INDEX friend_requests_outgoing ON friend_requests (user_id) WHERE NOT incoming;
 CREATE INDEX friend_requests_declined ON friend_requests (declined_at) WHERE declined_at IS NOT NULL;
+-- +goose StatementEnd

@@ -2,6 +2,7 @@
 -- the partitions, because an embedded database is short-lived.
 
 -- +goose Up
+-- +goose StatementBegin
 ALTER TABLE board_buckets ADD COLUMN day date NOT NULL DEFAULT '1970-01-01';
 ALTER TABLE board_buckets ADD COLUMN cold_at datetime NOT NULL DEFAULT '1970-01-01 00:00:00';
 CREATE INDEX board_buckets_day ON board_buckets (board, day);
@@ -34,3 +35,4 @@ CREATE TABLE archived_scores (
     PRIMARY KEY (day, user_id, board)
 );
 CREATE INDEX archived_scores_rank ON archived_scores (board, day, rank);
+-- +goose StatementEnd

@@ -1,6 +1,7 @@
 -- Updates that can't be applied, as in the Postgres migration of the same number.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE dead_letters (
     id        integer  PRIMARY KEY AUTOINCREMENT,
     position  text     NOT NULL UNIQUE,
@@ -11,3 +12,4 @@ CREATE TABLE dead_letters (
     queued_at datetime NOT NULL,
     failed_at datetime NOT NULL
 );
+-- +goose StatementEnd

@@ -2,6 +2,7 @@
 -- number.
 
 -- +goose Up
+-- +goose StatementBegin
 ALTER TABLE boards ADD COLUMN starts_at datetime;
 ALTER TABLE boards ADD COLUMN ends_at datetime;
 ALTER TABLE boards ADD COLUMN window_hours integer NOT NULL DEFAULT 0;
@@ -29,3 +30,4 @@ CREATE TABLE score_totals (
     reached_at datetime NOT NULL,
     PRIMARY KEY (board, user_id, total)
 );
+-- +goose StatementEnd

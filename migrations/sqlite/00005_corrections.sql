@@ -1,6 +1,7 @@
 -- Corrections of scores, as in the Postgres migration of the same number.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE corrections (
     id           integer  PRIMARY KEY AUTOINCREMENT,
     board        text     NOT NULL,
@@ -46,3 +47,4 @@ CREATE TABLE reported_scores (
     reached_at datetime NOT NULL,
     PRIMARY KEY (board, bucket, user_id)
 );
+-- +goose StatementEnd

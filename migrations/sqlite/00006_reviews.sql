@@ -1,6 +1,7 @@
 -- Scores above a board's review_above, as in the Postgres migration of the same number.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE reviews (
     id             integer  PRIMARY KEY AUTOINCREMENT,
     board          text     NOT NULL,
@@ -17,3 +18,4 @@ CREATE TABLE reviews (
 CREATE UNIQUE INDEX reviews_open ON reviews (board, bucket, user_id) WHERE dismissed_at IS NULL;
 CREATE INDEX reviews_user ON reviews (board, bucket, user_id);
 CREATE INDEX reviews_newest ON reviews (id) WHERE dismissed_at IS NULL;
+-- +goose StatementEnd

@@ -1,6 +1,7 @@
 -- Whom users hide from, mute and block, as in the Postgres migration of the same number.
 
 -- +goose Up
+-- +goose StatementBegin
 
 CREATE TABLE privacy_choices (
     user_id    integer  NOT NULL,
@@ -16,3 +17,4 @@ CREATE VIEW not_shown AS
     SELECT other_id AS viewer_id, user_id FROM privacy_choices WHERE kind <> 'muted'
     UNION ALL
     SELECT user_id AS viewer_id, other_id AS user_id FROM privacy_choices WHERE kind IN ('muted', 'blocked');
+-- +goose StatementEnd

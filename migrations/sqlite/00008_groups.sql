@@ -9,6 +9,7 @@
 -- A group may have one challenge: a span of days, both included.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE groups (
     group_id    integer  PRIMARY KEY AUTOINCREMENT,
     external_id text     NOT NULL UNIQUE,
@@ -32,3 +33,4 @@ CREATE TABLE group_members (
     PRIMARY KEY (group_id, user_id)
 );
 CREATE INDEX group_members_user ON group_members (user_id);
+-- +goose StatementEnd

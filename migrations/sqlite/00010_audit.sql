@@ -1,6 +1,7 @@
 -- What operators have changed, as in the Postgres migration of the same number.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE audit_log (
     id         integer  PRIMARY KEY AUTOINCREMENT,
     at         datetime NOT NULL,
@@ -15,3 +16,4 @@ CREATE TABLE audit_log (
     outcome    text     NOT NULL
 );
 CREATE INDEX audit_log_user ON audit_log (user_id, id DESC) WHERE user_id IS NOT NULL;
+-- +goose StatementEnd

@@ -1,6 +1,7 @@
 -- Likes of the days of daily boards, as in the Postgres migration of the same number.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE likes (
     user_id    integer  NOT NULL,
     day        date     NOT NULL,
@@ -12,3 +13,4 @@ CREATE TABLE likes (
 );
 CREATE INDEX likes_given ON likes (liked_by);
 CREATE INDEX likes_day ON likes (day);
+-- +goose StatementEnd

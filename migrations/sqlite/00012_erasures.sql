@@ -1,6 +1,7 @@
 -- Erasures of users, as in the Postgres migration of the same number.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE erasures (
     id          integer  PRIMARY KEY AUTOINCREMENT,
     row_id      bigint   NOT NULL UNIQUE,
@@ -28,3 +29,4 @@ CREATE INDEX groups_owner ON groups (owner_id) WHERE owner_id IS NOT NULL;
 CREATE INDEX reported_scores_user ON reported_scores (user_id);
 CREATE INDEX reviews_of ON reviews (user_id);
 CREATE INDEX score_events_user ON score_events (user_id);
+-- +goose StatementEnd

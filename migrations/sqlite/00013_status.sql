@@ -1,6 +1,7 @@
 -- The state of processes and jobs, as in the Postgres migration of the same number.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE processes (
     id         text     PRIMARY KEY,
     host       text     NOT NULL,
@@ -18,3 +19,4 @@ CREATE TABLE job_runs (
     failed_at    datetime,
     error        text NOT NULL
 );
+-- +goose StatementEnd

@@ -1,6 +1,7 @@
 -- Digests of days, as in the Postgres migration of the same number.
 
 -- +goose Up
+-- +goose StatementBegin
 CREATE TABLE digests (
     board       text     NOT NULL,
     day         date     NOT NULL,
@@ -10,3 +11,4 @@ CREATE TABLE digests (
     finished_at datetime,
     PRIMARY KEY (board, day)
 );
+-- +goose StatementEnd
