@@ -34,10 +34,16 @@ export GOFLAGS := $(GOFLAGS) -tags=nomsgpack
 # take half of all tests' time.
 RACE = -race -gcflags='modernc.org/...=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
 
-# Tests that check thousands of answers one after another, or fill a large memory, run without
+# Tests that make thousands of calls one after another, or fill a large memory, run without
 # the race detector, which would find nothing in them and multiply their time.
-WITHOUT_RACE = ^(TestSoakPrivacy|TestSoakSimulation|TestSoakReplay|TestSoakMutations|TestNastyInputs|TestAMonthOfTheRealGraph|TestEveryFriendRankingOfTheRealGraph|TestRecordTableMemory|TestAMillionUsersFit)$$
-WITHOUT_RACE_IN = ./app/e2e ./app/e2e/simulation ./services/directory
+TESTS_WITHOUT_RACE = \
+	TestSoakPrivacy TestSoakSimulation TestSoakReplay TestSoakMutations Test[A-Z]\w*Agrees?WithAModel \
+	TestAuthorization TestAnyUserID TestNastyInputs TestAMonthOfTheRealGraph \
+	TestEveryFriendRankingOfTheRealGraph TestWeekOfARollingBoard TestWhoIsShown \
+	TestTheSenderCannotTellDeclinedOrBlockedFromPending TestCostOfManyCorrections \
+	TestRecordTable TestRecordTableMemory TestAMillionUsersFit
+WITHOUT_RACE = ($(shell echo '$(strip $(TESTS_WITHOUT_RACE))' | tr ' ' '|'))
+WITHOUT_RACE_IN = $(shell grep -rlE --include='*_test.go' '^func $(WITHOUT_RACE).t ' [a-z]* | xargs -n1 dirname | sort -u | sed 's|^|./|')
 TEST = TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -vet=off
 
 .PHONY: build client test lint generate format pictures sbom vulncheck fuzz soak bench
@@ -59,8 +65,8 @@ client:
 test: build client
 	cd $(CLIENT) && npm test
 	. ./scripts/need && need chromium chromium fonts-dejavu-core && need curl curl && need openssl openssl && need psql postgresql-client
-	$(TEST) -timeout=40m -parallel=3 $(RACE) -skip '$(WITHOUT_RACE)' ./app/e2e/... ./web/... ./...
-	$(TEST) -count=1 -run '$(WITHOUT_RACE)' $(WITHOUT_RACE_IN)
+	$(TEST) -timeout=40m -parallel=3 $(RACE) -skip '^$(WITHOUT_RACE)$$' ./app/e2e/... ./web/... ./...
+	$(TEST) -count=1 -timeout=20m -run '^$(WITHOUT_RACE)$$' $(WITHOUT_RACE_IN)
 
 lint:
 	$(PRETTIER) --check web $(CLIENT)
@@ -93,8 +99,8 @@ fuzz:
 
 soak: build
 	$(MAKE) fuzz FUZZTIME=1m
-	SOAK=1 $(TEST) -count=1 -timeout=2h $(RACE) -run Soak -skip '$(WITHOUT_RACE)' ./...
-	SOAK=1 $(TEST) -count=1 -timeout=2h -run '$(WITHOUT_RACE)' $(WITHOUT_RACE_IN)
+	SOAK=1 $(TEST) -count=1 -timeout=2h $(RACE) -run Soak -skip '^$(WITHOUT_RACE)$$' ./...
+	SOAK=1 $(TEST) -count=1 -timeout=2h -run '^$(WITHOUT_RACE)$$' $(WITHOUT_RACE_IN)
 
 bench:
 	scripts/with-servers $(GO) run ./bench

@@ -45,6 +45,15 @@ func testAuthorization(t *testing.T, env *testenv.Env) {
 	}
 }
 
+// testOperations makes the call of each entry of the matrix in one role that may make it.
+func testOperations(t *testing.T, env *testenv.Env) {
+	t.Helper()
+	s := &authorization{server: newServer(t, env, withEvents)}
+	for operation, entry := range matrix() {
+		s.checkCall(operation, entry, s.newPeople(), permissions(entry)[0])
+	}
+}
+
 // authorization is a server whose users are made for the calls of the matrix.
 type authorization struct {
 	*server

@@ -26,7 +26,7 @@ func TestContractOnSentinel(t *testing.T) {
 func testContract(t *testing.T, use func(*config.Redis)) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, *testenv.Env){
-		"who may call what":           testAuthorization,
+		"every operation":             testOperations,
 		"parameters that are refused": testRefusedParameters,
 		"ids that are refused":        testRefusedIDs,
 		"mistyped keys":               testMistypedKeys,

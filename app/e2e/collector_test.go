@@ -203,7 +203,7 @@ func (l *slowCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // A collector that is away, hangs or is slow delays no call, and the end of the
 // service only for a limited time. The log says how many spans were lost, once
-// a minute at most and at the end: every span that did not arrive.
+// a minute at most and at the end: every span whose arrival is not confirmed.
 func TestCollectorThatDoesNotAccept(t *testing.T) {
 	t.Parallel()
 	refusing := httptest.NewServer(http.NotFoundHandler())
@@ -226,8 +226,8 @@ func TestCollectorThatDoesNotAccept(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			began := time.Now()
 			s := newTracedServer(t, env, config.Traces{Endpoint: tt.url, Ratio: 1})
-			// More spans than wait and are being sent.
-			for range 4000 {
+			// More spans than the 2048 that wait and the batch that is being sent.
+			for range 3000 {
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/boards", nil)
 				if err != nil {
 					t.Fatal(err)
@@ -265,7 +265,9 @@ func TestCollectorThatDoesNotAccept(t *testing.T) {
 				lost += line.Spans
 			}
 			ended := len(s.recorded.Ended())
-			if lost == 0 || lost != ended-arrived {
+			// A batch whose answer came too late has arrived, and counts as lost.
+			late := lost - (ended - arrived)
+			if lost == 0 || late < 0 || late > arrived {
 				t.Errorf("%d spans ended, %d arrived, and the log says that %d are lost", ended, arrived, lost)
 			}
 			if len(said) > 2+int(time.Since(began)/time.Minute) {

@@ -49,7 +49,7 @@ const eventUsers = 3000
 // user's increments.
 func addAtOnce(t *testing.T, s *server) map[models.UserID]line {
 	t.Helper()
-	const writers, calls, list = 16, 125, 50
+	const writers, calls, list = 16, 60, 50
 	var (
 		wg       sync.WaitGroup
 		mu       sync.Mutex

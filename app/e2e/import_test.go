@@ -371,7 +371,7 @@ func (i *importer) count(table any) (n int64) {
 
 // importLines is the number of lines of a file whose import takes long enough to be
 // interrupted.
-const importLines = 300_000
+const importLines = 100_000
 
 // An import that is interrupted completes the chunk that it is storing, and says how many
 // lines are imported. Importing the file again adds exactly the rest.

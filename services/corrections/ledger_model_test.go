@@ -32,7 +32,7 @@ type counted struct {
 // Whatever several processes count and correct in whatever order, some of which learn late,
 // and whatever Redis forgets, an event, its archive and a rolling board have in the end what
 // was counted, or the corrections that hold. A failing seed is part of the test's name.
-func TestLedgerModel(t *testing.T) {
+func TestCorrectedEventsAgreeWithAModel(t *testing.T) {
 	t.Parallel()
 	run := func(name string, env func(testing.TB) *testenv.Env, seeds uint64) {
 		for seed := range seeds {

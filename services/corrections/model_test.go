@@ -37,7 +37,7 @@ const modelUsers = 4
 // were stopped before the day was over, whatever a queue delivers again, and whatever Redis
 // forgets or has back from an earlier time, the board and the archive have in the end what was
 // reported, or the correction that holds. A failing seed is part of the test's name.
-func TestModel(t *testing.T) {
+func TestCorrectionsAgreeWithAModel(t *testing.T) {
 	t.Parallel()
 	run := func(name string, env func(testing.TB) *testenv.Env, seeds uint64) {
 		for seed := range seeds {
