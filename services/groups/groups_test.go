@@ -229,6 +229,30 @@ func TestErasedMembers(t *testing.T) {
 	})
 }
 
+// A process that has not heard that a user was erased refuses what it can't store for the
+// user.
+func TestUserErasedAMomentAgo(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		f, ctx := newFixture(t, env), t.Context()
+		group := f.create("1", "2")
+		// To its directory everybody exists.
+		late := groups.New(
+			groups.NewStore(env.Gorm), cache.NewStore(env.Redis, env.Keys), newPrivacy(env).Sets(), testenv.Numbers{}, free{}, env.Log)
+		_, err := late.Join(ctx, "3", *group.InviteCode)
+		f.refused("joining", err, models.CodeUnavailable)
+		f.check("joining is refused", "2", group.ID, "1", 1, 2)
+		_, err = late.Create(ctx, "3", groups.Settings{Name: "Family"})
+		f.refused("making a group", err, models.CodeUnavailable)
+		err = late.Replace(ctx, "team", groups.Replacement{Members: []models.UserID{"2", "3"}})
+		f.refused("replacing the members", err, models.CodeUnavailable)
+		var stored int64
+		if err := env.Gorm.Model(&models.Group{}).Count(&stored).Error; err != nil || stored != 1 {
+			t.Errorf("%d groups are stored, %v", stored, err)
+		}
+	})
+}
+
 // An invite code is valid until the owner renews it or removes a member.
 func TestInviteCodes(t *testing.T) {
 	t.Parallel()

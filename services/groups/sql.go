@@ -124,12 +124,20 @@ type tx struct {
 
 var forUpdate = clause.Locking{Strength: clause.LockingStrengthUpdate}
 
+// errErased is the cause if a user was erased and this process has not heard of it. It will
+// within seconds, and then gives the user id to somebody new.
+var errErased = errors.New("a user was erased a moment ago")
+
 // lockUsers locks the rows of users, who are ascending, until the change ends.
+// CodeUnavailable if one of them was erased.
 func (t *tx) lockUsers(users []models.RowID) error {
 	var rows []models.User
 	err := t.db.Select("user_id").Where("user_id IN ?", users).Order("user_id").Clauses(forUpdate).Find(&rows).Error
 	if err != nil {
 		return fmt.Errorf("lock users: %w", err)
+	}
+	if len(rows) < len(users) {
+		return models.Unavailable("lock users", errErased)
 	}
 	return nil
 }
