@@ -205,7 +205,8 @@ func (k Builder) Set(kind Sets, owner int64) string { return k.set(kind, ":{", o
 //	example   friends-changing:{43}:1001
 //	type      set of the writers' tokens
 //	writer    services/cache, around every change
-//	lifetime  removed after the commit; a minute if the writer died
+//	lifetime  removed after the commit; a minute if the writer died, and about an hour if
+//	          it does not know whether its change was committed
 //	truth     none needed: while it exists, the set is read from its truth
 func (k Builder) SetChanging(kind Sets, owner int64) string { return k.set(kind, "-changing:{", owner) }
 

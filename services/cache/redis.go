@@ -378,14 +378,17 @@ func (s *Store) removeAll(ctx context.Context, pipe redis.Pipeliner, sets []Set)
 	}
 }
 
-// RemoveOf removes the sets that belong to users who were erased, and returns how many there
-// were. It is no change of the sets, so it neither marks nor announces them: their truth is
-// empty. One round trip.
+// RemoveOf removes the sets that belong to users who were erased and the marks of their
+// changes, which may last as long as a set, and returns how many there were. It is no
+// change of the sets, so it neither marks nor announces them: their truth is empty. One round
+// trip.
 func (s *Store) RemoveOf(ctx context.Context, users []models.RowID) (removed int64, err error) {
 	pipe := s.rdb.Pipeline()
 	for _, user := range users {
-		pipe.Unlink(ctx, s.keys.Set(keys.Friends, int64(user)))
-		pipe.Unlink(ctx, s.keys.Set(keys.NotShown, int64(user)))
+		for _, kind := range []keys.Sets{keys.Friends, keys.NotShown} {
+			pipe.Unlink(ctx, s.keys.Set(kind, int64(user)))
+			pipe.Unlink(ctx, s.keys.SetChanging(kind, int64(user)))
+		}
 	}
 	cmds, err := pipe.Exec(ctx)
 	if err != nil {
