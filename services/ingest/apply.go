@@ -41,17 +41,28 @@ type Boards interface {
 const raiseChunk = 5000
 
 // merged holds the best composite of each user in each bucket, out of any
-// number of updates.
-type merged map[member]models.Composite
+// number of updates, in the order of the first ones.
+type merged struct {
+	raises []models.Raise
+	at     map[member]int // positions in raises
+	raised int            // how many of them are applied
+}
+
+func newMerged() *merged { return &merged{at: make(map[member]int)} }
 
 type member struct {
 	bucket *models.Bucket
 	user   models.RowID
 }
 
-func (m merged) add(r models.Raise) {
+func (m *merged) add(r models.Raise) {
 	key := member{r.Bucket, r.User}
-	m[key] = max(m[key], r.Composite)
+	if i, ok := m.at[key]; ok {
+		m.raises[i].Composite = max(m.raises[i].Composite, r.Composite)
+		return
+	}
+	m.at[key] = len(m.raises)
+	m.raises = append(m.raises, r)
 }
 
 // badMessage is a message that can never be applied, and why.
@@ -63,7 +74,7 @@ type badMessage struct {
 // addMessages decodes messages and merges them. It returns the messages that
 // can never be applied. An error means that a store which is needed to decide
 // does not respond.
-func (m merged) addMessages(ctx context.Context, targets Targets, messages []Message) ([]badMessage, error) {
+func (m *merged) addMessages(ctx context.Context, targets Targets, messages []Message) ([]badMessage, error) {
 	var bad []badMessage
 	for _, message := range messages {
 		raise, err := targets.resolve(ctx, message.Payload)
@@ -110,30 +121,15 @@ func (t Targets) resolve(ctx context.Context, payload []byte) (models.Raise, err
 	return models.Raise{Bucket: bucket, Entry: models.Entry{User: u.User, Composite: composite}}, nil
 }
 
-// raise applies the merged updates and removes them. After an error those that
-// are left may be raised again.
-func (m merged) raise(ctx context.Context, boards Boards) error {
-	chunk := make([]models.Raise, 0, min(raiseChunk, len(m)))
-	flush := func() error {
-		if len(chunk) == 0 {
-			return nil
-		}
+// raise applies the merged updates. After an error, it goes on with those that may not be
+// applied. No update may be added afterwards.
+func (m *merged) raise(ctx context.Context, boards Boards) error {
+	for m.raised < len(m.raises) {
+		chunk := m.raises[m.raised:min(m.raised+raiseChunk, len(m.raises))]
 		if err := cmp.Or(boards.Raise(ctx, chunk)...); err != nil {
 			return err
 		}
-		for _, r := range chunk {
-			delete(m, member{r.Bucket, r.User})
-		}
-		chunk = chunk[:0]
-		return nil
+		m.raised += len(chunk)
 	}
-	for key, composite := range m {
-		chunk = append(chunk, models.Raise{Bucket: key.bucket, Entry: models.Entry{User: key.user, Composite: composite}})
-		if len(chunk) == raiseChunk {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
-	}
-	return flush()
+	return nil
 }

@@ -87,7 +87,7 @@ func (c *Consumer) Round(ctx context.Context) error {
 // batch holds received messages that are merged and not applied yet. Of the
 // messages themselves it holds only those that can't be applied.
 type batch struct {
-	merged   merged
+	merged   *merged
 	bad      []badMessage
 	received []Delivery
 	messages int
@@ -96,7 +96,7 @@ type batch struct {
 // collect receives and merges until the interval is over or the batch is full.
 // If the queue fails or ctx ends, it returns what it has so far.
 func (c *Consumer) collect(ctx context.Context) (batch, error) {
-	b := batch{merged: make(merged)}
+	b := batch{merged: newMerged()}
 	window, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for b.messages < c.Batch && window.Err() == nil {
@@ -153,7 +153,7 @@ func (c *Consumer) apply(ctx context.Context, b batch) error {
 		context.AfterFunc(working, func() { timer.Stop() })
 	})()
 
-	raises := len(b.merged)
+	raises := len(b.merged.raises)
 	if err := c.retry(working, "raise the boards", func() error { return b.merged.raise(working, c.Boards) }); err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func (r *Replayer) appliedUpto(ctx context.Context) (time.Time, error) {
 // received.
 func (r *Replayer) ReplaySince(ctx context.Context, since time.Time, progress func(applied int64)) (applied int64, err error) {
 	err = r.Queue.Replay(ctx, since, func(ctx context.Context, messages []Message) error {
-		m := make(merged)
+		m := newMerged()
 		bad, err := m.addMessages(ctx, r.Targets, messages)
 		if err != nil {
 			return err
