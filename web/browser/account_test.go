@@ -31,7 +31,7 @@ func (p *page) downloads(name string) string {
 // typeWord types into the dialog that asks before everything is deleted.
 func (p *page) typeWord(word string) {
 	p.t.Helper()
-	eval[any](p, `(() => { const i = document.querySelector('#delete-word'); i.value = ''; i.dispatchEvent(new Event('input', { bubbles: true })); })()`)
+	p.set("#delete-word", "")
 	p.typeIn("#delete-word", word)
 }
 

@@ -62,8 +62,9 @@ type page struct {
 	mu       sync.Mutex
 	faults   []string
 	requests map[network.RequestID]string // address of each request
-	order    []string
-	bytes    map[string]float64 // received by address, compressed, with headers
+	order    []string                     // of the addresses
+	pending  map[network.RequestID]bool   // not yet answered
+	bytes    map[string]float64           // received by address, compressed, with headers
 }
 
 // newPage starts a browser, which stops with the test. Errors that the page or
@@ -85,7 +86,7 @@ func newPage(t testing.TB, v viewport) *page {
 	}
 	allocated, end := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, closeBrowser := chromedp.NewContext(allocated)
-	p := &page{t: t, ctx: ctx, requests: make(map[network.RequestID]string), bytes: make(map[string]float64)}
+	p := &page{t: t, ctx: ctx, bytes: make(map[string]float64), requests: make(map[network.RequestID]string), pending: make(map[network.RequestID]bool)}
 	t.Cleanup(func() {
 		if err := chromedp.Cancel(ctx); err != nil {
 			t.Logf("close browser: %v", err)
@@ -149,10 +150,42 @@ func (p *page) record(event any) {
 	case *network.EventRequestWillBeSent:
 		p.requests[e.RequestID] = e.Request.URL
 		p.order = append(p.order, e.Request.URL)
+		p.pending[e.RequestID] = true
+	case *network.EventResponseReceived:
+		if e.Response.MimeType == "text/event-stream" { // it does not end
+			delete(p.pending, e.RequestID)
+		}
 	case *network.EventLoadingFinished:
 		p.bytes[p.requests[e.RequestID]] += e.EncodedDataLength
+		delete(p.pending, e.RequestID)
+	case *network.EventLoadingFailed:
+		delete(p.pending, e.RequestID)
 	}
 }
+
+// waitForAnswers waits until every request is answered and what the answers bring is drawn,
+// which asks for nothing else.
+func (p *page) waitForAnswers() {
+	p.t.Helper()
+	count := func() (asked, pending int) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.order), len(p.pending)
+	}
+	testenv.Eventually(p.t, "all requests are answered", func() bool {
+		before, pending := count()
+		if pending > 0 {
+			return false
+		}
+		_, err := chromedp.Run(p.ctx, chromedp.Evaluate[any](drawn, chromedp.EvalAwaitPromise))
+		p.must(err)
+		asked, pending := count()
+		return asked == before && pending == 0
+	})
+}
+
+// drawn waits until the page is drawn and what runs afterwards has run.
+const drawn = `new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve))))`
 
 // ignoreFaults removes the recorded faults that contain text.
 func (p *page) ignoreFaults(text string) {
@@ -211,6 +244,18 @@ func (p *page) click(selector string) {
 	p.t.Helper()
 	p.until(selector+" can be clicked", fmt.Sprintf("!!document.querySelector(%[1]q) && !document.querySelector(%[1]q).disabled", selector))
 	eval[any](p, fmt.Sprintf("document.querySelector(%q).click()", selector))
+}
+
+// set sets a field, as typing or choosing does.
+func (p *page) set(selector, value string) {
+	p.t.Helper()
+	p.until(selector+" is there", fmt.Sprintf("!!document.querySelector(%q)", selector))
+	eval[any](p, fmt.Sprintf(`void (() => {
+		const field = document.querySelector(%q);
+		field.value = %q;
+		field.dispatchEvent(new Event('input', { bubbles: true }));
+		field.dispatchEvent(new Event('change', { bubbles: true }));
+	})()`, selector, value))
 }
 
 func (p *page) typeIn(selector, text string) {

@@ -91,18 +91,6 @@ func (c *console) seePreview(text string) {
 	c.until("the preview "+text, fmt.Sprintf("!!document.querySelector('dialog[open] .preview')?.textContent.includes(%q)", text))
 }
 
-// set sets a field of a dialog, as typing does.
-func (c *console) set(selector, value string) {
-	c.t.Helper()
-	c.until(selector+" is there", fmt.Sprintf("!!document.querySelector(%q)", selector))
-	eval[any](c.page, fmt.Sprintf(`void (() => {
-		const field = document.querySelector(%q);
-		field.value = %q;
-		field.dispatchEvent(new Event('input', { bubbles: true }));
-		field.dispatchEvent(new Event('change', { bubbles: true }));
-	})()`, selector, value))
-}
-
 func (c *console) rowCount() int {
 	c.t.Helper()
 	return eval[int](c.page, "document.querySelectorAll('.panel .table tbody tr').length")

@@ -1,12 +1,15 @@
 package browser
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"stepboard/internal/testenv"
 	"stepboard/models"
 )
 
@@ -34,7 +37,7 @@ func groupsOf(t testing.TB, base, bearer string) map[string]groupAnswer {
 // switchTo makes the visitor of a demo another person.
 func (p *page) switchTo(user string) {
 	p.t.Helper()
-	eval[any](p, `(() => { const s = document.querySelector('.switch select'); s.value = '`+user+`'; s.dispatchEvent(new Event('change', { bubbles: true })); })()`)
+	p.set(".switch select", user)
 }
 
 // says waits until a toast is shown.
@@ -122,8 +125,10 @@ func TestDemoGroups(t *testing.T) {
 	p.click("form:has(#group-code) .strong")
 	p.until("the guest is back", "location.hash === '#/groups/"+made.GroupID+"'")
 
-	// Leaving, renaming and ending.
+	// Leaving, renaming and ending. A call about the group that is under way would be answered
+	// with 404.
 	p.goTo("#/groups/" + made.GroupID + "/members")
+	p.waitForAnswers()
 	p.click("main .page > .buttons .button:first-child")
 	p.click("dialog .danger")
 	p.until("the guest has left", "location.hash === '#/groups'")
@@ -133,6 +138,7 @@ func TestDemoGroups(t *testing.T) {
 	p.typeIn("#rename", " of hills")
 	p.click("form:has(#rename) .strong")
 	p.until("the group is renamed", "document.querySelector('h1').textContent === 'Climbers of hills'")
+	p.waitForAnswers()
 	p.click("main .page > .buttons .button:last-child")
 	p.click("dialog .danger")
 	p.until("the group has ended", "location.hash === '#/groups' && document.querySelectorAll('main a.inside').length === 3")
@@ -177,4 +183,69 @@ func TestInvitation(t *testing.T) {
 	p.click("dialog .danger")
 	p.until("the error is in the dialog", "!!document.querySelector('dialog .wrong')?.textContent.includes('not available')")
 	p.ignoreFaults("503")
+}
+
+// What a change of a group leaves out is removed. So each one has what the change before has
+// stored, also if that is not answered yet, or the group as it was is answered late. The page
+// does not fetch the group after a change, whose answer it has.
+func TestChangesOfAGroupFollowEachOther(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	groupOf := func(name string, challenge any) map[string]any {
+		return map[string]any{
+			"group_id": "g1", "name": name, "owner_id": "1", "invite_code": "CODE", "members": 1,
+			"challenge": challenge, "member_list": []any{entry(1, 1, 1)},
+		}
+	}
+	var calls atomic.Int64
+	late := make(chan struct{})
+	f.handle("GET /v1/groups/g1", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("limit") == "1" && calls.Add(1) == 2 { // the first call shows the forms, which make the second
+			<-late
+		}
+		respond(w, http.StatusOK, groupOf("Family", nil))
+	})
+	bodies, answers := make(chan map[string]any), make(chan map[string]any)
+	f.handle("PUT /v1/groups/g1", func(w http.ResponseWriter, r *http.Request) {
+		var body map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Errorf("a change: %v", err)
+		}
+		bodies <- body
+		respond(w, http.StatusOK, <-answers)
+	})
+	p := newPage(t, phone)
+	p.signIn(f.URL+"/#/groups/g1/members", fakeToken())
+	p.until("the forms are there", "document.querySelector('#rename')?.value === 'Family' && !document.querySelector('.skeleton')")
+	testenv.Eventually(t, "the forms fetch the group", func() bool { return calls.Load() == 2 })
+	days := map[string]any{"from": "2026-11-16", "to": "2026-11-22"}
+	for key, day := range days {
+		p.set("#challenge-"+key, day.(string))
+	}
+	p.click("form:has(#challenge-from) .strong")
+	first := <-bodies
+	p.typeIn("#rename", "!")
+	p.click("form:has(#rename) .strong") // while the first change is under way
+	answers <- groupOf("Family", days)
+	second := <-bodies
+	answers <- groupOf("Family!", days)
+	p.until("the group has its new name", "document.querySelector('h1').textContent === 'Family!'")
+	close(late)
+	p.waitForAnswers()
+	p.until("the name is the new one", "document.querySelector('#rename').value === 'Family!'")
+	p.typeIn("#rename", "!")
+	p.click("form:has(#rename) .strong")
+	third := <-bodies
+	answers <- groupOf("Family!!", days)
+	p.until("the group has its last name", "document.querySelector('h1').textContent === 'Family!!' && document.querySelector('#challenge-to').value === '2026-11-22'")
+	want := []map[string]any{
+		{"name": "Family", "challenge": days}, {"name": "Family!", "challenge": days}, {"name": "Family!!", "challenge": days},
+	}
+	if diff := cmp.Diff(want, []map[string]any{first, second, third}); diff != "" {
+		t.Errorf("the changes (-want +got):\n%s", diff)
+	}
+	p.waitForAnswers()
+	if n := calls.Load(); n != 2 {
+		t.Errorf("the group was fetched %d times, want 2", n)
+	}
 }

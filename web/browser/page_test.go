@@ -63,7 +63,7 @@ func TestDemoRestarts(t *testing.T) {
 	p := newPage(t, phone)
 	p.open(f.URL)
 	p.until("the ranking is there", rankingShown)
-	eval[any](p, `(() => { const s = document.querySelector('.switch select'); s.value = '1'; s.dispatchEvent(new Event('change', { bubbles: true })); })()`)
+	p.switchTo("1")
 	p.until("the visitor is user 1", "document.querySelector('.switch select')?.value === '1' && "+rankingShown)
 
 	f.refuses("GET /demo/people", http.StatusServiceUnavailable, "unavailable")

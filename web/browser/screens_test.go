@@ -91,11 +91,13 @@ func (c *console) screens() []screen {
 	return screens
 }
 
-// showScreen opens a screen, and its dialog by the keyboard.
+// showScreen opens a screen, and its dialog by the keyboard. Nothing that comes later, such
+// as a card above a list, moves what is shown.
 func (p *page) showScreen(s screen) {
 	p.t.Helper()
 	p.goTo(s.hash)
 	p.until(s.name, s.ready)
+	p.waitForAnswers()
 	for _, button := range s.open {
 		p.until(button+" is there", fmt.Sprintf("document.querySelector(%q) !== null", button))
 		eval[any](p, fmt.Sprintf("document.querySelector(%q).focus()", button))

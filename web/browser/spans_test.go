@@ -97,7 +97,7 @@ func TestDemoSpans(t *testing.T) {
 	p.click(`.strip a[href="#/month/` + last[:7] + `"]`)
 	p.until("it is the month before", "location.hash === '#/month/"+last[:7]+"' && document.querySelector('.strip [aria-current] b') !== null")
 	p.shows(base, me, friendsPath, last, end)
-	eval[any](p, `(() => { const i = document.querySelector('.picker input'); i.value = '`+today+`'; i.dispatchEvent(new Event('change', { bubbles: true })); })()`)
+	p.set(".picker input", today)
 	p.until("a day is picked", "location.hash === '#/month'")
 	p.choose(1)
 	p.until("it is today", "location.hash === '#/' && document.querySelector('.actions') !== null")
@@ -136,7 +136,7 @@ func TestDemoChallenge(t *testing.T) {
 		t.Helper()
 		p.until("the form can be used", "!document.querySelector('form:has(#challenge-from) .strong').disabled")
 		for id, day := range map[string]string{"from": from, "to": to} {
-			eval[any](p, fmt.Sprintf(`(() => { const i = document.querySelector('#challenge-%s'); i.value = %q; i.dispatchEvent(new Event('input', { bubbles: true })); })()`, id, day))
+			p.set("#challenge-"+id, day)
 		}
 		p.click("form:has(#challenge-from) .strong")
 	}

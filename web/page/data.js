@@ -90,11 +90,14 @@ export const pollInterval = 3000;
 
 // useFetch fetches a path, and again every interval milliseconds if that is not
 // 0. It fetches nothing while path is null. It returns [{data, state, error,
-// at}, retry]; state is loading, ready, offline or error, and at is the time of
-// the data, which stays when an error follows.
+// at}, retry, replace]; state is loading, ready, offline or error, and at is the
+// time of the data, which stays when an error follows. replace(data) sets the data
+// to what a change has answered; data that was asked for before is ignored, because it
+// may be from before the change.
 export function useFetch(token, path, interval = 0) {
   const [result, setResult] = useState({});
   const [attempt, setAttempt] = useState(0);
+  const replaced = useRef(0);
   const key = `${token} ${path}`;
   useEffect(() => {
     if (!path) return undefined;
@@ -104,9 +107,11 @@ export function useFetch(token, path, interval = 0) {
       while (!signal.aborted) {
         await untilVisible(signal);
         let wait = interval;
+        const version = replaced.current;
         try {
           const data = await fetchJSON(token, path, { signal });
-          if (!signal.aborted) setResult({ key, data, state: 'ready', at: Date.now() });
+          if (!signal.aborted && version === replaced.current)
+            setResult({ key, data, state: 'ready', at: Date.now() });
         } catch (error) {
           if (signal.aborted) return;
           const state = error.status === 0 ? 'offline' : 'error';
@@ -122,7 +127,14 @@ export function useFetch(token, path, interval = 0) {
     return () => controller.abort();
   }, [token, path, interval, attempt]);
   const retry = useCallback(() => setAttempt((n) => n + 1), []);
-  return [result.key === key ? result : { state: 'loading' }, retry];
+  const replace = useCallback(
+    (data) => {
+      replaced.current += 1;
+      setResult({ key, data, state: 'ready', at: Date.now() });
+    },
+    [key],
+  );
+  return [result.key === key ? result : { state: 'loading' }, retry, replace];
 }
 
 // useBoard fetches the boards and returns [board, result, retry] as useFetch does. board

@@ -172,7 +172,8 @@ function Asking({ what, member, busy, error, onClose, onConfirm }) {
   <//>`;
 }
 
-export function GroupSettings({ session, group, reload, notify }) {
+// reload fetches the group again; replace sets it to what a change has answered.
+export function GroupSettings({ session, group, reload, replace, notify }) {
   const { token, user } = session;
   const path = `/v1/groups/${encodeURIComponent(group.group_id)}`;
   const [{ members, error }, reloadMembers] = useMembers(token, path);
@@ -212,14 +213,24 @@ export function GroupSettings({ session, group, reload, notify }) {
     reload();
     reloadMembers();
   };
-  // What a change leaves out is removed.
-  const change = async (settings, done) => {
-    const { name, challenge } = group;
-    const body = { name, challenge: challenge ?? undefined, ...settings };
-    const changed = await fetchJSON(token, path, { method: 'PUT', body });
-    notify(t(done));
-    reload();
-    return changed;
+  // What a change leaves out is removed. So a change waits for the one before, and begins
+  // with its answer.
+  const latest = useRef(group);
+  latest.current = group;
+  const changing = useRef(Promise.resolve());
+  const change = (settings, done) => {
+    const store = async () => {
+      const { name, challenge } = latest.current;
+      const body = { name, challenge: challenge ?? undefined, ...settings };
+      const changed = await fetchJSON(token, path, { method: 'PUT', body });
+      latest.current = changed;
+      replace(changed);
+      notify(t(done));
+      return changed;
+    };
+    const stored = changing.current.then(store);
+    changing.current = stored.catch(() => {});
+    return stored;
   };
   const rename = async (name) => (await change({ name }, 'profileSaved')).name;
   const owns = group.owner_id === user.user_id;

@@ -136,7 +136,7 @@ function Group(props) {
     session,
     path: [id, view, ...rest],
   } = props;
-  const [{ data: group, error }, retry] = useFetch(
+  const [{ data: group, error }, retry, replace] = useFetch(
     session.token,
     `/v1/groups/${encodeURIComponent(id)}?limit=1`,
   );
@@ -152,7 +152,7 @@ function Group(props) {
       ${header(groupHref(id))}
       ${
         group
-          ? html`<${GroupSettings} ...${props} group=${group} reload=${retry} />`
+          ? html`<${GroupSettings} ...${props} ...${{ group, replace, reload: retry }} />`
           : html`<section class="card list"><${Skeleton} /></section>`
       }
     </div>`;
