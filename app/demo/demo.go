@@ -38,9 +38,9 @@ const (
 	tokenTTL = 30 * 24 * time.Hour
 	// offeredPeople is how many people the page offers to sign in as.
 	offeredPeople = 20
-	// uploadBatch is how many totals are uploaded at once, so that the service's
-	// queue has room for them.
-	uploadBatch = 5000
+	// uploadBatch is how many totals are uploaded at once: the service's queue has room
+	// for them, and on a busy machine, too, they are stored within the time of a call.
+	uploadBatch = 1000
 )
 
 // Options are the flags of the command.

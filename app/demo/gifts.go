@@ -31,7 +31,7 @@ const (
 	// giftInterval is how often somebody gives a gift and others are active.
 	giftInterval = 2 * time.Second
 	// firstGiftsBatch is how many gifts from before the demo are stored at once.
-	firstGiftsBatch = 500
+	firstGiftsBatch = 100
 	// maxGift is the largest body of a visitor's gift, in bytes.
 	maxGift = 1 << 10
 )

@@ -21,7 +21,7 @@ const (
 	// first ones, among them those whom the page offers.
 	peopleWithPast = 2000
 	// edgeBatch is how many friendships are stored at once.
-	edgeBatch = 5000
+	edgeBatch = 2000
 )
 
 // store stores the people, their friendships, past days, friend requests and groups,

@@ -69,7 +69,8 @@ func (s *server) uploadDay(day models.Date, scores map[models.UserID]int) {
 	}
 }
 
-// archiveDue archives the days that are due, as the job does.
+// archiveDue archives the days that are due, as the job does. It waits for days that the
+// job which corrects archived days has begun with.
 func (s *server) archiveDue() {
 	s.t.Helper()
 	due, err := s.app.Archive.Due(s.t.Context())
@@ -77,9 +78,13 @@ func (s *server) archiveDue() {
 		s.t.Fatal(err)
 	}
 	for _, b := range due {
-		if _, err := s.app.Archive.Archive(s.t.Context(), b, func(int64) {}); err != nil {
-			s.t.Fatal(err)
-		}
+		testenv.Eventually(s.t, b.Name+" is archived", func() bool {
+			_, err := s.app.Archive.Archive(s.t.Context(), b, func(int64) {})
+			if err != nil && models.CodeOf(err) != models.CodeArchiveRunning {
+				s.t.Fatal(err)
+			}
+			return err == nil
+		})
 	}
 }
 

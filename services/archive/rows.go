@@ -3,7 +3,6 @@ package archive
 import (
 	"container/heap"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -60,9 +59,6 @@ type partReader struct {
 	left    int64 // number of entries not received yet
 }
 
-// errStopped reports that the parts were not read to their end.
-var errStopped = errors.New("reading the frozen entries was stopped")
-
 // chunk holds the next entries of a part, or the error of reading them. The
 // channel of chunks is closed after the last one.
 type chunk struct {
@@ -112,7 +108,7 @@ func (rows *rowReader) open() error {
 		rows.frozen = append(rows.frozen, part)
 		p := &partReader{chunks: make(chan chunk, 1), left: part.Entries}
 		rows.readers.Go(func() { readPart(rows.ctx, rows.hot, rows.bucket, part, p.chunks) })
-		if err := p.refill(); err != nil {
+		if err := p.refill(rows.ctx); err != nil {
 			return err
 		}
 		rows.parts = append(rows.parts, p)
@@ -169,7 +165,7 @@ func (rows *rowReader) next() (r row, ok bool, err error) {
 	p := rows.parts[0]
 	entry := p.entries[0]
 	if p.entries = p.entries[1:]; len(p.entries) == 0 {
-		if err := p.refill(); err != nil {
+		if err := p.refill(rows.ctx); err != nil {
 			return row{}, false, err
 		}
 	}
@@ -188,10 +184,11 @@ func (rows *rowReader) next() (r row, ok bool, err error) {
 }
 
 // refill receives the part's next chunk. After the last chunk entries is empty.
-func (p *partReader) refill() error {
+func (p *partReader) refill(ctx context.Context) error {
 	c, ok := <-p.chunks
-	if !ok && p.left > 0 {
-		return errStopped
+	// If ctx has ended, the reader may end without sending its error.
+	if !ok && p.left > 0 || c.err != nil && ctx.Err() != nil {
+		return models.Unavailable("read a frozen part", ctx.Err())
 	}
 	p.entries = c.entries
 	p.left -= int64(len(c.entries))

@@ -78,11 +78,14 @@ func (b *Batcher[T]) Start(ctx context.Context) {
 
 // Submit applies the items with the next flush. It returns nil only if all of
 // them were applied, and the first item's error otherwise. CodeUnavailable if the
-// queue is full, if the batcher is closed, or if no result came within 5 seconds
-// or before the end of ctx; the items may have been applied all the same, and the
-// caller should try again. Once the call is queued its items are flushed even if
+// queue is full, if the batcher is closed, if ctx has ended, or if no result came within 5
+// seconds or before the end of ctx; the items may have been applied all the same, and
+// the caller should try again. Once the call is queued its items are flushed even if
 // ctx ends.
 func (b *Batcher[T]) Submit(ctx context.Context, items []T) error {
+	if err := ctx.Err(); err != nil {
+		return models.Unavailable("queue for the flush", err)
+	}
 	c := &call[T]{items: items, expires: time.Now().Add(callTimeout), result: make(chan error, 1)}
 	if err := b.enqueue(c); err != nil {
 		return models.Unavailable("queue for the flush", err)

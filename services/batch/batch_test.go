@@ -102,6 +102,24 @@ func TestDisconnectedClientsDoNotCancelWrites(t *testing.T) {
 	b.Close()
 }
 
+// A client that is gone before its call is queued causes no flush.
+func TestGoneBeforeTheCall(t *testing.T) {
+	t.Parallel()
+	b := batch.New(100, 1, func(context.Context, []int) []error {
+		t.Error("there was a flush")
+		return nil
+	})
+	b.Start(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		if err := b.Submit(ctx, []int{1}); models.CodeOf(err) != models.CodeUnavailable || !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+	}
+	b.Close()
+}
+
 // Close flushes the queued calls and refuses later ones.
 func TestClose(t *testing.T) {
 	t.Parallel()

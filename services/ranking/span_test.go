@@ -1,6 +1,7 @@
 package ranking_test
 
 import (
+	"slices"
 	"testing"
 
 	"stepboard/internal/testenv"
@@ -79,11 +80,17 @@ func TestTooLargeSpans(t *testing.T) {
 	env := testenv.Embedded(t)
 	env.Config.Boards[0].OpenDays = 20
 	f := newFixture(t, env, 1)
-	friends := make([]models.RowID, 3999)
-	for i := range friends {
-		friends[i] = models.RowID(2 + i)
+	edges := make([]models.Edge, 3999)
+	for i := range edges {
+		edges[i] = models.Edge{A: 1, B: models.RowID(2 + i)}
 	}
-	f.befriend(1, friends...)
+	// Some at a time: all at once takes the embedded pair nearly as long as a change may
+	// take.
+	for some := range slices.Chunk(edges, 250) {
+		if added, rejected, err := f.friends.Import(t.Context(), some); err != nil || added != len(some) {
+			t.Fatal(added, rejected, err)
+		}
+	}
 	for day := today - 10; day <= today; day++ {
 		f.raise(day, 1, 100, f.bucketOf(day).StartsAt)
 	}
