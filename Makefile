@@ -58,7 +58,8 @@ client:
 
 # Tests that start the service run the binary that build made. The slowest
 # packages start first. Many tests wait for other processes, so more of them run
-# at once than the machine has cores. Vetting is left to make lint.
+# at once than the machine has cores. Vetting is left to make lint, whose govet is
+# go vet.
 #
 # The page's tests start Chromium. The documents' test runs the commands shown
 # there, which use curl, openssl and psql.
@@ -71,7 +72,6 @@ test: build client
 lint:
 	$(PRETTIER) --check web $(CLIENT)
 	@! LC_ALL=C.UTF-8 grep -nE '.{121}' $(foreach kind,js css html,$(wildcard web/page/*.$(kind) web/console/*.$(kind))) || { echo "lines of more than 120 characters"; exit 1; }
-	$(GO) vet ./...
 	$(GOLANGCI_LINT) run ./...
 
 generate: client
