@@ -93,9 +93,12 @@ func drawEntry(t *rapid.T) models.RankedEntry {
 			Begin: rapid.SampledFrom([]string{"", "https://example.com/", "\xff<&>\"/"}).Draw(t, "begin"),
 			Rest:  rapid.OneOf(texts, rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "rest"),
 		},
-		Score:     rapid.Int64Range(0, 1<<40).Draw(t, "score"),
-		ReachedAt: models.Timestamp(rapid.Int64Range(0, 4e12).Draw(t, "reached at")),
-		Days:      rapid.Int64Range(0, 31).Draw(t, "days"),
+		Score: rapid.Int64Range(0, 1<<40).Draw(t, "score"),
+		ReachedAt: models.Timestamp(rapid.OneOf(
+			rapid.Int64Range(0, 4e12),
+			rapid.Int64Range(1_795_132_800_000, 1_795_132_800_000+2*86_400_000-1), // two days
+		).Draw(t, "reached at")),
+		Days: rapid.Int64Range(0, 31).Draw(t, "days"),
 	}
 	if models.IsPlain(string(e.User)) && models.IsPlain(e.Nickname) && models.IsPlain(e.AvatarURL.String()) {
 		e.Plain = rapid.Bool().Draw(t, "known to be plain")

@@ -24,20 +24,37 @@ func (t Timestamp) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
 // AppendTo appends the RFC 3339 text to buf. It is written by hand because a page of
 // a ranking has many times, and the general formatting would take a tenth of the
 // page's time. Years outside 0 … 9999 use the general one.
-func (t Timestamp) AppendTo(buf []byte) []byte {
-	days, ms := int64(t)/msPerDay, int64(t)%msPerDay
+func (t Timestamp) AppendTo(buf []byte) []byte { return new(timeText).append(buf, t) }
+
+// timestampLayout is the text of a Timestamp as a layout of package time.
+const timestampLayout = "2006-01-02T15:04:05.000Z"
+
+// timeText is the text of the time that was written last. Most times of a ranking are of
+// one day, whose calendar date is worked out once. The zero timeText is ready for use.
+type timeText struct {
+	day  int64 // days since 1970-01-01
+	text [len(timestampLayout)]byte
+}
+
+// append appends what t.AppendTo appends.
+func (last *timeText) append(buf []byte, t Timestamp) []byte {
+	day, ms := int64(t)/msPerDay, int64(t)%msPerDay
 	if ms < 0 {
-		days, ms = days-1, ms+msPerDay
+		day, ms = day-1, ms+msPerDay
 	}
-	year, month, day := civil(days)
-	if year < 0 || year > 9999 {
-		return t.Time().AppendFormat(buf, "2006-01-02T15:04:05.000Z")
+	text := &last.text
+	if text[0] == 0 || day != last.day {
+		year, month, dayOfMonth := civil(day)
+		if year < 0 || year > 9999 {
+			return t.Time().AppendFormat(buf, timestampLayout)
+		}
+		last.day = day
+		copy(text[:], "0000-00-00T00:00:00.000Z")
+		putTwoDigits(text[0:], year/100)
+		putTwoDigits(text[2:], year%100)
+		putTwoDigits(text[5:], month)
+		putTwoDigits(text[8:], dayOfMonth)
 	}
-	text := [24]byte([]byte("0000-00-00T00:00:00.000Z"))
-	putTwoDigits(text[0:], year/100)
-	putTwoDigits(text[2:], year%100)
-	putTwoDigits(text[5:], month)
-	putTwoDigits(text[8:], day)
 	putTwoDigits(text[11:], ms/3_600_000)
 	putTwoDigits(text[14:], ms/60_000%60)
 	putTwoDigits(text[17:], ms/1000%60)

@@ -3,6 +3,7 @@ package catalog
 import (
 	"fmt"
 	"regexp"
+	"sync/atomic"
 	"time"
 
 	"stepboard/models"
@@ -25,6 +26,7 @@ type Board struct {
 	local    bool
 	tick     time.Duration
 	timeBits int
+	proposed atomic.Pointer[models.Bucket] // the last result of Buckets.propose
 }
 
 // NewBoard checks a definition and fills in the defaults of its kind. The error

@@ -265,9 +265,18 @@ func (s *Buckets) covering(proposed *models.Bucket, now time.Time) *models.Bucke
 	return found
 }
 
-// propose returns the bucket of a moment as the definition would make it.
+// propose returns the bucket of a moment as the definition would make it. It keeps the last
+// one: nearly every request asks for the same day. Days of each user's own overlap, so they
+// are not kept.
 func (s *Buckets) propose(b *Board, now time.Time) *models.Bucket {
-	return b.kind.bucketAt(b, now, s.hotDays)
+	if last := b.proposed.Load(); last != nil && !now.Before(last.StartsAt) && now.Before(last.EndsAt) {
+		return last
+	}
+	bucket := b.kind.bucketAt(b, now, s.hotDays)
+	if !b.local {
+		b.proposed.Store(bucket)
+	}
+	return bucket
 }
 
 // ensure makes the proposed bucket unless it exists, and returns the stored one,

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"hash"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,18 +69,18 @@ type openingKey struct {
 	until  time.Time  // zero for the newest
 }
 
-// nonce returns the nonce of a position that is bound to data. It is a keyed hash of
+// appendNonce appends the nonce of a position that is bound to data. It is a keyed hash of
 // both, so that the same position of a list has the same text each time: otherwise a
 // ranking that did not change would look changed to its watchers. Different positions
 // have different nonces, as far as 24 bytes of a hash differ.
-func (k openingKey) nonce(position, data []byte) []byte {
+func (k openingKey) appendNonce(buf, position, data []byte) []byte {
 	mac := k.hashes.Get().(hash.Hash)
 	defer k.hashes.Put(mac)
 	mac.Reset()
 	mac.Write(data)
 	mac.Write(separator)
 	mac.Write(position)
-	return mac.Sum(make([]byte, 0, sha256.Size))[:k.NonceSize()]
+	return mac.Sum(buf)[:len(buf)+k.NonceSize()]
 }
 
 var separator = []byte{0}
@@ -168,21 +169,28 @@ func (s *Sealer) Refresh(ctx context.Context) error {
 func (s *Sealer) Seal(c models.Cursor, scope ...string) string {
 	ring := s.keys.Load()
 	key := ring.byID[ring.newest]
-	buf := make([]byte, 0, maxText)
-	buf = append(buf, version)
-	buf = binary.AppendUvarint(buf, uint64(ring.newest))
-	position := binary.AppendUvarint(make([]byte, 0, 3*binary.MaxVarintLen64), uint64(c.Key))
-	position = binary.AppendUvarint(position, uint64(c.Row))
-	position = binary.AppendUvarint(position, uint64(c.At))
-	data := bound(buf, scope)
-	nonce := key.nonce(position, data)
-	buf = key.Seal(append(buf, nonce...), nonce, position, data)
-	return base64.RawURLEncoding.EncodeToString(buf)
+	m := sealing.Get().(*sealingMemory)
+	defer sealing.Put(m)
+	m.text = binary.AppendUvarint(append(m.text[:0], version), uint64(ring.newest))
+	m.data = appendBound(append(m.data[:0], m.text...), scope)
+	m.position = binary.AppendUvarint(m.position[:0], uint64(c.Key))
+	m.position = binary.AppendUvarint(m.position, uint64(c.Row))
+	m.position = binary.AppendUvarint(m.position, uint64(c.At))
+	m.nonce = key.appendNonce(m.nonce[:0], m.position, m.data)
+	m.text = key.Seal(append(m.text, m.nonce...), m.nonce, m.position, m.data)
+	m.encoded = base64.RawURLEncoding.AppendEncode(m.encoded[:0], m.text)
+	return string(m.encoded)
 }
 
-// bound returns the data that a cursor is bound to and that it does not hold.
-func bound(head []byte, scope []string) []byte {
-	data := append(make([]byte, 0, maxText), head...)
+// sealing holds *sealingMemory.
+var sealing = sync.Pool{New: func() any { return new(sealingMemory) }}
+
+// sealingMemory is the memory of one call of Seal, which nearly each ranking makes.
+type sealingMemory struct{ text, data, position, nonce, encoded []byte }
+
+// appendBound appends a scope, which a cursor is bound to and does not hold, to the head of
+// the cursor.
+func appendBound(data []byte, scope []string) []byte {
 	for i, part := range scope {
 		if i > 0 {
 			data = append(data, 0)
@@ -242,7 +250,7 @@ func (s *Sealer) open(text string, scope []string) (models.Cursor, error) {
 		return models.Cursor{}, errCursor
 	}
 	nonce, sealed := buf[len(head):len(head)+key.NonceSize()], buf[len(head)+key.NonceSize():]
-	position, err := key.Open(nil, nonce, sealed, bound(head, scope))
+	position, err := key.Open(nil, nonce, sealed, appendBound(slices.Clip(head), scope))
 	if err != nil {
 		return models.Cursor{}, errCursor
 	}
