@@ -67,8 +67,8 @@ var listArchives = operation{
 }
 
 type listArchivesInput struct {
-	Board  string `query:"board" pattern:"^[a-z0-9-]{1,40}$" doc:"Runs of this board only"`
-	Bucket string `query:"bucket" pattern:"^[a-z0-9]{1,20}$" doc:"Runs of this bucket only, such as 20261120"`
+	Board  string `query:"board" pattern:"^[a-z0-9-]+$" maxLength:"40" doc:"Runs of this board only"`
+	Bucket string `query:"bucket" pattern:"^[a-z0-9]+$" maxLength:"20" doc:"Runs of this bucket only, such as 20261120"`
 	State  string `query:"state" enum:"running,failed,complete" doc:"Runs in this state only"`
 	Paging
 }

@@ -99,8 +99,8 @@ func unlessZero[T comparable](value T) *T {
 }
 
 type listAuditInput struct {
-	Actor  string        `query:"actor" pattern:"^[ -~]{0,128}$" doc:"Changes of this operator only"`
-	Action string        `query:"action" pattern:"^[ -~]{0,64}$" doc:"Changes by this operation only"`
+	Actor  string        `query:"actor" pattern:"^[ -~]*$" maxLength:"128" doc:"Changes of this operator only"`
+	Action string        `query:"action" pattern:"^[ -~]*$" maxLength:"64" doc:"Changes by this operation only"`
 	UserID models.UserID `query:"user_id" doc:"Changes that concern this user only"`
 	Paging
 }

@@ -197,7 +197,7 @@ var listCorrections = operation{
 }
 
 type listCorrectionsInput struct {
-	Board  string        `query:"board" pattern:"^[a-z0-9-]{1,40}$" doc:"Corrections on this board only"`
+	Board  string        `query:"board" pattern:"^[a-z0-9-]+$" maxLength:"40" doc:"Corrections on this board only"`
 	UserID models.UserID `query:"user_id" doc:"Corrections of this user only"`
 	Date   string        `query:"date" format:"date" doc:"Corrections that concern this day only: those of the day, and exclusions from all days that include it. An event counts for its last day"`
 	Active bool          `query:"active" doc:"Only those that hold"`

@@ -77,9 +77,9 @@ type deadLettersOutput struct {
 }
 
 type listDeadLettersInput struct {
-	Board  string `query:"board" pattern:"^[a-z0-9-]{1,40}$" doc:"Updates of this board only"`
-	Bucket string `query:"bucket" pattern:"^[a-z0-9]{1,20}$" doc:"Updates of this bucket only, such as 20261120"`
-	Reason string `query:"reason" pattern:"^[ -~]{0,500}$" doc:"Only those with exactly this reason"`
+	Board  string `query:"board" pattern:"^[a-z0-9-]+$" maxLength:"40" doc:"Updates of this board only"`
+	Bucket string `query:"bucket" pattern:"^[a-z0-9]+$" maxLength:"20" doc:"Updates of this bucket only, such as 20261120"`
+	Reason string `query:"reason" pattern:"^[ -~]*$" maxLength:"500" doc:"Only those with exactly this reason"`
 	Paging
 }
 
@@ -144,9 +144,9 @@ type selectedInput struct {
 	DryRun
 	Body struct {
 		Filter struct {
-			Board  string `json:"board,omitempty" pattern:"^[a-z0-9-]{0,40}$" doc:"Updates of this board only"`
-			Bucket string `json:"bucket,omitempty" pattern:"^[a-z0-9]{0,20}$" doc:"Updates of this bucket only" example:"20261120"`
-			Reason string `json:"reason,omitempty" pattern:"^[ -~]{0,500}$" doc:"Only those with exactly this reason"`
+			Board  string `json:"board,omitempty" pattern:"^[a-z0-9-]*$" maxLength:"40" doc:"Updates of this board only"`
+			Bucket string `json:"bucket,omitempty" pattern:"^[a-z0-9]*$" maxLength:"20" doc:"Updates of this bucket only" example:"20261120"`
+			Reason string `json:"reason,omitempty" pattern:"^[ -~]*$" maxLength:"500" doc:"Only those with exactly this reason"`
 		} `json:"filter" doc:"Which dead letters; {} for all"`
 		Through *string `json:"through,omitempty" nullable:"true" pattern:"^[1-9][0-9]{0,17}$" doc:"The id of the newest one; left out: the newest that exists. Take it from the list that you have looked at, so that no later one is included"`
 		Reason  string  `json:"reason,omitempty" maxLength:"500" doc:"Why, for other operators" example:"the board is back"`

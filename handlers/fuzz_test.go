@@ -106,7 +106,11 @@ func incrementJSON(i ledger.Increment) map[string]any {
 // listed reports whether a header lists an address, in whatever form and with any zone.
 func listed(header, address string) bool {
 	for text := range strings.SplitSeq(header, ",") {
-		entry, err := netip.ParseAddr(strings.TrimSpace(text))
+		text = strings.TrimSpace(text)
+		entry, err := netip.ParseAddr(strings.Trim(text, "[]"))
+		if pair, pairErr := netip.ParseAddrPort(text); pairErr == nil {
+			entry, err = pair.Addr(), nil
+		}
 		if err == nil && entry.WithZone("").Unmap().String() == address {
 			return true
 		}

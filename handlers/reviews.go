@@ -63,7 +63,7 @@ func reviewOf(r models.Review) review {
 }
 
 type listReviewsInput struct {
-	Board  string        `query:"board" pattern:"^[a-z0-9-]{1,40}$" doc:"Scores on this board only"`
+	Board  string        `query:"board" pattern:"^[a-z0-9-]+$" maxLength:"40" doc:"Scores on this board only"`
 	UserID models.UserID `query:"user_id" doc:"Scores of this user only"`
 	Paging
 }

@@ -30,7 +30,7 @@ var getUser = operation{
 
 type getUserInput struct {
 	ID    models.UserID `path:"id" doc:"The user" example:"1001"`
-	Board string        `query:"board" pattern:"^[a-z0-9-]{1,40}$" doc:"The board of which days are shown; none if it is left out"`
+	Board string        `query:"board" pattern:"^[a-z0-9-]+$" maxLength:"40" doc:"The board of which days are shown; none if it is left out"`
 }
 
 // userAnswer is a user as operators see them.
