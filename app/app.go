@@ -81,7 +81,7 @@ type Options struct {
 	Clock  models.Clock
 	// Machine is the machine's clock, without clock.offset; nil means time.Now.
 	Machine models.Clock
-	// Elapsed is the clock that the ages of the near cache are measured by; nil means
+	// Elapsed is the clock that the ages of what a process knows are measured by; nil means
 	// time.Now, whose differences are those of the monotonic clock.
 	Elapsed models.Clock
 	// Random decides the row ids of archived scores of erased users, and how long the near
@@ -252,7 +252,7 @@ func (a *App) buildBoards(o Options, names keys.Builder) {
 	a.Boards = board.NewStore(o.Stores.Redis, names, o.Clock)
 	a.Directory = directory.New(directory.Options{
 		Store: directory.NewStore(o.Stores.Gorm, o.Stores.Pool), Copies: directory.NewCopies(o.Stores.Redis, names, o.Machine),
-		Memory: int64(o.Config.Directory.Memory), Log: o.Log,
+		Memory: int64(o.Config.Directory.Memory), Log: o.Log, Elapsed: o.Elapsed,
 	})
 	a.registry.MustRegister(newDirectoryCollector(a.Directory))
 	a.Sets = cache.NewStore(o.Stores.Redis, names)
@@ -469,7 +469,8 @@ func (a *App) buildHandler(o Options) (err error) {
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews,
 		Corrections: a.Corrections, Deliveries: a.Deliveries, Erasures: a.Erasure, Audit: a.Audit,
 		Status: state, BucketStates: state, Users: a.newSupport(o), Queue: a.queueLag(),
-		Tokens: o.Verifier, Limits: a.limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
+		CheckErasures: a.Directory.CheckErasures,
+		Tokens:        o.Verifier, Limits: a.limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
 		LimitAddresses: o.Config.Limits.AddressPerMinute > 0 || o.Config.Limits.StreamsPerAddress > 0,
 		ProbesOnly:     !o.Roles.API, MetricsElsewhere: o.Config.HTTP.MetricsAddr != "", Ready: a.ready, Clock: o.Clock,
 		Registry: a.registry, Log: o.Log, Version: Version, Extra: o.Extra,

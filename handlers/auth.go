@@ -32,6 +32,9 @@ const (
 
 const audienceKey = "audience"
 
+// changesSQLKey is true for calls that change something about users in SQL.
+const changesSQLKey = "changes SQL"
+
 func (a audience) describe() string {
 	switch a {
 	case byUser:
@@ -73,6 +76,7 @@ type authenticator struct {
 	tokens         TokenVerifier
 	limits         RateLimiter
 	limitAddresses bool // whether limits of addresses are on
+	checkErasures  func(ctx context.Context) error
 	// warnUntrusted is called for each call that has X-Forwarded-For while no proxy
 	// is trusted; nil if one is.
 	warnUntrusted func()
@@ -113,11 +117,15 @@ func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context))
 	if err == nil && hctx.Operation().RequestBody != nil && c.Request.ContentLength > maxBody {
 		err = errBodyTooLarge
 	}
+	if err == nil && hctx.Operation().Metadata[changesSQLKey] == true {
+		err = a.checkErasures(c.Request.Context())
+	}
 	if err != nil {
 		writeProblem(c, err)
 		return
 	}
-	next(huma.WithValue(hctx, callerKey{}, &requester{caller, address, requestID(c)}))
+	requestContextOf(c.Request.Context()).caller = &requester{caller, address, requestID(c)}
+	next(hctx)
 }
 
 // checkQuery refuses the parts of a query that would be ignored silently: pairs
@@ -207,17 +215,18 @@ func addressOf(c *gin.Context) string {
 }
 
 // withoutPort returns an address of X-Forwarded-For without its port, its
-// brackets and its zone. Text that is not an address stays as it is.
+// brackets and its zone, an IPv4 address in IPv4's form. Text that is not an
+// address stays as it is.
 func withoutPort(text string) string {
 	if pair, err := netip.ParseAddrPort(text); err == nil {
-		return pair.Addr().WithZone("").String()
+		return pair.Addr().Unmap().WithZone("").String()
 	}
 	inner := text
 	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
 		inner = text[1 : len(text)-1]
 	}
 	if addr, err := netip.ParseAddr(inner); err == nil {
-		return addr.WithZone("").String()
+		return addr.Unmap().WithZone("").String()
 	}
 	return text
 }

@@ -52,6 +52,36 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// A process that may not know who was erased changes nothing but scores.
+func TestChangesNeedErasures(t *testing.T) {
+	t.Parallel()
+	unknown := models.Unavailable("read erasures", errUnknown)
+	config := func(r *recorder) handlers.Config {
+		return handlers.Config{
+			Friends: friendships{r}, Scores: scores{recorder: r}, Boards: boards{recorder: r},
+			CheckErasures: func(context.Context) error { return unknown },
+		}
+	}
+	for request, want := range map[string]int{
+		"DELETE /v1/friends/2":           http.StatusServiceUnavailable,
+		"POST /v1/boards/steps/scores":   http.StatusOK,
+		"GET /v1/boards":                 http.StatusOK,
+		"PUT /v1/boards/steps/likes/2":   http.StatusServiceUnavailable,
+		"POST /v1/friends/requests":      http.StatusServiceUnavailable,
+		"DELETE /v1/me":                  http.StatusServiceUnavailable,
+		"DELETE /v1/nothing/of/the/kind": http.StatusNotFound,
+	} {
+		r := &recorder{}
+		got := send(t, newAPI(t, config(r)), "1", request, `{"date":"2026-11-20","score":1}`)
+		if got.Code != want {
+			t.Errorf("%s: %d %s, want %d", request, got.Code, got.Body, want)
+		}
+		if want == http.StatusServiceUnavailable && len(r.calls) > 0 {
+			t.Errorf("%s: a service was called: %v", request, r.calls)
+		}
+	}
+}
+
 // Calls of users and of callers without a token are counted, those of services
 // and operators are not.
 func TestLimits(t *testing.T) {

@@ -49,6 +49,7 @@ var uploadBatch = operation{
 	bodies:      []any{batchBody{}},
 	otherStatus: http.StatusAccepted,
 	errors:      bodyErrors(models.CodeBoardNotFound, models.CodeBoardKind),
+	redisOnly:   true,
 }
 
 type batchInput struct {

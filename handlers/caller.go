@@ -7,9 +7,6 @@ import (
 	"stepboard/services/auth"
 )
 
-// callerKey is the key of the requester in a request's context.
-type callerKey struct{}
-
 // requester is the caller of a request.
 type requester struct {
 	*auth.Caller
@@ -20,7 +17,8 @@ type requester struct {
 	requestID string
 }
 
-func callerFrom(ctx context.Context) *requester { return ctx.Value(callerKey{}).(*requester) }
+// callerFrom returns the caller of an authenticated request.
+func callerFrom(ctx context.Context) *requester { return requestContextOf(ctx).caller }
 
 // operatorFrom returns the operator whose decision a request stores. CodeForbidden if the
 // token names nobody.

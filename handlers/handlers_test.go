@@ -102,6 +102,9 @@ func newAPI(t *testing.T, config handlers.Config) http.Handler {
 	if config.Limits == nil {
 		config.Limits = noLimits{}
 	}
+	if config.CheckErasures == nil {
+		config.CheckErasures = func(context.Context) error { return nil }
+	}
 	if config.Cursors == nil {
 		config.Cursors = plainCursors{}
 	}

@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -53,19 +52,19 @@ func (o *observer) observe(c *gin.Context) {
 	if !validRequestID(id) {
 		id = strconv.FormatUint(rand.Uint64(), 36) //nolint:gosec // a request id is no secret
 	}
-	c.Set(requestIDKey, id)
 	c.Header(requestIDHeader, id)
 	secure(c)
 	// Bodies are JSON, whatever the header says: curl sends a form by default.
 	if c.Request.ContentLength != 0 {
 		c.Request.Header["Content-Type"] = jsonContentType
 	}
+	ctx := &requestContext{Context: c.Request.Context()}
+	defer ctx.stop()
 	// If a store hangs, the client gets an error before it gives up.
 	if !isStream(c.FullPath()) {
-		ctx, cancel := context.WithTimeout(c.Request.Context(), requestTimeout)
-		defer cancel()
-		c.Request = c.Request.WithContext(ctx)
+		ctx.ends = start.Add(requestTimeout)
 	}
+	c.Request = c.Request.WithContext(ctx)
 	defer o.finish(c, start, id)
 	c.Next()
 }

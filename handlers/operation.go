@@ -32,6 +32,9 @@ type operation struct {
 	// responses; nil keeps that. Huma changes what it returns.
 	responses func() map[string]*huma.Response
 
+	// redisOnly reports that a call that changes something stores it in Redis alone, so that
+	// it is answered while SQL is away.
+	redisOnly bool
 	// audited is set by registerChange.
 	audited bool
 }
@@ -65,7 +68,7 @@ func register[I, O any](api huma.API, route string, by audience, handler func(co
 		Description:   described.description + "\n\n" + by.describe(),
 		Tags:          []string{tagOf(path, by)},
 		Security:      []map[string][]string{{"bearer": {}}},
-		Metadata:      map[string]any{audienceKey: by},
+		Metadata:      map[string]any{audienceKey: by, changesSQLKey: method != http.MethodGet && !described.redisOnly},
 		MaxBodyBytes:  maxBody + 1, // Huma refuses a body that reaches its limit
 		DefaultStatus: described.status,
 		Errors:        []int{http.StatusInternalServerError}, // describeErrors lists all

@@ -17,7 +17,6 @@ const requestTimeout = 6 * time.Second
 
 const (
 	requestIDHeader = "X-Request-Id"
-	requestIDKey    = "request_id"
 	errorKey        = "error"
 )
 
@@ -28,7 +27,8 @@ func setError(c *gin.Context, err error) {
 	}
 }
 
-func requestID(c *gin.Context) string { return c.GetString(requestIDKey) }
+// requestID returns the request's id, which the answer has as well.
+func requestID(c *gin.Context) string { return c.Writer.Header().Get(requestIDHeader) }
 
 // validRequestID reports whether an id fits in a log line: it has 1 to 64 visible
 // ASCII characters.

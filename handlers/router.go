@@ -4,6 +4,7 @@
 package handlers
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -49,6 +50,9 @@ type Config struct {
 		BucketFinder
 	}
 
+	// CheckErasures returns an error if nothing about users may be changed in SQL, because
+	// this process may not know who was erased.
+	CheckErasures func(ctx context.Context) error
 	// Cursors seals the positions behind pages.
 	Cursors CursorSealer
 	// Tokens checks the token of every call under /v1, and Limits counts the
@@ -223,7 +227,9 @@ func New(c Config) (http.Handler, error) {
 	if c.ProbesOnly {
 		return handler, nil
 	}
-	authenticator := &authenticator{c.Tokens, c.Limits, c.LimitAddresses, newUntrustedProxyWarning(c.TrustedProxies, c.Log)}
+	authenticator := &authenticator{
+		c.Tokens, c.Limits, c.LimitAddresses, c.CheckErasures, newUntrustedProxyWarning(c.TrustedProxies, c.Log),
+	}
 	api := newHuma(engine, c.Version)
 	api.UseMiddleware(authenticator.authenticate)
 	c.routes(api, m)

@@ -56,6 +56,7 @@ var uploadScores = operation{
 	bodies:      []any{uploadItem{}, uploadItems{}},
 	otherStatus: http.StatusAccepted,
 	errors:      bodyErrors(models.CodeBoardNotFound, models.CodeBoardKind, models.CodeScoreOutOfRange, models.CodeDateInFuture, models.CodeDateClosed),
+	redisOnly:   true,
 }
 
 type uploadInput struct {

@@ -34,7 +34,7 @@ func describeSpan(c *gin.Context) {
 	if !span.IsRecording() {
 		return
 	}
-	span.SetAttributes(attribute.String(requestIDKey, requestID(c)))
+	span.SetAttributes(attribute.String("request_id", requestID(c)))
 	callers := propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(c.Request.Header))
 	if link := trace.LinkFromContext(callers); link.SpanContext.IsRemote() {
 		span.AddLink(link)

@@ -40,7 +40,9 @@ type Service struct {
 	redis  *Copies
 	memory *memory
 	log    *slog.Logger
-	stats  Stats
+	// elapsed measures how old something is that the process knows.
+	elapsed models.Clock
+	stats   Stats
 	// resolves looks up and creates users by user id, loads reads records by row id.
 	resolves *batch.Batcher[*resolve]
 	loads    *batch.Batcher[*load]
@@ -62,12 +64,20 @@ type Options struct {
 	// Memory is the largest size of the copies in the process, in bytes.
 	Memory int64
 	Log    *slog.Logger
+	// Elapsed is the clock that ages are measured by; nil: time.Now, whose differences do not
+	// depend on the wall clock.
+	Elapsed models.Clock
 }
 
 // New returns a service. Methods that miss in the process and in Redis wait until
 // Start has been called. The caller must call Close.
 func New(o Options) *Service {
-	s := &Service{store: o.Store, redis: o.Copies, memory: newMemory(o.Memory), log: o.Log, changes: newChanges()}
+	if o.Elapsed == nil {
+		o.Elapsed = time.Now
+	}
+	s := &Service{
+		store: o.Store, redis: o.Copies, memory: newMemory(o.Memory), log: o.Log, elapsed: o.Elapsed, changes: newChanges(o.Elapsed),
+	}
 	s.resolves = batch.New(queryItems, queryWorkers, s.runResolves)
 	s.loads = batch.New(queryItems, queryWorkers, s.runLoads)
 	return s
@@ -79,7 +89,6 @@ func (s *Service) Start(ctx context.Context) {
 	s.StartQueries(ctx)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = cancel
-	s.erased.followed.Store(true)
 	s.running.Go(func() { s.follow(ctx) })
 }
 

@@ -2,6 +2,7 @@ package directory
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,9 +16,13 @@ const (
 	erasedOverlap = 100
 	// erasedTimeout bounds one reading of erasures.
 	erasedTimeout = 2 * time.Second
-	// erasedMaxAge is how old what a process knows of erasures may be. Follow keeps it
-	// younger, unless the process was stopped.
-	erasedMaxAge = 3 * time.Second
+	// erasedMaxAge is how long ago a process may have tried to read erasures when it looks
+	// up users. Follow tries more often, unless the process was stopped.
+	erasedMaxAge = 4 * time.Second
+	// erasedSure is how old what a process knows of erasures may be when it changes
+	// something about users in SQL. An erasure takes a minute at least, and what was stored by
+	// then is removed; what is stored later is not.
+	erasedSure = 20 * time.Second
 )
 
 // erasedRows are the row ids of users who were erased. Nobody has them any more: a user
@@ -26,11 +31,11 @@ const (
 type erasedRows struct {
 	n    atomic.Int64
 	rows sync.Map // of models.RowID
-	// followed is set by Start.
-	followed atomic.Bool
-	// readAt is when the process last began to read erasures; nil before Start, and while
-	// SQL is away.
-	readAt atomic.Pointer[time.Time]
+	// knownAt is a moment from before the last successful reading of erasures, triedAt
+	// one from after the last reading that failed, or knownAt; nil before the first.
+	knownAt, triedAt atomic.Pointer[time.Time]
+	// tries is the number of readings.
+	tries atomic.Int64
 
 	reading sync.Mutex
 	last    int64 // the largest id of an erasure that was read
@@ -71,27 +76,48 @@ func (s *Service) LoadErased(ctx context.Context) error {
 	return nil
 }
 
-// outdated reports whether catchUp has something to do.
-func (e *erasedRows) outdated() bool {
-	at := e.readAt.Load()
-	return at != nil && time.Since(*at) > erasedMaxAge
-}
-
-// catchUp reads the latest erasures if that was not done for erasedMaxAge, because the
+// catchUp reads the latest erasures if nobody has tried that for erasedMaxAge, because the
 // process was stopped: it may otherwise show users who were erased meanwhile, or accept an
-// update for their row ids. One query then. While SQL is away it does nothing.
+// update for their row ids. One query then. If SQL is away, what the process knows has to do.
 func (s *Service) catchUp(ctx context.Context) {
-	if !s.erased.outdated() {
+	at := s.erased.triedAt.Load()
+	if at == nil || s.elapsed().Sub(*at) <= erasedMaxAge {
 		return
 	}
-	s.erased.reading.Lock()
-	defer s.erased.reading.Unlock()
-	if !s.erased.outdated() { // another call has done it
-		return
-	}
-	if err := s.readErased(context.WithoutCancel(ctx), false); err != nil {
+	if err := s.readErasedOnce(ctx); err != nil {
 		s.log.WarnContext(ctx, "erasures are read later", "error", err)
 	}
+}
+
+// CheckErasures returns nil if this process knows of all erasures but those of the last 20
+// seconds, and CodeUnavailable otherwise: it must not change anything about users in SQL
+// then, because an erasure that it has not heard of may be finished. No I/O, unless the process
+// was stopped or SQL was away; one query then.
+func (s *Service) CheckErasures(ctx context.Context) error {
+	if at := s.erased.knownAt.Load(); at != nil && s.elapsed().Sub(*at) <= erasedSure {
+		return nil
+	}
+	if err := s.readErasedOnce(ctx); err != nil {
+		return models.Unavailable("read erasures", err)
+	}
+	return nil
+}
+
+// errNotRead reports that another call could not read erasures.
+var errNotRead = errors.New("another call could not read them")
+
+// readErasedOnce reads the latest erasures, or waits for a call that does.
+func (s *Service) readErasedOnce(ctx context.Context) error {
+	tries := s.erased.tries.Load()
+	s.erased.reading.Lock()
+	defer s.erased.reading.Unlock()
+	if s.erased.tries.Load() == tries {
+		return s.readErased(context.WithoutCancel(ctx), false)
+	}
+	if s.erased.knownAt.Load() != s.erased.triedAt.Load() {
+		return errNotRead
+	}
+	return nil
 }
 
 // learnErased reads the latest erasures, or all of them. One query.
@@ -109,10 +135,12 @@ func (s *Service) readErased(ctx context.Context, all bool) error {
 	if all {
 		after = 0
 	}
-	began := time.Now()
+	s.erased.tries.Add(1)
+	began := s.elapsed()
 	list, err := s.store.db.erasedAfter(ctx, after)
 	if err != nil {
-		s.erased.readAt.Store(nil)
+		failed := s.elapsed()
+		s.erased.triedAt.Store(&failed)
 		return err
 	}
 	for _, e := range list {
@@ -122,9 +150,8 @@ func (s *Service) readErased(ctx context.Context, all bool) error {
 			s.memory.records.remove(e.Row)
 		}
 	}
-	if s.erased.followed.Load() {
-		s.erased.readAt.Store(&began)
-	}
+	s.erased.knownAt.Store(&began)
+	s.erased.triedAt.Store(&began)
 	return nil
 }
 

@@ -25,6 +25,7 @@ const (
 // changes are the latest versions of the records that changed lately, so that
 // each change is handled once, and so that an older copy in Redis is recognized.
 type changes struct {
+	elapsed  models.Clock
 	mu       sync.RWMutex
 	versions map[models.RowID]change
 }
@@ -34,14 +35,16 @@ type change struct {
 	seen    time.Time
 }
 
-func newChanges() *changes { return &changes{versions: make(map[models.RowID]change)} }
+func newChanges(elapsed models.Clock) *changes {
+	return &changes{elapsed: elapsed, versions: make(map[models.RowID]change)}
+}
 
 // add notes a change, unless a newer one is known.
 func (c *changes) add(r models.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known, ok := c.versions[r.Row]; !ok || known.version < r.Version {
-		c.versions[r.Row] = change{r.Version, time.Now()}
+		c.versions[r.Row] = change{r.Version, c.elapsed()}
 	}
 }
 
@@ -57,7 +60,7 @@ func (c *changes) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for row, known := range c.versions {
-		if time.Since(known.seen) > 2*farOverlap {
+		if c.elapsed().Sub(known.seen) > 2*farOverlap {
 			delete(c.versions, row)
 		}
 	}
