@@ -82,8 +82,9 @@ type gift struct {
 	id    string
 	user  models.UserID
 	delta int64
-	// counted says that it was acknowledged, refused that it never counts.
-	counted, refused bool
+	// counted says that it was acknowledged, applied that an answer was that it counts now,
+	// refused that it never counts.
+	counted, applied, refused bool
 	// gone says that the user was erased since, so that it counts for nobody if it was counted.
 	gone bool
 }

@@ -2,12 +2,14 @@ package simulation_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"stepboard/internal/concurrent"
 	"stepboard/internal/keys"
+	"stepboard/services/recovery"
 )
 
 // rounds are the parts of the background work that a step may do, by how often.
@@ -202,6 +204,11 @@ func (w *world) doRound(ctx context.Context, r *replica, name string) {
 	}
 	w.lookAtArchive()
 	if err != nil {
+		if r.server != w.servers && errors.Is(err, recovery.ErrIncomplete) {
+			// Only now it finds another server than before. Its last writes may have gone to
+			// the old one after they were replayed, so that it asks for one more replay.
+			r.server, w.model.lossy = w.servers, true
+		}
 		waits := !same() || // another replica does the same meanwhile, which leases prevent between real processes
 			w.model.lossy && (name == "archive" || name == "correct-archive") || // for the replay
 			strings.Contains(err.Error(), "within the last second") // the directory pauses after an error of Redis
@@ -221,6 +228,7 @@ func (w *world) doRound(ctx context.Context, r *replica, name string) {
 			_ = w.round(ctx, r, "users") // both go on all the time, and each relies on the other
 		}
 	case "replay":
+		r.server = w.servers
 		if w.queued && w.model.lossy {
 			w.model.lossy = false
 			w.model.applied(w.clock.Now())

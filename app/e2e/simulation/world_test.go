@@ -81,6 +81,9 @@ type replica struct {
 	skew   atomic.Int64 // how far its clock is ahead, in nanoseconds
 	// staleness is how old its rankings may be; 0 without a near cache.
 	staleness time.Duration
+	// server is the boards' Redis that it has last asked whether something is lost: a number
+	// that world.servers had.
+	server int
 }
 
 // failed is the panic of a run that has found a fault.
@@ -261,7 +264,7 @@ func (w *world) startReplica(r *replica) {
 		}
 		return
 	}
-	r.app = built
+	r.app, r.server = built, w.servers
 	r.rounds = built.StartByRounds(concurrent.InOrder(w.t.Context()))
 	w.knowsErasures(r, len(w.model.erasures))
 }
