@@ -103,16 +103,19 @@ func incrementJSON(i ledger.Increment) map[string]any {
 	return map[string]any{"user_id": i.User, "delta": i.Delta, "event_id": i.EventID}
 }
 
-// listed reports whether a header lists an address, in whatever form and with any zone.
+// listed reports whether a header lists an address, in whatever form and with any zone. A
+// zone may be any text: "::1%]" is the address ::1.
 func listed(header, address string) bool {
 	for text := range strings.SplitSeq(header, ",") {
 		text = strings.TrimSpace(text)
-		entry, err := netip.ParseAddr(strings.Trim(text, "[]"))
-		if pair, pairErr := netip.ParseAddrPort(text); pairErr == nil {
-			entry, err = pair.Addr(), nil
-		}
-		if err == nil && entry.WithZone("").Unmap().String() == address {
-			return true
+		for _, form := range []string{text, strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")} {
+			entry, err := netip.ParseAddr(form)
+			if pair, pairErr := netip.ParseAddrPort(form); pairErr == nil {
+				entry, err = pair.Addr(), nil
+			}
+			if err == nil && entry.WithZone("").Unmap().String() == address {
+				return true
+			}
 		}
 	}
 	return false
@@ -126,6 +129,8 @@ func FuzzForwardedFor(f *testing.F) {
 	f.Add("[2001:db8::9%eth0]:4444,,", true)
 	f.Add("unknown, ::ffff:192.0.2.7", false)
 	f.Add("\xff,[]:,[[::1]]", true)
+	f.Add("::1.0.0.0%]", false)
+	f.Add("[::1%]], [::2%]]]:80", true)
 	engine, err := newEngine([]string{"192.0.2.0/24"})
 	if err != nil {
 		f.Fatal(err)
