@@ -10,9 +10,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -60,15 +62,22 @@ type page struct {
 	ctx context.Context //nolint:containedctx // chromedp keeps the browser in it
 
 	mu       sync.Mutex
-	faults   []string
+	faults   []fault
+	ignored  []fault                      // see ignoreFaults
 	requests map[network.RequestID]string // address of each request
 	order    []string                     // of the addresses
 	pending  map[network.RequestID]bool   // not yet answered
 	bytes    map[string]float64           // received by address, compressed, with headers
 }
 
+// fault is an error that the page or the browser logs.
+type fault struct {
+	text string
+	at   time.Time // by the browser's clock, which is the test's
+}
+
 // newPage starts a browser, which stops with the test. Errors that the page or
-// the browser logs fail the test, unless ignoreFaults removes them.
+// the browser logs fail the test, unless it ignores them by ignoreFaults.
 func newPage(t testing.TB, v viewport) *page {
 	t.Helper()
 	browserSlots <- struct{}{}
@@ -93,8 +102,10 @@ func newPage(t testing.TB, v viewport) *page {
 		}
 		closeBrowser()
 		end()
-		for _, fault := range p.faults {
-			t.Error(fault)
+		for _, found := range p.faults {
+			if !p.ignores(found) {
+				t.Error(found.text)
+			}
 		}
 	})
 	if err := chromedp.Do(ctx); err != nil {
@@ -136,17 +147,20 @@ func (p *page) emulate(v viewport) {
 func (p *page) record(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	logged := func(at runtime.Timestamp, text string) {
+		p.faults = append(p.faults, fault{text, time.UnixMicro(int64(1000 * at))})
+	}
 	switch e := event.(type) {
 	case *log.EventEntryAdded:
-		p.faults = append(p.faults, fmt.Sprintf("%s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL))
+		logged(e.Entry.Timestamp, fmt.Sprintf("%s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL))
 	case *runtime.EventConsoleAPICalled:
-		p.faults = append(p.faults, fmt.Sprintf("console: %s", e.Type))
+		logged(e.Timestamp, fmt.Sprintf("console: %s", e.Type))
 	case *runtime.EventExceptionThrown:
-		fault := "exception: " + e.ExceptionDetails.Text
+		text := "exception: " + e.ExceptionDetails.Text
 		if e.ExceptionDetails.Exception != nil {
-			fault += ": " + e.ExceptionDetails.Exception.Description
+			text += ": " + e.ExceptionDetails.Exception.Description
 		}
-		p.faults = append(p.faults, fault)
+		logged(e.Timestamp, text)
 	case *network.EventRequestWillBeSent:
 		p.requests[e.RequestID] = e.Request.URL
 		p.order = append(p.order, e.Request.URL)
@@ -187,18 +201,16 @@ func (p *page) waitForAnswers() {
 // drawn waits until the page is drawn and what runs afterwards has run.
 const drawn = `new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve))))`
 
-// ignoreFaults removes the recorded faults that contain text.
+// ignoreFaults ignores the faults up to now that contain text. They may still be on their way:
+// the browser reports what it logs later than it shows what caused it.
 func (p *page) ignoreFaults(text string) {
-	p.t.Helper()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var kept []string
-	for _, fault := range p.faults {
-		if !strings.Contains(fault, text) {
-			kept = append(kept, fault)
-		}
-	}
-	p.faults = kept
+	p.ignored = append(p.ignored, fault{text, time.Now()})
+}
+
+func (p *page) ignores(found fault) bool {
+	return slices.ContainsFunc(p.ignored, func(i fault) bool {
+		return strings.Contains(found.text, i.text) && !found.at.After(i.at)
+	})
 }
 
 // requestsTo returns the addresses requested so far that contain text.

@@ -93,7 +93,7 @@ func TestServe(t *testing.T) {
 	}
 	p := newPage(t, narrow)
 	p.signIn(base, "no.token.atall")
-	p.until("the token is refused", "document.querySelector('.wrong')?.textContent !== '' && document.querySelector('#token') !== null")
+	p.until("the token is refused", "(document.querySelector('.wrong')?.textContent ?? '') !== '' && document.querySelector('#token') !== null")
 	p.ignoreFaults("401")
 	p.screenshot("sign-in-320")
 
