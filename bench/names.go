@@ -43,7 +43,7 @@ func (e *environment) namesBench(ctx context.Context) error {
 	}
 	var rows []*nameRow
 	for _, n := range viewers {
-		rows = append(rows, e.newLoopRow("go-redis loop", e.rdb, n))
+		rows = append(rows, e.newLoopRow("go-redis loop", e.rdb, nameConnections, n))
 	}
 	for _, page := range namePages {
 		requests, err := e.friendRequests("steps", most, page)
@@ -143,9 +143,9 @@ type nameRow struct {
 
 // newLoopRow measures the commands of a ranking alone. A larger number of viewers makes
 // these slower, too, as fewer of their sets and scores are in the processor's cache.
-func (e *environment) newLoopRow(name string, rdb redis.Cmdable, viewers int) *nameRow {
+func (e *environment) newLoopRow(name string, rdb redis.Cmdable, callers, viewers int) *nameRow {
 	return &nameRow{viewers: viewers, row: row{name: name, measure: func(ctx context.Context) (float64, error) {
-		return e.redisRankings(ctx, rdb, viewers)
+		return e.redisRankings(ctx, rdb, callers, viewers)
 	}}}
 }
 

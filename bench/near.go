@@ -30,6 +30,9 @@ const (
 	// nearMemory holds today's and tomorrow's scores of a million users, and the circles
 	// of the fewest viewers, but not of the most.
 	nearMemory = "40 MB"
+	// nearConnections is the number of concurrent requests. With a fourth of them the client
+	// and the service wait for each other: the cores of both are idle for a seventh of the time.
+	nearConnections = 128
 	// nearStreams is the number of live rankings that are open at the same time.
 	nearStreams = 1000
 	// nearUploaders is how many users upload.
@@ -140,10 +143,10 @@ func (e *environment) nearRankings(ctx context.Context, plain, near *process, vi
 	}
 	defer func() { err = errors.Join(err, batched.Close()) }()
 	for _, n := range viewers {
-		rows = append(rows, e.newLoopRow("go-redis loop", e.rdb, n))
+		rows = append(rows, e.newLoopRow("go-redis loop", e.rdb, nearConnections, n))
 	}
 	for _, n := range viewers {
-		rows = append(rows, e.newLoopRow("go-redis loop with automatic pipelines", batched, n))
+		rows = append(rows, e.newLoopRow("go-redis loop with automatic pipelines", batched, nearConnections, n))
 	}
 	for _, page := range []int{50, 200} {
 		all, err := e.friendRequests(nearBoard, viewers[len(viewers)-1], page)
@@ -164,7 +167,7 @@ func (e *environment) nearRankings(ctx context.Context, plain, near *process, vi
 				rows = append(rows, &nameRow{viewers: n, row: row{
 					name: fmt.Sprintf("%d rows of %d, from %s", page, e.friends, p.from), process: p.process,
 					measure: func(ctx context.Context) (float64, error) {
-						return load(ctx, p.addr, nameConnections, e.seconds, next)
+						return load(ctx, p.addr, nearConnections, e.seconds, next)
 					},
 				}})
 			}
@@ -211,7 +214,7 @@ func (e *environment) nearLatency(ctx context.Context, rows []*nameRow, requests
 				page = 200
 			}
 			timed, cancel := context.WithTimeout(ctx, e.seconds)
-			took, err := loadAtRate(timed, r.process.addr, nameConnections, int(r.median()/2), requests[page][:viewers])
+			took, err := loadAtRate(timed, r.process.addr, nearConnections, int(r.median()/2), requests[page][:viewers])
 			cancel()
 			if err != nil {
 				return err
@@ -304,7 +307,7 @@ func (e *environment) nearLive(ctx context.Context, plain, near *process) error 
 // openStreams opens live rankings of different viewers, which are read until ctx ends.
 func (e *environment) openStreams(ctx context.Context, addr string) error {
 	var opening errgroup.Group
-	opening.SetLimit(nameConnections)
+	opening.SetLimit(nearConnections)
 	for v := range nearStreams {
 		opening.Go(func() error {
 			token, err := e.token(userID(viewer(v)), "")

@@ -69,12 +69,12 @@ func (e *environment) rankingRequest(board, token, more string) []byte {
 }
 
 func (e *environment) redisRanking(ctx context.Context) (float64, error) {
-	return e.redisRankings(ctx, e.rdb, e.viewers)
+	return e.redisRankings(ctx, e.rdb, 32, e.viewers)
 }
 
-// redisRankings sends the commands of rankings of the first users.
-func (e *environment) redisRankings(ctx context.Context, rdb redis.Cmdable, viewers int) (float64, error) {
-	return loop(ctx, 32, e.seconds, func(ctx context.Context, i int) error {
+// redisRankings sends the commands of rankings of the first users, of several callers at a time.
+func (e *environment) redisRankings(ctx context.Context, rdb redis.Cmdable, callers, viewers int) (float64, error) {
+	return loop(ctx, callers, e.seconds, func(ctx context.Context, i int) error {
 		members, err := e.keys.friends(ctx, rdb, viewer(i%viewers))
 		if err != nil {
 			return err
