@@ -245,7 +245,7 @@ func (e *environment) p99(ctx context.Context, rate int, work func(stop func()) 
 	ctx, cancel := context.WithCancel(ctx)
 	worked := make(chan error, 1)
 	go func() { worked <- work(cancel) }()
-	took, err := loadAtRate(ctx, e.service.addr, 32, rate, e.rankings)
+	took, err := loadAtRate(ctx, e.service.addr, rankingCallers, rate, e.rankings)
 	if err := errors.Join(err, <-worked); err != nil {
 		return 0, err
 	}

@@ -15,8 +15,8 @@ import (
 	"stepboard/services/cache"
 )
 
-// nameConnections is the number of concurrent requests.
-const nameConnections = 32
+// rankingCallers is the number of concurrent rankings, except in part near.
+const rankingCallers = 32
 
 // nameViewers and namePages are the numbers of viewers and of rows of a page that
 // are measured.
@@ -43,7 +43,7 @@ func (e *environment) namesBench(ctx context.Context) error {
 	}
 	var rows []*nameRow
 	for _, n := range viewers {
-		rows = append(rows, e.newLoopRow("go-redis loop", e.rdb, nameConnections, n))
+		rows = append(rows, e.newLoopRow("go-redis loop", e.rdb, rankingCallers, n))
 	}
 	for _, page := range namePages {
 		requests, err := e.friendRequests("steps", most, page)
@@ -79,7 +79,7 @@ func (e *environment) namesBench(ctx context.Context) error {
 func (e *environment) storeFriendSets(ctx context.Context, viewers int) error {
 	sets := cache.New(cache.NewStore(e.rdb, keys.Builder{Prefix: e.keys.prefix}), keys.Friends, e.randomFriends, e.log())
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(nameConnections)
+	g.SetLimit(rankingCallers)
 	for v := range viewers {
 		g.Go(func() error {
 			// A viewer of the other measurements has a set already.
@@ -125,7 +125,7 @@ func (e *environment) askOnce(ctx context.Context, addr string, requests [][]byt
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var sent atomic.Int64
-	_, err := load(ctx, addr, nameConnections, time.Hour, func() []byte {
+	_, err := load(ctx, addr, rankingCallers, time.Hour, func() []byte {
 		n := int(sent.Add(1))
 		if n >= len(requests) {
 			cancel() // each connection ends with the answer that it waits for
@@ -153,7 +153,7 @@ func (e *environment) newNameRow(page int, requests [][]byte, postgres *process)
 	next := rotate(requests)
 	return &nameRow{
 		row: row{name: fmt.Sprintf("pages of %d", page), process: e.service, postgres: postgres, measure: func(ctx context.Context) (float64, error) {
-			return load(ctx, e.service.addr, nameConnections, e.seconds, next)
+			return load(ctx, e.service.addr, rankingCallers, e.seconds, next)
 		}},
 		viewers: len(requests),
 	}

@@ -69,7 +69,7 @@ func (e *environment) rankingRequest(board, token, more string) []byte {
 }
 
 func (e *environment) redisRanking(ctx context.Context) (float64, error) {
-	return e.redisRankings(ctx, e.rdb, 32, e.viewers)
+	return e.redisRankings(ctx, e.rdb, rankingCallers, e.viewers)
 }
 
 // redisRankings sends the commands of rankings of the first users, of several callers at a time.
@@ -84,11 +84,11 @@ func (e *environment) redisRankings(ctx context.Context, rdb redis.Cmdable, call
 }
 
 func (e *environment) bareRanking(ctx context.Context) (float64, error) {
-	return load(ctx, e.bare.addr, 32, e.seconds, rotate(e.bareRanks))
+	return load(ctx, e.bare.addr, rankingCallers, e.seconds, rotate(e.bareRanks))
 }
 
 func (e *environment) serviceRanking(ctx context.Context) (float64, error) {
-	rate, err := load(ctx, e.service.addr, 32, e.seconds, rotate(e.rankings))
+	rate, err := load(ctx, e.service.addr, rankingCallers, e.seconds, rotate(e.rankings))
 	e.rssRanking = max(e.rssRanking, e.service.rss())
 	return rate, err
 }
