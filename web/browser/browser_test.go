@@ -61,9 +61,10 @@ type page struct {
 	t   testing.TB
 	ctx context.Context //nolint:containedctx // chromedp keeps the browser in it
 
+	ignored []fault // by ignoreFaults, each with the time until which it is
+
 	mu       sync.Mutex
 	faults   []fault
-	ignored  []fault                      // see ignoreFaults
 	requests map[network.RequestID]string // address of each request
 	order    []string                     // of the addresses
 	pending  map[network.RequestID]bool   // not yet answered

@@ -74,6 +74,9 @@ func uploadSteps(t testing.TB, base, today string, user models.UserID, steps int
 	callAPI(t, sign(t, user, ""), http.MethodPost, base+"/v1/boards/steps/scores", map[string]any{"date": today, "score": steps}, nil)
 }
 
+// tokenRefused is true once the page says why a token was refused, and asks for another.
+const tokenRefused = "(document.querySelector('.wrong')?.textContent ?? '') !== '' && document.querySelector('#token') !== null"
+
 func (p *page) signIn(base, token string) {
 	p.t.Helper()
 	p.open(base)
@@ -93,7 +96,7 @@ func TestServe(t *testing.T) {
 	}
 	p := newPage(t, narrow)
 	p.signIn(base, "no.token.atall")
-	p.until("the token is refused", "(document.querySelector('.wrong')?.textContent ?? '') !== '' && document.querySelector('#token') !== null")
+	p.until("the token is refused", tokenRefused)
 	p.ignoreFaults("401")
 	p.screenshot("sign-in-320")
 

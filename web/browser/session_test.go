@@ -56,7 +56,7 @@ func TestTokenInTheAddress(t *testing.T) {
 	p.until("the friends are there", "document.querySelector('#ask') !== null")
 	valid.Store(&second)
 	p.goTo("#/")
-	p.until("the page asks for a token", "(document.querySelector('.wrong')?.textContent ?? '') !== '' && document.querySelector('#token') !== null")
+	p.until("the page asks for a token", tokenRefused)
 	p.goTo("#/friends")
 	eval[any](p, "location.replace('#token="+second+"')")
 	p.until("the friends are there again", "document.querySelector('#ask') !== null && location.hash === '#/friends'")
