@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"stepboard/internal/keys"
@@ -43,7 +42,7 @@ func (e *environment) namesBench(ctx context.Context) error {
 	}
 	var rows []*nameRow
 	for _, n := range viewers {
-		rows = append(rows, e.newLoopRow("go-redis loop", e.rdb, rankingCallers, n))
+		rows = append(rows, e.newLoopRow(rankingCallers, n))
 	}
 	for _, page := range namePages {
 		requests, err := e.friendRequests("steps", most, page)
@@ -143,9 +142,9 @@ type nameRow struct {
 
 // newLoopRow measures the commands of a ranking alone. A larger number of viewers makes
 // these slower, too, as fewer of their sets and scores are in the processor's cache.
-func (e *environment) newLoopRow(name string, rdb redis.Cmdable, callers, viewers int) *nameRow {
-	return &nameRow{viewers: viewers, row: row{name: name, measure: func(ctx context.Context) (float64, error) {
-		return e.redisRankings(ctx, rdb, callers, viewers)
+func (e *environment) newLoopRow(callers, viewers int) *nameRow {
+	return &nameRow{viewers: viewers, row: row{name: "go-redis loop", measure: func(ctx context.Context) (float64, error) {
+		return e.redisRankings(ctx, callers, viewers)
 	}}}
 }
 

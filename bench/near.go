@@ -137,16 +137,8 @@ func metric(ctx context.Context, p *process, name string) (value float64, err er
 func (e *environment) nearRankings(ctx context.Context, plain, near *process, viewers []int) (err error) {
 	var rows []*nameRow
 	requests := make(map[int][][]byte) // by page
-	batched, err := e.rdb.AutoPipeline()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, batched.Close()) }()
 	for _, n := range viewers {
-		rows = append(rows, e.newLoopRow("go-redis loop", e.rdb, nearConnections, n))
-	}
-	for _, n := range viewers {
-		rows = append(rows, e.newLoopRow("go-redis loop with automatic pipelines", batched, nearConnections, n))
+		rows = append(rows, e.newLoopRow(nearConnections, n))
 	}
 	for _, page := range []int{50, 200} {
 		all, err := e.friendRequests(nearBoard, viewers[len(viewers)-1], page)

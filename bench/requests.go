@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"stepboard/models"
 	"stepboard/services/auth"
 )
@@ -69,17 +67,17 @@ func (e *environment) rankingRequest(board, token, more string) []byte {
 }
 
 func (e *environment) redisRanking(ctx context.Context) (float64, error) {
-	return e.redisRankings(ctx, e.rdb, rankingCallers, e.viewers)
+	return e.redisRankings(ctx, rankingCallers, e.viewers)
 }
 
 // redisRankings sends the commands of rankings of the first users, of several callers at a time.
-func (e *environment) redisRankings(ctx context.Context, rdb redis.Cmdable, callers, viewers int) (float64, error) {
+func (e *environment) redisRankings(ctx context.Context, callers, viewers int) (float64, error) {
 	return loop(ctx, callers, e.seconds, func(ctx context.Context, i int) error {
-		members, err := e.keys.friends(ctx, rdb, viewer(i%viewers))
+		members, err := e.keys.friends(ctx, e.rdb, viewer(i%viewers))
 		if err != nil {
 			return err
 		}
-		return rdb.ZMScore(ctx, e.keys.board, members...).Err()
+		return e.rdb.ZMScore(ctx, e.keys.board, members...).Err()
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/glebarez/sqlite"
+	"github.com/libtnb/sqlite"
 	"github.com/redis/go-redis/v9"
 	"gorm.io/gorm"
 

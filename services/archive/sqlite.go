@@ -13,9 +13,9 @@ import (
 	"stepboard/services/score"
 )
 
-// sqliteRows is the number of rows that one statement inserts. The driver's time
-// grows with the square of the number of parameters.
-const sqliteRows = 100
+// sqliteRows is the number of rows that one statement inserts. SQLite takes 32,766
+// parameters.
+const sqliteRows = 1000
 
 // sqlite stores rows in one table. It is meant for small, short-lived boards: a
 // bucket is held in memory while it is archived.
@@ -222,18 +222,13 @@ func (s *sqlite) composites(ctx context.Context, bucket *models.Bucket, users []
 		index[user] = i
 	}
 	composites := make([]models.Composite, len(users))
-	for chunk := range slices.Chunk(users, 1000) {
-		rows, err := s.rows(s.db.WithContext(ctx).Where("user_id IN ?", chunk), bucket)
-		if err != nil {
+	rows, err := s.rows(s.db.WithContext(ctx).Where("user_id IN ?", users), bucket)
+	for _, r := range rows {
+		if composites[index[r.UserID]], err = composite(score.Of(bucket), r.Score, r.ReachedAt); err != nil {
 			return nil, err
 		}
-		for _, r := range rows {
-			if composites[index[r.UserID]], err = composite(score.Of(bucket), r.Score, r.ReachedAt); err != nil {
-				return nil, err
-			}
-		}
 	}
-	return composites, nil
+	return composites, err
 }
 
 // sums implements storage. The transaction makes its reads see the same moment.
@@ -268,26 +263,21 @@ func (s *sqlite) sums(
 
 // addDay adds the users' scores of an archived bucket to their sums.
 func (s *sqlite) addDay(tx *gorm.DB, bucket *models.Bucket, users []Viewed, sums map[models.RowID]models.Sum) error {
-	for chunk := range slices.Chunk(users, 1000) {
-		var ids []models.RowID
-		for _, u := range chunk {
-			if bucket.EndsAt.After(u.After) {
-				ids = append(ids, u.User)
-			}
-		}
-		if len(ids) == 0 {
-			continue
-		}
-		rows, err := s.rows(tx.Where("user_id IN ?", ids), bucket)
-		if err != nil {
-			return err
-		}
-		for _, r := range rows {
-			day := models.Sum{Score: r.Score, Days: 1, ReachedAt: models.TimestampOf(r.ReachedAt)}
-			sums[r.UserID] = sums[r.UserID].Plus(day)
+	var ids []models.RowID
+	for _, u := range users {
+		if bucket.EndsAt.After(u.After) {
+			ids = append(ids, u.User)
 		}
 	}
-	return nil
+	if len(ids) == 0 {
+		return nil
+	}
+	rows, err := s.rows(tx.Where("user_id IN ?", ids), bucket)
+	for _, r := range rows {
+		day := models.Sum{Score: r.Score, Days: 1, ReachedAt: models.TimestampOf(r.ReachedAt)}
+		sums[r.UserID] = sums[r.UserID].Plus(day)
+	}
+	return err
 }
 
 // dropMonths implements storage. It deletes rows, as there are no partitions.

@@ -1,11 +1,14 @@
 package directory
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"math/bits"
 	"sync"
 	"sync/atomic"
 
-	"stepboard/internal/siphash"
+	"github.com/dchest/siphash"
+
 	"stepboard/models"
 )
 
@@ -29,7 +32,7 @@ const (
 // user id that is not held is taken for another with a chance of 1 in 2^62.
 // Safe for concurrent use.
 type idTable struct {
-	key  siphash.Key
+	key  [2]uint64 // of SipHash
 	sets []idSet
 
 	mu   sync.Mutex // held by writers
@@ -46,13 +49,19 @@ type idSet struct {
 }
 
 func newIDTable(bytes int64) *idTable {
-	return &idTable{key: siphash.NewKey(), sets: make([]idSet, max(1, bytes/idSetBytes))}
+	var key [16]byte
+	rand.Read(key[:]) // it never returns an error
+	return &idTable{
+		key:  [2]uint64{binary.LittleEndian.Uint64(key[:]), binary.LittleEndian.Uint64(key[8:])},
+		sets: make([]idSet, max(1, bytes/idSetBytes)),
+	}
 }
 
 // locate returns the set of a user, and the half of the hash that identifies the user
 // in it.
 func (t *idTable) locate(user models.UserID) (set *idSet, hash uint64) {
-	hash, other := t.key.Sum(string(user))
+	var text [models.MaxUserID]byte // on the stack
+	hash, other := siphash.Hash128(t.key[0], t.key[1], append(text[:0], user...))
 	i, _ := bits.Mul64(other, uint64(len(t.sets))) // evenly distributed over the sets
 	return &t.sets[i], hash
 }

@@ -11,8 +11,7 @@ import (
 )
 
 // sqlite is the embedded database. It runs one writing transaction at a time. Lists are
-// passed as one JSON text, because the driver's time grows with the square of the
-// parameters.
+// passed as one JSON text, so that their length does not change the statement.
 type sqlite struct {
 	db *gorm.DB
 }

@@ -17,8 +17,7 @@ import (
 
 const (
 	// insertRows bounds the rows that one statement inserts, and listIDs the ids
-	// that it lists. Both bound its parameters: Postgres takes 65,535, and the
-	// time of the embedded database's driver grows with their square.
+	// that it lists. Both bound its parameters: Postgres takes 65,535, SQLite 32,766.
 	insertRows = 200
 	listIDs    = 1000
 )

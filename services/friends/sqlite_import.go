@@ -6,8 +6,8 @@ import (
 	"stepboard/models"
 )
 
-// sqliteImport passes rows as one JSON text, because the driver's time grows with the
-// square of the parameters.
+// sqliteImport passes rows as one JSON text, so that their number does not change the
+// statement.
 type sqliteImport struct{}
 
 // lock locks nothing: the database runs one transaction at a time.

@@ -11,10 +11,6 @@ import (
 	"stepboard/models"
 )
 
-// sqliteKeys is how many ids one statement looks for, and how many rows one
-// inserts. The driver's time grows with the square of the parameters.
-const sqliteKeys = 100
-
 // sqlite writes one row at a time. The database runs one transaction at a time,
 // so they never conflict.
 type sqlite struct {
@@ -34,22 +30,20 @@ type sqliteTx struct {
 // known implements transaction.
 func (t *sqliteTx) known(_ context.Context, keys []eventKey) (map[eventKey]knownEvent, error) {
 	known := make(map[eventKey]knownEvent)
-	for chunk := range slices.Chunk(keys, sqliteKeys) {
-		names := make([][]any, len(chunk))
-		for i, k := range chunk {
-			names[i] = []any{k.board, k.id}
-		}
-		var events []models.ScoreEvent
-		if err := t.db.Where("(board, event_id) IN ?", names).Find(&events).Error; err != nil {
+	names := make([][]any, len(keys))
+	for i, k := range keys {
+		names[i] = []any{k.board, k.id}
+	}
+	var events []models.ScoreEvent
+	if err := t.db.Where("(board, event_id) IN ?", names).Find(&events).Error; err != nil {
+		return nil, err
+	}
+	for _, e := range events {
+		total, err := t.total(totalKey{e.Board, e.User, e.Total})
+		if err != nil {
 			return nil, err
 		}
-		for _, e := range events {
-			total, err := t.total(totalKey{e.Board, e.User, e.Total})
-			if err != nil {
-				return nil, err
-			}
-			known[eventKey{e.Board, e.EventID}] = knownEvent{e, balance{total.Score, models.TimestampOf(total.ReachedAt)}}
-		}
+		known[eventKey{e.Board, e.EventID}] = knownEvent{e, balance{total.Score, models.TimestampOf(total.ReachedAt)}}
 	}
 	return known, nil
 }
@@ -123,7 +117,7 @@ func (t *sqliteTx) sum(windows []*window) ([]int64, error) {
 
 // finish implements transaction.
 func (t *sqliteTx) finish(_ context.Context, events []models.ScoreEvent) error {
-	err := t.db.CreateInBatches(events, sqliteKeys).Error
+	err := t.db.Create(events).Error
 	if errors.Is(err, gorm.ErrDuplicatedKey) {
 		return errDuplicateID
 	}

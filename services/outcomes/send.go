@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"code.dny.dev/ssrf"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
@@ -65,15 +66,10 @@ func newClient(private bool) *http.Client {
 }
 
 // errPrivate is the error of an address that is not permitted.
-var errPrivate = errors.New("it is an address of this machine or of a private network: set private_network to permit it")
+var errPrivate = errors.New("it is not a public address: set private_network to permit it")
 
-// privateRanges are networks that are no part of the internet, besides those that
-// netip.Addr recognizes: of providers, of address translation, and of tests.
-var privateRanges = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
-	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
-	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"),
-}
+// internet refuses every address in IANA's registries of addresses with a special purpose.
+var internet = ssrf.New()
 
 // checkAddress returns an error if a connection to ip:port is not permitted. Link-local
 // addresses, under which clouds give a machine its credentials, are never permitted.
@@ -86,15 +82,8 @@ func checkAddress(address string, private bool) error {
 	switch {
 	case ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified():
 		return fmt.Errorf("%s is never called", ip)
-	case private:
-		return nil
-	case ip.IsLoopback() || ip.IsPrivate():
+	case !private && internet.SafeAddr(ip) != nil:
 		return errPrivate
-	}
-	for _, network := range privateRanges {
-		if network.Contains(ip) {
-			return errPrivate
-		}
 	}
 	return nil
 }
