@@ -15,24 +15,25 @@ import (
 // docs/settings.md and stepboard.example.yaml. The value of a `secret` field is
 // never printed. A setting without a default may have an `example`.
 type Config struct {
-	HTTP      HTTP      `koanf:"http" doc:"Where the API listens."`
-	Redis     Redis     `koanf:"redis" doc:"Redis holds the boards of the last days. Its maxmemory-policy must be noeviction, or serve refuses to start."`
-	Postgres  Postgres  `koanf:"postgres" doc:"Postgres holds everything that must outlive Redis."`
-	Auth      Auth      `koanf:"auth" doc:"Which tokens are accepted. serve requires a secret or a JWKS, and accepts the tokens of both."`
-	Limits    Limits    `koanf:"limits" doc:"How often somebody may call. All processes count calls together, in the boards' Redis. A process asks Redis only about callers who have used a tenth of their limit there within a minute. Calls over a limit get 429 with Retry-After. If Redis does not answer in time, calls pass uncounted. Tokens of scope service or admin have no limit."`
-	Ingest    Ingest    `koanf:"ingest" doc:"How uploads reach the boards."`
-	Boards    []Board   `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"A list of boards, each with a name of its own."`
-	Rankings  Rankings  `koanf:"rankings" doc:"How rankings among friends are read. docs/operations.md describes it."`
-	Directory Directory `koanf:"directory" doc:"The directory of users: user ids, nicknames and avatars."`
-	Friends   Friends   `koanf:"friends" doc:"Friend requests, and the past days that friends show each other."`
-	HotDays   int       `koanf:"hot_days" validate:"min=2,max=30" doc:"For how many days after its own a day stays in Redis, 2 to 30. On a board with more open_days it stays a day longer than it takes uploads. A change takes effect with the next day that is made."`
-	Archive   Archive   `koanf:"archive" doc:"Days that have left Redis are in Postgres."`
-	Ledger    Ledger    `koanf:"ledger" doc:"Increments of event and rolling boards are in Postgres, each with its event_id."`
-	Webhooks  []Webhook `koanf:"webhooks" validate:"max=20,unique=URL,dive" doc:"A list of addresses of the app's backend that hear of outcomes, each with a url of its own. docs/webhooks.md describes them."`
-	Jobs      Jobs      `koanf:"jobs" doc:"Recurring work, done by one process at a time."`
-	Clock     Clock     `koanf:"clock" doc:"The clock of the service."`
-	Log       Log       `koanf:"log" doc:"The log, which goes to standard error."`
-	Traces    Traces    `koanf:"traces" doc:"OpenTelemetry traces, which show what a call has waited for. docs/operations.md describes them."`
+	HTTP           HTTP          `koanf:"http" doc:"Where the API listens."`
+	Redis          Redis         `koanf:"redis" doc:"Redis holds the boards of the last days. Its maxmemory-policy must be noeviction, or serve refuses to start."`
+	Postgres       Postgres      `koanf:"postgres" doc:"Postgres holds everything that must outlive Redis."`
+	Auth           Auth          `koanf:"auth" doc:"Which tokens are accepted. serve requires a secret or a JWKS, and accepts the tokens of both."`
+	Limits         Limits        `koanf:"limits" doc:"How often somebody may call. All processes count calls together, in the boards' Redis. A process asks Redis only about callers who have used a tenth of their limit there within a minute. Calls over a limit get 429 with Retry-After. If Redis does not answer in time, calls pass uncounted. Tokens of scope service or admin have no limit."`
+	Ingest         Ingest        `koanf:"ingest" doc:"How uploads reach the boards."`
+	Boards         []Board       `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"A list of boards, each with a name of its own."`
+	Rankings       Rankings      `koanf:"rankings" doc:"How rankings among friends are read. docs/operations.md describes it."`
+	Directory      Directory     `koanf:"directory" doc:"The directory of users: user ids, nicknames and avatars."`
+	Friends        Friends       `koanf:"friends" doc:"Friend requests, and the past days that friends show each other."`
+	HotDays        int           `koanf:"hot_days" validate:"min=2,max=30" doc:"For how many days after its own a day stays in Redis, 2 to 30. On a board with more open_days it stays a day longer than it takes uploads. A change takes effect with the next day that is made."`
+	Archive        Archive       `koanf:"archive" doc:"Days that have left Redis are in Postgres."`
+	Ledger         Ledger        `koanf:"ledger" doc:"Increments of event and rolling boards are in Postgres, each with its event_id."`
+	Webhooks       []Webhook     `koanf:"webhooks" validate:"max=20,unique=URL,dive" doc:"A list of addresses of the app's backend that hear of outcomes, each with a url of its own. docs/webhooks.md describes them."`
+	Jobs           Jobs          `koanf:"jobs" doc:"Recurring work, done by one process at a time."`
+	Clock          Clock         `koanf:"clock" doc:"The clock of the service."`
+	StartupTimeout time.Duration `koanf:"startup_timeout" validate:"min=0,max=1h" doc:"How long serve waits at its start for Redis, Postgres and the queue to answer, 0s to 1h."`
+	Log            Log           `koanf:"log" doc:"The log, which goes to standard error."`
+	Traces         Traces        `koanf:"traces" doc:"OpenTelemetry traces, which show what a call has waited for. docs/operations.md describes them."`
 }
 
 // HTTP holds the settings of the listeners.
@@ -156,7 +157,7 @@ type Webhook struct {
 	URL            string   `koanf:"url" validate:"http_url" doc:"An http or https address, without user, password, query and fragment. Redirects are not followed."`
 	Secrets        []string `koanf:"secrets" validate:"min=1,max=2,dive,whsec" secret:"true" doc:"One or two secrets that requests are signed with: whsec_ and 24 to 64 random bytes in base64, such as from echo whsec_$(openssl rand -base64 32). To change a secret, list the new one and the old one, let the receiver use the new one, and remove the old one."`
 	Events         []string `koanf:"events" validate:"dive,outcome" doc:"The events that are sent. Empty: all of them."`
-	PrivateNetwork bool     `koanf:"private_network" doc:"Permit addresses of this machine and of private networks. Otherwise a url that leads to one is not called."`
+	PrivateNetwork bool     `koanf:"private_network" doc:"Permit addresses of this machine, of private networks and for other special purposes. Otherwise a url that leads to one is not called."`
 }
 
 // Jobs holds the schedules of recurring work.
@@ -213,16 +214,17 @@ func Default() Config {
 			Redis: IngestRedis{Mode: "single", Addrs: []string{}, MaxUpdates: 50_000_000, Keep: time.Hour, ClaimAfter: time.Minute},
 			Kafka: IngestKafka{Brokers: []string{}, Topic: "stepboard-updates", Group: "stepboard"},
 		},
-		Rankings:  Rankings{Memory: 512 * MB},
-		Directory: Directory{Memory: 128 * MB},
-		Friends:   Friends{MaxPending: 200, RequestsPerDay: 50, HistoryDays: 31},
-		Ledger:    Ledger{Retain: 400 * 24 * time.Hour},
-		Boards:    []Board{defaultBoard("steps")},
-		Webhooks:  []Webhook{},
-		HotDays:   3,
-		Jobs:      Jobs{ArchiveCron: "30 3 * * *"},
-		Log:       Log{Level: "info", Format: "json"},
-		Traces:    Traces{Ratio: 0.01},
+		Rankings:       Rankings{Memory: 512 * MB},
+		Directory:      Directory{Memory: 128 * MB},
+		Friends:        Friends{MaxPending: 200, RequestsPerDay: 50, HistoryDays: 31},
+		Ledger:         Ledger{Retain: 400 * 24 * time.Hour},
+		Boards:         []Board{defaultBoard("steps")},
+		Webhooks:       []Webhook{},
+		HotDays:        3,
+		StartupTimeout: 30 * time.Second,
+		Jobs:           Jobs{ArchiveCron: "30 3 * * *"},
+		Log:            Log{Level: "info", Format: "json"},
+		Traces:         Traces{Ratio: 0.01},
 	}
 }
 

@@ -79,7 +79,11 @@ func serve(ctx context.Context, cfg config.Config, roles app.Roles, logTo io.Wri
 		return err
 	}
 	defer traces.Close() //nolint:contextcheck // it comes last, after ctx has ended: until then spans end
-	a, err := buildApp(ctx, app.Options{Config: cfg, Log: log, Roles: roles, Traces: traces}, cfg.Auth)
+	var a *app.App
+	err = app.AwaitServers(ctx, cfg.StartupTimeout, log, func() (err error) {
+		a, err = buildApp(ctx, app.Options{Config: cfg, Log: log, Roles: roles, Traces: traces}, cfg.Auth)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -123,7 +123,7 @@ func TestServeRefusesToStart(t *testing.T) {
 		{"with an unknown setting", []string{"--config", settingsFile(t, "redis: {address: a}"), withSecret, unreachable}, []string{"redis.address"}},
 		{"with a bad value", []string{withSecret, unreachable, "--redis.addrs=localhost"}, []string{"redis.addrs[0]", "must be host:port"}},
 		{"with a DSN that is none", []string{withSecret, "--postgres.dsn=postgres://u@db:port/stepboard"}, []string{"postgres.dsn"}},
-		{"with a database that does not answer", []string{withSecret, unreachable}, []string{"connect to postgres", "127.0.0.1:1"}},
+		{"with a database that does not answer", []string{withSecret, unreachable, "--startup_timeout=1s"}, []string{"connect to postgres", "127.0.0.1:1"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os/exec"
 	"regexp"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -92,6 +93,9 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	defer b.mu.Unlock()
 	return b.text.Write(p)
 }
+
+// Lines returns the number of lines written so far.
+func (b *Buffer) Lines() int { return strings.Count(b.String(), "\n") }
 
 // String returns everything written so far.
 func (b *Buffer) String() string {

@@ -11,23 +11,24 @@ type Outcome struct {
 	Stdout, Stderr string
 }
 
-// Succeeds expects status 0 and no error output, and returns the output.
+// Succeeds expects status 0 and no error output but warnings of the log, and returns the
+// output.
 func (o Outcome) Succeeds(t testing.TB) string {
 	t.Helper()
-	if o.Status != 0 || o.Stderr != "" {
+	if o.Status != 0 || o.afterWarnings() != "" {
 		t.Fatalf("status %d: %s", o.Status, o.Stderr)
 	}
 	return o.Stdout
 }
 
 // Fails expects the status, no output, and one line of error output that
-// contains all the words.
+// contains all the words. Warnings of the log may come before it.
 func (o Outcome) Fails(t testing.TB, status int, words ...string) {
 	t.Helper()
 	if o.Status != status || o.Stdout != "" {
 		t.Errorf("status %d, want %d, after printing %q", o.Status, status, o.Stdout)
 	}
-	line, more, ended := strings.Cut(o.Stderr, "\n")
+	line, more, ended := strings.Cut(o.afterWarnings(), "\n")
 	if !strings.HasPrefix(line, "stepboard: ") || !ended || more != "" {
 		t.Errorf("not one line that begins with stepboard: %q", o.Stderr)
 	}
@@ -35,5 +36,18 @@ func (o Outcome) Fails(t testing.TB, status int, words ...string) {
 		if !strings.Contains(line, word) {
 			t.Errorf("%q does not contain %q", line, word)
 		}
+	}
+}
+
+// afterWarnings returns the error output without the warnings of the log that it begins with,
+// such as that a server was slow.
+func (o Outcome) afterWarnings() string {
+	text := o.Stderr
+	for {
+		line, rest, _ := strings.Cut(text, "\n")
+		if !strings.HasPrefix(line, "{") || !strings.Contains(line, `"level":"WARN"`) {
+			return text
+		}
+		text = rest
 	}
 }
