@@ -1,7 +1,9 @@
 # make build   builds ./stepboard. Needs Go.
-# make test    runs all tests, nearly all of them with the race detector, against a real
-#              Redis and a real Postgres. Needs Go, a C compiler, Redis, Postgres, npm's
-#              registry and the programs below; as root on Debian it installs them.
+# make check   runs the tests of every package and a short walk through the whole service,
+#              against a real Redis and a real Postgres: what to run while working. Needs
+#              Go, Redis and Postgres; as root on Debian it installs these two.
+# make test    runs all tests. Needs also a C compiler, npm's registry and the programs
+#              below; as root on Debian it installs them.
 # make lint    checks format, go vet, golangci-lint and the layout of packages.
 #              Needs Go and, for the page's code, Node's npx. The first run
 #              compiles golangci-lint, which takes minutes.
@@ -16,8 +18,8 @@
 # make vulncheck  looks for known vulnerabilities in what the code calls. Needs
 #              the network, or a copy of the database in GOVULNDB.
 # make fuzz    tries generated inputs on every decoder, FUZZTIME long each.
-# make soak    repeats the tests that kill processes many times, and tries inputs for a
-#              minute on each decoder: about an hour and a half.
+# make soak    repeats the tests that kill processes many times, runs all tests under the
+#              race detector, and tries inputs for a minute on each decoder: some hours.
 # make bench   measures rates and memory for some minutes, with every core.
 
 GO ?= go
@@ -34,19 +36,16 @@ export GOFLAGS := $(GOFLAGS) -tags=nomsgpack
 # take half of all tests' time.
 RACE = -race -gcflags='modernc.org/...=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
 
-# Tests that make thousands of calls one after another, or fill a large memory, run without
-# the race detector, which would find nothing in them and multiply their time.
-TESTS_WITHOUT_RACE = \
-	TestSoakPrivacy TestSoakSimulation TestSoakReplay TestSoakMutations Test[A-Z]\w*Agrees?WithAModel \
-	TestAuthorization TestAnyUserID TestNastyInputs TestAMonthOfTheRealGraph \
-	TestEveryFriendRankingOfTheRealGraph TestWeekOfARollingBoard TestWhoIsShown \
-	TestTheSenderCannotTellDeclinedOrBlockedFromPending TestCostOfManyCorrections \
-	TestRecordTable TestRecordTableMemory TestAMillionUsersFit
-WITHOUT_RACE = ($(shell echo '$(strip $(TESTS_WITHOUT_RACE))' | tr ' ' '|'))
-WITHOUT_RACE_IN = $(shell grep -rlE --include='*_test.go' '^func $(WITHOUT_RACE).t ' [a-z]* | xargs -n1 dirname | sort -u | sed 's|^|./|')
+# These folders hold tests that drive other processes, or call one after another: there is
+# nothing for the race detector. The tests of all other packages run under it, except those of
+# files with //go:build !race, which make thousands of calls one after another.
+WITHOUT_RACE = ./app/e2e/... ./web/... ./clients/... ./bench/...
+UNDER_RACE = $$($(GO) list ./... | grep -vE '^stepboard/(app/e2e|web|clients|bench)(/|$$)')
+TAGGED = $(shell grep -rl --include='*_test.go' '^//go:build !race' app handlers internal services)
+TESTS_OF_TAGGED = $(shell grep -hoP '^func \KTest\w+' $(TAGGED) | paste -sd'|')
 TEST = TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -vet=off
 
-.PHONY: build client test lint generate format pictures sbom vulncheck fuzz soak bench
+.PHONY: build client check test lint generate format pictures sbom vulncheck fuzz soak bench
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o stepboard .
@@ -56,18 +55,20 @@ client:
 	. ./scripts/need && need npm nodejs npm
 	cd $(CLIENT) && npm ci --ignore-scripts --no-audit --no-fund
 
-# Tests that start the service run the binary that build made. The slowest
-# packages start first. Many tests wait for other processes, so more of them run
-# at once than the machine has cores. Vetting is left to make lint, whose govet is
-# go vet.
-#
-# The page's tests start Chromium. The documents' test runs the commands shown
-# there, which use curl, openssl and psql.
+# Tests that start the service run the binary that build made. Vetting is left to make lint,
+# whose govet is go vet.
+check: build
+	$(TEST) -timeout=10m $(UNDER_RACE)
+
+# Many tests of the first call wait for other processes, so more of them run at once than the
+# machine has cores, and the slowest packages start first. The page's tests start Chromium. The
+# documents' test runs the commands shown there, which use curl, openssl and psql.
 test: build client
 	cd $(CLIENT) && npm test
 	. ./scripts/need && need chromium chromium fonts-dejavu-core && need curl curl && need openssl openssl && need psql postgresql-client
-	$(TEST) -timeout=40m -parallel=3 $(RACE) -skip '^$(WITHOUT_RACE)$$' ./app/e2e/... ./web/... ./...
-	$(TEST) -count=1 -timeout=20m -run '^$(WITHOUT_RACE)$$' $(WITHOUT_RACE_IN)
+	$(TEST) -timeout=40m -parallel=3 $(WITHOUT_RACE)
+	$(TEST) -timeout=20m $(RACE) $(UNDER_RACE)
+	$(TEST) -count=1 -timeout=20m -run '^($(TESTS_OF_TAGGED))$$' $(addprefix ./,$(sort $(dir $(TAGGED))))
 
 lint:
 	$(PRETTIER) --check web $(CLIENT)
@@ -92,15 +93,15 @@ sbom: build
 vulncheck:
 	$(GO) tool -modfile=tools/go.mod govulncheck ./...
 
-FUZZTIME ?= 10s
+FUZZTIME ?= 3s
 
 fuzz:
 	GO=$(GO) scripts/fuzz $(FUZZTIME)
 
 soak: build
 	$(MAKE) fuzz FUZZTIME=1m
-	SOAK=1 $(TEST) -count=1 -timeout=2h $(RACE) -run Soak -skip '^$(WITHOUT_RACE)$$' ./...
-	SOAK=1 $(TEST) -count=1 -timeout=2h -run '^$(WITHOUT_RACE)$$' $(WITHOUT_RACE_IN)
+	SOAK=1 $(TEST) -count=1 -timeout=3h -run Soak ./...
+	$(TEST) -count=1 -timeout=3h $(RACE) ./...
 
 bench:
 	scripts/with-servers $(GO) run ./bench

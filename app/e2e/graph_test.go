@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -67,12 +68,14 @@ func TestEveryFriendRankingOfTheRealGraph(t *testing.T) {
 	p := testenv.Serve(t, cfg)
 	asked := rankedDay{day.Format(time.DateOnly), models.SourceHot, false}
 	rows := rowTexts(t, cfg.Postgres.DSN)
-	answers := checkRankings(t, p.URL, asked, friends, scores, rows)
+	users := slices.Sorted(maps.Keys(friends))
+	answers := checkRankings(t, p.URL, asked, users, friends, scores, rows)
 	again := importAll()
 	if !strings.Contains(again, " 0 new friendships") {
 		t.Errorf("the second import said %q", again)
 	}
-	if repeated := checkRankings(t, p.URL, asked, friends, scores, rows); !slices.Equal(answers, repeated) {
+	some := everyNth(users, 10, 0)
+	if repeated := checkRankings(t, p.URL, asked, some, friends, scores, rows); !slices.Equal(everyNth(answers, 10, 0), repeated) {
 		t.Error("importing again has changed an answer")
 	}
 	p.Stop()
@@ -86,15 +89,20 @@ type rankedDay struct {
 	final  bool
 }
 
-// checkRankings compares every user's ranking with the brute-force one and
-// returns the answers.
-func checkRankings(t *testing.T, url string, asked rankedDay, friends graph, scores map[int]dayScore, rows map[int]string) []string {
-	t.Helper()
-	users := make([]int, 0, len(friends))
-	for user := range friends {
-		users = append(users, user)
+// everyNth returns each nth element of a list, from the given one on.
+func everyNth[T any](list []T, n, from int) (some []T) {
+	for i := from; i < len(list); i += n {
+		some = append(some, list[i])
 	}
-	slices.Sort(users)
+	return some
+}
+
+// checkRankings compares the rankings of users with the brute-force ones and
+// returns the answers.
+func checkRankings(
+	t *testing.T, url string, asked rankedDay, users []int, friends graph, scores map[int]dayScore, rows map[int]string,
+) []string {
+	t.Helper()
 	answers := make([]string, len(users))
 	client := newClient()
 	defer client.CloseIdleConnections()

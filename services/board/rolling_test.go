@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -199,27 +198,6 @@ type week struct {
 	settled   int  // hours that had to be drained
 	gone      int  // users who have left
 	increases int
-}
-
-func TestWeekOfARollingBoard(t *testing.T) {
-	t.Parallel()
-	for _, shape := range []struct{ window, shards int }{{24, 1}, {3, 5}} {
-		t.Run(strconv.Itoa(shape.window), func(t *testing.T) {
-			t.Parallel()
-			testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-				// So small a largest score that users reach it all the time.
-				w := newWeek(env, rollingBucket(shape.window, shape.shards, 300))
-				start := testenv.Noon.Truncate(24 * time.Hour)
-				for minute := range 7 * 24 * 60 {
-					w.minute(t, start.Add(time.Duration(minute)*time.Minute))
-				}
-				if w.settled < 100 || w.gone < 100 || w.increases < 10_000 {
-					t.Errorf("%d hours drained, %d users left, %d increments: the week was too quiet", w.settled, w.gone, w.increases)
-				}
-				w.rebuild(t)
-			})
-		})
-	}
 }
 
 func newWeek(env *testenv.Env, bucket *models.Bucket) *week {

@@ -1,3 +1,5 @@
+//go:build !race
+
 package privacy_test
 
 import (
@@ -25,8 +27,6 @@ func newModel() *model {
 	}
 	return m
 }
-
-var kinds = []models.ChoiceKind{models.HiddenFrom, models.Muted, models.Blocked}
 
 // apart reports whether a viewer is not shown a person because of a choice of either.
 func (m *model) apart(viewer, person models.RowID) bool {

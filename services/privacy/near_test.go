@@ -82,3 +82,5 @@ func TestCopiesInOtherProcessesFollowChoices(t *testing.T) {
 		}
 	})
 }
+
+var kinds = []models.ChoiceKind{models.HiddenFrom, models.Muted, models.Blocked}
