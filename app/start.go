@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/redis/go-redis/v9"
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"stepboard/internal/pause"
 	"stepboard/internal/stores"
@@ -61,6 +60,6 @@ func mayAnswerLater(err error) bool {
 	}
 	var connect *pgconn.ConnectError
 	var network net.Error
-	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, io.EOF) || kerr.IsRetriable(err) ||
+	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, io.EOF) ||
 		errors.Is(err, stores.ErrBusy) || errors.Is(err, context.DeadlineExceeded) || models.CodeOf(err) == models.CodeUnavailable
 }

@@ -59,7 +59,7 @@ func (g *givers) run(worker int, bearer string) {
 		select {
 		case <-g.stop:
 			return
-		default:
+		case <-time.After(harness.Pace):
 		}
 		board := giverBoards[n%len(giverBoards)]
 		items := make([]string, 1+rng.IntN(4))

@@ -71,7 +71,7 @@ func (h *histories) run(name string, kind func(name string) object) {
 		select {
 		case <-h.stop:
 			return
-		default:
+		case <-time.After(harness.Pace):
 		}
 		r := recorded{name: fmt.Sprintf("%s-%d", name, n)}
 		r.object = kind(r.name)

@@ -140,6 +140,10 @@ func (s *movingSpan) ask(p *testenv.Process) {
 				if ctx.Err() == nil {
 					s.check(path, status, text, err)
 				}
+				select {
+				case <-ctx.Done():
+				case <-time.After(harness.Pace):
+				}
 			}
 		})
 	}
