@@ -7,14 +7,15 @@
 # make lint    checks format, go vet, golangci-lint and the layout of packages.
 #              Needs Go and, for the page's code, Node's npx. The first run
 #              compiles golangci-lint, which takes minutes.
-# make generate  writes the files anew that are generated: the page of settings, the
-#              types of the client and the client that the page loads. Needs Go, Node
-#              and npm.
+# make generate  writes the files anew that are generated or copied: the page of settings,
+#              the types of the client, the client and the libraries that the page loads.
+#              Needs Go, Node and npm.
 # make format  formats the Go code and the page's code. Needs the same.
 # make pictures  makes the pictures of the documents from the demo. Needs what make test
 #              needs.
 # make sbom    writes stepboard.cdx.json, the software bill of materials of the
-#              binary that it builds, as CycloneDX JSON.
+#              binary that it builds and of the JavaScript in it, as CycloneDX JSON.
+# make licenses  writes THIRD_PARTY_LICENSES, the licences of everything in the binary.
 # make vulncheck  looks for known vulnerabilities in what the code calls. Needs
 #              the network, or a copy of the database in GOVULNDB.
 # make fuzz    tries generated inputs on every decoder, FUZZTIME long each.
@@ -45,15 +46,17 @@ TAGGED = $(shell grep -rl --include='*_test.go' '^//go:build !race' app handlers
 TESTS_OF_TAGGED = $(shell grep -hoP '^func \KTest\w+' $(TAGGED) | paste -sd'|')
 TEST = TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -vet=off
 
-.PHONY: build client check test lint generate format pictures sbom vulncheck fuzz soak bench
+.PHONY: build client check test lint generate format pictures sbom licenses vulncheck fuzz soak bench
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o stepboard .
 
-# The packages that build and check the client are those of its lock file.
+# The packages that build and check the client, and the libraries of the page, are those of
+# their lock files.
 client:
 	. ./scripts/need && need npm nodejs npm
 	cd $(CLIENT) && npm ci --ignore-scripts --no-audit --no-fund
+	cd web && npm ci --ignore-scripts --no-audit --no-fund
 
 # Tests that start the service run the binary that build made. Vetting is left to make lint,
 # whose govet is go vet.
@@ -65,6 +68,7 @@ check: build
 # documents' test runs the commands shown there, which use curl, openssl and psql.
 test: build client
 	cd $(CLIENT) && npm test
+	cd web && npm test
 	. ./scripts/need && need chromium chromium fonts-dejavu-core && need curl curl && need openssl openssl && need psql postgresql-client
 	$(TEST) -timeout=40m -parallel=3 $(WITHOUT_RACE)
 	$(TEST) -timeout=20m $(RACE) $(UNDER_RACE)
@@ -77,6 +81,7 @@ lint:
 
 generate: client
 	$(GO) generate ./...
+	cd web && npm run vendor
 	cd $(CLIENT) && npm run generate && npm run build && cp dist/index.js ../../web/page/vendor/stepboard.js
 
 format:
@@ -88,7 +93,10 @@ pictures: build
 	TEST_BINARY=$(CURDIR)/stepboard PICTURES=$(CURDIR)/docs/images $(GO) test -count=1 -run '^TestPictures$$' ./web/browser
 
 sbom: build
-	$(GO) run ./scripts/sbom stepboard "$$(./stepboard version | cut -d' ' -f2 | tr -d ,)" >stepboard.cdx.json
+	$(GO) run ./scripts/sbom stepboard "$$(./stepboard version | cut -d' ' -f2 | tr -d ,)" web/package-lock.json >stepboard.cdx.json
+
+licenses: build
+	$(GO) run ./scripts/licenses stepboard web/page/vendor/LICENSE.* $(addprefix web/docs/swagger-ui/,LICENSE NOTICE swagger-ui-bundle.js.LICENSE.txt) >THIRD_PARTY_LICENSES
 
 vulncheck:
 	$(GO) tool -modfile=tools/go.mod govulncheck ./...

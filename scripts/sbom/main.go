@@ -1,8 +1,9 @@
 // Command sbom writes the software bill of materials of a Go binary to its
 // standard output, as CycloneDX JSON: the modules that the linker has built in,
-// their versions and checksums, and the Go release.
+// their versions and checksums, the Go release, and the JavaScript libraries that
+// are embedded, which are those that an npm lock file depends on directly.
 //
-//	sbom BINARY VERSION
+//	sbom BINARY VERSION package-lock.json
 //
 // It needs no network. The same binary always gives the same document.
 package main
@@ -12,17 +13,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 )
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: sbom BINARY VERSION")
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: sbom BINARY VERSION package-lock.json")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1], os.Args[2], os.Stdout); err != nil {
+	if err := run(os.Args[1], os.Args[2], os.Args[3], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "sbom:", err)
 		os.Exit(1)
 	}
@@ -30,15 +33,23 @@ func main() {
 
 // run writes the document of the binary at path. The linker records the version
 // of a release only in a checkout of its tag, so it is an argument.
-func run(path, version string, out io.Writer) error {
+func run(path, version, lockFile string, out io.Writer) error {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
 		return err
 	}
 	info.Main.Version = version
+	lock, err := os.ReadFile(lockFile) //nolint:gosec // the caller names it
+	if err != nil {
+		return err
+	}
+	libraries, err := npmComponents(lock)
+	if err != nil {
+		return fmt.Errorf("%s: %w", lockFile, err)
+	}
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(newDocument(info))
+	return encoder.Encode(newDocument(info, libraries))
 }
 
 // document is a bill of materials. Its fields are those of CycloneDX 1.5.
@@ -68,9 +79,34 @@ type property struct {
 	Value string `json:"value"`
 }
 
-// newDocument returns the document of a binary. A replaced module is listed as
-// its replacement, which is the code that was built in.
-func newDocument(info *debug.BuildInfo) document {
+// npmComponents returns the direct dependencies of an npm lock file, by name. The checksum is
+// that of the lock file.
+func npmComponents(lock []byte) (components []component, err error) {
+	var file struct {
+		Packages map[string]struct {
+			Version, Integrity string
+			Dependencies       map[string]string
+		}
+	}
+	if err := json.Unmarshal(lock, &file); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(file.Packages[""].Dependencies)) {
+		p, ok := file.Packages["node_modules/"+name]
+		if !ok {
+			return nil, fmt.Errorf("%s is not locked", name)
+		}
+		c := component{Type: "library", Name: name, Version: p.Version, PURL: "pkg:npm/" + name + "@" + p.Version}
+		c.Ref = c.PURL
+		c.Properties = []property{{Name: "integrity", Value: p.Integrity}}
+		components = append(components, c)
+	}
+	return components, nil
+}
+
+// newDocument returns the document of a binary and the libraries embedded in it. A replaced
+// module is listed as its replacement, which is the code that was built in.
+func newDocument(info *debug.BuildInfo, libraries []component) document {
 	d := document{Format: "CycloneDX", SpecVersion: "1.5", Version: 1}
 	d.Metadata.Component = newComponent("application", &info.Main)
 	d.Components = append(d.Components, newComponent("library", &debug.Module{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")}))
@@ -80,6 +116,7 @@ func newDocument(info *debug.BuildInfo) document {
 		}
 		d.Components = append(d.Components, newComponent("library", module))
 	}
+	d.Components = append(d.Components, libraries...)
 	return d
 }
 
