@@ -53,7 +53,7 @@ func newReader(t testing.TB, doc string) *reader {
 	env := append(ownEnvironment(),
 		"PATH="+bin+":"+os.Getenv("PATH"), "TMPDIR="+r.tmp, "CURL_HOME="+bin,
 		// With these flags, go run uses the build cache of make build.
-		"CGO_ENABLED=0", "GOFLAGS=-trimpath -ldflags=-w",
+		"CGO_ENABLED=0", "GOFLAGS=-trimpath -ldflags=-w -tags=nomsgpack",
 		"TEST_REDIS_ADDR="+rdb, "TEST_POSTGRES_DSN="+dsn, "STEPBOARD_HTTP__ADDR=127.0.0.1:0",
 		"PGHOST="+pg.Host, fmt.Sprintf("PGPORT=%d", pg.Port), "PGUSER="+pg.User, "PGPASSWORD="+pg.Password,
 		"PGDATABASE="+pg.Database, "PGOPTIONS=-c search_path="+pg.RuntimeParams["search_path"])

@@ -207,10 +207,10 @@ func (w *world) settle() {
 }
 
 // TestSoakSimulation runs seeds: SIM_SEED is the first, SIM_SEEDS their number. Without them it
-// runs the first 200, which are the same each time; in make soak, 2,000 others.
+// runs the first 60, which are the same each time; in make soak, 2,000 others.
 func TestSoakSimulation(t *testing.T) {
 	t.Parallel()
-	first, count := uint64(1), uint64(200)
+	first, count := uint64(1), uint64(60)
 	if os.Getenv("SOAK") != "" {
 		first, count = uint64(time.Now().UnixMilli()), 2000
 	}
