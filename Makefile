@@ -35,7 +35,7 @@ export GOFLAGS := $(GOFLAGS) -tags=nomsgpack
 # The race detector does not look into the embedded database's C code, translated to Go, and
 # into the interpreter of embedded Redis's scripts: both stay within one goroutine, and would
 # take half of all tests' time.
-RACE = -race -gcflags='modernc.org/...=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
+RACE = -race -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='modernc.org/libc=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
 
 # These folders hold tests that drive other processes, or call one after another: there is
 # nothing for the race detector. The tests of all other packages run under it, except those of

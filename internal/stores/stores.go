@@ -116,11 +116,17 @@ func OpenRedis(cfg config.Redis) redis.UniversalClient {
 	return openRedis(cfg, redisTimeout)
 }
 
+// The client also returns as errors what it would print. They are logged with their request. Its
+// goroutines read the variable that this sets, so it is set before any of them runs.
+var _ = silent()
+
+func silent() bool {
+	redis.SetLogger(&logging.VoidLogger{})
+	return true
+}
+
 // openRedis is OpenRedis with a bound for dialing, reading and writing.
 func openRedis(cfg config.Redis, timeout time.Duration) redis.UniversalClient {
-	// The client also returns as errors what it would print. They are logged with
-	// their request.
-	redis.SetLogger(&logging.VoidLogger{})
 	options := &redis.UniversalOptions{
 		Addrs:            cfg.Addrs,
 		MasterName:       cfg.MasterName,
