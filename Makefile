@@ -66,19 +66,20 @@ check: build
 
 # Many tests of the first call wait for other processes, so more of them run at once than the
 # machine has cores, and the slowest packages start first. The page's tests start Chromium. The
-# documents' test runs the commands shown there, which use curl, openssl and psql.
+# documents' test runs the commands shown there, which use curl, openssl and psql. Without
+# GORACE each package would pause for a second at its end.
 test: build client
 	cd $(CLIENT) && npm test
 	cd web && npm test
 	. ./scripts/need && need chromium chromium fonts-dejavu-core && need curl curl && need openssl openssl && need psql postgresql-client
 	$(TEST) -timeout=40m -parallel=3 $(WITHOUT_RACE)
-	$(TEST) -timeout=20m $(RACE) $(UNDER_RACE)
+	GORACE=atexit_sleep_ms=50 $(TEST) -timeout=20m $(RACE) $(UNDER_RACE)
 	$(TEST) -count=1 -timeout=20m -run '^($(TESTS_OF_TAGGED))$$' $(addprefix ./,$(sort $(dir $(TAGGED))))
 
 lint:
 	$(PRETTIER) --check web $(CLIENT)
 	@! LC_ALL=C.UTF-8 grep -nE '.{121}' $(foreach kind,js css html,$(wildcard web/page/*.$(kind) web/console/*.$(kind))) || { echo "lines of more than 120 characters"; exit 1; }
-	$(GOLANGCI_LINT) run ./...
+	$(GOLANGCI_LINT) run --allow-parallel-runners ./...
 
 generate: client
 	$(GO) generate ./...

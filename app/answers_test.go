@@ -1,9 +1,12 @@
 package app
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +15,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"stepboard/handlers"
 	"stepboard/internal/testenv"
 )
 
@@ -55,7 +59,7 @@ func TestAnswersArriveWhole(t *testing.T) {
 			t.Error(err)
 		}
 	}))
-	server.Listener = answerListener{server.Listener}
+	server.Listener = answerListener{Listener: server.Listener}
 	server.Start()
 	t.Cleanup(server.Close)
 	lengths := []int{0, 1, 2048, 8191, 8192, 8193, 28_000, len(body)}
@@ -89,7 +93,7 @@ func TestLongAnswerIsKeptUntilItsSecondPart(t *testing.T) {
 	}))
 	writes := make(chan []byte, 10)
 	counted := countedListener{server.Listener, writes}
-	server.Listener = answerListener{counted}
+	server.Listener = answerListener{Listener: counted}
 	server.Start()
 	t.Cleanup(server.Close)
 	r := testenv.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody))
@@ -105,4 +109,60 @@ func TestLongAnswerIsKeptUntilItsSecondPart(t *testing.T) {
 	if n := testenv.Must(io.Copy(io.Discard, answer.Body)); n != length {
 		t.Errorf("%d bytes", n)
 	}
+}
+
+// Requests that net/http refuses before a handler sees them are answered with a problem, too,
+// whose id is in the log.
+func TestRefusedRequestsAreProblems(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, "of a handler")
+	}))
+	server.Config.MaxHeaderBytes = maxHeaderBytes
+	server.Listener = answerListener{server.Listener, slog.New(slog.NewTextHandler(&log, nil))}
+	server.Start()
+	t.Cleanup(server.Close)
+	for request, want := range map[string]string{
+		"GET /v1/users/%zz HTTP/1.1\r\nHost: a\r\n\r\n":                                          "400 the request can't be parsed: send HTTP/1.1, and percent-encode the path, a % itself as %25",
+		"GET /v1/boards HTTP/1.1\r\n\r\n":                                                        "400 the request can't be parsed: missing required Host header",
+		"GET /v1/boards HTTP/3.0\r\nHost: a\r\n\r\n":                                             "505 the request can't be parsed: unsupported protocol version",
+		"POST /v1/boards HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: br\r\n\r\n":                   "501 the request can't be parsed",
+		"GET /v1/boards HTTP/1.1\r\nHost: " + strings.Repeat("a", 2*maxHeaderBytes) + "\r\n\r\n": "431 the request can't be parsed: its head has more than 32768 bytes",
+	} {
+		status, header, body := exchange(t, server.Listener.Addr(), request)
+		var p handlers.Problem
+		if err := json.Unmarshal(body, &p); err != nil {
+			t.Errorf("%.40q: %v %v", request, header, err)
+			continue
+		}
+		if got := fmt.Sprint(status, " ", p.Detail); got != want || p.Status != status || p.Code != "invalid_request" ||
+			p.Title == "" || header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%.40q: %s, want %s; %+v %v", request, got, want, p, header)
+		}
+		if id := header.Get("X-Request-Id"); id == "" || id != p.RequestID || !strings.Contains(log.String(), "request_id="+id) {
+			t.Errorf("%.40q: id %q and %q, log %s", request, id, p.RequestID, log.String())
+		}
+	}
+	status, _, body := exchange(t, server.Listener.Addr(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	if string(body) != "of a handler" || status != http.StatusBadRequest {
+		t.Errorf("the answer of a handler becomes %d %s", status, body)
+	}
+}
+
+// exchange sends a request as it is over a connection of its own, and reads the answer.
+func exchange(t *testing.T, address net.Addr, request string) (status int, header http.Header, body []byte) {
+	t.Helper()
+	conn := testenv.Must((&net.Dialer{}).DialContext(t.Context(), "tcp", address.String()))
+	defer conn.Close()
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	return answer.StatusCode, answer.Header, testenv.Must(io.ReadAll(answer.Body))
 }

@@ -20,6 +20,7 @@ import (
 	"stepboard/config"
 	"stepboard/handlers"
 	"stepboard/internal/keys"
+	"stepboard/internal/repeats"
 	"stepboard/internal/stores"
 	"stepboard/jobs"
 	"stepboard/models"
@@ -162,13 +163,14 @@ type App struct {
 	limits           *limit.Service
 	registry         *prometheus.Registry
 	memory           memoryGuard
+	policy           *policyGuard
 	clock            *clock.Guard      // of the machine's clock
 	losses           recovery.Detector // of queued updates
 	queue            ingest.Queue      // nil in direct mode
 	consumer         *ingest.Consumer  // nil without a queue or the role
 	scheduler        *jobs.Scheduler   // nil without a role that has jobs
 	reporter         *status.Reporter  // nil without a role
-	connections      connections       // to the listener of Run
+	connections      *connections      // to the listener of Run
 
 	// near reports that rankings are read from NearCache and circles.
 	near    bool
@@ -195,15 +197,19 @@ func Build(ctx context.Context, o Options) (*App, error) {
 	if o.Random == nil {
 		o.Random = rand.Int64N
 	}
+	bounds, err := newConnections(o.Config.HTTP.MaxConnections, o.Config.HTTP.TrustedProxies)
+	if err != nil {
+		return nil, err
+	}
 	a := &App{
-		refresh: !o.KeepStoredBoards, connections: connections{most: o.Config.HTTP.MaxConnections},
+		refresh: !o.KeepStoredBoards, connections: bounds,
 		log: o.Log, stores: o.Stores, verifier: o.Verifier,
 		leases: newLeases(o.Stores), registry: newRegistry(o.Stores), clock: newClockGuard(o.Machine, o.Stores),
 	}
 	if err := a.clock.Compare(ctx); err != nil {
 		return nil, err
 	}
-	a.registry.MustRegister(newClockCollector(a.clock), newConnectionsCollector(&a.connections))
+	a.registry.MustRegister(newClockCollector(a.clock), newConnectionsCollector(a.connections))
 	if err := a.build(ctx, o); err != nil {
 		if a.Directory != nil {
 			a.Directory.Close()
@@ -235,7 +241,9 @@ func (a *App) build(ctx context.Context, o Options) error {
 	if err := a.buildIngest(ctx, o); err != nil {
 		return err
 	}
-	a.buildErasure(o)
+	if err := a.buildErasure(ctx, o); err != nil {
+		return err
+	}
 	a.buildRanking(o)
 	if err := a.buildJobs(o); err != nil {
 		return err
@@ -255,20 +263,20 @@ func (a *App) buildBoards(o Options, names keys.Builder) {
 		Memory: int64(o.Config.Directory.Memory), Log: o.Log, Elapsed: o.Elapsed,
 	})
 	a.registry.MustRegister(newDirectoryCollector(a.Directory))
-	a.Sets = cache.NewStore(o.Stores.Redis, names)
+	a.Sets = cache.NewStore(o.Stores.Redis, names).WithLifetime(o.Config.Cache.SetsTTL)
 	requests := friends.Limits{Pending: o.Config.Friends.MaxPending, PerDay: o.Config.Friends.RequestsPerDay}
 	friendships := friends.NewStore(o.Stores.Friends.Gorm).WithOutbox(a.outbox)
 	a.Friends = friends.New(friendships, a.Sets, a.Directory, requests, o.Log)
 	a.registry.MustRegister(newFriendsCollector(a.Friends))
-	a.Privacy = privacy.New(privacy.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Friends, a.Directory, o.Log)
+	a.Privacy = privacy.New(privacy.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Friends, a.Directory, o.Config.Limits.HidingsPerHour, o.Log)
 	a.limits = limit.New(limit.Limits{
 		User: o.Config.Limits.UserPerMinute, Address: o.Config.Limits.AddressPerMinute, Join: o.Config.Limits.JoinsPerMinute,
-	}, limit.NewRedisCounter(o.Stores.Redis, names))
+	}, limit.NewRedisCounter(o.Stores.Redis, names), o.Log)
 	a.registry.MustRegister(newLimitCollector(a.limits))
 	a.Groups = groups.New(groups.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Privacy.Sets(), a.Directory, a.limits, o.Log)
 	a.losses = newQueueDetector(o, names)
 	archives := archive.NewStore(o.Stores.Gorm, o.Stores.Archive.Gorm, o.Stores.Archive.Pool).
-		WithRandom(o.Random).WithOutbox(a.outbox)
+		WithReports(o.Stores.Reports.Gorm).WithRandom(o.Random).WithOutbox(a.outbox)
 	a.Archive = archive.New(archives, a.Boards, a.leases, a.archiveRecovery(o), o.Clock, o.Log)
 	a.registry.MustRegister(newArchiveCollector(a.Archive))
 	a.Audit = audit.New(audit.NewStore(o.Stores.Gorm), a.Directory, o.Clock, o.Log)
@@ -326,7 +334,7 @@ func (a *App) buildRanking(o Options) {
 	a.Ranking = ranking.New(ranking.Options{
 		Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive, Friends: a.Friends, FriendLists: a.Friends, Groups: a.Groups,
 		Privacy: a.Privacy, Directory: a.Directory, Cursors: a.cursors, Likes: given, NearCache: a.buildNearCache(o), Corrections: a.Corrections, Clock: o.Clock,
-		Erased: a.Directory.Erased, HistoryDays: o.Config.Friends.HistoryDays,
+		Erased: a.Directory.Erased, Whole: a.whole(o), HistoryDays: o.Config.Friends.HistoryDays,
 	})
 	a.Likes = likes.New(likes.Options{
 		Store: given, Rankings: a.Ranking, Catalog: a.Catalog, Directory: a.Directory, Cursors: a.cursors, Clock: o.Clock,
@@ -350,8 +358,8 @@ func (a *App) buildLedger(o Options) {
 // buildIngest constructs the services of uploads, which go to the boards directly
 // or through the queue.
 func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
-	a.memory = newMemoryGuard(o.Stores.Redis, o.Config)
-	a.registry.MustRegister(newMemoryCollector(a.memory)) //nolint:contextcheck // a scrape has no context
+	a.memory, a.policy = newMemoryGuard(o.Stores.Redis, o.Config), &policyGuard{redis: o.Stores.Redis}
+	a.registry.MustRegister(newMemoryCollector(a.memory, a.policy)) //nolint:contextcheck // a scrape has no context
 	var room func(context.Context) error
 	if !ownStream(o.Config) {
 		room = a.memory.check
@@ -386,8 +394,8 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 	a.batches = batch.NewLanes(writeBatch, batchWriters, server, a.persist)
 	a.Ingest = ingest.New(a.Catalog, a.Directory, a.uploads, a.batches, a.queue != nil, o.Clock)
 	a.Importer = &importer.Service{
-		Friends: a.Friends, Directory: a.Directory, Buckets: a.Catalog.Buckets, Archive: a.Archive,
-		RaiseHot: a.persist, RaiseCold: a.Boards.Raise, Clock: o.Clock,
+		Friends: a.Friends, Directory: a.Directory, Buckets: a.Catalog.Buckets, Boards: a.Boards, Archive: a.Archive,
+		RaiseHot: a.persist, RaiseCold: a.Boards.Raise, Analyze: o.Stores.Analyze, Clock: o.Clock, Log: o.Log,
 	}
 	return nil
 }
@@ -415,6 +423,7 @@ func (a *App) buildJobs(o Options) error {
 			func(ctx context.Context) (int64, error) { return purger.Purge(ctx, o.Config.Ledger.Retain) },
 			a.Friends.ForgetDeclined,
 			a.deliverer.Purge,
+			a.Erasure.Forget,
 			func(ctx context.Context) (int64, error) { return purgeLikes(ctx, o) },
 		), a.clock),
 		jobs.Reviews(a.Reviews.Find),
@@ -472,16 +481,17 @@ func (a *App) buildHandler(o Options) (err error) {
 		CheckErasures: a.Directory.CheckErasures,
 		Tokens:        o.Verifier, Limits: a.limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
 		LimitAddresses: o.Config.Limits.AddressPerMinute > 0 || o.Config.Limits.StreamsPerAddress > 0,
-		ProbesOnly:     !o.Roles.API, MetricsElsewhere: o.Config.HTTP.MetricsAddr != "", Ready: a.ready, Clock: o.Clock,
-		Registry: a.registry, Log: o.Log, Version: Version, Extra: o.Extra,
+		BasePath:       o.Config.HTTP.BasePath, Origins: o.Config.HTTP.CORSOrigins,
+		ProbesOnly: !o.Roles.API, MetricsElsewhere: o.Config.HTTP.MetricsAddr != "", Ready: a.ready, Clock: o.Clock,
+		Registry: a.registry, Log: o.Log, Requests: repeats.Unbounded(o.Log), Version: Version, Extra: o.Extra,
 		Traces: o.Traces.Provider(), Sampled: o.Traces.sampled,
 	})
 	return err
 }
 
 // ready returns an error, or nil, for each store, for the memory of Redis and
-// for the queue. Work is degraded that finds no free connection, and what a wrong
-// clock would harm.
+// for the queue. Work is degraded that finds no free connection, what a wrong
+// clock would harm, and boards that Redis may evict.
 func (a *App) ready(ctx context.Context) handlers.Readiness {
 	memoryErr, lagErr := make(chan error, 1), make(chan error, 1)
 	go func() { memoryErr <- a.memory.check(ctx) }()
@@ -504,6 +514,9 @@ func (a *App) ready(ctx context.Context) handlers.Readiness {
 	}
 	if err := a.clock.Check(); err != nil {
 		degraded["clock"] = err
+	}
+	if err := a.policy.check(ctx); err != nil {
+		degraded["redis_policy"] = err
 	}
 	return handlers.Readiness{Stores: checks, Degraded: degraded}
 }

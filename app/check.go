@@ -5,18 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/config"
+	"stepboard/internal/keys"
 	"stepboard/internal/stores"
 	"stepboard/services/recovery"
 )
 
 // CheckStores checks that Postgres responds and has the schema that this binary
 // needs, and that Redis evicts nothing. For a process with a role it also checks
-// that losses of Redis can be detected. With postgres.auto_migrate it applies
-// pending migrations first.
+// that losses of Redis can be detected, and that Redis obeys the commands that boards rest
+// on. With postgres.auto_migrate it applies pending migrations first.
 func CheckStores(ctx context.Context, cfg config.Config, st *stores.Stores, roles Roles, log *slog.Logger) error {
 	if err := st.SQL.PingContext(ctx); err != nil {
 		return fmt.Errorf("connect to postgres: %w", err)
@@ -33,13 +36,78 @@ func CheckStores(ctx context.Context, cfg config.Config, st *stores.Stores, role
 	if err := st.CheckSchema(ctx); err != nil {
 		return err
 	}
+	return checkBoards(ctx, cfg, st, roles, log)
+}
+
+// checkBoards is the part of CheckStores about Redis.
+func checkBoards(ctx context.Context, cfg config.Config, st *stores.Stores, roles Roles, log *slog.Logger) error {
 	if err := checkRedis(ctx, st.Redis, log); err != nil {
 		return err
 	}
 	if roles == (Roles{}) {
 		return nil
 	}
-	return recovery.CheckRights(ctx, st.Redis)
+	if err := recovery.CheckRights(ctx, st.Redis); err != nil {
+		return err
+	}
+	return stores.TryRedis(ctx, st.Redis, keys.Builder{Prefix: cfg.Redis.KeyPrefix})
+}
+
+// CheckServers checks Postgres, Redis and the queue of the settings as a start of the service
+// does, and changes nothing in them. With postgres.auto_migrate the schema may be older.
+func CheckServers(ctx context.Context, cfg config.Config, log *slog.Logger) (err error) {
+	st, err := stores.OpenForCommand(ctx, cfg, time.Now)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	if err := st.SQL.PingContext(ctx); err != nil {
+		return fmt.Errorf("connect to postgres: %w", err)
+	}
+	if !cfg.Postgres.AutoMigrate {
+		if err := st.CheckSchema(ctx); err != nil {
+			return err
+		}
+	}
+	if err := checkBoards(ctx, cfg, st, AllRoles(), log); err != nil {
+		return err
+	}
+	queue, err := newQueue(ctx, Options{Config: cfg, Stores: st, Machine: time.Now, Log: log}, cfg.HotDays, nil)
+	if err == nil && queue != nil {
+		queue.Close()
+	}
+	return err
+}
+
+// policyAge is how old the answer of a policyGuard may be.
+const policyAge = time.Minute
+
+// policyGuard looks again and again whether Redis may evict boards: its policy can be changed
+// while it runs. Safe for concurrent use.
+type policyGuard struct {
+	redis redis.UniversalClient
+
+	mu    sync.Mutex
+	asked time.Time
+	err   error
+}
+
+// check returns an error if Redis may evict boards. It asks once a minute. It returns nil if
+// Redis does not respond, which other checks report, or does not reveal its policy.
+func (g *policyGuard) check(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if time.Since(g.asked) < policyAge {
+		return g.err
+	}
+	ctx, cancel := context.WithTimeout(ctx, memoryTimeout)
+	defer cancel()
+	err := stores.CheckRedis(ctx, g.redis)
+	if err != nil && !errors.Is(err, stores.ErrEvicts) {
+		err = nil
+	}
+	g.asked, g.err = time.Now(), err
+	return err
 }
 
 // checkRedis returns an error if Redis may evict keys. If Redis does not reveal its

@@ -6,23 +6,43 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"stepboard/models"
+	"stepboard/services/corrections"
 	"stepboard/services/erasure"
 	"stepboard/services/ingest"
 	"stepboard/services/outcomes"
 )
 
+// exclusions are what the erasure of users changes in corrections.
+type exclusions struct {
+	*corrections.Store
+	service *corrections.Service
+}
+
+// Return implements erasure.Keeper.
+func (e exclusions) Return(ctx context.Context, from, to models.RowID) error {
+	return e.service.Return(ctx, from, to)
+}
+
 // buildErasure constructs the service that erases users.
-func (a *App) buildErasure(o Options) {
+func (a *App) buildErasure(ctx context.Context, o Options) error {
+	store := erasure.NewStore(o.Stores.Jobs.Gorm, o.Stores.Reports.Gorm)
 	a.Erasure = erasure.New(erasure.Options{
-		Store: erasure.NewStore(o.Stores.Jobs.Gorm), Directory: a.Directory, Boards: a.Boards, Sets: a.Sets,
+		Store: store, Directory: a.Directory, Boards: a.Boards, Sets: a.Sets,
 		Friends: a.Friends, Privacy: a.Privacy, Groups: a.Groups, Archive: a.Archive, Increments: a.increments,
-		Corrections: a.decisions, Pending: a.decisions.Pending,
+		Corrections: exclusions{a.decisions, a.Corrections}, Pending: a.decisions.Pending,
 		DeadLetters: ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm), Deliveries: outcomes.NewStore(o.Stores.Jobs.Gorm),
 		Clock: o.Clock, Log: o.Log,
 	})
 	if o.Roles.Jobs {
 		a.registry.MustRegister(newErasureCollector(a.Erasure))
 	}
+	key, err := store.Key(ctx)
+	if err != nil {
+		return models.Unavailable("read the key of erasures", err)
+	}
+	a.Directory.UseErasures(key, a.Erasure.Return)
+	return nil
 }
 
 // erasuresTimeout bounds the query of a scrape.

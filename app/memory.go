@@ -52,19 +52,27 @@ func (g memoryGuard) check(ctx context.Context) error {
 	return nil
 }
 
-// newMemoryCollector reports the memory of the boards' Redis. Each scrape asks it.
-func newMemoryCollector(g memoryGuard) prometheus.Collector {
-	read := func() float64 {
+// redisState is what a scrape reports of the boards' Redis.
+type redisState struct{ memoryUsed, mayEvict float64 }
+
+// newMemoryCollector reports the memory and the policy of the boards' Redis. Each scrape asks
+// for its memory.
+func newMemoryCollector(g memoryGuard, p *policyGuard) prometheus.Collector {
+	read := func() (s redisState) {
 		ctx, cancel := context.WithTimeout(context.Background(), memoryTimeout)
 		defer cancel()
-		used, err := stores.MemoryUsed(ctx, g.redis)
-		if err != nil {
-			return 0 // other metrics report that Redis does not respond
+		if used, err := stores.MemoryUsed(ctx, g.redis); err == nil { // other metrics report that Redis does not respond
+			s.memoryUsed = used
 		}
-		return used
+		if p.check(ctx) != nil {
+			s.mayEvict = 1
+		}
+		return s
 	}
 	return newCollector("stepboard_redis_", read,
-		figure[float64]{"memory_used_ratio", "Share of its maxmemory that the boards' Redis uses; of a cluster, the fullest master's. 0 without a limit.", gauge,
-			func(used float64) float64 { return used }, nil},
+		figure[redisState]{"memory_used_ratio", "Share of its maxmemory that the boards' Redis uses; of a cluster, the fullest master's. 0 without a limit.", gauge,
+			func(s redisState) float64 { return s.memoryUsed }, nil},
+		figure[redisState]{"may_evict", "1 if the maxmemory-policy of the boards' Redis lets it evict boards, otherwise 0. It is asked once a minute.", gauge,
+			func(s redisState) float64 { return s.mayEvict }, nil},
 	)
 }

@@ -116,10 +116,16 @@ func newStreamCollector(l *stream.Service) prometheus.Collector {
 
 // newConnectionsCollector reports the connections of clients.
 func newConnectionsCollector(c *connections) prometheus.Collector {
-	type stats = *connections
-	return newCollector("stepboard_http_connections_", func() stats { return c },
-		figure[stats]{"open", "Open connections to http.addr.", gauge, func(s stats) float64 { return float64(s.open.Load()) }, nil},
-		figure[stats]{"max", "Largest number of open connections to http.addr.", gauge, func(s stats) float64 { return float64(s.most) }, nil},
+	type stats struct{ open, idle, most, closedIdle float64 }
+	read := func() stats {
+		open, idle := c.counts()
+		return stats{float64(open), float64(idle), float64(c.most), float64(c.closedIdle.Load())}
+	}
+	return newCollector("stepboard_http_connections_", read,
+		figure[stats]{"open", "Open connections to http.addr.", gauge, func(s stats) float64 { return s.open }, nil},
+		figure[stats]{"idle", "Open connections without a request, which may be closed for new ones.", gauge, func(s stats) float64 { return s.idle }, nil},
+		figure[stats]{"max", "Largest number of open connections to http.addr, without those for probes.", gauge, func(s stats) float64 { return s.most }, nil},
+		figure[stats]{"idle_closed_total", "Idle connections that were closed for new ones.", counter, func(s stats) float64 { return s.closedIdle }, nil},
 	)
 }
 
@@ -167,7 +173,9 @@ func newLimitCollector(l *limit.Service) prometheus.Collector {
 	return newCollector("stepboard_limits_", l.Stats,
 		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Users.Load()) }, by("user")},
 		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Addresses.Load()) }, by("address")},
+		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Failures.Load()) }, by("failure")},
 		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Joins.Load()) }, by("join")},
+		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Reports.Load()) }, by("running")},
 		figure[stats]{"uncounted_total", "Calls that were let through uncounted because Redis did not respond.", counter, func(s stats) float64 { return float64(s.Uncounted.Load()) }, nil},
 	)
 }

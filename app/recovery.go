@@ -6,6 +6,7 @@ import (
 
 	"stepboard/internal/keys"
 	"stepboard/jobs"
+	"stepboard/models"
 	"stepboard/services/archive"
 	"stepboard/services/directory"
 	"stepboard/services/recovery"
@@ -27,6 +28,25 @@ func (a *App) archiveRecovery(o Options) archive.Recovery {
 		return nil
 	}
 	return &recovery.Recovery{Detector: a.losses, Timeout: replayTimeout}
+}
+
+// whole returns the function that says whether Redis may lack updates of a bucket: those of the
+// ledger, or those of the queue.
+func (a *App) whole(o Options) func(context.Context, *models.Bucket) error {
+	names := keys.Builder{Prefix: o.Config.Redis.KeyPrefix}
+	ledger := recovery.Recovery{Detector: recovery.NewRedisDetector(o.Stores.Redis, names, recovery.Ledger), Timeout: replayTimeout}
+	queue := recovery.Recovery{Detector: recovery.NewRedisDetector(o.Stores.Redis, names, recovery.Queue), Timeout: replayTimeout}
+	queued := o.Config.Ingest.Mode != "direct"
+	return func(ctx context.Context, bucket *models.Bucket) error {
+		switch {
+		case bucket.FromLedger:
+			return ledger.Complete(ctx)
+		case queued:
+			return queue.Complete(ctx)
+		default:
+			return nil
+		}
+	}
 }
 
 // newReplayJob returns the job that replays the queue after a loss. It is not

@@ -8,10 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/net/netutil"
 )
 
 const (
@@ -33,7 +30,7 @@ const (
 // need it. Further calls do nothing.
 func (a *App) Start(ctx context.Context) {
 	a.starting.Do(func() {
-		background := a.startWriters(ctx)
+		background := a.startBackground(ctx)
 		a.Directory.Start(background)
 		a.running.Go(func() { a.clock.Run(background) })
 		a.running.Go(func() { a.cursors.Run(background) })
@@ -60,14 +57,11 @@ func (a *App) Start(ctx context.Context) {
 	})
 }
 
-// startWriters starts what writes for calls, and returns the context of the background
-// work.
-func (a *App) startWriters(ctx context.Context) (background context.Context) {
+// startBackground returns the context of the background work, in which the verifier of tokens
+// fetches keys.
+func (a *App) startBackground(ctx context.Context) (background context.Context) {
 	background, a.stop = context.WithCancel(context.WithoutCancel(ctx))
 	a.verifier.Start(background)
-	a.uploads.Start(ctx)
-	a.batches.Start(ctx)
-	a.Ledger.Start(ctx)
 	return background
 }
 
@@ -75,8 +69,7 @@ func (a *App) startWriters(ctx context.Context) (background context.Context) {
 // of that work, by name, which does it once; those of jobs have their names. The caller calls
 // them, one at a time. So the simulation decides what happens when.
 func (a *App) StartByRounds(ctx context.Context) map[string]func(ctx context.Context) error {
-	a.startWriters(ctx)
-	a.Directory.StartQueries(ctx)
+	a.startBackground(ctx)
 	rounds := map[string]func(ctx context.Context) error{
 		"users": a.Directory.Follow, "cursors": a.cursors.Refresh,
 		"boards": a.Catalog.Definitions.Refresh, "corrections": a.Corrections.Refresh,
@@ -99,32 +92,14 @@ func (a *App) StartByRounds(ctx context.Context) map[string]func(ctx context.Con
 	return rounds
 }
 
-// connections counts the open connections to a listener. Safe for concurrent use.
-type connections struct {
-	most int // at a time; further ones wait to be accepted
-	open atomic.Int64
-}
-
-// note counts a connection that was accepted or closed. It is a ConnState of an
-// http.Server.
-func (c *connections) note(_ net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		c.open.Add(1)
-	case http.StateClosed, http.StateHijacked:
-		c.open.Add(-1)
-	case http.StateActive, http.StateIdle:
-	}
-}
-
 // Run starts the background work, if Start has not done so, and serves requests on
-// the listener until ctx ends, on at most http.max_connections connections at a time.
-// Then it accepts no new requests and waits for those in progress, at most
+// the listener until ctx ends, on at most http.max_connections connections at a time, and a
+// few for probes. Then it accepts no new requests and waits for those in progress, at most
 // drainTimeout. Close must follow.
 func (a *App) Run(ctx context.Context, listener net.Listener) error {
 	a.Start(ctx)
 	server := &http.Server{
-		Handler:           a.Handler,
+		Handler:           a.connections.handle(a.Handler),
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
@@ -132,11 +107,13 @@ func (a *App) Run(ctx context.Context, listener net.Listener) error {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 		ConnState:         a.connections.note,
+		ConnContext:       withConnection,
 	}
 	// Streams do not end by themselves, and Shutdown would wait for them.
 	server.RegisterOnShutdown(a.Streams.Close)
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(netutil.LimitListener(answerListener{listener}, a.connections.most)) }()
+	bounded := &boundedListener{Listener: answerListener{listener, a.log}, connections: a.connections, closed: make(chan struct{})}
+	go func() { failed <- server.Serve(bounded) }()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve: %w", err)
@@ -178,5 +155,6 @@ func (a *App) Close() error {
 	a.Directory.Close()
 	a.verifier.Close()
 	a.closeQueue()
+	a.leases.Close()
 	return a.stores.Close()
 }

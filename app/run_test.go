@@ -1,8 +1,6 @@
 package app_test
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -11,7 +9,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"sync/atomic"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -93,86 +91,58 @@ func TestRunServesUntilItIsStopped(t *testing.T) {
 	}
 }
 
-// pipes is a listener of two connections, made of pipes.
-type pipes struct {
-	net.Listener
-
-	conns    chan net.Conn
-	accepted int
-	early    atomic.Bool // whether the second was accepted while the first was open
-	closed   atomic.Bool // whether the first was closed
-}
-
-// watched sets closed when it is closed.
-type watched struct {
-	net.Conn
-
-	closed *atomic.Bool
-}
-
-func (c watched) Close() error {
-	c.closed.Store(true)
-	return c.Conn.Close()
-}
-
-func (l *pipes) Accept() (net.Conn, error) {
-	conn, ok := <-l.conns
-	if !ok {
-		return nil, net.ErrClosed
-	}
-	if l.accepted++; l.accepted == 1 {
-		return watched{conn, &l.closed}, nil
-	}
-	l.early.Store(!l.closed.Load())
-	return conn, nil
-}
-
-func (l *pipes) Close() error {
-	close(l.conns)
-	return nil
-}
-
-// Above http.max_connections, a connection waits until another one is closed.
+// If all connections that http.max_connections allows are in use, another one may only probe. The
+// idle ones of this machine count as used.
 func TestMaxConnections(t *testing.T) {
 	env := testenv.Embedded(t)
 	env.Config.HTTP.MaxConnections = 1
 	a := build(t, env)
-	listener := &pipes{conns: make(chan net.Conn, 2)}
-	var clients [2]net.Conn
-	for i := range clients {
-		client, server := net.Pipe()
-		clients[i] = client
-		listener.conns <- server
-	}
+	var listenConfig net.ListenConfig
+	listener := testenv.Must(listenConfig.Listen(t.Context(), "tcp", "127.0.0.1:0"))
 	ctx, stop := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- a.Run(ctx, listener) }()
-	for _, client := range clients {
-		r := testenv.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://demo/metrics", nil))
-		if err := r.Write(client); err != nil {
-			t.Fatal(err)
-		}
-		res, err := http.ReadResponse(bufio.NewReader(client), r)
+	type answer struct {
+		status int
+		header http.Header
+		body   string
+		closed bool // whether the connection is closed
+	}
+	get := func(client *http.Client, path string) answer {
+		t.Helper()
+		r := testenv.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listener.Addr().String()+path, nil))
+		res, err := client.Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		metrics := testenv.Must(io.ReadAll(res.Body))
-		if !bytes.Contains(metrics, []byte("\nstepboard_http_connections_open 1\n")) ||
-			!bytes.Contains(metrics, []byte("\nstepboard_http_connections_max 1\n")) {
-			t.Errorf("status %d, %s", res.StatusCode, metrics)
+		defer res.Body.Close()
+		return answer{res.StatusCode, res.Header, string(testenv.Must(io.ReadAll(res.Body))), res.Close}
+	}
+	first, others := &http.Client{Transport: &http.Transport{}}, &http.Client{Transport: &http.Transport{}}
+	for range 2 {
+		get(first, "/healthz")
+		for _, path := range []string{"/", "/v1/boards", "/nowhere"} {
+			a := get(others, path)
+			if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, `"code":"unavailable"`) {
+				t.Errorf("%s: %+v", path, a)
+			}
 		}
-		if err := errors.Join(res.Body.Close(), client.Close()); err != nil {
-			t.Error(err)
+		for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+			if a := get(others, path); a.status != http.StatusOK || !a.closed {
+				t.Errorf("%s: %d, and the connection is closed: %t", path, a.status, a.closed)
+			}
 		}
 	}
-	if listener.early.Load() {
-		t.Error("a second connection is accepted beside the first")
+	for _, line := range []string{"open 1", "idle 0", "max 1", "idle_closed_total 0"} {
+		testenv.Eventually(t, "the metrics have "+line, func() bool {
+			return strings.Contains(get(first, "/metrics").body, "\nstepboard_http_connections_"+line+"\n")
+		})
 	}
+	first.CloseIdleConnections()
+	testenv.Eventually(t, "there is room", func() bool { return get(others, "/v1/boards").status == http.StatusUnauthorized })
+	others.CloseIdleConnections()
 	stop()
-	if err := <-ran; err != nil {
-		t.Error(err)
-	}
-	if err := a.Close(); err != nil {
+	if err := errors.Join(<-ran, a.Close()); err != nil {
 		t.Error(err)
 	}
 }

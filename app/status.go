@@ -29,7 +29,7 @@ func (a *App) newReporter(o Options) *status.Reporter {
 		Streams: func() int { return a.Streams.Subscribers() },
 		Refused: func() int64 {
 			refused := a.limits.Stats()
-			return refused.Users.Load() + refused.Addresses.Load() + refused.Joins.Load()
+			return refused.Users.Load() + refused.Addresses.Load() + refused.Failures.Load() + refused.Joins.Load() + refused.Reports.Load()
 		},
 	}, o.Clock, o.Log)
 }

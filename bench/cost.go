@@ -210,7 +210,9 @@ func (c *costs) newViewers(ctx context.Context, friends, among int, sites ...*si
 				}
 			}
 			sets := cache.New(cache.NewStore(s.rdb, keys.Builder{Prefix: c.keys.prefix}), keys.Friends,
-				func(context.Context, models.RowID) ([]models.RowID, error) { return members, nil }, c.log())
+				func(context.Context, []models.RowID) (map[models.RowID][]models.RowID, error) {
+					return map[models.RowID][]models.RowID{viewer(g.first + v): members}, nil
+				}, c.log())
 			if _, err := sets.Members(ctx, viewer(g.first+v)); err != nil {
 				return nil, err
 			}

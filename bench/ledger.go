@@ -256,7 +256,6 @@ func (e *environment) newBareLedger(ctx context.Context) (*bareLedger, error) {
 		}
 		return nil
 	})
-	b.batcher.Start(ctx)
 	return b, nil
 }
 

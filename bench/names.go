@@ -92,18 +92,20 @@ func (e *environment) storeFriendSets(ctx context.Context, viewers int) error {
 	return g.Wait()
 }
 
-// randomFriends returns friends of a user, the same ones in every call.
-func (e *environment) randomFriends(_ context.Context, user models.RowID) ([]models.RowID, error) {
-	rng := mathrand.New(mathrand.NewPCG(15, uint64(user)))
-	seen := map[models.RowID]bool{user: true}
-	members := make([]models.RowID, 0, e.friends)
-	for len(members) < e.friends {
-		if id := models.RowID(firstUser + rng.IntN(e.board)); !seen[id] {
-			seen[id] = true
-			members = append(members, id)
+// randomFriends returns friends of users, the same ones in every call.
+func (e *environment) randomFriends(_ context.Context, users []models.RowID) (map[models.RowID][]models.RowID, error) {
+	sets := make(map[models.RowID][]models.RowID)
+	for _, user := range users {
+		rng := mathrand.New(mathrand.NewPCG(15, uint64(user)))
+		seen := map[models.RowID]bool{user: true}
+		for len(sets[user]) < e.friends {
+			if id := models.RowID(firstUser + rng.IntN(e.board)); !seen[id] {
+				seen[id] = true
+				sets[user] = append(sets[user], id)
+			}
 		}
 	}
-	return members, nil
+	return sets, nil
 }
 
 // friendRequests returns a request of each of the first users for a page.

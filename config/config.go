@@ -23,6 +23,7 @@ type Config struct {
 	Ingest         Ingest        `koanf:"ingest" doc:"How uploads reach the boards."`
 	Boards         []Board       `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"A list of boards, each with a name of its own."`
 	Rankings       Rankings      `koanf:"rankings" doc:"How rankings among friends are read. docs/operations.md describes it."`
+	Cache          Cache         `koanf:"cache" doc:"Copies in Redis of sets of friends, of members of groups, and of those who are not shown to a user."`
 	Directory      Directory     `koanf:"directory" doc:"The directory of users: user ids, nicknames and avatars."`
 	Friends        Friends       `koanf:"friends" doc:"Friend requests, and the past days that friends show each other."`
 	HotDays        int           `koanf:"hot_days" validate:"min=2,max=30" doc:"For how many days after its own a day stays in Redis, 2 to 30. On a board with more open_days it stays a day longer than it takes uploads. A change takes effect with the next day that is made."`
@@ -39,9 +40,12 @@ type Config struct {
 // HTTP holds the settings of the listeners.
 type HTTP struct {
 	Addr           string `koanf:"addr" validate:"hostport" doc:"Address to listen on, as host:port. Without a host (:8080) it is every address of the machine."`
+	BasePath       string `koanf:"base_path" validate:"omitempty,basepath" example:"/steps" doc:"Path of the service's public address, such as /steps for https://example.com/steps/. Requests may arrive with it or without. Its segments have letters, digits, dots, hyphens, underscores and tildes. Empty: the service has an origin of its own."`
 	PprofAddr      string `koanf:"pprof_addr" validate:"omitempty,loopback" doc:"Address for profiles (/debug/pprof/, for go tool pprof). It must be an address of this machine alone, such as 127.0.0.1:6060. Empty: no profiles."`
 	MetricsAddr    string `koanf:"metrics_addr" validate:"omitempty,hostport" doc:"Address for /metrics alone, as host:port, which is then no longer served on http.addr. Let only Prometheus reach it. Empty: /metrics is served on http.addr."`
-	MaxConnections int    `koanf:"max_connections" validate:"min=1,max=1000000" doc:"Most open connections to http.addr at a time, 1 to 1000000. Further ones wait until one closes. Each stream is a connection; the process may need a larger limit of open files."`
+	MaxConnections int    `koanf:"max_connections" validate:"min=1,max=1000000" doc:"Most open connections to http.addr at a time, 1 to 1000000, besides 16 for probes. Above it, an idle connection of the address with most idle ones is closed for each new one; if none is idle, new ones may only probe, and other calls on them get 503. Idle connections of 127.0.0.1, ::1 and http.trusted_proxies are never closed for others. Each stream is a connection; the process may need a larger limit of open files."`
+	// CORSOrigins are compared with the Origin of a call, whatever the case.
+	CORSOrigins []string `koanf:"cors_origins" validate:"dive,origin" doc:"Origins of pages that may call the API from a browser, such as https://app.example.com or capacitor://localhost, without a path. *: every page. Calls need a token in a header and never a cookie, so a page can do nothing in the name of its visitor without the visitor's token. Empty: only pages of the service's own origin."`
 	// TrustedProxies are the only senders whose X-Forwarded-For is read.
 	TrustedProxies []string `koanf:"trusted_proxies" validate:"dive,cidr|ip" doc:"Addresses or networks (10.0.0.0/8) of the proxies in front of the service. Only their X-Forwarded-For is read, to find the caller's address. limits.address_per_minute needs this behind a proxy."`
 }
@@ -62,7 +66,7 @@ type Redis struct {
 // Postgres holds the connection to Postgres.
 type Postgres struct {
 	DSN         string `koanf:"dsn" secret:"dsn" example:"postgres://stepboard:change-me@127.0.0.1:5432/stepboard" doc:"Connection string, as a URL or as keywords (host=db user=stepboard dbname=stepboard). Required by every command that uses Postgres, serve included."`
-	MaxConns    int    `koanf:"max_conns" validate:"min=4,max=1000" doc:"Most connections of one process, 4 to 1000. Increments, friends, lookups and jobs get a quarter each. The archive, leases and probes take up to twelve more. The sum over all processes must stay below the server's max_connections."`
+	MaxConns    int    `koanf:"max_conns" validate:"min=5,max=1000" doc:"Most connections of one process, 5 to 1000. Increments, friends, lookups, reports and jobs get a fifth each. The archive, leases and probes take up to twelve more. The sum over all processes must stay below the server's max_connections."`
 	AutoMigrate bool   `koanf:"auto_migrate" doc:"Let serve, archive and import bring the schema up to date. Otherwise they refuse a schema that is behind, and stepboard migrate up must run first."`
 }
 
@@ -71,17 +75,19 @@ type Postgres struct {
 type Auth struct {
 	HS256Secret         string        `koanf:"hs256_secret" validate:"omitempty,minbytes=32" secret:"true" example:"change-me" doc:"Secret of HS256 tokens, 32 bytes or more; openssl rand -hex 32 makes one. stepboard token signs with it."`
 	HS256PreviousSecret string        `koanf:"hs256_previous_secret" validate:"omitempty,minbytes=32" secret:"true" example:"change-me" doc:"The secret before hs256_secret, whose tokens are still accepted. To change the secret without refusing anybody: move the old one here and set a new one, restart every process, let the backend sign with the new one, and remove the old one when its last token has expired."`
-	JWKSURL             string        `koanf:"jwks_url" validate:"omitempty,http_url" secret:"url" example:"https://login.example.com/.well-known/jwks.json" doc:"Address of the public keys of RS256, ES256 and EdDSA tokens, without user and password. RSA keys need 2048 bits or more. Keys whose use is not sig are not used."`
+	JWKSURL             string        `koanf:"jwks_url" validate:"omitempty,http_url" secret:"url" example:"https://login.example.com/.well-known/jwks.json" doc:"Address of the public keys of RS256, ES256 and EdDSA tokens, without user and password. RSA keys need 2048 bits or more. Keys whose use is not sig, or whose key_ops lack verify, are not used."`
 	Issuer              string        `koanf:"issuer" doc:"The iss that tokens must have. Empty: not checked."`
 	Audience            string        `koanf:"audience" doc:"The aud that tokens must have. Empty: not checked."`
+	Leeway              time.Duration `koanf:"leeway" validate:"min=0,max=10m" doc:"How far the clock of an issuer may differ from this one's: a token is accepted for so long before its nbf and after its exp. 0 to 10m."`
 	MaxTokenLifetime    time.Duration `koanf:"max_token_lifetime" validate:"min=0" doc:"Longest time from a token's iat to its exp, such as 24h. A token without iat counts from now. A token that is valid for longer is refused. 0: any."`
 }
 
 // Limits holds the rate limits of callers.
 type Limits struct {
 	UserPerMinute     int `koanf:"user_per_minute" validate:"min=0,max=1000000" doc:"Most calls of a user in a minute, at once or one by one. 0: no limit. 600 is far above what a person's phone needs."`
-	AddressPerMinute  int `koanf:"address_per_minute" validate:"min=0,max=10000000" doc:"Most calls from an address in a minute, with or without a good token. 0: no limit. Many phones share an address, so do not set it much below 6000. Behind a proxy, set http.trusted_proxies; otherwise all of its callers share one limit."`
+	AddressPerMinute  int `koanf:"address_per_minute" validate:"min=0,max=10000000" doc:"Most calls of users from an address in a minute; and, counted apart, most calls without a good token. 0: no limit. Many phones share an address, so do not set it much below 6000. Behind a proxy, set http.trusted_proxies; otherwise all of its callers share one limit."`
 	JoinsPerMinute    int `koanf:"joins_per_minute" validate:"min=0,max=1000000" doc:"Most calls of a user in a minute that join a group by its invite code, so that codes can't be guessed. 0: no limit. Calls of a backend for the user count, too."`
+	HidingsPerHour    int `koanf:"hidings_per_hour" validate:"min=0,max=1000000" doc:"How often a user may begin and end to hide from everybody in an hour: each time, the lists of all their friends are read anew. 0: no limit."`
 	StreamsPerAddress int `koanf:"streams_per_address" validate:"min=0,max=1000000" doc:"Most open streams of rankings from an address, in one process. 0: no limit. A user has at most five. Tokens of scope service and admin do not count. Behind a proxy, set http.trusted_proxies."`
 }
 
@@ -197,6 +203,11 @@ type Rankings struct {
 	Memory       Size          `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for these copies, such as 512 MB, at least 1 MB. A bucket takes 8 bytes for each user of the app, in steps of 524 KB. A bucket without room is read from Redis. Copies of sets of friends and members take what the buckets leave, about 3 bytes each; those used least lately go first."`
 }
 
+// Cache configures the copies of sets in Redis.
+type Cache struct {
+	SetsTTL time.Duration `koanf:"sets_ttl" validate:"min=1m,max=24h" doc:"How long Redis keeps a set after it was loaded, 1m to 24h. A ranking whose sets are missing reads them in Postgres, which costs about as much as the ranking itself. So long a set can also be wrong after a failover of Redis lost its removal, until the loss is noticed, and nothing is stored after a commit whose outcome is unknown."`
+}
+
 // Directory configures the directory of users.
 type Directory struct {
 	Memory Size `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for records and row ids of users, such as 64 MB, at least 1 MB. 128 MB hold those of about a million users, or 900000 if their ids are UUIDs. Others are read from Redis, in one more round trip."`
@@ -205,16 +216,18 @@ type Directory struct {
 // Default returns the settings used when nothing is configured.
 func Default() Config {
 	return Config{
-		HTTP:     HTTP{Addr: "127.0.0.1:8080", MaxConnections: 10_000, TrustedProxies: []string{}},
+		HTTP:     HTTP{Addr: "127.0.0.1:8080", MaxConnections: 10_000, TrustedProxies: []string{}, CORSOrigins: []string{}},
 		Redis:    Redis{Mode: "single", Addrs: []string{"127.0.0.1:6379"}},
-		Postgres: Postgres{MaxConns: 20},
-		Limits:   Limits{UserPerMinute: 600, AddressPerMinute: 6000, JoinsPerMinute: 10, StreamsPerAddress: 100},
+		Postgres: Postgres{MaxConns: 25},
+		Auth:     Auth{Leeway: 30 * time.Second},
+		Limits:   Limits{UserPerMinute: 600, AddressPerMinute: 6000, JoinsPerMinute: 10, HidingsPerHour: 20, StreamsPerAddress: 100},
 		Ingest: Ingest{
 			Mode: "direct", FlushInterval: time.Second, BatchSize: 100_000, Rewind: 10 * time.Minute,
 			Redis: IngestRedis{Mode: "single", Addrs: []string{}, MaxUpdates: 50_000_000, Keep: time.Hour, ClaimAfter: time.Minute},
 			Kafka: IngestKafka{Brokers: []string{}, Topic: "stepboard-updates", Group: "stepboard"},
 		},
 		Rankings:       Rankings{Memory: 512 * MB},
+		Cache:          Cache{SetsTTL: time.Hour},
 		Directory:      Directory{Memory: 128 * MB},
 		Friends:        Friends{MaxPending: 200, RequestsPerDay: 50, HistoryDays: 31},
 		Ledger:         Ledger{Retain: 400 * 24 * time.Hour},

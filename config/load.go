@@ -182,7 +182,7 @@ func (c *Config) validate() error {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("koanf") })
 	for tag, check := range map[string]validator.Func{
-		"hostport": isHostPort, "loopback": isLoopback, "minbytes": hasMinBytes,
+		"hostport": isHostPort, "loopback": isLoopback, "basepath": isBasePath, "origin": isOrigin, "minbytes": hasMinBytes,
 		"whsec": isWebhookSecret, "outcome": isOutcomeType,
 	} {
 		if err := v.RegisterValidation(tag, check); err != nil {

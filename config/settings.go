@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"path"
 	"reflect"
 	"regexp"
 	"slices"
@@ -220,6 +221,27 @@ func isLoopback(fl validator.FieldLevel) bool {
 	return err == nil && isHostPort(fl) && net.ParseIP(host).IsLoopback()
 }
 
+// basePath matches a path of plain segments, without a slash at the end.
+var basePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
+
+// isBasePath reports whether a field is a path that every client sends as it is written.
+func isBasePath(fl validator.FieldLevel) bool {
+	text := fl.Field().String()
+	return basePath.MatchString(text) && path.Clean(text) == text // none of . and ..
+}
+
+// isOrigin reports whether a field is * or an origin in the form that browsers send: lower case,
+// without a path, a user and the scheme's own port.
+func isOrigin(fl validator.FieldLevel) bool {
+	text := fl.Field().String()
+	u, err := url.Parse(text)
+	if err != nil || u.Hostname() == "" || strings.Contains(u.Host, "*") {
+		return text == "*"
+	}
+	usual := map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	return text == strings.ToLower(u.Scheme+"://"+u.Host) && (u.Port() == "" || u.Port() != usual)
+}
+
 // isWebhookSecret reports whether a field is a secret in the form of Standard Webhooks.
 func isWebhookSecret(fl validator.FieldLevel) bool {
 	encoded, found := strings.CutPrefix(fl.Field().String(), "whsec_")
@@ -273,6 +295,10 @@ func explain(f validator.FieldError) string {
 		return fmt.Sprintf("%s: must be host:port, not %q", key, f.Value())
 	case "loopback":
 		return fmt.Sprintf("%s: must be an address of this machine alone, such as 127.0.0.1:6060, not %q", key, f.Value())
+	case "basepath":
+		return fmt.Sprintf("%s: must begin with /, not end with it, and have plain segments, such as /steps, not %q", key, f.Value())
+	case "origin":
+		return fmt.Sprintf("%s: must be an origin as browsers send it, such as https://app.example.com, without a / at the end, or * for all, not %q", key, f.Value())
 	case "cidr|ip":
 		return fmt.Sprintf("%s: must be an address or a network such as 10.0.0.0/8, not %q", key, f.Value())
 	case "http_url":

@@ -1,7 +1,9 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"net/url"
@@ -31,6 +33,9 @@ const (
 )
 
 const audienceKey = "audience"
+
+// reportKey is of the report of an operation, if it has one.
+const reportKey = "report"
 
 // changesSQLKey is true for calls that change something about users in SQL.
 const changesSQLKey = "changes SQL"
@@ -66,9 +71,11 @@ type TokenVerifier interface {
 	Verify(token string) (*auth.Caller, error)
 }
 
-// RateLimiter counts the calls of users and addresses.
+// RateLimiter counts the calls of users and addresses, and bounds how many calls about many
+// days a user makes at a time.
 type RateLimiter interface {
 	Take(ctx context.Context, user models.UserID, address string) error
+	EnterReport(ctx context.Context, user models.UserID, export bool) (leave func(), err error)
 }
 
 // authenticator decides which calls go through to their handlers.
@@ -114,8 +121,8 @@ func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context))
 		err = checkQuery(c.Request.URL.RawQuery)
 	}
 	// Huma would read as much as is allowed first.
-	if err == nil && hctx.Operation().RequestBody != nil && c.Request.ContentLength > maxBody {
-		err = errBodyTooLarge
+	if limit := bodyLimit(hctx.Operation()); err == nil && hctx.Operation().RequestBody != nil && c.Request.ContentLength > limit {
+		err = bodyTooLarge(limit)
 	}
 	if err == nil && hctx.Operation().Metadata[changesSQLKey] == true {
 		err = a.checkErasures(c.Request.Context())
@@ -125,11 +132,25 @@ func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context))
 		return
 	}
 	requestContextOf(c.Request.Context()).caller = &requester{caller, address, requestID(c)}
+	if report, ok := hctx.Operation().Metadata[reportKey].(report); ok && report.is(hctx) {
+		// A service's calls are those of the users for whom it makes them.
+		user := cmp.Or(caller.User, models.UserID(hctx.Query("user_id")), models.UserID(hctx.Param("id")))
+		leave, err := a.limits.EnterReport(c.Request.Context(), user, report.export)
+		if err != nil {
+			writeProblem(c, err)
+			return
+		}
+		defer leave()
+	}
 	next(hctx)
 }
 
+// maxParameters is how many parameters a query may have; no call takes as many.
+const maxParameters = 32
+
 // checkQuery refuses the parts of a query that would be ignored silently: pairs
-// that can't be decoded, and repeated parameters.
+// that can't be decoded, and repeated parameters. Huma has an error for each parameter that
+// it doesn't know, so a query with very many is refused before.
 func checkQuery(raw string) error {
 	if raw == "" || isSimpleQuery(raw) {
 		return nil
@@ -137,6 +158,9 @@ func checkQuery(raw string) error {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return models.Invalid("query", "can't be read: percent-encode its values")
+	}
+	if len(values) > maxParameters {
+		return models.Invalid("query", fmt.Sprintf("has %d parameters; no call takes more than %d", len(values), maxParameters))
 	}
 	for name, given := range values {
 		if len(given) > 1 {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,47 @@ type limits struct {
 func (l limits) Take(_ context.Context, user models.UserID, address string) error {
 	return l.record("Take", user, address)
 }
+
+func (l limits) EnterReport(_ context.Context, user models.UserID, export bool) (leave func(), err error) {
+	err = l.record("EnterReport", user, export)
+	return func() { l.calls = append(l.calls, "leave") }, err
+}
+
+// Calls about many days are bounded by the user whom they are for, until they are answered.
+func TestReports(t *testing.T) {
+	t.Parallel()
+	for request, want := range map[string][]string{
+		"1001 GET /v1/boards/steps/friends":                                     {"Take 1001 192.0.2.1"},
+		"1001 GET /v1/boards/steps/friends?from=2026-11-16":                     {"Take 1001 192.0.2.1", "EnterReport 1001 false", "leave"},
+		"1001 GET /v1/boards/steps/friends?%66rom=2026-11-16":                   {"Take 1001 192.0.2.1", "EnterReport 1001 false", "leave"},
+		"1001 GET /v1/boards/steps/groups/family?from=2026-11-16&to=2026-11-17": {"Take 1001 192.0.2.1", "EnterReport 1001 false", "leave"},
+		"1001 GET /v1/boards/steps/history":                                     {"Take 1001 192.0.2.1", "EnterReport 1001 false", "leave"},
+		"service GET /v1/boards/steps/summary?user_id=a%7Cb":                    {"EnterReport a|b false", "leave"},
+		"1001 GET /v1/me/export":                                                {"Take 1001 192.0.2.1", "EnterReport 1001 true", "leave"},
+		"admin GET /v1/admin/users/a%7Cb/export":                                {"EnterReport a|b true", "leave"},
+	} {
+		token, call, _ := strings.Cut(request, " ")
+		r := &recorder{}
+		api := newAPI(t, handlers.Config{
+			Limits: limits{r}, LimitAddresses: true, Rankings: rankings{recorder: &recorder{}}, History: history{&recorder{}}, Erasures: erasures{&recorder{}},
+		})
+		if w := send(t, api, token, call, ""); w.Code != http.StatusOK || !slices.Equal(r.calls, want) {
+			t.Errorf("%s: %s, %q, want %q", request, describe(t, w), r.calls, want)
+		}
+		busy := &recorder{err: &models.Error{Code: models.CodeBusy, Message: "busy", Wait: time.Second}}
+		if len(want) > 1 {
+			w := send(t, newAPI(t, handlers.Config{Limits: reportsOnly{limits{busy}}}), token, call, "")
+			if got := describe(t, w); got != "429 busy: busy" || w.Header().Get("Retry-After") != "1" {
+				t.Errorf("%s: %s, %v", request, got, w.Header())
+			}
+		}
+	}
+}
+
+// reportsOnly limits nothing but reports.
+type reportsOnly struct{ limits }
+
+func (reportsOnly) Take(context.Context, models.UserID, string) error { return nil }
 
 const listBoards = "GET /v1/boards"
 

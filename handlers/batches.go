@@ -47,6 +47,7 @@ var uploadBatch = operation{
 	description: "Send totals of up to 1,000 users, such as `{\"scores\":[{\"user_id\":\"1001\",\"date\":\"2026-11-20\",\"score\":12345}]}`. " +
 		"Each item is accepted or rejected on its own: the answer counts the accepted ones and says what is wrong with the others.",
 	bodies:      []any{batchBody{}},
+	list:        true,
 	otherStatus: http.StatusAccepted,
 	errors:      bodyErrors(models.CodeBoardNotFound, models.CodeBoardKind),
 	redisOnly:   true,
@@ -62,7 +63,7 @@ func (h *scoreHandlers) uploadBatch(ctx context.Context, in *batchInput) (*batch
 	if err != nil {
 		return nil, err
 	}
-	rejected, err := h.scores.AcceptValid(ctx, in.Board, batch.uploads)
+	accepted, rejected, err := h.scores.AcceptBatch(ctx, in.Board, batch.uploads)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +73,7 @@ func (h *scoreHandlers) uploadBatch(ctx context.Context, in *batchInput) (*batch
 		}
 	}
 	out := &batchOutput{Status: h.status()}
-	out.Body.Accepted = len(batch.uploads) - len(rejected)
+	out.Body.Accepted = len(accepted)
 	out.Body.Rejected = batch.rejected
 	slices.SortFunc(out.Body.Rejected, func(a, b rejectedItem) int { return a.Index - b.Index })
 	h.accepted.WithLabelValues(in.Board).Add(float64(out.Body.Accepted))

@@ -122,7 +122,7 @@ func TestDefineAndShowBoards(t *testing.T) {
 		{"no name", "admin", define, `{"kind":"daily","max_score":1}`, nil, nil, "422 validation_failed: body: …"},
 		{"another kind", "admin", define, `{"name":"a","kind":"weekly","max_score":1}`, nil, nil, "422 validation_failed: body.kind: …"},
 		{"no JSON", "admin", define, `{`, nil, nil, "400 invalid_request: the body is not JSON, or names a key twice"},
-		{"no body", "admin", define, "", nil, nil, "400 invalid_request: …"},
+		{"no body", "admin", define, "", nil, nil, "422 validation_failed: body: is required"},
 		{"one that exists", "admin", define, steps, models.Errorf(models.CodeBoardExists, "it exists"), add, "409 board_exists: it exists"},
 		{"an unknown error", "admin", define, steps, errUnknown, add, wantInternal},
 		{"a user's token", "1001", define, steps, nil, nil, "403 forbidden: this token may not make this call"},

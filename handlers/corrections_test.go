@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"stepboard/handlers"
@@ -94,6 +95,10 @@ func TestCorrections(t *testing.T) {
 		{"a dry run", "admin", create + "?dry_run=true", set, nil,
 			[]string{"Create steps 2026-11-20 a|b set 4000 shaken alice true"}, `200 {"id":null,` + made},
 		{"another holds", "admin", create, set, exists, created, "409 correction_exists: one holds"},
+		{"a fraction", "admin", create, strings.Replace(set, "4000", "4000.5", 1), nil, nil,
+			"422 validation_failed: body.score: must be a whole number"},
+		{"a number with a point", "admin", create, strings.Replace(set, "4000", "4000.0", 1), nil, nil,
+			"422 validation_failed: body.score: must be a whole number"},
 		{"no date", "admin", create, `{"board":"steps","date":"x","user_id":"1","kind":"set","score":1,"reason":"r"}`, nil, nil,
 			"422 validation_failed: body.date: …"},
 		{"no kind", "admin", create, `{"board":"steps","user_id":"1","kind":"raise","reason":"r"}`, nil, nil, "422 validation_failed: …"},

@@ -106,7 +106,7 @@ func TestDeadLettersOfAFilter(t *testing.T) {
 		{"replay all", "admin", replay, all, nil, []string{"ReplaySelected {Board: Bucket: Reason: Before:0 Limit:1000} false"}, "200 …"},
 		{"replay, a dry run", "admin", replay + "?dry_run=true", all, nil, []string{"ReplaySelected {Board: Bucket: Reason: Before:0 Limit:1000} true"}, "200 …"},
 		{"replay without a filter", "admin", replay, `{}`, nil, nil, "422 validation_failed: body: …"},
-		{"replay without a body", "admin", replay, "", nil, nil, "400 invalid_request: …"},
+		{"replay without a body", "admin", replay, "", nil, nil, "422 validation_failed: body: is required"},
 		{"replay through no id", "admin", replay, `{"filter":{},"through":"x"}`, nil, nil, "422 validation_failed: body.through: …"},
 		{"replay, the store is away", "admin", replay, all, errUnavailable, []string{"ReplaySelected {Board: Bucket: Reason: Before:0 Limit:1000} false"}, wantUnavailable},
 		{"delete some", "admin", discard, some, nil, []string{"DeleteSelected {Board:steps Bucket:20200101 Reason:no bucket Before:10 Limit:1000} false"},

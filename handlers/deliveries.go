@@ -27,7 +27,7 @@ type delivery struct {
 	WebhookID  string               `json:"webhook_id" doc:"The header webhook-id, which is the same for every attempt and every target"`
 	Target     string               `json:"target" doc:"The address that it is sent to"`
 	Event      models.OutcomeType   `json:"event" enum:"friend.requested,friend.accepted,like.given,board.final,digest.ready" doc:"The type of its body"`
-	State      models.DeliveryState `json:"state" enum:"waiting,delivered,failed,dropped" doc:"waiting: it is attempted until it succeeds. failed: it was given up after three days. dropped: a person in it was erased before it was delivered"`
+	State      models.DeliveryState `json:"state" enum:"waiting,delivered,failed,dropped" doc:"waiting: it is attempted until it succeeds. failed: it was given up after three days, or because more than a million waited. dropped: a person in it was erased before it was delivered"`
 	Attempts   int                  `json:"attempts" doc:"How often it was begun to send it"`
 	CreatedAt  models.Timestamp     `json:"created_at" format:"date-time" doc:"When it happened"`
 	NextAt     *models.Timestamp    `json:"next_attempt_at" format:"date-time" nullable:"true" doc:"When it is sent next; null unless it is waiting"`

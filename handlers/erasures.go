@@ -25,8 +25,11 @@ type erasureHandlers struct {
 
 const erasureEffect = "Erases the user and everything that is stored about them; it can't be undone. " +
 	"From the answer on the user id belongs to nobody, and other processes know that within two seconds; whoever writes under it " +
-	"after that is somebody new. The rest goes within about two minutes. Archived rankings keep the score, without a name. " +
-	"A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found."
+	"after that has none of the scores and friends of before. The rest goes within about two minutes. Archived rankings keep the " +
+	"score, without a name. Exclusions by operators, blocks and hiding by others, declined requests and limits hold again if the " +
+	"user id returns within 365 days. " +
+	"A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found. " +
+	"A fourth erasure of a user id within 24 hours is rate_limited."
 
 var eraseSelf = operation{
 	id:      "eraseSelf",
@@ -34,7 +37,15 @@ var eraseSelf = operation{
 	description: erasureEffect + " Take the user's tokens away as well: with one that is still valid the user comes into being again " +
 		"by the next upload.",
 	status: http.StatusAccepted,
-	errors: []models.Code{models.CodeUserNotFound},
+	errors: bodyErrors(models.CodeUserNotFound),
+}
+
+// eraseSelfInput has a body, so that no call that was meant for something else erases anybody.
+type eraseSelfInput struct {
+	OnBehalf
+	Body struct {
+		Confirm string `json:"confirm" enum:"erase" doc:"That the user is to be erased" example:"erase"`
+	}
 }
 
 var eraseUser = operation{
@@ -73,7 +84,7 @@ func (h *erasureHandlers) begin(ctx context.Context, user models.UserID, dryRun 
 	return out, nil
 }
 
-func (h *erasureHandlers) eraseSelf(ctx context.Context, in *OnBehalf) (*erasureOutput, error) {
+func (h *erasureHandlers) eraseSelf(ctx context.Context, in *eraseSelfInput) (*erasureOutput, error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err

@@ -2,9 +2,16 @@ package handlers_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"stepboard/handlers"
 	"stepboard/models"
@@ -33,8 +40,12 @@ func (e erasures) List(_ context.Context, before int64, limit int) ([]models.Era
 
 func (e erasures) Export(_ context.Context, user models.UserID) (func(context.Context, io.Writer) error, error) {
 	return func(_ context.Context, w io.Writer) error {
-		if user == "broken" {
+		switch user {
+		case "broken":
 			return errUnavailable
+		case "cut":
+			_, err := io.WriteString(w, strings.Repeat(" ", 1<<20))
+			return errors.Join(err, errUnavailable)
 		}
 		_, err := fmt.Fprintf(w, `{"user_id":%q}`, user)
 		return err
@@ -50,6 +61,7 @@ func TestErasures(t *testing.T) {
 		operator = "DELETE /v1/admin/users/a%7Cb"
 		list     = "GET /v1/admin/erasures"
 		reason   = `{"reason":"asked"}`
+		confirm  = `{"confirm":"erase"}`
 	)
 	began := []string{"Begin a|b false"}
 	listed := []string{"List 0 51"}
@@ -58,10 +70,12 @@ func TestErasures(t *testing.T) {
 		`"finished_at":"2026-11-20T04:00:00.000Z"},` +
 		`{"id":"1","user_id":"a|b","begun_at":"2026-11-20T04:00:00.000Z","sweeps":0,"swept_at":null,"removed":0,"finished_at":null}`
 	runCases(t, config, []testCase{
-		{"oneself", "1001", own, "", nil, []string{"Begin 1001 false"}, `202 {"erasure_id":"7"}`},
-		{"oneself, by a service", "service", own + "?user_id=a%7Cb", "", nil, began, `202 {"erasure_id":"7"}`},
-		{"another user", "1001", own + "?user_id=a%7Cb", "", nil, nil, "403 forbidden: a user acts only for oneself"},
-		{"nobody", "1001", own, "", models.Errorf(models.CodeUserNotFound, "none"), []string{"Begin 1001 false"}, "404 user_not_found: none"},
+		{"oneself", "1001", own, confirm, nil, []string{"Begin 1001 false"}, `202 {"erasure_id":"7"}`},
+		{"oneself, by a service", "service", own + "?user_id=a%7Cb", confirm, nil, began, `202 {"erasure_id":"7"}`},
+		{"another user", "1001", own + "?user_id=a%7Cb", confirm, nil, nil, "403 forbidden: a user acts only for oneself"},
+		{"without a body", "1001", own, "", nil, nil, "…"},
+		{"without the word", "1001", own, `{"confirm":"yes"}`, nil, nil, "422 validation_failed: body.confirm: …"},
+		{"nobody", "1001", own, confirm, models.Errorf(models.CodeUserNotFound, "none"), []string{"Begin 1001 false"}, "404 user_not_found: none"},
 		{"a user, by a service", "service", backend, "", nil, began, `202 {"erasure_id":"7"}`},
 		{"a user, the store is away", "service", backend, "", errUnavailable, began, wantUnavailable},
 		{"a user, by a user", "1001", backend, "", nil, nil, "403 forbidden: this token may not make this call"},
@@ -76,6 +90,34 @@ func TestErasures(t *testing.T) {
 		{"list", "admin", list, "", nil, listed, `200 {"erasures":[` + states + `],"next_cursor":null}`},
 		{"list with a service's token", "service", list, "", nil, nil, "403 forbidden: this token may not make this call"},
 	})
+}
+
+// An export that fails when a part of it is sent breaks the connection, so that it does not look
+// whole.
+func TestExportCutOff(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	server := httptest.NewServer(newAPI(t, handlers.Config{Erasures: erasures{&recorder{}}, Registry: registry}))
+	defer server.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/v1/me/export?user_id=cut", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer service")
+	r.Header.Set("Accept-Encoding", "identity") // so that a part of it is sent before it fails
+	res, err := server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if res.StatusCode != http.StatusOK || len(body) == 0 || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%d, %d bytes, %v, want a connection that breaks", res.StatusCode, len(body), err)
+	}
+	server.Close() // waits for the call
+	if n := testutil.CollectAndCount(registry, "stepboard_http_request_duration_seconds"); n != 1 {
+		t.Errorf("%d calls are counted", n)
+	}
 }
 
 func TestPagesOfErasures(t *testing.T) {

@@ -35,6 +35,7 @@ var statusOf = map[models.Code]int{
 	models.CodeCorrectionExists: http.StatusConflict,
 	models.CodeGroupFull:        http.StatusConflict,
 	models.CodeGroupLimit:       http.StatusConflict,
+	models.CodeUserExists:       http.StatusConflict,
 	models.CodeBoardKind:        http.StatusConflict,
 	models.CodeBoardExists:      http.StatusConflict,
 	models.CodeBucketHot:        http.StatusConflict,
@@ -50,6 +51,7 @@ var statusOf = map[models.Code]int{
 	models.CodeSpanTooLarge:     http.StatusUnprocessableEntity,
 	models.CodeRateLimited:      http.StatusTooManyRequests,
 	models.CodeRequestLimit:     http.StatusTooManyRequests,
+	models.CodeBusy:             http.StatusTooManyRequests,
 	models.CodeUnavailable:      http.StatusServiceUnavailable,
 	models.CodeInternal:         http.StatusInternalServerError,
 }
@@ -75,6 +77,7 @@ type Problem struct {
 	Code      models.Code         `json:"code" doc:"The kind of error, for a program"`
 	RequestID string              `json:"request_id" doc:"The request's id in the service's log"`
 	Errors    []models.FieldError `json:"errors,omitempty" nullable:"false" doc:"The parts of the request that are wrong"`
+	Rejected  []rejectedDay       `json:"rejected,omitempty" nullable:"false" doc:"Where a list of totals was uploaded of which none was accepted: why, for each of them"`
 
 	wait  int // seconds before a client tries again
 	cause error
@@ -113,9 +116,22 @@ func problemOf(err error) *Problem {
 	if known.Wait > 0 {
 		wait = int(math.Ceil(known.Wait.Seconds()))
 	}
-	return &Problem{
+	p := &Problem{
 		Type: "about:blank", Title: http.StatusText(status), Status: status,
 		Detail: known.Message, Code: known.Code, Errors: known.Fields, wait: wait, cause: err,
+	}
+	var refused *refusedUploads
+	if errors.As(err, &refused) {
+		p.Rejected = refused.rejected
+	}
+	return p
+}
+
+// Refuse returns the problem of a request that no handler sees, with an id for the log.
+func Refuse(status int, detail string) *Problem {
+	return &Problem{
+		Type: "about:blank", Title: http.StatusText(status), Status: status,
+		Detail: detail, Code: models.CodeInvalidRequest, RequestID: newRequestID(),
 	}
 }
 
@@ -149,11 +165,12 @@ func replaceErrors() {
 	huma.ValidateStrictCasing = true
 	_, notADate := models.ParseDate("")
 	validation.MsgExpectedRFC3339Date = notADate.Error()
+	validation.MsgExpectedInteger = notWhole
 	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
-		return problemFor(status, msg, errs)
+		return problemFor(status, msg, errs, maxBody)
 	}
 	huma.NewErrorWithContext = func(hctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
-		p := problemFor(status, msg, errs)
+		p := problemFor(status, msg, errs, bodyLimit(hctx.Operation()))
 		c := humagin.Unwrap(hctx)
 		p.RequestID = requestID(c)
 		setError(c, p.cause)
@@ -165,8 +182,8 @@ func replaceErrors() {
 }
 
 // problemFor translates an error that Huma reports: one of a handler, or one that
-// Huma itself has found in the request.
-func problemFor(status int, msg string, errs []error) *Problem {
+// Huma itself has found in the request. maxBytes is how many bytes the body may have.
+func problemFor(status int, msg string, errs []error, maxBytes int64) *Problem {
 	var known *models.Error
 	for _, err := range errs {
 		if errors.As(err, &known) {
@@ -174,6 +191,8 @@ func problemFor(status int, msg string, errs []error) *Problem {
 		}
 	}
 	switch {
+	case msg == noBody:
+		return problemOf(models.Invalid("body", "is required"))
 	case msg == bodyCutOff:
 		return problemOf(&models.Error{
 			Code:    models.CodeInvalidRequest,
@@ -185,7 +204,7 @@ func problemFor(status int, msg string, errs []error) *Problem {
 	case status == http.StatusRequestTimeout:
 		return problemOf(models.Errorf(models.CodeRequestTimeout, "the body did not arrive in time; send the request again"))
 	case status == http.StatusRequestEntityTooLarge:
-		return problemOf(errBodyTooLarge)
+		return problemOf(bodyTooLarge(maxBytes))
 	case status == http.StatusBadRequest && slices.ContainsFunc(errs, isNotJSON):
 		return problemOf(models.Errorf(models.CodeInvalidRequest, notJSON))
 	case status == http.StatusUnprocessableEntity || status == http.StatusBadRequest && len(errs) > 0:
@@ -199,7 +218,15 @@ func problemFor(status int, msg string, errs []error) *Problem {
 	}
 }
 
-var errBodyTooLarge = models.Errorf(models.CodeBodyTooLarge, "a body has at most %d bytes", maxBody)
+func bodyTooLarge(maxBytes int64) error {
+	return models.Errorf(models.CodeBodyTooLarge, "the body of this call has at most %d bytes", maxBytes)
+}
+
+// maxFieldErrors is how many errors an answer lists at most.
+const maxFieldErrors = 20
+
+// noBody is Huma's message about a body that is missing.
+const noBody = "request body is required"
 
 // bodyCutOff is Huma's message about a body that it could not read to the end.
 // Huma reports it as an error of the server; it is one of the client.
@@ -212,7 +239,7 @@ func isNotJSON(err error) bool {
 
 func validationFailed(errs []error) *models.Error {
 	invalid := &models.Error{Code: models.CodeValidationFailed, Message: "the request is not valid"}
-	for _, err := range errs {
+	for _, err := range errs[:min(len(errs), maxFieldErrors)] {
 		invalid.Fields = append(invalid.Fields, fieldError(err))
 	}
 	if len(invalid.Fields) > 0 {

@@ -22,7 +22,7 @@ func TestProblemFor(t *testing.T) {
 		want   int
 		code   models.Code
 	}{
-		{"no body", 400, "request body is required", nil, 400, models.CodeInvalidRequest},
+		{"no body", 400, "request body is required", nil, 422, models.CodeValidationFailed},
 		{"a body that arrives too slowly", 408, "request body read timeout", nil, 408, models.CodeRequestTimeout},
 		{"a slow body after a bad parameter", 408, "request body read timeout", []error{&huma.ErrorDetail{Location: "query.limit", Message: "invalid integer"}}, 408, models.CodeRequestTimeout},
 		{"a body that ends too early", 500, "cannot read request body", []error{errors.New("unexpected EOF")}, 400, models.CodeInvalidRequest},
@@ -36,7 +36,7 @@ func TestProblemFor(t *testing.T) {
 		{"an error of a handler", 500, "unexpected error occurred", []error{models.Errorf(models.CodeForbidden, "no")}, 403, models.CodeForbidden},
 		{"an unknown error", 500, "unexpected error occurred", []error{internal}, 500, models.CodeInternal},
 	} {
-		p := problemFor(tt.status, tt.msg, tt.errs)
+		p := problemFor(tt.status, tt.msg, tt.errs, 1<<20)
 		if p.Status != tt.want || p.Code != tt.code || p.Title == "" || p.Detail == "" {
 			t.Errorf("%s: %+v", tt.name, p)
 		}

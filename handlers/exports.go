@@ -22,7 +22,7 @@ const (
 
 const exportContents = "One JSON document with everything that an erasure would remove: profile, friends, requests, choices, groups, " +
 	"current and archived scores, increments, corrections, and what operators and webhooks have of the user. " +
-	"It does not say who hides from the user. A document that ends before its last brace is incomplete: ask again."
+	"It does not say who hides from the user. If the connection breaks, the document is incomplete: ask again."
 
 var (
 	exportSelf = exportOperation("exportSelf", "Get everything that is stored about oneself")
@@ -32,7 +32,7 @@ var (
 func exportOperation(id, summary string) operation {
 	return operation{
 		id: id, summary: summary, description: exportContents,
-		errors: []models.Code{models.CodeUserNotFound}, responses: exportResponses,
+		errors: []models.Code{models.CodeUserNotFound}, responses: exportResponses, report: always, export: true,
 	}
 }
 
@@ -69,6 +69,9 @@ func (h *erasureHandlers) export(ctx context.Context, user models.UserID) (*huma
 		header := c.Writer.Header()
 		header.Set("Content-Type", "application/json")
 		header.Set("Content-Disposition", `attachment; filename="stepboard-export.json"`)
+		if c.Request.Method == http.MethodHead {
+			return // there is much to read for a body that is not sent
+		}
 		out := bufio.NewWriterSize(&exportWriter{c.Writer, http.NewResponseController(c.Writer)}, exportBuffer)
 		err := write(ctx, out)
 		if err == nil {
@@ -78,6 +81,7 @@ func (h *erasureHandlers) export(ctx context.Context, user models.UserID) (*huma
 		case err == nil:
 		case c.Writer.Written():
 			setError(c, err)
+			panic(http.ErrAbortHandler) // so that what was cut off looks cut off
 		default:
 			header.Del("Content-Disposition")
 			writeProblem(c, err)

@@ -114,14 +114,19 @@ var replaceFriends = operation{
 	summary: "Replace a user's friends",
 	description: "For apps that keep friendships elsewhere: `{\"friend_ids\":[\"1002\",\"1003\"]}` makes these the user's friends, on both sides, and nobody else. " +
 		"An empty list ends all of the user's friendships.",
+	bodies: []any{friendList{}},
+	list:   true,
 	errors: bodyErrors(models.CodeFriendLimit),
 }
 
+// friendList is the body of replaceFriends.
+type friendList struct {
+	FriendIDs []models.UserID `json:"friend_ids" nullable:"false" maxItems:"5000" doc:"Exactly these become the user's friends; none of them twice" example:"[\"1002\",\"1003\"]"`
+}
+
 type replaceInput struct {
-	ID   models.UserID `path:"id" doc:"The user" example:"1001"`
-	Body struct {
-		FriendIDs []models.UserID `json:"friend_ids" nullable:"false" doc:"Exactly these become the user's friends; at most 5,000, none of them twice" example:"[\"1002\",\"1003\"]"`
-	}
+	ID      models.UserID `path:"id" doc:"The user" example:"1001"`
+	RawBody []byte
 }
 
 type replaceOutput struct {
@@ -132,18 +137,33 @@ type replaceOutput struct {
 }
 
 func (h *friendHandlers) replace(ctx context.Context, in *replaceInput) (*replaceOutput, error) {
-	ids := slices.Clone(in.Body.FriendIDs)
-	slices.Sort(ids)
-	if len(slices.Compact(ids)) != len(in.Body.FriendIDs) {
-		return nil, models.Invalid("body.friend_ids", "names a user twice")
+	var body friendList
+	if err := decodeBody(in.RawBody, &body); err != nil {
+		return nil, err
 	}
-	if slices.Contains(ids, in.ID) {
+	if err := checkUsers("body.friend_ids", body.FriendIDs); err != nil {
+		return nil, err
+	}
+	if slices.Contains(body.FriendIDs, in.ID) {
 		return nil, models.Invalid("body.friend_ids", "nobody can be a friend of oneself")
 	}
-	if err := h.service.Replace(ctx, in.ID, in.Body.FriendIDs); err != nil {
+	if err := h.service.Replace(ctx, in.ID, body.FriendIDs); err != nil {
 		return nil, err
 	}
 	out := &replaceOutput{}
-	out.Body.UserID, out.Body.Friends = in.ID, len(in.Body.FriendIDs)
+	out.Body.UserID, out.Body.Friends = in.ID, len(body.FriendIDs)
 	return out, nil
+}
+
+// checkUsers refuses a list of users that is missing or names one twice.
+func checkUsers(location string, users []models.UserID) error {
+	if users == nil {
+		return models.Invalid(location, "is required")
+	}
+	ids := slices.Clone(users)
+	slices.Sort(ids)
+	if len(slices.Compact(ids)) != len(users) {
+		return models.Invalid(location, "names a user twice")
+	}
+	return nil
 }

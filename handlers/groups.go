@@ -3,7 +3,6 @@ package handlers
 import (
 	"context"
 	"net/http"
-	"slices"
 
 	"stepboard/models"
 	"stepboard/services/groups"
@@ -167,7 +166,7 @@ func (h *groupHandlers) create(ctx context.Context, in *createGroupInput) (*grou
 var joinGroup = operation{
 	id:      "joinGroup",
 	summary: "Join a group",
-	description: "Join the group with an invite code, such as `{\"invite_code\":\"KX7WQ2M5A4TDZBNC\"}`; small letters are good, too. " +
+	description: "Join the group with an invite code, such as `{\"invite_code\":\"KX7WQ2M5A4TDZBNC\"}`; small letters and spaces around it are good, too. " +
 		"A member who joins again gets the same answer. A group has at most 500 members, and a user is in at most 50 groups. " +
 		"A user may try ten codes a minute (setting limits.joins_per_minute).",
 	errors: bodyErrors(models.CodeNotFound, models.CodeGroupFull, models.CodeGroupLimit),
@@ -330,15 +329,20 @@ var replaceMembers = operation{
 	description: "For apps that keep groups elsewhere: `{\"member_ids\":[\"1001\",\"1002\"]}` makes these the members of the group {group}, and nobody else. " +
 		"A group that does not exist is created; it has no owner and no invite code. An empty list ends the group. " +
 		"A group that a user has made is 403.",
+	bodies: []any{memberList{}},
+	list:   true,
 	errors: bodyErrors(models.CodeGroupFull, models.CodeGroupLimit),
+}
+
+// memberList is the body of replaceMembers.
+type memberList struct {
+	MemberIDs []models.UserID `json:"member_ids" nullable:"false" maxItems:"500" doc:"Exactly these become the members; none of them twice" example:"[\"1001\",\"1002\"]"`
+	Name      *string         `json:"name,omitempty" doc:"The group's name, under the rules of nicknames; if it is left out, the name stays as it is"`
 }
 
 type membersInput struct {
 	GroupPath
-	Body struct {
-		MemberIDs []models.UserID `json:"member_ids" nullable:"false" doc:"Exactly these become the members; at most 500, none of them twice" example:"[\"1001\",\"1002\"]"`
-		Name      *string         `json:"name,omitempty" doc:"The group's name, under the rules of nicknames; if it is left out, the name stays as it is"`
-	}
+	RawBody []byte
 }
 
 type membersOutput struct {
@@ -349,15 +353,17 @@ type membersOutput struct {
 }
 
 func (h *groupHandlers) replace(ctx context.Context, in *membersInput) (*membersOutput, error) {
-	ids := slices.Clone(in.Body.MemberIDs)
-	slices.Sort(ids)
-	if len(slices.Compact(ids)) != len(in.Body.MemberIDs) {
-		return nil, models.Invalid("body.member_ids", "names a user twice")
+	var body memberList
+	if err := decodeBody(in.RawBody, &body); err != nil {
+		return nil, err
 	}
-	if err := h.service.Replace(ctx, in.Group, groups.Replacement{Members: in.Body.MemberIDs, Name: in.Body.Name}); err != nil {
+	if err := checkUsers("body.member_ids", body.MemberIDs); err != nil {
+		return nil, err
+	}
+	if err := h.service.Replace(ctx, in.Group, groups.Replacement{Members: body.MemberIDs, Name: body.Name}); err != nil {
 		return nil, err
 	}
 	out := &membersOutput{}
-	out.Body.GroupID, out.Body.Members = in.Group, len(in.Body.MemberIDs)
+	out.Body.GroupID, out.Body.Members = in.Group, len(body.MemberIDs)
 	return out, nil
 }

@@ -117,6 +117,7 @@ func newAPI(t *testing.T, config handlers.Config) http.Handler {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
+	config.Requests = config.Log
 	config.Clock = func() time.Time { return noon }
 	api, err := handlers.New(config)
 	if err != nil {
@@ -188,6 +189,10 @@ func (tokenNames) Verify(token string) (*auth.Caller, error) {
 type noLimits struct{}
 
 func (noLimits) Take(context.Context, models.UserID, string) error { return nil }
+
+func (noLimits) EnterReport(context.Context, models.UserID, bool) (leave func(), err error) {
+	return func() {}, nil
+}
 
 // noAudit keeps nothing.
 type noAudit struct{}

@@ -6,13 +6,18 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
 )
 
-// readyTimeout bounds how long a probe waits for the stores.
-const readyTimeout = 2 * time.Second
+const (
+	// readyTimeout bounds how long a probe waits for the stores.
+	readyTimeout = 2 * time.Second
+	// readyAge is how old the answer to a probe may be.
+	readyAge = time.Second
+)
 
 // ReadyCheck finds out what the service can do now.
 type ReadyCheck func(ctx context.Context) Readiness
@@ -30,6 +35,10 @@ type Readiness struct {
 type healthHandlers struct {
 	check ReadyCheck
 	log   *slog.Logger
+
+	mu    sync.Mutex
+	asked time.Time
+	found Readiness
 }
 
 // live reports that the process runs. It does not look at the stores, because
@@ -39,29 +48,45 @@ func (h *healthHandlers) live(c *gin.Context) {
 }
 
 // ready reports which stores answer, and which work is refused although they do:
-// the service is ready nevertheless, because the other work is not affected. The
-// reasons go to the log.
+// the service is ready nevertheless, because the other work is not affected.
 func (h *healthHandlers) ready(c *gin.Context) {
-	ctx, cancel := context.WithTimeout(c.Request.Context(), readyTimeout)
-	defer cancel()
 	status, overall := http.StatusOK, "ok"
 	checks := make(map[string]string)
-	found := h.check(ctx)
+	found := h.readiness(c.Request.Context())
 	for store, err := range found.Stores {
 		checks[store] = "ok"
 		if err != nil {
 			checks[store] = "unavailable"
 			status, overall = http.StatusServiceUnavailable, "unavailable"
-			h.log.WarnContext(ctx, "a store does not answer", "store", store, "error", err)
 		}
 	}
 	body := gin.H{"status": overall, "checks": checks}
 	if len(found.Degraded) > 0 {
-		work := slices.Sorted(maps.Keys(found.Degraded))
-		for _, name := range work {
-			h.log.WarnContext(ctx, "some work is refused", "work", name, "error", found.Degraded[name])
-		}
-		body["degraded"] = work
+		body["degraded"] = slices.Sorted(maps.Keys(found.Degraded))
 	}
 	c.JSON(status, body)
+}
+
+// readiness finds out what the service can do, at most once in readyAge, and logs why it can't
+// do something. Clients that give up don't cancel it: what they see would count as a failure of
+// the stores.
+func (h *healthHandlers) readiness(ctx context.Context) Readiness {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Since(h.asked) < readyAge {
+		return h.found
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
+	defer cancel()
+	h.found = h.check(ctx)
+	h.asked = time.Now()
+	for store, err := range h.found.Stores {
+		if err != nil {
+			h.log.WarnContext(ctx, "a store does not answer", "store", store, "error", err)
+		}
+	}
+	for work, err := range h.found.Degraded {
+		h.log.WarnContext(ctx, "some work is refused", "work", work, "error", err)
+	}
+	return h.found
 }

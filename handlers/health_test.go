@@ -5,12 +5,43 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"stepboard/handlers"
 )
+
+// Probes of the last second share an answer, and those that were given up are no failures of a
+// store.
+func TestProbesShareAnAnswer(t *testing.T) {
+	t.Parallel()
+	var checks atomic.Int64
+	var log bytes.Buffer
+	api := newAPI(t, handlers.Config{
+		Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Ready: func(ctx context.Context) handlers.Readiness {
+			checks.Add(1)
+			return handlers.Readiness{Stores: map[string]error{"redis": ctx.Err()}}
+		},
+		ProbesOnly: true,
+	})
+	begin := time.Now()
+	for range 1000 {
+		ctx, giveUp := context.WithCancel(t.Context())
+		giveUp()
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/readyz", nil))
+		if w.Code != 200 {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	if n, most := checks.Load(), 1+int64(time.Since(begin)/time.Second); n > most || log.Len() > 0 {
+		t.Errorf("%d checks, %d bytes of log", n, log.Len())
+	}
+}
 
 func TestHealth(t *testing.T) {
 	t.Parallel()

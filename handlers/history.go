@@ -27,6 +27,7 @@ var listHistory = operation{
 		"`&for=1002` returns a friend's days. " +
 		"Archived days from long before the friendship are left out (setting friends.history_days).",
 	errors: []models.Code{models.CodeBoardNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired},
+	report: always,
 }
 
 type historyInput struct {
@@ -117,6 +118,7 @@ var sumDays = operation{
 	description: "The user's week, month, average, best day and streaks, of the last 366 days. `?goal=8000` says which days a streak counts: those with that score or more. " +
 		"`&for=1002` is about a friend, as in GET /v1/boards/{board}/history.",
 	errors: []models.Code{models.CodeBoardNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeOffsetRequired},
+	report: always,
 }
 
 type summaryInput struct {

@@ -50,6 +50,7 @@ var addIncrements = operation{
 		"In a list, each item is counted or rejected on its own, and its result says what is wrong with it; a single increment is refused with the status of its error. " +
 		"Increments of one user that are counted together all have the reached_at of the latest.",
 	bodies: []any{incrementItem{}, incrementItems{}},
+	list:   true,
 	errors: bodyErrors(models.CodeBoardNotFound, models.CodeBoardKind, models.CodeEventIDConflict,
 		models.CodeScoreOutOfRange, models.CodeEventNotOpen),
 }

@@ -54,6 +54,7 @@ func TestAddIncrements(t *testing.T) {
 			`200 {"results":[` + applied + `,` + rejected("", "body.increments[1].event_id: is required") + `]}`},
 		{"an item of another type", "service", addIncrements, `{"increments":[` + gift + `,{"user_id":"2","delta":"x","event_id":"b"}]}`, nil, one,
 			`200 {"results":[` + applied + `,` + `{"event_id":"b","status":"rejected",…`},
+		{"a fraction", "service", addIncrements, `{"user_id":"1","delta":1.5,"event_id":"a"}`, nil, nil, "422 validation_failed: body.delta: must be a whole number"},
 		{"a single one without a delta", "service", addIncrements, `{"user_id":"1","event_id":"a"}`, nil, nil, "422 validation_failed: body.delta: is required"},
 		{"both forms", "service", addIncrements, `{"user_id":"1","increments":[]}`, nil, nil,
 			"422 validation_failed: body: send user_id, delta and event_id, or increments, not both"},

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,8 +17,11 @@ import (
 	"stepboard/models"
 )
 
-// maxBody is the largest request body, in bytes.
-const maxBody = 1 << 20
+// The largest request bodies, in bytes: of every call, and of those with a list of a backend.
+const (
+	maxBody = 16 << 10
+	maxList = 1 << 20
+)
 
 // decodeBody decodes a JSON body strictly: it refuses duplicate and unknown keys,
 // trailing data and invalid UTF-8.
@@ -28,8 +32,12 @@ func decodeBody(data []byte, into any) error {
 	return nil
 }
 
-// notJSON is the message about a body that is not JSON.
-const notJSON = "the body is not JSON, or names a key twice"
+const (
+	// notJSON is the message about a body that is not JSON.
+	notJSON = "the body is not JSON, or names a key twice"
+	// notWhole is the message about a value that is not a whole number.
+	notWhole = "must be a whole number"
+)
 
 // bodyError turns a decoder's error into one that points at the location, which
 // is below root. The decoder stops at the first error; if the data is not even
@@ -44,9 +52,16 @@ func bodyError(root string, data []byte, err error) *models.Error {
 		return models.Invalid(locationOf(root, semantic.JSONPointer), "is not a field of this call")
 	case semantic.Err != nil && semantic.JSONKind == '"':
 		return models.Invalid(locationOf(root, semantic.JSONPointer), semantic.Err.Error())
+	case semantic.JSONKind == '0' && isInteger(semantic.GoType):
+		return models.Invalid(locationOf(root, semantic.JSONPointer), notWhole)
 	default:
 		return models.Invalid(locationOf(root, semantic.JSONPointer), "has the wrong type")
 	}
+}
+
+// isInteger reports whether a type, nil if it is unknown, holds whole numbers.
+func isInteger(t reflect.Type) bool {
+	return t != nil && (t.Kind() == reflect.Int || t.Kind() == reflect.Int64)
 }
 
 // decodeTyped decodes a body for Huma, as strictly as decodeBody. Huma passes on
@@ -127,7 +142,7 @@ func (n *wholeNumber) UnmarshalJSON(text []byte) error {
 	case errors.Is(err, strconv.ErrRange):
 		value = math.MaxInt64
 	case err != nil:
-		return errors.New("must be a whole number")
+		return errors.New(notWhole)
 	}
 	*n = wholeNumber(value)
 	return nil

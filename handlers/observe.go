@@ -3,7 +3,6 @@ package handlers
 import (
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -42,6 +41,7 @@ func newMetrics(registry *prometheus.Registry) *metrics {
 type observer struct {
 	duration *prometheus.HistogramVec // by method, route and status
 	log      *slog.Logger
+	requests *slog.Logger // writes the line of each request
 }
 
 // observe wraps every request: it gives the request an id and a deadline, recovers
@@ -50,7 +50,7 @@ func (o *observer) observe(c *gin.Context) {
 	start := time.Now()
 	id := c.GetHeader(requestIDHeader)
 	if !validRequestID(id) {
-		id = strconv.FormatUint(rand.Uint64(), 36) //nolint:gosec // a request id is no secret
+		id = newRequestID()
 	}
 	c.Header(requestIDHeader, id)
 	secure(c)
@@ -61,7 +61,7 @@ func (o *observer) observe(c *gin.Context) {
 	ctx := &requestContext{Context: c.Request.Context()}
 	defer ctx.stop()
 	// If a store hangs, the client gets an error before it gives up.
-	if !isStream(c.FullPath()) {
+	if hasTimeLimit(c.FullPath()) {
 		ctx.ends = start.Add(requestTimeout)
 	}
 	c.Request = c.Request.WithContext(ctx)
@@ -101,7 +101,12 @@ var jsonContentType = []string{"application/json"}
 // finish records the measurement and the log line of a request, and answers it if
 // it has panicked.
 func (o *observer) finish(c *gin.Context, start time.Time, id string) {
-	if crash := recover(); crash != nil {
+	crash := recover()
+	aborted := crash == http.ErrAbortHandler //nolint:errorlint // the server compares it like that, too
+	if aborted {
+		defer panic(crash) // the server closes the connection
+	}
+	if crash != nil && !aborted {
 		o.log.ErrorContext(c.Request.Context(), "panic", "request_id", id, "panic", fmt.Sprint(crash), "stack", string(debug.Stack()))
 		if !c.Writer.Written() {
 			writeProblem(c, models.Errorf(models.CodeInternal, internalMessage))
@@ -109,6 +114,9 @@ func (o *observer) finish(c *gin.Context, start time.Time, id string) {
 	}
 	status := c.Writer.Status()
 	err, _ := c.Value(errorKey).(error)
+	if aborted {
+		status = problemOf(err).Status
+	}
 	if clientGone(c.Request.Context(), err) {
 		status = statusClientGone
 	}
@@ -124,10 +132,13 @@ func (o *observer) finish(c *gin.Context, start time.Time, id string) {
 // logRequest writes the log line of a request; err is nil if it succeeded.
 func (o *observer) logRequest(c *gin.Context, id, route string, status int, elapsed time.Duration, err error) {
 	level := slog.LevelInfo
-	if status >= http.StatusInternalServerError {
+	switch {
+	case route == "/healthz" || route == "/readyz":
+		level = slog.LevelDebug // there are many, and what they have found is logged once
+	case status >= http.StatusInternalServerError:
 		level = slog.LevelError
 	}
-	if !o.log.Enabled(c.Request.Context(), level) {
+	if !o.requests.Enabled(c.Request.Context(), level) {
 		return
 	}
 	attrs := make([]slog.Attr, 0, 7)
@@ -137,7 +148,7 @@ func (o *observer) logRequest(c *gin.Context, id, route string, status int, elap
 		slog.String("route", route),
 		slog.Int("status", status),
 		slog.Float64("ms", float64(elapsed.Microseconds())/1000),
-		slog.Int("bytes", max(0, c.Writer.Size())),
+		slog.Int("bytes", bytesOf(c)),
 	)
 	if traceID := c.GetString(traceIDKey); traceID != "" {
 		attrs = append(attrs, slog.String(traceIDKey, traceID))
@@ -150,7 +161,15 @@ func (o *observer) logRequest(c *gin.Context, id, route string, status int, elap
 	if err != nil && level == slog.LevelError {
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}
-	o.log.LogAttrs(c.Request.Context(), level, "request", attrs...)
+	o.requests.LogAttrs(c.Request.Context(), level, "request", attrs...)
+}
+
+// bytesOf returns the length of an answer's body, before it is compressed.
+func bytesOf(c *gin.Context) int {
+	if c.Request.Method == http.MethodHead { // net/http discards what was written
+		return 0
+	}
+	return max(0, c.Writer.Size())
 }
 
 // methodLabel returns the method as a metric label. It bounds the number of time

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 
@@ -31,19 +32,19 @@ func OpenAPI(version string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	api := newHuma(engine, version)
+	api := newHuma(engine, version, "")
 	(&Config{}).routes(api, newMetrics(prometheus.NewRegistry()))
 	describeMore(api.OpenAPI())
 	return json.Marshal(api.OpenAPI())
 }
 
-// newHuma returns an API without calls that serves on the engine.
-func newHuma(engine *gin.Engine, version string) huma.API {
+// newHuma returns an API without calls that serves on the engine, below a path for its callers.
+func newHuma(engine *gin.Engine, version, basePath string) huma.API {
 	useProblems()
 	config := huma.DefaultConfig("Stepboard", version)
 	config.Info.Description = aboutAPI
 	config.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
-	config.Servers = []*huma.Server{{URL: "/", Description: "This service"}}
+	config.Servers = []*huma.Server{{URL: cmp.Or(basePath, "/"), Description: "This service"}}
 	config.Tags = tags()
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "JWT"},
@@ -65,6 +66,7 @@ var schemaNames = map[string]string{
 	"UploadItems":           "DayTotals",
 	"AcceptedItem":          "AcceptedTotal",
 	"UploadAnswer":          "AcceptedTotals",
+	"RejectedDay":           "RejectedDayTotal",
 	"BatchItem":             "UserTotal",
 	"BatchBody":             "UserTotals",
 	"RejectedItem":          "RejectedTotal",
@@ -82,7 +84,7 @@ var schemaNames = map[string]string{
 	"StreakAnswer":          "Streak",
 	"FriendAnswer":          "Friend",
 	"FriendsOutputBody":     "FriendPage",
-	"ReplaceInputBody":      "FriendIDs",
+	"FriendList":            "FriendIDs",
 	"ReplaceOutputBody":     "FriendCount",
 	"RequestAnswer":         "FriendRequest",
 	"RequestsOutputBody":    "FriendRequestPage",
@@ -100,10 +102,11 @@ var schemaNames = map[string]string{
 	"MemberAnswer":          "Member",
 	"MembersAnswer":         "GroupPage",
 	"JoinInputBody":         "InviteCode",
-	"MembersInputBody":      "MemberIDs",
+	"MemberList":            "MemberIDs",
 	"MembersOutputBody":     "MemberCount",
 	"ProfileBody":           "NewProfile",
 	"ProfileOutputBody":     "Profile",
+	"RenameInputBody":       "NewUserID",
 	"ArchivesOutputBody":    "ArchiveRunPage",
 	"StartArchiveInputBody": "NewArchiveRun",
 	"DeadLettersOutputBody": "DeadLetterPage",
@@ -118,6 +121,7 @@ var schemaNames = map[string]string{
 
 	"EraseUserAsOperatorInputBody": "ErasureReason",
 
+	"EraseSelfInputBody":        "ErasureConfirmation",
 	"CreateCorrectionInputBody": "NewCorrection",
 	"LiftCorrectionInputBody":   "CorrectionLifting",
 	"CorrectionsOutputBody":     "CorrectionPage",
@@ -141,15 +145,19 @@ func schemaName(t reflect.Type, hint string) string {
 // bodies against it.
 type userIDSchema string
 
-// userIDPattern matches the texts that models.ParseUserID accepts, and longer ones.
-const userIDPattern = `^(\.?[!-\-/-~][!-~]*|\.\.[!-~]+)$`
+// userIDSegment matches what may be between two slashes of a user id, if that is not empty, and
+// userIDPattern the texts that models.ParseUserID accepts, and longer ones.
+const (
+	userIDSegment = `(\.?[!-\-0-~][!-.0-~]*|\.\.[!-.0-~]+)`
+	userIDPattern = `^(` + userIDSegment + `(/` + userIDSegment + `?)*|(/` + userIDSegment + `?)+)$`
+)
 
 // Schema describes a user id.
 func (userIDSchema) Schema(huma.Registry) *huma.Schema {
 	shortest, longest := 1, models.MaxUserID
 	return &huma.Schema{
 		Type: huma.TypeString, MinLength: &shortest, MaxLength: &longest,
-		Pattern: userIDPattern, PatternDescription: `a user id: printable ASCII characters without spaces, and neither "." nor ".."`,
+		Pattern: userIDPattern, PatternDescription: `a user id: printable ASCII characters without spaces, and no path segment "." or ".."`,
 		Description: "A user",
 	}
 }

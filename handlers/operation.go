@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,16 +29,35 @@ type operation struct {
 	// bodies are zero values of the bodies that the call takes, if the handler decodes
 	// the body itself; otherwise nil.
 	bodies []any
+	// list says that the body is a list of a backend, of at most maxList bytes. Its handler
+	// decodes it, which ends at the first error.
+	list bool
 	// responses returns a description that replaces the generated one of the
 	// responses; nil keeps that. Huma changes what it returns.
 	responses func() map[string]*huma.Response
 
+	// report is whether a request reads many days, so that a user makes only two of them at a
+	// time; nil if none does. export says that it is an export, of which a user has one.
+	report func(huma.Context) bool
+	export bool
 	// redisOnly reports that a call that changes something stores it in Redis alone, so that
 	// it is answered while SQL is away.
 	redisOnly bool
 	// audited is set by registerChange.
 	audited bool
 }
+
+// report says which requests of an operation read many days.
+type report struct {
+	is     func(huma.Context) bool
+	export bool
+}
+
+// always is the report of an operation of which each request reads many days.
+func always(huma.Context) bool { return true }
+
+// ofSpan is the report of an operation that takes a span of days.
+func ofSpan(c huma.Context) bool { return c.Query("from") != "" }
 
 // bodyErrors returns the error codes of a call that takes a body: those of every
 // body, and more.
@@ -60,6 +80,13 @@ func register[I, O any](api huma.API, route string, by audience, handler func(co
 	if by == byAdmin && method != http.MethodGet && !described.audited {
 		panic(route + ": what operators change is registered by registerChange")
 	}
+	limit := int64(maxBody)
+	if described.list {
+		limit = maxList
+	}
+	if described.report != nil {
+		described.description += " A user may make two of the calls about many days at a time; a further one waits for a second and is then 429 `busy`."
+	}
 	op := huma.Operation{
 		OperationID:   described.id,
 		Method:        method,
@@ -69,10 +96,14 @@ func register[I, O any](api huma.API, route string, by audience, handler func(co
 		Tags:          []string{tagOf(path, by)},
 		Security:      []map[string][]string{{"bearer": {}}},
 		Metadata:      map[string]any{audienceKey: by, changesSQLKey: method != http.MethodGet && !described.redisOnly},
-		MaxBodyBytes:  maxBody + 1, // Huma refuses a body that reaches its limit
+		MaxBodyBytes:  limit + 1, // Huma refuses a body that reaches its limit
 		DefaultStatus: described.status,
 		Errors:        []int{http.StatusInternalServerError}, // describeErrors lists all
 		Responses:     make(map[string]*huma.Response),
+	}
+	if described.report != nil {
+		op.Metadata[reportKey] = report{described.report, described.export}
+		described.errors = append(slices.Clip(described.errors), models.CodeBusy)
 	}
 	if described.responses != nil {
 		op.Responses = described.responses()
@@ -92,6 +123,9 @@ func register[I, O any](api huma.API, route string, by audience, handler func(co
 	}
 	describeErrors(api.OpenAPI().Components, op.Responses, append(commonErrors(), described.errors...))
 }
+
+// bodyLimit returns how many bytes the body of a call may have.
+func bodyLimit(op *huma.Operation) int64 { return op.MaxBodyBytes - 1 }
 
 // bodyOf describes a request body that the handler decodes itself. It has one of the
 // bodies' forms.

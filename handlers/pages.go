@@ -10,18 +10,31 @@ import (
 )
 
 // pages adds the routes for browsers: the page, the console and the API reference.
-func pages(engine *gin.Engine, site *web.Site) {
+func pages(engine *gin.Engine, site *web.Site, basePath string) {
 	for _, path := range []string{"/", "/assets/*file", "/console", "/console/*file", "/docs", "/docs/*file"} {
-		for _, method := range []string{http.MethodGet, http.MethodHead} {
-			engine.Handle(method, path, func(c *gin.Context) { file(c, site) })
-		}
+		engine.GET(path, func(c *gin.Context) { file(c, site) })
 	}
+	if basePath == "" {
+		return
+	}
+	engine.NoRoute(func(c *gin.Context) {
+		if c.Request.URL.Path == basePath { // the addresses in the page are relative to the slash
+			redirect(c, basePath+"/")
+			return
+		}
+		notFound(c)
+	})
 }
 
 // file answers with a file. The browser must ask each time whether it has changed,
 // so that a new version of the service replaces the whole page at once.
 func file(c *gin.Context, site *web.Site) {
-	found, ok := site.Find(c.Request.URL.Path)
+	path := c.Request.URL.Path
+	if path == "/docs/" || path == "/console/" { // the addresses in the files are relative to these without the slash
+		redirect(c, ".."+strings.TrimSuffix(path, "/"))
+		return
+	}
+	found, ok := site.Find(path)
 	if !ok {
 		notFound(c)
 		return
@@ -53,4 +66,10 @@ func takesGzip(accept string) bool {
 		}
 	}
 	return false
+}
+
+// redirect sends a browser to another address, which may be relative.
+func redirect(c *gin.Context, location string) {
+	c.Header("Location", location)
+	c.Status(http.StatusTemporaryRedirect)
 }

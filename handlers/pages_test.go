@@ -3,6 +3,7 @@ package handlers_test
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -69,5 +70,56 @@ func TestExtraRoutes(t *testing.T) {
 	}})
 	if got := describe(t, get(t, api, "/extra")); got != "200 more" {
 		t.Errorf("an extra route: %s", got)
+	}
+}
+
+// Below a path everything is served with it and without it, and the page's addresses, which are
+// relative, hold only with a slash at the path's end.
+func TestBasePath(t *testing.T) {
+	t.Parallel()
+	const (
+		missing = "404 "
+		found   = "200 "
+	)
+	api := newAPI(t, handlers.Config{History: history{&recorder{}}, BasePath: "/our/steps"})
+	for path, want := range map[string]string{
+		"/our/steps/":                            found,
+		"/our/steps/docs":                        found,
+		"/our/steps/assets/app.js":               found,
+		"/our/steps/healthz":                     found,
+		"/our/steps/metrics":                     found,
+		"/our/steps/openapi.json":                found,
+		"/our/steps/v1/boards/steps/history":     found,
+		"/our/%73teps/v1/boards/%73teps/history": found,
+		"/our/steps/v1/boards/a%2Fb/history":     found,
+		"/":                                      found,
+		"/docs":                                  found,
+		"/healthz":                               found,
+		"/metrics":                               found,
+		"/v1/boards/steps/history":               found,
+		"/our/steps":                             "307 /our/steps/",
+		"/our/steps/docs/":                       "307 ../docs",
+		"/our/steps/console/":                    "307 ../console",
+		"/docs/":                                 "307 ../docs",
+		"/our":                                   missing,
+		"/our/":                                  missing,
+		"/our/stepsv1/boards":                    missing,
+		"/our/steps/our/steps/":                  missing,
+		"/our%2Fsteps/v1/boards/steps/history":   missing,
+		"/our/steps%2Fv1/boards/steps/history":   missing,
+	} {
+		got := get(t, api, path, "Authorization", "Bearer 1001")
+		if text := fmt.Sprint(got.Code, " ", got.Header().Get("Location")); text != want {
+			t.Errorf("%s: %s, want %s", path, text, want)
+		}
+		if got.Code == http.StatusNotFound && got.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %v", path, got.Header())
+		}
+	}
+	if spec := get(t, api, "/our/steps/openapi.json").Body.String(); !strings.Contains(spec, `"servers":[{"description":"This service","url":"/our/steps"}]`) {
+		t.Error("the description does not name the path")
+	}
+	if got := get(t, newAPI(t, handlers.Config{}), "/our/steps/"); got.Code != http.StatusNotFound {
+		t.Errorf("without a base path: %d", got.Code)
 	}
 }

@@ -51,7 +51,7 @@ func optionalDate(location, text string) (*models.Date, error) {
 
 // LocalTime gives the offset of a user's clock.
 type LocalTime struct {
-	UTCOffset string `query:"utc_offset" doc:"How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it" example:"+08:00"`
+	UTCOffset string `query:"utc_offset" doc:"How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it" example:"+08:00"`
 }
 
 // offset parses the offset. It is not known if it was left out.

@@ -57,7 +57,7 @@ var setPrivacy = operation{
 	summary: "Hide from everybody, or be shown again",
 	description: "With `{\"hidden\":true}` the user's scores are shown to nobody else: friends see the user in their lists of friends, " +
 		"but in none of their rankings, and with an empty history, and global lists show the user's line without id, name and picture. " +
-		"The user's own answers stay the same.",
+		"The user's own answers stay the same. A user may change it 20 times an hour (setting limits.hidings_per_hour).",
 	errors: bodyErrors(),
 }
 

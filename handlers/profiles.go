@@ -2,17 +2,19 @@ package handlers
 
 import (
 	"context"
+	"net/http"
 
 	"stepboard/models"
 )
 
-// ProfileService stores profiles.
+// ProfileService stores the profiles and ids of users.
 type ProfileService interface {
 	Get(ctx context.Context, user models.UserID) (models.Profile, error)
 	Put(ctx context.Context, user models.UserID, p models.Profile) (models.Profile, error)
+	Rename(ctx context.Context, user, to models.UserID) error
 }
 
-// profileHandlers serves users' profiles.
+// profileHandlers serves users' profiles and ids.
 type profileHandlers struct {
 	profiles ProfileService
 }
@@ -101,4 +103,25 @@ func newProfileOutput(user models.UserID, p models.Profile) *profileOutput {
 	out := &profileOutput{}
 	out.Body.UserID, out.Body.Nickname, out.Body.AvatarURL, out.Body.CoverURL = user, p.Nickname, p.AvatarURL, p.CoverURL
 	return out
+}
+
+var renameUser = operation{
+	id:      "renameUser",
+	summary: "Change a user's id",
+	description: "Give a user another id, such as `{\"to\":\"1002\"}`, which nobody has. Everything that the user has stays: scores, friends, " +
+		"groups, profile. From the answer on, the former id belongs to nobody, and other processes know that within two seconds; whoever writes " +
+		"under it after that is somebody new. Sending the call again changes nothing.",
+	status: http.StatusNoContent,
+	errors: bodyErrors(models.CodeUserNotFound, models.CodeUserExists),
+}
+
+type renameInput struct {
+	ID   models.UserID `path:"id" doc:"The user" example:"1001"`
+	Body struct {
+		To models.UserID `json:"to" doc:"The user's new id" example:"1002"`
+	}
+}
+
+func (h *profileHandlers) rename(ctx context.Context, in *renameInput) (*struct{}, error) {
+	return nil, h.profiles.Rename(ctx, in.ID, in.Body.To)
 }

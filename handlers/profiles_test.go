@@ -22,6 +22,28 @@ func (s profiles) Get(_ context.Context, user models.UserID) (models.Profile, er
 	return models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a.png", CoverURL: "https://example.com/c.png"}, s.record("Get", user)
 }
 
+func (s profiles) Rename(_ context.Context, user, to models.UserID) error {
+	return s.record("Rename", user, to)
+}
+
+func TestRename(t *testing.T) {
+	t.Parallel()
+	config := func(r *recorder) handlers.Config { return handlers.Config{Profiles: profiles{r}} }
+	const rename = "POST /v1/users/1001/rename"
+	both := []string{"Rename 1001 a/b"}
+	runCases(t, config, []testCase{
+		{"a user", "service", rename, `{"to":"a/b"}`, nil, both, "204"},
+		{"to an id that is none", "service", rename, `{"to":"a b"}`, nil, nil, "422 validation_failed: body.to: …"},
+		{"to nothing", "service", rename, `{}`, nil, nil, "422 validation_failed: …"},
+		{"a user whose id is none", "service", "POST /v1/users/a%20b/rename", `{"to":"a/b"}`, nil, nil, "422 validation_failed: path.id: …"},
+		{"to an id that somebody has", "service", rename, `{"to":"a/b"}`, models.Errorf(models.CodeUserExists, "taken"), both, "409 user_exists: taken"},
+		{"nobody", "service", rename, `{"to":"a/b"}`, models.Errorf(models.CodeUserNotFound, "nobody"), both, "404 user_not_found: nobody"},
+		{"with the user's token", "1001", rename, `{"to":"a/b"}`, nil, nil, "403 forbidden: this token may not make this call"},
+		{"with an operator's token", "admin", rename, `{"to":"a/b"}`, nil, nil, "403 forbidden: this token may not make this call"},
+		{"the store is away", "service", rename, `{"to":"a/b"}`, errUnavailable, both, wantUnavailable},
+	})
+}
+
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	config := func(r *recorder) handlers.Config { return handlers.Config{Profiles: profiles{r}} }

@@ -123,7 +123,8 @@ var rankFriends = operation{
 		"An archived day from long before a friendship does not list the friend (setting friends.history_days). " +
 		"`?from=2026-11-16&to=2026-11-22` adds up the days of a span, at most 31: entries have the sum as score, and days, the number of days with a score. " +
 		"The higher sum is first, and on equal sums the one that was reached first. A span may end in the future. " +
-		"Its friends times its days that are not archived are at most 40,000.",
+		"Its friends times its days are at most 100,000, and of these at most 40,000 are of days that are not archived.",
+	report: ofSpan,
 	errors: []models.Code{
 		models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired,
 		models.CodeSpanTooLarge,
@@ -147,6 +148,7 @@ var rankGroup = operation{
 		models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeDateInFuture,
 		models.CodeOffsetRequired, models.CodeSpanTooLarge,
 	},
+	report: ofSpan,
 }
 
 type groupPageInput struct {

@@ -48,20 +48,23 @@ func BenchmarkFriendRanking(b *testing.B) {
 	f := newRankingBench(b)
 	for _, viewers := range []int{300, benchPeople} {
 		for _, limit := range []int{50, 200} {
-			b.Run(fmt.Sprintf("viewers=%d/limit=%d", viewers, limit), func(b *testing.B) {
-				request := f.request(b, limit)
-				w := &discardedResponse{header: make(http.Header)}
-				viewer := mathrand.New(mathrand.NewPCG(1, 2))
-				measure(b, func() {
-					request.Header["Authorization"][0] = "Bearer " + f.tokens[viewer.IntN(viewers)]
-					w.reset()
-					f.handler.ServeHTTP(w, request)
-					if w.status != http.StatusOK {
-						b.Fatalf("status %d", w.status)
-					}
+			for _, accept := range []string{"identity", "gzip"} {
+				b.Run(fmt.Sprintf("viewers=%d/limit=%d/accept=%s", viewers, limit, accept), func(b *testing.B) {
+					request := f.request(b, limit)
+					request.Header.Set("Accept-Encoding", accept)
+					w := &discardedResponse{header: make(http.Header)}
+					viewer := mathrand.New(mathrand.NewPCG(1, 2))
+					measure(b, func() {
+						request.Header["Authorization"][0] = "Bearer " + f.tokens[viewer.IntN(viewers)]
+						w.reset()
+						f.handler.ServeHTTP(w, request)
+						if w.status != http.StatusOK {
+							b.Fatalf("status %d", w.status)
+						}
+					})
+					b.ReportMetric(float64(w.bytes), "bytes/answer")
 				})
-				b.ReportMetric(float64(w.bytes), "bytes/answer")
-			})
+			}
 		}
 	}
 }
@@ -205,10 +208,11 @@ func newRankingBench(b *testing.B) *rankingBench {
 		Cursors: testenv.Must(sealing.New(b.Context(), sealing.NewStore(env.Gorm), clock, env.Log)), Clock: clock,
 	})
 	const unreached = 1 << 30 // calls a minute
+	log := slog.New(slog.NewJSONHandler(io.Discard, nil))
 	handler, err := handlers.New(handlers.Config{
 		Rankings: rankings, Boards: boards.Definitions, Tokens: verifier,
-		Limits: limit.New(limit.Limits{User: unreached, Address: unreached}, nil), LimitAddresses: true,
-		Registry: prometheus.NewRegistry(), Log: slog.New(slog.NewJSONHandler(io.Discard, nil)), Clock: clock,
+		Limits: limit.New(limit.Limits{User: unreached, Address: unreached}, nil, testenv.Log()), LimitAddresses: true,
+		Registry: prometheus.NewRegistry(), Log: log, Requests: log, Clock: clock,
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -3,12 +3,16 @@ package handlers
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"stepboard/models"
 )
 
 // requestTimeout bounds a request's reads of the stores. It is well below the
@@ -44,10 +48,18 @@ func validRequestID(id string) bool {
 	return true
 }
 
+// newRequestID returns an id for a request whose client has given none.
+func newRequestID() string {
+	return strconv.FormatUint(rand.Uint64(), 36) //nolint:gosec // a request id is no secret
+}
+
 const traceIDKey = "trace_id"
 
-// isStream reports whether a route is one of streams, which alone have no time limit.
+// isStream reports whether a route is one of streams, which have no time limit.
 func isStream(route string) bool { return strings.HasSuffix(route, "/stream") }
+
+// hasTimeLimit reports whether a route has a time limit. The parts of streams and exports have one.
+func hasTimeLimit(route string) bool { return !isStream(route) && !strings.HasSuffix(route, "/export") }
 
 // byEncodedPath lets the engine, which uses the raw path, split a path before its
 // values are decoded, so that an encoded slash belongs to a value. Other characters
@@ -64,6 +76,23 @@ func byEncodedPath(engine http.Handler) http.Handler {
 	})
 }
 
+// underPath lets a handler serve below a base path, such as /steps. What arrives without the base
+// path is served, too: a proxy may remove it, and probes need not know it.
+func underPath(base string, next http.Handler) http.Handler {
+	if base == "" {
+		return next
+	}
+	stripped := http.StripPrefix(base, next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		below := func(path string) bool { return strings.HasPrefix(path, base+"/") }
+		if below(r.URL.Path) && (r.URL.RawPath == "" || below(r.URL.RawPath)) {
+			stripped.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // canonicalPath returns an encoded path in which only those characters of a
 // segment are encoded that must be. Gin decodes values as those of a query, where
 // a plus is a space, so a plus is encoded, too.
@@ -75,6 +104,25 @@ func canonicalPath(raw string) string {
 		}
 	}
 	return strings.Join(segments, "/")
+}
+
+// forProbesKey is the key of a value that requests have whose connection is for probes.
+type forProbesKey struct{}
+
+// ForProbes returns the context of requests whose connection was accepted for probes, because
+// there was no room for another one. Other requests on it are refused.
+func ForProbes(ctx context.Context) context.Context {
+	return context.WithValue(ctx, forProbesKey{}, true)
+}
+
+var errNoRoom = models.Unavailable("accept a connection", errors.New("http.max_connections is reached, and no connection is idle"))
+
+// refuseWithoutRoom refuses a request whose connection is for probes. Routes of probes don't
+// have it.
+func refuseWithoutRoom(c *gin.Context) {
+	if c.Request.Context().Value(forProbesKey{}) != nil {
+		writeProblem(c, errNoRoom)
+	}
 }
 
 // clientGone reports whether a request failed because its client disconnected.

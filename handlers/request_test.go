@@ -1,7 +1,9 @@
 package handlers_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -60,14 +62,69 @@ func (b unread) Read([]byte) (int, error) {
 func TestAnnouncedBodies(t *testing.T) {
 	t.Parallel()
 	api := newAPI(t, handlers.Config{})
-	for _, path := range []string{"/v1/boards/steps/scores", "/v1/friends/requests"} {
+	for path, limit := range map[string]int64{
+		"/v1/boards/steps/scores": 16 << 10, "/v1/friends/requests": 16 << 10,
+		"/v1/boards/steps/scores/batch": 1 << 20, "/v1/boards/gifts/increments": 1 << 20,
+	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, unread{t})
 		r.Header.Set("Authorization", "Bearer 1001")
-		r.ContentLength = 1<<20 + 1
+		if limit == 1<<20 {
+			r.Header.Set("Authorization", "Bearer service")
+		}
+		r.ContentLength = limit + 1
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, r)
-		if got, want := describe(t, w), "413 body_too_large: a body has at most 1048576 bytes"; got != want {
+		if got, want := describe(t, w), fmt.Sprintf("413 body_too_large: the body of this call has at most %d bytes", limit); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
+		r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(strings.Repeat(" ", int(limit)+1)))
+		r.Header.Set("Authorization", "Bearer service")
+		r.ContentLength = -1 // it is not announced
+		w = httptest.NewRecorder()
+		api.ServeHTTP(w, r)
+		if w.Code != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: %s", path, describe(t, w))
+		}
 	}
+}
+
+// An answer about a request with very many errors names 20 of them, and a list ends at the first.
+func TestManyErrors(t *testing.T) {
+	t.Parallel()
+	api := newAPI(t, handlers.Config{})
+	fields := func(length int) string {
+		var b strings.Builder
+		for i := 0; b.Len() < length; i++ {
+			fmt.Fprintf(&b, `"%d":0,`, i)
+		}
+		return "{" + b.String() + `"z":0}`
+	}
+	for request, want := range map[string]struct {
+		body   string
+		errors int
+	}{
+		"PUT /v1/me":                                     {fields(16_000), 20},
+		"PUT /v1/me?user_id=%20":                         {fields(16_000), 20},
+		"PUT /v1/users/1/friends":                        {`{"friend_ids":[` + strings.Repeat(`5,`, 500_000) + `5]}`, 1},
+		"PUT /v1/groups/family/members":                  {fields(1_000_000), 1},
+		"POST /v1/boards/steps/scores/batch":             {fields(1_000_000), 1},
+		"GET /v1/boards?" + strings.Repeat("a&", 15_000): {"", 1},
+		"GET /v1/boards?" + query(15_000):                {"", 1},
+		"GET /v1/boards?" + query(32):                    {"", 20},
+	} {
+		w := send(t, api, "service", request, want.body)
+		var p handlers.Problem
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != 422 || len(p.Errors) != want.errors || w.Body.Len() > 5_000 {
+			t.Errorf("%.50s: %d, %d bytes, %d errors, want %d: %.500s", request, w.Code, w.Body.Len(), len(p.Errors), want.errors, w.Body)
+		}
+	}
+}
+
+// query returns a query with as many parameters that no call has.
+func query(parameters int) string {
+	var b strings.Builder
+	for i := range parameters {
+		fmt.Fprintf(&b, "x%d=%d&", i, i)
+	}
+	return strings.TrimSuffix(b.String(), "&")
 }

@@ -71,12 +71,19 @@ type Config struct {
 	Clock    models.Clock
 	Registry *prometheus.Registry
 	Log      *slog.Logger
+	// Requests writes the line of each request, however many there are.
+	Requests *slog.Logger
 	Version  string
 	// Traces receives a trace of each call for which Sampled returns true. If
 	// Traces is nil, nothing is traced and Sampled is not called.
 	Traces  trace.TracerProvider
 	Sampled func() bool
 
+	// Origins are those whose pages may make calls, such as https://app.example.com, or * for all;
+	// empty for none.
+	Origins []string
+	// BasePath is the path that a proxy serves everything below, such as /steps; may be empty.
+	BasePath string
 	// MetricsElsewhere leaves out /metrics, which has an address of its own.
 	MetricsElsewhere bool
 	// ProbesOnly leaves out everything but health and metrics.
@@ -142,6 +149,7 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	register(api, "GET /v1/me", byUser, profiles.getOwn, getOwnProfile)
 	register(api, "PUT /v1/me", byUser, profiles.putOwn, putOwnProfile)
 	register(api, "PUT /v1/users/{id}", byService, profiles.put, putProfile)
+	register(api, "POST /v1/users/{id}/rename", byService, profiles.rename, renameUser)
 	register(api, "PUT /v1/users/{id}/friends", byService, friends.replace, replaceFriends)
 
 	erasures := &erasureHandlers{c.Erasures, c.Cursors}
@@ -193,11 +201,9 @@ func (c *Config) choices(api huma.API, path string, kind models.ChoiceKind, desc
 
 // probes adds what orchestrators and Prometheus ask of every process.
 func (c *Config) probes(engine *gin.Engine) {
-	health := &healthHandlers{c.Ready, c.Log}
-	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		engine.Handle(method, "/healthz", health.live)
-		engine.Handle(method, "/readyz", health.ready)
-	}
+	health := &healthHandlers{check: c.Ready, log: c.Log}
+	engine.GET("/healthz", health.live)
+	engine.GET("/readyz", health.ready)
 	if !c.MetricsElsewhere {
 		engine.GET("/metrics", gin.WrapH(Metrics(c.Registry)))
 	}
@@ -216,29 +222,47 @@ func New(c Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	observer := &observer{m.duration, c.Log}
+	observer := &observer{m.duration, c.Log, c.Requests}
 	if c.Traces != nil {
 		engine.Use(traced(c.Traces, c.Sampled), observer.observe, describeSpan)
 	} else {
 		engine.Use(observer.observe)
 	}
-	c.probes(engine)
-	handler := byEncodedPath(engine)
-	if c.ProbesOnly {
-		return handler, nil
+	if len(c.Origins) > 0 {
+		engine.Use(permitOrigins(c.Origins))
 	}
+	c.probes(engine)
+	if !c.ProbesOnly {
+		c.serve(engine, m)
+	}
+	takeHead(engine)
+	return compressed(byEncodedPath(underPath(c.BasePath, engine)))
+}
+
+// serve adds the API and what browsers load.
+func (c *Config) serve(engine *gin.Engine, m *metrics) {
+	engine.Use(refuseWithoutRoom)
 	authenticator := &authenticator{
 		c.Tokens, c.Limits, c.LimitAddresses, c.CheckErasures, newUntrustedProxyWarning(c.TrustedProxies, c.Log),
 	}
-	api := newHuma(engine, c.Version)
+	api := newHuma(engine, c.Version, c.BasePath)
 	api.UseMiddleware(authenticator.authenticate)
 	c.routes(api, m)
 	describeMore(api.OpenAPI())
-	pages(engine, web.New(c.Extra != nil))
+	pages(engine, web.New(c.Extra != nil), c.BasePath)
 	if c.Extra != nil {
 		c.Extra(engine)
 	}
-	return handler, nil
+}
+
+// takeHead lets every path that takes GET take HEAD, too. The answer is the same, and net/http
+// leaves out its body. A stream does not end, so it has no answer to a HEAD.
+func takeHead(engine *gin.Engine) {
+	for _, route := range engine.Routes() {
+		if route.Method == http.MethodGet && !isStream(route.Path) {
+			engine.HEAD(route.Path, route.HandlerFunc)
+		}
+	}
 }
 
 func newEngine(trustedProxies []string) (*gin.Engine, error) {

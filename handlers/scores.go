@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -36,8 +35,8 @@ type uploadBody struct {
 
 // ScoreService accepts score updates.
 type ScoreService interface {
-	Accept(ctx context.Context, board string, uploads []ingest.Upload) ([]ingest.Accepted, error)
-	AcceptValid(ctx context.Context, board string, uploads []ingest.Upload) ([]*ingest.ItemError, error)
+	Accept(ctx context.Context, board string, uploads []ingest.Upload) ([]ingest.Accepted, []*ingest.ItemError, error)
+	AcceptBatch(ctx context.Context, board string, uploads []ingest.Upload) ([]ingest.Accepted, []*ingest.ItemError, error)
 	Queued() bool
 }
 
@@ -52,7 +51,10 @@ var uploadScores = operation{
 	summary: "Upload step totals",
 	description: "Send the user's total for a day, such as `{\"date\":\"2026-11-20\",\"score\":12345}`, or up to 31 days that were stored offline, as " +
 		"`{\"scores\":[{\"date\":\"2026-11-19\",\"score\":8000},{\"date\":\"2026-11-20\",\"score\":12345}]}`. " +
-		"The highest total of a day counts, so sending one again changes nothing. Either all items are accepted or none.",
+		"The highest total of a day counts, so sending one again changes nothing. " +
+		"In a list, an item whose day is closed or in the future, or whose score is out of range, is rejected alone: `rejected` says why. " +
+		"If that leaves none, the answer is 422 with the code of the first and the same `rejected`. " +
+		"A list with a malformed item is refused as a whole.",
 	bodies:      []any{uploadItem{}, uploadItems{}},
 	otherStatus: http.StatusAccepted,
 	errors:      bodyErrors(models.CodeBoardNotFound, models.CodeBoardKind, models.CodeScoreOutOfRange, models.CodeDateInFuture, models.CodeDateClosed),
@@ -72,6 +74,14 @@ type acceptedItem struct {
 	ReachedAt models.Timestamp `json:"reached_at" format:"date-time" doc:"The server's time on accepting it; it decides among equal scores, unless a better total is stored already"`
 }
 
+// rejectedDay is an upload of a list that was rejected.
+type rejectedDay struct {
+	Index  int         `json:"index" doc:"The item's position, from 0" example:"1"`
+	Date   string      `json:"date" format:"date" doc:"The day" example:"2026-11-01"`
+	Code   models.Code `json:"code" enum:"date_closed,date_in_future,score_out_of_range" doc:"Why it was rejected. A day in the future may be accepted later, the others never"`
+	Detail string      `json:"detail" doc:"What a person should know and do"`
+}
+
 type uploadOutput struct {
 	Status int
 	Body   uploadAnswer
@@ -79,6 +89,7 @@ type uploadOutput struct {
 
 type uploadAnswer struct {
 	Accepted []acceptedItem `json:"accepted" nullable:"false" doc:"The accepted totals, in the order in which they were sent"`
+	Rejected []rejectedDay  `json:"rejected" nullable:"false" doc:"The totals that were rejected, in the order in which they were sent"`
 }
 
 // AppendJSON writes the answer as encoding/json would.
@@ -96,6 +107,17 @@ func (a uploadAnswer) AppendJSON(buf []byte) []byte {
 		buf = item.ReachedAt.AppendTo(buf)
 		buf = append(buf, `"}`...)
 	}
+	buf = append(buf, `],"rejected":[`...)
+	for i, item := range a.Rejected {
+		if i > 0 {
+			buf = append(buf, ',')
+		}
+		buf = strconv.AppendInt(append(buf, `{"index":`...), int64(item.Index), 10)
+		buf = models.AppendString(append(buf, `,"date":`...), item.Date)
+		buf = models.AppendString(append(buf, `,"code":`...), string(item.Code))
+		buf = models.AppendString(append(buf, `,"detail":`...), item.Detail)
+		buf = append(buf, '}')
+	}
 	return append(buf, `]}`...)
 }
 
@@ -108,12 +130,15 @@ func (h *scoreHandlers) upload(ctx context.Context, in *uploadInput) (*uploadOut
 	if err != nil {
 		return nil, err
 	}
-	accepted, err := h.scores.Accept(ctx, in.Board, uploads.items)
+	accepted, rejected, err := h.scores.Accept(ctx, in.Board, uploads.items)
 	if err != nil {
-		return nil, uploads.locate(err)
+		return nil, err
+	}
+	if len(accepted) == 0 {
+		return nil, uploads.refusal(rejected)
 	}
 	h.accepted.WithLabelValues(in.Board).Add(float64(len(accepted)))
-	out := &uploadOutput{Status: h.status(), Body: uploadAnswer{Accepted: make([]acceptedItem, len(accepted))}}
+	out := &uploadOutput{Status: h.status(), Body: uploadAnswer{Accepted: make([]acceptedItem, len(accepted)), Rejected: uploads.rejectedDays(rejected)}}
 	for i, item := range accepted {
 		out.Body.Accepted[i] = acceptedItem{Date: item.Date.String(), Score: item.Score, ReachedAt: item.ReachedAt}
 	}
@@ -171,22 +196,39 @@ func (u *uploadList) location(i int) string {
 	return "body"
 }
 
-// locate adds the location in the body to an error about one upload.
-func (u *uploadList) locate(err error) error {
-	var item *ingest.ItemError
-	var known *models.Error
-	if !errors.As(err, &item) || !errors.As(err, &known) {
-		return err
+// rejectedDays describes the items that were rejected.
+func (u *uploadList) rejectedDays(rejected []*ingest.ItemError) []rejectedDay {
+	days := make([]rejectedDay, len(rejected))
+	for i, item := range rejected {
+		days[i] = rejectedDay{Index: item.Index, Date: u.items[item.Index].Date.String(), Code: item.Err.Code, Detail: item.Err.Message}
 	}
-	switch known.Code {
-	case models.CodeScoreOutOfRange:
-		return known.At(u.location(item.Index) + ".score")
-	case models.CodeDateInFuture, models.CodeDateClosed:
-		return known.At(u.location(item.Index) + ".date")
-	default:
-		return err
-	}
+	return days
 }
+
+// refusal returns the error of a call of which every item was rejected.
+func (u *uploadList) refusal(rejected []*ingest.ItemError) error {
+	first := *rejected[0].Err
+	for _, item := range rejected {
+		field := ".date"
+		if item.Err.Code == models.CodeScoreOutOfRange {
+			field = ".score"
+		}
+		first.Fields = append(first.Fields, item.Err.At(u.location(item.Index)+field).Fields...)
+	}
+	if !u.list {
+		return &first
+	}
+	return &refusedUploads{error: &first, rejected: u.rejectedDays(rejected)}
+}
+
+// refusedUploads is the error of a list of which every item was rejected: that of the first.
+type refusedUploads struct {
+	error
+	rejected []rejectedDay
+}
+
+// Unwrap returns the error itself.
+func (e *refusedUploads) Unwrap() error { return e.error }
 
 func parseUpload(date *string, score *wholeNumber, at string) (ingest.Upload, error) {
 	if date == nil {

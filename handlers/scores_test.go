@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,19 +21,25 @@ type scores struct {
 	rejected []*ingest.ItemError
 }
 
-func (s scores) Accept(_ context.Context, board string, uploads []ingest.Upload) ([]ingest.Accepted, error) {
-	if err := s.record("Accept", board, uploads); err != nil {
-		return nil, err
-	}
-	accepted := make([]ingest.Accepted, len(uploads))
-	for i, u := range uploads {
-		accepted[i] = ingest.Accepted{Date: u.Date, Score: u.Score, ReachedAt: models.TimestampOf(noon)}
-	}
-	return accepted, nil
+func (s scores) Accept(_ context.Context, board string, uploads []ingest.Upload) ([]ingest.Accepted, []*ingest.ItemError, error) {
+	return s.accept("Accept", board, uploads)
 }
 
-func (s scores) AcceptValid(_ context.Context, board string, uploads []ingest.Upload) ([]*ingest.ItemError, error) {
-	return s.rejected, s.record("AcceptValid", board, uploads)
+func (s scores) AcceptBatch(_ context.Context, board string, uploads []ingest.Upload) ([]ingest.Accepted, []*ingest.ItemError, error) {
+	return s.accept("AcceptBatch", board, uploads)
+}
+
+func (s scores) accept(method, board string, uploads []ingest.Upload) ([]ingest.Accepted, []*ingest.ItemError, error) {
+	if err := s.record(method, board, uploads); err != nil {
+		return nil, nil, err
+	}
+	var accepted []ingest.Accepted
+	for i, u := range uploads {
+		if !slices.ContainsFunc(s.rejected, func(r *ingest.ItemError) bool { return r.Index == i }) {
+			accepted = append(accepted, ingest.Accepted{Date: u.Date, Score: u.Score, ReachedAt: models.TimestampOf(noon)})
+		}
+	}
+	return accepted, s.rejected, nil
 }
 
 func (s scores) Queued() bool { return s.queued }
@@ -54,10 +61,10 @@ func TestUploadScores(t *testing.T) {
 	one := []string{"Accept steps [{User:1001 Date:2026-11-20 Score:5}]"}
 	two := []string{"Accept steps [{User:1001 Date:2026-11-19 Score:4} {User:1001 Date:2026-11-20 Score:5}]"}
 	runCases(t, config, []testCase{
-		{"one total", "1001", request, single, nil, one, `200 {"accepted":[` + first + `]}`},
+		{"one total", "1001", request, single, nil, one, `200 {"accepted":[` + first + `],"rejected":[]}`},
 		{"two totals", "1001", request, list, nil, two,
-			`200 {"accepted":[{"date":"2026-11-19","score":4,"reached_at":"2026-11-20T04:00:00.000Z"},` + first + `]}`},
-		{"a service for a user", "service", request + "?user_id=1001", single, nil, one, `200 {"accepted":[` + first + `]}`},
+			`200 {"accepted":[{"date":"2026-11-19","score":4,"reached_at":"2026-11-20T04:00:00.000Z"},` + first + `],"rejected":[]}`},
+		{"a service for a user", "service", request + "?user_id=1001", single, nil, one, `200 {"accepted":[` + first + `],"rejected":[]}`},
 		{"a service for nobody", "service", request, single, nil, nil,
 			"422 validation_failed: query.user_id: a service token must name the user that it acts for"},
 		{"a user for another", "1001", request + "?user_id=1002", single, nil, nil, "403 forbidden: a user acts only for oneself"},
@@ -65,7 +72,10 @@ func TestUploadScores(t *testing.T) {
 			"422 validation_failed: query.user_id: …"},
 		{"no JSON", "1001", request, `{`, nil, nil, "400 invalid_request: the body is not JSON, or names a key twice"},
 		{"an unknown field", "1001", request, `{"steps":5}`, nil, nil, "422 validation_failed: body.steps: is not a field of this call"},
-		{"a fraction", "1001", request, `{"date":"2026-11-20","score":1.5}`, nil, nil, "422 validation_failed: body.score: has the wrong type"},
+		{"a fraction", "1001", request, `{"date":"2026-11-20","score":1.5}`, nil, nil, "422 validation_failed: body.score: must be a whole number"},
+		{"a fraction in a list", "1001", request, `{"scores":[` + single + `,{"date":"2026-11-19","score":11623.858733}]}`, nil, nil,
+			"422 validation_failed: body.scores[1].score: must be a whole number"},
+		{"a score in words", "1001", request, `{"date":"2026-11-20","score":"5"}`, nil, nil, "422 validation_failed: body.score: must be a whole number"},
 		{"both forms", "1001", request, `{"date":"2026-11-20","scores":[]}`, nil, nil,
 			"422 validation_failed: body: send date and score, or scores, not both"},
 		{"no totals", "1001", request, `{"scores":[]}`, nil, nil, "422 validation_failed: body.scores: has 1 to 31 items"},
@@ -80,22 +90,55 @@ func TestUploadScores(t *testing.T) {
 	})
 }
 
-// An error about one upload points at its place in the body.
+// The error of a single upload points at what is wrong in the body.
 func TestUploadScoresLocatesErrors(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		code models.Code
-		body string
-		want string
+		code  models.Code
+		field string
 	}{
-		{models.CodeScoreOutOfRange, `{"date":"2026-11-20","score":5}`, `"location":"body.score"`},
-		{models.CodeDateClosed, `{"date":"2026-11-20","score":5}`, `"location":"body.date"`},
-		{models.CodeDateInFuture, `{"scores":[{"date":"2026-11-20","score":5}]}`, `"location":"body.scores[0].date"`},
+		{models.CodeScoreOutOfRange, "score"},
+		{models.CodeDateClosed, "date"},
+		{models.CodeDateInFuture, "date"},
 	} {
-		api := newAPI(t, handlers.Config{Scores: scores{recorder: &recorder{err: itemError(0, tt.code)}}})
-		got := send(t, api, "1001", "POST /v1/boards/steps/scores", tt.body)
-		if got.Code != 422 || !strings.Contains(got.Body.String(), tt.want) || !strings.Contains(got.Body.String(), string(tt.code)) {
-			t.Errorf("%s: %d %s, want %s", tt.code, got.Code, got.Body, tt.want)
+		api := newAPI(t, handlers.Config{Scores: scores{recorder: &recorder{}, rejected: []*ingest.ItemError{itemError(0, tt.code)}}})
+		got := send(t, api, "1001", "POST /v1/boards/steps/scores", `{"date":"2026-11-20","score":5}`)
+		text := got.Body.String()
+		if got.Code != 422 || !strings.Contains(text, `"location":"body.`+tt.field+`"`) || !strings.Contains(text, string(tt.code)) || strings.Contains(text, `"rejected"`) {
+			t.Errorf("%s: %d %s", tt.code, got.Code, text)
+		}
+	}
+}
+
+// Items of a list are rejected one by one. With none left the call fails with the error of
+// the first.
+func TestUploadScoresRejects(t *testing.T) {
+	t.Parallel()
+	const (
+		list   = `{"scores":[{"date":"2026-11-01","score":4},{"date":"2026-11-20","score":5},{"date":"2026-11-21","score":6}]}`
+		closed = `{"index":0,"date":"2026-11-01","code":"date_closed","detail":"not this one"}`
+		large  = `{"index":1,"date":"2026-11-20","code":"score_out_of_range","detail":"not this one"}`
+		early  = `{"index":2,"date":"2026-11-21","code":"date_in_future","detail":"not this one"}`
+	)
+	fake := scores{recorder: &recorder{}, rejected: []*ingest.ItemError{itemError(0, models.CodeDateClosed), itemError(2, models.CodeDateInFuture)}}
+	registry := prometheus.NewRegistry()
+	got := send(t, newAPI(t, handlers.Config{Scores: fake, Registry: registry}), "1001", "POST /v1/boards/steps/scores", list)
+	want := `200 {"accepted":[{"date":"2026-11-20","score":5,"reached_at":"2026-11-20T04:00:00.000Z"}],"rejected":[` + closed + `,` + early + `]}`
+	if text := describe(t, got); text != want {
+		t.Errorf("answered\n\t%s\nwant\n\t%s", text, want)
+	}
+	if n := accepted(t, registry, "steps"); n != 1 {
+		t.Errorf("%v uploads are counted as accepted, want 1", n)
+	}
+
+	fake.rejected = append(fake.rejected[:1:1], itemError(1, models.CodeScoreOutOfRange), fake.rejected[1])
+	got = send(t, newAPI(t, handlers.Config{Scores: fake}), "1001", "POST /v1/boards/steps/scores", list)
+	if text := describe(t, got); text != "422 date_closed: not this one" {
+		t.Errorf("with none accepted: %s", text)
+	}
+	for _, want := range []string{`"rejected":[` + closed + `,` + large + `,` + early + `]`, `"body.scores[0].date"`, `"body.scores[1].score"`, `"body.scores[2].date"`} {
+		if text := got.Body.String(); !strings.Contains(text, want) {
+			t.Errorf("with none accepted: %s, without %s", text, want)
 		}
 	}
 }
@@ -108,7 +151,7 @@ func TestUploadBatch(t *testing.T) {
 		bob     = `{"user_id":"2","date":"2026-11-20","score":6}`
 		broken  = `{"user_id":"3","date":"2026-11-20"}`
 	)
-	both := []string{"AcceptValid steps [{User:1 Date:2026-11-20 Score:5} {User:2 Date:2026-11-20 Score:6}]"}
+	both := []string{"AcceptBatch steps [{User:1 Date:2026-11-20 Score:5} {User:2 Date:2026-11-20 Score:6}]"}
 	config := func(r *recorder) handlers.Config { return handlers.Config{Scores: scores{recorder: r}} }
 	runCases(t, config, []testCase{
 		{"two totals", "service", request, `{"scores":[` + ann + `,` + bob + `]}`, nil, both, `200 {"accepted":2,"rejected":[]}`},

@@ -41,8 +41,8 @@ func (r *changing) Friends(_ context.Context, q ranking.Query) (*models.Ranking,
 }
 
 // watch opens a stream of an API with a real stream.Service on a real server,
-// and returns the answer and its lines.
-func watch(t *testing.T, source *changing, limits stream.Limits, token, query string) (*http.Response, *bufio.Scanner, *stream.Service) {
+// and returns the answer and its lines. Headers are given as name and value in turn.
+func watch(t *testing.T, source *changing, limits stream.Limits, token, query string, headers ...string) (*http.Response, *bufio.Scanner, *stream.Service) {
 	t.Helper()
 	service := stream.New(source, limits)
 	server := httptest.NewServer(newAPI(t, handlers.Config{Streams: service}))
@@ -53,6 +53,9 @@ func watch(t *testing.T, source *changing, limits stream.Limits, token, query st
 		t.Fatal(err)
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)

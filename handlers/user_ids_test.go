@@ -23,7 +23,7 @@ var oddIDs = []string{
 }
 
 // badIDs are no user ids.
-var badIDs = []string{".", "..", "a b", " a", "a\t", "a\x00", "a\x7f", "é", "a\xff", strings.Repeat("x", 129)}
+var badIDs = []string{".", "..", "../me", "a/./b", "a b", " a", "a\t", "a\x00", "a\x7f", "é", "a\xff", strings.Repeat("x", 129)}
 
 // quotedID returns an id as a JSON string.
 func quotedID(t *testing.T, id string) string {
@@ -48,6 +48,7 @@ func TestUserIDsInPaths(t *testing.T) {
 	t.Parallel()
 	calls := []struct{ token, request, body, call string }{
 		{"service", "PUT /v1/users/%s", `{"nickname":"Ann"}`, "Put %s Ann  "},
+		{"service", "POST /v1/users/%s/rename", `{"to":"1001"}`, "Rename %s 1001"},
 		{"service", "PUT /v1/users/%s/friends", `{"friend_ids":[]}`, "Replace %s []"},
 		{"1001", "DELETE /v1/friends/%s", "", "Remove 1001 %s"},
 		{"1001", "PUT /v1/hidden-from/%s", "", "Choose 1001 hidden_from %s"},
@@ -109,6 +110,7 @@ func TestUserIDsInBodies(t *testing.T) {
 	t.Parallel()
 	bodies := []struct{ token, request, body, call, at string }{
 		{"1001", "POST /v1/friends/requests", `{"user_id":%s}`, "SendRequest 1001 %s", "body.user_id"},
+		{"service", "POST /v1/users/1001/rename", `{"to":%s}`, "Rename 1001 %s", "body.to"},
 		{"service", "PUT /v1/users/1001/friends", `{"friend_ids":["1002",%s]}`, "Replace 1001 [1002 %s]", "body.friend_ids[1]"},
 		{"service", "POST /v1/boards/gifts/increments", `{"user_id":%s,"delta":5,"event_id":"a"}`, "Add gifts [{User:%s Delta:5 EventID:a}]", "body.user_id"},
 	}
@@ -118,7 +120,7 @@ func TestUserIDsInBodies(t *testing.T) {
 		for _, id := range oddIDs {
 			r.calls = nil
 			got := send(t, api, b.token, b.request, fmt.Sprintf(b.body, quotedID(t, id)))
-			if want := fmt.Sprintf(b.call, id); got.Code != 200 || len(r.calls) != 1 || r.calls[0] != want {
+			if want := fmt.Sprintf(b.call, id); got.Code >= 300 || len(r.calls) != 1 || r.calls[0] != want {
 				t.Errorf("%s of %q: %s, calls %q", b.request, id, describe(t, got), r.calls)
 			}
 		}
@@ -137,7 +139,7 @@ func TestUserIDsInLists(t *testing.T) {
 	t.Parallel()
 	lists := []struct{ request, list, item, call, rejection string }{
 		{"POST /v1/boards/steps/scores/batch", `{"scores":[%s]}`, `{"user_id":%s,"date":"2026-11-20","score":5}`,
-			"AcceptValid steps [%s]", `"index":%d,"code":"validation_failed","detail":"body.scores[%[1]d].user_id: a user id `},
+			"AcceptBatch steps [%s]", `"index":%d,"code":"validation_failed","detail":"body.scores[%[1]d].user_id: a user id `},
 		{"POST /v1/boards/gifts/increments", `{"increments":[%s]}`, `{"user_id":%s,"delta":5,"event_id":"a"}`,
 			"Add gifts [%s]", `"code":"validation_failed","detail":"body.increments[%d].user_id: a user id `},
 	}
@@ -261,13 +263,14 @@ func TestOpenAPIDescribesUserIDs(t *testing.T) {
 			}
 		}
 	}
+	checkUserID(t, "NewUserID", spec.Components.Schemas["NewUserID"].Properties["to"])
 	slices.Sort(bodies)
 	want := []string{
 		"AuditEntry", "Champion", "Correction", "DeadLetter", "Erasure", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "Liker", "ListedUser", "Member", "MemberIDs",
 		"NewCorrection", "NewFriendRequest", "Profile", "RankedEntry", "Review", "User", "UserTotal",
 	}
-	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 64 {
-		t.Errorf("%d parameters are user ids, want 64; bodies with user ids (-want +got):\n%s", parameters, diff)
+	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 65 {
+		t.Errorf("%d parameters are user ids, want 65; bodies with user ids (-want +got):\n%s", parameters, diff)
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 //
 // The zones are read anew after each firing, so that the zone of a board that
 // is defined later counts from the next firing on. Without any zone it is UTC.
-// If a clock change skips the time, that day has no firing in that zone; if it
-// repeats the time, the day has two. So two days may pass between two firings.
+// If a clock change skips the time, the schedule fires right after the change; if it
+// repeats the time, it fires twice.
 func Zoned(spec string, zones func() []*time.Location, clock models.Clock) (cron.Schedule, error) {
 	schedule, err := parse(spec)
 	if err != nil {
@@ -52,7 +52,31 @@ func parse(spec string) (cron.Schedule, error) {
 	if schedule.Next(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
 		return nil, fmt.Errorf("cron expression %q: there is no such time", spec)
 	}
+	if _, ok := schedule.(*cron.SpecSchedule); ok {
+		schedule = wallClock{schedule}
+	}
 	return schedule, nil
+}
+
+// wallClock is a schedule by the hands of a clock, which fires right after a change of the clock
+// has skipped one or more of its firings, once.
+type wallClock struct{ cron.Schedule }
+
+// Next is part of cron.Schedule. Between two changes of the clock the library is right.
+func (w wallClock) Next(t time.Time) time.Time {
+	for period := t; ; {
+		_, change := period.ZoneBounds()
+		_, offset := period.Zone()
+		next := w.Schedule.Next(t.In(time.FixedZone("", offset)))
+		if next.IsZero() || change.IsZero() || next.Before(change) {
+			return next.In(t.Location())
+		}
+		_, later := change.Zone()
+		if next.Before(change.Add(time.Duration(later-offset) * time.Second)) { // skipped
+			return change
+		}
+		period, t = change, change.Add(-time.Second)
+	}
 }
 
 type zoned struct {
@@ -73,7 +97,7 @@ func (z *zoned) Next(now time.Time) time.Time {
 	}
 	var first time.Time
 	for _, zone := range zones {
-		next := z.in(zone, now.Add(shift))
+		next := z.schedule.Next(now.Add(shift).In(zone))
 		if first.IsZero() || (!next.IsZero() && next.Before(first)) {
 			first = next
 		}
@@ -82,17 +106,4 @@ func (z *zoned) Next(now time.Time) time.Time {
 		return first
 	}
 	return first.Add(-shift).In(now.Location())
-}
-
-// in returns the first firing after now in one zone, both on the service's
-// clock.
-func (z *zoned) in(zone *time.Location, now time.Time) time.Time {
-	next := z.schedule.Next(now.In(zone))
-	// If a clock change in the zone goes back over midnight, the library may
-	// return a time that has passed, for every call until then.
-	for later := now; !next.IsZero() && !next.After(now); {
-		later = later.Add(time.Hour)
-		next = z.schedule.Next(later.In(zone))
-	}
-	return next
 }

@@ -13,7 +13,8 @@ type Erasure struct {
 	Row RowID `gorm:"column:row_id"`
 	// User is nil once the erasure is finished.
 	User *UserID `gorm:"column:user_id"`
-	// Hash is the HMAC of the user's id and row id.
+	// Hash is the HMAC of the user's id and row id, 32 bytes, followed by those of the
+	// user's former ids.
 	Hash    []byte `gorm:"column:user_hash"`
 	BegunAt time.Time
 	// SweptAt is when the last complete sweep began; nil before the first one. Sweeps
@@ -23,6 +24,17 @@ type Erasure struct {
 	Sweeps     int
 	Removed    int64
 	FinishedAt *time.Time
+	// IDHash is the HMAC of the user's id alone; nil once nothing is kept for its return.
+	IDHash []byte `gorm:"column:id_hash"`
+	// What the user had sent and changed, as in User.
+	RequestsSent  int
+	RequestsUntil *time.Time
+	Hidings       int
+	HidingsUntil  *time.Time
+	// ReturnedRow is the row id under which the user id has returned; nil before that. Moved
+	// reports that all that was kept has been moved to it.
+	ReturnedRow *RowID
+	Moved       bool
 }
 
 // TableName returns the name of the table of erasures.

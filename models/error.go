@@ -27,6 +27,7 @@ const (
 	CodeCorrectionExists Code = "correction_exists"
 	CodeGroupFull        Code = "group_full"
 	CodeGroupLimit       Code = "group_limit"
+	CodeUserExists       Code = "user_exists"
 	CodeBoardKind        Code = "board_kind"
 	CodeBoardExists      Code = "board_exists"
 	CodeBucketHot        Code = "bucket_hot"
@@ -42,6 +43,7 @@ const (
 	CodeSpanTooLarge     Code = "span_too_large"
 	CodeRateLimited      Code = "rate_limited"
 	CodeRequestLimit     Code = "request_limit"
+	CodeBusy             Code = "busy"
 	CodeUnavailable      Code = "unavailable"
 	CodeInternal         Code = "internal"
 )

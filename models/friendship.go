@@ -21,7 +21,11 @@ type User struct {
 	// that ends at RequestsUntil.
 	RequestsSent  int
 	RequestsUntil *time.Time
-	CreatedAt     time.Time
+	// Hidings is how often the user has begun or ended to hide from everybody in the hour
+	// that ends at HidingsUntil.
+	Hidings      int
+	HidingsUntil *time.Time
+	CreatedAt    time.Time
 }
 
 // Friendship is one side of a friendship. Each friendship has two rows.

@@ -67,13 +67,13 @@ func TestParseUserID(t *testing.T) {
 	t.Parallel()
 	for _, good := range []string{
 		"1", "9223372036854775808", "01", "0", "-1", "c56a4180-65aa-42ec-a945-5fd21dec0538", "auth0|5f7c8ec7c33c6c004bbafe82",
-		"oLVPpjqs9BhvzwPj5A-vTYAX3GLc", "...", ".a", `"`, `\`, "{1}", "a/b?c=d&e#f%2F", "<b>", "~", "!", strings.Repeat("x", 128),
+		"oLVPpjqs9BhvzwPj5A-vTYAX3GLc", "...", ".a", "/", "a/", "//", "..a/b..", ".../.b", `"`, `\`, "{1}", "a/b?c=d&e#f%2F", "<b>", "~", "!", strings.Repeat("x", 128),
 	} {
 		if id, err := models.ParseUserID(good); err != nil || string(id) != good {
 			t.Errorf("%q: %v, %v", good, id, err)
 		}
 	}
-	for _, bad := range []string{"", ".", "..", " ", "a b", " a", "a\t", "a\n", "a\x00", "a\x7f", "é", "१", "a\xff", "\ufeffa", strings.Repeat("x", 129)} {
+	for _, bad := range []string{"", ".", "..", "../me", "a/..", "a/./b", "./a", "/..", "//.", " ", "a b", " a", "a\t", "a\n", "a\x00", "a\x7f", "é", "१", "a\xff", "\ufeffa", strings.Repeat("x", 129)} {
 		if id, err := models.ParseUserID(bad); err == nil {
 			t.Errorf("%q was read as %v", bad, id)
 		}

@@ -37,7 +37,8 @@ const (
 	DeliveryDelivered DeliveryState = "delivered"
 	// DeliveryFailed is one that was given up. An operator may replay it.
 	DeliveryFailed DeliveryState = "failed"
-	// DeliveryDropped is one about a person who was erased before it was delivered.
+	// DeliveryDropped is one about a person who was erased, or hid from the other, before it was
+	// delivered.
 	DeliveryDropped DeliveryState = "dropped"
 )
 

@@ -23,8 +23,9 @@ type PrivacyChoice struct {
 	UserID  RowID      `gorm:"primaryKey;autoIncrement:false"`
 	Kind    ChoiceKind `gorm:"primaryKey"`
 	OtherID RowID      `gorm:"primaryKey;autoIncrement:false"`
-	// Named reports whether the other's profile was visible to the user when the choice
-	// was made.
-	Named     bool
+	// Nickname and AvatarURL are the other's when the choice was made, if that profile was
+	// visible to the user; otherwise empty.
+	Nickname  string
+	AvatarURL string
 	CreatedAt time.Time
 }

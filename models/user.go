@@ -4,28 +4,37 @@ import (
 	"errors"
 	"math/bits"
 	"strconv"
+	"strings"
 )
 
 // UserID is the app's own id of a user, an opaque text: 1 to MaxUserID bytes of
-// printable ASCII without spaces, except "." and "..", which address parsers remove
-// from paths. Ids are compared byte by byte.
+// printable ASCII without spaces. No segment between slashes is "." or "..", which address
+// parsers remove from paths: behind a proxy that decodes paths, friends/..%2Fme would be me.
+// Ids are compared byte by byte.
 type UserID string
 
 // MaxUserID is the length of the longest user id, in bytes.
 const MaxUserID = 128
 
 // errUserID is the error for every malformed user id.
-var errUserID = errors.New(`a user id is 1 to 128 printable ASCII characters without spaces, and neither "." nor ".."`)
+var errUserID = errors.New(`a user id is 1 to 128 printable ASCII characters without spaces, and has no path segment "." or ".."`)
 
 // ParseUserID returns the user id with this text, or an error that says what a user
 // id is.
 func ParseUserID(text string) (UserID, error) {
-	if len(text) == 0 || len(text) > MaxUserID || text == "." || text == ".." {
+	if len(text) == 0 || len(text) > MaxUserID {
 		return "", errUserID
 	}
 	for i := range len(text) {
 		if text[i] <= ' ' || text[i] > '~' {
 			return "", errUserID
+		}
+	}
+	if strings.Contains(text, ".") {
+		for segment := range strings.SplitSeq(text, "/") {
+			if segment == "." || segment == ".." {
+				return "", errUserID
+			}
 		}
 	}
 	return UserID(text), nil

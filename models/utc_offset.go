@@ -26,11 +26,14 @@ type UTCOffset struct {
 }
 
 // errOffset is the error for every malformed offset.
-var errOffset = errors.New("an offset from UTC is written as +08:00 or -03:30, from -12:00 to +14:00")
+var errOffset = errors.New("an offset from UTC is written as +08:00, -03:30 or Z, from -12:00 to +14:00")
 
-// ParseUTCOffset parses an offset such as +08:00. A space counts as a plus, because
-// that is how a query's plus is decoded if it was not percent-encoded.
+// ParseUTCOffset parses an offset such as +08:00, or Z for +00:00. A space counts as a plus,
+// because that is how a query's plus is decoded if it was not percent-encoded.
 func ParseUTCOffset(text string) (UTCOffset, error) {
+	if text == "Z" {
+		return UTCOffset{known: true}, nil
+	}
 	if rest, ok := strings.CutPrefix(text, " "); ok {
 		text = "+" + rest
 	}

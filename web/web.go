@@ -58,7 +58,8 @@ func New(demo bool) *Site { return &Site{demo: demo} }
 // Find returns the file at a URL path: the page at /, its files under /assets/,
 // the console at /console and under /console/, the API reference at /docs and
 // under /docs/. It returns false if there is no file at the path; folders are not found. The
-// first call for a file compresses it.
+// first call for a file compresses it. The addresses in the files are relative, so they hold
+// below any path.
 func (s *Site) Find(urlPath string) (*File, bool) {
 	name := ""
 	switch {
@@ -66,7 +67,7 @@ func (s *Site) Find(urlPath string) (*File, bool) {
 		name = "page/index.html"
 	case urlPath == "/console":
 		name = "console/index.html"
-	case urlPath == "/docs" || urlPath == "/docs/":
+	case urlPath == "/docs":
 		name = "docs/index.html"
 	case strings.HasPrefix(urlPath, "/assets/"):
 		name = "page/" + strings.TrimPrefix(urlPath, "/assets/")

@@ -15,7 +15,6 @@ func TestFind(t *testing.T) {
 		"/console":                              "text/html",
 		"/console/console.js":                   "javascript",
 		"/docs":                                 "text/html",
-		"/docs/":                                "text/html",
 		"/docs/docs.js":                         "javascript",
 		"/docs/swagger-ui/swagger-ui.css":       "text/css",
 		"/docs/swagger-ui/LICENSE":              "text/plain",
@@ -34,7 +33,7 @@ func TestFind(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"", "/nope", "/docs/nope", "/console/", "/console/nope", "/assets/nope", "/assets", "/assets/", "/docs/swagger-ui", "/docs/swagger-ui/",
+		"", "/nope", "/docs/", "/docs/nope", "/console/", "/console/nope", "/assets/nope", "/assets", "/assets/", "/docs/swagger-ui", "/docs/swagger-ui/",
 		"/docs//docs.js", "/assets/../docs/docs.js", "/assets/./app.js", "/docs/../page/index.html", "/assets/vendor", "/assets/\x00",
 	} {
 		if file, ok := site.Find(path); ok {

@@ -32,6 +32,8 @@ type program struct {
 	started bool
 	file    string            // --config
 	flags   map[string]string // the settings given as flags, by key
+	// closeLog writes what the log has held back.
+	closeLog func()
 }
 
 // Main runs the command line and returns the exit status: 0, 1 for a failure, 2
@@ -42,12 +44,13 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal has its default effect
 
-	p := &program{stdout: stdout, stderr: stderr, flags: make(map[string]string)}
+	p := &program{stdout: stdout, stderr: stderr, flags: make(map[string]string), closeLog: func() {}}
 	root := p.root()
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	p.closeLog()
 	switch {
 	case err == nil:
 		return exitOK

@@ -7,23 +7,34 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"stepboard/app"
 	"stepboard/config"
 )
 
 func (p *program) configCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Check or print the settings", Args: cobra.NoArgs, RunE: needsSubcommand}
+	var connect bool
 	check := &cobra.Command{
 		Use:   "check",
 		Short: "Check the settings as serve would",
 		Args:  cobra.NoArgs,
-		RunE: p.run(func(context.Context, []string) error {
-			if _, err := p.loadFor((*config.Config).RequireServe); err != nil {
+		RunE: p.run(func(ctx context.Context, _ []string) error {
+			cfg, err := p.loadFor((*config.Config).RequireServe)
+			if err != nil {
 				return err
 			}
-			fmt.Fprintln(p.stdout, "the settings are good")
+			if !connect {
+				fmt.Fprintln(p.stdout, "the settings are good")
+				return nil
+			}
+			if err := app.CheckServers(ctx, cfg, p.newLogger(cfg.Log)); err != nil {
+				return err
+			}
+			fmt.Fprintln(p.stdout, "the settings and the servers are good")
 			return nil
 		}),
 	}
+	check.Flags().BoolVar(&connect, "connect", false, "also check the servers that the settings name: that they answer, their versions and rights")
 	show := &cobra.Command{
 		Use:   "print",
 		Short: "Print the effective settings, with secrets hidden",

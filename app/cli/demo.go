@@ -16,7 +16,7 @@ func (p *program) demoCommand() *cobra.Command {
 		Short: "Run everything in one process, in memory, with simulated people",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
-			log := newLogger(p.stderr, config.Log{Level: "warn", Format: "text"})
+			log := p.newLogger(config.Log{Level: "warn", Format: "text"})
 			return demo.Run(ctx, o, p.stdout, log, newProgressLine(p.stderr))
 		}),
 	}

@@ -19,8 +19,11 @@ func (p *program) importCommand() *cobra.Command {
 	var o importer.FriendsOptions
 	friends := &cobra.Command{
 		Use:   "friends FILE",
-		Short: "Read friendships: two user ids a line, by space, tab or comma",
-		Args:  cobra.ExactArgs(1),
+		Short: "Read friendships: two user ids a line",
+		Long: `Read friendships: two user ids a line, which commas, semicolons, or spaces and tabs separate,
+in the whole file as in its first line. Ids may be in quotes. The first line may be
+user1_id,user2_id or another header for two people. A line that begins with "# " is a comment.`,
+		Args: cobra.ExactArgs(1),
 		RunE: p.run(func(ctx context.Context, args []string) error {
 			return p.importFile(ctx, args[0], func(a *app.App, r *report, f io.Reader) error {
 				added, err := a.Importer.ImportFriends(ctx, f, o, r)
@@ -36,8 +39,15 @@ func (p *program) importCommand() *cobra.Command {
 	var gently bool
 	steps := &cobra.Command{
 		Use:   "steps FILE",
-		Short: "Read step totals: CSV user_id,date,steps or hourly Id,ActivityHour,StepTotal",
-		Args:  cobra.ExactArgs(1),
+		Short: "Read steps of days or hours",
+		Long: `Read steps of days or hours. The first line names the columns, in any order: user_id, date and
+steps for totals of days, or Id, ActivityHour and StepTotal for those of hours, which add up to
+days. Other columns are ignored. Commas, semicolons or tabs separate the fields.
+
+Dates are 2016-4-12, or 4/12/2016 if the file has a day above 12, which shows whether the day or the
+month comes first. Hours are 2016-4-12 13:00 or 4/12/2016 1:00:00 PM, on the clock of the board's
+time zone. The same hour of the same person twice in the file counts once, the larger one.`,
+		Args: cobra.ExactArgs(1),
 		RunE: p.run(func(ctx context.Context, args []string) error {
 			return p.importFile(ctx, args[0], func(a *app.App, r *report, f io.Reader) error {
 				b, err := a.Catalog.Definitions.Board(board)

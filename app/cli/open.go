@@ -12,10 +12,17 @@ import (
 )
 
 // buildApp opens and checks the stores of o.Config and builds the service on
-// them. It sets what o lacks: the stores, the clock and a verifier of tokens.
+// them. It sets what o lacks: the stores, the clock and a verifier of tokens. Without a role
+// it is for a command.
 func buildApp(ctx context.Context, o app.Options, tokens config.Auth) (*app.App, error) {
 	o.Clock = newClock(o.Config)
-	st, err := stores.Open(ctx, o.Config, o.Clock, o.Traces.Provider())
+	var st *stores.Stores
+	var err error
+	if o.Roles == (app.Roles{}) {
+		st, err = stores.OpenForCommand(ctx, o.Config, o.Clock)
+	} else {
+		st, err = stores.Open(ctx, o.Config, o.Clock, o.Traces.Provider())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +44,7 @@ func buildApp(ctx context.Context, o app.Options, tokens config.Auth) (*app.App,
 func newVerifier(ctx context.Context, cfg config.Auth, log *slog.Logger) *auth.Verifier {
 	v := auth.VerifierConfig{
 		Secret: []byte(cfg.HS256Secret), PreviousSecret: []byte(cfg.HS256PreviousSecret),
-		Issuer: cfg.Issuer, Audience: cfg.Audience, MaxLifetime: cfg.MaxTokenLifetime,
+		Issuer: cfg.Issuer, Audience: cfg.Audience, MaxLifetime: cfg.MaxTokenLifetime, Leeway: cfg.Leeway,
 	}
 	if cfg.JWKSURL != "" {
 		v.Keys = auth.NewKeySet(ctx, cfg.JWKSURL, log)
@@ -49,7 +56,7 @@ func newVerifier(ctx context.Context, cfg config.Auth, log *slog.Logger) *auth.V
 // role and without tokens. serve may be running on them: its boards stay as it has
 // defined them. The caller closes the App.
 func (p *program) openApp(ctx context.Context, cfg config.Config) (*app.App, error) {
-	log := newLogger(p.stderr, cfg.Log)
+	log := p.newLogger(cfg.Log)
 	a, err := buildApp(ctx, app.Options{Config: cfg, Log: log, KeepStoredBoards: true}, config.Auth{})
 	if err != nil {
 		return nil, err
@@ -78,7 +85,7 @@ func (p *program) runOnStores(ctx context.Context, work func(*stores.Stores) err
 	if err != nil {
 		return err
 	}
-	s, err := stores.Open(ctx, cfg, newClock(cfg), nil)
+	s, err := stores.OpenForCommand(ctx, cfg, newClock(cfg))
 	if err != nil {
 		return err
 	}

@@ -65,14 +65,28 @@ func (r *report) progress(now time.Time) {
 	show("%d lines read, %d imported, %d bad, %.0f a second", r.read, r.done, r.bad, float64(r.done)/now.Sub(r.start).Seconds())
 }
 
-// BadLine counts and prints a bad line. It fails only if it can't print.
+// printedBad is how many bad lines are printed.
+const printedBad = 20
+
+// BadLine counts a bad line, and prints it unless many were before. It fails only if it
+// can't print.
 func (r *report) BadLine(number int, reason error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.bad++
+	if r.bad++; r.bad > printedBad {
+		return nil
+	}
 	r.line.Clear()
 	_, err := fmt.Fprintf(r.err, "line %d: %s\n", number, publicMessage(reason))
 	return err
+}
+
+// Warn prints a warning about a line.
+func (r *report) Warn(number int, what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.line.Clear()
+	fmt.Fprintf(r.err, "warning: line %d: %s\n", number, what)
 }
 
 // add adds a number to the summary.
@@ -84,6 +98,9 @@ func (r *report) finish(err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.line.Clear()
+	if more := r.bad - printedBad; more > 0 {
+		fmt.Fprintf(r.err, "and %d more bad lines\n", more)
+	}
 	if err != nil {
 		return fmt.Errorf("after %d lines: %w", r.done, err)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"os"
 	"runtime/debug"
 
@@ -29,7 +29,7 @@ func (p *program) serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return serve(ctx, cfg, roles, p.stderr)
+			return serve(ctx, cfg, roles, p.newLogger(cfg.Log))
 		}),
 	}
 	cmd.Flags().StringSliceVar(&only, "only", nil, "run only these of api, consumer and jobs; health and metrics are always served")
@@ -66,11 +66,10 @@ func parseRoles(only []string, mode string) (app.Roles, error) {
 const gcPercent = 300
 
 // serve runs the service until ctx ends.
-func serve(ctx context.Context, cfg config.Config, roles app.Roles, logTo io.Writer) error {
+func serve(ctx context.Context, cfg config.Config, roles app.Roles, log *slog.Logger) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	log := newLogger(logTo, cfg.Log)
 	for _, warning := range cfg.Warnings() {
 		log.WarnContext(ctx, "a setting is dangerous", "warning", warning)
 	}

@@ -9,10 +9,10 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"stepboard/models"
+	"stepboard/services/friends"
 	"stepboard/services/importer"
 )
 
@@ -31,39 +31,25 @@ func readFile(ctx context.Context, path string, read func(context.Context, io.Re
 	return nil
 }
 
-// eachEntry calls do for each line that is not blank. Unlike an import, which
-// skips bad lines, it stops at the first error.
-func eachEntry(ctx context.Context, in io.Reader, do func(line string) error) error {
-	return importer.EachLine(ctx, in, func(number int, line string) error {
-		if line == "" {
-			return nil
-		}
-		if err := do(line); err != nil {
-			return fmt.Errorf("line %d: %w", number, err)
-		}
-		return nil
-	})
-}
+// atLine adds the number of a line to its error. Unlike an import, which skips bad lines, a
+// demo stops at the first one.
+func atLine(number int, err error) error { return fmt.Errorf("line %d: %w", number, err) }
 
 // readGraph reads friendships between users numbered from 0.
 func (p *people) readGraph(ctx context.Context, in io.Reader) error {
 	numbers := make(map[int]bool)
 	edges := newEdgeSet()
-	err := eachEntry(ctx, in, func(line string) error {
-		if importer.IsComment(line) {
-			return nil
-		}
-		e, err := importer.ParseEdge(line, 0)
-		if err != nil {
-			return err
+	err := importer.EachEdge(ctx, in, 0, func(line int, e friends.Edge, bad error) error {
+		if bad != nil {
+			return atLine(line, bad)
 		}
 		a, err := personNumber(e.A)
 		if err != nil {
-			return err
+			return atLine(line, err)
 		}
 		b, err := personNumber(e.B)
 		if err != nil {
-			return err
+			return atLine(line, err)
 		}
 		edges.add(idOf(a), idOf(b))
 		numbers[a], numbers[b] = true, true
@@ -100,29 +86,20 @@ type hourOfSteps struct {
 	steps int64
 }
 
-// readHours reads lines Id,ActivityHour,StepTotal. Each user of the file, by
+// readHours reads a file of steps with hours. Each user of the file, by
 // id, becomes a walking pattern.
 func (p *people) readHours(ctx context.Context, in io.Reader) error {
 	byUser := make(map[models.UserID][]hourOfSteps)
-	header := true
-	err := eachEntry(ctx, in, func(line string) error {
-		if header {
-			header = false
-			if importer.NormalizeHeader(line) != importer.HourlyHeader {
-				return fmt.Errorf("%q is not Id,ActivityHour,StepTotal", line)
-			}
-			return nil
+	err := importer.EachSteps(ctx, in, func(l importer.StepsLine, bad error) error {
+		if bad != nil {
+			return atLine(l.Number, bad)
 		}
-		fields := strings.Split(line, ",")
-		if len(fields) != 3 {
-			return fmt.Errorf("%d fields instead of 3", len(fields))
+		if !l.Hourly {
+			return errors.New("the file has days: a demo needs hours, in the columns Id, ActivityHour and StepTotal")
 		}
 		// A day of a demo has 24 hours, as every day has in UTC.
-		user, start, steps, err := importer.ParseHour(fields, time.UTC)
-		if err != nil {
-			return err
-		}
-		byUser[user] = append(byUser[user], hourOfSteps{start, steps})
+		start := l.Date.UTC().Add(time.Duration(l.Hour) * time.Hour)
+		byUser[l.User] = append(byUser[l.User], hourOfSteps{start, l.Steps})
 		return nil
 	})
 	if err != nil {

@@ -1,10 +1,13 @@
 package demo
 
 import (
+	"encoding/json"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"stepboard/handlers"
 )
 
 // onlyHosts returns a handler that refuses requests whose Host is neither an address
@@ -15,7 +18,11 @@ func onlyHosts(next http.Handler, addr string) http.Handler {
 	own, _, _ := net.SplitHostPort(addr) // "" if there is none
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !knownHost(r.Host, own) {
-			http.Error(w, "call the demo at localhost, at an address, or at the host of --addr", http.StatusMisdirectedRequest)
+			p := handlers.Refuse(http.StatusMisdirectedRequest, "call the demo at localhost, at an address, or at the host of --addr")
+			w.Header().Set("Content-Type", p.ContentType(""))
+			w.Header().Set("X-Request-Id", p.RequestID)
+			w.WriteHeader(p.Status)
+			_ = json.NewEncoder(w).Encode(p) // the client may be gone
 			return
 		}
 		next.ServeHTTP(w, r)

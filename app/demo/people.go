@@ -18,12 +18,12 @@ import (
 
 const (
 	// hourOfWalking is how long an hour of walking takes in the demo.
-	hourOfWalking = 30 * time.Second
+	hourOfWalking = 5 * time.Minute
 	// startHour is the hour of the day at which the demo begins.
 	startHour = 8
 	// startGap is how many steps somebody is ahead of the first person when the demo
 	// begins.
-	startGap = 300
+	startGap = 100
 	// Up to freshSteps, the score of a day is its steps. Beyond, each step counts
 	// for less, so that a demo that runs for hours never reaches mostSteps.
 	freshSteps = 40_000

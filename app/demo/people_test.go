@@ -112,7 +112,7 @@ func TestDemoIDs(t *testing.T) {
 
 func TestDemoPeopleFromFiles(t *testing.T) {
 	t.Parallel()
-	graph := fileOf(t, "\ufeff# who knows whom\n\n 4 0\n0,1\n1\t0\n2 2\n")
+	graph := fileOf(t, "\ufeff# who knows whom\n\n 4 0\n0  1\n1\t0\n2 2\n")
 	steps := fileOf(t, strings.Join([]string{
 		"", " Id, ActivityHour, StepTotal",
 		"20,2016-4-12 1:00,7",
@@ -170,7 +170,7 @@ func TestDemoScores(t *testing.T) {
 	}
 }
 
-// The first person begins in the middle of their friends, with one of them 300 steps
+// The first person begins in the middle of their friends, with one of them startGap steps
 // ahead.
 func TestDemoFirstPerson(t *testing.T) {
 	t.Parallel()
@@ -205,17 +205,33 @@ func TestDemoFirstPerson(t *testing.T) {
 	}
 }
 
+// A demo that runs for an hour shows a day like any other: nobody is near the largest score.
+func TestDemoPace(t *testing.T) {
+	t.Parallel()
+	p, err := newPeople(t.Context(), Options{Users: 400, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for position := range p.ids {
+		begin, hour := p.stepsBetween(position, 0, startHour), p.stepsBetween(position, 0, startHour+float64(time.Hour)/float64(hourOfWalking))
+		if score := dailyScore(hour); score > 35_000 || hour-begin < 500 {
+			t.Errorf("person %d has %d steps after an hour, %.0f more than at its beginning", position, score, hour-begin)
+		}
+	}
+}
+
 // At midnight the day's steps begin at 0, while the hours of walking go on.
 func TestDemoMidnight(t *testing.T) {
 	t.Parallel()
-	start := time.Date(2026, 11, 20, 15, 59, 0, 0, time.UTC)
+	start := time.Date(2026, 11, 20, 15, 50, 0, 0, time.UTC)
 	d := walkDay{start: start, day: 100}
 	for _, tt := range []struct {
 		after    time.Duration
 		today    models.Date
 		from, to float64
 	}{
-		{0, 100, 0, 8}, {30 * time.Second, 100, 0, 9}, {time.Minute, 101, 10, 10}, {2 * time.Minute, 101, 10, 12}, {24*time.Hour + time.Minute, 102, 2890, 2890},
+		{0, 100, 0, 8}, {hourOfWalking, 100, 0, 9}, {2 * hourOfWalking, 101, 10, 10}, {4 * hourOfWalking, 101, 10, 12},
+		{24*time.Hour + 2*hourOfWalking, 102, 298, 298},
 	} {
 		d.advance(start.Add(tt.after), tt.today)
 		if d.began != tt.from || d.now != tt.to || d.day != tt.today {
@@ -324,12 +340,12 @@ func TestDemoFilesThatAreRefused(t *testing.T) {
 		"a graph of names":      {graph: "ann ben\n", want: `line 1: "ann" is not a user number`},
 		"a negative number":     {graph: "1 -1\n", want: `line 1: "-1" is not a user number`},
 		"too many people":       {graph: crowd.String(), want: "more than 100000 people"},
-		"no steps at all":       {steps: "\n", want: "no steps"},
+		"no steps at all":       {steps: "\n", want: "the file is empty"},
 		"a header and no steps": {steps: "Id,ActivityHour,StepTotal\n", want: "no steps"},
-		"daily steps":           {steps: "user_id,date,steps\n1,2016-04-12,5\n", want: "line 1: "},
-		"no header":             {steps: "1,2016-4-12 1:00,5\n", want: "line 1: "},
+		"daily steps":           {steps: "user_id,date,steps\n1,2016-04-12,5\n", want: "a demo needs hours"},
+		"no header":             {steps: "1,2016-4-12 1:00,5\n", want: "the first line is"},
 		"no id":                 {steps: "Id,ActivityHour,StepTotal\n\na b,2016-4-12 1:00,5\n", want: `line 3: "a b"`},
-		"no hour":               {steps: "Id,ActivityHour,StepTotal\n1,noon,5\n", want: `line 2: "noon" is not an hour`},
+		"no hour":               {steps: "Id,ActivityHour,StepTotal\n1,noon,5\n", want: `line 2: "noon" is not a date`},
 		"no number":             {steps: "Id,ActivityHour,StepTotal\n1,2016-4-12 1:00,-5\n", want: `line 2: "-5" is not a whole number`},
 		"two columns":           {steps: "Id,ActivityHour,StepTotal\n1,2\n", want: "line 2: 2 fields"},
 		"a gap of years":        {steps: "Id,ActivityHour,StepTotal\n1,2016-4-12 1:00,5\n1,9999-4-12 1:00,5\n", want: "user 1: "},

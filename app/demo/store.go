@@ -2,13 +2,18 @@ package demo
 
 import (
 	"context"
+	"encoding/csv"
 	"errors"
-	"slices"
+	"fmt"
+	"io"
+	"sync"
 	"time"
 
 	"stepboard/app"
+	"stepboard/internal/pause"
 	"stepboard/models"
 	"stepboard/services/catalog"
+	"stepboard/services/importer"
 	"stepboard/services/ingest"
 	"stepboard/services/score"
 )
@@ -20,8 +25,8 @@ const (
 	// peopleWithPast is how many people have steps of days that are closed: the
 	// first ones, among them those whom the page offers.
 	peopleWithPast = 2000
-	// edgeBatch is how many friendships are stored at once.
-	edgeBatch = 2000
+	// archivePause is how soon a day is archived again that a job is archiving.
+	archivePause = 20 * time.Millisecond
 )
 
 // store stores the people, their friendships, past days, friend requests and groups,
@@ -58,30 +63,50 @@ func (p *people) store(ctx context.Context, a *app.App, clock models.Clock, prog
 	return p.assignRoles(ctx, a)
 }
 
+// storeFriends stores the friendships as an import does, which adapts to the machine.
 func (p *people) storeFriends(ctx context.Context, a *app.App, progress Progress) error {
 	defer progress.Clear()
-	done := 0
-	for chunk := range slices.Chunk(p.edges, edgeBatch) {
-		// A change of the graph can't be stopped once it has begun.
-		if err := ctx.Err(); err != nil {
-			return err
+	lines, file := io.Pipe()
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		w := csv.NewWriter(file)
+		_ = w.Write([]string{"user1_id", "user2_id"}) // Flush reports its error
+		for _, e := range p.edges {
+			if err := w.Write([]string{string(e.A), string(e.B)}); err != nil {
+				break // reading has ended
+			}
 		}
-		progress.Show("moving in: %d of %d friendships", done, len(p.edges))
-		edges, err := a.Friends.Resolve(ctx, chunk)
-		if err != nil {
-			return err
-		}
-		_, rejected, err := a.Friends.Import(ctx, edges)
-		if err != nil {
-			return err
-		}
-		if len(rejected) > 0 {
-			return rejected[0].Err
-		}
-		done += len(chunk)
-	}
-	return nil
+		w.Flush()
+		file.CloseWithError(w.Error())
+	})
+	defer writing.Wait()
+	defer lines.Close()
+	_, err := a.Importer.ImportFriends(ctx, lines, importer.FriendsOptions{}, &moving{progress: progress, all: len(p.edges)})
+	return err
 }
+
+// moving is the importer.Report of the friendships.
+type moving struct {
+	progress  Progress
+	all, done int
+}
+
+// Line implements importer.Report.
+func (*moving) Line() {}
+
+// Done implements importer.Report.
+func (m *moving) Done(lines int) {
+	m.done += lines
+	m.progress.Show("moving in: %d of %d friendships", m.done, m.all)
+}
+
+// BadLine implements importer.Report.
+func (*moving) BadLine(number int, reason error) error {
+	return fmt.Errorf("friendship %d: %w", number-1, reason) // below a header
+}
+
+// Warn implements importer.Report.
+func (*moving) Warn(int, string) {}
 
 // storeClosedDays stores the days that take no more uploads: in the archive, or
 // in Redis if they are still hot.
@@ -110,13 +135,26 @@ func (p *people) storeClosedDays(
 		if !bucket.Cold(now) {
 			continue
 		}
-		_, err = a.Archive.Archive(ctx, bucket, func(int64) {})
 		// For an hour after a bucket has turned cold, the archive refuses it.
-		if err != nil && models.CodeOf(err) != models.CodeBucketHot {
+		if err := archiveDay(ctx, a, bucket); err != nil && models.CodeOf(err) != models.CodeBucketHot {
 			return err
 		}
 	}
 	return nil
+}
+
+// archiveDay archives a day. If the job of the start has begun with it, perhaps before it had all
+// scores, it is archived once more after that.
+func archiveDay(ctx context.Context, a *app.App, bucket *models.Bucket) error {
+	for {
+		_, err := a.Archive.Archive(ctx, bucket, func(int64) {})
+		if models.CodeOf(err) != models.CodeArchiveRunning {
+			return err
+		}
+		if err := pause.For(ctx, archivePause); err != nil {
+			return err
+		}
+	}
 }
 
 // closedDay returns the totals of a closed day; rows are those of the people, by

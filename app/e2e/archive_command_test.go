@@ -17,7 +17,7 @@ import (
 // at returns the arguments of a command whose clock shows the given time.
 func (i *importer) at(now time.Time, args ...string) []string {
 	i.env.Config.Clock.Offset = time.Until(now)
-	return append(args, testenv.Flags(i.env.Config)...)
+	return slices.Concat(args[:1], testenv.Flags(i.env.Config), args[1:])
 }
 
 // summary matches the duration at the end of the lines that archive prints.

@@ -93,7 +93,7 @@ func testArchivesOverHTTP(t *testing.T, env *testenv.Env) {
 		{"an unknown field", `{"board":"steps","bucket":"2026-11-20","force":true}`, 422, models.CodeValidationFailed},
 		{"a number", `{"board":"steps","bucket":20261120}`, 422, models.CodeValidationFailed},
 		{"not JSON", `board=steps`, 400, models.CodeInvalidRequest},
-		{"no body", ``, 400, models.CodeInvalidRequest},
+		{"no body", ``, 422, models.CodeValidationFailed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := *s

@@ -95,13 +95,14 @@ func matrix() map[string]access {
 
 		"GET /v1/me":        {by: users, own: 200},
 		"PUT /v1/me":        {by: users, own: 200, body: newProfile},
-		"DELETE /v1/me":     {by: users, own: 202},
+		"DELETE /v1/me":     {by: users, own: 202, body: `{"confirm":"erase"}`},
 		"GET /v1/me/export": {by: users, own: 200},
 
 		"POST /v1/boards/{board}/scores/batch": {by: backends, own: 200, body: `{"scores":[{"user_id":"<owner>","date":"2026-11-20","score":5}]}`},
 		"POST /v1/boards/{board}/increments":   {by: backends, own: 200, board: "gifts", body: `{"user_id":"<owner>","delta":5,"event_id":"<group>"}`},
 		"PUT /v1/groups/{group}/members":       {by: backends, own: 200, group: "of-a-backend", body: `{"member_ids":["<owner>"]}`},
 		"PUT /v1/users/{id}":                   {by: backends, own: 200, body: newProfile},
+		"POST /v1/users/{id}/rename":           {by: backends, own: 204, body: `{"to":"<friend>-2"}`},
 		"PUT /v1/users/{id}/friends":           {by: backends, own: 200, body: `{"friend_ids":["<stranger>"]}`},
 		"DELETE /v1/users/{id}":                {by: backends, own: 202},
 

@@ -18,11 +18,7 @@ import (
 // matrix says. Calls that are refused change nothing.
 func TestAuthorization(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, testAuthorization)
-}
-
-func testAuthorization(t *testing.T, env *testenv.Env) {
-	t.Helper()
+	env := testenv.Real(t)
 	s := &authorization{server: newServer(t, env, withEvents)}
 	api, entries := readDescription(t, s.server), matrix()
 	for path, methods := range api.Paths {
@@ -158,10 +154,7 @@ func permissions(entry access) []role {
 func (s *authorization) checkCall(operation string, entry access, p people, r role) {
 	s.t.Helper()
 	values := strings.NewReplacer(p.values()...)
-	method, path, _ := strings.Cut(operation, " ")
-	path = strings.NewReplacer(
-		"{board}", cmp.Or(entry.board, "steps"), "{group}", cmp.Or(entry.group, p.group), "{id}", values.Replace(cmp.Or(entry.id, "<friend>")),
-	).Replace(path)
+	method, path := s.target(operation, entry, p)
 	if r.behalf {
 		path += "?user_id=" + string(p.owner)
 	}
@@ -180,6 +173,15 @@ func (s *authorization) checkCall(operation string, entry access, p people, r ro
 		s.t.Errorf("%s by %s: %d, want %d: %s", operation, r.who, w.Code, r.status, w.Body)
 	}
 	checkDocumented(s.t, method, path, answer{status: w.Code, header: w.Header(), body: w.Body.Bytes()})
+}
+
+// target returns the method and the path of the call of an entry.
+func (s *authorization) target(operation string, entry access, p people) (method, path string) {
+	method, path, _ = strings.Cut(operation, " ")
+	return method, strings.NewReplacer(
+		"{board}", cmp.Or(entry.board, "steps"), "{group}", cmp.Or(entry.group, p.group),
+		"{id}", strings.NewReplacer(p.values()...).Replace(cmp.Or(entry.id, "<friend>")),
+	).Replace(path)
 }
 
 // newPeople makes an owner with a friend, a group that both are in, and a friend request;
@@ -218,11 +220,7 @@ func (s *authorization) export(p people) string {
 // A board may be closed to users, and user_id must be a user's id.
 func TestAuthorizationOfBoards(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, testAuthorizationOfBoards)
-}
-
-func testAuthorizationOfBoards(t *testing.T, env *testenv.Env) {
-	t.Helper()
+	env := testenv.Real(t)
 	s := newServer(t, env)
 	user, service := harness.Token(t, "1", ""), harness.Token(t, "1", auth.ScopeService)
 	for _, tt := range []struct {

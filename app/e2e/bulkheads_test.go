@@ -23,7 +23,7 @@ func TestALockedTableAffectsOnlyItsOwnWork(t *testing.T) {
 	env := testenv.Real(t)
 	testenv.NumberUsers(t, env, 20)
 	cfg := env.Config
-	cfg.Postgres.MaxConns = 4 // the fewest
+	cfg.Postgres.MaxConns = 5 // the fewest
 	small := *env
 	small.Stores = testenv.Must(stores.Open(t.Context(), cfg, env.Clock.Now, nil))
 	s := newServer(t, &small, withEvents)

@@ -112,7 +112,7 @@ func (s *server) writeEverywhere(status int) {
 // these were written.
 func TestChangeStreamsOfEveryWriter(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) { testEveryWriter(t, env, "direct", 200) })
+	testEveryWriter(t, testenv.Real(t), "direct", 200)
 }
 
 func TestChangeStreamsBehindAQueue(t *testing.T) {
@@ -148,18 +148,17 @@ func testEveryWriter(t *testing.T, env *testenv.Env, mode string, status int) {
 // Without change_stream nothing is written to a stream, even while a process follows it.
 func TestNoChangeStreamsByDefault(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		testenv.NumberUsers(t, env, 10)
-		s := newServer(t, env, withChangeStreams(false))
-		c := s.follow()
-		s.writeEverywhere(200)
-		for _, read := range c.streams {
-			if n := testenv.Must(env.Redis.XLen(t.Context(), env.Keys.Changes(read.Board, read.Shard)).Result()); n != 1 {
-				t.Errorf("%v has %d entries, want its first alone", read.ChangeStream, n)
-			}
+	env := testenv.Real(t)
+	testenv.NumberUsers(t, env, 10)
+	s := newServer(t, env, withChangeStreams(false))
+	c := s.follow()
+	s.writeEverywhere(200)
+	for _, read := range c.streams {
+		if n := testenv.Must(env.Redis.XLen(t.Context(), env.Keys.Changes(read.Board, read.Shard)).Result()); n != 1 {
+			t.Errorf("%v has %d entries, want its first alone", read.ChangeStream, n)
 		}
-		if stored := c.stored(); len(stored["20261120"]) != 10 || len(stored["event"]) != 10 {
-			t.Errorf("Redis has %v", stored)
-		}
-	})
+	}
+	if stored := c.stored(); len(stored["20261120"]) != 10 || len(stored["event"]) != 10 {
+		t.Errorf("Redis has %v", stored)
+	}
 }

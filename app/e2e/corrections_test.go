@@ -50,13 +50,19 @@ func (s *server) lift(c correction) (lifted correction) {
 // ranked returns the users and scores of a ranking of user 1, such as "2:500 1:300".
 func (s *server) ranked(path string) string {
 	s.t.Helper()
+	return s.rankedTo("1", path)
+}
+
+// rankedTo is ranked for another user than 1.
+func (s *server) rankedTo(user models.UserID, path string) string {
+	s.t.Helper()
 	var r struct {
 		Entries []struct {
 			UserID string `json:"user_id"`
 			Score  int
 		}
 	}
-	s.read(s.as("1", "GET", path, nil), http.StatusOK, &r)
+	s.read(s.as(user, "GET", path, nil), http.StatusOK, &r)
 	var list []string
 	for _, e := range r.Entries {
 		list = append(list, fmt.Sprintf("%s:%d", e.UserID, e.Score))
@@ -114,52 +120,51 @@ func (s *server) check(what, got, want string) {
 // after the day has moved to the archive. Lifting gives back what was reported.
 func TestCorrections(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newServer(t, env)
-		s.waitForStartJobs()
-		s.want(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2","3"]}`), http.StatusOK, nil)
-		s.uploadDay(harness.NoonDay, map[models.UserID]int{"1": 3000, "2": 98_800, "3": 5000})
-		const friends, top = "/v1/boards/steps/friends?date=2026-11-20", "/v1/boards/steps/top?date=2026-11-20"
-		set := s.correct(`{"board":"steps","date":"2026-11-20","user_id":"2","kind":"set","score":4000,"reason":"shaken"}`)
-		if *set.Before != 98_800 || *set.Score != 4000 || set.State != "applied" || set.Actor != "1" || set.UserID != "2" || *set.Date != "2026-11-20" {
-			t.Errorf("made %+v", set)
-		}
-		out := s.correct(`{"board":"steps","user_id":"3","kind":"exclude","reason":"a bicycle"}`)
-		if out.Date != nil || *out.FirstDate != "2026-11-20" {
-			t.Errorf("made %+v", out)
-		}
-		checkAll := func(when string) {
-			t.Helper()
-			s.check(when+": friends", s.ranked(friends), "2:4000 1:3000")
-			s.check(when+": top", s.ranked(top), "2:4000 1:3000")
-			s.check(when+": me", s.standing("2", "?date=2026-11-20"), "4000 1 1 set")
-			s.check(when+": me, excluded", s.standing("3", "?date=2026-11-20"), "- - - excluded")
-			s.check(when+": me, another", s.standing("1", "?date=2026-11-20"), "3000 2 2 -")
-			s.check(when+": history", s.days("2"), "2026-11-20:4000")
-			s.check(when+": history of somebody excluded", s.days("3"), "")
-		}
-		checkAll("at once")
-		var accepted struct{ Accepted []struct{ Score int } }
-		s.read(s.as("2", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":99000}`), http.StatusOK, &accepted)
-		if accepted.Accepted[0].Score != 99_000 {
-			t.Errorf("the phone was answered %+v", accepted)
-		}
-		s.want(s.service("POST", "/v1/boards/steps/scores/batch",
-			`{"scores":[{"user_id":"3","date":"2026-11-20","score":7000}]}`), http.StatusOK, nil)
-		checkAll("after reports")
-		env.Clock.Advance(6 * 24 * time.Hour)
-		s.archiveDue()
-		checkAll("archived")
-		if lifted := s.lift(set); lifted.State != "pending" || *lifted.LiftedBy != "1" || *lifted.LiftReason != "a marathon" {
-			t.Errorf("lifted %+v", lifted)
-		}
-		s.lift(out)
-		s.archiveDue()
-		s.check("lifted: friends", s.ranked(friends), "2:99000 3:7000 1:3000")
-		s.check("lifted: top", s.ranked(top), "2:99000 3:7000 1:3000")
-		s.check("lifted: me", s.standing("3", "?date=2026-11-20"), "7000 2 1 -")
-		s.check("lifted: history", s.days("2"), "2026-11-20:99000")
-	})
+	env := testenv.Real(t)
+	s := newServer(t, env)
+	s.waitForStartJobs()
+	s.want(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2","3"]}`), http.StatusOK, nil)
+	s.uploadDay(harness.NoonDay, map[models.UserID]int{"1": 3000, "2": 98_800, "3": 5000})
+	const friends, top = "/v1/boards/steps/friends?date=2026-11-20", "/v1/boards/steps/top?date=2026-11-20"
+	set := s.correct(`{"board":"steps","date":"2026-11-20","user_id":"2","kind":"set","score":4000,"reason":"shaken"}`)
+	if *set.Before != 98_800 || *set.Score != 4000 || set.State != "applied" || set.Actor != "1" || set.UserID != "2" || *set.Date != "2026-11-20" {
+		t.Errorf("made %+v", set)
+	}
+	out := s.correct(`{"board":"steps","user_id":"3","kind":"exclude","reason":"a bicycle"}`)
+	if out.Date != nil || *out.FirstDate != "2026-11-20" {
+		t.Errorf("made %+v", out)
+	}
+	checkAll := func(when string) {
+		t.Helper()
+		s.check(when+": friends", s.ranked(friends), "2:4000 1:3000")
+		s.check(when+": top", s.ranked(top), "2:4000 1:3000")
+		s.check(when+": me", s.standing("2", "?date=2026-11-20"), "4000 1 1 set")
+		s.check(when+": me, excluded", s.standing("3", "?date=2026-11-20"), "- - - excluded")
+		s.check(when+": me, another", s.standing("1", "?date=2026-11-20"), "3000 2 2 -")
+		s.check(when+": history", s.days("2"), "2026-11-20:4000")
+		s.check(when+": history of somebody excluded", s.days("3"), "")
+	}
+	checkAll("at once")
+	var accepted struct{ Accepted []struct{ Score int } }
+	s.read(s.as("2", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":99000}`), http.StatusOK, &accepted)
+	if accepted.Accepted[0].Score != 99_000 {
+		t.Errorf("the phone was answered %+v", accepted)
+	}
+	s.want(s.service("POST", "/v1/boards/steps/scores/batch",
+		`{"scores":[{"user_id":"3","date":"2026-11-20","score":7000}]}`), http.StatusOK, nil)
+	checkAll("after reports")
+	env.Clock.Advance(6 * 24 * time.Hour)
+	s.archiveDue()
+	checkAll("archived")
+	if lifted := s.lift(set); lifted.State != "pending" || *lifted.LiftedBy != "1" || *lifted.LiftReason != "a marathon" {
+		t.Errorf("lifted %+v", lifted)
+	}
+	s.lift(out)
+	s.archiveDue()
+	s.check("lifted: friends", s.ranked(friends), "2:99000 3:7000 1:3000")
+	s.check("lifted: top", s.ranked(top), "2:99000 3:7000 1:3000")
+	s.check("lifted: me", s.standing("3", "?date=2026-11-20"), "7000 2 1 -")
+	s.check("lifted: history", s.days("2"), "2026-11-20:99000")
 }
 
 // days returns a user's days, such as "2026-11-20:4000".
@@ -183,105 +188,103 @@ func (s *server) days(user models.UserID) string {
 // back once the correction is lifted.
 func TestCorrectionsFromMemory(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		memory := func(c *config.Config) { c.Boards[0].ChangeStream, c.Rankings.MaxStaleness = true, time.Second }
-		env.Clock.Set(testenv.Noon.Add(-24 * time.Hour))
-		s, other := newServer(t, env, memory), newServer(t, env, memory)
-		s.want(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2"]}`), http.StatusOK, nil)
-		s.uploadDay(harness.NoonDay, map[models.UserID]int{"1": 3000, "2": 98_800})
-		const friends = "/v1/boards/steps/friends"
-		shows := func(what string, s *server, want string) {
-			t.Helper()
-			testenv.Eventually(t, what, func() bool {
-				before := s.fromMemory()
-				return s.ranked(friends) == want && s.fromMemory() != before
-			})
-		}
-		shows("the scores are in memory", s, "2:98800 1:3000")
-		shows("the scores are in the other's memory", other, "2:98800 1:3000")
-		c := s.correct(`{"board":"steps","date":"2026-11-20","user_id":"2","kind":"set","score":10,"reason":"shaken"}`)
-		s.check("at once", s.ranked(friends), "1:3000 2:10")
-		shows("the corrected score is in memory", s, "1:3000 2:10")
-		shows("the corrected score is in the other's memory", other, "1:3000 2:10")
-		testenv.Eventually(t, "the other process knows of the correction", func() bool { return other.app.Corrections.Held() == 1 })
-		for _, p := range []*server{s, other} {
-			p.want(p.as("2", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":99000}`), http.StatusOK, nil)
-			p.check("after a report", p.ranked(friends), "1:3000 2:10")
-		}
-		s.lift(c)
-		shows("the score is back", s, "2:99000 1:3000")
-		shows("the score is back in the other", other, "2:99000 1:3000")
-	})
+	env := testenv.Real(t)
+	memory := func(c *config.Config) { c.Boards[0].ChangeStream, c.Rankings.MaxStaleness = true, time.Second }
+	env.Clock.Set(testenv.Noon.Add(-24 * time.Hour))
+	s, other := newServer(t, env, memory), newServer(t, env, memory)
+	s.want(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2"]}`), http.StatusOK, nil)
+	s.uploadDay(harness.NoonDay, map[models.UserID]int{"1": 3000, "2": 98_800})
+	const friends = "/v1/boards/steps/friends"
+	shows := func(what string, s *server, want string) {
+		t.Helper()
+		testenv.Eventually(t, what, func() bool {
+			before := s.fromMemory()
+			return s.ranked(friends) == want && s.fromMemory() != before
+		})
+	}
+	shows("the scores are in memory", s, "2:98800 1:3000")
+	shows("the scores are in the other's memory", other, "2:98800 1:3000")
+	c := s.correct(`{"board":"steps","date":"2026-11-20","user_id":"2","kind":"set","score":10,"reason":"shaken"}`)
+	s.check("at once", s.ranked(friends), "1:3000 2:10")
+	shows("the corrected score is in memory", s, "1:3000 2:10")
+	shows("the corrected score is in the other's memory", other, "1:3000 2:10")
+	testenv.Eventually(t, "the other process knows of the correction", func() bool { return other.app.Corrections.Held() == 1 })
+	for _, p := range []*server{s, other} {
+		p.want(p.as("2", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":99000}`), http.StatusOK, nil)
+		p.check("after a report", p.ranked(friends), "1:3000 2:10")
+	}
+	s.lift(c)
+	shows("the score is back", s, "2:99000 1:3000")
+	shows("the score is back in the other", other, "2:99000 1:3000")
 }
 
 // Only operators make corrections; what they can't do is answered with its code, and a dry
 // run changes nothing.
 func TestCorrectionsOverHTTP(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newServer(t, env)
-		s.waitForStartJobs()
-		s.uploadDay(harness.NoonDay, map[models.UserID]int{"1": 3000})
-		body := func(more string) string { return `{"board":"steps","user_id":"1","reason":"r",` + more + `}` }
-		exclude := body(`"date":"2026-11-20","kind":"exclude"`)
-		for _, bearer := range []string{harness.Token(t, "1", ""), harness.Token(t, "1", auth.ScopeService)} {
-			s.refuse(s.call(bearer, "POST", correctionsPath, exclude), 403, models.CodeForbidden)
-			s.refuse(s.call(bearer, "GET", correctionsPath, nil), 403, models.CodeForbidden)
-			s.refuse(s.call(bearer, "POST", correctionsPath+"/1/lift", `{"reason":"r"}`), 403, models.CodeForbidden)
-		}
-		for _, tt := range []struct {
-			body   string
-			status int
-			code   models.Code
-		}{
-			{body(`"date":"2026-11-20","kind":"set","score":3001`), 422, models.CodeCorrectionRaises},
-			{body(`"date":"2026-11-20","kind":"set"`), 422, models.CodeValidationFailed},
-			{body(`"date":"20.11.2026","kind":"exclude"`), 422, models.CodeValidationFailed},
-			{body(`"date":"2026-11-21","kind":"exclude"`), 422, models.CodeDateInFuture},
-			{body(`"date":"2026-01-01","kind":"exclude"`), 404, models.CodeNotFound},
-			{`{"board":"none","user_id":"1","reason":"r","kind":"exclude"}`, 404, models.CodeBoardNotFound},
-			{`{"board":"steps","user_id":"9","reason":"r","kind":"exclude"}`, 404, models.CodeUserNotFound},
-			{`{"board":"steps","user_id":"1","reason":"","kind":"exclude"}`, 422, models.CodeValidationFailed},
-			{`{`, 400, models.CodeInvalidRequest},
-		} {
-			s.refuse(s.admin("POST", correctionsPath, tt.body), tt.status, tt.code)
-		}
-		s.refuse(s.admin("POST", correctionsPath+"/7/lift", `{"reason":"r"}`), 404, models.CodeNotFound)
+	env := testenv.Real(t)
+	s := newServer(t, env)
+	s.waitForStartJobs()
+	s.uploadDay(harness.NoonDay, map[models.UserID]int{"1": 3000})
+	body := func(more string) string { return `{"board":"steps","user_id":"1","reason":"r",` + more + `}` }
+	exclude := body(`"date":"2026-11-20","kind":"exclude"`)
+	for _, bearer := range []string{harness.Token(t, "1", ""), harness.Token(t, "1", auth.ScopeService)} {
+		s.refuse(s.call(bearer, "POST", correctionsPath, exclude), 403, models.CodeForbidden)
+		s.refuse(s.call(bearer, "GET", correctionsPath, nil), 403, models.CodeForbidden)
+		s.refuse(s.call(bearer, "POST", correctionsPath+"/1/lift", `{"reason":"r"}`), 403, models.CodeForbidden)
+	}
+	for _, tt := range []struct {
+		body   string
+		status int
+		code   models.Code
+	}{
+		{body(`"date":"2026-11-20","kind":"set","score":3001`), 422, models.CodeCorrectionRaises},
+		{body(`"date":"2026-11-20","kind":"set"`), 422, models.CodeValidationFailed},
+		{body(`"date":"20.11.2026","kind":"exclude"`), 422, models.CodeValidationFailed},
+		{body(`"date":"2026-11-21","kind":"exclude"`), 422, models.CodeDateInFuture},
+		{body(`"date":"2026-01-01","kind":"exclude"`), 404, models.CodeNotFound},
+		{`{"board":"none","user_id":"1","reason":"r","kind":"exclude"}`, 404, models.CodeBoardNotFound},
+		{`{"board":"steps","user_id":"9","reason":"r","kind":"exclude"}`, 404, models.CodeUserNotFound},
+		{`{"board":"steps","user_id":"1","reason":"","kind":"exclude"}`, 422, models.CodeValidationFailed},
+		{`{`, 400, models.CodeInvalidRequest},
+	} {
+		s.refuse(s.admin("POST", correctionsPath, tt.body), tt.status, tt.code)
+	}
+	s.refuse(s.admin("POST", correctionsPath+"/7/lift", `{"reason":"r"}`), 404, models.CodeNotFound)
 
-		var would correction
-		s.read(s.admin("POST", correctionsPath+"?dry_run=true", exclude), http.StatusOK, &would)
-		if would.ID != nil || *would.Before != 3000 {
-			t.Errorf("would make %+v", would)
+	var would correction
+	s.read(s.admin("POST", correctionsPath+"?dry_run=true", exclude), http.StatusOK, &would)
+	if would.ID != nil || *would.Before != 3000 {
+		t.Errorf("would make %+v", would)
+	}
+	s.check("after a dry run", s.standing("1", ""), "3000 1 1 -")
+	c := s.correct("%s", exclude)
+	s.refuse(s.admin("POST", correctionsPath, exclude), 409, models.CodeCorrectionExists)
+	s.read(s.admin("POST", correctionsPath+"/"+*c.ID+"/lift?dry_run=true", `{"reason":"r"}`), http.StatusOK, &would)
+	s.check("after a dry run of lifting", s.standing("1", ""), "- - - excluded")
+	s.lift(c)
+	second := s.correct("%s", exclude)
+	list := func(query string) (ids string, next *string) {
+		t.Helper()
+		var page struct {
+			Corrections []correction
+			NextCursor  *string `json:"next_cursor"`
 		}
-		s.check("after a dry run", s.standing("1", ""), "3000 1 1 -")
-		c := s.correct("%s", exclude)
-		s.refuse(s.admin("POST", correctionsPath, exclude), 409, models.CodeCorrectionExists)
-		s.read(s.admin("POST", correctionsPath+"/"+*c.ID+"/lift?dry_run=true", `{"reason":"r"}`), http.StatusOK, &would)
-		s.check("after a dry run of lifting", s.standing("1", ""), "- - - excluded")
-		s.lift(c)
-		second := s.correct("%s", exclude)
-		list := func(query string) (ids string, next *string) {
-			t.Helper()
-			var page struct {
-				Corrections []correction
-				NextCursor  *string `json:"next_cursor"`
-			}
-			s.read(s.admin("GET", correctionsPath+query, nil), http.StatusOK, &page)
-			for _, c := range page.Corrections {
-				ids += *c.ID + " "
-			}
-			return ids, page.NextCursor
+		s.read(s.admin("GET", correctionsPath+query, nil), http.StatusOK, &page)
+		for _, c := range page.Corrections {
+			ids += *c.ID + " "
 		}
-		first, next := list("?limit=1&user_id=1&board=steps")
-		rest, end := list("?limit=1&user_id=1&board=steps&cursor=" + *next)
-		if first != *second.ID+" " || rest != *c.ID+" " || end != nil {
-			t.Errorf("pages %q and %q", first, rest)
-		}
-		s.refuse(s.admin("GET", correctionsPath+"?limit=1&cursor="+*next, nil), 400, models.CodeInvalidCursor)
-		if active, _ := list("?active=true"); active != *second.ID+" " {
-			t.Errorf("active are %q", active)
-		}
-	})
+		return ids, page.NextCursor
+	}
+	first, next := list("?limit=1&user_id=1&board=steps")
+	rest, end := list("?limit=1&user_id=1&board=steps&cursor=" + *next)
+	if first != *second.ID+" " || rest != *c.ID+" " || end != nil {
+		t.Errorf("pages %q and %q", first, rest)
+	}
+	s.refuse(s.admin("GET", correctionsPath+"?limit=1&cursor="+*next, nil), 400, models.CodeInvalidCursor)
+	if active, _ := list("?active=true"); active != *second.ID+" " {
+		t.Errorf("active are %q", active)
+	}
 }
 
 // The commands make the same corrections without a running service.

@@ -41,32 +41,31 @@ func (b *backend) told(t testing.TB, atLeast int) []string {
 // a user are not in the user's digest.
 func TestDigest(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		backend := newBackend(t)
-		s := newServer(t, env, backend.use, func(c *config.Config) { c.Jobs.DigestCron = "0 22 * * *" })
-		for _, name := range []string{"ann", "ben", "cho", "dee", "eve"} {
-			s.want(s.service("PUT", "/v1/users/"+name, fmt.Sprintf(`{"nickname":%q}`, strings.ToUpper(name))), 200, nil)
-		}
-		s.want(s.service("PUT", "/v1/users/ann/friends", `{"friend_ids":["ben","cho","dee","eve"]}`), 200, nil)
-		s.uploadDay(models.DateOf(testenv.Noon), map[models.UserID]int{"ann": 10, "ben": 20, "cho": 30, "dee": 40})
-		s.want(s.as("ben", "PUT", "/v1/boards/steps/likes/ann", nil), 204, nil)
-		s.want(s.as("dee", "PUT", "/v1/boards/steps/likes/ann", nil), 204, nil)
-		s.want(s.as("dee", "PUT", "/v1/me/privacy", `{"hidden":true}`), 200, nil)
-		s.want(s.as("ben", "PUT", "/v1/muted/ann", nil), 204, nil)
-		env.Clock.Set(testenv.Noon.Add(61 * time.Minute)) // 22:01 in Shanghai
-		want := []string{
-			`steps 2026-11-20 {"user_id":"ann","rank":3,"total":3,"score":10,"leader":{"user_id":"cho","nickname":"CHO"},"likes":1}`,
-			`steps 2026-11-20 {"user_id":"ben","rank":1,"total":1,"score":20,"leader":{"user_id":"ben","nickname":"BEN"},"likes":0}`,
-			`steps 2026-11-20 {"user_id":"cho","rank":1,"total":2,"score":30,"leader":{"user_id":"cho","nickname":"CHO"},"likes":0}`,
-			`steps 2026-11-20 {"user_id":"dee","rank":1,"total":2,"score":40,"leader":{"user_id":"dee","nickname":"DEE"},"likes":0}`,
-		}
-		if got := backend.told(t, len(want)); !slices.Equal(got, want) {
-			t.Errorf("told %s", strings.Join(got, "\n"))
-		}
-		testenv.Eventually(t, "the digest is finished", func() bool {
-			var open int64
-			err := env.Gorm.Raw(`SELECT count(*) FROM digests WHERE finished_at IS NULL`).Row().Scan(&open)
-			return err == nil && open == 0
-		})
+	env := testenv.Real(t)
+	backend := newBackend(t)
+	s := newServer(t, env, backend.use, func(c *config.Config) { c.Jobs.DigestCron = "0 22 * * *" })
+	for _, name := range []string{"ann", "ben", "cho", "dee", "eve"} {
+		s.want(s.service("PUT", "/v1/users/"+name, fmt.Sprintf(`{"nickname":%q}`, strings.ToUpper(name))), 200, nil)
+	}
+	s.want(s.service("PUT", "/v1/users/ann/friends", `{"friend_ids":["ben","cho","dee","eve"]}`), 200, nil)
+	s.uploadDay(models.DateOf(testenv.Noon), map[models.UserID]int{"ann": 10, "ben": 20, "cho": 30, "dee": 40})
+	s.want(s.as("ben", "PUT", "/v1/boards/steps/likes/ann", nil), 204, nil)
+	s.want(s.as("dee", "PUT", "/v1/boards/steps/likes/ann", nil), 204, nil)
+	s.want(s.as("dee", "PUT", "/v1/me/privacy", `{"hidden":true}`), 200, nil)
+	s.want(s.as("ben", "PUT", "/v1/muted/ann", nil), 204, nil)
+	env.Clock.Set(testenv.Noon.Add(61 * time.Minute)) // 22:01 in Shanghai
+	want := []string{
+		`steps 2026-11-20 {"user_id":"ann","rank":3,"total":3,"score":10,"leader":{"user_id":"cho","nickname":"CHO"},"likes":1}`,
+		`steps 2026-11-20 {"user_id":"ben","rank":1,"total":1,"score":20,"leader":{"user_id":"ben","nickname":"BEN"},"likes":0}`,
+		`steps 2026-11-20 {"user_id":"cho","rank":1,"total":2,"score":30,"leader":{"user_id":"cho","nickname":"CHO"},"likes":0}`,
+		`steps 2026-11-20 {"user_id":"dee","rank":1,"total":2,"score":40,"leader":{"user_id":"dee","nickname":"DEE"},"likes":0}`,
+	}
+	if got := backend.told(t, len(want)); !slices.Equal(got, want) {
+		t.Errorf("told %s", strings.Join(got, "\n"))
+	}
+	testenv.Eventually(t, "the digest is finished", func() bool {
+		var open int64
+		err := env.Gorm.Raw(`SELECT count(*) FROM digests WHERE finished_at IS NULL`).Row().Scan(&open)
+		return err == nil && open == 0
 	})
 }

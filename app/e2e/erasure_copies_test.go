@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,84 +24,84 @@ import (
 // among the scores of a day nor in the circles of friends.
 func TestErasedUserInTheNearCache(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		memory := func(c *config.Config) { c.Boards[0].ChangeStream, c.Rankings.MaxStaleness = true, time.Second }
-		env.Clock.Set(testenv.Noon.Add(-24 * time.Hour))
-		servers := []*server{newServer(t, env, memory), newServer(t, env, memory)}
-		s := servers[0]
-		s.want(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2"]}`), http.StatusOK, nil)
-		s.uploadDay(harness.NoonDay, map[models.UserID]int{"1": 3000, "2": 5000})
-		rows := harness.Rows(t, env.Gorm, []models.UserID{"1", "2"})
-		bucket := testenv.Must(s.app.Catalog.Buckets.Load(t.Context(), "steps", "20261120"))
-		// held reports whether a process has proven copies, and whether they have user 2.
-		held := func(s *server) (proven, scored, listed bool) {
-			composites := make([]models.Composite, len(rows))
-			_, ok := s.app.NearCache.Composites(bucket, rows, composites)
-			circle, asOf, err := s.app.Friends.Circle(t.Context(), rows[0])
-			if err != nil || !ok || asOf.IsZero() {
-				return false, false, false
-			}
-			return true, composites[1] != 0, slices.Contains(circle, rows[1])
+	env := testenv.Real(t)
+	memory := func(c *config.Config) { c.Boards[0].ChangeStream, c.Rankings.MaxStaleness = true, time.Second }
+	env.Clock.Set(testenv.Noon.Add(-24 * time.Hour))
+	servers := []*server{newServer(t, env, memory), newServer(t, env, memory)}
+	s := servers[0]
+	s.want(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2"]}`), http.StatusOK, nil)
+	s.uploadDay(harness.NoonDay, map[models.UserID]int{"1": 3000, "2": 5000})
+	rows := harness.Rows(t, env.Gorm, []models.UserID{"1", "2"})
+	bucket := testenv.Must(s.app.Catalog.Buckets.Load(t.Context(), "steps", "20261120"))
+	// held reports whether a process has proven copies, and whether they have user 2.
+	held := func(s *server) (proven, scored, listed bool) {
+		composites := make([]models.Composite, len(rows))
+		_, ok := s.app.NearCache.Composites(bucket, rows, composites)
+		circle, asOf, err := s.app.Friends.Circle(t.Context(), rows[0])
+		if err != nil || !ok || asOf.IsZero() {
+			return false, false, false
 		}
-		for _, s := range servers {
-			testenv.Eventually(t, "the user is in the copies", func() bool {
-				proven, scored, listed := held(s)
-				return proven && scored && listed
-			})
-		}
-		s.want(s.service("DELETE", "/v1/users/2", nil), http.StatusAccepted, nil)
-		for _, s := range servers {
-			testenv.Eventually(t, "no ranking from memory has the user", func() bool {
-				before := s.fromMemory()
-				return s.ranked("/v1/boards/steps/friends") == "1:3000" && s.fromMemory() != before
-			})
-		}
-		s.finishErasures()
-		for _, s := range servers {
-			testenv.Eventually(t, "the user is in no copy", func() bool {
-				proven, scored, listed := held(s)
-				return proven && !scored && !listed
-			})
-		}
-	})
+		return true, composites[1] != 0, slices.Contains(circle, rows[1])
+	}
+	for _, s := range servers {
+		testenv.Eventually(t, "the user is in the copies", func() bool {
+			proven, scored, listed := held(s)
+			return proven && scored && listed
+		})
+	}
+	s.want(s.service("DELETE", "/v1/users/2", nil), http.StatusAccepted, nil)
+	for _, s := range servers {
+		testenv.Eventually(t, "no ranking from memory has the user", func() bool {
+			before := s.fromMemory()
+			return s.ranked("/v1/boards/steps/friends") == "1:3000" && s.fromMemory() != before
+		})
+	}
+	s.finishErasures()
+	for _, s := range servers {
+		testenv.Eventually(t, "the user is in no copy", func() bool {
+			proven, scored, listed := held(s)
+			return proven && !scored && !listed
+		})
+	}
 }
 
 // After an erasure, Redis goes back to an earlier time at which it had the user. The job that
 // looks for this removes everything again, and nobody is shown the user meanwhile.
 func TestErasedUserInAnOlderRedis(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newErasable(t, env)
-		restore := s.copyRedis()
-		s.want(s.as(zed, "DELETE", "/v1/me", nil), http.StatusAccepted, nil)
-		s.finishErasures()
-		for range 2 {
-			restore()
-			// A sweep that did not learn whether it was committed leaves the mark of its change.
-			mark := s.env.Keys.SetChanging(keys.NotShown, int64(zedRow))
-			if err := s.env.Redis.SAdd(t.Context(), mark, "a token").Err(); err != nil {
-				t.Fatal(err)
-			}
-			if left := s.traces(); !slices.Contains(left, "board") || !slices.Contains(left, "user") {
-				t.Fatalf("the older Redis has the user only in %v", left)
-			}
-			s.nobodyIsShown()
-			if n, err := s.app.Erasure.Guard(t.Context()); n == 0 || err != nil {
-				t.Errorf("removed %d, %v", n, err)
-			}
-			// Copies of lists of others expire within an hour.
-			if left := s.traces(); slices.ContainsFunc(left, func(name string) bool { return !listCopies[name] }) {
-				t.Errorf("left in %v", left)
-			}
-			for key := range s.keys() {
-				if strings.HasSuffix(key, ":"+models.RowID(zedRow).String()) {
-					t.Errorf("%s is left, which was the user's own", key)
-				}
-			}
-			s.nobodyIsShown()
+	env := testenv.Real(t)
+	s := newErasable(t, env)
+	restore := s.copyRedis()
+	s.want(s.as(zed, "DELETE", "/v1/me", `{"confirm":"erase"}`), http.StatusAccepted, nil)
+	s.finishErasures()
+	for range 2 {
+		restore()
+		// A sweep that did not learn whether it was committed leaves the mark of its change.
+		mark := s.env.Keys.SetChanging(keys.NotShown, int64(zedRow))
+		if err := s.env.Redis.SAdd(t.Context(), mark, "a token").Err(); err != nil {
+			t.Fatal(err)
 		}
-		s.comesBackAsSomebodyNew()
-	})
+		if left := s.traces(); !slices.Contains(left, "board") || !slices.Contains(left, "user") {
+			t.Fatalf("the older Redis has the user only in %v", left)
+		}
+		s.nobodyIsShown()
+		if n, err := s.app.Erasure.Guard(t.Context()); n == 0 || err != nil {
+			t.Errorf("removed %d, %v", n, err)
+		}
+		// Copies of lists of others expire within an hour.
+		if left := s.traces(); slices.ContainsFunc(left, func(name string) bool {
+			return !listCopies[name] && !slices.Contains(keptOfZed, name)
+		}) {
+			t.Errorf("left in %v", left)
+		}
+		for key := range s.keys() {
+			if strings.HasSuffix(key, ":"+models.RowID(zedRow).String()) {
+				t.Errorf("%s is left, which was the user's own", key)
+			}
+		}
+		s.nobodyIsShown()
+	}
+	s.comesBack()
 }
 
 // listCopies are the names of the keys of copies of lists.
@@ -164,9 +165,9 @@ func TestTheLogNamesNobody(t *testing.T) {
 		}
 	}
 	_ = s.admin("GET", "/v1/admin/users/zed%7C4711", nil)
-	s.want(s.as(zed, "DELETE", "/v1/me", nil), http.StatusAccepted, nil)
+	s.want(s.as(zed, "DELETE", "/v1/me", `{"confirm":"erase"}`), http.StatusAccepted, nil)
 	s.finishErasures()
-	s.comesBackAsSomebodyNew()
+	s.comesBack()
 	if !strings.Contains(log.String(), "an erasure is finished") {
 		t.Error("the log lacks what this test looks at")
 	}
@@ -226,4 +227,47 @@ func comparable(value any) any {
 		return fields
 	}
 	return value
+}
+
+// An export has all rows of a section that is read in several pages, and each once.
+func TestExportInPages(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		const friends, days = 1201, 2
+		s := newServer(t, env)
+		testenv.NumberUsers(t, env, friends+1)
+		ids, likes := make([]string, friends), make([]models.Like, 0, friends*days)
+		for i := range ids {
+			ids[i] = strconv.Quote(string(testenv.ID(i + 2)))
+			for day := range models.Date(days) {
+				likes = append(likes, models.Like{
+					UserID: models.RowID(i + 2), LikedBy: 1, Board: "steps", Day: models.DateOf(testenv.Noon) - day, CreatedAt: testenv.Noon,
+				})
+			}
+		}
+		s.want(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":[`+strings.Join(ids, ",")+`]}`), http.StatusOK, nil)
+		if err := env.Gorm.CreateInBatches(likes, 500).Error; err != nil {
+			t.Fatal(err)
+		}
+		var document struct {
+			Friends []struct {
+				User string `json:"user_id"`
+			} `json:"friends"`
+			Given []struct {
+				User string `json:"user_id"`
+				Date string `json:"date"`
+			} `json:"likes_given"`
+		}
+		s.read(s.as("1", "GET", "/v1/me/export", nil), http.StatusOK, &document)
+		seen := make(map[string]bool)
+		for _, f := range document.Friends {
+			seen[f.User] = true
+		}
+		for _, l := range document.Given {
+			seen[l.User+l.Date] = true
+		}
+		if all := friends + friends*days; len(seen) != all || len(document.Friends)+len(document.Given) != all {
+			t.Errorf("%d friends and %d likes, %d different ones, want %d", len(document.Friends), len(document.Given), len(seen), all)
+		}
+	})
 }

@@ -15,44 +15,43 @@ import (
 // or has not decided yet.
 func TestDeclinedLooksPendingOverHTTP(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		env.Config.Friends.MaxPending, env.Config.Friends.RequestsPerDay = 2, 4
-		p := &askedPairs{server: newServer(t, env)}
-		for _, name := range []string{"ann", "ben", "cho", "dee"} {
-			for _, who := range pairNames {
-				p.want(p.service("PUT", "/v1/users/"+name+who, `{"nickname":"`+name+`"}`), 200, nil)
-			}
-		}
-		ask := func(name string) { p.compare("POST", "/v1/friends/requests", `{"user_id":"`+name+`"}`) }
-		withdraw := func() { p.compare("DELETE", "/v1/friends/requests/ben", "") }
-		ask("ben")
-		p.want(p.as("ben-declining", "DELETE", "/v1/friends/requests/ann-declining", nil), 204, nil)
-		ask("ben") // again
-		p.compare("POST", "/v1/friends/requests/ben/accept", "")
-		p.compare("DELETE", "/v1/friends/ben", "")
-		ask("cho")
-		ask("dee") // one too many wait for an answer
-		withdraw()
-		withdraw()
-		ask("ben")
-		withdraw()
-		ask("dee")
-		ask("ben") // one too many wait for an answer
-		env.Clock.Advance(24 * time.Hour)
-		withdraw()
-		p.compare("DELETE", "/v1/friends/requests/cho", "")
-		for range 5 { // the last is one too many for a day
-			ask("ben")
-			withdraw()
-		}
-		env.Clock.Advance(6 * 24 * time.Hour)
-		ask("ben") // after seven days it reaches the other again
+	env := testenv.Real(t)
+	env.Config.Friends.MaxPending, env.Config.Friends.RequestsPerDay = 2, 4
+	p := &askedPairs{server: newServer(t, env)}
+	for _, name := range []string{"ann", "ben", "cho", "dee"} {
 		for _, who := range pairNames {
-			if body := string(p.as(models.UserID("ben"+who), "GET", "/v1/friends/requests", nil).body); !strings.Contains(body, `"ann`+who) {
-				t.Errorf("ben%s is not shown the request: %s", who, body)
-			}
+			p.want(p.service("PUT", "/v1/users/"+name+who, `{"nickname":"`+name+`"}`), 200, nil)
 		}
-	})
+	}
+	ask := func(name string) { p.compare("POST", "/v1/friends/requests", `{"user_id":"`+name+`"}`) }
+	withdraw := func() { p.compare("DELETE", "/v1/friends/requests/ben", "") }
+	ask("ben")
+	p.want(p.as("ben-declining", "DELETE", "/v1/friends/requests/ann-declining", nil), 204, nil)
+	ask("ben") // again
+	p.compare("POST", "/v1/friends/requests/ben/accept", "")
+	p.compare("DELETE", "/v1/friends/ben", "")
+	ask("cho")
+	ask("dee") // one too many wait for an answer
+	withdraw()
+	withdraw()
+	ask("ben")
+	withdraw()
+	ask("dee")
+	ask("ben") // one too many wait for an answer
+	env.Clock.Advance(24 * time.Hour)
+	withdraw()
+	p.compare("DELETE", "/v1/friends/requests/cho", "")
+	for range 5 { // the last is one too many for a day
+		ask("ben")
+		withdraw()
+	}
+	env.Clock.Advance(6 * 24 * time.Hour)
+	ask("ben") // after seven days it reaches the other again
+	for _, who := range pairNames {
+		if body := string(p.as(models.UserID("ben"+who), "GET", "/v1/friends/requests", nil).body); !strings.Contains(body, `"ann`+who) {
+			t.Errorf("ben%s is not shown the request: %s", who, body)
+		}
+	}
 }
 
 // Where nobody has declined, and where ben has declined a request of ann, user ids end
@@ -100,34 +99,33 @@ func (p *askedPairs) same(method, path, body string) {
 // A request of one too many says when to try again, and is counted.
 func TestTooManyFriendRequests(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		env.Config.Friends.MaxPending, env.Config.Friends.RequestsPerDay = 2, 3
-		s := newServer(t, env)
-		for _, id := range []string{"2", "3", "4", "5"} {
-			s.want(s.service("PUT", "/v1/users/"+id, `{"nickname":"user"}`), 200, nil)
+	env := testenv.Real(t)
+	env.Config.Friends.MaxPending, env.Config.Friends.RequestsPerDay = 2, 3
+	s := newServer(t, env)
+	for _, id := range []string{"2", "3", "4", "5"} {
+		s.want(s.service("PUT", "/v1/users/"+id, `{"nickname":"user"}`), 200, nil)
+	}
+	ask := func(id string) answer {
+		t.Helper()
+		return s.as("1", "POST", "/v1/friends/requests", `{"user_id":"`+id+`"}`)
+	}
+	s.want(ask("2"), 201, nil)
+	s.want(ask("3"), 201, nil)
+	for _, tt := range []struct{ limit, wait string }{{"pending", "3600"}, {"day", "86400"}} {
+		refused := ask("4")
+		s.refuse(refused, 429, models.CodeRequestLimit)
+		if wait := refused.header.Get("Retry-After"); wait != tt.wait {
+			t.Errorf("%s: Retry-After %s, want %s", tt.limit, wait, tt.wait)
 		}
-		ask := func(id string) answer {
-			t.Helper()
-			return s.as("1", "POST", "/v1/friends/requests", `{"user_id":"`+id+`"}`)
+		want := `stepboard_friend_requests_refused_total{limit="` + tt.limit + `"} 1`
+		if metrics := string(s.call("", "GET", "/metrics", nil).body); !strings.Contains(metrics, want) {
+			t.Errorf("the metrics lack %s", want)
 		}
-		s.want(ask("2"), 201, nil)
-		s.want(ask("3"), 201, nil)
-		for _, tt := range []struct{ limit, wait string }{{"pending", "3600"}, {"day", "86400"}} {
-			refused := ask("4")
-			s.refuse(refused, 429, models.CodeRequestLimit)
-			if wait := refused.header.Get("Retry-After"); wait != tt.wait {
-				t.Errorf("%s: Retry-After %s, want %s", tt.limit, wait, tt.wait)
-			}
-			want := `stepboard_friend_requests_refused_total{limit="` + tt.limit + `"} 1`
-			if metrics := string(s.call("", "GET", "/metrics", nil).body); !strings.Contains(metrics, want) {
-				t.Errorf("the metrics lack %s", want)
-			}
-			for _, id := range []string{"2", "3"} {
-				s.want(s.as("1", "DELETE", "/v1/friends/requests/"+id, nil), 204, nil)
-			}
-			if tt.limit == "pending" {
-				s.want(ask("5"), 201, nil)
-			}
+		for _, id := range []string{"2", "3"} {
+			s.want(s.as("1", "DELETE", "/v1/friends/requests/"+id, nil), 204, nil)
 		}
-	})
+		if tt.limit == "pending" {
+			s.want(ask("5"), 201, nil)
+		}
+	}
 }

@@ -241,7 +241,7 @@ func testArchivedDaysWithoutRedis(t *testing.T, env *testenv.Env) {
 // again.
 func TestArchivedDaysWhileRedisIsDown(t *testing.T) {
 	t.Parallel()
-	env := harness.Real(t)
+	env := harness.RealWithSecret(t)
 	rdb := testenv.StartRedis(t)
 	cfg := env.Config
 	cfg.Redis.Addrs = []string{rdb.Addr()}

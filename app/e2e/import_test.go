@@ -26,7 +26,7 @@ type importer struct {
 
 func newImporter(t testing.TB) *importer {
 	t.Helper()
-	env := harness.Real(t)
+	env := harness.RealWithSecret(t)
 	env.Config.Clock.Offset = time.Until(testenv.Noon)
 	return &importer{t: t, env: env}
 }
@@ -157,7 +157,7 @@ func TestImportHourlySteps(t *testing.T) {
 		"1001,2026-11-19 22:00,0", // after the last step
 		"1001,2026-11-19 8:00,100",
 		"1001,2026-11-19 13:00,250", // the total last rose by 14:00
-		"1001,2026-11-19 8:00,50",   // the same hour again adds up
+		"1001,2026-11-19 8:00,150",  // the same hour again: the larger counts
 		"1002,2026-11-19 9:00,0",    // a day of 0 is a score, reached by its first hour
 		"1002,2026-11-19 7:00,0",
 		"1003,2026-11-19 23:00,9", // reached at midnight
@@ -193,7 +193,7 @@ func TestImportFriends(t *testing.T) {
 	t.Parallel()
 	i := newImporter(t)
 	text := strings.Join([]string{
-		"# a comment", "", "0 1", "1\t2", "2,3", "  3   0  ",
+		"# a comment", "", "0 1", "1\t2", "2  3", "  3   0  ",
 		"1 0",                   // known already, in the other direction
 		"4 4",                   // line 8: oneself
 		"5",                     // one number
@@ -261,10 +261,10 @@ func TestImportRefuses(t *testing.T) {
 		"an empty file":      {"steps", "", "the file is empty"},
 		"a file of blanks":   {"steps", "\ufeff\n  \r\n\n", "the file is empty: its first line must name the columns"},
 		"no header":          {"steps", "\n1001,2026-11-19,5\n", "the first line is"},
-		"unknown columns":    {"steps", "who,when,what\n1,2,3\n", "user_id,date,steps or Id,ActivityHour,StepTotal"},
+		"unknown columns":    {"steps", "who,when,what\n1,2,3\n", "it must name the columns user_id, date and steps"},
 		"a line without end": {"friends", strings.Repeat("1", 2<<20), "longer than"},
-		"binary for friends": {"friends", "\x00\x01\x02\n", "line 1"},
-		"binary for steps":   {"steps", "\x00\x01\x02\n", "the first line is"},
+		"binary for friends": {"friends", "\x00\x01\x02\n", "it is binary"},
+		"only bad lines":     {"friends", strings.Repeat("1,2,3\n", 1000), "after 0 lines: all 100 lines so far are bad: the file must have two user ids a line"},
 	} {
 		if status, said, _ := i.run(tt.what, tt.text); status != 1 || !strings.Contains(said, tt.want) {
 			t.Errorf("%s: status %d: %s", name, status, said)

@@ -76,51 +76,50 @@ func newLikes(t *testing.T, env *testenv.Env, backend *backend) *server {
 // days; each like counts once, and can be withdrawn.
 func TestLikes(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		backend := newBackend(t)
-		s := newLikes(t, env, backend)
-		const ann, day = "/v1/boards/steps/likes/ann", "?date=2026-11-20"
-		for range 2 {
-			s.want(s.as("ben", "PUT", ann, nil), 204, nil)
-			s.want(s.as("cho", "PUT", ann+day, nil), 204, nil)
-		}
-		s.want(s.service("PUT", "/v1/boards/steps/likes/ben?user_id=ann", nil), 204, nil)
-		s.refuse(s.as("dee", "PUT", ann, nil), 404, models.CodeNotFound)
-		s.refuse(s.as("dee", "GET", ann, nil), 404, models.CodeNotFound)
-		s.refuse(s.as("ann", "PUT", "/v1/boards/steps/likes/eve", nil), 404, models.CodeNotFound)
-		s.refuse(s.as("ann", "PUT", "/v1/boards/steps/likes/nobody", nil), 404, models.CodeNotFound)
-		s.refuse(s.as("ann", "PUT", "/v1/boards/steps/likes/ben?date=2026-11-19", nil), 404, models.CodeNotFound)
-		s.refuse(s.as("ann", "PUT", "/v1/boards/steps/likes/ben?date=2026-11-21", nil), 422, models.CodeDateInFuture)
-		s.refuse(s.as("ann", "PUT", ann, nil), 422, models.CodeValidationFailed)
-		s.refuse(s.as("ann", "PUT", "/v1/boards/nix/likes/ben", nil), 404, models.CodeBoardNotFound)
-		for _, when := range []string{"hot", "archived"} {
-			s.check(when, strings.Join(s.likesOf("ben", "/v1/boards/steps/friends"+day+"&include=likes"), ", "), "ann 2 liked, ben 1, ben 1")
-			s.check(when, strings.Join(s.likesOf("ann", "/v1/boards/steps/groups/team"+day+"&include=likes&limit=1"), ", "), "ann 2, ann 2")
-			if a := s.as("ben", "GET", "/v1/boards/steps/friends"+day, nil); strings.Contains(string(a.body), "like") {
-				t.Errorf("without include: %s", a.body)
-			}
-			if when == "hot" {
-				env.Clock.Advance(6 * 24 * time.Hour)
-				s.archiveDue()
-			}
-		}
-		s.want(s.as("cho", "DELETE", ann+day, nil), 204, nil)
-		s.want(s.as("cho", "DELETE", ann+day, nil), 204, nil)
-		s.want(s.as("dee", "DELETE", ann+day, nil), 204, nil)
-		s.check("withdrawn", strings.Join(s.likesOf("ben", "/v1/boards/steps/friends"+day+"&include=likes&limit=1"), ", "), "ann 1 liked, ben 1")
+	env := testenv.Real(t)
+	backend := newBackend(t)
+	s := newLikes(t, env, backend)
+	const ann, day = "/v1/boards/steps/likes/ann", "?date=2026-11-20"
+	for range 2 {
+		s.want(s.as("ben", "PUT", ann, nil), 204, nil)
 		s.want(s.as("cho", "PUT", ann+day, nil), 204, nil)
-		s.check("given again", strings.Join(s.likesOf("ben", "/v1/boards/steps/friends"+day+"&include=likes&limit=1"), ", "), "ann 2 liked, ben 1")
-		// Each of them was news once.
-		got := backend.received(t, models.OutcomeLikeGiven, 3)
-		slices.Sort(got)
-		want := []string{
-			`{"board":"steps","date":"2026-11-20","from":"ann","to":"ben"}`, `{"board":"steps","date":"2026-11-20","from":"ben","to":"ann"}`,
-			`{"board":"steps","date":"2026-11-20","from":"cho","to":"ann"}`,
+	}
+	s.want(s.service("PUT", "/v1/boards/steps/likes/ben?user_id=ann", nil), 204, nil)
+	s.refuse(s.as("dee", "PUT", ann, nil), 404, models.CodeNotFound)
+	s.refuse(s.as("dee", "GET", ann, nil), 404, models.CodeNotFound)
+	s.refuse(s.as("ann", "PUT", "/v1/boards/steps/likes/eve", nil), 404, models.CodeNotFound)
+	s.refuse(s.as("ann", "PUT", "/v1/boards/steps/likes/nobody", nil), 404, models.CodeNotFound)
+	s.refuse(s.as("ann", "PUT", "/v1/boards/steps/likes/ben?date=2026-11-19", nil), 404, models.CodeNotFound)
+	s.refuse(s.as("ann", "PUT", "/v1/boards/steps/likes/ben?date=2026-11-21", nil), 422, models.CodeDateInFuture)
+	s.refuse(s.as("ann", "PUT", ann, nil), 422, models.CodeValidationFailed)
+	s.refuse(s.as("ann", "PUT", "/v1/boards/nix/likes/ben", nil), 404, models.CodeBoardNotFound)
+	for _, when := range []string{"hot", "archived"} {
+		s.check(when, strings.Join(s.likesOf("ben", "/v1/boards/steps/friends"+day+"&include=likes"), ", "), "ann 2 liked, ben 1, ben 1")
+		s.check(when, strings.Join(s.likesOf("ann", "/v1/boards/steps/groups/team"+day+"&include=likes&limit=1"), ", "), "ann 2, ann 2")
+		if a := s.as("ben", "GET", "/v1/boards/steps/friends"+day, nil); strings.Contains(string(a.body), "like") {
+			t.Errorf("without include: %s", a.body)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("received %v", got)
+		if when == "hot" {
+			env.Clock.Advance(6 * 24 * time.Hour)
+			s.archiveDue()
 		}
-	})
+	}
+	s.want(s.as("cho", "DELETE", ann+day, nil), 204, nil)
+	s.want(s.as("cho", "DELETE", ann+day, nil), 204, nil)
+	s.want(s.as("dee", "DELETE", ann+day, nil), 204, nil)
+	s.check("withdrawn", strings.Join(s.likesOf("ben", "/v1/boards/steps/friends"+day+"&include=likes&limit=1"), ", "), "ann 1 liked, ben 1")
+	s.want(s.as("cho", "PUT", ann+day, nil), 204, nil)
+	s.check("given again", strings.Join(s.likesOf("ben", "/v1/boards/steps/friends"+day+"&include=likes&limit=1"), ", "), "ann 2 liked, ben 1")
+	// Each of them was news once.
+	got := backend.received(t, models.OutcomeLikeGiven, 3)
+	slices.Sort(got)
+	want := []string{
+		`{"board":"steps","date":"2026-11-20","from":"ann","to":"ben"}`, `{"board":"steps","date":"2026-11-20","from":"ben","to":"ann"}`,
+		`{"board":"steps","date":"2026-11-20","from":"cho","to":"ann"}`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("received %v", got)
+	}
 }
 
 // Only boards with days have likes.
@@ -139,78 +138,77 @@ func TestLikesNeedDays(t *testing.T) {
 // hears of a like by somebody who is not shown to them.
 func TestLikesOfPeopleWhoAreNotShown(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		backend := newBackend(t)
-		s := newLikes(t, env, backend)
-		const ann = "/v1/boards/steps/likes/ann"
-		counted := func(want string) {
-			t.Helper()
-			lines := s.likesOf("ann", "/v1/boards/steps/friends?include=likes&limit=1")
-			s.check("counted and listed", fmt.Sprint(lines[0], " ", s.likers("ann", ann, 1)), want)
-		}
-		s.want(s.as("ann", "PUT", "/v1/muted/ben", nil), 204, nil)
-		s.want(s.as("ben", "PUT", ann, nil), 204, nil)
-		env.Clock.Advance(time.Second)
-		s.want(s.as("cho", "PUT", ann, nil), 204, nil)
-		counted("ann 1 [cho]")
-		s.want(s.as("ann", "DELETE", "/v1/muted/ben", nil), 204, nil)
-		counted("ann 2 [cho ben]")
-		s.want(s.as("cho", "PUT", "/v1/me/privacy", `{"hidden":true}`), 200, nil)
-		counted("ann 1 [ben]")
-		s.check("one's own like", strings.Join(s.likesOf("cho", "/v1/boards/steps/groups/team?include=likes&limit=1"), ", "), "ann 2 liked, cho 0")
-		s.want(s.as("cho", "PUT", "/v1/me/privacy", `{"hidden":false}`), 200, nil)
-		s.want(s.as("ann", "PUT", "/v1/hidden-from/ben", nil), 204, nil)
-		s.refuse(s.as("ben", "PUT", ann, nil), 404, models.CodeNotFound)
-		s.want(s.as("ben", "DELETE", ann, nil), 204, nil)
-		s.want(s.as("ann", "PUT", "/v1/blocked/cho", nil), 204, nil)
-		s.refuse(s.as("cho", "GET", ann, nil), 404, models.CodeNotFound)
-		counted("ann 0 []")
-		// ben is not mentioned: ann had muted ben.
-		s.want(s.as("eve", "PUT", ann, nil), 204, nil)
-		got := backend.received(t, models.OutcomeLikeGiven, 2)
-		slices.Sort(got)
-		if !slices.Equal(got, []string{
-			`{"board":"steps","date":"2026-11-20","from":"cho","to":"ann"}`, `{"board":"steps","date":"2026-11-20","from":"eve","to":"ann"}`,
-		}) {
-			t.Errorf("received %v", got)
-		}
-	})
+	env := testenv.Real(t)
+	backend := newBackend(t)
+	s := newLikes(t, env, backend)
+	const ann = "/v1/boards/steps/likes/ann"
+	counted := func(want string) {
+		t.Helper()
+		lines := s.likesOf("ann", "/v1/boards/steps/friends?include=likes&limit=1")
+		s.check("counted and listed", fmt.Sprint(lines[0], " ", s.likers("ann", ann, 1)), want)
+	}
+	s.want(s.as("ann", "PUT", "/v1/muted/ben", nil), 204, nil)
+	s.want(s.as("ben", "PUT", ann, nil), 204, nil)
+	env.Clock.Advance(time.Second)
+	s.want(s.as("cho", "PUT", ann, nil), 204, nil)
+	counted("ann 1 [cho]")
+	s.want(s.as("ann", "DELETE", "/v1/muted/ben", nil), 204, nil)
+	counted("ann 2 [cho ben]")
+	backend.received(t, models.OutcomeLikeGiven, 1) // it would be dropped once cho hides
+	s.want(s.as("cho", "PUT", "/v1/me/privacy", `{"hidden":true}`), 200, nil)
+	counted("ann 1 [ben]")
+	s.check("one's own like", strings.Join(s.likesOf("cho", "/v1/boards/steps/groups/team?include=likes&limit=1"), ", "), "ann 2 liked, cho 0")
+	s.want(s.as("cho", "PUT", "/v1/me/privacy", `{"hidden":false}`), 200, nil)
+	s.want(s.as("ann", "PUT", "/v1/hidden-from/ben", nil), 204, nil)
+	s.refuse(s.as("ben", "PUT", ann, nil), 404, models.CodeNotFound)
+	s.want(s.as("ben", "DELETE", ann, nil), 204, nil)
+	s.want(s.as("ann", "PUT", "/v1/blocked/cho", nil), 204, nil)
+	s.refuse(s.as("cho", "GET", ann, nil), 404, models.CodeNotFound)
+	counted("ann 0 []")
+	// ben is not mentioned: ann had muted ben.
+	s.want(s.as("eve", "PUT", ann, nil), 204, nil)
+	got := backend.received(t, models.OutcomeLikeGiven, 2)
+	slices.Sort(got)
+	if !slices.Equal(got, []string{
+		`{"board":"steps","date":"2026-11-20","from":"cho","to":"ann"}`, `{"board":"steps","date":"2026-11-20","from":"eve","to":"ann"}`,
+	}) {
+		t.Errorf("received %v", got)
+	}
 }
 
 // A person who likes a day many times at once likes it once, and many may like one day.
 func TestLikesAtOnce(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		backend := newBackend(t)
-		s := newServer(t, env, backend.use)
-		const people = 40
-		ids := make([]string, people)
-		for i := range ids {
-			ids[i] = fmt.Sprintf("%q", fmt.Sprint("p", i))
+	env := testenv.Real(t)
+	backend := newBackend(t)
+	s := newServer(t, env, backend.use)
+	const people = 40
+	ids := make([]string, people)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("%q", fmt.Sprint("p", i))
+	}
+	s.want(s.service("PUT", "/v1/users/ann/friends", `{"friend_ids":[`+strings.Join(ids, ",")+`]}`), 200, nil)
+	s.uploadDay(models.DateOf(testenv.Noon), map[models.UserID]int{"ann": 3})
+	var calling sync.WaitGroup
+	for i := range people {
+		for range 3 {
+			calling.Go(func() {
+				a := s.as(models.UserID(fmt.Sprint("p", i)), "PUT", "/v1/boards/steps/likes/ann", nil)
+				if a.status != 204 {
+					t.Errorf("p%d: %d %s", i, a.status, a.body)
+				}
+			})
 		}
-		s.want(s.service("PUT", "/v1/users/ann/friends", `{"friend_ids":[`+strings.Join(ids, ",")+`]}`), 200, nil)
-		s.uploadDay(models.DateOf(testenv.Noon), map[models.UserID]int{"ann": 3})
-		var calling sync.WaitGroup
-		for i := range people {
-			for range 3 {
-				calling.Go(func() {
-					a := s.as(models.UserID(fmt.Sprint("p", i)), "PUT", "/v1/boards/steps/likes/ann", nil)
-					if a.status != 204 {
-						t.Errorf("p%d: %d %s", i, a.status, a.body)
-					}
-				})
-			}
-		}
-		calling.Wait()
-		s.check("likes", s.likesOf("ann", "/v1/boards/steps/friends?include=likes")[0], fmt.Sprint("ann ", people))
-		listed := s.likers("ann", "/v1/boards/steps/likes/ann", 7)
-		slices.Sort(listed)
-		if n := len(slices.Compact(listed)); n != people || n != len(listed) {
-			t.Errorf("%d people are listed, %d of them different", len(listed), n)
-		}
-		if n := len(backend.received(t, models.OutcomeLikeGiven, people)); n != people {
-			t.Errorf("%d webhooks", n)
-		}
-		s.wantMetric(fmt.Sprintf("stepboard_likes_given_total %d", people))
-	})
+	}
+	calling.Wait()
+	s.check("likes", s.likesOf("ann", "/v1/boards/steps/friends?include=likes")[0], fmt.Sprint("ann ", people))
+	listed := s.likers("ann", "/v1/boards/steps/likes/ann", 7)
+	slices.Sort(listed)
+	if n := len(slices.Compact(listed)); n != people || n != len(listed) {
+		t.Errorf("%d people are listed, %d of them different", len(listed), n)
+	}
+	if n := len(backend.received(t, models.OutcomeLikeGiven, people)); n != people {
+		t.Errorf("%d webhooks", n)
+	}
+	s.wantMetric(fmt.Sprintf("stepboard_likes_given_total %d", people))
 }

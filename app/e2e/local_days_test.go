@@ -19,11 +19,7 @@ func withLocalDays(c *config.Config) { c.Boards[0].TimeZone = models.LocalZone }
 // west. Everybody uploads and reads their own day.
 func TestLocalDaysAtBothEndsOfTheEarth(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, testLocalDaysAtBothEndsOfTheEarth)
-}
-
-func testLocalDaysAtBothEndsOfTheEarth(t *testing.T, env *testenv.Env) {
-	t.Helper()
+	env := testenv.Real(t)
 	env.Clock.Set(time.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC))
 	s := newServer(t, env, withLocalDays)
 	s.want(s.service("PUT", "/v1/users/east/friends", `{"friend_ids":["west"]}`), 200, nil)
@@ -107,11 +103,7 @@ func TestPagesOfALocalDay(t *testing.T) {
 // archived after that.
 func TestArchiveOfALocalDay(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, testArchiveOfALocalDay)
-}
-
-func testArchiveOfALocalDay(t *testing.T, env *testenv.Env) {
-	t.Helper()
+	env := testenv.Real(t)
 	s := newServer(t, env, withLocalDays)
 	s.waitForStartJobs()
 	d := models.DateOf(testenv.Noon)
@@ -143,11 +135,7 @@ func testArchiveOfALocalDay(t *testing.T, env *testenv.Env) {
 // A stream goes on to the next day at the watcher's own midnight.
 func TestStreamAtTheMidnightOfALocalBoard(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, testStreamAtTheMidnightOfALocalBoard)
-}
-
-func testStreamAtTheMidnightOfALocalBoard(t *testing.T, env *testenv.Env) {
-	t.Helper()
+	env := testenv.Real(t)
 	withLocalDays(&env.Config)
 	midnight := time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC) // at UTC+9
 	env.Clock.Set(midnight.Add(-time.Second))

@@ -64,7 +64,7 @@ func TestPostgresPoolMetrics(t *testing.T) {
 	}
 	before := figures()
 
-	limit := env.Config.Postgres.MaxConns / 4
+	limit := (env.Config.Postgres.MaxConns + 2) / 5
 	for range limit {
 		conn, err := env.Pool.Acquire(t.Context())
 		if err != nil {

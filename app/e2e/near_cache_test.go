@@ -16,41 +16,40 @@ import (
 // uploads at once.
 func TestRankingsFromMemory(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		streams := func(c *config.Config) { c.Boards[0].ChangeStream, c.Boards[0].Shards = true, 2 }
-		memory := func(c *config.Config) { streams(c); c.Rankings.MaxStaleness = time.Second }
-		env.Clock.Set(testenv.Noon.Add(-time.Hour))
-		a, b, plain := newServer(t, env, memory), newServer(t, env, memory), newServer(t, env, streams)
-		a.want(a.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2","3","4"]}`), 200, nil)
-		for day := range models.Date(2) {
-			date := testenv.Must(models.ParseDate("2026-11-20")) + day
-			env.Clock.Set(date.UTC().Add(4 * time.Hour)) // noon in Shanghai
-			for i, s := range []*server{a, b, plain} {
-				user := models.UserID(fmt.Sprint(1 + i))
-				body := fmt.Sprintf(`{"date":%q,"score":%d}`, date, 1000+100*i)
-				s.want(s.as(user, "POST", "/v1/boards/steps/scores", body), 200, nil)
-			}
-			const path = "/v1/boards/steps/friends?limit=2"
-			want := plain.as("1", "GET", path, nil)
-			for _, s := range []*server{a, b} {
-				testenv.Eventually(t, "the ranking is from memory and equal to that from Redis", func() bool {
-					answers := s.fromMemory()
-					got := s.as("1", "GET", path, nil)
-					return got.status == 200 && string(got.body) == string(want.body) &&
-						s.fromMemory() != answers
-				})
-			}
-			body := fmt.Sprintf(`{"date":%q,"score":5000}`, date)
-			a.want(a.as("4", "POST", "/v1/boards/steps/scores", body), 200, nil)
-			if got := a.as("1", "GET", path, nil); got.status != 200 || !strings.Contains(string(got.body), `"score":5000`) {
-				t.Errorf("its own upload is missing: %s", got.body)
-			}
+	env := testenv.Real(t)
+	streams := func(c *config.Config) { c.Boards[0].ChangeStream, c.Boards[0].Shards = true, 2 }
+	memory := func(c *config.Config) { streams(c); c.Rankings.MaxStaleness = time.Second }
+	env.Clock.Set(testenv.Noon.Add(-time.Hour))
+	a, b, plain := newServer(t, env, memory), newServer(t, env, memory), newServer(t, env, streams)
+	a.want(a.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2","3","4"]}`), 200, nil)
+	for day := range models.Date(2) {
+		date := testenv.Must(models.ParseDate("2026-11-20")) + day
+		env.Clock.Set(date.UTC().Add(4 * time.Hour)) // noon in Shanghai
+		for i, s := range []*server{a, b, plain} {
+			user := models.UserID(fmt.Sprint(1 + i))
+			body := fmt.Sprintf(`{"date":%q,"score":%d}`, date, 1000+100*i)
+			s.want(s.as(user, "POST", "/v1/boards/steps/scores", body), 200, nil)
 		}
-		testFriendsFromMemory(t, a, b)
-		if n := plain.fromMemory(); n != "0" {
-			t.Errorf("without rankings.max_staleness %v rankings are from memory", n)
+		const path = "/v1/boards/steps/friends?limit=2"
+		want := plain.as("1", "GET", path, nil)
+		for _, s := range []*server{a, b} {
+			testenv.Eventually(t, "the ranking is from memory and equal to that from Redis", func() bool {
+				answers := s.fromMemory()
+				got := s.as("1", "GET", path, nil)
+				return got.status == 200 && string(got.body) == string(want.body) &&
+					s.fromMemory() != answers
+			})
 		}
-	})
+		body := fmt.Sprintf(`{"date":%q,"score":5000}`, date)
+		a.want(a.as("4", "POST", "/v1/boards/steps/scores", body), 200, nil)
+		if got := a.as("1", "GET", path, nil); got.status != 200 || !strings.Contains(string(got.body), `"score":5000`) {
+			t.Errorf("its own upload is missing: %s", got.body)
+		}
+	}
+	testFriendsFromMemory(t, a, b)
+	if n := plain.fromMemory(); n != "0" {
+		t.Errorf("without rankings.max_staleness %v rankings are from memory", n)
+	}
 }
 
 // testFriendsFromMemory changes the friends of user 1, who are 2, 3 and 4. The process
@@ -80,38 +79,37 @@ func testFriendsFromMemory(t *testing.T, a, b *server) {
 // Redis: while it is current, past, due, and archived.
 func TestRankingsFromMemoryWhileADayMoves(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		streams := func(c *config.Config) { c.Boards[0].ChangeStream, c.Boards[0].Shards = true, 2 }
-		near := newServer(t, env, func(c *config.Config) { streams(c); c.Rankings.MaxStaleness = time.Second })
-		near.waitForStartJobs()
-		plain := newServer(t, env, streams)
-		plain.waitForStartJobs()
-		day := testenv.Must(models.ParseDate("2026-11-20"))
-		plain.want(plain.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2","3","4"]}`), 200, nil)
-		plain.uploadDay(day, map[models.UserID]int{"1": 1000, "2": 3000, "3": 500})
-		path := fmt.Sprintf("/v1/boards/steps/friends?date=%s&limit=2", day)
-		equal := func(when, source string) {
-			t.Helper()
-			want := plain.as("1", "GET", path, nil)
-			testenv.Eventually(t, when, func() bool {
-				got := near.as("1", "GET", path, nil)
-				return got.status == 200 && string(got.body) == string(want.body) &&
-					strings.Contains(string(got.body), `"source":"`+source+`"`)
-			})
-		}
-		testenv.Eventually(t, "the day is read from memory", func() bool {
-			answers := near.fromMemory()
-			near.as("1", "GET", path, nil)
-			return near.fromMemory() != answers
+	env := testenv.Real(t)
+	streams := func(c *config.Config) { c.Boards[0].ChangeStream, c.Boards[0].Shards = true, 2 }
+	near := newServer(t, env, func(c *config.Config) { streams(c); c.Rankings.MaxStaleness = time.Second })
+	near.waitForStartJobs()
+	plain := newServer(t, env, streams)
+	plain.waitForStartJobs()
+	day := testenv.Must(models.ParseDate("2026-11-20"))
+	plain.want(plain.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2","3","4"]}`), 200, nil)
+	plain.uploadDay(day, map[models.UserID]int{"1": 1000, "2": 3000, "3": 500})
+	path := fmt.Sprintf("/v1/boards/steps/friends?date=%s&limit=2", day)
+	equal := func(when, source string) {
+		t.Helper()
+		want := plain.as("1", "GET", path, nil)
+		testenv.Eventually(t, when, func() bool {
+			got := near.as("1", "GET", path, nil)
+			return got.status == 200 && string(got.body) == string(want.body) &&
+				strings.Contains(string(got.body), `"source":"`+source+`"`)
 		})
-		equal("the current day", "hot")
-		for _, days := range []models.Date{1, 2, 3, 4} {
-			env.Clock.Set((day + days).UTC().Add(4 * time.Hour))
-			equal(fmt.Sprintf("%d days later", days), "hot")
-		}
-		near.archiveDue()
-		equal("the archived day", "archive")
+	}
+	testenv.Eventually(t, "the day is read from memory", func() bool {
+		answers := near.fromMemory()
+		near.as("1", "GET", path, nil)
+		return near.fromMemory() != answers
 	})
+	equal("the current day", "hot")
+	for _, days := range []models.Date{1, 2, 3, 4} {
+		env.Clock.Set((day + days).UTC().Add(4 * time.Hour))
+		equal(fmt.Sprintf("%d days later", days), "hot")
+	}
+	near.archiveDue()
+	equal("the archived day", "archive")
 }
 
 // fromMemory returns how many rankings the process has answered from memory.

@@ -369,7 +369,7 @@ func (p *populations) forget(ctx context.Context) {
 // they are anonymous. Friend lists stay the same, and their histories are empty.
 func TestSoakPrivacy(t *testing.T) {
 	t.Parallel()
-	generated, pairs := 4, 200 // 800 pairs of populations
+	generated, pairs := 2, 200 // 400 pairs of populations
 	if os.Getenv("SOAK") != "" {
 		generated = 500
 	}

@@ -114,7 +114,7 @@ func TestRefusedRoles(t *testing.T) {
 		{[]string{"--only", "nix"}, `--only "nix": use api, consumer or jobs`},
 		{[]string{"--only", "api,nix"}, `--only "nix": use api, consumer or jobs`},
 		{[]string{"--only", "consumer"}, "--only consumer: with ingest.mode direct there is no queue to consume"},
-		{harness.Role("consumer", "--ingest.redis.addrs=127.0.0.1:1"), "ingest.redis: "},
+		{harness.Role("consumer", "--ingest.redis.addrs=127.0.0.1:1", "--startup_timeout=1s"), "ingest.redis: "},
 	} {
 		stdout, stderr, status := testenv.Run(t, append(append([]string{"serve"}, testenv.Flags(env.Config)...), tt.flags...)...)
 		if last := lastLine(stderr); status != 1 || stdout != "" || !strings.HasPrefix(last, "stepboard: ") || !strings.Contains(last, tt.want) {

@@ -43,7 +43,7 @@ func newOutside(t *testing.T) (*outside, *collector) {
 	}
 	traces := newCollector(t)
 	start := time.Now().Add(-time.Hour).UTC()
-	boards := fmt.Sprintf(`--boards=[{name: steps}, {name: gifts, kind: event, max_score: 1000, start: %q, end: %q}, {name: active, kind: rolling, max_score: 1000}]`,
+	boards := fmt.Sprintf(`--boards=[{`+harness.Steps+`}, {name: gifts, kind: event, max_score: 1000, start: %q, end: %q}, {name: active, kind: rolling, max_score: 1000}]`,
 		start.Format(time.RFC3339), start.AddDate(0, 0, 2).Format(time.RFC3339))
 	p := testenv.Serve(t, env.Config, harness.RedisQueue(boards, "--log.level=debug", "--traces.ratio=1", "--traces.endpoint="+traces.url)...)
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -19,6 +20,14 @@ type accepted struct {
 		Score     int64  `json:"score"`
 		ReachedAt string `json:"reached_at"`
 	} `json:"accepted"`
+	Rejected []rejected `json:"rejected"`
+}
+
+type rejected struct {
+	Index  int         `json:"index"`
+	Date   string      `json:"date"`
+	Code   models.Code `json:"code"`
+	Detail string      `json:"detail"`
 }
 
 func TestUploads(t *testing.T) {
@@ -62,7 +71,7 @@ func TestRefusedUploads(t *testing.T) {
 		status     int
 		code       models.Code
 	}{
-		{"an empty body", ``, 400, models.CodeInvalidRequest},
+		{"an empty body", ``, 422, models.CodeValidationFailed},
 		{"not JSON", `steps=5`, 400, models.CodeInvalidRequest},
 		{"half an object", `{"date":"2026-11-20"`, 400, models.CodeInvalidRequest},
 		{"two values", item + item, 400, models.CodeInvalidRequest},
@@ -100,29 +109,72 @@ func TestRefusedUploads(t *testing.T) {
 		{"both forms", `{"date":"2026-11-20","score":1,"scores":[` + item + `]}`, 422, models.CodeValidationFailed},
 		{"no items", `{"scores":[]}`, 422, models.CodeValidationFailed},
 		{"32 items", `{"scores":[` + strings.Repeat(item+",", 31) + item + `]}`, 422, models.CodeValidationFailed},
-		{"one bad item of two", `{"scores":[` + item + `,{"date":"2026-11-20","score":-1}]}`, 422, models.CodeScoreOutOfRange},
+		{"a malformed item of two", `{"scores":[` + item + `,{"date":"2026-11-20","score":1.5}]}`, 422, models.CodeValidationFailed},
+		{"bad items alone", `{"scores":[{"date":"2026-11-20","score":-1},{"date":"2026-11-17","score":1}]}`, 422, models.CodeScoreOutOfRange},
 		{"a body too large", `{"scores":[` + item + strings.Repeat(" ", 1<<20) + `]}`, 413, models.CodeBodyTooLarge},
 	}
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newServer(t, env)
-		for _, tt := range tests {
-			t.Run(tt.name, func(t *testing.T) {
-				s := *s
-				s.t = t
-				s.refuse(s.as("1001", "POST", "/v1/boards/steps/scores", tt.body), tt.status, tt.code)
-			})
+	env := testenv.Real(t)
+	s := newServer(t, env)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := *s
+			s.t = t
+			s.refuse(s.as("1001", "POST", "/v1/boards/steps/scores", tt.body), tt.status, tt.code)
+		})
+	}
+	var r models.Ranking
+	for _, date := range []string{"2026-11-18", "2026-11-19", "2026-11-20"} {
+		s.want(s.as("1001", "GET", "/v1/boards/steps/friends?date="+date, nil), http.StatusOK, &r)
+		if r.Me != nil {
+			t.Errorf("a refused upload was applied on %s: %+v", date, r.Me)
 		}
-		var r models.Ranking
-		for _, date := range []string{"2026-11-18", "2026-11-19", "2026-11-20"} {
-			s.want(s.as("1001", "GET", "/v1/boards/steps/friends?date="+date, nil), http.StatusOK, &r)
-			if r.Me != nil {
-				t.Errorf("a refused upload was applied on %s: %+v", date, r.Me)
-			}
+	}
+	s.refuse(s.as("1001", "POST", "/v1/boards/nix/scores", item), 404, models.CodeBoardNotFound)
+	s.refuse(s.as("1001", "POST", "/v1/boards/%7Bsteps%7D/scores", item), 404, models.CodeBoardNotFound)
+	s.refuse(s.as("1001", "POST", "/v1/boards/steps%00/scores", item), 404, models.CodeBoardNotFound)
+}
+
+// A phone that was offline for 20 days needs one call, whatever is wrong with some days.
+func TestUploadsOfOpenAndClosedDays(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	s := newServer(t, env)
+	var items []string
+	for day := 1; day <= 21; day++ {
+		items = append(items, fmt.Sprintf(`{"date":"2026-11-%02d","score":%d}`, day, 1000+day))
+	}
+	items = append(items, `{"date":"2026-11-20","score":100001}`)
+	var got accepted
+	s.want(s.as("1001", "POST", "/v1/boards/steps/scores", `{"scores":[`+strings.Join(items, ",")+`]}`), http.StatusOK, &got)
+	if len(got.Accepted) != 3 || got.Accepted[0].Date != "2026-11-18" || got.Accepted[2].Score != 1020 {
+		t.Errorf("accepted %+v", got.Accepted)
+	}
+	codes := make(map[models.Code]int)
+	for i, r := range got.Rejected {
+		codes[r.Code]++
+		if i < 17 && (r.Index != i || r.Date != fmt.Sprintf("2026-11-%02d", i+1) || r.Code != models.CodeDateClosed || r.Detail == "") {
+			t.Errorf("rejected %+v", r)
 		}
-		s.refuse(s.as("1001", "POST", "/v1/boards/nix/scores", item), 404, models.CodeBoardNotFound)
-		s.refuse(s.as("1001", "POST", "/v1/boards/%7Bsteps%7D/scores", item), 404, models.CodeBoardNotFound)
-		s.refuse(s.as("1001", "POST", "/v1/boards/steps%00/scores", item), 404, models.CodeBoardNotFound)
-	})
+	}
+	if diff := cmp.Diff(map[models.Code]int{models.CodeDateClosed: 17, models.CodeDateInFuture: 1, models.CodeScoreOutOfRange: 1}, codes); diff != "" {
+		t.Error(diff)
+	}
+	var r models.Ranking
+	s.want(s.as("1001", "GET", "/v1/boards/steps/friends?date=2026-11-20", nil), http.StatusOK, &r)
+	if r.Me == nil || r.Me.Score != 1020 {
+		t.Errorf("today: %+v", r.Me)
+	}
+
+	// With no day left the call fails, and says the same about each.
+	a := s.as("1001", "POST", "/v1/boards/steps/scores", `{"scores":[`+strings.Join(items[:17], ",")+`]}`)
+	s.refuse(a, http.StatusUnprocessableEntity, models.CodeDateClosed)
+	var refused accepted
+	if err := json.Unmarshal(a.body, &refused); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(got.Rejected[:17], refused.Rejected); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // The error names the field that is wrong.
@@ -133,7 +185,7 @@ func TestRefusalsNameTheField(t *testing.T) {
 	for body, location := range map[string]string{
 		`{"date":"2026-11-20","score":-1}`:                                                   "body.score",
 		`{"date":"2026-11-21","score":1}`:                                                    "body.date",
-		`{"scores":[{"date":"2026-11-20","score":1},{"date":"2026-11-20","score":100001}]}`:  "body.scores[1].score",
+		`{"scores":[{"date":"2026-11-17","score":1},{"date":"2026-11-20","score":100001}]}`:  "body.scores[1].score",
 		`{"scores":[{"date":"2026-11-20","score":1},{"date":"2026-11-99","score":1}]}`:       "body.scores[1].date",
 		`{"scores":[{"date":"2026-11-20","score":1},{"date":"2026-11-20","score":"x"}]}`:     "body.scores[1].score",
 		`{"scores":[{"date":"2026-11-20","score":1},{"date":"2026-11-20","s":1,"score":1}]}`: "body.scores[1].s",
@@ -153,11 +205,6 @@ func TestBatch(t *testing.T) {
 func testBatch(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env)
-	type rejected struct {
-		Index  int         `json:"index"`
-		Code   models.Code `json:"code"`
-		Detail string      `json:"detail"`
-	}
 	var got struct {
 		Accepted int        `json:"accepted"`
 		Rejected []rejected `json:"rejected"`

@@ -10,6 +10,7 @@ import (
 
 	"stepboard/app/e2e/harness"
 	"stepboard/config"
+	"stepboard/internal/testenv"
 )
 
 // settingsFile writes a settings file and returns its path.
@@ -55,6 +56,50 @@ func TestConfigCheck(t *testing.T) {
 			}
 		})
 	}
+}
+
+// With --connect the servers are checked, too, and nothing is left in them. Without it, none is
+// contacted.
+func TestConfigCheckConnects(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	server := testenv.StartRedis(t)
+	server.Use(&env.Config.Redis)
+	env.Config.Auth.HS256Secret = harness.Secret
+	check := func() harness.Outcome {
+		return command(append([]string{"config", "check", "--connect"}, testenv.Flags(env.Config)...)...)
+	}
+	if text := check().Succeeds(t); text != "the settings and the servers are good\n" {
+		t.Errorf("prints %q", text)
+	}
+	empty := harness.RealConfig(t).Config
+	unmigrated := append([]string{"config", "check", "--connect"}, testenv.Flags(empty)...)
+	command(unmigrated...).Fails(t, 1, "migrate up")
+	command(append(unmigrated, "--postgres.auto_migrate")...).Succeeds(t) // serve would migrate
+	command(unmigrated...).Fails(t, 1, "migrate up")
+	rdb := harness.RedisClient(t, server)
+	if keys := testenv.Must(rdb.Keys(t.Context(), "*").Result()); len(keys) > 0 {
+		t.Errorf("it leaves %v", keys)
+	}
+	for _, state := range []struct {
+		commands []string
+		word     string
+	}{
+		{[]string{"config set maxmemory-policy allkeys-lru"}, "allkeys-lru"},
+		{[]string{"config set maxmemory-policy noeviction", "acl setuser default -zmscore"}, "ZMSCORE"},
+	} {
+		for _, line := range state.commands {
+			var args []any
+			for word := range strings.FieldsSeq(line) {
+				args = append(args, word)
+			}
+			testenv.Must(rdb.Do(t.Context(), args...).Result())
+		}
+		check().Fails(t, 1, state.word)
+	}
+	server.Kill()
+	check().Fails(t, 1, "redis")
+	command("config", "check", "--auth.hs256_secret="+harness.Secret, unreachable).Succeeds(t)
 }
 
 func TestConfigPrint(t *testing.T) {

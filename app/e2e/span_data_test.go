@@ -22,6 +22,7 @@ func (importedLines) Done(int) {}
 func (r importedLines) BadLine(number int, reason error) error {
 	return fmt.Errorf("line %d: %w", number, reason)
 }
+func (r importedLines) Warn(number int, what string) { r.t.Errorf("line %d: %s", number, what) }
 
 // stepsOf returns the lines of the step counts until a day, and what each person walked on
 // each date.
@@ -53,34 +54,33 @@ func stepsOf(t *testing.T, until string) (file string, walked map[string]map[str
 // archive, are the sums of the file, among friends and in a group.
 func TestSpansOfRealSteps(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		const today = "2016-05-09"
-		env.Clock.Set(time.Date(2016, 5, 9, 15, 0, 0, 0, time.UTC)) // an hour before midnight in Shanghai
-		s := newServer(t, env)
-		s.waitForStartJobs()
-		file, walked := stepsOf(t, today)
-		board := testenv.Must(s.app.Catalog.Definitions.Board("steps"))
-		testenv.Must(s.app.Importer.ImportSteps(t.Context(), strings.NewReader(file), board, false, importedLines{t}))
-		people := slices.Sorted(maps.Keys(walked))
-		if len(people) != 33 {
-			t.Fatalf("%d people", len(people))
+	env := testenv.Real(t)
+	const today = "2016-05-09"
+	env.Clock.Set(time.Date(2016, 5, 9, 15, 0, 0, 0, time.UTC)) // an hour before midnight in Shanghai
+	s := newServer(t, env)
+	s.waitForStartJobs()
+	file, walked := stepsOf(t, today)
+	board := testenv.Must(s.app.Catalog.Definitions.Board("steps"))
+	testenv.Must(s.app.Importer.ImportSteps(t.Context(), strings.NewReader(file), board, false, importedLines{t}))
+	people := slices.Sorted(maps.Keys(walked))
+	if len(people) != 33 {
+		t.Fatalf("%d people", len(people))
+	}
+	members := `["` + strings.Join(people, `","`) + `"]`
+	others := `["` + strings.Join(people[1:], `","`) + `"]`
+	s.want(s.service("PUT", "/v1/users/"+people[0]+"/friends", `{"friend_ids":`+others+`}`), http.StatusOK, nil)
+	s.want(s.service("PUT", "/v1/groups/walkers/members", `{"member_ids":`+members+`}`), http.StatusOK, nil)
+	for _, span := range [][2]string{
+		{"2016-04-12", "2016-04-17"}, {"2016-04-18", "2016-04-24"}, {"2016-04-25", "2016-05-01"}, {"2016-05-02", "2016-05-08"},
+		{"2016-05-03", today}, {"2016-04-12", today},
+	} {
+		for _, circle := range []string{"friends", "groups/walkers"} {
+			path := fmt.Sprintf("/v1/boards/steps/%s?limit=50&from=%s&to=%s", circle, span[0], span[1])
+			var r models.Ranking
+			s.want(s.as(models.UserID(people[0]), "GET", path, nil), http.StatusOK, &r)
+			checkSums(t, path, r, walked, span)
 		}
-		members := `["` + strings.Join(people, `","`) + `"]`
-		others := `["` + strings.Join(people[1:], `","`) + `"]`
-		s.want(s.service("PUT", "/v1/users/"+people[0]+"/friends", `{"friend_ids":`+others+`}`), http.StatusOK, nil)
-		s.want(s.service("PUT", "/v1/groups/walkers/members", `{"member_ids":`+members+`}`), http.StatusOK, nil)
-		for _, span := range [][2]string{
-			{"2016-04-12", "2016-04-17"}, {"2016-04-18", "2016-04-24"}, {"2016-04-25", "2016-05-01"}, {"2016-05-02", "2016-05-08"},
-			{"2016-05-03", today}, {"2016-04-12", today},
-		} {
-			for _, circle := range []string{"friends", "groups/walkers"} {
-				path := fmt.Sprintf("/v1/boards/steps/%s?limit=50&from=%s&to=%s", circle, span[0], span[1])
-				var r models.Ranking
-				s.want(s.as(models.UserID(people[0]), "GET", path, nil), http.StatusOK, &r)
-				checkSums(t, path, r, walked, span)
-			}
-		}
-	})
+	}
 }
 
 // checkSums compares a ranking with the sums of what was walked in a span.

@@ -52,37 +52,36 @@ func (s *server) daysOf(board, query string) (list []string, next *string) {
 // is archived.
 func TestBuckets(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newServer(t, env)
-		s.waitForStartJobs()
-		for i := range 6 {
-			s.uploadDay(harness.NoonDay+models.Date(i), map[models.UserID]int{"1": 10, "2": 20})
+	env := testenv.Real(t)
+	s := newServer(t, env)
+	s.waitForStartJobs()
+	for i := range 6 {
+		s.uploadDay(harness.NoonDay+models.Date(i), map[models.UserID]int{"1": 10, "2": 20})
+	}
+	check := func(query, want string) *string {
+		t.Helper()
+		list, next := s.daysOf("steps", query)
+		s.check("the days "+query, strings.Join(list, ", "), want)
+		return next
+	}
+	const hot = "2026-11-25 open 2 -, 2026-11-24 open 2 -, 2026-11-23 open 2 -, 2026-11-22 closed 2 -"
+	check("", hot+", 2026-11-21 cold 2 -, 2026-11-20 cold 2 -")
+	s.archiveDue()
+	check("", hot+", 2026-11-21 archived 2 30, 2026-11-20 archived 2 30")
+	check("?from=2026-11-21&to=2026-11-22", "2026-11-22 closed 2 -, 2026-11-21 archived 2 30")
+	if next := check("?to=2026-11-22&limit=2", "2026-11-22 closed 2 -, 2026-11-21 archived 2 30"); next != nil {
+		if check("?to=2026-11-22&limit=2&cursor="+*next, "2026-11-20 archived 2 30") != nil {
+			t.Error("another page follows the last")
 		}
-		check := func(query, want string) *string {
-			t.Helper()
-			list, next := s.daysOf("steps", query)
-			s.check("the days "+query, strings.Join(list, ", "), want)
-			return next
-		}
-		const hot = "2026-11-25 open 2 -, 2026-11-24 open 2 -, 2026-11-23 open 2 -, 2026-11-22 closed 2 -"
-		check("", hot+", 2026-11-21 cold 2 -, 2026-11-20 cold 2 -")
-		s.archiveDue()
-		check("", hot+", 2026-11-21 archived 2 30, 2026-11-20 archived 2 30")
-		check("?from=2026-11-21&to=2026-11-22", "2026-11-22 closed 2 -, 2026-11-21 archived 2 30")
-		if next := check("?to=2026-11-22&limit=2", "2026-11-22 closed 2 -, 2026-11-21 archived 2 30"); next != nil {
-			if check("?to=2026-11-22&limit=2&cursor="+*next, "2026-11-20 archived 2 30") != nil {
-				t.Error("another page follows the last")
-			}
-		} else {
-			t.Error("no other page follows")
-		}
-		s.want(s.admin("POST", "/v1/admin/boards", giftsDefinition), http.StatusCreated, nil)
-		s.want(s.service("POST", "/v1/boards/gifts/increments", `{"user_id":"1","delta":7,"event_id":"a"}`), http.StatusOK, nil)
-		if list, _ := s.daysOf("gifts", ""); fmt.Sprint(list) != "[event open 1 -]" {
-			t.Errorf("an event has %v", list)
-		}
-		s.refuse(s.admin("GET", "/v1/admin/boards/nix/buckets", nil), http.StatusNotFound, models.CodeBoardNotFound)
-	})
+	} else {
+		t.Error("no other page follows")
+	}
+	s.want(s.admin("POST", "/v1/admin/boards", giftsDefinition), http.StatusCreated, nil)
+	s.want(s.service("POST", "/v1/boards/gifts/increments", `{"user_id":"1","delta":7,"event_id":"a"}`), http.StatusOK, nil)
+	if list, _ := s.daysOf("gifts", ""); fmt.Sprint(list) != "[event open 1 -]" {
+		t.Errorf("an event has %v", list)
+	}
+	s.refuse(s.admin("GET", "/v1/admin/boards/nix/buckets", nil), http.StatusNotFound, models.CodeBoardNotFound)
 }
 
 // supportedUser is a user as operators see them.
@@ -120,56 +119,55 @@ func (s *server) support(user, query string) (u supportedUser) {
 // Operators see what they need to know about a user, until the user's erasure has ended.
 func TestSupport(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newServer(t, env, func(c *config.Config) { c.Boards[0].ReviewAbove = 60_000 })
-		s.waitForStartJobs()
-		s.refuse(s.admin("GET", "/v1/admin/users/a%7Cb", nil), http.StatusNotFound, models.CodeUserNotFound)
-		s.want(s.service("PUT", "/v1/users/a%7Cb", `{"nickname":"Ann"}`), http.StatusOK, nil)
-		s.want(s.service("PUT", "/v1/users/a%7Cb/friends", `{"friend_ids":["2","3"]}`), http.StatusOK, nil)
-		s.uploadDay(harness.NoonDay, map[models.UserID]int{"a|b": 3000, "4": 1, "5": 1})
-		s.uploadDay(harness.NoonDay+1, map[models.UserID]int{"a|b": 98_800})
-		s.want(s.as("4", "POST", "/v1/friends/requests", `{"user_id":"a|b"}`), http.StatusCreated, nil)
-		s.want(s.as("a|b", "POST", "/v1/friends/requests", `{"user_id":"5"}`), http.StatusCreated, nil)
-		s.want(s.as("a|b", "PUT", "/v1/muted/2", nil), http.StatusNoContent, nil)
-		s.want(s.as("a|b", "PUT", "/v1/me/privacy", `{"hidden":true}`), http.StatusOK, nil)
-		s.want(s.as("a|b", "POST", "/v1/groups", `{"name":"Family"}`), http.StatusCreated, nil)
-		if _, err := s.app.Reviews.Find(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		s.correct(`{"board":"steps","date":"2026-11-20","user_id":"a|b","kind":"set","score":1000,"reason":"shaken"}`)
+	env := testenv.Real(t)
+	s := newServer(t, env, func(c *config.Config) { c.Boards[0].ReviewAbove = 60_000 })
+	s.waitForStartJobs()
+	s.refuse(s.admin("GET", "/v1/admin/users/a%7Cb", nil), http.StatusNotFound, models.CodeUserNotFound)
+	s.want(s.service("PUT", "/v1/users/a%7Cb", `{"nickname":"Ann"}`), http.StatusOK, nil)
+	s.want(s.service("PUT", "/v1/users/a%7Cb/friends", `{"friend_ids":["2","3"]}`), http.StatusOK, nil)
+	s.uploadDay(harness.NoonDay, map[models.UserID]int{"a|b": 3000, "4": 1, "5": 1})
+	s.uploadDay(harness.NoonDay+1, map[models.UserID]int{"a|b": 98_800})
+	s.want(s.as("4", "POST", "/v1/friends/requests", `{"user_id":"a|b"}`), http.StatusCreated, nil)
+	s.want(s.as("a|b", "POST", "/v1/friends/requests", `{"user_id":"5"}`), http.StatusCreated, nil)
+	s.want(s.as("a|b", "PUT", "/v1/muted/2", nil), http.StatusNoContent, nil)
+	s.want(s.as("a|b", "PUT", "/v1/me/privacy", `{"hidden":true}`), http.StatusOK, nil)
+	s.want(s.as("a|b", "POST", "/v1/groups", `{"name":"Family"}`), http.StatusCreated, nil)
+	if _, err := s.app.Reviews.Find(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.correct(`{"board":"steps","date":"2026-11-20","user_id":"a|b","kind":"set","score":1000,"reason":"shaken"}`)
 
-		u := s.support("a%7Cb", "?board=steps")
-		got := fmt.Sprintf("%s %v %s %d %+v %+v %+v %+v", u.UserID, u.Exists, u.Nickname, u.Friends, u.Requests, u.Privacy, u.Groups, u.Days)
-		s.check("a user", got, "a|b true Ann 2 {Received:1 Sent:1} {Hidden:true HiddenFrom:0 Muted:1 Blocked:0} "+
-			"[{Name:Family Owner:true}] [{Date:2026-11-21 Score:98800} {Date:2026-11-20 Score:1000}]")
-		if len(u.Corrections) != 1 || u.Corrections[0].Reason != "shaken" || len(u.Reviews) != 1 || u.Reviews[0].Score != 98_800 || u.Erasure != nil {
-			t.Errorf("a user has %+v", u)
-		}
-		if other := s.support("4", ""); other.Requests.Sent != 1 || len(other.Days)+len(other.Corrections)+len(other.Reviews)+len(other.Groups) != 0 {
-			t.Errorf("another user has %+v", other)
-		}
-		s.refuse(s.admin("GET", "/v1/admin/users/4?board=nix", nil), http.StatusNotFound, models.CodeBoardNotFound)
-		s.want(s.admin("POST", "/v1/admin/boards", giftsDefinition), http.StatusCreated, nil)
-		s.refuse(s.admin("GET", "/v1/admin/users/4?board=gifts", nil), http.StatusConflict, models.CodeBoardKind)
-		list, _ := s.reviewed("?user_id=a%7Cb")
-		s.check("the user's reviews", fmt.Sprint(list), "[steps 2026-11-21 a|b 98800]")
-		list, _ = s.reviewed("?user_id=4")
-		s.check("another user's reviews", fmt.Sprint(list), "[]")
+	u := s.support("a%7Cb", "?board=steps")
+	got := fmt.Sprintf("%s %v %s %d %+v %+v %+v %+v", u.UserID, u.Exists, u.Nickname, u.Friends, u.Requests, u.Privacy, u.Groups, u.Days)
+	s.check("a user", got, "a|b true Ann 2 {Received:1 Sent:1} {Hidden:true HiddenFrom:0 Muted:1 Blocked:0} "+
+		"[{Name:Family Owner:true}] [{Date:2026-11-21 Score:98800} {Date:2026-11-20 Score:1000}]")
+	if len(u.Corrections) != 1 || u.Corrections[0].Reason != "shaken" || len(u.Reviews) != 1 || u.Reviews[0].Score != 98_800 || u.Erasure != nil {
+		t.Errorf("a user has %+v", u)
+	}
+	if other := s.support("4", ""); other.Requests.Sent != 1 || len(other.Days)+len(other.Corrections)+len(other.Reviews)+len(other.Groups) != 0 {
+		t.Errorf("another user has %+v", other)
+	}
+	s.refuse(s.admin("GET", "/v1/admin/users/4?board=nix", nil), http.StatusNotFound, models.CodeBoardNotFound)
+	s.want(s.admin("POST", "/v1/admin/boards", giftsDefinition), http.StatusCreated, nil)
+	s.refuse(s.admin("GET", "/v1/admin/users/4?board=gifts", nil), http.StatusConflict, models.CodeBoardKind)
+	list, _ := s.reviewed("?user_id=a%7Cb")
+	s.check("the user's reviews", fmt.Sprint(list), "[steps 2026-11-21 a|b 98800]")
+	list, _ = s.reviewed("?user_id=4")
+	s.check("another user's reviews", fmt.Sprint(list), "[]")
 
-		s.want(s.as("a|b", "DELETE", "/v1/me", nil), http.StatusAccepted, nil)
-		if u = s.support("a%7Cb", "?board=steps"); u.Exists || u.Erasure == nil || u.Nickname != "" || len(u.Days) != 0 {
-			t.Errorf("a user who is being erased is %+v", u)
-		}
-		env.Clock.Advance(2 * time.Minute)
-		s.uploadDay(harness.NoonDay+1, map[models.UserID]int{"a|b": 5})
-		if u = s.support("a%7Cb", "?board=steps"); !u.Exists || u.Erasure == nil || u.Friends != 0 || len(u.Days) != 1 || u.Days[0].Score != 5 {
-			t.Errorf("somebody new under the id is %+v", u)
-		}
-		s.finishErasures()
-		if u = s.support("a%7Cb", ""); !u.Exists || u.Erasure != nil {
-			t.Errorf("after the erasure: %+v", u)
-		}
-	})
+	s.want(s.as("a|b", "DELETE", "/v1/me", `{"confirm":"erase"}`), http.StatusAccepted, nil)
+	if u = s.support("a%7Cb", "?board=steps"); u.Exists || u.Erasure == nil || u.Nickname != "" || len(u.Days) != 0 {
+		t.Errorf("a user who is being erased is %+v", u)
+	}
+	env.Clock.Advance(2 * time.Minute)
+	s.uploadDay(harness.NoonDay+1, map[models.UserID]int{"a|b": 5})
+	if u = s.support("a%7Cb", "?board=steps"); !u.Exists || u.Erasure == nil || u.Friends != 0 || len(u.Days) != 1 || u.Days[0].Score != 5 {
+		t.Errorf("somebody new under the id is %+v", u)
+	}
+	s.finishErasures()
+	if u = s.support("a%7Cb", ""); !u.Exists || u.Erasure != nil {
+		t.Errorf("after the erasure: %+v", u)
+	}
 }
 
 // On a board of local days a user's days end with the latest date that it is anywhere.
@@ -187,34 +185,33 @@ func TestSupportOnLocalDays(t *testing.T) {
 // Corrections are listed by the day that they concern, and runs by their bucket.
 func TestListsOfADay(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newServer(t, env)
-		s.waitForStartJobs()
-		s.uploadDay(harness.NoonDay, map[models.UserID]int{"1": 10, "2": 20, "3": 30})
-		s.correct(`{"board":"steps","date":"2026-11-20","user_id":"1","kind":"exclude","reason":"one day"}`)
-		s.uploadDay(harness.NoonDay+1, map[models.UserID]int{"1": 10, "2": 20, "3": 30})
-		s.correct(`{"board":"steps","date":"2026-11-21","user_id":"1","kind":"exclude","reason":"the next"}`)
-		s.correct(`{"board":"steps","user_id":"2","kind":"exclude","reason":"all"}`)
-		s.lift(s.correct(`{"board":"steps","user_id":"3","kind":"exclude","reason":"lifted"}`))
-		reasons := func(query string) string {
-			t.Helper()
-			var page struct{ Corrections []correction }
-			s.read(s.admin("GET", correctionsPath+"?board=steps&"+query, nil), http.StatusOK, &page)
-			var list []string
-			for _, c := range page.Corrections {
-				list = append(list, c.Reason)
-			}
-			return strings.Join(list, ", ")
+	env := testenv.Real(t)
+	s := newServer(t, env)
+	s.waitForStartJobs()
+	s.uploadDay(harness.NoonDay, map[models.UserID]int{"1": 10, "2": 20, "3": 30})
+	s.correct(`{"board":"steps","date":"2026-11-20","user_id":"1","kind":"exclude","reason":"one day"}`)
+	s.uploadDay(harness.NoonDay+1, map[models.UserID]int{"1": 10, "2": 20, "3": 30})
+	s.correct(`{"board":"steps","date":"2026-11-21","user_id":"1","kind":"exclude","reason":"the next"}`)
+	s.correct(`{"board":"steps","user_id":"2","kind":"exclude","reason":"all"}`)
+	s.lift(s.correct(`{"board":"steps","user_id":"3","kind":"exclude","reason":"lifted"}`))
+	reasons := func(query string) string {
+		t.Helper()
+		var page struct{ Corrections []correction }
+		s.read(s.admin("GET", correctionsPath+"?board=steps&"+query, nil), http.StatusOK, &page)
+		var list []string
+		for _, c := range page.Corrections {
+			list = append(list, c.Reason)
 		}
-		s.check("of the 19th", reasons("date=2026-11-19"), "")
-		s.check("of the 20th", reasons("date=2026-11-20"), "one day")
-		s.check("of the 21st", reasons("date=2026-11-21"), "lifted, all, the next")
-		s.check("long after", reasons("date=2027-01-01"), "all")
-		s.check("before all days", reasons("date=0001-01-01"), "")
-		env.Clock.Advance(6 * 24 * time.Hour)
-		s.archiveDue()
-		if runs := s.archiveRuns("?board=steps&bucket=20261120").Runs; len(runs) != 1 || runs[0].Bucket != "20261120" {
-			t.Errorf("the runs of a day are %+v", runs)
-		}
-	})
+		return strings.Join(list, ", ")
+	}
+	s.check("of the 19th", reasons("date=2026-11-19"), "")
+	s.check("of the 20th", reasons("date=2026-11-20"), "one day")
+	s.check("of the 21st", reasons("date=2026-11-21"), "lifted, all, the next")
+	s.check("long after", reasons("date=2027-01-01"), "all")
+	s.check("before all days", reasons("date=0001-01-01"), "")
+	env.Clock.Advance(6 * 24 * time.Hour)
+	s.archiveDue()
+	if runs := s.archiveRuns("?board=steps&bucket=20261120").Runs; len(runs) != 1 || runs[0].Bucket != "20261120" {
+		t.Errorf("the runs of a day are %+v", runs)
+	}
 }

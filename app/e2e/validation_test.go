@@ -136,10 +136,10 @@ func testRefusedIDs(t *testing.T, env *testenv.Env) {
 		s.refuse(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":[`+string(quoted)+`]}`), 422, models.CodeValidationFailed)
 		s.refuse(s.service("GET", "/v1/boards/steps/me?user_id="+url.QueryEscape(id), nil), 422, models.CodeValidationFailed)
 	}
-	for _, body := range []string{`{"user_id":5}`, `{"user_id":null}`, `{}`, `{"user_id":"5","x":1}`, `[]`} {
+	for _, body := range []string{`{"user_id":5}`, `{"user_id":null}`, `{}`, `{"user_id":"5","x":1}`, `[]`, ``} {
 		s.refuse(s.as("1", "POST", "/v1/friends/requests", body), 422, models.CodeValidationFailed)
 	}
-	for _, body := range []string{`{"user_id":"5","user_id":"6"}`, `{`, ``} {
+	for _, body := range []string{`{"user_id":"5","user_id":"6"}`, `{`} {
 		s.refuse(s.as("1", "POST", "/v1/friends/requests", body), 400, models.CodeInvalidRequest)
 	}
 }
@@ -194,7 +194,8 @@ func TestErrorsOfBodies(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
 	s := newServer(t, env)
-	const badID = `expected string to be a user id: printable ASCII characters without spaces, and neither "." nor ".."`
+	const badID = `expected string to be a user id: printable ASCII characters without spaces, and no path segment "." or ".."`
+	const decodedID = `a user id is 1 to 128 printable ASCII characters without spaces, and has no path segment "." or ".."`
 	const notJSON = "the body is not JSON, or names a key twice"
 	for _, tt := range []struct {
 		path, body string
@@ -208,8 +209,9 @@ func TestErrorsOfBodies(t *testing.T) {
 		{"/v1/friends/requests", `{"user_id":"5"`, 400, models.CodeInvalidRequest, "", notJSON},
 		{"/v1/friends/requests", `{"user_id":1e999}`, 422, models.CodeValidationFailed, "body.user_id", "has the wrong type"},
 		{"/v1/friends/requests", `{"user_id":"5"}{}`, 400, models.CodeInvalidRequest, "", notJSON},
-		{"/v1/friends/requests", ``, 400, models.CodeInvalidRequest, "", "the request can't be read: request body is required"},
-		{"/v1/users/1/friends", `{"friend_ids":["2","é"]}`, 422, models.CodeValidationFailed, "body.friend_ids[1]", badID},
+		{"/v1/friends/requests", ``, 422, models.CodeValidationFailed, "body", "is required"},
+		{"/v1/users/1/friends", `{"friend_ids":["2","é"]}`, 422, models.CodeValidationFailed, "body.friend_ids[1]", decodedID},
+		{"/v1/users/1/friends", `{"friend_ids":null}`, 422, models.CodeValidationFailed, "body.friend_ids", "is required"},
 		{"/v1/users/1/friends", `{"friend_ids":["2"],"friend_ids":[]}`, 400, models.CodeInvalidRequest, "", notJSON},
 		{"/v1/users/1", `{"nickname":"a","nickname":"b"}`, 400, models.CodeInvalidRequest, "", notJSON},
 		{"/v1/me?user_id=1", "{\"nickname\":\"\xff\"}", 400, models.CodeInvalidRequest, "", notJSON},

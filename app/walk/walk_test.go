@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,18 +51,19 @@ func TestWalk(t *testing.T) {
 	p.Stop()
 
 	later := env.Config
-	later.Clock.Offset = time.Until(harness.DayBucket(t, env, day.String()).ColdAt.Add(time.Hour)).Round(time.Second)
+	later.Clock.Offset = time.Until(harness.DayBucket(t, env, day.String()).ColdAt.Add(2 * time.Hour)).Round(time.Second)
 	p = testenv.Serve(t, later)
-	var cold models.Ranking
-	// The job of the process may have begun with the day before the command.
-	testenv.Eventually(t, "the day is archived", func() bool {
+	testenv.Eventually(t, "the command has archived the day, or found it archived", func() bool {
 		stdout, stderr, status := testenv.Run(t, append([]string{"archive"}, testenv.Flags(later)...)...)
-		t.Logf("archive: status %d: %s%s", status, stdout, stderr)
-		cold = ranking(t, p, day)
-		return cold.Source == models.SourceArchive
+		// The job of the process may have begun with the day before the command.
+		if status != 0 && !strings.Contains(stderr, "is being archived already") {
+			t.Fatalf("archive: status %d: %s%s", status, stdout, stderr)
+		}
+		return status == 0
 	})
-	if !cold.Final {
-		t.Error("the archived day is not final")
+	cold := ranking(t, p, day)
+	if cold.Source != models.SourceArchive || !cold.Final {
+		t.Errorf("archived %+v", cold)
 	}
 	if diff := cmp.Diff(lines(hot), lines(cold)); diff != "" {
 		t.Errorf("(-Redis +archive):\n%s", diff)

@@ -306,6 +306,18 @@ func (k Builder) UserRowBegin() string { return k.Prefix + "user-id:" }
 //	truth     table users; without it an older database is not recognized
 func (k Builder) UserCounters() string { return k.Prefix + "users:counters" }
 
+// Tried names a sorted set and a stream that a server is tried with before it is used.
+//
+//	example   tried:{5K7X}:set, tried:{5K7X}:stream
+//	type      sorted set, stream
+//	writer    internal/stores
+//	lifetime  a second; they expire after a minute
+//	truth     none
+func (k Builder) Tried(token string) (set, stream string) {
+	begin := k.Prefix + "tried:{" + token + "}:"
+	return begin + "set", begin + "stream"
+}
+
 // UserCalls names the state of a user's rate limit: the theoretical arrival time
 // of the GCRA.
 //
@@ -318,8 +330,8 @@ func (k Builder) UserCalls(user models.UserID) string {
 	return k.Prefix + "calls:{" + string(user) + "}"
 }
 
-// AddressCalls names the state of a client address's rate limit. An IPv6 address
-// counts as its /64 network.
+// AddressCalls names the state of the rate limit of a client address's calls with a good
+// token. An IPv6 address counts as its /64 network.
 //
 //	example   calls-from:{203.0.113.7}, calls-from:{2001:db8::/64}
 //	type      string, as UserCalls
@@ -328,6 +340,18 @@ func (k Builder) UserCalls(user models.UserID) string {
 //	truth     none needed: without it counting starts again
 func (k Builder) AddressCalls(address string) string {
 	return k.Prefix + "calls-from:{" + address + "}"
+}
+
+// AddressFailures names the state of the rate limit of a client address's calls without a
+// good token. An IPv6 address counts as its /64 network.
+//
+//	example   failures-from:{203.0.113.7}
+//	type      string, as UserCalls
+//	writer    services/limit, with the script of redis_rate
+//	lifetime  a minute at most
+//	truth     none needed: without it counting starts again
+func (k Builder) AddressFailures(address string) string {
+	return k.Prefix + "failures-from:{" + address + "}"
 }
 
 // GroupJoins names the state of the limit of a user's calls that join a group by its

@@ -110,7 +110,7 @@ environment, and the command line (` + "`--http.addr :8080`" + `). Lists have co
 their items in the environment and on the command line.
 
 An unknown key or a bad value stops the start, and the message names it.
-` + "`stepboard config check`" + ` looks for such mistakes; ` + "`stepboard config print`" + ` shows the
+` + "`stepboard config check`" + ` looks for such mistakes, and with ` + "`--connect`" + ` also at the servers; ` + "`stepboard config print`" + ` shows the
 settings in force, with secrets hidden. [stepboard.example.yaml](../stepboard.example.yaml)
 is a file with every setting.
 `

@@ -72,7 +72,7 @@ func ConnectEmbedded(ctx context.Context, redisAddr, database string, clock mode
 	return &Stores{
 		Redis:    OpenEmbeddedRedis(redisAddr),
 		Dialect:  migrations.SQLite,
-		Database: work, Friends: work, Increments: work, Jobs: work, Archive: work, Probes: work,
+		Database: work, Friends: work, Increments: work, Reports: work, Jobs: work, Archive: work, Probes: work,
 		closeServers: func() {
 			held.Close() // the error says that the database has closed it
 		},

@@ -40,7 +40,7 @@ const (
 	// commands can be: raising a score again changes nothing.
 	redisRetries = 1
 
-	// postgresDial bounds a connection attempt, unless the DSN does.
+	// postgresDial bounds a connection attempt.
 	postgresDial = 3 * time.Second
 	// closeTimeout bounds how long closing waits for connections that are in use
 	// or half open, so that a Postgres that hangs does not keep the process alive.
@@ -69,13 +69,12 @@ type Stores struct {
 	// it does outside of tests. The queue closes it.
 	Queue   redis.UniversalClient
 	Dialect migrations.Dialect
-	// Database is for lookups: definitions of boards, buckets, profiles, histories and
-	// archived days.
+	// Database is for lookups: definitions of boards, buckets, profiles and archived days.
 	Database
 	// Further kinds of work have connections of their own. Work that waits for a
 	// locked table then takes none of the others'. If the database is embedded, all
 	// use the same.
-	Friends, Increments, Jobs, Archive, Probes Database
+	Friends, Increments, Reports, Jobs, Archive, Probes Database
 	// closeServers closes the pools or the embedded servers, after the connections.
 	closeServers func()
 	closing      sync.Once
@@ -84,12 +83,28 @@ type Stores struct {
 // Open opens Redis and Postgres, which connect at their first use. Calls that
 // belong to a trace get a span from traces; if it is nil, nothing is traced.
 func Open(ctx context.Context, cfg config.Config, clock models.Clock, traces trace.TracerProvider) (*Stores, error) {
+	return open(ctx, cfg, clock, traces, 0)
+}
+
+// commandPatience is how long a command waits for a connection to Postgres.
+const commandPatience = 30 * time.Second
+
+// OpenForCommand is Open for a command, which nobody expects an answer of within seconds: it
+// waits longer for connections.
+func OpenForCommand(ctx context.Context, cfg config.Config, clock models.Clock) (*Stores, error) {
+	return open(ctx, cfg, clock, nil, commandPatience)
+}
+
+// open is Open with another patience for connections to Postgres, if it is not 0.
+func open(
+	ctx context.Context, cfg config.Config, clock models.Clock, traces trace.TracerProvider, wait time.Duration,
+) (*Stores, error) {
 	rdb, err := OpenTracedRedis(cfg.Redis, traces)
 	if err != nil {
 		return nil, err
 	}
 	s := &Stores{Redis: rdb, Dialect: migrations.Postgres}
-	if err := s.openPostgres(ctx, cfg.Postgres, clock, traces); err != nil {
+	if err := s.openPostgres(ctx, cfg.Postgres, clock, traces, wait); err != nil {
 		return nil, errors.Join(err, rdb.Close())
 	}
 	return s, nil
@@ -153,17 +168,19 @@ func openRedis(cfg config.Redis, timeout time.Duration) redis.UniversalClient {
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
 		cluster.AddHook(slotHook{cluster})
 	}
+	rdb.AddHook(pipelineHook{})
 	return rdb
 }
 
-// postgresConfig returns the settings of every connection to Postgres.
-func postgresConfig(cfg config.Postgres, traces trace.TracerProvider) (*pgxpool.Config, error) {
+// postgresConfig returns the settings of every connection to Postgres. dial bounds a connection
+// attempt, unless the DSN does.
+func postgresConfig(cfg config.Postgres, traces trace.TracerProvider, dial time.Duration) (*pgxpool.Config, error) {
 	pgConfig, err := pgxpool.ParseConfig(cfg.DSN)
 	if err != nil {
 		return nil, fmt.Errorf("postgres.dsn: %w", withoutDSN(err))
 	}
 	if pgConfig.ConnConfig.ConnectTimeout == 0 {
-		pgConfig.ConnConfig.ConnectTimeout = postgresDial
+		pgConfig.ConnConfig.ConnectTimeout = dial
 	}
 	params := pgConfig.ConnConfig.RuntimeParams
 	params["timezone"] = "UTC"
@@ -248,6 +265,17 @@ func (s *Stores) Ready(ctx context.Context) map[string]error {
 	return map[string]error{"redis": s.Redis.Ping(ctx).Err(), "postgres": <-sqlDone}
 }
 
+// Analyze gathers statistics about tables that have grown. Until the database does so by itself,
+// its plans rest on guesses.
+func (s *Stores) Analyze(ctx context.Context, tables ...string) error {
+	for _, table := range tables {
+		if _, err := s.Jobs.SQL.ExecContext(ctx, "ANALYZE "+table); err != nil {
+			return fmt.Errorf("analyze %s: %w", table, err)
+		}
+	}
+	return nil
+}
+
 // Migrate applies pending migrations and returns them.
 func (s *Stores) Migrate(ctx context.Context) ([]migrations.Applied, error) {
 	m, err := migrations.New(ctx, s.SQL, s.Dialect)
@@ -276,8 +304,11 @@ func (s *Stores) CheckSchema(ctx context.Context) error {
 // ErrPolicyUnknown means that Redis does not let us read its configuration.
 var ErrPolicyUnknown = errors.New("redis does not reveal its maxmemory-policy")
 
+// ErrEvicts means that Redis may evict boards.
+var ErrEvicts = errors.New("set maxmemory-policy to noeviction")
+
 // CheckRedis returns an error if Redis, or any master of a cluster, does not
-// respond or may evict boards. It returns ErrPolicyUnknown if a server does not
+// respond, and ErrEvicts if it may evict boards. It returns ErrPolicyUnknown if a server does not
 // reveal its policy.
 func CheckRedis(ctx context.Context, rdb redis.UniversalClient) error {
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
@@ -299,7 +330,7 @@ func checkServer[C redis.Cmdable](ctx context.Context, rdb C) error {
 		return fmt.Errorf("read redis configuration: %w", err)
 	}
 	if policy := values["maxmemory-policy"]; !strings.EqualFold(policy, "noeviction") {
-		return fmt.Errorf("redis has maxmemory-policy %s and may evict boards: set it to noeviction", policy)
+		return fmt.Errorf("redis has maxmemory-policy %s and may evict boards: %w", policy, ErrEvicts)
 	}
 	return nil
 }

@@ -1,11 +1,13 @@
 package stores
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +34,15 @@ const (
 	// busyFor is how long work counts as busy after a caller has waited in vain.
 	busyFor = 10 * time.Second
 )
+
+// fewRows are settings for the statements of calls, each of which is about a few people among
+// millions. They are to be looked up by an index even if Postgres has no statistics yet, as
+// after an import: it would otherwise read all users for one person's friends. Compiling a
+// statement, or starting more processes for it, takes longer than it does.
+var fewRows = map[string]string{
+	"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_material": "off",
+	"jit": "off", "max_parallel_workers_per_gather": "0",
+}
 
 // ErrBusy means that every connection of a kind of work has been in use for too long.
 var ErrBusy = errors.New("no connection to the database was free in time")
@@ -65,36 +76,39 @@ type Work struct {
 // Works returns all kinds of work.
 func (s *Stores) Works() []Work {
 	return []Work{
-		{"increments", s.Increments}, {"friends", s.Friends}, {"lookups", s.Database}, {"jobs", s.Jobs},
-		{"archive", s.Archive}, {"probes", s.Probes},
+		{"increments", s.Increments}, {"friends", s.Friends}, {"lookups", s.Database}, {"reports", s.Reports},
+		{"jobs", s.Jobs}, {"archive", s.Archive}, {"probes", s.Probes},
 	}
 }
 
-// openPostgres opens the connections of each kind of work. Four kinds share
-// max_conns equally.
+// openPostgres opens the connections of each kind of work. Five kinds share
+// max_conns equally. Callers wait for a connection for wait, if it is not 0.
 func (s *Stores) openPostgres(
-	ctx context.Context, cfg config.Postgres, clock models.Clock, traces trace.TracerProvider,
+	ctx context.Context, cfg config.Postgres, clock models.Clock, traces trace.TracerProvider, wait time.Duration,
 ) error {
-	pgConfig, err := postgresConfig(cfg, traces)
+	pgConfig, err := postgresConfig(cfg, traces, cmp.Or(wait, postgresDial))
 	if err != nil {
 		return err
 	}
-	quarter := func(remainder int) int { return (cfg.MaxConns + remainder) / 4 }
+	fifth := func(remainder int) int { return (cfg.MaxConns + remainder) / 5 }
 	for _, work := range []struct {
 		database *Database
 		conns    int
 		patience time.Duration
+		plans    map[string]string
 	}{
-		{&s.Increments, quarter(3), patience},
-		{&s.Friends, quarter(2), patience},
-		{&s.Database, quarter(1), patience},
-		{&s.Jobs, quarter(0), jobPatience},
-		{&s.Archive, archiveConns, jobPatience},
-		{&s.Probes, 1, patience},
+		{&s.Increments, fifth(4), patience, fewRows},
+		{&s.Friends, fifth(3), patience, fewRows},
+		{&s.Database, fifth(2), patience, fewRows},
+		{&s.Reports, fifth(1), patience, fewRows},
+		{&s.Jobs, fifth(0), jobPatience, nil},
+		{&s.Archive, archiveConns, jobPatience, nil},
+		{&s.Probes, 1, patience, nil},
 	} {
 		pgConfig := pgConfig.Copy()
 		pgConfig.MaxConns = int32(work.conns)
-		if *work.database, err = openDatabase(ctx, pgConfig, work.patience, clock); err != nil {
+		maps.Copy(pgConfig.ConnConfig.RuntimeParams, work.plans)
+		if *work.database, err = openDatabase(ctx, pgConfig, cmp.Or(wait, work.patience), clock); err != nil {
 			s.closePools()
 			return fmt.Errorf("open postgres: %w", err)
 		}

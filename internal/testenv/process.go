@@ -76,7 +76,8 @@ func RemoveBinary() {
 	}
 }
 
-// Flags returns the settings as command-line flags for a process of the test.
+// Flags returns the settings as command-line flags for a process of the test, which has board
+// steps only.
 func Flags(cfg config.Config) []string {
 	return []string{
 		"--redis.mode=" + cfg.Redis.Mode,
@@ -85,9 +86,11 @@ func Flags(cfg config.Config) []string {
 		"--redis.key_prefix=" + cfg.Redis.KeyPrefix,
 		"--postgres.dsn=" + cfg.Postgres.DSN,
 		"--clock.offset=" + cfg.Clock.Offset.String(),
+		"--boards=[{name: steps, time_zone: " + cfg.Boards[0].TimeZone + "}]",
 		"--auth.hs256_secret=" + cfg.Auth.HS256Secret,
 		fmt.Sprintf("--limits.user_per_minute=%d", cfg.Limits.UserPerMinute),
 		fmt.Sprintf("--limits.address_per_minute=%d", cfg.Limits.AddressPerMinute),
+		fmt.Sprintf("--limits.hidings_per_hour=%d", cfg.Limits.HidingsPerHour),
 		fmt.Sprintf("--limits.streams_per_address=%d", cfg.Limits.StreamsPerAddress),
 		"--http.addr=127.0.0.1:0",
 		"--log.level=info",

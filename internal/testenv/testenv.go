@@ -58,6 +58,15 @@ func (c *Clock) Advance(d time.Duration) { c.Set(c.Now().Add(d)) }
 // Shanghai.
 var Noon = time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC)
 
+// Morning is a time zone in which it was between six and seven when the test began, and so no
+// day ends while the tests run.
+var Morning = morning(time.Now())
+
+func morning(now time.Time) string {
+	// Etc/GMT-8 is UTC+8. The names go from -14 to +12.
+	return fmt.Sprintf("Etc/GMT%+d", (now.UTC().Hour()+6)%24-12)
+}
+
 // Env holds the stores of one test.
 type Env struct {
 	*stores.Stores
@@ -100,17 +109,19 @@ func Embedded(t testing.TB) *Env {
 // test` starts the servers.
 func Real(t testing.TB) *Env {
 	t.Helper()
-	return open(t, RealConfig(t))
+	return Open(t, RealConfig(t))
 }
 
 // RealOn is Real with another Redis, to which use makes the settings connect.
 // The keys in that Redis are not removed.
 func RealOn(t testing.TB, use func(*config.Redis)) *Env {
 	t.Helper()
-	return open(t, realConfig(t, use))
+	return Open(t, realConfig(t, use))
 }
 
-func open(t testing.TB, env *Env) *Env {
+// Open opens the stores of RealConfig's settings, which the test may have changed, and
+// migrates the schema.
+func Open(t testing.TB, env *Env) *Env {
 	t.Helper()
 	s, err := stores.Open(context.Background(), env.Config, env.Clock.Now, nil)
 	if err != nil {
@@ -171,16 +182,19 @@ func environment(t testing.TB, name string) string {
 }
 
 // WithSchema returns the DSN with another search path.
-func WithSchema(dsn, schema string) string {
+func WithSchema(dsn, schema string) string { return WithParameter(dsn, "search_path", schema) }
+
+// WithParameter returns the DSN with another value of a parameter of its connections.
+func WithParameter(dsn, name, value string) string {
 	if !strings.Contains(dsn, "://") {
-		return dsn + " search_path=" + schema
+		return dsn + " " + name + "=" + value
 	}
 	u, err := url.Parse(dsn)
 	if err != nil {
 		return dsn // connecting reports the error
 	}
 	q := u.Query()
-	q.Set("search_path", schema)
+	q.Set(name, value)
 	u.RawQuery = q.Encode()
 	return u.String()
 }
@@ -300,16 +314,17 @@ func Available[T any](t testing.TB, fn func() (T, error)) (T, error) {
 }
 
 // Eventually waits until the condition holds. It fails shutdownTime before the
-// test's own deadline.
+// test's own deadline. It asks less and less often, so that long waits leave the cores to
+// those who are waited for.
 func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	ctx, cancel := untilDeadline(t)
 	defer cancel()
-	for !condition() {
+	for pause := time.Millisecond; !condition(); pause = min(pause*5/4, 20*time.Millisecond) {
 		select {
 		case <-ctx.Done():
 			t.Fatalf("never: %s", what)
-		case <-time.After(2 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

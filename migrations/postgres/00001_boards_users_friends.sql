@@ -53,7 +53,9 @@ CREATE TABLE board_buckets (
 -- each page (fillfactor) lets it do so without new entries in the indexes.
 --
 -- requests_sent is the number of friend requests that the user has sent in the 24 hours
--- that end at requests_until. The next request after that begins new ones.
+-- that end at requests_until. The next request after that begins new ones. hidings and
+-- hidings_until count in the same way how often the user has begun or ended to hide from
+-- everybody in an hour.
 --
 -- hidden says that the user hides from everybody. The few who do have an index, by which
 -- they are left out of friend sets.
@@ -71,10 +73,23 @@ CREATE TABLE users (
     friend_count   integer     NOT NULL DEFAULT 0 CHECK (friend_count BETWEEN 0 AND 5000),
     requests_sent  integer     NOT NULL DEFAULT 0,
     requests_until timestamptz,
+    hidings        integer     NOT NULL DEFAULT 0,
+    hidings_until  timestamptz,
     created_at     timestamptz NOT NULL
 ) WITH (fillfactor = 70);
 CREATE INDEX users_changed ON users (changed_at) WHERE changed_at IS NOT NULL;
 CREATE INDEX users_hidden ON users (user_id) WHERE hidden;
+
+-- The ids that users had before they were renamed: id says in which order. Processes read
+-- the latest rows every second, to disbelieve copies that map a former id to row_id, which
+-- is the row id of somebody whose id is another one now. They go with the user.
+CREATE TABLE renames (
+    id         bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    row_id     bigint      NOT NULL,
+    former_id  text        COLLATE "C" NOT NULL,
+    renamed_at timestamptz NOT NULL
+);
+CREATE INDEX renames_row ON renames (row_id);
 
 -- Row ids that are never given to anybody: a newer Redis or queue may still name
 -- them after an older Postgres was restored.

@@ -4,15 +4,16 @@
 -- +goose Up
 -- +goose StatementBegin
 
--- user_id has made the choice, other_id is the one it is about. named says that the
--- other's profile was visible to the user at that time: they were friends, or the other
--- had asked. Only then is it shown in the user's list, which would otherwise give away
--- the name of any user id.
+-- user_id has made the choice, other_id is the one it is about. nickname and avatar_url are
+-- the other's at that time if they were visible to the user, because the two were friends or
+-- the other had asked, and otherwise empty. The user's list shows them, and so gives away
+-- neither the name of any user id nor what somebody who hides is called later.
 CREATE TABLE privacy_choices (
     user_id    bigint      NOT NULL,
     kind       text        NOT NULL CHECK (kind IN ('hidden_from', 'muted', 'blocked')),
     other_id   bigint      NOT NULL CHECK (other_id <> user_id),
-    named      boolean     NOT NULL,
+    nickname   text        NOT NULL,
+    avatar_url text        NOT NULL,
     created_at timestamptz NOT NULL,
     PRIMARY KEY (user_id, kind, other_id)
 );

@@ -23,8 +23,11 @@ CREATE TABLE webhook_deliveries (
     UNIQUE (message_id, target)
 );
 
--- Workers look for the waiting rows of their target, and a job deletes old ones.
-CREATE INDEX webhook_deliveries_waiting ON webhook_deliveries (target, next_attempt_at) WHERE state = 'waiting';
+-- Workers look for the waiting rows of their target and type. Rows are counted by target, and
+-- those that have waited longest are given up first. A job deletes old rows.
+CREATE INDEX webhook_deliveries_due ON webhook_deliveries (target, type, next_attempt_at) WHERE state = 'waiting';
+CREATE INDEX webhook_deliveries_waiting ON webhook_deliveries (target, give_up_at, id) WHERE state = 'waiting';
+CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (target, finished_at, id) WHERE state = 'failed';
 CREATE INDEX webhook_deliveries_finished ON webhook_deliveries (finished_at) WHERE finished_at IS NOT NULL;
 
 CREATE TABLE webhook_attempts (

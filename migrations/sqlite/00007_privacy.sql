@@ -7,7 +7,8 @@ CREATE TABLE privacy_choices (
     user_id    integer  NOT NULL,
     kind       text     NOT NULL CHECK (kind IN ('hidden_from', 'muted', 'blocked')),
     other_id   integer  NOT NULL CHECK (other_id <> user_id),
-    named      boolean  NOT NULL,
+    nickname   text     NOT NULL,
+    avatar_url text     NOT NULL,
     created_at datetime NOT NULL,
     PRIMARY KEY (user_id, kind, other_id)
 );

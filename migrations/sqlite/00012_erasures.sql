@@ -12,10 +12,28 @@ CREATE TABLE erasures (
     sweeps      integer  NOT NULL,
     removed     bigint   NOT NULL,
     finished_at datetime,
+    id_hash        blob,
+    requests_sent  integer  NOT NULL,
+    requests_until datetime,
+    hidings        integer  NOT NULL,
+    hidings_until  datetime,
+    returned_row   bigint,
+    moved          boolean  NOT NULL,
     CHECK ((user_id IS NULL) = (finished_at IS NOT NULL))
 );
 CREATE INDEX erasures_unfinished ON erasures (user_id) WHERE finished_at IS NULL;
 CREATE INDEX erasures_begun ON erasures (begun_at);
+CREATE INDEX erasures_id ON erasures (id_hash, id) WHERE id_hash IS NOT NULL;
+CREATE INDEX erasures_returned ON erasures (returned_row) WHERE returned_row IS NOT NULL AND NOT moved;
+
+CREATE TABLE kept_choices (
+    user_id    integer  NOT NULL,
+    kind       text     NOT NULL CHECK (kind IN ('hidden_from', 'blocked')),
+    row_id     integer  NOT NULL,
+    created_at datetime NOT NULL,
+    PRIMARY KEY (user_id, kind, row_id)
+);
+CREATE INDEX kept_choices_row ON kept_choices (row_id);
 
 CREATE TABLE erasure_keys (
     id         bigint   PRIMARY KEY,

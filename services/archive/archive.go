@@ -91,6 +91,9 @@ type storage interface {
 	storeTotals(ctx context.Context, bucket *models.Bucket, run int, now time.Time) (moved int64, stored totals, err error)
 	// composites returns the users' composites in a bucket, in the order of users.
 	composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
+	// stored returns the archived composites of the raises' users in their buckets, by
+	// position.
+	stored(ctx context.Context, raises []models.Raise) ([]models.Composite, error)
 	// sums adds up the users' scores of the archived days from one to another, both
 	// included. Only users with a score on any of them have a sum.
 	sums(ctx context.Context, boardName string, users []Viewed, from, to models.Date) ([]SpanDay, map[models.RowID]models.Sum, error)

@@ -1,12 +1,14 @@
 package archive_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/board"
+	"stepboard/services/importer"
 )
 
 // A bucket is archived whole and with its ranks, for any number of shards.
@@ -22,6 +24,7 @@ func TestArchive(t *testing.T) {
 			}
 			entries := randomEntries(t, b, 2500, uint64(shards))
 			f.raise(b, entries...)
+			f.checkBefore(f.boards, b, entries)
 			start := env.Clock.Now()
 			if _, err := f.archive.Next(t.Context(), b); models.CodeOf(err) != models.CodeBucketHot {
 				t.Errorf("the next run of a hot bucket: %v", err)
@@ -39,6 +42,7 @@ func TestArchive(t *testing.T) {
 			}
 			want := ranked(entries)
 			f.checkArchived(b, want)
+			f.checkBefore(f.archive, b, entries)
 			if run.Run != 1 || run.State != models.ArchiveComplete || run.Moved != 2500 || run.Entries != 2500 || run.Attempts != 1 || run.Shards != shards {
 				t.Errorf("run %+v", run)
 			}
@@ -49,6 +53,22 @@ func TestArchive(t *testing.T) {
 			env.Clock.Set(start)
 		}
 	})
+}
+
+// checkBefore checks what a store says that raises would replace.
+func (f *fixture) checkBefore(store importer.Scores, b *models.Bucket, entries []models.Entry) {
+	f.t.Helper()
+	other := *b // a day without scores
+	other.Day, other.Name = b.Day+1, b.Name+"1"
+	nobody := models.Entry{User: entries[len(entries)-1].User + 1_000_000}
+	raises := []models.Raise{
+		{Bucket: b, Entry: entries[7]}, {Bucket: &other, Entry: entries[7]}, {Bucket: b, Entry: nobody}, {Bucket: b, Entry: entries[2]}, {Bucket: b, Entry: entries[7]},
+	}
+	before, err := store.CompositesBefore(f.t.Context(), raises)
+	want := []models.Composite{entries[7].Composite, 0, 0, entries[2].Composite, entries[7].Composite}
+	if err != nil || !slices.Equal(before, want) {
+		f.t.Errorf("%T has %v before, %v, want %v", store, before, err, want)
+	}
 }
 
 // Late entries are merged: the larger composite of each user wins, and all ranks

@@ -53,6 +53,11 @@ func TestEnsurePartitionsConcurrently(t *testing.T) {
 		}
 	}
 	f.checkArchived(b, ranked(entries))
+	var rows float64 // of the statistics
+	err := env.Pool.QueryRow(t.Context(), `SELECT reltuples FROM pg_class WHERE oid = 'archived_scores_202611'::regclass`).Scan(&rows)
+	if err != nil || rows != 50 {
+		t.Errorf("the new partition has statistics of %v rows, %v", rows, err)
+	}
 	// A transaction that reads the table does not block the new partition.
 	tx, err := env.Pool.Begin(t.Context())
 	if err != nil {

@@ -1,10 +1,12 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,9 +22,10 @@ import (
 
 // postgres stores rows in monthly partitions.
 type postgres struct {
-	pool   *pgxpool.Pool // for runs
-	reads  *gorm.DB
-	outbox *outcomes.Outbox // may be nil
+	pool    *pgxpool.Pool // for runs
+	reads   *gorm.DB
+	reports *gorm.DB
+	outbox  *outcomes.Outbox // may be nil
 }
 
 // userText implements storage.
@@ -147,7 +150,21 @@ func (p *postgres) inRun(ctx context.Context, bucket *models.Bucket, fn func(tx 
 	if err != nil && committing {
 		err = fmt.Errorf("commit: %w", err)
 	}
+	if err == nil {
+		p.analyzeNew(ctx, bucket)
+	}
 	return err
+}
+
+// analyzeNew gathers the statistics of the bucket's partition if it has none yet. If it can't,
+// Postgres does so later.
+func (p *postgres) analyzeNew(ctx context.Context, bucket *models.Bucket) {
+	name := partition(monthOf(bucket.Day))
+	var unknown bool
+	err := p.pool.QueryRow(ctx, `SELECT reltuples < 0 FROM pg_class WHERE oid = to_regclass($1)`, name).Scan(&unknown)
+	if err == nil && unknown {
+		_, _ = p.pool.Exec(ctx, `ANALYZE `+name)
+	}
 }
 
 // storeStaged stores the staged rows, whose totals are given, with corrections applied,
@@ -437,36 +454,63 @@ func (p *postgres) composites(ctx context.Context, bucket *models.Bucket, users 
 	for i, user := range users {
 		ids[i], index[int64(user)] = int64(user), i
 	}
-	db, err := p.reads.DB() // gorm would make a parameter of each id
-	if err != nil {
-		return nil, err
-	}
-	rows, err := db.QueryContext(ctx, `SELECT user_id, score, reached_at FROM archived_scores WHERE board = $1 AND day = $2 AND user_id = ANY($3)`,
-		bucket.Board, bucket.Day.UTC(), ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	composites := make([]models.Composite, len(users))
 	codec := score.Of(bucket)
+	err := p.eachScore(ctx, func(user, points int64, reachedAt time.Time) (err error) {
+		composites[index[user]], err = composite(codec, points, reachedAt)
+		return err
+	}, `SELECT user_id, score, reached_at FROM archived_scores WHERE board = $1 AND day = $2 AND user_id = ANY($3)`,
+		bucket.Board, bucket.Day.UTC(), ids)
+	return composites, err
+}
+
+// stored implements storage.
+func (p *postgres) stored(ctx context.Context, raises []models.Raise) ([]models.Composite, error) {
+	boards, days, users := make([]string, len(raises)), make([]time.Time, len(raises)), make([]int64, len(raises))
+	for i, r := range raises {
+		boards[i], days[i], users[i] = r.Bucket.Board, r.Bucket.Day.UTC(), int64(r.User)
+	}
+	composites := make([]models.Composite, len(raises))
+	err := p.eachScore(ctx, func(position, points int64, reachedAt time.Time) (err error) {
+		composites[position-1], err = composite(score.Of(raises[position-1].Bucket), points, reachedAt)
+		return err
+	}, `SELECT r.position, s.score, s.reached_at
+		FROM unnest($1::text[], $2::date[], $3::bigint[]) WITH ORDINALITY AS r(board, day, user_id, position)
+		JOIN archived_scores s ON s.day = r.day AND s.user_id = r.user_id AND s.board = r.board`, boards, days, users)
+	return composites, err
+}
+
+// eachScore calls do for each row of a query: a number that identifies it, a score, and when
+// that was reached.
+func (p *postgres) eachScore(ctx context.Context, do func(id, points int64, reachedAt time.Time) error, query string, args ...any) error {
+	db, err := p.reads.DB() // gorm would make a parameter of each element
+	if err != nil {
+		return err
+	}
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
 	for rows.Next() {
 		var (
-			user, points int64
-			reachedAt    time.Time
+			id, points int64
+			reachedAt  time.Time
 		)
-		if err := rows.Scan(&user, &points, &reachedAt); err != nil {
-			return nil, err
+		if err := rows.Scan(&id, &points, &reachedAt); err != nil {
+			return err
 		}
-		if composites[index[user]], err = composite(codec, points, reachedAt); err != nil {
-			return nil, err
+		if err := do(id, points, reachedAt); err != nil {
+			return err
 		}
 	}
-	return composites, rows.Err()
+	return rows.Err()
 }
 
 // sumsQuery lists the buckets of a span, and adds up the scores of each user on those that
 // are archived. OFFSET 0 keeps the reads of the days apart, as each of them finds its rows
-// by the primary key; joined in any other way, Postgres may read whole partitions.
+// by the primary key; joined in any other way, Postgres may read whole partitions. The ids, $4,
+// are ascending; width_bucket finds the place of one among them.
 const sumsQuery = `
 	WITH span AS MATERIALIZED (
 		SELECT b.bucket, b.day, b.ends_at, EXISTS (
@@ -480,19 +524,20 @@ const sumsQuery = `
 	FROM span CROSS JOIN LATERAL (
 		SELECT user_id, score, reached_at FROM archived_scores
 		WHERE board = $1 AND day = span.day AND user_id = ANY($4) OFFSET 0
-	) s JOIN unnest($4::bigint[], $5::timestamptz[]) AS u (user_id, after) ON u.user_id = s.user_id
-	WHERE span.archived AND span.ends_at > u.after
+	) s
+	WHERE span.archived AND span.ends_at > ($5::timestamptz[])[width_bucket(s.user_id, $4::bigint[])]
 	GROUP BY s.user_id`
 
 // sums implements storage.
 func (p *postgres) sums(
 	ctx context.Context, boardName string, users []Viewed, from, to models.Date,
 ) (days []SpanDay, sums map[models.RowID]models.Sum, err error) {
+	users = slices.SortedFunc(slices.Values(users), func(a, b Viewed) int { return cmp.Compare(a.User, b.User) })
 	ids, after := make([]int64, len(users)), make([]time.Time, len(users))
 	for i, u := range users {
 		ids[i], after[i] = int64(u.User), u.After
 	}
-	db, err := p.reads.DB() // gorm would make a parameter of each id
+	db, err := p.reports.DB() // gorm would make a parameter of each id
 	if err != nil {
 		return nil, nil, err
 	}

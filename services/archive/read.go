@@ -36,6 +36,17 @@ func (s *Service) Composites(ctx context.Context, bucket *models.Bucket, users [
 	return composites, nil
 }
 
+// CompositesBefore returns the composites that the raises' users have in the archive, each in
+// the bucket of its raise, by position; 0 for a user without one. One query, which probes a key
+// for each.
+func (s *Service) CompositesBefore(ctx context.Context, raises []models.Raise) ([]models.Composite, error) {
+	composites, err := s.store.storage.stored(ctx, raises)
+	if err != nil {
+		return nil, models.Unavailable("read archived scores", err)
+	}
+	return composites, nil
+}
+
 // Window reads the entries of an archived bucket around a position, as
 // board.Store.Window does for a bucket in Redis. One query, which finds the
 // position among N entries in log N steps.

@@ -60,6 +60,13 @@ func TestAnArchiverThatStandsStill(t *testing.T) {
 		failed <- err
 	}()
 	<-reading
+	// It reads ahead. If it locked the bucket only now, it would end the session of the next run.
+	testenv.Eventually(t, "the bucket is locked", func() bool {
+		var locks int
+		err := env.Pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND (classid::bigint << 32) | objid::bigint =
+			hashtextextended(current_schema() || '/archive/' || $1 || '/' || $2, 0)`, b.Board, b.Name).Scan(&locks)
+		return err == nil && locks == 1
+	})
 	if run := f.mustArchive(b); run.State != models.ArchiveComplete || run.Moved != int64(len(entries)) {
 		t.Errorf("the next run is %+v", run)
 	}

@@ -52,7 +52,7 @@ func TestConcurrentRunsWithASmallPool(t *testing.T) {
 	f := newFixture(t, env, 1)
 	buckets, entries := f.dueBuckets(4, 2000)
 	cfg := env.Config
-	cfg.Postgres.MaxConns = 8 // two of them in the pool that the runs use
+	cfg.Postgres.MaxConns = 10 // two of them in the pool that the runs use
 	small := testenv.Must(stores.Open(t.Context(), cfg, env.Clock.Now, nil))
 	defer small.Close()
 	allTaken := make(chan struct{})

@@ -24,6 +24,7 @@ var errNoRun = errors.New("no run of the archive")
 // for concurrent use.
 type Store struct {
 	reads   *gorm.DB // for callers who wait for an answer
+	reports *gorm.DB // for callers who ask for many days
 	db      *gorm.DB // for runs
 	pool    *pgxpool.Pool
 	random  models.Random
@@ -34,7 +35,14 @@ type Store struct {
 // archive use reads; both may be the same. pool is the connection pool under db if
 // that is Postgres, nil for the embedded database.
 func NewStore(reads, db *gorm.DB, pool *pgxpool.Pool) *Store {
-	return (&Store{reads: reads, db: db, pool: pool, random: rand.Int64N}).WithOutbox(nil)
+	return (&Store{reads: reads, reports: reads, db: db, pool: pool, random: rand.Int64N}).WithOutbox(nil)
+}
+
+// WithReports returns a store that reads histories and sums of many days on db.
+func (s *Store) WithReports(db *gorm.DB) *Store {
+	with := *s
+	with.reports = db
+	return with.WithOutbox(nil)
 }
 
 // WithOutbox returns a store whose runs write the results of buckets to the outbox; nil
@@ -44,7 +52,7 @@ func (s *Store) WithOutbox(outbox *outcomes.Outbox) *Store {
 	if s.pool == nil {
 		with.storage = &sqlite{db: s.db, outbox: outbox}
 	} else {
-		with.storage = &postgres{pool: s.pool, reads: s.reads, outbox: outbox}
+		with.storage = &postgres{pool: s.pool, reads: s.reads, reports: s.reports, outbox: outbox}
 	}
 	return &with
 }
@@ -259,7 +267,7 @@ func (s *Store) days(ctx context.Context, boardName string, user models.RowID, f
 		ReachedAt *time.Time
 		Rank      *int64
 	}
-	err := s.reads.WithContext(ctx).Raw(`
+	err := s.reports.WithContext(ctx).Raw(`
 		SELECT `+bucketColumns+`, s.score, s.reached_at, s.rank, (
 			SELECT a.entries FROM board_archives a
 			WHERE a.board = b.board AND a.bucket = b.bucket AND a.state = ?

@@ -231,6 +231,30 @@ func (s *sqlite) composites(ctx context.Context, bucket *models.Bucket, users []
 	return composites, err
 }
 
+// stored implements storage. One query for each bucket.
+func (s *sqlite) stored(ctx context.Context, raises []models.Raise) ([]models.Composite, error) {
+	users := make(map[*models.Bucket][]models.RowID)
+	for _, r := range raises {
+		users[r.Bucket] = append(users[r.Bucket], r.User)
+	}
+	has := make(map[*models.Bucket]map[models.RowID]models.Composite, len(users))
+	for bucket, ids := range users {
+		composites, err := s.composites(ctx, bucket, ids)
+		if err != nil {
+			return nil, err
+		}
+		has[bucket] = make(map[models.RowID]models.Composite, len(ids))
+		for i, user := range ids {
+			has[bucket][user] = max(has[bucket][user], composites[i])
+		}
+	}
+	stored := make([]models.Composite, len(raises))
+	for i, r := range raises {
+		stored[i] = has[r.Bucket][r.User]
+	}
+	return stored, nil
+}
+
 // sums implements storage. The transaction makes its reads see the same moment.
 func (s *sqlite) sums(
 	ctx context.Context, boardName string, users []Viewed, from, to models.Date,

@@ -216,6 +216,9 @@ func unusable(key jwkset.JWK) string {
 	if use := key.Marshal().USE; use != "" && use != jwkset.UseSig {
 		return "its use is not sig"
 	}
+	if ops := key.Marshal().KEYOPS; len(ops) > 0 && !slices.Contains(ops, jwkset.KeyOpsVerify) {
+		return "its key_ops have no verify"
+	}
 	if public, ok := key.Key().(*rsa.PublicKey); ok && public.N.BitLen() < minRSABits {
 		return "it has less than 2048 bits"
 	}

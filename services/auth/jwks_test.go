@@ -53,9 +53,9 @@ func newIssuer(t *testing.T) *issuer {
 }
 
 // publish adds a key to the JWKS.
-func (i *issuer) publish(t *testing.T, kid string, key crypto.Signer) {
+func (i *issuer) publish(t *testing.T, kid string, key crypto.Signer, ops ...jwkset.KEYOPS) {
 	t.Helper()
-	jwk, err := jwkset.NewJWKFromKey(key, jwkset.JWKOptions{Metadata: jwkset.JWKMetadataOptions{KID: kid}})
+	jwk, err := jwkset.NewJWKFromKey(key, jwkset.JWKOptions{Metadata: jwkset.JWKMetadataOptions{KID: kid, KEYOPS: ops}})
 	if err == nil {
 		err = i.keys.KeyWrite(context.WithoutCancel(t.Context()), jwk)
 	}
@@ -129,6 +129,22 @@ func TestKeySetAlgorithms(t *testing.T) {
 		case !tt.ok && models.CodeOf(err) != models.CodeUnauthenticated:
 			t.Errorf("%s: %+v, %v", tt.name, caller, err)
 		}
+	}
+}
+
+// A key with key_ops verifies tokens only if these have verify.
+func TestKeyOps(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	verifies, agrees := newECKey(t), newECKey(t)
+	i.publish(t, "verifies", verifies, jwkset.KeyOpsVerify)
+	i.publish(t, "agrees", agrees, jwkset.KeyOpsDeriveKey)
+	v := i.verifier(t)
+	if _, err := v.Verify(signedBy(t, jwt.SigningMethodES256, "verifies", verifies)); err != nil {
+		t.Error(err)
+	}
+	if caller, err := v.Verify(signedBy(t, jwt.SigningMethodES256, "agrees", agrees)); models.CodeOf(err) != models.CodeUnauthenticated {
+		t.Errorf("%+v, %v", caller, err)
 	}
 }
 

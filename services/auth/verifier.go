@@ -40,7 +40,7 @@ type Caller struct {
 	// Operator is the subject of a token of scope admin; empty if it has none, or one that
 	// is not a user id.
 	Operator models.UserID
-	// Expires is when the token expires, in whole seconds.
+	// Expires is when the token is accepted no more: its exp, in whole seconds, and the leeway.
 	Expires time.Time
 }
 
@@ -60,6 +60,9 @@ type VerifierConfig struct {
 	// The lifetime of a token without iat, or with one that lies ahead, counts from
 	// now.
 	MaxLifetime time.Duration
+	// Leeway is for how long a token is accepted before its nbf and after its exp, because
+	// clocks differ.
+	Leeway time.Duration
 }
 
 // Verifier verifies tokens and caches the valid ones. It compares their times
@@ -87,7 +90,7 @@ func NewVerifier(config VerifierConfig) *Verifier {
 	if config.Keys != nil {
 		methods = append(methods, "RS256", "ES256", "EdDSA")
 	}
-	options := []jwt.ParserOption{jwt.WithValidMethods(methods), jwt.WithExpirationRequired(), jwt.WithStrictDecoding()}
+	options := []jwt.ParserOption{jwt.WithValidMethods(methods), jwt.WithExpirationRequired(), jwt.WithStrictDecoding(), jwt.WithLeeway(config.Leeway)}
 	if config.Issuer != "" {
 		options = append(options, jwt.WithIssuer(config.Issuer))
 	}
@@ -147,18 +150,49 @@ func (v *Verifier) Verify(token string) (*Caller, error) {
 		if models.CodeOf(err) == models.CodeUnavailable {
 			return nil, err
 		}
-		return nil, Unauthenticated("the token is not valid; get a new one", err)
+		return nil, Unauthenticated(reason(err), err)
 	}
 	if v.livesTooLong(&c, time.Now()) {
 		return nil, Unauthenticated("the token is valid for too long; get one with a shorter lifetime", nil)
 	}
-	caller, err := callerOf(&c)
+	caller, err := v.callerOf(&c)
 	if err != nil {
 		return nil, err
 	}
 	// The token is a part of the request's header: cache a copy.
 	v.cache.Set(strings.Clone(token), caller)
 	return caller, nil
+}
+
+// reason tells an honest caller why a token is refused. Claims are looked at after the
+// signature, so all but the form of a token is told to its issuer's callers only.
+func reason(err error) string {
+	var form *json.SemanticError
+	if errors.As(err, &form) {
+		switch form.JSONPointer {
+		case "/sub", "/scope", "/iss":
+			return "the token's " + string(form.JSONPointer[1:]) + " is not a text"
+		}
+	}
+	for _, r := range []struct {
+		err  error
+		text string
+	}{
+		{jwt.ErrTokenExpired, "the token has expired; get a new one"},
+		{jwt.ErrTokenNotValidYet, "the token is not valid yet; its issuer's clock may be ahead"},
+		{jwt.ErrTokenInvalidIssuer, "the token is from another issuer"},
+		{jwt.ErrTokenInvalidAudience, "the token is for another audience"},
+	} {
+		if errors.Is(err, r.err) {
+			return r.text
+		}
+	}
+	for _, claim := range []string{"exp", "iss", "aud"} {
+		if errors.Is(err, jwt.ErrTokenRequiredClaimMissing) && strings.Contains(err.Error(), claim+" claim") {
+			return "the token has no " + claim
+		}
+	}
+	return "the token is not valid; get a new one"
 }
 
 // key returns the key for the token's algorithm, which the parser has checked.
@@ -193,12 +227,14 @@ func (v *Verifier) livesTooLong(c *claims, now time.Time) bool {
 	return c.ExpiresAt.Sub(from) > v.config.MaxLifetime
 }
 
-func callerOf(c *claims) (*Caller, error) {
-	scopes := strings.Fields(c.Scope)
+// callerOf returns the holder of a token with the claims. Scopes are separated by single spaces
+// (RFC 6749, section 3.3), not by what Unicode has besides.
+func (v *Verifier) callerOf(c *claims) (*Caller, error) {
+	scopes := strings.Split(c.Scope, " ")
 	caller := &Caller{
 		Service: slices.Contains(scopes, ScopeService),
 		Admin:   slices.Contains(scopes, ScopeAdmin),
-		Expires: c.ExpiresAt.Time,
+		Expires: c.ExpiresAt.Add(v.config.Leeway),
 	}
 	user, err := models.ParseUserID(c.Subject)
 	if caller.Admin {
@@ -206,6 +242,9 @@ func callerOf(c *claims) (*Caller, error) {
 	}
 	if caller.Service || caller.Admin {
 		return caller, nil
+	}
+	if c.Subject == "" {
+		return nil, Unauthenticated("the token has no sub, which names the user", err)
 	}
 	if err != nil {
 		return nil, Unauthenticated("the token's sub is not a user id", err)

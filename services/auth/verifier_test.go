@@ -1,6 +1,8 @@
 package auth_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +53,7 @@ func TestVerify(t *testing.T) {
 		{"an operator without a name", jwt.MapClaims{"scope": "admin"}, &auth.Caller{Admin: true}},
 		{"an operator whose name is no user id", jwt.MapClaims{"scope": "admin", "sub": "a\x00b"}, &auth.Caller{Admin: true}},
 		{"both scopes", jwt.MapClaims{"scope": "openid admin  service"}, &auth.Caller{Service: true, Admin: true}},
+		{"a scope behind another kind of space", jwt.MapClaims{"sub": "1001", "scope": "openid\u2003admin\tservice"}, &auth.Caller{User: "1001"}},
 		{"no subject", jwt.MapClaims{}, nil},
 		{"a subject that is no user id", jwt.MapClaims{"sub": "ann b"}, nil},
 		{"a subject that paths lose", jwt.MapClaims{"sub": ".."}, nil},
@@ -69,6 +72,68 @@ func TestVerify(t *testing.T) {
 			case tt.want != nil && (err != nil || *got != *tt.want):
 				t.Errorf("%s, %s: %+v, %v, want %+v", tt.name, how, got, err, tt.want)
 			}
+		}
+	}
+}
+
+// A token is accepted for the leeway before its nbf and after its exp, and not longer.
+func TestLeeway(t *testing.T) {
+	t.Parallel()
+	v := newVerifier(t, auth.VerifierConfig{Secret: secret, Leeway: 30 * time.Second})
+	now := time.Now().Unix()
+	for name, tt := range map[string]struct {
+		claims jwt.MapClaims
+		ok     bool
+	}{
+		"expired a moment ago":    {jwt.MapClaims{"exp": now - 10}, true},
+		"expired a minute ago":    {jwt.MapClaims{"exp": now - 60}, false},
+		"valid in a moment":       {jwt.MapClaims{"nbf": now + 20}, true},
+		"valid in a minute":       {jwt.MapClaims{"nbf": now + 60}, false},
+		"issued ahead of us":      {jwt.MapClaims{"iat": now + 20}, true},
+		"expires after its times": {jwt.MapClaims{"exp": now + 60, "nbf": now - 60}, true},
+	} {
+		tt.claims["sub"] = "1001"
+		token := signed(t, jwt.SigningMethodHS256, secret, tt.claims)
+		for range 2 { // again: from the cache
+			caller, err := v.Verify(token)
+			if (err == nil) != tt.ok || err == nil && caller.Expires.Unix() != tt.claims["exp"].(int64)+30 {
+				t.Errorf("%s: %+v, %v", name, caller, err)
+			}
+		}
+	}
+}
+
+// The answer says what is wrong with a token whose signature is good, or with its form.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	v := newVerifier(t, auth.VerifierConfig{Secret: secret, Issuer: "issuer", Audience: "stepboard"})
+	now := time.Now().Unix()
+	for want, change := range map[string]jwt.MapClaims{
+		"the token has expired; get a new one":                        {"exp": now - 60},
+		"the token is not valid yet; its issuer's clock may be ahead": {"nbf": now + 60},
+		"the token is from another issuer":                            {"iss": "other"},
+		"the token is for another audience":                           {"aud": "other"},
+		"the token's sub is not a text":                               {"sub": 1001},
+		"the token's scope is not a text":                             {"scope": []string{"service"}},
+		"the token has no sub, which names the user":                  {"sub": ""},
+		"the token's sub is not a user id":                            {"sub": "a b"},
+		"the token has no iss":                                        {"iss": nil},
+		"the token has no aud":                                        {"aud": nil},
+	} {
+		claims := jwt.MapClaims{"sub": "1001", "iss": "issuer", "aud": "stepboard"}
+		for name, value := range change {
+			if claims[name] = value; value == nil {
+				delete(claims, name)
+			}
+		}
+		_, err := v.Verify(signed(t, jwt.SigningMethodHS256, secret, claims))
+		var refused *models.Error
+		if !errors.As(err, &refused) || refused.Code != models.CodeUnauthenticated || refused.Message != want {
+			t.Errorf("%v, want %q", err, want)
+		}
+		_, err = v.Verify(signed(t, jwt.SigningMethodHS256, []byte("another secret"), claims))
+		if !errors.As(err, &refused) || refused.Message != "the token is not valid; get a new one" && !strings.HasSuffix(refused.Message, "not a text") {
+			t.Errorf("of another secret: %v", err)
 		}
 	}
 }

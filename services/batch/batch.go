@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"stepboard/models"
@@ -37,20 +36,22 @@ var (
 
 // Batcher implements group commit. Calls that arrive while every worker is busy
 // with a flush are queued and make up the next flush. If a worker is idle, a call
-// is flushed at once; no timer delays it. Safe for concurrent use.
+// is flushed at once; no timer delays it. Workers are goroutines that exist while there
+// are calls. Safe for concurrent use.
 type Batcher[T any] struct {
 	flush          func(context.Context, []T) []error
 	limit, workers int
+	running        sync.WaitGroup
 
-	calls   chan *call[T]
-	queued  atomic.Int64 // items in calls
-	running sync.WaitGroup
-
-	mu     sync.RWMutex // held for reading while a call enters the queue
+	mu     sync.Mutex
+	calls  []*call[T] // queued, the longest first
+	items  int        // of the queued calls
+	active int        // workers
 	closed bool
 }
 
 type call[T any] struct {
+	ctx     context.Context //nolint:containedctx // its values are those of the flush if it is the first one
 	items   []T
 	expires time.Time
 	// result has a buffer of one, so that no worker waits for a caller that has
@@ -58,22 +59,13 @@ type call[T any] struct {
 	result chan error
 }
 
-// New returns a batcher, whose workers Start starts. workers is the number of
-// flushes that may run at the same time. flush applies the items of several
-// calls in order and never splits the items of one call. It returns nil if all
-// items are applied, otherwise one error for each item. It receives up to limit
-// items, or more if a single call has more, in a slice that it must not retain.
+// New returns a batcher. workers is the number of flushes that may run at the same time.
+// flush applies the items of several calls in order and never splits the items of one call.
+// It returns nil if all items are applied, otherwise one error for each item. Its context has
+// the values of the first call's, so that a trace has what was done for it. It receives up
+// to limit items, or more if a single call has more, in a slice that it must not retain.
 func New[T any](limit, workers int, flush func(context.Context, []T) []error) *Batcher[T] {
-	return &Batcher[T]{flush: flush, limit: limit, workers: workers, calls: make(chan *call[T], maxQueuedCalls)}
-}
-
-// Start starts the workers, which run until Close. It must be called once; calls
-// submitted before it wait for it. Flushes have the values of ctx, whose end they ignore.
-func (b *Batcher[T]) Start(ctx context.Context) {
-	ctx = context.WithoutCancel(ctx)
-	for range b.workers {
-		b.running.Go(func() { b.run(ctx) })
-	}
+	return &Batcher[T]{flush: flush, limit: limit, workers: workers}
 }
 
 // Submit applies the items with the next flush. It returns nil only if all of
@@ -86,7 +78,7 @@ func (b *Batcher[T]) Submit(ctx context.Context, items []T) error {
 	if err := ctx.Err(); err != nil {
 		return models.Unavailable("queue for the flush", err)
 	}
-	c := &call[T]{items: items, expires: time.Now().Add(callTimeout), result: make(chan error, 1)}
+	c := &call[T]{ctx: ctx, items: items, expires: time.Now().Add(callTimeout), result: make(chan error, 1)}
 	if err := b.enqueue(c); err != nil {
 		return models.Unavailable("queue for the flush", err)
 	}
@@ -102,85 +94,91 @@ func (b *Batcher[T]) Submit(ctx context.Context, items []T) error {
 	}
 }
 
-// enqueue puts a call into the queue. If the queue is full it returns an error at
-// once: the store is slow then, and waiting would only add to its load.
+// enqueue puts a call into the queue, and starts a worker if one more may run. If the queue
+// is full it returns an error at once: the store is slow then, and waiting would only add to
+// its load.
 func (b *Batcher[T]) enqueue(c *call[T]) error {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	if b.closed {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.closed:
 		return ErrClosed
-	}
-	n := int64(len(c.items))
-	if b.queued.Add(n) > maxQueuedItems {
-		b.queued.Add(-n)
+	case len(b.calls) >= maxQueuedCalls || b.items+len(c.items) > maxQueuedItems:
 		return errFull
 	}
-	select {
-	case b.calls <- c:
-		return nil
-	default:
-		b.queued.Add(-n)
-		return errFull
+	b.calls, b.items = append(b.calls, c), b.items+len(c.items)
+	if b.active < b.workers {
+		b.active++
+		b.running.Go(b.work)
 	}
+	return nil
 }
 
 // Waiting returns the number of queued calls.
-func (b *Batcher[T]) Waiting() int { return len(b.calls) }
+func (b *Batcher[T]) Waiting() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.calls)
+}
 
 // Close refuses new calls, flushes the queued ones, and returns when all callers
 // have their result: after callTimeout and one flush at the latest. It may be
 // called more than once.
 func (b *Batcher[T]) Close() {
 	b.mu.Lock()
-	if !b.closed {
-		b.closed = true
-		close(b.calls)
-	}
+	b.closed = true
 	b.mu.Unlock()
 	b.running.Wait()
 }
 
-// run is a worker: it flushes queued calls until the queue is closed and empty.
-func (b *Batcher[T]) run(ctx context.Context) {
-	var (
-		batch []*call[T]
-		items []T
-	)
-	for first := range b.calls {
-		batch, items = batch[:0], items[:0]
-		for c, ok := first, true; ok; c, ok = b.next() {
-			b.queued.Add(-int64(len(c.items)))
+// work is a worker: it flushes queued calls until the queue is empty.
+func (b *Batcher[T]) work() {
+	var items []T
+	for {
+		calls := b.next()
+		if calls == nil {
+			return
+		}
+		items = items[:0]
+		waiting := calls[:0]
+		for _, c := range calls {
 			if time.Now().After(c.expires) {
 				c.result <- models.Unavailable("flush", errExpired)
 				continue
 			}
-			batch = append(batch, c)
-			items = append(items, c.items...)
-			if len(items) >= b.limit {
-				break
-			}
+			waiting, items = append(waiting, c), append(items, c.items...)
 		}
-		if len(batch) > 0 {
-			b.commit(ctx, batch, items)
+		if len(waiting) > 0 {
+			b.commit(waiting, items)
 		}
-		clear(batch)
 		clear(items)
 	}
 }
 
-// next returns a queued call without waiting; false if the queue is empty.
-func (b *Batcher[T]) next() (*call[T], bool) {
-	select {
-	case c, ok := <-b.calls:
-		return c, ok
-	default:
-		return nil, false
+// next takes the calls of a flush from the queue. If there are none, it returns nil, and the
+// worker ends.
+func (b *Batcher[T]) next() []*call[T] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, items := 0, 0
+	for n < len(b.calls) && items < b.limit {
+		items += len(b.calls[n].items)
+		n++
 	}
+	if n == 0 {
+		b.active--
+		return nil
+	}
+	calls := b.calls[:n:n]
+	if b.calls, b.items = b.calls[n:], b.items-items; len(b.calls) == 0 {
+		b.calls = nil
+	}
+	return calls
 }
 
 // commit flushes the items and sends each call its result.
-func (b *Batcher[T]) commit(ctx context.Context, batch []*call[T], items []T) {
-	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+func (b *Batcher[T]) commit(batch []*call[T], items []T) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), flushTimeout)
 	defer cancel()
 	errs := b.flush(ctx, items)
 	first := 0 // index of the call's first item

@@ -38,7 +38,6 @@ func TestWaitingCallsShareAFlush(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
 	b := batch.New(100, 1, gate.flush)
-	b.Start(t.Context())
 	results := make([]error, 4)
 	var wg sync.WaitGroup
 	call := func(i int, items ...int) { wg.Go(func() { results[i] = b.Submit(t.Context(), items) }) }
@@ -71,7 +70,6 @@ func TestDisconnectedClientsDoNotCancelWrites(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
 	b := batch.New(100, 1, gate.flush)
-	b.Start(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := b.Submit(t.Context(), []int{1}); err != nil {
@@ -109,7 +107,6 @@ func TestGoneBeforeTheCall(t *testing.T) {
 		t.Error("there was a flush")
 		return nil
 	})
-	b.Start(t.Context())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 100 {
@@ -125,7 +122,6 @@ func TestClose(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
 	b := batch.New(1, 1, gate.flush) // one call a flush
-	b.Start(t.Context())
 	var wg sync.WaitGroup
 	for i := range 3 {
 		wg.Go(func() {
@@ -175,7 +171,6 @@ func TestLoad(t *testing.T) {
 		}
 		return errs
 	})
-	b.Start(t.Context())
 	const callers, calls = 32, 200
 	var wg sync.WaitGroup
 	for c := range callers {
@@ -203,7 +198,6 @@ func TestTwoWorkers(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
 	b := batch.New(100, 2, gate.flush)
-	b.Start(t.Context())
 	var wg sync.WaitGroup
 	call := func(items ...int) {
 		wg.Go(func() {
@@ -243,7 +237,6 @@ func TestFullQueue(t *testing.T) {
 	t.Parallel()
 	gate := newGate()
 	b := batch.New(1_000_000, 1, gate.flush)
-	b.Start(t.Context())
 	var wg sync.WaitGroup
 	call := func(n int) {
 		wg.Go(func() {
@@ -281,7 +274,6 @@ func TestExpiredCallsAreNotFlushed(t *testing.T) {
 			<-time.After(3 * time.Second)
 			return nil
 		})
-		b.Start(t.Context())
 		start := time.Now()
 		var wg sync.WaitGroup
 		for i := range 4 {

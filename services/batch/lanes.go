@@ -18,25 +18,13 @@ type Lanes[T any] struct {
 
 	mu       sync.Mutex
 	batchers map[string]*Batcher[T]
-	start    func(*Batcher[T]) // nil before Start
 	closed   bool
 }
 
-// NewLanes returns lanes, which Start starts. lane returns the name of an item's
+// NewLanes returns lanes. lane returns the name of an item's
 // lane. The other parameters are those of New, for each lane.
 func NewLanes[T any](limit, workers int, lane func(context.Context, T) string, flush func(context.Context, []T) []error) *Lanes[T] {
 	return &Lanes[T]{limit: limit, workers: workers, lane: lane, flush: flush, batchers: make(map[string]*Batcher[T])}
-}
-
-// Start starts the batchers, which run until Close. It must be called once; calls
-// submitted before it wait for it. Flushes have the values of ctx, whose end they ignore.
-func (l *Lanes[T]) Start(ctx context.Context) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.start = func(b *Batcher[T]) { b.Start(ctx) }
-	for _, b := range l.batchers {
-		l.start(b)
-	}
 }
 
 // Submit is like Batcher.Submit. Items of several lanes are flushed separately:
@@ -91,9 +79,6 @@ func (l *Lanes[T]) batcher(name string) *Batcher[T] {
 	if !ok {
 		b = New(l.limit, l.workers, l.flush)
 		l.batchers[name] = b
-		if l.start != nil {
-			l.start(b)
-		}
 	}
 	return b
 }

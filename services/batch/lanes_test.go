@@ -26,7 +26,6 @@ func TestLanesDoNotWaitForEachOther(t *testing.T) {
 		}
 		return nil
 	})
-	lanes.Start(t.Context())
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
 		if err := lanes.Submit(t.Context(), []int{1}); err != nil {
@@ -69,7 +68,6 @@ func TestACallOfSeveralLanes(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	lanes.Start(t.Context())
 	submitting.Wait()
 	slices.SortFunc(flushed, slices.Compare)
 	if !slices.EqualFunc(flushed, [][]int{{11, 12}, {21, 22}}, slices.Equal) {

@@ -87,18 +87,26 @@ func (s *Store) CompositesOf(ctx context.Context, buckets []*models.Bucket, user
 			lookups, queued = append(lookups, l), append(queued, l.cmd)
 		}
 	}
+	if err := s.lookUp(ctx, lookups, queued); err != nil {
+		return nil, err
+	}
+	return lists, nil
+}
+
+// lookUp runs the queued commands of lookups in one round trip, if there are any.
+func (s *Store) lookUp(ctx context.Context, lookups []lookup, queued []redis.Cmder) error {
 	if len(queued) == 0 {
-		return lists, nil
+		return nil
 	}
 	if err := s.process(ctx, queued); err != nil {
-		return nil, models.Unavailable("read scores", err)
+		return models.Unavailable("read scores", err)
 	}
 	for _, l := range lookups {
 		for i, value := range l.cmd.Val() {
 			l.into[l.at[i]] = models.Composite(value)
 		}
 	}
-	return lists, nil
+	return nil
 }
 
 // lookup reads some users' composites in one shard.

@@ -90,35 +90,52 @@ func (s *Store) RaiseAll(ctx context.Context, raises []models.Raise) (changed in
 // lacking returns the raises without those that change nothing in a bucket with a change
 // stream.
 func (s *Store) lacking(ctx context.Context, raises []models.Raise) ([]models.Raise, error) {
-	users := make(map[*models.Bucket][]models.RowID)
+	var lacked, streamed []models.Raise
 	for _, r := range raises {
 		if r.Bucket.ChangeStream {
-			users[r.Bucket] = append(users[r.Bucket], r.User)
+			streamed = append(streamed, r)
+		} else {
+			lacked = append(lacked, r)
 		}
 	}
-	if len(users) == 0 {
+	if len(streamed) == 0 {
 		return raises, nil
 	}
-	has := make(map[*models.Bucket][]models.Composite, len(users))
-	for bucket, ids := range users {
-		composites, err := s.Composites(ctx, bucket, ids)
-		if err != nil {
-			return nil, err
-		}
-		has[bucket] = composites
+	stored, err := s.CompositesBefore(ctx, streamed)
+	if err != nil {
+		return nil, err
 	}
-	var lacked []models.Raise
-	for _, r := range raises {
-		if r.Bucket.ChangeStream {
-			composite := has[r.Bucket][0]
-			has[r.Bucket] = has[r.Bucket][1:]
-			if composite >= r.Composite {
-				continue
-			}
+	for i, r := range streamed {
+		if r.Composite > stored[i] {
+			lacked = append(lacked, r)
 		}
-		lacked = append(lacked, r)
 	}
 	return lacked, nil
+}
+
+// CompositesBefore returns the composites that the raises' users have in their buckets, by
+// position; 0 for a user without one. One ZMSCORE for each shard, all in one round trip.
+func (s *Store) CompositesBefore(ctx context.Context, raises []models.Raise) ([]models.Composite, error) {
+	users := make(map[*models.Bucket][]models.RowID)
+	positions := make(map[*models.Bucket][]int)
+	for i, r := range raises {
+		users[r.Bucket] = append(users[r.Bucket], r.User)
+		positions[r.Bucket] = append(positions[r.Bucket], i)
+	}
+	stored := make([]models.Composite, len(raises))
+	var lookups []lookup
+	var queued []redis.Cmder
+	now := s.clock()
+	for bucket, ids := range users {
+		for _, l := range s.lookups(ctx, bucket, ids, now) {
+			l.into = stored
+			for i, at := range l.at {
+				l.at[i] = positions[bucket][at]
+			}
+			lookups, queued = append(lookups, l), append(queued, l.cmd)
+		}
+	}
+	return stored, s.lookUp(ctx, lookups, queued)
 }
 
 // raiseCommand raises entries of one key.

@@ -17,6 +17,7 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/internal/spread"
 	"stepboard/models"
+	"stepboard/services/batch"
 )
 
 const (
@@ -29,8 +30,8 @@ const (
 	// loadingTTL is how long the claim of a reader that died prevents others from
 	// storing a set.
 	loadingTTL = 10 * time.Second
-	// setTTL is the longest lifetime of a set. Each set gets up to a tenth less, so
-	// that sets that were stored together do not expire together.
+	// setTTL is the longest lifetime of a set, unless WithLifetime sets another one. Each set
+	// gets up to a tenth less, so that sets that were stored together do not expire together.
 	setTTL = time.Hour
 	// storeTimeout bounds how long a reader waits for its set to be stored, for
 	// example while the set's slot moves to another server of a cluster.
@@ -42,16 +43,32 @@ type Store struct {
 	rdb     redis.UniversalClient
 	keys    keys.Builder
 	streams int
+	ttl     time.Duration
 	near    Near // nil without a near cache
+
+	// claims and stores gather the commands of readers that miss sets at the same time.
+	claims *batch.Batcher[*loading]
+	stores *batch.Batcher[*loading]
 }
 
 // NewStore returns a store over the client.
 func NewStore(rdb redis.UniversalClient, names keys.Builder) *Store {
-	s := &Store{rdb: rdb, keys: names, streams: 1}
+	return newStore(rdb, names, setTTL)
+}
+
+func newStore(rdb redis.UniversalClient, names keys.Builder, ttl time.Duration) *Store {
+	s := &Store{rdb: rdb, keys: names, streams: 1, ttl: ttl}
+	s.claims = batch.New(tripSets, tripWorkers, s.claimAll)
+	s.stores = batch.New(tripSets, tripWorkers, s.storeAll)
 	if _, ok := rdb.(*redis.ClusterClient); ok {
 		s.streams = keys.Stripes
 	}
 	return s
+}
+
+// WithLifetime returns a store whose sets last no longer than ttl, which is a minute at least.
+func (s *Store) WithLifetime(ttl time.Duration) *Store {
+	return newStore(s.rdb, s.keys, ttl)
 }
 
 // Set identifies a cached set.
@@ -180,16 +197,43 @@ func (s *Store) beginLoad(ctx context.Context, of Set, generation string) (c cla
 			return claim{}, false, err
 		}
 	}
-	c = claim{token: newToken(), generation: generation}
-	loading := s.keys.SetLoading(of.Kind, of.Owner)
-	err = s.rdb.SetArgs(ctx, loading, c.token, redis.SetArgs{Mode: "NX", TTL: loadingTTL}).Err()
-	if errors.Is(err, redis.Nil) {
-		return claim{}, false, nil
-	}
-	if err != nil {
+	l := &loading{of: of, claim: claim{token: newToken(), generation: generation}}
+	if err := s.claims.Submit(ctx, []*loading{l}); err != nil {
 		return claim{}, false, fmt.Errorf("claim cached set: %w", err)
 	}
-	return c, true, nil
+	return l.claim, l.granted, nil
+}
+
+const (
+	// tripSets is how many sets are claimed or stored in one round trip, and tripWorkers how
+	// many of these round trips there may be at the same time.
+	tripSets    = 64
+	tripWorkers = 2
+)
+
+// loading is a set that one reader loads.
+type loading struct {
+	of      Set
+	claim   claim
+	granted bool // the claim
+	members []models.RowID
+	stored  bool
+}
+
+// claimAll claims the right to load sets for several readers. One round trip.
+func (s *Store) claimAll(ctx context.Context, sets []*loading) []error {
+	pipe, cmds := s.rdb.Pipeline(), make([]*redis.StatusCmd, len(sets))
+	for i, l := range sets {
+		key := s.keys.SetLoading(l.of.Kind, l.of.Owner)
+		cmds[i] = pipe.SetArgs(ctx, key, l.claim.token, redis.SetArgs{Mode: "NX", TTL: loadingTTL})
+	}
+	_, _ = pipe.Exec(ctx) // each command has its error
+	errs := make([]error, len(sets))
+	for i, l := range sets {
+		errs[i] = exceptNil(cmds[i].Err())
+		l.granted = cmds[i].Err() == nil
+	}
+	return errs
 }
 
 // firstGeneration gives a stripe a generation, unless it has one by now, and
@@ -244,21 +288,35 @@ return 1
 func (s *Store) store(ctx context.Context, of Set, c claim, members []models.RowID) (stored bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	ttl := setTTL - spread.Of(of.Owner, setTTL/10)
-	args := make([]any, 0, 4+len(members))
-	args = append(args, c.token, ttl.Milliseconds(), markTTL.Milliseconds(), "-"+c.generation)
-	for _, id := range members {
-		args = append(args, int64(id))
-	}
-	names := []string{
-		s.keys.Set(of.Kind, of.Owner), s.keys.SetLoading(of.Kind, of.Owner),
-		s.keys.SetChanging(of.Kind, of.Owner), s.keys.SetsChanging(keys.StripeOf(of.Owner)),
-	}
-	stored, err = s.rdb.Eval(ctx, storeScript, names, args...).Bool()
-	if err != nil {
+	l := &loading{of: of, claim: c, members: members}
+	if err := s.stores.Submit(ctx, []*loading{l}); err != nil {
 		return false, fmt.Errorf("store cached set: %w", err)
 	}
-	return stored, nil
+	return l.stored, nil
+}
+
+// storeAll stores the sets of several readers. One round trip.
+func (s *Store) storeAll(ctx context.Context, sets []*loading) []error {
+	pipe, cmds := s.rdb.Pipeline(), make([]*redis.Cmd, len(sets))
+	for i, l := range sets {
+		of, ttl := l.of, s.ttl-spread.Of(l.of.Owner, s.ttl/10)
+		args := make([]any, 0, 4+len(l.members))
+		args = append(args, l.claim.token, ttl.Milliseconds(), markTTL.Milliseconds(), "-"+l.claim.generation)
+		for _, id := range l.members {
+			args = append(args, int64(id))
+		}
+		names := []string{
+			s.keys.Set(of.Kind, of.Owner), s.keys.SetLoading(of.Kind, of.Owner),
+			s.keys.SetChanging(of.Kind, of.Owner), s.keys.SetsChanging(keys.StripeOf(of.Owner)),
+		}
+		cmds[i] = pipe.Eval(ctx, storeScript, names, args...)
+	}
+	_, _ = pipe.Exec(ctx) // each command has its error
+	errs := make([]error, len(sets))
+	for i, l := range sets {
+		l.stored, errs[i] = cmds[i].Bool()
+	}
+	return errs
 }
 
 // mark announces a change: from now on nobody stores the sets, and stored ones are
@@ -278,7 +336,7 @@ func (s *Store) mark(ctx context.Context, token string, sets []Set, gone models.
 	})
 }
 
-// keep makes the marks of sets last for setTTL, and sets those that are missing, as
+// keep makes the marks of sets last as long as a set, and sets those that are missing, as
 // after markStripes. A later change of the same sets may shorten them again: it has
 // waited for the locks of the earlier one, whose outcome is known by then. One round
 // trip for each thousand sets.
@@ -288,7 +346,7 @@ func (s *Store) keep(ctx context.Context, token string, sets []Set) error {
 		for _, of := range chunk {
 			changing := s.keys.SetChanging(of.Kind, of.Owner)
 			pipe.SAdd(ctx, changing, token)
-			pipe.PExpire(ctx, changing, setTTL)
+			pipe.PExpire(ctx, changing, s.ttl)
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
 			return fmt.Errorf("keep marks of cached sets: %w", err)

@@ -59,8 +59,11 @@ func (s *Store) queueDropped(ctx context.Context, pipe redis.Pipeliner, stripes 
 
 // execAppends executes a pipeline with entries of streams, some of which may not exist.
 func execAppends(ctx context.Context, pipe redis.Pipeliner) error {
-	cmds, _ := pipe.Exec(ctx) // its error may be the Nil of a stream that does not exist
-	for _, cmd := range cmds {
+	cmds, err := pipe.Exec(ctx)
+	if err == nil || !errors.Is(err, redis.Nil) {
+		return err
+	}
+	for _, cmd := range cmds { // Nil is no error, but may have come before one
 		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) {
 			return err
 		}

@@ -19,11 +19,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"stepboard/internal/failpoint"
 	"stepboard/internal/keys"
 	"stepboard/models"
+	"stepboard/services/batch"
 	"stepboard/services/recovery"
 )
 
@@ -32,8 +34,16 @@ import (
 // any more.
 const ChangeTimeout = 10 * time.Second
 
-// Load reads the members of an owner's set from its truth.
-type Load[Owner ~int64] func(ctx context.Context, owner Owner) ([]models.RowID, error)
+// Load reads the members of several owners' sets from their truth. Owners whose sets are empty
+// may be left out.
+type Load[Owner ~int64] func(ctx context.Context, owners []Owner) (map[Owner][]models.RowID, error)
+
+const (
+	// loadSets is how many sets one call of Load reads, unless a single one is missing.
+	loadSets = 64
+	// loadWorkers is how many calls of Load may run at the same time.
+	loadWorkers = 4
+)
 
 // Sets is a read-through cache of one kind of sets. Each set belongs to an owner.
 // Safe for concurrent use.
@@ -41,20 +51,46 @@ type Sets[Owner ~int64] struct {
 	store *Store
 	kind  keys.Sets
 	load  Load[Owner]
+	loads *batch.Batcher[*missing[Owner]]
 	log   *slog.Logger
+}
+
+// missing is a set that is read from its truth.
+type missing[Owner ~int64] struct {
+	owner   Owner
+	members []models.RowID
 }
 
 // New returns a cache of one kind of sets, which are loaded by load.
 func New[Owner ~int64](store *Store, kind keys.Sets, load Load[Owner], log *slog.Logger) *Sets[Owner] {
-	return &Sets[Owner]{store: store, kind: kind, load: load, log: log}
+	s := &Sets[Owner]{store: store, kind: kind, load: load, log: log}
+	s.loads = batch.New(loadSets, loadWorkers, s.loadAll)
+	return s
+}
+
+// loadAll reads sets from their truth for several callers.
+func (s *Sets[Owner]) loadAll(ctx context.Context, sets []*missing[Owner]) []error {
+	owners := make([]Owner, len(sets))
+	for i, set := range sets {
+		owners[i] = set.owner
+	}
+	found, err := s.load(ctx, owners)
+	if err != nil {
+		return slices.Repeat([]error{err}, len(sets))
+	}
+	for _, set := range sets {
+		set.members = found[set.owner]
+	}
+	return nil
 }
 
 func (s *Sets[Owner]) set(owner Owner) Set { return Set{Kind: s.kind, Owner: int64(owner)} }
 
 // Members returns the members of an owner's set, in no particular order. One round
 // trip to Redis if the set is stored. On a miss one call of Load and two more round
-// trips, by one reader at a time. If Redis is away the set is read from its truth. An
-// error means that the truth could not be read.
+// trips, by one reader at a time; readers of different sets that are missing at the same
+// time share them. If Redis is away the set is read from its truth. An error means that the
+// truth could not be read.
 func (s *Sets[Owner]) Members(ctx context.Context, owner Owner) ([]models.RowID, error) {
 	members, _, err := s.read(ctx, owner)
 	return members, err
@@ -117,10 +153,11 @@ func (s *Sets[Owner]) complete(
 	if granted {
 		failpoint.Hit("caches.claimed")
 	}
-	members, err = s.load(ctx, owner)
-	if err != nil {
+	set := &missing[Owner]{owner: owner}
+	if err := s.loads.Submit(ctx, []*missing[Owner]{set}); err != nil {
 		return nil, false, errors.Join(err, cacheErr)
 	}
+	members = set.members
 	if granted {
 		failpoint.Hit("caches.loaded")
 		if stored, err = s.store.store(ctx, of, c, members); err != nil {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
@@ -27,11 +29,15 @@ type truth struct {
 
 func newTruth() *truth { return &truth{sets: make(map[owner][]models.RowID)} }
 
-func (tr *truth) load(_ context.Context, of owner) ([]models.RowID, error) {
+func (tr *truth) load(_ context.Context, owners []owner) (map[owner][]models.RowID, error) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	tr.loads++
-	return tr.sets[of], tr.err
+	tr.loads += len(owners)
+	found := make(map[owner][]models.RowID)
+	for _, of := range owners {
+		found[of] = tr.sets[of]
+	}
+	return found, tr.err
 }
 
 func (tr *truth) commit(of owner, members ...models.RowID) {
@@ -105,6 +111,26 @@ func TestTheSetInRedis(t *testing.T) {
 	}
 }
 
+// A set lasts as long as the setting says, and so does the mark of a change of unknown outcome.
+func TestLifetime(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		const lifetime = 10 * time.Minute
+		s := New(NewStore(env.Redis, env.Keys).WithLifetime(lifetime), keys.Friends, newTruth().load, env.Log)
+		expect(t, s, 1, nil)
+		c := s.NewChange()
+		if err := c.Mark(t.Context(), []owner{2}); err != nil {
+			t.Fatal(err)
+		}
+		c.Keep(t.Context())
+		for what, key := range map[string]string{"set": env.Keys.Set(keys.Friends, 1), "mark": env.Keys.SetChanging(keys.Friends, 2)} {
+			if ttl := env.Redis.PTTL(t.Context(), key).Val(); ttl <= lifetime*8/10 || ttl > lifetime {
+				t.Errorf("the %s lasts for %v", what, ttl)
+			}
+		}
+	})
+}
+
 // A member is removed from copies of many sets: they lack it, and none is loaded again.
 func TestARemovalLeavesTheCopies(t *testing.T) {
 	t.Parallel()
@@ -160,6 +186,22 @@ func TestAStoreIsAway(t *testing.T) {
 			t.Error("a change without Redis was announced")
 		}
 	})
+}
+
+// A change is refused, too, if Redis refuses connections.
+func TestRedisRefusesConnections(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	proxy := testenv.NewProxy(t, env.Config.Redis.Addrs[0])
+	proxy.Cut()
+	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), DialerRetries: 1}) // the errors of its commands are not completed
+	t.Cleanup(func() { rdb.Close() })
+	s := New(NewStore(rdb, env.Keys), keys.Friends, newTruth().load, env.Log)
+	for name, change := range map[string]*Change[owner]{"change": s.NewChange(), "bulk change": s.NewBulkChange(), "removal": s.NewRemoval(7)} {
+		if err := change.Mark(t.Context(), []owner{1}); err == nil {
+			t.Errorf("a %s without Redis was announced", name)
+		}
+	}
 }
 
 // Readers load as fast as they can on two replicas, and copies vanish at random as if

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"stepboard/models"
@@ -28,6 +29,10 @@ type Buckets struct {
 	// cache maps bucketKey to *models.Bucket. It grows by a few hundred bytes
 	// for each bucket that is read or written.
 	cache sync.Map
+	// names is for buckets that take no uploads, and is replaced by each refresh; opened is
+	// for those that do.
+	names  atomic.Pointer[bucketNames]
+	opened *sharedReading
 }
 
 type bucketKey struct{ board, name string }
@@ -213,11 +218,11 @@ func (s *Buckets) DaysHot() int {
 	return longest
 }
 
-// loadOpen loads the buckets of all boards that take uploads or have not begun,
-// so that they are in memory when Postgres is away, and so that they decide about
+// loadOpen loads the buckets of all boards that take uploads, did so a minute ago, or have not
+// begun, so that they are in memory when Postgres is away, and so that they decide about
 // their days whatever the definition proposes by now. One query.
 func (s *Buckets) loadOpen(ctx context.Context) error {
-	open, err := s.store.open(ctx, s.clock())
+	open, err := s.store.open(ctx, s.clock().Add(-settles))
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,8 @@ type Catalog struct {
 // take uploads, if that is more.
 func New(store *Store, clock models.Clock, hotDays int, log *slog.Logger) *Catalog {
 	index := newIndex()
-	buckets := &Buckets{store: store, index: index, clock: clock, hotDays: hotDays}
+	buckets := &Buckets{store: store, index: index, clock: clock, hotDays: hotDays, opened: newSharedReading()}
+	buckets.forgetNames()
 	return &Catalog{
 		Definitions: &Definitions{store: store, index: index, buckets: buckets, log: log},
 		Buckets:     buckets,

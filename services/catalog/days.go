@@ -11,18 +11,34 @@ import (
 // if it repeats midnight, the first one. A day that the zone skips altogether
 // starts when the next one does. So a day may last 23, 24 or 25 hours, or none.
 func startOfDay(d models.Date, zone *time.Location) time.Time {
-	midnight := d.UTC()
+	start, _ := Moments(d, 0, zone)
+	return start
+}
+
+// Moments returns the moments at which the zone's clock shows the beginning of an hour of a
+// day: two if a clock change repeats it; otherwise second is zero. If a change skips it,
+// first is the moment of the change.
+func Moments(d models.Date, hour int, zone *time.Location) (first, second time.Time) {
+	wall := d.UTC().Add(time.Duration(hour) * time.Hour)
 	// No zone is more than a day from UTC, so this is before the day starts.
-	t := midnight.Add(-48 * time.Hour).In(zone)
+	t := wall.Add(-48 * time.Hour).In(zone)
 	for {
 		_, offset := t.Zone()
 		_, end := t.ZoneBounds()
-		start := midnight.Add(-time.Duration(offset) * time.Second)
-		if start.Before(t) {
-			start = t // the change skipped midnight
+		at := wall.Add(-time.Duration(offset) * time.Second)
+		switch {
+		case !first.IsZero() && at.Before(t):
+			return first, second
+		case !first.IsZero():
+			return first, at
+		case at.Before(t):
+			at = t.UTC() // the change skipped it
 		}
-		if end.IsZero() || start.Before(end) {
-			return start.UTC()
+		if end.IsZero() {
+			return at, second
+		}
+		if at.Before(end) {
+			first = at
 		}
 		t = end
 	}

@@ -61,6 +61,36 @@ func TestStartOfDay(t *testing.T) {
 	}
 }
 
+// The zone's clock shows the hour at each of its moments, or just after a change that has
+// skipped it.
+func TestMoments(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		zone, day     string
+		hour          int
+		first, second string
+	}{
+		{"Europe/Berlin", "2026-11-20", 13, "2026-11-20T12:00:00Z", ""},
+		{"Europe/Berlin", "2026-10-25", 2, "2026-10-25T00:00:00Z", "2026-10-25T01:00:00Z"},
+		{"Europe/Berlin", "2026-10-25", 3, "2026-10-25T02:00:00Z", ""},
+		{"Europe/Berlin", "2026-03-29", 2, "2026-03-29T01:00:00Z", ""},
+		{"Asia/Beirut", "2022-03-27", 0, "2022-03-26T22:00:00Z", ""},
+		{"America/Havana", "2022-11-06", 0, "2022-11-06T04:00:00Z", "2022-11-06T05:00:00Z"},
+		{"America/Sao_Paulo", "2018-02-17", 23, "2018-02-18T01:00:00Z", "2018-02-18T02:00:00Z"},
+		{"Australia/Lord_Howe", "2026-04-05", 2, "2026-04-04T15:30:00Z", ""},
+		{"UTC", "2026-11-20", 23, "2026-11-20T23:00:00Z", ""},
+	} {
+		first, second := Moments(date(t, tt.day), tt.hour, zone(t, tt.zone))
+		got := []string{first.Format(time.RFC3339), ""}
+		if !second.IsZero() {
+			got[1] = second.Format(time.RFC3339)
+		}
+		if got[0] != tt.first || got[1] != tt.second {
+			t.Errorf("%s %s %d:00 is at %v, want %s %s", tt.zone, tt.day, tt.hour, got, tt.first, tt.second)
+		}
+	}
+}
+
 // strangeZones are zones with clock changes of all kinds, and the farthest ones.
 var strangeZones = []string{
 	"Asia/Shanghai", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "America/St_Johns", "America/Havana",

@@ -126,6 +126,7 @@ func (d *Definitions) Add(ctx context.Context, def models.Board, dryRun bool) (*
 func (d *Definitions) Refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
+	d.buckets.forgetNames()
 	stored, err := d.store.boards(ctx)
 	if err != nil {
 		return err

@@ -127,6 +127,20 @@ func (s *Store) bucket(ctx context.Context, board, name string) (*models.Bucket,
 	return &bucket, nil
 }
 
+// names returns the names of all buckets of a board.
+func (s *Store) names(ctx context.Context, board string) (map[string]struct{}, error) {
+	var list []string
+	err := s.db.WithContext(ctx).Model(&models.Bucket{}).Where("board = ?", board).Pluck("bucket", &list).Error
+	if err != nil {
+		return nil, fmt.Errorf("read the buckets of board %s: %w", board, err)
+	}
+	names := make(map[string]struct{}, len(list))
+	for _, name := range list {
+		names[name] = struct{}{}
+	}
+	return names, nil
+}
+
 // open returns the buckets of all boards that close after the given time.
 func (s *Store) open(ctx context.Context, now time.Time) ([]models.Bucket, error) {
 	var buckets []models.Bucket

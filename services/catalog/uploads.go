@@ -35,7 +35,7 @@ func (s *Buckets) ForUpload(ctx context.Context, b *Board, d models.Date, now ti
 
 // ForImport returns the day's bucket for an import, and makes it on its first
 // use: today's or any before it, whether or not the day is closed for uploads.
-// Errors: those of ForUpload.
+// Errors: those of ForUpload, and CodeValidationFailed for a day that the board's zone skips.
 func (s *Buckets) ForImport(ctx context.Context, b *Board, d models.Date, now time.Time) (*models.Bucket, error) {
 	proposed, err := b.kind.bucketForDay(b, d, s.hotDays)
 	if err != nil {
@@ -46,6 +46,9 @@ func (s *Buckets) ForImport(ctx context.Context, b *Board, d models.Date, now ti
 	}
 	if d < FirstDay {
 		return nil, models.Errorf(models.CodeDateClosed, "days before %v are not kept", FirstDay)
+	}
+	if !proposed.StartsAt.Before(proposed.EndsAt) {
+		return nil, models.Errorf(models.CodeValidationFailed, "the board's time zone has no %v", d)
 	}
 	return s.ensure(ctx, proposed)
 }

@@ -381,6 +381,17 @@ func (s *Service) learn(ctx context.Context, c models.Correction) {
 	}
 }
 
+// Return moves the exclusions that are kept of an erased user to the row under which the user id
+// has returned, and applies them. They take effect as those of Create do. It may be repeated. One
+// query, and what Create costs for each.
+func (s *Service) Return(ctx context.Context, from, to models.RowID) error {
+	moved, err := s.o.Store.move(ctx, from, to)
+	for _, c := range moved {
+		s.learn(ctx, c)
+	}
+	return err
+}
+
 // Query selects a page of corrections, newest first.
 type Query struct {
 	// Board and User filter the list; empty selects all.

@@ -31,9 +31,9 @@ func newEraser(f *fixture) *eraser {
 	e := &eraser{Numbers: testenv.Numbers{DB: f.env.Gorm}, f: f}
 	decided := corrections.NewStore(f.env.Gorm, f.env.Gorm)
 	e.service = erasure.New(erasure.Options{
-		Store: erasure.NewStore(f.env.Gorm), Directory: e, Boards: f.boards, Friends: nothing{}, Privacy: nothing{},
+		Store: erasure.NewStore(f.env.Gorm, f.env.Gorm), Directory: e, Boards: f.boards, Friends: nothing{}, Privacy: nothing{},
 		Groups: nothing{}, Archive: f.archive, Increments: ledger.NewStore(f.env.Gorm, f.env.Pool),
-		Corrections: decided, Pending: decided.Pending, DeadLetters: ingest.NewDeadLetterStore(f.env.Gorm),
+		Corrections: decisions{decided}, Pending: decided.Pending, DeadLetters: ingest.NewDeadLetterStore(f.env.Gorm),
 		Deliveries: outcomes.NewStore(f.env.Gorm), Clock: f.env.Clock.Now, Log: f.env.Log,
 	})
 	f.boards.UseErased(func(user models.RowID) bool {
@@ -56,6 +56,21 @@ type nothing struct{}
 
 // Erase implements erasure.Eraser.
 func (nothing) Erase(context.Context, models.RowID) (int64, error) { return 0, nil }
+
+// Return implements erasure.Keeper.
+func (nothing) Return(context.Context, models.RowID, models.RowID) error { return nil }
+
+// Keeps implements erasure.Keeper.
+func (nothing) Keeps(context.Context, models.RowID) (bool, error) { return false, nil }
+
+// Forget implements erasure.Keeper.
+func (nothing) Forget(context.Context, models.RowID) error { return nil }
+
+// decisions are the corrections of a fixture, whose users never return.
+type decisions struct{ *corrections.Store }
+
+// Return implements erasure.Keeper.
+func (decisions) Return(context.Context, models.RowID, models.RowID) error { return nil }
 
 // begin erases users. What is stored about them stays until sweep.
 func (e *eraser) begin(users ...models.RowID) {

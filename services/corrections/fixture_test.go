@@ -37,8 +37,7 @@ type process struct {
 	boards      *board.Store
 	corrections *corrections.Service
 	reconciler  *ledger.Reconciler
-	// increments is not started; see startLedger.
-	increments *ledger.Service
+	increments  *ledger.Service
 }
 
 func newFixture(t testing.TB, env *testenv.Env, boards ...models.Board) *fixture {
@@ -65,6 +64,7 @@ func (f *fixture) newProcess() *process {
 	p := &process{f: f, boards: board.NewStore(f.env.Redis, f.env.Keys, f.env.Clock.Now)}
 	totals := ledger.NewStore(f.env.Gorm, f.env.Pool)
 	p.increments = ledger.New(totals, f.catalog.Buckets, testenv.Numbers{}, p.boards, f.env.Clock.Now, f.env.Log)
+	f.t.Cleanup(p.increments.Close)
 	p.reconciler = ledger.NewReconciler(ledger.ReconcilerOptions{
 		Store: totals, Totals: f.catalog.Buckets, Boards: p.boards, Archived: f.archive.Complete, Clock: f.env.Clock.Now,
 		Log: f.env.Log, Rewind: 10 * time.Minute,

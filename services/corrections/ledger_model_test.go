@@ -57,9 +57,6 @@ func runLedgerModel(t *testing.T, env *testenv.Env, board string, seed uint64) {
 		fixture: f, t: t, rng: rand.New(rand.NewPCG(seed, 23)), bucket: f.only(board),
 		processes: []*process{f.process, f.newProcess(), f.newProcess()}, held: make(map[models.RowID]corrections.Entry),
 	}
-	for _, p := range m.processes[1:] {
-		p.startLedger()
-	}
 	for range 60 {
 		f.later(time.Duration(m.rng.IntN(5)) * time.Minute)
 		m.step()

@@ -1,7 +1,6 @@
 package corrections_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -29,15 +28,7 @@ func newLedgerFixture(t testing.TB, env *testenv.Env) *fixture {
 	}
 	gifts, active := def("gifts", models.KindEvent), def("active", models.KindRolling)
 	gifts.StartsAt, gifts.EndsAt, gifts.ChangeStream, active.WindowHours = &start, &end, true, window
-	f := newFixture(t, env, gifts, active)
-	f.startLedger()
-	return f
-}
-
-// startLedger makes a process count increments until the test ends.
-func (p *process) startLedger() {
-	p.increments.Start(context.Background())
-	p.f.t.Cleanup(p.increments.Close)
+	return newFixture(t, env, gifts, active)
 }
 
 // only returns the only bucket of a board without days.
@@ -94,7 +85,6 @@ func TestCorrectWhatIsCounted(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f := newLedgerFixture(t, env)
 		late := f.newProcess()
-		late.startLedger()
 		for _, tt := range []struct {
 			request   corrections.Request
 			corrected int64

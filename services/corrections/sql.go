@@ -110,15 +110,9 @@ func (s *Store) create(ctx context.Context, c *models.Correction, dryRun bool) (
 		if err != nil {
 			return err
 		}
-		others := tx.Model(&models.Correction{}).Where("user_id = ?", c.User)
-		if c.Bucket != nil {
-			others = others.Where(holding, c.Board, *c.Bucket, c.Day)
-		} else {
-			others = others.Where("board = ? AND lifted_at IS NULL AND (bucket IS NULL OR day >= ?)", c.Board, c.Day)
-		}
-		var ids []int64
-		if err := others.Order("id").Pluck("id", &ids).Error; err != nil {
-			return fmt.Errorf("look for other corrections: %w", err)
+		ids, err := overlapping(tx, c)
+		if err != nil {
+			return err
 		}
 		if len(ids) > 0 {
 			return models.Errorf(models.CodeCorrectionExists,
@@ -135,6 +129,21 @@ func (s *Store) create(ctx context.Context, c *models.Correction, dryRun bool) (
 		c.ID = 0
 	}
 	return pending, err
+}
+
+// overlapping returns the ids of the corrections of the user that hold in a bucket which a
+// correction concerns. The user's row is locked.
+func overlapping(tx *gorm.DB, c *models.Correction) (ids []int64, err error) {
+	others := tx.Model(&models.Correction{}).Where("user_id = ?", c.User)
+	if c.Bucket != nil {
+		others = others.Where(holding, c.Board, *c.Bucket, c.Day)
+	} else {
+		others = others.Where("board = ? AND lifted_at IS NULL AND (bucket IS NULL OR day >= ?)", c.Board, c.Day)
+	}
+	if err := others.Order("id").Pluck("id", &ids).Error; err != nil {
+		return nil, fmt.Errorf("look for other corrections: %w", err)
+	}
+	return ids, nil
 }
 
 // addPending records that a correction, or its lifting, has to be applied to archived

@@ -48,10 +48,14 @@ type Service struct {
 	loads    *batch.Batcher[*load]
 	changes  *changes
 	erased   erasedRows
+	renamed  renamedRows
 	// handedOut is nil until the row ids were first read.
 	handedOut atomic.Pointer[handedOut]
 	followed  followed
 	noted     Counters // the counters that Redis has; only Follow uses it
+	// key and move are those of UseErasures.
+	key  []byte
+	move func(ctx context.Context, rows []models.RowID) error
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -69,36 +73,29 @@ type Options struct {
 	Elapsed models.Clock
 }
 
-// New returns a service. Methods that miss in the process and in Redis wait until
-// Start has been called. The caller must call Close.
+// New returns a service. The caller must call Close.
 func New(o Options) *Service {
 	if o.Elapsed == nil {
 		o.Elapsed = time.Now
 	}
 	s := &Service{
 		store: o.Store, redis: o.Copies, memory: newMemory(o.Memory), log: o.Log, elapsed: o.Elapsed, changes: newChanges(o.Elapsed),
+		move: func(context.Context, []models.RowID) error { return nil },
 	}
 	s.resolves = batch.New(queryItems, queryWorkers, s.runResolves)
 	s.loads = batch.New(queryItems, queryWorkers, s.runLoads)
 	return s
 }
 
-// Start starts the queries of the process, and following the changes of others,
-// until Close, even if ctx ends. It must be called once.
+// Start starts following the changes of other processes, until Close, even if ctx ends. It
+// must be called once.
 func (s *Service) Start(ctx context.Context) {
-	s.StartQueries(ctx)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = cancel
 	s.running.Go(func() { s.follow(ctx) })
 }
 
-// StartQueries is Start for a caller who calls Follow.
-func (s *Service) StartQueries(ctx context.Context) {
-	s.resolves.Start(ctx)
-	s.loads.Start(ctx)
-}
-
-// Close ends what Start has started.
+// Close ends what Start has started, and the queries.
 func (s *Service) Close() {
 	if s.stop != nil {
 		s.stop()
@@ -141,7 +138,7 @@ func (s *Service) EnsureMany(ctx context.Context, users []models.UserID) ([]mode
 	s.memory.ids.get(users, rows)
 	var missing []int // positions
 	for i, row := range rows {
-		if row == 0 || s.erased.has(row) {
+		if row == 0 || s.outdated(users[i], row) {
 			missing = append(missing, i)
 		}
 	}
@@ -158,7 +155,7 @@ func (s *Service) EnsureMany(ctx context.Context, users []models.UserID) ([]mode
 		}
 	}
 	s.stats.Queries.Add(1)
-	found, created, err := s.store.ensure(ctx, asked)
+	found, created, returned, err := s.store.ensure(ctx, s.key, asked)
 	if err != nil {
 		return nil, models.Unavailable("look up users", err)
 	}
@@ -172,6 +169,7 @@ func (s *Service) EnsureMany(ctx context.Context, users []models.UserID) ([]mode
 	if created > 0 {
 		s.noteCreated(context.WithoutCancel(ctx), created, slices.Max(found)) // the users stay if ctx has ended
 	}
+	s.moveKept(ctx, returned)
 	return rows, nil
 }
 
@@ -188,11 +186,11 @@ func (s *Service) resolveAll(ctx context.Context, users []models.UserID, create 
 	rows := make([]models.RowID, len(users))
 	var missing []int // positions
 	s.memory.ids.get(users, rows)
-	for i, row := range rows {
-		if row != 0 && s.erased.has(row) {
-			rows[i], row = 0, 0
+	for i, user := range users {
+		if rows[i] != 0 && s.outdated(user, rows[i]) {
+			rows[i] = 0
 		}
-		if row == 0 {
+		if rows[i] == 0 {
 			missing = append(missing, i)
 		}
 	}
@@ -221,6 +219,7 @@ func (s *Service) resolveAll(ctx context.Context, users []models.UserID, create 
 	for _, i := range missing {
 		rows[i] = byUser[users[i]].row
 	}
+	s.moveKept(ctx, returnedOf(waiting))
 	return rows, nil
 }
 
@@ -237,7 +236,7 @@ func (s *Service) findInRedis(ctx context.Context, users []models.UserID, rows [
 	}
 	left := missing[:0]
 	for i, position := range missing {
-		if found[i] == 0 || s.erased.has(found[i]) {
+		if found[i] == 0 || s.outdated(asked[i], found[i]) {
 			left = append(left, position)
 			continue
 		}
@@ -255,6 +254,18 @@ type resolve struct {
 	// row is the result; 0 if the user does not exist. Nobody reads it before the
 	// query is over.
 	row models.RowID
+	// returned reports whether this lookup has created the user, whose id had been erased.
+	returned bool
+}
+
+// returnedOf returns the rows of those users whose ids have returned.
+func returnedOf(list []*resolve) (rows []models.RowID) {
+	for _, r := range list {
+		if r.returned {
+			rows = append(rows, r.row)
+		}
+	}
+	return rows
 }
 
 // runResolves looks up users, and creates those that are missing and are to be
@@ -276,9 +287,11 @@ func (s *Service) runResolves(ctx context.Context, list []*resolve) []error {
 			unknown = append(unknown, r.User)
 		}
 	}
+	var returned []models.RowID
 	if len(unknown) > 0 {
 		s.stats.Queries.Add(1)
-		created, err := s.store.create(ctx, unknown)
+		var created []models.Record
+		created, returned, err = s.store.create(ctx, s.key, unknown)
 		if err != nil {
 			return failed(len(list), models.Unavailable("create users", err))
 		}
@@ -293,7 +306,7 @@ func (s *Service) runResolves(ctx context.Context, list []*resolve) []error {
 	copies := make([]models.Record, 0, len(records))
 	for _, r := range list {
 		if record, ok := records[r.ID]; ok {
-			r.row = record.Row
+			r.row, r.returned = record.Row, r.create && slices.Contains(returned, record.Row)
 			s.memory.ids.put(r.ID, record.Row)
 			copies = append(copies, record)
 		}
@@ -514,6 +527,7 @@ func (s *Service) Create(ctx context.Context, users []User) ([]models.RowID, err
 		for _, r := range list {
 			rows = append(rows, r.row)
 		}
+		s.moveKept(ctx, returnedOf(list))
 	}
 	return rows, nil
 }

@@ -422,7 +422,8 @@ func TestWithoutSQL(t *testing.T) {
 	})
 }
 
-// A process that stood still looks up users only when it has read who was erased meanwhile.
+// A process that stood still looks up users only when it has read who was erased and renamed
+// meanwhile.
 // While SQL is away it finds users as before, but soon allows no change of SQL.
 func TestErasuresAreHeardLate(t *testing.T) {
 	t.Parallel()
@@ -432,12 +433,11 @@ func TestErasuresAreHeardLate(t *testing.T) {
 			Store: directory.NewStore(env.Gorm, env.Pool), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now),
 			Memory: 1_000_000, Log: env.Log, Elapsed: clock.Now,
 		})
-		s.StartQueries(t.Context())
 		t.Cleanup(s.Close)
 		if err := s.LoadErased(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		rows := testenv.Must(s.Ensure(t.Context(), "ann", "ben"))
+		rows := testenv.Must(s.Ensure(t.Context(), "ann", "ben", "cid"))
 		allowed := func(want models.Code) {
 			t.Helper()
 			if err := s.CheckErasures(t.Context()); models.CodeOf(err) != want {
@@ -451,6 +451,9 @@ func TestErasuresAreHeardLate(t *testing.T) {
 		if err := env.Gorm.Create(&models.Erasure{Row: rows[0], Hash: []byte{1}, BegunAt: testenv.Noon, FinishedAt: &testenv.Noon}).Error; err != nil {
 			t.Fatal(err)
 		}
+		if err := directory.RenameInSQL(t.Context(), directory.NewStore(env.Gorm, env.Pool), "cid", "eve"); err != nil {
+			t.Fatal(err)
+		}
 		clock.Advance(2 * time.Second)
 		if found := testenv.Must(s.FindOne(t.Context(), "ann")); found != rows[0] {
 			t.Errorf("a user who was erased 2 seconds ago has row %d", found)
@@ -459,6 +462,9 @@ func TestErasuresAreHeardLate(t *testing.T) {
 		allowed("") // it reads the erasures
 		if found := testenv.Must(s.FindOne(t.Context(), "ann")); found != 0 {
 			t.Errorf("the erased user has row %d", found)
+		}
+		if found := testenv.Must(s.FindOne(t.Context(), "cid")); found != 0 {
+			t.Errorf("the former id of a renamed user has row %d", found)
 		}
 		closeSQL(t, env)
 		clock.Advance(19 * time.Second)

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// erasedOverlap is how many of the latest erasures a process reads again each time: one
-	// with a smaller id may commit later.
+	// erasedOverlap is how many of the latest erasures and renames a process reads again each
+	// time: one with a smaller id may commit later.
 	erasedOverlap = 100
-	// erasedTimeout bounds one reading of erasures.
+	// erasedTimeout bounds one reading of erasures and renames.
 	erasedTimeout = 2 * time.Second
 	// erasedMaxAge is how long ago a process may have tried to read erasures when it looks
 	// up users. Follow tries more often, unless the process was stopped.
@@ -31,8 +31,8 @@ const (
 type erasedRows struct {
 	n    atomic.Int64
 	rows sync.Map // of models.RowID
-	// knownAt is a moment from before the last successful reading of erasures, triedAt
-	// one from after the last reading that failed, or knownAt; nil before the first.
+	// knownAt is a moment from before the last successful reading of erasures and renames,
+	// triedAt one from after the last reading that failed, or knownAt; nil before the first.
 	knownAt, triedAt atomic.Pointer[time.Time]
 	// tries is the number of readings.
 	tries atomic.Int64
@@ -68,7 +68,8 @@ func (e *erasedRows) has(row models.RowID) bool {
 // process knows. Processes hear of an erasure within 2 seconds. No I/O.
 func (s *Service) Erased(row models.RowID) bool { return s.erased.has(row) }
 
-// LoadErased reads which users were erased. It is called once, before the service is used.
+// LoadErased reads which users were erased and renamed. It is called once, before the service
+// is used.
 func (s *Service) LoadErased(ctx context.Context) error {
 	if err := s.learnErased(ctx, true); err != nil {
 		return models.Unavailable("read erasures", err)
@@ -76,9 +77,10 @@ func (s *Service) LoadErased(ctx context.Context) error {
 	return nil
 }
 
-// catchUp reads the latest erasures if nobody has tried that for erasedMaxAge, because the
-// process was stopped: it may otherwise show users who were erased meanwhile, or accept an
-// update for their row ids. One query then. If SQL is away, what the process knows has to do.
+// catchUp reads the latest erasures and renames if nobody has tried that for erasedMaxAge,
+// because the process was stopped: it may otherwise show users who were erased meanwhile, or
+// accept an update for their row ids, or for somebody under a former id. Two queries then. If
+// SQL is away, what the process knows has to do.
 func (s *Service) catchUp(ctx context.Context) {
 	at := s.erased.triedAt.Load()
 	if at == nil || s.elapsed().Sub(*at) <= erasedMaxAge {
@@ -89,10 +91,10 @@ func (s *Service) catchUp(ctx context.Context) {
 	}
 }
 
-// CheckErasures returns nil if this process knows of all erasures but those of the last 20
-// seconds, and CodeUnavailable otherwise: it must not change anything about users in SQL
-// then, because an erasure that it has not heard of may be finished. No I/O, unless the process
-// was stopped or SQL was away; one query then.
+// CheckErasures returns nil if this process knows of all erasures and renames but those of the
+// last 20 seconds, and CodeUnavailable otherwise: it must not change anything about users in
+// SQL then, because an erasure that it has not heard of may be finished. No I/O, unless the
+// process was stopped or SQL was away; two queries then.
 func (s *Service) CheckErasures(ctx context.Context) error {
 	if at := s.erased.knownAt.Load(); at != nil && s.elapsed().Sub(*at) <= erasedSure {
 		return nil
@@ -106,7 +108,7 @@ func (s *Service) CheckErasures(ctx context.Context) error {
 // errNotRead reports that another call could not read erasures.
 var errNotRead = errors.New("another call could not read them")
 
-// readErasedOnce reads the latest erasures, or waits for a call that does.
+// readErasedOnce reads the latest erasures and renames, or waits for a call that does.
 func (s *Service) readErasedOnce(ctx context.Context) error {
 	tries := s.erased.tries.Load()
 	s.erased.reading.Lock()
@@ -120,7 +122,7 @@ func (s *Service) readErasedOnce(ctx context.Context) error {
 	return nil
 }
 
-// learnErased reads the latest erasures, or all of them. One query.
+// learnErased reads the latest erasures and renames, or all of them. Two queries.
 func (s *Service) learnErased(ctx context.Context, all bool) error {
 	s.erased.reading.Lock()
 	defer s.erased.reading.Unlock()
@@ -138,6 +140,9 @@ func (s *Service) readErased(ctx context.Context, all bool) error {
 	s.erased.tries.Add(1)
 	began := s.elapsed()
 	list, err := s.store.db.erasedAfter(ctx, after)
+	if err == nil {
+		err = s.readRenames(ctx, all)
+	}
 	if err != nil {
 		failed := s.elapsed()
 		s.erased.triedAt.Store(&failed)
@@ -146,8 +151,7 @@ func (s *Service) readErased(ctx context.Context, all bool) error {
 	for _, e := range list {
 		s.erased.last = max(s.erased.last, e.ID)
 		if !s.erased.has(e.Row) {
-			s.erased.add(e.Row)
-			s.memory.records.remove(e.Row)
+			s.forget(e.Row)
 		}
 	}
 	s.erased.knownAt.Store(&began)
@@ -158,11 +162,17 @@ func (s *Service) readErased(ctx context.Context, all bool) error {
 // Forget makes this process treat a user as erased at once, and removes the copies in
 // Redis. DropCopies removes those that other processes store meanwhile.
 func (s *Service) Forget(ctx context.Context, user models.UserID, row models.RowID) {
-	s.erased.add(row)
-	s.memory.records.remove(row)
+	s.forget(row)
 	if _, err := s.DropCopies(ctx, Erased{Row: row, User: &user}); err != nil {
 		s.log.WarnContext(ctx, "copies of an erased user are removed from Redis later", "error", err)
 	}
+}
+
+// forget makes this process treat a row id as that of a user who was erased.
+func (s *Service) forget(row models.RowID) {
+	s.erased.add(row)
+	s.memory.records.remove(row)
+	s.renamed.remove(row)
 }
 
 // Erased is a user who was erased.

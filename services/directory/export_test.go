@@ -13,6 +13,12 @@ func PutInSQL(ctx context.Context, s *Store, row models.RowID, p models.Profile)
 	return err
 }
 
+// RenameInSQL renames a user as a writer does that dies right after the commit.
+func RenameInSQL(ctx context.Context, s *Store, user, to models.UserID) error {
+	_, err := s.db.rename(ctx, nil, user, to)
+	return err
+}
+
 // StoreInRedis stores a copy as the process does.
 func StoreInRedis(ctx context.Context, s *Service, data string) error {
 	r, err := decode(data)

@@ -72,17 +72,14 @@ type followed struct {
 	looks int
 }
 
-// follow calls Follow until ctx ends. The first of several failures is logged.
+// follow calls Follow until ctx ends. A failure is logged.
 func (s *Service) follow(ctx context.Context) {
 	ticker := time.NewTicker(followEvery)
 	defer ticker.Stop()
-	failing := false
 	for {
-		err := s.Follow(ctx)
-		if err != nil && ctx.Err() == nil && !failing {
+		if err := s.Follow(ctx); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "changes of users by other processes are not seen", "error", err)
 		}
-		failing = err != nil
 		select {
 		case <-ctx.Done():
 			return

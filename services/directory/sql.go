@@ -2,6 +2,7 @@ package directory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +14,12 @@ import (
 	"stepboard/models"
 )
 
-// Store keeps users in table users. Safe for concurrent use.
+var (
+	errNotStored = errors.New("there is no such user")
+	errTaken     = errors.New("somebody has this user id")
+)
+
+// Store keeps users in table users, and their former ids in renames. Safe for concurrent use.
 type Store struct {
 	db database
 }
@@ -32,11 +38,12 @@ type database interface {
 	byUser(ctx context.Context, users []string) ([]models.Record, error)
 	byRow(ctx context.Context, rows []int64) ([]models.Record, error)
 	// insert creates those of the users that do not exist, in their order, and returns
-	// the ones that it has created.
-	insert(ctx context.Context, users []User) ([]models.Record, error)
+	// the ones that it has created. One whose id was erased takes over the limits that were
+	// kept; returned has the rows of these. key is that of IDHash.
+	insert(ctx context.Context, key []byte, users []User) (created []models.Record, returned []models.RowID, err error)
 	// ensure returns the row id of each user, by position, and creates those that do not
-	// exist, of which it returns the number. The users are distinct.
-	ensure(ctx context.Context, users []string) (rows []models.RowID, created int64, err error)
+	// exist, of which it returns the number. The users are distinct. returned is as for insert.
+	ensure(ctx context.Context, key []byte, users []string) (rows []models.RowID, created int64, returned []models.RowID, err error)
 	put(ctx context.Context, row models.RowID, p models.Profile) (models.Record, error)
 	// changedSince returns row ids and versions of the records that changed since then.
 	changedSince(ctx context.Context, since time.Time) ([]models.Record, error)
@@ -44,6 +51,13 @@ type database interface {
 	counters(ctx context.Context) (Counters, error)
 	gaps(ctx context.Context) ([]gap, error)
 	skip(ctx context.Context, to Counters) error
+	// rename gives a user another id, which nobody has, and returns the record. If the same
+	// was the user's last renaming, it changes nothing. An erased id returns to the user. key is
+	// that of IDHash. errNotStored if there is no such
+	// user, errTaken if somebody has the other id.
+	rename(ctx context.Context, key []byte, user, to models.UserID) (models.Record, error)
+	// renamesAfter returns the renames with ids greater than the given one.
+	renamesAfter(ctx context.Context, id int64) ([]rename, error)
 	// erasedAfter returns the erasures with ids greater than the given one.
 	erasedAfter(ctx context.Context, id int64) ([]erasure, error)
 }
@@ -79,37 +93,42 @@ func (s *Store) byRow(ctx context.Context, rows []models.RowID) (map[models.RowI
 }
 
 // create creates users, none of whom existed a moment ago, and returns the records of
-// all of them. One statement, and a query if another process has created some
-// meanwhile. Ascending ids avoid deadlocks between processes. Looking first avoids
-// gaps: an insert that meets an existing row has taken a row id already.
-func (s *Store) create(ctx context.Context, users []User) ([]models.Record, error) {
+// all of them, and the rows of those whom it has created and whose ids had been erased. One
+// statement, and a query if another process has created some meanwhile. Ascending ids avoid
+// deadlocks between processes. Looking first avoids gaps: an insert that meets an existing row
+// has taken a row id already.
+func (s *Store) create(
+	ctx context.Context, key []byte, users []User,
+) (records []models.Record, returned []models.RowID, err error) {
 	slices.SortStableFunc(users, func(a, b User) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	users = slices.CompactFunc(users, func(a, b User) bool { return a.ID == b.ID })
-	created, err := s.db.insert(ctx, users)
+	records, returned, err = s.db.insert(ctx, key, users)
 	if err != nil {
-		return nil, fmt.Errorf("create users: %w", err)
+		return nil, nil, fmt.Errorf("create users: %w", err)
 	}
-	if len(created) == len(users) {
-		return created, nil
+	if len(records) == len(users) {
+		return records, returned, nil
 	}
 	ids := make([]string, len(users))
 	for i, user := range users {
 		ids[i] = string(user.ID)
 	}
-	all, err := s.db.byUser(ctx, ids)
-	if err != nil {
-		return nil, fmt.Errorf("look up users: %w", err)
+	if records, err = s.db.byUser(ctx, ids); err != nil {
+		return nil, nil, fmt.Errorf("look up users: %w", err)
 	}
-	return all, nil
+	return records, returned, nil
 }
 
 // ensure returns the row id of each of the distinct users, by position, and creates
-// those that do not exist, of which it returns the number. One transaction.
-func (s *Store) ensure(ctx context.Context, users []models.UserID) (rows []models.RowID, created int64, err error) {
-	if rows, created, err = s.db.ensure(ctx, texts(users)); err != nil {
-		return nil, 0, fmt.Errorf("look up and create users: %w", err)
+// those that do not exist, of which it returns the number, and the rows of those whose ids had
+// been erased. One transaction.
+func (s *Store) ensure(
+	ctx context.Context, key []byte, users []models.UserID,
+) (rows []models.RowID, created int64, returned []models.RowID, err error) {
+	if rows, created, returned, err = s.db.ensure(ctx, key, texts(users)); err != nil {
+		return nil, 0, nil, fmt.Errorf("look up and create users: %w", err)
 	}
-	return rows, created, nil
+	return rows, created, returned, nil
 }
 
 // put sets the profile of a user that exists, and returns the record. One statement.

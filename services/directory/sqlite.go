@@ -2,6 +2,8 @@ package directory
 
 import (
 	"context"
+	"encoding/hex"
+	"errors"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -61,23 +63,42 @@ func recordsOf(rows []userRow) []models.Record {
 	return records
 }
 
-func (s *sqlite) insert(ctx context.Context, users []User) ([]models.Record, error) {
-	values := make([][4]string, len(users))
+func (s *sqlite) insert(
+	ctx context.Context, key []byte, users []User,
+) (created []models.Record, returned []models.RowID, err error) {
+	values := make([][5]string, len(users))
 	for i, user := range users {
-		values[i] = [4]string{string(user.ID), user.Nickname, user.AvatarURL, user.CoverURL}
+		hash := hex.EncodeToString(IDHash(key, user.ID))
+		values[i] = [...]string{string(user.ID), user.Nickname, user.AvatarURL, user.CoverURL, hash}
 	}
 	list, err := json.Marshal(values)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var rows []userRow
-	err = s.db.WithContext(ctx).Raw(`INSERT INTO users (external_id, nickname, avatar_url, cover_url, created_at)
-		SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, ? FROM json_each(?) WHERE true ORDER BY key
-		ON CONFLICT (external_id) DO NOTHING RETURNING *`, s.db.NowFunc(), string(list)).Scan(&rows).Error
-	return recordsOf(rows), err
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		var rows []userRow
+		err := tx.Raw(`INSERT INTO users (external_id, nickname, avatar_url, cover_url, created_at,
+				requests_sent, requests_until, hidings, hidings_until)
+			SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, ?,
+				coalesce(e.requests_sent, 0), e.requests_until, coalesce(e.hidings, 0), e.hidings_until
+			FROM json_each(?) LEFT JOIN erasures e ON e.id = (
+				SELECT max(id) FROM erasures WHERE id_hash = unhex(value ->> 4) AND returned_row IS NULL)
+			WHERE true ORDER BY key
+			ON CONFLICT (external_id) DO NOTHING RETURNING *`, tx.NowFunc(), string(list)).Scan(&rows).Error
+		if err != nil {
+			return err
+		}
+		created = recordsOf(rows)
+		return tx.Raw(`UPDATE erasures SET returned_row = u.user_id FROM json_each(?) JOIN users u ON u.external_id = value ->> 0
+			WHERE erasures.id = (SELECT max(e.id) FROM erasures e WHERE e.id_hash = unhex(value ->> 4) AND e.returned_row IS NULL)
+			RETURNING returned_row`, string(list)).Scan(&returned).Error
+	})
+	return created, returned, err
 }
 
-func (s *sqlite) ensure(ctx context.Context, users []string) (rows []models.RowID, created int64, err error) {
+func (s *sqlite) ensure(
+	ctx context.Context, key []byte, users []string,
+) (rows []models.RowID, created int64, returned []models.RowID, err error) {
 	rowOf := make(map[models.UserID]models.RowID, len(users))
 	note := func(records []models.Record, err error) error {
 		for _, record := range records {
@@ -86,7 +107,7 @@ func (s *sqlite) ensure(ctx context.Context, users []string) (rows []models.RowI
 		return err
 	}
 	if err := note(s.byUser(ctx, users)); err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
 	var unknown []User
 	for _, user := range users {
@@ -95,18 +116,20 @@ func (s *sqlite) ensure(ctx context.Context, users []string) (rows []models.RowI
 		}
 	}
 	if len(unknown) > 0 {
-		if err := note(s.insert(ctx, unknown)); err != nil {
-			return nil, 0, err
+		var records []models.Record
+		if records, returned, err = s.insert(ctx, key, unknown); err != nil {
+			return nil, 0, nil, err
 		}
 		// Somebody else may have created some meanwhile.
 		if err := note(s.byUser(ctx, users)); err != nil {
-			return nil, 0, err
+			return nil, 0, nil, err
 		}
+		created = int64(len(records))
 	}
 	for _, user := range users {
 		rows = append(rows, rowOf[models.UserID(user)])
 	}
-	return rows, int64(len(unknown)), nil
+	return rows, created, returned, nil
 }
 
 // nextVersion is SQLite's nextval('user_versions'). A trigger advances the sequence when a user
@@ -125,6 +148,47 @@ func (s *sqlite) put(ctx context.Context, row models.RowID, p models.Profile) (m
 		return models.Record{}, gorm.ErrRecordNotFound
 	}
 	return rows[0].record(), nil
+}
+
+func (s *sqlite) rename(ctx context.Context, key []byte, user, to models.UserID) (r models.Record, err error) {
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		changed := tx.Exec(`UPDATE users SET external_id = ?, changed_at = ?, version = `+nextVersion+` WHERE external_id = ?`,
+			to, tx.NowFunc(), user)
+		if errors.Is(changed.Error, gorm.ErrDuplicatedKey) {
+			return errTaken
+		}
+		if changed.Error != nil {
+			return changed.Error
+		}
+		if changed.RowsAffected > 0 {
+			err := tx.Exec(`INSERT INTO renames (row_id, former_id, renamed_at)
+				SELECT user_id, ?, ? FROM users WHERE external_id = ?`, user, tx.NowFunc(), to).Error
+			if err != nil {
+				return err
+			}
+			err = tx.Exec(`UPDATE erasures SET returned_row = (SELECT user_id FROM users WHERE external_id = ?)
+				WHERE id = (SELECT max(id) FROM erasures WHERE id_hash = ? AND returned_row IS NULL)`, to, IDHash(key, to)).Error
+			if err != nil {
+				return err
+			}
+		}
+		var rows []userRow
+		if err := tx.Raw(renamedBefore, user, to).Scan(&rows).Error; err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return errNotStored
+		}
+		r = rows[0].record()
+		return nil
+	})
+	return r, err
+}
+
+func (s *sqlite) renamesAfter(ctx context.Context, id int64) (list []rename, err error) {
+	err = s.db.WithContext(ctx).Raw(`SELECT r.id, u.user_id AS row, u.external_id AS user, u.version FROM renames r
+		JOIN users u ON u.user_id = r.row_id WHERE r.id > ?`, id).Scan(&list).Error
+	return list, err
 }
 
 func (s *sqlite) changedSince(ctx context.Context, since time.Time) ([]models.Record, error) {

@@ -43,9 +43,11 @@ type Options struct {
 	Sets      Sets
 	// The services that keep something about users. Each removes what it has of one, or
 	// empties it, and returns how much that was.
-	Friends, Privacy, Groups, Archive, Increments, Corrections Eraser
-	DeadLetters                                                DeadLetters
-	Deliveries                                                 Deliveries
+	Groups, Archive, Increments Eraser
+	// Those that also keep something which holds again when the user id returns.
+	Friends, Privacy, Corrections Keeper
+	DeadLetters                   DeadLetters
+	Deliveries                    Deliveries
 	// Pending reports whether the archive has yet to apply corrections of a user.
 	Pending func(ctx context.Context, user models.RowID) (bool, error)
 	Clock   models.Clock
@@ -95,7 +97,8 @@ type Deliveries interface {
 	Each(ctx context.Context, user models.RowID, fn func(d models.Delivery) error) error
 }
 
-// Service erases users, and exports what is stored about them. Safe for concurrent use.
+// Service erases users, keeps what must hold again when a user id returns, and exports what is
+// stored about them. Safe for concurrent use.
 type Service struct {
 	o     Options
 	parts []part
@@ -111,25 +114,27 @@ func New(o Options) *Service {
 // Begin erases a user. The user id is free when it returns; other processes see that
 // within two seconds, and a job removes what is stored. A user who is being erased has no
 // second erasure: it returns the one under way. CodeUserNotFound if there is no such user,
-// CodeUnavailable. In a dry run it changes nothing, and the erasure has no id.
+// CodeRateLimited if the user id was erased three times within a day, CodeUnavailable. In a
+// dry run it changes nothing, and the erasure has no id.
 func (s *Service) Begin(ctx context.Context, user models.UserID, dryRun bool) (models.Erasure, error) {
-	if dryRun {
-		row, err := s.o.Directory.FindOne(ctx, user)
-		if err == nil && row == 0 {
-			err = errNoUser(user)
-		}
-		return models.Erasure{User: &user, BegunAt: s.now()}, err
-	}
-	secret, err := s.o.Store.key(ctx)
+	return s.begin(ctx, user, dryRun, erasureLimit)
+}
+
+// begin is Begin with another limit than three; 0 means none.
+func (s *Service) begin(ctx context.Context, user models.UserID, dryRun bool, limit int) (models.Erasure, error) {
+	secret, err := s.o.Store.Key(ctx)
 	if err != nil {
 		return models.Erasure{}, models.Unavailable("erase a user", err)
 	}
-	e, err := s.o.Store.begin(ctx, user, secret, s.now())
+	e, err := s.o.Store.begin(ctx, user, secret, s.now(), limit, dryRun)
 	if errors.Is(err, errNotStored) {
 		return models.Erasure{}, errNoUser(user)
 	}
 	if err != nil {
-		return models.Erasure{}, models.Unavailable("erase a user", err)
+		return models.Erasure{}, models.Public("erase a user", err)
+	}
+	if dryRun {
+		return e, nil
 	}
 	failpoint.Hit("erasure.begun")
 	s.o.Directory.Forget(context.WithoutCancel(ctx), user, e.Row)
@@ -152,11 +157,17 @@ func hashOf(secret []byte, user models.UserID, row models.RowID) []byte {
 }
 
 // Run makes a sweep for each erasure that is due for one, oldest first, and returns how
-// much it has removed. It is called every few seconds. One query without erasures.
+// much it has removed. It also moves what is kept of those whose ids have returned. It is called
+// every few seconds. Two queries without erasures.
 func (s *Service) Run(ctx context.Context) (removed int64, err error) {
 	unfinished, err := s.o.Store.unfinished(ctx)
 	if err != nil {
 		return 0, err
+	}
+	if len(unfinished) > 0 {
+		if err := s.o.Store.noteReturned(ctx); err != nil {
+			return 0, err
+		}
 	}
 	var failed []error
 	for _, e := range unfinished {
@@ -170,6 +181,7 @@ func (s *Service) Run(ctx context.Context) (removed int64, err error) {
 			failed = append(failed, fmt.Errorf("erasure %d: %w", e.ID, err))
 		}
 	}
+	failed = append(failed, s.returnAll(ctx))
 	return removed, errors.Join(failed...)
 }
 
@@ -205,7 +217,7 @@ func (s *Service) sweep(ctx context.Context, e models.Erasure, began time.Time) 
 		failpoint.Hit("erasure.part")
 	}
 	finished := finishes(&e, began, removed)
-	if err := s.o.Store.swept(ctx, e.ID, began, removed, finished); err != nil {
+	if err := s.o.Store.swept(ctx, &e, began, removed, finished); err != nil {
 		return removed, err
 	}
 	if finished {

@@ -15,8 +15,9 @@ import (
 // Export returns a function that writes everything that is stored about a user as one JSON
 // document: what an erasure would remove. It has no row ids, and of others only the user
 // ids that the user knows; not who hides from them. After an error the document is
-// incomplete. Memory does not grow with the document. One query for each section, and one
-// round trip to Redis. CodeUserNotFound if there is no such user.
+// incomplete. Memory does not grow with the document, and while a part is written no connection
+// is held. One query for each section or 500 rows of it, each within pageTimeout, and one round
+// trip to Redis. CodeUserNotFound if there is no such user.
 func (s *Service) Export(
 	ctx context.Context, user models.UserID,
 ) (write func(context.Context, io.Writer) error, err error) {
@@ -100,9 +101,11 @@ func (d *document) end() error {
 }
 
 // section is a member of the document: the rows of a query, whose parameters are all the
-// row id, as objects with the names of its columns.
+// row id, as objects with the names of its columns. The key, columns of which no two rows have
+// the same, is the order in which pages of them are read.
 type section struct {
 	name, query string
+	key         []string
 }
 
 // export returns the export of a part that consists of sections.
@@ -110,7 +113,7 @@ func (s *Service) export(sections ...section) func(ctx context.Context, d *docum
 	return func(ctx context.Context, d *document, row models.RowID) error {
 		for _, one := range sections {
 			err := d.array(one.name, func() error {
-				return s.o.Store.each(ctx, one.query, row, func(fields map[string]any) error {
+				return s.o.Store.each(ctx, one, row, func(fields map[string]any) error {
 					d.item(fields)
 					return d.err
 				})

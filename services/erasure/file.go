@@ -8,12 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"stepboard/models"
 )
 
-// A file of erasures has a line of JSON with the key, and one for each erasure. It has
-// hashes instead of user ids, and no row ids.
+// A file of erasures has a line of JSON with the key, and for each erasure one for each id
+// that the user had. It has hashes instead of user ids, and no row ids.
 
 // fileHead is the first line of a file.
 type fileHead struct {
@@ -22,7 +23,7 @@ type fileHead struct {
 	Key     string `json:"key"`
 }
 
-// fileLine is an erasure in a file.
+// fileLine is an erasure of a user under one id in a file.
 type fileLine struct {
 	Hash    string           `json:"hash"`
 	BegunAt models.Timestamp `json:"begun_at"`
@@ -36,7 +37,7 @@ const (
 
 // WriteFile writes all erasures, and returns their number. One query for each 10,000.
 func (s *Service) WriteFile(ctx context.Context, w io.Writer) (n int64, err error) {
-	secret, err := s.o.Store.key(ctx)
+	secret, err := s.o.Store.Key(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -51,8 +52,10 @@ func (s *Service) WriteFile(ctx context.Context, w io.Writer) (n int64, err erro
 		}
 		for _, e := range page {
 			before = e.ID
-			if err := encoder.Encode(fileLine{hex.EncodeToString(e.Hash), models.TimestampOf(e.BegunAt)}); err != nil {
-				return n, err
+			for hash := range slices.Chunk(e.Hash, sha256.Size) {
+				if err := encoder.Encode(fileLine{hex.EncodeToString(hash), models.TimestampOf(e.BegunAt)}); err != nil {
+					return n, err
+				}
 			}
 		}
 		n += int64(len(page))
@@ -83,7 +86,7 @@ func (s *Service) ApplyFile(ctx context.Context, r io.Reader) (n int64, err erro
 			if !erased[string(hashOf(secret, u.User, u.Row))] {
 				continue
 			}
-			if _, err := s.Begin(ctx, u.User, false); err != nil {
+			if _, err := s.begin(ctx, u.User, false, 0); err != nil {
 				return n, err
 			}
 			n++

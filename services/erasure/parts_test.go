@@ -46,9 +46,9 @@ func TestEveryTable(t *testing.T) {
 // that name one for minutes at most; and the queue, whose entries are dropped when they are
 // applied, and age out.
 var keysOfNobody = []string{
-	"BoardHours", "BoardNow", "LossCheckpoint", "SetsGeneration", "SetsChanging", "UserBegin", "UserCounters", "UserRowBegin", "AddressCalls",
+	"BoardHours", "BoardNow", "LossCheckpoint", "SetsGeneration", "SetsChanging", "UserBegin", "UserCounters", "UserRowBegin", "AddressCalls", "AddressFailures",
 	"Changes", "SetsChanges", "UserCalls", "GroupJoins",
-	"IngestStream", "IngestCounts", "IngestHorizons",
+	"IngestStream", "IngestCounts", "IngestHorizons", "Tried",
 	"Frozen", // an archive run leaves the user out and then drops it
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"stepboard/models"
+	"stepboard/services/directory"
 )
 
 // errNotStored means that there is no such user.
@@ -22,11 +24,11 @@ var errNotStored = errors.New("no such user")
 // Store keeps erasures in table erasures, and their key in erasure_keys. Safe for
 // concurrent use.
 type Store struct {
-	db *gorm.DB
+	db, reads *gorm.DB
 }
 
-// NewStore returns a store over the database.
-func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
+// NewStore returns a store over the database. Exports use reads; both may be the same.
+func NewStore(db, reads *gorm.DB) *Store { return &Store{db: db, reads: reads} }
 
 // keyRow is the row of erasure_keys.
 type keyRow struct {
@@ -37,9 +39,9 @@ type keyRow struct {
 
 func (keyRow) TableName() string { return "erasure_keys" }
 
-// key returns the key of hashes, and makes it if there is none. One query, and two
+// Key returns the key of hashes, and makes it if there is none. One query, and two
 // statements the first time.
-func (s *Store) key(ctx context.Context) ([]byte, error) {
+func (s *Store) Key(ctx context.Context) ([]byte, error) {
 	db := s.db.WithContext(ctx)
 	var rows []keyRow
 	if err := db.Limit(1).Find(&rows).Error; err != nil || len(rows) > 0 {
@@ -68,14 +70,18 @@ func (s *Store) useKey(ctx context.Context, secret []byte) ([]byte, error) {
 }
 
 // begin takes a user id from its row and records the erasure, or returns the one of this
-// user id that is under way. errNotStored if there is no such user.
-func (s *Store) begin(ctx context.Context, user models.UserID, secret []byte, now time.Time) (e models.Erasure, err error) {
+// user id that is under way. errNotStored if there is no such user, CodeRateLimited if it is
+// one more than limit within erasurePeriod; 0 means no limit. In a dry run it changes nothing.
+func (s *Store) begin(
+	ctx context.Context, user models.UserID, secret []byte, now time.Time, limit int, dryRun bool,
+) (e models.Erasure, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		var rows []models.RowID
-		if err := tx.Raw(`DELETE FROM users WHERE external_id = ? RETURNING user_id`, user).Scan(&rows).Error; err != nil {
-			return fmt.Errorf("remove the user: %w", err)
+		var users []models.User
+		err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Where("external_id = ?", user).Find(&users).Error
+		if err != nil {
+			return fmt.Errorf("lock the user: %w", err)
 		}
-		if len(rows) == 0 {
+		if len(users) == 0 {
 			var under []models.Erasure
 			err := tx.Where("user_id = ? AND finished_at IS NULL", user).Order("id DESC").Limit(1).Find(&under).Error
 			if err != nil {
@@ -87,13 +93,60 @@ func (s *Store) begin(ctx context.Context, user models.UserID, secret []byte, no
 			e = under[0]
 			return nil
 		}
-		e = models.Erasure{Row: rows[0], User: &user, Hash: hashOf(secret, user, rows[0]), BegunAt: now}
+		u := users[0]
+		e = models.Erasure{
+			Row: u.Row, User: &user, Hash: hashOf(secret, user, u.Row), BegunAt: now, IDHash: directory.IDHash(secret, user),
+			RequestsSent: u.RequestsSent, RequestsUntil: u.RequestsUntil, Hidings: u.Hidings, HidingsUntil: u.HidingsUntil,
+		}
+		former, err := formerIDs(tx, e.Row)
+		if err != nil {
+			return err
+		}
+		for _, id := range former {
+			e.Hash = append(e.Hash, hashOf(secret, id, e.Row)...)
+		}
+		if limit > 0 {
+			if err := checkLimit(tx, &e, limit); err != nil {
+				return err
+			}
+		}
+		if dryRun {
+			return nil
+		}
+		if err := tx.Exec(`DELETE FROM users WHERE user_id = ?`, u.Row).Error; err != nil {
+			return fmt.Errorf("remove the user: %w", err)
+		}
 		if err := tx.Create(&e).Error; err != nil {
 			return fmt.Errorf("record the erasure: %w", err)
 		}
 		return nil
 	})
 	return e, err
+}
+
+// formerIDs returns the ids that a user had before they were renamed.
+func formerIDs(db *gorm.DB, row models.RowID) (ids []models.UserID, err error) {
+	if err := db.Table("renames").Where("row_id = ?", row).Order("id").Pluck("former_id", &ids).Error; err != nil {
+		return nil, fmt.Errorf("read former ids: %w", err)
+	}
+	return ids, nil
+}
+
+// checkLimit returns CodeRateLimited if the user id of an erasure was erased too often before it.
+func checkLimit(tx *gorm.DB, e *models.Erasure, limit int) error {
+	var begun []time.Time
+	err := tx.Model(e).Where("id_hash = ? AND begun_at > ?", e.IDHash, e.BegunAt.Add(-erasurePeriod)).
+		Order("id DESC").Limit(limit).Pluck("begun_at", &begun).Error
+	if err != nil {
+		return fmt.Errorf("count erasures: %w", err)
+	}
+	if len(begun) < limit {
+		return nil
+	}
+	return &models.Error{
+		Code: models.CodeRateLimited, Wait: begun[limit-1].Add(erasurePeriod).Sub(e.BegunAt),
+		Message: fmt.Sprintf("this user id was erased %d times within a day; wait as long as Retry-After says", limit),
+	}
 }
 
 // unfinished returns the erasures that are not finished, oldest first.
@@ -104,13 +157,21 @@ func (s *Store) unfinished(ctx context.Context) (list []models.Erasure, err erro
 	return list, nil
 }
 
-// swept records a sweep that began at a time. The user id goes with the last one.
-func (s *Store) swept(ctx context.Context, id int64, began time.Time, removed int64, finished bool) error {
+// swept records a sweep of an erasure that began at a time. The user's ids go with the last
+// one.
+func (s *Store) swept(ctx context.Context, e *models.Erasure, began time.Time, removed int64, finished bool) error {
 	values := map[string]any{"swept_at": began, "removed": removed, "sweeps": gorm.Expr("sweeps + 1")}
 	if finished {
 		values["finished_at"], values["user_id"] = began, nil
 	}
-	err := s.db.WithContext(ctx).Model(&models.Erasure{}).Where("id = ? AND finished_at IS NULL", id).Updates(values).Error
+	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if finished {
+			if err := tx.Exec(`DELETE FROM renames WHERE row_id = ?`, e.Row).Error; err != nil {
+				return err
+			}
+		}
+		return tx.Model(&models.Erasure{}).Where("id = ? AND finished_at IS NULL", e.ID).Updates(values).Error
+	})
 	if err != nil {
 		return fmt.Errorf("record a sweep: %w", err)
 	}
@@ -149,16 +210,64 @@ func (s *Store) list(ctx context.Context, before int64, limit int) (page []model
 	return page, db.Order("id DESC").Limit(limit).Find(&page).Error
 }
 
-// each calls fn with each row of a query, whose parameters are all the row id.
-func (s *Store) each(ctx context.Context, query string, row models.RowID, fn func(fields map[string]any) error) error {
-	rows, err := s.db.WithContext(ctx).Raw(query, slices.Repeat([]any{row}, strings.Count(query, "?"))...).Rows()
+const (
+	// exportRows is how many rows a page of an export has.
+	exportRows = 500
+	// pageTimeout bounds the reading of a page.
+	pageTimeout = 20 * time.Second
+)
+
+// each calls fn with each row of a section, without holding a connection meanwhile.
+func (s *Store) each(ctx context.Context, one section, row models.RowID, fn func(fields map[string]any) error) error {
+	for after := []any(nil); ; {
+		page, last, err := s.page(ctx, one, row, after)
+		if err != nil {
+			return err
+		}
+		for _, fields := range page {
+			if err := fn(fields); err != nil {
+				return err
+			}
+		}
+		if len(page) < exportRows {
+			return nil
+		}
+		after = last
+	}
+}
+
+// pageQuery returns the query of a page of a section, whose columns begin with the key.
+func (s *Store) pageQuery(one section, first bool) string {
+	names, columns := make([]string, len(one.key)), make([]string, len(one.key))
+	for i, column := range one.key {
+		if s.db.Name() == "sqlite" && strings.HasSuffix(column, "day") {
+			column = "CAST(strftime('%Y%m%d', " + column + ") AS INTEGER)" // the text of a time that was read is another one
+		}
+		names[i] = "key" + strconv.Itoa(i)
+		columns[i] = column + " AS " + names[i]
+	}
+	key := strings.Join(names, ", ")
+	query := "SELECT * FROM (SELECT " + strings.Join(columns, ", ") + ", " + strings.TrimPrefix(one.query, "SELECT ") + ") AS page"
+	if !first {
+		query += " WHERE (" + key + ") > (" + strings.Join(slices.Repeat([]string{"?"}, len(names)), ", ") + ")"
+	}
+	return query + " ORDER BY " + key + " LIMIT ?"
+}
+
+// page returns the rows of a section behind a key, which is nil for the first page, and the key
+// of the last of them.
+func (s *Store) page(ctx context.Context, one section, row models.RowID, after []any) (page []map[string]any, last []any, err error) {
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	args := slices.Concat(slices.Repeat([]any{row}, strings.Count(one.query, "?")), after, []any{exportRows})
+	rows, err := s.reads.WithContext(ctx).Raw(s.pageQuery(one, after == nil), args...).Rows()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer rows.Close()
 	columns, err := rows.ColumnTypes()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	for rows.Next() {
 		values := make([]any, len(columns))
@@ -166,21 +275,24 @@ func (s *Store) each(ctx context.Context, query string, row models.RowID, fn fun
 			values[i] = new(any)
 		}
 		if err := rows.Scan(values...); err != nil {
-			return err
+			return nil, nil, err
 		}
+		last = last[:0]
 		fields := make(map[string]any, len(columns))
 		for i, column := range columns {
 			value := *values[i].(*any)
+			if i < len(one.key) {
+				last = append(last, value)
+				continue
+			}
 			if number, ok := value.(int64); ok && column.DatabaseTypeName() == "BOOLEAN" {
 				value = number != 0 // SQLite stores numbers
 			}
 			fields[column.Name()] = shown(column.Name(), value)
 		}
-		if err := fn(fields); err != nil {
-			return err
-		}
+		page = append(page, fields)
 	}
-	return rows.Err()
+	return page, last, rows.Err()
 }
 
 // archivedQuery selects the archived scores of a user. Postgres looks each day up in the
@@ -190,9 +302,9 @@ func (s *Store) archivedQuery() string {
 		return `SELECT b.board, b.day AS date, a.score, a.reached_at, a.rank FROM board_buckets b
 			CROSS JOIN LATERAL (
 				SELECT * FROM archived_scores s WHERE s.day = b.day AND s.user_id = ? AND s.board = b.board OFFSET 0
-			) AS a ORDER BY b.day, b.board`
+			) AS a`
 	}
-	return `SELECT board, day AS date, score, reached_at, rank FROM archived_scores WHERE user_id = ? ORDER BY day, board`
+	return `SELECT b.board, b.day AS date, b.score, b.reached_at, b.rank FROM archived_scores b WHERE b.user_id = ?`
 }
 
 // user is a user as ApplyFile reads them.

@@ -52,7 +52,7 @@ type Directory interface {
 
 // New returns a service, which caches friend sets in the given store.
 func New(store *Store, sets *cache.Store, directory Directory, limits Limits, log *slog.Logger) *Service {
-	return &Service{store: store, sets: cache.New(sets, keys.Friends, store.shownIDs, log), directory: directory, limits: limits}
+	return &Service{store: store, sets: cache.New(sets, keys.Friends, store.shownIDsOf, log), directory: directory, limits: limits}
 }
 
 // Stats returns the counts of this process.
@@ -82,7 +82,7 @@ func (s *Service) Friendships(ctx context.Context, user models.RowID) ([]models.
 	return friendships, nil
 }
 
-// IDsOf returns IDs of each of some users; those without any are left out. Two queries, and
+// IDsOf returns IDs of each of some users; those without any may be left out. One query, and
 // none to Redis, so that many users do not displace the sets of those who call. The memory of
 // all of the ids.
 func (s *Service) IDsOf(ctx context.Context, users []models.RowID) (map[models.RowID][]models.RowID, error) {

@@ -34,7 +34,7 @@ func limited(env *testenv.Env, sets *cache.Store, limits friends.Limits) numbere
 // newPrivacy returns the privacy of a service's users.
 func newPrivacy(env *testenv.Env, s numbered) *privacy.Service {
 	sets := cache.NewStore(env.Redis, env.Keys)
-	return privacy.New(privacy.NewStore(env.Gorm), sets, s.Service, testenv.Numbers{DB: env.Gorm}, env.Log)
+	return privacy.New(privacy.NewStore(env.Gorm), sets, s.Service, testenv.Numbers{DB: env.Gorm}, 0, env.Log)
 }
 
 func (s numbered) SendRequest(ctx context.Context, from, to models.RowID) (friends.Status, bool, error) {

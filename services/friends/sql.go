@@ -8,9 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/visible"
 	"stepboard/models"
 	"stepboard/services/outcomes"
 )
@@ -42,15 +45,8 @@ func (s *Store) ids(ctx context.Context, user models.RowID) ([]models.RowID, err
 }
 
 // shown is the condition that a user, its parameter, is shown the scores of the friend of
-// a row of friendships. The parameter lets Postgres read the view once and not for each row.
-const shown = `friend_id NOT IN (SELECT n.user_id FROM not_shown n WHERE n.viewer_id = ?)
-	AND NOT EXISTS (SELECT 1 FROM users u WHERE u.user_id = friend_id AND u.hidden)`
-
-// shownIDs returns those of a user's friends whose scores the user is shown, ordered by
-// id. One query.
-func (s *Store) shownIDs(ctx context.Context, user models.RowID) ([]models.RowID, error) {
-	return friendIDs(s.db.WithContext(ctx).Where(shown, user), user)
-}
+// a row of friendships.
+var shown = visible.ToViewer("friend_id") + " AND " + visible.NotHidden("friend_id")
 
 // shownFriendships returns the friendships of a user with those whose scores the user is
 // shown, ordered by id. One query.
@@ -63,33 +59,67 @@ func (s *Store) shownFriendships(ctx context.Context, user models.RowID) ([]mode
 	return friendships, nil
 }
 
-// shownIDsOf returns shownIDs of each of some users; those without any are left out.
-func (s *Store) shownIDsOf(ctx context.Context, users []models.RowID) (map[models.RowID][]models.RowID, error) {
-	type pair struct{ UserID, OtherID models.RowID }
-	var notShown, rows []pair
-	// Apart from the friends, as Postgres would otherwise read the whole view.
-	err := s.db.WithContext(ctx).
-		Raw(`SELECT viewer_id AS user_id, user_id AS other_id FROM not_shown WHERE viewer_id IN ?`, users).Scan(&notShown).Error
-	if err != nil {
-		return nil, fmt.Errorf("read who is not shown: %w", err)
+// shownIDsOf returns for each of some users those of their friends whose scores they are shown,
+// in no particular order; users without any may be left out. One query.
+func (s *Store) shownIDsOf(ctx context.Context, users []models.RowID) (ids map[models.RowID][]models.RowID, err error) {
+	if s.db.Name() == "postgres" {
+		ids, err = s.shownArrays(ctx, users)
+	} else {
+		ids, err = s.shownPairs(ctx, users)
 	}
-	err = s.db.WithContext(ctx).Raw(`
-		SELECT f.user_id, f.friend_id AS other_id FROM friendships f
-		WHERE f.user_id IN ? AND NOT EXISTS (SELECT 1 FROM users u WHERE u.user_id = f.friend_id AND u.hidden)`, users).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read friends: %w", err)
 	}
-	apart := make(map[pair]bool, len(notShown))
-	for _, row := range notShown {
-		apart[row] = true
+	return ids, nil
+}
+
+// shownArrays is shownIDsOf on Postgres, which answers a row for each user, in binary form.
+func (s *Store) shownArrays(ctx context.Context, users []models.RowID) (map[models.RowID][]models.RowID, error) {
+	db, err := s.db.DB()
+	if err != nil {
+		return nil, err
 	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	ids := make(map[models.RowID][]models.RowID, len(users))
+	err = conn.Raw(func(driver any) error {
+		rows, err := driver.(*stdlib.Conn).Conn().Query(ctx, `
+			SELECT u.id, ARRAY(
+				SELECT f.friend_id FROM friendships f WHERE f.user_id = u.id
+					AND f.friend_id <> ALL (ARRAY(SELECT n.user_id FROM not_shown n WHERE n.viewer_id = u.id))
+					AND `+visible.NotHidden("f.friend_id")+`)
+			FROM unnest($1::bigint[]) AS u (id)`, users)
+		if err != nil {
+			return err
+		}
+		var (
+			user    models.RowID
+			friends []models.RowID
+		)
+		_, err = pgx.ForEachRow(rows, []any{&user, &friends}, func() error {
+			ids[user], friends = friends, nil
+			return nil
+		})
+		return err
+	})
+	return ids, err
+}
+
+// shownPairs is shownIDsOf on SQLite, which has no arrays.
+func (s *Store) shownPairs(ctx context.Context, users []models.RowID) (map[models.RowID][]models.RowID, error) {
+	var rows []struct{ UserID, FriendID models.RowID }
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT f.user_id, f.friend_id FROM friendships f WHERE f.user_id IN ?
+			AND f.friend_id NOT IN (SELECT n.user_id FROM not_shown n WHERE n.viewer_id = f.user_id)
+			AND `+visible.NotHidden("f.friend_id"), users).Scan(&rows).Error
 	ids := make(map[models.RowID][]models.RowID, len(users))
 	for _, row := range rows {
-		if !apart[row] {
-			ids[row.UserID] = append(ids[row.UserID], row.OtherID)
-		}
+		ids[row.UserID] = append(ids[row.UserID], row.FriendID)
 	}
-	return ids, nil
+	return ids, err
 }
 
 // since returns the time when two users became friends, or the zero time if they are not

@@ -22,7 +22,18 @@ type Change struct {
 // the user is locked. CodeUnavailable if the outcome is unknown. It continues if the client
 // disconnects.
 func (s *Service) Change(ctx context.Context, users []models.RowID, fn func(*Change) error) error {
-	marks := s.sets.NewChange()
+	return s.changeOf(ctx, s.sets.NewChange(), users, fn)
+}
+
+// ChangeMany is Change for a change that affects the sets of up to thousands of users, at a
+// tenth of the cost.
+func (s *Service) ChangeMany(ctx context.Context, users []models.RowID, fn func(*Change) error) error {
+	return s.changeOf(ctx, s.sets.NewBulkChange(), users, fn)
+}
+
+func (s *Service) changeOf(
+	ctx context.Context, marks *cache.Change[models.RowID], users []models.RowID, fn func(*Change) error,
+) error {
 	return s.run(ctx, marks, s.store.transact, func(t *tx) error {
 		if _, err := t.lock(sorted(users)); err != nil {
 			return err

@@ -91,7 +91,7 @@ func New(
 	store *Store, sets *cache.Store, notShown *cache.Sets[models.RowID], directory Directory, joins JoinLimiter, log *slog.Logger,
 ) *Service {
 	return &Service{
-		store: store, sets: cache.New(sets, keys.Groups, store.shown, log), notShown: notShown, directory: directory, joins: joins,
+		store: store, sets: cache.New(sets, keys.Groups, store.shownOf, log), notShown: notShown, directory: directory, joins: joins,
 	}
 }
 

@@ -47,7 +47,7 @@ func newProcess(env *testenv.Env, joins groups.JoinLimiter) *groups.Service {
 func newPrivacy(env *testenv.Env) *privacy.Service {
 	sets, users := cache.NewStore(env.Redis, env.Keys), testenv.Numbers{DB: env.Gorm}
 	graph := friends.New(friends.NewStore(env.Gorm), sets, users, friends.Limits{}, env.Log)
-	return privacy.New(privacy.NewStore(env.Gorm), sets, graph, users, env.Log)
+	return privacy.New(privacy.NewStore(env.Gorm), sets, graph, users, 0, env.Log)
 }
 
 // create makes a group with an owner and further members, who join in this order.

@@ -10,14 +10,14 @@ import (
 )
 
 // Join makes a user a member of the group with an invite code, in capital or small
-// letters. A member stays one. CodeNotFound if no group has the code, CodeGroupFull and
-// CodeGroupLimit if the group or the user has reached a limit, CodeRateLimited if the user
-// has tried too many codes.
+// letters, with or without spaces around it. A member stays one. CodeNotFound if no group has
+// the code, CodeGroupFull and CodeGroupLimit if the group or the user has reached a limit,
+// CodeRateLimited if the user has tried too many codes.
 func (s *Service) Join(ctx context.Context, user models.UserID, code string) (Group, error) {
 	if err := s.joins.TakeJoin(ctx, user); err != nil {
 		return Group{}, err
 	}
-	code = strings.ToUpper(code)
+	code = strings.ToUpper(strings.TrimSpace(code))
 	if len(code) != textLetters || strings.Trim(code, codeLetters) != "" {
 		return Group{}, errNoCode
 	}

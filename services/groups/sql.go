@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/visible"
 	"stepboard/models"
 )
 
@@ -24,13 +25,20 @@ type Store struct {
 // NewStore returns a store over the database.
 func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
 
-// shown returns the members of a group, but for those who hide from everybody. One query.
-func (s *Store) shown(ctx context.Context, group models.GroupRow) ([]models.RowID, error) {
-	var ids []models.RowID
+// shownOf returns the members of each of some groups, but for those who hide from everybody;
+// groups without any are left out. One query.
+func (s *Store) shownOf(ctx context.Context, groups []models.GroupRow) (map[models.GroupRow][]models.RowID, error) {
+	var rows []struct {
+		GroupID models.GroupRow
+		UserID  models.RowID
+	}
 	err := s.db.WithContext(ctx).Raw(`
-		SELECT m.user_id FROM group_members m JOIN users u ON u.user_id = m.user_id
-		WHERE m.group_id = ? AND NOT u.hidden`, group).Scan(&ids).Error
-	return ids, err
+		SELECT m.group_id, m.user_id FROM group_members m WHERE m.group_id IN ? AND `+visible.NotHidden("m.user_id"), groups).Scan(&rows).Error
+	members := make(map[models.GroupRow][]models.RowID, len(groups))
+	for _, row := range rows {
+		members[row.GroupID] = append(members[row.GroupID], row.UserID)
+	}
+	return members, err
 }
 
 // membership returns the number of a group if a user is a member of it, otherwise 0. One
@@ -52,7 +60,7 @@ func (s *Store) shows(ctx context.Context, viewer, user models.RowID) (bool, err
 	var groups int64
 	err := s.db.WithContext(ctx).Raw(`
 		SELECT count(*) FROM group_members v JOIN group_members m ON m.group_id = v.group_id AND m.user_id = ?
-		WHERE v.user_id = ? AND NOT EXISTS (SELECT 1 FROM users u WHERE u.user_id = ? AND u.hidden)
+		WHERE v.user_id = ? AND `+visible.NotHidden("?")+`
 			AND NOT EXISTS (SELECT 1 FROM not_shown n WHERE n.viewer_id = ? AND n.user_id = ?)`,
 		user, viewer, user, viewer, user).Scan(&groups).Error
 	return groups > 0, err

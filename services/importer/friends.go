@@ -2,11 +2,7 @@ package importer
 
 import (
 	"context"
-	"encoding/csv"
-	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"time"
 
 	"stepboard/models"
@@ -17,10 +13,13 @@ import (
 type friendsImport struct {
 	service *Service
 	report  Report
+	check   *lineCheck
 	pace    *pace
 	edges   []friends.Edge   // of the next chunk
 	lines   []int            // the line number of each edge
 	passed  friends.Prepared // the chunk before, which may be being stored
+
+	growth *growth
 
 	added int
 	// refused says that edges of the chunk before were refused.
@@ -35,16 +34,18 @@ type friendsChunk struct {
 	lookup time.Duration
 }
 
-// ImportFriends reads two user ids a line and stores the friendships. An offset other
-// than 0 is added to the ids, which are numbers then. Blank lines, and comments, which
-// begin with "# ", are skipped. added counts the friendships that did not exist before.
-// After an error, or when ctx ends, chunks that are stored remain; a chunk that is being
+// ImportFriends reads a file as EachEdge does and stores the friendships. added counts the
+// friendships that did not exist before. A file of bad lines is an error, at the latest after
+// 100 of them. After an error, or when ctx ends, chunks that are stored remain; a chunk that is being
 // stored when ctx ends is completed.
 func (s *Service) ImportFriends(ctx context.Context, in io.Reader, o FriendsOptions, report Report) (added int, err error) {
-	f := &friendsImport{service: s, report: report, pace: newPace(o.Gently, gentleFriends)}
+	f := &friendsImport{
+		service: s, report: report, check: newLineCheck(report, edgesExpected), pace: newPace(o.Gently, gentleFriends), growth: s.growthOf("users", "friendships"),
+	}
 	err = inChunks(ctx, in, o.Gently, func(ctx context.Context, pass func(friendsChunk) error) error {
 		return f.read(ctx, in, o.Offset, pass)
 	}, f.store)
+	f.growth.end(ctx)
 	return f.added, err
 }
 
@@ -58,21 +59,21 @@ type FriendsOptions struct {
 
 // read reads the file and passes on the friendships.
 func (f *friendsImport) read(ctx context.Context, in io.Reader, offset int64, pass func(friendsChunk) error) error {
-	err := EachLine(ctx, in, func(number int, line string) error {
-		if line == "" || IsComment(line) {
-			return nil
-		}
+	err := EachEdge(ctx, in, offset, func(number int, edge friends.Edge, bad error) error {
 		f.report.Line()
-		edge, err := ParseEdge(line, offset)
-		if err != nil {
-			return f.report.BadLine(number, err)
+		if bad != nil {
+			return f.check.bad(number, bad)
 		}
+		f.check.good(number, edge.A, edge.B)
 		f.edges, f.lines = append(f.edges, edge), append(f.lines, number)
 		if len(f.edges) < f.pace.size() {
 			return nil
 		}
 		return f.flush(ctx, pass)
 	})
+	if err == nil {
+		err = f.check.end()
+	}
 	if err != nil {
 		return err
 	}
@@ -136,6 +137,7 @@ func (f *friendsImport) storeEdges(ctx context.Context, p friends.Prepared, line
 		return err
 	}
 	f.added += added
+	f.growth.add(ctx, 2*added)
 	f.refused = f.refused || len(rejected) > 0
 	for _, r := range rejected {
 		if err := f.report.BadLine(lines[r.Index], r.Err); err != nil {
@@ -144,61 +146,4 @@ func (f *friendsImport) storeEdges(ctx context.Context, p friends.Prepared, line
 	}
 	f.report.Done(len(p.Edges))
 	return nil
-}
-
-// IsComment reports whether a line of a file of friendships is a comment. An id may
-// begin with #, but has no spaces.
-func IsComment(line string) bool {
-	return line == "#" || strings.HasPrefix(line, "# ") || strings.HasPrefix(line, "#\t")
-}
-
-// ParseEdge reads two user ids: as CSV, quoted or not, or unquoted and separated by
-// spaces or a tab. An offset other than 0 is added to each of them; they must be whole
-// numbers then, and 1 or more afterwards.
-func ParseEdge(line string, offset int64) (friends.Edge, error) {
-	fields, err := edgeFields(line)
-	if err != nil {
-		return friends.Edge{}, err
-	}
-	if len(fields) != 2 {
-		return friends.Edge{}, fmt.Errorf("%d fields instead of two user ids", len(fields))
-	}
-	var ids [2]models.UserID
-	for i, field := range fields {
-		if offset != 0 {
-			if field, err = addOffset(field, offset); err != nil {
-				return friends.Edge{}, err
-			}
-		}
-		if ids[i], err = parseUser(field); err != nil {
-			return friends.Edge{}, err
-		}
-	}
-	return friends.Edge{A: ids[0], B: ids[1]}, nil
-}
-
-// edgeFields splits a line. A user id may hold commas and quotes, but only in a quoted
-// field.
-func edgeFields(line string) ([]string, error) {
-	if strings.HasPrefix(line, `"`) || strings.Contains(line, ",") {
-		fields, err := csv.NewReader(strings.NewReader(line)).Read()
-		if err != nil {
-			return nil, fmt.Errorf("not valid CSV: %w", err)
-		}
-		return fields, nil
-	}
-	return strings.Fields(line), nil
-}
-
-// addOffset adds the offset to a number.
-func addOffset(field string, offset int64) (string, error) {
-	n, err := strconv.ParseInt(strings.TrimSpace(field), 10, 64)
-	if err != nil {
-		return "", fmt.Errorf("%q is not a number, to which --offset could be added", field)
-	}
-	sum := n + offset
-	if sum < 1 || (offset > 0) != (sum > n) {
-		return "", fmt.Errorf("%s with offset %d is not 1 or more", field, offset)
-	}
-	return strconv.FormatInt(sum, 10), nil
 }

@@ -3,21 +3,14 @@
 package importer
 
 import (
-	"bufio"
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"strings"
+	"log/slog"
 	"time"
 
 	"stepboard/models"
 	"stepboard/services/catalog"
 	"stepboard/services/friends"
 )
-
-// maxLine is the longest line of an import file, in bytes.
-const maxLine = 1 << 20
 
 // Friends stores friendships. Implemented by friends.Service.
 type Friends interface {
@@ -45,6 +38,15 @@ type Buckets interface {
 // Archive moves a cold bucket to the archive. Implemented by archive.Service.
 type Archive interface {
 	Archive(ctx context.Context, b *models.Bucket, progress func(moved int64)) (models.ArchiveRun, error)
+	Scores
+}
+
+// Scores reads what is stored. Implemented by board.Store, and by archive.Service for the
+// days that are archived.
+type Scores interface {
+	// CompositesBefore returns the composites that the raises' users have in their buckets, by
+	// position; 0 for a user without one.
+	CompositesBefore(ctx context.Context, raises []models.Raise) ([]models.Composite, error)
 }
 
 // Report receives the progress of an import. It must be safe for concurrent use.
@@ -55,6 +57,8 @@ type Report interface {
 	Done(lines int)
 	// BadLine reports a line that is not imported. Its error ends the import.
 	BadLine(number int, reason error) error
+	// Warn reports what is suspicious about a line that is imported.
+	Warn(number int, what string)
 }
 
 // Service imports files. Safe for concurrent use.
@@ -62,36 +66,52 @@ type Service struct {
 	Friends   Friends
 	Directory Directory
 	Buckets   Buckets
+	Boards    Scores
 	Archive   Archive
 	// RaiseHot raises totals of days that take uploads: at once or through the
 	// queue. RaiseCold raises totals of days that are archived next. Both return
 	// nil if all are raised, otherwise one error for each.
 	RaiseHot, RaiseCold func(ctx context.Context, raises []models.Raise) []error
-	Clock               models.Clock
+	// Analyze gathers statistics about tables. An import does without them if that fails.
+	Analyze func(ctx context.Context, tables ...string) error
+	Clock   models.Clock
+	Log     *slog.Logger
 }
 
-// EachLine calls do for each line of a text until ctx ends or do fails. Lines
-// are numbered from 1 and come without surrounding spaces; the first one comes
-// without a byte order mark.
-func EachLine(ctx context.Context, in io.Reader, do func(number int, line string) error) error {
-	scanner := bufio.NewScanner(in)
-	scanner.Buffer(make([]byte, 0, 64<<10), maxLine)
-	for number := 1; scanner.Scan(); number++ {
-		if err := ctx.Err(); err != nil {
-			return err
+// growth has the statistics of tables gathered while an import fills them: at each tenfold
+// growth, and at its end. Rankings are served meanwhile, whose plans depend on them.
+type growth struct {
+	service    *Service
+	tables     []string
+	rows, next int
+}
+
+// firstGrowth is the number of rows after which statistics are gathered first.
+const firstGrowth = 10_000
+
+func (s *Service) growthOf(tables ...string) *growth {
+	return &growth{service: s, tables: tables, next: firstGrowth}
+}
+
+// add counts rows that were stored.
+func (g *growth) add(ctx context.Context, rows int) {
+	if g.rows += rows; g.rows >= g.next {
+		for g.rows >= g.next {
+			g.next *= 10
 		}
-		line := scanner.Text()
-		if number == 1 {
-			line = strings.TrimPrefix(line, "\ufeff")
-		}
-		if err := do(number, strings.TrimSpace(line)); err != nil {
-			return err
-		}
+		g.analyze(ctx)
 	}
-	if err := scanner.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return fmt.Errorf("a line is longer than %d bytes: this is no import file", maxLine)
-	} else if err != nil {
-		return fmt.Errorf("read file: %w", err)
+}
+
+// end is called after the last rows.
+func (g *growth) end(ctx context.Context) {
+	if g.rows > 0 {
+		g.analyze(ctx)
 	}
-	return nil
+}
+
+func (g *growth) analyze(ctx context.Context) {
+	if err := g.service.Analyze(ctx, g.tables...); err != nil && ctx.Err() == nil {
+		g.service.Log.WarnContext(ctx, "statistics of imported rows are gathered later", "error", err)
+	}
 }

@@ -2,13 +2,11 @@ package importer
 
 import (
 	"context"
-	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -32,7 +30,8 @@ const (
 
 // StepsResult counts what an import of steps has done.
 type StepsResult struct {
-	// Raised is the number of totals that were raised.
+	// Raised is the number of totals that were above what was stored, or were reached
+	// earlier. If a file has a user's day more than once, each of its lines may count.
 	Raised int
 	// Archived is the number of cold days that were archived, Waiting that of
 	// cold days that the next run of the archive takes.
@@ -54,12 +53,14 @@ type stepsImport struct {
 	service *Service
 	board   *catalog.Board
 	report  Report
+	check   *lineCheck
 	now     time.Time
 	pace    *pace
 	pass    func(*stepsChunk) error
 	next    *stepsChunk // the one that is being read
 	result  StepsResult
 	buckets map[models.Date]*models.Bucket // those of earlier lines
+	growth  *growth
 
 	// cold holds the cold buckets that were raised since the last archival,
 	// coldRaised the number of their totals.
@@ -76,24 +77,19 @@ type stepsChunk struct {
 	lookup time.Duration
 }
 
-// lineReader reads the data lines of one format.
-type lineReader interface {
-	// read takes the fields of a line. It reports a bad line itself.
-	read(ctx context.Context, fields []string, line int) error
-	// finish is called after the last line.
-	finish(ctx context.Context) error
-}
-
-// ImportSteps reads daily or hourly totals, as the file's header says, and
-// raises them on the board. Totals of hot days are raised where uploads are;
+// ImportSteps reads daily or hourly totals, as EachSteps does, and
+// raises them on the board. The hours of a day add up; the same hour twice counts once, with
+// the larger steps, unless a clock change repeats it. A file of bad lines is an error, at the
+// latest after 100 of them. A file of hours may have 5,000,000 days of users, of about 170 bytes
+// each. Totals of hot days are raised where uploads are;
 // cold days are archived. Importing the same file again changes nothing. A gentle import
 // takes twice as long, in favor of everything else that uses the stores. After
 // an error, or when ctx ends, what was raised remains; a chunk that is being stored when
 // ctx ends is completed.
 func (s *Service) ImportSteps(ctx context.Context, in io.Reader, board *catalog.Board, gently bool, report Report) (StepsResult, error) {
 	i := &stepsImport{
-		service: s, board: board, report: report, now: s.Clock(), pace: newPace(gently, gentleSteps),
-		next: &stepsChunk{}, buckets: make(map[models.Date]*models.Bucket), cold: make(map[*models.Bucket]bool),
+		service: s, board: board, report: report, check: newLineCheck(report, stepsExpected), now: s.Clock(), pace: newPace(gently, gentleSteps),
+		next: &stepsChunk{}, buckets: make(map[models.Date]*models.Bucket), growth: s.growthOf("users"), cold: make(map[*models.Bucket]bool),
 	}
 	err := inChunks(ctx, in, gently, func(ctx context.Context, pass func(*stepsChunk) error) error {
 		i.pass = pass
@@ -102,65 +98,35 @@ func (s *Service) ImportSteps(ctx context.Context, in io.Reader, board *catalog.
 		}
 		return i.flush(ctx)
 	}, i.store)
+	i.growth.end(ctx)
 	if err == nil {
 		err = i.archive(ctx)
 	}
 	return i.result, err
 }
 
-// readFile reads the header and all lines.
+// readFile reads all lines.
 func (i *stepsImport) readFile(ctx context.Context, in io.Reader) error {
-	var reader lineReader // nil until the header was read
-	err := EachLine(ctx, in, func(number int, line string) (err error) {
-		switch {
-		case line == "":
-			return nil
-		case reader == nil:
-			reader, err = i.readerFor(line)
-			return err
-		}
+	hours := newHourly(i)
+	err := EachSteps(ctx, in, func(l StepsLine, bad error) error {
 		i.report.Line()
-		fields, err := splitLine(line)
-		if err != nil {
-			return i.report.BadLine(number, err)
+		switch {
+		case bad != nil:
+			return i.check.bad(l.Number, bad)
+		case l.Hourly:
+			return hours.add(ctx, l)
 		}
-		return reader.read(ctx, fields, number)
+		// The file does not say when a total was reached, so it counts as reached at the
+		// day's end.
+		return i.raise(ctx, total{user: l.User, date: l.Date, score: l.Steps, line: l.Number, lines: 1})
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = hours.finish(ctx)
 	}
-	if reader == nil {
-		return errors.New("the file is empty: its first line must name the columns")
+	if err == nil {
+		err = i.check.end()
 	}
-	return reader.finish(ctx)
-}
-
-// readerFor returns the reader of the format that a header names.
-func (i *stepsImport) readerFor(header string) (lineReader, error) {
-	switch NormalizeHeader(header) {
-	case dailyHeader:
-		return daily{i}, nil
-	case HourlyHeader:
-		return &hourly{stepsImport: i, days: make(map[userDay]*dayTotal)}, nil
-	default:
-		return nil, fmt.Errorf("the first line is %q: it must be user_id,date,steps or Id,ActivityHour,StepTotal", header)
-	}
-}
-
-// splitLine splits a line of CSV into its three fields. Lines without quotes take
-// a faster way.
-func splitLine(line string) (fields []string, err error) {
-	if strings.Contains(line, `"`) {
-		if fields, err = csv.NewReader(strings.NewReader(line)).Read(); err != nil {
-			return nil, fmt.Errorf("the quotes are not valid CSV: %w", err)
-		}
-	} else {
-		fields = strings.Split(line, ",")
-	}
-	if len(fields) != 3 {
-		return nil, fmt.Errorf("%d fields instead of 3", len(fields))
-	}
-	return fields, nil
+	return err
 }
 
 // bucket returns the bucket of a line's day, or nil if the line was reported as
@@ -174,7 +140,7 @@ func (i *stepsImport) bucket(ctx context.Context, date models.Date, line int) (*
 		return nil, err
 	}
 	if err != nil {
-		return nil, i.report.BadLine(line, err)
+		return nil, i.check.bad(line, err)
 	}
 	i.buckets[date] = bucket
 	return bucket, nil
@@ -189,7 +155,7 @@ func (i *stepsImport) raise(ctx context.Context, t total) error {
 		return err
 	}
 	if t.score > bucket.MaxScore {
-		return i.report.BadLine(t.line, fmt.Errorf("%d steps on %v are more than the board's largest score, %d", t.score, t.date, bucket.MaxScore))
+		return i.check.bad(t.line, fmt.Errorf("%d steps on %v are more than the board's largest score, %d", t.score, t.date, bucket.MaxScore))
 	}
 	codec := score.Of(bucket)
 	reachedAt := t.reachedAt
@@ -201,8 +167,9 @@ func (i *stepsImport) raise(ctx context.Context, t total) error {
 	}
 	composite, err := codec.Encode(t.score, codec.Cut(models.TimestampOf(reachedAt)))
 	if err != nil {
-		return i.report.BadLine(t.line, err)
+		return i.check.bad(t.line, err)
 	}
+	i.check.good(t.line, t.user)
 	i.next.raises = append(i.next.raises, models.Raise{Bucket: bucket, Entry: models.Entry{Composite: composite}})
 	i.next.users = append(i.next.users, t.user)
 	i.next.lines += t.lines
@@ -247,13 +214,13 @@ func (i *stepsImport) store(ctx context.Context, c *stepsChunk) error {
 			hot = append(hot, r)
 		}
 	}
-	if err := i.raiseAll(ctx, i.service.RaiseCold, cold); err != nil {
+	if err := i.raiseAll(ctx, i.service.RaiseCold, cold, i.service.Boards, i.service.Archive); err != nil {
 		return err
 	}
-	if err := i.raiseAll(ctx, i.service.RaiseHot, hot); err != nil {
+	if err := i.raiseAll(ctx, i.service.RaiseHot, hot, i.service.Boards); err != nil {
 		return err
 	}
-	i.result.Raised += len(c.raises)
+	i.growth.add(ctx, len(c.raises))
 	i.report.Done(c.lines)
 	i.pace.stored(ctx, len(c.raises), c.lookup, time.Since(start))
 	if i.coldRaised += len(cold); i.coldRaised < coldBatch {
@@ -262,10 +229,10 @@ func (i *stepsImport) store(ctx context.Context, c *stepsChunk) error {
 	return i.archive(ctx)
 }
 
-// raiseAll raises totals by several calls at a time, one in a gentle import. It goes on
-// if ctx ends.
+// raiseAll raises totals by several calls at a time, one in a gentle import, and counts those
+// that are above what the stores have. It goes on if ctx ends.
 func (i *stepsImport) raiseAll(
-	ctx context.Context, raise func(context.Context, []models.Raise) []error, raises []models.Raise,
+	ctx context.Context, raise func(context.Context, []models.Raise) []error, raises []models.Raise, stores ...Scores,
 ) error {
 	batch, calls := raiseBatch, raiseCalls
 	if i.pace.gently {
@@ -273,18 +240,52 @@ func (i *stepsImport) raiseAll(
 	}
 	g, ctx := errgroup.WithContext(context.WithoutCancel(ctx))
 	g.SetLimit(calls)
+	var raised atomic.Int64
+	defer func() { i.result.Raised += int(raised.Load()) }()
 	for part := range slices.Chunk(raises, batch) {
 		if ctx.Err() != nil {
 			break // a call has failed
 		}
 		g.Go(func() error {
+			above, err := countAbove(ctx, part, stores)
+			if err != nil {
+				return notRaised(slices.Repeat([]error{err}, len(part)))
+			}
 			if errs := raise(ctx, part); errs != nil {
 				return notRaised(errs)
 			}
+			raised.Add(int64(above))
 			return nil
 		})
 	}
 	return g.Wait()
+}
+
+// countAbove returns how many users' days the raises would raise above what the stores have.
+func countAbove(ctx context.Context, raises []models.Raise, stores []Scores) (int, error) {
+	type userDay struct {
+		bucket *models.Bucket
+		user   models.RowID
+	}
+	highest := make(map[userDay]models.Composite, len(raises))
+	for _, store := range stores {
+		stored, err := store.CompositesBefore(ctx, raises)
+		if err != nil {
+			return 0, err
+		}
+		for i, r := range raises {
+			if key := (userDay{r.Bucket, r.User}); stored[i] > highest[key] {
+				highest[key] = stored[i]
+			}
+		}
+	}
+	above := make(map[userDay]bool)
+	for _, r := range raises {
+		if key := (userDay{r.Bucket, r.User}); r.Composite > highest[key] {
+			above[key] = true
+		}
+	}
+	return len(above), nil
 }
 
 // archive archives the cold days that were raised, as the nightly job does with

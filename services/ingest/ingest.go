@@ -6,6 +6,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 type Upload struct {
 	User models.UserID
 	Date models.Date
-	// Score is the value that the client sent. Accept checks it.
+	// Score is the value that the client sent. Accept and AcceptBatch check it.
 	Score int64
 }
 
@@ -62,70 +63,60 @@ func New(c *catalog.Catalog, directory Directory, uploads, batches Writer, queue
 // Queued reports whether accepted updates reach their board some time later.
 func (s *Service) Queued() bool { return s.queued }
 
-// Accept takes all uploads or none: each is checked before any is handed on,
-// and the error names the first invalid one. One call of the writer.
-func (s *Service) Accept(ctx context.Context, board string, uploads []Upload) ([]Accepted, error) {
-	b, err := s.catalog.Definitions.Board(board)
-	if err != nil {
-		return nil, err
-	}
-	now := models.TimestampOf(s.clock())
-	open := &openDays{buckets: s.catalog.Buckets, board: b, now: now.Time()}
-	raises := make([]models.Raise, len(uploads))
-	users := make([]models.UserID, len(uploads))
-	accepted := make([]Accepted, len(uploads))
-	for i, u := range uploads {
-		if raises[i], accepted[i], err = check(ctx, open, u, now); err != nil {
-			return nil, &ItemError{Index: i, Err: err}
-		}
-		users[i] = u.User
-	}
-	if err := s.assignRows(ctx, raises, users); err != nil {
-		return nil, err
-	}
-	if err := s.writer.Submit(ctx, raises); err != nil {
-		return nil, err
-	}
-	return accepted, nil
+// Accept takes the valid uploads of a user's call, and returns an error for each of
+// the others, with its index: CodeDateClosed, CodeDateInFuture or CodeScoreOutOfRange.
+// One call of the writer. If it fails as a whole, none of the uploads is promised to be
+// applied.
+func (s *Service) Accept(ctx context.Context, board string, uploads []Upload) ([]Accepted, []*ItemError, error) {
+	return s.accept(ctx, s.writer, board, uploads)
 }
 
-// AcceptValid takes the valid uploads, and returns an error for each of the
-// others, with its index. One call of the writer. If it fails as a whole, none
-// of the uploads is promised to be applied.
-func (s *Service) AcceptValid(ctx context.Context, board string, uploads []Upload) ([]*ItemError, error) {
+// AcceptBatch is Accept for a backend's batch, with the uploads of many users.
+func (s *Service) AcceptBatch(ctx context.Context, board string, uploads []Upload) ([]Accepted, []*ItemError, error) {
+	return s.accept(ctx, s.batchWriter, board, uploads)
+}
+
+func (s *Service) accept(ctx context.Context, writer Writer, board string, uploads []Upload) ([]Accepted, []*ItemError, error) {
 	b, err := s.catalog.Definitions.Board(board)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := b.RequireDays(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	now := models.TimestampOf(s.clock())
 	open := &openDays{buckets: s.catalog.Buckets, board: b, now: now.Time()}
 	raises := make([]models.Raise, 0, len(uploads))
 	users := make([]models.UserID, 0, len(uploads))
+	accepted := make([]Accepted, 0, len(uploads))
 	var rejected []*ItemError
 	for i, u := range uploads {
-		raise, _, err := check(ctx, open, u, now)
-		if models.CodeOf(err) == models.CodeUnavailable {
-			return nil, err
+		raise, done, err := check(ctx, open, u, now)
+		var known *models.Error
+		switch {
+		case err == nil:
+			raises, users, accepted = append(raises, raise), append(users, u.User), append(accepted, done)
+		case errors.As(err, &known) && aboutItem(known.Code):
+			rejected = append(rejected, &ItemError{Index: i, Err: known})
+		default:
+			return nil, nil, err
 		}
-		if err != nil {
-			rejected = append(rejected, &ItemError{Index: i, Err: err})
-			continue
-		}
-		raises, users = append(raises, raise), append(users, u.User)
 	}
 	if len(raises) == 0 {
-		return rejected, nil
+		return nil, rejected, nil
 	}
 	if err := s.assignRows(ctx, raises, users); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := s.batchWriter.Submit(ctx, raises); err != nil {
-		return nil, err
+	if err := writer.Submit(ctx, raises); err != nil {
+		return nil, nil, err
 	}
-	return rejected, nil
+	return accepted, rejected, nil
+}
+
+// aboutItem reports whether an error of this code rejects an upload alone.
+func aboutItem(code models.Code) bool {
+	return code == models.CodeDateClosed || code == models.CodeDateInFuture || code == models.CodeScoreOutOfRange
 }
 
 // assignRows gives each raise the row of its user, and creates users that do not exist.
@@ -184,7 +175,7 @@ func (o *openDays) find(ctx context.Context, d models.Date) (_ *models.Bucket, e
 type ItemError struct {
 	// Index is the upload's index, from 0.
 	Index int
-	Err   error
+	Err   *models.Error
 }
 
 // Error names the upload's index.

@@ -46,12 +46,12 @@ func TestAcceptStampsWithTheServersTime(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service, written := newService(t, env)
 		env.Clock.Set(testenv.Noon.Add(123_456_789 * time.Nanosecond))
-		accepted, err := service.Accept(t.Context(), "steps", []ingest.Upload{
+		accepted, rejected, err := service.Accept(t.Context(), "steps", []ingest.Upload{
 			{User: "1001", Date: day("2026-11-20"), Score: 15_000},
 			{User: "1001", Date: day("2026-11-18"), Score: 0},
 		})
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || len(rejected) > 0 {
+			t.Fatal(rejected, err)
 		}
 		at := models.TimestampOf(testenv.Noon.Add(123 * time.Millisecond))
 		want := []ingest.Accepted{
@@ -73,57 +73,48 @@ func TestAcceptStampsWithTheServersTime(t *testing.T) {
 	})
 }
 
-// A user's list is accepted whole or not at all, and the error names the first
-// invalid upload.
-func TestAcceptChecksAllBeforeAny(t *testing.T) {
+// A call loses nothing but its invalid uploads.
+func TestAcceptTakesTheRest(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service, written := newService(t, env)
-		good := ingest.Upload{User: "1", Date: day("2026-11-20"), Score: 5}
-		tests := []struct {
-			name string
-			bad  ingest.Upload
-			want models.Code
+		calls := map[string]func(context.Context, string, []ingest.Upload) ([]ingest.Accepted, []*ingest.ItemError, error){
+			"Accept": service.Accept, "AcceptBatch": service.AcceptBatch,
+		}
+		invalid := []struct {
+			date  string
+			score int64
+			want  models.Code
 		}{
-			{"a negative score", ingest.Upload{User: "1", Date: day("2026-11-20"), Score: -1}, models.CodeScoreOutOfRange},
-			{"a score too large", ingest.Upload{User: "1", Date: day("2026-11-20"), Score: 100_001}, models.CodeScoreOutOfRange},
-			{"a future date", ingest.Upload{User: "1", Date: day("2026-11-21"), Score: 5}, models.CodeDateInFuture},
-			{"a closed date", ingest.Upload{User: "1", Date: day("2026-11-17"), Score: 5}, models.CodeDateClosed},
+			{"2026-11-20", -1, models.CodeScoreOutOfRange},
+			{"2026-11-20", 100_001, models.CodeScoreOutOfRange},
+			{"2026-11-21", 5, models.CodeDateInFuture},
+			{"2026-11-17", 5, models.CodeDateClosed},
 		}
-		for _, tt := range tests {
-			_, err := service.Accept(t.Context(), "steps", []ingest.Upload{good, tt.bad, good})
-			var item *ingest.ItemError
-			if models.CodeOf(err) != tt.want || !errors.As(err, &item) || item.Index != 1 {
-				t.Errorf("%s: %v", tt.name, err)
+		for name, accept := range calls {
+			written.got = nil
+			var all []ingest.Upload
+			for _, u := range invalid {
+				all = append(all, ingest.Upload{User: "1", Date: day(u.date), Score: u.score}, ingest.Upload{User: "2", Date: day("2026-11-20"), Score: 7})
 			}
-		}
-		if len(written.got) != 0 {
-			t.Errorf("the writer received %v", written.got)
-		}
-		if _, err := service.Accept(t.Context(), "nix", []ingest.Upload{good}); models.CodeOf(err) != models.CodeBoardNotFound {
-			t.Errorf("an unknown board: %v", err)
-		}
-	})
-}
-
-// A backend's batch loses nothing but its invalid uploads.
-func TestAcceptValidTakesTheRest(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		service, written := newService(t, env)
-		rejected, err := service.AcceptValid(t.Context(), "steps", []ingest.Upload{
-			{User: "1", Date: day("2026-11-20"), Score: -1},
-			{User: "2", Date: day("2026-11-20"), Score: 5},
-			{User: "3", Date: day("2026-11-30"), Score: 5},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(rejected) != 2 || rejected[0].Index != 0 || rejected[1].Index != 2 {
-			t.Errorf("rejected %v", rejected)
-		}
-		if len(written.got) != 1 || len(written.got[0]) != 1 || written.got[0][0].User != 2 {
-			t.Errorf("the writer received %v", written.got)
+			accepted, rejected, err := accept(t.Context(), "steps", all)
+			if err != nil || len(accepted) != len(invalid) || len(rejected) != len(invalid) {
+				t.Fatalf("%s: accepted %v, rejected %v, %v", name, accepted, rejected, err)
+			}
+			if len(written.got) != 1 || len(written.got[0]) != len(invalid) {
+				t.Fatalf("%s: the writer received %v", name, written.got)
+			}
+			for i, u := range invalid {
+				if r := rejected[i]; r.Index != 2*i || r.Err.Code != u.want || accepted[i].Score != 7 || written.got[0][i].User != 2 {
+					t.Errorf("%s: rejected %v, accepted %v, want %s", name, r, accepted[i], u.want)
+				}
+			}
+			if accepted, rejected, err := accept(t.Context(), "steps", all[:1]); err != nil || len(accepted) > 0 || len(rejected) != 1 || len(written.got) != 1 {
+				t.Errorf("%s, with none valid: accepted %v, rejected %v, %v", name, accepted, rejected, err)
+			}
+			if _, _, err := accept(t.Context(), "nix", all); models.CodeOf(err) != models.CodeBoardNotFound {
+				t.Errorf("%s, with an unknown board: %v", name, err)
+			}
 		}
 	})
 }
@@ -135,11 +126,11 @@ func TestAcceptReturnsTheWritersError(t *testing.T) {
 		service, written := newService(t, env)
 		written.err = models.Unavailable("test", errors.New("away"))
 		uploads := []ingest.Upload{{User: "1", Date: day("2026-11-20"), Score: 5}}
-		if accepted, err := service.Accept(t.Context(), "steps", uploads); accepted != nil || models.CodeOf(err) != models.CodeUnavailable {
+		if accepted, _, err := service.Accept(t.Context(), "steps", uploads); accepted != nil || models.CodeOf(err) != models.CodeUnavailable {
 			t.Errorf("accepted %v, %v", accepted, err)
 		}
-		if rejected, err := service.AcceptValid(t.Context(), "steps", uploads); rejected != nil || models.CodeOf(err) != models.CodeUnavailable {
-			t.Errorf("rejected %v, %v", rejected, err)
+		if accepted, _, err := service.AcceptBatch(t.Context(), "steps", uploads); accepted != nil || models.CodeOf(err) != models.CodeUnavailable {
+			t.Errorf("accepted %v, %v", accepted, err)
 		}
 	})
 }

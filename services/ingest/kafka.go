@@ -121,7 +121,7 @@ func (o KafkaOptions) common() ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(o.Brokers...),
 		kgo.WithLogger(kafkaLog{o.Log}),
-		kgo.WithHooks(&reachability{log: o.Log, unreachable: make(map[string]bool)}),
+		kgo.WithHooks(reachability{o.Log}),
 		kgo.DisableClientMetrics(),
 		kgo.DialTimeout(kafkaDial),
 		kgo.RequestTimeoutOverhead(kafkaAnswer),
@@ -259,28 +259,14 @@ func (l kafkaLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 	l.log.Log(context.Background(), to, "kafka: "+msg, keyvals...)
 }
 
-// reachability logs when a broker becomes unreachable and when it is reachable
-// again, once each.
-type reachability struct {
-	log         *slog.Logger
-	mu          sync.Mutex
-	unreachable map[string]bool
-}
+// reachability logs that a broker can't be reached.
+type reachability struct{ log *slog.Logger }
 
 // OnBrokerConnect is part of kgo.HookBrokerConnect.
-func (r *reachability) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
-	if errors.Is(err, context.Canceled) {
-		return // the call has ended
+func (r reachability) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	if err == nil || errors.Is(err, context.Canceled) { // or the call has ended
+		return
 	}
-	addr := net.JoinHostPort(broker.Host, strconv.Itoa(int(broker.Port)))
-	r.mu.Lock()
-	was := r.unreachable[addr]
-	r.unreachable[addr] = err != nil
-	r.mu.Unlock()
-	switch {
-	case err != nil && !was:
-		r.log.Warn("a Kafka broker can't be reached", "broker", addr, "error", err)
-	case err == nil && was:
-		r.log.Info("the Kafka broker can be reached again", "broker", addr)
-	}
+	r.log.Warn("a Kafka broker can't be reached",
+		"broker", net.JoinHostPort(broker.Host, strconv.Itoa(int(broker.Port))), "error", err)
 }

@@ -409,7 +409,6 @@ func TestAFullStreamRefuses(t *testing.T) {
 		t.Fatalf("a full stream answered %v", errs)
 	}
 	g := batch.New(10, 1, ingest.Enqueue(q))
-	g.Start(t.Context())
 	defer g.Close()
 	entry := models.Entry{User: 4, Composite: 1 << 30}
 	if err := g.Submit(t.Context(), []models.Raise{{Bucket: p.bucket, Entry: entry}}); models.CodeOf(err) != models.CodeUnavailable {

@@ -10,6 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"stepboard/models"
 )
 
 var (
@@ -25,12 +27,17 @@ type Service struct {
 	// most once, when the lease can't be relied upon any more. release releases
 	// the lease; lost is not called after it.
 	acquire func(ctx context.Context, name string, lost func(error)) (release func(), err error)
+	close   func()
 }
+
+// Close closes what the service keeps open for the next lease. Leases that are held are not
+// affected, and further ones can be taken.
+func (s *Service) Close() { s.close() }
 
 // Hold runs fn while it holds the lease of this name, and releases the lease when
 // fn has returned or panicked. It does not wait for a lease: it returns ErrHeld if
 // another caller holds it, be it in the same process. Any other error of taking
-// the lease is the store's. In both cases fn has not run.
+// the lease is CodeUnavailable. In both cases fn has not run.
 //
 // The context of fn ends with ctx, and as soon as the lease can't be relied upon.
 // Its cause is then ErrLost, and Hold wraps an error of fn with ErrLost.
@@ -41,8 +48,11 @@ func (s *Service) Hold(ctx context.Context, name string, fn func(ctx context.Con
 	release, err := s.acquire(ctx, name, func(err error) {
 		cancel(fmt.Errorf("lease %s: %w: %w", name, ErrLost, err))
 	})
-	if err != nil {
+	if errors.Is(err, ErrHeld) {
 		return fmt.Errorf("take lease %s: %w", name, err)
+	}
+	if err != nil {
+		return models.Unavailable("take lease "+name, err)
 	}
 	defer release()
 	err = fn(held)

@@ -3,7 +3,10 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"stepboard/internal/testenv"
+	"stepboard/models"
 	"stepboard/services/lease"
 )
 
@@ -207,6 +211,49 @@ func TestHungServer(t *testing.T) {
 	}
 }
 
+// Leases that are taken one after another use one connection. If the server has closed it
+// meanwhile, another one is opened.
+func TestTheConnectionIsKept(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	var dials atomic.Int64
+	config := env.Pool.Config().ConnConfig.Copy()
+	dial := config.DialFunc
+	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dials.Add(1)
+		return dial(ctx, network, addr)
+	}
+	leases := lease.NewPostgres(config)
+	t.Cleanup(leases.Close)
+	for n := range 20 {
+		if err := leases.Hold(t.Context(), fmt.Sprint(n%3), nothing); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := dials.Load(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+	var pid uint32
+	err := leases.Hold(t.Context(), "archive", func(ctx context.Context) error {
+		return env.Pool.QueryRow(ctx, `SELECT pid FROM pg_locks
+			WHERE locktype = 'advisory' AND (classid::bigint << 32) | objid::bigint = `+lease.Key, "archive").Scan(&pid)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testenv.Must(env.Pool.Exec(t.Context(), `SELECT pg_terminate_backend($1, 10000)`, pid))
+	if err := leases.Hold(t.Context(), "archive", nothing); err != nil {
+		t.Error(err)
+	}
+	if n := dials.Load(); n != 2 {
+		t.Errorf("%d connections", n)
+	}
+	leases.Close()
+	if err := leases.Hold(t.Context(), "archive", nothing); err != nil {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
 // A holder whose process is frozen loses its lease to others, and notices that when
 // it continues.
 func TestFrozenHolder(t *testing.T) {
@@ -228,7 +275,7 @@ func TestFrozenHolder(t *testing.T) {
 	}
 }
 
-// If the server can't be reached, the error is not ErrHeld.
+// If the server can't be reached, the error is CodeUnavailable and not ErrHeld.
 func TestNoServer(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
@@ -237,7 +284,7 @@ func TestNoServer(t *testing.T) {
 	proxy.Cut()
 	err := lease.NewPostgres(config).Hold(t.Context(), "archive", nothing)
 	var refused *pgconn.ConnectError
-	if errors.Is(err, lease.ErrHeld) || !errors.As(err, &refused) || !strings.HasPrefix(err.Error(), "take lease archive: ") {
+	if errors.Is(err, lease.ErrHeld) || !errors.As(err, &refused) || models.CodeOf(err) != models.CodeUnavailable || !strings.Contains(err.Error(), "take lease archive: ") {
 		t.Errorf("Hold returned %v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // never lost.
 func NewLocal() *Service {
 	l := &local{held: make(map[string]bool)}
-	return &Service{acquire: l.acquire}
+	return &Service{acquire: l.acquire, close: func() {}}
 }
 
 type local struct {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +24,9 @@ const (
 	// not ping it, because its process is frozen. It is longer than a living holder
 	// takes to give up its lease.
 	sessionTimeout = 25 * time.Second
+	// maxIdle is how many sessions are kept for the next leases, each for half the
+	// sessionTimeout at most: jobs take leases every few seconds.
+	maxIdle = 4
 )
 
 // key is the SQL expression of a lease's advisory lock, 64 bits; $1 is the lease's
@@ -31,10 +36,11 @@ const (
 const key = `hashtextextended(format('stepboard lease %I %s', coalesce(current_schema(), ''), $1::text), 0)`
 
 // NewPostgres returns a service whose leases exclude all callers that use the same
-// schema. A lease is a session's advisory lock on a connection of its own: taking
-// one costs a connection and a round trip, and long work occupies no connection of
-// a pool. A pooler in front of Postgres must keep one server connection for each
-// client connection. NewPostgres copies config.
+// schema. A lease is a session's advisory lock on a connection of its own, so that long work
+// occupies no connection of a pool. Taking one costs a round trip, and a connection unless one
+// was used within the last seconds. A pooler in front of Postgres must keep one server connection
+// for each client connection. NewPostgres copies config. Close closes the connections that
+// are kept.
 //
 // The server ends the session of a holder whose process is frozen after 25 seconds.
 // When the process continues, it finds its session closed, and the lease is lost.
@@ -49,8 +55,6 @@ func newPostgres(config *pgx.ConnConfig, pingInterval, responseTimeout, sessionT
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = responseTimeout
 	}
-	// Each statement runs once in a session, so preparing it would not pay.
-	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	params := config.RuntimeParams
 	params["application_name"] = "stepboard lease"
 	// responseTimeout bounds each statement; when it passes, the lease is lost.
@@ -62,25 +66,27 @@ func newPostgres(config *pgx.ConnConfig, pingInterval, responseTimeout, sessionT
 	params["tcp_keepalives_count"] = "3"
 	params["tcp_user_timeout"] = "30000"
 	p := &postgres{config: config, pingInterval: pingInterval, responseTimeout: responseTimeout, sessionTimeout: sessionTimeout}
-	return &Service{acquire: p.acquire}
+	return &Service{acquire: p.acquire, close: p.closeIdle}
 }
 
 type postgres struct {
 	config                                        *pgx.ConnConfig
 	pingInterval, responseTimeout, sessionTimeout time.Duration
+
+	mu     sync.Mutex
+	idle   []*session // the one used last is the last
+	closed bool
+}
+
+// session is a connection that holds no lock.
+type session struct {
+	conn *pgx.Conn
+	end  *time.Timer // closes it
 }
 
 func (p *postgres) acquire(ctx context.Context, name string, lost func(error)) (release func(), err error) {
-	conn, err := p.connect(ctx)
+	conn, err := p.lock(ctx, name)
 	if err != nil {
-		return nil, err
-	}
-	free, err := p.tryLock(ctx, conn, name)
-	if err == nil && !free {
-		err = ErrHeld
-	}
-	if err != nil {
-		p.disconnect(ctx, conn)
 		return nil, err
 	}
 	// The lease is held until fn has returned, which may be after the end of ctx.
@@ -95,9 +101,86 @@ func (p *postgres) acquire(ctx context.Context, name string, lost func(error)) (
 	return func() {
 		stop()
 		<-done
-		p.unlock(ctx, conn)
-		p.disconnect(ctx, conn)
+		if p.unlock(ctx, conn) {
+			p.keep(ctx, conn)
+		} else {
+			p.disconnect(ctx, conn)
+		}
 	}, nil
+}
+
+// lock takes a lease's lock on a connection that was kept or a new one.
+func (p *postgres) lock(ctx context.Context, name string) (*pgx.Conn, error) {
+	for {
+		conn := p.kept()
+		wasKept := conn != nil
+		if !wasKept {
+			var err error
+			if conn, err = p.connect(ctx); err != nil {
+				return nil, err
+			}
+		}
+		free, err := p.tryLock(ctx, conn, name)
+		switch {
+		case err == nil && free:
+			return conn, nil
+		case err == nil:
+			p.keep(ctx, conn)
+			return nil, ErrHeld
+		}
+		p.disconnect(ctx, conn)
+		if !wasKept || ctx.Err() != nil {
+			return nil, err
+		}
+		// The server has closed it meanwhile, or another server has taken its place.
+		p.abandonIdle(ctx)
+	}
+}
+
+// kept returns a connection that was kept, or nil.
+func (p *postgres) kept() *pgx.Conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.idle) > 0 {
+		s := p.idle[len(p.idle)-1]
+		p.idle = p.idle[:len(p.idle)-1]
+		if s.end.Stop() { // otherwise it is being closed
+			return s.conn
+		}
+	}
+	return nil
+}
+
+// keep keeps a connection without locks for the next lease.
+func (p *postgres) keep(ctx context.Context, conn *pgx.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || len(p.idle) >= maxIdle {
+		p.abandon(ctx, conn)
+		return
+	}
+	s := &session{conn: conn}
+	s.end = time.AfterFunc(p.sessionTimeout/2, func() {
+		p.mu.Lock()
+		p.idle = slices.DeleteFunc(p.idle, func(other *session) bool { return other == s })
+		p.mu.Unlock()
+		p.abandon(ctx, conn)
+	})
+	p.idle = append(p.idle, s)
+}
+
+// closeIdle closes the connections that were kept, and keeps none any more.
+func (p *postgres) closeIdle() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.abandonIdle(context.Background())
+}
+
+func (p *postgres) abandonIdle(ctx context.Context) {
+	for conn := p.kept(); conn != nil; conn = p.kept() {
+		p.abandon(ctx, conn)
+	}
 }
 
 // connect opens a connection, for which the driver may dial only once.
@@ -116,20 +199,31 @@ func (p *postgres) connect(ctx context.Context) (*pgx.Conn, error) {
 	}
 	conn, err := pgx.ConnectConfig(ctx, config)
 	connected.Store(true)
-	return conn, err
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.responseTimeout)
+	defer cancel()
+	if _, err := conn.Exec(ctx, timeoutQuery, strconv.FormatInt(p.sessionTimeout.Milliseconds(), 10)); err != nil {
+		p.disconnect(ctx, conn)
+		return nil, err
+	}
+	return conn, nil
 }
 
-// lockQuery takes a lease's lock if it is free, and lets the server end the session
-// after it was idle for $2 milliseconds. It finds no such setting before Postgres 14,
-// where naming it at the start of the session would be an error.
-const lockQuery = `
-	SELECT pg_try_advisory_lock(` + key + `)
-	FROM (SELECT count(set_config(name, $2, false)) FROM pg_settings WHERE name = 'idle_session_timeout') AS settings`
+const (
+	// timeoutQuery lets the server end the session after it was idle for $1 milliseconds. It
+	// finds no such setting before Postgres 14, where naming it at the start of the session
+	// would be an error.
+	timeoutQuery = `SELECT set_config(name, $1, false) FROM pg_settings WHERE name = 'idle_session_timeout'`
+	// lockQuery takes a lease's lock if it is free.
+	lockQuery = `SELECT pg_try_advisory_lock(` + key + `)`
+)
 
 func (p *postgres) tryLock(ctx context.Context, conn *pgx.Conn, name string) (free bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.responseTimeout)
 	defer cancel()
-	err = conn.QueryRow(ctx, lockQuery, name, strconv.FormatInt(p.sessionTimeout.Milliseconds(), 10)).Scan(&free)
+	err = conn.QueryRow(ctx, lockQuery, name).Scan(&free)
 	return free, err
 }
 
@@ -168,13 +262,20 @@ func (p *postgres) ping(ctx context.Context, conn *pgx.Conn) error {
 
 // unlock releases the lock at once, whether or not ctx has ended. If it fails, the
 // lock is released when the server notices that the connection has ended.
-func (p *postgres) unlock(ctx context.Context, conn *pgx.Conn) {
+func (p *postgres) unlock(ctx context.Context, conn *pgx.Conn) (unlocked bool) {
 	if conn.IsClosed() {
-		return
+		return false
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.responseTimeout)
 	defer cancel()
-	_, _ = conn.Exec(ctx, "SELECT pg_advisory_unlock_all()")
+	_, err := conn.Exec(ctx, "SELECT pg_advisory_unlock_all()")
+	return err == nil
+}
+
+// abandon closes a connection without locks at once.
+func (p *postgres) abandon(ctx context.Context, conn *pgx.Conn) {
+	conn.PgConn().Conn().Close()
+	p.disconnect(ctx, conn)
 }
 
 // disconnect closes the connection, whether or not ctx has ended, and waits for the

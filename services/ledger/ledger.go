@@ -122,8 +122,6 @@ type Service struct {
 	raises *batch.Lanes[models.Raise]
 	// patience is raisePatience, except in tests.
 	patience time.Duration
-	// warned is when the latest warning about raises was logged, in nanoseconds.
-	warned atomic.Int64
 }
 
 // Stats counts the work of this process.
@@ -163,7 +161,7 @@ func (s *Stats) count(results []Result) {
 // Stats returns the counters of this process.
 func (s *Service) Stats() *Stats { return &s.stats }
 
-// New returns a service. Add waits until Start has been called.
+// New returns a service. The caller must call Close.
 func New(store *Store, catalog Catalog, directory Directory, boards Boards, clock models.Clock, log *slog.Logger) *Service {
 	s := &Service{
 		catalog: catalog, directory: directory, store: store, clock: clock, log: log, locks: newLockedUsers(), patience: raisePatience,
@@ -173,15 +171,6 @@ func New(store *Store, catalog Catalog, directory Directory, boards Boards, cloc
 	s.locked = batch.New(flushItems, lockedWorkers, s.flushLocked)
 	s.raises = batch.NewLanes(raiseItems, raiseWorkers, boards.Server, boards.Raise)
 	return s
-}
-
-// Start starts the workers that flush increments and raise buckets, which run until
-// Close. It must be called once.
-func (s *Service) Start(ctx context.Context) {
-	s.flushes.Start(ctx)
-	s.lists.Start(ctx)
-	s.locked.Start(ctx)
-	s.raises.Start(ctx)
 }
 
 // Close takes no more increments, counts those that were taken, and waits for the

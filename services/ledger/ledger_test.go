@@ -58,7 +58,6 @@ func newFixture(t *testing.T, env *testenv.Env, largest int64) *fixture {
 // replica returns the service of another process on the same stores.
 func (p *fixture) replica(boards ledger.Boards, clock models.Clock) *ledger.Service {
 	s := ledger.New(p.store, p.catalog.Buckets, testenv.Numbers{}, boards, clock, p.env.Log)
-	s.Start(p.t.Context())
 	p.t.Cleanup(s.Close)
 	return s
 }

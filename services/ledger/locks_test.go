@@ -155,7 +155,6 @@ func (p *fixture) behind(link *testenv.Proxy) *ledger.Service {
 		}
 	})
 	s := ledger.New(ledger.NewStore(st.Gorm, st.Pool), p.catalog.Buckets, testenv.Numbers{}, p.boards, p.env.Clock.Now, p.env.Log)
-	s.Start(p.t.Context())
 	p.t.Cleanup(s.Close)
 	return s
 }

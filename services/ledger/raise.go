@@ -19,8 +19,6 @@ const (
 	// raiseWorkers is how many writes to one server may run at a time. It is one:
 	// the next write gets larger by waiting.
 	raiseWorkers = 1
-	// warnEvery is the shortest time between two warnings.
-	warnEvery = time.Minute
 )
 
 // raise raises the buckets of the increments that are counted, and waits for it
@@ -40,7 +38,7 @@ func (s *Service) raise(ctx context.Context, items []*pending) {
 	defer cancel()
 	if err := s.raises.Submit(ctx, raises); err != nil {
 		s.stats.Unraised.Add(int64(len(raises)))
-		s.warn(ctx, err)
+		s.log.WarnContext(ctx, "increments are counted and do not reach Redis; they will be brought there later", "error", err)
 	}
 	failpoint.Hit("ledger.raised")
 }
@@ -60,12 +58,4 @@ func (s *Service) raiseOf(ctx context.Context, p *pending) (models.Raise, bool) 
 		return models.Raise{}, false
 	}
 	return models.Raise{Bucket: bucket, Entry: models.Entry{User: p.row, Composite: composite}}, true
-}
-
-// warn logs that raises fail, at most once in warnEvery.
-func (s *Service) warn(ctx context.Context, err error) {
-	now, last := time.Now().UnixNano(), s.warned.Load()
-	if now-last >= int64(warnEvery) && s.warned.CompareAndSwap(last, now) {
-		s.log.WarnContext(ctx, "increments are counted and do not reach Redis; they will be brought there later", "error", err)
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"stepboard/internal/failpoint"
+	"stepboard/internal/visible"
 	"stepboard/models"
 	"stepboard/services/outcomes"
 	"stepboard/services/ranking"
@@ -25,9 +26,8 @@ type Store struct {
 func NewStore(db *gorm.DB, outbox *outcomes.Outbox) *Store { return &Store{db: db, outbox: outbox} }
 
 // shown is the condition that a viewer, its parameters, is shown the user who has given the
-// like l. The parameter lets Postgres read the view once and not for each row.
-const shown = `l.liked_by NOT IN (SELECT n.user_id FROM not_shown n WHERE n.viewer_id = ?)
-	AND (l.liked_by = ? OR NOT EXISTS (SELECT 1 FROM users h WHERE h.user_id = l.liked_by AND h.hidden))`
+// like l.
+var shown = visible.ToViewer("l.liked_by") + ` AND (l.liked_by = ? OR ` + visible.Exists("l.liked_by") + `)`
 
 // give stores a like, unless it is stored, and reports whether it has changed anything. The
 // first time it writes the outcome, if the liked user is shown the other one.
@@ -123,10 +123,9 @@ func (s *Store) OwnCounts(
 		SELECT l.user_id, count(*) AS likes
 		FROM likes l
 		WHERE l.user_id IN ? AND l.day = ? AND l.board = ? AND NOT l.withdrawn
-			AND NOT EXISTS (SELECT 1 FROM not_shown n
-				WHERE n.viewer_id IN ? AND n.viewer_id = l.user_id AND n.user_id = l.liked_by)
-			AND NOT EXISTS (SELECT 1 FROM users h WHERE h.user_id = l.liked_by AND h.hidden)
-		GROUP BY l.user_id`, users, day, board, users).Scan(&rows).Error
+			AND (SELECT count(*) FROM not_shown n WHERE n.viewer_id = l.user_id AND n.user_id = l.liked_by) = 0
+			AND `+visible.Exists("l.liked_by")+`
+		GROUP BY l.user_id`, users, day, board).Scan(&rows).Error
 	if err != nil {
 		return nil, models.Unavailable("count likes", err)
 	}

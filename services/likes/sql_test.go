@@ -44,8 +44,9 @@ func count(t *testing.T, db *gorm.DB) *statements {
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		store, sent := NewStore(env.Gorm, nil), count(t, env.Gorm)
 		const people, day = 50, models.Date(20_000)
+		testenv.NumberUsers(t, env, people+1)
+		store, sent := NewStore(env.Gorm, nil), count(t, env.Gorm)
 		for by := range models.RowID(people) {
 			like := models.Like{UserID: 1, Day: day, Board: "steps", LikedBy: by + 2, CreatedAt: env.Clock.Now().UTC()}
 			if given, err := store.give(t.Context(), like); err != nil || !given {
@@ -72,6 +73,7 @@ func TestStatements(t *testing.T) {
 func TestLikesDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
+	testenv.NumberUsers(t, env, 5)
 	like := models.Like{UserID: 1, Day: 20_000, Board: "steps", LikedBy: 2, CreatedAt: env.Clock.Now().UTC()}
 	store := NewStore(env.Gorm, nil)
 	err := env.Gorm.Transaction(func(open *gorm.DB) error {

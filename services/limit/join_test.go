@@ -26,7 +26,7 @@ func TestTakeJoin(t *testing.T) {
 		{"too many", 10, &counter{userWait: time.Second}, []string{"join 1 of 10"}, models.CodeRateLimited},
 		{"Redis is away", 10, &counter{userErr: errors.New("away")}, []string{"join 1 of 10"}, ""},
 	} {
-		s := limit.New(limit.Limits{Join: tt.limit}, tt.counter)
+		s := limit.New(limit.Limits{Join: tt.limit}, tt.counter, testenv.Log())
 		err := s.TakeJoin(t.Context(), "1")
 		if models.CodeOf(err) != tt.code || !slices.Equal(tt.counter.calls, tt.calls) {
 			t.Errorf("%s: %v, counted %v", tt.name, err, tt.counter.calls)
@@ -43,7 +43,7 @@ func TestJoinsInRedis(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		const most = 10
 		process := func() *limit.Service {
-			return limit.New(limit.Limits{Join: most}, limit.NewRedisCounter(env.Redis, env.Keys))
+			return limit.New(limit.Limits{Join: most}, limit.NewRedisCounter(env.Redis, env.Keys), testenv.Log())
 		}
 		passed := 0
 		for range 3 * most {

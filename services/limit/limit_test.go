@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/limit"
 )
@@ -20,9 +23,9 @@ import (
 // counter is a fake limit.Counter. It returns the waits and errors of users and
 // addresses, or hangs until the test ends.
 type counter struct {
-	userWait, addressWait time.Duration
-	userErr, addressErr   error
-	hang                  chan struct{} // nil if it does not hang
+	userWait, addressWait, failureWait time.Duration
+	userErr, addressErr, failureErr    error
+	hang                               chan struct{} // nil if it does not hang
 
 	mu    sync.Mutex
 	calls []string
@@ -53,6 +56,11 @@ func (c *counter) Address(_ context.Context, address string, _, n int) (time.Dur
 	return c.addressWait, c.addressErr
 }
 
+func (c *counter) Failures(_ context.Context, address string, _, n int) (time.Duration, error) {
+	c.record("failures " + address + times(n))
+	return c.failureWait, c.failureErr
+}
+
 func (c *counter) Join(_ context.Context, user models.UserID, perMinute int) (time.Duration, error) {
 	c.record(fmt.Sprintf("join %s of %d", user, perMinute))
 	return c.userWait, c.userErr
@@ -71,7 +79,7 @@ func TestTake(t *testing.T) {
 	away := errors.New("connection refused")
 	// Below 10 a minute, all calls are counted in Redis.
 	both := limit.Limits{User: 9, Address: 9}
-	type stats struct{ Users, Addresses, Uncounted int64 }
+	type stats struct{ Users, Addresses, Failures, Uncounted int64 }
 	for _, tt := range []struct {
 		name    string
 		limits  limit.Limits
@@ -86,21 +94,24 @@ func TestTake(t *testing.T) {
 		{"no limits", limit.Limits{}, &counter{userWait: 1, addressWait: 1}, "1", "192.0.2.1", nil, 0, stats{}},
 		{"users only", limit.Limits{User: 9}, &counter{addressWait: 1}, "1", "192.0.2.1", []string{"user 1"}, 0, stats{}},
 		{"addresses only", limit.Limits{Address: 9}, &counter{userWait: 1}, "1", "192.0.2.1", []string{"address 192.0.2.1"}, 0, stats{}},
-		{"no user", both, &counter{userWait: 1}, "", "192.0.2.1", []string{"address 192.0.2.1"}, 0, stats{}},
+		{"no good token", both, &counter{userWait: 1, addressWait: 1}, "", "192.0.2.1", []string{"failures 192.0.2.1"}, 0, stats{}},
+		{"a good token after too many without one", both, &counter{failureWait: 1}, "1", "192.0.2.1", []string{"address 192.0.2.1", "user 1"}, 0, stats{}},
 		{"no address", both, &counter{addressWait: 1}, "1", "", []string{"user 1"}, 0, stats{}},
 		{"text for an address", both, &counter{addressWait: 1}, "1", "localhost", []string{"user 1"}, 0, stats{}},
 		{"too many of a user", both, &counter{userWait: time.Second}, "1", "", []string{"user 1"}, time.Second, stats{Users: 1}},
-		{"too many from an address", both, &counter{addressWait: time.Second}, "", "192.0.2.1", []string{"address 192.0.2.1"}, time.Second, stats{Addresses: 1}},
+		{"too many from an address", both, &counter{addressWait: time.Second}, "1", "192.0.2.1",
+			[]string{"address 192.0.2.1", "user 1"}, time.Second, stats{Addresses: 1}},
+		{"too many without a good token", both, &counter{failureWait: time.Second}, "", "192.0.2.1", []string{"failures 192.0.2.1"}, time.Second, stats{Failures: 1}},
 		{"too many of both: the longer wait", both, &counter{userWait: time.Second, addressWait: 2 * time.Second}, "1", "192.0.2.1",
 			[]string{"address 192.0.2.1", "user 1"}, 2 * time.Second, stats{Users: 1, Addresses: 1}},
 		{"Redis is away", both, &counter{userErr: away, addressErr: away}, "1", "192.0.2.1", []string{"address 192.0.2.1", "user 1"}, 0, stats{Uncounted: 2}},
 		{"one count fails", both, &counter{userErr: away, addressWait: time.Second}, "1", "192.0.2.1",
 			[]string{"address 192.0.2.1", "user 1"}, time.Second, stats{Addresses: 1, Uncounted: 1}},
-		{"an IPv6 address", both, &counter{}, "", "2001:db8:1:2:3:4:5:6", []string{"address 2001:db8:1:2::/64"}, 0, stats{}},
-		{"an IPv6 address with a zone", both, &counter{}, "", "fe80::1%eth0", []string{"address fe80::/64"}, 0, stats{}},
-		{"an IPv4 address in IPv6", both, &counter{}, "", "::ffff:192.0.2.1", []string{"address 192.0.2.1"}, 0, stats{}},
+		{"an IPv6 address", both, &counter{}, "", "2001:db8:1:2:3:4:5:6", []string{"failures 2001:db8:1:2::/64"}, 0, stats{}},
+		{"an IPv6 address with a zone", both, &counter{}, "", "fe80::1%eth0", []string{"failures fe80::/64"}, 0, stats{}},
+		{"an IPv4 address in IPv6", both, &counter{}, "", "::ffff:192.0.2.1", []string{"failures 192.0.2.1"}, 0, stats{}},
 	} {
-		s := limit.New(tt.limits, tt.counter)
+		s := limit.New(tt.limits, tt.counter, testenv.Log())
 		err := s.Take(t.Context(), tt.user, tt.address)
 		var refusal *models.Error
 		switch {
@@ -113,7 +124,7 @@ func TestTake(t *testing.T) {
 		if diff := cmp.Diff(tt.calls, tt.counter.calls); diff != "" {
 			t.Errorf("%s: counted (-want +got):\n%s", tt.name, diff)
 		}
-		got := stats{s.Stats().Users.Load(), s.Stats().Addresses.Load(), s.Stats().Uncounted.Load()}
+		got := stats{s.Stats().Users.Load(), s.Stats().Addresses.Load(), s.Stats().Failures.Load(), s.Stats().Uncounted.Load()}
 		if got != tt.stats {
 			t.Errorf("%s: stats %+v, want %+v", tt.name, got, tt.stats)
 		}
@@ -126,7 +137,7 @@ func TestTakeWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	hang := make(chan struct{})
 	defer close(hang)
-	s := limit.New(limit.Limits{User: 9, Address: 9}, &counter{hang: hang})
+	s := limit.New(limit.Limits{User: 9, Address: 9}, &counter{hang: hang}, testenv.Log())
 	if err := s.Take(t.Context(), "1", "192.0.2.1"); err != nil {
 		t.Errorf("the call is refused: %v", err)
 	}
@@ -140,7 +151,7 @@ func TestTakeOfAClientThatIsGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := &counter{hang: make(chan struct{})}
-		s := limit.New(limit.Limits{User: 9}, c)
+		s := limit.New(limit.Limits{User: 9}, c, testenv.Log())
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := s.Take(ctx, "1", ""); err != nil || s.Stats().Uncounted.Load() != 0 {
@@ -159,7 +170,7 @@ func TestTakeOfAClientThatIsGone(t *testing.T) {
 func TestTakeAsksAboutFrequentCallersOnly(t *testing.T) {
 	t.Parallel()
 	c := &counter{}
-	s := limit.New(limit.Limits{User: 40, Address: 80}, c)
+	s := limit.New(limit.Limits{User: 40, Address: 80}, c, testenv.Log())
 	take := func(n int, user models.UserID, address string) {
 		t.Helper()
 		for range n {
@@ -177,7 +188,7 @@ func TestTakeAsksAboutFrequentCallersOnly(t *testing.T) {
 	}
 	take(3, "1", "")
 	take(2, "", "2001:db8::2") // the same network
-	if diff := cmp.Diff([]string{"user 1 × 5", "user 1", "user 1", "address 2001:db8::/64 × 9", "address 2001:db8::/64"}, c.calls); diff != "" {
+	if diff := cmp.Diff([]string{"user 1 × 5", "user 1", "user 1", "failures 2001:db8::/64 × 9", "failures 2001:db8::/64"}, c.calls); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -200,7 +211,7 @@ func TestTakeCountsEarlierCalls(t *testing.T) {
 			[]string{"user 1 × 3", "user 1"},
 		},
 	} {
-		s := limit.New(limit.Limits{User: 20}, tt.counter)
+		s := limit.New(limit.Limits{User: 20}, tt.counter, testenv.Log())
 		var refused []bool
 		for range 4 {
 			refused = append(refused, s.Take(t.Context(), "1", "") != nil)
@@ -235,7 +246,7 @@ func (b *budget) User(_ context.Context, _ models.UserID, _, n int) (time.Durati
 // Calls at the same time exceed the limit by a tenth at most.
 func TestTakeConcurrently(t *testing.T) {
 	t.Parallel()
-	s := limit.New(limit.Limits{User: 100}, &budget{left: 100})
+	s := limit.New(limit.Limits{User: 100}, &budget{left: 100}, testenv.Log())
 	var passed atomic.Int64
 	var callers sync.WaitGroup
 	for range 10 {
@@ -258,7 +269,7 @@ func TestTakeAfterAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := &counter{}
-		s := limit.New(limit.Limits{User: 20}, c)
+		s := limit.New(limit.Limits{User: 20}, c, testenv.Log())
 		for range 2 {
 			for range 3 {
 				if err := s.Take(t.Context(), "1", ""); err != nil {
@@ -271,4 +282,49 @@ func TestTakeAfterAMinute(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
+}
+
+// The log says that an address is refused for more than a tenth of the limit within a minute.
+// Above debug level it names only private addresses.
+func TestTakeWarnsOfAnAddressThatIsOftenRefused(t *testing.T) {
+	t.Parallel()
+	shared := `level=WARN msg="calls from one address are often refused; many people may share it, or it is a proxy that http.trusted_proxies lacks" address=`
+	failing := `level=WARN msg="calls without a good token from one address are often refused" address=`
+	for _, tt := range []struct {
+		name, address string
+		limit         int
+		user          models.UserID
+		refused       int
+		want          string
+	}{
+		{"seldom", "192.0.2.1", 20, "1", 2, ""},
+		{"often", "192.0.2.1", 20, "1", 3, shared + "public\n"},
+		{"a low limit", "192.0.2.1", 9, "1", 1, shared + "public\n"},
+		{"without a good token", "192.0.2.1", 20, "", 3, failing + "public\n"},
+		{"a private address", "10.0.0.7", 20, "1", 3, shared + "10.0.0.7\n"},
+		{"a private address of IPv6", "fd00::7", 20, "1", 3, shared + "fd00::/64\n"},
+		{"a public address of IPv6", "2001:db8::7", 20, "", 3, failing + "public\n"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log testenv.Buffer
+			s := limit.New(limit.Limits{Address: tt.limit}, &counter{addressWait: time.Second, failureWait: time.Second}, slog.New(slog.NewTextHandler(&log,
+				&slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+					if a.Key == slog.TimeKey {
+						return slog.Attr{}
+					}
+					return a
+				}})))
+			for range 2 { // what was refused a minute ago does not count
+				for refused := 0; refused < tt.refused; {
+					if s.Take(t.Context(), tt.user, tt.address) != nil {
+						refused++
+					}
+				}
+				<-time.After(time.Minute)
+			}
+			if diff := cmp.Diff(strings.Repeat(tt.want, 2), log.String()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+			}
+		})
+	}
 }

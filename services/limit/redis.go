@@ -29,9 +29,14 @@ func (c *RedisCounter) User(ctx context.Context, user models.UserID, perMinute, 
 	return c.take(ctx, c.keys.UserCalls(user), perMinute, n)
 }
 
-// Address counts n calls from an address. One round trip.
+// Address counts n calls with a good token from an address. One round trip.
 func (c *RedisCounter) Address(ctx context.Context, address string, perMinute, n int) (time.Duration, error) {
 	return c.take(ctx, c.keys.AddressCalls(address), perMinute, n)
+}
+
+// Failures counts n calls without a good token from an address. One round trip.
+func (c *RedisCounter) Failures(ctx context.Context, address string, perMinute, n int) (time.Duration, error) {
+	return c.take(ctx, c.keys.AddressFailures(address), perMinute, n)
 }
 
 // Join counts a try of a user to join a group. One round trip.

@@ -29,10 +29,12 @@ type window[Caller comparable] struct {
 	callers map[Caller]calls
 }
 
-// calls are those of one caller in the current window that passed without Redis.
+// calls are those of one caller in the current window: those that passed without Redis, and
+// those that were refused.
 type calls struct {
 	all       int
 	uncounted int // those that are not counted in Redis yet
+	refused   int // further ones, which Redis has refused
 }
 
 func newWindow[Caller comparable](perMinute int) *window[Caller] {
@@ -68,12 +70,20 @@ func (w *window[Caller]) add(caller Caller, now time.Time) int {
 
 // refused reports that Redis has refused n calls that add returned, and so counted
 // none of them. All but the last have passed already; they are counted with the next
-// call.
-func (w *window[Caller]) refused(caller Caller, n int) {
+// call. It returns whether the caller is often refused: for more than a tenth of the limit in
+// the current window.
+func (w *window[Caller]) refused(caller Caller, n int) (often bool) {
+	if w.most == 0 {
+		return true
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if c, known := w.callers[caller]; known {
-		c.uncounted = min(c.uncounted+n-1, w.most)
-		w.callers[caller] = c
+	c, known := w.callers[caller]
+	if !known {
+		return false
 	}
+	c.uncounted = min(c.uncounted+n-1, w.most)
+	c.refused++
+	w.callers[caller] = c
+	return c.refused > w.most
 }

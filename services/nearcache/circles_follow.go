@@ -38,8 +38,7 @@ type feed struct {
 	last   changes.Place
 	server string
 	// passed holds places that were read, every keepEvery, the oldest first.
-	passed  []passed
-	failing bool
+	passed []passed
 }
 
 // passed is an entry that was the last of its stream at some time.
@@ -143,18 +142,16 @@ func (f *feed) keep(now time.Duration) changes.Place {
 	return place
 }
 
-// fail logs that a stream can't be read, once until it can.
+// fail logs that a stream can't be read.
 func (c *Circles) fail(ctx context.Context, f *feed, err error) {
-	if !f.failing && ctx.Err() == nil {
+	if ctx.Err() == nil {
 		c.log.WarnContext(ctx, "a stream of changed sets can't be read", "stream", f.stream, "error", err)
 	}
-	f.failing = true
 }
 
 // apply applies a page that was read by a call sent at a moment. It reports whether the
 // end of the stream was reached.
 func (c *Circles) apply(f *feed, page cache.ChangesPage, sent time.Duration) (finished bool) {
-	f.failing = false
 	switch {
 	case f.last == changes.Place{}:
 		// What was read until now may be from before a change that the stream lacks.

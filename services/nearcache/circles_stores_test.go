@@ -40,10 +40,14 @@ func newTruth() *truth {
 	return &truth{version: make(map[owner]models.RowID), changes: make(map[owner][]complete)}
 }
 
-func (tr *truth) load(_ context.Context, of owner) ([]models.RowID, error) {
+func (tr *truth) load(_ context.Context, owners []owner) (map[owner][]models.RowID, error) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	return []models.RowID{1 + tr.version[of]}, nil
+	sets := make(map[owner][]models.RowID)
+	for _, of := range owners {
+		sets[of] = []models.RowID{1 + tr.version[of]}
+	}
+	return sets, nil
 }
 
 // commit changes a set and returns the number of the change.

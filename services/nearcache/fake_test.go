@@ -13,6 +13,9 @@ import (
 	"stepboard/services/changes"
 )
 
+// bound is how old an answer from a copy may be.
+const bound = time.Second
+
 // server is a Redis with the buckets of one board. It runs one command at a time. After
 // each it calls pause, in which the test does what happens before the reply arrives.
 type server struct {

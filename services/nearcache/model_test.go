@@ -1,3 +1,5 @@
+//go:build !race
+
 package nearcache_test
 
 import (
@@ -12,8 +14,6 @@ import (
 	"stepboard/models"
 	"stepboard/services/nearcache"
 )
-
-const bound = time.Second
 
 // model is several processes on one server, whose steps are in an order that a seed
 // determines. Between any command and its reply others take steps. It knows which

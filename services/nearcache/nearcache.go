@@ -70,8 +70,6 @@ const (
 	// changesAtOnce is how many entries of a stream are read at once. An entry may have
 	// a thousand users.
 	changesAtOnce = 200
-	// reportEvery is how often it is logged that a server does not respond.
-	reportEvery = time.Minute
 	// trimEvery is how often the streams are trimmed.
 	trimEvery = 5 * time.Second
 	// copiedAtOnce is how many entries of a bucket are copied at once: half a millisecond
@@ -94,8 +92,6 @@ type Cache struct {
 
 	streams map[board.ChangeStream]*stream // of the tables; only run uses it
 	copies  copyQueue
-	// reported is when report has logged, in nanoseconds.
-	reported atomic.Int64
 
 	stop    context.CancelFunc // nil before Start
 	running sync.WaitGroup
@@ -269,13 +265,10 @@ func (c *Cache) setTables(change func(map[bucketKey]*table)) {
 	c.tables.Store(&tables)
 }
 
-// report logs that a server does not respond, at most once in a while.
+// report logs that a server does not respond.
 func (c *Cache) report(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	now, last := c.o.Elapsed().UnixNano(), c.reported.Load()
-	if now-last >= int64(reportEvery) && c.reported.CompareAndSwap(last, now) {
-		c.o.Log.WarnContext(ctx, "change streams can't be read, so rankings are read from Redis", "error", err)
-	}
+	c.o.Log.WarnContext(ctx, "change streams can't be read, so rankings are read from Redis", "error", err)
 }

@@ -5,26 +5,33 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stepboard/internal/concurrent"
 	"stepboard/internal/failpoint"
+	"stepboard/internal/pause"
 	"stepboard/models"
 )
 
 const (
-	// sendAtOnce is how many deliveries are sent to a target at the same time.
+	// sendAtOnce is how many deliveries of a type are sent to a target at the same time.
 	sendAtOnce = 16
 	// claimTime is how long a process keeps deliveries for itself: longer than reading
 	// names, an attempt and storing its result.
 	claimTime = 30 * time.Second
 	// pollEvery is how soon a worker finds new deliveries.
 	pollEvery = time.Second
-	// measureEvery is how often the waiting deliveries are counted.
+	// measureEvery is how often the waiting deliveries are counted. After a count that took
+	// long, the pause is measureRest times as long as that.
 	measureEvery = 10 * time.Second
+	measureRest  = 50
+	// awayPause is the longest pause of a lane whose target accepts nothing.
+	awayPause = 10 * time.Second
 	// recordTimeout bounds storing the result of an attempt.
 	recordTimeout = 5 * time.Second
 	// firstPause is the pause after the first attempt. Each further one is twice as
@@ -33,6 +40,9 @@ const (
 	longestPause = time.Hour
 	// keepFinished is how long finished deliveries are kept.
 	keepFinished = 30 * 24 * time.Hour
+	// most is how many deliveries may wait for a target, and how many that were given up are
+	// kept, about 400 bytes each. Results are counted, but not given up or deleted for it.
+	most = 1_000_000
 	// errorBytes bounds the stored text of an error.
 	errorBytes = 200
 )
@@ -45,12 +55,15 @@ func pauseAfter(attempt int) time.Duration {
 	return min(longestPause, firstPause<<(attempt-1))
 }
 
-// Deliverer sends deliveries to their targets, each in a worker of its own. Several
-// processes may do so at the same time: each takes a delivery for itself before it sends it.
+// Deliverer sends deliveries to their targets, each type to each target in a worker of its
+// own. Several processes may do so at the same time: each takes a delivery for itself before it
+// sends it.
 type Deliverer struct {
 	store   *Store
 	senders []*sender
+	lanes   []*lane
 	records Records
+	most    int
 	// digest has room for one: the delivery whose digest is rendered. Digests name so many
 	// people that several at once would take the stores' time from rankings.
 	digest  chan struct{}
@@ -59,13 +72,24 @@ type Deliverer struct {
 	metrics *metrics
 }
 
+// lane holds the deliveries of a type to a target. A target that refuses one type, or so many of
+// it that they fill the lane, delays no others.
+type lane struct {
+	*sender
+
+	outcome models.OutcomeType
+	// refused counts the last rounds in which as many as possible were sent and none was
+	// accepted. It belongs to the worker.
+	refused int
+}
+
 // NewDeliverer returns a deliverer and registers its metrics. It returns an error if a
 // secret is malformed.
 func NewDeliverer(
 	store *Store, targets []Target, records Records, clock models.Clock, log *slog.Logger, registry prometheus.Registerer,
 ) (*Deliverer, error) {
 	d := &Deliverer{
-		store: store, records: records, digest: make(chan struct{}, 1), clock: clock, log: log, metrics: newMetrics(registry),
+		store: store, records: records, most: most, digest: make(chan struct{}, 1), clock: clock, log: log, metrics: newMetrics(registry),
 	}
 	for _, t := range targets {
 		s, err := newSender(t)
@@ -73,6 +97,9 @@ func NewDeliverer(
 			return nil, err
 		}
 		d.senders = append(d.senders, s)
+		for _, outcome := range models.OutcomeTypes() {
+			d.lanes = append(d.lanes, &lane{sender: s, outcome: outcome})
+		}
 		d.metrics.initialize(t.URL)
 	}
 	return d, nil
@@ -82,72 +109,94 @@ func NewDeliverer(
 // process.
 func (d *Deliverer) Run(ctx context.Context) {
 	var running sync.WaitGroup
-	for _, s := range d.senders {
+	for _, l := range d.lanes {
 		running.Go(func() {
-			defer s.client.CloseIdleConnections()
-			d.repeat(ctx, pollEvery, func() (more bool, err error) { return d.round(ctx, s) })
+			d.repeat(ctx, func() (time.Duration, error) { return d.round(ctx, l) })
 		})
 	}
 	running.Go(func() {
-		d.repeat(ctx, measureEvery, func() (more bool, err error) { return false, d.measure(ctx) })
+		d.repeat(ctx, func() (time.Duration, error) { return d.measure(ctx) })
 	})
 	running.Wait()
+	for _, s := range d.senders {
+		s.client.CloseIdleConnections()
+	}
 }
 
 // Round sends to each target, once, a few of the deliveries that are due. It is for a caller who
 // decides when that happens, instead of Run.
 func (d *Deliverer) Round(ctx context.Context) error {
 	var failed []error
-	for _, s := range d.senders {
-		_, err := d.round(ctx, s)
+	for _, l := range d.lanes {
+		_, err := d.round(ctx, l)
 		failed = append(failed, err)
 	}
 	return errors.Join(failed...)
 }
 
-// repeat calls do until ctx ends, at once if there is more to do, otherwise after a pause.
-func (d *Deliverer) repeat(ctx context.Context, pause time.Duration, do func() (more bool, err error)) {
+// repeat calls do until ctx ends, each time after the pause that it has returned.
+func (d *Deliverer) repeat(ctx context.Context, do func() (wait time.Duration, err error)) {
 	for ctx.Err() == nil {
-		more, err := do()
+		wait, err := do()
 		if err != nil && ctx.Err() == nil {
 			d.log.WarnContext(ctx, "webhooks have to wait", "error", err)
 		}
-		if more && err == nil {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		_ = pause.For(ctx, wait) // the end of ctx ends the loop
 	}
 }
 
-// round sends a few deliveries that are due, and reports whether more may be.
-func (d *Deliverer) round(ctx context.Context, s *sender) (more bool, err error) {
+// round sends a few deliveries that are due, and returns the pause until the next round: none
+// if more may be due, and a growing one as long as the target accepts none of so many.
+func (d *Deliverer) round(ctx context.Context, l *lane) (wait time.Duration, err error) {
 	now := d.clock().UTC()
-	due, err := d.store.claim(ctx, s.url, now, now.Add(claimTime), sendAtOnce)
+	due, err := d.store.claim(ctx, l.url, l.outcome, now, now.Add(claimTime), sendAtOnce)
 	if err != nil {
-		return false, err
+		return pollEvery, err
 	}
 	if len(due) > 0 {
 		failpoint.Hit("outcomes.claimed")
 	}
-	var sending sync.WaitGroup
+	var (
+		sending           sync.WaitGroup
+		finished, refused atomic.Int64
+	)
 	for i := range due {
-		concurrent.Go(ctx, &sending, func() { d.attempt(ctx, s, &due[i]) })
+		concurrent.Go(ctx, &sending, func() {
+			state, sent := d.attempt(ctx, l.sender, &due[i])
+			switch {
+			case state == models.DeliveryDelivered || state == models.DeliveryDropped:
+				finished.Add(1)
+			case sent:
+				refused.Add(1)
+			}
+		})
 	}
 	sending.Wait()
-	return len(due) == sendAtOnce, nil
+	switch {
+	case len(due) < sendAtOnce:
+		l.refused = 0
+		return pollEvery, nil
+	case finished.Load() > 0:
+		l.refused = 0
+		return 0, nil
+	}
+	l.refused++
+	if ctx.Err() == nil && refused.Load() == sendAtOnce {
+		// The next ones would be refused as well, and not all get their turn.
+		err = d.giveUp(ctx, l.url, "because nothing was accepted for three days", "type = ? AND give_up_at <= ?", l.outcome, d.clock().UTC())
+	}
+	return min(awayPause, pauseAfter(l.refused)), err
 }
 
-// attempt sends a delivery and stores the result.
-func (d *Deliverer) attempt(ctx context.Context, s *sender, delivery *models.Delivery) {
+// attempt sends a delivery and stores the result. It returns the state that follows, and
+// whether there was anything to send.
+func (d *Deliverer) attempt(ctx context.Context, s *sender, delivery *models.Delivery) (state models.DeliveryState, sent bool) {
 	began, now := time.Now(), d.clock().UTC()
 	bounded, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	body, err := d.render(bounded, delivery)
 	status := 0
-	if err == nil {
+	if sent = err == nil; sent {
 		status, err = s.send(bounded, delivery.MessageID, body)
 		failpoint.Hit("outcomes.sent")
 	}
@@ -163,7 +212,7 @@ func (d *Deliverer) attempt(ctx context.Context, s *sender, delivery *models.Del
 	if ctx.Err() == nil { // otherwise the process ends, and the next one need not wait
 		next = next.Add(pauseAfter(delivery.Attempts))
 	}
-	state := stateAfter(delivery, err, d.clock())
+	state = stateAfter(delivery, err, d.clock())
 	// The result is stored even if the process is about to end.
 	stored, cancelStore := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancelStore()
@@ -175,6 +224,7 @@ func (d *Deliverer) attempt(ctx context.Context, s *sender, delivery *models.Del
 		d.log.ErrorContext(ctx, "a webhook was given up", "target", s.url, "delivery", delivery.ID, "error", r.Error)
 	}
 	failpoint.Hit("outcomes.recorded")
+	return state, sent
 }
 
 // render returns the body of a delivery. It waits while another digest is rendered.
@@ -187,7 +237,7 @@ func (d *Deliverer) render(ctx context.Context, delivery *models.Delivery) ([]by
 			return nil, ctx.Err()
 		}
 	}
-	return render(ctx, d.records, delivery)
+	return renderer{d.records, d.store.apart}.render(ctx, delivery)
 }
 
 // stateAfter returns the state of a delivery after an attempt.
@@ -195,7 +245,7 @@ func stateAfter(d *models.Delivery, err error, now time.Time) models.DeliverySta
 	switch {
 	case err == nil:
 		return models.DeliveryDelivered
-	case errors.Is(err, errErased):
+	case errors.Is(err, errErased) || errors.Is(err, errHidden):
 		return models.DeliveryDropped
 	case !now.Before(d.GiveUpAt):
 		return models.DeliveryFailed
@@ -204,39 +254,107 @@ func stateAfter(d *models.Delivery, err error, now time.Time) models.DeliverySta
 	}
 }
 
-// measure counts the waiting deliveries of each target.
-func (d *Deliverer) measure(ctx context.Context) error {
-	waiting, err := d.store.waiting(ctx)
-	if err != nil {
-		return err
+// giveUp gives up all deliveries to a target that satisfy a condition, and says why in the log.
+func (d *Deliverer) giveUp(ctx context.Context, target, why, condition string, args ...any) error {
+	var given int64
+	for {
+		began := time.Now()
+		n, err := d.store.giveUp(ctx, target, d.clock().UTC(), condition, args...)
+		given += n
+		if err == nil && n == batchRows {
+			err = pause.Rest(ctx, began, 1)
+		}
+		if err != nil || n < batchRows {
+			d.metrics.givenUp.WithLabelValues(target).Add(float64(given))
+			if given > 0 {
+				d.log.ErrorContext(ctx, "webhooks were given up "+why, "target", target, "deliveries", given)
+			}
+			return err
+		}
 	}
+}
+
+// measure counts the waiting deliveries of each target. If there are too many, it gives up the
+// oldest ones. It returns the pause until the next count.
+func (d *Deliverer) measure(ctx context.Context) (wait time.Duration, err error) {
+	began := time.Now()
+	waiting, err := d.store.waiting(ctx)
+	wait = max(measureEvery, measureRest*time.Since(began))
+	if err != nil {
+		return wait, err
+	}
+	var failed []error
 	for _, s := range d.senders {
 		w := waiting[s.url]
 		oldest := 0.0
 		if w.count > 0 {
-			oldest = max(0, d.clock().Sub(w.oldest).Seconds())
+			oldest = max(0, d.clock().Sub(w.giveUpAt.Add(-giveUpAfter)).Seconds())
 		}
 		d.metrics.waiting.WithLabelValues(s.url).Set(float64(w.count))
 		d.metrics.oldest.WithLabelValues(s.url).Set(oldest)
+		if w.count > int64(d.most) {
+			failed = append(failed, d.giveUpOldest(ctx, s.url))
+		}
 	}
-	return nil
+	return wait, errors.Join(failed...)
 }
 
-// Purge deletes the deliveries that finished more than 30 days ago, and gives up the overdue
-// ones of targets that are no longer configured. It returns the number of deleted ones.
+// giveUpOldest gives up the deliveries to a target but the most recent ones and results. The
+// boundary is a delivery, so several processes may do so at the same time.
+func (d *Deliverer) giveUpOldest(ctx context.Context, target string) error {
+	last, found, err := d.store.boundary(ctx, target, models.DeliveryWaiting, "give_up_at", d.most)
+	if err != nil || !found {
+		return err
+	}
+	return d.giveUp(ctx, target, "because too many wait", "type <> ? AND (give_up_at, id) <= (?, ?)", models.OutcomeBoardFinal, last.GiveUpAt, last.ID)
+}
+
+// Purge deletes the deliveries that finished more than 30 days ago and, if very many to a target
+// were given up, the first of these but results. It gives up overdue ones that no worker
+// attempts, because the target is no longer configured or the type is unknown. It returns the
+// number of deleted ones.
 func (d *Deliverer) Purge(ctx context.Context) (deleted int64, err error) {
 	now := d.clock().UTC()
-	targets := make([]string, len(d.senders))
-	for i, s := range d.senders {
-		targets[i] = s.url
-	}
-	if err := d.store.giveUpOthers(ctx, targets, now); err != nil {
+	if err := d.giveUpOthers(ctx, now); err != nil {
 		return 0, fmt.Errorf("give up deliveries: %w", err)
 	}
+	deleted, err = d.delete(ctx, "finished_at < ?", now.Add(-keepFinished))
+	for _, s := range d.senders {
+		last, found, failed := d.store.boundary(ctx, s.url, models.DeliveryFailed, "finished_at", d.most)
+		if failed == nil && found {
+			var n int64
+			n, failed = d.delete(ctx, "target = ? AND state = 'failed' AND type <> ? AND (finished_at, id) <= (?, ?)",
+				s.url, models.OutcomeBoardFinal, last.FinishedAt, last.ID)
+			deleted += n
+		}
+		err = errors.Join(err, failed)
+	}
+	return deleted, err
+}
+
+// giveUpOthers gives up the overdue deliveries that no worker attempts.
+func (d *Deliverer) giveUpOthers(ctx context.Context, now time.Time) error {
+	targets, err := d.store.targets(ctx)
+	for _, target := range targets {
+		condition, args := "give_up_at <= ?", []any{now}
+		if slices.ContainsFunc(d.senders, func(s *sender) bool { return s.url == target }) {
+			condition, args = condition+" AND type NOT IN ?", append(args, models.OutcomeTypes())
+		}
+		err = errors.Join(err, d.giveUp(ctx, target, "because nothing sends them", condition, args...))
+	}
+	return err
+}
+
+// delete deletes all deliveries that satisfy a condition, and returns their number.
+func (d *Deliverer) delete(ctx context.Context, condition string, args ...any) (deleted int64, err error) {
 	for {
-		n, err := d.store.purge(ctx, now.Add(-keepFinished))
+		began := time.Now()
+		n, err := d.store.delete(ctx, condition, args...)
 		deleted += n
-		if err != nil || n < purgeRows {
+		if err != nil || n < batchRows {
+			return deleted, err
+		}
+		if err := pause.Rest(ctx, began, 1); err != nil {
 			return deleted, err
 		}
 	}

@@ -2,6 +2,7 @@ package outcomes_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -149,14 +150,19 @@ func TestDeadTarget(t *testing.T) {
 	})
 }
 
-// erased has no record of user 9.
-type erased struct{ testenv.Numbers }
+// exceptOne has another record of one user.
+type exceptOne struct {
+	testenv.Numbers
 
-func (e erased) RecordsMany(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error) {
+	row    models.RowID
+	change func(*models.PublicRecord)
+}
+
+func (e exceptOne) RecordsMany(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error) {
 	records, err := e.Numbers.RecordsMany(ctx, rows)
 	for i, row := range rows {
-		if row == 9 {
-			records[i] = models.PublicRecord{}
+		if row == e.row {
+			e.change(&records[i])
 		}
 	}
 	return records, err
@@ -169,10 +175,66 @@ func TestErased(t *testing.T) {
 		target := newReceiver(t, nil)
 		f := newFixture(t, env, target.target())
 		f.request(1, 9, nil)
-		f.deliverAs(erased{})
+		f.deliverAs(exceptOne{row: 9, change: func(r *models.PublicRecord) { *r = models.PublicRecord{} }})
 		f.waitFor(models.DeliveryDropped)
 		if got := target.list(); len(got) != 0 {
 			t.Errorf("received %v", got)
+		}
+	})
+}
+
+// A webhook names nobody who hides by the time when it is sent, whoever decided that.
+func TestHidingBeforeItIsSent(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		target := newReceiver(t, nil)
+		f := newFixture(t, env, target.target())
+		day := testenv.Must(models.ParseDate("2026-11-20"))
+		tx := outcomes.InGorm(env.Gorm)
+		for liker := models.RowID(2); liker <= 4; liker++ {
+			if err := f.outbox.AddLike(tx, models.Like{UserID: 1, LikedBy: liker, Day: day, Board: "steps"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.outbox.AddDigest(tx, "steps", day, []models.DigestLine{{User: 1, Leader: 2}, {User: 1, Leader: 3}, {User: 5, Leader: 2}, {User: 2, Leader: 2}}); err != nil {
+			t.Fatal(err)
+		}
+		// 2 has blocked 1, and 3 hides from everybody.
+		choice := models.PrivacyChoice{UserID: 2, Kind: models.Blocked, OtherID: 1}
+		if err := env.Gorm.Create(&choice).Error; err != nil {
+			t.Fatal(err)
+		}
+		f.deliverAs(exceptOne{row: 3, change: func(r *models.PublicRecord) { r.Hidden = true }})
+		testenv.Eventually(t, "two are sent, and two dropped", func() bool {
+			states := make(map[models.DeliveryState]int)
+			for _, d := range f.deliveries() {
+				states[d.State]++
+			}
+			return states[models.DeliveryDelivered] == 2 && states[models.DeliveryDropped] == 2
+		})
+		for _, got := range target.list() {
+			var body struct {
+				Type models.OutcomeType
+				Data struct {
+					From  string
+					Users []struct {
+						Leader *struct {
+							User string `json:"user_id"`
+						}
+					}
+				}
+			}
+			if err := json.Unmarshal([]byte(got.body), &body); err != nil {
+				t.Fatal(err)
+			}
+			users := body.Data.Users
+			switch {
+			case body.Type == models.OutcomeLikeGiven && body.Data.From == "4":
+			case body.Type == models.OutcomeDigestReady && len(users) == 4 && users[0].Leader == nil && users[1].Leader == nil &&
+				users[2].Leader != nil && users[2].Leader.User == "2" && users[3].Leader != nil:
+			default:
+				t.Errorf("received %s", got.body)
+			}
 		}
 	})
 }
@@ -228,10 +290,7 @@ func TestPurge(t *testing.T) {
 		testenv.Eventually(t, "it is delivered", func() bool { return f.deliveries()[1].State == models.DeliveryDelivered })
 		purge := func(want int64) {
 			t.Helper()
-			d, err := outcomes.NewDeliverer(f.store, f.targets, testenv.Numbers{}, env.Clock.Now, env.Log, newFixture(t, env).registry)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := newFixture(t, env, f.targets...).deliverer()
 			if n, err := d.Purge(t.Context()); err != nil || n != want {
 				t.Errorf("deleted %d, %v, want %d", n, err, want)
 			}

@@ -47,20 +47,28 @@ type digestLeader struct {
 	Nickname string        `json:"nickname"`
 }
 
-// renderDigest leaves out users who do not exist any more, and does not name leaders who hide.
-func renderDigest(ctx context.Context, records Records, payload string) (any, error) {
+// renderDigest leaves out users who do not exist any more, and does not name leaders who hide
+// from everybody or from the user who is told.
+func (r renderer) renderDigest(ctx context.Context, payload string) (any, error) {
 	var p digestPayload
 	if err := json.Unmarshal([]byte(payload), &p); err != nil {
 		return nil, err
 	}
 	rows := make([]models.RowID, 0, 2*len(p.Users))
+	var users, leaders []models.RowID
 	for _, line := range p.Users {
 		rows = append(rows, line.User, line.Leader)
+		users, leaders = append(users, line.User), append(leaders, line.Leader)
+	}
+	slices.Sort(leaders)
+	apart, err := r.apart(ctx, users, slices.Compact(leaders))
+	if err != nil {
+		return nil, err
 	}
 	people := make([]models.PublicRecord, 0, len(rows))
 	for chunk := range slices.Chunk(rows, readPeople) {
 		began := time.Now()
-		some, err := records.RecordsMany(ctx, chunk)
+		some, err := r.records.RecordsMany(ctx, chunk)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +84,8 @@ func renderDigest(ctx context.Context, records Records, payload string) (any, er
 			continue
 		}
 		told := digestUser{UserID: user.User, Rank: line.Rank, Total: line.Total, Score: line.Score, Likes: line.Likes}
-		if first.User != "" && (!first.Hidden || line.Leader == line.User) {
+		shown := !first.Hidden && !apart[shownTo{line.User, line.Leader}]
+		if first.User != "" && (shown || line.Leader == line.User) {
 			told.Leader = &digestLeader{first.User, first.Nickname}
 		}
 		data.Users = append(data.Users, told)

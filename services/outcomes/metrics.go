@@ -14,7 +14,7 @@ const (
 	resultStatus    = "status"  // an answer with another status than 2xx
 	resultTimeout   = "timeout" // no answer in time
 	resultError     = "error"   // no connection, or no answer of HTTP
-	resultDropped   = "dropped" // about a person who does not exist any more
+	resultDropped   = "dropped" // about a person who does not exist or is not shown any more
 )
 
 // resultOf returns the result of an attempt.
@@ -23,7 +23,7 @@ func resultOf(status int, err error) string {
 	switch {
 	case err == nil:
 		return resultDelivered
-	case errors.Is(err, errErased):
+	case errors.Is(err, errErased) || errors.Is(err, errHidden):
 		return resultDropped
 	case status != 0:
 		return resultStatus
@@ -49,7 +49,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		}, []string{"target", "result"}),
 		givenUp: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stepboard_webhooks_given_up_total",
-			Help: "Deliveries that were given up, by target.",
+			Help: "Deliveries that were given up, after three days or because too many wait, by target.",
 		}, target),
 		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "stepboard_webhooks_waiting",
@@ -57,7 +57,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		}, target),
 		oldest: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "stepboard_webhooks_oldest_seconds",
-			Help: "Age of the oldest delivery that is not delivered yet, by target. Take the largest of all replicas.",
+			Help: "How long the delivery that has waited longest waits since it was written or replayed, by target. Take the largest of all replicas.",
 		}, target),
 	}
 	registry.MustRegister(m.attempts, m.givenUp, m.waiting, m.oldest)

@@ -41,8 +41,13 @@ type TopEntry struct {
 	ReachedAt models.Timestamp `json:"reached_at"`
 }
 
-// errErased reports that an outcome is about a person who does not exist any more.
-var errErased = errors.New("a person in it does not exist any more")
+var (
+	// errErased reports that an outcome is about a person who does not exist any more.
+	errErased = errors.New("a person in it does not exist any more")
+	// errHidden reports that an outcome names somebody who hides by now from the person who
+	// would be told.
+	errHidden = errors.New("a person in it is not shown to the other any more")
+)
 
 // Records returns what is known of users. Implemented by directory.Service.
 type Records interface {
@@ -58,22 +63,30 @@ type message struct {
 	Data      any                `json:"data"`
 }
 
-// render returns the body of a delivery, with people as they are now. errErased if it is
-// about somebody who does not exist any more.
-func render(ctx context.Context, records Records, d *models.Delivery) ([]byte, error) {
+// renderer makes the bodies of deliveries of what is known when they are sent.
+type renderer struct {
+	records Records
+	// apart returns which of the users are not shown to which of the viewers because of a
+	// choice of either.
+	apart func(ctx context.Context, viewers, users []models.RowID) (map[shownTo]bool, error)
+}
+
+// render returns the body of a delivery, with people as they are now. errErased or errHidden if
+// nobody is to be told of it any more.
+func (r renderer) render(ctx context.Context, d *models.Delivery) ([]byte, error) {
 	var (
 		data any
 		err  error
 	)
 	switch d.Type {
 	case models.OutcomeFriendRequested, models.OutcomeFriendAccepted:
-		data, err = renderPair(ctx, records, d.Payload)
+		data, err = renderPair(ctx, r.records, d.Payload)
 	case models.OutcomeLikeGiven:
-		data, err = renderLike(ctx, records, d.Payload)
+		data, err = r.renderLike(ctx, d.Payload)
 	case models.OutcomeDigestReady:
-		data, err = renderDigest(ctx, records, d.Payload)
+		data, err = r.renderDigest(ctx, d.Payload)
 	case models.OutcomeBoardFinal:
-		data, err = renderFinal(ctx, records, d.Payload)
+		data, err = renderFinal(ctx, r.records, d.Payload)
 	default:
 		err = fmt.Errorf("this version knows no %s", d.Type)
 	}
@@ -98,14 +111,20 @@ func renderPair(ctx context.Context, records Records, payload string) (any, erro
 
 // render returns the pair with user ids.
 func (p pair) render(ctx context.Context, records Records) (pairData, error) {
+	from, to, err := p.read(ctx, records)
+	return pairData{from.User, to.User}, err
+}
+
+// read returns the records of both. errErased if there is no such user any more.
+func (p pair) read(ctx context.Context, records Records) (from, to models.PublicRecord, err error) {
 	users, err := records.RecordsMany(ctx, []models.RowID{p.From, p.To})
+	if err == nil && (users[0].User == "" || users[1].User == "") {
+		err = errErased
+	}
 	if err != nil {
-		return pairData{}, err
+		return from, to, err
 	}
-	if users[0].User == "" || users[1].User == "" {
-		return pairData{}, errErased
-	}
-	return pairData{users[0].User, users[1].User}, nil
+	return users[0], users[1], nil
 }
 
 type likeData struct {
@@ -114,13 +133,21 @@ type likeData struct {
 	pairData
 }
 
-func renderLike(ctx context.Context, records Records, payload string) (any, error) {
+// renderLike returns errHidden if the person who is liked is not shown the other any more.
+func (r renderer) renderLike(ctx context.Context, payload string) (any, error) {
 	var p likePayload
 	if err := json.Unmarshal([]byte(payload), &p); err != nil {
 		return nil, err
 	}
-	people, err := p.render(ctx, records)
-	return likeData{p.Board, p.Date, people}, err
+	from, to, err := p.read(ctx, r.records)
+	if err != nil {
+		return nil, err
+	}
+	apart, err := r.apart(ctx, []models.RowID{p.To}, []models.RowID{p.From})
+	if err == nil && (from.Hidden || apart[shownTo{p.To, p.From}]) {
+		err = errHidden
+	}
+	return likeData{p.Board, p.Date, pairData{from.User, to.User}}, err
 }
 
 type finalData struct {

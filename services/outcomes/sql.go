@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -12,8 +13,8 @@ import (
 	"stepboard/models"
 )
 
-// purgeRows is how many deliveries one transaction deletes.
-const purgeRows = 1000
+// batchRows is how many deliveries one transaction deletes or gives up.
+const batchRows = 1000
 
 // Store reads and changes tables webhook_deliveries and webhook_attempts. Safe for concurrent
 // use.
@@ -22,40 +23,74 @@ type Store struct{ db *gorm.DB }
 // NewStore returns a store over the database.
 func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
 
-// claim takes up to limit deliveries to a target that are due, those that are due longest
-// first, and counts the attempt: until the given time no other process takes them. One
-// statement.
-func (s *Store) claim(ctx context.Context, target string, now, until time.Time, limit int) ([]models.Delivery, error) {
-	skip := ""
-	if s.db.Name() == "postgres" {
-		skip = "FOR UPDATE SKIP LOCKED"
+// shownTo is a viewer, and a user whose scores the viewer may not be shown.
+type shownTo struct{ ViewerID, UserID models.RowID }
+
+// apart returns which of the users are not shown to which of the viewers because of a choice of
+// either. One query.
+func (s *Store) apart(ctx context.Context, viewers, users []models.RowID) (map[shownTo]bool, error) {
+	var rows []shownTo
+	err := s.db.WithContext(ctx).Raw(`SELECT viewer_id, user_id FROM not_shown WHERE viewer_id IN ? AND user_id IN ?`, viewers, users).
+		Scan(&rows).Error
+	if err != nil {
+		return nil, models.Unavailable("read who is not shown", err)
 	}
+	apart := make(map[shownTo]bool, len(rows))
+	for _, row := range rows {
+		apart[row] = true
+	}
+	return apart, nil
+}
+
+// claim takes up to limit deliveries of a type to a target that are due, those that are due
+// longest first, and counts the attempt: until the given time no other process takes them. One
+// statement.
+func (s *Store) claim(
+	ctx context.Context, target string, outcome models.OutcomeType, now, until time.Time, limit int,
+) ([]models.Delivery, error) {
 	var claimed []models.Delivery
 	err := s.db.WithContext(ctx).Raw(`
 		WITH due AS MATERIALIZED (
-			SELECT id FROM webhook_deliveries WHERE target = ? AND state = 'waiting' AND next_attempt_at <= ?
-			ORDER BY next_attempt_at, id LIMIT ? `+skip+`
+			SELECT id FROM webhook_deliveries WHERE target = ? AND type = ? AND state = 'waiting' AND next_attempt_at <= ?
+			ORDER BY next_attempt_at, id LIMIT ? `+s.skipLocked()+`
 		)
 		UPDATE webhook_deliveries SET attempts = attempts + 1, next_attempt_at = ? WHERE id IN (SELECT id FROM due)
 		RETURNING id, message_id, target, type, payload, state, attempts, created_at, next_attempt_at, give_up_at`,
-		target, now, limit, until).Scan(&claimed).Error
+		target, outcome, now, limit, until).Scan(&claimed).Error
 	if err != nil {
 		return nil, fmt.Errorf("find due deliveries: %w", err)
 	}
 	return claimed, nil
 }
 
+// skipLocked returns the clause by which a query passes over rows that others work on.
+func (s *Store) skipLocked() string {
+	if s.db.Name() == "postgres" {
+		return "FOR UPDATE SKIP LOCKED"
+	}
+	return "" // one statement changes rows at a time
+}
+
 // record stores the result of an attempt and the state that follows from it. A success
-// counts even if another process has begun a further attempt, a failure does not.
+// counts even if another process has begun a further attempt or has given the delivery up, a
+// failure does not. Only the attempts that are shown are kept.
 func (s *Store) record(ctx context.Context, r models.DeliveryAttempt, state models.DeliveryState, next time.Time) error {
 	return s.db.WithContext(ctx).Transaction(func(db *gorm.DB) error {
 		if err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&r).Error; err != nil {
 			return fmt.Errorf("store attempt: %w", err)
 		}
-		changed := db.Model(&models.Delivery{}).Where("id = ? AND state = ?", r.DeliveryID, models.DeliveryWaiting)
+		if r.Number > shownAttempts {
+			old := db.Where("delivery_id = ? AND number <= ?", r.DeliveryID, r.Number-shownAttempts)
+			if err := old.Delete(&models.DeliveryAttempt{}).Error; err != nil {
+				return fmt.Errorf("delete attempts: %w", err)
+			}
+		}
+		changed := db.Model(&models.Delivery{}).Where("id = ?", r.DeliveryID)
 		values := map[string]any{"state": state, "finished_at": db.NowFunc().UTC()}
-		if state != models.DeliveryDelivered {
-			changed = changed.Where("attempts = ?", r.Number)
+		if state == models.DeliveryDelivered {
+			changed = changed.Where("state IN ?", []models.DeliveryState{models.DeliveryWaiting, models.DeliveryFailed})
+		} else {
+			changed = changed.Where("state = ? AND attempts = ?", models.DeliveryWaiting, r.Number)
 		}
 		if state == models.DeliveryWaiting {
 			values = map[string]any{"next_attempt_at": next}
@@ -67,51 +102,82 @@ func (s *Store) record(ctx context.Context, r models.DeliveryAttempt, state mode
 	})
 }
 
-// backlog describes the waiting deliveries of a target.
+// backlog describes the waiting deliveries of a target. giveUpAt is that of the one that is
+// given up first: it has waited longest since it was written or replayed.
 type backlog struct {
-	count  int64
-	oldest time.Time
+	count    int64
+	giveUpAt time.Time
 }
 
 // waiting returns the backlog of each target that has one. One query.
 func (s *Store) waiting(ctx context.Context) (map[string]backlog, error) {
 	var rows []struct {
-		Target    string
-		Count     int64
-		CreatedAt time.Time
+		Target   string
+		Count    int64
+		GiveUpAt time.Time
 	}
 	// The columns of a grouped query have no type in SQLite, so the time is read from a row.
 	err := s.db.WithContext(ctx).Raw(`
-		SELECT w.target, w.count, d.created_at FROM (
-			SELECT target, count(*) AS count, min(id) AS first FROM webhook_deliveries WHERE state = 'waiting' GROUP BY target
-		) AS w JOIN webhook_deliveries d ON d.id = w.first`).Scan(&rows).Error
+		SELECT w.target, w.count, d.give_up_at FROM (
+			SELECT target, count(*) AS count FROM webhook_deliveries WHERE state = 'waiting' GROUP BY target
+		) AS w JOIN webhook_deliveries d ON d.id = (
+			SELECT id FROM webhook_deliveries f WHERE f.target = w.target AND f.state = 'waiting' ORDER BY give_up_at, id LIMIT 1)`).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("count waiting deliveries: %w", err)
 	}
 	waiting := make(map[string]backlog, len(rows))
 	for _, row := range rows {
-		waiting[row.Target] = backlog{row.Count, row.CreatedAt}
+		waiting[row.Target] = backlog{row.Count, row.GiveUpAt}
 	}
 	return waiting, nil
 }
 
-// giveUpOthers gives up overdue deliveries to any other than the given targets, which no
-// worker attempts.
-func (s *Store) giveUpOthers(ctx context.Context, targets []string, now time.Time) error {
-	overdue := s.db.WithContext(ctx).Model(&models.Delivery{}).
-		Where("state = ? AND give_up_at <= ?", models.DeliveryWaiting, now)
-	if len(targets) > 0 {
-		overdue = overdue.Where("target NOT IN ?", targets)
+// giveUp gives up batchRows deliveries to a target that satisfy a condition, those first that
+// have waited longest, and returns their number. One statement.
+func (s *Store) giveUp(ctx context.Context, target string, now time.Time, condition string, args ...any) (int64, error) {
+	result := s.db.WithContext(ctx).Exec(`
+		WITH chosen AS MATERIALIZED (
+			SELECT id FROM webhook_deliveries WHERE target = ? AND state = 'waiting' AND `+condition+`
+			ORDER BY give_up_at, id LIMIT ? `+s.skipLocked()+`
+		)
+		UPDATE webhook_deliveries SET state = 'failed', finished_at = ? WHERE id IN (SELECT id FROM chosen)`,
+		slices.Concat([]any{target}, args, []any{batchRows, now})...)
+	if result.Error != nil {
+		return 0, fmt.Errorf("give up deliveries: %w", result.Error)
 	}
-	return overdue.Updates(map[string]any{"state": models.DeliveryFailed, "finished_at": now}).Error
+	return result.RowsAffected, nil
 }
 
-// purge deletes up to purgeRows deliveries that finished before the given time, with their
+// boundary returns the delivery to a target in a state behind the given number of later ones, by
+// a column. found is false if there are not so many.
+func (s *Store) boundary(
+	ctx context.Context, target string, state models.DeliveryState, column string, later int,
+) (last models.Delivery, found bool, err error) {
+	// The state is part of the text, so that an index of this state serves.
+	result := s.db.WithContext(ctx).Where("target = ? AND state = '"+string(state)+"'", target).
+		Order(column + " DESC, id DESC").Offset(later).Limit(1).Find(&last)
+	if result.Error != nil {
+		return last, false, fmt.Errorf("find the oldest deliveries: %w", result.Error)
+	}
+	return last, result.RowsAffected > 0, nil
+}
+
+// targets returns the targets for which deliveries wait.
+func (s *Store) targets(ctx context.Context) (targets []string, err error) {
+	err = s.db.WithContext(ctx).Raw(`SELECT DISTINCT target FROM webhook_deliveries WHERE state = 'waiting' ORDER BY target`).
+		Scan(&targets).Error
+	if err != nil {
+		return nil, fmt.Errorf("list targets: %w", err)
+	}
+	return targets, nil
+}
+
+// delete deletes up to batchRows finished deliveries that satisfy a condition, with their
 // attempts, and returns their number.
-func (s *Store) purge(ctx context.Context, before time.Time) (deleted int64, err error) {
+func (s *Store) delete(ctx context.Context, condition string, args ...any) (deleted int64, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(db *gorm.DB) error {
 		var ids []int64
-		err := db.Model(&models.Delivery{}).Where("finished_at < ?", before).Order("finished_at").Limit(purgeRows).Pluck("id", &ids).Error
+		err := db.Model(&models.Delivery{}).Where(condition, args...).Order("finished_at, id").Limit(batchRows).Pluck("id", &ids).Error
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -119,7 +185,7 @@ func (s *Store) purge(ctx context.Context, before time.Time) (deleted int64, err
 			return err
 		}
 		// One that was replayed meanwhile stays.
-		result := db.Where("id IN ? AND finished_at < ?", ids, before).Delete(&models.Delivery{})
+		result := db.Where("id IN ?", ids).Where(condition, args...).Delete(&models.Delivery{})
 		deleted = result.RowsAffected
 		return result.Error
 	})

@@ -28,7 +28,7 @@ func newNearProcess(t *testing.T, env *testenv.Env) process {
 		running.Wait()
 	})
 	graph := friends.New(friends.NewStore(env.Gorm), sets, users, friends.Limits{}, env.Log)
-	return process{privacy.New(privacy.NewStore(env.Gorm), sets, graph, users, env.Log), graph}
+	return process{privacy.New(privacy.NewStore(env.Gorm), sets, graph, users, 0, env.Log), graph}
 }
 
 // A friend set from the memory of another process that is complete as of a moment after a

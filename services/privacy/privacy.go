@@ -14,7 +14,6 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/models"
 	"stepboard/services/cache"
-	"stepboard/services/directory"
 	"stepboard/services/friends"
 )
 
@@ -24,6 +23,7 @@ type Service struct {
 	friends   *friends.Service
 	directory Directory
 	notShown  *cache.Sets[models.RowID]
+	perHour   int
 }
 
 // Directory maps users to their rows. Implemented by directory.Service.
@@ -37,11 +37,12 @@ type Directory interface {
 }
 
 // New returns a service, which caches the sets of users who are not shown in the given
-// store.
-func New(store *Store, sets *cache.Store, graph *friends.Service, directory Directory, log *slog.Logger) *Service {
+// store. perHour is how often a user may begin and end to hide from everybody in an hour; 0
+// means no limit.
+func New(store *Store, sets *cache.Store, graph *friends.Service, directory Directory, perHour int, log *slog.Logger) *Service {
 	return &Service{
-		store: store, friends: graph, directory: directory,
-		notShown: cache.New(sets, keys.NotShown, store.notShown, log),
+		store: store, friends: graph, directory: directory, perHour: perHour,
+		notShown: cache.New(sets, keys.NotShown, store.notShownOf, log),
 	}
 }
 
@@ -60,13 +61,18 @@ func (s *Service) Hidden(ctx context.Context, user models.UserID) (bool, error) 
 }
 
 // SetHidden makes a user hide from everybody, or be shown again, and creates the user if
-// necessary. The next calls of friends and members of groups see it, and global lists within 2 seconds.
+// necessary. The next calls of friends and members of groups see it, and global lists within 2
+// seconds. CodeRateLimited if the user has changed it too often.
 func (s *Service) SetHidden(ctx context.Context, user models.UserID, hidden bool) error {
 	rows, err := s.directory.Ensure(ctx, user)
 	if err != nil {
 		return err
 	}
-	err = s.friends.Change(ctx, rows, func(c *friends.Change) error {
+	changed := false
+	err = s.friends.ChangeMany(ctx, rows, func(c *friends.Change) error {
+		if changed, err = setHidden(c.DB(), rows[0], hidden, s.perHour); err != nil || !changed {
+			return err
+		}
 		affected, err := c.Friends(rows[0])
 		if err != nil {
 			return err
@@ -76,12 +82,9 @@ func (s *Service) SetHidden(ctx context.Context, user models.UserID, hidden bool
 		if err != nil {
 			return err
 		}
-		if err := c.StaleOf(groups...); err != nil {
-			return err
-		}
-		return directory.SetHidden(c.DB(), rows[0], hidden)
+		return c.StaleOf(groups...)
 	})
-	if err == nil {
+	if err == nil && changed {
 		s.directory.Refresh(context.WithoutCancel(ctx), rows[0])
 	}
 	return err
@@ -111,10 +114,11 @@ func (s *Service) Choose(ctx context.Context, user models.UserID, kind models.Ch
 	}
 	choice := models.PrivacyChoice{UserID: rows[0], Kind: kind, OtherID: found[0]}
 	return s.change(ctx, choice, func(c *friends.Change) error {
-		if choice.Named, err = c.Knows(choice.UserID, choice.OtherID); err != nil {
+		known, err := c.Knows(choice.UserID, choice.OtherID)
+		if err != nil {
 			return err
 		}
-		if err := choose(c.DB(), choice); err != nil {
+		if err := choose(c.DB(), choice, known); err != nil {
 			return err
 		}
 		if kind == models.Blocked {
@@ -153,8 +157,9 @@ func (s *Service) change(ctx context.Context, choice models.PrivacyChoice, fn fu
 type Choice struct {
 	Row  models.RowID  `gorm:"column:other_id"`
 	User models.UserID `gorm:"column:external_id"`
-	// Nickname and AvatarURL are empty if the profile was not visible to the user when
-	// the choice was made, and the two are not friends.
+	// Nickname and AvatarURL are those of a friend. Of others they are as they were when the
+	// choice was made, or empty if the user could not see them then: the other may not want to
+	// be seen any more.
 	Nickname  string
 	AvatarURL string
 	CreatedAt time.Time

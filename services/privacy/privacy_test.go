@@ -1,12 +1,14 @@
 package privacy_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 )
@@ -64,6 +66,93 @@ func TestLists(t *testing.T) {
 		}
 		if page, err := p.List(ctx, "2", models.Blocked, 0, 10); err != nil || len(page) != 0 {
 			t.Errorf("the other's list: %v, %v", page, err)
+		}
+	})
+}
+
+// A list shows the name that somebody had when the choice was made, and not a later one, unless
+// the two are friends: somebody who has blocked the user in return may not want to be found.
+func TestLaterNamesAreNotListed(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		p, ctx := newProcess(env), t.Context()
+		exist(t, env, 1, 2, 3)
+		rename := func(name string) {
+			env.Gorm.Exec("UPDATE users SET nickname = ?, avatar_url = ?", name, "https://x.example/"+name)
+		}
+		rename("before")
+		if err := p.befriend(ctx, models.Edge{A: 1, B: 2}, models.Edge{A: 1, B: 3}); err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range []models.UserID{"2", "3"} {
+			if err := p.Choose(ctx, "1", models.Muted, other); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.Choose(ctx, "2", models.Blocked, "1"); err != nil { // this ends the friendship
+			t.Fatal(err)
+		}
+		rename("after")
+		page, err := p.List(ctx, "1", models.Muted, 0, 10)
+		if err != nil || len(page) != 2 || page[0].Nickname != "before" || page[0].AvatarURL != "https://x.example/before" || page[1].Nickname != "after" {
+			t.Errorf("%+v, %v", page, err)
+		}
+	})
+}
+
+// Hiding costs Redis some commands for each stripe, however many friends have a list to change,
+// and none if it changes nothing.
+func TestHidingIsCheap(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	p, ctx := newProcess(env), t.Context()
+	var edges []models.Edge
+	for friend := range models.RowID(models.MaxFriends) {
+		edges = append(edges, models.Edge{A: 1, B: friend + 2})
+	}
+	testenv.NumberUsers(t, env, models.MaxFriends+1)
+	if err := p.befriend(ctx, edges...); err != nil {
+		t.Fatal(err)
+	}
+	counter := &testenv.RoundTrips{}
+	env.Redis.AddHook(counter)
+	for _, most := range []int{10 * keys.Stripes, 0} {
+		before := counter.Commands()
+		if err := p.SetHidden(ctx, "1", true); err != nil {
+			t.Fatal(err)
+		}
+		if n := counter.Commands() - before; n > most {
+			t.Errorf("%d commands", n)
+		}
+	}
+	if shown := p.shown(t, 2); len(shown) > 0 {
+		t.Errorf("friends are shown %v", shown)
+	}
+}
+
+// Somebody may begin and end to hide so often in an hour. Repeating it is no change.
+func TestHidingsAreLimited(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		p := newProcessWith(env, 3)
+		exist(t, env, 1)
+		set := func(hidden bool) error { return p.SetHidden(t.Context(), "1", hidden) }
+		for n, hidden := range []bool{true, true, false, true, true, true} {
+			if err := set(hidden); err != nil {
+				t.Errorf("call %d: %v", n, err)
+			}
+		}
+		err := set(false)
+		var refused *models.Error
+		if !errors.As(err, &refused) || refused.Code != models.CodeRateLimited || refused.Wait != time.Hour {
+			t.Errorf("a fourth change: %v", err)
+		}
+		if hidden, err := p.Hidden(t.Context(), "1"); err != nil || !hidden {
+			t.Errorf("hidden %t, %v", hidden, err)
+		}
+		env.Clock.Advance(time.Hour)
+		if err := set(false); err != nil {
+			t.Errorf("an hour later: %v", err)
 		}
 	})
 }

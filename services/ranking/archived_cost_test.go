@@ -33,7 +33,7 @@ func (c *queryCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pg
 
 // background are parts of the queries that no read makes: the probe of a connection that
 // has been idle, and those by which the directory follows changes once a second.
-var background = []string{"-- ping", "SELECT now()", "changed_at >=", "pg_sequence_last_value", "row_id_gaps", "erasures"}
+var background = []string{"-- ping", "SELECT now()", "changed_at >=", "pg_sequence_last_value", "row_id_gaps", "erasures", "renames"}
 
 func (c *queryCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
@@ -194,6 +194,50 @@ func TestCostOfArchivedDays(t *testing.T) {
 	c.ranking = c.rankingOn(c.boards, c.archive)
 	c.check("friends on an older day", 0, 0, 2, friendsRanking)
 	c.check("a span of older days", 1, 3, 2, c.span(last-30, last, 31))
+}
+
+// However many calls ask for days without data, they cost a board one query between two
+// refreshes of the catalog.
+func TestCostOfDaysWithoutData(t *testing.T) {
+	t.Parallel()
+	env, queries := countedEnv(t)
+	f := newFixture(t, env, 1)
+	f.group("team", 1, 2)
+	missing := models.Date(0)
+	calls := map[string]func(ranking.Query) error{
+		"friends": func(q ranking.Query) error { _, err := f.ranking.Friends(t.Context(), q); return err },
+		"group":   func(q ranking.Query) error { _, err := f.ranking.Group(t.Context(), q, "team"); return err },
+		"top":     func(q ranking.Query) error { _, err := f.ranking.Top(t.Context(), q); return err },
+		"around":  func(q ranking.Query) error { _, err := f.ranking.Around(t.Context(), q, 5); return err },
+		"me":      func(q ranking.Query) error { _, err := f.ranking.Me(t.Context(), q); return err },
+		"a like": func(q ranking.Query) error {
+			if _, err := f.ranking.Score(t.Context(), q, "2"); models.CodeOf(err) != models.CodeNotFound {
+				return err
+			}
+			return nil
+		},
+	}
+	all := func() {
+		for what, call := range calls {
+			if err := call(ranking.Query{Board: "steps", Date: &missing, Viewer: "1", Limit: 50}); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+	all() // loads the viewer, and the sets of the circles
+	for _, want := range []int64{0, 1} {
+		queries.n.Store(0)
+		for range 10 {
+			missing += 100
+			all()
+		}
+		if n := queries.n.Load(); n != want {
+			t.Errorf("%d queries, want %d", n, want)
+		}
+		if err := f.catalog.Definitions.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // span returns a read of the sums of user 1 and the user's friends.

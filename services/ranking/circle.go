@@ -153,6 +153,7 @@ func (s *Service) nearEntries(
 	if err != nil || len(ids) == 0 {
 		return nil, nil, err
 	}
+	s.confirmFinal(ctx, r, r.bucket)
 	*memory = slices.Grow(*memory, len(ids))[:len(ids)]
 	asOf, ok := near.Composites(r.bucket, ids, *memory)
 	switch {

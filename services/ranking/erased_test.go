@@ -40,6 +40,25 @@ func (e *erasing) Describe(ctx context.Context, rows []models.RowID, records []m
 	return err
 }
 
+// A user who was erased is not counted among the friends, although the lists of friends and the
+// board still have the user.
+func TestSummaryWithoutErased(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		f := newFixture(t, env, 2)
+		f.befriend(1, 2, 3)
+		for user, points := range map[models.RowID]int64{1: 500, 2: 900, 3: 300} {
+			f.raise(today, user, points, env.Clock.Now())
+		}
+		o := f.options()
+		o.Erased = func(user models.RowID) bool { return user == 2 }
+		me, err := ranking.New(o).Me(t.Context(), query(1))
+		if err != nil || me.FriendsTotal != 2 || me.FriendsRank == nil || *me.FriendsRank != 1 {
+			t.Errorf("%+v, %v", me, err)
+		}
+	})
+}
+
 // A user is erased after a ranking has read the scores and before it reads the names. The
 // friends and members are ranked without the user. A global list has the rank that it has
 // read, but of nobody.

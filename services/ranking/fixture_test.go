@@ -50,7 +50,7 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 	}
 	sets := cache.NewStore(env.Redis, env.Keys)
 	f.friends = friends.New(friends.NewStore(env.Gorm), sets, f.users, friends.Limits{}, env.Log)
-	f.privacy = privacy.New(privacy.NewStore(env.Gorm), sets, f.friends, f.users, env.Log)
+	f.privacy = privacy.New(privacy.NewStore(env.Gorm), sets, f.friends, f.users, 0, env.Log)
 	f.groups = groups.New(groups.NewStore(env.Gorm), sets, f.privacy.Sets(), f.users, nil, env.Log)
 	if err := f.catalog.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
 		t.Fatal(err)

@@ -133,7 +133,9 @@ type Service struct {
 	corrections Corrections
 	// erased reports whether this process knows that a user was erased. No I/O.
 	erased func(models.RowID) bool
-	clock  models.Clock
+	// whole is nil if Redis never lacks what will be restored.
+	whole func(ctx context.Context, bucket *models.Bucket) error
+	clock models.Clock
 	// friendsHistory is how long before a friendship began an archived day may end that
 	// the friends see of each other.
 	friendsHistory time.Duration
@@ -158,7 +160,10 @@ type Options struct {
 	Corrections Corrections
 	// Erased reports whether a user was erased, without I/O; nil if nobody was.
 	Erased func(models.RowID) bool
-	Clock  models.Clock
+	// Whole returns an error while Redis may lack updates of a bucket that will be applied
+	// again. It may be nil. One round trip.
+	Whole func(ctx context.Context, bucket *models.Bucket) error
+	Clock models.Clock
 	// HistoryDays is how many days before a friendship began friends see of each other in
 	// the archive.
 	HistoryDays int
@@ -177,7 +182,7 @@ func New(o Options) *Service {
 	}
 	return &Service{
 		catalog: o.Catalog, boards: o.Boards, archive: o.Archive, friends: o.Friends, lists: o.FriendLists, groups: o.Groups, privacy: o.Privacy,
-		directory: o.Directory, cursors: o.Cursors, likes: o.Likes, near: o.NearCache, corrections: o.Corrections, erased: o.Erased, clock: o.Clock,
+		directory: o.Directory, cursors: o.Cursors, likes: o.Likes, near: o.NearCache, corrections: o.Corrections, erased: o.Erased, whole: o.Whole, clock: o.Clock,
 		friendsHistory: time.Duration(o.HistoryDays) * 24 * time.Hour,
 	}
 }
@@ -289,6 +294,15 @@ func (s *Service) rankOnce(
 		err = s.addLikes(ctx, r, page.Entries)
 	}
 	return r, err
+}
+
+// confirmFinal takes back that a ranking is final if Redis, from which it is about to be read,
+// may lack updates: it has been emptied, for example, and what it had is being restored. One
+// round trip for a ranking that is final and not archived.
+func (s *Service) confirmFinal(ctx context.Context, r *request, bucket *models.Bucket) {
+	if r.ranking.Final && s.whole != nil && s.whole(ctx, bucket) != nil {
+		r.ranking.Final = false
+	}
 }
 
 // addLikes adds the likes of the lines of a page and of the viewer's own line.
@@ -413,7 +427,7 @@ func (s *Service) Me(ctx context.Context, q Query) (*Summary, error) {
 		return &Summary{}, nil
 	}
 	// Its other numbers are from Redis.
-	entries, err := s.entries(ctx, r, friendCircle{s}, nil, nil)
+	entries, err := s.entries(ctx, r, existing{friendCircle{s}, s.erased}, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,8 @@ type request struct {
 }
 
 // resolve finds the board, the bucket and the position that a query asks for. It
-// makes one round trip to Redis for a rolling board, none otherwise.
+// makes one round trip to Redis for a rolling board, none otherwise. A bucket that does not
+// exist costs what catalog.Buckets.Existing says.
 func (s *Service) resolve(ctx context.Context, q Query, call string, scope ...string) (*request, error) {
 	b, err := s.catalog.Definitions.Board(q.Board)
 	if err != nil {
@@ -69,7 +70,7 @@ func (s *Service) resolve(ctx context.Context, q Query, call string, scope ...st
 		return nil, err
 	}
 	r.after = models.Entry{User: cursor.Row, Composite: models.Composite(cursor.Key)}
-	bucket, err := s.catalog.Buckets.Load(ctx, expected.Board, expected.Name)
+	bucket, err := s.catalog.Buckets.Existing(ctx, expected)
 	if errors.Is(err, catalog.ErrNoBucket) {
 		return r, nil
 	}
@@ -107,22 +108,26 @@ func (s *Service) open(ctx context.Context, r *request, q Query) (cursor models.
 // meanwhile, some of its entries may have been dropped already, and fn is called
 // a second time, with the archive.
 func (s *Service) read(ctx context.Context, r *request, fn func(Reader) error) error {
-	if !r.bucket.Cold(r.now) {
+	hot := func() error {
+		s.confirmFinal(ctx, r, r.bucket)
 		return fn(s.boards)
+	}
+	if !r.bucket.Cold(r.now) {
+		return hot()
 	}
 	archived, err := s.archive.Complete(ctx, r.bucket)
 	if err != nil {
 		return err
 	}
 	if !archived {
-		if err := fn(s.boards); err != nil {
+		if err := hot(); err != nil {
 			return err
 		}
 		if archived, err = s.archive.Complete(ctx, r.bucket); err != nil || !archived {
 			return err
 		}
 	}
-	r.ranking.Source = models.SourceArchive
+	r.ranking.Source, r.ranking.Final = models.SourceArchive, r.bucket.Final(r.now)
 	return fn(s.archive)
 }
 

@@ -11,8 +11,12 @@ import (
 	"stepboard/services/score"
 )
 
-// maxSpanScores is the largest number of scores that a span reads from Redis.
-const maxSpanScores = 40_000
+// The largest numbers of scores that a span reads from Redis, and in all: about a second of
+// Postgres.
+const (
+	maxHotScores  = 40_000
+	maxSpanScores = 100_000
+)
 
 // Span is a range of days whose scores are added up. Days that have not begun add nothing.
 type Span struct {
@@ -140,9 +144,12 @@ func (s *Service) sums(ctx context.Context, r *spanRequest, people circle) (entr
 			cold = cold || d.bucket.Cold(r.now)
 		}
 	}
-	if n := len(viewed) * len(hot); n > maxSpanScores {
+	if n := len(viewed) * len(hot); n > maxHotScores {
 		return nil, false, models.Errorf(models.CodeSpanTooLarge,
-			"%d people on %d days that are not archived are more than %d scores: ask for fewer days", len(viewed), len(hot), maxSpanScores)
+			"%d people on %d days that are not archived are more than %d scores: ask for fewer days", len(viewed), len(hot), maxHotScores)
+	}
+	if len(hot) > 0 && !slices.ContainsFunc(r.days, func(d spanDay) bool { return !d.bucket.Final(r.now) }) {
+		s.confirmFinal(ctx, &r.request, hot[0])
 	}
 	if err := s.addHot(ctx, viewed, hot, sums); err != nil {
 		return nil, false, err
@@ -169,6 +176,10 @@ func (s *Service) archivedSums(ctx context.Context, r *spanRequest, people circl
 		viewed, err := people.viewed(ctx, r.viewer, old)
 		if err != nil || len(viewed) == 0 {
 			return nil, nil, err
+		}
+		if n := len(viewed) * len(r.days); n > maxSpanScores {
+			return nil, nil, models.Errorf(models.CodeSpanTooLarge,
+				"%d people on %d days are more than %d scores: ask for fewer days", len(viewed), len(r.days), maxSpanScores)
 		}
 		if known {
 			return viewed, make([]models.Sum, len(viewed)), nil

@@ -71,6 +71,7 @@ func newSpanModel(t *testing.T, env *testenv.Env, random *rand.Rand, shards int)
 	}
 	m.regroup()
 	m.earliest = m.day()
+	m.report(m.boards, m.earliest, m.person()) // the fixture has made this day's bucket
 	return m
 }
 

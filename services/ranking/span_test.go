@@ -74,7 +74,7 @@ func TestRefusedAndEmptySpans(t *testing.T) {
 	})
 }
 
-// A span reads at most 40,000 scores from Redis.
+// A span reads at most 40,000 scores from Redis, and 100,000 in all.
 func TestTooLargeSpans(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
@@ -94,11 +94,17 @@ func TestTooLargeSpans(t *testing.T) {
 	for day := today - 10; day <= today; day++ {
 		f.raise(day, 1, 100, f.bucketOf(day).StartsAt)
 	}
-	for days, want := range map[models.Date]models.Code{10: "", 11: models.CodeSpanTooLarge} {
+	for _, tt := range []struct {
+		last, days models.Date
+		want       models.Code
+	}{
+		{today, 10, ""}, {today, 11, models.CodeSpanTooLarge},
+		{today - 11, 25, ""}, {today - 11, 26, models.CodeSpanTooLarge}, // none is in Redis
+	} {
 		q := query(1)
-		q.Span = &ranking.Span{From: today - days + 1}
-		if r, err := f.ranking.Friends(t.Context(), q); models.CodeOf(err) != want {
-			t.Errorf("%d days of 4,000 people: %+v, %v, want %q", days, r, err, want)
+		q.Span = &ranking.Span{From: tt.last - tt.days + 1, To: &tt.last}
+		if r, err := f.ranking.Friends(t.Context(), q); models.CodeOf(err) != tt.want {
+			t.Errorf("%d days up to %v of 4,000 people: %+v, %v, want %q", tt.days, tt.last, r, err, tt.want)
 		}
 	}
 }

@@ -23,6 +23,7 @@ func (p *page) downloads(name string) string {
 	folder := p.t.TempDir()
 	_, err := chromedp.Call(p.ctx, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{
 		Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: folder,
+		BrowserContextID: chromedp.FromContext(p.ctx).BrowserContextID,
 	})
 	p.must(err)
 	return filepath.Join(folder, name)

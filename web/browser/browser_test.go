@@ -28,10 +28,43 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
+	goleak.VerifyTestMain(ending{m}, goleak.Cleanup(func(status int) {
 		testenv.RemoveBinary()
 		os.Exit(status)
 	}))
+}
+
+// ending stops the browser after the tests.
+type ending struct{ *testing.M }
+
+func (m ending) Run() int {
+	defer func() {
+		if chromium.ctx != nil {
+			if err := chromedp.Cancel(chromium.ctx); err != nil {
+				fmt.Fprintln(os.Stderr, "close browser:", err)
+			}
+			chromium.end()
+		}
+	}()
+	return m.M.Run()
+}
+
+// chromium is the browser of all tests, as starting one takes longer than most of them need.
+var chromium struct {
+	start sync.Once
+	ctx   context.Context //nolint:containedctx // chromedp keeps the browser in it
+	end   context.CancelFunc
+	err   error
+}
+
+func startBrowser() {
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.Flag("hide-scrollbars", true))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // Chromium refuses to run its sandbox as root
+	}
+	chromium.ctx, chromium.end = chromedp.NewExecAllocator(context.Background(), options...)
+	chromium.ctx, _ = chromedp.NewContext(chromium.ctx)
+	chromium.err = chromedp.Do(chromium.ctx)
 }
 
 // screenshots is the folder for pictures of the screens, for people to look at. Without one
@@ -43,7 +76,6 @@ type viewport struct {
 	width, height int64
 	dark          bool
 	language      string // en-US if empty
-	letters       int    // the browser's default font size in pixels, 16 if 0
 }
 
 var (
@@ -53,10 +85,10 @@ var (
 	desktop  = viewport{width: 1280, height: 800}
 )
 
-// browserSlots limits the browsers that run at once, as each needs a core.
-var browserSlots = make(chan struct{}, 2)
+// pageSlots limits the pages that are open at once, as each needs a core.
+var pageSlots = make(chan struct{}, 2)
 
-// page is a page in its own browser.
+// page is a page in a window of its own, which shares no storage with others.
 type page struct {
 	t   testing.TB
 	ctx context.Context //nolint:containedctx // chromedp keeps the browser in it
@@ -77,43 +109,40 @@ type fault struct {
 	at   time.Time // by the browser's clock, which is the test's
 }
 
-// newPage starts a browser, which stops with the test. Errors that the page or
-// the browser logs fail the test, unless it ignores them by ignoreFaults.
+// newPage opens a window, which closes with the test. Errors that the page or the browser
+// logs fail the test, unless it ignores them by ignoreFaults.
 func newPage(t testing.TB, v viewport) *page {
 	t.Helper()
-	browserSlots <- struct{}{}
-	t.Cleanup(func() { <-browserSlots })
-	if v.language == "" {
-		v.language = "en-US"
+	pageSlots <- struct{}{}
+	t.Cleanup(func() { <-pageSlots })
+	chromium.start.Do(startBrowser)
+	if chromium.err != nil {
+		t.Fatalf("start chromium (Debian's package is chromium): %v", chromium.err)
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.Flag("lang", v.language), chromedp.Flag("accept-lang", v.language), chromedp.Flag("hide-scrollbars", true))
-	if v.letters != 0 {
-		options = append(options, chromedp.Flag("blink-settings", fmt.Sprintf("defaultFontSize=%d", v.letters)))
-	}
-	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // Chromium refuses to run its sandbox as root
-	}
-	allocated, end := chromedp.NewExecAllocator(context.Background(), options...)
-	ctx, closeBrowser := chromedp.NewContext(allocated)
+	ctx, closePage := chromedp.NewContext(chromium.ctx, chromedp.WithNewBrowserContext())
 	p := &page{t: t, ctx: ctx, bytes: make(map[string]float64), requests: make(map[network.RequestID]string), pending: make(map[network.RequestID]bool)}
 	t.Cleanup(func() {
-		if err := chromedp.Cancel(ctx); err != nil {
-			t.Logf("close browser: %v", err)
-		}
-		closeBrowser()
-		end()
+		closePage()
 		for _, found := range p.faults {
 			if !p.ignores(found) {
 				t.Error(found.text)
 			}
 		}
 	})
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("start chromium (Debian's package is chromium): %v", err)
-	}
+	p.must(chromedp.Do(ctx))
 	p.must(chromedp.Listen(ctx, p.record))
 	_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
+	p.must(err)
+	if v.language == "" {
+		v.language = "en-US"
+	}
+	_, err = chromedp.Call(p.ctx, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{
+		UserAgent: eval[string](p, "navigator.userAgent"), AcceptLanguage: v.language,
+	})
+	p.must(err)
+	_, err = chromedp.Call(p.ctx, emulation.SetLocaleOverride, emulation.SetLocaleOverrideParams{Locale: v.language})
+	p.must(err)
+	_, err = chromedp.Call(p.ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	p.must(err)
 	p.emulate(v)
 	return p
@@ -251,6 +280,16 @@ func eval[T any](p *page, js string) T {
 func (p *page) until(what, js string) {
 	p.t.Helper()
 	testenv.Eventually(p.t, what, func() bool { return eval[bool](p, js) })
+}
+
+// speak switches to a language by the button for it, if the page has another one.
+func (p *page) speak(language string) {
+	p.t.Helper()
+	if eval[string](p, "document.documentElement.lang") == language {
+		return
+	}
+	p.click(".language")
+	p.until("the page is in "+language, fmt.Sprintf("document.documentElement.lang === %q", language))
 }
 
 func (p *page) click(selector string) {

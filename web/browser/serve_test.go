@@ -50,6 +50,7 @@ func startService(t *testing.T) (service *testenv.Process, flags []string, today
 	env := testenv.Real(t)
 	cfg := env.Config
 	cfg.Auth.HS256Secret = secret
+	cfg.Boards[0].TimeZone = testenv.Morning
 	flags = testenv.Flags(cfg)
 	service = testenv.Serve(t, cfg)
 	var boards struct {
@@ -97,6 +98,7 @@ func TestServe(t *testing.T) {
 	p := newPage(t, narrow)
 	p.signIn(base, "no.token.atall")
 	p.until("the token is refused", tokenRefused)
+	p.waitForAnswers()
 	p.ignoreFaults("401")
 	p.screenshot("sign-in-320")
 

@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
 )
 
 // largest is a user id of the greatest length.
@@ -88,48 +91,58 @@ func TestSizes(t *testing.T) {
 		{"friends", "#/friends", "document.querySelectorAll('a.inside').length > 0 && document.querySelector('.person-actions') !== null"},
 		{"profile", "#/me", "document.querySelector('#nickname') !== null && document.querySelectorAll('.privacy .person').length === 3"},
 	}
-	for _, reader := range []viewport{{letters: 16}, {letters: 20, language: "zh-CN"}, {letters: 24}, {letters: 32}, {letters: 32, language: "zh-CN"}} {
-		letters := reader.letters
-		t.Run(fmt.Sprintf("%d pixels %s", letters, reader.language), func(t *testing.T) {
-			t.Parallel()
-			f := newFakeService(t, false)
-			f.fillScreens()
-			p := newPage(t, viewport{width: 390, height: 844, letters: letters, language: reader.language})
-			p.open(f.URL)
-			p.until("the page asks for a token", "document.querySelector('#token') !== null")
-			if size := eval[string](p, "getComputedStyle(document.querySelector('.sign-in > p')).fontSize"); size != fmt.Sprintf("%dpx", letters) {
-				t.Errorf("text has %s", size)
-			}
-			p.screenshot(fmt.Sprintf("sign-in-390-letters-%d%s", letters, reader.language))
-			p.signIn(f.URL, fakeToken())
-			p.until("the ranking is there", rankingShown)
-			for _, s := range screens {
-				for i, v := range []viewport{{width: 320, height: 640}, phone, sideways, {width: 640, height: 400}, desktop} {
-					v.dark = i%2 == 1
-					p.emulate(v)
-					p.goTo(s.hash)
-					p.until(s.name, s.ready)
-					p.until("the window has its size", fmt.Sprintf("document.documentElement.clientWidth === %d", v.width))
-					where := fmt.Sprintf("%s-%dx%d-letters-%d%s", s.name, v.width, v.height, letters, reader.language)
+	letters := []int64{16, 20, 24, 32} // pixels
+	f := newFakeService(t, false)
+	f.fillScreens()
+	p := newPage(t, phone)
+	p.open(f.URL)
+	p.until("the page asks for a token", "document.querySelector('#token') !== null")
+	for _, pixels := range letters {
+		p.setLetters(pixels)
+		p.until("text grows", fmt.Sprintf("getComputedStyle(document.querySelector('.sign-in > p')).fontSize === '%dpx'", pixels))
+		p.screenshot(fmt.Sprintf("sign-in-390-letters-%d", pixels))
+	}
+	p.signIn(f.URL, fakeToken())
+	p.until("the ranking is there", rankingShown)
+	for _, s := range screens {
+		p.goTo(s.hash)
+		p.until(s.name, s.ready)
+		for _, language := range []string{"en", "zh-CN"} {
+			p.speak(language)
+			for i, v := range []viewport{narrow, phone, sideways, {width: 640, height: 400}, desktop} {
+				v.dark = i%2 == 1
+				p.emulate(v)
+				p.until("the window has its size", fmt.Sprintf("document.documentElement.clientWidth === %d", v.width))
+				for _, pixels := range letters {
+					p.setLetters(pixels)
+					p.until("text has its size", fmt.Sprintf("getComputedStyle(document.documentElement).fontSize === '%dpx'", pixels))
+					where := fmt.Sprintf("%s-%dx%d-letters-%d-%s", s.name, v.width, v.height, pixels, language)
 					p.checkLayout(where)
-					p.checkNames(where, letters)
+					p.checkNames(where, pixels)
 					rows := eval[int](p, "[...document.querySelectorAll('.ranking > li')].filter((e) => e.getBoundingClientRect().bottom <= innerHeight).length")
-					if v.height == sideways.height && letters == 16 && (s.name == "today" || s.name == "boards") && rows < 3 {
+					if v == sideways && pixels == 16 && (s.name == "today" || s.name == "boards") && rows < 3 {
 						t.Errorf("%s shows %d rows", where, rows)
 					}
 					p.screenshot("size-" + where)
 				}
 			}
-		})
+		}
 	}
+}
+
+// setLetters changes the browser's default font size.
+func (p *page) setLetters(pixels int64) {
+	p.t.Helper()
+	_, err := chromedp.Call(p.ctx, cdppage.SetFontSizes, cdppage.SetFontSizesParams{FontSizes: &cdppage.FontSizes{Standard: pixels}})
+	p.must(err)
 }
 
 // checkNames checks that each name has room for some letters, and that what is cut is
 // cut on purpose, with an ellipsis.
-func (p *page) checkNames(where string, letters int) {
+func (p *page) checkNames(where string, pixels int64) {
 	p.t.Helper()
 	if short := eval[[]string](p, fmt.Sprintf(`[...document.querySelectorAll('main .name')].filter((e) =>
-		e.scrollWidth > e.clientWidth && e.clientWidth < 4 * %d).map((e) => e.textContent.slice(0, 20) + ' ' + e.clientWidth)`, letters)); len(short) > 0 {
+		e.scrollWidth > e.clientWidth && e.clientWidth < 4 * %d).map((e) => e.textContent.slice(0, 20) + ' ' + e.clientWidth)`, pixels)); len(short) > 0 {
 		p.t.Errorf("%s: names are cut to %q", where, short)
 	}
 	if cut := eval[[]string](p, `[...document.querySelectorAll('main *, header *')].filter((e) => {

@@ -1,8 +1,8 @@
 // The operators' console: session and navigation.
-import { fetchJSON, onRefusedToken, useFetch } from '/assets/data.js';
-import { ErrorBoundary, LanguageButton, lazy, TokenForm } from '/assets/components.js';
-import { locale, setLocale, t } from '/assets/i18n.js';
-import { html, render, useCallback, useEffect, useRef, useState } from '/assets/view.js';
+import { fetchJSON, onRefusedToken, useFetch } from '../assets/data.js';
+import { ErrorBoundary, LanguageButton, lazy, TokenForm } from '../assets/components.js';
+import { locale, setLocale, t } from '../assets/i18n.js';
+import { html, render, useCallback, useEffect, useRef, useState } from '../assets/view.js';
 import { List } from './list.js';
 import { lists } from './lists.js';
 import { Overview } from './overview.js';
@@ -81,7 +81,7 @@ function Layout({ screen, signOut, onLocale, children }) {
   return html`<a class="skip" href="#main" onClick=${skip}>${t('skip')}</a>
     <header class="console-top">
       <a class="brand" href="#/" aria-label=${t('console')}>
-        <img src="/assets/icon.svg" alt="" width="28" height="28" /><span>${t('console')}</span>
+        <img src="assets/icon.svg" alt="" width="28" height="28" /><span>${t('console')}</span>
       </a>
       <div class="account">
         <${LanguageButton} onChange=${onLocale} />

@@ -1,7 +1,7 @@
 // A list of the console: filters, pages, and what can be done.
-import { useFetch } from '/assets/data.js';
-import { formatTime, t } from '/assets/i18n.js';
-import { html, useState } from '/assets/view.js';
+import { useFetch } from '../assets/data.js';
+import { formatTime, t } from '../assets/i18n.js';
+import { html, useState } from '../assets/view.js';
 import { useActions } from './action.js';
 import { Empty, Fetched, Panel, refreshEvery, Table } from './parts.js';
 

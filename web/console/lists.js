@@ -1,6 +1,6 @@
 // The lists of the console: what each shows, how it is filtered, and what can be done.
-import { formatNumber, t } from '/assets/i18n.js';
-import { html } from '/assets/view.js';
+import { formatNumber, t } from '../assets/i18n.js';
+import { html } from '../assets/view.js';
 import { dayOf, number, State, userLink, when } from './parts.js';
 
 const path = '/v1/admin';

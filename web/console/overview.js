@@ -1,8 +1,8 @@
 // The overview: stores, what waits, processes and jobs.
-import { useFetch } from '/assets/data.js';
-import { Icon } from '/assets/components.js';
-import { formatDuration, formatNumber, t } from '/assets/i18n.js';
-import { html } from '/assets/view.js';
+import { useFetch } from '../assets/data.js';
+import { Icon } from '../assets/components.js';
+import { formatDuration, formatNumber, t } from '../assets/i18n.js';
+import { html } from '../assets/view.js';
 import { Fetched, number, Panel, refreshEvery, Table, when } from './parts.js';
 
 function Store({ store: { name, ok } }) {

@@ -1,7 +1,7 @@
 // Parts that several screens of the console use.
-import { ErrorNotice, Skeleton, StaleBanner } from '/assets/components.js';
-import { formatDateTime, formatNumber, t } from '/assets/i18n.js';
-import { html } from '/assets/view.js';
+import { ErrorNotice, Skeleton, StaleBanner } from '../assets/components.js';
+import { formatDateTime, formatNumber, t } from '../assets/i18n.js';
+import { html } from '../assets/view.js';
 
 export const refreshEvery = 10000;
 

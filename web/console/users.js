@@ -1,9 +1,9 @@
 // Users: look one up, and do what can be done about them.
-import { useFetch } from '/assets/data.js';
-import { ErrorNotice } from '/assets/components.js';
-import { useExport } from '/assets/dialog.js';
-import { addDays, formatDay, formatNumber, t } from '/assets/i18n.js';
-import { html, useState } from '/assets/view.js';
+import { useFetch } from '../assets/data.js';
+import { ErrorNotice } from '../assets/components.js';
+import { useExport } from '../assets/dialog.js';
+import { addDays, formatDay, formatNumber, t } from '../assets/i18n.js';
+import { html, useState } from '../assets/view.js';
 import { useActions } from './action.js';
 import { corrections, lift, reviews } from './lists.js';
 import { Empty, Facts, Fetched, number, Panel, refreshEvery, Table, when } from './parts.js';

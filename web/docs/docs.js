@@ -24,13 +24,13 @@ function localDay() {
 // signInToDemo returns a token of the demo's first user, the current day of its board of
 // days, a group that the user owns, and a friend with a score.
 async function signInToDemo() {
-  const { people } = await fetchJSON('/demo/people');
+  const { people } = await fetchJSON('demo/people');
   const { token, user_id: user } = people[0];
   const get = (path) => fetchJSON(path, { Authorization: `Bearer ${token}` });
-  const { boards } = await get('/v1/boards');
+  const { boards } = await get('v1/boards');
   const { name, current } = boards.find(({ kind }) => kind === 'daily');
-  const { groups } = await get('/v1/groups');
-  const { entries } = await get(`/v1/boards/${name}/friends`);
+  const { groups } = await get('v1/groups');
+  const { entries } = await get(`v1/boards/${name}/friends`);
   return {
     token,
     day: current.date,
@@ -59,7 +59,7 @@ function fillIn(text, group, friend) {
 
 async function start() {
   const isDemo = document.documentElement.hasAttribute('data-demo');
-  const description = await (await fetch('/openapi.json')).text();
+  const description = await (await fetch('openapi.json')).text();
   const { token, day, group, friend } = isDemo ? await signInToDemo() : { day: localDay() };
   window.ui = SwaggerUIBundle({
     spec: fillIn(moveDates(description, day), group, friend),

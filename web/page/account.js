@@ -40,7 +40,7 @@ function Deletion({ token, onClose, onDeleted }) {
     setBusy(true);
     setError(null);
     try {
-      await fetchJSON(token, '/v1/me', { method: 'DELETE' });
+      await fetchJSON(token, '/v1/me', { method: 'DELETE', body: { confirm: 'erase' } });
       forgetPlaces();
       forget(goalKey);
       onDeleted();
@@ -56,6 +56,7 @@ function Deletion({ token, onClose, onDeleted }) {
         ${what.map((key) => html`<li key=${key}>${t(key)}</li>`)}
       </ul>
       <p>${t('deleteStays')}</p>
+      <p>${t('deleteReturn')}</p>
       <label for="delete-word">${tRich('deleteType', { word: html`<b>${word}</b>` })}</label>
       <input
         id="delete-word"
@@ -80,7 +81,7 @@ export function Farewell({ onClose }) {
   const heading = useRef(null);
   useEffect(() => heading.current.focus(), []);
   return html`<main class="sign-in" id="main">
-    <img src="/assets/icon.svg" alt="" width="64" height="64" />
+    <img src="assets/icon.svg" alt="" width="64" height="64" />
     <h1 tabindex="-1" ref=${heading}>${t('deleted')}</h1>
     <p>${t('deletedHint')}</p>
     <button class="button" onClick=${onClose}>${t('deletedClose')}</button>

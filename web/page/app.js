@@ -184,7 +184,7 @@ function Layout({ session, title, onSwitch, onLocale, children }) {
   return html`<a class="skip" href="#main" onClick=${skip}>${t('skip')}</a>
     <header class="top">
       <a class="brand" href="#/" aria-label="Stepboard">
-        <img src="/assets/icon.svg" alt="" width="28" height="28" /><span>Stepboard</span>
+        <img src="assets/icon.svg" alt="" width="28" height="28" /><span>Stepboard</span>
       </a>
       <nav class="tabs" aria-label=${t('main')}>${tabs.map(link)}</nav>
       <div class="account">
@@ -208,7 +208,7 @@ function SignIn({ signIn, refused, onLocale }) {
     hint=${tRich('tokenHint', { command })}
     wrong=${refused && t('badToken')}
     action=${t('signIn')}
-    link=${html`<a class="docs" href="/docs">${t('docs')}</a>`}
+    link=${html`<a class="docs" href="docs">${t('docs')}</a>`}
     ...${{ signIn, onLocale }}
   />`;
 }
@@ -292,6 +292,7 @@ function App() {
   const onLocale = (newLocale) => {
     setLocale(newLocale);
     showLocale(newLocale);
+    announce(''); // what was said before is in the other language
   };
   // A service without the board shows another daily one.
   const onError = useCallback(

@@ -5,7 +5,7 @@ import uPlot from './vendor/uPlot.js';
 const stylesheetLoaded = new Promise((resolve) => {
   const link = Object.assign(document.createElement('link'), {
     rel: 'stylesheet',
-    href: '/assets/vendor/uPlot.css',
+    href: 'assets/vendor/uPlot.css',
   });
   link.onload = resolve;
   link.onerror = resolve;

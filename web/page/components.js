@@ -161,7 +161,7 @@ export function TokenForm({ title, intro, label, hint, wrong, action, link, know
     if (token.trim()) on.signIn(token.trim());
   };
   return html`<main class="sign-in" id="main">
-    <img src="/assets/icon.svg" alt="" width="64" height="64" />
+    <img src="assets/icon.svg" alt="" width="64" height="64" />
     <h1>${title}</h1>
     ${intro && html`<p>${intro}</p>`}
     <form class="card" onSubmit=${submit}>
@@ -251,7 +251,7 @@ function addLaterStyles() {
       laterStyles = null;
       reject(new Error('no styles'));
     };
-    Object.assign(link, { rel: 'stylesheet', href: '/assets/later.css' });
+    Object.assign(link, { rel: 'stylesheet', href: 'assets/later.css' });
     Object.assign(link, { onload: resolve, onerror: fail });
     document.head.append(link);
   });

@@ -1,5 +1,6 @@
 // Data of the service, which keeps itself up to date. Calls and streams are those of
 // the client.
+import { basePath } from './storage.js';
 import { createClient } from './vendor/stepboard.js';
 import { useCallback, useEffect, useRef, useState } from './view.js';
 
@@ -19,7 +20,7 @@ function clientOf(token) {
   if (!client || clientToken !== token) {
     clientToken = token;
     client = createClient({
-      baseUrl: '',
+      baseUrl: basePath,
       token: (refusedToken) => {
         if (refusedToken) refused(refusedToken);
         return token;

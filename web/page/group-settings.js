@@ -9,7 +9,7 @@ import { html, useEffect, useRef, useState } from './view.js';
 
 addTexts(texts);
 
-const linkOf = (code) => `${location.origin}/#/join/${code}`;
+const linkOf = (code) => new URL(`./#/join/${code}`, location.href).href;
 
 // Invitation shows the link by which others join, to copy or to share.
 function Invitation({ group, renew, notify }) {

@@ -1,13 +1,19 @@
 // What the page stores in the browser. What is about the visitor is removed by Deletion in
 // account.js.
 
+// basePath is the path that the service is below, such as /steps, or empty.
+export const basePath = new URL('..', import.meta.url).pathname.slice(0, -1);
+
+// Below a path, another app of the same origin may have keys of the same names.
+const keyOf = (key) => (basePath ? `${basePath}/${key}` : key);
+
 // goalKey has the goal of the streak.
 export const goalKey = 'goal';
 
 // read returns the text that is stored under a key, or null. Some web views have no storage.
 export function read(key) {
   try {
-    return localStorage.getItem(key);
+    return localStorage.getItem(keyOf(key));
   } catch {
     return null;
   }
@@ -16,7 +22,7 @@ export function read(key) {
 // store stores a text under a key, for the next visits, if there is storage.
 export function store(key, text) {
   try {
-    localStorage.setItem(key, text);
+    localStorage.setItem(keyOf(key), text);
   } catch {
     // It is lost when the page is closed.
   }
@@ -25,7 +31,7 @@ export function store(key, text) {
 // forget removes what is stored under a key.
 export function forget(key) {
   try {
-    localStorage.removeItem(key);
+    localStorage.removeItem(keyOf(key));
   } catch {
     // Nothing is stored.
   }

@@ -45,7 +45,7 @@ const (
 // a time when the day is due.
 func newColdDay(t testing.TB) *coldDay {
 	t.Helper()
-	env := harness.Real(t)
+	env := harness.RealWithSecret(t)
 	c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, env.Config.HotDays, env.Log)
 	defs := env.Config.BoardDefinitions()
 	defs[0].Shards = dayShards
@@ -109,7 +109,7 @@ func (d *coldDay) behindProxies() config.Config {
 
 // archiveArgs returns the arguments of the archive command.
 func archiveArgs(cfg config.Config) []string {
-	return append([]string{"archive", boardsFlag}, testenv.Flags(cfg)...)
+	return append(append([]string{"archive"}, testenv.Flags(cfg)...), boardsFlag)
 }
 
 // archive runs the command to its end, without the proxies.

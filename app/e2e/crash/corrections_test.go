@@ -46,7 +46,7 @@ func testKilledCorrection(t *testing.T, step string, b correctedBoard) {
 	t.Helper()
 	env := harness.Real(t)
 	start := time.Now().Add(-time.Hour).UTC()
-	boards := fmt.Sprintf(`--boards=[{name: steps}, {name: gifts, kind: event, max_score: 100000, start: %q, end: %q}]`,
+	boards := fmt.Sprintf(`--boards=[{`+harness.Steps+`}, {name: gifts, kind: event, max_score: 100000, start: %q, end: %q}]`,
 		start.Format(time.RFC3339), start.Add(2*time.Hour).Format(time.RFC3339))
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 )
 
@@ -16,7 +17,7 @@ func TestRedisEmptiedWhileAnEventIsDue(t *testing.T) {
 	t.Parallel()
 	env, _, rdb := withRedis(t)
 	start := time.Now().Add(-time.Hour).UTC()
-	boards := fmt.Sprintf(`--boards=[{name: steps}, {name: active, kind: rolling, max_score: 8000000},
+	boards := fmt.Sprintf(`--boards=[{`+harness.Steps+`}, {name: active, kind: rolling, max_score: 8000000},
 		{name: gifts, kind: event, shards: 2, max_score: 100000000, start: %q, end: %q}]`, start.Format(time.RFC3339), start.Add(3*time.Hour).Format(time.RFC3339))
 	first := testenv.Serve(t, env.Config, boards)
 	g := startGivers(t, first.URL)

@@ -43,7 +43,7 @@ func testKilledErasure(t *testing.T, step string) {
 	}
 	day := testenv.Must(models.ParseDate(harness.Today()))
 	start := time.Now().Add(-time.Hour).UTC()
-	boards := fmt.Sprintf(`--boards=[{name: steps}, {name: gifts, kind: event, max_score: 1000, start: %q, end: %q}]`,
+	boards := fmt.Sprintf(`--boards=[{`+harness.Steps+`}, {name: gifts, kind: event, max_score: 1000, start: %q, end: %q}]`,
 		start.Format(time.RFC3339), start.AddDate(0, 0, 30).Format(time.RFC3339))
 	first := testenv.Serve(t, env.Config, boards)
 	for user, points := range map[string]int{"zed": 5000, "ann": 4000} {
@@ -66,7 +66,7 @@ func testKilledErasure(t *testing.T, step string) {
 	})
 	archived.Stop()
 	p := testenv.ServeUntil(t, step, later, boards)
-	_, _, _ = call(p, "zed", "", "DELETE", "/v1/me", "")
+	_, _, _ = call(p, "zed", "", "DELETE", "/v1/me", `{"confirm":"erase"}`)
 	p.Killed()
 
 	// Two minutes later the second sweep is due, and the third one another minute later.

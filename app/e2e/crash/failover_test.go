@@ -47,7 +47,7 @@ func TestSoakFailoverToAReplicaThatIsBehind(t *testing.T) {
 	for id := range len(r.boards) {
 		lift(id + 1)
 	}
-	r.call("zed", "", "DELETE", "/v1/me", "", http.StatusAccepted)
+	r.call("zed", "", "DELETE", "/v1/me", `{"confirm":"erase"}`, http.StatusAccepted)
 	r.upload(users...)
 	right := func() string { return r.lines("free", "ann") + " low:1000" }
 	r.shows("the replica is behind", right())

@@ -2,7 +2,10 @@ package crash_test
 
 import (
 	"context"
+	"encoding/json"
+	"net/http"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -135,4 +138,46 @@ func openOthers(t testing.TB, dsn string, n int) (others []*pgx.Conn) {
 		others = append(others, conn)
 	}
 	return others
+}
+
+// A Redis that has reached maxmemory does not fill the log: however many uploads meet it, a
+// warning has a line where it begins, and one with the count. Each request has its line.
+func TestAFullRedisDoesNotFillTheLog(t *testing.T) {
+	t.Parallel()
+	env, server, _ := withRedis(t)
+	p := testenv.Serve(t, env.Config)
+	server.LimitMemory(1)
+	const uploads = 100
+	body := `{"date":"` + harness.Today() + `","score":1}`
+	for n := range uploads {
+		harness.Call(t, p, harness.Token(t, testenv.ID(n+1), ""), "POST", "/v1/boards/steps/scores", body, http.StatusServiceUnavailable)
+	}
+	p.Stop()
+	lines, counted, requests := make(map[string]int), 0, 0
+	for text := range strings.Lines(p.Log()) {
+		var line struct {
+			Level, Msg, Kind, Store, Work, Job string
+			Repeated                           int
+		}
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Errorf("%v: %s", err, text)
+		}
+		switch {
+		case line.Msg == "request":
+			requests++
+			continue
+		case line.Level == "INFO":
+			continue
+		}
+		lines[strings.Join([]string{line.Msg, line.Kind, line.Store, line.Work, line.Job}, " ")]++
+		counted = max(counted, line.Repeated)
+	}
+	for line, n := range lines {
+		if n > 2 {
+			t.Errorf("%d lines: %s", n, line)
+		}
+	}
+	if counted < uploads-1 || requests < uploads {
+		t.Errorf("a warning was repeated %d times, and there are %d lines of requests: %s", counted, requests, p.Log())
+	}
 }

@@ -49,8 +49,7 @@ func testHungMasters(t *testing.T, how *hungMasters) {
 		cluster.SyncEveryWrite()
 	}
 	keepMasters()
-	env := testenv.RealOn(t, cluster.Use)
-	env.Config.Auth.HS256Secret = harness.Secret
+	env := harness.RealOn(t, cluster.Use)
 	testenv.NumberUsers(t, env, users)
 	h := newHistories(t)
 	var processes [2]*testenv.Process

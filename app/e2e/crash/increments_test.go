@@ -32,10 +32,9 @@ func openStores(t testing.TB, cfg config.Config) *stores.Stores {
 // schema. They have no connections.
 func withPostgres(t testing.TB) (*testenv.Env, *testenv.PostgresServer) {
 	t.Helper()
-	env := testenv.RealConfig(t)
+	env := harness.RealConfig(t)
 	server := testenv.StartPostgres(t)
 	env.Config.Postgres.DSN = server.DSN()
-	env.Config.Auth.HS256Secret = harness.Secret
 	if _, stderr, status := testenv.Run(t, append([]string{"migrate", "up"}, testenv.Flags(env.Config)...)...); status != 0 {
 		t.Fatal(stderr)
 	}

@@ -58,7 +58,7 @@ func startLossyRun(t *testing.T, use func(*config.Redis), rdb *redis.Client) *lo
 	r.cfg = r.env.Config
 	use(&r.cfg.Redis)
 	queue := "--ingest.redis.addrs=" + r.env.Config.Redis.Addrs[0]
-	r.flags = []string{queue, `--boards=[{name: steps}, {name: local, time_zone: local}]`}
+	r.flags = []string{queue, `--boards=[{` + harness.Steps + `}, {name: local, time_zone: local}]`}
 	r.api, r.consumer, r.jobs = r.start("api"), r.start("consumer"), r.start("jobs")
 	harness.AwaitCheckpoint(t, r.rdb, r.env.Keys, "queue")
 	return r
@@ -240,7 +240,7 @@ func TestSoakErasureOutlastsLosses(t *testing.T) {
 	}
 	r.standStill(func() {
 		r.upload("ann", "zed")
-		r.call("zed", "", "DELETE", "/v1/me", "", http.StatusAccepted)
+		r.call("zed", "", "DELETE", "/v1/me", `{"confirm":"erase"}`, http.StatusAccepted)
 	})
 	r.friendRankings = func(board, shown string) {
 		if strings.Contains(shown, "zed") {

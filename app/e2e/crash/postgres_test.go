@@ -46,9 +46,10 @@ func TestPostgresCutOff(t *testing.T) {
 	want(503, "PUT", "/v1/me", `{"nickname":"Ann"}`)
 	want(503, "GET", "/v1/friends", "")
 	want(503, "DELETE", "/v1/friends/2", "")
-	if status, text := call("GET", "/readyz", ""); status != 503 || !bytes.Contains([]byte(text), []byte(`"postgres":"unavailable"`)) {
-		t.Errorf("readyz: %d %s", status, text)
-	}
+	testenv.Eventually(t, "/readyz names Postgres", func() bool {
+		status, text := call("GET", "/readyz", "")
+		return status == 503 && bytes.Contains([]byte(text), []byte(`"postgres":"unavailable"`))
+	})
 	link.Start()
 	testenv.Eventually(t, "profiles can be set again", func() bool {
 		status, _ := call("PUT", "/v1/me", `{"nickname":"Ann"}`)

@@ -31,8 +31,7 @@ func newPair(start func() *testenv.Process) *pair {
 func TestSoakTwoOfEachRole(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCluster(t)
-	env := testenv.RealOn(t, cluster.Use)
-	env.Config.Auth.HS256Secret = harness.Secret
+	env := harness.RealOn(t, cluster.Use)
 	boards := giftBoards(16)
 	start := func(role string) func() *testenv.Process {
 		flags := harness.Role(role, boards, "--jobs.archive_cron=@every 1s", "--log.level=debug")

@@ -98,8 +98,7 @@ func (s *steppers) check(env *testenv.Env) {
 // users that these tests name, and calls befriend.
 func sharded(t testing.TB, use func(*config.Redis)) (*testenv.Env, *testenv.Process) {
 	t.Helper()
-	env := testenv.RealOn(t, use)
-	env.Config.Auth.HS256Secret = harness.Secret
+	env := harness.RealOn(t, use)
 	testenv.NumberUsers(t, env, 200)
 	p := testenv.Serve(t, env.Config, giftBoards(16))
 	befriend(t, p.URL)

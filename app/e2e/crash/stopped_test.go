@@ -128,7 +128,7 @@ func TestAStoppedProcessHearsOfAnErasureLate(t *testing.T) {
 		})
 		waiting.Go(func() { upload(stopped, "zed", 7000) })
 	}
-	must(living, "zed", "DELETE", "/v1/me", "")
+	must(living, "zed", "DELETE", "/v1/me", `{"confirm":"erase"}`)
 	must(living, "zed", "PUT", "/v1/me", `{"nickname":"Zoe"}`)
 	testenv.Eventually(t, "the erased user has no score left", func() bool {
 		return len(entriesOf(t, env.Redis, env.Keys, old)) == 0

@@ -117,7 +117,7 @@ func (b *target) flags() []string {
 	end := time.Now().Add(-2 * time.Hour).UTC()
 	return []string{
 		fmt.Sprintf(`--webhooks=[{url: %q, secrets: [%s], private_network: true}]`, b.URL, webhookSecret),
-		fmt.Sprintf(`--boards=[{name: steps}, {name: gifts, kind: event, start: %q, end: %q}]`,
+		fmt.Sprintf(`--boards=[{`+harness.Steps+`}, {name: gifts, kind: event, start: %q, end: %q}]`,
 			end.AddDate(0, 0, -30).Format(time.RFC3339), end.Format(time.RFC3339)),
 	}
 }
@@ -140,7 +140,7 @@ func newOutcomesRun(t *testing.T) *outcomesRun {
 	past := o.env.Config
 	past.Clock.Offset = -6 * 24 * time.Hour
 	p := testenv.Serve(t, past, append(o.flags, "--webhooks=[]")...)
-	day := time.Now().Add(past.Clock.Offset).In(testenv.Must(time.LoadLocation("Asia/Shanghai"))).Format(time.DateOnly)
+	day := time.Now().Add(past.Clock.Offset).In(testenv.Must(time.LoadLocation(testenv.Morning))).Format(time.DateOnly)
 	for user := range 120 {
 		score := fmt.Sprintf(`{"user_id":"walker%d","date":%q,"score":%d}`, user, day, 100+user%7)
 		o.service(p, "POST", "/v1/boards/steps/scores/batch", `{"scores":[`+score+`]}`)

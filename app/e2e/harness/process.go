@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/auth"
@@ -31,11 +32,40 @@ func Token(t testing.TB, user models.UserID, scope string) string {
 	return text
 }
 
-// Real is testenv.Real with Secret in its settings.
-func Real(t testing.TB) *testenv.Env {
+// Steps begins the definition of board steps in a flag of a process: its days are those of
+// testenv.Morning.
+var Steps = "name: steps, time_zone: " + testenv.Morning
+
+// RealWithSecret is testenv.Real with Secret in its settings, for tests that set the clock of
+// processes: days are those of Shanghai, as in testenv.
+func RealWithSecret(t testing.TB) *testenv.Env {
 	t.Helper()
 	env := testenv.Real(t)
 	env.Config.Auth.HS256Secret = Secret
+	return env
+}
+
+// Real is testenv.Real for processes: with Secret and Steps in its settings.
+func Real(t testing.TB) *testenv.Env {
+	t.Helper()
+	return forProcesses(testenv.Real(t))
+}
+
+// RealConfig is testenv.RealConfig for processes.
+func RealConfig(t testing.TB) *testenv.Env {
+	t.Helper()
+	return forProcesses(testenv.RealConfig(t))
+}
+
+// RealOn is testenv.RealOn for processes.
+func RealOn(t testing.TB, use func(*config.Redis)) *testenv.Env {
+	t.Helper()
+	return forProcesses(testenv.RealOn(t, use))
+}
+
+func forProcesses(env *testenv.Env) *testenv.Env {
+	env.Config.Auth.HS256Secret = Secret
+	env.Config.Boards[0].TimeZone = testenv.Morning
 	return env
 }
 
@@ -69,9 +99,9 @@ func Call(t testing.TB, p *testenv.Process, bearer, method, path, body string, w
 	return text
 }
 
-// Today returns the current date of a process without a clock offset.
+// Today returns the current date of Steps in a process without a clock offset.
 func Today() string {
-	return time.Now().In(testenv.Must(time.LoadLocation("Asia/Shanghai"))).Format(time.DateOnly)
+	return time.Now().In(testenv.Must(time.LoadLocation(testenv.Morning))).Format(time.DateOnly)
 }
 
 // Get sends a GET request without a token.

@@ -223,6 +223,7 @@ func (w *world) exists(row models.RowID) bool {
 // change names may have changed, to what it says.
 func (w *world) look(certain bool, change map[string]bool) {
 	now := w.facts()
+	w.noteReturned(now)
 	for _, name := range sortedKeys(union(now, w.model.facts)) {
 		was, is := w.model.facts[name], now[name]
 		want, changes := change[name]
@@ -245,6 +246,7 @@ func (w *world) look(certain bool, change map[string]bool) {
 	w.model.facts = now
 	w.lookAtRequests()
 	w.lookAtLikes()
+	w.dropHidden()
 }
 
 func union[V any](a, b map[string]V) map[string]V {
@@ -298,10 +300,18 @@ func (w *world) lookAtArchive() {
 	}
 }
 
-// lookAtCorrections reads the corrections.
+// lookAtCorrections reads the corrections. If the user of one has returned under another row, no
+// replica needs to know that.
 func (w *world) lookAtCorrections() {
 	var found []models.Correction
 	check(w.truth.Gorm.Order("id").Find(&found).Error)
+	for i, c := range w.model.corrections {
+		if found[i].User != c.User {
+			for _, r := range w.replicas {
+				delete(w.model.knownBy, r.name+fmt.Sprint(c.ID))
+			}
+		}
+	}
 	w.model.corrections = found
 }
 

@@ -19,9 +19,12 @@ const firstRow = 7_000_001
 
 // erasure is one that has begun. From then on the user id is somebody else's.
 type erasure struct {
-	id   int64
-	user models.UserID
-	row  models.RowID
+	id    int64
+	user  models.UserID
+	row   models.RowID
+	begun time.Time
+	// excluded are the ids of the exclusions without a bucket that held.
+	excluded []int64
 	// cells are the scores that the user had, archived the days that were archived by then,
 	// and corrected those with a correction.
 	cells               map[models.Date]*cell
@@ -70,16 +73,19 @@ func (w *world) erase(ctx context.Context, r *replica) {
 			gone[name] = false
 		}
 	}
-	token, path, body := w.token(user, ""), "/v1/me", ""
+	token, path, body := w.token(user, ""), "/v1/me", `{"confirm":"erase"}`
 	switch w.random.IntN(3) {
 	case 0:
 		token, path = w.token("backend", auth.ScopeService), "/v1/users/"+string(user)
 	case 1:
 		token, path, body = w.token("operator", auth.ScopeAdmin), "/v1/admin/users/"+string(user), `{"reason":"a test"}`
 	}
-	steps, under := w.steps, w.unfinishedErasures(user)
-	got := w.change(ctx, r, token, "DELETE", path, body, func(reply) map[string]bool {
+	steps, under, least, most := w.steps, w.unfinishedErasures(user), w.erasuresToday(user, skewLimit), w.erasuresToday(user, -skewLimit)
+	got := w.change(ctx, r, token, "DELETE", path, body, func(got reply) map[string]bool {
 		w.lookAtErasures()
+		if got.status == http.StatusTooManyRequests {
+			return nil
+		}
 		return gone
 	})
 	if got.status == http.StatusAccepted {
@@ -95,9 +101,22 @@ func (w *world) erase(ctx context.Context, r *replica) {
 	if absent && under == 0 {
 		want = http.StatusNotFound
 	}
+	if !absent && (least >= 3 || most >= 3 && got.status == http.StatusTooManyRequests) {
+		want = http.StatusTooManyRequests
+	}
 	if !got.unknown() && w.steps == steps && got.status != want {
 		w.failf("status %d; %s is absent: %v, with %d erasures under way", got.status, user, absent, under)
 	}
+}
+
+// erasuresToday returns how many erasures of a user have begun within a day less twice an offset.
+func (w *world) erasuresToday(user models.UserID, less time.Duration) (n int) {
+	for _, e := range w.model.erasures {
+		if e.user == user && e.begun.After(w.clock.Now().Add(2*less-24*time.Hour)) {
+			n++
+		}
+	}
+	return n
 }
 
 // unfinishedErasures returns how many erasures are not finished: of a user, or all.
@@ -119,11 +138,12 @@ func (w *world) lookAtErasures() {
 	var found []struct {
 		ID, RowID int64
 		UserID    models.UserID
+		BegunAt   time.Time
 	}
-	check(w.truth.Gorm.Raw(`SELECT id, row_id, user_id FROM erasures WHERE id > ? ORDER BY id`, last).Scan(&found).Error)
+	check(w.truth.Gorm.Raw(`SELECT id, row_id, user_id, begun_at FROM erasures WHERE id > ? ORDER BY id`, last).Scan(&found).Error)
 	for _, f := range found {
 		w.lookAtArchive()
-		w.erased(&erasure{id: f.ID, user: f.UserID, row: models.RowID(f.RowID)})
+		w.erased(&erasure{id: f.ID, user: f.UserID, row: models.RowID(f.RowID), begun: f.BegunAt})
 	}
 }
 
@@ -135,6 +155,7 @@ func (w *world) erased(e *erasure) {
 	for day := m.started; day <= dayOf(w.clock.Now())+1; day++ {
 		_, e.corrected[day] = m.corrected(e.row, day)
 	}
+	w.keep(e)
 	for _, g := range m.gifts {
 		g.gone = g.gone || g.user == e.user
 	}
@@ -151,10 +172,11 @@ func (w *world) erased(e *erasure) {
 	m.erasures = append(m.erasures, e)
 }
 
-// finishErasures lets a replica sweep until all erasures are finished.
+// finishErasures lets a replica sweep until all erasures are finished, and what was kept of those
+// who have returned is moved.
 func (w *world) finishErasures() {
 	for range 10 {
-		if w.unfinishedErasures() == 0 {
+		if w.unfinishedErasures() == 0 && w.unmoved() == 0 {
 			break
 		}
 		w.advance(time.Minute)
@@ -164,6 +186,9 @@ func (w *world) finishErasures() {
 	}
 	if n := w.unfinishedErasures(); n > 0 {
 		w.failf("%d erasures are never finished", n)
+	}
+	if n := w.unmoved(); n > 0 {
+		w.failf("what was kept of %d users who have returned is never moved", n)
 	}
 	w.takeRound(w.replicas[0], "erase-again")
 }
@@ -217,7 +242,7 @@ func (w *world) checkAnonymous(viewer models.UserID, day models.Date, got rankin
 }
 
 // checkTraces checks that nothing names the row id of somebody whose erasure is finished,
-// except the erasure itself.
+// except the erasure itself, and what is kept of those who have not returned.
 func (w *world) checkTraces() {
 	erased := make(map[string]bool)
 	for _, e := range w.model.erasures {
@@ -225,6 +250,21 @@ func (w *world) checkTraces() {
 	}
 	if len(erased) == 0 {
 		return
+	}
+	away := make(map[string]bool)
+	for _, row := range w.away() {
+		away[row.String()] = true
+	}
+	keeps := func(table string, row map[string]any) bool {
+		switch table {
+		case "kept_choices":
+			return away[fmt.Sprint(row["row_id"])]
+		case "corrections":
+			return row["kind"] == string(models.CorrectionExclude) && row["before_score"] == nil
+		case "friend_requests":
+			return row["declined_at"] != nil && away[fmt.Sprint(row["other_id"])]
+		}
+		return false
 	}
 	look := func(where, text string) {
 		for _, word := range strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsDigit(r) }) {
@@ -240,7 +280,9 @@ func (w *world) checkTraces() {
 		var rows []map[string]any
 		check(w.truth.Gorm.Table(table).Find(&rows).Error)
 		for _, row := range rows {
-			look(table, fmt.Sprint(row))
+			if !keeps(table, row) {
+				look(table, fmt.Sprint(row))
+			}
 		}
 	}
 	for _, name := range w.boards.Keys() {

@@ -110,6 +110,9 @@ type model struct {
 	// before they were.
 	dropped  map[string]int
 	erasures []*erasure
+	// kept are facts about users who were erased that must hold again once their ids have returned,
+	// and perhaps those that may.
+	kept, perhaps map[string]bool
 	// archived are the days that are archived.
 	archived map[models.Date]bool
 	// corrections are those in the database, and knownBy says which replicas know their
@@ -129,6 +132,7 @@ func newModel(now time.Time) *model {
 		cells: make(map[models.UserID]map[models.Date]*cell), shown: make(map[models.UserID]int64),
 		facts: make(map[string]bool), changedAt: make(map[string]time.Time), requests: make(map[string]bool),
 		likes: make(map[string]bool), outcomes: make(map[string]int), dropped: make(map[string]int),
+		kept: make(map[string]bool), perhaps: make(map[string]bool),
 		archived: make(map[models.Date]bool), knownBy: make(map[string]bool),
 		started: dayOf(now) - 2,
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -110,6 +111,25 @@ func (w *world) lookAtLikes() {
 			w.model.outcomes["like.given "+name]++
 		}
 		w.model.likes[name] = true
+	}
+}
+
+// dropHidden notes that likes are not sent whose givers are not shown to the user by now.
+func (w *world) dropHidden() {
+	m := w.model
+	var hidden []string
+	for name := range m.outcomes {
+		words := strings.Fields(name)
+		if words[0] == "like.given" && m.notShown(models.UserID(words[2]), models.UserID(words[1])) {
+			hidden = append(hidden, name)
+		}
+	}
+	if len(hidden) == 0 {
+		return
+	}
+	got, _ := w.received()
+	for _, name := range hidden {
+		m.dropped[name] = max(m.dropped[name], m.outcomes[name]-got[name])
 	}
 }
 

@@ -170,6 +170,7 @@ func (w *world) take(r *replica, a action, p plan) {
 		w.note("%s has died", r.name)
 		w.stopReplica(r)
 	}
+	w.lookAtReturned()
 	done()
 	passed, struck := r.gate.end()
 	w.operations[a.name] = max(w.operations[a.name], passed)

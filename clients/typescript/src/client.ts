@@ -14,7 +14,10 @@ import type { paths } from './schema.js';
 import { keepUploads, type UploadOptions, type Uploads } from './uploads.js';
 
 export interface ClientOptions {
-  /** The service's address, such as https://stepboard.example.com; '' in a page of its own. */
+  /**
+   * The service's address, such as https://stepboard.example.com or https://example.com/steps; ''
+   * in a page of its own.
+   */
   baseUrl: string;
   /**
    * Returns a token of the user. It is called before the first call, and with a token that
@@ -103,6 +106,18 @@ function addressOf(path: string, { path: names = {}, query = {} }: AnyOptions): 
   return pairs.length ? `${filled}?${pairs.join('&')}` : filled;
 }
 
+// whyUnanswered returns the error of a call whose fetch has failed. Browsers tell a page no more
+// about a call that the service does not permit its origin than about a service that is away.
+function whyUnanswered(baseUrl: string, cause: unknown): StepboardError {
+  const service = /^https?:\/\/[^/]+/.exec(baseUrl)?.[0];
+  const page = platform.location?.origin;
+  return cause instanceof TypeError && service && page && service !== page
+    ? new StepboardError(0, {
+        detail: `there was no answer: ${service} was not reached, or its setting http.cors_origins lacks ${page}`,
+      })
+    : asError(cause);
+}
+
 function connect({
   baseUrl,
   token: getToken,
@@ -155,7 +170,7 @@ function connect({
     signal?.addEventListener('abort', fail);
     if (signal?.aborted) fail();
     const work = async (): Promise<T> => {
-      const response = await fetch(baseUrl + addressOf(path, options), {
+      const response = await fetch(baseUrl.replace(/\/$/, '') + addressOf(path, options), {
         method,
         headers,
         cache: 'no-store',
@@ -169,7 +184,7 @@ function connect({
     try {
       return await Promise.race([work(), failed]);
     } catch (error) {
-      throw asError(error);
+      throw whyUnanswered(baseUrl, error);
     } finally {
       clock.clearTimeout(timer);
       signal?.removeEventListener('abort', fail);

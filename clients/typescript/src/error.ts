@@ -2,6 +2,7 @@ import type { components } from './schema.js';
 
 export type Problem = components['schemas']['Problem'];
 export type ErrorCode = components['schemas']['ErrorCode'];
+export type Rejection = components['schemas']['RejectedDayTotal'];
 
 /** StepboardError is a call that failed. */
 export class StepboardError extends Error {
@@ -13,6 +14,8 @@ export class StepboardError extends Error {
   readonly wait: number;
   /** The places in the request that are wrong, such as body.nickname. */
   readonly locations: readonly string[];
+  /** The days of an upload, if none was accepted. */
+  readonly rejected: readonly Rejection[];
   /** The id of the request in the service's log. */
   readonly requestId: string;
 
@@ -23,6 +26,7 @@ export class StepboardError extends Error {
     this.code = problem?.code ?? '';
     this.wait = 1000 * (Number(seconds) || 0);
     this.locations = (problem?.errors ?? []).map((error) => error.location);
+    this.rejected = problem?.rejected ?? [];
     this.requestId = problem?.request_id ?? '';
   }
 

@@ -60,6 +60,7 @@ interface Platform {
   setTimeout(run: () => void, milliseconds: number): unknown;
   clearTimeout(timer: unknown): void;
   AbortController?: new () => Controller;
+  location?: { origin?: string };
   TextDecoder?: new () => {
     decode(bytes: Uint8Array | undefined, options: { stream: boolean }): string;
   };

@@ -383,7 +383,7 @@ export interface paths {
         post?: never;
         /**
          * Erase a user
-         * @description Erases the user and everything that is stored about them; it can't be undone. From the answer on the user id belongs to nobody, and other processes know that within two seconds; whoever writes under it after that is somebody new. The rest goes within about two minutes. Archived rankings keep the score, without a name. A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found. The audit log keeps the reason, which should not name the user.
+         * @description Erases the user and everything that is stored about them; it can't be undone. From the answer on the user id belongs to nobody, and other processes know that within two seconds; whoever writes under it after that has none of the scores and friends of before. The rest goes within about two minutes. Archived rankings keep the score, without a name. Exclusions by operators, blocks and hiding by others, declined requests and limits hold again if the user id returns within 365 days. A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found. A fourth erasure of a user id within 24 hours is rate_limited. The audit log keeps the reason, which should not name the user.
          *
          *     With a token of scope admin.
          */
@@ -402,7 +402,7 @@ export interface paths {
         };
         /**
          * Get everything that is stored about a user
-         * @description One JSON document with everything that an erasure would remove: profile, friends, requests, choices, groups, current and archived scores, increments, corrections, and what operators and webhooks have of the user. It does not say who hides from the user. A document that ends before its last brace is incomplete: ask again.
+         * @description One JSON document with everything that an erasure would remove: profile, friends, requests, choices, groups, current and archived scores, increments, corrections, and what operators and webhooks have of the user. It does not say who hides from the user. If the connection breaks, the document is incomplete: ask again. A user may make two of the calls about many days at a time; a further one waits for a second and is then 429 `busy`.
          *
          *     With a token of scope admin.
          */
@@ -562,7 +562,7 @@ export interface paths {
         };
         /**
          * Rank oneself among one's friends
-         * @description One page of the user and the user's friends, best first. Users without a score that day are not listed. The first page of a past day is `?date=2026-11-19&limit=50`; for the next one, add `&cursor=` with the page's next_cursor. With `&include=likes`, entries have their likes. An archived day from long before a friendship does not list the friend (setting friends.history_days). `?from=2026-11-16&to=2026-11-22` adds up the days of a span, at most 31: entries have the sum as score, and days, the number of days with a score. The higher sum is first, and on equal sums the one that was reached first. A span may end in the future. Its friends times its days that are not archived are at most 40,000.
+         * @description One page of the user and the user's friends, best first. Users without a score that day are not listed. The first page of a past day is `?date=2026-11-19&limit=50`; for the next one, add `&cursor=` with the page's next_cursor. With `&include=likes`, entries have their likes. An archived day from long before a friendship does not list the friend (setting friends.history_days). `?from=2026-11-16&to=2026-11-22` adds up the days of a span, at most 31: entries have the sum as score, and days, the number of days with a score. The higher sum is first, and on equal sums the one that was reached first. A span may end in the future. Its friends times its days are at most 100,000, and of these at most 40,000 are of days that are not archived. A user may make two of the calls about many days at a time; a further one waits for a second and is then 429 `busy`.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -606,7 +606,7 @@ export interface paths {
         };
         /**
          * Rank the members of a group
-         * @description One page of the members of a group that the user is in, as GET /v1/boards/{board}/friends answers it. Past days show the scores of those who are members now. `?from=&to=` adds up the days of a span, as there.
+         * @description One page of the members of a group that the user is in, as GET /v1/boards/{board}/friends answers it. Past days show the scores of those who are members now. `?from=&to=` adds up the days of a span, as there. A user may make two of the calls about many days at a time; a further one waits for a second and is then 429 `busy`.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -650,7 +650,7 @@ export interface paths {
         };
         /**
          * List one's days
-         * @description The user's days, newest first, from Redis and the archive alike; days without a score are left out. A month is `?from=2026-10-01&to=2026-10-31`, at most 366 days; without both it is the last 31 days. `&for=1002` returns a friend's days. Archived days from long before the friendship are left out (setting friends.history_days).
+         * @description The user's days, newest first, from Redis and the archive alike; days without a score are left out. A month is `?from=2026-10-01&to=2026-10-31`, at most 366 days; without both it is the last 31 days. `&for=1002` returns a friend's days. Archived days from long before the friendship are left out (setting friends.history_days). A user may make two of the calls about many days at a time; a further one waits for a second and is then 429 `busy`.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -752,7 +752,7 @@ export interface paths {
         put?: never;
         /**
          * Upload step totals
-         * @description Send the user's total for a day, such as `{"date":"2026-11-20","score":12345}`, or up to 31 days that were stored offline, as `{"scores":[{"date":"2026-11-19","score":8000},{"date":"2026-11-20","score":12345}]}`. The highest total of a day counts, so sending one again changes nothing. Either all items are accepted or none.
+         * @description Send the user's total for a day, such as `{"date":"2026-11-20","score":12345}`, or up to 31 days that were stored offline, as `{"scores":[{"date":"2026-11-19","score":8000},{"date":"2026-11-20","score":12345}]}`. The highest total of a day counts, so sending one again changes nothing. In a list, an item whose day is closed or in the future, or whose score is out of range, is rejected alone: `rejected` says why. If that leaves none, the answer is 422 with the code of the first and the same `rejected`. A list with a malformed item is refused as a whole.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -794,7 +794,7 @@ export interface paths {
         };
         /**
          * Add up one's days
-         * @description The user's week, month, average, best day and streaks, of the last 366 days. `?goal=8000` says which days a streak counts: those with that score or more. `&for=1002` is about a friend, as in GET /v1/boards/{board}/history.
+         * @description The user's week, month, average, best day and streaks, of the last 366 days. `?goal=8000` says which days a streak counts: those with that score or more. `&for=1002` is about a friend, as in GET /v1/boards/{board}/history. A user may make two of the calls about many days at a time; a further one waits for a second and is then 429 `busy`.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -984,7 +984,7 @@ export interface paths {
         put?: never;
         /**
          * Join a group
-         * @description Join the group with an invite code, such as `{"invite_code":"KX7WQ2M5A4TDZBNC"}`; small letters are good, too. A member who joins again gets the same answer. A group has at most 500 members, and a user is in at most 50 groups. A user may try ten codes a minute (setting limits.joins_per_minute).
+         * @description Join the group with an invite code, such as `{"invite_code":"KX7WQ2M5A4TDZBNC"}`; small letters and spaces around it are good, too. A member who joins again gets the same answer. A group has at most 500 members, and a user is in at most 50 groups. A user may try ten codes a minute (setting limits.joins_per_minute).
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -1169,7 +1169,7 @@ export interface paths {
         post?: never;
         /**
          * Erase oneself
-         * @description Erases the user and everything that is stored about them; it can't be undone. From the answer on the user id belongs to nobody, and other processes know that within two seconds; whoever writes under it after that is somebody new. The rest goes within about two minutes. Archived rankings keep the score, without a name. A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found. Take the user's tokens away as well: with one that is still valid the user comes into being again by the next upload.
+         * @description Erases the user and everything that is stored about them; it can't be undone. From the answer on the user id belongs to nobody, and other processes know that within two seconds; whoever writes under it after that has none of the scores and friends of before. The rest goes within about two minutes. Archived rankings keep the score, without a name. Exclusions by operators, blocks and hiding by others, declined requests and limits hold again if the user id returns within 365 days. A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found. A fourth erasure of a user id within 24 hours is rate_limited. Take the user's tokens away as well: with one that is still valid the user comes into being again by the next upload.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -1188,7 +1188,7 @@ export interface paths {
         };
         /**
          * Get everything that is stored about oneself
-         * @description One JSON document with everything that an erasure would remove: profile, friends, requests, choices, groups, current and archived scores, increments, corrections, and what operators and webhooks have of the user. It does not say who hides from the user. A document that ends before its last brace is incomplete: ask again.
+         * @description One JSON document with everything that an erasure would remove: profile, friends, requests, choices, groups, current and archived scores, increments, corrections, and what operators and webhooks have of the user. It does not say who hides from the user. If the connection breaks, the document is incomplete: ask again. A user may make two of the calls about many days at a time; a further one waits for a second and is then 429 `busy`.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -1217,7 +1217,7 @@ export interface paths {
         get: operations["getPrivacy"];
         /**
          * Hide from everybody, or be shown again
-         * @description With `{"hidden":true}` the user's scores are shown to nobody else: friends see the user in their lists of friends, but in none of their rankings, and with an empty history, and global lists show the user's line without id, name and picture. The user's own answers stay the same.
+         * @description With `{"hidden":true}` the user's scores are shown to nobody else: friends see the user in their lists of friends, but in none of their rankings, and with an empty history, and global lists show the user's line without id, name and picture. The user's own answers stay the same. A user may change it 20 times an hour (setting limits.hidings_per_hour).
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -1297,7 +1297,7 @@ export interface paths {
         post?: never;
         /**
          * Erase a user
-         * @description Erases the user and everything that is stored about them; it can't be undone. From the answer on the user id belongs to nobody, and other processes know that within two seconds; whoever writes under it after that is somebody new. The rest goes within about two minutes. Archived rankings keep the score, without a name. A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found.
+         * @description Erases the user and everything that is stored about them; it can't be undone. From the answer on the user id belongs to nobody, and other processes know that within two seconds; whoever writes under it after that has none of the scores and friends of before. The rest goes within about two minutes. Archived rankings keep the score, without a name. Exclusions by operators, blocks and hiding by others, declined requests and limits hold again if the user id returns within 365 days. A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found. A fourth erasure of a user id within 24 hours is rate_limited.
          *
          *     With a token of scope service.
          */
@@ -1323,6 +1323,28 @@ export interface paths {
          */
         put: operations["replaceFriends"];
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/users/{id}/rename": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Change a user's id
+         * @description Give a user another id, such as `{"to":"1002"}`, which nobody has. Everything that the user has stays: scores, friends, groups, profile. From the answer on, the former id belongs to nobody, and other processes know that within two seconds; whoever writes under it after that is somebody new. Sending the call again changes nothing.
+         *
+         *     With a token of scope service.
+         */
+        post: operations["renameUser"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1355,6 +1377,8 @@ export interface components {
         AcceptedTotals: {
             /** @description The accepted totals, in the order in which they were sent */
             accepted: components["schemas"]["AcceptedTotal"][];
+            /** @description The totals that were rejected, in the order in which they were sent */
+            rejected: components["schemas"]["RejectedDayTotal"][];
         };
         ArchiveRun: {
             /**
@@ -1879,6 +1903,14 @@ export interface components {
             /** @description The user; null once the erasure is finished */
             user_id: string | null;
         };
+        ErasureConfirmation: {
+            /**
+             * @description That the user is to be erased
+             * @example erase
+             * @enum {string}
+             */
+            confirm: "erase";
+        };
         ErasurePage: {
             /** @description This page, newest first */
             erasures: components["schemas"]["Erasure"][];
@@ -1896,7 +1928,7 @@ export interface components {
          * @description The kind of error, for a program
          * @enum {string}
          */
-        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "choice_limit" | "correction_exists" | "event_id_conflict" | "friend_limit" | "group_full" | "group_limit" | "body_too_large" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "score_out_of_range" | "span_too_large" | "utc_offset_required" | "validation_failed" | "rate_limited" | "request_limit" | "internal" | "unavailable";
+        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "choice_limit" | "correction_exists" | "event_id_conflict" | "friend_limit" | "group_full" | "group_limit" | "user_exists" | "body_too_large" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "score_out_of_range" | "span_too_large" | "utc_offset_required" | "validation_failed" | "busy" | "rate_limited" | "request_limit" | "internal" | "unavailable";
         FieldError: {
             /** @description Where in the request, such as body.scores[2].date */
             location: string;
@@ -1942,7 +1974,7 @@ export interface components {
         };
         FriendIDs: {
             /**
-             * @description Exactly these become the user's friends; at most 5,000, none of them twice
+             * @description Exactly these become the user's friends; none of them twice
              * @example [
              *       "1002",
              *       "1003"
@@ -2273,7 +2305,7 @@ export interface components {
         };
         MemberIDs: {
             /**
-             * @description Exactly these become the members; at most 500, none of them twice
+             * @description Exactly these become the members; none of them twice
              * @example [
              *       "1001",
              *       "1002"
@@ -2454,6 +2486,13 @@ export interface components {
              */
             nickname: string;
         };
+        NewUserID: {
+            /**
+             * @description The user's new id
+             * @example 1002
+             */
+            to: string;
+        };
         Privacy: {
             /**
              * @description True if the user hides from everybody
@@ -2487,6 +2526,8 @@ export interface components {
             detail: string;
             /** @description The parts of the request that are wrong */
             errors?: components["schemas"]["FieldError"][];
+            /** @description Where a list of totals was uploaded of which none was accepted: why, for each of them */
+            rejected?: components["schemas"]["RejectedDayTotal"][];
             /** @description The request's id in the service's log */
             request_id: string;
             /**
@@ -2649,6 +2690,27 @@ export interface components {
              * @example 22
              */
             total: number;
+        };
+        RejectedDayTotal: {
+            /**
+             * @description Why it was rejected. A day in the future may be accepted later, the others never
+             * @enum {string}
+             */
+            code: "date_closed" | "date_in_future" | "score_out_of_range";
+            /**
+             * Format: date
+             * @description The day
+             * @example 2026-11-01
+             */
+            date: string;
+            /** @description What a person should know and do */
+            detail: string;
+            /**
+             * Format: int64
+             * @description The item's position, from 0
+             * @example 1
+             */
+            index: number;
         };
         RejectedTotal: {
             /** @description Why it was not accepted */
@@ -3001,7 +3063,7 @@ export interface components {
              */
             next_attempt_at: string | null;
             /**
-             * @description waiting: it is attempted until it succeeds. failed: it was given up after three days. dropped: a person in it was erased before it was delivered
+             * @description waiting: it is attempted until it succeeds. failed: it was given up after three days, or because more than a million waited. dropped: a person in it was erased before it was delivered
              * @enum {string}
              */
             state: "waiting" | "delivered" | "failed" | "dropped";
@@ -3235,6 +3297,30 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"] & {
                     /** @enum {string} */
                     code: "body_too_large";
+                };
+            };
+        };
+        /** @description Too Many Requests: busyrate_limited */
+        BusyOrRateLimited: {
+            headers: {
+                /** @description Seconds after which to try again */
+                "Retry-After"?: number;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Too Many Requests",
+                 *       "status": 429,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "busy",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "busy" | "rate_limited";
                 };
             };
         };
@@ -3683,6 +3769,28 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"] & {
                     /** @enum {string} */
                     code: "unavailable";
+                };
+            };
+        };
+        /** @description Conflict: user_exists */
+        UserExists: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Conflict",
+                 *       "status": 409,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "user_exists",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "user_exists";
                 };
             };
         };
@@ -4542,7 +4650,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["UserNotFound"];
             422: components["responses"]["ValidationFailed"];
-            429: components["responses"]["RateLimited"];
+            429: components["responses"]["BusyOrRateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
         };
@@ -4717,7 +4825,7 @@ export interface operations {
     listBoards: {
         parameters: {
             query?: {
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -4750,7 +4858,7 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -4790,7 +4898,7 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -4829,7 +4937,7 @@ export interface operations {
             404: components["responses"]["BoardNotFound"];
             409: components["responses"]["BoardKind"];
             422: components["responses"]["DateInFutureOrSpanTooLargeOrUtcOffsetRequiredOrValidationFailed"];
-            429: components["responses"]["RateLimited"];
+            429: components["responses"]["BusyOrRateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
         };
@@ -4839,7 +4947,7 @@ export interface operations {
             query?: {
                 /** @description Most entries of an event */
                 limit?: number;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -4882,7 +4990,7 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -4923,7 +5031,7 @@ export interface operations {
             404: components["responses"]["BoardNotFoundOrNotFound"];
             409: components["responses"]["BoardKind"];
             422: components["responses"]["DateInFutureOrSpanTooLargeOrUtcOffsetRequiredOrValidationFailed"];
-            429: components["responses"]["RateLimited"];
+            429: components["responses"]["BusyOrRateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
         };
@@ -4933,7 +5041,7 @@ export interface operations {
             query?: {
                 /** @description Most entries of an event */
                 limit?: number;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -4978,7 +5086,7 @@ export interface operations {
             query?: {
                 /** @description A friend's id; one's own days if it is left out */
                 for?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -5010,7 +5118,7 @@ export interface operations {
             404: components["responses"]["BoardNotFoundOrNotFound"];
             409: components["responses"]["BoardKind"];
             422: components["responses"]["DateInFutureOrUtcOffsetRequiredOrValidationFailed"];
-            429: components["responses"]["RateLimited"];
+            429: components["responses"]["BusyOrRateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
         };
@@ -5058,7 +5166,7 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -5103,7 +5211,7 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -5141,7 +5249,7 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -5179,7 +5287,7 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -5314,7 +5422,7 @@ export interface operations {
             query?: {
                 /** @description A friend's id; one's own days if it is left out */
                 for?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -5344,7 +5452,7 @@ export interface operations {
             404: components["responses"]["BoardNotFoundOrNotFound"];
             409: components["responses"]["BoardKind"];
             422: components["responses"]["UtcOffsetRequiredOrValidationFailed"];
-            429: components["responses"]["RateLimited"];
+            429: components["responses"]["BusyOrRateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
         };
@@ -5354,7 +5462,7 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00. Boards with time_zone local need it to know the user's today; others ignore it */
+                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -6087,7 +6195,11 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ErasureConfirmation"];
+            };
+        };
         responses: {
             /** @description Accepted */
             202: {
@@ -6098,9 +6210,12 @@ export interface operations {
                     "application/json": components["schemas"]["NewErasure"];
                 };
             };
+            400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["UserNotFound"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["BodyTooLarge"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
@@ -6134,7 +6249,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["UserNotFound"];
             422: components["responses"]["ValidationFailed"];
-            429: components["responses"]["RateLimited"];
+            429: components["responses"]["BusyOrRateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
         };
@@ -6396,6 +6511,42 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["FriendLimit"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    renameUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The user */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewUserID"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["UserNotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["UserExists"];
             413: components["responses"]["BodyTooLarge"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];

@@ -1,11 +1,13 @@
 import type { Connection } from './client.js';
-import { asError, type StepboardError } from './error.js';
+import { asError, StepboardError, type Rejection } from './error.js';
 import type { Storage } from './platform.js';
 
 // The most days of one call.
 const maxItems = 31;
 const firstDelay = 1000;
 const longestDelay = 60_000;
+// The delay after which a day is sent again that has not begun on the board.
+const earlyDelay = 3_600_000;
 
 export interface DayTotal {
   date: string;
@@ -17,7 +19,10 @@ export interface UploadOptions {
   /** The user's id. Totals of one user are never sent with the token of another one. */
   user: string;
   storage: Storage;
-  /** Is called once for each total that the service refuses for good. It is dropped. */
+  /**
+   * Is called once for each total that the service refuses for good. It is dropped. A day
+   * that has not begun on the board is kept, and sent again after an hour or by flush.
+   */
   onRefused: (total: DayTotal, error: StepboardError) => void;
   /** Is called when a total is acknowledged. */
   onAccepted?: (total: DayTotal) => void;
@@ -27,8 +32,9 @@ export interface UploadOptions {
 
 export interface Uploads {
   /**
-   * add keeps a day's total in the storage unless a higher one of the day is there, and
-   * sends it in the background. It throws what the storage throws.
+   * add keeps a day's total, rounded down, in the storage unless a higher one of the day is
+   * there, and sends it in the background. It throws a TypeError unless the date has the form
+   * YYYY-MM-DD and the score is a number from 0 on, and otherwise what the storage throws.
    */
   add(date: string, score: number): Promise<void>;
   /**
@@ -74,6 +80,9 @@ export function keepUploads(connection: Connection, options: UploadOptions): Upl
   // The time before which the service wants no upload.
   let notBefore = 0;
   let most = maxItems;
+  // The days that the service has called future ones in this run.
+  const early = new Set<string>();
+  let earlyTimer: unknown;
 
   // change edits the stored totals. Changes follow one another, and each reads the
   // storage, which other windows write, too.
@@ -119,6 +128,27 @@ export function keepUploads(connection: Connection, options: UploadOptions): Upl
     for (const item of refused) onRefused(item, error);
   };
 
+  // settle ends a call. An item that the service has not rejected by itself shares the error
+  // of the call; without one it is accepted.
+  const settle = async (
+    items: DayTotal[],
+    rejected: readonly Rejection[],
+    error?: StepboardError,
+  ): Promise<void> => {
+    const errors = items.map((_, i) => {
+      const rejection = rejected.find(({ index }) => index === i);
+      return rejection ? new StepboardError(422, rejection) : error;
+    });
+    const isEarly = (i: number): boolean => errors[i]?.code === 'date_in_future';
+    await drop(items.filter((_, i) => !isEarly(i)));
+    items.forEach((item, i) => {
+      const reason = errors[i];
+      if (isEarly(i)) early.add(item.date);
+      else if (reason) onRefused(item, reason);
+      else onAccepted?.(item);
+    });
+  };
+
   // sendOnce sends some totals. It returns false if there are none or they have to wait.
   const sendOnce = async (): Promise<boolean> => {
     const wait = notBefore - clock.now();
@@ -126,47 +156,50 @@ export function keepUploads(connection: Connection, options: UploadOptions): Upl
       later(wait);
       return false;
     }
-    const items = (await read()).slice(-most);
+    const items = (await read()).filter(({ date }) => !early.has(date)).slice(-most);
     if (!items.length || stopped) {
       most = maxItems;
       return false;
     }
+    let rejected: readonly Rejection[];
+    let refusal: StepboardError | undefined;
     try {
-      await connection.json('POST', '/v1/boards/{board}/scores', {
+      const answer = await connection.json('POST', '/v1/boards/{board}/scores', {
         path: { board },
         body: { scores: items },
       });
+      rejected = (answer as { rejected?: Rejection[] } | null)?.rejected ?? [];
     } catch (cause) {
-      const error = asError(cause);
-      if (!error.permanent || error.status === 401) {
+      refusal = asError(cause);
+      if (!refusal.permanent || refusal.status === 401) {
         failures += 1;
-        notBefore = clock.now() + error.wait;
+        notBefore = clock.now() + refusal.wait;
         later(
           Math.max(
-            error.wait,
+            refusal.wait,
             Math.min(longestDelay, firstDelay * 2 ** (failures - 1)) * (0.5 + random() / 2),
           ),
         );
         return false;
       }
-      failures = 0;
-      await refuse(items, error);
-      return true;
+      rejected = refusal.rejected;
     }
     failures = 0;
-    await drop(items);
-    for (const item of items) onAccepted?.(item);
+    if (refusal && !rejected.length) await refuse(items, refusal);
+    else await settle(items, rejected, refusal);
     return true;
   };
 
   // run sends until nothing is left or it has to wait. There is one run at a time.
   const run = (): Promise<void> => {
+    clock.clearTimeout(earlyTimer);
     clock.clearTimeout(timer);
     timer = undefined;
     if (sending) {
       again = true;
       return sending;
     }
+    early.clear();
     const work = async (): Promise<void> => {
       try {
         do {
@@ -177,6 +210,7 @@ export function keepUploads(connection: Connection, options: UploadOptions): Upl
         later(longestDelay); // the storage failed
       } finally {
         sending = undefined;
+        if (early.size && !stopped) earlyTimer = clock.setTimeout(run, earlyDelay);
       }
     };
     sending = work();
@@ -184,7 +218,11 @@ export function keepUploads(connection: Connection, options: UploadOptions): Upl
   };
 
   return {
-    add: async (date, score) => {
+    add: async (date, measured) => {
+      if (!/^\d{4}-\d\d-\d\d$/.test(date)) throw new TypeError(`${date} is not YYYY-MM-DD`);
+      // A total of HealthKit has a fraction.
+      const score = Number.isFinite(measured) ? Math.floor(measured) : -1;
+      if (score < 0) throw new TypeError(`${measured} is not a number from 0 on`);
       await change((totals) => {
         if ((totals[date] ?? -1) >= score) return false;
         totals[date] = score;
@@ -197,6 +235,7 @@ export function keepUploads(connection: Connection, options: UploadOptions): Upl
     pending: read,
     stop: () => {
       stopped = true;
+      clock.clearTimeout(earlyTimer);
       clock.clearTimeout(timer);
     },
   };

@@ -32,6 +32,18 @@ test('A call fills in path, query, body and token', async () => {
   assert.equal(second.headers['Content-Type'], 'application/json');
 });
 
+test('An address may have a path, and end with a slash', async () => {
+  const service = new FakeService(boards);
+  for (const baseUrl of ['', 'https://x.example/', 'https://x.example/steps/', '/steps']) {
+    const client = createClient({ baseUrl, token: () => 'A', fetch: service.fetch });
+    await client.call('GET', '/v1/boards');
+  }
+  assert.deepEqual(
+    service.requests.map(({ url }) => url),
+    ['', 'https://x.example', 'https://x.example/steps', '/steps'].map((at) => `${at}/v1/boards`),
+  );
+});
+
 test('Calls share one token, and ask once more after a 401', async () => {
   const asked = [];
   const token = async (refused) => {
@@ -100,6 +112,22 @@ test('Errors say what happened, and whether to try again', async () => {
     assert.ok(error instanceof StepboardError);
     for (const [name, value] of Object.entries(want))
       assert.deepEqual(error[name], value, `${error.status} ${name}`);
+  }
+});
+
+test('A page of another origin is told that the service may not permit it', async (t) => {
+  t.after(() => delete globalThis.location);
+  const permission = /https:\/\/x.example was not reached, or its setting http.cors_origins lacks/;
+  const failed = new TypeError('Failed to fetch');
+  for (const [origin, cause, want] of [
+    ['https://app.example', failed, permission],
+    ['https://app.example', new Error('another one'), /^there was no answer$/],
+    ['https://x.example', failed, /^there was no answer$/],
+    [undefined, failed, /^there was no answer$/],
+  ]) {
+    globalThis.location = { origin };
+    const { client } = start(new FakeService(() => Promise.reject(cause)));
+    await assert.rejects(client.call('GET', '/v1/boards'), { status: 0, message: want });
   }
 });
 

@@ -42,6 +42,23 @@ test('The highest total of a day is sent, and then forgotten', async () => {
   assert.equal(storage.items.size, 0);
 });
 
+test('Numbers are rounded down, and nothing else is taken', async () => {
+  const { uploads, sent, accepted } = start([accept]);
+  await uploads.add('2026-11-20', 11623.858733);
+  await uploads.add('2026-11-19', 0.5);
+  await settle();
+  assert.deepEqual(accepted, ['2026-11-20 11623', '2026-11-19 0']);
+  const calls = sent().length;
+  for (const score of [NaN, -1, -0.5, Infinity, '11623', '', null, undefined, true, [5], 5n]) {
+    await assert.rejects(uploads.add('2026-11-20', score), TypeError);
+  }
+  for (const date of ['', '20261120', '2026-11-20T08:00', '__proto__', new Date(), undefined]) {
+    await assert.rejects(uploads.add(date, 5), TypeError);
+  }
+  assert.equal(sent().length, calls);
+  assert.deepEqual(await uploads.pending(), []);
+});
+
 test('What could not be sent survives a restart and is sent again', async () => {
   const first = start([offline]);
   await first.uploads.add('2026-11-19', 100);
@@ -103,16 +120,76 @@ test('Retry-After holds uploads back, also those that the app asks for', async (
   assert.deepEqual(await uploads.pending(), []);
 });
 
-test('A refused day is reported once and dropped, and the others are sent', async () => {
-  const closed = () => refuse(422, 'date_closed', { locations: ['body.scores[0].date'] });
+// reject answers as the service does that takes the days for which code returns nothing.
+const reject =
+  (code) =>
+  ({ body }) => {
+    const rejected = body.scores
+      .map(({ date }, index) => ({ index, date, code: code(date), detail: 'no' }))
+      .filter((item) => item.code);
+    return rejected.length < body.scores.length
+      ? respond(200, { accepted: [], rejected })
+      : respond(422, { status: 422, code: rejected[0].code, detail: 'no', rejected });
+  };
+const codeOf = (date) => {
+  if (date < '2026-11-18') return 'date_closed';
+  return date > '2026-11-20' ? 'date_in_future' : undefined;
+};
+
+test('After 20 days offline one call sends all, and closed days are reported and dropped', async () => {
+  const { uploads, service, sent, refused, accepted } = start([offline]);
+  for (let day = 1; day <= 20; day += 1) {
+    await uploads.add(`2026-11-${String(day).padStart(2, '0')}`, day);
+  }
+  await settle();
+  const before = service.requests.length;
+  service.answers = [reject(codeOf)];
+  await uploads.flush();
+  assert.equal(service.requests.length, before + 1);
+  assert.equal(sent().at(-1).split(' ').length, 20);
+  assert.deepEqual(accepted, ['2026-11-18 18', '2026-11-19 19', '2026-11-20 20']);
+  assert.equal(refused.length, 17);
+  assert.equal(refused[0], '2026-11-01 1 date_closed');
+  assert.deepEqual(await uploads.pending(), []);
+});
+
+test('A day that has not begun is kept, and sent again an hour later, or by flush', async () => {
+  const { uploads, service, sent, refused, accepted, clock, storage } = start([offline]);
+  await uploads.add('2026-11-17', 17);
+  await uploads.add('2026-11-21', 21);
+  await settle();
+  service.answers = [reject(codeOf)]; // rejects both
+  await uploads.flush();
+  assert.deepEqual(refused, ['2026-11-17 17 date_closed']);
+  assert.deepEqual(await uploads.pending(), [{ date: '2026-11-21', score: 21 }]);
+  assert.deepEqual(clock.waits(), [3_600_000]);
+
+  await uploads.add('2026-11-20', 20); // is not held back
+  await settle();
+  assert.equal(sent().at(-1), '20:20 21:21');
+  assert.deepEqual(accepted, ['2026-11-20 20']);
+  const before = service.requests.length;
+  await uploads.flush();
+  assert.equal(service.requests.length, before + 1);
+  await clock.advance(3_599_999);
+  assert.equal(service.requests.length, before + 1);
+  service.answers = [reject(() => undefined)];
+  await clock.advance(1);
+  assert.deepEqual(accepted, ['2026-11-20 20', '2026-11-21 21']);
+  assert.equal(storage.items.size, 0);
+  assert.deepEqual(clock.waits(), []);
+});
+
+test('A malformed day is reported once and dropped, and the others are sent', async () => {
+  const malformed = () => refuse(422, 'validation_failed', { locations: ['body.scores[0].date'] });
   const { uploads, service, sent, refused } = start([offline]);
   await uploads.add('2026-11-10', 1);
   await uploads.add('2026-11-20', 2);
   await settle();
-  service.answers = [closed, accept];
+  service.answers = [malformed, accept];
   await uploads.flush();
   assert.deepEqual(sent().slice(-2), ['10:1 20:2', '20:2']);
-  assert.deepEqual(refused, ['2026-11-10 1 date_closed']);
+  assert.deepEqual(refused, ['2026-11-10 1 validation_failed']);
   assert.deepEqual(await uploads.pending(), []);
 });
 

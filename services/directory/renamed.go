@@ -1,0 +1,131 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"stepboard/models"
+)
+
+// renamedRows are the ids of users who were renamed. A copy that maps another user id to
+// the row id of one of them is outdated, in the process or in Redis: that id is nobody's or
+// somebody else's, and is looked up again. Safe for concurrent use.
+type renamedRows struct {
+	n    atomic.Int64
+	ids  sync.Map   // by models.RowID, of renamed
+	mu   sync.Mutex // held by writers
+	last int64      // the largest id of a rename that was read; only readErased uses it
+}
+
+// renamed is a user's id, and the version of the record that has it.
+type renamed struct {
+	user    models.UserID
+	version int64
+}
+
+// rename is what a process reads of a rename: the record as it is now.
+type rename struct {
+	ID      int64
+	Row     models.RowID
+	User    models.UserID
+	Version int64
+}
+
+// add notes the id of a user who was renamed, unless that of a newer record is known.
+func (r *renamedRows) add(row models.RowID, user models.UserID, version int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, ok := r.ids.Load(row)
+	if ok && known.(renamed).version >= version {
+		return
+	}
+	r.ids.Store(row, renamed{user, version})
+	if !ok {
+		r.n.Add(1)
+	}
+}
+
+// remove forgets the id of a user who was erased.
+func (r *renamedRows) remove(row models.RowID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.ids.LoadAndDelete(row); ok {
+		r.n.Add(-1)
+	}
+}
+
+// isFormer reports whether the user of a row was renamed and has another id now.
+func (r *renamedRows) isFormer(user models.UserID, row models.RowID) bool {
+	if r.n.Load() == 0 {
+		return false
+	}
+	now, ok := r.ids.Load(row)
+	return ok && now.(renamed).user != user
+}
+
+// outdated reports whether a copy that maps a user to a row is known to be outdated.
+func (s *Service) outdated(user models.UserID, row models.RowID) bool {
+	return s.erased.has(row) || s.renamed.isFormer(user, row)
+}
+
+// readRenames reads the latest renames, or all of them. One query.
+func (s *Service) readRenames(ctx context.Context, all bool) error {
+	after := max(0, s.renamed.last-erasedOverlap)
+	if all {
+		after = 0
+	}
+	list, err := s.store.db.renamesAfter(ctx, after)
+	if err != nil {
+		return err
+	}
+	for _, r := range list {
+		s.renamed.last = max(s.renamed.last, r.ID)
+		s.renamed.add(r.Row, r.User, r.Version)
+	}
+	return nil
+}
+
+// Rename gives a user another id, which nobody has. Everything that the user has stays, and if the
+// other id was erased, what was kept of it holds for the user. The
+// former id is nobody's afterwards: this process knows that at once, others within 2 seconds.
+// Renaming somebody to their own id, and repeating the user's last renaming, changes nothing.
+// CodeUserNotFound if there is no such user, CodeUserExists if somebody has the other id,
+// CodeUnavailable.
+func (s *Service) Rename(ctx context.Context, user, to models.UserID) error {
+	if user == to {
+		records, err := s.store.byUser(ctx, []models.UserID{user})
+		if err == nil && len(records) == 0 {
+			err = errNotStored
+		}
+		return renameError(user, to, err)
+	}
+	record, err := s.store.db.rename(ctx, s.key, user, to)
+	if err != nil {
+		return renameError(user, to, err)
+	}
+	s.renamed.add(record.Row, record.User, record.Version)
+	s.changes.add(record)
+	ctx = context.WithoutCancel(ctx)
+	if _, err := s.DropCopies(ctx, Erased{Row: record.Row, User: &user}); err != nil {
+		s.log.WarnContext(ctx, "the copy of a former user id stays in Redis until it expires", "error", err)
+	}
+	s.keep(ctx, []models.Record{record})
+	s.moveKept(ctx, []models.RowID{record.Row})
+	return nil
+}
+
+// renameError returns the error that clients see; nil for nil.
+func renameError(user, to models.UserID, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errNotStored):
+		return models.Errorf(models.CodeUserNotFound, "there is no user %s", user)
+	case errors.Is(err, errTaken):
+		return models.Errorf(models.CodeUserExists, "there is a user %s already; erase them first, or choose another id", to)
+	default:
+		return models.Unavailable("rename a user", err)
+	}
+}

@@ -1,0 +1,152 @@
+package erasure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"stepboard/internal/failpoint"
+	"stepboard/models"
+)
+
+const (
+	// keepTime is how long something is kept that holds again when a user id returns.
+	keepTime = 365 * 24 * time.Hour
+	// erasureLimit is how many erasures of a user id may begin within erasurePeriod.
+	erasureLimit  = 3
+	erasurePeriod = 24 * time.Hour
+	// forgetPage is how many erasures Forget reads at a time.
+	forgetPage = 1000
+)
+
+// Keeper is an Eraser that keeps what must hold again when the user id returns: what others have
+// decided about the user. It is kept under the row id of the erased user.
+type Keeper interface {
+	Eraser
+	// Return moves what is kept of an erased user to the row under which the user id has returned,
+	// and nothing if that was erased, too. It may be repeated.
+	Return(ctx context.Context, from, to models.RowID) error
+	// Keeps reports whether anything is kept of an erased user.
+	Keeps(ctx context.Context, user models.RowID) (bool, error)
+	// Forget removes what is kept of an erased user.
+	Forget(ctx context.Context, user models.RowID) error
+}
+
+// keepers returns the services that keep something, in the order in which it is moved: at first
+// what hides the user.
+func (s *Service) keepers() []Keeper { return []Keeper{s.o.Corrections, s.o.Privacy, s.o.Friends} }
+
+// Return moves what was kept of erased users to the rows under which their ids have returned. It
+// may be repeated, and does nothing for other rows. A query for each, and the transactions of
+// what is moved.
+func (s *Service) Return(ctx context.Context, rows []models.RowID) error {
+	var failed []error
+	for _, row := range rows {
+		if err := s.returnTo(ctx, row); err != nil {
+			failed = append(failed, fmt.Errorf("move what is kept: %w", err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// returnTo moves what is kept of all former users of a user id to its present row. An erasure
+// that is not finished may still find something to keep, so it is looked at again.
+func (s *Service) returnTo(ctx context.Context, to models.RowID) error {
+	failpoint.Hit("returning.created")
+	former, err := s.o.Store.former(ctx, to)
+	if err != nil {
+		return err
+	}
+	for _, e := range former {
+		for _, k := range s.keepers() {
+			if err := k.Return(ctx, e.Row, to); err != nil {
+				return err
+			}
+			failpoint.Hit("returning.part")
+		}
+		if e.FinishedAt != nil {
+			if err := s.o.Store.moved(ctx, e.ID, to); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// returnAll is Return for all users whose ids have returned and of whom not everything was moved:
+// their processes have died meanwhile, or their erasures are not finished. One query without any.
+func (s *Service) returnAll(ctx context.Context) error {
+	rows, err := s.o.Store.returned(ctx)
+	if err != nil {
+		return err
+	}
+	return s.Return(ctx, rows)
+}
+
+// Forget removes what is kept of users who were erased 365 days ago. If nothing is kept of
+// one, or all of it was moved, it removes the hash of the user id a day after the erasure. It
+// returns the number of these. It is called every six hours. One query for each 1,000 erasures that
+// have a hash, and a few for each of them.
+func (s *Service) Forget(ctx context.Context) (forgotten int64, err error) {
+	now := s.now()
+	for after := int64(0); ; {
+		page, err := s.o.Store.hashed(ctx, now.Add(-erasurePeriod), after, forgetPage)
+		if err != nil {
+			return forgotten, err
+		}
+		for _, e := range page {
+			after = e.ID
+			forget, err := s.forgets(ctx, &e, now)
+			if err != nil {
+				return forgotten, fmt.Errorf("erasure %d: %w", e.ID, err)
+			}
+			if forget {
+				forgotten++
+			}
+		}
+		if len(page) < forgetPage {
+			return forgotten, nil
+		}
+	}
+}
+
+// forgets removes what is kept of a user and the hash of the user id, if it is time, and reports
+// whether it was.
+func (s *Service) forgets(ctx context.Context, e *models.Erasure, now time.Time) (bool, error) {
+	if !e.Moved {
+		keeps, err := s.keeps(ctx, e, now)
+		if err != nil || keeps && now.Sub(e.BegunAt) < keepTime {
+			return false, err
+		}
+	}
+	for _, k := range s.keepers() { // what was lifted meanwhile is left, too
+		if err := k.Forget(ctx, e.Row); err != nil {
+			return false, err
+		}
+	}
+	return s.o.Store.forget(ctx, e)
+}
+
+// keeps reports whether anything must hold again when the user id of an erasure returns, or has yet
+// to be moved.
+func (s *Service) keeps(ctx context.Context, e *models.Erasure, now time.Time) (bool, error) {
+	if e.ReturnedRow != nil || runs(e.RequestsUntil, now) || runs(e.HidingsUntil, now) {
+		return true, nil
+	}
+	rows, err := s.o.Store.unmoved(ctx, e.IDHash)
+	if err != nil {
+		return false, err
+	}
+	for _, row := range rows {
+		for _, k := range s.keepers() {
+			if keeps, err := k.Keeps(ctx, row); err != nil || keeps {
+				return keeps, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// runs reports whether a limit that ends at a time still counts.
+func runs(until *time.Time, now time.Time) bool { return until != nil && now.Before(*until) }
