@@ -63,6 +63,7 @@ var parts = []struct {
 }{
 	{"serving", (*environment).servingBench},
 	{"names", (*environment).namesBench},
+	{"cold", (*environment).coldBench},
 	{"near", (*environment).nearBench},
 	{"cost", (*environment).costBench},
 	{"ingest", (*environment).ingestBench},
