@@ -13,7 +13,7 @@ import (
 	"stepboard/config"
 	"stepboard/internal/keys"
 	"stepboard/internal/stores"
-	"stepboard/services/recovery"
+	"stepboard/services/platform/recovery"
 )
 
 // CheckStores checks that Postgres responds and has the schema that this binary

@@ -9,9 +9,9 @@ import (
 	"stepboard/internal/stores"
 	"stepboard/jobs"
 	"stepboard/models"
-	"stepboard/services/archive"
-	"stepboard/services/clock"
-	"stepboard/services/ledger"
+	"stepboard/services/boards/archive"
+	"stepboard/services/boards/ledger"
+	"stepboard/services/platform/clock"
 )
 
 // newClockGuard returns the guard that compares the machine's clock with

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"stepboard/handlers"
-	"stepboard/services/limit"
+	"stepboard/services/platform/limit"
 )
 
 const (

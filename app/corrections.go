@@ -3,7 +3,7 @@ package app
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"stepboard/services/corrections"
+	"stepboard/services/boards/corrections"
 )
 
 // newCorrectionsCollector reports the corrections that this process knows, and what it has

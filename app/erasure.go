@@ -7,10 +7,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stepboard/models"
-	"stepboard/services/corrections"
-	"stepboard/services/erasure"
-	"stepboard/services/ingest"
-	"stepboard/services/outcomes"
+	"stepboard/services/boards/corrections"
+	"stepboard/services/boards/ingest"
+	"stepboard/services/operations/erasure"
+	"stepboard/services/platform/outcomes"
 )
 
 // exclusions are what the erasure of users changes in corrections.

@@ -9,16 +9,16 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/models"
-	"stepboard/services/archive"
-	"stepboard/services/digests"
-	"stepboard/services/directory"
-	"stepboard/services/friends"
-	"stepboard/services/ingest"
-	"stepboard/services/ledger"
-	"stepboard/services/likes"
-	"stepboard/services/limit"
-	"stepboard/services/reviews"
-	"stepboard/services/stream"
+	"stepboard/services/boards/archive"
+	"stepboard/services/boards/ingest"
+	"stepboard/services/boards/ledger"
+	"stepboard/services/operations/reviews"
+	"stepboard/services/people/directory"
+	"stepboard/services/people/friends"
+	"stepboard/services/platform/limit"
+	"stepboard/services/rankings/digests"
+	"stepboard/services/rankings/likes"
+	"stepboard/services/rankings/stream"
 )
 
 // figure is one metric of a snapshot S.

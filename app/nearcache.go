@@ -6,9 +6,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"stepboard/services/board"
-	"stepboard/services/nearcache"
-	"stepboard/services/ranking"
+	"stepboard/services/boards/board"
+	"stepboard/services/rankings/nearcache"
+	"stepboard/services/rankings/ranking"
 )
 
 // buildNearCache constructs the near caches of scores and of circles, and returns

@@ -9,7 +9,7 @@ import (
 	"stepboard/config"
 	"stepboard/internal/keys"
 	"stepboard/internal/stores"
-	"stepboard/services/ingest"
+	"stepboard/services/boards/ingest"
 )
 
 // newQueue returns the queue of the settings, or nil in direct mode. daysHot is the

@@ -7,9 +7,9 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/jobs"
 	"stepboard/models"
-	"stepboard/services/archive"
-	"stepboard/services/directory"
-	"stepboard/services/recovery"
+	"stepboard/services/boards/archive"
+	"stepboard/services/people/directory"
+	"stepboard/services/platform/recovery"
 )
 
 // newQueueDetector returns the loss detector of queued updates. Only a consumer

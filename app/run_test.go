@@ -17,7 +17,7 @@ import (
 
 	"stepboard/app"
 	"stepboard/internal/testenv"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

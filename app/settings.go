@@ -5,7 +5,7 @@ import (
 
 	"stepboard/config"
 	"stepboard/jobs"
-	"stepboard/services/catalog"
+	"stepboard/services/boards/catalog"
 )
 
 // CheckSettings checks the settings that config can't check by itself: the

@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"stepboard/handlers"
-	"stepboard/services/status"
-	"stepboard/services/support"
+	"stepboard/services/operations/status"
+	"stepboard/services/operations/support"
 )
 
 // String returns the roles as the setting names them, such as "api,jobs".

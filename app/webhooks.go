@@ -3,7 +3,7 @@ package app
 import (
 	"stepboard/config"
 	"stepboard/models"
-	"stepboard/services/outcomes"
+	"stepboard/services/platform/outcomes"
 )
 
 // webhookTargets returns the targets of the settings.

@@ -12,10 +12,10 @@ import (
 
 	"stepboard/internal/keys"
 	"stepboard/models"
-	"stepboard/services/board"
-	"stepboard/services/catalog"
-	"stepboard/services/ranking"
-	"stepboard/services/score"
+	"stepboard/services/boards/board"
+	"stepboard/services/boards/catalog"
+	"stepboard/services/boards/score"
+	"stepboard/services/rankings/ranking"
 )
 
 const (

@@ -16,10 +16,10 @@ import (
 
 	"stepboard/internal/keys"
 	"stepboard/models"
-	"stepboard/services/auth"
-	"stepboard/services/board"
-	"stepboard/services/catalog"
-	"stepboard/services/score"
+	"stepboard/services/boards/board"
+	"stepboard/services/boards/catalog"
+	"stepboard/services/boards/score"
+	"stepboard/services/platform/auth"
 )
 
 // archiveRounds is the number of days archived; the medians are printed.

@@ -17,7 +17,7 @@ import (
 
 	"stepboard/internal/keys"
 	"stepboard/models"
-	"stepboard/services/score"
+	"stepboard/services/boards/score"
 )
 
 // bareEntry and bareResponse are the service's response, for encoding/json.

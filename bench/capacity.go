@@ -10,8 +10,8 @@ import (
 
 	"stepboard/internal/keys"
 	"stepboard/models"
-	"stepboard/services/board"
-	"stepboard/services/score"
+	"stepboard/services/boards/board"
+	"stepboard/services/boards/score"
 )
 
 // capacityUsers is the number of entries that the capacity is measured with.

@@ -19,7 +19,7 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/internal/stores"
 	"stepboard/models"
-	"stepboard/services/cache"
+	"stepboard/services/people/cache"
 )
 
 const (

@@ -25,9 +25,9 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/internal/stores"
 	"stepboard/models"
-	"stepboard/services/auth"
-	"stepboard/services/friends"
-	"stepboard/services/score"
+	"stepboard/services/boards/score"
+	"stepboard/services/people/friends"
+	"stepboard/services/platform/auth"
 )
 
 // firstUser is the row id of the first user. Row ids are dense, and the user id of each

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 const (

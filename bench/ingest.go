@@ -21,8 +21,8 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/internal/stores"
 	"stepboard/models"
-	"stepboard/services/auth"
-	"stepboard/services/ingest"
+	"stepboard/services/boards/ingest"
+	"stepboard/services/platform/auth"
 )
 
 const (

@@ -20,11 +20,11 @@ import (
 
 	"stepboard/internal/keys"
 	"stepboard/models"
-	"stepboard/services/auth"
-	"stepboard/services/batch"
-	"stepboard/services/board"
-	"stepboard/services/catalog"
-	"stepboard/services/score"
+	"stepboard/services/boards/board"
+	"stepboard/services/boards/catalog"
+	"stepboard/services/boards/score"
+	"stepboard/services/platform/auth"
+	"stepboard/services/platform/batch"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 
 	"stepboard/internal/keys"
 	"stepboard/models"
-	"stepboard/services/cache"
+	"stepboard/services/people/cache"
 )
 
 // rankingCallers is the number of concurrent rankings, except in part near.

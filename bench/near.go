@@ -19,7 +19,7 @@ import (
 
 	"stepboard/config"
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 const (

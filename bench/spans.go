@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 const (

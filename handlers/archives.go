@@ -6,9 +6,9 @@ import (
 	"net/http"
 
 	"stepboard/models"
-	"stepboard/services/archive"
-	"stepboard/services/audit"
-	"stepboard/services/catalog"
+	"stepboard/services/boards/archive"
+	"stepboard/services/boards/catalog"
+	"stepboard/services/operations/audit"
 )
 
 // ArchiveService moves buckets to the archive.

@@ -8,8 +8,8 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/archive"
-	"stepboard/services/catalog"
+	"stepboard/services/boards/archive"
+	"stepboard/services/boards/catalog"
 )
 
 // archives is a fake handlers.ArchiveService with the runs 3, 2 and 1.

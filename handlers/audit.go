@@ -7,7 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"stepboard/models"
-	"stepboard/services/audit"
+	"stepboard/services/operations/audit"
 )
 
 // AuditLog keeps what operators change or try to change.

@@ -7,7 +7,7 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/audit"
+	"stepboard/services/operations/audit"
 )
 
 // auditLog is a fake handlers.AuditLog with the entries 3, 2 and 1. The third concerns

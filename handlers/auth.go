@@ -15,7 +15,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 // audience says whose tokens a call accepts.

@@ -15,7 +15,7 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/catalog"
+	"stepboard/services/boards/catalog"
 )
 
 // limits is a fake handlers.RateLimiter.

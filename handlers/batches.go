@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"stepboard/models"
-	"stepboard/services/ingest"
+	"stepboard/services/boards/ingest"
 )
 
 // batchItem is the total of a user on one day.

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"stepboard/models"
-	"stepboard/services/ingest"
+	"stepboard/services/boards/ingest"
 )
 
 // maxBatch is the largest number of totals in one batch.

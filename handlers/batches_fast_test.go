@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"stepboard/models"
-	"stepboard/services/ingest"
+	"stepboard/services/boards/ingest"
 )
 
 // checkAgreement checks that parseBatchFast and decodeBatch return the same

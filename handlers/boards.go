@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"stepboard/models"
-	"stepboard/services/audit"
-	"stepboard/services/catalog"
+	"stepboard/services/boards/catalog"
+	"stepboard/services/operations/audit"
 )
 
 // BoardFinder finds a board by its name.

@@ -6,7 +6,7 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/catalog"
+	"stepboard/services/boards/catalog"
 )
 
 // buckets is a fake of handlers.CurrentBuckets and handlers.BucketFinder. The

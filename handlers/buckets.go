@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"stepboard/models"
-	"stepboard/services/status"
+	"stepboard/services/operations/status"
 )
 
 // BucketLister lists the buckets of boards.

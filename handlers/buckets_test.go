@@ -7,7 +7,7 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/status"
+	"stepboard/services/operations/status"
 )
 
 // bucketStates is a fake handlers.BucketLister with the days from 2026-11-20 back to

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 // requester is the caller of a request.

@@ -14,7 +14,7 @@ import (
 	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/stream"
+	"stepboard/services/rankings/stream"
 )
 
 // longExports are exports of about as many bytes as the id of their user says.

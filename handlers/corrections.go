@@ -6,8 +6,8 @@ import (
 	"strconv"
 
 	"stepboard/models"
-	"stepboard/services/audit"
-	"stepboard/services/corrections"
+	"stepboard/services/boards/corrections"
+	"stepboard/services/operations/audit"
 )
 
 // CorrectionService makes and lifts corrections of scores.

@@ -7,7 +7,7 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/corrections"
+	"stepboard/services/boards/corrections"
 )
 
 // correctionsFake is a fake handlers.CorrectionService with the corrections 3, 2 and 1. The

@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"stepboard/models"
-	"stepboard/services/audit"
-	"stepboard/services/ingest"
+	"stepboard/services/boards/ingest"
+	"stepboard/services/operations/audit"
 )
 
 // DeadLetterService keeps updates that were accepted into the queue and could

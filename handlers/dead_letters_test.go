@@ -7,7 +7,7 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/ingest"
+	"stepboard/services/boards/ingest"
 )
 
 // deadLetters is a fake handlers.DeadLetterService with the dead letters 3, 2

@@ -5,8 +5,8 @@ import (
 	"strconv"
 
 	"stepboard/models"
-	"stepboard/services/audit"
-	"stepboard/services/outcomes"
+	"stepboard/services/operations/audit"
+	"stepboard/services/platform/outcomes"
 )
 
 // DeliveryService keeps the deliveries of webhooks.

@@ -6,7 +6,7 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/outcomes"
+	"stepboard/services/platform/outcomes"
 )
 
 // deliveries is a fake handlers.DeliveryService with the deliveries 3, 2 and 1. The first is

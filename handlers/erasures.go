@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"stepboard/models"
-	"stepboard/services/audit"
+	"stepboard/services/operations/audit"
 )
 
 // ErasureService erases users, and exports what is stored about them.

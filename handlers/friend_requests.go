@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"stepboard/models"
-	"stepboard/services/friends"
+	"stepboard/services/people/friends"
 )
 
 // FriendRequestService lists, sends and settles friend requests.

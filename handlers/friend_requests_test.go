@@ -7,7 +7,7 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/friends"
+	"stepboard/services/people/friends"
 )
 
 // friendRequests is a fake handlers.FriendRequestService: 1002 has sent a

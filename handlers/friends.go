@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"stepboard/models"
-	"stepboard/services/friends"
+	"stepboard/services/people/friends"
 )
 
 // FriendService lists, ends and replaces friendships.

@@ -7,7 +7,7 @@ import (
 	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/friends"
+	"stepboard/services/people/friends"
 )
 
 // friendships is a fake handlers.FriendService with the friends 1002, 1003 and

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"stepboard/models"
-	"stepboard/services/ingest"
-	"stepboard/services/ledger"
+	"stepboard/services/boards/ingest"
+	"stepboard/services/boards/ledger"
 )
 
 // The bodies that handlers decode themselves are refused with a code that clients know, or

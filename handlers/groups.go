@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"stepboard/models"
-	"stepboard/services/groups"
+	"stepboard/services/people/groups"
 )
 
 // GroupService keeps groups.

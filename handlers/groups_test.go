@@ -8,7 +8,7 @@ import (
 	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/groups"
+	"stepboard/services/people/groups"
 )
 
 // family is a fake handlers.GroupService with one group, whose members are 1002, 1003 and

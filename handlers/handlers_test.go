@@ -19,8 +19,8 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/audit"
-	"stepboard/services/auth"
+	"stepboard/services/operations/audit"
+	"stepboard/services/platform/auth"
 )
 
 // noon is the time of every test's clock.

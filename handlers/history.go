@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"stepboard/models"
-	"stepboard/services/ranking"
+	"stepboard/services/rankings/ranking"
 )
 
 // HistoryService reads a user's scores and places over many days.

@@ -7,7 +7,7 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/ranking"
+	"stepboard/services/rankings/ranking"
 )
 
 // history is a fake handlers.HistoryService with one day.

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stepboard/models"
-	"stepboard/services/ledger"
+	"stepboard/services/boards/ledger"
 )
 
 // maxIncrements is the largest number of increments in one call.

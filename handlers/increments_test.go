@@ -9,7 +9,7 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/ledger"
+	"stepboard/services/boards/ledger"
 )
 
 // increments is a fake handlers.IncrementService that returns results, or

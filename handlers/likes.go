@@ -5,8 +5,8 @@ import (
 	"net/http"
 
 	"stepboard/models"
-	"stepboard/services/likes"
-	"stepboard/services/ranking"
+	"stepboard/services/rankings/likes"
+	"stepboard/services/rankings/ranking"
 )
 
 // LikeService gives, withdraws and lists likes.

@@ -6,8 +6,8 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/likes"
-	"stepboard/services/ranking"
+	"stepboard/services/rankings/likes"
+	"stepboard/services/rankings/ranking"
 )
 
 // likeRecords is a fake handlers.LikeService: each score is liked by the user 1002, whose row is

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stepboard/handlers"
-	"stepboard/services/ranking"
+	"stepboard/services/rankings/ranking"
 )
 
 func registry() *prometheus.Registry { return prometheus.NewRegistry() }

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"stepboard/models"
-	"stepboard/services/privacy"
+	"stepboard/services/people/privacy"
 )
 
 // PrivacyService keeps who hides from whom.

@@ -6,7 +6,7 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/privacy"
+	"stepboard/services/people/privacy"
 )
 
 // hiding is a fake handlers.PrivacyService: everybody hides, and each list has the users

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"stepboard/models"
-	"stepboard/services/ranking"
+	"stepboard/services/rankings/ranking"
 )
 
 // RankingService ranks users on one bucket of a board.

@@ -24,13 +24,13 @@ import (
 	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
-	"stepboard/services/catalog"
-	sealing "stepboard/services/cursor"
-	"stepboard/services/directory"
-	"stepboard/services/limit"
-	"stepboard/services/ranking"
-	"stepboard/services/score"
+	"stepboard/services/boards/catalog"
+	"stepboard/services/boards/score"
+	"stepboard/services/people/directory"
+	"stepboard/services/platform/auth"
+	sealing "stepboard/services/platform/cursor"
+	"stepboard/services/platform/limit"
+	"stepboard/services/rankings/ranking"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/catalog"
-	"stepboard/services/ranking"
+	"stepboard/services/boards/catalog"
+	"stepboard/services/rankings/ranking"
 )
 
 // rankings is a fake handlers.RankingService that returns an empty ranking, or

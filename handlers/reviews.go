@@ -5,8 +5,8 @@ import (
 	"strconv"
 
 	"stepboard/models"
-	"stepboard/services/audit"
-	"stepboard/services/reviews"
+	"stepboard/services/operations/audit"
+	"stepboard/services/operations/reviews"
 )
 
 // ReviewService keeps the scores that operators should look at.

@@ -6,7 +6,7 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/reviews"
+	"stepboard/services/operations/reviews"
 )
 
 // reviewed is a fake handlers.ReviewService with the open reviews 2, of a day of user "a|b",

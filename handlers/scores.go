@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stepboard/models"
-	"stepboard/services/ingest"
+	"stepboard/services/boards/ingest"
 )
 
 // maxUploads is the largest number of totals in one call of a user.

@@ -10,7 +10,7 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/ingest"
+	"stepboard/services/boards/ingest"
 )
 
 // scores is a fake handlers.ScoreService that accepts every upload, except

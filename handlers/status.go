@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"stepboard/models"
-	"stepboard/services/ingest"
-	"stepboard/services/status"
+	"stepboard/services/boards/ingest"
+	"stepboard/services/operations/status"
 )
 
 // StatusService returns the state of the whole service.

@@ -7,8 +7,8 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/ingest"
-	"stepboard/services/status"
+	"stepboard/services/boards/ingest"
+	"stepboard/services/operations/status"
 )
 
 // state is a fake handlers.StatusService with a process and two jobs.

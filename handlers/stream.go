@@ -11,8 +11,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"stepboard/models"
-	"stepboard/services/auth"
-	"stepboard/services/stream"
+	"stepboard/services/platform/auth"
+	"stepboard/services/rankings/stream"
 )
 
 // StreamService polls rankings of friends and groups for subscribers.

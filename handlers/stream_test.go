@@ -13,8 +13,8 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/ranking"
-	"stepboard/services/stream"
+	"stepboard/services/rankings/ranking"
+	"stepboard/services/rankings/stream"
 )
 
 // changing is a ranking whose total grows with every poll, up to last if that is

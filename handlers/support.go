@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"stepboard/models"
-	"stepboard/services/groups"
-	"stepboard/services/ranking"
-	"stepboard/services/support"
+	"stepboard/services/operations/support"
+	"stepboard/services/people/groups"
+	"stepboard/services/rankings/ranking"
 )
 
 // SupportService gathers what is known about one user.

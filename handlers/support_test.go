@@ -7,10 +7,10 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
-	"stepboard/services/corrections"
-	"stepboard/services/groups"
-	"stepboard/services/ranking"
-	"stepboard/services/support"
+	"stepboard/services/boards/corrections"
+	"stepboard/services/operations/support"
+	"stepboard/services/people/groups"
+	"stepboard/services/rankings/ranking"
 )
 
 // supported is a fake handlers.SupportService. User 2 is being erased; any other exists.

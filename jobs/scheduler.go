@@ -15,7 +15,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"stepboard/models"
-	"stepboard/services/lease"
+	"stepboard/services/platform/lease"
 )
 
 // Job is recurring work. A run looks for unfinished work, so runs may be

@@ -22,7 +22,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/jobs"
-	"stepboard/services/lease"
+	"stepboard/services/platform/lease"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

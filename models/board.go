@@ -5,7 +5,7 @@ package models
 import "time"
 
 // Kind says how the scores of a board are made. All rules that depend on it are in
-// services/catalog.
+// services/boards/catalog.
 type Kind string
 
 // The kinds of board.

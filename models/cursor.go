@@ -2,7 +2,7 @@ package models
 
 // Cursor is a position in an ordered list: the sort key of the last entry that
 // a page showed, and its user. The key is a composite in rankings, a sum in rankings of
-// sums, a time in lists of requests, an id in lists of operators. services/cursor makes
+// sums, a time in lists of requests, an id in lists of operators. services/platform/cursor makes
 // the text that clients get.
 type Cursor struct {
 	Key int64

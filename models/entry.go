@@ -4,7 +4,7 @@ import "cmp"
 
 // Composite packs a score and the time at which it was reached into one whole
 // number below 2^53. A larger composite ranks before a smaller one; 0 means no
-// score. services/score encodes and decodes it.
+// score. services/boards/score encodes and decodes it.
 type Composite int64
 
 // Entry is a user's score in a bucket.

@@ -10,8 +10,8 @@ import (
 
 	"stepboard/app"
 	"stepboard/models"
-	"stepboard/services/audit"
-	"stepboard/services/catalog"
+	"stepboard/services/boards/catalog"
+	"stepboard/services/operations/audit"
 )
 
 func (p *program) archiveCommand() *cobra.Command {

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stepboard/app"
-	"stepboard/services/audit"
+	"stepboard/services/operations/audit"
 )
 
 // audited does something that changes a decision, and stores it in the audit log.

@@ -11,8 +11,8 @@ import (
 
 	"stepboard/app"
 	"stepboard/models"
-	"stepboard/services/audit"
-	"stepboard/services/corrections"
+	"stepboard/services/boards/corrections"
+	"stepboard/services/operations/audit"
 )
 
 func (p *program) correctCommand() *cobra.Command {

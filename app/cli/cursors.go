@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"stepboard/internal/stores"
-	"stepboard/services/cursor"
+	"stepboard/services/platform/cursor"
 )
 
 func (p *program) cursorsCommand() *cobra.Command {

@@ -10,8 +10,8 @@ import (
 
 	"stepboard/app"
 	"stepboard/models"
-	"stepboard/services/audit"
-	"stepboard/services/ingest"
+	"stepboard/services/boards/ingest"
+	"stepboard/services/operations/audit"
 )
 
 func (p *program) deadLettersCommand() *cobra.Command {

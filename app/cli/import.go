@@ -11,7 +11,7 @@ import (
 
 	"stepboard/app"
 	"stepboard/config"
-	"stepboard/services/importer"
+	"stepboard/services/operations/importer"
 )
 
 func (p *program) importCommand() *cobra.Command {

@@ -8,7 +8,7 @@ import (
 	"stepboard/app"
 	"stepboard/config"
 	"stepboard/internal/stores"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 // buildApp opens and checks the stores of o.Config and builds the service on

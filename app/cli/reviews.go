@@ -11,8 +11,8 @@ import (
 
 	"stepboard/app"
 	"stepboard/models"
-	"stepboard/services/audit"
-	"stepboard/services/reviews"
+	"stepboard/services/operations/audit"
+	"stepboard/services/operations/reviews"
 )
 
 func (p *program) reviewsCommand() *cobra.Command {

@@ -11,7 +11,7 @@ import (
 
 	"stepboard/config"
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 func (p *program) tokenCommand() *cobra.Command {

@@ -12,8 +12,8 @@ import (
 
 	"stepboard/app"
 	"stepboard/models"
-	"stepboard/services/audit"
-	"stepboard/services/outcomes"
+	"stepboard/services/operations/audit"
+	"stepboard/services/platform/outcomes"
 )
 
 func (p *program) webhooksCommand() *cobra.Command {

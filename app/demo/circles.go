@@ -7,9 +7,9 @@ import (
 
 	"stepboard/app"
 	"stepboard/models"
-	"stepboard/services/corrections"
-	"stepboard/services/groups"
-	"stepboard/services/ranking"
+	"stepboard/services/boards/corrections"
+	"stepboard/services/people/groups"
+	"stepboard/services/rankings/ranking"
 )
 
 // roles are the positions of the people whom the first person meets in each state that an

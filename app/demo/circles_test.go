@@ -7,8 +7,8 @@ import (
 	"stepboard/app"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/groups"
-	"stepboard/services/ranking"
+	"stepboard/services/people/groups"
+	"stepboard/services/rankings/ranking"
 )
 
 // Whatever the seed, the people with roles are different friends of the first person, who

@@ -10,8 +10,8 @@ import (
 
 	"stepboard/app"
 	"stepboard/models"
-	"stepboard/services/audit"
-	"stepboard/services/ingest"
+	"stepboard/services/boards/ingest"
+	"stepboard/services/operations/audit"
 )
 
 // offerOperator serves the token of the demo's operator, which the console fills in.

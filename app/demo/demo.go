@@ -22,8 +22,8 @@ import (
 	"stepboard/config"
 	"stepboard/internal/stores"
 	"stepboard/models"
-	"stepboard/services/auth"
-	"stepboard/services/ingest"
+	"stepboard/services/boards/ingest"
+	"stepboard/services/platform/auth"
 )
 
 const (

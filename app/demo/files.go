@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"stepboard/models"
-	"stepboard/services/friends"
-	"stepboard/services/importer"
+	"stepboard/services/operations/importer"
+	"stepboard/services/people/friends"
 )
 
 // maxDays bounds the days of a file of steps, and so the memory they take.

@@ -16,7 +16,7 @@ import (
 	"stepboard/app"
 	"stepboard/config"
 	"stepboard/models"
-	"stepboard/services/ledger"
+	"stepboard/services/boards/ledger"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 
 	"stepboard/app"
 	"stepboard/models"
-	"stepboard/services/ranking"
+	"stepboard/services/rankings/ranking"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/ranking"
+	"stepboard/services/rankings/ranking"
 )
 
 // When the demo begins, friends like the first person's steps of today and of yesterday. The

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"stepboard/models"
-	"stepboard/services/directory"
-	"stepboard/services/friends"
+	"stepboard/services/people/directory"
+	"stepboard/services/people/friends"
 )
 
 const (

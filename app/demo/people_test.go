@@ -19,10 +19,10 @@ import (
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
-	"stepboard/services/directory"
-	"stepboard/services/friends"
-	"stepboard/services/ingest"
+	"stepboard/services/boards/ingest"
+	"stepboard/services/people/directory"
+	"stepboard/services/people/friends"
+	"stepboard/services/platform/auth"
 )
 
 // fileOf returns the path of a new file with a text.

@@ -12,10 +12,10 @@ import (
 	"stepboard/app"
 	"stepboard/internal/pause"
 	"stepboard/models"
-	"stepboard/services/catalog"
-	"stepboard/services/importer"
-	"stepboard/services/ingest"
-	"stepboard/services/score"
+	"stepboard/services/boards/catalog"
+	"stepboard/services/boards/ingest"
+	"stepboard/services/boards/score"
+	"stepboard/services/operations/importer"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 
 	"stepboard/app"
 	"stepboard/models"
-	"stepboard/services/ingest"
+	"stepboard/services/boards/ingest"
 )
 
 const (

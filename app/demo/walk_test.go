@@ -6,8 +6,8 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/ledger"
-	"stepboard/services/ranking"
+	"stepboard/services/boards/ledger"
+	"stepboard/services/rankings/ranking"
 )
 
 // In the hour in which a day has turned cold and is not archived yet, people's past has it.

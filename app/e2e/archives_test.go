@@ -15,8 +15,8 @@ import (
 	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
-	"stepboard/services/lease"
+	"stepboard/services/platform/auth"
+	"stepboard/services/platform/lease"
 )
 
 // archiveRun is a run as the API shows it.

@@ -11,7 +11,7 @@ import (
 	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 // Every operation of /openapi.json, called by every role, answers as its entry in the

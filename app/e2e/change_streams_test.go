@@ -10,8 +10,8 @@ import (
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/board"
-	"stepboard/services/catalog"
+	"stepboard/services/boards/board"
+	"stepboard/services/boards/catalog"
 )
 
 // copies are copies of the boards steps and gifts, made from change streams alone.

@@ -10,7 +10,7 @@ import (
 
 	"stepboard/app"
 	"stepboard/internal/testenv"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 // A machine whose clock is days ahead starts no service.

@@ -26,7 +26,7 @@ import (
 	"stepboard/config"
 	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 // collector accepts traces as OpenTelemetry's collector does.

@@ -19,9 +19,9 @@ import (
 	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
-	"stepboard/services/ingest"
-	"stepboard/services/score"
+	"stepboard/services/boards/ingest"
+	"stepboard/services/boards/score"
+	"stepboard/services/platform/auth"
 )
 
 // frames returns the payload of an entry with these messages.

@@ -42,7 +42,7 @@ var replacements = []struct{ doc, command, instead, why string }{
 	{"README.md", "make test", "make --dry-run test", "it runs this test"},
 	{"README.md", "docker compose up --detach --build", "", "there may be no Docker; TestComposeFiles reads the files"},
 	{"CONTRIBUTING.md", "make check", "make --dry-run check", "it takes minutes"},
-	{"CONTRIBUTING.md", "scripts/with-servers go test -race ./services/friends", "scripts/with-servers go list ./services/friends", "make test does"},
+	{"CONTRIBUTING.md", "scripts/with-servers go test -race ./services/people/friends", "scripts/with-servers go list ./services/people/friends", "make test does"},
 	{"CONTRIBUTING.md", "make soak", "make --dry-run soak", "it takes hours"},
 	{"CONTRIBUTING.md", "make bench", "make --dry-run bench", "it takes minutes and all cores"},
 	{"CONTRIBUTING.md", "make lint", "make --dry-run lint", "it takes minutes"},

@@ -20,8 +20,8 @@ import (
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/ingest"
-	"stepboard/services/score"
+	"stepboard/services/boards/ingest"
+	"stepboard/services/boards/score"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/ledger"
+	"stepboard/services/boards/ledger"
 )
 
 // line is a user's line in the order of an event.

@@ -13,7 +13,7 @@ import (
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/score"
+	"stepboard/services/boards/score"
 )
 
 // newServerOnCluster starts the service with 16 shards a board on a cluster without

@@ -14,8 +14,8 @@ import (
 	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/catalog"
-	"stepboard/services/score"
+	"stepboard/services/boards/catalog"
+	"stepboard/services/boards/score"
 )
 
 // importer imports files into the test's stores, at 2026-11-20 13:00 UTC.

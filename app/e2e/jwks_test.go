@@ -22,7 +22,7 @@ import (
 	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 // issuer serves a JWKS, as a login service does.

@@ -9,7 +9,7 @@ import (
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/stream"
+	"stepboard/services/rankings/stream"
 )
 
 // withLocalDays makes the days of the board of steps each user's own.

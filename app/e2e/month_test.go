@@ -17,7 +17,7 @@ import (
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 // monthDays is the number of days in the step counts.

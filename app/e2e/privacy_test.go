@@ -18,8 +18,8 @@ import (
 	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/friends"
-	"stepboard/services/stream"
+	"stepboard/services/people/friends"
+	"stepboard/services/rankings/stream"
 )
 
 // populations are two services with the same people, scores and friendships. In one of

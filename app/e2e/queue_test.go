@@ -9,8 +9,8 @@ import (
 
 	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
-	"stepboard/services/auth"
-	"stepboard/services/score"
+	"stepboard/services/boards/score"
+	"stepboard/services/platform/auth"
 )
 
 // A topic that is missing, or that may lose updates too early, is refused.

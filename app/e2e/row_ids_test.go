@@ -18,8 +18,8 @@ import (
 	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
-	"stepboard/services/ingest"
+	"stepboard/services/boards/ingest"
+	"stepboard/services/platform/auth"
 )
 
 // firstRow is the row id of the first user of TestRowIDsStayInside, which is

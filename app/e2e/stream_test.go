@@ -20,8 +20,8 @@ import (
 	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
-	"stepboard/services/stream"
+	"stepboard/services/platform/auth"
+	"stepboard/services/rankings/stream"
 )
 
 // streamServer is a service that listens on a port and polls in short

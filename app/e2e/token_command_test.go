@@ -10,7 +10,7 @@ import (
 
 	"stepboard/app/e2e/harness"
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 func TestTokenCommand(t *testing.T) {

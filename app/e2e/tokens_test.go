@@ -16,7 +16,7 @@ import (
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 func TestTokens(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 
 	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 // gateway passes calls on to a service, unless the test lets it refuse or hold them.

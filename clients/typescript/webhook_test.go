@@ -16,7 +16,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/outcomes"
+	"stepboard/services/platform/outcomes"
 )
 
 // The public JavaScript library accepts a webhook that is signed with two secrets, with

@@ -19,7 +19,7 @@ type Builder struct {
 //
 //	example   board:{steps.07}:20261120
 //	type      sorted set: member = user id, score = composite
-//	writer    services/board, with ZADD GT only
+//	writer    services/boards/board, with ZADD GT only
 //	lifetime  until the bucket is archived; never expires, must not be evicted
 //	truth     this key itself, or the ingest queue if one is configured
 //
@@ -53,7 +53,7 @@ func (k Builder) shard(board string, shard int) []byte {
 //
 //	example   board:{active-24h.00}:live:2026112013
 //	type      sorted set: member = user id, score = composite, as Board
-//	writer    services/board, with its scripts for rolling boards
+//	writer    services/boards/board, with its scripts for rolling boards
 //	lifetime  until the hour has left the window and was drained
 //	truth     table score_totals
 func (k Builder) BoardHour(bucket *models.Bucket, shard int, hour models.Hour) string {
@@ -67,7 +67,7 @@ func (k Builder) BoardHour(bucket *models.Bucket, shard int, hour models.Hour) s
 //	example   board:{active-24h.00}:live:hours
 //	type      sorted set: member = hour, such as 2026112013, score = hours since
 //	          the Unix epoch
-//	writer    services/board, with its scripts for rolling boards
+//	writer    services/boards/board, with its scripts for rolling boards
 //	lifetime  never expires
 //	truth     table score_totals
 func (k Builder) BoardHours(bucket *models.Bucket, shard int) string {
@@ -80,7 +80,7 @@ func (k Builder) BoardHours(bucket *models.Bucket, shard int) string {
 //
 //	example   board:{active-24h.00}:live:now
 //	type      string: hours since the Unix epoch
-//	writer    services/board, with its scripts for rolling boards
+//	writer    services/boards/board, with its scripts for rolling boards
 //	lifetime  never expires
 //	truth     none needed: without it the next caller's hour is taken
 func (k Builder) BoardNow(bucket *models.Bucket, shard int) string {
@@ -93,7 +93,7 @@ func (k Builder) BoardNow(bucket *models.Bucket, shard int) string {
 //
 //	example   board:{steps.07}:20261120:late
 //	type      sorted set, as Board
-//	writer    services/board, with ZADD GT only
+//	writer    services/boards/board, with ZADD GT only
 //	lifetime  until the next archival
 //	truth     this key itself, or the ingest queue if one is configured
 func (k Builder) Late(bucket *models.Bucket, shard int) string {
@@ -106,7 +106,7 @@ func (k Builder) Late(bucket *models.Bucket, shard int) string {
 //
 //	example   board:{steps.07}:20261120:reported
 //	type      sorted set, as Board
-//	writer    services/board, with ZADD GT only
+//	writer    services/boards/board, with ZADD GT only
 //	lifetime  until the bucket is archived
 //	truth     this key itself, or the ingest queue if one is configured
 func (k Builder) Reported(bucket *models.Bucket, shard int) string {
@@ -118,7 +118,7 @@ func (k Builder) Reported(bucket *models.Bucket, shard int) string {
 //
 //	example   board:{steps.07}:20261120:aside:1, board:{steps.07}:20261120:late:aside:1
 //	type      sorted set, as Board
-//	writer    services/board, with RENAMENX only
+//	writer    services/boards/board, with RENAMENX only
 //	lifetime  until the run has committed
 //	truth     this key itself, until the run has committed; then archived_scores
 func (k Builder) Frozen(bucket *models.Bucket, shard, run int, of models.EntryKey) string {
@@ -136,8 +136,8 @@ func (k Builder) Frozen(bucket *models.Bucket, shard, run int, of models.EntryKe
 // while they do.
 //
 //	example   board:{steps.07}:changes
-//	type      stream: c = a change, encoded by services/board
-//	writer    services/board: begun by followers, then written by the scripts that
+//	type      stream: c = a change, encoded by services/boards/board
+//	writer    services/boards/board: begun by followers, then written by the scripts that
 //	          change a bucket
 //	lifetime  entries for a minute or more; the stream until ten minutes after a
 //	          follower has last trimmed it
@@ -156,21 +156,21 @@ func (k Builder) Changes(board string, shard int) string {
 //	          mark = while data lost by another server is being restored, this
 //	          server's id and a token, left:<id> = the moment, as at, from which
 //	          writes to the earlier server of this id may be missing
-//	writer    services/recovery, every few seconds
+//	writer    services/platform/recovery, every few seconds
 //	lifetime  never expires
 //	truth     none needed: without it everything is applied or loaded again
 func (k Builder) LossCheckpoint(watcher string, stripe int) string {
 	return k.Prefix + "boards-noted:" + watcher + ":{" + stripeTag(stripe) + "}"
 }
 
-// Sets is a kind of sets that services/cache keeps. The names of its keys begin with
+// Sets is a kind of sets that services/people/cache keeps. The names of its keys begin with
 // it.
 type Sets string
 
 // Friends are the sets of users' friends.
 //
 //	type      set of row ids, and one negative number: the generation, as -g
-//	writer    services/cache for services/friends, loading on a miss
+//	writer    services/people/cache for services/people/friends, loading on a miss
 //	lifetime  about an hour; removed by every change
 //	truth     table friendships
 const Friends Sets = "friends"
@@ -179,7 +179,7 @@ const Friends Sets = "friends"
 // either of the two. Those who hide from everybody are not in them.
 //
 //	type      set of row ids, and one negative number: the generation, as -g
-//	writer    services/cache for services/privacy, loading on a miss
+//	writer    services/people/cache for services/people/privacy, loading on a miss
 //	lifetime  about an hour; removed by every change
 //	truth     table privacy_choices
 const NotShown Sets = "not-shown"
@@ -187,7 +187,7 @@ const NotShown Sets = "not-shown"
 // Groups are the sets of those members of groups who do not hide from everybody. The owner is the number of the group.
 //
 //	type      set of row ids, and one negative number: the generation, as -g
-//	writer    services/cache for services/groups, loading on a miss
+//	writer    services/people/cache for services/people/groups, loading on a miss
 //	lifetime  about an hour; removed by every change
 //	truth     tables group_members and users
 const Groups Sets = "groups"
@@ -204,7 +204,7 @@ func (k Builder) Set(kind Sets, owner int64) string { return k.set(kind, ":{", o
 //
 //	example   friends-changing:{43}:1001
 //	type      set of the writers' tokens
-//	writer    services/cache, around every change
+//	writer    services/people/cache, around every change
 //	lifetime  removed after the commit; a minute if the writer died, and about an hour if
 //	          it does not know whether its change was committed
 //	truth     none needed: while it exists, the set is read from its truth
@@ -215,7 +215,7 @@ func (k Builder) SetChanging(kind Sets, owner int64) string { return k.set(kind,
 //
 //	example   friends-loading:{43}:1001
 //	type      string: the reader's token
-//	writer    services/cache, on a miss
+//	writer    services/people/cache, on a miss
 //	lifetime  until the set is stored; ten seconds if the reader died
 //	truth     none needed: without it a set is read but not stored
 func (k Builder) SetLoading(kind Sets, owner int64) string { return k.set(kind, "-loading:{", owner) }
@@ -235,7 +235,7 @@ func (k Builder) set(kind Sets, rest string, owner int64) string {
 //
 //	example   sets-generation:{43}
 //	type      string: a number from 1 to 2^31 - 1
-//	writer    services/cache, on the first miss, and after Redis may have brought
+//	writer    services/people/cache, on the first miss, and after Redis may have brought
 //	          back sets from before a change
 //	lifetime  never expires
 //	truth     none needed: without it all sets of the stripe count as missing
@@ -248,7 +248,7 @@ func (k Builder) SetsGeneration(stripe int) string {
 //
 //	example   sets-changing:{43}
 //	type      set of the writers' tokens
-//	writer    services/cache, around changes of many sets
+//	writer    services/people/cache, around changes of many sets
 //	lifetime  removed after the commit; a minute if the writer died
 //	truth     none needed: while it exists, sets that are missing are read from their truth
 func (k Builder) SetsChanging(stripe int) string {
@@ -260,8 +260,8 @@ func (k Builder) SetsChanging(stripe int) string {
 // Near caches follow it.
 //
 //	example   sets-changes:{14}
-//	type      stream: c = a change, encoded by services/cache
-//	writer    services/cache, before and after every change, if the stream exists; a
+//	type      stream: c = a change, encoded by services/people/cache
+//	writer    services/people/cache, before and after every change, if the stream exists; a
 //	          process that begins to follow it creates it
 //	lifetime  entries for about a minute; ten minutes after the last follower has gone
 //	truth     none needed: without it followers start over with empty near caches
@@ -273,8 +273,8 @@ func (k Builder) SetsChanges(stripe int) string {
 //
 //	example   user:1001, where 1001 is the row id
 //	type      string: the version of the record, its format, and its fields; see
-//	          services/directory
-//	writer    services/directory; a copy is replaced only by a newer one
+//	          services/people/directory
+//	writer    services/people/directory; a copy is replaced only by a newer one
 //	lifetime  about a week from writing
 //	truth     table users
 func (k Builder) User(row models.RowID) string {
@@ -288,7 +288,7 @@ func (k Builder) UserBegin() string { return k.Prefix + "user:" }
 //
 //	example   user-id:auth0|5f7c8ec7, where auth0|5f7c8ec7 is the user id
 //	type      string: the row id, decimal
-//	writer    services/directory
+//	writer    services/people/directory
 //	lifetime  about a week from writing
 //	truth     table users
 func (k Builder) UserRow(user models.UserID) string { return k.UserRowBegin() + string(user) }
@@ -301,7 +301,7 @@ func (k Builder) UserRowBegin() string { return k.Prefix + "user-id:" }
 //
 //	example   users:counters
 //	type      hash: row, version
-//	writer    services/directory
+//	writer    services/people/directory
 //	lifetime  never expires
 //	truth     table users; without it an older database is not recognized
 func (k Builder) UserCounters() string { return k.Prefix + "users:counters" }
@@ -323,7 +323,7 @@ func (k Builder) Tried(token string) (set, stream string) {
 //
 //	example   calls:{auth0|5f7c8ec7}
 //	type      string: seconds since 2017, with a fraction
-//	writer    services/limit, with the script of redis_rate
+//	writer    services/platform/limit, with the script of redis_rate
 //	lifetime  a minute at most
 //	truth     none needed: without it counting starts again
 func (k Builder) UserCalls(user models.UserID) string {
@@ -335,7 +335,7 @@ func (k Builder) UserCalls(user models.UserID) string {
 //
 //	example   calls-from:{203.0.113.7}, calls-from:{2001:db8::/64}
 //	type      string, as UserCalls
-//	writer    services/limit, with the script of redis_rate
+//	writer    services/platform/limit, with the script of redis_rate
 //	lifetime  a minute at most
 //	truth     none needed: without it counting starts again
 func (k Builder) AddressCalls(address string) string {
@@ -347,7 +347,7 @@ func (k Builder) AddressCalls(address string) string {
 //
 //	example   failures-from:{203.0.113.7}
 //	type      string, as UserCalls
-//	writer    services/limit, with the script of redis_rate
+//	writer    services/platform/limit, with the script of redis_rate
 //	lifetime  a minute at most
 //	truth     none needed: without it counting starts again
 func (k Builder) AddressFailures(address string) string {
@@ -359,7 +359,7 @@ func (k Builder) AddressFailures(address string) string {
 //
 //	example   joins:{auth0|5f7c8ec7}
 //	type      string, as UserCalls
-//	writer    services/limit, with the script of redis_rate
+//	writer    services/platform/limit, with the script of redis_rate
 //	lifetime  a minute at most
 //	truth     none needed: without it counting starts again
 func (k Builder) GroupJoins(user models.UserID) string {
@@ -373,7 +373,7 @@ func (k Builder) GroupJoins(user models.UserID) string {
 //	type      stream: n = number of updates in the entry, c = number of updates
 //	          appended so far, these included, u = their encodings, each after
 //	          its length
-//	writer    services/ingest, with its append script; trimmed by consumers
+//	writer    services/boards/ingest, with its append script; trimmed by consumers
 //	lifetime  never expires; entries for ingest.redis.keep, and until they are
 //	          acknowledged
 //	truth     this key itself; it may be on another server than the boards
@@ -384,7 +384,7 @@ func (k Builder) IngestStream() string { return k.Prefix + "ingest:{stream}" }
 //	example   ingest:{stream}:counts
 //	type      hash: appended = number of updates ever appended, trimmed = number
 //	          of updates removed
-//	writer    services/ingest: its append script, and consumers that trim
+//	writer    services/boards/ingest: its append script, and consumers that trim
 //	lifetime  never expires
 //	truth     this key itself; if it is lost, counting starts again
 func (k Builder) IngestCounts() string { return k.Prefix + "ingest:{stream}:counts" }
@@ -395,7 +395,7 @@ func (k Builder) IngestCounts() string { return k.Prefix + "ingest:{stream}:coun
 //	example   ingest:{stream}:horizons
 //	type      sorted set: member = id of the oldest entry not acknowledged, score =
 //	          the time, Unix milliseconds
-//	writer    services/ingest, its consumers before they trim
+//	writer    services/boards/ingest, its consumers before they trim
 //	lifetime  never expires; about a hundred members
 //	truth     none needed: without it entries are kept for ingest.redis.keep again
 func (k Builder) IngestHorizons() string { return k.Prefix + "ingest:{stream}:horizons" }

@@ -11,7 +11,7 @@ import (
 	"stepboard/app"
 	"stepboard/config"
 	"stepboard/internal/testenv"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 // startApp starts a service on embedded stores within this process, with changes to its settings,

@@ -16,7 +16,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 const secret = "a secret for tests, 32 bytes or more"

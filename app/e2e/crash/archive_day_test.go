@@ -13,9 +13,9 @@ import (
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/board"
-	"stepboard/services/catalog"
-	"stepboard/services/score"
+	"stepboard/services/boards/board"
+	"stepboard/services/boards/catalog"
+	"stepboard/services/boards/score"
 )
 
 // coldDay is a day that is due to be archived, with every score that was ever

@@ -14,7 +14,7 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 // failovers kills masters under load and expects every increment on its boards

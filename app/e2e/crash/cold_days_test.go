@@ -11,9 +11,9 @@ import (
 	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/board"
-	"stepboard/services/catalog"
-	"stepboard/services/score"
+	"stepboard/services/boards/board"
+	"stepboard/services/boards/catalog"
+	"stepboard/services/boards/score"
 )
 
 // coldDays writes days of long ago, one after another, which jobs then archive.

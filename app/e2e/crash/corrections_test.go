@@ -10,7 +10,7 @@ import (
 	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 // correctedBoard says how a score of user 1 gets onto a board and is excluded from it.

@@ -10,7 +10,7 @@ import (
 	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 // A process is killed at each step of an erasure. Another one finishes it: nothing that

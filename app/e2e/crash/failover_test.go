@@ -8,7 +8,7 @@ import (
 	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 // A replica that has missed corrections, a lifting, an erasure and many uploads takes over.

@@ -12,8 +12,8 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/cache"
-	"stepboard/services/friends"
+	"stepboard/services/people/cache"
+	"stepboard/services/people/friends"
 )
 
 // A process is killed after it has committed a change of the friend graph and

@@ -19,10 +19,10 @@ import (
 	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
-	"stepboard/services/board"
-	"stepboard/services/catalog"
-	"stepboard/services/score"
+	"stepboard/services/boards/board"
+	"stepboard/services/boards/catalog"
+	"stepboard/services/boards/score"
+	"stepboard/services/platform/auth"
 )
 
 // givers send increments until end. Each repeats an increment with the same

@@ -17,7 +17,7 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 // lossyRun is a service with a queue and a process for each role. Its boards, one of them with

@@ -12,7 +12,7 @@ import (
 	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 // An older backup of Postgres is restored under a Redis that has seen newer users and scores.

@@ -15,8 +15,8 @@ import (
 	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
-	"stepboard/services/recovery"
+	"stepboard/services/platform/auth"
+	"stepboard/services/platform/recovery"
 )
 
 // An older backup of Redis is restored under load. Friendships, choices, corrections, increments

@@ -13,8 +13,8 @@ import (
 	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/cache"
-	"stepboard/services/friends"
+	"stepboard/services/people/cache"
+	"stepboard/services/people/friends"
 )
 
 // split is two processes, of which the first goes on using an old master.

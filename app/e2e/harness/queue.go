@@ -11,7 +11,7 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/catalog"
+	"stepboard/services/boards/catalog"
 )
 
 // KafkaQueue returns the flags of a process with a queue in Kafka.

@@ -13,8 +13,8 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/board"
-	"stepboard/services/score"
+	"stepboard/services/boards/board"
+	"stepboard/services/boards/score"
 )
 
 // Uploads is users who upload growing totals until End. It records the largest

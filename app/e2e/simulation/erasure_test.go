@@ -11,7 +11,7 @@ import (
 	"unicode"
 
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 // firstRow is the row id of the first user: a number that nothing else is.

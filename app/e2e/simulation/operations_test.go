@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 // action is one kind of step of a replica.

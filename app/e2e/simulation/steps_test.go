@@ -9,7 +9,7 @@ import (
 
 	"stepboard/internal/concurrent"
 	"stepboard/internal/keys"
-	"stepboard/services/recovery"
+	"stepboard/services/platform/recovery"
 )
 
 // rounds are the parts of the background work that a step may do, by how often.

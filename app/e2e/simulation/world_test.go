@@ -24,7 +24,7 @@ import (
 	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/auth"
+	"stepboard/services/platform/auth"
 )
 
 // replicas is the number of processes of the service.

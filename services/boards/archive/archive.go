@@ -1,0 +1,544 @@
+// Package archive moves buckets that have turned cold from Redis to SQL, and
+// reads them back.
+//
+// A bucket is archived in runs. A run is recorded first. Then the bucket's keys
+// are frozen, that is, renamed under the run's number, so that no process
+// writes to them any more. The frozen entries are read in ranking order,
+// stored, compared with what was read, and committed in one transaction. Before
+// the commit the run freezes and reads what has appeared meanwhile. Only then are
+// the frozen keys dropped. A run that was not finished is resumed by
+// the next caller: nothing was dropped, and storing the same entries again
+// changes nothing. Entries that arrive later are frozen and merged by a later
+// run, which takes the larger composite of each user and assigns all ranks anew. Every
+// run applies the corrections of its bucket.
+//
+// A bucket of the ledger is archived from its running totals, whatever Redis has. Later
+// runs only apply corrections, because the ledger may have deleted the totals by then.
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"stepboard/internal/failpoint"
+	"stepboard/models"
+	"stepboard/services/platform/lease"
+)
+
+// archiveDelay is the time between the moment when a bucket turns cold and its
+// first run. In this time processes with slow clocks also stop writing to it.
+const archiveDelay = time.Hour
+
+const (
+	// maxRuns is how many runs a process makes at a time. Each holds a connection
+	// to Postgres for as long as it copies rows.
+	maxRuns = 2
+	// runDeadline bounds a run.
+	runDeadline = 6 * time.Hour
+)
+
+// maxMerges is how many runs one call of Archive makes at most. Entries that keep
+// arriving wait for the next call.
+const maxMerges = 3
+
+// errDeadline is the cause of a run's context that has passed its deadline.
+var errDeadline = errors.New("the run has passed its deadline")
+
+// failTimeout bounds the statement that records the failure of a run.
+const failTimeout = 5 * time.Second
+
+// ErrVerification reports that the stored rows differ from the entries read.
+// Nothing was committed, and Redis still has all entries.
+var ErrVerification = errors.New("verification failed")
+
+// HotStore is the store that holds buckets until they are archived.
+type HotStore interface {
+	Freeze(ctx context.Context, bucket *models.Bucket, run int) error
+	FrozenParts(ctx context.Context, bucket *models.Bucket, upto int) ([]models.FrozenPart, error)
+	ReadFrozen(ctx context.Context, bucket *models.Bucket, p models.FrozenPart, from int64, n int) ([]models.Entry, error)
+	DropFrozen(ctx context.Context, bucket *models.Bucket, parts []models.FrozenPart) error
+	Unarchived(ctx context.Context, buckets []*models.Bucket, runs []int) ([]bool, error)
+}
+
+// Recovery knows whether the hot store is complete.
+type Recovery interface {
+	// Complete returns an error while the hot store may lack updates that will be
+	// applied again.
+	Complete(ctx context.Context) error
+}
+
+// Leases lets one replica at a time work on a bucket.
+type Leases interface {
+	Hold(ctx context.Context, name string, fn func(context.Context) error) error
+}
+
+// storage is the part of the archive that differs between databases.
+type storage interface {
+	// ensurePartition creates the partition of the day's month if it does not
+	// exist.
+	ensurePartition(ctx context.Context, day models.Date) error
+	// storeRun stores the rows of a run, merges them with the bucket's archived
+	// rows, verifies the result and completes the run, all in one transaction.
+	storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, now time.Time) (totals, error)
+	// storeTotals stores the bucket's running totals if the run is the bucket's first,
+	// applies the corrections, verifies the result and completes the run, all in one
+	// transaction.
+	storeTotals(ctx context.Context, bucket *models.Bucket, run int, now time.Time) (moved int64, stored totals, err error)
+	// composites returns the users' composites in a bucket, in the order of users.
+	composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
+	// stored returns the archived composites of the raises' users in their buckets, by
+	// position.
+	stored(ctx context.Context, raises []models.Raise) ([]models.Composite, error)
+	// sums adds up the users' scores of the archived days from one to another, both
+	// included. Only users with a score on any of them have a sum.
+	sums(ctx context.Context, boardName string, users []Viewed, from, to models.Date) ([]SpanDay, map[models.RowID]models.Sum, error)
+	// dropMonths drops the months before that of the given day. It returns how
+	// many partitions it dropped, or how many rows if the database has none.
+	dropMonths(ctx context.Context, before models.Date) (int, error)
+	// erase gives the archived rows of a user fresh row ids, another one for each bucket,
+	// and returns how many rows these were.
+	erase(ctx context.Context, user models.RowID, newNobody func() models.RowID) (rows int64, err error)
+	// runsUnderWay returns how many runs are storing rows.
+	runsUnderWay(ctx context.Context) (int64, error)
+	// storeProgress stores how many entries a run has read so far. It returns when
+	// ctx ends, unless its statement is under way, and ignores errors.
+	storeProgress(ctx context.Context, run *models.ArchiveRun, moved int64)
+	// userText returns an SQL expression for the user id of row s as text, which
+	// orders equal entries.
+	userText() string
+}
+
+// Service is the archive. Safe for concurrent use.
+type Service struct {
+	store  *Store
+	hot    HotStore
+	leases Leases
+	// recovery is nil if nothing is ever applied again.
+	recovery Recovery
+	clock    models.Clock
+	log      *slog.Logger
+	// complete maps the bucketKey of each bucket known to be archived to true.
+	// An archived bucket stays archived.
+	complete sync.Map
+	stats    Stats
+	// runs holds one element for each run under way.
+	runs chan struct{}
+	// deadline bounds a run.
+	deadline time.Duration
+	// progressEvery is the number of rows between two reports of progress.
+	progressEvery int64
+
+	stop    chan struct{} // closed by Close
+	running sync.WaitGroup
+}
+
+// Stats counts the work of this process.
+type Stats struct {
+	// Complete and Failed count runs. Unverified counts the failed runs whose
+	// verification failed.
+	Complete, Failed, Unverified atomic.Int64
+	// Moved counts the entries moved by complete runs.
+	Moved atomic.Int64
+	// Due is the number of buckets that the last call of Due found.
+	Due atomic.Int64
+}
+
+// Stats returns the counters of this process.
+func (s *Service) Stats() *Stats { return &s.stats }
+
+type bucketKey struct{ board, name string }
+
+// New returns a service. recovery may be nil, which means that what the hot store
+// has lost is lost for good. The caller must call Close.
+func New(store *Store, hot HotStore, leases Leases, recovery Recovery, clock models.Clock, log *slog.Logger) *Service {
+	return &Service{
+		store: store, hot: hot, leases: leases, recovery: recovery, clock: clock, log: log,
+		runs: make(chan struct{}, maxRuns), deadline: runDeadline, progressEvery: progressEvery,
+		stop: make(chan struct{}),
+	}
+}
+
+// Close cancels the runs begun by Start and waits for them. The next call of
+// Archive resumes them.
+func (s *Service) Close() {
+	close(s.stop)
+	s.running.Wait()
+}
+
+// Archive archives one bucket, or merges the entries that arrived since it was
+// archived. If entries arrive during the run, it makes a further run at once. It
+// returns the last run, with the entries that all of its runs have moved; if
+// nothing is left to do, that is the run that was last before.
+// It calls progress with the number of entries moved so far. It reads the bucket
+// once, and its memory does not grow with the bucket. While two other buckets are
+// being archived in this process, it waits for one of them to be done. A run that
+// takes more than six hours fails, and the next call resumes it.
+//
+// Errors: CodeBoardKind for a bucket of a rolling board, which is never
+// archived; CodeBucketHot for a bucket that may not be archived yet;
+// CodeArchiveRunning if another caller is archiving it; ErrVerification if the
+// stored rows differ from the entries read; the error of Recovery.Complete while
+// Redis may lack updates, unless the bucket is the ledger's. After any error Redis still has
+// every entry that was not committed.
+func (s *Service) Archive(ctx context.Context, bucket *models.Bucket, progress func(moved int64)) (run models.ArchiveRun, err error) {
+	if err := s.checkCold(bucket); err != nil {
+		return run, err
+	}
+	select {
+	case s.runs <- struct{}{}:
+	case <-ctx.Done():
+		return run, context.Cause(ctx)
+	}
+	defer func() { <-s.runs }()
+	return s.archiveUnderLease(ctx, bucket, progress)
+}
+
+// checkCold returns an error if the bucket may not be archived at this time.
+func (s *Service) checkCold(bucket *models.Bucket) error {
+	if bucket.WindowHours > 0 {
+		return models.Errorf(models.CodeBoardKind, "board %s is a rolling board: its hours are dropped, not archived", bucket.Board)
+	}
+	if from := bucket.ColdAt.Add(archiveDelay); s.clock().Before(from) {
+		return models.Errorf(models.CodeBucketHot, "%s of board %s stays in Redis until %s",
+			bucket.Day, bucket.Board, from.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// archiveUnderLease makes one run. The caller has put an element into s.runs.
+func (s *Service) archiveUnderLease(ctx context.Context, bucket *models.Bucket, progress func(moved int64)) (run models.ArchiveRun, err error) {
+	err = s.leases.Hold(ctx, "archive/"+bucket.Board+"/"+bucket.Name, func(ctx context.Context) error {
+		run, err = s.archive(ctx, bucket, progress)
+		return err
+	})
+	if errors.Is(err, lease.ErrHeld) {
+		return run, models.Errorf(models.CodeArchiveRunning, "%s of board %s is being archived already", bucket.Day, bucket.Board)
+	}
+	return run, err
+}
+
+// Start is Archive in the background. It returns once the run has begun or has
+// failed to begin. It does not wait for other runs: CodeArchiveRunning while this
+// process is archiving two buckets. CodeUnavailable if a store did not answer.
+func (s *Service) Start(ctx context.Context, bucket *models.Bucket) (run models.ArchiveRun, err error) {
+	if err := s.checkCold(bucket); err != nil {
+		return run, err
+	}
+	select {
+	case s.runs <- struct{}{}:
+	default:
+		return run, models.Errorf(models.CodeArchiveRunning, "%d buckets are being archived, and no more at a time: try again when one of them is complete", maxRuns)
+	}
+	// The run continues after the caller's request has ended.
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	begun := make(chan error, 1)
+	s.running.Go(func() {
+		defer func() { <-s.runs }()
+		defer cancel()
+		var once sync.Once
+		_, err := s.archiveUnderLease(running, bucket, func(int64) { once.Do(func() { begun <- nil }) })
+		returned := false // whether Start returns err
+		once.Do(func() {
+			begun <- err
+			returned = true
+		})
+		if err != nil && !returned {
+			s.log.ErrorContext(running, "a bucket could not be archived", "board", bucket.Board, "bucket", bucket.Name, "error", err)
+		}
+	})
+	s.running.Go(func() {
+		select {
+		case <-s.stop:
+			cancel()
+		case <-running.Done():
+		}
+	})
+	if err = <-begun; err == nil {
+		// The run may have ended already, so its row is read.
+		run, err = s.store.lastRun(ctx, bucket.Board, bucket.Name)
+	}
+	return run, models.Public("start the archival", err)
+}
+
+// archive makes runs until nothing of the bucket is left. The caller holds the
+// bucket's lease.
+func (s *Service) archive(ctx context.Context, bucket *models.Bucket, progress func(moved int64)) (run models.ArchiveRun, err error) {
+	var moved int64
+	for made := range maxMerges {
+		run, err = s.beginRun(ctx, bucket)
+		if err == nil && run.State == models.ArchiveComplete {
+			if bucket.FromLedger {
+				err = s.dropKeys(ctx, bucket, run.Run)
+			}
+			if made > 0 {
+				run.Moved = moved
+			}
+			return run, err
+		}
+		if err == nil {
+			run, err = s.makeRun(ctx, bucket, run, progress)
+		}
+		moved += run.Moved
+		if err != nil {
+			return run, err
+		}
+	}
+	run.Moved = moved
+	return run, nil
+}
+
+// makeRun carries out a run that was recorded, and drops what it has moved.
+func (s *Service) makeRun(ctx context.Context, bucket *models.Bucket, run models.ArchiveRun, progress func(moved int64)) (models.ArchiveRun, error) {
+	failpoint.Hit("archive.recorded")
+	progress(0)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.deadline, errDeadline)
+	defer cancel()
+	parts, err := s.executeRun(ctx, bucket, &run, progress)
+	if err == nil {
+		failpoint.Hit("outcomes.result_committed")
+		failpoint.Hit("archive.committed")
+	}
+	s.stats.count(run, err)
+	if err != nil {
+		s.recordFailure(ctx, &run, err)
+		return run, fmt.Errorf("archive %s of board %s: %w", bucket.Day, bucket.Board, err)
+	}
+	s.complete.Store(bucketKey{bucket.Board, bucket.Name}, true)
+	if len(parts) > 0 {
+		// If the parts can't be dropped now, the next run merges them again,
+		// which changes nothing, and then drops them.
+		if err := s.hot.DropFrozen(ctx, bucket, parts); err != nil {
+			return run, fmt.Errorf("archive %s of board %s: it is archived, but: %w", bucket.Day, bucket.Board, err)
+		}
+		failpoint.Hit("archive.dropped")
+	}
+	return run, nil
+}
+
+func (s *Stats) count(run models.ArchiveRun, err error) {
+	switch {
+	case err == nil:
+		s.Complete.Add(1)
+		s.Moved.Add(run.Moved)
+	case errors.Is(err, ErrVerification):
+		s.Unverified.Add(1)
+		fallthrough
+	default:
+		s.Failed.Add(1)
+	}
+}
+
+// Next returns the run that Archive would begin now: the last run again if it was not
+// finished, or a new run if entries have arrived since or corrections are pending. If
+// nothing is left to do, it returns the last run, which is complete. It changes nothing.
+// CodeBoardKind and CodeBucketHot as for Archive; CodeUnavailable.
+func (s *Service) Next(ctx context.Context, bucket *models.Bucket) (models.ArchiveRun, error) {
+	if err := s.checkCold(bucket); err != nil {
+		return models.ArchiveRun{}, err
+	}
+	next, err := s.nextRun(ctx, bucket)
+	return next, models.Public("look for the next archive run", err)
+}
+
+// nextRun is Next for a bucket that is cold.
+func (s *Service) nextRun(ctx context.Context, bucket *models.Bucket) (models.ArchiveRun, error) {
+	last, err := s.store.lastRun(ctx, bucket.Board, bucket.Name)
+	if err != nil && !errors.Is(err, errNoRun) {
+		return last, err
+	}
+	next := models.ArchiveRun{Board: bucket.Board, Bucket: bucket.Name, Run: max(1, last.Run), Shards: bucket.Shards, Attempts: last.Attempts + 1}
+	if last.State == models.ArchiveComplete {
+		if again, err := s.needsRun(ctx, bucket, last.Run); err != nil || !again {
+			return last, err
+		}
+		next.Run, next.Attempts = last.Run+1, 1
+	}
+	next.State, next.StartedAt = models.ArchiveRunning, s.clock().UTC()
+	return next, nil
+}
+
+// beginRun records the next run and returns it, unless nothing is left to do.
+func (s *Service) beginRun(ctx context.Context, bucket *models.Bucket) (models.ArchiveRun, error) {
+	next, err := s.nextRun(ctx, bucket)
+	if err != nil || next.State == models.ArchiveComplete {
+		return next, err
+	}
+	recorded, err := s.store.recordRun(ctx, &next)
+	if err == nil && !recorded {
+		// Meanwhile a process that has lost its lease completed the run.
+		return s.beginRun(ctx, bucket)
+	}
+	return next, err
+}
+
+// needsRun reports whether an archived bucket has entries in Redis that arrived after its
+// last run, or corrections to apply. What Redis has of a bucket of the ledger does not
+// matter: no increment comes later.
+func (s *Service) needsRun(ctx context.Context, bucket *models.Bucket, last int) (bool, error) {
+	if !bucket.FromLedger {
+		unarchived, err := s.hot.Unarchived(ctx, []*models.Bucket{bucket}, []int{last})
+		if err != nil || unarchived[0] {
+			return err == nil, err
+		}
+	}
+	pending, err := s.store.pendingCorrections(ctx)
+	return pending[bucketKey{bucket.Board, bucket.Name}], err
+}
+
+// executeRun carries out the run up to and including its commit. It returns the
+// frozen parts, which may be dropped then.
+func (s *Service) executeRun(ctx context.Context, bucket *models.Bucket, run *models.ArchiveRun, progress func(moved int64)) ([]models.FrozenPart, error) {
+	if err := s.store.storage.ensurePartition(ctx, bucket.Day); err != nil {
+		return nil, err
+	}
+	if bucket.FromLedger {
+		return nil, s.archiveTotals(ctx, bucket, run)
+	}
+	reporter := s.store.reportProgress(ctx, *run)
+	defer reporter.stop()
+	rows, err := openRows(ctx, s.hot, s.recovery, bucket, run.Run, s.progressEvery, func(moved int64) {
+		progress(moved)
+		reporter.report(moved)
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer rows.close()
+	now := s.clock().UTC()
+	stored, err := s.store.storage.storeRun(ctx, bucket, run.Run, rows, now)
+	run.Moved = rows.totals.rows
+	if err != nil {
+		return nil, err
+	}
+	completeRun(run, stored, now)
+	return rows.frozen, nil
+}
+
+// archiveTotals carries out a run of a bucket of the ledger.
+func (s *Service) archiveTotals(ctx context.Context, bucket *models.Bucket, run *models.ArchiveRun) error {
+	now := s.clock().UTC()
+	moved, stored, err := s.store.storage.storeTotals(ctx, bucket, run.Run, now)
+	if err != nil {
+		return err
+	}
+	run.Moved = moved
+	completeRun(run, stored, now)
+	return nil
+}
+
+// completeRun sets the fields of a run that has committed.
+func completeRun(run *models.ArchiveRun, stored totals, now time.Time) {
+	run.State, run.FinishedAt = models.ArchiveComplete, &now
+	run.Entries, run.ScoreSum, run.Hash = stored.rows, stored.scoreSum, stored.hash
+}
+
+// dropKeys removes what Redis has of an archived bucket of the ledger.
+func (s *Service) dropKeys(ctx context.Context, bucket *models.Bucket, run int) error {
+	err := s.hot.Freeze(ctx, bucket, run)
+	if err == nil {
+		var parts []models.FrozenPart
+		if parts, err = s.hot.FrozenParts(ctx, bucket, run); err == nil && len(parts) > 0 {
+			err = s.hot.DropFrozen(ctx, bucket, parts)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("archive %s of board %s: it is archived, but: %w", bucket.Day, bucket.Board, err)
+	}
+	return nil
+}
+
+// recordFailure records why a run has failed, even if ctx has ended. If it
+// can't be recorded, the run looks as if its process had died, and is resumed
+// all the same.
+func (s *Service) recordFailure(ctx context.Context, run *models.ArchiveRun, cause error) {
+	if why := context.Cause(ctx); why != nil && !errors.Is(cause, why) {
+		cause = fmt.Errorf("%w: %w", why, cause)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failTimeout)
+	defer cancel()
+	now := s.clock().UTC()
+	run.State, run.FinishedAt, run.Error = models.ArchiveFailed, &now, cause.Error()
+	if err := s.store.recordFailure(ctx, run); err != nil {
+		s.log.DebugContext(ctx, "the failure of an archive run could not be recorded", "board", run.Board, "bucket", run.Bucket, "run", run.Run, "error", err)
+	}
+}
+
+// Due returns the buckets that Archive has work for: first those that have been
+// cold for an hour and are not complete, oldest first, then archived buckets
+// of which Redis holds entries that arrived later, or whose corrections are pending.
+// Three queries, and one command for each shard of every archived bucket.
+func (s *Service) Due(ctx context.Context) ([]*models.Bucket, error) {
+	due, err := s.store.unfinished(ctx, s.clock().Add(-archiveDelay))
+	if err != nil {
+		return nil, err
+	}
+	archived, runs, err := s.store.archived(ctx)
+	if err != nil {
+		return nil, err
+	}
+	unarchived, err := s.hot.Unarchived(ctx, archived, runs)
+	if err != nil {
+		return nil, err
+	}
+	pending, err := s.store.pendingCorrections(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i, b := range archived {
+		if unarchived[i] || pending[bucketKey{b.Board, b.Name}] {
+			due = append(due, b)
+		}
+	}
+	s.stats.Due.Store(int64(len(due)))
+	return due, nil
+}
+
+// Unfinished returns how many buckets have been cold for an hour and are not archived. It is
+// the first part of Due. One query.
+func (s *Service) Unfinished(ctx context.Context) (int, error) {
+	buckets, err := s.store.unfinished(ctx, s.clock().Add(-archiveDelay))
+	return len(buckets), err
+}
+
+// Runs returns a page of runs, newest first. One query.
+func (s *Service) Runs(ctx context.Context, q RunsQuery) ([]models.ArchiveRun, error) {
+	return s.store.runs(ctx, q)
+}
+
+// monthOf returns the first day of the day's month.
+func monthOf(day models.Date) time.Time {
+	t := day.UTC()
+	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
+}
+
+// EnsurePartitions creates the partitions of this month and the next, so that
+// no run has to wait for them. Partitions that exist cost one query each.
+func (s *Service) EnsurePartitions(ctx context.Context) error {
+	first := monthOf(models.DateOf(s.clock().UTC()))
+	for _, month := range []time.Time{first, first.AddDate(0, 1, 0)} {
+		if err := s.store.storage.ensurePartition(ctx, models.DateOf(month)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DropExpired drops whole months, those more than the given number of months
+// before this one. It returns how many it dropped; embedded stores count rows.
+// If months is 0, it drops nothing.
+func (s *Service) DropExpired(ctx context.Context, months int) (int, error) {
+	if months == 0 {
+		return 0, nil
+	}
+	return s.store.storage.dropMonths(ctx, FirstKept(s.clock(), months))
+}
+
+// FirstKept returns the first day that is kept of the given number of months before this one.
+func FirstKept(now time.Time, months int) models.Date {
+	return models.DateOf(monthOf(models.DateOf(now.UTC())).AddDate(0, -months, 0))
+}

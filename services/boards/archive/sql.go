@@ -1,0 +1,291 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"stepboard/models"
+	"stepboard/services/boards/board"
+	"stepboard/services/boards/score"
+	"stepboard/services/platform/outcomes"
+)
+
+// errNoRun reports that no run of a bucket has ever begun.
+var errNoRun = errors.New("no run of the archive")
+
+// Store stores runs in table board_archives and rows in archived_scores. Safe
+// for concurrent use.
+type Store struct {
+	reads   *gorm.DB // for callers who wait for an answer
+	reports *gorm.DB // for callers who ask for many days
+	db      *gorm.DB // for runs
+	pool    *pgxpool.Pool
+	random  models.Random
+	storage storage
+}
+
+// NewStore returns a store on the database. Runs use db, and callers who read the
+// archive use reads; both may be the same. pool is the connection pool under db if
+// that is Postgres, nil for the embedded database.
+func NewStore(reads, db *gorm.DB, pool *pgxpool.Pool) *Store {
+	return (&Store{reads: reads, reports: reads, db: db, pool: pool, random: rand.Int64N}).WithOutbox(nil)
+}
+
+// WithReports returns a store that reads histories and sums of many days on db.
+func (s *Store) WithReports(db *gorm.DB) *Store {
+	with := *s
+	with.reports = db
+	return with.WithOutbox(nil)
+}
+
+// WithOutbox returns a store whose runs write the results of buckets to the outbox; nil
+// means that nobody hears of them.
+func (s *Store) WithOutbox(outbox *outcomes.Outbox) *Store {
+	with := *s
+	if s.pool == nil {
+		with.storage = &sqlite{db: s.db, outbox: outbox}
+	} else {
+		with.storage = &postgres{pool: s.pool, reads: s.reads, reports: s.reports, outbox: outbox}
+	}
+	return &with
+}
+
+// WithRandom returns a store that gives erased users the row ids that a source of random
+// numbers decides.
+func (s *Store) WithRandom(random models.Random) *Store {
+	with := *s
+	with.random = random
+	return &with
+}
+
+// newNobody returns a row id for an archived score of an erased user.
+func (s *Store) newNobody() models.RowID { return models.NewNobody(s.random) }
+
+// lastRun returns the bucket's latest run, or errNoRun.
+func (s *Store) lastRun(ctx context.Context, boardName, bucket string) (models.ArchiveRun, error) {
+	var run models.ArchiveRun
+	err := s.db.WithContext(ctx).Where("board = ? AND bucket = ?", boardName, bucket).Order("run DESC").Take(&run).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return run, errNoRun
+	}
+	if err != nil {
+		return run, fmt.Errorf("read runs: %w", err)
+	}
+	return run, nil
+}
+
+// recordRun records that a run begins, for the first time or again. If the run
+// is complete by now, it returns false and changes nothing: a complete run stays
+// complete.
+func (s *Store) recordRun(ctx context.Context, run *models.ArchiveRun) (bool, error) {
+	result := s.db.WithContext(ctx).Clauses(clause.OnConflict{
+		Columns:   []clause.Column{{Name: "board"}, {Name: "bucket"}, {Name: "run"}},
+		DoUpdates: clause.AssignmentColumns([]string{"state", "attempts", "moved", "started_at", "finished_at", "error"}),
+		Where:     clause.Where{Exprs: []clause.Expression{clause.Neq{Column: clause.Column{Table: run.TableName(), Name: "state"}, Value: models.ArchiveComplete}}},
+	}).Create(run)
+	if result.Error != nil {
+		return false, fmt.Errorf("record run: %w", result.Error)
+	}
+	return result.RowsAffected > 0, nil
+}
+
+// recordFailure records why a run has failed, unless it has committed after all.
+func (s *Store) recordFailure(ctx context.Context, run *models.ArchiveRun) error {
+	return s.db.WithContext(ctx).Model(run).Where("state = ?", models.ArchiveRunning).
+		Select("state", "moved", "finished_at", "error").Updates(run).Error
+}
+
+// complete reports whether a run of the bucket has completed.
+func (s *Store) complete(ctx context.Context, boardName, bucket string) (bool, error) {
+	var n int64
+	err := s.reads.WithContext(ctx).Model(&models.ArchiveRun{}).
+		Where("board = ? AND bucket = ? AND state = ?", boardName, bucket, models.ArchiveComplete).Count(&n).Error
+	return n > 0, err
+}
+
+// unfinished lists the buckets that turned cold before the given moment and
+// have no complete run, oldest first.
+func (s *Store) unfinished(ctx context.Context, coldBefore time.Time) ([]*models.Bucket, error) {
+	var buckets []*models.Bucket
+	err := s.db.WithContext(ctx).
+		Where(`cold_at <= ? AND NOT EXISTS (SELECT 1 FROM board_archives a
+			WHERE a.board = board_buckets.board AND a.bucket = board_buckets.bucket AND a.state = ?)`, coldBefore, models.ArchiveComplete).
+		Order("starts_at, board").Find(&buckets).Error
+	if err != nil {
+		return nil, fmt.Errorf("list buckets to archive: %w", err)
+	}
+	return buckets, nil
+}
+
+// bucketColumns holds the columns of a models.Bucket. With b.* a prepared statement
+// would fail once when a column is added.
+const bucketColumns = `b.board, b.bucket, b.starts_at, b.ends_at, b.closes_at, b.tick_ms, b.time_bits, b.max_score, b.shards,
+	b.window_hours, b.from_ledger, b.change_stream, b.day, b.cold_at, b.created_at`
+
+// archived lists the buckets that have a complete run, each with the number of
+// its latest run.
+func (s *Store) archived(ctx context.Context) ([]*models.Bucket, []int, error) {
+	var rows []struct {
+		models.Bucket
+		Runs int
+	}
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT `+bucketColumns+`, a.runs
+		FROM board_buckets b
+		JOIN (SELECT board, bucket, max(run) AS runs FROM board_archives GROUP BY board, bucket HAVING max(CASE state WHEN ? THEN 1 ELSE 0 END) = 1) a
+			ON a.board = b.board AND a.bucket = b.bucket
+		ORDER BY b.starts_at, b.board`, models.ArchiveComplete).Scan(&rows).Error
+	if err != nil {
+		return nil, nil, fmt.Errorf("list archived buckets: %w", err)
+	}
+	buckets, runs := make([]*models.Bucket, len(rows)), make([]int, len(rows))
+	for i := range rows {
+		buckets[i], runs[i] = &rows[i].Bucket, rows[i].Runs
+	}
+	return buckets, runs, nil
+}
+
+// pendingCorrections returns the archived buckets with corrections to apply.
+func (s *Store) pendingCorrections(ctx context.Context) (map[bucketKey]bool, error) {
+	var rows []struct{ Board, Bucket string }
+	if err := s.db.WithContext(ctx).Table("pending_corrections").Distinct("board", "bucket").Scan(&rows).Error; err != nil {
+		return nil, fmt.Errorf("list pending corrections: %w", err)
+	}
+	pending := make(map[bucketKey]bool, len(rows))
+	for _, r := range rows {
+		pending[bucketKey{r.Board, r.Bucket}] = true
+	}
+	return pending, nil
+}
+
+// RunsQuery selects a page of runs.
+type RunsQuery struct {
+	// Board, Bucket and State filter the list; empty selects all.
+	Board  string
+	Bucket string
+	State  models.ArchiveState
+	// Before is the id of the last run of the previous page; 0 begins at the
+	// newest run.
+	Before int64
+	Limit  int
+}
+
+func (s *Store) runs(ctx context.Context, q RunsQuery) ([]models.ArchiveRun, error) {
+	db := s.reads.WithContext(ctx)
+	if q.Board != "" {
+		db = db.Where("board = ?", q.Board)
+	}
+	if q.Bucket != "" {
+		db = db.Where("bucket = ?", q.Bucket)
+	}
+	if q.State != "" {
+		db = db.Where("state = ?", q.State)
+	}
+	if q.Before != 0 {
+		db = db.Where("id < ?", q.Before)
+	}
+	var runs []models.ArchiveRun
+	if err := db.Order("id DESC").Limit(q.Limit).Find(&runs).Error; err != nil {
+		return nil, models.Unavailable("list archive runs", err)
+	}
+	return runs, nil
+}
+
+// windowQuery reads the entries of a bucket around a position. A binary search
+// over the ranks finds the number of entries before the position, whether or not
+// an entry has it. %[1]s is the condition aheadOfPosition.
+const windowQuery = `
+	WITH RECURSIVE bucket (total) AS (
+		SELECT coalesce(max(rank), 0) FROM archived_scores WHERE board = @board AND day = @day
+	), search (low, high) AS (
+		SELECT 0, total FROM bucket
+		UNION ALL
+		SELECT CASE WHEN %[1]s THEN s.rank ELSE low END, CASE WHEN %[1]s THEN high ELSE s.rank - 1 END
+		FROM search JOIN archived_scores s ON s.board = @board AND s.day = @day AND s.rank = (low + high) / 2 + 1
+		WHERE low < high
+	), boundary (before) AS (
+		SELECT max(low) FROM search
+	)
+	SELECT total, before, coalesce(s.rank, 0) AS rank, coalesce(s.user_id, 0) AS user_id, coalesce(s.score, 0) AS score, s.reached_at
+	FROM bucket CROSS JOIN boundary
+	LEFT JOIN archived_scores s ON s.board = @board AND s.day = @day AND s.rank > before - @back AND s.rank <= before + @forward
+	ORDER BY s.rank`
+
+// aheadOfPosition is true for a row that ranks before the position. %s is
+// storage.userText.
+const aheadOfPosition = `(s.score > @score OR (s.score = @score AND (s.reached_at < @reached OR (s.reached_at = @reached AND %s > @user))))`
+
+func (s *Store) window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (board.Window, error) {
+	codec := score.Of(bucket)
+	points, reachedAt := codec.Decode(at.Composite)
+	var rows []struct {
+		Total, Before, Rank int64
+		UserID              models.RowID
+		Score               int64
+		ReachedAt           *time.Time
+	}
+	query := fmt.Sprintf(windowQuery, fmt.Sprintf(aheadOfPosition, s.storage.userText()))
+	err := s.reads.WithContext(ctx).Raw(query, map[string]any{
+		"board": bucket.Board, "day": bucket.Day, "score": points, "reached": reachedAt.Time(), "user": at.User.String(),
+		"back": back, "forward": forward,
+	}).Scan(&rows).Error
+	if err != nil {
+		return board.Window{}, err
+	}
+	var w board.Window
+	for _, r := range rows {
+		w.Total, w.Before = r.Total, r.Before
+		if r.ReachedAt == nil {
+			continue // the window is empty
+		}
+		composite, err := composite(codec, r.Score, *r.ReachedAt)
+		if err != nil {
+			return board.Window{}, err
+		}
+		entry := models.Entry{User: r.UserID, Composite: composite}
+		if r.Rank <= r.Before {
+			w.Ahead = append(w.Ahead, entry)
+		} else {
+			w.Behind = append(w.Behind, entry)
+		}
+	}
+	return w, nil
+}
+
+func (s *Store) days(ctx context.Context, boardName string, user models.RowID, from, to models.Date) ([]Day, error) {
+	var rows []struct {
+		models.Bucket
+		Total     *int64
+		Score     *int64
+		ReachedAt *time.Time
+		Rank      *int64
+	}
+	err := s.reports.WithContext(ctx).Raw(`
+		SELECT `+bucketColumns+`, s.score, s.reached_at, s.rank, (
+			SELECT a.entries FROM board_archives a
+			WHERE a.board = b.board AND a.bucket = b.bucket AND a.state = ?
+			ORDER BY a.run DESC LIMIT 1) AS total
+		FROM board_buckets b
+		LEFT JOIN archived_scores s ON s.board = b.board AND s.day = b.day AND s.user_id = ?
+		WHERE b.board = ? AND b.day BETWEEN ? AND ?
+		ORDER BY b.day DESC`, models.ArchiveComplete, user, boardName, from, to).Scan(&rows).Error
+	if err != nil {
+		return nil, err
+	}
+	days := make([]Day, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		days[i] = Day{Bucket: &r.Bucket, Archived: r.Total != nil}
+		if r.Total != nil && r.Rank != nil {
+			days[i].Score, days[i].ReachedAt, days[i].Rank, days[i].Total = *r.Score, models.TimestampOf(*r.ReachedAt), *r.Rank, *r.Total
+		}
+	}
+	return days, nil
+}

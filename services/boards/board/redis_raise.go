@@ -1,0 +1,310 @@
+package board
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/internal/concurrent"
+	"stepboard/models"
+	"stepboard/services/platform/changes"
+)
+
+// Raise applies updates: a user's composite in a bucket becomes the given one,
+// unless the stored one is larger. Of several updates of one user only the
+// largest is sent. It sends one variadic ZADD GT for each key, in a transaction with its
+// change if the bucket has a change stream, all at the same time: one round trip. Updates
+// of a bucket that is cold go to the key Late, where no reader sees them, and wait for the archive.
+// Updates of users whose score in the bucket is corrected go to the key Reported, or
+// change nothing if the bucket is one of the ledger, which has them.
+// Updates of a rolling bucket carry a user's total of one hour and go through
+// raiseHourScript; if the hour has left the window they change nothing. Raise
+// returns nil if every update is in Redis, otherwise one error for each update,
+// nil for those that are.
+// Updates of users who were erased are dropped, and have no error.
+func (s *Store) Raise(ctx context.Context, raises []models.Raise) []error {
+	kept, positions := s.existing(raises)
+	errs := s.raise(ctx, kept)
+	if positions == nil || errs == nil {
+		return errs
+	}
+	all := make([]error, len(raises))
+	for i, err := range errs {
+		all[positions[i]] = err
+	}
+	return all
+}
+
+// raise is Raise for users who exist.
+func (s *Store) raise(ctx context.Context, raises []models.Raise) []error {
+	if len(raises) == 0 {
+		return nil
+	}
+	commands, commandOf := s.raiseCommands(raises)
+	results := s.runRaises(ctx, commands)
+	if !slices.ContainsFunc(results, func(r raised) bool { return r.err != nil }) {
+		return nil
+	}
+	errs := make([]error, len(raises))
+	for i, command := range commandOf {
+		if command == noCommand {
+			continue
+		}
+		if err := results[command].err; err != nil {
+			errs[i] = models.Unavailable("raise", err)
+		}
+	}
+	return errs
+}
+
+// raiseAllChunk is how many updates RaiseAll sends at once.
+const raiseAllChunk = 5000
+
+// RaiseAll raises many entries, most of which the boards already have. It
+// returns how many entries have changed, or fewer if a connection broke and
+// updates were sent again. After an error any part of the updates may be in
+// Redis. One round trip for each 5,000, and one more for each of their buckets with a change
+// stream, to which it writes only entries that the bucket lacks.
+func (s *Store) RaiseAll(ctx context.Context, raises []models.Raise) (changed int64, err error) {
+	raises, _ = s.existing(raises)
+	for chunk := range slices.Chunk(raises, raiseAllChunk) {
+		chunk, err := s.lacking(ctx, chunk)
+		if err != nil {
+			return changed, err
+		}
+		commands, _ := s.raiseCommands(chunk)
+		for _, result := range s.runRaises(ctx, commands) {
+			if result.err != nil {
+				return changed, models.Unavailable("raise all", result.err)
+			}
+			changed += result.changed
+		}
+	}
+	return changed, nil
+}
+
+// lacking returns the raises without those that change nothing in a bucket with a change
+// stream.
+func (s *Store) lacking(ctx context.Context, raises []models.Raise) ([]models.Raise, error) {
+	var lacked, streamed []models.Raise
+	for _, r := range raises {
+		if r.Bucket.ChangeStream {
+			streamed = append(streamed, r)
+		} else {
+			lacked = append(lacked, r)
+		}
+	}
+	if len(streamed) == 0 {
+		return raises, nil
+	}
+	stored, err := s.CompositesBefore(ctx, streamed)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range streamed {
+		if r.Composite > stored[i] {
+			lacked = append(lacked, r)
+		}
+	}
+	return lacked, nil
+}
+
+// CompositesBefore returns the composites that the raises' users have in their buckets, by
+// position; 0 for a user without one. One ZMSCORE for each shard, all in one round trip.
+func (s *Store) CompositesBefore(ctx context.Context, raises []models.Raise) ([]models.Composite, error) {
+	users := make(map[*models.Bucket][]models.RowID)
+	positions := make(map[*models.Bucket][]int)
+	for i, r := range raises {
+		users[r.Bucket] = append(users[r.Bucket], r.User)
+		positions[r.Bucket] = append(positions[r.Bucket], i)
+	}
+	stored := make([]models.Composite, len(raises))
+	var lookups []lookup
+	var queued []redis.Cmder
+	now := s.clock()
+	for bucket, ids := range users {
+		for _, l := range s.lookups(ctx, bucket, ids, now) {
+			l.into = stored
+			for i, at := range l.at {
+				l.at[i] = positions[bucket][at]
+			}
+			lookups, queued = append(lookups, l), append(queued, l.cmd)
+		}
+	}
+	return stored, s.lookUp(ctx, lookups, queued)
+}
+
+// raiseCommand raises entries of one key.
+type raiseCommand struct {
+	// args are those of ZADD or of a call of raiseHourScript.
+	args []any
+	// bucket and shard are those of the entries, if the change is to be written to the
+	// shard's change stream; otherwise bucket is nil.
+	bucket *models.Bucket
+	shard  int
+}
+
+// entries returns the entries that a ZADD raises.
+func (c *raiseCommand) entries() []models.Entry {
+	pairs := c.args[raiseHead:]
+	entries := make([]models.Entry, len(pairs)/2)
+	for i := range entries {
+		entries[i].Composite = models.Composite(*pairs[2*i].(*int64))
+		entries[i].User = models.RowID(*pairs[2*i+1].(*int64))
+	}
+	return entries
+}
+
+// raised is the result of a raiseCommand: how many entries have changed, or an error.
+type raised struct {
+	changed int64
+	err     error
+}
+
+// runRaises runs commands at the same time.
+func (s *Store) runRaises(ctx context.Context, commands []raiseCommand) []raised {
+	results := make([]raised, len(commands))
+	cmds := make([]*redis.Cmd, len(commands))
+	pipe := s.rdb.Pipeline()
+	var transactions sync.WaitGroup
+	for i := range commands {
+		if commands[i].bucket == nil {
+			cmds[i] = pipe.Do(ctx, commands[i].args...)
+			continue
+		}
+		run := func() { results[i].changed, results[i].err = s.raiseWithChange(ctx, &commands[i]) }
+		if len(commands) == 1 {
+			run()
+		} else {
+			concurrent.Go(ctx, &transactions, run)
+		}
+	}
+	if pipe.Len() > 0 {
+		_, _ = pipe.Exec(ctx) // each command has its error
+	}
+	transactions.Wait()
+	for i, cmd := range cmds {
+		if cmd != nil {
+			results[i].changed, results[i].err = cmd.Int64()
+		}
+	}
+	return results
+}
+
+// raiseWithChange raises entries of a shard, and writes them to its change stream if that
+// exists, which it does while any process follows it. It returns how many entries have
+// changed.
+//
+// Both commands are one transaction: a process that has read a change finds its entries on
+// the board, a failover loses both or none, and a full Redis refuses both. A script could
+// leave out a change of entries that the board has already, but it costs Redis a quarter more
+// or above for a thousand entries, because Lua copies each argument twice.
+func (s *Store) raiseWithChange(ctx context.Context, c *raiseCommand) (changed int64, err error) {
+	entries := c.entries()
+	transaction := s.rdb.TxPipeline()
+	zadd := transaction.Do(ctx, c.args...)
+	xadd := transaction.XAdd(ctx, &redis.XAddArgs{
+		Stream: s.keys.Changes(c.bucket.Board, c.shard), NoMkStream: true,
+		Values: []any{changes.Field, encodeRaised(c.bucket.Name, entries)},
+	})
+	if _, err := transaction.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return 0, err
+	}
+	if s.written != nil {
+		s.written(c.bucket, c.shard, xadd.Val(), entries)
+	}
+	return zadd.Int64()
+}
+
+// noCommand is the index of the command of an update that changes nothing.
+const noCommand = -1
+
+// raiseCommands merges updates into one command for each key. commandOf is the
+// index of the command that carries each update, or noCommand. Pointers into the raises
+// save an allocation for each argument.
+func (s *Store) raiseCommands(raises []models.Raise) (commands []raiseCommand, commandOf []int) {
+	type key struct {
+		bucket *models.Bucket
+		shard  int
+		apart  bool
+	}
+	commandOf = make([]int, len(raises))
+	ofKey := make(map[key]int, 1)
+	var at []map[models.RowID]int // for each command, the index of a user's composite in its arguments
+	now := s.clock()
+	var last key // the next update often has the same
+	command := -1
+	var hourly []int // updates of rolling buckets
+	for i := range raises {
+		r := &raises[i]
+		corrected := s.corrected(r)
+		if corrected && r.Bucket.FromLedger {
+			commandOf[i] = noCommand
+			continue
+		}
+		if r.Bucket.WindowHours > 0 {
+			hourly = append(hourly, i)
+			continue
+		}
+		if k := (key{r.Bucket, r.Bucket.Shard(r.User), corrected}); command < 0 || k != last {
+			var ok bool
+			if command, ok = ofKey[k]; !ok {
+				command = len(commands)
+				ofKey[k] = command
+				expected := (len(raises) - i) / r.Bucket.Shards
+				commands = append(commands, s.beginRaise(k.bucket, k.shard, k.apart, now, expected))
+				at = append(at, make(map[models.RowID]int, expected))
+			}
+			last = k
+		}
+		commandOf[i] = command
+		args := commands[command].args
+		if j, ok := at[command][r.User]; ok {
+			if int64(r.Composite) > *args[j].(*int64) {
+				args[j] = (*int64)(&r.Composite)
+			}
+			continue
+		}
+		at[command][r.User] = len(args)
+		commands[command].args = append(args, (*int64)(&r.Composite), (*int64)(&r.User))
+	}
+	if hourly != nil {
+		commands = s.addHourRaises(commands, commandOf, raises, hourly)
+	}
+	return commands, commandOf
+}
+
+// raiseHead is how many arguments of a ZADD precede the entries.
+const raiseHead = 4
+
+// beginRaise returns the beginning of the command that raises entries of a shard, to
+// which composites and users are appended. Late updates are not in the change stream, as no
+// reader sees them, nor are those that are kept apart while a correction holds.
+func (s *Store) beginRaise(bucket *models.Bucket, shard int, apart bool, now time.Time, expected int) raiseCommand {
+	var c raiseCommand
+	key := ""
+	switch {
+	case takenOver(bucket, now):
+		key = s.keys.Late(bucket, shard)
+	case apart:
+		key = s.keys.Reported(bucket, shard)
+	default:
+		key = s.keys.Board(bucket, shard)
+		if bucket.ChangeStream {
+			c.bucket, c.shard = bucket, shard
+		}
+	}
+	c.args = append(make([]any, 0, raiseHead+2*expected), "zadd", key, "gt", "ch")
+	return c
+}
+
+// takenOver reports whether the archive may have taken a bucket's entries from the
+// key Board. It takes a bucket of the ledger from the ledger, and readers must see
+// what is written to it until then.
+func takenOver(bucket *models.Bucket, now time.Time) bool {
+	return bucket.Cold(now) && !bucket.FromLedger
+}

@@ -1,0 +1,177 @@
+package corrections
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"stepboard/models"
+	"stepboard/services/boards/score"
+)
+
+// snapshot holds the corrections of buckets that may be in Redis. It is never changed.
+type snapshot struct {
+	// all has those that were lifted, too.
+	all    []models.Correction
+	boards map[string]*boardCorrections
+	held   int
+}
+
+// boardCorrections holds the corrections of one board that hold.
+type boardCorrections struct {
+	// buckets has those of one bucket, by its name.
+	buckets map[string]map[models.RowID]*models.Correction
+	// open has exclusions without a bucket.
+	open map[models.RowID]*models.Correction
+}
+
+func newSnapshot(all []models.Correction) *snapshot {
+	s := &snapshot{all: all, boards: make(map[string]*boardCorrections)}
+	for i := range all {
+		c := &all[i]
+		if c.LiftedAt != nil {
+			continue
+		}
+		s.held++
+		b := s.boards[c.Board]
+		if b == nil {
+			b = &boardCorrections{
+				buckets: make(map[string]map[models.RowID]*models.Correction),
+				open:    make(map[models.RowID]*models.Correction),
+			}
+			s.boards[c.Board] = b
+		}
+		if c.Bucket == nil {
+			b.open[c.User] = c
+			continue
+		}
+		if b.buckets[*c.Bucket] == nil {
+			b.buckets[*c.Bucket] = make(map[models.RowID]*models.Correction)
+		}
+		b.buckets[*c.Bucket][c.User] = c
+	}
+	return s
+}
+
+// with returns a snapshot that has one correction more, or a newer version of it.
+func (s *snapshot) with(c models.Correction) *snapshot {
+	all := slices.DeleteFunc(slices.Clone(s.all), func(other models.Correction) bool { return other.ID == c.ID })
+	if c.Hot {
+		all = append(all, c)
+	}
+	return newSnapshot(all)
+}
+
+// of returns the correction of a user's score in a bucket that holds, or nil. Of two, the
+// process has not heard that the older one was lifted.
+func (b *boardCorrections) of(bucket *models.Bucket, user models.RowID) *models.Correction {
+	c := b.buckets[bucket.Name][user]
+	if open := b.open[user]; open != nil && open.Concerns(bucket) && (c == nil || open.ID > c.ID) {
+		return open
+	}
+	return c
+}
+
+// Refresh reads the corrections. Two queries.
+func (s *Service) Refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	all, err := s.o.Store.hot(ctx)
+	if err != nil {
+		return err
+	}
+	pending, err := s.o.Store.countPending(ctx)
+	if err != nil {
+		return err
+	}
+	s.snapshot.Store(newSnapshot(all))
+	s.stats.Pending.Store(pending)
+	return nil
+}
+
+// Run refreshes until ctx ends. A failed refresh is logged and tried again.
+func (s *Service) Run(ctx context.Context) {
+	ticker := time.NewTicker(refreshEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if err := s.Refresh(ctx); err != nil && ctx.Err() == nil {
+				s.o.Log.WarnContext(ctx, "corrections could not be read", "error", err)
+			}
+		}
+	}
+}
+
+// find returns the correction of a user's score that holds in a bucket that is not
+// archived, or nil. No I/O.
+func (s *Service) find(bucket *models.Bucket, user models.RowID) *models.Correction {
+	if b := s.snapshot.Load().boards[bucket.Board]; b != nil {
+		return b.of(bucket, user)
+	}
+	return nil
+}
+
+// Holds reports whether a correction of a user's score holds in a bucket that is not
+// archived, as far as this process knows. No I/O.
+func (s *Service) Holds(bucket *models.Bucket, user models.RowID) bool {
+	return s.find(bucket, user) != nil
+}
+
+// Correct replaces the composites of users in a bucket that is not archived by what
+// corrections make of them. It changes nothing if the board has no corrections, which one
+// look finds out. No I/O.
+func (s *Service) Correct(bucket *models.Bucket, users []models.RowID, composites []models.Composite) {
+	b := s.snapshot.Load().boards[bucket.Board]
+	if b == nil {
+		return
+	}
+	for i, user := range users {
+		if c := b.of(bucket, user); c != nil {
+			composites[i] = compositeOf(c, bucket)
+		}
+	}
+}
+
+// Kind returns the kind of the correction of a user's score in a bucket that holds; empty
+// if there is none. One query if the bucket is archived, otherwise no I/O.
+func (s *Service) Kind(
+	ctx context.Context, bucket *models.Bucket, user models.RowID, archived bool,
+) (models.CorrectionKind, error) {
+	if !archived {
+		if c := s.find(bucket, user); c != nil {
+			return c.Kind, nil
+		}
+		return "", nil
+	}
+	kind, err := s.o.Store.kind(ctx, bucket, user)
+	if err != nil {
+		return "", models.Unavailable("read a correction", err)
+	}
+	return kind, nil
+}
+
+// compositeOf returns the entry that a correction puts on the board; 0 for none.
+func compositeOf(c *models.Correction, bucket *models.Bucket) models.Composite {
+	if c.Kind != models.CorrectionSet {
+		return 0
+	}
+	return encode(bucket, c.Score, c.ReachedAt)
+}
+
+// encode returns the composite of a stored entry; 0 if there is none. Stored entries were
+// decoded from composites of the bucket, or checked against them.
+func encode(bucket *models.Bucket, points *int64, at *time.Time) models.Composite {
+	if points == nil || at == nil {
+		return 0
+	}
+	composite, err := score.Of(bucket).Encode(*points, models.TimestampOf(*at))
+	if err != nil {
+		return 0
+	}
+	return composite
+}

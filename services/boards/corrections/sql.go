@@ -1,0 +1,325 @@
+package corrections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"stepboard/internal/failpoint"
+	"stepboard/models"
+	"stepboard/services/platform/outcomes"
+)
+
+// Store keeps corrections in tables corrections, pending_corrections and
+// reported_scores. Safe for concurrent use.
+type Store struct {
+	reads  *gorm.DB // what processes and callers read
+	db     *gorm.DB // for changes
+	random models.Random
+}
+
+// NewStore returns a store on the database. Changes use db, which they may hold while they
+// wait for locks; both may be the same.
+func NewStore(reads, db *gorm.DB) *Store {
+	return &Store{reads: reads, db: db, random: rand.Int64N}
+}
+
+// WithRandom returns a store that gives erased users the row ids that a source of random
+// numbers decides.
+func (s *Store) WithRandom(random models.Random) *Store {
+	with := *s
+	with.random = random
+	return &with
+}
+
+// lockTimeout is how long a change waits for a user or a bucket. An archive run holds the
+// bucket while it stores the rows.
+const lockTimeout = `SET LOCAL lock_timeout = '5s'`
+
+// errDryRun rolls back a change that was only tried.
+var errDryRun = errors.New("a dry run")
+
+// transact runs a change in a transaction, and rolls it back in a dry run.
+func (s *Store) transact(ctx context.Context, dryRun bool, fn func(tx *gorm.DB) error) error {
+	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if tx.Name() == "postgres" {
+			if err := tx.Exec(lockTimeout).Error; err != nil {
+				return err
+			}
+		}
+		if err := fn(tx); err != nil {
+			return err
+		}
+		if dryRun {
+			return errDryRun
+		}
+		failpoint.Hit("corrections.before_commit")
+		return nil
+	})
+	if dryRun && errors.Is(err, errDryRun) {
+		return nil
+	}
+	return err
+}
+
+// lock locks a user's row, and then the rows of the buckets that a correction concerns,
+// ascending. It returns the names of those buckets that are archived.
+func lock(tx *gorm.DB, c *models.Correction) (archived []string, err error) {
+	forUpdate := clause.Locking{Strength: clause.LockingStrengthUpdate}
+	var users []models.RowID
+	err = tx.Model(&models.User{}).Clauses(forUpdate).Where("user_id = ?", c.User).Pluck("user_id", &users).Error
+	if err != nil {
+		return nil, fmt.Errorf("lock the user: %w", err)
+	}
+	buckets := tx.Model(&models.Bucket{}).Clauses(forUpdate).Where("board = ?", c.Board)
+	if c.Bucket != nil {
+		buckets = buckets.Where("bucket = ?", *c.Bucket)
+	} else {
+		buckets = buckets.Where("day >= ?", c.Day)
+	}
+	var names []string
+	if err := buckets.Order("day, bucket").Pluck("bucket", &names).Error; err != nil {
+		return nil, fmt.Errorf("lock the buckets: %w", err)
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	err = tx.Model(&models.ArchiveRun{}).Distinct("bucket").
+		Where("board = ? AND bucket IN ? AND state = ?", c.Board, names, models.ArchiveComplete).
+		Order("bucket").Pluck("bucket", &archived).Error
+	if err != nil {
+		return nil, fmt.Errorf("find archived buckets: %w", err)
+	}
+	return archived, nil
+}
+
+// holding is the condition of corrections that hold and concern a bucket, whose
+// parameters are board, bucket and day. UntilDay is null while a correction holds.
+const holding = `board = ? AND lifted_at IS NULL AND (bucket = ? OR (bucket IS NULL AND day <= ?))`
+
+// create stores a correction, and sets its id. pending reports whether the archive has to
+// apply it. CodeCorrectionExists if another one holds.
+func (s *Store) create(ctx context.Context, c *models.Correction, dryRun bool) (pending bool, err error) {
+	err = s.transact(ctx, dryRun, func(tx *gorm.DB) error {
+		archived, err := lock(tx, c)
+		if err != nil {
+			return err
+		}
+		ids, err := overlapping(tx, c)
+		if err != nil {
+			return err
+		}
+		if len(ids) > 0 {
+			return models.Errorf(models.CodeCorrectionExists,
+				"correction %d of this user's score holds: lift it first", ids[0])
+		}
+		pending = len(archived) > 0
+		c.Hot = c.Bucket == nil || !pending
+		if err := tx.Create(c).Error; err != nil {
+			return fmt.Errorf("store the correction: %w", err)
+		}
+		return addPending(tx, c, archived)
+	})
+	if dryRun {
+		c.ID = 0
+	}
+	return pending, err
+}
+
+// overlapping returns the ids of the corrections of the user that hold in a bucket which a
+// correction concerns. The user's row is locked.
+func overlapping(tx *gorm.DB, c *models.Correction) (ids []int64, err error) {
+	others := tx.Model(&models.Correction{}).Where("user_id = ?", c.User)
+	if c.Bucket != nil {
+		others = others.Where(holding, c.Board, *c.Bucket, c.Day)
+	} else {
+		others = others.Where("board = ? AND lifted_at IS NULL AND (bucket IS NULL OR day >= ?)", c.Board, c.Day)
+	}
+	if err := others.Order("id").Pluck("id", &ids).Error; err != nil {
+		return nil, fmt.Errorf("look for other corrections: %w", err)
+	}
+	return ids, nil
+}
+
+// addPending records that a correction, or its lifting, has to be applied to archived
+// buckets, and that the result of an event has changed. The buckets' rows are locked.
+func addPending(tx *gorm.DB, c *models.Correction, buckets []string) error {
+	if c.Bucket != nil && len(buckets) == 0 {
+		return outcomes.MarkOutdated(outcomes.InGorm(tx), c.Board, *c.Bucket)
+	}
+	for _, bucket := range buckets {
+		err := tx.Exec(`INSERT INTO pending_corrections (board, bucket, correction_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+			c.Board, bucket, c.ID).Error
+		if err != nil {
+			return fmt.Errorf("store what is pending: %w", err)
+		}
+	}
+	return nil
+}
+
+// daysApart is how many days after the lifting of an exclusion without a bucket begin while
+// a process may not know of it: today's next bucket may exist already, and a local board is
+// a day ahead.
+const daysApart = 2
+
+// lift ends a correction. It returns the correction as it is then, and whether that has
+// changed anything: one that was lifted before stays as it is.
+func (s *Store) lift(
+	ctx context.Context, c models.Correction, l Lifting, now time.Time, today models.Date,
+) (entry Entry, changed bool, err error) {
+	err = s.transact(ctx, l.DryRun, func(tx *gorm.DB) error {
+		archived, err := lock(tx, &c)
+		if err != nil {
+			return err
+		}
+		if entry, err = first(tx, c.ID); err != nil {
+			return err
+		}
+		if changed = entry.LiftedAt == nil; !changed {
+			return nil
+		}
+		entry.LiftedAt, entry.LiftedBy, entry.LiftReason = &now, l.Actor, l.Reason
+		if c.Bucket == nil {
+			until := today + daysApart
+			entry.UntilDay = &until
+		}
+		err = tx.Model(&entry.Correction).Select("lifted_at", "lifted_by", "lift_reason", "until_day").
+			Updates(&entry.Correction).Error
+		if err != nil {
+			return fmt.Errorf("lift the correction: %w", err)
+		}
+		entry.Pending = entry.Pending || len(archived) > 0
+		return addPending(tx, &entry.Correction, archived)
+	})
+	return entry, changed, err
+}
+
+// entryColumns are the columns of an Entry.
+const entryColumns = `c.id, c.board, c.bucket, c.day, c.until_day, c.user_id, c.kind, c.score, c.reached_at, c.reason, c.actor,
+	c.before_score, c.before_at, c.created_at, c.lifted_at, c.lifted_by, c.lift_reason, c.hot,
+	coalesce(u.external_id, '') AS external_id,
+	EXISTS (SELECT 1 FROM pending_corrections p WHERE p.correction_id = c.id) AS pending`
+
+// entries begins a query of entries.
+func entries(db *gorm.DB) *gorm.DB {
+	return db.Table("corrections AS c").Select(entryColumns).Joins("LEFT JOIN users u ON u.user_id = c.user_id")
+}
+
+// find returns one correction, or CodeNotFound.
+func (s *Store) find(ctx context.Context, id int64) (Entry, error) {
+	return first(s.reads.WithContext(ctx), id)
+}
+
+func first(db *gorm.DB, id int64) (entry Entry, err error) {
+	found := entries(db).Where("c.id = ?", id).Scan(&entry)
+	switch {
+	case found.Error != nil:
+		return entry, fmt.Errorf("read a correction: %w", found.Error)
+	case found.RowsAffected == 0:
+		return entry, models.Errorf(models.CodeNotFound, "there is no correction of this id")
+	}
+	return entry, nil
+}
+
+// list returns a page of corrections, newest first.
+func (s *Store) list(ctx context.Context, q Query) ([]Entry, error) {
+	db := entries(s.reads.WithContext(ctx))
+	if q.Board != "" {
+		db = db.Where("c.board = ?", q.Board)
+	}
+	if q.User != "" {
+		db = db.Where("u.external_id = ?", q.User)
+	}
+	if q.Day != nil {
+		db = db.Where("c.day <= ? AND (c.day = ? OR (c.bucket IS NULL AND (c.until_day IS NULL OR c.until_day >= ?)))",
+			*q.Day, *q.Day, *q.Day)
+	}
+	if q.Active {
+		db = db.Where("c.lifted_at IS NULL")
+	}
+	if q.Before != 0 {
+		db = db.Where("c.id < ?", q.Before)
+	}
+	var page []Entry
+	return page, db.Order("c.id DESC").Limit(q.Limit).Scan(&page).Error
+}
+
+// hot returns the corrections that concern buckets which may be in Redis.
+func (s *Store) hot(ctx context.Context) ([]models.Correction, error) {
+	var all []models.Correction
+	if err := s.reads.WithContext(ctx).Where("hot").Order("id").Find(&all).Error; err != nil {
+		return nil, fmt.Errorf("read corrections: %w", err)
+	}
+	return all, nil
+}
+
+// kind returns the kind of the correction that holds for a user and bucket; empty if
+// there is none.
+func (s *Store) kind(ctx context.Context, bucket *models.Bucket, user models.RowID) (kind models.CorrectionKind, err error) {
+	err = s.reads.WithContext(ctx).Model(&models.Correction{}).Select("kind").Where("user_id = ?", user).
+		Where(holding, bucket.Board, bucket.Name, bucket.Day).Limit(1).Scan(&kind).Error
+	return kind, err
+}
+
+// reported returns what a user has reported for an archived bucket while a correction
+// held; 0 for nothing.
+func (s *Store) reported(ctx context.Context, bucket *models.Bucket, user models.RowID) (models.Composite, error) {
+	var rows []struct {
+		Score     int64
+		ReachedAt time.Time
+	}
+	err := s.reads.WithContext(ctx).Table("reported_scores").Select("score, reached_at").
+		Where("board = ? AND bucket = ? AND user_id = ?", bucket.Board, bucket.Name, user).Scan(&rows).Error
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	return encode(bucket, &rows[0].Score, &rows[0].ReachedAt), nil
+}
+
+// retire records that corrections concern no bucket any more.
+func (s *Store) retire(ctx context.Context, ids []int64) error {
+	if err := s.db.WithContext(ctx).Exec(`UPDATE corrections SET hot = false WHERE id IN ?`, ids).Error; err != nil {
+		return fmt.Errorf("retire corrections: %w", err)
+	}
+	return nil
+}
+
+// unarchived returns the buckets of boards from a day on that are not archived, by day.
+func (s *Store) unarchived(ctx context.Context, boards []string, from models.Date) ([]*models.Bucket, error) {
+	var buckets []*models.Bucket
+	err := s.reads.WithContext(ctx).
+		Where(`board IN ? AND day >= ? AND NOT EXISTS (SELECT 1 FROM board_archives a
+			WHERE a.board = board_buckets.board AND a.bucket = board_buckets.bucket AND a.state = ?)`,
+			boards, from, models.ArchiveComplete).
+		Order("day, board").Find(&buckets).Error
+	if err != nil {
+		return nil, fmt.Errorf("list buckets with corrections: %w", err)
+	}
+	return buckets, nil
+}
+
+// countPending returns how many archived buckets have corrections to apply.
+func (s *Store) countPending(ctx context.Context) (n int64, err error) {
+	err = s.reads.WithContext(ctx).Raw(`SELECT count(*) FROM (SELECT DISTINCT board, bucket FROM pending_corrections) p`).Scan(&n).Error
+	if err != nil {
+		return 0, fmt.Errorf("count pending corrections: %w", err)
+	}
+	return n, nil
+}
+
+// pendingBuckets returns the archived buckets with corrections to apply, oldest first.
+func (s *Store) pendingBuckets(ctx context.Context) ([]*models.Bucket, error) {
+	var buckets []*models.Bucket
+	err := s.reads.WithContext(ctx).
+		Where(`EXISTS (SELECT 1 FROM pending_corrections p WHERE p.board = board_buckets.board AND p.bucket = board_buckets.bucket)`).
+		Order("day, board").Find(&buckets).Error
+	if err != nil {
+		return nil, fmt.Errorf("list buckets with pending corrections: %w", err)
+	}
+	return buckets, nil
+}

@@ -1,0 +1,120 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"stepboard/models"
+	"stepboard/services/boards/board"
+	"stepboard/services/boards/score"
+)
+
+// lowerPage is how many entries of a board are compared at a time.
+const lowerPage = 1000
+
+// Rebuilt counts what Rebuild has done.
+type Rebuilt struct {
+	// Totals is the number of running totals that were raised.
+	Totals int64
+	// Lowered is the number of entries, in a rolling bucket of totals of an hour, that
+	// were more than the ledger has.
+	Lowered int64
+}
+
+// Rebuild makes the boards equal to the ledger: it lowers or removes entries that are
+// more than the ledger has, and raises every total that the boards may lack. It calls
+// progress with the number of raised totals on the way. Increments that are counted
+// meanwhile are on the boards in the end. It does not touch archived buckets, nor hours
+// that have left the window. It may be cut off, and run again.
+func (r *Reconciler) Rebuild(ctx context.Context, progress func(totals int64)) (Rebuilt, error) {
+	p := r.pass(progress)
+	now := r.Clock()
+	lowered, err := p.lowerAll(ctx, now)
+	if err == nil {
+		err = p.raiseAll(ctx, now)
+	}
+	if err != nil {
+		err = fmt.Errorf("rebuild the boards from the ledger: %w", err)
+	}
+	return Rebuilt{p.totals, lowered}, err
+}
+
+// lowerAll lowers the entries of every range that are more than the ledger has.
+func (p *pass) lowerAll(ctx context.Context, now time.Time) (lowered int64, err error) {
+	ranges, err := p.Totals.TotalRanges(ctx, now)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range ranges {
+		if archived, err := p.archived(ctx, r.Bucket); err != nil || archived {
+			if err != nil {
+				return lowered, err
+			}
+			continue
+		}
+		parts, err := p.Boards.Parts(ctx, r.Bucket)
+		if err != nil {
+			return lowered, err
+		}
+		for _, part := range parts {
+			if part.Total() < r.Since {
+				continue // its totals may be deleted, and it will be drained
+			}
+			n, err := p.lowerPart(ctx, part)
+			lowered += n
+			if err != nil {
+				return lowered, err
+			}
+		}
+	}
+	return lowered, nil
+}
+
+// lowerPart lowers the entries of one part, page by page.
+func (p *pass) lowerPart(ctx context.Context, part models.BoardPart) (lowered int64, err error) {
+	behind := board.Top
+	for {
+		entries, err := p.Boards.ReadPart(ctx, part, behind, lowerPage)
+		if err != nil {
+			return lowered, err
+		}
+		n, err := p.lower(ctx, part, entries)
+		lowered += n
+		if err != nil || len(entries) < lowerPage {
+			return lowered, err
+		}
+		behind = entries[len(entries)-1]
+	}
+}
+
+// lower lowers those of the entries that are more than the ledger has. A total is
+// raised only after it was committed, and totals only grow. So an entry that is more
+// than the total that is read after it is not one of the ledger, or not any more. It
+// hides increments that are counted before it is lowered; raiseAll, which follows, raises
+// these totals again.
+func (p *pass) lower(ctx context.Context, part models.BoardPart, entries []models.Entry) (int64, error) {
+	users := make([]models.RowID, len(entries))
+	for i, e := range entries {
+		users[i] = e.User
+	}
+	totals, err := p.Store.totalsOf(ctx, part, users)
+	if err != nil {
+		return 0, err
+	}
+	var lowerings []models.Lowering
+	for _, e := range entries {
+		var composite models.Composite
+		if t, ok := totals[e.User]; ok {
+			composite, err = score.Of(part.Bucket).Encode(t.Score, models.TimestampOf(t.ReachedAt))
+			if err != nil {
+				p.Log.ErrorContext(ctx, "a total of the ledger can't be encoded in its bucket", "board", t.Board, "total", t.Total, "error", err)
+				continue
+			}
+		}
+		if e.Composite > composite {
+			lowerings = append(lowerings, models.Lowering{Stored: e, Composite: composite})
+		}
+	}
+	return p.Boards.Lower(ctx, part, lowerings)
+}

@@ -1,0 +1,79 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"stepboard/internal/failpoint"
+	"stepboard/internal/pause"
+	"stepboard/models"
+	"stepboard/services/platform/outcomes"
+)
+
+// eraseRows is how many increments one statement empties: a few hundredths of a second.
+const eraseRows = 1000
+
+// Erase empties the increments of a user who was erased, and removes the running totals.
+// An increment keeps its id, but has no user, so that it can't be counted again: it is a
+// conflict with whatever is sent under the id. It returns how many rows it has changed. It
+// may be repeated. A transaction for the totals, and a statement for each 1,000 increments;
+// after each it rests for as long as that took.
+func (s *Store) Erase(ctx context.Context, user models.RowID) (changed int64, err error) {
+	for n := int64(eraseRows); n == eraseRows; {
+		began := time.Now()
+		emptied := s.db.WithContext(ctx).Exec(`
+			UPDATE score_events SET user_id = 0, delta = 1, score = 0 WHERE (board, event_id) IN (
+				SELECT board, event_id FROM score_events WHERE user_id = ? LIMIT ?)`, user, eraseRows)
+		if emptied.Error != nil {
+			return changed, fmt.Errorf("empty increments: %w", emptied.Error)
+		}
+		n = emptied.RowsAffected
+		changed += n
+		failpoint.Hit("erasure.increments")
+		if err := pause.Rest(ctx, began, 1); err != nil {
+			return changed, err
+		}
+	}
+	removed, err := s.eraseTotals(ctx, user)
+	return changed + removed, err
+}
+
+// totalsOfUser is the condition of a user's running totals. The primary key begins with the
+// board.
+const totalsOfUser = `user_id = ? AND board IN (SELECT board FROM board_buckets UNION SELECT name FROM boards)`
+
+// eraseTotals removes the running totals of a user. The results of events that had them are
+// outdated then.
+func (s *Store) eraseTotals(ctx context.Context, user models.RowID) (removed int64, err error) {
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if tx.Name() == "postgres" {
+			if err := tx.Exec(`SET LOCAL lock_timeout = '20s'`).Error; err != nil {
+				return err
+			}
+		}
+		// Results are written under the locks of their buckets.
+		var events []models.Bucket
+		err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).
+			Where(`(board, bucket) IN (SELECT board, total FROM score_totals WHERE `+totalsOfUser+`)`, user).
+			Order("day, bucket").Find(&events).Error
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if err := outcomes.MarkOutdated(outcomes.InGorm(tx), e.Board, e.Name); err != nil {
+				return err
+			}
+		}
+		result := tx.Exec(`DELETE FROM score_totals WHERE `+totalsOfUser, user)
+		removed = result.RowsAffected
+		return result.Error
+	})
+	if err != nil {
+		return 0, fmt.Errorf("remove totals: %w", err)
+	}
+	return removed, nil
+}

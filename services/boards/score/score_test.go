@@ -1,0 +1,329 @@
+package score_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"stepboard/models"
+	"stepboard/services/boards/score"
+)
+
+var epoch = time.Date(2026, 11, 19, 16, 0, 0, 0, time.UTC)
+
+// point is a codec with a score and a time that it holds.
+type point struct {
+	codec     score.Codec
+	score     int64
+	reachedAt models.Timestamp
+}
+
+func drawCodec(t *rapid.T) (score.Codec, time.Duration, int) {
+	tick := rapid.SampledFrom([]time.Duration{score.Millisecond, score.Second, time.Minute}).Draw(t, "tick")
+	timeBits := rapid.IntRange(1, 40).Draw(t, "timeBits")
+	codec, err := score.New(epoch, tick, timeBits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return codec, tick, timeBits
+}
+
+func drawPoint(t *rapid.T, codec score.Codec, tick time.Duration, timeBits int) point {
+	ticks := rapid.Int64Range(0, 1<<timeBits-2).Draw(t, "ticks")
+	within := rapid.Int64Range(0, tick.Milliseconds()-1).Draw(t, "within")
+	return point{
+		codec:     codec,
+		score:     rapid.Int64Range(0, codec.MaxScore()).Draw(t, "score"),
+		reachedAt: models.TimestampOf(epoch) + models.Timestamp(ticks*tick.Milliseconds()+within),
+	}
+}
+
+func (p point) encode(t interface{ Fatal(...any) }) models.Composite {
+	composite, err := p.codec.Encode(p.score, p.reachedAt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return composite
+}
+
+func TestDecodeIsTheInverseOfEncode(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		codec, tick, timeBits := drawCodec(t)
+		p := drawPoint(t, codec, tick, timeBits)
+		composite := p.encode(t)
+		if composite <= 0 || composite >= 1<<score.Bits {
+			t.Fatalf("composite %d is outside 1 … 2^53-1", composite)
+		}
+		if back := models.Composite(float64(composite)); back != composite {
+			t.Fatalf("a double turns %d into %d", composite, back)
+		}
+		gotScore, gotTime := codec.Decode(composite)
+		if gotScore != p.score || gotTime != codec.Cut(p.reachedAt) {
+			t.Fatalf("decoded (%d, %d), want (%d, %d)", gotScore, gotTime, p.score, codec.Cut(p.reachedAt))
+		}
+	})
+}
+
+func TestOrderOfCompositesIsTheRankingOrder(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		codec, tick, timeBits := drawCodec(t)
+		a, b := drawPoint(t, codec, tick, timeBits), drawPoint(t, codec, tick, timeBits)
+		if rapid.Bool().Draw(t, "same score") {
+			b.score = a.score
+		}
+		var want bool // a is the better place
+		if a.score != b.score {
+			want = a.score > b.score
+		} else {
+			want = codec.Cut(a.reachedAt) < codec.Cut(b.reachedAt)
+		}
+		if got := a.encode(t) > b.encode(t); got != want {
+			t.Fatalf("(%d, %d) before (%d, %d): %v, want %v", a.score, a.reachedAt, b.score, b.reachedAt, got, want)
+		}
+	})
+}
+
+func TestAboveIsBetweenScores(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		codec, tick, timeBits := drawCodec(t)
+		p := drawPoint(t, codec, tick, timeBits)
+		limit := rapid.OneOf(rapid.Int64Range(0, codec.MaxScore()), rapid.Int64Min(0), rapid.Just(p.score)).Draw(t, "limit")
+		composite, above := p.encode(t), codec.Above(limit)
+		if composite == above || (composite > above) != (p.score > limit) {
+			t.Fatalf("the composite of %d is %d, and Above(%d) is %d", p.score, composite, limit, above)
+		}
+	})
+}
+
+func TestFitTakesTheFewestBitsAndTheFinestTick(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		span := time.Duration(rapid.Int64Range(1, int64(400*24*time.Hour)).Draw(t, "span"))
+		maxScore := rapid.Int64Range(1, 1<<40).Draw(t, "max score")
+		tick, timeBits, err := score.Fit(span, maxScore)
+		if err != nil {
+			return
+		}
+		codec, err := score.New(epoch, tick, timeBits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := epoch.Add(span - 1)
+		if _, err := codec.Encode(maxScore, models.TimestampOf(last)); err != nil {
+			t.Fatalf("the last moment of %v does not fit in %d bits of %v: %v", span, timeBits, tick, err)
+		}
+		if timeBits > 1 {
+			fewer, err := score.New(epoch, tick, timeBits-1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ticks := (span + tick - 1) / tick
+			end := epoch.Add((ticks - 1) * tick)
+			if _, err := fewer.Encode(0, models.TimestampOf(end)); err == nil {
+				t.Fatalf("%d bits would do for %v in %v", timeBits-1, span, tick)
+			}
+		}
+		if tick == score.Second {
+			if _, _, err := score.Fit(span, maxScore); err != nil {
+				t.Fatal(err)
+			}
+			msBits := 1
+			for int64(1)<<msBits-1 < int64((span+score.Millisecond-1)/score.Millisecond) {
+				msBits++
+			}
+			if msBits < score.Bits && maxScore <= 1<<(score.Bits-msBits)-1 {
+				t.Fatalf("milliseconds would have fitted %d over %v", maxScore, span)
+			}
+		}
+	})
+}
+
+func TestFitFigures(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	tests := []struct {
+		name     string
+		span     time.Duration
+		maxScore int64
+		tick     time.Duration
+		timeBits int
+		capacity int64
+	}{
+		{"a day of steps", 74 * time.Hour, 100_000, score.Millisecond, 28, 33_554_431},
+		{"a day, as large as milliseconds hold", 74 * time.Hour, 33_554_431, score.Millisecond, 28, 33_554_431},
+		{"a day, one more", 74 * time.Hour, 33_554_432, score.Second, 19, 1<<34 - 1},
+		{"92 days of gifts", 92 * day, 1_073_741_823, score.Second, 23, 1_073_741_823},
+		{"an hour of gifts", time.Hour, 1_000_000, score.Millisecond, 22, 1<<31 - 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tick, timeBits, err := score.Fit(tt.span, tt.maxScore)
+			if err != nil {
+				t.Fatal(err)
+			}
+			codec, err := score.New(epoch, tick, timeBits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tick != tt.tick || timeBits != tt.timeBits || codec.MaxScore() != tt.capacity {
+				t.Errorf("got %v, %d bits, scores up to %d; want %v, %d, %d",
+					tick, timeBits, codec.MaxScore(), tt.tick, tt.timeBits, tt.capacity)
+			}
+		})
+	}
+}
+
+func TestFitRefusesWithTheFigures(t *testing.T) {
+	t.Parallel()
+	_, _, err := score.Fit(92*24*time.Hour, 1_073_741_824)
+	if err == nil {
+		t.Fatal("a score of 2^30 over 92 days was taken")
+	}
+	for _, figure := range []string{"1,073,741,824", "2208h0m0s", "1,048,575", "1,073,741,823"} {
+		if !strings.Contains(err.Error(), figure) {
+			t.Errorf("%q does not state %s", err, figure)
+		}
+	}
+	for _, span := range []time.Duration{0, -time.Hour} {
+		if _, _, err := score.Fit(span, 1); err == nil {
+			t.Errorf("a span of %v was taken", span)
+		}
+	}
+	if _, _, err := score.Fit(time.Hour, 0); err == nil {
+		t.Error("a largest score of 0 was taken")
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	for _, timeBits := range []int{-1, 0, 53, 64} {
+		if _, err := score.New(epoch, score.Second, timeBits); err == nil {
+			t.Errorf("%d time bits were taken", timeBits)
+		}
+	}
+	for _, tick := range []time.Duration{0, -time.Second, time.Microsecond, time.Second + 1} {
+		if _, err := score.New(epoch, tick, 20); err == nil {
+			t.Errorf("a tick of %v was taken", tick)
+		}
+	}
+}
+
+func TestEncodeRefusesWhatItCannotHold(t *testing.T) {
+	t.Parallel()
+	codec, err := score.New(epoch, score.Millisecond, 28)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := models.TimestampOf(epoch)
+	last := start + 1<<28 - 2
+	tests := []struct {
+		name  string
+		score int64
+		at    models.Timestamp
+		ok    bool
+	}{
+		{"nothing at the start", 0, start, true},
+		{"everything at the end", codec.MaxScore(), last, true},
+		{"a negative score", -1, start, false},
+		{"a score too large", codec.MaxScore() + 1, start, false},
+		{"the largest int64", math.MaxInt64, start, false},
+		{"before the start", 0, start - 1, false},
+		{"after the end", 0, last + 1, false},
+		{"the year 0", 0, models.TimestampOf(time.Time{}), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := codec.Encode(tt.score, tt.at); (err == nil) != tt.ok {
+				t.Errorf("error %v, want ok = %v", err, tt.ok)
+			}
+		})
+	}
+}
+
+// The three formulas that are usually given for this lose time once scores
+// grow: two moments, one composite. Each case names a score and two moments
+// that the formula no longer tells apart; the codec does.
+func TestUsualFormulasLoseTime(t *testing.T) {
+	t.Parallel()
+	ms := float64(epoch.UnixMilli())
+	tests := []struct {
+		name    string
+		formula func(score, ms float64) float64
+		score   float64
+		apart   float64 // milliseconds between the two moments
+	}{
+		{"score*1e13 + (1e13 - ms)", func(s, ms float64) float64 { return s*1e13 + (1e13 - ms) }, 1802, 1},
+		{"score*1e10 + (9999999999 - s)", func(s, ms float64) float64 { return s*1e10 + (9999999999 - math.Floor(ms/1000)) }, 1_801_441, 1000},
+		{"score + (3e13 - ms)/(3e13 + 1)", func(s, ms float64) float64 { return s + (3e13-ms)/(3e13+1) }, 98_800, 100},
+	}
+	codec, err := score.New(epoch, score.Millisecond, 28)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var lost bool
+			for step := range 8 { // where rounding falls is a matter of luck: look at a few neighbours
+				first := ms + float64(step)*tt.apart
+				second := first + tt.apart
+				if tt.formula(tt.score, first) == tt.formula(tt.score, second) {
+					lost = true
+				}
+				a, err := codec.Encode(int64(tt.score), models.Timestamp(first))
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, err := codec.Encode(int64(tt.score), models.Timestamp(second))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if a <= b {
+					t.Errorf("ours: reached at %.0f ranks behind %.0f", first, second)
+				}
+			}
+			if !lost {
+				t.Errorf("the formula tells %.0f ms apart at %.0f after all", tt.apart, tt.score)
+			}
+		})
+	}
+}
+
+func FuzzCodec(f *testing.F) {
+	f.Add(int64(0), int64(0), int64(1), 28)
+	f.Add(int64(12345), int64(46_800_123), int64(1), 28)
+	f.Add(int64(1<<30-1), int64(7_948_799_000), int64(1000), 23)
+	f.Add(int64(-1), int64(-1), int64(0), 0)
+	f.Fuzz(func(t *testing.T, points, sinceMS, tickMS int64, timeBits int) {
+		if tickMS > math.MaxInt64/int64(time.Millisecond) || tickMS < math.MinInt64/int64(time.Millisecond) {
+			return
+		}
+		codec, err := score.New(epoch, time.Duration(tickMS)*time.Millisecond, timeBits)
+		if err != nil {
+			return
+		}
+		if sinceMS > 1<<60 || sinceMS < -1<<60 {
+			return
+		}
+		at := models.TimestampOf(epoch) + models.Timestamp(sinceMS)
+		composite, err := codec.Encode(points, at)
+		if err != nil {
+			return
+		}
+		gotScore, gotTime := codec.Decode(composite)
+		if gotScore != points || gotTime != codec.Cut(at) {
+			t.Errorf("decoded (%d, %d), want (%d, %d)", gotScore, gotTime, points, codec.Cut(at))
+		}
+		if again, err := codec.Encode(gotScore, gotTime); err != nil || again != composite {
+			t.Errorf("encoded again as %d (%v), want %d", again, err, composite)
+		}
+	})
+}

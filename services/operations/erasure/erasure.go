@@ -1,0 +1,277 @@
+// Package erasure erases users, and exports what is stored about them.
+//
+// An erasure is recorded in the transaction that takes the user id from its row id: from
+// then on the row id is nobody's, and the user id is free. Every process hears of it within
+// two seconds; it finds the user no more and drops what names the row id. A job sweeps
+// everything that is stored until a sweep a minute later finds nothing, because a process
+// may have accepted something before it heard. A sweep that is cut off begins again.
+package erasure
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"stepboard/internal/failpoint"
+	"stepboard/models"
+	"stepboard/services/boards/board"
+	"stepboard/services/boards/ingest"
+	"stepboard/services/people/directory"
+)
+
+const (
+	// settleTime is how long after its beginning an erasure may find something new, and the
+	// time between two sweeps. Processes hear of an erasure within two seconds, and what
+	// they have accepted by then is stored within seconds.
+	settleTime = time.Minute
+	// guardTime is how long the copies in Redis are looked at after an erasure: an older
+	// state of Redis may be restored meanwhile. After that its buckets are archived.
+	guardTime = 40 * 24 * time.Hour
+	// guardUsers is how many users Guard looks for at a time.
+	guardUsers = 500
+)
+
+// Options holds what a Service is built on.
+type Options struct {
+	Store     *Store
+	Directory Directory
+	Boards    Boards
+	Sets      Sets
+	// The services that keep something about users. Each removes what it has of one, or
+	// empties it, and returns how much that was.
+	Groups, Archive, Increments Eraser
+	// Those that also keep something which holds again when the user id returns.
+	Friends, Privacy, Corrections Keeper
+	DeadLetters                   DeadLetters
+	Deliveries                    Deliveries
+	// Pending reports whether the archive has yet to apply corrections of a user.
+	Pending func(ctx context.Context, user models.RowID) (bool, error)
+	Clock   models.Clock
+	Log     *slog.Logger
+}
+
+// Directory has copies of users. Implemented by directory.Service.
+type Directory interface {
+	// FindOne returns a user's row; 0 if the user does not exist.
+	FindOne(ctx context.Context, user models.UserID) (models.RowID, error)
+	// Forget makes this process treat a user as erased at once.
+	Forget(ctx context.Context, user models.UserID, row models.RowID)
+	// DropCopies removes what Redis has of users who were erased.
+	DropCopies(ctx context.Context, users ...directory.Erased) (dropped int64, err error)
+}
+
+// Boards are the buckets in Redis. Implemented by board.Store.
+type Boards interface {
+	// Remove removes the entries of users from buckets.
+	Remove(ctx context.Context, buckets []*models.Bucket, users []models.RowID) (removed int64, err error)
+	// Stored returns the entries of a user, without those of the ledger.
+	Stored(ctx context.Context, buckets []*models.Bucket, user models.RowID) ([]board.StoredEntry, error)
+}
+
+// Sets are copies in Redis of sets of users. Implemented by cache.Store.
+type Sets interface {
+	// RemoveOf removes the sets that belong to users.
+	RemoveOf(ctx context.Context, users []models.RowID) (removed int64, err error)
+}
+
+// Eraser keeps something about users.
+type Eraser interface {
+	// Erase removes what it has of a user who was erased. It may be repeated.
+	Erase(ctx context.Context, user models.RowID) (changed int64, err error)
+}
+
+// DeadLetters are updates that could not be applied. Implemented by
+// ingest.DeadLetterStore.
+type DeadLetters interface {
+	Eraser
+	Each(ctx context.Context, user models.RowID, fn func(id int64, u ingest.Update) error) error
+}
+
+// Deliveries are webhooks. Implemented by outcomes.Store.
+type Deliveries interface {
+	Eraser
+	Each(ctx context.Context, user models.RowID, fn func(d models.Delivery) error) error
+}
+
+// Service erases users, keeps what must hold again when a user id returns, and exports what is
+// stored about them. Safe for concurrent use.
+type Service struct {
+	o     Options
+	parts []part
+}
+
+// New returns a service.
+func New(o Options) *Service {
+	s := &Service{o: o}
+	s.parts = s.newParts()
+	return s
+}
+
+// Begin erases a user. The user id is free when it returns; other processes see that
+// within two seconds, and a job removes what is stored. A user who is being erased has no
+// second erasure: it returns the one under way. CodeUserNotFound if there is no such user,
+// CodeRateLimited if the user id was erased three times within a day, CodeUnavailable. In a
+// dry run it changes nothing, and the erasure has no id.
+func (s *Service) Begin(ctx context.Context, user models.UserID, dryRun bool) (models.Erasure, error) {
+	return s.begin(ctx, user, dryRun, erasureLimit)
+}
+
+// begin is Begin with another limit than three; 0 means none.
+func (s *Service) begin(ctx context.Context, user models.UserID, dryRun bool, limit int) (models.Erasure, error) {
+	secret, err := s.o.Store.Key(ctx)
+	if err != nil {
+		return models.Erasure{}, models.Unavailable("erase a user", err)
+	}
+	e, err := s.o.Store.begin(ctx, user, secret, s.now(), limit, dryRun)
+	if errors.Is(err, errNotStored) {
+		return models.Erasure{}, errNoUser(user)
+	}
+	if err != nil {
+		return models.Erasure{}, models.Public("erase a user", err)
+	}
+	if dryRun {
+		return e, nil
+	}
+	failpoint.Hit("erasure.begun")
+	s.o.Directory.Forget(context.WithoutCancel(ctx), user, e.Row)
+	return e, nil
+}
+
+func errNoUser(user models.UserID) error {
+	return models.Errorf(models.CodeUserNotFound, "there is no user %s", user)
+}
+
+func (s *Service) now() time.Time { return models.TimestampOf(s.o.Clock()).Time() }
+
+// hashOf returns the hash by which the erasure of a user is found in a database of an
+// earlier time. Somebody who came later under the same user id has another row id, and so
+// another hash.
+func hashOf(secret []byte, user models.UserID, row models.RowID) []byte {
+	mac := hmac.New(sha256.New, secret)
+	fmt.Fprintf(mac, "%d %s", row, user)
+	return mac.Sum(nil)
+}
+
+// Run makes a sweep for each erasure that is due for one, oldest first, and returns how
+// much it has removed. It also moves what is kept of those whose ids have returned. It is called
+// every few seconds. Two queries without erasures.
+func (s *Service) Run(ctx context.Context) (removed int64, err error) {
+	unfinished, err := s.o.Store.unfinished(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if len(unfinished) > 0 {
+		if err := s.o.Store.noteReturned(ctx); err != nil {
+			return 0, err
+		}
+	}
+	var failed []error
+	for _, e := range unfinished {
+		now := s.now()
+		if !due(&e, now) {
+			continue
+		}
+		n, err := s.sweep(ctx, e, now)
+		removed += n
+		if err != nil {
+			failed = append(failed, fmt.Errorf("erasure %d: %w", e.ID, err))
+		}
+	}
+	failed = append(failed, s.returnAll(ctx))
+	return removed, errors.Join(failed...)
+}
+
+// Unfinished returns how many erasures are not finished, and how long ago the oldest of
+// them began. One query.
+func (s *Service) Unfinished(ctx context.Context) (n int, age time.Duration, err error) {
+	unfinished, err := s.o.Store.unfinished(ctx)
+	if err != nil || len(unfinished) == 0 {
+		return 0, 0, err
+	}
+	return len(unfinished), s.now().Sub(unfinished[0].BegunAt), nil
+}
+
+// due reports whether an erasure needs a sweep now.
+func due(e *models.Erasure, now time.Time) bool {
+	return e.SweptAt == nil || now.Sub(*e.SweptAt) >= settleTime
+}
+
+// finishes reports whether an erasure is finished by a sweep that began at a time and has
+// removed so much.
+func finishes(e *models.Erasure, began time.Time, removed int64) bool {
+	return removed == 0 && began.Sub(e.BegunAt) >= settleTime
+}
+
+// sweep removes everything that is stored about a user.
+func (s *Service) sweep(ctx context.Context, e models.Erasure, began time.Time) (removed int64, err error) {
+	for _, p := range s.parts {
+		n, err := p.erase(ctx, &e)
+		removed += n
+		if err != nil {
+			return removed, fmt.Errorf("%s: %w", p.name, err)
+		}
+		failpoint.Hit("erasure.part")
+	}
+	finished := finishes(&e, began, removed)
+	if err := s.o.Store.swept(ctx, &e, began, removed, finished); err != nil {
+		return removed, err
+	}
+	if finished {
+		s.o.Log.InfoContext(ctx, "an erasure is finished", "id", e.ID, "sweeps", e.Sweeps+1)
+	}
+	return removed, nil
+}
+
+// Guard looks in Redis for users who were erased in the last 40 days, because Redis may have
+// returned to a state before their erasure, and because a process that was stopped meanwhile
+// may have stored something for them. It removes what it finds, and returns the number
+// of entries and keys. It is called every minute. It costs a query if there are no erasures,
+// otherwise two, and for each 500 users Boards.Remove and three round trips.
+func (s *Service) Guard(ctx context.Context) (removed int64, err error) {
+	list, err := s.o.Store.finishedSince(ctx, s.now().Add(-guardTime))
+	if err != nil || len(list) == 0 {
+		return 0, err
+	}
+	buckets, err := s.o.Store.hotBuckets(ctx, s.now())
+	if err != nil {
+		return 0, err
+	}
+	for len(list) > 0 {
+		chunk := list[:min(len(list), guardUsers)]
+		list = list[len(chunk):]
+		rows, copies := make([]models.RowID, len(chunk)), make([]directory.Erased, len(chunk))
+		for i, e := range chunk {
+			rows[i], copies[i] = e.Row, directory.Erased{Row: e.Row}
+		}
+		n, err := s.o.Boards.Remove(ctx, buckets, rows)
+		removed += n
+		if err != nil {
+			return removed, err
+		}
+		n, err = s.o.Directory.DropCopies(ctx, copies...)
+		removed += n
+		if err != nil {
+			return removed, err
+		}
+		n, err = s.o.Sets.RemoveOf(ctx, rows)
+		removed += n
+		if err != nil {
+			return removed, err
+		}
+	}
+	return removed, nil
+}
+
+// List returns a page of erasures, newest first, before the given id; 0 begins at the
+// newest. One query. CodeUnavailable.
+func (s *Service) List(ctx context.Context, before int64, limit int) ([]models.Erasure, error) {
+	list, err := s.o.Store.list(ctx, before, limit)
+	if err != nil {
+		return nil, models.Unavailable("list erasures", err)
+	}
+	return list, nil
+}

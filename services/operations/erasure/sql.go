@@ -1,0 +1,354 @@
+package erasure
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"stepboard/models"
+	"stepboard/services/people/directory"
+)
+
+// errNotStored means that there is no such user.
+var errNotStored = errors.New("no such user")
+
+// Store keeps erasures in table erasures, and their key in erasure_keys. Safe for
+// concurrent use.
+type Store struct {
+	db, reads *gorm.DB
+}
+
+// NewStore returns a store over the database. Exports use reads; both may be the same.
+func NewStore(db, reads *gorm.DB) *Store { return &Store{db: db, reads: reads} }
+
+// keyRow is the row of erasure_keys.
+type keyRow struct {
+	ID        int64 `gorm:"primaryKey"`
+	Secret    []byte
+	CreatedAt time.Time
+}
+
+func (keyRow) TableName() string { return "erasure_keys" }
+
+// Key returns the key of hashes, and makes it if there is none. One query, and two
+// statements the first time.
+func (s *Store) Key(ctx context.Context) ([]byte, error) {
+	db := s.db.WithContext(ctx)
+	var rows []keyRow
+	if err := db.Limit(1).Find(&rows).Error; err != nil || len(rows) > 0 {
+		if err != nil {
+			return nil, fmt.Errorf("read the key of erasures: %w", err)
+		}
+		return rows[0].Secret, nil
+	}
+	secret := make([]byte, sha256.Size)
+	_, _ = rand.Read(secret) // it never fails
+	return s.useKey(ctx, secret)
+}
+
+// useKey stores a key, unless there is one, and returns the one that is stored.
+func (s *Store) useKey(ctx context.Context, secret []byte) ([]byte, error) {
+	db := s.db.WithContext(ctx)
+	row := keyRow{ID: 1, Secret: secret}
+	if err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error; err != nil {
+		return nil, fmt.Errorf("store the key of erasures: %w", err)
+	}
+	var stored keyRow
+	if err := db.Take(&stored).Error; err != nil {
+		return nil, fmt.Errorf("read the key of erasures: %w", err)
+	}
+	return stored.Secret, nil
+}
+
+// begin takes a user id from its row and records the erasure, or returns the one of this
+// user id that is under way. errNotStored if there is no such user, CodeRateLimited if it is
+// one more than limit within erasurePeriod; 0 means no limit. In a dry run it changes nothing.
+func (s *Store) begin(
+	ctx context.Context, user models.UserID, secret []byte, now time.Time, limit int, dryRun bool,
+) (e models.Erasure, err error) {
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		var users []models.User
+		err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Where("external_id = ?", user).Find(&users).Error
+		if err != nil {
+			return fmt.Errorf("lock the user: %w", err)
+		}
+		if len(users) == 0 {
+			var under []models.Erasure
+			err := tx.Where("user_id = ? AND finished_at IS NULL", user).Order("id DESC").Limit(1).Find(&under).Error
+			if err != nil {
+				return fmt.Errorf("look for an erasure: %w", err)
+			}
+			if len(under) == 0 {
+				return errNotStored
+			}
+			e = under[0]
+			return nil
+		}
+		u := users[0]
+		e = models.Erasure{
+			Row: u.Row, User: &user, Hash: hashOf(secret, user, u.Row), BegunAt: now, IDHash: directory.IDHash(secret, user),
+			RequestsSent: u.RequestsSent, RequestsUntil: u.RequestsUntil, Hidings: u.Hidings, HidingsUntil: u.HidingsUntil,
+		}
+		former, err := formerIDs(tx, e.Row)
+		if err != nil {
+			return err
+		}
+		for _, id := range former {
+			e.Hash = append(e.Hash, hashOf(secret, id, e.Row)...)
+		}
+		if limit > 0 {
+			if err := checkLimit(tx, &e, limit); err != nil {
+				return err
+			}
+		}
+		if dryRun {
+			return nil
+		}
+		if err := tx.Exec(`DELETE FROM users WHERE user_id = ?`, u.Row).Error; err != nil {
+			return fmt.Errorf("remove the user: %w", err)
+		}
+		if err := tx.Create(&e).Error; err != nil {
+			return fmt.Errorf("record the erasure: %w", err)
+		}
+		return nil
+	})
+	return e, err
+}
+
+// formerIDs returns the ids that a user had before they were renamed.
+func formerIDs(db *gorm.DB, row models.RowID) (ids []models.UserID, err error) {
+	if err := db.Table("renames").Where("row_id = ?", row).Order("id").Pluck("former_id", &ids).Error; err != nil {
+		return nil, fmt.Errorf("read former ids: %w", err)
+	}
+	return ids, nil
+}
+
+// checkLimit returns CodeRateLimited if the user id of an erasure was erased too often before it.
+func checkLimit(tx *gorm.DB, e *models.Erasure, limit int) error {
+	var begun []time.Time
+	err := tx.Model(e).Where("id_hash = ? AND begun_at > ?", e.IDHash, e.BegunAt.Add(-erasurePeriod)).
+		Order("id DESC").Limit(limit).Pluck("begun_at", &begun).Error
+	if err != nil {
+		return fmt.Errorf("count erasures: %w", err)
+	}
+	if len(begun) < limit {
+		return nil
+	}
+	return &models.Error{
+		Code: models.CodeRateLimited, Wait: begun[limit-1].Add(erasurePeriod).Sub(e.BegunAt),
+		Message: fmt.Sprintf("this user id was erased %d times within a day; wait as long as Retry-After says", limit),
+	}
+}
+
+// unfinished returns the erasures that are not finished, oldest first.
+func (s *Store) unfinished(ctx context.Context) (list []models.Erasure, err error) {
+	if err := s.db.WithContext(ctx).Where("finished_at IS NULL").Order("id").Find(&list).Error; err != nil {
+		return nil, fmt.Errorf("list erasures: %w", err)
+	}
+	return list, nil
+}
+
+// swept records a sweep of an erasure that began at a time. The user's ids go with the last
+// one.
+func (s *Store) swept(ctx context.Context, e *models.Erasure, began time.Time, removed int64, finished bool) error {
+	values := map[string]any{"swept_at": began, "removed": removed, "sweeps": gorm.Expr("sweeps + 1")}
+	if finished {
+		values["finished_at"], values["user_id"] = began, nil
+	}
+	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if finished {
+			if err := tx.Exec(`DELETE FROM renames WHERE row_id = ?`, e.Row).Error; err != nil {
+				return err
+			}
+		}
+		return tx.Model(&models.Erasure{}).Where("id = ? AND finished_at IS NULL", e.ID).Updates(values).Error
+	})
+	if err != nil {
+		return fmt.Errorf("record a sweep: %w", err)
+	}
+	return nil
+}
+
+// finishedSince returns the finished erasures that began since a time.
+func (s *Store) finishedSince(ctx context.Context, since time.Time) (list []models.Erasure, err error) {
+	err = s.db.WithContext(ctx).Where("begun_at >= ? AND finished_at IS NOT NULL", since).Order("id").Find(&list).Error
+	if err != nil {
+		return nil, fmt.Errorf("list erasures: %w", err)
+	}
+	return list, nil
+}
+
+// hotBuckets returns the buckets of which Redis may have entries: those that are not
+// archived, and those that turned cold within guardTime, to which updates may come late.
+func (s *Store) hotBuckets(ctx context.Context, now time.Time) (buckets []*models.Bucket, err error) {
+	err = s.db.WithContext(ctx).
+		Where(`cold_at >= ? OR NOT EXISTS (SELECT 1 FROM board_archives a
+			WHERE a.board = board_buckets.board AND a.bucket = board_buckets.bucket AND a.state = ?)`,
+			now.Add(-guardTime), models.ArchiveComplete).
+		Order("day, board").Find(&buckets).Error
+	if err != nil {
+		return nil, fmt.Errorf("list buckets in Redis: %w", err)
+	}
+	return buckets, nil
+}
+
+// list returns a page of erasures, newest first.
+func (s *Store) list(ctx context.Context, before int64, limit int) (page []models.Erasure, err error) {
+	db := s.db.WithContext(ctx)
+	if before != 0 {
+		db = db.Where("id < ?", before)
+	}
+	return page, db.Order("id DESC").Limit(limit).Find(&page).Error
+}
+
+const (
+	// exportRows is how many rows a page of an export has.
+	exportRows = 500
+	// pageTimeout bounds the reading of a page.
+	pageTimeout = 20 * time.Second
+)
+
+// each calls fn with each row of a section, without holding a connection meanwhile.
+func (s *Store) each(ctx context.Context, one section, row models.RowID, fn func(fields map[string]any) error) error {
+	for after := []any(nil); ; {
+		page, last, err := s.page(ctx, one, row, after)
+		if err != nil {
+			return err
+		}
+		for _, fields := range page {
+			if err := fn(fields); err != nil {
+				return err
+			}
+		}
+		if len(page) < exportRows {
+			return nil
+		}
+		after = last
+	}
+}
+
+// pageQuery returns the query of a page of a section, whose columns begin with the key.
+func (s *Store) pageQuery(one section, first bool) string {
+	names, columns := make([]string, len(one.key)), make([]string, len(one.key))
+	for i, column := range one.key {
+		if s.db.Name() == "sqlite" && strings.HasSuffix(column, "day") {
+			column = "CAST(strftime('%Y%m%d', " + column + ") AS INTEGER)" // the text of a time that was read is another one
+		}
+		names[i] = "key" + strconv.Itoa(i)
+		columns[i] = column + " AS " + names[i]
+	}
+	key := strings.Join(names, ", ")
+	query := "SELECT * FROM (SELECT " + strings.Join(columns, ", ") + ", " + strings.TrimPrefix(one.query, "SELECT ") + ") AS page"
+	if !first {
+		query += " WHERE (" + key + ") > (" + strings.Join(slices.Repeat([]string{"?"}, len(names)), ", ") + ")"
+	}
+	return query + " ORDER BY " + key + " LIMIT ?"
+}
+
+// page returns the rows of a section behind a key, which is nil for the first page, and the key
+// of the last of them.
+func (s *Store) page(ctx context.Context, one section, row models.RowID, after []any) (page []map[string]any, last []any, err error) {
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	args := slices.Concat(slices.Repeat([]any{row}, strings.Count(one.query, "?")), after, []any{exportRows})
+	rows, err := s.reads.WithContext(ctx).Raw(s.pageQuery(one, after == nil), args...).Rows()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer rows.Close()
+	columns, err := rows.ColumnTypes()
+	if err != nil {
+		return nil, nil, err
+	}
+	for rows.Next() {
+		values := make([]any, len(columns))
+		for i := range values {
+			values[i] = new(any)
+		}
+		if err := rows.Scan(values...); err != nil {
+			return nil, nil, err
+		}
+		last = last[:0]
+		fields := make(map[string]any, len(columns))
+		for i, column := range columns {
+			value := *values[i].(*any)
+			if i < len(one.key) {
+				last = append(last, value)
+				continue
+			}
+			if number, ok := value.(int64); ok && column.DatabaseTypeName() == "BOOLEAN" {
+				value = number != 0 // SQLite stores numbers
+			}
+			fields[column.Name()] = shown(column.Name(), value)
+		}
+		page = append(page, fields)
+	}
+	return page, last, rows.Err()
+}
+
+// archivedQuery selects the archived scores of a user. Postgres looks each day up in the
+// primary key.
+func (s *Store) archivedQuery() string {
+	if s.db.Name() == "postgres" {
+		return `SELECT b.board, b.day AS date, a.score, a.reached_at, a.rank FROM board_buckets b
+			CROSS JOIN LATERAL (
+				SELECT * FROM archived_scores s WHERE s.day = b.day AND s.user_id = ? AND s.board = b.board OFFSET 0
+			) AS a`
+	}
+	return `SELECT b.board, b.day AS date, b.score, b.reached_at, b.rank FROM archived_scores b WHERE b.user_id = ?`
+}
+
+// user is a user as ApplyFile reads them.
+type user struct {
+	Row  models.RowID  `gorm:"column:user_id"`
+	User models.UserID `gorm:"column:external_id"`
+}
+
+// users returns a page of all users, ordered by row, behind the given row.
+func (s *Store) users(ctx context.Context, after models.RowID, limit int) (page []user, err error) {
+	err = s.db.WithContext(ctx).Table("users").Select("user_id", "external_id").Where("user_id > ?", after).
+		Order("user_id").Limit(limit).Find(&page).Error
+	if err != nil {
+		return nil, fmt.Errorf("list users: %w", err)
+	}
+	return page, nil
+}
+
+// eraseReviews removes the reviews of a user's scores.
+func (s *Store) eraseReviews(ctx context.Context, user models.RowID) (int64, error) {
+	result := s.db.WithContext(ctx).Exec(`DELETE FROM reviews WHERE user_id = ?`, user)
+	if result.Error != nil {
+		return 0, fmt.Errorf("remove reviews: %w", result.Error)
+	}
+	return result.RowsAffected, nil
+}
+
+// eraseLikes removes the likes that a user has given and received.
+func (s *Store) eraseLikes(ctx context.Context, user models.RowID) (int64, error) {
+	result := s.db.WithContext(ctx).Exec(`DELETE FROM likes WHERE user_id = ? OR liked_by = ?`, user, user)
+	if result.Error != nil {
+		return 0, fmt.Errorf("remove likes: %w", result.Error)
+	}
+	return result.RowsAffected, nil
+}
+
+// eraseAudit removes a user from what operators have done about them, with the texts that
+// may name them. That something was done stays, by whom and when; of the erasure itself
+// also why.
+func (s *Store) eraseAudit(ctx context.Context, user models.RowID) (int64, error) {
+	result := s.db.WithContext(ctx).Exec(`UPDATE audit_log SET user_id = NULL, target = '',
+		reason = CASE WHEN action = ? THEN reason ELSE '' END WHERE user_id = ?`, models.EraseAction, user)
+	if result.Error != nil {
+		return 0, fmt.Errorf("empty the audit log: %w", result.Error)
+	}
+	return result.RowsAffected, nil
+}

@@ -1,0 +1,149 @@
+package importer
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"stepboard/models"
+	"stepboard/services/people/friends"
+)
+
+// friendsImport stores the friendships of one file.
+type friendsImport struct {
+	service *Service
+	report  Report
+	check   *lineCheck
+	pace    *pace
+	edges   []friends.Edge   // of the next chunk
+	lines   []int            // the line number of each edge
+	passed  friends.Prepared // the chunk before, which may be being stored
+
+	growth *growth
+
+	added int
+	// refused says that edges of the chunk before were refused.
+	refused bool
+}
+
+// friendsChunk is a number of friendships that are stored together.
+type friendsChunk struct {
+	friends.Prepared
+	lines []int
+	// lookup is how long it took to look up the users and friendships, and to create users.
+	lookup time.Duration
+}
+
+// ImportFriends reads a file as EachEdge does and stores the friendships. added counts the
+// friendships that did not exist before. A file of bad lines is an error, at the latest after
+// 100 of them. After an error, or when ctx ends, chunks that are stored remain; a chunk that is being
+// stored when ctx ends is completed.
+func (s *Service) ImportFriends(ctx context.Context, in io.Reader, o FriendsOptions, report Report) (added int, err error) {
+	f := &friendsImport{
+		service: s, report: report, check: newLineCheck(report, edgesExpected), pace: newPace(o.Gently, gentleFriends), growth: s.growthOf("users", "friendships"),
+	}
+	err = inChunks(ctx, in, o.Gently, func(ctx context.Context, pass func(friendsChunk) error) error {
+		return f.read(ctx, in, o.Offset, pass)
+	}, f.store)
+	f.growth.end(ctx)
+	return f.added, err
+}
+
+// FriendsOptions holds the options of ImportFriends.
+type FriendsOptions struct {
+	// Offset, if it is not 0, is added to the user ids.
+	Offset int64
+	// Gently halves the rate, in favor of everything else that uses the stores.
+	Gently bool
+}
+
+// read reads the file and passes on the friendships.
+func (f *friendsImport) read(ctx context.Context, in io.Reader, offset int64, pass func(friendsChunk) error) error {
+	err := EachEdge(ctx, in, offset, func(number int, edge friends.Edge, bad error) error {
+		f.report.Line()
+		if bad != nil {
+			return f.check.bad(number, bad)
+		}
+		f.check.good(number, edge.A, edge.B)
+		f.edges, f.lines = append(f.edges, edge), append(f.lines, number)
+		if len(f.edges) < f.pace.size() {
+			return nil
+		}
+		return f.flush(ctx, pass)
+	})
+	if err == nil {
+		err = f.check.end()
+	}
+	if err != nil {
+		return err
+	}
+	return f.flush(ctx, pass)
+}
+
+// flush looks up the chunk that was read and passes it on.
+func (f *friendsImport) flush(ctx context.Context, pass func(friendsChunk) error) error {
+	if err := ctx.Err(); err != nil || len(f.edges) == 0 {
+		return err
+	}
+	start := time.Now()
+	rows, err := f.service.Friends.Resolve(ctx, f.edges)
+	if err != nil {
+		return err
+	}
+	// A file often has each friendship twice, once for each user.
+	prepared, err := f.service.Friends.Prepare(ctx, rows, f.passed)
+	if err != nil {
+		return err
+	}
+	f.passed = prepared
+	chunk := friendsChunk{Prepared: prepared, lines: f.lines, lookup: time.Since(start)}
+	f.edges, f.lines = f.edges[:0], nil
+	return pass(chunk)
+}
+
+// store stores a chunk and reports the lines that are rejected.
+func (f *friendsImport) store(ctx context.Context, c friendsChunk) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	start := time.Now()
+	if f.refused { // edges that were left out because the chunk before had them may be refused, too
+		again, err := f.service.Friends.Prepare(ctx, c.Edges, friends.Prepared{})
+		if err != nil {
+			return err
+		}
+		c.Prepared, f.refused = again, false
+	}
+	if err := f.storeEdges(ctx, c.Prepared, c.lines); err != nil {
+		return err
+	}
+	f.pace.stored(ctx, len(c.Edges), c.lookup, time.Since(start))
+	return nil
+}
+
+// storeEdges stores friendships. If the stores do not manage them in the time that a
+// change may take, it stores each half by itself: on a busy machine a chunk may take
+// several times as long as its size lets expect.
+func (f *friendsImport) storeEdges(ctx context.Context, p friends.Prepared, lines []int) error {
+	added, rejected, err := f.service.Friends.ImportPrepared(ctx, p)
+	if models.CodeOf(err) == models.CodeUnavailable && len(p.Edges) > minChunk && ctx.Err() == nil {
+		first, second := p.Halves()
+		if err := f.storeEdges(ctx, first, lines[:len(first.Edges)]); err != nil {
+			return err
+		}
+		return f.storeEdges(ctx, second, lines[len(first.Edges):])
+	}
+	if err != nil {
+		return err
+	}
+	f.added += added
+	f.growth.add(ctx, 2*added)
+	f.refused = f.refused || len(rejected) > 0
+	for _, r := range rejected {
+		if err := f.report.BadLine(lines[r.Index], r.Err); err != nil {
+			return err
+		}
+	}
+	f.report.Done(len(p.Edges))
+	return nil
+}

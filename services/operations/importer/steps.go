@@ -1,0 +1,326 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"stepboard/models"
+	"stepboard/services/boards/catalog"
+	"stepboard/services/boards/score"
+)
+
+const (
+	// raiseBatch is how many totals one call raises, raiseGently that of a gentle import:
+	// Redis serves nobody else for about a microsecond for each. raiseCalls is the
+	// number of calls at a time.
+	raiseBatch  = 5000
+	raiseGently = 500
+	raiseCalls  = 4
+	// coldBatch is how many totals of cold days Redis holds at most before they
+	// are archived: about 100 MB.
+	coldBatch = 1_000_000
+)
+
+// StepsResult counts what an import of steps has done.
+type StepsResult struct {
+	// Raised is the number of totals that were above what was stored, or were reached
+	// earlier. If a file has a user's day more than once, each of its lines may count.
+	Raised int
+	// Archived is the number of cold days that were archived, Waiting that of
+	// cold days that the next run of the archive takes.
+	Archived, Waiting int
+}
+
+// total is a user's total for a day.
+type total struct {
+	user      models.UserID
+	date      models.Date
+	score     int64
+	reachedAt time.Time // zero if the file has no times
+	line      int       // the last one of the day
+	lines     int       // how many the day has
+}
+
+// stepsImport stores the totals of one file.
+type stepsImport struct {
+	service *Service
+	board   *catalog.Board
+	report  Report
+	check   *lineCheck
+	now     time.Time
+	pace    *pace
+	pass    func(*stepsChunk) error
+	next    *stepsChunk // the one that is being read
+	result  StepsResult
+	buckets map[models.Date]*models.Bucket // those of earlier lines
+	growth  *growth
+
+	// cold holds the cold buckets that were raised since the last archival,
+	// coldRaised the number of their totals.
+	cold       map[*models.Bucket]bool
+	coldRaised int
+}
+
+// stepsChunk is a number of totals that are stored together.
+type stepsChunk struct {
+	raises []models.Raise
+	users  []models.UserID // of the raises, by position
+	lines  int
+	// lookup is how long it took to look up and create the users.
+	lookup time.Duration
+}
+
+// ImportSteps reads daily or hourly totals, as EachSteps does, and
+// raises them on the board. The hours of a day add up; the same hour twice counts once, with
+// the larger steps, unless a clock change repeats it. A file of bad lines is an error, at the
+// latest after 100 of them. A file of hours may have 5,000,000 days of users, of about 170 bytes
+// each. Totals of hot days are raised where uploads are;
+// cold days are archived. Importing the same file again changes nothing. A gentle import
+// takes twice as long, in favor of everything else that uses the stores. After
+// an error, or when ctx ends, what was raised remains; a chunk that is being stored when
+// ctx ends is completed.
+func (s *Service) ImportSteps(ctx context.Context, in io.Reader, board *catalog.Board, gently bool, report Report) (StepsResult, error) {
+	i := &stepsImport{
+		service: s, board: board, report: report, check: newLineCheck(report, stepsExpected), now: s.Clock(), pace: newPace(gently, gentleSteps),
+		next: &stepsChunk{}, buckets: make(map[models.Date]*models.Bucket), growth: s.growthOf("users"), cold: make(map[*models.Bucket]bool),
+	}
+	err := inChunks(ctx, in, gently, func(ctx context.Context, pass func(*stepsChunk) error) error {
+		i.pass = pass
+		if err := i.readFile(ctx, in); err != nil {
+			return err
+		}
+		return i.flush(ctx)
+	}, i.store)
+	i.growth.end(ctx)
+	if err == nil {
+		err = i.archive(ctx)
+	}
+	return i.result, err
+}
+
+// readFile reads all lines.
+func (i *stepsImport) readFile(ctx context.Context, in io.Reader) error {
+	hours := newHourly(i)
+	err := EachSteps(ctx, in, func(l StepsLine, bad error) error {
+		i.report.Line()
+		switch {
+		case bad != nil:
+			return i.check.bad(l.Number, bad)
+		case l.Hourly:
+			return hours.add(ctx, l)
+		}
+		// The file does not say when a total was reached, so it counts as reached at the
+		// day's end.
+		return i.raise(ctx, total{user: l.User, date: l.Date, score: l.Steps, line: l.Number, lines: 1})
+	})
+	if err == nil {
+		err = hours.finish(ctx)
+	}
+	if err == nil {
+		err = i.check.end()
+	}
+	return err
+}
+
+// bucket returns the bucket of a line's day, or nil if the line was reported as
+// bad.
+func (i *stepsImport) bucket(ctx context.Context, date models.Date, line int) (*models.Bucket, error) {
+	if bucket := i.buckets[date]; bucket != nil {
+		return bucket, nil
+	}
+	bucket, err := i.service.Buckets.ForImport(ctx, i.board, date, i.now)
+	if models.CodeOf(err) == models.CodeUnavailable {
+		return nil, err
+	}
+	if err != nil {
+		return nil, i.check.bad(line, err)
+	}
+	i.buckets[date] = bucket
+	return bucket, nil
+}
+
+// raise adds a total to the batch, or reports its line as bad. A total without
+// a time counts as reached on the day's last tick. None is reached later than
+// now.
+func (i *stepsImport) raise(ctx context.Context, t total) error {
+	bucket, err := i.bucket(ctx, t.date, t.line)
+	if bucket == nil {
+		return err
+	}
+	if t.score > bucket.MaxScore {
+		return i.check.bad(t.line, fmt.Errorf("%d steps on %v are more than the board's largest score, %d", t.score, t.date, bucket.MaxScore))
+	}
+	codec := score.Of(bucket)
+	reachedAt := t.reachedAt
+	if reachedAt.IsZero() {
+		reachedAt = bucket.EndsAt.Add(-time.Millisecond)
+	}
+	if reachedAt.After(i.now) {
+		reachedAt = i.now
+	}
+	composite, err := codec.Encode(t.score, codec.Cut(models.TimestampOf(reachedAt)))
+	if err != nil {
+		return i.check.bad(t.line, err)
+	}
+	i.check.good(t.line, t.user)
+	i.next.raises = append(i.next.raises, models.Raise{Bucket: bucket, Entry: models.Entry{Composite: composite}})
+	i.next.users = append(i.next.users, t.user)
+	i.next.lines += t.lines
+	if len(i.next.raises) < i.pace.size() {
+		return nil
+	}
+	return i.flush(ctx)
+}
+
+// flush passes on the chunk that was read, with the rows of its users. It creates those
+// that do not exist.
+func (i *stepsImport) flush(ctx context.Context) error {
+	chunk := i.next
+	if err := ctx.Err(); err != nil || len(chunk.raises) == 0 {
+		return err
+	}
+	start := time.Now()
+	rows, err := i.service.Directory.EnsureMany(ctx, chunk.users)
+	if err != nil {
+		return err
+	}
+	for n := range chunk.raises {
+		chunk.raises[n].User = rows[n]
+	}
+	chunk.lookup = time.Since(start)
+	i.next = &stepsChunk{}
+	return i.pass(chunk)
+}
+
+// store stores a chunk.
+func (i *stepsImport) store(ctx context.Context, c *stepsChunk) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	start := time.Now()
+	var hot, cold []models.Raise
+	for _, r := range c.raises {
+		if r.Bucket.Cold(i.now) {
+			i.cold[r.Bucket] = true
+			cold = append(cold, r)
+		} else {
+			hot = append(hot, r)
+		}
+	}
+	if err := i.raiseAll(ctx, i.service.RaiseCold, cold, i.service.Boards, i.service.Archive); err != nil {
+		return err
+	}
+	if err := i.raiseAll(ctx, i.service.RaiseHot, hot, i.service.Boards); err != nil {
+		return err
+	}
+	i.growth.add(ctx, len(c.raises))
+	i.report.Done(c.lines)
+	i.pace.stored(ctx, len(c.raises), c.lookup, time.Since(start))
+	if i.coldRaised += len(cold); i.coldRaised < coldBatch {
+		return nil
+	}
+	return i.archive(ctx)
+}
+
+// raiseAll raises totals by several calls at a time, one in a gentle import, and counts those
+// that are above what the stores have. It goes on if ctx ends.
+func (i *stepsImport) raiseAll(
+	ctx context.Context, raise func(context.Context, []models.Raise) []error, raises []models.Raise, stores ...Scores,
+) error {
+	batch, calls := raiseBatch, raiseCalls
+	if i.pace.gently {
+		batch, calls = raiseGently, 1
+	}
+	g, ctx := errgroup.WithContext(context.WithoutCancel(ctx))
+	g.SetLimit(calls)
+	var raised atomic.Int64
+	defer func() { i.result.Raised += int(raised.Load()) }()
+	for part := range slices.Chunk(raises, batch) {
+		if ctx.Err() != nil {
+			break // a call has failed
+		}
+		g.Go(func() error {
+			above, err := countAbove(ctx, part, stores)
+			if err != nil {
+				return notRaised(slices.Repeat([]error{err}, len(part)))
+			}
+			if errs := raise(ctx, part); errs != nil {
+				return notRaised(errs)
+			}
+			raised.Add(int64(above))
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// countAbove returns how many users' days the raises would raise above what the stores have.
+func countAbove(ctx context.Context, raises []models.Raise, stores []Scores) (int, error) {
+	type userDay struct {
+		bucket *models.Bucket
+		user   models.RowID
+	}
+	highest := make(map[userDay]models.Composite, len(raises))
+	for _, store := range stores {
+		stored, err := store.CompositesBefore(ctx, raises)
+		if err != nil {
+			return 0, err
+		}
+		for i, r := range raises {
+			if key := (userDay{r.Bucket, r.User}); stored[i] > highest[key] {
+				highest[key] = stored[i]
+			}
+		}
+	}
+	above := make(map[userDay]bool)
+	for _, r := range raises {
+		if key := (userDay{r.Bucket, r.User}); r.Composite > highest[key] {
+			above[key] = true
+		}
+	}
+	return len(above), nil
+}
+
+// archive archives the cold days that were raised, as the nightly job does with
+// late updates.
+func (i *stepsImport) archive(ctx context.Context) error {
+	buckets := slices.SortedFunc(maps.Keys(i.cold), func(a, b *models.Bucket) int { return int(a.Day - b.Day) })
+	for _, bucket := range buckets {
+		_, err := i.service.Archive.Archive(ctx, bucket, func(int64) {})
+		switch models.CodeOf(err) {
+		case "":
+			i.result.Archived++
+		case models.CodeBucketHot, models.CodeArchiveRunning:
+			i.result.Waiting++
+		default:
+			return fmt.Errorf("the totals are stored, and the next archival moves them: %w", err)
+		}
+	}
+	clear(i.cold)
+	i.coldRaised = 0
+	return nil
+}
+
+// notRaised returns one error for a batch. Its updates share a few commands, so
+// a few errors are repeated thousands of times.
+func notRaised(errs []error) error {
+	var first error
+	failed := 0
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		failed++
+		if first == nil {
+			first = err
+		}
+	}
+	return fmt.Errorf("%d of %d totals were not raised: %w", failed, len(errs), first)
+}

@@ -1,0 +1,309 @@
+// Package cache keeps read-through caches of sets: copies in Redis of sets of row
+// ids whose truth is in SQL. A copy is loaded on a miss.
+//
+// A copy never outlives a change. Before a change commits, the copies of its sets
+// are removed, and the sets are marked as changing. A reader stores the set that it
+// read only if there is no mark and no copy was removed since it began. After the
+// commit the copies are removed again, and the marks with them. A writer that dies
+// leaves marks, which expire after a minute; until then nothing is stored. A change of
+// thousands of sets marks their stripes instead of each set. An erasure, which only takes
+// one member from thousands of sets, takes it from their copies as well, and these stay.
+//
+// Each copy has a generation, and is used only while that is the current one of its
+// stripe. After a loss, when Redis may have brought back removed copies, their
+// stripes begin a new generation. So all copies are dropped at once, however many
+// there are, and those of other stripes stay.
+package cache
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"stepboard/internal/failpoint"
+	"stepboard/internal/keys"
+	"stepboard/models"
+	"stepboard/services/platform/batch"
+	"stepboard/services/platform/recovery"
+)
+
+// ChangeTimeout bounds a change from its first mark to its commit, well below the
+// lifetime of a mark: that must last until the change has committed or can't commit
+// any more.
+const ChangeTimeout = 10 * time.Second
+
+// Load reads the members of several owners' sets from their truth. Owners whose sets are empty
+// may be left out.
+type Load[Owner ~int64] func(ctx context.Context, owners []Owner) (map[Owner][]models.RowID, error)
+
+const (
+	// loadSets is how many sets one call of Load reads, unless a single one is missing.
+	loadSets = 64
+	// loadWorkers is how many calls of Load may run at the same time.
+	loadWorkers = 4
+)
+
+// Sets is a read-through cache of one kind of sets. Each set belongs to an owner.
+// Safe for concurrent use.
+type Sets[Owner ~int64] struct {
+	store *Store
+	kind  keys.Sets
+	load  Load[Owner]
+	loads *batch.Batcher[*missing[Owner]]
+	log   *slog.Logger
+}
+
+// missing is a set that is read from its truth.
+type missing[Owner ~int64] struct {
+	owner   Owner
+	members []models.RowID
+}
+
+// New returns a cache of one kind of sets, which are loaded by load.
+func New[Owner ~int64](store *Store, kind keys.Sets, load Load[Owner], log *slog.Logger) *Sets[Owner] {
+	s := &Sets[Owner]{store: store, kind: kind, load: load, log: log}
+	s.loads = batch.New(loadSets, loadWorkers, s.loadAll)
+	return s
+}
+
+// loadAll reads sets from their truth for several callers.
+func (s *Sets[Owner]) loadAll(ctx context.Context, sets []*missing[Owner]) []error {
+	owners := make([]Owner, len(sets))
+	for i, set := range sets {
+		owners[i] = set.owner
+	}
+	found, err := s.load(ctx, owners)
+	if err != nil {
+		return slices.Repeat([]error{err}, len(sets))
+	}
+	for _, set := range sets {
+		set.members = found[set.owner]
+	}
+	return nil
+}
+
+func (s *Sets[Owner]) set(owner Owner) Set { return Set{Kind: s.kind, Owner: int64(owner)} }
+
+// Members returns the members of an owner's set, in no particular order. One round
+// trip to Redis if the set is stored. On a miss one call of Load and two more round
+// trips, by one reader at a time; readers of different sets that are missing at the same
+// time share them. If Redis is away the set is read from its truth. An error means that the
+// truth could not be read.
+func (s *Sets[Owner]) Members(ctx context.Context, owner Owner) ([]models.RowID, error) {
+	members, _, err := s.read(ctx, owner)
+	return members, err
+}
+
+// Near returns the members of an owner's set from the near cache, if it has them and can
+// prove that they are recent enough. All changes that were complete before asOf are in
+// them, and all complete ones of this process. Otherwise, and without a near cache, it
+// is Members, and asOf is zero.
+func (s *Sets[Owner]) Near(ctx context.Context, owner Owner) (members []models.RowID, asOf time.Time, err error) {
+	read := func(ctx context.Context) ([]models.RowID, bool, error) { return s.read(ctx, owner) }
+	if s.store.near == nil {
+		members, _, err = read(ctx)
+		return members, time.Time{}, err
+	}
+	return s.store.near.Members(ctx, s.set(owner), read)
+}
+
+// Pair is Members of two sets, which may be of different kinds. Both are read in the same
+// round trip.
+func Pair[A, B ~int64](
+	ctx context.Context, a *Sets[A], ownerA A, b *Sets[B], ownerB B,
+) (membersA, membersB []models.RowID, err error) {
+	found, cacheErr := a.store.getAll(ctx, a.set(ownerA), b.set(ownerB))
+	if membersA, _, err = a.complete(ctx, ownerA, found[0], cacheErr); err != nil {
+		return nil, nil, err
+	}
+	membersB, _, err = b.complete(ctx, ownerB, found[1], cacheErr)
+	return membersA, membersB, err
+}
+
+// read is Members, which also reports whether Redis has the set. While a change is
+// under way it has not.
+func (s *Sets[Owner]) read(ctx context.Context, owner Owner) (members []models.RowID, stored bool, err error) {
+	found, cacheErr := s.store.get(ctx, s.set(owner))
+	return s.complete(ctx, owner, found, cacheErr)
+}
+
+// complete returns the set that was found in Redis, or else loads it. cacheErr is the error
+// of looking in Redis.
+func (s *Sets[Owner]) complete(
+	ctx context.Context, owner Owner, found copied, cacheErr error,
+) (members []models.RowID, stored bool, err error) {
+	of := s.set(owner)
+	if found.found {
+		return found.members, true, nil
+	}
+	var (
+		c       claim
+		granted bool
+	)
+	if cacheErr == nil {
+		c, granted, cacheErr = s.store.beginLoad(ctx, of, found.generation)
+	}
+	if cacheErr == nil && !granted {
+		if found, cacheErr = s.store.await(ctx, of); found.found {
+			return found.members, true, nil
+		}
+	}
+	if granted {
+		failpoint.Hit("caches.claimed")
+	}
+	set := &missing[Owner]{owner: owner}
+	if err := s.loads.Submit(ctx, []*missing[Owner]{set}); err != nil {
+		return nil, false, errors.Join(err, cacheErr)
+	}
+	members = set.members
+	if granted {
+		failpoint.Hit("caches.loaded")
+		if stored, err = s.store.store(ctx, of, c, members); err != nil {
+			s.log.WarnContext(ctx, "a cached set could not be stored", "kind", s.kind, "error", err)
+		}
+		failpoint.Hit("caches.stored")
+	}
+	return members, stored, nil
+}
+
+// Change keeps the copies true through one change of sets. Its writer calls Mark
+// before the commit, and Clear after it or after a rollback. If it is unknown whether
+// the change was committed, it calls Keep instead. Not safe for concurrent use.
+type Change[Owner ~int64] struct {
+	sets   *Sets[Owner]
+	token  string
+	bulk   bool
+	gone   models.RowID
+	marked []Set
+}
+
+// NewChange begins a change.
+func (s *Sets[Owner]) NewChange() *Change[Owner] {
+	return &Change[Owner]{sets: s, token: newToken()}
+}
+
+// NewBulkChange begins a change of thousands of sets. It marks their stripes instead of
+// each set, at a tenth of the cost. Until Clear, no set of these stripes is stored;
+// sets of others in Redis stay in use.
+func (s *Sets[Owner]) NewBulkChange() *Change[Owner] {
+	return &Change[Owner]{sets: s, token: newToken(), bulk: true}
+}
+
+// NewRemoval begins a change that does no more to sets than to remove one member. Copies
+// lose the member and stay in use, so that thousands of sets need not be loaded again.
+// Members must be right without it whether or not the change is committed, as they are
+// without a user who was erased.
+func (s *Sets[Owner]) NewRemoval(gone models.RowID) *Change[Owner] {
+	return &Change[Owner]{sets: s, token: newToken(), gone: gone}
+}
+
+// Mark removes the copies of the owners' sets and prevents new ones. After an error
+// the change must not be committed. One round trip for each thousand owners, two in a
+// cluster; in a bulk change two for each ten thousand.
+func (c *Change[Owner]) Mark(ctx context.Context, owners []Owner) error {
+	sets := make([]Set, len(owners))
+	for i, owner := range owners {
+		sets[i] = c.sets.set(owner)
+	}
+	return c.MarkOf(ctx, sets)
+}
+
+// MarkOf is Mark for sets of any kind, which the same change is about.
+func (c *Change[Owner]) MarkOf(ctx context.Context, sets []Set) error {
+	begun := len(c.marked)
+	c.marked = append(c.marked, sets...)
+	var err error
+	if c.bulk {
+		err = c.sets.store.markStripes(ctx, c.token, c.marked[begun:])
+	} else {
+		err = c.sets.store.mark(ctx, c.token, c.marked[begun:], c.gone)
+	}
+	if err != nil {
+		return err
+	}
+	failpoint.Hit("caches.marked")
+	return nil
+}
+
+// Clear removes the copies again and ends the change's marks. If it can't, it logs
+// that, and the sets are read from their truth until the marks expire. One round
+// trip for each thousand owners, two in a cluster; in a bulk change two for each ten
+// thousand.
+func (c *Change[Owner]) Clear(ctx context.Context) {
+	defer c.sets.store.forget(c.marked)
+	var err error
+	if c.bulk {
+		err = c.sets.store.clearStripes(ctx, c.token, c.marked)
+	} else {
+		err = c.sets.store.clear(ctx, c.token, c.marked, c.gone)
+	}
+	if err != nil {
+		c.sets.log.WarnContext(ctx, "sets stay uncached until their marks expire", "kind", c.sets.kind, "error", err)
+	}
+}
+
+// Keep makes the marks last as long as a set, because the change may be committed much
+// later, when its commit waits for a standby for instance. Until then nothing is
+// stored. A bulk change gets a mark for each set, so that others of its stripes can be
+// stored. One round trip for each thousand owners.
+func (c *Change[Owner]) Keep(ctx context.Context) {
+	defer c.sets.store.forget(c.marked)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
+	defer cancel()
+	err := c.sets.store.keep(ctx, c.token, c.marked)
+	if err == nil && c.bulk {
+		err = c.sets.store.clearStripes(ctx, c.token, c.marked)
+	}
+	if err != nil {
+		c.sets.log.WarnContext(ctx, "the marks of a change whose outcome is unknown expire in a minute", "kind", c.sets.kind, "error", err)
+	}
+}
+
+// Run runs commit, which makes the change in SQL and calls Mark before it commits, and then
+// ends the change. An error of commit that is a *models.Error means that nothing has been
+// committed. After any other it is unknown, so the marks are kept, and Run returns
+// CodeUnavailable for the operation.
+//
+// The change continues if the client disconnects, because half a change is of no use. It
+// is cancelled after ChangeTimeout.
+func (c *Change[Owner]) Run(ctx context.Context, operation string, commit func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ChangeTimeout)
+	defer cancel()
+	err := commit(ctx)
+	var refused *models.Error
+	if err != nil && !errors.As(err, &refused) {
+		c.Keep(ctx)
+		return models.Unavailable(operation, err)
+	}
+	if err == nil {
+		failpoint.Hit("caches.committed")
+	}
+	c.Clear(ctx)
+	failpoint.Hit("caches.cleared")
+	return err
+}
+
+// DropStale returns the recovery.Replay of the cached sets of all kinds. It drops
+// those on each server that may have forgotten that one was removed: it has
+// restarted, another server has taken its place, or an earlier state was restored.
+// Otherwise such a set would be believed until it expires. Sets are loaded again on
+// their next read. Its rows are the stripes whose sets were dropped. Safe to run
+// twice at once, and to cut off.
+func (s *Store) DropStale(clock models.Clock) recovery.Replay {
+	return func(ctx context.Context, loss recovery.Loss) (dropped int64, upto time.Time, err error) {
+		upto = clock()
+		var stripes []int
+		for stripe := range keys.Stripes {
+			if loss.Includes(stripe) {
+				stripes = append(stripes, stripe)
+			}
+		}
+		if len(stripes) > 0 {
+			err = s.drop(ctx, stripes)
+			failpoint.Hit("caches.dropped")
+		}
+		return int64(len(stripes)), upto, err
+	}
+}

@@ -1,0 +1,542 @@
+// Package directory maps the app's user ids to row ids and holds profiles.
+//
+// A user's record exists at three levels: in the process, in Redis, and in SQL,
+// which has the truth. Records are versioned, and a copy is replaced only by a newer
+// one, at each level, by readers and writers alike. So copies converge without locks,
+// and profiles can be read while Redis or SQL is away.
+//
+// A writer that dies before it has refreshed the copies is made up for by all
+// processes: each looks every second for the records that have changed (see follow.go).
+package directory
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"stepboard/internal/failpoint"
+	"stepboard/models"
+	"stepboard/services/platform/batch"
+)
+
+const (
+	// queryItems is how many users one query looks up, and queryWorkers is how many
+	// queries may run at a time. They bound what a process asks of SQL after Redis
+	// has lost the records.
+	queryItems   = 1000
+	queryWorkers = 2
+	// readTimeout bounds how long a call waits for records.
+	readTimeout = 3 * time.Second
+)
+
+// Service maps user ids to row ids and holds profiles. Safe for concurrent use.
+type Service struct {
+	store  *Store
+	redis  *Copies
+	memory *memory
+	log    *slog.Logger
+	// elapsed measures how old something is that the process knows.
+	elapsed models.Clock
+	stats   Stats
+	// resolves looks up and creates users by user id, loads reads records by row id.
+	resolves *batch.Batcher[*resolve]
+	loads    *batch.Batcher[*load]
+	changes  *changes
+	erased   erasedRows
+	renamed  renamedRows
+	// handedOut is nil until the row ids were first read.
+	handedOut atomic.Pointer[handedOut]
+	followed  followed
+	noted     Counters // the counters that Redis has; only Follow uses it
+	// key and move are those of UseErasures.
+	key  []byte
+	move func(ctx context.Context, rows []models.RowID) error
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+// Options holds what New needs.
+type Options struct {
+	Store  *Store
+	Copies *Copies
+	// Memory is the largest size of the copies in the process, in bytes.
+	Memory int64
+	Log    *slog.Logger
+	// Elapsed is the clock that ages are measured by; nil: time.Now, whose differences do not
+	// depend on the wall clock.
+	Elapsed models.Clock
+}
+
+// New returns a service. The caller must call Close.
+func New(o Options) *Service {
+	if o.Elapsed == nil {
+		o.Elapsed = time.Now
+	}
+	s := &Service{
+		store: o.Store, redis: o.Copies, memory: newMemory(o.Memory), log: o.Log, elapsed: o.Elapsed, changes: newChanges(o.Elapsed),
+		move: func(context.Context, []models.RowID) error { return nil },
+	}
+	s.resolves = batch.New(queryItems, queryWorkers, s.runResolves)
+	s.loads = batch.New(queryItems, queryWorkers, s.runLoads)
+	return s
+}
+
+// Start starts following the changes of other processes, until Close, even if ctx ends. It
+// must be called once.
+func (s *Service) Start(ctx context.Context) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = cancel
+	s.running.Go(func() { s.follow(ctx) })
+}
+
+// Close ends what Start has started, and the queries.
+func (s *Service) Close() {
+	if s.stop != nil {
+		s.stop()
+	}
+	s.resolves.Close()
+	s.loads.Close()
+	s.running.Wait()
+}
+
+// Find returns the row id of each user, by position; 0 for users that do not exist.
+// No round trip for users that the process has found before, otherwise one to Redis,
+// and one query for those that Redis lacks. CodeUnavailable if Redis and SQL are away.
+func (s *Service) Find(ctx context.Context, users ...models.UserID) ([]models.RowID, error) {
+	return s.resolveAll(ctx, users, false)
+}
+
+// FindOne is Find for one user.
+func (s *Service) FindOne(ctx context.Context, user models.UserID) (models.RowID, error) {
+	rows, err := s.resolveAll(ctx, []models.UserID{user}, false)
+	if err != nil {
+		return 0, err
+	}
+	return rows[0], nil
+}
+
+// Ensure returns the row id of each user, by position, and creates the users that do
+// not exist. It costs what Find costs, and one transaction if users are created. A
+// user that was created stays, whatever becomes of the caller's own change.
+func (s *Service) Ensure(ctx context.Context, users ...models.UserID) ([]models.RowID, error) {
+	return s.resolveAll(ctx, users, true)
+}
+
+// EnsureMany is Ensure for the hundreds of thousands of users of an import, some of whom
+// may be named several times. It does not ask Redis, and stores no copies there: a query
+// for all of them costs less. One transaction, or none if the process has found all of
+// them before.
+func (s *Service) EnsureMany(ctx context.Context, users []models.UserID) ([]models.RowID, error) {
+	s.catchUp(ctx)
+	rows := make([]models.RowID, len(users))
+	s.memory.ids.get(users, rows)
+	var missing []int // positions
+	for i, row := range rows {
+		if row == 0 || s.outdated(users[i], row) {
+			missing = append(missing, i)
+		}
+	}
+	s.stats.IDs.Process.Add(int64(len(users) - len(missing)))
+	if len(missing) == 0 {
+		return rows, nil
+	}
+	asked := make([]models.UserID, 0, len(missing)) // each once
+	at := make(map[models.UserID]int, len(missing))
+	for _, i := range missing {
+		if _, ok := at[users[i]]; !ok {
+			at[users[i]] = len(asked)
+			asked = append(asked, users[i])
+		}
+	}
+	s.stats.Queries.Add(1)
+	found, created, returned, err := s.store.ensure(ctx, s.key, asked)
+	if err != nil {
+		return nil, models.Unavailable("look up users", err)
+	}
+	s.stats.IDs.SQL.Add(int64(len(asked)))
+	for _, i := range missing {
+		rows[i] = found[at[users[i]]]
+	}
+	for i, user := range asked {
+		s.memory.ids.put(user, found[i])
+	}
+	if created > 0 {
+		s.noteCreated(context.WithoutCancel(ctx), created, slices.Max(found)) // the users stay if ctx has ended
+	}
+	s.moveKept(ctx, returned)
+	return rows, nil
+}
+
+// noteCreated counts users that were created, the last of whom has the given row id.
+func (s *Service) noteCreated(ctx context.Context, created int64, highest models.RowID) {
+	s.stats.Created.Add(created)
+	if err := s.redis.raiseHighest(ctx, Counters{Row: highest}); err != nil {
+		s.log.WarnContext(ctx, "the highest row id is stored in Redis later", "error", err)
+	}
+}
+
+func (s *Service) resolveAll(ctx context.Context, users []models.UserID, create bool) ([]models.RowID, error) {
+	s.catchUp(ctx)
+	rows := make([]models.RowID, len(users))
+	var missing []int // positions
+	s.memory.ids.get(users, rows)
+	for i, user := range users {
+		if rows[i] != 0 && s.outdated(user, rows[i]) {
+			rows[i] = 0
+		}
+		if rows[i] == 0 {
+			missing = append(missing, i)
+		}
+	}
+	s.stats.IDs.Process.Add(int64(len(users) - len(missing)))
+	if len(missing) == 0 {
+		return rows, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	missing, redisErr := s.findInRedis(ctx, users, rows, missing)
+	if len(missing) == 0 {
+		return rows, nil
+	}
+	waiting := make([]*resolve, 0, len(missing))
+	byUser := make(map[models.UserID]*resolve, len(missing))
+	for _, i := range missing {
+		if byUser[users[i]] == nil {
+			r := &resolve{User: User{ID: users[i]}, create: create}
+			byUser[users[i]] = r
+			waiting = append(waiting, r)
+		}
+	}
+	if err := s.resolves.Submit(ctx, waiting); err != nil {
+		return nil, models.Unavailable("look up users", errors.Join(err, redisErr))
+	}
+	for _, i := range missing {
+		rows[i] = byUser[users[i]].row
+	}
+	s.moveKept(ctx, returnedOf(waiting))
+	return rows, nil
+}
+
+// findInRedis fills in the rows of the users at the given positions that Redis has,
+// and returns the positions that are left.
+func (s *Service) findInRedis(ctx context.Context, users []models.UserID, rows []models.RowID, missing []int) ([]int, error) {
+	asked := make([]models.UserID, len(missing))
+	for i, position := range missing {
+		asked[i] = users[position]
+	}
+	found, err := s.redis.rows(ctx, asked)
+	if err != nil {
+		return missing, err
+	}
+	left := missing[:0]
+	for i, position := range missing {
+		if found[i] == 0 || s.outdated(asked[i], found[i]) {
+			left = append(left, position)
+			continue
+		}
+		rows[position] = found[i]
+		s.memory.ids.put(asked[i], found[i])
+	}
+	s.stats.IDs.Redis.Add(int64(len(asked) - len(left)))
+	return left, nil
+}
+
+// resolve is the lookup of one user in SQL.
+type resolve struct {
+	User
+	create bool
+	// row is the result; 0 if the user does not exist. Nobody reads it before the
+	// query is over.
+	row models.RowID
+	// returned reports whether this lookup has created the user, whose id had been erased.
+	returned bool
+}
+
+// returnedOf returns the rows of those users whose ids have returned.
+func returnedOf(list []*resolve) (rows []models.RowID) {
+	for _, r := range list {
+		if r.returned {
+			rows = append(rows, r.row)
+		}
+	}
+	return rows
+}
+
+// runResolves looks up users, and creates those that are missing and are to be
+// created. One query, or one transaction of three statements if users are created.
+func (s *Service) runResolves(ctx context.Context, list []*resolve) []error {
+	users := make([]models.UserID, len(list))
+	for i, r := range list {
+		users[i] = r.ID
+	}
+	s.stats.Queries.Add(1)
+	records, err := s.store.byUser(ctx, users)
+	if err != nil {
+		return failed(len(list), models.Unavailable("look up users", err))
+	}
+	s.stats.IDs.SQL.Add(int64(len(list)))
+	var unknown []User
+	for _, r := range list {
+		if _, ok := records[r.ID]; !ok && r.create {
+			unknown = append(unknown, r.User)
+		}
+	}
+	var returned []models.RowID
+	if len(unknown) > 0 {
+		s.stats.Queries.Add(1)
+		var created []models.Record
+		created, returned, err = s.store.create(ctx, s.key, unknown)
+		if err != nil {
+			return failed(len(list), models.Unavailable("create users", err))
+		}
+		failpoint.Hit("caches.users_created")
+		var highest models.RowID
+		for _, record := range created {
+			records[record.User] = record
+			highest = max(highest, record.Row)
+		}
+		s.noteCreated(ctx, int64(len(created)), highest)
+	}
+	copies := make([]models.Record, 0, len(records))
+	for _, r := range list {
+		if record, ok := records[r.ID]; ok {
+			r.row, r.returned = record.Row, r.create && slices.Contains(returned, record.Row)
+			s.memory.ids.put(r.ID, record.Row)
+			copies = append(copies, record)
+		}
+	}
+	s.keep(ctx, copies)
+	return nil
+}
+
+// Records returns the record of each user, by position, as Describe.
+func (s *Service) Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error) {
+	records := make([]models.PublicRecord, len(rows))
+	return records, s.Describe(ctx, rows, records)
+}
+
+// Describe fills in the record of each user, by position. A record without a user id
+// means that no such user exists. No round trip for users whose records the process has,
+// otherwise one to Redis, and one query for those that Redis lacks. CodeUnavailable if a
+// record can't be read, because Redis and SQL are away.
+//
+// The texts of records may be parts of slabs of 64 KB, which stay in memory as long as one
+// of their texts is in use.
+func (s *Service) Describe(ctx context.Context, rows []models.RowID, records []models.PublicRecord) error {
+	s.catchUp(ctx)
+	s.memory.records.get(rows, records)
+	var missing []int // positions
+	for i := range records {
+		if s.erased.has(rows[i]) {
+			records[i] = models.PublicRecord{}
+			continue
+		}
+		if records[i].User == "" {
+			missing = append(missing, i)
+		}
+	}
+	s.stats.Records.Process.Add(int64(len(rows) - len(missing)))
+	if len(missing) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	missing, redisErr := s.recordsInRedis(ctx, rows, records, missing)
+	if len(missing) == 0 {
+		return nil
+	}
+	waiting := make([]*load, 0, len(missing))
+	byRow := make(map[models.RowID]*load, len(missing))
+	for _, i := range missing {
+		if byRow[rows[i]] == nil {
+			l := &load{row: rows[i]}
+			byRow[rows[i]] = l
+			waiting = append(waiting, l)
+		}
+	}
+	if err := s.loads.Submit(ctx, waiting); err != nil {
+		return models.Unavailable("read profiles", errors.Join(err, redisErr))
+	}
+	for _, i := range missing {
+		records[i] = byRow[rows[i]].record
+	}
+	return nil
+}
+
+// RecordsMany is Records for the people of a webhook, who may be hundreds. It neither asks
+// nor fills the process's memory and Redis, which hold those who call or are shown: a query
+// costs rankings less than commands in Redis. One query. CodeUnavailable if SQL is away.
+func (s *Service) RecordsMany(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error) {
+	s.stats.Queries.Add(1)
+	found, err := s.store.byRow(ctx, rows)
+	if err != nil {
+		return nil, models.Unavailable("read profiles", err)
+	}
+	s.stats.Records.SQL.Add(int64(len(rows)))
+	records := make([]models.PublicRecord, len(rows))
+	for i, row := range rows {
+		if record, ok := found[row]; ok && !s.erased.has(row) {
+			records[i] = record.Public()
+		}
+	}
+	return records, nil
+}
+
+// recordsInRedis fills in the records of the rows at the given positions that Redis
+// has, and returns the positions that are left.
+func (s *Service) recordsInRedis(
+	ctx context.Context, rows []models.RowID, records []models.PublicRecord, missing []int,
+) ([]int, error) {
+	asked := make([]models.RowID, 0, len(missing))
+	for _, position := range missing {
+		if !slices.Contains(asked, rows[position]) { // of a page, so there are few
+			asked = append(asked, rows[position])
+		}
+	}
+	found, err := s.redis.records(ctx, asked)
+	if err != nil {
+		return missing, err
+	}
+	left := missing[:0]
+	for _, position := range missing {
+		record := found[slices.Index(asked, rows[position])]
+		if record.User == "" || s.changes.newer(record) {
+			left = append(left, position)
+			continue
+		}
+		records[position] = s.memory.records.put(record)
+	}
+	s.stats.Records.Redis.Add(int64(len(missing) - len(left)))
+	return left, nil
+}
+
+// load is the reading of one record from SQL.
+type load struct {
+	row models.RowID
+	// record is the result; nobody reads it before the query is over.
+	record models.PublicRecord
+}
+
+// runLoads reads records. One query, for those that no other call has read meanwhile.
+func (s *Service) runLoads(ctx context.Context, list []*load) []error {
+	rows := make([]models.RowID, 0, len(list))
+	asked := make(map[models.RowID]bool, len(list))
+	for _, l := range list {
+		if held, _, ok := s.memory.records.held(l.row); ok {
+			l.record = held
+		} else if !asked[l.row] {
+			asked[l.row] = true
+			rows = append(rows, l.row)
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	s.stats.Queries.Add(1)
+	records, err := s.store.byRow(ctx, rows)
+	if err != nil {
+		return failed(len(list), models.Unavailable("read profiles", err))
+	}
+	s.stats.Records.SQL.Add(int64(len(rows)))
+	s.keep(ctx, slices.Collect(maps.Values(records)))
+	for _, l := range list {
+		if asked[l.row] {
+			record := records[l.row]
+			l.record = record.Public()
+		}
+	}
+	return nil
+}
+
+// keep stores copies of records in the process and in Redis. If Redis is away they
+// are missing there, and the next process loads them again.
+func (s *Service) keep(ctx context.Context, records []models.Record) {
+	records = slices.DeleteFunc(records, func(r models.Record) bool { return s.erased.has(r.Row) })
+	for _, record := range records {
+		s.memory.records.put(record)
+	}
+	if err := s.redis.store(ctx, records); err != nil {
+		s.log.WarnContext(ctx, "records of users could not be stored in Redis", "users", len(records), "error", err)
+	}
+}
+
+// Get returns a user's profile as it is stored; that of an unknown user is empty. One
+// query, which the copies do not spare: a profile that is edited must be the latest.
+func (s *Service) Get(ctx context.Context, user models.UserID) (models.Profile, error) {
+	records, err := s.store.byUser(ctx, []models.UserID{user})
+	if err != nil {
+		return models.Profile{}, models.Unavailable("read profile", err)
+	}
+	return records[user].Profile, nil
+}
+
+// Put sets a user's profile, creates the user if necessary, and returns the profile
+// as it is stored: its nickname is normalized. This process shows it at once, others
+// within 2 seconds. CodeValidationFailed if the profile is invalid.
+func (s *Service) Put(ctx context.Context, user models.UserID, p models.Profile) (models.Profile, error) {
+	p, err := normalized(p)
+	if err != nil {
+		return models.Profile{}, err
+	}
+	rows, err := s.Ensure(ctx, user)
+	if err != nil {
+		return models.Profile{}, err
+	}
+	record, err := s.store.put(ctx, rows[0], p)
+	if err != nil {
+		return models.Profile{}, models.Unavailable("store profile", err)
+	}
+	failpoint.Hit("caches.profile_committed")
+	s.changes.add(record)
+	s.keep(context.WithoutCancel(ctx), []models.Record{record})
+	return p, nil
+}
+
+// User is a user with the profile that it is created with, which may be empty.
+type User struct {
+	ID models.UserID
+	models.Profile
+}
+
+// Create creates users with their profiles, and returns the row of each, by position.
+// Users that exist keep their profiles. A query and an insert for each thousand users.
+// CodeValidationFailed if a profile is neither empty nor valid; then some users may have
+// been created.
+func (s *Service) Create(ctx context.Context, users []User) ([]models.RowID, error) {
+	rows := make([]models.RowID, 0, len(users))
+	for chunk := range slices.Chunk(users, queryItems) {
+		list := make([]*resolve, len(chunk))
+		for i, user := range chunk {
+			var err error
+			if user.Profile != (models.Profile{}) {
+				if user.Profile, err = normalized(user.Profile); err != nil {
+					return nil, err
+				}
+			}
+			list[i] = &resolve{User: user, create: true}
+		}
+		if err := s.resolves.Submit(ctx, list); err != nil {
+			return nil, models.Unavailable("create users", err)
+		}
+		for _, r := range list {
+			rows = append(rows, r.row)
+		}
+		s.moveKept(ctx, returnedOf(list))
+	}
+	return rows, nil
+}
+
+// failed returns the error of a batch for each of its items.
+func failed(n int, err error) []error {
+	errs := make([]error, n)
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}

@@ -1,0 +1,303 @@
+package friends
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"stepboard/internal/visible"
+	"stepboard/models"
+	"stepboard/services/platform/outcomes"
+)
+
+const (
+	// insertRows bounds the rows that one statement inserts, and listIDs the ids
+	// that it lists. Both bound its parameters: Postgres takes 65,535, SQLite 32,766.
+	insertRows = 200
+	listIDs    = 1000
+)
+
+// Store keeps the graph in tables users, friendships and friend_requests. Safe
+// for concurrent use.
+type Store struct {
+	db *gorm.DB
+	// outbox is nil if nobody hears of friend requests.
+	outbox *outcomes.Outbox
+}
+
+// NewStore returns a store over the database.
+func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
+
+// WithOutbox returns a store that writes the outcomes of friend requests to the outbox.
+func (s *Store) WithOutbox(outbox *outcomes.Outbox) *Store { return &Store{db: s.db, outbox: outbox} }
+
+// ids returns a user's friends, ordered by id. One query.
+func (s *Store) ids(ctx context.Context, user models.RowID) ([]models.RowID, error) {
+	return friendIDs(s.db.WithContext(ctx), user)
+}
+
+// shown is the condition that a user, its parameter, is shown the scores of the friend of
+// a row of friendships.
+var shown = visible.ToViewer("friend_id") + " AND " + visible.NotHidden("friend_id")
+
+// shownFriendships returns the friendships of a user with those whose scores the user is
+// shown, ordered by id. One query.
+func (s *Store) shownFriendships(ctx context.Context, user models.RowID) ([]models.Friendship, error) {
+	var friendships []models.Friendship
+	err := s.db.WithContext(ctx).Where(shown, user).Where("user_id = ?", user).Order("friend_id").Find(&friendships).Error
+	if err != nil {
+		return nil, fmt.Errorf("read friendships: %w", err)
+	}
+	return friendships, nil
+}
+
+// shownIDsOf returns for each of some users those of their friends whose scores they are shown,
+// in no particular order; users without any may be left out. One query.
+func (s *Store) shownIDsOf(ctx context.Context, users []models.RowID) (ids map[models.RowID][]models.RowID, err error) {
+	if s.db.Name() == "postgres" {
+		ids, err = s.shownArrays(ctx, users)
+	} else {
+		ids, err = s.shownPairs(ctx, users)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read friends: %w", err)
+	}
+	return ids, nil
+}
+
+// shownArrays is shownIDsOf on Postgres, which answers a row for each user, in binary form.
+func (s *Store) shownArrays(ctx context.Context, users []models.RowID) (map[models.RowID][]models.RowID, error) {
+	db, err := s.db.DB()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	ids := make(map[models.RowID][]models.RowID, len(users))
+	err = conn.Raw(func(driver any) error {
+		rows, err := driver.(*stdlib.Conn).Conn().Query(ctx, `
+			SELECT u.id, ARRAY(
+				SELECT f.friend_id FROM friendships f WHERE f.user_id = u.id
+					AND f.friend_id <> ALL (ARRAY(SELECT n.user_id FROM not_shown n WHERE n.viewer_id = u.id))
+					AND `+visible.NotHidden("f.friend_id")+`)
+			FROM unnest($1::bigint[]) AS u (id)`, users)
+		if err != nil {
+			return err
+		}
+		var (
+			user    models.RowID
+			friends []models.RowID
+		)
+		_, err = pgx.ForEachRow(rows, []any{&user, &friends}, func() error {
+			ids[user], friends = friends, nil
+			return nil
+		})
+		return err
+	})
+	return ids, err
+}
+
+// shownPairs is shownIDsOf on SQLite, which has no arrays.
+func (s *Store) shownPairs(ctx context.Context, users []models.RowID) (map[models.RowID][]models.RowID, error) {
+	var rows []struct{ UserID, FriendID models.RowID }
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT f.user_id, f.friend_id FROM friendships f WHERE f.user_id IN ?
+			AND f.friend_id NOT IN (SELECT n.user_id FROM not_shown n WHERE n.viewer_id = f.user_id)
+			AND `+visible.NotHidden("f.friend_id"), users).Scan(&rows).Error
+	ids := make(map[models.RowID][]models.RowID, len(users))
+	for _, row := range rows {
+		ids[row.UserID] = append(ids[row.UserID], row.FriendID)
+	}
+	return ids, err
+}
+
+// since returns the time when two users became friends, or the zero time if they are not
+// friends, and whether the first one is shown the other's scores. One query.
+func (s *Store) since(ctx context.Context, user, other models.RowID) (time.Time, bool, error) {
+	var rows []struct {
+		CreatedAt time.Time
+		Shown     bool
+	}
+	err := s.db.WithContext(ctx).Model(&models.Friendship{}).Select("created_at, "+shown+" AS shown", user).
+		Where("user_id = ? AND friend_id = ?", user, other).Find(&rows).Error
+	if err != nil {
+		return time.Time{}, false, fmt.Errorf("look up friendship: %w", err)
+	}
+	if len(rows) == 0 {
+		return time.Time{}, false, nil
+	}
+	return rows[0].CreatedAt, rows[0].Shown, nil
+}
+
+// friendIDs returns a user's friends, ordered by id.
+func friendIDs(db *gorm.DB, user models.RowID) ([]models.RowID, error) {
+	var ids []models.RowID
+	err := db.Model(&models.Friendship{}).Where("user_id = ?", user).Order("friend_id").Pluck("friend_id", &ids).Error
+	if err != nil {
+		return nil, fmt.Errorf("read friends: %w", err)
+	}
+	return ids, nil
+}
+
+// Friend is one entry of a friend list.
+type Friend struct {
+	Row       models.RowID  `gorm:"column:friend_id"`
+	User      models.UserID `gorm:"column:external_id"`
+	Nickname  string
+	AvatarURL string
+	CreatedAt time.Time
+}
+
+// list returns a page of a user's friends, ordered by id, behind the given id.
+// One query.
+func (s *Store) list(ctx context.Context, user, after models.RowID, limit int) ([]Friend, error) {
+	var page []Friend
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT f.friend_id, u.external_id, u.nickname, u.avatar_url, f.created_at
+		FROM friendships f JOIN users u ON u.user_id = f.friend_id
+		WHERE f.user_id = ? AND f.friend_id > ?
+		ORDER BY f.friend_id LIMIT ?`, user, after, limit).Scan(&page).Error
+	if err != nil {
+		return nil, fmt.Errorf("list friends: %w", err)
+	}
+	return page, nil
+}
+
+// transact runs one change in a transaction. An error of fn rolls it back.
+func (s *Store) transact(ctx context.Context, fn func(*tx) error) error {
+	return s.db.WithContext(ctx).Transaction(func(db *gorm.DB) error { return fn(&tx{db: db, outbox: s.outbox}) })
+}
+
+// tx is one change in its transaction.
+type tx struct {
+	db     *gorm.DB
+	outbox *outcomes.Outbox
+	// conn is the connection of the transaction, set by transactOnConn.
+	conn *sql.Conn
+	// changed lists the users whose friend lists have changed so far, or were found
+	// to have been changed before.
+	changed []models.RowID
+}
+
+// lockedUser is a user whose row is locked.
+type lockedUser struct {
+	id      models.UserID
+	friends int
+	// requestsSent is the number of requests that the user has sent in the day that
+	// ends at requestsUntil.
+	requestsSent  int
+	requestsUntil time.Time
+}
+
+// lock locks the users' rows until the change ends. Users without a row are left
+// out. The rows are ascending, so that concurrent changes do not deadlock.
+func (t *tx) lock(users []models.RowID) (map[models.RowID]lockedUser, error) {
+	locked := make(map[models.RowID]lockedUser, len(users))
+	for chunk := range slices.Chunk(users, listIDs) {
+		var rows []models.User
+		err := t.db.Select("user_id", "external_id", "friend_count", "requests_sent", "requests_until").
+			Where("user_id IN ?", chunk).Order("user_id").
+			Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Find(&rows).Error
+		if err != nil {
+			return nil, fmt.Errorf("lock users: %w", err)
+		}
+		for _, row := range rows {
+			user := lockedUser{id: row.User, friends: row.FriendCount, requestsSent: row.RequestsSent}
+			if row.RequestsUntil != nil {
+				user.requestsUntil = *row.RequestsUntil
+			}
+			locked[row.Row] = user
+		}
+	}
+	return locked, nil
+}
+
+// areFriends reports whether two users are friends.
+func (t *tx) areFriends(a, b models.RowID) (bool, error) {
+	var n int64
+	err := t.db.Model(&models.Friendship{}).Where("user_id = ? AND friend_id = ?", a, b).Count(&n).Error
+	if err != nil {
+		return false, fmt.Errorf("look up friendship: %w", err)
+	}
+	return n > 0, nil
+}
+
+// befriend stores both sides of the friendships that are new, and counts them
+// for their users, who are locked. It removes the requests between them.
+func (t *tx) befriend(edges []models.Edge) error {
+	var all []models.RowID
+	for chunk := range slices.Chunk(edges, insertRows/2) {
+		rows := make([]string, 0, 2*len(chunk))
+		args := make([]any, 0, 6*len(chunk))
+		now := t.db.NowFunc()
+		for _, e := range chunk {
+			rows = append(rows, "(?,?,?)", "(?,?,?)")
+			args = append(args, e.A, e.B, now, e.B, e.A, now)
+		}
+		var gained []models.RowID
+		err := t.db.Raw(`INSERT INTO friendships (user_id, friend_id, created_at) VALUES `+strings.Join(rows, ",")+`
+			ON CONFLICT DO NOTHING RETURNING user_id`, args...).Scan(&gained).Error
+		if err != nil {
+			return fmt.Errorf("store friendships: %w", err)
+		}
+		all = append(all, gained...)
+	}
+	t.changed = append(t.changed, all...)
+	if err := t.addToCounts(all, +1); err != nil {
+		return err
+	}
+	return t.removeAnsweredRequests(all)
+}
+
+// unfriend removes both sides of the friendships between a user and the others,
+// and counts them.
+func (t *tx) unfriend(user models.RowID, others []models.RowID) error {
+	for chunk := range slices.Chunk(others, listIDs) {
+		var lost []models.RowID
+		err := t.db.Raw(`DELETE FROM friendships
+			WHERE (user_id = ? AND friend_id IN ?) OR (friend_id = ? AND user_id IN ?)
+			RETURNING user_id`, user, chunk, user, chunk).Scan(&lost).Error
+		if err != nil {
+			return fmt.Errorf("remove friendships: %w", err)
+		}
+		t.changed = append(t.changed, lost...)
+		if err := t.addToCounts(lost, -1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addToCounts adds sign to a user's friend count for each occurrence of the
+// user.
+func (t *tx) addToCounts(users []models.RowID, sign int) error {
+	times := make(map[models.RowID]int, len(users))
+	for _, id := range users {
+		times[id]++
+	}
+	byTimes := make(map[int][]models.RowID)
+	for id, n := range times {
+		byTimes[n] = append(byTimes[n], id)
+	}
+	for n, ids := range byTimes {
+		for chunk := range slices.Chunk(ids, listIDs) {
+			err := t.db.Model(&models.User{}).Where("user_id IN ?", chunk).
+				Update("friend_count", gorm.Expr("friend_count + ?", sign*n)).Error
+			if err != nil {
+				return fmt.Errorf("count friends: %w", err)
+			}
+		}
+	}
+	return nil
+}

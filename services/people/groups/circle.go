@@ -1,0 +1,128 @@
+package groups
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"stepboard/models"
+	"stepboard/services/people/cache"
+)
+
+// IDs returns the members of a group whose scores the viewer is shown, in no particular
+// order, the viewer among them. CodeNotFound if the viewer is not a member. One round trip
+// to Redis if the sets of the members and of those who are not shown to the viewer are
+// stored, and on a miss as friends.Service.IDs for each. One query more if this process
+// hears of the group for the first time, or if the viewer hides from everybody.
+func (s *Service) IDs(ctx context.Context, id models.GroupID, viewer models.RowID) ([]models.RowID, error) {
+	ids, _, err := s.circle(ctx, id, viewer, func(ctx context.Context, group models.GroupRow) (r people, err error) {
+		r.members, r.notShown, err = cache.Pair(ctx, s.sets, group, s.notShown, viewer)
+		return r, err
+	})
+	return ids, err
+}
+
+// Circle is IDs from this process's memory if rankings.max_staleness permits it. All
+// changes that were complete before asOf are in the list, and all complete ones of this
+// process. Otherwise asOf is zero.
+func (s *Service) Circle(ctx context.Context, id models.GroupID, viewer models.RowID) (ids []models.RowID, asOf time.Time, err error) {
+	return s.circle(ctx, id, viewer, func(ctx context.Context, group models.GroupRow) (r people, err error) {
+		if r.members, r.asOf, err = s.sets.Near(ctx, group); err != nil {
+			return r, err
+		}
+		var asOf time.Time
+		if r.notShown, asOf, err = s.notShown.Near(ctx, viewer); asOf.Before(r.asOf) {
+			r.asOf = asOf
+		}
+		return r, err
+	})
+}
+
+// Shows reports whether two users are members of one group in which the viewer is shown the
+// scores of the other. One query.
+func (s *Service) Shows(ctx context.Context, viewer, user models.RowID) (bool, error) {
+	shows, err := s.store.shows(ctx, viewer, user)
+	if err != nil {
+		return false, models.Unavailable("look up groups", err)
+	}
+	return shows, nil
+}
+
+// people are the members of a group who do not hide from everybody, and those who are not
+// shown to a viewer.
+type people struct {
+	members, notShown []models.RowID
+	asOf              time.Time
+}
+
+// shown returns the members who are shown to the viewer, the viewer included.
+func (p people) shown(viewer models.RowID) []models.RowID {
+	slices.Sort(p.notShown)
+	ids := slices.DeleteFunc(p.members, func(id models.RowID) bool { return contains(p.notShown, id) })
+	if !slices.Contains(ids, viewer) {
+		ids = append(ids, viewer)
+	}
+	return ids
+}
+
+// circle is IDs with a way to read the people of a group.
+func (s *Service) circle(
+	ctx context.Context, id models.GroupID, viewer models.RowID, read func(context.Context, models.GroupRow) (people, error),
+) (ids []models.RowID, asOf time.Time, err error) {
+	if viewer == 0 {
+		return nil, asOf, errNoGroup(id)
+	}
+	var found people
+	group, known := s.numbers.of(id)
+	if known {
+		if found, err = read(ctx, group); err != nil {
+			return nil, asOf, models.Unavailable("list members", err)
+		}
+		if slices.Contains(found.members, viewer) {
+			return found.shown(viewer), found.asOf, nil
+		}
+	}
+	// The viewer may be hidden, or another group has the id by now.
+	now, err := s.store.membership(ctx, id, viewer)
+	if err != nil {
+		return nil, asOf, models.Unavailable("look up membership", err)
+	}
+	if now == 0 {
+		return nil, asOf, errNoGroup(id)
+	}
+	s.numbers.remember(id, now)
+	if !known || group != now {
+		if found, err = read(ctx, now); err != nil {
+			return nil, asOf, models.Unavailable("list members", err)
+		}
+	}
+	return found.shown(viewer), found.asOf, nil
+}
+
+// maxNumbers is how many numbers of groups a process holds, of about 100 bytes each.
+const maxNumbers = 100_000
+
+// numbers holds the numbers of groups that were used lately, by their ids. Another group
+// may have the id by now; the one with this number has no members then. Safe for
+// concurrent use.
+type numbers struct {
+	mu sync.RWMutex
+	by map[models.GroupID]models.GroupRow
+}
+
+func (n *numbers) of(id models.GroupID) (models.GroupRow, bool) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	group, ok := n.by[id]
+	return group, ok
+}
+
+func (n *numbers) remember(id models.GroupID, group models.GroupRow) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.by == nil || len(n.by) >= maxNumbers {
+		n.by = make(map[models.GroupID]models.GroupRow) // each costs one query to learn again
+	}
+	n.by[id] = group
+}

@@ -1,0 +1,282 @@
+// Package groups keeps groups of users. Their truth is in SQL. The sets of members that
+// rankings read are cached by services/people/cache.
+package groups
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"stepboard/internal/keys"
+	"stepboard/models"
+	"stepboard/services/people/cache"
+	"stepboard/services/people/directory"
+)
+
+// Service keeps groups. Safe for concurrent use.
+type Service struct {
+	store     *Store
+	sets      *cache.Sets[models.GroupRow]
+	notShown  *cache.Sets[models.RowID]
+	directory Directory
+	joins     JoinLimiter
+	numbers   numbers
+}
+
+// Directory maps users to their rows. Implemented by directory.Service.
+type Directory interface {
+	// Find returns the row of each user, by position; 0 for users that do not exist.
+	Find(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
+	// Ensure is like Find, and creates those users that do not exist.
+	Ensure(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
+}
+
+// JoinLimiter limits how often a user tries invite codes. Implemented by limit.Service.
+type JoinLimiter interface {
+	// TakeJoin counts a try. CodeRateLimited if it is one too many.
+	TakeJoin(ctx context.Context, user models.UserID) error
+}
+
+// Group is a group as its members see it.
+type Group struct {
+	models.Group
+	// Owner is empty for a group without an owner.
+	Owner models.UserID `gorm:"column:owner"`
+	// Members is the number of members.
+	Members int
+}
+
+// Settings are what the owner decides about a group.
+type Settings struct {
+	Name string
+	// Challenge is nil for a group without one.
+	Challenge *Challenge
+}
+
+// Challenge is a span of days, both included, over which a group compares its members. It
+// may have begun already, and be over.
+type Challenge struct {
+	From, To models.Date
+}
+
+// normalize returns the settings with their name in one form. CodeValidationFailed for a
+// name that no user could have, and for a challenge that no ranking could show.
+func (s Settings) normalize() (Settings, error) {
+	name, err := directory.NormalizeName("body.name", s.Name)
+	if err != nil {
+		return s, err
+	}
+	s.Name = name
+	if c := s.Challenge; c != nil && c.From > c.To {
+		return s, models.Invalid("body.challenge.from", "is after the last day")
+	} else if c != nil && c.To-c.From >= models.MaxSpanDays {
+		return s, models.Invalid("body.challenge.to", "a challenge has at most 31 days")
+	}
+	return s, nil
+}
+
+// challenge returns the first and the last day of the challenge; nil without one.
+func (s Settings) challenge() (from, to *models.Date) {
+	if s.Challenge == nil {
+		return nil, nil
+	}
+	return &s.Challenge.From, &s.Challenge.To
+}
+
+// New returns a service, which caches the sets of members in the given store. notShown are
+// the sets of privacy.Service.
+func New(
+	store *Store, sets *cache.Store, notShown *cache.Sets[models.RowID], directory Directory, joins JoinLimiter, log *slog.Logger,
+) *Service {
+	return &Service{
+		store: store, sets: cache.New(sets, keys.Groups, store.shownOf, log), notShown: notShown, directory: directory, joins: joins,
+	}
+}
+
+// textLetters is the length of a group's id and of an invite code. A letter of rand.Text
+// has 5 random bits, so both have 80.
+const textLetters = 16
+
+// codeLetters are those that rand.Text chooses from.
+const codeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+
+func newCode() string { return rand.Text()[:textLetters] }
+
+func newID() models.GroupID { return models.GroupID(strings.ToLower(rand.Text()[:textLetters])) }
+
+// errNoGroup is the error about a group that does not exist, and about one that the user
+// is not a member of: nobody learns which groups exist.
+func errNoGroup(id models.GroupID) error {
+	return models.Errorf(models.CodeNotFound, "this user is not a member of a group %s", id)
+}
+
+var errNoCode = models.Errorf(models.CodeNotFound, "no group has this invite code; ask for a new one")
+
+// List returns a user's groups, the one joined last first. A user that does not exist has
+// none. One query.
+func (s *Service) List(ctx context.Context, user models.UserID) ([]Group, error) {
+	row, err := s.find(ctx, user)
+	if err != nil || row == 0 {
+		return nil, err
+	}
+	list, err := s.store.list(ctx, row, "")
+	if err != nil {
+		return nil, models.Unavailable("list groups", err)
+	}
+	return list, nil
+}
+
+// Get returns a group of a user. CodeNotFound if the user is not a member. One query.
+func (s *Service) Get(ctx context.Context, user models.UserID, id models.GroupID) (Group, error) {
+	row, err := s.find(ctx, user)
+	if err != nil {
+		return Group{}, err
+	}
+	return s.get(ctx, row, id)
+}
+
+func (s *Service) get(ctx context.Context, user models.RowID, id models.GroupID) (Group, error) {
+	list, err := s.store.list(ctx, user, id)
+	if err != nil {
+		return Group{}, models.Unavailable("look up group", err)
+	}
+	if len(list) == 0 {
+		return Group{}, errNoGroup(id)
+	}
+	return list[0], nil
+}
+
+// Members returns a page of the members of a group, ordered by row, behind the given row.
+// The group must be one that Get has returned. One query.
+func (s *Service) Members(ctx context.Context, group models.GroupRow, after models.RowID, limit int) ([]Member, error) {
+	page, err := s.store.page(ctx, group, after, limit)
+	if err != nil {
+		return nil, models.Unavailable("list members", err)
+	}
+	return page, nil
+}
+
+// Create makes a group with its owner as the only member. CodeValidationFailed for a name
+// that no user could have and for a bad challenge, CodeGroupLimit if the owner is in too
+// many groups.
+func (s *Service) Create(ctx context.Context, owner models.UserID, settings Settings) (Group, error) {
+	settings, err := settings.normalize()
+	if err != nil {
+		return Group{}, err
+	}
+	rows, err := s.directory.Ensure(ctx, owner)
+	if err != nil {
+		return Group{}, err
+	}
+	code := newCode()
+	group := models.Group{ID: newID(), Name: settings.Name, OwnerID: &rows[0], InviteCode: &code}
+	group.ChallengeFrom, group.ChallengeTo = settings.challenge()
+	err = s.change(ctx, func(t *tx) error {
+		if err := t.lockUsers(rows); err != nil {
+			return err
+		}
+		if err := t.checkGroups(rows); err != nil {
+			return err
+		}
+		if err := t.create(&group); err != nil {
+			return err
+		}
+		return t.add(group.Row, rows)
+	})
+	if err != nil {
+		return Group{}, err
+	}
+	return Group{Group: group, Owner: owner, Members: 1}, nil
+}
+
+// Change replaces the settings of a group. CodeNotFound if the user is not a member,
+// CodeForbidden if the user is not the owner, CodeValidationFailed as in Create.
+func (s *Service) Change(ctx context.Context, user models.UserID, id models.GroupID, settings Settings) (Group, error) {
+	settings, err := settings.normalize()
+	if err != nil {
+		return Group{}, err
+	}
+	from, to := settings.challenge()
+	return s.set(ctx, user, id, map[string]any{"name": settings.Name, "challenge_from": from, "challenge_to": to})
+}
+
+// Renew gives a group another invite code; the old one is not valid any more. Errors are
+// those of Change.
+func (s *Service) Renew(ctx context.Context, user models.UserID, id models.GroupID) (Group, error) {
+	return s.set(ctx, user, id, map[string]any{"invite_code": newCode()})
+}
+
+// set sets columns of a group for its owner.
+func (s *Service) set(ctx context.Context, user models.UserID, id models.GroupID, columns map[string]any) (Group, error) {
+	row, err := s.find(ctx, user)
+	if err != nil {
+		return Group{}, err
+	}
+	err = s.change(ctx, func(t *tx) error {
+		group, err := t.owned(id, row)
+		if err != nil {
+			return err
+		}
+		return t.set(group.Row, columns)
+	})
+	if err != nil {
+		return Group{}, err
+	}
+	return s.get(ctx, row, id)
+}
+
+// Delete ends a group. It changes nothing if the user is not a member, so that it may be
+// repeated. CodeForbidden if the user is a member and not the owner.
+func (s *Service) Delete(ctx context.Context, user models.UserID, id models.GroupID) error {
+	row, err := s.find(ctx, user)
+	if err != nil {
+		return err
+	}
+	err = s.change(ctx, func(t *tx) error {
+		group, err := t.owned(id, row)
+		if err != nil {
+			return err
+		}
+		return t.delete(group.Row)
+	})
+	if models.CodeOf(err) == models.CodeNotFound {
+		return nil
+	}
+	return err
+}
+
+// find returns a user's row; 0 if the user does not exist.
+func (s *Service) find(ctx context.Context, user models.UserID) (models.RowID, error) {
+	rows, err := s.directory.Find(ctx, user)
+	if err != nil {
+		return 0, err
+	}
+	return rows[0], nil
+}
+
+// change runs fn in a transaction and keeps the cached sets of members true.
+// Change.Run describes the errors.
+func (s *Service) change(ctx context.Context, fn func(*tx) error) error {
+	change := s.sets.NewChange()
+	return change.Run(ctx, "change groups", func(ctx context.Context) error {
+		return s.store.transact(ctx, func(t *tx) error {
+			if err := fn(t); err != nil {
+				return err
+			}
+			slices.Sort(t.changed)
+			if err := change.Mark(ctx, slices.Compact(t.changed)); err != nil {
+				return models.Unavailable("change groups", err)
+			}
+			return nil
+		})
+	})
+}
+
+// ascending returns a sorted copy without duplicates and without 0.
+func ascending(rows ...models.RowID) []models.RowID {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(row models.RowID) bool { return row == 0 })
+	slices.Sort(rows)
+	return slices.Compact(rows)
+}

@@ -1,0 +1,200 @@
+package groups
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"stepboard/models"
+	"stepboard/services/people/directory"
+)
+
+// Join makes a user a member of the group with an invite code, in capital or small
+// letters, with or without spaces around it. A member stays one. CodeNotFound if no group has
+// the code, CodeGroupFull and CodeGroupLimit if the group or the user has reached a limit,
+// CodeRateLimited if the user has tried too many codes.
+func (s *Service) Join(ctx context.Context, user models.UserID, code string) (Group, error) {
+	if err := s.joins.TakeJoin(ctx, user); err != nil {
+		return Group{}, err
+	}
+	code = strings.ToUpper(strings.TrimSpace(code))
+	if len(code) != textLetters || strings.Trim(code, codeLetters) != "" {
+		return Group{}, errNoCode
+	}
+	found, err := s.store.byCode(ctx, code)
+	if errors.Is(err, errNotStored) {
+		return Group{}, errNoCode
+	}
+	if err != nil {
+		return Group{}, models.Unavailable("look up invite code", err)
+	}
+	rows, err := s.directory.Ensure(ctx, user)
+	if err != nil {
+		return Group{}, err
+	}
+	err = s.change(ctx, func(t *tx) error { return t.join(found.Row, code, rows[0]) })
+	if err != nil {
+		return Group{}, err
+	}
+	return s.get(ctx, rows[0], found.ID)
+}
+
+// join adds a user to the group, if that still has the code.
+func (t *tx) join(group models.GroupRow, code string, user models.RowID) error {
+	if err := t.lockUsers([]models.RowID{user}); err != nil {
+		return err
+	}
+	locked, err := t.lock("group_id = ?", group)
+	if errors.Is(err, errNotStored) || err == nil && (locked.InviteCode == nil || *locked.InviteCode != code) {
+		return errNoCode
+	}
+	if err != nil {
+		return err
+	}
+	members, err := t.members(group)
+	if err != nil {
+		return err
+	}
+	t.changed = append(t.changed, group)
+	if contains(members, user) {
+		return nil
+	}
+	if len(members) >= models.MaxGroupMembers {
+		return errFull
+	}
+	if err := t.checkGroups([]models.RowID{user}); err != nil {
+		return err
+	}
+	return t.add(group, []models.RowID{user})
+}
+
+var errFull = models.Errorf(models.CodeGroupFull, "a group has at most %d members", models.MaxGroupMembers)
+
+// Remove removes a member from a group: a user who leaves, or whom the owner removes. If
+// the owner leaves, the member who joined first becomes the owner; a group without members
+// ends. Whom the owner removes can't come back by the old invite code: the group gets a
+// new one. If the member is not in the group, nothing changes. CodeNotFound if the user
+// removes somebody else and is not a member, CodeForbidden if the user is not the owner.
+func (s *Service) Remove(ctx context.Context, user models.UserID, id models.GroupID, member models.UserID) error {
+	rows, err := s.directory.Find(ctx, user, member)
+	if err != nil {
+		return err
+	}
+	own, other := rows[0], rows[1]
+	return s.change(ctx, func(t *tx) error {
+		if err := t.lockUsers(ascending(own, other)); err != nil {
+			return err
+		}
+		if user == member {
+			return t.leave(id, own)
+		}
+		group, err := t.owned(id, own)
+		if err != nil || other == 0 {
+			return err
+		}
+		removed, err := t.remove(group.Row, other)
+		if err != nil || !removed {
+			return err
+		}
+		return t.set(group.Row, map[string]any{"invite_code": newCode()})
+	})
+}
+
+// leave removes a user from a group, if the user is in it.
+func (t *tx) leave(id models.GroupID, user models.RowID) error {
+	group, err := t.lock("external_id = ?", id)
+	if errors.Is(err, errNotStored) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if removed, err := t.remove(group.Row, user); err != nil || !removed {
+		return err
+	}
+	return t.succeed(group, user)
+}
+
+// succeed makes the member who joined first the owner of a group, if that was the user,
+// who has left. A group without members ends.
+func (t *tx) succeed(group models.Group, user models.RowID) error {
+	next, err := t.first(group.Row)
+	switch {
+	case err != nil:
+		return err
+	case next == 0:
+		return t.delete(group.Row)
+	case group.OwnerID != nil && *group.OwnerID == user:
+		return t.set(group.Row, map[string]any{"owner_id": next})
+	default:
+		return nil
+	}
+}
+
+// Replacement is the list of members that a backend sets.
+type Replacement struct {
+	// Members are distinct.
+	Members []models.UserID
+	// Name is the name of the group; nil leaves it as it is.
+	Name *string
+}
+
+// Replace makes the given users the only members of a group without an owner, which is
+// created if it does not exist. Users that do not exist are created. Without members the
+// group ends. CodeForbidden if the group belongs to a user, CodeGroupFull and
+// CodeGroupLimit if there are too many members or one of them is in too many groups; then
+// nothing changes.
+func (s *Service) Replace(ctx context.Context, id models.GroupID, r Replacement) error {
+	if len(r.Members) > models.MaxGroupMembers {
+		return errFull
+	}
+	if r.Name != nil {
+		name, err := directory.NormalizeName("body.name", *r.Name)
+		if err != nil {
+			return err
+		}
+		r.Name = &name
+	}
+	rows, err := s.directory.Ensure(ctx, r.Members...)
+	if err != nil {
+		return err
+	}
+	return s.change(ctx, func(t *tx) error { return t.replace(id, ascending(rows...), r.Name) })
+}
+
+// replace sets the members, who are ascending, and the name unless it is nil.
+func (t *tx) replace(id models.GroupID, wanted []models.RowID, name *string) error {
+	if err := t.lockUsers(wanted); err != nil {
+		return err
+	}
+	group, err := t.ensure(id)
+	if err != nil {
+		return err
+	}
+	if group.OwnerID != nil {
+		return models.Errorf(models.CodeForbidden, "the group %s belongs to a user, who decides about its members", id)
+	}
+	had, err := t.members(group.Row)
+	if err != nil {
+		return err
+	}
+	t.changed = append(t.changed, group.Row)
+	if len(wanted) == 0 {
+		return t.delete(group.Row)
+	}
+	gained, lost := without(wanted, had), without(had, wanted)
+	if err := t.checkGroups(gained); err != nil {
+		return err
+	}
+	for _, user := range lost {
+		if _, err := t.remove(group.Row, user); err != nil {
+			return err
+		}
+	}
+	if name != nil {
+		if err := t.set(group.Row, map[string]any{"name": *name}); err != nil {
+			return err
+		}
+	}
+	return t.add(group.Row, gained)
+}

@@ -1,0 +1,86 @@
+package privacy_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/people/cache"
+	"stepboard/services/people/friends"
+	"stepboard/services/people/privacy"
+	"stepboard/services/rankings/nearcache"
+)
+
+// newNearProcess returns a process that holds copies of sets in its memory.
+func newNearProcess(t *testing.T, env *testenv.Env) process {
+	sets, users := cache.NewStore(env.Redis, env.Keys), testenv.Numbers{DB: env.Gorm}
+	circles := nearcache.NewCircles(sets, time.Second, func() int64 { return 1 << 20 }, time.Now, env.Log)
+	sets.UseNear(circles)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { circles.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	graph := friends.New(friends.NewStore(env.Gorm), sets, users, friends.Limits{}, env.Log)
+	return process{privacy.New(privacy.NewStore(env.Gorm), sets, graph, users, 0, env.Log), graph}
+}
+
+// A friend set from the memory of another process that is complete as of a moment after a
+// choice has the choice, and so has the set of those who are not shown, in the end.
+func TestCopiesInOtherProcessesFollowChoices(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		chooser, other, ctx := newProcess(env), newNearProcess(t, env), t.Context()
+		exist(t, env, 1, 2)
+		if err := chooser.befriend(ctx, models.Edge{A: 1, B: 2}); err != nil {
+			t.Fatal(err)
+		}
+		follow := func(what string, shown bool) {
+			t.Helper()
+			changed := time.Now()
+			testenv.Eventually(t, what+" is in the copy", func() bool {
+				ids, asOf, err := other.friends.Circle(ctx, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if (asOf.IsZero() || asOf.After(changed)) && slices.Contains(ids, 2) != shown {
+					t.Fatalf("%s: as of %v after the change, 1 is shown %v", what, asOf.Sub(changed), ids)
+				}
+				return asOf.After(changed)
+			})
+		}
+		follow("the friendship", true)
+		for _, hidden := range []bool{true, false} {
+			if err := chooser.SetHidden(ctx, "2", hidden); err != nil {
+				t.Fatal(err)
+			}
+			follow("hiding", !hidden)
+		}
+		testenv.Must(other.NotShown(ctx, 1))
+		for _, kind := range kinds[:2] {
+			from, to := models.UserID("2"), models.UserID("1")
+			if kind == models.Muted {
+				from, to = to, from
+			}
+			if err := chooser.Choose(ctx, from, kind, to); err != nil {
+				t.Fatal(err)
+			}
+			follow(string(kind), false)
+			testenv.Eventually(t, "the copy says who is not shown", func() bool {
+				return slices.Equal(testenv.Must(other.NotShown(ctx, 1)), []models.RowID{2})
+			})
+			if err := chooser.Undo(ctx, from, kind, to); err != nil {
+				t.Fatal(err)
+			}
+			follow("no "+string(kind), true)
+		}
+	})
+}
+
+var kinds = []models.ChoiceKind{models.HiddenFrom, models.Muted, models.Blocked}

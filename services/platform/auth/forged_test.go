@@ -1,0 +1,226 @@
+package auth_test
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/MicahParks/jwkset"
+	"github.com/golang-jwt/jwt/v5"
+
+	"stepboard/models"
+	"stepboard/services/platform/auth"
+)
+
+// written returns an HS256 token whose header and claims are exactly these texts.
+func written(header, claims string) string {
+	text := base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + base64.RawURLEncoding.EncodeToString([]byte(claims))
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(text))
+	return text + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// A claim counts only under its exact name, and once.
+func TestClaimsByExactName(t *testing.T) {
+	t.Parallel()
+	v := newVerifier(t, auth.VerifierConfig{Secret: secret})
+	const header = `{"alg":"HS256","typ":"JWT"}`
+	exp := time.Now().Add(time.Hour).Unix()
+	user := auth.Caller{User: "1001", Expires: time.Unix(exp, 0)}
+	service := auth.Caller{Service: true, Expires: time.Unix(exp, 0)}
+	for _, tt := range []struct {
+		claims string
+		want   *auth.Caller // nil for a token that is refused
+	}{
+		{`{"sub":"1001","scope":"service","exp":%d}`, &service},
+		{`{"sub":"1001","Scope":"service","exp":%d}`, &user},
+		{`{"sub":"1001","SCOPE":"admin","exp":%d}`, &user},
+		{`{"sub":"1001","ſcope":"admin","exp":%d}`, &user},
+		{`{"sub":"1001","\u017fcope":"admin","exp":%d}`, &user},
+		{`{"sub":"1001","scope":"","Scope":"admin","exp":%d}`, &user},
+		{`{"sub":"1001","\u0073cope":"service","exp":%d}`, &service},
+		{`{"Sub":"1001","exp":%d}`, nil},
+		{`{"sub":"1001","Exp":%d}`, nil},
+		{`{"sub":"1001","sub":"1002","exp":%d}`, nil},
+		{`{"sub":"1001","s\u0075b":"1002","exp":%d}`, nil},
+		{`{"sub":"1001","scope":"","scope":"admin","exp":%d}`, nil},
+		{`{"sub":"1001","exp":1,"exp":%d}`, nil},
+		{`{"sub":"1001","exp":%d}{"scope":"admin"}`, nil},
+	} {
+		got, err := v.Verify(written(header, fmt.Sprintf(tt.claims, exp)))
+		switch {
+		case tt.want == nil && models.CodeOf(err) != models.CodeUnauthenticated:
+			t.Errorf("%s: %+v, %v", tt.claims, got, err)
+		case tt.want != nil && (err != nil || *got != *tt.want):
+			t.Errorf("%s: %+v, %v, want %+v", tt.claims, got, err, tt.want)
+		}
+	}
+}
+
+func TestVerifyRefusesCriticalHeaders(t *testing.T) {
+	t.Parallel()
+	v := newVerifier(t, auth.VerifierConfig{Secret: secret})
+	claims := fmt.Sprintf(`{"sub":"1001","exp":%d}`, time.Now().Add(time.Hour).Unix())
+	for header, ok := range map[string]bool{
+		`{"alg":"HS256"}`: true,
+		`{"alg":"HS256","crit":["bound"],"bound":"device"}`: false,
+		`{"alg":"HS256","crit":[]}`:                         false,
+	} {
+		if got, err := v.Verify(written(header, claims)); ok != (err == nil) {
+			t.Errorf("%s: %+v, %v", header, got, err)
+		}
+	}
+}
+
+// The last character of a signature carries bits that are not part of it. Other
+// bits there make another text for the same token, which must be refused.
+func TestVerifyRefusesLooseBase64(t *testing.T) {
+	t.Parallel()
+	v := newVerifier(t, auth.VerifierConfig{Secret: secret})
+	token := written(`{"alg":"HS256"}`, fmt.Sprintf(`{"sub":"1001","exp":%d}`, time.Now().Add(time.Hour).Unix()))
+	if _, err := v.Verify(token); err != nil {
+		t.Fatal(err)
+	}
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	last := strings.IndexByte(alphabet, token[len(token)-1])
+	loose := token[:len(token)-1] + alphabet[last+1:last+2]
+	if got, err := v.Verify(loose); models.CodeOf(err) != models.CodeUnauthenticated {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestMaxLifetime(t *testing.T) {
+	t.Parallel()
+	v := newVerifier(t, auth.VerifierConfig{Secret: secret, MaxLifetime: time.Hour})
+	unlimited := newVerifier(t, auth.VerifierConfig{Secret: secret})
+	now := time.Now()
+	at := func(d time.Duration) int64 { return now.Add(d).Unix() }
+	for _, tt := range []struct {
+		name   string
+		claims jwt.MapClaims
+		ok     bool
+	}{
+		{"an hour", jwt.MapClaims{"iat": at(0), "exp": at(time.Hour)}, true},
+		{"an hour, by a clock that is ahead", jwt.MapClaims{"iat": at(30 * time.Second), "exp": at(time.Hour + 30*time.Second)}, true},
+		{"longer", jwt.MapClaims{"iat": at(0), "exp": at(time.Hour + 10*time.Second)}, false},
+		{"longer, and nearly over", jwt.MapClaims{"iat": at(-24 * time.Hour), "exp": at(time.Minute)}, false},
+		{"from the future", jwt.MapClaims{"iat": at(24 * time.Hour), "exp": at(25 * time.Hour)}, false},
+		{"without iat", jwt.MapClaims{"exp": at(50 * time.Minute)}, true},
+		{"without iat, longer", jwt.MapClaims{"exp": at(2 * time.Hour)}, false},
+		{"for ever", jwt.MapClaims{"iat": at(0), "exp": int64(1) << 52}, false},
+	} {
+		tt.claims["sub"] = "1001"
+		token := signed(t, jwt.SigningMethodHS256, secret, tt.claims)
+		if got, err := v.Verify(token); tt.ok != (err == nil) || !tt.ok && models.CodeOf(err) != models.CodeUnauthenticated {
+			t.Errorf("%s: %+v, %v", tt.name, got, err)
+		}
+		if _, err := unlimited.Verify(token); err != nil {
+			t.Errorf("%s, without the setting: %v", tt.name, err)
+		}
+	}
+}
+
+// While a secret is changed, the tokens of both are accepted.
+func TestPreviousSecret(t *testing.T) {
+	t.Parallel()
+	previous, other := []byte("the secret of 32 bytes before it"), []byte("a secret that was never accepted")
+	v := newVerifier(t, auth.VerifierConfig{Secret: secret, PreviousSecret: previous})
+	for _, tt := range []struct {
+		name string
+		key  []byte
+		ok   bool
+	}{{"the secret", secret, true}, {"the previous secret", previous, true}, {"another", other, false}, {"the empty secret", []byte{}, false}} {
+		token := signed(t, jwt.SigningMethodHS256, tt.key, jwt.MapClaims{"sub": "1001"})
+		if got, err := v.Verify(token); tt.ok != (err == nil) {
+			t.Errorf("%s: %+v, %v", tt.name, got, err)
+		}
+	}
+}
+
+// Keys that are too short or meant for encryption verify no token, whether the
+// token names them or not. The other keys of the set do.
+func TestKeySetLeavesOutKeys(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	short, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encryption, signing := newECKey(t), newECKey(t)
+	i.publish(t, "short", short)
+	i.publishFor(t, "encryption", jwkset.UseEnc, encryption)
+	i.publishFor(t, "signing", jwkset.UseSig, signing)
+	v := i.verifier(t)
+	for _, tt := range []struct {
+		method jwt.SigningMethod
+		kid    string
+		key    crypto.Signer
+		ok     bool
+	}{
+		{jwt.SigningMethodRS256, "short", short, false},
+		{jwt.SigningMethodRS256, "", short, false},
+		{jwt.SigningMethodES256, "encryption", encryption, false},
+		{jwt.SigningMethodES256, "", encryption, false},
+		{jwt.SigningMethodES256, "signing", signing, true},
+		{jwt.SigningMethodES256, "", signing, true},
+	} {
+		if got, err := v.Verify(signedBy(t, tt.method, tt.kid, tt.key)); tt.ok != (err == nil) {
+			t.Errorf("%s of key %q: %+v, %v", tt.method.Alg(), tt.kid, got, err)
+		}
+	}
+}
+
+// publishFor adds a key with a use to the JWKS.
+func (i *issuer) publishFor(t *testing.T, kid string, use jwkset.USE, key *ecdsa.PrivateKey) {
+	t.Helper()
+	jwk, err := jwkset.NewJWKFromKey(key, jwkset.JWKOptions{Metadata: jwkset.JWKMetadataOptions{KID: kid, USE: use}})
+	if err == nil {
+		err = i.keys.KeyWrite(context.WithoutCancel(t.Context()), jwk)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A JWKS without end is given up after the largest size, and not read into memory.
+func TestKeySetIsBounded(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := w.Write([]byte(`{"keys":[],"more":"`))
+		for block := bytes.Repeat([]byte{'a'}, 1<<16); err == nil && r.Context().Err() == nil; {
+			_, err = w.Write(block)
+		}
+	}))
+	t.Cleanup(server.Close)
+	var log bytes.Buffer
+	auth.NewKeySet(t.Context(), server.URL, slog.New(slog.NewTextHandler(&log, nil)))
+	if text := log.String(); !strings.Contains(text, "more than 1048576 bytes") {
+		t.Errorf("the log says %s", text)
+	}
+}
+
+// The address of a JWKS may have a secret in its query, which the log must not
+// show.
+func TestKeySetHidesItsAddress(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	var log bytes.Buffer
+	auth.NewKeySet(t.Context(), server.URL+"/?key=hunter22", slog.New(slog.NewTextHandler(&log, nil)))
+	if text := log.String(); !strings.Contains(text, "can't be fetched") || strings.Contains(text, "hunter22") {
+		t.Errorf("the log says %s", text)
+	}
+}

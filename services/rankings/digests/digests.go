@@ -1,0 +1,214 @@
+// Package digests tells users once a day, by way of the app's backend, how their day goes: at
+// the time of jobs.digest_cron it writes outcomes with the place, the score, the leader and the
+// likes of each user who has a score.
+package digests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"stepboard/internal/failpoint"
+	"stepboard/internal/pause"
+	"stepboard/models"
+	"stepboard/services/boards/catalog"
+)
+
+const (
+	// batchUsers is how many users are worked on in one transaction, and named by one outcome
+	// at most.
+	batchUsers = 500
+	// readUsers is how many users' friends are read at once.
+	readUsers = 50
+	// restTimes is how many times as long as a read took the work rests after it, in favor of
+	// everybody who looks at a ranking at that time.
+	restTimes = 4
+)
+
+// Service writes digests. Safe for concurrent use.
+type Service struct {
+	store    *Store
+	catalog  *catalog.Catalog
+	rankings Rankings
+	likes    Likes
+	clock    models.Clock
+	log      *slog.Logger
+	stats    Stats
+}
+
+// Rankings ranks many users among their friends. Implemented by ranking.Service.
+type Rankings interface {
+	// Digest returns the line of each of the users who has a score in a hot bucket, without
+	// likes.
+	Digest(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.DigestLine, error)
+}
+
+// Likes counts likes. Implemented by likes.Store.
+type Likes interface {
+	// OwnCounts returns how many people who are shown to each user like the user's score on a
+	// day. Users without any are left out.
+	OwnCounts(ctx context.Context, board string, day models.Date, users []models.RowID) (map[models.RowID]int64, error)
+}
+
+// Stats describes the digests of this process.
+type Stats struct {
+	// Users counts the users who have got a digest.
+	Users atomic.Int64
+	// Since is when the oldest unfinished digest began, in Unix seconds; 0 if all are finished.
+	Since atomic.Int64
+}
+
+// Options holds what a Service is built on.
+type Options struct {
+	Store    *Store
+	Catalog  *catalog.Catalog
+	Rankings Rankings
+	Likes    Likes
+	Clock    models.Clock
+	Log      *slog.Logger
+}
+
+// New returns a service.
+func New(o Options) *Service {
+	return &Service{
+		store: o.Store, catalog: o.Catalog, rankings: o.Rankings, likes: o.Likes, clock: o.Clock, log: o.Log,
+	}
+}
+
+// Stats returns the counts of this process.
+func (s *Service) Stats() *Stats { return &s.stats }
+
+// Run begins the digests that are due and works on all that are not finished, until they are or
+// ctx ends. It returns how many users have got one. due returns when the digest of a day is due,
+// given the midnight at which the day begins. It rests after each read, so that it takes a fifth
+// of the stores' time at most.
+func (s *Service) Run(ctx context.Context, due func(midnight time.Time) time.Time) (users int64, err error) {
+	var failed []error
+	for _, board := range s.catalog.Definitions.Boards() {
+		if board.RequireDays() == nil {
+			failed = append(failed, s.begin(ctx, board, due))
+		}
+	}
+	open, err := s.store.open(ctx)
+	failed = append(failed, err)
+	s.stats.Since.Store(0)
+	if len(open) > 0 {
+		s.stats.Since.Store(open[0].StartedAt.Unix())
+	}
+	for i := range open {
+		n, err := s.finish(ctx, &open[i])
+		users += n
+		failed = append(failed, err)
+	}
+	if err := errors.Join(failed...); err != nil {
+		return users, err
+	}
+	s.stats.Since.Store(0)
+	return users, nil
+}
+
+// begin begins the digest of a board's present day if it is due and has not begun. The days of
+// boards whose days are local are those of UTC.
+func (s *Service) begin(ctx context.Context, board *catalog.Board, due func(time.Time) time.Time) error {
+	now := s.clock()
+	day := board.Today(now)
+	date := day.UTC()
+	midnight := time.Date(date.Year(), date.Month(), date.Day(), 0, 0, 0, 0, board.Zone())
+	if due(midnight).After(now) {
+		return nil
+	}
+	return s.store.begin(ctx, models.Digest{Board: board.Name, Day: day, StartedAt: now.UTC()})
+}
+
+// finish works on a digest until it is finished, and returns how many users have got one.
+func (s *Service) finish(ctx context.Context, d *models.Digest) (users int64, err error) {
+	bucket, err := s.bucket(ctx, d)
+	if err != nil {
+		return 0, fmt.Errorf("digest of %s on %s: %w", d.Board, d.Day, err)
+	}
+	failpoint.Hit("digest.begun")
+	for bucket != nil {
+		n, more, err := s.batch(ctx, d, bucket)
+		users += n
+		if err != nil {
+			return users, fmt.Errorf("digest of %s on %s: %w", d.Board, d.Day, err)
+		}
+		if !more {
+			break
+		}
+	}
+	failpoint.Hit("digest.written")
+	return users, s.store.finish(ctx, d, s.clock().UTC())
+}
+
+// bucket returns the bucket of a digest; nil if nobody has a score in it, or if it is so old
+// that nobody wants to hear of it.
+func (s *Service) bucket(ctx context.Context, d *models.Digest) (*models.Bucket, error) {
+	board, err := s.catalog.Definitions.Board(d.Board)
+	if err != nil {
+		return nil, err
+	}
+	bucket, err := s.catalog.Buckets.Find(ctx, board, d.Day)
+	if errors.Is(err, catalog.ErrNoBucket) {
+		return nil, nil //nolint:nilnil // a day without scores is no error
+	}
+	if err == nil && bucket.Cold(s.clock()) {
+		s.log.WarnContext(ctx, "a digest was given up because its day is cold", "board", d.Board, "day", d.Day.String())
+		return nil, nil //nolint:nilnil // likewise
+	}
+	return bucket, err
+}
+
+// batch works on the next users of a digest, and reports whether there may be more.
+func (s *Service) batch(ctx context.Context, d *models.Digest, bucket *models.Bucket) (written int64, more bool, err error) {
+	users, err := s.store.next(ctx, d.LastUser, batchUsers)
+	if err != nil || len(users) == 0 {
+		return 0, false, err
+	}
+	var lines []models.DigestLine
+	for chunk := range slices.Chunk(users, readUsers) {
+		began := time.Now()
+		some, err := s.rankings.Digest(ctx, bucket, chunk)
+		if err != nil {
+			return 0, false, err
+		}
+		lines = append(lines, some...)
+		if err := pause.Rest(ctx, began, restTimes); err != nil {
+			return 0, false, err
+		}
+	}
+	if err := s.addLikes(ctx, d, lines); err != nil {
+		return 0, false, err
+	}
+	d.LastUser = users[len(users)-1]
+	d.Users += int64(len(lines))
+	if err := s.store.write(ctx, d, lines); err != nil {
+		return 0, false, err
+	}
+	failpoint.Hit("digest.committed")
+	s.stats.Users.Add(int64(len(lines)))
+	return int64(len(lines)), len(users) == batchUsers, nil
+}
+
+// addLikes sets the likes of each line.
+func (s *Service) addLikes(ctx context.Context, d *models.Digest, lines []models.DigestLine) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	users := make([]models.RowID, len(lines))
+	for i, line := range lines {
+		users[i] = line.User
+	}
+	counts, err := s.likes.OwnCounts(ctx, d.Board, d.Day, users)
+	if err != nil {
+		return err
+	}
+	for i := range lines {
+		lines[i].Likes = counts[lines[i].User]
+	}
+	return nil
+}

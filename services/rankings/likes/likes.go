@@ -1,0 +1,169 @@
+// Package likes keeps who likes whose score on which day of a daily board. Its truth is in
+// SQL, and there is no copy of it.
+//
+// A user likes the days of others that a ranking of friends or of a group shows. What a viewer
+// is shown of likes leaves out those who are not shown to the viewer, at the time of reading.
+package likes
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"stepboard/models"
+	"stepboard/services/boards/catalog"
+	"stepboard/services/rankings/ranking"
+)
+
+// Service gives, withdraws and lists likes. Safe for concurrent use.
+type Service struct {
+	store     *Store
+	rankings  Rankings
+	catalog   *catalog.Catalog
+	directory Directory
+	cursors   ranking.Cursors
+	clock     models.Clock
+	stats     Stats
+}
+
+// Rankings finds the scores that may be liked. Implemented by ranking.Service.
+type Rankings interface {
+	// Score finds a user's score that the viewer of a query is shown. CodeNotFound without.
+	Score(ctx context.Context, q ranking.Query, user models.UserID) (ranking.ShownScore, error)
+}
+
+// Directory maps users to their rows. Implemented by directory.Service.
+type Directory interface {
+	// Find returns the row of each user, by position; 0 for users that do not exist.
+	Find(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
+}
+
+// Stats counts the likes that this process has stored.
+type Stats struct {
+	// Given counts likes without repeated ones, Withdrawn those that were withdrawn.
+	Given, Withdrawn atomic.Int64
+}
+
+// Options holds what a Service is built on.
+type Options struct {
+	Store     *Store
+	Rankings  Rankings
+	Catalog   *catalog.Catalog
+	Directory Directory
+	Cursors   ranking.Cursors
+	Clock     models.Clock
+}
+
+// New returns a service.
+func New(o Options) *Service {
+	return &Service{
+		store: o.Store, rankings: o.Rankings, catalog: o.Catalog, directory: o.Directory, cursors: o.Cursors, clock: o.Clock,
+	}
+}
+
+// Stats returns the counts of this process.
+func (s *Service) Stats() *Stats { return &s.stats }
+
+// Give stores that the viewer of a query likes a user's score. Repeating it changes nothing.
+// CodeNotFound if the viewer is not shown such a score, CodeValidationFailed if the two are
+// the same, otherwise the errors of ranking.Service.Score. One statement besides those of
+// Score, or a transaction of four if a backend hears of likes.
+func (s *Service) Give(ctx context.Context, q ranking.Query, user models.UserID) error {
+	if user == q.Viewer {
+		return models.Invalid("path.id", "is the user who calls")
+	}
+	found, err := s.rankings.Score(ctx, q, user)
+	if err != nil {
+		return err
+	}
+	given, err := s.store.give(ctx, models.Like{
+		UserID: found.User, Day: found.Day, Board: q.Board, LikedBy: found.Viewer, CreatedAt: s.clock().UTC().Truncate(time.Microsecond),
+	})
+	if err != nil {
+		return models.Unavailable("store a like", err)
+	}
+	if given {
+		s.stats.Given.Add(1)
+	}
+	return nil
+}
+
+// Withdraw takes back what Give has stored, also if the viewer is no longer shown the score.
+// Without a like, nothing changes. One statement. CodeBoardNotFound, CodeBoardKind,
+// CodeDateInFuture, CodeOffsetRequired.
+func (s *Service) Withdraw(ctx context.Context, q ranking.Query, user models.UserID) error {
+	board, err := s.catalog.Definitions.Board(q.Board)
+	if err != nil {
+		return err
+	}
+	if err := board.RequireDays(); err != nil {
+		return err
+	}
+	bucket, err := s.catalog.Buckets.Resolve(board, q.Date, s.clock(), q.Offset)
+	if err != nil {
+		return err
+	}
+	if bucket.Day < catalog.FirstDay { // not every database can represent it
+		return nil
+	}
+	rows, err := s.directory.Find(ctx, user, q.Viewer)
+	if err != nil || rows[0] == 0 || rows[1] == 0 {
+		return err
+	}
+	withdrawn, err := s.store.withdraw(ctx, models.Like{UserID: rows[0], Day: bucket.Day, Board: q.Board, LikedBy: rows[1]})
+	if err != nil {
+		return models.Unavailable("withdraw a like", err)
+	}
+	if withdrawn {
+		s.stats.Withdrawn.Add(1)
+	}
+	return nil
+}
+
+// Liker is a user who likes a score.
+type Liker struct {
+	Row       models.RowID  `gorm:"column:liked_by"`
+	User      models.UserID `gorm:"column:external_id"`
+	Nickname  string
+	AvatarURL string
+	CreatedAt time.Time
+}
+
+// Page is a page of those who like a score.
+type Page struct {
+	Likers []Liker
+	// NextCursor is nil on the last page.
+	NextCursor *string
+}
+
+// List returns a page of those who like a score of the viewer of a query, or one that the
+// viewer is shown, newest first, without those who are not shown to the viewer. One query
+// besides those of ranking.Service.Score, whose errors it returns.
+func (s *Service) List(ctx context.Context, q ranking.Query, user models.UserID) (Page, error) {
+	found, err := s.rankings.Score(ctx, q, user)
+	if err != nil {
+		return Page{}, err
+	}
+	scope := []string{"likes", q.Board, strconv.Itoa(int(found.Day)), string(user), string(q.Viewer)}
+	var before time.Time
+	var after models.Cursor
+	if q.Cursor != "" {
+		if after, err = s.cursors.Open(ctx, q.Cursor, scope...); err != nil {
+			return Page{}, err
+		}
+		before = time.UnixMicro(after.Key).UTC()
+	}
+	list, err := s.store.list(ctx, found, q.Board, before, after.Row, q.Limit+1)
+	if err != nil {
+		return Page{}, models.Unavailable("list likes", err)
+	}
+	page := Page{Likers: list}
+	if len(list) > q.Limit {
+		page.Likers = list[:q.Limit]
+		last := page.Likers[q.Limit-1]
+		cursor := s.cursors.Seal(models.Cursor{Key: last.CreatedAt.UnixMicro(), Row: last.Row}, scope...)
+		page.NextCursor = &cursor
+	}
+	return page, nil
+}

@@ -1,0 +1,175 @@
+package likes
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"stepboard/internal/failpoint"
+	"stepboard/internal/visible"
+	"stepboard/models"
+	"stepboard/services/platform/outcomes"
+	"stepboard/services/rankings/ranking"
+)
+
+// Store keeps likes in table likes. Safe for concurrent use.
+type Store struct {
+	db     *gorm.DB
+	outbox *outcomes.Outbox
+}
+
+// NewStore returns a store over the database, which writes the outcomes of likes to the
+// outbox. The outbox may be nil.
+func NewStore(db *gorm.DB, outbox *outcomes.Outbox) *Store { return &Store{db: db, outbox: outbox} }
+
+// shown is the condition that a viewer, its parameters, is shown the user who has given the
+// like l.
+var shown = visible.ToViewer("l.liked_by") + ` AND (l.liked_by = ? OR ` + visible.Exists("l.liked_by") + `)`
+
+// give stores a like, unless it is stored, and reports whether it has changed anything. The
+// first time it writes the outcome, if the liked user is shown the other one.
+func (s *Store) give(ctx context.Context, like models.Like) (given bool, err error) {
+	if !s.outbox.Wants(models.OutcomeLikeGiven) {
+		return store(s.db.WithContext(ctx), like, nil)
+	}
+	err = s.db.WithContext(ctx).Transaction(func(db *gorm.DB) error {
+		given, err = store(db, like, func() error { return s.announce(db, like) })
+		return err
+	})
+	if err == nil && given {
+		failpoint.Hit("outcomes.like_committed")
+	}
+	return given, err
+}
+
+// store stores a like, and calls first, which may be nil, if it is the first time.
+func store(db *gorm.DB, like models.Like, first func() error) (given bool, err error) {
+	result := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&like)
+	if result.Error != nil {
+		return false, fmt.Errorf("store like: %w", result.Error)
+	}
+	if result.RowsAffected > 0 {
+		if first != nil {
+			err = first()
+		}
+		return true, err
+	}
+	result = db.Model(&like).Where("withdrawn").Update("withdrawn", false)
+	if result.Error != nil {
+		return false, fmt.Errorf("store like again: %w", result.Error)
+	}
+	return result.RowsAffected > 0, nil
+}
+
+// announce writes the outcome of a new like.
+func (s *Store) announce(db *gorm.DB, like models.Like) error {
+	var visible bool
+	err := db.Raw(`SELECT count(*) > 0 FROM likes l
+		WHERE l.user_id = ? AND l.day = ? AND l.board = ? AND l.liked_by = ? AND `+shown,
+		like.UserID, like.Day, like.Board, like.LikedBy, like.UserID, like.UserID).Row().Scan(&visible)
+	if err != nil {
+		return fmt.Errorf("read who is not shown: %w", err)
+	}
+	if !visible {
+		return nil
+	}
+	return s.outbox.AddLike(outcomes.InGorm(db), like)
+}
+
+// withdraw withdraws a like, and reports whether there was one. One statement.
+func (s *Store) withdraw(ctx context.Context, like models.Like) (bool, error) {
+	result := s.db.WithContext(ctx).Model(&like).Where("NOT withdrawn").Update("withdrawn", true)
+	return result.RowsAffected > 0, result.Error
+}
+
+// Counts returns the likes of users' scores on a day that a viewer is shown. Users without any
+// are left out. One statement.
+func (s *Store) Counts(
+	ctx context.Context, board string, day models.Date, viewer models.RowID, users []models.RowID,
+) (map[models.RowID]models.LikeCount, error) {
+	var rows []struct {
+		UserID models.RowID
+		Likes  int64
+		Own    int64
+	}
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT l.user_id, count(*) AS likes, sum(CASE WHEN l.liked_by = ? THEN 1 ELSE 0 END) AS own
+		FROM likes l
+		WHERE l.user_id IN ? AND l.day = ? AND l.board = ? AND NOT l.withdrawn AND `+shown+`
+		GROUP BY l.user_id`, viewer, users, day, board, viewer, viewer).Scan(&rows).Error
+	if err != nil {
+		return nil, models.Unavailable("count likes", err)
+	}
+	counts := make(map[models.RowID]models.LikeCount, len(rows))
+	for _, row := range rows {
+		counts[row.UserID] = models.LikeCount{Likes: row.Likes, Liked: row.Own > 0}
+	}
+	return counts, nil
+}
+
+// OwnCounts returns how many people who are shown to each user like the user's score on a day.
+// Users without any are left out. One statement.
+func (s *Store) OwnCounts(
+	ctx context.Context, board string, day models.Date, users []models.RowID,
+) (map[models.RowID]int64, error) {
+	var rows []struct {
+		UserID models.RowID
+		Likes  int64
+	}
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT l.user_id, count(*) AS likes
+		FROM likes l
+		WHERE l.user_id IN ? AND l.day = ? AND l.board = ? AND NOT l.withdrawn
+			AND (SELECT count(*) FROM not_shown n WHERE n.viewer_id = l.user_id AND n.user_id = l.liked_by) = 0
+			AND `+visible.Exists("l.liked_by")+`
+		GROUP BY l.user_id`, users, day, board).Scan(&rows).Error
+	if err != nil {
+		return nil, models.Unavailable("count likes", err)
+	}
+	counts := make(map[models.RowID]int64, len(rows))
+	for _, row := range rows {
+		counts[row.UserID] = row.Likes
+	}
+	return counts, nil
+}
+
+// list returns those who like a score, newest first, behind the given time and row; from the
+// newest on if the time is zero. One query.
+func (s *Store) list(
+	ctx context.Context, of ranking.ShownScore, board string, before time.Time, after models.RowID, limit int,
+) ([]Liker, error) {
+	query := `
+		SELECT l.liked_by, u.external_id, u.nickname, u.avatar_url, l.created_at
+		FROM likes l JOIN users u ON u.user_id = l.liked_by
+		WHERE l.user_id = ? AND l.day = ? AND l.board = ? AND NOT l.withdrawn AND ` + shown
+	args := []any{of.User, of.Day, board, of.Viewer, of.Viewer}
+	if !before.IsZero() {
+		query += ` AND (l.created_at < ? OR (l.created_at = ? AND l.liked_by < ?))`
+		args = append(args, before, before, after)
+	}
+	query += ` ORDER BY l.created_at DESC, l.liked_by DESC LIMIT ?`
+	var page []Liker
+	err := s.db.WithContext(ctx).Raw(query, append(args, limit)...).Scan(&page).Error
+	return page, err
+}
+
+// purgeRows is how many rows a statement of Purge deletes.
+const purgeRows = 5000
+
+// Purge deletes the likes of the days before the given one, and returns their number.
+func (s *Store) Purge(ctx context.Context, before models.Date) (deleted int64, err error) {
+	for {
+		result := s.db.WithContext(ctx).Exec(`DELETE FROM likes WHERE (user_id, day, board, liked_by) IN
+			(SELECT user_id, day, board, liked_by FROM likes WHERE day < ? LIMIT ?)`, before, purgeRows)
+		deleted += result.RowsAffected
+		if result.Error != nil {
+			return deleted, fmt.Errorf("delete old likes: %w", result.Error)
+		}
+		if result.RowsAffected < purgeRows {
+			return deleted, nil
+		}
+	}
+}

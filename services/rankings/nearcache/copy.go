@@ -1,0 +1,152 @@
+package nearcache
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"stepboard/models"
+	"stepboard/services/boards/board"
+)
+
+const (
+	// copyPause is the pause after each page, as a multiple of the time that it took: a
+	// process that copies takes at most a tenth of a server, and less if that is busy.
+	copyPause = 9
+	// copyRetry is the pause after a page that could not be read.
+	copyRetry = time.Second
+)
+
+// copying is the copy of a part, as far as it was made.
+type copying struct {
+	part *part
+	// began is the part's count at the beginning. With another one the copy ends.
+	began  int
+	behind models.Entry // the last entry that was copied
+}
+
+// copyQueue holds copies that are to be made, one after the other. Safe for concurrent
+// use.
+type copyQueue struct {
+	mu    sync.Mutex
+	queue []*copying
+	added chan struct{} // of size 1
+}
+
+func newCopyQueue() copyQueue { return copyQueue{added: make(chan struct{}, 1)} }
+
+// add adds a copy of a part. The mu of the part's stream is held.
+func (q *copyQueue) add(p *part) { q.push(&copying{part: p, began: p.began, behind: board.Top}) }
+
+func (q *copyQueue) push(job *copying) {
+	q.mu.Lock()
+	q.queue = append(q.queue, job)
+	q.mu.Unlock()
+	select {
+	case q.added <- struct{}{}:
+	default:
+	}
+}
+
+// take returns a copy, or nil if there is none.
+func (q *copyQueue) take() *copying {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.queue) == 0 {
+		return nil
+	}
+	job := q.queue[0]
+	q.queue = q.queue[1:]
+	return job
+}
+
+// next waits for a copy. It returns nil once ctx has ended.
+func (q *copyQueue) next(ctx context.Context) *copying {
+	for ctx.Err() == nil {
+		if job := q.take(); job != nil {
+			return job
+		}
+		select {
+		case <-ctx.Done():
+		case <-q.added:
+		}
+	}
+	return nil
+}
+
+// runCopies makes the copies until ctx ends.
+func (c *Cache) runCopies(ctx context.Context) {
+	for {
+		job := c.copies.next(ctx)
+		if job == nil {
+			return
+		}
+		if job.behind == board.Top {
+			c.stats.Copies.Add(1)
+		}
+		for more := true; more; {
+			began := time.Now()
+			var err error
+			more, err = c.copyPage(ctx, job)
+			pause := copyPause * time.Since(began)
+			if err != nil {
+				// Parts on other servers come first.
+				c.report(ctx, err)
+				c.copies.push(job)
+				more, pause = false, copyRetry
+			}
+			wait(ctx, pause)
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// copyPage copies one page of a part and reports whether more follow.
+//
+// What the page shows was in the stream when it was read. So the newest entry of that
+// moment must be read by following the stream, before or later. Otherwise Redis has lost
+// it, and the page shows what is no longer there.
+func (c *Cache) copyPage(ctx context.Context, job *copying) (more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	p, s := job.part, job.part.stream
+	s.mu.Lock()
+	if !s.following || p.began != job.began {
+		s.mu.Unlock()
+		return false, nil
+	}
+	from := s.last
+	s.mu.Unlock()
+
+	read := models.BoardPart{Bucket: p.table.bucket, Shard: p.shard}
+	entries, newest, err := c.o.Source.CopyPart(ctx, read, job.behind, c.copiedAtOnce)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.began != job.began || !s.following || err != nil {
+		return false, err
+	}
+	ends, _, err := s.expect(newest, c.o.Elapsed())
+	if err == nil && ends.before(from) {
+		err = errLost // Redis went back to an earlier state
+	}
+	if err != nil {
+		c.startOver(s, err)
+		return false, nil
+	}
+	for _, e := range entries {
+		p.table.raise(e)
+	}
+	if len(entries) < c.copiedAtOnce {
+		p.ends = ends
+		p.finish()
+		return false, nil
+	}
+	job.behind = entries[len(entries)-1]
+	return true, nil
+}

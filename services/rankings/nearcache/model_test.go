@@ -1,0 +1,299 @@
+//go:build !race
+
+package nearcache_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"stepboard/internal/testenv"
+	"stepboard/models"
+	"stepboard/services/rankings/nearcache"
+)
+
+// model is several processes on one server, whose steps are in an order that a seed
+// determines. Between any command and its reply others take steps. It knows which
+// composites the server had at which time.
+type model struct {
+	t         *testing.T
+	random    *rand.Rand
+	clock     *testenv.Clock // by which ages are measured
+	server    *server
+	replica   *server
+	buckets   []*models.Bucket // the first is current, the second the next
+	processes []*process
+	history   map[string][]state // by bucket and user
+	depth     int
+	answers   int
+}
+
+type process struct {
+	cache     *nearcache.Cache
+	following bool
+	copying   bool
+	own       []written // acknowledged by this process
+}
+
+type written struct {
+	bucket *models.Bucket
+	models.Entry
+	at time.Time
+}
+
+// state is a composite that the server had from a moment on.
+type state struct {
+	from      time.Time
+	composite models.Composite
+}
+
+const (
+	modelUsers     = 9
+	modelProcesses = 3
+)
+
+func newModel(t *testing.T, seed uint64) *model {
+	clock := testenv.NewClock(testenv.Noon)
+	m := &model{
+		t: t, random: rand.New(rand.NewPCG(seed, 1)), clock: clock, history: make(map[string][]state),
+		server: newServer(clock.Now),
+	}
+	shards := 1 + m.random.IntN(3)
+	for i := range 2 {
+		b := testenv.Bucket(shards)
+		b.Name, b.ChangeStream = "day"+strconv.Itoa(i), true
+		m.buckets = append(m.buckets, b)
+	}
+	m.replica = m.server.copy()
+	for range modelProcesses {
+		cache := nearcache.New(nearcache.Options{
+			Source: m.server, Buckets: func(time.Time) []*models.Bucket { return m.buckets },
+			MaxStaleness: bound, Memory: 1 << 30, Clock: func() time.Time { return testenv.Noon }, Log: testenv.Log(),
+			Spread: bound / 10, Elapsed: clock.Now, Random: m.random.Int64N,
+		})
+		cache.SetPages(1+m.random.IntN(4), 1+m.random.IntN(4))
+		m.processes = append(m.processes, &process{cache: cache})
+	}
+	m.server.pause = func() {
+		most := 3
+		if m.random.IntN(8) == 0 {
+			most = 12
+		}
+		m.steps(m.random.IntN(most))
+	}
+	return m
+}
+
+// steps takes steps, which may nest: those inside happen before a reply arrives.
+func (m *model) steps(n int) {
+	if m.depth > 3 {
+		return
+	}
+	m.depth++
+	defer func() { m.depth-- }()
+	for range n {
+		m.step()
+		m.note()
+	}
+}
+
+func (m *model) step() {
+	p := m.processes[m.random.IntN(len(m.processes))]
+	switch n := m.random.IntN(100); {
+	case n < 20:
+		m.write(p)
+	case n < 45:
+		m.follow(p)
+	case n < 65:
+		m.copyPage(p)
+	case n < 85:
+		m.read(p)
+	case n < 93:
+		m.clock.Advance(time.Duration(m.random.IntN(100)) * time.Millisecond)
+	case n < 97:
+		m.replica = m.server.copy()
+	case m.server.down:
+		m.server.down = false
+	default:
+		m.fault()
+	}
+}
+
+func (m *model) fault() {
+	switch m.random.IntN(12) {
+	case 0, 1, 2, 3:
+		m.server.becomes(m.replica) // a failover, which loses what the replica lacks
+	case 4, 5:
+		m.server.trim(m.random.IntN(3))
+	case 6:
+		m.server.flush()
+	case 7, 8:
+		m.server.lower(m.buckets[m.random.IntN(2)], m.user())
+	case 9:
+		m.server.down = true
+	case 10:
+		m.clock.Advance(2 * bound) // all processes were paused
+	default:
+		m.midnight()
+	}
+}
+
+func (m *model) user() models.RowID { return models.RowID(1 + m.random.IntN(modelUsers)) }
+
+// write raises a user, and acknowledges that only after the cache has it.
+func (m *model) write(p *process) {
+	if m.server.down {
+		return
+	}
+	w := written{bucket: m.buckets[m.random.IntN(2)]}
+	w.Entry = models.Entry{User: m.user(), Composite: models.Composite(1 + m.random.IntN(1000))}
+	newest := m.server.raise(w.bucket, w.Entry)
+	m.note()
+	m.steps(m.random.IntN(2))
+	p.cache.Written(w.bucket, w.bucket.Shard(w.User), newest, []models.Entry{w.Entry})
+	w.at = m.clock.Now()
+	p.own = append(p.own, w)
+}
+
+func (m *model) follow(p *process) {
+	if p.following {
+		return
+	}
+	p.following = true
+	p.cache.Step(m.t.Context())
+	p.following = false
+}
+
+func (m *model) copyPage(p *process) {
+	if p.copying {
+		return
+	}
+	p.copying = true
+	p.cache.Copy(m.t.Context())
+	p.copying = false
+}
+
+// midnight makes the next bucket the current one.
+func (m *model) midnight() {
+	b := testenv.Bucket(m.buckets[0].Shards)
+	b.Name, b.ChangeStream = "day"+strconv.Itoa(m.random.IntN(1<<30)), true
+	m.buckets = []*models.Bucket{m.buckets[1], b}
+}
+
+// note records what the server has now.
+func (m *model) note() {
+	for _, b := range m.buckets {
+		for user := range models.RowID(modelUsers + 1) {
+			key := fmt.Sprint(b.Name, ":", user)
+			composite := m.server.buckets[b.Name][user]
+			if states := m.history[key]; len(states) == 0 || states[len(states)-1].composite != composite {
+				m.history[key] = append(states, state{m.clock.Now(), composite})
+			}
+		}
+	}
+}
+
+// between returns the smallest and the largest composite that the server had from a
+// moment on.
+func (m *model) between(b *models.Bucket, user models.RowID, from time.Time) (least, most models.Composite) {
+	states := m.history[fmt.Sprint(b.Name, ":", user)]
+	least = 1 << 60
+	for i, s := range states {
+		if i+1 < len(states) && states[i+1].from.Before(from) {
+			continue // it was over by then
+		}
+		least, most = min(least, s.composite), max(most, s.composite)
+	}
+	return least, most
+}
+
+// read compares an answer of a process with what the server had since the moment that
+// the answer is proven for, and with the process's own writes.
+func (m *model) read(p *process) {
+	m.note()
+	for _, b := range m.buckets {
+		users := make([]models.RowID, modelUsers)
+		for i := range users {
+			users[i] = models.RowID(i + 1)
+		}
+		users = users[m.random.IntN(modelUsers):]
+		composites := make([]models.Composite, len(users))
+		asOf, ok := p.cache.Composites(b, users, composites)
+		if !ok {
+			continue
+		}
+		m.answers++
+		if age := m.clock.Now().Sub(asOf); age > bound || !p.cache.Fresh(asOf) {
+			m.t.Fatalf("an answer is %v old", age)
+		}
+		for i, user := range users {
+			least, most := m.between(b, user, asOf)
+			for _, w := range p.own {
+				if w.bucket == b && w.User == user {
+					since, _ := m.between(b, user, w.at)
+					least = max(least, min(w.Composite, since)) // unless it was lost or lowered
+				}
+			}
+			if composites[i] < least || composites[i] > most {
+				m.t.Fatalf("user %d of %s has %d after %v, but %d … %d on the server",
+					user, b.Name, composites[i], m.clock.Now().Sub(asOf), least, most)
+			}
+		}
+	}
+}
+
+// settle lets all processes read all that there is, without faults, and compares their
+// copies with the server.
+func (m *model) settle() {
+	m.server.down, m.server.pause = false, func() {}
+	for _, p := range m.processes {
+		for range 10 {
+			m.clock.Advance(bound / 4)
+			p.cache.Step(m.t.Context())
+			for p.cache.Copy(m.t.Context()) {
+			}
+		}
+		for _, b := range m.buckets {
+			for user := range models.RowID(modelUsers + 1) {
+				want := m.server.buckets[b.Name][user]
+				composites := make([]models.Composite, 1)
+				_, ok := p.cache.Composites(b, []models.RowID{user}, composites)
+				if !ok || composites[0] != want {
+					m.t.Fatalf("at the end user %d of %s has %d, %v, but %d on the server", user, b.Name, composites, ok, want)
+				}
+			}
+		}
+	}
+}
+
+// No answer is older than its proof, or lacks the process's own writes, whatever
+// happens between a command and its reply; and at the end all copies equal Redis.
+// TEST_SEED runs one seed again.
+func TestSoakModel(t *testing.T) {
+	t.Parallel()
+	first, count := rand.Uint64N(1<<40), uint64(20)
+	if os.Getenv("SOAK") != "" {
+		count = 1000
+	}
+	if text := os.Getenv("TEST_SEED"); text != "" {
+		first, count = testenv.Must(strconv.ParseUint(text, 10, 64)), 1
+	}
+	answers := 0
+	for seed := first; seed < first+count; seed++ {
+		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			m := newModel(t, seed)
+			m.steps(400)
+			m.settle()
+			answers += m.answers
+		}) {
+			break
+		}
+	}
+	t.Logf("%d answers came from the caches", answers)
+	if answers < int(count) {
+		t.Errorf("only %d answers came from the caches in %d runs", answers, count)
+	}
+}

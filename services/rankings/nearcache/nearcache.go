@@ -1,0 +1,274 @@
+// Package nearcache keeps copies of current buckets in the process's memory, so that
+// friend rankings need not ask Redis. A copy is made by reading a bucket page by page,
+// and is kept current by following the change streams of its shards. It is used only
+// while it can be proven to be at most so old: a read of a stream that finds its end
+// proves that the copy has everything that was acknowledged before the read was sent.
+//
+// Circles keeps copies of friend sets in the same way.
+package nearcache
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"stepboard/models"
+	"stepboard/services/boards/board"
+	"stepboard/services/platform/changes"
+)
+
+// Source reads buckets and their change streams. Implemented by board.Store.
+type Source interface {
+	// LastChange returns the entry from which on a stream can be followed.
+	LastChange(ctx context.Context, stream board.ChangeStream) (changes.Place, error)
+	// Changes reads several streams, each from the entry that was read last.
+	Changes(ctx context.Context, reads []board.ChangeRead) []board.ChangePage
+	// CopyPart returns up to n entries of a shard, behind a position in ranking order,
+	// and the id of the newest entry of its stream at the same moment, "" if it has none.
+	CopyPart(
+		ctx context.Context, p models.BoardPart, behind models.Entry, n int,
+	) (entries []models.Entry, newest string, err error)
+	// Server returns the address of the server that an update is written to.
+	Server(ctx context.Context, r models.Raise) string
+}
+
+// Options holds what a Cache is built on.
+type Options struct {
+	Source Source
+	// Trim removes old entries of streams, so that these stay short, and keeps the streams
+	// alive. It is called every few seconds, by one goroutine. Implemented by
+	// board.ChangeTrimmer.
+	Trim func(ctx context.Context, streams []board.ChangeStream) (int64, error)
+	// Buckets returns the buckets that are current or will be. Those with a change stream
+	// are held while they are hot. It makes no I/O.
+	Buckets func(now time.Time) []*models.Bucket
+	// MaxStaleness is how old an answer may be; streams are read four times as often.
+	MaxStaleness time.Duration
+	// Memory bounds the tables, in bytes.
+	Memory int64
+	Clock  models.Clock
+	Log    *slog.Logger
+	// Spread is the longest time to wait before streams are followed again after a loss,
+	// of which each process waits a random part; 0: 5 s.
+	Spread time.Duration
+	// Elapsed is the clock that ages are measured by; nil: time.Now, whose differences
+	// are those of the monotonic clock.
+	Elapsed models.Clock
+	// Random decides how much of Spread to wait; nil: rand.Int64N.
+	Random models.Random
+}
+
+const (
+	// defaultSpread is the default of Options.Spread.
+	defaultSpread = 5 * time.Second
+	// readTimeout bounds the reads of a server's streams, and of a page of a copy.
+	readTimeout = 5 * time.Second
+	// changesAtOnce is how many entries of a stream are read at once. An entry may have
+	// a thousand users.
+	changesAtOnce = 200
+	// trimEvery is how often the streams are trimmed.
+	trimEvery = 5 * time.Second
+	// copiedAtOnce is how many entries of a bucket are copied at once: half a millisecond
+	// of Redis.
+	copiedAtOnce = 1000
+)
+
+// Cache holds copies of buckets. Safe for concurrent use. Its life is New, Start, Close.
+type Cache struct {
+	o Options
+
+	budget budget
+	stats  *Stats
+	tables atomic.Pointer[map[bucketKey]*table]
+	// resets counts how often anything was removed from a copy. A read during which it
+	// has changed is not believed.
+	resets atomic.Int64
+
+	changesAtOnce, copiedAtOnce int
+
+	streams map[board.ChangeStream]*stream // of the tables; only run uses it
+	copies  copyQueue
+
+	stop    context.CancelFunc // nil before Start
+	running sync.WaitGroup
+}
+
+// New returns an empty cache, which holds nothing before Start.
+func New(o Options) *Cache {
+	if o.Spread == 0 {
+		o.Spread = defaultSpread
+	}
+	if o.Elapsed == nil {
+		o.Elapsed = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Int64N
+	}
+	c := &Cache{
+		o: o, changesAtOnce: changesAtOnce, copiedAtOnce: copiedAtOnce,
+		streams: make(map[board.ChangeStream]*stream), copies: newCopyQueue(), stats: newStats(),
+	}
+	c.budget.limit = o.Memory
+	c.tables.Store(&map[bucketKey]*table{})
+	return c
+}
+
+// Start begins to hold the buckets, until Close. It must be called at most once.
+func (c *Cache) Start(ctx context.Context) {
+	ctx, c.stop = context.WithCancel(ctx)
+	c.running.Go(func() { c.run(ctx) })
+	c.running.Go(func() { c.runCopies(ctx) })
+	c.running.Go(func() { c.runTrim(ctx) })
+}
+
+// Round does once what Start does repeatedly, and returns when it is done. It is for a cache
+// that is not started.
+func (c *Cache) Round(ctx context.Context) error {
+	c.hold()
+	c.followEach(ctx)
+	for job := c.copies.take(); job != nil; job = c.copies.take() {
+		for more := true; more; {
+			var err error
+			if more, err = c.copyPage(ctx, job); err != nil {
+				c.copies.push(job)
+				return err
+			}
+		}
+	}
+	_, err := c.o.Trim(ctx, c.followed())
+	return err
+}
+
+// Close ends what Start has begun and waits for it.
+func (c *Cache) Close() {
+	if c.stop != nil {
+		c.stop()
+	}
+	c.running.Wait()
+}
+
+// Room returns how many bytes of Options.Memory the tables leave. No I/O.
+func (c *Cache) Room() int64 { return max(0, c.budget.limit-c.budget.used.Load()) }
+
+// Composites fills in the users' composites in a bucket, by position, 0 for a user
+// without one. They include all that any process had acknowledged at the moment asOf,
+// and all that this process has acknowledged. ok is false if the cache does not hold the
+// bucket, or can't prove that it is fresh; Redis is to be asked then. No I/O.
+func (c *Cache) Composites(
+	bucket *models.Bucket, users []models.RowID, composites []models.Composite,
+) (asOf time.Time, ok bool) {
+	resets := c.resets.Load() // before anything else is read
+	t := (*c.tables.Load())[keyOf(bucket)]
+	if t == nil {
+		return time.Time{}, false
+	}
+	asOf, ok = t.provenAt(users)
+	if ok && c.age(asOf) <= c.o.MaxStaleness {
+		for i, user := range users {
+			composites[i] = t.composite(user)
+		}
+		if !t.full.Load() && c.resets.Load() == resets {
+			return asOf, true
+		}
+	}
+	c.stats.Refused.Add(1)
+	return time.Time{}, false
+}
+
+// Fresh reports whether an answer that was computed from composites of a moment may be
+// given now. It counts the answer.
+func (c *Cache) Fresh(asOf time.Time) bool {
+	age := c.age(asOf)
+	if age > c.o.MaxStaleness {
+		c.stats.Refused.Add(1)
+		return false
+	}
+	c.stats.Answers.Observe(age.Seconds())
+	return true
+}
+
+func (c *Cache) age(asOf time.Time) time.Duration { return c.o.Elapsed().Sub(asOf) }
+
+// Written notes entries that this process has written, before anybody learns of it: the
+// newest entry of the stream holds them, or an earlier one. It is a board.Written.
+func (c *Cache) Written(bucket *models.Bucket, shard int, newest string, entries []models.Entry) {
+	t := (*c.tables.Load())[keyOf(bucket)]
+	if t == nil || shard >= len(t.parts) {
+		return
+	}
+	s := t.parts[shard].stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.following {
+		return
+	}
+	_, read, err := s.expect(newest, c.o.Elapsed())
+	if err != nil {
+		c.startOver(s, err)
+		return
+	}
+	for _, e := range entries {
+		switch {
+		case !read:
+			t.raise(e)
+		case t.composite(e.User) < e.Composite:
+			// It was read and lowered since, or Redis went back to a state that lacks the
+			// lowering.
+			c.reset(t.parts[shard])
+			return
+		}
+	}
+}
+
+// startOver empties all parts that follow a stream, and follows it anew after a random
+// time, so that not all processes copy at once. The stream's mu is held.
+func (c *Cache) startOver(s *stream, cause error) {
+	c.o.Log.Warn("a shard of a board is copied anew", "board", s.Board, "shard", s.Shard, "error", cause)
+	s.provenAt.Store(nil)
+	s.following = false
+	s.resumeAt = c.o.Elapsed().Add(time.Duration(c.o.Random(int64(c.o.Spread))))
+	for _, p := range s.parts {
+		c.empty(p)
+	}
+	c.stats.StartedOver.Add(1)
+}
+
+// empty removes the composites of a part. The stream's mu is held.
+func (c *Cache) empty(p *part) {
+	c.disbelieve(p)
+	p.table.clear(p.shard)
+}
+
+// disbelieve ends the copy of a part, and makes readers ask Redis that have begun to
+// read it. The stream's mu is held.
+func (c *Cache) disbelieve(p *part) {
+	p.began++
+	p.ends = entryID{}
+	p.copied.Store(false)
+	c.resets.Add(1)
+}
+
+// reset copies a part anew. The stream's mu is held.
+func (c *Cache) reset(p *part) {
+	c.empty(p)
+	c.copies.add(p)
+}
+
+// setTables changes the tables by a function.
+func (c *Cache) setTables(change func(map[bucketKey]*table)) {
+	tables := maps.Clone(*c.tables.Load())
+	change(tables)
+	c.tables.Store(&tables)
+}
+
+// report logs that a server does not respond.
+func (c *Cache) report(ctx context.Context, err error) {
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	c.o.Log.WarnContext(ctx, "change streams can't be read, so rankings are read from Redis", "error", err)
+}
