@@ -324,7 +324,7 @@ func (a *App) checkUsers(ctx context.Context, o Options) (err error) {
 	if err := a.Directory.LoadErased(ctx); err != nil {
 		return err
 	}
-	a.cursors, err = cursor.New(ctx, cursor.NewStore(o.Stores.Gorm), o.Clock, o.Log)
+	a.cursors, err = cursor.New(ctx, cursor.NewStore(o.Stores.Gorm), o.Clock)
 	return err
 }
 

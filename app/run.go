@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
 	"time"
@@ -22,75 +21,6 @@ const (
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 32 << 10
 )
-
-// Start starts the background work: batchers, the refresh of the catalog and of
-// the keys of tokens, the comparison of clocks and, if the roles include them, jobs
-// and the consumer. It
-// runs until Close, even if ctx ends before. Requests, uploads and increments
-// need it. Further calls do nothing.
-func (a *App) Start(ctx context.Context) {
-	a.starting.Do(func() {
-		background := a.startBackground(ctx)
-		a.Directory.Start(background)
-		a.running.Go(func() { a.clock.Run(background) })
-		a.running.Go(func() { a.cursors.Run(background) })
-		if a.refresh {
-			a.running.Go(func() { a.Catalog.Definitions.Run(background) })
-			a.running.Go(func() { a.Corrections.Run(background) })
-		}
-		if a.near {
-			a.NearCache.Start(background)
-			a.running.Go(func() { a.circles.Run(background) })
-		}
-		if a.deliver {
-			a.running.Go(func() { a.deliverer.Run(background) })
-		}
-		if a.reporter != nil {
-			a.running.Go(func() { a.reporter.Run(background) })
-		}
-		if a.scheduler != nil {
-			a.running.Go(func() { a.scheduler.Run(background) })
-		}
-		if a.consumer != nil {
-			a.running.Go(func() { a.consumer.Run(background) })
-		}
-	})
-}
-
-// startBackground returns the context of the background work, in which the verifier of tokens
-// fetches keys.
-func (a *App) startBackground(ctx context.Context) (background context.Context) {
-	background, a.stop = context.WithCancel(context.WithoutCancel(ctx))
-	a.verifier.Start(background)
-	return background
-}
-
-// StartByRounds is Start without the work that repeats. It returns a function for each part
-// of that work, by name, which does it once; those of jobs have their names. The caller calls
-// them, one at a time. So the simulation decides what happens when.
-func (a *App) StartByRounds(ctx context.Context) map[string]func(ctx context.Context) error {
-	a.startBackground(ctx)
-	rounds := map[string]func(ctx context.Context) error{
-		"users": a.Directory.Follow, "cursors": a.cursors.Refresh,
-		"boards": a.Catalog.Definitions.Refresh, "corrections": a.Corrections.Refresh,
-	}
-	if a.near {
-		rounds["near cache"] = func(ctx context.Context) error {
-			a.circles.Round(ctx)
-			return a.NearCache.Round(ctx)
-		}
-	}
-	if a.deliver {
-		rounds["webhooks"] = a.deliverer.Round
-	}
-	if a.consumer != nil {
-		rounds["consumer"] = a.consumer.Round
-	}
-	if a.scheduler != nil {
-		maps.Copy(rounds, a.scheduler.Rounds())
-	}
-	return rounds
-}
 
 // Run starts the background work, if Start has not done so, and serves requests on
 // the listener until ctx ends, on at most http.max_connections connections at a time, and a
@@ -138,7 +68,7 @@ func (a *App) Run(ctx context.Context, listener net.Listener) error {
 //  2. accepted uploads and increments are flushed
 //  3. background work stops: a consumer applies the updates that it has read
 //  4. the archive stops
-//  5. the near cache, the directory of users and the caches of tokens and keys stop
+//  5. the directory of users and the caches of tokens and keys stop
 //  6. the queue closes
 //  7. Redis and then Postgres close
 func (a *App) Close() error {
@@ -151,7 +81,6 @@ func (a *App) Close() error {
 	}
 	a.running.Wait()
 	a.Archive.Close()
-	a.NearCache.Close()
 	a.Directory.Close()
 	a.verifier.Close()
 	a.closeQueue()

@@ -1,4 +1,4 @@
-// Package pause waits between the steps of long work.
+// Package pause waits between the rounds of work that repeats, and the steps of long work.
 package pause
 
 import (
@@ -15,6 +15,21 @@ func For(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// Every calls do at once and then at each interval until ctx ends. A call that takes longer than
+// the interval is followed by the next one at once.
+func Every(ctx context.Context, interval time.Duration, do func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		do()
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

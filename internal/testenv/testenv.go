@@ -313,6 +313,17 @@ func Available[T any](t testing.TB, fn func() (T, error)) (T, error) {
 	}
 }
 
+// Background runs something until the test ends, and then waits for it.
+func Background(t testing.TB, run func(ctx context.Context)) {
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	running.Go(func() { run(ctx) })
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+}
+
 // Eventually waits until the condition holds. It fails shutdownTime before the
 // test's own deadline. It asks less and less often, so that long waits leave the cores to
 // those who are waited for.

@@ -20,6 +20,10 @@ var rounds = []string{
 	"near cache", "near cache",
 }
 
+// realTime are the parts of the background work that the simulation leaves out: they compare and
+// report the real time.
+var realTime = []string{"clock", "status"}
+
 // event is a step that no replica takes: the passing of time, or a fault.
 type event struct {
 	name   string

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -266,6 +267,11 @@ func (w *world) startReplica(r *replica) {
 	}
 	r.app, r.server = built, w.servers
 	r.rounds = built.StartByRounds(concurrent.InOrder(w.t.Context()))
+	for name := range r.rounds {
+		if !slices.Contains(rounds, name) && !slices.Contains(realTime, name) {
+			w.failf("no step does the round %q of the background work", name)
+		}
+	}
 	w.knowsErasures(r, len(w.model.erasures))
 }
 

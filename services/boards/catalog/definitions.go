@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// refreshEvery is the longest time until a process notices a new definition
-	// or a new day.
-	refreshEvery = 3 * time.Second
+	// RefreshEvery is how often Refresh should be called: the longest time until a process
+	// notices a new definition or a new day.
+	RefreshEvery = 3 * time.Second
 	// refreshTimeout bounds one refresh, so that a database that hangs does not
 	// stop all later ones.
 	refreshTimeout = 5 * time.Second
@@ -92,7 +92,7 @@ func (d *Definitions) define(ctx context.Context, defs []models.Board, update bo
 
 // Add stores the definition of a new board. Errors: CodeValidationFailed if the
 // definition is invalid, CodeBoardExists, CodeUnavailable. Other replicas notice
-// the board within refreshEvery. A dry run stores nothing, and returns the board as it
+// the board within RefreshEvery. A dry run stores nothing, and returns the board as it
 // would be.
 func (d *Definitions) Add(ctx context.Context, def models.Board, dryRun bool) (*Board, error) {
 	b, err := NewBoard(def)
@@ -151,23 +151,6 @@ func (d *Definitions) Refresh(ctx context.Context) error {
 		failed = errors.Join(failed, d.buckets.prepare(ctx, b))
 	}
 	return failed
-}
-
-// Run refreshes the definitions until ctx ends. A failed refresh is logged and
-// tried again; meanwhile the catalog serves the definitions that it has.
-func (d *Definitions) Run(ctx context.Context) {
-	ticker := time.NewTicker(refreshEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			if err := d.Refresh(ctx); err != nil && ctx.Err() == nil {
-				d.log.WarnContext(ctx, "the board catalog could not be refreshed", "error", err)
-			}
-		}
-	}
 }
 
 // Board returns the board of this name, or CodeBoardNotFound. No I/O.

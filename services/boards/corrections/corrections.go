@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	// refreshEvery is the longest time until a process notices what another has decided.
-	refreshEvery = 3 * time.Second
+	// RefreshEvery is how often Refresh should be called: the longest time until a process
+	// notices what another has decided.
+	RefreshEvery = 3 * time.Second
 	// refreshTimeout bounds a refresh, so that a database that hangs does not stop all
 	// later ones.
 	refreshTimeout = 5 * time.Second

@@ -91,22 +91,6 @@ func (s *Service) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// Run refreshes until ctx ends. A failed refresh is logged and tried again.
-func (s *Service) Run(ctx context.Context) {
-	ticker := time.NewTicker(refreshEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			if err := s.Refresh(ctx); err != nil && ctx.Err() == nil {
-				s.o.Log.WarnContext(ctx, "corrections could not be read", "error", err)
-			}
-		}
-	}
-}
-
 // find returns the correction of a user's score that holds in a bucket that is not
 // archived, or nil. No I/O.
 func (s *Service) find(bucket *models.Bucket, user models.RowID) *models.Correction {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"stepboard/internal/pause"
 	"stepboard/models"
 )
 
@@ -80,19 +81,12 @@ func (r *Reporter) JobEnded(name string, start time.Time, err error) {
 
 // Run reports every ten seconds until ctx ends, and then removes the process.
 func (r *Reporter) Run(ctx context.Context) {
-	ticker := time.NewTicker(reportEvery)
-	defer ticker.Stop()
-	for {
+	pause.Every(ctx, reportEvery, func() {
 		if err := r.Report(ctx); err != nil && ctx.Err() == nil {
 			r.log.DebugContext(ctx, "the state of this process could not be stored", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-			r.end(context.WithoutCancel(ctx))
-			return
-		case <-ticker.C:
-		}
-	}
+	})
+	r.end(context.WithoutCancel(ctx))
 }
 
 // Report stores the state of this process and of the jobs that have ended since the last

@@ -15,7 +15,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -56,9 +55,6 @@ type Service struct {
 	// key and move are those of UseErasures.
 	key  []byte
 	move func(ctx context.Context, rows []models.RowID) error
-
-	stop    context.CancelFunc
-	running sync.WaitGroup
 }
 
 // Options holds what New needs.
@@ -87,22 +83,10 @@ func New(o Options) *Service {
 	return s
 }
 
-// Start starts following the changes of other processes, until Close, even if ctx ends. It
-// must be called once.
-func (s *Service) Start(ctx context.Context) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s.stop = cancel
-	s.running.Go(func() { s.follow(ctx) })
-}
-
-// Close ends what Start has started, and the queries.
+// Close ends the queries.
 func (s *Service) Close() {
-	if s.stop != nil {
-		s.stop()
-	}
 	s.resolves.Close()
 	s.loads.Close()
-	s.running.Wait()
 }
 
 // Find returns the row id of each user, by position; 0 for users that do not exist.

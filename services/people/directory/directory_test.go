@@ -1,6 +1,7 @@
 package directory_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"stepboard/internal/pause"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/people/directory"
@@ -24,8 +26,10 @@ func newServiceWith(t testing.TB, env *testenv.Env, memory int64) *directory.Ser
 	s := directory.New(directory.Options{
 		Store: directory.NewStore(env.Gorm, env.Pool), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now), Memory: memory, Log: env.Log,
 	})
-	s.Start(t.Context())
 	t.Cleanup(s.Close)
+	testenv.Background(t, func(ctx context.Context) {
+		pause.Every(ctx, directory.FollowEvery, func() { _ = s.Follow(ctx) }) // the next one tries again
+	})
 	return s
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// followEvery is how often a process looks for changes of others.
-	followEvery = time.Second
+	// FollowEvery is how often Follow should be called.
+	FollowEvery = time.Second
 	// overlap is how far back it looks each time, because a change is dated when it
 	// begins and seen when it has committed. farOverlap is how far it looks back once
 	// in farEvery times, and at the start: a commit may wait for a standby.
@@ -70,22 +70,6 @@ func (c *changes) forget() {
 type followed struct {
 	since time.Time // of the database's clock; zero before the first look
 	looks int
-}
-
-// follow calls Follow until ctx ends. A failure is logged.
-func (s *Service) follow(ctx context.Context) {
-	ticker := time.NewTicker(followEvery)
-	defer ticker.Stop()
-	for {
-		if err := s.Follow(ctx); err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "changes of users by other processes are not seen", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
 }
 
 // Follow looks once for changes by other processes, and makes the copies in this process

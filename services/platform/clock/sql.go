@@ -16,9 +16,9 @@ import (
 const (
 	// Limit is how far the two clocks may be apart.
 	Limit = time.Minute
-	// compareEvery is how often Run compares the clocks. In between the machine's
-	// monotonic clock shows whether its clock was set.
-	compareEvery = 10 * time.Second
+	// CompareEvery is how often Compare should be called. In between the machine's monotonic
+	// clock shows whether its clock was set.
+	CompareEvery = 10 * time.Second
 	// timeout bounds one comparison. It is less than Limit, so that a slow database
 	// is no drift.
 	timeout = 5 * time.Second
@@ -43,22 +43,8 @@ type comparison struct {
 // everything.
 func NewGuard(machine models.Clock, db *sql.DB) *Guard { return &Guard{machine: machine, db: db} }
 
-// Run compares the clocks every ten seconds until ctx ends. If the database does
-// not respond, the last comparison stays in use.
-func (g *Guard) Run(ctx context.Context) {
-	ticker := time.NewTicker(compareEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			_ = g.compare(ctx)
-		}
-	}
-}
-
-// Compare compares the clocks. It returns CodeUnavailable if they are further apart
+// Compare compares the clocks. If the database does not respond, the last comparison stays in
+// use. It returns CodeUnavailable if they are further apart
 // than Limit, or if the database does not respond within 5 seconds. One query.
 func (g *Guard) Compare(ctx context.Context) error {
 	if err := g.compare(ctx); err != nil {

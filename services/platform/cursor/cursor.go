@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,8 +31,9 @@ const (
 	maxText = 128
 	// OldKeyOpens is how long a key opens cursors after a newer one was added.
 	OldKeyOpens = 24 * time.Hour
-	// refreshEvery is how often the keys are read again.
-	refreshEvery = time.Minute
+	// RefreshEvery is how often Refresh should be called, so that a rotation reaches all
+	// processes.
+	RefreshEvery = time.Minute
 	// reloadPause is the shortest time between two readings for cursors with an
 	// unknown key.
 	reloadPause = time.Second
@@ -50,7 +50,6 @@ type Key struct {
 type Sealer struct {
 	store *Store
 	clock models.Clock
-	log   *slog.Logger
 	keys  atomic.Pointer[keyring]
 
 	mu       sync.Mutex // held while the keys are read
@@ -86,8 +85,8 @@ func (k openingKey) appendNonce(buf, position, data []byte) []byte {
 var separator = []byte{0}
 
 // New returns a sealer with the keys in SQL, and makes the first key if there is none.
-func New(ctx context.Context, store *Store, clock models.Clock, log *slog.Logger) (*Sealer, error) {
-	s := &Sealer{store: store, clock: clock, log: log}
+func New(ctx context.Context, store *Store, clock models.Clock) (*Sealer, error) {
+	s := &Sealer{store: store, clock: clock}
 	keys, err := store.keys(ctx)
 	if err == nil && len(keys) == 0 {
 		if err = store.addFirst(ctx, newSecret()); err == nil {
@@ -134,23 +133,6 @@ func (s *Sealer) use(keys []Key) error {
 	}
 	s.keys.Store(ring)
 	return nil
-}
-
-// Run reads the keys every minute until ctx ends, so that a rotation reaches all
-// processes.
-func (s *Sealer) Run(ctx context.Context) {
-	ticker := time.NewTicker(refreshEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		if err := s.Refresh(ctx); err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "the keys of cursors could not be read", "error", err)
-		}
-	}
 }
 
 // Refresh reads the keys. One query.

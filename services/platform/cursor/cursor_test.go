@@ -16,7 +16,7 @@ import (
 
 func newSealer(t testing.TB, env *testenv.Env) *cursor.Sealer {
 	t.Helper()
-	return testenv.Must(cursor.New(t.Context(), cursor.NewStore(env.Gorm), env.Clock.Now, env.Log))
+	return testenv.Must(cursor.New(t.Context(), cursor.NewStore(env.Gorm), env.Clock.Now))
 }
 
 // A cursor opens with its own scope, and in no other way.

@@ -8,6 +8,7 @@ import (
 
 	"stepboard/internal/concurrent"
 	"stepboard/internal/keys"
+	"stepboard/internal/pause"
 	"stepboard/services/people/cache"
 	"stepboard/services/platform/changes"
 )
@@ -64,17 +65,10 @@ func (c *Circles) recent(f *feed) (proven time.Duration, recent bool) {
 func (c *Circles) Run(ctx context.Context) {
 	var reads sync.WaitGroup
 	defer reads.Wait()
-	ticker := time.NewTicker(max(c.staleness/pollsInBound, time.Millisecond))
-	defer ticker.Stop()
-	for {
+	pause.Every(ctx, max(c.staleness/pollsInBound, time.Millisecond), func() {
 		c.poll(ctx, &reads)
 		c.shrink()
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	})
 }
 
 // Round does once what Run does repeatedly, and returns when it is done.

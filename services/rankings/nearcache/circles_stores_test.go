@@ -95,10 +95,7 @@ func newProcess(t *testing.T, rdb redis.UniversalClient, names keys.Builder, tr 
 	p.circles = NewCircles(p.store, bound, func() int64 { return 10_000_000 }, time.Now, testenv.Log())
 	p.store.UseNear(p.circles)
 	p.sets = cache.New(p.store, keys.Friends, tr.load, testenv.Log())
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { p.circles.Run(ctx) })
-	t.Cleanup(func() { stop(); running.Wait() })
+	testenv.Background(t, p.circles.Run)
 	return p
 }
 

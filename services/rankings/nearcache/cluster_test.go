@@ -164,8 +164,7 @@ func TestTenMillionRowIDs(t *testing.T) {
 		MaxStaleness: bound, Memory: memory, Clock: env.Clock.Now, Log: env.Log,
 	})
 	store.NotifyWritten(cache.Written)
-	cache.Start(t.Context())
-	t.Cleanup(cache.Close)
+	testenv.Background(t, cache.Run)
 	first, second := &replica{t, store, cache, today}, &replica{t, store, cache, tomorrow}
 	first.holds("today is held", 1, 0)
 	second.holds("tomorrow is held", 1, 0)

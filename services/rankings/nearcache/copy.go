@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"stepboard/internal/pause"
 	"stepboard/models"
 	"stepboard/services/boards/board"
 )
@@ -88,22 +89,15 @@ func (c *Cache) runCopies(ctx context.Context) {
 			began := time.Now()
 			var err error
 			more, err = c.copyPage(ctx, job)
-			pause := copyPause * time.Since(began)
+			rest := copyPause * time.Since(began)
 			if err != nil {
 				// Parts on other servers come first.
 				c.report(ctx, err)
 				c.copies.push(job)
-				more, pause = false, copyRetry
+				more, rest = false, copyRetry
 			}
-			wait(ctx, pause)
+			_ = pause.For(ctx, rest) // the queue returns nothing once ctx has ended
 		}
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }
 

@@ -6,26 +6,12 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"stepboard/models"
 	"stepboard/services/boards/board"
 )
-
-// run holds the current buckets and follows their streams until ctx ends.
-func (c *Cache) run(ctx context.Context) {
-	ticker := time.NewTicker(c.o.MaxStaleness / 4)
-	defer ticker.Stop()
-	for {
-		c.hold()
-		c.followAll(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
-}
 
 // hold adds tables for buckets that are to be held, and removes those of others. A
 // table that has no room stays empty until others have left.
@@ -102,7 +88,7 @@ func (c *Cache) drop(t *table, remove bool) {
 // followAll begins to read all streams that are not being read yet, those of each
 // server by themselves: one that hangs holds up only its own. A read that takes longer
 // than the interval of reads is not repeated meanwhile.
-func (c *Cache) followAll(ctx context.Context) {
+func (c *Cache) followAll(ctx context.Context, reads *sync.WaitGroup) {
 	groups := make(map[string][]*stream)
 	for _, s := range c.streams {
 		if s.busy.Swap(true) {
@@ -116,7 +102,7 @@ func (c *Cache) followAll(ctx context.Context) {
 		groups[server] = append(groups[server], s)
 	}
 	for _, group := range groups {
-		c.running.Go(func() { c.follow(ctx, group) })
+		reads.Go(func() { c.follow(ctx, group) })
 	}
 }
 
@@ -233,19 +219,10 @@ func (c *Cache) read(s *stream, page board.ChangePage, sent time.Time) (again bo
 	return !page.Complete, nil
 }
 
-// runTrim trims the streams of the tables until ctx ends.
-func (c *Cache) runTrim(ctx context.Context) {
-	ticker := time.NewTicker(trimEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			_, err := c.o.Trim(ctx, c.followed())
-			c.report(ctx, err)
-		}
-	}
+// trim trims the streams of the tables.
+func (c *Cache) trim(ctx context.Context) error {
+	_, err := c.o.Trim(ctx, c.followed())
+	return err
 }
 
 // followed returns the streams of the tables.

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stepboard/internal/pause"
 	"stepboard/models"
 	"stepboard/services/boards/board"
 	"stepboard/services/platform/changes"
@@ -77,7 +78,7 @@ const (
 	copiedAtOnce = 1000
 )
 
-// Cache holds copies of buckets. Safe for concurrent use. Its life is New, Start, Close.
+// Cache holds copies of buckets. Safe for concurrent use. It is empty until Run or Round fills it.
 type Cache struct {
 	o Options
 
@@ -92,12 +93,9 @@ type Cache struct {
 
 	streams map[board.ChangeStream]*stream // of the tables; only run uses it
 	copies  copyQueue
-
-	stop    context.CancelFunc // nil before Start
-	running sync.WaitGroup
 }
 
-// New returns an empty cache, which holds nothing before Start.
+// New returns an empty cache, which holds nothing before Run or Round.
 func New(o Options) *Cache {
 	if o.Spread == 0 {
 		o.Spread = defaultSpread
@@ -117,16 +115,23 @@ func New(o Options) *Cache {
 	return c
 }
 
-// Start begins to hold the buckets, until Close. It must be called at most once.
-func (c *Cache) Start(ctx context.Context) {
-	ctx, c.stop = context.WithCancel(ctx)
-	c.running.Go(func() { c.run(ctx) })
-	c.running.Go(func() { c.runCopies(ctx) })
-	c.running.Go(func() { c.runTrim(ctx) })
+// Run holds the current buckets and follows their streams until ctx ends. It must be called at
+// most once.
+func (c *Cache) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	running.Go(func() {
+		pause.Every(ctx, c.o.MaxStaleness/4, func() {
+			c.hold()
+			c.followAll(ctx, &running)
+		})
+	})
+	running.Go(func() { c.runCopies(ctx) })
+	running.Go(func() { pause.Every(ctx, trimEvery, func() { c.report(ctx, c.trim(ctx)) }) })
+	running.Wait()
 }
 
-// Round does once what Start does repeatedly, and returns when it is done. It is for a cache
-// that is not started.
+// Round does once what Run does repeatedly, and returns when it is done. It is called instead
+// of Run.
 func (c *Cache) Round(ctx context.Context) error {
 	c.hold()
 	c.followEach(ctx)
@@ -139,16 +144,7 @@ func (c *Cache) Round(ctx context.Context) error {
 			}
 		}
 	}
-	_, err := c.o.Trim(ctx, c.followed())
-	return err
-}
-
-// Close ends what Start has begun and waits for it.
-func (c *Cache) Close() {
-	if c.stop != nil {
-		c.stop()
-	}
-	c.running.Wait()
+	return c.trim(ctx)
 }
 
 // Room returns how many bytes of Options.Memory the tables leave. No I/O.

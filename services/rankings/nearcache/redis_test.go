@@ -36,8 +36,7 @@ func newReplica(t testing.TB, env *testenv.Env, rdb redis.UniversalClient, bucke
 		MaxStaleness: bound, Memory: 1 << 30, Clock: env.Clock.Now, Log: env.Log, Spread: bound / 10,
 	})
 	store.NotifyWritten(cache.Written)
-	cache.Start(t.Context())
-	t.Cleanup(cache.Close)
+	testenv.Background(t, cache.Run)
 	return &replica{t, store, cache, bucket}
 }
 
@@ -210,8 +209,7 @@ func TestABucketWithoutRoom(t *testing.T) {
 		MaxStaleness: bound, Memory: 1_100_000, Clock: env.Clock.Now, Log: env.Log,
 	})
 	store.NotifyWritten(cache.Written)
-	cache.Start(t.Context())
-	t.Cleanup(cache.Close)
+	testenv.Background(t, cache.Run)
 	r := &replica{t, store, cache, large}
 	other := &replica{t, store, cache, small}
 	r.holds("the large bucket is held", 1, 0)

@@ -1,11 +1,13 @@
 package ranking_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"stepboard/internal/pause"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/boards/archive"
@@ -46,7 +48,7 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 		catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
 		boards:  board.NewStore(env.Redis, env.Keys, env.Clock.Now),
 		users:   newDirectory(t, env),
-		cursors: testenv.Must(cursor.New(t.Context(), cursor.NewStore(env.Gorm), env.Clock.Now, env.Log)),
+		cursors: testenv.Must(cursor.New(t.Context(), cursor.NewStore(env.Gorm), env.Clock.Now)),
 	}
 	sets := cache.NewStore(env.Redis, env.Keys)
 	f.friends = friends.New(friends.NewStore(env.Gorm), sets, f.users, friends.Limits{}, env.Log)
@@ -71,8 +73,10 @@ func newDirectory(t testing.TB, env *testenv.Env) *directory.Service {
 	d := directory.New(directory.Options{
 		Store: directory.NewStore(env.Gorm, env.Pool), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now), Memory: 64_000_000, Log: env.Log,
 	})
-	d.Start(t.Context())
 	t.Cleanup(d.Close)
+	testenv.Background(t, func(ctx context.Context) {
+		pause.Every(ctx, directory.FollowEvery, func() { _ = d.Follow(ctx) }) // the next one tries again
+	})
 	return d
 }
 
