@@ -1,5 +1,9 @@
-// Package jobs runs recurring work: a scheduler, and the jobs, one file for
-// each subject.
+// Package jobs runs recurring work: a scheduler, and the jobs, one file for each subject.
+//
+// Each run has a lease and a deadline, a log line and metrics, and its panics are recovered.
+// Schedules fire in every zone that a board has, on the service's clock; a firing that a clock
+// change skips comes right after it. A job looks for unfinished work and never for "yesterday",
+// so a night when nothing ran is made up for by the next.
 package jobs
 
 import (

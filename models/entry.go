@@ -15,7 +15,7 @@ type Entry struct {
 
 // Compare returns a negative number if e ranks before other, a positive one if it
 // ranks after it, and 0 for the same entry. Every store and every response uses this
-// order: the larger composite first; on equal composites the user id as decimal
+// order: the larger composite first; on equal composites the row id as decimal
 // text, bytewise descending.
 func (e Entry) Compare(other Entry) int {
 	if c := cmp.Compare(other.Composite, e.Composite); c != 0 {

@@ -18,7 +18,7 @@ type Builder struct {
 // Board names one shard of a bucket.
 //
 //	example   board:{steps.07}:20261120
-//	type      sorted set: member = user id, score = composite
+//	type      sorted set: member = row id, score = composite
 //	writer    services/boards/board, with ZADD GT only
 //	lifetime  until the bucket is archived; never expires, must not be evicted
 //	truth     this key itself, or the ingest queue if one is configured
@@ -52,7 +52,7 @@ func (k Builder) shard(board string, shard int) []byte {
 // keys, and the latest time in any of them.
 //
 //	example   board:{active-24h.00}:live:2026112013
-//	type      sorted set: member = user id, score = composite, as Board
+//	type      sorted set: member = row id, score = composite, as Board
 //	writer    services/boards/board, with its scripts for rolling boards
 //	lifetime  until the hour has left the window and was drained
 //	truth     table score_totals

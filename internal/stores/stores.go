@@ -1,5 +1,15 @@
-// Package stores opens the connections to Redis and Postgres, or embedded
-// replacements of both, for demos and tests.
+// Package stores opens the connections to Redis and Postgres, or embedded replacements of both,
+// for demos and tests.
+//
+// Each kind of work has a pool of its own to Postgres (Database), so that a locked table holds
+// up only the work that needs it. Calls never depend on Postgres's statistics, which an import
+// makes wrong for minutes: the connections of calls may not join by hashing or merging, so every
+// row is looked up by an index (see internal/visible). A test counts the rows that calls read
+// without statistics, with them, and when nearly everybody hides.
+//
+// A client of a cluster learns of a new master by a redirection, which a dead master does not
+// send. So it reloads the slots as soon as a node does not answer (slots.go). While a slot
+// moves, commands that neither owner can execute yet are retried.
 package stores
 
 import (

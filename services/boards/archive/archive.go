@@ -1,19 +1,3 @@
-// Package archive moves buckets that have turned cold from Redis to SQL, and
-// reads them back.
-//
-// A bucket is archived in runs. A run is recorded first. Then the bucket's keys
-// are frozen, that is, renamed under the run's number, so that no process
-// writes to them any more. The frozen entries are read in ranking order,
-// stored, compared with what was read, and committed in one transaction. Before
-// the commit the run freezes and reads what has appeared meanwhile. Only then are
-// the frozen keys dropped. A run that was not finished is resumed by
-// the next caller: nothing was dropped, and storing the same entries again
-// changes nothing. Entries that arrive later are frozen and merged by a later
-// run, which takes the larger composite of each user and assigns all ranks anew. Every
-// run applies the corrections of its bucket.
-//
-// A bucket of the ledger is archived from its running totals, whatever Redis has. Later
-// runs only apply corrections, because the ledger may have deleted the totals by then.
 package archive
 
 import (

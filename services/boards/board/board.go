@@ -1,8 +1,3 @@
-// Package board keeps buckets in Redis: one sorted set for each shard, with the
-// user id as member and the composite as score. Every write to a bucket is ZADD
-// GT of an absolute composite, so updates may be repeated, reordered or
-// replayed without changing the outcome. Buckets with a window hold sums over
-// such sets, which scripts keep consistent with them: redis_rolling.go.
 package board
 
 import (

@@ -1,7 +1,3 @@
-// Package catalog holds the boards and their buckets: the definitions of
-// boards, the rules that differ by kind of board, the days of a board's time
-// zone, and the table board_buckets, which records how each bucket was made.
-// A bucket is made on its first use and never changes.
 package catalog
 
 import (

@@ -1,7 +1,3 @@
-// Package corrections keeps the decisions of operators about users' scores. The truth is
-// in SQL. Every process has the corrections of buckets that are not archived in memory,
-// and applies them to what it reads of these. What a user reports while a correction
-// holds is kept, and counts again once it is lifted.
 package corrections
 
 import (

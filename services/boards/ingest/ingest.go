@@ -1,7 +1,3 @@
-// Package ingest accepts score updates: it checks them against the board and
-// its open days, stamps them with the server's time, and hands them on,
-// straight to the boards or to a queue. An update that was accepted is applied
-// even if its client disconnects.
 package ingest
 
 import (

@@ -1,12 +1,3 @@
-// Package ledger counts increments: gifts, points, minutes, and everything else
-// that is added to a score instead of being reported as a total. An increment
-// that was acknowledged is counted exactly once, however often it is sent and
-// whatever crashes.
-//
-// The truth is in SQL. One transaction stores each increment under its id and
-// increases the running totals that it is added to. The buckets in Redis are
-// raised to these totals afterwards. They can be rebuilt from the totals at any
-// time, which the Reconciler does.
 package ledger
 
 import (

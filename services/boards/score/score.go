@@ -1,13 +1,3 @@
-// Package score packs a score and the time at which it was reached into one whole
-// number, so that a sorted set orders by the higher score first and by the earlier
-// time second. It is pure: no I/O, no clock.
-//
-//	composite = score << T | (2^T - 1 - t)      t = ticks since the epoch, 0 <= t < 2^T - 1
-//
-// T is the smallest number of bits that covers the bucket's time. The score gets
-// the other 53 - T, because a double holds whole numbers of 53 bits exactly.
-// Nothing is ever rounded: the order of composites is the ranking order for every
-// score and every time, and both can be read back.
 package score
 
 import (

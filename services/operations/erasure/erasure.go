@@ -1,10 +1,3 @@
-// Package erasure erases users, and exports what is stored about them.
-//
-// An erasure is recorded in the transaction that takes the user id from its row id: from
-// then on the row id is nobody's, and the user id is free. Every process hears of it within
-// two seconds; it finds the user no more and drops what names the row id. A job sweeps
-// everything that is stored until a sweep a minute later finds nothing, because a process
-// may have accepted something before it heard. A sweep that is cut off begins again.
 package erasure
 
 import (

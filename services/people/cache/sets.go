@@ -1,18 +1,3 @@
-// Package cache keeps read-through caches of sets: copies in Redis of sets of row
-// ids whose truth is in SQL. A copy is loaded on a miss.
-//
-// A copy never outlives a change. Before a change commits, the copies of its sets
-// are removed, and the sets are marked as changing. A reader stores the set that it
-// read only if there is no mark and no copy was removed since it began. After the
-// commit the copies are removed again, and the marks with them. A writer that dies
-// leaves marks, which expire after a minute; until then nothing is stored. A change of
-// thousands of sets marks their stripes instead of each set. An erasure, which only takes
-// one member from thousands of sets, takes it from their copies as well, and these stay.
-//
-// Each copy has a generation, and is used only while that is the current one of its
-// stripe. After a loss, when Redis may have brought back removed copies, their
-// stripes begin a new generation. So all copies are dropped at once, however many
-// there are, and those of other stripes stay.
 package cache
 
 import (

@@ -1,12 +1,3 @@
-// Package directory maps the app's user ids to row ids and holds profiles.
-//
-// A user's record exists at three levels: in the process, in Redis, and in SQL,
-// which has the truth. Records are versioned, and a copy is replaced only by a newer
-// one, at each level, by readers and writers alike. So copies converge without locks,
-// and profiles can be read while Redis or SQL is away.
-//
-// A writer that dies before it has refreshed the copies is made up for by all
-// processes: each looks every second for the records that have changed (see follow.go).
 package directory
 
 import (

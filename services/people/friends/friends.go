@@ -1,5 +1,3 @@
-// Package friends keeps the friend graph. Its truth is in SQL. The sets of friends that
-// rankings read are cached by services/people/cache.
 package friends
 
 import (

@@ -1,5 +1,14 @@
-// Package groups keeps groups of users. Their truth is in SQL. The sets of members that
-// rankings read are cached by services/people/cache.
+// Package groups keeps groups of users. Their truth is in SQL. The sets of members that rankings
+// read are cached by services/people/cache, without those who hide from everybody.
+//
+// The owner of a cached set is the number of the group, which is never used again. So the set of
+// a group that has ended is empty, even if a backend makes another group of the same id.
+//
+// The limits of members and groups are counted in the transaction of a change, under locks:
+// first the rows of the users, ascending, then that of the group. Who joins by an invite code
+// locks the group and compares the code again, because it may have been renewed since it was
+// looked up. A challenge is two dates of the group; its ranking is the span of the group over
+// them.
 package groups
 
 import (

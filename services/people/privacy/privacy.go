@@ -1,9 +1,23 @@
-// Package privacy keeps who hides from whom: from everybody, from one person, and whom a
-// user has muted or blocked. Its truth is in SQL. Hiding hides scores, not friendships.
+// Package privacy keeps who hides from whom: from everybody, from one person, and whom a user
+// has muted or blocked. Its truth is in SQL. Hiding hides scores, not friendships.
 //
-// Friend sets leave out who is not shown, so friend rankings read nothing of this package.
-// Global lists read NotShown, and the records of services/people/directory say who hides from
-// everybody.
+// Table privacy_choices has a row for each choice, and users.hidden says who hides from
+// everybody. The view not_shown turns this around: for a viewer it has all who are not shown, by
+// a choice of either.
+//
+// Friend rankings read nothing of this package. The query that loads a friend set leaves out who
+// is not shown, so the set and its copies are right already, and a ranking costs no further
+// command. A friend's history that is not shown is read and then left out, so that neither its
+// time nor its errors tell.
+//
+// A choice is a change of friend sets (services/people/cache): it marks and removes the sets of
+// both, and hiding from everybody those of all friends and groups. The rows of the users are
+// locked before the friends are read. Otherwise a friendship that begins at the same time would
+// be missed, and the new friend's set would keep a user who hides.
+//
+// In global lists those who are not shown are anonymous lines, so that ranks have no gaps. The
+// record of a user (services/people/directory) says who hides from everybody. Whom else the
+// caller is not shown is a cached set, NotShown, which is read at the same time as the page.
 package privacy
 
 import (

@@ -1,5 +1,14 @@
-// Package batch groups concurrent calls, so that one write to a store serves many
-// of them.
+// Package batch groups concurrent calls, so that one write to a store serves many of them.
+//
+// A call that finds an idle worker is flushed at once. Calls that arrive during a flush make up
+// the next one. So batches grow with the load, without a timer to tune. The queue is bounded,
+// and a call that does not fit is refused at once, because waiting makes a slow store no faster.
+// Each caller gets the result of its own items. Flushes do not use the callers' contexts: a
+// client that hangs up neither loses its accepted upload nor cancels the uploads of others.
+//
+// Uploads of phones have one worker: two would halve the flushes, and cost Redis twice as much
+// for each upload. Batches of backends, which are large alone, have a batcher of their own with
+// two, so that one is encoded while Redis works on the other.
 package batch
 
 import (

@@ -1,11 +1,17 @@
-// Package changes reads streams of changes, which let a process keep a copy of
-// something in Redis. Such a stream is written only while somebody follows it: its
-// writers append with NOMKSTREAM, a follower creates it, and it expires Lifetime after
-// the last follower has renewed it.
+// Package changes reads streams of changes, which let a process keep a copy of something in
+// Redis. Such a stream is written only while somebody follows it: its writers append with
+// NOMKSTREAM, a follower creates it, and it expires Lifetime after the last follower has renewed
+// it. So without followers no memory is used, and processes may run with different settings.
 //
-// A follower reads from the entry on that it read last. If the stream does not begin
-// with that entry any more, content included, entries may be missing: they were removed
-// before they were read, or Redis has lost the stream or went back in time.
+// A follower reads from the entry on that it read last. If the stream does not begin with that
+// entry any more, content included, entries may be missing: they were removed before they were
+// read, or Redis has lost the stream or went back in time. Then it begins again. A reply that
+// ends with the stream's last entry proves that the follower knows all that was acknowledged
+// before the read was sent.
+//
+// Followers trim: they remove the entries before the one that they themselves read a minute ago,
+// by their own monotonic clock. The ids of entries have Redis's time, which may jump at a
+// failover and would then empty the stream or stop the trimming.
 package changes
 
 import (

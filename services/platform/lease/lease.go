@@ -1,9 +1,10 @@
-// Package lease lets one replica at a time do a piece of work.
+// Package lease lets one replica at a time do a piece of work. In Postgres a lease is an
+// advisory lock of a session with a connection of its own, so that work of hours takes none from
+// the pools.
 //
-// A lease avoids duplicate work; it does not guarantee exclusion. A server that
-// has failed over has lost the leases that it granted, and their holders notice
-// that seconds later. Work that must not happen twice needs a guard of its own in
-// the store that it writes to.
+// A lease avoids duplicate work; it does not guarantee exclusion. A server that has failed over
+// has lost the leases that it granted, and their holders notice that seconds later. Work that
+// must not happen twice needs a guard of its own in the store that it writes to.
 package lease
 
 import (

@@ -1,10 +1,3 @@
-// Package outcomes sends webhooks: it lets the app's backend hear of final results,
-// friend requests and the like, at least once each.
-//
-// An outcome is written to an outbox, table webhook_deliveries, in the transaction of
-// its cause: one row for each target that wants it. So it exists if and only if its
-// cause was committed. A worker for each target sends the rows, signed in the form of
-// Standard Webhooks, until the target has accepted them.
 package outcomes
 
 import (

@@ -1,6 +1,3 @@
-// Package recovery restores what a store has lost, always in three steps: it
-// detects that the store may have forgotten writes, has them replayed from
-// their truth, and checkpoints that the store is complete again.
 package recovery
 
 import (

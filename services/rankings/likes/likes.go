@@ -1,8 +1,10 @@
-// Package likes keeps who likes whose score on which day of a daily board. Its truth is in
-// SQL, and there is no copy of it.
+// Package likes keeps who likes whose score on which day of a daily board. Its truth is in SQL,
+// and there is no copy of it and no counter: a like is one INSERT, which waits for no like of
+// another person. A like that is taken back keeps its row, so that giving it again is no news.
 //
-// A user likes the days of others that a ranking of friends or of a group shows. What a viewer
-// is shown of likes leaves out those who are not shown to the viewer, at the time of reading.
+// A user likes the days of others that a ranking of friends or of a group shows (ranking.Score).
+// What a viewer is shown of likes leaves out those who are not shown to the viewer, at the time
+// of reading.
 package likes
 
 import (

@@ -1,10 +1,3 @@
-// Package nearcache keeps copies of current buckets in the process's memory, so that
-// friend rankings need not ask Redis. A copy is made by reading a bucket page by page,
-// and is kept current by following the change streams of its shards. It is used only
-// while it can be proven to be at most so old: a read of a stream that finds its end
-// proves that the copy has everything that was acknowledged before the read was sent.
-//
-// Circles keeps copies of friend sets in the same way.
 package nearcache
 
 import (

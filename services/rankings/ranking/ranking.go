@@ -1,7 +1,23 @@
-// Package ranking ranks the people of a circle, or all users, on a board. A
-// friend ranking reads the friends and their scores, sorts them, and returns one
-// page; a global ranking reads a page of the board itself. Each bucket is read
-// where it is, in Redis or in the archive.
+// Package ranking ranks the people of a circle, or all users, on a board. A friend ranking reads
+// the friends and their scores, sorts them, and returns one page; a global ranking reads a page
+// of the board itself. Each bucket is read where it is, in Redis or in the archive.
+//
+// A friend ranking takes two round trips, however many friends: one for the friends, one for
+// their composites. Names that the process lacks take a third. A group ranking differs in the
+// circle: the set of members is read in one pipeline with the set of those who are not shown to
+// the viewer, who must be a member.
+//
+// A span adds up the days of a circle. The scores of all hot days are read in one pipeline. If
+// this process does not know that all days are hot, a statement before it lists the buckets and
+// adds up the archived ones inside SQL, each friend from the first day that shows them. A day
+// that is cold and not archived yet is read in Redis; then SQL is asked again, and if a day has
+// been archived meanwhile, everything is read again. If not all friends are shown on some
+// archived days, the friends are read with the beginnings of their friendships. Spans don't use
+// the near cache.
+//
+// A history is one statement over the archive, which also shows which days are not archived;
+// those are read in one round trip to Redis. A summary adds up the history of 366 days in the
+// process.
 package ranking
 
 import (

@@ -1,0 +1,33 @@
+// Package outcomes sends webhooks: it lets the app's backend hear of final results, friend
+// requests and the like, at least once each.
+//
+// An outcome is written to an outbox, table webhook_deliveries, in the transaction of its cause:
+// one row for each target that wants it, all with one message id. So it exists if and only if
+// its cause was committed. Through Tx, transactions of gorm and of pgx use the same code.
+//
+// A payload names people by row ids and is rendered when it is sent. So it does not name a
+// person who was erased meanwhile: an outcome about them is dropped, and in a result they are
+// anonymous. The people are read from SQL: a digest of a million users would otherwise displace
+// the records in the process and in Redis of those who call or are shown.
+//
+// # Sending
+//
+// Each process with the role jobs has a worker for each type of outcome and target. The worker
+// takes up to 16 due rows in one statement, which moves next_attempt_at half a minute ahead.
+// Other processes leave them alone until then, and take them over if the process dies. It sends
+// them at the same time, signed in the form of Standard Webhooks, and stores each result with
+// the attempt.
+//
+// If 16 were sent and none was accepted, the worker pauses, up to ten seconds. It gives up what
+// is overdue without sending it. Each process counts what waits, for at most a fiftieth of the
+// time, and beyond a million for a target it gives up the oldest, except results.
+//
+// # Results
+//
+// board_results has the revision and the hash of each bucket's last result. The transaction of
+// an archive run writes the next revision if the total, the sum or the first hundred have
+// changed; every transaction that changes archived rows ends with this. The first result of an
+// event is taken from the ledger by the job results, a minute after the end, with corrections
+// applied. A correction of an event that is not archived yet marks the result as outdated, and
+// the job writes the next revision. Both lock the bucket's row.
+package outcomes

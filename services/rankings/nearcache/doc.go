@@ -1,0 +1,54 @@
+// Package nearcache keeps copies of current buckets in the process's memory
+// (rankings.max_staleness), so that friend rankings need not ask Redis. Circles keeps copies of
+// cached sets in a similar way.
+//
+// A copy is a table indexed by row id, in pages of 65,536 atomic numbers. A raise is a
+// compare-and-swap of the larger composite, as ZADD GT, so pages, changes and own writes may be
+// applied in any order and repeated.
+//
+// # Proof of freshness
+//
+// The process follows the change stream of each shard (packages board and changes). A read that
+// finds the stream's end proves that the copy has everything that any process had acknowledged
+// when the read was sent. The age of an answer counts from there, by the monotonic clock. It is
+// checked after the scores were read and once more when the answer is complete; if it is too old
+// by then, Redis is asked. Readers take no lock. A counter of removals, read before and after,
+// makes a reader ask Redis if anything was removed from a copy meanwhile.
+//
+// # Copying
+//
+// The process notes the newest entry, follows the stream from there, and reads the shard page by
+// page. Somebody who is raised meanwhile may be on no page, but is in the stream. So the copy
+// counts only once the stream was read up to what was its newest entry at the last page.
+//
+// # Losses
+//
+// If Redis has lost entries that were followed, the entry that was read last is gone. But pages
+// and own writes show entries that were not read yet, and a failover may lose just these. So
+// each page and each own write comes with the id of the stream's newest entry at that moment. If
+// the stream goes on without it, the shard's copy is emptied and made again. A reset has the
+// same effect for one bucket. Between the loss and the next read of the stream, a copy may have
+// acknowledged scores that Redis has lost. An isolated master that a process still reaches
+// proves nothing about writes to its successor; reading it directly has the same limit.
+//
+// Streams of one server are read in one pipeline, apart from those of other servers, so a server
+// that hangs holds up only its own.
+//
+// # Circles
+//
+// A copy of a cached set is dropped when the stream of changes (services/people/cache) names it,
+// and is not kept if the entry arrives while it is being read. Only a set that Redis has, or has
+// just stored, is kept. While a change is under way Redis stores nothing, so a list from SQL
+// that a later commit changes is never kept, even if the writer has died or the process began to
+// follow the stream after the first entry. Each reply also has the server's replication id; on
+// another server all copies are dropped, because it may lack entries that were not read yet.
+// After a failover a copy may be as outdated as the set in Redis, until the loss is detected.
+//
+// The copies are sorted row ids as differences, those that were not used for the longest time go
+// first, and they take what the tables leave of rankings.memory. A copy is used for ten minutes
+// at most.
+//
+// TestSoakModel lets several processes take steps in the order of a seed, with other steps
+// between each command and its reply, and compares every answer with what Redis has had since
+// its proof.
+package nearcache
