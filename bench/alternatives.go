@@ -37,7 +37,7 @@ type alternatives struct {
 }
 
 // alternativesBench measures the design of the service and its alternatives.
-// docs/design.md refers to its figures.
+// docs/architecture.md has its figures.
 func (e *environment) alternativesBench(ctx context.Context) (err error) {
 	alt, err := e.newAlternatives(ctx)
 	if err != nil {

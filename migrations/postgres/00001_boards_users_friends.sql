@@ -117,7 +117,7 @@ CREATE TABLE friendships (
 -- incoming one for the other. Declining it leaves the outgoing row as it is and sets
 -- declined_at of the incoming row, which nobody is shown any more. For seven days after
 -- that, requests of the same user do not reach the other; a job deletes the row later.
--- docs/architecture.md lists the states of a pair.
+-- The comment of package services/people/friends lists the states of a pair.
 CREATE TABLE friend_requests (
     user_id     bigint      NOT NULL,
     other_id    bigint      NOT NULL CHECK (other_id <> user_id),

@@ -43,7 +43,8 @@ CREATE TABLE board_archives (
 -- would change every page of the index. The board comes last, because a key that
 -- begins with text is slower to compare. The index by rank serves global
 -- rankings. Its board comes first, so that a small board does not read past the
--- ranks of a large one. docs/architecture.md has the measurements.
+-- ranks of a large one. The comment of package services/boards/archive has the
+-- measurements.
 CREATE TABLE archived_scores (
     user_id    bigint      NOT NULL,
     score      bigint      NOT NULL,
