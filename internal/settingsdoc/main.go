@@ -106,13 +106,14 @@ const settingsHead = `# Settings
 
 Settings come from four places, and each overrides the one before: the defaults,
 a YAML file (` + "`stepboard.yaml`" + ` in the current folder, or ` + "`--config FILE`" + `), the
-environment, and the command line (` + "`--http.addr :8080`" + `). Lists have commas between
-their items in the environment and on the command line.
+environment, and the command line. ` + "`http.addr`" + ` is ` + "`STEPBOARD_HTTP__ADDR`" + ` in the
+environment (two underscores between levels) and ` + "`--http.addr`" + ` on the command line.
+There, lists have commas between their items.
 
 An unknown key or a bad value stops the start, and the message names it.
-` + "`stepboard config check`" + ` looks for such mistakes, and with ` + "`--connect`" + ` also at the servers; ` + "`stepboard config print`" + ` shows the
-settings in force, with secrets hidden. [stepboard.example.yaml](../stepboard.example.yaml)
-is a file with every setting.
+` + "`stepboard config check`" + ` looks for such mistakes, and with ` + "`--connect`" + ` also at the servers;
+` + "`stepboard config print`" + ` shows the settings in force, with secrets hidden.
+[stepboard.example.yaml](../stepboard.example.yaml) has every setting.
 `
 
 const boardsTail = `
@@ -120,19 +121,17 @@ In the environment and on the command line the boards are a list in YAML:
 ` + "`STEPBOARD_BOARDS='[{name: steps, shards: 4}]'`" + `.
 
 Boards are stored in Postgres when ` + "`serve`" + ` starts. A bucket (a day, an event) keeps
-the definition that it was made with. A day is made in the two hours before it
-begins, and so is an event; a change of ` + "`time_zone`, `open_days`, `max_score`, `shards`" + `
-or ` + "`change_stream`" + ` takes effect with the next day that is made. An event or
-rolling board that is under way can't change any more, and ` + "`serve`" + ` refuses such a change.
-A board's kind can't change either. ` + "`POST /v1/admin/boards`" + ` defines a board while the
-service runs.
+the definition that it was made with, in the two hours before it begins: a change of
+` + "`time_zone`, `open_days`, `max_score`, `shards`" + ` or ` + "`change_stream`" + ` takes effect with the
+next day that is made. ` + "`serve`" + ` refuses a change of an event or rolling board that is under
+way, and of a board's kind. ` + "`POST /v1/admin/boards`" + ` defines a board while the service runs.
 `
 
 const webhooksTail = `
 In the environment and on the command line the webhooks are a list in YAML:
 ` + "`STEPBOARD_WEBHOOKS='[{url: \"https://example.com/stepboard\", secrets: [whsec_…]}]'`" + `.
-A process reads them when it starts. All processes should have the same ones: the process in
-which something happens decides who hears of it.
+All processes should have the same ones: the process in which something happens decides where
+it is sent.
 `
 
 // markdown returns docs/settings.md.
@@ -162,11 +161,10 @@ func markdown(root []field) string {
 
 // writeTable writes a table of the fields that are settings and not groups.
 func writeTable(b *strings.Builder, list []field) {
-	b.WriteString("| key | environment variable | default | |\n| --- | --- | --- | --- |\n")
+	b.WriteString("| key | default | |\n| --- | --- | --- |\n")
 	for _, f := range list {
 		if f.fields == nil {
-			env := config.Setting{Key: f.key}.Env()
-			fmt.Fprintf(b, "| `%s` | `%s` | %s | %s |\n", f.key, env, shown(f), marked(f.doc))
+			fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.key, shown(f), marked(f.doc))
 		}
 	}
 }
