@@ -204,7 +204,7 @@ func marked(doc string) string {
 			pairs = append(pairs, s.Key, "`"+s.Key+"`")
 		}
 	}
-	pairs = append(pairs, "docs/operations.md", "[operations.md](operations.md#traces)")
+	pairs = append(pairs, "docs/operations.md", "[operations.md](operations.md#traces)", "docs/webhooks.md", "[webhooks.md](webhooks.md)")
 	return strings.NewReplacer(pairs...).Replace(doc)
 }
 

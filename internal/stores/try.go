@@ -24,7 +24,7 @@ const (
 
 // errNoGT is what a server gets wrong that ignores GT, as Dragonfly before 1.41 did for large
 // sets. Scores would fall.
-var errNoGT = errors.New("redis does not obey GT in ZADD for a set of 200 members: use Redis 6.2 or later, or Valkey")
+var errNoGT = errors.New("redis does not obey GT in ZADD for a set of 200 members: use Redis 7.0 or later, or Valkey")
 
 // TryRedis tries the commands on which correct boards depend, on keys of its own: ZADD with GT,
 // ZMSCORE, XADD with NOMKSTREAM, and a script. It returns an error that names the command that
