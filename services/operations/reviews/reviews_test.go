@@ -98,7 +98,8 @@ func (f *fixture) raiseAt(bucket *models.Bucket, reachedAt time.Time, scores ...
 // find runs the job and checks how many scores were new or had risen.
 func (f *fixture) find(want int64) {
 	f.t.Helper()
-	if found, err := f.reviews.Find(f.t.Context()); err != nil || found != want {
+	find := func() (int64, error) { return f.reviews.Find(f.t.Context()) }
+	if found, err := testenv.Available(f.t, find); err != nil || found != want {
 		f.t.Fatalf("found %d scores, %v; want %d", found, err, want)
 	}
 }
