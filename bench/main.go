@@ -71,7 +71,6 @@ var parts = []struct {
 	{"capacity", (*environment).capacityBench},
 	{"archive", (*environment).archiveBench},
 	{"imports", (*environment).importBench},
-	{"alternatives", (*environment).alternativesBench},
 	{"spans", (*environment).spansBench},
 	{"likes", (*environment).likesBench},
 	{"digest", (*environment).digestBench},

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -62,6 +63,22 @@ func findRedis(ctx context.Context, rdb *redis.Client) (*process, error) {
 	}
 	n, err := strconv.Atoi(pid)
 	return &process{pid: n}, err
+}
+
+// findPostgres returns the process of Postgres, the parent of each connection's.
+func findPostgres(ctx context.Context, pool *pgxpool.Pool) (*process, error) {
+	var backend int
+	if err := pool.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&backend); err != nil {
+		return nil, err
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", backend))
+	if err != nil {
+		return nil, fmt.Errorf("postgres is not on this machine: %w", err)
+	}
+	_, rest, _ := strings.Cut(string(status), "\nPPid:")
+	line, _, _ := strings.Cut(rest, "\n")
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	return &process{pid: pid, withChildren: true}, err
 }
 
 // process is a server; cmd is nil unless it was started here.
