@@ -13,7 +13,7 @@ import (
 	"stepboard/services/platform/outcomes"
 )
 
-// exclusions are what the erasure of users changes in corrections.
+// exclusions are the changes that erasing users makes in corrections.
 type exclusions struct {
 	*corrections.Store
 	service *corrections.Service

@@ -52,7 +52,7 @@ func (g memoryGuard) check(ctx context.Context) error {
 	return nil
 }
 
-// redisState is what a scrape reports of the boards' Redis.
+// redisState holds the figures that a scrape reports of the boards' Redis.
 type redisState struct{ memoryUsed, mayEvict float64 }
 
 // newMemoryCollector reports the memory and the policy of the boards' Redis. Each scrape asks

@@ -26,7 +26,7 @@ var (
 
 // namesBench measures friend rankings by the number of people who ask, and with that
 // by the number of names that the service needs. Friends are spread over the whole
-// board, so many viewers need the names of nearly everybody there.
+// board, so 10,000 viewers need the names of nearly everybody there.
 func (e *environment) namesBench(ctx context.Context) error {
 	viewers := nameViewers
 	for len(viewers) > 1 && viewers[len(viewers)-1] > e.board {

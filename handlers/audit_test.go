@@ -11,7 +11,7 @@ import (
 )
 
 // auditLog is a fake handlers.AuditLog with the entries 3, 2 and 1. The third concerns
-// nothing and has not ended. err is what Begin returns.
+// nothing and has not ended. err is the error that Begin returns.
 type auditLog struct {
 	*recorder
 	err error

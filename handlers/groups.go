@@ -119,7 +119,7 @@ var createGroup = operation{
 	errors: bodyErrors(models.CodeGroupLimit),
 }
 
-// groupBody is what the owner decides about a group.
+// groupBody holds the settings of a group that its owner decides.
 type groupBody struct {
 	Name      string        `json:"name" doc:"1 to 64 characters, under the rules of nicknames" example:"Family"`
 	Challenge *newChallenge `json:"challenge,omitempty" doc:"The days of a challenge; a group without this has none"`

@@ -136,7 +136,7 @@ type streakAnswer struct {
 	Longest int `json:"longest" doc:"The most days in a row" example:"12"`
 }
 
-// summaryAnswer is what a user's days add up to.
+// summaryAnswer is the sum of a user's days.
 type summaryAnswer struct {
 	Week    int64        `json:"week" doc:"The sum of the days since Monday, today included" example:"41000"`
 	Month   int64        `json:"month" doc:"The sum of the days since the first of the month, today included" example:"180000"`

@@ -11,7 +11,7 @@ type AuditEntry struct {
 	Actor string
 	// Action is the id of the API's operation, or the name of the command.
 	Action string
-	// Board and Bucket are what the action concerns; empty if it is neither.
+	// Board and Bucket name what the action concerns; empty if it concerns neither.
 	Board  string
 	Bucket string
 	// Target is anything else that the action concerns, such as the id of a dead letter.

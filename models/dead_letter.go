@@ -20,7 +20,7 @@ type DeadLetter struct {
 	// not be applied.
 	QueuedAt time.Time
 	FailedAt time.Time
-	// Update is what the payload asks for; nil if it can't be decoded. It is not stored.
+	// Update is the update in the payload; nil if it can't be decoded. It is not stored.
 	Update *QueuedUpdate `gorm:"-"`
 }
 

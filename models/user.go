@@ -103,7 +103,7 @@ func (id RowID) Valid() bool { return id >= 1 && id <= MaxRowID }
 // String returns the decimal form: the member of every sorted set.
 func (id RowID) String() string { return strconv.FormatInt(int64(id), 10) }
 
-// Record is what the directory stores of a user.
+// Record holds the fields that the directory stores of a user.
 type Record struct {
 	Row  RowID
 	User UserID

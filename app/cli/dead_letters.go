@@ -47,7 +47,7 @@ func addDeadLetterFilter(cmd *cobra.Command, filter *ingest.DeadLetterQuery) {
 	cmd.Flags().StringVar(&filter.Reason, "reason", "", "only those with exactly this reason")
 }
 
-// deadLetterAction is what can be done with a dead letter, or with those of a filter.
+// deadLetterAction is an action on a dead letter, or on those of a filter.
 type deadLetterAction struct {
 	verb, short string
 	one         func(d *ingest.DeadLetters, ctx context.Context, id int64, dryRun bool) error

@@ -15,7 +15,7 @@ import (
 
 const (
 	// strangers is the number of people. Nearly all of them are strangers to those who call,
-	// and so many that Postgres may well join with everybody.
+	// and enough that Postgres may join with everybody.
 	strangers = 100_000
 	// rowsOfCall is the average number of rows and entries of indexes that a call may read. A
 	// caller has 200 friends.

@@ -22,7 +22,7 @@ const (
 	triedTTL = time.Minute
 )
 
-// errNoGT is what a server gets wrong that ignores GT, as Dragonfly before 1.41 did for large
+// errNoGT means that a server ignores GT, as Dragonfly before 1.41 did for large
 // sets. Scores would fall.
 var errNoGT = errors.New("redis does not obey GT in ZADD for a set of 200 members: use Redis 7.0 or later, or Valkey")
 

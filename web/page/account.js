@@ -76,7 +76,7 @@ function Deletion({ token, onClose, onDeleted }) {
   <//>`;
 }
 
-// Farewell is what somebody sees whose data are being deleted, and who is signed out.
+// Farewell is the screen for somebody whose data are being deleted, and who is signed out.
 export function Farewell({ onClose }) {
   const heading = useRef(null);
   useEffect(() => heading.current.focus(), []);

@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from './view.js';
 const storageKey = 'places';
 // A look ends when the page was out of sight for this long, in milliseconds.
 const awayTime = 5 * 60 * 1000;
-// Places of so many rankings are kept.
+// Places of this many rankings are kept.
 const keptRankings = 10;
 
 // hashOf returns a number for a text. The storage has no user ids, as others may use the

@@ -91,7 +91,7 @@ type (
 	part   struct{ by int }
 )
 
-// pairState is what two users are to each other: friends, or one has asked.
+// pairState is the state of a pair of users: friends, or one has asked.
 type pairState struct {
 	friends bool
 	asked   [2]bool

@@ -26,7 +26,7 @@ type call struct {
 	method, path, body string
 	// output returns the output that a successful answer means to the model.
 	output func(status int, text string) (any, error)
-	// contains is what the answer must contain for the object to be prepared.
+	// contains is the text in the answer that says that the object is prepared.
 	contains string
 }
 

@@ -15,7 +15,7 @@ import (
 	"gorm.io/gorm"
 )
 
-// A fault is what happens at one operation on a store.
+// A fault changes the outcome of one operation on a store.
 type fault string
 
 const (

@@ -29,7 +29,7 @@ func (v *value) String() string {
 	return fmt.Sprintf("%d at %s", v.score, v.at.Time().Format("01-02T15:04:05.000"))
 }
 
-// cell is what the model knows of one user's score on one day.
+// cell holds the model's facts about one user's score on one day.
 type cell struct {
 	// sure is the best value that the board must have; nil for none.
 	sure *value
@@ -89,13 +89,13 @@ type gift struct {
 	gone bool
 }
 
-// model is what must be true of the service, from the calls that were made and what the
+// model holds what must be true of the service, from the calls that were made and what the
 // database has.
 type model struct {
 	eventStart, eventEnd time.Time
 	cells                map[models.UserID]map[models.Date]*cell
 	gifts                []*gift
-	// shown is what the event's board must show at least.
+	// shown holds the least that the event's board must show.
 	shown map[models.UserID]int64
 	// facts are friendships, choices, memberships and likes.
 	facts map[string]bool

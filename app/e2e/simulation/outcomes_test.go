@@ -29,7 +29,7 @@ type receiver struct {
 	messages map[string]string
 }
 
-// receiverFault is what a receiver does with messages.
+// receiverFault is a way in which a receiver treats messages.
 type receiverFault int
 
 const (

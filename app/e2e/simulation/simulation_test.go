@@ -18,7 +18,7 @@ import (
 // length is that of a run, in steps of the schedule.
 const length = 120
 
-// result is what a run has found.
+// result holds the findings of a run.
 type result struct {
 	found string   // "" if it has found nothing
 	lines []string // what has happened

@@ -67,7 +67,7 @@ type world struct {
 	operations map[string]int
 	// outageEnds is the step before which stores come back that are away.
 	outageEnds int
-	// failure is what a step of interleave has found.
+	// failure is the failure that a step of interleave has found.
 	failure error
 	refused bool // whether a call of this step was answered 503
 }

@@ -13,7 +13,7 @@ import (
 	"stepboard/services/boards/corrections"
 )
 
-// ledgerModel is what has been counted on a board without days, and which corrections hold.
+// ledgerModel holds the counts of a board without days, and which corrections hold.
 type ledgerModel struct {
 	*fixture
 	t         *testing.T

@@ -216,7 +216,7 @@ func isPlaceholder(field string) bool {
 	return false
 }
 
-// damagedID reports whether an id is what a spreadsheet makes of a long number, such as
+// damagedID reports whether a spreadsheet made the id of a long number, such as
 // 1.50396E+09. Different numbers become the same.
 func damagedID(id models.UserID) bool {
 	mantissa, exponent, ok := strings.Cut(string(id), "E+")

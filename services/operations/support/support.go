@@ -53,7 +53,7 @@ type Service struct {
 // New returns a service.
 func New(o Options) *Service { return &Service{o} }
 
-// Facts are what the tables of users say about one.
+// Facts are the facts about one user in the tables of users.
 type Facts struct {
 	Row       models.RowID  `gorm:"column:user_id"`
 	User      models.UserID `gorm:"column:external_id"`

@@ -41,7 +41,7 @@ type erasedRows struct {
 	last    int64 // the largest id of an erasure that was read
 }
 
-// erasure is what a process reads of an erasure.
+// erasure holds the columns of an erasure that a process reads.
 type erasure struct {
 	ID  int64
 	Row models.RowID

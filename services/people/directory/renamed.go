@@ -25,7 +25,7 @@ type renamed struct {
 	version int64
 }
 
-// rename is what a process reads of a rename: the record as it is now.
+// rename holds the columns of a rename that a process reads: the record as it is now.
 type rename struct {
 	ID      int64
 	Row     models.RowID

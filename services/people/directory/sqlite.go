@@ -18,7 +18,7 @@ type sqlite struct {
 	db *gorm.DB
 }
 
-// userRow is what is read of a row of users.
+// userRow holds the columns that are read of a row of users.
 type userRow struct {
 	UserID     models.RowID
 	ExternalID models.UserID

@@ -57,7 +57,7 @@ type Group struct {
 	Members int
 }
 
-// Settings are what the owner decides about a group.
+// Settings are the settings of a group that its owner decides.
 type Settings struct {
 	Name string
 	// Challenge is nil for a group without one.

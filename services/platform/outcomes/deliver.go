@@ -72,8 +72,8 @@ type Deliverer struct {
 	metrics *metrics
 }
 
-// lane holds the deliveries of a type to a target. A target that refuses one type, or so many of
-// it that they fill the lane, delays no others.
+// lane holds the deliveries of a type to a target. A target that refuses one type, or
+// refuses enough of it to fill the lane, delays no others.
 type lane struct {
 	*sender
 

@@ -31,7 +31,7 @@ type digestData struct {
 	Users []digestUser `json:"users"`
 }
 
-// digestUser is what one user is told.
+// digestUser is the part of a digest that one user is told.
 type digestUser struct {
 	UserID models.UserID `json:"user_id"`
 	Rank   int64         `json:"rank"`

@@ -44,7 +44,7 @@ const (
 	applied = "applied"
 )
 
-// world is what the processes of the test share. An update is its position in the
+// world holds the state that the processes of the test share. An update is its position in the
 // queue, which is also the second after noon at which it was queued.
 type world struct {
 	*rapid.T

@@ -27,7 +27,7 @@ type budget struct {
 	used  atomic.Int64
 }
 
-// reserve takes bytes from the budget. It reports false if not so many are left.
+// reserve takes bytes from the budget. It reports false if fewer are left.
 func (b *budget) reserve(bytes int64) bool {
 	if b.used.Add(bytes) > b.limit {
 		b.used.Add(-bytes)
