@@ -13,15 +13,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"stepboard/internal/stores"
 	"stepboard/models"
 )
 
-const (
-	// digestFriends is the number of friends of each user who gets a digest.
-	digestFriends = 20
-	// likers is the number of friends who like one user's score.
-	likers = 1000
-)
+// digestFriends is the number of friends of each user who gets a digest.
+const digestFriends = 20
 
 // digestBench measures how long the digest of a day takes until a webhook has received all
 // of it, and the latency of rankings meanwhile, in turns.
@@ -150,45 +149,25 @@ func (r *receiver) flag() string {
 		r.Addr(), base64.StdEncoding.EncodeToString(make([]byte, 32)), models.OutcomeDigestReady)
 }
 
-// likesBench measures how many likes a second one popular user's score is given, by users
-// who like it, take that back, and like it again.
-func (e *environment) likesBench(ctx context.Context) error {
-	postgres, err := findPostgres(ctx, e.stores.Pool)
+// fillFriendships makes every user a friend of those at each of the distances ahead, with
+// the last user before the first one.
+func fillFriendships(ctx context.Context, st *stores.Stores, users int, distances ...int) error {
+	err := pgx.BeginFunc(ctx, st.Pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil { // a million users take minutes
+			return err
+		}
+		_, err := tx.Exec(ctx, `
+			INSERT INTO friendships (user_id, friend_id, created_at)
+			SELECT $1::bigint + side[1], $1 + side[2], now()
+			FROM generate_series(0, $2::bigint - 1) AS i, unnest($3::bigint[]) AS distance,
+				LATERAL (VALUES (ARRAY[i, (i + distance) % $2]), (ARRAY[(i + distance) % $2, i])) AS sides (side)
+			ORDER BY 1, 2
+			ON CONFLICT DO NOTHING`, firstUser, users, distances)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	popular := viewer(e.viewers)
-	_, err = e.stores.Pool.Exec(ctx, `
-		INSERT INTO friendships (user_id, friend_id, created_at)
-		SELECT * FROM (
-			SELECT $1::bigint, i, now() FROM generate_series($2::bigint, $2 + $3 - 1) AS i
-			UNION ALL SELECT i, $1::bigint, now() FROM generate_series($2::bigint, $2 + $3 - 1) AS i
-		) AS sides ON CONFLICT DO NOTHING`, popular, popular+1, likers)
-	if err != nil {
-		return err
-	}
-	requests := make([][]byte, 0, 2*likers)
-	for _, method := range []string{http.MethodPut, http.MethodDelete} {
-		for i := range likers {
-			token, err := e.token(userID(popular+1+models.RowID(i)), "")
-			if err != nil {
-				return err
-			}
-			requests = append(requests, httpRequest(method, "/v1/boards/steps/likes/"+string(userID(popular)), token, ""))
-		}
-	}
-	next := rotate(requests)
-	r := row{name: "likes given or taken back", process: e.service, postgres: postgres, measure: func(ctx context.Context) (float64, error) {
-		return load(ctx, e.service.addr, 64, e.seconds, next)
-	}}
-	for range e.rounds {
-		if err := r.run(ctx, e); err != nil {
-			return fmt.Errorf("likes: %w", err)
-		}
-	}
-	fmt.Printf("\n| %d friends of one user | a second | Redis, µs of CPU each | server | Postgres | client |\n", likers)
-	fmt.Println("| --- | ---: | ---: | ---: | ---: | ---: |")
-	fmt.Printf("| %s | %.0f | %.0f | %.0f | %.0f | %.0f |\n",
-		r.name, r.median(), r.redis.each(), r.server.each(), r.sql.each(), r.client.each())
-	return nil
+	_, err = st.Pool.Exec(ctx, "VACUUM ANALYZE friendships")
+	return err
 }

@@ -62,7 +62,6 @@ var parts = []struct {
 	run  func(*environment, context.Context) error
 }{
 	{"serving", (*environment).servingBench},
-	{"names", (*environment).namesBench},
 	{"cold", (*environment).coldBench},
 	{"near", (*environment).nearBench},
 	{"cost", (*environment).costBench},
@@ -72,7 +71,6 @@ var parts = []struct {
 	{"archive", (*environment).archiveBench},
 	{"imports", (*environment).importBench},
 	{"spans", (*environment).spansBench},
-	{"likes", (*environment).likesBench},
 	{"digest", (*environment).digestBench},
 	{"erase", (*environment).eraseBench},
 }

@@ -17,62 +17,6 @@ import (
 // rankingCallers is the number of concurrent rankings, except in part near.
 const rankingCallers = 32
 
-// nameViewers and namePages are the numbers of viewers and of rows of a page that
-// are measured.
-var (
-	nameViewers = []int{300, 10_000, 100_000}
-	namePages   = []int{50, 200}
-)
-
-// namesBench measures friend rankings by the number of people who ask, and with that
-// by the number of names that the service needs. Friends are spread over the whole
-// board, so 10,000 viewers need the names of nearly everybody there.
-func (e *environment) namesBench(ctx context.Context) error {
-	viewers := nameViewers
-	for len(viewers) > 1 && viewers[len(viewers)-1] > e.board {
-		viewers = viewers[:len(viewers)-1]
-	}
-	postgres, err := findPostgres(ctx, e.stores.Pool)
-	if err != nil {
-		return err
-	}
-	most := viewers[len(viewers)-1]
-	if err := e.storeFriendSets(ctx, most); err != nil {
-		return err
-	}
-	var rows []*nameRow
-	for _, n := range viewers {
-		rows = append(rows, e.newLoopRow(rankingCallers, n))
-	}
-	for _, page := range namePages {
-		requests, err := e.friendRequests("steps", most, page)
-		if err != nil {
-			return err
-		}
-		// The pages of all viewers load every name that a ranking needs into Redis, where
-		// it stays for days, and into the process, as far as directory.memory has room.
-		if err := e.askOnce(ctx, e.service.addr, requests); err != nil {
-			return err
-		}
-		for _, n := range viewers {
-			rows = append(rows, e.newNameRow(page, requests[:n], postgres))
-		}
-	}
-	for range e.rounds {
-		for _, r := range rows {
-			// The row before has left other names in the process.
-			if _, err := r.measure(ctx); err != nil {
-				return err
-			}
-			if err := r.run(ctx, e); err != nil {
-				return fmt.Errorf("%s, %d viewers: %w", r.name, r.viewers, err)
-			}
-		}
-	}
-	e.printNames(rows)
-	return nil
-}
-
 // storeFriendSets gives the first users random friends among all users. It stores
 // them only in Redis, where rankings read them.
 func (e *environment) storeFriendSets(ctx context.Context, viewers int) error {
@@ -158,13 +102,6 @@ func (e *environment) newNameRow(page int, requests [][]byte, postgres *process)
 		}},
 		viewers: len(requests),
 	}
-}
-
-// printNames prints the rows. Ratios are to the fewest viewers of the same kind.
-func (e *environment) printNames(rows []*nameRow) {
-	fmt.Printf("\n| friend ranking, %d friends, board of %d | viewers | a second | ratio | Redis, µs of CPU each | server | Postgres | client |\n", e.friends, e.board)
-	fmt.Println("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-	printByFirst(rows)
 }
 
 // printByFirst prints rows with ratios to the first row of the same name.
