@@ -205,7 +205,7 @@ func newRankingBench(b *testing.B) *rankingBench {
 	verifier, tokens := newBenchTokens(b, users)
 	rankings := ranking.New(ranking.Options{
 		Catalog: boards, NearCache: newMemoryCache(b, bucket), Friends: newMemoryFriends(), Directory: people,
-		Cursors: testenv.Must(sealing.New(b.Context(), sealing.NewStore(env.Gorm), clock, env.Log)), Clock: clock,
+		Cursors: testenv.Must(sealing.New(b.Context(), sealing.NewStore(env.Gorm), clock)), Clock: clock,
 	})
 	const unreached = 1 << 30 // calls a minute
 	log := slog.New(slog.NewJSONHandler(io.Discard, nil))
@@ -227,7 +227,6 @@ func newBenchDirectory(b *testing.B, env *testenv.Env) (*directory.Service, []mo
 		Store: directory.NewStore(env.Gorm, nil), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now),
 		Memory: int64(4 * config.Default().Directory.Memory), Log: env.Log,
 	})
-	d.Start(b.Context())
 	b.Cleanup(d.Close)
 	list, users := make([]directory.User, benchPeople), make([]models.UserID, benchPeople)
 	for i := range list {
