@@ -17,12 +17,17 @@ CREATE TABLE boards (
     global        text        NOT NULL,
     change_stream boolean     NOT NULL,
     review_above  bigint      NOT NULL CHECK (review_above BETWEEN 0 AND max_score - 1),
+    starts_at     timestamptz,
+    ends_at       timestamptz,
+    window_hours  integer     NOT NULL,
     created_at    timestamptz NOT NULL,
     updated_at    timestamptz NOT NULL
 );
 
 -- A row is written on a bucket's first use and never changed, because it defines
--- how the bucket's entries in Redis and in the archive are decoded.
+-- how the bucket's entries in Redis and in the archive are decoded. day is the day of
+-- the archive, and cold_at the time from which the bucket may be archived. Both are
+-- stored, so that all replicas agree on them whatever their settings.
 CREATE TABLE board_buckets (
     board         text        NOT NULL,
     bucket        text        NOT NULL,
@@ -33,10 +38,15 @@ CREATE TABLE board_buckets (
     time_bits     integer     NOT NULL CHECK (time_bits BETWEEN 1 AND 52),
     max_score     bigint      NOT NULL CHECK (max_score >= 1),
     shards        integer     NOT NULL CHECK (shards >= 1),
+    window_hours  integer     NOT NULL,
+    from_ledger   boolean     NOT NULL,
     change_stream boolean     NOT NULL,
+    day           date        NOT NULL,
+    cold_at       timestamptz NOT NULL,
     created_at    timestamptz NOT NULL,
     PRIMARY KEY (board, bucket)
 );
+CREATE INDEX board_buckets_day ON board_buckets (board, day);
 
 -- external_id is the app's own id of the user; user_id is the row id, the number by
 -- which all other tables and Redis refer to the user.

@@ -1,17 +1,7 @@
--- The archive of buckets that have left Redis.
---
--- board_buckets gets the day of a bucket and the time from which it may be
--- archived. Both are stored, so that all replicas agree on them whatever their
--- settings. Adding the columns takes an ACCESS EXCLUSIVE lock on board_buckets,
--- and the UPDATE rewrites it: a few hundred rows for each board and year.
+-- The archive of buckets that have left Redis. All tables are new.
 
 -- +goose Up
 -- +goose StatementBegin
-ALTER TABLE board_buckets ADD COLUMN day date, ADD COLUMN cold_at timestamptz;
-UPDATE board_buckets SET day = to_date(bucket, 'YYYYMMDD'), cold_at = ends_at + interval '3 days';
-ALTER TABLE board_buckets ALTER COLUMN day SET NOT NULL, ALTER COLUMN cold_at SET NOT NULL;
-CREATE INDEX board_buckets_day ON board_buckets (board, day);
-
 -- One row for each archive run of a bucket. Run 1 moves the bucket to the archive;
 -- later runs merge the entries that arrived after it. entries, score_sum and hash
 -- describe the whole bucket in archived_scores after the run.
@@ -32,6 +22,12 @@ CREATE TABLE board_archives (
     error       text        NOT NULL,
     UNIQUE (board, bucket, run)
 );
+
+-- The buckets, each with whether it is archived: whether a run of it is complete.
+CREATE VIEW bucket_states AS
+    SELECT b.*, EXISTS (
+        SELECT 1 FROM board_archives a WHERE a.board = b.board AND a.bucket = b.bucket AND a.state = 'complete') AS archived
+    FROM board_buckets b;
 
 -- One row for each user of an archived bucket, with the rank. Each month is a
 -- partition, created when it is needed, so that an old month can be dropped whole.

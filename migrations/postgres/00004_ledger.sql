@@ -1,18 +1,7 @@
--- Increments of event and rolling boards, and the definitions of these boards.
---
--- Adding columns takes a short ACCESS EXCLUSIVE lock on boards and board_buckets,
--- but rewrites neither, because the defaults are constant. The other tables are
--- new.
+-- Increments of event and rolling boards. All tables are new.
 
 -- +goose Up
 -- +goose StatementBegin
-ALTER TABLE boards
-    ADD COLUMN starts_at    timestamptz,
-    ADD COLUMN ends_at      timestamptz,
-    ADD COLUMN window_hours integer NOT NULL DEFAULT 0;
-ALTER TABLE board_buckets ADD COLUMN window_hours integer NOT NULL DEFAULT 0;
-ALTER TABLE board_buckets ADD COLUMN from_ledger boolean NOT NULL DEFAULT false;
-
 -- One row for each increment that was counted, so that an event id counts once.
 -- The primary key has the id and not the user, because an id must be unique over
 -- all users of a board. Rows are inserted roughly in the order of accepted_at, so

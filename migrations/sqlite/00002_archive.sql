@@ -3,10 +3,6 @@
 
 -- +goose Up
 -- +goose StatementBegin
-ALTER TABLE board_buckets ADD COLUMN day date NOT NULL DEFAULT '1970-01-01';
-ALTER TABLE board_buckets ADD COLUMN cold_at datetime NOT NULL DEFAULT '1970-01-01 00:00:00';
-CREATE INDEX board_buckets_day ON board_buckets (board, day);
-
 CREATE TABLE board_archives (
     id          integer  PRIMARY KEY AUTOINCREMENT,
     board       text     NOT NULL,
@@ -24,6 +20,12 @@ CREATE TABLE board_archives (
     error       text     NOT NULL,
     UNIQUE (board, bucket, run)
 );
+
+-- The buckets, each with whether it is archived: whether a run of it is complete.
+CREATE VIEW bucket_states AS
+    SELECT b.*, EXISTS (
+        SELECT 1 FROM board_archives a WHERE a.board = b.board AND a.bucket = b.bucket AND a.state = 'complete') AS archived
+    FROM board_buckets b;
 
 CREATE TABLE archived_scores (
     user_id    integer  NOT NULL,

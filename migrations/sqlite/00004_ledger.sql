@@ -3,12 +3,6 @@
 
 -- +goose Up
 -- +goose StatementBegin
-ALTER TABLE boards ADD COLUMN starts_at datetime;
-ALTER TABLE boards ADD COLUMN ends_at datetime;
-ALTER TABLE boards ADD COLUMN window_hours integer NOT NULL DEFAULT 0;
-ALTER TABLE board_buckets ADD COLUMN window_hours integer NOT NULL DEFAULT 0;
-ALTER TABLE board_buckets ADD COLUMN from_ledger boolean NOT NULL DEFAULT false;
-
 CREATE TABLE score_events (
     board       text     NOT NULL,
     event_id    text     NOT NULL,

@@ -513,9 +513,7 @@ func (p *postgres) eachScore(ctx context.Context, do func(id, points int64, reac
 // are ascending; width_bucket finds the place of one among them.
 const sumsQuery = `
 	WITH span AS MATERIALIZED (
-		SELECT b.bucket, b.day, b.ends_at, EXISTS (
-			SELECT FROM board_archives a WHERE a.board = b.board AND a.bucket = b.bucket AND a.state = 'complete') AS archived
-		FROM board_buckets b WHERE b.board = $1 AND b.day BETWEEN $2 AND $3
+		SELECT bucket, day, ends_at, archived FROM bucket_states WHERE board = $1 AND day BETWEEN $2 AND $3
 	)
 	SELECT bucket, archived, ends_at, 0, 0, 0, NULL FROM span
 	UNION ALL

@@ -105,8 +105,8 @@ func (s *Store) recordFailure(ctx context.Context, run *models.ArchiveRun) error
 // complete reports whether a run of the bucket has completed.
 func (s *Store) complete(ctx context.Context, boardName, bucket string) (bool, error) {
 	var n int64
-	err := s.reads.WithContext(ctx).Model(&models.ArchiveRun{}).
-		Where("board = ? AND bucket = ? AND state = ?", boardName, bucket, models.ArchiveComplete).Count(&n).Error
+	err := s.reads.WithContext(ctx).Table("bucket_states").Where("board = ? AND bucket = ? AND archived", boardName, bucket).
+		Count(&n).Error
 	return n > 0, err
 }
 
@@ -114,9 +114,7 @@ func (s *Store) complete(ctx context.Context, boardName, bucket string) (bool, e
 // have no complete run, oldest first.
 func (s *Store) unfinished(ctx context.Context, coldBefore time.Time) ([]*models.Bucket, error) {
 	var buckets []*models.Bucket
-	err := s.db.WithContext(ctx).
-		Where(`cold_at <= ? AND NOT EXISTS (SELECT 1 FROM board_archives a
-			WHERE a.board = board_buckets.board AND a.bucket = board_buckets.bucket AND a.state = ?)`, coldBefore, models.ArchiveComplete).
+	err := s.db.WithContext(ctx).Table("bucket_states").Where("cold_at <= ? AND NOT archived", coldBefore).
 		Order("starts_at, board").Find(&buckets).Error
 	if err != nil {
 		return nil, fmt.Errorf("list buckets to archive: %w", err)

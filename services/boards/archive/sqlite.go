@@ -265,10 +265,8 @@ func (s *sqlite) sums(
 			SpanDay
 			Day models.Date
 		}
-		err := tx.Raw(`
-			SELECT b.bucket, b.day, b.ends_at, EXISTS (
-				SELECT 1 FROM board_archives a WHERE a.board = b.board AND a.bucket = b.bucket AND a.state = 'complete') AS archived
-			FROM board_buckets b WHERE b.board = ? AND b.day BETWEEN ? AND ?`, boardName, from, to).Scan(&span).Error
+		err := tx.Raw(`SELECT bucket, day, ends_at, archived FROM bucket_states WHERE board = ? AND day BETWEEN ? AND ?`,
+			boardName, from, to).Scan(&span).Error
 		if err != nil {
 			return err
 		}

@@ -89,8 +89,7 @@ func lock(tx *gorm.DB, c *models.Correction) (archived []string, err error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	err = tx.Model(&models.ArchiveRun{}).Distinct("bucket").
-		Where("board = ? AND bucket IN ? AND state = ?", c.Board, names, models.ArchiveComplete).
+	err = tx.Table("bucket_states").Where("board = ? AND bucket IN ? AND archived", c.Board, names).
 		Order("bucket").Pluck("bucket", &archived).Error
 	if err != nil {
 		return nil, fmt.Errorf("find archived buckets: %w", err)
@@ -292,10 +291,7 @@ func (s *Store) retire(ctx context.Context, ids []int64) error {
 // unarchived returns the buckets of boards from a day on that are not archived, by day.
 func (s *Store) unarchived(ctx context.Context, boards []string, from models.Date) ([]*models.Bucket, error) {
 	var buckets []*models.Bucket
-	err := s.reads.WithContext(ctx).
-		Where(`board IN ? AND day >= ? AND NOT EXISTS (SELECT 1 FROM board_archives a
-			WHERE a.board = board_buckets.board AND a.bucket = board_buckets.bucket AND a.state = ?)`,
-			boards, from, models.ArchiveComplete).
+	err := s.reads.WithContext(ctx).Table("bucket_states").Where("board IN ? AND day >= ? AND NOT archived", boards, from).
 		Order("day, board").Find(&buckets).Error
 	if err != nil {
 		return nil, fmt.Errorf("list buckets with corrections: %w", err)

@@ -190,10 +190,7 @@ func (s *Store) finishedSince(ctx context.Context, since time.Time) (list []mode
 // hotBuckets returns the buckets of which Redis may have entries: those that are not
 // archived, and those that turned cold within guardTime, to which updates may come late.
 func (s *Store) hotBuckets(ctx context.Context, now time.Time) (buckets []*models.Bucket, err error) {
-	err = s.db.WithContext(ctx).
-		Where(`cold_at >= ? OR NOT EXISTS (SELECT 1 FROM board_archives a
-			WHERE a.board = board_buckets.board AND a.bucket = board_buckets.bucket AND a.state = ?)`,
-			now.Add(-guardTime), models.ArchiveComplete).
+	err = s.db.WithContext(ctx).Table("bucket_states").Where("cold_at >= ? OR NOT archived", now.Add(-guardTime)).
 		Order("day, board").Find(&buckets).Error
 	if err != nil {
 		return nil, fmt.Errorf("list buckets in Redis: %w", err)
