@@ -9,8 +9,11 @@ import (
 	"stepboard/models"
 	"stepboard/services/boards/corrections"
 	"stepboard/services/boards/ingest"
+	"stepboard/services/operations/audit"
 	"stepboard/services/operations/erasure"
+	"stepboard/services/operations/reviews"
 	"stepboard/services/platform/outcomes"
+	"stepboard/services/rankings/likes"
 )
 
 // exclusions are the changes that erasing users makes in corrections.
@@ -31,6 +34,7 @@ func (a *App) buildErasure(ctx context.Context, o Options) error {
 		Store: store, Directory: a.Directory, Boards: a.Boards, Sets: a.Sets,
 		Friends: a.Friends, Privacy: a.Privacy, Groups: a.Groups, Archive: a.Archive, Increments: a.increments,
 		Corrections: exclusions{a.decisions, a.Corrections}, Pending: a.decisions.Pending,
+		Likes: likes.NewStore(o.Stores.Jobs.Gorm, nil), Reviews: reviews.NewStore(o.Stores.Jobs.Gorm), Audit: audit.NewStore(o.Stores.Jobs.Gorm),
 		DeadLetters: ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm), Deliveries: outcomes.NewStore(o.Stores.Jobs.Gorm),
 		Clock: o.Clock, Log: o.Log,
 	})

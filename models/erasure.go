@@ -39,3 +39,12 @@ type Erasure struct {
 
 // TableName returns the name of the table of erasures.
 func (Erasure) TableName() string { return "erasures" }
+
+// ExportSection is an array in the export of what is stored about a user: the rows of a query,
+// as objects with the names of its columns. All parameters of the query are the row id.
+type ExportSection struct {
+	Name, Query string
+	// Key holds columns of which no two rows have the same. It is the order in which pages
+	// are read.
+	Key []string
+}

@@ -22,3 +22,17 @@ func (s *Service) Erase(ctx context.Context, user models.RowID) (changed int64, 
 	rows, err := s.store.storage.erase(ctx, user, s.store.newNobody)
 	return underWay + rows, err
 }
+
+// ExportSections returns what an export has of a user's archived scores in a kind of database.
+// Postgres looks each day up in the primary key.
+func ExportSections(dialect string) []models.ExportSection {
+	query := `SELECT b.board, b.day AS date, b.score, b.reached_at, b.rank FROM archived_scores b WHERE b.user_id = ?`
+	if dialect == "postgres" {
+		query = `
+			SELECT b.board, b.day AS date, a.score, a.reached_at, a.rank FROM board_buckets b
+			CROSS JOIN LATERAL (
+				SELECT * FROM archived_scores s WHERE s.day = b.day AND s.user_id = ? AND s.board = b.board OFFSET 0
+			) AS a`
+	}
+	return []models.ExportSection{{Name: "archived_scores", Key: []string{"b.day", "b.board"}, Query: query}}
+}

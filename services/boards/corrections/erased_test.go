@@ -32,7 +32,7 @@ func newEraser(f *fixture) *eraser {
 	decided := corrections.NewStore(f.env.Gorm, f.env.Gorm)
 	e.service = erasure.New(erasure.Options{
 		Store: erasure.NewStore(f.env.Gorm, f.env.Gorm), Directory: e, Boards: f.boards, Friends: nothing{}, Privacy: nothing{},
-		Groups: nothing{}, Archive: f.archive, Increments: ledger.NewStore(f.env.Gorm, f.env.Pool),
+		Groups: nothing{}, Likes: nothing{}, Reviews: nothing{}, Audit: nothing{}, Archive: f.archive, Increments: ledger.NewStore(f.env.Gorm, f.env.Pool),
 		Corrections: decisions{decided}, Pending: decided.Pending, DeadLetters: ingest.NewDeadLetterStore(f.env.Gorm),
 		Deliveries: outcomes.NewStore(f.env.Gorm), Clock: f.env.Clock.Now, Log: f.env.Log,
 	})

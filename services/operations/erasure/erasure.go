@@ -36,7 +36,7 @@ type Options struct {
 	Sets      Sets
 	// The services that keep something about users. Each removes what it has of one, or
 	// empties it, and returns how much that was.
-	Groups, Archive, Increments Eraser
+	Groups, Archive, Increments, Likes, Reviews, Audit Eraser
 	// Those that also keep something which holds again when the user id returns.
 	Friends, Privacy, Corrections Keeper
 	DeadLetters                   DeadLetters

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stepboard/models"
+	"stepboard/services/boards/archive"
 	"stepboard/services/boards/ingest"
 	"stepboard/services/boards/score"
 )
@@ -100,19 +101,11 @@ func (d *document) end() error {
 	return d.err
 }
 
-// section is a member of the document: the rows of a query, whose parameters are all the
-// row id, as objects with the names of its columns. The key, columns of which no two rows have
-// the same, is the order in which pages of them are read.
-type section struct {
-	name, query string
-	key         []string
-}
-
 // export returns the export of a part that consists of sections.
-func (s *Service) export(sections ...section) func(ctx context.Context, d *document, row models.RowID) error {
+func (s *Service) export(sections []models.ExportSection) func(ctx context.Context, d *document, row models.RowID) error {
 	return func(ctx context.Context, d *document, row models.RowID) error {
 		for _, one := range sections {
-			err := d.array(one.name, func() error {
+			err := d.array(one.Name, func() error {
 				return s.o.Store.each(ctx, one, row, func(fields map[string]any) error {
 					d.item(fields)
 					return d.err
@@ -153,6 +146,11 @@ func (s *Service) exportScores(ctx context.Context, d *document, row models.RowI
 		}
 		return nil
 	})
+}
+
+// exportArchive is the export of the archive, whose query depends on the database.
+func (s *Service) exportArchive(ctx context.Context, d *document, row models.RowID) error {
+	return s.export(archive.ExportSections(s.o.Store.db.Name()))(ctx, d, row)
 }
 
 func (s *Service) exportDeadLetters(ctx context.Context, d *document, row models.RowID) error {

@@ -98,7 +98,7 @@ func (s *Store) begin(
 			Row: u.Row, User: &user, Hash: hashOf(secret, user, u.Row), BegunAt: now, IDHash: directory.IDHash(secret, user),
 			RequestsSent: u.RequestsSent, RequestsUntil: u.RequestsUntil, Hidings: u.Hidings, HidingsUntil: u.HidingsUntil,
 		}
-		former, err := formerIDs(tx, e.Row)
+		former, err := directory.FormerIDs(tx, e.Row)
 		if err != nil {
 			return err
 		}
@@ -113,8 +113,8 @@ func (s *Store) begin(
 		if dryRun {
 			return nil
 		}
-		if err := tx.Exec(`DELETE FROM users WHERE user_id = ?`, u.Row).Error; err != nil {
-			return fmt.Errorf("remove the user: %w", err)
+		if err := directory.Remove(tx, u.Row); err != nil {
+			return err
 		}
 		if err := tx.Create(&e).Error; err != nil {
 			return fmt.Errorf("record the erasure: %w", err)
@@ -122,14 +122,6 @@ func (s *Store) begin(
 		return nil
 	})
 	return e, err
-}
-
-// formerIDs returns the ids that a user had before they were renamed.
-func formerIDs(db *gorm.DB, row models.RowID) (ids []models.UserID, err error) {
-	if err := db.Table("renames").Where("row_id = ?", row).Order("id").Pluck("former_id", &ids).Error; err != nil {
-		return nil, fmt.Errorf("read former ids: %w", err)
-	}
-	return ids, nil
 }
 
 // checkLimit returns CodeRateLimited if the user id of an erasure was erased too often before it.
@@ -166,7 +158,7 @@ func (s *Store) swept(ctx context.Context, e *models.Erasure, began time.Time, r
 	}
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if finished {
-			if err := tx.Exec(`DELETE FROM renames WHERE row_id = ?`, e.Row).Error; err != nil {
+			if err := directory.RemoveFormerIDs(tx, e.Row); err != nil {
 				return err
 			}
 		}
@@ -215,7 +207,7 @@ const (
 )
 
 // each calls fn with each row of a section, without holding a connection meanwhile.
-func (s *Store) each(ctx context.Context, one section, row models.RowID, fn func(fields map[string]any) error) error {
+func (s *Store) each(ctx context.Context, one models.ExportSection, row models.RowID, fn func(fields map[string]any) error) error {
 	for after := []any(nil); ; {
 		page, last, err := s.page(ctx, one, row, after)
 		if err != nil {
@@ -234,9 +226,9 @@ func (s *Store) each(ctx context.Context, one section, row models.RowID, fn func
 }
 
 // pageQuery returns the query of a page of a section, whose columns begin with the key.
-func (s *Store) pageQuery(one section, first bool) string {
-	names, columns := make([]string, len(one.key)), make([]string, len(one.key))
-	for i, column := range one.key {
+func (s *Store) pageQuery(one models.ExportSection, first bool) string {
+	names, columns := make([]string, len(one.Key)), make([]string, len(one.Key))
+	for i, column := range one.Key {
 		if s.db.Name() == "sqlite" && strings.HasSuffix(column, "day") {
 			column = "CAST(strftime('%Y%m%d', " + column + ") AS INTEGER)" // the text of a time that was read is another one
 		}
@@ -244,7 +236,7 @@ func (s *Store) pageQuery(one section, first bool) string {
 		columns[i] = column + " AS " + names[i]
 	}
 	key := strings.Join(names, ", ")
-	query := "SELECT * FROM (SELECT " + strings.Join(columns, ", ") + ", " + strings.TrimPrefix(one.query, "SELECT ") + ") AS page"
+	query := "SELECT * FROM (SELECT " + strings.Join(columns, ", ") + ", " + strings.TrimPrefix(strings.TrimSpace(one.Query), "SELECT ") + ") AS page"
 	if !first {
 		query += " WHERE (" + key + ") > (" + strings.Join(slices.Repeat([]string{"?"}, len(names)), ", ") + ")"
 	}
@@ -253,10 +245,10 @@ func (s *Store) pageQuery(one section, first bool) string {
 
 // page returns the rows of a section behind a key, which is nil for the first page, and the key
 // of the last of them.
-func (s *Store) page(ctx context.Context, one section, row models.RowID, after []any) (page []map[string]any, last []any, err error) {
+func (s *Store) page(ctx context.Context, one models.ExportSection, row models.RowID, after []any) (page []map[string]any, last []any, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
-	args := slices.Concat(slices.Repeat([]any{row}, strings.Count(one.query, "?")), after, []any{exportRows})
+	args := slices.Concat(slices.Repeat([]any{row}, strings.Count(one.Query, "?")), after, []any{exportRows})
 	rows, err := s.reads.WithContext(ctx).Raw(s.pageQuery(one, after == nil), args...).Rows()
 	if err != nil {
 		return nil, nil, err
@@ -278,7 +270,7 @@ func (s *Store) page(ctx context.Context, one section, row models.RowID, after [
 		fields := make(map[string]any, len(columns))
 		for i, column := range columns {
 			value := *values[i].(*any)
-			if i < len(one.key) {
+			if i < len(one.Key) {
 				last = append(last, value)
 				continue
 			}
@@ -290,18 +282,6 @@ func (s *Store) page(ctx context.Context, one section, row models.RowID, after [
 		page = append(page, fields)
 	}
 	return page, last, rows.Err()
-}
-
-// archivedQuery selects the archived scores of a user. Postgres looks each day up in the
-// primary key.
-func (s *Store) archivedQuery() string {
-	if s.db.Name() == "postgres" {
-		return `SELECT b.board, b.day AS date, a.score, a.reached_at, a.rank FROM board_buckets b
-			CROSS JOIN LATERAL (
-				SELECT * FROM archived_scores s WHERE s.day = b.day AND s.user_id = ? AND s.board = b.board OFFSET 0
-			) AS a`
-	}
-	return `SELECT b.board, b.day AS date, b.score, b.reached_at, b.rank FROM archived_scores b WHERE b.user_id = ?`
 }
 
 // user is a user as ApplyFile reads them.
@@ -318,34 +298,4 @@ func (s *Store) users(ctx context.Context, after models.RowID, limit int) (page 
 		return nil, fmt.Errorf("list users: %w", err)
 	}
 	return page, nil
-}
-
-// eraseReviews removes the reviews of a user's scores.
-func (s *Store) eraseReviews(ctx context.Context, user models.RowID) (int64, error) {
-	result := s.db.WithContext(ctx).Exec(`DELETE FROM reviews WHERE user_id = ?`, user)
-	if result.Error != nil {
-		return 0, fmt.Errorf("remove reviews: %w", result.Error)
-	}
-	return result.RowsAffected, nil
-}
-
-// eraseLikes removes the likes that a user has given and received.
-func (s *Store) eraseLikes(ctx context.Context, user models.RowID) (int64, error) {
-	result := s.db.WithContext(ctx).Exec(`DELETE FROM likes WHERE user_id = ? OR liked_by = ?`, user, user)
-	if result.Error != nil {
-		return 0, fmt.Errorf("remove likes: %w", result.Error)
-	}
-	return result.RowsAffected, nil
-}
-
-// eraseAudit removes a user from what operators have done about them, with the texts that
-// may name them. That something was done stays, by whom and when; of the erasure itself
-// also why.
-func (s *Store) eraseAudit(ctx context.Context, user models.RowID) (int64, error) {
-	result := s.db.WithContext(ctx).Exec(`UPDATE audit_log SET user_id = NULL, target = '',
-		reason = CASE WHEN action = ? THEN reason ELSE '' END WHERE user_id = ?`, models.EraseAction, user)
-	if result.Error != nil {
-		return 0, fmt.Errorf("empty the audit log: %w", result.Error)
-	}
-	return result.RowsAffected, nil
 }

@@ -44,3 +44,10 @@ func (s *Store) involving(ctx context.Context, user models.RowID) (groups []mode
 		UNION SELECT group_id FROM groups WHERE owner_id = ?`, user, user).Scan(&groups).Error
 	return groups, err
 }
+
+// ExportSections returns what an export has of a user's groups.
+func ExportSections() []models.ExportSection {
+	return []models.ExportSection{{Name: "groups", Key: []string{"g.group_id"}, Query: `
+		SELECT g.external_id AS group_id, g.name, m.joined_at, CASE WHEN g.owner_id = m.user_id THEN 'owner' ELSE 'member' END AS role
+		FROM group_members m JOIN groups g ON g.group_id = m.group_id WHERE m.user_id = ?`}}
+}

@@ -1,0 +1,33 @@
+package likes
+
+import (
+	"context"
+	"fmt"
+
+	"stepboard/internal/visible"
+	"stepboard/models"
+)
+
+// Erase removes the likes that a user who was erased has given and received, and returns their
+// number. It may be repeated. One statement.
+func (s *Store) Erase(ctx context.Context, user models.RowID) (int64, error) {
+	result := s.db.WithContext(ctx).Exec(`DELETE FROM likes WHERE user_id = ? OR liked_by = ?`, user, user)
+	if result.Error != nil {
+		return 0, fmt.Errorf("remove likes: %w", result.Error)
+	}
+	return result.RowsAffected, nil
+}
+
+// ExportSections returns what an export has of a user's likes. Of those received it has the
+// likes of people whom the user is shown.
+func ExportSections() []models.ExportSection {
+	return []models.ExportSection{
+		{Name: "likes_given", Key: []string{"l.day", "l.board", "l.user_id"}, Query: `
+			SELECT u.external_id AS user_id, l.board, l.day AS date, l.created_at, l.withdrawn
+			FROM likes l JOIN users u ON u.user_id = l.user_id WHERE l.liked_by = ?`},
+		{Name: "likes_received", Key: []string{"l.day", "l.board", "l.liked_by"}, Query: `
+			SELECT u.external_id AS user_id, l.board, l.day AS date, l.created_at
+			FROM likes l JOIN users u ON u.user_id = l.liked_by
+			WHERE l.user_id = ? AND NOT l.withdrawn AND NOT u.hidden AND ` + visible.ToViewer("l.liked_by")},
+	}
+}
