@@ -30,6 +30,7 @@ import (
 	"stepboard/services/boards/corrections"
 	"stepboard/services/boards/ingest"
 	"stepboard/services/boards/ledger"
+	"stepboard/services/boards/results"
 	"stepboard/services/operations/audit"
 	"stepboard/services/operations/erasure"
 	"stepboard/services/operations/importer"
@@ -431,7 +432,7 @@ func (a *App) buildJobs(o Options) error {
 		jobs.EraseAgain(a.Erasure.Guard),
 	)
 	if a.outbox.Wants(models.OutcomeBoardFinal) {
-		events := outcomes.NewEvents(a.outbox, o.Stores.Jobs.Gorm, o.Clock)
+		events := results.NewEvents(a.outbox, o.Stores.Jobs.Gorm, o.Clock)
 		list = append(list, o.Traces.jobs(guarded(jobs.Results(events.Announce), a.clock))...)
 	}
 	if o.Config.Jobs.DigestCron != "" && a.outbox.Wants(models.OutcomeDigestReady) {

@@ -16,6 +16,7 @@ import (
 
 	"stepboard/internal/failpoint"
 	"stepboard/models"
+	"stepboard/services/boards/results"
 	"stepboard/services/boards/score"
 	"stepboard/services/platform/outcomes"
 )
@@ -231,7 +232,7 @@ func (p *postgres) addResult(ctx context.Context, tx pgx.Tx, bucket *models.Buck
 	}
 	rows, err := tx.Query(ctx, `
 		SELECT user_id, score, reached_at FROM archived_scores WHERE board = $1 AND day = $2 AND rank <= $3 ORDER BY rank`,
-		bucket.Board, bucket.Day.UTC(), outcomes.TopEntries)
+		bucket.Board, bucket.Day.UTC(), results.TopEntries)
 	if err != nil {
 		return fmt.Errorf("read the first entries: %w", err)
 	}
@@ -244,8 +245,8 @@ func (p *postgres) addResult(ctx context.Context, tx pgx.Tx, bucket *models.Buck
 	if err != nil {
 		return fmt.Errorf("read the first entries: %w", err)
 	}
-	result := outcomes.Result{Total: stored.rows, ScoreSum: stored.scoreSum, Top: top}
-	return p.outbox.AddResult(outcomes.InPgx(ctx, tx), bucket, result)
+	result := results.Result{Total: stored.rows, ScoreSum: stored.scoreSum, Top: top}
+	return results.Add(p.outbox, outcomes.InPgx(ctx, tx), bucket, result)
 }
 
 // existingTotals is the condition of the totals of the bucket $1 / $2 that are archived:

@@ -9,6 +9,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/boards/results"
 	"stepboard/services/boards/score"
 	"stepboard/services/platform/outcomes"
 )
@@ -129,7 +130,7 @@ func TestResultsOfEvents(t *testing.T) {
 		f := newFixture(t, env, 1)
 		outbox := f.announceResults()
 		b, entries := f.endedEvent(150)
-		events := outcomes.NewEvents(outbox, env.Gorm, env.Clock.Now)
+		events := results.NewEvents(outbox, env.Gorm, env.Clock.Now)
 		announce := func(at time.Time, want int64) {
 			t.Helper()
 			env.Clock.Set(at)

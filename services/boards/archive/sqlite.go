@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"stepboard/models"
+	"stepboard/services/boards/results"
 	"stepboard/services/boards/score"
 	"stepboard/services/platform/outcomes"
 )
@@ -148,15 +149,15 @@ func (s *sqlite) addResult(tx *gorm.DB, bucket *models.Bucket, stored totals) er
 	if !s.outbox.Wants(models.OutcomeBoardFinal) {
 		return nil
 	}
-	first, err := s.rows(tx.Where("rank <= ?", outcomes.TopEntries).Order("rank"), bucket)
+	first, err := s.rows(tx.Where("rank <= ?", results.TopEntries).Order("rank"), bucket)
 	if err != nil {
 		return fmt.Errorf("read the first entries: %w", err)
 	}
-	result := outcomes.Result{Total: stored.rows, ScoreSum: stored.scoreSum, Top: []outcomes.TopEntry{}}
+	result := results.Result{Total: stored.rows, ScoreSum: stored.scoreSum, Top: []outcomes.TopEntry{}}
 	for _, r := range first {
 		result.Top = append(result.Top, outcomes.TopEntry{User: r.UserID, Score: r.Score, ReachedAt: models.TimestampOf(r.ReachedAt)})
 	}
-	return s.outbox.AddResult(outcomes.InGorm(tx), bucket, result)
+	return results.Add(s.outbox, outcomes.InGorm(tx), bucket, result)
 }
 
 func (s *sqlite) rows(db *gorm.DB, bucket *models.Bucket) ([]sqliteScore, error) {

@@ -12,6 +12,7 @@ import (
 	"stepboard/services/boards/corrections"
 	"stepboard/services/boards/ingest"
 	"stepboard/services/boards/ledger"
+	"stepboard/services/boards/results"
 	"stepboard/services/operations/erasure"
 	"stepboard/services/people/directory"
 	"stepboard/services/platform/outcomes"
@@ -128,7 +129,7 @@ func TestErasedUsersOfACorrectedEvent(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f, e, b, lowered := newCorrectedEvent(t, env)
-		events := outcomes.NewEvents(f.outbox, env.Gorm, env.Clock.Now)
+		events := results.NewEvents(f.outbox, env.Gorm, env.Clock.Now)
 		announce := func(when string, want ...string) {
 			t.Helper()
 			if _, err := events.Announce(t.Context()); err != nil {
@@ -168,7 +169,7 @@ func TestArchivedWhileAnErasureBegins(t *testing.T) {
 		f.correctSix(func(r corrections.Request) corrections.Request { return r }, day.Day)
 		env.Clock.Set(event.EndsAt.Add(time.Minute))
 		e.begin(6, 5, 4)
-		if _, err := outcomes.NewEvents(f.outbox, env.Gorm, env.Clock.Now).Announce(t.Context()); err != nil {
+		if _, err := results.NewEvents(f.outbox, env.Gorm, env.Clock.Now).Announce(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		const first = "revision 1: 3 entries, sum 550 [1. 3 250 2. 2 200 3. 1 100]"

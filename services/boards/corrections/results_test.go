@@ -10,6 +10,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/boards/results"
 	"stepboard/services/platform/outcomes"
 )
 
@@ -105,7 +106,7 @@ func TestResultOfACorrectedEvent(t *testing.T) {
 			f.add("gifts", user+1, 100*int64(user+1), fmt.Sprint(user))
 		}
 		lowered, excluded := f.create(on("gifts", set(3, 0, 50))), f.create(on("gifts", exclude(1, 0)))
-		events := outcomes.NewEvents(f.outbox, env.Gorm, env.Clock.Now)
+		events := results.NewEvents(f.outbox, env.Gorm, env.Clock.Now)
 		announce := func(when string, due int64, want ...string) {
 			t.Helper()
 			if n, err := events.Announce(t.Context()); n != due || err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"stepboard/internal/failpoint"
 	"stepboard/models"
+	"stepboard/services/boards/results"
 	"stepboard/services/platform/outcomes"
 )
 
@@ -149,7 +150,7 @@ func overlapping(tx *gorm.DB, c *models.Correction) (ids []int64, err error) {
 // buckets, and that the result of an event has changed. The buckets' rows are locked.
 func addPending(tx *gorm.DB, c *models.Correction, buckets []string) error {
 	if c.Bucket != nil && len(buckets) == 0 {
-		return outcomes.MarkOutdated(outcomes.InGorm(tx), c.Board, *c.Bucket)
+		return results.MarkOutdated(outcomes.InGorm(tx), c.Board, *c.Bucket)
 	}
 	for _, bucket := range buckets {
 		err := tx.Exec(`INSERT INTO pending_corrections (board, bucket, correction_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,

@@ -11,6 +11,7 @@ import (
 	"stepboard/internal/failpoint"
 	"stepboard/internal/pause"
 	"stepboard/models"
+	"stepboard/services/boards/results"
 	"stepboard/services/platform/outcomes"
 )
 
@@ -64,7 +65,7 @@ func (s *Store) eraseTotals(ctx context.Context, user models.RowID) (removed int
 			return err
 		}
 		for _, e := range events {
-			if err := outcomes.MarkOutdated(outcomes.InGorm(tx), e.Board, e.Name); err != nil {
+			if err := results.MarkOutdated(outcomes.InGorm(tx), e.Board, e.Name); err != nil {
 				return err
 			}
 		}

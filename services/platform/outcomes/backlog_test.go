@@ -34,8 +34,9 @@ func (f *fixture) requests(n int) {
 // result writes the result of a day.
 func (f *fixture) result(day models.Date) {
 	f.t.Helper()
-	bucket := &models.Bucket{Board: "steps", Name: day.String(), Day: day}
-	if err := f.outbox.AddResult(outcomes.InGorm(f.env.Gorm), bucket, outcomes.Result{Top: []outcomes.TopEntry{}}); err != nil {
+	date := day.String()
+	final := outcomes.Final{Board: "steps", Kind: models.KindDaily, Date: &date, Revision: 1, Top: []outcomes.TopEntry{}}
+	if err := f.outbox.AddFinal(outcomes.InGorm(f.env.Gorm), final); err != nil {
 		f.t.Fatal(err)
 	}
 }

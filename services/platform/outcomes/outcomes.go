@@ -58,10 +58,18 @@ func (o *Outbox) AddLike(tx Tx, like models.Like) error {
 	return o.add(tx, models.OutcomeLikeGiven, likePayload{like.Board, like.Day.String(), pair{like.LikedBy, like.UserID}})
 }
 
+// AddFinal writes OutcomeBoardFinal. One statement for each target.
+func (o *Outbox) AddFinal(tx Tx, final Final) error {
+	return o.add(tx, models.OutcomeBoardFinal, final)
+}
+
 // AddDigest writes OutcomeDigestReady. One statement for each target.
 func (o *Outbox) AddDigest(tx Tx, board string, day models.Date, lines []models.DigestLine) error {
 	return o.add(tx, models.OutcomeDigestReady, digestPayload{board, day.String(), lines})
 }
+
+// Now returns the time of the outbox's clock, in UTC.
+func (o *Outbox) Now() time.Time { return o.clock().UTC() }
 
 // add writes an outcome in the transaction of its cause.
 func (o *Outbox) add(tx Tx, outcome models.OutcomeType, payload any) error {
@@ -72,12 +80,12 @@ func (o *Outbox) add(tx Tx, outcome models.OutcomeType, payload any) error {
 	if err != nil {
 		return fmt.Errorf("encode outcome: %w", err)
 	}
-	now, id := o.clock().UTC(), "msg_"+rand.Text()
+	now, id := o.Now(), "msg_"+rand.Text()
 	for _, target := range o.targets {
 		if !target.wants(outcome) {
 			continue
 		}
-		err := tx.exec(`
+		err := tx.Exec(`
 			INSERT INTO webhook_deliveries
 				(message_id, target, type, payload, state, attempts, created_at, next_attempt_at, give_up_at)
 			VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?)`,

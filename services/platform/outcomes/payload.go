@@ -22,8 +22,8 @@ type likePayload struct {
 	pair
 }
 
-// finalPayload is the payload of board.final.
-type finalPayload struct {
+// Final is the payload of board.final.
+type Final struct {
 	Board string      `json:"board"`
 	Kind  models.Kind `json:"kind"`
 	// Date is the day of a daily board; nil for an event.
@@ -151,7 +151,7 @@ func (r renderer) renderLike(ctx context.Context, payload string) (any, error) {
 }
 
 type finalData struct {
-	finalPayload
+	Final
 	Top []topLine `json:"top"`
 }
 
@@ -168,11 +168,11 @@ type topLine struct {
 
 func renderFinal(ctx context.Context, records Records, payload string) (any, error) {
 	data := finalData{}
-	if err := json.Unmarshal([]byte(payload), &data.finalPayload); err != nil {
+	if err := json.Unmarshal([]byte(payload), &data.Final); err != nil {
 		return nil, err
 	}
-	rows := make([]models.RowID, len(data.finalPayload.Top))
-	for i, entry := range data.finalPayload.Top {
+	rows := make([]models.RowID, len(data.Final.Top))
+	for i, entry := range data.Final.Top {
 		rows[i] = entry.User
 	}
 	people, err := records.RecordsMany(ctx, rows)
@@ -180,7 +180,7 @@ func renderFinal(ctx context.Context, records Records, payload string) (any, err
 		return nil, err
 	}
 	data.Top = make([]topLine, len(rows))
-	for i, entry := range data.finalPayload.Top {
+	for i, entry := range data.Final.Top {
 		line := topLine{Rank: i + 1, Score: entry.Score, ReachedAt: entry.ReachedAt, Anonymous: true}
 		if person := people[i]; person.User != "" && !person.Hidden {
 			line.UserID, line.Nickname, line.AvatarURL, line.Anonymous = &person.User, person.Nickname, person.AvatarURL.String(), false

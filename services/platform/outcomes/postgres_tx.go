@@ -17,12 +17,12 @@ type pgxTx struct {
 	tx  pgx.Tx
 }
 
-func (t pgxTx) exec(query string, args ...any) error {
+func (t pgxTx) Exec(query string, args ...any) error {
 	_, err := t.tx.Exec(t.ctx, numbered(query), args...)
 	return err
 }
 
-func (t pgxTx) scan(value any, query string, args ...any) (found bool, err error) {
+func (t pgxTx) Scan(value any, query string, args ...any) (found bool, err error) {
 	err = t.tx.QueryRow(t.ctx, numbered(query), args...).Scan(value)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil

@@ -82,7 +82,7 @@ func withoutUser(d *models.Delivery, user models.RowID) (without string, named b
 		err := json.Unmarshal([]byte(d.Payload), &p)
 		return "", p.From == user || p.To == user, err
 	case models.OutcomeBoardFinal:
-		var p finalPayload
+		var p Final
 		if err := json.Unmarshal([]byte(d.Payload), &p); err != nil {
 			return "", false, err
 		}

@@ -7,13 +7,13 @@ import (
 	"gorm.io/gorm"
 )
 
-// Tx is a transaction in which outcomes are written.
+// Tx is a transaction of either database in which outcomes are written.
 type Tx interface {
-	// exec runs a statement whose parameters are question marks.
-	exec(query string, args ...any) error
-	// scan runs a statement that returns at most one row of one column. found is false
+	// Exec runs a statement whose parameters are question marks.
+	Exec(query string, args ...any) error
+	// Scan runs a statement that returns at most one row of one column. found is false
 	// without a row.
-	scan(value any, query string, args ...any) (found bool, err error)
+	Scan(value any, query string, args ...any) (found bool, err error)
 }
 
 // InGorm returns a transaction of gorm.
@@ -21,9 +21,9 @@ func InGorm(db *gorm.DB) Tx { return gormTx{db} }
 
 type gormTx struct{ db *gorm.DB }
 
-func (t gormTx) exec(query string, args ...any) error { return t.db.Exec(query, args...).Error }
+func (t gormTx) Exec(query string, args ...any) error { return t.db.Exec(query, args...).Error }
 
-func (t gormTx) scan(value any, query string, args ...any) (found bool, err error) {
+func (t gormTx) Scan(value any, query string, args ...any) (found bool, err error) {
 	err = t.db.Raw(query, args...).Row().Scan(value)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil

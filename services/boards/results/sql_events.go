@@ -1,4 +1,4 @@
-package outcomes
+package results
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"stepboard/internal/failpoint"
 	"stepboard/models"
+	"stepboard/services/platform/outcomes"
 )
 
 // settleTime is how long after the end of an event its result is taken: longer than the
@@ -19,13 +20,13 @@ const settleTime = time.Minute
 
 // Events writes the results of events that have ended. Safe for concurrent use.
 type Events struct {
-	outbox *Outbox
+	outbox *outcomes.Outbox
 	db     *gorm.DB
 	clock  models.Clock
 }
 
 // NewEvents returns a service that reads running totals from the database.
-func NewEvents(outbox *Outbox, db *gorm.DB, clock models.Clock) *Events {
+func NewEvents(outbox *outcomes.Outbox, db *gorm.DB, clock models.Clock) *Events {
 	return &Events{outbox: outbox, db: db, clock: clock}
 }
 
@@ -80,7 +81,7 @@ func (e *Events) announce(ctx context.Context, bucket *models.Bucket) error {
 		if err != nil {
 			return err
 		}
-		return e.outbox.AddResult(InGorm(tx), bucket, result)
+		return Add(e.outbox, outcomes.InGorm(tx), bucket, result)
 	})
 }
 
@@ -112,10 +113,10 @@ func eventResult(tx *gorm.DB, bucket *models.Bucket) (Result, error) {
 		ORDER BY score DESC, reached_at, `+text+` DESC LIMIT @top`, map[string]any{
 		"board": bucket.Board, "bucket": bucket.Name, "top": TopEntries,
 	}).Scan(&rows).Error
-	result := Result{Top: []TopEntry{}}
+	result := Result{Top: []outcomes.TopEntry{}}
 	for _, row := range rows {
 		result.Total, result.ScoreSum = row.Total, row.ScoreSum
-		result.Top = append(result.Top, TopEntry{row.UserID, row.Score, models.TimestampOf(row.ReachedAt)})
+		result.Top = append(result.Top, outcomes.TopEntry{User: row.UserID, Score: row.Score, ReachedAt: models.TimestampOf(row.ReachedAt)})
 	}
 	return result, err
 }

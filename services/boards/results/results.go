@@ -1,4 +1,6 @@
-package outcomes
+// Package results writes the final results of days and events to the outbox, again with the next
+// revision if they change later.
+package results
 
 import (
 	"crypto/sha256"
@@ -7,6 +9,7 @@ import (
 	"fmt"
 
 	"stepboard/models"
+	"stepboard/services/platform/outcomes"
 )
 
 // TopEntries is how many of the first entries a result has at most.
@@ -17,14 +20,14 @@ type Result struct {
 	// Total is the number of entries, and ScoreSum the sum of their scores.
 	Total, ScoreSum int64
 	// Top holds the first entries, at most TopEntries, best first.
-	Top []TopEntry
+	Top []outcomes.TopEntry
 }
 
-// AddResult writes the result of an archived bucket as OutcomeBoardFinal, unless it is the
-// one that was written last. It belongs into each transaction that changes an archived
+// Add writes the result of an archived bucket to the outbox as OutcomeBoardFinal, unless it is
+// the one that was written last. It belongs into each transaction that changes an archived
 // bucket, which must hold the bucket's lock. One statement, and one more for each target.
-func (o *Outbox) AddResult(tx Tx, bucket *models.Bucket, r Result) error {
-	if !o.Wants(models.OutcomeBoardFinal) {
+func Add(outbox *outcomes.Outbox, tx outcomes.Tx, bucket *models.Bucket, r Result) error {
+	if !outbox.Wants(models.OutcomeBoardFinal) {
 		return nil
 	}
 	hash, err := r.hash()
@@ -32,19 +35,19 @@ func (o *Outbox) AddResult(tx Tx, bucket *models.Bucket, r Result) error {
 		return err
 	}
 	var revision int
-	changed, err := tx.scan(&revision, `
+	changed, err := tx.Scan(&revision, `
 		INSERT INTO board_results (board, bucket, revision, hash, sent_at) VALUES (?, ?, 1, ?, ?)
 		ON CONFLICT (board, bucket) DO UPDATE
 		SET revision = board_results.revision + 1, hash = excluded.hash, sent_at = excluded.sent_at
 		WHERE board_results.hash <> excluded.hash
-		RETURNING revision`, bucket.Board, bucket.Name, hash, o.clock().UTC())
+		RETURNING revision`, bucket.Board, bucket.Name, hash, outbox.Now())
 	if err != nil {
 		return fmt.Errorf("store result: %w", err)
 	}
 	if !changed {
 		return nil
 	}
-	p := finalPayload{
+	p := outcomes.Final{
 		Board: bucket.Board, Kind: models.KindDaily, Revision: revision, Total: r.Total, ScoreSum: r.ScoreSum, Top: r.Top,
 	}
 	if bucket.FromLedger {
@@ -53,14 +56,14 @@ func (o *Outbox) AddResult(tx Tx, bucket *models.Bucket, r Result) error {
 		date := bucket.Day.String()
 		p.Date = &date
 	}
-	return o.add(tx, models.OutcomeBoardFinal, p)
+	return outbox.AddFinal(tx, p)
 }
 
 // MarkOutdated records that a correction or an erasure changes the result of an event that
 // may have been written. It belongs into the transaction of the change, which must hold the
 // lock on the bucket's row. Events.Announce then writes the next revision. One statement.
-func MarkOutdated(tx Tx, board, bucket string) error {
-	if err := tx.exec(`UPDATE board_results SET outdated = true WHERE board = ? AND bucket = ?`, board, bucket); err != nil {
+func MarkOutdated(tx outcomes.Tx, board, bucket string) error {
+	if err := tx.Exec(`UPDATE board_results SET outdated = true WHERE board = ? AND bucket = ?`, board, bucket); err != nil {
 		return fmt.Errorf("mark a result as outdated: %w", err)
 	}
 	return nil
