@@ -1,6 +1,7 @@
 package archive_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -8,7 +9,6 @@ import (
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/boards/board"
-	"stepboard/services/operations/importer"
 )
 
 // A bucket is archived whole and with its ranks, for any number of shards.
@@ -55,8 +55,13 @@ func TestArchive(t *testing.T) {
 	})
 }
 
+// beforeStore says what raises would replace.
+type beforeStore interface {
+	CompositesBefore(ctx context.Context, raises []models.Raise) ([]models.Composite, error)
+}
+
 // checkBefore checks what a store says that raises would replace.
-func (f *fixture) checkBefore(store importer.Scores, b *models.Bucket, entries []models.Entry) {
+func (f *fixture) checkBefore(store beforeStore, b *models.Bucket, entries []models.Entry) {
 	f.t.Helper()
 	other := *b // a day without scores
 	other.Day, other.Name = b.Day+1, b.Name+"1"

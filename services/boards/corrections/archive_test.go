@@ -26,14 +26,6 @@ func (f *fixture) archiveDay(b *models.Bucket) models.ArchiveRun {
 	return run
 }
 
-// nameOf returns the row id of a user, or nobody for one who was erased.
-func nameOf(user models.RowID) string {
-	if user >= models.FirstNobody {
-		return "nobody"
-	}
-	return user.String()
-}
-
 // archived returns rank, user and score of each row of an archived bucket.
 func (f *fixture) archived(b *models.Bucket) (rows []string) {
 	f.t.Helper()
@@ -42,7 +34,7 @@ func (f *fixture) archived(b *models.Bucket) (rows []string) {
 		f.t.Fatal(err)
 	}
 	for i, e := range w.Behind {
-		rows = append(rows, fmt.Sprintf("%d. %s %d", i+1, nameOf(e.User), points(b, e.Composite)))
+		rows = append(rows, fmt.Sprintf("%d. %s %d", i+1, e.User, points(b, e.Composite)))
 	}
 	return rows
 }

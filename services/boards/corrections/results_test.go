@@ -34,7 +34,7 @@ func (f *fixture) results() (list []string) {
 		}
 		var rows []string
 		for i, e := range r.Top {
-			rows = append(rows, fmt.Sprintf("%d. %s %d", i+1, nameOf(e.User), e.Score))
+			rows = append(rows, fmt.Sprintf("%d. %s %d", i+1, e.User, e.Score))
 		}
 		list = append(list, fmt.Sprint("revision ", r.Revision, ": ", r.Total, " entries, sum ", r.ScoreSum, " ", rows))
 	}

@@ -12,6 +12,8 @@ import (
 	"stepboard/models"
 )
 
+var kinds = []models.ChoiceKind{models.HiddenFrom, models.Muted, models.Blocked}
+
 // model says who is shown to whom.
 type model struct {
 	friends map[models.Edge]bool // in both directions

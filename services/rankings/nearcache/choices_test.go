@@ -1,9 +1,7 @@
-package privacy_test
+package nearcache_test
 
 import (
-	"context"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,20 +13,17 @@ import (
 	"stepboard/services/rankings/nearcache"
 )
 
-// newNearProcess returns a process that holds copies of sets in its memory.
-func newNearProcess(t *testing.T, env *testenv.Env) process {
-	sets, users := cache.NewStore(env.Redis, env.Keys), testenv.Numbers{DB: env.Gorm}
-	circles := nearcache.NewCircles(sets, time.Second, func() int64 { return 1 << 20 }, time.Now, env.Log)
-	sets.UseNear(circles)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { circles.Run(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
+// choices are the friendships and choices of a process, over its sets.
+type choices struct {
+	*privacy.Service
+
+	friends *friends.Service
+}
+
+func newChoices(env *testenv.Env, sets *cache.Store) choices {
+	users := testenv.Numbers{DB: env.Gorm}
 	graph := friends.New(friends.NewStore(env.Gorm), sets, users, friends.Limits{}, env.Log)
-	return process{privacy.New(privacy.NewStore(env.Gorm), sets, graph, users, 0, env.Log), graph}
+	return choices{privacy.New(privacy.NewStore(env.Gorm), sets, graph, users, 0, env.Log), graph}
 }
 
 // A friend set from the memory of another process that is complete as of a moment after a
@@ -36,9 +31,13 @@ func newNearProcess(t *testing.T, env *testenv.Env) process {
 func TestCopiesInOtherProcessesFollowChoices(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		chooser, other, ctx := newProcess(env), newNearProcess(t, env), t.Context()
-		exist(t, env, 1, 2)
-		if err := chooser.befriend(ctx, models.Edge{A: 1, B: 2}); err != nil {
+		sets, ctx := cache.NewStore(env.Redis, env.Keys), t.Context()
+		circles := nearcache.NewCircles(sets, time.Second, func() int64 { return 1 << 20 }, time.Now, env.Log)
+		sets.UseNear(circles)
+		testenv.Background(t, circles.Run)
+		chooser, other := newChoices(env, cache.NewStore(env.Redis, env.Keys)), newChoices(env, sets)
+		testenv.Must(testenv.Numbers{DB: env.Gorm}.Ensure(ctx, testenv.IDs(1, 2)...))
+		if _, _, err := chooser.friends.Import(ctx, []models.Edge{{A: 1, B: 2}}); err != nil {
 			t.Fatal(err)
 		}
 		follow := func(what string, shown bool) {
@@ -63,7 +62,7 @@ func TestCopiesInOtherProcessesFollowChoices(t *testing.T) {
 			follow("hiding", !hidden)
 		}
 		testenv.Must(other.NotShown(ctx, 1))
-		for _, kind := range kinds[:2] {
+		for _, kind := range []models.ChoiceKind{models.HiddenFrom, models.Muted} {
 			from, to := models.UserID("2"), models.UserID("1")
 			if kind == models.Muted {
 				from, to = to, from
@@ -82,5 +81,3 @@ func TestCopiesInOtherProcessesFollowChoices(t *testing.T) {
 		}
 	})
 }
-
-var kinds = []models.ChoiceKind{models.HiddenFrom, models.Muted, models.Blocked}
