@@ -101,7 +101,7 @@ func (f *fixture) Forget(_ context.Context, _ models.UserID, row models.RowID) {
 // DropCopies implements erasure.Directory.
 func (f *fixture) DropCopies(context.Context, ...directory.Erased) (int64, error) { return 0, nil }
 
-// nothing is what is stored of users in places that these tests do not use.
+// nothing stands for the places that these tests do not use.
 type nothing struct{}
 
 // Erase implements erasure.Eraser.
