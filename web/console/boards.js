@@ -4,14 +4,10 @@ import { addDays, formatDay, formatNumber, formatWeekday, isDay, t } from '../as
 import { html, useState } from '../assets/view.js';
 import { useActions } from './action.js';
 import { archive, corrections, filterAddress, runs } from './lists.js';
-import { Rows } from './list.js';
+import { Rows, withoutEmpty } from './list.js';
 import { Empty, Facts, Fetched, number, Panel, refreshEvery, State, when } from './parts.js';
 
 const kinds = ['daily', 'event', 'rolling'];
-const withoutEmpty = (values) =>
-  Object.fromEntries(
-    Object.entries(values).filter(([, value]) => value !== '' && value !== undefined),
-  );
 const optionalNumber = (text) => (text === '' || text === undefined ? undefined : Number(text));
 const instant = (text) => (text ? new Date(text).toISOString() : undefined);
 

@@ -35,8 +35,11 @@ function Filter({ filter, value, onChange }) {
   </div>`;
 }
 
-const withoutEmpty = (values) =>
-  Object.fromEntries(Object.entries(values).filter(([, value]) => value));
+// withoutEmpty leaves out the fields that are empty or missing; 0 and false stay.
+export const withoutEmpty = (values) =>
+  Object.fromEntries(
+    Object.entries(values).filter(([, value]) => value !== '' && value !== undefined),
+  );
 
 // Rows shows a page of a list by a fixed filter, and what can be done with its rows.
 export function Rows({ token, notify, name, list, filter, cursor, onPage }) {
