@@ -73,14 +73,12 @@ type listArchivesInput struct {
 	Paging
 }
 
-type archivesOutput struct {
-	Body struct {
-		Runs       []archiveRun `json:"runs" nullable:"false" doc:"This page, newest first"`
-		NextCursor *string      `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
-	}
+type archiveRunPage struct {
+	Runs       []archiveRun `json:"runs" nullable:"false" doc:"This page, newest first"`
+	NextCursor *string      `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-func (h *archiveHandlers) list(ctx context.Context, in *listArchivesInput) (*archivesOutput, error) {
+func (h *archiveHandlers) list(ctx context.Context, in *listArchivesInput) (*output[archiveRunPage], error) {
 	scope := []string{"archives", in.Board, in.Bucket, in.State}
 	before, err := in.beforeID(ctx, h.cursors, scope...)
 	if err != nil {
@@ -92,7 +90,7 @@ func (h *archiveHandlers) list(ctx context.Context, in *listArchivesInput) (*arc
 	if err != nil {
 		return nil, err
 	}
-	out := &archivesOutput{}
+	out := &output[archiveRunPage]{}
 	out.Body.Runs, out.Body.NextCursor = showPage(list, in.Limit, archiveRunOf, func(r models.ArchiveRun) string {
 		return cursorAfterID(h.cursors, r.ID, scope...)
 	})
@@ -112,10 +110,13 @@ var startArchive = operation{
 
 type startArchiveInput struct {
 	DryRun
-	Body struct {
-		Board  string `json:"board" doc:"The board's name" example:"steps"`
-		Bucket string `json:"bucket" doc:"The day, YYYY-MM-DD, or event" example:"2026-11-16"`
-	}
+	Body newArchiveRun
+}
+
+// newArchiveRun names the bucket to archive.
+type newArchiveRun struct {
+	Board  string `json:"board" doc:"The board's name" example:"steps"`
+	Bucket string `json:"bucket" doc:"The day, YYYY-MM-DD, or event" example:"2026-11-16"`
 }
 
 func (in *startArchiveInput) about() (e audit.Entry, dryRun bool) {
@@ -123,12 +124,7 @@ func (in *startArchiveInput) about() (e audit.Entry, dryRun bool) {
 	return e, in.DryRun.DryRun
 }
 
-type archiveOutput struct {
-	Status int
-	Body   archiveRun
-}
-
-func (h *archiveHandlers) start(ctx context.Context, in *startArchiveInput) (*archiveOutput, error) {
+func (h *archiveHandlers) start(ctx context.Context, in *startArchiveInput) (*statusOutput[archiveRun], error) {
 	b, err := h.boards.Board(in.Body.Board)
 	if err != nil {
 		return nil, err
@@ -151,5 +147,5 @@ func (h *archiveHandlers) start(ctx context.Context, in *startArchiveInput) (*ar
 	if err != nil {
 		return nil, err
 	}
-	return &archiveOutput{status, archiveRunOf(run)}, nil
+	return &statusOutput[archiveRun]{status, archiveRunOf(run)}, nil
 }

@@ -105,14 +105,12 @@ type listAuditInput struct {
 	Paging
 }
 
-type auditOutput struct {
-	Body struct {
-		Entries    []auditEntry `json:"entries" nullable:"false" doc:"This page, newest first"`
-		NextCursor *string      `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
-	}
+type auditPage struct {
+	Entries    []auditEntry `json:"entries" nullable:"false" doc:"This page, newest first"`
+	NextCursor *string      `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-func (h *auditHandlers) list(ctx context.Context, in *listAuditInput) (*auditOutput, error) {
+func (h *auditHandlers) list(ctx context.Context, in *listAuditInput) (*output[auditPage], error) {
 	scope := []string{"audit", in.Actor, in.Action, string(in.UserID)}
 	before, err := in.beforeID(ctx, h.cursors, scope...)
 	if err != nil {
@@ -124,7 +122,7 @@ func (h *auditHandlers) list(ctx context.Context, in *listAuditInput) (*auditOut
 	if err != nil {
 		return nil, err
 	}
-	out := &auditOutput{}
+	out := &output[auditPage]{}
 	out.Body.Entries, out.Body.NextCursor = showPage(list, in.Limit, auditEntryOf, func(e audit.Entry) string {
 		return cursorAfterID(h.cursors, e.ID, scope...)
 	})

@@ -15,30 +15,28 @@ import (
 	"stepboard/services/boards/ingest"
 )
 
-// batchItem is the total of a user on one day.
-type batchItem struct {
+// userTotal is the total of a user on one day.
+type userTotal struct {
 	UserID *models.UserID `json:"user_id" doc:"The user" example:"1001" required:"true" nullable:"false"`
 	Date   *string        `json:"date" doc:"The day, as for a single upload" format:"date" example:"2026-11-20" required:"true" nullable:"false"`
 	Score  *wholeNumber   `json:"score" doc:"The user's total for that day so far" example:"12345" minimum:"0" required:"true" nullable:"false"`
 }
 
-// batchBody describes the body of a batch. It is decoded item by item.
-type batchBody struct {
-	Scores []batchItem `json:"scores" doc:"Up to 1,000 totals" minItems:"1" maxItems:"1000" nullable:"false"`
+// userTotals describes the body of a batch. It is decoded item by item.
+type userTotals struct {
+	Scores []userTotal `json:"scores" doc:"Up to 1,000 totals" minItems:"1" maxItems:"1000" nullable:"false"`
 }
 
-type rejectedItem struct {
+type rejectedTotal struct {
 	Index  int         `json:"index" doc:"The item's position, from 0" example:"1"`
 	Code   models.Code `json:"code" doc:"Why it was not accepted"`
 	Detail string      `json:"detail" doc:"What a person should know and do"`
 }
 
-type batchOutput struct {
-	Status int
-	Body   struct {
-		Accepted int            `json:"accepted" doc:"How many totals were accepted" example:"999"`
-		Rejected []rejectedItem `json:"rejected" nullable:"false" doc:"The items that were not accepted"`
-	}
+// batchResult says what became of a batch.
+type batchResult struct {
+	Accepted int             `json:"accepted" doc:"How many totals were accepted" example:"999"`
+	Rejected []rejectedTotal `json:"rejected" nullable:"false" doc:"The items that were not accepted"`
 }
 
 var uploadBatch = operation{
@@ -46,7 +44,7 @@ var uploadBatch = operation{
 	summary: "Upload step totals of many users",
 	description: "Send totals of up to 1,000 users, such as `{\"scores\":[{\"user_id\":\"1001\",\"date\":\"2026-11-20\",\"score\":12345}]}`. " +
 		"Each item is accepted or rejected on its own: the answer counts the accepted ones and says what is wrong with the others.",
-	bodies:      []any{batchBody{}},
+	bodies:      []any{userTotals{}},
 	list:        true,
 	otherStatus: http.StatusAccepted,
 	errors:      bodyErrors(models.CodeBoardNotFound, models.CodeBoardKind),
@@ -58,7 +56,7 @@ type batchInput struct {
 	RawBody []byte
 }
 
-func (h *scoreHandlers) uploadBatch(ctx context.Context, in *batchInput) (*batchOutput, error) {
+func (h *scoreHandlers) uploadBatch(ctx context.Context, in *batchInput) (*statusOutput[batchResult], error) {
 	batch, err := parseBatch(in.RawBody)
 	if err != nil {
 		return nil, err
@@ -72,12 +70,9 @@ func (h *scoreHandlers) uploadBatch(ctx context.Context, in *batchInput) (*batch
 			return nil, err
 		}
 	}
-	out := &batchOutput{Status: h.status()}
-	out.Body.Accepted = len(accepted)
-	out.Body.Rejected = batch.rejected
-	slices.SortFunc(out.Body.Rejected, func(a, b rejectedItem) int { return a.Index - b.Index })
-	h.accepted.WithLabelValues(in.Board).Add(float64(out.Body.Accepted))
-	return out, nil
+	slices.SortFunc(batch.rejected, func(a, b rejectedTotal) int { return a.Index - b.Index })
+	h.accepted.WithLabelValues(in.Board).Add(float64(len(accepted)))
+	return &statusOutput[batchResult]{h.status(), batchResult{Accepted: len(accepted), Rejected: batch.rejected}}, nil
 }
 
 // scoreBatch is a decoded batch: the valid items and the rejected ones.
@@ -86,7 +81,7 @@ type scoreBatch struct {
 	// positions are the positions of the uploads in the body; nil if all items are
 	// valid.
 	positions []int
-	rejected  []rejectedItem
+	rejected  []rejectedTotal
 }
 
 // position returns the position of an upload in the body.
@@ -104,7 +99,7 @@ func (b *scoreBatch) reject(index int, err error) error {
 	if !errors.As(err, &known) {
 		return err
 	}
-	b.rejected = append(b.rejected, rejectedItem{Index: index, Code: known.Code, Detail: known.Message})
+	b.rejected = append(b.rejected, rejectedTotal{Index: index, Code: known.Code, Detail: known.Message})
 	return nil
 }
 
@@ -112,7 +107,7 @@ func (b *scoreBatch) reject(index int, err error) error {
 // one by one.
 func parseBatch(body []byte) (*scoreBatch, error) {
 	if uploads, ok := parseBatchFast(body); ok {
-		return &scoreBatch{uploads: uploads, rejected: []rejectedItem{}}, nil
+		return &scoreBatch{uploads: uploads, rejected: []rejectedTotal{}}, nil
 	}
 	return decodeBatch(body)
 }
@@ -123,7 +118,7 @@ func decodeBatch(body []byte) (*scoreBatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &scoreBatch{uploads: make([]ingest.Upload, 0, len(items)), positions: make([]int, 0, len(items)), rejected: []rejectedItem{}}
+	b := &scoreBatch{uploads: make([]ingest.Upload, 0, len(items)), positions: make([]int, 0, len(items)), rejected: []rejectedTotal{}}
 	for i, raw := range items {
 		upload, err := parseBatchItem(raw, i)
 		if err != nil {
@@ -154,7 +149,7 @@ func splitBatch(body []byte) ([]jsontext.Value, error) {
 
 func parseBatchItem(raw jsontext.Value, i int) (ingest.Upload, error) {
 	at := "body.scores[" + strconv.Itoa(i) + "]"
-	var item batchItem
+	var item userTotal
 	if err := json.Unmarshal(raw, &item, json.RejectUnknownMembers(true)); err != nil {
 		return ingest.Upload{}, bodyError(at, raw, err)
 	}

@@ -34,8 +34,8 @@ type boardHandlers struct {
 	clock   models.Clock
 }
 
-// BoardAnswer is a board as it is shown to every caller.
-type BoardAnswer struct {
+// Board is a board as it is shown to every caller.
+type Board struct {
 	Name        string          `json:"name" doc:"The board's name"`
 	Kind        models.Kind     `json:"kind" enum:"daily,event,rolling" doc:"daily: a total for each day, the highest counts; event: increments add up from its start to its end; rolling: those of the last hours add up"`
 	TimeZone    string          `json:"time_zone" doc:"The zone that fixes its days, or local: each user's own calendar does" example:"Asia/Shanghai"`
@@ -55,8 +55,8 @@ type currentBucket struct {
 }
 
 // of returns the board as it is shown to a caller whose clock has the given offset.
-func (h *boardHandlers) of(b *catalog.Board, offset models.UTCOffset) (BoardAnswer, error) {
-	answer := BoardAnswer{Name: b.Name, Kind: b.Kind, TimeZone: b.TimeZone, MaxScore: b.MaxScore, Global: b.Global}
+func (h *boardHandlers) of(b *catalog.Board, offset models.UTCOffset) (Board, error) {
+	answer := Board{Name: b.Name, Kind: b.Kind, TimeZone: b.TimeZone, MaxScore: b.MaxScore, Global: b.Global}
 	if b.RequireDays() == nil {
 		answer.OpenDays = &b.OpenDays
 	}
@@ -66,7 +66,7 @@ func (h *boardHandlers) of(b *catalog.Board, offset models.UTCOffset) (BoardAnsw
 		return answer, nil
 	}
 	if err != nil {
-		return BoardAnswer{}, err
+		return Board{}, err
 	}
 	answer.Final = bucket.Final(now)
 	if d := b.Date(bucket); d != nil {
@@ -88,10 +88,8 @@ var listBoards = operation{
 	description: "Every board with its limits, its time zone and its current day. A board with time_zone local has a current day at `?utc_offset=+08:00` only.",
 }
 
-type boardsOutput struct {
-	Body struct {
-		Boards []BoardAnswer `json:"boards" nullable:"false" doc:"By name"`
-	}
+type boards struct {
+	Boards []Board `json:"boards" nullable:"false" doc:"By name"`
 }
 
 type boardsInput struct {
@@ -99,7 +97,7 @@ type boardsInput struct {
 	OnBehalf
 }
 
-func (h *boardHandlers) list(ctx context.Context, in *boardsInput) (*boardsOutput, error) {
+func (h *boardHandlers) list(ctx context.Context, in *boardsInput) (*output[boards], error) {
 	if _, err := in.userIfAny(ctx); err != nil {
 		return nil, err
 	}
@@ -107,16 +105,15 @@ func (h *boardHandlers) list(ctx context.Context, in *boardsInput) (*boardsOutpu
 	if err != nil {
 		return nil, err
 	}
-	out := &boardsOutput{}
-	out.Body.Boards = []BoardAnswer{}
+	list := boards{Boards: []Board{}}
 	for _, b := range h.boards.Boards() {
 		answer, err := h.of(b, offset)
 		if err != nil {
 			return nil, err
 		}
-		out.Body.Boards = append(out.Body.Boards, answer)
+		list.Boards = append(list.Boards, answer)
 	}
-	return out, nil
+	return &output[boards]{list}, nil
 }
 
 var defineBoard = operation{
@@ -129,8 +126,8 @@ var defineBoard = operation{
 	errors:      bodyErrors(models.CodeBoardExists),
 }
 
-// definitionBody is the definition of a board.
-type definitionBody struct {
+// newBoard is the definition of a board.
+type newBoard struct {
 	Name         string          `json:"name" minLength:"1" maxLength:"40" pattern:"^[a-z0-9-]+$" doc:"The board's name" example:"gifts-spring"`
 	Kind         models.Kind     `json:"kind" enum:"daily,event,rolling" doc:"daily, event or rolling"`
 	TimeZone     string          `json:"time_zone,omitempty" default:"Asia/Shanghai" doc:"IANA zone that fixes its days, or local: each user's own calendar does; daily boards only" example:"Asia/Shanghai"`
@@ -147,7 +144,7 @@ type definitionBody struct {
 
 type defineInput struct {
 	DryRun
-	Body definitionBody
+	Body newBoard
 }
 
 func (in *defineInput) about() (e audit.Entry, dryRun bool) {
@@ -155,9 +152,9 @@ func (in *defineInput) about() (e audit.Entry, dryRun bool) {
 	return e, in.DryRun.DryRun
 }
 
-// definitionAnswer is a definition with the properties that follow from it.
-type definitionAnswer struct {
-	BoardAnswer
+// boardDefinition is a definition with the properties that follow from it.
+type boardDefinition struct {
+	Board
 	Shards       int              `json:"shards" doc:"The number of sorted sets that its next bucket is split into"`
 	ChangeStream bool             `json:"change_stream" doc:"Whether the changes of its next bucket are written to streams, so that processes can keep a copy"`
 	ReviewAbove  int64            `json:"review_above" doc:"Scores above this are listed by GET /v1/admin/reviews; 0 for none"`
@@ -165,27 +162,15 @@ type definitionAnswer struct {
 	CreatedAt    models.Timestamp `json:"created_at" format:"date-time" doc:"When the board was first defined"`
 }
 
-type definitionOutput struct {
-	Body definitionAnswer
-}
-
-type definedOutput struct {
-	Status int
-	Body   definitionAnswer
-}
-
-func (h *boardHandlers) definition(b *catalog.Board) (*definitionOutput, error) {
+func (h *boardHandlers) definition(b *catalog.Board) (boardDefinition, error) {
 	answer, err := h.of(b, models.UTCOffset{})
-	if err != nil {
-		return nil, err
-	}
-	return &definitionOutput{Body: definitionAnswer{
-		BoardAnswer: answer, Shards: b.Shards, ChangeStream: b.ChangeStream, ReviewAbove: b.ReviewAbove, TickMS: b.TickMS(),
+	return boardDefinition{
+		Board: answer, Shards: b.Shards, ChangeStream: b.ChangeStream, ReviewAbove: b.ReviewAbove, TickMS: b.TickMS(),
 		CreatedAt: models.TimestampOf(b.CreatedAt),
-	}}, nil
+	}, err
 }
 
-func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*definedOutput, error) {
+func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*statusOutput[boardDefinition], error) {
 	d := in.Body
 	openDays := 0
 	switch {
@@ -208,9 +193,9 @@ func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*definedOu
 	status := http.StatusCreated
 	if in.DryRun.DryRun {
 		status = http.StatusOK
-		shown.Body.CreatedAt = models.TimestampOf(h.clock())
+		shown.CreatedAt = models.TimestampOf(h.clock())
 	}
-	return &definedOutput{status, shown.Body}, nil
+	return &statusOutput[boardDefinition]{status, shown}, nil
 }
 
 var showBoard = operation{
@@ -224,10 +209,10 @@ type boardInput struct {
 	Board string `path:"board" doc:"The board's name" example:"gifts-spring"`
 }
 
-func (h *boardHandlers) show(_ context.Context, in *boardInput) (*definitionOutput, error) {
+func (h *boardHandlers) show(_ context.Context, in *boardInput) (*output[boardDefinition], error) {
 	b, err := h.boards.Board(in.Board)
 	if err != nil {
 		return nil, err
 	}
-	return h.definition(b)
+	return outputOf(h.definition(b))
 }

@@ -50,7 +50,7 @@ type boardBucket struct {
 	LastRun     *archiveRun        `json:"last_run" doc:"The last archive run; null for none"`
 }
 
-func newBoardBucket(b status.Bucket) boardBucket {
+func boardBucketOf(b status.Bucket) boardBucket {
 	shown := boardBucket{
 		Bucket: b.Name, State: b.State, Total: b.Total, ScoreSum: b.ScoreSum, Corrections: b.Corrections, Revision: b.Revision,
 		StartsAt: models.TimestampOf(b.StartsAt), EndsAt: models.TimestampOf(b.EndsAt),
@@ -67,14 +67,12 @@ func newBoardBucket(b status.Bucket) boardBucket {
 	return shown
 }
 
-type bucketsOutput struct {
-	Body struct {
-		Buckets    []boardBucket `json:"buckets" nullable:"false" doc:"This page, newest first"`
-		NextCursor *string       `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
-	}
+type boardBucketPage struct {
+	Buckets    []boardBucket `json:"buckets" nullable:"false" doc:"This page, newest first"`
+	NextCursor *string       `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-func (h *bucketHandlers) list(ctx context.Context, in *listBucketsInput) (*bucketsOutput, error) {
+func (h *bucketHandlers) list(ctx context.Context, in *listBucketsInput) (*output[boardBucketPage], error) {
 	from, err := optionalDate("query.from", in.From)
 	if err != nil {
 		return nil, err
@@ -96,8 +94,8 @@ func (h *bucketHandlers) list(ctx context.Context, in *listBucketsInput) (*bucke
 	if err != nil {
 		return nil, err
 	}
-	out := &bucketsOutput{}
-	out.Body.Buckets, out.Body.NextCursor = showPage(list, in.Limit, newBoardBucket, func(b status.Bucket) string {
+	out := &output[boardBucketPage]{}
+	out.Body.Buckets, out.Body.NextCursor = showPage(list, in.Limit, boardBucketOf, func(b status.Bucket) string {
 		return h.cursors.Seal(models.Cursor{Key: int64(b.Day)}, scope...)
 	})
 	return out, nil

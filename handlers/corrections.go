@@ -55,7 +55,7 @@ const (
 	correctionApplied correctionState = "applied"
 )
 
-func newCorrection(e corrections.Entry) correction {
+func correctionOf(e corrections.Entry) correction {
 	c := correction{
 		Board: e.Board, Kind: e.Kind, Score: e.Score, Before: e.BeforeScore, Reason: e.Reason, Actor: e.Actor,
 		CreatedAt: models.TimestampOf(e.CreatedAt), State: correctionApplied,
@@ -100,19 +100,17 @@ var createCorrection = operation{
 
 type createCorrectionInput struct {
 	DryRun
-	Body struct {
-		Board  string                `json:"board" doc:"The board's name" example:"steps"`
-		Date   *string               `json:"date,omitempty" nullable:"true" doc:"The day, YYYY-MM-DD; without one an exclusion holds from today until it is lifted. Event and rolling boards take none" example:"2026-11-20"`
-		UserID models.UserID         `json:"user_id" doc:"The user" example:"1001"`
-		Kind   models.CorrectionKind `json:"kind" enum:"set,exclude" doc:"set lowers the score, exclude removes the user from the ranking"`
-		Score  *int64                `json:"score,omitempty" nullable:"true" minimum:"0" doc:"The score to show instead, at most the user's; for set only" example:"9000"`
-		Reason string                `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators" example:"the phone was shaken"`
-	}
+	Body newCorrection
 }
 
-type correctionOutput struct {
-	Status int
-	Body   correction
+// newCorrection is a correction to make.
+type newCorrection struct {
+	Board  string                `json:"board" doc:"The board's name" example:"steps"`
+	Date   *string               `json:"date,omitempty" nullable:"true" doc:"The day, YYYY-MM-DD; without one an exclusion holds from today until it is lifted. Event and rolling boards take none" example:"2026-11-20"`
+	UserID models.UserID         `json:"user_id" doc:"The user" example:"1001"`
+	Kind   models.CorrectionKind `json:"kind" enum:"set,exclude" doc:"set lowers the score, exclude removes the user from the ranking"`
+	Score  *int64                `json:"score,omitempty" nullable:"true" minimum:"0" doc:"The score to show instead, at most the user's; for set only" example:"9000"`
+	Reason string                `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators" example:"the phone was shaken"`
 }
 
 func (in *createCorrectionInput) about() (e audit.Entry, dryRun bool) {
@@ -123,7 +121,7 @@ func (in *createCorrectionInput) about() (e audit.Entry, dryRun bool) {
 	return e, in.DryRun.DryRun
 }
 
-func (h *correctionHandlers) create(ctx context.Context, in *createCorrectionInput) (*correctionOutput, error) {
+func (h *correctionHandlers) create(ctx context.Context, in *createCorrectionInput) (*statusOutput[correction], error) {
 	operator, err := operatorFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -147,7 +145,7 @@ func (h *correctionHandlers) create(ctx context.Context, in *createCorrectionInp
 	if r.DryRun {
 		status = http.StatusOK
 	}
-	return &correctionOutput{status, newCorrection(c)}, nil
+	return &statusOutput[correction]{status, correctionOf(c)}, nil
 }
 
 var liftCorrection = operation{
@@ -161,13 +159,12 @@ var liftCorrection = operation{
 type liftCorrectionInput struct {
 	ID int64 `path:"id" minimum:"1" doc:"The correction's id"`
 	DryRun
-	Body struct {
-		Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators" example:"it was a marathon"`
-	}
+	Body correctionLifting
 }
 
-type liftedOutput struct {
-	Body correction
+// correctionLifting says why a correction ends.
+type correctionLifting struct {
+	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators" example:"it was a marathon"`
 }
 
 func (in *liftCorrectionInput) about() (e audit.Entry, dryRun bool) {
@@ -175,7 +172,7 @@ func (in *liftCorrectionInput) about() (e audit.Entry, dryRun bool) {
 	return e, in.DryRun.DryRun
 }
 
-func (h *correctionHandlers) lift(ctx context.Context, in *liftCorrectionInput) (*liftedOutput, error) {
+func (h *correctionHandlers) lift(ctx context.Context, in *liftCorrectionInput) (*output[correction], error) {
 	operator, err := operatorFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -186,7 +183,7 @@ func (h *correctionHandlers) lift(ctx context.Context, in *liftCorrectionInput) 
 	if err != nil {
 		return nil, err
 	}
-	return &liftedOutput{newCorrection(c)}, nil
+	return &output[correction]{correctionOf(c)}, nil
 }
 
 var listCorrections = operation{
@@ -204,14 +201,12 @@ type listCorrectionsInput struct {
 	Paging
 }
 
-type correctionsOutput struct {
-	Body struct {
-		Corrections []correction `json:"corrections" nullable:"false" doc:"This page, newest first"`
-		NextCursor  *string      `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
-	}
+type correctionPage struct {
+	Corrections []correction `json:"corrections" nullable:"false" doc:"This page, newest first"`
+	NextCursor  *string      `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-func (h *correctionHandlers) list(ctx context.Context, in *listCorrectionsInput) (*correctionsOutput, error) {
+func (h *correctionHandlers) list(ctx context.Context, in *listCorrectionsInput) (*output[correctionPage], error) {
 	scope := []string{"corrections", in.Board, string(in.UserID), in.Date, strconv.FormatBool(in.Active)}
 	day, err := optionalDate("query.date", in.Date)
 	if err != nil {
@@ -227,8 +222,8 @@ func (h *correctionHandlers) list(ctx context.Context, in *listCorrectionsInput)
 	if err != nil {
 		return nil, err
 	}
-	out := &correctionsOutput{}
-	out.Body.Corrections, out.Body.NextCursor = showPage(list, in.Limit, newCorrection, func(c corrections.Entry) string {
+	out := &output[correctionPage]{}
+	out.Body.Corrections, out.Body.NextCursor = showPage(list, in.Limit, correctionOf, func(c corrections.Entry) string {
 		return cursorAfterID(h.cursors, c.ID, scope...)
 	})
 	return out, nil

@@ -51,7 +51,7 @@ type deadLetter struct {
 	FailedAt  models.Timestamp  `json:"failed_at" format:"date-time" doc:"When applying it failed"`
 }
 
-func newDeadLetter(l models.DeadLetter) deadLetter {
+func deadLetterOf(l models.DeadLetter) deadLetter {
 	shown := deadLetter{
 		ID: strconv.FormatInt(l.ID, 10), Position: l.Position, Reason: l.Reason,
 		QueuedAt: models.TimestampOf(l.QueuedAt), FailedAt: models.TimestampOf(l.FailedAt),
@@ -69,11 +69,9 @@ func newDeadLetter(l models.DeadLetter) deadLetter {
 	return shown
 }
 
-type deadLettersOutput struct {
-	Body struct {
-		DeadLetters []deadLetter `json:"dead_letters" nullable:"false" doc:"This page, newest first"`
-		NextCursor  *string      `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
-	}
+type deadLetterPage struct {
+	DeadLetters []deadLetter `json:"dead_letters" nullable:"false" doc:"This page, newest first"`
+	NextCursor  *string      `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
 type listDeadLettersInput struct {
@@ -83,7 +81,7 @@ type listDeadLettersInput struct {
 	Paging
 }
 
-func (h *deadLetterHandlers) list(ctx context.Context, in *listDeadLettersInput) (*deadLettersOutput, error) {
+func (h *deadLetterHandlers) list(ctx context.Context, in *listDeadLettersInput) (*output[deadLetterPage], error) {
 	scope := []string{"dead-letters", in.Board, in.Bucket, in.Reason}
 	before, err := in.beforeID(ctx, h.cursors, scope...)
 	if err != nil {
@@ -95,8 +93,8 @@ func (h *deadLetterHandlers) list(ctx context.Context, in *listDeadLettersInput)
 	if err != nil {
 		return nil, err
 	}
-	out := &deadLettersOutput{}
-	out.Body.DeadLetters, out.Body.NextCursor = showPage(list, in.Limit, newDeadLetter, func(l models.DeadLetter) string {
+	out := &output[deadLetterPage]{}
+	out.Body.DeadLetters, out.Body.NextCursor = showPage(list, in.Limit, deadLetterOf, func(l models.DeadLetter) string {
 		return cursorAfterID(h.cursors, l.ID, scope...)
 	})
 	return out, nil
@@ -142,15 +140,21 @@ const maxSelected = 1000
 
 type selectedInput struct {
 	DryRun
-	Body struct {
-		Filter struct {
-			Board  string `json:"board,omitempty" pattern:"^[a-z0-9-]*$" maxLength:"40" doc:"Updates of this board only"`
-			Bucket string `json:"bucket,omitempty" pattern:"^[a-z0-9]*$" maxLength:"20" doc:"Updates of this bucket only" example:"20261120"`
-			Reason string `json:"reason,omitempty" pattern:"^[ -~]*$" maxLength:"500" doc:"Only those with exactly this reason"`
-		} `json:"filter" doc:"Which dead letters; {} for all"`
-		Through *string `json:"through,omitempty" nullable:"true" pattern:"^[1-9][0-9]{0,17}$" doc:"The id of the newest one; left out: the newest that exists. Take it from the list that you have looked at, so that no later one is included"`
-		Reason  string  `json:"reason,omitempty" maxLength:"500" doc:"Why, for other operators" example:"the board is back"`
-	}
+	Body deadLetterSelection
+}
+
+// deadLetterSelection selects dead letters.
+type deadLetterSelection struct {
+	Filter  filterStruct `json:"filter" doc:"Which dead letters; {} for all"`
+	Through *string      `json:"through,omitempty" nullable:"true" pattern:"^[1-9][0-9]{0,17}$" doc:"The id of the newest one; left out: the newest that exists. Take it from the list that you have looked at, so that no later one is included"`
+	Reason  string       `json:"reason,omitempty" maxLength:"500" doc:"Why, for other operators" example:"the board is back"`
+}
+
+// filterStruct is the filter of a deadLetterSelection. The API has this name.
+type filterStruct struct {
+	Board  string `json:"board,omitempty" pattern:"^[a-z0-9-]*$" maxLength:"40" doc:"Updates of this board only"`
+	Bucket string `json:"bucket,omitempty" pattern:"^[a-z0-9]*$" maxLength:"20" doc:"Updates of this bucket only" example:"20261120"`
+	Reason string `json:"reason,omitempty" pattern:"^[ -~]*$" maxLength:"500" doc:"Only those with exactly this reason"`
 }
 
 func (in *selectedInput) about() (e audit.Entry, dryRun bool) {
@@ -180,10 +184,6 @@ type handledDeadLetters struct {
 	NextThrough *string `json:"next_through" nullable:"true" pattern:"^[1-9][0-9]{0,17}$" doc:"The through of the next call, which goes on with older ones; null if all were handled"`
 }
 
-type handledOutput struct {
-	Body handledDeadLetters
-}
-
 var replayDeadLetters = operation{
 	id:      "replayDeadLetters",
 	summary: "Apply the dead letters of a filter",
@@ -192,7 +192,7 @@ var replayDeadLetters = operation{
 	errors: bodyErrors(),
 }
 
-func (h *deadLetterHandlers) replaySelected(ctx context.Context, in *selectedInput) (*handledOutput, error) {
+func (h *deadLetterHandlers) replaySelected(ctx context.Context, in *selectedInput) (*output[handledDeadLetters], error) {
 	return handleSelected(ctx, in, h.deadLetters.ReplaySelected)
 }
 
@@ -204,7 +204,7 @@ var deleteDeadLetters = operation{
 	errors: bodyErrors(),
 }
 
-func (h *deadLetterHandlers) deleteSelected(ctx context.Context, in *selectedInput) (*handledOutput, error) {
+func (h *deadLetterHandlers) deleteSelected(ctx context.Context, in *selectedInput) (*output[handledDeadLetters], error) {
 	return handleSelected(ctx, in, h.deadLetters.DeleteSelected)
 }
 
@@ -212,7 +212,7 @@ func (h *deadLetterHandlers) deleteSelected(ctx context.Context, in *selectedInp
 func handleSelected(
 	ctx context.Context, in *selectedInput,
 	handle func(context.Context, ingest.DeadLetterQuery, bool) (ingest.HandledDeadLetters, error),
-) (*handledOutput, error) {
+) (*output[handledDeadLetters], error) {
 	q, err := in.query()
 	if err != nil {
 		return nil, err
@@ -221,7 +221,7 @@ func handleSelected(
 	if err != nil {
 		return nil, err
 	}
-	out := &handledOutput{handledDeadLetters{Done: handled.Done, Failed: handled.Failed}}
+	out := &output[handledDeadLetters]{handledDeadLetters{Done: handled.Done, Failed: handled.Failed}}
 	if handled.Last > 1 {
 		next := strconv.FormatInt(handled.Last-1, 10)
 		out.Body.NextThrough = &next

@@ -21,8 +21,8 @@ type deliveryHandlers struct {
 	cursors    CursorSealer
 }
 
-// delivery is an outcome on its way to one target.
-type delivery struct {
+// webhookDelivery is an outcome on its way to one target.
+type webhookDelivery struct {
 	ID         string               `json:"id" doc:"The delivery's id in other calls"`
 	WebhookID  string               `json:"webhook_id" doc:"The header webhook-id, which is the same for every attempt and every target"`
 	Target     string               `json:"target" doc:"The address that it is sent to"`
@@ -32,11 +32,11 @@ type delivery struct {
 	CreatedAt  models.Timestamp     `json:"created_at" format:"date-time" doc:"When it happened"`
 	NextAt     *models.Timestamp    `json:"next_attempt_at" format:"date-time" nullable:"true" doc:"When it is sent next; null unless it is waiting"`
 	FinishedAt *models.Timestamp    `json:"finished_at" format:"date-time" nullable:"true" doc:"When it was delivered or given up; null while it is waiting"`
-	Last       []deliveryAttempt    `json:"last_attempts" nullable:"false" doc:"The last ten attempts, oldest first. An attempt whose process died is missing"`
+	Last       []webhookAttempt     `json:"last_attempts" nullable:"false" doc:"The last ten attempts, oldest first. An attempt whose process died is missing"`
 }
 
-// deliveryAttempt is one attempt of a delivery.
-type deliveryAttempt struct {
+// webhookAttempt is one attempt of a delivery.
+type webhookAttempt struct {
 	Number    int              `json:"number" doc:"Counts the attempts from 1"`
 	StartedAt models.Timestamp `json:"started_at" format:"date-time" doc:"When it began"`
 	TookMS    int64            `json:"took_ms" doc:"Milliseconds until its end"`
@@ -44,10 +44,10 @@ type deliveryAttempt struct {
 	Error     string           `json:"error" doc:"Why it failed; empty if it succeeded"`
 }
 
-func newDelivery(d outcomes.Delivery) delivery {
-	shown := delivery{
+func deliveryOf(d outcomes.Delivery) webhookDelivery {
+	shown := webhookDelivery{
 		ID: strconv.FormatInt(d.ID, 10), WebhookID: d.MessageID, Target: d.Target, Event: d.Type, State: d.State,
-		Attempts: d.Attempts, CreatedAt: models.TimestampOf(d.CreatedAt), Last: make([]deliveryAttempt, len(d.Last)),
+		Attempts: d.Attempts, CreatedAt: models.TimestampOf(d.CreatedAt), Last: make([]webhookAttempt, len(d.Last)),
 	}
 	if d.State == models.DeliveryWaiting {
 		at := models.TimestampOf(d.NextAttemptAt)
@@ -58,7 +58,7 @@ func newDelivery(d outcomes.Delivery) delivery {
 		shown.FinishedAt = &at
 	}
 	for i, a := range d.Last {
-		shown.Last[i] = deliveryAttempt{
+		shown.Last[i] = webhookAttempt{
 			Number: a.Number, StartedAt: models.TimestampOf(a.StartedAt), TookMS: a.TookMS, Error: a.Error,
 		}
 		if a.Status != 0 {
@@ -83,14 +83,12 @@ type listDeliveriesInput struct {
 	Paging
 }
 
-type deliveriesOutput struct {
-	Body struct {
-		Deliveries []delivery `json:"deliveries" nullable:"false" doc:"This page, newest first"`
-		NextCursor *string    `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
-	}
+type webhookDeliveryPage struct {
+	Deliveries []webhookDelivery `json:"deliveries" nullable:"false" doc:"This page, newest first"`
+	NextCursor *string           `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-func (h *deliveryHandlers) list(ctx context.Context, in *listDeliveriesInput) (*deliveriesOutput, error) {
+func (h *deliveryHandlers) list(ctx context.Context, in *listDeliveriesInput) (*output[webhookDeliveryPage], error) {
 	scope := []string{"deliveries", in.Target, in.Event, in.State}
 	before, err := in.beforeID(ctx, h.cursors, scope...)
 	if err != nil {
@@ -103,8 +101,8 @@ func (h *deliveryHandlers) list(ctx context.Context, in *listDeliveriesInput) (*
 	if err != nil {
 		return nil, err
 	}
-	out := &deliveriesOutput{}
-	out.Body.Deliveries, out.Body.NextCursor = showPage(list, in.Limit, newDelivery, func(d outcomes.Delivery) string {
+	out := &output[webhookDeliveryPage]{}
+	out.Body.Deliveries, out.Body.NextCursor = showPage(list, in.Limit, deliveryOf, func(d outcomes.Delivery) string {
 		return cursorAfterID(h.cursors, d.ID, scope...)
 	})
 	return out, nil
@@ -120,8 +118,6 @@ func (in *replayDeliveryInput) about() (e audit.Entry, dryRun bool) {
 	return e, in.DryRun.DryRun
 }
 
-type deliveryOutput struct{ Body delivery }
-
 var replayDelivery = operation{
 	id:      "replayWebhookDelivery",
 	summary: "Send a delivery of a webhook again",
@@ -130,10 +126,7 @@ var replayDelivery = operation{
 	errors: []models.Code{models.CodeNotFound},
 }
 
-func (h *deliveryHandlers) replay(ctx context.Context, in *replayDeliveryInput) (*deliveryOutput, error) {
+func (h *deliveryHandlers) replay(ctx context.Context, in *replayDeliveryInput) (*output[webhookDelivery], error) {
 	found, err := h.deliveries.Replay(ctx, in.ID, in.DryRun.DryRun)
-	if err != nil {
-		return nil, err
-	}
-	return &deliveryOutput{newDelivery(found)}, nil
+	return outputOf(deliveryOf(found), err)
 }

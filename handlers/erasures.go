@@ -43,9 +43,11 @@ var eraseSelf = operation{
 // eraseSelfInput has a body, so that no call that was meant for something else erases anybody.
 type eraseSelfInput struct {
 	OnBehalf
-	Body struct {
-		Confirm string `json:"confirm" enum:"erase" doc:"That the user is to be erased" example:"erase"`
-	}
+	Body erasureConfirmation
+}
+
+type erasureConfirmation struct {
+	Confirm string `json:"confirm" enum:"erase" doc:"That the user is to be erased" example:"erase"`
 }
 
 var eraseUser = operation{
@@ -64,27 +66,24 @@ var eraseUserAsOperator = operation{
 	errors:      bodyErrors(models.CodeUserNotFound),
 }
 
-type erasureOutput struct {
-	Status int
-	Body   struct {
-		ErasureID *string `json:"erasure_id" nullable:"true" doc:"The erasure's id in the list of operators; null in a dry run" example:"1"`
-	}
+// newErasure names an erasure that has begun.
+type newErasure struct {
+	ErasureID *string `json:"erasure_id" nullable:"true" doc:"The erasure's id in the list of operators; null in a dry run" example:"1"`
 }
 
-func (h *erasureHandlers) begin(ctx context.Context, user models.UserID, dryRun bool) (*erasureOutput, error) {
+func (h *erasureHandlers) begin(ctx context.Context, user models.UserID, dryRun bool) (*statusOutput[newErasure], error) {
 	e, err := h.erasures.Begin(ctx, user, dryRun)
 	if err != nil {
 		return nil, err
 	}
-	out := &erasureOutput{Status: http.StatusOK}
-	if !dryRun {
-		id := strconv.FormatInt(e.ID, 10)
-		out.Status, out.Body.ErasureID = http.StatusAccepted, &id
+	if dryRun {
+		return &statusOutput[newErasure]{Status: http.StatusOK}, nil
 	}
-	return out, nil
+	id := strconv.FormatInt(e.ID, 10)
+	return &statusOutput[newErasure]{http.StatusAccepted, newErasure{&id}}, nil
 }
 
-func (h *erasureHandlers) eraseSelf(ctx context.Context, in *eraseSelfInput) (*erasureOutput, error) {
+func (h *erasureHandlers) eraseSelf(ctx context.Context, in *eraseSelfInput) (*statusOutput[newErasure], error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
@@ -96,16 +95,18 @@ type eraseUserInput struct {
 	ID models.UserID `path:"id" doc:"The user" example:"1001"`
 }
 
-func (h *erasureHandlers) eraseUser(ctx context.Context, in *eraseUserInput) (*erasureOutput, error) {
+func (h *erasureHandlers) eraseUser(ctx context.Context, in *eraseUserInput) (*statusOutput[newErasure], error) {
 	return h.begin(ctx, in.ID, false)
 }
 
 type eraseUserAsOperatorInput struct {
 	ID models.UserID `path:"id" doc:"The user" example:"1001"`
 	DryRun
-	Body struct {
-		Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators" example:"asked for by letter"`
-	}
+	Body erasureReason
+}
+
+type erasureReason struct {
+	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators" example:"asked for by letter"`
 }
 
 func (in *eraseUserAsOperatorInput) about() (e audit.Entry, dryRun bool) {
@@ -113,7 +114,7 @@ func (in *eraseUserAsOperatorInput) about() (e audit.Entry, dryRun bool) {
 	return e, in.DryRun.DryRun
 }
 
-func (h *erasureHandlers) eraseAsOperator(ctx context.Context, in *eraseUserAsOperatorInput) (*erasureOutput, error) {
+func (h *erasureHandlers) eraseAsOperator(ctx context.Context, in *eraseUserAsOperatorInput) (*statusOutput[newErasure], error) {
 	return h.begin(ctx, in.ID, in.DryRun.DryRun)
 }
 
@@ -124,8 +125,8 @@ var listErasures = operation{
 	errors:      []models.Code{models.CodeInvalidCursor},
 }
 
-// erasureState says how far an erasure is.
-type erasureState struct {
+// erasure says how far an erasure is.
+type erasure struct {
 	ID         string            `json:"id" doc:"The erasure's id"`
 	UserID     *models.UserID    `json:"user_id" nullable:"true" doc:"The user; null once the erasure is finished"`
 	BegunAt    models.Timestamp  `json:"begun_at" format:"date-time" doc:"When the user id became free"`
@@ -135,8 +136,8 @@ type erasureState struct {
 	FinishedAt *models.Timestamp `json:"finished_at" format:"date-time" nullable:"true" doc:"When a search has found nothing more; null until then"`
 }
 
-func newErasureState(e models.Erasure) erasureState {
-	state := erasureState{
+func erasureOf(e models.Erasure) erasure {
+	state := erasure{
 		ID: strconv.FormatInt(e.ID, 10), UserID: e.User, BegunAt: models.TimestampOf(e.BegunAt), Sweeps: e.Sweeps, Removed: e.Removed,
 	}
 	if e.SweptAt != nil {
@@ -150,14 +151,12 @@ func newErasureState(e models.Erasure) erasureState {
 	return state
 }
 
-type erasuresOutput struct {
-	Body struct {
-		Erasures   []erasureState `json:"erasures" nullable:"false" doc:"This page, newest first"`
-		NextCursor *string        `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
-	}
+type erasurePage struct {
+	Erasures   []erasure `json:"erasures" nullable:"false" doc:"This page, newest first"`
+	NextCursor *string   `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-func (h *erasureHandlers) list(ctx context.Context, in *struct{ Paging }) (*erasuresOutput, error) {
+func (h *erasureHandlers) list(ctx context.Context, in *struct{ Paging }) (*output[erasurePage], error) {
 	const scope = "erasures"
 	before, err := in.beforeID(ctx, h.cursors, scope)
 	if err != nil {
@@ -167,8 +166,8 @@ func (h *erasureHandlers) list(ctx context.Context, in *struct{ Paging }) (*eras
 	if err != nil {
 		return nil, err
 	}
-	out := &erasuresOutput{}
-	out.Body.Erasures, out.Body.NextCursor = showPage(list, in.Limit, newErasureState, func(e models.Erasure) string {
+	out := &output[erasurePage]{}
+	out.Body.Erasures, out.Body.NextCursor = showPage(list, in.Limit, erasureOf, func(e models.Erasure) string {
 		return cursorAfterID(h.cursors, e.ID, scope)
 	})
 	return out, nil

@@ -77,7 +77,7 @@ type Problem struct {
 	Code      models.Code         `json:"code" doc:"The kind of error, for a program"`
 	RequestID string              `json:"request_id" doc:"The request's id in the service's log"`
 	Errors    []models.FieldError `json:"errors,omitempty" nullable:"false" doc:"The parts of the request that are wrong"`
-	Rejected  []rejectedDay       `json:"rejected,omitempty" nullable:"false" doc:"Where a list of totals was uploaded of which none was accepted: why, for each of them"`
+	Rejected  []rejectedDayTotal  `json:"rejected,omitempty" nullable:"false" doc:"Where a list of totals was uploaded of which none was accepted: why, for each of them"`
 
 	wait  int // seconds before a client tries again
 	cause error

@@ -33,7 +33,7 @@ var listFriendRequests = operation{
 // direction says which of two users has sent a request.
 type direction string
 
-type requestAnswer struct {
+type friendRequest struct {
 	UserID    models.UserID    `json:"user_id" doc:"The other user" example:"1001"`
 	Nickname  string           `json:"nickname" doc:"Of incoming requests; empty if the user has set none"`
 	AvatarURL string           `json:"avatar_url" doc:"Of incoming requests; empty if the user has set none"`
@@ -41,21 +41,19 @@ type requestAnswer struct {
 	CreatedAt models.Timestamp `json:"created_at" format:"date-time" doc:"When it was sent" example:"2026-11-20T13:00:00.123Z"`
 }
 
-func newRequestAnswer(r friends.Request) requestAnswer {
-	return requestAnswer{
+func friendRequestOf(r friends.Request) friendRequest {
+	return friendRequest{
 		UserID: r.User, Nickname: r.Nickname, AvatarURL: r.AvatarURL,
 		Direction: directionOf(r), CreatedAt: models.TimestampOf(r.CreatedAt),
 	}
 }
 
-type requestsOutput struct {
-	Body struct {
-		Requests   []requestAnswer `json:"requests" nullable:"false" doc:"This page, newest first"`
-		NextCursor *string         `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
-	}
+type friendRequestPage struct {
+	Requests   []friendRequest `json:"requests" nullable:"false" doc:"This page, newest first"`
+	NextCursor *string         `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-func (h *friendRequestHandlers) list(ctx context.Context, in *ListInput) (*requestsOutput, error) {
+func (h *friendRequestHandlers) list(ctx context.Context, in *ListInput) (*output[friendRequestPage], error) {
 	const scope = "friend-requests"
 	user, after, err := in.page(ctx, h.cursors, scope)
 	if err != nil {
@@ -69,8 +67,8 @@ func (h *friendRequestHandlers) list(ctx context.Context, in *ListInput) (*reque
 	if err != nil {
 		return nil, err
 	}
-	out := &requestsOutput{}
-	out.Body.Requests, out.Body.NextCursor = showPage(list, in.Limit, newRequestAnswer, func(r friends.Request) string {
+	out := &output[friendRequestPage]{}
+	out.Body.Requests, out.Body.NextCursor = showPage(list, in.Limit, friendRequestOf, func(r friends.Request) string {
 		return h.cursors.Seal(models.Cursor{Key: r.CreatedAt.UnixMicro(), Row: r.Row}, scope, string(user))
 	})
 	return out, nil
@@ -95,19 +93,19 @@ var sendFriendRequest = operation{
 
 type askInput struct {
 	OnBehalf
-	Body struct {
-		UserID models.UserID `json:"user_id" doc:"The user that the request is sent to" example:"701"`
-	}
+	Body newFriendRequest
 }
 
-type statusOutput struct {
-	Status int
-	Body   struct {
-		Status friends.Status `json:"status" enum:"pending,friends" doc:"pending: the request waits for an answer; friends: the two are friends"`
-	}
+type newFriendRequest struct {
+	UserID models.UserID `json:"user_id" doc:"The user that the request is sent to" example:"701"`
 }
 
-func (h *friendRequestHandlers) send(ctx context.Context, in *askInput) (*statusOutput, error) {
+// friendStatus says where two users stand after a call.
+type friendStatus struct {
+	Status friends.Status `json:"status" enum:"pending,friends" doc:"pending: the request waits for an answer; friends: the two are friends"`
+}
+
+func (h *friendRequestHandlers) send(ctx context.Context, in *askInput) (*statusOutput[friendStatus], error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
@@ -116,11 +114,10 @@ func (h *friendRequestHandlers) send(ctx context.Context, in *askInput) (*status
 	if err != nil {
 		return nil, err
 	}
-	out := &statusOutput{Status: http.StatusOK}
+	out := &statusOutput[friendStatus]{http.StatusOK, friendStatus{status}}
 	if created {
 		out.Status = http.StatusCreated
 	}
-	out.Body.Status = status
 	return out, nil
 }
 
@@ -131,17 +128,12 @@ var acceptFriendRequest = operation{
 	errors:      []models.Code{models.CodeNotFound, models.CodeFriendLimit},
 }
 
-func (h *friendRequestHandlers) accept(ctx context.Context, in *OtherInput) (*statusOutput, error) {
+func (h *friendRequestHandlers) accept(ctx context.Context, in *OtherInput) (*output[friendStatus], error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.service.Accept(ctx, user, in.ID); err != nil {
-		return nil, err
-	}
-	out := &statusOutput{Status: http.StatusOK}
-	out.Body.Status = friends.StatusFriends
-	return out, nil
+	return outputOf(friendStatus{friends.StatusFriends}, h.service.Accept(ctx, user, in.ID))
 }
 
 var declineFriendRequest = operation{

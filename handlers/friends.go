@@ -53,25 +53,23 @@ func (in *ListInput) page(ctx context.Context, cursors CursorSealer, list string
 	return user, after, nil
 }
 
-type friendAnswer struct {
+type friend struct {
 	UserID    models.UserID    `json:"user_id" doc:"The friend" example:"1001"`
 	Nickname  string           `json:"nickname" doc:"Empty if the user has set none"`
 	AvatarURL string           `json:"avatar_url" doc:"Empty if the user has set none"`
 	Since     models.Timestamp `json:"since" format:"date-time" doc:"When they became friends" example:"2026-11-20T13:00:00.123Z"`
 }
 
-func newFriendAnswer(f friends.Friend) friendAnswer {
-	return friendAnswer{UserID: f.User, Nickname: f.Nickname, AvatarURL: f.AvatarURL, Since: models.TimestampOf(f.CreatedAt)}
+func friendOf(f friends.Friend) friend {
+	return friend{UserID: f.User, Nickname: f.Nickname, AvatarURL: f.AvatarURL, Since: models.TimestampOf(f.CreatedAt)}
 }
 
-type friendsOutput struct {
-	Body struct {
-		Friends    []friendAnswer `json:"friends" nullable:"false" doc:"This page, in an order that does not change"`
-		NextCursor *string        `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
-	}
+type friendPage struct {
+	Friends    []friend `json:"friends" nullable:"false" doc:"This page, in an order that does not change"`
+	NextCursor *string  `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-func (h *friendHandlers) list(ctx context.Context, in *ListInput) (*friendsOutput, error) {
+func (h *friendHandlers) list(ctx context.Context, in *ListInput) (*output[friendPage], error) {
 	const scope = "friend-list"
 	user, after, err := in.page(ctx, h.cursors, scope)
 	if err != nil {
@@ -81,8 +79,8 @@ func (h *friendHandlers) list(ctx context.Context, in *ListInput) (*friendsOutpu
 	if err != nil {
 		return nil, err
 	}
-	out := &friendsOutput{}
-	out.Body.Friends, out.Body.NextCursor = showPage(list, in.Limit, newFriendAnswer, func(f friends.Friend) string {
+	out := &output[friendPage]{}
+	out.Body.Friends, out.Body.NextCursor = showPage(list, in.Limit, friendOf, func(f friends.Friend) string {
 		return h.cursors.Seal(models.Cursor{Row: f.Row}, scope, string(user))
 	})
 	return out, nil
@@ -114,13 +112,13 @@ var replaceFriends = operation{
 	summary: "Replace a user's friends",
 	description: "For apps that keep friendships elsewhere: `{\"friend_ids\":[\"1002\",\"1003\"]}` makes these the user's friends, on both sides, and nobody else. " +
 		"An empty list ends all of the user's friendships.",
-	bodies: []any{friendList{}},
+	bodies: []any{friendIDs{}},
 	list:   true,
 	errors: bodyErrors(models.CodeFriendLimit),
 }
 
-// friendList is the body of replaceFriends.
-type friendList struct {
+// friendIDs is the body of replaceFriends.
+type friendIDs struct {
 	FriendIDs []models.UserID `json:"friend_ids" nullable:"false" maxItems:"5000" doc:"Exactly these become the user's friends; none of them twice" example:"[\"1002\",\"1003\"]"`
 }
 
@@ -129,15 +127,13 @@ type replaceInput struct {
 	RawBody []byte
 }
 
-type replaceOutput struct {
-	Body struct {
-		UserID  models.UserID `json:"user_id" doc:"The user"`
-		Friends int           `json:"friends" doc:"How many friends the user has now"`
-	}
+type friendCount struct {
+	UserID  models.UserID `json:"user_id" doc:"The user"`
+	Friends int           `json:"friends" doc:"How many friends the user has now"`
 }
 
-func (h *friendHandlers) replace(ctx context.Context, in *replaceInput) (*replaceOutput, error) {
-	var body friendList
+func (h *friendHandlers) replace(ctx context.Context, in *replaceInput) (*output[friendCount], error) {
+	var body friendIDs
 	if err := decodeBody(in.RawBody, &body); err != nil {
 		return nil, err
 	}
@@ -150,7 +146,7 @@ func (h *friendHandlers) replace(ctx context.Context, in *replaceInput) (*replac
 	if err := h.service.Replace(ctx, in.ID, body.FriendIDs); err != nil {
 		return nil, err
 	}
-	out := &replaceOutput{}
+	out := &output[friendCount]{}
 	out.Body.UserID, out.Body.Friends = in.ID, len(body.FriendIDs)
 	return out, nil
 }

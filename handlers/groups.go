@@ -39,8 +39,8 @@ type GroupInput struct {
 	OnBehalf
 }
 
-// GroupAnswer is a group as its members see it.
-type GroupAnswer struct {
+// Group is a group as its members see it.
+type Group struct {
 	GroupID    models.GroupID   `json:"group_id" doc:"The group" example:"kx7wq2m5a4tdzbnc"`
 	Name       string           `json:"name" doc:"Empty if a backend has made the group without a name" example:"Family"`
 	OwnerID    *models.UserID   `json:"owner_id" nullable:"true" doc:"Who may change the group; null if a backend sets its members"`
@@ -56,8 +56,8 @@ type challengeDays struct {
 	To   string `json:"to" format:"date" doc:"The last day, at most 30 days later" example:"2026-11-29"`
 }
 
-func newGroupAnswer(g groups.Group) GroupAnswer {
-	answer := GroupAnswer{
+func groupOf(g groups.Group) Group {
+	answer := Group{
 		GroupID: g.ID, Name: g.Name, InviteCode: g.InviteCode, Members: g.Members, CreatedAt: models.TimestampOf(g.CreatedAt),
 	}
 	if g.Owner != "" {
@@ -69,16 +69,9 @@ func newGroupAnswer(g groups.Group) GroupAnswer {
 	return answer
 }
 
-type groupOutput struct {
-	Body GroupAnswer
-}
-
-// groupOf wraps what a GroupService returned.
-func groupOf(g groups.Group, err error) (*groupOutput, error) {
-	if err != nil {
-		return nil, err
-	}
-	return &groupOutput{Body: newGroupAnswer(g)}, nil
+// groupOutput returns what a handler returns for a group.
+func groupOutput(g groups.Group, err error) (*output[Group], error) {
+	return outputOf(groupOf(g), err)
 }
 
 var listGroups = operation{
@@ -87,13 +80,12 @@ var listGroups = operation{
 	description: "All groups that the user is a member of, at most 50, the one joined last first.",
 }
 
-type groupsOutput struct {
-	Body struct {
-		Groups []GroupAnswer `json:"groups" nullable:"false" doc:"The one joined last first"`
-	}
+// Groups lists groups.
+type Groups struct {
+	Groups []Group `json:"groups" nullable:"false" doc:"The one joined last first"`
 }
 
-func (h *groupHandlers) list(ctx context.Context, in *OnBehalf) (*groupsOutput, error) {
+func (h *groupHandlers) list(ctx context.Context, in *OnBehalf) (*output[Groups], error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
@@ -102,12 +94,7 @@ func (h *groupHandlers) list(ctx context.Context, in *OnBehalf) (*groupsOutput, 
 	if err != nil {
 		return nil, err
 	}
-	out := &groupsOutput{}
-	out.Body.Groups = make([]GroupAnswer, len(list))
-	for i, g := range list {
-		out.Body.Groups[i] = newGroupAnswer(g)
-	}
-	return out, nil
+	return &output[Groups]{Groups{answersOf(list, groupOf)}}, nil
 }
 
 var createGroup = operation{
@@ -119,8 +106,8 @@ var createGroup = operation{
 	errors: bodyErrors(models.CodeGroupLimit),
 }
 
-// groupBody holds the settings of a group that its owner decides.
-type groupBody struct {
+// newGroup holds the settings of a group that its owner decides.
+type newGroup struct {
 	Name      string        `json:"name" doc:"1 to 64 characters, under the rules of nicknames" example:"Family"`
 	Challenge *newChallenge `json:"challenge,omitempty" doc:"The days of a challenge; a group without this has none"`
 }
@@ -129,7 +116,7 @@ type groupBody struct {
 type newChallenge challengeDays
 
 // settings returns the body as the service takes it.
-func (b *groupBody) settings() (groups.Settings, error) {
+func (b *newGroup) settings() (groups.Settings, error) {
 	settings := groups.Settings{Name: b.Name}
 	if b.Challenge == nil {
 		return settings, nil
@@ -148,10 +135,10 @@ func (b *groupBody) settings() (groups.Settings, error) {
 
 type createGroupInput struct {
 	OnBehalf
-	Body groupBody
+	Body newGroup
 }
 
-func (h *groupHandlers) create(ctx context.Context, in *createGroupInput) (*groupOutput, error) {
+func (h *groupHandlers) create(ctx context.Context, in *createGroupInput) (*output[Group], error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
@@ -160,7 +147,7 @@ func (h *groupHandlers) create(ctx context.Context, in *createGroupInput) (*grou
 	if err != nil {
 		return nil, err
 	}
-	return groupOf(h.service.Create(ctx, user, settings))
+	return groupOutput(h.service.Create(ctx, user, settings))
 }
 
 var joinGroup = operation{
@@ -174,17 +161,19 @@ var joinGroup = operation{
 
 type joinInput struct {
 	OnBehalf
-	Body struct {
-		InviteCode string `json:"invite_code" minLength:"1" maxLength:"64" doc:"The invite_code of the group" example:"KX7WQ2M5A4TDZBNC"`
-	}
+	Body inviteCode
 }
 
-func (h *groupHandlers) join(ctx context.Context, in *joinInput) (*groupOutput, error) {
+type inviteCode struct {
+	InviteCode string `json:"invite_code" minLength:"1" maxLength:"64" doc:"The invite_code of the group" example:"KX7WQ2M5A4TDZBNC"`
+}
+
+func (h *groupHandlers) join(ctx context.Context, in *joinInput) (*output[Group], error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return groupOf(h.service.Join(ctx, user, in.Body.InviteCode))
+	return groupOutput(h.service.Join(ctx, user, in.Body.InviteCode))
 }
 
 var getGroup = operation{
@@ -200,29 +189,25 @@ type showGroupInput struct {
 	ListInput
 }
 
-type memberAnswer struct {
+type member struct {
 	UserID    models.UserID    `json:"user_id" doc:"The member" example:"1001"`
 	Nickname  string           `json:"nickname" doc:"Empty if the user has set none"`
 	AvatarURL string           `json:"avatar_url" doc:"Empty if the user has set none"`
 	JoinedAt  models.Timestamp `json:"joined_at" format:"date-time" doc:"When the user became a member" example:"2026-11-20T13:00:00.123Z"`
 }
 
-func newMemberAnswer(m groups.Member) memberAnswer {
-	return memberAnswer{UserID: m.User, Nickname: m.Nickname, AvatarURL: m.AvatarURL, JoinedAt: models.TimestampOf(m.JoinedAt)}
+func memberOf(m groups.Member) member {
+	return member{UserID: m.User, Nickname: m.Nickname, AvatarURL: m.AvatarURL, JoinedAt: models.TimestampOf(m.JoinedAt)}
 }
 
-// membersAnswer is a group with a page of its members.
-type membersAnswer struct {
-	GroupAnswer
-	MemberList []memberAnswer `json:"member_list" nullable:"false" doc:"This page, in an order that does not change"`
-	NextCursor *string        `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
+// groupPage is a group with a page of its members.
+type groupPage struct {
+	Group
+	MemberList []member `json:"member_list" nullable:"false" doc:"This page, in an order that does not change"`
+	NextCursor *string  `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-type showGroupOutput struct {
-	Body membersAnswer
-}
-
-func (h *groupHandlers) show(ctx context.Context, in *showGroupInput) (*showGroupOutput, error) {
+func (h *groupHandlers) show(ctx context.Context, in *showGroupInput) (*output[groupPage], error) {
 	scope := "members " + string(in.Group)
 	user, after, err := in.page(ctx, h.cursors, scope)
 	if err != nil {
@@ -236,8 +221,8 @@ func (h *groupHandlers) show(ctx context.Context, in *showGroupInput) (*showGrou
 	if err != nil {
 		return nil, err
 	}
-	out := &showGroupOutput{Body: membersAnswer{GroupAnswer: newGroupAnswer(group)}}
-	out.Body.MemberList, out.Body.NextCursor = showPage(list, in.Limit, newMemberAnswer, func(m groups.Member) string {
+	out := &output[groupPage]{groupPage{Group: groupOf(group)}}
+	out.Body.MemberList, out.Body.NextCursor = showPage(list, in.Limit, memberOf, func(m groups.Member) string {
 		return h.cursors.Seal(models.Cursor{Row: m.Row}, scope, string(user))
 	})
 	return out, nil
@@ -255,10 +240,10 @@ var changeGroup = operation{
 
 type changeGroupInput struct {
 	GroupInput
-	Body groupBody
+	Body newGroup
 }
 
-func (h *groupHandlers) change(ctx context.Context, in *changeGroupInput) (*groupOutput, error) {
+func (h *groupHandlers) change(ctx context.Context, in *changeGroupInput) (*output[Group], error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
@@ -267,7 +252,7 @@ func (h *groupHandlers) change(ctx context.Context, in *changeGroupInput) (*grou
 	if err != nil {
 		return nil, err
 	}
-	return groupOf(h.service.Change(ctx, user, in.Group, settings))
+	return groupOutput(h.service.Change(ctx, user, in.Group, settings))
 }
 
 var renewInvite = operation{
@@ -277,12 +262,12 @@ var renewInvite = operation{
 	errors:      []models.Code{models.CodeNotFound},
 }
 
-func (h *groupHandlers) renew(ctx context.Context, in *GroupInput) (*groupOutput, error) {
+func (h *groupHandlers) renew(ctx context.Context, in *GroupInput) (*output[Group], error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return groupOf(h.service.Renew(ctx, user, in.Group))
+	return groupOutput(h.service.Renew(ctx, user, in.Group))
 }
 
 var deleteGroup = operation{
@@ -329,13 +314,13 @@ var replaceMembers = operation{
 	description: "For apps that keep groups elsewhere: `{\"member_ids\":[\"1001\",\"1002\"]}` makes these the members of the group {group}, and nobody else. " +
 		"A group that does not exist is created; it has no owner and no invite code. An empty list ends the group. " +
 		"A group that a user has made is 403.",
-	bodies: []any{memberList{}},
+	bodies: []any{memberIDs{}},
 	list:   true,
 	errors: bodyErrors(models.CodeGroupFull, models.CodeGroupLimit),
 }
 
-// memberList is the body of replaceMembers.
-type memberList struct {
+// memberIDs is the body of replaceMembers.
+type memberIDs struct {
 	MemberIDs []models.UserID `json:"member_ids" nullable:"false" maxItems:"500" doc:"Exactly these become the members; none of them twice" example:"[\"1001\",\"1002\"]"`
 	Name      *string         `json:"name,omitempty" doc:"The group's name, under the rules of nicknames; if it is left out, the name stays as it is"`
 }
@@ -345,15 +330,13 @@ type membersInput struct {
 	RawBody []byte
 }
 
-type membersOutput struct {
-	Body struct {
-		GroupID models.GroupID `json:"group_id" doc:"The group"`
-		Members int            `json:"members" doc:"How many members the group has now"`
-	}
+type memberCount struct {
+	GroupID models.GroupID `json:"group_id" doc:"The group"`
+	Members int            `json:"members" doc:"How many members the group has now"`
 }
 
-func (h *groupHandlers) replace(ctx context.Context, in *membersInput) (*membersOutput, error) {
-	var body memberList
+func (h *groupHandlers) replace(ctx context.Context, in *membersInput) (*output[memberCount], error) {
+	var body memberIDs
 	if err := decodeBody(in.RawBody, &body); err != nil {
 		return nil, err
 	}
@@ -363,7 +346,5 @@ func (h *groupHandlers) replace(ctx context.Context, in *membersInput) (*members
 	if err := h.service.Replace(ctx, in.Group, groups.Replacement{Members: body.MemberIDs, Name: body.Name}); err != nil {
 		return nil, err
 	}
-	out := &membersOutput{}
-	out.Body.GroupID, out.Body.Members = in.Group, len(body.MemberIDs)
-	return out, nil
+	return &output[memberCount]{memberCount{GroupID: in.Group, Members: len(body.MemberIDs)}}, nil
 }

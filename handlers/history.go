@@ -84,29 +84,24 @@ type historyEntry struct {
 	Source      models.Source    `json:"source" enum:"hot,archive" doc:"Where the day is stored"`
 }
 
-type historyOutput struct {
-	Body struct {
-		Entries []historyEntry `json:"entries" nullable:"false" doc:"Newest first; days without a score are left out"`
-		Partial bool           `json:"partial" doc:"True if the most recent days are missing because they can't be read right now"`
-	}
+type history struct {
+	Entries []historyEntry `json:"entries" nullable:"false" doc:"Newest first; days without a score are left out"`
+	Partial bool           `json:"partial" doc:"True if the most recent days are missing because they can't be read right now"`
 }
 
-func (h *historyHandlers) list(ctx context.Context, in *historyInput) (*historyOutput, error) {
+func (h *historyHandlers) list(ctx context.Context, in *historyInput) (*output[history], error) {
 	q, err := in.query(ctx)
 	if err != nil {
 		return nil, err
 	}
-	history, err := h.history.History(ctx, q)
+	found, err := h.history.History(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	out := &historyOutput{}
-	out.Body.Partial = history.Partial
-	out.Body.Entries = answersOf(history.Days, newHistoryEntry)
-	return out, nil
+	return &output[history]{history{Entries: answersOf(found.Days, historyEntryOf), Partial: found.Partial}}, nil
 }
 
-func newHistoryEntry(d ranking.Day) historyEntry {
+func historyEntryOf(d ranking.Day) historyEntry {
 	return historyEntry{
 		Date: d.Date.String(), Score: d.Score, ReachedAt: d.ReachedAt, GlobalRank: d.Rank, GlobalTotal: d.Total, Source: d.Source,
 	}
@@ -131,25 +126,21 @@ type bestDay struct {
 	Score int64  `json:"score" doc:"Steps, coins or points" example:"12345"`
 }
 
-type streakAnswer struct {
+type streak struct {
 	Current int `json:"current" doc:"Days in a row up to now. A day that is not over yet counts if it has reached the goal, and otherwise ends no streak" example:"4"`
 	Longest int `json:"longest" doc:"The most days in a row" example:"12"`
 }
 
-// summaryAnswer is the sum of a user's days.
-type summaryAnswer struct {
-	Week    int64        `json:"week" doc:"The sum of the days since Monday, today included" example:"41000"`
-	Month   int64        `json:"month" doc:"The sum of the days since the first of the month, today included" example:"180000"`
-	Average *int64       `json:"average" doc:"The average of the finished days that have a score; null without one" example:"8100"`
-	Best    *bestDay     `json:"best" doc:"The day with the highest score, the earliest of equal ones; null without scores"`
-	Streak  streakAnswer `json:"streak" doc:"Days in a row with the goal or more"`
+// summary is what a user's days add up to.
+type summary struct {
+	Week    int64    `json:"week" doc:"The sum of the days since Monday, today included" example:"41000"`
+	Month   int64    `json:"month" doc:"The sum of the days since the first of the month, today included" example:"180000"`
+	Average *int64   `json:"average" doc:"The average of the finished days that have a score; null without one" example:"8100"`
+	Best    *bestDay `json:"best" doc:"The day with the highest score, the earliest of equal ones; null without scores"`
+	Streak  streak   `json:"streak" doc:"Days in a row with the goal or more"`
 }
 
-type summaryOutput struct {
-	Body summaryAnswer
-}
-
-func (h *historyHandlers) sum(ctx context.Context, in *summaryInput) (*summaryOutput, error) {
+func (h *historyHandlers) sum(ctx context.Context, in *summaryInput) (*output[summary], error) {
 	q, err := in.query(ctx)
 	if err != nil {
 		return nil, err
@@ -158,12 +149,12 @@ func (h *historyHandlers) sum(ctx context.Context, in *summaryInput) (*summaryOu
 	if err != nil {
 		return nil, err
 	}
-	out := &summaryOutput{Body: summaryAnswer{
+	shown := summary{
 		Week: sums.Week, Month: sums.Month, Average: sums.Average,
-		Streak: streakAnswer{Current: sums.CurrentStreak, Longest: sums.LongestStreak},
-	}}
-	if sums.Best != nil {
-		out.Body.Best = &bestDay{Date: sums.Best.Date.String(), Score: sums.Best.Score}
+		Streak: streak{Current: sums.CurrentStreak, Longest: sums.LongestStreak},
 	}
-	return out, nil
+	if sums.Best != nil {
+		shown.Best = &bestDay{Date: sums.Best.Date.String(), Score: sums.Best.Score}
+	}
+	return &output[summary]{shown}, nil
 }

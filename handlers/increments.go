@@ -17,16 +17,16 @@ import (
 // maxIncrements is the largest number of increments in one call.
 const maxIncrements = 1000
 
-// incrementItem is an amount that is added to a user's score.
-type incrementItem struct {
+// increment is an amount that is added to a user's score.
+type increment struct {
 	UserID  *models.UserID `json:"user_id" doc:"The user" example:"1001" required:"true" nullable:"false"`
 	Delta   *wholeNumber   `json:"delta" doc:"The amount to add, 1 or more" example:"5" minimum:"1" required:"true" nullable:"false"`
 	EventID *string        `json:"event_id" doc:"Names the increment: the same id counts once on a board. 1 to 64 visible ASCII characters" example:"gift-2381" minLength:"1" maxLength:"64" required:"true" nullable:"false"`
 }
 
-// incrementItems is the body with several increments.
-type incrementItems struct {
-	Increments []incrementItem `json:"increments" doc:"Up to 1,000 increments" minItems:"1" maxItems:"1000" nullable:"false"`
+// increments is the body with several increments.
+type increments struct {
+	Increments []increment `json:"increments" doc:"Up to 1,000 increments" minItems:"1" maxItems:"1000" nullable:"false"`
 }
 
 // IncrementService counts increments.
@@ -49,7 +49,7 @@ var addIncrements = operation{
 		"with another user_id or delta it is rejected as event_id_conflict. So after a time-out or a 503, send the same increments again. " +
 		"In a list, each item is counted or rejected on its own, and its result says what is wrong with it; a single increment is refused with the status of its error. " +
 		"Increments of one user that are counted together all have the reached_at of the latest.",
-	bodies: []any{incrementItem{}, incrementItems{}},
+	bodies: []any{increment{}, increments{}},
 	list:   true,
 	errors: bodyErrors(models.CodeBoardNotFound, models.CodeBoardKind, models.CodeEventIDConflict,
 		models.CodeScoreOutOfRange, models.CodeEventNotOpen),
@@ -58,10 +58,6 @@ var addIncrements = operation{
 type incrementsInput struct {
 	Board   string `path:"board" doc:"The board's name" example:"gifts-spring"`
 	RawBody []byte
-}
-
-type incrementsOutput struct {
-	Body incrementsAnswer
 }
 
 // incrementResult is the result of one increment.
@@ -74,12 +70,12 @@ type incrementResult struct {
 	Detail    string            `json:"detail,omitempty" doc:"What a person should know and do about it"`
 }
 
-type incrementsAnswer struct {
+type incrementResults struct {
 	Results []incrementResult `json:"results" nullable:"false" doc:"The result of each increment, in the order in which they were sent"`
 }
 
 // AppendJSON writes the answer as encoding/json would.
-func (a incrementsAnswer) AppendJSON(buf []byte) []byte {
+func (a incrementResults) AppendJSON(buf []byte) []byte {
 	buf = append(buf, `{"results":[`...)
 	for i := range a.Results {
 		if i > 0 {
@@ -108,7 +104,7 @@ func (r *incrementResult) appendJSON(buf []byte) []byte {
 	return append(buf, '}')
 }
 
-func (h *incrementHandlers) add(ctx context.Context, in *incrementsInput) (*incrementsOutput, error) {
+func (h *incrementHandlers) add(ctx context.Context, in *incrementsInput) (*output[incrementResults], error) {
 	body, err := parseIncrements(in.RawBody)
 	if err != nil {
 		return nil, err
@@ -120,8 +116,6 @@ func (h *incrementHandlers) add(ctx context.Context, in *incrementsInput) (*incr
 	if !body.list && results[0].Err != nil {
 		return nil, locateIncrement(results[0].Err, "body")
 	}
-	out := &incrementsOutput{}
-	out.Body.Results = body.results
 	applied := 0
 	for i := range results {
 		if err := body.record(i, &results[i]); err != nil {
@@ -132,7 +126,7 @@ func (h *incrementHandlers) add(ctx context.Context, in *incrementsInput) (*incr
 		}
 	}
 	h.accepted.WithLabelValues(in.Board).Add(float64(applied))
-	return out, nil
+	return &output[incrementResults]{incrementResults{body.results}}, nil
 }
 
 // incrementList is a decoded body.
@@ -214,7 +208,7 @@ func parseIncrements(body []byte) (*incrementList, error) {
 }
 
 func parseIncrement(raw []byte, at string) (ledger.Increment, error) {
-	var item incrementItem
+	var item increment
 	if err := json.Unmarshal(raw, &item, json.RejectUnknownMembers(true)); err != nil {
 		return ledger.Increment{}, bodyError(at, raw, err)
 	}

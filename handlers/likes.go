@@ -84,21 +84,19 @@ type likesInput struct {
 	PageInput
 }
 
-type likerAnswer struct {
+type liker struct {
 	UserID    models.UserID    `json:"user_id" doc:"Who likes the score" example:"1002"`
 	Nickname  string           `json:"nickname" doc:"Empty if the user has set none"`
 	AvatarURL string           `json:"avatar_url" doc:"Empty if the user has set none"`
 	LikedAt   models.Timestamp `json:"liked_at" format:"date-time" doc:"When it was liked first" example:"2026-11-20T13:00:00.123Z"`
 }
 
-type likersOutput struct {
-	Body struct {
-		Likes      []likerAnswer `json:"likes" nullable:"false" doc:"This page, newest first"`
-		NextCursor *string       `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
-	}
+type likerPage struct {
+	Likes      []liker `json:"likes" nullable:"false" doc:"This page, newest first"`
+	NextCursor *string `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-func (h *likeHandlers) list(ctx context.Context, in *likesInput) (*likersOutput, error) {
+func (h *likeHandlers) list(ctx context.Context, in *likesInput) (*output[likerPage], error) {
 	q, err := in.userQuery(ctx)
 	if err != nil {
 		return nil, err
@@ -107,10 +105,10 @@ func (h *likeHandlers) list(ctx context.Context, in *likesInput) (*likersOutput,
 	if err != nil {
 		return nil, err
 	}
-	out := &likersOutput{}
-	out.Body.Likes, out.Body.NextCursor = make([]likerAnswer, len(page.Likers)), page.NextCursor
+	out := &output[likerPage]{}
+	out.Body.Likes, out.Body.NextCursor = make([]liker, len(page.Likers)), page.NextCursor
 	for i, l := range page.Likers {
-		out.Body.Likes[i] = likerAnswer{UserID: l.User, Nickname: l.Nickname, AvatarURL: l.AvatarURL, LikedAt: models.TimestampOf(l.CreatedAt)}
+		out.Body.Likes[i] = liker{UserID: l.User, Nickname: l.Nickname, AvatarURL: l.AvatarURL, LikedAt: models.TimestampOf(l.CreatedAt)}
 	}
 	return out, nil
 }

@@ -49,7 +49,8 @@ func newHuma(engine *gin.Engine, version, basePath string) huma.API {
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"bearer": {Type: "http", Scheme: "bearer", BearerFormat: "JWT"},
 	}
-	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	// A schema has the name of its Go type, with a capital letter.
+	config.Components.Schemas = huma.NewMapRegistry(schemaRef, huma.DefaultSchemaNamer)
 	config.Components.Responses = make(map[string]*huma.Response)
 	config.CreateHooks = nil // no $schema links in answers
 	config.DocsPath, config.SchemasPath = "", ""
@@ -57,88 +58,6 @@ func newHuma(engine *gin.Engine, version, basePath string) huma.API {
 	config.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[models.UserID](), reflect.TypeFor[userIDSchema]())
 	config.Formats = map[string]huma.Format{"application/json": jsonFormat, "json": jsonFormat}
 	return humagin.New(engine, config)
-}
-
-// schemaNames are the names of schemas in generated clients, where Huma would name
-// them after the handler's input and output.
-var schemaNames = map[string]string{
-	"UploadItem":            "DayTotal",
-	"UploadItems":           "DayTotals",
-	"AcceptedItem":          "AcceptedTotal",
-	"UploadAnswer":          "AcceptedTotals",
-	"RejectedDay":           "RejectedDayTotal",
-	"BatchItem":             "UserTotal",
-	"BatchBody":             "UserTotals",
-	"RejectedItem":          "RejectedTotal",
-	"BatchOutputBody":       "BatchResult",
-	"IncrementItem":         "Increment",
-	"IncrementItems":        "Increments",
-	"IncrementsAnswer":      "IncrementResults",
-	"BoardAnswer":           "Board",
-	"BoardsOutputBody":      "Boards",
-	"DefinitionBody":        "NewBoard",
-	"DefinitionAnswer":      "BoardDefinition",
-	"StandingAnswer":        "Standing",
-	"HistoryOutputBody":     "History",
-	"SummaryAnswer":         "Summary",
-	"StreakAnswer":          "Streak",
-	"FriendAnswer":          "Friend",
-	"FriendsOutputBody":     "FriendPage",
-	"FriendList":            "FriendIDs",
-	"ReplaceOutputBody":     "FriendCount",
-	"RequestAnswer":         "FriendRequest",
-	"RequestsOutputBody":    "FriendRequestPage",
-	"AskInputBody":          "NewFriendRequest",
-	"StatusOutputBody":      "FriendStatus",
-	"SetPrivacyInputBody":   "NewPrivacy",
-	"PrivacyOutputBody":     "Privacy",
-	"ChoiceAnswer":          "ListedUser",
-	"ChoicesOutputBody":     "ListedUserPage",
-	"LikerAnswer":           "Liker",
-	"LikersOutputBody":      "LikerPage",
-	"GroupsOutputBody":      "Groups",
-	"GroupBody":             "NewGroup",
-	"GroupAnswer":           "Group",
-	"MemberAnswer":          "Member",
-	"MembersAnswer":         "GroupPage",
-	"JoinInputBody":         "InviteCode",
-	"MemberList":            "MemberIDs",
-	"MembersOutputBody":     "MemberCount",
-	"ProfileBody":           "NewProfile",
-	"ProfileOutputBody":     "Profile",
-	"RenameInputBody":       "NewUserID",
-	"ArchivesOutputBody":    "ArchiveRunPage",
-	"StartArchiveInputBody": "NewArchiveRun",
-	"DeadLettersOutputBody": "DeadLetterPage",
-	"AuditOutputBody":       "AuditPage",
-	"ReviewsOutputBody":     "ReviewPage",
-	"DismissInputBody":      "Dismissal",
-	"ErasureOutputBody":     "NewErasure",
-	"ErasureState":          "Erasure",
-	"ErasuresOutputBody":    "ErasurePage",
-	"BucketsOutputBody":     "BoardBucketPage",
-	"UserAnswer":            "User",
-
-	"EraseUserAsOperatorInputBody": "ErasureReason",
-
-	"EraseSelfInputBody":        "ErasureConfirmation",
-	"CreateCorrectionInputBody": "NewCorrection",
-	"LiftCorrectionInputBody":   "CorrectionLifting",
-	"CorrectionsOutputBody":     "CorrectionPage",
-	"Delivery":                  "WebhookDelivery",
-	"DeliveryAttempt":           "WebhookAttempt",
-	"DeliveriesOutputBody":      "WebhookDeliveryPage",
-
-	"SelectedInputBody": "DeadLetterSelection",
-}
-
-// schemaName returns the name of a type's schema.
-func schemaName(t reflect.Type, hint string) string {
-	name := huma.DefaultSchemaNamer(t, hint)
-	if better, ok := schemaNames[name]; ok {
-		return better
-	}
-	return name
 }
 
 // userIDSchema describes models.UserID. Huma checks the ids of paths, queries and

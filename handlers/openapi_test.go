@@ -91,7 +91,7 @@ func TestNamesInGeneratedClients(t *testing.T) {
 	inner := regexp.MustCompile("(Body|Input|Output|Answer|Items?)$")
 	for name := range spec.Components.Schemas {
 		if inner.MatchString(name) {
-			t.Errorf("%s is a handler's word: name the schema in schemaNames", name)
+			t.Errorf("%s is a handler's word: give its Go type another name", name)
 		}
 	}
 }

@@ -47,6 +47,25 @@ type operation struct {
 	audited bool
 }
 
+// output is the answer of a call whose operation gives its status.
+type output[Body any] struct {
+	Body Body
+}
+
+// statusOutput is the answer of a call that has several statuses.
+type statusOutput[Body any] struct {
+	Status int
+	Body   Body
+}
+
+// outputOf returns the answer of a handler: the body, or an error if there is one.
+func outputOf[Body any](body Body, err error) (*output[Body], error) {
+	if err != nil {
+		return nil, err
+	}
+	return &output[Body]{body}, nil
+}
+
 // report says which requests of an operation read many days.
 type report struct {
 	is     func(huma.Context) bool

@@ -22,16 +22,9 @@ type privacyHandlers struct {
 	service PrivacyService
 }
 
-type privacyOutput struct {
-	Body struct {
-		Hidden bool `json:"hidden" doc:"True if the user hides from everybody" example:"false"`
-	}
-}
-
-func newPrivacyOutput(hidden bool) *privacyOutput {
-	out := &privacyOutput{}
-	out.Body.Hidden = hidden
-	return out
+// Privacy says whether a user hides from everybody.
+type Privacy struct {
+	Hidden bool `json:"hidden" doc:"True if the user hides from everybody" example:"false"`
 }
 
 var getPrivacy = operation{
@@ -40,16 +33,13 @@ var getPrivacy = operation{
 	description: "Users are shown until they hide.",
 }
 
-func (h *privacyHandlers) get(ctx context.Context, in *OnBehalf) (*privacyOutput, error) {
+func (h *privacyHandlers) get(ctx context.Context, in *OnBehalf) (*output[Privacy], error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
 	}
 	hidden, err := h.service.Hidden(ctx, user)
-	if err != nil {
-		return nil, err
-	}
-	return newPrivacyOutput(hidden), nil
+	return outputOf(Privacy{hidden}, err)
 }
 
 var setPrivacy = operation{
@@ -63,20 +53,19 @@ var setPrivacy = operation{
 
 type setPrivacyInput struct {
 	OnBehalf
-	Body struct {
-		Hidden bool `json:"hidden" doc:"True to hide from everybody" example:"false"`
-	}
+	Body newPrivacy
 }
 
-func (h *privacyHandlers) set(ctx context.Context, in *setPrivacyInput) (*privacyOutput, error) {
+type newPrivacy struct {
+	Hidden bool `json:"hidden" doc:"True to hide from everybody" example:"false"`
+}
+
+func (h *privacyHandlers) set(ctx context.Context, in *setPrivacyInput) (*output[Privacy], error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.service.SetHidden(ctx, user, in.Body.Hidden); err != nil {
-		return nil, err
-	}
-	return newPrivacyOutput(in.Body.Hidden), nil
+	return outputOf(Privacy(in.Body), h.service.SetHidden(ctx, user, in.Body.Hidden))
 }
 
 // choiceHandlers serves one list of choices about other users.
@@ -86,25 +75,23 @@ type choiceHandlers struct {
 	kind    models.ChoiceKind
 }
 
-type choiceAnswer struct {
+type listedUser struct {
 	UserID    models.UserID    `json:"user_id" doc:"The other user" example:"1001"`
 	Nickname  string           `json:"nickname" doc:"Of friends, and of those who were friends or had asked when they were put on the list; otherwise empty"`
 	AvatarURL string           `json:"avatar_url" doc:"As the nickname"`
 	Since     models.Timestamp `json:"since" format:"date-time" doc:"When the user was put on the list" example:"2026-11-20T13:00:00.123Z"`
 }
 
-func newChoiceAnswer(c privacy.Choice) choiceAnswer {
-	return choiceAnswer{UserID: c.User, Nickname: c.Nickname, AvatarURL: c.AvatarURL, Since: models.TimestampOf(c.CreatedAt)}
+func listedUserOf(c privacy.Choice) listedUser {
+	return listedUser{UserID: c.User, Nickname: c.Nickname, AvatarURL: c.AvatarURL, Since: models.TimestampOf(c.CreatedAt)}
 }
 
-type choicesOutput struct {
-	Body struct {
-		Users      []choiceAnswer `json:"users" nullable:"false" doc:"This page, in an order that does not change"`
-		NextCursor *string        `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
-	}
+type listedUserPage struct {
+	Users      []listedUser `json:"users" nullable:"false" doc:"This page, in an order that does not change"`
+	NextCursor *string      `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-func (h *choiceHandlers) list(ctx context.Context, in *ListInput) (*choicesOutput, error) {
+func (h *choiceHandlers) list(ctx context.Context, in *ListInput) (*output[listedUserPage], error) {
 	scope := string(h.kind)
 	user, after, err := in.page(ctx, h.cursors, scope)
 	if err != nil {
@@ -114,8 +101,8 @@ func (h *choiceHandlers) list(ctx context.Context, in *ListInput) (*choicesOutpu
 	if err != nil {
 		return nil, err
 	}
-	out := &choicesOutput{}
-	out.Body.Users, out.Body.NextCursor = showPage(list, in.Limit, newChoiceAnswer, func(c privacy.Choice) string {
+	out := &output[listedUserPage]{}
+	out.Body.Users, out.Body.NextCursor = showPage(list, in.Limit, listedUserOf, func(c privacy.Choice) string {
 		return h.cursors.Seal(models.Cursor{Row: c.Row}, scope, string(user))
 	})
 	return out, nil

@@ -19,20 +19,18 @@ type profileHandlers struct {
 	profiles ProfileService
 }
 
-// profileBody is a whole profile; a field that is left out becomes empty.
-type profileBody struct {
+// newProfile is a whole profile; a field that is left out becomes empty.
+type newProfile struct {
 	Nickname  string `json:"nickname" doc:"1 to 64 characters, one or more of which show; no control or format characters, and at most 4 combining marks in a row. It is stored in Unicode's form C" example:"Ann"`
 	AvatarURL string `json:"avatar_url,omitempty" doc:"An http or https address without user, password, quotes and angle brackets; empty for none" example:"https://example.com/ann.png"`
 	CoverURL  string `json:"cover_url,omitempty" doc:"The picture that rankings show at their top while the user leads; an address as avatar_url" example:"https://example.com/hills.jpg"`
 }
 
-type profileOutput struct {
-	Body struct {
-		UserID    models.UserID `json:"user_id" doc:"The user" example:"1001"`
-		Nickname  string        `json:"nickname" doc:"The name that others see" example:"Ann"`
-		AvatarURL string        `json:"avatar_url" doc:"The picture that others see; empty for none"`
-		CoverURL  string        `json:"cover_url" doc:"The picture that rankings show at their top while the user leads; empty for none"`
-	}
+type profile struct {
+	UserID    models.UserID `json:"user_id" doc:"The user" example:"1001"`
+	Nickname  string        `json:"nickname" doc:"The name that others see" example:"Ann"`
+	AvatarURL string        `json:"avatar_url" doc:"The picture that others see; empty for none"`
+	CoverURL  string        `json:"cover_url" doc:"The picture that rankings show at their top while the user leads; empty for none"`
 }
 
 var getOwnProfile = operation{
@@ -41,16 +39,13 @@ var getOwnProfile = operation{
 	description: "The profile that others see, as it is stored. Without a profile, the nickname, avatar_url and cover_url are empty.",
 }
 
-func (h *profileHandlers) getOwn(ctx context.Context, in *OnBehalf) (*profileOutput, error) {
+func (h *profileHandlers) getOwn(ctx context.Context, in *OnBehalf) (*output[profile], error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
 	}
 	stored, err := h.profiles.Get(ctx, user)
-	if err != nil {
-		return nil, err
-	}
-	return newProfileOutput(user, stored), nil
+	return outputOf(profileOf(user, stored), err)
 }
 
 var putOwnProfile = operation{
@@ -63,10 +58,10 @@ var putOwnProfile = operation{
 
 type ownProfileInput struct {
 	OnBehalf
-	Body profileBody
+	Body newProfile
 }
 
-func (h *profileHandlers) putOwn(ctx context.Context, in *ownProfileInput) (*profileOutput, error) {
+func (h *profileHandlers) putOwn(ctx context.Context, in *ownProfileInput) (*output[profile], error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
@@ -84,25 +79,20 @@ var putProfile = operation{
 
 type profileInput struct {
 	ID   models.UserID `path:"id" doc:"The user" example:"1001"`
-	Body profileBody
+	Body newProfile
 }
 
-func (h *profileHandlers) put(ctx context.Context, in *profileInput) (*profileOutput, error) {
+func (h *profileHandlers) put(ctx context.Context, in *profileInput) (*output[profile], error) {
 	return h.store(ctx, in.ID, in.Body)
 }
 
-func (h *profileHandlers) store(ctx context.Context, user models.UserID, p profileBody) (*profileOutput, error) {
+func (h *profileHandlers) store(ctx context.Context, user models.UserID, p newProfile) (*output[profile], error) {
 	stored, err := h.profiles.Put(ctx, user, models.Profile{Nickname: p.Nickname, AvatarURL: p.AvatarURL, CoverURL: p.CoverURL})
-	if err != nil {
-		return nil, err
-	}
-	return newProfileOutput(user, stored), nil
+	return outputOf(profileOf(user, stored), err)
 }
 
-func newProfileOutput(user models.UserID, p models.Profile) *profileOutput {
-	out := &profileOutput{}
-	out.Body.UserID, out.Body.Nickname, out.Body.AvatarURL, out.Body.CoverURL = user, p.Nickname, p.AvatarURL, p.CoverURL
-	return out
+func profileOf(user models.UserID, p models.Profile) profile {
+	return profile{UserID: user, Nickname: p.Nickname, AvatarURL: p.AvatarURL, CoverURL: p.CoverURL}
 }
 
 var renameUser = operation{
@@ -117,9 +107,11 @@ var renameUser = operation{
 
 type renameInput struct {
 	ID   models.UserID `path:"id" doc:"The user" example:"1001"`
-	Body struct {
-		To models.UserID `json:"to" doc:"The user's new id" example:"1002"`
-	}
+	Body newUserID
+}
+
+type newUserID struct {
+	To models.UserID `json:"to" doc:"The user's new id" example:"1002"`
 }
 
 func (h *profileHandlers) rename(ctx context.Context, in *renameInput) (*struct{}, error) {

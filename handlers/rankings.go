@@ -102,18 +102,6 @@ func (in *CirclePageInput) span() (*ranking.Span, error) {
 	return &ranking.Span{From: *from, To: to}, nil
 }
 
-type rankingOutput struct {
-	Body *models.Ranking
-}
-
-// rankingOf wraps what a RankingService returned.
-func rankingOf(r *models.Ranking, err error) (*rankingOutput, error) {
-	if err != nil {
-		return nil, err
-	}
-	return &rankingOutput{Body: r}, nil
-}
-
 var rankFriends = operation{
 	id:      "getFriendRanking",
 	summary: "Rank oneself among one's friends",
@@ -131,12 +119,12 @@ var rankFriends = operation{
 	},
 }
 
-func (h *rankingHandlers) friends(ctx context.Context, in *CirclePageInput) (*rankingOutput, error) {
+func (h *rankingHandlers) friends(ctx context.Context, in *CirclePageInput) (*output[*models.Ranking], error) {
 	q, err := in.userQuery(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return rankingOf(h.rankings.Friends(ctx, q))
+	return outputOf(h.rankings.Friends(ctx, q))
 }
 
 var rankGroup = operation{
@@ -156,12 +144,12 @@ type groupPageInput struct {
 	CirclePageInput
 }
 
-func (h *rankingHandlers) group(ctx context.Context, in *groupPageInput) (*rankingOutput, error) {
+func (h *rankingHandlers) group(ctx context.Context, in *groupPageInput) (*output[*models.Ranking], error) {
 	q, err := in.userQuery(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return rankingOf(h.rankings.Group(ctx, q, in.Group))
+	return outputOf(h.rankings.Group(ctx, q, in.Group))
 }
 
 var rankTop = operation{
@@ -173,7 +161,7 @@ var rankTop = operation{
 	errors: []models.Code{models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired},
 }
 
-func (h *rankingHandlers) top(ctx context.Context, in *PageInput) (*rankingOutput, error) {
+func (h *rankingHandlers) top(ctx context.Context, in *PageInput) (*output[*models.Ranking], error) {
 	if err := h.mayReadGlobal(ctx, in.Board); err != nil {
 		return nil, err
 	}
@@ -186,7 +174,7 @@ func (h *rankingHandlers) top(ctx context.Context, in *PageInput) (*rankingOutpu
 		return nil, err
 	}
 	q.Limit, q.Cursor = in.Limit, in.Cursor
-	return rankingOf(h.rankings.Top(ctx, q))
+	return outputOf(h.rankings.Top(ctx, q))
 }
 
 var rankAround = operation{
@@ -202,7 +190,7 @@ type aroundInput struct {
 	Radius int `query:"radius" minimum:"1" maximum:"50" default:"5" doc:"Neighbours on either side"`
 }
 
-func (h *rankingHandlers) around(ctx context.Context, in *aroundInput) (*rankingOutput, error) {
+func (h *rankingHandlers) around(ctx context.Context, in *aroundInput) (*output[*models.Ranking], error) {
 	if err := h.mayReadGlobal(ctx, in.Board); err != nil {
 		return nil, err
 	}
@@ -210,7 +198,7 @@ func (h *rankingHandlers) around(ctx context.Context, in *aroundInput) (*ranking
 	if err != nil {
 		return nil, err
 	}
-	return rankingOf(h.rankings.Around(ctx, q, in.Radius))
+	return outputOf(h.rankings.Around(ctx, q, in.Radius))
 }
 
 // mayReadGlobal returns CodeForbidden if the board shows its global rankings
@@ -233,9 +221,9 @@ var rankMe = operation{
 	errors:      []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired},
 }
 
-// standingAnswer is a user's score and places. The user's own fields are null
+// standing is a user's score and places. The user's own fields are null
 // if the user has no score.
-type standingAnswer struct {
+type standing struct {
 	Score        *int64            `json:"score" doc:"The user's score" example:"12345"`
 	ReachedAt    *models.Timestamp `json:"reached_at" format:"date-time" doc:"When it was reached" example:"2026-11-20T13:00:00.123Z"`
 	GlobalRank   *int64            `json:"global_rank" doc:"Place among everybody" example:"120"`
@@ -247,11 +235,7 @@ type standingAnswer struct {
 	Correction *ranking.Correction `json:"correction" enum:"set,excluded" doc:"What an operator has made of the score: set to a lower one, or excluded from the ranking. Null for nothing"`
 }
 
-type standingOutput struct {
-	Body standingAnswer
-}
-
-func (h *rankingHandlers) me(ctx context.Context, in *DayInput) (*standingOutput, error) {
+func (h *rankingHandlers) me(ctx context.Context, in *DayInput) (*output[standing], error) {
 	q, err := in.userQuery(ctx)
 	if err != nil {
 		return nil, err
@@ -260,5 +244,5 @@ func (h *rankingHandlers) me(ctx context.Context, in *DayInput) (*standingOutput
 	if err != nil {
 		return nil, err
 	}
-	return &standingOutput{Body: standingAnswer(*s)}, nil
+	return &output[standing]{standing(*s)}, nil
 }

@@ -68,14 +68,12 @@ type listReviewsInput struct {
 	Paging
 }
 
-type reviewsOutput struct {
-	Body struct {
-		Reviews    []review `json:"reviews" nullable:"false" doc:"This page, newest first"`
-		NextCursor *string  `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
-	}
+type reviewPage struct {
+	Reviews    []review `json:"reviews" nullable:"false" doc:"This page, newest first"`
+	NextCursor *string  `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-func (h *reviewHandlers) list(ctx context.Context, in *listReviewsInput) (*reviewsOutput, error) {
+func (h *reviewHandlers) list(ctx context.Context, in *listReviewsInput) (*output[reviewPage], error) {
 	scope := []string{"reviews", in.Board, string(in.UserID)}
 	before, err := in.beforeID(ctx, h.cursors, scope...)
 	if err != nil {
@@ -85,7 +83,7 @@ func (h *reviewHandlers) list(ctx context.Context, in *listReviewsInput) (*revie
 	if err != nil {
 		return nil, err
 	}
-	out := &reviewsOutput{}
+	out := &output[reviewPage]{}
 	out.Body.Reviews, out.Body.NextCursor = showPage(list, in.Limit, reviewOf, func(r models.Review) string {
 		return cursorAfterID(h.cursors, r.ID, scope...)
 	})
@@ -103,10 +101,13 @@ var dismissReview = operation{
 type dismissInput struct {
 	ID int64 `path:"id" minimum:"1" doc:"The review's id"`
 	DryRun
-	Body *struct {
-		Reason string `json:"reason,omitempty" maxLength:"500" doc:"Why the score is fine"`
-		Score  *int64 `json:"score,omitempty" minimum:"0" doc:"The score that was looked at; if a higher one was found meanwhile, that appears again"`
-	}
+	Body *dismissal // nil without a body
+}
+
+// dismissal says what an operator has found.
+type dismissal struct {
+	Reason string `json:"reason,omitempty" maxLength:"500" doc:"Why the score is fine"`
+	Score  *int64 `json:"score,omitempty" minimum:"0" doc:"The score that was looked at; if a higher one was found meanwhile, that appears again"`
 }
 
 func (in *dismissInput) about() (e audit.Entry, dryRun bool) {
@@ -117,11 +118,7 @@ func (in *dismissInput) about() (e audit.Entry, dryRun bool) {
 	return e, in.DryRun.DryRun
 }
 
-type reviewOutput struct {
-	Body review
-}
-
-func (h *reviewHandlers) dismiss(ctx context.Context, in *dismissInput) (*reviewOutput, error) {
+func (h *reviewHandlers) dismiss(ctx context.Context, in *dismissInput) (*output[review], error) {
 	operator, err := operatorFrom(ctx)
 	if err != nil {
 		return nil, err
@@ -131,8 +128,5 @@ func (h *reviewHandlers) dismiss(ctx context.Context, in *dismissInput) (*review
 		d.Reason, d.Score = in.Body.Reason, in.Body.Score
 	}
 	r, err := h.reviews.Dismiss(ctx, d)
-	if err != nil {
-		return nil, err
-	}
-	return &reviewOutput{Body: reviewOf(r)}, nil
+	return outputOf(reviewOf(r), err)
 }

@@ -15,22 +15,22 @@ import (
 // maxUploads is the largest number of totals in one call of a user.
 const maxUploads = 31
 
-// uploadItem is the total of one day.
-type uploadItem struct {
+// dayTotal is the total of one day.
+type dayTotal struct {
 	Date  *string      `json:"date" doc:"The day, YYYY-MM-DD in the board's zone: today or one of the board's open_days before it" format:"date" example:"2026-11-20" required:"true" nullable:"false"`
 	Score *wholeNumber `json:"score" doc:"The user's total for that day so far" example:"12345" minimum:"0" required:"true" nullable:"false"`
 }
 
-// uploadItems is the body with the totals of several days.
-type uploadItems struct {
-	Scores []uploadItem `json:"scores" doc:"Up to 31 days that were stored offline" minItems:"1" maxItems:"31" nullable:"false"`
+// dayTotals is the body with the totals of several days.
+type dayTotals struct {
+	Scores []dayTotal `json:"scores" doc:"Up to 31 days that were stored offline" minItems:"1" maxItems:"31" nullable:"false"`
 }
 
-// uploadBody is either body: an uploadItem or uploadItems.
+// uploadBody is either body: a dayTotal or dayTotals.
 type uploadBody struct {
-	Date   *string       `json:"date"`
-	Score  *wholeNumber  `json:"score"`
-	Scores *[]uploadItem `json:"scores"`
+	Date   *string      `json:"date"`
+	Score  *wholeNumber `json:"score"`
+	Scores *[]dayTotal  `json:"scores"`
 }
 
 // ScoreService accepts score updates.
@@ -55,7 +55,7 @@ var uploadScores = operation{
 		"In a list, an item whose day is closed or in the future, or whose score is out of range, is rejected alone: `rejected` says why. " +
 		"If that leaves none, the answer is 422 with the code of the first and the same `rejected`. " +
 		"A list with a malformed item is refused as a whole.",
-	bodies:      []any{uploadItem{}, uploadItems{}},
+	bodies:      []any{dayTotal{}, dayTotals{}},
 	otherStatus: http.StatusAccepted,
 	errors:      bodyErrors(models.CodeBoardNotFound, models.CodeBoardKind, models.CodeScoreOutOfRange, models.CodeDateInFuture, models.CodeDateClosed),
 	redisOnly:   true,
@@ -67,33 +67,29 @@ type uploadInput struct {
 	RawBody []byte
 }
 
-// acceptedItem is an accepted upload.
-type acceptedItem struct {
+// acceptedTotal is an accepted upload.
+type acceptedTotal struct {
 	Date      string           `json:"date" format:"date" doc:"The day" example:"2026-11-20"`
 	Score     int64            `json:"score" doc:"The total" example:"12345"`
 	ReachedAt models.Timestamp `json:"reached_at" format:"date-time" doc:"The server's time on accepting it; it decides among equal scores, unless a better total is stored already"`
 }
 
-// rejectedDay is an upload of a list that was rejected.
-type rejectedDay struct {
+// rejectedDayTotal is an upload of a list that was rejected.
+type rejectedDayTotal struct {
 	Index  int         `json:"index" doc:"The item's position, from 0" example:"1"`
 	Date   string      `json:"date" format:"date" doc:"The day" example:"2026-11-01"`
 	Code   models.Code `json:"code" enum:"date_closed,date_in_future,score_out_of_range" doc:"Why it was rejected. A day in the future may be accepted later, the others never"`
 	Detail string      `json:"detail" doc:"What a person should know and do"`
 }
 
-type uploadOutput struct {
-	Status int
-	Body   uploadAnswer
-}
-
-type uploadAnswer struct {
-	Accepted []acceptedItem `json:"accepted" nullable:"false" doc:"The accepted totals, in the order in which they were sent"`
-	Rejected []rejectedDay  `json:"rejected" nullable:"false" doc:"The totals that were rejected, in the order in which they were sent"`
+// acceptedTotals says what became of an upload.
+type acceptedTotals struct {
+	Accepted []acceptedTotal    `json:"accepted" nullable:"false" doc:"The accepted totals, in the order in which they were sent"`
+	Rejected []rejectedDayTotal `json:"rejected" nullable:"false" doc:"The totals that were rejected, in the order in which they were sent"`
 }
 
 // AppendJSON writes the answer as encoding/json would.
-func (a uploadAnswer) AppendJSON(buf []byte) []byte {
+func (a acceptedTotals) AppendJSON(buf []byte) []byte {
 	buf = append(buf, `{"accepted":[`...)
 	for i, item := range a.Accepted {
 		if i > 0 {
@@ -121,7 +117,7 @@ func (a uploadAnswer) AppendJSON(buf []byte) []byte {
 	return append(buf, `]}`...)
 }
 
-func (h *scoreHandlers) upload(ctx context.Context, in *uploadInput) (*uploadOutput, error) {
+func (h *scoreHandlers) upload(ctx context.Context, in *uploadInput) (*statusOutput[acceptedTotals], error) {
 	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
@@ -138,11 +134,11 @@ func (h *scoreHandlers) upload(ctx context.Context, in *uploadInput) (*uploadOut
 		return nil, uploads.refusal(rejected)
 	}
 	h.accepted.WithLabelValues(in.Board).Add(float64(len(accepted)))
-	out := &uploadOutput{Status: h.status(), Body: uploadAnswer{Accepted: make([]acceptedItem, len(accepted)), Rejected: uploads.rejectedDays(rejected)}}
+	answer := acceptedTotals{Accepted: make([]acceptedTotal, len(accepted)), Rejected: uploads.rejectedDays(rejected)}
 	for i, item := range accepted {
-		out.Body.Accepted[i] = acceptedItem{Date: item.Date.String(), Score: item.Score, ReachedAt: item.ReachedAt}
+		answer.Accepted[i] = acceptedTotal{Date: item.Date.String(), Score: item.Score, ReachedAt: item.ReachedAt}
 	}
-	return out, nil
+	return &statusOutput[acceptedTotals]{h.status(), answer}, nil
 }
 
 // status returns the status of accepted uploads: 200 if they are on their board,
@@ -166,7 +162,7 @@ func parseUploads(body []byte, user models.UserID) (*uploadList, error) {
 		return nil, err
 	}
 	u := &uploadList{list: in.Scores != nil}
-	items := []uploadItem{{Date: in.Date, Score: in.Score}}
+	items := []dayTotal{{Date: in.Date, Score: in.Score}}
 	if u.list {
 		if in.Date != nil || in.Score != nil {
 			return nil, models.Invalid("body", "send date and score, or scores, not both")
@@ -197,10 +193,10 @@ func (u *uploadList) location(i int) string {
 }
 
 // rejectedDays describes the items that were rejected.
-func (u *uploadList) rejectedDays(rejected []*ingest.ItemError) []rejectedDay {
-	days := make([]rejectedDay, len(rejected))
+func (u *uploadList) rejectedDays(rejected []*ingest.ItemError) []rejectedDayTotal {
+	days := make([]rejectedDayTotal, len(rejected))
 	for i, item := range rejected {
-		days[i] = rejectedDay{Index: item.Index, Date: u.items[item.Index].Date.String(), Code: item.Err.Code, Detail: item.Err.Message}
+		days[i] = rejectedDayTotal{Index: item.Index, Date: u.items[item.Index].Date.String(), Code: item.Err.Code, Detail: item.Err.Message}
 	}
 	return days
 }
@@ -224,7 +220,7 @@ func (u *uploadList) refusal(rejected []*ingest.ItemError) error {
 // refusedUploads is the error of a list of which every item was rejected: that of the first.
 type refusedUploads struct {
 	error
-	rejected []rejectedDay
+	rejected []rejectedDayTotal
 }
 
 // Unwrap returns the error itself.

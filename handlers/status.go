@@ -89,11 +89,7 @@ type waitingWork struct {
 	CorrectionsPending int64 `json:"corrections_pending" doc:"Corrections that the archive has not applied yet"`
 }
 
-type serviceStatusOutput struct {
-	Body serviceStatus
-}
-
-func (h *statusHandlers) get(ctx context.Context, _ *struct{}) (*serviceStatusOutput, error) {
+func (h *statusHandlers) get(ctx context.Context, _ *struct{}) (*output[serviceStatus], error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	answer := serviceStatus{At: models.TimestampOf(h.clock()), Version: h.version, Stores: []storeStatus{}, Degraded: []string{}}
@@ -113,7 +109,7 @@ func (h *statusHandlers) get(ctx context.Context, _ *struct{}) (*serviceStatusOu
 	found, err := h.status.Overview(ctx)
 	if err != nil {
 		h.log.WarnContext(ctx, "the state of the service is unknown", "error", err)
-		return &serviceStatusOutput{answer}, nil
+		return &output[serviceStatus]{answer}, nil
 	}
 	answer.Processes, answer.Jobs = make([]processStatus, len(found.Processes)), make([]jobStatus, len(found.Jobs))
 	for i, p := range found.Processes {
@@ -130,7 +126,7 @@ func (h *statusHandlers) get(ctx context.Context, _ *struct{}) (*serviceStatusOu
 	}
 	work := waitingWork(found.Work)
 	answer.Work = &work
-	return &serviceStatusOutput{answer}, nil
+	return &output[serviceStatus]{answer}, nil
 }
 
 // timestampIfAny returns a time as answers have it; nil for nil.

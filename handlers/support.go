@@ -33,8 +33,8 @@ type getUserInput struct {
 	Board string        `query:"board" pattern:"^[a-z0-9-]+$" maxLength:"40" doc:"The board of which days are shown; none if it is left out"`
 }
 
-// userAnswer is a user as operators see them.
-type userAnswer struct {
+// User is a user as operators see them.
+type User struct {
 	UserID      models.UserID     `json:"user_id" doc:"The user"`
 	Exists      bool              `json:"exists" doc:"False while a user of this id is being erased and nobody else has come under it; all but erasure is empty then"`
 	Nickname    string            `json:"nickname" doc:"Empty while unset"`
@@ -49,7 +49,7 @@ type userAnswer struct {
 	Partial     bool              `json:"partial" doc:"True if the most recent days are missing because they can't be read right now"`
 	Corrections []correction      `json:"corrections" nullable:"false" doc:"The newest 50 corrections, lifted ones included"`
 	Reviews     []review          `json:"reviews" nullable:"false" doc:"The newest 50 scores that nobody has looked at"`
-	Erasure     *erasureState     `json:"erasure" doc:"The erasure that is under way; null for none"`
+	Erasure     *erasure          `json:"erasure" doc:"The erasure that is under way; null for none"`
 }
 
 type requestCounts struct {
@@ -71,8 +71,8 @@ type userGroup struct {
 	Owner   bool           `json:"owner" doc:"Whether the user is its owner"`
 }
 
-func newUserAnswer(id models.UserID, u support.User) userAnswer {
-	answer := userAnswer{UserID: id, Exists: u.Facts != nil}
+func userOf(id models.UserID, u support.User) User {
+	answer := User{UserID: id, Exists: u.Facts != nil}
 	if f := u.Facts; f != nil {
 		created := models.TimestampOf(f.CreatedAt)
 		answer.Nickname, answer.AvatarURL, answer.CoverURL, answer.CreatedAt = f.Nickname, f.AvatarURL, f.CoverURL, &created
@@ -86,24 +86,17 @@ func newUserAnswer(id models.UserID, u support.User) userAnswer {
 	if u.Days != nil {
 		days, answer.Partial = u.Days.Days, u.Days.Partial
 	}
-	answer.Days = answersOf(days, newHistoryEntry)
-	answer.Corrections = answersOf(u.Corrections, newCorrection)
+	answer.Days = answersOf(days, historyEntryOf)
+	answer.Corrections = answersOf(u.Corrections, correctionOf)
 	answer.Reviews = answersOf(u.Reviews, reviewOf)
 	if u.Erasure != nil {
-		state := newErasureState(*u.Erasure)
+		state := erasureOf(*u.Erasure)
 		answer.Erasure = &state
 	}
 	return answer
 }
 
-type userOutput struct {
-	Body userAnswer
-}
-
-func (h *supportHandlers) show(ctx context.Context, in *getUserInput) (*userOutput, error) {
+func (h *supportHandlers) show(ctx context.Context, in *getUserInput) (*output[User], error) {
 	u, err := h.support.User(ctx, in.ID, in.Board)
-	if err != nil {
-		return nil, err
-	}
-	return &userOutput{newUserAnswer(in.ID, u)}, nil
+	return outputOf(userOf(in.ID, u), err)
 }
