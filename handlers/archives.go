@@ -79,22 +79,17 @@ type archiveRunPage struct {
 }
 
 func (h *archiveHandlers) list(ctx context.Context, in *listArchivesInput) (*output[archiveRunPage], error) {
-	scope := []string{"archives", in.Board, in.Bucket, in.State}
-	before, err := in.beforeID(ctx, h.cursors, scope...)
-	if err != nil {
-		return nil, err
-	}
-	list, err := h.archive.Runs(ctx, archive.RunsQuery{
-		Board: in.Board, Bucket: in.Bucket, State: models.ArchiveState(in.State), Before: before, Limit: in.Limit + 1,
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := &output[archiveRunPage]{}
-	out.Body.Runs, out.Body.NextCursor = showPage(list, in.Limit, archiveRunOf, func(r models.ArchiveRun) string {
-		return cursorAfterID(h.cursors, r.ID, scope...)
-	})
-	return out, nil
+	runs, next, err := listing[models.ArchiveRun, archiveRun]{
+		scope: []string{"archives", in.Board, in.Bucket, in.State},
+		read: func(after models.Cursor, limit int) ([]models.ArchiveRun, error) {
+			return h.archive.Runs(ctx, archive.RunsQuery{
+				Board: in.Board, Bucket: in.Bucket, State: models.ArchiveState(in.State), Before: after.Key, Limit: limit,
+			})
+		},
+		position: func(r models.ArchiveRun) models.Cursor { return models.Cursor{Key: r.ID} },
+		show:     archiveRunOf,
+	}.page(ctx, h.cursors, in.Paging)
+	return outputOf(archiveRunPage{runs, next}, err)
 }
 
 var startArchive = operation{

@@ -111,20 +111,13 @@ type auditPage struct {
 }
 
 func (h *auditHandlers) list(ctx context.Context, in *listAuditInput) (*output[auditPage], error) {
-	scope := []string{"audit", in.Actor, in.Action, string(in.UserID)}
-	before, err := in.beforeID(ctx, h.cursors, scope...)
-	if err != nil {
-		return nil, err
-	}
-	list, err := h.log.List(ctx, audit.Query{
-		Actor: in.Actor, Action: in.Action, User: in.UserID, Before: before, Limit: in.Limit + 1,
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := &output[auditPage]{}
-	out.Body.Entries, out.Body.NextCursor = showPage(list, in.Limit, auditEntryOf, func(e audit.Entry) string {
-		return cursorAfterID(h.cursors, e.ID, scope...)
-	})
-	return out, nil
+	entries, next, err := listing[audit.Entry, auditEntry]{
+		scope: []string{"audit", in.Actor, in.Action, string(in.UserID)},
+		read: func(after models.Cursor, limit int) ([]audit.Entry, error) {
+			return h.log.List(ctx, audit.Query{Actor: in.Actor, Action: in.Action, User: in.UserID, Before: after.Key, Limit: limit})
+		},
+		position: func(e audit.Entry) models.Cursor { return models.Cursor{Key: e.ID} },
+		show:     auditEntryOf,
+	}.page(ctx, h.cursors, in.Paging)
+	return outputOf(auditPage{entries, next}, err)
 }

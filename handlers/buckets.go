@@ -81,22 +81,17 @@ func (h *bucketHandlers) list(ctx context.Context, in *listBucketsInput) (*outpu
 	if err != nil {
 		return nil, err
 	}
-	scope := []string{"buckets", in.Board, in.From, in.To}
-	if in.Cursor != "" {
-		behind, err := h.cursors.Open(ctx, in.Cursor, scope...)
-		if err != nil {
-			return nil, err
-		}
-		before := models.Date(behind.Key) - 1
-		to = &before
-	}
-	list, err := h.buckets.Buckets(ctx, status.BucketQuery{Board: in.Board, From: from, To: to, Limit: in.Limit + 1})
-	if err != nil {
-		return nil, err
-	}
-	out := &output[boardBucketPage]{}
-	out.Body.Buckets, out.Body.NextCursor = showPage(list, in.Limit, boardBucketOf, func(b status.Bucket) string {
-		return h.cursors.Seal(models.Cursor{Key: int64(b.Day)}, scope...)
-	})
-	return out, nil
+	buckets, next, err := listing[status.Bucket, boardBucket]{
+		scope: []string{"buckets", in.Board, in.From, in.To},
+		read: func(after models.Cursor, limit int) ([]status.Bucket, error) {
+			if in.Cursor != "" {
+				before := models.Date(after.Key) - 1
+				to = &before
+			}
+			return h.buckets.Buckets(ctx, status.BucketQuery{Board: in.Board, From: from, To: to, Limit: limit})
+		},
+		position: func(b status.Bucket) models.Cursor { return models.Cursor{Key: int64(b.Day)} },
+		show:     boardBucketOf,
+	}.page(ctx, h.cursors, in.Paging)
+	return outputOf(boardBucketPage{buckets, next}, err)
 }

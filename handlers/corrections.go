@@ -207,24 +207,19 @@ type correctionPage struct {
 }
 
 func (h *correctionHandlers) list(ctx context.Context, in *listCorrectionsInput) (*output[correctionPage], error) {
-	scope := []string{"corrections", in.Board, string(in.UserID), in.Date, strconv.FormatBool(in.Active)}
 	day, err := optionalDate("query.date", in.Date)
 	if err != nil {
 		return nil, err
 	}
-	before, err := in.beforeID(ctx, h.cursors, scope...)
-	if err != nil {
-		return nil, err
-	}
-	list, err := h.corrections.List(ctx, corrections.Query{
-		Board: in.Board, User: in.UserID, Day: day, Active: in.Active, Before: before, Limit: in.Limit + 1,
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := &output[correctionPage]{}
-	out.Body.Corrections, out.Body.NextCursor = showPage(list, in.Limit, correctionOf, func(c corrections.Entry) string {
-		return cursorAfterID(h.cursors, c.ID, scope...)
-	})
-	return out, nil
+	list, next, err := listing[corrections.Entry, correction]{
+		scope: []string{"corrections", in.Board, string(in.UserID), in.Date, strconv.FormatBool(in.Active)},
+		read: func(after models.Cursor, limit int) ([]corrections.Entry, error) {
+			return h.corrections.List(ctx, corrections.Query{
+				Board: in.Board, User: in.UserID, Day: day, Active: in.Active, Before: after.Key, Limit: limit,
+			})
+		},
+		position: func(e corrections.Entry) models.Cursor { return models.Cursor{Key: e.ID} },
+		show:     correctionOf,
+	}.page(ctx, h.cursors, in.Paging)
+	return outputOf(correctionPage{list, next}, err)
 }

@@ -82,22 +82,17 @@ type listDeadLettersInput struct {
 }
 
 func (h *deadLetterHandlers) list(ctx context.Context, in *listDeadLettersInput) (*output[deadLetterPage], error) {
-	scope := []string{"dead-letters", in.Board, in.Bucket, in.Reason}
-	before, err := in.beforeID(ctx, h.cursors, scope...)
-	if err != nil {
-		return nil, err
-	}
-	list, err := h.deadLetters.List(ctx, ingest.DeadLetterQuery{
-		Board: in.Board, Bucket: in.Bucket, Reason: in.Reason, Before: before, Limit: in.Limit + 1,
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := &output[deadLetterPage]{}
-	out.Body.DeadLetters, out.Body.NextCursor = showPage(list, in.Limit, deadLetterOf, func(l models.DeadLetter) string {
-		return cursorAfterID(h.cursors, l.ID, scope...)
-	})
-	return out, nil
+	letters, next, err := listing[models.DeadLetter, deadLetter]{
+		scope: []string{"dead-letters", in.Board, in.Bucket, in.Reason},
+		read: func(after models.Cursor, limit int) ([]models.DeadLetter, error) {
+			return h.deadLetters.List(ctx, ingest.DeadLetterQuery{
+				Board: in.Board, Bucket: in.Bucket, Reason: in.Reason, Before: after.Key, Limit: limit,
+			})
+		},
+		position: func(l models.DeadLetter) models.Cursor { return models.Cursor{Key: l.ID} },
+		show:     deadLetterOf,
+	}.page(ctx, h.cursors, in.Paging)
+	return outputOf(deadLetterPage{letters, next}, err)
 }
 
 type deadLetterInput struct {

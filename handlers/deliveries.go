@@ -89,23 +89,18 @@ type webhookDeliveryPage struct {
 }
 
 func (h *deliveryHandlers) list(ctx context.Context, in *listDeliveriesInput) (*output[webhookDeliveryPage], error) {
-	scope := []string{"deliveries", in.Target, in.Event, in.State}
-	before, err := in.beforeID(ctx, h.cursors, scope...)
-	if err != nil {
-		return nil, err
-	}
-	list, err := h.deliveries.List(ctx, outcomes.Query{
-		Target: in.Target, Type: models.OutcomeType(in.Event), State: models.DeliveryState(in.State),
-		Before: before, Limit: in.Limit + 1,
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := &output[webhookDeliveryPage]{}
-	out.Body.Deliveries, out.Body.NextCursor = showPage(list, in.Limit, deliveryOf, func(d outcomes.Delivery) string {
-		return cursorAfterID(h.cursors, d.ID, scope...)
-	})
-	return out, nil
+	deliveries, next, err := listing[outcomes.Delivery, webhookDelivery]{
+		scope: []string{"deliveries", in.Target, in.Event, in.State},
+		read: func(after models.Cursor, limit int) ([]outcomes.Delivery, error) {
+			return h.deliveries.List(ctx, outcomes.Query{
+				Target: in.Target, Type: models.OutcomeType(in.Event), State: models.DeliveryState(in.State),
+				Before: after.Key, Limit: limit,
+			})
+		},
+		position: func(d outcomes.Delivery) models.Cursor { return models.Cursor{Key: d.ID} },
+		show:     deliveryOf,
+	}.page(ctx, h.cursors, in.Paging)
+	return outputOf(webhookDeliveryPage{deliveries, next}, err)
 }
 
 type replayDeliveryInput struct {

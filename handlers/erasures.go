@@ -157,18 +157,13 @@ type erasurePage struct {
 }
 
 func (h *erasureHandlers) list(ctx context.Context, in *struct{ Paging }) (*output[erasurePage], error) {
-	const scope = "erasures"
-	before, err := in.beforeID(ctx, h.cursors, scope)
-	if err != nil {
-		return nil, err
-	}
-	list, err := h.erasures.List(ctx, before, in.Limit+1)
-	if err != nil {
-		return nil, err
-	}
-	out := &output[erasurePage]{}
-	out.Body.Erasures, out.Body.NextCursor = showPage(list, in.Limit, erasureOf, func(e models.Erasure) string {
-		return cursorAfterID(h.cursors, e.ID, scope)
-	})
-	return out, nil
+	erasures, next, err := listing[models.Erasure, erasure]{
+		scope: []string{"erasures"},
+		read: func(after models.Cursor, limit int) ([]models.Erasure, error) {
+			return h.erasures.List(ctx, after.Key, limit)
+		},
+		position: func(e models.Erasure) models.Cursor { return models.Cursor{Key: e.ID} },
+		show:     erasureOf,
+	}.page(ctx, h.cursors, in.Paging)
+	return outputOf(erasurePage{erasures, next}, err)
 }

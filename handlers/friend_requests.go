@@ -54,24 +54,23 @@ type friendRequestPage struct {
 }
 
 func (h *friendRequestHandlers) list(ctx context.Context, in *ListInput) (*output[friendRequestPage], error) {
-	const scope = "friend-requests"
-	user, after, err := in.page(ctx, h.cursors, scope)
+	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var before time.Time
-	if after.Key != 0 {
-		before = time.UnixMicro(after.Key).UTC()
-	}
-	list, err := h.service.Requests(ctx, user, before, after.Row, in.Limit+1)
-	if err != nil {
-		return nil, err
-	}
-	out := &output[friendRequestPage]{}
-	out.Body.Requests, out.Body.NextCursor = showPage(list, in.Limit, friendRequestOf, func(r friends.Request) string {
-		return h.cursors.Seal(models.Cursor{Key: r.CreatedAt.UnixMicro(), Row: r.Row}, scope, string(user))
-	})
-	return out, nil
+	requests, next, err := listing[friends.Request, friendRequest]{
+		scope: []string{"friend-requests", string(user)},
+		read: func(after models.Cursor, limit int) ([]friends.Request, error) {
+			var before time.Time
+			if after.Key != 0 {
+				before = time.UnixMicro(after.Key).UTC()
+			}
+			return h.service.Requests(ctx, user, before, after.Row, limit)
+		},
+		position: func(r friends.Request) models.Cursor { return models.Cursor{Key: r.CreatedAt.UnixMicro(), Row: r.Row} },
+		show:     friendRequestOf,
+	}.page(ctx, h.cursors, in.Paging)
+	return outputOf(friendRequestPage{requests, next}, err)
 }
 
 func directionOf(r friends.Request) direction {

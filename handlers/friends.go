@@ -35,24 +35,6 @@ type ListInput struct {
 	Paging
 }
 
-// page returns the user that the request acts for and the cursor behind which
-// the page begins; a zero cursor means the first page. list names the list
-// that the cursor must be of.
-func (in *ListInput) page(ctx context.Context, cursors CursorSealer, list string) (models.UserID, models.Cursor, error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return "", models.Cursor{}, err
-	}
-	if in.Cursor == "" {
-		return user, models.Cursor{}, nil
-	}
-	after, err := cursors.Open(ctx, in.Cursor, list, string(user))
-	if err != nil {
-		return "", models.Cursor{}, err
-	}
-	return user, after, nil
-}
-
 type friend struct {
 	UserID    models.UserID    `json:"user_id" doc:"The friend" example:"1001"`
 	Nickname  string           `json:"nickname" doc:"Empty if the user has set none"`
@@ -70,20 +52,19 @@ type friendPage struct {
 }
 
 func (h *friendHandlers) list(ctx context.Context, in *ListInput) (*output[friendPage], error) {
-	const scope = "friend-list"
-	user, after, err := in.page(ctx, h.cursors, scope)
+	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
 	}
-	list, err := h.service.List(ctx, user, after.Row, in.Limit+1)
-	if err != nil {
-		return nil, err
-	}
-	out := &output[friendPage]{}
-	out.Body.Friends, out.Body.NextCursor = showPage(list, in.Limit, friendOf, func(f friends.Friend) string {
-		return h.cursors.Seal(models.Cursor{Row: f.Row}, scope, string(user))
-	})
-	return out, nil
+	list, next, err := listing[friends.Friend, friend]{
+		scope: []string{"friend-list", string(user)},
+		read: func(after models.Cursor, limit int) ([]friends.Friend, error) {
+			return h.service.List(ctx, user, after.Row, limit)
+		},
+		position: func(f friends.Friend) models.Cursor { return models.Cursor{Row: f.Row} },
+		show:     friendOf,
+	}.page(ctx, h.cursors, in.Paging)
+	return outputOf(friendPage{list, next}, err)
 }
 
 var removeFriend = operation{

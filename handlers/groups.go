@@ -208,24 +208,23 @@ type groupPage struct {
 }
 
 func (h *groupHandlers) show(ctx context.Context, in *showGroupInput) (*output[groupPage], error) {
-	scope := "members " + string(in.Group)
-	user, after, err := in.page(ctx, h.cursors, scope)
+	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
 	}
-	group, err := h.service.Get(ctx, user, in.Group)
-	if err != nil {
-		return nil, err
-	}
-	list, err := h.service.Members(ctx, group.Row, after.Row, in.Limit+1)
-	if err != nil {
-		return nil, err
-	}
-	out := &output[groupPage]{groupPage{Group: groupOf(group)}}
-	out.Body.MemberList, out.Body.NextCursor = showPage(list, in.Limit, memberOf, func(m groups.Member) string {
-		return h.cursors.Seal(models.Cursor{Row: m.Row}, scope, string(user))
-	})
-	return out, nil
+	var group groups.Group
+	members, next, err := listing[groups.Member, member]{
+		scope: []string{"members " + string(in.Group), string(user)},
+		read: func(after models.Cursor, limit int) (list []groups.Member, err error) {
+			if group, err = h.service.Get(ctx, user, in.Group); err != nil {
+				return nil, err
+			}
+			return h.service.Members(ctx, group.Row, after.Row, limit)
+		},
+		position: func(m groups.Member) models.Cursor { return models.Cursor{Row: m.Row} },
+		show:     memberOf,
+	}.page(ctx, h.cursors, in.Paging)
+	return outputOf(groupPage{Group: groupOf(group), MemberList: members, NextCursor: next}, err)
 }
 
 var changeGroup = operation{

@@ -18,23 +18,37 @@ type Paging struct {
 	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
 }
 
-// beforeID returns the id before which the page of a list begins that is
-// ordered by descending id; 0 means that it begins with the newest.
-func (p Paging) beforeID(ctx context.Context, cursors CursorSealer, scope ...string) (int64, error) {
-	if p.Cursor == "" {
-		return 0, nil
-	}
-	cursor, err := cursors.Open(ctx, p.Cursor, scope...)
-	if err != nil {
-		return 0, err
-	}
-	return cursor.Key, nil
+// listing says how one list is read and shown.
+type listing[Row, Answer any] struct {
+	// scope names the list and everything else that its cursors are bound to, such as its filters.
+	scope []string
+	// read returns at most limit rows behind a position, which is zero for the beginning.
+	read func(after models.Cursor, limit int) ([]Row, error)
+	// position returns the position of a row.
+	position func(Row) models.Cursor
+	// show returns a row as the API has it.
+	show func(Row) Answer
 }
 
-// cursorAfterID returns the cursor behind a row of a list that is ordered by
-// descending id.
-func cursorAfterID(cursors CursorSealer, id int64, scope ...string) string {
-	return cursors.Seal(models.Cursor{Key: id}, scope...)
+// page reads the page that a request picks. next is the cursor behind its last row; nil if
+// no other page follows. CodeInvalidCursor if the cursor is not one of this scope.
+func (l listing[Row, Answer]) page(ctx context.Context, cursors CursorSealer, p Paging) (page []Answer, next *string, err error) {
+	var after models.Cursor
+	if p.Cursor != "" {
+		if after, err = cursors.Open(ctx, p.Cursor, l.scope...); err != nil {
+			return nil, nil, err
+		}
+	}
+	rows, err := l.read(after, p.Limit+1)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(rows) > p.Limit {
+		rows = rows[:p.Limit]
+		cursor := cursors.Seal(l.position(rows[p.Limit-1]), l.scope...)
+		next = &cursor
+	}
+	return answersOf(rows, l.show), next, nil
 }
 
 // optionalDate parses a date of the query. It returns nil if text is empty.
@@ -64,17 +78,6 @@ func (in LocalTime) offset() (models.UTCOffset, error) {
 		return models.UTCOffset{}, models.Invalid("query.utc_offset", err.Error())
 	}
 	return offset, nil
-}
-
-// showPage returns the answers of a page of at most limit rows of a list that was read up
-// to limit+1, and the cursor behind the last one; nil if no other page follows.
-func showPage[Row, Answer any](list []Row, limit int, show func(Row) Answer, behind func(Row) string) (page []Answer, next *string) {
-	if len(list) > limit {
-		list = list[:limit]
-		cursor := behind(list[limit-1])
-		next = &cursor
-	}
-	return answersOf(list, show), next
 }
 
 // answersOf returns the answers of rows; an empty list for none.

@@ -92,20 +92,19 @@ type listedUserPage struct {
 }
 
 func (h *choiceHandlers) list(ctx context.Context, in *ListInput) (*output[listedUserPage], error) {
-	scope := string(h.kind)
-	user, after, err := in.page(ctx, h.cursors, scope)
+	user, err := in.user(ctx)
 	if err != nil {
 		return nil, err
 	}
-	list, err := h.service.List(ctx, user, h.kind, after.Row, in.Limit+1)
-	if err != nil {
-		return nil, err
-	}
-	out := &output[listedUserPage]{}
-	out.Body.Users, out.Body.NextCursor = showPage(list, in.Limit, listedUserOf, func(c privacy.Choice) string {
-		return h.cursors.Seal(models.Cursor{Row: c.Row}, scope, string(user))
-	})
-	return out, nil
+	users, next, err := listing[privacy.Choice, listedUser]{
+		scope: []string{string(h.kind), string(user)},
+		read: func(after models.Cursor, limit int) ([]privacy.Choice, error) {
+			return h.service.List(ctx, user, h.kind, after.Row, limit)
+		},
+		position: func(c privacy.Choice) models.Cursor { return models.Cursor{Row: c.Row} },
+		show:     listedUserOf,
+	}.page(ctx, h.cursors, in.Paging)
+	return outputOf(listedUserPage{users, next}, err)
 }
 
 func (h *choiceHandlers) put(ctx context.Context, in *OtherInput) (*struct{}, error) {

@@ -74,20 +74,15 @@ type reviewPage struct {
 }
 
 func (h *reviewHandlers) list(ctx context.Context, in *listReviewsInput) (*output[reviewPage], error) {
-	scope := []string{"reviews", in.Board, string(in.UserID)}
-	before, err := in.beforeID(ctx, h.cursors, scope...)
-	if err != nil {
-		return nil, err
-	}
-	list, err := h.reviews.List(ctx, reviews.Query{Board: in.Board, User: in.UserID, Before: before, Limit: in.Limit + 1})
-	if err != nil {
-		return nil, err
-	}
-	out := &output[reviewPage]{}
-	out.Body.Reviews, out.Body.NextCursor = showPage(list, in.Limit, reviewOf, func(r models.Review) string {
-		return cursorAfterID(h.cursors, r.ID, scope...)
-	})
-	return out, nil
+	list, next, err := listing[models.Review, review]{
+		scope: []string{"reviews", in.Board, string(in.UserID)},
+		read: func(after models.Cursor, limit int) ([]models.Review, error) {
+			return h.reviews.List(ctx, reviews.Query{Board: in.Board, User: in.UserID, Before: after.Key, Limit: limit})
+		},
+		position: func(r models.Review) models.Cursor { return models.Cursor{Key: r.ID} },
+		show:     reviewOf,
+	}.page(ctx, h.cursors, in.Paging)
+	return outputOf(reviewPage{list, next}, err)
 }
 
 var dismissReview = operation{

@@ -14,6 +14,7 @@ import (
 	"stepboard/models"
 	"stepboard/services/boards/board"
 	"stepboard/services/boards/score"
+	"stepboard/services/platform/cursor"
 	"stepboard/services/platform/outcomes"
 )
 
@@ -176,21 +177,9 @@ type RunsQuery struct {
 }
 
 func (s *Store) runs(ctx context.Context, q RunsQuery) ([]models.ArchiveRun, error) {
-	db := s.reads.WithContext(ctx)
-	if q.Board != "" {
-		db = db.Where("board = ?", q.Board)
-	}
-	if q.Bucket != "" {
-		db = db.Where("bucket = ?", q.Bucket)
-	}
-	if q.State != "" {
-		db = db.Where("state = ?", q.State)
-	}
-	if q.Before != 0 {
-		db = db.Where("id < ?", q.Before)
-	}
-	var runs []models.ArchiveRun
-	if err := db.Order("id DESC").Limit(q.Limit).Find(&runs).Error; err != nil {
+	db := s.reads.WithContext(ctx).Where(&models.ArchiveRun{Board: q.Board, Bucket: q.Bucket, State: q.State})
+	runs, err := cursor.Newest[models.ArchiveRun](db, "id", q.Before, q.Limit)
+	if err != nil {
 		return nil, models.Unavailable("list archive runs", err)
 	}
 	return runs, nil

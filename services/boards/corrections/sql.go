@@ -13,6 +13,7 @@ import (
 	"stepboard/internal/failpoint"
 	"stepboard/models"
 	"stepboard/services/boards/results"
+	"stepboard/services/platform/cursor"
 	"stepboard/services/platform/outcomes"
 )
 
@@ -228,10 +229,7 @@ func first(db *gorm.DB, id int64) (entry Entry, err error) {
 
 // list returns a page of corrections, newest first.
 func (s *Store) list(ctx context.Context, q Query) ([]Entry, error) {
-	db := entries(s.reads.WithContext(ctx))
-	if q.Board != "" {
-		db = db.Where("c.board = ?", q.Board)
-	}
+	db := entries(s.reads.WithContext(ctx)).Where(&models.Correction{Board: q.Board})
 	if q.User != "" {
 		db = db.Where("u.external_id = ?", q.User)
 	}
@@ -242,11 +240,7 @@ func (s *Store) list(ctx context.Context, q Query) ([]Entry, error) {
 	if q.Active {
 		db = db.Where("c.lifted_at IS NULL")
 	}
-	if q.Before != 0 {
-		db = db.Where("c.id < ?", q.Before)
-	}
-	var page []Entry
-	return page, db.Order("c.id DESC").Limit(q.Limit).Scan(&page).Error
+	return cursor.Newest[Entry](db, "c.id", q.Before, q.Limit)
 }
 
 // hot returns the corrections that concern buckets which may be in Redis.

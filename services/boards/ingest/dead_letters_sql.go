@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"stepboard/models"
+	"stepboard/services/platform/cursor"
 )
 
 // deadLetterRows is how many dead letters one statement stores.
@@ -37,17 +38,9 @@ func (s *DeadLetterStore) Write(ctx context.Context, deadLetters []models.DeadLe
 
 // list returns a page, newest first.
 func (s *DeadLetterStore) list(ctx context.Context, q DeadLetterQuery) ([]models.DeadLetter, error) {
-	db := s.db.WithContext(ctx)
-	for column, value := range map[string]string{"board": q.Board, "bucket": q.Bucket, "reason": q.Reason} {
-		if value != "" {
-			db = db.Where(column+" = ?", value)
-		}
-	}
-	if q.Before != 0 {
-		db = db.Where("id < ?", q.Before)
-	}
-	var page []models.DeadLetter
-	if err := db.Order("id DESC").Limit(q.Limit).Find(&page).Error; err != nil {
+	db := s.db.WithContext(ctx).Where(&models.DeadLetter{Board: q.Board, Bucket: q.Bucket, Reason: q.Reason})
+	page, err := cursor.Newest[models.DeadLetter](db, "id", q.Before, q.Limit)
+	if err != nil {
 		return nil, models.Unavailable("list dead letters", err)
 	}
 	return page, nil

@@ -6,6 +6,7 @@ import (
 	"gorm.io/gorm"
 
 	"stepboard/models"
+	"stepboard/services/platform/cursor"
 )
 
 // Store keeps the log in table audit_log. Safe for concurrent use.
@@ -42,19 +43,10 @@ func (s *Store) setOutcome(ctx context.Context, id int64, outcome string) error 
 // list returns a page of the log, newest first.
 func (s *Store) list(ctx context.Context, q Query) ([]Entry, error) {
 	db := s.db.WithContext(ctx).Table("audit_log AS a").
-		Select("a.*, coalesce(u.external_id, '') AS external_id").Joins("LEFT JOIN users u ON u.user_id = a.user_id")
-	if q.Actor != "" {
-		db = db.Where("a.actor = ?", q.Actor)
-	}
-	if q.Action != "" {
-		db = db.Where("a.action = ?", q.Action)
-	}
+		Select("a.*, coalesce(u.external_id, '') AS external_id").Joins("LEFT JOIN users u ON u.user_id = a.user_id").
+		Where(&models.AuditEntry{Actor: q.Actor, Action: q.Action})
 	if q.User != "" {
 		db = db.Where("u.external_id = ?", q.User)
 	}
-	if q.Before != 0 {
-		db = db.Where("a.id < ?", q.Before)
-	}
-	var page []Entry
-	return page, db.Order("a.id DESC").Limit(q.Limit).Scan(&page).Error
+	return cursor.Newest[Entry](db, "a.id", q.Before, q.Limit)
 }

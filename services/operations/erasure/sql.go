@@ -16,6 +16,7 @@ import (
 
 	"stepboard/models"
 	"stepboard/services/people/directory"
+	"stepboard/services/platform/cursor"
 )
 
 // errNotStored means that there is no such user.
@@ -191,12 +192,8 @@ func (s *Store) hotBuckets(ctx context.Context, now time.Time) (buckets []*model
 }
 
 // list returns a page of erasures, newest first.
-func (s *Store) list(ctx context.Context, before int64, limit int) (page []models.Erasure, err error) {
-	db := s.db.WithContext(ctx)
-	if before != 0 {
-		db = db.Where("id < ?", before)
-	}
-	return page, db.Order("id DESC").Limit(limit).Find(&page).Error
+func (s *Store) list(ctx context.Context, before int64, limit int) ([]models.Erasure, error) {
+	return cursor.Newest[models.Erasure](s.db.WithContext(ctx), "id", before, limit)
 }
 
 const (

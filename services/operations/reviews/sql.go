@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"stepboard/models"
+	"stepboard/services/platform/cursor"
 )
 
 // Store stores reviews in the table reviews. Safe for concurrent use. Its errors are
@@ -67,18 +68,12 @@ const listed = `dismissed_at IS NULL AND NOT EXISTS (
 
 // list returns a page of reviews to look at, newest first.
 func (s *Store) list(ctx context.Context, q Query) ([]models.Review, error) {
-	db := s.db.WithContext(ctx).Where(listed)
-	if q.Board != "" {
-		db = db.Where("board = ?", q.Board)
-	}
+	db := s.db.WithContext(ctx).Where(listed).Where(&models.Review{Board: q.Board})
 	if q.User != "" {
 		db = db.Where("user_id = (SELECT u.user_id FROM users u WHERE u.external_id = ?)", q.User)
 	}
-	if q.Before != 0 {
-		db = db.Where("id < ?", q.Before)
-	}
-	var page []models.Review
-	if err := db.Order("id DESC").Limit(q.Limit).Find(&page).Error; err != nil {
+	page, err := cursor.Newest[models.Review](db, "id", q.Before, q.Limit)
+	if err != nil {
 		return nil, models.Unavailable("list reviews", err)
 	}
 	return page, nil

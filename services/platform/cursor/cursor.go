@@ -1,8 +1,7 @@
-// Package cursor seals the positions of pages. A cursor names the last entry of a page, which
-// may be somebody that its reader must not know, so clients get it encrypted and authenticated,
-// with a key from table cursor_keys. It is bound to call, board, bucket and viewer: a cursor
-// that was changed, or that belongs to another list, is refused. The nonce is a keyed hash of
-// the position, so equal pages have equal cursors, which live rankings rely on.
+// Package cursor seals the positions of pages. A cursor names the last entry of a
+// page, which may be somebody that its reader must not know, so clients get it
+// encrypted. A cursor that was changed, or that belongs to another list, is refused.
+// Newest reads the page of a list in SQL.
 package cursor
 
 import (

@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"stepboard/models"
+	"stepboard/services/platform/cursor"
 )
 
 // batchRows is how many deliveries one transaction deletes or gives up.
@@ -208,11 +209,8 @@ type Query struct {
 // list returns a page, newest first, without attempts. One query.
 func (s *Store) list(ctx context.Context, q Query) ([]Delivery, error) {
 	db := s.db.WithContext(ctx).Where(&models.Delivery{Target: q.Target, Type: q.Type, State: q.State})
-	if q.Before != 0 {
-		db = db.Where("id < ?", q.Before)
-	}
-	var rows []models.Delivery
-	if err := db.Order("id DESC").Limit(q.Limit).Find(&rows).Error; err != nil {
+	rows, err := cursor.Newest[models.Delivery](db, "id", q.Before, q.Limit)
+	if err != nil {
 		return nil, fmt.Errorf("list deliveries: %w", err)
 	}
 	page := make([]Delivery, len(rows))
