@@ -8,24 +8,18 @@ import (
 	"stepboard/services/people/groups"
 )
 
-// GroupService keeps groups.
+// GroupService lists a user's groups, and makes, changes and ends groups.
 type GroupService interface {
 	List(ctx context.Context, user models.UserID) ([]groups.Group, error)
-	Get(ctx context.Context, user models.UserID, id models.GroupID) (groups.Group, error)
-	Members(ctx context.Context, group models.GroupRow, after models.RowID, limit int) ([]groups.Member, error)
 	Create(ctx context.Context, owner models.UserID, settings groups.Settings) (groups.Group, error)
-	Join(ctx context.Context, user models.UserID, code string) (groups.Group, error)
 	Change(ctx context.Context, user models.UserID, id models.GroupID, settings groups.Settings) (groups.Group, error)
 	Renew(ctx context.Context, user models.UserID, id models.GroupID) (groups.Group, error)
 	Delete(ctx context.Context, user models.UserID, id models.GroupID) error
-	Remove(ctx context.Context, user models.UserID, id models.GroupID, member models.UserID) error
-	Replace(ctx context.Context, id models.GroupID, r groups.Replacement) error
 }
 
 // groupHandlers serves groups.
 type groupHandlers struct {
 	service GroupService
-	cursors CursorSealer
 }
 
 // GroupPath names a group in the path.
@@ -150,83 +144,6 @@ func (h *groupHandlers) create(ctx context.Context, in *createGroupInput) (*outp
 	return groupOutput(h.service.Create(ctx, user, settings))
 }
 
-var joinGroup = operation{
-	id:      "joinGroup",
-	summary: "Join a group",
-	description: "Join the group with an invite code, such as `{\"invite_code\":\"KX7WQ2M5A4TDZBNC\"}`; small letters and spaces around it are good, too. " +
-		"A member who joins again gets the same answer. A group has at most 500 members, and a user is in at most 50 groups. " +
-		"A user may try ten codes a minute (setting limits.joins_per_minute).",
-	errors: bodyErrors(models.CodeNotFound, models.CodeGroupFull, models.CodeGroupLimit),
-}
-
-type joinInput struct {
-	OnBehalf
-	Body inviteCode
-}
-
-type inviteCode struct {
-	InviteCode string `json:"invite_code" minLength:"1" maxLength:"64" doc:"The invite_code of the group" example:"KX7WQ2M5A4TDZBNC"`
-}
-
-func (h *groupHandlers) join(ctx context.Context, in *joinInput) (*output[Group], error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return groupOutput(h.service.Join(ctx, user, in.Body.InviteCode))
-}
-
-var getGroup = operation{
-	id:      "getGroup",
-	summary: "Look at a group",
-	description: "A group that the user is in, and one page of its members: `?limit=50`, then `&cursor=` with the page's next_cursor. " +
-		"Every member sees the invite code.",
-	errors: []models.Code{models.CodeNotFound, models.CodeInvalidCursor},
-}
-
-type showGroupInput struct {
-	GroupPath
-	ListInput
-}
-
-type member struct {
-	UserID    models.UserID    `json:"user_id" doc:"The member" example:"1001"`
-	Nickname  string           `json:"nickname" doc:"Empty if the user has set none"`
-	AvatarURL string           `json:"avatar_url" doc:"Empty if the user has set none"`
-	JoinedAt  models.Timestamp `json:"joined_at" format:"date-time" doc:"When the user became a member" example:"2026-11-20T13:00:00.123Z"`
-}
-
-func memberOf(m groups.Member) member {
-	return member{UserID: m.User, Nickname: m.Nickname, AvatarURL: m.AvatarURL, JoinedAt: models.TimestampOf(m.JoinedAt)}
-}
-
-// groupPage is a group with a page of its members.
-type groupPage struct {
-	Group
-	MemberList []member `json:"member_list" nullable:"false" doc:"This page, in an order that does not change"`
-	NextCursor *string  `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
-}
-
-func (h *groupHandlers) show(ctx context.Context, in *showGroupInput) (*output[groupPage], error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var group groups.Group
-	members, next, err := listing[groups.Member, member]{
-		scope: []string{"members " + string(in.Group), string(user)},
-		read: func(after models.Cursor, limit int) (list []groups.Member, err error) {
-			if group, err = h.service.Get(ctx, user, in.Group); err != nil {
-				return nil, err
-			}
-			return h.service.Members(ctx, group.Row, after.Row, limit)
-		},
-		position: func(m groups.Member) models.Cursor { return models.Cursor{Row: m.Row} },
-		show:     memberOf,
-	}.page(ctx, h.cursors, in.Paging)
-	return outputOf(groupPage{Group: groupOf(group), MemberList: members, NextCursor: next}, err)
-}
-
 var changeGroup = operation{
 	id:      "changeGroup",
 	summary: "Change a group",
@@ -282,68 +199,4 @@ func (h *groupHandlers) end(ctx context.Context, in *GroupInput) (*struct{}, err
 		return nil, err
 	}
 	return nil, h.service.Delete(ctx, user, in.Group)
-}
-
-var removeMember = operation{
-	id:      "removeMember",
-	summary: "Leave a group, or remove a member",
-	description: "Leave a group with one's own id as {id}, or remove somebody as its owner. If {id} is not a member, nothing changes. " +
-		"After an owner has left, the member who joined first is the owner; a group without members ends. " +
-		"After a removal the group has another invite code.",
-	status: http.StatusNoContent,
-	errors: []models.Code{models.CodeNotFound},
-}
-
-type removeMemberInput struct {
-	GroupPath
-	OtherInput
-}
-
-func (h *groupHandlers) remove(ctx context.Context, in *removeMemberInput) (*struct{}, error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return nil, h.service.Remove(ctx, user, in.Group, in.ID)
-}
-
-var replaceMembers = operation{
-	id:      "replaceMembers",
-	summary: "Replace a group's members",
-	description: "For apps that keep groups elsewhere: `{\"member_ids\":[\"1001\",\"1002\"]}` makes these the members of the group {group}, and nobody else. " +
-		"A group that does not exist is created; it has no owner and no invite code. An empty list ends the group. " +
-		"A group that a user has made is 403.",
-	bodies: []any{memberIDs{}},
-	list:   true,
-	errors: bodyErrors(models.CodeGroupFull, models.CodeGroupLimit),
-}
-
-// memberIDs is the body of replaceMembers.
-type memberIDs struct {
-	MemberIDs []models.UserID `json:"member_ids" nullable:"false" maxItems:"500" doc:"Exactly these become the members; none of them twice" example:"[\"1001\",\"1002\"]"`
-	Name      *string         `json:"name,omitempty" doc:"The group's name, under the rules of nicknames; if it is left out, the name stays as it is"`
-}
-
-type membersInput struct {
-	GroupPath
-	RawBody []byte
-}
-
-type memberCount struct {
-	GroupID models.GroupID `json:"group_id" doc:"The group"`
-	Members int            `json:"members" doc:"How many members the group has now"`
-}
-
-func (h *groupHandlers) replace(ctx context.Context, in *membersInput) (*output[memberCount], error) {
-	var body memberIDs
-	if err := decodeBody(in.RawBody, &body); err != nil {
-		return nil, err
-	}
-	if err := checkUsers("body.member_ids", body.MemberIDs); err != nil {
-		return nil, err
-	}
-	if err := h.service.Replace(ctx, in.Group, groups.Replacement{Members: body.MemberIDs, Name: body.Name}); err != nil {
-		return nil, err
-	}
-	return &output[memberCount]{memberCount{GroupID: in.Group, Members: len(body.MemberIDs)}}, nil
 }

@@ -11,7 +11,7 @@ import (
 	"stepboard/services/people/groups"
 )
 
-// family is a fake handlers.GroupService with one group, whose members are 1002, 1003 and
+// family is a fake service of groups and members with one group. Its members are 1002, 1003 and
 // 1004 with the rows 88001, 88002 and 88003.
 type family struct{ *recorder }
 

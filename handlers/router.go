@@ -32,20 +32,23 @@ type Config struct {
 	Streams        StreamService
 	Friends        FriendService
 	FriendRequests FriendRequestService
-	Groups         GroupService
-	Profiles       ProfileService
-	Privacy        PrivacyService
-	Archives       ArchiveService
-	DeadLetters    DeadLetterService
-	Reviews        ReviewService
-	Corrections    CorrectionService
-	Deliveries     DeliveryService
-	Erasures       ErasureService
-	Audit          AuditLog
-	Status         StatusService
-	BucketStates   BucketLister
-	Users          SupportService
-	Buckets        interface {
+	Groups         interface {
+		GroupService
+		MemberService
+	}
+	Profiles     ProfileService
+	Privacy      PrivacyService
+	Archives     ArchiveService
+	DeadLetters  DeadLetterService
+	Reviews      ReviewService
+	Corrections  CorrectionService
+	Deliveries   DeliveryService
+	Erasures     ErasureService
+	Audit        AuditLog
+	Status       StatusService
+	BucketStates BucketLister
+	Users        SupportService
+	Buckets      interface {
 		CurrentBuckets
 		BucketFinder
 	}
@@ -134,16 +137,17 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	c.choices(api, "/v1/hidden-from", models.HiddenFrom, hidingFrom)
 	c.choices(api, "/v1/muted", models.Muted, muting)
 	c.choices(api, "/v1/blocked", models.Blocked, blocking)
-	groups := &groupHandlers{c.Groups, c.Cursors}
+	groups := &groupHandlers{c.Groups}
 	register(api, "GET /v1/groups", byUser, groups.list, listGroups)
 	register(api, "POST /v1/groups", byUser, groups.create, createGroup)
-	register(api, "POST /v1/groups/join", byUser, groups.join, joinGroup)
-	register(api, "GET /v1/groups/{group}", byUser, groups.show, getGroup)
 	register(api, "PUT /v1/groups/{group}", byUser, groups.change, changeGroup)
 	register(api, "DELETE /v1/groups/{group}", byUser, groups.end, deleteGroup)
 	register(api, "POST /v1/groups/{group}/invite", byUser, groups.renew, renewInvite)
-	register(api, "DELETE /v1/groups/{group}/members/{id}", byUser, groups.remove, removeMember)
-	register(api, "PUT /v1/groups/{group}/members", byService, groups.replace, replaceMembers)
+	members := &memberHandlers{c.Groups, c.Cursors}
+	register(api, "POST /v1/groups/join", byUser, members.join, joinGroup)
+	register(api, "GET /v1/groups/{group}", byUser, members.show, getGroup)
+	register(api, "DELETE /v1/groups/{group}/members/{id}", byUser, members.remove, removeMember)
+	register(api, "PUT /v1/groups/{group}/members", byService, members.replace, replaceMembers)
 
 	profiles := &profileHandlers{c.Profiles}
 	register(api, "GET /v1/me", byUser, profiles.getOwn, getOwnProfile)
