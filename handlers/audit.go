@@ -20,14 +20,13 @@ type AuditLog interface {
 // changeInput is the input of a call by which an operator changes something.
 type changeInput[I any] interface {
 	*I
-	// about returns what the change concerns, and whether the call only asks what it
-	// would do.
+	// about returns what the change concerns, and whether the call is a dry run.
 	about() (e audit.Entry, dryRun bool)
 }
 
-// registerChange adds a call by which an operator changes something. The audit log has it
-// before it begins, except if it only asks what it would do. A token without a sub is
-// refused, and so is every call while the log can't be written.
+// registerChange adds a call by which an operator changes something. It is written to the
+// audit log before it begins, and refused if its token has no sub or the log can't be written.
+// A dry run is not written.
 func registerChange[I any, In changeInput[I], O any](
 	api huma.API, log AuditLog, route string, handler func(context.Context, *I) (*O, error), described operation,
 ) {

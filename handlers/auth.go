@@ -34,10 +34,11 @@ const (
 
 const audienceKey = "audience"
 
-// reportKey is of the report of an operation, if it has one.
+// reportKey is the key of an operation's report in its metadata.
 const reportKey = "report"
 
-// changesSQLKey is true for calls that change something about users in SQL.
+// changesSQLKey is the key of whether an operation changes something about users in SQL, in its
+// metadata.
 const changesSQLKey = "changes SQL"
 
 func (a audience) describe() string {
@@ -71,8 +72,8 @@ type TokenVerifier interface {
 	Verify(token string) (*auth.Caller, error)
 }
 
-// RateLimiter counts the calls of users and addresses, and bounds how many calls about many
-// days a user makes at a time.
+// RateLimiter limits the calls of each user and each address. EnterReport limits how many calls
+// about many days a user makes at the same time.
 type RateLimiter interface {
 	Take(ctx context.Context, user models.UserID, address string) error
 	EnterReport(ctx context.Context, user models.UserID, export bool) (leave func(), err error)
@@ -120,7 +121,7 @@ func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context))
 	if err == nil {
 		err = checkQuery(c.Request.URL.RawQuery)
 	}
-	// Huma would read as much as is allowed first.
+	// Without this check Huma would read the body up to the limit first.
 	if limit := bodyLimit(hctx.Operation()); err == nil && hctx.Operation().RequestBody != nil && c.Request.ContentLength > limit {
 		err = bodyTooLarge(limit)
 	}
@@ -133,7 +134,7 @@ func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context))
 	}
 	requestContextOf(c.Request.Context()).caller = &requester{caller, address, requestID(c)}
 	if report, ok := hctx.Operation().Metadata[reportKey].(report); ok && report.is(hctx) {
-		// A service's calls are those of the users for whom it makes them.
+		// A call that a service makes for a user counts as one of this user.
 		user := cmp.Or(caller.User, models.UserID(hctx.Query("user_id")), models.UserID(hctx.Param("id")))
 		leave, err := a.limits.EnterReport(c.Request.Context(), user, report.export)
 		if err != nil {
@@ -148,9 +149,9 @@ func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context))
 // maxParameters is how many parameters a query may have; no call takes as many.
 const maxParameters = 32
 
-// checkQuery refuses the parts of a query that would be ignored silently: pairs
-// that can't be decoded, and repeated parameters. Huma has an error for each parameter that
-// it doesn't know, so a query with very many is refused before.
+// checkQuery refuses what would be ignored silently in a query: pairs that can't be decoded,
+// and repeated parameters. It also refuses a query with very many parameters, because Huma
+// makes an error for each one that it doesn't know.
 func checkQuery(raw string) error {
 	if raw == "" || isSimpleQuery(raw) {
 		return nil
@@ -170,9 +171,9 @@ func checkQuery(raw string) error {
 	return nil
 }
 
-// isSimpleQuery reports whether a query is one of different parameters without escapes,
-// which is usual and found out without a map. It looks at each pair of parameters, so a
-// query with many is not simple.
+// isSimpleQuery reports whether a query has neither escapes nor repeated parameters. Most
+// queries are simple, and it needs no map to see that. It compares each pair of parameters, so
+// a query with many is not simple.
 func isSimpleQuery(raw string) bool {
 	const few = 16
 	if strings.ContainsAny(raw, "%+;") || strings.Count(raw, "&") > few {
@@ -202,9 +203,9 @@ func (a *authenticator) identify(header string) (*auth.Caller, error) {
 	return a.tokens.Verify(token)
 }
 
-// limited returns the user and the address whose limits a call is subject to, "" and ""
-// for none; caller is nil if it is not known. Services and operators are not limited,
-// because one of their addresses may act for every user.
+// limited returns the user and the address whose limits apply to a call; "" stands for no
+// limit. caller is nil if it is not known. Services and operators are not limited, because one
+// of their addresses may act for every user.
 func (a *authenticator) limited(c *gin.Context, caller *auth.Caller) (user models.UserID, address string) {
 	if caller != nil {
 		if caller.Service || caller.Admin {
@@ -225,8 +226,8 @@ const forwardedFor = "X-Forwarded-For"
 
 // addressOf returns the client's address: the peer's, or the last address in
 // X-Forwarded-For if the peer is a trusted proxy. Gin reads only the first header
-// of that name, but a proxy may add a second one behind the client's; and Gin
-// takes an address with a port for none.
+// of that name, but a proxy may add a second one behind the client's. Gin also does not
+// understand an address with a port.
 func addressOf(c *gin.Context) string {
 	if values := c.Request.Header.Values(forwardedFor); len(values) > 0 {
 		addresses := strings.Split(strings.Join(values, ","), ",")
@@ -239,8 +240,8 @@ func addressOf(c *gin.Context) string {
 }
 
 // withoutPort returns an address of X-Forwarded-For without its port, its
-// brackets and its zone, an IPv4 address in IPv4's form. Text that is not an
-// address stays as it is.
+// brackets and its zone. An IPv4 address that is written as an IPv6 address becomes
+// an IPv4 address. Text that is not an address stays as it is.
 func withoutPort(text string) string {
 	if pair, err := netip.ParseAddrPort(text); err == nil {
 		return pair.Addr().Unmap().WithZone("").String()

@@ -92,8 +92,8 @@ func (b *scoreBatch) position(upload int) int {
 	return b.positions[upload]
 }
 
-// reject records the error of one item. It returns an error that is not about
-// the item.
+// reject records the error of one item. An error that is not about the item is
+// returned instead.
 func (b *scoreBatch) reject(index int, err error) error {
 	var known *models.Error
 	if !errors.As(err, &known) {
@@ -112,7 +112,7 @@ func parseBatch(body []byte) (*scoreBatch, error) {
 	return decodeBatch(body)
 }
 
-// decodeBatch is parseBatch for bodies that parseBatchFast leaves to it.
+// decodeBatch parses the bodies that parseBatchFast does not.
 func decodeBatch(body []byte) (*scoreBatch, error) {
 	items, err := splitBatch(body)
 	if err != nil {

@@ -99,8 +99,8 @@ func (r *batchReader) readScore() (n int64, ok bool) {
 	return n, true
 }
 
-// readString reads a string without escapes. It returns "", which is neither a
-// valid id nor a valid date or key, for one that has some.
+// readString reads a string. It returns "" for one with escapes, which is not a valid
+// id, date or key.
 func (r *batchReader) readString() string {
 	if !r.skip('"') {
 		return ""

@@ -15,7 +15,7 @@ const minCompressed = 1 << 10
 // that accept gzip. All others are served by next itself. Streams are never compressed, and
 // the files for browsers are compressed already.
 //
-// An answer to a client that does not accept gzip has no Vary: it would suit every client.
+// An answer to a client that does not accept gzip has no Vary, because every client can read it.
 func compressed(next http.Handler) (http.Handler, error) {
 	wrap, err := gzhttp.NewWrapper(
 		gzhttp.MinSize(minCompressed), gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.EnableZstd(false),

@@ -9,13 +9,12 @@ import (
 	"github.com/rs/cors"
 )
 
-// preflightAge is how long a browser may remember that a call is permitted, in Chromium the
-// longest time possible.
+// preflightAge is how long a browser may remember that a call is permitted. Chromium remembers
+// it no longer than this.
 const preflightAge = 2 * time.Hour
 
 // permitOrigins lets pages of other origins make the calls under /v1 and read their answers,
-// errors included. It answers the questions that browsers ask before (preflight), which have no
-// token. Calls need no cookies, so a page gets nothing without a token. Any header is permitted:
+// errors included. It also answers the preflight requests of browsers, which have no token. Calls need no cookies, so a page gets nothing without a token. Any header is permitted:
 // libraries for traces add their own.
 func permitOrigins(origins []string) gin.HandlerFunc {
 	policy := cors.New(cors.Options{

@@ -145,7 +145,7 @@ type deadLetterSelection struct {
 	Reason  string       `json:"reason,omitempty" maxLength:"500" doc:"Why, for other operators" example:"the board is back"`
 }
 
-// filterStruct is the filter of a deadLetterSelection. The API has this name.
+// filterStruct is the filter of a deadLetterSelection. Clients know its schema by this name.
 type filterStruct struct {
 	Board  string `json:"board,omitempty" pattern:"^[a-z0-9-]*$" maxLength:"40" doc:"Updates of this board only"`
 	Bucket string `json:"bucket,omitempty" pattern:"^[a-z0-9]*$" maxLength:"20" doc:"Updates of this bucket only" example:"20261120"`

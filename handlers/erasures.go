@@ -40,7 +40,7 @@ var eraseSelf = operation{
 	errors: bodyErrors(models.CodeUserNotFound),
 }
 
-// eraseSelfInput has a body, so that no call that was meant for something else erases anybody.
+// eraseSelfInput has a body, so that a DELETE that was sent by mistake erases nobody.
 type eraseSelfInput struct {
 	OnBehalf
 	Body erasureConfirmation

@@ -70,7 +70,7 @@ func (h *erasureHandlers) export(ctx context.Context, user models.UserID) (*huma
 		header.Set("Content-Type", "application/json")
 		header.Set("Content-Disposition", `attachment; filename="stepboard-export.json"`)
 		if c.Request.Method == http.MethodHead {
-			return // there is much to read for a body that is not sent
+			return // reading everything would be wasted on a body that is not sent
 		}
 		out := bufio.NewWriterSize(&exportWriter{c.Writer, http.NewResponseController(c.Writer)}, exportBuffer)
 		err := write(ctx, out)
@@ -98,6 +98,6 @@ type exportWriter struct {
 
 // Write is part of io.Writer.
 func (w *exportWriter) Write(data []byte) (int, error) {
-	_ = w.control.SetWriteDeadline(time.Now().Add(exportTimeout)) // of a connection without deadlines there is none to extend
+	_ = w.control.SetWriteDeadline(time.Now().Add(exportTimeout)) // it fails only if the connection has no deadlines
 	return w.ResponseWriter.Write(data)
 }

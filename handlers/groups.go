@@ -106,7 +106,8 @@ type newGroup struct {
 	Challenge *newChallenge `json:"challenge,omitempty" doc:"The days of a challenge; a group without this has none"`
 }
 
-// newChallenge is challengeDays in a request, which takes no other fields.
+// newChallenge is challengeDays in a request. It has a schema of its own, because a request takes
+// no other fields.
 type newChallenge challengeDays
 
 // settings returns the body as the service takes it.

@@ -68,8 +68,8 @@ func (h *healthHandlers) ready(c *gin.Context) {
 }
 
 // readiness finds out what the service can do, at most once in readyAge, and logs why it can't
-// do something. Clients that give up don't cancel it: what they see would count as a failure of
-// the stores.
+// do something. A client that gives up does not cancel the check, because the check would then
+// report that the stores have failed.
 func (h *healthHandlers) readiness(ctx context.Context) Readiness {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -57,7 +57,7 @@ func (in *HistoryOf) query(ctx context.Context) (ranking.HistoryQuery, error) {
 	return ranking.HistoryQuery{Board: in.Board, Viewer: viewer, User: cmp.Or(in.For, viewer), Offset: offset}, nil
 }
 
-// query is that of HistoryOf for the days that the request picks.
+// query returns the query for the days that the request picks.
 func (in *historyInput) query(ctx context.Context) (ranking.HistoryQuery, error) {
 	q, err := in.HistoryOf.query(ctx)
 	if err != nil {
@@ -131,7 +131,7 @@ type streak struct {
 	Longest int `json:"longest" doc:"The most days in a row" example:"12"`
 }
 
-// summary is what a user's days add up to.
+// summary holds the sums of a user's days.
 type summary struct {
 	Week    int64    `json:"week" doc:"The sum of the days since Monday, today included" example:"41000"`
 	Month   int64    `json:"month" doc:"The sum of the days since the first of the month, today included" example:"180000"`

@@ -151,8 +151,8 @@ func (l *incrementList) record(i int, r *ledger.Result) error {
 	return nil
 }
 
-// reject stores the error of an item. It returns an error that is not about the
-// item.
+// reject stores the error of an item. An error that is not about the item is
+// returned instead.
 func (l *incrementList) reject(at int, eventID string, err error) error {
 	var known *models.Error
 	if !errors.As(err, &known) {

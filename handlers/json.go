@@ -17,7 +17,8 @@ import (
 	"stepboard/models"
 )
 
-// The largest request bodies, in bytes: of every call, and of those with a list of a backend.
+// The largest request bodies, in bytes: maxList if the body is a list of a backend, otherwise
+// maxBody.
 const (
 	maxBody = 16 << 10
 	maxList = 1 << 20
@@ -39,8 +40,8 @@ const (
 	notWhole = "must be a whole number"
 )
 
-// bodyError turns a decoder's error into one that points at the location, which
-// is below root. The decoder stops at the first error; if the data is not even
+// bodyError turns a decoder's error into one that has its location, which begins
+// with root. The decoder stops at the first error; if the data is not even
 // valid JSON, that is reported instead.
 func bodyError(root string, data []byte, err error) *models.Error {
 	var semantic *json.SemanticError

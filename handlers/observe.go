@@ -134,7 +134,7 @@ func (o *observer) logRequest(c *gin.Context, id, route string, status int, elap
 	level := slog.LevelInfo
 	switch {
 	case route == "/healthz" || route == "/readyz":
-		level = slog.LevelDebug // there are many, and what they have found is logged once
+		level = slog.LevelDebug // there are many, and healthHandlers logs what they find
 	case status >= http.StatusInternalServerError:
 		level = slog.LevelError
 	}

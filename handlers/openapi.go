@@ -38,7 +38,7 @@ func OpenAPI(version string) ([]byte, error) {
 	return json.Marshal(api.OpenAPI())
 }
 
-// newHuma returns an API without calls that serves on the engine, below a path for its callers.
+// newHuma returns an API without calls on the engine. Its callers reach it below basePath.
 func newHuma(engine *gin.Engine, version, basePath string) huma.API {
 	useProblems()
 	config := huma.DefaultConfig("Stepboard", version)
@@ -64,8 +64,8 @@ func newHuma(engine *gin.Engine, version, basePath string) huma.API {
 // bodies against it.
 type userIDSchema string
 
-// userIDSegment matches what may be between two slashes of a user id, if that is not empty, and
-// userIDPattern the texts that models.ParseUserID accepts, and longer ones.
+// userIDSegment matches what stands between two slashes of a user id, unless that is empty.
+// userIDPattern matches the texts that models.ParseUserID accepts, and longer ones.
 const (
 	userIDSegment = `(\.?[!-\-0-~][!-.0-~]*|\.\.[!-.0-~]+)`
 	userIDPattern = `^(` + userIDSegment + `(/` + userIDSegment + `?)*|(/` + userIDSegment + `?)+)$`
@@ -124,8 +124,8 @@ func operations(spec *huma.OpenAPI) []*huma.Operation {
 	return ops
 }
 
-// hidePatternDescriptions removes what JSON Schema does not have from a schema and those
-// inside it. Huma has made messages of it already.
+// hidePatternDescriptions removes the descriptions of patterns, which JSON Schema does not know,
+// from a schema and the schemas inside it. Huma has used them in its messages already.
 func hidePatternDescriptions(s *huma.Schema) {
 	if s == nil {
 		return
@@ -137,8 +137,8 @@ func hidePatternDescriptions(s *huma.Schema) {
 	}
 }
 
-// openResponses allows fields in the bodies of answers that are not described yet.
-// Bodies of requests stay closed; they share no schema with answers.
+// openResponses lets the bodies of answers have fields that are not described yet.
+// The bodies of requests stay closed; they share no schema with answers.
 func openResponses(spec *huma.OpenAPI) {
 	for _, op := range operations(spec) {
 		for _, response := range op.Responses {

@@ -22,7 +22,7 @@ const (
 )
 
 // describeErrors adds the responses of these codes to those of a call, one for each
-// status. Calls share the responses among the components.
+// status. Calls with the same codes share one response among the components.
 func describeErrors(components *huma.Components, responses map[string]*huma.Response, codes []models.Code) {
 	byStatus := make(map[int][]models.Code)
 	for _, code := range slices.Compact(slices.Sorted(slices.Values(codes))) {

@@ -30,18 +30,19 @@ type operation struct {
 	// the body itself; otherwise nil.
 	bodies []any
 	// list says that the body is a list of a backend, of at most maxList bytes. Its handler
-	// decodes it, which ends at the first error.
+	// decodes it, and stops at the first error.
 	list bool
-	// responses returns a description that replaces the generated one of the
-	// responses; nil keeps that. Huma changes what it returns.
+	// responses describes the responses; nil leaves that to Huma. It returns a new map each
+	// time, because Huma changes it.
 	responses func() map[string]*huma.Response
 
-	// report is whether a request reads many days, so that a user makes only two of them at a
-	// time; nil if none does. export says that it is an export, of which a user has one.
+	// report reports whether a request reads many days; nil if none does. A user makes at most
+	// two such requests at a time. export says that it is an export, and a user makes at most one
+	// of these.
 	report func(huma.Context) bool
 	export bool
-	// redisOnly reports that a call that changes something stores it in Redis alone, so that
-	// it is answered while SQL is away.
+	// redisOnly reports that what the call changes is stored in Redis alone, so that the call is
+	// answered while SQL is away.
 	redisOnly bool
 	// audited is set by registerChange.
 	audited bool
@@ -72,7 +73,7 @@ type report struct {
 	export bool
 }
 
-// always is the report of an operation of which each request reads many days.
+// always is the report of an operation whose requests all read many days.
 func always(huma.Context) bool { return true }
 
 // ofSpan is the report of an operation that takes a span of days.
@@ -146,8 +147,8 @@ func register[I, O any](api huma.API, route string, by audience, handler func(co
 // bodyLimit returns how many bytes the body of a call may have.
 func bodyLimit(op *huma.Operation) int64 { return op.MaxBodyBytes - 1 }
 
-// bodyOf describes a request body that the handler decodes itself. It has one of the
-// bodies' forms.
+// bodyOf describes a request body that the handler decodes itself, and that has the form of one
+// of the bodies.
 func bodyOf(api huma.API, bodies []any) *huma.RequestBody {
 	forms := make([]*huma.Schema, len(bodies))
 	for i, body := range bodies {

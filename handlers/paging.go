@@ -68,7 +68,7 @@ type LocalTime struct {
 	UTCOffset string `query:"utc_offset" doc:"How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it" example:"+08:00"`
 }
 
-// offset parses the offset. It is not known if it was left out.
+// offset parses the offset. It returns the unknown offset if the request has none.
 func (in LocalTime) offset() (models.UTCOffset, error) {
 	if in.UTCOffset == "" {
 		return models.UTCOffset{}, nil

@@ -55,15 +55,16 @@ func newRequestID() string {
 
 const traceIDKey = "trace_id"
 
-// isStream reports whether a route is one of streams, which have no time limit.
+// isStream reports whether a route is that of a stream.
 func isStream(route string) bool { return strings.HasSuffix(route, "/stream") }
 
-// hasTimeLimit reports whether a route has a time limit. The parts of streams and exports have one.
+// hasTimeLimit reports whether the requests of a route have a time limit. Streams and exports have
+// one for each of their parts instead.
 func hasTimeLimit(route string) bool { return !isStream(route) && !strings.HasSuffix(route, "/export") }
 
-// byEncodedPath lets the engine, which uses the raw path, split a path before its
-// values are decoded, so that an encoded slash belongs to a value. Other characters
-// may be encoded or not: %61dmin is admin (RFC 3986, section 6.2.2.2).
+// byEncodedPath makes the engine split the encoded path, so that an encoded slash belongs
+// to a value. It is the same whether other characters are encoded or not: %61dmin is admin
+// (RFC 3986, section 6.2.2.2).
 func byEncodedPath(engine http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawPath != "" { // the path has characters that need not be encoded
@@ -93,9 +94,9 @@ func underPath(base string, next http.Handler) http.Handler {
 	})
 }
 
-// canonicalPath returns an encoded path in which only those characters of a
-// segment are encoded that must be. Gin decodes values as those of a query, where
-// a plus is a space, so a plus is encoded, too.
+// canonicalPath returns an encoded path whose segments encode only what must be encoded.
+// Gin decodes the values of a path like those of a query, where a plus is a space, so a
+// plus is encoded, too.
 func canonicalPath(raw string) string {
 	segments := strings.Split(raw, "/")
 	for i, segment := range segments {
@@ -106,19 +107,19 @@ func canonicalPath(raw string) string {
 	return strings.Join(segments, "/")
 }
 
-// forProbesKey is the key of a value that requests have whose connection is for probes.
+// forProbesKey is the key of a value in the contexts of requests whose connection is for probes.
 type forProbesKey struct{}
 
-// ForProbes returns the context of requests whose connection was accepted for probes, because
-// there was no room for another one. Other requests on it are refused.
+// ForProbes returns the context of a connection that was accepted for probes alone, because
+// there was no room for another connection. Other requests on it are refused.
 func ForProbes(ctx context.Context) context.Context {
 	return context.WithValue(ctx, forProbesKey{}, true)
 }
 
 var errNoRoom = models.Unavailable("accept a connection", errors.New("http.max_connections is reached, and no connection is idle"))
 
-// refuseWithoutRoom refuses a request whose connection is for probes. Routes of probes don't
-// have it.
+// refuseWithoutRoom refuses a request whose connection is for probes. The routes of probes are
+// registered without it.
 func refuseWithoutRoom(c *gin.Context) {
 	if c.Request.Context().Value(forProbesKey{}) != nil {
 		writeProblem(c, errNoRoom)

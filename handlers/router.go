@@ -53,8 +53,8 @@ type Config struct {
 		BucketFinder
 	}
 
-	// CheckErasures returns an error if nothing about users may be changed in SQL, because
-	// this process may not know who was erased.
+	// CheckErasures returns an error while this process may not know who was erased. Nothing
+	// about users may be changed in SQL then.
 	CheckErasures func(ctx context.Context) error
 	// Cursors seals the positions behind pages.
 	Cursors CursorSealer

@@ -201,7 +201,7 @@ func (u *uploadList) rejectedDays(rejected []*ingest.ItemError) []rejectedDayTot
 	return days
 }
 
-// refusal returns the error of a call of which every item was rejected.
+// refusal returns the error of a call whose items were all rejected.
 func (u *uploadList) refusal(rejected []*ingest.ItemError) error {
 	first := *rejected[0].Err
 	for _, item := range rejected {
@@ -217,7 +217,8 @@ func (u *uploadList) refusal(rejected []*ingest.ItemError) error {
 	return &refusedUploads{error: &first, rejected: u.rejectedDays(rejected)}
 }
 
-// refusedUploads is the error of a list of which every item was rejected: that of the first.
+// refusedUploads is the error of a list whose items were all rejected. Its text and its code are
+// those of the first.
 type refusedUploads struct {
 	error
 	rejected []rejectedDayTotal
