@@ -48,15 +48,11 @@ type archiveRun struct {
 }
 
 func archiveRunOf(r models.ArchiveRun) archiveRun {
-	answer := archiveRun{
+	return archiveRun{
 		Board: r.Board, Bucket: r.Bucket, Run: r.Run, State: r.State, Attempts: r.Attempts, Shards: r.Shards,
 		Moved: r.Moved, Entries: r.Entries, ScoreSum: r.ScoreSum, Error: r.Error, StartedAt: models.TimestampOf(r.StartedAt),
+		FinishedAt: timestampIfAny(r.FinishedAt),
 	}
-	if r.FinishedAt != nil {
-		at := models.TimestampOf(*r.FinishedAt)
-		answer.FinishedAt = &at
-	}
-	return answer
 }
 
 var listArchives = operation{

@@ -47,15 +47,11 @@ type webhookAttempt struct {
 func deliveryOf(d outcomes.Delivery) webhookDelivery {
 	shown := webhookDelivery{
 		ID: strconv.FormatInt(d.ID, 10), WebhookID: d.MessageID, Target: d.Target, Event: d.Type, State: d.State,
-		Attempts: d.Attempts, CreatedAt: models.TimestampOf(d.CreatedAt), Last: make([]webhookAttempt, len(d.Last)),
+		Attempts: d.Attempts, CreatedAt: models.TimestampOf(d.CreatedAt), FinishedAt: timestampIfAny(d.FinishedAt),
+		Last: make([]webhookAttempt, len(d.Last)),
 	}
 	if d.State == models.DeliveryWaiting {
-		at := models.TimestampOf(d.NextAttemptAt)
-		shown.NextAt = &at
-	}
-	if d.FinishedAt != nil {
-		at := models.TimestampOf(*d.FinishedAt)
-		shown.FinishedAt = &at
+		shown.NextAt = timestampIfAny(&d.NextAttemptAt)
 	}
 	for i, a := range d.Last {
 		shown.Last[i] = webhookAttempt{

@@ -137,18 +137,10 @@ type erasure struct {
 }
 
 func erasureOf(e models.Erasure) erasure {
-	state := erasure{
+	return erasure{
 		ID: strconv.FormatInt(e.ID, 10), UserID: e.User, BegunAt: models.TimestampOf(e.BegunAt), Sweeps: e.Sweeps, Removed: e.Removed,
+		SweptAt: timestampIfAny(e.SweptAt), FinishedAt: timestampIfAny(e.FinishedAt),
 	}
-	if e.SweptAt != nil {
-		at := models.TimestampOf(*e.SweptAt)
-		state.SweptAt = &at
-	}
-	if e.FinishedAt != nil {
-		at := models.TimestampOf(*e.FinishedAt)
-		state.FinishedAt = &at
-	}
-	return state
 }
 
 type erasurePage struct {
