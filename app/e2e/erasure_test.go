@@ -426,15 +426,15 @@ func TestErasuresOfAFile(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
 	s := newServer(t, env)
-	for _, user := range []models.UserID{zed, "ann", "bea"} {
+	for _, user := range []models.UserID{zed, "ann", "mia"} {
 		s.want(s.as(user, "PUT", "/v1/me", `{"nickname":"N"}`), http.StatusOK, nil)
 	}
-	rows := harness.Rows(t, env.Gorm, []models.UserID{zed, "ann", "bea"})
+	rows := harness.Rows(t, env.Gorm, []models.UserID{zed, "ann", "mia"})
 	for _, id := range []string{"ben", "bob"} {
-		s.want(s.service("POST", "/v1/users/bea/rename", fmt.Sprintf(`{"to":%q}`, id)), http.StatusNoContent, nil)
-		s.want(s.service("POST", "/v1/users/"+id+"/rename", `{"to":"bea"}`), http.StatusNoContent, nil)
+		s.want(s.service("POST", "/v1/users/mia/rename", fmt.Sprintf(`{"to":%q}`, id)), http.StatusNoContent, nil)
+		s.want(s.service("POST", "/v1/users/"+id+"/rename", `{"to":"mia"}`), http.StatusNoContent, nil)
 	}
-	s.want(s.service("POST", "/v1/users/bea/rename", `{"to":"zoe"}`), http.StatusNoContent, nil)
+	s.want(s.service("POST", "/v1/users/mia/rename", `{"to":"zoe"}`), http.StatusNoContent, nil)
 	for _, user := range []string{"zed%7C4711", "ann", "zoe"} {
 		s.want(s.service("DELETE", "/v1/users/"+user, nil), http.StatusAccepted, nil)
 	}
@@ -443,15 +443,15 @@ func TestErasuresOfAFile(t *testing.T) {
 	if got := mustRun(t, append([]string{"erasures", "export", path}, flags...)...); got != "3 erasures were exported\n" {
 		t.Errorf("export prints %q", got)
 	}
-	if text := string(testenv.Must(os.ReadFile(path))); strings.Contains(text, "zed") || strings.Contains(text, "ann") || strings.Contains(text, "bea") {
+	if text := string(testenv.Must(os.ReadFile(path))); strings.Contains(text, "zed") || strings.Contains(text, "ann") || strings.Contains(text, "mia") {
 		t.Errorf("the file names users: %s", text)
 	}
 
-	// The backup has zed, and Bea under that name, and knows nothing of erasures. Ann comes as somebody new.
+	// The backup has zed, and Mia under that name, and knows nothing of erasures. Ann comes as somebody new.
 	for _, statement := range []string{
 		"DELETE FROM erasures", "DELETE FROM erasure_keys",
 		fmt.Sprintf("INSERT INTO users (user_id, external_id, created_at) VALUES (%d, '%s', now())", rows[0], zed),
-		fmt.Sprintf("INSERT INTO users (user_id, external_id, created_at) VALUES (%d, 'bea', now())", rows[2]),
+		fmt.Sprintf("INSERT INTO users (user_id, external_id, created_at) VALUES (%d, 'mia', now())", rows[2]),
 		"INSERT INTO users (external_id, created_at) VALUES ('ann', now())",
 	} {
 		if err := env.Gorm.Exec(statement).Error; err != nil {
