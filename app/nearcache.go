@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"stepboard/services/boards/board"
 	"stepboard/services/rankings/nearcache"
 	"stepboard/services/rankings/ranking"
 )
@@ -15,11 +14,12 @@ import (
 // the former for rankings if they may be older than Redis.
 func (a *App) buildNearCache(o Options) ranking.NearCache {
 	a.NearCache = nearcache.New(nearcache.Options{
-		Source: a.Boards, Trim: board.NewChangeTrimmer(a.Boards, o.Elapsed).Trim, Buckets: a.Catalog.Buckets.CurrentAndNext,
+		Source: a.Boards, Changes: a.Boards.Changes(), Buckets: a.Catalog.Buckets.CurrentAndNext,
 		MaxStaleness: o.Config.Rankings.MaxStaleness, Memory: int64(o.Config.Rankings.Memory), Clock: o.Clock, Log: o.Log,
 		Elapsed: o.Elapsed, Random: o.Random,
 	})
-	a.circles = nearcache.NewCircles(a.Sets, o.Config.Rankings.MaxStaleness, a.NearCache.Room, o.Elapsed, o.Log)
+	a.circles = nearcache.NewCircles(
+		a.Sets.Changes(), a.Sets.Streams(), o.Config.Rankings.MaxStaleness, a.NearCache.Room, o.Elapsed, o.Log)
 	a.registry.MustRegister(newNearCacheCollector(a.NearCache), newCirclesCollector(a.circles), a.NearCache.Stats().Answers)
 	a.near = o.Config.Rankings.MaxStaleness > 0 && o.Roles.API
 	if !a.near {

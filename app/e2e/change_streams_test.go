@@ -12,13 +12,14 @@ import (
 	"stepboard/models"
 	"stepboard/services/boards/board"
 	"stepboard/services/boards/catalog"
+	"stepboard/services/platform/changes"
 )
 
 // copies are copies of the boards steps and gifts, made from change streams alone.
 type copies struct {
 	s       *server
 	store   *board.Store
-	streams []board.ChangeRead
+	streams []changes.Read[board.ChangeStream]
 	// held holds the composites by bucket and user, resets the number of resets.
 	held   map[string]map[models.RowID]models.Composite
 	resets map[string]int
@@ -48,22 +49,22 @@ func (s *server) follow() *copies {
 	for _, name := range []string{"steps", "gifts"} {
 		for shard := range streamedShards {
 			stream := board.ChangeStream{Board: name, Shard: shard}
-			last := testenv.Must(c.store.LastChange(s.t.Context(), stream))
-			c.streams = append(c.streams, board.ChangeRead{ChangeStream: stream, After: last, Count: 1000})
+			c.streams = append(c.streams, changes.Read[board.ChangeStream]{Stream: stream, Count: 1000})
 		}
 	}
+	c.read() // only the newest entries
 	return c
 }
 
 // read reads all changes.
 func (c *copies) read() {
 	c.s.t.Helper()
-	for i, page := range c.store.Changes(c.s.t.Context(), c.streams) {
-		if page.Err != nil || page.Missing || !page.Complete {
-			c.s.t.Fatalf("%v: %+v", c.streams[i].ChangeStream, page)
+	for i, page := range c.store.Changes().Read(c.s.t.Context(), c.streams) {
+		if page.Err != nil || page.Lost != nil || !page.Complete {
+			c.s.t.Fatalf("%v: %+v", c.streams[i].Stream, page)
 		}
 		c.streams[i].After = page.Last
-		for _, change := range page.Changes {
+		for _, change := range page.Entries {
 			if change.Reset {
 				c.resets[change.Bucket]++
 			}
@@ -154,8 +155,8 @@ func TestNoChangeStreamsByDefault(t *testing.T) {
 	c := s.follow()
 	s.writeEverywhere(200)
 	for _, read := range c.streams {
-		if n := testenv.Must(env.Redis.XLen(t.Context(), env.Keys.Changes(read.Board, read.Shard)).Result()); n != 1 {
-			t.Errorf("%v has %d entries, want its first alone", read.ChangeStream, n)
+		if n := testenv.Must(env.Redis.XLen(t.Context(), env.Keys.Changes(read.Stream.Board, read.Stream.Shard)).Result()); n != 1 {
+			t.Errorf("%v has %d entries, want its first alone", read.Stream, n)
 		}
 	}
 	if stored := c.stored(); len(stored["20261120"]) != 10 || len(stored["event"]) != 10 {

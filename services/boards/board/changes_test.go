@@ -1,6 +1,7 @@
 package board_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -41,9 +42,19 @@ func follow(t testing.TB, store *board.Store, name string, shards int) *follower
 	for shard := range shards {
 		stream := board.ChangeStream{Board: name, Shard: shard}
 		f.streams = append(f.streams, stream)
-		f.last = append(f.last, testenv.Must(store.LastChange(t.Context(), stream)))
+		f.last = append(f.last, lastChange(t, store, stream))
 	}
 	return f
+}
+
+// lastChange returns the newest entry of a stream, which it begins if there is none.
+func lastChange(t testing.TB, store *board.Store, stream board.ChangeStream) changes.Place {
+	t.Helper()
+	page := store.Changes().Read(t.Context(), []changes.Read[board.ChangeStream]{{Stream: stream}})[0]
+	if page.Err != nil {
+		t.Fatal(page.Err)
+	}
+	return page.Last
 }
 
 // read reads all streams, count entries at a time, until the pages are complete. It
@@ -61,23 +72,25 @@ func (f *follower) read(t testing.TB, count int) bool {
 func (f *follower) tryRead(t testing.TB, count int) (whole bool, err error) {
 	t.Helper()
 	for {
-		reads := make([]board.ChangeRead, len(f.last))
+		reads := make([]changes.Read[board.ChangeStream], len(f.last))
 		for shard, last := range f.last {
-			reads[shard] = board.ChangeRead{ChangeStream: f.streams[shard], After: last, Count: count}
+			reads[shard] = changes.Read[board.ChangeStream]{Stream: f.streams[shard], After: last, Count: count}
 		}
 		complete := true
-		for shard, page := range f.store.Changes(t.Context(), reads) {
+		for shard, page := range f.store.Changes().Read(t.Context(), reads) {
 			switch {
 			case page.Err != nil:
 				return false, page.Err
-			case page.Missing:
+			case errors.Is(page.Lost, changes.ErrLost):
 				return false, nil
-			case len(page.Changes) > count:
-				t.Fatalf("%d changes, and %d were asked for", len(page.Changes), count)
+			case page.Lost != nil:
+				return false, page.Lost
+			case len(page.Entries) > count:
+				t.Fatalf("%d changes, and %d were asked for", len(page.Entries), count)
 			}
 			complete = complete && page.Complete
 			f.last[shard] = page.Last
-			f.apply(page.Changes)
+			f.apply(page.Entries)
 		}
 		if complete {
 			return true, nil
@@ -290,8 +303,8 @@ func TestMissingChanges(t *testing.T) {
 			if err := remove(redis.XMessage{}); err != nil {
 				return err
 			}
-			_, err := store.LastChange(t.Context(), board.ChangeStream{Board: "steps"})
-			return err
+			lastChange(t, store, board.ChangeStream{Board: "steps"})
+			return nil
 		})
 		check("the stream lost its last entry", func(last redis.XMessage) error {
 			return env.Redis.XDel(t.Context(), key, last.ID).Err()

@@ -9,6 +9,7 @@ import (
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/boards/board"
+	"stepboard/services/platform/changes"
 )
 
 // A call that writes to a bucket with a change stream reports, before it returns, what
@@ -55,7 +56,7 @@ func TestWhatWasWritten(t *testing.T) {
 			t.Errorf("without a stream (-want +got)\n%s", diff)
 		}
 		stream := board.ChangeStream{Board: bucket.Board}
-		began := testenv.Must(store.LastChange(t.Context(), stream))
+		began := lastChange(t, store, stream)
 		before := written(raise).Newest
 		if before <= began.ID {
 			t.Errorf("without a change it is %v, want an entry after %v", before, began)
@@ -64,9 +65,9 @@ func TestWhatWasWritten(t *testing.T) {
 			_, err := store.RaiseAll(t.Context(), []models.Raise{{Bucket: bucket, Entry: models.Entry{User: 4, Composite: 60}}})
 			return err
 		})
-		page := store.Changes(t.Context(), []board.ChangeRead{{ChangeStream: stream, After: began, Count: 10}})[0]
+		page := store.Changes().Read(t.Context(), []changes.Read[board.ChangeStream]{{Stream: stream, After: began, Count: 10}})[0]
 		want := []board.Change{{ID: before, Bucket: bucket.Name, Raised: []models.Entry{entry}}, {ID: got.Newest, Bucket: bucket.Name, Raised: got.Entries}}
-		if diff := cmp.Diff(want, page.Changes); diff != "" {
+		if diff := cmp.Diff(want, page.Entries); diff != "" {
 			t.Errorf("the stream differs (-written +stream)\n%s", diff)
 		}
 	})
@@ -83,7 +84,7 @@ func TestCopyPart(t *testing.T) {
 			t.Errorf("an empty shard: %v, %q, %v", entries, newest, err)
 		}
 		stream := board.ChangeStream{Board: bucket.Board, Shard: 1}
-		testenv.Must(store.LastChange(t.Context(), stream))
+		lastChange(t, store, stream)
 		var want []models.Entry
 		for user := models.RowID(1); user <= 10; user++ {
 			e := models.Entry{User: user, Composite: models.Composite(100 - user/4)}
@@ -94,7 +95,7 @@ func TestCopyPart(t *testing.T) {
 				want = append(want, e)
 			}
 		}
-		last := testenv.Must(store.LastChange(t.Context(), stream))
+		last := lastChange(t, store, stream)
 		var got []models.Entry
 		for behind, full := board.Top, true; full; {
 			entries, newest, err := store.CopyPart(t.Context(), part, behind, 2)

@@ -38,7 +38,15 @@ func (s *Store) forget(sets []Set) {
 	}
 }
 
-// Streams returns the number of streams of changes. They are numbered from 0.
+// Changed is an entry of a stream of changes.
+type Changed struct {
+	// Sets are being changed, or were.
+	Sets []Set
+	// Dropped reports that all sets of the stream were dropped.
+	Dropped bool
+}
+
+// Streams returns the number of streams of changes.
 func (s *Store) Streams() int { return s.streams }
 
 // streamOf returns the stream that has the changes of a stripe.

@@ -68,23 +68,32 @@ func FuzzDecodeEntry(f *testing.F) {
 type follower struct {
 	t     *testing.T
 	store *Store
-	read  ChangesRead
+	read  changes.Read[int]
 }
 
-func (f *follower) page() ChangesPage {
+func (f *follower) page() changes.Page[Changed] {
 	f.t.Helper()
-	page := f.store.Changes(f.t.Context(), []ChangesRead{f.read})[0]
+	f.read.Count = changes.PageSize
+	page := f.store.Changes().Read(f.t.Context(), []changes.Read[int]{f.read})[0]
 	if page.Err != nil {
 		f.t.Fatal(page.Err)
 	}
 	return page
 }
 
+// named returns the sets that the entries of a page name, and whether all sets were dropped.
+func named(page changes.Page[Changed]) (sets []Set, dropped bool) {
+	for _, entry := range page.Entries {
+		sets, dropped = append(sets, entry.Sets...), dropped || entry.Dropped
+	}
+	return sets, dropped
+}
+
 // next expects that the stream goes on with changes of the sets.
 func (f *follower) next(want ...Set) {
 	f.t.Helper()
 	page := f.page()
-	if page.Missing || page.Dropped || !page.Complete || !slices.Equal(page.Changed, want) {
+	if sets, dropped := named(page); page.Lost != nil || dropped || !page.Complete || !slices.Equal(sets, want) {
 		f.t.Fatalf("%+v, want %v", page, want)
 	}
 	f.read.After = page.Last
@@ -125,17 +134,18 @@ func TestStreamsAreWrittenForFollowers(t *testing.T) {
 		if err := s.store.DropAll(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if page := f.page(); !page.Dropped || page.Missing {
+		page := f.page()
+		if _, dropped := named(page); !dropped || page.Lost != nil {
 			t.Errorf("after a loss: %+v", page)
 		}
 		env.Redis.Del(ctx, key) // it expires, and the follower has paused
 		change(t, s, tr, 1, 7)
-		if exists() || !f.page().Missing {
+		if exists() || f.page().Lost == nil {
 			t.Error("a stream that has expired goes on")
 		}
 		second = &follower{t: t, store: s.store}
 		second.next()
-		if !f.page().Missing {
+		if f.page().Lost == nil {
 			t.Error("another stream is taken for the one that was followed")
 		}
 	})
@@ -158,10 +168,10 @@ func TestAChangeOfTwoKinds(t *testing.T) {
 		}
 		f.next(Set{keys.NotShown, 1}, Set{keys.NotShown, 2})
 		c.Clear(ctx)
-		page := f.page()
+		sets, _ := named(f.page())
 		for _, want := range []Set{{keys.Friends, 1}, {keys.NotShown, 1}, {keys.NotShown, 2}} {
-			if !slices.Contains(page.Changed, want) || len(page.Changed) != 3 {
-				t.Errorf("after the change: %v, want %v", page.Changed, want)
+			if !slices.Contains(sets, want) || len(sets) != 3 {
+				t.Errorf("after the change: %v, want %v", sets, want)
 			}
 		}
 	})
@@ -175,12 +185,12 @@ func TestFullPagesOfChanges(t *testing.T) {
 		s := newSets(env, tr)
 		f := &follower{t: t, store: s.store}
 		f.next()
-		for range (changesCount + 2) / 2 {
+		for range (changes.PageSize + 2) / 2 {
 			change(t, s, tr, 1, 7)
 		}
 		page := f.page()
-		if page.Complete || len(page.Changed) != changesCount {
-			t.Fatalf("the first page: %d sets, complete: %v", len(page.Changed), page.Complete)
+		if sets, _ := named(page); page.Complete || len(sets) != changes.PageSize {
+			t.Fatalf("the first page: %d sets, complete: %v", len(sets), page.Complete)
 		}
 		f.read.After = page.Last
 		f.next(Set{keys.Friends, 1}, Set{keys.Friends, 1})
@@ -209,7 +219,7 @@ func TestKeepingAStream(t *testing.T) {
 			t.Errorf("the stream lasts for %v", ttl)
 		}
 		at.next(Set{keys.Friends, 2}, Set{keys.Friends, 2})
-		if !slow.page().Missing {
+		if slow.page().Lost == nil {
 			t.Error("a follower of removed entries misses nothing")
 		}
 	})

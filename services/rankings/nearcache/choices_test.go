@@ -32,7 +32,7 @@ func TestCopiesInOtherProcessesFollowChoices(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		sets, ctx := cache.NewStore(env.Redis, env.Keys), t.Context()
-		circles := nearcache.NewCircles(sets, time.Second, func() int64 { return 1 << 20 }, time.Now, env.Log)
+		circles := nearcache.NewCircles(sets.Changes(), sets.Streams(), time.Second, func() int64 { return 1 << 20 }, time.Now, env.Log)
 		sets.UseNear(circles)
 		testenv.Background(t, circles.Run)
 		chooser, other := newChoices(env, cache.NewStore(env.Redis, env.Keys)), newChoices(env, sets)

@@ -3,20 +3,16 @@ package nearcache
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"stepboard/internal/keys"
+	"stepboard/internal/pause"
 	"stepboard/models"
 	"stepboard/services/people/cache"
+	"stepboard/services/platform/changes"
 )
-
-// SetChanges reads the streams of changes of cached sets. Implemented by cache.Store.
-type SetChanges interface {
-	Streams() int
-	ByServer(ctx context.Context, streams []int) [][]int
-	Changes(ctx context.Context, reads []cache.ChangesRead) []cache.ChangesPage
-}
 
 // Circles is a near cache of cached sets, such as friend sets. It returns a copy only
 // if it can prove that the set was this one within the last staleness: all changes that
@@ -27,12 +23,11 @@ type SetChanges interface {
 // Redis removes a set, and refuses to store it, before the stream names it. So a copy
 // that was read after the entry is not from before the change.
 type Circles struct {
-	changes   SetChanges
 	staleness time.Duration
-	log       *slog.Logger
 	elapsed   models.Clock
 	began     time.Time // times are counted from here, by elapsed
-	feeds     []*feed
+	follower  changes.Follower[int, cache.Changed]
+	streams   []*changes.Stream[int, cache.Changed]
 	stripes   [keys.Stripes]stripe
 	memory    func() int64
 	stats     CircleStats
@@ -48,16 +43,23 @@ type CircleStats struct {
 	StartedOver atomic.Int64
 }
 
-// NewCircles returns an empty near cache whose copies are at most so stale. memory
-// returns how many bytes all copies may take, which may change; it must be quick. elapsed is
-// the clock that ages are measured by: time.Now, whose differences are those of the monotonic
-// clock, except in tests.
+// NewCircles returns an empty near cache whose copies are at most so stale. source has so many
+// streams of changes, numbered from 0. memory returns how many bytes all copies may take, which
+// may change; it must be quick. elapsed is the clock that ages are measured by: time.Now, whose
+// differences are those of the monotonic clock, except in tests.
 func NewCircles(
-	changes SetChanges, staleness time.Duration, memory func() int64, elapsed models.Clock, log *slog.Logger,
+	source changes.Source[int, cache.Changed], streams int, staleness time.Duration, memory func() int64,
+	elapsed models.Clock, log *slog.Logger,
 ) *Circles {
-	c := &Circles{changes: changes, staleness: staleness, memory: memory, log: log, elapsed: elapsed, began: elapsed()}
-	for i := range changes.Streams() {
-		c.feeds = append(c.feeds, &feed{stream: i})
+	c := &Circles{staleness: staleness, memory: memory, elapsed: elapsed, began: elapsed()}
+	c.follower = changes.Follower[int, cache.Changed]{
+		Source: source, Elapsed: elapsed, Count: changes.PageSize,
+		Failed: func(ctx context.Context, stream int, err error) {
+			log.WarnContext(ctx, "a stream of changed sets can't be read", "stream", stream, "error", err)
+		},
+	}
+	for i := range streams {
+		c.streams = append(c.streams, c.follower.Stream(i, &streamCopies{c, i}))
 	}
 	for i := range c.stripes {
 		c.stripes[i].reset()
@@ -74,11 +76,11 @@ func (c *Circles) Members(
 	number := keys.StripeOf(of.Owner)
 	stripe := &c.stripes[number]
 	// The proof comes first: what it proves is applied to the copies already.
-	if proven, recent := c.recent(c.feeds[number%len(c.feeds)]); !recent {
+	if proven, recent := c.recent(number); !recent {
 		c.stats.Unproven.Add(1)
 	} else if packed, ok := stripe.get(of, c.now()); ok {
 		c.stats.Near.Add(1)
-		return unpack(packed), c.began.Add(proven), nil
+		return unpack(packed), proven, nil
 	} else {
 		c.stats.Unknown.Add(1)
 	}
@@ -127,12 +129,80 @@ func (c *Circles) Bytes() (bytes, copies int64) {
 // Age returns the age of the oldest proof: every change that was complete that long ago
 // is in the copies. It is the time since the near cache began if nothing is proven.
 func (c *Circles) Age() time.Duration {
-	var oldest time.Duration
-	for _, f := range c.feeds {
-		oldest = max(oldest, c.age(f))
+	oldest := c.elapsed()
+	for _, s := range c.streams {
+		proven, ok := s.Proven()
+		if !ok {
+			return c.now()
+		}
+		if proven.Before(oldest) {
+			oldest = proven
+		}
 	}
-	return oldest
+	return c.elapsed().Sub(oldest)
 }
 
-// now returns the time since the near cache began, which is never zero.
-func (c *Circles) now() time.Duration { return c.elapsed().Sub(c.began) + 1 }
+// recent returns when the copies of a stripe's sets were proven to be complete, and whether
+// that is recent enough.
+func (c *Circles) recent(stripe int) (proven time.Time, recent bool) {
+	proven, ok := c.streams[stripe%len(c.streams)].Proven()
+	return proven, ok && c.elapsed().Sub(proven) <= c.staleness
+}
+
+// now returns the time since the near cache began.
+func (c *Circles) now() time.Duration { return c.elapsed().Sub(c.began) }
+
+// Run follows the streams of changes, and keeps the copies within their memory, until ctx
+// ends.
+func (c *Circles) Run(ctx context.Context) {
+	var reads sync.WaitGroup
+	defer reads.Wait()
+	pause.Every(ctx, max(c.staleness/pollsInBound, time.Millisecond), func() {
+		c.follower.Poll(ctx, c.streams, &reads)
+		c.shrink()
+	})
+}
+
+// Round does once what Run does repeatedly, and returns when it is done.
+func (c *Circles) Round(ctx context.Context) {
+	var reads sync.WaitGroup
+	c.follower.Poll(ctx, c.streams, &reads)
+	reads.Wait()
+	c.shrink()
+}
+
+// streamCopies are the copies of the sets whose changes are in one stream.
+type streamCopies struct {
+	circles *Circles
+	stream  int
+}
+
+// Begin drops the copies: what was read until now may be from before a change that the stream
+// lacks.
+func (s *streamCopies) Begin(changes.Place) error {
+	s.reset()
+	return nil
+}
+
+// Apply drops the copies of the sets that are named.
+func (s *streamCopies) Apply(page changes.Page[cache.Changed], _ time.Time) error {
+	for _, entry := range page.Entries {
+		if entry.Dropped {
+			s.reset()
+		}
+		s.circles.Forget(entry.Sets)
+	}
+	return nil
+}
+
+// Drop drops all copies of the stream.
+func (s *streamCopies) Drop(error) {
+	s.circles.stats.StartedOver.Add(1)
+	s.reset()
+}
+
+func (s *streamCopies) reset() {
+	for i := s.stream; i < keys.Stripes; i += len(s.circles.streams) {
+		s.circles.stripes[i].reset()
+	}
+}

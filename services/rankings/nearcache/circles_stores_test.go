@@ -92,7 +92,7 @@ type process struct {
 func newProcess(t *testing.T, rdb redis.UniversalClient, names keys.Builder, tr *truth, bound time.Duration) *process {
 	t.Helper()
 	p := &process{t: t, truth: tr, bound: bound, store: cache.NewStore(rdb, names)}
-	p.circles = NewCircles(p.store, bound, func() int64 { return 10_000_000 }, time.Now, testenv.Log())
+	p.circles = NewCircles(p.store.Changes(), p.store.Streams(), bound, func() int64 { return 10_000_000 }, time.Now, testenv.Log())
 	p.store.UseNear(p.circles)
 	p.sets = cache.New(p.store, keys.Friends, tr.load, testenv.Log())
 	testenv.Background(t, p.circles.Run)
@@ -311,7 +311,7 @@ func TestAMasterOfAClusterHangs(t *testing.T) {
 	}
 	hung.Hang()
 	testenv.Eventually(t, "its sets are not proven", func() bool { return p.circles.Age() > 3*bound })
-	if _, recent := p.circles.recent(p.circles.feeds[keys.StripeOf(int64(elsewhere))]); !recent {
+	if _, recent := p.circles.recent(keys.StripeOf(int64(elsewhere))); !recent {
 		t.Error("the sets of the other masters are not proven either")
 	}
 	p.awaitNear(elsewhere)

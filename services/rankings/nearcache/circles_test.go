@@ -20,13 +20,21 @@ import (
 	"stepboard/services/platform/changes"
 )
 
+type (
+	circlePage = changes.Page[cache.Changed]
+	entry      struct {
+		place changes.Place
+		cache.Changed
+	}
+)
+
 // setChanges is a fake of Redis and its clock: streams of changes, and sets. Safe for
 // concurrent use.
 type setChanges struct {
 	streams int
 
 	mu      sync.Mutex
-	entries map[int][]cache.ChangesPage // by stream; each holds one entry
+	entries map[int][]entry // by stream
 	ids     int
 	server  string
 	err     error
@@ -36,17 +44,10 @@ type setChanges struct {
 	reads   int
 }
 
-func (f *setChanges) Streams() int { return f.streams }
+// Server has a server for each stream.
+func (f *setChanges) Server(_ context.Context, stream int) any { return stream }
 
-// ByServer has a server for each stream.
-func (f *setChanges) ByServer(_ context.Context, streams []int) (groups [][]int) {
-	for _, stream := range streams {
-		groups = append(groups, []int{stream})
-	}
-	return groups
-}
-
-func (f *setChanges) Changes(_ context.Context, reads []cache.ChangesRead) (pages []cache.ChangesPage) {
+func (f *setChanges) Read(_ context.Context, reads []changes.Read[int]) (pages []circlePage) {
 	f.mu.Lock()
 	delay := f.delay
 	for _, r := range reads {
@@ -57,44 +58,43 @@ func (f *setChanges) Changes(_ context.Context, reads []cache.ChangesRead) (page
 	return pages
 }
 
-func (f *setChanges) page(r cache.ChangesRead) cache.ChangesPage {
+func (f *setChanges) page(r changes.Read[int]) circlePage {
 	f.reads++
 	if r.Keep != (changes.Place{}) {
 		f.kept = append(f.kept, r.Keep)
 	}
 	if f.err != nil {
-		return cache.ChangesPage{Err: f.err}
+		return circlePage{Err: f.err}
 	}
 	if len(f.entries[r.Stream]) == 0 {
-		f.append(r.Stream, cache.ChangesPage{})
+		f.append(r.Stream, cache.Changed{})
 	}
 	entries := f.entries[r.Stream]
 	if r.After == (changes.Place{}) {
-		return cache.ChangesPage{Last: entries[len(entries)-1].Last, Complete: true, Server: f.server}
+		return circlePage{Last: entries[len(entries)-1].place, Complete: true, Server: f.server}
 	}
-	i := slices.IndexFunc(entries, func(e cache.ChangesPage) bool { return e.Last == r.After })
+	i := slices.IndexFunc(entries, func(e entry) bool { return e.place == r.After })
 	if i < 0 {
-		return cache.ChangesPage{Missing: true, Server: f.server}
+		return circlePage{Lost: changes.ErrLost, Server: f.server}
 	}
-	page := cache.ChangesPage{Last: r.After, Complete: true, Server: f.server}
+	read := circlePage{Last: r.After, Complete: true, Server: f.server}
 	for n, e := range entries[i+1:] {
 		if f.pages > 0 && n == f.pages {
-			page.Complete = false
+			read.Complete = false
 			break
 		}
-		page.Changed, page.Dropped, page.Last = append(page.Changed, e.Changed...), page.Dropped || e.Dropped, e.Last
+		read.Entries, read.Last = append(read.Entries, e.Changed), e.place
 	}
-	return page
+	return read
 }
 
-func (f *setChanges) append(stream int, e cache.ChangesPage) {
+func (f *setChanges) append(stream int, e cache.Changed) {
 	f.ids++
-	e.Last = changes.Place{ID: strconv.Itoa(f.ids)}
-	f.entries[stream] = append(f.entries[stream], e)
+	f.entries[stream] = append(f.entries[stream], entry{changes.Place{ID: strconv.Itoa(f.ids)}, e})
 }
 
 // write appends an entry.
-func (f *setChanges) write(stream int, e cache.ChangesPage) {
+func (f *setChanges) write(stream int, e cache.Changed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.append(stream, e)
@@ -129,10 +129,10 @@ func inBubble(t *testing.T, streams int, test func(*bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{
 			t: t, members: []models.RowID{7, 8}, stored: true,
-			changes: &setChanges{streams: streams, server: "a", entries: make(map[int][]cache.ChangesPage)},
+			changes: &setChanges{streams: streams, server: "a", entries: make(map[int][]entry)},
 		}
 		b.memory.Store(1_000_000)
-		b.circles = NewCircles(b.changes, staleness, b.memory.Load, time.Now, testenv.Log())
+		b.circles = NewCircles(b.changes, b.changes.streams, staleness, b.memory.Load, time.Now, testenv.Log())
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		defer func() { stop(); running.Wait() }()
@@ -184,7 +184,7 @@ func (b *bench) expect(of cache.Set, near bool) {
 func friendsOf(owner int64) cache.Set { return cache.Set{Kind: keys.Friends, Owner: owner} }
 
 // changed returns an entry that names sets.
-func changed(sets ...cache.Set) cache.ChangesPage { return cache.ChangesPage{Changed: sets} }
+func changed(sets ...cache.Set) cache.Changed { return cache.Changed{Sets: sets} }
 
 // Everything that decides whether a set is returned from memory, step by step.
 func TestWhichCopiesAreUsed(t *testing.T) {
@@ -222,14 +222,14 @@ func TestWhichCopiesAreUsed(t *testing.T) {
 		}},
 		{"all sets are dropped", func(b *bench) {
 			b.read(one)
-			b.changes.write(0, cache.ChangesPage{Dropped: true})
+			b.changes.write(0, cache.Changed{Dropped: true})
 			b.poll()
 			b.expect(one, false)
 			b.expect(one, true)
 		}},
 		{"all sets are dropped while it is being read", func(b *bench) {
 			b.during = func() {
-				b.changes.write(0, cache.ChangesPage{Dropped: true})
+				b.changes.write(0, cache.Changed{Dropped: true})
 				b.poll()
 			}
 			b.read(one)
@@ -357,7 +357,7 @@ func TestProofs(t *testing.T) {
 		}},
 		{"another entry has the id", func(b *bench) {
 			b.read(one)
-			b.changes.set(func() { b.changes.entries[0][0].Last.Content = "another" })
+			b.changes.set(func() { b.changes.entries[0][0].place.Content = "another" })
 			b.poll()
 			b.expect(one, false)
 		}},
@@ -397,9 +397,9 @@ func TestSetsReadBeforeTheStreamIsFollowed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{t: t, members: []models.RowID{7}, stored: true, changes: &setChanges{
-			streams: 1, server: "a", entries: make(map[int][]cache.ChangesPage), err: errors.New("away"),
+			streams: 1, server: "a", entries: make(map[int][]entry), err: errors.New("away"),
 		}}
-		b.circles = NewCircles(b.changes, staleness, func() int64 { return 1_000_000 }, time.Now, testenv.Log())
+		b.circles = NewCircles(b.changes, b.changes.streams, staleness, func() int64 { return 1_000_000 }, time.Now, testenv.Log())
 		b.expect(friendsOf(1), false)
 		b.expect(friendsOf(1), false)
 		ctx, stop := context.WithCancel(t.Context())
@@ -425,7 +425,7 @@ func TestStreamsAreIndependent(t *testing.T) {
 		b.read(friendsOf(1))
 		b.read(friendsOf(2))
 		b.read(friendsOf(2 + keys.Stripes))
-		b.changes.write(2, cache.ChangesPage{Dropped: true})
+		b.changes.write(2, cache.Changed{Dropped: true})
 		b.poll()
 		b.expect(friendsOf(1), true)
 		b.expect(friendsOf(2), false)
@@ -441,6 +441,7 @@ func TestStreamsAreIndependent(t *testing.T) {
 // that has read the stream within the last minute, however rare entries are.
 func TestOldEntriesAreRemoved(t *testing.T) {
 	t.Parallel()
+	const keepEvery, keepBack = 10 * time.Second, time.Minute
 	inBubble(t, 1, func(b *bench) {
 		b.wait(10 * time.Minute)
 		b.changes.write(0, changed(friendsOf(1)))

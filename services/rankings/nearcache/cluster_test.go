@@ -159,7 +159,7 @@ func TestTenMillionRowIDs(t *testing.T) {
 	tomorrow.Name = "20261121"
 	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
 	cache := nearcache.New(nearcache.Options{
-		Source: store, Trim: board.NewChangeTrimmer(store, time.Now).Trim,
+		Source: store, Changes: store.Changes(),
 		Buckets:      func(time.Time) []*models.Bucket { return []*models.Bucket{today, tomorrow} },
 		MaxStaleness: bound, Memory: memory, Clock: env.Clock.Now, Log: env.Log,
 	})

@@ -8,6 +8,7 @@ import (
 	"stepboard/internal/pause"
 	"stepboard/models"
 	"stepboard/services/boards/board"
+	"stepboard/services/platform/changes"
 )
 
 const (
@@ -36,7 +37,7 @@ type copyQueue struct {
 
 func newCopyQueue() copyQueue { return copyQueue{added: make(chan struct{}, 1)} }
 
-// add adds a copy of a part. The mu of the part's stream is held.
+// add adds a copy of a part. The part's stream is locked.
 func (q *copyQueue) add(p *part) { q.push(&copying{part: p, began: p.began, behind: board.Top}) }
 
 func (q *copyQueue) push(job *copying) {
@@ -110,27 +111,27 @@ func (c *Cache) copyPage(ctx context.Context, job *copying) (more bool, err erro
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	p, s := job.part, job.part.stream
-	s.mu.Lock()
-	if !s.following || p.began != job.began {
-		s.mu.Unlock()
+	s.Lock()
+	if !s.Following() || p.began != job.began {
+		s.Unlock()
 		return false, nil
 	}
 	from := s.last
-	s.mu.Unlock()
+	s.Unlock()
 
 	read := models.BoardPart{Bucket: p.table.bucket, Shard: p.shard}
 	entries, newest, err := c.o.Source.CopyPart(ctx, read, job.behind, c.copiedAtOnce)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p.began != job.began || !s.following || err != nil {
+	s.Lock()
+	defer s.Unlock()
+	if p.began != job.began || !s.Following() || err != nil {
 		return false, err
 	}
 	ends, _, err := s.expect(newest, c.o.Elapsed())
 	if err == nil && ends.before(from) {
-		err = errLost // Redis went back to an earlier state
+		err = changes.ErrLost // Redis went back to an earlier state
 	}
 	if err != nil {
-		c.startOver(s, err)
+		s.StartOver(err)
 		return false, nil
 	}
 	for _, e := range entries {

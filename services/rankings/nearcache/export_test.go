@@ -1,11 +1,15 @@
 package nearcache
 
-import "context"
+import (
+	"context"
+	"sync"
+)
 
 // Step holds the current buckets and reads each stream up to its end.
 func (c *Cache) Step(ctx context.Context) {
-	c.hold()
-	c.followEach(ctx)
+	var reads sync.WaitGroup
+	c.poll(ctx, &reads)
+	reads.Wait()
 }
 
 // Copy copies one page of a part, if any is to be copied, as runCopies does. It reports
@@ -22,4 +26,4 @@ func (c *Cache) Copy(ctx context.Context) bool {
 }
 
 // SetPages makes pages small.
-func (c *Cache) SetPages(changes, entries int) { c.changesAtOnce, c.copiedAtOnce = changes, entries }
+func (c *Cache) SetPages(changes, entries int) { c.follower.Count, c.copiedAtOnce = changes, entries }

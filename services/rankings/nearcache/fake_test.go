@@ -120,44 +120,44 @@ func (s *server) flush() {
 	clear(s.streams)
 }
 
-func (s *server) LastChange(_ context.Context, stream board.ChangeStream) (changes.Place, error) {
+func (s *server) Read(_ context.Context, reads []changes.Read[board.ChangeStream]) []changes.Page[board.Change] {
 	defer s.pause()
-	if s.down {
-		return changes.Place{}, errDown
-	}
-	if len(s.streams[stream.Shard]) == 0 {
-		s.add(stream.Shard, board.Change{}, "began "+strconv.FormatInt(s.lastID, 10))
-	}
-	entries := s.streams[stream.Shard]
-	last := entries[len(entries)-1]
-	return changes.Place{ID: last.ID, Content: last.content}, nil
-}
-
-func (s *server) Changes(_ context.Context, reads []board.ChangeRead) []board.ChangePage {
-	defer s.pause()
-	pages := make([]board.ChangePage, len(reads))
+	pages := make([]changes.Page[board.Change], len(reads))
 	for i, r := range reads {
 		pages[i] = s.page(r)
 	}
 	return pages
 }
 
-func (s *server) page(r board.ChangeRead) (page board.ChangePage) {
+func (s *server) page(r changes.Read[board.ChangeStream]) (page changes.Page[board.Change]) {
 	if s.down {
-		return board.ChangePage{Err: errDown}
+		return changes.Page[board.Change]{Err: errDown}
 	}
-	stream := s.streams[r.Shard]
+	if r.After == (changes.Place{}) {
+		return changes.Page[board.Change]{Last: s.newest(r.Stream.Shard), Complete: true}
+	}
+	stream := s.streams[r.Stream.Shard]
 	at := slices.IndexFunc(stream, func(c change) bool { return c.ID == r.After.ID && c.content == r.After.Content })
 	if at < 0 {
-		return board.ChangePage{Missing: true}
+		return changes.Page[board.Change]{Lost: changes.ErrLost}
 	}
 	rest := stream[at+1:]
-	page = board.ChangePage{Last: r.After, Complete: len(rest) < r.Count}
+	page = changes.Page[board.Change]{Last: r.After, Complete: len(rest) < r.Count}
 	for _, c := range rest[:min(len(rest), r.Count)] {
-		page.Changes = append(page.Changes, c.Change)
+		page.Entries = append(page.Entries, c.Change)
 		page.Last = changes.Place{ID: c.ID, Content: c.content}
 	}
 	return page
+}
+
+// newest returns the newest entry of a stream, which it begins if there is none.
+func (s *server) newest(shard int) changes.Place {
+	if len(s.streams[shard]) == 0 {
+		s.add(shard, board.Change{}, "began "+strconv.FormatInt(s.lastID, 10))
+	}
+	entries := s.streams[shard]
+	last := entries[len(entries)-1]
+	return changes.Place{ID: last.ID, Content: last.content}
 }
 
 func (s *server) CopyPart(
@@ -177,4 +177,4 @@ func (s *server) CopyPart(
 	return entries[:min(n, len(entries))], newestOf(s.streams[p.Shard]), nil
 }
 
-func (s *server) Server(context.Context, models.Raise) string { return "" }
+func (s *server) Server(context.Context, board.ChangeStream) any { return nil }

@@ -70,7 +70,7 @@ func newModel(t *testing.T, seed uint64) *model {
 	m.replica = m.server.copy()
 	for range modelProcesses {
 		cache := nearcache.New(nearcache.Options{
-			Source: m.server, Buckets: func(time.Time) []*models.Bucket { return m.buckets },
+			Source: m.server, Changes: m.server, Buckets: func(time.Time) []*models.Bucket { return m.buckets },
 			MaxStaleness: bound, Memory: 1 << 30, Clock: func() time.Time { return testenv.Noon }, Log: testenv.Log(),
 			Spread: bound / 10, Elapsed: clock.Now, Random: m.random.Int64N,
 		})

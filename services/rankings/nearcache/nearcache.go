@@ -15,32 +15,24 @@ import (
 	"stepboard/services/platform/changes"
 )
 
-// Source reads buckets and their change streams. Implemented by board.Store.
+// Source reads buckets. Implemented by board.Store.
 type Source interface {
-	// LastChange returns the entry from which on a stream can be followed.
-	LastChange(ctx context.Context, stream board.ChangeStream) (changes.Place, error)
-	// Changes reads several streams, each from the entry that was read last.
-	Changes(ctx context.Context, reads []board.ChangeRead) []board.ChangePage
 	// CopyPart returns up to n entries of a shard, behind a position in ranking order,
 	// and the id of the newest entry of its stream at the same moment, "" if it has none.
 	CopyPart(
 		ctx context.Context, p models.BoardPart, behind models.Entry, n int,
 	) (entries []models.Entry, newest string, err error)
-	// Server returns the address of the server that an update is written to.
-	Server(ctx context.Context, r models.Raise) string
 }
 
 // Options holds what a Cache is built on.
 type Options struct {
 	Source Source
-	// Trim removes old entries of streams, so that these stay short, and keeps the streams
-	// alive. It is called every few seconds, by one goroutine. Implemented by
-	// board.ChangeTrimmer.
-	Trim func(ctx context.Context, streams []board.ChangeStream) (int64, error)
+	// Changes reads the change streams of the buckets.
+	Changes changes.Source[board.ChangeStream, board.Change]
 	// Buckets returns the buckets that are current or will be. Those with a change stream
 	// are held while they are hot. It makes no I/O.
 	Buckets func(now time.Time) []*models.Bucket
-	// MaxStaleness is how old an answer may be; streams are read four times as often.
+	// MaxStaleness is how old an answer may be.
 	MaxStaleness time.Duration
 	// Memory bounds the tables, in bytes.
 	Memory int64
@@ -59,13 +51,10 @@ type Options struct {
 const (
 	// defaultSpread is the default of Options.Spread.
 	defaultSpread = 5 * time.Second
-	// readTimeout bounds the reads of a server's streams, and of a page of a copy.
+	// pollsInBound is how often a stream is read within the staleness.
+	pollsInBound = 4
+	// readTimeout bounds the reading of a page of a copy.
 	readTimeout = 5 * time.Second
-	// changesAtOnce is how many entries of a stream are read at once. An entry may have
-	// a thousand users.
-	changesAtOnce = 200
-	// trimEvery is how often the streams are trimmed.
-	trimEvery = 5 * time.Second
 	// copiedAtOnce is how many entries of a bucket are copied at once: half a millisecond
 	// of Redis.
 	copiedAtOnce = 1000
@@ -82,10 +71,11 @@ type Cache struct {
 	// has changed is not believed.
 	resets atomic.Int64
 
-	changesAtOnce, copiedAtOnce int
+	copiedAtOnce int
 
-	streams map[board.ChangeStream]*stream // of the tables; only run uses it
-	copies  copyQueue
+	follower changes.Follower[board.ChangeStream, board.Change]
+	streams  map[board.ChangeStream]*stream // of the tables; only poll uses it
+	copies   copyQueue
 }
 
 // New returns an empty cache, which holds nothing before Run or Round.
@@ -100,8 +90,13 @@ func New(o Options) *Cache {
 		o.Random = rand.Int64N
 	}
 	c := &Cache{
-		o: o, changesAtOnce: changesAtOnce, copiedAtOnce: copiedAtOnce,
+		o: o, copiedAtOnce: copiedAtOnce,
 		streams: make(map[board.ChangeStream]*stream), copies: newCopyQueue(), stats: newStats(),
+	}
+	c.follower = changes.Follower[board.ChangeStream, board.Change]{
+		Source: o.Changes, Elapsed: o.Elapsed, Count: changes.PageSize,
+		Wait:   func() time.Duration { return time.Duration(o.Random(int64(o.Spread))) },
+		Failed: func(ctx context.Context, _ board.ChangeStream, err error) { c.report(ctx, err) },
 	}
 	c.budget.limit = o.Memory
 	c.tables.Store(&map[bucketKey]*table{})
@@ -113,21 +108,18 @@ func New(o Options) *Cache {
 func (c *Cache) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() {
-		pause.Every(ctx, c.o.MaxStaleness/4, func() {
-			c.hold()
-			c.followAll(ctx, &running)
-		})
+		pause.Every(ctx, c.o.MaxStaleness/pollsInBound, func() { c.poll(ctx, &running) })
 	})
 	running.Go(func() { c.runCopies(ctx) })
-	running.Go(func() { pause.Every(ctx, trimEvery, func() { c.report(ctx, c.trim(ctx)) }) })
 	running.Wait()
 }
 
 // Round does once what Run does repeatedly, and returns when it is done. It is called instead
 // of Run.
 func (c *Cache) Round(ctx context.Context) error {
-	c.hold()
-	c.followEach(ctx)
+	var reads sync.WaitGroup
+	c.poll(ctx, &reads)
+	reads.Wait()
 	for job := c.copies.take(); job != nil; job = c.copies.take() {
 		for more := true; more; {
 			var err error
@@ -137,7 +129,7 @@ func (c *Cache) Round(ctx context.Context) error {
 			}
 		}
 	}
-	return c.trim(ctx)
+	return nil
 }
 
 // Room returns how many bytes of Options.Memory the tables leave. No I/O.
@@ -190,14 +182,14 @@ func (c *Cache) Written(bucket *models.Bucket, shard int, newest string, entries
 		return
 	}
 	s := t.parts[shard].stream
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.following {
+	s.Lock()
+	defer s.Unlock()
+	if !s.Following() {
 		return
 	}
 	_, read, err := s.expect(newest, c.o.Elapsed())
 	if err != nil {
-		c.startOver(s, err)
+		s.StartOver(err)
 		return
 	}
 	for _, e := range entries {
@@ -213,27 +205,14 @@ func (c *Cache) Written(bucket *models.Bucket, shard int, newest string, entries
 	}
 }
 
-// startOver empties all parts that follow a stream, and follows it anew after a random
-// time, so that not all processes copy at once. The stream's mu is held.
-func (c *Cache) startOver(s *stream, cause error) {
-	c.o.Log.Warn("a shard of a board is copied anew", "board", s.Board, "shard", s.Shard, "error", cause)
-	s.provenAt.Store(nil)
-	s.following = false
-	s.resumeAt = c.o.Elapsed().Add(time.Duration(c.o.Random(int64(c.o.Spread))))
-	for _, p := range s.parts {
-		c.empty(p)
-	}
-	c.stats.StartedOver.Add(1)
-}
-
-// empty removes the composites of a part. The stream's mu is held.
+// empty removes the composites of a part. The stream is locked.
 func (c *Cache) empty(p *part) {
 	c.disbelieve(p)
 	p.table.clear(p.shard)
 }
 
 // disbelieve ends the copy of a part, and makes readers ask Redis that have begun to
-// read it. The stream's mu is held.
+// read it. The stream is locked.
 func (c *Cache) disbelieve(p *part) {
 	p.began++
 	p.ends = entryID{}
@@ -241,7 +220,7 @@ func (c *Cache) disbelieve(p *part) {
 	c.resets.Add(1)
 }
 
-// reset copies a part anew. The stream's mu is held.
+// reset copies a part anew. The stream is locked.
 func (c *Cache) reset(p *part) {
 	c.empty(p)
 	c.copies.add(p)

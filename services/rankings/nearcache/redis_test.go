@@ -31,7 +31,7 @@ func newReplica(t testing.TB, env *testenv.Env, rdb redis.UniversalClient, bucke
 	t.Helper()
 	store := board.NewStore(rdb, env.Keys, env.Clock.Now)
 	cache := nearcache.New(nearcache.Options{
-		Source: store, Trim: board.NewChangeTrimmer(store, time.Now).Trim,
+		Source: store, Changes: store.Changes(),
 		Buckets:      func(time.Time) []*models.Bucket { return []*models.Bucket{bucket} },
 		MaxStaleness: bound, Memory: 1 << 30, Clock: env.Clock.Now, Log: env.Log, Spread: bound / 10,
 	})
@@ -204,7 +204,7 @@ func TestABucketWithoutRoom(t *testing.T) {
 	buckets.Store(&[]*models.Bucket{large, small})
 	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
 	cache := nearcache.New(nearcache.Options{
-		Source: store, Trim: board.NewChangeTrimmer(store, time.Now).Trim,
+		Source: store, Changes: store.Changes(),
 		Buckets:      func(time.Time) []*models.Bucket { return *buckets.Load() },
 		MaxStaleness: bound, Memory: 1_100_000, Clock: env.Clock.Now, Log: env.Log,
 	})

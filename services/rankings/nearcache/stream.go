@@ -1,11 +1,9 @@
 package nearcache
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,23 +11,15 @@ import (
 	"stepboard/services/platform/changes"
 )
 
-// stream is the place up to which a change stream was read. All that the parts of its
-// tables hold was in the stream up to there, or is expected to follow.
+// stream is a change stream that is followed. All that the parts of its tables hold was in
+// the stream up to the entry that was read last, or is expected to follow. Its lock guards all
+// of it.
 type stream struct {
-	board.ChangeStream
-	// provenAt is when the latest read was sent that has found the end of the stream:
-	// the parts that are copied hold all that was acknowledged before. Nil if they may
-	// lack something.
-	provenAt atomic.Pointer[time.Time]
-	// busy reports that the stream is being read.
-	busy atomic.Bool
+	*changes.Stream[board.ChangeStream, board.Change]
+	cache *Cache
 
-	mu        sync.Mutex
-	following bool
-	resumeAt  time.Time     // when to follow the stream again
-	mark      changes.Place // the entry that was read last
-	last      entryID       // its id
-	parts     []*part
+	last  entryID // of the entry that was read last
+	parts []*part
 	// expected holds the ids of entries whose effects the tables have already, from
 	// copies or from this process's own writes, and when they were noted. If the stream
 	// goes on without one of them, Redis has lost it.
@@ -48,10 +38,6 @@ const remembered = 2 * readTimeout
 // long time.
 const maxExpected = 100_000
 
-// errLost means that Redis has lost entries of a change stream or went back in time, or
-// that they were removed before they were read.
-var errLost = errors.New("the change stream does not continue what was read before")
-
 // part is the part of a table that follows one stream.
 type part struct {
 	table  *table
@@ -61,12 +47,12 @@ type part struct {
 	// its stream, and that the stream was read up to the end of the copy.
 	copied atomic.Bool
 	// began counts how often the part was emptied, so that a copy that is under way
-	// ends. Guarded by the stream's mu.
+	// ends. Guarded by the stream's lock.
 	began int
 	// ends is the newest entry of the stream when the copy's last page was read; zero
 	// while that was not read, and once copied is set. A user who is raised during the
 	// copy may be on no page, and is in the stream before this entry. Guarded by the
-	// stream's mu.
+	// stream's lock.
 	ends entryID
 }
 
@@ -89,49 +75,67 @@ func parseID(text string) (id entryID, err error) {
 	return id, nil
 }
 
-// apply applies a page of changes, which was read by a call sent at a moment. It
-// returns errLost if the page does not continue what was read before, or lacks an entry
-// that is expected. The tables may then hold less or more than Redis.
-func (s *stream) apply(page board.ChangePage, sent time.Time, reset func(*part)) error {
-	if page.Missing {
-		return errLost
+// Begin begins to follow the stream after an entry, and to copy its parts.
+func (s *stream) Begin(from changes.Place) error {
+	id, err := parseID(from.ID)
+	if err != nil {
+		return err
 	}
+	s.last, s.renewed = id, s.cache.o.Elapsed()
+	s.expected = make(map[entryID]time.Time)
+	s.read, s.earlier = map[entryID]bool{id: true}, nil
+	for _, p := range s.parts {
+		s.cache.copies.add(p)
+	}
+	return nil
+}
+
+// Apply applies a page of changes. It returns changes.ErrLost if the page lacks an entry that
+// is expected. The tables may then hold less or more than Redis.
+func (s *stream) Apply(page changes.Page[board.Change], sent time.Time) error {
 	if sent.Sub(s.renewed) > remembered {
 		s.read, s.earlier, s.renewed = map[entryID]bool{s.last: true}, s.read, sent
 	}
-	for _, c := range page.Changes {
+	for _, c := range page.Entries {
 		id, err := parseID(c.ID)
 		if err != nil {
 			return err
 		}
 		delete(s.expected, id)
 		s.read[id] = true
-		s.applyChange(c, reset)
+		s.applyChange(c)
 	}
 	last, err := parseID(page.Last.ID)
 	if err != nil {
 		return err
 	}
-	s.mark, s.last = page.Last, last
+	s.last = last
 	for id, noted := range s.expected {
 		if !last.before(id) || page.Complete && noted.Before(sent) {
-			return errLost
+			return changes.ErrLost
 		}
 	}
 	if len(s.expected) > maxExpected {
-		return errLost
+		return changes.ErrLost
 	}
 	for _, p := range s.parts {
 		p.finish()
 	}
-	if page.Complete {
-		s.provenAt.Store(&sent)
-	}
 	return nil
 }
 
+// Drop empties the parts. They are copied anew after a random time, so that not all processes
+// copy at once.
+func (s *stream) Drop(cause error) {
+	s.cache.o.Log.Warn("a shard of a board is copied anew", "board", s.Key.Board, "shard", s.Key.Shard, "error", cause)
+	for _, p := range s.parts {
+		s.cache.empty(p)
+	}
+	s.cache.stats.StartedOver.Add(1)
+}
+
 // applyChange applies one change to the part of its bucket, if that is held.
-func (s *stream) applyChange(c board.Change, reset func(*part)) {
+func (s *stream) applyChange(c board.Change) {
 	for _, p := range s.parts {
 		if p.table.bucket.Name != c.Bucket {
 			continue
@@ -140,23 +144,23 @@ func (s *stream) applyChange(c board.Change, reset func(*part)) {
 			p.table.raise(e)
 		}
 		if c.Reset {
-			reset(p)
+			s.cache.reset(p)
 		}
 	}
 }
 
 // expect notes that tables will hold the effects of an entry that was in the stream
-// before now. It returns errLost if the stream was read past the entry without it, or
+// before now. It returns changes.ErrLost if the stream was read past the entry without it, or
 // if that is not known any more. read reports that the entry was read.
 func (s *stream) expect(id string, now time.Time) (entry entryID, read bool, err error) {
 	entry, err = parseID(id)
 	switch {
 	case err != nil: // the stream has no entries
-		return entry, false, errLost
+		return entry, false, changes.ErrLost
 	case s.read[entry] || s.earlier[entry]:
 		return entry, true, nil
 	case !s.last.before(entry):
-		return entry, false, errLost
+		return entry, false, changes.ErrLost
 	}
 	if _, ok := s.expected[entry]; !ok {
 		s.expected[entry] = now
@@ -170,16 +174,4 @@ func (p *part) finish() {
 		p.ends = entryID{}
 		p.copied.Store(true)
 	}
-}
-
-// start begins to follow the stream after an entry.
-func (s *stream) start(mark changes.Place, now time.Time) error {
-	id, err := parseID(mark.ID)
-	if err != nil {
-		return err
-	}
-	s.following, s.mark, s.last = true, mark, id
-	s.expected = make(map[entryID]time.Time)
-	s.read, s.earlier, s.renewed = map[entryID]bool{id: true}, nil, now
-	return nil
 }

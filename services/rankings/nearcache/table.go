@@ -184,12 +184,12 @@ func earliest(parts []*part) (at time.Time, ok bool) {
 		if !p.copied.Load() {
 			return time.Time{}, false
 		}
-		proven := p.stream.provenAt.Load()
-		if proven == nil {
+		proven, ok := p.stream.Proven()
+		if !ok {
 			return time.Time{}, false
 		}
 		if at.IsZero() || proven.Before(at) {
-			at = *proven
+			at = proven
 		}
 	}
 	return at, true
