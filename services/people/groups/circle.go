@@ -23,20 +23,28 @@ func (s *Service) IDs(ctx context.Context, id models.GroupID, viewer models.RowI
 	return ids, err
 }
 
-// Circle is IDs from this process's memory if rankings.max_staleness permits it. All
-// changes that were complete before asOf are in the list, and all complete ones of this
-// process. Otherwise asOf is zero.
+// Circle is IDs from this process's memory, or from it in part, if rankings.max_staleness
+// permits it. All changes that were complete before asOf are in the list, and all complete
+// ones of this process. If nothing is from memory, asOf is zero.
 func (s *Service) Circle(ctx context.Context, id models.GroupID, viewer models.RowID) (ids []models.RowID, asOf time.Time, err error) {
 	return s.circle(ctx, id, viewer, func(ctx context.Context, group models.GroupRow) (r people, err error) {
-		if r.members, r.asOf, err = s.sets.Near(ctx, group); err != nil {
+		var members, notShown time.Time
+		if r.members, members, err = s.sets.Near(ctx, group); err != nil {
 			return r, err
 		}
-		var asOf time.Time
-		if r.notShown, asOf, err = s.notShown.Near(ctx, viewer); asOf.Before(r.asOf) {
-			r.asOf = asOf
-		}
+		r.notShown, notShown, err = s.notShown.Near(ctx, viewer)
+		r.asOf = earlier(members, notShown)
 		return r, err
 	})
+}
+
+// earlier returns the earlier of the moments for which two sets from memory are complete. The
+// moment of a set that is not from memory is zero and does not count.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // Shows reports whether two users are members of one group in which the viewer is shown the

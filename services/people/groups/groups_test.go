@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/people/cache"
@@ -394,6 +395,45 @@ func TestMembersWhoAreNotShown(t *testing.T) {
 		must(hiding.Undo(ctx, "1", models.Muted, "4"))
 		expect("nobody hides any more", map[models.RowID][]models.RowID{1: all, 2: all})
 	})
+}
+
+// inMemory has sets of some kinds in memory, each complete as of a moment.
+type inMemory map[keys.Sets]time.Time
+
+func (m inMemory) Members(ctx context.Context, of cache.Set, read cache.Read) ([]models.RowID, time.Time, error) {
+	ids, _, err := read(ctx)
+	return ids, m[of.Kind], err
+}
+
+func (inMemory) Forget([]cache.Set) {}
+
+// A list is as old as the oldest of what it is made of, wherever the rest is from.
+func TestAgeOfACircle(t *testing.T) {
+	t.Parallel()
+	env := testenv.Embedded(t)
+	f := newFixture(t, env)
+	group := f.create("1", "2")
+	older, newer := env.Clock.Now(), env.Clock.Now().Add(time.Second)
+	for _, tt := range []struct {
+		memory inMemory
+		asOf   time.Time
+	}{
+		{inMemory{}, time.Time{}},
+		{inMemory{keys.Groups: older}, older},
+		{inMemory{keys.NotShown: older}, older},
+		{inMemory{keys.Groups: older, keys.NotShown: newer}, older},
+		{inMemory{keys.Groups: newer, keys.NotShown: older}, older},
+	} {
+		sets, users := cache.NewStore(env.Redis, env.Keys), testenv.Numbers{DB: env.Gorm}
+		sets.UseNear(tt.memory)
+		graph := friends.New(friends.NewStore(env.Gorm), sets, users, friends.Limits{}, env.Log)
+		hiding := privacy.New(privacy.NewStore(env.Gorm), sets, graph, users, 0, env.Log)
+		process := groups.New(groups.NewStore(env.Gorm), sets, hiding.Sets(), users, free{}, env.Log)
+		ids, asOf, err := process.Circle(t.Context(), group.ID, 1)
+		if len(ids) != 2 || !asOf.Equal(tt.asOf) || err != nil {
+			t.Errorf("in memory %v: %v as of %v, %v, want %v", tt.memory, ids, asOf, err, tt.asOf)
+		}
+	}
 }
 
 // A user who joins and hides at the same time is not ranked after both.
