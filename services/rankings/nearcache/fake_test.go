@@ -1,3 +1,5 @@
+//go:build !race
+
 package nearcache_test
 
 import (
@@ -12,9 +14,6 @@ import (
 	"stepboard/services/boards/board"
 	"stepboard/services/platform/changes"
 )
-
-// bound is how old an answer from a copy may be.
-const bound = time.Second
 
 // server is a Redis with the buckets of one board. It runs one command at a time. After
 // each it calls pause, in which the test does what happens before the reply arrives.

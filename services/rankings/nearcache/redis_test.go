@@ -18,6 +18,9 @@ import (
 	"stepboard/services/rankings/nearcache"
 )
 
+// bound is how old an answer from a copy may be.
+const bound = time.Second
+
 // replica is one of several processes that hold the same bucket.
 type replica struct {
 	t      testing.TB
