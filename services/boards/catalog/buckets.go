@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stepboard/internal/reading"
 	"stepboard/models"
 )
 
@@ -32,7 +33,7 @@ type Buckets struct {
 	// names is for buckets that take no uploads, and is replaced by each refresh; opened is
 	// for those that do.
 	names  atomic.Pointer[bucketNames]
-	opened *sharedReading
+	opened *reading.Shared
 }
 
 type bucketKey struct{ board, name string }

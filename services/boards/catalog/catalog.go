@@ -3,6 +3,7 @@ package catalog
 import (
 	"log/slog"
 
+	"stepboard/internal/reading"
 	"stepboard/models"
 )
 
@@ -20,7 +21,7 @@ type Catalog struct {
 // take uploads, if that is more.
 func New(store *Store, clock models.Clock, hotDays int, log *slog.Logger) *Catalog {
 	index := newIndex()
-	buckets := &Buckets{store: store, index: index, clock: clock, hotDays: hotDays, opened: newSharedReading()}
+	buckets := &Buckets{store: store, index: index, clock: clock, hotDays: hotDays, opened: reading.New(refreshTimeout)}
 	buckets.forgetNames()
 	return &Catalog{
 		Definitions: &Definitions{store: store, index: index, buckets: buckets, log: log},

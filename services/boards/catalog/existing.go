@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stepboard/internal/reading"
 	"stepboard/models"
 )
 
@@ -26,7 +27,7 @@ func (s *Buckets) Existing(ctx context.Context, expected *models.Bucket) (*model
 	}
 	now := s.clock()
 	if !now.Before(expected.StartsAt) && now.Before(expected.ClosesAt.Add(settles)) {
-		if err := s.opened.read(ctx, s.loadOpen); err != nil {
+		if _, err := s.opened.Share(ctx, s.loadOpen); err != nil {
 			return nil, models.Unavailable("find open buckets", err)
 		}
 	}
@@ -53,7 +54,7 @@ type bucketNames struct {
 // boardNames holds the names of the buckets of a board, once they were read.
 type boardNames struct {
 	board   string
-	reading *sharedReading
+	reading *reading.Shared
 	known   atomic.Pointer[map[string]struct{}]
 }
 
@@ -61,7 +62,7 @@ type boardNames struct {
 func (n *bucketNames) of(board string) *boardNames {
 	names, ok := n.boards.Load(board)
 	if !ok {
-		names, _ = n.boards.LoadOrStore(board, &boardNames{board: board, reading: newSharedReading()})
+		names, _ = n.boards.LoadOrStore(board, &boardNames{board: board, reading: reading.New(refreshTimeout)})
 	}
 	return names.(*boardNames)
 }
@@ -70,7 +71,7 @@ func (n *bucketNames) of(board string) *boardNames {
 // afterwards.
 func (n *boardNames) contain(ctx context.Context, store *Store, bucket string) (bool, error) {
 	if n.known.Load() == nil {
-		err := n.reading.read(ctx, func(ctx context.Context) error {
+		_, err := n.reading.Share(ctx, func(ctx context.Context) error {
 			if n.known.Load() != nil {
 				return nil
 			}
@@ -86,34 +87,4 @@ func (n *boardNames) contain(ctx context.Context, store *Store, bucket string) (
 	}
 	_, exists := (*n.known.Load())[bucket]
 	return exists, nil
-}
-
-// sharedReading lets calls that arrive during a query share the next one. Safe for
-// concurrent use.
-type sharedReading struct {
-	turn  chan struct{} // has room for one: the call that queries
-	begun atomic.Int64  // how many queries have begun
-	err   error         // of the last query; guarded by turn
-}
-
-func newSharedReading() *sharedReading { return &sharedReading{turn: make(chan struct{}, 1)} }
-
-// read returns when a query that began after the call has ended, with its error. It may be that
-// of another call. The end of ctx ends the waiting, but no query.
-func (r *sharedReading) read(ctx context.Context, query func(context.Context) error) error {
-	before := r.begun.Load()
-	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if r.begun.Load() > before {
-		return r.err
-	}
-	r.begun.Add(1)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
-	defer cancel()
-	r.err = query(ctx)
-	return r.err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"stepboard/internal/failpoint"
+	"stepboard/internal/reading"
 	"stepboard/models"
 	"stepboard/services/platform/batch"
 )
@@ -67,7 +68,8 @@ func New(o Options) *Service {
 	}
 	s := &Service{
 		store: o.Store, redis: o.Copies, memory: newMemory(o.Memory), log: o.Log, elapsed: o.Elapsed, changes: newChanges(o.Elapsed),
-		move: func(context.Context, []models.RowID) error { return nil },
+		erased: erasedRows{reading: reading.New(erasedTimeout)},
+		move:   func(context.Context, []models.RowID) error { return nil },
 	}
 	s.resolves = batch.New(queryItems, queryWorkers, s.runResolves)
 	s.loads = batch.New(queryItems, queryWorkers, s.runLoads)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stepboard/internal/reading"
 	"stepboard/models"
 )
 
@@ -34,10 +35,8 @@ type erasedRows struct {
 	// knownAt is a moment from before the last successful reading of erasures and renames,
 	// triedAt one from after the last reading that failed, or knownAt; nil before the first.
 	knownAt, triedAt atomic.Pointer[time.Time]
-	// tries is the number of readings.
-	tries atomic.Int64
 
-	reading sync.Mutex
+	reading *reading.Shared
 	last    int64 // the largest id of an erasure that was read
 }
 
@@ -110,34 +109,24 @@ var errNotRead = errors.New("another call could not read them")
 
 // readErasedOnce reads the latest erasures and renames, or waits for a call that does.
 func (s *Service) readErasedOnce(ctx context.Context) error {
-	tries := s.erased.tries.Load()
-	s.erased.reading.Lock()
-	defer s.erased.reading.Unlock()
-	if s.erased.tries.Load() == tries {
-		return s.readErased(context.WithoutCancel(ctx), false)
-	}
-	if s.erased.knownAt.Load() != s.erased.triedAt.Load() {
+	others, err := s.erased.reading.Share(ctx, func(ctx context.Context) error { return s.readErased(ctx, false) })
+	if others && err != nil {
 		return errNotRead
 	}
-	return nil
+	return err
 }
 
 // learnErased reads the latest erasures and renames, or all of them. Two queries.
 func (s *Service) learnErased(ctx context.Context, all bool) error {
-	s.erased.reading.Lock()
-	defer s.erased.reading.Unlock()
-	return s.readErased(ctx, all)
+	return s.erased.reading.Do(ctx, func(ctx context.Context) error { return s.readErased(ctx, all) })
 }
 
-// readErased is learnErased for a caller that has locked reading.
+// readErased is learnErased within a reading.
 func (s *Service) readErased(ctx context.Context, all bool) error {
-	ctx, cancel := context.WithTimeout(ctx, erasedTimeout)
-	defer cancel()
 	after := max(0, s.erased.last-erasedOverlap)
 	if all {
 		after = 0
 	}
-	s.erased.tries.Add(1)
 	began := s.elapsed()
 	list, err := s.store.db.erasedAfter(ctx, after)
 	if err == nil {
