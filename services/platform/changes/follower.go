@@ -222,8 +222,9 @@ func (s *Stream[K, E]) take(read Read[K], page Page[E], sent time.Time) (finishe
 	s.last = page.Last
 	if page.Complete {
 		s.proven.Store(&sent)
-		if n := len(s.passed); n == 0 || sent.Sub(s.passed[n-1].at) >= keepEvery {
-			s.passed = append(s.passed, passed{sent, s.last})
+		now := s.follower.Elapsed() // whoever reads the stream from now on passes the place
+		if n := len(s.passed); n == 0 || now.Sub(s.passed[n-1].at) >= keepEvery {
+			s.passed = append(s.passed, passed{now, s.last})
 		}
 	}
 	return page.Complete && !page.Untrimmed, nil
