@@ -142,21 +142,12 @@ func (s *Store) CompositesBefore(ctx context.Context, raises []models.Raise) ([]
 type raiseCommand struct {
 	// args are those of ZADD or of a call of raiseHourScript.
 	args []any
+	// entries are those that a ZADD raises.
+	entries []models.Entry
 	// bucket and shard are those of the entries, if the change is to be written to the
 	// shard's change stream; otherwise bucket is nil.
 	bucket *models.Bucket
 	shard  int
-}
-
-// entries returns the entries that a ZADD raises.
-func (c *raiseCommand) entries() []models.Entry {
-	pairs := c.args[raiseHead:]
-	entries := make([]models.Entry, len(pairs)/2)
-	for i := range entries {
-		entries[i].Composite = models.Composite(*pairs[2*i].(*int64))
-		entries[i].User = models.RowID(*pairs[2*i+1].(*int64))
-	}
-	return entries
 }
 
 // raised is the result of a raiseCommand: how many entries have changed, or an error.
@@ -204,18 +195,17 @@ func (s *Store) runRaises(ctx context.Context, commands []raiseCommand) []raised
 // leave out a change of entries that the board has already, but it costs Redis a quarter more
 // or above for a thousand entries, because Lua copies each argument twice.
 func (s *Store) raiseWithChange(ctx context.Context, c *raiseCommand) (changed int64, err error) {
-	entries := c.entries()
 	transaction := s.rdb.TxPipeline()
 	zadd := transaction.Do(ctx, c.args...)
 	xadd := transaction.XAdd(ctx, &redis.XAddArgs{
 		Stream: s.keys.Changes(c.bucket.Board, c.shard), NoMkStream: true,
-		Values: []any{changes.Field, encodeRaised(c.bucket.Name, entries)},
+		Values: []any{changes.Field, encodeRaised(c.bucket.Name, c.entries)},
 	})
 	if _, err := transaction.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return 0, err
 	}
 	if s.written != nil {
-		s.written(c.bucket, c.shard, xadd.Val(), entries)
+		s.written(c.bucket, c.shard, xadd.Val(), c.entries)
 	}
 	return zadd.Int64()
 }
@@ -224,8 +214,7 @@ func (s *Store) raiseWithChange(ctx context.Context, c *raiseCommand) (changed i
 const noCommand = -1
 
 // raiseCommands merges updates into one command for each key. commandOf is the
-// index of the command that carries each update, or noCommand. Pointers into the raises
-// save an allocation for each argument.
+// index of the command that carries each update, or noCommand.
 func (s *Store) raiseCommands(raises []models.Raise) (commands []raiseCommand, commandOf []int) {
 	type key struct {
 		bucket *models.Bucket
@@ -234,7 +223,7 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands []raiseCommand, c
 	}
 	commandOf = make([]int, len(raises))
 	ofKey := make(map[key]int, 1)
-	var at []map[models.RowID]int // for each command, the index of a user's composite in its arguments
+	var at []map[models.RowID]int // for each command, the index of a user's entry
 	now := s.clock()
 	var last key // the next update often has the same
 	command := -1
@@ -262,15 +251,16 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands []raiseCommand, c
 			last = k
 		}
 		commandOf[i] = command
-		args := commands[command].args
+		entries := commands[command].entries
 		if j, ok := at[command][r.User]; ok {
-			if int64(r.Composite) > *args[j].(*int64) {
-				args[j] = (*int64)(&r.Composite)
-			}
+			entries[j].Composite = max(entries[j].Composite, r.Composite)
 			continue
 		}
-		at[command][r.User] = len(args)
-		commands[command].args = append(args, (*int64)(&r.Composite), (*int64)(&r.User))
+		at[command][r.User] = len(entries)
+		commands[command].entries = append(entries, r.Entry)
+	}
+	for i := range commands {
+		commands[i].addEntries()
 	}
 	if hourly != nil {
 		commands = s.addHourRaises(commands, commandOf, raises, hourly)
@@ -278,11 +268,17 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands []raiseCommand, c
 	return commands, commandOf
 }
 
-// raiseHead is how many arguments of a ZADD precede the entries.
-const raiseHead = 4
+// addEntries appends the entries to the arguments. Pointers save an allocation for each.
+func (c *raiseCommand) addEntries() {
+	c.args = slices.Grow(c.args, 2*len(c.entries))
+	for i := range c.entries {
+		entry := &c.entries[i]
+		c.args = append(c.args, (*int64)(&entry.Composite), (*int64)(&entry.User))
+	}
+}
 
-// beginRaise returns the beginning of the command that raises entries of a shard, to
-// which composites and users are appended. Late updates are not in the change stream, as no
+// beginRaise returns the command that raises entries of a shard, with room for the expected
+// number of entries but without any. Late updates are not in the change stream, as no
 // reader sees them, nor are those that are kept apart while a correction holds.
 func (s *Store) beginRaise(bucket *models.Bucket, shard int, apart bool, now time.Time, expected int) raiseCommand {
 	var c raiseCommand
@@ -298,7 +294,8 @@ func (s *Store) beginRaise(bucket *models.Bucket, shard int, apart bool, now tim
 			c.bucket, c.shard = bucket, shard
 		}
 	}
-	c.args = append(make([]any, 0, raiseHead+2*expected), "zadd", key, "gt", "ch")
+	c.args = []any{"zadd", key, "gt", "ch"}
+	c.entries = make([]models.Entry, 0, expected)
 	return c
 }
 
