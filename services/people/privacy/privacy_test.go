@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"gorm.io/gorm"
 
 	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
@@ -153,6 +156,35 @@ func TestHidingsAreLimited(t *testing.T) {
 		env.Clock.Advance(time.Hour)
 		if err := set(false); err != nil {
 			t.Errorf("an hour later: %v", err)
+		}
+	})
+}
+
+// Hiding and its count are one change of the user's row.
+func TestHidingUpdatesTheUserOnce(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		p := newProcess(env)
+		exist(t, env, 1)
+		updates := 0
+		count := func(db *gorm.DB) {
+			if strings.HasPrefix(strings.ReplaceAll(db.Statement.SQL.String(), `"`, ""), "UPDATE users ") {
+				updates++
+			}
+		}
+		callbacks := env.Gorm.Callback()
+		for _, err := range []error{callbacks.Raw().Register("count", count), callbacks.Update().Register("count", count)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for n, hidden := range []bool{true, true, false} {
+			if err := p.SetHidden(t.Context(), "1", hidden); err != nil {
+				t.Fatal(err)
+			}
+			if want := []int{1, 1, 2}[n]; updates != want {
+				t.Errorf("call %d: %d updates, want %d", n, updates, want)
+			}
 		}
 	})
 }

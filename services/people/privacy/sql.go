@@ -55,12 +55,7 @@ func setHidden(tx *gorm.DB, user models.RowID, hidden bool, perHour int) (change
 			Message: "this user hides and is shown again too often; wait as long as Retry-After says",
 		}
 	}
-	err = tx.Model(&models.User{}).Where("user_id = ?", user).
-		Updates(map[string]any{"hidings": stored.Hidings + 1, "hidings_until": stored.HidingsUntil}).Error
-	if err != nil {
-		return false, fmt.Errorf("count a change: %w", err)
-	}
-	return true, directory.SetHidden(tx, user, hidden)
+	return true, directory.SetHidden(tx, user, hidden, stored.Hidings+1, *stored.HidingsUntil)
 }
 
 // notShownOf returns for each of some viewers the users who are not shown to them because of a
