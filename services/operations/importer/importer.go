@@ -79,11 +79,15 @@ type Service struct {
 }
 
 // growth has the statistics of tables gathered while an import fills them: at each tenfold
-// growth, and at its end. Rankings are served meanwhile, whose plans depend on them.
+// growth, and at its end if rows came after that. Rankings are served meanwhile, whose plans
+// depend on them.
 type growth struct {
-	service    *Service
-	tables     []string
-	rows, next int
+	service *Service
+	tables  []string
+	rows    int
+	// next is the number of rows at which statistics are gathered next, analyzed that of the
+	// last time.
+	next, analyzed int
 }
 
 // firstGrowth is the number of rows after which statistics are gathered first.
@@ -105,12 +109,13 @@ func (g *growth) add(ctx context.Context, rows int) {
 
 // end is called after the last rows.
 func (g *growth) end(ctx context.Context) {
-	if g.rows > 0 {
+	if g.rows > g.analyzed {
 		g.analyze(ctx)
 	}
 }
 
 func (g *growth) analyze(ctx context.Context) {
+	g.analyzed = g.rows
 	if err := g.service.Analyze(ctx, g.tables...); err != nil && ctx.Err() == nil {
 		g.service.Log.WarnContext(ctx, "statistics of imported rows are gathered later", "error", err)
 	}
