@@ -356,9 +356,19 @@ func (p *postgres) lockBucket(ctx context.Context, tx pgx.Tx, bucket *models.Buc
 
 // stage copies the rows into the staging table.
 func (p *postgres) stage(ctx context.Context, tx pgx.Tx, rows *rowReader) error {
-	from := &copyReader{rows: rows}
-	_, err := tx.Conn().PgConn().CopyFrom(ctx, from, `COPY archive_staging FROM STDIN (FORMAT binary)`)
-	if cause := from.stop(); cause != nil {
+	var cause error // Postgres's error has only its text
+	values := make([]any, 4)
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{"archive_staging"}, []string{"rank", "user_id", "score", "reached_at"},
+		pgx.CopyFromFunc(func() ([]any, error) {
+			r, ok, err := rows.next()
+			if err != nil || !ok {
+				cause = err
+				return nil, err
+			}
+			values[0], values[1], values[2], values[3] = r.rank, int64(r.user), r.score, r.reachedAt.Time()
+			return values, nil
+		}))
+	if cause != nil {
 		err = cause
 	}
 	if err != nil {

@@ -1,9 +1,7 @@
 package directory
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,8 +53,7 @@ func (p *postgres) ensure(
 }
 
 // stageUsers copies user ids with their positions into the temporary table import_users, in
-// the order of the ids and in the binary format of COPY: a header; for each row the number of
-// its fields, and each field after its length; a trailer.
+// the order of the ids.
 //
 // The rest of the transaction looks each of them up in the index of users. Otherwise
 // Postgres, which has no statistics about temporary tables, would read all users.
@@ -67,17 +64,9 @@ func stageUsers(ctx context.Context, tx pgx.Tx, users []string) error {
 	if err != nil {
 		return err
 	}
-	buf := append(make([]byte, 0, 32+32*len(users)), "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)
-	for _, i := range inOrder(users) {
-		user := users[i]
-		buf = binary.BigEndian.AppendUint16(buf, 2)
-		buf = binary.BigEndian.AppendUint32(buf, 4)
-		buf = binary.BigEndian.AppendUint32(buf, uint32(i))
-		buf = binary.BigEndian.AppendUint32(buf, uint32(len(user)))
-		buf = append(buf, user...)
-	}
-	buf = binary.BigEndian.AppendUint16(buf, 0xffff)
-	_, err = tx.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(buf), `COPY import_users FROM STDIN (FORMAT binary)`)
+	order := inOrder(users)
+	_, err = tx.CopyFrom(ctx, pgx.Identifier{"import_users"}, []string{"position", "external_id"},
+		pgx.CopyFromSlice(len(order), func(i int) ([]any, error) { return []any{order[i], users[order[i]]}, nil }))
 	return err
 }
 

@@ -1,12 +1,10 @@
 package friends
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -73,8 +71,7 @@ func (postgresImport) removeRequests(t *tx, sides [][2]int64) error {
 
 // store copies the sides straight into the table.
 func (postgresImport) store(t *tx, sides [][2]int64) error {
-	now := t.db.NowFunc().Sub(postgresEpoch).Microseconds()
-	err := copyRows(t, "friendships (user_id, friend_id, created_at)", sides, now)
+	err := copyRows(t, "friendships", []string{"user_id", "friend_id", "created_at"}, sides, t.db.NowFunc())
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code == uniqueViolation {
 		return errLockFirst
@@ -89,39 +86,22 @@ func copyTemporary(t *tx, table string, rows [][2]int64) error {
 	if err != nil {
 		return err
 	}
-	return copyRows(t, table, rows)
+	return copyRows(t, table, []string{"a", "b"}, rows)
 }
 
-// postgresEpoch is the time 0 of timestamps in the binary format of COPY.
-var postgresEpoch = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
-
-// copyRows copies rows into a table, each followed by the same further fields. It sends
-// them in the binary format of COPY: a header; for each row the number of its fields, and
-// each field after its length; a trailer.
-func copyRows(t *tx, table string, rows [][2]int64, further ...int64) error {
-	fields := 2 + len(further)
-	buf := make([]byte, 0, 32+(2+12*fields)*len(rows))
-	buf = append(buf, "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)
-	appendField := func(field int64) {
-		buf = binary.BigEndian.AppendUint32(buf, 8)
-		buf = binary.BigEndian.AppendUint64(buf, uint64(field))
-	}
-	for _, row := range rows {
-		buf = binary.BigEndian.AppendUint16(buf, uint16(fields))
-		appendField(row[0])
-		appendField(row[1])
-		for _, field := range further {
-			appendField(field)
-		}
-	}
-	buf = binary.BigEndian.AppendUint16(buf, 0xffff)
+// copyRows copies rows into columns of a table, each row followed by the same further fields.
+func copyRows(t *tx, table string, columns []string, rows [][2]int64, further ...any) error {
 	return t.conn.Raw(func(driver any) error {
 		conn, ok := driver.(*stdlib.Conn)
 		if !ok {
 			return fmt.Errorf("%T is no connection to Postgres", driver)
 		}
-		_, err := conn.Conn().PgConn().CopyFrom(t.db.Statement.Context, bytes.NewReader(buf),
-			`COPY `+table+` FROM STDIN (FORMAT binary)`)
+		values := append([]any{nil, nil}, further...)
+		_, err := conn.Conn().CopyFrom(t.db.Statement.Context, pgx.Identifier{table}, columns,
+			pgx.CopyFromSlice(len(rows), func(i int) ([]any, error) {
+				values[0], values[1] = rows[i][0], rows[i][1]
+				return values, nil
+			}))
 		return err
 	})
 }
