@@ -225,7 +225,12 @@ func Build(ctx context.Context, o Options) (*App, error) {
 func (a *App) build(ctx context.Context, o Options) error {
 	names := keys.Builder{Prefix: o.Config.Redis.KeyPrefix}
 	a.outbox = outcomes.NewOutbox(webhookTargets(o.Config), o.Clock)
-	a.buildBoards(o, names)
+	erasures := erasure.NewStore(o.Stores.Jobs.Gorm, o.Stores.Reports.Gorm)
+	idKey, err := erasures.Key(ctx)
+	if err != nil {
+		return models.Unavailable("read the key of erasures", err)
+	}
+	a.buildBoards(o, names, idKey)
 	if err := a.defineBoards(ctx, o); err != nil {
 		return err
 	}
@@ -242,9 +247,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 	if err := a.buildIngest(ctx, o); err != nil {
 		return err
 	}
-	if err := a.buildErasure(ctx, o); err != nil {
-		return err
-	}
+	a.buildErasure(o, erasures)
 	a.buildRanking(o)
 	if err := a.buildJobs(o); err != nil {
 		return err
@@ -255,18 +258,20 @@ func (a *App) build(ctx context.Context, o Options) error {
 	return a.buildHandler(o)
 }
 
-// buildBoards constructs the services of boards, users, friendships and the archive.
-func (a *App) buildBoards(o Options, names keys.Builder) {
+// buildBoards constructs the services of boards, users, friendships and the archive. idKey is
+// the key of directory.IDHash.
+func (a *App) buildBoards(o Options, names keys.Builder, idKey []byte) {
 	a.Catalog = catalog.New(catalog.NewStore(o.Stores.Gorm), o.Clock, o.Config.HotDays, o.Log)
 	a.Boards = board.NewStore(o.Stores.Redis, names, o.Clock)
 	a.Directory = directory.New(directory.Options{
 		Store: directory.NewStore(o.Stores.Gorm, o.Stores.Pool), Copies: directory.NewCopies(o.Stores.Redis, names, o.Machine),
-		Memory: int64(o.Config.Directory.Memory), Log: o.Log, Elapsed: o.Elapsed,
+		Memory: int64(o.Config.Directory.Memory), Log: o.Log, Elapsed: o.Elapsed, IDKey: idKey,
+		Return: func(ctx context.Context, rows []models.RowID) error { return a.Erasure.Return(ctx, rows) }, // built later
 	})
 	a.registry.MustRegister(newDirectoryCollector(a.Directory))
-	a.Sets = cache.NewStore(o.Stores.Redis, names).WithLifetime(o.Config.Cache.SetsTTL)
+	a.Sets = cache.NewStore(o.Stores.Redis, names, o.Config.Cache.SetsTTL)
 	requests := friends.Limits{Pending: o.Config.Friends.MaxPending, PerDay: o.Config.Friends.RequestsPerDay}
-	friendships := friends.NewStore(o.Stores.Friends.Gorm).WithOutbox(a.outbox)
+	friendships := friends.NewStore(o.Stores.Friends.Gorm, a.outbox)
 	a.Friends = friends.New(friendships, a.Sets, a.Directory, requests, o.Log)
 	a.registry.MustRegister(newFriendsCollector(a.Friends))
 	a.Privacy = privacy.New(privacy.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Friends, a.Directory, o.Config.Limits.HidingsPerHour, o.Log)
@@ -276,8 +281,10 @@ func (a *App) buildBoards(o Options, names keys.Builder) {
 	a.registry.MustRegister(newLimitCollector(a.limits))
 	a.Groups = groups.New(groups.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Privacy.Sets(), a.Directory, a.limits, o.Log)
 	a.losses = newQueueDetector(o, names)
-	archives := archive.NewStore(o.Stores.Gorm, o.Stores.Archive.Gorm, o.Stores.Archive.Pool).
-		WithReports(o.Stores.Reports.Gorm).WithRandom(o.Random).WithOutbox(a.outbox)
+	archives := archive.NewStore(archive.StoreOptions{
+		Runs: o.Stores.Archive.Gorm, Pool: o.Stores.Archive.Pool, Reads: o.Stores.Gorm, Reports: o.Stores.Reports.Gorm,
+		Outbox: a.outbox, Random: o.Random,
+	})
 	a.Archive = archive.New(archives, a.Boards, a.leases, a.archiveRecovery(o), o.Clock, o.Log)
 	a.registry.MustRegister(newArchiveCollector(a.Archive))
 	a.Audit = audit.New(audit.NewStore(o.Stores.Gorm), a.Directory, o.Clock, o.Log)
@@ -296,7 +303,7 @@ func (a *App) buildCorrections(o Options) {
 		Store: a.increments, Totals: a.Catalog.Buckets, Boards: a.Boards, Archived: a.Archive.Complete,
 		Clock: o.Clock, Log: o.Log, Rewind: rewind,
 	})
-	a.decisions = corrections.NewStore(o.Stores.Gorm, o.Stores.Jobs.Gorm).WithRandom(o.Random)
+	a.decisions = corrections.NewStore(o.Stores.Gorm, o.Stores.Jobs.Gorm, o.Random)
 	a.Corrections = corrections.New(corrections.Options{
 		Store: a.decisions, Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive,
 		Ledger: a.Reconciler, Directory: a.Directory, Clock: o.Clock, Log: o.Log,

@@ -28,8 +28,7 @@ func (e exclusions) Return(ctx context.Context, from, to models.RowID) error {
 }
 
 // buildErasure constructs the service that erases users.
-func (a *App) buildErasure(ctx context.Context, o Options) error {
-	store := erasure.NewStore(o.Stores.Jobs.Gorm, o.Stores.Reports.Gorm)
+func (a *App) buildErasure(o Options, store *erasure.Store) {
 	a.Erasure = erasure.New(erasure.Options{
 		Store: store, Directory: a.Directory, Boards: a.Boards, Sets: a.Sets,
 		Friends: a.Friends, Privacy: a.Privacy, Groups: a.Groups, Archive: a.Archive, Increments: a.increments,
@@ -41,12 +40,6 @@ func (a *App) buildErasure(ctx context.Context, o Options) error {
 	if o.Roles.Jobs {
 		a.registry.MustRegister(newErasureCollector(a.Erasure))
 	}
-	key, err := store.Key(ctx)
-	if err != nil {
-		return models.Unavailable("read the key of erasures", err)
-	}
-	a.Directory.UseErasures(key, a.Erasure.Return)
-	return nil
 }
 
 // erasuresTimeout bounds the query of a scrape.

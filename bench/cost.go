@@ -208,7 +208,7 @@ func (c *costs) newViewers(ctx context.Context, friends, among int, sites ...*si
 					members = append(members, models.RowID(firstUser+i))
 				}
 			}
-			sets := cache.New(cache.NewStore(s.rdb, keys.Builder{Prefix: c.keys.prefix}), keys.Friends,
+			sets := cache.New(cache.NewStore(s.rdb, keys.Builder{Prefix: c.keys.prefix}, 0), keys.Friends,
 				func(context.Context, []models.RowID) (map[models.RowID][]models.RowID, error) {
 					return map[models.RowID][]models.RowID{viewer(g.first + v): members}, nil
 				}, c.log())

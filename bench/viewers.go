@@ -20,7 +20,7 @@ const rankingCallers = 32
 // storeFriendSets gives the first users random friends among all users. It stores
 // them only in Redis, where rankings read them.
 func (e *environment) storeFriendSets(ctx context.Context, viewers int) error {
-	sets := cache.New(cache.NewStore(e.rdb, keys.Builder{Prefix: e.keys.prefix}), keys.Friends, e.randomFriends, e.log())
+	sets := cache.New(cache.NewStore(e.rdb, keys.Builder{Prefix: e.keys.prefix}, 0), keys.Friends, e.randomFriends, e.log())
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(rankingCallers)
 	for v := range viewers {

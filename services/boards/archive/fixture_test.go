@@ -46,7 +46,7 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 	if err := f.catalog.Definitions.Define(t.Context(), defs); err != nil {
 		t.Fatal(err)
 	}
-	f.store, f.leases = archive.NewStore(env.Gorm, env.Gorm, env.Pool), lease.NewLocal()
+	f.store, f.leases = archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool}), lease.NewLocal()
 	if env.Pool != nil {
 		f.leases = lease.NewPostgres(env.Pool.Config().ConnConfig)
 	}

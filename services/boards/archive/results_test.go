@@ -9,6 +9,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/boards/archive"
 	"stepboard/services/boards/results"
 	"stepboard/services/boards/score"
 	"stepboard/services/platform/outcomes"
@@ -28,7 +29,7 @@ type announced struct {
 // announceResults makes the archive write results to an outbox, which is returned.
 func (f *fixture) announceResults() *outcomes.Outbox {
 	outbox := outcomes.NewOutbox([]outcomes.Target{{URL: "https://example.com"}}, f.env.Clock.Now)
-	f.store = f.store.WithOutbox(outbox)
+	f.store = archive.NewStore(archive.StoreOptions{Runs: f.env.Gorm, Pool: f.env.Pool, Outbox: outbox})
 	f.archive = f.archiveOver(f.boards)
 	return outbox
 }
@@ -161,7 +162,7 @@ func TestNoResultsWithoutATarget(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f := newFixture(t, env, 1)
 		targets := []outcomes.Target{{URL: "https://example.com", Types: []models.OutcomeType{models.OutcomeFriendAccepted}}}
-		f.store = f.store.WithOutbox(outcomes.NewOutbox(targets, env.Clock.Now))
+		f.store = archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool, Outbox: outcomes.NewOutbox(targets, env.Clock.Now)})
 		f.archive = f.archiveOver(f.boards)
 		b, _ := f.dueBucket(10)
 		f.mustArchive(b)

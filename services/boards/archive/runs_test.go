@@ -68,7 +68,7 @@ func TestConcurrentRunsWithASmallPool(t *testing.T) {
 		}
 		once.Do(func() { close(allTaken) })
 	}
-	s := archive.New(archive.NewStore(small.Gorm, small.Gorm, small.Pool), &gatedStore{f.boards, gate}, f.leases, nil, env.Clock.Now, env.Log)
+	s := archive.New(archive.NewStore(archive.StoreOptions{Runs: small.Gorm, Pool: small.Pool}), &gatedStore{f.boards, gate}, f.leases, nil, env.Clock.Now, env.Log)
 	defer s.Close()
 	s.SetLimits(100, time.Hour)
 	ended := make(chan error, len(buckets))

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,46 +25,39 @@ var errNoRun = errors.New("no run of the archive")
 // Store stores runs in table board_archives and rows in archived_scores. Safe
 // for concurrent use.
 type Store struct {
-	reads   *gorm.DB // for callers who wait for an answer
-	reports *gorm.DB // for callers who ask for many days
-	db      *gorm.DB // for runs
-	pool    *pgxpool.Pool
-	random  models.Random
-	storage storage
+	reads, reports, db *gorm.DB // Reads, Reports and Runs of StoreOptions
+	random             models.Random
+	storage            storage
 }
 
-// NewStore returns a store on the database. Runs use db, and callers who read the
-// archive use reads; both may be the same. pool is the connection pool under db if
-// that is Postgres, nil for the embedded database.
-func NewStore(reads, db *gorm.DB, pool *pgxpool.Pool) *Store {
-	return (&Store{reads: reads, reports: reads, db: db, pool: pool, random: rand.Int64N}).WithOutbox(nil)
+// StoreOptions holds what NewStore needs.
+type StoreOptions struct {
+	// Runs is the database for runs, and Pool is the connection pool under it if it is
+	// Postgres, nil if it is the embedded database.
+	Runs *gorm.DB
+	Pool *pgxpool.Pool
+	// Reads is the database for callers who wait for an answer, and Reports for those who ask
+	// for histories and sums of many days. nil: Runs.
+	Reads, Reports *gorm.DB
+	// Outbox takes the results of buckets; nil: nobody hears of them.
+	Outbox *outcomes.Outbox
+	// Random decides the row ids of archived scores of erased users; nil: a source that
+	// nobody can foresee.
+	Random models.Random
 }
 
-// WithReports returns a store that reads histories and sums of many days on db.
-func (s *Store) WithReports(db *gorm.DB) *Store {
-	with := *s
-	with.reports = db
-	return with.WithOutbox(nil)
-}
-
-// WithOutbox returns a store whose runs write the results of buckets to the outbox; nil
-// means that nobody hears of them.
-func (s *Store) WithOutbox(outbox *outcomes.Outbox) *Store {
-	with := *s
-	if s.pool == nil {
-		with.storage = &sqlite{db: s.db, outbox: outbox}
-	} else {
-		with.storage = &postgres{pool: s.pool, reads: s.reads, reports: s.reports, outbox: outbox}
+// NewStore returns a store on the database.
+func NewStore(o StoreOptions) *Store {
+	s := &Store{reads: cmp.Or(o.Reads, o.Runs), reports: cmp.Or(o.Reports, o.Runs), db: o.Runs, random: o.Random}
+	if s.random == nil {
+		s.random = rand.Int64N
 	}
-	return &with
-}
-
-// WithRandom returns a store that gives erased users the row ids that a source of random
-// numbers decides.
-func (s *Store) WithRandom(random models.Random) *Store {
-	with := *s
-	with.random = random
-	return &with
+	if o.Pool == nil {
+		s.storage = &sqlite{db: o.Runs, outbox: o.Outbox}
+	} else {
+		s.storage = &postgres{pool: o.Pool, reads: s.reads, reports: s.reports, outbox: o.Outbox}
+	}
+	return s
 }
 
 // newNobody returns a row id for an archived score of an erased user.

@@ -52,7 +52,7 @@ func newFixture(t testing.TB, env *testenv.Env, boards ...models.Board) *fixture
 	hot := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
 	leases := lease.NewLocal()
 	f.outbox = outcomes.NewOutbox([]outcomes.Target{{URL: "https://example.com"}}, env.Clock.Now)
-	f.archive = archive.New(archive.NewStore(env.Gorm, env.Gorm, env.Pool).WithOutbox(f.outbox), hot, leases, nil, env.Clock.Now, env.Log)
+	f.archive = archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool, Outbox: f.outbox}), hot, leases, nil, env.Clock.Now, env.Log)
 	t.Cleanup(f.archive.Close)
 	f.process = f.newProcess()
 	return f
@@ -70,7 +70,7 @@ func (f *fixture) newProcess() *process {
 		Log: f.env.Log, Rewind: 10 * time.Minute,
 	})
 	p.corrections = corrections.New(corrections.Options{
-		Store: corrections.NewStore(f.env.Gorm, f.env.Gorm), Catalog: f.catalog, Boards: p.boards, Archive: f.archive,
+		Store: corrections.NewStore(f.env.Gorm, f.env.Gorm, nil), Catalog: f.catalog, Boards: p.boards, Archive: f.archive,
 		Ledger: p.reconciler, Directory: testenv.Numbers{DB: f.env.Gorm}, Clock: f.env.Clock.Now, Log: f.env.Log,
 	})
 	p.boards.UseCorrections(p.corrections)

@@ -26,17 +26,13 @@ type Store struct {
 }
 
 // NewStore returns a store on the database. Changes use db, which they may hold while they
-// wait for locks; both may be the same.
-func NewStore(reads, db *gorm.DB) *Store {
-	return &Store{reads: reads, db: db, random: rand.Int64N}
-}
-
-// WithRandom returns a store that gives erased users the row ids that a source of random
-// numbers decides.
-func (s *Store) WithRandom(random models.Random) *Store {
-	with := *s
-	with.random = random
-	return &with
+// wait for locks; both may be the same. random decides the row ids that erased users get; nil
+// means a source that nobody can foresee.
+func NewStore(reads, db *gorm.DB, random models.Random) *Store {
+	if random == nil {
+		random = rand.Int64N
+	}
+	return &Store{reads: reads, db: db, random: random}
 }
 
 // lockTimeout is how long a change waits for a user or a bucket. An archive run holds the

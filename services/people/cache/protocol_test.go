@@ -17,7 +17,7 @@ type protocol struct {
 }
 
 func newProtocol(t *testing.T, env *testenv.Env, owner int) *protocol {
-	return &protocol{t: t, store: NewStore(env.Redis, env.Keys), of: Set{keys.Friends, int64(owner)}}
+	return &protocol{t: t, store: NewStore(env.Redis, env.Keys, 0), of: Set{keys.Friends, int64(owner)}}
 }
 
 func (p *protocol) get() copied {

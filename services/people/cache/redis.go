@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -30,8 +31,8 @@ const (
 	// loadingTTL is how long the claim of a reader that died prevents others from
 	// storing a set.
 	loadingTTL = 10 * time.Second
-	// setTTL is the longest lifetime of a set, unless WithLifetime sets another one. Each set
-	// gets up to a tenth less, so that sets that were stored together do not expire together.
+	// setTTL is the default of the longest lifetime of a set. Each set gets up to a tenth less,
+	// so that sets that were stored together do not expire together.
 	setTTL = time.Hour
 	// storeTimeout bounds how long a reader waits for its set to be stored, for
 	// example while the set's slot moves to another server of a cluster.
@@ -51,24 +52,16 @@ type Store struct {
 	stores *batch.Batcher[*loading]
 }
 
-// NewStore returns a store over the client.
-func NewStore(rdb redis.UniversalClient, names keys.Builder) *Store {
-	return newStore(rdb, names, setTTL)
-}
-
-func newStore(rdb redis.UniversalClient, names keys.Builder, ttl time.Duration) *Store {
-	s := &Store{rdb: rdb, keys: names, streams: 1, ttl: ttl}
+// NewStore returns a store over the client, whose sets last no longer than ttl: a minute or
+// more; 0 means an hour.
+func NewStore(rdb redis.UniversalClient, names keys.Builder, ttl time.Duration) *Store {
+	s := &Store{rdb: rdb, keys: names, streams: 1, ttl: cmp.Or(ttl, setTTL)}
 	s.claims = batch.New(tripSets, tripWorkers, s.claimAll)
 	s.stores = batch.New(tripSets, tripWorkers, s.storeAll)
 	if _, ok := rdb.(*redis.ClusterClient); ok {
 		s.streams = keys.Stripes
 	}
 	return s
-}
-
-// WithLifetime returns a store whose sets last no longer than ttl, which is a minute at least.
-func (s *Store) WithLifetime(ttl time.Duration) *Store {
-	return newStore(s.rdb, s.keys, ttl)
 }
 
 // Set identifies a cached set.

@@ -44,9 +44,8 @@ type Service struct {
 	handedOut atomic.Pointer[handedOut]
 	followed  followed
 	noted     Counters // the counters that Redis has; only Follow uses it
-	// key and move are those of UseErasures.
-	key  []byte
-	move func(ctx context.Context, rows []models.RowID) error
+	key       []byte   // IDKey of Options
+	move      func(ctx context.Context, rows []models.RowID) error
 }
 
 // Options holds what New needs.
@@ -59,6 +58,11 @@ type Options struct {
 	// Elapsed is the clock that ages are measured by; nil: time.Now, whose differences do not
 	// depend on the wall clock.
 	Elapsed models.Clock
+	// IDKey is the key of IDHash, by which erasures are found.
+	IDKey []byte
+	// Return moves what was kept of erased users to the rows under which their ids have
+	// returned; nil: nothing is kept. It is not called before New has returned.
+	Return func(ctx context.Context, rows []models.RowID) error
 }
 
 // New returns a service. The caller must call Close.
@@ -66,10 +70,12 @@ func New(o Options) *Service {
 	if o.Elapsed == nil {
 		o.Elapsed = time.Now
 	}
+	if o.Return == nil {
+		o.Return = func(context.Context, []models.RowID) error { return nil }
+	}
 	s := &Service{
 		store: o.Store, redis: o.Copies, memory: newMemory(o.Memory), log: o.Log, elapsed: o.Elapsed, changes: newChanges(o.Elapsed),
-		erased: erasedRows{reading: reading.New(erasedTimeout)},
-		move:   func(context.Context, []models.RowID) error { return nil },
+		erased: erasedRows{reading: reading.New(erasedTimeout)}, key: o.IDKey, move: o.Return,
 	}
 	s.resolves = batch.New(queryItems, queryWorkers, s.runResolves)
 	s.loads = batch.New(queryItems, queryWorkers, s.runLoads)

@@ -20,13 +20,6 @@ func IDHash(key []byte, user models.UserID) []byte {
 	return mac.Sum(nil)
 }
 
-// UseErasures sets the key of IDHash, and the function that moves what was kept of erased users
-// to the rows under which their ids have returned. It must be called before the service is used;
-// without it nothing is moved.
-func (s *Service) UseErasures(key []byte, move func(ctx context.Context, rows []models.RowID) error) {
-	s.key, s.move = key, move
-}
-
 // moveKept moves what was kept of erased users to the rows under which their ids have returned.
 // The callers that have created these users wait for it.
 func (s *Service) moveKept(ctx context.Context, rows []models.RowID) {

@@ -20,7 +20,7 @@ type numbered struct{ *friends.Service }
 
 func newService(t testing.TB, env *testenv.Env) numbered {
 	t.Helper()
-	return newServiceOn(env, cache.NewStore(env.Redis, env.Keys))
+	return newServiceOn(env, cache.NewStore(env.Redis, env.Keys, 0))
 }
 
 func newServiceOn(env *testenv.Env, sets *cache.Store) numbered {
@@ -28,12 +28,12 @@ func newServiceOn(env *testenv.Env, sets *cache.Store) numbered {
 }
 
 func limited(env *testenv.Env, sets *cache.Store, limits friends.Limits) numbered {
-	return numbered{friends.New(friends.NewStore(env.Gorm), sets, testenv.Numbers{DB: env.Gorm}, limits, env.Log)}
+	return numbered{friends.New(friends.NewStore(env.Gorm, nil), sets, testenv.Numbers{DB: env.Gorm}, limits, env.Log)}
 }
 
 // newPrivacy returns the privacy of a service's users.
 func newPrivacy(env *testenv.Env, s numbered) *privacy.Service {
-	sets := cache.NewStore(env.Redis, env.Keys)
+	sets := cache.NewStore(env.Redis, env.Keys, 0)
 	return privacy.New(privacy.NewStore(env.Gorm), sets, s.Service, testenv.Numbers{DB: env.Gorm}, 0, env.Log)
 }
 

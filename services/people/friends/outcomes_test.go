@@ -20,8 +20,8 @@ func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		targets := []outcomes.Target{{URL: "https://example.com"}}
-		store := friends.NewStore(env.Gorm).WithOutbox(outcomes.NewOutbox(targets, env.Clock.Now))
-		s := numbered{friends.New(store, cache.NewStore(env.Redis, env.Keys), testenv.Numbers{DB: env.Gorm},
+		store := friends.NewStore(env.Gorm, outcomes.NewOutbox(targets, env.Clock.Now))
+		s := numbered{friends.New(store, cache.NewStore(env.Redis, env.Keys, 0), testenv.Numbers{DB: env.Gorm},
 			friends.Limits{Pending: 2, PerDay: 100}, env.Log)}
 		exist(t, env, 1, 2, 3, 4, 5, 6)
 		ctx := t.Context()

@@ -197,7 +197,7 @@ func TestRequestsAgreeWithAModel(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		limits := friends.Limits{Pending: 2, PerDay: 5}
-		s := limited(env, cache.NewStore(env.Redis, env.Keys), limits)
+		s := limited(env, cache.NewStore(env.Redis, env.Keys, 0), limits)
 		choices := newPrivacy(env, s)
 		base, delivered := models.RowID(0), 0
 		rapid.Check(t, func(rt *rapid.T) {
@@ -343,7 +343,7 @@ func (w *twins) step(t *rapid.T, env *testenv.Env) (declined bool) {
 func TestTheSenderCannotTellDeclinedOrBlockedFromPending(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := limited(env, cache.NewStore(env.Redis, env.Keys), friends.Limits{Pending: 2, PerDay: 5})
+		s := limited(env, cache.NewStore(env.Redis, env.Keys, 0), friends.Limits{Pending: 2, PerDay: 5})
 		base, declines := models.RowID(0), 0
 		rapid.Check(t, func(rt *rapid.T) {
 			base += 100

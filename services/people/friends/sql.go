@@ -28,16 +28,13 @@ const (
 // Store keeps the graph in tables users, friendships and friend_requests. Safe
 // for concurrent use.
 type Store struct {
-	db *gorm.DB
-	// outbox is nil if nobody hears of friend requests.
-	outbox *outcomes.Outbox
+	db     *gorm.DB
+	outbox *outcomes.Outbox // may be nil
 }
 
-// NewStore returns a store over the database.
-func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
-
-// WithOutbox returns a store that writes the outcomes of friend requests to the outbox.
-func (s *Store) WithOutbox(outbox *outcomes.Outbox) *Store { return &Store{db: s.db, outbox: outbox} }
+// NewStore returns a store over the database, which writes the outcomes of friend requests to
+// the outbox; nil if nobody hears of them.
+func NewStore(db *gorm.DB, outbox *outcomes.Outbox) *Store { return &Store{db: db, outbox: outbox} }
 
 // ids returns a user's friends, ordered by id. One query.
 func (s *Store) ids(ctx context.Context, user models.RowID) ([]models.RowID, error) {

@@ -41,13 +41,13 @@ func newFixture(t testing.TB, env *testenv.Env) *fixture {
 
 // newProcess returns the service of another process.
 func newProcess(env *testenv.Env, joins groups.JoinLimiter) *groups.Service {
-	sets, users := cache.NewStore(env.Redis, env.Keys), testenv.Numbers{DB: env.Gorm}
+	sets, users := cache.NewStore(env.Redis, env.Keys, 0), testenv.Numbers{DB: env.Gorm}
 	return groups.New(groups.NewStore(env.Gorm), sets, newPrivacy(env).Sets(), users, joins, env.Log)
 }
 
 func newPrivacy(env *testenv.Env) *privacy.Service {
-	sets, users := cache.NewStore(env.Redis, env.Keys), testenv.Numbers{DB: env.Gorm}
-	graph := friends.New(friends.NewStore(env.Gorm), sets, users, friends.Limits{}, env.Log)
+	sets, users := cache.NewStore(env.Redis, env.Keys, 0), testenv.Numbers{DB: env.Gorm}
+	graph := friends.New(friends.NewStore(env.Gorm, nil), sets, users, friends.Limits{}, env.Log)
 	return privacy.New(privacy.NewStore(env.Gorm), sets, graph, users, 0, env.Log)
 }
 
@@ -239,7 +239,7 @@ func TestUserErasedAMomentAgo(t *testing.T) {
 		group := f.create("1", "2")
 		// To its directory everybody exists.
 		late := groups.New(
-			groups.NewStore(env.Gorm), cache.NewStore(env.Redis, env.Keys), newPrivacy(env).Sets(), testenv.Numbers{}, free{}, env.Log)
+			groups.NewStore(env.Gorm), cache.NewStore(env.Redis, env.Keys, 0), newPrivacy(env).Sets(), testenv.Numbers{}, free{}, env.Log)
 		_, err := late.Join(ctx, "3", *group.InviteCode)
 		f.refused("joining", err, models.CodeUnavailable)
 		f.check("joining is refused", "2", group.ID, "1", 1, 2)
@@ -424,9 +424,9 @@ func TestAgeOfACircle(t *testing.T) {
 		{inMemory{keys.Groups: older, keys.NotShown: newer}, older},
 		{inMemory{keys.Groups: newer, keys.NotShown: older}, older},
 	} {
-		sets, users := cache.NewStore(env.Redis, env.Keys), testenv.Numbers{DB: env.Gorm}
+		sets, users := cache.NewStore(env.Redis, env.Keys, 0), testenv.Numbers{DB: env.Gorm}
 		sets.UseNear(tt.memory)
-		graph := friends.New(friends.NewStore(env.Gorm), sets, users, friends.Limits{}, env.Log)
+		graph := friends.New(friends.NewStore(env.Gorm, nil), sets, users, friends.Limits{}, env.Log)
 		hiding := privacy.New(privacy.NewStore(env.Gorm), sets, graph, users, 0, env.Log)
 		process := groups.New(groups.NewStore(env.Gorm), sets, hiding.Sets(), users, free{}, env.Log)
 		ids, asOf, err := process.Circle(t.Context(), group.ID, 1)

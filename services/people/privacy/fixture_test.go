@@ -24,8 +24,8 @@ func newProcess(env *testenv.Env) process { return newProcessWith(env, 0) }
 
 // newProcessWith is newProcess with a limit of changes of hidden in an hour.
 func newProcessWith(env *testenv.Env, perHour int) process {
-	sets, users := cache.NewStore(env.Redis, env.Keys), testenv.Numbers{DB: env.Gorm}
-	graph := friends.New(friends.NewStore(env.Gorm), sets, users, friends.Limits{Pending: 1000, PerDay: 1000}, env.Log)
+	sets, users := cache.NewStore(env.Redis, env.Keys, 0), testenv.Numbers{DB: env.Gorm}
+	graph := friends.New(friends.NewStore(env.Gorm, nil), sets, users, friends.Limits{Pending: 1000, PerDay: 1000}, env.Log)
 	return process{privacy.New(privacy.NewStore(env.Gorm), sets, graph, users, perHour, env.Log), graph}
 }
 

@@ -22,7 +22,7 @@ type choices struct {
 
 func newChoices(env *testenv.Env, sets *cache.Store) choices {
 	users := testenv.Numbers{DB: env.Gorm}
-	graph := friends.New(friends.NewStore(env.Gorm), sets, users, friends.Limits{}, env.Log)
+	graph := friends.New(friends.NewStore(env.Gorm, nil), sets, users, friends.Limits{}, env.Log)
 	return choices{privacy.New(privacy.NewStore(env.Gorm), sets, graph, users, 0, env.Log), graph}
 }
 
@@ -31,11 +31,11 @@ func newChoices(env *testenv.Env, sets *cache.Store) choices {
 func TestCopiesInOtherProcessesFollowChoices(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		sets, ctx := cache.NewStore(env.Redis, env.Keys), t.Context()
+		sets, ctx := cache.NewStore(env.Redis, env.Keys, 0), t.Context()
 		circles := nearcache.NewCircles(sets.Changes(), sets.Streams(), time.Second, func() int64 { return 1 << 20 }, time.Now, env.Log)
 		sets.UseNear(circles)
 		testenv.Background(t, circles.Run)
-		chooser, other := newChoices(env, cache.NewStore(env.Redis, env.Keys)), newChoices(env, sets)
+		chooser, other := newChoices(env, cache.NewStore(env.Redis, env.Keys, 0)), newChoices(env, sets)
 		testenv.Must(testenv.Numbers{DB: env.Gorm}.Ensure(ctx, testenv.IDs(1, 2)...))
 		if _, _, err := chooser.friends.Import(ctx, []models.Edge{{A: 1, B: 2}}); err != nil {
 			t.Fatal(err)

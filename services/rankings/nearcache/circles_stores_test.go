@@ -91,7 +91,7 @@ type process struct {
 // newProcess starts a process, which ends with the test.
 func newProcess(t *testing.T, rdb redis.UniversalClient, names keys.Builder, tr *truth, bound time.Duration) *process {
 	t.Helper()
-	p := &process{t: t, truth: tr, bound: bound, store: cache.NewStore(rdb, names)}
+	p := &process{t: t, truth: tr, bound: bound, store: cache.NewStore(rdb, names, 0)}
 	p.circles = NewCircles(p.store.Changes(), p.store.Streams(), bound, func() int64 { return 10_000_000 }, time.Now, testenv.Log())
 	p.store.UseNear(p.circles)
 	p.sets = cache.New(p.store, keys.Friends, tr.load, testenv.Log())
@@ -256,7 +256,7 @@ func TestCopiesOfAnOldMaster(t *testing.T) {
 	old := newProcess(t, split.Former, keys.Builder{}, tr, 10*time.Second)
 	old.awaitNear(1)
 	split.Promote()
-	change := cache.New(cache.NewStore(split.Promoted, keys.Builder{}), keys.Friends, tr.load, testenv.Log()).NewChange()
+	change := cache.New(cache.NewStore(split.Promoted, keys.Builder{}, 0), keys.Friends, tr.load, testenv.Log()).NewChange()
 	if err := change.Mark(t.Context(), []owner{1}); err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +347,7 @@ func TestEachEntryIsNeeded(t *testing.T) {
 		change func(*testing.T, *testenv.Env, *truth, *process)
 	}{
 		{"the end is not written", func(t *testing.T, env *testenv.Env, tr *truth, _ *process) {
-			writer := cache.New(cache.NewStore(env.Redis, env.Keys), keys.Friends, tr.load, testenv.Log())
+			writer := cache.New(cache.NewStore(env.Redis, env.Keys, 0), keys.Friends, tr.load, testenv.Log())
 			change, ctx := writer.NewChange(), t.Context()
 			if err := change.Mark(ctx, []owner{1}); err != nil {
 				t.Fatal(err)
@@ -359,7 +359,7 @@ func TestEachEntryIsNeeded(t *testing.T) {
 			tr.completed(1, version)
 		}},
 		{"Redis forgets the mark", func(t *testing.T, env *testenv.Env, tr *truth, reader *process) {
-			writer := cache.New(cache.NewStore(env.Redis, env.Keys), keys.Friends, tr.load, testenv.Log())
+			writer := cache.New(cache.NewStore(env.Redis, env.Keys, 0), keys.Friends, tr.load, testenv.Log())
 			change := writer.NewChange()
 			if err := change.Mark(t.Context(), []owner{1}); err != nil {
 				t.Fatal(err)

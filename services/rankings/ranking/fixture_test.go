@@ -50,14 +50,14 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 		users:   newDirectory(t, env),
 		cursors: testenv.Must(cursor.New(t.Context(), cursor.NewStore(env.Gorm), env.Clock.Now)),
 	}
-	sets := cache.NewStore(env.Redis, env.Keys)
-	f.friends = friends.New(friends.NewStore(env.Gorm), sets, f.users, friends.Limits{}, env.Log)
+	sets := cache.NewStore(env.Redis, env.Keys, 0)
+	f.friends = friends.New(friends.NewStore(env.Gorm, nil), sets, f.users, friends.Limits{}, env.Log)
 	f.privacy = privacy.New(privacy.NewStore(env.Gorm), sets, f.friends, f.users, 0, env.Log)
 	f.groups = groups.New(groups.NewStore(env.Gorm), sets, f.privacy.Sets(), f.users, nil, env.Log)
 	if err := f.catalog.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
 		t.Fatal(err)
 	}
-	f.archive = archive.New(archive.NewStore(env.Gorm, env.Gorm, env.Pool), f.boards, lease.NewLocal(), nil, env.Clock.Now, env.Log)
+	f.archive = archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool}), f.boards, lease.NewLocal(), nil, env.Clock.Now, env.Log)
 	t.Cleanup(f.archive.Close)
 	f.ranking = ranking.New(f.options())
 	return f
@@ -171,7 +171,7 @@ func (f *fixture) makeDue(b *models.Bucket) { f.env.Clock.Set(b.ColdAt.Add(time.
 // otherArchive returns the archive of another process, with a hot store of its
 // own.
 func (f *fixture) otherArchive(hot archive.HotStore) *archive.Service {
-	s := archive.New(archive.NewStore(f.env.Gorm, f.env.Gorm, f.env.Pool), hot, lease.NewLocal(), nil, f.env.Clock.Now, f.env.Log)
+	s := archive.New(archive.NewStore(archive.StoreOptions{Runs: f.env.Gorm, Pool: f.env.Pool}), hot, lease.NewLocal(), nil, f.env.Clock.Now, f.env.Log)
 	f.t.Cleanup(s.Close)
 	return s
 }
