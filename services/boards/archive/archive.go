@@ -63,9 +63,23 @@ type Leases interface {
 
 // storage is the part of the archive that differs between databases.
 type storage interface {
+	monthStorage
+	runStorage
+	scoreStorage
+}
+
+// monthStorage has the partitions of archived scores.
+type monthStorage interface {
 	// ensurePartition creates the partition of the day's month if it does not
 	// exist.
 	ensurePartition(ctx context.Context, day models.Date) error
+	// dropMonths drops the months before that of the given day. It returns how
+	// many partitions it dropped, or how many rows if the database has none.
+	dropMonths(ctx context.Context, before models.Date) (int, error)
+}
+
+// runStorage stores what runs move.
+type runStorage interface {
 	// storeRun stores the rows of a run, merges them with the bucket's archived
 	// rows, verifies the result and completes the run, all in one transaction.
 	storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, now time.Time) (totals, error)
@@ -73,6 +87,15 @@ type storage interface {
 	// applies the corrections, verifies the result and completes the run, all in one
 	// transaction.
 	storeTotals(ctx context.Context, bucket *models.Bucket, run int, now time.Time) (moved int64, stored totals, err error)
+	// storeProgress stores how many entries a run has read so far. It returns when
+	// ctx ends, unless its statement is under way, and ignores errors.
+	storeProgress(ctx context.Context, run *models.ArchiveRun, moved int64)
+	// runsUnderWay returns how many runs are storing rows.
+	runsUnderWay(ctx context.Context) (int64, error)
+}
+
+// scoreStorage reads archived scores, and gives those of erased users other row ids.
+type scoreStorage interface {
 	// composites returns the users' composites in a bucket, in the order of users.
 	composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
 	// stored returns the archived composites of the raises' users in their buckets, by
@@ -81,20 +104,9 @@ type storage interface {
 	// sums adds up the users' scores of the archived days from one to another, both
 	// included. Only users with a score on any of them have a sum.
 	sums(ctx context.Context, boardName string, users []Viewed, from, to models.Date) ([]SpanDay, map[models.RowID]models.Sum, error)
-	// dropMonths drops the months before that of the given day. It returns how
-	// many partitions it dropped, or how many rows if the database has none.
-	dropMonths(ctx context.Context, before models.Date) (int, error)
 	// erase gives the archived rows of a user fresh row ids, another one for each bucket,
 	// and returns how many rows these were.
 	erase(ctx context.Context, user models.RowID, newNobody func() models.RowID) (rows int64, err error)
-	// runsUnderWay returns how many runs are storing rows.
-	runsUnderWay(ctx context.Context) (int64, error)
-	// storeProgress stores how many entries a run has read so far. It returns when
-	// ctx ends, unless its statement is under way, and ignores errors.
-	storeProgress(ctx context.Context, run *models.ArchiveRun, moved int64)
-	// userText returns an SQL expression for the user id of row s as text, which
-	// orders equal entries.
-	userText() string
 }
 
 // Service is the archive. Safe for concurrent use.

@@ -29,8 +29,8 @@ type postgres struct {
 	outbox  *outcomes.Outbox // may be nil
 }
 
-// userText implements storage.
-func (p *postgres) userText() string { return `s.user_id::text COLLATE "C"` }
+// postgresUserText is Store.userText.
+const postgresUserText = `s.user_id::text COLLATE "C"`
 
 // storeProgress implements storage. It uses a connection of its own, because the
 // run's transaction is not visible until it commits. It stores nothing while every

@@ -28,6 +28,7 @@ type Store struct {
 	reads, reports, db *gorm.DB // Reads, Reports and Runs of StoreOptions
 	random             models.Random
 	storage            storage
+	userText           string // the SQL expression for the row id of row s as text, which orders equal entries
 }
 
 // StoreOptions holds what NewStore needs.
@@ -53,9 +54,9 @@ func NewStore(o StoreOptions) *Store {
 		s.random = rand.Int64N
 	}
 	if o.Pool == nil {
-		s.storage = &sqlite{db: o.Runs, outbox: o.Outbox}
+		s.storage, s.userText = &sqlite{db: o.Runs, outbox: o.Outbox}, sqliteUserText
 	} else {
-		s.storage = &postgres{pool: o.Pool, reads: s.reads, reports: s.reports, outbox: o.Outbox}
+		s.storage, s.userText = &postgres{pool: o.Pool, reads: s.reads, reports: s.reports, outbox: o.Outbox}, postgresUserText
 	}
 	return s
 }
@@ -200,7 +201,7 @@ const windowQuery = `
 	ORDER BY s.rank`
 
 // aheadOfPosition is true for a row that ranks before the position. %s is
-// storage.userText.
+// Store.userText.
 const aheadOfPosition = `(s.score > @score OR (s.score = @score AND (s.reached_at < @reached OR (s.reached_at = @reached AND %s > @user))))`
 
 func (s *Store) window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (board.Window, error) {
@@ -212,7 +213,7 @@ func (s *Store) window(ctx context.Context, bucket *models.Bucket, at models.Ent
 		Score               int64
 		ReachedAt           *time.Time
 	}
-	query := fmt.Sprintf(windowQuery, fmt.Sprintf(aheadOfPosition, s.storage.userText()))
+	query := fmt.Sprintf(windowQuery, fmt.Sprintf(aheadOfPosition, s.userText))
 	err := s.reads.WithContext(ctx).Raw(query, map[string]any{
 		"board": bucket.Board, "day": bucket.Day, "score": points, "reached": reachedAt.Time(), "user": at.User.String(),
 		"back": back, "forward": forward,

@@ -38,7 +38,8 @@ type sqliteScore struct {
 // TableName returns the name of the archive's table.
 func (sqliteScore) TableName() string { return "archived_scores" }
 
-func (s *sqlite) userText() string { return `CAST(s.user_id AS TEXT)` }
+// sqliteUserText is Store.userText.
+const sqliteUserText = `CAST(s.user_id AS TEXT)`
 
 func (s *sqlite) storeProgress(ctx context.Context, run *models.ArchiveRun, moved int64) {
 	s.db.WithContext(ctx).Model(&models.ArchiveRun{}).

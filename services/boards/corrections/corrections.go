@@ -51,12 +51,6 @@ type Ledger interface {
 	RaiseUsers(ctx context.Context, bucket *models.Bucket, users []models.RowID) (changed int64, err error)
 }
 
-// Directory maps users to their rows. Implemented by directory.Service.
-type Directory interface {
-	// FindOne returns a user's row; 0 if the user does not exist.
-	FindOne(ctx context.Context, user models.UserID) (models.RowID, error)
-}
-
 // Options holds what a Service is built on.
 type Options struct {
 	Store     *Store
@@ -64,7 +58,7 @@ type Options struct {
 	Boards    Boards
 	Archive   Archive
 	Ledger    Ledger
-	Directory Directory
+	Directory models.Finder
 	Clock     models.Clock
 	Log       *slog.Logger
 }

@@ -32,17 +32,10 @@ type Writer interface {
 	Submit(ctx context.Context, raises []models.Raise) error
 }
 
-// Directory maps users to their rows. Implemented by directory.Service.
-type Directory interface {
-	// Ensure returns the row of each user, by position, and creates those users that
-	// do not exist. CodeUnavailable if a store is away.
-	Ensure(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
-}
-
 // Service accepts uploads. Safe for concurrent use.
 type Service struct {
 	catalog     *catalog.Catalog
-	directory   Directory
+	directory   models.Ensurer
 	writer      Writer
 	batchWriter Writer
 	queued      bool
@@ -52,7 +45,7 @@ type Service struct {
 // New returns a service that hands single uploads to one writer and batches to
 // another. If queued is set, both lead to a queue before the boards, otherwise
 // to the boards.
-func New(c *catalog.Catalog, directory Directory, uploads, batches Writer, queued bool, clock models.Clock) *Service {
+func New(c *catalog.Catalog, directory models.Ensurer, uploads, batches Writer, queued bool, clock models.Clock) *Service {
 	return &Service{catalog: c, directory: directory, writer: uploads, batchWriter: batches, queued: queued, clock: clock}
 }
 

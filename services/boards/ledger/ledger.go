@@ -79,13 +79,6 @@ type Catalog interface {
 	ForIncrement(ctx context.Context, board string, now time.Time) (models.TotalRange, error)
 }
 
-// Directory maps users to their rows. Implemented by directory.Service.
-type Directory interface {
-	// Ensure returns the row of each user, by position, and creates those users that
-	// do not exist. CodeUnavailable if a store is away.
-	Ensure(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
-}
-
 // Boards raises the buckets in Redis.
 type Boards interface {
 	// Raise raises buckets. It returns nil if all are raised, otherwise one error
@@ -98,7 +91,7 @@ type Boards interface {
 // Service counts increments. Safe for concurrent use.
 type Service struct {
 	catalog   Catalog
-	directory Directory
+	directory models.Ensurer
 	store     *Store
 	clock     models.Clock
 	log       *slog.Logger
@@ -153,7 +146,7 @@ func (s *Stats) count(results []Result) {
 func (s *Service) Stats() *Stats { return &s.stats }
 
 // New returns a service. The caller must call Close.
-func New(store *Store, catalog Catalog, directory Directory, boards Boards, clock models.Clock, log *slog.Logger) *Service {
+func New(store *Store, catalog Catalog, directory models.Ensurer, boards Boards, clock models.Clock, log *slog.Logger) *Service {
 	s := &Service{
 		catalog: catalog, directory: directory, store: store, clock: clock, log: log, locks: newLockedUsers(), patience: raisePatience,
 	}

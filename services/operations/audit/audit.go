@@ -13,22 +13,16 @@ import (
 // finishTimeout bounds how long the outcome of an action may take to store.
 const finishTimeout = 5 * time.Second
 
-// Directory maps users to their rows. Implemented by directory.Service.
-type Directory interface {
-	// FindOne returns a user's row; 0 if the user does not exist.
-	FindOne(ctx context.Context, user models.UserID) (models.RowID, error)
-}
-
 // Service writes and reads the log. Safe for concurrent use.
 type Service struct {
 	store     *Store
-	directory Directory
+	directory models.Finder
 	clock     models.Clock
 	log       *slog.Logger
 }
 
 // New returns a service over a store.
-func New(store *Store, directory Directory, clock models.Clock, log *slog.Logger) *Service {
+func New(store *Store, directory models.Finder, clock models.Clock, log *slog.Logger) *Service {
 	return &Service{store: store, directory: directory, clock: clock, log: log}
 }
 

@@ -31,7 +31,7 @@ const (
 // Options holds what a Service is built on.
 type Options struct {
 	Store     *Store
-	Directory Directory
+	Directory Users
 	Boards    Boards
 	Sets      Sets
 	// The services that keep something about users. Each removes what it has of one, or
@@ -47,10 +47,9 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Directory has copies of users. Implemented by directory.Service.
-type Directory interface {
-	// FindOne returns a user's row; 0 if the user does not exist.
-	FindOne(ctx context.Context, user models.UserID) (models.RowID, error)
+// Users finds users, and has copies of them. Implemented by directory.Service.
+type Users interface {
+	models.Finder
 	// Forget makes this process treat a user as erased at once.
 	Forget(ctx context.Context, user models.UserID, row models.RowID)
 	// DropCopies removes what Redis has of users who were erased.

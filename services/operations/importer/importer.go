@@ -23,8 +23,8 @@ type Friends interface {
 	ImportPrepared(ctx context.Context, p friends.Prepared) (added int, rejected []friends.Rejected, err error)
 }
 
-// Directory maps users to their rows. Implemented by directory.Service.
-type Directory interface {
+// Users finds and creates users. Implemented by directory.Service.
+type Users interface {
 	// EnsureMany returns the row of each user, by position, and creates those users that
 	// do not exist.
 	EnsureMany(ctx context.Context, users []models.UserID) ([]models.RowID, error)
@@ -64,7 +64,7 @@ type Report interface {
 // Service imports files. Safe for concurrent use.
 type Service struct {
 	Friends   Friends
-	Directory Directory
+	Directory Users
 	Buckets   Buckets
 	Boards    Scores
 	Archive   Archive

@@ -26,8 +26,8 @@ type Boards interface {
 	Window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (board.Window, error)
 }
 
-// Directory returns the user ids of rows.
-type Directory interface {
+// Records returns what is known of users. Implemented by directory.Service.
+type Records interface {
 	// Records returns the record of each user, by position; one without a user id if
 	// the user does not exist. CodeUnavailable if a store is away.
 	Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error)
@@ -38,12 +38,12 @@ type Service struct {
 	store     *Store
 	catalog   *catalog.Catalog
 	boards    Boards
-	directory Directory
+	directory Records
 	clock     models.Clock
 }
 
 // New returns the service over a store.
-func New(store *Store, c *catalog.Catalog, boards Boards, directory Directory, clock models.Clock) *Service {
+func New(store *Store, c *catalog.Catalog, boards Boards, directory Records, clock models.Clock) *Service {
 	return &Service{store: store, catalog: c, boards: boards, directory: directory, clock: clock}
 }
 

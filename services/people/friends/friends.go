@@ -17,7 +17,7 @@ import (
 type Service struct {
 	store     *Store
 	sets      *cache.Sets[models.RowID]
-	directory Directory
+	directory Users
 	limits    Limits
 	stats     Stats
 }
@@ -37,19 +37,18 @@ type Stats struct {
 	TooManyPending, TooManyToday atomic.Int64
 }
 
-// Directory maps users to their rows. Implemented by directory.Service.
-type Directory interface {
+// Users finds and creates users. Implemented by directory.Service.
+type Users interface {
+	models.Ensurer
 	// Find returns the row of each user, by position; 0 for users that do not exist.
 	// CodeUnavailable if a store is away.
 	Find(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
-	// Ensure is like Find, and creates those users that do not exist.
-	Ensure(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
 	// EnsureMany is Ensure for very many users.
 	EnsureMany(ctx context.Context, users []models.UserID) ([]models.RowID, error)
 }
 
 // New returns a service, which caches friend sets in the given store.
-func New(store *Store, sets *cache.Store, directory Directory, limits Limits, log *slog.Logger) *Service {
+func New(store *Store, sets *cache.Store, directory Users, limits Limits, log *slog.Logger) *Service {
 	return &Service{store: store, sets: cache.New(sets, keys.Friends, store.shownIDsOf, log), directory: directory, limits: limits}
 }
 

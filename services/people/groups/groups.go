@@ -29,17 +29,16 @@ type Service struct {
 	store     *Store
 	sets      *cache.Sets[models.GroupRow]
 	notShown  *cache.Sets[models.RowID]
-	directory Directory
+	directory Users
 	joins     JoinLimiter
 	numbers   numbers
 }
 
-// Directory maps users to their rows. Implemented by directory.Service.
-type Directory interface {
+// Users finds and creates users. Implemented by directory.Service.
+type Users interface {
+	models.Ensurer
 	// Find returns the row of each user, by position; 0 for users that do not exist.
 	Find(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
-	// Ensure is like Find, and creates those users that do not exist.
-	Ensure(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
 }
 
 // JoinLimiter limits how often a user tries invite codes. Implemented by limit.Service.
@@ -97,7 +96,7 @@ func (s Settings) challenge() (from, to *models.Date) {
 // New returns a service, which caches the sets of members in the given store. notShown are
 // the sets of privacy.Service.
 func New(
-	store *Store, sets *cache.Store, notShown *cache.Sets[models.RowID], directory Directory, joins JoinLimiter, log *slog.Logger,
+	store *Store, sets *cache.Store, notShown *cache.Sets[models.RowID], directory Users, joins JoinLimiter, log *slog.Logger,
 ) *Service {
 	return &Service{
 		store: store, sets: cache.New(sets, keys.Groups, store.shownOf, log), notShown: notShown, directory: directory, joins: joins,

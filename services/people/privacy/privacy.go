@@ -35,17 +35,16 @@ import (
 type Service struct {
 	store     *Store
 	friends   *friends.Service
-	directory Directory
+	directory Users
 	notShown  *cache.Sets[models.RowID]
 	perHour   int
 }
 
-// Directory maps users to their rows. Implemented by directory.Service.
-type Directory interface {
+// Users finds and creates users. Implemented by directory.Service.
+type Users interface {
+	models.Ensurer
 	// Find returns the row of each user, by position; 0 for users that do not exist.
 	Find(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
-	// Ensure is like Find, and creates those users that do not exist.
-	Ensure(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
 	// Refresh replaces the copies of a record that has changed in SQL.
 	Refresh(ctx context.Context, row models.RowID)
 }
@@ -53,7 +52,7 @@ type Directory interface {
 // New returns a service, which caches the sets of users who are not shown in the given
 // store. perHour is how often a user may begin and end to hide from everybody in an hour; 0
 // means no limit.
-func New(store *Store, sets *cache.Store, graph *friends.Service, directory Directory, perHour int, log *slog.Logger) *Service {
+func New(store *Store, sets *cache.Store, graph *friends.Service, directory Users, perHour int, log *slog.Logger) *Service {
 	return &Service{
 		store: store, friends: graph, directory: directory, perHour: perHour,
 		notShown: cache.New(sets, keys.NotShown, store.notShownOf, log),

@@ -23,7 +23,7 @@ type Service struct {
 	store     *Store
 	rankings  Rankings
 	catalog   *catalog.Catalog
-	directory Directory
+	directory Users
 	cursors   ranking.Cursors
 	clock     models.Clock
 	stats     Stats
@@ -35,8 +35,8 @@ type Rankings interface {
 	Score(ctx context.Context, q ranking.Query, user models.UserID) (ranking.ShownScore, error)
 }
 
-// Directory maps users to their rows. Implemented by directory.Service.
-type Directory interface {
+// Users finds users. Implemented by directory.Service.
+type Users interface {
 	// Find returns the row of each user, by position; 0 for users that do not exist.
 	Find(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
 }
@@ -52,7 +52,7 @@ type Options struct {
 	Store     *Store
 	Rankings  Rankings
 	Catalog   *catalog.Catalog
-	Directory Directory
+	Directory Users
 	Cursors   ranking.Cursors
 	Clock     models.Clock
 }

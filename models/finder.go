@@ -1,0 +1,17 @@
+package models
+
+import "context"
+
+// Finder finds users by their ids. Implemented by directory.Service.
+type Finder interface {
+	// FindOne returns a user's row id; 0 if the user does not exist. CodeUnavailable if a store
+	// is away.
+	FindOne(ctx context.Context, user UserID) (RowID, error)
+}
+
+// Ensurer finds users by their ids, and creates those that do not exist. Implemented by
+// directory.Service.
+type Ensurer interface {
+	// Ensure returns the row id of each user, by position. CodeUnavailable if a store is away.
+	Ensure(ctx context.Context, users ...UserID) ([]RowID, error)
+}
