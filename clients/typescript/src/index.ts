@@ -1,10 +1,5 @@
-export {
-  createClient,
-  type Answer,
-  type CallOptions,
-  type Client,
-  type ClientOptions,
-} from './client.js';
+export { createClient, type Answer, type CallOptions, type Client } from './client.js';
+export type { ClientOptions } from './connection.js';
 export { StepboardError, type ErrorCode, type Problem } from './error.js';
 export type { Live, LiveOptions, LiveState, Ranking } from './live.js';
 export type {

@@ -1,4 +1,4 @@
-import type { AnyOptions, Connection } from './client.js';
+import type { AnyOptions, Connection } from './connection.js';
 import { asError, StepboardError, type Problem } from './error.js';
 import { newController, platform, type FetchResponse, type StreamReader } from './platform.js';
 import type { components } from './schema.js';

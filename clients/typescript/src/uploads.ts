@@ -1,4 +1,4 @@
-import type { Connection } from './client.js';
+import type { Connection } from './connection.js';
 import { asError, StepboardError, type Rejection } from './error.js';
 import type { Storage } from './platform.js';
 
