@@ -158,6 +158,7 @@ type App struct {
 	// lane for each server that they are written to.
 	uploads, batches *batch.Lanes[models.Raise]
 	increments       *ledger.Store
+	rules            *corrections.Rules
 	decisions        *corrections.Store
 	leases           *lease.Service
 	cursors          *cursor.Sealer
@@ -262,13 +263,14 @@ func (a *App) build(ctx context.Context, o Options) error {
 // the key of directory.IDHash.
 func (a *App) buildBoards(o Options, names keys.Builder, idKey []byte) {
 	a.Catalog = catalog.New(catalog.NewStore(o.Stores.Gorm), o.Clock, o.Config.HotDays, o.Log)
-	a.Boards = board.NewStore(o.Stores.Redis, names, o.Clock)
 	a.Directory = directory.New(directory.Options{
 		Store: directory.NewStore(o.Stores.Gorm, o.Stores.Pool), Copies: directory.NewCopies(o.Stores.Redis, names, o.Machine),
 		Memory: int64(o.Config.Directory.Memory), Log: o.Log, Elapsed: o.Elapsed, IDKey: idKey,
 		Return: func(ctx context.Context, rows []models.RowID) error { return a.Erasure.Return(ctx, rows) }, // built later
 	})
 	a.registry.MustRegister(newDirectoryCollector(a.Directory))
+	a.rules = corrections.NewRules(a.Directory.Erased())
+	a.Boards = board.NewStore(o.Stores.Redis, names, o.Clock, a.rules)
 	a.Sets = cache.NewStore(o.Stores.Redis, names, o.Config.Cache.SetsTTL)
 	requests := friends.Limits{Pending: o.Config.Friends.MaxPending, PerDay: o.Config.Friends.RequestsPerDay}
 	friendships := friends.NewStore(o.Stores.Friends.Gorm, a.outbox)
@@ -305,11 +307,9 @@ func (a *App) buildCorrections(o Options) {
 	})
 	a.decisions = corrections.NewStore(o.Stores.Gorm, o.Stores.Jobs.Gorm, o.Random)
 	a.Corrections = corrections.New(corrections.Options{
-		Store: a.decisions, Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive,
+		Store: a.decisions, Rules: a.rules, Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive,
 		Ledger: a.Reconciler, Directory: a.Directory, Clock: o.Clock, Log: o.Log,
 	})
-	a.Boards.UseCorrections(a.Corrections)
-	a.Boards.UseErased(a.Directory.Erased)
 	a.registry.MustRegister(newCorrectionsCollector(a.Corrections))
 }
 
@@ -342,7 +342,7 @@ func (a *App) buildRanking(o Options) {
 	a.Ranking = ranking.New(ranking.Options{
 		Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive, Friends: a.Friends, FriendLists: a.Friends, Groups: a.Groups,
 		Privacy: a.Privacy, Directory: a.Directory, Cursors: a.cursors, Likes: given, NearCache: a.buildNearCache(o), Corrections: a.Corrections, Clock: o.Clock,
-		Erased: a.Directory.Erased, Whole: a.whole(o), HistoryDays: o.Config.Friends.HistoryDays,
+		Rules: a.rules, Whole: a.whole(o), HistoryDays: o.Config.Friends.HistoryDays,
 	})
 	a.Likes = likes.New(likes.Options{
 		Store: given, Rankings: a.Ranking, Catalog: a.Catalog, Directory: a.Directory, Cursors: a.cursors, Clock: o.Clock,

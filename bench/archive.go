@@ -104,7 +104,7 @@ func (e *environment) fillDay(ctx context.Context, ago int) (*models.Bucket, []d
 	if err != nil {
 		return nil, nil, err
 	}
-	then := board.NewStore(e.rdb, keys.Builder{Prefix: e.config.Redis.KeyPrefix}, time.Now).At(bucket.StartsAt)
+	then := board.NewStore(e.rdb, keys.Builder{Prefix: e.config.Redis.KeyPrefix}, time.Now, nil).At(bucket.StartsAt)
 	rng := mathrand.New(mathrand.NewPCG(5, uint64(-ago)))
 	codec := score.Of(bucket)
 	entries := make([]models.Entry, e.board)

@@ -91,7 +91,7 @@ func (e *environment) bytesPerUser(ctx context.Context, digits, shards int) (flo
 		ColdAt: now.Add(24 * time.Hour), TickMS: 1, TimeBits: 28, MaxScore: 100_000, Shards: shards,
 	}
 	keys := keys.Builder{Prefix: e.config.Redis.KeyPrefix}
-	store := board.NewStore(e.rdb, keys, time.Now)
+	store := board.NewStore(e.rdb, keys, time.Now, nil)
 	rng := mathrand.New(mathrand.NewPCG(5, 6))
 	first := int64(math.Pow10(digits - 1))
 	grown, err := e.memoryGrowth(ctx, func() error {

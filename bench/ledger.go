@@ -320,7 +320,7 @@ func (e *environment) drainBench(ctx context.Context) error {
 	keys := keys.Builder{Prefix: e.config.Redis.KeyPrefix}
 	codec := score.Of(bucket)
 	at := now
-	store := board.NewStore(e.rdb, keys, func() time.Time { return at })
+	store := board.NewStore(e.rdb, keys, func() time.Time { return at }, nil)
 	var hours []string
 	for h := range rollingHours {
 		at = now.Add(time.Duration(h-rollingHours+1) * time.Hour)

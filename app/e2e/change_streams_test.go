@@ -43,7 +43,7 @@ func withChangeStreams(streamed bool) func(*config.Config) {
 func (s *server) follow() *copies {
 	s.t.Helper()
 	c := &copies{
-		s: s, store: board.NewStore(s.env.Redis, s.env.Keys, s.env.Clock.Now),
+		s: s, store: board.NewStore(s.env.Redis, s.env.Keys, s.env.Clock.Now, nil),
 		held: map[string]map[models.RowID]models.Composite{}, resets: map[string]int{},
 	}
 	for _, name := range []string{"steps", "gifts"} {

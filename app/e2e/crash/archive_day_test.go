@@ -63,8 +63,8 @@ func newColdDay(t testing.TB) *coldDay {
 	}
 	due := d.bucket.ColdAt.Add(2 * time.Hour)
 	env.Config.Clock.Offset = time.Until(due).Truncate(time.Second)
-	d.hotWriter = board.NewStore(env.Redis, env.Keys, env.Clock.Now)
-	d.coldWriter = board.NewStore(env.Redis, env.Keys, func() time.Time { return due })
+	d.hotWriter = board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
+	d.coldWriter = board.NewStore(env.Redis, env.Keys, func() time.Time { return due }, nil)
 	d.write(d.hotWriter, dayUsers)
 	return d
 }

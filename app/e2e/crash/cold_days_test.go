@@ -34,7 +34,7 @@ func newColdDays(t testing.TB, env *testenv.Env) *coldDays {
 	if err := c.Definitions.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return &coldDays{t: t, env: env, catalog: c, store: board.NewStore(env.Redis, env.Keys, time.Now), sums: make(map[string]int64)}
+	return &coldDays{t: t, env: env, catalog: c, store: board.NewStore(env.Redis, env.Keys, time.Now, nil), sums: make(map[string]int64)}
 }
 
 // write writes one more day.

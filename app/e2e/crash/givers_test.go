@@ -160,7 +160,7 @@ func (g *givers) check(st *stores.Stores, keys keys.Builder) {
 			g.t.Errorf("%s: totals (-given +stored):\n%s", name, diff)
 		}
 		bucket := testenv.Must(c.Buckets.Load(g.t.Context(), name, total))
-		s := board.NewStore(st.Redis, keys, time.Now)
+		s := board.NewStore(st.Redis, keys, time.Now, nil)
 		users := slices.Collect(maps.Keys(want))
 		rows := harness.Rows(g.t, st.Gorm, users)
 		read := func() map[models.UserID]int64 {

@@ -122,7 +122,7 @@ func CheckPromised(t testing.TB, env *testenv.Env, rdb redis.UniversalClient, bu
 	users := slices.DeleteFunc(slices.Collect(maps.Keys(sent)), func(user models.UserID) bool {
 		return promised[user] == 0 && !slices.Contains(stored, user) // the process was killed before it made this user
 	})
-	composites, err := board.NewStore(rdb, env.Keys, time.Now).Composites(t.Context(), bucket, Rows(t, env.Gorm, users))
+	composites, err := board.NewStore(rdb, env.Keys, time.Now, nil).Composites(t.Context(), bucket, Rows(t, env.Gorm, users))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 	f := &fixture{
 		t: t, env: env,
 		catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
-		boards:  board.NewStore(env.Redis, env.Keys, env.Clock.Now),
+		boards:  board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil),
 	}
 	defs := env.Config.BoardDefinitions()
 	defs[0].Shards = shards
@@ -108,7 +108,7 @@ func (f *fixture) dueBucket(n int) (*models.Bucket, []models.Entry) {
 // is cold.
 func (f *fixture) raiseLate(b *models.Bucket, entries ...models.Entry) {
 	f.t.Helper()
-	suspended := board.NewStore(f.env.Redis, f.env.Keys, func() time.Time { return b.StartsAt })
+	suspended := board.NewStore(f.env.Redis, f.env.Keys, func() time.Time { return b.StartsAt }, nil)
 	raise(f.t, suspended, b, entries)
 }
 

@@ -65,7 +65,7 @@ func (m model) window(at models.Entry, back, forward int) board.Window {
 func TestBucketsAgreeWithASortedList(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 		ctx := t.Context()
 		round := 0
 		rapid.Check(t, func(t *rapid.T) {
@@ -134,7 +134,7 @@ func checkComposites(ctx context.Context, t *rapid.T, store *board.Store, bucket
 func TestWindowAmongManyTies(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 		for _, shards := range []int{1, 3} {
 			bucket := testenv.Bucket(shards)
 			bucket.Name = fmt.Sprintf("ties%d", shards)
@@ -166,7 +166,7 @@ func TestWindowAmongManyTies(t *testing.T) {
 func TestRaiseReportsWhatFailed(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 		bucket := testenv.Bucket(2)
 		// Shard 1 is no sorted set: updates of odd users fail.
 		if err := env.Redis.Set(t.Context(), env.Keys.Board(bucket, 1), "x", 0).Err(); err != nil {
@@ -197,7 +197,7 @@ func TestRoundTrips(t *testing.T) {
 	env := testenv.Real(t)
 	counter := &testenv.RoundTrips{}
 	env.Redis.AddHook(counter)
-	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 	for _, shards := range []int{1, 4} {
 		bucket := testenv.Bucket(shards)
 		bucket.Name = fmt.Sprintf("trips%d", shards)
@@ -248,7 +248,7 @@ func TestRedisAway(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	store := board.NewStore(rdb, keys.Builder{}, time.Now)
+	store := board.NewStore(rdb, keys.Builder{}, time.Now, nil)
 	bucket := testenv.Bucket(1)
 	entry := models.Entry{User: 1, Composite: 1}
 	if errs := store.Raise(t.Context(), []models.Raise{{Bucket: bucket, Entry: entry}}); models.CodeOf(errs[0]) != models.CodeUnavailable {

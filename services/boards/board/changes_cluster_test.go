@@ -27,7 +27,7 @@ func raiseEverybody(t *testing.T, store *board.Store, bucket *models.Bucket, com
 // nothing or notices that it does, and has what Redis has in the end.
 func followThroughFailover(t *testing.T, env *testenv.Env, kill func()) {
 	t.Helper()
-	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 	bucket := streamBucket(clusterShards)
 	begin := func() *follower {
 		f := follow(t, store, bucket.Board, clusterShards)
@@ -86,7 +86,7 @@ func TestFollowersWhenASlotMoves(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCluster(t)
 	env := testenv.RealOn(t, cluster.Use)
-	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 	bucket := streamBucket(clusterShards)
 	f := follow(t, store, bucket.Board, clusterShards)
 	for composite := range models.Composite(6) {

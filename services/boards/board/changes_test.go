@@ -168,7 +168,7 @@ func drawRaises(t *rapid.T, buckets ...*models.Bucket) []models.Raise {
 func TestFollowersHaveWhatRedisHas(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 		round := 0
 		rapid.Check(t, func(r *rapid.T) {
 			round++
@@ -218,7 +218,7 @@ func TestFollowersHaveWhatRedisHas(t *testing.T) {
 func TestWhatIsWrittenToChangeStreams(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 		streamed, plain := streamBucket(1), testenv.Bucket(1)
 		plain.Name = "20261119"
 		key := env.Keys.Changes("steps", 0)
@@ -265,7 +265,7 @@ func TestWhatIsWrittenToChangeStreams(t *testing.T) {
 func TestMissingChanges(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 		bucket := streamBucket(1)
 		key := env.Keys.Changes("steps", 0)
 		n := 0
@@ -327,7 +327,7 @@ func TestMissingChanges(t *testing.T) {
 func TestResets(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 		bucket, plain := streamBucket(2), testenv.Bucket(2)
 		plain.Name = "20261119"
 		entry := models.Entry{User: 2, Composite: 5}

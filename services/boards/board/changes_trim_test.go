@@ -30,7 +30,7 @@ func (nothing) Apply(changes.Page[board.Change], time.Time) error { return nil }
 func (nothing) Drop(error)                                        {}
 
 func newTrimming(t *testing.T, env *testenv.Env) *trimming {
-	s := &trimming{env: env, store: board.NewStore(env.Redis, env.Keys, env.Clock.Now), now: time.Now()}
+	s := &trimming{env: env, store: board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil), now: time.Now()}
 	follower := changes.Follower[board.ChangeStream, board.Change]{
 		Source: s.store.Changes(), Elapsed: func() time.Time { return s.now }, Count: changes.PageSize,
 		Failed: func(_ context.Context, _ board.ChangeStream, err error) { t.Error(err) },

@@ -17,7 +17,7 @@ import (
 func TestReadPart(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 		bucket := testenv.Bucket(1)
 		var raises []models.Raise
 		var want []models.Entry
@@ -60,7 +60,7 @@ func TestReadPart(t *testing.T) {
 func TestLower(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 		rolling := rollingBucket(3, 1, 1000)
 		event := testenv.Bucket(1)
 		for _, bucket := range []*models.Bucket{event, rolling} {

@@ -20,15 +20,19 @@ type Store struct {
 	clock models.Clock
 	// written is called with what was written to buckets with a change stream; may be nil.
 	written Written
-	// corrections is nil if no scores are corrected.
-	corrections Corrections
-	// erased reports which users were erased; nil if none are.
-	erased func(models.RowID) bool
+	routes  Routes
 }
 
-// NewStore returns a store over the client.
-func NewStore(rdb redis.UniversalClient, keys keys.Builder, clock models.Clock) *Store {
-	return &Store{rdb: rdb, keys: keys, clock: clock}
+// Routes says where updates go. Implemented by corrections.Rules.
+type Routes interface {
+	// Route returns the key of a bucket that an update of a user is written to, KeyBoard or
+	// KeyReported. ok is false if it is dropped. No I/O.
+	Route(bucket *models.Bucket, user models.RowID) (key models.EntryKey, ok bool)
+}
+
+// NewStore returns a store over the client. If routes is nil, all updates go to the boards.
+func NewStore(rdb redis.UniversalClient, keys keys.Builder, clock models.Clock, routes Routes) *Store {
+	return &Store{rdb: rdb, keys: keys, clock: clock, routes: routes}
 }
 
 // At returns a store over the same keys whose clock stands at a moment, to store what was

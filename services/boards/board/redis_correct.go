@@ -17,22 +17,8 @@ import (
 // and again, by any process and in any order, so both keys converge.
 //
 // Buckets of the ledger have no key Reported, because the running totals in the ledger are
-// what was reported. Increments of a corrected user do not raise the Board.
-
-// Corrections knows whose scores are corrected.
-type Corrections interface {
-	// Holds reports whether a correction of the user's score in the bucket holds. No I/O.
-	Holds(bucket *models.Bucket, user models.RowID) bool
-}
-
-// UseCorrections makes the store write what users report to the key Reported while a
-// correction of their scores holds. It must be called before the store is used.
-func (s *Store) UseCorrections(c Corrections) { s.corrections = c }
-
-// corrected reports whether what a user reports is kept from the board.
-func (s *Store) corrected(r *models.Raise) bool {
-	return s.corrections != nil && s.corrections.Holds(r.Bucket, r.User)
-}
+// what was reported. Increments of a corrected user do not raise the Board. Routes decides
+// this for every update.
 
 // Reported returns what the users have reported for the bucket while a correction held,
 // by position; 0 for those who have reported nothing then. One round trip.

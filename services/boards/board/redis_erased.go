@@ -8,35 +8,6 @@ import (
 	"stepboard/models"
 )
 
-// UseErased makes the store drop updates of users who were erased, whatever their time:
-// a queue may deliver them again, and a process may have accepted them before it heard of
-// the erasure. erased must not do I/O. It must be called before the store is used.
-func (s *Store) UseErased(erased func(user models.RowID) bool) { s.erased = erased }
-
-// existing returns those of the updates that are not of erased users, and their positions;
-// nil positions if all are.
-func (s *Store) existing(raises []models.Raise) (kept []models.Raise, positions []int) {
-	if s.erased == nil {
-		return raises, nil
-	}
-	for i := range raises {
-		switch erased := s.erased(raises[i].User); {
-		case erased && positions == nil:
-			positions = make([]int, i, len(raises))
-			for j := range positions {
-				positions[j] = j
-			}
-			kept = append(kept, raises[:i]...)
-		case !erased && positions != nil:
-			kept, positions = append(kept, raises[i]), append(positions, i)
-		}
-	}
-	if positions == nil {
-		return raises, nil
-	}
-	return kept, positions
-}
-
 // Remove removes the entries of users from buckets, also those that are kept apart or came
 // late, and returns how many it has removed. Entries that an archive run has frozen are
 // left to the run. It may be repeated. Two round trips and, for a bucket that has any of

@@ -19,28 +19,13 @@ import (
 // largest is sent. It sends one variadic ZADD GT for each key, in a transaction with its
 // change if the bucket has a change stream, all at the same time: one round trip. Updates
 // of a bucket that is cold go to the key Late, where no reader sees them, and wait for the archive.
-// Updates of users whose score in the bucket is corrected go to the key Reported, or
-// change nothing if the bucket is one of the ledger, which has them.
+// Routes sends updates of users whose score is corrected to the key Reported, and drops
+// some, which have no error.
 // Updates of a rolling bucket carry a user's total of one hour and go through
 // raiseHourScript; if the hour has left the window they change nothing. Raise
 // returns nil if every update is in Redis, otherwise one error for each update,
 // nil for those that are.
-// Updates of users who were erased are dropped, and have no error.
 func (s *Store) Raise(ctx context.Context, raises []models.Raise) []error {
-	kept, positions := s.existing(raises)
-	errs := s.raise(ctx, kept)
-	if positions == nil || errs == nil {
-		return errs
-	}
-	all := make([]error, len(raises))
-	for i, err := range errs {
-		all[positions[i]] = err
-	}
-	return all
-}
-
-// raise is Raise for users who exist.
-func (s *Store) raise(ctx context.Context, raises []models.Raise) []error {
 	if len(raises) == 0 {
 		return nil
 	}
@@ -70,7 +55,6 @@ const raiseAllChunk = 5000
 // Redis. One round trip for each 5,000, and one more for each of their buckets with a change
 // stream, to which it writes only entries that the bucket lacks.
 func (s *Store) RaiseAll(ctx context.Context, raises []models.Raise) (changed int64, err error) {
-	raises, _ = s.existing(raises)
 	for chunk := range slices.Chunk(raises, raiseAllChunk) {
 		chunk, err := s.lacking(ctx, chunk)
 		if err != nil {
@@ -213,6 +197,14 @@ func (s *Store) raiseWithChange(ctx context.Context, c *raiseCommand) (changed i
 // noCommand is the index of the command of an update that changes nothing.
 const noCommand = -1
 
+// route returns where Routes sends an update.
+func (s *Store) route(r *models.Raise) (key models.EntryKey, ok bool) {
+	if s.routes == nil {
+		return models.KeyBoard, true
+	}
+	return s.routes.Route(r.Bucket, r.User)
+}
+
 // raiseCommands merges updates into one command for each key. commandOf is the
 // index of the command that carries each update, or noCommand.
 func (s *Store) raiseCommands(raises []models.Raise) (commands []raiseCommand, commandOf []int) {
@@ -230,8 +222,8 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands []raiseCommand, c
 	var hourly []int // updates of rolling buckets
 	for i := range raises {
 		r := &raises[i]
-		corrected := s.corrected(r)
-		if corrected && r.Bucket.FromLedger {
+		route, ok := s.route(r)
+		if !ok {
 			commandOf[i] = noCommand
 			continue
 		}
@@ -239,7 +231,7 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands []raiseCommand, c
 			hourly = append(hourly, i)
 			continue
 		}
-		if k := (key{r.Bucket, r.Bucket.Shard(r.User), corrected}); command < 0 || k != last {
+		if k := (key{r.Bucket, r.Bucket.Shard(r.User), route == models.KeyReported}); command < 0 || k != last {
 			var ok bool
 			if command, ok = ofKey[k]; !ok {
 				command = len(commands)

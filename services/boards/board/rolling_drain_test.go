@@ -64,7 +64,7 @@ func TestDrainContinuesAfterACut(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		ctx, hook := t.Context(), &cutter{cut: func() {}}
-		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 		bucket := rollingBucket(24, 2, 1000)
 		l := newLedger(bucket)
 		var raises []models.Raise
@@ -133,8 +133,8 @@ func TestTurnOfAnHour(t *testing.T) {
 		ctx, bucket := t.Context(), rollingBucket(3, 1, 1000)
 		noon := testenv.Noon
 		env.Clock.Set(noon.Add(3*time.Hour + time.Second))
-		ahead := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
-		behind := board.NewStore(env.Redis, env.Keys, func() time.Time { return env.Clock.Now().Add(-2 * time.Second) })
+		ahead := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
+		behind := board.NewStore(env.Redis, env.Keys, func() time.Time { return env.Clock.Now().Add(-2 * time.Second) }, nil)
 
 		// To the lagging replica the first hour is still in the window, and the
 		// last one is the current one.
@@ -205,7 +205,7 @@ func TestLargestRollingScore(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		const largest = 1<<23 - 1
 		ctx, bucket := t.Context(), rollingBucket(2, 1, largest)
-		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 		noon := testenv.Noon
 		raise(ctx, t, store,
 			hourly(bucket, 1, largest-1, noon), hourly(bucket, 1, 1, noon.Add(time.Hour)), // as much as can be
@@ -238,7 +238,7 @@ func TestDrift(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		ctx, bucket := t.Context(), rollingBucket(24, 2, 1000)
-		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 		const everybody = 1000 // users, at random
 		expect := func(what string, least, drifted int) {
 			t.Helper()
@@ -282,7 +282,7 @@ func TestRaiseAll(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		ctx := t.Context()
-		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 		for _, bucket := range []*models.Bucket{testenv.Bucket(3), rollingBucket(24, 3, 1000)} {
 			raiseAll := func(what string, want int64, raises []models.Raise) {
 				t.Helper()
@@ -319,7 +319,7 @@ func TestRollingRaiseReportsWhatFailed(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		ctx, bucket := t.Context(), rollingBucket(24, 2, 1000)
-		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 		if err := env.Redis.Set(ctx, env.Keys.Board(bucket, 1), "x", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -353,7 +353,7 @@ func TestRollingRoundTrips(t *testing.T) {
 	counter := &testenv.RoundTrips{}
 	env.Redis.AddHook(counter)
 	ctx := t.Context()
-	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 	bucket := rollingBucket(24, 4, 1000)
 	var raises []models.Raise
 	for user := models.RowID(1); user <= 500; user++ {

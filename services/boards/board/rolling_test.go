@@ -204,7 +204,7 @@ func newWeek(env *testenv.Env, bucket *models.Bucket) *week {
 	w := &week{ledger: newLedger(bucket), env: env, rnd: rand.New(rand.NewPCG(1, uint64(bucket.WindowHours)))}
 	w.clocks = [2]models.Clock{env.Clock.Now, func() time.Time { return env.Clock.Now().Add(-2 * time.Second) }}
 	for i, clock := range w.clocks {
-		w.replicas[i] = board.NewStore(env.Redis, env.Keys, clock)
+		w.replicas[i] = board.NewStore(env.Redis, env.Keys, clock, nil)
 	}
 	return w
 }

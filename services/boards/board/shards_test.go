@@ -17,7 +17,7 @@ import (
 func TestShardsChangeNoResult(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 	n := 0
 	rapid.Check(t, func(r *rapid.T) {
 		n++

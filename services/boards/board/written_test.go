@@ -18,7 +18,7 @@ import (
 func TestWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 		bucket := streamBucket(2)
 		plain := testenv.Bucket(2)
 		plain.Board = "plain"
@@ -77,7 +77,7 @@ func TestWhatWasWritten(t *testing.T) {
 func TestCopyPart(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 		bucket := streamBucket(2)
 		part := models.BoardPart{Bucket: bucket, Shard: 1}
 		if entries, newest, err := store.CopyPart(t.Context(), part, board.Top, 2); len(entries) != 0 || newest != "" || err != nil {

@@ -23,7 +23,7 @@ type Stats struct {
 func (s *Service) Stats() *Stats { return &s.stats }
 
 // Held returns how many corrections hold that concern buckets in Redis. No I/O.
-func (s *Service) Held() int { return s.snapshot.Load().held }
+func (s *Service) Held() int { return s.o.Rules.snapshot.Load().held }
 
 // Apply makes the boards in Redis agree with all corrections, whatever other processes
 // have written meanwhile, and returns how many entries it has changed. It is called every
@@ -36,7 +36,7 @@ func (s *Service) Apply(ctx context.Context) (changed int64, err error) {
 		return 0, err
 	}
 	now := s.o.Clock()
-	all := s.snapshot.Load().all
+	all := s.o.Rules.snapshot.Load().all
 	changed, err = s.apply(ctx, all)
 	s.stats.Changed.Add(changed)
 	if err != nil {

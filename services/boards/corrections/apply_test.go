@@ -150,14 +150,14 @@ func TestCorrectedBeforeALiftingIsHeardOf(t *testing.T) {
 		f.lift(first.ID)
 		second := late.create(excludeFromNow(1))
 		shown := []models.Composite{f.composite(b, 5_000)}
-		late.corrections.Correct(b, []models.RowID{1}, shown)
+		late.rules.Show(b, []models.RowID{1}, shown)
 		if shown[0] != 0 {
 			t.Errorf("an excluded user is shown with %d", points(b, shown[0]))
 		}
 		later := f.newProcess()
 		late.lift(second.ID)
 		later.create(set(1, b.Day, 2_000))
-		later.corrections.Correct(b, []models.RowID{1}, shown)
+		later.rules.Show(b, []models.RowID{1}, shown)
 		if got := points(b, shown[0]); got != 2_000 {
 			t.Errorf("a lowered score is shown as %d", got)
 		}

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"stepboard/internal/failpoint"
@@ -53,7 +52,9 @@ type Ledger interface {
 
 // Options holds what a Service is built on.
 type Options struct {
-	Store     *Store
+	Store *Store
+	// Rules are told of the corrections.
+	Rules     *Rules
 	Catalog   *catalog.Catalog
 	Boards    Boards
 	Archive   Archive
@@ -65,8 +66,7 @@ type Options struct {
 
 // Service makes, lifts and applies corrections. Safe for concurrent use.
 type Service struct {
-	o        Options
-	snapshot atomic.Pointer[snapshot]
+	o Options
 	// loading is held while the snapshot is read and replaced, so that an older one never
 	// replaces a newer one.
 	loading sync.Mutex
@@ -74,11 +74,7 @@ type Service struct {
 }
 
 // New returns a service that knows no corrections before Refresh.
-func New(o Options) *Service {
-	s := &Service{o: o}
-	s.snapshot.Store(newSnapshot(nil))
-	return s
-}
+func New(o Options) *Service { return &Service{o: o} }
 
 // Request asks for a correction.
 type Request struct {
@@ -363,7 +359,7 @@ func (s *Service) hasDays(board string) bool {
 // may have gone; the job applies it if this fails.
 func (s *Service) learn(ctx context.Context, c models.Correction) {
 	s.loading.Lock()
-	s.snapshot.Store(s.snapshot.Load().with(c))
+	s.o.Rules.snapshot.Store(s.o.Rules.snapshot.Load().with(c))
 	s.loading.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), applyTimeout)
 	defer cancel()

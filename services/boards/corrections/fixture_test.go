@@ -35,6 +35,8 @@ type fixture struct {
 type process struct {
 	f           *fixture
 	boards      *board.Store
+	erased      *models.RowSet
+	rules       *corrections.Rules
 	corrections *corrections.Service
 	reconciler  *ledger.Reconciler
 	increments  *ledger.Service
@@ -49,7 +51,7 @@ func newFixture(t testing.TB, env *testenv.Env, boards ...models.Board) *fixture
 	if err := f.catalog.Definitions.Define(t.Context(), append(env.Config.BoardDefinitions(), boards...)); err != nil {
 		t.Fatal(err)
 	}
-	hot := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+	hot := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 	leases := lease.NewLocal()
 	f.outbox = outcomes.NewOutbox([]outcomes.Target{{URL: "https://example.com"}}, env.Clock.Now)
 	f.archive = archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool, Outbox: f.outbox}), hot, leases, nil, env.Clock.Now, env.Log)
@@ -61,7 +63,9 @@ func newFixture(t testing.TB, env *testenv.Env, boards ...models.Board) *fixture
 // newProcess returns another process, which knows the corrections that exist.
 func (f *fixture) newProcess() *process {
 	f.t.Helper()
-	p := &process{f: f, boards: board.NewStore(f.env.Redis, f.env.Keys, f.env.Clock.Now)}
+	p := &process{f: f, erased: new(models.RowSet)}
+	p.rules = corrections.NewRules(p.erased)
+	p.boards = board.NewStore(f.env.Redis, f.env.Keys, f.env.Clock.Now, p.rules)
 	totals := ledger.NewStore(f.env.Gorm, f.env.Pool)
 	p.increments = ledger.New(totals, f.catalog.Buckets, testenv.Numbers{}, p.boards, f.env.Clock.Now, f.env.Log)
 	f.t.Cleanup(p.increments.Close)
@@ -70,10 +74,9 @@ func (f *fixture) newProcess() *process {
 		Log: f.env.Log, Rewind: 10 * time.Minute,
 	})
 	p.corrections = corrections.New(corrections.Options{
-		Store: corrections.NewStore(f.env.Gorm, f.env.Gorm, nil), Catalog: f.catalog, Boards: p.boards, Archive: f.archive,
+		Store: corrections.NewStore(f.env.Gorm, f.env.Gorm, nil), Rules: p.rules, Catalog: f.catalog, Boards: p.boards, Archive: f.archive,
 		Ledger: p.reconciler, Directory: testenv.Numbers{DB: f.env.Gorm}, Clock: f.env.Clock.Now, Log: f.env.Log,
 	})
-	p.boards.UseCorrections(p.corrections)
 	p.refresh()
 	return p
 }

@@ -141,7 +141,7 @@ func (m *ledgerModel) change(user models.RowID) {
 	}
 	m.held[user] = p.create(request)
 	shown := []models.Composite{m.composite(m.bucket, 100_000)}
-	p.corrections.Correct(m.bucket, []models.RowID{user}, shown)
+	p.rules.Show(m.bucket, []models.RowID{user}, shown)
 	if got, want := points(m.bucket, shown[0]), m.want(user); m.env.Clock.Now().Before(m.bucket.ColdAt) && got != want {
 		m.t.Errorf("user %d: the process shows %d, want %d", user, got, want)
 	}

@@ -63,8 +63,7 @@ func runModel(t *testing.T, env *testenv.Env, seed uint64) {
 	f := newFixture(t, env)
 	bucket, stopped := f.today(), f.newProcess()
 	// What it writes was decided when the day was not cold, however late it goes on.
-	stopped.boards = board.NewStore(env.Redis, env.Keys, func() time.Time { return bucket.StartsAt })
-	stopped.boards.UseCorrections(stopped.corrections)
+	stopped.boards = board.NewStore(env.Redis, env.Keys, func() time.Time { return bucket.StartsAt }, stopped.rules)
 	m := &model{
 		fixture: f, t: t, rng: rand.New(rand.NewPCG(seed, 17)), bucket: bucket,
 		processes: []*process{f.process, f.newProcess(), f.newProcess(), stopped},
@@ -190,7 +189,7 @@ func (m *model) change1(user models.RowID) {
 	}
 	// The process never shows the score again.
 	shown := []models.Composite{m.reported[user]}
-	p.corrections.Correct(m.bucket, []models.RowID{user}, shown)
+	p.rules.Show(m.bucket, []models.RowID{user}, shown)
 	if got, want := points(m.bucket, shown[0]), m.want(user); got != want {
 		m.t.Errorf("user %d: the process shows %d, want %d", user, got, want)
 	}

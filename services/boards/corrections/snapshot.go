@@ -63,8 +63,11 @@ func (s *snapshot) with(c models.Correction) *snapshot {
 }
 
 // of returns the correction of a user's score in a bucket that holds, or nil. Of two, the
-// process has not heard that the older one was lifted.
+// process has not heard that the older one was lifted. A nil b has no corrections.
 func (b *boardCorrections) of(bucket *models.Bucket, user models.RowID) *models.Correction {
+	if b == nil {
+		return nil
+	}
 	c := b.buckets[bucket.Name][user]
 	if open := b.open[user]; open != nil && open.Concerns(bucket) && (c == nil || open.ID > c.ID) {
 		return open
@@ -86,39 +89,9 @@ func (s *Service) Refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.snapshot.Store(newSnapshot(all))
+	s.o.Rules.snapshot.Store(newSnapshot(all))
 	s.stats.Pending.Store(pending)
 	return nil
-}
-
-// find returns the correction of a user's score that holds in a bucket that is not
-// archived, or nil. No I/O.
-func (s *Service) find(bucket *models.Bucket, user models.RowID) *models.Correction {
-	if b := s.snapshot.Load().boards[bucket.Board]; b != nil {
-		return b.of(bucket, user)
-	}
-	return nil
-}
-
-// Holds reports whether a correction of a user's score holds in a bucket that is not
-// archived, as far as this process knows. No I/O.
-func (s *Service) Holds(bucket *models.Bucket, user models.RowID) bool {
-	return s.find(bucket, user) != nil
-}
-
-// Correct replaces the composites of users in a bucket that is not archived by what
-// corrections make of them. It changes nothing if the board has no corrections, which one
-// look finds out. No I/O.
-func (s *Service) Correct(bucket *models.Bucket, users []models.RowID, composites []models.Composite) {
-	b := s.snapshot.Load().boards[bucket.Board]
-	if b == nil {
-		return
-	}
-	for i, user := range users {
-		if c := b.of(bucket, user); c != nil {
-			composites[i] = compositeOf(c, bucket)
-		}
-	}
 }
 
 // Kind returns the kind of the correction of a user's score in a bucket that holds; empty
@@ -127,7 +100,7 @@ func (s *Service) Kind(
 	ctx context.Context, bucket *models.Bucket, user models.RowID, archived bool,
 ) (models.CorrectionKind, error) {
 	if !archived {
-		if c := s.find(bucket, user); c != nil {
+		if c := s.o.Rules.find(bucket, user); c != nil {
 			return c.Kind, nil
 		}
 		return "", nil

@@ -99,7 +99,7 @@ func TestUpdatesAppliedToAnOldMaster(t *testing.T) {
 	p, split := newFixture(t, env), testenv.StartSplit(t)
 	q := p.stream()
 	defer q.Close()
-	onOld, onNew := board.NewStore(split.Former, env.Keys, env.Clock.Now), board.NewStore(split.Promoted, env.Keys, env.Clock.Now)
+	onOld, onNew := board.NewStore(split.Former, env.Keys, env.Clock.Now, nil), board.NewStore(split.Promoted, env.Keys, env.Clock.Now, nil)
 	apply := func(u ingest.Update) {
 		t.Helper()
 		p.append(q, u)

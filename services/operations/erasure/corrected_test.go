@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -43,16 +42,18 @@ type fixture struct {
 	corrections *corrections.Service
 	events      *results.Events
 	service     *erasure.Service
-	erased      sync.Map // of models.RowID
+	erased      models.RowSet
 }
 
 func newFixture(t testing.TB, env *testenv.Env) *fixture {
 	t.Helper()
 	testenv.NumberUsers(t, env, 20)
 	f := &fixture{
-		t: t, env: env, Numbers: testenv.Numbers{DB: env.Gorm}, boards: board.NewStore(env.Redis, env.Keys, env.Clock.Now),
+		t: t, env: env, Numbers: testenv.Numbers{DB: env.Gorm},
 		catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
 	}
+	rules := corrections.NewRules(&f.erased)
+	f.boards = board.NewStore(env.Redis, env.Keys, env.Clock.Now, rules)
 	start, end := env.Clock.Now(), env.Clock.Now().Add(12*time.Hour)
 	gifts := models.Board{
 		Name: "gifts", Kind: models.KindEvent, TimeZone: "UTC", MaxScore: 100_000, Shards: 2, Global: models.AudienceUsers,
@@ -70,13 +71,12 @@ func newFixture(t testing.TB, env *testenv.Env) *fixture {
 	f.increments = ledger.New(totals, f.catalog.Buckets, testenv.Numbers{}, f.boards, env.Clock.Now, env.Log)
 	t.Cleanup(f.increments.Close)
 	f.corrections = corrections.New(corrections.Options{
-		Store: decided, Catalog: f.catalog, Boards: f.boards, Archive: f.archive,
+		Store: decided, Rules: rules, Catalog: f.catalog, Boards: f.boards, Archive: f.archive,
 		Ledger: ledger.NewReconciler(ledger.ReconcilerOptions{
 			Store: totals, Totals: f.catalog.Buckets, Boards: f.boards, Archived: f.archive.Complete, Clock: env.Clock.Now, Log: env.Log,
 		}),
 		Directory: f, Clock: env.Clock.Now, Log: env.Log,
 	})
-	f.boards.UseCorrections(f.corrections)
 	if err := f.corrections.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -86,16 +86,12 @@ func newFixture(t testing.TB, env *testenv.Env) *fixture {
 		Archive: f.archive, Increments: totals, Corrections: decisions{decided}, Pending: decided.Pending,
 		DeadLetters: ingest.NewDeadLetterStore(env.Gorm), Deliveries: outcomes.NewStore(env.Gorm), Clock: env.Clock.Now, Log: env.Log,
 	})
-	f.boards.UseErased(func(user models.RowID) bool {
-		_, erased := f.erased.Load(user)
-		return erased
-	})
 	return f
 }
 
 // Forget implements erasure.Directory.
 func (f *fixture) Forget(_ context.Context, _ models.UserID, row models.RowID) {
-	f.erased.Store(row, true)
+	f.erased.Add(row)
 }
 
 // DropCopies implements erasure.Directory.

@@ -70,7 +70,7 @@ func (c *calendar) shown(from, to *models.Date, limit int) (list []string) {
 func TestBuckets(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		hot := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+		hot := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 		c := newCalendar(t, env, hot)
 		if page := c.shown(nil, nil, 10); len(page) > 1 {
 			t.Fatalf("before anything was reported: %v", page)

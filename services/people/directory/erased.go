@@ -3,7 +3,6 @@ package directory
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,8 +29,7 @@ const (
 // id that a copy maps to one of them is looked up again, and they have no record. So an
 // outdated copy, in the process or in Redis, does no harm. Safe for concurrent use.
 type erasedRows struct {
-	n    atomic.Int64
-	rows sync.Map // of models.RowID
+	rows models.RowSet
 	// knownAt is a moment from before the last successful reading of erasures and renames,
 	// triedAt one from after the last reading that failed, or knownAt; nil before the first.
 	knownAt, triedAt atomic.Pointer[time.Time]
@@ -46,26 +44,11 @@ type erasure struct {
 	Row models.RowID
 }
 
-func (e *erasedRows) add(row models.RowID) {
-	if _, known := e.rows.LoadOrStore(row, true); !known {
-		e.n.Add(1)
-	}
-}
+func (e *erasedRows) has(row models.RowID) bool { return row >= models.FirstNobody || e.rows.Has(row) }
 
-func (e *erasedRows) has(row models.RowID) bool {
-	if row >= models.FirstNobody {
-		return true
-	}
-	if e.n.Load() == 0 {
-		return false
-	}
-	_, erased := e.rows.Load(row)
-	return erased
-}
-
-// Erased reports whether a row id was that of a user who was erased, as far as this
-// process knows. Processes hear of an erasure within 2 seconds. No I/O.
-func (s *Service) Erased(row models.RowID) bool { return s.erased.has(row) }
+// Erased returns the row ids of users who were erased, as far as this process knows.
+// Processes hear of an erasure within 2 seconds, and add it to the set.
+func (s *Service) Erased() *models.RowSet { return &s.erased.rows }
 
 // LoadErased reads which users were erased and renamed. It is called once, before the service
 // is used.
@@ -159,7 +142,7 @@ func (s *Service) Forget(ctx context.Context, user models.UserID, row models.Row
 
 // forget makes this process treat a row id as that of a user who was erased.
 func (s *Service) forget(row models.RowID) {
-	s.erased.add(row)
+	s.erased.rows.Add(row)
 	s.memory.records.remove(row)
 	s.renamed.remove(row)
 }

@@ -157,7 +157,7 @@ func TestTenMillionRowIDs(t *testing.T) {
 	env := testenv.Embedded(t)
 	today, tomorrow := streamed(1), streamed(1)
 	tomorrow.Name = "20261121"
-	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 	cache := nearcache.New(nearcache.Options{
 		Source: store, Changes: store.Changes(),
 		Buckets:      func(time.Time) []*models.Bucket { return []*models.Bucket{today, tomorrow} },

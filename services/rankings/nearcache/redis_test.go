@@ -32,7 +32,7 @@ type replica struct {
 // newReplica starts a process with its own connection to Redis.
 func newReplica(t testing.TB, env *testenv.Env, rdb redis.UniversalClient, bucket *models.Bucket) *replica {
 	t.Helper()
-	store := board.NewStore(rdb, env.Keys, env.Clock.Now)
+	store := board.NewStore(rdb, env.Keys, env.Clock.Now, nil)
 	cache := nearcache.New(nearcache.Options{
 		Source: store, Changes: store.Changes(),
 		Buckets:      func(time.Time) []*models.Bucket { return []*models.Bucket{bucket} },
@@ -99,7 +99,7 @@ func TestWritesOfTwoProcesses(t *testing.T) {
 		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
 			t.Parallel()
 			env, bucket := testenv.Real(t), streamed(shards)
-			old := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+			old := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 			var raises []models.Raise
 			for user := models.RowID(1); user <= 2500; user++ {
 				raises = append(raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: user, Composite: 10}})
@@ -183,7 +183,7 @@ func TestALostStream(t *testing.T) {
 		r.holds("Redis was emptied", 1, 0)
 		r.raise(t.Context(), 1, 20)
 		r.holds("a smaller composite is written", 1, 20)
-		other := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+		other := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 		for composite := models.Composite(30); composite < 33; composite++ {
 			if errs := other.Raise(t.Context(), []models.Raise{{Bucket: bucket, Entry: models.Entry{User: 1, Composite: composite}}}); errs != nil {
 				t.Fatal(errs)
@@ -205,7 +205,7 @@ func TestABucketWithoutRoom(t *testing.T) {
 	small.Name = "20261121"
 	var buckets atomic.Pointer[[]*models.Bucket]
 	buckets.Store(&[]*models.Bucket{large, small})
-	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now)
+	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 	cache := nearcache.New(nearcache.Options{
 		Source: store, Changes: store.Changes(),
 		Buckets:      func(time.Time) []*models.Bucket { return *buckets.Load() },

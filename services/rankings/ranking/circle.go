@@ -126,7 +126,7 @@ func (s *Service) entries(
 					return err
 				}
 			}
-			composites, err = from.Composites(ctx, r.bucket, ids)
+			composites, err = s.composites(ctx, r, from, ids)
 			return err
 		})
 	}
@@ -158,6 +158,7 @@ func (s *Service) nearEntries(
 	asOf, ok := near.Composites(r.bucket, ids, *memory)
 	switch {
 	case ok:
+		s.rules.Show(r.bucket, ids, *memory)
 		if !idsAsOf.IsZero() && idsAsOf.Before(asOf) {
 			asOf = idsAsOf
 		}

@@ -64,6 +64,7 @@ func (s *Service) addComposites(
 		if err != nil {
 			return err
 		}
+		s.rules.Show(bucket, chunk, found)
 		for i, user := range chunk {
 			composites[user] = found[i]
 		}

@@ -9,8 +9,7 @@ import (
 	"stepboard/services/boards/archive"
 )
 
-// existing is a circle without users who were erased. Lists of friends and members, which
-// may be copies, name them for a while after the erasure.
+// existing is a circle without users who were erased while a ranking was made.
 type existing struct {
 	circle
 	erased func(models.RowID) bool

@@ -9,6 +9,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/boards/corrections"
 	"stepboard/services/rankings/ranking"
 )
 
@@ -51,7 +52,9 @@ func TestSummaryWithoutErased(t *testing.T) {
 			f.raise(today, user, points, env.Clock.Now())
 		}
 		o := f.options()
-		o.Erased = func(user models.RowID) bool { return user == 2 }
+		var erased models.RowSet
+		erased.Add(2)
+		o.Rules = corrections.NewRules(&erased)
 		me, err := ranking.New(o).Me(t.Context(), query(1))
 		if err != nil || me.FriendsTotal != 2 || me.FriendsRank == nil || *me.FriendsRank != 1 {
 			t.Errorf("%+v, %v", me, err)

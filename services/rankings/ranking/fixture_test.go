@@ -13,6 +13,7 @@ import (
 	"stepboard/services/boards/archive"
 	"stepboard/services/boards/board"
 	"stepboard/services/boards/catalog"
+	"stepboard/services/boards/corrections"
 	"stepboard/services/boards/score"
 	"stepboard/services/people/cache"
 	"stepboard/services/people/directory"
@@ -30,6 +31,7 @@ type fixture struct {
 	t       testing.TB
 	env     *testenv.Env
 	catalog *catalog.Catalog
+	rules   *corrections.Rules
 	boards  *board.Store
 	archive *archive.Service
 	friends *friends.Service
@@ -46,10 +48,11 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 	f := &fixture{
 		t: t, env: env,
 		catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
-		boards:  board.NewStore(env.Redis, env.Keys, env.Clock.Now),
 		users:   newDirectory(t, env),
 		cursors: testenv.Must(cursor.New(t.Context(), cursor.NewStore(env.Gorm), env.Clock.Now)),
 	}
+	f.rules = corrections.NewRules(f.users.Erased())
+	f.boards = board.NewStore(env.Redis, env.Keys, env.Clock.Now, f.rules)
 	sets := cache.NewStore(env.Redis, env.Keys, 0)
 	f.friends = friends.New(friends.NewStore(env.Gorm, nil), sets, f.users, friends.Limits{}, env.Log)
 	f.privacy = privacy.New(privacy.NewStore(env.Gorm), sets, f.friends, f.users, 0, env.Log)
@@ -84,7 +87,7 @@ func newDirectory(t testing.TB, env *testenv.Env) *directory.Service {
 func (f *fixture) options() ranking.Options {
 	return ranking.Options{
 		Catalog: f.catalog, Boards: f.boards, Archive: f.archive, Friends: f.friends, Groups: f.groups, Privacy: f.privacy,
-		Directory: f.users, Cursors: f.cursors, Likes: likes.NewStore(f.env.Gorm, nil), Clock: f.env.Clock.Now, HistoryDays: f.env.Config.Friends.HistoryDays,
+		Rules: f.rules, Directory: f.users, Cursors: f.cursors, Likes: likes.NewStore(f.env.Gorm, nil), Clock: f.env.Clock.Now, HistoryDays: f.env.Config.Friends.HistoryDays,
 	}
 }
 

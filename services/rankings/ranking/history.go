@@ -166,7 +166,7 @@ func (s *Service) history(
 		}
 		h.Partial = err != nil
 		for i, position := range list {
-			positions[hot[i].Name] = position
+			positions[hot[i].Name] = s.shownPosition(hot[i], user, position)
 		}
 	}
 	if cold {
@@ -184,6 +184,18 @@ func (s *Service) history(
 		}
 	}
 	return h, nil
+}
+
+// shownPosition returns what is shown of a user's position in a bucket that is not archived.
+// The rank is that of the entry on the board, where a job applies corrections.
+func (s *Service) shownPosition(bucket *models.Bucket, user models.RowID, position board.Position) board.Position {
+	composite := []models.Composite{position.Composite}
+	s.rules.Show(bucket, []models.RowID{user}, composite)
+	if composite[0] == 0 || position.Composite == 0 {
+		return board.Position{}
+	}
+	position.Composite = composite[0]
+	return position
 }
 
 // historyDay returns a day as the archive has it, or else as Redis has it. It

@@ -245,7 +245,7 @@ func TestAReaderDelayedDuringTheArchival(t *testing.T) {
 					archived = true
 					f.mustArchive(f.otherArchive(f.boards), b)
 				}})
-				c.ranking = f.rankingOn(board.NewStore(rdb, f.env.Keys, f.env.Clock.Now), f.archive)
+				c.ranking = f.rankingOn(board.NewStore(rdb, f.env.Keys, f.env.Clock.Now, nil), f.archive)
 				got, err := call(t.Context(), c)
 				if err := errors.Join(err, rdb.Close()); err != nil {
 					t.Fatal(err)

@@ -29,6 +29,7 @@ import (
 	"stepboard/services/boards/archive"
 	"stepboard/services/boards/board"
 	"stepboard/services/boards/catalog"
+	"stepboard/services/boards/corrections"
 	"stepboard/services/boards/score"
 )
 
@@ -145,10 +146,10 @@ type Service struct {
 	cursors   Cursors
 	likes     Likes
 	near      NearCache
+	// rules say what is shown of scores.
+	rules *corrections.Rules
 	// corrections is nil if no scores are corrected.
 	corrections Corrections
-	// erased reports whether this process knows that a user was erased. No I/O.
-	erased func(models.RowID) bool
 	// whole is nil if Redis never lacks what will be restored.
 	whole func(ctx context.Context, bucket *models.Bucket) error
 	clock models.Clock
@@ -172,10 +173,10 @@ type Options struct {
 	Likes       Likes
 	// NearCache may be nil.
 	NearCache NearCache
+	// Rules is nil if no scores are corrected and nobody was erased.
+	Rules *corrections.Rules
 	// Corrections may be nil.
 	Corrections Corrections
-	// Erased reports whether a user was erased, without I/O; nil if nobody was.
-	Erased func(models.RowID) bool
 	// Whole returns an error while Redis may lack updates of a bucket that will be applied
 	// again. It may be nil. One round trip.
 	Whole func(ctx context.Context, bucket *models.Bucket) error
@@ -187,18 +188,12 @@ type Options struct {
 
 // New returns a service.
 func New(o Options) *Service {
-	if o.Corrections != nil {
-		o.Boards = correctedBoards{o.Boards, o.Corrections}
-		if o.NearCache != nil {
-			o.NearCache = correctedNear{o.NearCache, o.Corrections}
-		}
-	}
-	if o.Erased == nil {
-		o.Erased = func(models.RowID) bool { return false }
+	if o.Rules == nil {
+		o.Rules = corrections.NewRules(new(models.RowSet))
 	}
 	return &Service{
 		catalog: o.Catalog, boards: o.Boards, archive: o.Archive, friends: o.Friends, lists: o.FriendLists, groups: o.Groups, privacy: o.Privacy,
-		directory: o.Directory, cursors: o.Cursors, likes: o.Likes, near: o.NearCache, corrections: o.Corrections, erased: o.Erased, whole: o.Whole, clock: o.Clock,
+		directory: o.Directory, cursors: o.Cursors, likes: o.Likes, near: o.NearCache, rules: o.Rules, corrections: o.Corrections, whole: o.Whole, clock: o.Clock,
 		friendsHistory: time.Duration(o.HistoryDays) * 24 * time.Hour,
 	}
 }
@@ -247,7 +242,6 @@ func (s *Service) Group(ctx context.Context, q Query, group models.GroupID) (*mo
 // rankCircle ranks the people of a circle. call and scope identify the list that a cursor
 // belongs to.
 func (s *Service) rankCircle(ctx context.Context, q Query, people circle, call string, scope ...string) (*models.Ranking, error) {
-	people = existing{people, s.erased}
 	for {
 		r, err := s.rankExisting(ctx, q, people, call, scope...)
 		if err != nil {
@@ -368,7 +362,7 @@ func (s *Service) Top(ctx context.Context, q Query) (*models.Ranking, error) {
 		if window, err = from.Window(ctx, r.bucket, at, 0, q.Limit+2); err != nil || r.viewer == 0 {
 			return err
 		}
-		mine, err = windowAround(ctx, from, r.bucket, r.viewer, 0, 1)
+		mine, err = s.windowAround(ctx, r, from, r.viewer, 0, 1)
 		return err
 	})
 	if err != nil {
@@ -400,7 +394,7 @@ func (s *Service) Around(ctx context.Context, q Query, radius int) (*models.Rank
 	}
 	var w userWindow
 	err = s.readGlobal(ctx, r, func(from Reader) (err error) {
-		w, err = windowAround(ctx, from, r.bucket, r.viewer, 2*radius, 2*radius+1)
+		w, err = s.windowAround(ctx, r, from, r.viewer, 2*radius, 2*radius+1)
 		return err
 	})
 	if err != nil {
@@ -443,14 +437,14 @@ func (s *Service) Me(ctx context.Context, q Query) (*Summary, error) {
 		return &Summary{}, nil
 	}
 	// Its other numbers are from Redis.
-	entries, err := s.entries(ctx, r, existing{friendCircle{s}, s.erased}, nil, nil)
+	entries, err := s.entries(ctx, r, friendCircle{s}, nil, nil)
 	if err != nil {
 		return nil, err
 	}
 	page := Rank(entries, r.viewer, models.Entry{}, 0)
 	var w userWindow
 	err = s.read(ctx, r, func(from Reader) (err error) {
-		w, err = windowAround(ctx, from, r.bucket, r.viewer, 0, 1)
+		w, err = s.windowAround(ctx, r, from, r.viewer, 0, 1)
 		return err
 	})
 	if err != nil {

@@ -131,6 +131,27 @@ func (s *Service) read(ctx context.Context, r *request, fn func(Reader) error) e
 	return fn(s.archive)
 }
 
+// composites returns the composites of users that are shown, by position. from is the store
+// that read has found.
+func (s *Service) composites(
+	ctx context.Context, r *request, from Reader, users []models.RowID,
+) ([]models.Composite, error) {
+	composites, err := from.Composites(ctx, r.bucket, users)
+	if err != nil {
+		return nil, err
+	}
+	if r.ranking.Source == models.SourceHot {
+		s.rules.Show(r.bucket, users, composites)
+		return composites, nil
+	}
+	for i, user := range users {
+		if s.rules.Erased(user) {
+			composites[i] = 0
+		}
+	}
+	return composites, nil
+}
+
 // readGlobal is read for a ranking of all users. At the same time, it reads who is not
 // shown to the viewer: what costs no time may cost a round trip. If it can't, the ranking
 // fails, because it would show them.
@@ -174,12 +195,14 @@ const windowAttempts = 4
 // windowAround reads the entry of a user (0 for one that does not exist), up to back entries before it, and up to
 // forward entries (1 or more) from it on. Two round trips. If the entry changes
 // between them, it reads both again, so that rank and entry belong together.
-func windowAround(ctx context.Context, from Reader, bucket *models.Bucket, user models.RowID, back, forward int) (userWindow, error) {
+func (s *Service) windowAround(
+	ctx context.Context, r *request, from Reader, user models.RowID, back, forward int,
+) (userWindow, error) {
 	var w userWindow
 	for range windowAttempts {
 		w = userWindow{entry: models.Entry{User: user}}
 		if user != 0 {
-			composites, err := from.Composites(ctx, bucket, []models.RowID{user})
+			composites, err := s.composites(ctx, r, from, []models.RowID{user})
 			if err != nil {
 				return userWindow{}, err
 			}
@@ -189,7 +212,7 @@ func windowAround(ctx context.Context, from Reader, bucket *models.Bucket, user 
 		if at.Composite == 0 {
 			at, back, forward = board.Top, 0, 0
 		}
-		window, err := from.Window(ctx, bucket, at, back, forward)
+		window, err := from.Window(ctx, r.bucket, at, back, forward)
 		if err != nil {
 			return userWindow{}, err
 		}

@@ -37,7 +37,7 @@ func (s *Service) Score(ctx context.Context, q Query, user models.UserID) (Shown
 	found.Day = r.bucket.Day
 	var composites []models.Composite
 	err = s.read(ctx, r, func(from Reader) (err error) {
-		composites, err = from.Composites(ctx, r.bucket, []models.RowID{found.User})
+		composites, err = s.composites(ctx, r, from, []models.RowID{found.User})
 		return err
 	})
 	if err != nil {

@@ -160,7 +160,7 @@ func (s *Service) sums(ctx context.Context, r *spanRequest, people circle) (entr
 		}
 	}
 	for i, sum := range sums {
-		if sum.Days > 0 {
+		if sum.Days > 0 && !s.rules.Erased(viewed[i].User) {
 			entries = append(entries, models.SumEntry{User: viewed[i].User, Sum: sum})
 		}
 	}
@@ -236,6 +236,7 @@ func (s *Service) addHot(ctx context.Context, people []archive.Viewed, buckets [
 		return err
 	}
 	for i, bucket := range buckets {
+		s.rules.Show(bucket, ids, lists[i])
 		codec := score.Of(bucket)
 		for j, composite := range lists[i] {
 			if composite != 0 {

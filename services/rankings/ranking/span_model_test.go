@@ -56,10 +56,9 @@ func newSpanModel(t *testing.T, env *testenv.Env, random *rand.Rand, shards int)
 	}
 	m.steps = testenv.Must(m.catalog.Definitions.Board("steps"))
 	m.corrections = corrections.New(corrections.Options{
-		Store: corrections.NewStore(env.Gorm, env.Gorm, nil), Catalog: m.catalog, Boards: m.boards, Archive: m.archive,
+		Store: corrections.NewStore(env.Gorm, env.Gorm, nil), Rules: m.rules, Catalog: m.catalog, Boards: m.boards, Archive: m.archive,
 		Directory: m.users, Clock: env.Clock.Now, Log: env.Log,
 	})
-	m.boards.UseCorrections(m.corrections)
 	other := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
 	if err := other.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
 		t.Fatal(err)
@@ -206,7 +205,7 @@ func (m *spanModel) correct(date models.Date) {
 		d.corrected[user] = testenv.Must(score.Of(d.bucket).Encode(*made.Score, models.TimestampOf(*made.ReachedAt)))
 	}
 	// A process that does not know the correction yet raises the board.
-	m.report(board.NewStore(m.env.Redis, m.env.Keys, m.env.Clock.Now), date, user)
+	m.report(board.NewStore(m.env.Redis, m.env.Keys, m.env.Clock.Now, nil), date, user)
 }
 
 // shown reports whether a viewer is shown somebody.
