@@ -211,7 +211,7 @@ func newRankingBench(b *testing.B) *rankingBench {
 	log := slog.New(slog.NewJSONHandler(io.Discard, nil))
 	handler, err := handlers.New(handlers.Config{
 		Rankings: rankings, Boards: boards.Definitions, Tokens: verifier,
-		Limits: limit.New(limit.Limits{User: unreached, Address: unreached}, nil, testenv.Log()), LimitAddresses: true,
+		Limits: limit.New(limit.Limits{User: unreached, Address: unreached}, limit.NewRedisCounter(env.Redis, env.Keys), testenv.Log()), LimitAddresses: true,
 		Registry: prometheus.NewRegistry(), Log: log, Requests: log, Clock: clock,
 	})
 	if err != nil {
