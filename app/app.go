@@ -340,7 +340,7 @@ func (a *App) checkUsers(ctx context.Context, o Options) (err error) {
 func (a *App) buildRanking(o Options) {
 	given := likes.NewStore(o.Stores.Friends.Gorm, a.outbox)
 	a.Ranking = ranking.New(ranking.Options{
-		Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive, Friends: a.Friends, FriendLists: a.Friends, Groups: a.Groups,
+		Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive, Friends: a.Friends, Groups: a.Groups,
 		Privacy: a.Privacy, Directory: a.Directory, Cursors: a.cursors, Likes: given, NearCache: a.buildNearCache(o), Corrections: a.Corrections, Clock: o.Clock,
 		Rules: a.rules, Whole: a.whole(o), HistoryDays: o.Config.Friends.HistoryDays,
 	})

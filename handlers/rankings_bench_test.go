@@ -361,6 +361,10 @@ func (m memoryFriends) Since(_ context.Context, user, other models.RowID) (time.
 	return testenv.Noon, true, nil
 }
 
+func (m memoryFriends) IDsOf(context.Context, []models.RowID) (map[models.RowID][]models.RowID, error) {
+	return map[models.RowID][]models.RowID{}, nil
+}
+
 // request returns a request for a page of the given size, whose token is to be set.
 func (f *rankingBench) request(b *testing.B, limit int) *http.Request {
 	b.Helper()

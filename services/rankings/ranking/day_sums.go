@@ -28,15 +28,12 @@ type DaySums struct {
 // query are not used. Errors and cost are those of History; CodeUnavailable also if Redis
 // does not answer.
 func (s *Service) DaySums(ctx context.Context, q HistoryQuery, goal int64) (DaySums, error) {
-	b, err := s.catalog.Definitions.Board(q.Board)
+	b, err := s.dayBoard(q.Board)
 	if err != nil {
 		return DaySums{}, err
 	}
-	if err := b.RequireDays(); err != nil {
-		return DaySums{}, err
-	}
-	now := s.clock()
-	current, err := s.catalog.Buckets.Current(b, now, q.Offset)
+	now := s.o.Clock()
+	current, err := s.o.Catalog.Buckets.Current(b, now, q.Offset)
 	if err != nil {
 		return DaySums{}, err
 	}
@@ -52,7 +49,7 @@ func (s *Service) DaySums(ctx context.Context, q HistoryQuery, goal int64) (DayS
 	}
 	finished := today
 	for {
-		bucket, err := s.catalog.Buckets.Resolve(b, &finished, now, models.UTCOffset{})
+		bucket, err := s.o.Catalog.Buckets.Resolve(b, &finished, now, models.UTCOffset{})
 		if err != nil {
 			return DaySums{}, err
 		}

@@ -25,7 +25,7 @@ func (s *Service) Digest(ctx context.Context, bucket *models.Bucket, users []mod
 	if len(users) == 0 {
 		return nil, nil
 	}
-	friends, err := s.lists.IDsOf(ctx, users)
+	friends, err := s.o.Friends.IDsOf(ctx, users)
 	if err != nil {
 		return nil, err
 	}
@@ -60,11 +60,10 @@ func (s *Service) addComposites(
 	ctx context.Context, bucket *models.Bucket, users []models.RowID, composites map[models.RowID]models.Composite,
 ) error {
 	for chunk := range slices.Chunk(users, readAtOnce) {
-		found, err := s.boards.Composites(ctx, bucket, chunk)
+		found, err := s.composites(ctx, place{bucket: bucket}, chunk)
 		if err != nil {
 			return err
 		}
-		s.rules.Show(bucket, chunk, found)
 		for i, user := range chunk {
 			composites[user] = found[i]
 		}

@@ -59,15 +59,12 @@ type History struct {
 // friend, CodeBoardKind if the board has no days,
 // CodeOffsetRequired if today's date is needed and is each user's own.
 func (s *Service) History(ctx context.Context, q HistoryQuery) (*History, error) {
-	b, err := s.catalog.Definitions.Board(q.Board)
+	b, err := s.dayBoard(q.Board)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.RequireDays(); err != nil {
-		return nil, err
-	}
 	if q.To == nil {
-		today, err := s.catalog.Buckets.Current(b, s.clock(), q.Offset)
+		today, err := s.o.Catalog.Buckets.Current(b, s.o.Clock(), q.Offset)
 		if err != nil {
 			return nil, err
 		}
@@ -91,6 +88,15 @@ func (s *Service) History(ctx context.Context, q HistoryQuery) (*History, error)
 	return h, err
 }
 
+// dayBoard returns the board of a name. CodeBoardNotFound, or CodeBoardKind if it has no days.
+func (s *Service) dayBoard(name string) (*catalog.Board, error) {
+	b, err := s.o.Catalog.Definitions.Board(name)
+	if err == nil {
+		err = b.RequireDays()
+	}
+	return b, err
+}
+
 // historyUser is the user whose days a query asks for.
 type historyUser struct {
 	// user is 0 if the viewer asks for own days and does not exist.
@@ -104,16 +110,16 @@ type historyUser struct {
 // historyOf returns the user whose days a query asks for. CodeNotFound if the user is not
 // a friend.
 func (s *Service) historyOf(ctx context.Context, q HistoryQuery) (historyUser, error) {
-	viewer, err := s.directory.FindOne(ctx, q.Viewer)
+	viewer, err := s.o.Directory.FindOne(ctx, q.Viewer)
 	if err != nil || q.User == q.Viewer {
 		return historyUser{user: viewer, shown: true}, err
 	}
-	user, err := s.directory.FindOne(ctx, q.User)
+	user, err := s.o.Directory.FindOne(ctx, q.User)
 	if err != nil {
 		return historyUser{}, err
 	}
 	if viewer != 0 && user != 0 {
-		since, shown, err := s.friends.Since(ctx, viewer, user)
+		since, shown, err := s.o.Friends.Since(ctx, viewer, user)
 		if err != nil || !since.IsZero() {
 			return historyUser{user, since, shown}, err
 		}
@@ -144,12 +150,12 @@ func historyRange(from *models.Date, last models.Date) (models.Date, models.Date
 func (s *Service) history(
 	ctx context.Context, boardName string, user models.RowID, since time.Time, from, to models.Date,
 ) (*History, error) {
-	days, err := s.archive.Days(ctx, boardName, user, from, to)
+	days, err := s.o.Archive.Days(ctx, boardName, user, from, to)
 	if err != nil {
 		return nil, err
 	}
 	h := &History{}
-	now := s.clock()
+	now := s.o.Clock()
 	var hot []*models.Bucket
 	cold := false
 	for _, d := range days {
@@ -160,7 +166,7 @@ func (s *Service) history(
 	}
 	positions := make(map[string]board.Position, len(hot)) // by bucket
 	if len(hot) > 0 {
-		list, err := s.boards.Positions(ctx, hot, user)
+		list, err := s.o.Boards.Positions(ctx, hot, user)
 		if err != nil && models.CodeOf(err) != models.CodeUnavailable {
 			return nil, err
 		}
@@ -171,7 +177,7 @@ func (s *Service) history(
 	}
 	if cold {
 		// Some of the cold days may have been archived meanwhile.
-		if days, err = s.archive.Days(ctx, boardName, user, from, to); err != nil {
+		if days, err = s.o.Archive.Days(ctx, boardName, user, from, to); err != nil {
 			return nil, err
 		}
 	}
@@ -190,7 +196,7 @@ func (s *Service) history(
 // The rank is that of the entry on the board, where a job applies corrections.
 func (s *Service) shownPosition(bucket *models.Bucket, user models.RowID, position board.Position) board.Position {
 	composite := []models.Composite{position.Composite}
-	s.rules.Show(bucket, []models.RowID{user}, composite)
+	s.o.Rules.Show(bucket, []models.RowID{user}, composite)
 	if composite[0] == 0 || position.Composite == 0 {
 		return board.Position{}
 	}

@@ -5,7 +5,102 @@ import (
 	"slices"
 
 	"stepboard/models"
+	"stepboard/services/boards/score"
 )
+
+// page is a page of a ranking, of which Total, Entries and Me are set. Nobody in it has a
+// name.
+type page struct {
+	*models.Ranking
+	// users are those of the entries and then of Me, if that is set.
+	users []models.RowID
+	// leader is who leads a circle; 0 if nobody has a score, and in global lists.
+	leader models.RowID
+	// next is the position of the last entry if others follow; otherwise zero.
+	next models.Cursor
+}
+
+// rank ranks the people of a circle by their scores, which it reorders.
+func (r *request) rank(found scores) page {
+	if r.bucket == nil {
+		return r.rankSums(found.sums)
+	}
+	ranked := Rank(found.entries, r.viewer, r.after(), r.limit)
+	p := pageOf(found.at.bucket, ranked.Entries, int64(ranked.FirstRank), ranked.Mine, int64(ranked.MyRank), ranked.More)
+	p.Total, p.leader = int64(ranked.Total), ranked.Leader.User
+	return p
+}
+
+// after returns the position of the cursor in a bucket.
+func (r *request) after() models.Entry {
+	return models.Entry{User: r.cursor.Row, Composite: models.Composite(r.cursor.Key)}
+}
+
+// pageOf returns a page with entries of a bucket, the first of which has the given rank, and
+// with the viewer's entry if it has a rank.
+func pageOf(bucket *models.Bucket, entries []models.Entry, firstRank int64, mine models.Entry, myRank int64, more bool) page {
+	p := newPage(len(entries))
+	if bucket == nil {
+		return p
+	}
+	codec := score.Of(bucket)
+	for i, e := range entries {
+		line := &p.Entries[i]
+		p.users[i], line.Rank = e.User, firstRank+int64(i)
+		line.Score, line.ReachedAt = codec.Decode(e.Composite)
+	}
+	if myRank != 0 {
+		p.users, p.Me = append(p.users, mine.User), &models.RankedEntry{Rank: myRank}
+		p.Me.Score, p.Me.ReachedAt = codec.Decode(mine.Composite)
+	}
+	if more {
+		last := entries[len(entries)-1]
+		p.next = models.Cursor{Key: int64(last.Composite), Row: last.User}
+	}
+	return p
+}
+
+// newPage returns a page with n entries to fill in.
+func newPage(n int) page {
+	p := page{Ranking: &models.Ranking{}, users: make([]models.RowID, n, n+2)} // and Me and the leader
+	p.MakeEntries(n)
+	return p
+}
+
+// rankSums is rank for a span.
+func (r *request) rankSums(entries []models.SumEntry) page {
+	slices.SortFunc(entries, models.SumEntry.Compare)
+	first := 0
+	if after := (models.SumEntry{User: r.cursor.Row, Sum: models.Sum{Score: r.cursor.Key, ReachedAt: r.cursor.At}}); after.User != 0 {
+		place, found := slices.BinarySearchFunc(entries, after, models.SumEntry.Compare)
+		if first = place; found {
+			first++
+		}
+	}
+	shown := entries[first:min(first+r.limit, len(entries))]
+	p := newPage(len(shown))
+	p.Total = int64(len(entries))
+	if len(entries) > 0 {
+		p.leader = entries[0].User
+	}
+	for i, e := range shown {
+		p.users[i], p.Entries[i] = e.User, sumLine(e, first+i)
+	}
+	if i := slices.IndexFunc(entries, func(e models.SumEntry) bool { return e.User == r.viewer }); i >= 0 {
+		me := sumLine(entries[i], i)
+		p.users, p.Me = append(p.users, r.viewer), &me
+	}
+	if first+len(shown) < len(entries) {
+		last := shown[len(shown)-1]
+		p.next = models.Cursor{Key: last.Score, Row: last.User, At: last.ReachedAt}
+	}
+	return p
+}
+
+// sumLine returns a line of a ranking of sums, at a place counted from 0, without its user.
+func sumLine(e models.SumEntry, place int) models.RankedEntry {
+	return models.RankedEntry{Rank: int64(place + 1), Score: e.Score, ReachedAt: e.ReachedAt, Days: e.Days}
+}
 
 // Page is a page of a ranked list.
 type Page struct {

@@ -1,0 +1,99 @@
+package ranking
+
+import (
+	"context"
+
+	"stepboard/models"
+	"stepboard/services/boards/score"
+)
+
+// Summary is a user's position in a bucket, among all users and among friends.
+// If the user has no score, all fields but the totals and the correction are nil.
+type Summary struct {
+	Score        *int64
+	ReachedAt    *models.Timestamp
+	GlobalRank   *int64
+	GlobalTotal  int64
+	FriendsRank  *int64
+	FriendsTotal int64
+	Percentile   *float64
+	// Correction says what an operator has made of the user's score; nil for nothing.
+	Correction *Correction
+}
+
+// Correction says what an operator has made of a user's score.
+type Correction string
+
+// What users are shown of corrections.
+const (
+	// CorrectionSet is a score that was lowered.
+	CorrectionSet Correction = "set"
+	// CorrectionExcluded means that the user is not ranked.
+	CorrectionExcluded Correction = "excluded"
+)
+
+// Me returns the viewer's summary. Four round trips to Redis; one and three queries if the
+// bucket is archived.
+func (s *Service) Me(ctx context.Context, q Query) (*Summary, error) {
+	r, err := s.resolve(ctx, q, "me")
+	if err != nil {
+		return nil, err
+	}
+	memory := entriesMemory.Get(0)
+	defer entriesMemory.Put(memory)
+	var (
+		friends Page
+		w       userWindow
+	)
+	at, err := s.settled(ctx, &r, func(at place) error {
+		// Not from memory, because the other numbers are from Redis.
+		found, err := s.read(ctx, &r, at, friendCircle{s}, nil, nil, memory)
+		if err != nil {
+			return err
+		}
+		friends = Rank(found.entries, r.viewer, models.Entry{}, 0)
+		w, err = s.windowAround(ctx, at, r.viewer, 0, 1)
+		return err
+	})
+	if err != nil || at.bucket == nil {
+		return &Summary{}, err
+	}
+	summary := &Summary{GlobalTotal: w.Total, FriendsTotal: int64(friends.Total)}
+	if summary.Correction, err = s.correctionOf(ctx, at, r.viewer); err != nil {
+		return nil, err
+	}
+	if friends.MyRank == 0 || w.rank == 0 {
+		return summary, nil
+	}
+	points, reachedAt := score.Of(at.bucket).Decode(w.entry.Composite)
+	friendsRank, percentile := int64(friends.MyRank), Percentile(w.rank, w.Total)
+	summary.Score, summary.ReachedAt = &points, &reachedAt
+	summary.GlobalRank, summary.FriendsRank = &w.rank, &friendsRank
+	summary.Percentile = &percentile
+	return summary, nil
+}
+
+// correctionOf returns what was made of a user's score; nil for nothing.
+func (s *Service) correctionOf(ctx context.Context, at place, user models.RowID) (*Correction, error) {
+	if s.o.Corrections == nil || user == 0 {
+		return nil, nil //nolint:nilnil // most scores have none
+	}
+	kind, err := s.o.Corrections.Kind(ctx, at.bucket, user, at.archived)
+	if err != nil || kind == "" {
+		return nil, err
+	}
+	correction := CorrectionSet
+	if kind == models.CorrectionExclude {
+		correction = CorrectionExcluded
+	}
+	return &correction, nil
+}
+
+// Percentile returns 100 × the number of users ranked below ÷ the number of all
+// other users, rounded down to 0.1; 100 without other users.
+func Percentile(rank, total int64) float64 {
+	if total <= 1 {
+		return 100
+	}
+	return float64(1000*(total-rank)/(total-1)) / 10
+}

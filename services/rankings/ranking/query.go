@@ -1,0 +1,98 @@
+package ranking
+
+import (
+	"context"
+
+	"stepboard/models"
+)
+
+// Span is a range of days whose scores are added up. Days that have not begun add nothing.
+type Span struct {
+	From models.Date
+	// To is the last day, which is included; nil means today.
+	To *models.Date
+}
+
+// Query selects a page of the ranking of one bucket.
+type Query struct {
+	Board string
+	// Date is the day; nil means the board's current bucket.
+	Date *models.Date
+	// Span asks for the sums of several days instead, if it is not nil. Only Friends and
+	// Group have them.
+	Span *Span
+	// Offset is that of the user's clock. Boards whose days are each user's own need
+	// it if Date is nil.
+	Offset models.UTCOffset
+	// Viewer is the user whose own entry is returned beside the page; empty for
+	// none. It need not exist.
+	Viewer models.UserID
+	// Limit is the size of a page.
+	Limit int
+	// Cursor is the position where the page begins; empty for the top.
+	Cursor string
+	// Likes asks for the likes of each entry: CodeBoardKind on boards without days. Only
+	// rankings of friends and groups have them.
+	Likes bool
+}
+
+// Friends ranks a user and the user's friends among themselves. On a hot bucket
+// it makes two round trips to Redis, for any number of friends, or none if the memory
+// of the process has both the friends and their scores; on an archived one it makes one
+// round trip and one query, or two queries if the day is so old that not all friends
+// show it. A span costs two round trips whatever its hot days, and one query if it has
+// days that are not hot, as far as this process knows. If its archived days are so old that
+// not all friends show them, a second query replaces the round trip for the friends. Likes,
+// which spans have not, cost one query more.
+func (s *Service) Friends(ctx context.Context, q Query) (*models.Ranking, error) {
+	return s.rankCircle(ctx, q, friendCircle{s}, "friends", string(q.Viewer))
+}
+
+// Group ranks the present members of a group among themselves, at the cost of Friends.
+// CodeNotFound if the viewer is not a member.
+func (s *Service) Group(ctx context.Context, q Query, group models.GroupID) (*models.Ranking, error) {
+	return s.rankCircle(ctx, q, groupCircle{s.o.Groups, group}, "group", string(q.Viewer), string(group))
+}
+
+// rankCircle ranks the people of a circle. call and scope identify the list that a cursor
+// belongs to. Its steps are in resolve.go, locate.go, people.go, scores.go, rank.go and
+// render.go, in this order. It repeats them from locate if a cold bucket was archived
+// meanwhile, somebody was erased, or the answer from memory is too old: what locate finds out
+// about Redis vouches for one reading, and costs nothing for a bucket that takes updates.
+func (s *Service) rankCircle(ctx context.Context, q Query, c circle, call string, scope ...string) (*models.Ranking, error) {
+	r, err := s.resolve(ctx, q, call, scope...)
+	if err != nil {
+		return nil, err
+	}
+	memory := entriesMemory.Get(0)
+	defer entriesMemory.Put(memory)
+	near := s.o.NearCache
+	var gone []models.RowID
+	for {
+		at, err := s.locate(ctx, &r)
+		if err != nil {
+			return nil, err
+		}
+		found, err := s.read(ctx, &r, at, c, gone, near, memory)
+		if err != nil {
+			return nil, err
+		}
+		if moved, err := s.moved(ctx, &r, found.at); err != nil {
+			return nil, err
+		} else if moved {
+			continue
+		}
+		page := r.rank(found)
+		erased, err := s.render(ctx, &r, found.at, page)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(erased) > 0: // after their scores were read
+			gone = append(gone, erased...)
+		case !found.asOf.IsZero() && !near.Fresh(found.asOf): // reading the names has taken too long
+			near = nil
+		default:
+			return page.Ranking, nil
+		}
+	}
+}
