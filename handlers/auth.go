@@ -132,7 +132,7 @@ func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context))
 		writeProblem(c, err)
 		return
 	}
-	requestContextOf(c.Request.Context()).caller = &requester{caller, address, requestID(c)}
+	*callerFrom(c.Request.Context()) = requester{caller, address, requestID(c)}
 	if report, ok := hctx.Operation().Metadata[reportKey].(report); ok && report.is(hctx) {
 		// A call that a service makes for a user counts as one of this user.
 		user := cmp.Or(caller.User, models.UserID(hctx.Query("user_id")), models.UserID(hctx.Param("id")))

@@ -17,8 +17,17 @@ type requester struct {
 	requestID string
 }
 
-// callerFrom returns the caller of an authenticated request.
-func callerFrom(ctx context.Context) *requester { return requestContextOf(ctx).caller }
+// requesterKey is the key of a context's requester.
+type requesterKey struct{}
+
+// withRequester returns a context with a requester, which is empty until the request was
+// authenticated.
+func withRequester(ctx context.Context) context.Context {
+	return context.WithValue(ctx, requesterKey{}, new(requester))
+}
+
+// callerFrom returns the caller of a request that was authenticated.
+func callerFrom(ctx context.Context) *requester { return ctx.Value(requesterKey{}).(*requester) }
 
 // operatorFrom returns the operator whose decision a request stores. CodeForbidden if the
 // token names nobody.

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -58,11 +59,12 @@ func (o *observer) observe(c *gin.Context) {
 	if c.Request.ContentLength != 0 {
 		c.Request.Header["Content-Type"] = jsonContentType
 	}
-	ctx := &requestContext{Context: c.Request.Context()}
-	defer ctx.stop()
+	ctx := withRequester(c.Request.Context())
 	// If a store hangs, the client gets an error before it gives up.
 	if hasTimeLimit(c.FullPath()) {
-		ctx.ends = start.Add(requestTimeout)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, start.Add(requestTimeout))
+		defer cancel()
 	}
 	c.Request = c.Request.WithContext(ctx)
 	defer o.finish(c, start, id)
