@@ -73,7 +73,7 @@ var firstRun = []step{
 	{"before the third chunk", thirdChunk, stillRunning, 2},
 	{"before staging", atPostgres(0, "CREATE TEMP TABLE archive_staging"), stillRunning, 2},
 	{"before the rows are locked", atPostgres(0, "archive_staging", "pg_try_advisory_xact_lock"), stillRunning, 2},
-	{"before the copy", atPostgres(0, "COPY archive_staging"), stillRunning, 2},
+	{"before the copy", atPostgres(0, `copy "archive_staging"`), stillRunning, 2},
 	{"in the middle of the copy", inTheCopy, stillRunning, 2},
 	{"before the rows are stored", atPostgres(0, "INSERT INTO archived_scores"), stillRunning, 2},
 	{"before the rows are verified", atPostgres(0, "SELECT count(*), coalesce(sum(score)"), stillRunning, 2},
