@@ -77,7 +77,7 @@ func (h *memberHandlers) show(ctx context.Context, in *showGroupInput) (*output[
 var joinGroup = operation{
 	id:      "joinGroup",
 	summary: "Join a group",
-	description: "Join the group with an invite code, such as `{\"invite_code\":\"KX7WQ2M5A4TDZBNC\"}`; small letters and spaces around it are good, too. " +
+	description: "Join the group with an invite code, such as `{\"invite_code\":\"KX7WQ2M5A4TDZBNC\"}`. Lower case and spaces around it are accepted. " +
 		"A member who joins again gets the same answer. A group has at most 500 members, and a user is in at most 50 groups. " +
 		"A user may try ten codes a minute (setting limits.joins_per_minute).",
 	errors: bodyErrors(models.CodeNotFound, models.CodeGroupFull, models.CodeGroupLimit),

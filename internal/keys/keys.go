@@ -175,7 +175,7 @@ type Sets string
 //	truth     table friendships
 const Friends Sets = "friends"
 
-// NotShown are the sets of the users whom a user is not shown, because of a choice of
+// NotShown are the sets of the people whose scores a user is not shown, because of a choice of
 // either of the two. Those who hide from everybody are not in them.
 //
 //	type      set of row ids, and one negative number: the generation, as -g

@@ -134,7 +134,7 @@ func TestAStoppedProcessHearsOfAnErasureLate(t *testing.T) {
 		return len(entriesOf(t, env.Redis, env.Keys, old)) == 0
 	})
 	// Less is not noticed: any process may hear of an erasure as late.
-	testenv.Eventually(t, "the process has stood still for longer than a few seconds", func() bool {
+	testenv.Eventually(t, "the process has been stopped for longer than a few seconds", func() bool {
 		return time.Since(since) > 5*time.Second
 	})
 	stopped.Signal(syscall.SIGCONT)

@@ -72,7 +72,7 @@ func TestAnArchiverThatStandsStill(t *testing.T) {
 	}
 	close(goOn)
 	if err := <-failed; err == nil {
-		t.Error("the run of the process that stood still has not failed")
+		t.Error("the run of the stopped process has not failed")
 	}
 	f.checkArchived(b, ranked(entries))
 }

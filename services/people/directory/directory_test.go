@@ -426,7 +426,7 @@ func TestWithoutSQL(t *testing.T) {
 	})
 }
 
-// A process that stood still looks up users only when it has read who was erased and renamed
+// A process that was stopped looks up users only when it has read who was erased and renamed
 // meanwhile.
 // While SQL is away it finds users as before, but soon allows no change of SQL.
 func TestErasuresAreHeardLate(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 // longer, the call is let through.
 const countTimeout = 250 * time.Millisecond
 
-// subscriberBits is the length of the network that one subscriber gets in IPv6.
-// Who has one address of a /64 has all of them, so they are counted together.
+// subscriberBits is the length of the network that one subscriber gets in IPv6. The
+// subscriber may use every address of it, so they are counted together.
 const subscriberBits = 64
 
 // Limits are the largest numbers of calls in a minute; 0 means no limit.

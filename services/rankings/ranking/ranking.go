@@ -76,7 +76,7 @@ type Friends interface {
 
 // Privacy says who is not shown to whom. Implemented by privacy.Service.
 type Privacy interface {
-	// NotShown returns the users whom a user is not shown because of a choice of either
+	// NotShown returns those whose scores a user is not shown because of a choice of either
 	// of the two, without those who hide from everybody.
 	NotShown(ctx context.Context, user models.RowID) ([]models.RowID, error)
 }
