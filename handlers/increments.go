@@ -74,36 +74,6 @@ type incrementResults struct {
 	Results []incrementResult `json:"results" nullable:"false" doc:"The result of each increment, in the order in which they were sent"`
 }
 
-// AppendJSON writes the answer as encoding/json would.
-func (a incrementResults) AppendJSON(buf []byte) []byte {
-	buf = append(buf, `{"results":[`...)
-	for i := range a.Results {
-		if i > 0 {
-			buf = append(buf, ',')
-		}
-		buf = a.Results[i].appendJSON(buf)
-	}
-	return append(buf, `]}`...)
-}
-
-func (r *incrementResult) appendJSON(buf []byte) []byte {
-	buf = models.AppendString(append(buf, `{"event_id":`...), r.EventID)
-	buf = models.AppendString(append(buf, `,"status":`...), string(r.Status))
-	buf = append(buf, `,"score":`...)
-	if r.Score == nil {
-		buf = append(buf, `null,"reached_at":null`...)
-	} else {
-		buf = strconv.AppendInt(buf, *r.Score, 10)
-		buf = r.ReachedAt.AppendTo(append(buf, `,"reached_at":"`...))
-		buf = append(buf, '"')
-	}
-	if r.Code != "" {
-		buf = models.AppendString(append(buf, `,"code":`...), string(r.Code))
-		buf = models.AppendString(append(buf, `,"detail":`...), r.Detail)
-	}
-	return append(buf, '}')
-}
-
 func (h *incrementHandlers) add(ctx context.Context, in *incrementsInput) (*output[incrementResults], error) {
 	body, err := parseIncrements(in.RawBody)
 	if err != nil {

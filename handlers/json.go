@@ -90,15 +90,7 @@ func locationOf(root string, p jsontext.Pointer) string {
 	return b.String()
 }
 
-// jsonAppender is a value that encodes itself, which is faster than reflection.
-type jsonAppender interface {
-	AppendJSON(buf []byte) []byte
-}
-
-// releaser is a value whose memory is used again after it was encoded.
-type releaser interface{ Release() }
-
-// buffers holds *[]byte for jsonFormat.
+// buffers holds *[]byte for the rankings of jsonFormat.
 var buffers sync.Pool
 
 // jsonOptions are the options of answers. An error may quote what a caller has sent: bytes
@@ -108,7 +100,7 @@ var jsonOptions = json.JoinOptions(json.FormatNilSliceAsNull(false), jsontext.Al
 // jsonFormat encodes and decodes the bodies of requests and answers.
 var jsonFormat = huma.Format{
 	Marshal: func(w io.Writer, v any) error {
-		a, ok := v.(jsonAppender)
+		r, ok := v.(*models.Ranking)
 		if !ok {
 			return json.MarshalWrite(w, v, jsonOptions)
 		}
@@ -117,10 +109,8 @@ var jsonFormat = huma.Format{
 			buf = new([]byte)
 		}
 		defer buffers.Put(buf)
-		*buf = a.AppendJSON((*buf)[:0])
-		if r, ok := v.(releaser); ok {
-			r.Release()
-		}
+		*buf = r.AppendJSON((*buf)[:0])
+		r.Release()
 		if rw, ok := w.(http.ResponseWriter); ok {
 			rw.Header().Set("Content-Length", strconv.Itoa(len(*buf)))
 		}

@@ -88,35 +88,6 @@ type acceptedTotals struct {
 	Rejected []rejectedDayTotal `json:"rejected" nullable:"false" doc:"The totals that were rejected, in the order in which they were sent"`
 }
 
-// AppendJSON writes the answer as encoding/json would.
-func (a acceptedTotals) AppendJSON(buf []byte) []byte {
-	buf = append(buf, `{"accepted":[`...)
-	for i, item := range a.Accepted {
-		if i > 0 {
-			buf = append(buf, ',')
-		}
-		buf = append(buf, `{"date":"`...)
-		buf = append(buf, item.Date...)
-		buf = append(buf, `","score":`...)
-		buf = strconv.AppendInt(buf, item.Score, 10)
-		buf = append(buf, `,"reached_at":"`...)
-		buf = item.ReachedAt.AppendTo(buf)
-		buf = append(buf, `"}`...)
-	}
-	buf = append(buf, `],"rejected":[`...)
-	for i, item := range a.Rejected {
-		if i > 0 {
-			buf = append(buf, ',')
-		}
-		buf = strconv.AppendInt(append(buf, `{"index":`...), int64(item.Index), 10)
-		buf = models.AppendString(append(buf, `,"date":`...), item.Date)
-		buf = models.AppendString(append(buf, `,"code":`...), string(item.Code))
-		buf = models.AppendString(append(buf, `,"detail":`...), item.Detail)
-		buf = append(buf, '}')
-	}
-	return append(buf, `]}`...)
-}
-
 func (h *scoreHandlers) upload(ctx context.Context, in *uploadInput) (*statusOutput[acceptedTotals], error) {
 	user, err := in.user(ctx)
 	if err != nil {

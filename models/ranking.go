@@ -56,13 +56,13 @@ type Champion struct {
 
 func (c *Champion) appendJSON(buf []byte) []byte {
 	buf = append(buf, `{"user_id":`...)
-	buf = AppendString(buf, string(c.User))
+	buf = appendString(buf, string(c.User))
 	buf = append(buf, `,"nickname":`...)
-	buf = AppendString(buf, c.Nickname)
+	buf = appendString(buf, c.Nickname)
 	buf = append(buf, `,"avatar_url":`...)
 	buf = c.AvatarURL.appendJSON(buf)
 	buf = append(buf, `,"cover_url":`...)
-	return append(AppendString(buf, c.CoverURL), '}')
+	return append(appendString(buf, c.CoverURL), '}')
 }
 
 // Ranking is a page of a ranked list.
@@ -111,19 +111,19 @@ func (r *Ranking) Release() {
 func (r *Ranking) AppendJSON(buf []byte) []byte {
 	var times timeText
 	buf = append(buf, `{"board":`...)
-	buf = AppendString(buf, r.Board)
+	buf = appendString(buf, r.Board)
 	buf = append(buf, `,"date":`...)
 	buf = appendNullable(buf, r.Date)
 	if r.From != nil {
 		buf = append(buf, `,"from":`...)
-		buf = AppendString(buf, *r.From)
+		buf = appendString(buf, *r.From)
 	}
 	if r.To != nil {
 		buf = append(buf, `,"to":`...)
-		buf = AppendString(buf, *r.To)
+		buf = appendString(buf, *r.To)
 	}
 	buf = append(buf, `,"source":`...)
-	buf = AppendString(buf, string(r.Source))
+	buf = appendString(buf, string(r.Source))
 	buf = append(buf, `,"final":`...)
 	buf = strconv.AppendBool(buf, r.Final)
 	if r.Settling != nil {
@@ -196,9 +196,9 @@ func (e *RankedEntry) appendUser(buf []byte) []byte {
 		return append(buf, '"')
 	}
 	buf = append(buf, `,"user_id":`...)
-	buf = AppendString(buf, string(e.User))
+	buf = appendString(buf, string(e.User))
 	buf = append(buf, `,"nickname":`...)
-	buf = AppendString(buf, e.Nickname)
+	buf = appendString(buf, e.Nickname)
 	buf = append(buf, `,"avatar_url":`...)
 	return e.AvatarURL.appendJSON(buf)
 }
@@ -207,21 +207,21 @@ func appendNullable(buf []byte, s *string) []byte {
 	if s == nil {
 		return append(buf, "null"...)
 	}
-	return AppendString(buf, *s)
+	return appendString(buf, *s)
 }
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s as a JSON string. It escapes control characters, the quote,
+// appendString appends s as a JSON string. It escapes control characters, the quote,
 // the backslash and the line separators U+2028 and U+2029, which old JavaScript
 // forbids in strings. Bytes that are not UTF-8 become the replacement character.
-func AppendString(buf []byte, s string) []byte {
+func appendString(buf []byte, s string) []byte {
 	buf = append(buf, '"')
 	buf = appendEscaped(buf, s)
 	return append(buf, '"')
 }
 
-// appendEscaped appends what AppendString appends between the quotes.
+// appendEscaped appends what appendString appends between the quotes.
 func appendEscaped(buf []byte, s string) []byte {
 	start := 0
 	for i := 0; i < len(s); {
@@ -253,10 +253,10 @@ func appendEscaped(buf []byte, s string) []byte {
 	return append(buf, s[start:]...)
 }
 
-// IsPlain reports whether AppendString appends s without escapes.
+// IsPlain reports whether appendString appends s without escapes.
 func IsPlain(s string) bool {
 	var buf [256]byte
-	return len(AppendString(buf[:0], s)) == len(s)+len(`""`) // an escape is longer than the character
+	return len(appendString(buf[:0], s)) == len(s)+len(`""`) // an escape is longer than the character
 }
 
 func appendEscape(buf []byte, c byte) []byte {
