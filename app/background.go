@@ -22,6 +22,8 @@ type task struct {
 	// fails; empty for none.
 	every  time.Duration
 	failed string
+	// built reports that Build has done the first round.
+	built bool
 	// loop repeats the work until ctx ends, if it decides itself when; then every is 0.
 	loop func(ctx context.Context)
 }
@@ -30,13 +32,13 @@ type task struct {
 func (a *App) background() []task {
 	tasks := []task{
 		{name: "users", round: a.Directory.Follow, every: directory.FollowEvery, failed: "changes of users by other processes are not seen"},
-		{name: "cursors", round: a.cursors.Refresh, every: cursor.RefreshEvery, failed: "the keys of cursors could not be read"},
-		{name: "clock", round: a.clock.Compare, every: clock.CompareEvery},
+		{name: "cursors", built: true, round: a.cursors.Refresh, every: cursor.RefreshEvery, failed: "the keys of cursors could not be read"},
+		{name: "clock", built: true, round: a.clock.Compare, every: clock.CompareEvery},
 	}
 	if a.refresh {
 		tasks = append(tasks,
-			task{name: "boards", round: a.Catalog.Definitions.Refresh, every: catalog.RefreshEvery, failed: "the board catalog could not be refreshed"},
-			task{name: "corrections", round: a.Corrections.Refresh, every: corrections.RefreshEvery, failed: "corrections could not be read"},
+			task{name: "boards", built: true, round: a.Catalog.Definitions.Refresh, every: catalog.RefreshEvery, failed: "the board catalog could not be refreshed"},
+			task{name: "corrections", built: true, round: a.Corrections.Refresh, every: corrections.RefreshEvery, failed: "corrections could not be read"},
 		)
 	}
 	if a.near {
@@ -70,6 +72,9 @@ func (a *App) background() []task {
 func (t task) run(ctx context.Context, log *slog.Logger) {
 	if t.loop != nil {
 		t.loop(ctx)
+		return
+	}
+	if t.built && pause.For(ctx, t.every) != nil {
 		return
 	}
 	pause.Every(ctx, t.every, func() {
