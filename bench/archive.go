@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,7 +25,7 @@ const archiveRounds = 3
 
 // archiveResults holds the measurements of archiving.
 type archiveResults struct {
-	bare, service []time.Duration
+	service       []time.Duration
 	peak          int64
 	calm, busy    []time.Duration // p99 of friend rankings
 	rate          int             // friend rankings a second
@@ -49,16 +47,11 @@ func (e *environment) archiveBench(ctx context.Context) error {
 	m := archiveResults{rate: max(1, int(saturation/4))}
 	var last *models.Bucket
 	for round := range archiveRounds {
-		bucket, rows, err := e.fillDay(ctx, -10-round)
+		bucket, err := e.fillDay(ctx, -10-round)
 		if err != nil {
 			return err
 		}
 		last = bucket
-		bare, err := bareCopy(ctx, pool, bucket, rows)
-		if err != nil {
-			return err
-		}
-		m.bare = append(m.bare, bare)
 		moved, err := e.archiveDay(ctx, pool, bucket)
 		if err != nil {
 			return err
@@ -84,25 +77,20 @@ func (e *environment) archiveBench(ctx context.Context) error {
 	return e.printArchive(ctx, pool, m)
 }
 
-// dayRow is one row of a day.
-type dayRow struct {
-	user, score, reachedAt, rank int64
-}
-
 // fillDay writes a whole day into Redis, as its uploads would have, and returns its
-// bucket and its rows, sorted by user. ago is the offset from today in days.
-func (e *environment) fillDay(ctx context.Context, ago int) (*models.Bucket, []dayRow, error) {
+// bucket. ago is the offset from today in days.
+func (e *environment) fillDay(ctx context.Context, ago int) (*models.Bucket, error) {
 	c := catalog.New(catalog.NewStore(e.stores.Gorm), time.Now, e.config.HotDays, e.log())
 	if err := c.Definitions.Refresh(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	b, err := c.Definitions.Board("steps")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	bucket, err := c.Buckets.ForImport(ctx, b, b.Today(time.Now())+models.Date(ago), time.Now())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	then := board.NewStore(e.rdb, keys.Builder{Prefix: e.config.Redis.KeyPrefix}, time.Now, nil).At(bucket.StartsAt)
 	rng := mathrand.New(mathrand.NewPCG(5, uint64(-ago)))
@@ -111,7 +99,7 @@ func (e *environment) fillDay(ctx context.Context, ago int) (*models.Bucket, []d
 	for i := range entries {
 		composite, err := codec.Encode(int64(rng.IntN(30_000)), models.TimestampOf(bucket.StartsAt)+models.Timestamp(rng.IntN(86_400_000)))
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		entries[i] = models.Entry{User: models.RowID(firstUser + i), Composite: composite}
 	}
@@ -121,60 +109,10 @@ func (e *environment) fillDay(ctx context.Context, ago int) (*models.Bucket, []d
 			raises[i] = models.Raise{Bucket: bucket, Entry: e}
 		}
 		if errs := then.Raise(ctx, raises); errs != nil {
-			return nil, nil, errors.Join(errs...)
+			return nil, errors.Join(errs...)
 		}
 	}
-	slices.SortFunc(entries, models.Entry.Compare)
-	rows := make([]dayRow, len(entries))
-	for i, e := range entries {
-		points, at := codec.Decode(e.Composite)
-		rows[i] = dayRow{int64(e.User), points, int64(at), int64(i + 1)}
-	}
-	slices.SortFunc(rows, func(a, b dayRow) int { return int(a.user - b.user) })
-	return bucket, rows, nil
-}
-
-// bareCopy stores the rows under another board's name, by one COPY of bytes that
-// are encoded before the measurement.
-func bareCopy(ctx context.Context, pool *pgxpool.Pool, bucket *models.Bucket, rows []dayRow) (time.Duration, error) {
-	const board = "stepz" // as long as the other
-	days := int32(bucket.Day) - 10_957
-	buf := []byte("PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00")
-	for _, r := range rows {
-		buf = binary.BigEndian.AppendUint16(buf, 6)
-		for _, field := range []int64{r.user, r.score, (r.reachedAt - 946_684_800_000) * 1000} {
-			buf = binary.BigEndian.AppendUint32(buf, 8)
-			buf = binary.BigEndian.AppendUint64(buf, uint64(field))
-		}
-		for _, field := range []int32{int32(r.rank), days} {
-			buf = binary.BigEndian.AppendUint32(buf, 4)
-			buf = binary.BigEndian.AppendUint32(buf, uint32(field))
-		}
-		buf = binary.BigEndian.AppendUint32(buf, uint32(len(board)))
-		buf = append(buf, board...)
-	}
-	buf = append(buf, 0xff, 0xff)
-	conn, err := pool.Acquire(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Release()
-	if err := createPartition(ctx, conn, bucket.Day); err != nil {
-		return 0, err
-	}
-	start := time.Now()
-	_, err = conn.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(buf),
-		"COPY archived_scores (user_id, score, reached_at, rank, day, board) FROM STDIN (FORMAT binary)")
-	return time.Since(start), err
-}
-
-// createPartition creates the partition of a day, as the service would.
-func createPartition(ctx context.Context, conn *pgxpool.Conn, day models.Date) error {
-	t := day.UTC()
-	first := time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
-	_, err := conn.Exec(ctx, fmt.Sprintf("CREATE TABLE IF NOT EXISTS archived_scores_%s PARTITION OF archived_scores FOR VALUES FROM ('%s') TO ('%s')",
-		first.Format("200601"), first.Format(time.DateOnly), first.AddDate(0, 1, 0).Format(time.DateOnly)))
-	return err
+	return bucket, nil
 }
 
 // archiveDay lets the service archive a day and returns how long the run took.
@@ -210,7 +148,7 @@ func (e *environment) archiveDay(ctx context.Context, pool *pgxpool.Pool, bucket
 // archiveUnderLoad measures friend rankings at a constant rate, first without other
 // load, then while a day is archived.
 func (e *environment) archiveUnderLoad(ctx context.Context, pool *pgxpool.Pool, m *archiveResults, ago int) error {
-	bucket, _, err := e.fillDay(ctx, ago)
+	bucket, err := e.fillDay(ctx, ago)
 	if err != nil {
 		return err
 	}
@@ -271,11 +209,7 @@ func (e *environment) singleClientLatency(ctx context.Context, query string) (ti
 }
 
 func (e *environment) printArchive(ctx context.Context, pool *pgxpool.Pool, m archiveResults) error {
-	rate := func(d time.Duration) float64 { return float64(e.board) / d.Seconds() }
-	bare, service := median(m.bare), median(m.service)
-	fmt.Printf("\n| archiving a day of %d | rows a second | ratio |\n| --- | ---: | --- |\n", e.board)
-	fmt.Printf("| bare COPY, rows encoded before and sorted by key | %.0f | 1 |\n", rate(bare))
-	fmt.Printf("| Stepboard, from Redis, verified | %.0f | %.2f |\n", rate(service), rate(service)/rate(bare))
+	fmt.Printf("\narchiving a day of %d: %.0f rows a second\n", e.board, float64(e.board)/median(m.service).Seconds())
 	fmt.Printf("\npeak resident memory of the service: %d bytes\n", m.peak)
 	fmt.Printf("\n| friend rankings | time | ratio |\n| --- | ---: | --- |\n")
 	calm, busy := median(m.calm), median(m.busy)

@@ -128,7 +128,7 @@ func (e *environment) fill(ctx context.Context) (err error) {
 	if _, err := e.stores.Migrate(ctx); err != nil {
 		return err
 	}
-	if err := fillUsers(ctx, e.stores, max(e.board, ledgerUsers, mergeUsers)); err != nil {
+	if err := fillUsers(ctx, e.stores, max(e.board, ledgerUsers)); err != nil {
 		return err
 	}
 	a, err := e.open(ctx, e.config)

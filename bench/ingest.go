@@ -4,24 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	mathrand "math/rand/v2"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"stepboard/internal/keys"
-	"stepboard/internal/stores"
-	"stepboard/models"
-	"stepboard/services/boards/ingest"
 	"stepboard/services/platform/auth"
 )
 
@@ -30,8 +22,6 @@ const (
 	batchScores = 1000
 	// batchCallers is the number of concurrent batch calls.
 	batchCallers = 8
-	// mergeUsers users upload mergeTimes times each within one flush interval.
-	mergeUsers, mergeTimes = 100_000, 10
 )
 
 // ingestBench measures uploads in each ingest mode.
@@ -93,7 +83,7 @@ func (e *environment) ingestBench(ctx context.Context) (err error) {
 		}
 		fmt.Printf("| %s | %.0f | %.2f | %.2f | %.2f | %.2f |\n", what, r.median(), ratio, r.redis.each(), r.server.each(), r.client.each())
 	}
-	return e.mergeBench(ctx)
+	return nil
 }
 
 // mode is an ingest mode and a service that uses it.
@@ -167,80 +157,4 @@ func (e *environment) bareBatches(ctx context.Context) (float64, error) {
 		return e.rdb.Do(ctx, commands[i%len(commands)]...).Err()
 	})
 	return rate * batchScores, err
-}
-
-// mergeBench counts the raises that reach the boards if each user uploads several
-// times within one flush interval.
-func (e *environment) mergeBench(ctx context.Context) (err error) {
-	prefix := e.config.Redis.KeyPrefix + "merge:"
-	stream := ingest.NewStream(stores.OpenRedis(e.config.Redis), keys.Builder{Prefix: prefix},
-		ingest.StreamOptions{MaxUpdates: 10_000_000, Keep: time.Hour, ClaimAfter: time.Hour})
-	defer stream.Close()
-	_, bucketName, _ := strings.Cut(e.keys.board, "}:")
-	now := models.TimestampOf(time.Now())
-	for t := range mergeTimes {
-		for from := 0; from < mergeUsers; from += batchScores {
-			updates := make([]ingest.Update, batchScores)
-			for i := range updates {
-				updates[i] = ingest.Update{Board: "steps", Bucket: bucketName, User: models.RowID(firstUser + from + i), Score: int64(50_000 + t), ReachedAt: now}
-			}
-			if errs := stream.Append(ctx, updates); errs != nil {
-				return errs[0]
-			}
-		}
-	}
-	consumer, err := e.serve(ctx, "consumer", "--only=consumer", "--ingest.mode=redis", "--redis.key_prefix="+prefix,
-		"--ingest.flush_interval=30s", "--ingest.batch_size="+strconv.Itoa(mergeUsers*mergeTimes))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, consumer.stop()) }()
-	start := time.Now()
-	for {
-		messages, raises, err := consumed(ctx, consumer.addr)
-		if err != nil {
-			return err
-		}
-		if messages >= mergeUsers*mergeTimes {
-			fmt.Printf("\n%d users, %d uploads each within one interval: %.3f raises each, applied in %v, %d bytes resident\n",
-				mergeUsers, mergeTimes, raises/mergeUsers, time.Since(start).Round(100*time.Millisecond), consumer.peakRSS())
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-var consumedLine = regexp.MustCompile(`(?m)^stepboard_ingest_(messages|raises)_total (\S+)$`)
-
-// consumed returns how many messages a consumer has applied, and how many raises
-// that took.
-func consumed(ctx context.Context, addr string) (messages, raises float64, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
-	if err != nil {
-		return 0, 0, err
-	}
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return 0, 0, err
-	}
-	text, err := io.ReadAll(res.Body)
-	if err := errors.Join(err, res.Body.Close()); err != nil {
-		return 0, 0, err
-	}
-	for _, m := range consumedLine.FindAllStringSubmatch(string(text), -1) {
-		value, err := strconv.ParseFloat(m[2], 64)
-		if err != nil {
-			return 0, 0, err
-		}
-		if m[1] == "messages" {
-			messages = value
-		} else {
-			raises = value
-		}
-	}
-	return messages, raises, nil
 }

@@ -64,15 +64,10 @@ var parts = []struct {
 	{"serving", (*environment).servingBench},
 	{"cold", (*environment).coldBench},
 	{"near", (*environment).nearBench},
-	{"cost", (*environment).costBench},
 	{"ingest", (*environment).ingestBench},
 	{"ledger", (*environment).ledgerBench},
 	{"capacity", (*environment).capacityBench},
 	{"archive", (*environment).archiveBench},
-	{"imports", (*environment).importBench},
-	{"spans", (*environment).spansBench},
-	{"digest", (*environment).digestBench},
-	{"erase", (*environment).eraseBench},
 }
 
 // bench creates the data, starts the servers and prints the tables.
@@ -139,8 +134,6 @@ type row struct {
 	name    string
 	measure func(context.Context) (float64, error)
 	process *process // the server; nil without one
-	// redises are the processes of its Redis, if that is not the run's own.
-	redises []*process
 	// postgres is the process of Postgres; nil if its CPU time is not printed.
 	postgres *process
 	rates    []float64
@@ -165,11 +158,7 @@ func (s *share) add(spent time.Duration, ops float64) {
 // run measures once.
 func (r *row) run(ctx context.Context, e *environment) error {
 	self := &process{pid: os.Getpid()}
-	redises := r.redises
-	if redises == nil {
-		redises = []*process{e.redisServer}
-	}
-	before := []time.Duration{cpuOf(redises), r.process.cpu(), r.postgres.cpu(), self.cpu()}
+	before := []time.Duration{e.redisServer.cpu(), r.process.cpu(), r.postgres.cpu(), self.cpu()}
 	start := time.Now()
 	rate, err := r.measure(ctx)
 	if err != nil {
@@ -177,19 +166,11 @@ func (r *row) run(ctx context.Context, e *environment) error {
 	}
 	ops := rate * time.Since(start).Seconds()
 	r.rates = append(r.rates, rate)
-	r.redis.add(cpuOf(redises)-before[0], ops)
+	r.redis.add(e.redisServer.cpu()-before[0], ops)
 	r.server.add(r.process.cpu()-before[1], ops)
 	r.sql.add(r.postgres.cpu()-before[2], ops)
 	r.client.add(self.cpu()-before[3], ops)
 	return nil
-}
-
-// cpuOf returns the CPU time of processes together.
-func cpuOf(processes []*process) (sum time.Duration) {
-	for _, p := range processes {
-		sum += p.cpu()
-	}
-	return sum
 }
 
 func (r *row) median() float64 { return median(r.rates) }

@@ -179,8 +179,7 @@ func (p *process) memory(field string) int64 {
 
 var serving = regexp.MustCompile(`"msg":"serving","addr":"([^"]+)"`)
 
-// startTimeout bounds how long a process may take to start, and a cluster to become
-// complete.
+// startTimeout bounds how long a process may take to start.
 const startTimeout = 30 * time.Second
 
 // await calls is every millisecond until it returns true or an error.

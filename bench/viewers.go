@@ -80,7 +80,7 @@ func (e *environment) askOnce(ctx context.Context, addr string, requests [][]byt
 	return err
 }
 
-// nameRow measures one kind of ranking for one number of viewers, or of days.
+// nameRow measures one kind of ranking for one number of viewers.
 type nameRow struct {
 	row
 	viewers int
@@ -92,26 +92,4 @@ func (e *environment) newLoopRow(callers, viewers int) *nameRow {
 	return &nameRow{viewers: viewers, row: row{name: "go-redis loop", measure: func(ctx context.Context) (float64, error) {
 		return e.redisRankings(ctx, callers, viewers)
 	}}}
-}
-
-func (e *environment) newNameRow(page int, requests [][]byte, postgres *process) *nameRow {
-	next := rotate(requests)
-	return &nameRow{
-		row: row{name: fmt.Sprintf("pages of %d", page), process: e.service, postgres: postgres, measure: func(ctx context.Context) (float64, error) {
-			return load(ctx, e.service.addr, rankingCallers, e.seconds, next)
-		}},
-		viewers: len(requests),
-	}
-}
-
-// printByFirst prints rows with ratios to the first row of the same name.
-func printByFirst(rows []*nameRow) {
-	var base *nameRow
-	for _, r := range rows {
-		if base == nil || base.name != r.name {
-			base = r
-		}
-		fmt.Printf("| %s | %d | %.0f | %.2f | %.0f | %.0f | %.1f | %.0f |\n",
-			r.name, r.viewers, r.median(), r.median()/base.median(), r.redis.each(), r.server.each(), r.sql.each(), r.client.each())
-	}
 }
