@@ -51,7 +51,7 @@ type bare struct {
 	limit int
 }
 
-// serveBare serves on a free port, whose address it prints, until ctx ends.
+// serveBare serves on a free port, whose address it logs as the service does, until ctx ends.
 func serveBare(ctx context.Context, redisAddr string, keys sharedKeys, limit int) error {
 	codec, err := score.New(time.Now().Truncate(24*time.Hour), score.Millisecond, 28)
 	if err != nil {
@@ -67,7 +67,7 @@ func serveBare(ctx context.Context, redisAddr string, keys sharedKeys, limit int
 	if err != nil {
 		return err
 	}
-	fmt.Println(l.Addr())
+	fmt.Fprintf(os.Stderr, `{"msg":"serving","addr":"%v"}`+"\n", l.Addr())
 	server := &http.Server{Handler: engine, ReadHeaderTimeout: time.Second}
 	context.AfterFunc(ctx, func() {
 		if err := server.Close(); err != nil {
@@ -150,7 +150,8 @@ func (b *bare) score(c *gin.Context) {
 // sharedKeys names the service's own keys. The loop, the bare handler and the
 // service read the same sets, because a copy would be laid out better in memory.
 type sharedKeys struct {
-	prefix, board string
+	keys.Builder
+	board string
 }
 
 // friends reads a user's friend set, without its stamp.
@@ -159,9 +160,7 @@ func (k sharedKeys) friends(ctx context.Context, rdb redis.Cmdable, user models.
 	return slices.DeleteFunc(members, func(m string) bool { return m[0] == '-' }), err
 }
 
-func (k sharedKeys) set(user models.RowID) string {
-	return keys.Builder{Prefix: k.prefix}.Set(keys.Friends, int64(user))
-}
+func (k sharedKeys) set(user models.RowID) string { return k.Set(keys.Friends, int64(user)) }
 
 // uploadKey names a copy of the board, which the bare handler's uploads change.
 const uploadKey = "bare:uploads"

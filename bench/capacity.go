@@ -5,13 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	mathrand "math/rand/v2"
 	"time"
 
-	"stepboard/internal/keys"
 	"stepboard/models"
-	"stepboard/services/boards/board"
-	"stepboard/services/boards/score"
 )
 
 // capacityUsers is the number of entries that the capacity is measured with.
@@ -38,27 +34,21 @@ const recordUsers = 200_000
 
 // printRecords prints the memory and the space of a user's record: in Redis, where it is kept
 // for a week after somebody has asked for it, and in Postgres.
-func (e *environment) printRecords(ctx context.Context) (err error) {
-	a, err := e.open(ctx, e.config)
-	if err != nil {
+func (e *environment) printRecords(ctx context.Context) error {
+	// These users are new, so that neither a process nor Redis has their records.
+	first := models.RowID(firstUser + max(e.board, ledgerUsers))
+	if err := e.fillUsers(ctx, first, recordUsers); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	names := keys.Builder{Prefix: e.config.Redis.KeyPrefix}
-	rows := make([]models.RowID, min(recordUsers, e.board))
-	ids := make([]models.UserID, len(rows))
+	rows, ids := make([]models.RowID, recordUsers), make([]models.UserID, recordUsers)
 	for i := range rows {
-		rows[i] = viewer(i)
+		rows[i] = first + models.RowID(i)
 		ids[i] = userID(rows[i])
-		if err := e.rdb.Del(ctx, names.User(rows[i]), names.UserRow(ids[i])).Err(); err != nil {
-			return err
-		}
 	}
 	grown, err := e.memoryGrowth(ctx, func() error {
 		for from := 0; from < len(rows); from += 1000 {
-			to := min(from+1000, len(rows))
-			_, err := a.Directory.Records(ctx, rows[from:to])
-			_, found := a.Directory.Find(ctx, ids[from:to]...)
+			_, err := e.app.Directory.Records(ctx, rows[from:from+1000])
+			_, found := e.app.Directory.Find(ctx, ids[from:from+1000]...)
 			if err := errors.Join(err, found); err != nil {
 				return err
 			}
@@ -90,28 +80,11 @@ func (e *environment) bytesPerUser(ctx context.Context, digits, shards int) (flo
 		Board: "capacity", Name: "20260101", StartsAt: now.Add(-time.Hour), EndsAt: now.Add(time.Hour), ClosesAt: now.Add(time.Hour),
 		ColdAt: now.Add(24 * time.Hour), TickMS: 1, TimeBits: 28, MaxScore: 100_000, Shards: shards,
 	}
-	keys := keys.Builder{Prefix: e.config.Redis.KeyPrefix}
-	store := board.NewStore(e.rdb, keys, time.Now, nil)
-	rng := mathrand.New(mathrand.NewPCG(5, 6))
-	first := int64(math.Pow10(digits - 1))
 	grown, err := e.memoryGrowth(ctx, func() error {
-		for from := 0; from < capacityUsers; from += 10_000 {
-			raises := make([]models.Raise, 10_000)
-			for i := range raises {
-				composite, err := score.Of(bucket).Encode(int64(rng.IntN(30_000)), models.TimestampOf(now))
-				if err != nil {
-					return err
-				}
-				raises[i] = models.Raise{Bucket: bucket, Entry: models.Entry{User: models.RowID(first + int64(from+i)), Composite: composite}}
-			}
-			if errs := store.Raise(ctx, raises); errs != nil {
-				return errors.Join(errs...)
-			}
-		}
-		return nil
+		return raise(ctx, e.app.Boards, bucket, models.RowID(math.Pow10(digits-1)), capacityUsers)
 	})
 	for shard := range shards {
-		err = errors.Join(err, e.rdb.Del(ctx, keys.Board(bucket, shard)).Err())
+		err = errors.Join(err, e.rdb.Del(ctx, e.keys.Board(bucket, shard)).Err())
 	}
 	return float64(grown) / capacityUsers, err
 }

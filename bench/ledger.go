@@ -33,30 +33,18 @@ func (e *environment) ledgerBench(ctx context.Context) error {
 		return err
 	}
 	var ids atomic.Int64
-	rows := []row{{name: "daily upload: one a request, 64 connections", process: e.service, measure: e.serviceUpload}}
+	upload := e.loadRow(fmt.Sprintf("daily upload: one a request, %d connections", uploadCallers), e.service, uploadCallers, 1, rotate(e.uploads))
+	rows := []*row{upload}
 	for _, board := range []struct{ kind, name string }{{"event", "gifts"}, {"rolling", "active"}} {
-		single, list := e.increments(&ids, board.name, token, 1), e.increments(&ids, board.name, token, ledgerList)
-		rows = append(rows, row{
-			name: board.kind + ": one a request, 64 connections", process: e.service,
-			measure: func(ctx context.Context) (float64, error) { return load(ctx, e.service.addr, 64, e.seconds, single) },
-		}, row{
-			name: fmt.Sprintf("%s: %d a request, %d connections", board.kind, ledgerList, ledgerCallers), process: e.service,
-			measure: func(ctx context.Context) (float64, error) {
-				calls, err := load(ctx, e.service.addr, ledgerCallers, e.seconds, list)
-				return calls * ledgerList, err
-			},
-		})
-	}
-	for range e.rounds {
-		for i := range rows {
-			if err := rows[i].run(ctx, e); err != nil {
-				return fmt.Errorf("%s: %w", rows[i].name, err)
-			}
+		for _, call := range []struct{ increments, callers int }{{1, uploadCallers}, {ledgerList, ledgerCallers}} {
+			name := fmt.Sprintf("%s: %d a request, %d connections", board.kind, call.increments, call.callers)
+			r := e.loadRow(name, e.service, call.callers, call.increments, e.increments(&ids, board.name, token, call.increments))
+			r.base = upload
+			rows = append(rows, r)
 		}
 	}
-	fmt.Printf("\n| increments | a second | ratio | Redis, µs of CPU each | server | client |\n| --- | ---: | --- | ---: | ---: | ---: |\n")
-	for _, r := range rows {
-		fmt.Printf("| %s | %.0f | %.2f | %.2f | %.2f | %.2f |\n", r.name, r.median(), r.median()/rows[0].median(), r.redis.each(), r.server.each(), r.client.each())
+	if err := e.printTable(ctx, "increments", rows...); err != nil {
+		return err
 	}
 	return e.ledgerBytes(ctx)
 }

@@ -6,12 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"stepboard/internal/pause"
 )
 
 // rotate returns a function that returns the requests in turn, without end.
@@ -26,26 +30,17 @@ func rotate(requests [][]byte) func() []byte {
 // possible of a response is parsed, so that the client uses little CPU.
 func load(ctx context.Context, addr string, connections int, d time.Duration, next func() []byte) (float64, error) {
 	var (
-		done   atomic.Int64
-		wg     sync.WaitGroup
-		mu     sync.Mutex
-		failed error
+		done    atomic.Int64
+		sending errgroup.Group
 	)
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	start := time.Now()
 	for range connections {
-		wg.Go(func() {
-			err := sendRequests(ctx, addr, next, func() { done.Add(1) })
-			if err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failed = errors.Join(failed, err)
-			}
-		})
+		sending.Go(func() error { return sendRequests(ctx, addr, next, func() { done.Add(1) }) })
 	}
-	wg.Wait()
-	return float64(done.Load()) / time.Since(start).Seconds(), failed
+	err := sending.Wait()
+	return float64(done.Load()) / time.Since(start).Seconds(), err
 }
 
 // loadAtRate sends requests at a constant rate until ctx ends, over a number of
@@ -59,13 +54,12 @@ func loadAtRate(ctx context.Context, addr string, connections, rate int, request
 		connected atomic.Int64
 		start     time.Time
 		began     = make(chan struct{})
-		wg        sync.WaitGroup
+		sending   errgroup.Group
 		mu        sync.Mutex
 		all       []time.Duration
-		failed    error
 	)
 	for range connections {
-		wg.Go(func() {
+		sending.Go(func() error {
 			var due time.Time // zero for the first request
 			var took []time.Duration
 			done := func() {
@@ -99,18 +93,37 @@ func loadAtRate(ctx context.Context, addr string, connections, rate int, request
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, took...)
-			failed = errors.Join(failed, err)
+			return err
 		})
 	}
-	wg.Wait()
-	return all, failed
+	err := sending.Wait()
+	return all, err
 }
 
-// counter is called for every response.
-type counter func()
+// p99 sends requests at a constant rate while work runs, whether or not earlier ones are answered,
+// and returns the 99th percentile of their latencies.
+func p99(ctx context.Context, p *process, connections, rate int, requests [][]byte, work func(context.Context) error) (time.Duration, error) {
+	ctx, stop := context.WithCancel(ctx)
+	worked := make(chan error, 1)
+	go func() {
+		defer stop()
+		worked <- work(ctx)
+	}()
+	took, err := loadAtRate(ctx, p.addr, connections, rate, requests)
+	stop()
+	if err := errors.Join(err, <-worked); err != nil {
+		return 0, err
+	}
+	slices.Sort(took)
+	return took[len(took)*99/100], nil
+}
 
-// sendRequests sends requests over one connection and reads the responses.
-func sendRequests(ctx context.Context, addr string, next func() []byte, done counter) (err error) {
+// wait is work that takes the time of a measurement, and does nothing.
+func (e *environment) wait(ctx context.Context) error { return pause.For(ctx, e.seconds) }
+
+// sendRequests sends requests over one connection and reads the responses, until ctx ends. It calls
+// done after each of them.
+func sendRequests(ctx context.Context, addr string, next func() []byte, done func()) (err error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -132,8 +145,7 @@ func sendRequests(ctx context.Context, addr string, next func() []byte, done cou
 
 var contentLength = []byte("Content-Length: ")
 
-// readResponse reads one response of status 200 or 202 with a length or in chunks, or of
-// status 204.
+// readResponse reads one response of status 200 or 202, with a length or in chunks.
 func readResponse(in *bufio.Reader) error {
 	status, err := in.ReadSlice('\n')
 	if err != nil {
@@ -144,9 +156,6 @@ func readResponse(in *bufio.Reader) error {
 		return fmt.Errorf("response %s%s", status, rest)
 	}
 	length := -1
-	if bytes.HasPrefix(status, []byte("HTTP/1.1 204")) {
-		length = 0
-	}
 	for {
 		line, err := in.ReadSlice('\n')
 		if err != nil {
@@ -206,27 +215,22 @@ func httpRequest(method, path, token, body string) []byte {
 func loop(ctx context.Context, goroutines int, d time.Duration, work func(ctx context.Context, i int) error) (float64, error) {
 	var (
 		next, done atomic.Int64
-		wg         sync.WaitGroup
-		failed     atomic.Pointer[error]
+		working    errgroup.Group
 	)
 	stop, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	start := time.Now()
 	for range goroutines {
-		wg.Go(func() {
+		working.Go(func() error {
 			for stop.Err() == nil {
 				if err := work(ctx, int(next.Add(1))); err != nil {
-					failed.Store(&err)
-					return
+					return err
 				}
 				done.Add(1)
 			}
+			return nil
 		})
 	}
-	wg.Wait()
-	rate := float64(done.Load()) / time.Since(start).Seconds()
-	if err := failed.Load(); err != nil && !errors.Is(*err, io.EOF) {
-		return rate, *err
-	}
-	return rate, nil
+	err := working.Wait()
+	return float64(done.Load()) / time.Since(start).Seconds(), err
 }

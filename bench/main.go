@@ -4,7 +4,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -12,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 )
@@ -40,7 +38,7 @@ func main() {
 	flag.StringVar(&s.only, "only", "", "one of "+strings.Join(names, ", ")+"; empty for all")
 	bare := flag.String("bare", "", "run as the bare handler that the service is compared with, on the Redis of this address")
 	var keys sharedKeys
-	flag.StringVar(&keys.prefix, "prefix", "", "with -bare: the prefix of the service's keys")
+	flag.StringVar(&keys.Prefix, "prefix", "", "with -bare: the prefix of the service's keys")
 	flag.StringVar(&keys.board, "key", "", "with -bare: the key of the service's board")
 	flag.Parse()
 
@@ -77,11 +75,11 @@ func bench(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.close()) }()
-	version, err := serverInfo(ctx, e.rdb, "redis_version")
+	version, err := redisInfo(ctx, e.rdb, "redis_version")
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d cores, %s; Redis %s; board of %d, %d viewers with %d friends each, pages of %d; %d rounds of %v, medians\n\n",
+	fmt.Printf("%d cores, %s; Redis %s; board of %d, %d viewers with %d friends each, pages of %d; %d rounds of %v, medians\n",
 		runtime.NumCPU(), runtime.Version(), version, s.board, s.viewers, s.friends, s.limit, s.rounds, s.seconds)
 
 	for _, part := range parts {
@@ -92,90 +90,4 @@ func bench(ctx context.Context, s settings) (err error) {
 		}
 	}
 	return nil
-}
-
-// servingBench measures rankings and uploads.
-func (e *environment) servingBench(ctx context.Context) error {
-	rows := []row{
-		{name: "friend ranking: go-redis loop, SMEMBERS + ZMSCORE, 32 goroutines", measure: e.redisRanking},
-		{name: "friend ranking: bare Gin handler, 32 connections", measure: e.bareRanking, process: e.bare},
-		{name: "friend ranking: Stepboard, 32 connections", measure: e.serviceRanking, process: e.service},
-		{name: "upload: bare Gin handler, one ZADD a request, 64 connections", measure: e.bareUpload, process: e.bare},
-		{name: "upload: Stepboard, 64 connections", measure: e.serviceUpload, process: e.service},
-	}
-	// Each round measures all rows, so that other load on the machine affects all
-	// of them alike.
-	for range e.rounds {
-		for i := range rows {
-			if err := rows[i].run(ctx, e); err != nil {
-				return fmt.Errorf("%s: %w", rows[i].name, err)
-			}
-		}
-	}
-	fmt.Println("| what | a second | ratio | Redis, µs of CPU each | server | client |")
-	fmt.Println("| --- | ---: | --- | ---: | ---: | ---: |")
-	loop, bareRank, bareUp := rows[0].median(), rows[1].median(), rows[3].median()
-	ratios := []string{
-		"1",
-		fmt.Sprintf("%.2f of the loop", bareRank/loop),
-		fmt.Sprintf("%.2f of the loop, %.2f of the bare handler", rows[2].median()/loop, rows[2].median()/bareRank),
-		"1",
-		fmt.Sprintf("%.2f of the bare handler", rows[4].median()/bareUp),
-	}
-	for i, r := range rows {
-		fmt.Printf("| %s | %.0f | %s | %.0f | %.0f | %.0f |\n", r.name, r.median(), ratios[i], r.redis.each(), r.server.each(), r.client.each())
-	}
-	fmt.Println()
-	return e.printMemory(ctx)
-}
-
-// row is one line of a table.
-type row struct {
-	name    string
-	measure func(context.Context) (float64, error)
-	process *process // the server; nil without one
-	// postgres is the process of Postgres; nil if its CPU time is not printed.
-	postgres *process
-	rates    []float64
-
-	redis, server, sql, client share
-}
-
-// share is the CPU time that one process has used for a number of operations.
-type share struct {
-	spent time.Duration
-	ops   float64
-}
-
-// each returns the CPU time of one operation in microseconds.
-func (s share) each() float64 { return float64(s.spent.Microseconds()) / s.ops }
-
-func (s *share) add(spent time.Duration, ops float64) {
-	s.spent += spent
-	s.ops += ops
-}
-
-// run measures once.
-func (r *row) run(ctx context.Context, e *environment) error {
-	self := &process{pid: os.Getpid()}
-	before := []time.Duration{e.redisServer.cpu(), r.process.cpu(), r.postgres.cpu(), self.cpu()}
-	start := time.Now()
-	rate, err := r.measure(ctx)
-	if err != nil {
-		return err
-	}
-	ops := rate * time.Since(start).Seconds()
-	r.rates = append(r.rates, rate)
-	r.redis.add(e.redisServer.cpu()-before[0], ops)
-	r.server.add(r.process.cpu()-before[1], ops)
-	r.sql.add(r.postgres.cpu()-before[2], ops)
-	r.client.add(self.cpu()-before[3], ops)
-	return nil
-}
-
-func (r *row) median() float64 { return median(r.rates) }
-
-func median[T cmp.Ordered](values []T) T {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
 }

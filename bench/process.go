@@ -6,88 +6,118 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
-)
 
-// usedMemory matches the size of the data and its keys in the output of INFO.
-var usedMemory = regexp.MustCompile(`used_memory:(\d+)`)
+	"stepboard/internal/pause"
+)
 
 // memoryGrowth returns by how many bytes the data of Redis and its keys grow during work.
 func (e *environment) memoryGrowth(ctx context.Context, work func() error) (int64, error) {
-	size := func() (n int64, err error) {
-		info, err := e.rdb.Info(ctx, "memory").Result()
-		if err != nil {
-			return 0, err
-		}
-		m := usedMemory.FindStringSubmatch(info)
-		if m == nil {
-			return 0, errors.New("redis does not report used_memory")
-		}
-		_, err = fmt.Sscan(m[1], &n)
-		return n, err
-	}
-	before, err := size()
+	before, err := redisNumber(ctx, e.rdb, "used_memory")
 	if err != nil {
 		return 0, err
 	}
 	if err := work(); err != nil {
 		return 0, err
 	}
-	after, err := size()
+	after, err := redisNumber(ctx, e.rdb, "used_memory")
 	return after - before, err
 }
 
-// serverInfo returns one field of INFO server.
-func serverInfo(ctx context.Context, rdb *redis.Client, field string) (string, error) {
-	info, err := rdb.Info(ctx, "server").Result()
-	if err != nil {
-		return "", err
-	}
-	_, rest, _ := strings.Cut(info, field+":")
+// redisInfo returns one field of INFO.
+func redisInfo(ctx context.Context, rdb *redis.Client, field string) (string, error) {
+	info, err := rdb.Info(ctx).Result()
+	_, rest, _ := strings.Cut(info, "\n"+field+":")
 	value, _, _ := strings.Cut(rest, "\r")
-	return value, nil
+	return value, err
 }
 
-// findRedis returns the process of Redis.
-func findRedis(ctx context.Context, rdb *redis.Client) (*process, error) {
-	pid, err := serverInfo(ctx, rdb, "process_id")
+func redisNumber(ctx context.Context, rdb *redis.Client, field string) (int64, error) {
+	text, err := redisInfo(ctx, rdb, field)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	n, err := strconv.Atoi(pid)
-	return &process{pid: n}, err
+	return strconv.ParseInt(text, 10, 64)
 }
 
-// findPostgres returns the process of Postgres, the parent of each connection's.
-func findPostgres(ctx context.Context, pool *pgxpool.Pool) (*process, error) {
+// findStores finds the processes of Redis and Postgres.
+func (e *environment) findStores(ctx context.Context) error {
+	pid, err := redisNumber(ctx, e.rdb, "process_id")
+	if err != nil {
+		return err
+	}
+	e.redisServer = &process{pid: int(pid)}
 	var backend int
-	if err := pool.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&backend); err != nil {
-		return nil, err
+	if err := e.stores.Pool.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&backend); err != nil {
+		return err
 	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", backend))
-	if err != nil {
-		return nil, fmt.Errorf("postgres is not on this machine: %w", err)
+	parent := (&process{pid: backend}).status("PPid:")
+	if parent == 0 {
+		return errors.New("postgres is not on this machine")
 	}
-	_, rest, _ := strings.Cut(string(status), "\nPPid:")
-	line, _, _ := strings.Cut(rest, "\n")
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	return &process{pid: pid, withChildren: true}, err
+	e.postgresServer = &process{pid: int(parent), withChildren: true}
+	return nil
 }
 
-// process is a server; cmd is nil unless it was started here.
+// process is a server; cmd is nil unless it was started here. A nil process is none.
 type process struct {
 	cmd  *exec.Cmd
 	pid  int
 	addr string
 	// withChildren reports that child processes do the work, too, as in Postgres.
 	withChildren bool
+}
+
+// startTimeout bounds how long a process may take to start.
+const startTimeout = 30 * time.Second
+
+var serving = regexp.MustCompile(`"msg":"serving","addr":"([^"]+)"`)
+
+// start starts a program that logs its address, and waits for that. The log is a file, which it
+// writes line by line, as it would to a collector.
+func (e *environment) start(ctx context.Context, name, program string, args ...string) (*process, error) {
+	log, err := os.Create(filepath.Join(e.folder, name+".log"))
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program, args...)
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p := &process{cmd: cmd, pid: cmd.Process.Pid}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		text, err := os.ReadFile(log.Name())
+		if m := serving.FindSubmatch(text); m != nil {
+			p.addr = string(m[1])
+			return p, nil
+		}
+		if err == nil {
+			err = pause.For(ctx, time.Millisecond)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("start %s: %w: %s", name, err, text), p.stop())
+		}
+	}
+}
+
+func (p *process) stop() error {
+	if p == nil {
+		return nil
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		return err
+	}
+	return p.cmd.Wait()
 }
 
 // ticksPerSecond is the unit of CPU time in /proc.
@@ -138,81 +168,19 @@ func cpuTime(pid int, ended bool) time.Duration {
 	return spent
 }
 
-func startProcess(cmd *exec.Cmd, addr func() (string, error)) (*process, error) {
-	if err := cmd.Start(); err != nil {
-		return nil, err
+// memory returns the process's resident memory in bytes: now (VmRSS:), or at its peak (VmHWM:).
+func (p *process) memory(field string) int64 { return p.status(field) << 10 }
+
+// status returns a number of the process's status; 0 if it has none.
+func (p *process) status(field string) (n int64) {
+	if p == nil {
+		return 0
 	}
-	p := &process{cmd: cmd, pid: cmd.Process.Pid}
-	text, err := addr()
-	p.addr = strings.TrimSpace(text)
-	if err != nil {
-		return nil, errors.Join(err, p.stop())
-	}
-	return p, nil
-}
-
-func (p *process) stop() error {
-	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
-		return err
-	}
-	return p.cmd.Wait()
-}
-
-// rss returns the process's resident memory in bytes.
-func (p *process) rss() int64 { return p.memory("VmRSS:") }
-
-// peakRSS returns the peak of the process's resident memory in bytes.
-func (p *process) peakRSS() int64 { return p.memory("VmHWM:") }
-
-func (p *process) memory(field string) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(text), field)
-	var kb int64
-	if _, err := fmt.Sscan(rest, &kb); err != nil {
-		return 0
-	}
-	return kb << 10
-}
-
-var serving = regexp.MustCompile(`"msg":"serving","addr":"([^"]+)"`)
-
-// startTimeout bounds how long a process may take to start.
-const startTimeout = 30 * time.Second
-
-// await calls is every millisecond until it returns true or an error.
-func await(ctx context.Context, what string, is func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	for {
-		if done, err := is(); done || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait until %s: %w", what, ctx.Err())
-		case <-time.After(time.Millisecond):
-		}
-	}
-}
-
-// awaitServing waits for the service's address in its log and returns it.
-func awaitServing(ctx context.Context, path string) (addr string, err error) {
-	var text []byte
-	waited := await(ctx, "the service is serving", func() (bool, error) {
-		if text, err = os.ReadFile(path); err != nil {
-			return false, err
-		}
-		m := serving.FindSubmatch(text)
-		if m != nil {
-			addr = string(m[1])
-		}
-		return m != nil, nil
-	})
-	if waited != nil {
-		return "", fmt.Errorf("%w: %s", waited, text)
-	}
-	return addr, nil
+	_, rest, _ := strings.Cut(string(text), "\n"+field)
+	_, _ = fmt.Sscan(rest, &n)
+	return n
 }

@@ -5,30 +5,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"stepboard/models"
 	"stepboard/services/platform/auth"
 )
 
-// buildRequests encodes all requests before anything is measured.
-func (e *environment) buildRequests(context.Context) error {
-	zone, err := time.LoadLocation("Asia/Shanghai")
-	if err != nil {
+// buildRequests encodes the requests of the viewers before anything is measured.
+func (e *environment) buildRequests(context.Context) (err error) {
+	if e.rankings, err = e.friendRequests("steps", 0, e.viewers, e.limit, ""); err != nil {
 		return err
 	}
-	today := time.Now().In(zone).Format(time.DateOnly)
 	for v := range e.viewers {
 		token, err := e.token(userID(viewer(v)), "")
 		if err != nil {
 			return err
 		}
-		e.rankings = append(e.rankings, e.rankingRequest("steps", token, ""))
-		e.bareRanks = append(e.bareRanks, httpRequest("GET", "/rank/"+viewer(v).String(), "", ""))
-		body := fmt.Sprintf(`{"date":%q,"score":%d}`, today, 100+v)
-		e.uploads = append(e.uploads, httpRequest("POST", "/v1/boards/steps/scores", token, body))
-		e.bareScores = append(e.bareScores, httpRequest("POST", "/score/"+viewer(v).String(), "", body))
+		e.uploads = append(e.uploads, uploadRequest("steps", token, 100+v))
 	}
 	return nil
 }
@@ -38,13 +36,120 @@ func (e *environment) token(user models.UserID, scope string) (string, error) {
 	return auth.SignToken([]byte(e.config.Auth.HS256Secret), user, scope, "", "", time.Now(), time.Hour)
 }
 
-// send sends a body to the service with a scope. The service must accept it.
-func (e *environment) send(ctx context.Context, method, path, scope string, body []byte) (err error) {
-	token, err := e.token("1", scope)
+// friendRequests returns a request for a page of the friend ranking of each of some viewers, from
+// the first one on. more is appended to the query.
+func (e *environment) friendRequests(board string, first, viewers, page int, more string) ([][]byte, error) {
+	requests := make([][]byte, viewers)
+	for v := range requests {
+		token, err := e.token(userID(viewer(first+v)), "")
+		if err != nil {
+			return nil, err
+		}
+		requests[v] = httpRequest("GET", fmt.Sprintf("/v1/boards/%s/friends?limit=%d%s", board, page, more), token, "")
+	}
+	return requests, nil
+}
+
+// askOnce sends each request once.
+func askOnce(ctx context.Context, p *process, requests [][]byte) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var sent atomic.Int64
+	_, err := load(ctx, p.addr, rankingCallers, time.Hour, func() []byte {
+		n := int(sent.Add(1))
+		if n >= len(requests) {
+			cancel() // each connection ends with the answer that it waits for
+		}
+		return requests[n%len(requests)]
+	})
+	return err
+}
+
+// redisRow measures the commands of rankings alone, of the first users and of several callers at
+// a time. A larger number of viewers makes these slower, too, as fewer of their sets and scores
+// are in the processor's cache.
+func (e *environment) redisRow(name string, callers, viewers int) *row {
+	return &row{name: name, measure: func(ctx context.Context) (float64, error) {
+		return loop(ctx, callers, e.seconds, func(ctx context.Context, i int) error {
+			members, err := e.keys.friends(ctx, e.rdb, viewer(i%viewers))
+			if err != nil {
+				return err
+			}
+			return e.rdb.ZMScore(ctx, e.keys.board, members...).Err()
+		})
+	}}
+}
+
+const (
+	// batchScores is the number of scores of a batch call.
+	batchScores = 1000
+	// batchCallers is the number of concurrent batch calls.
+	batchCallers = 8
+	// firstScore is more than the scores that boards are filled with. Scores that are uploaded
+	// begin with it, and have as many digits as scorePlace.
+	firstScore = 30_000
+	scorePlace = "#####"
+)
+
+func uploadRequest(board, token string, score any) []byte {
+	return httpRequest("POST", "/v1/boards/"+board+"/scores", token, fmt.Sprintf(`{"date":%q,"score":%v}`, today(), score))
+}
+
+// batchRequests returns batch uploads of a trusted backend, with the scores that score returns.
+func (e *environment) batchRequests(board string, score func(userScore) any) ([][]byte, error) {
+	token, err := e.token("1", auth.ScopeService)
+	if err != nil {
+		return nil, err
+	}
+	var requests [][]byte
+	for _, scores := range e.randomBatches() {
+		items := make([]string, len(scores))
+		for i, s := range scores {
+			items[i] = fmt.Sprintf(`{"user_id":"%d","date":%q,"score":%v}`, s.user, today(), score(s))
+		}
+		requests = append(requests, httpRequest("POST", "/v1/boards/"+board+"/scores/batch", token, `{"scores":[`+strings.Join(items, ",")+`]}`))
+	}
+	return requests, nil
+}
+
+// userScore is one score of a batch.
+type userScore struct{ user, score int64 }
+
+// randomBatches returns 64 batches, the same ones in every call.
+func (e *environment) randomBatches() [][]userScore {
+	rng := mathrand.New(mathrand.NewPCG(7, 8))
+	batches := make([][]userScore, 64)
+	for i := range batches {
+		batches[i] = make([]userScore, batchScores)
+		for j := range batches[i] {
+			batches[i][j] = userScore{user: int64(firstUser + rng.IntN(e.board)), score: int64(firstScore + rng.IntN(1000))}
+		}
+	}
+	return batches
+}
+
+// rising returns a source of uploads that send templates in turn, with a larger score in
+// place of scorePlace each time.
+func rising(templates [][]byte, sent *atomic.Int64) func() []byte {
+	return func() []byte {
+		n := int(sent.Add(1))
+		score := strconv.AppendInt(nil, firstScore+int64(n/len(templates)), 10)
+		return bytes.ReplaceAll(templates[n%len(templates)], []byte(scorePlace), score)
+	}
+}
+
+// today is the current day of the boards.
+func today() models.Date {
+	return models.DateOf(time.Now().In(time.FixedZone("Asia/Shanghai", 8*3600)))
+}
+
+// post sends a body to the service as an operator. The service must accept it.
+func (e *environment) post(ctx context.Context, path string, body []byte) (err error) {
+	token, err := e.token("1", auth.ScopeAdmin)
 	if err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+e.service.addr+path, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+e.service.addr+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -55,58 +160,7 @@ func (e *environment) send(ctx context.Context, method, path, scope string, body
 	}
 	defer func() { err = errors.Join(err, answer.Body.Close()) }()
 	if answer.StatusCode/100 != 2 {
-		return fmt.Errorf("%s %s: %s", method, path, answer.Status)
+		return fmt.Errorf("POST %s: %s", path, answer.Status)
 	}
 	return nil
-}
-
-// rankingRequest returns a request for a friend ranking; more is appended to its
-// query.
-func (e *environment) rankingRequest(board, token, more string) []byte {
-	return httpRequest("GET", fmt.Sprintf("/v1/boards/%s/friends?limit=%d%s", board, e.limit, more), token, "")
-}
-
-func (e *environment) redisRanking(ctx context.Context) (float64, error) {
-	return e.redisRankings(ctx, rankingCallers, e.viewers)
-}
-
-// redisRankings sends the commands of rankings of the first users, of several callers at a time.
-func (e *environment) redisRankings(ctx context.Context, callers, viewers int) (float64, error) {
-	return loop(ctx, callers, e.seconds, func(ctx context.Context, i int) error {
-		members, err := e.keys.friends(ctx, e.rdb, viewer(i%viewers))
-		if err != nil {
-			return err
-		}
-		return e.rdb.ZMScore(ctx, e.keys.board, members...).Err()
-	})
-}
-
-func (e *environment) bareRanking(ctx context.Context) (float64, error) {
-	return load(ctx, e.bare.addr, rankingCallers, e.seconds, rotate(e.bareRanks))
-}
-
-func (e *environment) serviceRanking(ctx context.Context) (float64, error) {
-	rate, err := load(ctx, e.service.addr, rankingCallers, e.seconds, rotate(e.rankings))
-	e.rssRanking = max(e.rssRanking, e.service.rss())
-	return rate, err
-}
-
-func (e *environment) bareUpload(ctx context.Context) (float64, error) {
-	return load(ctx, e.bare.addr, 64, e.seconds, rotate(e.bareScores))
-}
-
-func (e *environment) serviceUpload(ctx context.Context) (float64, error) {
-	rate, err := load(ctx, e.service.addr, 64, e.seconds, rotate(e.uploads))
-	e.rssUpload = max(e.rssUpload, e.service.rss())
-	return rate, err
-}
-
-func (e *environment) printMemory(context.Context) error {
-	fmt.Println("| memory | bytes |")
-	fmt.Println("| --- | ---: |")
-	fmt.Printf("| Redis, for each user of a board | %.1f |\n", float64(e.boardBytes)/float64(e.board))
-	fmt.Printf("| Redis, for each friend in a set of %d | %.1f |\n", e.friends, float64(e.friendBytes)/float64(e.viewers*e.friends))
-	fmt.Printf("| service, resident, under rankings | %d |\n", e.rssRanking)
-	_, err := fmt.Printf("| service, resident, under uploads | %d |\n", e.rssUpload)
-	return err
 }

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"stepboard/internal/keys"
+	"stepboard/models"
+	"stepboard/services/boards/board"
+	"stepboard/services/boards/score"
+	"stepboard/services/people/cache"
+	"stepboard/services/people/friends"
+)
+
+// firstUser is the row id of the first user. Row ids are dense, and the user id of each
+// is its decimal text.
+const firstUser = 1
+
+func viewer(v int) models.RowID { return models.RowID(firstUser + v) }
+
+// userID returns the user id of a row.
+func userID(row models.RowID) models.UserID { return models.UserID(row.String()) }
+
+// The profile of a user is made of these texts and the user id.
+const (
+	namePrefix    = "user "
+	picturePrefix = "https://example.com/avatars/"
+	pictureSuffix = ".jpg"
+)
+
+// fillUsers creates users with names and pictures, as if they had never changed these.
+func (e *environment) fillUsers(ctx context.Context, first models.RowID, users int) error {
+	_, err := e.stores.Pool.Exec(ctx, `
+		INSERT INTO users (user_id, external_id, nickname, avatar_url, created_at)
+		SELECT i, i::text, $3::text || i, $4::text || i || $5::text, now() - interval '1 day'
+		FROM generate_series($1::bigint, $1 + $2 - 1) AS i`,
+		first, users, namePrefix, picturePrefix, pictureSuffix)
+	if err != nil {
+		return err
+	}
+	if _, err := e.stores.Pool.Exec(ctx, "SELECT setval(pg_get_serial_sequence('users', 'user_id'), max(user_id)) FROM users"); err != nil {
+		return err
+	}
+	return e.vacuum(ctx, "users")
+}
+
+// vacuum does what autovacuum might otherwise do during a measurement.
+func (e *environment) vacuum(ctx context.Context, table string) error {
+	_, err := e.stores.Pool.Exec(ctx, "VACUUM ANALYZE "+table)
+	return err
+}
+
+// fill creates the board and the friendships of the viewers.
+func (e *environment) fill(ctx context.Context) (err error) {
+	var bucket *models.Bucket
+	e.boardBytes, err = e.memoryGrowth(ctx, func() (err error) {
+		bucket, err = e.fillBoard(ctx, "steps", 0)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := e.befriend(ctx, 0, e.viewers); err != nil {
+		return err
+	}
+	e.friendBytes, err = e.memoryGrowth(ctx, func() error {
+		for v := range e.viewers {
+			if _, err := e.app.Friends.IDs(ctx, viewer(v)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	e.keys.board = e.keys.Board(bucket, 0)
+	return e.rdb.Copy(ctx, e.keys.board, uploadKey, 0, true).Err()
+}
+
+// fillBoard gives the users a score on a day of a board, as their uploads would have, and returns
+// its bucket. The day is a number of days ago.
+func (e *environment) fillBoard(ctx context.Context, name string, ago int) (*models.Bucket, error) {
+	b, err := e.app.Catalog.Definitions.Board(name)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	bucket, err := e.app.Catalog.Buckets.ForImport(ctx, b, b.Today(now)-models.Date(ago), now)
+	if err != nil {
+		return nil, err
+	}
+	return bucket, raise(ctx, e.app.Boards.At(bucket.StartsAt), bucket, firstUser, e.board)
+}
+
+// raise gives a number of users, from the first one on, random scores of a bucket.
+func raise(ctx context.Context, boards *board.Store, bucket *models.Bucket, first models.RowID, users int) error {
+	rng := mathrand.New(mathrand.NewPCG(1, uint64(bucket.StartsAt.Unix())))
+	codec, begun := score.Of(bucket), min(time.Since(bucket.StartsAt), bucket.EndsAt.Sub(bucket.StartsAt))
+	const batch = 10_000
+	for from := 0; from < users; from += batch {
+		raises := make([]models.Raise, min(batch, users-from))
+		for i := range raises {
+			reachedAt := bucket.StartsAt.Add(time.Duration(rng.Int64N(int64(begun))))
+			composite, err := codec.Encode(int64(rng.IntN(30_000)), models.TimestampOf(reachedAt))
+			if err != nil {
+				return err
+			}
+			raises[i] = models.Raise{Bucket: bucket, Entry: models.Entry{User: first + models.RowID(from+i), Composite: composite}}
+		}
+		if errs := boards.Raise(ctx, raises); errs != nil {
+			return errors.Join(errs...)
+		}
+	}
+	return nil
+}
+
+// befriend gives a number of viewers, from the first one on, friends in Postgres.
+func (e *environment) befriend(ctx context.Context, first, viewers int) error {
+	const batch = 250
+	for from := first; from < first+viewers; from += batch {
+		var edges []friends.Edge
+		for v := from; v < min(from+batch, first+viewers); v++ {
+			for _, friend := range e.randomFriends(viewer(v)) {
+				edges = append(edges, friends.Edge{A: userID(viewer(v)), B: userID(friend)})
+			}
+		}
+		rows, err := e.app.Friends.Resolve(ctx, edges)
+		if err != nil {
+			return err
+		}
+		if _, _, err := e.app.Friends.Import(ctx, rows); err != nil {
+			return err
+		}
+	}
+	return e.vacuum(ctx, "friendships")
+}
+
+// randomFriends returns friends of a user, the same ones in every call. None is one of the first
+// viewers, so that each of these has exactly e.friends friends.
+func (e *environment) randomFriends(user models.RowID) []models.RowID {
+	rng := mathrand.New(mathrand.NewPCG(15, uint64(user)))
+	var list []models.RowID
+	for len(list) < e.friends {
+		id := viewer(e.viewers + rng.IntN(e.board-e.viewers))
+		if id != user && !slices.Contains(list, id) {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// storeFriendSets gives the first users friends in Redis only, where rankings read them.
+func (e *environment) storeFriendSets(ctx context.Context, viewers int) error {
+	load := func(_ context.Context, users []models.RowID) (map[models.RowID][]models.RowID, error) {
+		loaded := make(map[models.RowID][]models.RowID)
+		for _, user := range users {
+			loaded[user] = e.randomFriends(user)
+		}
+		return loaded, nil
+	}
+	sets := cache.New(e.app.Sets, keys.Friends, load, slog.New(slog.DiscardHandler))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(rankingCallers)
+	for v := range viewers {
+		g.Go(func() error {
+			_, err := sets.Members(ctx, viewer(v))
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// dropFriendSets removes the friend sets of viewers from Redis.
+func (e *environment) dropFriendSets(ctx context.Context, first, viewers int) error {
+	pipe := e.rdb.Pipeline()
+	for v := range viewers {
+		pipe.Unlink(ctx, e.keys.set(viewer(first+v)))
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}
