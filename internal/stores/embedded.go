@@ -15,6 +15,7 @@ import (
 	"gorm.io/gorm"
 
 	"stepboard/config"
+	"stepboard/internal/pause"
 	"stepboard/migrations"
 	"stepboard/models"
 )
@@ -41,7 +42,7 @@ func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
 		server.Close()
 		return nil, err
 	}
-	stopExpiry, closeConnections := startExpiry(server), s.closeServers
+	stopExpiry, closeConnections := startExpiry(ctx, server), s.closeServers
 	s.closeServers = func() {
 		closeConnections()
 		stopExpiry()
@@ -96,26 +97,14 @@ func openMemoryDatabase(ctx context.Context, name string, clock models.Clock) (g
 	return g, db, held, err
 }
 
-// startExpiry moves the clock of the embedded Redis forward until stop is called.
-func startExpiry(server *miniredis.Miniredis) (stop func()) {
-	stopped := make(chan struct{})
+// startExpiry moves the clock of the embedded Redis forward until stop is called, even if ctx ends
+// before.
+func startExpiry(ctx context.Context, server *miniredis.Miniredis) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	running.Go(func() { runExpiry(server, stopped) })
+	running.Go(func() { pause.Every(ctx, expireInterval, func() { server.FastForward(expireInterval) }) })
 	return func() {
-		close(stopped)
+		cancel()
 		running.Wait()
-	}
-}
-
-func runExpiry(server *miniredis.Miniredis, stop <-chan struct{}) {
-	ticker := time.NewTicker(expireInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			server.FastForward(expireInterval)
-		case <-stop:
-			return
-		}
 	}
 }

@@ -17,16 +17,12 @@ import (
 // limit, and for one that does not reveal its memory. One round trip to each
 // server.
 func MemoryUsed(ctx context.Context, rdb redis.UniversalClient) (float64, error) {
-	cluster, ok := rdb.(*redis.ClusterClient)
-	if !ok {
-		return memoryUsed(ctx, rdb)
-	}
 	var (
 		mu      sync.Mutex
 		fullest float64
 	)
-	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
-		used, err := memoryUsed(ctx, master)
+	err := eachServer(ctx, rdb, func(ctx context.Context, server redis.Cmdable) error {
+		used, err := memoryUsed(ctx, server)
 		mu.Lock()
 		defer mu.Unlock()
 		fullest = max(fullest, used)
@@ -35,7 +31,7 @@ func MemoryUsed(ctx context.Context, rdb redis.UniversalClient) (float64, error)
 	return fullest, err
 }
 
-func memoryUsed[C redis.Cmdable](ctx context.Context, rdb C) (float64, error) {
+func memoryUsed(ctx context.Context, rdb redis.Cmdable) (float64, error) {
 	info, err := rdb.Info(ctx, "memory").Result()
 	var refused redis.Error
 	if errors.As(err, &refused) {

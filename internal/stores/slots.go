@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"stepboard/internal/pause"
 )
 
 const (
@@ -47,7 +49,7 @@ func (slotHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (h slotHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		for until := time.Now().Add(slotPatience); isMoving(err) && pause(ctx, until); {
+		for until := time.Now().Add(slotPatience); isMoving(err) && waits(ctx, until); {
 			cmd.SetErr(nil)
 			err = next(ctx, cmd)
 		}
@@ -68,7 +70,7 @@ func (h slotHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 					refused = append(refused, cmd)
 				}
 			}
-			if refused == nil || !pause(ctx, until) {
+			if refused == nil || !waits(ctx, until) {
 				break
 			}
 			for _, cmd := range refused {
@@ -102,17 +104,7 @@ func isMoving(err error) bool {
 	return moved || ask || redis.IsTryAgainError(err) || strings.Contains(err.Error(), "Script attempted to access a non local key")
 }
 
-// pause waits for slotPause. It returns false if until has passed or ctx ends.
-func pause(ctx context.Context, until time.Time) bool {
-	if !time.Now().Before(until) {
-		return false
-	}
-	timer := time.NewTimer(slotPause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+// waits waits for slotPause. It returns false if until has passed or ctx ends.
+func waits(ctx context.Context, until time.Time) bool {
+	return time.Now().Before(until) && pause.For(ctx, slotPause) == nil
 }

@@ -321,13 +321,19 @@ var ErrEvicts = errors.New("set maxmemory-policy to noeviction")
 // respond, and ErrEvicts if it may evict boards. It returns ErrPolicyUnknown if a server does not
 // reveal its policy.
 func CheckRedis(ctx context.Context, rdb redis.UniversalClient) error {
-	if cluster, ok := rdb.(*redis.ClusterClient); ok {
-		return cluster.ForEachMaster(ctx, checkServer)
-	}
-	return checkServer(ctx, rdb)
+	return eachServer(ctx, rdb, checkServer)
 }
 
-func checkServer[C redis.Cmdable](ctx context.Context, rdb C) error {
+// eachServer calls do with a client of the server, or concurrently with those of a cluster's
+// masters, and returns the first error.
+func eachServer(ctx context.Context, rdb redis.UniversalClient, do func(context.Context, redis.Cmdable) error) error {
+	if cluster, ok := rdb.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error { return do(ctx, master) })
+	}
+	return do(ctx, rdb)
+}
+
+func checkServer(ctx context.Context, rdb redis.Cmdable) error {
 	if err := rdb.Ping(ctx).Err(); err != nil {
 		return fmt.Errorf("connect to redis: %w", err)
 	}
