@@ -8,7 +8,6 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/url"
@@ -169,7 +168,7 @@ func realConfig(t testing.TB, use func(*config.Redis)) *Env {
 }
 
 // Log returns a logger that discards everything.
-func Log() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func Log() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // environment returns a variable that must be set.
 func environment(t testing.TB, name string) string {

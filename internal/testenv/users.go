@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"stepboard/models"
 )
@@ -131,33 +132,9 @@ func NumberUsers(t testing.TB, env *Env, n int) {
 
 // insertNumbers creates users whose ids are the decimal texts of their rows.
 func insertNumbers(ctx context.Context, db *gorm.DB, rows []models.RowID) error {
-	const chunk = 1000
-	for from := 0; from < len(rows); from += chunk {
-		part := rows[from:min(len(rows), from+chunk)]
-		err := db.WithContext(ctx).Exec(`INSERT INTO users (user_id, external_id, created_at)
-			SELECT value, CAST(value AS text), ? FROM `+numbersTable(db)+` ON CONFLICT DO NOTHING`, db.NowFunc(), jsonOf(part)).Error
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// numbersTable returns a table of the numbers of a JSON array, with the column value.
-func numbersTable(db *gorm.DB) string {
-	if db.Name() == "postgres" {
-		return `(SELECT CAST(v AS bigint) AS value FROM json_array_elements_text(CAST(? AS json)) AS list (v)) AS numbers`
-	}
-	return `json_each(?) WHERE true`
-}
-
-func jsonOf(rows []models.RowID) string {
-	text := []byte("[")
+	users := make([]map[string]any, len(rows))
 	for i, row := range rows {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = strconv.AppendInt(text, int64(row), 10)
+		users[i] = map[string]any{"user_id": row, "external_id": row.String(), "created_at": db.NowFunc()}
 	}
-	return string(append(text, ']'))
+	return db.WithContext(ctx).Table("users").Clauses(clause.OnConflict{DoNothing: true}).CreateInBatches(users, 1000).Error
 }
