@@ -367,7 +367,7 @@ func (a *App) buildLedger(o Options) {
 // or through the queue.
 func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 	a.memory, a.policy = newMemoryGuard(o.Stores.Redis, o.Config), &policyGuard{redis: o.Stores.Redis}
-	a.registry.MustRegister(newMemoryCollector(a.memory, a.policy)) //nolint:contextcheck // a scrape has no context
+	a.registry.MustRegister(newMemoryCollector(a.memory, a.policy))
 	var room func(context.Context) error
 	if !ownStream(o.Config) {
 		room = a.memory.check

@@ -2,7 +2,7 @@ package app
 
 import (
 	"context"
-	"time"
+	"math"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -16,7 +16,7 @@ import (
 	"stepboard/services/rankings/likes"
 )
 
-// exclusions are the changes that erasing users makes in corrections.
+// exclusions is the erasure.Keeper of corrections, most of which is the store's.
 type exclusions struct {
 	*corrections.Store
 	service *corrections.Service
@@ -42,37 +42,19 @@ func (a *App) buildErasure(o Options, store *erasure.Store) {
 	}
 }
 
-// erasuresTimeout bounds the query of a scrape.
-const erasuresTimeout = 2 * time.Second
-
-// erasureCollector reports the erasures that are not finished.
-type erasureCollector struct {
-	erasures        *erasure.Service
-	unfinished, age *prometheus.Desc
-}
-
-func newErasureCollector(s *erasure.Service) *erasureCollector {
+// newErasureCollector reports the erasures that are not finished. Each scrape asks Postgres.
+func newErasureCollector(s *erasure.Service) prometheus.Collector {
+	type unfinished struct{ erasures, age float64 }
+	read := func(ctx context.Context) unfinished {
+		n, age, err := s.Unfinished(ctx)
+		if err != nil {
+			return unfinished{math.NaN(), math.NaN()}
+		}
+		return unfinished{float64(n), age.Seconds()}
+	}
 	const away = " It is missing while Postgres does not respond."
-	return &erasureCollector{
-		s, prometheus.NewDesc("stepboard_erasures_unfinished", "Erasures of users that are not finished."+away, nil, nil),
-		prometheus.NewDesc("stepboard_erasures_oldest_seconds", "How long ago the oldest unfinished erasure began; 0 if there is none."+away, nil, nil),
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (c *erasureCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- c.unfinished
-	ch <- c.age
-}
-
-// Collect implements prometheus.Collector.
-func (c *erasureCollector) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), erasuresTimeout)
-	defer cancel()
-	n, age, err := c.erasures.Unfinished(ctx)
-	if err != nil {
-		return
-	}
-	ch <- prometheus.MustNewConstMetric(c.unfinished, prometheus.GaugeValue, float64(n))
-	ch <- prometheus.MustNewConstMetric(c.age, prometheus.GaugeValue, age.Seconds())
+	return newAskingCollector("stepboard_erasures_", read,
+		figure[unfinished]{"unfinished", "Erasures of users that are not finished." + away, gauge, func(u unfinished) float64 { return u.erasures }, nil},
+		figure[unfinished]{"oldest_seconds", "How long ago the oldest unfinished erasure began; 0 if there is none." + away, gauge, func(u unfinished) float64 { return u.age }, nil},
+	)
 }

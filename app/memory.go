@@ -58,9 +58,7 @@ type redisState struct{ memoryUsed, mayEvict float64 }
 // newMemoryCollector reports the memory and the policy of the boards' Redis. Each scrape asks
 // for its memory.
 func newMemoryCollector(g memoryGuard, p *policyGuard) prometheus.Collector {
-	read := func() (s redisState) {
-		ctx, cancel := context.WithTimeout(context.Background(), memoryTimeout)
-		defer cancel()
+	read := func(ctx context.Context) (s redisState) {
 		if used, err := stores.MemoryUsed(ctx, g.redis); err == nil { // other metrics report that Redis does not respond
 			s.memoryUsed = used
 		}
@@ -69,7 +67,7 @@ func newMemoryCollector(g memoryGuard, p *policyGuard) prometheus.Collector {
 		}
 		return s
 	}
-	return newCollector("stepboard_redis_", read,
+	return newAskingCollector("stepboard_redis_", read,
 		figure[redisState]{"memory_used_ratio", "Share of its maxmemory that the boards' Redis uses; of a cluster, the fullest master's. 0 without a limit.", gauge,
 			func(s redisState) float64 { return s.memoryUsed }, nil},
 		figure[redisState]{"may_evict", "1 if the maxmemory-policy of the boards' Redis lets it evict boards, otherwise 0. It is asked once a minute.", gauge,

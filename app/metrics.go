@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -21,7 +22,7 @@ import (
 	"stepboard/services/rankings/stream"
 )
 
-// figure is one metric of a snapshot S.
+// figure is one metric of a snapshot S. If its value is NaN, the metric is missing.
 type figure[S any] struct {
 	name, help string
 	kind       prometheus.ValueType
@@ -31,13 +32,19 @@ type figure[S any] struct {
 
 // collector reports figures of one snapshot, which it reads at each scrape.
 type collector[S any] struct {
-	read    func() S
+	read    func(context.Context) S
 	figures []figure[S]
 	descs   []*prometheus.Desc
 }
 
 // newCollector returns a collector. prefix is put before the names of its figures.
 func newCollector[S any](prefix string, read func() S, figures ...figure[S]) *collector[S] {
+	return newAskingCollector(prefix, func(context.Context) S { return read() }, figures...)
+}
+
+// newAskingCollector is newCollector for a snapshot that a store, or the queue, is asked for. It
+// has scrapeTimeout for that.
+func newAskingCollector[S any](prefix string, read func(context.Context) S, figures ...figure[S]) *collector[S] {
 	c := &collector[S]{read: read, figures: figures}
 	for _, f := range figures {
 		c.descs = append(c.descs, prometheus.NewDesc(prefix+f.name, f.help, nil, f.labels))
@@ -54,11 +61,18 @@ func (c *collector[S]) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *collector[S]) Collect(ch chan<- prometheus.Metric) {
-	s := c.read()
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	s := c.read(ctx)
 	for i, f := range c.figures {
-		ch <- prometheus.MustNewConstMetric(c.descs[i], f.kind, f.value(s))
+		if value := f.value(s); !math.IsNaN(value) {
+			ch <- prometheus.MustNewConstMetric(c.descs[i], f.kind, value)
+		}
 	}
 }
+
+// scrapeTimeout bounds how long a scrape waits for a store, or for the queue.
+const scrapeTimeout = 2 * time.Second
 
 const (
 	gauge   = prometheus.GaugeValue
@@ -180,46 +194,21 @@ func newLimitCollector(l *limit.Service) prometheus.Collector {
 	)
 }
 
-// queueCollector reports how far consumers are behind. Each scrape asks the queue.
-type queueCollector struct {
-	queue        ingest.Queue
-	lag, age, up *prometheus.Desc
-}
-
-// lagTimeout bounds how long a scrape waits for the queue.
-const lagTimeout = 2 * time.Second
-
-func newQueueCollector(queue ingest.Queue) *queueCollector {
-	desc := func(name, help string) *prometheus.Desc {
-		return prometheus.NewDesc("stepboard_ingest_"+name, help, nil, nil)
+// newQueueCollector reports how far consumers are behind. Each scrape asks the queue.
+func newQueueCollector(queue ingest.Queue) prometheus.Collector {
+	type state struct{ lag, age, up float64 }
+	read := func(ctx context.Context) state {
+		lag, err := queue.Lag(ctx)
+		if err != nil {
+			return state{math.NaN(), math.NaN(), 0}
+		}
+		return state{float64(lag.Messages), lag.Oldest.Seconds(), 1}
 	}
-	return &queueCollector{
-		queue: queue,
-		lag:   desc("lag_messages", "Messages that are not acknowledged, or follow one that is not."),
-		age:   desc("lag_seconds", "Age of the oldest message that is not acknowledged."),
-		up:    desc("queue_up", "1 if the queue responds, otherwise 0."),
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (c *queueCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- c.lag
-	ch <- c.age
-	ch <- c.up
-}
-
-// Collect implements prometheus.Collector.
-func (c *queueCollector) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), lagTimeout)
-	defer cancel()
-	lag, err := c.queue.Lag(ctx)
-	if err != nil {
-		ch <- prometheus.MustNewConstMetric(c.up, prometheus.GaugeValue, 0)
-		return
-	}
-	ch <- prometheus.MustNewConstMetric(c.up, prometheus.GaugeValue, 1)
-	ch <- prometheus.MustNewConstMetric(c.lag, prometheus.GaugeValue, float64(lag.Messages))
-	ch <- prometheus.MustNewConstMetric(c.age, prometheus.GaugeValue, lag.Oldest.Seconds())
+	return newAskingCollector("stepboard_ingest_", read,
+		figure[state]{"lag_messages", "Messages that are not acknowledged, or follow one that is not.", gauge, func(s state) float64 { return s.lag }, nil},
+		figure[state]{"lag_seconds", "Age of the oldest message that is not acknowledged.", gauge, func(s state) float64 { return s.age }, nil},
+		figure[state]{"queue_up", "1 if the queue responds, otherwise 0.", gauge, func(s state) float64 { return s.up }, nil},
+	)
 }
 
 // newPostgresCollector reports the connections to Postgres of one kind of work. The
@@ -261,9 +250,6 @@ type reviewsCollector struct {
 	open    *prometheus.Desc
 }
 
-// reviewsTimeout bounds how long a scrape waits for the number of open reviews.
-const reviewsTimeout = 2 * time.Second
-
 func newReviewsCollector(r *reviews.Service) *reviewsCollector {
 	return &reviewsCollector{r, prometheus.NewDesc("stepboard_reviews_open",
 		"Scores above the review_above of their board that nobody has looked at. It is missing while Postgres does not respond.",
@@ -275,7 +261,7 @@ func (c *reviewsCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.open }
 
 // Collect implements prometheus.Collector.
 func (c *reviewsCollector) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), reviewsTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	open, err := c.reviews.Open(ctx)
 	if err != nil {
