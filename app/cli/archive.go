@@ -99,7 +99,7 @@ func (p *program) archive(ctx context.Context, a *app.App, buckets []*models.Buc
 		start := time.Now()
 		name := fmt.Sprintf("%s %v", b.Board, b.Day)
 		entry := models.AuditEntry{Actor: actor, Action: "archive", Board: b.Board, Bucket: b.Name}
-		run, err := audited(ctx, a, audit.Entry{AuditEntry: entry}, func() (models.ArchiveRun, error) {
+		run, err := audited(ctx, a, audit.Entry{AuditEntry: entry}, false, func() (models.ArchiveRun, error) {
 			return a.Archive.Archive(ctx, b, func(moved int64) { line.Show("%s: %d entries", name, moved) })
 		})
 		line.Clear()

@@ -10,8 +10,12 @@ import (
 	"stepboard/services/operations/audit"
 )
 
-// audited does something that changes a decision, and stores it in the audit log.
-func audited[T any](ctx context.Context, a *app.App, e audit.Entry, do func() (T, error)) (T, error) {
+// audited does something that an operator decides, and stores it in the audit log. A dry run, for
+// which do decides nothing, is not stored.
+func audited[T any](ctx context.Context, a *app.App, e audit.Entry, dryRun bool, do func() (T, error)) (T, error) {
+	if dryRun {
+		return do()
+	}
 	finish, err := a.Audit.Begin(ctx, e)
 	if err != nil {
 		var none T

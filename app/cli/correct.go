@@ -112,17 +112,13 @@ func (p *program) excludeCommand() *cobra.Command {
 
 func (p *program) makeCorrection(ctx context.Context, r corrections.Request) error {
 	return p.runOnApp(ctx, func(a *app.App) error {
-		create := func() (corrections.Entry, error) { return a.Corrections.Create(ctx, r) }
-		if r.DryRun {
-			return p.corrected(create())
-		}
 		e := audit.Entry{User: r.User, AuditEntry: models.AuditEntry{
 			Actor: r.Actor, Action: "correct " + string(r.Kind), Board: r.Board, Reason: r.Reason,
 		}}
 		if r.Date != nil {
 			e.Bucket = r.Date.String()
 		}
-		return p.corrected(audited(ctx, a, e, create))
+		return p.corrected(audited(ctx, a, e, r.DryRun, func() (corrections.Entry, error) { return a.Corrections.Create(ctx, r) }))
 	})
 }
 
@@ -138,13 +134,10 @@ func (p *program) liftCommand() *cobra.Command {
 				return err
 			}
 			return p.runOnApp(ctx, func(a *app.App) error {
-				lift := func() (corrections.Entry, error) { return a.Corrections.Lift(ctx, l) }
-				if l.DryRun {
-					return p.corrected(lift())
-				}
-				return p.corrected(audited(ctx, a, audit.Entry{AuditEntry: models.AuditEntry{
-					Actor: l.Actor, Action: "correct lift", Target: args[0], Reason: l.Reason,
-				}}, lift))
+				entry := models.AuditEntry{Actor: l.Actor, Action: "correct lift", Target: args[0], Reason: l.Reason}
+				return p.corrected(audited(ctx, a, audit.Entry{AuditEntry: entry}, l.DryRun, func() (corrections.Entry, error) {
+					return a.Corrections.Lift(ctx, l)
+				}))
 			})
 		}),
 	}

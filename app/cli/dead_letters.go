@@ -28,11 +28,11 @@ func (p *program) deadLettersCommand() *cobra.Command {
 	addDeadLetterFilter(list, &filter)
 	cmd.AddCommand(
 		p.withSettings(list),
-		p.withSettings(p.deadLetterChange(deadLetterAction{
+		p.withSettings(p.handleDeadLetters(deadLetterAction{
 			verb: "replay", short: "Apply the update of a dead letter, or those of a filter, then delete the dead letter",
 			one: (*ingest.DeadLetters).Replay, selected: (*ingest.DeadLetters).ReplaySelected,
 		})),
-		p.withSettings(p.deadLetterChange(deadLetterAction{
+		p.withSettings(p.handleDeadLetters(deadLetterAction{
 			verb: "delete", short: "Delete a dead letter, or those of a filter, without applying the update",
 			one: (*ingest.DeadLetters).Delete, selected: (*ingest.DeadLetters).DeleteSelected,
 		})),
@@ -54,8 +54,8 @@ type deadLetterAction struct {
 	selected    func(d *ingest.DeadLetters, ctx context.Context, q ingest.DeadLetterQuery, dryRun bool) (ingest.HandledDeadLetters, error)
 }
 
-// deadLetterChange returns the command of an action.
-func (p *program) deadLetterChange(action deadLetterAction) *cobra.Command {
+// handleDeadLetters returns the command of an action.
+func (p *program) handleDeadLetters(action deadLetterAction) *cobra.Command {
 	var (
 		filter      ingest.DeadLetterQuery
 		actor       string
@@ -118,21 +118,18 @@ func (p *program) runOnDeadLetter(ctx context.Context, text string, action deadL
 		return err
 	}
 	return p.runOnApp(ctx, func(a *app.App) error {
-		if dryRun {
-			if err := action.one(a.DeadLetters, ctx, id, true); err != nil {
-				return errors.New(publicMessage(err))
-			}
-			fmt.Fprintln(p.stdout, "it can be done")
-			return nil
-		}
 		entry := models.AuditEntry{Actor: actor, Action: "dead-letters " + action.verb, Target: text}
-		_, err := audited(ctx, a, audit.Entry{AuditEntry: entry}, func() (struct{}, error) {
-			return struct{}{}, action.one(a.DeadLetters, ctx, id, false)
+		_, err := audited(ctx, a, audit.Entry{AuditEntry: entry}, dryRun, func() (struct{}, error) {
+			return struct{}{}, action.one(a.DeadLetters, ctx, id, dryRun)
 		})
 		if err != nil {
 			return errors.New(publicMessage(err))
 		}
-		fmt.Fprintln(p.stdout, "done")
+		done := "done"
+		if dryRun {
+			done = "it can be done"
+		}
+		fmt.Fprintln(p.stdout, done)
 		return nil
 	})
 }
@@ -143,37 +140,29 @@ func (p *program) runOnDeadLetters(
 	ctx context.Context, filter ingest.DeadLetterQuery, action deadLetterAction, actor string, dryRun bool,
 ) error {
 	return p.runOnApp(ctx, func(a *app.App) error {
-		var done, failed int
-		work := func() (struct{}, error) {
-			filter.Limit = listPage
-			for {
-				handled, err := action.selected(a.DeadLetters, ctx, filter, dryRun)
+		entry := models.AuditEntry{
+			Actor: actor, Action: "dead-letters " + action.verb, Board: filter.Board, Bucket: filter.Bucket, Target: filter.Reason,
+		}
+		all, err := audited(ctx, a, audit.Entry{AuditEntry: entry}, dryRun, func() (all ingest.HandledDeadLetters, err error) {
+			for filter.Limit = listPage; ; filter.Before = all.Last {
+				part, err := action.selected(a.DeadLetters, ctx, filter, dryRun)
 				if err != nil {
-					return struct{}{}, err
+					return all, err
 				}
-				done, failed = done+handled.Done, failed+handled.Failed
-				if filter.Before = handled.Last; handled.Last == 0 {
-					return struct{}{}, nil
+				all.Done, all.Failed, all.Last = all.Done+part.Done, all.Failed+part.Failed, part.Last
+				if all.Last == 0 {
+					return all, nil
 				}
 			}
-		}
-		var err error
-		if dryRun {
-			_, err = work()
-		} else {
-			entry := models.AuditEntry{
-				Actor: actor, Action: "dead-letters " + action.verb, Board: filter.Board, Bucket: filter.Bucket, Target: filter.Reason,
-			}
-			_, err = audited(ctx, a, audit.Entry{AuditEntry: entry}, work)
-		}
+		})
 		if err != nil {
-			return fmt.Errorf("after %d: %s", done, publicMessage(err))
+			return fmt.Errorf("after %d: %s", all.Done, publicMessage(err))
 		}
-		verb := "done"
+		done := "done"
 		if dryRun {
-			verb = "can be done"
+			done = "can be done"
 		}
-		fmt.Fprintf(p.stdout, "%d %s, %d can't be applied and stay\n", done, verb, failed)
+		fmt.Fprintf(p.stdout, "%d %s, %d can't be applied and stay\n", all.Done, done, all.Failed)
 		return nil
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"stepboard/app"
-	"stepboard/config"
 	"stepboard/services/operations/importer"
 )
 
@@ -77,25 +76,18 @@ var errInterrupted = errors.New("interrupted: what was imported stays, and impor
 
 // importFile imports one file into the stores of the settings.
 func (p *program) importFile(ctx context.Context, path string, work func(*app.App, *report, io.Reader) error) (err error) {
-	cfg, err := p.loadFor((*config.Config).RequirePostgres)
-	if err != nil {
-		return err
-	}
 	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	a, err := p.openApp(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	r := newReport(p.stdout, p.stderr)
-	err = work(a, r, file)
-	if err != nil && ctx.Err() != nil {
-		// The error is a consequence of stopping.
-		err = errInterrupted
-	}
-	return r.finish(err)
+	return p.runOnApp(ctx, func(a *app.App) error {
+		r := newReport(p.stdout, p.stderr)
+		err := work(a, r, file)
+		if err != nil && ctx.Err() != nil {
+			// The error is a consequence of stopping.
+			err = errInterrupted
+		}
+		return r.finish(err)
+	})
 }

@@ -64,7 +64,7 @@ func (p *program) listReviews(ctx context.Context, a *app.App, board string) err
 
 func (p *program) dismissReview(ctx context.Context, a *app.App, d reviews.Dismissal) error {
 	entry := models.AuditEntry{Actor: string(d.By), Action: "reviews dismiss", Target: strconv.FormatInt(d.ID, 10), Reason: d.Reason}
-	r, err := audited(ctx, a, audit.Entry{AuditEntry: entry}, func() (models.Review, error) { return a.Reviews.Dismiss(ctx, d) })
+	r, err := audited(ctx, a, audit.Entry{AuditEntry: entry}, false, func() (models.Review, error) { return a.Reviews.Dismiss(ctx, d) })
 	if err != nil {
 		return errors.New(publicMessage(err))
 	}

@@ -39,9 +39,7 @@ func (p *program) tokenCommand() *cobra.Command {
 	cmd.Flags().StringVar(&user, "user", "", "the user's id")
 	cmd.Flags().StringVar(&scope, "scope", "", "service, admin or both, separated by a space; empty for a user")
 	cmd.Flags().DurationVar(&ttl, "ttl", 24*time.Hour, "how long the token is valid")
-	if err := cmd.MarkFlagRequired("user"); err != nil {
-		panic(err) // the flag is defined above
-	}
+	requireFlags(cmd, "user")
 	return cmd
 }
 

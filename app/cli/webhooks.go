@@ -81,15 +81,10 @@ func (p *program) printDelivery(d outcomes.Delivery) {
 }
 
 func (p *program) replayDelivery(ctx context.Context, a *app.App, id int64, actor string, dryRun bool) error {
-	replay := func() (outcomes.Delivery, error) { return a.Deliveries.Replay(ctx, id, dryRun) }
-	var d outcomes.Delivery
-	var err error
-	if dryRun {
-		d, err = replay()
-	} else {
-		entry := models.AuditEntry{Actor: actor, Action: "webhooks replay", Target: strconv.FormatInt(id, 10)}
-		d, err = audited(ctx, a, audit.Entry{AuditEntry: entry}, replay)
-	}
+	entry := models.AuditEntry{Actor: actor, Action: "webhooks replay", Target: strconv.FormatInt(id, 10)}
+	d, err := audited(ctx, a, audit.Entry{AuditEntry: entry}, dryRun, func() (outcomes.Delivery, error) {
+		return a.Deliveries.Replay(ctx, id, dryRun)
+	})
 	if err != nil {
 		return errors.New(publicMessage(err))
 	}

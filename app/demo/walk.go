@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"stepboard/app"
+	"stepboard/internal/pause"
 	"stepboard/models"
 	"stepboard/services/boards/ingest"
 )
@@ -20,15 +21,8 @@ const (
 
 // every calls do at an interval until ctx ends.
 func every(ctx context.Context, interval time.Duration, do func()) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			do()
-		}
+	for pause.For(ctx, interval) == nil {
+		do()
 	}
 }
 
