@@ -83,11 +83,7 @@ func (h *erasureHandlers) begin(ctx context.Context, user models.UserID, dryRun 
 	return &statusOutput[newErasure]{http.StatusAccepted, newErasure{&id}}, nil
 }
 
-func (h *erasureHandlers) eraseSelf(ctx context.Context, in *eraseSelfInput) (*statusOutput[newErasure], error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *erasureHandlers) eraseSelf(ctx context.Context, user models.UserID, _ *eraseSelfInput) (*statusOutput[newErasure], error) {
 	return h.begin(ctx, user, false)
 }
 

@@ -53,11 +53,7 @@ type friendRequestPage struct {
 	NextCursor *string         `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-func (h *friendRequestHandlers) list(ctx context.Context, in *ListInput) (*output[friendRequestPage], error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *friendRequestHandlers) list(ctx context.Context, user models.UserID, in *ListInput) (*output[friendRequestPage], error) {
 	requests, next, err := listing[friends.Request, friendRequest]{
 		scope: []string{"friend-requests", string(user)},
 		read: func(after models.Cursor, limit int) ([]friends.Request, error) {
@@ -104,11 +100,7 @@ type friendStatus struct {
 	Status friends.Status `json:"status" enum:"pending,friends" doc:"pending: the request waits for an answer; friends: the two are friends"`
 }
 
-func (h *friendRequestHandlers) send(ctx context.Context, in *askInput) (*statusOutput[friendStatus], error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *friendRequestHandlers) send(ctx context.Context, user models.UserID, in *askInput) (*statusOutput[friendStatus], error) {
 	status, created, err := h.service.SendRequest(ctx, user, in.Body.UserID)
 	if err != nil {
 		return nil, err
@@ -127,11 +119,7 @@ var acceptFriendRequest = operation{
 	errors:      []models.Code{models.CodeNotFound, models.CodeFriendLimit},
 }
 
-func (h *friendRequestHandlers) accept(ctx context.Context, in *OtherInput) (*output[friendStatus], error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *friendRequestHandlers) accept(ctx context.Context, user models.UserID, in *OtherInput) (*output[friendStatus], error) {
 	return outputOf(friendStatus{friends.StatusFriends}, h.service.Accept(ctx, user, in.ID))
 }
 
@@ -143,10 +131,6 @@ var declineFriendRequest = operation{
 	status: http.StatusNoContent,
 }
 
-func (h *friendRequestHandlers) decline(ctx context.Context, in *OtherInput) (*struct{}, error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *friendRequestHandlers) decline(ctx context.Context, user models.UserID, in *OtherInput) (*struct{}, error) {
 	return nil, h.service.Decline(ctx, user, in.ID)
 }

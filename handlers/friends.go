@@ -51,11 +51,7 @@ type friendPage struct {
 	NextCursor *string  `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-func (h *friendHandlers) list(ctx context.Context, in *ListInput) (*output[friendPage], error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *friendHandlers) list(ctx context.Context, user models.UserID, in *ListInput) (*output[friendPage], error) {
 	list, next, err := listing[friends.Friend, friend]{
 		scope: []string{"friend-list", string(user)},
 		read: func(after models.Cursor, limit int) ([]friends.Friend, error) {
@@ -80,11 +76,7 @@ type OtherInput struct {
 	OnBehalf
 }
 
-func (h *friendHandlers) remove(ctx context.Context, in *OtherInput) (*struct{}, error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *friendHandlers) remove(ctx context.Context, user models.UserID, in *OtherInput) (*struct{}, error) {
 	return nil, h.service.Remove(ctx, user, in.ID)
 }
 

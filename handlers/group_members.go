@@ -54,11 +54,7 @@ type groupPage struct {
 	NextCursor *string  `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-func (h *memberHandlers) show(ctx context.Context, in *showGroupInput) (*output[groupPage], error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *memberHandlers) show(ctx context.Context, user models.UserID, in *showGroupInput) (*output[groupPage], error) {
 	var group groups.Group
 	members, next, err := listing[groups.Member, member]{
 		scope: []string{"members " + string(in.Group), string(user)},
@@ -92,11 +88,7 @@ type inviteCode struct {
 	InviteCode string `json:"invite_code" minLength:"1" maxLength:"64" doc:"The invite_code of the group" example:"KX7WQ2M5A4TDZBNC"`
 }
 
-func (h *memberHandlers) join(ctx context.Context, in *joinInput) (*output[Group], error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *memberHandlers) join(ctx context.Context, user models.UserID, in *joinInput) (*output[Group], error) {
 	return groupOutput(h.service.Join(ctx, user, in.Body.InviteCode))
 }
 
@@ -115,11 +107,7 @@ type removeMemberInput struct {
 	OtherInput
 }
 
-func (h *memberHandlers) remove(ctx context.Context, in *removeMemberInput) (*struct{}, error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *memberHandlers) remove(ctx context.Context, user models.UserID, in *removeMemberInput) (*struct{}, error) {
 	return nil, h.service.Remove(ctx, user, in.Group, in.ID)
 }
 

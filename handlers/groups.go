@@ -79,11 +79,7 @@ type Groups struct {
 	Groups []Group `json:"groups" nullable:"false" doc:"The one joined last first"`
 }
 
-func (h *groupHandlers) list(ctx context.Context, in *OnBehalf) (*output[Groups], error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *groupHandlers) list(ctx context.Context, user models.UserID, _ *OnBehalf) (*output[Groups], error) {
 	list, err := h.service.List(ctx, user)
 	if err != nil {
 		return nil, err
@@ -133,11 +129,7 @@ type createGroupInput struct {
 	Body newGroup
 }
 
-func (h *groupHandlers) create(ctx context.Context, in *createGroupInput) (*output[Group], error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *groupHandlers) create(ctx context.Context, user models.UserID, in *createGroupInput) (*output[Group], error) {
 	settings, err := in.Body.settings()
 	if err != nil {
 		return nil, err
@@ -160,11 +152,7 @@ type changeGroupInput struct {
 	Body newGroup
 }
 
-func (h *groupHandlers) change(ctx context.Context, in *changeGroupInput) (*output[Group], error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *groupHandlers) change(ctx context.Context, user models.UserID, in *changeGroupInput) (*output[Group], error) {
 	settings, err := in.Body.settings()
 	if err != nil {
 		return nil, err
@@ -179,11 +167,7 @@ var renewInvite = operation{
 	errors:      []models.Code{models.CodeNotFound},
 }
 
-func (h *groupHandlers) renew(ctx context.Context, in *GroupInput) (*output[Group], error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *groupHandlers) renew(ctx context.Context, user models.UserID, in *GroupInput) (*output[Group], error) {
 	return groupOutput(h.service.Renew(ctx, user, in.Group))
 }
 
@@ -194,10 +178,6 @@ var deleteGroup = operation{
 	status:      http.StatusNoContent,
 }
 
-func (h *groupHandlers) end(ctx context.Context, in *GroupInput) (*struct{}, error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *groupHandlers) end(ctx context.Context, user models.UserID, in *GroupInput) (*struct{}, error) {
 	return nil, h.service.Delete(ctx, user, in.Group)
 }

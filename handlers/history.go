@@ -44,12 +44,8 @@ type HistoryOf struct {
 	OnBehalf
 }
 
-// query returns the query of the user that the request acts for.
-func (in *HistoryOf) query(ctx context.Context) (ranking.HistoryQuery, error) {
-	viewer, err := in.user(ctx)
-	if err != nil {
-		return ranking.HistoryQuery{}, err
-	}
+// query returns the query of a viewer.
+func (in *HistoryOf) query(viewer models.UserID) (ranking.HistoryQuery, error) {
 	offset, err := in.offset()
 	if err != nil {
 		return ranking.HistoryQuery{}, err
@@ -57,9 +53,9 @@ func (in *HistoryOf) query(ctx context.Context) (ranking.HistoryQuery, error) {
 	return ranking.HistoryQuery{Board: in.Board, Viewer: viewer, User: cmp.Or(in.For, viewer), Offset: offset}, nil
 }
 
-// query returns the query for the days that the request picks.
-func (in *historyInput) query(ctx context.Context) (ranking.HistoryQuery, error) {
-	q, err := in.HistoryOf.query(ctx)
+// query returns the query of a viewer for the days that the request picks.
+func (in *historyInput) query(viewer models.UserID) (ranking.HistoryQuery, error) {
+	q, err := in.HistoryOf.query(viewer)
 	if err != nil {
 		return ranking.HistoryQuery{}, err
 	}
@@ -89,8 +85,8 @@ type history struct {
 	Partial bool           `json:"partial" doc:"True if the most recent days are missing because they can't be read right now"`
 }
 
-func (h *historyHandlers) list(ctx context.Context, in *historyInput) (*output[history], error) {
-	q, err := in.query(ctx)
+func (h *historyHandlers) list(ctx context.Context, viewer models.UserID, in *historyInput) (*output[history], error) {
+	q, err := in.query(viewer)
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +136,8 @@ type summary struct {
 	Streak  streak   `json:"streak" doc:"Days in a row with the goal or more"`
 }
 
-func (h *historyHandlers) sum(ctx context.Context, in *summaryInput) (*output[summary], error) {
-	q, err := in.query(ctx)
+func (h *historyHandlers) sum(ctx context.Context, viewer models.UserID, in *summaryInput) (*output[summary], error) {
+	q, err := in.query(viewer)
 	if err != nil {
 		return nil, err
 	}

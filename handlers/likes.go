@@ -47,8 +47,8 @@ type likeInput struct {
 	DayInput
 }
 
-func (h *likeHandlers) give(ctx context.Context, in *likeInput) (*struct{}, error) {
-	q, err := in.userQuery(ctx)
+func (h *likeHandlers) give(ctx context.Context, viewer models.UserID, in *likeInput) (*struct{}, error) {
+	q, err := in.query(viewer)
 	if err != nil {
 		return nil, err
 	}
@@ -63,8 +63,8 @@ var withdrawLike = operation{
 	errors:      dayErrors(),
 }
 
-func (h *likeHandlers) withdraw(ctx context.Context, in *likeInput) (*struct{}, error) {
-	q, err := in.userQuery(ctx)
+func (h *likeHandlers) withdraw(ctx context.Context, viewer models.UserID, in *likeInput) (*struct{}, error) {
+	q, err := in.query(viewer)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +96,8 @@ type likerPage struct {
 	NextCursor *string `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-func (h *likeHandlers) list(ctx context.Context, in *likesInput) (*output[likerPage], error) {
-	q, err := in.userQuery(ctx)
+func (h *likeHandlers) list(ctx context.Context, viewer models.UserID, in *likesInput) (*output[likerPage], error) {
+	q, err := in.query(viewer)
 	if err != nil {
 		return nil, err
 	}

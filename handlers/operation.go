@@ -144,6 +144,23 @@ func register[I, O any](api huma.API, route string, by audience, handler func(co
 	describeErrors(api.OpenAPI().Components, op.Responses, append(commonErrors(), described.errors...))
 }
 
+// registerForUser adds a call that acts for a user: the one of the token, or the one whom a
+// service names.
+func registerForUser[I any, In interface {
+	*I
+	user(ctx context.Context) (models.UserID, error)
+}, O any](
+	api huma.API, route string, handler func(ctx context.Context, user models.UserID, in *I) (*O, error), described operation,
+) {
+	register(api, route, byUser, func(ctx context.Context, in *I) (*O, error) {
+		user, err := In(in).user(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return handler(ctx, user, in)
+	}, described)
+}
+
 // bodyLimit returns how many bytes the body of a call may have.
 func bodyLimit(op *huma.Operation) int64 { return op.MaxBodyBytes - 1 }
 

@@ -33,11 +33,7 @@ var getPrivacy = operation{
 	description: "Users are shown until they hide.",
 }
 
-func (h *privacyHandlers) get(ctx context.Context, in *OnBehalf) (*output[Privacy], error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *privacyHandlers) get(ctx context.Context, user models.UserID, _ *OnBehalf) (*output[Privacy], error) {
 	hidden, err := h.service.Hidden(ctx, user)
 	return outputOf(Privacy{hidden}, err)
 }
@@ -60,11 +56,7 @@ type newPrivacy struct {
 	Hidden bool `json:"hidden" doc:"True to hide from everybody" example:"false"`
 }
 
-func (h *privacyHandlers) set(ctx context.Context, in *setPrivacyInput) (*output[Privacy], error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *privacyHandlers) set(ctx context.Context, user models.UserID, in *setPrivacyInput) (*output[Privacy], error) {
 	return outputOf(Privacy(in.Body), h.service.SetHidden(ctx, user, in.Body.Hidden))
 }
 
@@ -91,11 +83,7 @@ type listedUserPage struct {
 	NextCursor *string      `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-func (h *choiceHandlers) list(ctx context.Context, in *ListInput) (*output[listedUserPage], error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *choiceHandlers) list(ctx context.Context, user models.UserID, in *ListInput) (*output[listedUserPage], error) {
 	users, next, err := listing[privacy.Choice, listedUser]{
 		scope: []string{string(h.kind), string(user)},
 		read: func(after models.Cursor, limit int) ([]privacy.Choice, error) {
@@ -107,19 +95,11 @@ func (h *choiceHandlers) list(ctx context.Context, in *ListInput) (*output[liste
 	return outputOf(listedUserPage{users, next}, err)
 }
 
-func (h *choiceHandlers) put(ctx context.Context, in *OtherInput) (*struct{}, error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *choiceHandlers) put(ctx context.Context, user models.UserID, in *OtherInput) (*struct{}, error) {
 	return nil, h.service.Choose(ctx, user, h.kind, in.ID)
 }
 
-func (h *choiceHandlers) remove(ctx context.Context, in *OtherInput) (*struct{}, error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *choiceHandlers) remove(ctx context.Context, user models.UserID, in *OtherInput) (*struct{}, error) {
 	return nil, h.service.Undo(ctx, user, h.kind, in.ID)
 }
 

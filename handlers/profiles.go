@@ -39,11 +39,7 @@ var getOwnProfile = operation{
 	description: "The profile that others see, as it is stored. Without a profile, the nickname, avatar_url and cover_url are empty.",
 }
 
-func (h *profileHandlers) getOwn(ctx context.Context, in *OnBehalf) (*output[profile], error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *profileHandlers) getOwn(ctx context.Context, user models.UserID, _ *OnBehalf) (*output[profile], error) {
 	stored, err := h.profiles.Get(ctx, user)
 	return outputOf(profileOf(user, stored), err)
 }
@@ -61,11 +57,7 @@ type ownProfileInput struct {
 	Body newProfile
 }
 
-func (h *profileHandlers) putOwn(ctx context.Context, in *ownProfileInput) (*output[profile], error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *profileHandlers) putOwn(ctx context.Context, user models.UserID, in *ownProfileInput) (*output[profile], error) {
 	return h.store(ctx, user, in.Body)
 }
 

@@ -43,24 +43,15 @@ func (in *DayInput) query(viewer models.UserID) (ranking.Query, error) {
 	return ranking.Query{Board: in.Board, Viewer: viewer, Date: date, Offset: offset}, nil
 }
 
-// userQuery returns the query of the user that the request acts for.
-func (in *DayInput) userQuery(ctx context.Context) (ranking.Query, error) {
-	viewer, err := in.user(ctx)
-	if err != nil {
-		return ranking.Query{}, err
-	}
-	return in.query(viewer)
-}
-
 // PageInput picks a page of a ranking.
 type PageInput struct {
 	DayInput
 	Paging
 }
 
-// userQuery returns the query of the page for the user that the request acts for.
-func (in *PageInput) userQuery(ctx context.Context) (ranking.Query, error) {
-	q, err := in.DayInput.userQuery(ctx)
+// query returns the query of a viewer for the page.
+func (in *PageInput) query(viewer models.UserID) (ranking.Query, error) {
+	q, err := in.DayInput.query(viewer)
 	q.Limit, q.Cursor = in.Limit, in.Cursor
 	return q, err
 }
@@ -73,9 +64,9 @@ type CirclePageInput struct {
 	To      string `query:"to" doc:"The last day of a span, which may be in the future; today if it is left out" format:"date"`
 }
 
-// userQuery returns the query of the page for the user that the request acts for.
-func (in *CirclePageInput) userQuery(ctx context.Context) (ranking.Query, error) {
-	q, err := in.PageInput.userQuery(ctx)
+// query returns the query of a viewer for the page.
+func (in *CirclePageInput) query(viewer models.UserID) (ranking.Query, error) {
+	q, err := in.PageInput.query(viewer)
 	if err != nil {
 		return q, err
 	}
@@ -119,8 +110,8 @@ var rankFriends = operation{
 	},
 }
 
-func (h *rankingHandlers) friends(ctx context.Context, in *CirclePageInput) (*output[*models.Ranking], error) {
-	q, err := in.userQuery(ctx)
+func (h *rankingHandlers) friends(ctx context.Context, viewer models.UserID, in *CirclePageInput) (*output[*models.Ranking], error) {
+	q, err := in.query(viewer)
 	if err != nil {
 		return nil, err
 	}
@@ -144,8 +135,8 @@ type groupPageInput struct {
 	CirclePageInput
 }
 
-func (h *rankingHandlers) group(ctx context.Context, in *groupPageInput) (*output[*models.Ranking], error) {
-	q, err := in.userQuery(ctx)
+func (h *rankingHandlers) group(ctx context.Context, viewer models.UserID, in *groupPageInput) (*output[*models.Ranking], error) {
+	q, err := in.query(viewer)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +164,6 @@ func (h *rankingHandlers) top(ctx context.Context, in *PageInput) (*output[*mode
 	if err != nil {
 		return nil, err
 	}
-	q.Limit, q.Cursor = in.Limit, in.Cursor
 	return outputOf(h.rankings.Top(ctx, q))
 }
 
@@ -190,11 +180,11 @@ type aroundInput struct {
 	Radius int `query:"radius" minimum:"1" maximum:"50" default:"5" doc:"Neighbours on either side"`
 }
 
-func (h *rankingHandlers) around(ctx context.Context, in *aroundInput) (*output[*models.Ranking], error) {
+func (h *rankingHandlers) around(ctx context.Context, viewer models.UserID, in *aroundInput) (*output[*models.Ranking], error) {
 	if err := h.mayReadGlobal(ctx, in.Board); err != nil {
 		return nil, err
 	}
-	q, err := in.userQuery(ctx)
+	q, err := in.query(viewer)
 	if err != nil {
 		return nil, err
 	}
@@ -235,8 +225,8 @@ type standing struct {
 	Correction *ranking.Correction `json:"correction" enum:"set,excluded" doc:"What an operator has made of the score: set to a lower one, or excluded from the ranking. Null for nothing"`
 }
 
-func (h *rankingHandlers) me(ctx context.Context, in *DayInput) (*output[standing], error) {
-	q, err := in.userQuery(ctx)
+func (h *rankingHandlers) me(ctx context.Context, viewer models.UserID, in *DayInput) (*output[standing], error) {
+	q, err := in.query(viewer)
 	if err != nil {
 		return nil, err
 	}

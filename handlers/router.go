@@ -98,7 +98,7 @@ type Config struct {
 // routes registers every call under /v1.
 func (c *Config) routes(api huma.API, m *metrics) {
 	scores := &scoreHandlers{c.Scores, m.uploads}
-	register(api, "POST /v1/boards/{board}/scores", byUser, scores.upload, uploadScores)
+	registerForUser(api, "POST /v1/boards/{board}/scores", scores.upload, uploadScores)
 	register(api, "POST /v1/boards/{board}/scores/batch", byService, scores.uploadBatch, uploadBatch)
 	increments := &incrementHandlers{c.Increments, m.uploads}
 	register(api, "POST /v1/boards/{board}/increments", byService, increments.add, addIncrements)
@@ -106,59 +106,59 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	boards := &boardHandlers{c.Boards, c.Buckets, c.Clock}
 	register(api, "GET /v1/boards", byAny, boards.list, listBoards)
 	rankings := &rankingHandlers{c.Rankings, c.Boards}
-	register(api, "GET /v1/boards/{board}/friends", byUser, rankings.friends, rankFriends)
+	registerForUser(api, "GET /v1/boards/{board}/friends", rankings.friends, rankFriends)
 	streams := &streamHandlers{c.Streams}
-	register(api, "GET /v1/boards/{board}/friends/stream", byUser, streams.friends, streamFriends)
-	register(api, "GET /v1/boards/{board}/groups/{group}", byUser, rankings.group, rankGroup)
-	register(api, "GET /v1/boards/{board}/groups/{group}/stream", byUser, streams.group, streamGroup)
+	registerForUser(api, "GET /v1/boards/{board}/friends/stream", streams.friends, streamFriends)
+	registerForUser(api, "GET /v1/boards/{board}/groups/{group}", rankings.group, rankGroup)
+	registerForUser(api, "GET /v1/boards/{board}/groups/{group}/stream", streams.group, streamGroup)
 	register(api, "GET /v1/boards/{board}/top", byAny, rankings.top, rankTop)
-	register(api, "GET /v1/boards/{board}/around", byUser, rankings.around, rankAround)
-	register(api, "GET /v1/boards/{board}/me", byUser, rankings.me, rankMe)
+	registerForUser(api, "GET /v1/boards/{board}/around", rankings.around, rankAround)
+	registerForUser(api, "GET /v1/boards/{board}/me", rankings.me, rankMe)
 	likes := &likeHandlers{c.Likes}
-	register(api, "GET /v1/boards/{board}/likes/{id}", byUser, likes.list, listLikes)
-	register(api, "PUT /v1/boards/{board}/likes/{id}", byUser, likes.give, giveLike)
-	register(api, "DELETE /v1/boards/{board}/likes/{id}", byUser, likes.withdraw, withdrawLike)
+	registerForUser(api, "GET /v1/boards/{board}/likes/{id}", likes.list, listLikes)
+	registerForUser(api, "PUT /v1/boards/{board}/likes/{id}", likes.give, giveLike)
+	registerForUser(api, "DELETE /v1/boards/{board}/likes/{id}", likes.withdraw, withdrawLike)
 	history := &historyHandlers{c.History}
-	register(api, "GET /v1/boards/{board}/history", byUser, history.list, listHistory)
-	register(api, "GET /v1/boards/{board}/summary", byUser, history.sum, sumDays)
+	registerForUser(api, "GET /v1/boards/{board}/history", history.list, listHistory)
+	registerForUser(api, "GET /v1/boards/{board}/summary", history.sum, sumDays)
 
 	friends := &friendHandlers{c.Friends, c.Cursors}
-	register(api, "GET /v1/friends", byUser, friends.list, listFriends)
-	register(api, "DELETE /v1/friends/{id}", byUser, friends.remove, removeFriend)
+	registerForUser(api, "GET /v1/friends", friends.list, listFriends)
+	registerForUser(api, "DELETE /v1/friends/{id}", friends.remove, removeFriend)
 	requests := &friendRequestHandlers{c.FriendRequests, c.Cursors}
-	register(api, "GET /v1/friends/requests", byUser, requests.list, listFriendRequests)
-	register(api, "POST /v1/friends/requests", byUser, requests.send, sendFriendRequest)
-	register(api, "POST /v1/friends/requests/{id}/accept", byUser, requests.accept, acceptFriendRequest)
-	register(api, "DELETE /v1/friends/requests/{id}", byUser, requests.decline, declineFriendRequest)
+	registerForUser(api, "GET /v1/friends/requests", requests.list, listFriendRequests)
+	registerForUser(api, "POST /v1/friends/requests", requests.send, sendFriendRequest)
+	registerForUser(api, "POST /v1/friends/requests/{id}/accept", requests.accept, acceptFriendRequest)
+	registerForUser(api, "DELETE /v1/friends/requests/{id}", requests.decline, declineFriendRequest)
 
 	hiding := &privacyHandlers{c.Privacy}
-	register(api, "GET /v1/me/privacy", byUser, hiding.get, getPrivacy)
-	register(api, "PUT /v1/me/privacy", byUser, hiding.set, setPrivacy)
+	registerForUser(api, "GET /v1/me/privacy", hiding.get, getPrivacy)
+	registerForUser(api, "PUT /v1/me/privacy", hiding.set, setPrivacy)
 	c.choices(api, "/v1/hidden-from", models.HiddenFrom, hidingFrom)
 	c.choices(api, "/v1/muted", models.Muted, muting)
 	c.choices(api, "/v1/blocked", models.Blocked, blocking)
 	groups := &groupHandlers{c.Groups}
-	register(api, "GET /v1/groups", byUser, groups.list, listGroups)
-	register(api, "POST /v1/groups", byUser, groups.create, createGroup)
-	register(api, "PUT /v1/groups/{group}", byUser, groups.change, changeGroup)
-	register(api, "DELETE /v1/groups/{group}", byUser, groups.end, deleteGroup)
-	register(api, "POST /v1/groups/{group}/invite", byUser, groups.renew, renewInvite)
+	registerForUser(api, "GET /v1/groups", groups.list, listGroups)
+	registerForUser(api, "POST /v1/groups", groups.create, createGroup)
+	registerForUser(api, "PUT /v1/groups/{group}", groups.change, changeGroup)
+	registerForUser(api, "DELETE /v1/groups/{group}", groups.end, deleteGroup)
+	registerForUser(api, "POST /v1/groups/{group}/invite", groups.renew, renewInvite)
 	members := &memberHandlers{c.Groups, c.Cursors}
-	register(api, "POST /v1/groups/join", byUser, members.join, joinGroup)
-	register(api, "GET /v1/groups/{group}", byUser, members.show, getGroup)
-	register(api, "DELETE /v1/groups/{group}/members/{id}", byUser, members.remove, removeMember)
+	registerForUser(api, "POST /v1/groups/join", members.join, joinGroup)
+	registerForUser(api, "GET /v1/groups/{group}", members.show, getGroup)
+	registerForUser(api, "DELETE /v1/groups/{group}/members/{id}", members.remove, removeMember)
 	register(api, "PUT /v1/groups/{group}/members", byService, members.replace, replaceMembers)
 
 	profiles := &profileHandlers{c.Profiles}
-	register(api, "GET /v1/me", byUser, profiles.getOwn, getOwnProfile)
-	register(api, "PUT /v1/me", byUser, profiles.putOwn, putOwnProfile)
+	registerForUser(api, "GET /v1/me", profiles.getOwn, getOwnProfile)
+	registerForUser(api, "PUT /v1/me", profiles.putOwn, putOwnProfile)
 	register(api, "PUT /v1/users/{id}", byService, profiles.put, putProfile)
 	register(api, "POST /v1/users/{id}/rename", byService, profiles.rename, renameUser)
 	register(api, "PUT /v1/users/{id}/friends", byService, friends.replace, replaceFriends)
 
 	erasures := &erasureHandlers{c.Erasures, c.Cursors}
-	register(api, "DELETE /v1/me", byUser, erasures.eraseSelf, eraseSelf)
-	register(api, "GET /v1/me/export", byUser, erasures.exportSelf, exportSelf)
+	registerForUser(api, "DELETE /v1/me", erasures.eraseSelf, eraseSelf)
+	registerForUser(api, "GET /v1/me/export", erasures.exportSelf, exportSelf)
 	register(api, "GET /v1/admin/users/{id}/export", byAdmin, erasures.exportUser, exportUser)
 	register(api, "DELETE /v1/users/{id}", byService, erasures.eraseUser, eraseUser)
 	registerChange(api, c.Audit, "DELETE /v1/admin/users/{id}", erasures.eraseAsOperator, eraseUserAsOperator)
@@ -198,9 +198,9 @@ func (c *Config) routes(api huma.API, m *metrics) {
 // choices registers the calls of one list of choices about other users.
 func (c *Config) choices(api huma.API, path string, kind models.ChoiceKind, described choiceOperations) {
 	h := &choiceHandlers{c.Privacy, c.Cursors, kind}
-	register(api, "GET "+path, byUser, h.list, described.list)
-	register(api, "PUT "+path+"/{id}", byUser, h.put, described.put)
-	register(api, "DELETE "+path+"/{id}", byUser, h.remove, described.remove)
+	registerForUser(api, "GET "+path, h.list, described.list)
+	registerForUser(api, "PUT "+path+"/{id}", h.put, described.put)
+	registerForUser(api, "DELETE "+path+"/{id}", h.remove, described.remove)
 }
 
 // probes adds what orchestrators and Prometheus ask of every process.

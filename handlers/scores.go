@@ -88,11 +88,7 @@ type acceptedTotals struct {
 	Rejected []rejectedDayTotal `json:"rejected" nullable:"false" doc:"The totals that were rejected, in the order in which they were sent"`
 }
 
-func (h *scoreHandlers) upload(ctx context.Context, in *uploadInput) (*statusOutput[acceptedTotals], error) {
-	user, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (h *scoreHandlers) upload(ctx context.Context, user models.UserID, in *uploadInput) (*statusOutput[acceptedTotals], error) {
 	uploads, err := parseUploads(in.RawBody, user)
 	if err != nil {
 		return nil, err

@@ -74,20 +74,18 @@ type groupStreamInput struct {
 	StreamInput
 }
 
-func (h *streamHandlers) friends(ctx context.Context, in *StreamInput) (*huma.StreamResponse, error) {
-	return h.stream(ctx, in, "")
+func (h *streamHandlers) friends(ctx context.Context, viewer models.UserID, in *StreamInput) (*huma.StreamResponse, error) {
+	return h.stream(ctx, viewer, in, "")
 }
 
-func (h *streamHandlers) group(ctx context.Context, in *groupStreamInput) (*huma.StreamResponse, error) {
-	return h.stream(ctx, &in.StreamInput, in.Group)
+func (h *streamHandlers) group(ctx context.Context, viewer models.UserID, in *groupStreamInput) (*huma.StreamResponse, error) {
+	return h.stream(ctx, viewer, &in.StreamInput, in.Group)
 }
 
-// stream streams a group, or the user's friends if the group is empty.
-func (h *streamHandlers) stream(ctx context.Context, in *StreamInput, group models.GroupID) (*huma.StreamResponse, error) {
-	viewer, err := in.user(ctx)
-	if err != nil {
-		return nil, err
-	}
+// stream streams a group, or the viewer's friends if the group is empty.
+func (h *streamHandlers) stream(
+	ctx context.Context, viewer models.UserID, in *StreamInput, group models.GroupID,
+) (*huma.StreamResponse, error) {
 	offset, err := in.offset()
 	if err != nil {
 		return nil, err
