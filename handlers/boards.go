@@ -69,16 +69,13 @@ func (h *boardHandlers) of(b *catalog.Board, offset models.UTCOffset) (Board, er
 		return Board{}, err
 	}
 	answer.Final = bucket.Final(now)
-	if d := b.Date(bucket); d != nil {
-		text := d.String()
-		answer.Current.Date = &text
-	}
+	answer.Current.Date = dateIfAny(b.Date(bucket))
 	if bucket.WindowHours > 0 {
 		answer.WindowHours = &bucket.WindowHours
 		return answer, nil
 	}
-	starts, ends, closes := models.TimestampOf(bucket.StartsAt), models.TimestampOf(bucket.EndsAt), models.TimestampOf(bucket.ClosesAt)
-	answer.Current.StartsAt, answer.Current.EndsAt, answer.Current.ClosesAt = &starts, &ends, &closes
+	answer.Current.StartsAt, answer.Current.EndsAt = timestampIfAny(&bucket.StartsAt), timestampIfAny(&bucket.EndsAt)
+	answer.Current.ClosesAt = timestampIfAny(&bucket.ClosesAt)
 	return answer, nil
 }
 

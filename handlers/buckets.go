@@ -52,17 +52,12 @@ type boardBucket struct {
 
 func boardBucketOf(b status.Bucket) boardBucket {
 	shown := boardBucket{
-		Bucket: b.Name, State: b.State, Total: b.Total, ScoreSum: b.ScoreSum, Corrections: b.Corrections, Revision: b.Revision,
+		Bucket: b.Name, Date: dateIfAny(b.Date), State: b.State, Total: b.Total, ScoreSum: b.ScoreSum, Corrections: b.Corrections, Revision: b.Revision,
 		StartsAt: models.TimestampOf(b.StartsAt), EndsAt: models.TimestampOf(b.EndsAt),
 		ClosesAt: models.TimestampOf(b.ClosesAt), ColdAt: models.TimestampOf(b.ColdAt),
 	}
-	if b.Date != nil {
-		text := b.Date.String()
-		shown.Date = &text
-	}
 	if b.LastRun != nil {
-		run := archiveRunOf(*b.LastRun)
-		shown.LastRun = &run
+		shown.LastRun = new(archiveRunOf(*b.LastRun))
 	}
 	return shown
 }

@@ -58,11 +58,10 @@ const (
 func correctionOf(e corrections.Entry) correction {
 	c := correction{
 		Board: e.Board, Kind: e.Kind, Score: e.Score, Before: e.BeforeScore, Reason: e.Reason, Actor: e.Actor,
-		CreatedAt: models.TimestampOf(e.CreatedAt), State: correctionApplied,
+		UserID: unlessZero(e.UserID), CreatedAt: models.TimestampOf(e.CreatedAt), State: correctionApplied,
 	}
 	if e.ID != 0 {
-		id := strconv.FormatInt(e.ID, 10)
-		c.ID = &id
+		c.ID = new(strconv.FormatInt(e.ID, 10))
 	}
 	if e.Days {
 		day := e.Day.String()
@@ -71,15 +70,11 @@ func correctionOf(e corrections.Entry) correction {
 			c.Date = &day
 		}
 	}
-	if e.UserID != "" {
-		c.UserID = &e.UserID
-	}
 	if e.Pending {
 		c.State = correctionPending
 	}
 	if e.LiftedAt != nil {
-		at := models.TimestampOf(*e.LiftedAt)
-		c.LiftedAt, c.LiftedBy, c.LiftReason = &at, &e.LiftedBy, &e.LiftReason
+		c.LiftedAt, c.LiftedBy, c.LiftReason = timestampIfAny(e.LiftedAt), &e.LiftedBy, &e.LiftReason
 	}
 	return c
 }

@@ -57,15 +57,11 @@ func deadLetterOf(l models.DeadLetter) deadLetter {
 		QueuedAt: models.TimestampOf(l.QueuedAt), FailedAt: models.TimestampOf(l.FailedAt),
 	}
 	if l.Update == nil {
-		payload := base64.StdEncoding.EncodeToString(l.Payload)
-		shown.Payload = &payload
+		shown.Payload = new(base64.StdEncoding.EncodeToString(l.Payload))
 		return shown
 	}
 	u := l.Update
-	shown.Board, shown.Bucket, shown.Score, shown.ReachedAt = &u.Board, &u.Bucket, &u.Score, &u.ReachedAt
-	if u.User != "" {
-		shown.UserID = &u.User
-	}
+	shown.Board, shown.Bucket, shown.UserID, shown.Score, shown.ReachedAt = &u.Board, &u.Bucket, unlessZero(u.User), &u.Score, &u.ReachedAt
 	return shown
 }
 
@@ -218,8 +214,7 @@ func handleSelected(
 	}
 	out := &output[handledDeadLetters]{handledDeadLetters{Done: handled.Done, Failed: handled.Failed}}
 	if handled.Last > 1 {
-		next := strconv.FormatInt(handled.Last-1, 10)
-		out.Body.NextThrough = &next
+		out.Body.NextThrough = new(strconv.FormatInt(handled.Last-1, 10))
 	}
 	return out, nil
 }

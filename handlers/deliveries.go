@@ -55,10 +55,7 @@ func deliveryOf(d outcomes.Delivery) webhookDelivery {
 	}
 	for i, a := range d.Last {
 		shown.Last[i] = webhookAttempt{
-			Number: a.Number, StartedAt: models.TimestampOf(a.StartedAt), TookMS: a.TookMS, Error: a.Error,
-		}
-		if a.Status != 0 {
-			shown.Last[i].Status = &a.Status
+			Number: a.Number, StartedAt: models.TimestampOf(a.StartedAt), TookMS: a.TookMS, Status: unlessZero(a.Status), Error: a.Error,
 		}
 	}
 	return shown

@@ -79,8 +79,7 @@ func (h *erasureHandlers) begin(ctx context.Context, user models.UserID, dryRun 
 	if dryRun {
 		return &statusOutput[newErasure]{Status: http.StatusOK}, nil
 	}
-	id := strconv.FormatInt(e.ID, 10)
-	return &statusOutput[newErasure]{http.StatusAccepted, newErasure{&id}}, nil
+	return &statusOutput[newErasure]{http.StatusAccepted, newErasure{new(strconv.FormatInt(e.ID, 10))}}, nil
 }
 
 func (h *erasureHandlers) eraseSelf(ctx context.Context, user models.UserID, _ *eraseSelfInput) (*statusOutput[newErasure], error) {

@@ -52,10 +52,7 @@ type challengeDays struct {
 
 func groupOf(g groups.Group) Group {
 	answer := Group{
-		GroupID: g.ID, Name: g.Name, InviteCode: g.InviteCode, Members: g.Members, CreatedAt: models.TimestampOf(g.CreatedAt),
-	}
-	if g.Owner != "" {
-		answer.OwnerID = &g.Owner
+		GroupID: g.ID, Name: g.Name, OwnerID: unlessZero(g.Owner), InviteCode: g.InviteCode, Members: g.Members, CreatedAt: models.TimestampOf(g.CreatedAt),
 	}
 	if g.ChallengeFrom != nil {
 		answer.Challenge = &challengeDays{From: g.ChallengeFrom.String(), To: g.ChallengeTo.String()}

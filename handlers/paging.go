@@ -45,8 +45,7 @@ func (l listing[Row, Answer]) page(ctx context.Context, cursors CursorSealer, p 
 	}
 	if len(rows) > p.Limit {
 		rows = rows[:p.Limit]
-		cursor := cursors.Seal(l.position(rows[p.Limit-1]), l.scope...)
-		next = &cursor
+		next = new(cursors.Seal(l.position(rows[p.Limit-1]), l.scope...))
 	}
 	return answersOf(rows, l.show), next, nil
 }

@@ -45,19 +45,11 @@ type review struct {
 
 func reviewOf(r models.Review) review {
 	shown := review{
-		ID: strconv.FormatInt(r.ID, 10), Board: r.Board, Score: r.Score,
+		ID: strconv.FormatInt(r.ID, 10), Board: r.Board, Date: dateIfAny(r.Date), UserID: unlessZero(r.User), Score: r.Score,
 		ReachedAt: models.TimestampOf(r.ReachedAt), FirstSeenAt: models.TimestampOf(r.FirstSeenAt),
 	}
-	if r.Date != nil {
-		text := r.Date.String()
-		shown.Date = &text
-	}
-	if r.User != "" {
-		shown.UserID = &r.User
-	}
 	if r.DismissedAt != nil {
-		at := models.TimestampOf(*r.DismissedAt)
-		shown.DismissedAt, shown.DismissedBy, shown.DismissReason = &at, &r.DismissedBy, &r.DismissReason
+		shown.DismissedAt, shown.DismissedBy, shown.DismissReason = timestampIfAny(r.DismissedAt), &r.DismissedBy, &r.DismissReason
 	}
 	return shown
 }

@@ -124,8 +124,7 @@ func (h *statusHandlers) get(ctx context.Context, _ *struct{}) (*output[serviceS
 			FailedAt: timestampIfAny(j.FailedAt), Error: j.Error,
 		}
 	}
-	work := waitingWork(found.Work)
-	answer.Work = &work
+	answer.Work = new(waitingWork(found.Work))
 	return &output[serviceStatus]{answer}, nil
 }
 
@@ -134,6 +133,13 @@ func timestampIfAny(t *time.Time) *models.Timestamp {
 	if t == nil {
 		return nil
 	}
-	at := models.TimestampOf(*t)
-	return &at
+	return new(models.TimestampOf(*t))
+}
+
+// dateIfAny returns a day as answers have it; nil for nil.
+func dateIfAny(d *models.Date) *string {
+	if d == nil {
+		return nil
+	}
+	return new(d.String())
 }

@@ -74,8 +74,7 @@ type userGroup struct {
 func userOf(id models.UserID, u support.User) User {
 	answer := User{UserID: id, Exists: u.Facts != nil}
 	if f := u.Facts; f != nil {
-		created := models.TimestampOf(f.CreatedAt)
-		answer.Nickname, answer.AvatarURL, answer.CoverURL, answer.CreatedAt = f.Nickname, f.AvatarURL, f.CoverURL, &created
+		answer.Nickname, answer.AvatarURL, answer.CoverURL, answer.CreatedAt = f.Nickname, f.AvatarURL, f.CoverURL, timestampIfAny(&f.CreatedAt)
 		answer.Friends, answer.Requests = f.Friends, requestCounts{f.RequestsReceived, f.RequestsSent}
 		answer.Privacy = privacyState{f.Hidden, f.HiddenFrom, f.Muted, f.Blocked}
 	}
@@ -90,8 +89,7 @@ func userOf(id models.UserID, u support.User) User {
 	answer.Corrections = answersOf(u.Corrections, correctionOf)
 	answer.Reviews = answersOf(u.Reviews, reviewOf)
 	if u.Erasure != nil {
-		state := erasureOf(*u.Erasure)
-		answer.Erasure = &state
+		answer.Erasure = new(erasureOf(*u.Erasure))
 	}
 	return answer
 }
