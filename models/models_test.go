@@ -208,33 +208,49 @@ func TestTimestampText(t *testing.T) {
 	}
 }
 
-// The text equals that of the standard library, on every day of the calendar and
-// beyond.
-func TestTimestampTextIsTheLibrarys(t *testing.T) {
+// The times of a ranking are those of the standard library, on every day of the calendar and
+// beyond, whatever time was written before.
+func TestTimesOfARankingAreTheLibrarys(t *testing.T) {
 	t.Parallel()
+	check := func(t interface {
+		Helper()
+		Fatalf(format string, args ...any)
+	}, times ...models.Timestamp) {
+		t.Helper()
+		r := models.Ranking{Entries: make([]models.RankedEntry, len(times))}
+		for i, at := range times {
+			r.Entries[i].ReachedAt = at
+		}
+		var got struct {
+			Entries []struct {
+				ReachedAt string `json:"reached_at"`
+			}
+		}
+		if err := json.Unmarshal(r.AppendJSON(nil), &got); err != nil {
+			t.Fatalf("%v", err)
+		}
+		for i, at := range times {
+			if want := at.Time().Format("2006-01-02T15:04:05.000Z"); got.Entries[i].ReachedAt != want {
+				t.Fatalf("%d is %s, want %s", int64(at), got.Entries[i].ReachedAt, want)
+			}
+		}
+	}
+	times := rapid.SliceOfN(rapid.OneOf(
+		rapid.Int64Range(-62_200_000_000_000, 253_500_000_000_000), // around the years 0 to 10,000
+		rapid.Int64Range(1_700_000_000_000, 1_900_000_000_000),
+		rapid.Int64Range(-100_000_000, 100_000_000), // around 1970
+	), 1, 5)
 	rapid.Check(t, func(t *rapid.T) {
-		at := models.Timestamp(rapid.OneOf(
-			rapid.Int64Range(-62_200_000_000_000, 253_500_000_000_000), // around the years 0 to 10,000
-			rapid.Int64Range(1_700_000_000_000, 1_900_000_000_000),
-		).Draw(t, "at"))
-		want := at.Time().Format("2006-01-02T15:04:05.000Z")
-		if got := string(at.AppendTo(nil)); got != want {
-			t.Fatalf("%d is %s, want %s", int64(at), got, want)
+		var drawn []models.Timestamp
+		for _, at := range times.Draw(t, "times") {
+			near := rapid.Int64Range(-90_000_000, 90_000_000).Draw(t, "another one near it")
+			drawn = append(drawn, models.Timestamp(at), models.Timestamp(at+near))
 		}
+		check(t, drawn...)
 	})
+	var midnights []models.Timestamp
 	for d := models.Date(-1000); d < 100_000; d++ {
-		at := models.TimestampOf(d.UTC())
-		if got := string(at.AppendTo(nil)); got != d.String()+"T00:00:00.000Z" {
-			t.Fatalf("%v is %s", d, got)
-		}
+		midnights = append(midnights, models.TimestampOf(d.UTC()))
 	}
-}
-
-func BenchmarkTimestampText(b *testing.B) {
-	at := models.TimestampOf(time.Date(2026, 11, 20, 21, 0, 0, 123_000_000, time.UTC))
-	buf := make([]byte, 0, 64)
-	for i := range b.N {
-		at.AppendTo(buf)
-		at += models.Timestamp(i % 1000)
-	}
+	check(t, midnights...)
 }

@@ -21,22 +21,18 @@ func TimestampOf(t time.Time) Timestamp { return Timestamp(t.UnixMilli()) }
 // Time returns the same moment in UTC.
 func (t Timestamp) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
 
-// AppendTo appends the RFC 3339 text to buf. It is written by hand because a page of
-// a ranking has many times, and the general formatting would take a tenth of the
-// page's time. Years outside 0 … 9999 use the general one.
-func (t Timestamp) AppendTo(buf []byte) []byte { return new(timeText).append(buf, t) }
-
 // timestampLayout is the text of a Timestamp as a layout of package time.
 const timestampLayout = "2006-01-02T15:04:05.000Z"
 
 // timeText is the text of the time that was written last. Most times of a ranking are of
-// one day, whose calendar date is worked out once. The zero timeText is ready for use.
+// one day, whose calendar date is worked out once: a page has many times, and the general
+// formatting would take a tenth of the page's time. The zero timeText is ready for use.
 type timeText struct {
 	day  int64 // days since 1970-01-01
 	text [len(timestampLayout)]byte
 }
 
-// append appends what t.AppendTo appends.
+// append appends the RFC 3339 text of t. Years outside 0 … 9999 use the general formatting.
 func (last *timeText) append(buf []byte, t Timestamp) []byte {
 	day, ms := int64(t)/msPerDay, int64(t)%msPerDay
 	if ms < 0 {
@@ -44,16 +40,16 @@ func (last *timeText) append(buf []byte, t Timestamp) []byte {
 	}
 	text := &last.text
 	if text[0] == 0 || day != last.day {
-		year, month, dayOfMonth := civil(day)
+		year, month, dayOfMonth := t.Time().Date()
 		if year < 0 || year > 9999 {
 			return t.Time().AppendFormat(buf, timestampLayout)
 		}
 		last.day = day
 		copy(text[:], "0000-00-00T00:00:00.000Z")
-		putTwoDigits(text[0:], year/100)
-		putTwoDigits(text[2:], year%100)
-		putTwoDigits(text[5:], month)
-		putTwoDigits(text[8:], dayOfMonth)
+		putTwoDigits(text[0:], int64(year)/100)
+		putTwoDigits(text[2:], int64(year)%100)
+		putTwoDigits(text[5:], int64(month))
+		putTwoDigits(text[8:], int64(dayOfMonth))
 	}
 	putTwoDigits(text[11:], ms/3_600_000)
 	putTwoDigits(text[14:], ms/60_000%60)
@@ -65,33 +61,6 @@ func (last *timeText) append(buf []byte, t Timestamp) []byte {
 
 const msPerDay = secondsPerDay * 1000
 
-// civil returns the calendar date that is the given number of days after 1970-01-01
-// (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms",
-// civil_from_days). Its years begin in March, so that a leap day is the last of its
-// year.
-func civil(days int64) (year, month, day int64) {
-	const perEra, epoch = 146_097, 719_468 // days of 400 years; from 0000-03-01 to 1970-01-01
-	days += epoch
-	era := days / perEra
-	if days < 0 {
-		era = (days - perEra + 1) / perEra
-	}
-	dayOfEra := days - era*perEra
-	yearOfEra := (dayOfEra - dayOfEra/1460 + dayOfEra/36_524 - dayOfEra/146_096) / 365
-	dayOfYear := dayOfEra - (365*yearOfEra + yearOfEra/4 - yearOfEra/100)
-	marchMonth := (5*dayOfYear + 2) / 153
-	day = dayOfYear - (153*marchMonth+2)/5 + 1
-	month = marchMonth + 3
-	if month > 12 {
-		month -= 12
-	}
-	year = yearOfEra + era*400
-	if month <= 2 {
-		year++
-	}
-	return year, month, day
-}
-
 // putTwoDigits writes n, which is below 100, to the first two bytes of text.
 func putTwoDigits(text []byte, n int64) {
 	_ = text[1] // one check of the length
@@ -99,7 +68,9 @@ func putTwoDigits(text []byte, n int64) {
 }
 
 // MarshalText returns the RFC 3339 text. In JSON it becomes a string.
-func (t Timestamp) MarshalText() ([]byte, error) { return t.AppendTo(make([]byte, 0, 24)), nil }
+func (t Timestamp) MarshalText() ([]byte, error) {
+	return t.Time().AppendFormat(nil, timestampLayout), nil
+}
 
 // UnmarshalText parses any RFC 3339 time that MarshalText can write: in UTC, its year has
 // four digits.
