@@ -3,7 +3,8 @@ package models
 import (
 	"strconv"
 	"sync"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Source names the store that a response was read from. Each bucket is complete in
@@ -60,7 +61,7 @@ func (c *Champion) appendJSON(buf []byte) []byte {
 	buf = append(buf, `,"nickname":`...)
 	buf = appendString(buf, c.Nickname)
 	buf = append(buf, `,"avatar_url":`...)
-	buf = c.AvatarURL.appendJSON(buf)
+	buf = appendString(buf, c.AvatarURL.String())
 	buf = append(buf, `,"cover_url":`...)
 	return append(appendString(buf, c.CoverURL), '}')
 }
@@ -105,9 +106,8 @@ func (r *Ranking) Release() {
 	}
 }
 
-// AppendJSON appends the ranking as JSON to buf: the same bytes as encoding/json
-// without HTML escaping, at a tenth of the cost. Rankings are most of what the
-// service returns.
+// AppendJSON appends the ranking as JSON to buf, at a tenth of what reflection costs. Rankings
+// are most of what the service returns.
 func (r *Ranking) AppendJSON(buf []byte) []byte {
 	var times timeText
 	buf = append(buf, `{"board":`...)
@@ -200,7 +200,7 @@ func (e *RankedEntry) appendUser(buf []byte) []byte {
 	buf = append(buf, `,"nickname":`...)
 	buf = appendString(buf, e.Nickname)
 	buf = append(buf, `,"avatar_url":`...)
-	return e.AvatarURL.appendJSON(buf)
+	return appendString(buf, e.AvatarURL.String())
 }
 
 func appendNullable(buf []byte, s *string) []byte {
@@ -210,70 +210,14 @@ func appendNullable(buf []byte, s *string) []byte {
 	return appendString(buf, *s)
 }
 
-const hexDigits = "0123456789abcdef"
-
-// appendString appends s as a JSON string. It escapes control characters, the quote,
-// the backslash and the line separators U+2028 and U+2029, which old JavaScript
-// forbids in strings. Bytes that are not UTF-8 become the replacement character.
+// appendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD.
 func appendString(buf []byte, s string) []byte {
-	buf = append(buf, '"')
-	buf = appendEscaped(buf, s)
-	return append(buf, '"')
-}
-
-// appendEscaped appends what appendString appends between the quotes.
-func appendEscaped(buf []byte, s string) []byte {
-	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
-		}
-		if c < utf8.RuneSelf {
-			buf = append(buf, s[start:i]...)
-			buf = appendEscape(buf, c)
-			i++
-			start = i
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && size == 1 {
-			buf = append(buf, s[start:i]...)
-			buf = append(buf, `\ufffd`...)
-			start = i + size
-		} else if r == '\u2028' || r == '\u2029' {
-			buf = append(buf, s[start:i]...)
-			buf = append(buf, `\u202`...)
-			buf = append(buf, hexDigits[r&0xf])
-			start = i + size
-		}
-		i += size
-	}
-	return append(buf, s[start:]...)
+	buf, _ = jsontext.AppendQuote(buf, s) // the error says that there were such bytes
+	return buf
 }
 
 // IsPlain reports whether appendString appends s without escapes.
 func IsPlain(s string) bool {
 	var buf [256]byte
 	return len(appendString(buf[:0], s)) == len(s)+len(`""`) // an escape is longer than the character
-}
-
-func appendEscape(buf []byte, c byte) []byte {
-	switch c {
-	case '"', '\\':
-		return append(buf, '\\', c)
-	case '\n':
-		return append(buf, `\n`...)
-	case '\r':
-		return append(buf, `\r`...)
-	case '\t':
-		return append(buf, `\t`...)
-	case '\b':
-		return append(buf, `\b`...)
-	case '\f':
-		return append(buf, `\f`...)
-	default:
-		return append(buf, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
-	}
 }

@@ -133,14 +133,6 @@ type URL struct {
 // String returns the whole address.
 func (u URL) String() string { return u.Begin + u.Rest }
 
-// appendJSON appends the address as a JSON string.
-func (u URL) appendJSON(buf []byte) []byte {
-	buf = append(buf, '"')
-	buf = appendEscaped(buf, u.Begin)
-	buf = appendEscaped(buf, u.Rest)
-	return append(buf, '"')
-}
-
 // MarshalText returns the whole address.
 func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
