@@ -31,14 +31,22 @@ type Limits struct {
 	Join int
 }
 
-// Counter counts calls. Its methods return 0 if n more calls, or one more, are within the
-// limit. Otherwise they count none and return how long to wait until they are.
+// Kind says which calls of a caller are counted together.
+type Kind string
+
+// The kinds of calls. The caller is a user, or for CallsFrom and Failures an address.
+const (
+	CallsOf   Kind = "calls of a user"
+	CallsFrom Kind = "calls with a good token"
+	Failures  Kind = "calls without a good token"
+	Joins     Kind = "tries to join a group"
+)
+
+// Counter counts calls.
 type Counter interface {
-	User(ctx context.Context, user models.UserID, perMinute, n int) (time.Duration, error)
-	// Address counts calls with a good token, and Failures those without one.
-	Address(ctx context.Context, address string, perMinute, n int) (time.Duration, error)
-	Failures(ctx context.Context, address string, perMinute, n int) (time.Duration, error)
-	Join(ctx context.Context, user models.UserID, perMinute int) (time.Duration, error)
+	// Count counts n calls of a caller if they are within the limit. Otherwise it counts none
+	// and returns how long to wait until they are.
+	Count(ctx context.Context, kind Kind, caller string, perMinute, n int) (wait time.Duration, err error)
 }
 
 // Stats counts the work of this process.
@@ -54,12 +62,12 @@ type Stats struct {
 
 // Service limits how often users and addresses call. Safe for concurrent use.
 type Service struct {
-	limits    Limits
 	counter   Counter
 	log       *slog.Logger
-	users     *rule[models.UserID]
-	addresses *rule[string]
-	failures  *rule[string]
+	users     *rule
+	addresses *rule
+	failures  *rule
+	joins     *rule
 	// reports are the running calls about many days, and exports those of them that are exports.
 	reports, exports *running
 	stats            Stats
@@ -68,19 +76,20 @@ type Service struct {
 // New returns a service that counts in the counter.
 func New(limits Limits, counter Counter, log *slog.Logger) *Service {
 	s := &Service{
-		limits: limits, counter: counter, log: log, reports: newRunning(maxReports), exports: newRunning(maxExports),
+		counter: counter, log: log, reports: newRunning(maxReports), exports: newRunning(maxExports),
 	}
-	s.users = &rule[models.UserID]{
-		perMinute: limits.User, window: newWindow[models.UserID](limits.User), count: counter.User,
+	s.users = &rule{
+		kind: CallsOf, perMinute: limits.User, window: newWindow(limits.User),
 		refusal: "this user calls too often", refused: &s.stats.Users,
 	}
-	s.addresses = &rule[string]{
-		perMinute: limits.Address, window: newWindow[string](limits.Address), count: counter.Address,
+	s.joins = &rule{kind: Joins, perMinute: limits.Join, window: newWindow(0), refusal: s.users.refusal, refused: &s.stats.Joins}
+	s.addresses = &rule{
+		kind: CallsFrom, perMinute: limits.Address, window: newWindow(limits.Address),
 		refusal: "this address calls too often", refused: &s.stats.Addresses,
 		often: "calls from one address are often refused; many people may share it, or it is a proxy that http.trusted_proxies lacks",
 	}
-	s.failures = &rule[string]{
-		perMinute: limits.Address, window: newWindow[string](limits.Address), count: counter.Failures,
+	s.failures = &rule{
+		kind: Failures, perMinute: limits.Address, window: newWindow(limits.Address),
 		refusal: "this address calls too often without a good token", refused: &s.stats.Failures,
 		often: "calls without a good token from one address are often refused",
 	}
@@ -88,10 +97,10 @@ func New(limits Limits, counter Counter, log *slog.Logger) *Service {
 }
 
 // rule is a limit of callers.
-type rule[Caller comparable] struct {
+type rule struct {
+	kind      Kind
 	perMinute int // 0 for no limit
-	window    *window[Caller]
-	count     func(ctx context.Context, caller Caller, perMinute, n int) (time.Duration, error)
+	window    *window
 	refusal   string        // what a refused caller is told
 	refused   *atomic.Int64 // counts refusals
 	often     string        // what is logged if a caller is often refused; empty for nothing
@@ -113,16 +122,16 @@ func (s *Service) Take(ctx context.Context, user models.UserID, address string) 
 	of := s.failures
 	if user != "" {
 		of = s.addresses
-		counts = take(ctx, s, s.users, user, now, counts)
+		counts = s.take(ctx, s.users, string(user), now, counts)
 	}
 	if network := Network(address); network != "" {
-		counts = take(ctx, s, of, network, now, counts)
+		counts = s.take(ctx, of, network, now, counts)
 	}
 	return s.await(ctx, counts)
 }
 
 // take counts a call by a rule, and adds the count if Redis is asked.
-func take[Caller ~string](ctx context.Context, s *Service, r *rule[Caller], caller Caller, now time.Time, counts []<-chan count) []<-chan count {
+func (s *Service) take(ctx context.Context, r *rule, caller string, now time.Time, counts []<-chan count) []<-chan count {
 	if r.perMinute == 0 {
 		return counts
 	}
@@ -130,14 +139,7 @@ func take[Caller ~string](ctx context.Context, s *Service, r *rule[Caller], call
 	if n == 0 {
 		return counts
 	}
-	return append(counts, s.count(ctx, r.refusal, r.refused, func(ctx context.Context) (time.Duration, error) {
-		wait, err := r.count(ctx, caller, r.perMinute, n)
-		if wait > 0 && r.window.refused(caller, n) && r.often != "" {
-			s.log.WarnContext(ctx, r.often, "address", named(string(caller)))
-			s.log.DebugContext(ctx, r.often, "network", string(caller))
-		}
-		return wait, err
-	}))
+	return append(counts, s.count(ctx, r, caller, n))
 }
 
 // named returns what the log says above debug level about a network that Network has returned:
@@ -156,12 +158,7 @@ func named(network string) string {
 // CodeRateLimited if the user has tried too often. One round trip, in which Redis is asked
 // about every try: each may be a guess. If Redis does not answer, the try is let through.
 func (s *Service) TakeJoin(ctx context.Context, user models.UserID) error {
-	if s.limits.Join == 0 {
-		return nil
-	}
-	return s.await(ctx, []<-chan count{s.count(ctx, s.users.refusal, &s.stats.Joins, func(ctx context.Context) (time.Duration, error) {
-		return s.counter.Join(ctx, user, s.limits.Join)
-	})})
+	return s.await(ctx, s.take(ctx, s.joins, string(user), time.Now(), nil))
 }
 
 // await waits for the counts of a call, for at most countTimeout, and returns
@@ -179,9 +176,10 @@ func (s *Service) await(ctx context.Context, counts []<-chan count) error {
 			if c.err != nil {
 				s.stats.Uncounted.Add(1)
 			} else if c.wait > 0 {
-				c.refused.Add(1)
+				c.of.refused.Add(1)
 				if refusal == nil || c.wait > refusal.Wait {
-					refusal = c.refusal()
+					refusal = models.Errorf(models.CodeRateLimited, "%s; wait as long as Retry-After says", c.of.refusal)
+					refusal.Wait = c.wait
 				}
 			}
 		case <-timeout.C:
@@ -197,30 +195,26 @@ func (s *Service) await(ctx context.Context, counts []<-chan count) error {
 	return nil
 }
 
-// count is the result of counting one call against one limit.
+// count is the result of counting calls by a rule.
 type count struct {
-	text    string        // what a refused caller is told
-	refused *atomic.Int64 // counts refusals by this limit
-	wait    time.Duration
-	err     error
+	of   *rule
+	wait time.Duration
+	err  error
 }
 
-func (c count) refusal() *models.Error {
-	return &models.Error{
-		Code: models.CodeRateLimited, Wait: c.wait,
-		Message: c.text + "; wait as long as Retry-After says",
-	}
-}
-
-// count counts a call in the background, because a connection that hangs does
-// not notice the end of a context. The call counts even if its client disconnects.
-func (s *Service) count(ctx context.Context, text string, refused *atomic.Int64, take func(context.Context) (time.Duration, error)) <-chan count {
+// count counts calls in the background, because a connection that hangs does
+// not notice the end of a context. They count even if the client disconnects.
+func (s *Service) count(ctx context.Context, r *rule, caller string, n int) <-chan count {
 	counted := make(chan count, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
 		defer cancel()
-		wait, err := take(ctx)
-		counted <- count{text: text, refused: refused, wait: wait, err: err}
+		wait, err := s.counter.Count(ctx, r.kind, caller, r.perMinute, n)
+		if wait > 0 && r.window.refused(caller, n) && r.often != "" {
+			s.log.WarnContext(ctx, r.often, "address", named(caller))
+			s.log.DebugContext(ctx, r.often, "network", caller)
+		}
+		counted <- count{r, wait, err}
 	}()
 	return counted
 }

@@ -37,33 +37,32 @@ func (c *counter) record(call string) {
 	c.calls = append(c.calls, call)
 }
 
-func (c *counter) User(ctx context.Context, user models.UserID, _, n int) (time.Duration, error) {
-	if c.hang != nil {
-		<-c.hang
+func (c *counter) Count(ctx context.Context, kind limit.Kind, caller string, perMinute, n int) (time.Duration, error) {
+	switch kind {
+	case limit.CallsOf:
+		if c.hang != nil {
+			<-c.hang
+		}
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		c.record("user " + caller + times(n))
+		return c.userWait, c.userErr
+	case limit.CallsFrom:
+		c.record("address " + caller + times(n))
+		if c.hang != nil {
+			<-c.hang
+		}
+		return c.addressWait, c.addressErr
+	case limit.Failures:
+		c.record("failures " + caller + times(n))
+		return c.failureWait, c.failureErr
+	case limit.Joins:
+		c.record(fmt.Sprintf("join %s of %d%s", caller, perMinute, times(n)))
+		return c.userWait, c.userErr
+	default:
+		return 0, errors.New("an unknown kind: " + string(kind))
 	}
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	c.record("user " + string(user) + times(n))
-	return c.userWait, c.userErr
-}
-
-func (c *counter) Address(_ context.Context, address string, _, n int) (time.Duration, error) {
-	c.record("address " + address + times(n))
-	if c.hang != nil {
-		<-c.hang
-	}
-	return c.addressWait, c.addressErr
-}
-
-func (c *counter) Failures(_ context.Context, address string, _, n int) (time.Duration, error) {
-	c.record("failures " + address + times(n))
-	return c.failureWait, c.failureErr
-}
-
-func (c *counter) Join(_ context.Context, user models.UserID, perMinute int) (time.Duration, error) {
-	c.record(fmt.Sprintf("join %s of %d", user, perMinute))
-	return c.userWait, c.userErr
 }
 
 // times writes the number of calls if it is not 1.
@@ -227,13 +226,11 @@ func TestTakeCountsEarlierCalls(t *testing.T) {
 
 // budget is a limit.Counter with a number of calls left, for all users together.
 type budget struct {
-	limit.Counter
-
 	mu   sync.Mutex
 	left int
 }
 
-func (b *budget) User(_ context.Context, _ models.UserID, _, n int) (time.Duration, error) {
+func (b *budget) Count(_ context.Context, _ limit.Kind, _ string, _, n int) (time.Duration, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if n > b.left {

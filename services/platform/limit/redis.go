@@ -24,27 +24,19 @@ func NewRedisCounter(rdb redis.UniversalClient, keys keys.Builder) *RedisCounter
 	return &RedisCounter{limiter: redis_rate.NewLimiter(unprefixed{rdb}), keys: keys}
 }
 
-// User counts n calls of a user. One round trip.
-func (c *RedisCounter) User(ctx context.Context, user models.UserID, perMinute, n int) (time.Duration, error) {
-	return c.take(ctx, c.keys.UserCalls(user), perMinute, n)
-}
-
-// Address counts n calls with a good token from an address. One round trip.
-func (c *RedisCounter) Address(ctx context.Context, address string, perMinute, n int) (time.Duration, error) {
-	return c.take(ctx, c.keys.AddressCalls(address), perMinute, n)
-}
-
-// Failures counts n calls without a good token from an address. One round trip.
-func (c *RedisCounter) Failures(ctx context.Context, address string, perMinute, n int) (time.Duration, error) {
-	return c.take(ctx, c.keys.AddressFailures(address), perMinute, n)
-}
-
-// Join counts a try of a user to join a group. One round trip.
-func (c *RedisCounter) Join(ctx context.Context, user models.UserID, perMinute int) (time.Duration, error) {
-	return c.take(ctx, c.keys.GroupJoins(user), perMinute, 1)
-}
-
-func (c *RedisCounter) take(ctx context.Context, key string, perMinute, n int) (time.Duration, error) {
+// Count counts n calls of a caller. One round trip.
+func (c *RedisCounter) Count(ctx context.Context, kind Kind, caller string, perMinute, n int) (wait time.Duration, err error) {
+	var key string
+	switch kind {
+	case CallsOf:
+		key = c.keys.UserCalls(models.UserID(caller))
+	case CallsFrom:
+		key = c.keys.AddressCalls(caller)
+	case Failures:
+		key = c.keys.AddressFailures(caller)
+	case Joins:
+		key = c.keys.GroupJoins(models.UserID(caller))
+	}
 	result, err := c.limiter.AllowN(ctx, key, redis_rate.PerMinute(perMinute), n)
 	if err != nil {
 		return 0, err

@@ -21,12 +21,12 @@ const (
 // itself, and the calls after it are counted one by one. So a process lets at most a
 // tenth of a limit pass uncounted in each window; it begins one when it starts. Safe
 // for concurrent use.
-type window[Caller comparable] struct {
+type window struct {
 	most int // calls of one caller that pass without Redis
 
 	mu      sync.Mutex
 	ends    time.Time
-	callers map[Caller]calls
+	callers map[string]calls
 }
 
 // calls are those of one caller in the current window: those that passed without Redis, and
@@ -37,20 +37,20 @@ type calls struct {
 	refused   int // further ones, which Redis has refused
 }
 
-func newWindow[Caller comparable](perMinute int) *window[Caller] {
-	return &window[Caller]{most: perMinute / uncountedShare}
+func newWindow(perMinute int) *window {
+	return &window{most: perMinute / uncountedShare}
 }
 
 // add adds a call. It returns how many calls to count in Redis now: 0 if the call
 // passes without Redis, otherwise this call and the ones not counted yet.
-func (w *window[Caller]) add(caller Caller, now time.Time) int {
+func (w *window) add(caller string, now time.Time) int {
 	if w.most == 0 {
 		return 1
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !now.Before(w.ends) {
-		w.callers, w.ends = make(map[Caller]calls), now.Add(windowLength)
+		w.callers, w.ends = make(map[string]calls), now.Add(windowLength)
 	}
 	c, known := w.callers[caller]
 	if !known && len(w.callers) >= maxCallers {
@@ -72,7 +72,7 @@ func (w *window[Caller]) add(caller Caller, now time.Time) int {
 // none of them. All but the last have passed already; they are counted with the next
 // call. It returns whether the caller is often refused: for more than a tenth of the limit in
 // the current window.
-func (w *window[Caller]) refused(caller Caller, n int) (often bool) {
+func (w *window) refused(caller string, n int) (often bool) {
 	if w.most == 0 {
 		return true
 	}
