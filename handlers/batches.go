@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -66,9 +65,7 @@ func (h *scoreHandlers) uploadBatch(ctx context.Context, in *batchInput) (*statu
 		return nil, err
 	}
 	for _, r := range rejected {
-		if err := batch.reject(batch.position(r.Index), r.Err); err != nil {
-			return nil, err
-		}
+		batch.reject(batch.position(r.Index), r.Err)
 	}
 	slices.SortFunc(batch.rejected, func(a, b rejectedTotal) int { return a.Index - b.Index })
 	h.accepted.WithLabelValues(in.Board).Add(float64(len(accepted)))
@@ -92,15 +89,9 @@ func (b *scoreBatch) position(upload int) int {
 	return b.positions[upload]
 }
 
-// reject records the error of one item. An error that is not about the item is
-// returned instead.
-func (b *scoreBatch) reject(index int, err error) error {
-	var known *models.Error
-	if !errors.As(err, &known) {
-		return err
-	}
-	b.rejected = append(b.rejected, rejectedTotal{Index: index, Code: known.Code, Detail: known.Message})
-	return nil
+// reject records the error of one item.
+func (b *scoreBatch) reject(index int, err *models.Error) {
+	b.rejected = append(b.rejected, rejectedTotal{Index: index, Code: err.Code, Detail: err.Message})
 }
 
 // parseBatch parses a batch of up to maxBatch items. Broken items are rejected
@@ -122,9 +113,7 @@ func decodeBatch(body []byte) (*scoreBatch, error) {
 	for i, raw := range items {
 		upload, err := parseBatchItem(raw, i)
 		if err != nil {
-			if err := b.reject(i, err); err != nil {
-				return nil, err
-			}
+			b.reject(i, err)
 			continue
 		}
 		b.uploads, b.positions = append(b.uploads, upload), append(b.positions, i)
@@ -147,7 +136,7 @@ func splitBatch(body []byte) ([]jsontext.Value, error) {
 	return *in.Scores, nil
 }
 
-func parseBatchItem(raw jsontext.Value, i int) (ingest.Upload, error) {
+func parseBatchItem(raw jsontext.Value, i int) (ingest.Upload, *models.Error) {
 	at := "body.scores[" + strconv.Itoa(i) + "]"
 	var item userTotal
 	if err := json.Unmarshal(raw, &item, json.RejectUnknownMembers(true)); err != nil {

@@ -111,25 +111,25 @@ type incrementList struct {
 	results []incrementResult
 }
 
-// record stores the result of an item.
+// record stores the result of an item. An error that is not about the item is returned instead.
 func (l *incrementList) record(i int, r *ledger.Result) error {
 	at := l.positions[i]
 	if r.Err != nil {
-		return l.reject(at, r.EventID, locateIncrement(r.Err, incrementLocation(at)))
+		err := locateIncrement(r.Err, incrementLocation(at))
+		var known *models.Error
+		if !errors.As(err, &known) {
+			return err
+		}
+		l.reject(at, r.EventID, known)
+		return nil
 	}
 	l.results[at] = incrementResult{EventID: r.EventID, Status: r.Status, Score: &r.Score, ReachedAt: &r.ReachedAt}
 	return nil
 }
 
-// reject stores the error of an item. An error that is not about the item is
-// returned instead.
-func (l *incrementList) reject(at int, eventID string, err error) error {
-	var known *models.Error
-	if !errors.As(err, &known) {
-		return err
-	}
-	l.results[at] = incrementResult{EventID: eventID, Status: ledger.Rejected, Code: known.Code, Detail: known.Message}
-	return nil
+// reject stores the error of an item.
+func (l *incrementList) reject(at int, eventID string, err *models.Error) {
+	l.results[at] = incrementResult{EventID: eventID, Status: ledger.Rejected, Code: err.Code, Detail: err.Message}
 }
 
 func incrementLocation(i int) string { return "body.increments[" + strconv.Itoa(i) + "]" }
@@ -167,9 +167,7 @@ func parseIncrements(body []byte) (*incrementList, error) {
 	for i, value := range raw {
 		item, err := parseIncrement(value, incrementLocation(i))
 		if err != nil {
-			if err := l.reject(i, eventIDOf(value), err); err != nil {
-				return nil, err
-			}
+			l.reject(i, eventIDOf(value), err)
 			continue
 		}
 		l.items, l.positions = append(l.items, item), append(l.positions, i)
@@ -177,7 +175,7 @@ func parseIncrements(body []byte) (*incrementList, error) {
 	return l, nil
 }
 
-func parseIncrement(raw []byte, at string) (ledger.Increment, error) {
+func parseIncrement(raw []byte, at string) (ledger.Increment, *models.Error) {
 	var item increment
 	if err := json.Unmarshal(raw, &item, json.RejectUnknownMembers(true)); err != nil {
 		return ledger.Increment{}, bodyError(at, raw, err)

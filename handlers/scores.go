@@ -194,7 +194,7 @@ type refusedUploads struct {
 // Unwrap returns the error itself.
 func (e *refusedUploads) Unwrap() error { return e.error }
 
-func parseUpload(date *string, score *wholeNumber, at string) (ingest.Upload, error) {
+func parseUpload(date *string, score *wholeNumber, at string) (ingest.Upload, *models.Error) {
 	if date == nil {
 		return ingest.Upload{}, models.Invalid(at+".date", "is required")
 	}
