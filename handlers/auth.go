@@ -153,7 +153,7 @@ const maxParameters = 32
 // and repeated parameters. It also refuses a query with very many parameters, because Huma
 // makes an error for each one that it doesn't know.
 func checkQuery(raw string) error {
-	if raw == "" || isSimpleQuery(raw) {
+	if raw == "" {
 		return nil
 	}
 	values, err := url.ParseQuery(raw)
@@ -169,28 +169,6 @@ func checkQuery(raw string) error {
 		}
 	}
 	return nil
-}
-
-// isSimpleQuery reports whether a query has neither escapes nor repeated parameters. Most
-// queries are simple, and it needs no map to see that. It compares each pair of parameters, so
-// a query with many is not simple.
-func isSimpleQuery(raw string) bool {
-	const few = 16
-	if strings.ContainsAny(raw, "%+;") || strings.Count(raw, "&") > few {
-		return false
-	}
-	for raw != "" {
-		var pair string
-		pair, raw, _ = strings.Cut(raw, "&")
-		name, _, _ := strings.Cut(pair, "=")
-		for rest := raw; rest != ""; {
-			var other string
-			if other, rest, _ = strings.Cut(rest, "&"); other == name || strings.HasPrefix(other, name+"=") {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // identify returns the caller that the Authorization header names; nil and
