@@ -106,11 +106,6 @@ func renderPair(ctx context.Context, records Records, payload string) (any, erro
 	if err := json.Unmarshal([]byte(payload), &p); err != nil {
 		return nil, err
 	}
-	return p.render(ctx, records)
-}
-
-// render returns the pair with user ids.
-func (p pair) render(ctx context.Context, records Records) (pairData, error) {
 	from, to, err := p.read(ctx, records)
 	return pairData{from.User, to.User}, err
 }

@@ -55,9 +55,9 @@ type Rankings interface {
 
 // Likes counts likes. Implemented by likes.Store.
 type Likes interface {
-	// OwnCounts returns how many people who are shown to each user like the user's score on a
-	// day. Users without any are left out.
-	OwnCounts(ctx context.Context, board string, day models.Date, users []models.RowID) (map[models.RowID]int64, error)
+	// OwnCounts returns the likes of users' scores on a day that each user is shown. Users
+	// without any are left out.
+	OwnCounts(ctx context.Context, board string, day models.Date, users []models.RowID) (map[models.RowID]models.LikeCount, error)
 }
 
 // Stats describes the digests of this process.
@@ -214,7 +214,7 @@ func (s *Service) addLikes(ctx context.Context, d *models.Digest, lines []models
 		return err
 	}
 	for i := range lines {
-		lines[i].Likes = counts[lines[i].User]
+		lines[i].Likes = counts[lines[i].User].Likes
 	}
 	return nil
 }

@@ -90,48 +90,39 @@ func (s *Store) withdraw(ctx context.Context, like models.Like) (bool, error) {
 func (s *Store) Counts(
 	ctx context.Context, board string, day models.Date, viewer models.RowID, users []models.RowID,
 ) (map[models.RowID]models.LikeCount, error) {
-	var rows []struct {
-		UserID models.RowID
-		Likes  int64
-		Own    int64
-	}
-	err := s.db.WithContext(ctx).Raw(`
-		SELECT l.user_id, count(*) AS likes, sum(CASE WHEN l.liked_by = ? THEN 1 ELSE 0 END) AS own
+	return s.counts(ctx, `
+		SELECT l.user_id, count(*) AS likes, sum(CASE WHEN l.liked_by = ? THEN 1 ELSE 0 END) > 0 AS liked
 		FROM likes l
 		WHERE l.user_id IN ? AND l.day = ? AND l.board = ? AND NOT l.withdrawn AND `+shown+`
-		GROUP BY l.user_id`, viewer, users, day, board, viewer, viewer).Scan(&rows).Error
-	if err != nil {
-		return nil, models.Unavailable("count likes", err)
-	}
-	counts := make(map[models.RowID]models.LikeCount, len(rows))
-	for _, row := range rows {
-		counts[row.UserID] = models.LikeCount{Likes: row.Likes, Liked: row.Own > 0}
-	}
-	return counts, nil
+		GROUP BY l.user_id`, viewer, users, day, board, viewer, viewer)
 }
 
-// OwnCounts returns how many people who are shown to each user like the user's score on a day.
-// Users without any are left out. One statement.
+// OwnCounts returns the likes of users' scores on a day that each user is shown. Users without
+// any are left out. One statement.
 func (s *Store) OwnCounts(
 	ctx context.Context, board string, day models.Date, users []models.RowID,
-) (map[models.RowID]int64, error) {
-	var rows []struct {
-		UserID models.RowID
-		Likes  int64
-	}
-	err := s.db.WithContext(ctx).Raw(`
+) (map[models.RowID]models.LikeCount, error) {
+	return s.counts(ctx, `
 		SELECT l.user_id, count(*) AS likes
 		FROM likes l
 		WHERE l.user_id IN ? AND l.day = ? AND l.board = ? AND NOT l.withdrawn
 			AND (SELECT count(*) FROM not_shown n WHERE n.viewer_id = l.user_id AND n.user_id = l.liked_by) = 0
 			AND `+visible.Exists("l.liked_by")+`
-		GROUP BY l.user_id`, users, day, board).Scan(&rows).Error
-	if err != nil {
+		GROUP BY l.user_id`, users, day, board)
+}
+
+// counts returns the rows of a query by user.
+func (s *Store) counts(ctx context.Context, query string, args ...any) (map[models.RowID]models.LikeCount, error) {
+	var rows []struct {
+		UserID models.RowID
+		models.LikeCount
+	}
+	if err := s.db.WithContext(ctx).Raw(query, args...).Scan(&rows).Error; err != nil {
 		return nil, models.Unavailable("count likes", err)
 	}
-	counts := make(map[models.RowID]int64, len(rows))
+	counts := make(map[models.RowID]models.LikeCount, len(rows))
 	for _, row := range rows {
-		counts[row.UserID] = row.Likes
+		counts[row.UserID] = row.LikeCount
 	}
 	return counts, nil
 }
