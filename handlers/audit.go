@@ -10,24 +10,24 @@ import (
 	"stepboard/services/operations/audit"
 )
 
-// AuditLog keeps what operators change or try to change.
+// AuditLog keeps what operators do or try to do.
 type AuditLog interface {
 	// Begin stores that an action begins. finish must be called with its error.
 	Begin(ctx context.Context, e audit.Entry) (finish func(error), err error)
 	List(ctx context.Context, q audit.Query) ([]audit.Entry, error)
 }
 
-// changeInput is the input of a call by which an operator changes something.
-type changeInput[I any] interface {
+// auditedInput is the input of a call that is registered by registerAudited.
+type auditedInput[I any] interface {
 	*I
-	// about returns what the change concerns, and whether the call is a dry run.
+	// about returns what the call concerns, and whether the call is a dry run.
 	about() (e audit.Entry, dryRun bool)
 }
 
-// registerChange adds a call by which an operator changes something. It is written to the
+// registerAudited adds a call by which an operator modifies something. It is written to the
 // audit log before it begins, and refused if its token has no sub or the log can't be written.
 // A dry run is not written.
-func registerChange[I any, In changeInput[I], O any](
+func registerAudited[I any, In auditedInput[I], O any](
 	api huma.API, log AuditLog, route string, handler func(context.Context, *I) (*O, error), described operation,
 ) {
 	described.audited = true
@@ -65,7 +65,7 @@ var listAudit = operation{
 	errors: []models.Code{models.CodeInvalidCursor},
 }
 
-// auditEntry is a change as operators see it.
+// auditEntry is an entry of the audit log as operators see it.
 type auditEntry struct {
 	ID        string           `json:"id" doc:"The entry's id"`
 	At        models.Timestamp `json:"at" format:"date-time" doc:"When it began"`

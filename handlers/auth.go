@@ -37,9 +37,9 @@ const audienceKey = "audience"
 // reportKey is the key of an operation's report in its metadata.
 const reportKey = "report"
 
-// changesSQLKey is the key of whether an operation changes something about users in SQL, in its
+// writesSQLKey is the key of whether an operation writes about users to SQL, in its
 // metadata.
-const changesSQLKey = "changes SQL"
+const writesSQLKey = "writes SQL"
 
 func (a audience) describe() string {
 	switch a {
@@ -125,7 +125,7 @@ func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context))
 	if limit := bodyLimit(hctx.Operation()); err == nil && hctx.Operation().RequestBody != nil && c.Request.ContentLength > limit {
 		err = bodyTooLarge(limit)
 	}
-	if err == nil && hctx.Operation().Metadata[changesSQLKey] == true {
+	if err == nil && hctx.Operation().Metadata[writesSQLKey] == true {
 		err = a.checkErasures(c.Request.Context())
 	}
 	if err != nil {

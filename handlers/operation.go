@@ -41,10 +41,10 @@ type operation struct {
 	// of these.
 	report func(huma.Context) bool
 	export bool
-	// redisOnly reports that what the call changes is stored in Redis alone, so that the call is
+	// redisOnly reports that what the call writes is stored in Redis alone, so that the call is
 	// answered while SQL is away.
 	redisOnly bool
-	// audited is set by registerChange.
+	// audited is set by registerAudited.
 	audited bool
 }
 
@@ -98,7 +98,7 @@ func commonErrors() []models.Code {
 func register[I, O any](api huma.API, route string, by audience, handler func(context.Context, *I) (*O, error), described operation) {
 	method, path, _ := strings.Cut(route, " ")
 	if by == byAdmin && method != http.MethodGet && !described.audited {
-		panic(route + ": what operators change is registered by registerChange")
+		panic(route + ": what operators modify is registered by registerAudited")
 	}
 	limit := int64(maxBody)
 	if described.list {
@@ -115,7 +115,7 @@ func register[I, O any](api huma.API, route string, by audience, handler func(co
 		Description:   described.description + "\n\n" + by.describe(),
 		Tags:          []string{tagOf(path, by)},
 		Security:      []map[string][]string{{"bearer": {}}},
-		Metadata:      map[string]any{audienceKey: by, changesSQLKey: method != http.MethodGet && !described.redisOnly},
+		Metadata:      map[string]any{audienceKey: by, writesSQLKey: method != http.MethodGet && !described.redisOnly},
 		MaxBodyBytes:  limit + 1, // Huma refuses a body that reaches its limit
 		DefaultStatus: described.status,
 		Errors:        []int{http.StatusInternalServerError}, // describeErrors lists all

@@ -16,7 +16,7 @@ import (
 )
 
 // requestTimeout bounds a request's reads of the stores. It is well below the
-// server's timeout for writing the answer. Changes that have begun continue.
+// server's timeout for writing the answer. Writes that have begun continue.
 const requestTimeout = 6 * time.Second
 
 const (

@@ -54,7 +54,7 @@ type Config struct {
 	}
 
 	// CheckErasures returns an error while this process may not know who was erased. Nothing
-	// about users may be changed in SQL then.
+	// about users may be written to SQL then.
 	CheckErasures func(ctx context.Context) error
 	// Cursors seals the positions behind pages.
 	Cursors CursorSealer
@@ -161,10 +161,10 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	registerForUser(api, "GET /v1/me/export", erasures.exportSelf, exportSelf)
 	register(api, "GET /v1/admin/users/{id}/export", byAdmin, erasures.exportUser, exportUser)
 	register(api, "DELETE /v1/users/{id}", byService, erasures.eraseUser, eraseUser)
-	registerChange(api, c.Audit, "DELETE /v1/admin/users/{id}", erasures.eraseAsOperator, eraseUserAsOperator)
+	registerAudited(api, c.Audit, "DELETE /v1/admin/users/{id}", erasures.eraseAsOperator, eraseUserAsOperator)
 	register(api, "GET /v1/admin/erasures", byAdmin, erasures.list, listErasures)
 
-	registerChange(api, c.Audit, "POST /v1/admin/boards", boards.define, defineBoard)
+	registerAudited(api, c.Audit, "POST /v1/admin/boards", boards.define, defineBoard)
 	register(api, "GET /v1/admin/boards/{board}", byAdmin, boards.show, showBoard)
 	states := &bucketHandlers{c.BucketStates, c.Cursors}
 	register(api, "GET /v1/admin/boards/{board}/buckets", byAdmin, states.list, listBuckets)
@@ -172,23 +172,23 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	register(api, "GET /v1/admin/users/{id}", byAdmin, users.show, getUser)
 	archives := &archiveHandlers{c.Archives, c.Boards, c.Buckets, c.Cursors}
 	register(api, "GET /v1/admin/archives", byAdmin, archives.list, listArchives)
-	registerChange(api, c.Audit, "POST /v1/admin/archives", archives.start, startArchive)
+	registerAudited(api, c.Audit, "POST /v1/admin/archives", archives.start, startArchive)
 	corrections := &correctionHandlers{c.Corrections, c.Cursors}
-	registerChange(api, c.Audit, "POST /v1/admin/corrections", corrections.create, createCorrection)
-	registerChange(api, c.Audit, "POST /v1/admin/corrections/{id}/lift", corrections.lift, liftCorrection)
+	registerAudited(api, c.Audit, "POST /v1/admin/corrections", corrections.create, createCorrection)
+	registerAudited(api, c.Audit, "POST /v1/admin/corrections/{id}/lift", corrections.lift, liftCorrection)
 	register(api, "GET /v1/admin/corrections", byAdmin, corrections.list, listCorrections)
 	deadLetters := &deadLetterHandlers{c.DeadLetters, c.Cursors}
 	register(api, "GET /v1/admin/dead-letters", byAdmin, deadLetters.list, listDeadLetters)
-	registerChange(api, c.Audit, "POST /v1/admin/dead-letters/{id}/replay", deadLetters.replay, replayDeadLetter)
-	registerChange(api, c.Audit, "DELETE /v1/admin/dead-letters/{id}", deadLetters.delete, deleteDeadLetter)
-	registerChange(api, c.Audit, "POST /v1/admin/dead-letters/replay", deadLetters.replaySelected, replayDeadLetters)
-	registerChange(api, c.Audit, "POST /v1/admin/dead-letters/delete", deadLetters.deleteSelected, deleteDeadLetters)
+	registerAudited(api, c.Audit, "POST /v1/admin/dead-letters/{id}/replay", deadLetters.replay, replayDeadLetter)
+	registerAudited(api, c.Audit, "DELETE /v1/admin/dead-letters/{id}", deadLetters.delete, deleteDeadLetter)
+	registerAudited(api, c.Audit, "POST /v1/admin/dead-letters/replay", deadLetters.replaySelected, replayDeadLetters)
+	registerAudited(api, c.Audit, "POST /v1/admin/dead-letters/delete", deadLetters.deleteSelected, deleteDeadLetters)
 	reviews := &reviewHandlers{c.Reviews, c.Cursors}
 	register(api, "GET /v1/admin/reviews", byAdmin, reviews.list, listReviews)
-	registerChange(api, c.Audit, "POST /v1/admin/reviews/{id}/dismiss", reviews.dismiss, dismissReview)
+	registerAudited(api, c.Audit, "POST /v1/admin/reviews/{id}/dismiss", reviews.dismiss, dismissReview)
 	deliveries := &deliveryHandlers{c.Deliveries, c.Cursors}
 	register(api, "GET /v1/admin/webhooks/deliveries", byAdmin, deliveries.list, listDeliveries)
-	registerChange(api, c.Audit, "POST /v1/admin/webhooks/deliveries/{id}/replay", deliveries.replay, replayDelivery)
+	registerAudited(api, c.Audit, "POST /v1/admin/webhooks/deliveries/{id}/replay", deliveries.replay, replayDelivery)
 	state := &statusHandlers{c.Status, c.Ready, c.Queue, c.Clock, c.Version, c.Log}
 	register(api, "GET /v1/admin/status", byAdmin, state.get, getStatus)
 	log := &auditHandlers{c.Audit, c.Cursors}

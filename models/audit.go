@@ -2,7 +2,7 @@ package models
 
 import "time"
 
-// AuditEntry is a change that an operator has made or tried to make, a row of table
+// AuditEntry is an action that an operator has taken or tried to take, a row of table
 // audit_log.
 type AuditEntry struct {
 	ID int64 `gorm:"primaryKey"`

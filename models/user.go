@@ -100,8 +100,8 @@ type Record struct {
 	Profile
 	// Hidden reports whether the user hides from everybody.
 	Hidden bool
-	// Version grows with every change of the record. Of two copies the one with the
-	// larger version is the newer. It is 0 until the first change.
+	// Version grows with every update of the record. Of two copies the one with the
+	// larger version is the newer. It is 0 until the first update.
 	Version int64
 }
 
