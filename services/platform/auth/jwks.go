@@ -5,7 +5,6 @@ import (
 	"crypto/rsa"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -184,6 +183,10 @@ func (k *KeySet) load(ctx context.Context) (jwt.Keyfunc, error) {
 	if errors.As(err, &request) {
 		err = request.Err
 	}
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		err = errTooLarge
+	}
 	if err != nil {
 		return nil, fmt.Errorf("fetch JWKS: %w", err)
 	}
@@ -234,23 +237,6 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	res.Body = &boundedBody{ReadCloser: res.Body, rest: maxJWKS}
+	res.Body = http.MaxBytesReader(nil, res.Body, maxJWKS)
 	return res, nil
-}
-
-// boundedBody is a body that fails with errTooLarge after rest more bytes.
-type boundedBody struct {
-	io.ReadCloser
-
-	rest int
-}
-
-func (b *boundedBody) Read(p []byte) (int, error) {
-	// One byte more than allowed shows that the body goes on.
-	n, err := b.ReadCloser.Read(p[:min(len(p), b.rest+1)])
-	if n > b.rest {
-		return 0, errTooLarge
-	}
-	b.rest -= n
-	return n, err
 }
