@@ -175,10 +175,7 @@ func (h *correctionHandlers) lift(ctx context.Context, in *liftCorrectionInput) 
 	c, err := h.corrections.Lift(ctx, corrections.Lifting{
 		ID: in.ID, Reason: in.Body.Reason, Actor: string(operator), DryRun: in.DryRun.DryRun,
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &output[correction]{correctionOf(c)}, nil
+	return outputOf(correctionOf(c), err)
 }
 
 var listCorrections = operation{

@@ -116,12 +116,7 @@ func (h *friendHandlers) replace(ctx context.Context, in *replaceInput) (*output
 	if slices.Contains(body.FriendIDs, in.ID) {
 		return nil, models.Invalid("body.friend_ids", "nobody can be a friend of oneself")
 	}
-	if err := h.service.Replace(ctx, in.ID, body.FriendIDs); err != nil {
-		return nil, err
-	}
-	out := &output[friendCount]{}
-	out.Body.UserID, out.Body.Friends = in.ID, len(body.FriendIDs)
-	return out, nil
+	return outputOf(friendCount{UserID: in.ID, Friends: len(body.FriendIDs)}, h.service.Replace(ctx, in.ID, body.FriendIDs))
 }
 
 // checkUsers refuses a list of users that is missing or names one twice.

@@ -146,8 +146,6 @@ func (h *memberHandlers) replace(ctx context.Context, in *membersInput) (*output
 	if err := checkUsers("body.member_ids", body.MemberIDs); err != nil {
 		return nil, err
 	}
-	if err := h.service.Replace(ctx, in.Group, groups.Replacement{Members: body.MemberIDs, Name: body.Name}); err != nil {
-		return nil, err
-	}
-	return &output[memberCount]{memberCount{GroupID: in.Group, Members: len(body.MemberIDs)}}, nil
+	err := h.service.Replace(ctx, in.Group, groups.Replacement{Members: body.MemberIDs, Name: body.Name})
+	return outputOf(memberCount{GroupID: in.Group, Members: len(body.MemberIDs)}, err)
 }

@@ -78,10 +78,7 @@ type Groups struct {
 
 func (h *groupHandlers) list(ctx context.Context, user models.UserID, _ *OnBehalf) (*output[Groups], error) {
 	list, err := h.service.List(ctx, user)
-	if err != nil {
-		return nil, err
-	}
-	return &output[Groups]{Groups{answersOf(list, groupOf)}}, nil
+	return outputOf(Groups{answersOf(list, groupOf)}, err)
 }
 
 var createGroup = operation{

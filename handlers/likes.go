@@ -91,6 +91,10 @@ type liker struct {
 	LikedAt   models.Timestamp `json:"liked_at" format:"date-time" doc:"When it was liked first" example:"2026-11-20T13:00:00.123Z"`
 }
 
+func likerOf(l likes.Liker) liker {
+	return liker{UserID: l.User, Nickname: l.Nickname, AvatarURL: l.AvatarURL, LikedAt: models.TimestampOf(l.CreatedAt)}
+}
+
 type likerPage struct {
 	Likes      []liker `json:"likes" nullable:"false" doc:"This page, newest first"`
 	NextCursor *string `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
@@ -102,13 +106,5 @@ func (h *likeHandlers) list(ctx context.Context, viewer models.UserID, in *likes
 		return nil, err
 	}
 	page, err := h.service.List(ctx, q, in.ID)
-	if err != nil {
-		return nil, err
-	}
-	out := &output[likerPage]{}
-	out.Body.Likes, out.Body.NextCursor = make([]liker, len(page.Likers)), page.NextCursor
-	for i, l := range page.Likers {
-		out.Body.Likes[i] = liker{UserID: l.User, Nickname: l.Nickname, AvatarURL: l.AvatarURL, LikedAt: models.TimestampOf(l.CreatedAt)}
-	}
-	return out, nil
+	return outputOf(likerPage{answersOf(page.Likers, likerOf), page.NextCursor}, err)
 }
