@@ -13,7 +13,7 @@ const maxBatch = 1000
 // parseBatchFast parses a batch in the form that programs usually send: items
 // with nothing but user_id, date and score, each once, in any order and without
 // escapes. For every other body, valid or not, it returns false; decodeBatch
-// then parses the body or reports what is wrong, in ten times the time. Both
+// then parses the body or reports what is wrong, in four times the time. Both
 // return the same uploads for a body that parseBatchFast accepts.
 func parseBatchFast(body []byte) ([]ingest.Upload, bool) {
 	r := &batchReader{rest: string(body)} // the user ids are parts of it
