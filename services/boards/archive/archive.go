@@ -61,54 +61,6 @@ type Leases interface {
 	Hold(ctx context.Context, name string, fn func(context.Context) error) error
 }
 
-// storage is the part of the archive that differs between databases.
-type storage interface {
-	monthStorage
-	runStorage
-	scoreStorage
-}
-
-// monthStorage has the partitions of archived scores.
-type monthStorage interface {
-	// ensurePartition creates the partition of the day's month if it does not
-	// exist.
-	ensurePartition(ctx context.Context, day models.Date) error
-	// dropMonths drops the months before that of the given day. It returns how
-	// many partitions it dropped, or how many rows if the database has none.
-	dropMonths(ctx context.Context, before models.Date) (int, error)
-}
-
-// runStorage stores what runs move.
-type runStorage interface {
-	// storeRun stores the rows of a run, merges them with the bucket's archived
-	// rows, verifies the result and completes the run, all in one transaction.
-	storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, now time.Time) (totals, error)
-	// storeTotals stores the bucket's running totals if the run is the bucket's first,
-	// applies the corrections, verifies the result and completes the run, all in one
-	// transaction.
-	storeTotals(ctx context.Context, bucket *models.Bucket, run int, now time.Time) (moved int64, stored totals, err error)
-	// storeProgress stores how many entries a run has read so far. It returns when
-	// ctx ends, unless its statement is under way, and ignores errors.
-	storeProgress(ctx context.Context, run *models.ArchiveRun, moved int64)
-	// runsUnderWay returns how many runs are storing rows.
-	runsUnderWay(ctx context.Context) (int64, error)
-}
-
-// scoreStorage reads archived scores, and gives those of erased users other row ids.
-type scoreStorage interface {
-	// composites returns the users' composites in a bucket, in the order of users.
-	composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
-	// stored returns the archived composites of the raises' users in their buckets, by
-	// position.
-	stored(ctx context.Context, raises []models.Raise) ([]models.Composite, error)
-	// sums adds up the users' scores of the archived days from one to another, both
-	// included. Only users with a score on any of them have a sum.
-	sums(ctx context.Context, boardName string, users []Viewed, from, to models.Date) ([]SpanDay, map[models.RowID]models.Sum, error)
-	// erase gives the archived rows of a user fresh row ids, another one for each bucket,
-	// and returns how many rows these were.
-	erase(ctx context.Context, user models.RowID, newNobody func() models.RowID) (rows int64, err error)
-}
-
 // Service is the archive. Safe for concurrent use.
 type Service struct {
 	store  *Store
@@ -393,7 +345,7 @@ func (s *Service) executeRun(ctx context.Context, bucket *models.Bucket, run *mo
 		return nil, err
 	}
 	if bucket.FromLedger {
-		return nil, s.archiveTotals(ctx, bucket, run)
+		return nil, s.storeRun(ctx, bucket, run, nil)
 	}
 	reporter := s.store.reportProgress(ctx, *run)
 	defer reporter.stop()
@@ -405,32 +357,21 @@ func (s *Service) executeRun(ctx context.Context, bucket *models.Bucket, run *mo
 		return nil, err
 	}
 	defer rows.close()
-	now := s.clock().UTC()
-	stored, err := s.store.storage.storeRun(ctx, bucket, run.Run, rows, now)
-	run.Moved = rows.totals.rows
-	if err != nil {
-		return nil, err
-	}
-	completeRun(run, stored, now)
-	return rows.frozen, nil
+	err = s.storeRun(ctx, bucket, run, rows)
+	return rows.frozen, err
 }
 
-// archiveTotals carries out a run of a bucket of the ledger.
-func (s *Service) archiveTotals(ctx context.Context, bucket *models.Bucket, run *models.ArchiveRun) error {
+// storeRun stores what a run moves, and sets the fields of the run.
+func (s *Service) storeRun(ctx context.Context, bucket *models.Bucket, run *models.ArchiveRun, rows *rowReader) error {
 	now := s.clock().UTC()
-	moved, stored, err := s.store.storage.storeTotals(ctx, bucket, run.Run, now)
+	moved, stored, err := s.store.storeRun(ctx, bucket, run.Run, rows, now)
+	run.Moved = moved
 	if err != nil {
 		return err
 	}
-	run.Moved = moved
-	completeRun(run, stored, now)
-	return nil
-}
-
-// completeRun sets the fields of a run that has committed.
-func completeRun(run *models.ArchiveRun, stored totals, now time.Time) {
 	run.State, run.FinishedAt = models.ArchiveComplete, &now
 	run.Entries, run.ScoreSum, run.Hash = stored.rows, stored.scoreSum, stored.hash
+	return nil
 }
 
 // dropKeys removes what Redis has of an archived bucket of the ledger.

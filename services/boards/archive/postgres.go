@@ -12,21 +12,18 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 	"gorm.io/gorm"
 
 	"stepboard/internal/failpoint"
 	"stepboard/models"
-	"stepboard/services/boards/results"
 	"stepboard/services/boards/score"
-	"stepboard/services/platform/outcomes"
 )
 
 // postgres stores rows in monthly partitions.
 type postgres struct {
-	pool    *pgxpool.Pool // for runs
-	reads   *gorm.DB
-	reports *gorm.DB
-	outbox  *outcomes.Outbox // may be nil
+	pool               *pgxpool.Pool // for runs
+	db, reads, reports *gorm.DB      // those of Store; db is over pool
 }
 
 // postgresUserText is Store.userText.
@@ -119,34 +116,33 @@ func (p *postgres) attached(ctx context.Context, q queryRower, name string) (boo
 	return true, nil
 }
 
-// storeRun implements storage. The staging table belongs to the transaction, so
-// that it never holds rows of a run that died.
-func (p *postgres) storeRun(ctx context.Context, bucket *models.Bucket, run int, rows *rowReader, now time.Time) (stored totals, err error) {
-	err = p.inRun(ctx, bucket, func(tx pgx.Tx) error {
-		if err := p.stage(ctx, tx, rows); err != nil {
-			return err
-		}
-		failpoint.Hit("archive.staged")
-		stored, err = p.storeStaged(ctx, tx, bucket, run, rows.totals, rows.repeats, now)
-		return err
-	})
-	return stored, err
-}
-
-// inRun calls fn in a transaction that has an empty staging table and the bucket's lock, and
-// commits.
-func (p *postgres) inRun(ctx context.Context, bucket *models.Bucket, fn func(tx pgx.Tx) error) error {
+// inRun implements storage. The staging table belongs to the transaction, so that it
+// never holds rows of a run that died. The bucket's row is locked last, so that corrections
+// of it can be made and lifted while rows are copied, and not after that.
+func (p *postgres) inRun(ctx context.Context, bucket *models.Bucket, rows *rowReader, fn func(tx *gorm.DB) error) error {
 	committing := false
-	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-		if err := p.begin(ctx, tx, bucket); err != nil {
-			return err
-		}
-		if err := fn(tx); err != nil {
-			return err
-		}
-		failpoint.Hit("archive.stored")
-		committing = true
-		return nil
+	err := p.db.WithContext(ctx).Connection(func(conn *gorm.DB) error {
+		return conn.Transaction(func(tx *gorm.DB) error {
+			if err := p.begin(tx, bucket); err != nil {
+				return err
+			}
+			if rows != nil {
+				if err := p.stage(ctx, conn, rows); err != nil {
+					return fmt.Errorf("copy into staging: %w", err)
+				}
+				failpoint.Hit("archive.staged")
+			}
+			err := tx.Exec(`SELECT FROM board_buckets WHERE board = ? AND bucket = ? FOR UPDATE`, bucket.Board, bucket.Name).Error
+			if err != nil {
+				return fmt.Errorf("lock the bucket's row: %w", err)
+			}
+			if err := fn(tx); err != nil {
+				return err
+			}
+			failpoint.Hit("archive.stored")
+			committing = true
+			return nil
+		})
 	})
 	if err != nil && committing {
 		err = fmt.Errorf("commit: %w", err)
@@ -168,139 +164,10 @@ func (p *postgres) analyzeNew(ctx context.Context, bucket *models.Bucket) {
 	}
 }
 
-// storeStaged stores the staged rows, whose totals are given, with corrections applied,
-// verifies the result and completes the run. If repeats is false, the staged rows are ranked
-// and have each user once.
-func (p *postgres) storeStaged(
-	ctx context.Context, tx pgx.Tx, bucket *models.Bucket, run int, staged totals, repeats bool, now time.Time,
-) (stored totals, err error) {
-	source, expected := "archive_staging", staged
-	corrected, err := p.lockCorrections(ctx, tx, bucket)
-	if err != nil {
-		return stored, err
-	}
-	erased, err := p.stagedErased(ctx, tx)
-	if err != nil {
-		return stored, err
-	}
-	merge := repeats || corrected || erased
-	if !merge {
-		err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM archived_scores WHERE board = $1 AND day = $2)`, bucket.Board, bucket.Day.UTC()).Scan(&merge)
-		if err != nil {
-			return stored, fmt.Errorf("find archived rows: %w", err)
-		}
-	}
-	if merge {
-		source = "archive_merged"
-		if expected, err = p.merge(ctx, tx, bucket, staged); err != nil {
-			return stored, err
-		}
-	}
-	if err := p.insert(ctx, tx, bucket, source); err != nil {
-		return stored, err
-	}
-	stored, err = p.sum(ctx, tx, `archived_scores WHERE board = $1 AND day = $2`, bucket.Board, bucket.Day.UTC())
-	if err != nil {
-		return stored, err
-	}
-	if stored != expected {
-		return stored, fmt.Errorf("%w: read %v; the archive would hold %v", ErrVerification, expected, stored)
-	}
-	if err := p.complete(ctx, tx, bucket, run, staged.rows, stored, now); err != nil {
-		return stored, err
-	}
-	return stored, p.completeCorrections(ctx, tx, bucket)
-}
+// bucketKeyExpr is the SQL expression of a bucket's lock.
+const bucketKeyExpr = `hashtextextended(current_schema() || '/archive/' || @board || '/' || @bucket, 0)`
 
-// complete records that the run is complete, and writes the bucket's result to the outbox.
-func (p *postgres) complete(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, run int, moved int64, stored totals, now time.Time) error {
-	_, err := tx.Exec(ctx, `
-		UPDATE board_archives SET state = 'complete', moved = $4, entries = $5, score_sum = $6, hash = $7, finished_at = $8, error = ''
-		WHERE board = $1 AND bucket = $2 AND run = $3`,
-		bucket.Board, bucket.Name, run, moved, stored.rows, stored.scoreSum, stored.hash, now)
-	if err != nil {
-		return fmt.Errorf("complete run: %w", err)
-	}
-	return p.addResult(ctx, tx, bucket, stored)
-}
-
-// addResult writes the result of an archived bucket to the outbox, if it has changed. Each
-// transaction that changes archived rows calls it last, with their totals.
-func (p *postgres) addResult(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, stored totals) error {
-	if !p.outbox.Wants(models.OutcomeBoardFinal) {
-		return nil
-	}
-	rows, err := tx.Query(ctx, `
-		SELECT user_id, score, reached_at FROM archived_scores WHERE board = $1 AND day = $2 AND rank <= $3 ORDER BY rank`,
-		bucket.Board, bucket.Day.UTC(), results.TopEntries)
-	if err != nil {
-		return fmt.Errorf("read the first entries: %w", err)
-	}
-	top, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (entry outcomes.TopEntry, err error) {
-		var reachedAt time.Time
-		err = row.Scan(&entry.User, &entry.Score, &reachedAt)
-		entry.ReachedAt = models.TimestampOf(reachedAt)
-		return entry, err
-	})
-	if err != nil {
-		return fmt.Errorf("read the first entries: %w", err)
-	}
-	result := results.Result{Total: stored.rows, ScoreSum: stored.scoreSum, Top: top}
-	return results.Add(p.outbox, outcomes.InPgx(ctx, tx), bucket, result)
-}
-
-// existingTotals is the condition of the totals of the bucket $1 / $2 that are archived:
-// those of users who were not erased.
-const existingTotals = `board = $1 AND total = $2 AND score > 0 AND user_id NOT IN (SELECT row_id FROM erasures)`
-
-// storeTotals implements storage.
-func (p *postgres) storeTotals(ctx context.Context, bucket *models.Bucket, run int, now time.Time) (moved int64, stored totals, err error) {
-	err = p.inRun(ctx, bucket, func(tx pgx.Tx) error {
-		var staged totals
-		if run == 1 {
-			if staged, err = p.stageTotals(ctx, tx, bucket); err != nil {
-				return err
-			}
-		}
-		moved = staged.rows
-		stored, err = p.storeStaged(ctx, tx, bucket, run, staged, false, now)
-		return err
-	})
-	return moved, stored, err
-}
-
-// stageTotals ranks the bucket's running totals in the staging table and compares them with
-// the ledger. It deletes archived rows, which no complete run has stored.
-func (p *postgres) stageTotals(ctx context.Context, tx pgx.Tx, bucket *models.Bucket) (staged totals, err error) {
-	_, err = tx.Exec(ctx, `
-		INSERT INTO archive_staging (rank, user_id, score, reached_at)
-		SELECT row_number() OVER (ORDER BY score DESC, reached_at, user_id::text COLLATE "C" DESC), user_id, score, reached_at
-		FROM score_totals WHERE `+existingTotals, bucket.Board, bucket.Name)
-	if err != nil {
-		return staged, fmt.Errorf("rank totals: %w", err)
-	}
-	if staged, err = p.sum(ctx, tx, "archive_staging"); err != nil {
-		return staged, err
-	}
-	counted := totals{hash: staged.hash}
-	err = tx.QueryRow(ctx, `SELECT count(*), coalesce(sum(score), 0)::bigint FROM score_totals WHERE `+existingTotals,
-		bucket.Board, bucket.Name).Scan(&counted.rows, &counted.scoreSum)
-	if err != nil {
-		return staged, fmt.Errorf("sum up the ledger: %w", err)
-	}
-	if staged != counted {
-		return staged, fmt.Errorf("%w: the ledger has %v; staged %v", ErrVerification, counted, staged)
-	}
-	if _, err := tx.Exec(ctx, `DELETE FROM archived_scores WHERE board = $1 AND day = $2`, bucket.Board, bucket.Day.UTC()); err != nil {
-		return staged, fmt.Errorf("delete archived rows: %w", err)
-	}
-	return staged, nil
-}
-
-// bucketKeyExpr is the SQL expression of the lock of bucket $1 / $2.
-const bucketKeyExpr = `hashtextextended(current_schema() || '/archive/' || $1 || '/' || $2, 0)`
-
-// lockBucketQuery locks the bucket $1 / $2 if no other session has locked it, and
+// lockBucketQuery locks the bucket if no other session has locked it, and
 // otherwise ends that session and returns false. pg_locks has the two halves of the
 // key as numbers.
 const lockBucketQuery = `
@@ -316,37 +183,37 @@ const lockBucketQuery = `
 			AND (classid::bigint << 32) | objid::bigint = key)
 	FROM attempt`
 
-// begin creates the staging table and locks the bucket. The caller holds the
+// begin creates the temporary tables and locks the bucket. The caller holds the
 // bucket's lease. So another session that has locked the bucket is that of a run
 // which has lost its lease: its process has not noticed yet, or is stopped and would
 // keep the lock for as long. Its session is ended.
-func (p *postgres) begin(ctx context.Context, tx pgx.Tx, bucket *models.Bucket) error {
-	for _, statement := range []string{
+func (p *postgres) begin(tx *gorm.DB, bucket *models.Bucket) error {
+	for _, statement := range append([]string{
 		`SET LOCAL statement_timeout = 0`, // large buckets take long; the job has a deadline
 		`SET LOCAL lock_timeout = '20s'`,
 		`SET LOCAL work_mem = '32MB'`,
 		// Use one core, and leave the others to readers.
 		`SET LOCAL max_parallel_workers_per_gather = 0`,
 		`SET LOCAL jit = off`,
-		`CREATE TEMP TABLE archive_staging (rank integer, user_id bigint, score bigint, reached_at timestamptz) ON COMMIT DROP`,
-	} {
-		if _, err := tx.Exec(ctx, statement); err != nil {
+	}, runTables("timestamptz", "ON COMMIT DROP")...) {
+		if err := tx.Exec(statement).Error; err != nil {
 			return fmt.Errorf("create staging table: %w", err)
 		}
 	}
-	return p.lockBucket(ctx, tx, bucket)
+	return p.lockBucket(tx, bucket)
 }
 
 // lockBucket locks the bucket until the transaction ends. Another run's session that
 // was ended gives up its lock a moment later.
-func (p *postgres) lockBucket(ctx context.Context, tx pgx.Tx, bucket *models.Bucket) error {
+func (p *postgres) lockBucket(tx *gorm.DB, bucket *models.Bucket) error {
 	var (
 		locked bool
 		ended  int
 	)
-	err := tx.QueryRow(ctx, lockBucketQuery, bucket.Board, bucket.Name).Scan(&locked, &ended)
+	names := map[string]any{"board": bucket.Board, "bucket": bucket.Name}
+	err := tx.Raw(lockBucketQuery, names).Row().Scan(&locked, &ended)
 	if err == nil && !locked {
-		_, err = tx.Exec(ctx, `SELECT pg_advisory_xact_lock(`+bucketKeyExpr+`)`, bucket.Board, bucket.Name)
+		err = tx.Exec(`SELECT pg_advisory_xact_lock(`+bucketKeyExpr+`)`, names).Error
 	}
 	if err != nil {
 		return fmt.Errorf("lock bucket: %w", err)
@@ -354,89 +221,32 @@ func (p *postgres) lockBucket(ctx context.Context, tx pgx.Tx, bucket *models.Buc
 	return nil
 }
 
-// stage copies the rows into the staging table.
-func (p *postgres) stage(ctx context.Context, tx pgx.Tx, rows *rowReader) error {
+// stage copies the rows into the staging table, in the transaction of a connection.
+func (p *postgres) stage(ctx context.Context, db *gorm.DB, rows *rowReader) error {
+	conn, ok := db.Statement.ConnPool.(*sql.Conn)
+	if !ok {
+		return fmt.Errorf("%T is no connection", db.Statement.ConnPool)
+	}
 	var cause error // Postgres's error has only its text
-	values := make([]any, 4)
-	_, err := tx.CopyFrom(ctx, pgx.Identifier{"archive_staging"}, []string{"rank", "user_id", "score", "reached_at"},
-		pgx.CopyFromFunc(func() ([]any, error) {
-			r, ok, err := rows.next()
-			if err != nil || !ok {
-				cause = err
-				return nil, err
-			}
-			values[0], values[1], values[2], values[3] = r.rank, int64(r.user), r.score, r.reachedAt.Time()
-			return values, nil
-		}))
-	if cause != nil {
-		err = cause
-	}
-	if err != nil {
-		return fmt.Errorf("copy into staging: %w", err)
-	}
-	return nil
-}
-
-// stagedErased reports whether any staged row is that of a user who was erased. The bucket
-// is locked, so an erasure that it does not see waits for the run, or finds its rows.
-func (p *postgres) stagedErased(ctx context.Context, tx pgx.Tx) (erased bool, err error) {
-	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM erasures e JOIN archive_staging s ON s.user_id = e.row_id)`).Scan(&erased)
-	if err != nil {
-		return false, fmt.Errorf("look for erased users: %w", err)
-	}
-	return erased, nil
-}
-
-// merge first verifies the staged rows against the totals read. It then leaves out users
-// who were erased, and writes the best entry of each user, or the corrected one, into
-// archive_merged, with new ranks, and returns the totals of that table.
-func (p *postgres) merge(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, read totals) (totals, error) {
-	staged, err := p.sum(ctx, tx, "archive_staging")
-	if err != nil {
-		return totals{}, err
-	}
-	if staged != read {
-		return totals{}, fmt.Errorf("%w: read %v; staged %v", ErrVerification, read, staged)
-	}
-	if _, err := tx.Exec(ctx, `DELETE FROM archive_staging WHERE user_id IN (SELECT row_id FROM erasures)`); err != nil {
-		return totals{}, fmt.Errorf("leave out erased users: %w", err)
-	}
-	if _, err := tx.Exec(ctx, `CREATE TEMP TABLE archive_merged (LIKE archive_staging) ON COMMIT DROP`); err != nil {
-		return totals{}, fmt.Errorf("create merge table: %w", err)
-	}
-	if err := p.keepReported(ctx, tx, bucket); err != nil {
-		return totals{}, err
-	}
-	_, err = tx.Exec(ctx, `
-		INSERT INTO archive_merged (rank, user_id, score, reached_at)
-		SELECT row_number() OVER (ORDER BY score DESC, reached_at, user_id::text COLLATE "C" DESC), user_id, score, reached_at
-		FROM (
-			SELECT user_id, coalesce(c.score, best.score) AS score, coalesce(c.reached_at, best.reached_at) AS reached_at
-			FROM (`+bestOfUsers+`) best LEFT JOIN archive_corrected c USING (user_id)
-			WHERE c.kind IS DISTINCT FROM 'exclude'
-		) counted`, bucket.Board, bucket.Name, bucket.Day.UTC())
-	if err != nil {
-		return totals{}, fmt.Errorf("merge: %w", err)
-	}
-	return p.sum(ctx, tx, "archive_merged")
-}
-
-// insert stores the rows of a temporary table. It does not touch rows that are
-// stored already and equal.
-func (p *postgres) insert(ctx context.Context, tx pgx.Tx, bucket *models.Bucket, source string) error {
-	statement := `
-		INSERT INTO archived_scores (board, day, user_id, score, reached_at, rank)
-		SELECT $1, $2, user_id, score, reached_at, rank FROM ` + source
-	if source == "archive_merged" {
-		statement += `
-		ON CONFLICT (day, user_id, board) DO UPDATE
-		SET score = excluded.score, reached_at = excluded.reached_at, rank = excluded.rank
-		WHERE (archived_scores.score, archived_scores.reached_at, archived_scores.rank) IS DISTINCT FROM (excluded.score, excluded.reached_at, excluded.rank)`
-	}
-	if _, err := tx.Exec(ctx, statement, bucket.Board, bucket.Day.UTC()); err != nil {
-		return fmt.Errorf("store rows: %w", err)
-	}
-	return nil
+	err := conn.Raw(func(driver any) error {
+		pg, ok := driver.(*stdlib.Conn)
+		if !ok {
+			return fmt.Errorf("%T is no connection to Postgres", driver)
+		}
+		values := make([]any, 4)
+		_, err := pg.Conn().CopyFrom(ctx, pgx.Identifier{"archive_staging"}, []string{"rank", "user_id", "score", "reached_at"},
+			pgx.CopyFromFunc(func() ([]any, error) {
+				r, ok, err := rows.next()
+				if err != nil || !ok {
+					cause = err
+					return nil, err
+				}
+				values[0], values[1], values[2], values[3] = r.rank, int64(r.user), r.score, r.reachedAt.Time()
+				return values, nil
+			}))
+		return err
+	})
+	return cmp.Or(cause, err)
 }
 
 // hashOf returns the SQL expression of the hash of a row, as row.hash computes it. user and
@@ -446,12 +256,11 @@ func hashOf(user, rank string) string {
 		hashint8extended((date_part('epoch', reached_at) * 1000)::bigint, hashint8extended(` + rank + `, 0))))`
 }
 
-// sum computes the totals of rows in Postgres, exactly as totals.add does.
-func (p *postgres) sum(ctx context.Context, tx pgx.Tx, from string, args ...any) (totals, error) {
-	var t totals
-	err := tx.QueryRow(ctx, `
+// sum implements storage.
+func (p *postgres) sum(tx *gorm.DB, from string, args ...any) (t totals, err error) {
+	err = tx.Raw(`
 		SELECT count(*), coalesce(sum(score), 0)::bigint, coalesce(bit_xor(`+hashOf("user_id", "rank")+`), 0)
-		FROM `+from, args...).Scan(&t.rows, &t.scoreSum, &t.hash)
+		FROM `+from, args...).Row().Scan(&t.rows, &t.scoreSum, &t.hash)
 	if err != nil {
 		return totals{}, fmt.Errorf("sum up %s: %w", strings.Fields(from)[0], err)
 	}

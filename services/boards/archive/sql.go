@@ -27,6 +27,7 @@ var errNoRun = errors.New("no run of the archive")
 type Store struct {
 	reads, reports, db *gorm.DB // Reads, Reports and Runs of StoreOptions
 	random             models.Random
+	outbox             *outcomes.Outbox // may be nil
 	storage            storage
 	userText           string // the SQL expression for the row id of row s as text, which orders equal entries
 }
@@ -49,17 +50,77 @@ type StoreOptions struct {
 
 // NewStore returns a store on the database.
 func NewStore(o StoreOptions) *Store {
-	s := &Store{reads: cmp.Or(o.Reads, o.Runs), reports: cmp.Or(o.Reports, o.Runs), db: o.Runs, random: o.Random}
+	s := &Store{reads: cmp.Or(o.Reads, o.Runs), reports: cmp.Or(o.Reports, o.Runs), db: o.Runs, outbox: o.Outbox, random: o.Random}
 	if s.random == nil {
 		s.random = rand.Int64N
 	}
 	if o.Pool == nil {
-		s.storage, s.userText = &sqlite{db: o.Runs, outbox: o.Outbox}, sqliteUserText
+		s.storage, s.userText = &sqlite{db: o.Runs}, sqliteUserText
 	} else {
-		s.storage, s.userText = &postgres{pool: o.Pool, reads: s.reads, reports: s.reports, outbox: o.Outbox}, postgresUserText
+		s.storage, s.userText = &postgres{pool: o.Pool, db: o.Runs, reads: s.reads, reports: s.reports}, postgresUserText
 	}
 	return s
 }
+
+// storage is the part of the archive that differs between databases.
+type storage interface {
+	monthStorage
+	runStorage
+	scoreStorage
+}
+
+// monthStorage has the partitions of archived scores.
+type monthStorage interface {
+	// ensurePartition creates the partition of the day's month if it does not
+	// exist.
+	ensurePartition(ctx context.Context, day models.Date) error
+	// dropMonths drops the months before that of the given day. It returns how
+	// many partitions it dropped, or how many rows if the database has none.
+	dropMonths(ctx context.Context, before models.Date) (int, error)
+}
+
+// runStorage stores what runs move.
+type runStorage interface {
+	// inRun calls fn in a transaction that has locked the bucket and has the tables of
+	// runTables, with the rows in archive_staging unless rows is nil. It commits if fn returns
+	// no error.
+	inRun(ctx context.Context, bucket *models.Bucket, rows *rowReader, fn func(tx *gorm.DB) error) error
+	// sum adds up the rows that follow FROM, as totals.add does.
+	sum(tx *gorm.DB, from string, args ...any) (totals, error)
+	// storeProgress stores how many entries a run has read so far. It returns when
+	// ctx ends, unless its statement is under way, and ignores errors.
+	storeProgress(ctx context.Context, run *models.ArchiveRun, moved int64)
+	// runsUnderWay returns how many runs are storing rows.
+	runsUnderWay(ctx context.Context) (int64, error)
+}
+
+// scoreStorage reads archived scores, and gives those of erased users other row ids.
+type scoreStorage interface {
+	// composites returns the users' composites in a bucket, in the order of users.
+	composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
+	// stored returns the archived composites of the raises' users in their buckets, by
+	// position.
+	stored(ctx context.Context, raises []models.Raise) ([]models.Composite, error)
+	// sums adds up the users' scores of the archived days from one to another, both
+	// included. Only users with a score on any of them have a sum.
+	sums(ctx context.Context, boardName string, users []Viewed, from, to models.Date) ([]SpanDay, map[models.RowID]models.Sum, error)
+	// erase gives the archived rows of a user fresh row ids, another one for each bucket,
+	// and returns how many rows these were.
+	erase(ctx context.Context, user models.RowID, newNobody func() models.RowID) (rows int64, err error)
+}
+
+// archivedScore is a row of archived_scores.
+type archivedScore struct {
+	UserID    models.RowID
+	Score     int64
+	ReachedAt time.Time
+	Rank      int64
+	Day       models.Date
+	Board     string
+}
+
+// TableName returns the name of the archive's table.
+func (archivedScore) TableName() string { return "archived_scores" }
 
 // newNobody returns a row id for an archived score of an erased user.
 func (s *Store) newNobody() models.RowID { return models.NewNobody(s.random) }

@@ -1,9 +1,10 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -12,26 +13,6 @@ import (
 	"stepboard/internal/pause"
 	"stepboard/models"
 )
-
-// erasedUsers returns the users who were erased.
-func erasedUsers(tx *gorm.DB) (map[models.RowID]bool, error) {
-	var rows []models.RowID
-	if err := tx.Model(&models.Erasure{}).Pluck("row_id", &rows).Error; err != nil {
-		return nil, fmt.Errorf("look for erased users: %w", err)
-	}
-	erased := make(map[models.RowID]bool, len(rows))
-	for _, user := range rows {
-		erased[user] = true
-	}
-	return erased, nil
-}
-
-// leaveOutErased removes users who were erased from the entries of a run.
-func leaveOutErased(tx *gorm.DB, best map[models.RowID]models.Composite) error {
-	erased, err := erasedUsers(tx)
-	maps.DeleteFunc(best, func(user models.RowID, _ models.Composite) bool { return erased[user] })
-	return err
-}
 
 // erase implements storage. It replaces the rows of each bucket.
 func (s *sqlite) erase(ctx context.Context, user models.RowID, newNobody func() models.RowID) (rows int64, err error) {
@@ -59,14 +40,27 @@ func (s *sqlite) erase(ctx context.Context, user models.RowID, newNobody func() 
 
 // eraseIn gives a user's row in a bucket a fresh row id.
 func (s *sqlite) eraseIn(tx *gorm.DB, bucket *models.Bucket, user, fresh models.RowID) error {
-	entries := make(map[models.RowID]models.Composite)
-	if err := s.merge(tx, bucket, entries); err != nil {
+	rows, err := s.rows(tx, bucket)
+	if err != nil {
 		return err
 	}
-	entries[fresh] = entries[user]
-	delete(entries, user)
-	stored, err := s.replace(tx, bucket, entries)
-	if err != nil {
+	for i := range rows {
+		if rows[i].UserID == user {
+			rows[i].UserID = fresh
+		}
+	}
+	slices.SortFunc(rows, func(a, b archivedScore) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), a.ReachedAt.Compare(b.ReachedAt), b.UserID.CompareText(a.UserID))
+	})
+	var stored totals
+	for i := range rows {
+		rows[i].Rank = int64(i + 1)
+		stored.add(rows[i].row())
+	}
+	if err := tx.Where("board = ? AND day = ?", bucket.Board, bucket.Day).Delete(&archivedScore{}).Error; err != nil {
+		return err
+	}
+	if err := tx.CreateInBatches(rows, sqliteRows).Error; err != nil {
 		return err
 	}
 	err = tx.Exec(`UPDATE board_archives SET hash = ? WHERE board = ? AND bucket = ? AND run = (
