@@ -30,10 +30,7 @@ func (s *Service) Complete(ctx context.Context, bucket *models.Bucket) (bool, er
 // of users; 0 for a user without one. One query.
 func (s *Service) Composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error) {
 	composites, err := s.store.storage.composites(ctx, bucket, users)
-	if err != nil {
-		return nil, models.Unavailable("read archived scores", err)
-	}
-	return composites, nil
+	return composites, models.Public("read archived scores", err)
 }
 
 // CompositesBefore returns the composites that the raises' users have in the archive, each in
@@ -41,10 +38,7 @@ func (s *Service) Composites(ctx context.Context, bucket *models.Bucket, users [
 // for each.
 func (s *Service) CompositesBefore(ctx context.Context, raises []models.Raise) ([]models.Composite, error) {
 	composites, err := s.store.storage.stored(ctx, raises)
-	if err != nil {
-		return nil, models.Unavailable("read archived scores", err)
-	}
-	return composites, nil
+	return composites, models.Public("read archived scores", err)
 }
 
 // Window reads the entries of an archived bucket around a position, as
@@ -52,10 +46,7 @@ func (s *Service) CompositesBefore(ctx context.Context, raises []models.Raise) (
 // position among N entries in log N steps.
 func (s *Service) Window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (board.Window, error) {
 	w, err := s.store.window(ctx, bucket, at, back, forward)
-	if err != nil {
-		return board.Window{}, models.Unavailable("read archived ranks", err)
-	}
-	return w, nil
+	return w, models.Public("read archived ranks", err)
 }
 
 // Day is one day of a user's history.
@@ -74,10 +65,7 @@ type Day struct {
 // first, with the user's rank in archived ones. One query.
 func (s *Service) Days(ctx context.Context, boardName string, user models.RowID, from, to models.Date) ([]Day, error) {
 	days, err := s.store.days(ctx, boardName, user, from, to)
-	if err != nil {
-		return nil, models.Unavailable("read history", err)
-	}
-	return days, nil
+	return days, models.Public("read history", err)
 }
 
 // composite encodes the score and time of a row, as they were before archiving.
