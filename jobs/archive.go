@@ -24,38 +24,54 @@ type Archiver interface {
 
 // Archive returns the job that archives every bucket that is due, and drops
 // months that are older than the archive keeps. Its rows are the entries moved.
-// A bucket that fails does not prevent the others from being archived.
 func Archive(archiver Archiver, schedule cron.Schedule, retainMonths int) Job {
 	return Job{
-		Name: "archive", Schedule: schedule, Deadline: archiveDeadline, AtStart: true,
-		Run: func(ctx context.Context) (int64, error) {
-			rows, err := archiveDue(ctx, archiver)
+		Name: "archive", Schedule: schedule, Deadline: archiveDeadline,
+		Run: func(ctx context.Context) (moved int64, err error) {
+			err = archiver.EnsurePartitions(ctx)
+			var due []*models.Bucket
+			if err == nil {
+				due, err = archiver.Due(ctx)
+			}
+			if err == nil {
+				_, moved, err = archiveAll(ctx, archiver, due)
+			}
 			_, expireErr := archiver.DropExpired(ctx, retainMonths)
-			return rows, errors.Join(err, expireErr)
+			return moved, errors.Join(err, expireErr)
 		},
 	}
 }
 
-// archiveDue archives the buckets that are due.
-func archiveDue(ctx context.Context, archiver Archiver) (rows int64, err error) {
-	if err := archiver.EnsurePartitions(ctx); err != nil {
-		return 0, err
-	}
-	due, err := archiver.Due(ctx)
-	if err != nil {
-		return 0, err
-	}
+// CorrectArchive returns the job that applies pending corrections to archived buckets, each
+// by a run of the archive. Its rows are the buckets.
+func CorrectArchive(pending func(ctx context.Context) ([]*models.Bucket, error), archiver Archiver) Job {
+	return frequent("correct-archive", 10*time.Second, archiveDeadline, func(ctx context.Context) (corrected int64, err error) {
+		buckets, err := pending(ctx)
+		if err != nil {
+			return 0, err
+		}
+		corrected, _, err = archiveAll(ctx, archiver, buckets)
+		return corrected, err
+	})
+}
+
+// archiveAll archives buckets, and returns how many, and how many entries were moved. A
+// bucket that fails does not prevent the others from being archived.
+func archiveAll(ctx context.Context, archiver Archiver, buckets []*models.Bucket) (archived, moved int64, err error) {
 	var failed []error
-	for _, bucket := range due {
+	for _, bucket := range buckets {
 		if ctx.Err() != nil {
-			return rows, errors.Join(append(failed, context.Cause(ctx))...)
+			failed = append(failed, context.Cause(ctx))
+			break
 		}
 		run, err := archiver.Archive(ctx, bucket, func(int64) {})
-		// An operator's command may be archiving it already.
-		if err != nil && models.CodeOf(err) != models.CodeArchiveRunning {
+		moved += run.Moved
+		switch {
+		case err == nil:
+			archived++
+		case models.CodeOf(err) != models.CodeArchiveRunning: // an operator's command may be archiving it already
 			failed = append(failed, err)
 		}
-		rows += run.Moved
 	}
-	return rows, errors.Join(failed...)
+	return archived, moved, errors.Join(failed...)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/robfig/cron/v3"
 
 	"stepboard/models"
 )
@@ -47,7 +46,7 @@ type Windows interface {
 // rows are the entries that it has changed. It also recomputes a sample of the
 // scores of rolling boards, and reports those that are not the sum of their
 // hours.
-func Reconcile(reconcile func(ctx context.Context) (restored int64, err error), totals Totals, windows Windows, clock models.Clock, log *slog.Logger, registry prometheus.Registerer) Job {
+func Reconcile(reconcile Work, totals Totals, windows Windows, clock models.Clock, log *slog.Logger, registry prometheus.Registerer) Job {
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "stepboard_rolling_" + name, Help: help})
 		registry.MustRegister(c)
@@ -55,37 +54,31 @@ func Reconcile(reconcile func(ctx context.Context) (restored int64, err error), 
 	}
 	checked := counter("checked_total", "Scores of rolling boards that were recomputed.")
 	drifted := counter("drifted_total", "Recomputed scores that were not the sum of their hours.")
-	return Job{
-		Name: "reconcile", Schedule: cron.Every(reconcileEvery), Deadline: reconcileDeadline, AtStart: true, Frequent: true,
-		Run: func(ctx context.Context) (int64, error) {
-			restored, err := reconcile(ctx)
-			return restored, errors.Join(err, eachRollingBucket(ctx, totals, clock, func(bucket *models.Bucket) error {
-				n, bad, err := windows.Drift(ctx, bucket, driftSample)
-				checked.Add(float64(n))
-				drifted.Add(float64(bad))
-				if bad > 0 {
-					log.ErrorContext(ctx, "scores of a rolling board are not the sums of their hours", "board", bucket.Board, "checked", n, "drifted", bad)
-				}
-				return err
-			}))
-		},
-	}
+	return frequent("reconcile", reconcileEvery, reconcileDeadline, func(ctx context.Context) (int64, error) {
+		restored, err := reconcile(ctx)
+		return restored, errors.Join(err, eachRollingBucket(ctx, totals, clock, func(bucket *models.Bucket) error {
+			n, bad, err := windows.Drift(ctx, bucket, driftSample)
+			checked.Add(float64(n))
+			drifted.Add(float64(bad))
+			if bad > 0 {
+				log.ErrorContext(ctx, "scores of a rolling board are not the sums of their hours", "board", bucket.Board, "checked", n, "drifted", bad)
+			}
+			return err
+		}))
+	})
 }
 
 // Roll returns the job that drains rolling boards after the hour. Its rows are
 // the hourly totals that it has subtracted.
 func Roll(totals Totals, windows Windows, clock models.Clock) Job {
-	return Job{
-		Name: "roll", Schedule: cron.Every(rollEvery), Deadline: rollDeadline, AtStart: true, Frequent: true,
-		Run: func(ctx context.Context) (rows int64, err error) {
-			err = eachRollingBucket(ctx, totals, clock, func(bucket *models.Bucket) error {
-				n, err := windows.Drain(ctx, bucket)
-				rows += n
-				return err
-			})
-			return rows, err
-		},
-	}
+	return frequent("roll", rollEvery, rollDeadline, func(ctx context.Context) (rows int64, err error) {
+		err = eachRollingBucket(ctx, totals, clock, func(bucket *models.Bucket) error {
+			n, err := windows.Drain(ctx, bucket)
+			rows += n
+			return err
+		})
+		return rows, err
+	})
 }
 
 // eachRollingBucket calls do for every bucket with a window, the others as well
@@ -103,15 +96,12 @@ func eachRollingBucket(ctx context.Context, totals Totals, clock models.Clock, d
 
 // Purge returns the job that deletes rows which have expired. Its rows are those that it
 // has deleted. If one of the purges fails, the others still run.
-func Purge(purges ...func(ctx context.Context) (rows int64, err error)) Job {
-	return Job{
-		Name: "purge", Schedule: cron.Every(purgeEvery), Deadline: purgeDeadline, AtStart: true, Frequent: true,
-		Run: func(ctx context.Context) (rows int64, err error) {
-			for _, purge := range purges {
-				n, failed := purge(ctx)
-				rows, err = rows+n, errors.Join(err, failed)
-			}
-			return rows, err
-		},
-	}
+func Purge(purges ...Work) Job {
+	return frequent("purge", purgeEvery, purgeDeadline, func(ctx context.Context) (rows int64, err error) {
+		for _, purge := range purges {
+			n, failed := purge(ctx)
+			rows, err = rows+n, errors.Join(err, failed)
+		}
+		return rows, err
+	})
 }

@@ -1,4 +1,4 @@
-// Package jobs runs recurring work: a scheduler, and the jobs, one file for each subject.
+// Package jobs runs recurring work: a scheduler, and the jobs.
 //
 // Each run has a lease and a deadline, a log line and metrics, and its panics are recovered.
 // Schedules fire in every zone that a board has, on the service's clock; a firing that a clock
@@ -28,13 +28,11 @@ type Job struct {
 	// Name is unique. It labels metrics and log lines, and the lease is named
 	// "job/" and this.
 	Name string
-	// Schedule returns when the job runs, in real time: Zoned or cron.Every.
+	// Schedule returns when the job runs, in real time: Zoned or cron.Every. It also runs
+	// when the scheduler starts.
 	Schedule cron.Schedule
 	// Deadline bounds a run, including the taking of its lease. More than 0.
 	Deadline time.Duration
-	// AtStart runs the job once when the scheduler starts, besides its
-	// schedule.
-	AtStart bool
 	// Frequent logs a run that had nothing to do at debug level only.
 	Frequent bool
 	// Transient logs a failed run as a warning, because the next run follows
@@ -48,9 +46,7 @@ type Job struct {
 	// MetricsOnly shows the job's metrics, all zero, and never runs it: the
 	// process has another role.
 	MetricsOnly bool
-	// Run does the work and returns how many rows it has worked on, whatever
-	// the job's rows are, also with an error. It ends soon after ctx.
-	Run func(ctx context.Context) (rows int64, err error)
+	Run         Work
 }
 
 // Leases let one replica at a time run a job.
@@ -103,9 +99,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 		}
 		s.ended(t.Name, time.Time{}, nil)
 		timetable.Schedule(t.Schedule, cron.FuncJob(func() { _ = s.run(ctx, t) }))
-		if t.AtStart {
-			starting.Go(func() { _ = s.run(ctx, t) })
-		}
+		starting.Go(func() { _ = s.run(ctx, t) })
 	}
 	timetable.Start()
 	<-ctx.Done()

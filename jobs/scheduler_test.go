@@ -117,14 +117,14 @@ func (s *stage) figures(job string) (f figures) {
 	return f
 }
 
-// Every job has metrics with zeros before its first run.
+// Every job has metrics with zeros before its first run, also if another process runs it.
 func TestMetricsFromTheStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
 		stop := s.start(
-			jobs.Job{Name: "archive", Schedule: never, Deadline: time.Hour},
-			jobs.Job{Name: "reconcile", Schedule: never, Deadline: time.Hour},
+			jobs.Job{Name: "archive", Schedule: never, Deadline: time.Hour, MetricsOnly: true},
+			jobs.Job{Name: "reconcile", Schedule: never, Deadline: time.Hour, MetricsOnly: true},
 		)
 		synctest.Wait()
 		stop()
@@ -181,7 +181,7 @@ func TestOneRun(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStage(t)
 				var took time.Duration
-				stop := s.start(jobs.Job{Name: "archive", Schedule: never, Deadline: time.Minute, AtStart: true, Run: func(ctx context.Context) (int64, error) {
+				stop := s.start(jobs.Job{Name: "archive", Schedule: never, Deadline: time.Minute, Run: func(ctx context.Context) (int64, error) {
 					start := time.Now()
 					defer func() { took = time.Since(start) }()
 					return test.run(ctx)
@@ -225,7 +225,7 @@ func TestAnotherReplica(t *testing.T) {
 		s := newStage(t)
 		runs := 0
 		err := s.leases.Hold(t.Context(), "job/archive", func(context.Context) error {
-			stop := s.start(jobs.Job{Name: "archive", Schedule: cron.Every(time.Minute), Deadline: time.Hour, AtStart: true, Run: func(context.Context) (int64, error) {
+			stop := s.start(jobs.Job{Name: "archive", Schedule: cron.Every(time.Minute), Deadline: time.Hour, Run: func(context.Context) (int64, error) {
 				runs++
 				return 0, nil
 			}})
@@ -245,31 +245,28 @@ func TestAnotherReplica(t *testing.T) {
 	})
 }
 
-// A job runs on its schedule, and at the start only if AtStart is set.
+// A job runs at the start and on its schedule.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		counted := func(name string, atStart bool, runs *atomic.Int64) jobs.Job {
-			return jobs.Job{Name: name, Schedule: cron.Every(time.Minute), Deadline: time.Hour, AtStart: atStart, Run: func(context.Context) (int64, error) {
-				runs.Add(1)
-				return 1, nil
-			}}
-		}
-		var plain, atStart atomic.Int64
-		stop := s.start(counted("plain", false, &plain), counted("at start", true, &atStart))
+		var runs atomic.Int64
+		stop := s.start(jobs.Job{Name: "archive", Schedule: cron.Every(time.Minute), Deadline: time.Hour, Run: func(context.Context) (int64, error) {
+			runs.Add(1)
+			return 1, nil
+		}})
 		for minute := range int64(4) {
 			<-time.After(time.Second) // not on the minute
 			synctest.Wait()
-			if plain.Load() != minute || atStart.Load() != minute+1 {
-				t.Errorf("after %d minutes: %d and %d runs", minute, plain.Load(), atStart.Load())
+			if runs.Load() != minute+1 {
+				t.Errorf("after %d minutes: %d runs", minute, runs.Load())
 			}
 			<-time.After(59 * time.Second)
 		}
 		stop()
-		ran := plain.Load()
+		ran := runs.Load()
 		<-time.After(time.Hour)
-		if got := plain.Load(); got != ran {
+		if got := runs.Load(); got != ran {
 			t.Errorf("%d runs after the end", got-ran)
 		}
 	})
@@ -281,7 +278,7 @@ func TestNoOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
 		running, runs := 0, 0
-		stop := s.start(jobs.Job{Name: "archive", Schedule: cron.Every(time.Minute), Deadline: time.Hour, AtStart: true, Run: func(context.Context) (int64, error) {
+		stop := s.start(jobs.Job{Name: "archive", Schedule: cron.Every(time.Minute), Deadline: time.Hour, Run: func(context.Context) (int64, error) {
 			running, runs = running+1, runs+1
 			if running > 1 {
 				t.Error("the job overlaps itself")
@@ -309,11 +306,14 @@ func TestNoOverlap(t *testing.T) {
 // failure.
 func TestStopInTheMiddleOfARun(t *testing.T) {
 	t.Parallel()
-	for _, atStart := range []bool{true, false} {
+	for _, last := range []float64{1, 2} { // the run at the start, or one of the schedule
 		synctest.Test(t, func(t *testing.T) {
 			s := newStage(t)
-			ended := false
-			stop := s.start(jobs.Job{Name: "archive", Schedule: cron.Every(time.Minute), Deadline: time.Hour, AtStart: atStart, Run: func(ctx context.Context) (int64, error) {
+			runs, ended := 0.0, false
+			stop := s.start(jobs.Job{Name: "archive", Schedule: cron.Every(time.Minute), Deadline: time.Hour, Run: func(ctx context.Context) (int64, error) {
+				if runs++; runs < last {
+					return 0, errors.New("not yet")
+				}
 				<-ctx.Done()
 				<-time.After(10 * time.Second) // cleaning up takes a while
 				ended = true
@@ -324,11 +324,11 @@ func TestStopInTheMiddleOfARun(t *testing.T) {
 			if !ended {
 				t.Error("the scheduler ended before its job")
 			}
-			if got := s.figures("archive"); got != (figures{durations: 1, rows: 5}) {
+			if got := s.figures("archive"); got != (figures{durations: last, rows: 5, failures: last - 1}) {
 				t.Errorf("%+v", got)
 			}
 			lines := slices.DeleteFunc(s.lines(), func(line map[string]any) bool { return line["level"] == "DEBUG" })
-			if len(lines) != 1 || lines[0]["level"] != "INFO" || lines[0]["error"] != "context canceled" {
+			if line := lines[len(lines)-1]; len(lines) != int(last) || line["level"] != "INFO" || line["error"] != "context canceled" {
 				t.Errorf("logged %v", lines)
 			}
 		})
@@ -342,7 +342,7 @@ func TestAJobWithALeaseOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
 		job := func(name, holds string) jobs.Job {
-			return jobs.Job{Name: name, Schedule: never, Deadline: time.Minute, AtStart: true, OwnLease: true, Run: func(ctx context.Context) (int64, error) {
+			return jobs.Job{Name: name, Schedule: never, Deadline: time.Minute, OwnLease: true, Run: func(ctx context.Context) (int64, error) {
 				return 1, s.leases.Hold(ctx, holds, func(context.Context) error { return nil })
 			}}
 		}
@@ -374,8 +374,8 @@ func TestOtherRolesAndTransientFailures(t *testing.T) {
 		s := newStage(t)
 		fail := func(context.Context) (int64, error) { return 0, errors.New("it went wrong") }
 		stop := s.start(
-			jobs.Job{Name: "elsewhere", Schedule: cron.Every(time.Second), Deadline: time.Minute, AtStart: true, MetricsOnly: true, Run: fail},
-			jobs.Job{Name: "transient", Schedule: never, Deadline: time.Minute, AtStart: true, Transient: true, Run: fail},
+			jobs.Job{Name: "elsewhere", Schedule: cron.Every(time.Second), Deadline: time.Minute, MetricsOnly: true, Run: fail},
+			jobs.Job{Name: "transient", Schedule: never, Deadline: time.Minute, Transient: true, Run: fail},
 		)
 		<-time.After(time.Minute)
 		stop()

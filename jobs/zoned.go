@@ -35,6 +35,16 @@ func CheckSpec(spec string) error {
 	return err
 }
 
+// FirstFiring returns a function that returns the first firing of a cron expression at or after
+// a time, in the time's zone. The error is that of CheckSpec.
+func FirstFiring(spec string) (func(time.Time) time.Time, error) {
+	schedule, err := parse(spec)
+	if err != nil {
+		return nil, err
+	}
+	return func(from time.Time) time.Time { return schedule.Next(from.Add(-time.Second)) }, nil
+}
+
 func parse(spec string) (cron.Schedule, error) {
 	if strings.Contains(spec, "TZ=") {
 		return nil, fmt.Errorf("cron expression %q: name no time zone, it is the board's", spec)
