@@ -420,7 +420,6 @@ func (a *App) buildJobs(o Options) error {
 	increments := recovery.Recovery{
 		Detector: recovery.NewRedisDetector(o.Stores.Redis, names, recovery.Ledger), Replay: a.Reconciler.Replay,
 	}
-	purger := ledger.NewPurger(a.increments, a.Catalog.Buckets, a.Archive.Complete, o.Clock)
 	list := o.Traces.jobs(
 		guarded(jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths), a.clock),
 		guarded(jobs.Reconcile(increments.Run, a.Catalog.Buckets, a.Boards, o.Clock, o.Log, a.registry), a.clock),
@@ -428,7 +427,7 @@ func (a *App) buildJobs(o Options) error {
 		guarded(jobs.CorrectArchive(a.Corrections.PendingBuckets, a.Archive), a.clock),
 		guarded(jobs.Roll(a.Catalog.Buckets, a.Boards, o.Clock), a.clock),
 		guarded(jobs.Purge(
-			func(ctx context.Context) (int64, error) { return purger.Purge(ctx, o.Config.Ledger.Retain) },
+			func(ctx context.Context) (int64, error) { return a.Reconciler.Purge(ctx, o.Config.Ledger.Retain) },
 			a.Friends.ForgetDeclined,
 			a.deliverer.Purge,
 			a.Erasure.Forget,

@@ -3,11 +3,11 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"stepboard/models"
 	"stepboard/services/boards/board"
-	"stepboard/services/boards/score"
 )
 
 // lowerPage is how many entries of a board are compared at a time.
@@ -98,21 +98,21 @@ func (p *pass) lower(ctx context.Context, part models.BoardPart, entries []model
 	for i, e := range entries {
 		users[i] = e.User
 	}
-	totals, err := p.Store.totalsOf(ctx, part, users)
+	totals, err := p.Store.totalsOf(ctx, models.TotalRange{Bucket: part.Bucket, Total: part.Total(), Since: part.Total()}, users)
 	if err != nil {
 		return 0, err
 	}
+	composites := make(map[models.RowID]models.Composite, len(totals))
+	for _, t := range totals {
+		composite, ok := p.encode(ctx, part.Bucket, t)
+		if !ok {
+			composite = math.MaxInt64 // the entry stays
+		}
+		composites[t.User] = composite
+	}
 	var lowerings []models.Lowering
 	for _, e := range entries {
-		var composite models.Composite
-		if t, ok := totals[e.User]; ok {
-			composite, err = score.Of(part.Bucket).Encode(t.Score, models.TimestampOf(t.ReachedAt))
-			if err != nil {
-				p.Log.ErrorContext(ctx, "a total of the ledger can't be encoded in its bucket", "board", t.Board, "total", t.Total, "error", err)
-				continue
-			}
-		}
-		if e.Composite > composite {
+		if composite := composites[e.User]; e.Composite > composite {
 			lowerings = append(lowerings, models.Lowering{Stored: e, Composite: composite})
 		}
 	}

@@ -38,6 +38,10 @@ type Totals interface {
 	ForTotal(ctx context.Context, board, total string) (*models.Bucket, error)
 	// OfBucket returns the totals that make up the scores of a bucket.
 	OfBucket(bucket *models.Bucket, now time.Time) (models.TotalRange, error)
+	// ExpiredTotals lists ranges of expired totals, each from Since to Total. These
+	// are the hours of rolling boards that left the window days ago, and archived
+	// events that ended more than retain ago; no events if retain is 0.
+	ExpiredTotals(ctx context.Context, now time.Time, retain time.Duration) ([]models.TotalRange, error)
 }
 
 // Buckets holds the buckets in Redis.
@@ -58,7 +62,7 @@ type Buckets interface {
 
 // Reconciler raises the running totals that the boards lack: totals that a
 // crash kept from them between the commit and the raise, totals that Redis has
-// forgotten, or all.
+// forgotten, or all. It also deletes expired rows of the ledger.
 type Reconciler struct {
 	ReconcilerOptions
 	page int // how many totals are read at a time
@@ -220,12 +224,9 @@ func (p *pass) raise(ctx context.Context, totals []models.ScoreTotal) error {
 		if bucket == nil || t.Score == 0 {
 			continue
 		}
-		composite, err := score.Of(bucket).Encode(t.Score, models.TimestampOf(t.ReachedAt))
-		if err != nil {
-			p.Log.ErrorContext(ctx, "a total of the ledger can't be encoded in its bucket", "board", t.Board, "total", t.Total, "error", err)
-			continue
+		if composite, ok := p.encode(ctx, bucket, t); ok {
+			raises = append(raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: t.User, Composite: composite}})
 		}
-		raises = append(raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: t.User, Composite: composite}})
 	}
 	if len(raises) > 0 {
 		changed, err := p.Boards.RaiseAll(ctx, raises)
@@ -238,6 +239,15 @@ func (p *pass) raise(ctx context.Context, totals []models.ScoreTotal) error {
 	p.totals += int64(len(raises))
 	p.progress(p.totals)
 	return nil
+}
+
+// encode returns the composite of a total in its bucket; false if the bucket can't hold it.
+func (p *pass) encode(ctx context.Context, bucket *models.Bucket, t models.ScoreTotal) (models.Composite, bool) {
+	composite, err := score.Of(bucket).Encode(t.Score, models.TimestampOf(t.ReachedAt))
+	if err != nil {
+		p.Log.ErrorContext(ctx, "a total of the ledger can't be encoded in its bucket", "board", t.Board, "total", t.Total, "error", err)
+	}
+	return composite, err == nil
 }
 
 // bucket returns the bucket that a total raises, or nil for none. A total of an

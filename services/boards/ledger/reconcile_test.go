@@ -304,7 +304,7 @@ func TestManyTotalsAreRestored(t *testing.T) {
 	if rows, err := p.purger().Purge(t.Context(), 4*time.Minute); err != nil || rows != users {
 		t.Errorf("purged %d rows, %v", rows, err)
 	}
-	env.Clock.Set(start.AddDate(0, 0, 12))
+	env.Clock.Set(start.AddDate(0, 0, 14)) // the event is cold
 	if rows, err := p.purger().Purge(t.Context(), 24*time.Hour); err != nil || rows != users {
 		t.Errorf("purged %d rows, %v", rows, err)
 	}
@@ -334,8 +334,10 @@ func (e expiries) ExpiredTotals(ctx context.Context, now time.Time, retain time.
 	return expired, err
 }
 
-func (p *fixture) purger() *ledger.Purger {
-	return ledger.NewPurger(p.store, expiries{p.catalog.Buckets, start.AddDate(0, 0, 10)}, alwaysArchived, p.env.Clock.Now)
+func (p *fixture) purger() *ledger.Reconciler {
+	r := p.reconciler()
+	r.Totals, r.Archived = expiries{p.catalog.Buckets, start.AddDate(0, 0, 10)}, alwaysArchived
+	return r
 }
 
 // Expired rows are deleted, and no others.
@@ -425,8 +427,8 @@ func TestTotalsAreKeptForTheArchive(t *testing.T) {
 		p.add("gifts", inc(1, 5, "a"))
 		env.Clock.Set(testenv.Noon.AddDate(0, 0, 20))
 		for _, archived := range []bool{false, true} {
-			purger := ledger.NewPurger(p.store, expiries{p.catalog.Buckets, start.AddDate(0, 0, 10)},
-				func(context.Context, *models.Bucket) (bool, error) { return archived, nil }, env.Clock.Now)
+			purger := p.purger()
+			purger.Archived = func(context.Context, *models.Bucket) (bool, error) { return archived, nil }
 			if _, err := purger.Purge(t.Context(), 24*time.Hour); err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -75,16 +76,14 @@ func (s *Store) within(ctx context.Context, r models.TotalRange) *gorm.DB {
 	return s.db.WithContext(ctx).Where("board = ? AND total BETWEEN ? AND ?", r.Bucket.Board, r.Since, r.Total)
 }
 
-// totalsOf returns the totals that users have in a part of a board, by user.
-func (s *Store) totalsOf(ctx context.Context, p models.BoardPart, users []models.RowID) (map[models.RowID]models.ScoreTotal, error) {
-	var rows []models.ScoreTotal
-	err := s.db.WithContext(ctx).Where("board = ? AND total = ? AND user_id IN ?", p.Bucket.Board, p.Total(), users).Find(&rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("read totals: %w", err)
-	}
-	totals := make(map[models.RowID]models.ScoreTotal, len(rows))
-	for _, t := range rows {
-		totals[t.User] = t
+// totalsOf returns the totals of users in a range. One query for each thousand users.
+func (s *Store) totalsOf(ctx context.Context, r models.TotalRange, users []models.RowID) (totals []models.ScoreTotal, err error) {
+	for chunk := range slices.Chunk(users, lowerPage) {
+		var page []models.ScoreTotal
+		if err := s.within(ctx, r).Where("user_id IN ?", chunk).Find(&page).Error; err != nil {
+			return nil, models.Unavailable("read totals", err)
+		}
+		totals = append(totals, page...)
 	}
 	return totals, nil
 }

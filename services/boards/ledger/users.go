@@ -57,14 +57,7 @@ func (r *Reconciler) totalsOfUsers(
 	if err != nil {
 		return nil, err
 	}
-	for chunk := range slices.Chunk(users, lowerPage) {
-		var page []models.ScoreTotal
-		if err := r.Store.within(ctx, totalRange).Where("user_id IN ?", chunk).Find(&page).Error; err != nil {
-			return nil, models.Unavailable("read totals", err)
-		}
-		totals = append(totals, page...)
-	}
-	return totals, nil
+	return r.Store.totalsOf(ctx, totalRange, users)
 }
 
 // compositesOf adds up totals of users, which are of one bucket: a score was reached when
