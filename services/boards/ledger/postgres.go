@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,8 @@ import (
 )
 
 // postgres counts in three round trips, and in one more each if rows are probed,
-// totals are locked first, or increments were counted before. Rows are passed as arrays, so that the statements never change.
+// totals are locked first, or increments were counted before. Rows are passed as arrays,
+// so that the statements never change.
 type postgres struct {
 	pool *pgxpool.Pool
 	// lockWait is how long a statement waits for a lock.
@@ -143,16 +143,14 @@ func (t *postgresTx) known(ctx context.Context, keys []eventKey) (map[eventKey]k
 		boards[i], ids[i] = k.board, k.id
 	}
 	known := make(map[eventKey]knownEvent)
+	var e knownEvent
 	b := t.batch()
 	b.Queue(knownQuery, boards, ids).Query(func(found pgx.Rows) error {
-		for found.Next() {
-			var e knownEvent
-			if err := found.Scan(&e.Board, &e.EventID, &e.User, &e.Delta, &e.Score, &e.ReachedAt, &e.Total); err != nil {
-				return err
-			}
+		_, err := pgx.ForEachRow(found, []any{&e.Board, &e.EventID, &e.User, &e.Delta, &e.Score, &e.ReachedAt, &e.Total}, func() error {
 			known[eventKey{e.Board, e.EventID}] = e
-		}
-		return found.Err()
+			return nil
+		})
+		return err
 	})
 	if err := t.conn.SendBatch(ctx, b).Close(); err != nil || len(known) == 0 {
 		return known, err
@@ -160,7 +158,9 @@ func (t *postgresTx) known(ctx context.Context, keys []eventKey) (map[eventKey]k
 	return known, t.readTotals(ctx, known)
 }
 
-// readTotals reads the running totals of increments that are stored.
+// readTotals reads the running totals of increments that are stored. It is a statement of
+// its own, because the first statement of a transaction may be prepared before lock_timeout is set:
+// if the totals are locked as a whole, it would wait.
 func (t *postgresTx) readTotals(ctx context.Context, known map[eventKey]knownEvent) error {
 	columns, events := newTotalColumns(len(known)), make(map[totalKey][]eventKey, len(known))
 	for event, e := range known {
@@ -191,34 +191,49 @@ func (t *postgresTx) readTotals(ctx context.Context, known map[eventKey]knownEve
 	return err
 }
 
+// eachRow returns the callback of a queued query. It scans each row into the columns and
+// calls do with the row's position. It returns errOrder if there are not n rows.
+func eachRow(n int, columns []any, do func(i int) error) func(pgx.Rows) error {
+	return func(found pgx.Rows) error {
+		at := 0
+		_, err := pgx.ForEachRow(found, columns, func() error {
+			if at++; at > n {
+				return errOrder
+			}
+			return do(at - 1)
+		})
+		if err == nil && at < n {
+			return errOrder
+		}
+		return err
+	}
+}
+
+// errOrder means that the database has returned rows in another order than they
+// were asked for.
+var errOrder = errors.New("rows come out of order")
+
 // probe implements transaction.
 func (t *postgresTx) probe(ctx context.Context, totals []*total) ([]rowState, error) {
 	columns := newTotalColumns(len(totals))
 	for i, key := range totals {
 		columns.set(i, key.totalKey)
 	}
-	rows := make([]rowState, 0, len(totals))
+	rows := make([]rowState, len(totals))
+	var isFree, isStored bool
 	b := t.batch()
-	b.Queue(probeQuery, columns.boards, columns.users, columns.names).Query(func(found pgx.Rows) error {
-		for found.Next() {
-			var isFree, isStored bool
-			if err := found.Scan(&isFree, &isStored); err != nil {
-				return err
-			}
+	b.Queue(probeQuery, columns.boards, columns.users, columns.names).Query(
+		eachRow(len(totals), []any{&isFree, &isStored}, func(i int) error {
 			switch {
 			case isFree:
-				rows = append(rows, free)
+				rows[i] = free
 			case isStored:
-				rows = append(rows, locked)
+				rows[i] = locked
 			default:
-				rows = append(rows, absent)
+				rows[i] = absent
 			}
-		}
-		if len(rows) != len(totals) {
-			return cmp.Or(found.Err(), errOrder)
-		}
-		return found.Err()
-	})
+			return nil
+		}))
 	return rows, t.conn.SendBatch(ctx, b).Close()
 }
 
@@ -230,17 +245,14 @@ func (t *postgresTx) lock(ctx context.Context, totals []*total, windows []*windo
 		columns.set(i, key.totalKey)
 	}
 	locked := balances{totals: make([]balance, len(totals)), windows: make([]int64, len(windows))}
+	var (
+		key    totalKey
+		points int64
+	)
 	b := t.batch()
 	b.Queue(lockQuery, columns.boards, columns.users, columns.names).Query(func(found pgx.Rows) error {
 		at := 0
-		for found.Next() {
-			var (
-				key    totalKey
-				points int64
-			)
-			if err := found.Scan(&key.board, &key.user, &key.name, &points); err != nil {
-				return err
-			}
+		_, err := pgx.ForEachRow(found, []any{&key.board, &key.user, &key.name, &points}, func() error {
 			for at < len(totals) && totals[at].compare(key) < 0 {
 				at++ // a total that does not exist
 			}
@@ -248,16 +260,13 @@ func (t *postgresTx) lock(ctx context.Context, totals []*total, windows []*windo
 				return errOrder
 			}
 			locked.totals[at].score = points
-		}
-		return found.Err()
+			return nil
+		})
+		return err
 	})
 	queueWindows(b, windows, locked.windows)
 	return locked, t.conn.SendBatch(ctx, b).Close()
 }
-
-// errOrder means that the database has returned rows in another order than they
-// were asked for.
-var errOrder = errors.New("rows come out of order")
 
 // add implements transaction. It waits for a row that another transaction has
 // locked and adds to what that transaction leaves.
@@ -269,29 +278,21 @@ func (t *postgresTx) add(ctx context.Context, additions []addition, windows []*w
 		deltas[i], reachedAt[i] = a.delta, a.reachedAt.Time()
 	}
 	after := balances{totals: make([]balance, len(additions)), windows: make([]int64, len(windows))}
+	var (
+		user   models.RowID
+		name   string
+		points int64
+		at     time.Time
+	)
 	b := t.batch()
-	b.Queue(addQuery, columns.boards, columns.users, columns.names, deltas, reachedAt).Query(func(found pgx.Rows) error {
-		n := 0
-		for ; found.Next(); n++ {
-			var (
-				user   models.RowID
-				name   string
-				points int64
-				at     time.Time
-			)
-			if err := found.Scan(&user, &name, &points, &at); err != nil {
-				return err
-			}
-			if n == len(additions) || additions[n].user != user || additions[n].name != name {
+	b.Queue(addQuery, columns.boards, columns.users, columns.names, deltas, reachedAt).Query(
+		eachRow(len(additions), []any{&user, &name, &points, &at}, func(i int) error {
+			if additions[i].user != user || additions[i].name != name {
 				return errOrder
 			}
-			after.totals[n] = balance{points, models.TimestampOf(at)}
-		}
-		if n < len(additions) {
-			return cmp.Or(found.Err(), errOrder)
-		}
-		return found.Err()
-	})
+			after.totals[i] = balance{points, models.TimestampOf(at)}
+			return nil
+		}))
 	queueWindows(b, windows, after.windows)
 	return after, t.conn.SendBatch(ctx, b).Close()
 }
@@ -322,18 +323,11 @@ func queueWindows(b *pgx.Batch, windows []*window, sums []int64) {
 	for i, w := range windows {
 		boards[i], users[i], since[i], buckets[i] = w.board, int64(w.user), w.since, w.total.bucket.Name
 	}
-	b.Queue(windowQuery, boards, users, since, buckets).Query(func(found pgx.Rows) error {
-		n := 0
-		for ; found.Next() && n < len(sums); n++ {
-			if err := found.Scan(&sums[n]); err != nil {
-				return err
-			}
-		}
-		if n < len(sums) {
-			return cmp.Or(found.Err(), errOrder)
-		}
-		return found.Err()
-	})
+	var sum int64
+	b.Queue(windowQuery, boards, users, since, buckets).Query(eachRow(len(windows), []any{&sum}, func(i int) error {
+		sums[i] = sum
+		return nil
+	}))
 }
 
 // finish implements transaction.
