@@ -53,10 +53,7 @@ type bare struct {
 
 // serveBare serves on a free port, whose address it logs as the service does, until ctx ends.
 func serveBare(ctx context.Context, redisAddr string, keys sharedKeys, limit int) error {
-	codec, err := score.New(time.Now().Truncate(24*time.Hour), score.Millisecond, 28)
-	if err != nil {
-		return err
-	}
+	codec := score.Of(&models.Bucket{StartsAt: time.Now().Truncate(24 * time.Hour), TickMS: 1, TimeBits: 28})
 	b := &bare{rdb: redis.NewClient(&redis.Options{Addr: redisAddr}), codec: codec, keys: keys, limit: limit}
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()

@@ -50,7 +50,7 @@ func (rolling) validate(def models.Board) (tick time.Duration, timeBits int, set
 	case def.MaxScore < 1 || def.MaxScore > largest:
 		return 0, 0, "max_score", fmt.Errorf("%d is outside 1 … %d, the largest sum that fits beside the time", def.MaxScore, largest)
 	}
-	return score.Second, rollingBits, "", nil
+	return time.Second, rollingBits, "", nil
 }
 
 func (rolling) bucketAt(b *Board, _ time.Time, _ int) *models.Bucket {

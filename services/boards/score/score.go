@@ -13,30 +13,12 @@ import (
 // double, which holds whole numbers below 2^53 exactly.
 const Bits = 53
 
-// The resolutions of the time at which a score was reached, finest first.
-const (
-	Millisecond = time.Millisecond
-	Second      = time.Second
-)
-
 // Codec converts between (score, reached at) and composites for one bucket.
 // The zero Codec is not usable. Codecs are values, safe to copy and to share.
 type Codec struct {
 	epoch    int64 // Unix milliseconds of tick 0
 	tick     int64 // milliseconds
 	timeBits int
-}
-
-// New returns a codec that counts ticks of the given length from epoch in
-// timeBits bits (1 … 52). The tick is a whole number of milliseconds.
-func New(epoch time.Time, tick time.Duration, timeBits int) (Codec, error) {
-	if tick < Millisecond || tick%Millisecond != 0 {
-		return Codec{}, fmt.Errorf("a tick of %v is not a whole number of milliseconds", tick)
-	}
-	if timeBits < 1 || timeBits >= Bits {
-		return Codec{}, fmt.Errorf("%d time bits leave no room in the %d bits of a composite", timeBits, Bits)
-	}
-	return Codec{epoch: epoch.UnixMilli(), tick: tick.Milliseconds(), timeBits: timeBits}, nil
 }
 
 // Of returns the codec that the bucket was made with.
@@ -55,7 +37,7 @@ func Fit(span time.Duration, maxScore int64) (tick time.Duration, timeBits int, 
 	if maxScore < 1 {
 		return 0, 0, fmt.Errorf("the largest score must be 1 or more, not %d", maxScore)
 	}
-	for _, tick := range []time.Duration{Millisecond, Second} {
+	for _, tick := range []time.Duration{time.Millisecond, time.Second} {
 		if timeBits := bitsFor(span, tick); maxScore <= capacity(timeBits) {
 			return tick, timeBits, nil
 		}
@@ -63,7 +45,7 @@ func Fit(span time.Duration, maxScore int64) (tick time.Duration, timeBits int, 
 	return 0, 0, fmt.Errorf(
 		"a largest score of %s does not fit: over %v a composite holds scores up to %s in milliseconds and up to %s in seconds",
 		grouped(maxScore), span,
-		grouped(capacity(bitsFor(span, Millisecond))), grouped(capacity(bitsFor(span, Second))))
+		grouped(capacity(bitsFor(span, time.Millisecond))), grouped(capacity(bitsFor(span, time.Second))))
 }
 
 // bitsFor returns the smallest T for which every tick of the span is below

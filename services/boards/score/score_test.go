@@ -22,13 +22,13 @@ type point struct {
 }
 
 func drawCodec(t *rapid.T) (score.Codec, time.Duration, int) {
-	tick := rapid.SampledFrom([]time.Duration{score.Millisecond, score.Second, time.Minute}).Draw(t, "tick")
+	tick := rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, time.Minute}).Draw(t, "tick")
 	timeBits := rapid.IntRange(1, 40).Draw(t, "timeBits")
-	codec, err := score.New(epoch, tick, timeBits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return codec, tick, timeBits
+	return codecOf(tick, timeBits), tick, timeBits
+}
+
+func codecOf(tick time.Duration, timeBits int) score.Codec {
+	return score.Of(&models.Bucket{StartsAt: epoch, TickMS: tick.Milliseconds(), TimeBits: timeBits})
 }
 
 func drawPoint(t *rapid.T, codec score.Codec, tick time.Duration, timeBits int) point {
@@ -110,31 +110,25 @@ func TestFitTakesTheFewestBitsAndTheFinestTick(t *testing.T) {
 		if err != nil {
 			return
 		}
-		codec, err := score.New(epoch, tick, timeBits)
-		if err != nil {
-			t.Fatal(err)
-		}
+		codec := codecOf(tick, timeBits)
 		last := epoch.Add(span - 1)
 		if _, err := codec.Encode(maxScore, models.TimestampOf(last)); err != nil {
 			t.Fatalf("the last moment of %v does not fit in %d bits of %v: %v", span, timeBits, tick, err)
 		}
 		if timeBits > 1 {
-			fewer, err := score.New(epoch, tick, timeBits-1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fewer := codecOf(tick, timeBits-1)
 			ticks := (span + tick - 1) / tick
 			end := epoch.Add((ticks - 1) * tick)
 			if _, err := fewer.Encode(0, models.TimestampOf(end)); err == nil {
 				t.Fatalf("%d bits would do for %v in %v", timeBits-1, span, tick)
 			}
 		}
-		if tick == score.Second {
+		if tick == time.Second {
 			if _, _, err := score.Fit(span, maxScore); err != nil {
 				t.Fatal(err)
 			}
 			msBits := 1
-			for int64(1)<<msBits-1 < int64((span+score.Millisecond-1)/score.Millisecond) {
+			for int64(1)<<msBits-1 < int64((span+time.Millisecond-1)/time.Millisecond) {
 				msBits++
 			}
 			if msBits < score.Bits && maxScore <= 1<<(score.Bits-msBits)-1 {
@@ -155,11 +149,11 @@ func TestFitFigures(t *testing.T) {
 		timeBits int
 		capacity int64
 	}{
-		{"a day of steps", 74 * time.Hour, 100_000, score.Millisecond, 28, 33_554_431},
-		{"a day, as large as milliseconds hold", 74 * time.Hour, 33_554_431, score.Millisecond, 28, 33_554_431},
-		{"a day, one more", 74 * time.Hour, 33_554_432, score.Second, 19, 1<<34 - 1},
-		{"92 days of gifts", 92 * day, 1_073_741_823, score.Second, 23, 1_073_741_823},
-		{"an hour of gifts", time.Hour, 1_000_000, score.Millisecond, 22, 1<<31 - 1},
+		{"a day of steps", 74 * time.Hour, 100_000, time.Millisecond, 28, 33_554_431},
+		{"a day, as large as milliseconds hold", 74 * time.Hour, 33_554_431, time.Millisecond, 28, 33_554_431},
+		{"a day, one more", 74 * time.Hour, 33_554_432, time.Second, 19, 1<<34 - 1},
+		{"92 days of gifts", 92 * day, 1_073_741_823, time.Second, 23, 1_073_741_823},
+		{"an hour of gifts", time.Hour, 1_000_000, time.Millisecond, 22, 1<<31 - 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -168,10 +162,7 @@ func TestFitFigures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			codec, err := score.New(epoch, tick, timeBits)
-			if err != nil {
-				t.Fatal(err)
-			}
+			codec := codecOf(tick, timeBits)
 			if tick != tt.tick || timeBits != tt.timeBits || codec.MaxScore() != tt.capacity {
 				t.Errorf("got %v, %d bits, scores up to %d; want %v, %d, %d",
 					tick, timeBits, codec.MaxScore(), tt.tick, tt.timeBits, tt.capacity)
@@ -201,26 +192,9 @@ func TestFitRefusesWithTheFigures(t *testing.T) {
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
-	t.Parallel()
-	for _, timeBits := range []int{-1, 0, 53, 64} {
-		if _, err := score.New(epoch, score.Second, timeBits); err == nil {
-			t.Errorf("%d time bits were taken", timeBits)
-		}
-	}
-	for _, tick := range []time.Duration{0, -time.Second, time.Microsecond, time.Second + 1} {
-		if _, err := score.New(epoch, tick, 20); err == nil {
-			t.Errorf("a tick of %v was taken", tick)
-		}
-	}
-}
-
 func TestEncodeRefusesWhatItCannotHold(t *testing.T) {
 	t.Parallel()
-	codec, err := score.New(epoch, score.Millisecond, 28)
-	if err != nil {
-		t.Fatal(err)
-	}
+	codec := codecOf(time.Millisecond, 28)
 	start := models.TimestampOf(epoch)
 	last := start + 1<<28 - 2
 	tests := []struct {
@@ -264,10 +238,7 @@ func TestUsualFormulasLoseTime(t *testing.T) {
 		{"score*1e10 + (9999999999 - s)", func(s, ms float64) float64 { return s*1e10 + (9999999999 - math.Floor(ms/1000)) }, 1_801_441, 1000},
 		{"score + (3e13 - ms)/(3e13 + 1)", func(s, ms float64) float64 { return s + (3e13-ms)/(3e13+1) }, 98_800, 100},
 	}
-	codec, err := score.New(epoch, score.Millisecond, 28)
-	if err != nil {
-		t.Fatal(err)
-	}
+	codec := codecOf(time.Millisecond, 28)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -303,13 +274,10 @@ func FuzzCodec(f *testing.F) {
 	f.Add(int64(1<<30-1), int64(7_948_799_000), int64(1000), 23)
 	f.Add(int64(-1), int64(-1), int64(0), 0)
 	f.Fuzz(func(t *testing.T, points, sinceMS, tickMS int64, timeBits int) {
-		if tickMS > math.MaxInt64/int64(time.Millisecond) || tickMS < math.MinInt64/int64(time.Millisecond) {
+		if tickMS < 1 || tickMS > math.MaxInt64/int64(time.Millisecond) || timeBits < 1 || timeBits >= score.Bits {
 			return
 		}
-		codec, err := score.New(epoch, time.Duration(tickMS)*time.Millisecond, timeBits)
-		if err != nil {
-			return
-		}
+		codec := codecOf(time.Duration(tickMS)*time.Millisecond, timeBits)
 		if sinceMS > 1<<60 || sinceMS < -1<<60 {
 			return
 		}
