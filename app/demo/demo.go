@@ -293,8 +293,8 @@ func uploadAll(ctx context.Context, a *app.App, board string, uploads []ingest.U
 			return err
 		}
 		for _, r := range rejected {
-			if models.CodeOf(r) != models.CodeDateClosed {
-				return r
+			if models.CodeOf(r.Err) != models.CodeDateClosed {
+				return r.Err
 			}
 		}
 	}

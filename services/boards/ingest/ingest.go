@@ -166,9 +166,3 @@ type ItemError struct {
 	Index int
 	Err   *models.Error
 }
-
-// Error names the upload's index.
-func (e *ItemError) Error() string { return fmt.Sprintf("upload %d: %v", e.Index, e.Err) }
-
-// Unwrap returns the error itself.
-func (e *ItemError) Unwrap() error { return e.Err }
