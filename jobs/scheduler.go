@@ -49,13 +49,6 @@ type Job struct {
 	Run         Work
 }
 
-// Leases let one replica at a time run a job.
-type Leases interface {
-	// Hold runs fn while it holds a lease. It returns lease.ErrHeld if another
-	// holder has it.
-	Hold(ctx context.Context, name string, fn func(ctx context.Context) error) error
-}
-
 // Scheduler runs jobs on their schedules.
 type Scheduler struct {
 	// Ended is called after each run that counts, and once at the start for each job
@@ -63,7 +56,7 @@ type Scheduler struct {
 	// calls nothing.
 	Ended func(job string, start time.Time, err error)
 
-	leases  Leases
+	leases  *lease.Service // let one replica at a time run a job
 	clock   models.Clock
 	log     *slog.Logger
 	metrics *metrics
@@ -79,7 +72,7 @@ type task struct {
 
 // New returns a scheduler and registers its metrics. The clock is used for the
 // metrics only; the schedules have their own.
-func New(leases Leases, clock models.Clock, log *slog.Logger, registry prometheus.Registerer, jobs ...Job) *Scheduler {
+func New(leases *lease.Service, clock models.Clock, log *slog.Logger, registry prometheus.Registerer, jobs ...Job) *Scheduler {
 	s := &Scheduler{leases: leases, clock: clock, log: log, metrics: newMetrics(registry)}
 	for _, job := range jobs {
 		s.tasks = append(s.tasks, &task{Job: job})

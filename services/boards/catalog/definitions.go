@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -43,13 +44,7 @@ func (x *index) board(name string) (*Board, error) {
 
 // list returns all boards, ordered by name.
 func (x *index) list() []*Board {
-	boards := *x.boards.Load()
-	list := make([]*Board, 0, len(boards))
-	for _, b := range boards {
-		list = append(list, b)
-	}
-	slices.SortFunc(list, func(a, b *Board) int { return strings.Compare(a.Name, b.Name) })
-	return list
+	return slices.SortedFunc(maps.Values(*x.boards.Load()), func(a, b *Board) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // Definitions serves the definitions of boards from memory and reads them again

@@ -10,7 +10,10 @@ import (
 
 	"stepboard/internal/failpoint"
 	"stepboard/models"
+	"stepboard/services/boards/archive"
+	"stepboard/services/boards/board"
 	"stepboard/services/boards/catalog"
+	"stepboard/services/boards/ledger"
 	"stepboard/services/boards/score"
 )
 
@@ -26,39 +29,17 @@ const (
 	applyTimeout = 2 * time.Second
 )
 
-// Boards are the buckets in Redis. Implemented by board.Store.
-type Boards interface {
-	Composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
-	// Reported returns what users have reported while a correction held.
-	Reported(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
-	// Correct makes the boards agree with corrections.
-	Correct(ctx context.Context, entries []models.CorrectedEntry) (changed int64, err error)
-}
-
-// Archive are the archived buckets. Implemented by archive.Service.
-type Archive interface {
-	Composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
-	Complete(ctx context.Context, bucket *models.Bucket) (bool, error)
-}
-
-// Ledger has the running totals of event and rolling boards, which are what was reported.
-// Implemented by ledger.Reconciler.
-type Ledger interface {
-	// Composites returns what the totals of users make of their scores in a bucket.
-	Composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
-	// RaiseUsers raises the entries of users that are less than their totals.
-	RaiseUsers(ctx context.Context, bucket *models.Bucket, users []models.RowID) (changed int64, err error)
-}
-
 // Options holds what a Service is built on.
 type Options struct {
 	Store *Store
 	// Rules are told of the corrections.
-	Rules     *Rules
-	Catalog   *catalog.Catalog
-	Boards    Boards
-	Archive   Archive
-	Ledger    Ledger
+	Rules   *Rules
+	Catalog *catalog.Catalog
+	Boards  *board.Store
+	Archive *archive.Service
+	// Ledger has the running totals of event and rolling boards, which are what was
+	// reported.
+	Ledger    *ledger.Reconciler
 	Directory models.Finder
 	Clock     models.Clock
 	Log       *slog.Logger

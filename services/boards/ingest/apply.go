@@ -11,12 +11,6 @@ import (
 	"stepboard/services/boards/score"
 )
 
-// Buckets finds the buckets that updates are for.
-type Buckets interface {
-	// Load returns the bucket of this name, or catalog.ErrNoBucket.
-	Load(ctx context.Context, board, name string) (*models.Bucket, error)
-}
-
 // Users finds the users that updates are for. Implemented by directory.Service.
 type Users interface {
 	// Exists reports whether a row was given to a user. CodeUnavailable if that can't
@@ -26,7 +20,7 @@ type Users interface {
 
 // Targets finds what updates are for.
 type Targets struct {
-	Buckets Buckets
+	Buckets *catalog.Buckets
 	Users   Users
 }
 

@@ -53,17 +53,12 @@ func failed(err error, n int) []error {
 // deliver gives the increments their results. The error of those that were left
 // out is errLocked.
 func (s *Service) deliver(items []*pending, out outcome) []error {
-	var (
-		errs        []error
-		busy, ready []userKey
-	)
+	errs := make([]error, len(items))
+	var busy, ready []userKey
 	for i, p := range items {
 		p.total = out.totals[i]
 		switch *p.result = out.results[i]; p.result.Status {
 		case "":
-			if errs == nil {
-				errs = make([]error, len(items))
-			}
 			errs[i] = errLocked
 			busy = append(busy, p.user())
 		case Applied:

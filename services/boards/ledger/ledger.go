@@ -125,20 +125,16 @@ type Stats struct {
 }
 
 func (s *Stats) count(results []Result) {
-	var applied, duplicates, rejected int64
 	for _, r := range results {
 		switch r.Status {
 		case Applied:
-			applied++
+			s.Applied.Add(1)
 		case Duplicate:
-			duplicates++
+			s.Duplicates.Add(1)
 		case Rejected:
-			rejected++
+			s.Rejected.Add(1)
 		}
 	}
-	s.Applied.Add(applied)
-	s.Duplicates.Add(duplicates)
-	s.Rejected.Add(rejected)
 	s.Flushes.Add(1)
 }
 

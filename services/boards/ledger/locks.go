@@ -136,8 +136,8 @@ func (s *Service) countAlone(ctx context.Context, user userKey, items []*pending
 	var result []error
 	if out, err := s.count(ctx, incrementsOf(own), true); err != nil {
 		result = failed(err, len(own))
-	} else if result = s.deliver(own, out); result == nil {
-		result = make([]error, len(own))
+	} else {
+		result = s.deliver(own, out)
 	}
 	for i, err := range result {
 		errs[at[i]] = err
