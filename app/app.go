@@ -119,7 +119,7 @@ func AllRoles() Roles { return Roles{API: true, Consumer: true, Jobs: true} }
 // the tests all use it. Its life is Build, Start or Run, Close.
 type App struct {
 	Catalog     *catalog.Catalog
-	Boards      *board.Store
+	Entries     *board.Store
 	Friends     *friends.Service
 	Privacy     *privacy.Service
 	Groups      *groups.Service
@@ -270,7 +270,7 @@ func (a *App) buildBoards(o Options, names keys.Builder, idKey []byte) {
 	})
 	a.registry.MustRegister(newDirectoryCollector(a.Directory))
 	a.rules = corrections.NewRules(a.Directory.Erased())
-	a.Boards = board.NewStore(o.Stores.Redis, names, o.Clock, a.rules)
+	a.Entries = board.NewStore(o.Stores.Redis, names, o.Clock, a.rules)
 	a.Sets = cache.NewStore(o.Stores.Redis, names, o.Config.Cache.SetsTTL)
 	requests := friends.Limits{Pending: o.Config.Friends.MaxPending, PerDay: o.Config.Friends.RequestsPerDay}
 	friendships := friends.NewStore(o.Stores.Friends.Gorm, a.outbox)
@@ -287,10 +287,10 @@ func (a *App) buildBoards(o Options, names keys.Builder, idKey []byte) {
 		Runs: o.Stores.Archive.Gorm, Pool: o.Stores.Archive.Pool, Reads: o.Stores.Gorm, Reports: o.Stores.Reports.Gorm,
 		Outbox: a.outbox, Random: o.Random,
 	})
-	a.Archive = archive.New(archives, a.Boards, a.leases, a.archiveRecovery(o), o.Clock, o.Log)
+	a.Archive = archive.New(archives, a.Entries, a.leases, a.archiveRecovery(o), o.Clock, o.Log)
 	a.registry.MustRegister(newArchiveCollector(a.Archive))
 	a.Audit = audit.New(audit.NewStore(o.Stores.Gorm), a.Directory, o.Clock, o.Log)
-	a.Reviews = reviews.New(reviews.NewStore(o.Stores.Jobs.Gorm), a.Catalog, a.Boards, a.Directory, o.Clock)
+	a.Reviews = reviews.New(reviews.NewStore(o.Stores.Jobs.Gorm), a.Catalog, a.Entries, a.Directory, o.Clock)
 	if o.Roles.Jobs {
 		a.registry.MustRegister(newReviewsCollector(a.Reviews))
 	}
@@ -302,12 +302,12 @@ func (a *App) buildBoards(o Options, names keys.Builder, idKey []byte) {
 func (a *App) buildCorrections(o Options) {
 	a.increments = ledger.NewStore(o.Stores.Jobs.Gorm, o.Stores.Increments.Pool)
 	a.Reconciler = ledger.NewReconciler(ledger.ReconcilerOptions{
-		Store: a.increments, Totals: a.Catalog.Buckets, Boards: a.Boards, Archived: a.Archive.Complete,
+		Store: a.increments, Totals: a.Catalog.Buckets, Entries: a.Entries, Archived: a.Archive.Complete,
 		Clock: o.Clock, Log: o.Log, Rewind: rewind,
 	})
 	a.decisions = corrections.NewStore(o.Stores.Gorm, o.Stores.Jobs.Gorm, o.Random)
 	a.Corrections = corrections.New(corrections.Options{
-		Store: a.decisions, Rules: a.rules, Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive,
+		Store: a.decisions, Rules: a.rules, Catalog: a.Catalog, Entries: a.Entries, Archive: a.Archive,
 		Ledger: a.Reconciler, Directory: a.Directory, Clock: o.Clock, Log: o.Log,
 	})
 	a.registry.MustRegister(newCorrectionsCollector(a.Corrections))
@@ -340,7 +340,7 @@ func (a *App) checkUsers(ctx context.Context, o Options) (err error) {
 func (a *App) buildRanking(o Options) {
 	given := likes.NewStore(o.Stores.Friends.Gorm, a.outbox)
 	a.Ranking = ranking.New(ranking.Options{
-		Catalog: a.Catalog, Boards: a.Boards, Archive: a.Archive, Friends: a.Friends, Groups: a.Groups,
+		Catalog: a.Catalog, Entries: a.Entries, Archive: a.Archive, Friends: a.Friends, Groups: a.Groups,
 		Privacy: a.Privacy, Directory: a.Directory, Cursors: a.cursors, Likes: given, NearCache: a.buildNearCache(o), Corrections: a.Corrections, Clock: o.Clock,
 		Rules: a.rules, Whole: a.whole(o), HistoryDays: o.Config.Friends.HistoryDays,
 	})
@@ -359,7 +359,7 @@ func (a *App) buildRanking(o Options) {
 
 // buildLedger constructs the service that counts increments.
 func (a *App) buildLedger(o Options) {
-	a.Ledger = ledger.New(a.increments, guardedTotals{a.Catalog.Buckets, a.clock}, a.Directory, a.Boards, o.Clock, o.Log)
+	a.Ledger = ledger.New(a.increments, guardedTotals{a.Catalog.Buckets, a.clock}, a.Directory, a.Entries, o.Clock, o.Log)
 	a.registry.MustRegister(newLedgerCollector(a.Ledger))
 }
 
@@ -377,24 +377,24 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 	}
 	targets := ingest.Targets{Buckets: a.Catalog.Buckets, Users: a.Directory}
 	deadLetters := ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm)
-	a.DeadLetters = ingest.NewDeadLetters(deadLetters, targets, a.Boards, a.Directory)
-	a.persist = a.Boards.Raise
+	a.DeadLetters = ingest.NewDeadLetters(deadLetters, targets, a.Entries, a.Directory)
+	a.persist = a.Entries.Raise
 	if a.queue != nil {
 		a.persist = ingest.Enqueue(a.queue)
 		a.Replayer = ingest.NewReplayer(ingest.ReplayerOptions{
-			Queue: a.queue, Targets: targets, Boards: a.Boards, Clock: o.Machine, Log: o.Log,
+			Queue: a.queue, Targets: targets, Entries: a.Entries, Clock: o.Machine, Log: o.Log,
 			Rewind: o.Config.Ingest.Rewind,
 		})
 		a.registry.MustRegister(newQueueCollector(a.queue))
 		if o.Roles.Consumer {
 			a.consumer = ingest.NewConsumer(ingest.ConsumerOptions{
-				Queue: a.queue, Targets: targets, Boards: a.Boards, DeadLetters: deadLetters, Clock: o.Clock, Log: o.Log,
+				Queue: a.queue, Targets: targets, Entries: a.Entries, DeadLetters: deadLetters, Clock: o.Clock, Log: o.Log,
 				Interval: o.Config.Ingest.FlushInterval, Batch: o.Config.Ingest.BatchSize, Registry: a.registry,
 			})
 		}
 	}
 	a.persist = o.Traces.flushes(a.persist)
-	server := a.Boards.Server
+	server := a.Entries.Server
 	if a.queue != nil {
 		server = func(context.Context, models.Raise) string { return "" } // there is one queue
 	}
@@ -402,8 +402,8 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 	a.batches = batch.NewLanes(writeBatch, batchWriters, server, a.persist)
 	a.Ingest = ingest.New(a.Catalog, a.Directory, a.uploads, a.batches, a.queue != nil, o.Clock)
 	a.Importer = &importer.Service{
-		Friends: a.Friends, Directory: a.Directory, Buckets: a.Catalog.Buckets, Boards: a.Boards, Archive: a.Archive,
-		RaiseHot: a.persist, RaiseCold: a.Boards.Raise, Analyze: o.Stores.Analyze, Clock: o.Clock, Log: o.Log,
+		Friends: a.Friends, Directory: a.Directory, Buckets: a.Catalog.Buckets, Entries: a.Entries, Archive: a.Archive,
+		RaiseHot: a.persist, RaiseCold: a.Entries.Raise, Analyze: o.Stores.Analyze, Clock: o.Clock, Log: o.Log,
 	}
 	return nil
 }
@@ -422,10 +422,10 @@ func (a *App) buildJobs(o Options) error {
 	}
 	list := o.Traces.jobs(
 		guarded(jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths), a.clock),
-		guarded(jobs.Reconcile(increments.Run, a.Catalog.Buckets, a.Boards, o.Clock, o.Log, a.registry), a.clock),
+		guarded(jobs.Reconcile(increments.Run, a.Catalog.Buckets, a.Entries, o.Clock, o.Log, a.registry), a.clock),
 		guarded(jobs.Correct(a.Corrections.Apply), a.clock),
 		guarded(jobs.CorrectArchive(a.Corrections.PendingBuckets, a.Archive), a.clock),
-		guarded(jobs.Roll(a.Catalog.Buckets, a.Boards, o.Clock), a.clock),
+		guarded(jobs.Roll(a.Catalog.Buckets, a.Entries, o.Clock), a.clock),
 		guarded(jobs.Purge(
 			func(ctx context.Context) (int64, error) { return a.Reconciler.Purge(ctx, o.Config.Ledger.Retain) },
 			a.Friends.ForgetDeclined,
@@ -476,7 +476,7 @@ func purgeLikes(ctx context.Context, o Options) (int64, error) {
 // buildHandler constructs the HTTP handler and its rate limits.
 func (a *App) buildHandler(o Options) (err error) {
 	a.Metrics = handlers.Metrics(a.registry)
-	state := status.New(status.NewStore(o.Stores.Gorm), a.Archive, a.Catalog.Definitions, a.Boards, o.Clock)
+	state := status.New(status.NewStore(o.Stores.Gorm), a.Archive, a.Catalog.Definitions, a.Entries, o.Clock)
 	a.Handler, err = handlers.New(handlers.Config{
 		Scores: a.Ingest, Increments: a.Ledger, Boards: a.Catalog.Definitions, Buckets: a.Catalog.Buckets,
 		Rankings: a.Ranking, Likes: a.Likes, History: a.Ranking, Streams: a.Streams,

@@ -30,7 +30,7 @@ func (e exclusions) Return(ctx context.Context, from, to models.RowID) error {
 // buildErasure constructs the service that erases users.
 func (a *App) buildErasure(o Options, store *erasure.Store) {
 	a.Erasure = erasure.New(erasure.Options{
-		Store: store, Directory: a.Directory, Boards: a.Boards, Sets: a.Sets,
+		Store: store, Directory: a.Directory, Entries: a.Entries, Sets: a.Sets,
 		Friends: a.Friends, Privacy: a.Privacy, Groups: a.Groups, Archive: a.Archive, Increments: a.increments,
 		Corrections: exclusions{a.decisions, a.Corrections}, Pending: a.decisions.Pending,
 		Likes: likes.NewStore(o.Stores.Jobs.Gorm, nil), Reviews: reviews.NewStore(o.Stores.Jobs.Gorm), Audit: audit.NewStore(o.Stores.Jobs.Gorm),

@@ -14,7 +14,7 @@ import (
 // the former for rankings if they may be older than Redis.
 func (a *App) buildNearCache(o Options) ranking.NearCache {
 	a.NearCache = nearcache.New(nearcache.Options{
-		Source: a.Boards, Changes: a.Boards.Changes(), Buckets: a.Catalog.Buckets.CurrentAndNext,
+		Source: a.Entries, Changes: a.Entries.Changes(), Buckets: a.Catalog.Buckets.CurrentAndNext,
 		MaxStaleness: o.Config.Rankings.MaxStaleness, Memory: int64(o.Config.Rankings.Memory), Clock: o.Clock, Log: o.Log,
 		Elapsed: o.Elapsed, Random: o.Random,
 	})
@@ -25,7 +25,7 @@ func (a *App) buildNearCache(o Options) ranking.NearCache {
 	if !a.near {
 		return nil
 	}
-	a.Boards.NotifyWritten(a.NearCache.Written)
+	a.Entries.NotifyWritten(a.NearCache.Written)
 	a.Sets.UseNear(a.circles)
 	return a.NearCache
 }

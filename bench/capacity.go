@@ -81,7 +81,7 @@ func (e *environment) bytesPerUser(ctx context.Context, digits, shards int) (flo
 		ColdAt: now.Add(24 * time.Hour), TickMS: 1, TimeBits: 28, MaxScore: 100_000, Shards: shards,
 	}
 	grown, err := e.memoryGrowth(ctx, func() error {
-		return raise(ctx, e.app.Boards, bucket, models.RowID(math.Pow10(digits-1)), capacityUsers)
+		return raise(ctx, e.app.Entries, bucket, models.RowID(math.Pow10(digits-1)), capacityUsers)
 	})
 	for shard := range shards {
 		err = errors.Join(err, e.rdb.Del(ctx, e.keys.Board(bucket, shard)).Err())

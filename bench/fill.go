@@ -96,7 +96,7 @@ func (e *environment) fillBoard(ctx context.Context, name string, ago int) (*mod
 	if err != nil {
 		return nil, err
 	}
-	return bucket, raise(ctx, e.app.Boards.At(bucket.StartsAt), bucket, firstUser, e.board)
+	return bucket, raise(ctx, e.app.Entries.At(bucket.StartsAt), bucket, firstUser, e.board)
 }
 
 // raise gives a number of users, from the first one on, random scores of a bucket.

@@ -215,7 +215,7 @@ func (s *server) raiseLate(scores map[models.RowID]int64) {
 		composite := testenv.Must(score.Of(bucket).Encode(points, models.TimestampOf(testenv.Noon)))
 		raises = append(raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: user, Composite: composite}})
 	}
-	if errs := s.app.Boards.Raise(s.t.Context(), raises); errs != nil {
+	if errs := s.app.Entries.Raise(s.t.Context(), raises); errs != nil {
 		s.t.Fatal(errs)
 	}
 }

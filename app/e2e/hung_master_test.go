@@ -116,7 +116,7 @@ func TestAHungMasterDelaysTheIncrementsOfItsOwnUsersOnly(t *testing.T) {
 	bucket := testenv.Must(s.app.Catalog.Buckets.Load(t.Context(), "gifts", "event"))
 	own, others := s.usersOn(hung, bucket)
 	shown := func(user models.RowID) int64 {
-		composites := testenv.Must(s.app.Boards.Composites(t.Context(), bucket, []models.RowID{user}))
+		composites := testenv.Must(s.app.Entries.Composites(t.Context(), bucket, []models.RowID{user}))
 		points, _ := score.Of(bucket).Decode(composites[0])
 		return points
 	}

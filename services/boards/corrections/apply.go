@@ -100,7 +100,7 @@ func (s *Service) apply(ctx context.Context, corrections []models.Correction) (c
 		}
 		entries = append(entries, ofBucket...)
 	}
-	n, err := s.o.Boards.Correct(ctx, entries)
+	n, err := s.o.Entries.Correct(ctx, entries)
 	return changed + n, err
 }
 

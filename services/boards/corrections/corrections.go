@@ -35,7 +35,7 @@ type Options struct {
 	// Rules are told of the corrections.
 	Rules   *Rules
 	Catalog *catalog.Catalog
-	Boards  *board.Store
+	Entries *board.Store
 	Archive *archive.Service
 	// Ledger has the running totals of event and rolling boards, which are what was
 	// reported.
@@ -279,11 +279,11 @@ func (s *Service) reported(ctx context.Context, bucket *models.Bucket, user mode
 		}
 		return counted[0], nil
 	}
-	stored, err := s.o.Boards.Composites(ctx, bucket, users)
+	stored, err := s.o.Entries.Composites(ctx, bucket, users)
 	if err != nil {
 		return 0, err
 	}
-	reported, err := s.o.Boards.Reported(ctx, bucket, users)
+	reported, err := s.o.Entries.Reported(ctx, bucket, users)
 	if err != nil {
 		return 0, err
 	}

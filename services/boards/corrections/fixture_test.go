@@ -70,11 +70,11 @@ func (f *fixture) newProcess() *process {
 	p.increments = ledger.New(totals, f.catalog.Buckets, testenv.Numbers{}, p.boards, f.env.Clock.Now, f.env.Log)
 	f.t.Cleanup(p.increments.Close)
 	p.reconciler = ledger.NewReconciler(ledger.ReconcilerOptions{
-		Store: totals, Totals: f.catalog.Buckets, Boards: p.boards, Archived: f.archive.Complete, Clock: f.env.Clock.Now,
+		Store: totals, Totals: f.catalog.Buckets, Entries: p.boards, Archived: f.archive.Complete, Clock: f.env.Clock.Now,
 		Log: f.env.Log, Rewind: 10 * time.Minute,
 	})
 	p.corrections = corrections.New(corrections.Options{
-		Store: corrections.NewStore(f.env.Gorm, f.env.Gorm, nil), Rules: p.rules, Catalog: f.catalog, Boards: p.boards, Archive: f.archive,
+		Store: corrections.NewStore(f.env.Gorm, f.env.Gorm, nil), Rules: p.rules, Catalog: f.catalog, Entries: p.boards, Archive: f.archive,
 		Ledger: p.reconciler, Directory: testenv.Numbers{DB: f.env.Gorm}, Clock: f.env.Clock.Now, Log: f.env.Log,
 	})
 	p.refresh()

@@ -24,8 +24,8 @@ type Targets struct {
 	Users   Users
 }
 
-// Boards raises buckets.
-type Boards interface {
+// Entries are those of buckets in Redis. Implemented by board.Store.
+type Entries interface {
 	// Raise applies updates. It returns nil if all of them are applied, otherwise
 	// one error for each, nil for those that are.
 	Raise(ctx context.Context, raises []models.Raise) []error
@@ -117,10 +117,10 @@ func (t Targets) resolve(ctx context.Context, payload []byte) (models.Raise, err
 
 // raise applies the merged updates. After an error, it goes on with those that may not be
 // applied. No update may be added afterwards.
-func (m *merged) raise(ctx context.Context, boards Boards) error {
+func (m *merged) raise(ctx context.Context, entries Entries) error {
 	for m.raised < len(m.raises) {
 		chunk := m.raises[m.raised:min(m.raised+raiseChunk, len(m.raises))]
-		if err := cmp.Or(boards.Raise(ctx, chunk)...); err != nil {
+		if err := cmp.Or(entries.Raise(ctx, chunk)...); err != nil {
 			return err
 		}
 		m.raised += len(chunk)

@@ -46,7 +46,7 @@ type Consumer struct {
 type ConsumerOptions struct {
 	Queue       Queue
 	Targets     Targets
-	Boards      Boards
+	Entries     Entries
 	DeadLetters DeadLetterWriter
 	Clock       models.Clock
 	Log         *slog.Logger
@@ -154,7 +154,7 @@ func (c *Consumer) apply(ctx context.Context, b batch) error {
 	})()
 
 	raises := len(b.merged.raises)
-	if err := c.retry(working, "raise the boards", func() error { return b.merged.raise(working, c.Boards) }); err != nil {
+	if err := c.retry(working, "raise the boards", func() error { return b.merged.raise(working, c.Entries) }); err != nil {
 		return err
 	}
 	if len(b.bad) > 0 {

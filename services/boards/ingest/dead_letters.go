@@ -12,7 +12,7 @@ import (
 type DeadLetters struct {
 	store   *DeadLetterStore
 	targets Targets
-	boards  Boards
+	entries Entries
 	records Records
 }
 
@@ -24,8 +24,8 @@ type Records interface {
 }
 
 // NewDeadLetters returns the service over a store.
-func NewDeadLetters(store *DeadLetterStore, targets Targets, boards Boards, records Records) *DeadLetters {
-	return &DeadLetters{store: store, targets: targets, boards: boards, records: records}
+func NewDeadLetters(store *DeadLetterStore, targets Targets, entries Entries, records Records) *DeadLetters {
+	return &DeadLetters{store: store, targets: targets, entries: entries, records: records}
 }
 
 // DeadLetterQuery selects dead letters, newest first.
@@ -83,7 +83,7 @@ func (d *DeadLetters) Replay(ctx context.Context, id int64, dryRun bool) error {
 	if dryRun {
 		return nil
 	}
-	if err := cmp.Or(d.boards.Raise(ctx, []models.Raise{raise})...); err != nil {
+	if err := cmp.Or(d.entries.Raise(ctx, []models.Raise{raise})...); err != nil {
 		return err
 	}
 	return d.store.remove(ctx, id)
@@ -136,7 +136,7 @@ func (d *DeadLetters) ReplaySelected(ctx context.Context, q DeadLetterQuery, dry
 	if dryRun || len(ids) == 0 {
 		return handled, nil
 	}
-	if err := cmp.Or(d.boards.Raise(ctx, raises)...); err != nil {
+	if err := cmp.Or(d.entries.Raise(ctx, raises)...); err != nil {
 		return handled, err
 	}
 	return handled, d.store.remove(ctx, ids...)

@@ -24,7 +24,7 @@ type Replayer struct {
 type ReplayerOptions struct {
 	Queue   Queue
 	Targets Targets
-	Boards  Boards
+	Entries Entries
 	// Clock is the queue's time: that of the machine, not of the service.
 	Clock models.Clock
 	Log   *slog.Logger
@@ -86,7 +86,7 @@ func (r *Replayer) ReplaySince(ctx context.Context, since time.Time, progress fu
 		if err != nil {
 			return err
 		}
-		if err := m.raise(ctx, r.Boards); err != nil {
+		if err := m.raise(ctx, r.Entries); err != nil {
 			return err
 		}
 		applied += int64(len(messages) - len(bad))

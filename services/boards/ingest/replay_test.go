@@ -17,24 +17,24 @@ import (
 
 // forgetful is a store of boards that loses everything after each raise.
 type forgetful struct {
-	ingest.Boards
+	ingest.Entries
 	forget func()
 }
 
 func (f forgetful) Raise(ctx context.Context, raises []models.Raise) []error {
-	errs := f.Boards.Raise(ctx, raises)
+	errs := f.Entries.Raise(ctx, raises)
 	f.forget()
 	return errs
 }
 
 // recovery applies again to the boards what they have lost of a queue.
-func (f *fixture) recovery(q ingest.Queue, boards ingest.Boards) *recovery.Recovery {
+func (f *fixture) recovery(q ingest.Queue, boards ingest.Entries) *recovery.Recovery {
 	return f.recoveryOf(q, f.env.Redis, boards, time.Minute)
 }
 
 // recoveryOf is recovery for boards in another Redis, which may be behind by rewind.
-func (f *fixture) recoveryOf(q ingest.Queue, rdb redis.UniversalClient, boards ingest.Boards, rewind time.Duration) *recovery.Recovery {
-	replayer := ingest.NewReplayer(ingest.ReplayerOptions{Queue: q, Targets: f.targets(), Boards: boards, Clock: time.Now, Log: f.env.Log, Rewind: rewind})
+func (f *fixture) recoveryOf(q ingest.Queue, rdb redis.UniversalClient, boards ingest.Entries, rewind time.Duration) *recovery.Recovery {
+	replayer := ingest.NewReplayer(ingest.ReplayerOptions{Queue: q, Targets: f.targets(), Entries: boards, Clock: time.Now, Log: f.env.Log, Rewind: rewind})
 	return &recovery.Recovery{
 		Detector: recovery.NewWriterDetector(rdb, f.env.Keys, recovery.Queue), Replay: replayer.Replay,
 		Lease: "ingest/rewind", Leases: lease.NewLocal(),
@@ -48,7 +48,7 @@ func TestALossDuringAReplay(t *testing.T) {
 	p := newFixture(t, env)
 	q := p.stream()
 	defer q.Close()
-	recoverOnce := func(boards ingest.Boards) error {
+	recoverOnce := func(boards ingest.Entries) error {
 		_, err := p.recovery(q, boards).Run(t.Context())
 		return err
 	}

@@ -70,9 +70,9 @@ func (f *fixture) stream() *ingest.Stream {
 	return ingest.NewStream(stores.OpenRedis(f.env.Config.Redis), f.env.Keys, f.options)
 }
 
-func (f *fixture) consumer(q ingest.Queue, boards ingest.Boards) *ingest.Consumer {
+func (f *fixture) consumer(q ingest.Queue, boards ingest.Entries) *ingest.Consumer {
 	return ingest.NewConsumer(ingest.ConsumerOptions{
-		Queue: q, Targets: f.targets(), Boards: boards, DeadLetters: f.deadLetters, Clock: f.env.Clock.Now, Log: f.env.Log,
+		Queue: q, Targets: f.targets(), Entries: boards, DeadLetters: f.deadLetters, Clock: f.env.Clock.Now, Log: f.env.Log,
 		Interval: time.Millisecond, Batch: 1000, Registry: prometheus.NewRegistry(),
 	})
 }

@@ -79,8 +79,8 @@ type Catalog interface {
 	ForIncrement(ctx context.Context, board string, now time.Time) (models.TotalRange, error)
 }
 
-// Boards raises the buckets in Redis.
-type Boards interface {
+// Raiser raises entries in Redis. Implemented by board.Store.
+type Raiser interface {
 	// Raise raises buckets. It returns nil if all are raised, otherwise one error
 	// for each raise.
 	Raise(ctx context.Context, raises []models.Raise) []error
@@ -101,7 +101,7 @@ type Service struct {
 	locked    *batch.Batcher[*pending] // of users whose rows are locked
 	locks     *lockedUsers
 
-	// raises has a lane for each server of the boards, so that one that hangs delays
+	// raises has a lane for each server of the entries, so that one that hangs delays
 	// only its own users.
 	raises *batch.Lanes[models.Raise]
 	// patience is raisePatience, except in tests.
@@ -142,14 +142,14 @@ func (s *Stats) count(results []Result) {
 func (s *Service) Stats() *Stats { return &s.stats }
 
 // New returns a service. The caller must call Close.
-func New(store *Store, catalog Catalog, directory models.Ensurer, boards Boards, clock models.Clock, log *slog.Logger) *Service {
+func New(store *Store, catalog Catalog, directory models.Ensurer, entries Raiser, clock models.Clock, log *slog.Logger) *Service {
 	s := &Service{
 		catalog: catalog, directory: directory, store: store, clock: clock, log: log, locks: newLockedUsers(), patience: raisePatience,
 	}
 	s.flushes = batch.New(flushItems, flushWorkers, s.flush)
 	s.lists = batch.New(flushItems, listWorkers, s.flush)
 	s.locked = batch.New(flushItems, lockedWorkers, s.flushLocked)
-	s.raises = batch.NewLanes(raiseItems, raiseWorkers, boards.Server, boards.Raise)
+	s.raises = batch.NewLanes(raiseItems, raiseWorkers, entries.Server, entries.Raise)
 	return s
 }
 

@@ -53,7 +53,7 @@ func (p *pass) lowerAll(ctx context.Context, now time.Time) (lowered int64, err 
 			}
 			continue
 		}
-		parts, err := p.Boards.Parts(ctx, r.Bucket)
+		parts, err := p.Entries.Parts(ctx, r.Bucket)
 		if err != nil {
 			return lowered, err
 		}
@@ -75,7 +75,7 @@ func (p *pass) lowerAll(ctx context.Context, now time.Time) (lowered int64, err 
 func (p *pass) lowerPart(ctx context.Context, part models.BoardPart) (lowered int64, err error) {
 	behind := board.Top
 	for {
-		entries, err := p.Boards.ReadPart(ctx, part, behind, lowerPage)
+		entries, err := p.Entries.ReadPart(ctx, part, behind, lowerPage)
 		if err != nil {
 			return lowered, err
 		}
@@ -116,5 +116,5 @@ func (p *pass) lower(ctx context.Context, part models.BoardPart, entries []model
 			lowerings = append(lowerings, models.Lowering{Stored: e, Composite: composite})
 		}
 	}
-	return p.Boards.Lower(ctx, part, lowerings)
+	return p.Entries.Lower(ctx, part, lowerings)
 }

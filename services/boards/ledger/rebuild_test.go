@@ -89,13 +89,13 @@ func TestRebuildAfterAnOlderPostgres(t *testing.T) {
 
 // betweenReadAndLower calls do before each call of Lower.
 type betweenReadAndLower struct {
-	ledger.Buckets
+	ledger.Entries
 	do func()
 }
 
 func (b *betweenReadAndLower) Lower(ctx context.Context, p models.BoardPart, lowerings []models.Lowering) (int64, error) {
 	b.do()
-	return b.Buckets.Lower(ctx, p, lowerings)
+	return b.Entries.Lower(ctx, p, lowerings)
 }
 
 // Increments that are counted while a board is rebuilt are on it in the end: those of
@@ -121,7 +121,7 @@ func TestIncrementsDuringARebuild(t *testing.T) {
 			env.Clock.Advance(time.Second)
 			var once sync.Once
 			r := p.reconciler()
-			r.Boards = &betweenReadAndLower{p.boards, func() {
+			r.Entries = &betweenReadAndLower{p.boards, func() {
 				once.Do(func() { p.add(board, inc(1, 1, "h"), inc(2, 30, "i"), inc(3, 2, "j"), inc(4, 1, "k"), inc(5, 1, "l")) })
 			}}
 			if _, err := r.Rebuild(t.Context(), func(int64) {}); err != nil {

@@ -44,8 +44,8 @@ type Totals interface {
 	ExpiredTotals(ctx context.Context, now time.Time, retain time.Duration) ([]models.TotalRange, error)
 }
 
-// Buckets holds the buckets in Redis.
-type Buckets interface {
+// Entries are those of buckets in Redis. Implemented by board.Store.
+type Entries interface {
 	// Composites returns the users' composites in a bucket, by position.
 	Composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
 	// RaiseAll raises all entries or returns an error. changed is how many entries
@@ -73,11 +73,11 @@ type Reconciler struct {
 
 // ReconcilerOptions holds the parts and settings of a reconciler.
 type ReconcilerOptions struct {
-	Store  *Store
-	Totals Totals
-	Boards Buckets
-	Clock  models.Clock
-	Log    *slog.Logger
+	Store   *Store
+	Totals  Totals
+	Entries Entries
+	Clock   models.Clock
+	Log     *slog.Logger
 	// Archived reports whether the archive has a bucket. The totals of an archived
 	// bucket are not raised any more. If Archived is nil, no bucket is archived.
 	Archived func(ctx context.Context, bucket *models.Bucket) (bool, error)
@@ -229,7 +229,7 @@ func (p *pass) raise(ctx context.Context, totals []models.ScoreTotal) error {
 		}
 	}
 	if len(raises) > 0 {
-		changed, err := p.Boards.RaiseAll(ctx, raises)
+		changed, err := p.Entries.RaiseAll(ctx, raises)
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ func (d *detector) Checkpoint(_ context.Context, r recovery.Loss, upto time.Time
 
 func (p *fixture) reconciler() *ledger.Reconciler {
 	return ledger.NewReconciler(ledger.ReconcilerOptions{
-		Store: p.store, Totals: p.catalog.Buckets, Boards: p.boards, Clock: p.env.Clock.Now, Log: p.env.Log, Rewind: 10 * time.Minute,
+		Store: p.store, Totals: p.catalog.Buckets, Entries: p.boards, Clock: p.env.Clock.Now, Log: p.env.Log, Rewind: 10 * time.Minute,
 	})
 }
 
@@ -123,7 +123,7 @@ func TestMissingTotalsAreRestored(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		p := newFixture(t, env, 1000)
-		boards := &faultyBoards{Boards: p.boards, away: true}
+		boards := &faultyBoards{Raiser: p.boards, away: true}
 		s := p.replica(boards, env.Clock.Now)
 		add := func(user models.RowID, id string) {
 			t.Helper()
@@ -191,7 +191,7 @@ func TestIncrementsOfASlowClockAreRestored(t *testing.T) {
 	t.Parallel()
 	p := newFixture(t, testenv.Embedded(t), 1000)
 	slow := testenv.NewClock(p.env.Clock.Now())
-	s := p.replica(&faultyBoards{Boards: p.boards, away: true}, slow.Now)
+	s := p.replica(&faultyBoards{Raiser: p.boards, away: true}, slow.Now)
 	add := func(behind time.Duration, user models.RowID) {
 		t.Helper()
 		slow.Set(p.env.Clock.Now().Add(-behind))
@@ -227,7 +227,7 @@ func TestAPassThatFails(t *testing.T) {
 	m := &detector{found: recovery.Loss{Extent: recovery.EverythingLost}}
 	broken := errors.New("broken")
 	r := ledger.NewReconciler(ledger.ReconcilerOptions{
-		Store: p.store, Totals: p.catalog.Buckets, Boards: failingRaiser{err: broken}, Clock: p.env.Clock.Now, Log: p.env.Log,
+		Store: p.store, Totals: p.catalog.Buckets, Entries: failingRaiser{err: broken}, Clock: p.env.Clock.Now, Log: p.env.Log,
 	})
 	if _, err := m.recovery(r).Run(t.Context()); !errors.Is(err, broken) || len(m.checkpoints) != 0 {
 		t.Errorf("%v, checkpoints %v", err, m.checkpoints)
@@ -240,7 +240,7 @@ func TestAPassThatFails(t *testing.T) {
 
 // failingRaiser fails every raise.
 type failingRaiser struct {
-	ledger.Buckets
+	ledger.Entries
 	err error
 }
 

@@ -36,7 +36,7 @@ func (r *Reconciler) RaiseUsers(
 	if err != nil {
 		return 0, err
 	}
-	stored, err := r.Boards.Composites(ctx, bucket, users)
+	stored, err := r.Entries.Composites(ctx, bucket, users)
 	if err != nil {
 		return 0, err
 	}

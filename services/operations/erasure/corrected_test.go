@@ -71,9 +71,9 @@ func newFixture(t testing.TB, env *testenv.Env) *fixture {
 	f.increments = ledger.New(totals, f.catalog.Buckets, testenv.Numbers{}, f.boards, env.Clock.Now, env.Log)
 	t.Cleanup(f.increments.Close)
 	f.corrections = corrections.New(corrections.Options{
-		Store: decided, Rules: rules, Catalog: f.catalog, Boards: f.boards, Archive: f.archive,
+		Store: decided, Rules: rules, Catalog: f.catalog, Entries: f.boards, Archive: f.archive,
 		Ledger: ledger.NewReconciler(ledger.ReconcilerOptions{
-			Store: totals, Totals: f.catalog.Buckets, Boards: f.boards, Archived: f.archive.Complete, Clock: env.Clock.Now, Log: env.Log,
+			Store: totals, Totals: f.catalog.Buckets, Entries: f.boards, Archived: f.archive.Complete, Clock: env.Clock.Now, Log: env.Log,
 		}),
 		Directory: f, Clock: env.Clock.Now, Log: env.Log,
 	})
@@ -81,7 +81,7 @@ func newFixture(t testing.TB, env *testenv.Env) *fixture {
 		t.Fatal(err)
 	}
 	f.service = erasure.New(erasure.Options{
-		Store: erasure.NewStore(env.Gorm, env.Gorm), Directory: f, Boards: f.boards,
+		Store: erasure.NewStore(env.Gorm, env.Gorm), Directory: f, Entries: f.boards,
 		Friends: nothing{}, Privacy: nothing{}, Groups: nothing{}, Likes: nothing{}, Reviews: nothing{}, Audit: nothing{},
 		Archive: f.archive, Increments: totals, Corrections: decisions{decided}, Pending: decided.Pending,
 		DeadLetters: ingest.NewDeadLetterStore(env.Gorm), Deliveries: outcomes.NewStore(env.Gorm), Clock: env.Clock.Now, Log: env.Log,

@@ -32,7 +32,7 @@ const (
 type Options struct {
 	Store     *Store
 	Directory Users
-	Boards    Boards
+	Entries   Entries
 	Sets      Sets
 	// The services that keep something about users. Each removes what it has of one, or
 	// empties it, and returns how much that was.
@@ -56,8 +56,8 @@ type Users interface {
 	DropCopies(ctx context.Context, users ...directory.Erased) (dropped int64, err error)
 }
 
-// Boards are the buckets in Redis. Implemented by board.Store.
-type Boards interface {
+// Entries are those of buckets in Redis. Implemented by board.Store.
+type Entries interface {
 	// Remove removes the entries of users from buckets.
 	Remove(ctx context.Context, buckets []*models.Bucket, users []models.RowID) (removed int64, err error)
 	// Stored returns the entries of a user, without those of the ledger.
@@ -222,7 +222,7 @@ func (s *Service) sweep(ctx context.Context, e models.Erasure, began time.Time) 
 // returned to a state before their erasure, and because a process that was stopped meanwhile
 // may have stored something for them. It removes what it finds, and returns the number
 // of entries and keys. It is called every minute. It costs a query if there are no erasures,
-// otherwise two, and for each 500 users Boards.Remove and three round trips.
+// otherwise two, and for each 500 users Entries.Remove and three round trips.
 func (s *Service) Guard(ctx context.Context) (removed int64, err error) {
 	list, err := s.o.Store.finishedSince(ctx, s.now().Add(-guardTime))
 	if err != nil || len(list) == 0 {
@@ -239,7 +239,7 @@ func (s *Service) Guard(ctx context.Context) (removed int64, err error) {
 		for i, e := range chunk {
 			rows[i], copies[i] = e.Row, directory.Erased{Row: e.Row}
 		}
-		n, err := s.o.Boards.Remove(ctx, buckets, rows)
+		n, err := s.o.Entries.Remove(ctx, buckets, rows)
 		removed += n
 		if err != nil {
 			return removed, err

@@ -135,7 +135,7 @@ func (s *Service) exportScores(ctx context.Context, d *document, row models.RowI
 	if err != nil {
 		return err
 	}
-	entries, err := s.o.Boards.Stored(ctx, buckets, row)
+	entries, err := s.o.Entries.Stored(ctx, buckets, row)
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func (s *Service) eraseScores(ctx context.Context, e *models.Erasure) (int64, er
 	if err != nil {
 		return 0, err
 	}
-	return s.o.Boards.Remove(ctx, buckets, []models.RowID{e.Row})
+	return s.o.Entries.Remove(ctx, buckets, []models.RowID{e.Row})
 }
 
 // unlessPending returns the erase of a part that must wait until the archive has applied

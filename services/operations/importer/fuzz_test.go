@@ -70,7 +70,7 @@ func FuzzImportSteps(f *testing.F) {
 		t.Helper()
 		stores, r = newFakeStores(), &report{}
 		service := *fixture.Service
-		service.Directory, service.Boards, service.Archive = stores, stores, stores
+		service.Directory, service.Entries, service.Archive = stores, stores, stores
 		service.RaiseHot, service.RaiseCold = stores.raise(&stores.hot), stores.raise(&stores.cold)
 		_, err = service.ImportSteps(t.Context(), strings.NewReader(text), fixture.board, false, r)
 		return stores, r, err

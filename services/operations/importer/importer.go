@@ -66,7 +66,7 @@ type Service struct {
 	Friends   Friends
 	Directory Users
 	Buckets   Buckets
-	Boards    Scores
+	Entries   Scores
 	Archive   Archive
 	// RaiseHot raises totals of days that take uploads: at once or through the
 	// queue. RaiseCold raises totals of days that are archived next. Both return

@@ -183,7 +183,7 @@ func newFixtureIn(t testing.TB, zone string) *fixture {
 	stores := newFakeStores()
 	return &fixture{
 		Service: &importer.Service{
-			Friends: stores, Directory: stores, Buckets: c.Buckets, Boards: stores, Archive: stores,
+			Friends: stores, Directory: stores, Buckets: c.Buckets, Entries: stores, Archive: stores,
 			RaiseHot: stores.raise(&stores.hot), RaiseCold: stores.raise(&stores.cold), Analyze: stores.analyze,
 			Clock: env.Clock.Now, Log: env.Log,
 		},

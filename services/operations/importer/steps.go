@@ -214,10 +214,10 @@ func (i *stepsImport) store(ctx context.Context, c *stepsChunk) error {
 			hot = append(hot, r)
 		}
 	}
-	if err := i.raiseAll(ctx, i.service.RaiseCold, cold, i.service.Boards, i.service.Archive); err != nil {
+	if err := i.raiseAll(ctx, i.service.RaiseCold, cold, i.service.Entries, i.service.Archive); err != nil {
 		return err
 	}
-	if err := i.raiseAll(ctx, i.service.RaiseHot, hot, i.service.Boards); err != nil {
+	if err := i.raiseAll(ctx, i.service.RaiseHot, hot, i.service.Entries); err != nil {
 		return err
 	}
 	i.growth.add(ctx, len(c.raises))

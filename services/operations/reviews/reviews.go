@@ -21,8 +21,8 @@ import (
 // of Redis.
 const pageEntries = 500
 
-// Boards reads the entries of buckets.
-type Boards interface {
+// Entries are those of buckets in Redis. Implemented by board.Store.
+type Entries interface {
 	Window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (board.Window, error)
 }
 
@@ -37,14 +37,14 @@ type Records interface {
 type Service struct {
 	store     *Store
 	catalog   *catalog.Catalog
-	boards    Boards
+	entries   Entries
 	directory Records
 	clock     models.Clock
 }
 
 // New returns the service over a store.
-func New(store *Store, c *catalog.Catalog, boards Boards, directory Records, clock models.Clock) *Service {
-	return &Service{store: store, catalog: c, boards: boards, directory: directory, clock: clock}
+func New(store *Store, c *catalog.Catalog, entries Entries, directory Records, clock models.Clock) *Service {
+	return &Service{store: store, catalog: c, entries: entries, directory: directory, clock: clock}
 }
 
 // Find makes reviews of the scores above the ReviewAbove of their boards in all hot
@@ -75,7 +75,7 @@ func (s *Service) Find(ctx context.Context) (found int64, err error) {
 func (s *Service) findIn(ctx context.Context, b *catalog.Board, bucket *models.Bucket, now time.Time) (found int64, err error) {
 	at := models.Entry{Composite: score.Of(bucket).Above(b.ReviewAbove)}
 	for {
-		w, err := s.boards.Window(ctx, bucket, at, pageEntries, 0)
+		w, err := s.entries.Window(ctx, bucket, at, pageEntries, 0)
 		if err != nil {
 			return found, err
 		}

@@ -15,23 +15,23 @@ import (
 
 // recordedBoards records reads of Redis.
 type recordedBoards struct {
-	ranking.Boards
+	ranking.Entries
 	reads *[]string
 }
 
 func (b recordedBoards) Composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error) {
 	*b.reads = append(*b.reads, "scores")
-	return b.Boards.Composites(ctx, bucket, users)
+	return b.Entries.Composites(ctx, bucket, users)
 }
 
 func (b recordedBoards) CompositesOf(ctx context.Context, buckets []*models.Bucket, users []models.RowID) ([][]models.Composite, error) {
 	*b.reads = append(*b.reads, "scores")
-	return b.Boards.CompositesOf(ctx, buckets, users)
+	return b.Entries.CompositesOf(ctx, buckets, users)
 }
 
 func (b recordedBoards) Window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (board.Window, error) {
 	*b.reads = append(*b.reads, "window")
-	return b.Boards.Window(ctx, bucket, at, back, forward)
+	return b.Entries.Window(ctx, bucket, at, back, forward)
 }
 
 // rememberedFriends are friends that the memory of the process has.
@@ -81,7 +81,7 @@ func TestFinalRankingsAreComplete(t *testing.T) {
 			for _, remembered := range []bool{false, true} {
 				var reads []string
 				o := f.options()
-				o.Boards = recordedBoards{f.boards, &reads}
+				o.Entries = recordedBoards{f.boards, &reads}
 				o.Whole = func(context.Context, *models.Bucket) error {
 					reads = append(reads, "whole")
 					return lacks

@@ -86,15 +86,15 @@ func newDirectory(t testing.TB, env *testenv.Env) *directory.Service {
 // options returns what the ranking service of the fixture is built on.
 func (f *fixture) options() ranking.Options {
 	return ranking.Options{
-		Catalog: f.catalog, Boards: f.boards, Archive: f.archive, Friends: f.friends, Groups: f.groups, Privacy: f.privacy,
+		Catalog: f.catalog, Entries: f.boards, Archive: f.archive, Friends: f.friends, Groups: f.groups, Privacy: f.privacy,
 		Rules: f.rules, Directory: f.users, Cursors: f.cursors, Likes: likes.NewStore(f.env.Gorm, nil), Clock: f.env.Clock.Now, HistoryDays: f.env.Config.Friends.HistoryDays,
 	}
 }
 
 // rankingOn returns a service that reads buckets from the given stores.
-func (f *fixture) rankingOn(boards ranking.Boards, archive ranking.Archive) *ranking.Service {
+func (f *fixture) rankingOn(boards ranking.Entries, archive ranking.Archive) *ranking.Service {
 	o := f.options()
-	o.Boards, o.Archive = boards, archive
+	o.Entries, o.Archive = boards, archive
 	return ranking.New(o)
 }
 

@@ -166,7 +166,7 @@ func (s *Service) history(
 	}
 	positions := make(map[string]board.Position, len(hot)) // by bucket
 	if len(hot) > 0 {
-		list, err := s.o.Boards.Positions(ctx, hot, user)
+		list, err := s.o.Entries.Positions(ctx, hot, user)
 		if err != nil && models.CodeOf(err) != models.CodeUnavailable {
 			return nil, err
 		}

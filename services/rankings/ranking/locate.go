@@ -56,7 +56,7 @@ func (s *Service) locate(ctx context.Context, r *request) (at place, err error) 
 		return at, err
 	}
 	if at.bucket.WindowHours > 0 {
-		settling, err := s.o.Boards.Settling(ctx, at.bucket)
+		settling, err := s.o.Entries.Settling(ctx, at.bucket)
 		if err != nil {
 			return at, err
 		}

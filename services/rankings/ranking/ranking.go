@@ -37,8 +37,8 @@ type Reader interface {
 	Window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (board.Window, error)
 }
 
-// Boards reads buckets in Redis.
-type Boards interface {
+// Entries are those of buckets in Redis. Implemented by board.Store.
+type Entries interface {
 	Reader
 	// CompositesOf is Composites of several buckets, by position, in one round trip.
 	CompositesOf(ctx context.Context, buckets []*models.Bucket, users []models.RowID) ([][]models.Composite, error)
@@ -136,7 +136,7 @@ type Corrections interface {
 // Options holds what a Service is built on.
 type Options struct {
 	Catalog   *catalog.Catalog
-	Boards    Boards
+	Entries   Entries
 	Archive   Archive
 	Friends   Friends
 	Privacy   Privacy

@@ -107,7 +107,7 @@ func (s *Service) store(at place) Reader {
 	if at.archived {
 		return s.o.Archive
 	}
-	return s.o.Boards
+	return s.o.Entries
 }
 
 // composites returns the composites of users in the bucket that are shown, by position.
@@ -204,7 +204,7 @@ func (s *Service) archivedSums(ctx context.Context, r *request, at place, p peop
 // addHot adds the people's scores in buckets in Redis to their sums, by position. One round
 // trip.
 func (s *Service) addHot(ctx context.Context, ids []models.RowID, buckets []*models.Bucket, sums []models.Sum) error {
-	lists, err := s.o.Boards.CompositesOf(ctx, buckets, ids)
+	lists, err := s.o.Entries.CompositesOf(ctx, buckets, ids)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func newSpanModel(t *testing.T, env *testenv.Env, random *rand.Rand, shards int)
 	}
 	m.steps = testenv.Must(m.catalog.Definitions.Board("steps"))
 	m.corrections = corrections.New(corrections.Options{
-		Store: corrections.NewStore(env.Gorm, env.Gorm, nil), Rules: m.rules, Catalog: m.catalog, Boards: m.boards, Archive: m.archive,
+		Store: corrections.NewStore(env.Gorm, env.Gorm, nil), Rules: m.rules, Catalog: m.catalog, Entries: m.boards, Archive: m.archive,
 		Directory: m.users, Clock: env.Clock.Now, Log: env.Log,
 	})
 	other := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
