@@ -17,7 +17,7 @@ func newCorrectionsCollector(s *corrections.Service) prometheus.Collector {
 		},
 		figure[service]{
 			"changed_total", "Entries of boards that the job has changed because they did not agree with the corrections.", counter,
-			func(s service) float64 { return float64(s.Stats().Changed.Load()) }, nil,
+			func(s service) float64 { return float64(s.Stats().Corrected.Load()) }, nil,
 		},
 		figure[service]{
 			"pending_buckets", "Archived buckets that have to be ranked anew because of corrections.", gauge,

@@ -25,7 +25,7 @@ func transient(name string, every, deadline time.Duration, run Work) Job {
 }
 
 // Correct returns the job that makes the boards in Redis agree with the corrections. Its
-// rows are the entries that it has changed. The interval bounds how long global lists show a
+// rows are the entries that it has corrected. The interval bounds how long global lists show a
 // score that a process has reported to the board because it did not know of the correction.
 func Correct(apply Work) Job { return transient("correct", 5*time.Second, time.Minute, apply) }
 
@@ -72,10 +72,10 @@ func Replay(recover Work) Job {
 }
 
 // Sets returns the job that drops cached sets, such as friend lists, if Redis may have
-// forgotten changes to them. Its rows are the stripes whose sets are dropped. The interval
-// bounds how long a cached set is believed that Redis has restored from before a change.
+// forgotten updates of them. Its rows are the stripes whose sets are dropped. The interval
+// bounds how long a cached set is believed that Redis has restored from before an update.
 //
-// It runs on every process that changes such sets: only the process itself can notice
+// It runs on every process that updates such sets: only the process itself can notice
 // that it wrote to a master that another one had replaced. It takes no lease, so that
 // outdated sets are dropped while Postgres is away, too. Dropping twice does no harm.
 func Sets(dropStale Work) Job {

@@ -43,7 +43,7 @@ type Windows interface {
 }
 
 // Reconcile returns the job that restores what boards lack of the ledger. Its
-// rows are the entries that it has changed. It also recomputes a sample of the
+// rows are the entries that it has raised. It also recomputes a sample of the
 // scores of rolling boards, and reports those that are not the sum of their
 // hours.
 func Reconcile(reconcile Work, totals Totals, windows Windows, clock models.Clock, log *slog.Logger, registry prometheus.Registerer) Job {

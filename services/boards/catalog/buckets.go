@@ -12,7 +12,7 @@ import (
 )
 
 // prepareAhead is how long before its day begins a bucket is made, so that
-// uploads go on if Postgres is away at midnight. It is short because a changed
+// uploads go on if Postgres is away at midnight. It is short because an edited
 // definition only applies to buckets that are not made yet.
 const prepareAhead = 2 * time.Hour
 
@@ -60,8 +60,8 @@ func (s *Buckets) Load(ctx context.Context, board, name string) (*models.Bucket,
 // days are each user's own, it is the day at the offset, or CodeOffsetRequired if
 // that is not known. No I/O.
 //
-// An existing bucket decides itself when it begins and ends: after a change of
-// the board's time zone the definition gives other times, and other names. If two
+// An existing bucket decides itself when it begins and ends: once
+// the board has another time zone, the definition gives other times, and other names. If two
 // buckets are in progress then, the one of the definition's day is current, and
 // otherwise the later day.
 func (s *Buckets) Current(b *Board, now time.Time, offset models.UTCOffset) (*models.Bucket, error) {

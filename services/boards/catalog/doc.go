@@ -5,8 +5,8 @@
 //
 // The parameters of a bucket (start, end, closing time, tick, bits of time, largest score,
 // shards) are written to board_buckets on its first use and never change. All reads and writes
-// follow that row and not today's settings: after a change of the time zone yesterday's
-// composites would otherwise be decoded into other times, and after a change of the shards
+// follow that row and not today's settings: with another time zone yesterday's
+// composites would otherwise be decoded into other times, and with another number of shards
 // looked up in the wrong sets. Settings take effect with the next bucket. If several processes
 // make a bucket at once, all read back the row that was inserted first. Rows stay in memory for
 // good.

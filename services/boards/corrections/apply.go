@@ -12,9 +12,8 @@ import (
 // Stats counts the work of this process, and what it has last seen. The metrics of the job
 // say when Apply has last succeeded.
 type Stats struct {
-	// Changed is how many entries of boards were changed because they did not agree with
-	// the corrections.
-	Changed atomic.Int64
+	// Corrected is how many entries did not agree with the corrections and were made to.
+	Corrected atomic.Int64
 	// Pending is how many archived buckets had corrections to apply at the last Refresh.
 	Pending atomic.Int64
 }
@@ -26,23 +25,23 @@ func (s *Service) Stats() *Stats { return &s.stats }
 func (s *Service) Held() int { return s.o.Rules.snapshot.Load().held }
 
 // Apply makes the boards in Redis agree with all corrections, whatever other processes
-// have written meanwhile, and returns how many entries it has changed. It is called every
+// have written meanwhile, and returns how many entries it has corrected. It is called every
 // few seconds. Without corrections it makes two queries. Otherwise it makes three, and sends
 // one command for each shard of the buckets that are not archived, or two if any corrections
 // of the shard were lifted, in one round trip. Each bucket of the ledger with corrections
 // that were lifted takes another query and another round trip.
-func (s *Service) Apply(ctx context.Context) (changed int64, err error) {
+func (s *Service) Apply(ctx context.Context) (corrected int64, err error) {
 	if err := s.Refresh(ctx); err != nil {
 		return 0, err
 	}
 	now := s.o.Clock()
 	all := s.o.Rules.snapshot.Load().all
-	changed, err = s.apply(ctx, all)
-	s.stats.Changed.Add(changed)
+	corrected, err = s.apply(ctx, all)
+	s.stats.Corrected.Add(corrected)
 	if err != nil {
-		return changed, err
+		return corrected, err
 	}
-	return changed, s.retire(ctx, all, now)
+	return corrected, s.retire(ctx, all, now)
 }
 
 // retire marks lifted exclusions from rolling boards which were applied at a time when all
@@ -71,7 +70,7 @@ func (s *Service) PendingBuckets(ctx context.Context) ([]*models.Bucket, error) 
 }
 
 // apply makes the boards agree with some of the corrections.
-func (s *Service) apply(ctx context.Context, corrections []models.Correction) (changed int64, err error) {
+func (s *Service) apply(ctx context.Context, corrections []models.Correction) (corrected int64, err error) {
 	if len(corrections) == 0 {
 		return 0, nil
 	}
@@ -92,16 +91,16 @@ func (s *Service) apply(ctx context.Context, corrections []models.Correction) (c
 		ofBucket := entriesOf(bucket, corrections)
 		if bucket.FromLedger {
 			n, err := s.raiseLifted(ctx, bucket, ofBucket)
-			changed += n
+			corrected += n
 			if err != nil {
-				return changed, err
+				return corrected, err
 			}
 			ofBucket = slices.DeleteFunc(ofBucket, isLifted)
 		}
 		entries = append(entries, ofBucket...)
 	}
 	n, err := s.o.Entries.Correct(ctx, entries)
-	return changed + n, err
+	return corrected + n, err
 }
 
 func isLifted(e models.CorrectedEntry) bool { return e.Lifted }
@@ -110,7 +109,7 @@ func isLifted(e models.CorrectedEntry) bool { return e.Lifted }
 // was counted.
 func (s *Service) raiseLifted(
 	ctx context.Context, bucket *models.Bucket, entries []models.CorrectedEntry,
-) (changed int64, err error) {
+) (corrected int64, err error) {
 	var lifted []models.RowID
 	for _, e := range entries {
 		if e.Lifted {

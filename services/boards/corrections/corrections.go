@@ -70,7 +70,7 @@ type Request struct {
 	// Reason and Actor say why, and by whom it is made.
 	Reason string
 	Actor  string
-	// DryRun makes no change: the result is what would be stored, without an id.
+	// DryRun stores nothing: the result is what would be stored, without an id.
 	DryRun bool
 }
 
@@ -296,7 +296,7 @@ type Lifting struct {
 	// Reason and Actor say why, and by whom it is lifted.
 	Reason string
 	Actor  string
-	// DryRun makes no change.
+	// DryRun stores nothing.
 	DryRun bool
 }
 
@@ -318,11 +318,11 @@ func (s *Service) Lift(ctx context.Context, l Lifting) (Entry, error) {
 	if b, err := s.o.Catalog.Definitions.Board(c.Board); err == nil {
 		today = max(today, b.Today(s.o.Clock()))
 	}
-	entry, changed, err := s.o.Store.lift(ctx, c.Correction, l, models.TimestampOf(s.o.Clock()).Time(), today)
+	entry, lifted, err := s.o.Store.lift(ctx, c.Correction, l, models.TimestampOf(s.o.Clock()).Time(), today)
 	if err != nil {
 		return Entry{}, models.Public("lift a correction", err)
 	}
-	if changed && !l.DryRun {
+	if lifted && !l.DryRun {
 		failpoint.Hit("corrections.lifted")
 		s.learn(ctx, entry.Correction)
 	}

@@ -21,11 +21,11 @@ import (
 // reported_scores. Safe for concurrent use.
 type Store struct {
 	reads  *gorm.DB // what processes and callers read
-	db     *gorm.DB // for changes
+	db     *gorm.DB // for decisions
 	random models.Random
 }
 
-// NewStore returns a store on the database. Changes use db, which they may hold while they
+// NewStore returns a store on the database. Decisions use db, which they may hold while they
 // wait for locks; both may be the same. random decides the row ids that erased users get; nil
 // means a source that nobody can foresee.
 func NewStore(reads, db *gorm.DB, random models.Random) *Store {
@@ -35,14 +35,14 @@ func NewStore(reads, db *gorm.DB, random models.Random) *Store {
 	return &Store{reads: reads, db: db, random: random}
 }
 
-// lockTimeout is how long a change waits for a user or a bucket. An archive run holds the
+// lockTimeout is how long a decision waits for a user or a bucket. An archive run holds the
 // bucket while it stores the rows.
 const lockTimeout = `SET LOCAL lock_timeout = '5s'`
 
-// errDryRun rolls back a change that was only tried.
+// errDryRun rolls back a decision that was only tried.
 var errDryRun = errors.New("a dry run")
 
-// transact runs a change in a transaction, and rolls it back in a dry run.
+// transact runs a decision in a transaction, and rolls it back in a dry run.
 func (s *Store) transact(ctx context.Context, dryRun bool, fn func(tx *gorm.DB) error) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if tx.Name() == "postgres" {
@@ -144,7 +144,7 @@ func overlapping(tx *gorm.DB, c *models.Correction) (ids []int64, err error) {
 }
 
 // addPending records that a correction, or its lifting, has to be applied to archived
-// buckets, and that the result of an event has changed. The buckets' rows are locked.
+// buckets, and that the result of an event is outdated. The buckets' rows are locked.
 func addPending(tx *gorm.DB, c *models.Correction, buckets []string) error {
 	if c.Bucket != nil && len(buckets) == 0 {
 		return results.MarkOutdated(outcomes.InGorm(tx), c.Board, *c.Bucket)
@@ -164,11 +164,11 @@ func addPending(tx *gorm.DB, c *models.Correction, buckets []string) error {
 // a day ahead.
 const daysApart = 2
 
-// lift ends a correction. It returns the correction as it is then, and whether that has
-// changed anything: one that was lifted before stays as it is.
+// lift ends a correction. It returns the correction as it is then, and whether this has
+// lifted it: one that was lifted before stays as it is.
 func (s *Store) lift(
 	ctx context.Context, c models.Correction, l Lifting, now time.Time, today models.Date,
-) (entry Entry, changed bool, err error) {
+) (entry Entry, lifted bool, err error) {
 	err = s.transact(ctx, l.DryRun, func(tx *gorm.DB) error {
 		archived, err := lock(tx, &c)
 		if err != nil {
@@ -177,7 +177,7 @@ func (s *Store) lift(
 		if entry, err = first(tx, c.ID); err != nil {
 			return err
 		}
-		if changed = entry.LiftedAt == nil; !changed {
+		if lifted = entry.LiftedAt == nil; !lifted {
 			return nil
 		}
 		entry.LiftedAt, entry.LiftedBy, entry.LiftReason = &now, l.Actor, l.Reason
@@ -193,7 +193,7 @@ func (s *Store) lift(
 		entry.Pending = entry.Pending || len(archived) > 0
 		return addPending(tx, &entry.Correction, archived)
 	})
-	return entry, changed, err
+	return entry, lifted, err
 }
 
 // entryColumns are the columns of an Entry.

@@ -27,9 +27,9 @@ const staysHeld = `kind = 'exclude' AND lifted_at IS NULL AND (bucket IS NULL OR
 
 // Erase empties the corrections of a user who was erased: they have neither user nor texts
 // nor what the user has reported, and hold no more. Exclusions that must hold again when the user
-// id returns keep user, reason and validity. It returns how many rows it has changed. It may be
+// id returns keep user, reason and validity. It returns how many rows these were. It may be
 // repeated. Two statements and a query, and one statement for each correction.
-func (s *Store) Erase(ctx context.Context, user models.RowID) (changed int64, err error) {
+func (s *Store) Erase(ctx context.Context, user models.RowID) (rows int64, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		emptied := tx.Exec(`UPDATE corrections SET before_score = NULL, before_at = NULL
 			WHERE user_id = ? AND before_score IS NOT NULL AND `+staysHeld, user)
@@ -41,13 +41,13 @@ func (s *Store) Erase(ctx context.Context, user models.RowID) (changed int64, er
 			return err
 		}
 		removed := tx.Exec(`DELETE FROM reported_scores WHERE user_id = ?`, user)
-		changed = emptied.RowsAffected + n + removed.RowsAffected
+		rows = emptied.RowsAffected + n + removed.RowsAffected
 		return removed.Error
 	})
 	if err != nil {
 		return 0, fmt.Errorf("empty corrections: %w", err)
 	}
-	return changed, nil
+	return rows, nil
 }
 
 // empty empties the corrections that a query selects, and returns their number.

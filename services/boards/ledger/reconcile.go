@@ -48,9 +48,9 @@ type Totals interface {
 type Entries interface {
 	// Composites returns the users' composites in a bucket, by position.
 	Composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
-	// RaiseAll raises all entries or returns an error. changed is how many entries
-	// have changed.
-	RaiseAll(ctx context.Context, raises []models.Raise) (changed int64, err error)
+	// RaiseAll raises all entries or returns an error. raised is how many were less
+	// before.
+	RaiseAll(ctx context.Context, raises []models.Raise) (raised int64, err error)
 	// Parts lists the parts of a bucket.
 	Parts(ctx context.Context, bucket *models.Bucket) ([]models.BoardPart, error)
 	// ReadPart returns up to n entries of a part that rank behind the given one;
@@ -96,7 +96,7 @@ func NewReconciler(o ReconcilerOptions) *Reconciler {
 // order in which transactions were committed nor the length of an outage of
 // Redis matters then. While Redis loses nothing, most passes go back for a minute
 // only. If everything is lost, every total is raised. It returns how many entries
-// it has changed. Safe to run twice at once, and to cut off.
+// it has raised. Safe to run twice at once, and to cut off.
 //
 // The checkpoint counts in the service's time, as increments do.
 func (r *Reconciler) Replay(ctx context.Context, loss recovery.Loss) (restored int64, upto time.Time, err error) {
@@ -229,11 +229,11 @@ func (p *pass) raise(ctx context.Context, totals []models.ScoreTotal) error {
 		}
 	}
 	if len(raises) > 0 {
-		changed, err := p.Entries.RaiseAll(ctx, raises)
+		raised, err := p.Entries.RaiseAll(ctx, raises)
 		if err != nil {
 			return err
 		}
-		p.restored += changed
+		p.restored += raised
 		failpoint.Hit("ledger.some_reconciled")
 	}
 	p.totals += int64(len(raises))

@@ -20,27 +20,27 @@ const eraseRows = 1000
 
 // Erase empties the increments of a user who was erased, and removes the running totals.
 // An increment keeps its id, but has no user, so that it can't be counted again: it is a
-// conflict with whatever is sent under the id. It returns how many rows it has changed. It
+// conflict with whatever is sent under the id. It returns how many rows these were. It
 // may be repeated. A transaction for the totals, and a statement for each 1,000 increments;
 // after each it rests for as long as that took.
-func (s *Store) Erase(ctx context.Context, user models.RowID) (changed int64, err error) {
+func (s *Store) Erase(ctx context.Context, user models.RowID) (rows int64, err error) {
 	for n := int64(eraseRows); n == eraseRows; {
 		began := time.Now()
 		emptied := s.db.WithContext(ctx).Exec(`
 			UPDATE score_events SET user_id = 0, delta = 1, score = 0 WHERE (board, event_id) IN (
 				SELECT board, event_id FROM score_events WHERE user_id = ? LIMIT ?)`, user, eraseRows)
 		if emptied.Error != nil {
-			return changed, fmt.Errorf("empty increments: %w", emptied.Error)
+			return rows, fmt.Errorf("empty increments: %w", emptied.Error)
 		}
 		n = emptied.RowsAffected
-		changed += n
+		rows += n
 		failpoint.Hit("erasure.increments")
 		if err := pause.Rest(ctx, began, 1); err != nil {
-			return changed, err
+			return rows, err
 		}
 	}
 	removed, err := s.eraseTotals(ctx, user)
-	return changed + removed, err
+	return rows + removed, err
 }
 
 // totalsOfUser is the condition of a user's running totals. The primary key begins with the

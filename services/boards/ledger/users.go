@@ -23,11 +23,11 @@ func (r *Reconciler) Composites(
 }
 
 // RaiseUsers raises the entries of users in a bucket of the ledger that are less than their
-// running totals. It returns how many it has changed, in a rolling bucket counted by hours.
+// running totals. It returns how many it has raised, in a rolling bucket counted by hours.
 // One query for each thousand users, one round trip, and another one if entries are raised.
 func (r *Reconciler) RaiseUsers(
 	ctx context.Context, bucket *models.Bucket, users []models.RowID,
-) (changed int64, err error) {
+) (raised int64, err error) {
 	totals, err := r.totalsOfUsers(ctx, bucket, users)
 	if err != nil {
 		return 0, err

@@ -35,7 +35,7 @@ func Add(outbox *outcomes.Outbox, tx outcomes.Tx, bucket *models.Bucket, r Resul
 		return err
 	}
 	var revision int
-	changed, err := tx.Scan(&revision, `
+	isNew, err := tx.Scan(&revision, `
 		INSERT INTO board_results (board, bucket, revision, hash, sent_at) VALUES (?, ?, 1, ?, ?)
 		ON CONFLICT (board, bucket) DO UPDATE
 		SET revision = board_results.revision + 1, hash = excluded.hash, sent_at = excluded.sent_at
@@ -44,7 +44,7 @@ func Add(outbox *outcomes.Outbox, tx outcomes.Tx, bucket *models.Bucket, r Resul
 	if err != nil {
 		return fmt.Errorf("store result: %w", err)
 	}
-	if !changed {
+	if !isNew {
 		return nil
 	}
 	p := outcomes.Final{
@@ -60,7 +60,7 @@ func Add(outbox *outcomes.Outbox, tx outcomes.Tx, bucket *models.Bucket, r Resul
 }
 
 // MarkOutdated records that a correction or an erasure changes the result of an event that
-// may have been written. It belongs into the transaction of the change, which must hold the
+// may have been written. It belongs into the transaction of either, which must hold the
 // lock on the bucket's row. Events.Announce then writes the next revision. One statement.
 func MarkOutdated(tx outcomes.Tx, board, bucket string) error {
 	if err := tx.Exec(`UPDATE board_results SET outdated = true WHERE board = ? AND bucket = ?`, board, bucket); err != nil {

@@ -60,7 +60,7 @@ func (e *Events) Announce(ctx context.Context) (announced int64, err error) {
 }
 
 // announce writes the result of one event. It locks the bucket's row as corrections and
-// erasures do, so that it has either seen the change or the change marks what it has written.
+// erasures do, so that it has either seen theirs or they mark what it has written.
 func (e *Events) announce(ctx context.Context, bucket *models.Bucket) error {
 	return e.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if tx.Name() == "postgres" {
