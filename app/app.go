@@ -264,7 +264,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 func (a *App) buildBoards(o Options, names keys.Builder, idKey []byte) {
 	a.Catalog = catalog.New(catalog.NewStore(o.Stores.Gorm), o.Clock, o.Config.HotDays, o.Log)
 	a.Directory = directory.New(directory.Options{
-		Store: directory.NewStore(o.Stores.Gorm, o.Stores.Pool), Copies: directory.NewCopies(o.Stores.Redis, names, o.Machine),
+		Store: directory.NewStore(o.Stores.Gorm), Copies: directory.NewCopies(o.Stores.Redis, names, o.Machine),
 		Memory: int64(o.Config.Directory.Memory), Log: o.Log, Elapsed: o.Elapsed, IDKey: idKey,
 		Return: func(ctx context.Context, rows []models.RowID) error { return a.Erasure.Return(ctx, rows) }, // built later
 	})

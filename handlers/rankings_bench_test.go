@@ -224,7 +224,7 @@ func newRankingBench(b *testing.B) *rankingBench {
 func newBenchDirectory(b *testing.B, env *testenv.Env) (*directory.Service, []models.UserID) {
 	b.Helper()
 	d := directory.New(directory.Options{
-		Store: directory.NewStore(env.Gorm, nil), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now),
+		Store: directory.NewStore(env.Gorm), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now),
 		Memory: int64(4 * config.Default().Directory.Memory), Log: env.Log,
 	})
 	b.Cleanup(d.Close)

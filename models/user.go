@@ -95,8 +95,8 @@ func (id RowID) String() string { return strconv.FormatInt(int64(id), 10) }
 
 // Record holds the fields that the directory stores of a user.
 type Record struct {
-	Row  RowID
-	User UserID
+	Row  RowID  `gorm:"column:user_id"`
+	User UserID `gorm:"column:external_id"`
 	Profile
 	// Hidden reports whether the user hides from everybody.
 	Hidden bool

@@ -26,21 +26,28 @@ const skipAhead = 1_000_000
 // noteHighest reads the counters and the gaps in SQL, and stores the counters in Redis
 // if they have grown. A failure is repaired by the next look.
 func (s *Service) noteHighest(ctx context.Context) {
-	counters, err := s.store.db.counters(ctx)
+	known, err := s.readHandedOut(ctx)
+	if err != nil || known.Counters == s.noted {
+		return
+	}
+	if s.redis.raiseHighest(ctx, known.Counters) == nil {
+		s.noted = known.Counters
+	}
+}
+
+// readHandedOut reads which row ids exist. Two queries.
+func (s *Service) readHandedOut(ctx context.Context) (*handedOut, error) {
+	counters, err := s.store.counters(ctx)
 	if err != nil {
-		return
+		return nil, err
 	}
-	gaps, err := s.store.db.gaps(ctx)
+	gaps, err := s.store.gaps(ctx)
 	if err != nil {
-		return
+		return nil, err
 	}
-	s.handedOut.Store(&handedOut{counters, gaps})
-	if counters == s.noted {
-		return
-	}
-	if s.redis.raiseHighest(ctx, counters) == nil {
-		s.noted = counters
-	}
+	known := &handedOut{counters, gaps}
+	s.handedOut.Store(known)
+	return known, nil
 }
 
 // handedOut says which row ids exist.
@@ -57,38 +64,36 @@ func (h *handedOut) has(row models.RowID) bool {
 	return i == len(h.gaps) || row < h.gaps[i].First
 }
 
-// Exists reports whether a row id was handed out to a user. One query if it is higher
+// Exists reports whether a row id was handed out to a user. Two queries if it is higher
 // than those known in the process; CodeUnavailable if SQL is away then.
 func (s *Service) Exists(ctx context.Context, row models.RowID) (bool, error) {
-	if known := s.handedOut.Load(); known != nil && row <= known.Row {
-		return known.has(row), nil
+	known := s.handedOut.Load()
+	if known == nil || row > known.Row {
+		var err error
+		if known, err = s.readHandedOut(ctx); err != nil {
+			return false, models.Unavailable("look up a user", err)
+		}
 	}
-	counters, err := s.store.db.counters(ctx)
-	if err != nil {
-		return false, models.Unavailable("look up a user", err)
-	}
-	gaps, err := s.store.db.gaps(ctx)
-	if err != nil {
-		return false, models.Unavailable("look up a user", err)
-	}
-	known := &handedOut{counters, gaps}
-	s.handedOut.Store(known)
 	return known.has(row), nil
+}
+
+// behind returns the counters that Redis has seen, those of SQL, and whether these are behind.
+func (s *Service) behind(ctx context.Context) (seen, has Counters, behind bool, err error) {
+	if seen, err = s.redis.highest(ctx); err == nil {
+		has, err = s.store.counters(ctx)
+	}
+	return seen, has, seen.Row > has.Row || seen.Version > has.Version, err
 }
 
 // CheckCounters returns an error if Redis has seen higher row ids or versions than SQL
 // has handed out: an older backup was restored then, and the next user would get
 // somebody else's row id.
 func (s *Service) CheckCounters(ctx context.Context) error {
-	seen, err := s.redis.highest(ctx)
+	seen, has, behind, err := s.behind(ctx)
 	if err != nil {
 		return models.Unavailable("check users", err)
 	}
-	has, err := s.store.db.counters(ctx)
-	if err != nil {
-		return models.Unavailable("check users", err)
-	}
-	if seen.Row > has.Row || seen.Version > has.Version {
+	if behind {
 		return fmt.Errorf("the database is older than Redis, which has seen %d users where the database has %d "+
 			"(versions of records: %d and %d): if it was restored from a backup, run `stepboard rebuild`",
 			seen.Row, has.Row, seen.Version, has.Version)
@@ -101,17 +106,13 @@ func (s *Service) CheckCounters(ctx context.Context) error {
 // restored from a backup. It returns how many row ids nobody will get, and walks over
 // all keys of every master.
 func (s *Service) Rebuild(ctx context.Context) (skipped int64, err error) {
-	seen, err := s.redis.highest(ctx)
+	seen, has, behind, err := s.behind(ctx)
 	if err != nil {
 		return 0, models.Unavailable("rebuild users", err)
 	}
-	has, err := s.store.db.counters(ctx)
-	if err != nil {
-		return 0, models.Unavailable("rebuild users", err)
-	}
-	if seen.Row > has.Row || seen.Version > has.Version {
+	if behind {
 		to := Counters{Row: max(seen.Row, has.Row) + skipAhead, Version: max(seen.Version, has.Version) + skipAhead}
-		if err := s.store.db.skip(ctx, to); err != nil {
+		if err := s.store.skip(ctx, to); err != nil {
 			return 0, models.Unavailable("rebuild users", err)
 		}
 		skipped = int64(to.Row - has.Row)

@@ -37,7 +37,7 @@ type Service struct {
 	// resolves looks up and creates users by user id, loads reads records by row id.
 	resolves *batch.Batcher[*resolve]
 	loads    *batch.Batcher[*load]
-	changes  *changes
+	versions *versions
 	erased   erasedRows
 	renamed  renamedRows
 	// handedOut is nil until the row ids were first read.
@@ -74,8 +74,9 @@ func New(o Options) *Service {
 		o.Return = func(context.Context, []models.RowID) error { return nil }
 	}
 	s := &Service{
-		store: o.Store, redis: o.Copies, memory: newMemory(o.Memory), log: o.Log, elapsed: o.Elapsed, changes: newChanges(o.Elapsed),
-		erased: erasedRows{reading: reading.New(erasedTimeout)}, key: o.IDKey, move: o.Return,
+		store: o.Store, redis: o.Copies, memory: newMemory(o.Memory), log: o.Log, elapsed: o.Elapsed, versions: newVersions(o.Elapsed),
+		erased: erasedRows{reading: reading.New(erasedTimeout)}, renamed: renamedRows{now: make(map[models.RowID]renamed)},
+		key: o.IDKey, move: o.Return,
 	}
 	s.resolves = batch.New(queryItems, queryWorkers, s.runResolves)
 	s.loads = batch.New(queryItems, queryWorkers, s.runLoads)
@@ -113,129 +114,94 @@ func (s *Service) Ensure(ctx context.Context, users ...models.UserID) ([]models.
 
 // EnsureMany is Ensure for the hundreds of thousands of users of an import, some of whom
 // may be named several times. It does not ask Redis, and stores no copies there: a query
-// for all of them costs less. One transaction, or none if the process has found all of
-// them before.
+// for all of them costs less. No query if the process has found all of them before.
 func (s *Service) EnsureMany(ctx context.Context, users []models.UserID) ([]models.RowID, error) {
-	s.catchUp(ctx)
-	rows := make([]models.RowID, len(users))
-	s.memory.ids.get(users, rows)
-	var missing []int // positions
-	for i, row := range rows {
-		if row == 0 || s.outdated(users[i], row) {
-			missing = append(missing, i)
-		}
-	}
-	s.stats.IDs.Process.Add(int64(len(users) - len(missing)))
+	rows, missing := s.idsInMemory(ctx, users)
 	if len(missing) == 0 {
 		return rows, nil
 	}
-	asked := make([]models.UserID, 0, len(missing)) // each once
-	at := make(map[models.UserID]int, len(missing))
+	at := make(map[string]int, len(missing))
 	for _, i := range missing {
-		if _, ok := at[users[i]]; !ok {
-			at[users[i]] = len(asked)
-			asked = append(asked, users[i])
-		}
+		at[string(users[i])] = 0
 	}
+	asked := slices.Sorted(maps.Keys(at))
 	s.stats.Queries.Add(1)
 	found, created, returned, err := s.store.ensure(ctx, s.key, asked)
 	if err != nil {
 		return nil, models.Unavailable("look up users", err)
 	}
 	s.stats.IDs.SQL.Add(int64(len(asked)))
-	for _, i := range missing {
-		rows[i] = found[at[users[i]]]
-	}
 	for i, user := range asked {
-		s.memory.ids.put(user, found[i])
+		at[user] = i
+		s.memory.ids.put(models.UserID(user), found[i])
+	}
+	for _, i := range missing {
+		rows[i] = found[at[string(users[i])]]
 	}
 	if created > 0 {
-		s.noteCreated(context.WithoutCancel(ctx), created, slices.Max(found)) // the users stay if ctx has ended
+		s.noteCreated(ctx, created, slices.Max(found))
 	}
 	s.moveKept(ctx, returned)
 	return rows, nil
 }
 
-// noteCreated counts users that were created, the last of whom has the given row id.
-func (s *Service) noteCreated(ctx context.Context, created int64, highest models.RowID) {
-	s.stats.Created.Add(created)
-	if err := s.redis.raiseHighest(ctx, Counters{Row: highest}); err != nil {
-		s.log.WarnContext(ctx, "the highest row id is stored in Redis later", "error", err)
-	}
-}
-
+// resolveAll is Find, or Ensure if users are to be created.
 func (s *Service) resolveAll(ctx context.Context, users []models.UserID, create bool) ([]models.RowID, error) {
-	s.catchUp(ctx)
-	rows := make([]models.RowID, len(users))
-	var missing []int // positions
-	s.memory.ids.get(users, rows)
-	for i, user := range users {
-		if rows[i] != 0 && s.outdated(user, rows[i]) {
-			rows[i] = 0
-		}
-		if rows[i] == 0 {
-			missing = append(missing, i)
-		}
-	}
-	s.stats.IDs.Process.Add(int64(len(users) - len(missing)))
+	rows, missing := s.idsInMemory(ctx, users)
 	if len(missing) == 0 {
 		return rows, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	missing, redisErr := s.findInRedis(ctx, users, rows, missing)
-	if len(missing) == 0 {
-		return rows, nil
-	}
-	waiting := make([]*resolve, 0, len(missing))
-	byUser := make(map[models.UserID]*resolve, len(missing))
-	for _, i := range missing {
-		if byUser[users[i]] == nil {
-			r := &resolve{User: User{ID: users[i]}, create: create}
-			byUser[users[i]] = r
-			waiting = append(waiting, r)
+	list, of := once(users, missing, func(user models.UserID) *resolve { return &resolve{User: User{ID: user}, create: create} })
+	left, redisErr := s.resolveInRedis(ctx, list)
+	if len(left) > 0 {
+		if err := s.resolves.Submit(ctx, left); err != nil {
+			return nil, models.Unavailable("look up users", errors.Join(err, redisErr))
 		}
-	}
-	if err := s.resolves.Submit(ctx, waiting); err != nil {
-		return nil, models.Unavailable("look up users", errors.Join(err, redisErr))
+		s.moveKept(ctx, returnedOf(left))
 	}
 	for _, i := range missing {
-		rows[i] = byUser[users[i]].row
+		rows[i] = of[users[i]].row
 	}
-	s.moveKept(ctx, returnedOf(waiting))
 	return rows, nil
 }
 
-// findInRedis fills in the rows of the users at the given positions that Redis has,
-// and returns the positions that are left.
-func (s *Service) findInRedis(ctx context.Context, users []models.UserID, rows []models.RowID, missing []int) ([]int, error) {
-	asked := make([]models.UserID, len(missing))
-	for i, position := range missing {
-		asked[i] = users[position]
-	}
-	found, err := s.redis.rows(ctx, asked)
-	if err != nil {
-		return missing, err
-	}
-	left := missing[:0]
-	for i, position := range missing {
-		if found[i] == 0 || s.outdated(asked[i], found[i]) {
-			left = append(left, position)
-			continue
+// idsInMemory returns the row id of each user that the process holds, and the positions of
+// the others.
+func (s *Service) idsInMemory(ctx context.Context, users []models.UserID) (rows []models.RowID, missing []int) {
+	s.catchUp(ctx)
+	rows = make([]models.RowID, len(users))
+	s.memory.ids.get(users, rows)
+	for i, user := range users {
+		if rows[i] == 0 || s.outdated(user, rows[i]) {
+			rows[i] = 0
+			missing = append(missing, i)
 		}
-		rows[position] = found[i]
-		s.memory.ids.put(asked[i], found[i])
 	}
-	s.stats.IDs.Redis.Add(int64(len(asked) - len(left)))
-	return left, nil
+	s.stats.IDs.Process.Add(int64(len(users) - len(missing)))
+	return rows, missing
 }
 
-// resolve is the lookup of one user in SQL.
+// once returns an item for each of the keys at some positions, however often it is there, and
+// the item of each key.
+func once[Key comparable, Item any](keys []Key, positions []int, item func(Key) *Item) (list []*Item, of map[Key]*Item) {
+	of = make(map[Key]*Item, len(positions))
+	for _, i := range positions {
+		if of[keys[i]] == nil {
+			of[keys[i]] = item(keys[i])
+			list = append(list, of[keys[i]])
+		}
+	}
+	return list, of
+}
+
+// resolve is the lookup of one user.
 type resolve struct {
 	User
 	create bool
 	// row is the result; 0 if the user does not exist. Nobody reads it before the
-	// query is over.
+	// lookup is over.
 	row models.RowID
 	// returned reports whether this lookup has created the user, whose id had been erased.
 	returned bool
@@ -251,17 +217,40 @@ func returnedOf(list []*resolve) (rows []models.RowID) {
 	return rows
 }
 
-// runResolves looks up users, and creates those that are missing and are to be
-// created. One query, or one transaction of three statements if users are created.
-func (s *Service) runResolves(ctx context.Context, list []*resolve) []error {
-	users := make([]models.UserID, len(list))
+// idsOf returns the user ids of lookups.
+func idsOf(list []*resolve) []string {
+	users := make([]string, len(list))
 	for i, r := range list {
-		users[i] = r.ID
+		users[i] = string(r.ID)
 	}
-	s.stats.Queries.Add(1)
-	records, err := s.store.byUser(ctx, users)
+	return users
+}
+
+// resolveInRedis looks up users in Redis, and returns those that are left.
+func (s *Service) resolveInRedis(ctx context.Context, list []*resolve) (left []*resolve, err error) {
+	rows, err := s.redis.rows(ctx, idsOf(list))
 	if err != nil {
-		return failed(len(list), models.Unavailable("look up users", err))
+		return list, err
+	}
+	for i, r := range list {
+		if rows[i] == 0 || s.outdated(r.ID, rows[i]) {
+			left = append(left, r)
+			continue
+		}
+		r.row = rows[i]
+		s.memory.ids.put(r.ID, r.row)
+	}
+	s.stats.IDs.Redis.Add(int64(len(list) - len(left)))
+	return left, nil
+}
+
+// runResolves looks up users in SQL, creates those that are missing and are to be created, and
+// stores copies of the records. One query, and one transaction if users are created.
+func (s *Service) runResolves(ctx context.Context, list []*resolve) []error {
+	s.stats.Queries.Add(1)
+	records, err := s.store.byUser(ctx, idsOf(list))
+	if err != nil {
+		return slices.Repeat([]error{models.Unavailable("look up users", err)}, len(list))
 	}
 	s.stats.IDs.SQL.Add(int64(len(list)))
 	var unknown []User
@@ -273,10 +262,10 @@ func (s *Service) runResolves(ctx context.Context, list []*resolve) []error {
 	var returned []models.RowID
 	if len(unknown) > 0 {
 		s.stats.Queries.Add(1)
-		var created []models.Record
+		var created map[models.UserID]models.Record
 		created, returned, err = s.store.create(ctx, s.key, unknown)
 		if err != nil {
-			return failed(len(list), models.Unavailable("create users", err))
+			return slices.Repeat([]error{models.Unavailable("create users", err)}, len(list))
 		}
 		failpoint.Hit("caches.users_created")
 		var highest models.RowID
@@ -286,16 +275,23 @@ func (s *Service) runResolves(ctx context.Context, list []*resolve) []error {
 		}
 		s.noteCreated(ctx, int64(len(created)), highest)
 	}
-	copies := make([]models.Record, 0, len(records))
 	for _, r := range list {
 		if record, ok := records[r.ID]; ok {
 			r.row, r.returned = record.Row, r.create && slices.Contains(returned, record.Row)
 			s.memory.ids.put(r.ID, record.Row)
-			copies = append(copies, record)
 		}
 	}
-	s.keep(ctx, copies)
+	s.keep(ctx, slices.Collect(maps.Values(records)))
 	return nil
+}
+
+// noteCreated counts users that were created, the last of whom has the given row id. They stay
+// if ctx has ended.
+func (s *Service) noteCreated(ctx context.Context, created int64, highest models.RowID) {
+	s.stats.Created.Add(created)
+	if err := s.redis.raiseHighest(context.WithoutCancel(ctx), Counters{Row: highest}); err != nil {
+		s.log.WarnContext(ctx, "the highest row id is stored in Redis later", "error", err)
+	}
 }
 
 // Records returns the record of each user, by position, as Describe.
@@ -330,24 +326,15 @@ func (s *Service) Describe(ctx context.Context, rows []models.RowID, records []m
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	missing, redisErr := s.recordsInRedis(ctx, rows, records, missing)
-	if len(missing) == 0 {
-		return nil
-	}
-	waiting := make([]*load, 0, len(missing))
-	byRow := make(map[models.RowID]*load, len(missing))
-	for _, i := range missing {
-		if byRow[rows[i]] == nil {
-			l := &load{row: rows[i]}
-			byRow[rows[i]] = l
-			waiting = append(waiting, l)
+	list, of := once(rows, missing, func(row models.RowID) *load { return &load{row: row} })
+	left, redisErr := s.loadFromRedis(ctx, list)
+	if len(left) > 0 {
+		if err := s.loads.Submit(ctx, left); err != nil {
+			return models.Unavailable("read profiles", errors.Join(err, redisErr))
 		}
 	}
-	if err := s.loads.Submit(ctx, waiting); err != nil {
-		return models.Unavailable("read profiles", errors.Join(err, redisErr))
-	}
 	for _, i := range missing {
-		records[i] = byRow[rows[i]].record
+		records[i] = of[rows[i]].record
 	}
 	return nil
 }
@@ -371,39 +358,32 @@ func (s *Service) RecordsMany(ctx context.Context, rows []models.RowID) ([]model
 	return records, nil
 }
 
-// recordsInRedis fills in the records of the rows at the given positions that Redis
-// has, and returns the positions that are left.
-func (s *Service) recordsInRedis(
-	ctx context.Context, rows []models.RowID, records []models.PublicRecord, missing []int,
-) ([]int, error) {
-	asked := make([]models.RowID, 0, len(missing))
-	for _, position := range missing {
-		if !slices.Contains(asked, rows[position]) { // of a page, so there are few
-			asked = append(asked, rows[position])
-		}
-	}
-	found, err := s.redis.records(ctx, asked)
-	if err != nil {
-		return missing, err
-	}
-	left := missing[:0]
-	for _, position := range missing {
-		record := found[slices.Index(asked, rows[position])]
-		if record.User == "" || s.changes.newer(record) {
-			left = append(left, position)
-			continue
-		}
-		records[position] = s.memory.records.put(record)
-	}
-	s.stats.Records.Redis.Add(int64(len(missing) - len(left)))
-	return left, nil
-}
-
-// load is the reading of one record from SQL.
+// load is the reading of one record.
 type load struct {
 	row models.RowID
-	// record is the result; nobody reads it before the query is over.
+	// record is the result; nobody reads it before the reading is over.
 	record models.PublicRecord
+}
+
+// loadFromRedis reads records in Redis, and returns those that are left.
+func (s *Service) loadFromRedis(ctx context.Context, list []*load) (left []*load, err error) {
+	rows := make([]models.RowID, len(list))
+	for i, l := range list {
+		rows[i] = l.row
+	}
+	found, err := s.redis.records(ctx, rows)
+	if err != nil {
+		return list, err
+	}
+	for i, l := range list {
+		if found[i].User == "" || s.versions.newer(found[i]) {
+			left = append(left, l)
+			continue
+		}
+		l.record = s.memory.records.put(found[i])
+	}
+	s.stats.Records.Redis.Add(int64(len(list) - len(left)))
+	return left, nil
 }
 
 // runLoads reads records. One query, for those that no other call has read meanwhile.
@@ -424,7 +404,7 @@ func (s *Service) runLoads(ctx context.Context, list []*load) []error {
 	s.stats.Queries.Add(1)
 	records, err := s.store.byRow(ctx, rows)
 	if err != nil {
-		return failed(len(list), models.Unavailable("read profiles", err))
+		return slices.Repeat([]error{models.Unavailable("read profiles", err)}, len(list))
 	}
 	s.stats.Records.SQL.Add(int64(len(rows)))
 	s.keep(ctx, slices.Collect(maps.Values(records)))
@@ -452,7 +432,7 @@ func (s *Service) keep(ctx context.Context, records []models.Record) {
 // Get returns a user's profile as it is stored; that of an unknown user is empty. One
 // query, which the copies do not spare: a profile that is edited must be the latest.
 func (s *Service) Get(ctx context.Context, user models.UserID) (models.Profile, error) {
-	records, err := s.store.byUser(ctx, []models.UserID{user})
+	records, err := s.store.byUser(ctx, []string{string(user)})
 	if err != nil {
 		return models.Profile{}, models.Unavailable("read profile", err)
 	}
@@ -476,7 +456,7 @@ func (s *Service) Put(ctx context.Context, user models.UserID, p models.Profile)
 		return models.Profile{}, models.Unavailable("store profile", err)
 	}
 	failpoint.Hit("caches.profile_committed")
-	s.changes.add(record)
+	s.versions.add(record)
 	s.keep(context.WithoutCancel(ctx), []models.Record{record})
 	return p, nil
 }
@@ -513,13 +493,4 @@ func (s *Service) Create(ctx context.Context, users []User) ([]models.RowID, err
 		s.moveKept(ctx, returnedOf(list))
 	}
 	return rows, nil
-}
-
-// failed returns the error of a batch for each of its items.
-func failed(n int, err error) []error {
-	errs := make([]error, n)
-	for i := range errs {
-		errs[i] = err
-	}
-	return errs
 }

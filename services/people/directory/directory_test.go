@@ -24,7 +24,7 @@ func newService(t testing.TB, env *testenv.Env) *directory.Service {
 func newServiceWith(t testing.TB, env *testenv.Env, memory int64) *directory.Service {
 	t.Helper()
 	s := directory.New(directory.Options{
-		Store: directory.NewStore(env.Gorm, env.Pool), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now), Memory: memory, Log: env.Log,
+		Store: directory.NewStore(env.Gorm), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now), Memory: memory, Log: env.Log,
 	})
 	t.Cleanup(s.Close)
 	testenv.Background(t, func(ctx context.Context) {
@@ -327,7 +327,7 @@ func TestAWriterDiesBeforeItRefreshesRedis(t *testing.T) {
 		row := testenv.Must(holder.Ensure(t.Context(), "ann"))[0]
 		testenv.Must(holder.Put(t.Context(), "ann", models.Profile{Nickname: "Ann"}))
 		want := models.Profile{Nickname: "Bea"}
-		store := directory.NewStore(env.Gorm, env.Pool)
+		store := directory.NewStore(env.Gorm)
 		if err := directory.PutInSQL(t.Context(), store, row, want); err != nil {
 			t.Fatal(err)
 		}
@@ -434,7 +434,7 @@ func TestErasuresAreHeardLate(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		clock := testenv.NewClock(testenv.Noon)
 		s := directory.New(directory.Options{
-			Store: directory.NewStore(env.Gorm, env.Pool), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now),
+			Store: directory.NewStore(env.Gorm), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now),
 			Memory: 1_000_000, Log: env.Log, Elapsed: clock.Now,
 		})
 		t.Cleanup(s.Close)
@@ -455,7 +455,7 @@ func TestErasuresAreHeardLate(t *testing.T) {
 		if err := env.Gorm.Create(&models.Erasure{Row: rows[0], Hash: []byte{1}, BegunAt: testenv.Noon, FinishedAt: &testenv.Noon}).Error; err != nil {
 			t.Fatal(err)
 		}
-		if err := directory.RenameInSQL(t.Context(), directory.NewStore(env.Gorm, env.Pool), "cid", "eve"); err != nil {
+		if err := directory.RenameInSQL(t.Context(), directory.NewStore(env.Gorm), "cid", "eve"); err != nil {
 			t.Fatal(err)
 		}
 		clock.Advance(2 * time.Second)

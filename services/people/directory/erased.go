@@ -41,7 +41,7 @@ type erasedRows struct {
 // erasure holds the columns of an erasure that a process reads.
 type erasure struct {
 	ID  int64
-	Row models.RowID
+	Row models.RowID `gorm:"column:row_id"`
 }
 
 func (e *erasedRows) has(row models.RowID) bool { return row >= models.FirstNobody || e.rows.Has(row) }
@@ -111,7 +111,7 @@ func (s *Service) readErased(ctx context.Context, all bool) error {
 		after = 0
 	}
 	began := s.elapsed()
-	list, err := s.store.db.erasedAfter(ctx, after)
+	list, err := s.store.erasedAfter(ctx, after)
 	if err == nil {
 		err = s.readRenames(ctx, all)
 	}

@@ -15,7 +15,7 @@ func PutInSQL(ctx context.Context, s *Store, row models.RowID, p models.Profile)
 
 // RenameInSQL renames a user as a writer does that dies right after the commit.
 func RenameInSQL(ctx context.Context, s *Store, user, to models.UserID) error {
-	_, err := s.db.rename(ctx, nil, user, to)
+	_, err := s.rename(ctx, nil, user, to)
 	return err
 }
 

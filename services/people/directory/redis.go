@@ -60,45 +60,46 @@ func (c *Copies) exec(ctx context.Context, queue func(redis.Pipeliner)) error {
 	return fmt.Errorf("users in redis: %w", err)
 }
 
-// rows returns the row id of each user, by position; 0 for those that Redis lacks.
-func (c *Copies) rows(ctx context.Context, users []models.UserID) ([]models.RowID, error) {
-	found := make([]*redis.StringCmd, len(users))
+// get returns the value of each of some keys, by position; "" for those that Redis lacks.
+func (c *Copies) get(ctx context.Context, n int, key func(i int) string) ([]string, error) {
+	found := make([]*redis.StringCmd, n)
 	err := c.exec(ctx, func(pipe redis.Pipeliner) {
-		for i, user := range users {
-			found[i] = pipe.Get(ctx, c.keys.UserRow(user))
+		for i := range found {
+			found[i] = pipe.Get(ctx, key(i))
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
-	rows := make([]models.RowID, len(users))
+	values := make([]string, n)
 	for i, cmd := range found {
-		if row, err := models.ParseRowID(cmd.Val()); err == nil {
+		if err == nil {
+			values[i] = cmd.Val()
+		}
+	}
+	return values, err
+}
+
+// rows returns the row id of each user, by position; 0 for those that Redis lacks.
+func (c *Copies) rows(ctx context.Context, users []string) ([]models.RowID, error) {
+	found, err := c.get(ctx, len(users), func(i int) string { return c.keys.UserRow(models.UserID(users[i])) })
+	rows := make([]models.RowID, len(users))
+	for i, text := range found {
+		if row, err := models.ParseRowID(text); err == nil {
 			rows[i] = row
 		}
 	}
-	return rows, nil
+	return rows, err
 }
 
 // records returns the record of each user, by position; an empty one for those that
 // Redis lacks.
 func (c *Copies) records(ctx context.Context, rows []models.RowID) ([]models.Record, error) {
-	found := make([]*redis.StringCmd, len(rows))
-	err := c.exec(ctx, func(pipe redis.Pipeliner) {
-		for i, row := range rows {
-			found[i] = pipe.Get(ctx, c.keys.User(row))
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
+	found, err := c.get(ctx, len(rows), func(i int) string { return c.keys.User(rows[i]) })
 	records := make([]models.Record, len(rows))
-	for i, cmd := range found {
-		if record, err := decode(cmd.Val()); err == nil && record.Row == rows[i] {
+	for i, text := range found {
+		if record, err := decode(text); err == nil && record.Row == rows[i] {
 			records[i] = record
 		}
 	}
-	return records, nil
+	return records, err
 }
 
 // storeScript stores a copy of a record, unless the stored one is as new.
@@ -186,51 +187,35 @@ return 0
 // dropErased removes the copies of users, and returns the number of keys. A copy of a
 // record names the user id, also if the caller does not. Two round trips at most.
 func (c *Copies) dropErased(ctx context.Context, users []Erased) (dropped int64, err error) {
-	found := make([]*redis.StringCmd, len(users))
-	err = c.exec(ctx, func(pipe redis.Pipeliner) {
-		for i, user := range users {
-			found[i] = pipe.Get(ctx, c.keys.User(user.Row))
-		}
-	})
+	found, err := c.get(ctx, len(users), func(i int) string { return c.keys.User(users[i].Row) })
 	if err != nil {
 		return 0, err
 	}
 	pipe := c.rdb.Pipeline()
-	var removed []interface{ Val() int64 }
 	dropRow := func(user models.UserID, row models.RowID) {
-		removed = append(removed, number{pipe.Eval(ctx, dropRowScript, []string{c.keys.UserRow(user)}, int64(row))})
+		pipe.Eval(ctx, dropRowScript, []string{c.keys.UserRow(user)}, int64(row))
 	}
 	for i, user := range users {
 		if user.User != nil {
 			dropRow(*user.User, user.Row)
 		}
-		if found[i].Val() == "" {
+		if found[i] == "" {
 			continue
 		}
-		if record, err := decode(found[i].Val()); err == nil {
+		if record, err := decode(found[i]); err == nil {
 			dropRow(record.User, user.Row)
 		}
-		removed = append(removed, pipe.Unlink(ctx, c.keys.User(user.Row)))
+		pipe.Do(ctx, "unlink", c.keys.User(user.Row))
 	}
-	if len(removed) == 0 {
-		return 0, nil
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	removed, err := pipe.Exec(ctx)
+	if err != nil {
 		return 0, fmt.Errorf("users in redis: %w", err)
 	}
 	for _, cmd := range removed {
-		dropped += cmd.Val()
+		n, _ := cmd.(*redis.Cmd).Int64()
+		dropped += n
 	}
 	return dropped, nil
-}
-
-// number is the result of a script that returns a number.
-type number struct{ *redis.Cmd }
-
-// Val returns the number.
-func (n number) Val() int64 {
-	value, _ := n.Int64()
-	return value
 }
 
 // globSpecial escapes the characters that have a meaning in a pattern of keys.

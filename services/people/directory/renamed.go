@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 
 	"stepboard/models"
 )
@@ -13,10 +12,9 @@ import (
 // the row id of one of them is outdated, in the process or in Redis: that id is nobody's or
 // somebody else's, and is looked up again. Safe for concurrent use.
 type renamedRows struct {
-	n    atomic.Int64
-	ids  sync.Map   // by models.RowID, of renamed
-	mu   sync.Mutex // held by writers
-	last int64      // the largest id of a rename that was read; only readErased uses it
+	mu   sync.RWMutex
+	now  map[models.RowID]renamed
+	last int64 // the largest id of a rename that was read; only readErased uses it
 }
 
 // renamed is a user's id, and the version of the record that has it.
@@ -28,8 +26,8 @@ type renamed struct {
 // rename holds the columns of a rename that a process reads: the record as it is now.
 type rename struct {
 	ID      int64
-	Row     models.RowID
-	User    models.UserID
+	Row     models.RowID  `gorm:"column:user_id"`
+	User    models.UserID `gorm:"column:external_id"`
 	Version int64
 }
 
@@ -37,13 +35,8 @@ type rename struct {
 func (r *renamedRows) add(row models.RowID, user models.UserID, version int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known, ok := r.ids.Load(row)
-	if ok && known.(renamed).version >= version {
-		return
-	}
-	r.ids.Store(row, renamed{user, version})
-	if !ok {
-		r.n.Add(1)
+	if known, ok := r.now[row]; !ok || known.version < version {
+		r.now[row] = renamed{user, version}
 	}
 }
 
@@ -51,18 +44,15 @@ func (r *renamedRows) add(row models.RowID, user models.UserID, version int64) {
 func (r *renamedRows) remove(row models.RowID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, ok := r.ids.LoadAndDelete(row); ok {
-		r.n.Add(-1)
-	}
+	delete(r.now, row)
 }
 
 // isFormer reports whether the user of a row was renamed and has another id now.
 func (r *renamedRows) isFormer(user models.UserID, row models.RowID) bool {
-	if r.n.Load() == 0 {
-		return false
-	}
-	now, ok := r.ids.Load(row)
-	return ok && now.(renamed).user != user
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	now, ok := r.now[row]
+	return ok && now.user != user
 }
 
 // outdated reports whether a copy that maps a user to a row is known to be outdated.
@@ -76,7 +66,7 @@ func (s *Service) readRenames(ctx context.Context, all bool) error {
 	if all {
 		after = 0
 	}
-	list, err := s.store.db.renamesAfter(ctx, after)
+	list, err := s.store.renamesAfter(ctx, after)
 	if err != nil {
 		return err
 	}
@@ -95,18 +85,18 @@ func (s *Service) readRenames(ctx context.Context, all bool) error {
 // CodeUnavailable.
 func (s *Service) Rename(ctx context.Context, user, to models.UserID) error {
 	if user == to {
-		records, err := s.store.byUser(ctx, []models.UserID{user})
+		records, err := s.store.byUser(ctx, []string{string(user)})
 		if err == nil && len(records) == 0 {
 			err = errNotStored
 		}
 		return renameError(user, to, err)
 	}
-	record, err := s.store.db.rename(ctx, s.key, user, to)
+	record, err := s.store.rename(ctx, s.key, user, to)
 	if err != nil {
 		return renameError(user, to, err)
 	}
 	s.renamed.add(record.Row, record.User, record.Version)
-	s.changes.add(record)
+	s.versions.add(record)
 	ctx = context.WithoutCancel(ctx)
 	if _, err := s.DropCopies(ctx, Erased{Row: record.Row, User: &user}); err != nil {
 		s.log.WarnContext(ctx, "the copy of a former user id stays in Redis until it expires", "error", err)

@@ -16,7 +16,7 @@ import (
 func newFollower(t testing.TB, env *testenv.Env) *directory.Service {
 	t.Helper()
 	s := directory.New(directory.Options{
-		Store: directory.NewStore(env.Gorm, env.Pool), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now), Memory: 1_000_000, Log: env.Log,
+		Store: directory.NewStore(env.Gorm), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now), Memory: 1_000_000, Log: env.Log,
 	})
 	t.Cleanup(s.Close)
 	if err := s.LoadErased(t.Context()); err != nil {
@@ -36,7 +36,7 @@ func TestRename(t *testing.T) {
 		for name, rename := range map[string]func(user, to models.UserID) error{
 			"by the process": func(user, to models.UserID) error { return s.Rename(ctx, user, to) },
 			"by a process that dies": func(user, to models.UserID) error {
-				return directory.RenameInSQL(ctx, directory.NewStore(env.Gorm, env.Pool), user, to)
+				return directory.RenameInSQL(ctx, directory.NewStore(env.Gorm), user, to)
 			},
 		} {
 			for _, p := range processes { // they have copies

@@ -3,14 +3,13 @@ package directory
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"gorm.io/gorm"
 
+	"stepboard/internal/lists"
 	"stepboard/models"
 )
 
@@ -21,148 +20,244 @@ var (
 
 // Store keeps users in table users, and their former ids in renames. Safe for concurrent use.
 type Store struct {
-	db database
+	db *gorm.DB
 }
 
-// NewStore returns a store on the database. pool is the connection pool under db if
-// that is Postgres, and nil for the embedded database.
-func NewStore(db *gorm.DB, pool *pgxpool.Pool) *Store {
-	if pool == nil {
-		return &Store{&sqlite{db}}
+// NewStore returns a store on the database.
+func NewStore(db *gorm.DB) *Store { return &Store{db} }
+
+// recordColumns are the columns of models.Record.
+const recordColumns = `user_id, external_id, nickname, avatar_url, cover_url, hidden, version`
+
+// each calls do with each of the records that a query selects, whose columns are recordColumns.
+func (s *Store) each(ctx context.Context, do func(r models.Record), query string, args ...any) error {
+	rows, err := s.db.WithContext(ctx).Raw(query, args...).Rows()
+	if err != nil {
+		return err
 	}
-	return &Store{&postgres{pool}}
-}
-
-// database holds the statements of one kind of database.
-type database interface {
-	byUser(ctx context.Context, users []string) ([]models.Record, error)
-	byRow(ctx context.Context, rows []int64) ([]models.Record, error)
-	// insert creates those of the users that do not exist, in their order, and returns
-	// the ones that it has created. One whose id was erased takes over the limits that were
-	// kept; returned has the rows of these. key is that of IDHash.
-	insert(ctx context.Context, key []byte, users []User) (created []models.Record, returned []models.RowID, err error)
-	// ensure returns the row id of each user, by position, and creates those that do not
-	// exist, of which it returns the number. The users are distinct. returned is as for insert.
-	ensure(ctx context.Context, key []byte, users []string) (rows []models.RowID, created int64, returned []models.RowID, err error)
-	put(ctx context.Context, row models.RowID, p models.Profile) (models.Record, error)
-	// changedSince returns row ids and versions of the records that changed since then.
-	changedSince(ctx context.Context, since time.Time) ([]models.Record, error)
-	now(ctx context.Context) (time.Time, error)
-	counters(ctx context.Context) (Counters, error)
-	gaps(ctx context.Context) ([]gap, error)
-	skip(ctx context.Context, to Counters) error
-	// rename gives a user another id, which nobody has, and returns the record. If the same
-	// was the user's last renaming, it changes nothing. An erased id returns to the user. key is
-	// that of IDHash. errNotStored if there is no such
-	// user, errTaken if somebody has the other id.
-	rename(ctx context.Context, key []byte, user, to models.UserID) (models.Record, error)
-	// renamesAfter returns the renames with ids greater than the given one.
-	renamesAfter(ctx context.Context, id int64) ([]rename, error)
-	// erasedAfter returns the erasures with ids greater than the given one.
-	erasedAfter(ctx context.Context, id int64) ([]erasure, error)
+	defer rows.Close()
+	for rows.Next() {
+		var r models.Record
+		if err := rows.Scan(&r.Row, &r.User, &r.Nickname, &r.AvatarURL, &r.CoverURL, &r.Hidden, &r.Version); err != nil {
+			return err
+		}
+		do(r)
+	}
+	return rows.Err()
 }
 
 // byUser returns the records of those users that exist. One query.
-func (s *Store) byUser(ctx context.Context, users []models.UserID) (map[models.UserID]models.Record, error) {
-	list, err := s.db.byUser(ctx, texts(users))
-	if err != nil {
-		return nil, fmt.Errorf("look up users: %w", err)
-	}
-	records := make(map[models.UserID]models.Record, len(list))
-	for _, r := range list {
-		records[r.User] = r
-	}
-	return records, nil
+func (s *Store) byUser(ctx context.Context, users []string) (map[models.UserID]models.Record, error) {
+	records := make(map[models.UserID]models.Record, len(users))
+	return records, s.each(ctx, func(r models.Record) { records[r.User] = r },
+		`SELECT `+recordColumns+` FROM users WHERE external_id ?`, lists.Is(s.db, users))
 }
 
 // byRow returns the records of those users that exist. One query.
 func (s *Store) byRow(ctx context.Context, rows []models.RowID) (map[models.RowID]models.Record, error) {
-	ids := make([]int64, len(rows))
-	for i, row := range rows {
-		ids[i] = int64(row)
-	}
-	list, err := s.db.byRow(ctx, ids)
-	if err != nil {
-		return nil, fmt.Errorf("read users: %w", err)
-	}
-	records := make(map[models.RowID]models.Record, len(list))
-	for _, r := range list {
-		records[r.Row] = r
-	}
-	return records, nil
+	records := make(map[models.RowID]models.Record, len(rows))
+	return records, s.each(ctx, func(r models.Record) { records[r.Row] = r },
+		`SELECT `+recordColumns+` FROM users WHERE user_id ?`, lists.Is(s.db, rows))
 }
 
-// create creates users, none of whom existed a moment ago, and returns the records of
-// all of them, and the rows of those whom it has created and whose ids had been erased. One
-// statement, and a query if another process has created some meanwhile. Ascending ids avoid
-// deadlocks between processes. Looking first avoids gaps: an insert that meets an existing row
-// has taken a row id already.
+// create creates users, none of whom existed a moment ago, and returns the records of all of
+// them. One whose id was erased takes over the limits that were kept; returned has the rows of
+// these. key is that of IDHash.
+//
+// One transaction of two statements, or four if something is kept of anybody, and a query if
+// another process has created some meanwhile. Ascending ids avoid deadlocks between processes.
+// Looking first avoids gaps: an insert that meets an existing row has taken a row id already.
 func (s *Store) create(
 	ctx context.Context, key []byte, users []User,
-) (records []models.Record, returned []models.RowID, err error) {
+) (records map[models.UserID]models.Record, returned []models.RowID, err error) {
 	slices.SortStableFunc(users, func(a, b User) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	users = slices.CompactFunc(users, func(a, b User) bool { return a.ID == b.ID })
-	records, returned, err = s.db.insert(ctx, key, users)
-	if err != nil {
-		return nil, nil, fmt.Errorf("create users: %w", err)
-	}
-	if len(records) == len(users) {
-		return records, returned, nil
+	records = make(map[models.UserID]models.Record, len(users))
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		err := (&Store{tx}).each(ctx, func(r models.Record) { records[r.User] = r },
+			`INSERT INTO users (external_id, nickname, avatar_url, cover_url, created_at)
+			SELECT given.id, given.nickname, given.avatar_url, given.cover_url, ? FROM ?
+			WHERE NOT EXISTS (SELECT 1 FROM users u WHERE u.external_id = given.id) ORDER BY given.position
+			ON CONFLICT (external_id) DO NOTHING RETURNING `+recordColumns, currentTime(tx), given(tx, users))
+		if err != nil {
+			return err
+		}
+		ids, rows := make([]string, 0, len(records)), make([]models.RowID, 0, len(records))
+		for _, r := range records {
+			ids, rows = append(ids, string(r.User)), append(rows, r.Row)
+		}
+		returned, err = takeBack(tx, key, ids, rows)
+		return err
+	})
+	if err != nil || len(records) == len(users) {
+		return records, returned, err
 	}
 	ids := make([]string, len(users))
 	for i, user := range users {
 		ids[i] = string(user.ID)
 	}
-	if records, err = s.db.byUser(ctx, ids); err != nil {
-		return nil, nil, fmt.Errorf("look up users: %w", err)
-	}
-	return records, returned, nil
+	records, err = s.byUser(ctx, ids)
+	return records, returned, err
 }
 
-// ensure returns the row id of each of the distinct users, by position, and creates
-// those that do not exist, of which it returns the number, and the rows of those whose ids had
-// been erased. One transaction.
+// ensure returns the row id of each of the distinct users, by position, and creates those that
+// do not exist, of which it returns the number. Ascending ids, whose neighbours share pages of the
+// index, are faster. returned and key are as for create. One query, and one transaction if some
+// are created.
 func (s *Store) ensure(
-	ctx context.Context, key []byte, users []models.UserID,
+	ctx context.Context, key []byte, users []string,
 ) (rows []models.RowID, created int64, returned []models.RowID, err error) {
-	if rows, created, returned, err = s.db.ensure(ctx, key, texts(users)); err != nil {
-		return nil, 0, nil, fmt.Errorf("look up and create users: %w", err)
+	rows = make([]models.RowID, len(users))
+	if err := s.find(ctx, users, rows); err != nil {
+		return nil, 0, nil, err
 	}
-	return rows, created, returned, nil
+	var missing []int // positions
+	var unknown []string
+	for i, row := range rows {
+		if row == 0 {
+			missing, unknown = append(missing, i), append(unknown, users[i])
+		}
+	}
+	if len(missing) == 0 {
+		return rows, 0, nil, nil
+	}
+	found := make([]models.RowID, len(unknown))
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		inserted := tx.Exec(`INSERT INTO users (external_id, created_at) SELECT given.text, ? FROM ? WHERE true ORDER BY given.text
+			ON CONFLICT (external_id) DO NOTHING`, currentTime(tx), lists.Texts(tx, unknown))
+		if inserted.Error != nil {
+			return inserted.Error
+		}
+		created = inserted.RowsAffected
+		if err := (&Store{tx}).find(ctx, unknown, found); err != nil {
+			return err
+		}
+		if slices.Contains(found, 0) {
+			return errNotStored
+		}
+		returned, err = takeBack(tx, key, unknown, found)
+		return err
+	})
+	for n, i := range missing {
+		rows[i] = found[n]
+	}
+	return rows, created, returned, err
+}
+
+// find sets the row ids of the users that exist, by position. One query.
+func (s *Store) find(ctx context.Context, users []string, rows []models.RowID) error {
+	found, err := s.db.WithContext(ctx).Raw(`SELECT given.position, u.user_id FROM ? JOIN users u ON u.external_id = given.text`,
+		lists.Texts(s.db, users)).Rows()
+	if err != nil {
+		return err
+	}
+	defer found.Close()
+	var position int
+	var row int64
+	for found.Next() {
+		if err := found.Scan(&position, &row); err != nil {
+			return err
+		}
+		rows[position-1] = models.RowID(row)
+	}
+	return found.Err()
+}
+
+// takeBack gives users who were created, by their ids and rows, the limits that were kept if
+// their ids had been erased, and returns the rows of these. Two statements if there are any.
+func takeBack(tx *gorm.DB, key []byte, ids []string, rows []models.RowID) ([]models.RowID, error) {
+	returned, err := noteReturned(tx, key, ids, rows)
+	if err != nil || len(returned) == 0 {
+		return nil, err
+	}
+	return returned, tx.Exec(`UPDATE users SET requests_sent = e.requests_sent, requests_until = e.requests_until,
+			hidings = e.hidings, hidings_until = e.hidings_until
+		FROM erasures e WHERE e.returned_row = users.user_id AND users.user_id ?`, lists.Is(tx, returned)).Error
+}
+
+// noteReturned notes the rows to which erased ids have returned, and returns them. The erasure of
+// an id is the latest one that has no row to which it has returned. One query if nothing is kept of
+// anybody, otherwise a statement more.
+func noteReturned(tx *gorm.DB, key []byte, ids []string, rows []models.RowID) (returned []models.RowID, err error) {
+	var kept bool
+	err = tx.Raw(`SELECT EXISTS (SELECT 1 FROM erasures WHERE id_hash IS NOT NULL AND returned_row IS NULL)`).Scan(&kept).Error
+	if err != nil || !kept {
+		return nil, err
+	}
+	err = tx.Raw(`UPDATE erasures SET returned_row = given.user_id FROM ?
+		WHERE returned_row IS NULL AND id = (
+			SELECT max(l.id) FROM erasures l WHERE l.id_hash = given.id_hash AND l.returned_row IS NULL)
+		RETURNING returned_row`, hashed(tx, key, ids, rows)).Scan(&returned).Error
+	return returned, err
 }
 
 // put sets the profile of a user that exists, and returns the record. One statement.
 func (s *Store) put(ctx context.Context, row models.RowID, p models.Profile) (models.Record, error) {
-	r, err := s.db.put(ctx, row, p)
-	if err != nil {
-		return models.Record{}, fmt.Errorf("store profile: %w", err)
-	}
-	return r, nil
+	return s.one(ctx, `UPDATE users SET nickname = ?, avatar_url = ?, cover_url = ?, changed_at = ?, version = ?
+		WHERE user_id = ? RETURNING `+recordColumns,
+		p.Nickname, p.AvatarURL, p.CoverURL, currentTime(s.db), nextVersion(s.db), row)
 }
 
-// changedSince returns row ids and versions of the records that changed since a moment
+// one returns the record that a query selects, or errNotStored.
+func (s *Store) one(ctx context.Context, query string, args ...any) (r models.Record, err error) {
+	err = s.each(ctx, func(found models.Record) { r = found }, query, args...)
+	if err == nil && r.Row == 0 {
+		err = errNotStored
+	}
+	return r, err
+}
+
+// rename gives a user another id, which nobody has, and returns the record. If the same was
+// the user's last renaming, it changes nothing. An erased id returns to the user. key is that of
+// IDHash. errNotStored if there is no such user, errTaken if somebody has the other id. One
+// transaction.
+func (s *Store) rename(ctx context.Context, key []byte, user, to models.UserID) (r models.Record, err error) {
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		renamed := tx.Exec(`UPDATE users SET external_id = ?, changed_at = ?, version = ? WHERE external_id = ?`,
+			to, currentTime(tx), nextVersion(tx), user)
+		if errors.Is(renamed.Error, gorm.ErrDuplicatedKey) {
+			return errTaken
+		}
+		if renamed.Error == nil && renamed.RowsAffected > 0 {
+			renamed = tx.Exec(`INSERT INTO renames (row_id, former_id, renamed_at) SELECT user_id, ?, ? FROM users WHERE external_id = ?`,
+				user, currentTime(tx), to)
+		}
+		if renamed.Error != nil {
+			return renamed.Error
+		}
+		r, err = (&Store{tx}).one(ctx, `SELECT u.user_id, u.external_id, u.nickname, u.avatar_url, u.cover_url, u.hidden, u.version
+			FROM users u JOIN renames r ON r.row_id = u.user_id
+			WHERE r.former_id = ? AND u.external_id = ? AND r.id = (SELECT max(id) FROM renames WHERE row_id = u.user_id)`, user, to)
+		if err == nil && renamed.RowsAffected > 0 {
+			_, err = noteReturned(tx, key, []string{string(to)}, []models.RowID{r.Row})
+		}
+		return err
+	})
+	return r, err
+}
+
+// renamesAfter returns the renames with ids greater than the given one. One query.
+func (s *Store) renamesAfter(ctx context.Context, id int64) (list []rename, err error) {
+	err = s.db.WithContext(ctx).Raw(`SELECT r.id, u.user_id, u.external_id, u.version FROM renames r
+		JOIN users u ON u.user_id = r.row_id WHERE r.id > ?`, id).Scan(&list).Error
+	return list, err
+}
+
+// erasedAfter returns the erasures with ids greater than the given one. One query.
+func (s *Store) erasedAfter(ctx context.Context, id int64) (list []erasure, err error) {
+	err = s.db.WithContext(ctx).Raw(`SELECT id, row_id FROM erasures WHERE id > ?`, id).Scan(&list).Error
+	return list, err
+}
+
+// gaps returns the row ids that nobody has or will have, ascending. One query.
+func (s *Store) gaps(ctx context.Context) (gaps []gap, err error) {
+	err = s.db.WithContext(ctx).Raw(`SELECT first_id AS first, last_id AS last FROM row_id_gaps ORDER BY first_id`).Scan(&gaps).Error
+	return gaps, err
+}
+
+// updatedSince returns row ids and versions of the records that were updated since a moment
 // of the database's clock. One query.
-func (s *Store) changedSince(ctx context.Context, since time.Time) ([]models.Record, error) {
-	list, err := s.db.changedSince(ctx, since)
-	if err != nil {
-		return nil, fmt.Errorf("look for changed users: %w", err)
-	}
-	return list, nil
-}
-
-// now returns the time of the database's clock.
-func (s *Store) now(ctx context.Context) (time.Time, error) {
-	now, err := s.db.now(ctx)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
-	}
-	return now, nil
-}
-
-func texts(users []models.UserID) []string {
-	list := make([]string, len(users))
-	for i, user := range users {
-		list[i] = string(user)
-	}
-	return list
+func (s *Store) updatedSince(ctx context.Context, since time.Time) (list []models.Record, err error) {
+	err = s.db.WithContext(ctx).Raw(`SELECT user_id, version FROM users WHERE changed_at >= ?`, since).Scan(&list).Error
+	return list, err
 }

@@ -74,7 +74,7 @@ func newDirectory(t testing.TB, env *testenv.Env) *directory.Service {
 	t.Helper()
 	testenv.NumberUsers(t, env, numbered)
 	d := directory.New(directory.Options{
-		Store: directory.NewStore(env.Gorm, env.Pool), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now), Memory: 64_000_000, Log: env.Log,
+		Store: directory.NewStore(env.Gorm), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now), Memory: 64_000_000, Log: env.Log,
 	})
 	t.Cleanup(d.Close)
 	testenv.Background(t, func(ctx context.Context) {

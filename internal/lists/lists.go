@@ -1,0 +1,47 @@
+// Package lists passes lists to SQL statements: as arrays, or to SQLite as one JSON text. So
+// their length does not change the statement, and is not limited.
+package lists
+
+import (
+	"encoding/json"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+)
+
+// Is continues the condition that a column has one of the values. They are numbers or texts.
+func Is[T any](db *gorm.DB, values []T) clause.Expr {
+	if db.Name() == "postgres" {
+		return gorm.Expr("= ANY(?)", &values) // gorm would expand the slice itself
+	}
+	return gorm.Expr("IN (SELECT value FROM json_each(?))", JSON(values))
+}
+
+// Texts is a table of texts, "given", whose columns are text and position.
+func Texts(db *gorm.DB, texts []string) clause.Expr {
+	if db.Name() != "postgres" {
+		return gorm.Expr("(SELECT value AS text, key + 1 AS position FROM json_each(?)) AS given", JSON(texts))
+	}
+	return gorm.Expr("unnest(CAST(? AS text[])) WITH ORDINALITY AS given (text, position)", &texts)
+}
+
+// Pairs is a table of rows of two numbers, "given", whose columns are a and b.
+func Pairs(db *gorm.DB, rows [][2]int64) clause.Expr {
+	if db.Name() != "postgres" {
+		return gorm.Expr("(SELECT value ->> 0 AS a, value ->> 1 AS b FROM json_each(?)) AS given", JSON(rows))
+	}
+	a, b := make([]int64, len(rows)), make([]int64, len(rows))
+	for i, row := range rows {
+		a[i], b[i] = row[0], row[1]
+	}
+	return gorm.Expr("unnest(CAST(? AS bigint[]), CAST(? AS bigint[])) AS given (a, b)", &a, &b)
+}
+
+// JSON returns the JSON of a list of numbers or texts, or of lists of these.
+func JSON(list any) string {
+	text, err := json.Marshal(list)
+	if err != nil {
+		panic(err) // it has something else
+	}
+	return string(text)
+}
