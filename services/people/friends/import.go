@@ -22,7 +22,7 @@ type Rejected struct {
 
 // Resolve returns the edges by the rows of their users, and creates the users that do
 // not exist. An edge between a user and the same user creates nobody, and becomes the
-// zero edge. A few statements, however many edges.
+// zero edge. The cost is that of EnsureMany.
 func (s *Service) Resolve(ctx context.Context, edges []Edge) ([]models.Edge, error) {
 	users := make([]models.UserID, 0, 2*len(edges))
 	for _, e := range edges {
@@ -44,8 +44,8 @@ func (s *Service) Resolve(ctx context.Context, edges []Edge) ([]models.Edge, err
 	return resolved, nil
 }
 
-// errLockFirst is the result of an import without locks that needs them: a user is full or
-// gone, or a friendship was added meanwhile.
+// errLockFirst is the result of an import that needs its users locked first: one is full or
+// gone, or a friendship was added since it was looked up.
 var errLockFirst = errors.New("the users must be locked first")
 
 // Prepared are edges that were looked up, to be imported soon.
@@ -61,21 +61,15 @@ type Prepared struct {
 }
 
 // Prepare looks up which of the edges are friendships already. ImportPrepared skips these,
-// and those that are among edges before, which are being imported meanwhile. One transaction
-// with a few statements, which locks nothing.
+// and those that are among edges before, which are being imported meanwhile. One query,
+// which locks nothing.
 func (s *Service) Prepare(ctx context.Context, edges []models.Edge, before Prepared) (Prepared, error) {
 	pairs := slices.DeleteFunc(distinct(edges), before.has)
-	if len(pairs) == 0 {
-		return Prepared{Edges: edges}, nil
-	}
-	err := s.store.transactOnConn(ctx, func(t *tx) (err error) {
-		pairs, err = t.withoutFriends(pairs)
-		return err
-	})
+	friends, err := s.store.areFriends(ctx, pairs)
 	if err != nil {
 		return Prepared{}, fmt.Errorf("import friends: %w", models.Unavailable("look up friendships", err))
 	}
-	return prepared(edges, pairs), nil
+	return prepared(edges, slices.DeleteFunc(pairs, func(pair models.Edge) bool { return friends[pair] })), nil
 }
 
 // has reports whether a pair, the lower row first, is among those to be added.
@@ -85,7 +79,7 @@ func (p Prepared) has(pair models.Edge) bool {
 }
 
 func prepared(edges, pairs []models.Edge) Prepared {
-	return Prepared{Edges: edges, pairs: pairs, sides: sidesOf(pairs), gains: timesOf(usersOf(pairs))}
+	return Prepared{Edges: edges, pairs: pairs, sides: sidesOf(pairs), gains: timesOf(usersOf(pairs), +1)}
 }
 
 // Halves returns the first half of the edges and the others.
@@ -111,12 +105,28 @@ func (s *Service) Import(ctx context.Context, edges []models.Edge) (added int, r
 }
 
 // ImportPrepared is Import for edges that were prepared. One transaction with a few
-// statements, in which all the users are locked, or a second one if an edge is refused or
-// the same friendship was added meanwhile.
+// statements, in which all the users are locked. If an edge is refused, or the same friendship
+// was added meanwhile, the edges are prepared again, and the users are locked first.
 func (s *Service) ImportPrepared(ctx context.Context, p Prepared) (added int, rejected []Rejected, err error) {
-	added, rejected, err = s.importPairs(ctx, p, false)
-	if errors.Is(err, errLockFirst) {
-		added, rejected, err = s.importPairs(ctx, p, true)
+	for lockFirst := false; ; lockFirst = true {
+		err = s.run(ctx, s.sets.NewBulkChange(), s.store.transactOnConn, func(t *tx) error {
+			// Also the lists of those who were friends already: a copy may lack the other.
+			t.changed = usersOf(p.Edges)
+			if lockFirst {
+				p, rejected, err = t.lockAll(p)
+				if err != nil {
+					return err
+				}
+			}
+			added = len(p.pairs)
+			return t.befriendAll(p)
+		})
+		if !errors.Is(err, errLockFirst) {
+			break
+		}
+		if p, err = s.Prepare(ctx, p.Edges, Prepared{}); err != nil {
+			return 0, nil, err
+		}
 	}
 	if err != nil {
 		return 0, nil, fmt.Errorf("import friends: %w", err)
@@ -129,26 +139,6 @@ func (s *Service) ImportPrepared(ctx context.Context, p Prepared) (added int, re
 	}
 	slices.SortFunc(rejected, func(a, b Rejected) int { return cmp.Compare(a.Index, b.Index) })
 	return added, rejected, nil
-}
-
-// importPairs adds the edges. Without lockFirst the users are locked by counting their new
-// friends. That saves a pass over all of them, but fails with errLockFirst if a pair can't
-// be added, or became friends since it was looked up.
-func (s *Service) importPairs(ctx context.Context, p Prepared, lockFirst bool) (added int, rejected []Rejected, err error) {
-	err = s.run(ctx, s.sets.NewBulkChange(), s.store.transactOnConn, func(t *tx) error {
-		// Also the lists of those who were friends already: a copy may lack the other.
-		t.changed = usersOf(p.Edges)
-		switch {
-		case len(p.pairs) == 0:
-			return nil
-		case lockFirst:
-			added, rejected, err = t.importLocked(p)
-		default:
-			added, err = len(p.pairs), t.befriendAll(p)
-		}
-		return err
-	})
-	return added, rejected, err
 }
 
 // ordered returns the edge with the lower row first.
@@ -166,12 +156,7 @@ func distinct(edges []models.Edge) []models.Edge {
 	return slices.Compact(pairs)
 }
 
-func compareEdges(a, b models.Edge) int {
-	if a.A != b.A {
-		return cmp.Compare(a.A, b.A)
-	}
-	return cmp.Compare(a.B, b.B)
-}
+func compareEdges(a, b models.Edge) int { return cmp.Or(cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B)) }
 
 // usersOf returns both users of each edge that is not between a user and the same user.
 func usersOf(edges []models.Edge) []models.RowID {
@@ -184,91 +169,107 @@ func usersOf(edges []models.Edge) []models.RowID {
 	return users
 }
 
-// importLocked adds the edges that can be added, and returns those of full users and of
-// users who do not exist.
-func (t *tx) importLocked(p Prepared) (added int, rejected []Rejected, err error) {
-	above, gone, err := t.lockForImport(p.gains)
-	if err != nil {
-		return 0, nil, err
+// timesOf returns each of the users, ascending, with the number of times that the list
+// has them, times a factor. It sorts the list.
+func timesOf(users []models.RowID, factor int64) [][2]int64 {
+	slices.Sort(users)
+	var times [][2]int64
+	for i, user := range users {
+		if i == 0 || user != users[i-1] {
+			times = append(times, [2]int64{int64(user), 0})
+		}
+		times[len(times)-1][1] += factor
 	}
-	pairs, err := t.withoutFriends(p.pairs)
-	if err != nil {
-		return 0, nil, err
-	}
-	if len(gone) > 0 {
-		pairs, rejected = withoutUsers(p.Edges, pairs, gone)
-	}
-	if len(above) > 0 {
-		var full []Rejected
-		pairs, full = withinLimit(p.Edges, pairs, above)
-		rejected = append(rejected, full...)
-	}
-	if len(pairs) == 0 {
-		return 0, rejected, nil
-	}
-	return len(pairs), rejected, t.befriendAll(prepared(p.Edges, pairs))
+	return times
 }
 
-// withoutUsers removes the pairs of users who do not exist, and returns their edges, too.
-func withoutUsers(
-	edges, pairs []models.Edge, gone map[models.RowID]bool,
-) (left []models.Edge, rejected []Rejected) {
+// rowsOf returns edges as rows of two numbers.
+func rowsOf(edges []models.Edge) [][2]int64 {
+	rows := make([][2]int64, len(edges))
+	for i, edge := range edges {
+		rows[i] = [2]int64{int64(edge.A), int64(edge.B)}
+	}
+	return rows
+}
+
+// sidesOf returns both sides of the pairs in the order of the table's key, so that
+// neighbours are inserted next to each other.
+func sidesOf(pairs []models.Edge) [][2]int64 {
+	sides := make([]models.Edge, 0, 2*len(pairs))
 	for _, pair := range pairs {
-		if !gone[pair.A] && !gone[pair.B] {
-			left = append(left, pair)
-		}
+		sides = append(sides, pair, models.Edge{A: pair.B, B: pair.A})
 	}
-	for i, e := range edges {
-		if e.A != e.B && (gone[e.A] || gone[e.B]) {
-			err := models.Errorf(models.CodeUserNotFound, "a user was erased during the import")
-			rejected = append(rejected, Rejected{i, err})
-		}
-	}
-	return left, rejected
+	slices.SortFunc(sides, compareEdges)
+	return rowsOf(sides)
 }
 
-// withinLimit removes from pairs, which are no friends, those that would give a user too
-// many friends, and returns their edges, too. Only the given users may have too many.
-func withinLimit(
-	edges, pairs []models.Edge, above map[models.RowID]lockedUser,
-) (within []models.Edge, full []Rejected) {
-	added := make(map[models.Edge]bool) // false for a pair that is not added yet
-	for _, pair := range pairs {
-		_, a := above[pair.A]
-		_, b := above[pair.B]
-		if a || b {
-			added[pair] = false
-		} else {
-			within = append(within, pair)
-		}
+// lockAll locks the users. It returns the edges that can be added, and those of full users and
+// of users who do not exist.
+func (t *tx) lockAll(p Prepared) (Prepared, []Rejected, error) {
+	locked, err := t.lock(p.users())
+	if err != nil {
+		return p, nil, err
 	}
-	accepted, full := applyLimit(edges, added, above)
-	return append(within, accepted...), full
+	pairs, rejected := p.addTo(locked)
+	return prepared(p.Edges, pairs), rejected, nil
 }
 
-// applyLimit adds edges one after another, as long as their users have room, and returns
-// the pairs that were added and the edges that were not. added has the new friendships of
-// the given users, each false at first; other edges are not looked at.
-func applyLimit(
-	edges []models.Edge, added map[models.Edge]bool, users map[models.RowID]lockedUser,
-) (accepted []models.Edge, rejected []Rejected) {
-	for i, e := range edges {
-		done, isNew := added[ordered(e)]
-		if done || !isNew {
+// users returns the users of the pairs, ascending.
+func (p Prepared) users() []models.RowID {
+	users := make([]models.RowID, len(p.gains))
+	for i, gain := range p.gains {
+		users[i] = models.RowID(gain[0])
+	}
+	return users
+}
+
+// befriendAll counts the pairs for their users, stores both sides of them, and removes the
+// requests between them. errLockFirst if a user is full or gone, or a pair is friends by now.
+// Counting locks the users: that saves a pass over all of them.
+func (t *tx) befriendAll(p Prepared) error {
+	if len(p.pairs) == 0 {
+		return nil
+	}
+	if err := t.inOrder(); err != nil {
+		return err
+	}
+	counted, err := t.count(p.gains)
+	if err != nil {
+		return err
+	}
+	if counted < int64(len(p.gains)) {
+		return errLockFirst
+	}
+	if err := t.store(p.sides); err != nil {
+		return err
+	}
+	return t.removeAnsweredRequests(p.users())
+}
+
+// addTo adds the edges one after another to what the users have, as long as they exist and
+// have room. It returns the pairs that were added and the edges that were not.
+func (p Prepared) addTo(users map[models.RowID]lockedUser) (pairs []models.Edge, rejected []Rejected) {
+	added := make(map[models.Edge]bool)
+	for i, e := range p.Edges {
+		pair := ordered(e)
+		if added[pair] || !p.has(pair) {
 			continue
 		}
-		if err := checkLimit(users, e.A, e.B); err != nil {
+		a, existsA := users[e.A]
+		b, existsB := users[e.B]
+		err := checkLimit(users, e.A, e.B)
+		if !existsA || !existsB {
+			err = models.Errorf(models.CodeUserNotFound, "a user was erased during the import")
+		}
+		if err != nil {
 			rejected = append(rejected, Rejected{i, err})
 			continue
 		}
-		for _, row := range [...]models.RowID{e.A, e.B} {
-			if user, ok := users[row]; ok {
-				user.friends++
-				users[row] = user
-			}
-		}
-		added[ordered(e)] = true
-		accepted = append(accepted, ordered(e))
+		a.friends++
+		b.friends++
+		users[e.A], users[e.B] = a, b
+		added[pair] = true
+		pairs = append(pairs, pair)
 	}
-	return accepted, rejected
+	return pairs, rejected
 }

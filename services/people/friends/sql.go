@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,16 +11,10 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/lists"
 	"stepboard/internal/visible"
 	"stepboard/models"
 	"stepboard/services/platform/outcomes"
-)
-
-const (
-	// insertRows bounds the rows that one statement inserts, and listIDs the ids
-	// that it lists. Both bound its parameters: Postgres takes 65,535, SQLite 32,766.
-	insertRows = 200
-	listIDs    = 1000
 )
 
 // Store keeps the graph in tables users, friendships and friend_requests. Safe
@@ -200,22 +192,20 @@ type lockedUser struct {
 // lock locks the users' rows until the change ends. Users without a row are left
 // out. The rows are ascending, so that concurrent changes do not deadlock.
 func (t *tx) lock(users []models.RowID) (map[models.RowID]lockedUser, error) {
-	locked := make(map[models.RowID]lockedUser, len(users))
-	for chunk := range slices.Chunk(users, listIDs) {
-		var rows []models.User
-		err := t.db.Select("user_id", "external_id", "friend_count", "requests_sent", "requests_until").
-			Where("user_id IN ?", chunk).Order("user_id").
-			Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Find(&rows).Error
-		if err != nil {
-			return nil, fmt.Errorf("lock users: %w", err)
+	var rows []models.User
+	err := t.db.Select("user_id", "external_id", "friend_count", "requests_sent", "requests_until").
+		Where("user_id ?", lists.Is(t.db, users)).Order("user_id").
+		Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Find(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("lock users: %w", err)
+	}
+	locked := make(map[models.RowID]lockedUser, len(rows))
+	for _, row := range rows {
+		user := lockedUser{id: row.User, friends: row.FriendCount, requestsSent: row.RequestsSent}
+		if row.RequestsUntil != nil {
+			user.requestsUntil = *row.RequestsUntil
 		}
-		for _, row := range rows {
-			user := lockedUser{id: row.User, friends: row.FriendCount, requestsSent: row.RequestsSent}
-			if row.RequestsUntil != nil {
-				user.requestsUntil = *row.RequestsUntil
-			}
-			locked[row.Row] = user
-		}
+		locked[row.Row] = user
 	}
 	return locked, nil
 }
@@ -233,68 +223,44 @@ func (t *tx) areFriends(a, b models.RowID) (bool, error) {
 // befriend stores both sides of the friendships that are new, and counts them
 // for their users, who are locked. It removes the requests between them.
 func (t *tx) befriend(edges []models.Edge) error {
-	var all []models.RowID
-	for chunk := range slices.Chunk(edges, insertRows/2) {
-		rows := make([]string, 0, 2*len(chunk))
-		args := make([]any, 0, 6*len(chunk))
-		now := t.db.NowFunc()
-		for _, e := range chunk {
-			rows = append(rows, "(?,?,?)", "(?,?,?)")
-			args = append(args, e.A, e.B, now, e.B, e.A, now)
-		}
-		var gained []models.RowID
-		err := t.db.Raw(`INSERT INTO friendships (user_id, friend_id, created_at) VALUES `+strings.Join(rows, ",")+`
-			ON CONFLICT DO NOTHING RETURNING user_id`, args...).Scan(&gained).Error
-		if err != nil {
-			return fmt.Errorf("store friendships: %w", err)
-		}
-		all = append(all, gained...)
+	var gained []models.RowID
+	err := t.db.Raw(`INSERT INTO friendships (user_id, friend_id, created_at) SELECT given.a, given.b, ? FROM ? WHERE true
+		ON CONFLICT DO NOTHING RETURNING user_id`, t.db.NowFunc(), lists.Pairs(t.db, sidesOf(edges))).Scan(&gained).Error
+	if err != nil {
+		return fmt.Errorf("store friendships: %w", err)
 	}
-	t.changed = append(t.changed, all...)
-	if err := t.addToCounts(all, +1); err != nil {
+	t.changed = append(t.changed, gained...)
+	if _, err := t.count(timesOf(gained, +1)); err != nil {
 		return err
 	}
-	return t.removeAnsweredRequests(all)
+	return t.removeAnsweredRequests(gained)
 }
 
 // unfriend removes both sides of the friendships between a user and the others,
 // and counts them.
 func (t *tx) unfriend(user models.RowID, others []models.RowID) error {
-	for chunk := range slices.Chunk(others, listIDs) {
-		var lost []models.RowID
-		err := t.db.Raw(`DELETE FROM friendships
-			WHERE (user_id = ? AND friend_id IN ?) OR (friend_id = ? AND user_id IN ?)
-			RETURNING user_id`, user, chunk, user, chunk).Scan(&lost).Error
-		if err != nil {
-			return fmt.Errorf("remove friendships: %w", err)
-		}
-		t.changed = append(t.changed, lost...)
-		if err := t.addToCounts(lost, -1); err != nil {
-			return err
-		}
+	var lost []models.RowID
+	list := lists.Is(t.db, others)
+	err := t.db.Raw(`DELETE FROM friendships WHERE (user_id = ? AND friend_id ?) OR (friend_id = ? AND user_id ?)
+		RETURNING user_id`, user, list, user, list).Scan(&lost).Error
+	if err != nil {
+		return fmt.Errorf("remove friendships: %w", err)
 	}
-	return nil
+	t.changed = append(t.changed, lost...)
+	_, err = t.count(timesOf(lost, -1))
+	return err
 }
 
-// addToCounts adds sign to a user's friend count for each occurrence of the
-// user.
-func (t *tx) addToCounts(users []models.RowID, sign int) error {
-	times := make(map[models.RowID]int, len(users))
-	for _, id := range users {
-		times[id]++
+// count adds numbers to the friend counts of users, and locks them. Each row has a user and a
+// number. It leaves out those who would have too many friends, and returns how many it has counted.
+func (t *tx) count(gains [][2]int64) (counted int64, err error) {
+	if len(gains) == 0 {
+		return 0, nil
 	}
-	byTimes := make(map[int][]models.RowID)
-	for id, n := range times {
-		byTimes[n] = append(byTimes[n], id)
+	result := t.db.Exec(`UPDATE users SET friend_count = friend_count + given.b FROM ?
+		WHERE users.user_id = given.a AND friend_count + given.b <= ?`, lists.Pairs(t.db, gains), models.MaxFriends)
+	if result.Error != nil {
+		return 0, fmt.Errorf("count friends: %w", result.Error)
 	}
-	for n, ids := range byTimes {
-		for chunk := range slices.Chunk(ids, listIDs) {
-			err := t.db.Model(&models.User{}).Where("user_id IN ?", chunk).
-				Update("friend_count", gorm.Expr("friend_count + ?", sign*n)).Error
-			if err != nil {
-				return fmt.Errorf("count friends: %w", err)
-			}
-		}
-	}
-	return nil
+	return result.RowsAffected, nil
 }

@@ -3,9 +3,9 @@ package friends
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
+	"stepboard/internal/lists"
 	"stepboard/models"
 	"stepboard/services/platform/outcomes"
 )
@@ -191,15 +191,11 @@ func (t *tx) decline(user, other models.RowID) error {
 // removeAnsweredRequests removes the requests between users who are friends by now,
 // declined ones included.
 func (t *tx) removeAnsweredRequests(users []models.RowID) error {
-	slices.Sort(users)
-	users = slices.Compact(users)
-	for chunk := range slices.Chunk(users, listIDs) {
-		err := t.db.Exec(`DELETE FROM friend_requests WHERE user_id IN ? AND EXISTS (
-			SELECT 1 FROM friendships f
-			WHERE f.user_id = friend_requests.user_id AND f.friend_id = friend_requests.other_id)`, chunk).Error
-		if err != nil {
-			return fmt.Errorf("remove answered friend requests: %w", err)
-		}
+	err := t.db.Exec(`DELETE FROM friend_requests WHERE user_id ? AND EXISTS (
+		SELECT 1 FROM friendships f
+		WHERE f.user_id = friend_requests.user_id AND f.friend_id = friend_requests.other_id)`, lists.Is(t.db, users)).Error
+	if err != nil {
+		return fmt.Errorf("remove answered friend requests: %w", err)
 	}
 	return nil
 }
