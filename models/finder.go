@@ -15,3 +15,12 @@ type Ensurer interface {
 	// Ensure returns the row id of each user, by position. CodeUnavailable if a store is away.
 	Ensure(ctx context.Context, users ...UserID) ([]RowID, error)
 }
+
+// Users is a Finder and an Ensurer. Implemented by directory.Service.
+type Users interface {
+	Finder
+	Ensurer
+	// Find returns the row id of each user, by position; 0 for users that do not exist.
+	// CodeUnavailable if a store is away.
+	Find(ctx context.Context, users ...UserID) ([]RowID, error)
+}

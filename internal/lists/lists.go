@@ -37,6 +37,24 @@ func Pairs(db *gorm.DB, rows [][2]int64) clause.Expr {
 	return gorm.Expr("unnest(CAST(? AS bigint[]), CAST(? AS bigint[])) AS given (a, b)", &a, &b)
 }
 
+// Grouped returns the second column of a query by the first one. Both are numbers.
+func Grouped[Key, Value ~int64](db *gorm.DB, query string, args ...any) (map[Key][]Value, error) {
+	rows, err := db.Raw(query, args...).Rows()
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	grouped := make(map[Key][]Value)
+	for rows.Next() {
+		var key, value int64
+		if err := rows.Scan(&key, &value); err != nil {
+			return nil, err
+		}
+		grouped[Key(key)] = append(grouped[Key(key)], Value(value))
+	}
+	return grouped, rows.Err()
+}
+
 // JSON returns the JSON of a list of numbers or texts, or of lists of these.
 func JSON(list any) string {
 	text, err := json.Marshal(list)

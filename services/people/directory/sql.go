@@ -64,7 +64,7 @@ func (s *Store) byRow(ctx context.Context, rows []models.RowID) (map[models.RowI
 // them. One whose id was erased takes over the limits that were kept; returned has the rows of
 // these. key is that of IDHash.
 //
-// One transaction of two statements, or four if something is kept of anybody, and a query if
+// One transaction of two statements, or up to four if something is kept of anybody, and a query if
 // another process has created some meanwhile. Ascending ids avoid deadlocks between processes.
 // Looking first avoids gaps: an insert that meets an existing row has taken a row id already.
 func (s *Store) create(
@@ -101,9 +101,9 @@ func (s *Store) create(
 }
 
 // ensure returns the row id of each of the distinct users, by position, and creates those that
-// do not exist, of which it returns the number. Ascending ids, whose neighbours share pages of the
-// index, are faster. returned and key are as for create. One query, and one transaction if some
-// are created.
+// do not exist, of which it returns the number. The users are ascending: that avoids deadlocks,
+// and neighbours share pages of the index. returned and key are as for create. One query, and one
+// transaction if some are created.
 func (s *Store) ensure(
 	ctx context.Context, key []byte, users []string,
 ) (rows []models.RowID, created int64, returned []models.RowID, err error) {
@@ -123,7 +123,8 @@ func (s *Store) ensure(
 	}
 	found := make([]models.RowID, len(unknown))
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		inserted := tx.Exec(`INSERT INTO users (external_id, created_at) SELECT given.text, ? FROM ? WHERE true ORDER BY given.text
+		inserted := tx.Exec(`INSERT INTO users (external_id, created_at) SELECT given.text, ? FROM ?
+			WHERE NOT EXISTS (SELECT 1 FROM users u WHERE u.external_id = given.text) ORDER BY given.position
 			ON CONFLICT (external_id) DO NOTHING`, currentTime(tx), lists.Texts(tx, unknown))
 		if inserted.Error != nil {
 			return inserted.Error

@@ -39,10 +39,7 @@ type Stats struct {
 
 // Users finds and creates users. Implemented by directory.Service.
 type Users interface {
-	models.Ensurer
-	// Find returns the row of each user, by position; 0 for users that do not exist.
-	// CodeUnavailable if a store is away.
-	Find(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
+	models.Users
 	// EnsureMany is Ensure for very many users.
 	EnsureMany(ctx context.Context, users []models.UserID) ([]models.RowID, error)
 }
@@ -114,7 +111,7 @@ func (s *Service) Circle(ctx context.Context, user models.RowID) (ids []models.R
 // List returns a page of a user's friends, ordered by row, behind the given row. A
 // user that does not exist has none. One query.
 func (s *Service) List(ctx context.Context, user models.UserID, after models.RowID, limit int) ([]Friend, error) {
-	row, err := s.find(ctx, user)
+	row, err := s.directory.FindOne(ctx, user)
 	if err != nil || row == 0 {
 		return nil, err
 	}
@@ -123,15 +120,6 @@ func (s *Service) List(ctx context.Context, user models.UserID, after models.Row
 		return nil, models.Unavailable("list friends", err)
 	}
 	return page, nil
-}
-
-// find returns a user's row; 0 if the user does not exist.
-func (s *Service) find(ctx context.Context, user models.UserID) (models.RowID, error) {
-	rows, err := s.directory.Find(ctx, user)
-	if err != nil {
-		return 0, err
-	}
-	return rows[0], nil
 }
 
 // change runs fn in a transaction and keeps the cached sets true: those of users

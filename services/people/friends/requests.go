@@ -29,7 +29,7 @@ func declinedBefore(now time.Time) time.Time { return now.Add(-declineTime) }
 // first, without those that the user has declined, behind the given time and row. A zero time begins at the newest. A user that
 // does not exist has none. One query.
 func (s *Service) Requests(ctx context.Context, user models.UserID, before time.Time, after models.RowID, limit int) ([]Request, error) {
-	row, err := s.find(ctx, user)
+	row, err := s.directory.FindOne(ctx, user)
 	if err != nil || row == 0 {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (s *Service) SendRequest(ctx context.Context, sender, recipient models.User
 	if sender == recipient {
 		return "", false, models.Invalid("body.user_id", "nobody can be a friend of oneself")
 	}
-	to, err := s.find(ctx, recipient)
+	to, err := s.directory.FindOne(ctx, recipient)
 	if err != nil {
 		return "", false, err
 	}

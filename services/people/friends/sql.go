@@ -99,16 +99,10 @@ func (s *Store) shownArrays(ctx context.Context, users []models.RowID) (map[mode
 
 // shownPairs is shownIDsOf on SQLite, which has no arrays.
 func (s *Store) shownPairs(ctx context.Context, users []models.RowID) (map[models.RowID][]models.RowID, error) {
-	var rows []struct{ UserID, FriendID models.RowID }
-	err := s.db.WithContext(ctx).Raw(`
+	return lists.Grouped[models.RowID, models.RowID](s.db.WithContext(ctx), `
 		SELECT f.user_id, f.friend_id FROM friendships f WHERE f.user_id IN ?
 			AND f.friend_id NOT IN (SELECT n.user_id FROM not_shown n WHERE n.viewer_id = f.user_id)
-			AND `+visible.NotHidden("f.friend_id"), users).Scan(&rows).Error
-	ids := make(map[models.RowID][]models.RowID, len(users))
-	for _, row := range rows {
-		ids[row.UserID] = append(ids[row.UserID], row.FriendID)
-	}
-	return ids, err
+			AND `+visible.NotHidden("f.friend_id"), users)
 }
 
 // since returns the time when two users became friends, or the zero time if they are not

@@ -29,16 +29,9 @@ type Service struct {
 	store     *Store
 	sets      *cache.Sets[models.GroupRow]
 	notShown  *cache.Sets[models.RowID]
-	directory Users
+	directory models.Users
 	joins     JoinLimiter
 	numbers   numbers
-}
-
-// Users finds and creates users. Implemented by directory.Service.
-type Users interface {
-	models.Ensurer
-	// Find returns the row of each user, by position; 0 for users that do not exist.
-	Find(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
 }
 
 // JoinLimiter limits how often a user tries invite codes. Implemented by limit.Service.
@@ -96,7 +89,7 @@ func (s Settings) challenge() (from, to *models.Date) {
 // New returns a service, which caches the sets of members in the given store. notShown are
 // the sets of privacy.Service.
 func New(
-	store *Store, sets *cache.Store, notShown *cache.Sets[models.RowID], directory Users, joins JoinLimiter, log *slog.Logger,
+	store *Store, sets *cache.Store, notShown *cache.Sets[models.RowID], directory models.Users, joins JoinLimiter, log *slog.Logger,
 ) *Service {
 	return &Service{
 		store: store, sets: cache.New(sets, keys.Groups, store.shownOf, log), notShown: notShown, directory: directory, joins: joins,
@@ -125,7 +118,7 @@ var errNoCode = models.Errorf(models.CodeNotFound, "no group has this invite cod
 // List returns a user's groups, the one joined last first. A user that does not exist has
 // none. One query.
 func (s *Service) List(ctx context.Context, user models.UserID) ([]Group, error) {
-	row, err := s.find(ctx, user)
+	row, err := s.directory.FindOne(ctx, user)
 	if err != nil || row == 0 {
 		return nil, err
 	}
@@ -138,7 +131,7 @@ func (s *Service) List(ctx context.Context, user models.UserID) ([]Group, error)
 
 // Get returns a group of a user. CodeNotFound if the user is not a member. One query.
 func (s *Service) Get(ctx context.Context, user models.UserID, id models.GroupID) (Group, error) {
-	row, err := s.find(ctx, user)
+	row, err := s.directory.FindOne(ctx, user)
 	if err != nil {
 		return Group{}, err
 	}
@@ -218,7 +211,7 @@ func (s *Service) Renew(ctx context.Context, user models.UserID, id models.Group
 
 // set sets columns of a group for its owner.
 func (s *Service) set(ctx context.Context, user models.UserID, id models.GroupID, columns map[string]any) (Group, error) {
-	row, err := s.find(ctx, user)
+	row, err := s.directory.FindOne(ctx, user)
 	if err != nil {
 		return Group{}, err
 	}
@@ -238,7 +231,7 @@ func (s *Service) set(ctx context.Context, user models.UserID, id models.GroupID
 // Delete ends a group. It changes nothing if the user is not a member, so that it may be
 // repeated. CodeForbidden if the user is a member and not the owner.
 func (s *Service) Delete(ctx context.Context, user models.UserID, id models.GroupID) error {
-	row, err := s.find(ctx, user)
+	row, err := s.directory.FindOne(ctx, user)
 	if err != nil {
 		return err
 	}
@@ -253,15 +246,6 @@ func (s *Service) Delete(ctx context.Context, user models.UserID, id models.Grou
 		return nil
 	}
 	return err
-}
-
-// find returns a user's row; 0 if the user does not exist.
-func (s *Service) find(ctx context.Context, user models.UserID) (models.RowID, error) {
-	rows, err := s.directory.Find(ctx, user)
-	if err != nil {
-		return 0, err
-	}
-	return rows[0], nil
 }
 
 // change runs fn in a transaction and keeps the cached sets of members true.

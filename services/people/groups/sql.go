@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/lists"
 	"stepboard/internal/visible"
 	"stepboard/models"
 )
@@ -28,17 +29,8 @@ func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
 // shownOf returns the members of each of some groups, but for those who hide from everybody;
 // groups without any are left out. One query.
 func (s *Store) shownOf(ctx context.Context, groups []models.GroupRow) (map[models.GroupRow][]models.RowID, error) {
-	var rows []struct {
-		GroupID models.GroupRow
-		UserID  models.RowID
-	}
-	err := s.db.WithContext(ctx).Raw(`
-		SELECT m.group_id, m.user_id FROM group_members m WHERE m.group_id IN ? AND `+visible.NotHidden("m.user_id"), groups).Scan(&rows).Error
-	members := make(map[models.GroupRow][]models.RowID, len(groups))
-	for _, row := range rows {
-		members[row.GroupID] = append(members[row.GroupID], row.UserID)
-	}
-	return members, err
+	return lists.Grouped[models.GroupRow, models.RowID](s.db.WithContext(ctx), `
+		SELECT m.group_id, m.user_id FROM group_members m WHERE m.group_id IN ? AND `+visible.NotHidden("m.user_id"), groups)
 }
 
 // membership returns the number of a group if a user is a member of it, otherwise 0. One

@@ -42,9 +42,7 @@ type Service struct {
 
 // Users finds and creates users. Implemented by directory.Service.
 type Users interface {
-	models.Ensurer
-	// Find returns the row of each user, by position; 0 for users that do not exist.
-	Find(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
+	models.Users
 	// Refresh replaces the copies of a record that has changed in SQL.
 	Refresh(ctx context.Context, row models.RowID)
 }
@@ -62,11 +60,11 @@ func New(store *Store, sets *cache.Store, graph *friends.Service, directory User
 // Hidden reports whether a user hides from everybody. A user that does not exist does not.
 // One query.
 func (s *Service) Hidden(ctx context.Context, user models.UserID) (bool, error) {
-	rows, err := s.directory.Find(ctx, user)
-	if err != nil || rows[0] == 0 {
+	row, err := s.directory.FindOne(ctx, user)
+	if err != nil || row == 0 {
 		return false, err
 	}
-	hidden, err := s.store.hidden(ctx, rows[0])
+	hidden, err := s.store.hidden(ctx, row)
 	if err != nil {
 		return false, models.Unavailable("read privacy", err)
 	}
@@ -114,18 +112,18 @@ func (s *Service) Choose(ctx context.Context, user models.UserID, kind models.Ch
 	if user == other {
 		return models.Invalid("path.id", "is the user who calls")
 	}
-	found, err := s.directory.Find(ctx, other)
+	found, err := s.directory.FindOne(ctx, other)
 	if err != nil {
 		return err
 	}
-	if found[0] == 0 {
+	if found == 0 {
 		return models.Errorf(models.CodeUserNotFound, "there is no user %s", other)
 	}
 	rows, err := s.directory.Ensure(ctx, user)
 	if err != nil {
 		return err
 	}
-	choice := models.PrivacyChoice{UserID: rows[0], Kind: kind, OtherID: found[0]}
+	choice := models.PrivacyChoice{UserID: rows[0], Kind: kind, OtherID: found}
 	return s.change(ctx, choice, func(c *friends.Change) error {
 		known, err := c.Knows(choice.UserID, choice.OtherID)
 		if err != nil {
@@ -160,9 +158,7 @@ func (s *Service) change(ctx context.Context, choice models.PrivacyChoice, fn fu
 			return err
 		}
 		c.Stale(pair...)
-		return c.StaleOf(
-			cache.Set{Kind: keys.NotShown, Owner: int64(choice.UserID)}, cache.Set{Kind: keys.NotShown, Owner: int64(choice.OtherID)},
-		)
+		return c.StaleOf(notShownSets(pair)...)
 	})
 }
 
@@ -183,11 +179,11 @@ type Choice struct {
 func (s *Service) List(
 	ctx context.Context, user models.UserID, kind models.ChoiceKind, after models.RowID, limit int,
 ) ([]Choice, error) {
-	rows, err := s.directory.Find(ctx, user)
-	if err != nil || rows[0] == 0 {
+	row, err := s.directory.FindOne(ctx, user)
+	if err != nil || row == 0 {
 		return nil, err
 	}
-	page, err := s.store.list(ctx, rows[0], kind, after, limit)
+	page, err := s.store.list(ctx, row, kind, after, limit)
 	if err != nil {
 		return nil, models.Unavailable("list privacy choices", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm"
 
 	"stepboard/internal/keys"
+	"stepboard/internal/lists"
 	"stepboard/models"
 	"stepboard/services/people/cache"
 	"stepboard/services/people/directory"
@@ -61,17 +62,8 @@ func setHidden(tx *gorm.DB, user models.RowID, hidden bool, perHour int) (change
 // notShownOf returns for each of some viewers the users who are not shown to them because of a
 // choice of either; viewers without any are left out. One query.
 func (s *Store) notShownOf(ctx context.Context, viewers []models.RowID) (map[models.RowID][]models.RowID, error) {
-	var rows []struct{ ViewerID, UserID models.RowID }
-	err := s.db.WithContext(ctx).
-		Raw(`SELECT DISTINCT viewer_id, user_id FROM not_shown WHERE viewer_id IN ?`, viewers).Scan(&rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("read who is not shown: %w", err)
-	}
-	notShown := make(map[models.RowID][]models.RowID, len(viewers))
-	for _, row := range rows {
-		notShown[row.ViewerID] = append(notShown[row.ViewerID], row.UserID)
-	}
-	return notShown, nil
+	return lists.Grouped[models.RowID, models.RowID](s.db.WithContext(ctx),
+		`SELECT DISTINCT viewer_id, user_id FROM not_shown WHERE viewer_id IN ?`, viewers)
 }
 
 // list returns a page of a user's choices of one kind, ordered by row, behind the given
