@@ -9,11 +9,8 @@ import (
 	"stepboard/models"
 	"stepboard/services/boards/corrections"
 	"stepboard/services/boards/ingest"
-	"stepboard/services/operations/audit"
 	"stepboard/services/operations/erasure"
-	"stepboard/services/operations/reviews"
 	"stepboard/services/platform/outcomes"
-	"stepboard/services/rankings/likes"
 )
 
 // exclusions is the erasure.Keeper of corrections, most of which is the store's.
@@ -33,7 +30,6 @@ func (a *App) buildErasure(o Options, store *erasure.Store) {
 		Store: store, Directory: a.Directory, Entries: a.Entries, Sets: a.Sets,
 		Friends: a.Friends, Privacy: a.Privacy, Groups: a.Groups, Archive: a.Archive, Increments: a.increments,
 		Corrections: exclusions{a.decisions, a.Corrections}, Pending: a.decisions.Pending,
-		Likes: likes.NewStore(o.Stores.Jobs.Gorm, nil), Reviews: reviews.NewStore(o.Stores.Jobs.Gorm), Audit: audit.NewStore(o.Stores.Jobs.Gorm),
 		DeadLetters: ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm), Deliveries: outcomes.NewStore(o.Stores.Jobs.Gorm),
 		Clock: o.Clock, Log: o.Log,
 	})

@@ -82,7 +82,7 @@ func newFixture(t testing.TB, env *testenv.Env) *fixture {
 	}
 	f.service = erasure.New(erasure.Options{
 		Store: erasure.NewStore(env.Gorm, env.Gorm), Directory: f, Entries: f.boards,
-		Friends: nothing{}, Privacy: nothing{}, Groups: nothing{}, Likes: nothing{}, Reviews: nothing{}, Audit: nothing{},
+		Friends: nothing{}, Privacy: nothing{}, Groups: nothing{},
 		Archive: f.archive, Increments: totals, Corrections: decisions{decided}, Pending: decided.Pending,
 		DeadLetters: ingest.NewDeadLetterStore(env.Gorm), Deliveries: outcomes.NewStore(env.Gorm), Clock: env.Clock.Now, Log: env.Log,
 	})

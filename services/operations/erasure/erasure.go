@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"stepboard/internal/failpoint"
@@ -36,7 +37,7 @@ type Options struct {
 	Sets      Sets
 	// The services that keep something about users. Each removes what it has of one, or
 	// empties it, and returns how much that was.
-	Groups, Archive, Increments, Likes, Reviews, Audit Eraser
+	Groups, Archive, Increments Eraser
 	// Those that also keep something which holds again when the user id returns.
 	Friends, Privacy, Corrections Keeper
 	DeadLetters                   DeadLetters
@@ -232,9 +233,7 @@ func (s *Service) Guard(ctx context.Context) (removed int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for len(list) > 0 {
-		chunk := list[:min(len(list), guardUsers)]
-		list = list[len(chunk):]
+	for chunk := range slices.Chunk(list, guardUsers) {
 		rows, copies := make([]models.RowID, len(chunk)), make([]directory.Erased, len(chunk))
 		for i, e := range chunk {
 			rows[i], copies[i] = e.Row, directory.Erased{Row: e.Row}

@@ -59,7 +59,7 @@ func (s *Service) newParts() []part {
 			name: "groups", tables: []string{"groups", "group_members"}, keys: []string{"groups"},
 			erase: by(s.o.Groups), export: s.export(groups.ExportSections()),
 		},
-		{name: "likes", tables: []string{"likes"}, erase: by(s.o.Likes), export: s.export(likes.ExportSections())},
+		{name: "likes", tables: []string{"likes"}, erase: s.o.Store.erase(likes.EraseQuery), export: s.export(likes.ExportSections())},
 		{name: "archive", tables: []string{"archived_scores"}, erase: s.unlessPending(s.o.Archive), export: s.exportArchive},
 		{
 			name: "increments", tables: []string{"score_events", "score_totals"},
@@ -69,8 +69,8 @@ func (s *Service) newParts() []part {
 			name: "corrections", tables: []string{"corrections", "reported_scores"},
 			erase: s.unlessPending(s.o.Corrections), export: s.export(corrections.ExportSections()),
 		},
-		{name: "reviews", tables: []string{"reviews"}, erase: by(s.o.Reviews), export: s.export(reviews.ExportSections())},
-		{name: "audit", tables: []string{"audit_log"}, erase: by(s.o.Audit), export: s.export(audit.ExportSections())},
+		{name: "reviews", tables: []string{"reviews"}, erase: s.o.Store.erase(reviews.EraseQuery), export: s.export(reviews.ExportSections())},
+		{name: "audit", tables: []string{"audit_log"}, erase: s.o.Store.erase(audit.EraseQuery), export: s.export(audit.ExportSections())},
 		{name: "dead letters", tables: []string{"dead_letters"}, erase: by(s.o.DeadLetters), export: s.exportDeadLetters},
 		{name: "webhooks", tables: []string{"webhook_deliveries"}, erase: by(s.o.Deliveries), export: s.exportDeliveries},
 	}

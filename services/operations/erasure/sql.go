@@ -51,19 +51,12 @@ func (s *Store) Key(ctx context.Context) ([]byte, error) {
 		}
 		return rows[0].Secret, nil
 	}
-	secret := make([]byte, sha256.Size)
-	_, _ = rand.Read(secret) // it never fails
-	return s.useKey(ctx, secret)
-}
-
-// useKey stores a key, unless there is one, and returns the one that is stored.
-func (s *Store) useKey(ctx context.Context, secret []byte) ([]byte, error) {
-	db := s.db.WithContext(ctx)
-	row := keyRow{ID: 1, Secret: secret}
+	row := keyRow{ID: 1, Secret: make([]byte, sha256.Size)}
+	_, _ = rand.Read(row.Secret) // it never fails
 	if err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error; err != nil {
 		return nil, fmt.Errorf("store the key of erasures: %w", err)
 	}
-	var stored keyRow
+	var stored keyRow // another process may have been first
 	if err := db.Take(&stored).Error; err != nil {
 		return nil, fmt.Errorf("read the key of erasures: %w", err)
 	}
@@ -143,8 +136,14 @@ func checkLimit(tx *gorm.DB, e *models.Erasure, limit int) error {
 }
 
 // unfinished returns the erasures that are not finished, oldest first.
-func (s *Store) unfinished(ctx context.Context) (list []models.Erasure, err error) {
-	if err := s.db.WithContext(ctx).Where("finished_at IS NULL").Order("id").Find(&list).Error; err != nil {
+func (s *Store) unfinished(ctx context.Context) ([]models.Erasure, error) {
+	return s.oldest(ctx, -1, "finished_at IS NULL")
+}
+
+// oldest returns the erasures for which a condition holds, oldest first: at most limit of them, or
+// all if it is -1.
+func (s *Store) oldest(ctx context.Context, limit int, condition string, args ...any) (list []models.Erasure, err error) {
+	if err := s.db.WithContext(ctx).Where(condition, args...).Order("id").Limit(limit).Find(&list).Error; err != nil {
 		return nil, fmt.Errorf("list erasures: %w", err)
 	}
 	return list, nil
@@ -172,12 +171,8 @@ func (s *Store) swept(ctx context.Context, e *models.Erasure, began time.Time, r
 }
 
 // finishedSince returns the finished erasures that began since a time.
-func (s *Store) finishedSince(ctx context.Context, since time.Time) (list []models.Erasure, err error) {
-	err = s.db.WithContext(ctx).Where("begun_at >= ? AND finished_at IS NOT NULL", since).Order("id").Find(&list).Error
-	if err != nil {
-		return nil, fmt.Errorf("list erasures: %w", err)
-	}
-	return list, nil
+func (s *Store) finishedSince(ctx context.Context, since time.Time) ([]models.Erasure, error) {
+	return s.oldest(ctx, -1, "begun_at >= ? AND finished_at IS NOT NULL", since)
 }
 
 // hotBuckets returns the buckets of which Redis may have entries: those that are not
@@ -194,6 +189,14 @@ func (s *Store) hotBuckets(ctx context.Context, now time.Time) (buckets []*model
 // list returns a page of erasures, newest first.
 func (s *Store) list(ctx context.Context, before int64, limit int) ([]models.Erasure, error) {
 	return cursor.Newest[models.Erasure](s.db.WithContext(ctx), "id", before, limit)
+}
+
+// erase returns the erase of a part that is one statement. All of its parameters are the row id.
+func (s *Store) erase(query string) func(ctx context.Context, e *models.Erasure) (int64, error) {
+	return func(ctx context.Context, e *models.Erasure) (int64, error) {
+		result := s.db.WithContext(ctx).Exec(query, slices.Repeat([]any{e.Row}, strings.Count(query, "?"))...)
+		return result.RowsAffected, result.Error
+	}
 }
 
 const (

@@ -59,14 +59,8 @@ func (s *Store) moved(ctx context.Context, id int64, to models.RowID) error {
 
 // hashed returns a page of the finished erasures that have a hash of the user id and have begun
 // by a time, behind the given one.
-func (s *Store) hashed(ctx context.Context, by time.Time, after int64, limit int) (page []models.Erasure, err error) {
-	err = s.db.WithContext(ctx).
-		Where("id_hash IS NOT NULL AND finished_at IS NOT NULL AND begun_at <= ? AND id > ?", by, after).
-		Order("id").Limit(limit).Find(&page).Error
-	if err != nil {
-		return nil, fmt.Errorf("list erasures: %w", err)
-	}
-	return page, nil
+func (s *Store) hashed(ctx context.Context, by time.Time, after int64, limit int) ([]models.Erasure, error) {
+	return s.oldest(ctx, limit, "id_hash IS NOT NULL AND finished_at IS NOT NULL AND begun_at <= ? AND id > ?", by, after)
 }
 
 // unmoved returns the row ids under which something may be kept of a user id, by its hash.

@@ -1,21 +1,9 @@
 package reviews
 
-import (
-	"context"
-	"fmt"
+import "stepboard/models"
 
-	"stepboard/models"
-)
-
-// Erase removes the reviews of the scores of a user who was erased, and returns their number. It
-// may be repeated. One statement.
-func (s *Store) Erase(ctx context.Context, user models.RowID) (int64, error) {
-	result := s.db.WithContext(ctx).Exec(`DELETE FROM reviews WHERE user_id = ?`, user)
-	if result.Error != nil {
-		return 0, fmt.Errorf("remove reviews: %w", result.Error)
-	}
-	return result.RowsAffected, nil
-}
+// EraseQuery removes the reviews of the scores of a user who was erased.
+const EraseQuery = `DELETE FROM reviews WHERE user_id = ?`
 
 // ExportSections returns what an export has of the reviews of a user's scores.
 func ExportSections() []models.ExportSection {

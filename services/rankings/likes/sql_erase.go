@@ -1,22 +1,12 @@
 package likes
 
 import (
-	"context"
-	"fmt"
-
 	"stepboard/internal/visible"
 	"stepboard/models"
 )
 
-// Erase removes the likes that a user who was erased has given and received, and returns their
-// number. It may be repeated. One statement.
-func (s *Store) Erase(ctx context.Context, user models.RowID) (int64, error) {
-	result := s.db.WithContext(ctx).Exec(`DELETE FROM likes WHERE user_id = ? OR liked_by = ?`, user, user)
-	if result.Error != nil {
-		return 0, fmt.Errorf("remove likes: %w", result.Error)
-	}
-	return result.RowsAffected, nil
-}
+// EraseQuery removes the likes that a user who was erased has given and received.
+const EraseQuery = `DELETE FROM likes WHERE user_id = ? OR liked_by = ?`
 
 // ExportSections returns what an export has of a user's likes. Of those received it has the
 // likes of people whom the user is shown.
