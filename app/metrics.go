@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,6 +20,7 @@ import (
 	"stepboard/services/platform/limit"
 	"stepboard/services/rankings/digests"
 	"stepboard/services/rankings/likes"
+	"stepboard/services/rankings/ranking"
 	"stepboard/services/rankings/stream"
 )
 
@@ -103,6 +105,21 @@ func newArchiveCollector(a *archive.Service) prometheus.Collector {
 		figure[stats]{"entries_moved_total", "Entries moved from Redis to the archive.", counter, func(s stats) float64 { return float64(s.Moved.Load()) }, nil},
 		figure[stats]{"due_buckets", "Buckets that were due when the last archive job began.", gauge, func(s stats) float64 { return float64(s.Due.Load()) }, nil},
 	)
+}
+
+// newRankingCollector reports the rankings that this process has answered.
+func newRankingCollector(s *ranking.Service) prometheus.Collector {
+	var figures []figure[*ranking.Service]
+	for _, list := range ranking.Lists {
+		answers := s.Answers(list)
+		for from, n := range map[string]*atomic.Int64{"memory": &answers.Memory, "redis": &answers.Redis, "archive": &answers.Archive} {
+			figures = append(figures, figure[*ranking.Service]{
+				"answers_total", "Answers of rankings, by list and by where they came from.", counter,
+				func(*ranking.Service) float64 { return float64(n.Load()) }, prometheus.Labels{"list": list, "from": from},
+			})
+		}
+	}
+	return newCollector("stepboard_rankings_", func() *ranking.Service { return s }, figures...)
 }
 
 // newLedgerCollector reports the increments of this process.

@@ -15,7 +15,7 @@ import (
 func (a *App) buildNearCache(o Options) ranking.NearCache {
 	a.NearCache = nearcache.New(nearcache.Options{
 		Source: a.Entries, Changes: a.Entries.Changes(), Buckets: a.Catalog.Buckets.CurrentAndNext,
-		MaxStaleness: o.Config.Rankings.MaxStaleness, Memory: int64(o.Config.Rankings.Memory), Clock: o.Clock, Log: o.Log,
+		MaxStaleness: o.Config.Rankings.MaxStaleness, Memory: int64(o.Config.Rankings.Memory), OrderMemory: int64(o.Config.Rankings.OrderMemory), Clock: o.Clock, Log: o.Log,
 		Elapsed: o.Elapsed, Random: o.Random,
 	})
 	a.circles = nearcache.NewCircles(
@@ -53,6 +53,22 @@ func newNearCacheCollector(c *nearcache.Cache) prometheus.Collector {
 		figure[stats]{
 			"buckets_without_room", "Buckets that rankings.memory has no room for.",
 			gauge, func(s stats) float64 { return float64(s.WithoutRoom.Load()) }, nil,
+		},
+		figure[stats]{
+			"unordered_total", "Questions for top, around and me of current buckets that were read from Redis, because the near cache has no " +
+				"order of the bucket yet, or no room for it.", counter, func(s stats) float64 { return float64(s.Unordered.Load()) }, nil,
+		},
+		figure[stats]{
+			"orders_total", "Shards of buckets whose order the near cache has made.",
+			counter, func(s stats) float64 { return float64(s.Orders.Load()) }, nil,
+		},
+		figure[stats]{
+			"order_bytes", "Memory of the order of the near cache's copies of buckets.",
+			gauge, func(s stats) float64 { return float64(s.OrderBytes.Load()) }, nil,
+		},
+		figure[stats]{
+			"orders_without_room", "Buckets whose order rankings.order_memory has no room for, among those that were asked for it.",
+			gauge, func(s stats) float64 { return float64(s.OrdersWithoutRoom.Load()) }, nil,
 		},
 		figure[stats]{
 			"unproven_seconds", "For how long some bucket could not be read from the near cache.",

@@ -22,7 +22,7 @@ type Config struct {
 	Limits         Limits        `koanf:"limits" doc:"How often a caller may call, over all processes. Calls over a limit get 429 with Retry-After. If Redis does not answer in time, calls pass uncounted. Tokens of scope service or admin have no limit."`
 	Ingest         Ingest        `koanf:"ingest" doc:"How uploads reach the boards."`
 	Boards         []Board       `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"A list of boards, each with a name of its own."`
-	Rankings       Rankings      `koanf:"rankings" doc:"How rankings among friends are read."`
+	Rankings       Rankings      `koanf:"rankings" doc:"How rankings are read."`
 	Cache          Cache         `koanf:"cache" doc:"Sets in Redis of friends, of members of groups, and of users who are not shown to a user."`
 	Directory      Directory     `koanf:"directory" doc:"The directory of users: user ids, nicknames and avatars."`
 	Friends        Friends       `koanf:"friends" doc:"Friend requests, and the past days that friends show each other."`
@@ -197,10 +197,11 @@ type Friends struct {
 	HistoryDays    int `koanf:"history_days" validate:"min=0,max=36500" doc:"For how many days before their friendship began friends see each other's archived scores, 0 to 36500. Days that are still in Redis are always shown."`
 }
 
-// Rankings configures how rankings among friends are read.
+// Rankings configures how rankings are read.
 type Rankings struct {
-	MaxStaleness time.Duration `koanf:"max_staleness" validate:"omitempty,min=100ms,max=10s" doc:"How old a ranking among friends may be, 100ms to 10s. A process then keeps copies of the current buckets of boards with change_stream, and asks Redis only where a copy may be older. 0s: it always asks Redis."`
+	MaxStaleness time.Duration `koanf:"max_staleness" validate:"omitempty,min=100ms,max=10s" doc:"How old a ranking may be, 100ms to 10s. A process then keeps copies of the current buckets of boards with change_stream, and asks Redis only where a copy may be older. 0s: it always asks Redis."`
 	Memory       Size          `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for these copies, at least 1 MB. A bucket takes 8 bytes for each user of the app, in steps of 524 KB. A bucket without room is read from Redis. Sets of friends and members take what is left, about 3 bytes for each person."`
+	OrderMemory  Size          `koanf:"order_memory" doc:"Memory of a process for the order of these copies, from which it answers top, around and me: 19 bytes for each user with a score. A bucket without room, or all with 0, are read from Redis."`
 }
 
 // Cache configures the copies of sets in Redis.
@@ -226,7 +227,7 @@ func Default() Config {
 			Redis: IngestRedis{Mode: "single", Addrs: []string{}, MaxUpdates: 50_000_000, Keep: time.Hour, ClaimAfter: time.Minute},
 			Kafka: IngestKafka{Brokers: []string{}, Topic: "stepboard-updates", Group: "stepboard"},
 		},
-		Rankings:       Rankings{Memory: 512 * MB},
+		Rankings:       Rankings{Memory: 512 * MB, OrderMemory: 128 * MB},
 		Cache:          Cache{SetsTTL: time.Hour},
 		Directory:      Directory{Memory: 128 * MB},
 		Friends:        Friends{MaxPending: 200, RequestsPerDay: 50, HistoryDays: 31},

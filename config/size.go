@@ -17,8 +17,11 @@ const (
 	GB      = 1000 * MB
 )
 
-// parseSize parses a text such as 64 MB, 64MB or 1 GB.
+// parseSize parses a text such as 64 MB, 64MB, 1 GB or 0.
 func parseSize(text string) (Size, error) {
+	if text == "0" {
+		return 0, nil
+	}
 	for unit, bytes := range map[string]Size{"KB": KB, "MB": MB, "GB": GB} {
 		if number, ok := strings.CutSuffix(strings.ToUpper(text), unit); ok {
 			n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 32)
@@ -33,6 +36,8 @@ func parseSize(text string) (Size, error) {
 // String returns the size in the largest unit in which it is a whole number.
 func (s Size) String() string {
 	switch {
+	case s == 0:
+		return "0"
 	case s >= GB && s%GB == 0:
 		return fmt.Sprintf("%d GB", s/GB)
 	case s >= MB && s%MB == 0:

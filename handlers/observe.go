@@ -57,7 +57,7 @@ func (o *observer) observe(c *gin.Context) {
 	secure(c)
 	// Bodies are JSON, whatever the header says: curl sends a form by default.
 	if c.Request.ContentLength != 0 {
-		c.Request.Header["Content-Type"] = jsonContentType
+		c.Request.Header.Set("Content-Type", "application/json")
 	}
 	ctx := withRequester(c.Request.Context())
 	// If a store hangs, the client gets an error before it gives up.
@@ -80,25 +80,14 @@ const apiPolicy = "default-src 'none'; frame-ancestors 'none'"
 // cache may store them.
 func secure(c *gin.Context) {
 	h := c.Writer.Header()
-	h["X-Content-Type-Options"] = nosniff
-	h["Referrer-Policy"] = noReferrer
-	h["X-Frame-Options"] = deny
-	h["Content-Security-Policy"] = apiCSP
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Content-Security-Policy", apiPolicy)
 	if strings.HasPrefix(c.Request.URL.Path, "/v1/") {
-		h["Cache-Control"] = noStore
+		h.Set("Cache-Control", "no-store")
 	}
 }
-
-// The values of headers are shared by all answers. They are never appended to.
-var (
-	nosniff    = []string{"nosniff"}
-	noReferrer = []string{"no-referrer"}
-	deny       = []string{"DENY"}
-	apiCSP     = []string{apiPolicy}
-	noStore    = []string{"no-store"}
-)
-
-var jsonContentType = []string{"application/json"}
 
 // finish records the measurement and the log line of a request, and answers it if
 // it has panicked.

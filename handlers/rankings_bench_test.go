@@ -24,6 +24,7 @@ import (
 	"stepboard/handlers"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/boards/board"
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/score"
 	"stepboard/services/people/directory"
@@ -307,6 +308,10 @@ func (m memoryCache) Composites(_ *models.Bucket, users []models.RowID, composit
 		composites[i] = m[user]
 	}
 	return testenv.Noon, true
+}
+
+func (memoryCache) Window(*models.Bucket, models.Entry, int, int) (w board.Window, asOf time.Time, ok bool) {
+	return w, asOf, false
 }
 
 func (memoryCache) Fresh(time.Time) bool { return true }

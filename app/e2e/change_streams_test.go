@@ -65,7 +65,7 @@ func (c *copies) read() {
 		}
 		c.streams[i].After = page.Last
 		for _, change := range page.Entries {
-			if change.Reset {
+			if change.Reset || change.Lowered != nil {
 				c.resets[change.Bucket]++
 			}
 			for _, e := range change.Raised {

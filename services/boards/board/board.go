@@ -21,25 +21,25 @@ type Window struct {
 	Behind []models.Entry
 }
 
-// shardWindow is one shard's part of a window. Of its entries, in ranking
-// order, the first `ahead` rank before the position.
-type shardWindow struct {
-	total, before int64
-	ahead         int
-	entries       []models.Entry
+// ShardWindow is one shard's part of a window. Of its entries, in ranking
+// order, the first Ahead rank before the position.
+type ShardWindow struct {
+	Total, Before int64
+	Ahead         int
+	Entries       []models.Entry
 }
 
-// mergeShards merges the shards' parts of a window. Ranks add up, because each
+// MergeShards merges the shards' parts of a window. Ranks add up, because each
 // shard counts only its own users. The nearest entries of the bucket are among
 // the nearest of each shard.
-func mergeShards(parts []shardWindow, back, forward int) Window {
+func MergeShards(parts []ShardWindow, back, forward int) Window {
 	var w Window
 	ahead := make([][]models.Entry, len(parts))
 	behind := make([][]models.Entry, len(parts))
 	for i, p := range parts {
-		w.Total += p.total
-		w.Before += p.before
-		ahead[i], behind[i] = p.entries[:p.ahead], p.entries[p.ahead:]
+		w.Total += p.Total
+		w.Before += p.Before
+		ahead[i], behind[i] = p.Entries[:p.Ahead], p.Entries[p.Ahead:]
 	}
 	w.Ahead = takeLast(ahead, back)
 	w.Behind = takeFirst(behind, forward)

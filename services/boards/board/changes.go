@@ -19,17 +19,21 @@ type Change struct {
 	// Raised holds entries that the bucket was raised to. It has these or larger
 	// composites of the users.
 	Raised []models.Entry
-	// Reset reports that entries of the shard were lowered or removed, and which is
-	// not said: a copy of this shard of the bucket has to be made again.
+	// Lowered holds the users whose entries were lowered or removed, or may have been: a
+	// copy has to read them again.
+	Lowered []models.RowID
+	// Reset reports that any entries of the shard may be gone: a copy of this shard of the
+	// bucket has to be made again.
 	Reset bool
 }
 
 // The first byte of an encoded change says what follows. One that a process does not
 // know can't be decoded, so that newer versions may write others.
 const (
-	changeRaised = 1
-	changeReset  = 2
-	changeBegan  = 3
+	changeRaised  = 1
+	changeReset   = 2
+	changeBegan   = 3
+	changeLowered = 4
 )
 
 // encodeRaised encodes a change that has raised entries, about 13 bytes each:
@@ -49,18 +53,19 @@ func encodeRaised(bucket string, entries []models.Entry) []byte {
 	return buf
 }
 
-// encodeReset encodes a change that has lowered or removed entries of a bucket.
-func encodeReset(bucket string) []byte {
-	return appendBucket(make([]byte, 0, 2+len(bucket)), changeReset, bucket)
+// encodeLowered encodes a change that has lowered or removed entries of users, as
+// encodeRaised without the composites. There must be a user.
+func encodeLowered(bucket string, users []models.RowID) []byte {
+	buf := appendBucket(make([]byte, 0, 2+len(bucket)+5*len(users)), changeLowered, bucket)
+	for _, user := range users {
+		buf = binary.AppendUvarint(buf, uint64(user))
+	}
+	return buf
 }
 
-// resetOf returns the encoded change that has lowered or removed entries of a bucket,
-// or nil if it has no change stream.
-func resetOf(bucket *models.Bucket) []byte {
-	if !bucket.ChangeStream {
-		return nil
-	}
-	return encodeReset(bucket.Name)
+// encodeReset encodes a change that may have removed any entries of a bucket.
+func encodeReset(bucket string) []byte {
+	return appendBucket(make([]byte, 0, 2+len(bucket)), changeReset, bucket)
 }
 
 // encodeBegan encodes the first entry of a stream, which belongs to no bucket. The
@@ -85,7 +90,7 @@ func decodeChange(data string) (Change, error) {
 		return fail("empty")
 	case data[0] == changeBegan && len(data) == 9:
 		return Change{}, nil
-	case data[0] != changeRaised && data[0] != changeReset:
+	case data[0] != changeRaised && data[0] != changeReset && data[0] != changeLowered:
 		return fail(fmt.Sprintf("kind %d of %d bytes", data[0], len(data)))
 	case len(data) < 2 || data[1] == 0 || len(data) < 2+int(data[1]):
 		return fail("the bucket's name is cut off")
@@ -96,7 +101,7 @@ func decodeChange(data string) (Change, error) {
 	if c.Reset != (len(rest) == 0) {
 		return fail("the entries do not fit its kind")
 	}
-	if !c.Reset {
+	if data[0] == changeRaised {
 		c.Raised = make([]models.Entry, 0, 1+len(rest)/9) // most entries take 10 bytes or more
 	}
 	for len(rest) > 0 {
@@ -104,16 +109,22 @@ func decodeChange(data string) (Change, error) {
 		if n <= 0 {
 			return fail("a row id is cut off")
 		}
-		composite, m := binary.Uvarint(rest[n:])
-		if m <= 0 {
+		if user > uint64(models.MaxRowID) || user == 0 {
+			return fail("a row id is out of range")
+		}
+		if rest = rest[n:]; data[0] == changeLowered {
+			c.Lowered = append(c.Lowered, models.RowID(user))
+			continue
+		}
+		composite, n := binary.Uvarint(rest)
+		if n <= 0 {
 			return fail("a composite is cut off")
 		}
-		e := models.Entry{User: models.RowID(user), Composite: models.Composite(composite)}
-		if user > uint64(models.MaxRowID) || user == 0 || composite >= uint64(Top.Composite) || composite == 0 {
-			return fail("a number is out of range")
+		if composite >= uint64(Top.Composite) || composite == 0 {
+			return fail("a composite is out of range")
 		}
-		c.Raised = append(c.Raised, e)
-		rest = rest[n+m:]
+		c.Raised = append(c.Raised, models.Entry{User: models.RowID(user), Composite: models.Composite(composite)})
+		rest = rest[n:]
 	}
 	return c, nil
 }

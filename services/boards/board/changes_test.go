@@ -104,6 +104,9 @@ func (f *follower) apply(changes []board.Change) {
 			f.resets = append(f.resets, c.Bucket)
 			continue
 		}
+		if c.Lowered != nil {
+			f.resets = append(f.resets, fmt.Sprint(c.Bucket, c.Lowered))
+		}
 		if f.copies[c.Bucket] == nil {
 			f.copies[c.Bucket] = model{}
 		}
@@ -352,9 +355,9 @@ func TestResets(t *testing.T) {
 		lower(plain, 5, 3)
 		check("a bucket without a change stream")
 		lower(bucket, 5, 3)
-		check("a lowered entry", bucket.Name)
+		check("a lowered entry", bucket.Name+"[2]")
 		lower(bucket, 5, 0)
-		check("a removed entry", bucket.Name)
+		check("a removed entry", bucket.Name+"[2]")
 		raise(t.Context(), t, store, models.Raise{Bucket: bucket, Entry: entry})
 		f.read(t, 10)
 		for _, b := range []*models.Bucket{plain, bucket} {

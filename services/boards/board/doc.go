@@ -32,9 +32,11 @@
 //
 //   - Raised entries are all those of one command, changed or not, because ZADD GT does not say
 //     which did.
-//   - A reset says that entries of the bucket in this shard were lowered or removed. Its copies
-//     are made again. It does not say which entries: a follower that raises its copy by its own
-//     writes could not apply "now it is less" in the right order.
+//   - Lowered users are those of a script that has lowered or removed entries. The entry does not
+//     say their composites: a follower that raises its copy by its own writes could not apply
+//     "now it is less" in the right order. So it reads these entries again.
+//   - A reset says that any entries of the bucket in this shard may be gone, as when an archive
+//     run freezes it. Its copies are made again.
 //   - The first entry of a stream belongs to no bucket and has a random number.
 //
 // A copy is read by the window script, page by page, while the stream is followed. Both are

@@ -236,7 +236,7 @@ func (s *Store) Window(ctx context.Context, bucket *models.Bucket, at models.Ent
 	if _, err := pipe.Exec(ctx); err != nil {
 		return Window{}, models.Unavailable("read window", err)
 	}
-	parts := make([]shardWindow, len(cmds))
+	parts := make([]ShardWindow, len(cmds))
 	for i, cmd := range cmds {
 		part, err := parseShardWindow(cmd.Val())
 		if err != nil {
@@ -244,31 +244,31 @@ func (s *Store) Window(ctx context.Context, bucket *models.Bucket, at models.Ent
 		}
 		parts[i] = part
 	}
-	return mergeShards(parts, back, forward), nil
+	return MergeShards(parts, back, forward), nil
 }
 
 // parseShardWindow parses the result of windowScript.
-func parseShardWindow(reply any) (shardWindow, error) {
+func parseShardWindow(reply any) (ShardWindow, error) {
 	fields, ok := reply.([]any)
 	if !ok || len(fields) != 4 {
-		return shardWindow{}, fmt.Errorf("unexpected reply %T", reply)
+		return ShardWindow{}, fmt.Errorf("unexpected reply %T", reply)
 	}
 	total, ok1 := fields[0].(int64)
 	before, ok2 := fields[1].(int64)
 	ahead, ok3 := fields[2].(int64)
 	flat, ok4 := fields[3].([]any)
 	if !ok1 || !ok2 || !ok3 || !ok4 || len(flat)%2 != 0 || ahead < 0 || int(ahead) > len(flat)/2 {
-		return shardWindow{}, fmt.Errorf("unexpected reply %v", reply)
+		return ShardWindow{}, fmt.Errorf("unexpected reply %v", reply)
 	}
 	entries := make([]models.Entry, len(flat)/2)
 	for i := range entries {
 		entry, err := parseEntry(flat[2*i], flat[2*i+1])
 		if err != nil {
-			return shardWindow{}, err
+			return ShardWindow{}, err
 		}
 		entries[i] = entry
 	}
-	return shardWindow{total: total, before: before, ahead: int(ahead), entries: entries}, nil
+	return ShardWindow{Total: total, Before: before, Ahead: int(ahead), Entries: entries}, nil
 }
 
 // parseEntry parses a member and its score.

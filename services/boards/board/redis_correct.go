@@ -237,7 +237,7 @@ func (s *Store) repairs(ctx context.Context, sh *correctedShard, now time.Time) 
 	for part := range slices.Chunk(held, 3*lowerChunk) {
 		args := []any{
 			"eval", correctScript, 4, board, s.keys.Reported(sh.bucket, sh.shard), changes, frozen,
-			resetOf(sh.bucket), cold,
+			loweredOf(sh.bucket, part), cold,
 		}
 		cmds = append(cmds, redis.NewCmd(ctx, append(args, part...)...))
 	}
@@ -275,7 +275,7 @@ func (s *Store) ledgerRepairs(ctx context.Context, sh *correctedShard, stored []
 		return cmds
 	}
 	for part := range slices.Chunk(args, 3*lowerChunk) {
-		head := []any{"eval", lowerScript, 2, board, s.keys.Changes(sh.bucket.Board, sh.shard), resetOf(sh.bucket)}
+		head := []any{"eval", lowerScript, 2, board, s.keys.Changes(sh.bucket.Board, sh.shard), loweredOf(sh.bucket, part)}
 		cmds = append(cmds, redis.NewCmd(ctx, append(head, part...)...))
 	}
 	return cmds

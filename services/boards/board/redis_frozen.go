@@ -35,8 +35,8 @@ func (s *Store) Freeze(ctx context.Context, bucket *models.Bucket, run int) erro
 	pipe := s.rdb.Pipeline()
 	for shard := range bucket.Shards {
 		key, frozen := s.keys.Board(bucket, shard), s.keys.Frozen(bucket, shard, run, models.KeyBoard)
-		if change := resetOf(bucket); change != nil {
-			pipe.Eval(ctx, freezeScript, []string{key, frozen, s.keys.Changes(bucket.Board, shard)}, change)
+		if bucket.ChangeStream {
+			pipe.Eval(ctx, freezeScript, []string{key, frozen, s.keys.Changes(bucket.Board, shard)}, encodeReset(bucket.Name))
 		} else {
 			pipe.RenameNX(ctx, key, frozen)
 		}

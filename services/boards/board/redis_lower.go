@@ -137,22 +137,38 @@ return #members
 // Redis.
 const lowerChunk = 500
 
+// loweredOf returns the encoded change that lowers a bucket by arguments of lowerScript or
+// correctScript, a user, and two numbers for each; empty if it has no change stream.
+func loweredOf(bucket *models.Bucket, args []any) []byte {
+	if !bucket.ChangeStream {
+		return nil
+	}
+	users := make([]models.RowID, 0, len(args)/3)
+	for i := 0; i < len(args); i += 3 {
+		users = append(users, models.RowID(args[i].(int64)))
+	}
+	return encodeLowered(bucket.Name, users)
+}
+
 // Lower replaces or removes entries of a part that have not changed since they were
 // read, and returns how many these are. It may be repeated. Followers of the bucket's
-// change stream copy the shard again. One round trip for each
+// change stream read these entries again. One round trip for each
 // 500, in a rolling bucket for each 600 hours of users.
 func (s *Store) Lower(ctx context.Context, p models.BoardPart, lowerings []models.Lowering) (lowered int64, err error) {
 	script, atOnce, keys := lowerScript, lowerChunk, []string{s.partKey(p), s.keys.Changes(p.Bucket.Board, p.Shard)}
-	head := []any{resetOf(p.Bucket)}
 	if p.Bucket.WindowHours > 0 {
 		script, atOnce = lowerHourScript, max(1, driftLookups/(p.Bucket.WindowHours+1))
 		keys = []string{s.keys.Board(p.Bucket, p.Shard), s.keys.BoardHours(p.Bucket, p.Shard), s.partKey(p)}
-		head = []any{int64(1) << p.Bucket.TimeBits}
 	}
 	for chunk := range slices.Chunk(lowerings, atOnce) {
-		args := slices.Clone(head)
+		var args []any
 		for _, l := range chunk {
 			args = append(args, int64(l.Stored.User), int64(l.Stored.Composite), int64(l.Composite))
+		}
+		if p.Bucket.WindowHours > 0 {
+			args = slices.Insert(args, 0, any(int64(1)<<p.Bucket.TimeBits))
+		} else {
+			args = slices.Insert(args, 0, any(loweredOf(p.Bucket, args)))
 		}
 		n, err := s.rdb.Eval(ctx, script, keys, args...).Int64()
 		if err != nil {

@@ -2,9 +2,9 @@ package board
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,9 +13,8 @@ import (
 
 // Position is a user's rank and score in a bucket.
 type Position struct {
-	// Composite is 0 if the user has no score. The other fields are 0 then, too.
-	Composite models.Composite
-	// Rank counts from 1, among Total users.
+	// Composite and Rank are 0 if the user has no score. Rank counts from 1.
+	Composite   models.Composite
 	Rank, Total int64
 }
 
@@ -23,49 +22,90 @@ type Position struct {
 //
 //	KEYS    the shard's readKeys
 //	ARGV    the member
-//	result  {composite, entries before the member, entries in the shard}; nil
-//	        if the member has no score
+//	result  {composite, rank counted from 1, entries in the shard}; composite and
+//	        rank are 0 if the member has no score
 const positionScript = selectKey + `
 local composite = redis.call('ZSCORE', key, ARGV[1])
+local total = redis.call('ZCARD', key)
 if not composite then
-  return false
+  return {'0', 0, total}
 end
-return {composite, redis.call('ZREVRANK', key, ARGV[1]), redis.call('ZCARD', key)}
+return {composite, redis.call('ZREVRANK', key, ARGV[1]) + 1, total}
 `
 
+// position returns the command that reads a user's position in its own shard.
+func (s *Store) position(ctx context.Context, bucket *models.Bucket, user models.RowID, now time.Time) *redis.Cmd {
+	args := []any{"eval", positionScript}
+	keys := s.readKeys(bucket, bucket.Shard(user), now)
+	args = append(args, len(keys))
+	for _, key := range keys {
+		args = append(args, key)
+	}
+	return redis.NewCmd(ctx, append(args, int64(user))...)
+}
+
 // Positions returns a user's position in each of the buckets. One round trip. A
-// second one follows if the user has a score in a bucket of several shards: it
+// second one follows if a bucket has several shards: it
 // counts the entries of the other shards that rank before the user. Between the
 // two the user's score may change; the rank is then that of the score that is
 // returned.
 func (s *Store) Positions(ctx context.Context, buckets []*models.Bucket, user models.RowID) ([]Position, error) {
-	pipe := s.rdb.Pipeline()
 	own := make([]*redis.Cmd, len(buckets))
+	queued := make([]redis.Cmder, len(buckets))
 	now := s.clock()
 	for i, b := range buckets {
-		own[i] = pipe.Eval(ctx, positionScript, s.readKeys(b, b.Shard(user), now), int64(user))
+		own[i] = s.position(ctx, b, user, now)
+		queued[i] = own[i]
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+	if err := s.process(ctx, queued); err != nil {
 		return nil, models.Unavailable("read positions", err)
 	}
+	return s.addShards(ctx, buckets, user, own, now)
+}
+
+// CompositesAndPosition returns Composites of some users, and Positions of one, in as many round
+// trips as the latter.
+func (s *Store) CompositesAndPosition(
+	ctx context.Context, bucket *models.Bucket, users []models.RowID, user models.RowID,
+) ([]models.Composite, Position, error) {
+	now, composites := s.clock(), make([]models.Composite, len(users))
+	own := s.position(ctx, bucket, user, now)
+	lookups, queued := s.lookups(ctx, bucket, users, now), []redis.Cmder{own}
+	for i := range lookups {
+		lookups[i].into = composites
+		queued = append(queued, lookups[i].cmd)
+	}
+	if err := s.lookUp(ctx, lookups, queued); err != nil {
+		return nil, Position{}, err
+	}
+	positions, err := s.addShards(ctx, []*models.Bucket{bucket}, user, []*redis.Cmd{own}, now)
+	if err != nil {
+		return nil, Position{}, err
+	}
+	return composites, positions[0], nil
+}
+
+// addShards returns a user's positions in buckets, of which the given commands have read those in
+// the user's own shards.
+func (s *Store) addShards(
+	ctx context.Context, buckets []*models.Bucket, user models.RowID, own []*redis.Cmd, now time.Time,
+) ([]Position, error) {
 	positions := make([]Position, len(buckets))
 	others := s.rdb.Pipeline()
 	elsewhere := make([][]*redis.Cmd, len(buckets))
 	for i, b := range buckets {
-		err := own[i].Err()
-		if errors.Is(err, redis.Nil) {
-			continue
-		}
-		if err != nil {
-			return nil, models.Unavailable("read positions", err)
-		}
+		var err error
 		if positions[i], err = parsePosition(own[i].Val()); err != nil {
 			return nil, fmt.Errorf("read position in %s %s: %w", b.Board, b.Name, err)
+		}
+		at := models.Entry{User: user, Composite: positions[i].Composite}
+		if at.Composite == 0 {
+			at = Top
 		}
 		for shard := range b.Shards {
 			if shard != b.Shard(user) {
 				elsewhere[i] = append(elsewhere[i], others.Eval(ctx, windowScript, s.readKeys(b, shard, now),
-					int64(positions[i].Composite), int64(user), 0, 0))
+					int64(at.Composite), int64(at.User), 0, 0))
 			}
 		}
 	}
@@ -75,14 +115,14 @@ func (s *Store) Positions(ctx context.Context, buckets []*models.Bucket, user mo
 	if _, err := others.Exec(ctx); err != nil {
 		return nil, models.Unavailable("read positions", err)
 	}
-	for i, cmds := range elsewhere {
-		for _, cmd := range cmds {
+	for i, b := range buckets {
+		for _, cmd := range elsewhere[i] {
 			part, err := parseShardWindow(cmd.Val())
 			if err != nil {
-				return nil, fmt.Errorf("read position in %s %s: %w", buckets[i].Board, buckets[i].Name, err)
+				return nil, fmt.Errorf("read position in %s %s: %w", b.Board, b.Name, err)
 			}
-			positions[i].Rank += part.before
-			positions[i].Total += part.total
+			positions[i].Rank += part.Before
+			positions[i].Total += part.Total
 		}
 	}
 	return positions, nil
@@ -95,11 +135,11 @@ func parsePosition(reply any) (Position, error) {
 		return Position{}, fmt.Errorf("unexpected reply %v", reply)
 	}
 	text, ok1 := fields[0].(string)
-	before, ok2 := fields[1].(int64)
+	rank, ok2 := fields[1].(int64)
 	total, ok3 := fields[2].(int64)
 	composite, err := strconv.ParseFloat(text, 64)
 	if !ok1 || !ok2 || !ok3 || err != nil {
 		return Position{}, fmt.Errorf("unexpected reply %v", reply)
 	}
-	return Position{Composite: models.Composite(composite), Rank: before + 1, Total: total}, nil
+	return Position{Composite: models.Composite(composite), Rank: rank, Total: total}, nil
 }

@@ -122,7 +122,7 @@ func (m *model) check(t *rapid.T, p process, viewer models.RowID, shown, notShow
 	if err != nil || !slices.Equal(ids, shown) {
 		t.Fatalf("%v is shown %v, %v, want %v", viewer, ids, err, shown)
 	}
-	ids, err = p.NotShown(t.Context(), viewer)
+	ids, _, err = p.NotShown(t.Context(), viewer)
 	slices.Sort(ids)
 	if err != nil || !slices.Equal(ids, notShown) {
 		t.Fatalf("%v is not shown %v, %v, want %v", viewer, ids, err, notShown)

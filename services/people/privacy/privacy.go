@@ -196,13 +196,14 @@ func (s *Service) Sets() *cache.Sets[models.RowID] { return s.notShown }
 
 // NotShown returns the users whose scores a user is not shown because of a choice of
 // either of the two, in no particular order. Those who hide from everybody are not among
-// them. At most rankings.max_staleness old; without that setting one round trip to Redis if
-// the set is stored there, and one query and two more round trips on a miss.
+// them. They are from this process's memory if rankings.max_staleness permits it: all changes
+// that were complete before asOf are in them then. Otherwise asOf is zero: one round trip to
+// Redis if the set is stored there, and one query and two more round trips on a miss.
 // CodeUnavailable if neither Redis nor SQL has it.
-func (s *Service) NotShown(ctx context.Context, user models.RowID) ([]models.RowID, error) {
-	rows, _, err := s.notShown.Near(ctx, user)
+func (s *Service) NotShown(ctx context.Context, user models.RowID) (ids []models.RowID, asOf time.Time, err error) {
+	ids, asOf, err = s.notShown.Near(ctx, user)
 	if err != nil {
-		return nil, models.Unavailable("read who is not shown", err)
+		return nil, time.Time{}, models.Unavailable("read who is not shown", err)
 	}
-	return rows, nil
+	return ids, asOf, nil
 }

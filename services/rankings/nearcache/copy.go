@@ -2,6 +2,7 @@ package nearcache
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,10 +26,12 @@ type copying struct {
 	// began is the part's count at the beginning. With another one the copy ends.
 	began  int
 	behind models.Entry // the last entry that was copied
+	// rows are users whose entries are to be read again; nil in a copy of the whole part.
+	rows []models.RowID
 }
 
-// copyQueue holds copies that are to be made, one after the other. Safe for concurrent
-// use.
+// copyQueue holds copies that are to be made, one after the other; those of single users come
+// first. Safe for concurrent use.
 type copyQueue struct {
 	mu    sync.Mutex
 	queue []*copying
@@ -38,11 +41,18 @@ type copyQueue struct {
 func newCopyQueue() copyQueue { return copyQueue{added: make(chan struct{}, 1)} }
 
 // add adds a copy of a part. The part's stream is locked.
-func (q *copyQueue) add(p *part) { q.push(&copying{part: p, began: p.began, behind: board.Top}) }
+func (q *copyQueue) add(p *part) {
+	job := &copying{part: p, began: p.began, behind: board.Top, rows: slices.Clone(p.lowered)}
+	q.push(job, job.rows != nil)
+}
 
-func (q *copyQueue) push(job *copying) {
+func (q *copyQueue) push(job *copying, first bool) {
 	q.mu.Lock()
-	q.queue = append(q.queue, job)
+	if first {
+		q.queue = slices.Insert(q.queue, 0, job)
+	} else {
+		q.queue = append(q.queue, job)
+	}
 	q.mu.Unlock()
 	select {
 	case q.added <- struct{}{}:
@@ -83,21 +93,19 @@ func (c *Cache) runCopies(ctx context.Context) {
 		if job == nil {
 			return
 		}
-		if job.behind == board.Top {
+		if job.behind == board.Top && job.rows == nil {
 			c.stats.Copies.Add(1)
 		}
-		for more := true; more; {
-			began := time.Now()
-			var err error
-			more, err = c.copyPage(ctx, job)
-			rest := copyPause * time.Since(began)
-			if err != nil {
-				// Parts on other servers come first.
-				c.report(ctx, err)
-				c.copies.push(job)
-				more, rest = false, copyRetry
-			}
-			_ = pause.For(ctx, rest) // the queue returns nothing once ctx has ended
+		began := time.Now()
+		more, err := c.copyPage(ctx, job)
+		rest := copyPause * time.Since(began)
+		if err != nil {
+			c.report(ctx, err)
+			rest = copyRetry
+		}
+		_ = pause.For(ctx, rest) // the queue returns nothing once ctx has ended
+		if more || err != nil {
+			c.copies.push(job, err == nil) // parts on other servers come first
 		}
 	}
 }
@@ -119,8 +127,7 @@ func (c *Cache) copyPage(ctx context.Context, job *copying) (more bool, err erro
 	from := s.last
 	s.Unlock()
 
-	read := models.BoardPart{Bucket: p.table.bucket, Shard: p.shard}
-	entries, newest, err := c.o.Source.CopyPart(ctx, read, job.behind, c.copiedAtOnce)
+	entries, newest, more, err := c.readPage(ctx, job)
 	s.Lock()
 	defer s.Unlock()
 	if p.began != job.began || !s.Following() || err != nil {
@@ -134,14 +141,23 @@ func (c *Cache) copyPage(ctx context.Context, job *copying) (more bool, err erro
 		s.StartOver(err)
 		return false, nil
 	}
-	for _, e := range entries {
-		p.table.raise(e)
-	}
-	if len(entries) < c.copiedAtOnce {
+	p.raise(entries)
+	if !more {
 		p.ends = ends
 		p.finish()
 		return false, nil
 	}
 	job.behind = entries[len(entries)-1]
 	return true, nil
+}
+
+// readPage reads the next page of a copy. more reports that others follow.
+func (c *Cache) readPage(ctx context.Context, job *copying) (entries []models.Entry, newest string, more bool, err error) {
+	part := models.BoardPart{Bucket: job.part.table.bucket, Shard: job.part.shard}
+	if job.rows != nil {
+		entries, newest, err = c.o.Source.CopyRows(ctx, part, job.rows)
+		return entries, newest, false, err
+	}
+	entries, newest, err = c.o.Source.CopyPart(ctx, part, job.behind, c.copiedAtOnce)
+	return entries, newest, len(entries) == c.copiedAtOnce, err
 }

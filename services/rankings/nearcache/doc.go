@@ -1,5 +1,5 @@
 // Package nearcache keeps copies of current buckets in the process's memory
-// (rankings.max_staleness), so that friend rankings need not ask Redis. Circles keeps copies of
+// (rankings.max_staleness), so that rankings need not ask Redis. Circles keeps copies of
 // cached sets in a similar way.
 //
 // A copy is a table indexed by row id, in pages of 65,536 atomic numbers. A raise is a
@@ -27,12 +27,25 @@
 // and own writes show entries that were not read yet, and a failover may lose just these. So
 // each page and each own write comes with the id of the stream's newest entry at that moment. If
 // the stream goes on without it, the shard's copy is emptied and made again. A reset has the
-// same effect for one bucket. Between the loss and the next read of the stream, a copy may have
+// same effect for one bucket. Users who were lowered are removed and read again, in the same
+// way. Between the loss and the next read of the stream, a copy may have
 // acknowledged scores that Redis has lost. An isolated master that a process still reaches
 // proves nothing about writes to its successor; reading it directly has the same limit.
 //
 // Streams of one server are read in one pipeline, apart from those of other servers, so a server
 // that hangs holds up only its own.
+//
+// # Order
+//
+// Ranks and windows come from an order list of each shard (services/boards/orderlist), which is
+// made when a board is first asked for one. All changes of a shard's composites hold the lock of
+// its stream; if there is an order list, they hold its lock, too, for 256 entries at a time, so
+// for its readers table and list change together. While a list is made, changes go on: they
+// insert into the list what they raise, and whoever makes it inserts the others, 256 at a time.
+// Sorting a copy of the table would be faster, and would need memory for the copy and a log of
+// what is raised meanwhile.
+//
+// The list has the board's order, as Redis: corrections reach it when they reach the board.
 //
 // # Circles
 //

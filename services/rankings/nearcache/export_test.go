@@ -12,6 +12,9 @@ func (c *Cache) Step(ctx context.Context) {
 	reads.Wait()
 }
 
+// HoldOrders makes and drops order lists as Run does repeatedly.
+func (c *Cache) HoldOrders(ctx context.Context) { c.holdOrders(ctx) }
+
 // Copy copies one page of a part, if any is to be copied, as runCopies does. It reports
 // whether there was one.
 func (c *Cache) Copy(ctx context.Context) bool {
@@ -20,7 +23,7 @@ func (c *Cache) Copy(ctx context.Context) bool {
 		return false
 	}
 	if more, err := c.copyPage(ctx, job); more || err != nil {
-		c.copies.push(job)
+		c.copies.push(job, err == nil)
 	}
 	return true
 }

@@ -102,6 +102,14 @@ func (s *server) lower(bucket *models.Bucket, user models.RowID) {
 	}
 	delete(s.buckets[bucket.Name], user)
 	if shard := bucket.Shard(user); len(s.streams[shard]) > 0 {
+		s.add(shard, board.Change{Bucket: bucket.Name, Lowered: []models.RowID{user}}, "lowered")
+	}
+}
+
+// freeze removes the entries of a shard.
+func (s *server) freeze(bucket *models.Bucket, shard int) {
+	maps.DeleteFunc(s.buckets[bucket.Name], func(user models.RowID, _ models.Composite) bool { return bucket.Shard(user) == shard })
+	if len(s.streams[shard]) > 0 {
 		s.add(shard, board.Change{Bucket: bucket.Name, Reset: true}, "reset")
 	}
 }
@@ -174,6 +182,20 @@ func (s *server) CopyPart(
 	}
 	slices.SortFunc(entries, models.Entry.Compare)
 	return entries[:min(n, len(entries))], newestOf(s.streams[p.Shard]), nil
+}
+
+func (s *server) CopyRows(_ context.Context, p models.BoardPart, users []models.RowID) ([]models.Entry, string, error) {
+	defer s.pause()
+	if s.down {
+		return nil, "", errDown
+	}
+	var entries []models.Entry
+	for _, user := range users {
+		if composite := s.buckets[p.Bucket.Name][user]; composite != 0 {
+			entries = append(entries, models.Entry{User: user, Composite: composite})
+		}
+	}
+	return entries, newestOf(s.streams[p.Shard]), nil
 }
 
 func (s *server) Server(context.Context, board.ChangeStream) any { return nil }

@@ -74,6 +74,7 @@ func (c *Cache) drop(t *table, remove bool) {
 		s := p.stream
 		s.Lock()
 		c.disbelieve(p)
+		p.dropOrder()
 		s.parts = slices.DeleteFunc(s.parts, func(other *part) bool { return other == p })
 		unused := len(s.parts) == 0
 		s.Unlock()

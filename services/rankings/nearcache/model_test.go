@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/boards/board"
 	"stepboard/services/rankings/nearcache"
 )
 
@@ -29,6 +31,7 @@ type model struct {
 	history   map[string][]state // by bucket and user
 	depth     int
 	answers   int
+	windows   int
 }
 
 type process struct {
@@ -71,7 +74,7 @@ func newModel(t *testing.T, seed uint64) *model {
 	for range modelProcesses {
 		cache := nearcache.New(nearcache.Options{
 			Source: m.server, Changes: m.server, Buckets: func(time.Time) []*models.Bucket { return m.buckets },
-			MaxStaleness: bound, Memory: 1 << 30, Clock: func() time.Time { return testenv.Noon }, Log: testenv.Log(),
+			MaxStaleness: bound, Memory: 1 << 30, OrderMemory: 1 << 30, Clock: func() time.Time { return testenv.Noon }, Log: testenv.Log(),
 			Spread: bound / 10, Elapsed: clock.Now, Random: m.random.Int64N,
 		})
 		cache.SetPages(1+m.random.IntN(4), 1+m.random.IntN(4))
@@ -109,6 +112,8 @@ func (m *model) step() {
 		m.follow(p)
 	case n < 65:
 		m.copyPage(p)
+	case n < 70:
+		p.cache.HoldOrders(m.t.Context())
 	case n < 85:
 		m.read(p)
 	case n < 93:
@@ -123,7 +128,7 @@ func (m *model) step() {
 }
 
 func (m *model) fault() {
-	switch m.random.IntN(12) {
+	switch m.random.IntN(13) {
 	case 0, 1, 2, 3:
 		m.server.becomes(m.replica) // a failover, which loses what the replica lacks
 	case 4, 5:
@@ -134,6 +139,8 @@ func (m *model) fault() {
 		m.server.lower(m.buckets[m.random.IntN(2)], m.user())
 	case 9:
 		m.server.down = true
+	case 12:
+		m.server.freeze(m.buckets[m.random.IntN(2)], m.random.IntN(m.buckets[0].Shards))
 	case 10:
 		m.clock.Advance(2 * bound) // all processes were paused
 	default:
@@ -230,18 +237,54 @@ func (m *model) read(p *process) {
 			m.t.Fatalf("an answer is %v old", age)
 		}
 		for i, user := range users {
-			least, most := m.between(b, user, asOf)
-			for _, w := range p.own {
-				if w.bucket == b && w.User == user {
-					since, _ := m.between(b, user, w.at)
-					least = max(least, min(w.Composite, since)) // unless it was lost or lowered
-				}
-			}
-			if composites[i] < least || composites[i] > most {
-				m.t.Fatalf("user %d of %s has %d after %v, but %d … %d on the server",
-					user, b.Name, composites[i], m.clock.Now().Sub(asOf), least, most)
-			}
+			m.check(p, b, user, composites[i], asOf)
 		}
+		m.readOrder(p, b)
+	}
+}
+
+// check compares a user's composite in an answer of a process with what the server had.
+func (m *model) check(p *process, b *models.Bucket, user models.RowID, composite models.Composite, asOf time.Time) {
+	least, most := m.between(b, user, asOf)
+	for _, w := range p.own {
+		if w.bucket == b && w.User == user {
+			since, _ := m.between(b, user, w.at)
+			least = max(least, min(w.Composite, since)) // unless it was lost or lowered
+		}
+	}
+	if composite < least || composite > most {
+		m.t.Fatalf("user %d of %s has %d after %v, but %d … %d on the server",
+			user, b.Name, composite, m.clock.Now().Sub(asOf), least, most)
+	}
+}
+
+// readOrder compares the window of all users around a position with what the server had, and
+// with its own order.
+func (m *model) readOrder(p *process, b *models.Bucket) {
+	at := models.Entry{User: m.user(), Composite: models.Composite(m.random.IntN(1000))}
+	w, asOf, ok := p.cache.Window(b, at, modelUsers, modelUsers)
+	if !ok {
+		return
+	}
+	m.windows++
+	if age := m.clock.Now().Sub(asOf); age > bound {
+		m.t.Fatalf("a window is %v old", age)
+	}
+	all := slices.Concat(w.Ahead, w.Behind)
+	found := make(map[models.RowID]models.Composite)
+	for _, e := range all {
+		found[e.User] = e.Composite
+	}
+	before := slices.IndexFunc(all, func(e models.Entry) bool { return e.Compare(at) >= 0 })
+	if before < 0 {
+		before = len(all)
+	}
+	if !slices.IsSortedFunc(all, models.Entry.Compare) || len(found) != len(all) || w.Total != int64(len(all)) ||
+		w.Before != int64(len(w.Ahead)) || before != len(w.Ahead) {
+		m.t.Fatalf("around %v the window is %+v", at, w)
+	}
+	for user := range models.RowID(modelUsers + 1) {
+		m.check(p, b, user, found[user], asOf)
 	}
 }
 
@@ -255,8 +298,16 @@ func (m *model) settle() {
 			p.cache.Step(m.t.Context())
 			for p.cache.Copy(m.t.Context()) {
 			}
+			for _, b := range m.buckets {
+				p.cache.Window(b, board.Top, 0, 0) // asks for the order lists
+			}
+			p.cache.HoldOrders(m.t.Context())
 		}
 		for _, b := range m.buckets {
+			windows := m.windows
+			if m.readOrder(p, b); m.windows == windows {
+				m.t.Fatalf("at the end %s has no order list", b.Name)
+			}
 			for user := range models.RowID(modelUsers + 1) {
 				want := m.server.buckets[b.Name][user]
 				composites := make([]models.Composite, 1)
@@ -281,19 +332,19 @@ func TestSoakModel(t *testing.T) {
 	if text := os.Getenv("TEST_SEED"); text != "" {
 		first, count = testenv.Must(strconv.ParseUint(text, 10, 64)), 1
 	}
-	answers := 0
+	answers, windows := 0, 0
 	for seed := first; seed < first+count; seed++ {
 		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			m := newModel(t, seed)
 			m.steps(400)
 			m.settle()
-			answers += m.answers
+			answers, windows = answers+m.answers, windows+m.windows
 		}) {
 			break
 		}
 	}
-	t.Logf("%d answers came from the caches", answers)
-	if answers < int(count) {
-		t.Errorf("only %d answers came from the caches in %d runs", answers, count)
+	t.Logf("%d answers and %d windows came from the caches", answers, windows)
+	if answers < int(count) || windows < 10*int(count) {
+		t.Errorf("only %d answers and %d windows came from the caches in %d runs", answers, windows, count)
 	}
 }

@@ -22,6 +22,8 @@ type Source interface {
 	CopyPart(
 		ctx context.Context, p models.BoardPart, behind models.Entry, n int,
 	) (entries []models.Entry, newest string, err error)
+	// CopyRows is CopyPart of up to 5,000 users. Those without a score are left out.
+	CopyRows(ctx context.Context, p models.BoardPart, users []models.RowID) (entries []models.Entry, newest string, err error)
 }
 
 // Options holds what a Cache is built on.
@@ -34,10 +36,10 @@ type Options struct {
 	Buckets func(now time.Time) []*models.Bucket
 	// MaxStaleness is how old an answer may be.
 	MaxStaleness time.Duration
-	// Memory bounds the tables, in bytes.
-	Memory int64
-	Clock  models.Clock
-	Log    *slog.Logger
+	// Memory bounds the tables, and OrderMemory the order lists, in bytes.
+	Memory, OrderMemory int64
+	Clock               models.Clock
+	Log                 *slog.Logger
 	// Spread is the longest time to wait before streams are followed again after a loss,
 	// of which each process waits a random part; 0: 5 s.
 	Spread time.Duration
@@ -62,11 +64,12 @@ const (
 
 // Cache holds copies of buckets. Safe for concurrent use. It is empty until Run or Round fills it.
 type Cache struct {
-	o Options
+	o     Options
+	began time.Time // times are counted from here, by Options.Elapsed
 
-	budget budget
-	stats  *Stats
-	tables atomic.Pointer[map[bucketKey]*table]
+	budget, orders budget
+	stats          *Stats
+	tables         atomic.Pointer[map[bucketKey]*table]
 	// resets counts how often anything was removed from a copy. A read during which it
 	// has changed is not believed.
 	resets atomic.Int64
@@ -92,13 +95,14 @@ func New(o Options) *Cache {
 	c := &Cache{
 		o: o, copiedAtOnce: copiedAtOnce,
 		streams: make(map[board.ChangeStream]*stream), copies: newCopyQueue(), stats: newStats(),
+		began: o.Elapsed(),
 	}
 	c.follower = changes.Follower[board.ChangeStream, board.Change]{
 		Source: o.Changes, Elapsed: o.Elapsed, Count: changes.PageSize,
 		Wait:   func() time.Duration { return time.Duration(o.Random(int64(o.Spread))) },
 		Failed: func(ctx context.Context, _ board.ChangeStream, err error) { c.report(ctx, err) },
 	}
-	c.budget.limit = o.Memory
+	c.budget.limit, c.orders.limit = o.Memory, o.OrderMemory
 	c.tables.Store(&map[bucketKey]*table{})
 	return c
 }
@@ -111,6 +115,9 @@ func (c *Cache) Run(ctx context.Context) {
 		pause.Every(ctx, c.o.MaxStaleness/pollsInBound, func() { c.poll(ctx, &running) })
 	})
 	running.Go(func() { c.runCopies(ctx) })
+	running.Go(func() {
+		pause.Every(ctx, c.o.MaxStaleness/pollsInBound, func() { c.holdOrders(ctx) })
+	})
 	running.Wait()
 }
 
@@ -124,11 +131,12 @@ func (c *Cache) Round(ctx context.Context) error {
 		for more := true; more; {
 			var err error
 			if more, err = c.copyPage(ctx, job); err != nil {
-				c.copies.push(job)
+				c.copies.push(job, false)
 				return err
 			}
 		}
 	}
+	c.holdOrders(ctx)
 	return nil
 }
 
@@ -192,23 +200,45 @@ func (c *Cache) Written(bucket *models.Bucket, shard int, newest string, entries
 		s.StartOver(err)
 		return
 	}
+	if !read {
+		t.parts[shard].raise(entries)
+		return
+	}
+	// Those who have less were lowered since, or Redis went back to a state that lacks the
+	// lowering.
+	var lowered []models.RowID
 	for _, e := range entries {
-		switch {
-		case !read:
-			t.raise(e)
-		case t.composite(e.User) < e.Composite:
-			// It was read and lowered since, or Redis went back to a state that lacks the
-			// lowering.
-			c.reset(t.parts[shard])
-			return
+		if t.composite(e.User) < e.Composite {
+			lowered = append(lowered, e.User)
 		}
+	}
+	if lowered != nil {
+		c.lower(t.parts[shard], lowered)
 	}
 }
 
 // empty removes the composites of a part. The stream is locked.
 func (c *Cache) empty(p *part) {
 	c.disbelieve(p)
+	p.lowered, p.members = nil, 0
+	p.dropOrder()
 	p.table.clear(p.shard)
+}
+
+// maxLowered is how many users of a part are read again. If more were lowered, the part is
+// copied anew.
+const maxLowered = 5000
+
+// lower removes the composites of users of a part, and reads them again. The stream is locked.
+func (c *Cache) lower(p *part, users []models.RowID) {
+	if !p.copied.Load() && p.lowered == nil || len(p.lowered)+len(users) > maxLowered {
+		c.reset(p) // what is under way may have read them before
+		return
+	}
+	c.disbelieve(p)
+	p.lowered = append(p.lowered, users...)
+	p.remove(users)
+	c.copies.add(p)
 }
 
 // disbelieve ends the copy of a part, and makes readers ask Redis that have begun to

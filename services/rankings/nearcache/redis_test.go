@@ -36,7 +36,7 @@ func newReplica(t testing.TB, env *testenv.Env, rdb redis.UniversalClient, bucke
 	cache := nearcache.New(nearcache.Options{
 		Source: store, Changes: store.Changes(),
 		Buckets:      func(time.Time) []*models.Bucket { return []*models.Bucket{bucket} },
-		MaxStaleness: bound, Memory: 1 << 30, Clock: env.Clock.Now, Log: env.Log, Spread: bound / 10,
+		MaxStaleness: bound, Memory: 1 << 30, OrderMemory: 1 << 30, Clock: env.Clock.Now, Log: env.Log, Spread: bound / 10,
 	})
 	store.NotifyWritten(cache.Written)
 	testenv.Background(t, cache.Run)

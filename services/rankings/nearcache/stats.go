@@ -18,12 +18,18 @@ type Stats struct {
 	// StartedOver counts how often the copies of a shard were emptied, because its change
 	// stream did not go on where it was read last.
 	StartedOver atomic.Int64
-	// Bytes is the memory of the tables.
-	Bytes atomic.Int64
+	// Unordered counts the questions for ranks in current buckets that have no order list.
+	Unordered atomic.Int64
+	// Orders counts the order lists of shards that were made.
+	Orders atomic.Int64
+	// Bytes is the memory of the tables, and OrderBytes that of the order lists.
+	Bytes, OrderBytes atomic.Int64
 	// Unproven is for how long some current bucket could not be read from the cache.
 	Unproven atomic.Int64 // nanoseconds
 	// WithoutRoom is how many buckets do not fit into the memory.
 	WithoutRoom atomic.Int64
+	// OrdersWithoutRoom is how many buckets have no order lists because these do not fit.
+	OrdersWithoutRoom atomic.Int64
 }
 
 func newStats() *Stats {

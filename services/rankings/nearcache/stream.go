@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stepboard/models"
 	"stepboard/services/boards/board"
 	"stepboard/services/platform/changes"
 )
@@ -46,6 +47,14 @@ type part struct {
 	// copied reports that the shard was read as a whole since the part began to follow
 	// its stream, and that the stream was read up to the end of the copy.
 	copied atomic.Bool
+	// order holds the entries in ranking order; nil if there is no order list. It is set
+	// while the stream is locked.
+	order atomic.Pointer[order]
+	// members is how many users of the part have a composite. Guarded by the stream's lock.
+	members int
+	// lowered are users whose entries are being read again, while all others are copied.
+	// Guarded by the stream's lock.
+	lowered []models.RowID
 	// began counts how often the part was emptied, so that a copy that is under way
 	// ends. Guarded by the stream's lock.
 	began int
@@ -140,11 +149,12 @@ func (s *stream) applyChange(c board.Change) {
 		if p.table.bucket.Name != c.Bucket {
 			continue
 		}
-		for _, e := range c.Raised {
-			p.table.raise(e)
-		}
-		if c.Reset {
+		p.raise(c.Raised)
+		switch {
+		case c.Reset:
 			s.cache.reset(p)
+		case c.Lowered != nil:
+			s.cache.lower(p, c.Lowered)
 		}
 	}
 }
@@ -171,7 +181,7 @@ func (s *stream) expect(id string, now time.Time) (entry entryID, read bool, err
 // finish sets copied if the stream was read up to the end of the copy.
 func (p *part) finish() {
 	if p.ends != (entryID{}) && !p.stream.last.before(p.ends) {
-		p.ends = entryID{}
+		p.ends, p.lowered = entryID{}, nil
 		p.copied.Store(true)
 	}
 }

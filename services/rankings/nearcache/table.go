@@ -1,11 +1,13 @@
 package nearcache
 
 import (
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"stepboard/models"
+	"stepboard/services/boards/orderlist"
 )
 
 const (
@@ -15,7 +17,7 @@ const (
 	pageBytes = 8 * pageUsers
 	// maxRow is the largest row id that a table takes. Row ids have nearly no gaps, so
 	// a larger one is a mistake, for which the list of pages must not grow.
-	maxRow models.RowID = 1<<32 - 1
+	maxRow = orderlist.MaxRow
 )
 
 // page holds the composites of pageUsers users, 0 for those without a score.
@@ -49,6 +51,8 @@ type table struct {
 
 	// readable is when the table was last seen to be readable. Only Cache.run uses it.
 	readable time.Time
+	// ranked is when a rank was last asked for, by Cache.now; 0 if none was.
+	ranked atomic.Int64
 
 	mu     sync.Mutex // of adding and releasing pages
 	budget *budget
@@ -70,21 +74,33 @@ func (t *table) composite(user models.RowID) models.Composite {
 	return 0
 }
 
-// raise sets a user's composite unless the stored one is larger. If there is no room
-// for it, the table is full from then on.
-func (t *table) raise(e models.Entry) {
+// raise sets a user's composite unless the stored one is larger, and returns what was stored
+// before. If there is no room for it, the table is full from then on, and raised is false.
+func (t *table) raise(e models.Entry) (before models.Composite, raised bool) {
 	p := t.page(e.User)
 	if p == nil {
 		t.full.Store(true)
-		return
+		return 0, false
 	}
 	cell := &p[e.User%pageUsers]
 	for {
 		stored := cell.Load()
-		if int64(e.Composite) <= stored || cell.CompareAndSwap(stored, int64(e.Composite)) {
-			return
+		if int64(e.Composite) <= stored {
+			return 0, false
+		}
+		if cell.CompareAndSwap(stored, int64(e.Composite)) {
+			return models.Composite(stored), true
 		}
 	}
+}
+
+// remove removes a user's composite, and returns what it was.
+func (t *table) remove(user models.RowID) (before models.Composite) {
+	pages := *t.pages.Load()
+	if i := uint64(user) / pageUsers; i < uint64(len(pages)) && pages[i] != nil {
+		return models.Composite(pages[i][user%pageUsers].Swap(0))
+	}
+	return 0
 }
 
 // page returns the page of a user, and allocates it if there is none. It returns nil
@@ -118,15 +134,26 @@ func (t *table) page(user models.RowID) *page {
 // clear removes the composites of one shard. It may run beside readers, which must not
 // believe what they read meanwhile. O(users of the shard).
 func (t *table) clear(shard int) {
-	step := len(t.parts)
-	for i, p := range *t.pages.Load() {
-		if p == nil {
-			continue
-		}
-		// The page's first user of the shard.
-		first := ((shard-i*pageUsers)%step + step) % step
-		for at := first; at < pageUsers; at += step {
-			p[at].Store(0)
+	for _, cell := range t.cells(shard) {
+		cell.Store(0)
+	}
+}
+
+// cells returns the users of a shard that have a cell, and their cells.
+func (t *table) cells(shard int) iter.Seq2[models.RowID, *atomic.Int64] {
+	return func(yield func(models.RowID, *atomic.Int64) bool) {
+		step := len(t.parts)
+		for i, p := range *t.pages.Load() {
+			if p == nil {
+				continue
+			}
+			// The page's first user of the shard.
+			first := ((shard-i*pageUsers)%step + step) % step
+			for at := first; at < pageUsers; at += step {
+				if !yield(models.RowID(i*pageUsers+at), &p[at]) {
+					return
+				}
+			}
 		}
 	}
 }

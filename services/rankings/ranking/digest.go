@@ -60,7 +60,7 @@ func (s *Service) addComposites(
 	ctx context.Context, bucket *models.Bucket, users []models.RowID, composites map[models.RowID]models.Composite,
 ) error {
 	for chunk := range slices.Chunk(users, readAtOnce) {
-		found, err := s.composites(ctx, place{bucket: bucket}, chunk)
+		found, err := s.composites(ctx, place{bucket: bucket}, s.o.Entries, chunk)
 		if err != nil {
 			return err
 		}

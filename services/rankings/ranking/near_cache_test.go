@@ -8,14 +8,17 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/boards/board"
+	"stepboard/services/boards/orderlist"
 	"stepboard/services/rankings/ranking"
 )
 
 // nearCache is a near cache in which everybody has the same composite, or which can't
-// prove anything.
+// prove anything. If it is ordered, it knows that users 1 and 2 are all.
 type nearCache struct {
 	composite models.Composite
 	proven    bool
+	ordered   bool
 	fresh     bool
 	asked     int
 }
@@ -28,12 +31,23 @@ func (c *nearCache) Composites(_ *models.Bucket, users []models.RowID, composite
 	return testenv.Noon, c.proven
 }
 
+func (c *nearCache) Window(_ *models.Bucket, at models.Entry, back, forward int) (board.Window, time.Time, bool) {
+	c.asked++
+	var list orderlist.List
+	for user := range models.RowID(2) {
+		list.Insert(models.Entry{User: user + 1, Composite: c.composite})
+	}
+	before := list.Before(at)
+	w := board.Window{Total: 2, Before: int64(before), Ahead: list.Range(before-back, before), Behind: list.Range(before, before+forward)}
+	return w, testenv.Noon, c.proven && c.ordered
+}
+
 func (c *nearCache) Fresh(time.Time) bool { return c.fresh }
 
-// A ranking of friends or of a group is from the near cache if that can prove that its copy is fresh, still
-// when the answer is complete; otherwise it is from Redis. Days that are cold and all
-// other lists never ask the near cache.
-func TestFriendRankingFromTheNearCache(t *testing.T) {
+// A ranking is from the near cache if that can prove that its copy is fresh, still when the answer
+// is complete; otherwise it is from Redis, and all numbers of a summary are from one of them. Days
+// that are cold never ask the near cache.
+func TestRankingsFromTheNearCache(t *testing.T) {
 	t.Parallel()
 	env := testenv.Embedded(t)
 	f := newFixture(t, env, 1)
@@ -66,16 +80,34 @@ func TestFriendRankingFromTheNearCache(t *testing.T) {
 			t.Errorf("%s: a group: %v, %v, asked %d times", tt.name, r, err, near.asked)
 		}
 	}
-	near.proven, near.fresh, near.asked = true, true, 0
-	top, err := s.Top(t.Context(), query(1))
-	me, meErr := s.Me(t.Context(), query(1))
-	if err := errors.Join(err, meErr); err != nil || !slices.Equal(lines(top), redis) || *me.Score != 300 || near.asked != 0 {
-		t.Errorf("global lists: %v, %v, %v, asked %d times", top, me, err, near.asked)
+	for _, tt := range []struct {
+		name                   string
+		proven, ordered, fresh bool
+		want                   []string
+		rank                   int64
+	}{
+		{"in memory", true, true, true, memory, 2},
+		{"no order list", true, false, true, redis, 1},
+		{"too old when the answer is complete", true, true, false, redis, 1},
+	} {
+		near.proven, near.ordered, near.fresh = tt.proven, tt.ordered, tt.fresh
+		top, err := s.Top(t.Context(), query(1))
+		around, aroundErr := s.Around(t.Context(), query(1), 1)
+		me, meErr := s.Me(t.Context(), query(1))
+		if err := errors.Join(err, aroundErr, meErr); err != nil || !slices.Equal(lines(top), tt.want) ||
+			!slices.Equal(lines(around), tt.want) || *me.GlobalRank != tt.rank || *me.FriendsRank != tt.rank {
+			t.Errorf("%s: %v, %v, %+v, %v", tt.name, lines(top), lines(around), me, err)
+		}
 	}
+	near.proven, near.ordered, near.fresh, near.asked = true, true, true, 0
 	env.Clock.Set(bucket.ColdAt)
 	q := query(1)
 	q.Date = &today
-	if r, err := s.Friends(t.Context(), q); err != nil || !slices.Equal(lines(r), redis) || near.asked != 0 {
-		t.Errorf("a cold day: %v, %v, asked %d times", r, err, near.asked)
+	r, err := s.Friends(t.Context(), q)
+	top, topErr := s.Top(t.Context(), q)
+	me, meErr := s.Me(t.Context(), q)
+	if err := errors.Join(err, topErr, meErr); err != nil || !slices.Equal(lines(r), redis) || !slices.Equal(lines(top), redis) ||
+		*me.GlobalRank != 1 || near.asked != 0 {
+		t.Errorf("a cold day: %v, %v, %v, %v, asked %d times", r, top, me, err, near.asked)
 	}
 }

@@ -92,6 +92,7 @@ func (s *Service) rankCircle(ctx context.Context, q Query, c circle, call string
 		case !found.asOf.IsZero() && !near.Fresh(found.asOf): // reading the names has taken too long
 			near = nil
 		default:
+			s.count(&r, found.at, found.asOf)
 			return page.Ranking, nil
 		}
 	}

@@ -43,6 +43,10 @@ type Entries interface {
 	// CompositesOf is Composites of several buckets, by position, in one round trip.
 	CompositesOf(ctx context.Context, buckets []*models.Bucket, users []models.RowID) ([][]models.Composite, error)
 	Positions(ctx context.Context, buckets []*models.Bucket, user models.RowID) ([]board.Position, error)
+	// CompositesAndPosition is Composites of some users and Positions of one, together.
+	CompositesAndPosition(
+		ctx context.Context, bucket *models.Bucket, users []models.RowID, user models.RowID,
+	) ([]models.Composite, board.Position, error)
 	// Settling reports whether scores of a rolling bucket still include hours
 	// that have left its window.
 	Settling(ctx context.Context, bucket *models.Bucket) (bool, error)
@@ -77,8 +81,9 @@ type Friends interface {
 // Privacy says who is not shown to whom. Implemented by privacy.Service.
 type Privacy interface {
 	// NotShown returns those whose scores a user is not shown because of a choice of either
-	// of the two, without those who hide from everybody.
-	NotShown(ctx context.Context, user models.RowID) ([]models.RowID, error)
+	// of the two, without those who hide from everybody. All changes that were complete
+	// before asOf are in them; it is zero if they are not from the memory of the process.
+	NotShown(ctx context.Context, user models.RowID) (ids []models.RowID, asOf time.Time, err error)
 }
 
 // Groups lists the members of groups. Implemented by groups.Service.
@@ -122,6 +127,8 @@ type NearCache interface {
 	// Composites fills in the users' composites in a bucket, by position, complete as of a
 	// moment. ok is false if Redis is to be asked. No I/O.
 	Composites(bucket *models.Bucket, users []models.RowID, composites []models.Composite) (asOf time.Time, ok bool)
+	// Window is Reader.Window as of a moment, likewise.
+	Window(bucket *models.Bucket, at models.Entry, back, forward int) (w board.Window, asOf time.Time, ok bool)
 	// Fresh reports whether composites as of a moment may still be given as an answer.
 	Fresh(asOf time.Time) bool
 }
@@ -160,12 +167,19 @@ type Options struct {
 }
 
 // Service computes rankings. Safe for concurrent use.
-type Service struct{ o Options }
+type Service struct {
+	o       Options
+	answers map[string]*Answers // by list
+}
 
 // New returns a service.
 func New(o Options) *Service {
 	if o.Rules == nil {
 		o.Rules = corrections.NewRules(new(models.RowSet))
 	}
-	return &Service{o}
+	s := &Service{o, make(map[string]*Answers)}
+	for _, list := range Lists {
+		s.answers[list] = new(Answers)
+	}
+	return s
 }

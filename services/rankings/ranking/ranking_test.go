@@ -300,6 +300,11 @@ func TestRoundTripsOfAFriendRanking(t *testing.T) {
 					tt.name, n, counter.Trips(), counter.Commands(), tt.trips, tt.commands)
 			}
 		}
+		counter.Reset()
+		me, err := f.ranking.Me(counter.In(t.Context()), query(user))
+		if err != nil || me.FriendsTotal != 2 || me.GlobalTotal < 4 || counter.Trips() != 2 || counter.Commands() != 4 {
+			t.Errorf("me: %+v, %v, %d round trips and %d commands", me, err, counter.Trips(), counter.Commands())
+		}
 		for _, first := range []bool{true, false} { // the first call stores the sets
 			counter.Reset()
 			r, err := f.ranking.Group(counter.In(t.Context()), query(user), circleOf(user))

@@ -25,8 +25,12 @@ type request struct {
 	cursor models.Cursor
 	// scope identifies the list that a cursor belongs to.
 	scope []string
+	// list is the call, one of Lists but in Score.
+	list  string
 	limit int
 	likes bool
+	// position asks also for the viewer's position among all users.
+	position bool
 }
 
 // resolve finds the board, the days, the viewer and the position that a query asks for. No
@@ -39,7 +43,7 @@ func (s *Service) resolve(ctx context.Context, q Query, call string, scope ...st
 	if err != nil {
 		return request{}, err
 	}
-	r := request{board: b, now: s.o.Clock(), limit: q.Limit, likes: q.Likes}
+	r := request{board: b, now: s.o.Clock(), list: call, limit: q.Limit, likes: q.Likes}
 	if q.Span != nil {
 		r.from, r.to, r.days, err = s.resolveSpan(b, q, r.now)
 		r.scope = append([]string{call + " span", b.Name, r.from.String(), r.to.String()}, scope...)

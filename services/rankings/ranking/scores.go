@@ -8,6 +8,7 @@ import (
 	"stepboard/internal/reuse"
 	"stepboard/models"
 	"stepboard/services/boards/archive"
+	"stepboard/services/boards/board"
 	"stepboard/services/boards/score"
 )
 
@@ -35,6 +36,8 @@ type scores struct {
 	// asOf is the moment for which people and scores are complete if they are from memory;
 	// otherwise zero.
 	asOf time.Time
+	// position is the viewer's if the request asks for it and the store is Redis; otherwise nil.
+	position *board.Position
 	// again reports that there are no scores yet: the people are to be read again, for the
 	// place at and not from memory.
 	again bool
@@ -84,7 +87,15 @@ func (s *Service) scores(
 			return scores{at: at, again: true}, nil // an answer from Redis is not older than Redis
 		}
 	}
-	composites, err := s.composites(ctx, at, p.ids)
+	if r.position && !at.archived {
+		composites, position, err := s.o.Entries.CompositesAndPosition(ctx, at.bucket, p.ids, r.viewer)
+		if err != nil {
+			return scores{}, err
+		}
+		s.o.Rules.Show(at.bucket, p.ids, composites)
+		return scores{at: at, entries: entriesOf(p.ids, composites, memory), position: &position}, nil
+	}
+	composites, err := s.composites(ctx, at, s.store(at), p.ids)
 	if err != nil {
 		return scores{}, err
 	}
@@ -110,9 +121,10 @@ func (s *Service) store(at place) Reader {
 	return s.o.Entries
 }
 
-// composites returns the composites of users in the bucket that are shown, by position.
-func (s *Service) composites(ctx context.Context, at place, users []models.RowID) ([]models.Composite, error) {
-	composites, err := s.store(at).Composites(ctx, at.bucket, users)
+// composites returns the composites of users in the bucket that are shown, by position, from a
+// store that has it.
+func (s *Service) composites(ctx context.Context, at place, store Reader, users []models.RowID) ([]models.Composite, error) {
+	composites, err := store.Composites(ctx, at.bucket, users)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func (s *Service) Score(ctx context.Context, q Query, user models.UserID) (Shown
 	}
 	composites := []models.Composite{0}
 	at, err := s.settled(ctx, &r, func(at place) (err error) {
-		composites, err = s.composites(ctx, at, []models.RowID{found.User})
+		composites, err = s.composites(ctx, at, s.store(at), []models.RowID{found.User})
 		return err
 	})
 	if err != nil {
