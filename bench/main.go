@@ -62,6 +62,7 @@ var parts = []struct {
 	{"serving", (*environment).servingBench},
 	{"cold", (*environment).coldBench},
 	{"near", (*environment).nearBench},
+	{"ranks", (*environment).ranksBench},
 	{"ingest", (*environment).ingestBench},
 	{"ledger", (*environment).ledgerBench},
 	{"capacity", (*environment).capacityBench},

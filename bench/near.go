@@ -147,11 +147,19 @@ func (e *environment) nearRankings(ctx context.Context, plain, near *process, vi
 	if err := e.printTable(ctx, fmt.Sprintf("friend ranking, %d friends", e.friends), rows...); err != nil {
 		return err
 	}
+	return e.printSlowest(ctx, "friend ranking", rows, requests)
+}
+
+// printSlowest prints the p99 of those rows that have requests, at half of the rates that they
+// have reached.
+func (e *environment) printSlowest(ctx context.Context, what string, rows []*row, requests map[*row][][]byte) error {
 	slowest := make(map[*row][]time.Duration)
 	for range e.rounds {
 		for r, list := range requests {
-			if err := r.prepare(ctx); err != nil {
-				return err
+			if r.prepare != nil {
+				if err := r.prepare(ctx); err != nil {
+					return err
+				}
 			}
 			took, err := p99(ctx, r.process, nearConnections, int(r.median()/2), list, e.wait)
 			if err != nil {
@@ -160,7 +168,7 @@ func (e *environment) nearRankings(ctx context.Context, plain, near *process, vi
 			slowest[r] = append(slowest[r], took)
 		}
 	}
-	fmt.Print("\n| friend ranking, at half the rate above | p99 |\n| --- | ---: |\n")
+	fmt.Printf("\n| %s, at half the rate above | p99 |\n| --- | ---: |\n", what)
 	for _, r := range rows {
 		if took := slowest[r]; took != nil {
 			fmt.Printf("| %s | %v |\n", r.name, median(took).Round(10*time.Microsecond))

@@ -39,13 +39,18 @@ func (e *environment) token(user models.UserID, scope string) (string, error) {
 // friendRequests returns a request for a page of the friend ranking of each of some viewers, from
 // the first one on. more is appended to the query.
 func (e *environment) friendRequests(board string, first, viewers, page int, more string) ([][]byte, error) {
+	return e.viewerRequests(fmt.Sprintf("/v1/boards/%s/friends?limit=%d%s", board, page, more), first, viewers)
+}
+
+// viewerRequests returns a request for a path of each of some viewers, from the first one on.
+func (e *environment) viewerRequests(path string, first, viewers int) ([][]byte, error) {
 	requests := make([][]byte, viewers)
 	for v := range requests {
 		token, err := e.token(userID(viewer(first+v)), "")
 		if err != nil {
 			return nil, err
 		}
-		requests[v] = httpRequest("GET", fmt.Sprintf("/v1/boards/%s/friends?limit=%d%s", board, page, more), token, "")
+		requests[v] = httpRequest("GET", path, token, "")
 	}
 	return requests, nil
 }
