@@ -75,15 +75,15 @@ time zone. The same hour of the same person twice in the file counts once, the l
 var errInterrupted = errors.New("interrupted: what was imported stays, and importing the file again adds the rest")
 
 // importFile imports one file into the stores of the settings.
-func (p *program) importFile(ctx context.Context, path string, work func(*app.App, *report, io.Reader) error) (err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	return p.runOnApp(ctx, func(a *app.App) error {
+func (p *program) importFile(ctx context.Context, path string, work func(*app.App, *report, io.Reader) error) error {
+	return p.runOnApp(ctx, func(a *app.App) (err error) {
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
 		r := newReport(p.stdout, p.stderr)
-		err := work(a, r, file)
+		err = work(a, r, file)
 		if err != nil && ctx.Err() != nil {
 			// The error is a consequence of stopping.
 			err = errInterrupted
