@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -238,8 +239,16 @@ func execute(t testing.TB, dsn, statement string) {
 			t.Error(err)
 		}
 	}()
-	if _, err := db.ExecContext(context.Background(), statement); err != nil {
-		t.Fatalf("%s: %v", statement, err)
+	for {
+		_, err := db.ExecContext(context.Background(), statement)
+		// The session of a process that was cut off or killed may still be at work.
+		if e := (*pgconn.PgError)(nil); errors.As(err, &e) && e.Code == "40P01" {
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+		return
 	}
 }
 
