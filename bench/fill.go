@@ -96,11 +96,11 @@ func (e *environment) fillBoard(ctx context.Context, name string, ago int) (*mod
 	if err != nil {
 		return nil, err
 	}
-	return bucket, raise(ctx, e.app.Entries.At(bucket.StartsAt), bucket, firstUser, e.board)
+	return bucket, raise(ctx, e.app.Entries.EntriesAt(bucket.StartsAt), bucket, firstUser, e.board)
 }
 
 // raise gives a number of users, from the first one on, random scores of a bucket.
-func raise(ctx context.Context, boards *board.Store, bucket *models.Bucket, first models.RowID, users int) error {
+func raise(ctx context.Context, boards board.Entries, bucket *models.Bucket, first models.RowID, users int) error {
 	rng := mathrand.New(mathrand.NewPCG(1, uint64(bucket.StartsAt.Unix())))
 	codec, begun := score.Of(bucket), min(time.Since(bucket.StartsAt), bucket.EndsAt.Sub(bucket.StartsAt))
 	const batch = 10_000

@@ -129,7 +129,7 @@ func (p *people) storeClosedDays(
 			return err
 		}
 		// Stored now, a day that has turned cold would wait for the archive, unseen.
-		if errs := a.Entries.At(bucket.StartsAt).Raise(ctx, raises); errs != nil {
+		if errs := a.Entries.EntriesAt(bucket.StartsAt).Raise(ctx, raises); errs != nil {
 			return errors.Join(errs...)
 		}
 		if !bucket.Cold(now) {

@@ -48,6 +48,16 @@ CREATE TABLE board_buckets (
 );
 CREATE INDEX board_buckets_day ON board_buckets (board, day);
 
+-- What was reported for daily boards and is not archived yet, before corrections: the largest
+-- composite of each user in each bucket.
+CREATE TABLE hot_scores (
+    board     text    NOT NULL,
+    bucket    text    NOT NULL,
+    user_id   integer NOT NULL,
+    composite integer NOT NULL,
+    PRIMARY KEY (board, bucket, user_id)
+) WITHOUT ROWID;
+
 -- external_id is the app's own id of the user; user_id is the row id, the number by
 -- which all other tables and Redis refer to the user.
 --

@@ -16,8 +16,8 @@ import (
 // order, while other entries move.
 func TestReadPart(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
+	each(t, func(t *testing.T, env *testenv.Env, open opener) {
+		store := open(env.Clock.Now)
 		bucket := testenv.Bucket(1)
 		var raises []models.Raise
 		var want []models.Entry
@@ -59,8 +59,8 @@ func TestReadPart(t *testing.T) {
 // bucket follow.
 func TestLower(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
+	each(t, func(t *testing.T, env *testenv.Env, open opener) {
+		store := open(env.Clock.Now)
 		rolling := rollingBucket(3, 1, 1000)
 		event := testenv.Bucket(1)
 		for _, bucket := range []*models.Bucket{event, rolling} {
@@ -86,6 +86,6 @@ func TestLower(t *testing.T) {
 				t.Errorf("%s: scores %v", bucket.Board, got)
 			}
 		}
-		checkSums(t.Context(), t, env, rolling)
+		checkSums(t.Context(), t, store, rolling)
 	})
 }

@@ -35,9 +35,9 @@ func NewStore(rdb redis.UniversalClient, keys keys.Builder, clock models.Clock, 
 	return &Store{rdb: rdb, keys: keys, clock: clock, routes: routes}
 }
 
-// At returns a store over the same keys whose clock stands at a moment, to store what was
+// EntriesAt returns a store over the same keys whose clock stands at a moment, to store what was
 // uploaded then.
-func (s *Store) At(moment time.Time) *Store {
+func (s *Store) EntriesAt(moment time.Time) Entries {
 	then := *s
 	then.clock = func() time.Time { return moment }
 	return &then

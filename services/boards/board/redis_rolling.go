@@ -2,7 +2,6 @@ package board
 
 import (
 	"stepboard/models"
-	"stepboard/services/boards/score"
 )
 
 // A rolling bucket has a sorted set for each of its hours, and one of sums. The
@@ -134,8 +133,7 @@ func (s *Store) addHourRaises(commands []raiseCommand, commandOf []int, raises [
 	now := models.HourOf(s.clock())
 	for _, i := range hourly {
 		r := &raises[i]
-		_, reachedAt := score.Of(r.Bucket).Decode(r.Composite)
-		hour := models.HourOf(reachedAt.Time())
+		hour := hourOf(r.Bucket, r.Composite)
 		m := member{r.Bucket, hour, r.User}
 		if p, ok := at[m]; ok {
 			args := commands[p.command].args

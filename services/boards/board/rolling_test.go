@@ -115,7 +115,7 @@ func (l *ledger) ranked(now time.Time) []place {
 }
 
 // check compares the board with the ledger.
-func (l *ledger) check(ctx context.Context, t *testing.T, store *board.Store, now time.Time) {
+func (l *ledger) check(ctx context.Context, t *testing.T, store board.Entries, now time.Time) {
 	t.Helper()
 	window, err := store.Window(ctx, l.bucket, board.Top, 0, 1_000_000)
 	if err != nil {
@@ -133,43 +133,36 @@ func (l *ledger) check(ctx context.Context, t *testing.T, store *board.Store, no
 
 // checkSums checks what holds at every moment: each sum is that of the stored
 // hours, and not larger than allowed.
-func checkSums(ctx context.Context, t *testing.T, env *testenv.Env, bucket *models.Bucket) {
+func checkSums(ctx context.Context, t *testing.T, store board.Entries, bucket *models.Bucket) {
 	t.Helper()
 	codec := score.Of(bucket)
-	for shard := range bucket.Shards {
-		read := func(key string) map[string]models.Composite {
-			members := make(map[string]models.Composite)
-			for _, z := range testenv.Must(env.Redis.ZRangeWithScores(ctx, key, 0, -1).Result()) {
-				members[z.Member.(string)] = models.Composite(z.Score)
+	sums, last := make(map[models.RowID]int64), make(map[models.RowID]models.Timestamp)
+	for _, part := range testenv.Must(store.Parts(ctx, bucket)) {
+		for _, e := range testenv.Must(store.ReadPart(ctx, part, board.Top, 1_000_000)) {
+			points, reachedAt := codec.Decode(e.Composite)
+			if models.HourOf(reachedAt.Time()) != part.Hour {
+				t.Fatalf("%v has a total of %v in hour %v", e.User, reachedAt.Time(), part.Hour)
 			}
-			return members
+			sums[e.User] += points
+			last[e.User] = max(last[e.User], reachedAt)
 		}
-		sums, last := make(map[string]int64), make(map[string]models.Timestamp)
-		for name := range read(env.Keys.BoardHours(bucket, shard)) {
-			hour := testenv.Must(models.ParseHour(name))
-			for member, composite := range read(env.Keys.BoardHour(bucket, shard, hour)) {
-				points, reachedAt := codec.Decode(composite)
-				if models.HourOf(reachedAt.Time()) != hour {
-					t.Fatalf("%s has a total of %v in hour %v", member, reachedAt.Time(), hour)
-				}
-				sums[member] += points
-				last[member] = max(last[member], reachedAt)
-			}
+	}
+	want, got := make(map[models.RowID]models.Composite), make(map[models.RowID]models.Composite)
+	for user, sum := range sums {
+		if sum > bucket.MaxScore {
+			t.Fatalf("%v has %d, the largest score is %d", user, sum, bucket.MaxScore)
 		}
-		want := make(map[string]models.Composite)
-		for member, sum := range sums {
-			if sum > bucket.MaxScore {
-				t.Fatalf("%s has %d, the largest score is %d", member, sum, bucket.MaxScore)
-			}
-			want[member] = testenv.Must(codec.Encode(sum, last[member]))
-		}
-		if diff := gocmp.Diff(want, read(env.Keys.Board(bucket, shard))); diff != "" {
-			t.Fatalf("shard %d is not the sum of its hours (-want +got):\n%s", shard, diff)
-		}
+		want[user] = testenv.Must(codec.Encode(sum, last[user]))
+	}
+	for _, e := range testenv.Must(store.Window(ctx, bucket, board.Top, 0, 1_000_000)).Behind {
+		got[e.User] = e.Composite
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Fatalf("the sums are not those of the hours (-want +got):\n%s", diff)
 	}
 }
 
-func raise(ctx context.Context, t testing.TB, store *board.Store, raises ...models.Raise) {
+func raise(ctx context.Context, t testing.TB, store board.Entries, raises ...models.Raise) {
 	t.Helper()
 	for _, err := range store.Raise(ctx, raises) {
 		if err != nil {
@@ -178,7 +171,7 @@ func raise(ctx context.Context, t testing.TB, store *board.Store, raises ...mode
 	}
 }
 
-func settling(ctx context.Context, t *testing.T, store *board.Store, bucket *models.Bucket) bool {
+func settling(ctx context.Context, t *testing.T, store board.Entries, bucket *models.Bucket) bool {
 	t.Helper()
 	return testenv.Must(store.Settling(ctx, bucket))
 }
@@ -188,7 +181,8 @@ func settling(ctx context.Context, t *testing.T, store *board.Store, bucket *mod
 type week struct {
 	*ledger
 	env       *testenv.Env
-	replicas  [2]*board.Store
+	open      opener
+	replicas  [2]board.Entries
 	clocks    [2]models.Clock
 	rnd       *rand.Rand
 	queue     []models.Raise
@@ -200,11 +194,11 @@ type week struct {
 	increases int
 }
 
-func newWeek(env *testenv.Env, bucket *models.Bucket) *week {
-	w := &week{ledger: newLedger(bucket), env: env, rnd: rand.New(rand.NewPCG(1, uint64(bucket.WindowHours)))}
+func newWeek(env *testenv.Env, open opener, bucket *models.Bucket) *week {
+	w := &week{ledger: newLedger(bucket), env: env, open: open, rnd: rand.New(rand.NewPCG(1, uint64(bucket.WindowHours)))}
 	w.clocks = [2]models.Clock{env.Clock.Now, func() time.Time { return env.Clock.Now().Add(-2 * time.Second) }}
 	for i, clock := range w.clocks {
-		w.replicas[i] = board.NewStore(env.Redis, env.Keys, clock, nil)
+		w.replicas[i] = open(clock)
 	}
 	return w
 }
@@ -304,7 +298,7 @@ func (w *week) drainAndCompare(t *testing.T) {
 			}
 		}
 	}
-	checkSums(ctx, t, w.env, w.bucket)
+	checkSums(ctx, t, w.replicas[0], w.bucket)
 	if left && !w.refused && !settling(ctx, t, w.replicas[w.rnd.IntN(2)], w.bucket) {
 		t.Fatalf("%v: not settling, although an hour has left the window", now)
 	}
@@ -320,7 +314,7 @@ func (w *week) drainAndCompare(t *testing.T) {
 		t.Fatalf("%v: settling, although everything is drained", now)
 	}
 	w.check(ctx, t, w.replicas[w.rnd.IntN(2)], now)
-	checkSums(ctx, t, w.env, w.bucket)
+	checkSums(ctx, t, w.replicas[0], w.bucket)
 	if _, drifted, err := w.replicas[0].Drift(ctx, w.bucket, 20); err != nil || drifted > 0 {
 		t.Fatalf("%d users have drifted, %v", drifted, err)
 	}
@@ -330,16 +324,7 @@ func (w *week) drainAndCompare(t *testing.T) {
 func (w *week) rebuild(t *testing.T) {
 	t.Helper()
 	ctx, now := t.Context(), w.env.Clock.Now()
-	for shard := range w.bucket.Shards {
-		hours := w.env.Keys.BoardHours(w.bucket, shard)
-		keys := []string{hours, w.env.Keys.Board(w.bucket, shard), w.env.Keys.BoardNow(w.bucket, shard)}
-		for _, name := range testenv.Must(w.env.Redis.ZRange(ctx, hours, 0, -1).Result()) {
-			keys = append(keys, w.env.Keys.BoardHour(w.bucket, shard, testenv.Must(models.ParseHour(name))))
-		}
-		if err := w.env.Redis.Del(ctx, keys...).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	lose(t, w.env, w.replicas[0], w.bucket)
 	raises := make(map[models.Hour][]models.Raise)
 	for user, totals := range w.totals {
 		for hour, total := range totals {
@@ -356,7 +341,7 @@ func (w *week) rebuild(t *testing.T) {
 		}
 	}
 	w.check(ctx, t, w.replicas[0], now)
-	checkSums(ctx, t, w.env, w.bucket)
+	checkSums(ctx, t, w.replicas[0], w.bucket)
 }
 
 // recover simulates the end of an outage: increments that were counted

@@ -15,9 +15,9 @@ func TestWeekOfARollingBoard(t *testing.T) {
 	for _, shape := range []struct{ window, shards int }{{24, 1}, {3, 5}} {
 		t.Run(strconv.Itoa(shape.window), func(t *testing.T) {
 			t.Parallel()
-			testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+			each(t, func(t *testing.T, env *testenv.Env, open opener) {
 				// So small a largest score that users reach it all the time.
-				w := newWeek(env, rollingBucket(shape.window, shape.shards, 300))
+				w := newWeek(env, open, rollingBucket(shape.window, shape.shards, 300))
 				start := testenv.Noon.Truncate(24 * time.Hour)
 				for minute := range 7 * 24 * 60 {
 					w.minute(t, start.Add(time.Duration(minute)*time.Minute))

@@ -1,0 +1,160 @@
+package board
+
+import (
+	"context"
+	"slices"
+
+	"stepboard/models"
+)
+
+// Correct implements Entries. What was reported stays in HotScores; one query for each bucket with
+// corrections that were lifted.
+func (l *Local) Correct(ctx context.Context, entries []models.CorrectedEntry) (changed int64, err error) {
+	of := make(map[*models.Bucket][]models.CorrectedEntry)
+	for _, e := range entries {
+		of[e.Bucket] = append(of[e.Bucket], e)
+	}
+	for bucket, corrected := range of {
+		if takenOver(bucket, l.clock()) && l.find(bucket) == nil {
+			continue // it was archived, or has no entries
+		}
+		reported, err := l.reportedOfLifted(ctx, bucket, corrected)
+		if err != nil {
+			return changed, err
+		}
+		for chunk := range slices.Chunk(corrected, localChunk) {
+			changed += l.correctIn(bucket, chunk, reported)
+		}
+	}
+	return changed, nil
+}
+
+// reportedOfLifted returns what users have reported whose corrections were lifted.
+func (l *Local) reportedOfLifted(
+	ctx context.Context, bucket *models.Bucket, corrected []models.CorrectedEntry,
+) (map[models.RowID]models.Composite, error) {
+	var lifted []models.RowID
+	for _, e := range corrected {
+		if e.Lifted {
+			lifted = append(lifted, e.User)
+		}
+	}
+	if len(lifted) == 0 {
+		return nil, nil
+	}
+	composites, err := l.Reported(ctx, bucket, lifted)
+	if err != nil {
+		return nil, err
+	}
+	reported := make(map[models.RowID]models.Composite, len(lifted))
+	for i, user := range lifted {
+		reported[user] = composites[i]
+	}
+	return reported, nil
+}
+
+// correctIn corrects some entries of a bucket.
+func (l *Local) correctIn(
+	bucket *models.Bucket, corrected []models.CorrectedEntry, reported map[models.RowID]models.Composite,
+) (changed int64) {
+	b := l.ensure(bucket)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range corrected {
+		shown, want := b.shown.of(e.User), e.Composite
+		if e.Lifted {
+			want = max(shown, reported[e.User], e.Before)
+		}
+		if shown == want || e.User > maxRow {
+			continue
+		}
+		for _, totals := range b.hours { // of a rolling bucket, from which users are only excluded
+			totals.set(e.User, 0)
+		}
+		b.shown.set(e.User, want)
+		changed++
+	}
+	return changed
+}
+
+// Reported implements Entries: the largest composites that users have reported, whether or not a
+// correction held then. One query.
+func (l *Local) Reported(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error) {
+	composites, err := l.hot.composites(ctx, bucket, users)
+	if err != nil {
+		return nil, models.Unavailable("read reported scores", err)
+	}
+	return composites, nil
+}
+
+// Remove implements Entries. One statement for each bucket of a day.
+func (l *Local) Remove(ctx context.Context, buckets []*models.Bucket, users []models.RowID) (removed int64, err error) {
+	for _, bucket := range buckets {
+		reported, err := l.hot.remove(ctx, bucket, users)
+		if err != nil {
+			return removed, models.Unavailable("remove entries", err)
+		}
+		// An entry that is shown and was reported is one.
+		removed += max(reported, l.hide(bucket, users))
+	}
+	return removed, nil
+}
+
+// hide removes users from what readers see, and returns how many entries these were.
+func (l *Local) hide(bucket *models.Bucket, users []models.RowID) (removed int64) {
+	b := l.find(bucket)
+	if b == nil {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, user := range users {
+		if user > maxRow {
+			continue
+		}
+		sets := []*flat{&b.shown}
+		if bucket.WindowHours > 0 {
+			for _, hour := range b.hoursUpTo(maxHour) {
+				sets = append(sets, b.hours[hour])
+			}
+		}
+		for _, f := range sets {
+			if f.of(user) != 0 {
+				f.set(user, 0)
+				if f != &b.shown || bucket.WindowHours == 0 {
+					removed++
+				}
+			}
+		}
+	}
+	return removed
+}
+
+// Stored implements Entries. An entry that readers do not see is one that came late, or was
+// reported while a correction held. One query for each bucket.
+func (l *Local) Stored(ctx context.Context, buckets []*models.Bucket, user models.RowID) (stored []StoredEntry, err error) {
+	for _, bucket := range buckets {
+		if !inHotScores(bucket) {
+			continue
+		}
+		reported, err := l.hot.composites(ctx, bucket, []models.RowID{user})
+		if err != nil {
+			return nil, models.Unavailable("read scores", err)
+		}
+		var shown models.Composite
+		l.read(bucket, func(f *flat) { shown = f.of(user) })
+		if shown != 0 {
+			stored = append(stored, StoredEntry{Bucket: bucket, Key: models.KeyBoard, Composite: shown})
+		}
+		if reported[0] != 0 && reported[0] != shown {
+			key := models.KeyLate
+			if l.routes != nil {
+				if routed, _ := l.routes.Route(bucket, user); routed == models.KeyReported {
+					key = models.KeyReported
+				}
+			}
+			stored = append(stored, StoredEntry{Bucket: bucket, Key: key, Composite: reported[0]})
+		}
+	}
+	return stored, nil
+}
