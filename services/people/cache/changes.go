@@ -31,6 +31,8 @@ type Near interface {
 // store is used.
 func (s *Store) UseNear(near Near) { s.near = near }
 
+func (s *Store) nearCache() Near { return s.near }
+
 // forget makes this process see its own changes at once.
 func (s *Store) forget(sets []Set) {
 	if s.near != nil {

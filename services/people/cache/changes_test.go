@@ -111,7 +111,7 @@ func TestStreamsAreWrittenForFollowers(t *testing.T) {
 		if exists() {
 			t.Fatal("a stream that nobody follows was written")
 		}
-		f := &follower{t: t, store: s.store}
+		f := &follower{t: t, store: inRedis(s)}
 		f.next()
 		if ttl := env.Redis.PTTL(ctx, key).Val(); ttl <= 0 || ttl > changes.Lifetime {
 			t.Errorf("the stream lasts for %v", ttl)
@@ -119,7 +119,7 @@ func TestStreamsAreWrittenForFollowers(t *testing.T) {
 		change(t, s, tr, 1, 7)
 		f.next(Set{keys.Friends, 1}, Set{keys.Friends, 1})
 		f.next()
-		second := &follower{t: t, store: s.store}
+		second := &follower{t: t, store: inRedis(s)}
 		second.next()
 		change(t, s, tr, 130, 7)
 		f.next(Set{keys.Friends, 130}, Set{keys.Friends, 130})
@@ -131,7 +131,7 @@ func TestStreamsAreWrittenForFollowers(t *testing.T) {
 		f.next(Set{keys.Friends, 129}, Set{keys.Friends, 2}) // by stripe
 		bulk.Clear(ctx)
 		f.next(Set{keys.Friends, 129}, Set{keys.Friends, 2})
-		if err := s.store.DropAll(ctx); err != nil {
+		if err := inRedis(s).DropAll(ctx); err != nil {
 			t.Fatal(err)
 		}
 		page := f.page()
@@ -143,7 +143,7 @@ func TestStreamsAreWrittenForFollowers(t *testing.T) {
 		if exists() || f.page().Lost == nil {
 			t.Error("a stream that has expired goes on")
 		}
-		second = &follower{t: t, store: s.store}
+		second = &follower{t: t, store: inRedis(s)}
 		second.next()
 		if f.page().Lost == nil {
 			t.Error("another stream is taken for the one that was followed")
@@ -156,7 +156,7 @@ func TestAChangeOfTwoKinds(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		s, ctx := newSets(env, newTruth()), t.Context()
-		f := &follower{t: t, store: s.store}
+		f := &follower{t: t, store: inRedis(s)}
 		f.next()
 		c := s.NewChange()
 		if err := c.Mark(ctx, []owner{1}); err != nil {
@@ -183,7 +183,7 @@ func TestFullPagesOfChanges(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		tr := newTruth()
 		s := newSets(env, tr)
-		f := &follower{t: t, store: s.store}
+		f := &follower{t: t, store: inRedis(s)}
 		f.next()
 		for range (changes.PageSize + 2) / 2 {
 			change(t, s, tr, 1, 7)
@@ -204,7 +204,7 @@ func TestKeepingAStream(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		tr := newTruth()
 		s, ctx, key := newSets(env, tr), t.Context(), env.Keys.SetsChanges(0)
-		slow, f := &follower{t: t, store: s.store}, &follower{t: t, store: s.store}
+		slow, f := &follower{t: t, store: inRedis(s)}, &follower{t: t, store: inRedis(s)}
 		slow.next()
 		f.next()
 		change(t, s, tr, 1, 7)

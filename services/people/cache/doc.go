@@ -1,5 +1,6 @@
-// Package cache keeps read-through caches of sets: copies in Redis of sets of row ids whose
-// truth is in SQL, such as friend sets. A copy is loaded on a miss and lasts cache.sets_ttl.
+// Package cache keeps read-through caches of sets: copies of sets of row ids whose truth is in
+// SQL, such as friend sets. They are in Redis (Store) or, if one process has the stores to itself,
+// in its memory (Local). A copy is loaded on a miss and lasts cache.sets_ttl.
 //
 // # Changes
 //
@@ -39,6 +40,15 @@
 //
 // Sets hold only numbers, so Redis stores them as arrays of integers up to
 // set-max-intset-entries. An empty list is the stamp alone.
+//
+// # In memory
+//
+// Local has the marks, and needs nothing else. A reader first announces that it reads, and then
+// looks for a mark: with one it keeps nothing. A writer first sets the mark, and then drops the
+// copies and all that was announced; both before the commit. So a reader is dropped, or sees the
+// mark, or begins after the commit. Marks and copies are lost together, with the process, so there
+// are no generations and no streams. The mark of a change of unknown outcome is kept here, too. A
+// change of thousands of sets marks each of them.
 //
 // # Copies in processes
 //

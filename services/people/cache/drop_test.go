@@ -47,7 +47,7 @@ func (h *holder) stored() map[int]int {
 	found := make(map[int]int)
 	for of := range owner(owners) {
 		set := h.sets.set(of + 1)
-		if testenv.Must(h.sets.store.get(h.t.Context(), set)).found {
+		if testenv.Must(inRedis(h.sets).get(h.t.Context(), set)).found {
 			found[keys.StripeOf(set.Owner)]++
 		}
 	}
@@ -83,7 +83,7 @@ func (h *holder) drop(want int64) {
 // anotherServer makes the checkpoint of a stripe name another server.
 func (h *holder) anotherServer(stripe int) {
 	h.t.Helper()
-	key := h.sets.store.keys.LossCheckpoint(recovery.Sets, stripe)
+	key := inRedis(h.sets).keys.LossCheckpoint(recovery.Sets, stripe)
 	if err := h.env.Redis.HSet(h.t.Context(), key, "server", "another").Err(); err != nil {
 		h.t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestTokensOfAnOldGeneration(t *testing.T) {
 		p.mark("writer")
 		p.clear("writer")
 		loading := env.Keys.SetLoading(p.of.Kind, p.of.Owner)
-		if err := env.Redis.Set(t.Context(), loading, reader.token, loadingTTL).Err(); err != nil {
+		if err := env.Redis.Set(t.Context(), loading, reader.claim.token, loadingTTL).Err(); err != nil {
 			t.Fatal(err)
 		}
 		h.anotherServer(0)

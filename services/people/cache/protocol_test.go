@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -11,73 +12,118 @@ import (
 
 // protocol runs the steps of the cache's protocol for one set.
 type protocol struct {
-	t     *testing.T
-	store *Store
-	of    Set
+	t      *testing.T
+	copies Copies
+	store  *Store         // copies in Redis; nil in memory
+	clock  *testenv.Clock // of copies in memory
+	of     Set
 }
 
 func newProtocol(t *testing.T, env *testenv.Env, owner int) *protocol {
-	return &protocol{t: t, store: NewStore(env.Redis, env.Keys, 0), of: Set{keys.Friends, int64(owner)}}
+	store := NewStore(env.Redis, env.Keys, 0)
+	return &protocol{t: t, copies: store, store: store, of: Set{keys.Friends, int64(owner)}}
 }
+
+func newLocalProtocol(t *testing.T, owner int) *protocol {
+	clock := testenv.NewClock(testenv.Noon)
+	return &protocol{t: t, copies: newLocal(clock), clock: clock, of: Set{keys.Friends, int64(owner)}}
+}
+
+// lifetime is that of copies in memory.
+const lifetime = time.Hour
+
+// newLocal returns copies in memory, with room for all.
+func newLocal(clock *testenv.Clock) *Local { return NewLocal(1<<30, lifetime, clock.Now) }
 
 func (p *protocol) get() copied {
 	p.t.Helper()
-	return testenv.Must(p.store.get(p.t.Context(), p.of))
+	return testenv.Must(p.copies.find(p.t.Context(), p.of))[0]
 }
 
-func (p *protocol) begin() claim {
+// reader is a reader that has begun to read the set. It may store it only if it holds the right
+// to do so.
+type reader struct {
+	claim   claim // in Redis
+	reading *Reading
+	stores  bool
+}
+
+func (p *protocol) tryBegin() (r reader, granted bool) {
 	p.t.Helper()
-	c, granted, err := p.store.beginLoad(p.t.Context(), p.of, p.get().generation)
-	if err != nil || !granted {
-		p.t.Fatalf("the reader may not load: %v", err)
+	if local, ok := p.copies.(*Local); ok {
+		r.reading, r.stores = local.begin(p.of)
+		return r, r.reading != nil
 	}
-	return c
+	c, granted, err := p.store.beginLoad(p.t.Context(), p.of, p.get().generation)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return reader{claim: c}, granted
+}
+
+func (p *protocol) begin() reader {
+	p.t.Helper()
+	r, granted := p.tryBegin()
+	if !granted {
+		p.t.Fatal("the reader may not load")
+	}
+	return r
+}
+
+// end stores what a reader has read, if that is allowed.
+func (p *protocol) end(r reader, members []models.RowID) (stored bool) {
+	p.t.Helper()
+	if local, ok := p.copies.(*Local); ok {
+		local.memory.End(r.reading, members, r.stores)
+		return r.stores
+	}
+	return testenv.Must(p.store.store(p.t.Context(), p.of, r.claim, members))
+}
+
+func (p *protocol) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 func (p *protocol) mark(token string) {
 	p.t.Helper()
-	if err := p.store.mark(p.t.Context(), token, []Set{p.of}, 0); err != nil {
-		p.t.Fatal(err)
-	}
+	p.must(p.copies.mark(p.t.Context(), writer{token: token}, []Set{p.of}))
 }
 
 func (p *protocol) clear(token string) {
 	p.t.Helper()
-	if err := p.store.clear(p.t.Context(), token, []Set{p.of}, 0); err != nil {
-		p.t.Fatal(err)
-	}
+	p.must(p.copies.clear(p.t.Context(), writer{token: token}, []Set{p.of}))
 }
 
 // markStripe and clearStripe are mark and clear of a bulk change.
 func (p *protocol) markStripe(token string) {
 	p.t.Helper()
-	if err := p.store.markStripes(p.t.Context(), token, []Set{p.of}); err != nil {
-		p.t.Fatal(err)
-	}
+	p.must(p.copies.mark(p.t.Context(), writer{token: token, bulk: true}, []Set{p.of}))
 }
 
 func (p *protocol) clearStripe(token string) {
 	p.t.Helper()
-	if err := p.store.clearStripes(p.t.Context(), token, []Set{p.of}); err != nil {
-		p.t.Fatal(err)
-	}
+	p.must(p.copies.clear(p.t.Context(), writer{token: token, bulk: true}, []Set{p.of}))
 }
 
-// drop begins a new generation.
+// keep follows a change of unknown outcome.
+func (p *protocol) keep(token string) {
+	p.t.Helper()
+	p.must(p.copies.keep(p.t.Context(), writer{token: token}, []Set{p.of}))
+}
+
+// drop drops all copies; in Redis it begins a new generation.
 func (p *protocol) drop() {
 	p.t.Helper()
-	if err := p.store.drop(p.t.Context(), []int{keys.StripeOf(p.of.Owner)}); err != nil {
-		p.t.Fatal(err)
-	}
+	p.must(p.copies.DropAll(p.t.Context()))
 }
 
 // tryStore tries to store a set, and checks whether it is found then.
-func (p *protocol) tryStore(c claim, want bool) {
+func (p *protocol) tryStore(r reader, want bool) {
 	p.t.Helper()
-	stored, err := p.store.store(p.t.Context(), p.of, c, []models.RowID{7, 8})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	stored := p.end(r, []models.RowID{7, 8})
 	if found := p.get().found; found != want || (found && !stored) {
 		p.t.Fatalf("found %v, stored %v, want %v", found, stored, want)
 	}
@@ -86,10 +132,11 @@ func (p *protocol) tryStore(c claim, want bool) {
 // Every way in which a reader, writers and losses can overlap, step by step.
 func TestAReaderStoresOnlyCurrentSets(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	type test struct {
 		name string
 		run  func(*protocol)
-	}{
+	}
+	tests := []test{
 		{"nobody changes it", func(p *protocol) {
 			p.tryStore(p.begin(), true)
 		}},
@@ -133,25 +180,6 @@ func TestAReaderStoresOnlyCurrentSets(t *testing.T) {
 				p.t.Fatal("the set is stored despite the mark")
 			}
 		}},
-		{"a writer dies and its mark expires", func(p *protocol) {
-			p.mark("writer")
-			key := p.store.keys.SetChanging(p.of.Kind, p.of.Owner)
-			ttl := p.store.rdb.PTTL(p.t.Context(), key).Val()
-			if ttl <= 0 || ttl > markTTL {
-				p.t.Fatalf("the mark expires after %v", ttl)
-			}
-			p.tryStore(p.begin(), false)
-			p.store.rdb.Unlink(p.t.Context(), key) // the minute is over
-			p.tryStore(p.begin(), true)
-		}},
-		{"a mark was left without an expiry", func(p *protocol) {
-			key := p.store.keys.SetChanging(p.of.Kind, p.of.Owner)
-			p.store.rdb.SAdd(p.t.Context(), key, "writer")
-			p.tryStore(p.begin(), false)
-			if ttl := p.store.rdb.PTTL(p.t.Context(), key).Val(); ttl <= 0 || ttl > markTTL {
-				p.t.Fatalf("the mark expires after %v", ttl)
-			}
-		}},
 		{"a bulk change is under way when the reader begins", func(p *protocol) {
 			p.markStripe("writer")
 			p.tryStore(p.begin(), false)
@@ -178,7 +206,7 @@ func TestAReaderStoresOnlyCurrentSets(t *testing.T) {
 			p.tryStore(p.begin(), true)
 		}},
 		{"a bulk change removes what was stored, and nothing else", func(p *protocol) {
-			other := &protocol{t: p.t, store: p.store, of: Set{p.of.Kind, p.of.Owner + keys.Stripes}}
+			other := &protocol{t: p.t, copies: p.copies, store: p.store, of: Set{p.of.Kind, p.of.Owner + keys.Stripes}}
 			p.tryStore(p.begin(), true)
 			other.tryStore(other.begin(), true)
 			p.markStripe("writer")
@@ -186,6 +214,78 @@ func TestAReaderStoresOnlyCurrentSets(t *testing.T) {
 				p.t.Fatalf("the set is stored: %v; another one: %v", p.get().found, other.get().found)
 			}
 			p.clearStripe("writer")
+		}},
+		{"all sets are dropped after the reader began", func(p *protocol) {
+			reader := p.begin()
+			p.drop()
+			p.tryStore(reader, false)
+			p.tryStore(p.begin(), true)
+		}},
+		{"all sets are dropped after the set was stored", func(p *protocol) {
+			p.tryStore(p.begin(), true)
+			p.drop()
+			if p.get().found {
+				p.t.Fatal("a set that was dropped is found")
+			}
+			p.tryStore(p.begin(), true)
+		}},
+		{"the outcome of a change is unknown", func(p *protocol) {
+			p.tryStore(p.begin(), true)
+			p.mark("writer")
+			reader := p.begin()
+			p.keep("writer")
+			p.tryStore(reader, false)
+			p.tryStore(p.begin(), false)
+			p.mark("another")
+			p.clear("another")
+			p.tryStore(p.begin(), false)
+		}},
+		{"a member is removed", func(p *protocol) {
+			p.tryStore(p.begin(), true)
+			w := writer{token: "writer", gone: 7}
+			p.must(p.copies.mark(p.t.Context(), w, []Set{p.of}))
+			if got := p.get(); !got.found || !slices.Equal(got.members, []models.RowID{8}) {
+				p.t.Fatalf("%+v", got)
+			}
+			p.must(p.copies.clear(p.t.Context(), w, []Set{p.of}))
+			if got := p.get(); !got.found || !slices.Equal(got.members, []models.RowID{8}) {
+				p.t.Fatalf("%+v", got)
+			}
+		}},
+		{"a member is removed after the reader began", func(p *protocol) {
+			reader := p.begin()
+			w := writer{token: "writer", gone: 7}
+			p.must(p.copies.mark(p.t.Context(), w, []Set{p.of}))
+			p.must(p.copies.clear(p.t.Context(), w, []Set{p.of}))
+			p.tryStore(reader, false)
+		}},
+		{"a second reader", func(p *protocol) {
+			first := p.begin()
+			if _, granted := p.tryBegin(); granted {
+				p.t.Fatal("both may load")
+			}
+			p.tryStore(first, true)
+		}},
+	}
+	inRedis := []test{
+		{"a writer dies and its mark expires", func(p *protocol) {
+			p.mark("writer")
+			key := p.store.keys.SetChanging(p.of.Kind, p.of.Owner)
+			ttl := p.store.rdb.PTTL(p.t.Context(), key).Val()
+			if ttl <= 0 || ttl > markTTL {
+				p.t.Fatalf("the mark expires after %v", ttl)
+			}
+			p.tryStore(p.begin(), false)
+			p.store.rdb.Unlink(p.t.Context(), key) // the minute is over
+			p.tryStore(p.begin(), true)
+		}},
+		{"a mark was left without an expiry", func(p *protocol) {
+			key := p.store.keys.SetChanging(p.of.Kind, p.of.Owner)
+			p.store.rdb.SAdd(p.t.Context(), key, "writer")
+			p.tryStore(p.begin(), false)
+			if ttl := p.store.rdb.PTTL(p.t.Context(), key).Val(); ttl <= 0 || ttl > markTTL {
+				p.t.Fatalf("the mark expires after %v", ttl)
+			}
 		}},
 		{"the writer of a bulk change dies and its mark expires", func(p *protocol) {
 			p.markStripe("writer")
@@ -201,27 +301,10 @@ func TestAReaderStoresOnlyCurrentSets(t *testing.T) {
 			p.store.rdb.Unlink(p.t.Context(), key) // the minute is over
 			p.tryStore(p.begin(), true)
 		}},
-		{"two readers at once", func(p *protocol) {
+		{"a reader without the right to load", func(p *protocol) {
 			first := p.begin()
-			if _, granted, err := p.store.beginLoad(p.t.Context(), p.of, first.generation); err != nil || granted {
-				p.t.Fatalf("both may load: %v", err)
-			}
-			p.tryStore(claim{token: "somebody else", generation: first.generation}, false)
+			p.tryStore(reader{claim: claim{token: "somebody else", generation: first.claim.generation}}, false)
 			p.tryStore(first, true)
-		}},
-		{"the generation ends after the reader began", func(p *protocol) {
-			reader := p.begin()
-			p.drop()
-			p.tryStore(reader, false)
-			p.tryStore(p.begin(), true)
-		}},
-		{"the generation ends after the set was stored", func(p *protocol) {
-			p.tryStore(p.begin(), true)
-			p.drop()
-			if p.get().found {
-				p.t.Fatal("the set of the old generation is found")
-			}
-			p.tryStore(p.begin(), true)
 		}},
 		{"the generation is lost, and the set is not", func(p *protocol) {
 			p.tryStore(p.begin(), true)
@@ -230,19 +313,25 @@ func TestAReaderStoresOnlyCurrentSets(t *testing.T) {
 			if p.get().found {
 				p.t.Fatal("a set without a generation is found")
 			}
-			if _, granted, err := p.store.beginLoad(p.t.Context(), p.of, p.get().generation); err != nil || granted {
-				p.t.Fatalf("both may load: %v", err)
+			if _, granted := p.tryBegin(); granted {
+				p.t.Fatal("both may load")
 			}
-			if next := p.get(); next.generation == "" || next.generation == reader.generation || next.found {
-				p.t.Fatalf("the next generation after %s is %+v", reader.generation, next)
+			if next := p.get(); next.generation == "" || next.generation == reader.claim.generation || next.found {
+				p.t.Fatalf("the next generation after %s is %+v", reader.claim.generation, next)
 			}
 			p.tryStore(reader, false)
 			p.tryStore(p.begin(), true)
 		}},
 	}
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		for i, tt := range tests {
+		for i, tt := range slices.Concat(tests, inRedis) {
 			t.Run(tt.name, func(t *testing.T) { tt.run(newProtocol(t, env, i+1)) })
+		}
+	})
+	t.Run("local", func(t *testing.T) {
+		t.Parallel()
+		for i, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) { tt.run(newLocalProtocol(t, i+1)) })
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stepboard/internal/failpoint"
 	"stepboard/internal/keys"
 	"stepboard/internal/spread"
 	"stepboard/models"
@@ -71,25 +72,24 @@ type Set struct {
 	Owner int64
 }
 
-// copied is the copy of a set in Redis.
+// copied is the copy of a set.
 type copied struct {
 	// members is the set, if found.
 	members []models.RowID
 	found   bool
-	// generation is the current one, "" if the set's stripe has none.
+	// generation is the current one, "" if the set's stripe has none, and in memory.
 	generation string
 }
 
-// get reads a set and then the current generation. A set of another generation is
-// not found, so one that is found was read before its generation ended. One round
-// trip.
+// get is find for one set.
 func (s *Store) get(ctx context.Context, of Set) (copied, error) {
-	found, err := s.getAll(ctx, of)
+	found, err := s.find(ctx, of)
 	return found[0], err
 }
 
-// getAll is get for several sets, in one round trip. After an error none is found.
-func (s *Store) getAll(ctx context.Context, of ...Set) ([]copied, error) {
+// find reads sets and then the current generation of each. A set of another generation is
+// not found, so one that is found was read before its generation ended. One round trip.
+func (s *Store) find(ctx context.Context, of ...Set) ([]copied, error) {
 	pipe := s.rdb.Pipeline()
 	stored, generations := make([]*redis.StringSliceCmd, len(of)), make([]*redis.StringCmd, len(of))
 	for i, set := range of {
@@ -195,6 +195,36 @@ func (s *Store) beginLoad(ctx context.Context, of Set, generation string) (c cla
 		return claim{}, false, fmt.Errorf("claim cached set: %w", err)
 	}
 	return l.claim, l.granted, nil
+}
+
+// load implements Copies. One reader at a time loads a set; the others wait for it.
+func (s *Store) load(ctx context.Context, of Set, found copied, findErr error, src source) (members []models.RowID, stored bool, err error) {
+	var (
+		c       claim
+		granted bool
+	)
+	if findErr == nil {
+		c, granted, findErr = s.beginLoad(ctx, of, found.generation)
+	}
+	if findErr == nil && !granted {
+		if found, findErr = s.await(ctx, of); found.found {
+			return found.members, true, nil
+		}
+	}
+	if granted {
+		failpoint.Hit("caches.claimed")
+	}
+	if members, err = src.read(ctx); err != nil {
+		return nil, false, errors.Join(err, findErr)
+	}
+	if granted {
+		failpoint.Hit("caches.loaded")
+		if stored, err = s.store(ctx, of, c, members); err != nil {
+			src.log.WarnContext(ctx, "a cached set could not be stored", "kind", of.Kind, "error", err)
+		}
+		failpoint.Hit("caches.stored")
+	}
+	return members, stored, nil
 }
 
 const (
@@ -320,30 +350,37 @@ func (s *Store) storeAll(ctx context.Context, sets []*loading) []error {
 // remove the mark of another. If the connection breaks before a mark has its expiry,
 // the next reader sets it (storeScript). One round trip for each thousand sets, two in
 // a cluster.
-func (s *Store) mark(ctx context.Context, token string, sets []Set, gone models.RowID) error {
+func (s *Store) mark(ctx context.Context, w writer, sets []Set) error {
+	if w.bulk {
+		return s.markStripes(ctx, w.token, sets)
+	}
 	return s.change(ctx, sets, func(pipe redis.Pipeliner, of Set) {
 		changing := s.keys.SetChanging(of.Kind, of.Owner)
-		pipe.SAdd(ctx, changing, token)
+		pipe.SAdd(ctx, changing, w.token)
 		pipe.PExpire(ctx, changing, markTTL)
-		s.remove(ctx, pipe, of, gone)
+		s.remove(ctx, pipe, of, w.gone)
 	})
 }
 
 // keep makes the marks of sets last as long as a set, and sets those that are missing, as
 // after markStripes. A later change of the same sets may shorten them again: it has
 // waited for the locks of the earlier one, whose outcome is known by then. One round
-// trip for each thousand sets.
-func (s *Store) keep(ctx context.Context, token string, sets []Set) error {
+// trip for each thousand sets, and clearStripes after a bulk change.
+func (s *Store) keep(ctx context.Context, w writer, sets []Set) error {
+	defer s.forget(sets)
 	for chunk := range slices.Chunk(sets, setsPerTrip) {
 		pipe := s.rdb.Pipeline()
 		for _, of := range chunk {
 			changing := s.keys.SetChanging(of.Kind, of.Owner)
-			pipe.SAdd(ctx, changing, token)
+			pipe.SAdd(ctx, changing, w.token)
 			pipe.PExpire(ctx, changing, s.ttl)
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
 			return fmt.Errorf("keep marks of cached sets: %w", err)
 		}
+	}
+	if w.bulk {
+		return s.clearStripes(ctx, w.token, sets)
 	}
 	return nil
 }
@@ -351,10 +388,14 @@ func (s *Store) keep(ctx context.Context, token string, sets []Set) error {
 // clear follows the commit. It removes the sets, or their gone member, once more, in case
 // a restart of Redis has lost the marks, and then the writer's marks. If it fails the marks
 // expire. One round trip for each thousand sets, two in a cluster.
-func (s *Store) clear(ctx context.Context, token string, sets []Set, gone models.RowID) error {
+func (s *Store) clear(ctx context.Context, w writer, sets []Set) error {
+	defer s.forget(sets)
+	if w.bulk {
+		return s.clearStripes(ctx, w.token, sets)
+	}
 	return s.change(ctx, sets, func(pipe redis.Pipeliner, of Set) {
-		s.remove(ctx, pipe, of, gone)
-		pipe.SRem(ctx, s.keys.SetChanging(of.Kind, of.Owner), token)
+		s.remove(ctx, pipe, of, w.gone)
+		pipe.SRem(ctx, s.keys.SetChanging(of.Kind, of.Owner), w.token)
 	})
 }
 
@@ -481,35 +522,6 @@ func (s *Store) eachStripe(ctx context.Context, sets []Set, queue func(redis.Pip
 			return fmt.Errorf("announce change of cached sets: %w", err)
 		}
 		queued = nil
-	}
-	return nil
-}
-
-// DropAll drops the sets of all kinds and owners, which are loaded again on their next
-// read. Two round trips.
-func (s *Store) DropAll(ctx context.Context) error {
-	stripes := make([]int, keys.Stripes)
-	for i := range stripes {
-		stripes[i] = i
-	}
-	return s.drop(ctx, stripes)
-}
-
-// drop begins a new generation in each of the stripes: all of their sets count as
-// missing, and so will those that readers are loading. The streams of changes name it
-// after that. Two round trips.
-func (s *Store) drop(ctx context.Context, stripes []int) error {
-	pipe := s.rdb.Pipeline()
-	for _, stripe := range stripes {
-		pipe.Set(ctx, s.keys.SetsGeneration(stripe), newGeneration(), 0)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("drop cached sets: %w", err)
-	}
-	pipe = s.rdb.Pipeline()
-	s.queueDropped(ctx, pipe, stripes)
-	if err := execAppends(ctx, pipe); err != nil {
-		return fmt.Errorf("announce that cached sets were dropped: %w", err)
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/models"
 	"stepboard/services/platform/batch"
-	"stepboard/services/platform/recovery"
 )
 
 // ChangeTimeout bounds a change from its first mark to its commit, well below the
@@ -33,11 +32,47 @@ const (
 // Sets is a read-through cache of one kind of sets. Each set belongs to an owner.
 // Safe for concurrent use.
 type Sets[Owner ~int64] struct {
-	store *Store
-	kind  keys.Sets
-	load  Load[Owner]
-	loads *batch.Batcher[*missing[Owner]]
-	log   *slog.Logger
+	copies Copies
+	kind   keys.Sets
+	load   Load[Owner]
+	loads  *batch.Batcher[*missing[Owner]]
+	log    *slog.Logger
+}
+
+// Copies holds copies of sets of all kinds, and keeps none that a change has made outdated:
+// Store, or Local for the only process on its stores.
+type Copies interface {
+	// find returns the copies of sets, by position. After an error none is found.
+	find(ctx context.Context, of ...Set) ([]copied, error)
+	// load returns a set that was not found, and keeps a copy unless a change prevents that. found
+	// and findErr are what find has returned.
+	load(ctx context.Context, of Set, found copied, findErr error, s source) (members []models.RowID, stored bool, err error)
+	// nearCache returns the copies of copies in the process; nil for none.
+	nearCache() Near
+
+	// mark announces a change before its commit; after an error it must not be committed. clear
+	// follows the commit, and keep follows a commit whose outcome is unknown.
+	mark(ctx context.Context, w writer, sets []Set) error
+	clear(ctx context.Context, w writer, sets []Set) error
+	keep(ctx context.Context, w writer, sets []Set) error
+
+	// DropAll drops the sets of all kinds and owners, which are loaded again on their next read.
+	DropAll(ctx context.Context) error
+}
+
+// source is the truth of a set.
+type source struct {
+	read func(context.Context) ([]models.RowID, error)
+	log  *slog.Logger // says that a copy could not be stored
+}
+
+// writer is who makes a change.
+type writer struct {
+	token string
+	// bulk says that the change is of very many sets.
+	bulk bool
+	// gone is the member that the change removes from sets; 0 for any other change.
+	gone models.RowID
 }
 
 // missing is a set that is read from its truth.
@@ -47,8 +82,8 @@ type missing[Owner ~int64] struct {
 }
 
 // New returns a cache of one kind of sets, which are loaded by load.
-func New[Owner ~int64](store *Store, kind keys.Sets, load Load[Owner], log *slog.Logger) *Sets[Owner] {
-	s := &Sets[Owner]{store: store, kind: kind, load: load, log: log}
+func New[Owner ~int64](copies Copies, kind keys.Sets, load Load[Owner], log *slog.Logger) *Sets[Owner] {
+	s := &Sets[Owner]{copies: copies, kind: kind, load: load, log: log}
 	s.loads = batch.New(loadSets, loadWorkers, s.loadAll)
 	return s
 }
@@ -71,11 +106,11 @@ func (s *Sets[Owner]) loadAll(ctx context.Context, sets []*missing[Owner]) []err
 
 func (s *Sets[Owner]) set(owner Owner) Set { return Set{Kind: s.kind, Owner: int64(owner)} }
 
-// Members returns the members of an owner's set, in no particular order. One round
-// trip to Redis if the set is stored. On a miss one call of Load and two more round
-// trips, by one reader at a time; readers of different sets that are missing at the same
-// time share them. If Redis is away the set is read from its truth. An error means that the
-// truth could not be read.
+// Members returns the members of an owner's set, in no particular order; the caller may change
+// them. One round trip to Redis if the set is stored. On a miss one call of Load and two more
+// round trips, by one reader at a time; readers of different sets that are missing at the same
+// time share them. If Redis is away the set is read from its truth. With Local there is no round
+// trip, and on a miss one call of Load. An error means that the truth could not be read.
 func (s *Sets[Owner]) Members(ctx context.Context, owner Owner) ([]models.RowID, error) {
 	members, _, err := s.read(ctx, owner)
 	return members, err
@@ -87,11 +122,12 @@ func (s *Sets[Owner]) Members(ctx context.Context, owner Owner) ([]models.RowID,
 // is Members, and asOf is zero.
 func (s *Sets[Owner]) Near(ctx context.Context, owner Owner) (members []models.RowID, asOf time.Time, err error) {
 	read := func(ctx context.Context) ([]models.RowID, bool, error) { return s.read(ctx, owner) }
-	if s.store.near == nil {
+	near := s.copies.nearCache()
+	if near == nil {
 		members, _, err = read(ctx)
 		return members, time.Time{}, err
 	}
-	return s.store.near.Members(ctx, s.set(owner), read)
+	return near.Members(ctx, s.set(owner), read)
 }
 
 // Pair is Members of two sets, which may be of different kinds. Both are read in the same
@@ -99,58 +135,35 @@ func (s *Sets[Owner]) Near(ctx context.Context, owner Owner) (members []models.R
 func Pair[A, B ~int64](
 	ctx context.Context, a *Sets[A], ownerA A, b *Sets[B], ownerB B,
 ) (membersA, membersB []models.RowID, err error) {
-	found, cacheErr := a.store.getAll(ctx, a.set(ownerA), b.set(ownerB))
-	if membersA, _, err = a.complete(ctx, ownerA, found[0], cacheErr); err != nil {
+	found, findErr := a.copies.find(ctx, a.set(ownerA), b.set(ownerB))
+	if membersA, _, err = a.complete(ctx, ownerA, found[0], findErr); err != nil {
 		return nil, nil, err
 	}
-	membersB, _, err = b.complete(ctx, ownerB, found[1], cacheErr)
+	membersB, _, err = b.complete(ctx, ownerB, found[1], findErr)
 	return membersA, membersB, err
 }
 
-// read is Members, which also reports whether Redis has the set. While a change is
-// under way it has not.
+// read is Members, which also reports whether there is a copy of the set. While a change is
+// under way there is none.
 func (s *Sets[Owner]) read(ctx context.Context, owner Owner) (members []models.RowID, stored bool, err error) {
-	found, cacheErr := s.store.get(ctx, s.set(owner))
-	return s.complete(ctx, owner, found, cacheErr)
+	found, findErr := s.copies.find(ctx, s.set(owner))
+	return s.complete(ctx, owner, found[0], findErr)
 }
 
-// complete returns the set that was found in Redis, or else loads it. cacheErr is the error
-// of looking in Redis.
+// complete returns the set that was found, or else loads it. findErr is the error of looking for
+// a copy.
 func (s *Sets[Owner]) complete(
-	ctx context.Context, owner Owner, found copied, cacheErr error,
+	ctx context.Context, owner Owner, found copied, findErr error,
 ) (members []models.RowID, stored bool, err error) {
-	of := s.set(owner)
 	if found.found {
 		return found.members, true, nil
 	}
-	var (
-		c       claim
-		granted bool
-	)
-	if cacheErr == nil {
-		c, granted, cacheErr = s.store.beginLoad(ctx, of, found.generation)
+	read := func(ctx context.Context) ([]models.RowID, error) {
+		set := &missing[Owner]{owner: owner}
+		err := s.loads.Submit(ctx, []*missing[Owner]{set})
+		return set.members, err
 	}
-	if cacheErr == nil && !granted {
-		if found, cacheErr = s.store.await(ctx, of); found.found {
-			return found.members, true, nil
-		}
-	}
-	if granted {
-		failpoint.Hit("caches.claimed")
-	}
-	set := &missing[Owner]{owner: owner}
-	if err := s.loads.Submit(ctx, []*missing[Owner]{set}); err != nil {
-		return nil, false, errors.Join(err, cacheErr)
-	}
-	members = set.members
-	if granted {
-		failpoint.Hit("caches.loaded")
-		if stored, err = s.store.store(ctx, of, c, members); err != nil {
-			s.log.WarnContext(ctx, "a cached set could not be stored", "kind", s.kind, "error", err)
-		}
-		failpoint.Hit("caches.stored")
-	}
-	return members, stored, nil
+	return s.copies.load(ctx, s.set(owner), found, findErr, source{read, s.log})
 }
 
 // Change keeps the copies true through one change of sets. Its writer calls Mark
@@ -158,22 +171,20 @@ func (s *Sets[Owner]) complete(
 // the change was committed, it calls Keep instead. Not safe for concurrent use.
 type Change[Owner ~int64] struct {
 	sets   *Sets[Owner]
-	token  string
-	bulk   bool
-	gone   models.RowID
+	writer writer
 	marked []Set
 }
 
 // NewChange begins a change.
 func (s *Sets[Owner]) NewChange() *Change[Owner] {
-	return &Change[Owner]{sets: s, token: newToken()}
+	return &Change[Owner]{sets: s, writer: writer{token: newToken()}}
 }
 
 // NewBulkChange begins a change of thousands of sets. It marks their stripes instead of
 // each set, at a tenth of the cost. Until Clear, no set of these stripes is stored;
 // sets of others in Redis stay in use.
 func (s *Sets[Owner]) NewBulkChange() *Change[Owner] {
-	return &Change[Owner]{sets: s, token: newToken(), bulk: true}
+	return &Change[Owner]{sets: s, writer: writer{token: newToken(), bulk: true}}
 }
 
 // NewRemoval begins a change that does no more to sets than to remove one member. Copies
@@ -181,7 +192,7 @@ func (s *Sets[Owner]) NewBulkChange() *Change[Owner] {
 // Members must be right without it whether or not the change is committed, as they are
 // without a user who was erased.
 func (s *Sets[Owner]) NewRemoval(gone models.RowID) *Change[Owner] {
-	return &Change[Owner]{sets: s, token: newToken(), gone: gone}
+	return &Change[Owner]{sets: s, writer: writer{token: newToken(), gone: gone}}
 }
 
 // Mark removes the copies of the owners' sets and prevents new ones. After an error
@@ -197,15 +208,8 @@ func (c *Change[Owner]) Mark(ctx context.Context, owners []Owner) error {
 
 // MarkOf is Mark for sets of any kind, which the same change is about.
 func (c *Change[Owner]) MarkOf(ctx context.Context, sets []Set) error {
-	begun := len(c.marked)
 	c.marked = append(c.marked, sets...)
-	var err error
-	if c.bulk {
-		err = c.sets.store.markStripes(ctx, c.token, c.marked[begun:])
-	} else {
-		err = c.sets.store.mark(ctx, c.token, c.marked[begun:], c.gone)
-	}
-	if err != nil {
+	if err := c.sets.copies.mark(ctx, c.writer, sets); err != nil {
 		return err
 	}
 	failpoint.Hit("caches.marked")
@@ -217,14 +221,7 @@ func (c *Change[Owner]) MarkOf(ctx context.Context, sets []Set) error {
 // trip for each thousand owners, two in a cluster; in a bulk change two for each ten
 // thousand.
 func (c *Change[Owner]) Clear(ctx context.Context) {
-	defer c.sets.store.forget(c.marked)
-	var err error
-	if c.bulk {
-		err = c.sets.store.clearStripes(ctx, c.token, c.marked)
-	} else {
-		err = c.sets.store.clear(ctx, c.token, c.marked, c.gone)
-	}
-	if err != nil {
+	if err := c.sets.copies.clear(ctx, c.writer, c.marked); err != nil {
 		c.sets.log.WarnContext(ctx, "sets stay uncached until their marks expire", "kind", c.sets.kind, "error", err)
 	}
 }
@@ -234,14 +231,9 @@ func (c *Change[Owner]) Clear(ctx context.Context) {
 // stored. A bulk change gets a mark for each set, so that others of its stripes can be
 // stored. One round trip for each thousand owners.
 func (c *Change[Owner]) Keep(ctx context.Context) {
-	defer c.sets.store.forget(c.marked)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
 	defer cancel()
-	err := c.sets.store.keep(ctx, c.token, c.marked)
-	if err == nil && c.bulk {
-		err = c.sets.store.clearStripes(ctx, c.token, c.marked)
-	}
-	if err != nil {
+	if err := c.sets.copies.keep(ctx, c.writer, c.marked); err != nil {
 		c.sets.log.WarnContext(ctx, "the marks of a change whose outcome is unknown expire in a minute", "kind", c.sets.kind, "error", err)
 	}
 }
@@ -268,27 +260,4 @@ func (c *Change[Owner]) Run(ctx context.Context, operation string, commit func(c
 	c.Clear(ctx)
 	failpoint.Hit("caches.cleared")
 	return err
-}
-
-// DropStale returns the recovery.Replay of the cached sets of all kinds. It drops
-// those on each server that may have forgotten that one was removed: it has
-// restarted, another server has taken its place, or an earlier state was restored.
-// Otherwise such a set would be believed until it expires. Sets are loaded again on
-// their next read. Its rows are the stripes whose sets were dropped. Safe to run
-// twice at once, and to cut off.
-func (s *Store) DropStale(clock models.Clock) recovery.Replay {
-	return func(ctx context.Context, loss recovery.Loss) (dropped int64, upto time.Time, err error) {
-		upto = clock()
-		var stripes []int
-		for stripe := range keys.Stripes {
-			if loss.Includes(stripe) {
-				stripes = append(stripes, stripe)
-			}
-		}
-		if len(stripes) > 0 {
-			err = s.drop(ctx, stripes)
-			failpoint.Hit("caches.dropped")
-		}
-		return int64(len(stripes)), upto, err
-	}
 }

@@ -50,6 +50,22 @@ func newSets(env *testenv.Env, tr *truth) *Sets[owner] {
 	return New(NewStore(env.Redis, env.Keys, 0), keys.Friends, tr.load, env.Log)
 }
 
+// inRedis returns the store of sets that have copies in Redis.
+func inRedis(s *Sets[owner]) *Store { return s.copies.(*Store) }
+
+// eachForm runs a test with copies in Redis, and with copies in memory.
+func eachForm(t *testing.T, test func(*testing.T, func(*truth) *Sets[owner])) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		test(t, func(tr *truth) *Sets[owner] { return newSets(env, tr) })
+	})
+	t.Run("local", func(t *testing.T) {
+		t.Parallel()
+		test(t, func(tr *truth) *Sets[owner] {
+			return New(newLocal(testenv.NewClock(testenv.Noon)), keys.Friends, tr.load, testenv.Log())
+		})
+	})
+}
+
 // change changes a set as a service does.
 func change(t *testing.T, s *Sets[owner], tr *truth, of owner, members ...models.RowID) {
 	t.Helper()
@@ -134,10 +150,10 @@ func TestLifetime(t *testing.T) {
 // A member is removed from copies of many sets: they lack it, and none is loaded again.
 func TestARemovalLeavesTheCopies(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	eachForm(t, func(t *testing.T, newSets func(*truth) *Sets[owner]) {
 		const gone = models.RowID(7)
 		tr := newTruth()
-		s, ctx := newSets(env, tr), t.Context()
+		s, ctx := newSets(tr), t.Context()
 		of := []owner{1, 2, 3}
 		for _, one := range of {
 			change(t, s, tr, one, gone, models.RowID(one)+10)
@@ -211,42 +227,57 @@ func TestReadersRacingWriters(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		tr := newTruth()
-		replicas := []*Sets[owner]{newSets(env, tr), newSets(env, tr)}
-		const of, changes = owner(1), 200
-		stop := make(chan struct{})
-		var readers sync.WaitGroup
-		defer func() { close(stop); readers.Wait() }()
-		for i := range 6 {
-			readers.Go(func() {
-				for {
-					select {
-					case <-stop:
-						return
-					default:
-					}
-					if _, err := replicas[i%2].Members(t.Context(), of); err != nil {
-						t.Error(err)
-						return
-					}
-					switch rand.IntN(16) {
-					case 0, 1, 2:
-						env.Redis.Unlink(t.Context(), env.Keys.Set(keys.Friends, int64(of)))
-					case 3:
-						if err := replicas[i%2].store.drop(t.Context(), []int{keys.StripeOf(int64(of))}); err != nil {
-							t.Error(err)
-						}
-					}
+		race(t, tr, []*Sets[owner]{newSets(env, tr), newSets(env, tr)}, 200, func() {
+			env.Redis.Unlink(t.Context(), env.Keys.Set(keys.Friends, 1))
+		})
+	})
+	t.Run("local", func(t *testing.T) {
+		t.Parallel()
+		tr := newTruth()
+		local := newLocal(testenv.NewClock(testenv.Noon))
+		s := New(local, keys.Friends, tr.load, testenv.Log())
+		race(t, tr, []*Sets[owner]{s}, 5000, func() { local.memory.Forget([]Set{s.set(1)}) })
+	})
+}
+
+// race changes the set of the owner 1 so many times, while six readers read it. vanish removes
+// its copy.
+func race(t *testing.T, tr *truth, replicas []*Sets[owner], changes int, vanish func()) {
+	const of = owner(1)
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	defer func() { close(stop); readers.Wait() }()
+	for i := range 6 {
+		readers.Go(func() {
+			s := replicas[i%len(replicas)]
+			for {
+				select {
+				case <-stop:
+					return
+				default:
 				}
-			})
-		}
-		for n := range changes {
-			member := models.RowID(100 + n)
-			change(t, replicas[n%2], tr, of, member)
-			for range 3 {
-				for _, replica := range replicas {
-					expect(t, replica, of, []models.RowID{member})
+				if _, err := s.Members(t.Context(), of); err != nil {
+					t.Error(err)
+					return
+				}
+				switch rand.IntN(16) {
+				case 0, 1, 2:
+					vanish()
+				case 3:
+					if err := s.copies.DropAll(t.Context()); err != nil {
+						t.Error(err)
+					}
 				}
 			}
+		})
+	}
+	for n := range changes {
+		member := models.RowID(100 + n)
+		change(t, replicas[n%len(replicas)], tr, of, member)
+		for range 3 {
+			for _, replica := range replicas {
+				expect(t, replica, of, []models.RowID{member})
+			}
 		}
-	})
+	}
 }

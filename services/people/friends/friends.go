@@ -45,7 +45,7 @@ type Users interface {
 }
 
 // New returns a service, which caches friend sets in the given store.
-func New(store *Store, sets *cache.Store, directory Users, limits Limits, log *slog.Logger) *Service {
+func New(store *Store, sets cache.Copies, directory Users, limits Limits, log *slog.Logger) *Service {
 	return &Service{store: store, sets: cache.New(sets, keys.Friends, store.shownIDsOf, log), directory: directory, limits: limits}
 }
 

@@ -27,7 +27,7 @@ func newServiceOn(env *testenv.Env, sets *cache.Store) numbered {
 	return limited(env, sets, friends.Limits{Pending: 1000, PerDay: 1000})
 }
 
-func limited(env *testenv.Env, sets *cache.Store, limits friends.Limits) numbered {
+func limited(env *testenv.Env, sets cache.Copies, limits friends.Limits) numbered {
 	return numbered{friends.New(friends.NewStore(env.Gorm, nil), sets, testenv.Numbers{DB: env.Gorm}, limits, env.Log)}
 }
 

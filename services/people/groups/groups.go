@@ -89,7 +89,7 @@ func (s Settings) challenge() (from, to *models.Date) {
 // New returns a service, which caches the sets of members in the given store. notShown are
 // the sets of privacy.Service.
 func New(
-	store *Store, sets *cache.Store, notShown *cache.Sets[models.RowID], directory models.Users, joins JoinLimiter, log *slog.Logger,
+	store *Store, sets cache.Copies, notShown *cache.Sets[models.RowID], directory models.Users, joins JoinLimiter, log *slog.Logger,
 ) *Service {
 	return &Service{
 		store: store, sets: cache.New(sets, keys.Groups, store.shownOf, log), notShown: notShown, directory: directory, joins: joins,

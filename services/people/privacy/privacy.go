@@ -50,7 +50,7 @@ type Users interface {
 // New returns a service, which caches the sets of users who are not shown in the given
 // store. perHour is how often a user may begin and end to hide from everybody in an hour; 0
 // means no limit.
-func New(store *Store, sets *cache.Store, graph *friends.Service, directory Users, perHour int, log *slog.Logger) *Service {
+func New(store *Store, sets cache.Copies, graph *friends.Service, directory Users, perHour int, log *slog.Logger) *Service {
 	return &Service{
 		store: store, friends: graph, directory: directory, perHour: perHour,
 		notShown: cache.New(sets, keys.NotShown, store.notShownOf, log),

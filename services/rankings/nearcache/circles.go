@@ -28,10 +28,13 @@ type Circles struct {
 	began     time.Time // times are counted from here, by elapsed
 	follower  changes.Follower[int, cache.Changed]
 	streams   []*changes.Stream[int, cache.Changed]
-	stripes   [keys.Stripes]stripe
-	memory    func() int64
+	copies    *cache.Memory
 	stats     CircleStats
 }
+
+// copyLifetime is the longest that a copy is used. Redis, too, keeps a set for a limited time
+// only.
+const copyLifetime = 10 * time.Minute
 
 // CircleStats counts the work of this process.
 type CircleStats struct {
@@ -51,7 +54,9 @@ func NewCircles(
 	source changes.Source[int, cache.Changed], streams int, staleness time.Duration, memory func() int64,
 	elapsed models.Clock, log *slog.Logger,
 ) *Circles {
-	c := &Circles{staleness: staleness, memory: memory, elapsed: elapsed, began: elapsed()}
+	c := &Circles{
+		staleness: staleness, elapsed: elapsed, began: elapsed(), copies: cache.NewMemory(copyLifetime, memory, elapsed),
+	}
 	c.follower = changes.Follower[int, cache.Changed]{
 		Source: source, Elapsed: elapsed, Count: changes.PageSize,
 		Failed: func(ctx context.Context, stream int, err error) {
@@ -60,9 +65,6 @@ func NewCircles(
 	}
 	for i := range streams {
 		c.streams = append(c.streams, c.follower.Stream(i, &streamCopies{c, i}))
-	}
-	for i := range c.stripes {
-		c.stripes[i].reset()
 	}
 	return c
 }
@@ -73,58 +75,31 @@ func NewCircles(
 func (c *Circles) Members(
 	ctx context.Context, of cache.Set, read cache.Read,
 ) (members []models.RowID, asOf time.Time, err error) {
-	number := keys.StripeOf(of.Owner)
-	stripe := &c.stripes[number]
 	// The proof comes first: what it proves is applied to the copies already.
-	if proven, recent := c.recent(number); !recent {
+	if proven, recent := c.recent(keys.StripeOf(of.Owner)); !recent {
 		c.stats.Unproven.Add(1)
-	} else if packed, ok := stripe.get(of, c.now()); ok {
+	} else if members, ok := c.copies.Get(of); ok {
 		c.stats.Near.Add(1)
-		return unpack(packed), proven, nil
+		return members, proven, nil
 	} else {
 		c.stats.Unknown.Add(1)
 	}
-	began := c.now()
-	var packed []byte
-	r := stripe.begin(of)
-	defer func() { stripe.end(r, packed, began, c.perStripe()) }()
+	keep, r := false, c.copies.Begin(of)
+	defer func() { c.copies.End(r, members, keep) }()
 	members, stored, err := read(ctx)
-	if err == nil && stored && r != nil {
-		packed = pack(members)
-	}
+	keep = err == nil && stored
 	return members, time.Time{}, err
 }
 
 // Forget removes the copies of sets, and prevents copies of what is being read. It
 // makes a process see its own changes at once.
-func (c *Circles) Forget(sets []cache.Set) {
-	for _, of := range sets {
-		c.stripes[keys.StripeOf(of.Owner)].forget(of)
-	}
-}
-
-// perStripe returns how many bytes the copies of one stripe may take.
-func (c *Circles) perStripe() int64 { return c.memory() / keys.Stripes }
-
-// shrink drops the copies that no longer fit.
-func (c *Circles) shrink() {
-	most := c.perStripe()
-	for i := range c.stripes {
-		c.stripes[i].shrink(most)
-	}
-}
+func (c *Circles) Forget(sets []cache.Set) { c.copies.Forget(sets) }
 
 // Stats returns the counts of this process.
 func (c *Circles) Stats() *CircleStats { return &c.stats }
 
 // Bytes returns how many bytes the copies take, and how many copies there are.
-func (c *Circles) Bytes() (bytes, copies int64) {
-	for i := range c.stripes {
-		b, n := c.stripes[i].size()
-		bytes, copies = bytes+b, copies+n
-	}
-	return bytes, copies
-}
+func (c *Circles) Bytes() (bytes, copies int64) { return c.copies.Size() }
 
 // Age returns the age of the oldest proof: every change that was complete that long ago
 // is in the copies. It is the time since the near cache began if nothing is proven.
@@ -159,7 +134,7 @@ func (c *Circles) Run(ctx context.Context) {
 	defer reads.Wait()
 	pause.Every(ctx, max(c.staleness/pollsInBound, time.Millisecond), func() {
 		c.follower.Poll(ctx, c.streams, &reads)
-		c.shrink()
+		c.copies.Shrink()
 	})
 }
 
@@ -168,7 +143,7 @@ func (c *Circles) Round(ctx context.Context) {
 	var reads sync.WaitGroup
 	c.follower.Poll(ctx, c.streams, &reads)
 	reads.Wait()
-	c.shrink()
+	c.copies.Shrink()
 }
 
 // streamCopies are the copies of the sets whose changes are in one stream.
@@ -203,6 +178,6 @@ func (s *streamCopies) Drop(error) {
 
 func (s *streamCopies) reset() {
 	for i := s.stream; i < keys.Stripes; i += len(s.circles.streams) {
-		s.circles.stripes[i].reset()
+		s.circles.copies.Reset(i)
 	}
 }

@@ -11,8 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
@@ -471,7 +469,8 @@ func TestCopiesAreBounded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, func(b *bench) {
 		set := func(i int) cache.Set { return friendsOf(int64(1 + i*keys.Stripes)) } // of one stripe
-		one := copyOverhead + int64(cap(pack(b.members)))
+		b.read(set(0))
+		one, _ := b.circles.Bytes()
 		b.memory.Store(keys.Stripes * 3 * one)
 		for i := range 3 {
 			b.read(set(i))
@@ -496,37 +495,4 @@ func TestCopiesAreBounded(t *testing.T) {
 			b.t.Errorf("%d copies take %d bytes", copies, bytes)
 		}
 	})
-}
-
-// A packed set has the same members.
-func TestPack(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		members := rapid.SliceOfDistinct(rapid.Int64Range(1, int64(models.MaxRowID)), rapid.ID[int64]).Draw(t, "members")
-		rows := make([]models.RowID, len(members))
-		for i, id := range members {
-			rows[i] = models.RowID(id)
-		}
-		got := unpack(pack(rows))
-		slices.Sort(rows)
-		if !slices.Equal(got, rows) {
-			t.Fatalf("%v, want %v", got, rows)
-		}
-	})
-}
-
-func BenchmarkUnpack(b *testing.B) {
-	for _, n := range []int{50, 200, 5000} {
-		members := make([]models.RowID, n)
-		for i := range members {
-			members[i] = models.RowID(1 + i*10_000_000/n)
-		}
-		packed := pack(members)
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			b.ReportMetric(float64(len(packed)), "packed-bytes")
-			for b.Loop() {
-				unpack(packed)
-			}
-		})
-	}
 }
