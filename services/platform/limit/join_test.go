@@ -11,7 +11,7 @@ import (
 	"stepboard/services/platform/limit"
 )
 
-// Each try to join is counted in Redis. Without a limit, and without Redis, all pass.
+// Each try to join is counted. Without a limit, and without Redis, all pass.
 func TestTakeJoin(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -38,12 +38,12 @@ func TestTakeJoin(t *testing.T) {
 }
 
 // All processes count the tries of a user together, and each user's apart.
-func TestJoinsInRedis(t *testing.T) {
+func TestJoinsAreCounted(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	eachCounter(t, func(t *testing.T, counter limit.Counter) {
 		const most = 10
 		process := func() *limit.Service {
-			return limit.New(limit.Limits{Join: most}, limit.NewRedisCounter(env.Redis, env.Keys), testenv.Log())
+			return limit.New(limit.Limits{Join: most}, counter, testenv.Log())
 		}
 		passed := 0
 		for range 3 * most {

@@ -1,5 +1,6 @@
 // Package limit limits how often users and addresses call. All processes count the
-// calls of frequent callers together, in Redis.
+// calls of frequent callers together, in Redis. The only process on its stores counts them in
+// its memory.
 package limit
 
 import (
@@ -56,7 +57,8 @@ type Stats struct {
 	Users, Addresses, Failures, Joins atomic.Int64
 	// Reports are the calls that were refused because others of the same user were running.
 	Reports atomic.Int64
-	// Uncounted are the calls that were let through because Redis did not answer.
+	// Uncounted are the calls that were let through because Redis did not answer, or because
+	// memory has no room for more callers.
 	Uncounted atomic.Int64
 }
 
