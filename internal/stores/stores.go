@@ -74,6 +74,7 @@ const (
 
 // Stores holds the connections that all services share.
 type Stores struct {
+	// Redis is nil if the stores are local: a data folder, or memory.
 	Redis redis.UniversalClient
 	// Queue is a client of the queue's Redis. If it is nil, the queue connects by itself, as
 	// it does outside of tests. The queue closes it.
@@ -258,7 +259,9 @@ func openGorm(dialector gorm.Dialector, clock models.Clock) (*gorm.DB, error) {
 // Close closes Redis first, then the database. Further calls do nothing.
 func (s *Stores) Close() (err error) {
 	s.closing.Do(func() {
-		err = s.Redis.Close()
+		if s.Redis != nil {
+			err = s.Redis.Close()
+		}
 		for _, work := range s.Works() {
 			err = errors.Join(err, work.SQL.Close())
 		}
@@ -270,6 +273,9 @@ func (s *Stores) Close() (err error) {
 // Ready pings both stores and returns an error, or nil, for each. The connection to
 // Postgres is its own.
 func (s *Stores) Ready(ctx context.Context) map[string]error {
+	if s.Redis == nil {
+		return map[string]error{"database": s.Probes.SQL.PingContext(ctx)}
+	}
 	sqlDone := make(chan error, 1)
 	go func() { sqlDone <- s.Probes.SQL.PingContext(ctx) }()
 	return map[string]error{"redis": s.Redis.Ping(ctx).Err(), "postgres": <-sqlDone}

@@ -92,6 +92,16 @@ func Each(t *testing.T, test func(*testing.T, *Env)) {
 	})
 }
 
+// EachForm is Each with local stores as a third.
+func EachForm(t *testing.T, test func(*testing.T, *Env)) {
+	t.Helper()
+	Each(t, test)
+	t.Run("local", func(t *testing.T) {
+		t.Parallel()
+		test(t, Local(t))
+	})
+}
+
 // Embedded opens embedded stores for the test.
 func Embedded(t testing.TB) *Env {
 	t.Helper()
@@ -102,6 +112,17 @@ func Embedded(t testing.TB) *Env {
 	}
 	t.Cleanup(func() { closeQuietly(t, s) })
 	return &Env{Stores: s, Config: unlimited(), Clock: clock, Log: Log()}
+}
+
+// Local opens local stores for the test: a database in memory, and no Redis.
+func Local(t testing.TB) *Env {
+	t.Helper()
+	env := Embedded(t)
+	if err := env.Redis.Close(); err != nil {
+		t.Fatal(err)
+	}
+	env.Redis = nil
+	return env
 }
 
 // Real opens the stores that TEST_REDIS_ADDR and TEST_POSTGRES_DSN name, with a

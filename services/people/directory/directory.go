@@ -50,7 +50,8 @@ type Service struct {
 
 // Options holds what New needs.
 type Options struct {
-	Store  *Store
+	Store *Store
+	// Copies is nil without Redis.
 	Copies *Copies
 	// Memory is the largest size of the copies in the process, in bytes.
 	Memory int64

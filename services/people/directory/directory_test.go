@@ -21,10 +21,18 @@ func newService(t testing.TB, env *testenv.Env) *directory.Service {
 	return newServiceWith(t, env, 64_000_000)
 }
 
+// copiesOf returns the copies in Redis; nil without Redis.
+func copiesOf(env *testenv.Env) *directory.Copies {
+	if env.Redis == nil {
+		return nil
+	}
+	return directory.NewCopies(env.Redis, env.Keys, time.Now)
+}
+
 func newServiceWith(t testing.TB, env *testenv.Env, memory int64) *directory.Service {
 	t.Helper()
 	s := directory.New(directory.Options{
-		Store: directory.NewStore(env.Gorm), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now), Memory: memory, Log: env.Log,
+		Store: directory.NewStore(env.Gorm), Copies: copiesOf(env), Memory: memory, Log: env.Log,
 	})
 	t.Cleanup(s.Close)
 	testenv.Background(t, func(ctx context.Context) {
@@ -44,7 +52,7 @@ var oddIDs = []models.UserID{
 // being looked for.
 func TestFindAndEnsure(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		s := newService(t, env)
 		if rows := testenv.Must(s.Find(t.Context(), oddIDs...)); slices.Max(rows) != 0 {
 			t.Fatalf("found %v in an empty directory", rows)
@@ -290,7 +298,7 @@ func TestCreationInBulk(t *testing.T) {
 // the others soon, whether or not they have shown it before.
 func TestProfilesChange(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		one, two, three := newService(t, env), newService(t, env), newService(t, env)
 		row := testenv.Must(one.Ensure(t.Context(), "ann"))[0]
 		for round := range 3 {
@@ -431,10 +439,10 @@ func TestWithoutSQL(t *testing.T) {
 // While SQL is away it finds users as before, but soon allows no change of SQL.
 func TestErasuresAreHeardLate(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		clock := testenv.NewClock(testenv.Noon)
 		s := directory.New(directory.Options{
-			Store: directory.NewStore(env.Gorm), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now),
+			Store: directory.NewStore(env.Gorm), Copies: copiesOf(env),
 			Memory: 1_000_000, Log: env.Log, Elapsed: clock.Now,
 		})
 		t.Cleanup(s.Close)
@@ -581,5 +589,50 @@ func TestMemoryIsBounded(t *testing.T) {
 		if got := profileOf(t, s, rows[i]); got != list[i].Profile {
 			t.Errorf("user %d is %v", i, got)
 		}
+	}
+}
+
+// Without Redis users are found and shown by the process's memory and by SQL, nothing is restored
+// or dropped, and counters are those of SQL.
+func TestNoCopies(t *testing.T) {
+	t.Parallel()
+	env := testenv.Local(t)
+	s, ctx := newService(t, env), t.Context()
+	row := testenv.Must(s.Ensure(ctx, "ann"))[0]
+	testenv.Must(s.Put(ctx, "ann", models.Profile{Nickname: "Ann"}))
+	fresh := newService(t, env)
+	for range 2 {
+		if rows := testenv.Must(fresh.Find(ctx, "ann", "ben")); rows[0] != row || rows[1] != 0 {
+			t.Errorf("rows %v", rows)
+		}
+		if got := profileOf(t, fresh, row); got.Nickname != "Ann" {
+			t.Errorf("profile %v", got)
+		}
+	}
+	ids, records := &fresh.Stats().IDs, &fresh.Stats().Records
+	if ids.Process.Load() != 1 || ids.Redis.Load() != 0 || ids.SQL.Load() != 3 {
+		t.Errorf("ids by level: %d, %d, %d", ids.Process.Load(), ids.Redis.Load(), ids.SQL.Load())
+	}
+	if records.Process.Load() < 1 || records.Redis.Load() != 0 {
+		t.Errorf("records by level: %d, %d, %d", records.Process.Load(), records.Redis.Load(), records.SQL.Load())
+	}
+	if err := s.CheckCounters(ctx); err != nil {
+		t.Error(err)
+	}
+	if skipped, err := s.Rebuild(ctx); err != nil || skipped != 0 {
+		t.Errorf("%d row ids skipped, %v", skipped, err)
+	}
+	if known, err := s.Exists(ctx, row); err != nil || !known {
+		t.Errorf("the user exists: %v, %v", known, err)
+	}
+	if dropped, err := s.DropCopies(ctx, directory.Erased{Row: row}); err != nil || dropped != 0 {
+		t.Errorf("%d copies dropped, %v", dropped, err)
+	}
+	if err := env.Gorm.Exec(`DELETE FROM users`).Error; err != nil {
+		t.Fatal(err)
+	}
+	s.Forget(ctx, "ann", row)
+	if rows := testenv.Must(s.Find(ctx, "ann")); rows[0] != 0 {
+		t.Error("a user who was erased is found")
 	}
 }

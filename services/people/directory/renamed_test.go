@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
@@ -16,7 +15,7 @@ import (
 func newFollower(t testing.TB, env *testenv.Env) *directory.Service {
 	t.Helper()
 	s := directory.New(directory.Options{
-		Store: directory.NewStore(env.Gorm), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now), Memory: 1_000_000, Log: env.Log,
+		Store: directory.NewStore(env.Gorm), Copies: copiesOf(env), Memory: 1_000_000, Log: env.Log,
 	})
 	t.Cleanup(s.Close)
 	if err := s.LoadErased(t.Context()); err != nil {
@@ -105,7 +104,7 @@ func TestRename(t *testing.T) {
 
 func TestRenameRefuses(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		s, ctx := newFollower(t, env), t.Context()
 		rows := testenv.Must(s.Ensure(ctx, "ann", "ben"))
 		version := func() (v int64) {
@@ -150,7 +149,7 @@ func TestRenameRefuses(t *testing.T) {
 // under that id.
 func TestRenamesAtOnce(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		s, other, ctx := newFollower(t, env), newFollower(t, env), t.Context()
 		const users = 8
 		for round := range 5 {
