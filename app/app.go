@@ -80,7 +80,9 @@ const (
 type Options struct {
 	Config config.Config
 	Stores *stores.Stores
-	Clock  models.Clock
+	// LocalEntries returns the boards of local stores. Other stores have theirs in Redis.
+	LocalEntries func(board.Routes) *board.Store
+	Clock        models.Clock
 	// Machine is the machine's clock, without clock.offset; nil means time.Now.
 	Machine models.Clock
 	// Elapsed is the clock that the ages of what a process knows are measured by; nil means
@@ -123,9 +125,9 @@ type App struct {
 	Friends     *friends.Service
 	Privacy     *privacy.Service
 	Groups      *groups.Service
-	Sets        *cache.Store
+	Sets        cache.Copies
 	Directory   *directory.Service
-	NearCache   *nearcache.Cache // empty unless rankings.max_staleness is set
+	NearCache   *nearcache.Cache // empty unless rankings.max_staleness is set; nil without Redis
 	Ranking     *ranking.Service
 	Likes       *likes.Service
 	Streams     *stream.Service
@@ -164,10 +166,12 @@ type App struct {
 	cursors          *cursor.Sealer
 	limits           *limit.Service
 	registry         *prometheus.Registry
-	memory           memoryGuard
-	policy           *policyGuard
+	memory           *memoryGuard      // nil without Redis
+	policy           *policyGuard      // nil without Redis
 	clock            *clock.Guard      // of the machine's clock
-	losses           recovery.Detector // of queued updates
+	losses           recovery.Detector // of queued updates; nil without Redis
+	copies           *cache.Store      // Sets in Redis; nil without Redis
+	reconciled       time.Time         // when boards in memory had all that the ledger had; only the job uses it
 	queue            ingest.Queue      // nil in direct mode
 	consumer         *ingest.Consumer  // nil without a queue or the role
 	scheduler        *jobs.Scheduler   // nil without a role that has jobs
@@ -187,6 +191,7 @@ type App struct {
 
 // Build constructs the service and stores its boards' definitions. It returns an
 // error if the machine's clock differs from Postgres's by more than clock.Limit.
+// With local stores it also loads the boards.
 // Nothing runs in the background before Start. The App owns the stores and the
 // verifier from then on: Close closes them. On an error they remain the caller's.
 func Build(ctx context.Context, o Options) (*App, error) {
@@ -198,6 +203,9 @@ func Build(ctx context.Context, o Options) (*App, error) {
 	}
 	if o.Random == nil {
 		o.Random = rand.Int64N
+	}
+	if err := o.checkLocal(); err != nil {
+		return nil, err
 	}
 	bounds, err := newConnections(o.Config.HTTP.MaxConnections, o.Config.HTTP.TrustedProxies)
 	if err != nil {
@@ -211,7 +219,10 @@ func Build(ctx context.Context, o Options) (*App, error) {
 	if err := a.clock.Compare(ctx); err != nil {
 		return nil, err
 	}
-	a.registry.MustRegister(newClockCollector(a.clock), newConnectionsCollector(a.connections))
+	if !o.local() {
+		a.registry.MustRegister(newClockCollector(a.clock))
+	}
+	a.registry.MustRegister(newConnectionsCollector(a.connections))
 	if err := a.build(ctx, o); err != nil {
 		if a.Directory != nil {
 			a.Directory.Close()
@@ -256,7 +267,10 @@ func (a *App) build(ctx context.Context, o Options) error {
 	o.StreamLimits.PerAddress = o.Config.Limits.StreamsPerAddress
 	a.Streams = stream.New(a.Ranking, o.StreamLimits)
 	a.registry.MustRegister(newStreamCollector(a.Streams))
-	return a.buildHandler(o)
+	if err := a.buildHandler(o); err != nil || !o.local() {
+		return err
+	}
+	return a.load(ctx)
 }
 
 // buildBoards constructs the services of boards, users, friendships and the archive. idKey is
@@ -264,14 +278,14 @@ func (a *App) build(ctx context.Context, o Options) error {
 func (a *App) buildBoards(o Options, names keys.Builder, idKey []byte) {
 	a.Catalog = catalog.New(catalog.NewStore(o.Stores.Gorm), o.Clock, o.Config.HotDays, o.Log)
 	a.Directory = directory.New(directory.Options{
-		Store: directory.NewStore(o.Stores.Gorm), Copies: directory.NewCopies(o.Stores.Redis, names, o.Machine),
+		Store: directory.NewStore(o.Stores.Gorm), Copies: newCopies(o, names),
 		Memory: int64(o.Config.Directory.Memory), Log: o.Log, Elapsed: o.Elapsed, IDKey: idKey,
 		Return: func(ctx context.Context, rows []models.RowID) error { return a.Erasure.Return(ctx, rows) }, // built later
 	})
-	a.registry.MustRegister(newDirectoryCollector(a.Directory))
+	a.registry.MustRegister(newDirectoryCollector(a.Directory, o.local()))
 	a.rules = corrections.NewRules(a.Directory.Erased())
-	a.Entries = board.NewStore(o.Stores.Redis, names, o.Clock, a.rules)
-	a.Sets = cache.NewStore(o.Stores.Redis, names, o.Config.Cache.SetsTTL)
+	a.Entries = newEntries(o, names, a.rules)
+	a.buildSets(o, names)
 	requests := friends.Limits{Pending: o.Config.Friends.MaxPending, PerDay: o.Config.Friends.RequestsPerDay}
 	friendships := friends.NewStore(o.Stores.Friends.Gorm, a.outbox)
 	a.Friends = friends.New(friendships, a.Sets, a.Directory, requests, o.Log)
@@ -279,10 +293,12 @@ func (a *App) buildBoards(o Options, names keys.Builder, idKey []byte) {
 	a.Privacy = privacy.New(privacy.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Friends, a.Directory, o.Config.Limits.HidingsPerHour, o.Log)
 	a.limits = limit.New(limit.Limits{
 		User: o.Config.Limits.UserPerMinute, Address: o.Config.Limits.AddressPerMinute, Join: o.Config.Limits.JoinsPerMinute,
-	}, limit.NewRedisCounter(o.Stores.Redis, names), o.Log)
+	}, newCounter(o, names), o.Log)
 	a.registry.MustRegister(newLimitCollector(a.limits))
 	a.Groups = groups.New(groups.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Privacy.Sets(), a.Directory, a.limits, o.Log)
-	a.losses = newQueueDetector(o, names)
+	if !o.local() {
+		a.losses = newQueueDetector(o, names)
+	}
 	archives := archive.NewStore(archive.StoreOptions{
 		Runs: o.Stores.Archive.Gorm, Pool: o.Stores.Archive.Pool, Reads: o.Stores.Gorm, Reports: o.Stores.Reports.Gorm,
 		Outbox: a.outbox, Random: o.Random,
@@ -324,7 +340,7 @@ func (a *App) defineBoards(ctx context.Context, o Options) error {
 // checkUsers refuses a database that is older than Redis, for a process with a role,
 // and loads who was erased and the keys of cursors.
 func (a *App) checkUsers(ctx context.Context, o Options) (err error) {
-	if o.Roles != (Roles{}) {
+	if o.Roles != (Roles{}) && !o.local() {
 		if err := a.Directory.CheckCounters(ctx); err != nil {
 			return err
 		}
@@ -347,7 +363,7 @@ func (a *App) buildRanking(o Options) {
 	a.Likes = likes.New(likes.Options{
 		Store: given, Rankings: a.Ranking, Catalog: a.Catalog, Directory: a.Directory, Cursors: a.cursors, Clock: o.Clock,
 	})
-	a.registry.MustRegister(newRankingCollector(a.Ranking), newLikesCollector(a.Likes))
+	a.registry.MustRegister(newRankingCollector(a.Ranking, o.local()), newLikesCollector(a.Likes))
 	a.digests = digests.New(digests.Options{
 		Store: digests.NewStore(o.Stores.Jobs.Gorm, a.outbox), Catalog: a.Catalog, Rankings: a.Ranking,
 		Likes: likes.NewStore(o.Stores.Jobs.Gorm, nil), Clock: o.Clock, Log: o.Log,
@@ -366,11 +382,13 @@ func (a *App) buildLedger(o Options) {
 // buildIngest constructs the services of uploads, which go to the boards directly
 // or through the queue.
 func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
-	a.memory, a.policy = newMemoryGuard(o.Stores.Redis, o.Config), &policyGuard{redis: o.Stores.Redis}
-	a.registry.MustRegister(newMemoryCollector(a.memory, a.policy))
 	var room func(context.Context) error
-	if !ownStream(o.Config) {
-		room = a.memory.check
+	if !o.local() {
+		a.memory, a.policy = newMemoryGuard(o.Stores.Redis, o.Config), &policyGuard{redis: o.Stores.Redis}
+		a.registry.MustRegister(newMemoryCollector(a.memory, a.policy))
+		if !ownStream(o.Config) {
+			room = a.memory.check
+		}
 	}
 	if a.queue, err = newQueue(ctx, o, a.Catalog.Buckets.DaysHot(), room); err != nil {
 		return err
@@ -416,13 +434,9 @@ func (a *App) buildJobs(o Options) error {
 	if err != nil {
 		return fmt.Errorf("jobs.archive_cron: %w", err)
 	}
-	names := keys.Builder{Prefix: o.Config.Redis.KeyPrefix}
-	increments := recovery.Recovery{
-		Detector: recovery.NewRedisDetector(o.Stores.Redis, names, recovery.Ledger), Replay: a.Reconciler.Replay,
-	}
 	list := o.Traces.jobs(
 		guarded(jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths), a.clock),
-		guarded(jobs.Reconcile(increments.Run, a.Catalog.Buckets, a.Entries, o.Clock, o.Log, a.registry), a.clock),
+		guarded(jobs.Reconcile(a.reconciliation(o), a.Catalog.Buckets, a.Entries, o.Clock, o.Log, a.registry), a.clock),
 		guarded(jobs.Correct(a.Corrections.Apply), a.clock),
 		guarded(jobs.CorrectArchive(a.Corrections.PendingBuckets, a.Archive), a.clock),
 		guarded(jobs.Roll(a.Catalog.Buckets, a.Entries, o.Clock), a.clock),
@@ -435,8 +449,10 @@ func (a *App) buildJobs(o Options) error {
 		), a.clock),
 		jobs.Reviews(a.Reviews.Find),
 		guarded(jobs.Erase(a.Erasure.Run), a.clock),
-		jobs.EraseAgain(a.Erasure.Guard),
 	)
+	if !o.local() {
+		list = append(list, o.Traces.jobs(jobs.EraseAgain(a.Erasure.Guard))...)
+	}
 	if a.outbox.Wants(models.OutcomeBoardFinal) {
 		events := results.NewEvents(a.outbox, o.Stores.Jobs.Gorm, o.Clock)
 		list = append(list, o.Traces.jobs(guarded(jobs.Results(events.Announce), a.clock))...)
@@ -452,7 +468,9 @@ func (a *App) buildJobs(o Options) error {
 	for i := range list {
 		list[i].MetricsOnly = !o.Roles.Jobs
 	}
-	list = append(list, a.newSetsJob(o, names))
+	if !o.local() {
+		list = append(list, a.newSetsJob(o))
+	}
 	if a.Replayer != nil {
 		list = append(list, a.newReplayJob())
 	}
@@ -501,7 +519,9 @@ func (a *App) buildHandler(o Options) (err error) {
 // clock would harm, and boards that Redis may evict.
 func (a *App) ready(ctx context.Context) handlers.Readiness {
 	memoryErr, lagErr := make(chan error, 1), make(chan error, 1)
-	go func() { memoryErr <- a.memory.check(ctx) }()
+	if a.memory != nil {
+		go func() { memoryErr <- a.memory.check(ctx) }()
+	}
 	if a.queue != nil {
 		go func() {
 			_, err := a.queue.Lag(ctx)
@@ -509,7 +529,9 @@ func (a *App) ready(ctx context.Context) handlers.Readiness {
 		}()
 	}
 	checks := a.stores.Ready(ctx)
-	checks["redis_memory"] = <-memoryErr
+	if a.memory != nil {
+		checks["redis_memory"] = <-memoryErr
+	}
 	if a.queue != nil {
 		checks["queue"] = <-lagErr
 	}
@@ -522,8 +544,10 @@ func (a *App) ready(ctx context.Context) handlers.Readiness {
 	if err := a.clock.Check(); err != nil {
 		degraded["clock"] = err
 	}
-	if err := a.policy.check(ctx); err != nil {
-		degraded["redis_policy"] = err
+	if a.policy != nil {
+		if err := a.policy.check(ctx); err != nil {
+			degraded["redis_policy"] = err
+		}
 	}
 	return handlers.Readiness{Stores: checks, Degraded: degraded}
 }
@@ -550,8 +574,10 @@ func newRegistry(st *stores.Stores) *prometheus.Registry {
 	registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newRedisCollector(st.Redis),
 	)
+	if st.Redis != nil {
+		registry.MustRegister(newRedisCollector(st.Redis))
+	}
 	if st.Pool != nil {
 		for _, work := range st.Works() {
 			labeled := prometheus.WrapRegistererWith(prometheus.Labels{"work": work.Name}, registry)

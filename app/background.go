@@ -33,7 +33,9 @@ func (a *App) background() []task {
 	tasks := []task{
 		{name: "users", round: a.Directory.Follow, every: directory.FollowEvery, failed: "changes of users by other processes are not seen"},
 		{name: "cursors", built: true, round: a.cursors.Refresh, every: cursor.RefreshEvery, failed: "the keys of cursors could not be read"},
-		{name: "clock", built: true, round: a.clock.Compare, every: clock.CompareEvery},
+	}
+	if a.stores.Redis != nil {
+		tasks = append(tasks, task{name: "clock", built: true, round: a.clock.Compare, every: clock.CompareEvery})
 	}
 	if a.refresh {
 		tasks = append(tasks,

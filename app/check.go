@@ -19,8 +19,12 @@ import (
 // CheckStores checks that Postgres responds and has the schema that this binary
 // needs, and that Redis evicts nothing. For a process with a role it also checks
 // that losses of Redis can be detected, and that Redis obeys the commands that boards rest
-// on. With postgres.auto_migrate it applies pending migrations first.
+// on. With postgres.auto_migrate it applies pending migrations first. Local stores need no
+// checks: they were opened with their schema.
 func CheckStores(ctx context.Context, cfg config.Config, st *stores.Stores, roles Roles, log *slog.Logger) error {
+	if st.Redis == nil {
+		return nil
+	}
 	if err := st.SQL.PingContext(ctx); err != nil {
 		return fmt.Errorf("connect to postgres: %w", err)
 	}

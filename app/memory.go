@@ -30,16 +30,16 @@ type memoryGuard struct {
 }
 
 // newMemoryGuard returns the guard of the boards' Redis.
-func newMemoryGuard(rdb redis.UniversalClient, cfg config.Config) memoryGuard {
+func newMemoryGuard(rdb redis.UniversalClient, cfg config.Config) *memoryGuard {
 	if cfg.Ingest.Mode == "redis" && !ownStream(cfg) {
-		return memoryGuard{rdb, 1 - memoryReserve}
+		return &memoryGuard{rdb, 1 - memoryReserve}
 	}
-	return memoryGuard{rdb, 1}
+	return &memoryGuard{rdb, 1}
 }
 
 // check returns an error if uploads are refused. It returns nil if Redis does not
 // respond, which other checks report.
-func (g memoryGuard) check(ctx context.Context) error {
+func (g *memoryGuard) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, memoryTimeout)
 	defer cancel()
 	used, err := stores.MemoryUsed(ctx, g.redis)
@@ -57,7 +57,7 @@ type redisState struct{ memoryUsed, mayEvict float64 }
 
 // newMemoryCollector reports the memory and the policy of the boards' Redis. Each scrape asks
 // for its memory.
-func newMemoryCollector(g memoryGuard, p *policyGuard) prometheus.Collector {
+func newMemoryCollector(g *memoryGuard, p *policyGuard) prometheus.Collector {
 	read := func(ctx context.Context) (s redisState) {
 		if used, err := stores.MemoryUsed(ctx, g.redis); err == nil { // other metrics report that Redis does not respond
 			s.memoryUsed = used

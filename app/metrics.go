@@ -108,11 +108,16 @@ func newArchiveCollector(a *archive.Service) prometheus.Collector {
 }
 
 // newRankingCollector reports the rankings that this process has answered.
-func newRankingCollector(s *ranking.Service) prometheus.Collector {
+// Those of hot buckets come from Redis or, with local stores, from memory.
+func newRankingCollector(s *ranking.Service, local bool) prometheus.Collector {
 	var figures []figure[*ranking.Service]
 	for _, list := range ranking.Lists {
 		answers := s.Answers(list)
-		for from, n := range map[string]*atomic.Int64{"memory": &answers.Memory, "redis": &answers.Redis, "archive": &answers.Archive} {
+		from := map[string]*atomic.Int64{"memory": &answers.Memory, "redis": &answers.Redis, "archive": &answers.Archive}
+		if local {
+			from = map[string]*atomic.Int64{"memory": &answers.Redis, "archive": &answers.Archive}
+		}
+		for from, n := range from {
 			figures = append(figures, figure[*ranking.Service]{
 				"answers_total", "Answers of rankings, by list and by where they came from.", counter,
 				func(*ranking.Service) float64 { return float64(n.Load()) }, prometheus.Labels{"list": list, "from": from},
@@ -207,7 +212,7 @@ func newLimitCollector(l *limit.Service) prometheus.Collector {
 		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Failures.Load()) }, by("failure")},
 		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Joins.Load()) }, by("join")},
 		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Reports.Load()) }, by("running")},
-		figure[stats]{"uncounted_total", "Calls that were let through uncounted because Redis did not respond.", counter, func(s stats) float64 { return float64(s.Uncounted.Load()) }, nil},
+		figure[stats]{"uncounted_total", "Calls that were let through uncounted because Redis did not respond, or because memory has no room for more callers.", counter, func(s stats) float64 { return float64(s.Uncounted.Load()) }, nil},
 	)
 }
 
@@ -244,20 +249,26 @@ func newPostgresCollector(pool *pgxpool.Pool) prometheus.Collector {
 	)
 }
 
-// newDirectoryCollector reports the lookups of users in this process.
-func newDirectoryCollector(d *directory.Service) prometheus.Collector {
+// newDirectoryCollector reports the lookups of users in this process. With local stores there is
+// no level of Redis.
+func newDirectoryCollector(d *directory.Service, local bool) prometheus.Collector {
 	type stats = *directory.Stats
 	level := func(what, level string) prometheus.Labels { return prometheus.Labels{"what": what, "level": level} }
 	const lookups = "Lookups of users, by what was looked up and by the level at which it was found."
-	return newCollector("stepboard_directory_", d.Stats,
-		figure[stats]{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.IDs.Process.Load()) }, level("id", "process")},
-		figure[stats]{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.IDs.Redis.Load()) }, level("id", "redis")},
-		figure[stats]{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.IDs.SQL.Load()) }, level("id", "sql")},
-		figure[stats]{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.Records.Process.Load()) }, level("record", "process")},
-		figure[stats]{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.Records.Redis.Load()) }, level("record", "redis")},
-		figure[stats]{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.Records.SQL.Load()) }, level("record", "sql")},
-		figure[stats]{"created_total", "Users that were created.", counter, func(s stats) float64 { return float64(s.Created.Load()) }, nil},
-	)
+	figures := []figure[stats]{
+		{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.IDs.Process.Load()) }, level("id", "process")},
+		{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.IDs.SQL.Load()) }, level("id", "sql")},
+		{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.Records.Process.Load()) }, level("record", "process")},
+		{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.Records.SQL.Load()) }, level("record", "sql")},
+		{"created_total", "Users that were created.", counter, func(s stats) float64 { return float64(s.Created.Load()) }, nil},
+	}
+	if !local {
+		figures = append(figures,
+			figure[stats]{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.IDs.Redis.Load()) }, level("id", "redis")},
+			figure[stats]{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.Records.Redis.Load()) }, level("record", "redis")},
+		)
+	}
+	return newCollector("stepboard_directory_", d.Stats, figures...)
 }
 
 // reviewsCollector reports how many scores wait for an operator to look at them. Each

@@ -11,22 +11,26 @@ import (
 )
 
 // buildNearCache constructs the near caches of scores and of circles, and returns
-// the former for rankings if they may be older than Redis.
+// the former for rankings if they may be older than Redis. Without Redis there is nothing to
+// copy.
 func (a *App) buildNearCache(o Options) ranking.NearCache {
+	if o.local() {
+		return nil
+	}
 	a.NearCache = nearcache.New(nearcache.Options{
 		Source: a.Entries, Changes: a.Entries.Changes(), Buckets: a.Catalog.Buckets.CurrentAndNext,
 		MaxStaleness: o.Config.Rankings.MaxStaleness, Memory: int64(o.Config.Rankings.Memory), OrderMemory: int64(o.Config.Rankings.OrderMemory), Clock: o.Clock, Log: o.Log,
 		Elapsed: o.Elapsed, Random: o.Random,
 	})
 	a.circles = nearcache.NewCircles(
-		a.Sets.Changes(), a.Sets.Streams(), o.Config.Rankings.MaxStaleness, a.NearCache.Room, o.Elapsed, o.Log)
+		a.copies.Changes(), a.copies.Streams(), o.Config.Rankings.MaxStaleness, a.NearCache.Room, o.Elapsed, o.Log)
 	a.registry.MustRegister(newNearCacheCollector(a.NearCache), newCirclesCollector(a.circles), a.NearCache.Stats().Answers)
 	a.near = o.Config.Rankings.MaxStaleness > 0 && o.Roles.API
 	if !a.near {
 		return nil
 	}
 	a.Entries.NotifyWritten(a.NearCache.Written)
-	a.Sets.UseNear(a.circles)
+	a.copies.UseNear(a.circles)
 	return a.NearCache
 }
 

@@ -30,9 +30,31 @@ func (a *App) archiveRecovery(o Options) archive.Recovery {
 	return &recovery.Recovery{Detector: a.losses, Timeout: replayTimeout}
 }
 
+// reconciliation returns the work that raises what boards lack of the ledger. Boards in memory
+// lose nothing, but lack the increments of a transaction that has committed although it seemed to
+// fail.
+func (a *App) reconciliation(o Options) jobs.Work {
+	if o.local() {
+		return func(ctx context.Context) (int64, error) {
+			restored, upto, err := a.Reconciler.Replay(ctx, recovery.Loss{CheckpointedAt: a.reconciled})
+			if err == nil {
+				a.reconciled = upto
+			}
+			return restored, err
+		}
+	}
+	names := keys.Builder{Prefix: o.Config.Redis.KeyPrefix}
+	r := &recovery.Recovery{Detector: recovery.NewRedisDetector(o.Stores.Redis, names, recovery.Ledger), Replay: a.Reconciler.Replay}
+	return r.Run
+}
+
 // whole returns the function that says whether Redis may lack updates of a bucket: those of the
-// ledger, or those of the queue.
+// ledger, or those of the queue. Boards in memory lack none: they are loaded before anything is
+// served.
 func (a *App) whole(o Options) func(context.Context, *models.Bucket) error {
+	if o.local() {
+		return func(context.Context, *models.Bucket) error { return nil }
+	}
 	names := keys.Builder{Prefix: o.Config.Redis.KeyPrefix}
 	ledger := recovery.Recovery{Detector: recovery.NewRedisDetector(o.Stores.Redis, names, recovery.Ledger), Timeout: replayTimeout}
 	queue := recovery.Recovery{Detector: recovery.NewRedisDetector(o.Stores.Redis, names, recovery.Queue), Timeout: replayTimeout}
@@ -62,9 +84,10 @@ func (a *App) newReplayJob() jobs.Job {
 
 // newSetsJob returns the job that drops cached sets after a loss, and restores the copies of
 // users' records. Every process that changes such sets runs it. It is not traced either.
-func (a *App) newSetsJob(o Options, names keys.Builder) jobs.Job {
+func (a *App) newSetsJob(o Options) jobs.Job {
+	names := keys.Builder{Prefix: o.Config.Redis.KeyPrefix}
 	// Records are dated by the database's clock, which is that of machines.
-	drop := a.Sets.DropStale(o.Machine)
+	drop := a.copies.DropStale(o.Machine)
 	r := recovery.Recovery{
 		Detector: recovery.NewWriterDetector(o.Stores.Redis, names, recovery.Sets),
 		Replay: func(ctx context.Context, loss recovery.Loss) (rows int64, upto time.Time, err error) {

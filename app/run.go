@@ -70,7 +70,7 @@ func (a *App) Run(ctx context.Context, listener net.Listener) error {
 //  4. the archive stops
 //  5. the directory of users and the caches of tokens and keys stop
 //  6. the queue closes
-//  7. Redis and then Postgres close
+//  7. Redis and then the database close
 func (a *App) Close() error {
 	a.Streams.Close()
 	a.uploads.Close()

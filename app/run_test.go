@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"stepboard/app"
+	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/services/platform/auth"
 )
@@ -51,20 +52,41 @@ func ourGoroutines() []string {
 
 // Not parallel, so that no other test starts goroutines.
 func TestBuildStartsNoGoroutine(t *testing.T) {
-	env := testenv.Embedded(t)
-	before := ourGoroutines()
-	a := build(t, env)
-	if diff := cmp.Diff(before, ourGoroutines()); diff != "" {
-		t.Errorf("Build has started goroutines: -before +after:\n%s", diff)
+	for name, build := range forms(t) {
+		before := ourGoroutines()
+		a := build()
+		if diff := cmp.Diff(before, ourGoroutines()); diff != "" {
+			t.Errorf("%s: Build has started goroutines: -before +after:\n%s", name, diff)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
 	}
-	if err := a.Close(); err != nil {
-		t.Error(err)
+}
+
+// forms returns functions that build the service on embedded and on local stores.
+func forms(t *testing.T) map[string]func() *app.App {
+	t.Helper()
+	embedded := testenv.Embedded(t)
+	local, entries := harness.Local(t)
+	return map[string]func() *app.App{
+		"embedded": func() *app.App { return build(t, embedded) },
+		"local":    func() *app.App { return testenv.Must(buildLocal(local, entries)) },
 	}
 }
 
 func TestRunServesUntilItIsStopped(t *testing.T) {
 	t.Parallel()
-	a := build(t, testenv.Embedded(t))
+	for name, build := range forms(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runUntilStopped(t, build())
+		})
+	}
+}
+
+func runUntilStopped(t *testing.T, a *app.App) {
+	t.Helper()
 	var listenConfig net.ListenConfig
 	listener, err := listenConfig.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -17,18 +17,28 @@ import (
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/boards/board"
 	"stepboard/services/platform/auth"
 )
 
 // atOnceRounds is how many calls of each kind follow each other.
 const atOnceRounds = 30
 
-// All kinds of calls come at the same time to a service with a near cache, jobs and streams.
+// All kinds of calls come at the same time to a service with a near cache, jobs and streams, and
+// to one with local stores.
 // None fails otherwise than its kind may, and what was acknowledged is shown in the end. The
 // race detector sees all of the service's goroutines at work.
 func TestEverythingAtOnce(t *testing.T) {
 	t.Parallel()
-	s := newService(t)
+	for name, newService := range map[string]func(*testing.T) *service{"servers": newService, "local": newLocalService} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			everythingAtOnce(t, newService(t))
+		})
+	}
+}
+
+func everythingAtOnce(t *testing.T, s *service) {
 	s.must("backend", auth.ScopeService, "PUT", "/v1/users/u1/friends", `{"friend_ids":["u2","u3","u4","u5","u6"]}`)
 	s.must("u1", "", "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":%q,"score":100}`, harness.NoonDay))
 	s.must("backend", auth.ScopeService, "PUT", "/v1/groups/team/members", `{"member_ids":["u1","u2","u3","u4"]}`)
@@ -112,6 +122,18 @@ func newService(t *testing.T) *service {
 	t.Helper()
 	env := testenv.Real(t)
 	env.Config.Boards[0].ChangeStream, env.Config.Rankings.MaxStaleness = true, 500*time.Millisecond
+	return serve(t, env, nil)
+}
+
+func newLocalService(t *testing.T) *service {
+	t.Helper()
+	env, entries := harness.Local(t)
+	return serve(t, env, entries)
+}
+
+// serve starts the service on the stores.
+func serve(t *testing.T, env *testenv.Env, entries func(board.Routes) *board.Store) *service {
+	t.Helper()
 	env.Config.Boards = append(env.Config.Boards,
 		config.Board{
 			Name: "gifts", Kind: "event", TimeZone: "UTC", MaxScore: 1_000_000, Shards: 2, Global: "users",
@@ -119,7 +141,7 @@ func newService(t *testing.T) *service {
 		},
 		config.Board{Name: "day", Kind: "rolling", TimeZone: "UTC", MaxScore: 1_000_000, Shards: 1, Window: 24, Global: "users"})
 	a, err := app.Build(t.Context(), app.Options{
-		Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log, Roles: app.AllRoles(),
+		Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log, Roles: app.AllRoles(), LocalEntries: entries,
 		Verifier: auth.NewVerifier(auth.VerifierConfig{Secret: []byte(harness.Secret)}),
 	})
 	if err != nil {

@@ -132,6 +132,16 @@ func (r *Reconciler) Replay(ctx context.Context, loss recovery.Loss) (restored i
 	return p.restored, now, nil
 }
 
+// Load raises every total on boards that begin empty, in the memory of the only process. It
+// returns the moment up to which they are now complete.
+func (r *Reconciler) Load(ctx context.Context) (upto time.Time, err error) {
+	now := r.Clock()
+	if err := r.pass(func(int64) {}).raiseAll(ctx, now); err != nil {
+		return now, fmt.Errorf("load the boards from the ledger: %w", err)
+	}
+	return now, nil
+}
+
 // rewound returns how far back a pass goes: for Rewind before the checkpoint, or
 // for quickRewind if that is less and the pass is a quick one. A checkpoint in
 // the future, left by a clock that was set back since, counts as now.

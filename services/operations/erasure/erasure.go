@@ -65,7 +65,7 @@ type Entries interface {
 	Stored(ctx context.Context, buckets []*models.Bucket, user models.RowID) ([]board.StoredEntry, error)
 }
 
-// Sets are copies in Redis of sets of users. Implemented by cache.Store.
+// Sets are copies of sets of users. Implemented by cache.Store and cache.Local.
 type Sets interface {
 	// RemoveOf removes the sets that belong to users.
 	RemoveOf(ctx context.Context, users []models.RowID) (removed int64, err error)

@@ -150,6 +150,16 @@ func (m *marks) forgetOld(now time.Time) {
 	maps.DeleteFunc(m.of, func(_ Set, m mark) bool { return !m.holds(now) })
 }
 
+// RemoveOf implements Copies.
+func (l *Local) RemoveOf(_ context.Context, users []models.RowID) (removed int64, err error) {
+	for _, user := range users {
+		for _, kind := range ofUsers {
+			l.memory.Forget([]Set{{Kind: kind, Owner: int64(user)}})
+		}
+	}
+	return 0, nil
+}
+
 // DropAll implements Copies.
 func (l *Local) DropAll(context.Context) error {
 	for stripe := range keys.Stripes {

@@ -477,7 +477,7 @@ func (s *Store) removeAll(ctx context.Context, pipe redis.Pipeliner, sets []Set)
 func (s *Store) RemoveOf(ctx context.Context, users []models.RowID) (removed int64, err error) {
 	pipe := s.rdb.Pipeline()
 	for _, user := range users {
-		for _, kind := range []keys.Sets{keys.Friends, keys.NotShown} {
+		for _, kind := range ofUsers {
 			pipe.Unlink(ctx, s.keys.Set(kind, int64(user)))
 			pipe.Unlink(ctx, s.keys.SetChanging(kind, int64(user)))
 		}

@@ -56,9 +56,15 @@ type Copies interface {
 	clear(ctx context.Context, w writer, sets []Set) error
 	keep(ctx context.Context, w writer, sets []Set) error
 
+	// RemoveOf removes the copies that belong to users who were erased, and returns how many keys
+	// Redis had of them. It is no change of the sets: their truth is empty.
+	RemoveOf(ctx context.Context, users []models.RowID) (removed int64, err error)
 	// DropAll drops the sets of all kinds and owners, which are loaded again on their next read.
 	DropAll(ctx context.Context) error
 }
+
+// ofUsers are the kinds of sets whose owners are users.
+var ofUsers = []keys.Sets{keys.Friends, keys.NotShown}
 
 // source is the truth of a set.
 type source struct {
