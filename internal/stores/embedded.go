@@ -16,7 +16,6 @@ import (
 
 	"stepboard/config"
 	"stepboard/internal/pause"
-	"stepboard/migrations"
 	"stepboard/models"
 )
 
@@ -65,19 +64,12 @@ func OpenEmbeddedRedis(addr string) redis.UniversalClient {
 // share their stores, as long as no two of them use the database at the same time: their
 // statements would be refused.
 func ConnectEmbedded(ctx context.Context, redisAddr, database string, clock models.Clock) (*Stores, error) {
-	g, db, held, err := openMemoryDatabase(ctx, database, clock)
+	s, err := openMemory(ctx, database, clock)
 	if err != nil {
-		return nil, fmt.Errorf("open embedded database: %w", err)
+		return nil, err
 	}
-	work := Database{Gorm: g, SQL: db}
-	return &Stores{
-		Redis:    OpenEmbeddedRedis(redisAddr),
-		Dialect:  migrations.SQLite,
-		Database: work, Friends: work, Increments: work, Reports: work, Jobs: work, Archive: work, Probes: work,
-		closeServers: func() {
-			held.Close() // the error says that the database has closed it
-		},
-	}, nil
+	s.Redis = OpenEmbeddedRedis(redisAddr)
+	return s, nil
 }
 
 // openMemoryDatabase opens the database of a name in memory. It exists as long as it has

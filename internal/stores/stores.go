@@ -76,6 +76,8 @@ const (
 type Stores struct {
 	// Redis is nil if the stores are local: a data folder, or memory.
 	Redis redis.UniversalClient
+	// Folder is the data folder; nil for other stores.
+	Folder *Folder
 	// Queue is a client of the queue's Redis. If it is nil, the queue connects by itself, as
 	// it does outside of tests. The queue closes it.
 	Queue   redis.UniversalClient
@@ -256,7 +258,7 @@ func openGorm(dialector gorm.Dialector, clock models.Clock) (*gorm.DB, error) {
 	})
 }
 
-// Close closes Redis first, then the database. Further calls do nothing.
+// Close closes Redis first, then the database, and unlocks the folder. Further calls do nothing.
 func (s *Stores) Close() (err error) {
 	s.closing.Do(func() {
 		if s.Redis != nil {

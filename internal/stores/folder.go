@@ -1,0 +1,152 @@
+package stores
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	// databaseFile is the name of the database in a data folder. SQLite keeps its write-ahead log
+	// beside it, with -wal and -shm after the name.
+	databaseFile = "stepboard.db"
+	lockName     = "lock"
+	// movedFile says where the data of a folder was moved to. A folder with this file is not opened
+	// any more.
+	movedFile = "moved"
+)
+
+// ErrFolderInUse means that another process has locked a data folder.
+var ErrFolderInUse = errors.New("is in use by another process")
+
+// Folder is a data folder, which this process has locked. It is not safe for concurrent use.
+type Folder struct {
+	// Dir is the folder's absolute path.
+	Dir  string
+	lock *os.File
+}
+
+// LockFolder makes a data folder if it does not exist, and locks it until Close, or until the
+// process ends. Its errors are one line for people; ErrFolderInUse is among them. Others are that
+// this process must not read and write the folder or its database, that it is root and the folder
+// another account's, that the folder is on a network file system, and that it was moved.
+func LockFolder(dir string) (*Folder, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
+	f := &Folder{Dir: dir}
+	if err := f.makeAndLock(); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("data folder %s %w", dir, err)
+	}
+	return f, nil
+}
+
+// Path returns the path of a file in the folder.
+func (f *Folder) Path(name string) string { return filepath.Join(f.Dir, name) }
+
+// Close unlocks the folder. Further calls do nothing. The Stores of a folder close it.
+func (f *Folder) Close() {
+	if f.lock != nil {
+		f.lock.Close() // closing unlocks it, and nothing was written
+	}
+}
+
+// MarkMoved stores where the folder's data was moved to, in words for people. Nobody can lock the
+// folder after that.
+func (f *Folder) MarkMoved(to string) error {
+	err := writeDurably(f.Path(movedFile), to+"\n")
+	if err == nil {
+		err = syncDir(f.Dir)
+	}
+	if err != nil {
+		return fmt.Errorf("mark data folder %s as moved: %w", f.Dir, err)
+	}
+	return nil
+}
+
+func (f *Folder) makeAndLock() error {
+	if err := makeDir(f.Dir); err != nil {
+		return noRights(err)
+	}
+	if err := checkOwner(f.Dir); err != nil {
+		return err
+	}
+	kind, err := networkFileSystem(f.Dir)
+	if err != nil {
+		return noRights(err)
+	}
+	if kind != "" {
+		return fmt.Errorf("is on a network file system (%s), on which a database can be damaged: use a local disk", kind)
+	}
+	if f.lock, err = os.OpenFile(f.Path(lockName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return noRights(err)
+	}
+	if err := lockFile(f.lock); err != nil {
+		return err
+	}
+	switch to, err := os.ReadFile(f.Path(movedFile)); {
+	case err == nil:
+		return fmt.Errorf("was moved to %s", strings.TrimSpace(string(to)))
+	case !errors.Is(err, fs.ErrNotExist):
+		return noRights(err)
+	}
+	return f.checkFiles()
+}
+
+// checkFiles makes the database's file, if it does not exist, readable for this account only, as
+// SQLite makes further files with the same mode. It returns an error if a file of the database
+// can't be read and written. It must not be called while the database is open: closing any
+// descriptor of a file removes SQLite's locks on it.
+func (f *Folder) checkFiles() error {
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		flags := os.O_RDWR
+		if suffix == "" {
+			flags |= os.O_CREATE
+		}
+		file, err := os.OpenFile(f.Path(databaseFile+suffix), flags, 0o600)
+		if err == nil {
+			err = file.Close()
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return noRights(err)
+		}
+	}
+	return nil
+}
+
+// makeDir makes a folder, and those above it, unless it exists. After a loss of power it is still
+// there.
+func makeDir(dir string) error {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return &fs.PathError{Op: "open", Path: dir, Err: errors.New("not a folder")}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(dir))
+}
+
+// noRights returns the error of a folder that can't be used, with the reason.
+func noRights(err error) error {
+	return fmt.Errorf("can't be used: the account that runs stepboard must be able to read and write it and its files: %w", err)
+}
+
+// writeDurably writes a file that only this account can read.
+func writeDurably(path, text string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}

@@ -1,0 +1,52 @@
+//go:build unix
+
+package stores
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// lockFile locks a file, or returns ErrFolderInUse.
+func lockFile(file *os.File) error {
+	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return ErrFolderInUse
+	}
+	if err != nil {
+		return fmt.Errorf("can't be locked: %w", err)
+	}
+	return nil
+}
+
+// checkOwner returns an error if this process is root and the folder another account's, which could
+// not write the files that root would make.
+func checkOwner(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return noRights(err)
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return checkAccounts(os.Geteuid(), stat.Uid)
+	}
+	return nil
+}
+
+// checkAccounts returns the error of checkOwner for an account and the owner of a folder.
+func checkAccounts(account int, owner uint32) error {
+	if account == 0 && owner != 0 {
+		return fmt.Errorf("belongs to the account with the id %d: run stepboard as that account, and not as root", owner)
+	}
+	return nil
+}
+
+// syncDir makes the names of new files in a folder survive a loss of power.
+func syncDir(dir string) error {
+	file, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Sync(), file.Close())
+}

@@ -1,0 +1,82 @@
+package stores
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/libtnb/sqlite"
+
+	"stepboard/migrations"
+	"stepboard/models"
+)
+
+// OpenFolder locks a data folder, as LockFolder does, and opens its database, with the schema
+// applied. The Stores have no Redis. Closing them unlocks the folder. Its errors are one line for
+// people; a database that was written by a newer version is one of them.
+func OpenFolder(ctx context.Context, dir string, clock models.Clock) (*Stores, error) {
+	f, err := LockFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	s, err := f.Open(ctx, clock)
+	if err != nil {
+		f.Close()
+	}
+	return s, err
+}
+
+// Open is OpenFolder for a folder that is locked already. After an error it is still locked.
+func (f *Folder) Open(ctx context.Context, clock models.Clock) (*Stores, error) {
+	name := url.URL{Scheme: "file", Opaque: (&url.URL{Path: f.Path(databaseFile)}).EscapedPath()}
+	g, err := openGorm(sqlite.Open(name.String()+"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_txlock=immediate"), clock)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", f.Path(databaseFile), err)
+	}
+	db, err := g.DB()
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	s := embeddedStores(Database{Gorm: g, SQL: db}, f.Close)
+	if _, err := s.Migrate(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.Folder = f
+	return s, nil
+}
+
+// OpenMemory opens a database in the memory of this process, with the schema applied. The Stores
+// have no Redis. All data is lost when they close.
+func OpenMemory(ctx context.Context, clock models.Clock) (*Stores, error) {
+	s, err := openMemory(ctx, rand.Text(), clock)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Migrate(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// openMemory opens the database of a name in memory, without a schema.
+func openMemory(ctx context.Context, name string, clock models.Clock) (*Stores, error) {
+	g, db, held, err := openMemoryDatabase(ctx, name, clock)
+	if err != nil {
+		return nil, fmt.Errorf("open embedded database: %w", err)
+	}
+	return embeddedStores(Database{Gorm: g, SQL: db}, func() {
+		held.Close() // the error says that the database has closed it
+	}), nil
+}
+
+// embeddedStores returns stores in which all kinds of work use the same connections.
+func embeddedStores(work Database, closeServers func()) *Stores {
+	return &Stores{
+		Dialect:  migrations.SQLite,
+		Database: work, Friends: work, Increments: work, Reports: work, Jobs: work, Archive: work, Probes: work,
+		closeServers: closeServers,
+	}
+}
