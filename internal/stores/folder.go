@@ -52,7 +52,8 @@ func (f *Folder) Path(name string) string { return filepath.Join(f.Dir, name) }
 // Close unlocks the folder. Further calls do nothing. The Stores of a folder close it.
 func (f *Folder) Close() {
 	if f.lock != nil {
-		f.lock.Close() // closing unlocks it, and nothing was written
+		_ = unlockFile(f.lock) // nothing was written, and at worst the end of the process unlocks it
+		f.lock = nil
 	}
 }
 

@@ -21,6 +21,12 @@ func lockFile(file *os.File) error {
 	return nil
 }
 
+// unlockFile unlocks and closes a file. Closing alone would leave it locked by a process that was
+// just forked, until that has become another program.
+func unlockFile(file *os.File) error {
+	return errors.Join(syscall.Flock(int(file.Fd()), syscall.LOCK_UN), file.Close())
+}
+
 // checkOwner returns an error if this process is root and the folder another account's, which could
 // not write the files that root would make.
 func checkOwner(dir string) error {

@@ -5,9 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/url"
-
-	"github.com/libtnb/sqlite"
 
 	"stepboard/migrations"
 	"stepboard/models"
@@ -30,22 +27,38 @@ func OpenFolder(ctx context.Context, dir string, clock models.Clock) (*Stores, e
 
 // Open is OpenFolder for a folder that is locked already. After an error it is still locked.
 func (f *Folder) Open(ctx context.Context, clock models.Clock) (*Stores, error) {
-	name := url.URL{Scheme: "file", Opaque: (&url.URL{Path: f.Path(databaseFile)}).EscapedPath()}
-	g, err := openGorm(sqlite.Open(name.String()+"?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_txlock=immediate"), clock)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", f.Path(databaseFile), err)
+	s := &Stores{Dialect: migrations.SQLite, Folder: f, file: openFile(f.Path(databaseFile))}
+	s.closeServers = func() {
+		if s.file.close() == nil { // otherwise the end of the process unlocks it
+			f.Close()
+		}
 	}
-	db, err := g.DB()
-	if err != nil {
-		return nil, err
+	if err := s.prepareFile(ctx, clock); err != nil {
+		s.closeServers = func() { _ = s.file.close() } // err says more
+		_ = s.Close()
+		return nil, fmt.Errorf("data folder %s %w", f.Dir, err)
 	}
-	db.SetMaxOpenConns(1)
-	s := embeddedStores(Database{Gorm: g, SQL: db}, f.Close)
-	if _, err := s.Migrate(ctx); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	s.Folder = f
 	return s, nil
+}
+
+// prepareFile opens the connections to the file and applies the schema.
+func (s *Stores) prepareFile(ctx context.Context, clock models.Clock) error {
+	if err := s.openWorks(clock); err != nil {
+		return fmt.Errorf("can't be opened: %w", err)
+	}
+	m, err := migrations.New(ctx, s.SQL, s.Dialect)
+	if err != nil {
+		return err
+	}
+	current, newest, err := m.Status(ctx)
+	if err != nil {
+		return fmt.Errorf("can't be opened: %w", err)
+	}
+	if current > newest {
+		return fmt.Errorf("was written by a newer version: its schema is at version %d and this binary knows %d", current, newest)
+	}
+	_, err = m.Up(ctx)
+	return err
 }
 
 // OpenMemory opens a database in the memory of this process, with the schema applied. The Stores

@@ -88,6 +88,8 @@ type Stores struct {
 	// locked table then takes none of the others'. If the database is embedded, all
 	// use the same.
 	Friends, Increments, Reports, Jobs, Archive, Probes Database
+	// file is the folder's database; nil for other stores.
+	file *file
 	// closeServers closes the pools or the embedded servers, after the connections.
 	closeServers func()
 	closing      sync.Once
@@ -265,7 +267,9 @@ func (s *Stores) Close() (err error) {
 			err = s.Redis.Close()
 		}
 		for _, work := range s.Works() {
-			err = errors.Join(err, work.SQL.Close())
+			if work.SQL != nil {
+				err = errors.Join(err, work.SQL.Close())
+			}
 		}
 		s.closeServers()
 	})
@@ -275,6 +279,9 @@ func (s *Stores) Close() (err error) {
 // Ready pings both stores and returns an error, or nil, for each. The connection to
 // Postgres is its own.
 func (s *Stores) Ready(ctx context.Context) map[string]error {
+	if s.file != nil {
+		return map[string]error{"database": s.readyFile(ctx)}
+	}
 	if s.Redis == nil {
 		return map[string]error{"database": s.Probes.SQL.PingContext(ctx)}
 	}

@@ -1,0 +1,193 @@
+package stores
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	gormsqlite "github.com/libtnb/sqlite"
+	"modernc.org/sqlite"
+
+	"stepboard/models"
+)
+
+const (
+	// callReaders and jobReaders are how many connections read for calls, and for reports, jobs and
+	// the archive, whose statements take longer.
+	callReaders = 4
+	jobReaders  = 2
+)
+
+// Settings of connections to a file. Times are read and stored as in memory, by
+// github.com/libtnb/sqlite.
+const (
+	// Only a program of the operator, beside this process, makes anybody wait.
+	busyTimeout    = "PRAGMA busy_timeout(5000)"
+	commonSettings = "_error_rc=1&_inttotime=1&_texttotime=1&_time_format=sqlite&_pragma=busy_timeout(5000)"
+	// A commit is on the disk. The log is moved into the database after each 1,000 pages of 4 KB,
+	// and is not kept longer than 16 MB after that.
+	writerSettings = commonSettings + "&_pragma=journal_mode(wal)&_pragma=synchronous(full)" +
+		"&_pragma=wal_autocheckpoint(1000)&_pragma=journal_size_limit(16777216)&_pragma=cache_size(-32768)"
+	readerSettings = commonSettings + "&_pragma=query_only(1)&_pragma=cache_size(-8192)"
+)
+
+// file is an SQLite database in a file. One connection writes, so that no transaction fails because
+// of another, and others read meanwhile.
+type file struct {
+	path                   string
+	writer, calls, reports *conns
+	// failure is the latest error of reading or writing the file, until it is written again.
+	failure atomic.Pointer[error]
+}
+
+// openFile opens a database, which connects at its first use.
+func openFile(path string) *file {
+	f := &file{path: path}
+	connections := func(n int, settings string) *conns {
+		return &conns{free: n, open: func() (*fileConn, error) { return connect(f.url(settings)) }}
+	}
+	f.writer = connections(1, writerSettings)
+	f.calls, f.reports = connections(callReaders, readerSettings), connections(jobReaders, readerSettings)
+	return f
+}
+
+// url returns the name of the database for a connection with some settings.
+func (f *file) url(settings string) string {
+	path := filepath.ToSlash(f.path)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path // a drive's letter
+	}
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: settings}).String()
+}
+
+// close closes the connections. The last one moves the log into the database.
+func (f *file) close() error {
+	return errors.Join(f.calls.close(callReaders), f.reports.close(jobReaders), f.writer.close(1))
+}
+
+// openWorks opens the connections of each kind of work to a file.
+func (s *Stores) openWorks(clock models.Clock) error {
+	calls, reports := s.file.calls, s.file.reports
+	for _, work := range []struct {
+		database *Database
+		readers  *conns
+		priority priority
+		patience time.Duration
+	}{
+		{&s.Increments, calls, priorityIncrements, patience},
+		{&s.Friends, calls, priorityCalls, patience},
+		{&s.Database, calls, priorityCalls, patience},
+		{&s.Reports, reports, priorityCalls, patience},
+		{&s.Jobs, reports, priorityJobs, jobPatience},
+		{&s.Archive, reports, priorityJobs, jobPatience},
+		{&s.Probes, calls, priorityCalls, patience},
+	} {
+		d := work.database
+		d.refusedAt = new(atomic.Int64)
+		d.SQL = sql.OpenDB(&fileConnector{
+			file: s.file, readers: work.readers, priority: work.priority, patience: work.patience, refusedAt: d.refusedAt,
+		})
+		var err error
+		if d.Gorm, err = openGorm(gormsqlite.New(gormsqlite.Config{Conn: d.SQL}), clock); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// connect opens a connection.
+func connect(name string) (*fileConn, error) {
+	connector, err := sqlite.NewConnector(name)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := connector.Connect(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	return &fileConn{Conn: conn, prepared: make(map[string]driver.Stmt)}, nil
+}
+
+// readyFile reads the file, and writes it if it could not be used before. It returns the error, if any.
+func (s *Stores) readyFile(ctx context.Context) error {
+	if s.file.failure.Load() == nil {
+		return s.Probes.SQL.PingContext(ctx)
+	}
+	// More pages are needed for the table, and written to the log.
+	tx, err := s.Probes.SQL.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // it was committed, or err says more
+	for _, statement := range []string{"CREATE TABLE write_probe AS SELECT zeroblob(65536) AS bytes", "DROP TABLE write_probe"} {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	s.file.failure.Store(nil)
+	return nil
+}
+
+// FileSizes returns the sizes of the folder's database and of its write-ahead log, in bytes.
+func (s *Stores) FileSizes() (database, log int64) {
+	size := func(path string) int64 {
+		info, err := os.Stat(path)
+		if err != nil {
+			return 0
+		}
+		return info.Size()
+	}
+	return size(s.file.path), size(s.file.path + "-wal")
+}
+
+// Checkpoint moves the log of a folder's database into the database and empties it, unless somebody
+// reads an older state of the database. Writes go on meanwhile and wait only for the last part.
+func (s *Stores) Checkpoint(ctx context.Context) error {
+	err := s.file.use(ctx, s.file.reports, func(conn *fileConn) error { return conn.run("PRAGMA wal_checkpoint(PASSIVE)") })
+	if err == nil {
+		err = s.file.use(ctx, s.file.writer, func(conn *fileConn) error {
+			// It does not wait for readers: nobody could write.
+			return errors.Join(conn.run("PRAGMA busy_timeout(0)"), conn.run("PRAGMA wal_checkpoint(TRUNCATE)"), conn.run(busyTimeout))
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("empty the write-ahead log: %w", err)
+	}
+	return nil
+}
+
+// Backup writes a copy of a folder's database, as it is now, to a file that must not exist or be
+// empty. Everything else goes on meanwhile, and the log grows until the copy is complete.
+func (s *Stores) Backup(ctx context.Context, path string) error {
+	// VACUUM INTO needs a connection that may write, although it does not change the database.
+	conn, err := connect(s.file.url(commonSettings))
+	if err == nil {
+		_, err = conn.exec(ctx, "VACUUM INTO ?", []driver.NamedValue{{Ordinal: 1, Value: path}})
+		err = errors.Join(err, conn.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("copy the database: %w", err)
+	}
+	return s.Checkpoint(ctx)
+}
+
+// use calls do with a connection, which it takes as jobs do.
+func (f *file) use(ctx context.Context, from *conns, do func(*fileConn) error) error {
+	conn, err := from.take(ctx, priorityJobs, jobPatience)
+	if err != nil {
+		return f.failed(err)
+	}
+	defer from.put(conn)
+	return f.failed(do(conn))
+}
