@@ -316,7 +316,7 @@ func (a *App) buildBoards(o Options, names keys.Builder, idKey []byte) {
 // buildCorrections constructs the services that make boards agree with the ledger and with
 // the corrections.
 func (a *App) buildCorrections(o Options) {
-	a.increments = ledger.NewStore(o.Stores.Jobs.Gorm, o.Stores.Increments.Pool)
+	a.increments = ledger.NewStore(o.Stores.Jobs.Gorm, o.Stores.Increments.Gorm, o.Stores.Increments.Pool)
 	a.Reconciler = ledger.NewReconciler(ledger.ReconcilerOptions{
 		Store: a.increments, Totals: a.Catalog.Buckets, Entries: a.Entries, Archived: a.Archive.Complete,
 		Clock: o.Clock, Log: o.Log, Rewind: rewind,

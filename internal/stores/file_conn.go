@@ -85,7 +85,7 @@ func (c *fileConn) query(ctx context.Context, query string, args []driver.NamedV
 	if err != nil {
 		return nil, errors.Join(err, stmt.Close())
 	}
-	return &fileRows{Rows: rows, close: func(err error) error {
+	return &fileRows{typedRows: rows.(typedRows), close: func(err error) error {
 		if err = errors.Join(err, rows.Close()); err != nil {
 			return done(errors.Join(err, stmt.Close()))
 		}
@@ -101,16 +101,22 @@ func (c *fileConn) Close() error {
 	return c.Conn.Close()
 }
 
+// typedRows are rows with the types of their columns. SQLite's rows have them.
+type typedRows interface {
+	driver.RowsColumnTypeDatabaseTypeName
+	driver.RowsColumnTypeScanType
+}
+
 // fileRows are rows with something to do when they close.
 type fileRows struct {
-	driver.Rows
+	typedRows
 	err   error
 	close func(error) error
 }
 
 // Next implements driver.Rows.
 func (r *fileRows) Next(row []driver.Value) error {
-	err := r.Rows.Next(row)
+	err := r.typedRows.Next(row)
 	if err != nil && !errors.Is(err, io.EOF) {
 		r.err = err
 	}

@@ -161,6 +161,20 @@ func TestWritesThatReturnRows(t *testing.T) {
 	}
 }
 
+// The types of columns are those of the schema, by which true is told from 1.
+func TestTypesOfColumns(t *testing.T) {
+	t.Parallel()
+	s := folder(t)
+	rows := testenv.Must(s.SQL.QueryContext(t.Context(), "SELECT hidden, created_at FROM users"))
+	defer rows.Close() //nolint:errcheck // there are none
+	if types := testenv.Must(rows.ColumnTypes()); types[0].DatabaseTypeName() != "BOOLEAN" || types[1].DatabaseTypeName() != "DATETIME" {
+		t.Errorf("types %s and %s", types[0].DatabaseTypeName(), types[1].DatabaseTypeName())
+	}
+	if err := rows.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
 // cancels are functions that the SQL function cancel calls, by test.
 var cancels sync.Map
 

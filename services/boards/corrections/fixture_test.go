@@ -66,7 +66,7 @@ func (f *fixture) newProcess() *process {
 	p := &process{f: f, erased: new(models.RowSet)}
 	p.rules = corrections.NewRules(p.erased)
 	p.boards = board.NewStore(f.env.Redis, f.env.Keys, f.env.Clock.Now, p.rules)
-	totals := ledger.NewStore(f.env.Gorm, f.env.Pool)
+	totals := ledger.NewStore(f.env.Gorm, f.env.Gorm, f.env.Pool)
 	p.increments = ledger.New(totals, f.catalog.Buckets, testenv.Numbers{}, p.boards, f.env.Clock.Now, f.env.Log)
 	f.t.Cleanup(p.increments.Close)
 	p.reconciler = ledger.NewReconciler(ledger.ReconcilerOptions{

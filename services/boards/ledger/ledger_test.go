@@ -41,7 +41,7 @@ func newFixture(t *testing.T, env *testenv.Env, largest int64) *fixture {
 	end := start.AddDate(0, 0, 10)
 	p := &fixture{
 		t: t, env: env, catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
-		boards: board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil), store: ledger.NewStore(env.Gorm, env.Pool),
+		boards: board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil), store: ledger.NewStore(env.Gorm, env.Gorm, env.Pool),
 	}
 	def := func(name string, kind models.Kind) models.Board {
 		return models.Board{Name: name, Kind: kind, TimeZone: "Asia/Shanghai", MaxScore: largest, Shards: 2, Global: models.AudienceUsers}

@@ -154,7 +154,7 @@ func (p *fixture) behind(link *testenv.Proxy) *ledger.Service {
 			p.t.Error(err)
 		}
 	})
-	s := ledger.New(ledger.NewStore(st.Gorm, st.Pool), p.catalog.Buckets, testenv.Numbers{}, p.boards, p.env.Clock.Now, p.env.Log)
+	s := ledger.New(ledger.NewStore(st.Gorm, st.Gorm, st.Pool), p.catalog.Buckets, testenv.Numbers{}, p.boards, p.env.Clock.Now, p.env.Log)
 	p.t.Cleanup(s.Close)
 	return s
 }

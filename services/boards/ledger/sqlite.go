@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/lists"
 	"stepboard/models"
 )
 
-// sqlite writes one row at a time. The database runs one transaction at a time,
-// so they never conflict.
+// sqlite counts in three statements, and in one more each if totals are locked first or windows
+// are summed, whatever the number of increments. The database runs one transaction that writes at
+// a time, so they never conflict.
 type sqlite struct {
 	db *gorm.DB
 }
@@ -27,25 +30,37 @@ type sqliteTx struct {
 	db *gorm.DB
 }
 
+// storedRows is how many rows one statement stores. It has eight parameters for each.
+const storedRows = 1000
+
 // known implements transaction.
 func (t *sqliteTx) known(_ context.Context, keys []eventKey) (map[eventKey]knownEvent, error) {
-	known := make(map[eventKey]knownEvent)
-	names := make([][]any, len(keys))
+	given := make([][2]string, len(keys))
 	for i, k := range keys {
-		names[i] = []any{k.board, k.id}
+		given[i] = [2]string{k.board, k.id}
 	}
-	var events []models.ScoreEvent
-	if err := t.db.Where("(board, event_id) IN ?", names).Find(&events).Error; err != nil {
+	known := make(map[eventKey]knownEvent)
+	rows, err := t.db.Raw(`
+		SELECT e.board, e.event_id, e.user_id, e.delta, e.score, e.reached_at, e.total, coalesce(t.score, 0), t.reached_at
+		FROM json_each(?) k CROSS JOIN score_events e ON e.board = k.value ->> 0 AND e.event_id = k.value ->> 1
+		LEFT JOIN score_totals t ON t.board = e.board AND t.user_id = e.user_id AND t.total = e.total`, lists.JSON(given)).Rows()
+	if err != nil {
 		return nil, err
 	}
-	for _, e := range events {
-		total, err := t.total(totalKey{e.Board, e.User, e.Total})
+	defer rows.Close()
+	for rows.Next() {
+		var e knownEvent
+		var at *time.Time
+		err := rows.Scan(&e.Board, &e.EventID, &e.User, &e.Delta, &e.Score, &e.ReachedAt, &e.Total, &e.total.score, &at)
 		if err != nil {
 			return nil, err
 		}
-		known[eventKey{e.Board, e.EventID}] = knownEvent{e, balance{total.Score, models.TimestampOf(total.ReachedAt)}}
+		if at != nil {
+			e.total.reachedAt = models.TimestampOf(*at)
+		}
+		known[eventKey{e.Board, e.EventID}] = e
 	}
-	return known, nil
+	return known, rows.Err()
 }
 
 // probe implements transaction. No other transaction runs, so no row is locked.
@@ -54,72 +69,95 @@ func (t *sqliteTx) probe(_ context.Context, totals []*total) ([]rowState, error)
 }
 
 // lock implements transaction.
-func (t *sqliteTx) lock(_ context.Context, totals []*total, windows []*window) (balances, error) {
-	locked := balances{totals: make([]balance, len(totals))}
+func (t *sqliteTx) lock(_ context.Context, totals []*total, windows []*window) (locked balances, err error) {
+	keys := make([]totalKey, len(totals))
 	for i, key := range totals {
-		stored, err := t.total(key.totalKey)
-		if err != nil {
-			return balances{}, err
-		}
-		locked.totals[i].score = stored.Score
+		keys[i] = key.totalKey
 	}
-	var err error
-	locked.windows, err = t.sum(windows)
+	if locked.totals, err = t.balances(keys); err == nil {
+		locked.windows, err = t.sum(windows)
+	}
 	return locked, err
 }
 
-// total returns the stored total, or one with a score of 0.
-func (t *sqliteTx) total(key totalKey) (models.ScoreTotal, error) {
-	stored := models.ScoreTotal{Board: key.board, User: key.user, Total: key.name}
-	err := t.db.Take(&stored).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		err = nil
+// balances returns totals by position, or 0 for those that are not stored.
+func (t *sqliteTx) balances(keys []totalKey) ([]balance, error) {
+	given := make([][3]any, len(keys))
+	for i, k := range keys {
+		given[i] = [3]any{k.board, int64(k.user), k.name}
 	}
-	return stored, err
+	stored := make([]balance, len(keys))
+	rows, err := t.db.Raw(`
+		SELECT k.key, t.score, t.reached_at FROM json_each(?) k
+		CROSS JOIN score_totals t ON t.board = k.value ->> 0 AND t.user_id = k.value ->> 1 AND t.total = k.value ->> 2`, lists.JSON(given)).Rows()
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var i int
+		var points int64
+		var at time.Time
+		if err := rows.Scan(&i, &points, &at); err != nil {
+			return nil, err
+		}
+		stored[i] = balance{points, models.TimestampOf(at)}
+	}
+	return stored, rows.Err()
 }
 
 // add implements transaction.
-func (t *sqliteTx) add(_ context.Context, additions []addition, windows []*window) (balances, error) {
-	after := balances{totals: make([]balance, len(additions))}
+func (t *sqliteTx) add(_ context.Context, additions []addition, windows []*window) (after balances, err error) {
+	keys := make([]totalKey, len(additions))
 	for i, a := range additions {
-		stored, err := t.total(a.totalKey)
-		if err != nil {
-			return balances{}, err
-		}
-		reachedAt := a.reachedAt
-		if stored.Score > 0 {
-			reachedAt = max(reachedAt, models.TimestampOf(stored.ReachedAt))
-		}
-		stored.Score, stored.ReachedAt = stored.Score+a.delta, reachedAt.Time()
-		if err := t.db.Clauses(clause.OnConflict{UpdateAll: true}).Create(&stored).Error; err != nil {
-			return balances{}, err
-		}
-		after.totals[i] = balance{stored.Score, reachedAt}
+		keys[i] = a.totalKey
 	}
-	var err error
+	if after.totals, err = t.balances(keys); err != nil {
+		return balances{}, err
+	}
+	totals := make([]models.ScoreTotal, len(additions))
+	for i, a := range additions {
+		total := &after.totals[i]
+		total.score, total.reachedAt = total.score+a.delta, max(total.reachedAt, a.reachedAt)
+		totals[i] = models.ScoreTotal{Board: a.board, User: a.user, Total: a.name, Score: total.score, ReachedAt: total.reachedAt.Time()}
+	}
+	for chunk := range slices.Chunk(totals, storedRows) {
+		if err := t.db.Clauses(clause.OnConflict{UpdateAll: true}).Create(chunk).Error; err != nil {
+			return balances{}, err
+		}
+	}
 	after.windows, err = t.sum(windows)
 	return after, err
 }
 
 // sum returns the sums of windows.
 func (t *sqliteTx) sum(windows []*window) ([]int64, error) {
-	sums := make([]int64, len(windows))
-	for i, w := range windows {
-		err := t.db.Model(&models.ScoreTotal{}).Select("coalesce(sum(score), 0)").
-			Where("board = ? AND user_id = ? AND total >= ? AND total <> ?", w.board, w.user, w.since, w.total.bucket.Name).
-			Scan(&sums[i]).Error
-		if err != nil {
-			return nil, err
-		}
+	if len(windows) == 0 {
+		return nil, nil
 	}
-	return sums, nil
+	given := make([][4]any, len(windows))
+	for i, w := range windows {
+		given[i] = [4]any{w.board, int64(w.user), w.since, w.total.bucket.Name}
+	}
+	var sums []int64
+	err := t.db.Raw(`
+		SELECT coalesce((
+			SELECT sum(t.score) FROM score_totals t
+			WHERE t.board = w.value ->> 0 AND t.user_id = w.value ->> 1 AND t.total >= w.value ->> 2 AND t.total <> w.value ->> 3), 0)
+		FROM json_each(?) w ORDER BY w.key`, lists.JSON(given)).Scan(&sums).Error
+	return sums, err
 }
 
 // finish implements transaction.
 func (t *sqliteTx) finish(_ context.Context, events []models.ScoreEvent) error {
-	err := t.db.Create(events).Error
-	if errors.Is(err, gorm.ErrDuplicatedKey) {
-		return errDuplicateID
+	for chunk := range slices.Chunk(events, storedRows) {
+		err := t.db.Create(chunk).Error
+		if errors.Is(err, gorm.ErrDuplicatedKey) {
+			return errDuplicateID
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }

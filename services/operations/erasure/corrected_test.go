@@ -67,7 +67,7 @@ func newFixture(t testing.TB, env *testenv.Env) *fixture {
 	f.archive = archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool, Outbox: outbox}), f.boards, lease.NewLocal(), nil,
 		env.Clock.Now, env.Log)
 	t.Cleanup(f.archive.Close)
-	totals, decided := ledger.NewStore(env.Gorm, env.Pool), corrections.NewStore(env.Gorm, env.Gorm, nil)
+	totals, decided := ledger.NewStore(env.Gorm, env.Gorm, env.Pool), corrections.NewStore(env.Gorm, env.Gorm, nil)
 	f.increments = ledger.New(totals, f.catalog.Buckets, testenv.Numbers{}, f.boards, env.Clock.Now, env.Log)
 	t.Cleanup(f.increments.Close)
 	f.corrections = corrections.New(corrections.Options{
