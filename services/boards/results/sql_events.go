@@ -2,6 +2,7 @@ package results
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -62,12 +63,13 @@ func (e *Events) Announce(ctx context.Context) (announced int64, err error) {
 // announce writes the result of one event. It locks the bucket's row as corrections and
 // erasures do, so that it has either seen theirs or they mark what it has written.
 func (e *Events) announce(ctx context.Context, bucket *models.Bucket) error {
+	if e.db.Name() != "postgres" {
+		return e.announceRead(ctx, bucket)
+	}
 	return e.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if tx.Name() == "postgres" {
-			// An event may have very many entries, and nobody waits.
-			if err := tx.Exec(`SET LOCAL statement_timeout = 0`).Error; err != nil {
-				return err
-			}
+		// An event may have very many entries, and nobody waits.
+		if err := tx.Exec(`SET LOCAL statement_timeout = 0`).Error; err != nil {
+			return err
 		}
 		lock := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate})
 		if err := lock.Take(&models.Bucket{}, "board = ? AND bucket = ?", bucket.Board, bucket.Name).Error; err != nil {
@@ -77,12 +79,58 @@ func (e *Events) announce(ctx context.Context, bucket *models.Bucket) error {
 		if err != nil {
 			return err
 		}
-		err = tx.Exec(`UPDATE board_results SET outdated = false WHERE board = ? AND bucket = ?`, bucket.Board, bucket.Name).Error
+		return e.write(tx, bucket, result)
+	})
+}
+
+// errDecided means that an event was corrected, or somebody erased, whenever its result was read.
+var errDecided = errors.New("the event has changed meanwhile")
+
+// announceRead is announce for SQLite, where nobody else writes during a transaction that does. So
+// it reads the result beside them, and again if there was a correction or an erasure meanwhile.
+func (e *Events) announceRead(ctx context.Context, bucket *models.Bucket) error {
+	err := errDecided
+	for tries := 3; errors.Is(err, errDecided) && tries > 0; tries-- {
+		var result Result
+		var before decisions
+		err = e.db.WithContext(ctx).Transaction(func(tx *gorm.DB) (err error) {
+			if before, err = decisionsOf(tx, bucket); err == nil {
+				result, err = eventResult(tx, bucket)
+			}
+			return err
+		}, &sql.TxOptions{ReadOnly: true})
 		if err != nil {
 			return err
 		}
-		return Add(e.outbox, outcomes.InGorm(tx), bucket, result)
-	})
+		err = e.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+			if now, err := decisionsOf(tx, bucket); err != nil {
+				return err
+			} else if now != before {
+				return errDecided
+			}
+			return e.write(tx, bucket, result)
+		})
+	}
+	return err
+}
+
+// decisions change with each correction of an event and with each erasure.
+type decisions struct{ Corrections, Users, Lifted, Erasures int64 }
+
+func decisionsOf(tx *gorm.DB, bucket *models.Bucket) (d decisions, err error) {
+	err = tx.Raw(`SELECT count(*) AS corrections, coalesce(sum(user_id), 0) AS users, count(lifted_at) AS lifted,
+			(SELECT coalesce(max(id), 0) FROM erasures) AS erasures
+		FROM corrections WHERE board = ? AND bucket = ?`, bucket.Board, bucket.Name).Scan(&d).Error
+	return d, err
+}
+
+// write writes the result of an event, which is not outdated any more.
+func (e *Events) write(tx *gorm.DB, bucket *models.Bucket, result Result) error {
+	err := tx.Exec(`UPDATE board_results SET outdated = false WHERE board = ? AND bucket = ?`, bucket.Board, bucket.Name).Error
+	if err != nil {
+		return err
+	}
+	return Add(e.outbox, outcomes.InGorm(tx), bucket, result)
 }
 
 // eventResult returns the result of an event: its running totals, with corrections applied
