@@ -35,10 +35,10 @@ func TestRedisAway(t *testing.T) {
 	})
 }
 
-// Without Postgres lists that are in Redis are still returned.
+// Without SQL lists of which there are copies are still returned.
 func TestPostgresAway(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		service := newService(t, env)
 		if err := service.Replace(t.Context(), 1, []models.RowID{2}); err != nil {
 			t.Fatal(err)
@@ -51,7 +51,7 @@ func TestPostgresAway(t *testing.T) {
 			t.Errorf("friends %v", got)
 		}
 		if _, err := service.IDs(t.Context(), 2); models.CodeOf(err) != models.CodeUnavailable {
-			t.Errorf("a list that is not in Redis: %v", err)
+			t.Errorf("a list without a copy: %v", err)
 		}
 	})
 }

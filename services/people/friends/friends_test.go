@@ -16,25 +16,37 @@ import (
 
 // numbered is a service whose users are named by their rows. Their user ids are the
 // decimal texts of these.
-type numbered struct{ *friends.Service }
+type numbered struct {
+	*friends.Service
+
+	sets cache.Copies
+}
+
+// setsOf returns copies of sets: in Redis, or in memory if the stores are local. Services of one
+// local process must share them.
+func setsOf(env *testenv.Env) cache.Copies {
+	if env.Redis == nil {
+		return cache.NewLocal(1<<30, time.Hour, time.Now)
+	}
+	return cache.NewStore(env.Redis, env.Keys, 0)
+}
 
 func newService(t testing.TB, env *testenv.Env) numbered {
 	t.Helper()
-	return newServiceOn(env, cache.NewStore(env.Redis, env.Keys, 0))
+	return newServiceOn(env, setsOf(env))
 }
 
-func newServiceOn(env *testenv.Env, sets *cache.Store) numbered {
+func newServiceOn(env *testenv.Env, sets cache.Copies) numbered {
 	return limited(env, sets, friends.Limits{Pending: 1000, PerDay: 1000})
 }
 
 func limited(env *testenv.Env, sets cache.Copies, limits friends.Limits) numbered {
-	return numbered{friends.New(friends.NewStore(env.Gorm, nil), sets, testenv.Numbers{DB: env.Gorm}, limits, env.Log)}
+	return numbered{friends.New(friends.NewStore(env.Gorm, nil), sets, testenv.Numbers{DB: env.Gorm}, limits, env.Log), sets}
 }
 
 // newPrivacy returns the privacy of a service's users.
 func newPrivacy(env *testenv.Env, s numbered) *privacy.Service {
-	sets := cache.NewStore(env.Redis, env.Keys, 0)
-	return privacy.New(privacy.NewStore(env.Gorm), sets, s.Service, testenv.Numbers{DB: env.Gorm}, 0, env.Log)
+	return privacy.New(privacy.NewStore(env.Gorm), s.sets, s.Service, testenv.Numbers{DB: env.Gorm}, 0, env.Log)
 }
 
 func (s numbered) SendRequest(ctx context.Context, from, to models.RowID) (friends.Status, bool, error) {
@@ -127,7 +139,7 @@ func checkGraph(t testing.TB, env *testenv.Env, service numbered, want map[model
 
 func TestFromRequestToFriendsAndBack(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		service, ctx := newService(t, env), t.Context()
 		exist(t, env, 1, 2, 3)
 		ask := func(from, to models.RowID, wantStatus friends.Status, wantCreated bool) {
@@ -188,7 +200,7 @@ func TestFromRequestToFriendsAndBack(t *testing.T) {
 
 func TestSendRequestRefuses(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		service := newService(t, env)
 		exist(t, env, 1)
 		if _, _, err := service.SendRequest(t.Context(), 1, 1); models.CodeOf(err) != models.CodeValidationFailed {
@@ -209,7 +221,7 @@ func TestSendRequestRefuses(t *testing.T) {
 
 func TestFriendLimit(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		service, ctx := newService(t, env), t.Context()
 		full := make([]models.RowID, models.MaxFriends)
 		for i := range full {
@@ -277,7 +289,7 @@ func TestFriendLimit(t *testing.T) {
 // Importing the same edges again, reversed and repeated, changes nothing.
 func TestImportIsRepeatable(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		service := newService(t, env)
 		edges := []models.Edge{{A: 1, B: 2}, {A: 2, B: 3}, {A: 2, B: 1}, {A: 2, B: 3}}
 		turned := []models.Edge{{A: 3, B: 2}, {A: 2, B: 1}}
@@ -294,7 +306,7 @@ func TestImportIsRepeatable(t *testing.T) {
 // A replacement removes the requests between new friends.
 func TestReplaceRemovesRequests(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		service := newService(t, env)
 		exist(t, env, 1, 2, 3)
 		for _, to := range []models.RowID{2, 3} {
@@ -316,7 +328,7 @@ func TestReplaceRemovesRequests(t *testing.T) {
 
 func TestPages(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		service, ctx := newService(t, env), t.Context()
 		var others []models.RowID
 		for id := models.RowID(2); id <= 12; id++ {
@@ -388,7 +400,7 @@ func TestPages(t *testing.T) {
 // end with half a friendship.
 func TestConcurrentChangesOfAPair(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		service, ctx := newService(t, env), t.Context()
 		exist(t, env, 1, 2, 3, 4)
 		var wg sync.WaitGroup

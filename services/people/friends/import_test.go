@@ -167,7 +167,7 @@ func TestImportOfAFriendshipThatIsAddedMeanwhile(t *testing.T) {
 // others are added.
 func TestImportOfAUserWhoIsGone(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		service, ctx := newService(t, env), t.Context()
 		testenv.NumberUsers(t, env, 2)
 		added, rejected, err := service.Service.Import(ctx, []models.Edge{{A: 3, B: 1}, {A: 1, B: 2}, {A: 2, B: 3}})
@@ -215,7 +215,7 @@ func TestImportAndCachedSets(t *testing.T) {
 // keep their beginning.
 func TestImportedFriendshipsBeginNow(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		service, ctx := newService(t, env), t.Context()
 		testenv.NumberUsers(t, env, 3)
 		first := env.Clock.Now()
@@ -266,7 +266,7 @@ func TestAnImportOfUnknownOutcome(t *testing.T) {
 // Edges between a user and the same user create nobody.
 func TestResolve(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		service := newService(t, env)
 		got, err := service.Resolve(t.Context(), []friends.Edge{{A: "7", B: "8"}, {A: "9", B: "9"}, {A: "8", B: "6"}})
 		want := []models.Edge{{A: 7, B: 8}, {}, {A: 8, B: 6}}

@@ -9,7 +9,6 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/people/cache"
 	"stepboard/services/people/friends"
 	"stepboard/services/platform/outcomes"
 )
@@ -18,10 +17,10 @@ import (
 // Declined, repeated and refused ones are not, nor are friendships that nobody has asked for.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		targets := []outcomes.Target{{URL: "https://example.com"}}
 		store := friends.NewStore(env.Gorm, outcomes.NewOutbox(targets, env.Clock.Now))
-		s := numbered{friends.New(store, cache.NewStore(env.Redis, env.Keys, 0), testenv.Numbers{DB: env.Gorm},
+		s := numbered{Service: friends.New(store, setsOf(env), testenv.Numbers{DB: env.Gorm},
 			friends.Limits{Pending: 2, PerDay: 100}, env.Log)}
 		exist(t, env, 1, 2, 3, 4, 5, 6)
 		ctx := t.Context()

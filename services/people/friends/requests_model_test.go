@@ -13,7 +13,6 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/people/cache"
 	"stepboard/services/people/friends"
 	"stepboard/services/people/privacy"
 )
@@ -195,9 +194,9 @@ var modelSteps = []string{
 // requests that the model shows.
 func TestRequestsAgreeWithAModel(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		limits := friends.Limits{Pending: 2, PerDay: 5}
-		s := limited(env, cache.NewStore(env.Redis, env.Keys, 0), limits)
+		s := limited(env, setsOf(env), limits)
 		choices := newPrivacy(env, s)
 		base, delivered := models.RowID(0), 0
 		rapid.Check(t, func(rt *rapid.T) {
@@ -342,8 +341,8 @@ func (w *twins) step(t *rapid.T, env *testenv.Env) (declined bool) {
 // has blocked the sender: all answers, lists and limits are the same.
 func TestTheSenderCannotTellDeclinedOrBlockedFromPending(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := limited(env, cache.NewStore(env.Redis, env.Keys, 0), friends.Limits{Pending: 2, PerDay: 5})
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+		s := limited(env, setsOf(env), friends.Limits{Pending: 2, PerDay: 5})
 		base, declines := models.RowID(0), 0
 		rapid.Check(t, func(rt *rapid.T) {
 			base += 100

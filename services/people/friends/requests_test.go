@@ -11,7 +11,6 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/people/cache"
 	"stepboard/services/people/friends"
 )
 
@@ -61,8 +60,8 @@ func refusal(err error) string {
 
 func TestPendingRequestsAreLimited(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := limited(env, cache.NewStore(env.Redis, env.Keys, 0), friends.Limits{Pending: 3, PerDay: 100})
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+		s := limited(env, setsOf(env), friends.Limits{Pending: 3, PerDay: 100})
 		exist(t, env, 1, 2, 3, 4, 5, 6, 7)
 		const tooMany = "request_limit, wait 1h0m0s"
 		for to := models.RowID(2); to <= 4; to++ {
@@ -91,8 +90,8 @@ func TestPendingRequestsAreLimited(t *testing.T) {
 
 func TestRequestsOfADayAreLimited(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := limited(env, cache.NewStore(env.Redis, env.Keys, 0), friends.Limits{Pending: 100, PerDay: 3})
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+		s := limited(env, setsOf(env), friends.Limits{Pending: 100, PerDay: 3})
 		exist(t, env, 1, 2, 3, 4, 5, 6)
 		s.wantSent(t, 1, 2, "new pending")
 		env.Clock.Advance(20 * time.Hour)
@@ -117,14 +116,14 @@ func TestRequestsOfADayAreLimited(t *testing.T) {
 // Concurrent calls on two replicas get no more requests through than the limit.
 func TestLimitsUnderConcurrentCalls(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		exist(t, env, 1, 2)
 		others := make([]models.RowID, 12)
 		for i := range others {
 			others[i] = models.RowID(100 + i)
 		}
 		exist(t, env, others...)
-		sets := cache.NewStore(env.Redis, env.Keys, 0)
+		sets := setsOf(env)
 		for from, limits := range map[models.RowID]friends.Limits{
 			1: {Pending: 5, PerDay: 100},
 			2: {Pending: 100, PerDay: 5},
@@ -180,7 +179,7 @@ func (s numbered) wantListed(t *testing.T, when, ofFirst string, other models.Ro
 // For seven days after a decline, requests of the same user do not reach the other.
 func TestRequestsAfterADecline(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		s := newService(t, env)
 		exist(t, env, 1, 2)
 		s.wantSent(t, 1, 2, "new pending")
@@ -215,7 +214,7 @@ func TestRequestsAfterADecline(t *testing.T) {
 // A request by the one who declined lifts the decline.
 func TestARequestLiftsTheOwnDecline(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		s := newService(t, env)
 		exist(t, env, 1, 2)
 		s.wantSent(t, 1, 2, "new pending")
@@ -233,7 +232,7 @@ func TestARequestLiftsTheOwnDecline(t *testing.T) {
 // Declines are deleted when they no longer have an effect.
 func TestForgetDeclined(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		s := newService(t, env)
 		exist(t, env, 1, 2, 3, 4)
 		for _, from := range []models.RowID{2, 3, 4} {
@@ -265,7 +264,7 @@ func TestForgetDeclined(t *testing.T) {
 // Only incoming requests show a name.
 func TestOutgoingRequestsShowNoProfile(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		s := newService(t, env)
 		exist(t, env, 1, 2)
 		if err := env.Gorm.Table("users").Where("user_id IN ?", []int{1, 2}).Update("avatar_url", "https://example.com/a").Error; err != nil {

@@ -25,8 +25,9 @@ import (
 type fixture struct {
 	*groups.Service
 
-	t   testing.TB
-	env *testenv.Env
+	t       testing.TB
+	env     *testenv.Env
+	privacy *privacy.Service
 }
 
 // free lets everybody try any number of codes.
@@ -36,17 +37,32 @@ func (free) TakeJoin(context.Context, models.UserID) error { return nil }
 
 func newFixture(t testing.TB, env *testenv.Env) *fixture {
 	t.Helper()
-	return &fixture{newProcess(env, free{}), t, env}
+	sets := setsOf(env)
+	hiding := newPrivacy(env, sets)
+	return &fixture{newService(env, sets, hiding, free{}), t, env, hiding}
+}
+
+// setsOf returns copies of sets: in Redis, or in memory if the stores are local. Services of one
+// local process must share them.
+func setsOf(env *testenv.Env) cache.Copies {
+	if env.Redis == nil {
+		return cache.NewLocal(1<<30, time.Hour, time.Now)
+	}
+	return cache.NewStore(env.Redis, env.Keys, 0)
 }
 
 // newProcess returns the service of another process.
 func newProcess(env *testenv.Env, joins groups.JoinLimiter) *groups.Service {
-	sets, users := cache.NewStore(env.Redis, env.Keys, 0), testenv.Numbers{DB: env.Gorm}
-	return groups.New(groups.NewStore(env.Gorm), sets, newPrivacy(env).Sets(), users, joins, env.Log)
+	sets := setsOf(env)
+	return newService(env, sets, newPrivacy(env, sets), joins)
 }
 
-func newPrivacy(env *testenv.Env) *privacy.Service {
-	sets, users := cache.NewStore(env.Redis, env.Keys, 0), testenv.Numbers{DB: env.Gorm}
+func newService(env *testenv.Env, sets cache.Copies, hiding *privacy.Service, joins groups.JoinLimiter) *groups.Service {
+	return groups.New(groups.NewStore(env.Gorm), sets, hiding.Sets(), testenv.Numbers{DB: env.Gorm}, joins, env.Log)
+}
+
+func newPrivacy(env *testenv.Env, sets cache.Copies) *privacy.Service {
+	users := testenv.Numbers{DB: env.Gorm}
 	graph := friends.New(friends.NewStore(env.Gorm, nil), sets, users, friends.Limits{}, env.Log)
 	return privacy.New(privacy.NewStore(env.Gorm), sets, graph, users, 0, env.Log)
 }
@@ -99,7 +115,7 @@ func (f *fixture) refused(what string, err error, code models.Code) {
 
 func TestALifeOfAGroup(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		group := f.create("1", "3", "2")
 		id, code := group.ID, *group.InviteCode
@@ -151,7 +167,7 @@ func TestALifeOfAGroup(t *testing.T) {
 // leave it out.
 func TestChallenges(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		first := testenv.Must(models.ParseDate("2026-11-16"))
 		with := func(from, to models.Date) groups.Settings {
@@ -194,7 +210,7 @@ func TestChallenges(t *testing.T) {
 // The last member who leaves ends the group.
 func TestTheLastMemberLeaves(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		f := newFixture(t, env)
 		group := f.create("1", "2")
 		for _, user := range []models.UserID{"1", "2"} {
@@ -211,7 +227,7 @@ func TestTheLastMemberLeaves(t *testing.T) {
 // members ends.
 func TestErasedMembers(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		erase := func(user models.RowID, want int64) {
 			t.Helper()
@@ -234,12 +250,12 @@ func TestErasedMembers(t *testing.T) {
 // user.
 func TestUserErasedAMomentAgo(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		group := f.create("1", "2")
 		// To its directory everybody exists.
 		late := groups.New(
-			groups.NewStore(env.Gorm), cache.NewStore(env.Redis, env.Keys, 0), newPrivacy(env).Sets(), testenv.Numbers{}, free{}, env.Log)
+			groups.NewStore(env.Gorm), setsOf(env), f.privacy.Sets(), testenv.Numbers{}, free{}, env.Log)
 		_, err := late.Join(ctx, "3", *group.InviteCode)
 		f.refused("joining", err, models.CodeUnavailable)
 		f.check("joining is refused", "2", group.ID, "1", 1, 2)
@@ -257,7 +273,7 @@ func TestUserErasedAMomentAgo(t *testing.T) {
 // An invite code is valid until the owner renews it or removes a member.
 func TestInviteCodes(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		group := f.create("1", "2", "3")
 		codes := []string{*group.InviteCode}
@@ -298,7 +314,7 @@ func TestInviteCodes(t *testing.T) {
 // A backend's list of members replaces the one before. Such a group has no owner.
 func TestGroupsOfABackend(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		name := "Office"
 		set := func(name *string, members ...models.UserID) error {
@@ -356,9 +372,13 @@ func TestOtherProcessesSeeChanges(t *testing.T) {
 // listed. One's own ranking has oneself.
 func TestMembersWhoAreNotShown(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		f, hiding, ctx := newFixture(t, env), newPrivacy(env), t.Context()
-		other := newProcess(env, free{})
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+		f, ctx := newFixture(t, env), t.Context()
+		hiding := f.privacy
+		other := f.Service
+		if env.Redis != nil {
+			other = newProcess(env, free{})
+		}
 		group := f.create("1", "2", "3", "4")
 		expect := func(what string, want map[models.RowID][]models.RowID) {
 			t.Helper()
@@ -439,8 +459,9 @@ func TestAgeOfACircle(t *testing.T) {
 // A user who joins and hides at the same time is not ranked after both.
 func TestHidingRacesWithJoining(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		f, hiding, ctx := newFixture(t, env), newPrivacy(env), t.Context()
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+		f, ctx := newFixture(t, env), t.Context()
+		hiding := f.privacy
 		group := f.create("1")
 		for user := models.RowID(10); user < 30; user++ {
 			done := make(chan struct{})
@@ -494,7 +515,7 @@ func (o *outcomes) add(err error) {
 // and are removed meanwhile, so changes lock the same users and groups in any order.
 func TestManyJoinTheLastPlaces(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		const room = 4
 		members := make([]models.RowID, models.MaxGroupMembers-room-1)
@@ -534,7 +555,7 @@ func TestManyJoinTheLastPlaces(t *testing.T) {
 // as the limit allows.
 func TestAUserJoinsManyGroups(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		const room, tries = 3, 12
 		for range models.MaxGroups - room {
@@ -574,7 +595,7 @@ func TestAUserJoinsManyGroups(t *testing.T) {
 // a member, or it does not exist. What rankings read is in the end what SQL has.
 func TestConcurrentChanges(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		group := f.create("1", "2", "3", "4")
 		var running sync.WaitGroup
